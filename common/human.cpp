@@ -1,0 +1,93 @@
+#include "common/human.hpp"
+
+#include <cstdio>
+
+namespace nodestage {
+namespace {
+
+// The length of the UTF-8 sequence at the start of text, or 0 when there is no valid one.
+// Table 3-7 of the Unicode standard; the C1 controls (U+0080..9F) count as not valid here, since
+// terminals obey them.
+std::size_t utf8_length(std::string_view text) {
+  const auto byte = [text](std::size_t i) {
+    return i < text.size() ? static_cast<unsigned char>(text[i]) : 0U;
+  };
+  const auto continues = [&byte](std::size_t i) { return (byte(i) & 0xc0U) == 0x80U; };
+  const unsigned first = byte(0);
+  if (first < 0x80) return 1;
+  if (first >= 0xc2 && first <= 0xdf) {
+    return continues(1) && !(first == 0xc2 && byte(1) < 0xa0) ? 2 : 0;
+  }
+  if (first >= 0xe0 && first <= 0xef) {
+    const bool overlong = first == 0xe0 && byte(1) < 0xa0;
+    const bool surrogate = first == 0xed && byte(1) > 0x9f;
+    return continues(1) && continues(2) && !overlong && !surrogate ? 3 : 0;
+  }
+  if (first >= 0xf0 && first <= 0xf4) {
+    const bool overlong = first == 0xf0 && byte(1) < 0x90;
+    const bool beyond = first == 0xf4 && byte(1) > 0x8f;
+    return continues(1) && continues(2) && continues(3) && !overlong && !beyond ? 4 : 0;
+  }
+  return 0;
+}
+
+std::string formatted(const char* format, auto... values) {
+  char text[64];
+  std::snprintf(text, sizeof text, format, values...);
+  return text;
+}
+
+}  // namespace
+
+std::string human_bytes(std::uint64_t bytes) {
+  if (bytes < 1024) return std::to_string(bytes) + " B";
+  static constexpr const char* k_units[] = {"KiB", "MiB", "GiB", "TiB", "PiB", "EiB"};
+  auto value = static_cast<double>(bytes) / 1024;
+  std::size_t unit = 0;
+  while (value >= 1023.95 && unit + 1 < std::size(k_units)) {
+    value /= 1024;
+    ++unit;
+  }
+  return formatted("%.1f %s", value, k_units[unit]);
+}
+
+std::string human_count(std::uint64_t count) {
+  std::string text = std::to_string(count);
+  for (std::size_t i = text.size(); i > 3; i -= 3) text.insert(i - 3, ",");
+  return text;
+}
+
+std::string human_duration(std::uint64_t milliseconds) {
+  if (milliseconds < 59'950) return formatted("%.1f s", static_cast<double>(milliseconds) / 1000);
+  const auto seconds = static_cast<unsigned long>((milliseconds + 500) / 1000);
+  if (seconds < 3600) return formatted("%lu min %02lu s", seconds / 60, seconds % 60);
+  return formatted("%lu h %02lu min", seconds / 3600, seconds / 60 % 60);
+}
+
+std::string printable(std::string_view text, Newlines newlines) {
+  std::string result;
+  result.reserve(text.size());
+  while (!text.empty()) {
+    const auto c = static_cast<unsigned char>(text.front());
+    const std::size_t length = utf8_length(text);
+    const bool kept_newline = c == '\n' && newlines == Newlines::keep;
+    if (length == 0 || (c < 0x20 && !kept_newline) || c == 0x7f) {
+      result += formatted("\\x%02x", static_cast<unsigned>(c));
+      text.remove_prefix(1);
+    } else {
+      result += text.substr(0, length);
+      text.remove_prefix(length);
+    }
+  }
+  return result;
+}
+
+std::string shortened(std::string_view text, std::size_t width) {
+  if (text.size() <= width) return std::string(text);
+  if (width <= 3) return std::string(text.substr(0, width));
+  const std::size_t head = (width - 3) / 2;
+  const std::size_t tail = width - 3 - head;
+  return std::string(text.substr(0, head)) + "..." + std::string(text.substr(text.size() - tail));
+}
+
+}  // namespace nodestage

@@ -1,0 +1,38 @@
+// The % patterns of a stage-out target, as in Slurm's own file-name patterns (sbatch(1), "filename
+// pattern"): %j job id, %A array's job id (the job id when no array), %a array index, %u user,
+// %x job name, %N node name, %n node's index in the job, %r restart count, %% a percent sign. A
+// number between % and the letter pads numbers with zeros (%4a).
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "common/result.hpp"
+
+namespace nodestage {
+
+// What is empty is not known here.
+struct PatternFacts {
+  std::uint32_t job = 0;
+  std::uint32_t restart = 0;
+  std::string user;
+  std::string node;
+  std::optional<std::uint32_t> node_index;
+  std::optional<std::uint32_t> array_job;
+  std::optional<std::uint32_t> array_task;
+  std::optional<std::string> job_name;
+};
+
+// A fault names the pattern that is unknown to the grammar (EINVAL) or whose value is not known
+// here (ENODATA). Values are never interpreted again; a '/' in a job name becomes '_'.
+Result<std::string> expand_pattern(std::string_view text, const PatternFacts& facts);
+
+// Only the grammar, for the check at submit.
+Status check_pattern(std::string_view text);
+
+// Whether `text` holds %N or %n, and so differs from node to node.
+bool names_node(std::string_view text);
+
+}  // namespace nodestage

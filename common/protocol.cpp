@@ -1,0 +1,124 @@
+#include "common/protocol.hpp"
+
+#include "common/wire.hpp"
+
+namespace nodestage {
+namespace {
+
+// One overload per direction and message keeps the two lists of fields side by side.
+void put(Encoder& out, const Begin& m) {
+  out.u32(m.job), out.u32(m.restart), out.u32(m.uid), out.u32(m.gid);
+  out.text(m.user), out.text(m.node), out.text(m.node_list);
+  out.u32(m.node_count), out.u32(m.node_index), out.u32(m.cpus), out.text(m.work_dir), out.text(m.request);
+}
+void get(Decoder& in, Begin& m) {
+  m.job = in.u32(), m.restart = in.u32(), m.uid = in.u32(), m.gid = in.u32();
+  m.user = in.text(), m.node = in.text(), m.node_list = in.text();
+  m.node_count = in.u32(), m.node_index = in.u32(), m.cpus = in.u32();
+  m.work_dir = in.text(), m.request = in.text();
+}
+
+void put(Encoder& out, const End& m) {
+  out.u32(m.job), out.u32(m.restart), out.u32(m.exit_code), out.u32(m.limit_s);
+}
+void get(Decoder& in, End& m) {
+  m.job = in.u32(), m.restart = in.u32(), m.exit_code = in.u32(), m.limit_s = in.u32();
+}
+
+void put(Encoder& out, const Wait& m) {
+  out.u32(m.job), out.u32(m.step), out.u8(m.speaks), out.u32(m.interval_ms);
+  out.u32(m.array_job), out.u32(m.array_task), out.text(m.job_name);
+}
+void get(Decoder& in, Wait& m) {
+  m.job = in.u32(), m.step = in.u32(), m.speaks = in.u8(), m.interval_ms = in.u32();
+  m.array_job = in.u32(), m.array_task = in.u32(), m.job_name = in.text();
+}
+
+void put(Encoder& out, const Exited& m) { out.u32(m.job), out.u32(m.step), out.u32(m.wait_status); }
+void get(Decoder& in, Exited& m) { m.job = in.u32(), m.step = in.u32(), m.wait_status = in.u32(); }
+
+void put(Encoder& out, const StatusQuery& m) { out.u32(m.job); }
+void get(Decoder& in, StatusQuery& m) { m.job = in.u32(); }
+
+void put(Encoder&, const Accepted&) {}
+void get(Decoder&, Accepted&) {}
+
+void put(Encoder& out, const Refused& m) {
+  out.u8(static_cast<std::uint8_t>(m.reason)), out.text(m.what);
+}
+void get(Decoder& in, Refused& m) {
+  m.reason = static_cast<RefusalReason>(in.u8()), m.what = in.text();
+}
+
+void put(Encoder& out, const Progress& m) {
+  out.u8(static_cast<std::uint8_t>(m.phase)), out.u32(m.jobs_ahead);
+  out.u32(m.items_done), out.u32(m.items), out.u64(m.bytes_read), out.u64(m.bytes_total);
+  out.u64(m.bytes_written), out.u64(m.files), out.u64(m.elapsed_ms), out.text(m.current);
+}
+void get(Decoder& in, Progress& m) {
+  m.phase = static_cast<ProgressPhase>(in.u8()), m.jobs_ahead = in.u32();
+  m.items_done = in.u32(), m.items = in.u32(), m.bytes_read = in.u64(), m.bytes_total = in.u64();
+  m.bytes_written = in.u64(), m.files = in.u64(), m.elapsed_ms = in.u64(), m.current = in.text();
+}
+
+void put(Encoder& out, const Ready& m) { out.texts(m.environment), out.texts(m.lines); }
+void get(Decoder& in, Ready& m) { m.environment = in.texts(), m.lines = in.texts(); }
+
+void put(Encoder& out, const Failed& m) { out.text(m.cause), out.texts(m.lines); }
+void get(Decoder& in, Failed& m) { m.cause = in.text(), m.lines = in.texts(); }
+
+void put(Encoder& out, const Ended& m) {
+  out.u8(static_cast<std::uint8_t>(m.outcome)), out.text(m.what);
+}
+void get(Decoder& in, Ended& m) {
+  m.outcome = static_cast<EndOutcome>(in.u8()), m.what = in.text();
+}
+
+void put(Encoder& out, const StatusRow& m) {
+  out.u32(m.job), out.u32(m.restart), out.u32(m.uid), out.text(m.state), out.texts(m.lines);
+}
+void get(Decoder& in, StatusRow& m) {
+  m.job = in.u32(), m.restart = in.u32(), m.uid = in.u32(), m.state = in.text();
+  m.lines = in.texts();
+}
+
+// The kind of each alternative of Message, in its order.
+constexpr std::uint8_t k_kinds[] = {1, 2, 3, 4, 5, 16, 17, 18, 19, 20, 21, 22};
+static_assert(std::size(k_kinds) == std::variant_size_v<Message>);
+
+template <std::size_t index = 0>
+Result<Message> decode_kind(std::uint8_t kind, Decoder& in) {
+  if constexpr (index == std::variant_size_v<Message>) {
+    return Error{EPROTO, "a message of the unknown kind " + std::to_string(kind)};
+  } else {
+    if (k_kinds[index] != kind) return decode_kind<index + 1>(kind, in);
+    std::variant_alternative_t<index, Message> message;
+    get(in, message);
+    if (!in.finished()) return Error{EPROTO, "a message of kind " + std::to_string(kind) + " with wrong fields"};
+    return Message(std::move(message));
+  }
+}
+
+}  // namespace
+
+std::string encode_message(const Message& message) {
+  Encoder out;
+  out.u8(k_protocol_version);
+  out.u8(k_kinds[message.index()]);
+  std::visit([&out](const auto& m) { put(out, m); }, message);
+  return out.data();
+}
+
+Result<Message> decode_message(std::string_view packet) {
+  Decoder in(packet);
+  const std::uint8_t version = in.u8();
+  const std::uint8_t kind = in.u8();
+  if (!in.ok()) return Error{EPROTO, "a message without a header"};
+  if (version != k_protocol_version) {
+    return Error{EPROTO, "a message of protocol version " + std::to_string(version) +
+                             ", but this side speaks " + std::to_string(k_protocol_version)};
+  }
+  return decode_kind(kind, in);
+}
+
+}  // namespace nodestage

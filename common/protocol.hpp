@@ -1,0 +1,157 @@
+// The messages between the SPANK plugin (or the command) and nodestaged.
+//
+// Transport: a SOCK_SEQPACKET unix socket, one message a packet, k_max_message_bytes at most. The
+// caller's identity is SO_PEERCRED of the connection, never a field.
+//
+//   every message:  u8 version (1) | u8 kind | fields as in common/wire.hpp, in the order below
+//
+//   kind          from → to   who may          fields
+//   1  begin      → daemon    uid 0            u32 job, u32 restart, u32 uid, u32 gid, text user,
+//                                              text node, text node_list, u32 node_count,
+//                                              u32 node_index, u32 cpus, text work_dir,
+//                                              text request
+//   2  end        → daemon    uid 0            u32 job, u32 restart, u32 exit_code, u32 limit_s
+//   3  wait       → daemon    uid 0, job's     u32 job, u32 step, u8 speaks, u32 interval_ms,
+//                                              u32 array_job, u32 array_task, text job_name
+//   4  exited     → daemon    uid 0, job's     u32 job, u32 step, u32 wait_status
+//   5  status     → daemon    anyone (own)     u32 job (0: all)
+//   16 accepted   ← daemon                     (none)
+//   17 refused    ← daemon                     u8 reason, text what
+//   18 progress   ← daemon                     see Progress
+//   19 ready      ← daemon                     texts environment, texts lines
+//   20 failed     ← daemon                     text cause, texts lines
+//   21 ended      ← daemon                     u8 outcome, text what
+//   22 status_row ← daemon                     u32 job, u32 restart, u32 uid, text state, texts lines
+//
+// begin, exited → accepted | refused. end → ended | refused. wait → progress*, ready | failed |
+// refused. status → status_row*, accepted. One request a connection; the daemon closes it.
+// Golden test: tests/unit/test_protocol.cpp.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <variant>
+#include <vector>
+
+#include "common/result.hpp"
+
+namespace nodestage {
+
+inline constexpr std::uint8_t k_protocol_version = 1;
+inline constexpr std::size_t k_max_message_bytes = 128 * 1024;
+inline constexpr std::uint32_t k_no_number = 0xffffffff;  // an array id that is not known or not there
+
+struct Begin {
+  std::uint32_t job = 0;
+  std::uint32_t restart = 0;
+  std::uint32_t uid = 0;
+  std::uint32_t gid = 0;
+  std::string user;
+  std::string node;
+  std::string node_list;
+  std::uint32_t node_count = 1;
+  std::uint32_t node_index = k_no_number;  // of this node in the job's list, from 0
+  std::uint32_t cpus = 1;  // of the job on this node
+  std::string work_dir;
+  std::string request;  // opaque; empty: only a job directory is wanted
+};
+
+struct End {
+  std::uint32_t job = 0;
+  std::uint32_t restart = 0;
+  std::uint32_t exit_code = 0;  // SLURM_JOB_EXIT_CODE, a wait status
+  std::uint32_t limit_s = 0;    // how long the caller can wait at most; 0: no limit
+};
+
+struct Wait {
+  std::uint32_t job = 0;
+  std::uint32_t step = 0;
+  std::uint8_t speaks = 0;  // 1: this caller prints, so it may have the summary lines
+  std::uint32_t interval_ms = 1000;
+  std::uint32_t array_job = k_no_number;
+  std::uint32_t array_task = k_no_number;
+  std::string job_name;
+};
+
+struct Exited {
+  std::uint32_t job = 0;
+  std::uint32_t step = 0;
+  std::uint32_t wait_status = 0;  // of the task, as wait(2) gives it
+};
+
+struct StatusQuery {
+  std::uint32_t job = 0;
+};
+
+struct Accepted {};
+
+enum class RefusalReason : std::uint8_t {
+  malformed = 1,      // the message cannot be read, or its version is another
+  not_permitted = 2,  // this uid may not send this kind, or not for this job
+  unknown_job = 3,    // nothing is known of the job on this node
+  busy = 4,           // the job id is still in use by an earlier run
+  fault = 5,          // the daemon failed; `what` says how
+};
+
+struct Refused {
+  RefusalReason reason = RefusalReason::fault;
+  std::string what;
+};
+
+enum class ProgressPhase : std::uint8_t { queued = 1, starting = 2, staging = 3 };
+
+struct Progress {                     // field order on the wire:
+  ProgressPhase phase = ProgressPhase::starting;  // u8
+  std::uint32_t jobs_ahead = 0;       // u32, when queued
+  std::uint32_t items_done = 0;       // u32
+  std::uint32_t items = 0;            // u32
+  std::uint64_t bytes_read = 0;       // u64, of the sources
+  std::uint64_t bytes_total = 0;      // u64, of the sources; 0: not known yet
+  std::uint64_t bytes_written = 0;    // u64
+  std::uint64_t files = 0;            // u64, written so far
+  std::uint64_t elapsed_ms = 0;       // u64, since the worker began
+  std::string current;                // text, the item in work; printable
+};
+
+struct Ready {
+  std::vector<std::string> environment;  // NAME=VALUE
+  std::vector<std::string> lines;        // the summary; empty but for the first speaker
+};
+
+struct Failed {
+  std::string cause;               // may hold several lines; printable
+  std::vector<std::string> lines;  // of the items that did well; empty but for the first speaker
+};
+
+enum class EndOutcome : std::uint8_t {
+  nothing = 1,     // the daemon knew no such job
+  done = 2,        // results delivered (or none asked for), directory gone
+  background = 3,  // still copying when the wait's limit passed; goes on without the caller
+  held = 4,        // a result could not be delivered and is kept on the node
+};
+
+struct Ended {
+  EndOutcome outcome = EndOutcome::done;
+  std::string what;
+};
+
+struct StatusRow {
+  std::uint32_t job = 0;
+  std::uint32_t restart = 0;
+  std::uint32_t uid = 0;
+  std::string state;
+  std::vector<std::string> lines;
+};
+
+using Message = std::variant<Begin, End, Wait, Exited, StatusQuery, Accepted, Refused, Progress,
+                             Ready, Failed, Ended, StatusRow>;
+
+std::string encode_message(const Message& message);
+
+// A fault for a message of another version, an unknown kind, fields that are cut off, or bytes
+// left over.
+Result<Message> decode_message(std::string_view packet);
+
+}  // namespace nodestage

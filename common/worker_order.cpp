@@ -1,0 +1,92 @@
+#include "common/worker_order.hpp"
+
+#include <nlohmann/json.hpp>
+
+namespace nodestage {
+namespace {
+
+// Calls field(name, member) for each member, for both directions.
+template <typename Order, typename Field>
+void each_field(Order& order, Field field) {
+  field("task", order.task);
+  field("job", order.job);
+  field("restart", order.restart);
+  field("uid", order.uid);
+  field("gid", order.gid);
+  field("user", order.user);
+  field("node", order.node);
+  field("node_index", order.node_index);
+  field("node_count", order.node_count);
+  field("directory", order.directory);
+  field("threads", order.threads);
+  field("leave_free_bytes", order.leave_free_bytes);
+  field("start_delay_ms", order.start_delay_ms);
+  field("on_failure", order.on_failure);
+  field("outcome", order.outcome);
+  field("array_job", order.array_job);
+  field("array_task", order.array_task);
+  field("array_known", order.array_known);
+  field("job_name", order.job_name);
+}
+
+// User and job names may be any bytes; JSON wants UTF-8, and Latin-1 maps each byte to a code point.
+std::string to_utf8(std::string_view bytes) {
+  std::string text;
+  for (const char c : bytes) {
+    const auto byte = static_cast<unsigned char>(c);
+    if (byte < 0x80) {
+      text += c;
+    } else {
+      text += static_cast<char>(0xc0 | byte >> 6);
+      text += static_cast<char>(0x80 | (byte & 0x3f));
+    }
+  }
+  return text;
+}
+
+std::string from_utf8(std::string_view text) {
+  std::string bytes;
+  for (std::size_t i = 0; i < text.size(); ++i) {
+    const auto byte = static_cast<unsigned char>(text[i]);
+    if (byte >= 0x80 && i + 1 < text.size()) {
+      ++i;
+      bytes += static_cast<char>((byte & 0x03) << 6 | (static_cast<unsigned char>(text[i]) & 0x3f));
+    } else {
+      bytes += text[i];
+    }
+  }
+  return bytes;
+}
+
+}  // namespace
+
+std::string encode_order(const WorkerOrder& order) {
+  nlohmann::json json;
+  each_field(order, [&json]<typename T>(const char* name, const T& value) {
+    if constexpr (std::is_same_v<T, std::string>) {
+      json[name] = to_utf8(value);
+    } else {
+      json[name] = value;
+    }
+  });
+  return json.dump();
+}
+
+Result<WorkerOrder> decode_order(std::string_view text) {
+  try {
+    const auto json = nlohmann::json::parse(text);
+    WorkerOrder order;
+    each_field(order, [&json]<typename T>(const char* name, T& value) {
+      if constexpr (std::is_same_v<T, std::string>) {
+        value = from_utf8(json.at(name).get_ref<const std::string&>());
+      } else {
+        value = json.at(name).get<T>();
+      }
+    });
+    return order;
+  } catch (const std::exception& fault) {  // the library's boundary
+    return Error{EINVAL, std::string("the worker's order cannot be read: ") + fault.what()};
+  }
+}
+
+}  // namespace nodestage

@@ -1,0 +1,58 @@
+// WorkerOrder: what the daemon tells a worker about its task. Trusted: it comes from the daemon,
+// the facts in it from slurmd. JSON on an inherited descriptor; the user's request travels beside
+// it as the opaque bytes that it is.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+#include "common/protocol.hpp"
+#include "common/result.hpp"
+
+namespace nodestage {
+
+// The descriptors that a worker inherits, besides 0 (/dev/null), 1 and 2 (a pipe to the daemon's
+// log). All but the job directory and status are read-only.
+inline constexpr int k_worker_order_fd = 3;    // WorkerOrder as JSON, at offset 0
+inline constexpr int k_worker_request_fd = 4;  // the user's request, at offset 0
+inline constexpr int k_worker_status_fd = 5;   // common/status_file.hpp
+inline constexpr int k_worker_directory_fd = 6;  // the job directory (for `remove`: the tree)
+inline constexpr int k_worker_rate_fd = 7;  // 8 bytes, native u64: bytes per second this worker may
+                                            // read from sources now; 0: unlimited. pread it anew
+                                            // every second.
+inline constexpr int k_worker_fds_end = 8;
+
+enum class WorkerTask { stage, stage_out, remove };
+
+enum class JobOutcome { success, failure, unknown };
+
+enum class OnFailure { fail, proceed };
+
+struct WorkerOrder {
+  WorkerTask task = WorkerTask::stage;
+  std::uint32_t job = 0;
+  std::uint32_t restart = 0;
+  std::uint32_t uid = 0;
+  std::uint32_t gid = 0;
+  std::string user;
+  std::string node;
+  std::uint32_t node_index = k_no_number;  // of this node in the job, for %n; k_no_number: unknown
+  std::uint32_t node_count = 1;
+  std::string directory;  // the job directory's path, for the environment and messages
+  std::uint32_t threads = 1;
+  std::uint64_t leave_free_bytes = 0;  // of the job directory's file system
+  std::uint32_t start_delay_ms = 0;
+  OnFailure on_failure = OnFailure::fail;
+  // stage_out only:
+  JobOutcome outcome = JobOutcome::unknown;
+  std::uint32_t array_job = k_no_number;
+  std::uint32_t array_task = k_no_number;
+  bool array_known = false;  // whether the two above were reported (both k_no_number: no array)
+  std::string job_name;      // empty: unknown
+};
+
+std::string encode_order(const WorkerOrder& order);
+Result<WorkerOrder> decode_order(std::string_view json);
+
+}  // namespace nodestage

@@ -1,0 +1,235 @@
+#include "daemon/root/config.hpp"
+
+#include <fcntl.h>
+
+#include <algorithm>
+#include <charconv>
+#include <functional>
+#include <optional>
+#include <toml++/toml.h>
+
+#include "common/build_info.hpp"
+#include "common/file.hpp"
+#include "common/name_pattern.hpp"
+
+namespace nodestage {
+namespace {
+
+// Sets a key from its TOML value; the text of what is allowed when the value is not.
+using Setter = std::function<std::optional<std::string>(Config&, const toml::node&)>;
+
+struct Key {
+  const char* section;
+  const char* name;
+  Setter set;
+};
+
+constexpr std::uint64_t k_no_largest = 1ULL << 62;
+
+template <typename Member>
+Setter number(Member member, std::uint64_t smallest, std::uint64_t largest) {
+  return [=](Config& config, const toml::node& node) -> std::optional<std::string> {
+    const auto value = node.value_exact<std::int64_t>();
+    if (value && *value >= 0 && static_cast<std::uint64_t>(*value) >= smallest &&
+        static_cast<std::uint64_t>(*value) <= largest) {
+      member(config) = static_cast<std::uint64_t>(*value);
+      return {};
+    }
+    return "a whole number from " + std::to_string(smallest) + " to " + std::to_string(largest);
+  };
+}
+
+std::optional<std::uint64_t> to_bytes(std::string_view text) {
+  std::uint64_t value = 0;
+  const auto [unit_begin, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (error != std::errc()) return {};
+  const std::string_view unit = text.substr(static_cast<std::size_t>(unit_begin - text.data()));
+  static constexpr std::string_view k_units[] = {"B", "KiB", "MiB", "GiB", "TiB"};
+  for (std::size_t i = 0; i < std::size(k_units); ++i) {
+    if (unit == k_units[i] && value <= k_no_largest >> (10 * i)) return value << (10 * i);
+  }
+  return {};
+}
+
+template <typename Member>
+Setter size(Member member) {
+  return [=](Config& config, const toml::node& node) -> std::optional<std::string> {
+    std::optional<std::uint64_t> bytes;
+    if (const auto text = node.value_exact<std::string>()) bytes = to_bytes(*text);
+    if (const auto value = node.value_exact<std::int64_t>(); value && *value >= 0) {
+      bytes = static_cast<std::uint64_t>(*value);
+    }
+    if (!bytes) return "a number of bytes, or a text such as \"512MiB\" (B, KiB, MiB, GiB, TiB)";
+    member(config) = *bytes;
+    return {};
+  };
+}
+
+template <typename Enum, typename Member>
+Setter choice(Member member, std::vector<std::pair<std::string, Enum>> choices) {
+  return [=](Config& config, const toml::node& node) -> std::optional<std::string> {
+    const auto text = node.value_exact<std::string>();
+    std::string allowed = "one of";
+    for (const auto& [name, value] : choices) {
+      if (text == name) {
+        member(config) = value;
+        return {};
+      }
+      allowed += " \"" + name + "\"";
+    }
+    return allowed;
+  };
+}
+
+template <typename Member>
+Setter absolute_path(Member member) {
+  return [=](Config& config, const toml::node& node) -> std::optional<std::string> {
+    const auto text = node.value_exact<std::string>();
+    if (!text || !text->starts_with('/') || text->ends_with('/')) return "an absolute path";
+    member(config) = *text;
+    return {};
+  };
+}
+
+std::optional<std::string> set_tmpdir_path(Config& config, const toml::node& node) {
+  const std::string allowed =
+      "an absolute path of which only the last part holds patterns, %j among them "
+      "(%j job id, %u user, %r restart count), such as \"/localscratch/%u.%j.0\"";
+  const auto text = node.value_exact<std::string>();
+  if (!text || !text->starts_with('/') || text->ends_with('/')) return allowed;
+  const std::size_t slash = text->rfind('/');
+  const std::string name = text->substr(slash + 1);
+  if (slash == 0 || text->find('%') < slash || name.find("%j") == std::string::npos) return allowed;
+  PatternFacts facts;
+  facts.user = "u";
+  if (!expand_pattern(name, facts) || names_node(name)) return allowed;
+  config.tmpdir.path = *text;
+  return {};
+}
+
+#define MEMBER(path) [](Config& c) -> auto& { return c.path; }
+
+const std::vector<Key>& keys() {
+  static const std::vector<Key> k_keys = {
+      {"tmpdir", "path", set_tmpdir_path},
+      {"tmpdir", "create",
+       choice<CreateDirectory>(MEMBER(tmpdir.create), {{"on-request", CreateDirectory::on_request},
+                                                       {"always", CreateDirectory::always},
+                                                       {"never", CreateDirectory::never}})},
+      {"tmpdir", "wait", number(MEMBER(tmpdir.wait_s), 1, 86'400)},
+      {"staging", "max_jobs", number(MEMBER(staging.max_jobs), 1, 10'000)},
+      {"staging", "threads", number(MEMBER(staging.threads), 0, 1024)},
+      {"staging", "leave_free", size(MEMBER(staging.leave_free_bytes))},
+      {"staging", "limit", number(MEMBER(staging.limit_s), 1, 30 * 86'400)},
+      {"staging", "groups_wait", number(MEMBER(staging.groups_wait_s), 1, 3600)},
+      {"staging", "on_failure",
+       choice<OnFailure>(MEMBER(staging.on_failure),
+                         {{"fail", OnFailure::fail}, {"continue", OnFailure::proceed}})},
+      {"read", "max_rate", size(MEMBER(read.max_rate_bytes))},
+      {"read", "start_jitter", number(MEMBER(read.start_jitter_s), 0, 3600)},
+      {"read", "start_jitter_nodes", number(MEMBER(read.start_jitter_nodes), 1, 1'000'000)},
+      {"stageout", "epilog_wait", number(MEMBER(stageout.epilog_wait_s), 1, 86'400)},
+      {"stageout", "limit", number(MEMBER(stageout.limit_s), 1, 30 * 86'400)},
+      {"worker", "cgroup",
+       choice<UseCgroups>(MEMBER(worker.cgroup),
+                          {{"auto", UseCgroups::automatic}, {"off", UseCgroups::off}})},
+      {"worker", "memory", size(MEMBER(worker.memory_bytes))},
+      {"worker", "pids", number(MEMBER(worker.pids), 16, 1'000'000)},
+      {"worker", "kill_wait", number(MEMBER(worker.kill_wait_s), 1, 600)},
+      {"daemon", "socket", absolute_path(MEMBER(daemon.socket))},
+      {"daemon", "state_dir", absolute_path(MEMBER(daemon.state_dir))},
+      {"daemon", "worker_path", absolute_path(MEMBER(daemon.worker_path))},
+      {"daemon", "request_wait", number(MEMBER(daemon.request_wait_s), 1, 60)},
+      {"daemon", "max_connections", number(MEMBER(daemon.max_connections), 16, 100'000)},
+      {"daemon", "log_level",
+       choice<std::string>(MEMBER(daemon.log_level), {{"debug", "debug"},
+                                                      {"info", "info"},
+                                                      {"warning", "warning"},
+                                                      {"error", "error"}})},
+  };
+  return k_keys;
+}
+
+#undef MEMBER
+
+std::string at(const std::string& file, const toml::source_region& place) {
+  return file + ":" + std::to_string(place.begin.line) + ": ";
+}
+
+std::string known_names(std::string_view section) {
+  std::string names;
+  for (const Key& key : keys()) {
+    const std::string name = section.empty() ? key.section : key.name;
+    if (!section.empty() && section != key.section) continue;
+    if (section.empty() && names.ends_with(name)) continue;
+    names += names.empty() ? name : ", " + name;
+  }
+  return names;
+}
+
+Status set_section(Config& config, const std::string& section, const toml::table& table,
+                   const std::string& file) {
+  for (const auto& [name, node] : table) {
+    const auto same = [&, name = name.str()](const Key& key) {
+      return key.section == section && key.name == name;
+    };
+    const auto key = std::find_if(keys().begin(), keys().end(), same);
+    const std::string full = section + "." + std::string(name.str());
+    if (key == keys().end()) {
+      return Error{EINVAL, at(file, name.source()) + "unknown key '" + full + "'; [" + section +
+                               "] knows: " + known_names(section)};
+    }
+    if (const auto allowed = key->set(config, node)) {
+      return Error{EINVAL, at(file, node.source()) + "'" + full + "' must be " + *allowed};
+    }
+  }
+  return {};
+}
+
+Status set_all(Config& config, const toml::table& document, const std::string& file) {
+  for (const auto& [name, node] : document) {
+    const std::string section(name.str());
+    const bool known = std::any_of(keys().begin(), keys().end(),
+                                   [&](const Key& key) { return key.section == section; });
+    if (!known || !node.is_table()) {
+      return Error{EINVAL, at(file, name.source()) + "unknown section or key '" + section +
+                               "'; the sections are: " + known_names("")};
+    }
+    TRY(set_section(config, section, *node.as_table(), file));
+  }
+  return {};
+}
+
+}  // namespace
+
+Result<Config> parse_config(std::string_view text, const std::string& file_name) {
+  Config config;
+  config.daemon.worker_path = k_worker_path;
+  try {
+    TRY(set_all(config, toml::parse(text, file_name), file_name));
+  } catch (const toml::parse_error& fault) {  // the library's boundary
+    return Error{EINVAL, at(file_name, fault.source()) + std::string(fault.description())};
+  }
+  return config;
+}
+
+Result<Config> load_config(const std::string& path) {
+  TRY_ASSIGN(const std::string text, read_file(AT_FDCWD, path, 1 << 20));
+  return parse_config(text, path);
+}
+
+std::vector<std::string> config_keys() {
+  std::vector<std::string> names;
+  for (const Key& key : keys()) names.push_back(std::string(key.section) + "." + key.name);
+  return names;
+}
+
+std::string tmpdir_root(const Config& config) {
+  return config.tmpdir.path.substr(0, config.tmpdir.path.rfind('/'));
+}
+
+std::string tmpdir_name_pattern(const Config& config) {
+  return config.tmpdir.path.substr(config.tmpdir.path.rfind('/') + 1);
+}
+
+}  // namespace nodestage

@@ -1,0 +1,70 @@
+// The daemon's configuration: /etc/nodestage/nodestaged.toml.
+//
+// Every key, its default and its unit are in conf/nodestaged.toml, which a unit test holds against
+// this struct. An unknown key, a wrong type or a value out of range is a fault that names file, line,
+// key and what is allowed.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "common/result.hpp"
+#include "common/worker_order.hpp"
+
+namespace nodestage {
+
+enum class CreateDirectory { on_request, always, never };
+enum class UseCgroups { automatic, off };
+
+struct Config {
+  struct {
+    std::string path = "/localscratch/%u.%j.0";
+    CreateDirectory create = CreateDirectory::on_request;
+    std::uint64_t wait_s = 60;
+  } tmpdir;
+  struct {
+    std::uint64_t max_jobs = 4;
+    std::uint64_t threads = 0;
+    std::uint64_t leave_free_bytes = 1ULL << 30;
+    std::uint64_t limit_s = 86'400;
+    std::uint64_t groups_wait_s = 30;
+    OnFailure on_failure = OnFailure::fail;
+  } staging;
+  struct {
+    std::uint64_t max_rate_bytes = 0;
+    std::uint64_t start_jitter_s = 5;
+    std::uint64_t start_jitter_nodes = 64;
+  } read;
+  struct {
+    std::uint64_t epilog_wait_s = 600;
+    std::uint64_t limit_s = 86'400;
+  } stageout;
+  struct {
+    UseCgroups cgroup = UseCgroups::automatic;
+    std::uint64_t memory_bytes = 4ULL << 30;
+    std::uint64_t pids = 256;
+    std::uint64_t kill_wait_s = 10;
+  } worker;
+  struct {
+    std::string socket = "/run/nodestage/nodestaged.sock";
+    std::string state_dir = "/var/lib/nodestage";
+    std::string worker_path;  // of the build by default
+    std::uint64_t request_wait_s = 5;
+    std::uint64_t max_connections = 512;
+    std::string log_level = "info";
+  } daemon;
+};
+
+Result<Config> parse_config(std::string_view text, const std::string& file_name);
+Result<Config> load_config(const std::string& path);
+
+// Every key as "section.key", in the order of the struct.
+std::vector<std::string> config_keys();
+
+// tmpdir.path is "ROOT/NAME": only NAME holds patterns.
+std::string tmpdir_root(const Config& config);
+std::string tmpdir_name_pattern(const Config& config);
+
+}  // namespace nodestage

@@ -1,0 +1,55 @@
+// Job: what the daemon knows of one run of one Slurm job on this node, and its journal entry.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+
+#include "common/protocol.hpp"
+#include "common/result.hpp"
+#include "daemon/root/areas.hpp"
+#include "daemon/root/worker_process.hpp"
+
+namespace nodestage {
+
+enum class JobState {
+  waiting_for_directory,  // tmpdir.create = "never": the site has not made it yet
+  queued,                 // for a place among staging.max_jobs
+  staging,
+  ready,   // the job may run
+  failed,  // the job may not run; `cause` says why
+  stopping,     // the end came while the staging worker still lived
+  staging_out,  // after the end
+  held,         // the stage-out failed: the tree is in the hold area
+  gone,         // nothing of the job is left here; about to be forgotten
+};
+
+const char* to_text(JobState state);
+
+// Plain data: what the journal keeps. `begin.request` is kept in a file of its own, as it came.
+struct JobRecord {
+  Begin begin;
+  JobState state = JobState::queued;
+  std::string directory;           // name below the tmpdir root
+  bool directory_is_ours = true;   // made by the daemon, so removed by it
+  bool in_hold = false;            // the tree has been renamed into the hold area
+  bool may_have_run = false;       // some step was let through
+  bool announced = false;          // the summary has been given to a step
+  bool ended = false;              // the epilog has come
+  std::string cause;
+  ProcessMark worker;              // pid 0: none
+  std::optional<std::uint32_t> batch_status;  // wait status of the batch script
+  std::optional<std::uint32_t> last_status;   // of the last step's task that ended
+  std::uint32_t exit_code = 0;                // of the epilog
+  bool facts_known = false;                   // the next three were reported by a step
+  std::uint32_t array_job = k_no_number;
+  std::uint32_t array_task = k_no_number;
+  std::string job_name;
+
+  [[nodiscard]] JobKey key() const { return {begin.job, begin.restart}; }
+};
+
+// Whether the job did well, from what steps and the epilog have reported (DESIGN.md, step 5).
+JobOutcome outcome_of(const JobRecord& record);
+
+}  // namespace nodestage

@@ -1,0 +1,275 @@
+#include "daemon/root/jobs.hpp"
+
+#include <fcntl.h>
+
+#include <algorithm>
+
+#include "common/file.hpp"
+#include "common/name_pattern.hpp"
+#include "common/request.hpp"
+#include "daemon/root/log.hpp"
+#include "daemon/root/summary.hpp"
+
+namespace nodestage {
+namespace {
+
+// Neither held nor being delivered in the background: what the job's steps and epilog mean.
+bool is_live(const JobRecord& record) {
+  return !record.in_hold && record.state != JobState::held && record.state != JobState::gone;
+}
+
+}  // namespace
+
+Jobs::Jobs(const Places& places) : at_(places) { share_rate(); }
+
+Jobs::Job* Jobs::find(const JobKey& key) {
+  const auto found = jobs_.find(key);
+  return found == jobs_.end() ? nullptr : &found->second;
+}
+
+const Jobs::Job* Jobs::find_live(std::uint32_t job) const {
+  const Job* newest = nullptr;
+  for (auto item = jobs_.lower_bound({job, 0}); item != jobs_.end() && item->first.job == job; ++item) {
+    if (is_live(item->second.record)) newest = &item->second;
+  }
+  return newest;
+}
+
+Jobs::Job* Jobs::find_live(std::uint32_t job) {
+  return const_cast<Job*>(static_cast<const Jobs*>(this)->find_live(job));
+}
+
+std::optional<std::uint32_t> Jobs::owner(std::uint32_t job) const {
+  const Job* found = find_live(job);
+  if (found == nullptr) return {};
+  return found->record.begin.uid;
+}
+
+void Jobs::save(Job& job) {
+  if (const Status saved = at_.journal.save(job.record); !saved) {
+    spdlog::error("{}: the journal cannot be written: {}", about(job.record), saved.error().what);
+  }
+}
+
+void Jobs::set_state(Job& job, JobState state) {
+  job.record.state = state;
+  spdlog::info("{}: {}", about(job.record), to_text(state));
+  save(job);
+}
+
+Result<JobRecord> Jobs::new_record(const Begin& begin) const {
+  if (begin.uid == 0 || begin.gid == 0) {
+    return Error{EPERM, "nodestage does not stage for root; submit as an ordinary user"};
+  }
+  if (begin.user.empty() || begin.user.find('/') != std::string::npos) {
+    return Error{EINVAL, "slurmd named no user"};
+  }
+  if (begin.request.size() > k_max_request_bytes) {
+    return Error{E2BIG, "the request is larger than " + std::to_string(k_max_request_bytes) + " bytes"};
+  }
+  PatternFacts facts;
+  facts.job = begin.job;
+  facts.restart = begin.restart;
+  facts.user = begin.user;
+  JobRecord record;
+  record.begin = begin;
+  TRY_ASSIGN(record.directory, expand_pattern(tmpdir_name_pattern(at_.config), facts));
+  record.directory_is_ours = at_.config.tmpdir.create != CreateDirectory::never;
+  return record;
+}
+
+Message Jobs::begin(const Begin& begin) {
+  const JobKey key{begin.job, begin.restart};
+  if (const Job* known = find(key)) {
+    if (known->record.begin.uid == begin.uid && is_live(known->record)) return Accepted{};
+    return Refused{RefusalReason::busy, "this run of the job is already known on the node"};
+  }
+  // A requeued job: Slurm lets every epilog end before the next prolog, so an earlier run that is
+  // still here has lost its epilog. Its results are delivered beside the new run.
+  while (Job* earlier = find_live(begin.job)) {
+    spdlog::warn("{}: a new run begins, but no epilog came", about(earlier->record));
+    earlier->record.ended = true;
+    move_to_hold(*earlier);
+    if (!earlier->record.in_hold) return Refused{RefusalReason::busy, "an earlier run of the job is still here"};
+    stop_staging(*earlier);
+  }
+  auto record = new_record(begin);
+  if (!record) return Refused{RefusalReason::fault, record.error().what};
+  if (record->directory_is_ours) {
+    const Status made = at_.areas.make_directory(record->directory, begin.uid, begin.gid);
+    if (!made) return Refused{RefusalReason::fault, "the job directory cannot be made: " + made.error().what};
+  }
+  if (const Status saved = at_.journal.save_request(*record); !saved) {
+    return Refused{RefusalReason::fault, "the journal cannot be written: " + saved.error().what};
+  }
+  Job& job = jobs_[key];
+  job.record = std::move(*record);
+  if (job.record.directory_is_ours) {
+    enqueue(job);
+  } else {
+    set_state(job, JobState::waiting_for_directory);
+    seek_directory(key, Clock::now() + std::chrono::seconds(at_.config.tmpdir.wait_s));
+  }
+  return Accepted{};
+}
+
+Message Jobs::exited(const Exited& exited) {
+  constexpr std::uint32_t k_batch_step = 0xfffffffb;  // SLURM_BATCH_SCRIPT of slurm.h
+  Job* job = find_live(exited.job);
+  if (job == nullptr) return Refused{RefusalReason::unknown_job, "the job is not known on this node"};
+  (exited.step == k_batch_step ? job->record.batch_status : job->record.last_status) = exited.wait_status;
+  save(*job);
+  return Accepted{};
+}
+
+void Jobs::learn(Job& job, const Wait& wait) {
+  if (job.record.facts_known) return;
+  job.record.facts_known = true;
+  job.record.array_job = wait.array_job;
+  job.record.array_task = wait.array_task;
+  job.record.job_name = wait.job_name;
+  save(job);
+}
+
+void Jobs::leave(Ticket ticket) {
+  for (auto& [key, job] : jobs_) {
+    if (const auto waiter = job.waiters.find(ticket); waiter != job.waiters.end()) {
+      at_.loop.cancel(waiter->second.timer);
+      job.waiters.erase(waiter);
+      // It was cancelled, or does not care to wait and runs already (--stage-wait=none).
+      job.record.may_have_run = true;
+      return;
+    }
+    if (const auto ender = job.enders.find(ticket); ender != job.enders.end()) {
+      at_.loop.cancel(ender->second.timer);
+      job.enders.erase(ender);
+      return;
+    }
+  }
+}
+
+std::vector<StatusRow> Jobs::status(std::uint32_t wanted, std::uint32_t uid) const {
+  std::vector<StatusRow> rows;
+  for (const auto& [key, job] : jobs_) {
+    const JobRecord& record = job.record;
+    if ((wanted != 0 && wanted != key.job) || (uid != 0 && uid != record.begin.uid)) continue;
+    StatusRow row{key.job, key.restart, record.begin.uid, to_text(record.state), {}};
+    const bool out = record.state == JobState::staging_out || record.state == JobState::held;
+    row.lines = summary_lines(worker_status(job, out ? WorkerTask::stage_out : WorkerTask::stage));
+    if (!record.cause.empty()) row.lines.push_back(record.cause);
+    if (record.in_hold) row.lines.push_back("kept in " + at_.areas.held_path(key));
+    rows.push_back(std::move(row));
+  }
+  return rows;
+}
+
+void Jobs::recover() {
+  auto loaded = at_.journal.load();
+  for (const std::string& fault : loaded.faults) spdlog::error("journal: {}", fault);
+  for (JobRecord& record : loaded.records) recover_one(std::move(record));
+  at_.workers.kill_strangers();
+  start_queued();
+  at_.trash.sweep();
+}
+
+void Jobs::recover_one(JobRecord record) {
+  const JobKey key = record.key();
+  Job& job = jobs_[key];
+  job.record = std::move(record);
+  spdlog::info("{}: carried on from the journal: {}", about(job.record), to_text(job.record.state));
+  const bool out = job.record.state == JobState::staging_out;
+  const std::string cgroup = to_text(key) + (out ? ".out" : ".stage");
+  const auto on_end = [this, key, out](const WorkerEnd& end) {
+    out ? stage_out_ended(key, end) : staging_ended(key, end);
+  };
+  job.worker = at_.workers.adopt(job.record.worker, cgroup,
+                                 limits(out ? at_.config.stageout.limit_s : at_.config.staging.limit_s),
+                                 about(job.record, "worker"), on_end);
+  job.worker_begun = Clock::now();
+  const WorkerPhase phase = worker_status(job, out ? WorkerTask::stage_out : WorkerTask::stage).phase;
+  const bool over = phase == WorkerPhase::done || phase == WorkerPhase::failed;
+  switch (job.record.state) {
+    case JobState::waiting_for_directory:
+      seek_directory(key, Clock::now() + std::chrono::seconds(at_.config.tmpdir.wait_s));
+      break;
+    case JobState::queued:
+      enqueue(job);
+      break;
+    case JobState::staging:
+      if (job.worker) break;
+      if (over) staging_ended(key, {});
+      else enqueue(job);
+      break;
+    case JobState::stopping:
+      if (job.worker) at_.workers.kill(*job.worker);
+      else begin_stage_out(job);
+      break;
+    case JobState::staging_out:
+      if (job.worker) break;
+      if (over) stage_out_ended(key, {});
+      else begin_stage_out(job);
+      break;
+    case JobState::ready:
+    case JobState::failed:
+      if (job.record.ended) stop_staging(job);
+      break;
+    case JobState::held:
+      break;
+    case JobState::gone:
+      finish(job);
+      break;
+  }
+}
+
+WorkerStart Jobs::order_for(const Job& job, WorkerTask task) const {
+  const JobRecord& record = job.record;
+  const std::uint64_t threads = at_.config.staging.threads;
+  WorkerStart start;
+  start.program = at_.config.daemon.worker_path;
+  start.cgroup = to_text(record.key()) + (task == WorkerTask::stage_out ? ".out" : ".stage");
+  start.request = record.begin.request;
+  start.rate_fd = at_.rate_fd;
+  WorkerOrder& order = start.order;
+  order.task = task;
+  order.job = record.begin.job;
+  order.restart = record.begin.restart;
+  order.uid = record.begin.uid;
+  order.gid = record.begin.gid;
+  order.user = record.begin.user;
+  order.node = record.begin.node;
+  order.node_index = record.begin.node_index;
+  order.node_count = record.begin.node_count;
+  order.directory = at_.areas.path_of(record.directory);
+  order.threads = threads == 0 ? record.begin.cpus : static_cast<std::uint32_t>(threads);
+  order.leave_free_bytes = at_.config.staging.leave_free_bytes;
+  order.on_failure = at_.config.staging.on_failure;
+  order.outcome = outcome_of(record);
+  order.array_known = record.facts_known;
+  order.array_job = record.array_job;
+  order.array_task = record.array_task;
+  order.job_name = record.job_name;
+  return start;
+}
+
+WorkerStatus Jobs::worker_status(const Job& job, WorkerTask task) const {
+  const char* name = task == WorkerTask::stage_out ? "out" : "stage";
+  const auto fd = at_.areas.open_status(job.record.key(), name, O_RDONLY);
+  if (!fd) return {};
+  auto status = read_worker_status(fd->get());
+  return status ? std::move(*status) : WorkerStatus{};
+}
+
+Workers::Limits Jobs::limits(std::uint64_t run_s) const {
+  return {std::chrono::seconds(at_.config.staging.groups_wait_s), std::chrono::seconds(run_s),
+          std::chrono::seconds(at_.config.worker.kill_wait_s)};
+}
+
+Result<Fd> Jobs::job_directory(const Job& job) const {
+  const JobRecord& record = job.record;
+  TRY_ASSIGN(auto fd, record.in_hold ? at_.areas.open_held(record.key(), record.begin.uid)
+                                     : at_.areas.open_directory(record.directory, record.begin.uid));
+  if (!fd) return Error{ENOENT, at_.areas.path_of(record.directory) + ": the job directory is gone"};
+  return std::move(*fd);
+}
+
+}  // namespace nodestage

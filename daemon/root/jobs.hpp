@@ -1,0 +1,126 @@
+// Jobs: the job table of this node and what happens to each job, from its prolog to the last trace
+// of it. One step of a job's life is one function; the states are JobState (job.hpp).
+//
+//   begin → [waiting_for_directory] → queued → staging → ready | failed
+//   end   → [stopping] → staging_out → gone | held
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <optional>
+#include <vector>
+
+#include "common/protocol.hpp"
+#include "common/status_file.hpp"
+#include "daemon/root/areas.hpp"
+#include "daemon/root/config.hpp"
+#include "daemon/root/job.hpp"
+#include "daemon/root/journal.hpp"
+#include "daemon/root/loop.hpp"
+#include "daemon/root/trash.hpp"
+#include "daemon/root/workers.hpp"
+
+namespace nodestage {
+
+// Sends a message to whoever asked. Called from the loop; may be called several times (progress).
+using Reply = std::function<void(const Message&)>;
+using Ticket = std::uint64_t;  // of a caller that waits; 0: it has its answer already
+
+class Jobs {
+ public:
+  struct Places {
+    Loop& loop;
+    const Config& config;
+    Areas& areas;
+    const Journal& journal;
+    Workers& workers;
+    Trash& trash;
+    int rate_fd;  // k_worker_rate_fd, written here
+  };
+  explicit Jobs(const Places& places);
+
+  // Carries on with the jobs of an earlier daemon.
+  void recover();
+
+  Message begin(const Begin& begin);
+  Message exited(const Exited& exited);
+  // The uid of a live job, for the check who may ask.
+  [[nodiscard]] std::optional<std::uint32_t> owner(std::uint32_t job) const;
+  // Answers now or later, through `reply`.
+  Ticket wait(const Wait& wait, Reply reply);
+  Ticket end(const End& end, const Reply& reply);
+  // The caller went away.
+  void leave(Ticket ticket);
+  // Every job that `uid` may see (root: all); job 0: all of them.
+  [[nodiscard]] std::vector<StatusRow> status(std::uint32_t job, std::uint32_t uid) const;
+
+ private:
+  struct Waiter {
+    Reply reply;
+    std::uint32_t interval_ms;
+    bool speaks;
+    Loop::TimerId timer;
+  };
+  struct Ender {
+    Reply reply;
+    Loop::TimerId timer;
+  };
+  struct Job {
+    JobRecord record;
+    std::optional<Workers::Id> worker;
+    Clock::time_point worker_begun{};
+    std::map<Ticket, Waiter> waiters;
+    std::map<Ticket, Ender> enders;
+  };
+
+  // jobs.cpp: the table
+  Job* find_live(std::uint32_t job);
+  [[nodiscard]] const Job* find_live(std::uint32_t job) const;
+  Job* find(const JobKey& key);
+  void save(Job& job);
+  void set_state(Job& job, JobState state);
+  Result<JobRecord> new_record(const Begin& begin) const;
+  void recover_one(JobRecord record);
+  void learn(Job& job, const Wait& wait);
+
+  // jobs_staging.cpp: from the directory to ready or failed
+  void seek_directory(const JobKey& key, Clock::time_point give_up);
+  void enqueue(Job& job);
+  void start_queued();
+  Result<Workers::Id> start_staging(Job& job);
+  void staging_ended(const JobKey& key, const WorkerEnd& end);
+  [[nodiscard]] std::size_t staging_now() const;
+  void share_rate() const;
+  void fail(Job& job, std::string cause);
+  void answer(Job& job, const Waiter& waiter);
+  void tell_waiters(Job& job);
+  void tick(const JobKey& key, Ticket ticket);
+  [[nodiscard]] Progress progress(const Job& job) const;
+  Ready ready_message(Job& job, bool speaks);
+
+  // jobs_ending.cpp: from the end of the job to no trace of it
+  void stop_staging(Job& job);
+  void begin_stage_out(Job& job);
+  Result<Workers::Id> start_stage_out(Job& job);
+  void stage_out_ended(const JobKey& key, const WorkerEnd& end);
+  void go_on_in_background(Job& job);
+  void move_to_hold(Job& job);
+  void hold(Job& job, std::string cause);
+  void finish(Job& job);
+  void answer_enders(Job& job, const Ended& ended);
+
+  // both
+  WorkerStart order_for(const Job& job, WorkerTask task) const;
+  [[nodiscard]] WorkerStatus worker_status(const Job& job, WorkerTask task) const;
+  [[nodiscard]] Workers::Limits limits(std::uint64_t run_s) const;
+  Result<Fd> job_directory(const Job& job) const;
+
+  Places at_;
+  std::map<JobKey, Job> jobs_;
+  std::vector<JobKey> queue_;
+  Ticket next_ticket_ = 1;
+};
+
+}  // namespace nodestage

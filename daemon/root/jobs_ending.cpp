@@ -1,0 +1,145 @@
+// From the end of the job to no trace of it.
+#include <fcntl.h>
+
+#include <algorithm>
+
+#include "common/human.hpp"
+#include "daemon/root/jobs.hpp"
+#include "daemon/root/log.hpp"
+#include "daemon/root/summary.hpp"
+
+namespace nodestage {
+
+Ticket Jobs::end(const End& end, const Reply& reply) {
+  Job* job = find_live(end.job);
+  if (job == nullptr) {
+    reply(Ended{EndOutcome::nothing, ""});
+    return 0;
+  }
+  const JobKey key = job->record.key();
+  const Ticket ticket = next_ticket_++;
+  std::uint64_t wait_s = at_.config.stageout.epilog_wait_s;
+  if (end.limit_s != 0) wait_s = std::min<std::uint64_t>(wait_s, end.limit_s);
+  const auto timer = at_.loop.after(std::chrono::seconds(wait_s), [this, key] {
+    if (Job* late = find(key)) go_on_in_background(*late);
+  });
+  job->enders.emplace(ticket, Ender{reply, timer});
+  if (!job->record.ended) {
+    job->record.ended = true;
+    job->record.exit_code = end.exit_code;
+    save(*job);
+    stop_staging(*job);
+  }
+  job = find(key);
+  return job != nullptr && job->enders.count(ticket) > 0 ? ticket : 0;
+}
+
+// Whatever the staging is at, it ends here; the results come next.
+void Jobs::stop_staging(Job& job) {
+  std::erase(queue_, job.record.key());
+  if (job.record.cause.empty()) job.record.cause = "the job has ended";
+  const bool waited_for = !job.waiters.empty();
+  if (job.worker && job.record.state != JobState::staging_out) {
+    set_state(job, JobState::stopping);
+    at_.workers.kill(*job.worker);
+  } else if (!job.worker) {
+    begin_stage_out(job);
+    return;  // the job may be gone by now
+  }
+  if (waited_for) tell_waiters(job);
+}
+
+void Jobs::begin_stage_out(Job& job) {
+  job.record.cause.clear();
+  // Where no step was let through, nothing can have been made.
+  if (job.record.begin.request.empty() || !job.record.may_have_run) return finish(job);
+  auto worker = start_stage_out(job);
+  if (!worker) return hold(job, "the stage-out could not be started: " + worker.error().what);
+  job.worker = *worker;
+  job.worker_begun = Clock::now();
+  job.record.worker = at_.workers.mark(*worker);
+  set_state(job, JobState::staging_out);
+}
+
+Result<Workers::Id> Jobs::start_stage_out(Job& job) {
+  const JobKey key = job.record.key();
+  TRY_ASSIGN(const Fd directory, job_directory(job));
+  TRY_ASSIGN(const Fd status, at_.areas.open_status(key, "out", O_RDWR | O_CREAT | O_TRUNC));
+  WorkerStart start = order_for(job, WorkerTask::stage_out);
+  start.directory_fd = directory.get();
+  start.status_fd = status.get();
+  return at_.workers.start(start, {job.record.begin.cpus, at_.config.worker.memory_bytes, at_.config.worker.pids},
+                           limits(at_.config.stageout.limit_s), about(job.record, "worker"),
+                           [this, key](const WorkerEnd& end) { stage_out_ended(key, end); });
+}
+
+void Jobs::stage_out_ended(const JobKey& key, const WorkerEnd& end) {
+  Job* job = find(key);
+  if (job == nullptr) return;
+  job->worker.reset();
+  job->record.worker = {};
+  const WorkerStatus status = worker_status(*job, WorkerTask::stage_out);
+  for (const std::string& line : summary_lines(status)) {
+    spdlog::info("{}: stage-out: {}", about(job->record), line);
+  }
+  if (status.phase == WorkerPhase::done) return finish(*job);
+  hold(*job, status.phase == WorkerPhase::failed ? status.cause : "the stage-out process " + end.text);
+}
+
+// The epilog can wait no longer. The tree leaves its name, so that nothing of the job is left there.
+void Jobs::go_on_in_background(Job& job) {
+  move_to_hold(job);
+  spdlog::warn("{}: the epilog returns before its end; {} goes on in the background", about(job.record),
+               to_text(job.record.state));
+  answer_enders(job, {EndOutcome::background, "results are still being copied and will be delivered"});
+}
+
+void Jobs::move_to_hold(Job& job) {
+  if (job.record.in_hold) return;
+  const Status moved = at_.areas.move_to_hold(job.record.directory, job.record.key());
+  if (!moved) {
+    spdlog::error("{}: cannot be moved to the hold area: {}", about(job.record), moved.error().what);
+    return;
+  }
+  job.record.in_hold = true;
+  save(job);
+}
+
+void Jobs::hold(Job& job, std::string cause) {
+  move_to_hold(job);
+  job.record.cause = printable(cause, Newlines::keep);
+  spdlog::error("{}: stage-out failed: {}; the data are kept in {}", about(job.record), printable(cause),
+                at_.areas.held_path(job.record.key()));
+  set_state(job, JobState::held);
+  answer_enders(job, {EndOutcome::held, job.record.cause});
+}
+
+void Jobs::finish(Job& job) {
+  const JobRecord& record = job.record;
+  const JobKey key = record.key();
+  Status moved;
+  if (record.in_hold) {
+    moved = at_.areas.move_held_to_trash(key, record.begin.uid, record.begin.gid);
+  } else if (record.directory_is_ours) {
+    moved = at_.areas.move_to_trash(record.directory, record.begin.uid, record.begin.gid);
+  }
+  if (!moved) spdlog::error("{}: cannot be removed: {}", about(record), moved.error().what);
+  set_state(job, JobState::gone);
+  answer_enders(job, {EndOutcome::done, ""});
+  tell_waiters(job);
+  at_.areas.remove_status(key);
+  at_.journal.forget(key);
+  jobs_.erase(key);
+  at_.trash.sweep();
+  start_queued();
+}
+
+void Jobs::answer_enders(Job& job, const Ended& ended) {
+  const auto enders = std::exchange(job.enders, {});
+  for (const auto& [ticket, ender] : enders) {
+    at_.loop.cancel(ender.timer);
+    ender.reply(ended);
+  }
+}
+
+}  // namespace nodestage

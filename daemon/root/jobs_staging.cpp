@@ -1,0 +1,213 @@
+// From the job directory to ready or failed.
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <random>
+
+#include "daemon/root/jobs.hpp"
+#include "daemon/root/log.hpp"
+#include "daemon/root/summary.hpp"
+#include "common/human.hpp"
+
+namespace nodestage {
+namespace {
+
+constexpr std::chrono::milliseconds k_directory_poll{200};
+constexpr std::uint32_t k_smallest_interval_ms = 100;
+
+std::uint32_t random_delay_ms(std::uint64_t largest_s) {
+  std::random_device random;
+  return std::uniform_int_distribution<std::uint32_t>(0, static_cast<std::uint32_t>(largest_s * 1000))(random);
+}
+
+}  // namespace
+
+// tmpdir.create = "never": a Prolog script of the site makes it after the SPANK prolog.
+void Jobs::seek_directory(const JobKey& key, Clock::time_point give_up) {
+  Job* job = find(key);
+  if (job == nullptr || job->record.state != JobState::waiting_for_directory) return;
+  const auto directory = at_.areas.open_directory(job->record.directory, job->record.begin.uid);
+  if (!directory) return fail(*job, directory.error().what);
+  if (*directory) return enqueue(*job);
+  if (Clock::now() >= give_up) {
+    return fail(*job, at_.areas.path_of(job->record.directory) + ": the site's Prolog has not made this " +
+                          "directory within " + human_duration(at_.config.tmpdir.wait_s * 1000) +
+                          "\nTell your administrators (tmpdir.create = \"never\" in nodestaged.toml).");
+  }
+  at_.loop.after(k_directory_poll, [this, key, give_up] { seek_directory(key, give_up); });
+}
+
+void Jobs::enqueue(Job& job) {
+  if (job.record.begin.request.empty()) {
+    set_state(job, JobState::ready);
+    return tell_waiters(job);
+  }
+  set_state(job, JobState::queued);
+  queue_.push_back(job.record.key());
+  start_queued();
+}
+
+std::size_t Jobs::staging_now() const {
+  return static_cast<std::size_t>(std::count_if(jobs_.begin(), jobs_.end(), [](const auto& item) {
+    return item.second.worker && item.second.record.state != JobState::staging_out;
+  }));
+}
+
+void Jobs::start_queued() {
+  while (!queue_.empty() && staging_now() < at_.config.staging.max_jobs) {
+    Job* job = find(queue_.front());
+    queue_.erase(queue_.begin());
+    if (job == nullptr || job->record.state != JobState::queued) continue;
+    auto worker = start_staging(*job);
+    if (!worker) {
+      fail(*job, "staging could not be started: " + worker.error().what +
+                     "\nTell your administrators: the log of nodestaged on this node says more.");
+      continue;
+    }
+    job->worker = *worker;
+    job->worker_begun = Clock::now();
+    job->record.worker = at_.workers.mark(*worker);
+    set_state(*job, JobState::staging);
+  }
+  share_rate();
+}
+
+Result<Workers::Id> Jobs::start_staging(Job& job) {
+  const JobKey key = job.record.key();
+  TRY_ASSIGN(const Fd directory, job_directory(job));
+  TRY_ASSIGN(const Fd status, at_.areas.open_status(key, "stage", O_RDWR | O_CREAT | O_TRUNC));
+  WorkerStart start = order_for(job, WorkerTask::stage);
+  start.directory_fd = directory.get();
+  start.status_fd = status.get();
+  if (job.record.begin.node_count >= at_.config.read.start_jitter_nodes) {
+    start.order.start_delay_ms = random_delay_ms(at_.config.read.start_jitter_s);
+  }
+  return at_.workers.start(start, {job.record.begin.cpus, at_.config.worker.memory_bytes, at_.config.worker.pids},
+                           limits(at_.config.staging.limit_s), about(job.record, "worker"),
+                           [this, key](const WorkerEnd& end) { staging_ended(key, end); });
+}
+
+void Jobs::staging_ended(const JobKey& key, const WorkerEnd& end) {
+  Job* job = find(key);
+  if (job == nullptr) return;
+  job->worker.reset();
+  job->record.worker = {};
+  const WorkerStatus status = worker_status(*job, WorkerTask::stage);
+  if (job->record.ended) {
+    begin_stage_out(*job);
+  } else if (status.phase == WorkerPhase::failed) {
+    fail(*job, status.cause);
+  } else if (status.phase != WorkerPhase::done && job->record.state == JobState::ready) {
+    spdlog::warn("{}: the worker {} before its async items were staged", about(job->record), end.text);
+    save(*job);
+  } else if (status.phase != WorkerPhase::done) {
+    fail(*job, "the staging process " + end.text +
+                   (end.kind == WorkerEnd::Kind::not_started ? "" : " before it was done") +
+                   "\nSubmit again; if it happens again tell your administrators: the log of nodestaged on "
+                   "this node says more.");
+  } else if (job->record.state != JobState::ready) {
+    set_state(*job, JobState::ready);
+    tell_waiters(*job);
+  }
+  start_queued();
+}
+
+// Every staging worker gets the same share of the node's rate.
+void Jobs::share_rate() const {
+  const std::uint64_t rate = at_.config.read.max_rate_bytes;
+  const std::uint64_t share = rate == 0 ? 0 : std::max<std::uint64_t>(1, rate / std::max<std::size_t>(1, staging_now()));
+  if (::pwrite(at_.rate_fd, &share, sizeof share, 0) != sizeof share) {
+    spdlog::error("the rate file cannot be written");
+  }
+}
+
+void Jobs::fail(Job& job, std::string cause) {
+  job.record.cause = printable(cause, Newlines::keep);
+  spdlog::warn("{}: staging failed: {}", about(job.record), printable(cause));
+  set_state(job, JobState::failed);
+  tell_waiters(job);
+}
+
+Ticket Jobs::wait(const Wait& wait, Reply reply) {
+  Job* job = find_live(wait.job);
+  if (job == nullptr) {
+    reply(Refused{RefusalReason::unknown_job,
+                  "the staging daemon knows nothing of this job: its prolog has not reached it"});
+    return 0;
+  }
+  learn(*job, wait);
+  const JobKey key = job->record.key();
+  const Ticket ticket = next_ticket_++;
+  job->waiters.emplace(ticket, Waiter{std::move(reply), std::max(wait.interval_ms, k_smallest_interval_ms),
+                                      wait.speaks != 0, {}});
+  tick(key, ticket);
+  job = find(key);
+  return job->waiters.count(ticket) > 0 ? ticket : 0;
+}
+
+// Answers one waiter, or tells it how far things are and comes again.
+void Jobs::tick(const JobKey& key, Ticket ticket) {
+  Job* job = find(key);
+  if (job == nullptr) return;
+  // A worker with `async` items says ready before it ends.
+  if (job->record.state == JobState::staging &&
+      worker_status(*job, WorkerTask::stage).phase == WorkerPhase::ready) {
+    set_state(*job, JobState::ready);
+  }
+  if (job->record.state == JobState::ready || job->record.state == JobState::failed) {
+    return tell_waiters(*job);
+  }
+  Waiter& waiter = job->waiters.at(ticket);
+  waiter.timer = at_.loop.after(std::chrono::milliseconds(waiter.interval_ms),
+                                [this, key, ticket] { tick(key, ticket); });
+  waiter.reply(progress(*job));
+}
+
+Progress Jobs::progress(const Job& job) const {
+  Progress progress = progress_of(worker_status(job, WorkerTask::stage));
+  if (job.record.state == JobState::queued) {
+    const auto place = std::find(queue_.begin(), queue_.end(), job.record.key());
+    progress = {};
+    progress.phase = ProgressPhase::queued;
+    progress.jobs_ahead = static_cast<std::uint32_t>(staging_now() + static_cast<std::size_t>(place - queue_.begin()));
+    return progress;
+  }
+  if (job.record.state != JobState::staging) return {};
+  const auto elapsed = Clock::now() - job.worker_begun;
+  progress.elapsed_ms =
+      static_cast<std::uint64_t>(std::chrono::duration_cast<std::chrono::milliseconds>(elapsed).count());
+  return progress;
+}
+
+void Jobs::tell_waiters(Job& job) {
+  const auto waiters = std::exchange(job.waiters, {});
+  for (const auto& [ticket, waiter] : waiters) {
+    at_.loop.cancel(waiter.timer);
+    answer(job, waiter);
+  }
+}
+
+void Jobs::answer(Job& job, const Waiter& waiter) {
+  if (job.record.state == JobState::ready) {
+    waiter.reply(ready_message(job, waiter.speaks));
+  } else {
+    waiter.reply(Failed{job.record.cause.empty() ? "the job has ended" : job.record.cause, {}});
+  }
+}
+
+Ready Jobs::ready_message(Job& job, bool speaks) {
+  const WorkerStatus status = worker_status(job, WorkerTask::stage);
+  Ready ready{status.environment, {}};
+  ready.environment.insert(ready.environment.begin(), "SLURM_TMPDIR=" + at_.areas.path_of(job.record.directory));
+  const bool first = speaks && !job.record.announced;
+  if (first) ready.lines = summary_lines(status);
+  if (first || !job.record.may_have_run) {
+    job.record.announced = job.record.announced || first;
+    job.record.may_have_run = true;
+    save(job);
+  }
+  return ready;
+}
+
+}  // namespace nodestage

@@ -1,0 +1,153 @@
+#include "daemon/root/journal.hpp"
+
+#include <dirent.h>
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <memory>
+#include <nlohmann/json.hpp>
+
+#include "common/file.hpp"
+#include "common/request.hpp"
+
+namespace nodestage {
+namespace {
+
+using Json = nlohmann::json;
+
+constexpr int k_version = 1;
+
+// Calls field(name, member) for each member, for both directions.
+template <typename Record, typename Field>
+void each_field(Record& record, Field field) {
+  field("job", record.begin.job);
+  field("restart", record.begin.restart);
+  field("uid", record.begin.uid);
+  field("gid", record.begin.gid);
+  field("user", record.begin.user);
+  field("node", record.begin.node);
+  field("node_list", record.begin.node_list);
+  field("node_count", record.begin.node_count);
+  field("node_index", record.begin.node_index);
+  field("cpus", record.begin.cpus);
+  field("work_dir", record.begin.work_dir);
+  field("state", record.state);
+  field("directory", record.directory);
+  field("directory_is_ours", record.directory_is_ours);
+  field("in_hold", record.in_hold);
+  field("may_have_run", record.may_have_run);
+  field("announced", record.announced);
+  field("ended", record.ended);
+  field("cause", record.cause);
+  field("worker_pid", record.worker.pid);
+  field("worker_start_ticks", record.worker.start_ticks);
+  field("batch_status", record.batch_status);
+  field("last_status", record.last_status);
+  field("exit_code", record.exit_code);
+  field("facts_known", record.facts_known);
+  field("array_job", record.array_job);
+  field("array_task", record.array_task);
+  field("job_name", record.job_name);
+}
+
+}  // namespace
+
+const char* to_text(JobState state) {
+  switch (state) {
+    case JobState::waiting_for_directory: return "waiting for the job directory";
+    case JobState::queued: return "queued";
+    case JobState::staging: return "staging";
+    case JobState::ready: return "ready";
+    case JobState::failed: return "failed";
+    case JobState::stopping: return "stopping";
+    case JobState::staging_out: return "staging out";
+    case JobState::held: return "held";
+    case JobState::gone: return "gone";
+  }
+  return "?";
+}
+
+JobOutcome outcome_of(const JobRecord& record) {
+  if (record.exit_code != 0) return JobOutcome::failure;
+  const auto status = record.batch_status ? record.batch_status : record.last_status;
+  if (!status) return JobOutcome::unknown;
+  return *status == 0 ? JobOutcome::success : JobOutcome::failure;
+}
+
+std::string encode_record(const JobRecord& record) {
+  Json json{{"version", k_version}};
+  each_field(record, [&json]<typename T>(const char* name, const T& value) {
+    if constexpr (std::is_same_v<T, std::optional<std::uint32_t>>) {
+      json[name] = value ? Json(*value) : Json(nullptr);
+    } else {
+      json[name] = value;
+    }
+  });
+  // Names from slurmd may be any bytes: what is not UTF-8 becomes U+FFFD instead of a throw.
+  return json.dump(1, ' ', false, Json::error_handler_t::replace);
+}
+
+Result<JobRecord> decode_record(std::string_view text) {
+  try {
+    const Json json = Json::parse(text);
+    if (json.at("version") != k_version) return Error{EINVAL, "a journal entry of another version"};
+    JobRecord record;
+    each_field(record, [&json]<typename T>(const char* name, T& value) {
+      const Json& field = json.at(name);
+      if constexpr (std::is_same_v<T, std::optional<std::uint32_t>>) {
+        if (!field.is_null()) value = field.get<std::uint32_t>();
+      } else {
+        value = field.get<T>();
+      }
+    });
+    return record;
+  } catch (const std::exception& fault) {  // the library's boundary
+    return Error{EINVAL, fault.what()};
+  }
+}
+
+Result<Journal> Journal::open(const std::string& state_dir) {
+  for (const std::string& path : {state_dir, state_dir + "/jobs"}) {
+    if (::mkdir(path.c_str(), 0700) != 0 && errno != EEXIST) return system_error(path);
+  }
+  TRY_ASSIGN(Fd directory, open_at(AT_FDCWD, state_dir + "/jobs", O_RDONLY | O_DIRECTORY));
+  return Journal(std::move(directory));
+}
+
+Status Journal::save(const JobRecord& record) const {
+  return replace_file(directory_.get(), to_text(record.key()) + ".json", encode_record(record), 0600);
+}
+
+Status Journal::save_request(const JobRecord& record) const {
+  return replace_file(directory_.get(), to_text(record.key()) + ".request", record.begin.request, 0600);
+}
+
+void Journal::forget(const JobKey& key) const {
+  for (const char* suffix : {".json", ".request"}) {
+    ::unlinkat(directory_.get(), (to_text(key) + suffix).c_str(), 0);
+  }
+}
+
+Journal::Loaded Journal::load() const {
+  Loaded loaded;
+  const int fd = ::openat(directory_.get(), ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  const std::unique_ptr<DIR, int (*)(DIR*)> directory(::fdopendir(fd), ::closedir);
+  while (const dirent* entry = directory ? ::readdir(directory.get()) : nullptr) {
+    const std::string name = entry->d_name;
+    if (name.starts_with('.') || !name.ends_with(".json")) continue;
+    const std::string request_name = name.substr(0, name.size() - 5) + ".request";
+    const auto text = read_file(directory_.get(), name, 1 << 20);
+    auto record = text ? decode_record(*text) : Result<JobRecord>(text.error());
+    auto request = read_file(directory_.get(), request_name, k_max_request_bytes);
+    if (!record || !request) {
+      loaded.faults.push_back(name + ": " + (record ? request.error().what : record.error().what));
+      continue;
+    }
+    record->begin.request = std::move(*request);
+    loaded.records.push_back(std::move(*record));
+  }
+  return loaded;
+}
+
+}  // namespace nodestage

@@ -1,0 +1,66 @@
+#include "daemon/root/loop.hpp"
+
+#include <sys/epoll.h>
+
+#include <algorithm>
+
+namespace nodestage {
+
+Result<Loop> Loop::create() {
+  Fd epoll(::epoll_create1(EPOLL_CLOEXEC));
+  if (!epoll) return system_error("epoll_create1");
+  return Loop(std::move(epoll));
+}
+
+Status Loop::watch(int fd, Callback ready) {
+  epoll_event event{};
+  event.events = EPOLLIN;
+  event.data.fd = fd;
+  if (::epoll_ctl(epoll_.get(), EPOLL_CTL_ADD, fd, &event) != 0) return system_error("epoll_ctl");
+  watched_[fd] = std::make_shared<Callback>(std::move(ready));
+  return {};
+}
+
+void Loop::forget(int fd) {
+  if (watched_.erase(fd) > 0) ::epoll_ctl(epoll_.get(), EPOLL_CTL_DEL, fd, nullptr);
+}
+
+Loop::TimerId Loop::after(std::chrono::milliseconds delay, Callback due) {
+  const TimerId id{Clock::now() + delay, next_timer_++};
+  timers_.emplace(id, std::move(due));
+  return id;
+}
+
+void Loop::cancel(TimerId timer) { timers_.erase(timer); }
+
+int Loop::milliseconds_to_next_timer() const {
+  if (timers_.empty()) return -1;
+  const auto left = timers_.begin()->first.first - Clock::now();
+  const auto rounded_up = std::chrono::ceil<std::chrono::milliseconds>(left).count();
+  return static_cast<int>(std::clamp<long>(rounded_up, 0, 60'000));
+}
+
+void Loop::run_due_timers() {
+  while (!timers_.empty() && timers_.begin()->first.first <= Clock::now()) {
+    const auto node = timers_.extract(timers_.begin());
+    node.mapped()();
+  }
+}
+
+Status Loop::run() {
+  while (!stopped_) {
+    epoll_event events[64];
+    const int count = ::epoll_wait(epoll_.get(), events, std::size(events), milliseconds_to_next_timer());
+    if (count < 0 && errno != EINTR) return system_error("epoll_wait");
+    for (int i = 0; i < count && !stopped_; ++i) {
+      const auto found = watched_.find(events[i].data.fd);
+      if (found == watched_.end()) continue;  // forgotten by an earlier callback of this round
+      const std::shared_ptr<Callback> callback = found->second;
+      (*callback)();
+    }
+    run_due_timers();
+  }
+  return {};
+}
+
+}  // namespace nodestage

@@ -1,0 +1,50 @@
+// Loop: one thread, one epoll set, a list of timers. Everything in the daemon happens in its callbacks.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <utility>
+
+#include "common/fd.hpp"
+#include "common/result.hpp"
+
+namespace nodestage {
+
+using Clock = std::chrono::steady_clock;
+
+class Loop {
+ public:
+  using Callback = std::function<void()>;
+  using TimerId = std::pair<Clock::time_point, std::uint64_t>;
+
+  static Result<Loop> create();
+
+  // Calls `ready` whenever fd can be read or was hung up, until forget(fd). fd is borrowed and must
+  // be forgotten before it is closed. A callback may forget any fd, its own included.
+  Status watch(int fd, Callback ready);
+  void forget(int fd);
+
+  // Calls `due` once.
+  TimerId after(std::chrono::milliseconds delay, Callback due);
+  void cancel(TimerId timer);
+
+  // Until stop(). A fault of epoll itself only.
+  Status run();
+  void stop() { stopped_ = true; }
+
+ private:
+  explicit Loop(Fd epoll) : epoll_(std::move(epoll)) {}
+  [[nodiscard]] int milliseconds_to_next_timer() const;
+  void run_due_timers();
+
+  Fd epoll_;
+  std::map<int, std::shared_ptr<Callback>> watched_;
+  std::map<TimerId, Callback> timers_;
+  std::uint64_t next_timer_ = 0;
+  bool stopped_ = false;
+};
+
+}  // namespace nodestage

@@ -1,0 +1,49 @@
+// Server: the unix socket. Who is at the other end is SO_PEERCRED; what a caller may ask is the
+// table in requests.hpp. One request a connection.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <optional>
+#include <string>
+
+#include "common/protocol.hpp"
+#include "daemon/root/config.hpp"
+#include "daemon/root/jobs.hpp"
+#include "daemon/root/loop.hpp"
+
+namespace nodestage {
+
+class Server {
+ public:
+  Server(Loop& loop, const Config& config, Jobs& jobs) : loop_(loop), config_(config), jobs_(jobs) {}
+
+  // Binds the socket (0666: everybody may ask, the table says what). A socket that nobody listens
+  // to is replaced; one that somebody does is a fault.
+  Status listen(const std::string& path);
+
+ private:
+  struct Connection {
+    Fd fd;
+    std::uint32_t uid = 0;
+    Ticket ticket = 0;       // of a request that is answered later
+    bool asked = false;      // its one request has been read
+    std::optional<Loop::TimerId> deadline;  // for the request
+  };
+
+  void accept_one();
+  void readable(std::uint64_t id);
+  void send(std::uint64_t id, const Message& message);
+  void close(std::uint64_t id);
+  [[nodiscard]] std::size_t connections_of(std::uint32_t uid) const;
+
+  Loop& loop_;
+  const Config& config_;
+  Jobs& jobs_;
+  Fd listener_;
+  std::map<std::uint64_t, Connection> connections_;
+  std::uint64_t next_ = 1;
+};
+
+}  // namespace nodestage

@@ -1,0 +1,80 @@
+#include "daemon/root/summary.hpp"
+
+#include "common/human.hpp"
+
+namespace nodestage {
+namespace {
+
+std::string base_name(const std::string& path) {
+  const std::size_t end = path.find_last_not_of('/');
+  if (end == std::string::npos) return path;
+  return path.substr(0, end + 1).substr(path.rfind('/', end) + 1);
+}
+
+std::string count_of(std::uint64_t files) {
+  return human_count(files) + (files == 1 ? " file" : " files");
+}
+
+std::string amount(const ItemRecord& item) {
+  std::string text = count_of(item.files) + ", " + human_bytes(item.bytes_written) + " in " +
+                     human_duration(item.elapsed_ms);
+  if (item.elapsed_ms >= 100) {
+    text += " (" + human_bytes(item.bytes_written * 1000 / item.elapsed_ms) + "/s)";
+  }
+  return text;
+}
+
+std::string line_of(const ItemRecord& item) {
+  const std::string source = printable(base_name(field_text(item.source)));
+  const std::string what = printable(field_text(item.what));
+  const std::string note = printable(field_text(item.note));
+  const std::string named = what.empty() ? source : source + " (" + what + ")";
+  switch (static_cast<ItemState>(item.state)) {
+    case ItemState::done:
+      return named + " -> " + printable(field_text(item.destination)) + ": " + amount(item) +
+             (note.empty() ? "" : "; " + note);
+    case ItemState::failed:
+      return named + ": not staged" +
+             ((item.flags & k_item_optional) != 0 ? " (optional, the job goes on): " : ": ") + note;
+    case ItemState::skipped:
+      return named + ": skipped: " + note;
+    case ItemState::waiting:
+    case ItemState::working:
+      break;
+  }
+  return named + ((item.flags & k_item_async) != 0 ? ": still being staged (async)" : ": not finished");
+}
+
+}  // namespace
+
+std::vector<std::string> summary_lines(const WorkerStatus& status) {
+  std::vector<std::string> lines;
+  for (const ItemRecord& item : status.items) lines.push_back(line_of(item));
+  return lines;
+}
+
+Progress progress_of(const WorkerStatus& status) {
+  Progress progress;
+  progress.phase =
+      status.phase == WorkerPhase::working ? ProgressPhase::staging : ProgressPhase::starting;
+  bool total_known = true;
+  for (const ItemRecord& item : status.items) {
+    if ((item.flags & k_item_async) != 0) continue;
+    ++progress.items;
+    progress.bytes_read += item.bytes_read;
+    progress.bytes_total += item.bytes_total;
+    progress.bytes_written += item.bytes_written;
+    progress.files += item.files;
+    const auto state = static_cast<ItemState>(item.state);
+    const bool open = state == ItemState::waiting || state == ItemState::working;
+    total_known = total_known && (item.bytes_total != 0 || !open);
+    if (!open) ++progress.items_done;
+    if (state == ItemState::working && progress.current.empty()) {
+      progress.current = printable(base_name(field_text(item.source)));
+    }
+  }
+  if (!total_known) progress.bytes_total = 0;
+  return progress;
+}
+
+}  // namespace nodestage

@@ -1,0 +1,56 @@
+#include "daemon/root/trash.hpp"
+
+#include <spdlog/spdlog.h>
+
+namespace nodestage {
+
+void Trash::sweep() {
+  if (at_work_) return;
+  for (const TrashEntry& entry : areas_.list_trash()) {
+    if (given_up_.count(entry.name) > 0) continue;
+    remove(entry, entry.uid == 0 || entry.gid == 0 ? By::root : By::owner);
+    if (at_work_) return;
+  }
+}
+
+void Trash::remove(const TrashEntry& entry, By by) {
+  auto tree = areas_.open_trash(entry.name);
+  if (!tree) {
+    spdlog::error("trash {}: {}", entry.name, tree.error().what);
+    given_up_[entry.name] = true;
+    return;
+  }
+  WorkerStart start;
+  start.program = config_.daemon.worker_path;
+  start.cgroup = "remove-" + entry.name;
+  start.groups = Groups::primary;
+  start.directory_fd = tree->get();
+  start.order.task = WorkerTask::remove;
+  start.order.uid = by == By::root ? 0 : entry.uid;
+  start.order.gid = by == By::root ? 0 : entry.gid;
+  const auto id = workers_.start(start, {1, config_.worker.memory_bytes, config_.worker.pids}, {},
+                                 "trash=" + entry.name + " role=remover",
+                                 [this, entry, by](const WorkerEnd& end) { removed(entry, by, end); });
+  at_work_ = static_cast<bool>(id);
+  if (!id) {
+    spdlog::error("trash {}: {}", entry.name, id.error().what);
+    given_up_[entry.name] = true;
+  }
+}
+
+void Trash::removed(const TrashEntry& entry, By by, const WorkerEnd& end) {
+  at_work_ = false;
+  const Status gone = areas_.remove_trash(entry.name);
+  if (!gone && by == By::owner && end.kind == WorkerEnd::Kind::ended) {
+    spdlog::info("trash {}: its owner could not remove all of it; removing the rest as root", entry.name);
+    remove(entry, By::root);
+    return;
+  }
+  if (!gone) {
+    spdlog::error("trash {}: cannot be removed: {} (remover {})", entry.name, gone.error().what, end.text);
+    given_up_[entry.name] = true;
+  }
+  sweep();
+}
+
+}  // namespace nodestage

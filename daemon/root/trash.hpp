@@ -1,0 +1,36 @@
+// Trash: removes what lies in the trash area, one tree at a time, by workers with the rights of the
+// tree's owner. Only what such a worker cannot remove (files of other owners: subordinate uids of
+// containers) is given to one that is root with three file capabilities and nothing else.
+#pragma once
+
+#include <map>
+#include <string>
+
+#include "daemon/root/areas.hpp"
+#include "daemon/root/config.hpp"
+#include "daemon/root/workers.hpp"
+
+namespace nodestage {
+
+class Trash {
+ public:
+  Trash(Areas& areas, Workers& workers, const Config& config)
+      : areas_(areas), workers_(workers), config_(config) {}
+
+  // Starts on what is there unless it is at work. A tree that cannot be removed is logged and tried
+  // again at the next daemon start.
+  void sweep();
+
+ private:
+  enum class By { owner, root };
+  void remove(const TrashEntry& entry, By by);
+  void removed(const TrashEntry& entry, By by, const WorkerEnd& end);
+
+  Areas& areas_;
+  Workers& workers_;
+  const Config& config_;
+  bool at_work_ = false;
+  std::map<std::string, bool> given_up_;
+};
+
+}  // namespace nodestage

@@ -1,0 +1,176 @@
+#include "daemon/root/worker_process.hpp"
+
+#include <fcntl.h>
+#include <signal.h>
+#include <sys/mman.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <array>
+#include <cstring>
+#include <sstream>
+
+#include "common/file.hpp"
+
+namespace nodestage {
+namespace {
+
+struct Pipe {
+  Fd read;
+  Fd write;
+};
+
+Result<Pipe> make_pipe() {
+  int ends[2];
+  if (::pipe2(ends, O_CLOEXEC) != 0) return system_error("pipe2");
+  return Pipe{Fd(ends[0]), Fd(ends[1])};
+}
+
+// A read-only view of `text`, at offset 0.
+Result<Fd> sealed_text(const char* name, const std::string& text) {
+  Fd fd(::memfd_create(name, MFD_CLOEXEC | MFD_ALLOW_SEALING));
+  if (!fd) return system_error("memfd_create");
+  TRY(write_all(fd.get(), text));
+  if (::lseek(fd.get(), 0, SEEK_SET) != 0 ||
+      ::fcntl(fd.get(), F_ADD_SEALS, F_SEAL_WRITE | F_SEAL_GROW | F_SEAL_SHRINK | F_SEAL_SEAL) != 0) {
+    return system_error("memfd");
+  }
+  return fd;
+}
+
+constexpr int k_started_fd = k_worker_fds_end;  // closed by execve
+
+// Puts each descriptor of `from` at its index; every other one but the last is closed.
+Status place_descriptors(std::array<int, k_started_fd + 1> from) {
+  for (int& fd : from) {
+    fd = ::fcntl(fd, F_DUPFD_CLOEXEC, 64);  // out of the way of all targets
+    if (fd < 0) return system_error("dup");
+  }
+  for (int target = 0; target <= k_started_fd; ++target) {
+    const int flags = target == k_started_fd ? O_CLOEXEC : 0;
+    if (::dup3(from[static_cast<std::size_t>(target)], target, flags) < 0) return system_error("dup3");
+  }
+  if (::syscall(SYS_close_range, k_started_fd + 1, ~0U, 0) != 0) return system_error("close_range");
+  return {};
+}
+
+Status reset_process(const std::string& program) {
+  struct sigaction standard {};
+  standard.sa_handler = SIG_DFL;
+  for (int signal = 1; signal < SIGRTMAX; ++signal) ::sigaction(signal, &standard, nullptr);
+  sigset_t none;
+  ::sigemptyset(&none);
+  ::sigprocmask(SIG_SETMASK, &none, nullptr);
+  ::setsid();
+  ::umask(077);
+  const rlimit no_core{0, 0};
+  ::setrlimit(RLIMIT_CORE, &no_core);
+  if (::chdir("/") != 0) return system_error("chdir");
+  if (::access(program.c_str(), X_OK) != 0) return system_error(program);
+  return {};
+}
+
+// The child's whole life up to execve; returns only with a fault.
+Status become_worker(const WorkerStart& start, const Cgroups& cgroups) {
+  TRY(cgroups.enter(start.cgroup));
+  TRY(reset_process(start.program));
+  if (start.order.uid == 0 && start.order.task == WorkerTask::remove) {
+    TRY(become_remover());
+  } else {
+    TRY(become({start.order.uid, start.order.gid, start.order.user}, start.groups));
+  }
+  std::string program = start.program;
+  std::string name = "nodestage-worker";
+  std::string path = "PATH=/usr/local/bin:/usr/bin:/bin";
+  std::string locale = "LC_ALL=C.UTF-8";
+  char* const argv[] = {name.data(), nullptr};
+  char* const environment[] = {path.data(), locale.data(), nullptr};
+  ::execve(program.c_str(), argv, environment);
+  return system_error(program);
+}
+
+std::uint64_t start_ticks_of(pid_t pid) {
+  const auto text = read_file(AT_FDCWD, "/proc/" + std::to_string(pid) + "/stat", 4096);
+  if (!text) return 0;
+  // The command's name, in parentheses, may hold anything; field 3 follows its end.
+  std::istringstream fields(text->substr(std::min(text->rfind(')') + 1, text->size())));
+  std::string field;
+  for (int number = 3; number <= 22; ++number) fields >> field;
+  return std::strtoull(field.c_str(), nullptr, 10);
+}
+
+Fd open_pid(pid_t pid) { return Fd(static_cast<int>(::syscall(SYS_pidfd_open, pid, 0))); }
+
+}  // namespace
+
+Result<WorkerProcess> WorkerProcess::start(const WorkerStart& start, const Cgroups& cgroups) {
+  TRY_ASSIGN(const Fd order, sealed_text("order", encode_order(start.order)));
+  TRY_ASSIGN(const Fd request, sealed_text("request", start.request));
+  TRY_ASSIGN(const Fd null, open_at(AT_FDCWD, "/dev/null", O_RDONLY));
+  TRY_ASSIGN(Pipe started, make_pipe());
+  TRY_ASSIGN(Pipe log, make_pipe());
+  const int status_fd = start.status_fd >= 0 ? start.status_fd : null.get();
+  const int rate_fd = start.rate_fd >= 0 ? start.rate_fd : null.get();
+
+  const pid_t pid = ::fork();
+  if (pid < 0) return system_error("fork");
+  if (pid == 0) {
+    const Status placed = place_descriptors({null.get(), log.write.get(), log.write.get(), order.get(),
+                                             request.get(), status_fd, start.directory_fd, rate_fd,
+                                             started.write.get()});
+    if (!placed) ::_exit(126);
+    const Status fault = become_worker(start, cgroups);
+    static_cast<void>(!write_all(k_started_fd, fault.error().what));
+    ::_exit(127);
+  }
+  WorkerProcess process;
+  process.child_ = true;
+  process.mark_ = {pid, start_ticks_of(pid)};
+  process.pid_fd_ = open_pid(pid);
+  process.started_ = std::move(started.read);
+  process.log_ = std::move(log.read);
+  ::fcntl(process.log_.get(), F_SETFL, O_NONBLOCK);
+  ::fcntl(process.started_.get(), F_SETFL, O_NONBLOCK);
+  if (!process.pid_fd_) {
+    ::kill(pid, SIGKILL);
+    ::waitpid(pid, nullptr, 0);
+    return system_error("pidfd_open");
+  }
+  return process;
+}
+
+std::optional<WorkerProcess> WorkerProcess::adopt(const ProcessMark& mark) {
+  if (mark.pid <= 0) return {};
+  WorkerProcess process;
+  process.mark_ = mark;
+  process.pid_fd_ = open_pid(mark.pid);
+  if (!process.pid_fd_ || start_ticks_of(mark.pid) != mark.start_ticks) return {};
+  return process;
+}
+
+std::string WorkerProcess::read_start_fault() {
+  const auto text = read_all(started_.get(), 4096);
+  started_.reset();
+  return text ? *text : text.error().what;
+}
+
+void WorkerProcess::kill() const {
+  ::syscall(SYS_pidfd_send_signal, pid_fd_.get(), SIGKILL, nullptr, 0);
+}
+
+std::string WorkerProcess::reap() {
+  if (!child_) return "ended";
+  int status = 0;
+  if (::waitpid(mark_.pid, &status, 0) != mark_.pid) return "ended";
+  child_ = false;
+  if (WIFSIGNALED(status)) {
+    const int signal = WTERMSIG(status);
+    return "was killed by signal " + std::to_string(signal) + " (" + ::strsignal(signal) + ")";
+  }
+  return "ended with code " + std::to_string(WEXITSTATUS(status));
+}
+
+}  // namespace nodestage

@@ -1,0 +1,23 @@
+// Entries read by libarchive.
+//
+// tar and cpio come from a decoded stream, zip and 7z from a file that can seek. Stricter than
+// libarchive: a tar without its end marker, junk between cpio entries, a checksum that is wrong and
+// an entry with a password are faults. Names come as the archive's own bytes, but for 7z, which
+// holds UTF-16 (libarchive also composes accents there: NFC).
+#pragma once
+
+#include <memory>
+
+#include "daemon/worker/container.hpp"
+#include "daemon/worker/decoder.hpp"
+#include "daemon/worker/entries.hpp"
+
+namespace nodestage {
+
+// `decoder` (borrowed) gives the archive from its start.
+Result<std::unique_ptr<Entries>> open_stream_entries(Container container, Decoder& decoder);
+
+// `source` (borrowed): a zip or 7z file. LC_CTYPE must be a UTF-8 locale for 7z.
+Result<std::unique_ptr<Entries>> open_file_entries(Container container, Source& source);
+
+}  // namespace nodestage

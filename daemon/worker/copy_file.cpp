@@ -1,0 +1,130 @@
+#include "daemon/worker/copy_file.hpp"
+
+#include <fcntl.h>
+#include <linux/fs.h>
+#include <sys/ioctl.h>
+
+#include <algorithm>
+#include <array>
+#include <optional>
+#include <vector>
+
+#include "daemon/worker/file_data.hpp"
+#include "daemon/worker/pending_file.hpp"
+
+namespace nodestage {
+namespace {
+
+constexpr std::size_t k_block_bytes = 1024 * 1024;
+constexpr std::size_t k_kernel_bytes = 8 * 1024 * 1024;
+
+class Copy {
+ public:
+  Copy(const FileToCopy& from, int to, Meter& meter, Space& space)
+      : from_(from), to_(to), meter_(meter), space_(space) {}
+
+  Status data() {
+    const auto size = static_cast<std::uint64_t>(from_.info.st_size);
+    if (size > k_block_bytes && ::ioctl(to_, FICLONE, from_.fd) == 0) return count(size);
+    std::uint64_t offset = 0;
+    while (offset < size) {
+      TRY_ASSIGN(const auto range, next(offset, size));
+      if (!range) break;
+      TRY(copy(*range));
+      offset = range->end;
+    }
+    if (offset < size && ::ftruncate(to_, from_.info.st_size) != 0) return write_fault();
+    return {};
+  }
+
+ private:
+  // A file that has all of its blocks needs no search for holes.
+  Result<std::optional<DataRange>> next(std::uint64_t offset, std::uint64_t size) {
+    const bool dense = from_.info.st_blocks * 512 >= from_.info.st_size;
+    if (dense) return std::optional(DataRange{offset, size});
+    auto range = next_data(from_.fd, offset, size);
+    if (!range) return read_fault(range.error().code);
+    return range;
+  }
+
+  Status copy(DataRange range) {
+    while (range.begin < range.end) {
+      TRY_ASSIGN(const std::uint64_t bytes, kernel_ ? copy_in_kernel(range) : copy_block(range));
+      TRY(count(bytes));
+      range.begin += bytes;
+    }
+    return {};
+  }
+
+  // Any trouble here is left to the other way, which tells more.
+  Result<std::uint64_t> copy_in_kernel(DataRange range) {
+    auto in = static_cast<off_t>(range.begin);
+    auto out = in;
+    const std::size_t wanted = std::min<std::uint64_t>(k_kernel_bytes, range.end - range.begin);
+    const ssize_t count = ::copy_file_range(from_.fd, &in, to_, &out, wanted, 0);
+    if (count > 0) return static_cast<std::uint64_t>(count);
+    kernel_ = false;
+    return copy_block(range);
+  }
+
+  Result<std::uint64_t> copy_block(DataRange range) {
+    const std::size_t wanted = std::min<std::uint64_t>(k_block_bytes, range.end - range.begin);
+    block_.resize(std::max(block_.size(), wanted));
+    const ssize_t count = ::pread(from_.fd, block_.data(), wanted, static_cast<off_t>(range.begin));
+    if (count < 0 && errno == EINTR) return std::uint64_t{0};
+    if (count <= 0) return read_fault(count == 0 ? 0 : errno);
+    for (ssize_t done = 0; done < count;) {
+      const ssize_t written = ::pwrite(to_, block_.data() + done, static_cast<std::size_t>(count - done),
+                                       static_cast<off_t>(range.begin) + done);
+      if (written < 0 && errno != EINTR) return write_fault();
+      done += std::max<ssize_t>(written, 0);
+    }
+    return static_cast<std::uint64_t>(count);
+  }
+
+  Status count(std::uint64_t bytes) {
+    TRY(meter_.count_read(bytes));
+    meter_.bytes_written += bytes;
+    return space_.wrote(bytes);
+  }
+
+  [[nodiscard]] Error read_fault(int code) const {
+    const std::string name = shown(from_.name);
+    if (code == 0) {
+      return fault(EIO, name + ": became shorter while it was copied",
+                   "Let nothing write to a dataset while a job starts with it");
+    }
+    return fault(code, name + ": cannot be read: " + std::strerror(code),
+                 "Test it on the login node: cat FILE > /dev/null");
+  }
+  [[nodiscard]] Error write_fault() const { return space_.explain(from_.name, errno); }
+
+  const FileToCopy& from_;
+  const int to_;
+  Meter& meter_;
+  Space& space_;
+  bool kernel_ = true;  // copy_file_range has not failed yet
+  std::vector<std::byte> block_;
+};
+
+}  // namespace
+
+Status copy_file(const FileToCopy& from, Fd to, Meter& meter, Space& space) {
+  TRY(Copy(from, to.get(), meter, space).data());
+  const std::array<timespec, 2> times{timespec{0, UTIME_OMIT}, from.info.st_mtim};
+  if (::fchmod(to.get(), from.info.st_mode & 01777) != 0 ||
+      ::futimens(to.get(), times.data()) != 0) {
+    return space.explain(from.name, errno);
+  }
+  const Status closed = close_checked(std::move(to));
+  return closed ? closed : Status(space.explain(from.name, closed.error().code));
+}
+
+Status copy_times(int dir_fd, const char* name, const struct stat& info) {
+  const std::array<timespec, 2> times{timespec{0, UTIME_OMIT}, info.st_mtim};
+  const int flags = *name == '\0' ? AT_EMPTY_PATH : AT_SYMLINK_NOFOLLOW;
+  if (::utimensat(dir_fd, name, times.data(), flags) == 0) return {};
+  return Error{errno, std::strerror(errno)};
+}
+
+}  // namespace nodestage

@@ -1,0 +1,223 @@
+#include "daemon/worker/copy_out.hpp"
+
+#include <fcntl.h>
+#include <sys/stat.h>
+
+#include <array>
+#include <vector>
+
+#include "common/file.hpp"
+#include "daemon/worker/pending_file.hpp"
+
+namespace nodestage {
+namespace {
+
+// Smaller files are synced together at the end, by sync(); a million fsyncs would take hours.
+constexpr off_t k_sync_bytes = 4 * 1024 * 1024;
+
+bool ends_item(int code) { return code == ENOSPC || code == EDQUOT; }
+
+std::array<timespec, 2> times_of(const struct stat& info) {
+  return {timespec{0, UTIME_OMIT}, info.st_mtim};
+}
+
+Status bare_error() { return Error{errno, std::strerror(errno)}; }
+
+// The inherited set-group-id bit stays: it gives new files the project's group.
+Status finish_target(int target_fd, const std::string& name, const struct stat& info) {
+  struct stat now{};
+  if (::fstatat(target_fd, name.c_str(), &now, AT_SYMLINK_NOFOLLOW) != 0) return bare_error();
+  const mode_t mode = (info.st_mode & 01777) | (now.st_mode & S_ISGID);
+  if (::fchmodat(target_fd, name.c_str(), mode, 0) != 0) return bare_error();
+  if (::utimensat(target_fd, name.c_str(), times_of(info).data(), AT_SYMLINK_NOFOLLOW) != 0) {
+    return bare_error();
+  }
+  return {};
+}
+
+}  // namespace
+
+// Where a tree copy stands, on both sides.
+struct CopyOut::Descent {
+  TreeWalk walk;
+  DirStack targets;
+  std::vector<Made> made = {};  // of the targets below the first
+};
+
+CopyOut::CopyOut(Fd target, std::uint32_t job, OutputReport& report)
+    : target_(std::move(target)),
+      sync_fd_(::openat(target_.get(), ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC)),
+      job_(job),
+      report_(report) {}
+
+Status CopyOut::contents(Fd directory) {
+  Fd target(::fcntl(target_.get(), F_DUPFD_CLOEXEC, 0));
+  if (!target) return system_error("dup");
+  return tree(std::move(directory), std::move(target), "");
+}
+
+Status CopyOut::entry(const SourceEntry& source, const std::string& name) {
+  struct stat info{};
+  auto handle = open_beneath(source.dir_fd, source.path, O_PATH | source.follow);
+  if (!handle || ::fstat(handle->get(), &info) != 0) {
+    return check(source.path, system_error("cannot read", handle ? errno : handle.error().code));
+  }
+  if (S_ISDIR(info.st_mode)) return directory(source, name, info);
+  return leaf(source, target_.get(), name, name, info);
+}
+
+Status CopyOut::directory(const SourceEntry& source, const std::string& name,
+                          const struct stat& info) {
+  auto from = open_beneath(source.dir_fd, source.path, O_PATH | O_DIRECTORY | source.follow);
+  if (!from) return check(source.path, from.error());
+  Fd to;
+  const auto made = make_directory(target_.get(), name, to);
+  if (!made) return check(name, made.error());
+  TRY(tree(std::move(*from), std::move(to), name + "/"));
+  return *made == Made::now ? check(name, finish_target(target_.get(), name, info)) : Status();
+}
+
+// A directory `name` in target_fd, made at need; `fd` gets it.
+Result<CopyOut::Made> CopyOut::make_directory(int target_fd, const std::string& name, Fd& fd) {
+  Made made = Made::now;
+  if (::mkdirat(target_fd, name.c_str(), 0700) != 0) {
+    if (errno != EEXIST) return system_error("cannot make the directory");
+    made = Made::before;
+  }
+  auto opened = open_directory_at(target_fd, name);
+  if (!opened) {
+    const int code = opened.error().code;
+    if (code == ENOTDIR || code == ELOOP) {
+      return Error{code, "is a directory here and something else in the target"};
+    }
+    return opened.error();
+  }
+  fd = std::move(*opened);
+  return made;
+}
+
+Status CopyOut::tree(Fd source, Fd target, const std::string& prefix) {
+  auto walk = TreeWalk::begin(std::move(source), WalkFor::reading);
+  if (!walk) return check(prefix.empty() ? "." : prefix, walk.error());
+  Descent at{std::move(*walk), DirStack(std::move(target))};
+  for (;;) {
+    TRY_ASSIGN(const auto next, at.walk.next());
+    if (!next) return {};
+    TRY(step(at, *next, prefix + at.walk.path(*next)));
+  }
+}
+
+Status CopyOut::step(Descent& at, const WalkStep& step, const std::string& path) {
+  switch (step.kind) {
+    case WalkStep::Kind::leaf: {
+      const SourceEntry source{step.dir_fd, step.name, O_NOFOLLOW};
+      return leaf(source, at.targets.top(), step.name, path, step.info);
+    }
+    case WalkStep::Kind::directory: {
+      if (is_target(step.info)) {
+        TRY(at.walk.skip());
+        return check(path, Error{ELOOP, "is the target itself"});
+      }
+      Fd child;
+      const auto made = make_directory(at.targets.top(), step.name, child);
+      if (!made) {
+        TRY(at.walk.skip());
+        return check(path, made.error());
+      }
+      at.made.push_back(*made);
+      return at.targets.push(std::move(child));
+    }
+    case WalkStep::Kind::directory_end: {
+      TRY(at.targets.pop());
+      const Made made = at.made.back();
+      at.made.pop_back();
+      if (made == Made::before) return {};
+      return check(path, finish_target(at.targets.top(), step.name, step.info));
+    }
+    case WalkStep::Kind::fault: break;
+  }
+  return check(path, step.fault);
+}
+
+Status CopyOut::leaf(const SourceEntry& source, int target_fd, const std::string& name,
+                     const std::string& path, const struct stat& info) {
+  if (!S_ISREG(info.st_mode) && !S_ISLNK(info.st_mode)) {
+    report_.add_special();
+    return {};
+  }
+  Status copied;
+  if (S_ISLNK(info.st_mode)) {
+    copied = link(source, target_fd, name, info);
+  } else {
+    const std::string first = links_.first_name(info, path);
+    if (first.empty() || !hard_link(first, target_fd, name)) {
+      copied = file(source, target_fd, name, info);
+      if (!copied) links_.forget(info);
+    }
+  }
+  if (!copied) return check(path, copied);
+  report_.add_file();
+  return {};
+}
+
+Status CopyOut::file(const SourceEntry& source, int target_fd, const std::string& name,
+                     const struct stat& info) {
+  struct stat there{};
+  if (::fstatat(target_fd, name.c_str(), &there, AT_SYMLINK_NOFOLLOW) == 0 &&
+      S_ISDIR(there.st_mode)) {
+    return Error{EISDIR, "is a file here and a directory in the target"};
+  }
+  TRY_ASSIGN(const Fd from, open_for_reading(source, info));
+  const PendingName pending(target_fd, job_);
+  TRY_ASSIGN(Fd to, pending.create_file(0600));
+  TRY(copy_data(from.get(), to.get(), static_cast<std::uint64_t>(info.st_size),
+                [this](std::uint64_t bytes) { report_.add_bytes(bytes); }));
+  if (::fchmod(to.get(), info.st_mode & 0777) != 0) return system_error("cannot set the mode");
+  if (::futimens(to.get(), times_of(info).data()) != 0) return system_error("cannot set the time");
+  if (info.st_size >= k_sync_bytes && ::fsync(to.get()) != 0) return system_error("cannot write");
+  TRY(close_checked(std::move(to)));
+  return pending.commit(name);
+}
+
+Status CopyOut::link(const SourceEntry& source, int target_fd, const std::string& name,
+                     const struct stat& info) const {
+  TRY_ASSIGN(const std::string text, read_link(source));
+  const PendingName pending(target_fd, job_);
+  if (::symlinkat(text.c_str(), target_fd, pending.c_str()) != 0) {
+    return system_error("cannot make a link in the target");
+  }
+  // Some file systems keep no times of links.
+  static_cast<void>(
+      ::utimensat(target_fd, pending.c_str(), times_of(info).data(), AT_SYMLINK_NOFOLLOW));
+  return pending.commit(name);
+}
+
+Status CopyOut::hard_link(const std::string& first, int target_fd, const std::string& name) const {
+  const PendingName pending(target_fd, job_);
+  if (::linkat(target_.get(), first.c_str(), target_fd, pending.c_str(), 0) != 0) {
+    return system_error("link");
+  }
+  return pending.commit(name);
+}
+
+// The source may hold the target: without an end, if the copy went into it.
+bool CopyOut::is_target(const struct stat& info) const {
+  struct stat target{};
+  return ::fstat(target_.get(), &target) == 0 && target.st_dev == info.st_dev &&
+         target.st_ino == info.st_ino;
+}
+
+// Reports a fault of one entry, and tells whether the item can go on.
+Status CopyOut::check(const std::string& path, const Status& status) {
+  if (status) return {};
+  report_.add_fault(path, status.error());
+  if (!ends_item(status.error().code)) return {};
+  return Error{status.error().code, "the rest was not tried"};
+}
+
+Status CopyOut::sync() const {
+  if (sync_fd_ && ::syncfs(sync_fd_.get()) != 0) return system_error("cannot write");
+  return {};
+}
+
+}  // namespace nodestage

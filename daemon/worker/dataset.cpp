@@ -1,0 +1,213 @@
+#include "daemon/worker/dataset.hpp"
+
+#include <fcntl.h>
+#include <glob.h>
+#include <sys/stat.h>
+
+#include "common/human.hpp"
+#include "common/option_text.hpp"
+#include "daemon/worker/dir_stack.hpp"
+#include "daemon/worker/log.hpp"
+
+namespace nodestage {
+namespace {
+
+constexpr std::string_view k_job_directory = ".";
+
+Result<std::vector<std::string>> glob_matches(const std::string& pattern) {
+  glob_t found{};
+  const int status = ::glob(pattern.c_str(), GLOB_ERR, nullptr, &found);
+  std::vector<std::string> paths(found.gl_pathv, found.gl_pathv + found.gl_pathc);
+  ::globfree(&found);
+  if (status == 0) return paths;
+  if (status == GLOB_NOMATCH) {
+    return fault(ENOENT, shown(pattern) + ": no file matches",
+                 "Check it on the login node: ls -d " + shown(pattern));
+  }
+  return fault(EIO, shown(pattern) + ": a directory on the way cannot be read",
+               "The job's user must be able to read it");
+}
+
+
+}  // namespace
+
+Dataset::Dataset(const DatasetItem& item, std::size_t index, const StageContext& context)
+    : item_(item),
+      index_(index),
+      context_(context),
+      meter_(context.rate, context.stop),
+      space_(k_worker_directory_fd, context.order.leave_free_bytes, context.order.node) {}
+
+Status Dataset::plan() {
+  TRY(find_sources());
+  TRY(measure());
+  if (!item_.destination.empty()) return claim(item_.destination, item_.source);
+  if (is_group_) set_destination(std::string(k_job_directory));
+  return item_.async && !is_group_ ? learn_destination() : Status();
+}
+
+Status Dataset::find_sources() {
+  struct stat info{};
+  is_group_ = is_glob(item_.source) && ::stat(item_.source.c_str(), &info) != 0;
+  if (!is_group_) {
+    sources_ = {item_.source};
+    return {};
+  }
+  TRY_ASSIGN(sources_, glob_matches(item_.source));
+  return {};
+}
+
+Status Dataset::measure() {
+  std::uint64_t total = 0;
+  bool all_files = true;
+  for (const auto& source : sources_) {
+    TRY_ASSIGN(const struct stat info, examine_source(source));
+    total += static_cast<std::uint64_t>(info.st_size);
+    all_files = all_files && S_ISREG(info.st_mode);
+  }
+  meter_.bytes_total = all_files ? total : 0;
+  return {};
+}
+
+Status Dataset::learn_destination() {
+  Meter uncounted(context_.rate, context_.stop);
+  TRY_ASSIGN(const Piece piece, Piece::open(sources_.front(), item_, uncounted));
+  return claim(piece.default_name(), sources_.front());
+}
+
+Status Dataset::claim(const std::string& destination, const std::string& source) {
+  if (!is_path_below(destination)) {
+    return fault(EINVAL, shown(source) + ": no name for its destination can be made from this",
+                 "Give it one: --stage-dataset=SOURCE:DEST");
+  }
+  TRY(context_.workspace.claim(destination, source));
+  if (!is_group_ || !item_.destination.empty()) set_destination(destination);
+  return {};
+}
+
+Status Dataset::run() {
+  {
+    const std::lock_guard lock(mutex_);
+    state_ = ItemState::working;
+    begun_ = Clock::now();
+  }
+  set_note("");
+  if (!item_.destination.empty() && keep_placed(item_.destination)) return {};
+  TRY_ASSIGN(const Fd item_fd, context_.workspace.make_item(index_));
+  if (is_group_ && !item_.destination.empty()) return stage_group(item_fd.get());
+  for (const auto& source : sources_) TRY(stage_one(item_fd.get(), source));
+  return {};
+}
+
+// All matches into one directory, which is then placed.
+Status Dataset::stage_group(int item_fd) {
+  if (::mkdirat(item_fd, "all", 0777) != 0) return space_.explain("all", errno);
+  auto all = open_directory_at(item_fd, "all");
+  if (!all) return space_.explain("all", all.error().code);
+  for (const auto& source : sources_) {
+    TRY_ASSIGN(Piece piece, Piece::open(source, item_, meter_));
+    const std::string name = piece.default_name();
+    const auto [first, is_new] = names_.emplace(name, source);
+    if (!is_new) {
+      return fault(EEXIST, shown(first->second) + " and " + shown(source) + " would both become '" +
+                               shown(name) + "'",
+                   "Give one of them another place: --stage-dataset=SOURCE:DEST");
+    }
+    TRY(build(piece, all->get(), name));
+  }
+  return context_.workspace.place(item_fd, "all", item_.destination);
+}
+
+Status Dataset::stage_one(int item_fd, const std::string& source) {
+  TRY_ASSIGN(Piece piece, Piece::open(source, item_, meter_));
+  const bool is_claimed = variable().has_value() && !is_group_;
+  const std::string destination =
+      item_.destination.empty() ? piece.default_name() : item_.destination;
+  if (!is_claimed) TRY(claim(destination, source));
+  if (keep_placed(destination)) return {};
+  TRY(build(piece, item_fd, "one"));
+  return context_.workspace.place(item_fd, "one", destination);
+}
+
+Status Dataset::build(Piece& piece, int dir_fd, const std::string& name) {
+  set_kind(piece.kind());
+  TRY(piece.build({dir_fd, name, context_.umask, space_}));
+  add_note(piece.note());
+  return {};
+}
+
+bool Dataset::keep_placed(const std::string& destination) {
+  if (!context_.workspace.is_placed(destination)) return false;
+  add_note("in place already");
+  return true;
+}
+
+void Dataset::end(const Status& status) {
+  context_.workspace.remove_item(index_);
+  const std::lock_guard lock(mutex_);
+  ended_ = Clock::now();
+  state_ = status ? ItemState::done : ItemState::failed;
+  if (!status) note_ = status.error().what;
+  if (status || !is_stopped(status.error())) {
+    log_line("dataset " + item_.source + (status ? ": done" : ": failed: " + status.error().what));
+  }
+}
+
+bool Dataset::is_needed() const {
+  return !item_.optional && !item_.async && context_.order.on_failure == OnFailure::fail;
+}
+
+std::optional<Dataset::Variable> Dataset::variable() const {
+  const std::lock_guard lock(mutex_);
+  if (destination_.empty() || state_ == ItemState::failed) return std::nullopt;
+  const bool is_whole = destination_ == k_job_directory;
+  const std::string name = is_whole ? destination_of(item_) : destination_;
+  return Variable{"NODESTAGE_DATASET_" + variable_name(item_.name.empty() ? name : item_.name),
+                  context_.order.directory + (is_whole ? "" : "/" + destination_)};
+}
+
+ItemRecord Dataset::record() const {
+  const std::lock_guard lock(mutex_);
+  ItemRecord record{};
+  record.state = static_cast<std::uint32_t>(state_);
+  record.flags = (item_.async ? k_item_async : 0) | (is_needed() || item_.async ? 0 : k_item_optional);
+  record.bytes_read = meter_.bytes_read;
+  record.bytes_total = meter_.bytes_total;
+  record.bytes_written = meter_.bytes_written;
+  record.files = meter_.files;
+  if (begun_) {
+    const auto spent = ended_.value_or(Clock::now()) - *begun_;
+    record.elapsed_ms = static_cast<std::uint64_t>(
+        std::chrono::duration_cast<std::chrono::milliseconds>(spent).count());
+  }
+  const std::string kind = sources_.size() > 1 ? human_count(sources_.size()) + " × " + kind_ : kind_;
+  set_field(record.what, kind_.empty() ? kind_ : kind);
+  set_field(record.source, shortened(item_.source, sizeof record.source - 1));
+  set_field(record.destination, shortened(destination_, sizeof record.destination - 1));
+  set_field(record.note, shortened(note_, sizeof record.note - 1));
+  return record;
+}
+
+void Dataset::set_note(const std::string& text) {
+  const std::lock_guard lock(mutex_);
+  note_ = text;
+}
+
+void Dataset::add_note(const std::string& text) {
+  const std::lock_guard lock(mutex_);
+  if (text.empty() || note_.find(text) != std::string::npos) return;
+  if (!note_.empty()) note_ += "; ";
+  note_ += text;
+}
+
+void Dataset::set_kind(const std::string& kind) {
+  const std::lock_guard lock(mutex_);
+  kind_ = kind_.empty() || kind_ == kind ? kind : "sources";
+}
+
+void Dataset::set_destination(const std::string& destination) {
+  const std::lock_guard lock(mutex_);
+  destination_ = destination;
+}
+
+}  // namespace nodestage

@@ -1,0 +1,93 @@
+// Dataset: one --stage-dataset= option on its way: which sources it means, where they go, how far
+// they are.
+#pragma once
+
+#include <chrono>
+#include <map>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "common/request.hpp"
+#include "common/status_file.hpp"
+#include "common/worker_order.hpp"
+#include "daemon/worker/meter.hpp"
+#include "daemon/worker/piece.hpp"
+#include "daemon/worker/workspace.hpp"
+
+namespace nodestage {
+
+// What all datasets of a worker share; borrowed.
+struct StageContext {
+  const WorkerOrder& order;
+  Workspace& workspace;
+  mode_t umask;
+  RateLimit& rate;
+  const std::atomic<bool>& stop;
+};
+
+// Not movable. One thread calls plan() and then run(), any thread the others.
+class Dataset {
+ public:
+  // `item` is borrowed.
+  Dataset(const DatasetItem& item, std::size_t index, const StageContext& context);
+
+  // Finds the sources and claims the destination, as far as that is known without reading. A glob is
+  // one when no file has that very name; its matches are sorted. An `async` dataset also learns its
+  // destination here, so that the job can know it before the data is there.
+  Status plan();
+
+  // Stages all of it. Each piece comes to its name at once, by rename; with a glob and a
+  // destination, all pieces together do.
+  Status run();
+
+  // What became of plan() and run(), for the record and the log.
+  void end(const Status& status);
+
+  // NODESTAGE_DATASET_<…>, and the path that it tells: of the dataset, or, for a glob without a
+  // destination, the job directory. Nothing before the destination is known or when it failed.
+  struct Variable {
+    std::string name;
+    std::string value;
+  };
+  [[nodiscard]] std::optional<Variable> variable() const;
+
+  [[nodiscard]] ItemRecord record() const;
+  [[nodiscard]] bool is_async() const { return item_.async; }
+  [[nodiscard]] bool is_needed() const;  // its failure fails the job
+  void set_note(const std::string& text);
+
+ private:
+  using Clock = std::chrono::steady_clock;
+  Status find_sources();
+  Status measure();
+  Status learn_destination();
+  Status stage_group(int items_fd);
+  Status stage_one(int item_fd, const std::string& path);
+  Status build(Piece& piece, int dir_fd, const std::string& name);
+  Status claim(const std::string& destination, const std::string& source);
+  bool keep_placed(const std::string& destination);
+  void set_kind(const std::string& kind);
+  void set_destination(const std::string& destination);
+  void add_note(const std::string& text);
+
+  const DatasetItem& item_;
+  const std::size_t index_;
+  const StageContext& context_;
+  Meter meter_;
+  Space space_;
+  std::vector<std::string> sources_;
+  bool is_group_ = false;  // a glob
+  std::map<std::string, std::string> names_;  // of a group: default name → source
+
+  mutable std::mutex mutex_;  // over what follows
+  ItemState state_ = ItemState::waiting;
+  std::string kind_;
+  std::string note_;
+  std::string destination_;  // "." for a glob without one
+  std::optional<Clock::time_point> begun_;
+  std::optional<Clock::time_point> ended_;
+};
+
+}  // namespace nodestage

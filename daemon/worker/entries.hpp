@@ -1,0 +1,48 @@
+// Entries: what is in an archive, one after another. The boundary between formats and writers.
+#pragma once
+
+#include <sys/types.h>
+
+#include <cstdint>
+#include <ctime>
+#include <optional>
+#include <string>
+
+#include "daemon/worker/codec.hpp"
+
+namespace nodestage {
+
+struct Entry {
+  enum class Kind { file, directory, symlink, hard_link, fifo, other };  // other: device, socket
+  std::string name;  // any bytes, as in the archive: perhaps absolute, with "./" or ".."
+  Kind kind = Kind::file;
+  mode_t mode = 0;  // permission bits
+  std::optional<timespec> mtime;
+  std::uint64_t size = 0;  // of the file, with its holes; of a hard link: data that comes with it
+  std::string link;        // of a symlink: its text; of a hard link: the other entry's name
+};
+
+struct Block {
+  std::uint64_t offset = 0;  // in the file; what no block covers is a hole
+  Bytes data;                // empty: no more
+};
+
+class Entries {
+ public:
+  Entries() = default;
+  Entries(const Entries&) = delete;
+  Entries& operator=(const Entries&) = delete;
+  virtual ~Entries() = default;
+
+  // Null at the end: then the archive was whole, to the last checksum. The entry is valid until
+  // the next call. Data that was not read is passed over.
+  virtual Result<const Entry*> next() = 0;
+
+  // The next data of the current entry, valid until the next call of either function.
+  virtual Result<Block> read() = 0;
+
+  // Of all entries together, where an index tells; else 0.
+  [[nodiscard]] virtual std::uint64_t bytes_known() const { return 0; }
+};
+
+}  // namespace nodestage

@@ -1,0 +1,48 @@
+// EntryFilter: which entries are staged, and under which names: strip=, include=, exclude=.
+//
+// A name is first cleaned ("/a//./b/" is "a/b"), then loses its first `strip` components; an entry
+// with no component left is left out. Then the globs look at what is left, the whole of it:
+//   - "*" and "?" match "/" too: "*.png" is every PNG file at any depth, "train/*" all of train.
+//   - A glob that matches a directory matches all below it: "train" is all of train, too.
+//   - There is no search in the middle: ".git" is only the one at the top, "*/.git" the others.
+// Left out is what matches an exclude glob, or no include glob where there are some. Directories
+// on the way to what stays are made as needed.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "common/request.hpp"
+#include "common/result.hpp"
+
+namespace nodestage {
+
+// "" for the root itself. A fault for a name with "..".
+Result<std::string> clean_entry_name(std::string_view raw);
+
+class EntryFilter {
+ public:
+  EntryFilter(unsigned strip, std::vector<std::string> include, std::vector<std::string> exclude)
+      : strip_(strip), include_(std::move(include)), exclude_(std::move(exclude)) {}
+  explicit EntryFilter(const DatasetItem& item)
+      : EntryFilter(item.strip, item.include, item.exclude) {}
+
+  // The name under which the entry of that cleaned name is staged; nothing: it is left out.
+  [[nodiscard]] std::optional<std::string> map(std::string_view cleaned) const;
+
+  // The same without the globs: for the target of a hard link.
+  [[nodiscard]] std::optional<std::string> strip(std::string_view cleaned) const;
+
+  [[nodiscard]] bool wants(const std::string& name) const;     // of a name after strip
+  [[nodiscard]] bool excludes(const std::string& name) const;  // all of a directory, too
+  [[nodiscard]] bool takes_all() const { return strip_ == 0 && include_.empty() && exclude_.empty(); }
+
+ private:
+  unsigned strip_;
+  std::vector<std::string> include_;
+  std::vector<std::string> exclude_;
+};
+
+}  // namespace nodestage

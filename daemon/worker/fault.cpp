@@ -1,0 +1,33 @@
+#include "daemon/worker/fault.hpp"
+
+#include "common/human.hpp"
+
+namespace nodestage {
+
+Error fault(int code, std::string cause, std::string_view advice) {
+  return Error{code, cause.append("\n").append(advice)};
+}
+
+Error with_prefix(Error error, std::string_view prefix) {
+  error.what.insert(0, prefix);
+  return error;
+}
+
+Error with_suffix(Error error, std::string_view suffix) {
+  const auto end = error.what.find('\n');
+  error.what.insert(end == std::string::npos ? error.what.size() : end, suffix);
+  return error;
+}
+
+Error with_advice(Error error, std::string_view advice) {
+  if (error.what.find('\n') == std::string::npos) error.what.append("\n").append(advice);
+  return error;
+}
+
+std::string shown(std::string_view name) { return printable(shortened(name, 600)); }
+
+Error stopped() { return Error{ECANCELED, "stopped"}; }
+
+bool is_stopped(const Error& error) { return error.code == ECANCELED; }
+
+}  // namespace nodestage

@@ -1,0 +1,28 @@
+// Faults as a job's user reads them: one line of what happened, one line of what to do.
+#pragma once
+
+#include <string>
+#include <string_view>
+
+#include "common/result.hpp"
+
+namespace nodestage {
+
+// "CAUSE\nADVICE". `code` as in Error.
+Error fault(int code, std::string cause, std::string_view advice);
+
+// Puts text before, or at the end of, the first line; the advice stays as it is.
+Error with_prefix(Error error, std::string_view prefix);
+Error with_suffix(Error error, std::string_view suffix);
+
+// The same with an advice, for an error that has none yet.
+Error with_advice(Error error, std::string_view advice);
+
+// A path or an entry's name as it is shown: printable, not too long.
+std::string shown(std::string_view name);
+
+// The fault of other threads after one has failed: never shown.
+Error stopped();
+bool is_stopped(const Error& error);
+
+}  // namespace nodestage

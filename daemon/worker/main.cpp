@@ -1,0 +1,66 @@
+// nodestage-worker: one task for one job, as the job's user.
+//
+// Inherits, from nodestaged: the uid, gid and groups of the job's user, no capability,
+// no_new_privs, and the descriptors of common/worker_order.hpp: its order, the user's request, the
+// status file, the job directory, the rate. Verifies, before it reads any of it: that no id is 0,
+// that every capability set is empty, that no_new_privs is set, and that the ids are the order's.
+// (Only the task `remove`, whose order names uid 0, may run as root: for files of foreign owners.)
+// Serves nobody: it does its task, writes the status file, logs to fd 2, and ends; SIGTERM ends it
+// at any moment, and what it was building is then incomplete under hidden names only.
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <clocale>
+#include <csignal>
+#include <exception>
+
+#include "common/file.hpp"
+#include "daemon/worker/log.hpp"
+#include "daemon/worker/privileges.hpp"
+#include "daemon/worker/remove_tree.hpp"
+#include "daemon/worker/stage.hpp"
+#include "daemon/worker/stage_out.hpp"
+#include "daemon/worker/stage_report.hpp"
+
+namespace nodestage {
+namespace {
+
+constexpr std::size_t k_max_order_bytes = 64 * 1024;
+
+Result<WorkerOrder> read_order() {
+  TRY_ASSIGN(const std::string json, read_all(k_worker_order_fd, k_max_order_bytes));
+  TRY_ASSIGN(WorkerOrder order, decode_order(json));
+  if (order.task != WorkerTask::remove || order.uid != 0) TRY(verify_privileges(order));
+  return order;
+}
+
+int serve(const WorkerOrder& order) {
+  if (order.task == WorkerTask::remove) return run_remove(order);
+  const auto request = read_all(k_worker_request_fd, k_max_request_bytes);
+  if (!request) return StageReport().fail("the request: " + request.error().what, {});
+  return order.task == WorkerTask::stage ? run_stage(order, *request) : run_stage_out(order, *request);
+}
+
+int run() {
+  static_cast<void>(std::signal(SIGPIPE, SIG_IGN));
+  std::setlocale(LC_ALL, "C.UTF-8");
+  ::umask(077);
+  const auto order = read_order();
+  if (!order) {
+    log_line("refused to run: " + order.error().what);
+    return 2;
+  }
+  return serve(*order);
+}
+
+}  // namespace
+}  // namespace nodestage
+
+// The boundary for exceptions of libraries.
+int main() {
+  try {
+    return nodestage::run();
+  } catch (const std::exception& error) {
+    return nodestage::StageReport().fail(std::string("the worker failed: ") + error.what(), {});
+  }
+}

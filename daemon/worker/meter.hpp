@@ -1,0 +1,36 @@
+// Meter: what one item has read and written so far, and the place where its thread is slowed down
+// (rate limit) or stopped.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+
+#include "daemon/worker/fault.hpp"
+#include "daemon/worker/rate_limit.hpp"
+
+namespace nodestage {
+
+// One thread counts, any thread reads. The rate limit and `stop` are borrowed and shared.
+class Meter {
+ public:
+  Meter(RateLimit& rate, const std::atomic<bool>& stop) : rate_(rate), stop_(stop) {}
+
+  // After each block read from a source. The fault is stopped().
+  Status count_read(std::uint64_t bytes) {
+    bytes_read += bytes;
+    rate_.take(bytes, stop_);
+    return check();
+  }
+  [[nodiscard]] Status check() const { return stop_ ? Status(stopped()) : Status(); }
+
+  std::atomic<std::uint64_t> bytes_read = 0;   // of the source
+  std::atomic<std::uint64_t> bytes_total = 0;  // of the source; 0: unknown
+  std::atomic<std::uint64_t> bytes_written = 0;
+  std::atomic<std::uint64_t> files = 0;  // every kind of entry but directories
+
+ private:
+  RateLimit& rate_;
+  const std::atomic<bool>& stop_;
+};
+
+}  // namespace nodestage

@@ -1,0 +1,64 @@
+// Pack: a stage-out source as one archive, written by libarchive.
+#pragma once
+
+#include <memory>
+#include <string>
+
+#include "common/fd.hpp"
+#include "common/result.hpp"
+#include "daemon/worker/file_data.hpp"
+#include "daemon/worker/hard_links.hpp"
+#include "daemon/worker/output_report.hpp"
+#include "daemon/worker/tree_walk.hpp"
+
+struct archive;
+struct archive_entry;
+
+namespace nodestage {
+
+// Whether archives of this suffix (of common/option_text.hpp) can be written: all but .7z.
+Status check_pack_suffix(const std::string& suffix);
+
+// All or nothing: the first fault ends the archive, for one that lacks something must not look
+// whole. tar is pax restricted; entries are sorted, names relative, owned by `user`; holes and hard
+// links are kept in tar. Sockets, FIFOs and devices are left out and counted.
+class Pack {
+ public:
+  // Writes to `fd`, borrowed, in the format of the (checked) suffix, with `threads` where the codec can.
+  static Result<std::unique_ptr<Pack>> begin(int fd, const std::string& suffix, unsigned threads,
+                                             const std::string& user, OutputReport& report);
+  Pack(const Pack&) = delete;
+  Pack& operator=(const Pack&) = delete;
+  ~Pack();
+
+  // The contents of a directory, named `prefix` + their path in it.
+  Status contents(Fd directory, const std::string& prefix);
+
+  // One entry of any kind as `name`.
+  Status entry(const SourceEntry& source, const std::string& name);
+
+  // The archive's end. Without it the file is not an archive.
+  Status finish();
+
+ private:
+  Pack(OutputReport& report, std::string user);
+  Status open(int fd, const std::string& suffix, unsigned threads);
+  Status step(const WalkStep& step, const std::string& name);
+  Status add(const SourceEntry& source, const std::string& name, const struct stat& info);
+  Status add_link(archive_entry* entry, const SourceEntry& source);
+  Status add_file(archive_entry* entry, const SourceEntry& source, const std::string& name,
+                  const struct stat& info);
+  Status write_header(archive_entry* entry);
+  Status write_data(int fd, std::uint64_t size);
+  Status fault(int code) const;
+  void count_written();
+
+  OutputReport& report_;
+  std::string user_;
+  archive* archive_;
+  bool is_tar_ = false;  // has hard links and holes
+  HardLinks links_;           // names in the archive
+  std::string block_;
+};
+
+}  // namespace nodestage

@@ -1,0 +1,198 @@
+#include "daemon/worker/piece.hpp"
+
+#include <fcntl.h>
+
+#include <algorithm>
+
+#include "common/file.hpp"
+#include "common/human.hpp"
+#include "common/option_text.hpp"
+#include "daemon/worker/archive_entries.hpp"
+#include "daemon/worker/copy_tree.hpp"
+#include "daemon/worker/tree_writer.hpp"
+
+namespace nodestage {
+namespace {
+
+// "/a/b/" → "b", with any suffix.
+std::string base_name(std::string_view path) {
+  while (path.ends_with('/')) path.remove_suffix(1);
+  return std::string(path.substr(path.rfind('/') + 1));
+}
+
+Result<Fd> make_directory(const Piece::Place& place) {
+  if (::mkdirat(place.dir_fd, place.name.c_str(), 0777) != 0) return place.space.explain(place.name, errno);
+  auto fd = open_directory_at(place.dir_fd, place.name);
+  if (!fd) return place.space.explain(place.name, fd.error().code);
+  return fd;
+}
+
+std::string skipped_note(unsigned count, std::string_view what) {
+  return count == 0 ? "" : human_count(count) + " " + std::string(what) + " left out";
+}
+
+bool seeks(Container container) {
+  return container == Container::zip || container == Container::seven_zip;
+}
+
+}  // namespace
+
+Result<Piece> Piece::open(const std::string& path, const DatasetItem& item, Meter& meter) {
+  Piece piece(path, item, meter);
+  TRY(piece.recognise());
+  return piece;
+}
+
+Status Piece::recognise() {
+  TRY_ASSIGN(const struct stat info, examine_source(path_));
+  if (S_ISDIR(info.st_mode)) {
+    form_ = Form::directory;
+    return {};
+  }
+  TRY_ASSIGN(Source source, Source::open(path_, *meter_));
+  source_ = std::make_unique<Source>(std::move(source));
+  return item_->extract == Extract::automatic ? recognise_file() : Status();
+}
+
+// A file whose name claims nothing may hold anything: trouble with its first bytes is no fault.
+Status Piece::recognise_file() {
+  const bool claims_archive = !archive_suffix(base_name(path_)).empty();
+  if (source_->size() == 0 && claims_archive) {
+    return fault(0, shown(path_) + ": empty (0 bytes)", "Was it written to a full disk or quota? Make it again");
+  }
+  auto decoder = Decoder::open(*source_);
+  if (!decoder) return decoder.error();
+  decoder_ = std::make_unique<Decoder>(std::move(*decoder));
+  const auto start = decoder_->peek();
+  if (!start && (claims_archive || is_stopped(start.error()))) return start.error();
+  if (start) container_ = recognise_container(*start);
+  if (start && claims_archive && starts_with_zero_block(*start)) container_ = Container::tar;
+  if (seeks(container_) && (decoder_->coding() != Coding::plain || is_zip_by_accident(path_))) {
+    container_ = Container::none;
+  }
+  if (container_ != Container::none) {
+    form_ = Form::archive;
+  } else if (claims_archive) {
+    return not_an_archive();
+  } else if (decoder_->coding() != Coding::plain) {
+    add_note("not an archive: copied as it is");
+  }
+  return {};
+}
+
+Error Piece::not_an_archive() const {
+  return fault(0, shown(path_) + ": is named like an archive, but its content is none",
+               "Look at it with: file " + shown(path_) + " (extract=no copies it as it is)");
+}
+
+std::string Piece::default_name() const {
+  return form_ == Form::archive ? default_destination(path_) : base_name(path_);
+}
+
+std::string Piece::kind() const {
+  if (form_ == Form::directory) return "directory";
+  if (form_ == Form::file) return "file";
+  std::string kind(container_name(container_));
+  if (decoder_->coding() != Coding::plain) kind.append(".").append(coding_suffix(decoder_->coding()));
+  return kind;
+}
+
+Status Piece::build(const Place& place) {
+  switch (form_) {
+    case Form::directory: return copy_directory(place);
+    case Form::file: return copy_as_file(place);
+    case Form::archive: return extract(place);
+  }
+  return {};
+}
+
+Status Piece::copy_directory(const Place& place) {
+  TRY_ASSIGN(Fd from, open_source_directory(path_));
+  TRY_ASSIGN(Fd to, make_directory(place));
+  const EntryFilter filter(*item_);
+  CopyTree copy(std::move(to), path_, {filter, *meter_, place.space});
+  TRY(copy.run(std::move(from)));
+  add_note(skipped_note(copy.skipped(), "FIFOs, sockets or devices"));
+  if (item_->strip > 0) add_note("strip= has no meaning for a directory");
+  return check_taken(filter.takes_all() ? 0 : 1, copy.taken());
+}
+
+Status Piece::copy_as_file(const Place& place) {
+  meter_->bytes_read -= source_->position();  // what was read to recognise it is read again
+  TRY(place.space.expect(source_->size()));
+  auto to = open_at(place.dir_fd, place.name, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW, 0600);
+  if (!to) return place.space.explain(place.name, to.error().code);
+  ++meter_->files;
+  return copy_file({source_->fd(), source_->info(), path_}, std::move(*to), *meter_, place.space);
+}
+
+Result<std::unique_ptr<Entries>> Piece::open_entries() {
+  if (seeks(container_)) return open_file_entries(container_, *source_);
+  return open_stream_entries(container_, *decoder_);
+}
+
+Status Piece::extract(const Place& place) {
+  TRY_ASSIGN(const Fd to, make_directory(place));
+  TRY_ASSIGN(const auto entries, open_entries());
+  if (decoder_->coding() == Coding::plain && EntryFilter(*item_).takes_all()) {
+    TRY(place.space.expect(std::max(source_->size(), entries->bytes_known())));
+  }
+  TreeWriter writer(to.get(), place.umask, *meter_, place.space);
+  TRY(write_entries(*entries, writer));
+  TRY(writer.finish());
+  add_note(skipped_note(writer.skipped(), "devices or sockets"));
+  add_note(decoder_->note());
+  return {};
+}
+
+Status Piece::write_entries(Entries& entries, TreeWriter& writer) {
+  const EntryFilter filter(*item_);
+  std::string name;
+  std::uint64_t seen = 0;
+  std::uint64_t taken = 0;
+  for (;;) {
+    auto next = entries.next();
+    if (!next) return at_entry(std::move(next.error()), name);
+    if (*next == nullptr) break;
+    Entry entry = **next;
+    name = entry.name;
+    auto cleaned = clean_entry_name(entry.name);
+    if (!cleaned) return at_entry(std::move(cleaned.error()), name);
+    const auto mapped = filter.map(*cleaned);
+    seen += cleaned->empty() ? 0 : 1;
+    if (!mapped) continue;
+    taken += mapped->empty() ? 0 : 1;
+    entry.name = *mapped;
+    if (entry.kind == Entry::Kind::hard_link) {
+      auto link = clean_entry_name(entry.link);
+      if (!link) return at_entry(Error{EINVAL, "is a hard link out of the archive"}, name);
+      entry.link = filter.strip(*link).value_or("");
+    }
+    if (Status added = writer.add(entry, entries); !added) return at_entry(std::move(added.error()), name);
+  }
+  return check_taken(seen, taken);
+}
+
+Status Piece::check_taken(std::uint64_t seen, std::uint64_t taken) const {
+  if (seen == 0 || taken > 0) return {};
+  return fault(ENOENT, shown(path_) + ": strip=, include= and exclude= leave nothing of it",
+               form_ == Form::directory ? "Look at its names with: find " + shown(path_)
+                                        : "Look at its names; globs match what strip= leaves of them");
+}
+
+// Faults of the source begin with its path; those of an entry get it here.
+Error Piece::at_entry(Error error, const std::string& name) const {
+  if (is_stopped(error) || name.empty()) return error;
+  const std::string path = shown(path_) + ": ";
+  if (error.what.starts_with(path)) return with_suffix(std::move(error), " (entry " + shown(name) + ")");
+  return with_advice(with_prefix(std::move(error), path + "entry '" + shown(name) + "': "),
+                     "Make the archive again without such an entry");
+}
+
+void Piece::add_note(const std::string& text) {
+  if (text.empty()) return;
+  if (!note_.empty()) note_ += "; ";
+  note_ += text;
+}
+
+}  // namespace nodestage

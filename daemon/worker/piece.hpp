@@ -1,0 +1,71 @@
+// Piece: one source path on its way to one tree or file: source → decoder → entries → writer.
+#pragma once
+
+#include <memory>
+#include <string>
+
+#include "common/request.hpp"
+#include "daemon/worker/container.hpp"
+#include "daemon/worker/decoder.hpp"
+#include "daemon/worker/entries.hpp"
+#include "daemon/worker/meter.hpp"
+#include "daemon/worker/space.hpp"
+
+namespace nodestage {
+
+class TreeWriter;
+class EntryFilter;
+
+class Piece {
+ public:
+  // Opens the source and finds out what it is. Archives are told by content. What is no archive is
+  // copied as it is, unless its name claims one (".tar.gz"): then a fault, for the job expects a
+  // directory; extract=no copies even that. A zip that its name calls another kind of file (".npz",
+  // ".pt", ".docx") is copied, too. `item` and `meter` are borrowed.
+  static Result<Piece> open(const std::string& path, const DatasetItem& item, Meter& meter);
+
+  // Under this name it is staged by default: an archive or a directory loses its suffix or path, a
+  // file keeps its whole base name.
+  [[nodiscard]] std::string default_name() const;
+
+  [[nodiscard]] std::string kind() const;  // "tar.gz", "zip", "directory", "file"
+
+  // Makes `name` in dir_fd. Once. The process's umask must be `umask`.
+  struct Place {
+    int dir_fd;
+    std::string name;
+    mode_t umask;
+    Space& space;
+  };
+  Status build(const Place& place);
+
+  // After build(): what the user may want to know, or "".
+  [[nodiscard]] const std::string& note() const { return note_; }
+
+ private:
+  Piece(std::string path, const DatasetItem& item, Meter& meter)
+      : path_(std::move(path)), item_(&item), meter_(&meter) {}
+  Status recognise();
+  Status recognise_file();
+  Status copy_directory(const Place& place);
+  Status copy_as_file(const Place& place);
+  Status extract(const Place& place);
+  Result<std::unique_ptr<Entries>> open_entries();
+  Status write_entries(Entries& entries, TreeWriter& writer);
+  [[nodiscard]] Status check_taken(std::uint64_t seen, std::uint64_t taken) const;
+  [[nodiscard]] Error not_an_archive() const;
+  [[nodiscard]] Error at_entry(Error error, const std::string& name) const;
+  void add_note(const std::string& text);
+
+  enum class Form { directory, file, archive };
+  std::string path_;
+  const DatasetItem* item_;
+  Meter* meter_;
+  Form form_ = Form::file;
+  Container container_ = Container::none;
+  std::unique_ptr<Source> source_;    // null for a directory
+  std::unique_ptr<Decoder> decoder_;  // null where nothing is decoded
+  std::string note_;
+};
+
+}  // namespace nodestage

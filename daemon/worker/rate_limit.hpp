@@ -1,0 +1,33 @@
+// RateLimit: how fast this worker may read from sources, as the daemon says it in a shared file.
+#pragma once
+
+#include <atomic>
+#include <chrono>
+#include <cstdint>
+#include <mutex>
+
+namespace nodestage {
+
+// A token bucket for all threads of the worker. The rate (8 bytes at offset 0 of fd, bytes per
+// second, 0: unlimited) is read anew every second. A fd that cannot be read: unlimited.
+class RateLimit {
+ public:
+  explicit RateLimit(int fd) : fd_(fd) {}  // borrowed
+
+  // Returns when `bytes` may have been read, or early once `stop` is set.
+  void take(std::uint64_t bytes, const std::atomic<bool>& stop);
+
+ private:
+  using Clock = std::chrono::steady_clock;
+  std::chrono::duration<double> owed(std::uint64_t bytes);
+  void read_rate(Clock::time_point now);
+
+  const int fd_;
+  std::mutex mutex_;
+  double rate_ = 0;
+  double tokens_ = 0;  // negative: already used and to be waited for
+  Clock::time_point refilled_{};
+  Clock::time_point rate_read_{};
+};
+
+}  // namespace nodestage

@@ -1,0 +1,180 @@
+#include "daemon/worker/stage.hpp"
+
+#include <sys/stat.h>
+
+#include <algorithm>
+#include <atomic>
+#include <condition_variable>
+#include <deque>
+#include <exception>
+#include <thread>
+
+#include "common/human.hpp"
+#include "common/option_text.hpp"
+#include "daemon/worker/dataset.hpp"
+#include "daemon/worker/log.hpp"
+#include "daemon/worker/stage_report.hpp"
+
+namespace nodestage {
+namespace {
+
+constexpr auto k_report_interval = std::chrono::milliseconds(100);
+
+class Stage {
+ public:
+  Stage(const WorkerOrder& order, const StageRequest& request, Workspace& workspace)
+      : order_(order),
+        rate_(k_worker_rate_fd),
+        context_{order, workspace, request.umask, rate_, stop_},
+        workspace_(workspace) {
+    for (const auto& item : request.datasets) {
+      datasets_.emplace_back(item, datasets_.size(), context_);
+    }
+  }
+
+  int run() {
+    report_.write(WorkerPhase::starting, datasets_);
+    delay();
+    plan();
+    report_.write(WorkerPhase::working, datasets_);
+    const std::size_t count = std::clamp<std::size_t>(order_.threads, 1, std::max<std::size_t>(queue_.size(), 1));
+    for (std::size_t i = 0; i < count && !stop_; ++i) threads_.emplace_back([this] { work(); });
+    follow();
+    for (auto& thread : threads_) thread.join();
+    workspace_.remove();
+    if (stop_) return 1;
+    report_.write(WorkerPhase::done, datasets_);
+    return 0;
+  }
+
+ private:
+  // So that not all nodes begin to read in one moment.
+  void delay() {
+    if (order_.start_delay_ms == 0) return;
+    for (auto& dataset : datasets_) {
+      dataset.set_note("starts after " + human_duration(order_.start_delay_ms) +
+                       ", so that not all nodes read at once");
+    }
+    report_.write(WorkerPhase::starting, datasets_);
+    std::this_thread::sleep_for(std::chrono::milliseconds(order_.start_delay_ms));
+  }
+
+  void plan() {
+    for (auto& dataset : datasets_) {
+      const Status planned = guarded([&] { return dataset.plan(); });
+      if (planned) {
+        dataset.set_note("");
+        queue_.push_back(&dataset);
+      } else {
+        end(dataset, planned);
+      }
+      if (stop_) return;
+    }
+    std::stable_partition(queue_.begin(), queue_.end(), [](const auto* d) { return !d->is_async(); });
+    awaited_ = static_cast<std::size_t>(
+        std::count_if(queue_.begin(), queue_.end(), [](const auto* d) { return !d->is_async(); }));
+    left_ = queue_.size();
+  }
+
+  // A thread's boundary for exceptions of libraries.
+  template <typename Action>
+  static Status guarded(Action action) {
+    try {
+      return action();
+    } catch (const std::exception& error) {
+      return Error{0, error.what()};
+    }
+  }
+
+  void work() {
+    while (Dataset* dataset = take()) {
+      end(*dataset, guarded([dataset] { return dataset->run(); }));
+      const std::lock_guard lock(mutex_);
+      --left_;
+      if (!dataset->is_async()) --awaited_;
+      changed_.notify_one();
+    }
+  }
+
+  Dataset* take() {
+    const std::lock_guard lock(mutex_);
+    if (queue_.empty() || stop_) return nullptr;
+    Dataset* dataset = queue_.front();
+    queue_.pop_front();
+    return dataset;
+  }
+
+  void end(Dataset& dataset, const Status& status) {
+    if (!status && dataset.is_needed() && !is_stopped(status.error())) fail(status.error());
+    dataset.end(status);
+  }
+
+  void fail(const Error& error) {
+    const std::lock_guard lock(mutex_);
+    if (stop_) return;
+    stop_ = true;
+    cause_ = error.what;
+    changed_.notify_one();
+  }
+
+  // The one reporter: the main thread, until nothing is left or a needed dataset failed.
+  void follow() {
+    bool is_ready = false;
+    std::unique_lock lock(mutex_);
+    while (!stop_ && left_ > 0) {
+      if (!is_ready && awaited_ == 0) {
+        is_ready = true;
+        report_.set_environment(environment());
+      }
+      report_.write(is_ready ? WorkerPhase::ready : WorkerPhase::working, datasets_);
+      changed_.wait_for(lock, k_report_interval);
+    }
+    if (stop_) {
+      report_.fail(cause_, datasets_);
+    } else {
+      report_.set_environment(environment());
+    }
+  }
+
+  // NODESTAGE_DATASET is the first option's, if that one did well.
+  [[nodiscard]] std::vector<std::string> environment() const {
+    std::vector<std::string> variables;
+    for (const auto& dataset : datasets_) {
+      const auto variable = dataset.variable();
+      if (!variable) continue;
+      if (&dataset == &datasets_.front()) variables.push_back("NODESTAGE_DATASET=" + variable->value);
+      variables.push_back(variable->name + "=" + variable->value);
+    }
+    return variables;
+  }
+
+  const WorkerOrder& order_;
+  RateLimit rate_;
+  std::atomic<bool> stop_ = false;
+  StageContext context_;
+  Workspace& workspace_;
+  std::deque<Dataset> datasets_;
+  StageReport report_;
+  std::vector<std::thread> threads_;
+
+  std::mutex mutex_;  // over what follows
+  std::condition_variable changed_;
+  std::deque<Dataset*> queue_;
+  std::size_t awaited_ = 0;  // datasets that the job waits for and that have not ended
+  std::size_t left_ = 0;     // datasets that have not ended
+  std::string cause_;
+};
+
+}  // namespace
+
+int run_stage(const WorkerOrder& order, std::string_view request_bytes) {
+  StageReport report;
+  const auto request = decode_request(request_bytes);
+  if (!request) return report.fail(request.error().what, {});
+  ::umask(request->umask);
+  auto workspace = Workspace::open(k_worker_directory_fd);
+  if (!workspace) return report.fail(workspace.error().what, {});
+  return Stage(order, *request, *workspace).run();
+}
+
+}  // namespace nodestage

@@ -1,0 +1,82 @@
+#include "daemon/worker/stage_out.hpp"
+
+#include <sys/stat.h>
+
+#include <csignal>
+#include <vector>
+
+#include "common/human.hpp"
+#include "common/request.hpp"
+#include "common/status_file.hpp"
+#include "daemon/worker/deliver_output.hpp"
+#include "daemon/worker/output_report.hpp"
+
+namespace nodestage {
+namespace {
+
+void tell_phase(WorkerPhase phase, std::size_t items, std::string_view cause = "") {
+  StatusHeader header{};
+  header.magic = k_status_magic;
+  header.phase = static_cast<std::uint32_t>(phase);
+  header.items = static_cast<std::uint32_t>(items);
+  set_field(header.cause, cause);
+  static_cast<void>(write_status_header(k_worker_status_fd, header));
+}
+
+std::string advice(int code) {
+  std::string first;
+  switch (code) {
+    case ENOSPC:
+    case EDQUOT: first = "Make room at the target or in your quota. "; break;
+    case EACCES:
+    case EPERM:
+    case EROFS: first = "Check that you may write to the target. "; break;
+    default: break;
+  }
+  return first + "The data is kept on this node: 'nodestage held' shows it, 'nodestage recover' "
+                 "delivers it.";
+}
+
+std::string cause_text(const std::vector<OutputReport>& reports) {
+  const OutputReport* first = nullptr;
+  std::size_t failed = 0;
+  for (const OutputReport& report : reports) {
+    if (report.state() != ItemState::failed) continue;
+    ++failed;
+    if (first == nullptr) first = &report;
+  }
+  if (first == nullptr) return "";
+  std::string text = "stage-out of " + first->source() + " to " + first->destination() +
+                     " failed: " + first->note();
+  if (failed > 1) text += " (and " + human_count(failed - 1) + " more of --stage-out failed)";
+  return text + "\n" + advice(first->first_code());
+}
+
+}  // namespace
+
+int run_stage_out(const WorkerOrder& order, std::string_view request_bytes) {
+  tell_phase(WorkerPhase::starting, 0);
+  const auto request = decode_request(request_bytes);
+  if (!request) {
+    tell_phase(WorkerPhase::failed, 0,
+               "the request cannot be read: " + printable(request.error().what) + "\n" + advice(0));
+    return 1;
+  }
+  ::umask(static_cast<mode_t>(request->umask));
+  std::signal(SIGXFSZ, SIG_IGN);
+
+  std::vector<OutputReport> reports;
+  reports.reserve(request->outputs.size());
+  for (const OutputItem& item : request->outputs) {
+    reports.emplace_back(k_worker_status_fd, reports.size(), item);
+  }
+  tell_phase(WorkerPhase::working, reports.size());
+  for (std::size_t i = 0; i < reports.size(); ++i) {
+    deliver_output(request->outputs[i], order, k_worker_directory_fd, reports[i]);
+  }
+  const std::string cause = cause_text(reports);
+  tell_phase(cause.empty() ? WorkerPhase::done : WorkerPhase::failed, reports.size(), cause);
+  return cause.empty() ? 0 : 1;
+}
+
+}  // namespace nodestage

@@ -1,0 +1,199 @@
+#include "daemon/worker/tree_writer.hpp"
+
+#include <fcntl.h>
+#include <sys/stat.h>
+
+#include <array>
+
+#include "common/file.hpp"
+#include "daemon/worker/dir_stack.hpp"
+#include "daemon/worker/pending_file.hpp"
+
+namespace nodestage {
+namespace {
+
+// Access times stay "now".
+std::array<timespec, 2> times_of(const std::optional<timespec>& mtime) {
+  return {timespec{0, UTIME_OMIT}, mtime.value_or(timespec{0, UTIME_OMIT})};
+}
+
+Status write_at(int fd, Block block) {
+  while (!block.data.empty()) {
+    const ssize_t count =
+        ::pwrite(fd, block.data.data(), block.data.size(), static_cast<off_t>(block.offset));
+    if (count < 0 && errno == EINTR) continue;
+    if (count < 0) return Error{errno, std::strerror(errno)};
+    block.data = block.data.subspan(static_cast<std::size_t>(count));
+    block.offset += static_cast<std::uint64_t>(count);
+  }
+  return {};
+}
+
+}  // namespace
+
+Status TreeWriter::add(const Entry& entry, Entries& data) {
+  TRY(meter_.check());
+  if (entry.kind == Entry::Kind::other) {
+    ++skipped_;
+    return {};
+  }
+  if (entry.name.empty()) {
+    if (entry.kind != Entry::Kind::directory) return fault(EINVAL, "an entry without a name", "");
+    directories_[""] = {mode_of(entry), entry.mtime};
+    return {};
+  }
+  TRY_ASSIGN(const int parent, parent_of(entry));
+  const std::string name(split_path(entry.name).name);
+  if (entry.kind == Entry::Kind::directory) return add_directory(parent, name, entry);
+  ++meter_.files;
+  TRY(space_.made_file());
+  switch (entry.kind) {
+    case Entry::Kind::file: return add_file(parent, name, entry, data);
+    case Entry::Kind::hard_link: return add_hard_link(parent, name, entry, data);
+    default: return add_special(parent, name, entry);
+  }
+}
+
+Result<int> TreeWriter::parent_of(const Entry& entry) {
+  const std::string_view path = split_path(entry.name).parent;
+  if (parent_ && path == parent_path_) return parent_.get();
+  auto parent = make_directories_below(root_, path, 0777 | S_IRWXU);
+  if (!parent && parent.error().code == ELOOP) {
+    return fault(ELOOP, "would be written through a symbolic link of the same archive",
+                 "nodestage follows no links there; extract and pack it again without that link");
+  }
+  if (!parent && parent.error().code == ENOTDIR) {
+    return fault(ENOTDIR, "is inside of what the archive holds as a file", "Pack it again");
+  }
+  if (!parent) return space_.explain(entry.name, parent.error().code);
+  parent_ = std::move(*parent);
+  parent_path_ = path;
+  return parent_.get();
+}
+
+// Removes what has the name already, as the later entry wins.
+Status TreeWriter::make_room(int parent, const std::string& name, const Entry& entry) {
+  if (::unlinkat(parent, name.c_str(), 0) == 0) return {};
+  if (errno == EISDIR && ::unlinkat(parent, name.c_str(), AT_REMOVEDIR) == 0) {
+    directories_.erase(entry.name);
+    return {};
+  }
+  if (errno == ENOTEMPTY || errno == EEXIST) {
+    return fault(errno, "has the name of a directory that the archive fills", "Pack it again");
+  }
+  return space_.explain(entry.name, errno);
+}
+
+// Calls `make` (0, or -1 and errno), once more after making room.
+template <typename Make>
+Status TreeWriter::make(int parent, const std::string& name, const Entry& entry, Make make) {
+  if (make() >= 0) return {};
+  if (errno != EEXIST) return space_.explain(entry.name, errno);
+  TRY(make_room(parent, name, entry));
+  return make() >= 0 ? Status() : space_.explain(entry.name, errno);
+}
+
+Status TreeWriter::add_directory(int parent, const std::string& name, const Entry& entry) {
+  directories_[entry.name] = {mode_of(entry), entry.mtime};
+  if (::mkdirat(parent, name.c_str(), 0700) == 0) return {};
+  if (errno == EEXIST && open_directory_at(parent, name)) return {};
+  return make(parent, name, entry, [&] { return ::mkdirat(parent, name.c_str(), 0700); });
+}
+
+Status TreeWriter::add_file(int parent, const std::string& name, const Entry& entry, Entries& data) {
+  int fd = -1;
+  TRY(make(parent, name, entry, [&] {
+    constexpr int k_flags = O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC;
+    return fd = ::openat(parent, name.c_str(), k_flags, mode_of(entry));
+  }));
+  Fd file(fd);
+  TRY_ASSIGN(const Block first, data.read());
+  return write_data(std::move(file), entry, data, first);
+}
+
+Status TreeWriter::write_data(Fd file, const Entry& entry, Entries& data, Block block) {
+  std::uint64_t end = 0;
+  while (!block.data.empty()) {
+    if (Status written = write_at(file.get(), block); !written) {
+      return space_.explain(entry.name, written.error().code);
+    }
+    end = block.offset + block.data.size();
+    meter_.bytes_written += block.data.size();
+    TRY(space_.wrote(block.data.size()));
+    TRY(meter_.check());
+    TRY_ASSIGN(block, data.read());
+  }
+  if (end < entry.size && ::ftruncate(file.get(), static_cast<off_t>(entry.size)) != 0) {
+    return space_.explain(entry.name, errno);
+  }
+  const auto times = times_of(entry.mtime);
+  if (::futimens(file.get(), times.data()) != 0) return space_.explain(entry.name, errno);
+  const Status closed = close_checked(std::move(file));
+  return closed ? closed : Status(space_.explain(entry.name, closed.error().code));
+}
+
+Status TreeWriter::add_hard_link(int parent, const std::string& name, const Entry& entry, Entries& data) {
+  if (entry.link == entry.name) return {};
+  const SplitPath target = split_path(entry.link);
+  const auto target_parent = open_directory_below(root_, target.parent);
+  if (!target_parent) {
+    return fault(target_parent.error().code,
+                 "is a hard link to '" + shown(entry.link) + "', which is not there",
+                 "include=, exclude= and strip= must not part hard links");
+  }
+  const std::string target_name(target.name);
+  struct stat info{};
+  if (::fstatat(target_parent->get(), target_name.c_str(), &info, AT_SYMLINK_NOFOLLOW) != 0) {
+    return fault(errno, "is a hard link to '" + shown(entry.link) + "', which is not there",
+                 "include=, exclude= and strip= must not part hard links");
+  }
+  TRY(make(parent, name, entry, [&] {
+    return ::linkat(target_parent->get(), target_name.c_str(), parent, name.c_str(), 0);
+  }));
+  return S_ISREG(info.st_mode) ? write_late_data(parent, name, entry, data) : Status();
+}
+
+// cpio (newc) gives the data with the last of a file's names.
+Status TreeWriter::write_late_data(int parent, const std::string& name, const Entry& entry,
+                                   Entries& data) {
+  TRY_ASSIGN(const Block first, data.read());
+  if (first.data.empty()) return {};
+  if (::fchmodat(parent, name.c_str(), 0600, 0) != 0) return space_.explain(entry.name, errno);
+  auto file = open_at(parent, name, O_WRONLY | O_TRUNC | O_NOFOLLOW);
+  if (!file) return space_.explain(entry.name, file.error().code);
+  if (::fchmod(file->get(), mode_of(entry)) != 0) return space_.explain(entry.name, errno);
+  return write_data(std::move(*file), entry, data, first);
+}
+
+Status TreeWriter::add_special(int parent, const std::string& name, const Entry& entry) {
+  TRY(make(parent, name, entry, [&] {
+    return entry.kind == Entry::Kind::symlink
+               ? ::symlinkat(entry.link.c_str(), parent, name.c_str())
+               : ::mkfifoat(parent, name.c_str(), mode_of(entry));
+  }));
+  const auto times = times_of(entry.mtime);
+  if (::utimensat(parent, name.c_str(), times.data(), AT_SYMLINK_NOFOLLOW) == 0) return {};
+  return space_.explain(entry.name, errno);
+}
+
+// In reverse order of names a directory comes after all that is in it.
+Status TreeWriter::finish() {
+  parent_.reset();
+  for (auto at = directories_.rbegin(); at != directories_.rend(); ++at) {
+    TRY(set_directory(at->first, at->second));
+  }
+  return {};
+}
+
+Status TreeWriter::set_directory(const std::string& path, const Attributes& attributes) const {
+  const auto directory = open_directory_below(root_, path);
+  if (!directory) return space_.explain(path, directory.error().code);
+  if (Status changed = change_mode(directory->get(), attributes.mode); !changed) {
+    return space_.explain(path, changed.error().code);
+  }
+  const auto times = times_of(attributes.mtime);
+  if (::utimensat(directory->get(), "", times.data(), AT_EMPTY_PATH) == 0) return {};
+  return space_.explain(path, errno);
+}
+
+}  // namespace nodestage

@@ -1,0 +1,45 @@
+// DaemonConnection: one conversation with nodestaged (common/protocol.hpp), every step of it under a
+// deadline. Needs no privilege; starts no thread. A signal handler that returns does not end a wait,
+// only the deadline does.
+#pragma once
+
+#include <chrono>
+#include <string>
+
+#include "common/fd.hpp"
+#include "common/protocol.hpp"
+#include "common/result.hpp"
+
+namespace nodestage {
+
+using Clock = std::chrono::steady_clock;
+using Deadline = Clock::time_point;
+
+class DaemonConnection {
+ public:
+  explicit DaemonConnection(Fd socket) : socket_(std::move(socket)) {}
+
+  // One try, at once.
+  static Result<DaemonConnection> open(const std::string& path);
+
+  Status send(const Message& message, Deadline deadline);
+
+  // Faults: ETIMEDOUT, ECONNRESET when the daemon has closed, EPROTO for what is no message.
+  Result<Message> receive(Deadline deadline);
+
+ private:
+  Fd socket_;
+};
+
+// Whether a fault only says that no daemon is there now: it may be restarting.
+bool is_daemon_away(const Error& error);
+
+// Like open(), tried again each 100 ms while the daemon is away.
+Result<DaemonConnection> reach_daemon(const std::string& path, Deadline deadline);
+
+// One request and its one reply; a connection that breaks before the reply is tried again, since
+// every request of these (begin, end, exited) may be repeated.
+Result<Message> ask_daemon(const std::string& path, const Message& request, Deadline reach,
+                           Deadline answer);
+
+}  // namespace nodestage

@@ -1,0 +1,62 @@
+#include "plugin/job_facts.hpp"
+
+#include <algorithm>
+#include <charconv>
+#include <cstdlib>
+
+#include "plugin/cpus_per_node.hpp"
+#include "plugin/slurm_host.hpp"
+
+namespace nodestage {
+namespace {
+
+// Of an unknown index, or a list that is too short: the first node's.
+std::uint32_t cpus_of(std::uint32_t node_index) {
+  const std::string cpus = text_from_environment("SLURM_JOB_CPUS_PER_NODE");
+  if (const auto here = cpus_of_node(cpus, node_index)) return *here;
+  return cpus_of_node(cpus, 0).value_or(1);
+}
+
+}  // namespace
+
+std::string text_from_environment(const char* name) {
+  const char* value = std::getenv(name);
+  return value == nullptr ? std::string() : value;
+}
+
+std::uint32_t number_from_environment(const char* name) {
+  const std::string text = text_from_environment(name);
+  std::uint32_t number = 0;
+  const auto [stop, error] = std::from_chars(text.data(), text.data() + text.size(), number);
+  return error == std::errc() && stop == text.data() + text.size() ? number : 0;
+}
+
+std::string requested_staging() { return text_from_environment("SPANK_NODESTAGE_SPEC"); }
+
+Begin begin_from_environment() {
+  Begin begin;
+  begin.job = number_from_environment("SLURM_JOB_ID");
+  begin.restart = number_from_environment("SLURM_JOB_RESTART_COUNT");
+  begin.uid = number_from_environment("SLURM_JOB_UID");
+  begin.gid = number_from_environment("SLURM_JOB_GID");
+  begin.user = text_from_environment("SLURM_JOB_USER");
+  begin.node = text_from_environment("SLURMD_NODENAME");
+  begin.node_list = text_from_environment("SLURM_JOB_NODELIST");
+  if (begin.node_list.empty()) begin.node_list = text_from_environment("SLURM_NODELIST");
+  begin.node_count = std::max(1U, number_from_environment("SLURM_JOB_NUM_NODES"));
+  begin.node_index = index_in_host_list(begin.node_list, begin.node).value_or(k_no_number);
+  begin.cpus = cpus_of(begin.node_index);
+  begin.work_dir = text_from_environment("SLURM_JOB_WORK_DIR");
+  begin.request = requested_staging();
+  return begin;
+}
+
+End end_from_environment() {
+  End end;
+  end.job = number_from_environment("SLURM_JOB_ID");
+  end.restart = number_from_environment("SLURM_JOB_RESTART_COUNT");
+  end.exit_code = number_from_environment("SLURM_JOB_EXIT_CODE");
+  return end;
+}
+
+}  // namespace nodestage

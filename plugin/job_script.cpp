@@ -1,0 +1,123 @@
+#include "plugin/job_script.hpp"
+
+#include <algorithm>
+
+#include "common/human.hpp"
+#include "common/request.hpp"
+#include "plugin/daemon_client.hpp"
+#include "plugin/job_facts.hpp"
+#include "plugin/marker.hpp"
+#include "plugin/slurm_host.hpp"
+#include "plugin/spank_api.hpp"
+
+namespace nodestage {
+namespace {
+
+// Between our end and PrologEpilogTimeout, for whatever else Slurm does in that time.
+constexpr std::chrono::seconds k_timeout_reserve{15};
+// The daemon is told less than we wait, so that its answer still arrives.
+constexpr std::chrono::seconds k_answer_reserve{2};
+
+// What a user reads whose job could not be announced.
+std::string user_text(const Begin& begin, const std::string& cause) {
+  return "no data could be staged on this node: " + cause + ".\nSubmit the job again; --exclude=" +
+         begin.node + " avoids this node. If it happens again, tell the administrators.";
+}
+
+std::string size_text(const Begin& begin) {
+  return "the request for staging has " + human_count(begin.request.size()) +
+         " bytes and at most " + human_count(k_max_request_bytes) +
+         " are possible.\nUse fewer or shorter --stage-dataset and --stage-out options (one glob "
+         "instead of many names, for example) and submit the job again.";
+}
+
+// What went wrong, or "".
+std::string announce(const PluginSettings& settings, const Begin& begin) {
+  const Deadline deadline = Clock::now() + settings.begin_wait;
+  const auto reply = ask_daemon(settings.socket, begin, deadline, deadline);
+  if (!reply) return "nodestaged, which would do it, does not answer (" + reply.error().what + ")";
+  if (std::holds_alternative<Accepted>(reply.value())) return {};
+  if (const auto* refused = std::get_if<Refused>(&reply.value())) {
+    return "nodestaged has refused it (" + refused->what + ")";
+  }
+  return "nodestaged has answered with something else than was asked";
+}
+
+// The marker's text: empty when the daemon knows the job.
+std::string begin_job(const PluginSettings& settings, const Begin& begin) {
+  if (begin.request.size() > k_max_request_bytes) return size_text(begin);
+  const std::string cause = announce(settings, begin);
+  return cause.empty() ? cause : user_text(begin, cause);
+}
+
+// The first line of it: what follows is for the user.
+void log_fault(std::uint32_t job, const std::string& what) {
+  slurm_error("nodestage: job %u: %s", job, printable(what.substr(0, what.find('\n'))).c_str());
+}
+
+// The longest that the epilog may take.
+std::chrono::seconds epilog_limit(const PluginSettings& settings) {
+  const auto timeout = prolog_epilog_timeout();
+  if (!timeout) return settings.epilog_wait;
+  return std::clamp(*timeout - k_timeout_reserve, std::chrono::seconds(1), settings.epilog_wait);
+}
+
+void log_end(std::uint32_t job, const Message& reply) {
+  const auto* ended = std::get_if<Ended>(&reply);
+  if (ended == nullptr) {
+    const auto* refused = std::get_if<Refused>(&reply);
+    log_fault(job, "at its end: " + (refused == nullptr ? "an answer that was not asked for"
+                                                        : "nodestaged refuses: " + refused->what));
+  } else if (ended->outcome == EndOutcome::background || ended->outcome == EndOutcome::held) {
+    slurm_info("nodestage: job %u: %s: %s", job,
+               ended->outcome == EndOutcome::held ? "a result is held on this node"
+                                                  : "results are still being copied",
+               printable(ended->what).c_str());
+  }
+}
+
+void end_job(const PluginSettings& settings, End end) {
+  const auto limit = epilog_limit(settings);
+  const Deadline start = Clock::now();
+  end.limit_s = static_cast<std::uint32_t>(
+      std::max(limit - k_answer_reserve, std::chrono::seconds(1)).count());
+  const Deadline reach = start + std::min(settings.begin_wait, limit);
+  const auto reply = ask_daemon(settings.socket, end, reach, start + limit);
+  if (reply) {
+    log_end(end.job, reply.value());
+  } else {
+    log_fault(end.job, "nodestaged has not confirmed its end (" + reply.error().what +
+                           "); it will find that out by itself");
+  }
+}
+
+}  // namespace
+
+int job_prolog(const PluginSettings& settings) {
+  if (requested_staging().empty() && !wants_every_job(settings.runtime_dir)) return 0;
+  const Begin begin = begin_from_environment();
+  // The marker first: when we are killed from here on, the tasks ask the daemon and hear from it
+  // that it does not know the job.
+  if (const Status marked = write_marker(settings.runtime_dir, begin.job, ""); !marked) {
+    log_fault(begin.job, "it cannot be announced to its tasks: " + marked.error().what);
+    return 0;
+  }
+  const std::string failure = begin_job(settings, begin);
+  if (failure.empty()) return 0;
+  log_fault(begin.job, failure);
+  if (const Status marked = write_marker(settings.runtime_dir, begin.job, failure); !marked) {
+    log_fault(begin.job, marked.error().what);
+  }
+  return 0;
+}
+
+int job_epilog(const PluginSettings& settings) {
+  const End end = end_from_environment();
+  const bool marked = read_marker(settings.runtime_dir, end.job).state != MarkerState::absent;
+  if (!marked && requested_staging().empty() && !wants_every_job(settings.runtime_dir)) return 0;
+  end_job(settings, end);
+  remove_marker(settings.runtime_dir, end.job);
+  return 0;
+}
+
+}  // namespace nodestage

@@ -1,0 +1,84 @@
+#include "plugin/plugin_settings.hpp"
+
+#include <charconv>
+#include <cstdint>
+#include <string_view>
+
+namespace nodestage {
+namespace {
+
+struct SecondsSetting {
+  std::string_view name;
+  std::chrono::seconds PluginSettings::*value;
+  std::uint32_t least;
+  std::uint32_t most;
+};
+
+constexpr std::uint32_t k_day = 86400;
+constexpr SecondsSetting k_seconds[] = {
+    {"begin_wait", &PluginSettings::begin_wait, 0, 600},
+    {"daemon_wait", &PluginSettings::daemon_wait, 0, k_day},
+    {"stage_wait", &PluginSettings::stage_wait, 1, 30 * k_day},
+    {"epilog_wait", &PluginSettings::epilog_wait, 1, k_day},
+    {"progress", &PluginSettings::progress, 1, k_day},
+};
+
+struct PathSetting {
+  std::string_view name;
+  std::string PluginSettings::*value;
+};
+constexpr PathSetting k_paths[] = {
+    {"runtime_dir", &PluginSettings::runtime_dir},
+    {"socket", &PluginSettings::socket},
+};
+
+std::string set_seconds(PluginSettings& settings, const SecondsSetting& setting,
+                        std::string_view text) {
+  std::uint32_t number = 0;
+  const auto [stop, error] = std::from_chars(text.data(), text.data() + text.size(), number);
+  const bool whole = error == std::errc() && stop == text.data() + text.size();
+  if (!whole || number < setting.least || number > setting.most) {
+    return "a number of seconds from " + std::to_string(setting.least) + " to " +
+           std::to_string(setting.most) + " is needed";
+  }
+  settings.*setting.value = std::chrono::seconds(number);
+  return {};
+}
+
+std::string set_path(PluginSettings& settings, const PathSetting& setting, std::string_view text) {
+  if (!text.starts_with('/')) return "an absolute path is needed";
+  settings.*setting.value = text;
+  return {};
+}
+
+// What is wrong with one argument, or "".
+std::string set_one(PluginSettings& settings, std::string_view argument) {
+  const std::size_t equals = argument.find('=');
+  const std::string_view name = argument.substr(0, equals);
+  const std::string_view text =
+      equals == std::string_view::npos ? std::string_view() : argument.substr(equals + 1);
+  for (const auto& setting : k_seconds) {
+    if (setting.name == name) return set_seconds(settings, setting, text);
+  }
+  for (const auto& setting : k_paths) {
+    if (setting.name == name) return set_path(settings, setting, text);
+  }
+  return "unknown; known are socket, runtime_dir, begin_wait, daemon_wait, stage_wait, "
+         "epilog_wait and progress";
+}
+
+}  // namespace
+
+PluginSettings parse_settings(std::span<char* const> arguments) {
+  PluginSettings settings;
+  for (const std::string_view argument : arguments) {
+    const std::string wrong = set_one(settings, argument);
+    if (wrong.empty()) continue;
+    settings.complaints.push_back("plugstack.conf: argument '" + std::string(argument) +
+                                  "' of spank_nodestage.so is ignored: " + wrong);
+  }
+  if (settings.socket.empty()) settings.socket = settings.runtime_dir + "/nodestaged.sock";
+  return settings;
+}
+
+}  // namespace nodestage

@@ -1,0 +1,36 @@
+// ProgressPrinter: the daemon's progress records as lines for people.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "common/protocol.hpp"
+
+namespace nodestage {
+
+// Keeps what it needs for the speed between two calls. Pure: prints nothing, reads no clock. Lines
+// hold no newline and nothing that a terminal would obey.
+//   "data.tar.gz: 1.2 of 4.0 GiB (30%), about 9 s left, 310.0 MiB/s, 12,345 files"
+//   "item 2 of 3, data.tar.gz: 1.2 of 4.0 GiB (30%), 12,345 files"
+//   "waiting for 2 other jobs that stage on this node"
+class ProgressPrinter {
+ public:
+  std::string line(const Progress& progress);
+
+ private:
+  void update_speed(const Progress& progress);
+  std::string staging_line(const Progress& progress) const;
+  std::string time_left(const Progress& progress) const;
+
+  std::uint64_t last_bytes_ = 0;
+  std::uint64_t last_ms_ = 0;
+  double bytes_per_second_ = 0;  // 0: not known yet
+};
+
+// "1.2 of 4.0 GiB", "900.0 MiB of 1.2 GiB"
+std::string bytes_of(std::uint64_t part, std::uint64_t whole);
+
+// A line for a terminal of that many columns: the last details go first.
+std::string without_details(std::string line, std::size_t width);
+
+}  // namespace nodestage

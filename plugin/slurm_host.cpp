@@ -1,0 +1,59 @@
+#include "plugin/slurm_host.hpp"
+
+#include <dlfcn.h>
+#include <slurm/slurm.h>
+
+#include <cstring>
+#include <string_view>
+
+namespace nodestage {
+namespace {
+
+template <typename T>
+T* host_symbol(const char* name) {
+  return reinterpret_cast<T*>(::dlsym(RTLD_DEFAULT, name));
+}
+
+const slurm_conf_t* host_conf() { return host_symbol<const slurm_conf_t>("slurm_conf"); }
+
+}  // namespace
+
+std::optional<std::chrono::seconds> prolog_epilog_timeout() {
+  const slurm_conf_t* conf = host_conf();
+  if (conf == nullptr) return std::nullopt;
+  const std::uint16_t seconds = conf->prolog_epilog_timeout;
+  if (seconds == 0 || seconds >= NO_VAL16) return std::nullopt;
+  return std::chrono::seconds(seconds);
+}
+
+std::optional<std::uint32_t> index_in_host_list(const std::string& host_list,
+                                                const std::string& node) {
+  // hostlist_t is a pointer in one release and the struct in another; both are opaque.
+  auto* const create = host_symbol<void*(const char*)>("slurm_hostlist_create");
+  auto* const find = host_symbol<int(void*, const char*)>("slurm_hostlist_find");
+  auto* const destroy = host_symbol<void(void*)>("slurm_hostlist_destroy");
+  if (create == nullptr || find == nullptr || destroy == nullptr) return std::nullopt;
+  void* const list = create(host_list.c_str());
+  if (list == nullptr) return std::nullopt;
+  const int index = find(list, node.c_str());
+  destroy(list);
+  if (index < 0) return std::nullopt;
+  return static_cast<std::uint32_t>(index);
+}
+
+SallocCommand salloc_command() {
+  const int* argc = host_symbol<const int>("command_argc");
+  char** const* argv = host_symbol<char** const>("command_argv");
+  if (argc == nullptr || argv == nullptr) return SallocCommand::not_salloc;
+  if (*argc == 0 || *argv == nullptr) return SallocCommand::none;  // --no-shell
+  // salloc fills in its default command before init_post_opt: the user's shell, or with
+  // LaunchParameters=use_interactive_step `/bin/sh -c "[DIR/]srun --interactive ..."`.
+  const slurm_conf_t* conf = host_conf();
+  const bool steps = conf != nullptr && conf->launch_params != nullptr &&
+                     std::strstr(conf->launch_params, "use_interactive_step") != nullptr;
+  const bool srun = *argc == 3 && std::string_view((*argv)[0]) == "/bin/sh" &&
+                    std::string_view((*argv)[2]).find("srun ") != std::string_view::npos;
+  return steps && srun ? SallocCommand::interactive_step : SallocCommand::local;
+}
+
+}  // namespace nodestage

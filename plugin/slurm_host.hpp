@@ -1,0 +1,23 @@
+// SlurmHost: what the plugin reads from the Slurm program that has loaded it, by dlsym. Everything
+// has an answer for "not there", so that another release costs a feature and not the job.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <optional>
+#include <string>
+
+namespace nodestage {
+
+// PrologEpilogTimeout; nothing when there is none.
+std::optional<std::chrono::seconds> prolog_epilog_timeout();
+
+// The node's index in Slurm's host list text ("n[1-3]").
+std::optional<std::uint32_t> index_in_host_list(const std::string& host_list,
+                                                const std::string& node);
+
+// What salloc is about to run; `not_salloc` in every other program.
+enum class SallocCommand { not_salloc, none, local, interactive_step };
+SallocCommand salloc_command();
+
+}  // namespace nodestage

@@ -1,0 +1,136 @@
+// The SPANK boundary: every symbol that Slurm looks for. Each hook hands over to the file of its
+// context; no exception leaves it, since one that did would end slurmd or slurmstepd.
+//
+//   context     file            hooks
+//   allocator,  submit.cpp      init, option callback, init_post_opt
+//     local
+//   slurmd      (here)          init: the settings are checked, nothing else
+//   job script  job_script.cpp  job_prolog, job_epilog
+//   remote      task.cpp        init, option callback, task_init, task_exit
+#include <exception>
+#include <span>
+
+#include "plugin/job_script.hpp"
+#include "plugin/plugin_settings.hpp"
+#include "plugin/spank_api.hpp"
+#include "plugin/submit.hpp"
+#include "plugin/task.hpp"
+
+extern "C" {
+// A const of C++ is internal unless it was declared extern before.
+extern const char plugin_name[];
+extern const char plugin_type[];
+extern const unsigned int plugin_version;
+extern const unsigned int spank_plugin_version;
+SPANK_PLUGIN(nodestage, 1)
+}
+
+namespace nodestage {
+namespace {
+
+// Runs the body of a hook. Library code may throw (memory, mostly): then `on_exception` is returned.
+template <typename Body>
+int guarded(const char* hook, int on_exception, Body body) noexcept {
+  try {
+    return body();
+  } catch (const std::exception& fault) {
+    slurm_error("nodestage: %s: %s", hook, fault.what());
+  } catch (...) {
+    slurm_error("nodestage: %s: unknown exception", hook);
+  }
+  return on_exception;
+}
+
+PluginSettings settings_of(int argc, char** argv) {
+  return parse_settings(std::span(argv, static_cast<std::size_t>(argc)));
+}
+
+bool submits() { return spank_context() == S_CTX_ALLOCATOR || spank_context() == S_CTX_LOCAL; }
+
+int take_option(int number, const char* text, int remote) noexcept {
+  return guarded("option", remote != 0 ? 0 : -1, [&] {
+    const auto option = static_cast<StageOption>(number);
+    const char* given = text == nullptr ? "" : text;
+    if (remote == 0) return submit_option(option, given);
+    step_option(option, given);
+    return 0;
+  });
+}
+
+struct OptionHelp {
+  StageOption option;
+  const char* name;
+  const char* argument;
+  const char* usage;
+};
+
+// --help gives name and argument 23 columns and the usage 50; what is longer is wrapped.
+constexpr OptionHelp k_options[] = {
+    {StageOption::dataset, "stage-dataset", "SRC",
+     "copy or unpack into $SLURM_TMPDIR: ~/d.tar[:DEST]"},
+    {StageOption::output, "stage-out", "SRC:DST", "copy back when the job ends: results:~/out_%j"},
+    {StageOption::wait, "stage-wait", "WHAT", "wait for staging on all nodes: all|node|none"},
+};
+
+// spank.h wants char*, and copies.
+void register_options(spank_t spank) {
+  for (const auto& help : k_options) {
+    spank_option option{const_cast<char*>(help.name),  const_cast<char*>(help.argument),
+                        const_cast<char*>(help.usage), 1,
+                        static_cast<int>(help.option), take_option};
+    spank_option_register(spank, &option);
+  }
+}
+
+int init(spank_t spank, int argc, char** argv) {
+  switch (spank_context()) {
+    case S_CTX_ALLOCATOR:
+    case S_CTX_LOCAL:
+      register_options(spank);
+      return submit_init(spank, settings_of(argc, argv));
+    case S_CTX_REMOTE:
+      register_options(spank);
+      return 0;
+    case S_CTX_SLURMD:
+      for (const auto& complaint : settings_of(argc, argv).complaints) {
+        slurm_error("nodestage: %s", complaint.c_str());
+      }
+      return 0;
+    default:
+      return 0;
+  }
+}
+
+}  // namespace
+}  // namespace nodestage
+
+using namespace nodestage;
+
+extern "C" {
+
+int slurm_spank_init(spank_t spank, int argc, char** argv) {
+  return guarded("init", 0, [&] { return init(spank, argc, argv); });
+}
+
+int slurm_spank_init_post_opt(spank_t spank, int, char**) {
+  if (!submits()) return 0;
+  return guarded("init_post_opt", -1, [&] { return submit_request(spank); });
+}
+
+int slurm_spank_job_prolog(spank_t, int argc, char** argv) {
+  return guarded("job_prolog", 0, [&] { return job_prolog(settings_of(argc, argv)); });
+}
+
+int slurm_spank_job_epilog(spank_t, int argc, char** argv) {
+  return guarded("job_epilog", 0, [&] { return job_epilog(settings_of(argc, argv)); });
+}
+
+int slurm_spank_task_init(spank_t spank, int argc, char** argv) {
+  return guarded("task_init", -1, [&] { return task_init(spank, settings_of(argc, argv)); });
+}
+
+int slurm_spank_task_exit(spank_t spank, int argc, char** argv) {
+  return guarded("task_exit", 0, [&] { return task_exit(spank, settings_of(argc, argv)); });
+}
+
+}  // extern "C"

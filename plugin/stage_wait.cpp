@@ -1,0 +1,182 @@
+#include "plugin/stage_wait.hpp"
+
+#include <poll.h>
+
+#include <algorithm>
+#include <optional>
+#include <string_view>
+
+#include "common/human.hpp"
+
+namespace nodestage {
+namespace {
+
+constexpr std::chrono::seconds k_patience_of_none{1};
+constexpr std::chrono::seconds k_mention_absence{2};
+constexpr std::chrono::milliseconds k_reconnect_pause{200};
+
+std::string duration_text(std::chrono::seconds duration) {
+  return human_duration(static_cast<std::uint64_t>(std::chrono::milliseconds(duration).count()));
+}
+
+class Conversation {
+ public:
+  Conversation(const StageWaitOrder& order, const PluginSettings& settings, TaskVoice& voice)
+      : order_(order), settings_(settings), voice_(voice), start_(Clock::now()) {}
+
+  StageWaitResult run();
+
+ private:
+  Deadline limit() const { return start_ + settings_.stage_wait; }
+  StageWaitResult fail(const std::string& text);
+  StageWaitResult fail_at_limit();
+  StageWaitResult fail_away(const Error& cause);
+  StageWaitResult fail_refused(const Refused& refused);
+
+  Result<DaemonConnection> begin_wait();
+  // Until the daemon has decided; nothing when the connection broke, which note_absence() knows.
+  std::optional<StageWaitResult> listen(DaemonConnection& connection);
+  std::optional<StageWaitResult> take(const Message& message);
+  std::optional<StageWaitResult> note_absence(const Error& error);
+
+  const StageWaitOrder& order_;
+  const PluginSettings& settings_;
+  TaskVoice& voice_;
+  Deadline start_;
+  std::optional<Deadline> away_since_;
+  bool absence_mentioned_ = false;
+};
+
+StageWaitResult Conversation::fail(const std::string& text) {
+  voice_.say(text);
+  return {StageVerdict::fail, {}};
+}
+
+StageWaitResult Conversation::fail_at_limit() {
+  return fail("staging has not ended after " + duration_text(settings_.stage_wait) +
+              ", the longest that a task waits here. Ask for less data, or ask the administrators "
+              "why it takes so long.");
+}
+
+StageWaitResult Conversation::fail_away(const Error& cause) {
+  return fail("nodestaged, which stages the data on this node, has not answered for " +
+              duration_text(settings_.daemon_wait) + " (" + cause.what + "). Submit the job again, " +
+              "with --exclude=" + order_.node +
+              " to avoid this node, and tell the administrators about it.");
+}
+
+StageWaitResult Conversation::fail_refused(const Refused& refused) {
+  switch (refused.reason) {
+    case RefusalReason::unknown_job:
+      return fail("nodestaged knows nothing of this job any more (" + refused.what +
+                  "). Its directory on this node may be gone: submit the job again.");
+    case RefusalReason::malformed:
+      return fail("nodestaged on this node does not understand this Slurm plugin (" + refused.what +
+                  "). Tell the administrators: plugin and daemon must be of one release.");
+    default:
+      return fail("nodestaged refuses: " + refused.what + ". Tell the administrators.");
+  }
+}
+
+std::optional<StageWaitResult> Conversation::take(const Message& message) {
+  away_since_.reset();
+  if (const auto* progress = std::get_if<Progress>(&message)) {
+    voice_.progress(*progress);
+    return std::nullopt;
+  }
+  if (const auto* ready = std::get_if<Ready>(&message)) {
+    for (const auto& line : ready->lines) voice_.say(line);
+    return StageWaitResult{StageVerdict::go_on, ready->environment};
+  }
+  if (const auto* failed = std::get_if<Failed>(&message)) {
+    for (const auto& line : failed->lines) voice_.say(line);
+    return fail(failed->cause);
+  }
+  if (const auto* refused = std::get_if<Refused>(&message)) return fail_refused(*refused);
+  return fail("nodestaged answered with something else than was asked. Tell the administrators.");
+}
+
+std::optional<StageWaitResult> Conversation::note_absence(const Error& error) {
+  if (error.code == ETIMEDOUT) return fail_at_limit();
+  if (!is_daemon_away(error)) {
+    return fail("nodestaged cannot be asked (" + error.what + "). Tell the administrators.");
+  }
+  const Deadline now = Clock::now();
+  if (now >= limit()) return fail_at_limit();
+  if (!away_since_) away_since_ = now;
+  if (now - *away_since_ >= settings_.daemon_wait) return fail_away(error);
+  if (!absence_mentioned_ && now - *away_since_ >= k_mention_absence) {
+    voice_.say("nodestaged does not answer, perhaps it is being restarted; waiting for it for up to " +
+               duration_text(settings_.daemon_wait));
+    absence_mentioned_ = true;
+  }
+  ::poll(nullptr, 0, static_cast<int>(k_reconnect_pause.count()));
+  return std::nullopt;
+}
+
+Result<DaemonConnection> Conversation::begin_wait() {
+  TRY_ASSIGN(DaemonConnection connection, DaemonConnection::open(settings_.socket));
+  Wait wait = order_.wait;
+  wait.speaks = voice_.speaks() ? 1 : 0;
+  wait.interval_ms = static_cast<std::uint32_t>(voice_.report_interval().count());
+  TRY(connection.send(wait, limit()));
+  return connection;
+}
+
+std::optional<StageWaitResult> Conversation::listen(DaemonConnection& connection) {
+  for (;;) {
+    const auto message = connection.receive(limit());
+    if (!message) return note_absence(message.error());
+    if (auto result = take(message.value())) return result;
+  }
+}
+
+StageWaitResult Conversation::run() {
+  for (;;) {
+    auto connection = begin_wait();
+    if (auto result = connection ? listen(*connection) : note_absence(connection.error())) {
+      return std::move(*result);
+    }
+  }
+}
+
+// --stage-wait=none: what is ready is taken, what is not stops nobody.
+StageWaitResult ask_once(const StageWaitOrder& order, const PluginSettings& settings,
+                         TaskVoice& voice) {
+  const Deadline limit = Clock::now() + k_patience_of_none;
+  const auto reply = ask_daemon(settings.socket, order.wait, limit, limit);
+  StageWaitResult result{StageVerdict::go_on, {}};
+  if (!reply) {
+    voice.say("the state of staging is not known (" + reply.error().what + ")");
+  } else if (const auto* ready = std::get_if<Ready>(&reply.value())) {
+    result.environment = ready->environment;
+  } else if (const auto* failed = std::get_if<Failed>(&reply.value())) {
+    voice.say("staging has failed; going on as asked by --stage-wait=none\n" + failed->cause);
+  } else if (const auto* refused = std::get_if<Refused>(&reply.value())) {
+    voice.say("the state of staging is not known (" + refused->what + ")");
+  }
+  return result;
+}
+
+}  // namespace
+
+StageWaitResult wait_for_stage(const StageWaitOrder& order, const PluginSettings& settings,
+                               TaskVoice& voice) {
+  if (order.patience == StageWait::none) return ask_once(order, settings, voice);
+  return Conversation(order, settings, voice).run();
+}
+
+std::string settable_name(const std::string& variable) {
+  static constexpr std::string_view k_ours = "NODESTAGE_";
+  const std::size_t equals = variable.find('=');
+  if (equals == std::string::npos || variable.find('\0') != std::string::npos) return {};
+  const std::string name = variable.substr(0, equals);
+  if (name == "SLURM_TMPDIR") return name;
+  const bool ours = name.size() > k_ours.size() && name.starts_with(k_ours) &&
+                    std::all_of(name.begin(), name.end(), [](char c) {
+                      return (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_';
+                    });
+  return ours ? name : std::string();
+}
+
+}  // namespace nodestage

@@ -1,0 +1,201 @@
+#include "plugin/submit.hpp"
+
+#include <pwd.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <vector>
+
+#include "common/human.hpp"
+#include "common/option_text.hpp"
+#include "plugin/slurm_host.hpp"
+#include "plugin/source_check.hpp"
+#include "plugin/submit_environment.hpp"
+
+namespace nodestage {
+namespace {
+
+constexpr const char* k_option_names[] = {"", "stage-dataset", "stage-out", "stage-wait"};
+constexpr const char* k_request_name = "NODESTAGE_SPEC";
+
+const char* name_of(StageOption option) { return k_option_names[static_cast<int>(option)]; }
+
+// The options of the component being read. Slurm calls back with an equal text more than once
+// (environment, script, command line), so each is taken once.
+struct Gathered {
+  StageRequest request;
+  std::vector<std::string> texts;
+};
+
+// Made at the first option and never freed: no destructor may run when Slurm closes the plugin.
+Gathered*& gathered() {
+  static constinit Gathered* options = nullptr;
+  return options;
+}
+
+bool in_allocation() {
+  return spank_context() == S_CTX_LOCAL && std::getenv("SLURM_JOB_ID") != nullptr;
+}
+
+std::string exported_name(StageOption option) {
+  std::string name = std::string("SLURM_SPANK__SLURM_SPANK_OPTION_nodestage_") + name_of(option);
+  std::replace(name.begin(), name.end(), '-', '_');
+  return name;
+}
+
+// Slurm exports a heterogeneous job's options after each component, and reads them back in before
+// the next one's own. Only the first call with such a text is that: the variable is removed then.
+bool is_of_the_component_before(StageOption option, std::string_view text) {
+  const std::string name = exported_name(option);
+  const char* exported = std::getenv(name.c_str());
+  if (exported == nullptr || text != exported) return false;
+  ::unsetenv(name.c_str());
+  return true;
+}
+
+int refuse(StageOption option, std::string_view text, const std::string& cause) {
+  slurm_error("--%s=%s: %s", name_of(option), printable(text).c_str(), printable(cause).c_str());
+  return -1;
+}
+
+bool same_directory(const char* path, const char* other) {
+  struct stat a {};
+  struct stat b {};
+  return ::stat(path, &a) == 0 && ::stat(other, &b) == 0 && a.st_dev == b.st_dev &&
+         a.st_ino == b.st_ino;
+}
+
+// The submit directory as the user names it: links stay as they are.
+std::string submit_directory() {
+  const char* logical = std::getenv("PWD");
+  if (logical != nullptr && logical[0] == '/' && same_directory(logical, ".")) return logical;
+  std::string path(4096, '\0');
+  return ::getcwd(path.data(), path.size()) == nullptr ? "/" : path.c_str();
+}
+
+std::string home_directory() {
+  const char* home = std::getenv("HOME");
+  if (home != nullptr && home[0] == '/') return home;
+  const passwd* entry = ::getpwuid(::getuid());
+  return entry == nullptr ? "" : entry->pw_dir;
+}
+
+Status gather(StageRequest& request, StageOption option, std::string_view text) {
+  const SubmitPlace place{submit_directory(), home_directory()};
+  switch (option) {
+    case StageOption::dataset: {
+      TRY_ASSIGN(DatasetItem item, parse_dataset_option(text, place));
+      request.datasets.push_back(std::move(item));
+      return {};
+    }
+    case StageOption::output: {
+      TRY_ASSIGN(OutputItem item, parse_output_option(text, place));
+      request.outputs.push_back(std::move(item));
+      return {};
+    }
+    case StageOption::wait:
+      TRY_ASSIGN(request.wait, parse_wait_option(text));
+      return {};
+  }
+  return Error{EINVAL, "unknown option"};
+}
+
+void warn_of_missing_sources(const StageRequest& request) {
+  for (const auto& item : request.datasets) {
+    if (item.optional || source_exists(item.source)) continue;
+    slurm_spank_log("nodestage: warning: %s does not exist yet; it must exist when the job starts",
+                    printable(item.source).c_str());
+  }
+}
+
+void tell_salloc_where_the_data_is() {
+  if (salloc_command() != SallocCommand::local) return;
+  slurm_spank_log(
+      "nodestage: the data goes to the disks of the job's nodes, and this shell's environment "
+      "cannot be changed; reach it with srun, for example: srun sh -c 'ls \"$SLURM_TMPDIR\"'");
+}
+
+unsigned current_umask() {
+  const mode_t mask = ::umask(077);
+  ::umask(mask);
+  return mask;
+}
+
+Result<std::string> to_text(StageRequest request) {
+  TRY(check_together(request));
+  request.umask = current_umask();
+  std::string text = encode_request(request);
+  if (text.size() > k_max_request_bytes) {
+    return Error{E2BIG, "the options need " + human_count(text.size()) + " bytes of at most " +
+                            human_count(k_max_request_bytes) +
+                            " that fit into a job; use fewer or shorter ones (one glob instead of "
+                            "many names, for example)"};
+  }
+  return text;
+}
+
+}  // namespace
+
+Result<StageWait> parse_wait_option(std::string_view text) {
+  if (text == "all") return StageWait::all;
+  if (text == "node") return StageWait::node;
+  if (text == "none") return StageWait::none;
+  return Error{EINVAL, "only all, node or none, for example --stage-wait=node"};
+}
+
+int submit_init(spank_t spank, const PluginSettings& settings) {
+  for (const auto& complaint : settings.complaints) slurm_error("nodestage: %s", complaint.c_str());
+  drop_inherited_variables(in_allocation() ? SubmitFor::step : SubmitFor::allocation);
+  // srun has copied SLURM_SPANK_* from the environment before it called us.
+  for (const char* name : {k_request_name, "_SLURM_SPANK_OPTION_nodestage_stage_dataset",
+                           "_SLURM_SPANK_OPTION_nodestage_stage_out"}) {
+    spank_job_control_unsetenv(spank, name);
+  }
+  return 0;
+}
+
+int submit_option(StageOption option, std::string_view text) {
+  if (!in_allocation() && is_of_the_component_before(option, text)) return 0;
+  if (in_allocation() && option != StageOption::wait) {
+    return refuse(option, text,
+                  "staging happens when the allocation starts, and this one has started: give the "
+                  "option to sbatch or salloc (or to an srun outside of a job)");
+  }
+  if (gathered() == nullptr) gathered() = new Gathered;
+  Gathered& options = *gathered();
+  std::string seen = std::string(name_of(option)) + "=" + std::string(text);
+  auto& texts = options.texts;
+  if (option != StageOption::wait && std::find(texts.begin(), texts.end(), seen) != texts.end()) {
+    return 0;
+  }
+  if (const Status status = gather(options.request, option, text); !status) {
+    return refuse(option, text, status.error().what);
+  }
+  texts.push_back(std::move(seen));
+  return 0;
+}
+
+int submit_request(spank_t spank) {
+  const StageRequest request =
+      gathered() == nullptr ? StageRequest{} : std::exchange(*gathered(), {}).request;
+  if (request.datasets.empty() && request.outputs.empty()) {
+    spank_job_control_unsetenv(spank, k_request_name);  // of the component before
+    return 0;
+  }
+  const auto text = to_text(request);
+  if (!text) {
+    slurm_error("nodestage: %s", printable(text.error().what).c_str());
+    return -1;
+  }
+  if (spank_job_control_setenv(spank, k_request_name, text.value().c_str(), 1) != ESPANK_SUCCESS) {
+    slurm_error("nodestage: the request cannot be put into the job's environment");
+    return -1;
+  }
+  warn_of_missing_sources(request);
+  tell_salloc_where_the_data_is();
+  return 0;
+}
+
+}  // namespace nodestage

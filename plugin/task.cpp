@@ -1,0 +1,179 @@
+#include "plugin/task.hpp"
+
+#include <signal.h>
+#include <sys/prctl.h>
+#include <unistd.h>
+
+#include <string>
+
+#include "common/human.hpp"
+#include "plugin/daemon_client.hpp"
+#include "plugin/marker.hpp"
+#include "plugin/stage_wait.hpp"
+#include "plugin/task_voice.hpp"
+
+namespace nodestage {
+namespace {
+
+constexpr std::chrono::seconds k_exit_wait{1};
+// slurm.h's NO_VAL: "no such number".
+constexpr std::uint32_t k_slurm_no_value = 0xfffffffe;
+
+// What the step's options were; filled in slurmstepd, read in its forked children.
+struct StepOptions {
+  bool asks_for_staging = false;
+  StageWait wait = StageWait::all;
+};
+constinit StepOptions step_options;
+
+// proctrack/linuxproc spares every process named slurmstepd when it kills a job.
+class ProcessName {
+ public:
+  explicit ProcessName(const char* name) {
+    ::prctl(PR_GET_NAME, old_);
+    ::prctl(PR_SET_NAME, name);
+  }
+  ProcessName(const ProcessName&) = delete;
+  ProcessName& operator=(const ProcessName&) = delete;
+  ~ProcessName() { ::prctl(PR_SET_NAME, old_); }
+
+ private:
+  char old_[16] = {};
+};
+
+// While it lives, SIGINT and SIGTERM end the process at once, whatever they did before.
+class DeadlySignals {
+ public:
+  DeadlySignals() {
+    struct sigaction deadly {};
+    deadly.sa_handler = SIG_DFL;
+    ::sigaction(SIGINT, &deadly, &old_int_);
+    ::sigaction(SIGTERM, &deadly, &old_term_);
+    sigset_t both;
+    ::sigemptyset(&both);
+    ::sigaddset(&both, SIGINT);
+    ::sigaddset(&both, SIGTERM);
+    ::sigprocmask(SIG_UNBLOCK, &both, &old_mask_);
+  }
+  DeadlySignals(const DeadlySignals&) = delete;
+  DeadlySignals& operator=(const DeadlySignals&) = delete;
+  ~DeadlySignals() {
+    ::sigprocmask(SIG_SETMASK, &old_mask_, nullptr);
+    ::sigaction(SIGINT, &old_int_, nullptr);
+    ::sigaction(SIGTERM, &old_term_, nullptr);
+  }
+
+ private:
+  struct sigaction old_int_ {};
+  struct sigaction old_term_ {};
+  sigset_t old_mask_{};
+};
+
+std::uint32_t job_of(spank_t spank) {
+  return spank_item_or<std::uint32_t>(spank, S_JOB_ID, 0);
+}
+
+std::uint32_t step_of(spank_t spank) {
+  return spank_item_or<std::uint32_t>(spank, S_JOB_STEPID, k_slurm_no_value);
+}
+
+Wait wait_message(spank_t spank) {
+  Wait wait;
+  wait.job = job_of(spank);
+  wait.step = step_of(spank);
+  const auto array_job = spank_item_or<std::uint32_t>(spank, S_JOB_ARRAY_ID, 0);
+  const auto array_task = spank_item_or(spank, S_JOB_ARRAY_TASK_ID, k_slurm_no_value);
+  if (array_job != 0 && array_job < k_slurm_no_value && array_task < k_slurm_no_value) {
+    wait.array_job = array_job;
+    wait.array_task = array_task;
+  }
+  wait.job_name = spank_variable(spank, "SLURM_JOB_NAME");
+  return wait;
+}
+
+// A step that asked, of a job whose prolog did not run our hook. In a heterogeneous job every
+// component's step carries the options of all, so there it may be as it should.
+int unannounced(spank_t spank, TaskVoice& voice) {
+  if (!step_options.asks_for_staging) return 0;
+  if (!spank_variable(spank, "SLURM_HET_SIZE").empty()) {
+    voice.say("note: nothing was staged for this component of the job on this node");
+    return 0;
+  }
+  voice.say(
+      "slurmd has not announced this job to nodestage, so nothing was staged: was slurmd restarted "
+      "after the plugin was installed? Tell the administrators. (srun --jobid cannot stage: give "
+      "the option to the sbatch or salloc that makes the job. A requeued job whose start is forced "
+      "within two minutes runs without a prolog: submit it anew.)");
+  slurm_info("nodestage: job %u: slurmd has not announced this job to nodestage: was slurmd "
+             "restarted after the plugin was installed?", job_of(spank));
+  return -1;
+}
+
+void set_environment(spank_t spank, const std::vector<std::string>& environment) {
+  for (const auto& variable : environment) {
+    const std::string name = settable_name(variable);
+    if (name.empty()) continue;
+    spank_setenv(spank, name.c_str(), variable.c_str() + name.size() + 1, 1);
+  }
+  spank_setenv(spank, "NODESTAGE_JOBID", std::to_string(job_of(spank)).c_str(), 1);
+}
+
+int wait_and_set(spank_t spank, const PluginSettings& settings, const std::string& node,
+                 TaskVoice& voice) {
+  const StageWaitOrder order{wait_message(spank), step_options.wait, node};
+  StageWaitResult result;
+  {
+    const ProcessName name("nodestage-wait");
+    const DeadlySignals signals;
+    result = wait_for_stage(order, settings, voice);
+  }
+  if (result.verdict == StageVerdict::fail) return -1;
+  set_environment(spank, result.environment);
+  return 0;
+}
+
+}  // namespace
+
+void step_option(StageOption option, std::string_view text) {
+  if (option != StageOption::wait) {
+    step_options.asks_for_staging = true;
+  } else if (const auto wait = parse_wait_option(text)) {
+    step_options.wait = wait.value();
+  }
+}
+
+int task_init(spank_t spank, const PluginSettings& settings) {
+  const Marker marker = read_marker(settings.runtime_dir, job_of(spank));
+  if (marker.state == MarkerState::absent && !step_options.asks_for_staging) return 0;
+  const std::string node = spank_variable(spank, "SLURMD_NODENAME");
+  const bool first = spank_item_or(spank, S_TASK_ID, 0) == 0;
+  TaskVoice voice(first ? Speech::aloud : Speech::silent, STDERR_FILENO, node, settings.progress);
+  switch (marker.state) {
+    case MarkerState::absent:
+      return unannounced(spank, voice);
+    case MarkerState::failed:
+      voice.say(marker.message);
+      return -1;
+    case MarkerState::ask_daemon:
+      break;
+  }
+  return wait_and_set(spank, settings, node, voice);
+}
+
+int task_exit(spank_t spank, const PluginSettings& settings) {
+  static constinit bool gave_up = false;  // one task's second is the whole step's
+  const std::uint32_t job = job_of(spank);
+  if (gave_up || read_marker(settings.runtime_dir, job).state != MarkerState::ask_daemon) return 0;
+  const int status = spank_item_or(spank, S_TASK_EXIT_STATUS, -1);
+  const Exited exited{job, step_of(spank), static_cast<std::uint32_t>(status)};
+  const Deadline limit = Clock::now() + k_exit_wait;
+  const auto reply = ask_daemon(settings.socket, exited, limit, limit);
+  if (!reply) {
+    gave_up = true;
+    slurm_info("nodestage: job %u: the end of a task was not told to nodestaged: %s", job,
+               printable(reply.error().what).c_str());
+  }
+  return 0;
+}
+
+}  // namespace nodestage

@@ -1,0 +1,62 @@
+# Shared by scripts/demo and scripts/test: what they need, and the build.
+# shellcheck shell=bash disable=SC2034
+
+top=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
+
+k_build_packages=(
+  cmake ninja-build g++ pkg-config libslurm-dev libarchive-dev libspdlog-dev nlohmann-json3-dev
+  libtomlplusplus-dev libcap-dev libsystemd-dev zlib1g-dev liblz4-dev libzstd-dev doctest-dev
+)
+k_cluster_packages=(
+  slurmd slurmctld slurm-client slurm-wlm-basic-plugins munge iproute2 util-linux procps psmisc bats
+  tar cpio zip unzip 7zip bzip2 xz-utils zstd lz4 attr acl
+)
+k_test_packages=(bindfs fuse3 strace nftables shellcheck clang-format clang-tidy python3 e2fsprogs gcc)
+
+say() { printf '\n== %s\n' "$*" >&2; }
+die() { printf '%s: %s\n' "${0##*/}" "$*" >&2; exit 1; }
+
+need_root() {
+  [ "$(id -u)" = 0 ] || die "must be run by root (try: sudo $0): it makes namespaces for a test cluster"
+}
+
+missing_packages() {
+  local package
+  for package in "$@"; do
+    dpkg-query -W -f '${db:Status-Status}' "$package" 2>/dev/null | grep -qx installed || echo "$package"
+  done
+}
+
+# Debian's packages start their services when they are installed; nothing of ours needs that.
+install_packages() {
+  local missing policy=/usr/sbin/policy-rc.d made_policy=no
+  missing=$(missing_packages "$@")
+  [ -n "$missing" ] || return 0
+  say "installing: ${missing//$'\n'/ }"
+  if [ ! -e "$policy" ]; then
+    printf '#!/bin/sh\nexit 101\n' >"$policy"
+    chmod +x "$policy"
+    made_policy=yes
+  fi
+  local ok=yes
+  export DEBIAN_FRONTEND=noninteractive
+  # shellcheck disable=SC2086  # a list of names
+  { apt-get update -q && apt-get install -q -y --no-install-recommends $missing; } >&2 || ok=no
+  [ "$made_policy" = no ] || rm -f "$policy"
+  [ "$ok" = yes ] || die "the packages could not be installed (see above)"
+}
+
+# build PRESET: configures and builds build/PRESET.
+build() {
+  say "building ($1)"
+  (cd "$top" && cmake --preset "$1" >"build-$1.log" 2>&1 && cmake --build --preset "$1" >>"build-$1.log" 2>&1) ||
+    { tail -n 40 "$top/build-$1.log" >&2; die "the build failed; all of it is in build-$1.log"; }
+  rm -f "$top/build-$1.log"
+}
+
+# Installs the release build into build/stage, as `cmake --install` would into /.
+install_stage() {
+  rm -rf "$top/build/stage"
+  DESTDIR="$top/build/stage" cmake --install "$top/build/release" >/dev/null || die "cmake --install failed"
+  echo "$top/build/stage"
+}

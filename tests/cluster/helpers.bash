@@ -1,0 +1,156 @@
+# shellcheck shell=bash disable=SC2016
+# For bats files: `load helpers`. One cluster per file:
+#
+#   setup_file()    { cluster_up --nodes=3; }      # with --stage=$NODESTAGE_STAGE if that is set
+#   teardown_file() { cluster_down; }
+#
+# Functions that set variables (sbatch_wait) must be called directly, not with `run`.
+
+CLUSTER=$(cd -- "$(dirname -- "${BASH_SOURCE[0]}")" && pwd)/cluster
+
+# cluster VERB...: this instance's harness, without bats's own descriptor.
+cluster() {
+    "$CLUSTER" "$@" 3>&-
+}
+
+# cluster_up OPTION...: a fresh cluster; with $NODESTAGE_STAGE, with nodestage and its daemons.
+cluster_up() {
+    cluster down
+    if [[ -n ${NODESTAGE_STAGE:-} ]]; then
+        set -- --stage="$NODESTAGE_STAGE" --daemon "$@"
+    fi
+    cluster up "$@"
+}
+
+# Ends the cluster, and fails if anything of it is left on the machine.
+cluster_down() {
+    cluster down
+    cluster leftovers
+}
+
+# on HOST CMD...: as root.
+on() {
+    cluster exec "$1" -- "${@:2}"
+}
+
+# as USER CMD...: on the controller, which is the login node too.
+as() {
+    cluster exec ctl --user="$1" -- "${@:2}"
+}
+
+# nodes: the names of all nodes.
+nodes() {
+    cluster hosts | grep -v '^ctl$'
+}
+
+# wait_until SECONDS CMD...: polls CMD until it succeeds; fails, naming CMD, when time is over.
+wait_until() {
+    local end=$((SECONDS + $1))
+    shift
+    until "$@"; do
+        if ((SECONDS >= end)); then
+            echo "not so in time: $*" >&2
+            return 1
+        fi
+        sleep 0.2
+    done
+}
+
+# job_field ID FIELD: the values of FIELD in `scontrol show job`, one line for each array task or
+# component. Slurm forgets a job MinJobAge (300 s) after its end.
+job_field() {
+    # Each name is preceded by a blank; of a value with blanks this gives the first word.
+    on ctl scontrol --oneliner show job "$1" | grep -oP "(?<=^| )$2=\K\S*"
+}
+
+# job_state ID: PENDING, RUNNING, COMPLETED, ...; several for an array, when they differ.
+job_state() {
+    job_field "$1" JobState | sort -u | xargs
+}
+
+# job_ended ID: no part of the job waits or runs or has an epilog under way.
+job_ended() {
+    ! job_state "$1" | grep -qwE 'PENDING|CONFIGURING|RUNNING|SUSPENDED|COMPLETING|STOPPED|REQUEUED|RESIZING'
+}
+
+job_is() {
+    [[ $(job_state "$1") == "$2" ]]
+}
+
+# job_output ID: its standard output (of all tasks of an array), as root reads it.
+job_output() {
+    local file files
+    # An array task's StdOut names its own file; a job that never started has none.
+    files=$(job_field "$1" StdOut | sort -u)
+    for file in $files; do
+        on ctl sh -c 'if [ -e "$1" ]; then cat -- "$1"; fi' sh "$file"
+    done
+}
+
+# submit USER SBATCH_ARG...: prints the job id. The script comes from stdin, unless --wrap or a file
+# is among the arguments.
+submit() {
+    local user=$1
+    shift
+    as "$user" sbatch --parsable "$@"
+}
+
+# sbatch_wait [--as=USER] [--limit=SECONDS] SBATCH_ARG... [<SCRIPT]
+# Submits, waits for the end (60 s), sets JOBID, STATE, EXIT (exit code), EXIT_SIGNAL and OUTPUT, and
+# prints the output. Returns 0 if the job ended at all: see STATE.
+# shellcheck disable=SC2034
+sbatch_wait() {
+    local user=alice limit=60 code
+    while :; do
+        case ${1:-} in
+        --as=*) user=${1#*=} ;;
+        --limit=*) limit=${1#*=} ;;
+        *) break ;;
+        esac
+        shift
+    done
+    JOBID=$(submit "$user" "$@") || return 1
+    if ! wait_until "$limit" job_ended "$JOBID"; then
+        on ctl scontrol show job "$JOBID" >&2
+        return 1
+    fi
+    STATE=$(job_state "$JOBID")
+    code=$(job_field "$JOBID" ExitCode | sort -u | tail -n 1)
+    EXIT=${code%:*} EXIT_SIGNAL=${code#*:}
+    OUTPUT=$(job_output "$JOBID")
+    printf '%s\n' "$OUTPUT"
+}
+
+# What of nodestage's jobs is still on NODE: entries of /localscratch other than .nodestage, anything
+# in its trash and hold directories, and workers. `allow_hold=1` leaves the hold directory out.
+node_remains() {
+    local places=(/localscratch/.nodestage/trash)
+    ((${allow_hold:-0})) || places+=(/localscratch/.nodestage/hold)
+    on "$1" sh -c '
+        find /localscratch -mindepth 1 -maxdepth 1 ! -name .nodestage
+        for dir in "$@"; do
+            [ ! -d "$dir" ] || find "$dir" -mindepth 1
+        done
+    ' sh "${places[@]}"
+    on "$1" pgrep -af nodestage-worker
+    return 0
+}
+
+all_clean() {
+    local node
+    for node in $(nodes); do
+        [[ -z $(node_remains "$node") ]] || return 1
+    done
+}
+
+# assert_idle_clean [SECONDS]: every node idle and not drained, and clean, within SECONDS (15).
+assert_idle_clean() {
+    local seconds=${1:-15} node
+    cluster wait-idle "$seconds" || return 1
+    if ! wait_until "$seconds" all_clean; then
+        for node in $(nodes); do
+            node_remains "$node" | sed "s/^/$node: /" >&2
+        done
+        return 1
+    fi
+}

@@ -1,0 +1,231 @@
+# shellcheck shell=bash
+# Hosts: what they share, their roots, their network, and how to run something in one.
+
+SUBNET=10.213.0
+readonly USERS=(alice:20001 bob:20002 carol:20003) LAB_GID=20100
+
+# Files that all hosts of the instance see: accounts, /etc/hosts, home directories, /project,
+# /etc/slurm, and MUNGE's key and socket directory.
+make_shared_files() {
+    local shared=$STATE/shared
+    install -d -m 0755 "$shared" "$shared/etc" "$shared/home" "$shared/slurm" "$shared/slurm/plugstack.conf.d"
+    install -d -m 1777 "$shared/project"
+    install -d -m 0755 -o munge -g munge "$shared/munge-run"
+    make_accounts "$shared/etc"
+    make_hosts_file >"$shared/etc/hosts"
+    make_plugstack "$shared/slurm"
+    (umask 077 && head -c 128 /dev/urandom >"$STATE/munge.key")
+}
+
+make_accounts() {
+    local etc=$1 file entry user uid
+    for file in passwd group shadow gshadow; do
+        # Without the machine's own accounts of these names.
+        grep -vE '^(alice|bob|carol|lab|nodestage):' "/etc/$file" | install -m 0640 -g shadow /dev/stdin "$etc/$file"
+    done
+    for entry in "${USERS[@]}"; do
+        user=${entry%:*} uid=${entry#*:}
+        echo "$user:x:$uid:$uid:$user:/home/$user:/bin/bash" >>"$etc/passwd"
+        echo "$user:x:$uid:" >>"$etc/group"
+        echo "$user:*:19000:0:99999:7:::" >>"$etc/shadow"
+        echo "$user:!::" >>"$etc/gshadow"
+        install -d -m 0700 -o "$uid" -g "$uid" "$STATE/shared/home/$user"
+    done
+    chmod 0644 "$etc/passwd" "$etc/group"
+    echo "lab:x:$LAB_GID:alice,bob" >>"$etc/group"
+    # The package's system user.
+    echo "nodestage:x:20900:20900::/nonexistent:/usr/sbin/nologin" >>"$etc/passwd"
+    echo "nodestage:x:20900:" >>"$etc/group"
+    echo "nodestage:!:19000::::::" >>"$etc/shadow"
+    echo "nodestage:!::" >>"$etc/gshadow"
+    echo "lab:!::alice,bob" >>"$etc/gshadow"
+    # Names from files alone: a look-up that asks a network would wait for it.
+    printf '%s\n' 'passwd: files' 'group: files' 'shadow: files' 'gshadow: files' 'hosts: files' \
+        'services: files' 'protocols: files' >"$etc/nsswitch.conf"
+}
+
+make_hosts_file() {
+    local host
+    echo "127.0.0.1 localhost"
+    for host in $(all_hosts); do
+        echo "$SUBNET.$(host_number "$host") $host"
+    done
+}
+
+# ctl is 250, n1 is 1, n2 is 2, ...
+host_number() {
+    case $1 in
+    ctl) echo 250 ;;
+    *) echo "${1#n}" ;;
+    esac
+}
+
+# Only the stage's own plugstack file, none of those that the machine may have.
+make_plugstack() {
+    echo 'include /etc/slurm/plugstack.conf.d/*.conf' >"$1/plugstack.conf"
+    if [[ -n $OPT_STAGE && -d $OPT_STAGE/etc/slurm/plugstack.conf.d ]]; then
+        cp -r "$OPT_STAGE/etc/slurm/plugstack.conf.d/." "$1/plugstack.conf.d/"
+    fi
+}
+
+# The root of a host is a small tree on the disk of the state directory; lib/host-init mounts /usr,
+# /etc and the rest into it.
+make_host_root() {
+    local host=$1 dir root
+    root=$(host_root "$host")
+    install -d -m 0755 "$STATE/hosts/$host" "$root"
+    for dir in usr etc upper; do
+        install -d -m 0755 "$STATE/hosts/$host/overlay/$dir" "$STATE/hosts/$host/overlay/$dir.work"
+    done
+    for dir in usr etc home project localscratch run proc sys dev mnt media opt srv .harness .old \
+        var var/cache var/lib var/lib/slurm var/lib/slurm/job_container var/lib/slurm/slurmd \
+        var/log var/log/slurm var/log/nodestage var/spool; do
+        install -d -m 0755 "$root/$dir"
+    done
+    install -d -m 0700 "$root/root" "$root/var/lib/slurm/ctld" "$root/var/lib/nodestage"
+    install -d -m 1777 "$root/tmp" "$root/var/tmp"
+    install -d -m 0711 -o munge -g munge "$root/var/lib/munge"
+    install -d -m 0700 -o munge -g munge "$root/var/log/munge"
+    for dir in bin sbin lib lib32 lib64 libx32; do
+        [[ ! -L /$dir ]] || cp -P "/$dir" "$root/$dir"
+    done
+    ln -s /run "$root/var/run"
+    ln -s /run/lock "$root/var/lock"
+}
+
+# Mount namespaces have an id, and the kernel lets one that is bound to a file (as job_container/tmpfs
+# does) only lie in a namespace with a lower one. Newer kernels (6.18) hand the ids out in blocks per
+# CPU, so a job's namespace can have a lower id than its host's, and the bind fails with EINVAL. So
+# the hosts' namespaces are made on the CPU whose next id is the lowest.
+# shellcheck disable=SC2016
+choose_cpu() {
+    local cpu cpus read_id='open F, "<", "/proc/self/ns/mnt"; $b = "\0" x 8;
+        ioctl(F, 0x8008b705, $b) or exit 1; print unpack("Q", $b)'  # NS_GET_MNTNS_ID
+    cpus=$(taskset -pc "$BASHPID") && cpus=${cpus##*: }
+    for cpu in $(expand_list "$cpus"); do
+        echo "$(taskset -c "$cpu" unshare --mount perl -e "$read_id" 2>/dev/null) $cpu"
+    done | awk 'NF == 2' | sort -n | { read -r _ cpu && echo "$cpu" || echo "$cpus"; }
+}
+
+# expand_list 0-2,5: prints 0 1 2 5.
+expand_list() {
+    local range
+    for range in ${1//,/ }; do
+        seq "${range%-*}" "${range#*-}"
+    done
+}
+
+start_hosts() {
+    local host cpu
+    cpu=$(choose_cpu)
+    start_network
+    for host in $(all_hosts); do
+        make_host_root "$host"
+        start_host "$host" "$cpu"
+    done
+    for host in $(all_hosts); do
+        wait_for 10 test -s "$STATE/hosts/$host/ready" ||
+            { cat "$STATE/hosts/$host/init.log" >&2; die "host $host did not start"; }
+        connect_host "$host"
+    done
+}
+
+# The bridge lies in a network namespace without a name, kept by one sleeping process.
+start_network() {
+    (
+        join_cgroup net
+        close_other_fds
+        exec unshare --net setsid sleep infinity </dev/null >/dev/null 2>&1
+    ) &
+    echo $! >"$STATE/net.pid"
+    disown
+    wait_for 5 has_own_netns "$!" || die "no network namespace"
+    nsenter -t "$!" -n ip -batch - <<'BATCH'
+link set lo up
+link add br0 type bridge
+link set br0 up
+BATCH
+}
+
+has_own_netns() {
+    [[ $(readlink "/proc/$1/ns/net") != "$(readlink /proc/self/ns/net)" && $(<"/proc/$1/comm") == sleep ]]
+}
+
+# Starts the host's first process. unshare forks: its child is process 1 of the new PID namespace.
+start_host() {
+    local host=$1 cpu=$2
+    (
+        join_cgroup "$host"
+        close_other_fds
+        CPUS=$(taskset -pc "$BASHPID")
+        export OPT_STAGE OPT_SCRATCH_SIZE CPUS=${CPUS##*: }
+        cd /
+        exec setsid taskset -c "$cpu" unshare --mount --net --uts --ipc --cgroup --pid --fork \
+            "$CLUSTER_HOME/lib/host-init" "$STATE" "$host" "${OPT_BIND[@]}" \
+            </dev/null >"$STATE/hosts/$host/init.log" 2>&1
+    ) &
+    echo $! >"$STATE/hosts/$host/unshare.pid"
+    disown
+}
+
+# The process id, as the machine sees it, of a host's process 1; fails if the host is not there.
+host_pid() {
+    local file=$STATE/hosts/$1/pid pid
+    if [[ ! -e $file ]]; then
+        pgrep -P "$(<"$STATE/hosts/$1/unshare.pid")" >"$file.new" || return 1
+        mv "$file.new" "$file"
+    fi
+    pid=$(<"$file")
+    # The cgroup tells it from a later process with the same number, the namespace from a zombie.
+    grep -qs ":/$CGROUP/$1\$" "/proc/$pid/cgroup" && [[ -e /proc/$pid/ns/mnt ]] || return 1
+    echo "$pid"
+}
+
+connect_host() {
+    local host=$1 pid
+    pid=$(host_pid "$host") || die "host $host is gone"
+    nsenter -t "$(<"$STATE/net.pid")" -n ip -batch - <<BATCH
+link add v-$host type veth peer name eth0 netns $pid
+link set v-$host master br0 up
+BATCH
+    nsenter -t "$pid" -n ip -batch - <<BATCH
+link set lo up
+addr add $SUBNET.$(host_number "$host")/24 dev eth0
+link set eth0 up
+BATCH
+}
+
+is_running() {
+    [[ -e $STATE/running ]] && host_pid ctl >/dev/null
+}
+
+need_running() {
+    is_running || die "not running: 'cluster up' first"
+}
+
+# exec_in_host HOST USER CMD...: becomes CMD, with a login's environment. The command ends with us
+# (parent death signal), whatever it started in the background does not.
+exec_in_host() {
+    local host=$1 user=$2 entry pid uid gid home shell path=/usr/local/bin:/usr/bin:/bin
+    shift 2
+    need_host "$host"
+    entry=$(grep "^$user:" "$STATE/shared/etc/passwd") || die "no such user: $user"
+    IFS=: read -r _ _ uid gid _ home shell <<<"$entry"
+    ((uid != 0)) || path=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin
+    pid=$(host_pid "$host") || die "host $host is gone"
+    join_cgroup "$host/user.slice"
+    umask 022
+    exec nsenter --target "$pid" --mount --net --uts --ipc --cgroup --pid -- \
+        /usr/bin/env -i HOME="$home" USER="$user" LOGNAME="$user" SHELL="$shell" PATH="$path" \
+        LANG=C.UTF-8 TERM="${TERM:-dumb}" \
+        /usr/bin/setpriv --reuid="$uid" --regid="$gid" --init-groups --pdeathsig TERM \
+        /usr/bin/env --chdir="$home" -- "$@"
+}
+
+# The same, but in a subshell, so that the script goes on; and without our descriptors.
+on_host() {
+    (
+        close_other_fds
+        exec_in_host "$1" root "${@:2}"
+    )
+}

@@ -1,0 +1,245 @@
+#!/usr/bin/env bats
+#
+# Goal: the test cluster is a fair picture of a real one, and leaves nothing behind. Plain Slurm (no
+# stage) with every kind of job that nodestage's tests use runs on it: batch, steps, interactive,
+# arrays, cancelled, requeued, preempted, with both process trackers and with a private /tmp. Hosts
+# are apart where nodes are apart (processes, /tmp, /localscratch, cgroups) and share what nodes
+# share (/home, /project), on a real file system. Two instances run at once. After `down`, even with
+# jobs, daemons and FUSE mounts still there, the machine is as it was.
+
+# shellcheck disable=SC2016,SC2013,SC2153
+load helpers
+
+export NODESTAGE_CLUSTER=harness
+
+setup_file() {
+    unset NODESTAGE_STAGE
+    machine_state >"$BATS_FILE_TMPDIR/before"
+    cluster_up --nodes=3
+}
+
+teardown_file() {
+    cluster_down
+    NODESTAGE_CLUSTER=harness-2 cluster_down
+}
+
+# What an instance must not change: mounts, network devices, named namespaces, cgroups, /etc, /.
+machine_state() {
+    cut -d' ' -f4- /proc/self/mountinfo
+    ip -oneline link show | cut -d: -f2
+    ip netns list
+    find /sys/fs/cgroup -type d -name 'nodestage-harness*'
+    stat -c '%n %Y' /etc/passwd /etc/group /etc/slurm /etc/slurm/plugstack.conf
+    ls -A / /home /run
+}
+
+second() {
+    NODESTAGE_CLUSTER=harness-2 cluster "$@"
+}
+
+@test "three idle nodes, each with its own name, processes and address" {
+    cluster wait-idle 5
+    [ "$(on n2 hostname)" = n2 ]
+    [ "$(on n2 pgrep -xc slurmd)" = 1 ]
+    on n1 getent hosts n3
+    on n1 bash -c 'echo >/dev/tcp/n3/6818'
+}
+
+@test "exec passes stdin, stdout and exit code, and gives a login's environment" {
+    [ "$(echo hello | on n1 cat)" = hello ]
+    run on n1 sh -c 'exit 7'
+    [ "$status" -eq 7 ]
+    run on n1 sh -c 'kill -9 $$'
+    [ "$status" -eq 137 ]
+    [ "$(as alice id -nG)" = "alice lab" ]
+    [ "$(as alice sh -c 'echo "$PWD $HOME $USER"')" = "/home/alice /home/alice alice" ]
+    run as carol ls /home/alice
+    [ "$status" -ne 0 ]
+}
+
+@test "shared and private places lie on a real file system, none on overlayfs" {
+    for dir in /home /project /localscratch /tmp /var/lib/nodestage; do
+        [ "$(on n1 stat -f -c %T "$dir")" != overlayfs ]
+    done
+    as alice sh -c 'echo shared >/home/alice/f; echo shared >/project/f'
+    on n2 cat /home/alice/f /project/f
+    on n1 touch /tmp/mine /localscratch/mine /run/mine
+    run on n2 ls /tmp/mine /localscratch/mine /run/mine
+    [ "$status" -ne 0 ]
+    on n1 rm /localscratch/mine
+}
+
+@test "a batch job runs as its user, with the user's groups" {
+    sbatch_wait --as=bob --limit=20 -N2 <<'SCRIPT'
+#!/bin/sh
+id -nG
+srun hostname | sort
+exit 3
+SCRIPT
+    [ "$STATE $EXIT" = "FAILED 3" ]
+    [ "$OUTPUT" = $'bob lab\nn1\nn2' ]
+    assert_idle_clean
+}
+
+@test "srun runs a step on every node" {
+    run as alice srun --quiet -N3 hostname
+    [ "$status" -eq 0 ]
+    [ "$(sort <<<"$output" | xargs)" = "n1 n2 n3" ]
+}
+
+@test "salloc runs steps inside its allocation; a terminal works" {
+    run as alice salloc --quiet -N2 srun hostname
+    [ "$(sort <<<"$output" | xargs)" = "n1 n2" ]
+    run as alice script -qec 'salloc --quiet -N1 srun --pty tty' /dev/null
+    [[ $output == */dev/pts/* ]]
+}
+
+@test "an array runs all its tasks" {
+    sbatch_wait --limit=30 --array=1-5 --wrap 'echo task $SLURM_ARRAY_TASK_ID'
+    [ "$STATE $EXIT" = "COMPLETED 0" ]
+    [ "$(sort <<<"$OUTPUT")" = "$(printf 'task %s\n' 1 2 3 4 5)" ]
+}
+
+@test "scancel ends a job's processes on all nodes (proctrack/cgroup)" {
+    id=$(submit alice -N3 --wrap 'srun sleep 4321')
+    wait_until 10 on n3 pgrep -f 'sleep 4321'
+    on n3 sh -c 'ls -d /sys/fs/cgroup/freezer/slurm*'
+    as alice scancel "$id"
+    wait_until 10 job_is "$id" CANCELLED
+    assert_idle_clean
+    run on n3 pgrep -f 'sleep 4321'
+    [ "$status" -ne 0 ]
+}
+
+@test "a job is requeued and runs again" {
+    id=$(submit alice --wrap 'echo start $SLURM_RESTART_COUNT; [ -n "$SLURM_RESTART_COUNT" ] || sleep 100' --open-mode=append)
+    wait_until 10 job_is "$id" RUNNING
+    on ctl scontrol requeue "$id"
+    # Slurm holds a requeued job back for two minutes, unless its begin time is set.
+    wait_until 20 job_is "$id" PENDING
+    on ctl scontrol update JobId="$id" StartTime=now
+    wait_until 20 job_is "$id" COMPLETED
+    [[ $(job_output "$id") == *"start 1" ]]
+}
+
+@test "a job of the partition high preempts one of debug" {
+    low=$(submit alice -N3 --exclusive --wrap 'sleep 100')
+    wait_until 10 job_is "$low" RUNNING
+    sbatch_wait --as=bob --limit=30 -p high -N3 --exclusive --wrap 'echo ran'
+    [ "$STATE" = COMPLETED ]
+    [ "$(job_field "$low" Restarts)" = 1 ]
+    as alice scancel "$low"
+    assert_idle_clean
+}
+
+@test "a slurmd restart leaves the running job alone" {
+    id=$(submit alice -N1 -w n1 --wrap 'sleep 3; echo survived')
+    wait_until 10 job_is "$id" RUNNING
+    cluster slurmd restart n1
+    wait_until 20 job_is "$id" COMPLETED
+    [ "$(job_output "$id")" = survived ]
+    cluster wait-idle 20
+}
+
+@test "restart-slurm changes the process tracker and makes /tmp private" {
+    cluster restart-slurm --proctrack=linuxproc --private-tmp --slurm-conf=KillWait=7
+    on ctl scontrol show config | grep -E 'ProctrackType *= proctrack/linuxproc'
+    on ctl scontrol show config | grep -E 'KillWait *= 7 '
+    as alice srun --quiet -N1 -w n1 sh -c '! test -e /tmp/mine && touch /tmp/inner'
+    run on n1 test -e /tmp/inner
+    [ "$status" -ne 0 ]
+    id=$(submit alice -N2 --wrap 'srun sleep 4322')
+    wait_until 10 on n2 pgrep -f 'sleep 4322'
+    as alice scancel "$id"
+    assert_idle_clean
+}
+
+@test "restart-slurm without options keeps the configuration; with one it starts from the defaults" {
+    cluster restart-slurm
+    on ctl scontrol show config | grep -E 'KillWait *= 7 '
+    cluster restart-slurm --no-alloc
+    on ctl scontrol show config | grep -E 'KillWait *= 5 '
+    run on ctl grep PrologFlags /etc/slurm/slurm.conf
+    [ "$status" -ne 0 ]
+    as alice srun --quiet -N3 true
+}
+
+@test "a second instance runs beside the first, with a stage and its daemon" {
+    fake_stage "$BATS_TEST_TMPDIR/stage"
+    second up --nodes=1 --stage="$BATS_TEST_TMPDIR/stage" --scratch-size=32M
+    second exec ctl --user=alice srun --quiet hostname
+    as alice srun --quiet -N3 true
+    [ "$(second exec n1 stat -f -c %T /localscratch)" = tmpfs ]
+    # The stage is laid over the host's /usr and /etc.
+    second exec n1 cat /etc/nodestage/nodestaged.toml
+    [ "$(second exec n1 ls /etc/slurm/plugstack.conf.d)" = nodestage.conf ]
+    # The daemon verbs, and the cgroup that systemd would have made.
+    second daemon start all
+    second exec n1 grep -q :memory:/system.slice/nodestaged.service /var/log/nodestage/nodestaged.log
+    second daemon restart n1
+    second daemon kill n1
+    run second exec n1 pgrep -f sbin/nodestaged
+    [ "$status" -ne 0 ]
+    second daemon start n1
+    run second up
+    [ "$status" -ne 0 ]
+    [[ $output == *"already running"* ]]
+    # A daemon that does not come up is told, with its log.
+    second daemon stop n1
+    second exec n1 -- sh -c 'printf "#!/bin/sh\necho broken; exit 1\n" >/usr/sbin/nodestaged'
+    run second daemon start n1
+    [ "$status" -ne 0 ]
+    [[ $output == *broken* ]]
+}
+
+@test "up after a crash cleans up first" {
+    # As if the machine's administrator had killed every process of the second instance.
+    for pid in $(cat /sys/fs/cgroup/freezer/nodestage-harness-2/{,*/,*/*/,*/*/*/}cgroup.procs | sort -u); do
+        kill -KILL "$pid" || true
+    done
+    run second exec n1 true
+    [ "$status" -ne 0 ]
+    second up --nodes=1
+    second exec ctl --user=carol srun --quiet true
+    second down
+    second leftovers
+}
+
+@test "down ends jobs, escaped daemons and FUSE mounts, and the machine is as before" {
+    submit alice -N3 --wrap 'srun sh -c "trap : TERM; (setsid sleep 4323 &); sleep 4323"'
+    on n1 mkdir -p /mnt/fuse
+    on n1 bindfs /project /mnt/fuse
+    on n1 ls /mnt/fuse
+    on n2 sh -c 'setsid sleep 4324 </dev/null >/dev/null 2>&1 &'
+    wait_until 10 on n3 pgrep -f 'sleep 4323'
+    # One that left the cgroup is found by its namespaces.
+    nsenter -t "$(cat "$(cluster dir)/hosts/n2/pid")" --mount --net sleep 4325 3>&- &
+    run cluster leftovers
+    [ "$status" -ne 0 ]
+    cluster down
+    cluster leftovers
+    run pgrep -f 'sleep 432[1-5]'
+    [ "$status" -ne 0 ]
+    diff "$BATS_FILE_TMPDIR/before" <(machine_state)
+}
+
+# A daemon that makes the socket and no more.
+fake_stage() {
+    mkdir -p "$1/usr/sbin" "$1/etc/nodestage" "$1/etc/slurm/plugstack.conf.d"
+    echo '# empty' | tee "$1/etc/nodestage/nodestaged.toml" >"$1/etc/slurm/plugstack.conf.d/nodestage.conf"
+    cat >"$1/usr/sbin/nodestaged" <<'PYTHON'
+#!/usr/bin/python3
+import os, signal, socket
+
+path = "/run/nodestage/nodestaged.sock"
+os.makedirs(os.path.dirname(path), exist_ok=True)
+if os.path.exists(path):
+    os.unlink(path)
+listener = socket.socket(socket.AF_UNIX)
+listener.bind(path)
+listener.listen()
+print(open("/proc/self/cgroup").read(), flush=True)
+signal.pause()
+PYTHON
+    chmod 0755 "$1/usr/sbin/nodestaged"
+}

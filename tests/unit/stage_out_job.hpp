@@ -1,0 +1,148 @@
+// StageOutJob: a job directory, a target directory and run_stage_out() on them, in this process.
+#pragma once
+
+#include <fcntl.h>
+#include <sys/prctl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <sstream>
+#include <string>
+#include <vector>
+
+#include "common/fd.hpp"
+#include "common/request.hpp"
+#include "common/status_file.hpp"
+#include "common/worker_order.hpp"
+#include "daemon/worker/stage_out.hpp"
+#include "scratch.hpp"
+
+namespace fs = std::filesystem;
+
+// For its lifetime an ordinary user, so that rights mean something where tests run as root.
+class AsUser {
+ public:
+  AsUser() : is_root_(geteuid() == 0) {
+    if (!is_root_) return;
+    if (setegid(65534) != 0 || seteuid(65534) != 0) abort();
+    prctl(PR_SET_DUMPABLE, 1);  // else /proc/self/fd is root's
+  }
+  AsUser(const AsUser&) = delete;
+  AsUser& operator=(const AsUser&) = delete;
+  ~AsUser() {
+    if (is_root_ && (seteuid(0) != 0 || setegid(0) != 0)) abort();
+  }
+
+ private:
+  bool is_root_;
+};
+
+inline void write_file(const fs::path& path, const std::string& text) {
+  fs::create_directories(path.parent_path());
+  std::ofstream(path, std::ios::binary) << text;
+}
+
+inline std::string file_text(const fs::path& path) {
+  std::ifstream in(path, std::ios::binary);
+  return {std::istreambuf_iterator<char>(in), {}};
+}
+
+inline struct stat lstat_of(const fs::path& path) {
+  struct stat info{};
+  if (lstat(path.c_str(), &info) != 0) info.st_mode = 0;
+  return info;
+}
+
+enum class Times { nanoseconds, seconds };
+
+// One line an entry: path, mode, mtime, and a link's text or a file's content. The root: its name only.
+inline std::vector<std::string> describe(const fs::path& root, Times times = Times::nanoseconds) {
+  std::vector<std::string> lines;
+  for (const auto& entry : fs::recursive_directory_iterator(root)) {
+    const struct stat info = lstat_of(entry.path());
+    std::ostringstream line;
+    line << entry.path().lexically_relative(root).string() << ' ' << std::oct << info.st_mode;
+    line << std::dec << ' ' << info.st_mtim.tv_sec;
+    if (times == Times::nanoseconds) line << '.' << info.st_mtim.tv_nsec;
+    if (entry.is_symlink()) line << " -> " << fs::read_symlink(entry.path()).string();
+    if (S_ISREG(info.st_mode)) line << ' ' << info.st_nlink << ' ' << file_text(entry.path());
+    lines.push_back(line.str());
+  }
+  std::sort(lines.begin(), lines.end());
+  return lines;
+}
+
+inline std::vector<std::string> names_in(const fs::path& directory) {
+  std::vector<std::string> names;
+  for (const auto& entry : fs::directory_iterator(directory)) names.push_back(entry.path().filename());
+  std::sort(names.begin(), names.end());
+  return names;
+}
+
+class StageOutJob {
+ public:
+  StageOutJob() {
+    fs::create_directory(directory);
+    fs::create_directory(target);
+    order.task = nodestage::WorkerTask::stage_out;
+    order.job = 42;
+    order.user = "alice";
+    order.node = "n1";
+    order.directory = directory;
+    order.outcome = nodestage::JobOutcome::success;
+  }
+
+  nodestage::OutputItem& ask(const std::string& source, const std::string& to) {
+    nodestage::OutputItem item;
+    item.source = source;
+    item.target = to.starts_with('/') ? to : (target / to).string();
+    request.outputs.push_back(item);
+    return request.outputs.back();
+  }
+
+  // The exit code; `status` then holds what the daemon would read.
+  int run() {
+    using namespace nodestage;
+    const Fd status_fd = high(open((scratch_ / "status").c_str(), O_RDWR | O_CREAT | O_TRUNC, 0600));
+    const Fd directory_fd = high(open(directory.c_str(), O_RDONLY | O_DIRECTORY));
+    dup2(status_fd.get(), k_worker_status_fd);
+    dup2(directory_fd.get(), k_worker_directory_fd);
+    const mode_t before = umask(022);
+    const int code = run_stage_out(order, encode_request(request));
+    umask(before);
+    close(k_worker_status_fd);
+    close(k_worker_directory_fd);
+    auto read = read_worker_status(status_fd.get());
+    status = read ? std::move(*read) : WorkerStatus{};
+    return code;
+  }
+
+  [[nodiscard]] std::string note(std::size_t item = 0) const {
+    return nodestage::field_text(status.items.at(item).note);
+  }
+  [[nodiscard]] std::string what(std::size_t item = 0) const {
+    return nodestage::field_text(status.items.at(item).what);
+  }
+  [[nodiscard]] nodestage::ItemState state(std::size_t item = 0) const {
+    return static_cast<nodestage::ItemState>(status.items.at(item).state);
+  }
+
+ private:
+  static nodestage::Fd high(int fd) {
+    const nodestage::Fd low(fd);
+    return nodestage::Fd(fcntl(low.get(), F_DUPFD_CLOEXEC, 100));
+  }
+  AsUser user_;
+  Scratch scratch_;
+
+ public:
+  fs::path directory = scratch_ / "job";
+  fs::path target = scratch_ / "target";
+  nodestage::WorkerOrder order;
+  nodestage::StageRequest request;
+  nodestage::WorkerStatus status;
+};

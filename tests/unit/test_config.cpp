@@ -1,0 +1,112 @@
+#include <doctest/doctest.h>
+
+#include <fstream>
+#include <regex>
+#include <set>
+#include <sstream>
+
+#include "daemon/root/config.hpp"
+
+using namespace nodestage;
+
+namespace {
+
+std::string fault_of(std::string_view text) {
+  const auto config = parse_config(text, "f.toml");
+  return config ? "" : config.error().what;
+}
+
+std::string example() {
+  std::ifstream file(NODESTAGE_SOURCE_DIR "/conf/nodestaged.toml");
+  std::stringstream text;
+  text << file.rdbuf();
+  return text.str();
+}
+
+}  // namespace
+
+TEST_CASE("an empty file gives the defaults") {
+  const auto config = parse_config("", "f.toml");
+  REQUIRE(config);
+  CHECK(config->tmpdir.path == "/localscratch/%u.%j.0");
+  CHECK(tmpdir_root(*config) == "/localscratch");
+  CHECK(tmpdir_name_pattern(*config) == "%u.%j.0");
+  CHECK(config->stageout.epilog_wait_s == 600);
+}
+
+TEST_CASE("values, units and choices") {
+  const auto config = parse_config(
+      "[tmpdir]\npath='/s/%j'\ncreate='never'\n[staging]\nleave_free='512MiB'\non_failure='continue'\n"
+      "[read]\nmax_rate=1000\n", "f.toml");
+  REQUIRE(config);
+  CHECK(config->tmpdir.create == CreateDirectory::never);
+  CHECK(config->staging.leave_free_bytes == 512ULL << 20);
+  CHECK(config->staging.on_failure == OnFailure::proceed);
+  CHECK(config->read.max_rate_bytes == 1000);
+}
+
+TEST_CASE("a fault names file, line, key and what is allowed") {
+  CHECK(fault_of("\n[staging]\nmax_job=1\n") ==
+        "f.toml:3: unknown key 'staging.max_job'; [staging] knows: max_jobs, threads, leave_free, limit, "
+        "groups_wait, on_failure");
+  CHECK(fault_of("[stage]\nx=1\n").find("f.toml:1: unknown section or key 'stage'; the sections are: tmpdir, "
+                                        "staging, read, stageout, worker, daemon") == 0);
+  CHECK(fault_of("[staging]\nmax_jobs=0\n") ==
+        "f.toml:2: 'staging.max_jobs' must be a whole number from 1 to 10000");
+  CHECK(fault_of("[staging]\nmax_jobs='4'\n").find("a whole number") != std::string::npos);
+  CHECK(fault_of("[staging]\nmax_jobs=-1\n").find("a whole number") != std::string::npos);
+  CHECK(fault_of("[staging]\nleave_free='1 GB'\n").find("\"512MiB\"") != std::string::npos);
+  CHECK(fault_of("[staging]\nleave_free='99999999999TiB'\n").find("\"512MiB\"") != std::string::npos);
+  CHECK(fault_of("[staging]\non_failure='ignore'\n") ==
+        "f.toml:2: 'staging.on_failure' must be one of \"fail\" \"continue\"");
+  CHECK(fault_of("[tmpdir]\npath='/s/%u/%j'\n").find("only the last part") != std::string::npos);
+  CHECK(fault_of("[tmpdir]\npath='/s/%u'\n").find("%j among them") != std::string::npos);
+  CHECK(fault_of("[tmpdir]\npath='/%j'\n").find("absolute path") != std::string::npos);
+  CHECK(fault_of("[tmpdir]\npath='/s/%N.%j'\n").find("absolute path") != std::string::npos);
+  CHECK(fault_of("[tmpdir\n").find("f.toml:1: ") == 0);
+  CHECK(fault_of("[daemon]\nsocket='x.sock'\n").find("an absolute path") != std::string::npos);
+}
+
+TEST_CASE("the installed example shows every key with its default, and nothing else") {
+  std::set<std::string> shown;
+  std::string section;
+  std::string uncommented;
+  std::istringstream lines(example());
+  for (std::string line; std::getline(lines, line);) {
+    std::smatch match;
+    if (std::regex_match(line, match, std::regex("\\[(\\w+)\\]"))) section = match[1];
+    if (std::regex_match(line, match, std::regex("#?(\\w+) = .*"))) {
+      shown.insert(section + "." + std::string(match[1]));
+      if (line[0] == '#') line.erase(0, 1);
+    }
+    uncommented += line + "\n";
+  }
+  const auto known = config_keys();
+  CHECK(shown == std::set<std::string>(known.begin(), known.end()));
+  const auto from_example = parse_config(uncommented, "example");
+  REQUIRE_MESSAGE(from_example, (from_example ? "" : from_example.error().what));
+  const auto defaults = parse_config("", "f.toml");
+  CHECK(from_example->tmpdir.path == defaults->tmpdir.path);
+  CHECK(from_example->tmpdir.create == defaults->tmpdir.create);
+  CHECK(from_example->tmpdir.wait_s == defaults->tmpdir.wait_s);
+  CHECK(from_example->staging.max_jobs == defaults->staging.max_jobs);
+  CHECK(from_example->staging.threads == defaults->staging.threads);
+  CHECK(from_example->staging.leave_free_bytes == defaults->staging.leave_free_bytes);
+  CHECK(from_example->staging.limit_s == defaults->staging.limit_s);
+  CHECK(from_example->staging.groups_wait_s == defaults->staging.groups_wait_s);
+  CHECK(from_example->staging.on_failure == defaults->staging.on_failure);
+  CHECK(from_example->read.max_rate_bytes == defaults->read.max_rate_bytes);
+  CHECK(from_example->read.start_jitter_s == defaults->read.start_jitter_s);
+  CHECK(from_example->read.start_jitter_nodes == defaults->read.start_jitter_nodes);
+  CHECK(from_example->stageout.epilog_wait_s == defaults->stageout.epilog_wait_s);
+  CHECK(from_example->stageout.limit_s == defaults->stageout.limit_s);
+  CHECK(from_example->worker.cgroup == defaults->worker.cgroup);
+  CHECK(from_example->worker.memory_bytes == defaults->worker.memory_bytes);
+  CHECK(from_example->worker.pids == defaults->worker.pids);
+  CHECK(from_example->worker.kill_wait_s == defaults->worker.kill_wait_s);
+  CHECK(from_example->daemon.socket == defaults->daemon.socket);
+  CHECK(from_example->daemon.state_dir == defaults->daemon.state_dir);
+  CHECK(from_example->daemon.request_wait_s == defaults->daemon.request_wait_s);
+  CHECK(from_example->daemon.max_connections == defaults->daemon.max_connections);
+  CHECK(from_example->daemon.log_level == defaults->daemon.log_level);
+}

@@ -1,0 +1,297 @@
+#include <doctest/doctest.h>
+#include <sys/mount.h>
+#include <sys/resource.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <sys/wait.h>
+
+#include <atomic>
+#include <thread>
+
+#include "stage_out_job.hpp"
+
+using namespace nodestage;
+
+namespace {
+
+void set_mtime(const fs::path& path, time_t seconds, long nanoseconds) {
+  const timespec times[2] = {{0, UTIME_OMIT}, {seconds, nanoseconds}};
+  REQUIRE(utimensat(AT_FDCWD, path.c_str(), times, AT_SYMLINK_NOFOLLOW) == 0);
+}
+
+// Everything that a copy keeps, with times of its own.
+void make_tree(const fs::path& root) {
+  write_file(root / "b/deep/file", "content");
+  write_file(root / ".hidden", "h");
+  write_file(root / "empty", "");
+  write_file(root / "program", "#!");
+  write_file(root / std::string(255, 'n'), "long name");
+  fs::create_directory(root / "void");
+  fs::create_symlink("../b/deep", root / "b/link");
+  fs::create_symlink("nowhere", root / "dangling");
+  fs::create_hard_link(root / "program", root / "b/same");
+  fs::permissions(root / "program", fs::perms(0755));
+  fs::permissions(root / "empty", fs::perms(0444));
+  fs::permissions(root / "b/deep", fs::perms(0550));
+  set_mtime(root / "empty", 1000000000, 123456789);
+  set_mtime(root / "dangling", 1000000001, 1);
+  set_mtime(root / "b/deep", 1000000002, 2);
+  set_mtime(root / "b", 1000000003, 999999999);
+}
+
+std::vector<std::string> leftovers(const fs::path& root) {
+  std::vector<std::string> found;
+  for (const auto& entry : fs::recursive_directory_iterator(root)) {
+    if (entry.path().filename().string().starts_with(".nodestage-")) found.push_back(entry.path());
+  }
+  return found;
+}
+
+}  // namespace
+
+TEST_CASE("a tree arrives as cp -a would bring it") {
+  StageOutJob job;
+  make_tree(job.directory / "results");
+  job.ask("results", "new/out");
+  REQUIRE(job.run() == 0);
+  CHECK(describe(job.target / "new/out") == describe(job.directory / "results"));
+  const fs::path reference = job.target / "reference";
+  const std::string copy = "cp -a '" + (job.directory / "results").string() + "' '" + reference.string() + "'";
+  REQUIRE(std::system(copy.c_str()) == 0);
+  CHECK(describe(job.target / "new/out") == describe(reference));
+  CHECK(job.status.items[0].files == 8);
+  CHECK(job.status.items[0].bytes_written == 7 + 1 + 2 + 9);
+}
+
+TEST_CASE("what is there stays, what has the same name is replaced") {
+  StageOutJob job;
+  write_file(job.directory / "results/sub/new", "new");
+  write_file(job.directory / "results/same", "new");
+  fs::create_symlink("b", job.directory / "results/link");
+  write_file(job.target / "sub/old", "old");
+  write_file(job.target / "same", "old");
+  fs::create_symlink("a", job.target / "link");
+  fs::permissions(job.target / "sub", fs::perms(0770));
+  fs::permissions(job.target / "same", fs::perms(0400));
+  job.ask("results", job.target);
+  REQUIRE(job.run() == 0);
+  CHECK(file_text(job.target / "same") == "new");
+  CHECK(file_text(job.target / "sub/old") == "old");
+  CHECK(file_text(job.target / "sub/new") == "new");
+  CHECK(fs::read_symlink(job.target / "link") == "b");
+  CHECK((lstat_of(job.target / "sub").st_mode & 0777) == 0770);
+  REQUIRE(job.run() == 0);  // once more over itself
+  CHECK(leftovers(job.target).empty());
+}
+
+TEST_CASE("set-id bits are not carried, an inherited set-group-id bit stays") {
+  StageOutJob job;
+  write_file(job.directory / "results/sub/program", "x");
+  REQUIRE(chmod((job.directory / "results/sub/program").c_str(), 06755) == 0);
+  REQUIRE(chmod(job.target.c_str(), 02755) == 0);
+  job.ask("results", job.target);
+  REQUIRE(job.run() == 0);
+  CHECK((lstat_of(job.target / "sub").st_mode & 07777) == 02755);
+  CHECK((lstat_of(job.target / "sub/program").st_mode & 07777) == 0755);
+}
+
+TEST_CASE("holes stay holes") {
+  StageOutJob job;
+  const fs::path source = job.directory / "results/sparse";
+  write_file(source, "head");
+  fs::resize_file(source, 100 << 20);
+  std::ofstream(source, std::ios::app) << "tail";
+  write_file(job.directory / "results/hole", "");
+  fs::resize_file(job.directory / "results/hole", 1 << 20);
+  job.ask("results", "out");
+  REQUIRE(job.run() == 0);
+  CHECK(fs::file_size(job.target / "out/sparse") == (100 << 20) + 4);
+  CHECK(lstat_of(job.target / "out/sparse").st_blocks < 100);
+  CHECK(lstat_of(job.target / "out/hole").st_size == 1 << 20);
+  CHECK(file_text(job.target / "out/sparse") == file_text(source));
+}
+
+TEST_CASE("unreadable files and directories of the user himself are delivered, modes kept") {
+  StageOutJob job;
+  write_file(job.directory / "results/secret", "s");
+  write_file(job.directory / "results/closed/file", "f");
+  fs::permissions(job.directory / "results/secret", fs::perms(0));
+  fs::permissions(job.directory / "results/closed", fs::perms(0));
+  job.ask("results", "out");
+  REQUIRE(job.run() == 0);
+  for (const fs::path& root : {job.target / "out", job.directory / "results"}) {
+    CHECK((lstat_of(root / "secret").st_mode & 0777) == 0);
+    CHECK((lstat_of(root / "closed").st_mode & 0777) == 0);
+    fs::permissions(root / "secret", fs::perms(0600));
+    fs::permissions(root / "closed", fs::perms(0700));
+    CHECK(file_text(root / "secret") == "s");
+    CHECK(file_text(root / "closed/file") == "f");
+  }
+}
+
+TEST_CASE("sockets and FIFOs are left out and counted") {
+  StageOutJob job;
+  write_file(job.directory / "results/file", "x");
+  REQUIRE(mkfifo((job.directory / "results/fifo").c_str(), 0600) == 0);
+  sockaddr_un address{AF_UNIX, {}};
+  (job.directory / "results/socket").string().copy(address.sun_path, sizeof address.sun_path - 1);
+  const Fd socket_fd(socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0));
+  REQUIRE(bind(socket_fd.get(), reinterpret_cast<sockaddr*>(&address), sizeof address) == 0);
+  job.ask("results", "out");
+  CHECK(job.run() == 0);
+  CHECK(job.state() == ItemState::done);
+  CHECK(job.note() == "2 sockets, FIFOs or devices were left out");
+  CHECK(names_in(job.target / "out") == std::vector<std::string>{"file"});
+}
+
+TEST_CASE("a file and a directory of one name: a failure of that entry alone") {
+  StageOutJob job;
+  write_file(job.directory / "results/a", "file");
+  write_file(job.directory / "results/b/inner", "x");
+  write_file(job.directory / "results/c", "x");
+  write_file(job.target / "a/inner", "kept");
+  write_file(job.target / "b", "kept");
+  job.ask("results", job.target);
+  CHECK(job.run() == 1);
+  CHECK(job.note() ==
+        "2 entries could not be delivered: a: is a file here and a directory in the target; "
+        "b: is a directory here and something else in the target");
+  CHECK(file_text(job.target / "a/inner") == "kept");
+  CHECK(file_text(job.target / "b") == "kept");
+  CHECK(file_text(job.target / "c") == "x");
+}
+
+TEST_CASE("below the target no link is followed to a directory") {
+  StageOutJob job;
+  write_file(job.directory / "results/sub/file", "x");
+  fs::create_directory(job.target / "elsewhere");
+  fs::create_directory_symlink("elsewhere", job.target / "sub");
+  job.ask("results", job.target);
+  CHECK(job.run() == 1);
+  CHECK(fs::is_empty(job.target / "elsewhere"));
+}
+
+TEST_CASE("a target inside the source does not fill the disk") {
+  StageOutJob job;
+  write_file(job.directory / "results/file", "x");
+  job.ask("results", job.directory / "results/sub/copy");
+  CHECK(job.run() == 1);
+  CHECK(job.note() == "1 entry could not be delivered: sub/copy: is the target itself");
+}
+
+TEST_CASE("a failed write leaves the old file and nothing else; the others arrive") {
+  StageOutJob job;
+  write_file(job.directory / "results/a-big", std::string(3 << 20, 'n'));
+  write_file(job.directory / "results/b-small", "new");
+  write_file(job.target / "a-big", "old");
+  job.ask("results", job.target);
+  rlimit before{};
+  getrlimit(RLIMIT_FSIZE, &before);
+  const rlimit small{2 << 20, before.rlim_max};
+  setrlimit(RLIMIT_FSIZE, &small);
+  const int code = job.run();
+  setrlimit(RLIMIT_FSIZE, &before);
+  CHECK(code == 1);
+  CHECK(job.note() == "1 entry could not be delivered: a-big: cannot write: File too large");
+  CHECK(file_text(job.target / "a-big") == "old");
+  CHECK(file_text(job.target / "b-small") == "new");
+  CHECK(leftovers(job.target).empty());
+}
+
+TEST_CASE("hard links of a file that failed do not become links to an older one") {
+  StageOutJob job;
+  write_file(job.directory / "results/a", std::string(3 << 20, 'n'));
+  fs::create_hard_link(job.directory / "results/a", job.directory / "results/b");
+  write_file(job.target / "a", "old");
+  job.ask("results", job.target);
+  rlimit before{};
+  getrlimit(RLIMIT_FSIZE, &before);
+  const rlimit small{2 << 20, before.rlim_max};
+  setrlimit(RLIMIT_FSIZE, &small);
+  const int code = job.run();
+  setrlimit(RLIMIT_FSIZE, &before);
+  CHECK(code == 1);
+  CHECK(names_in(job.target) == std::vector<std::string>{"a"});
+}
+
+TEST_CASE("a reader never sees a part of a file") {
+  StageOutJob job;
+  constexpr std::size_t k_bytes = 8 << 20;
+  write_file(job.target / "file", std::string(k_bytes, 'a'));
+  write_file(job.directory / "results/file", std::string(k_bytes, 'b'));
+  job.ask("results", job.target);
+  std::atomic<bool> ended = false;
+  std::atomic<int> partial = 0;
+  std::thread reader([&] {
+    while (!ended) {
+      const std::string text = file_text(job.target / "file");
+      if (text.size() != k_bytes || text.find_first_not_of(text[0]) != std::string::npos) ++partial;
+    }
+  });
+  for (int i = 0; i < 10; ++i) CHECK(job.run() == 0);
+  ended = true;
+  reader.join();
+  CHECK(partial == 0);
+  CHECK(file_text(job.target / "file")[0] == 'b');
+}
+
+TEST_CASE("depth 1500, beyond PATH_MAX, with few descriptors") {
+  StageOutJob job;
+  fs::create_directory(job.directory / "results");
+  const auto open_dir = [](int at, const char* name) {
+    return Fd(openat(at, name, O_PATH | O_DIRECTORY | O_CLOEXEC));
+  };
+  Fd fd = open_dir(AT_FDCWD, (job.directory / "results").c_str());
+  for (int i = 0; i < 1500; ++i) {
+    REQUIRE(mkdirat(fd.get(), "level", 0700) == 0);
+    REQUIRE(symlinkat("x", fd.get(), "link") == 0);
+    fd = open_dir(fd.get(), "level");
+  }
+  const Fd file(openat(fd.get(), "bottom", O_WRONLY | O_CREAT | O_CLOEXEC, 0600));
+  REQUIRE(linkat(fd.get(), "bottom", fd.get(), "twin", 0) == 0);
+  job.ask("results", "out");
+  rlimit before{};
+  getrlimit(RLIMIT_NOFILE, &before);
+  const rlimit few{128, before.rlim_max};
+  setrlimit(RLIMIT_NOFILE, &few);
+  CHECK(job.run() == 0);
+  setrlimit(RLIMIT_NOFILE, &before);
+  CHECK(job.status.items[0].files == 1502);
+  Fd copy = open_dir(AT_FDCWD, (job.target / "out").c_str());
+  for (int i = 0; i < 1500 && copy; ++i) copy = open_dir(copy.get(), "level");
+  CHECK(faccessat(copy.get(), "twin", R_OK, 0) == 0);
+}
+
+TEST_CASE("a full target ends the item at once") {
+  if (geteuid() != 0) {
+    MESSAGE("skipped: needs root to mount a small tmpfs");
+    return;
+  }
+  const pid_t child = fork();
+  if (child == 0) {
+    StageOutJob job;
+    write_file(job.directory / "results/a", std::string(3 << 20, 'n'));
+    write_file(job.directory / "results/b", "x");
+    if (seteuid(0) != 0 || unshare(CLONE_NEWNS) != 0 ||
+        mount("", "/", "", MS_REC | MS_PRIVATE, "") != 0 ||
+        mount("none", job.target.c_str(), "tmpfs", 0, "size=1m,mode=1777") != 0 ||
+        seteuid(65534) != 0) {
+      _exit(77);
+    }
+    job.ask("results", job.target);
+    const bool good = job.run() == 1 && fs::is_empty(job.target) &&
+                      job.note() == "1 entry could not be delivered: a: cannot write: "
+                                    "No space left on device; the rest was not tried" &&
+                      job.status.cause.find("\nMake room at the target") != std::string::npos;
+    if (seteuid(0) == 0) umount2(job.target.c_str(), MNT_DETACH);
+    fs::remove_all(job.target.parent_path());
+    _exit(good ? 0 : 1);
+  }
+  int wait_status = 0;
+  waitpid(child, &wait_status, 0);
+  if (WEXITSTATUS(wait_status) == 77) {
+    MESSAGE("skipped: no mount here");
+    return;
+  }
+  CHECK(wait_status == 0);
+}

@@ -1,0 +1,54 @@
+#include <doctest/doctest.h>
+
+#include "common/human.hpp"
+
+using namespace nodestage;
+
+TEST_CASE("bytes") {
+  CHECK(human_bytes(0) == "0 B");
+  CHECK(human_bytes(1023) == "1023 B");
+  CHECK(human_bytes(1024) == "1.0 KiB");
+  CHECK(human_bytes(1536) == "1.5 KiB");
+  CHECK(human_bytes((1ULL << 20) - 1) == "1.0 MiB");
+  CHECK(human_bytes(12ULL << 30) == "12.0 GiB");
+  CHECK(human_bytes(~0ULL) == "16.0 EiB");
+}
+
+TEST_CASE("counts") {
+  CHECK(human_count(0) == "0");
+  CHECK(human_count(999) == "999");
+  CHECK(human_count(1000) == "1,000");
+  CHECK(human_count(1234567) == "1,234,567");
+}
+
+TEST_CASE("durations") {
+  CHECK(human_duration(0) == "0.0 s");
+  CHECK(human_duration(420) == "0.4 s");
+  CHECK(human_duration(59'949) == "59.9 s");
+  CHECK(human_duration(59'950) == "1 min 00 s");
+  CHECK(human_duration(185'000) == "3 min 05 s");
+  CHECK(human_duration(2 * 3'600'000 + 180'000) == "2 h 03 min");
+}
+
+TEST_CASE("printable text keeps UTF-8 and shows what a terminal would obey") {
+  CHECK(printable("data.tar") == "data.tar");
+  CHECK(printable("d\xc3\xa9j\xc3\xa0") == "d\xc3\xa9j\xc3\xa0");
+  CHECK(printable("\xf0\x9f\x98\x80") == "\xf0\x9f\x98\x80");
+  CHECK(printable("\x1b[2J") == "\\x1b[2J");
+  CHECK(printable("a\nb") == "a\\x0ab");
+  CHECK(printable("a\nb", Newlines::keep) == "a\nb");
+  CHECK(printable("a\rb", Newlines::keep) == "a\\x0db");
+  CHECK(printable("\xff\xfe") == "\\xff\\xfe");
+  CHECK(printable("\xc2\x9b") == "\\xc2\\x9b");          // CSI as one C1 character
+  CHECK(printable("\xc0\xaf") == "\\xc0\\xaf");          // overlong
+  CHECK(printable("\xed\xa0\x80") == "\\xed\\xa0\\x80");  // surrogate
+  CHECK(printable("\xf4\x90\x80\x80") == "\\xf4\\x90\\x80\\x80");
+  CHECK(printable("cut \xe2\x82") == "cut \\xe2\\x82");
+  CHECK(printable("\x7f") == "\\x7f");
+}
+
+TEST_CASE("shortened in the middle") {
+  CHECK(shortened("short", 10) == "short");
+  CHECK(shortened("abcdefghijklmnop", 9) == "abc...nop");
+  CHECK(shortened("abcdef", 2) == "ab");
+}

@@ -1,0 +1,74 @@
+#include <doctest/doctest.h>
+
+#include <fstream>
+
+#include "daemon/root/journal.hpp"
+#include "scratch.hpp"
+
+using namespace nodestage;
+
+namespace {
+
+JobRecord full_record() {
+  JobRecord record;
+  record.begin = {12, 1, 1000, 1000, "alice", "n1", "n[1-2]", 2, 1, 8, "/home/alice", std::string("\0{bytes\xff", 9)};
+  record.state = JobState::staging;
+  record.directory = "alice.12.0";
+  record.may_have_run = true;
+  record.cause = "why";
+  record.worker = {4321, 987654321};
+  record.last_status = 256;
+  record.facts_known = true;
+  record.array_job = 10;
+  record.job_name = "name";
+  return record;
+}
+
+}  // namespace
+
+TEST_CASE("a record there and back, through the disk") {
+  const Scratch scratch;
+  const auto journal = Journal::open(scratch / "state");
+  REQUIRE(journal);
+  const JobRecord record = full_record();
+  REQUIRE(journal->save_request(record));
+  REQUIRE(journal->save(record));
+  const auto loaded = journal->load();
+  CHECK(loaded.faults.empty());
+  REQUIRE(loaded.records.size() == 1);
+  CHECK(encode_record(loaded.records[0]) == encode_record(record));
+  CHECK(loaded.records[0].begin.request == record.begin.request);
+  CHECK_FALSE(loaded.records[0].batch_status);
+  CHECK(loaded.records[0].last_status == 256);
+  journal->forget(record.key());
+  CHECK(journal->load().records.empty());
+}
+
+TEST_CASE("a broken entry is named and left in place") {
+  const Scratch scratch;
+  const auto journal = Journal::open(scratch / "state");
+  REQUIRE(journal);
+  std::ofstream(scratch / "state/jobs/1.0.json") << "{\"version\":1}";
+  std::ofstream(scratch / "state/jobs/.2.0.json.new") << "half";
+  const auto loaded = journal->load();
+  CHECK(loaded.records.empty());
+  REQUIRE(loaded.faults.size() == 1);
+  CHECK(loaded.faults[0].find("1.0.json") == 0);
+  CHECK(std::filesystem::exists(scratch / "state/jobs/1.0.json"));
+}
+
+TEST_CASE("success is the batch script's, else the last step's, and never an epilog that knows better") {
+  JobRecord record;
+  CHECK(outcome_of(record) == JobOutcome::unknown);
+  record.last_status = 0;
+  CHECK(outcome_of(record) == JobOutcome::success);
+  record.last_status = 256;
+  CHECK(outcome_of(record) == JobOutcome::failure);
+  record.batch_status = 0;
+  CHECK(outcome_of(record) == JobOutcome::success);
+  record.batch_status = 15;  // a signal
+  CHECK(outcome_of(record) == JobOutcome::failure);
+  record.batch_status = 0;
+  record.exit_code = 768;
+  CHECK(outcome_of(record) == JobOutcome::failure);
+}

@@ -1,0 +1,69 @@
+#include <doctest/doctest.h>
+#include <fcntl.h>
+#include <sys/stat.h>
+
+#include "common/file.hpp"
+#include "plugin/marker.hpp"
+#include "scratch.hpp"
+
+using namespace nodestage;
+
+namespace {
+
+unsigned mode_of(const std::string& path) {
+  struct stat status {};
+  return ::stat(path.c_str(), &status) == 0 ? status.st_mode & 07777U : 0;
+}
+
+}  // namespace
+
+TEST_CASE("marker: absent, empty, with a message, and gone again") {
+  const Scratch scratch;
+  const std::string runtime = scratch / "run";
+  CHECK(read_marker(runtime, 7).state == MarkerState::absent);
+
+  REQUIRE(write_marker(runtime, 7, ""));
+  CHECK(read_marker(runtime, 7).state == MarkerState::ask_daemon);
+  CHECK(read_marker(runtime, 70).state == MarkerState::absent);
+
+  REQUIRE(write_marker(runtime, 7, "the cause\nwhat to do"));
+  CHECK(read_marker(runtime, 7).state == MarkerState::failed);
+  CHECK(read_marker(runtime, 7).message == "the cause\nwhat to do");
+
+  remove_marker(runtime, 7);
+  CHECK(read_marker(runtime, 7).state == MarkerState::absent);
+  remove_marker(runtime, 7);
+}
+
+TEST_CASE("marker: any user can read it, whatever the umask") {
+  const Scratch scratch;
+  const mode_t old = ::umask(077);
+  REQUIRE(write_marker(scratch / "run", 1, "text"));
+  ::umask(old);
+  CHECK(mode_of(scratch / "run") == 0755);
+  CHECK(mode_of(scratch / "run/jobs") == 0755);
+  CHECK(mode_of(scratch / "run/jobs/1") == 0644);
+}
+
+TEST_CASE("marker: a message of any length can be read again") {
+  const Scratch scratch;
+  REQUIRE(write_marker(scratch / "run", 1, std::string(3 * k_max_marker_bytes, 'x')));
+  CHECK(read_marker(scratch / "run", 1).message.size() == k_max_marker_bytes);
+}
+
+TEST_CASE("marker: one that cannot be read fails the job and says why") {
+  const Scratch scratch;
+  REQUIRE(write_marker(scratch / "run", 1, ""));
+  ::mkdir((scratch / "run/jobs/2").c_str(), 0755);
+  const Marker marker = read_marker(scratch / "run", 2);
+  CHECK(marker.state == MarkerState::failed);
+  CHECK_FALSE(marker.message.empty());
+}
+
+TEST_CASE("every-job is a file in the runtime directory") {
+  const Scratch scratch;
+  CHECK_FALSE(wants_every_job(scratch.path().string()));
+  const auto made = open_at(AT_FDCWD, scratch / "every-job", O_CREAT | O_WRONLY, 0644);
+  REQUIRE(made);
+  CHECK(wants_every_job(scratch.path().string()));
+}

@@ -1,0 +1,136 @@
+#include <doctest/doctest.h>
+
+#include "common/option_text.hpp"
+
+using namespace nodestage;
+
+namespace {
+
+const SubmitPlace k_place{"/work dir", "/home/alice"};
+
+DatasetItem dataset(std::string_view text) {
+  auto item = parse_dataset_option(text, k_place);
+  REQUIRE_MESSAGE(item, (item ? "" : item.error().what));
+  return *item;
+}
+std::string dataset_fault(std::string_view text) {
+  const auto item = parse_dataset_option(text, k_place);
+  REQUIRE_FALSE(item);
+  return item.error().what;
+}
+OutputItem output(std::string_view text) {
+  auto item = parse_output_option(text, k_place);
+  REQUIRE_MESSAGE(item, (item ? "" : item.error().what));
+  return *item;
+}
+std::string output_fault(std::string_view text) {
+  const auto item = parse_output_option(text, k_place);
+  REQUIRE_FALSE(item);
+  return item.error().what;
+}
+bool has(const std::string& text, const char* part) { return text.find(part) != std::string::npos; }
+
+}  // namespace
+
+TEST_CASE("sources become absolute by text") {
+  CHECK(dataset("/p/data.tar").source == "/p/data.tar");
+  CHECK(dataset("data.tar").source == "/work dir/data.tar");
+  CHECK(dataset("../x.tar").source == "/work dir/../x.tar");
+  CHECK(dataset("~/data.tar").source == "/home/alice/data.tar");
+  CHECK(dataset("~:d").source == "/home/alice");
+  CHECK(dataset("~root/x").source == "/root/x");
+  CHECK(has(dataset_fault("~no-such-user-here/x"), "no such user"));
+}
+
+TEST_CASE("destination and keys") {
+  const auto item = dataset("/p/a.tar:./in//put/,strip=2,include=*.png,include=b/*,exclude=*.tmp,"
+                            "name=train-set,optional,async,extract=no");
+  CHECK(item.destination == "in/put");
+  CHECK(item.strip == 2);
+  CHECK(item.include == std::vector<std::string>{"*.png", "b/*"});
+  CHECK(item.exclude == std::vector<std::string>{"*.tmp"});
+  CHECK(item.name == "TRAIN_SET");
+  CHECK(item.optional);
+  CHECK(item.async);
+  CHECK(item.extract == Extract::no);
+}
+
+TEST_CASE("escapes: colon, comma, backslash, and every other byte as it is") {
+  const auto item = dataset("/p/a\\:b\\,c\\\\d e\"f\n\xc3\xa9.tar:x\\:y");
+  CHECK(item.source == "/p/a:b,c\\d e\"f\n\xc3\xa9.tar");
+  CHECK(item.destination == "x:y");
+  CHECK(dataset("/p/a\\*b").source == "/p/a\\*b");
+}
+
+TEST_CASE("bad syntax says what and shows the form") {
+  CHECK(has(dataset_fault(""), "no source"));
+  CHECK(has(dataset_fault(":x"), "no source"));
+  CHECK(has(dataset_fault("/a:b:c"), "too many ':'"));
+  CHECK(has(dataset_fault("/a,b"), "unknown key 'b'"));
+  CHECK(has(dataset_fault("/a,"), "unknown key ''"));
+  CHECK(has(dataset_fault("/a,strip=x"), "a number"));
+  CHECK(has(dataset_fault("/a,strip=-1"), "a number"));
+  CHECK(has(dataset_fault("/a,strip"), "needs a value"));
+  CHECK(has(dataset_fault("/a,optional=yes"), "takes no value"));
+  CHECK(has(dataset_fault("/a,extract=maybe"), "only auto or no"));
+  CHECK(has(dataset_fault("/a:/abs"), "below $SLURM_TMPDIR"));
+  CHECK(has(dataset_fault("/a:../x"), "below $SLURM_TMPDIR"));
+  CHECK(has(dataset_fault("/a:x/../../y"), "below $SLURM_TMPDIR"));
+  CHECK(has(dataset_fault("/a:"), "below $SLURM_TMPDIR"));
+  CHECK(has(dataset_fault("/a:.nodestage-partial/x"), "below $SLURM_TMPDIR"));
+  CHECK(has(dataset_fault("/"), "destination"));
+  CHECK(has(dataset_fault("/a\\"), "backslash"));
+  CHECK(has(dataset_fault("/a,b"), "--stage-dataset=SOURCE"));
+}
+
+TEST_CASE("stage-out") {
+  const auto item = output("results:~/out_%j,when=success,pack");
+  CHECK(item == OutputItem{"results", "/home/alice/out_%j", When::success, true});
+  CHECK(output("$SLURM_TMPDIR/r/:/t/").source == "r");
+  CHECK(output("r:/t/").target == "/t/");
+  CHECK(output("r:out").target == "/work dir/out");
+  CHECK(has(output_fault("results"), "a source and a target"));
+  CHECK(has(output_fault("r:"), "a source and a target"));
+  CHECK(has(output_fault("/abs:/t"), "below $SLURM_TMPDIR"));
+  CHECK(has(output_fault("..:/t"), "below $SLURM_TMPDIR"));
+  CHECK(has(output_fault(".:/t"), "below $SLURM_TMPDIR"));
+  CHECK(has(output_fault("r:/t/%z"), "unknown pattern %z"));
+  CHECK(has(output_fault("r:/t,when=later"), "only always"));
+  CHECK(has(output_fault("r:/t,strip=1"), "unknown key"));
+}
+
+TEST_CASE("default destinations") {
+  CHECK(default_destination("/p/data.tar") == "data");
+  CHECK(default_destination("/p/data.tar.zst") == "data");
+  CHECK(default_destination("/p/x.tgz") == "x");
+  CHECK(default_destination("/p/dir/") == "dir");
+  CHECK(default_destination("/p/x.h5") == "x.h5");
+  CHECK(default_destination("/p/x.csv.gz") == "x.csv.gz");
+  CHECK(default_destination("/p/.tar") == ".tar");
+  CHECK(default_destination("/") == "");
+  CHECK(archive_suffix("a.tar.gz") == ".tar.gz");
+  CHECK(archive_suffix("a.gz") == "");
+}
+
+TEST_CASE("variable names") {
+  CHECK(variable_name("train-set.v2") == "TRAIN_SET_V2");
+  CHECK(variable_name("2021") == "_2021");
+  CHECK(variable_name("\xc3\xa9") == "__");
+}
+
+TEST_CASE("items that cannot be together") {
+  const auto together = [](std::initializer_list<const char*> texts) {
+    StageRequest request;
+    for (const char* text : texts) request.datasets.push_back(dataset(text));
+    const Status status = check_together(request);
+    return status ? std::string() : status.error().what;
+  };
+  CHECK(together({"/a/x.tar", "/a/y.tar"}).empty());
+  CHECK(has(together({"/a/x.tar", "/b/x.zip"}), "'/a/x.tar' and '/b/x.zip' would both go to"));
+  CHECK(together({"/a/x.tar", "/b/x.tar:x2"}).empty());
+  CHECK(has(together({"/a/x.tar:d", "/b/y.tar:d/sub"}), "would both go to"));
+  CHECK(has(together({"/a/x.tar:d/sub", "/b/y.tar:d"}), "would both go to"));
+  CHECK(together({"/a/x.tar:d", "/b/y.tar:d2"}).empty());
+  CHECK(has(together({"/a/a-b.tar", "/b/a_b.tar"}), "NODESTAGE_DATASET_A_B"));
+  CHECK(together({"/a/a-b.tar,name=one", "/b/a_b.tar"}).empty());
+}

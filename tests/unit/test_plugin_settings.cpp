@@ -1,0 +1,58 @@
+#include <doctest/doctest.h>
+
+#include "plugin/plugin_settings.hpp"
+
+using namespace nodestage;
+
+namespace {
+
+PluginSettings parsed(std::vector<std::string> arguments) {
+  std::vector<char*> pointers;
+  for (auto& argument : arguments) pointers.push_back(argument.data());
+  return parse_settings(pointers);
+}
+
+}  // namespace
+
+TEST_CASE("settings: the defaults") {
+  const auto settings = parsed({});
+  CHECK(settings.socket == "/run/nodestage/nodestaged.sock");
+  CHECK(settings.runtime_dir == "/run/nodestage");
+  CHECK(settings.begin_wait.count() == 5);
+  CHECK(settings.daemon_wait.count() == 60);
+  CHECK(settings.stage_wait.count() == 86400);
+  CHECK(settings.epilog_wait.count() == 900);
+  CHECK(settings.progress.count() == 10);
+  CHECK(settings.complaints.empty());
+}
+
+TEST_CASE("settings: each argument") {
+  const auto settings = parsed({"socket=/s", "runtime_dir=/r", "begin_wait=0", "daemon_wait=2",
+                                "stage_wait=3", "epilog_wait=4", "progress=5"});
+  CHECK(settings.socket == "/s");
+  CHECK(settings.runtime_dir == "/r");
+  CHECK(settings.begin_wait.count() == 0);
+  CHECK(settings.daemon_wait.count() == 2);
+  CHECK(settings.stage_wait.count() == 3);
+  CHECK(settings.epilog_wait.count() == 4);
+  CHECK(settings.progress.count() == 5);
+  CHECK(settings.complaints.empty());
+}
+
+TEST_CASE("settings: the socket follows the runtime directory") {
+  CHECK(parsed({"runtime_dir=/r"}).socket == "/r/nodestaged.sock");
+}
+
+TEST_CASE("settings: what is wrong leaves the default and is complained of by name") {
+  for (const char* wrong : {"progress=0", "progress=", "progress", "progress=ten", "progress=10s",
+                            "progress=-1", "progress=99999999999", "socket=relative", "socket=",
+                            "nonsense=1", "", "=", "Progress=3"}) {
+    CAPTURE(wrong);
+    const auto settings = parsed({wrong, "begin_wait=7"});
+    CHECK(settings.progress.count() == 10);
+    CHECK(settings.socket == "/run/nodestage/nodestaged.sock");
+    CHECK(settings.begin_wait.count() == 7);
+    REQUIRE(settings.complaints.size() == 1);
+    CHECK(settings.complaints[0].find(std::string("'") + wrong + "'") != std::string::npos);
+  }
+}

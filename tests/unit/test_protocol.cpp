@@ -1,0 +1,94 @@
+#include <doctest/doctest.h>
+
+#include "common/protocol.hpp"
+#include "common/worker_order.hpp"
+
+using namespace nodestage;
+
+namespace {
+
+std::string hex(const std::string& bytes) {
+  static constexpr char k_digits[] = "0123456789abcdef";
+  std::string text;
+  for (const char c : bytes) {
+    text += k_digits[static_cast<unsigned char>(c) >> 4];
+    text += k_digits[static_cast<unsigned char>(c) & 15];
+  }
+  return text;
+}
+
+std::vector<Message> one_of_each() {
+  return {Begin{1, 2, 3, 4, "u", "n1", "n[1-3]", 3, 0, 8, "/w", std::string("\0\xff", 2)},
+          End{1, 2, 256, 30},
+          Wait{1, 0xfffffffb, 1, 250, 40, 7, "name"},
+          Exited{1, 0, 768},
+          StatusQuery{9},
+          Accepted{},
+          Refused{RefusalReason::unknown_job, "why"},
+          Progress{ProgressPhase::staging, 1, 2, 3, 4, 5, 6, 7, 8, "x.tar"},
+          Ready{{"A=1", "B="}, {"line"}},
+          Failed{"cause\nmore", {}},
+          Ended{EndOutcome::held, "kept"},
+          StatusRow{1, 2, 3, "staging", {"a", "b"}}};
+}
+
+}  // namespace
+
+TEST_CASE("golden bytes of version 1") {
+  CHECK(hex(encode_message(End{1, 2, 256, 30})) == "0102010000000200000000010000" "1e000000");
+  CHECK(hex(encode_message(Refused{RefusalReason::malformed, "ab"})) == "011101020000006162");
+  CHECK(hex(encode_message(Ready{{"A=1"}, {}})) == "01130100000003000000413d3100000000");
+  CHECK(hex(encode_message(Accepted{})) == "0110");
+}
+
+TEST_CASE("every kind there and back") {
+  for (const Message& message : one_of_each()) {
+    const std::string packet = encode_message(message);
+    const auto decoded = decode_message(packet);
+    REQUIRE(decoded);
+    CHECK(decoded->index() == message.index());
+    CHECK(encode_message(*decoded) == packet);
+  }
+}
+
+TEST_CASE("a packet cut anywhere, or with a byte more, is refused") {
+  for (const Message& message : one_of_each()) {
+    const std::string packet = encode_message(message);
+    for (std::size_t length = 0; length < packet.size(); ++length) {
+      CHECK_FALSE(decode_message(std::string_view(packet).substr(0, length)));
+    }
+    CHECK_FALSE(decode_message(packet + "x"));
+  }
+}
+
+TEST_CASE("another version and unknown kinds are refused") {
+  CHECK(decode_message(std::string("\x02\x10", 2)).error().what.find("version 2") != std::string::npos);
+  CHECK_FALSE(decode_message(std::string("\x01\x00", 2)));
+  CHECK_FALSE(decode_message(std::string("\x01\xff", 2)));
+}
+
+TEST_CASE("a list that claims four billion texts ends at the packet's end") {
+  CHECK_FALSE(decode_message(std::string("\x01\x13\xff\xff\xff\xff", 6)));
+}
+
+TEST_CASE("a worker's order there and back") {
+  WorkerOrder order;
+  order.task = WorkerTask::stage_out;
+  order.job = 7;
+  order.user = "al\xef" "ce";
+  order.directory = "/localscratch/a.7.0";
+  order.leave_free_bytes = 1ULL << 40;
+  order.outcome = JobOutcome::failure;
+  order.array_known = true;
+  order.job_name = "n\xff\"\\\n";
+  const auto decoded = decode_order(encode_order(order));
+  REQUIRE(decoded);
+  CHECK(decoded->task == order.task);
+  CHECK(decoded->user == order.user);
+  CHECK(decoded->job_name == order.job_name);
+  CHECK(decoded->leave_free_bytes == order.leave_free_bytes);
+  CHECK(decoded->outcome == order.outcome);
+  CHECK(decoded->array_known);
+  CHECK_FALSE(decode_order("{}"));
+  CHECK_FALSE(decode_order("nonsense"));
+}

@@ -1,0 +1,142 @@
+#include <doctest/doctest.h>
+#include <sched.h>
+#include <sys/mount.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
+
+#include <thread>
+
+#include "daemon/worker/remove_tree.hpp"
+#include "stage_out_job.hpp"
+
+using namespace nodestage;
+
+namespace {
+
+struct Tree {
+  AsUser user;
+  Scratch scratch;
+  fs::path root = scratch / "tree";
+  Tree() { fs::create_directory(root); }
+
+  Status remove() const {
+    const Fd fd(open(root.c_str(), O_PATH | O_DIRECTORY | O_CLOEXEC));
+    return remove_tree_contents(fd.get());
+  }
+};
+
+// A chain of `levels` directories with a file in each, made through descriptors.
+void make_chain(const fs::path& root, int levels) {
+  Fd fd(open(root.c_str(), O_PATH | O_DIRECTORY | O_CLOEXEC));
+  for (int i = 0; i < levels; ++i) {
+    mkdirat(fd.get(), "d", 0700);
+    const Fd file(openat(fd.get(), "f", O_WRONLY | O_CREAT | O_CLOEXEC, 0600));
+    fd = Fd(openat(fd.get(), "d", O_PATH | O_DIRECTORY | O_CLOEXEC));
+  }
+}
+
+}  // namespace
+
+TEST_CASE("read-only and unreadable directories are removed") {
+  const Tree tree;
+  write_file(tree.root / "a/b/file", "x");
+  write_file(tree.root / "closed/sub/file", "x");
+  write_file(tree.root / ".hidden", "x");
+  fs::permissions(tree.root / "a/b", fs::perms(0500));
+  fs::permissions(tree.root / "a", fs::perms(0500));
+  fs::permissions(tree.root / "closed", fs::perms(0));
+  fs::permissions(tree.root, fs::perms(0));
+  CHECK(tree.remove());
+  CHECK(fs::is_empty(tree.root));
+}
+
+TEST_CASE("a link to the outside is removed, what it leads to is not") {
+  const Tree tree;
+  write_file(tree.scratch.path() / "outside/file", "x");
+  fs::permissions(tree.scratch / "outside", fs::perms(0500));
+  fs::create_directory_symlink(tree.scratch / "outside", tree.root / "link");
+  fs::create_symlink(tree.scratch / "outside/file", tree.root / "file");
+  CHECK(tree.remove());
+  CHECK(fs::is_empty(tree.root));
+  CHECK(file_text(tree.scratch / "outside/file") == "x");
+  CHECK((lstat_of(tree.scratch / "outside").st_mode & 0777) == 0500);
+}
+
+TEST_CASE("depth 5000 with few descriptors") {
+  const Tree tree;
+  make_chain(tree.root, 5000);
+  rlimit before{};
+  getrlimit(RLIMIT_NOFILE, &before);
+  const rlimit few{64, before.rlim_max};
+  setrlimit(RLIMIT_NOFILE, &few);
+  const Status removed = tree.remove();
+  setrlimit(RLIMIT_NOFILE, &before);
+  CHECK(removed);
+  CHECK(fs::is_empty(tree.root));
+}
+
+TEST_CASE("two at a time do no harm") {
+  const Tree tree;
+  for (int i = 0; i < 200; ++i) {
+    for (int j = 0; j < 5; ++j) {
+      write_file(tree.root / std::to_string(i) / std::to_string(j) / "file", "x");
+    }
+  }
+  make_chain(tree.root, 200);
+  Status one;
+  std::thread other([&] { one = tree.remove(); });
+  const Status two = tree.remove();
+  other.join();
+  CHECK(fs::is_empty(tree.root));
+  CHECK((one && two));
+}
+
+TEST_CASE("what cannot be removed is named, the rest goes") {
+  if (geteuid() != 0) {
+    MESSAGE("skipped: needs root to make a foreign directory");
+    return;
+  }
+  const Tree tree;
+  write_file(tree.root / "mine/file", "x");
+  if (seteuid(0) != 0) abort();
+  write_file(tree.root / "foreign/file", "x");
+  if (seteuid(65534) != 0) abort();
+  const Status removed = tree.remove();
+  REQUIRE_FALSE(removed);
+  CHECK(removed.error().what == "foreign/file: Permission denied");
+  CHECK(names_in(tree.root) == std::vector<std::string>{"foreign"});
+  if (seteuid(0) != 0) abort();
+  CHECK(tree.remove());
+  if (seteuid(65534) != 0) abort();
+  CHECK(fs::is_empty(tree.root));
+}
+
+TEST_CASE("a mount point is not crossed") {
+  if (geteuid() != 0) {
+    MESSAGE("skipped: needs root to mount");
+    return;
+  }
+  const Scratch scratch;
+  write_file(scratch.path() / "outside/file", "x");
+  write_file(scratch.path() / "tree/a/file", "x");
+  fs::create_directories(scratch / "tree/mount");
+  const pid_t child = fork();
+  if (child == 0) {  // the same file system, so st_dev alone would not tell
+    if (unshare(CLONE_NEWNS) != 0 || mount("", "/", "", MS_REC | MS_PRIVATE, "") != 0 ||
+        mount((scratch / "outside").c_str(), (scratch / "tree/mount").c_str(), "", MS_BIND, "") != 0) {
+      _exit(77);
+    }
+    const Fd fd(open((scratch / "tree").c_str(), O_PATH | O_DIRECTORY | O_CLOEXEC));
+    const Status removed = remove_tree_contents(fd.get());
+    _exit(!removed && removed.error().what == "mount: is a mount point and stays" ? 0 : 1);
+  }
+  int wait_status = 0;
+  waitpid(child, &wait_status, 0);
+  if (WEXITSTATUS(wait_status) == 77) {
+    MESSAGE("skipped: no mount here");
+    return;
+  }
+  CHECK(wait_status == 0);
+  CHECK(file_text(scratch / "outside/file") == "x");
+  CHECK_FALSE(fs::exists(scratch / "tree/a"));
+}

@@ -1,0 +1,87 @@
+#include <doctest/doctest.h>
+
+#include "common/request.hpp"
+
+using namespace nodestage;
+
+namespace {
+
+StageRequest full_request() {
+  StageRequest request;
+  request.umask = 027;
+  request.wait = StageWait::node;
+  request.datasets.push_back({"/p/data.tar", "data", "DATA", Extract::no, 2, {"*.png"}, {"a", "b"}, true, true});
+  request.outputs.push_back({"results", "/out_%j", When::failure, true});
+  return request;
+}
+
+std::string fault_of(std::string_view json) {
+  const auto request = decode_request(json);
+  return request ? "" : request.error().what;
+}
+
+}  // namespace
+
+TEST_CASE("golden JSON of version 1") {
+  CHECK(encode_request(full_request()) ==
+        R"({"datasets":[{"async":true,"destination":"data","exclude":["a","b"],"extract":"no",)"
+        R"("include":["*.png"],"name":"DATA","optional":true,"source":"/p/data.tar","strip":2}],)"
+        R"("outputs":[{"pack":true,"source":"results","target":"/out_%j","when":"failure"}],)"
+        R"("umask":23,"version":1,"wait":"node"})");
+  CHECK(encode_request({}) == R"({"version":1})");
+}
+
+TEST_CASE("there and back") {
+  CHECK(*decode_request(encode_request(full_request())) == full_request());
+  StageRequest odd;
+  odd.datasets.push_back({"/p/\xff\xfe\n\"'\\ \xc3\xa9"});
+  odd.outputs.push_back({"a b|c;=", "/t\xe9"});
+  CHECK(*decode_request(encode_request(odd)) == odd);
+}
+
+TEST_CASE("what a user may forge is refused with its place") {
+  CHECK(fault_of("").find("not JSON") != std::string::npos);
+  CHECK(fault_of("{").find("not JSON") != std::string::npos);
+  CHECK(fault_of("[]").find("not an object") != std::string::npos);
+  CHECK(fault_of(R"({})").find("version") != std::string::npos);
+  CHECK(fault_of(R"({"version":2})").find("version") != std::string::npos);
+  CHECK(fault_of(R"({"version":1,"root":true})").find("unknown key \"root\"") != std::string::npos);
+  CHECK(fault_of(std::string(k_max_request_bytes + 1, ' ')).find("larger") != std::string::npos);
+  CHECK(fault_of(std::string(16000, '[')).size() > 0);
+  CHECK(fault_of(R"({"version":1,"umask":-1})").find("umask") != std::string::npos);
+  CHECK(fault_of(R"({"version":1,"umask":512})").find("umask") != std::string::npos);
+}
+
+TEST_CASE("a forged item is refused") {
+  const auto dataset = [](const std::string& fields) {
+    return fault_of(R"({"version":1,"datasets":[{)" + fields + "}]}");
+  };
+  CHECK(dataset(R"("source":"/a","destination":"/etc")").find("below") != std::string::npos);
+  CHECK(dataset(R"("source":"/a","destination":"a/../../b")").find("below") != std::string::npos);
+  CHECK(dataset(R"("source":"/a","destination":".nodestage-partial")").find("below") != std::string::npos);
+  CHECK(dataset(R"("source":"a")").find("absolute") != std::string::npos);
+  CHECK(dataset(R"("destination":"a")").find("absolute") != std::string::npos);
+  CHECK(dataset(R"("source":"/a\u0000b")").find("NUL") != std::string::npos);
+  CHECK(dataset(R"("source":{"hex":"2f00"})").find("NUL") != std::string::npos);
+  CHECK(dataset(R"("source":{"hex":"2g"})").find("not a string") != std::string::npos);
+  CHECK(dataset(R"("source":{"hex":"2f2"})").find("not a string") != std::string::npos);
+  CHECK(dataset(R"("source":"/a","strip":1.5)").find("strip") != std::string::npos);
+  CHECK(dataset(R"("source":"/a","extract":"yes")").find("extract") != std::string::npos);
+  CHECK(dataset(R"("source":"/a","optional":1)").find("optional") != std::string::npos);
+  CHECK(dataset(R"("source":"/a","include":"x")").find("include") != std::string::npos);
+  CHECK(fault_of(R"({"version":1,"outputs":[{"source":"..","target":"/t"}]})").find("below") != std::string::npos);
+  CHECK(fault_of(R"({"version":1,"outputs":[{"source":"a","target":"t"}]})").find("absolute") != std::string::npos);
+  std::string many = R"({"version":1,"datasets":[)";
+  for (int i = 0; i < 65; ++i) many += R"({"source":"/a"},)";
+  many.back() = ']';
+  CHECK(fault_of(many + "}").find("too long") != std::string::npos);
+}
+
+TEST_CASE("paths below the job directory") {
+  for (const char* good : {"a", "a b", "a/b", "./a", "a//b/", "..a", "a/.nodestage"}) CHECK(is_path_below(good));
+  for (const char* bad : {"", ".", "./", "/", "/a", "..", "../a", "a/..", "a/../b", ".nodestage", "./.nodestage-x"}) {
+    CHECK_FALSE(is_path_below(bad));
+  }
+  CHECK_FALSE(is_path_below(std::string_view("a\0b", 3)));
+  CHECK_FALSE(is_path_below(std::string(256, 'a')));
+}

@@ -1,0 +1,22 @@
+#include <doctest/doctest.h>
+#include <fcntl.h>
+
+#include "common/file.hpp"
+#include "plugin/source_check.hpp"
+#include "scratch.hpp"
+
+using namespace nodestage;
+
+TEST_CASE("source check: names, globs, and names that look like globs") {
+  const Scratch scratch;
+  for (const char* name : {"a.tar", "[1].tar"}) {
+    REQUIRE(open_at(AT_FDCWD, scratch / name, O_CREAT | O_WRONLY, 0600));
+  }
+  CHECK(source_exists(scratch / "a.tar"));
+  CHECK(source_exists(scratch / "*.tar"));
+  CHECK(source_exists(scratch / "[1].tar"));
+  CHECK(source_exists(scratch.path().string()));
+  CHECK_FALSE(source_exists(scratch / "b.tar"));
+  CHECK_FALSE(source_exists(scratch / "b*.tar"));
+  CHECK_FALSE(source_exists(scratch / "a.tar/below"));
+}

@@ -1,0 +1,191 @@
+#include <doctest/doctest.h>
+
+#include "stage_out_job.hpp"
+
+using namespace nodestage;
+using Names = std::vector<std::string>;
+
+TEST_CASE("the contents of a directory, or with a trailing slash the directory") {
+  StageOutJob job;
+  write_file(job.directory / "run/results/a", "1");
+  fs::permissions(job.directory / "run/results", fs::perms(0700));
+  job.ask("run/results", "contents");
+  job.ask("run/results", "inside/");
+  job.ask("run/results/", "inside2/");
+  REQUIRE(job.run() == 0);
+  CHECK(job.status.phase == WorkerPhase::done);
+  CHECK(job.what() == "directory");
+  CHECK(names_in(job.target / "contents") == Names{"a"});
+  CHECK((lstat_of(job.target / "contents").st_mode & 0777) == 0755);
+  CHECK(names_in(job.target / "inside") == Names{"results"});
+  CHECK((lstat_of(job.target / "inside/results").st_mode & 0777) == 0700);
+  CHECK(file_text(job.target / "inside2/results/a") == "1");
+}
+
+TEST_CASE("a file: its new name, or into a directory") {
+  StageOutJob job;
+  write_file(job.directory / "a.h5", "1");
+  fs::create_directory(job.target / "there");
+  fs::create_directory_symlink("there", job.target / "link");
+  job.ask("a.h5", "new/b.h5");
+  job.ask("a.h5", "slash/");
+  job.ask("a.h5", "there");
+  job.ask("a.h5", "link/sub/");
+  REQUIRE(job.run() == 0);
+  CHECK(job.what() == "file");
+  CHECK(names_in(job.target / "new") == Names{"b.h5"});
+  CHECK(names_in(job.target / "slash") == Names{"a.h5"});
+  CHECK(names_in(job.target / "there") == Names{"a.h5", "sub"});
+}
+
+TEST_CASE("a glob: each match under its base name, hidden files only when named") {
+  StageOutJob job;
+  for (const char* name : {"1.pt", "2.pt", ".3.pt", "x.txt"}) write_file(job.directory / "run" / name, name);
+  write_file(job.directory / ".nodestage-1/x", "");
+  write_file(job.directory / "run2/sub.pt/inner", "4");
+  fs::create_symlink("1.pt", job.directory / "run/l.pt");
+  job.ask("run*/*.pt", "out");
+  job.ask("run/.*.pt", "hidden");
+  job.ask("*", "all");
+  job.ask(".*", "dots");
+  REQUIRE(job.run() == 0);
+  CHECK(job.what() == "4 matches");
+  CHECK(names_in(job.target / "out") == Names{"1.pt", "2.pt", "l.pt", "sub.pt"});
+  CHECK(fs::is_symlink(job.target / "out/l.pt"));
+  CHECK(file_text(job.target / "out/sub.pt/inner") == "4");
+  CHECK(names_in(job.target / "hidden") == Names{".3.pt"});
+  CHECK(names_in(job.target / "all") == Names{"run", "run2"});
+  CHECK(job.state(3) == ItemState::skipped);
+}
+
+TEST_CASE("a literal name goes before the glob, and a backslash is read by the glob") {
+  StageOutJob job;
+  write_file(job.directory / "a[1]", "literal");
+  write_file(job.directory / "a1", "matched");
+  write_file(job.directory / "b*", "star");
+  write_file(job.directory / "bb", "other");
+  job.ask("a[1]", "one/");
+  job.ask("b\\*", "two/");
+  REQUIRE(job.run() == 0);
+  CHECK(names_in(job.target / "one") == Names{"a[1]"});
+  CHECK(names_in(job.target / "two") == Names{"b*"});
+}
+
+TEST_CASE("two matches of one base name: not one over the other") {
+  StageOutJob job;
+  write_file(job.directory / "a/log", "1");
+  write_file(job.directory / "b/log", "2");
+  job.ask("*/log", "out");
+  CHECK(job.run() == 1);
+  CHECK(file_text(job.target / "out/log") == "1");
+  CHECK(job.note().starts_with("b/log: another match is called log too"));
+}
+
+TEST_CASE("a missing source is a warning") {
+  StageOutJob job;
+  job.ask("results", "out");
+  job.ask("*.pt", "out");
+  CHECK(job.run() == 0);
+  CHECK(job.status.phase == WorkerPhase::done);
+  CHECK(job.state(0) == ItemState::skipped);
+  CHECK(job.note(0) == "results: nothing of that name in the job's directory");
+  CHECK(job.state(1) == ItemState::skipped);
+  CHECK(fs::is_empty(job.target));
+}
+
+TEST_CASE("links: those that stay inside lead on, those that leave are refused") {
+  StageOutJob job;
+  write_file(job.directory / "run3/results/a", "1");
+  write_file(job.target.parent_path() / "outside/secret", "s");
+  fs::create_directory_symlink("run3", job.directory / "latest");
+  fs::create_directory_symlink("latest/results", job.directory / "results");
+  fs::create_directory_symlink("../outside", job.directory / "out");
+  fs::create_directory_symlink(job.target.parent_path() / "outside", job.directory / "abs");
+  job.ask("results", "one");
+  job.ask("latest/results", "two/");
+  job.ask("results/a", "three");
+  job.ask("out", "four");
+  job.ask("abs/secret", "five");
+  job.ask("out/*", "six");
+  CHECK(job.run() == 1);
+  CHECK(names_in(job.target) == Names{"one", "three", "two"});
+  CHECK(file_text(job.target / "two/results/a") == "1");
+  CHECK(job.note(3) == "out: a link there leads out of the job directory");
+  CHECK(job.note(4) == "abs/secret: a link there leads out of the job directory");
+  CHECK(job.state(5) == ItemState::failed);
+}
+
+TEST_CASE("when= against the outcome") {
+  struct Row {
+    When when;
+    JobOutcome outcome;
+    ItemState state;
+  };
+  using enum ItemState;
+  for (const Row& row : {Row{When::always, JobOutcome::unknown, done},
+                         Row{When::success, JobOutcome::success, done},
+                         Row{When::success, JobOutcome::failure, skipped},
+                         Row{When::success, JobOutcome::unknown, failed},
+                         Row{When::failure, JobOutcome::success, skipped},
+                         Row{When::failure, JobOutcome::failure, done},
+                         Row{When::failure, JobOutcome::unknown, failed}}) {
+    StageOutJob job;
+    write_file(job.directory / "a", "1");
+    job.order.outcome = row.outcome;
+    job.ask("a", "a").when = row.when;
+    job.ask("missing", "b").when = row.when;
+    CHECK(job.run() == (row.state == failed ? 1 : 0));
+    CHECK(job.state(0) == row.state);
+    CHECK(job.state(1) == skipped);
+    CHECK(fs::exists(job.target / "a") == (row.state == done));
+  }
+}
+
+TEST_CASE("an unknown pattern value fails the item and makes nothing") {
+  StageOutJob job;
+  write_file(job.directory / "a", "1");
+  job.ask("a", "%A/");
+  job.ask("a", "%j_%x/");
+  job.order.job_name = "train";
+  CHECK(job.run() == 1);
+  CHECK(job.note(0) == "the value of %A is not known on this node");
+  CHECK(names_in(job.target) == Names{"42_train"});
+}
+
+TEST_CASE("several nodes deliver side by side") {
+  StageOutJob job;
+  write_file(job.directory / "results/a", "1");
+  job.order.node_count = 2;
+  job.ask("results", "out");
+  job.ask("results", "pack.tar");
+  job.ask("results/a", "b.h5");
+  REQUIRE(job.run() == 0);
+  job.order.node = "n2";
+  REQUIRE(job.run() == 0);
+  CHECK(names_in(job.target) == Names{"b.h5", "out", "pack.n1.tar", "pack.n2.tar"});
+  CHECK(names_in(job.target / "out") == Names{"n1", "n2"});
+  CHECK(names_in(job.target / "b.h5/n1") == Names{"a"});
+}
+
+TEST_CASE("a target that may not be written: the cause and what to do") {
+  StageOutJob job;
+  write_file(job.directory / "results/a", "1");
+  write_file(job.directory / "b", "1");
+  fs::create_directory(job.target / "closed");
+  fs::permissions(job.target / "closed", fs::perms(0500));
+  job.ask("results", "closed");
+  job.ask("results", "closed/sub");
+  job.ask("b", "b");
+  CHECK(job.run() == 1);
+  CHECK(job.status.phase == WorkerPhase::failed);
+  const std::string closed = job.target / "closed";
+  CHECK(job.status.cause ==
+        "stage-out of results to " + closed +
+            " failed: 1 entry could not be delivered: a: cannot make a file in the target: "
+            "Permission denied (and 1 more of --stage-out failed)\n"
+            "Check that you may write to the target. The data is kept on this node: 'nodestage "
+            "held' shows it, 'nodestage recover' delivers it.");
+  CHECK(job.note(1) == "cannot make the directory " + closed + "/sub: Permission denied");
+  CHECK(job.state(2) == ItemState::done);
+  fs::permissions(closed, fs::perms(0700));
+}

@@ -1,0 +1,72 @@
+#include <doctest/doctest.h>
+
+#include "daemon/root/summary.hpp"
+
+using namespace nodestage;
+
+namespace {
+
+ItemRecord item(ItemState state, const char* source) {
+  ItemRecord record{};
+  record.state = static_cast<std::uint32_t>(state);
+  set_field(record.source, source);
+  set_field(record.what, "tar.gz");
+  set_field(record.destination, "/localscratch/a.1.0/data");
+  return record;
+}
+
+}  // namespace
+
+TEST_CASE("a line says what, where, files, bytes, seconds, rate and note") {
+  WorkerStatus status;
+  status.items.push_back(item(ItemState::done, "/p/data.tar.gz"));
+  status.items[0].files = 60000;
+  status.items[0].bytes_written = 4ULL << 30;
+  status.items[0].elapsed_ms = 4096;
+  set_field(status.items[0].note, "2 devices skipped");
+  CHECK(summary_lines(status)[0] ==
+        "data.tar.gz (tar.gz) -> /localscratch/a.1.0/data: 60,000 files, 4.0 GiB in 4.1 s (1000.0 MiB/s); "
+        "2 devices skipped");
+}
+
+TEST_CASE("failed, skipped and unfinished items") {
+  WorkerStatus status;
+  for (const auto state : {ItemState::failed, ItemState::skipped, ItemState::working}) {
+    status.items.push_back(item(state, "/p/x.tar/"));
+    set_field(status.items.back().note, "why");
+  }
+  status.items[0].flags = k_item_optional;
+  const auto lines = summary_lines(status);
+  CHECK(lines[0] == "x.tar (tar.gz): not staged (optional, the job goes on): why");
+  CHECK(lines[1] == "x.tar (tar.gz): skipped: why");
+  CHECK(lines[2] == "x.tar (tar.gz): not finished");
+}
+
+TEST_CASE("what a worker wrote cannot drive a terminal") {
+  WorkerStatus status;
+  status.items.push_back(item(ItemState::failed, "/p/\x1b[2J.tar"));
+  set_field(status.items[0].note, "a\nb\x1b]0;x\x07");
+  CHECK(summary_lines(status)[0].find_first_of("\x1b\n\x07") == std::string::npos);
+}
+
+TEST_CASE("progress counts what the job waits for") {
+  WorkerStatus status;
+  status.phase = WorkerPhase::working;
+  for (const auto state : {ItemState::done, ItemState::working, ItemState::working}) {
+    status.items.push_back(item(state, "/p/x.tar"));
+    status.items.back().bytes_read = 10;
+    status.items.back().bytes_total = 100;
+    status.items.back().files = 1;
+  }
+  status.items[2].flags = k_item_async;
+  Progress progress = progress_of(status);
+  CHECK(progress.phase == ProgressPhase::staging);
+  CHECK(progress.items == 2);
+  CHECK(progress.items_done == 1);
+  CHECK(progress.bytes_read == 20);
+  CHECK(progress.bytes_total == 200);
+  CHECK(progress.files == 2);
+  CHECK(progress.current == "x.tar");
+  status.items[1].bytes_total = 0;
+  CHECK(progress_of(status).bytes_total == 0);
+}
