@@ -1,6 +1,6 @@
-// DaemonConnection: one conversation with nodestaged (common/protocol.hpp), every step of it under a
-// deadline. Needs no privilege; starts no thread. A signal handler that returns does not end a wait,
-// only the deadline does.
+// DaemonConnection: one conversation with nodestaged (common/protocol.hpp), every step of it under
+// a deadline. Needs no privilege; starts no thread. A signal handler that returns does not end a
+// wait, only the deadline does.
 #pragma once
 
 #include <chrono>

@@ -20,8 +20,9 @@ constexpr std::chrono::seconds k_answer_reserve{2};
 
 // What a user reads whose job could not be announced.
 std::string user_text(const Begin& begin, const std::string& cause) {
-  return "no data could be staged on this node: " + cause + ".\nSubmit the job again; --exclude=" +
-         begin.node + " avoids this node. If it happens again, tell the administrators.";
+  return "no data could be staged on this node: " + cause +
+         ".\nSubmit the job again; --exclude=" + begin.node +
+         " avoids this node. If it happens again, tell the administrators.";
 }
 
 std::string size_text(const Begin& begin) {

@@ -42,7 +42,7 @@ Marker read_marker(const std::string& runtime_dir, std::uint32_t job) {
   const auto message = read_file(AT_FDCWD, marker_path(runtime_dir, job), k_max_marker_bytes);
   if (message) {
     return message.value().empty() ? Marker{MarkerState::ask_daemon, {}}
-                            : Marker{MarkerState::failed, message.value()};
+                                   : Marker{MarkerState::failed, message.value()};
   }
   if (message.error().code == ENOENT) return {};
   return {MarkerState::failed, message.error().what};

@@ -28,7 +28,8 @@ SPANK_PLUGIN(nodestage, 1)
 namespace nodestage {
 namespace {
 
-// Runs the body of a hook. Library code may throw (memory, mostly): then `on_exception` is returned.
+// Runs the body of a hook. Library code may throw (memory, mostly): then `on_exception` is
+// returned.
 template <typename Body>
 int guarded(const char* hook, int on_exception, Body body) noexcept {
   try {

@@ -60,8 +60,8 @@ StageWaitResult Conversation::fail_at_limit() {
 
 StageWaitResult Conversation::fail_away(const Error& cause) {
   return fail("nodestaged, which stages the data on this node, has not answered for " +
-              duration_text(settings_.daemon_wait) + " (" + cause.what + "). Submit the job again, " +
-              "with --exclude=" + order_.node +
+              duration_text(settings_.daemon_wait) + " (" + cause.what +
+              "). Submit the job again, " + "with --exclude=" + order_.node +
               " to avoid this node, and tell the administrators about it.");
 }
 
@@ -106,8 +106,9 @@ std::optional<StageWaitResult> Conversation::note_absence(const Error& error) {
   if (!away_since_) away_since_ = now;
   if (now - *away_since_ >= settings_.daemon_wait) return fail_away(error);
   if (!absence_mentioned_ && now - *away_since_ >= k_mention_absence) {
-    voice_.say("nodestaged does not answer, perhaps it is being restarted; waiting for it for up to " +
-               duration_text(settings_.daemon_wait));
+    voice_.say(
+        "nodestaged does not answer, perhaps it is being restarted; waiting for it for up to " +
+        duration_text(settings_.daemon_wait));
     absence_mentioned_ = true;
   }
   ::poll(nullptr, 0, static_cast<int>(k_reconnect_pause.count()));

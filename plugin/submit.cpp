@@ -136,6 +136,16 @@ Result<std::string> to_text(StageRequest request) {
   return text;
 }
 
+// Without PrologFlags=Alloc a node's prolog runs at its first step and gets what srun sends along:
+// that must be the job's request. (srun itself forgets what it had imported.)
+int forward_request(spank_t spank) {
+  const char* request = std::getenv("SLURM_SPANK_NODESTAGE_SPEC");
+  if (request != nullptr && std::string_view(request).size() <= k_max_request_bytes) {
+    spank_job_control_setenv(spank, k_request_name, request, 1);
+  }
+  return 0;
+}
+
 }  // namespace
 
 Result<StageWait> parse_wait_option(std::string_view text) {
@@ -148,6 +158,7 @@ Result<StageWait> parse_wait_option(std::string_view text) {
 int submit_init(spank_t spank, const PluginSettings& settings) {
   for (const auto& complaint : settings.complaints) slurm_error("nodestage: %s", complaint.c_str());
   drop_inherited_variables(in_allocation() ? SubmitFor::step : SubmitFor::allocation);
+  if (in_allocation()) return 0;
   // srun has copied SLURM_SPANK_* from the environment before it called us.
   for (const char* name : {k_request_name, "_SLURM_SPANK_OPTION_nodestage_stage_dataset",
                            "_SLURM_SPANK_OPTION_nodestage_stage_out"}) {
@@ -178,6 +189,7 @@ int submit_option(StageOption option, std::string_view text) {
 }
 
 int submit_request(spank_t spank) {
+  if (in_allocation()) return forward_request(spank);
   const StageRequest request =
       gathered() == nullptr ? StageRequest{} : std::exchange(*gathered(), {}).request;
   if (request.datasets.empty() && request.outputs.empty()) {

@@ -1,10 +1,9 @@
 #include "plugin/submit_environment.hpp"
 
-#include <cstdlib>
-#include <string_view>
-#include <vector>
-
 #include <unistd.h>
+
+#include <cstdlib>
+#include <vector>
 
 namespace nodestage {
 namespace {
@@ -20,16 +19,17 @@ bool is_inherited_option(std::string_view name, SubmitFor what) {
   return reimported && !name.ends_with("_stage_wait");
 }
 
-bool is_inherited_request(std::string_view name) {
+bool is_inherited_request(std::string_view name, SubmitFor what) {
+  if (what == SubmitFor::step) return false;
   return name == "SLURM_SPANK_NODESTAGE_SPEC" || name == "SPANK_NODESTAGE_SPEC";
 }
+
+}  // namespace
 
 bool is_of_a_staged_job(std::string_view name) {
   return name == "SLURM_TMPDIR" || name == "NODESTAGE_JOBID" || name == "NODESTAGE_VENV" ||
          name.starts_with("NODESTAGE_DATASET");
 }
-
-}  // namespace
 
 void drop_inherited_variables(SubmitFor what) {
   const bool in_staged_job =
@@ -38,7 +38,7 @@ void drop_inherited_variables(SubmitFor what) {
   for (char** entry = environ; entry != nullptr && *entry != nullptr; ++entry) {
     const std::string_view variable(*entry);
     const std::string_view name = variable.substr(0, variable.find('='));
-    if (is_inherited_option(name, what) || is_inherited_request(name) ||
+    if (is_inherited_option(name, what) || is_inherited_request(name, what) ||
         (in_staged_job && is_of_a_staged_job(name))) {
       names.emplace_back(name);
     }

@@ -2,8 +2,12 @@
 #pragma once
 
 #include <string>
+#include <string_view>
 
 namespace nodestage {
+
+// A variable that a staged job's tasks are given.
+bool is_of_a_staged_job(std::string_view name);
 
 // allocation: a new job. step: srun within an allocation, whose own variables stay.
 enum class SubmitFor { allocation, step };
@@ -11,11 +15,12 @@ enum class SubmitFor { allocation, step };
 // Removes our variables from this process's environment, so that a job does not inherit what its
 // parent staged:
 //   - the options that Slurm exports (SLURM_SPANK_... would fire the callbacks again,
-//     _SLURM_SPANK_OPTION_... would reach the new job's tasks); a step keeps --stage-wait, which is
-//     the job's, and what tells its tasks that the job asked for staging
+//     _SLURM_SPANK_OPTION_... would reach the new job's tasks)
 //   - the request in the job-control environment
-//   - for an allocation: what a staged job's tasks were given (SLURM_TMPDIR, NODESTAGE_...)
-// Not thread-safe, as environ is not.
+//   - what a staged job's tasks were given (SLURM_TMPDIR, NODESTAGE_...)
+// A step loses only what would fire the callbacks of --stage-dataset and --stage-out: the rest is
+// its job's. It needs the request, too: without PrologFlags=Alloc a node's prolog gets it from the
+// step. Not thread-safe, as environ is not.
 void drop_inherited_variables(SubmitFor what);
 
 }  // namespace nodestage

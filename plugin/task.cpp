@@ -5,11 +5,14 @@
 #include <unistd.h>
 
 #include <string>
+#include <string_view>
+#include <vector>
 
 #include "common/human.hpp"
 #include "plugin/daemon_client.hpp"
 #include "plugin/marker.hpp"
 #include "plugin/stage_wait.hpp"
+#include "plugin/submit_environment.hpp"
 #include "plugin/task_voice.hpp"
 
 namespace nodestage {
@@ -69,9 +72,7 @@ class DeadlySignals {
   sigset_t old_mask_{};
 };
 
-std::uint32_t job_of(spank_t spank) {
-  return spank_item_or<std::uint32_t>(spank, S_JOB_ID, 0);
-}
+std::uint32_t job_of(spank_t spank) { return spank_item_or<std::uint32_t>(spank, S_JOB_ID, 0); }
 
 std::uint32_t step_of(spank_t spank) {
   return spank_item_or<std::uint32_t>(spank, S_JOB_STEPID, k_slurm_no_value);
@@ -91,10 +92,14 @@ Wait wait_message(spank_t spank) {
   return wait;
 }
 
-// A step that asked, of a job whose prolog did not run our hook. In a heterogeneous job every
-// component's step carries the options of all, so there it may be as it should.
+bool expects_staging(spank_t spank) {
+  return step_options.asks_for_staging || !spank_variable(spank, "NODESTAGE_JOBID").empty();
+}
+
+// A step that asked, or whose job has staged on another node, where no prolog has run our hook. In
+// a heterogeneous job every component's step carries the options of all, so there it may be as it
+// should.
 int unannounced(spank_t spank, TaskVoice& voice) {
-  if (!step_options.asks_for_staging) return 0;
   if (!spank_variable(spank, "SLURM_HET_SIZE").empty()) {
     voice.say("note: nothing was staged for this component of the job on this node");
     return 0;
@@ -104,9 +109,26 @@ int unannounced(spank_t spank, TaskVoice& voice) {
       "after the plugin was installed? Tell the administrators. (srun --jobid cannot stage: give "
       "the option to the sbatch or salloc that makes the job. A requeued job whose start is forced "
       "within two minutes runs without a prolog: submit it anew.)");
-  slurm_info("nodestage: job %u: slurmd has not announced this job to nodestage: was slurmd "
-             "restarted after the plugin was installed?", job_of(spank));
+  slurm_info(
+      "nodestage: job %u: slurmd has not announced this job to nodestage: was slurmd "
+      "restarted after the plugin was installed?",
+      job_of(spank));
   return -1;
+}
+
+// srun brings the environment of the process that called it: in a heterogeneous job that may be of
+// a component that staged, on a node that did not.
+void drop_environment_of_another_job(spank_t spank) {
+  const std::string job = spank_variable(spank, "NODESTAGE_JOBID");
+  if (job.empty() || job == std::to_string(job_of(spank))) return;
+  std::vector<std::string> names;
+  char** environment = spank_item_or<char**>(spank, S_JOB_ENV, nullptr);
+  for (; environment != nullptr && *environment != nullptr; ++environment) {
+    const std::string_view variable(*environment);
+    const std::string_view name = variable.substr(0, variable.find('='));
+    if (is_of_a_staged_job(name)) names.emplace_back(name);
+  }
+  for (const auto& name : names) spank_unsetenv(spank, name.c_str());
 }
 
 void set_environment(spank_t spank, const std::vector<std::string>& environment) {
@@ -143,8 +165,9 @@ void step_option(StageOption option, std::string_view text) {
 }
 
 int task_init(spank_t spank, const PluginSettings& settings) {
+  drop_environment_of_another_job(spank);
   const Marker marker = read_marker(settings.runtime_dir, job_of(spank));
-  if (marker.state == MarkerState::absent && !step_options.asks_for_staging) return 0;
+  if (marker.state == MarkerState::absent && !expects_staging(spank)) return 0;
   const std::string node = spank_variable(spank, "SLURMD_NODENAME");
   const bool first = spank_item_or(spank, S_TASK_ID, 0) == 0;
   TaskVoice voice(first ? Speech::aloud : Speech::silent, STDERR_FILENO, node, settings.progress);

@@ -102,8 +102,9 @@ void Jobs::staging_ended(const JobKey& key, const WorkerEnd& end) {
     spdlog::warn("{}: the worker {} before its async items were staged", about(job->record), end.text);
     save(*job);
   } else if (status.phase != WorkerPhase::done) {
-    fail(*job, "the staging process " + end.text +
-                   (end.kind == WorkerEnd::Kind::not_started ? "" : " before it was done") +
+    const bool started = end.kind != WorkerEnd::Kind::not_started;
+    fail(*job, (started ? "the staging process " + end.text + " before it was done"
+                        : "the staging process could not be started: " + end.text) +
                    "\nSubmit again; if it happens again tell your administrators: the log of nodestaged on "
                    "this node says more.");
   } else if (job->record.state != JobState::ready) {

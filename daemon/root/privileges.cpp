@@ -19,6 +19,7 @@ Status keep_capabilities(std::span<const cap_value_t> kept) {
   if (!set) return system_error("cap_init");
   auto* caps = static_cast<cap_t>(set.get());
   for (const cap_flag_t flag : {CAP_PERMITTED, CAP_EFFECTIVE}) {
+    if (kept.empty()) break;  // which cap_set_flag would refuse; a new set is empty
     if (::cap_set_flag(caps, flag, static_cast<int>(kept.size()), kept.data(), CAP_SET) != 0) {
       return system_error("cap_set_flag");
     }

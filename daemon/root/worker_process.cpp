@@ -113,13 +113,15 @@ Result<WorkerProcess> WorkerProcess::start(const WorkerStart& start, const Cgrou
   TRY_ASSIGN(Pipe started, make_pipe());
   TRY_ASSIGN(Pipe log, make_pipe());
   const int status_fd = start.status_fd >= 0 ? start.status_fd : null.get();
-  const int rate_fd = start.rate_fd >= 0 ? start.rate_fd : null.get();
+  // The daemon writes the rate file; a worker that could would change every other's rate.
+  TRY_ASSIGN(const Fd rate, start.rate_fd < 0 ? open_at(AT_FDCWD, "/dev/null", O_RDONLY)
+                                              : open_at(AT_FDCWD, "/proc/self/fd/" + std::to_string(start.rate_fd), O_RDONLY));
 
   const pid_t pid = ::fork();
   if (pid < 0) return system_error("fork");
   if (pid == 0) {
     const Status placed = place_descriptors({null.get(), log.write.get(), log.write.get(), order.get(),
-                                             request.get(), status_fd, start.directory_fd, rate_fd,
+                                             request.get(), status_fd, start.directory_fd, rate.get(),
                                              started.write.get()});
     if (!placed) ::_exit(126);
     const Status fault = become_worker(start, cgroups);

@@ -25,7 +25,7 @@ Status bare_error() { return Error{errno, std::strerror(errno)}; }
 
 // The inherited set-group-id bit stays: it gives new files the project's group.
 Status finish_target(int target_fd, const std::string& name, const struct stat& info) {
-  struct stat now{};
+  struct stat now {};
   if (::fstatat(target_fd, name.c_str(), &now, AT_SYMLINK_NOFOLLOW) != 0) return bare_error();
   const mode_t mode = (info.st_mode & 01777) | (now.st_mode & S_ISGID);
   if (::fchmodat(target_fd, name.c_str(), mode, 0) != 0) return bare_error();
@@ -57,7 +57,7 @@ Status CopyOut::contents(Fd directory) {
 }
 
 Status CopyOut::entry(const SourceEntry& source, const std::string& name) {
-  struct stat info{};
+  struct stat info {};
   auto handle = open_beneath(source.dir_fd, source.path, O_PATH | source.follow);
   if (!handle || ::fstat(handle->get(), &info) != 0) {
     return check(source.path, system_error("cannot read", handle ? errno : handle.error().code));
@@ -134,7 +134,8 @@ Status CopyOut::step(Descent& at, const WalkStep& step, const std::string& path)
       if (made == Made::before) return {};
       return check(path, finish_target(at.targets.top(), step.name, step.info));
     }
-    case WalkStep::Kind::fault: break;
+    case WalkStep::Kind::fault:
+      break;
   }
   return check(path, step.fault);
 }
@@ -162,7 +163,7 @@ Status CopyOut::leaf(const SourceEntry& source, int target_fd, const std::string
 
 Status CopyOut::file(const SourceEntry& source, int target_fd, const std::string& name,
                      const struct stat& info) {
-  struct stat there{};
+  struct stat there {};
   if (::fstatat(target_fd, name.c_str(), &there, AT_SYMLINK_NOFOLLOW) == 0 &&
       S_ISDIR(there.st_mode)) {
     return Error{EISDIR, "is a file here and a directory in the target"};
@@ -202,7 +203,7 @@ Status CopyOut::hard_link(const std::string& first, int target_fd, const std::st
 
 // The source may hold the target: without an end, if the copy went into it.
 bool CopyOut::is_target(const struct stat& info) const {
-  struct stat target{};
+  struct stat target {};
   return ::fstat(target_.get(), &target) == 0 && target.st_dev == info.st_dev &&
          target.st_ino == info.st_ino;
 }

@@ -4,8 +4,8 @@
 // Kept: content, holes, mode (without set-id bits), mtime, links as links, hard links within one
 // tree where the file system can. Not kept: owner, ACLs, extended attributes. Left out and counted:
 // sockets, FIFOs, devices. A directory that is there already keeps its mode; one that is made gets
-// the source's mode and mtime, and keeps the set-group-id bit it inherited. Below the target no link
-// is followed to a directory.
+// the source's mode and mtime, and keeps the set-group-id bit it inherited. Below the target no
+// link is followed to a directory.
 #pragma once
 
 #include <cstdint>

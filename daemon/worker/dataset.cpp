@@ -153,6 +153,10 @@ void Dataset::end(const Status& status) {
   }
 }
 
+std::string Dataset::name() const {
+  return shown(item_.name.empty() ? destination_of(item_) : item_.name);
+}
+
 bool Dataset::is_needed() const {
   return !item_.optional && !item_.async && context_.order.on_failure == OnFailure::fail;
 }

@@ -54,6 +54,7 @@ class Dataset {
   [[nodiscard]] std::optional<Variable> variable() const;
 
   [[nodiscard]] ItemRecord record() const;
+  [[nodiscard]] std::string name() const;  // for messages
   [[nodiscard]] bool is_async() const { return item_.async; }
   [[nodiscard]] bool is_needed() const;  // its failure fails the job
   void set_note(const std::string& text);

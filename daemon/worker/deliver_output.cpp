@@ -44,7 +44,10 @@ class Delivery {
  public:
   Delivery(const WorkerOrder& order, int directory_fd, const OutputSource& source,
            const OutputTarget& target, OutputReport& report)
-      : order_(order), directory_fd_(directory_fd), source_(source), target_(target),
+      : order_(order),
+        directory_fd_(directory_fd),
+        source_(source),
+        target_(target),
         report_(report) {}
 
   Status run() const {
@@ -66,14 +69,14 @@ class Delivery {
  private:
   Status copy_sources(CopyOut& copy, const std::string& name) const {
     const std::string& first = source_.paths.front();
-    if (target_.form == Form::named) return copy.entry(entry_of(source_, first, directory_fd_), name);
+    if (target_.form == Form::named)
+      return copy.entry(entry_of(source_, first, directory_fd_), name);
     if (target_.form == Form::contents) {
       TRY_ASSIGN(Fd directory, open_beneath(directory_fd_, first, O_PATH | O_DIRECTORY));
       return copy.contents(std::move(directory));
     }
-    return each_by_base_name([&](const SourceEntry& entry, const std::string& base) {
-      return copy.entry(entry, base);
-    });
+    return each_by_base_name(
+        [&](const SourceEntry& entry, const std::string& base) { return copy.entry(entry, base); });
   }
 
   template <typename OnEntry>

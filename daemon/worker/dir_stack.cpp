@@ -34,7 +34,7 @@ Status DirStack::push(Fd child) {
   if (levels_.size() <= k_open_levels) return {};
   Level& far = levels_[levels_.size() - 1 - k_open_levels];
   if (!far.fd) return {};
-  struct stat info{};
+  struct stat info {};
   if (::fstat(far.fd.get(), &info) != 0) return system_error("fstat");
   far.device = info.st_dev;
   far.inode = info.st_ino;
@@ -52,7 +52,7 @@ Status DirStack::reopen(std::size_t level) {
   Level& wanted = levels_[level];
   if (wanted.fd) return {};
   TRY_ASSIGN(Fd fd, open_at(levels_[level + 1].fd.get(), "..", O_PATH | O_DIRECTORY));
-  struct stat info{};
+  struct stat info {};
   if (::fstat(fd.get(), &info) != 0) return system_error("fstat");
   if (info.st_dev != wanted.device || info.st_ino != wanted.inode) {
     return Error{ESTALE, "a directory was moved while it was read"};

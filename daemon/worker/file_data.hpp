@@ -1,4 +1,5 @@
-// The data of one source file: opening it, which parts of it hold data, a copy that keeps the holes.
+// The data of one source file: opening it, which parts of it hold data, a copy that keeps the
+// holes.
 #pragma once
 
 #include <sys/stat.h>

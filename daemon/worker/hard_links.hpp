@@ -15,7 +15,8 @@ class HardLinks {
   // The name given to the first call for this file, or "" when this is the first.
   std::string first_name(const struct stat& info, const std::string& name) {
     if (info.st_nlink < 2) return "";
-    const auto [entry, is_new] = links_.try_emplace({info.st_dev, info.st_ino}, name, info.st_nlink);
+    const auto [entry, is_new] =
+        links_.try_emplace({info.st_dev, info.st_ino}, name, info.st_nlink);
     const std::string first = is_new ? "" : entry->second.first;
     if (--entry->second.second == 0) links_.erase(entry);
     return first;

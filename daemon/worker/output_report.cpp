@@ -73,7 +73,8 @@ void OutputReport::finish(const Status& delivered) {
   std::string text;
   if (faults_ > 0) {
     text = counted(faults_, "entry", "entries") + " could not be delivered: " + fault_text_;
-    if (faults_ > k_named_faults) text += "; and " + human_count(faults_ - k_named_faults) + " more";
+    if (faults_ > k_named_faults)
+      text += "; and " + human_count(faults_ - k_named_faults) + " more";
   }
   if (!delivered) {
     if (first_code_ == 0) first_code_ = delivered.error().code;

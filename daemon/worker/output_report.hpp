@@ -23,7 +23,7 @@ class OutputReport {
   void add_read(std::uint64_t bytes);
   void set_written(std::uint64_t bytes) { record_.bytes_written = bytes; }
   void add_file();
-  void add_special();                // a socket, FIFO or device that was left out
+  void add_special();                    // a socket, FIFO or device that was left out
   void add_note(std::string_view text);  // a warning, a sentence without full stop
 
   // One entry could not be delivered; `path` names it below the source. Only counted beyond the

@@ -82,7 +82,7 @@ Result<OutputSource> find_output_source(int directory_fd, const std::string& sou
   OutputSource result;
   const auto literal = open_beneath(directory_fd, path, O_PATH);
   if (literal) {
-    struct stat info{};
+    struct stat info {};
     if (::fstat(literal->get(), &info) != 0) return named(path, errno);
     result.kind = S_ISDIR(info.st_mode) ? OutputSource::Kind::directory : OutputSource::Kind::file;
     result.paths = {path};

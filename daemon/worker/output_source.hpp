@@ -10,10 +10,10 @@ namespace nodestage {
 
 struct OutputSource {
   enum class Kind {
-    missing,    // nothing of that name, or no match
-    file,       // one thing that is no directory
+    missing,  // nothing of that name, or no match
+    file,     // one thing that is no directory
     directory,
-    matches,    // what a glob found, links not followed
+    matches,  // what a glob found, links not followed
   };
   Kind kind = Kind::missing;
   std::vector<std::string> paths;  // below the job directory, sorted; one unless `matches`

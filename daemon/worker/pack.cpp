@@ -49,9 +49,12 @@ Format format_of(const std::string& suffix) {
 
 int set_format(archive* to, Format format) {
   switch (format) {
-    case Format::cpio: return ::archive_write_set_format_cpio_newc(to);
-    case Format::zip: return ::archive_write_set_format_zip(to);
-    default: return ::archive_write_set_format_pax_restricted(to);
+    case Format::cpio:
+      return ::archive_write_set_format_cpio_newc(to);
+    case Format::zip:
+      return ::archive_write_set_format_zip(to);
+    default:
+      return ::archive_write_set_format_pax_restricted(to);
   }
 }
 
@@ -129,7 +132,8 @@ Status Pack::open(int fd, const std::string& suffix, unsigned threads) {
   is_tar_ = format == Format::tar;
   block_.resize(k_block_bytes);
   TRY(fault(set_format(archive_, format)));
-  if (format == Format::zip) ::archive_write_set_format_option(archive_, "zip", "hdrcharset", "UTF-8");
+  if (format == Format::zip)
+    ::archive_write_set_format_option(archive_, "zip", "hdrcharset", "UTF-8");
   TRY(fault(add_codec(archive_, suffix, threads)));
   ::archive_write_set_bytes_per_block(archive_, static_cast<int>(k_block_bytes));
   ::archive_write_set_bytes_in_last_block(archive_, 1);
@@ -153,7 +157,7 @@ Status Pack::step(const WalkStep& step, const std::string& name) {
 
 Status Pack::entry(const SourceEntry& source, const std::string& name) {
   TRY_ASSIGN(Fd handle, open_beneath(source.dir_fd, source.path, O_PATH | source.follow));
-  struct stat info{};
+  struct stat info {};
   if (::fstat(handle.get(), &info) != 0) return system_error(source.path);
   TRY(add(source, name, info));
   return S_ISDIR(info.st_mode) ? contents(std::move(handle), name + "/") : Status();
@@ -213,8 +217,9 @@ Status Pack::write_header(archive_entry* entry) {
 // Holes are passed as the zeros that they read as; libarchive drops them by the entry's map.
 Status Pack::write_data(int fd, std::uint64_t size) {
   for (std::uint64_t offset = 0; offset < size;) {
-    const ssize_t count = ::pread(fd, block_.data(), std::min<std::uint64_t>(size - offset, block_.size()),
-                                  static_cast<off_t>(offset));
+    const ssize_t count =
+        ::pread(fd, block_.data(), std::min<std::uint64_t>(size - offset, block_.size()),
+                static_cast<off_t>(offset));
     if (count < 0 && errno == EINTR) continue;
     if (count < 0) return system_error("cannot read");
     if (count == 0) return Error{EIO, "became shorter while it was read"};

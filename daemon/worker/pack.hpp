@@ -24,7 +24,8 @@ Status check_pack_suffix(const std::string& suffix);
 // links are kept in tar. Sockets, FIFOs and devices are left out and counted.
 class Pack {
  public:
-  // Writes to `fd`, borrowed, in the format of the (checked) suffix, with `threads` where the codec can.
+  // Writes to `fd`, borrowed, in the format of the (checked) suffix, with `threads` where the codec
+  // can.
   static Result<std::unique_ptr<Pack>> begin(int fd, const std::string& suffix, unsigned threads,
                                              const std::string& user, OutputReport& report);
   Pack(const Pack&) = delete;
@@ -57,7 +58,7 @@ class Pack {
   std::string user_;
   archive* archive_;
   bool is_tar_ = false;  // has hard links and holes
-  HardLinks links_;           // names in the archive
+  HardLinks links_;      // names in the archive
   std::string block_;
 };
 

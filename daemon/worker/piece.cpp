@@ -159,9 +159,9 @@ Status Piece::write_entries(Entries& entries, TreeWriter& writer) {
     auto cleaned = clean_entry_name(entry.name);
     if (!cleaned) return at_entry(std::move(cleaned.error()), name);
     const auto mapped = filter.map(*cleaned);
-    seen += cleaned->empty() ? 0 : 1;
+    if (!cleaned->empty()) ++seen;
     if (!mapped) continue;
-    taken += mapped->empty() ? 0 : 1;
+    if (!mapped->empty()) ++taken;
     entry.name = *mapped;
     if (entry.kind == Entry::Kind::hard_link) {
       auto link = clean_entry_name(entry.link);

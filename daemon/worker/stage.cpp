@@ -105,7 +105,9 @@ class Stage {
   }
 
   void end(Dataset& dataset, const Status& status) {
-    if (!status && dataset.is_needed() && !is_stopped(status.error())) fail(status.error());
+    if (!status && dataset.is_needed() && !is_stopped(status.error())) {
+      fail(with_prefix(status.error(), "dataset '" + dataset.name() + "': "));
+    }
     dataset.end(status);
   }
 

@@ -27,14 +27,20 @@ std::string advice(int code) {
   std::string first;
   switch (code) {
     case ENOSPC:
-    case EDQUOT: first = "Make room at the target or in your quota. "; break;
+    case EDQUOT:
+      first = "Make room at the target or in your quota. ";
+      break;
     case EACCES:
     case EPERM:
-    case EROFS: first = "Check that you may write to the target. "; break;
-    default: break;
+    case EROFS:
+      first = "Check that you may write to the target. ";
+      break;
+    default:
+      break;
   }
-  return first + "The data is kept on this node: 'nodestage held' shows it, 'nodestage recover' "
-                 "delivers it.";
+  return first +
+         "The data is kept on this node: 'nodestage held' shows it, 'nodestage recover' "
+         "delivers it.";
 }
 
 std::string cause_text(const std::vector<OutputReport>& reports) {

@@ -36,7 +36,8 @@ Result<TreeWalk::Level> TreeWalk::enter(const Fd& dir) const {
 Status TreeWalk::read_names(int fd, Level& level) const {
   const auto close = [](DIR* stream) { ::closedir(stream); };
   Fd copy(::fcntl(fd, F_DUPFD_CLOEXEC, 0));
-  const std::unique_ptr<DIR, decltype(close)> stream(copy ? ::fdopendir(copy.get()) : nullptr, close);
+  const std::unique_ptr<DIR, decltype(close)> stream(copy ? ::fdopendir(copy.get()) : nullptr,
+                                                     close);
   if (!stream) return system_error("fdopendir");
   static_cast<void>(copy.release());
   for (;;) {

@@ -122,10 +122,11 @@ sbatch_wait() {
 }
 
 # What of nodestage's jobs is still on NODE: entries of /localscratch other than .nodestage, anything
-# in its trash and hold directories, and workers. `allow_hold=1` leaves the hold directory out.
+# in its areas, in the journal and among the markers, and workers. `allow_hold=1` leaves out what a
+# held result has: the hold area, its status and its journal.
 node_remains() {
-    local places=(/localscratch/.nodestage/trash)
-    ((${allow_hold:-0})) || places+=(/localscratch/.nodestage/hold)
+    local places=(/localscratch/.nodestage/trash /run/nodestage/jobs)
+    ((${allow_hold:-0})) || places+=(/localscratch/.nodestage/{hold,status} /var/lib/nodestage/jobs)
     on "$1" sh -c '
         find /localscratch -mindepth 1 -maxdepth 1 ! -name .nodestage
         for dir in "$@"; do
@@ -153,4 +154,32 @@ assert_idle_clean() {
         done
         return 1
     fi
+}
+
+# daemon_log NODE, and of it what is about a job: job_log NODE ID.
+daemon_log() {
+    on "$1" cat /var/log/nodestage/nodestaged.log
+}
+
+job_log() {
+    daemon_log "$1" | grep -w "job=$2"
+}
+
+# reload_daemons TEXT: the daemons of all nodes take it as their whole configuration, by SIGHUP.
+reload_daemons() {
+    local node before
+    for node in $(nodes); do
+        before=$(reloads "$node")
+        on "$node" tee /etc/nodestage/nodestaged.toml >/dev/null <<<"$1"
+        on "$node" sh -c 'kill -HUP "$(cat /.harness/nodestaged.pid)"'
+        wait_until 5 reloaded "$node" "$before"
+    done
+}
+
+reloads() {
+    daemon_log "$1" | grep -c 'was read again'
+}
+
+reloaded() {
+    (($(reloads "$1") > $2))
 }

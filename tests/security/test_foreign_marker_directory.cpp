@@ -1,5 +1,5 @@
-// Attack: a user who may write where the prolog, as root, puts its markers would place a link there,
-// or a marker of their own for another's job.
+// Attack: a user who may write where the prolog, as root, puts its markers would place a link
+// there, or a marker of their own for another's job.
 #include <doctest/doctest.h>
 #include <sys/stat.h>
 #include <unistd.h>

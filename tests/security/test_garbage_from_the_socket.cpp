@@ -12,9 +12,11 @@ TEST_CASE("garbage is a fault and not a daemon that is away") {
   const std::string packets[] = {
       "x",
       std::string("\x01\xff", 2),
-      std::string("\x02\x10", 2),                          // another version
-      std::string("\x01\x13\xff\xff\xff\xff", 6),          // ready with 2^32 - 1 variables
-      std::string("\x01\x14\xff\xff\xff\x7f" "abc", 9),    // failed with a cause that is cut off
+      std::string("\x02\x10", 2),                  // another version
+      std::string("\x01\x13\xff\xff\xff\xff", 6),  // ready with 2^32 - 1 variables
+      std::string("\x01\x14\xff\xff\xff\x7f"
+                  "abc",
+                  9),  // failed with a cause that is cut off
       encode_message(Accepted{}) + "more",
       std::string(k_max_message_bytes + 1, '\x01'),
   };

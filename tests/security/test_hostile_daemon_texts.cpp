@@ -1,5 +1,5 @@
-// Attack: names in an archive, and so a worker's messages, hold terminal control sequences, or lines
-// that look like another program's.
+// Attack: names in an archive, and so a worker's messages, hold terminal control sequences, or
+// lines that look like another program's.
 #include <doctest/doctest.h>
 #include <fcntl.h>
 
@@ -21,8 +21,7 @@ std::string said(const std::string& text) {
 }  // namespace
 
 TEST_CASE("control characters never reach the terminal") {
-  CHECK(said("\x1b]0;title\x07 \x9b 1\r2") ==
-        "nodestage: n1: \\x1b]0;title\\x07 \\x9b 1\\x0d2\n");
+  CHECK(said("\x1b]0;title\x07 \x9b 1\r2") == "nodestage: n1: \\x1b]0;title\\x07 \\x9b 1\\x0d2\n");
 }
 
 TEST_CASE("every line carries the prefix") {

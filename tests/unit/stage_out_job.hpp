@@ -47,19 +47,23 @@ inline void write_file(const fs::path& path, const std::string& text) {
 }
 
 inline std::string file_text(const fs::path& path) {
-  std::ifstream in(path, std::ios::binary);
-  return {std::istreambuf_iterator<char>(in), {}};
+  std::ifstream in(path, std::ios::binary | std::ios::ate);
+  std::string text(in ? static_cast<std::size_t>(in.tellg()) : 0, '\0');
+  in.seekg(0).read(text.data(), static_cast<std::streamsize>(text.size()));
+  text.resize(static_cast<std::size_t>(in.gcount()));
+  return text;
 }
 
 inline struct stat lstat_of(const fs::path& path) {
-  struct stat info{};
+  struct stat info {};
   if (lstat(path.c_str(), &info) != 0) info.st_mode = 0;
   return info;
 }
 
 enum class Times { nanoseconds, seconds };
 
-// One line an entry: path, mode, mtime, and a link's text or a file's content. The root: its name only.
+// One line an entry: path, mode, mtime, and a link's text or a file's content. The root: its name
+// only.
 inline std::vector<std::string> describe(const fs::path& root, Times times = Times::nanoseconds) {
   std::vector<std::string> lines;
   for (const auto& entry : fs::recursive_directory_iterator(root)) {
@@ -78,7 +82,8 @@ inline std::vector<std::string> describe(const fs::path& root, Times times = Tim
 
 inline std::vector<std::string> names_in(const fs::path& directory) {
   std::vector<std::string> names;
-  for (const auto& entry : fs::directory_iterator(directory)) names.push_back(entry.path().filename());
+  for (const auto& entry : fs::directory_iterator(directory))
+    names.push_back(entry.path().filename());
   std::sort(names.begin(), names.end());
   return names;
 }
@@ -107,7 +112,8 @@ class StageOutJob {
   // The exit code; `status` then holds what the daemon would read.
   int run() {
     using namespace nodestage;
-    const Fd status_fd = high(open((scratch_ / "status").c_str(), O_RDWR | O_CREAT | O_TRUNC, 0600));
+    const Fd status_fd =
+        high(open((scratch_ / "status").c_str(), O_RDWR | O_CREAT | O_TRUNC, 0600));
     const Fd directory_fd = high(open(directory.c_str(), O_RDONLY | O_DIRECTORY));
     dup2(status_fd.get(), k_worker_status_fd);
     dup2(directory_fd.get(), k_worker_directory_fd);

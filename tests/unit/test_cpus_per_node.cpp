@@ -16,7 +16,8 @@ TEST_CASE("cpus per node: counts with and without repetition") {
 TEST_CASE("cpus per node: more nodes than there are, or another form") {
   CHECK_FALSE(cpus_of_node("4(x2),2", 3));
   CHECK_FALSE(cpus_of_node("4", 1));
-  for (const char* wrong : {"", "x", "(x2)", ",4", "0", "-4", "4(2)", "4(x2", "4(x)", "99999999999"}) {
+  for (const char* wrong :
+       {"", "x", "(x2)", ",4", "0", "-4", "4(2)", "4(x2", "4(x)", "99999999999"}) {
     CAPTURE(wrong);
     CHECK_FALSE(cpus_of_node(wrong, 1));
   }

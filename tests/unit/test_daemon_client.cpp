@@ -77,7 +77,8 @@ TEST_CASE("client: a daemon that does not answer ends at the deadline") {
 
 TEST_CASE("client: a connection that breaks is tried again") {
   const Scratch scratch;
-  const FakeDaemon daemon(scratch / "s", {[](FakePeer&) {}, [](FakePeer& peer) {
+  const FakeDaemon daemon(scratch / "s", {[](FakePeer&) {},
+                                          [](FakePeer& peer) {
                                             static_cast<void>(peer.hear());
                                             peer.say(Accepted{});
                                           }});

@@ -45,8 +45,8 @@ TEST_CASE("settings: the socket follows the runtime directory") {
 
 TEST_CASE("settings: what is wrong leaves the default and is complained of by name") {
   for (const char* wrong : {"progress=0", "progress=", "progress", "progress=ten", "progress=10s",
-                            "progress=-1", "progress=99999999999", "socket=relative", "socket=",
-                            "nonsense=1", "", "=", "Progress=3"}) {
+                            "progress=-1", "progress=99999999999", "socket=relative",
+                            "socket=", "nonsense=1", "", "=", "Progress=3"}) {
     CAPTURE(wrong);
     const auto settings = parsed({wrong, "begin_wait=7"});
     CHECK(settings.progress.count() == 10);

@@ -97,7 +97,8 @@ TEST_CASE("progress: one file, a long time") {
 }
 
 TEST_CASE("progress: a narrow terminal loses the last details first") {
-  const std::string line = "n1: data.tar: 1.2 of 4.0 GiB (30%), about 9 s left, 310.0 MiB/s, 12,345 files";
+  const std::string line =
+      "n1: data.tar: 1.2 of 4.0 GiB (30%), about 9 s left, 310.0 MiB/s, 12,345 files";
   CHECK(without_details(line, 200) == line);
   CHECK(without_details(line, 70) ==
         "n1: data.tar: 1.2 of 4.0 GiB (30%), about 9 s left, 310.0 MiB/s");

@@ -123,7 +123,8 @@ TEST_CASE("a mount point is not crossed") {
   const pid_t child = fork();
   if (child == 0) {  // the same file system, so st_dev alone would not tell
     if (unshare(CLONE_NEWNS) != 0 || mount("", "/", "", MS_REC | MS_PRIVATE, "") != 0 ||
-        mount((scratch / "outside").c_str(), (scratch / "tree/mount").c_str(), "", MS_BIND, "") != 0) {
+        mount((scratch / "outside").c_str(), (scratch / "tree/mount").c_str(), "", MS_BIND, "") !=
+            0) {
       _exit(77);
     }
     const Fd fd(open((scratch / "tree").c_str(), O_PATH | O_DIRECTORY | O_CLOEXEC));

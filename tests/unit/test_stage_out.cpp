@@ -40,7 +40,8 @@ TEST_CASE("a file: its new name, or into a directory") {
 
 TEST_CASE("a glob: each match under its base name, hidden files only when named") {
   StageOutJob job;
-  for (const char* name : {"1.pt", "2.pt", ".3.pt", "x.txt"}) write_file(job.directory / "run" / name, name);
+  for (const char* name : {"1.pt", "2.pt", ".3.pt", "x.txt"})
+    write_file(job.directory / "run" / name, name);
   write_file(job.directory / ".nodestage-1/x", "");
   write_file(job.directory / "run2/sub.pt/inner", "4");
   fs::create_symlink("1.pt", job.directory / "run/l.pt");
@@ -122,13 +123,13 @@ TEST_CASE("when= against the outcome") {
     ItemState state;
   };
   using enum ItemState;
-  for (const Row& row : {Row{When::always, JobOutcome::unknown, done},
-                         Row{When::success, JobOutcome::success, done},
-                         Row{When::success, JobOutcome::failure, skipped},
-                         Row{When::success, JobOutcome::unknown, failed},
-                         Row{When::failure, JobOutcome::success, skipped},
-                         Row{When::failure, JobOutcome::failure, done},
-                         Row{When::failure, JobOutcome::unknown, failed}}) {
+  for (const Row& row :
+       {Row{When::always, JobOutcome::unknown, done}, Row{When::success, JobOutcome::success, done},
+        Row{When::success, JobOutcome::failure, skipped},
+        Row{When::success, JobOutcome::unknown, failed},
+        Row{When::failure, JobOutcome::success, skipped},
+        Row{When::failure, JobOutcome::failure, done},
+        Row{When::failure, JobOutcome::unknown, failed}}) {
     StageOutJob job;
     write_file(job.directory / "a", "1");
     job.order.outcome = row.outcome;

@@ -119,8 +119,9 @@ TEST_CASE("stage wait: no daemon fails with what to do") {
 }
 
 TEST_CASE("stage wait: every refusal fails with its text") {
-  for (const auto reason : {RefusalReason::malformed, RefusalReason::not_permitted,
-                            RefusalReason::unknown_job, RefusalReason::busy, RefusalReason::fault}) {
+  for (const auto reason :
+       {RefusalReason::malformed, RefusalReason::not_permitted, RefusalReason::unknown_job,
+        RefusalReason::busy, RefusalReason::fault}) {
     Trial trial;
     CHECK(trial.run({answer(Refused{reason, "some reason"})}).verdict == StageVerdict::fail);
     CHECK(trial.said.find("some reason") != std::string::npos);

@@ -1,0 +1,277 @@
+#!/usr/bin/env bats
+#
+# Goal: what a job finds in $SLURM_TMPDIR is, name by name and byte by byte, what its user would have
+# got with `tar xf`, `cpio -i`, `unzip`, `7z x` or `cp -a`. The job script does just that into another
+# directory and compares listings of both: type, mode, mtime, link target, hard links, size, holes,
+# SHA-256. The tree (lib/tree.py) has what is hard to copy. Files that are no archives are copied;
+# keys and globs do what the manual says; sources and targets that root cannot read work.
+
+# shellcheck disable=SC2016
+load helpers
+
+export NODESTAGE_CLUSTER=inputs
+
+CODINGS='plain gz bz2 xz zst lz4'
+
+setup_file() {
+    [[ -n ${NODESTAGE_STAGE:-} ]] || skip "NODESTAGE_STAGE names no installation of nodestage"
+    cluster_up --nodes=2
+    on ctl sh -c 'cat >/project/tree.py' <"$BATS_TEST_DIRNAME/lib/tree.py"
+    on ctl sh -c 'cat >/project/check.sh' <"$BATS_TEST_DIRNAME/lib/check.sh"
+    as alice bash -e <"$BATS_TEST_DIRNAME/lib/make_inputs.sh"
+}
+
+teardown_file() {
+    [[ -n ${NODESTAGE_STAGE:-} ]] || return 0
+    cluster_down
+}
+
+# staged_same COUNT SBATCH_ARG...: a job of alice on n1; its script, from stdin, calls `check`, which
+# must have said "same" COUNT times and nothing else.
+staged_same() {
+    local count=$1
+    shift
+    sbatch_wait -w n1 "$@" < <(echo '#!/bin/bash'; echo '. /project/check.sh'; cat)
+    [ "$STATE $EXIT" = "COMPLETED 0" ]
+    [[ $OUTPUT != *differs:* ]]
+    [ "$(grep -c '^same: ' <<<"$OUTPUT")" -eq "$count" ]
+}
+
+# The options that stage in/NAME-CODING.* for every coding; each goes to its default place.
+all_codings() {
+    local coding
+    OPTIONS=()
+    for coding in $CODINGS; do
+        OPTIONS+=("--stage-dataset=~/in/$1-$coding.*")
+    done
+}
+
+# all_codings_same NAME [CHECK_OPTION...]
+all_codings_same() {
+    all_codings "$1"
+    staged_same 6 "${OPTIONS[@]}" <<SCRIPT
+for coding in $CODINGS; do
+    check ${*:2} $1-\$coding unpack_stream ~/in/$1-\$coding.*
+done
+SCRIPT
+}
+
+@test "tar (ustar), plain and in gzip, bzip2, xz, zstd, lz4, is what tar xf makes" {
+    all_codings_same ustar
+}
+
+@test "tar (pax): nanoseconds, holes, times before 1970, the longest names" {
+    all_codings_same pax
+}
+
+@test "tar (gnu): holes, the longest names" {
+    all_codings_same gnu
+}
+
+@test "tar (v7)" {
+    all_codings_same v7
+}
+
+@test "tar (pax) with holes in the versions 0.0 and 0.1, in several volumes of zeros, in two gzip members" {
+    staged_same 3 --stage-dataset='~/in/sparse-*.tar' --stage-dataset='~/in/members.tar.gz' <<'SCRIPT'
+check sparse-0.0 unpack_stream ~/in/sparse-0.0.tar
+check sparse-0.1 unpack_stream ~/in/sparse-0.1.tar
+check members unpack_stream ~/in/members.tar.gz
+SCRIPT
+}
+
+@test "cpio (newc), plain and compressed, is what cpio -i makes" {
+    # cpio -i gives a link the time of its extraction, and modes without the umask's loss.
+    all_codings_same newc --ignore=link-times --umasked
+}
+
+@test "cpio (odc, crc)" {
+    staged_same 2 --stage-dataset='~/in/odc.cpio' --stage-dataset='~/in/crc.cpio' <<'SCRIPT'
+check --ignore=link-times --umasked odc unpack_stream ~/in/odc.cpio
+check --ignore=link-times --umasked crc unpack_stream ~/in/crc.cpio
+SCRIPT
+}
+
+@test "zip (deflate, stored, streamed) is what unzip makes" {
+    staged_same 3 --stage-dataset='~/in/deflated.zip' --stage-dataset='~/in/stored.zip' \
+        --stage-dataset='~/in/streamed.zip' <<'SCRIPT'
+for name in deflated stored streamed; do
+    check --ignore=link-times $name unzip -q ~/in/$name.zip
+done
+SCRIPT
+}
+
+@test "7z (LZMA2, stored, not solid) is what 7z x makes" {
+    staged_same 3 --stage-dataset='~/in/lzma.7z' --stage-dataset='~/in/copy.7z' \
+        --stage-dataset='~/in/separate.7z' <<'SCRIPT'
+for name in lzma copy separate; do
+    check --ignore=link-times,subseconds $name 7z x -bd -y ~/in/$name.7z
+done
+SCRIPT
+}
+
+@test "a umask of 027 at submit holds for archives, as for the job's own tar xf" {
+    JOB_UMASK=027
+    as alice bash -c 'umask 027; sbatch --parsable -w n1 --stage-dataset=~/in/pax-gz.tar.gz \
+        --stage-dataset=~/in/deflated.zip --stage-dataset=~/in/ustar-plain.tar:deep/down/ustar ~/umask.job' \
+        >"$BATS_TEST_TMPDIR/id"
+    JOBID=$(<"$BATS_TEST_TMPDIR/id")
+    wait_until 60 job_ended "$JOBID"
+    OUTPUT=$(job_output "$JOBID")
+    echo "$OUTPUT"
+    job_is "$JOBID" COMPLETED
+    [ "$(grep -c '^same: ' <<<"$OUTPUT")" -eq 3 ]
+    grep -q '^umask: 0027$' <<<"$OUTPUT"
+    # And it was not by chance: something is 0640 that would have been 0644.
+    grep -q '^mode644: 640$' <<<"$OUTPUT"
+    grep -q '^parents: 750 750$' <<<"$OUTPUT"
+}
+
+@test "a directory is what cp -a makes of it" {
+    staged_same 2 --stage-dataset='~/tree' --stage-dataset='~/tree/base/:elsewhere/base' <<'SCRIPT'
+check tree copy ~/tree
+check elsewhere/base copy ~/tree/base
+SCRIPT
+}
+
+@test "files that are no archives, and archives with extract=no, are copied" {
+    staged_same 8 --stage-dataset='~/in/model.h5' --stage-dataset='~/in/image.sqfs' \
+        --stage-dataset='~/in/table.csv.gz' --stage-dataset='~/in/arrays.npz' --stage-dataset='~/in/nothing' \
+        --stage-dataset='~/in/pax-gz.tar.gz:kept.tar.gz,extract=no' \
+        --stage-dataset='~/in/link-to-model:by-link' --stage-dataset='~/in/private:a/b/c' <<'SCRIPT'
+check model.h5 copy ~/in/model.h5
+check image.sqfs copy ~/in/image.sqfs
+check table.csv.gz copy ~/in/table.csv.gz
+check arrays.npz copy ~/in/arrays.npz
+check nothing copy ~/in/nothing
+check kept.tar.gz copy ~/in/pax-gz.tar.gz
+check by-link copy ~/in/model.h5
+check a/b/c copy ~/in/private
+SCRIPT
+    grep -q 'table\.csv\.gz.*: not an archive: copied as it is$' <<<"$OUTPUT"
+}
+
+@test "strip, include and exclude are those of tar" {
+    staged_same 5 \
+        --stage-dataset='~/in/nested.tar.gz:stripped,strip=1' \
+        --stage-dataset='~/in/nested.tar.gz:deeper,strip=2' \
+        --stage-dataset='~/in/nested.tar.gz:chosen,include=top/base/*,include=top/links,exclude=*/text' \
+        --stage-dataset='~/tree:some,exclude=sparse,exclude=extreme/*' \
+        --stage-dataset='~/in/deflated.zip:zipped,include=base/mode*' <<'SCRIPT'
+check stripped tar xf ~/in/nested.tar.gz --strip-components=1
+check deeper tar xf ~/in/nested.tar.gz --strip-components=2
+check --ignore=dir-times chosen tar xf ~/in/nested.tar.gz --wildcards --exclude='*/text' 'top/base/*' top/links
+some() { cp -a ~/tree/. . && chmod -R u+w extreme sparse && rm -r sparse && rm -r extreme/*; }
+check --ignore=dir-times some some
+check --ignore=dir-times zipped unzip -q ~/in/deflated.zip 'base/mode*'
+SCRIPT
+}
+
+@test "strip=2 with a hard link keeps the link" {
+    staged_same 1 --stage-dataset='~/in/nested.tar.gz:x,strip=2,include=file,include=second,include=below/*' <<'SCRIPT'
+links() { tar xf ~/in/nested.tar.gz --strip-components=2 top/links/file top/links/second top/links/below/third; }
+check --ignore=dir-times x links
+[ "$SLURM_TMPDIR/x/file" -ef "$SLURM_TMPDIR/x/below/third" ] && echo linked
+SCRIPT
+    grep -q '^linked$' <<<"$OUTPUT"
+}
+
+@test "globs, with and without DEST, and the variables" {
+    sbatch_wait -w n1 --stage-dataset='~/in/shards/shard-*.tar' --stage-dataset='~/in/shards/*:all/of-them' \
+        --stage-dataset='~/in/shards/shard-1.tar:one,name=first shard' \
+        --stage-dataset='~/in/shards/[x].tar:literal' --stage-dataset='~/in/image.sqfs' <<'SCRIPT'
+#!/bin/bash
+cd "$SLURM_TMPDIR" || exit
+find . -mindepth 1 -printf '%P %y %s\n' | LC_ALL=C sort
+env | grep ^NODESTAGE_DATASET | sed "s|=$SLURM_TMPDIR|=TMP|" | sort
+SCRIPT
+    [ "$STATE" = COMPLETED ]
+    diff - <(grep -v '^nodestage: ' <<<"$OUTPUT" | grep -vE ' d [0-9]+$') <<'EXPECTED'
+all/of-them/[x]/x f 2
+all/of-them/notes.txt f 6
+all/of-them/shard-1/1 f 2
+all/of-them/shard-2/2 f 2
+image.sqfs f 300004
+literal/x f 2
+one/1 f 2
+shard-1/1 f 2
+shard-2/2 f 2
+NODESTAGE_DATASET=TMP
+NODESTAGE_DATASET_ALL_OF_THEM=TMP/all/of-them
+NODESTAGE_DATASET_FIRST_SHARD=TMP/one
+NODESTAGE_DATASET_IMAGE_SQFS=TMP/image.sqfs
+NODESTAGE_DATASET_LITERAL=TMP/literal
+NODESTAGE_DATASET_SHARD___=TMP
+EXPECTED
+}
+
+@test "archives are told by content: a tar.gz named .bin and a zip without a suffix are extracted" {
+    staged_same 3 --stage-dataset='~/in/archive.bin' --stage-dataset='~/in/zip-without-suffix' \
+        --stage-dataset='~/in/really-zstd.tar.gz' <<'SCRIPT'
+check archive.bin tar xzf ~/in/archive.bin
+check zip-without-suffix unzip -q ~/in/zip-without-suffix
+check really-zstd unpack_stream ~/in/really-zstd.tar.gz
+SCRIPT
+}
+
+@test "staging, copying and stage-out work where root is refused (root squashed)" {
+    fuse_for_users n1
+    as alice mkdir -p plain/results view
+    as alice cp in/pax-zst.tar.zst in/deflated.zip in/model.h5 plain/
+    as alice cp -a tree plain/tree
+    cluster exec n1 --user=alice -- bindfs --no-allow-other /home/alice/plain /home/alice/view
+    run on n1 ls /home/alice/view
+    [ "$status" -ne 0 ]
+    [[ $output == *"Permission denied"* ]]
+    run cluster exec n1 --user=bob -- ls /home/alice/view
+    [ "$status" -ne 0 ]
+    staged_same 4 --stage-dataset='~/view/pax-zst.tar.zst' --stage-dataset='~/view/deflated.zip' \
+        --stage-dataset='~/view/mo*.h5' --stage-dataset='~/view/tree' \
+        --stage-out='results:~/view/results/%j' --stage-out='results:~/view/results/%j.tar.zst' <<'SCRIPT'
+check pax-zst unpack_stream ~/in/pax-zst.tar.zst
+check --ignore=link-times deflated unzip -q ~/in/deflated.zip
+check model.h5 copy ~/in/model.h5
+check tree copy ~/tree
+mkdir "$SLURM_TMPDIR/results" && echo result >"$SLURM_TMPDIR/results/file"
+SCRIPT
+    run on n1 ls /home/alice/view
+    [ "$status" -ne 0 ]
+    [ "$(as alice cat "plain/results/$JOBID/file")" = result ]
+    [ "$(as alice tar --zstd -xOf "plain/results/$JOBID.tar.zst" --wildcards '*file')" = result ]
+    assert_idle_clean
+}
+
+@test "after all of this nothing is left on the nodes" {
+    assert_idle_clean
+    for node in n1 n2; do
+        [ -z "$(on "$node" ls -A /localscratch/.nodestage/status)" ]
+    done
+}
+
+@test "the same with a private /tmp" {
+    cluster restart-slurm --private-tmp
+    staged_same 6 --stage-dataset='~/in/pax-gz.tar.gz' --stage-dataset='~/in/newc-xz.cpio.xz' \
+        --stage-dataset='~/in/deflated.zip' --stage-dataset='~/in/lzma.7z' --stage-dataset='~/tree' \
+        --stage-dataset='~/in/model.h5' --stage-out='results:~/out_%j' <<'SCRIPT'
+check pax-gz unpack_stream ~/in/pax-gz.tar.gz
+check --ignore=link-times --umasked newc-xz unpack_stream ~/in/newc-xz.cpio.xz
+check --ignore=link-times deflated unzip -q ~/in/deflated.zip
+check --ignore=link-times,subseconds lzma 7z x -bd -y ~/in/lzma.7z
+check tree copy ~/tree
+check model.h5 copy ~/in/model.h5
+touch /tmp/private
+mkdir "$SLURM_TMPDIR/results" && echo result >"$SLURM_TMPDIR/results/file"
+SCRIPT
+    run on n1 test -e /tmp/private
+    [ "$status" -ne 0 ]
+    [ "$(as alice cat "out_$JOBID/file")" = result ]
+    assert_idle_clean
+}
+
+# As udev does on a real node: any user may mount with FUSE.
+fuse_for_users() {
+    on "$1" sh -e <<'SCRIPT'
+mknod -m 0666 /var/lib/fuse c 10 229
+mount --bind /var/lib/fuse /dev/fuse
+SCRIPT
+}

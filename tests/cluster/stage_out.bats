@@ -1,0 +1,381 @@
+#!/usr/bin/env bats
+#
+# Goal: what a job leaves in $SLURM_TMPDIR reaches the place that --stage-out names, as its user would
+# have copied it, whatever the end of the job; nothing there is ever half a file under its name; and
+# what cannot be delivered is kept on its node with its reason, without harm to node or neighbours.
+
+# shellcheck disable=SC2016,SC2034,SC2046,SC2153
+load helpers
+
+export NODESTAGE_CLUSTER=stage-out
+
+readonly HOLD=/localscratch/.nodestage/hold
+
+setup_file() {
+    [[ -n ${NODESTAGE_STAGE:-} ]] || skip "NODESTAGE_STAGE is not set: there is no build to test"
+    cluster_up --nodes=4
+    # A time limit needs more than a minute: its job has n4 for itself until the last test.
+    submit_timeout_job >"$BATS_FILE_TMPDIR/timeout_job"
+}
+
+teardown_file() {
+    cluster_down
+}
+
+# Ends when the time limit does; what became of it is seen in the last test.
+submit_timeout_job() {
+    submit alice -J timeout -w n4 --time=1 $(when_options timeout) <<'SCRIPT'
+#!/bin/bash
+echo kept >"$SLURM_TMPDIR/res"
+sleep 300
+SCRIPT
+}
+
+# As assert_idle_clean, of all nodes but the one with the job that waits for its time limit.
+assert_clean() {
+    wait_until 20 idle_and_clean || { on ctl sinfo -N; on ctl squeue; for node in n1 n2 n3; do node_remains "$node"; done; false; } >&2
+}
+
+idle_and_clean() {
+    local node
+    [[ $(on ctl sinfo --noheader --Node --partition=debug --nodes=n1,n2,n3 --format=%T | sort -u) == idle ]] || return 1
+    for node in n1 n2 n3; do
+        [[ -z $(node_remains "$node") ]] || return 1
+    done
+}
+
+# --stage-out for each `when=`, of the file `res`, into /project/when/NAME.
+when_options() {
+    local when
+    for when in always success failure; do
+        printf '%s\n' "--stage-out=res:/project/when/$1/$when,when=$when"
+    done
+}
+
+# delivered NAME: which of these three came.
+delivered() {
+    on ctl sh -c 'cd "/project/when/$1" 2>/dev/null && ls | xargs' sh "$1"
+}
+
+# A directory of /project on NODE alone, behind FUSE, that takes 4 MiB per second.
+mount_slow() {
+    on "$1" mkdir -p /mnt/slow
+    on "$1" bindfs --write-rate=4M "$2" /mnt/slow
+}
+
+# What a copy must keep of the tree at $1: names, kinds, modes, times, links, contents.
+readonly LISTING='
+list() (
+    cd "$1" && find . -mindepth 1 ! -type p ! -type s ! -type f -printf "%P|%y|%m|%T@|%l\n" -o \
+        -type f -printf "%P|%y|%m|%T@|%s|%n\n" | sort && find . -type f -print0 | sort -z | xargs -0 sha256sum
+)
+'
+
+# Everything that a result tree may hold. Umask 077 in the middle: modes are kept, not made anew.
+readonly MAKE_TREE='
+make_tree() (
+    mkdir -p "$1/sub/deeper" "$1/empty" "$1/.hidden-dir" && cd "$1"
+    printf "some text\n" >plain; printf "in the dark\n" >.hidden; printf x >.hidden-dir/y
+    head -c 3000000 /dev/urandom >sub/random.bin; : >sub/nothing
+    truncate -s 50M sub/sparse; printf end >>sub/sparse
+    printf "tool\n" >sub/tool; chmod 0750 sub/tool; printf p >sub/private; chmod 0600 sub/private
+    printf "odd\n" >"sub/deeper/ blanks, a \"quote\", %j and ümläut"
+    ln sub/random.bin second-name
+    ln -s plain link; ln -s ../plain sub/link-up; ln -s /etc/passwd absolute; ln -s no/where dangling
+    ln -s sub link-to-directory
+    touch -d 2001-02-03T04:05:06.789 plain sub/tool; touch -hd 2002-02-02 link
+    chmod 0710 sub/deeper; chmod 0500 empty; touch -d 2003-03-03 sub/deeper empty
+)
+'
+
+@test "what a directory holds, a file, and matches of a glob arrive as they were; pipes are left out and counted" {
+    on ctl install -d -o alice /project/out /project/out/contents /project/out/contents/sub
+    as alice sh -c 'cd /project/out/contents; echo older >plain; echo stays >keep; echo stays >sub/keep; ln keep hard'
+    on ctl ln -s /project/out /home/alice/results
+    sbatch_wait -w n1 <<SCRIPT
+#!/bin/bash
+#SBATCH --stage-out=tree:/project/out/contents
+#SBATCH --stage-out=tree:~/results/inside/
+#SBATCH --stage-out=one.txt:/project/out/new/name.txt
+#SBATCH --stage-out=one.txt:/project/out/file-inside/
+#SBATCH --stage-out=part-*.txt:/project/out/matches
+#SBATCH --stage-out=.hidden-file:relative
+#SBATCH --stage-out=gone:/project/out/gone
+#SBATCH --stage-out=no-*-match:/project/out/no-match
+$LISTING $MAKE_TREE
+cd "\$SLURM_TMPDIR"
+make_tree tree
+list tree
+mkfifo tree/fifo tree/sub/fifo
+python3 -c 'import socket; socket.socket(socket.AF_UNIX).bind("tree/socket")'
+echo one >one.txt; echo 1 >part-1.txt; echo 2 >part-2.txt; mkdir part-d.txt; echo 3 >part-d.txt/3; echo no >part-1.log
+echo h >.hidden-file
+SCRIPT
+    [ "$STATE" = COMPLETED ]
+    cd_list() { as alice bash -c "$LISTING"' cd "$1" && list "$2"' bash "$@"; }
+    # In a target that was there, its own files stay, and equally named ones are replaced.
+    as alice sh -c 'cd /project/out/contents && [ "$(cat keep sub/keep hard)" = "stays
+stays
+stays" ] && rm keep sub/keep hard'
+    diff <(cd_list /project/out contents | grep -v '^sub|d|') <(grep -v '^sub|d|' <<<"$OUTPUT")
+    diff <(cd_list /project/out/inside tree | grep -v '^sub|d|') <(grep -v '^sub|d|' <<<"$OUTPUT")
+    # Holes stay holes.
+    [ "$(on ctl stat -c %b /project/out/contents/sub/sparse)" -lt 1000 ]
+    [ "$(as alice cat /project/out/new/name.txt /project/out/file-inside/one.txt)" = $'one\none' ]
+    [ "$(as alice sh -c 'cd /project/out/matches; find . -type f | sort | xargs')" = "./part-1.txt ./part-2.txt ./part-d.txt/3" ]
+    # A relative target is below the directory of the submission.
+    [ "$(as alice cat /home/alice/relative)" = h ]
+    [ -z "$(on ctl find /project/out ! -user alice)" ]
+    [ -z "$(on ctl find /project/out /home/alice -name '.nodestage*')" ]
+    # What was left out, and why, is said; it is no failure.
+    run job_log n1 "$JOBID"
+    [[ $output == *"tree (directory) -> /project/out/contents: "*"3 sockets, FIFOs or devices were left out"* ]]
+    [[ $output == *"gone: skipped: gone: nothing of that name in the job's directory"* ]]
+    [[ $output == *"no-*-match: skipped"* ]]
+    [ ! -e "$(cluster dir ctl)/project/out/gone" ]
+    assert_clean
+}
+
+@test "packed: by the key and by the target's suffix" {
+    sbatch_wait -w n1 <<SCRIPT
+#!/bin/bash
+#SBATCH --stage-out=tree:/project/out/key,pack
+#SBATCH --stage-out=tree:/project/out/into/,pack
+#SBATCH --stage-out=tree:/project/out/t.tar.zst
+#SBATCH --stage-out=tree:/project/out/t.tar.gz
+#SBATCH --stage-out=tree:/project/out/t.zip
+#SBATCH --stage-out=done.tar.gz:/project/out/as-it-is.tar.gz
+#SBATCH --stage-out=part-?:/project/out/parts.tar
+$LISTING $MAKE_TREE
+cd "\$SLURM_TMPDIR"
+make_tree tree
+list tree
+mkfifo tree/fifo
+echo not packed again >done.tar.gz; echo a >part-a; echo b >part-b
+SCRIPT
+    [ "$STATE" = COMPLETED ]
+    for archive in key.tar.zst into/tree.tar.zst t.tar.zst t.tar.gz; do
+        as alice sh -c 'rm -rf x && mkdir x && tar -xpf "$1" -C x' sh "/project/out/$archive"
+        diff <(as alice bash -c "$LISTING list x" | timeless) <(timeless <<<"$OUTPUT")
+    done
+    # zip knows neither holes nor hard links.
+    as alice sh -c 'rm -rf x && mkdir x && cd x && unzip -q /project/out/t.zip && cat sub/random.bin second-name | sha256sum'
+    diff <(as alice bash -c "$LISTING list x" | grep -E '^[0-9a-f]{64} ') <(grep -E '^[0-9a-f]{64} ' <<<"$OUTPUT")
+    [ "$(as alice cat /project/out/as-it-is.tar.gz)" = "not packed again" ]
+    [ "$(as alice tar -tf /project/out/parts.tar | xargs)" = "part-a part-b" ]
+    [[ $(job_log n1 "$JOBID") == *"tree (tar.gz) -> /project/out/t.tar.gz: "*"1 socket, FIFO or device was left out"* ]]
+    assert_clean
+}
+
+# Of a listing, without parts of seconds and without link times, which tar sets or not as it likes.
+timeless() {
+    sed -E 's/^([^|]*\|l\|[0-9]+)\|[0-9.]+/\1/; s/(\|[0-9]{9,})\.[0-9]+/\1/'
+}
+
+@test "every pattern of TARGET, in an array, outside of one, and in the steps of several nodes" {
+    as alice mkdir -p /project/out
+    sbatch_wait -w n2 -J 'a/b c' --array=7 --wrap 'echo x >$SLURM_TMPDIR/f' \
+        --stage-out='f:/project/out/p/%A.%a.%4a.%u.%x.%N.%n.%r.100%%'
+    # The one task of the array has the array's own number as its job id.
+    as alice test -e "/project/out/p/$JOBID.7.0007.alice.a_b c.n2.0.0.100%"
+    sbatch_wait -w n2 -J plain --wrap 'echo x >$SLURM_TMPDIR/f' --stage-out='f:/project/out/q/%j.%10j.%A.%x.%r'
+    as alice test -e "/project/out/q/$JOBID.$(printf %010d "$JOBID").$JOBID.plain.0"
+    # Only the first node has the batch script, all have the step.
+    sbatch_wait -N3 --array=3 --wrap 'srun sh -c "echo x >\$SLURM_TMPDIR/f"' --stage-out='f:/project/out/r/%A_%a.%n'
+    [ "$(on ctl ls /project/out/r | xargs)" = "${JOBID}_3.0 ${JOBID}_3.1 ${JOBID}_3.2" ]
+    # An unknown pattern is refused when the job is submitted.
+    run submit alice --stage-out='f:/project/out/%z' --wrap true
+    [ "$status" -ne 0 ]
+    [[ $output == *%z* ]]
+    assert_clean
+}
+
+@test "several nodes: one directory or archive each, unless the target names the node" {
+    sbatch_wait -N3 <<'SCRIPT'
+#!/bin/bash
+#SBATCH --stage-out=res:/project/out/multi
+#SBATCH --stage-out=res:/project/out/multi-%N
+#SBATCH --stage-out=res:/project/out/number-%n
+#SBATCH --stage-out=res:/project/out/multi.tar.gz
+#SBATCH --stage-out=res:/project/out/%N.zip
+#SBATCH --stage-out=first:/project/out/first
+srun sh -c 'mkdir $SLURM_TMPDIR/res; echo $SLURMD_NODENAME >$SLURM_TMPDIR/res/who'
+echo only here >"$SLURM_TMPDIR/first"
+SCRIPT
+    [ "$STATE" = COMPLETED ]
+    for i in 1 2 3; do
+        run as alice sh -c 'cd /project/out; cat "multi/n$1/who" "multi-n$1/who" "number-$(($1 - 1))/who"
+            tar -xOf "multi.n$1.tar.gz" who || tar -xOf "multi.n$1.tar.gz" ./who; unzip -p "n$1.zip" who' sh "$i"
+        [ "$output" = $"n$i"$'\n'"n$i"$'\n'"n$i"$'\n'"n$i"$'\n'"n$i" ]
+    done
+    [ "$(on ctl find /project/out/first -type f)" = /project/out/first/n1/first ]
+    assert_clean
+}
+
+@test "a node of an array on which no step ran keeps nothing and invents no name" {
+    sbatch_wait -N2 -w n1,n2 --array=4 --wrap 'echo x >$SLURM_TMPDIR/f' --stage-out='f:/project/out/lone/%A_%a'
+    [ "$STATE" = COMPLETED ]
+    [ "$(on ctl find /project/out/lone -type f)" = "/project/out/lone/${JOBID}_4/n1/f" ]
+    assert_clean
+}
+
+@test "a reader of the target never sees part of a file under its name" {
+    as alice sh -c 'mkdir -p /project/out/atomic && cd /project/out/atomic && echo old >big && echo old >pack.tar'
+    mount_slow n1 /project/out/atomic
+    id=$(submit alice -w n1 --stage-out=res:/mnt/slow --stage-out=res:/mnt/slow/pack.tar \
+        --wrap 'cd $SLURM_TMPDIR; mkdir res; head -c 9000000 /dev/urandom >res/big; sha256sum <res/big')
+    # Reads both until each is new: every size, and every content of that size.
+    run as bob timeout 60 python3 - /project/out/atomic <<'PYTHON'
+import hashlib, os, sys
+os.chdir(sys.argv[1])
+seen, pending = {"big": {}, "pack.tar": {}}, set()
+while not all(any(size > 4 for size in sizes) for sizes in seen.values()):
+    pending |= {name.startswith(".nodestage-") for name in os.listdir(".") if name not in seen}
+    for name, sizes in seen.items():
+        data = open(name, "rb").read()
+        sizes.setdefault(len(data), set()).add(hashlib.sha256(data).hexdigest())
+print("pending names seen:", pending)
+print("sizes of big:", sorted(seen["big"]), "contents:", [len(c) for c in seen["big"].values()])
+print("contents of pack.tar:", [len(c) for c in seen["pack.tar"].values()], len(seen["pack.tar"]))
+PYTHON
+    [ "$status" -eq 0 ]
+    [ "${lines[0]}" = "pending names seen: {True}" ]
+    [ "${lines[1]}" = "sizes of big: [4, 9000000] contents: [1, 1]" ]
+    [ "${lines[2]}" = "contents of pack.tar: [1, 1] 2" ]
+    wait_until 20 job_ended "$id"
+    assert_clean
+    on n1 umount /mnt/slow
+    [ "$(as alice sha256sum <"$(cluster dir ctl)/project/out/atomic/big")" = "$(job_output "$id")" ]
+    [ "$(as alice ls -A /project/out/atomic | xargs)" = "big pack.tar" ]
+}
+
+@test "when=success and when=failure: only an exit code of 0 is a success" {
+    make='echo kept >$SLURM_TMPDIR/res;'
+    zero=$(submit alice -J zero -w n1 $(when_options zero) --wrap "$make srun sh -c 'exit 5'; exit 0")
+    three=$(submit alice -J three -w n1 $(when_options three) --wrap "$make srun true; exit 3")
+    cancelled=$(submit alice -J cancelled -w n1 $(when_options cancelled) --wrap "$make sleep 300")
+    killed=$(submit alice -J killed -w n1 $(when_options killed) --wrap "$make"' kill -9 $$')
+    low=$(submit alice -J low -w n2 --exclusive $(when_options 'low-%r') --wrap "$make sleep 300")
+    wait_until 20 job_is "$cancelled" RUNNING
+    wait_until 20 on n1 sh -c 'test -e "/localscratch/alice.$1.0/res"' sh "$cancelled"
+    wait_until 20 on n2 sh -c 'test -e "/localscratch/alice.$1.0/res"' sh "$low"
+    as alice scancel "$cancelled"
+    sbatch_wait --as=bob -p high -w n2 --exclusive --wrap true
+    [ "$(job_field "$low" Restarts)" = 1 ]
+    for id in "$zero" "$three" "$cancelled" "$killed"; do
+        wait_until 20 job_ended "$id"
+    done
+    as alice scancel "$low"
+    [ "$(delivered zero)" = "always success" ]
+    [ "$(delivered three)" = "always failure" ]
+    [ "$(delivered cancelled)" = "always failure" ]
+    [ "$(delivered killed)" = "always failure" ]
+    [ "$(delivered low-0)" = "always failure" ]
+    [[ $(job_log n1 "$zero") == *"res: skipped: when=failure, and the job succeeded"* ]]
+    assert_clean
+}
+
+@test "when= for jobs of srun alone and of salloc" {
+    make='echo kept >$SLURM_TMPDIR/res;'
+    as alice srun --quiet -w n1 $(when_options srun-zero) sh -c "$make exit 0"
+    as alice srun --quiet -w n1 $(when_options srun-three) sh -c "$make exit 3" || [ "$?" -eq 3 ]
+    # One task of several fails, and not the last one.
+    as alice srun --quiet -n2 -w n1 $(when_options srun-one) \
+        sh -c "$make "'[ $SLURM_PROCID = 1 ] || exit 3; sleep 1' || [ "$?" -eq 3 ]
+    as alice salloc --quiet -w n1 $(when_options salloc-zero) srun sh -c "$make exit 0"
+    as alice salloc --quiet -w n1 $(when_options salloc-three) srun sh -c "$make exit 3" || [ "$?" -eq 3 ]
+    assert_clean
+    [ "$(delivered srun-zero)" = "always success" ]
+    [ "$(delivered srun-three)" = "always failure" ]
+    [ "$(delivered srun-one)" = "always failure" ]
+    [ "$(delivered salloc-zero)" = "always success" ]
+    [ "$(delivered salloc-three)" = "always failure" ]
+}
+
+@test "a slow target: the epilog returns, the delivery goes on, other runs of the job are not disturbed" {
+    reload_daemons $'[stageout]\nepilog_wait = 1'
+    as alice mkdir -p /project/out/slow
+    mount_slow n1 /project/out/slow
+    id=$(submit alice -w n1 --open-mode=append --stage-out='res:/mnt/slow/run-%r' <<'SCRIPT'
+#!/bin/bash
+cd "$SLURM_TMPDIR"
+ls -A | grep -v '^\.nodestage'
+mkdir res
+head -c 20000000 /dev/urandom >res/data
+sha256sum <res/data
+[ -n "$SLURM_RESTART_COUNT" ] || sleep 300
+SCRIPT
+)
+    wait_until 20 on n1 sh -c 'test -s "/localscratch/alice.$1.0/res/data"' sh "$id"
+    wait_until 10 grep -q . <(job_output "$id")
+    on ctl scontrol requeue "$id"
+    wait_until 20 job_is "$id" PENDING
+    on ctl scontrol update JobId="$id" StartTime=now
+    # The second run is there while the first one's results still go out.
+    wait_until 20 on n1 test -d "/localscratch/alice.$id.0"
+    on n1 test -d "$HOLD/$id.0"
+    [[ $(job_log n1 "$id") == *"goes on in the background"* ]]
+    wait_until 20 job_is "$id" COMPLETED
+    wait_until 60 nothing_held n1
+    assert_clean
+    [ "$(as alice sh -c 'cd /project/out/slow; cat run-0/data | sha256sum; cat run-1/data | sha256sum')" = "$(job_output "$id")" ]
+    on n1 umount /mnt/slow
+    reload_daemons ''
+}
+
+nothing_held() {
+    [ -z "$(on "$1" ls -A "$HOLD")" ]
+}
+
+@test "what cannot be delivered is held on the node, whole and its user's, with the reason; the rest arrives" {
+    on ctl install -d -m 0755 /project/locked
+    as alice sh -c 'echo >/project/out/a-file'
+    on n1 sh -c 'mkdir -p /mnt/small && mount -t tmpfs -o size=1M,mode=0700,uid=20001,gid=20001 tmpfs /mnt/small'
+    sbatch_wait -w n1 <<SCRIPT
+#!/bin/bash
+#SBATCH --stage-out=tree:/project/locked/out
+#SBATCH --stage-out=tree:/project/out/a-file/out
+#SBATCH --stage-out=tree:/mnt/small
+#SBATCH --stage-out=good:/project/out/good
+$LISTING $MAKE_TREE
+cd "\$SLURM_TMPDIR"
+make_tree tree
+list tree
+echo good >good
+SCRIPT
+    [ "$STATE $EXIT" = "COMPLETED 0" ]
+    held=$HOLD/$JOBID.0 listing=$OUTPUT
+    [ "$(as alice cat /project/out/good)" = good ]
+    on n1 sinfo -N -n n1 -h -o %t | grep -qE '^(idle|mix|alloc)$'
+    # Root and alice see it there, whole; bob does not.
+    diff <(on n1 bash -c "$LISTING"'list "$1/tree"' bash "$held") - <<<"$listing"
+    [ -z "$(on n1 find "$held" ! -user alice)" ]
+    run on n1 setpriv --reuid=bob --regid=bob --init-groups ls "$held"
+    [ "$status" -ne 0 ]
+    run job_log n1 "$JOBID"
+    [[ $output == *"stage-out of tree to /project/locked/out failed: "*"ermission denied"*"2 more of --stage-out failed"* ]]
+    [[ $output == *"/project/out/a-file/out"*"Not a directory"* ]]
+    [[ $output == *"/mnt/small"*"No space left on device"* ]]
+    [[ $output == *"the data are kept in $held"* ]]
+    on n1 grep -q "nodestage: job $JOBID: a result is held on this node" /var/log/slurm/slurmd.log
+    # Nothing half is left in the full target.
+    [ -z "$(on n1 find /mnt/small -name '.nodestage*')" ]
+    # The next daemon knows of it and keeps it.
+    cluster daemon restart n1
+    sbatch_wait -w n1 --wrap 'echo x >$SLURM_TMPDIR/f' --stage-out=f:/project/out/after
+    [ "$(as alice cat /project/out/after)" = x ]
+    diff <(on n1 bash -c "$LISTING"'list "$1/tree"' bash "$held") - <<<"$listing"
+    # When the administrators have taken it away, nothing of it is left.
+    on n1 mv "$held" /var/tmp/taken
+    cluster daemon restart n1
+    on n1 sh -c 'test -z "$(ls -A /localscratch/.nodestage/status /var/lib/nodestage/jobs 2>/dev/null)"'
+    on n1 umount /mnt/small
+}
+
+@test "when= after the time limit; then every node is idle and clean" {
+    id=$(cat "$BATS_FILE_TMPDIR/timeout_job")
+    wait_until 120 job_ended "$id"
+    [ "$(job_state "$id")" = TIMEOUT ]
+    [ "$(delivered timeout)" = "always failure" ]
+    assert_idle_clean
+}

@@ -1,0 +1,482 @@
+#!/usr/bin/env bats
+#
+# Goal: whatever way a user submits (sbatch, #SBATCH lines, salloc, srun, arrays, requeue, from inside
+# another job) and however the paths are named, the job finds its data complete on every node and the
+# same variables in every process, the results arrive, the nodes are clean, and the job's output says
+# in words what happened. What cannot work is refused at submit. Who uses no option pays nothing.
+
+# shellcheck disable=SC2016,SC2153
+load helpers
+
+export NODESTAGE_CLUSTER=submit
+
+setup_file() {
+    [[ -n ${NODESTAGE_STAGE:-} ]] || skip "NODESTAGE_STAGE is not set"
+    cluster_up --nodes=3 --slurm-conf=LaunchParameters=use_interactive_step
+    # ~/ref is what data.tar.gz and tree hold; ~/show prints the variables that a job gets.
+    as alice bash -eus <<'SETUP'
+mkdir -p ref/sub logs
+for i in $(seq 40); do echo "file $i" >"ref/sub/$i"; done
+echo spaced >"ref/with space"
+ln -s sub/1 ref/link
+tar czf data.tar.gz -C ref .
+cp -a ref tree
+mkdir part && echo two >part/two && tar cf other.tar -C part .
+head -c 5M /dev/urandom | split -b 1M - big- && tar cf big.tar big-* && rm big-*
+mkdir /project/def-x && ln -s /project projects && cp data.tar.gz /project/def-x/shared.tar.gz
+cat >show <<'SHOW'
+#!/bin/bash
+env | grep -E '^(SLURM_TMPDIR|NODESTAGE_.*)=' | sort | sed "s/^/$1: /"
+SHOW
+chmod +x show
+SETUP
+}
+
+teardown_file() {
+    cluster_down
+}
+
+# has TEXT PART...: every PART is in TEXT; lacks: none is.
+has() {
+    local text=$1 part
+    shift
+    for part in "$@"; do
+        [[ $text == *"$part"* ]] || { printf 'not there: %s\nin:\n%s\n' "$part" "$text"; return 1; }
+    done
+}
+
+lacks() {
+    local text=$1 part
+    shift
+    for part in "$@"; do
+        [[ $text != *"$part"* ]] || { printf 'should not be there: %s\nin:\n%s\n' "$part" "$text"; return 1; }
+    done
+}
+
+# lines_like N REGEX TEXT: exactly N lines of TEXT match.
+lines_like() {
+    local count
+    count=$(grep -cE -- "$2" <<<"$3")
+    [ "$count" = "$1" ] || { printf '%s lines, not %s, are like: %s\nin:\n%s\n' "$count" "$1" "$2" "$3"; return 1; }
+}
+
+# summary N NODE NAME DEST TEXT: the summary line of an item is there N times.
+summary() {
+    lines_like "$1" "^nodestage: $2: $3 -> /localscratch/[a-z]+\.[0-9]+\.0/$4: [0-9,]+ files?, [0-9.]+ [KMG]?i?B in " "$5"
+}
+
+# contents FILE...: as alice reads them.
+contents() {
+    as alice cat -- "$@"
+}
+
+# refused PART USER CMD...: CMD fails before there is a job, and says PART.
+refused() {
+    local part=$1
+    shift
+    run as "$@"
+    [ "$status" -ne 0 ] || { echo "was not refused: $*"; return 1; }
+    has "$output" "$part"
+    lacks "$output" "Submitted batch job" "Granted job allocation"
+}
+
+# escaped TEXT: as a path in an option.
+escaped() {
+    printf '%s' "$1" | sed 's/[\\:,]/\\&/g'
+}
+
+# configure NODE [SECTION LINE]: the stage's nodestaged.toml, with LINE in [SECTION].
+configure() {
+    on "$1" sh -c 'cd /etc/nodestage && { test -e installed || cp nodestaged.toml installed; } && cp installed nodestaged.toml'
+    [ $# -eq 1 ] || on "$1" sed -i "s|^\[$2\]\$|&\n$3|" /etc/nodestage/nodestaged.toml
+    cluster daemon restart "$1"
+}
+
+@test "sbatch: options of the command line and of #SBATCH lines are one list, on every node" {
+    sbatch_wait --stage-dataset=other.tar,name=more --stage-out=results:out/sbatch_%j_%x <<'SCRIPT'
+#!/bin/bash
+#SBATCH -N3 --ntasks-per-node=2 --job-name=union
+#SBATCH --stage-dataset=data.tar.gz
+#SBATCH --stage-dataset=~/tree:given/place
+#SBATCH --stage-out=results/sub:~/sub_%j
+~/show batch
+srun bash -c 'mkdir -p $SLURM_TMPDIR/results/sub
+  diff -r ~/ref $NODESTAGE_DATASET_DATA && diff -r ~/ref $NODESTAGE_DATASET_GIVEN_PLACE &&
+    diff -r ~/part $NODESTAGE_DATASET_MORE && echo same-$SLURM_PROCID
+  ~/show $(hostname); hostname >$SLURM_TMPDIR/results/name; echo x >$SLURM_TMPDIR/results/sub/x'
+echo again; srun -N3 -n3 true
+SCRIPT
+    [ "$STATE $EXIT" = "COMPLETED 0" ]
+    lines_like 6 '^same-[0-5]$' "$OUTPUT"
+    dir=/localscratch/alice.$JOBID.0
+    for who in batch n1 n2 n3; do
+        count=2; [ $who != batch ] || count=1
+        lines_like $count "^$who: SLURM_TMPDIR=$dir\$" "$OUTPUT"
+        lines_like $count "^$who: NODESTAGE_DATASET=$dir/(data|other|given/place)\$" "$OUTPUT"
+        lines_like $count "^$who: NODESTAGE_DATASET_DATA=$dir/data\$" "$OUTPUT"
+        lines_like $count "^$who: NODESTAGE_DATASET_GIVEN_PLACE=$dir/given/place\$" "$OUTPUT"
+        lines_like $count "^$who: NODESTAGE_DATASET_MORE=$dir/other\$" "$OUTPUT"
+    done
+    # One line for each item and node, said by the node's first step.
+    for node in n1 n2 n3; do
+        summary 1 $node 'data\.tar\.gz \(tar\.gz\)' data "$OUTPUT"
+        summary 1 $node 'other\.tar \(tar\)' other "$OUTPUT"
+        summary 1 $node 'tree \(directory\)' given/place "$OUTPUT"
+        [ "$(contents "out/sbatch_${JOBID}_union/$node/name")" = $node ]
+        [ "$(contents "sub_$JOBID/$node/x")" = x ]
+    done
+    [ "$(on n2 stat -c %U "/home/alice/out/sbatch_${JOBID}_union/n2/name")" = alice ]
+    assert_idle_clean
+}
+
+@test "salloc: the interactive step has data and variables" {
+    local log=$BATS_TEST_TMPDIR/log typed=$BATS_TEST_TMPDIR/typed session
+    mkfifo "$typed"
+    as alice script -qfec 'salloc -N2 --stage-dataset=data.tar.gz --stage-out=results:out/salloc' /dev/null \
+        <"$typed" >"$log" 2>&1 &
+    session=$!
+    exec 9>"$typed"
+    wait_until 30 grep -q 'nodestage: n1: data.tar.gz (tar.gz) -> ' "$log"
+    printf '%s\n' 'bash ~/show step; diff -r ref $NODESTAGE_DATASET && echo the-"same"' \
+        'mkdir $SLURM_TMPDIR/results; echo typed >$SLURM_TMPDIR/results/file' \
+        'srun bash -c "~/show \$(hostname)"; exit' >&9
+    exec 9>&-
+    wait $session
+    text=$(tr -d '\r' <"$log")
+    for who in step n1 n2; do
+        lines_like 1 "$who: SLURM_TMPDIR=/localscratch/alice\.[0-9]+\.0\$" "$text"
+        lines_like 1 "$who: NODESTAGE_DATASET_DATA=/localscratch/alice\.[0-9]+\.0/data\$" "$text"
+    done
+    has "$text" the-same
+    lacks "$text" "reach it with srun"
+    # salloc returns before the epilog's end.
+    assert_idle_clean
+    [ "$(contents out/salloc/n1/file)" = typed ]
+}
+
+@test "salloc with a local shell: says once where the data is; srun finds it there" {
+    run as alice salloc -N2 --stage-dataset=data.tar.gz bash <<'TYPED'
+echo "local: ${SLURM_TMPDIR-unset} ${NODESTAGE_DATASET-unset}"
+srun bash -c '~/show $(hostname); diff -r ~/ref $NODESTAGE_DATASET && echo same'
+TYPED
+    [ "$status" -eq 0 ]
+    lines_like 1 "nodestage: the data goes to the disks of the job's nodes.*reach it with srun" "$output"
+    has "$output" "local: unset unset"
+    lines_like 2 '^same$' "$output"
+    for node in n1 n2; do
+        lines_like 1 "^$node: NODESTAGE_DATASET=/localscratch/alice" "$output"
+        summary 1 $node 'data\.tar\.gz \(tar\.gz\)' data "$output"
+    done
+    assert_idle_clean
+}
+
+@test "srun outside of a job, on three nodes" {
+    run as alice srun -N3 --stage-dataset=data.tar.gz --stage-out=made:out/srun_%N \
+        bash -c 'bash ~/show $(hostname); diff -r ~/ref $NODESTAGE_DATASET && echo same; hostname >$SLURM_TMPDIR/made'
+    [ "$status" -eq 0 ]
+    lines_like 3 '^same$' "$output"
+    assert_idle_clean
+    for node in n1 n2 n3; do
+        lines_like 1 "^$node: NODESTAGE_DATASET_DATA=/localscratch/alice\.[0-9]+\.0/data$" "$output"
+        summary 1 $node 'data\.tar\.gz \(tar\.gz\)' data "$output"
+        [ "$(contents out/srun_$node)" = $node ]
+    done
+}
+
+@test "job arrays: each task stages and delivers to its own %A_%a" {
+    sbatch_wait --array=3-6 --stage-dataset=data.tar.gz --stage-out=made:out/%A_%a --output=logs/array_%A_%a <<'SCRIPT'
+#!/bin/bash
+diff -r ~/ref $NODESTAGE_DATASET && echo same
+mkdir $SLURM_TMPDIR/made; echo $SLURM_ARRAY_TASK_ID >$SLURM_TMPDIR/made/id
+SCRIPT
+    [ "$STATE $EXIT" = "COMPLETED 0" ]
+    lines_like 4 '^same$' "$OUTPUT"
+    assert_idle_clean
+    for task in 3 4 5 6; do
+        [ "$(contents "out/${JOBID}_$task/id")" = $task ]
+    done
+}
+
+@test "--export=NONE changes nothing" {
+    sbatch_wait --export=NONE --stage-dataset=data.tar.gz --stage-out=made:out/none -N2 <<'SCRIPT'
+#!/bin/bash
+~/show batch
+srun --export=NONE /bin/bash -c '~/show $(hostname); echo x >$SLURM_TMPDIR/made'
+SCRIPT
+    [ "$STATE $EXIT" = "COMPLETED 0" ]
+    for who in batch n1 n2; do
+        lines_like 1 "^$who: NODESTAGE_DATASET=/localscratch/alice.$JOBID.0/data$" "$OUTPUT"
+        lines_like 1 "^$who: SLURM_TMPDIR=/localscratch/alice.$JOBID.0$" "$OUTPUT"
+    done
+    assert_idle_clean
+    [ "$(contents out/none/n1/made out/none/n2/made)" = $'x\nx' ]
+}
+
+@test "a requeued job stages again and delivers both runs (%r)" {
+    id=$(submit alice --open-mode=append --stage-dataset=data.tar.gz --stage-out=made:out/requeue_%r <<'SCRIPT'
+#!/bin/bash
+diff -r ~/ref $NODESTAGE_DATASET && echo same-${SLURM_RESTART_COUNT:-0}
+ls $SLURM_TMPDIR | xargs
+mkdir $SLURM_TMPDIR/made; echo ${SLURM_RESTART_COUNT:-0} >$SLURM_TMPDIR/made/run
+echo "made $SLURM_RESTART_COUNT"
+[ -n "$SLURM_RESTART_COUNT" ] || sleep 1000
+SCRIPT
+)
+    made() { grep -q made <<<"$(job_output "$id")"; }
+    wait_until 30 made
+    on ctl scontrol requeue "$id"
+    wait_until 30 job_is "$id" PENDING
+    on ctl scontrol update JobId="$id" StartTime=now
+    wait_until 30 job_is "$id" COMPLETED
+    OUTPUT=$(job_output "$id")
+    has "$OUTPUT" same-0 same-1
+    lines_like 2 '^data$' "$OUTPUT"  # nothing of the first run is there in the second
+    [ "$(contents out/requeue_0/run out/requeue_1/run)" = $'0\n1' ]
+    assert_idle_clean
+}
+
+@test "a slow source: progress lines in a file, a moving line on a terminal, then the summary" {
+    configure n1 read 'max_rate = "1MiB"'
+    on ctl sed -i 's|^required spank_nodestage.so.*|required spank_nodestage.so progress=1|' /etc/slurm/plugstack.conf.d/nodestage.conf
+    local line='big\.tar: [0-9.]+ ([KM]iB )?of 5\.0 MiB \([0-9]+%\), about [0-9]+ s left, [0-9.]+ [KM]iB/s, [0-9] files?'
+    sbatch_wait -w n1 --stage-dataset=big.tar <<<$'#!/bin/bash\necho started'
+    [ "$STATE" = COMPLETED ]
+    [ "$(grep -cE "^nodestage: n1: $line\$" <<<"$OUTPUT")" -ge 2 ]
+    summary 1 n1 'big\.tar \(tar\)' big "$OUTPUT"
+    lacks "$OUTPUT" $'\e' $'\r'
+    # The summary comes after the progress, and the job's own output after it.
+    [[ $(grep -vE "^nodestage: n1: $line\$" <<<"$OUTPUT") == "nodestage: n1: big.tar (tar)"*$'\nstarted' ]]
+
+    run as alice script -qec 'srun -w n1 --pty --stage-dataset=big.tar echo started' /dev/null
+    [ "$status" -eq 0 ]
+    [ "$(grep -oE $'\r\e\\[K'"nodestage: n1: $line" <<<"$output" | wc -l)" -ge 4 ]
+    last=${output##*$'\e[K'}
+    [[ $last == "nodestage: n1: big.tar (tar) -> "*$'\nstarted'* ]]
+    on ctl sed -i 's|^required spank_nodestage.so.*|required spank_nodestage.so|' /etc/slurm/plugstack.conf.d/nodestage.conf
+    configure n1
+    assert_idle_clean
+}
+
+@test "any bytes may be in the names of sources, destinations and targets" {
+    local odd=$'a b,c:d"e\'f\\g\nh é☃*' latin=$'caf\xe9' dest=$'to/d e,s:t\\\n"ü' target=$'out/t a,r:g"e\'t\\\n☃'
+    as alice mkdir -p "$odd"
+    as alice sh -c 'printf inside >"$1/$1"; printf plain >"$2"' sh "$odd" "$latin"
+    printf '%s' "$odd" | on ctl tee /home/alice/odd >/dev/null
+    printf '%s' "$dest" | on ctl tee /home/alice/dest >/dev/null
+    sbatch_wait "--stage-dataset=$(escaped "$odd"):$(escaped "$dest"),name=odd" "--stage-dataset=./$latin,name=latin" \
+        "--stage-out=$(escaped "$odd"):$(escaped "$target")100%%_%j" <<'SCRIPT'
+#!/bin/bash
+odd=$(cat ~/odd) dest=$(cat ~/dest)
+[ "$NODESTAGE_DATASET" = "$SLURM_TMPDIR/$dest" ] && echo var
+diff -r "$HOME/$odd" "$NODESTAGE_DATASET_ODD" && echo same
+cmp ~/$'caf\xe9' "$NODESTAGE_DATASET_LATIN" && echo latin
+mkdir "$SLURM_TMPDIR/$odd"; echo out >"$SLURM_TMPDIR/$odd/$odd"
+SCRIPT
+    [ "$STATE $EXIT" = "COMPLETED 0" ]
+    lines_like 1 '^var$' "$OUTPUT"
+    lines_like 1 '^same$' "$OUTPUT"
+    lines_like 1 '^latin$' "$OUTPUT"
+    # A name in the output never breaks the line.
+    lines_like 2 '^nodestage: n[123]: .* -> /localscratch/.*: 1 file, ' "$OUTPUT"
+    [ "$(contents "${target}100%_$JOBID/$odd")" = out ]
+    assert_idle_clean
+}
+
+@test "~, relative paths and links are taken as the user wrote them" {
+    as alice mkdir -p work/v1 work/v2
+    as alice sh -c 'echo one >work/v1/in; echo two >work/v2/in; ln -sfn v1 work/now'
+    as bob sh -c 'echo of bob >note; chmod 755 .; mkdir inner'
+    # Links lead where they lead when the job starts, not when it was submitted.
+    JOBID=$(as alice bash -c 'cd work/now && sbatch --parsable --hold --stage-dataset=in --stage-dataset=../now/in:dots/in \
+        --stage-dataset=~/projects/def-x/shared.tar.gz --stage-dataset="~bob/note" --stage-out=made:result \
+        --stage-out=made:~/work/tilde --output=$HOME/logs/links_%j' <<'SCRIPT'
+#!/bin/bash
+echo "in: $(cat $NODESTAGE_DATASET_IN), $(cat $SLURM_TMPDIR/dots/in); $(cat $NODESTAGE_DATASET_NOTE)"
+diff -r ~/ref $NODESTAGE_DATASET_SHARED && echo same
+echo made >$SLURM_TMPDIR/made
+SCRIPT
+)
+    as alice ln -sfn v2 work/now
+    as alice scontrol release "$JOBID"
+    wait_until 30 job_ended "$JOBID"
+    OUTPUT=$(job_output "$JOBID")
+    lines_like 1 '^in: two, two; of bob$' "$OUTPUT"
+    lines_like 1 '^same$' "$OUTPUT"
+    [ "$(contents work/v2/result work/tilde)" = $'made\nmade' ]
+    # A whole home directory, as ~ and as ~/.
+    sbatch_wait --as=bob --stage-dataset=~:home1 --stage-dataset=~/:home2 --output=/project/bob_%j <<'SCRIPT'
+#!/bin/bash
+cat $SLURM_TMPDIR/home1/note $SLURM_TMPDIR/home2/note; ls -d $SLURM_TMPDIR/home?/inner | xargs
+SCRIPT
+    lines_like 2 '^of bob$' "$OUTPUT"
+    has "$OUTPUT" "home1/inner /localscratch/bob.$JOBID.0/home2/inner"
+    assert_idle_clean
+}
+
+@test "what cannot work is refused at submit, and the words help" {
+    as alice sh -c 'cp data.tar.gz same.tar.gz; cp data.tar.gz same.zip; mkdir -p x/dir y/dir'
+    b=(alice sbatch --wrap true)
+    refused "would both go to \$SLURM_TMPDIR/same" "${b[@]}" --stage-dataset=same.tar.gz --stage-dataset=same.zip
+    has "$output" /home/alice/same.tar.gz /home/alice/same.zip --stage-dataset=SOURCE:DEST
+    refused "would both go to \$SLURM_TMPDIR/dir" "${b[@]}" --stage-dataset=x/dir --stage-dataset=y/dir
+    refused "would both go to \$SLURM_TMPDIR/a" "${b[@]}" --stage-dataset=x/dir:a --stage-dataset=y/dir:a/b
+    refused "NODESTAGE_DATASET_A_B" "${b[@]}" --stage-dataset=x/dir:a.b --stage-dataset=y/dir:a-b
+    refused "no source is named" "${b[@]}" --stage-dataset=
+    refused "no source is named" "${b[@]}" --stage-dataset=:dest
+    refused "too many ':'" "${b[@]}" --stage-dataset=a:b:c
+    refused "unknown key 'stirp'" "${b[@]}" --stage-dataset=data.tar.gz,stirp=1
+    has "$output" strip=N
+    refused "strip=x" "${b[@]}" --stage-dataset=data.tar.gz,strip=x
+    refused "only auto or no" "${b[@]}" --stage-dataset=data.tar.gz,extract=maybe
+    refused "takes no value" "${b[@]}" --stage-dataset=data.tar.gz,optional=1
+    refused "below \$SLURM_TMPDIR" "${b[@]}" --stage-dataset=data.tar.gz:../up
+    refused "below \$SLURM_TMPDIR" "${b[@]}" --stage-dataset=data.tar.gz:/abs
+    refused "a source and a target are needed" "${b[@]}" --stage-out=results
+    refused "below \$SLURM_TMPDIR" "${b[@]}" --stage-out=/etc:out
+    refused "unknown pattern %q" "${b[@]}" --stage-out=results:out_%q
+    refused "only always, success or failure" "${b[@]}" --stage-out=results:out,when=never
+    refused "unknown key 'wehn'" "${b[@]}" --stage-out=results:out,wehn=always
+    refused "only all, node or none" "${b[@]}" --stage-wait=some
+    refused "no such user" "${b[@]}" --stage-dataset=~nobody-here/x
+    refused "16,384" "${b[@]}" "--stage-dataset=$(printf 'x%.0s' {1..17000})"
+    refused "unknown key 'a'" alice salloc --stage-dataset=x,a true
+    refused "unknown key 'a'" alice srun --stage-dataset=x,a true
+    printf '#!/bin/sh\n#SBATCH --stage-out=results\n' | on ctl tee /home/alice/bad.sh >/dev/null
+    refused "--stage-out=results: a source and a target are needed" alice sbatch bad.sh
+    # As many messages as mistakes.
+    [ "$(grep -c . <<<"$output")" -le 2 ]
+    [ -z "$(as alice squeue --noheader --me)" ]
+}
+
+@test "--help of sbatch, salloc and srun shows the options" {
+    for command in sbatch salloc srun; do
+        run as alice $command --help
+        for option in --stage-dataset= --stage-out= --stage-wait=; do
+            lines_like 1 "^ +${option}[A-Z:]+ +[a-z]" "$output"
+        done
+        [ "$(grep -A1 -e --stage- <<<"$output" | awk '{ if (length($0) > 80) n++ } END { print n + 0 }')" = 0 ]
+    done
+}
+
+@test "a source that another job makes, and results that a third job reads" {
+    first=$(submit alice --hold --wrap 'mkdir -p late && echo late >late/file && tar cf late.tar -C late .')
+    run submit alice --dependency=afterok:"$first" --stage-dataset=late.tar --stage-out=result:out/chain \
+        --wrap 'cp $NODESTAGE_DATASET/file $SLURM_TMPDIR/result'
+    [ "$status" -eq 0 ]
+    lines_like 1 'nodestage: warning: /home/alice/late\.tar does not exist yet; it must exist when the job starts' "$output"
+    second=$(tail -n 1 <<<"$output")
+    third=$(submit alice --dependency=afterok:"$second" --wrap 'echo "result: $(cat out/chain)"')
+    as alice scontrol release "$first"
+    wait_until 60 job_ended "$third"
+    job_output "$second"
+    [ "$(job_state "$second") $(job_state "$third")" = "COMPLETED COMPLETED" ]
+    [ "$(job_output "$third")" = "result: late" ]
+    # Where it never comes into being, the job fails and its output says so.
+    sbatch_wait --stage-dataset=never.tar --wrap 'echo ran'
+    [ "$STATE" = FAILED ]
+    has "$OUTPUT" never.tar "No such file"
+    lacks "$OUTPUT" ran
+    assert_idle_clean
+}
+
+@test "from inside a staged job: other jobs have their own options only" {
+    as alice tee inner.sh >/dev/null <<'SCRIPT'
+#!/bin/bash
+echo "inner $1: ${NODESTAGE_DATASET-no-dataset} ${NODESTAGE_JOBID-no-id}"
+srun --quiet -n1 bash -c 'echo "inner-step '$1': ${NODESTAGE_DATASET-no-dataset} ${SLURM_TMPDIR-no-tmpdir}"'
+SCRIPT
+    sbatch_wait -n1 --stage-dataset=data.tar.gz --stage-out=made:out/outer <<'SCRIPT'
+#!/bin/bash
+echo made >$SLURM_TMPDIR/made
+sbatch --wait -n1 --output=logs/own --stage-dataset=other.tar inner.sh own
+sbatch --wait -n1 --output=logs/without inner.sh without
+cat logs/own logs/without
+salloc -n1 bash inner.sh salloc-without
+salloc -n1 --stage-dataset=other.tar bash inner.sh salloc-own
+srun -n1 --stage-dataset=other.tar true && echo accepted
+srun -n1 --stage-out=made:out/no true && echo accepted
+srun -n1 ~/show step
+SCRIPT
+    [ "$STATE $EXIT" = "COMPLETED 0" ]
+    other='/localscratch/alice\.[0-9]+\.0/other'
+    lines_like 1 "^inner own: $other [0-9]+$" "$OUTPUT"
+    lines_like 1 "^inner-step own: $other /localscratch/alice\.[0-9]+\.0$" "$OUTPUT"
+    lines_like 1 '^inner without: no-dataset no-id$' "$OUTPUT"
+    lines_like 1 '^inner-step without: no-dataset no-tmpdir$' "$OUTPUT"
+    lines_like 1 '^inner salloc-without: no-dataset no-id$' "$OUTPUT"
+    lines_like 1 '^inner-step salloc-without: no-dataset no-tmpdir$' "$OUTPUT"
+    lines_like 1 '^inner salloc-own: no-dataset no-id$' "$OUTPUT"
+    lines_like 1 "^inner-step salloc-own: $other /localscratch/alice\.[0-9]+\.0$" "$OUTPUT"
+    lines_like 2 'staging happens when the allocation starts, and this one has started' "$OUTPUT"
+    lacks "$OUTPUT" accepted
+    lines_like 1 "^step: NODESTAGE_DATASET=/localscratch/alice.$JOBID.0/data$" "$OUTPUT"
+    # data.tar.gz was staged once: for the outer job alone.
+    lines_like 1 'data\.tar\.gz .*-> ' "$OUTPUT"
+    assert_idle_clean
+    [ "$(contents out/outer)" = made ]
+}
+
+@test "--stage-wait=none, async and optional items, on_failure = continue" {
+    configure n1 read 'max_rate = "1MiB"'
+    # A step that does not wait runs while the data is still on its way; the next one waits.
+    sbatch_wait -w n1 --stage-wait=none --stage-dataset=big.tar <<'SCRIPT'
+#!/bin/bash
+echo "early: $(ls /localscratch/alice.$SLURM_JOB_ID.0 | xargs)."
+srun --stage-wait=node bash -c 'echo "then: $(ls $NODESTAGE_DATASET | wc -l)"'
+SCRIPT
+    [ "$STATE" = COMPLETED ]
+    lines_like 1 '^early: \.$' "$OUTPUT"
+    lines_like 1 '^then: 5$' "$OUTPUT"
+    # async: the job starts with what is not async; the name appears when it is complete.
+    sbatch_wait -w n1 --stage-dataset=other.tar --stage-dataset=big.tar,async --stage-dataset=nowhere,optional <<'SCRIPT'
+#!/bin/bash
+diff -r ~/part $NODESTAGE_DATASET && echo same
+[ -e $NODESTAGE_DATASET_BIG ] || echo "not yet"
+until [ -e $NODESTAGE_DATASET_BIG ]; do sleep 0.1; done
+tar cf - -C $NODESTAGE_DATASET_BIG . | wc -c
+ls $NODESTAGE_DATASET_BIG | wc -l | sed 's/^/files: /'
+echo "nowhere: ${NODESTAGE_DATASET_NOWHERE-unset}"
+SCRIPT
+    [ "$STATE $EXIT" = "COMPLETED 0" ]
+    lines_like 1 '^same$' "$OUTPUT"
+    lines_like 1 '^not yet$' "$OUTPUT"
+    lines_like 1 '^files: 5$' "$OUTPUT"
+    lines_like 1 'n1: big\.tar.*: still being staged \(async\)' "$OUTPUT"
+    lines_like 1 'n1: nowhere: not staged \(optional, the job goes on\): .*No such file' "$OUTPUT"
+    lines_like 1 '^nowhere: unset$' "$OUTPUT"
+    # The site may say that a job goes on without what failed.
+    configure n1 staging 'on_failure = "continue"'
+    sbatch_wait -w n1 --stage-dataset=nowhere --stage-dataset=other.tar \
+        --wrap 'echo "ran with $NODESTAGE_DATASET_OTHER, ${NODESTAGE_DATASET_NOWHERE-unset}"'
+    [ "$STATE $EXIT" = "COMPLETED 0" ]
+    lines_like 1 "^ran with /localscratch/alice.$JOBID.0/other, unset" "$OUTPUT"
+    lines_like 1 'n1: nowhere: not staged.*No such file' "$OUTPUT"
+    configure n1
+    assert_idle_clean
+}
+
+@test "a job without options contacts no daemon, and needs none" {
+    local slurmd trace=/var/log/strace
+    slurmd=$(on n1 pgrep -o -x slurmd)
+    on n1 strace -f -qq -e trace=connect -o "$trace" -p "$slurmd" &
+    attached() { ! on n1 grep -q '^TracerPid:.0$' "/proc/$slurmd/status"; }
+    wait_until 10 attached
+    connects() { on n1 grep -c 'nodestage' "$trace"; }
+    as alice srun -w n1 true
+    sbatch_wait -w n1 --wrap 'srun true'
+    [ "$STATE" = COMPLETED ]
+    cluster wait-idle 15
+    on n1 grep -q munge "$trace"  # strace does see what slurmd's children connect to
+    [ "$(connects)" = 0 ]
+    as alice srun -w n1 --stage-dataset=other.tar true
+    cluster wait-idle 15
+    [ "$(connects)" -ge 3 ]  # begin, wait, end
+    on n1 pkill -x strace
+    wait
+    cluster daemon stop all
+    sbatch_wait -N3 --wrap 'srun hostname'
+    [ "$STATE" = COMPLETED ]
+    [ "$(sort <<<"$OUTPUT" | xargs)" = "n1 n2 n3" ]
+    cluster daemon start all
+    assert_idle_clean
+}

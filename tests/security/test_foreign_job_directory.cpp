@@ -1,0 +1,136 @@
+// Attack: where users may write into the root of the job directories (sticky, like /tmp), somebody
+// makes the name of a victim's future job: as a link, a file, or a directory of their own; or
+// the daemon's own areas. Root must neither follow it nor give anything away.
+#include <doctest/doctest.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "../unit/scratch.hpp"
+#include "daemon/root/areas.hpp"
+
+using namespace nodestage;
+
+namespace {
+
+constexpr std::uint32_t k_victim = 65534;
+constexpr std::uint32_t k_attacker = 65533;
+
+bool skipped() {
+  if (::geteuid() == 0) return false;
+  MESSAGE("skipped: needs root, as the daemon has it");
+  return true;
+}
+
+std::uint32_t owner(const std::string& path) {
+  struct stat info {};
+  return ::lstat(path.c_str(), &info) == 0 ? info.st_uid : ~0U;
+}
+
+// A root as careless as is allowed.
+struct Place {
+  Place() { ::chmod(scratch.path().c_str(), 01777); }
+  Scratch scratch;
+  std::string operator/(const std::string& name) const { return scratch / name; }
+  [[nodiscard]] Areas areas() const { return std::move(*Areas::open(scratch.path())); }
+};
+
+}  // namespace
+
+TEST_CASE("a link in place of the job directory is refused; what it names keeps its owner") {
+  if (skipped()) return;
+  const Place place;
+  const Areas areas = place.areas();
+  ::mkdir((place / "secret").c_str(), 0700);
+  REQUIRE(::symlink((place / "secret").c_str(), (place / "victim.7.0").c_str()) == 0);
+  const Status made = areas.make_directory("victim.7.0", k_victim, k_victim);
+  REQUIRE_FALSE(made);
+  CHECK(owner(place / "secret") == 0);
+  CHECK_FALSE(areas.open_directory("victim.7.0", k_victim));
+}
+
+TEST_CASE("a link to nowhere, a file and a FIFO in place of the job directory are refused") {
+  if (skipped()) return;
+  const Place place;
+  const Areas areas = place.areas();
+  REQUIRE(::symlink("nowhere", (place / "link").c_str()) == 0);
+  REQUIRE(::mknod((place / "file").c_str(), S_IFREG | 0644, 0) == 0);
+  REQUIRE(::mkfifo((place / "fifo").c_str(), 0644) == 0);
+  for (const char* name : {"link", "file", "fifo"}) {
+    CAPTURE(name);
+    CHECK_FALSE(areas.make_directory(name, k_victim, k_victim));
+    CHECK(owner(place / name) == 0);
+  }
+  CHECK(::access((place / "nowhere").c_str(), F_OK) != 0);
+}
+
+TEST_CASE("another user's directory in place of the job directory is refused, and its owner is named") {
+  if (skipped()) return;
+  const Place place;
+  const Areas areas = place.areas();
+  ::mkdir((place / "victim.7.0").c_str(), 0777);
+  REQUIRE(::chown((place / "victim.7.0").c_str(), k_attacker, k_attacker) == 0);
+  const Status made = areas.make_directory("victim.7.0", k_victim, k_victim);
+  REQUIRE_FALSE(made);
+  CHECK(made.error().what.find("belongs to uid 65533") != std::string::npos);
+  CHECK(owner(place / "victim.7.0") == k_attacker);
+  CHECK_FALSE(areas.open_directory("victim.7.0", k_victim));
+}
+
+TEST_CASE("the job directory is the user's alone, from its first moment") {
+  if (skipped()) return;
+  const Place place;
+  const Areas areas = place.areas();
+  ::umask(0);
+  REQUIRE(areas.make_directory("victim.7.0", k_victim, k_victim));
+  struct stat info {};
+  REQUIRE(::lstat((place / "victim.7.0").c_str(), &info) == 0);
+  CHECK((info.st_mode & 07777) == 0700);
+  CHECK(info.st_uid == k_victim);
+  CHECK(info.st_gid == k_victim);
+}
+
+TEST_CASE("a root that others can rearrange is refused") {
+  if (skipped()) return;
+  const Scratch scratch;
+  ::chmod(scratch.path().c_str(), 0777);
+  CHECK_FALSE(Areas::open(scratch.path()));
+  ::chmod(scratch.path().c_str(), 0775);
+  CHECK_FALSE(Areas::open(scratch.path()));
+  ::chmod(scratch.path().c_str(), 0755);
+  REQUIRE(::chown(scratch.path().c_str(), k_attacker, k_attacker) == 0);
+  CHECK_FALSE(Areas::open(scratch.path()));
+}
+
+TEST_CASE("the daemon's own areas are taken from nobody else") {
+  if (skipped()) return;
+  for (const char* attack : {"link", "foreign", "open", "inner link"}) {
+    CAPTURE(attack);
+    const Place place;
+    const std::string hidden = place / ".nodestage";
+    ::mkdir((place / "elsewhere").c_str(), 0700);
+    if (attack == std::string_view("link")) {
+      REQUIRE(::symlink((place / "elsewhere").c_str(), hidden.c_str()) == 0);
+    } else {
+      ::mkdir(hidden.c_str(), 0700);
+    }
+    if (attack == std::string_view("foreign")) REQUIRE(::chown(hidden.c_str(), k_attacker, k_attacker) == 0);
+    if (attack == std::string_view("open")) ::chmod(hidden.c_str(), 0777);
+    if (attack == std::string_view("inner link")) {
+      REQUIRE(::symlink((place / "elsewhere").c_str(), (hidden + "/trash").c_str()) == 0);
+    }
+    CHECK_FALSE(Areas::open(place.scratch.path()));
+  }
+}
+
+TEST_CASE("a link is thrown away as a link") {
+  if (skipped()) return;
+  const Place place;
+  Areas areas = place.areas();
+  ::mkdir((place / "secret").c_str(), 0700);
+  REQUIRE(::symlink((place / "secret").c_str(), (place / "victim.7.0").c_str()) == 0);
+  REQUIRE(areas.move_to_trash("victim.7.0", k_victim, k_victim));
+  CHECK(owner(place / "secret") == 0);
+  CHECK(owner(place / "victim.7.0") == ~0U);
+  REQUIRE(areas.list_trash().size() == 1);
+  CHECK_FALSE(areas.open_trash(areas.list_trash()[0].name));
+}

@@ -1,0 +1,50 @@
+// Attack: a stage-out's source is made, by a job that was sent by somebody else or by an unpacked
+// archive, to name something outside of the job directory.
+#include <doctest/doctest.h>
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "../unit/scratch.hpp"
+#include "common/file.hpp"
+#include "daemon/worker/output_source.hpp"
+
+using namespace nodestage;
+
+TEST_CASE("no link leads a stage-out's source out of the job directory") {
+  const Scratch scratch;
+  const std::string job = scratch / "job";
+  REQUIRE(::mkdir(job.c_str(), 0700) == 0);
+  REQUIRE(::mkdir((scratch / "secret").c_str(), 0700) == 0);
+  REQUIRE(::mknod((scratch / "secret/key").c_str(), S_IFREG | 0600, 0) == 0);
+  REQUIRE(::symlink("../secret", (job + "/relative").c_str()) == 0);
+  REQUIRE(::symlink((scratch / "secret").c_str(), (job + "/absolute").c_str()) == 0);
+  REQUIRE(::symlink("/proc/self/root/etc", (job + "/magic").c_str()) == 0);
+  REQUIRE(::mkdir((job + "/inner").c_str(), 0700) == 0);
+  REQUIRE(::symlink("inner", (job + "/staying").c_str()) == 0);
+  const Fd directory(::open(job.c_str(), O_PATH | O_DIRECTORY | O_CLOEXEC));
+
+  for (const char* source : {"relative", "absolute", "magic", "relative/key", "absolute/key", "magic/passwd"}) {
+    CAPTURE(source);
+    const auto found = find_output_source(directory.get(), source);
+    REQUIRE_FALSE(found);
+    CHECK(found.error().what.find("out of the job directory") != std::string::npos);
+  }
+  // A glob names the links themselves, and nothing behind them.
+  const auto behind = find_output_source(directory.get(), "*/k*");
+  REQUIRE(behind);
+  CHECK(behind->kind == OutputSource::Kind::missing);
+  const auto inside = find_output_source(directory.get(), "staying");
+  REQUIRE(inside);
+  CHECK(inside->kind == OutputSource::Kind::directory);
+}
+
+TEST_CASE("nothing above the job directory is opened") {
+  const Scratch scratch;
+  REQUIRE(::mkdir((scratch / "job").c_str(), 0700) == 0);
+  const Fd directory(::open((scratch / "job").c_str(), O_PATH | O_DIRECTORY | O_CLOEXEC));
+  for (const char* path : {"..", "../job", "/etc", "a/../..", "/"}) {
+    CAPTURE(path);
+    CHECK_FALSE(open_beneath(directory.get(), path, O_PATH));
+  }
+}

@@ -1,0 +1,66 @@
+// PieceRun: one Piece built in this process, below a scratch directory.
+#pragma once
+
+#include <fcntl.h>
+#include <sys/stat.h>
+
+#include <atomic>
+#include <cstdlib>
+#include <fstream>
+#include <iterator>
+#include <string>
+
+#include "daemon/worker/piece.hpp"
+#include "scratch.hpp"
+
+class PieceRun {
+ public:
+  Scratch scratch;
+  nodestage::DatasetItem item;
+  std::string kind;
+  std::string note;
+  std::string name;
+  std::uint64_t leave_free = 0;
+
+  // Builds "out1", "out2", … and tells the fault, "" for none.
+  std::string build(const std::string& path) {
+    ::umask(022);
+    nodestage::RateLimit rate(-1);
+    const std::atomic<bool> stop = false;
+    nodestage::Meter meter(rate, stop);
+    const nodestage::Fd dir(::open(scratch.path().c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+    nodestage::Space space(dir.get(), leave_free, "n1");
+    auto piece = nodestage::Piece::open(path, item, meter);
+    if (!piece) return piece.error().what;
+    kind = piece->kind();
+    name = piece->default_name();
+    out_ = "out" + std::to_string(++count_);
+    const nodestage::Status built = piece->build({dir.get(), out_, 022, space});
+    note = piece->note();
+    bytes_read = meter.bytes_read;
+    return built ? "" : built.error().what;
+  }
+
+  std::uint64_t bytes_read = 0;
+  [[nodiscard]] std::string out(const std::string& below = "") const {
+    return scratch / out_ + (below.empty() ? "" : "/" + below);
+  }
+
+  // A shell command in the scratch directory; its exit code.
+  [[nodiscard]] int shell(const std::string& command) const {
+    return std::system(("cd " + scratch.path().string() + " && { " + command + " ; } 2>&1").c_str());
+  }
+
+ private:
+  std::string out_;
+  int count_ = 0;
+};
+
+inline std::string slurp(const std::string& path) {
+  std::ifstream file(path, std::ios::binary);
+  return {std::istreambuf_iterator<char>(file), {}};
+}
+
+inline void spit(const std::string& path, const std::string& content) {
+  std::ofstream(path, std::ios::binary) << content;
+}

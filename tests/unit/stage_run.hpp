@@ -1,0 +1,125 @@
+// StageRun: run_stage() in a child process with a worker's descriptors, as a user who is not root.
+#pragma once
+
+#include <fcntl.h>
+#include <grp.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <clocale>
+#include <cstdlib>
+#include <filesystem>
+#include <string>
+#include <vector>
+
+#include "common/file.hpp"
+#include "common/request.hpp"
+#include "common/status_file.hpp"
+#include "common/worker_order.hpp"
+#include "daemon/worker/stage.hpp"
+#include "scratch.hpp"
+
+inline constexpr unsigned k_test_uid = 65534;  // when the tests themselves run as root
+
+// Runs `action` in a child, as that user; its exit code, or 128 + signal.
+template <typename Action>
+int as_user(Action action) {
+  const pid_t child = ::fork();
+  if (child == 0) {
+    if (::geteuid() == 0 && (::setgroups(0, nullptr) != 0 || ::setgid(k_test_uid) != 0 ||
+                             ::setuid(k_test_uid) != 0)) {
+      ::_exit(120);
+    }
+    ::_exit(action());
+  }
+  int status = 0;
+  ::waitpid(child, &status, 0);
+  return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
+}
+
+// A shell command as that user, in `directory`.
+inline int shell(const std::string& directory, const std::string& command) {
+  return as_user([&] {
+    if (::chdir(directory.c_str()) != 0) return 121;
+    ::umask(022);
+    ::execl("/bin/bash", "bash", "-c", command.c_str(), nullptr);
+    return 122;
+  });
+}
+
+class StageRun {
+ public:
+  nodestage::WorkerOrder order;
+  nodestage::StageRequest request;
+
+  StageRun() {
+    namespace fs = std::filesystem;
+    job_ = scratch_ / "job";
+    data_ = scratch_ / "data";
+    for (const auto& directory : {job_, data_}) {
+      fs::create_directory(directory);
+      if (::geteuid() == 0 && ::chown(directory.c_str(), k_test_uid, k_test_uid) != 0) std::abort();
+    }
+    ::chmod(scratch_.path().c_str(), 0755);
+    order.node = "n1";
+    order.threads = 2;
+    order.directory = job_;
+  }
+  ~StageRun() { shell("/", "chmod -R u+rwX " + job_ + " " + data_ + " 2>/dev/null"); }
+
+  // Adds a dataset of `name` in the data directory.
+  nodestage::DatasetItem& add(const std::string& name) {
+    request.datasets.push_back({});
+    request.datasets.back().source = name.starts_with('/') ? name : data_ + "/" + name;
+    return request.datasets.back();
+  }
+
+  // The exit code; `status` holds what the daemon would read.
+  int run() {
+    const nodestage::Fd status_fd(::memfd_create("status", 0));
+    const int code = as_user([&] { return child(status_fd.get()); });
+    auto read = nodestage::read_worker_status(status_fd.get());
+    if (read) status = std::move(*read);
+    return code;
+  }
+
+  [[nodiscard]] int in_data(const std::string& command) const { return shell(data_, command); }
+  [[nodiscard]] const std::string& job() const { return job_; }
+  [[nodiscard]] const std::string& data() const { return data_; }
+  [[nodiscard]] std::string note(std::size_t i = 0) const {
+    return nodestage::field_text(status.items.at(i).note);
+  }
+  [[nodiscard]] std::string what(std::size_t i = 0) const {
+    return nodestage::field_text(status.items.at(i).what);
+  }
+  [[nodiscard]] nodestage::ItemState state(std::size_t i = 0) const {
+    return static_cast<nodestage::ItemState>(status.items.at(i).state);
+  }
+  // What is in the job directory, sorted, a line each; as that user, for unreadable directories.
+  [[nodiscard]] bool in_job(const std::string& test) const { return shell(job_, test) == 0; }
+
+  nodestage::WorkerStatus status;
+  std::uint64_t rate = 0;
+
+ private:
+  int child(int status_fd) const {
+    using namespace nodestage;
+    std::setlocale(LC_ALL, "C.UTF-8");
+    // Above the worker's numbers first, so that none of them is overwritten.
+    const int high_status = ::fcntl(status_fd, F_DUPFD, 50);
+    const int high_job = ::fcntl(::open(job_.c_str(), O_RDONLY | O_DIRECTORY), F_DUPFD, 50);
+    const int high_rate = ::fcntl(::memfd_create("rate", 0), F_DUPFD, 50);
+    if (::pwrite(high_rate, &rate, sizeof rate, 0) != sizeof rate) return 123;
+    ::dup2(high_status, k_worker_status_fd);
+    ::dup2(high_job, k_worker_directory_fd);
+    ::dup2(high_rate, k_worker_rate_fd);
+    if (std::getenv("STAGE_LOG") == nullptr) ::dup2(::open("/dev/null", O_WRONLY), 2);
+    return run_stage(order, encode_request(request));
+  }
+
+  Scratch scratch_;
+  std::string job_;
+  std::string data_;
+};

@@ -1,0 +1,210 @@
+#include "daemon/worker/archive_entries.hpp"
+
+#include <doctest/doctest.h>
+
+#include <clocale>
+
+#include "piece_run.hpp"
+
+using namespace nodestage;
+
+namespace {
+
+constexpr const char* k_tree =
+    "mkdir -p t/a/b && echo one > t/a/one && seq 20000 > t/a/b/numbers && : > t/empty && "
+    "ln -s one t/a/link && head -c 3000 /dev/urandom > t/random";
+
+// The names of a scratch directory's archive, after the tree above was packed.
+std::string packed(const PieceRun& run, const std::string& pack, const std::string& name) {
+  REQUIRE(run.shell(k_tree) == 0);
+  REQUIRE(run.shell(pack) == 0);
+  return run.scratch / name;
+}
+
+}  // namespace
+
+TEST_CASE("every container in every coding") {
+  struct Pack {
+    const char* kind;
+    const char* command;
+  };
+  const Pack packs[] = {{"tar", "tar --format=gnu -cf x t"},
+                        {"tar", "tar --format=pax -cf x t"},
+                        {"tar", "tar --format=ustar -cf x t"},
+                        {"tar", "tar --format=v7 -cf x t"},
+                        {"tar", "tar --format=oldgnu -cf x t"},
+                        {"cpio", "find t | cpio --quiet -o -H newc > x"},
+                        {"cpio", "find t | cpio --quiet -o -H crc > x"},
+                        {"cpio", "find t | cpio --quiet -o -H odc > x"},
+                        {"cpio", "find t | cpio --quiet -o -H bin > x"}};
+  const Pack codings[] = {{"", "cat"},        {".gz", "gzip -c"},  {".bz2", "bzip2 -c"},
+                          {".xz", "xz -0 -c"}, {".zst", "zstd -qc"}, {".lz4", "lz4 -qc"}};
+  PieceRun run;
+  REQUIRE(run.shell(k_tree) == 0);
+  for (const auto& pack : packs) {
+    REQUIRE(run.shell(pack.command) == 0);
+    for (const auto& coding : codings) {
+      CAPTURE(std::string(pack.command) + " | " + coding.command);
+      REQUIRE(run.shell(std::string(coding.command) + " < x > y") == 0);
+      REQUIRE(run.build(run.scratch / "y") == "");
+      CHECK(run.kind == std::string(pack.kind) + coding.kind);
+      CHECK(run.note == "");
+      CHECK(run.shell("diff -r --no-dereference t " + run.out("t")) == 0);
+    }
+  }
+}
+
+TEST_CASE("zip and 7z") {
+  std::setlocale(LC_ALL, "C.UTF-8");
+  PieceRun run;
+  for (const std::string pack : {"zip -qry x t", "zip -qr0y x.zip t", "rm -f x.7z; 7z a -snl x.7z t > /dev/null",
+                                 "rm -f x.7z; 7z a -snl -ms=off x.7z t > /dev/null",
+                                 "cd t; zip -qryfd - . > ../x.zip"}) {
+    CAPTURE(pack);
+    const bool is_zip = pack.find("zip") != std::string::npos;
+    REQUIRE(run.build(packed(run, "rm -f x.zip; " + pack, is_zip ? "x.zip" : "x.7z")) == "");
+    CHECK(run.kind == (is_zip ? "zip" : "7z"));
+    CHECK(run.shell("diff -r --no-dereference t " + run.out(pack.starts_with("cd") ? "" : "t")) == 0);
+  }
+}
+
+TEST_CASE("several members, streams and frames are one; padding is silent, junk is told") {
+  PieceRun run;
+  REQUIRE(run.shell(std::string(k_tree) + " && tar cf x.tar t && split -n 3 x.tar part.") == 0);
+  for (const std::string coder : {"gzip", "bzip2", "xz", "zstd -q", "lz4 -q"}) {
+    CAPTURE(coder);
+    REQUIRE(run.shell("for p in part.a?; do " + coder + " -c < $p; done > y") == 0);
+    REQUIRE(run.build(run.scratch / "y") == "");
+    CHECK(run.shell("diff -r --no-dereference t " + run.out("t")) == 0);
+    CHECK(run.note == "");
+    REQUIRE(run.shell("head -c 1024 /dev/zero >> y") == 0);
+    CHECK(run.build(run.scratch / "y") == "");
+    CHECK(run.note == "");
+    REQUIRE(run.shell("echo junk >> y") == 0);
+    CHECK(run.build(run.scratch / "y") == "");
+    CHECK(run.note.find("ignored") != std::string::npos);
+  }
+}
+
+TEST_CASE("skippable frames are skipped") {
+  PieceRun run;
+  for (const std::string coder : {"zstd -q", "lz4 -q"}) {
+    CAPTURE(coder);
+    packed(run, "tar cf x.tar t; { printf '\\x50\\x2a\\x4d\\x18\\x04\\x00\\x00\\x00abcd'; " + coder +
+                    " -c x.tar; printf '\\x5f\\x2a\\x4d\\x18\\x02\\x00\\x00\\x00xy'; } > y", "y");
+    CHECK(run.build(run.scratch / "y") == "");
+    CHECK(run.note == "");
+    CHECK(run.shell("diff -r --no-dereference t " + run.out("t")) == 0);
+  }
+}
+
+// Cuts at all of the first and last KiB, at the boundaries of blocks, and at some places between.
+TEST_CASE("every cut is noticed") {
+  std::setlocale(LC_ALL, "C.UTF-8");
+  PieceRun run;
+  REQUIRE(run.shell("mkdir t; head -c 6000 /dev/urandom > t/one; head -c 1536 /dev/zero > t/two; "
+                    "echo x > t/three; mkdir t/dir; tar --format=pax -cf x.tar t; gzip -k x.tar; "
+                    "bzip2 -k x.tar; xz -0k x.tar; zstd -qk x.tar; lz4 -qk x.tar x.tar.lz4; "
+                    "find t | cpio --quiet -oH newc > x.cpio; zip -qr x.zip t; 7z a x.7z t >/dev/null") == 0);
+  for (const std::string name : {"x.tar", "x.tar.gz", "x.tar.bz2", "x.tar.xz", "x.tar.zst", "x.tar.lz4",
+                                 "x.cpio", "x.zip", "x.7z"}) {
+    const std::string whole = slurp(run.scratch / name);
+    REQUIRE(run.build(run.scratch / name) == "");
+    // A tar is whole with its first block of zeros, a cpio with its trailer; padding follows.
+    std::size_t end = whole.size();
+    if (name == "x.tar" || name == "x.cpio") end = whole.find_last_not_of('\0') / 512 * 512 + 512;
+    const std::size_t step = name.ends_with(".xz") || name.ends_with(".bz2") ? 97 : 61;
+    for (std::size_t cut = 0; cut < end; cut += cut % 512 == 0 ? 1 : std::min(step, 512 - cut % 512)) {
+      const std::string cut_name = run.scratch / ("cut" + name);
+      spit(cut_name, whole.substr(0, cut));
+      const std::string fault = run.build(cut_name);
+      INFO(name << " cut at " << cut << " of " << end);
+      CHECK(fault.find('\n') != std::string::npos);
+      run.shell("rm -rf out*");
+    }
+  }
+}
+
+TEST_CASE("a flipped bit is noticed") {
+  PieceRun run;
+  packed(run, "tar cf x.tar t; gzip -k x.tar; bzip2 -k x.tar; xz -0k x.tar; zstd -qk x.tar; "
+              "lz4 -qk x.tar x.tar.lz4; zip -qr x.zip t; 7z a x.7z t > /dev/null", "x.tar");
+  for (const std::string name : {"x.tar.gz", "x.tar.bz2", "x.tar.xz", "x.tar.zst", "x.tar.lz4", "x.zip", "x.7z"}) {
+    const std::string whole = slurp(run.scratch / name);
+    for (std::size_t i = 1; i < 8; ++i) {
+      std::string bad = whole;
+      bad[whole.size() * i / 8] ^= 0x10;
+      const std::string bad_name = run.scratch / ("bad" + name);
+      spit(bad_name, bad);
+      INFO(name << " at " << whole.size() * i / 8);
+      CHECK(run.build(bad_name) != "");
+    }
+  }
+}
+
+TEST_CASE("the fault of a cut file names file, place, entry and what to do") {
+  PieceRun run;
+  packed(run, "tar czf x.tgz t && head -c 5000 x.tgz > cut.tgz", "x.tgz");
+  const std::string fault = run.build(run.scratch / "cut.tgz");
+  CHECK(fault.starts_with(run.scratch / "cut.tgz: cut off after 4.9 KiB: the archive is truncated (entry t/"));
+  CHECK(fault.find("\nWas its creation") != std::string::npos);
+  CHECK(fault.ends_with("Test it with: gzip -t " + (run.scratch / "cut.tgz")));
+}
+
+TEST_CASE("a password is a fault that says so") {
+  std::setlocale(LC_ALL, "C.UTF-8");
+  PieceRun run;
+  for (const std::string pack : {"zip -qrP secret x.zip t", "7z a -psecret x.zip t >/dev/null",
+                                 "7z a -tzip -mem=AES256 -psecret x.zip t > /dev/null",
+                                 "7z a -t7z -mhe -psecret x.zip t >/dev/null"}) {
+    const std::string fault = run.build(packed(run, "rm -f x.zip;" + pack, "x.zip"));
+    INFO(pack << ": " << fault);
+    CHECK(fault.find("protected with a password") != std::string::npos);
+  }
+}
+
+TEST_CASE("names survive as bytes") {
+  std::setlocale(LC_ALL, "C.UTF-8");
+  PieceRun run;
+  const std::string long_name(255, 'n');
+  REQUIRE(run.shell("mkdir -p u/" + long_name + " && cd u && touch $'nfd-e\\xcc\\x81' $'nfc-\\xc3\\xa9' $'bad\\xff' "
+                    "$'new\\nline' ' blank ' '*' '\\back' " + long_name + "/" + long_name +
+                    " && ln -s $'to\\xff e\\xcc\\x81' link && ln $'bad\\xff' $'hard-e\\xcc\\x81'") != -1);
+  for (const std::string pack : {"tar --format=pax -cf x u", "tar --format=gnu -cf x u",
+                                 "find u | cpio --quiet -oH newc > x",
+                                 "rm -f x.zip; LC_ALL=C.UTF-8 zip -qry x.zip u; mv x.zip x",
+                                 "rm -f x.zip; zip -qry x.zip u; mv x.zip x"}) {
+    CAPTURE(pack);
+    REQUIRE(std::system(("cd " + run.scratch.path().string() + " && bash -c \"" + pack + "\"").c_str()) == 0);
+    CHECK(run.build(run.scratch / "x") == "");
+    CHECK(run.shell("diff -r --no-dereference u " + run.out("u")) == 0);
+  }
+}
+
+TEST_CASE("sparse files of every kind of tar stay sparse") {
+  PieceRun run;
+  REQUIRE(run.shell("mkdir s; truncate -s 300M s/hole; truncate -s 200M s/some; echo data | dd of=s/some "
+                    "bs=1M seek=100 conv=notrunc status=none; echo end | dd of=s/some bs=1M seek=199 "
+                    "conv=notrunc status=none") == 0);
+  for (const std::string format : {"--format=gnu", "--format=pax --sparse-version=0.0",
+                                   "--format=pax --sparse-version=0.1", "--format=pax --sparse-version=1.0"}) {
+    CAPTURE(format);
+    REQUIRE(run.shell("tar " + format + " -Scf x.tar s") == 0);
+    REQUIRE(run.build(run.scratch / "x.tar") == "");
+    CHECK(run.shell("cmp s/hole " + run.out("s/hole") + " && cmp s/some " + run.out("s/some")) == 0);
+    struct stat info{};
+    REQUIRE(::stat(run.out("s/some").c_str(), &info) == 0);
+    CHECK(info.st_blocks < 1000);
+  }
+}
+
+TEST_CASE("data that comes with a later hard link (cpio)") {
+  PieceRun run;
+  for (const std::string kind : {"newc", "crc", "odc", "bin"}) {
+    CAPTURE(kind);
+    REQUIRE(run.shell("rm -rf t; mkdir t; echo content > t/a; ln t/a t/b; ln t/a t/c; chmod 444 t/a; "
+                      "find t | cpio --quiet -oH " + kind + " > x") == 0);
+    REQUIRE(run.build(run.scratch / "x") == "");
+    CHECK(run.shell("cmp t/a " + run.out("t/c") + " && test " + run.out("t/a") + " -ef " + run.out("t/b")) == 0);
+  }
+}

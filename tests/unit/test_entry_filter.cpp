@@ -1,0 +1,32 @@
+#include "daemon/worker/entry_filter.hpp"
+
+#include <doctest/doctest.h>
+
+using namespace nodestage;
+
+TEST_CASE("names are cleaned") {
+  CHECK(*clean_entry_name("/a//./b/") == "a/b");
+  CHECK(*clean_entry_name("./") == "");
+  CHECK(*clean_entry_name("...") == "...");
+  CHECK(*clean_entry_name("a\nb/\xff") == "a\nb/\xff");
+  for (const char* bad : {"..", "a/..", "../a", "a/../b", "/.."}) CHECK(!clean_entry_name(bad));
+}
+
+TEST_CASE("strip comes before the globs") {
+  const EntryFilter filter(1, {"val/*", "*.txt"}, {"*secret*"});
+  CHECK(filter.map("top/val/a") == "val/a");
+  CHECK(!filter.map("top/val"));
+  CHECK(!filter.map("top"));
+  CHECK(filter.map("top/x/y.txt") == "x/y.txt");
+  CHECK(!filter.map("top/x/secrets/y.txt"));
+  CHECK(!filter.map("top/x/y.png"));
+  CHECK(filter.strip("top/x/y.png") == "x/y.png");
+}
+
+TEST_CASE("a glob that matches a directory matches all below it") {
+  const EntryFilter filter(0, {"train"}, {"train/[0-3]"});
+  CHECK(filter.map("train"));
+  CHECK(filter.map("train/4/x/y"));
+  CHECK(!filter.map("train/2/x/y"));
+  CHECK(!filter.map("trainer/4"));
+}

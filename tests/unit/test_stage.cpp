@@ -1,0 +1,183 @@
+#include "daemon/worker/stage.hpp"
+
+#include <doctest/doctest.h>
+
+#include <algorithm>
+
+#include "stage_run.hpp"
+
+using namespace nodestage;
+
+namespace {
+
+constexpr const char* k_tree =
+    "mkdir -p t/a/b && echo one > t/a/one && echo two > t/a/b/two && ln -s one t/a/link && "
+    "ln t/a/one t/a/hard && touch -d '2020-01-02 03:04:05.123456789' t/a/one t/a/b";
+
+bool has(const std::vector<std::string>& texts, const std::string& text) {
+  return std::find(texts.begin(), texts.end(), text) != texts.end();
+}
+
+}  // namespace
+
+TEST_CASE("a tar is extracted and told of") {
+  StageRun stage;
+  REQUIRE(stage.in_data(std::string(k_tree) + " && tar cf t.tar t") == 0);
+  stage.add("t.tar");
+  REQUIRE(stage.run() == 0);
+  CHECK(stage.status.phase == WorkerPhase::done);
+  CHECK(stage.state() == ItemState::done);
+  CHECK(stage.what() == "tar");
+  CHECK(stage.note().empty());
+  CHECK(stage.status.items[0].files == 4);
+  CHECK(stage.status.items[0].bytes_read == stage.status.items[0].bytes_total);
+  CHECK(stage.status.environment == std::vector<std::string>{"NODESTAGE_DATASET=" + stage.job() + "/t",
+                                                             "NODESTAGE_DATASET_T=" + stage.job() + "/t"});
+  CHECK(stage.in_job("diff -r t/t ../data/t && test \"$(ls -A)\" = t"));
+}
+
+TEST_CASE("a directory is copied") {
+  StageRun stage;
+  REQUIRE(stage.in_data(k_tree) == 0);
+  stage.add("t/").name = "MINE";
+  REQUIRE(stage.run() == 0);
+  CHECK(stage.what() == "directory");
+  CHECK(has(stage.status.environment, "NODESTAGE_DATASET_MINE=" + stage.job() + "/t"));
+  CHECK(stage.in_job("diff -r t ../data/t && test t/a/one -ef t/a/hard"));
+}
+
+TEST_CASE("a read-only top directory can be placed, and keeps its mode") {
+  StageRun stage;
+  REQUIRE(stage.in_data("mkdir r; echo x > r/f; chmod 555 r; tar cf r.tar -C r .") == 0);
+  stage.add("r");
+  stage.add("r.tar").destination = "below/tar";
+  REQUIRE(stage.run() == 0);
+  CHECK(stage.in_job("test \"$(stat -c %a r below/tar | xargs)\" = '555 555'"));
+}
+
+TEST_CASE("globs") {
+  StageRun stage;
+  REQUIRE(stage.in_data("for i in 2 1 3; do echo $i > f$i; tar cf s-$i.tar f$i; done; echo x > 'odd[1]'") == 0);
+  SUBCASE("without a destination") {
+    stage.add("s-*.tar");
+    REQUIRE(stage.run() == 0);
+    CHECK(stage.what() == "3 × tar");
+    CHECK(stage.in_job("test \"$(find * | sort | xargs)\" = 's-1 s-1/f1 s-2 s-2/f2 s-3 s-3/f3'"));
+    CHECK(has(stage.status.environment, "NODESTAGE_DATASET=" + stage.job()));
+  }
+  SUBCASE("with a destination") {
+    stage.add("s-[12].tar").destination = "all";
+    REQUIRE(stage.run() == 0);
+    CHECK(stage.in_job("test \"$(find * | sort | xargs)\" = 'all all/s-1 all/s-1/f1 all/s-2 all/s-2/f2'"));
+    CHECK(has(stage.status.environment, "NODESTAGE_DATASET_ALL=" + stage.job() + "/all"));
+  }
+  SUBCASE("a name that exists literally") {
+    stage.add("odd[1]");
+    REQUIRE(stage.run() == 0);
+    CHECK(stage.in_job("test -f 'odd[1]'"));
+  }
+  SUBCASE("no match") {
+    stage.add("n*");
+    CHECK(stage.run() == 1);
+    CHECK(stage.status.cause.find("no file matches") != std::string::npos);
+  }
+  SUBCASE("two matches of one name") {
+    REQUIRE(stage.in_data("cp s-1.tar d.tar; zip -q d.zip f1") == 0);
+    auto& item = stage.add("d.*");
+    for (const char* destination : {"", "dest"}) {
+      item.destination = destination;
+      CHECK(stage.run() == 1);
+      CHECK(stage.status.cause.find("/d.tar and " + stage.data() + "/d.zip would both become 'd'") != std::string::npos);
+      REQUIRE(stage.in_job("rm -rf d"));
+    }
+  }
+}
+
+TEST_CASE("the failure of a needed dataset fails the job, with the cause in two lines") {
+  StageRun stage;
+  REQUIRE(stage.in_data(std::string(k_tree) + " && tar czf t.tgz t && head -c 100 t.tgz > cut.tgz") == 0);
+  stage.add("cut.tgz");
+  SUBCASE("needed") {
+    CHECK(stage.run() == 1);
+    CHECK(stage.status.phase == WorkerPhase::failed);
+    CHECK(stage.status.cause.starts_with("dataset 'cut': " + stage.data() + "/cut.tgz: cut off after 100 B"));
+    CHECK(std::count(stage.status.cause.begin(), stage.status.cause.end(), '\n') == 1);
+    CHECK(stage.status.environment.empty());
+  }
+  SUBCASE("optional") {
+    stage.request.datasets[0].optional = true;
+    stage.add("t.tgz");
+    CHECK(stage.run() == 0);
+    CHECK(stage.state(0) == ItemState::failed);
+    CHECK(stage.note(0).find("cut off") != std::string::npos);
+    CHECK(stage.status.environment == std::vector<std::string>{"NODESTAGE_DATASET_T=" + stage.job() + "/t"});
+  }
+  SUBCASE("the site lets jobs proceed") {
+    stage.order.on_failure = OnFailure::proceed;
+    CHECK(stage.run() == 0);
+  }
+  SUBCASE("async") {
+    stage.request.datasets[0].async = true;
+    CHECK(stage.run() == 0);
+    CHECK(stage.state() == ItemState::failed);
+  }
+  CHECK(stage.in_job("test ! -e cut -a ! -e .nodestage-partial"));
+}
+
+TEST_CASE("destinations") {
+  StageRun stage;
+  REQUIRE(stage.in_data("echo x > f; echo y > g; mkdir elsewhere") == 0);
+  auto& item = stage.add("f");
+  item.destination = "a/b/c";
+  SUBCASE("exists already") {
+    REQUIRE(stage.in_job("mkdir -p a/b; echo mine > a/b/c"));
+    CHECK(stage.run() == 1);
+    CHECK(stage.status.cause.find("$SLURM_TMPDIR/a/b/c: exists already") != std::string::npos);
+    CHECK(stage.in_job("grep -q mine a/b/c"));
+  }
+  SUBCASE("through a link") {
+    REQUIRE(stage.in_job("ln -s ../data/elsewhere a"));
+    CHECK(stage.run() == 1);
+    CHECK(stage.status.cause.find("is a link or a file") != std::string::npos);
+    CHECK(stage.in_data("test -z \"$(ls elsewhere)\"") == 0);
+  }
+  SUBCASE("two datasets, one place") {
+    for (const char* other : {"a/b/c", "a/b", "a/b/c/d"}) {
+      stage.request.datasets.resize(1);
+      stage.add("g").destination = other;
+      CHECK(stage.run() == 1);
+      CHECK(stage.status.cause.find("/data/f and ") != std::string::npos);
+      CHECK(stage.status.cause.find("/data/g would both become") != std::string::npos);
+    }
+  }
+}
+
+TEST_CASE("a worker that is started over keeps what was placed") {
+  StageRun stage;
+  REQUIRE(stage.in_data("echo x > f; echo y > g") == 0);
+  stage.add("f");
+  stage.add("g");
+  // As if killed right after f was placed, g half-built, and a record half-written.
+  REQUIRE(stage.in_job("mkdir -p .nodestage-partial/items/1; echo half > .nodestage-partial/items/1/one; "
+                       "printf 'f\\0g' > .nodestage-partial/complete; echo placed > f"));
+  REQUIRE(stage.run() == 0);
+  CHECK(stage.note(0) == "in place already");
+  CHECK(stage.in_job("grep -q placed f && grep -q y g && test ! -e .nodestage-partial"));
+}
+
+TEST_CASE("more threads than datasets, more datasets than threads") {
+  StageRun stage;
+  REQUIRE(stage.in_data("for i in $(seq 20); do echo $i > f$i; done") == 0);
+  for (int i = 1; i <= 20; ++i) stage.add("f" + std::to_string(i)).async = i % 3 == 0;
+  SUBCASE("1") { stage.order.threads = 1; }
+  SUBCASE("64") { stage.order.threads = 64; }
+  REQUIRE(stage.run() == 0);
+  CHECK(stage.in_job("test $(ls | wc -l) = 20 -a $(cat f7) = 7"));
+  CHECK(stage.status.environment.size() == 21);
+}
+
+TEST_CASE("no dataset at all") {
+  StageRun stage;
+  CHECK(stage.run() == 0);
+  CHECK(stage.status.phase == WorkerPhase::done);
+}
