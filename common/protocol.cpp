@@ -53,12 +53,13 @@ void get(Decoder& in, Refused& m) {
 void put(Encoder& out, const Progress& m) {
   out.u8(static_cast<std::uint8_t>(m.phase)), out.u32(m.jobs_ahead);
   out.u32(m.items_done), out.u32(m.items), out.u64(m.bytes_read), out.u64(m.bytes_total);
-  out.u64(m.bytes_written), out.u64(m.files), out.u64(m.elapsed_ms), out.text(m.current);
+  out.u64(m.bytes_written), out.u64(m.files), out.u64(m.elapsed_ms), out.text(m.current), out.text(m.directory);
 }
 void get(Decoder& in, Progress& m) {
   m.phase = static_cast<ProgressPhase>(in.u8()), m.jobs_ahead = in.u32();
   m.items_done = in.u32(), m.items = in.u32(), m.bytes_read = in.u64(), m.bytes_total = in.u64();
   m.bytes_written = in.u64(), m.files = in.u64(), m.elapsed_ms = in.u64(), m.current = in.text();
+  m.directory = in.text();
 }
 
 void put(Encoder& out, const Ready& m) { out.texts(m.environment), out.texts(m.lines); }

@@ -113,6 +113,7 @@ struct Progress {                     // field order on the wire:
   std::uint64_t files = 0;            // u64, written so far
   std::uint64_t elapsed_ms = 0;       // u64, since the worker began
   std::string current;                // text, the item in work; printable
+  std::string directory;              // text, the job directory: for a step that does not wait
 };
 
 struct Ready {

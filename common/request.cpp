@@ -252,7 +252,15 @@ Result<StageRequest> decode_request(std::string_view json) {
     return Error{E2BIG, "the request is larger than " + std::to_string(k_max_request_bytes) + " bytes"};
   }
   try {
-    const Json value = Json::parse(json, nullptr, false);
+    // Deeper than any request; copying such a value could use up the stack.
+    constexpr int k_max_depth = 8;
+    bool too_deep = false;
+    const auto look = [&too_deep](int depth, Json::parse_event_t, const Json&) {
+      too_deep = too_deep || depth > k_max_depth;
+      return !too_deep;
+    };
+    const Json value = Json::parse(json, look, false);
+    if (too_deep) return Error{EINVAL, "the request is nested too deeply"};
     if (value.is_discarded()) return Error{EINVAL, "the request is not JSON"};
     return to_request(value);
   } catch (const std::exception& fault) {  // the library's boundary

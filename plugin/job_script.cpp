@@ -4,7 +4,7 @@
 
 #include "common/human.hpp"
 #include "common/request.hpp"
-#include "plugin/daemon_client.hpp"
+#include "common/daemon_client.hpp"
 #include "plugin/job_facts.hpp"
 #include "plugin/marker.hpp"
 #include "plugin/slurm_host.hpp"

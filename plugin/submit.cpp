@@ -56,7 +56,8 @@ bool is_of_the_component_before(StageOption option, std::string_view text) {
 }
 
 int refuse(StageOption option, std::string_view text, const std::string& cause) {
-  slurm_error("--%s=%s: %s", name_of(option), printable(text).c_str(), printable(cause).c_str());
+  slurm_error("--%s=%s: %s", name_of(option), shortened(printable(text), 200).c_str(),
+              printable(cause).c_str());
   return -1;
 }
 

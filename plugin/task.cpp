@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "common/human.hpp"
-#include "plugin/daemon_client.hpp"
+#include "common/daemon_client.hpp"
 #include "plugin/marker.hpp"
 #include "plugin/stage_wait.hpp"
 #include "plugin/submit_environment.hpp"

@@ -5,7 +5,7 @@
 #include <string>
 #include <string_view>
 
-#include "plugin/daemon_client.hpp"
+#include "common/daemon_client.hpp"
 #include "plugin/progress_printer.hpp"
 
 namespace nodestage {

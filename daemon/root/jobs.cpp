@@ -20,7 +20,9 @@ bool is_live(const JobRecord& record) {
 
 }  // namespace
 
-Jobs::Jobs(const Places& places) : at_(places) { share_rate(); }
+Jobs::Jobs(const Places& places) : at_(places) {}
+
+void Jobs::settings_changed() { start_queued(); }
 
 Jobs::Job* Jobs::find(const JobKey& key) {
   const auto found = jobs_.find(key);
@@ -188,6 +190,9 @@ void Jobs::recover_one(JobRecord record) {
   job.worker_begun = Clock::now();
   const WorkerPhase phase = worker_status(job, out ? WorkerTask::stage_out : WorkerTask::stage).phase;
   const bool over = phase == WorkerPhase::done || phase == WorkerPhase::failed;
+  const bool still_staging = job.record.state == JobState::waiting_for_directory ||
+                             job.record.state == JobState::queued || job.record.state == JobState::staging;
+  if (job.record.ended && still_staging) return stop_staging(job);  // its end was as far as the daemon came
   switch (job.record.state) {
     case JobState::waiting_for_directory:
       seek_directory(key, Clock::now() + std::chrono::seconds(at_.config.tmpdir.wait_s));

@@ -43,6 +43,8 @@ class Jobs {
 
   // Carries on with the jobs of an earlier daemon.
   void recover();
+  // After a reload of the configuration: what changes for jobs that are here already.
+  void settings_changed();
 
   Message begin(const Begin& begin);
   Message exited(const Exited& exited);

@@ -101,6 +101,9 @@ void Jobs::staging_ended(const JobKey& key, const WorkerEnd& end) {
   } else if (status.phase != WorkerPhase::done && job->record.state == JobState::ready) {
     spdlog::warn("{}: the worker {} before its async items were staged", about(job->record), end.text);
     save(*job);
+  } else if (status.phase != WorkerPhase::done && end.kind == WorkerEnd::Kind::over_limit) {
+    fail(*job, "the staging " + end.text + " and was ended\nAsk for less data, or ask your administrators (staging.limit in "
+               "nodestaged.toml on this node).");
   } else if (status.phase != WorkerPhase::done) {
     const bool started = end.kind != WorkerEnd::Kind::not_started;
     fail(*job, (started ? "the staging process " + end.text + " before it was done"
@@ -172,12 +175,14 @@ Progress Jobs::progress(const Job& job) const {
     progress = {};
     progress.phase = ProgressPhase::queued;
     progress.jobs_ahead = static_cast<std::uint32_t>(staging_now() + static_cast<std::size_t>(place - queue_.begin()));
-    return progress;
+  } else if (job.record.state == JobState::staging) {
+    const auto elapsed = Clock::now() - job.worker_begun;
+    progress.elapsed_ms =
+        static_cast<std::uint64_t>(std::chrono::duration_cast<std::chrono::milliseconds>(elapsed).count());
+  } else {
+    progress = {};
   }
-  if (job.record.state != JobState::staging) return {};
-  const auto elapsed = Clock::now() - job.worker_begun;
-  progress.elapsed_ms =
-      static_cast<std::uint64_t>(std::chrono::duration_cast<std::chrono::milliseconds>(elapsed).count());
+  progress.directory = at_.areas.path_of(job.record.directory);
   return progress;
 }
 

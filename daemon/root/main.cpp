@@ -133,19 +133,20 @@ Status serve(const Arguments& arguments, Config& config) {
   TRY_ASSIGN(const Journal journal, Journal::open(config.daemon.state_dir));
   TRY_ASSIGN(Cgroups cgroups, find_cgroups(config));
   TRY_ASSIGN(const Fd rate, open_at(AT_FDCWD, runtime_dir + "/read-rate", O_RDWR | O_CREAT, 0644));
-  TRY(mark_every_job(config, runtime_dir));
 
   Workers workers(loop, std::move(cgroups));
   Trash trash(areas, workers, config);
   Jobs jobs({loop, config, areas, journal, workers, trash, rate.get()});
   Server server(loop, config, jobs);
   TRY(server.listen(config.daemon.socket));
+  TRY(mark_every_job(config, runtime_dir));
   jobs.recover();
   TRY(loop.watch(signals.get(), [&] {
     signalfd_siginfo info{};
     if (::read(signals.get(), &info, sizeof info) != sizeof info) return;
     if (info.ssi_signo != SIGHUP) return loop.stop();
     reload(arguments.config, config, runtime_dir);
+    jobs.settings_changed();
   }));
   spdlog::info("nodestaged {} serves {}; job directories: {}", k_version, config.daemon.socket, config.tmpdir.path);
   ::sd_notify(0, "READY=1");

@@ -48,8 +48,19 @@ std::string line_of(const ItemRecord& item) {
 }  // namespace
 
 std::vector<std::string> summary_lines(const WorkerStatus& status) {
+  // Together with the environment they go into one message (k_max_message_bytes).
+  constexpr std::size_t k_max_bytes = 32 * 1024;
   std::vector<std::string> lines;
-  for (const ItemRecord& item : status.items) lines.push_back(line_of(item));
+  std::size_t bytes = 0;
+  for (const ItemRecord& item : status.items) {
+    std::string line = line_of(item);
+    bytes += line.size() + sizeof(std::uint32_t);
+    if (bytes > k_max_bytes) {
+      lines.push_back("(" + human_count(status.items.size() - lines.size()) + " more, too long to show)");
+      break;
+    }
+    lines.push_back(std::move(line));
+  }
   return lines;
 }
 

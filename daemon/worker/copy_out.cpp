@@ -217,7 +217,9 @@ Status CopyOut::check(const std::string& path, const Status& status) {
 }
 
 Status CopyOut::sync() const {
-  if (sync_fd_ && ::syncfs(sync_fd_.get()) != 0) return system_error("cannot write");
+  if (sync_fd_ && ::syncfs(sync_fd_.get()) != 0) {
+    return system_error("the target's file system did not store all that was written");
+  }
   return {};
 }
 

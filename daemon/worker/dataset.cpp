@@ -187,7 +187,10 @@ ItemRecord Dataset::record() const {
   const std::string kind = sources_.size() > 1 ? human_count(sources_.size()) + " × " + kind_ : kind_;
   set_field(record.what, kind_.empty() ? kind_ : kind);
   set_field(record.source, shortened(item_.source, sizeof record.source - 1));
-  set_field(record.destination, shortened(destination_, sizeof record.destination - 1));
+  const bool is_whole = destination_.empty() || destination_ == k_job_directory;
+  const std::string destination =
+      is_whole ? context_.order.directory : context_.order.directory + "/" + destination_;
+  set_field(record.destination, shortened(destination, sizeof record.destination - 1));
   set_field(record.note, shortened(note_, sizeof record.note - 1));
   return record;
 }

@@ -42,19 +42,23 @@ Status Decoder::drain() {
   }
 }
 
+// What is not compressed has no checksum of its own.
+std::string Decoder::how_to_test() const {
+  const std::string command = std::string(coding_test(coding_)) + " " + shown(source_->path());
+  return (coding_ == Coding::plain ? "Compare it with the original: " : "Test it with: ") + command;
+}
+
 Error Decoder::cut_off() const {
   return fault(0, shown(source_->path()) + ": cut off after " + human_bytes(source_->position()) +
                       ": the archive is truncated",
-               "Was its creation or transfer stopped, by a quota or a time limit? Test it with: " +
-                   std::string(coding_test(coding_)) + " " + shown(source_->path()));
+               "Was its creation or transfer stopped, by a quota or a time limit? " + how_to_test());
 }
 
 Error Decoder::damaged(std::string_view cause) const {
   return fault(0,
                shown(source_->path()) + ": damaged before byte " + human_count(source_->position()) +
                    ": " + std::string(cause),
-               "Make or transfer it again. Test it with: " + std::string(coding_test(coding_)) + " " +
-                   shown(source_->path()));
+               "Make or transfer it again. " + how_to_test());
 }
 
 Status Decoder::refill() {

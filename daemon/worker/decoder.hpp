@@ -42,6 +42,7 @@ class Decoder {
   Result<std::size_t> step(std::span<std::byte> out);
   Result<std::size_t> plain_step(std::span<std::byte> out);
   Status next_frame();
+  [[nodiscard]] std::string how_to_test() const;
   [[nodiscard]] Bytes input() const { return Bytes(in_).subspan(begin_, end_ - begin_); }
 
   Source* source_;

@@ -31,6 +31,11 @@ std::string skipped_note(unsigned count, std::string_view what) {
   return count == 0 ? "" : human_count(count) + " " + std::string(what) + " left out";
 }
 
+Status expect(const Piece::Place& place, std::uint64_t bytes, const std::string& path) {
+  Status enough = place.space.expect(bytes);
+  return enough ? enough : Status(with_prefix(enough.error(), shown(path) + ": "));
+}
+
 bool seeks(Container container) {
   return container == Container::zip || container == Container::seven_zip;
 }
@@ -119,7 +124,7 @@ Status Piece::copy_directory(const Place& place) {
 
 Status Piece::copy_as_file(const Place& place) {
   meter_->bytes_read -= source_->position();  // what was read to recognise it is read again
-  TRY(place.space.expect(source_->size()));
+  TRY(expect(place, source_->size(), path_));
   auto to = open_at(place.dir_fd, place.name, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW, 0600);
   if (!to) return place.space.explain(place.name, to.error().code);
   ++meter_->files;
@@ -135,7 +140,7 @@ Status Piece::extract(const Place& place) {
   TRY_ASSIGN(const Fd to, make_directory(place));
   TRY_ASSIGN(const auto entries, open_entries());
   if (decoder_->coding() == Coding::plain && EntryFilter(*item_).takes_all()) {
-    TRY(place.space.expect(std::max(source_->size(), entries->bytes_known())));
+    TRY(expect(place, std::max(source_->size(), entries->bytes_known()), path_));
   }
   TreeWriter writer(to.get(), place.umask, *meter_, place.space);
   TRY(write_entries(*entries, writer));

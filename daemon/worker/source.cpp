@@ -9,7 +9,7 @@ namespace {
 
 Error open_fault(const std::string& path, int code) {
   const std::string cause = shown(path) + ": " + std::strerror(code);
-  if (code == ENOENT || code == ENOTDIR) {
+  if (code == ENOENT || code == ENOTDIR || code == ELOOP) {
     return fault(code, cause, "Check the path on the login node: ls -l " + shown(path));
   }
   if (code == EACCES || code == EPERM) {

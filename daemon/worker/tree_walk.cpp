@@ -19,6 +19,11 @@ Result<TreeWalk> TreeWalk::begin(Fd root, WalkFor purpose) {
   return walk;
 }
 
+TreeWalk::~TreeWalk() {
+  while (purpose_ == WalkFor::reading && !levels_.empty() && leave()) {
+  }
+}
+
 Result<TreeWalk::Level> TreeWalk::enter(const Fd& dir) const {
   Level level{};
   if (::fstat(dir.get(), &level.info) != 0) return system_error("fstat");

@@ -36,6 +36,8 @@ class TreeWalk {
  public:
   // `root`: a descriptor of the directory, O_PATH is enough. There is no step for the root itself.
   static Result<TreeWalk> begin(Fd root, WalkFor purpose);
+  TreeWalk(TreeWalk&&) = default;
+  ~TreeWalk();  // gives back the modes when the walk was not ended
 
   // Nothing at the end. A fault here ends the walk: the way back is lost.
   Result<std::optional<WalkStep>> next();

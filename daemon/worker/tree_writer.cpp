@@ -58,12 +58,10 @@ Result<int> TreeWriter::parent_of(const Entry& entry) {
   const std::string_view path = split_path(entry.name).parent;
   if (parent_ && path == parent_path_) return parent_.get();
   auto parent = make_directories_below(root_, path, 0777 | S_IRWXU);
-  if (!parent && parent.error().code == ELOOP) {
-    return fault(ELOOP, "would be written through a symbolic link of the same archive",
-                 "nodestage follows no links there; extract and pack it again without that link");
-  }
-  if (!parent && parent.error().code == ENOTDIR) {
-    return fault(ENOTDIR, "is inside of what the archive holds as a file", "Pack it again");
+  // Which of both it is, O_DIRECTORY | O_NOFOLLOW does not tell.
+  if (!parent && (parent.error().code == ELOOP || parent.error().code == ENOTDIR)) {
+    return fault(parent.error().code, "is below what the archive holds as a symbolic link or a file, not as a directory",
+                 "nodestage follows no links there; make the archive again without that link");
   }
   if (!parent) return space_.explain(entry.name, parent.error().code);
   parent_ = std::move(*parent);

@@ -133,8 +133,7 @@ node_remains() {
             [ ! -d "$dir" ] || find "$dir" -mindepth 1
         done
     ' sh "${places[@]}"
-    on "$1" pgrep -af nodestage-worker
-    return 0
+    on "$1" pgrep -af nodestage-worker || true
 }
 
 all_clean() {
@@ -177,7 +176,7 @@ reload_daemons() {
 }
 
 reloads() {
-    daemon_log "$1" | grep -c 'was read again'
+    daemon_log "$1" | grep -c 'was read again' || true
 }
 
 reloaded() {

@@ -11,8 +11,10 @@ load helpers
 export NODESTAGE_CLUSTER=submit
 
 setup_file() {
-    [[ -n ${NODESTAGE_STAGE:-} ]] || skip "NODESTAGE_STAGE is not set"
-    cluster_up --nodes=3 --slurm-conf=LaunchParameters=use_interactive_step
+    [[ -n ${NODESTAGE_STAGE:-} ]] || { echo "NODESTAGE_STAGE must name an installed stage"; return 1; }
+    # Slurm lets a requeued job start when its old credential has expired, by default after two minutes
+    # (one that is forced to start sooner runs without a prolog: slurmd takes it for the old run).
+    cluster_up --nodes=3 --slurm-conf=LaunchParameters=use_interactive_step --slurm-conf=AuthInfo=cred_expire=10
     # ~/ref is what data.tar.gz and tree hold; ~/show prints the variables that a job gets.
     as alice bash -eus <<'SETUP'
 mkdir -p ref/sub logs
@@ -225,9 +227,7 @@ SCRIPT
     made() { grep -q made <<<"$(job_output "$id")"; }
     wait_until 30 made
     on ctl scontrol requeue "$id"
-    wait_until 30 job_is "$id" PENDING
-    on ctl scontrol update JobId="$id" StartTime=now
-    wait_until 30 job_is "$id" COMPLETED
+    wait_until 60 job_is "$id" COMPLETED
     OUTPUT=$(job_output "$id")
     has "$OUTPUT" same-0 same-1
     lines_like 2 '^data$' "$OUTPUT"  # nothing of the first run is there in the second
@@ -323,6 +323,7 @@ SCRIPT
     refused "NODESTAGE_DATASET_A_B" "${b[@]}" --stage-dataset=x/dir:a.b --stage-dataset=y/dir:a-b
     refused "no source is named" "${b[@]}" --stage-dataset=
     refused "no source is named" "${b[@]}" --stage-dataset=:dest
+    refused "no name for the destination" "${b[@]}" --stage-dataset=/
     refused "too many ':'" "${b[@]}" --stage-dataset=a:b:c
     refused "unknown key 'stirp'" "${b[@]}" --stage-dataset=data.tar.gz,stirp=1
     has "$output" strip=N
@@ -338,7 +339,7 @@ SCRIPT
     refused "unknown key 'wehn'" "${b[@]}" --stage-out=results:out,wehn=always
     refused "only all, node or none" "${b[@]}" --stage-wait=some
     refused "no such user" "${b[@]}" --stage-dataset=~nobody-here/x
-    refused "16,384" "${b[@]}" "--stage-dataset=$(printf 'x%.0s' {1..17000})"
+    refused "bytes of at most 16,384" "${b[@]}" "--stage-dataset=$(printf 'x/%.0s' {1..9000})y"
     refused "unknown key 'a'" alice salloc --stage-dataset=x,a true
     refused "unknown key 'a'" alice srun --stage-dataset=x,a true
     printf '#!/bin/sh\n#SBATCH --stage-out=results\n' | on ctl tee /home/alice/bad.sh >/dev/null

@@ -120,7 +120,7 @@ TEST_CASE("every cut is noticed") {
       const std::string fault = run.build(cut_name);
       INFO(name << " cut at " << cut << " of " << end);
       CHECK(fault.find('\n') != std::string::npos);
-      run.shell("rm -rf out*");
+      REQUIRE(run.shell("rm -rf out*") == 0);
     }
   }
 }

@@ -196,6 +196,7 @@ TEST_CASE("a failed write leaves the old file and nothing else; the others arriv
   CHECK(job.note() == "1 entry could not be delivered: a-big: cannot write: File too large");
   CHECK(file_text(job.target / "a-big") == "old");
   CHECK(file_text(job.target / "b-small") == "new");
+  CHECK(names_in(job.target) == std::vector<std::string>{"a-big", "b-small"});
   CHECK(leftovers(job.target).empty());
 }
 
@@ -273,6 +274,7 @@ TEST_CASE("a full target ends the item at once") {
     StageOutJob job;
     write_file(job.directory / "results/a", std::string(3 << 20, 'n'));
     write_file(job.directory / "results/b", "x");
+    fs::permissions(job.directory / "results", fs::perms(0));
     if (seteuid(0) != 0 || unshare(CLONE_NEWNS) != 0 ||
         mount("", "/", "", MS_REC | MS_PRIVATE, "") != 0 ||
         mount("none", job.target.c_str(), "tmpfs", 0, "size=1m,mode=1777") != 0 ||
@@ -284,6 +286,7 @@ TEST_CASE("a full target ends the item at once") {
                       job.note() ==
                           "1 entry could not be delivered: a: cannot write: "
                           "No space left on device; the rest was not tried" &&
+                      (lstat_of(job.directory / "results").st_mode & 0777) == 0 &&
                       job.status.cause.find("\nMake room at the target") != std::string::npos;
     if (seteuid(0) == 0) umount2(job.target.c_str(), MNT_DETACH);
     fs::remove_all(job.target.parent_path());

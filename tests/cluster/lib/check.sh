@@ -4,7 +4,8 @@
 REFERENCE=$SLURM_TMPDIR/reference
 
 # check [--ignore=...] [--umasked] NAME CMD...: runs CMD in an empty directory and compares it with
-# $SLURM_TMPDIR/NAME. --umasked: CMD ignores the umask, so it is applied to what it made.
+# $SLURM_TMPDIR/NAME. --ignore: see tree.py. --umasked: CMD ignores the umask (cpio, unzip), so it is
+# applied to what it made.
 check() {
     local options=() umasked=0
     while [[ $1 == --* ]]; do
@@ -52,6 +53,7 @@ PYTHON
 
 # unpack_stream FILE: a tar or cpio in whatever compression.
 unpack_stream() {
+    local tar_notes='in the future|implausibly old'
     case $(coding_of "$1") in
     plain) cat "$1" ;;
     gz) gzip -dc "$1" ;;
@@ -61,7 +63,7 @@ unpack_stream() {
     lz4) lz4 -dcq "$1" ;;
     esac | case $1 in
     *.cpio*) cpio -idm --quiet ;;
-    *) tar xf - ;;
+    *) tar xf - 2> >(grep -vE "$tar_notes" >&2) ;;
     esac
 }
 
@@ -76,7 +78,15 @@ coding_of() {
     esac
 }
 
-# copy PATH: as cp -a; the copy takes the place of the directory that check made.
+# p7zip makes directories writable for their owner, whatever the archive says.
+unpack_7z() {
+    7z x -bd -y "$1" >/dev/null
+    chmod 0500 dirs/mode500
+    chmod 0555 dirs/mode555
+}
+
+# copy PATH: as cp -a, but setuid is dropped; the copy takes the place of the directory that check made.
 copy() {
     cp -a "$1" "$REFERENCE/copied"
+    find "$REFERENCE/copied" -type f -exec chmod u-s {} +
 }

@@ -25,9 +25,10 @@ tar_of() {
 names_of() {
     local options=() name
     for name in "$@"; do
-        options+=(-path "./$name" -prune -o)
+        options+=(! -path "./$name" ! -path "./$name/*")
     done
-    (cd ~/tree && find . "${options[@]}" -print0)
+    # -depth, as cpio -i keeps a directory's time only when it comes after what is in it.
+    (cd ~/tree && find . -depth "${options[@]}" -print0)
 }
 
 cpio_of() {
@@ -36,7 +37,7 @@ cpio_of() {
 
 tree make ~/tree
 mkdir ~/in
-cd ~/in
+cd ~/in || exit
 
 tar_of ustar --exclude=./extreme --exclude=./early
 tar_of gnu -S --exclude=./early
@@ -52,7 +53,7 @@ cpio_of odc early
 cpio_of crc early
 
 (
-    cd ~/tree
+    cd ~/tree || exit
     zip -qry ~/in/deflated.zip base links dirs names sparse long extreme
     zip -qry0 ~/in/stored.zip base links dirs names
     zip -qry - base links dirs names | cat >~/in/streamed.zip
@@ -89,7 +90,7 @@ cat >~/umask.job <<'JOB'
 #!/bin/bash
 . /project/check.sh
 check pax-gz unpack_stream ~/in/pax-gz.tar.gz
-check --ignore=link-times deflated unzip -q ~/in/deflated.zip
+check --ignore=link-times,top --umasked deflated unzip -q ~/in/deflated.zip
 check deep/down/ustar unpack_stream ~/in/ustar-plain.tar
 echo "umask: $(umask)"
 cd "$SLURM_TMPDIR"

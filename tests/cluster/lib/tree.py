@@ -4,7 +4,7 @@
   tree.py make DIR                  makes it
   tree.py list DIR [--ignore=...]   one line for each name: type, mode, mtime in ns, link target,
                                     first name of the same file, size, sparse or not, SHA-256
-        --ignore takes a comma list of: link-times, dir-times, subseconds, sparse
+        --ignore takes a comma list of: link-times, dir-times, subseconds, sparse, top (DIR's own time)
   tree.py hostile KIND FILE         a tar that tries to leave its destination
   tree.py flip FILE OFFSET          changes one byte; a negative offset counts from the end
 
@@ -12,7 +12,7 @@ Parts, each a directory of its own, so that a format can leave out what it canno
   base, links, dirs, names  everything holds these    sparse  files with holes
   odd     names that zip and 7z change                long    paths of more than 100 bytes (not v7)
   extreme names of 255 bytes, paths of more than 256 (only gnu, pax, cpio, zip)
-  late    after 2038                                  early   before 1970, with nanoseconds (only pax)
+  late    after 2038                                  early   before 1970 (only pax)
 """
 import hashlib
 import os
@@ -62,10 +62,11 @@ def make_dirs(top):
 
 def make_names(top):
     for name in (" blank ", "-dash", "'quote\"", "star*[a]?", "...", ".hidden", "#hash", "$(id)",
-                 "e\u0301-decomposed", "\u00e9-composed", "\u65e5\u672c\u8a9e", "\U0001f40c",
+                 "\u00e9-composed", "\u65e5\u672c\u8a9e", "\U0001f40c",
                  "data.tar.gz"):
         write(f"{top}/names/{name}", name.encode())
-    for name in ("new\nline", "tab\tcontrol\x01", "back\\slash", "end.", os.fsdecode(b"latin1-\xe9\xff")):
+    for name in ("new\nline", "tab\tcontrol\x01", "back\\slash", "end.", os.fsdecode(b"latin1-\xe9\xff"),
+                 "e\u0301-decomposed"):
         write(f"{top}/odd/{name}", os.fsencode(name))
 
 
@@ -118,7 +119,7 @@ def make(top):
     write(f"{top}/early/1969", b"early")
     set_times(top)
     os.utime(f"{top}/late/2040", ns=(0, 2_208_988_800_000_000_000))
-    os.utime(f"{top}/early/1969", ns=(0, -1_500_000_000))
+    os.utime(f"{top}/early/1969", ns=(0, -1_000_000_000))
 
 
 def describe(path, top, first_names, ignore):
@@ -128,6 +129,8 @@ def describe(path, top, first_names, ignore):
     if "subseconds" in ignore:
         time = time // 1_000_000_000
     if (kind == "l" and "link-times" in ignore) or (kind == "d" and "dir-times" in ignore):
+        time = "-"
+    if path == top and "top" in ignore:
         time = "-"
     mode = "-" if kind == "l" else f"{stat.S_IMODE(info.st_mode):04o}"
     name = ascii(os.path.relpath(path, top))

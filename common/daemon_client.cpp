@@ -1,4 +1,4 @@
-#include "plugin/daemon_client.hpp"
+#include "common/daemon_client.hpp"
 
 #include <poll.h>
 #include <sys/socket.h>
@@ -100,11 +100,14 @@ Result<DaemonConnection> reach_daemon(const std::string& path, Deadline deadline
 
 Result<Message> ask_daemon(const std::string& path, const Message& request, Deadline reach,
                            Deadline answer) {
+  const auto patience = reach - Clock::now();
   for (;;) {
     TRY_ASSIGN(DaemonConnection connection, reach_daemon(path, reach));
     const Status sent = connection.send(request, answer);
     auto reply = sent ? connection.receive(answer) : Result<Message>(sent.error());
-    if (reply || !is_daemon_away(reply.error()) || Clock::now() >= reach) return reply;
+    if (reply || !is_daemon_away(reply.error()) || Clock::now() >= answer) return reply;
+    // It was there and is gone, perhaps for a restart: the same patience again.
+    reach = std::min(answer, Clock::now() + patience);
     pause_until(reach);
   }
 }

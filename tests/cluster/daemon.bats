@@ -1,0 +1,524 @@
+#!/usr/bin/env bats
+#
+# Goal: the daemon may be away, killed, misconfigured, attacked or restarted at any moment, and a job
+# either gets all that it asked for or fails in words that say why; no other job, no node and no other
+# user's data is touched; and what was started is always brought to its end.
+
+# shellcheck disable=SC2016,SC2034,SC2153
+load helpers
+
+export NODESTAGE_CLUSTER=daemon
+
+readonly CONFIG=/etc/nodestage/nodestaged.toml
+readonly RATE=/run/nodestage/read-rate
+# Slow enough that a test meets the staging under way: the data set has 3 MiB.
+readonly SLOW=$'[read]\nmax_rate = "64KiB"\n'
+
+setup_file() {
+    [[ -n ${NODESTAGE_STAGE:-} ]] || skip "NODESTAGE_STAGE is not set: there is no build to test"
+    cluster_up --nodes=2
+    as alice sh -c 'mkdir data && head -c 3M /dev/urandom >data/a && echo b >data/b && tar cf data.tar data'
+    as alice sh -c 'cat data/a data/b | sha256sum' >"$BATS_FILE_TMPDIR/sum"
+    on n1 mkdir -p /mnt/slow
+    on n1 bindfs --write-rate=400k /project /mnt/slow
+}
+
+teardown_file() {
+    cluster_down
+}
+
+teardown() {
+    # Whatever a test left undone must not fail the next one.
+    configure n1 ''
+    on n1 test -S /run/nodestage/nodestaged.sock && daemon_pid >/dev/null || cluster daemon start n1
+    apply_configuration n1
+    on ctl scancel --user=alice
+}
+
+# configure NODE TEXT: the whole of its nodestaged.toml, for the next reload or start.
+configure() {
+    on "$1" tee "$CONFIG" >/dev/null <<<"$2"
+}
+
+# apply_configuration NODE: reloads it, and waits until the daemon has done so.
+apply_configuration() {
+    local before
+    before=$(reload_lines "$1")
+    on "$1" sh -c 'kill -HUP "$(cat /.harness/nodestaged.pid)"'
+    wait_until 5 has_reloaded "$1" "$before"
+}
+
+reload_lines() {
+    daemon_log "$1" | grep -cE 'was read again|the configuration is wrong'
+}
+
+has_reloaded() {
+    (($(reload_lines "$1") > $2))
+}
+
+daemon_pid() {
+    on n1 pgrep -xo nodestaged
+}
+
+# The staging (or other) worker on n1; fails when there is none or more than one.
+worker_pid() {
+    [[ $(on n1 pgrep -xc nodestage-worke) == 1 ]] && on n1 pgrep -x nodestage-worke
+}
+
+rate_is() {
+    [[ $(on n1 od -An -tu8 "$RATE" | tr -d ' ') == "$1" ]]
+}
+
+# client USER VERB ARG...: lib/daemon_client.py on n1.
+client() {
+    cluster exec n1 --user="$1" -- python3 - "${@:2}" <"$BATS_TEST_DIRNAME/lib/daemon_client.py"
+}
+
+# status_is ID STATE: what n1's daemon says of the job.
+status_is() {
+    [[ $(client root status "$1") == "row $1 "*" $2 |"* ]]
+}
+
+# A job of alice's on n1 that sums what was staged and leaves a result.
+submit_staged() {
+    submit alice -w n1 --stage-dataset=data.tar "$@" <<'SCRIPT'
+#!/bin/bash
+cat "$NODESTAGE_DATASET"/data/a "$NODESTAGE_DATASET"/data/b | sha256sum
+SCRIPT
+}
+
+# The data were complete, and their line was printed once.
+assert_staged_exactly() {
+    local output
+    output=$(job_output "$1")
+    echo "$output"
+    grep -qxF -- "$(cat "$BATS_FILE_TMPDIR/sum")" <<<"$output"
+    [ "$(grep -c 'data.tar (tar) -> data' <<<"$output")" = 1 ]
+}
+
+@test "the daemon's places belong to root and show nobody's names" {
+    modes=$(on n1 stat -c '%n %a %U' /run/nodestage /run/nodestage/nodestaged.sock "$RATE" /var/lib/nodestage \
+        /var/lib/nodestage/jobs /localscratch/.nodestage /localscratch/.nodestage/{status,trash,hold})
+    echo "$modes"
+    [ "$modes" = "/run/nodestage 755 root
+/run/nodestage/nodestaged.sock 666 root
+$RATE 644 root
+/var/lib/nodestage 700 root
+/var/lib/nodestage/jobs 700 root
+/localscratch/.nodestage 700 root
+/localscratch/.nodestage/status 700 root
+/localscratch/.nodestage/trash 700 root
+/localscratch/.nodestage/hold 700 root" ]
+}
+
+@test "while a job is there: its directory, journal, status and marker; nothing of them afterwards" {
+    configure n1 "$SLOW"
+    apply_configuration n1
+    id=$(submit_staged)
+    wait_until 15 worker_pid
+    [ "$(on n1 stat -c '%a %U' "/localscratch/alice.$id.0")" = "700 alice" ]
+    [ "$(on n1 stat -c '%a %U %s' "/run/nodestage/jobs/$id")" = "644 root 0" ]
+    [ "$(on n1 stat -c '%a %U' /run/nodestage/jobs)" = "755 root" ]
+    [ "$(on n1 stat -c '%a %U' "/var/lib/nodestage/jobs/$id.0.json" | xargs)" = "600 root" ]
+    [ "$(on n1 stat -c '%a %U' "/var/lib/nodestage/jobs/$id.0.request" | xargs)" = "600 root" ]
+    [ "$(on n1 stat -c '%a %U' "/localscratch/.nodestage/status/$id.0.stage")" = "600 root" ]
+    [ "$(on n1 stat -c %U "/proc/$(worker_pid)")" = alice ]
+    configure n1 ''
+    apply_configuration n1
+    wait_until 30 job_is "$id" COMPLETED
+    assert_staged_exactly "$id"
+    assert_idle_clean
+}
+
+@test "without the daemon, a job without options runs as ever" {
+    cluster daemon stop n1
+    sbatch_wait -w n1 --wrap 'echo as ever; srun echo in a step'
+    [ "$STATE $EXIT" = "COMPLETED 0" ]
+    [ "$OUTPUT" = $'as ever\nin a step' ]
+}
+
+@test "without the daemon, a job with an option fails and says what to do; started again, all works" {
+    cluster daemon stop n1
+    sbatch_wait -w n1 --stage-dataset=data.tar --wrap 'echo must not run'
+    [ "$STATE $EXIT" = "FAILED 1" ]
+    [[ $OUTPUT == *"nodestage: n1: no data could be staged on this node: nodestaged, which would do it, does not answer"* ]]
+    [[ $OUTPUT == *"Submit the job again; --exclude=n1 avoids this node."*"tell the administrators"* ]]
+    [[ $OUTPUT != *"must not run"* ]]
+    cluster wait-idle 15
+    cluster daemon start n1
+    id=$(submit_staged)
+    wait_until 30 job_is "$id" COMPLETED
+    assert_staged_exactly "$id"
+    assert_idle_clean
+}
+
+@test "an unknown key, section or value is refused with file, line, key and what is allowed" {
+    check() {
+        configure n1 "$1"
+        run on n1 nodestaged --check
+        echo "$output"
+        [ "$status" -eq 1 ]
+        [[ $output == "nodestaged: $CONFIG:$2: "*"$3"* ]]
+    }
+    check $'[staging]\nmax_job = 3' 2 "unknown key 'staging.max_job'; [staging] knows: max_jobs,"
+    check $'\n\n[stage]\n' 3 "unknown section or key 'stage'; the sections are: tmpdir, staging,"
+    check $'[staging]\nmax_jobs = 0' 2 "'staging.max_jobs' must be a whole number from 1 to 10000"
+    check $'[staging]\nmax_jobs = "4"' 2 "'staging.max_jobs' must be a whole number"
+    check $'[read]\nmax_rate = "4 MB"' 2 "'read.max_rate' must be a number of bytes, or a text such as \"512MiB\""
+    check $'[tmpdir]\ncreate = "sometimes"' 2 '"on-request" "always" "never"'
+    check $'[tmpdir]\npath = "/localscratch/%u"' 2 "'tmpdir.path' must be an absolute path"
+    check $'[staging]\nmax_jobs = ' 2 ""
+    configure n1 ''
+    run on n1 nodestaged --check
+    [ "$output" = "$CONFIG: ok" ]
+}
+
+@test "with a wrong file the daemon does not start and says the same; a missing file is named" {
+    cluster daemon stop n2
+    configure n2 $'[worker]\nmemory = "lots"'
+    run cluster daemon start n2
+    [ "$status" -ne 0 ]
+    [[ $output == *"nodestaged: $CONFIG:2: 'worker.memory' must be a number of bytes"* ]]
+    run on n2 nodestaged --config /nowhere.toml
+    [ "$status" -eq 1 ]
+    [ "$output" = "nodestaged: /nowhere.toml: No such file or directory" ]
+    configure n2 ''
+    cluster daemon start n2
+}
+
+@test "a reload is applied to jobs that are there; a wrong one keeps the old configuration and says so" {
+    configure n1 $'[read]\nmax_rate = "128KiB"\n[staging]\nmax_jobs = 1'
+    apply_configuration n1
+    rate_is 131072
+    first=$(submit_staged)
+    wait_until 15 status_is "$first" staging
+    second=$(submit_staged)
+    wait_until 15 status_is "$second" queued
+    # Two may stage now, and share the rate.
+    configure n1 $'[read]\nmax_rate = "128KiB"\n[staging]\nmax_jobs = 2'
+    apply_configuration n1
+    wait_until 10 status_is "$second" staging
+    rate_is 65536
+    configure n1 $'[read]\nmax_rate = -5'
+    apply_configuration n1
+    daemon_log n1 | tail -n 3 | grep -F "the configuration is wrong and the old one stays: $CONFIG:2: 'read.max_rate'"
+    rate_is 65536
+    status_is "$first" staging
+    configure n1 $'[tmpdir]\npath = "/elsewhere/%j"'
+    apply_configuration n1
+    daemon_log n1 | tail -n 3 | grep -F "change with a restart only; the old values stay"
+    rate_is 0
+    wait_until 30 job_is "$first" COMPLETED
+    wait_until 30 job_is "$second" COMPLETED
+    assert_staged_exactly "$first"
+    assert_staged_exactly "$second"
+    job_output "$second" | grep -F 'waiting'
+    assert_idle_clean
+}
+
+@test "killed while a job stages and waits: the worker is taken over, the task comes back, the data are complete" {
+    configure n1 "$SLOW"
+    apply_configuration n1
+    id=$(submit_staged --stage-out=data/data/b:after_%j)
+    wait_until 15 status_is "$id" staging
+    worker=$(worker_pid)
+    cluster daemon kill n1
+    [ "$(worker_pid)" = "$worker" ]
+    job_is "$id" RUNNING
+    cluster daemon start n1
+    status_is "$id" staging
+    [ "$(worker_pid)" = "$worker" ]
+    # Once more, by an orderly stop.
+    cluster daemon stop n1
+    [ "$(worker_pid)" = "$worker" ]
+    configure n1 ''
+    cluster daemon start n1
+    wait_until 30 job_is "$id" COMPLETED
+    assert_staged_exactly "$id"
+    [ "$(as alice cat "after_$id")" = b ] || [ "$(as alice cat "after_$id/b")" = b ]
+    assert_idle_clean
+}
+
+@test "killed while a job waits, and the worker ends meanwhile: the next daemon knows how" {
+    configure n1 $'[read]\nmax_rate = "1MiB"'
+    apply_configuration n1
+    id=$(submit_staged)
+    wait_until 15 status_is "$id" staging
+    cluster daemon kill n1
+    wait_until 30 worker_gone
+    cluster daemon start n1
+    wait_until 30 job_is "$id" COMPLETED
+    assert_staged_exactly "$id"
+    assert_idle_clean
+}
+
+worker_gone() {
+    ! on n1 pgrep -x nodestage-worke >/dev/null
+}
+
+@test "killed, and the worker killed too: the next daemon stages from the start" {
+    configure n1 "$SLOW"
+    apply_configuration n1
+    id=$(submit_staged)
+    wait_until 15 status_is "$id" staging
+    worker=$(worker_pid)
+    cluster daemon kill n1
+    on n1 kill -KILL "$worker"
+    configure n1 ''
+    cluster daemon start n1
+    wait_until 30 job_is "$id" COMPLETED
+    assert_staged_exactly "$id"
+    assert_idle_clean
+}
+
+@test "a worker that is killed fails its job with the cause, and no other" {
+    configure n1 "$SLOW"
+    apply_configuration n1
+    id=$(submit_staged)
+    wait_until 15 status_is "$id" staging
+    on n1 kill -KILL "$(worker_pid)"
+    wait_until 30 job_is "$id" FAILED
+    [ "$(job_field "$id" ExitCode)" = 1:0 ]
+    job_output "$id"
+    job_output "$id" | grep -F 'nodestage: n1: the staging process was killed by signal 9 (Killed) before it was done'
+    assert_idle_clean
+}
+
+@test "killed while a job runs: its result is delivered at its end" {
+    id=$(submit alice -w n1 --stage-dataset=data.tar --stage-out=res:ran_%j <<'SCRIPT'
+#!/bin/bash
+mkdir "$SLURM_TMPDIR/res"
+until [ -e go ]; do sleep 0.2; done
+cp "$NODESTAGE_DATASET/data/a" "$SLURM_TMPDIR/res/a"
+SCRIPT
+    )
+    wait_until 15 status_is "$id" ready
+    cluster daemon kill n1
+    cluster daemon start n1
+    status_is "$id" ready
+    as alice touch go
+    wait_until 30 job_is "$id" COMPLETED
+    as alice cmp data/a "ran_$id/a"
+    as alice rm go
+    assert_idle_clean
+}
+
+@test "killed and stopped while it stages out: the worker is taken over, the epilog comes back, the result is exact" {
+    id=$(submit alice -w n1 --stage-dataset=data.tar --stage-out=res:/mnt/slow/out_%j <<'SCRIPT'
+#!/bin/bash
+mkdir "$SLURM_TMPDIR/res"
+cp "$NODESTAGE_DATASET/data/a" "$SLURM_TMPDIR/res/a"
+SCRIPT
+    )
+    wait_until 20 status_is "$id" "staging out"
+    worker=$(worker_pid)
+    cluster daemon kill n1
+    cluster daemon start n1
+    [ "$(worker_pid)" = "$worker" ]
+    # Longer than the epilog looks for a daemon that was never there: it must be patient anew.
+    sleep 4
+    job_is "$id" COMPLETING
+    cluster daemon restart n1
+    [ "$(worker_pid)" = "$worker" ]
+    wait_until 40 job_is "$id" COMPLETED
+    # In place when the epilog has returned, so that dependents find it.
+    as alice cmp data/a "/project/out_$id/a"
+    [ "$(as alice ls -A "/project/out_$id")" = a ]
+    on n1 pgrep -af 'slurmstepd spank' && false
+    assert_idle_clean
+}
+
+@test "a second daemon refuses to start, and the first does not notice" {
+    configure n1 "$SLOW"
+    apply_configuration n1
+    id=$(submit_staged)
+    wait_until 15 status_is "$id" staging
+    worker=$(worker_pid)
+    on n1 sh -c 'printf "[read]\nmax_rate = 7\n[tmpdir]\ncreate = \"always\"\n" >/tmp/second.toml'
+    run on n1 timeout 10 nodestaged --config /tmp/second.toml
+    echo "$output"
+    [ "$status" -eq 1 ]
+    [[ $output == *"/run/nodestage/nodestaged.sock: another nodestaged is running"* ]]
+    rate_is 65536
+    run on n1 test -e /run/nodestage/every-job
+    [ "$status" -ne 0 ]
+    [ "$(worker_pid)" = "$worker" ]
+    configure n1 ''
+    apply_configuration n1
+    wait_until 30 job_is "$id" COMPLETED
+    assert_staged_exactly "$id"
+}
+
+@test "the daemon started by an ordinary user says who must start it" {
+    run cluster exec n1 --user=alice -- /usr/sbin/nodestaged
+    [ "$status" -eq 1 ]
+    [[ $output == "nodestaged: must be started by root"* ]]
+}
+
+@test "another user may neither ask about a job nor touch it" {
+    configure n1 "$SLOW"
+    apply_configuration n1
+    id=$(submit_staged)
+    wait_until 15 status_is "$id" staging
+    for verb in wait exited end; do
+        [ "$(client bob "$verb" "$id")" = "refused 2 this user may not ask that" ]
+    done
+    [ "$(client bob begin 4711 20002)" = "refused 2 this user may not ask that" ]
+    [ "$(client bob begin "$id" 20001)" = "refused 2 this user may not ask that" ]
+    # The user herself may not say that her job begins or ends either.
+    [ "$(client alice end "$id")" = "refused 2 this user may not ask that" ]
+    [ "$(client alice begin 4711 20001)" = "refused 2 this user may not ask that" ]
+    # A job that is not there looks like one that is another's.
+    [ "$(client bob wait 4711)" = "refused 2 this user may not ask that" ]
+    [ "$(client bob status 0)" = accepted ]
+    [ "$(client bob status "$id")" = accepted ]
+    [[ $(client alice status 0) == "row $id 20001 staging |"*accepted ]]
+    [[ $(client alice wait "$id") == "progress "* ]]
+    # Nor by the files.
+    for file in "/localscratch/alice.$id.0" /localscratch/.nodestage /var/lib/nodestage; do
+        run cluster exec n1 --user=bob -- ls "$file"
+        [ "$status" -ne 0 ]
+    done
+    run cluster exec n1 --user=bob -- sh -c "echo >$RATE"
+    [ "$status" -ne 0 ]
+    run cluster exec n1 --user=bob -- rm -f "/run/nodestage/jobs/$id"
+    on n1 test -e "/run/nodestage/jobs/$id"
+    status_is "$id" staging
+    daemon_log n1 | grep -F 'uid=20002: refused'
+    configure n1 ''
+    apply_configuration n1
+    wait_until 30 job_is "$id" COMPLETED
+    assert_staged_exactly "$id"
+    assert_idle_clean
+}
+
+descriptors() {
+    on n1 sh -c 'ls "/proc/$1/fd" | wc -l' sh "$(daemon_pid)"
+}
+
+resident_kib() {
+    on n1 awk '/^VmRSS/ {print $2}' "/proc/$(daemon_pid)/status"
+}
+
+descriptors_at_most() {
+    (($(descriptors) <= $1))
+}
+
+@test "garbage, half messages and a crowd of bob's do not disturb alice's job; the daemon is itself again afterwards" {
+    configure n1 "$SLOW"
+    apply_configuration n1
+    id=$(submit_staged)
+    wait_until 15 status_is "$id" staging
+    # Her waiting task is one of them.
+    wait_until 5 descriptors_at_most 40
+    fds_before=$(descriptors) memory_before=$(resident_kib)
+    pid=$(daemon_pid)
+    [[ $(client bob attack) == "survived "* ]]
+
+    mkfifo "$BATS_TEST_TMPDIR/hold"
+    { client_crowd 600 >"$BATS_TEST_TMPDIR/crowd"; } 3>&- &
+    exec 9>"$BATS_TEST_TMPDIR/hold"
+    wait_until 30 grep -q open "$BATS_TEST_TMPDIR/crowd"
+    fds_crowd=$(descriptors) memory_crowd=$(resident_kib)
+    # Alice and root are served meanwhile; a user has at most half of max_connections (512).
+    [[ $(client alice status "$id") == "row $id 20001 staging"* ]]
+    status_is "$id" staging
+    [ "$(cut -d' ' -f2 "$BATS_TEST_TMPDIR/crowd")" -le 256 ]
+    ((fds_crowd <= fds_before + 260))
+    # Who asks nothing is sent away after request_wait (5 s), though the crowd still stands there.
+    wait_until 20 descriptors_at_most $((fds_before + 2))
+    exec 9>&-
+    wait
+    [ "$(daemon_pid)" = "$pid" ]
+    memory_after=$(resident_kib)
+    echo "# descriptors: $fds_before before, $fds_crowd in the crowd, $(descriptors) after;" \
+        "memory: $memory_before, $memory_crowd, $memory_after KiB" >&3
+    ((memory_after < memory_before + 8192))
+    configure n1 ''
+    apply_configuration n1
+    wait_until 30 job_is "$id" COMPLETED
+    assert_staged_exactly "$id"
+    assert_idle_clean
+}
+
+# The script comes by a file here: stdin is what keeps the crowd.
+client_crowd() {
+    on n1 tee /tmp/daemon_client.py <"$BATS_TEST_DIRNAME/lib/daemon_client.py" >/dev/null
+    cluster exec n1 --user=bob -- python3 /tmp/daemon_client.py crowd "$1" <"$BATS_TEST_TMPDIR/hold"
+}
+
+@test "a job of many nodes starts after a random delay, one of few at once" {
+    for node in n1 n2; do
+        configure "$node" $'[read]\nstart_jitter = 3600\nstart_jitter_nodes = 2'
+        apply_configuration "$node"
+    done
+    id=$(submit alice -N2 --stage-dataset=data.tar --wrap true)
+    wait_until 15 worker_pid
+    # What the daemon ordered, as root sees it in the worker's descriptor.
+    delay=$(on n1 sh -c 'cat "/proc/$1/fd/3"' sh "$(worker_pid)" | grep -oE '"start_delay_ms":[0-9]+' | cut -d: -f2)
+    ((delay > 0 && delay <= 3600000))
+    other=$(on n2 sh -c 'cat "/proc/$(pgrep -x nodestage-worke)/fd/3"' | grep -oE '"start_delay_ms":[0-9]+' | cut -d: -f2)
+    [ "$other" != "$delay" ]
+    small=$(submit_staged)
+    wait_until 30 job_is "$small" COMPLETED
+    assert_staged_exactly "$small"
+    [[ $(client root status "$id") == *"starts after"* || $(client root status "$id") == *"not finished"* ]]
+    as alice scancel "$id"
+    wait_until 20 job_is "$id" CANCELLED
+    configure n2 ''
+    apply_configuration n2
+    assert_idle_clean
+}
+
+@test "a staging that takes longer than staging.limit fails its job with that cause" {
+    configure n1 "$SLOW"$'[staging]\nlimit = 1'
+    apply_configuration n1
+    id=$(submit_staged)
+    wait_until 30 job_is "$id" FAILED
+    job_output "$id"
+    job_output "$id" | grep -F 'nodestage: n1: the staging took longer than the limit of 1.0 s and was ended'
+    job_output "$id" | grep -F 'staging.limit'
+    assert_idle_clean
+}
+
+@test "a job directory in the way fails that job with its name, and stays as it is" {
+    # Slurm's next job id.
+    id=$(submit alice -w n1 --hold --stage-dataset=data.tar --wrap true)
+    on n1 install -d -m 0700 -o bob -g bob "/localscratch/alice.$id.0"
+    on ctl scontrol release "$id"
+    wait_until 30 job_is "$id" FAILED
+    job_output "$id"
+    job_output "$id" | grep -F "/localscratch/alice.$id.0"
+    [ "$(on n1 stat -c %U "/localscratch/alice.$id.0")" = bob ]
+    on n1 rmdir "/localscratch/alice.$id.0"
+    assert_idle_clean
+}
+
+@test "the cost of a job without an option: our prolog against one with empty hooks (figures only)" {
+    # slurmd starts `slurmstepd spank prolog` and hands it its configuration on stdin: both are caught
+    # once by a program in slurmstepd's place, and played again with either plugin, in turns.
+    gcc -shared -fPIC -O2 -o "$BATS_TEST_TMPDIR/empty.so" "$BATS_TEST_DIRNAME/lib/empty_plugin.c"
+    on n1 tee /usr/lib/empty_plugin.so <"$BATS_TEST_TMPDIR/empty.so" >/dev/null
+    on n1 sh -c 'mv "$(command -v slurmstepd)" /usr/sbin/slurmstepd.real'
+    on n1 tee /usr/sbin/slurmstepd >/dev/null <<'SCRIPT'
+#!/bin/sh
+if [ "$1 $2" = "spank prolog" ]; then
+    env -0 >/tmp/prolog.env
+    cat >/tmp/prolog.stdin
+    exec /usr/sbin/slurmstepd.real "$@" </tmp/prolog.stdin
+fi
+exec /usr/sbin/slurmstepd.real "$@"
+SCRIPT
+    on n1 chmod 0755 /usr/sbin/slurmstepd
+    sbatch_wait -w n1 --wrap true
+    on n1 mv /usr/sbin/slurmstepd.real /usr/sbin/slurmstepd
+    [ "$STATE" = COMPLETED ]
+    on n1 test -s /tmp/prolog.stdin
+    cluster wait-idle
+    on n1 tee /tmp/prolog_cost.py <"$BATS_TEST_DIRNAME/lib/prolog_cost.py" >/dev/null
+    figures=$(on n1 python3 /tmp/prolog_cost.py 40)
+    echo "# $figures" >&3
+    [[ $figures == *"median of the differences"* ]]
+    sbatch_wait -w n1 --wrap true
+    [ "$STATE" = COMPLETED ]
+}

@@ -1,0 +1,174 @@
+#!/usr/bin/env bats
+#
+# Goal: what `cmake --install` puts on a node is complete, in the documented places, with harmless
+# modes; the privileged programs link no decoder; the unit does not take away what users' jobs need;
+# configuration, unit and manual pages are accepted by the tools that read them. No cluster is needed.
+
+# shellcheck disable=SC2016
+load helpers
+
+# The libraries that parse or decode what users bring.
+readonly DECODERS='lib(archive|z|lzma|zstd|lz4|bz2)\.so'
+
+setup_file() {
+    [[ -n ${NODESTAGE_STAGE:-} ]] || skip "NODESTAGE_STAGE is not set: there is no installation to look at"
+}
+
+setup() {
+    STAGE=$NODESTAGE_STAGE
+    UNIT=$(find "$STAGE" -name nodestaged.service)
+    PLUGIN=$(find "$STAGE" -name spank_nodestage.so)
+}
+
+# needed FILE: the libraries that it links itself, not those that these link.
+needed() {
+    readelf --dynamic "$1" | sed -n 's/.*(NEEDED).*\[\(.*\)\]/\1/p'
+}
+
+# setting KEY: its values in the unit.
+setting() {
+    sed -n "s/^$1=//p" "$UNIT"
+}
+
+@test "every file is in its documented place" {
+    for file in usr/sbin/nodestaged usr/libexec/nodestage/nodestage-worker etc/nodestage/nodestaged.toml \
+        etc/slurm/plugstack.conf.d/nodestage.conf; do
+        [ -f "$STAGE/$file" ]
+    done
+    [ "$(wc -w <<<"$UNIT")" = 1 ]
+    [ "${UNIT#"$STAGE"}" = "$(pkg-config --variable=systemdsystemunitdir systemd)/nodestaged.service" ]
+}
+
+@test "the plugin is where this machine's Slurm looks for plugins" {
+    [ "$(wc -w <<<"$PLUGIN")" = 1 ]
+    # Slurm's own plugins are there.
+    dir=$(dirname "${PLUGIN#"$STAGE"}")
+    [ -e "$dir/auth_munge.so" ]
+}
+
+@test "the command is in /usr/bin" {
+    [ -e "$STAGE/usr/bin/nodestage" ] || skip "the command nodestage is not there yet"
+    [ -x "$STAGE/usr/bin/nodestage" ]
+}
+
+@test "no file is set-uid, set-gid, writable by others than root, or owned by somebody else" {
+    run find "$STAGE" -type f \( -perm /6022 -o ! -uid 0 -o ! -gid 0 \)
+    [ -z "$output" ]
+    run find "$STAGE" -type f -name 'node*' -path '*/s*bin/*' -o -type f -path '*/libexec/*' ! -perm 0755
+    [ "$output" = "$STAGE/usr/sbin/nodestaged" ]
+    # Programs aside, and the plugin, nothing is executable.
+    run find "$STAGE" -type f -perm /0111 ! -path '*/bin/*' ! -path '*/sbin/*' ! -path '*/libexec/*' ! -name '*.so'
+    [ -z "$output" ]
+    run getcap -r "$STAGE"
+    [ -z "$output" ]
+}
+
+@test "daemon and plugin link no decoder; the worker does" {
+    run needed "$STAGE/usr/sbin/nodestaged"
+    [[ $output == *libc.so.6* ]]
+    [[ ! $output =~ $DECODERS ]]
+    run needed "$PLUGIN"
+    [[ $output == *libc.so.6* ]]
+    [[ ! $output =~ $DECODERS ]]
+    run needed "$STAGE/usr/libexec/nodestage/nodestage-worker"
+    [[ $output == *libarchive.so* ]]
+}
+
+@test "the plugin shows only the documented symbols and needs only the C library" {
+    "$BATS_TEST_DIRNAME/../security/plugin_exports.sh" "$PLUGIN"
+}
+
+@test "no program has a search path for libraries, text relocations or an executable stack" {
+    for file in "$STAGE/usr/sbin/nodestaged" "$STAGE/usr/libexec/nodestage/nodestage-worker" "$PLUGIN"; do
+        run readelf --dynamic "$file"
+        [[ $output != *RPATH* && $output != *RUNPATH* && $output != *TEXTREL* ]]
+        [[ $output == *NOW* ]]
+        run readelf --program-headers --wide "$file"
+        [[ $output =~ GNU_STACK[^R]*RW[^E] ]]
+    done
+}
+
+@test "the unit keeps workers through a restart and gives the daemon its cgroups" {
+    [ "$(setting Type)" = notify ]
+    [ "$(setting KillMode)" = process ]
+    [ "$(setting Delegate)" = yes ]
+    [ "$(setting ExecStart)" = /usr/sbin/nodestaged ]
+    [ "$(setting RuntimeDirectory)" = nodestage ]
+    [ "$(setting RuntimeDirectoryPreserve)" = yes ]
+    [ "$(setting StateDirectory)" = nodestage ]
+    [[ $(setting Before) == *slurmd.service* ]]
+}
+
+@test "the unit hides no home, makes no mount namespace and forbids no JIT compiler" {
+    # Each of these would do one of the three, for workers too; PrivateDevices and the like need a
+    # mount namespace.
+    run grep -E '^(Protect|Private|ReadOnlyPaths|ReadWritePaths|InaccessiblePaths|ExecPaths|NoExecPaths|BindPaths|BindReadOnlyPaths|TemporaryFileSystem|RootDirectory|RootImage|MountFlags|MountAPIVFS|DynamicUser|MemoryDenyWriteExecute|PrivateTmp)[A-Za-z]*=' "$UNIT"
+    [ "$status" -eq 1 ]
+    # A worker drops its privileges itself; a unit that forbade set-uid calls would forbid that.
+    [ "$(setting NoNewPrivileges)" = no ]
+    for capability in CAP_SETUID CAP_SETGID CAP_SETPCAP CAP_CHOWN CAP_KILL; do
+        [[ " $(setting CapabilityBoundingSet) " == *" $capability "* ]]
+    done
+}
+
+@test "systemd accepts the unit" {
+    command -v systemd-analyze || skip "no systemd-analyze here"
+    root=$BATS_TEST_TMPDIR/root
+    mkdir -p "$root/usr/sbin" "$root/bin" "$root/etc/systemd/system"
+    cp "$UNIT" "$root/etc/systemd/system/"
+    printf '#!/bin/sh\n' | tee "$root/usr/sbin/nodestaged" >"$root/bin/kill"
+    chmod 0755 "$root/usr/sbin/nodestaged" "$root/bin/kill"
+    # The targets that it names.
+    cp -r /lib/systemd/system/{basic,sysinit,shutdown,network-online,network,remote-fs,local-fs,multi-user}.target \
+        "$root/etc/systemd/system/"
+    run systemd-analyze verify --root="$root" --man=no --recursive-errors=no nodestaged.service
+    echo "$output"
+    [ "$status" -eq 0 ]
+    # A key that this systemd does not know is a line of text, not a failure.
+    [[ $output != *nodestaged.service:* ]]
+}
+
+@test "the installed configuration is valid and shows every default" {
+    run "$STAGE/usr/sbin/nodestaged" --config "$STAGE/etc/nodestage/nodestaged.toml" --check
+    [ "$status" -eq 0 ]
+    [[ $output == *": ok" ]]
+    # A line that is only commented out is valid as well.
+    sed 's/^#\([a-z_]* = \)/\1/' "$STAGE/etc/nodestage/nodestaged.toml" >"$BATS_TEST_TMPDIR/all.toml"
+    grep -q '^max_jobs = ' "$BATS_TEST_TMPDIR/all.toml"
+    "$STAGE/usr/sbin/nodestaged" --config "$BATS_TEST_TMPDIR/all.toml" --check
+}
+
+@test "the plugstack file has one line, required, by name" {
+    [ "$(grep -v '^#' "$STAGE/etc/slurm/plugstack.conf.d/nodestage.conf")" = "required spank_nodestage.so" ]
+}
+
+@test "the manual pages have no error" {
+    pages=$(find "$STAGE" -path '*/man/man*' -type f)
+    [ -n "$pages" ] || skip "no manual page is installed"
+    command -v mandoc || skip "no mandoc here"
+    # shellcheck disable=SC2086
+    run mandoc -T lint -W error $pages
+    echo "$output"
+    [ "$status" -eq 0 ]
+    [[ $pages == *man7/nodestage.7* && $pages == *man8/nodestaged.8* ]]
+}
+
+@test "the programs tell their version and their usage" {
+    run "$STAGE/usr/sbin/nodestaged" --version
+    [ "$status" -eq 0 ]
+    [[ $output =~ ^nodestaged\ [0-9]+\.[0-9]+ ]]
+    run "$STAGE/usr/sbin/nodestaged" --help
+    [ "$status" -eq 0 ]
+    [[ $output == *--check* && $output == *"nodestaged(8)"* ]]
+    run "$STAGE/usr/sbin/nodestaged" --frobnicate
+    [ "$status" -eq 2 ]
+    [[ $output == *"unknown argument '--frobnicate'"* ]]
+}
+
+@test "the worker, started by hand, refuses to run and says so" {
+    # Its descriptors are not there, as for anybody who tries it out.
+    run timeout 10 "$STAGE/usr/libexec/nodestage/nodestage-worker" </dev/null 3>&- 4>&- 5>&- 6>&- 7>&-
+    [ "$status" -ne 0 ]
+    [ "$status" -ne 124 ]
+    [ -n "$output" ]
+}

@@ -1,0 +1,165 @@
+"""Speaks to nodestaged's socket as any program of a user could: bytes as in common/protocol.hpp.
+
+python3 - VERB ARG... <daemon_client.py, on a node, as the user in question:
+  begin JOB UID   end JOB   wait JOB   exited JOB   status JOB
+                  sends that request, prints the answers: "refused 2 TEXT", "accepted", "row JOB STATE", ...
+  attack          garbage, half messages, too long ones, silence, hasty ends; prints "survived N"
+  crowd N         opens N connections that never ask, prints how many still stand after 1 s ("open N"), stays
+                  until its stdin ends
+"""
+import os
+import random
+import socket
+import struct
+import sys
+import time
+
+SOCKET = "/run/nodestage/nodestaged.sock"
+VERSION = 1
+BEGIN, END, WAIT, EXITED, STATUS = 1, 2, 3, 4, 5
+NO_NUMBER = 0xFFFFFFFF
+
+
+def u32(*numbers):
+    return struct.pack(f"<{len(numbers)}I", *numbers)
+
+
+def text(value):
+    data = value.encode()
+    return u32(len(data)) + data
+
+
+def request(verb, job, uid=0):
+    return bytes([VERSION]) + {
+        "begin": lambda: bytes([BEGIN]) + u32(job, 0, uid, uid) + text("alice") + text("n1") + text("n1")
+        + u32(1, 0, 1) + text("/tmp") + text('{"version":1}'),
+        "end": lambda: bytes([END]) + u32(job, 0, 0, 5),
+        "wait": lambda: bytes([WAIT]) + u32(job, 0) + bytes([1]) + u32(200, NO_NUMBER, NO_NUMBER) + text("x"),
+        "exited": lambda: bytes([EXITED]) + u32(job, 0xFFFFFFFB, 0),
+        "status": lambda: bytes([STATUS]) + u32(job),
+    }[verb]()
+
+
+def connect():
+    connection = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    connection.settimeout(10)
+    connection.connect(SOCKET)
+    return connection
+
+
+class Reader:
+    def __init__(self, packet):
+        self.rest = packet
+
+    def take(self, count):
+        taken, self.rest = self.rest[:count], self.rest[count:]
+        return taken
+
+    def u8(self):
+        return self.take(1)[0]
+
+    def u32(self):
+        return struct.unpack("<I", self.take(4))[0]
+
+    def text(self):
+        return self.take(self.u32()).decode(errors="replace")
+
+    def texts(self):
+        return [self.text() for _ in range(self.u32())]
+
+
+def describe(packet):
+    reader = Reader(packet[2:])
+    kind = packet[1]
+    if kind == 16:
+        return "accepted"
+    if kind == 17:
+        return f"refused {reader.u8()} {reader.text()}"
+    if kind == 18:
+        return f"progress {reader.u8()}"
+    if kind == 19:
+        return "ready " + " ".join(reader.texts())
+    if kind == 20:
+        return "failed " + reader.text()
+    if kind == 21:
+        return f"ended {reader.u8()} {reader.text()}"
+    if kind == 22:
+        job, _, uid = reader.u32(), reader.u32(), reader.u32()
+        return f"row {job} {uid} {reader.text()} | " + " | ".join(reader.texts())
+    return f"kind {kind}"
+
+
+def ask(verb, job, uid=0):
+    connection = connect()
+    connection.send(request(verb, int(job), int(uid)))
+    while packet := connection.recv(1 << 18):
+        print(describe(packet))
+        if packet[1] == 18:  # a waiter is told again and again
+            return
+
+
+def packets():
+    rng = random.Random(20261121)
+    good = [request(verb, 1) for verb in ("begin", "end", "wait", "exited", "status")]
+    for one in good:
+        yield from (one[:length] for length in range(1, len(one)))
+        yield one + b"\0"
+    for _ in range(200):
+        yield rng.randbytes(rng.randrange(1, 300))
+    yield bytes([VERSION, 1]) + b"\xff" * 4000
+    yield bytes([VERSION, 19]) + u32(NO_NUMBER)
+    for size in (128 * 1024 - 1, 128 * 1024, 128 * 1024 + 1, 160 * 1024):
+        yield request("begin", 1) + b"x" * size
+
+
+def attack():
+    sent = 0
+    for packet in packets():
+        connection = connect()
+        try:
+            connection.send(packet)
+        except OSError:  # longer than a socket takes
+            continue
+        sent += 1
+        if sent % 3 == 0:  # does not care for the answer
+            connection.close()
+            continue
+        answer = connection.recv(1 << 18)
+        if answer and answer[1] not in (16, 17):
+            print("an answer to garbage:", describe(answer))
+        if sent % 3 == 1:  # asks again on the same connection
+            try:
+                connection.send(packet)
+            except OSError:
+                pass
+    for _ in range(50):
+        connect().close()
+    print("survived", sent)
+
+
+def is_open(connection):
+    connection.setblocking(False)
+    try:
+        return connection.recv(1) != b""
+    except BlockingIOError:
+        return True
+    except OSError:
+        return False
+
+
+def crowd(count):
+    connections = []
+    for _ in range(int(count)):
+        connections.append(connect())
+    time.sleep(1)
+    print("open", sum(map(is_open, connections)), flush=True)
+    os.read(0, 1)
+
+
+if __name__ == "__main__":
+    verbs = {"attack": attack, "crowd": crowd}
+    verb, *arguments = sys.argv[1:]
+    if verb in verbs:
+        verbs[verb](*arguments)
+    else:
+        ask(verb, *arguments)
