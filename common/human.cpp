@@ -71,7 +71,10 @@ std::string printable(std::string_view text, Newlines newlines) {
     const auto c = static_cast<unsigned char>(text.front());
     const std::size_t length = utf8_length(text);
     const bool kept_newline = c == '\n' && newlines == Newlines::keep;
-    if (length == 0 || (c < 0x20 && !kept_newline) || c == 0x7f) {
+    if (c == '\n' && newlines == Newlines::join) {
+      result += "; ";
+      text.remove_prefix(1);
+    } else if (length == 0 || (c < 0x20 && !kept_newline) || c == 0x7f) {
       result += formatted("\\x%02x", static_cast<unsigned>(c));
       text.remove_prefix(1);
     } else {

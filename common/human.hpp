@@ -11,8 +11,9 @@ std::string human_bytes(std::uint64_t bytes);        // "0 B", "1023 B", "1.5 Ki
 std::string human_count(std::uint64_t count);        // "1,234,567"
 std::string human_duration(std::uint64_t milliseconds);  // "0.4 s", "12.3 s", "3 min 05 s", "2 h 03 min"
 
-// For a terminal or a log: control characters and invalid UTF-8 as \xNN; newlines kept when asked.
-enum class Newlines { escape, keep };
+// For a terminal or a log: control characters and invalid UTF-8 as \xNN; newlines kept or
+// turned into "; " when asked.
+enum class Newlines { escape, keep, join };
 std::string printable(std::string_view text, Newlines newlines = Newlines::escape);
 
 // At most `width` bytes, the middle replaced by "..." at need.

@@ -26,11 +26,11 @@ void get(Decoder& in, End& m) {
 }
 
 void put(Encoder& out, const Wait& m) {
-  out.u32(m.job), out.u32(m.step), out.u8(m.speaks), out.u32(m.interval_ms);
+  out.u32(m.job), out.u32(m.step), out.u8(m.speaks), out.u8(m.goes_on), out.u32(m.interval_ms);
   out.u32(m.array_job), out.u32(m.array_task), out.text(m.job_name);
 }
 void get(Decoder& in, Wait& m) {
-  m.job = in.u32(), m.step = in.u32(), m.speaks = in.u8(), m.interval_ms = in.u32();
+  m.job = in.u32(), m.step = in.u32(), m.speaks = in.u8(), m.goes_on = in.u8(), m.interval_ms = in.u32();
   m.array_job = in.u32(), m.array_task = in.u32(), m.job_name = in.text();
 }
 

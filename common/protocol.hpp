@@ -11,8 +11,9 @@
 //                                              u32 node_index, u32 cpus, text work_dir,
 //                                              text request
 //   2  end        → daemon    uid 0            u32 job, u32 restart, u32 exit_code, u32 limit_s
-//   3  wait       → daemon    uid 0, job's     u32 job, u32 step, u8 speaks, u32 interval_ms,
-//                                              u32 array_job, u32 array_task, text job_name
+//   3  wait       → daemon    uid 0, job's     u32 job, u32 step, u8 speaks, u8 goes_on,
+//                                              u32 interval_ms, u32 array_job, u32 array_task,
+//                                              text job_name
 //   4  exited     → daemon    uid 0, job's     u32 job, u32 step, u32 wait_status
 //   5  status     → daemon    anyone (own)     u32 job (0: all)
 //   16 accepted   ← daemon                     (none)
@@ -69,6 +70,7 @@ struct Wait {
   std::uint32_t job = 0;
   std::uint32_t step = 0;
   std::uint8_t speaks = 0;  // 1: this caller prints, so it may have the summary lines
+  std::uint8_t goes_on = 0;  // 1: the step runs whatever the answer is (--stage-wait=none)
   std::uint32_t interval_ms = 1000;
   std::uint32_t array_job = k_no_number;
   std::uint32_t array_task = k_no_number;

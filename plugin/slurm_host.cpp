@@ -46,14 +46,23 @@ SallocCommand salloc_command() {
   char** const* argv = host_symbol<char** const>("command_argv");
   if (argc == nullptr || argv == nullptr) return SallocCommand::not_salloc;
   if (*argc == 0 || *argv == nullptr) return SallocCommand::none;  // --no-shell
+  const std::string_view program = (*argv)[0];
+  if (program.substr(program.rfind('/') + 1) == "srun") return SallocCommand::step;
   // salloc fills in its default command before init_post_opt: the user's shell, or with
   // LaunchParameters=use_interactive_step `/bin/sh -c "[DIR/]srun --interactive ..."`.
   const slurm_conf_t* conf = host_conf();
   const bool steps = conf != nullptr && conf->launch_params != nullptr &&
                      std::strstr(conf->launch_params, "use_interactive_step") != nullptr;
-  const bool srun = *argc == 3 && std::string_view((*argv)[0]) == "/bin/sh" &&
+  const bool srun = *argc == 3 && program == "/bin/sh" &&
                     std::string_view((*argv)[2]).find("srun ") != std::string_view::npos;
-  return steps && srun ? SallocCommand::interactive_step : SallocCommand::local;
+  return steps && srun ? SallocCommand::step : SallocCommand::local;
+}
+
+bool srun_names_a_job() {
+  // srun's options, opaque: slurm_opt_t differs from release to release.
+  void* const options = host_symbol<void>("opt");
+  auto* const is_set = host_symbol<bool(void*, const char*)>("slurm_option_isset");
+  return options != nullptr && is_set != nullptr && is_set(options, "jobid");
 }
 
 }  // namespace nodestage

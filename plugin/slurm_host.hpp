@@ -16,8 +16,12 @@ std::optional<std::chrono::seconds> prolog_epilog_timeout();
 std::optional<std::uint32_t> index_in_host_list(const std::string& host_list,
                                                 const std::string& node);
 
-// What salloc is about to run; `not_salloc` in every other program.
-enum class SallocCommand { not_salloc, none, local, interactive_step };
+// What salloc is about to run: a command on this host, or a step (the interactive step, or a plain
+// srun); `not_salloc` in every other program.
+enum class SallocCommand { not_salloc, none, local, step };
 SallocCommand salloc_command();
+
+// Whether this is `srun --jobid=ID`: a step of a job that is there already.
+bool srun_names_a_job();
 
 }  // namespace nodestage

@@ -145,7 +145,9 @@ StageWaitResult Conversation::run() {
 StageWaitResult ask_once(const StageWaitOrder& order, const PluginSettings& settings,
                          TaskVoice& voice) {
   const Deadline limit = Clock::now() + k_patience_of_none;
-  const auto reply = ask_daemon(settings.socket, order.wait, limit, limit);
+  Wait wait = order.wait;
+  wait.goes_on = 1;
+  const auto reply = ask_daemon(settings.socket, wait, limit, limit);
   StageWaitResult result{StageVerdict::go_on, {}};
   if (!reply) {
     voice.say("the state of staging is not known (" + reply.error().what + ")");

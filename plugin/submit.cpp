@@ -55,6 +55,10 @@ bool is_of_the_component_before(StageOption option, std::string_view text) {
   return true;
 }
 
+constexpr const char* k_too_late =
+    "staging happens when the allocation starts, and this one has started: give the option to "
+    "sbatch or salloc (or to an srun outside of a job)";
+
 int refuse(StageOption option, std::string_view text, const std::string& cause) {
   slurm_error("--%s=%s: %s", name_of(option), shortened(printable(text), 200).c_str(),
               printable(cause).c_str());
@@ -171,9 +175,7 @@ int submit_init(spank_t spank, const PluginSettings& settings) {
 int submit_option(StageOption option, std::string_view text) {
   if (!in_allocation() && is_of_the_component_before(option, text)) return 0;
   if (in_allocation() && option != StageOption::wait) {
-    return refuse(option, text,
-                  "staging happens when the allocation starts, and this one has started: give the "
-                  "option to sbatch or salloc (or to an srun outside of a job)");
+    return refuse(option, text, k_too_late);
   }
   if (gathered() == nullptr) gathered() = new Gathered;
   Gathered& options = *gathered();
@@ -196,6 +198,10 @@ int submit_request(spank_t spank) {
   if (request.datasets.empty() && request.outputs.empty()) {
     spank_job_control_unsetenv(spank, k_request_name);  // of the component before
     return 0;
+  }
+  if (spank_context() == S_CTX_LOCAL && srun_names_a_job()) {
+    slurm_error("nodestage: srun --jobid cannot stage: %s", k_too_late);
+    return -1;
   }
   const auto text = to_text(request);
   if (!text) {

@@ -70,7 +70,7 @@ Result<Areas> Areas::open(const std::string& root) {
 Status Areas::make_directory(const std::string& name, std::uint32_t uid, std::uint32_t gid) const {
   if (::mkdirat(root_fd_.get(), name.c_str(), 0700) != 0) {
     if (errno != EEXIST) return system_error(path_of(name));
-    TRY_ASSIGN(const auto existing, open_users(root_fd_.get(), name, uid));
+    TRY_ASSIGN(const auto existing, open_directory(name, uid));
     if (existing) return {};
     return Error{EEXIST, path_of(name) + ": is in the way"};
   }
@@ -80,7 +80,9 @@ Status Areas::make_directory(const std::string& name, std::uint32_t uid, std::ui
 }
 
 Result<std::optional<Fd>> Areas::open_directory(const std::string& name, std::uint32_t uid) const {
-  return open_users(root_fd_.get(), name, uid);
+  auto fd = open_users(root_fd_.get(), name, uid);
+  if (!fd) return Error{fd.error().code, root_ + "/" + fd.error().what};
+  return fd;
 }
 
 Result<Fd> Areas::open_status(const JobKey& key, const char* task, int flags) const {

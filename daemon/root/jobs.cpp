@@ -138,8 +138,6 @@ void Jobs::leave(Ticket ticket) {
     if (const auto waiter = job.waiters.find(ticket); waiter != job.waiters.end()) {
       at_.loop.cancel(waiter->second.timer);
       job.waiters.erase(waiter);
-      // It was cancelled, or does not care to wait and runs already (--stage-wait=none).
-      job.record.may_have_run = true;
       return;
     }
     if (const auto ender = job.enders.find(ticket); ender != job.enders.end()) {
@@ -157,7 +155,8 @@ std::vector<StatusRow> Jobs::status(std::uint32_t wanted, std::uint32_t uid) con
     if ((wanted != 0 && wanted != key.job) || (uid != 0 && uid != record.begin.uid)) continue;
     StatusRow row{key.job, key.restart, record.begin.uid, to_text(record.state), {}};
     const bool out = record.state == JobState::staging_out || record.state == JobState::held;
-    row.lines = summary_lines(worker_status(job, out ? WorkerTask::stage_out : WorkerTask::stage));
+    row.lines = out ? delivery_lines(worker_status(job, WorkerTask::stage_out))
+                    : summary_lines(worker_status(job, WorkerTask::stage));
     if (!record.cause.empty()) row.lines.push_back(record.cause);
     if (record.in_hold) row.lines.push_back("kept in " + at_.areas.held_path(key));
     rows.push_back(std::move(row));
@@ -218,7 +217,8 @@ void Jobs::recover_one(JobRecord record) {
     case JobState::failed:
       if (job.record.ended) stop_staging(job);
       break;
-    case JobState::held:
+    case JobState::held:  // until administrators have taken the tree away
+      if (const auto tree = at_.areas.open_held(key, job.record.begin.uid); tree && !*tree) finish(job);
       break;
     case JobState::gone:
       finish(job);

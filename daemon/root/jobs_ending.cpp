@@ -79,7 +79,7 @@ void Jobs::stage_out_ended(const JobKey& key, const WorkerEnd& end) {
   job->worker.reset();
   job->record.worker = {};
   const WorkerStatus status = worker_status(*job, WorkerTask::stage_out);
-  for (const std::string& line : summary_lines(status)) {
+  for (const std::string& line : delivery_lines(status)) {
     spdlog::info("{}: stage-out: {}", about(job->record), line);
   }
   if (status.phase == WorkerPhase::done) return finish(*job);
@@ -108,8 +108,8 @@ void Jobs::move_to_hold(Job& job) {
 void Jobs::hold(Job& job, std::string cause) {
   move_to_hold(job);
   job.record.cause = printable(cause, Newlines::keep);
-  spdlog::error("{}: stage-out failed: {}; the data are kept in {}", about(job.record), printable(cause),
-                at_.areas.held_path(job.record.key()));
+  spdlog::error("{}: the stage-out failed and the data are kept in {}: {}", about(job.record),
+                at_.areas.held_path(job.record.key()), printable(cause, Newlines::join));
   set_state(job, JobState::held);
   answer_enders(job, {EndOutcome::held, job.record.cause});
 }

@@ -128,7 +128,7 @@ void Jobs::share_rate() const {
 
 void Jobs::fail(Job& job, std::string cause) {
   job.record.cause = printable(cause, Newlines::keep);
-  spdlog::warn("{}: staging failed: {}", about(job.record), printable(cause));
+  spdlog::warn("{}: staging failed: {}", about(job.record), printable(cause, Newlines::join));
   set_state(job, JobState::failed);
   tell_waiters(job);
 }
@@ -141,6 +141,10 @@ Ticket Jobs::wait(const Wait& wait, Reply reply) {
     return 0;
   }
   learn(*job, wait);
+  if (wait.goes_on != 0 && !job->record.may_have_run) {
+    job->record.may_have_run = true;
+    save(*job);
+  }
   const JobKey key = job->record.key();
   const Ticket ticket = next_ticket_++;
   job->waiters.emplace(ticket, Waiter{std::move(reply), std::max(wait.interval_ms, k_smallest_interval_ms),

@@ -3,6 +3,7 @@
 #include <dirent.h>
 #include <fcntl.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <memory>
@@ -72,7 +73,11 @@ JobOutcome outcome_of(const JobRecord& record) {
   if (record.exit_code != 0) return JobOutcome::failure;
   const auto status = record.batch_status ? record.batch_status : record.last_status;
   if (!status) return JobOutcome::unknown;
-  return *status == 0 ? JobOutcome::success : JobOutcome::failure;
+  if (*status == 0) return JobOutcome::success;
+  // A batch script on the first node may have ended well after a step that did not.
+  const bool another_counts =
+      !record.batch_status && record.begin.node_count > 1 && record.begin.node_index != 0;
+  return another_counts && WIFEXITED(*status) ? JobOutcome::unknown : JobOutcome::failure;
 }
 
 std::string encode_record(const JobRecord& record) {

@@ -24,17 +24,27 @@ std::string amount(const ItemRecord& item) {
   return text;
 }
 
-std::string line_of(const ItemRecord& item) {
+// A note may hold a cause and, in a second line, what to do.
+std::string in_one_line(const std::string& text) {
+  std::string line;
+  for (const char c : text) {
+    if (c == '\n') line += ". ";
+    else line += c;
+  }
+  return printable(line);
+}
+
+std::string line_of(const ItemRecord& item, const std::string& failed) {
   const std::string source = printable(base_name(field_text(item.source)));
   const std::string what = printable(field_text(item.what));
-  const std::string note = printable(field_text(item.note));
+  const std::string note = in_one_line(field_text(item.note));
   const std::string named = what.empty() ? source : source + " (" + what + ")";
   switch (static_cast<ItemState>(item.state)) {
     case ItemState::done:
       return named + " -> " + printable(field_text(item.destination)) + ": " + amount(item) +
              (note.empty() ? "" : "; " + note);
     case ItemState::failed:
-      return named + ": not staged" +
+      return named + failed +
              ((item.flags & k_item_optional) != 0 ? " (optional, the job goes on): " : ": ") + note;
     case ItemState::skipped:
       return named + ": skipped: " + note;
@@ -53,13 +63,22 @@ std::vector<std::string> summary_lines(const WorkerStatus& status) {
   std::vector<std::string> lines;
   std::size_t bytes = 0;
   for (const ItemRecord& item : status.items) {
-    std::string line = line_of(item);
+    std::string line = line_of(item, ": not staged");
     bytes += line.size() + sizeof(std::uint32_t);
     if (bytes > k_max_bytes) {
       lines.push_back("(" + human_count(status.items.size() - lines.size()) + " more, too long to show)");
       break;
     }
     lines.push_back(std::move(line));
+  }
+  return lines;
+}
+
+std::vector<std::string> delivery_lines(const WorkerStatus& status) {
+  std::vector<std::string> lines;
+  for (const ItemRecord& item : status.items) {
+    const std::string target = printable(field_text(item.destination));
+    lines.push_back(line_of(item, " -> " + target + ": not delivered"));
   }
   return lines;
 }

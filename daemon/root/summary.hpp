@@ -13,6 +13,9 @@ namespace nodestage {
 // One line per item: what, where, files, bytes, seconds, and its note.
 std::vector<std::string> summary_lines(const WorkerStatus& status);
 
+// The same of a stage-out.
+std::vector<std::string> delivery_lines(const WorkerStatus& status);
+
 // The sums over the items that the job waits for.
 Progress progress_of(const WorkerStatus& status);
 

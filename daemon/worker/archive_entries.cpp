@@ -39,7 +39,8 @@ class PlainLocale {
   locale_t before_;
 };
 
-// Warnings about a header that leave the entry as it was meant: names, and ACLs, which are not kept.
+// Warnings about a header that leave the entry as it was meant: names, and ACLs, which are not
+// kept.
 bool is_harmless_warning(archive* handle) {
   const char* text = archive_error_string(handle);
   if (text == nullptr) return false;
@@ -52,11 +53,16 @@ Entry::Kind kind_of(archive_entry* raw) {
   if (archive_entry_hardlink(raw) != nullptr) return Entry::Kind::hard_link;
   switch (archive_entry_filetype(raw)) {
     case AE_IFREG:
-    case 0: return Entry::Kind::file;
-    case AE_IFDIR: return Entry::Kind::directory;
-    case AE_IFLNK: return Entry::Kind::symlink;
-    case AE_IFIFO: return Entry::Kind::fifo;
-    default: return Entry::Kind::other;
+    case 0:
+      return Entry::Kind::file;
+    case AE_IFDIR:
+      return Entry::Kind::directory;
+    case AE_IFLNK:
+      return Entry::Kind::symlink;
+    case AE_IFIFO:
+      return Entry::Kind::fifo;
+    default:
+      return Entry::Kind::other;
   }
 }
 
@@ -139,7 +145,8 @@ Result<Block> ArchiveEntries::read() {
     if (status == ARCHIVE_EOF) return Block{};
     if (status != ARCHIVE_OK) return current_fault();
     if (size == 0) continue;
-    return Block{static_cast<std::uint64_t>(offset), Bytes(static_cast<const std::byte*>(data), size)};
+    return Block{static_cast<std::uint64_t>(offset),
+                 Bytes(static_cast<const std::byte*>(data), size)};
   }
 }
 
@@ -171,8 +178,8 @@ class StreamEntries final : public ArchiveEntries {
 
   const Container container_;
   Decoder& decoder_;
-  Bytes block_;               // as libarchive has it
-  std::uint64_t given_ = 0;   // bytes, block_ included
+  Bytes block_;              // as libarchive has it
+  std::uint64_t given_ = 0;  // bytes, block_ included
   bool input_ended_ = false;
   std::byte before_[k_tar_block] = {};  // the last bytes before block_
 };
@@ -204,7 +211,8 @@ bool StreamEntries::ended_with_zeros() const {
   const auto header = static_cast<std::uint64_t>(archive_read_header_position(handle()));
   if (position < header + k_tar_block) return false;
   const std::uint64_t block_start = given_ - block_.size();
-  if (position > block_start) return starts_with_zero_block(block_.subspan(position - block_start - k_tar_block));
+  if (position > block_start)
+    return starts_with_zero_block(block_.subspan(position - block_start - k_tar_block));
   return position == block_start && starts_with_zero_block(before_);
 }
 
@@ -276,11 +284,14 @@ Error FileEntries::failed(const std::string& cause) {
                       cause.find("encrypted") != std::string::npos ||
                       cause.find("Passphrase") != std::string::npos;
   if (locked) {
-    return fault(0, shown(source_.path()) + ": is protected with a password, which a job cannot type",
+    return fault(0,
+                 shown(source_.path()) + ": is protected with a password, which a job cannot type",
                  "Make it again without a password");
   }
-  return fault(0, shown(source_.path()) + ": damaged or cut off: " + (cause.empty() ? "invalid data" : cause),
-               "Make or transfer it again. Test it with: " + test + shown(source_.path()));
+  return fault(
+      0,
+      shown(source_.path()) + ": damaged or cut off: " + (cause.empty() ? "invalid data" : cause),
+      "Make or transfer it again. Test it with: " + test + shown(source_.path()));
 }
 
 Status FileEntries::name_entry(Entry& entry) {

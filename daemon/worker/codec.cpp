@@ -121,7 +121,8 @@ class Zstd final : public Codec {
     if (context_ == nullptr) context_ = ZSTD_createDCtx();
     if (context_ == nullptr) return Error{ENOMEM, "no memory"};
     ZSTD_DCtx_reset(context_, ZSTD_reset_session_only);
-    ZSTD_DCtx_setParameter(context_, ZSTD_d_windowLogMax, ZSTD_dParam_getBounds(ZSTD_d_windowLogMax).upperBound);
+    ZSTD_DCtx_setParameter(context_, ZSTD_d_windowLogMax,
+                           ZSTD_dParam_getBounds(ZSTD_d_windowLogMax).upperBound);
     return {};
   }
 
@@ -197,19 +198,28 @@ std::string_view coding_suffix(Coding coding) {
 }
 
 std::string_view coding_test(Coding coding) {
-  constexpr std::string_view k_tests[] = {"cksum", "gzip -t", "bzip2 -t", "xz -t", "zstd -t", "lz4 -t"};
+  constexpr std::string_view k_tests[] = {"cksum", "gzip -t", "bzip2 -t",
+                                          "xz -t", "zstd -t", "lz4 -t"};
   return k_tests[static_cast<unsigned>(coding)];
 }
 
 bool begins_frame(Coding coding, Bytes start) {
   using namespace std::string_view_literals;
   switch (coding) {
-    case Coding::plain: return false;
-    case Coding::gzip: return starts_with(start, "\x1f\x8b\x08");
-    case Coding::bzip2: return is_bzip2(start);
-    case Coding::xz: return starts_with(start, "\xfd" "7zXZ\0"sv);
-    case Coding::zstd: return starts_with(start, "\x28\xb5\x2f\xfd") || is_skippable(start);
-    case Coding::lz4: return starts_with(start, "\x04\x22\x4d\x18") || is_skippable(start);
+    case Coding::plain:
+      return false;
+    case Coding::gzip:
+      return starts_with(start, "\x1f\x8b\x08");
+    case Coding::bzip2:
+      return is_bzip2(start);
+    case Coding::xz:
+      return starts_with(start,
+                         "\xfd"
+                         "7zXZ\0"sv);
+    case Coding::zstd:
+      return starts_with(start, "\x28\xb5\x2f\xfd") || is_skippable(start);
+    case Coding::lz4:
+      return starts_with(start, "\x04\x22\x4d\x18") || is_skippable(start);
   }
   return false;
 }
@@ -229,12 +239,18 @@ Coding recognise_coding(Bytes start) {
 
 std::unique_ptr<Codec> make_codec(Coding coding) {
   switch (coding) {
-    case Coding::plain: return nullptr;
-    case Coding::gzip: return std::make_unique<Gzip>();
-    case Coding::bzip2: return std::make_unique<Bzip2>();
-    case Coding::xz: return std::make_unique<Xz>();
-    case Coding::zstd: return std::make_unique<Zstd>();
-    case Coding::lz4: return std::make_unique<Lz4>();
+    case Coding::plain:
+      return nullptr;
+    case Coding::gzip:
+      return std::make_unique<Gzip>();
+    case Coding::bzip2:
+      return std::make_unique<Bzip2>();
+    case Coding::xz:
+      return std::make_unique<Xz>();
+    case Coding::zstd:
+      return std::make_unique<Zstd>();
+    case Coding::lz4:
+      return std::make_unique<Lz4>();
   }
   return nullptr;
 }

@@ -97,8 +97,8 @@ bool starts_with_zero_block(Bytes start) {
 
 bool is_zip_by_accident(std::string_view path) {
   static constexpr std::string_view k_suffixes[] = {
-      ".npz",  ".pt",   ".pth", ".ckpt", ".keras", ".docx", ".xlsx", ".pptx", ".odt",
-      ".ods",  ".odp",  ".jar", ".war",  ".apk",   ".whl",  ".egg",  ".epub", ".kmz"};
+      ".npz", ".pt",  ".pth", ".ckpt", ".keras", ".docx", ".xlsx", ".pptx", ".odt",
+      ".ods", ".odp", ".jar", ".war",  ".apk",   ".whl",  ".egg",  ".epub", ".kmz"};
   return std::any_of(std::begin(k_suffixes), std::end(k_suffixes),
                      [path](std::string_view suffix) { return path.ends_with(suffix); });
 }

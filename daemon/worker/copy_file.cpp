@@ -15,6 +15,12 @@
 namespace nodestage {
 namespace {
 
+// The source is named in full, and its copy by its last part: the copy is what cannot be written.
+Error copy_fault(const Space& space, std::string_view source, int code) {
+  return with_prefix(space.explain(source.substr(source.rfind('/') + 1), code),
+                     shown(source) + ": ");
+}
+
 constexpr std::size_t k_block_bytes = 1024 * 1024;
 constexpr std::size_t k_kernel_bytes = 8 * 1024 * 1024;
 
@@ -29,6 +35,8 @@ class Copy {
     std::uint64_t offset = 0;
     while (offset < size) {
       TRY_ASSIGN(const auto range, next(offset, size));
+      const std::uint64_t hole_end = range ? range->begin : size;
+      meter_.bytes_read += hole_end - offset;
       if (!range) break;
       TRY(copy(*range));
       offset = range->end;
@@ -74,8 +82,9 @@ class Copy {
     if (count < 0 && errno == EINTR) return std::uint64_t{0};
     if (count <= 0) return read_fault(count == 0 ? 0 : errno);
     for (ssize_t done = 0; done < count;) {
-      const ssize_t written = ::pwrite(to_, block_.data() + done, static_cast<std::size_t>(count - done),
-                                       static_cast<off_t>(range.begin) + done);
+      const ssize_t written =
+          ::pwrite(to_, block_.data() + done, static_cast<std::size_t>(count - done),
+                   static_cast<off_t>(range.begin) + done);
       if (written < 0 && errno != EINTR) return write_fault();
       done += std::max<ssize_t>(written, 0);
     }
@@ -97,7 +106,7 @@ class Copy {
     return fault(code, name + ": cannot be read: " + std::strerror(code),
                  "Test it on the login node: cat FILE > /dev/null");
   }
-  [[nodiscard]] Error write_fault() const { return space_.explain(from_.name, errno); }
+  [[nodiscard]] Error write_fault() const { return copy_fault(space_, from_.name, errno); }
 
   const FileToCopy& from_;
   const int to_;
@@ -114,10 +123,10 @@ Status copy_file(const FileToCopy& from, Fd to, Meter& meter, Space& space) {
   const std::array<timespec, 2> times{timespec{0, UTIME_OMIT}, from.info.st_mtim};
   if (::fchmod(to.get(), from.info.st_mode & 01777) != 0 ||
       ::futimens(to.get(), times.data()) != 0) {
-    return space.explain(from.name, errno);
+    return copy_fault(space, from.name, errno);
   }
   const Status closed = close_checked(std::move(to));
-  return closed ? closed : Status(space.explain(from.name, closed.error().code));
+  return closed ? closed : Status(copy_fault(space, from.name, closed.error().code));
 }
 
 Status copy_times(int dir_fd, const char* name, const struct stat& info) {

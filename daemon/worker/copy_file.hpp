@@ -12,9 +12,9 @@
 namespace nodestage {
 
 struct FileToCopy {
-  int fd;                  // at any offset
+  int fd;                   // at any offset
   const struct stat& info;  // of it; info.st_size bytes are copied
-  std::string_view name;   // for messages
+  std::string_view name;    // for messages
 };
 
 // Into `to`, empty and open for writing: data with its holes (shared blocks where the file system

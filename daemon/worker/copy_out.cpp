@@ -13,7 +13,7 @@ namespace nodestage {
 namespace {
 
 // Smaller files are synced together at the end, by sync(); a million fsyncs would take hours.
-constexpr off_t k_sync_bytes = 4 * 1024 * 1024;
+constexpr off_t k_sync_bytes = off_t{4} << 20;
 
 bool ends_item(int code) { return code == ENOSPC || code == EDQUOT; }
 

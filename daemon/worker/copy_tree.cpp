@@ -11,16 +11,17 @@ namespace nodestage {
 namespace {
 
 Error unreadable(const std::string& path, int code) {
-  return fault(code, shown(path) + ": cannot be read: " + std::strerror(code),
-               code == ENOENT || code == ESTALE
-                   ? "Let nothing write to a dataset while a job starts with it"
-                   : "The job's user must be able to read all of it, or leave it out with exclude=");
+  return fault(
+      code, shown(path) + ": cannot be read: " + std::strerror(code),
+      code == ENOENT || code == ESTALE
+          ? "Let nothing write to a dataset while a job starts with it"
+          : "The job's user must be able to read all of it, or leave it out with exclude=");
 }
 
 }  // namespace
 
 Status CopyTree::run(Fd from) {
-  struct stat info{};
+  struct stat info {};
   if (::fstat(from.get(), &info) != 0) return unreadable(path_, errno);
   auto walk = TreeWalk::begin(std::move(from), WalkFor::reading);
   if (!walk) return unreadable(path_, walk.error().code);
@@ -37,10 +38,14 @@ Status CopyTree::run(Fd from) {
 Status CopyTree::step(TreeWalk& walk, const WalkStep& step) {
   const std::string path = walk.path(step);
   switch (step.kind) {
-    case WalkStep::Kind::directory: return enter(walk, step);
-    case WalkStep::Kind::directory_end: return leave(step);
-    case WalkStep::Kind::leaf: return way_.filter.wants(path) ? leaf(step, path) : Status();
-    case WalkStep::Kind::fault: break;
+    case WalkStep::Kind::directory:
+      return enter(walk, step);
+    case WalkStep::Kind::directory_end:
+      return leave(step);
+    case WalkStep::Kind::leaf:
+      return way_.filter.wants(path) ? leaf(step, path) : Status();
+    case WalkStep::Kind::fault:
+      break;
   }
   if (way_.filter.excludes(path)) return {};
   return unreadable(full(path), step.fault.code);
@@ -110,7 +115,7 @@ Result<bool> CopyTree::linked(const WalkStep& step, const std::string& path) {
 Status CopyTree::file(const WalkStep& step, const std::string& path) {
   const auto from = open_at(step.dir_fd, step.name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY);
   if (!from) return unreadable(full(path), from.error().code);
-  struct stat info{};
+  struct stat info {};
   if (::fstat(from->get(), &info) != 0) return unreadable(full(path), errno);
   if (!S_ISREG(info.st_mode)) return unreadable(full(path), ESTALE);
   auto to = open_at(to_.top(), step.name, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW, 0600);

@@ -1,8 +1,8 @@
 // CopyTree: a directory's contents, as cp -a --no-preserve=ownership,xattr copies them.
 //
-// Kept: modes (of files without the set-id bits), times, links as links, hard links within the tree,
-// holes. FIFOs, sockets and devices are left out and counted. Whatever cannot be read is a fault
-// that names it. Any depth and length of path.
+// Kept: modes (of files without the set-id bits), times, links as links, hard links within the
+// tree, holes. FIFOs, sockets and devices are left out and counted. Whatever cannot be read is a
+// fault that names it. Any depth and length of path.
 #pragma once
 
 #include <string>
@@ -24,8 +24,9 @@ class CopyTree {
     Space& space;
   };
 
-  // `to`: the empty directory that is filled; `path`: the source's, for messages.
-  CopyTree(Fd to, std::string path, Way way) : root_(to.get()), to_(std::move(to)), path_(std::move(path)), way_(way) {}
+  // `to` (borrowed): the empty directory that is filled; `path`: the source's, for messages.
+  CopyTree(int to, std::string path, Way way)
+      : root_(to), to_(Fd(::fcntl(to, F_DUPFD_CLOEXEC, 0))), path_(std::move(path)), way_(way) {}
 
   // Everything below `from` (O_PATH is enough), then from's own mode and times.
   Status run(Fd from);

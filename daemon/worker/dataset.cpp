@@ -4,6 +4,8 @@
 #include <glob.h>
 #include <sys/stat.h>
 
+#include <algorithm>
+
 #include "common/human.hpp"
 #include "common/option_text.hpp"
 #include "daemon/worker/dir_stack.hpp"
@@ -14,9 +16,14 @@ namespace {
 
 constexpr std::string_view k_job_directory = ".";
 
+// As in a shell, what may not be read holds no match; other trouble stops the search.
+int is_serious(const char*, int code) {
+  return code != EACCES && code != ENOENT && code != ENOTDIR;
+}
+
 Result<std::vector<std::string>> glob_matches(const std::string& pattern) {
   glob_t found{};
-  const int status = ::glob(pattern.c_str(), GLOB_ERR, nullptr, &found);
+  const int status = ::glob(pattern.c_str(), 0, is_serious, &found);
   std::vector<std::string> paths(found.gl_pathv, found.gl_pathv + found.gl_pathc);
   ::globfree(&found);
   if (status == 0) return paths;
@@ -24,10 +31,10 @@ Result<std::vector<std::string>> glob_matches(const std::string& pattern) {
     return fault(ENOENT, shown(pattern) + ": no file matches",
                  "Check it on the login node: ls -d " + shown(pattern));
   }
-  return fault(EIO, shown(pattern) + ": a directory on the way cannot be read",
-               "The job's user must be able to read it");
+  return fault(
+      EIO, shown(pattern) + ": a directory on the way cannot be read",
+      "Is its file system mounted on this node? If it happens again, tell your site's support");
 }
-
 
 }  // namespace
 
@@ -47,7 +54,7 @@ Status Dataset::plan() {
 }
 
 Status Dataset::find_sources() {
-  struct stat info{};
+  struct stat info {};
   is_group_ = is_glob(item_.source) && ::stat(item_.source.c_str(), &info) != 0;
   if (!is_group_) {
     sources_ = {item_.source};
@@ -109,8 +116,9 @@ Status Dataset::stage_group(int item_fd) {
     const std::string name = piece.default_name();
     const auto [first, is_new] = names_.emplace(name, source);
     if (!is_new) {
-      return fault(EEXIST, shown(first->second) + " and " + shown(source) + " would both become '" +
-                               shown(name) + "'",
+      return fault(EEXIST,
+                   shown(first->second) + " and " + shown(source) + " would both become '" +
+                       shown(name) + "'",
                    "Give one of them another place: --stage-dataset=SOURCE:DEST");
     }
     TRY(build(piece, all->get(), name));
@@ -174,9 +182,12 @@ ItemRecord Dataset::record() const {
   const std::lock_guard lock(mutex_);
   ItemRecord record{};
   record.state = static_cast<std::uint32_t>(state_);
-  record.flags = (item_.async ? k_item_async : 0) | (is_needed() || item_.async ? 0 : k_item_optional);
-  record.bytes_read = meter_.bytes_read;
+  record.flags =
+      (item_.async ? k_item_async : 0) | (is_needed() || item_.async ? 0 : k_item_optional);
   record.bytes_total = meter_.bytes_total;
+  record.bytes_read = meter_.bytes_read;
+  // Some parts of a zip or 7z file are read twice.
+  if (record.bytes_total > 0) record.bytes_read = std::min(record.bytes_read, record.bytes_total);
   record.bytes_written = meter_.bytes_written;
   record.files = meter_.files;
   if (begun_) {
@@ -184,7 +195,8 @@ ItemRecord Dataset::record() const {
     record.elapsed_ms = static_cast<std::uint64_t>(
         std::chrono::duration_cast<std::chrono::milliseconds>(spent).count());
   }
-  const std::string kind = sources_.size() > 1 ? human_count(sources_.size()) + " × " + kind_ : kind_;
+  const std::string kind =
+      sources_.size() > 1 ? human_count(sources_.size()) + " × " + kind_ : kind_;
   set_field(record.what, kind_.empty() ? kind_ : kind);
   set_field(record.source, shortened(item_.source, sizeof record.source - 1));
   const bool is_whole = destination_.empty() || destination_ == k_job_directory;

@@ -33,9 +33,9 @@ class Dataset {
   // `item` is borrowed.
   Dataset(const DatasetItem& item, std::size_t index, const StageContext& context);
 
-  // Finds the sources and claims the destination, as far as that is known without reading. A glob is
-  // one when no file has that very name; its matches are sorted. An `async` dataset also learns its
-  // destination here, so that the job can know it before the data is there.
+  // Finds the sources and claims the destination, as far as that is known without reading. A glob
+  // is one when no file has that very name; its matches are sorted. An `async` dataset also learns
+  // its destination here, so that the job can know it before the data is there.
   Status plan();
 
   // Stages all of it. Each piece comes to its name at once, by rename; with a glob and a
@@ -79,7 +79,7 @@ class Dataset {
   Meter meter_;
   Space space_;
   std::vector<std::string> sources_;
-  bool is_group_ = false;  // a glob
+  bool is_group_ = false;                     // a glob
   std::map<std::string, std::string> names_;  // of a group: default name → source
 
   mutable std::mutex mutex_;  // over what follows

@@ -49,15 +49,17 @@ std::string Decoder::how_to_test() const {
 }
 
 Error Decoder::cut_off() const {
-  return fault(0, shown(source_->path()) + ": cut off after " + human_bytes(source_->position()) +
-                      ": the archive is truncated",
-               "Was its creation or transfer stopped, by a quota or a time limit? " + how_to_test());
+  return fault(
+      0,
+      shown(source_->path()) + ": cut off after " + human_bytes(source_->position()) +
+          ": the archive is truncated",
+      "Was its creation or transfer stopped, by a quota or a time limit? " + how_to_test());
 }
 
 Error Decoder::damaged(std::string_view cause) const {
   return fault(0,
-               shown(source_->path()) + ": damaged before byte " + human_count(source_->position()) +
-                   ": " + std::string(cause),
+               shown(source_->path()) + ": damaged before byte " +
+                   human_count(source_->position()) + ": " + std::string(cause),
                "Make or transfer it again. " + how_to_test());
 }
 

@@ -17,7 +17,8 @@ bool matches(const std::string& glob, const std::string& name) {
 }
 
 bool matches_any(const std::vector<std::string>& globs, const std::string& name) {
-  return std::any_of(globs.begin(), globs.end(), [&](const auto& glob) { return matches(glob, name); });
+  return std::any_of(globs.begin(), globs.end(),
+                     [&](const auto& glob) { return matches(glob, name); });
 }
 
 }  // namespace

@@ -37,7 +37,9 @@ class EntryFilter {
 
   [[nodiscard]] bool wants(const std::string& name) const;     // of a name after strip
   [[nodiscard]] bool excludes(const std::string& name) const;  // all of a directory, too
-  [[nodiscard]] bool takes_all() const { return strip_ == 0 && include_.empty() && exclude_.empty(); }
+  [[nodiscard]] bool takes_all() const {
+    return strip_ == 0 && include_.empty() && exclude_.empty();
+  }
 
  private:
   unsigned strip_;

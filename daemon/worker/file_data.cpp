@@ -11,7 +11,7 @@
 namespace nodestage {
 namespace {
 
-constexpr std::size_t k_block_bytes = 1024 * 1024;
+constexpr std::size_t k_block_bytes = 1 << 20;
 
 // Reads or writes all of `bytes` at `offset`. False at the end of the file or on an error (errno).
 template <typename Call, typename Byte>

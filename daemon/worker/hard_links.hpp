@@ -17,7 +17,7 @@ class HardLinks {
     if (info.st_nlink < 2) return "";
     const auto [entry, is_new] =
         links_.try_emplace({info.st_dev, info.st_ino}, name, info.st_nlink);
-    const std::string first = is_new ? "" : entry->second.first;
+    std::string first = is_new ? "" : entry->second.first;
     if (--entry->second.second == 0) links_.erase(entry);
     return first;
   }

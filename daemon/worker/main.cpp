@@ -38,11 +38,12 @@ int serve(const WorkerOrder& order) {
   if (order.task == WorkerTask::remove) return run_remove(order);
   const auto request = read_all(k_worker_request_fd, k_max_request_bytes);
   if (!request) return StageReport().fail("the request: " + request.error().what, {});
-  return order.task == WorkerTask::stage ? run_stage(order, *request) : run_stage_out(order, *request);
+  return order.task == WorkerTask::stage ? run_stage(order, *request)
+                                         : run_stage_out(order, *request);
 }
 
 int run() {
-  static_cast<void>(std::signal(SIGPIPE, SIG_IGN));
+  for (const int signal : {SIGPIPE, SIGXFSZ}) static_cast<void>(std::signal(signal, SIG_IGN));
   std::setlocale(LC_ALL, "C.UTF-8");
   ::umask(077);
   const auto order = read_order();

@@ -13,7 +13,7 @@
 namespace nodestage {
 namespace {
 
-constexpr std::size_t k_block_bytes = 1024 * 1024;
+constexpr std::size_t k_block_bytes = 1 << 20;
 
 // libarchive turns names into UTF-8 by the locale of the thread; "C" would know ASCII only.
 class Utf8Locale {

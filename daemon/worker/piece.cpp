@@ -21,7 +21,8 @@ std::string base_name(std::string_view path) {
 }
 
 Result<Fd> make_directory(const Piece::Place& place) {
-  if (::mkdirat(place.dir_fd, place.name.c_str(), 0777) != 0) return place.space.explain(place.name, errno);
+  if (::mkdirat(place.dir_fd, place.name.c_str(), 0777) != 0)
+    return place.space.explain(place.name, errno);
   auto fd = open_directory_at(place.dir_fd, place.name);
   if (!fd) return place.space.explain(place.name, fd.error().code);
   return fd;
@@ -63,7 +64,8 @@ Status Piece::recognise() {
 Status Piece::recognise_file() {
   const bool claims_archive = !archive_suffix(base_name(path_)).empty();
   if (source_->size() == 0 && claims_archive) {
-    return fault(0, shown(path_) + ": empty (0 bytes)", "Was it written to a full disk or quota? Make it again");
+    return fault(0, shown(path_) + ": empty (0 bytes)",
+                 "Was it written to a full disk or quota? Make it again");
   }
   auto decoder = Decoder::open(*source_);
   if (!decoder) return decoder.error();
@@ -78,6 +80,7 @@ Status Piece::recognise_file() {
   if (container_ != Container::none) {
     form_ = Form::archive;
   } else if (claims_archive) {
+    TRY(decoder_->drain());  // if it is cut off or damaged, that is the cause
     return not_an_archive();
   } else if (decoder_->coding() != Coding::plain) {
     add_note("not an archive: copied as it is");
@@ -98,24 +101,28 @@ std::string Piece::kind() const {
   if (form_ == Form::directory) return "directory";
   if (form_ == Form::file) return "file";
   std::string kind(container_name(container_));
-  if (decoder_->coding() != Coding::plain) kind.append(".").append(coding_suffix(decoder_->coding()));
+  if (decoder_->coding() != Coding::plain)
+    kind.append(".").append(coding_suffix(decoder_->coding()));
   return kind;
 }
 
 Status Piece::build(const Place& place) {
   switch (form_) {
-    case Form::directory: return copy_directory(place);
-    case Form::file: return copy_as_file(place);
-    case Form::archive: return extract(place);
+    case Form::directory:
+      return copy_directory(place);
+    case Form::file:
+      return copy_as_file(place);
+    case Form::archive:
+      return extract(place);
   }
   return {};
 }
 
 Status Piece::copy_directory(const Place& place) {
   TRY_ASSIGN(Fd from, open_source_directory(path_));
-  TRY_ASSIGN(Fd to, make_directory(place));
+  TRY_ASSIGN(const Fd to, make_directory(place));
   const EntryFilter filter(*item_);
-  CopyTree copy(std::move(to), path_, {filter, *meter_, place.space});
+  CopyTree copy(to.get(), path_, {filter, *meter_, place.space});
   TRY(copy.run(std::move(from)));
   add_note(skipped_note(copy.skipped(), "FIFOs, sockets or devices"));
   if (item_->strip > 0) add_note("strip= has no meaning for a directory");
@@ -173,7 +180,8 @@ Status Piece::write_entries(Entries& entries, TreeWriter& writer) {
       if (!link) return at_entry(Error{EINVAL, "is a hard link out of the archive"}, name);
       entry.link = filter.strip(*link).value_or("");
     }
-    if (Status added = writer.add(entry, entries); !added) return at_entry(std::move(added.error()), name);
+    if (Status added = writer.add(entry, entries); !added)
+      return at_entry(std::move(added.error()), name);
   }
   return check_taken(seen, taken);
 }
@@ -181,15 +189,17 @@ Status Piece::write_entries(Entries& entries, TreeWriter& writer) {
 Status Piece::check_taken(std::uint64_t seen, std::uint64_t taken) const {
   if (seen == 0 || taken > 0) return {};
   return fault(ENOENT, shown(path_) + ": strip=, include= and exclude= leave nothing of it",
-               form_ == Form::directory ? "Look at its names with: find " + shown(path_)
-                                        : "Look at its names; globs match what strip= leaves of them");
+               form_ == Form::directory
+                   ? "Look at its names with: find " + shown(path_)
+                   : "Look at its names; globs match what strip= leaves of them");
 }
 
 // Faults of the source begin with its path; those of an entry get it here.
 Error Piece::at_entry(Error error, const std::string& name) const {
   if (is_stopped(error) || name.empty()) return error;
   const std::string path = shown(path_) + ": ";
-  if (error.what.starts_with(path)) return with_suffix(std::move(error), " (entry " + shown(name) + ")");
+  if (error.what.starts_with(path))
+    return with_suffix(std::move(error), " (entry " + shown(name) + ")");
   return with_advice(with_prefix(std::move(error), path + "entry '" + shown(name) + "': "),
                      "Make the archive again without such an entry");
 }

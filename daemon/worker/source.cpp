@@ -15,8 +15,9 @@ Error open_fault(const std::string& path, int code) {
   if (code == EACCES || code == EPERM) {
     return fault(code, cause, "The job's user must be able to read it: namei -l " + shown(path));
   }
-  return fault(code, cause,
-               "Is its file system mounted on this node? If it happens again, tell your site's support");
+  return fault(
+      code, cause,
+      "Is its file system mounted on this node? If it happens again, tell your site's support");
 }
 
 Error kind_fault(const std::string& path) {
@@ -27,7 +28,7 @@ Error kind_fault(const std::string& path) {
 }  // namespace
 
 Result<struct stat> examine_source(const std::string& path) {
-  struct stat info{};
+  struct stat info {};
   if (::stat(path.c_str(), &info) != 0) return open_fault(path, errno);
   if (!S_ISREG(info.st_mode) && !S_ISDIR(info.st_mode)) return kind_fault(path);
   return info;
@@ -42,7 +43,7 @@ Result<Fd> open_source_directory(const std::string& path) {
 Result<Source> Source::open(const std::string& path, Meter& meter) {
   auto fd = open_at(AT_FDCWD, path, O_RDONLY | O_NONBLOCK | O_NOCTTY);
   if (!fd) return open_fault(path, fd.error().code);
-  struct stat info{};
+  struct stat info {};
   if (::fstat(fd->get(), &info) != 0) return open_fault(path, errno);
   if (!S_ISREG(info.st_mode)) return kind_fault(path);
   static_cast<void>(::posix_fadvise(fd->get(), 0, 0, POSIX_FADV_SEQUENTIAL));
@@ -70,8 +71,9 @@ Result<std::size_t> Source::read_at(std::uint64_t offset, std::span<std::byte> i
 }
 
 Error Source::read_fault(int code) const {
-  return fault(code, shown(path_) + ": cannot be read: " + std::strerror(code),
-               "Test it on the login node: cat FILE > /dev/null; if that works, tell your site's support");
+  return fault(
+      code, shown(path_) + ": cannot be read: " + std::strerror(code),
+      "Test it on the login node: cat FILE > /dev/null; if that works, tell your site's support");
 }
 
 }  // namespace nodestage

@@ -17,7 +17,7 @@ constexpr std::string_view k_advice =
     "data where it is";
 
 std::optional<struct statvfs> look(int dir_fd) {
-  struct statvfs info{};
+  struct statvfs info {};
   if (::fstatvfs(dir_fd, &info) != 0) return std::nullopt;
   return info;
 }
@@ -31,8 +31,8 @@ Status Space::expect(std::uint64_t bytes) const {
   if (!info) return {};  // then ENOSPC will tell
   const std::uint64_t free = free_bytes(*info);
   if (free >= leave_free_ && free - leave_free_ >= bytes) return {};
-  std::string cause = "needs " + human_bytes(bytes) + " of local disk, but node " + node_ + " has " +
-                      human_bytes(free) + " free";
+  std::string cause = "needs " + human_bytes(bytes) + " of local disk, but node " + node_ +
+                      " has " + human_bytes(free) + " free";
   if (leave_free_ > 0) cause += ", of which " + human_bytes(leave_free_) + " must stay free";
   return fault(ENOSPC, cause, k_advice);
 }
@@ -60,7 +60,8 @@ Error Space::explain(std::string_view name, int code) const {
                                  : human_bytes(free_bytes(*info)) + " are free";
     return fault(code, subject + "the local disk is full, " + left, k_advice);
   }
-  if (code == EDQUOT) return fault(code, subject + "your quota on the local disk is used up", k_advice);
+  if (code == EDQUOT)
+    return fault(code, subject + "your quota on the local disk is used up", k_advice);
   return fault(code, subject + std::strerror(code),
                "This is the node's local disk; if it happens again, tell your site's support");
 }

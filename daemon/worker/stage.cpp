@@ -37,7 +37,8 @@ class Stage {
     delay();
     plan();
     report_.write(WorkerPhase::working, datasets_);
-    const std::size_t count = std::clamp<std::size_t>(order_.threads, 1, std::max<std::size_t>(queue_.size(), 1));
+    const std::size_t count =
+        std::clamp<std::size_t>(order_.threads, 1, std::max<std::size_t>(queue_.size(), 1));
     for (std::size_t i = 0; i < count && !stop_; ++i) threads_.emplace_back([this] { work(); });
     follow();
     for (auto& thread : threads_) thread.join();
@@ -70,7 +71,8 @@ class Stage {
       }
       if (stop_) return;
     }
-    std::stable_partition(queue_.begin(), queue_.end(), [](const auto* d) { return !d->is_async(); });
+    std::stable_partition(queue_.begin(), queue_.end(),
+                          [](const auto* d) { return !d->is_async(); });
     awaited_ = static_cast<std::size_t>(
         std::count_if(queue_.begin(), queue_.end(), [](const auto* d) { return !d->is_async(); }));
     left_ = queue_.size();
@@ -144,7 +146,8 @@ class Stage {
     for (const auto& dataset : datasets_) {
       const auto variable = dataset.variable();
       if (!variable) continue;
-      if (&dataset == &datasets_.front()) variables.push_back("NODESTAGE_DATASET=" + variable->value);
+      if (&dataset == &datasets_.front())
+        variables.push_back("NODESTAGE_DATASET=" + variable->value);
       variables.push_back(variable->name + "=" + variable->value);
     }
     return variables;

@@ -10,9 +10,9 @@ namespace nodestage {
 // Inherits the descriptors of common/worker_order.hpp; LC_CTYPE must be a UTF-8 locale. Sets the
 // process's umask to the request's. Exit code 0: phase `done`; 1: phase `failed`, with its cause.
 //
-// Phases: starting, working, ready (all that the job waits for is in place), done. A dataset that is
-// `optional` or `async`, or any with OnFailure::proceed, may fail: its record says so. The failure
-// of another is the phase `failed` at once; what else runs is stopped then.
+// Phases: starting, working, ready (all that the job waits for is in place), done. A dataset that
+// is `optional` or `async`, or any with OnFailure::proceed, may fail: its record says so. The
+// failure of another is the phase `failed` at once; what else runs is stopped then.
 int run_stage(const WorkerOrder& order, std::string_view request_bytes);
 
 }  // namespace nodestage

@@ -38,9 +38,7 @@ std::string advice(int code) {
     default:
       break;
   }
-  return first +
-         "The data is kept on this node: 'nodestage held' shows it, 'nodestage recover' "
-         "delivers it.";
+  return first + "The data are kept on this node: ask your administrators for them.";
 }
 
 std::string cause_text(const std::vector<OutputReport>& reports) {

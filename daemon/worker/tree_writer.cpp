@@ -48,9 +48,12 @@ Status TreeWriter::add(const Entry& entry, Entries& data) {
   ++meter_.files;
   TRY(space_.made_file());
   switch (entry.kind) {
-    case Entry::Kind::file: return add_file(parent, name, entry, data);
-    case Entry::Kind::hard_link: return add_hard_link(parent, name, entry, data);
-    default: return add_special(parent, name, entry);
+    case Entry::Kind::file:
+      return add_file(parent, name, entry, data);
+    case Entry::Kind::hard_link:
+      return add_hard_link(parent, name, entry, data);
+    default:
+      return add_special(parent, name, entry);
   }
 }
 
@@ -60,7 +63,8 @@ Result<int> TreeWriter::parent_of(const Entry& entry) {
   auto parent = make_directories_below(root_, path, 0777 | S_IRWXU);
   // Which of both it is, O_DIRECTORY | O_NOFOLLOW does not tell.
   if (!parent && (parent.error().code == ELOOP || parent.error().code == ENOTDIR)) {
-    return fault(parent.error().code, "is below what the archive holds as a symbolic link or a file, not as a directory",
+    return fault(parent.error().code,
+                 "is below what the archive holds as a symbolic link or a file, not as a directory",
                  "nodestage follows no links there; make the archive again without that link");
   }
   if (!parent) return space_.explain(entry.name, parent.error().code);
@@ -98,7 +102,8 @@ Status TreeWriter::add_directory(int parent, const std::string& name, const Entr
   return make(parent, name, entry, [&] { return ::mkdirat(parent, name.c_str(), 0700); });
 }
 
-Status TreeWriter::add_file(int parent, const std::string& name, const Entry& entry, Entries& data) {
+Status TreeWriter::add_file(int parent, const std::string& name, const Entry& entry,
+                            Entries& data) {
   int fd = -1;
   TRY(make(parent, name, entry, [&] {
     constexpr int k_flags = O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC;
@@ -130,7 +135,8 @@ Status TreeWriter::write_data(Fd file, const Entry& entry, Entries& data, Block 
   return closed ? closed : Status(space_.explain(entry.name, closed.error().code));
 }
 
-Status TreeWriter::add_hard_link(int parent, const std::string& name, const Entry& entry, Entries& data) {
+Status TreeWriter::add_hard_link(int parent, const std::string& name, const Entry& entry,
+                                 Entries& data) {
   if (entry.link == entry.name) return {};
   const SplitPath target = split_path(entry.link);
   const auto target_parent = open_directory_below(root_, target.parent);
@@ -140,7 +146,7 @@ Status TreeWriter::add_hard_link(int parent, const std::string& name, const Entr
                  "include=, exclude= and strip= must not part hard links");
   }
   const std::string target_name(target.name);
-  struct stat info{};
+  struct stat info {};
   if (::fstatat(target_parent->get(), target_name.c_str(), &info, AT_SYMLINK_NOFOLLOW) != 0) {
     return fault(errno, "is a hard link to '" + shown(entry.link) + "', which is not there",
                  "include=, exclude= and strip= must not part hard links");

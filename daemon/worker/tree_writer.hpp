@@ -1,8 +1,8 @@
 // TreeWriter: writes an archive's entries below a directory, as GNU tar does for a user without -p.
 //
-// Modes lose setuid, setgid, sticky and the umask's bits; owners are the caller's; times are kept to
-// the nanosecond. Of two entries with one name the later one wins. Directories get their mode and
-// time at the end. No link is ever followed, so an entry whose parent is a link is a fault.
+// Modes lose setuid, setgid, sticky and the umask's bits; owners are the caller's; times are kept
+// to the nanosecond. Of two entries with one name the later one wins. Directories get their mode
+// and time at the end. No link is ever followed, so an entry whose parent is a link is a fault.
 #pragma once
 
 #include <map>

@@ -21,31 +21,34 @@ constexpr const char* k_items = "items";
 constexpr std::size_t k_max_ledger = 64 * 1024 * 1024;
 
 bool is_inside(std::string_view path, std::string_view directory) {
-  return path.size() > directory.size() && path.starts_with(directory) && path[directory.size()] == '/';
+  return path.size() > directory.size() && path.starts_with(directory) &&
+         path[directory.size()] == '/';
 }
 
 bool exists(int dir_fd, const std::string& name) {
-  struct stat info{};
+  struct stat info {};
   return ::fstatat(dir_fd, name.c_str(), &info, AT_SYMLINK_NOFOLLOW) == 0;
 }
 
 Error place_fault(const std::string& destination, int code) {
   const std::string where = "$SLURM_TMPDIR/" + shown(destination);
   if (code == EEXIST || code == ENOTEMPTY) {
-    return fault(code, where + ": exists already", "Give the dataset another place: --stage-dataset=SOURCE:DEST");
+    return fault(code, where + ": exists already",
+                 "Give the dataset another place: --stage-dataset=SOURCE:DEST");
   }
   if (code == ELOOP || code == ENOTDIR) {
     return fault(code, where + ": a directory on the way is a link or a file",
                  "Give the dataset another place: --stage-dataset=SOURCE:DEST");
   }
-  return fault(code, where + ": " + std::strerror(code), "If it happens again, tell your site's support");
+  return fault(code, where + ": " + std::strerror(code),
+               "If it happens again, tell your site's support");
 }
 
 // A directory changes its parent only if its owner may write to it.
 int rename_any(int from_fd, const char* name, int to_fd, const char* to_name) {
   if (::renameat2(from_fd, name, to_fd, to_name, RENAME_NOREPLACE) == 0) return 0;
   const int code = errno;
-  struct stat info{};
+  struct stat info {};
   if (code != EACCES || ::fstatat(from_fd, name, &info, AT_SYMLINK_NOFOLLOW) != 0 ||
       !S_ISDIR(info.st_mode)) {
     return code;
@@ -91,7 +94,8 @@ Status Workspace::read_ledger(int top_fd) {
   TRY_ASSIGN(std::string ledger, read_all(ledger_.get(), k_max_ledger));
   const auto whole = ledger.rfind('\0');
   ledger.resize(whole == std::string::npos ? 0 : whole + 1);
-  if (::ftruncate(ledger_.get(), static_cast<off_t>(ledger.size())) != 0) return system_error(k_ledger);
+  if (::ftruncate(ledger_.get(), static_cast<off_t>(ledger.size())) != 0)
+    return system_error(k_ledger);
   for (std::size_t at = 0; at < ledger.size(); at = ledger.find('\0', at) + 1) {
     placed_.emplace(ledger.c_str() + at);
   }
@@ -111,10 +115,14 @@ void Workspace::remove() { remove_below(job_fd_, k_workspace); }
 Status Workspace::claim(const std::string& destination, const std::string& source) {
   const std::lock_guard lock(*mutex_);
   for (const auto& [taken, by] : claims_) {
-    if (taken != destination && !is_inside(taken, destination) && !is_inside(destination, taken)) continue;
-    return fault(EEXIST, shown(by) + " and " + shown(source) + " would both become '" +
-                             shown(taken.size() < destination.size() ? taken : destination) + "'",
-                 "Give one of them another place: --stage-dataset=SOURCE:DEST");
+    if (taken != destination && !is_inside(taken, destination) && !is_inside(destination, taken))
+      continue;
+    const std::string cause =
+        taken == destination
+            ? shown(by) + " and " + shown(source) + " would both become '" + shown(taken) + "'"
+            : shown(by) + " would become '" + shown(taken) + "', " + shown(source) + " '" +
+                  shown(destination) + "': one inside of the other";
+    return fault(EEXIST, cause, "Give one of them another place: --stage-dataset=SOURCE:DEST");
   }
   claims_.emplace(destination, source);
   return {};

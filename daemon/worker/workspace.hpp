@@ -51,7 +51,7 @@ class Workspace {
   int job_fd_;
   Fd items_;
   Fd ledger_;
-  std::set<std::string, std::less<>> placed_;          // by earlier workers
+  std::set<std::string, std::less<>> placed_;               // by earlier workers
   std::map<std::string, std::string, std::less<>> claims_;  // destination → source
   std::unique_ptr<std::mutex> mutex_ = std::make_unique<std::mutex>();
 };

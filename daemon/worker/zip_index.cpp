@@ -26,11 +26,12 @@ std::uint64_t number(std::string_view data, std::size_t at, std::size_t bytes) {
 }
 
 Error truncated(const Source& source) {
-  return fault(0,
-               shown(source.path()) + ": cut off at " + human_bytes(source.size()) +
-                   ": the zip archive has no whole directory at its end",
-               "Was its creation or transfer stopped, by a quota or a time limit? Test it with: unzip -t " +
-                   shown(source.path()));
+  return fault(
+      0,
+      shown(source.path()) + ": cut off at " + human_bytes(source.size()) +
+          ": the zip archive has no whole directory at its end",
+      "Was its creation or transfer stopped, by a quota or a time limit? Test it with: unzip -t " +
+          shown(source.path()));
 }
 
 Result<std::string> bytes_at(const Source& source, std::uint64_t offset, std::uint64_t size) {
@@ -38,13 +39,15 @@ Result<std::string> bytes_at(const Source& source, std::uint64_t offset, std::ui
     return truncated(source);
   }
   std::string data(size, '\0');
-  TRY_ASSIGN(const std::size_t count, source.read_at(offset, std::as_writable_bytes(std::span(data))));
+  TRY_ASSIGN(const std::size_t count,
+             source.read_at(offset, std::as_writable_bytes(std::span(data))));
   if (count < size) return truncated(source);
   return data;
 }
 
 Result<std::string> read_directory(const Source& source) {
-  const std::uint64_t tail_size = std::min<std::uint64_t>(source.size(), k_end_bytes + k_max_comment);
+  const std::uint64_t tail_size =
+      std::min<std::uint64_t>(source.size(), k_end_bytes + k_max_comment);
   TRY_ASSIGN(const std::string tail, bytes_at(source, source.size() - tail_size, tail_size));
   std::size_t end = tail.rfind("PK\5\6"sv);
   // The comment, whose length is the last field, must reach to the file's end.
@@ -63,8 +66,8 @@ Result<std::string> read_directory(const Source& source) {
 }
 
 // One member's extra fields; `size` and `offset` are replaced where they say so.
-void read_extra(std::string_view extra, std::string& name, std::uint64_t packed, std::uint64_t& size,
-                std::uint64_t& offset) {
+void read_extra(std::string_view extra, std::string& name, std::uint64_t packed,
+                std::uint64_t& size, std::uint64_t& offset) {
   while (extra.size() >= 4) {
     const std::uint64_t id = number(extra, 0, 2);
     const std::string_view field = extra.substr(4, number(extra, 2, 2));
@@ -75,7 +78,8 @@ void read_extra(std::string_view extra, std::string& name, std::uint64_t packed,
       if (offset == 0xffffffff) offset = number(field, at, 8);
     }
     if (id == 0x7075 && field.size() > 5) {
-      const auto crc = ::crc32(0, reinterpret_cast<const Bytef*>(name.data()), static_cast<uInt>(name.size()));
+      const auto crc =
+          ::crc32(0, reinterpret_cast<const Bytef*>(name.data()), static_cast<uInt>(name.size()));
       if (number(field, 1, 4) == crc) name = field.substr(5);
     }
     extra.remove_prefix(4 + field.size());
@@ -96,7 +100,8 @@ Result<ZipIndex> read_zip_index(const Source& source) {
     std::string name(rest.substr(k_member_bytes, name_size));
     std::uint64_t size = number(rest, 24, 4);
     std::uint64_t offset = number(rest, 42, 4);
-    read_extra(rest.substr(k_member_bytes + name_size, extra_size), name, number(rest, 20, 4), size, offset);
+    read_extra(rest.substr(k_member_bytes + name_size, extra_size), name, number(rest, 20, 4), size,
+               offset);
     index.members.push_back({offset, std::move(name)});
     index.bytes += size;
     rest.remove_prefix(whole);

@@ -175,7 +175,7 @@ TABLE
 ~/bad/same/*/data.tar            | same/a/data\.tar and .*same/b/data\.tar would both become 'data' | another place
 ~/bad/same/*/data.tar:d          | same/a/data\.tar and .*same/b/data\.tar would both become 'data' | another place
 ~/bad/same/a/*.tar & ~/bad/good.tar:data   | would both become 'data'                         | SOURCE:DEST
-~/bad/same/a/*.tar & ~/bad/good.tar:data/x | would both become 'data'                         | SOURCE:DEST
+~/bad/same/a/*.tar & ~/bad/good.tar:data/x | 'data': one inside of the other                  | SOURCE:DEST
 TABLE
     for node in n1 n2 n3; do
         [ -z "$(on "$node" sh -c 'ls -d /tmp/escaped /localscratch/escaped /localscratch/*/escaped 2>/dev/null')" ]
@@ -274,8 +274,8 @@ forged_refused() {
 @test "forged requests: destinations through links that an archive brought, 4,000 levels of JSON" {
     forge_client
     forged_refused '{"version":1,"datasets":[{"source":"/home/alice/bad/links.tar","destination":"way"},
-        {"source":"/home/alice/bad/notes.txt","destination":"way/out/x"}]}' "would both become 'way'"
-    forged_refused "$(printf '[%.0s' {1..4000})" 'the request is not JSON'
+        {"source":"/home/alice/bad/notes.txt","destination":"way/out/x"}]}' 'one inside of the other'
+    forged_refused "$(printf '[%.0s' {1..4000})" 'the request is nested too deeply'
     forged_refused '{"version":1,"outputs":[{"source":"../../etc/shadow","target":"/home/alice/x"}]}' \
         'source that does not stay below'
     nothing_happened_to_the_nodes
@@ -310,7 +310,7 @@ forged_refused() {
 # Linux lets no variable be longer than 128 KiB; slurmd then cannot start a prolog, and drains the node.
 # That is Slurm's own weakness: shown without our plugin first, with a Prolog script that does nothing.
 # docs/admin.md has a job_submit.lua against it. Slurm itself drops what is much longer.
-@test "a request of 128 KiB drains a node of any Slurm with a Prolog; admin.md's job_submit.lua stops it" {
+@test "a request of 128 KiB drains a node, with or without nodestage; a resume is all it needs" {
     forge_client
     as alice sh -c 'head -c 131060 /dev/zero | tr "\0" x >forge/128k'
     on ctl mv /etc/slurm/plugstack.conf.d/nodestage.conf /etc/slurm/plugstack.conf.d/nodestage.off
@@ -318,8 +318,15 @@ forged_refused() {
     cluster restart-slurm --slurm-conf=Prolog=/usr/local/sbin/prolog
     forged_job_drains
     on ctl mv /etc/slurm/plugstack.conf.d/nodestage.off /etc/slurm/plugstack.conf.d/nodestage.conf
-    cluster restart-slurm --proctrack=cgroup
+    cluster restart-slurm --proctrack=cgroup # the defaults
     forged_job_drains
+    nothing_happened_to_the_nodes
+}
+
+@test "the job_submit.lua of docs/admin.md refuses such a job, and no other" {
+    ldconfig -p | grep -q liblua || skip "no Lua for Slurm's job_submit/lua"
+    forge_client
+    as alice sh -c 'head -c 131060 /dev/zero | tr "\0" x >forge/128k'
     lua_from_admin_guide | on ctl sh -c 'cat >/etc/slurm/job_submit.lua'
     cluster restart-slurm --slurm-conf=JobSubmitPlugins=lua
     run forged_submit forge/128k

@@ -29,6 +29,7 @@ teardown_file() {
 
 teardown() {
     # Whatever a test left undone must not fail the next one.
+    on n1 pkill -CONT -x bindfs
     configure n1 ''
     on n1 test -S /run/nodestage/nodestaged.sock && daemon_pid >/dev/null || cluster daemon start n1
     apply_configuration n1
@@ -49,7 +50,7 @@ apply_configuration() {
 }
 
 reload_lines() {
-    daemon_log "$1" | grep -cE 'was read again|the configuration is wrong'
+    daemon_log "$1" | grep -cE 'was read again|the configuration is wrong' || true
 }
 
 has_reloaded() {
@@ -93,7 +94,7 @@ assert_staged_exactly() {
     output=$(job_output "$1")
     echo "$output"
     grep -qxF -- "$(cat "$BATS_FILE_TMPDIR/sum")" <<<"$output"
-    [ "$(grep -c 'data.tar (tar) -> data' <<<"$output")" = 1 ]
+    [ "$(grep -c 'data.tar (tar) -> .*data: 2 files, 3.0 MiB' <<<"$output")" = 1 ]
 }
 
 @test "the daemon's places belong to root and show nobody's names" {
@@ -201,18 +202,17 @@ $RATE 644 root
     rate_is 65536
     configure n1 $'[read]\nmax_rate = -5'
     apply_configuration n1
-    daemon_log n1 | tail -n 3 | grep -F "the configuration is wrong and the old one stays: $CONFIG:2: 'read.max_rate'"
+    daemon_log n1 | grep -F "the configuration is wrong and the old one stays: $CONFIG:2: 'read.max_rate'"
     rate_is 65536
     status_is "$first" staging
     configure n1 $'[tmpdir]\npath = "/elsewhere/%j"'
     apply_configuration n1
-    daemon_log n1 | tail -n 3 | grep -F "change with a restart only; the old values stay"
+    daemon_log n1 | grep -F "change with a restart only; the old values stay"
     rate_is 0
     wait_until 30 job_is "$first" COMPLETED
     wait_until 30 job_is "$second" COMPLETED
     assert_staged_exactly "$first"
     assert_staged_exactly "$second"
-    job_output "$second" | grep -F 'waiting'
     assert_idle_clean
 }
 
@@ -235,7 +235,7 @@ $RATE 644 root
     cluster daemon start n1
     wait_until 30 job_is "$id" COMPLETED
     assert_staged_exactly "$id"
-    [ "$(as alice cat "after_$id")" = b ] || [ "$(as alice cat "after_$id/b")" = b ]
+    [ "$(as alice cat "after_$id")" = b ]
     assert_idle_clean
 }
 
@@ -311,15 +311,18 @@ cp "$NODESTAGE_DATASET/data/a" "$SLURM_TMPDIR/res/a"
 SCRIPT
     )
     wait_until 20 status_is "$id" "staging out"
+    # The target's file system hangs, so that there is all the time in the world.
+    on n1 pkill -STOP -x bindfs
     worker=$(worker_pid)
     cluster daemon kill n1
     cluster daemon start n1
     [ "$(worker_pid)" = "$worker" ]
     # Longer than the epilog looks for a daemon that was never there: it must be patient anew.
-    sleep 4
+    sleep 5
     job_is "$id" COMPLETING
     cluster daemon restart n1
     [ "$(worker_pid)" = "$worker" ]
+    on n1 pkill -CONT -x bindfs
     wait_until 40 job_is "$id" COMPLETED
     # In place when the epilog has returned, so that dependents find it.
     as alice cmp data/a "/project/out_$id/a"
@@ -494,9 +497,9 @@ client_crowd() {
     assert_idle_clean
 }
 
-@test "the cost of a job without an option: our prolog against one with empty hooks (figures only)" {
-    # slurmd starts `slurmstepd spank prolog` and hands it its configuration on stdin: both are caught
-    # once by a program in slurmstepd's place, and played again with either plugin, in turns.
+@test "the cost of a job without an option: our prolog and epilog against empty hooks (figures only)" {
+    # slurmd starts `slurmstepd spank prolog` (and epilog) and hands it its configuration on stdin: both are
+    # caught once by a program in slurmstepd's place, and played again with either plugin, in turns.
     gcc -shared -fPIC -O2 -o "$BATS_TEST_TMPDIR/empty.so" "$BATS_TEST_DIRNAME/lib/empty_plugin.c"
     on n1 tee /usr/lib/empty_plugin.so <"$BATS_TEST_TMPDIR/empty.so" >/dev/null
     on n1 sh -c 'mv "$(command -v slurmstepd)" /usr/sbin/slurmstepd.real'
@@ -517,8 +520,8 @@ SCRIPT
     cluster wait-idle
     on n1 tee /tmp/prolog_cost.py <"$BATS_TEST_DIRNAME/lib/prolog_cost.py" >/dev/null
     figures=$(on n1 python3 /tmp/prolog_cost.py 40)
-    echo "# $figures" >&3
-    [[ $figures == *"median of the differences"* ]]
+    sed 's/^/# /' <<<"$figures" >&3
+    [[ $figures == prolog*"median of the differences"*epilog*"median of the differences"* ]]
     sbatch_wait -w n1 --wrap true
     [ "$STATE" = COMPLETED ]
 }

@@ -87,6 +87,11 @@ job_output() {
     done
 }
 
+# job_has_output ID TEXT
+job_has_output() {
+    [[ $(job_output "$1") == *"$2"* ]]
+}
+
 # submit USER SBATCH_ARG...: prints the job id. The script comes from stdin, unless --wrap or a file
 # is among the arguments.
 submit() {

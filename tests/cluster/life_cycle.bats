@@ -53,10 +53,6 @@ is_staging() {
         on "$1" sh -c 'ls -l /proc/"$1"/fd | grep -q "/big\.bin$"' sh "$pid" 2>/dev/null
 }
 
-job_has_output() {
-    [[ $(job_output "$1") == *"$2"* ]]
-}
-
 cancel_in_the_middle() {
     local id node
     reload_daemons $'[read]\nmax_rate = 200000'
@@ -220,7 +216,7 @@ C
     as bob touch /project/bob-go
     wait_until 20 job_is "$bobs" COMPLETED
     [ "$(on n1 cat "/localscratch/.nodestage/hold/$bobs.0/res")" = his ]
-    [[ $(job_log n1 "$bobs") == *"groups could not be resolved"*"the data are kept in "* ]]
+    [[ $(job_log n1 "$bobs") == *"the data are kept in /localscratch/.nodestage/hold/$bobs.0: "*"groups could not be resolved"* ]]
     on n1 rm /run/nss-hangs
     on n1 sed -i 's/^group: files hang$/group: files/' /etc/nsswitch.conf
     on n1 rm -r "/localscratch/.nodestage/hold/$bobs.0"

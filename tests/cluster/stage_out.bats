@@ -276,6 +276,21 @@ PYTHON
     assert_clean
 }
 
+@test "when=success: a node that cannot know how the job ended holds its result" {
+    sbatch_wait -w n1,n2 --stage-out=res:/project/when/two,when=success <<'SCRIPT'
+#!/bin/bash
+srun sh -c 'echo kept >$SLURM_TMPDIR/res; exit 5'
+exit 0
+SCRIPT
+    # n1 has the batch script; n2 knows of the failed step alone.
+    [ "$(on ctl find /project/when/two -type f)" = /project/when/two/n1/res ]
+    [ "$(on n2 cat "$HOLD/$JOBID.0/res")" = kept ]
+    [[ $(job_log n2 "$JOBID") == *"it is not known on this node whether the job succeeded"* ]]
+    on n2 rm -r "$HOLD/$JOBID.0"
+    cluster daemon restart n2
+    assert_clean
+}
+
 @test "when= for jobs of srun alone and of salloc" {
     make='echo kept >$SLURM_TMPDIR/res;'
     as alice srun --quiet -w n1 $(when_options srun-zero) sh -c "$make exit 0"
@@ -308,7 +323,7 @@ sha256sum <res/data
 SCRIPT
 )
     wait_until 20 on n1 sh -c 'test -s "/localscratch/alice.$1.0/res/data"' sh "$id"
-    wait_until 10 grep -q . <(job_output "$id")
+    wait_until 10 job_has_output "$id" "  -"
     on ctl scontrol requeue "$id"
     wait_until 20 job_is "$id" PENDING
     on ctl scontrol update JobId="$id" StartTime=now
@@ -355,10 +370,9 @@ SCRIPT
     [ "$status" -ne 0 ]
     run job_log n1 "$JOBID"
     echo "$output"
-    [[ $output == *"stage-out of tree to /project/locked/out failed: "*"ermission denied"*"2 more of --stage-out failed"* ]]
-    [[ $output == *"/project/out/a-file: Not a directory"* ]]
-    [[ $output == *"stage-out: tree "*"No space left on device"* ]]
-    [[ $output == *"the data are kept in $held"* ]]
+    [[ $output == *"the data are kept in $held: stage-out of tree to /project/locked/out failed: "*"ermission denied"*"2 more of --stage-out failed"* ]]
+    [[ $output == *"-> /project/out/a-file/out: not delivered: /project/out/a-file: Not a directory"* ]]
+    [[ $output == *"-> /mnt/small: not delivered: "*"No space left on device"* ]]
     on n1 grep -q "nodestage: job $JOBID: a result is held on this node" /var/log/slurm/slurmd.log
     # Nothing half is left in the full target.
     [ -z "$(on n1 find /mnt/small -name '.nodestage*')" ]
@@ -370,8 +384,8 @@ SCRIPT
     # When the administrators have taken it away, nothing of it is left.
     on n1 mv "$held" /var/tmp/taken
     cluster daemon restart n1
-    on n1 sh -c 'test -z "$(ls -A /localscratch/.nodestage/status /var/lib/nodestage/jobs 2>/dev/null)"'
     on n1 umount /mnt/small
+    assert_clean
 }
 
 @test "when= after the time limit; then every node is idle and clean" {

@@ -100,6 +100,7 @@ configure() {
 #SBATCH -N3 --ntasks-per-node=2 --job-name=union
 #SBATCH --stage-dataset=data.tar.gz
 #SBATCH --stage-dataset=~/tree:given/place
+#SBATCH --stage-dataset="ref/with space:in quotes"  # as Slurm's own options take it
 #SBATCH --stage-out=results/sub:~/sub_%j
 ~/show batch
 srun bash -c 'mkdir -p $SLURM_TMPDIR/results/sub
@@ -124,6 +125,7 @@ SCRIPT
         summary 1 $node 'data\.tar\.gz \(tar\.gz\)' data "$OUTPUT"
         summary 1 $node 'other\.tar \(tar\)' other "$OUTPUT"
         summary 1 $node 'tree \(directory\)' given/place "$OUTPUT"
+        summary 1 $node 'with space \(file\)' 'in quotes' "$OUTPUT"
         [ "$(contents "out/sbatch_${JOBID}_union/$node/name")" = $node ]
         [ "$(contents "sub_$JOBID/$node/x")" = x ]
     done
@@ -169,6 +171,11 @@ TYPED
         lines_like 1 "^$node: NODESTAGE_DATASET=/localscratch/alice" "$output"
         summary 1 $node 'data\.tar\.gz \(tar\.gz\)' data "$output"
     done
+    # Nobody needs that advice whose command is srun.
+    run as alice salloc --stage-dataset=data.tar.gz srun bash -c 'diff -r ~/ref $NODESTAGE_DATASET && echo same'
+    [ "$status" -eq 0 ]
+    lines_like 1 '^same$' "$output"
+    lacks "$output" "reach it with srun"
     assert_idle_clean
 }
 
@@ -197,6 +204,20 @@ SCRIPT
     for task in 3 4 5 6; do
         [ "$(contents "out/${JOBID}_$task/id")" = $task ]
     done
+}
+
+@test "heterogeneous jobs: each component stages its own options' data" {
+    sbatch_wait <<'SCRIPT'
+#!/bin/bash
+#SBATCH -N1 --stage-dataset=data.tar.gz
+#SBATCH hetjob
+#SBATCH -N1 --stage-dataset=other.tar
+srun --het-group=0,1 bash -c 'echo "$SLURM_PROCID: ${NODESTAGE_DATASET_DATA-none} ${NODESTAGE_DATASET_OTHER-none} $(ls $SLURM_TMPDIR)"'
+SCRIPT
+    [ "$STATE" = COMPLETED ]
+    lines_like 1 '^0: /localscratch/alice\.[0-9]+\.0/data none data$' "$OUTPUT"
+    lines_like 1 '^1: none /localscratch/alice\.[0-9]+\.0/other other$' "$OUTPUT"
+    assert_idle_clean
 }
 
 @test "--export=NONE changes nothing" {
@@ -383,7 +404,8 @@ SCRIPT
 @test "from inside a staged job: other jobs have their own options only" {
     as alice tee inner.sh >/dev/null <<'SCRIPT'
 #!/bin/bash
-echo "inner $1: ${NODESTAGE_DATASET-no-dataset} ${NODESTAGE_JOBID-no-id}"
+echo "inner $1: ${NODESTAGE_DATASET-no-dataset} ${NODESTAGE_JOBID+id} ${SLURM_TMPDIR-no-tmpdir}"
+env | grep NODESTAGE_DATASET_DATA && echo "of the outer job"
 srun --quiet -n1 bash -c 'echo "inner-step '$1': ${NODESTAGE_DATASET-no-dataset} ${SLURM_TMPDIR-no-tmpdir}"'
 SCRIPT
     sbatch_wait -n1 --stage-dataset=data.tar.gz --stage-out=made:out/outer <<'SCRIPT'
@@ -396,20 +418,21 @@ salloc -n1 bash inner.sh salloc-without
 salloc -n1 --stage-dataset=other.tar bash inner.sh salloc-own
 srun -n1 --stage-dataset=other.tar true && echo accepted
 srun -n1 --stage-out=made:out/no true && echo accepted
+(id=$SLURM_JOB_ID; unset SLURM_JOB_ID SLURM_JOBID; srun --jobid=$id --overlap -n1 --stage-out=made:out/no true && echo accepted)
 srun -n1 ~/show step
 SCRIPT
     [ "$STATE $EXIT" = "COMPLETED 0" ]
     other='/localscratch/alice\.[0-9]+\.0/other'
-    lines_like 1 "^inner own: $other [0-9]+$" "$OUTPUT"
+    lines_like 1 "^inner own: $other id /localscratch/alice\.[0-9]+\.0$" "$OUTPUT"
     lines_like 1 "^inner-step own: $other /localscratch/alice\.[0-9]+\.0$" "$OUTPUT"
-    lines_like 1 '^inner without: no-dataset no-id$' "$OUTPUT"
+    lines_like 1 '^inner without: no-dataset  no-tmpdir$' "$OUTPUT"
     lines_like 1 '^inner-step without: no-dataset no-tmpdir$' "$OUTPUT"
-    lines_like 1 '^inner salloc-without: no-dataset no-id$' "$OUTPUT"
+    lines_like 1 '^inner salloc-without: no-dataset  no-tmpdir$' "$OUTPUT"
     lines_like 1 '^inner-step salloc-without: no-dataset no-tmpdir$' "$OUTPUT"
-    lines_like 1 '^inner salloc-own: no-dataset no-id$' "$OUTPUT"
+    lines_like 1 '^inner salloc-own: no-dataset  no-tmpdir$' "$OUTPUT"
     lines_like 1 "^inner-step salloc-own: $other /localscratch/alice\.[0-9]+\.0$" "$OUTPUT"
-    lines_like 2 'staging happens when the allocation starts, and this one has started' "$OUTPUT"
-    lacks "$OUTPUT" accepted
+    lines_like 3 'staging happens when the allocation starts, and this one has started' "$OUTPUT"
+    lacks "$OUTPUT" accepted "of the outer job"
     lines_like 1 "^step: NODESTAGE_DATASET=/localscratch/alice.$JOBID.0/data$" "$OUTPUT"
     # data.tar.gz was staged once: for the outer job alone.
     lines_like 1 'data\.tar\.gz .*-> ' "$OUTPUT"
@@ -422,11 +445,11 @@ SCRIPT
     # A step that does not wait runs while the data is still on its way; the next one waits.
     sbatch_wait -w n1 --stage-wait=none --stage-dataset=big.tar <<'SCRIPT'
 #!/bin/bash
-echo "early: $(ls /localscratch/alice.$SLURM_JOB_ID.0 | xargs)."
+echo "early in $SLURM_TMPDIR: $(ls $SLURM_TMPDIR | xargs)."
 srun --stage-wait=node bash -c 'echo "then: $(ls $NODESTAGE_DATASET | wc -l)"'
 SCRIPT
     [ "$STATE" = COMPLETED ]
-    lines_like 1 '^early: \.$' "$OUTPUT"
+    lines_like 1 "^early in /localscratch/alice.$JOBID.0: \.\$" "$OUTPUT"
     lines_like 1 '^then: 5$' "$OUTPUT"
     # async: the job starts with what is not async; the name appears when it is complete.
     sbatch_wait -w n1 --stage-dataset=other.tar --stage-dataset=big.tar,async --stage-dataset=nowhere,optional <<'SCRIPT'
@@ -443,7 +466,7 @@ SCRIPT
     lines_like 1 '^not yet$' "$OUTPUT"
     lines_like 1 '^files: 5$' "$OUTPUT"
     lines_like 1 'n1: big\.tar.*: still being staged \(async\)' "$OUTPUT"
-    lines_like 1 'n1: nowhere: not staged \(optional, the job goes on\): .*No such file' "$OUTPUT"
+    lines_like 1 'n1: nowhere: not staged \(optional, the job goes on\): .*No such file or directory\. Check the path' "$OUTPUT"
     lines_like 1 '^nowhere: unset$' "$OUTPUT"
     # The site may say that a job goes on without what failed.
     configure n1 staging 'on_failure = "continue"'
@@ -479,5 +502,14 @@ SCRIPT
     [ "$STATE" = COMPLETED ]
     [ "$(sort <<<"$OUTPUT" | xargs)" = "n1 n2 n3" ]
     cluster daemon start all
+    assert_idle_clean
+}
+
+@test "salloc without a command and without the interactive step: the user's shell" {
+    cluster restart-slurm --slurm-conf=KillWait=5
+    run as alice salloc -N2 --stage-dataset=data.tar.gz <<<'srun bash -c "diff -r ~/ref \$NODESTAGE_DATASET && echo same"'
+    [ "$status" -eq 0 ]
+    lines_like 1 "nodestage: the data goes to the disks of the job's nodes.*reach it with srun" "$output"
+    lines_like 2 '^same$' "$output"
     assert_idle_clean
 }

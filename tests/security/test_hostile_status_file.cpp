@@ -72,9 +72,10 @@ TEST_CASE("a phase or a magic that is not known reads as nothing said") {
 }
 
 TEST_CASE("only variables of nodestage's own get through") {
-  const std::string area = std::string("LD_PRELOAD=/x\0PATH=/x\0SLURM_TMPDIR=/etc\0NODESTAGE_A\0NODESTAGE_a=1\0"
-                                       "NODESTAGE_DATASET=/l/d\0 NODESTAGE_B=1\0\0NODESTAGE_C D=1\0NODESTAGE_E=no end", 132);
-  const auto environment = environment_of(area);
+  using namespace std::string_literals;
+  const auto environment = environment_of(
+      "LD_PRELOAD=/x\0PATH=/x\0SLURM_TMPDIR=/etc\0NODESTAGE_A\0NODESTAGE_a=1\0NODESTAGE_DATASET=/l/d\0"
+      " NODESTAGE_B=1\0\0NODESTAGE_C D=1\0NODESTAGE_E=no end"s);
   CHECK(environment == std::vector<std::string>{"NODESTAGE_DATASET=/l/d", "NODESTAGE_E=no end"});
 }
 

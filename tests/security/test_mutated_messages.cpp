@@ -13,7 +13,7 @@ namespace {
 std::vector<Message> one_of_each() {
   return {Begin{7, 0, 1000, 1000, "alice", "n1", "n[1-3]", 3, 0, 4, "/home/alice", R"({"version":1})"},
           End{7, 0, 0, 60},
-          Wait{7, 0, 1, 1000, 5, 2, "name"},
+          Wait{7, 0, 1, 0, 1000, 5, 2, "name"},
           Exited{7, 0, 256},
           StatusQuery{7},
           Accepted{},

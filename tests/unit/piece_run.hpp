@@ -41,6 +41,8 @@ class PieceRun {
     return built ? "" : built.error().what;
   }
 
+  void drop() const { std::filesystem::remove_all(out()); }
+
   std::uint64_t bytes_read = 0;
   [[nodiscard]] std::string out(const std::string& below = "") const {
     return scratch / out_ + (below.empty() ? "" : "/" + below);
@@ -48,7 +50,8 @@ class PieceRun {
 
   // A shell command in the scratch directory; its exit code.
   [[nodiscard]] int shell(const std::string& command) const {
-    return std::system(("cd " + scratch.path().string() + " && { " + command + " ; } 2>&1").c_str());
+    return std::system(
+        ("cd " + scratch.path().string() + " && { " + command + " ; } 2>&1").c_str());
   }
 
  private:

@@ -28,8 +28,8 @@ template <typename Action>
 int as_user(Action action) {
   const pid_t child = ::fork();
   if (child == 0) {
-    if (::geteuid() == 0 && (::setgroups(0, nullptr) != 0 || ::setgid(k_test_uid) != 0 ||
-                             ::setuid(k_test_uid) != 0)) {
+    if (::geteuid() == 0 &&
+        (::setgroups(0, nullptr) != 0 || ::setgid(k_test_uid) != 0 || ::setuid(k_test_uid) != 0)) {
       ::_exit(120);
     }
     ::_exit(action());

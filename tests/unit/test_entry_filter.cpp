@@ -1,6 +1,6 @@
-#include "daemon/worker/entry_filter.hpp"
-
 #include <doctest/doctest.h>
+
+#include "daemon/worker/entry_filter.hpp"
 
 using namespace nodestage;
 

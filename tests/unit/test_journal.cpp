@@ -72,3 +72,18 @@ TEST_CASE("success is the batch script's, else the last step's, and never an epi
   record.exit_code = 768;
   CHECK(outcome_of(record) == JobOutcome::failure);
 }
+
+TEST_CASE("a failed step on another node than the first does not tell how the job ended") {
+  JobRecord record;
+  record.begin.node_count = 2;
+  record.begin.node_index = 1;
+  record.last_status = 256;
+  CHECK(outcome_of(record) == JobOutcome::unknown);
+  record.last_status = 15;  // a signal
+  CHECK(outcome_of(record) == JobOutcome::failure);
+  record.last_status = 0;
+  CHECK(outcome_of(record) == JobOutcome::success);
+  record.last_status = 256;
+  record.begin.node_index = 0;
+  CHECK(outcome_of(record) == JobOutcome::failure);
+}

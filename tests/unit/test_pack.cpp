@@ -14,7 +14,7 @@ bool shell(const std::string& command) {
 void make_tree(const fs::path& root) {
   write_file(root / "b/file", "content");
   write_file(root / "b/empty", "");
-  write_file(root / "a", std::string(3 << 20, 'a'));
+  write_file(root / "a", std::string(1 << 20, 'a'));
   write_file(root / "na\xc3\xafve", "utf-8");
   write_file(root / "bytes\xff", "no utf-8");
   write_file(root / (std::string(200, 'l') + "/" + std::string(200, 'm')), "long");
@@ -24,7 +24,7 @@ void make_tree(const fs::path& root) {
   fs::permissions(root / "b", fs::perms(0750));
   fs::permissions(root / "b/file", fs::perms(0640));
   write_file(root / "sparse", "");
-  fs::resize_file(root / "sparse", 8 << 20);
+  fs::resize_file(root / "sparse", 4 << 20);
   write_file(root / "hole-end", "data");
   fs::resize_file(root / "hole-end", 4 << 20);
 }
@@ -32,7 +32,7 @@ void make_tree(const fs::path& root) {
 }  // namespace
 
 TEST_CASE("tar in every codec reads back as the source") {
-  for (const std::string suffix : {".tar", ".tar.gz", ".tar.zst", ".tar.xz", ".tar.bz2", ".tgz"}) {
+  for (const std::string suffix : {".tar", ".tar.gz", ".tar.zst", ".tar.xz", ".tar.bz2"}) {
     CAPTURE(suffix);
     StageOutJob job;
     make_tree(job.directory / "results");

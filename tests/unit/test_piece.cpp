@@ -1,23 +1,24 @@
-#include "daemon/worker/piece.hpp"
-
 #include <doctest/doctest.h>
 
+#include "daemon/worker/piece.hpp"
 #include "piece_run.hpp"
 
 using namespace nodestage;
 
 TEST_CASE("what is no archive is copied as it is") {
   PieceRun run;
-  REQUIRE(run.shell("seq 1000 > x.csv; gzip -k x.csv; : > empty; truncate -s 100K zeros; "
-                    "printf '\\037\\213\\010broken' > odd.gz; zip -q w.npz x.csv; zip -q z.zip x.csv; "
-                    "gzip z.zip") == 0);
-  for (const std::string name : {"x.csv", "x.csv.gz", "empty", "zeros", "odd.gz", "w.npz", "z.zip.gz"}) {
+  REQUIRE(
+      run.shell("seq 1000 > x.csv; gzip -k x.csv; : > empty; truncate -s 100K zeros; "
+                "printf '\\037\\213\\010broken' > odd.gz; zip -q w.npz x.csv; zip -q z.zip x.csv; "
+                "gzip z.zip") == 0);
+  for (const std::string name :
+       {"x.csv", "x.csv.gz", "empty", "zeros", "odd.gz", "w.npz", "z.zip.gz"}) {
     CAPTURE(name);
     CHECK(run.build(run.scratch / name) == "");
     CHECK(run.kind == "file");
     CHECK(run.name == name);
     CHECK(run.shell("cmp " + name + " " + run.out()) == 0);
-    struct stat from{};
+    struct stat from {};
     REQUIRE(::stat((run.scratch / name).c_str(), &from) == 0);
     CHECK(run.bytes_read == static_cast<std::uint64_t>(from.st_size));
   }
@@ -27,7 +28,9 @@ TEST_CASE("what is no archive is copied as it is") {
 
 TEST_CASE("a name that claims an archive must hold one") {
   PieceRun run;
-  REQUIRE(run.shell(": > e.tar; echo '<html>' > h.tar.gz; seq 1000 > s.zip; echo hello | gzip > g.tgz") == 0);
+  REQUIRE(run.shell(
+              ": > e.tar; echo '<html>' > h.tar.gz; seq 1000 > s.zip; echo hello | gzip > g.tgz") ==
+          0);
   CHECK(run.build(run.scratch / "e.tar").find("empty (0 bytes)") != std::string::npos);
   for (const std::string name : {"h.tar.gz", "s.zip", "g.tgz"}) {
     CHECK(run.build(run.scratch / name).find("its content is none") != std::string::npos);
@@ -61,7 +64,9 @@ TEST_CASE("strip, include and exclude") {
   PieceRun run;
   REQUIRE(run.shell("mkdir -p top/train top/val/deep; for f in train/1.png train/1.txt val/2.png "
                     "val/deep/3.png; do echo $f > top/$f; done; tar cf x.tar top") == 0);
-  const auto files = [&] { return run.shell("cd " + run.out() + " && find . -type f | sort > ../files"); };
+  const auto files = [&] {
+    return run.shell("cd " + run.out() + " && find . -type f | sort > ../files");
+  };
   run.item.strip = 1;
   run.item.include = {"*.png"};
   run.item.exclude = {"val/deep"};

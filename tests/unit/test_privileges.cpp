@@ -1,6 +1,6 @@
-#include "daemon/worker/privileges.hpp"
-
 #include <doctest/doctest.h>
+
+#include "daemon/worker/privileges.hpp"
 
 using namespace nodestage;
 
@@ -21,17 +21,22 @@ TEST_CASE("a process with any right beyond its user's is refused") {
       "CapInh:\t0000000000000000\nCapPrm:\t0000000000000000\nCapEff:\t0000000000000000\n"
       "CapBnd:\t000001ffffffffff\nCapAmb:\t0000000000000000\nNoNewPrivs:\t1\n";
   CHECK(verify_process_status(good, order));
-  const std::pair<const char*, const char*> changes[] = {
-      {"Uid:\t1000\t1000", "Uid:\t1000\t0"},      {"100\nGroups", "0\nGroups"},
-      {"Uid:\t1000", "Uid:\t1001"},               {"CapInh:\t0", "CapInh:\t1"},
-      {"CapPrm:\t000000000000000", "CapPrm:\t4"}, {"CapEff:\t0", "CapEff:\t8"},
-      {"CapAmb:\t0", "CapAmb:\t2"},               {"CapAmb:", "CapXXX:"},
-      {"NoNewPrivs:\t1", "NoNewPrivs:\t0"},       {"NoNewPrivs:\t1", ""},
-      {"Name:\tw\nUid", "Uuu"}};
+  const std::pair<const char*, const char*> changes[] = {{"Uid:\t1000\t1000", "Uid:\t1000\t0"},
+                                                         {"100\nGroups", "0\nGroups"},
+                                                         {"Uid:\t1000", "Uid:\t1001"},
+                                                         {"CapInh:\t0", "CapInh:\t1"},
+                                                         {"CapPrm:\t000000000000000", "CapPrm:\t4"},
+                                                         {"CapEff:\t0", "CapEff:\t8"},
+                                                         {"CapAmb:\t0", "CapAmb:\t2"},
+                                                         {"CapAmb:", "CapXXX:"},
+                                                         {"NoNewPrivs:\t1", "NoNewPrivs:\t0"},
+                                                         {"NoNewPrivs:\t1", ""},
+                                                         {"Name:\tw\nUid", "Uuu"}};
   for (const auto& [from, to] : changes) {
     INFO(from << " → " << to);
     CHECK(!verify_process_status(replaced(good, from, to), order));
   }
   order.uid = 0;
-  CHECK(!verify_process_status(replaced(good, "Uid:\t1000\t1000\t1000\t1000", "Uid:\t0\t0\t0\t0"), order));
+  CHECK(!verify_process_status(replaced(good, "Uid:\t1000\t1000\t1000\t1000", "Uid:\t0\t0\t0\t0"),
+                               order));
 }

@@ -20,7 +20,7 @@ std::string hex(const std::string& bytes) {
 std::vector<Message> one_of_each() {
   return {Begin{1, 2, 3, 4, "u", "n1", "n[1-3]", 3, 0, 8, "/w", std::string("\0\xff", 2)},
           End{1, 2, 256, 30},
-          Wait{1, 0xfffffffb, 1, 250, 40, 7, "name"},
+          Wait{1, 0xfffffffb, 1, 1, 250, 40, 7, "name"},
           Exited{1, 0, 768},
           StatusQuery{9},
           Accepted{},

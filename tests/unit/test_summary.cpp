@@ -47,6 +47,7 @@ TEST_CASE("what a worker wrote cannot drive a terminal") {
   status.items.push_back(item(ItemState::failed, "/p/\x1b[2J.tar"));
   set_field(status.items[0].note, "a\nb\x1b]0;x\x07");
   CHECK(summary_lines(status)[0].find_first_of("\x1b\n\x07") == std::string::npos);
+  CHECK(summary_lines(status)[0].ends_with(": a. b\\x1b]0;x\\x07"));
 }
 
 TEST_CASE("progress counts what the job waits for") {

@@ -1,7 +1,6 @@
-#include "daemon/worker/tree_writer.hpp"
-
 #include <doctest/doctest.h>
 
+#include "daemon/worker/tree_writer.hpp"
 #include "piece_run.hpp"
 #include "stage_run.hpp"
 
@@ -13,8 +12,10 @@ namespace {
 std::string listing(const std::string& directory, const std::string& into) {
   return "cd " + directory + " && find . -printf '%P %y %m %T@ %s %b %l %n\\n' | sort > " + into +
          " && find . -type f -exec md5sum {} + | sort >> " + into +
-         " && find . -type f -links +1 -printf '%i %P\\n' | sort -n | awk '{if($1!=i){i=$1;n=$2}; print n, $2}'"
-         " | sort >> " + into;
+         " && find . -type f -links +1 -printf '%i %P\\n' | sort -n | awk '{if($1!=i){i=$1;n=$2}; "
+         "print n, $2}'"
+         " | sort >> " +
+         into;
 }
 
 }  // namespace
@@ -26,22 +27,33 @@ TEST_CASE("a tar becomes what GNU tar makes of it") {
       CAPTURE(umask);
       StageRun stage;
       REQUIRE(stage.in_data(
-                  "mkdir -p s/ro/in s/sticky s/gid s/none && cd s && echo a > ro/in/f && echo b > suid && "
-                  "chmod 6755 suid && chmod 1777 sticky && chmod 2775 gid && ln suid hard && ln hard ro/in/h2 && "
-                  "ln -s ../nowhere ro/dangling && mkfifo -m 620 pipe && truncate -s 20M sparse && echo e >> sparse && "
-                  "touch -hd '2001-02-03 04:05:06.789' ro/dangling && touch -d '1969-12-31 23:00:00.5' suid && "
-                  "touch -d '2033-01-01 00:00:00.25' ro/in ro && mkdir -p implicit/a/b && echo i > implicit/a/b/c && "
-                  "chmod 444 ro/in/f && chmod 0 none && echo 1 > twice && chmod 555 ro ro/in && cd .. && "
-                  "tar --format=" + format + " -Scf x.tar s --exclude s/implicit && echo 22 > s/twice && "
-                  "tar -Srf x.tar --format=" + format + " s/twice s/implicit/a/b/c") == 0);
-      REQUIRE(stage.in_data("umask " + umask + "; mkdir ref && tar xf x.tar -C ref") == 0);
+                  "mkdir -p s/ro/in s/sticky s/gid && cd s && echo a > ro/in/f && echo b > suid && "
+                  "chmod 6755 suid && chmod 1777 sticky && chmod 2775 gid && ln suid hard && ln "
+                  "hard ro/in/h2 && "
+                  "ln -s ../nowhere ro/dangling && mkfifo -m 620 pipe && truncate -s 20M sparse && "
+                  "echo e >> sparse && "
+                  "touch -hd '2001-02-03 04:05:06.789' ro/dangling && touch -d '1969-12-31 "
+                  "23:00:00' suid && "
+                  "touch -d '2033-01-01 00:00:00.25' ro/in ro && mkdir -p implicit/a/b && echo i > "
+                  "implicit/a/b/c && "
+                  "chmod 444 ro/in/f && echo 1 > twice && chmod 555 ro ro/in && cd .. && "
+                  "tar --warning=no-timestamp --format=" +
+                  format +
+                  " -Scf x.tar --exclude s/implicit s && echo 22 > s/twice && "
+                  "tar --format=" +
+                  format + " -Srf x.tar s/twice s/implicit/a/b/c") == 0);
+      REQUIRE(stage.in_data("umask " + umask +
+                            "; mkdir ref && tar --warning=no-timestamp -xf x.tar -C ref") == 0);
       stage.add("x.tar").destination = "got";
       stage.request.umask = static_cast<unsigned>(std::stoi(umask, nullptr, 8));
       REQUIRE(stage.run() == 0);
       // Times of directories that the archive does not hold are "now".
-      const std::string drop = " && sed -i -E '/^(s\\/implicit(\\/a|\\/a\\/b)?)? d /s/[0-9]+\\.[0-9]+/T/' ";
-      REQUIRE(stage.in_data(listing(stage.data() + "/ref", stage.data() + "/1") + drop + stage.data() + "/1") == 0);
-      REQUIRE(stage.in_data(listing(stage.job() + "/got", stage.data() + "/2") + drop + stage.data() + "/2") == 0);
+      const std::string drop =
+          " && sed -i -E '/^(s\\/implicit(\\/a|\\/a\\/b)?)? d /s/[0-9]+\\.[0-9]+/T/' ";
+      REQUIRE(stage.in_data(listing(stage.data() + "/ref", stage.data() + "/1") + drop +
+                            stage.data() + "/1") == 0);
+      REQUIRE(stage.in_data(listing(stage.job() + "/got", stage.data() + "/2") + drop +
+                            stage.data() + "/2") == 0);
       CHECK(stage.in_data("diff 1 2") == 0);
     }
   }
@@ -58,11 +70,13 @@ TEST_CASE("a name that comes again: the later one wins") {
 
 TEST_CASE("evil entries are refused, and touch nothing outside") {
   PieceRun run;
-  REQUIRE(run.shell("mkdir sub out; echo x > secret; echo evil > f; cd sub; "
-                    "tar -cPf ../dots.tar ../f; tar -cPf ../deep.tar --transform 's,^,a/../../,' ../f; "
-                    "ln -s .. up; ln -s ../out to; tar -cf ../link.tar up; tar -rf ../link.tar --transform "
-                    "'s,.*,up/written,' -P ../f; echo a > a; ln a b; "
-                    "tar -cPf ../hard.tar --transform 'flags=h;s,^a$,../secret,' a b") == 0);
+  REQUIRE(
+      run.shell(
+          "mkdir sub out; echo x > secret; echo evil > f; cd sub; "
+          "tar -cPf ../dots.tar ../f; tar -cPf ../deep.tar --transform 's,^,a/../../,' ../f; "
+          "ln -s .. up; ln -s ../out to; tar -cf ../link.tar up; tar -rf ../link.tar --transform "
+          "'s,.*,up/written,' -P ../f; echo a > a; ln a b; "
+          "tar -cPf ../hard.tar --transform 'flags=h;s,^a$,../secret,' a b") == 0);
   for (const std::string name : {"dots.tar", "deep.tar", "link.tar", "hard.tar"}) {
     const std::string fault = run.build(run.scratch / name);
     INFO(name << ": " << fault);
@@ -74,7 +88,9 @@ TEST_CASE("evil entries are refused, and touch nothing outside") {
 
 TEST_CASE("absolute names land below the destination") {
   PieceRun run;
-  REQUIRE(run.shell("mkdir -p sub; echo x > sub/f; tar -cPf x.tar $PWD/sub/f; tar -rf x.tar ./sub/./f") == 0);
+  REQUIRE(run.shell(
+              "mkdir -p sub; echo x > sub/f; tar -cPf x.tar $PWD/sub/f; tar -rf x.tar ./sub/./f") ==
+          0);
   REQUIRE(run.build(run.scratch / "x.tar") == "");
   CHECK(run.shell("cmp sub/f " + run.out() + "$PWD/sub/f && cmp sub/f " + run.out("sub/f")) == 0);
 }
@@ -83,15 +99,18 @@ TEST_CASE("a hard link whose file was left out is told") {
   PieceRun run;
   REQUIRE(run.shell("mkdir a; echo x > a/one; ln a/one a/two; tar cf x.tar a/one a/two") == 0);
   run.item.exclude = {"a/one"};
-  CHECK(run.build(run.scratch / "x.tar").find("entry 'a/two': is a hard link to 'a/one'") != std::string::npos);
+  CHECK(run.build(run.scratch / "x.tar").find("entry 'a/two': is a hard link to 'a/one'") !=
+        std::string::npos);
 }
 
 TEST_CASE("names longer than a path may be") {
   PieceRun run;
-  REQUIRE(run.shell("d=$(printf 'd%.0s' $(seq 200)); mkdir top; (cd top; for i in $(seq 40); do mkdir $d; cd -P $d; done; "
+  REQUIRE(run.shell("d=$(printf 'd%.0s' $(seq 200)); mkdir top; (cd top; for i in $(seq 40); do "
+                    "mkdir $d; cd -P $d; done; "
                     "echo deep > f); tar cf x.tar top") == 0);
   REQUIRE(run.build(run.scratch / "x.tar") == "");
-  CHECK(run.shell("tar cf z.tar -C " + run.out() + " top && tar tf z.tar | tail -1 | wc -c > size") == 0);
+  CHECK(run.shell("tar cf z.tar -C " + run.out() +
+                  " top && tar tf z.tar | tail -1 | wc -c > size") == 0);
   CHECK(std::stoi(slurp(run.scratch / "size")) > 8000);
   CHECK(run.build(run.scratch / "top") == "");
   CHECK(run.shell("rm -rf top out1 out2") == 0);

@@ -2,6 +2,7 @@
 # For job scripts of inputs.bats: compares what nodestage staged with what the user's own tools make.
 
 REFERENCE=$SLURM_TMPDIR/reference
+seven_zip=$(command -v 7z || command -v 7zz) # by package: p7zip-full or 7zip
 
 # check [--ignore=...] [--umasked] NAME CMD...: runs CMD in an empty directory and compares it with
 # $SLURM_TMPDIR/NAME. --ignore: see tree.py. --umasked: CMD ignores the umask (cpio, unzip), so it is
@@ -62,7 +63,11 @@ unpack_stream() {
     zst) zstd -dcq "$1" ;;
     lz4) lz4 -dcq "$1" ;;
     esac | case $1 in
-    *.cpio*) cpio -idm --quiet ;;
+    *.cpio*)
+        cpio -idm --quiet
+        # GNU cpio makes the hard links at its end, when their directory has its time already.
+        touch -d "@$(stat -c %Y ~/tree/links/below)" links/below
+        ;;
     *) tar xf - 2> >(grep -vE "$tar_notes" >&2) ;;
     esac
 }
@@ -80,7 +85,7 @@ coding_of() {
 
 # p7zip makes directories writable for their owner, whatever the archive says.
 unpack_7z() {
-    7z x -bd -y "$1" >/dev/null
+    "$seven_zip" x -bd -y "$1" >/dev/null
     chmod 0500 dirs/mode500
     chmod 0555 dirs/mode555
 }

@@ -43,8 +43,12 @@ def request(verb, job, uid=0):
 def connect():
     connection = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     connection.settimeout(10)
-    connection.connect(SOCKET)
-    return connection
+    while True:
+        try:
+            connection.connect(SOCKET)
+            return connection
+        except BlockingIOError:  # more are coming than are taken in
+            time.sleep(0.01)
 
 
 class Reader:

@@ -1,6 +1,8 @@
 # shellcheck shell=bash
 # Run by alice in her home: makes every file that bad_input.bats stages, in ~/bad.
 
+seven_zip=$(command -v 7z || command -v 7zz) # by package: p7zip-full or 7zip
+
 tree() {
     /usr/bin/python3 /project/tree.py "$@"
 }
@@ -32,7 +34,7 @@ tar cf - content | zstd -q --check >good.tar.zst
 tar cf - content | lz4 -q >good.tar.lz4
 find content | cpio -o -H newc --quiet >good.cpio
 zip -qr0 good.zip content
-7z a -bd good.7z content >/dev/null
+"$seven_zip" a -bd good.7z content >/dev/null
 
 for suffix in tar tar.gz tar.bz2 tar.xz tar.zst tar.lz4 cpio zip 7z; do
     cut_in_half good.$suffix cut.$suffix
@@ -53,8 +55,8 @@ cp notes.txt text.tar.gz
 cp notes.txt text.zip
 : >empty.tar
 zip -q -P password locked.zip content/a
-7z a -bd -ppassword locked.7z content/a >/dev/null
-7z a -bd -ppassword -mhe=on hidden.7z content/a >/dev/null
+"$seven_zip" a -bd -ppassword locked.7z content/a >/dev/null
+"$seven_zip" a -bd -ppassword -mhe=on hidden.7z content/a >/dev/null
 
 for kind in dotdot absolute through-link through-upward-link hard-link hard-link-through-link \
     file-as-directory device; do

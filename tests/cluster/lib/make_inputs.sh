@@ -1,6 +1,8 @@
 # shellcheck shell=bash
 # Run by alice in her home: makes the tree and every archive of it that inputs.bats stages.
 
+seven_zip=$(command -v 7z || command -v 7zz) # by package: p7zip-full or 7zip
+
 tree() {
     /usr/bin/python3 /project/tree.py "$@"
 }
@@ -57,9 +59,9 @@ cpio_of crc early
     zip -qry ~/in/deflated.zip base links dirs names sparse long extreme
     zip -qry0 ~/in/stored.zip base links dirs names
     zip -qry - base links dirs names | cat >~/in/streamed.zip
-    7z a -bd -snl ~/in/lzma.7z base dirs names sparse long >/dev/null
-    7z a -bd -snl -mx=0 ~/in/copy.7z base dirs names >/dev/null
-    7z a -bd -snl -ms=off ~/in/separate.7z base dirs names >/dev/null
+    "$seven_zip" a -bd -snl ~/in/lzma.7z base dirs names sparse long >/dev/null
+    "$seven_zip" a -bd -snl -mx=0 ~/in/copy.7z base dirs names >/dev/null
+    "$seven_zip" a -bd -snl -ms=off ~/in/separate.7z base dirs names >/dev/null
 )
 
 tar -C ~/tree --transform='s,^,top/,S' --format=pax -czf nested.tar.gz base links names
@@ -92,6 +94,7 @@ cat >~/umask.job <<'JOB'
 check pax-gz unpack_stream ~/in/pax-gz.tar.gz
 check --ignore=link-times,top --umasked deflated unzip -q ~/in/deflated.zip
 check deep/down/ustar unpack_stream ~/in/ustar-plain.tar
+check tree copy ~/tree
 echo "umask: $(umask)"
 cd "$SLURM_TMPDIR"
 echo "mode644: $(stat -c %a pax-gz/base/mode644)"

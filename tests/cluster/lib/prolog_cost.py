@@ -1,12 +1,15 @@
-"""prolog_cost.py PAIRS, on a node: the time of `slurmstepd spank prolog` with nodestage's plugin and with
-an empty one, in turns, and the differences within each pair. What slurmd gave it was kept in /tmp."""
+"""prolog_cost.py PAIRS, on a node: what `slurmstepd spank prolog` and `... epilog` cost with nodestage's plugin and
+with an empty one, in turns, and the differences within each pair. What slurmd gave it was kept in /tmp.
+
+Two times: from start to end, which other load on the machine blurs, and of the CPU."""
+import os
 import statistics
 import subprocess
 import sys
 import time
 
 PLUGSTACK = "/etc/slurm/plugstack.conf.d/nodestage.conf"
-PLUGINS = {"ours": "spank_nodestage.so", "empty": "/usr/lib/empty_plugin.so"}
+PLUGINS = {"ours": "spank_nodestage.so", "empty": "/usr/lib/empty_plugin.so", "missing": "/nowhere.so"}
 
 
 def environment():
@@ -14,35 +17,49 @@ def environment():
         return dict(entry.split(b"=", 1) for entry in file.read().split(b"\0") if entry)
 
 
-def run(plugin, env, config):
+def run(hook, plugin, env):
+    """(time, CPU time) in ms."""
     with open(PLUGSTACK, "w") as file:
         file.write(f"required {PLUGINS[plugin]}\n")
-    begin = time.perf_counter_ns()
-    subprocess.run(["/usr/sbin/slurmstepd", "spank", "prolog"], env=env, input=config, check=True,
-                   stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-    return (time.perf_counter_ns() - begin) / 1e6
+    with open("/tmp/prolog.stdin", "rb") as config:
+        begin = time.perf_counter_ns()
+        process = subprocess.Popen(["/usr/sbin/slurmstepd", "spank", hook], env=env, stdin=config,
+                                   stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        _, status, usage = os.wait4(process.pid, 0)
+        end = time.perf_counter_ns()
+    process.returncode = status
+    # Shows that what is measured loads the plugin at all.
+    if (status == 0) != (plugin != "missing"):
+        sys.exit(f"slurmstepd spank {hook} with the plugin {PLUGINS[plugin]} ended with status {status}")
+    return (end - begin) / 1e6, (usage.ru_utime + usage.ru_stime) * 1e3
+
+
+def measure(hook, pairs, env):
+    runs = {"ours": [], "empty": []}
+    run(hook, "missing", env)
+    for number in range(pairs + 2):
+        # Whoever comes first in a pair would have the colder caches.
+        for plugin in ("ours", "empty") if number % 2 else ("empty", "ours"):
+            runs[plugin].append(run(hook, plugin, env))
+    texts = []
+    for index, name in enumerate(("time", "CPU time")):
+        ours, empty = ([one[index] for one in runs[plugin][2:]] for plugin in ("ours", "empty"))
+        difference = statistics.median(a - b for a, b in zip(ours, empty))
+        texts.append(f"{name}: ours {statistics.median(ours):.2f} ms, empty hooks {statistics.median(empty):.2f} ms, "
+                     f"median of the differences {difference:.2f} ms")
+    print(f"{hook} of a job without options, {pairs} pairs: " + "; ".join(texts))
 
 
 def main():
-    pairs = int(sys.argv[1])
     env = environment()
-    with open("/tmp/prolog.stdin", "rb") as file:
-        config = file.read()
     with open(PLUGSTACK) as file:
         plugstack = file.read()
-    times = {"ours": [], "empty": []}
     try:
-        for number in range(pairs + 2):
-            # Whoever comes first in a pair would have the colder caches.
-            for plugin in ("ours", "empty") if number % 2 else ("empty", "ours"):
-                times[plugin].append(run(plugin, env, config))
+        for hook in ("prolog", "epilog"):
+            measure(hook, int(sys.argv[1]), env)
     finally:
         with open(PLUGSTACK, "w") as file:
             file.write(plugstack)
-    ours, empty = times["ours"][2:], times["empty"][2:]
-    differences = [a - b for a, b in zip(ours, empty)]
-    print(f"prolog of a job without options, {pairs} pairs: ours {statistics.median(ours):.2f} ms, empty hooks "
-          f"{statistics.median(empty):.2f} ms, median of the differences {statistics.median(differences):.2f} ms")
 
 
 main()

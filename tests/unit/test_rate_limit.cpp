@@ -1,0 +1,45 @@
+#include <doctest/doctest.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "common/fd.hpp"
+#include "daemon/worker/rate_limit.hpp"
+
+using namespace nodestage;
+
+namespace {
+
+Fd rate_file(std::uint64_t rate) {
+  Fd fd(::memfd_create("rate", MFD_CLOEXEC));
+  REQUIRE(::pwrite(fd.get(), &rate, sizeof rate, 0) == sizeof rate);
+  return fd;
+}
+
+double seconds(RateLimit& limit, std::uint64_t bytes, const std::atomic<bool>& stop) {
+  const auto before = std::chrono::steady_clock::now();
+  limit.take(bytes, stop);
+  return std::chrono::duration<double>(std::chrono::steady_clock::now() - before).count();
+}
+
+}  // namespace
+
+TEST_CASE("what was read beyond the rate is waited for") {
+  const Fd fd = rate_file(10'000'000);
+  RateLimit limit(fd.get());
+  const std::atomic<bool> stop = false;
+  limit.take(2'500'000, stop);  // saved up
+  CHECK(seconds(limit, 1'000'000, stop) > 0.05);
+}
+
+TEST_CASE("no rate, no file, and a stop: no wait") {
+  const Fd none = rate_file(0);
+  const Fd slow = rate_file(1);
+  std::atomic<bool> stop = false;
+  RateLimit unlimited(none.get());
+  RateLimit absent(-1);
+  CHECK(seconds(unlimited, 1ULL << 50, stop) < 1);
+  CHECK(seconds(absent, 1ULL << 50, stop) < 1);
+  stop = true;
+  RateLimit stopped(slow.get());
+  CHECK(seconds(stopped, 1ULL << 50, stop) < 1);
+}
