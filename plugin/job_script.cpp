@@ -97,6 +97,8 @@ void end_job(const PluginSettings& settings, End end) {
 int job_prolog(const PluginSettings& settings) {
   if (requested_staging().empty() && !wants_every_job(settings.runtime_dir)) return 0;
   const Begin begin = begin_from_environment();
+  // With a directory for every job: none for root's, which the daemon would refuse and so fail.
+  if (begin.request.empty() && (begin.uid == 0 || begin.gid == 0)) return 0;
   // The marker first: when we are killed from here on, the tasks ask the daemon and hear from it
   // that it does not know the job.
   if (const Status marked = write_marker(settings.runtime_dir, begin.job, ""); !marked) {

@@ -154,7 +154,9 @@ StageWaitResult ask_once(const StageWaitOrder& order, const PluginSettings& sett
   } else if (const auto* ready = std::get_if<Ready>(&reply.value())) {
     result.environment = ready->environment;
   } else if (const auto* progress = std::get_if<Progress>(&reply.value())) {
-    result.environment = {"SLURM_TMPDIR=" + progress->directory};
+    if (!progress->directory.empty()) {
+      result.environment = {"SLURM_TMPDIR=" + progress->directory};
+    }
   } else if (const auto* failed = std::get_if<Failed>(&reply.value())) {
     voice.say("staging has failed; going on as asked by --stage-wait=none\n" + failed->cause);
   } else if (const auto* refused = std::get_if<Refused>(&reply.value())) {

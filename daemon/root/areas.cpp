@@ -28,8 +28,9 @@ Result<Fd> make_private(int dir_fd, const std::string& name) {
   return fd;
 }
 
-Result<std::optional<Fd>> open_users(int dir_fd, const std::string& name, std::uint32_t uid) {
-  auto fd = open_at(dir_fd, name, k_directory);
+Result<std::optional<Fd>> open_users(int dir_fd, const std::string& name, std::uint32_t uid, Mounts mounts) {
+  auto fd = open_beneath(dir_fd, name, k_directory, 0, mounts == Mounts::refuse ? RESOLVE_NO_XDEV : 0UL);
+  if (!fd && fd.error().code == EXDEV) return Error{EXDEV, name + ": something is mounted there"};
   if (!fd && fd.error().code == ENOENT) return std::optional<Fd>();
   if (!fd) return std::move(fd.error());
   struct stat info {};
@@ -79,8 +80,8 @@ Status Areas::make_directory(const std::string& name, std::uint32_t uid, std::ui
   return {};
 }
 
-Result<std::optional<Fd>> Areas::open_directory(const std::string& name, std::uint32_t uid) const {
-  auto fd = open_users(root_fd_.get(), name, uid);
+Result<std::optional<Fd>> Areas::open_directory(const std::string& name, std::uint32_t uid, Mounts mounts) const {
+  auto fd = open_users(root_fd_.get(), name, uid, mounts);
   if (!fd) return Error{fd.error().code, root_ + "/" + fd.error().what};
   return fd;
 }
@@ -116,7 +117,7 @@ Status Areas::move_to_hold(const std::string& name, const JobKey& key) const {
 }
 
 Result<std::optional<Fd>> Areas::open_held(const JobKey& key, std::uint32_t uid) const {
-  return open_users(hold_.get(), to_text(key), uid);
+  return open_users(hold_.get(), to_text(key), uid, Mounts::refuse);
 }
 
 Status Areas::move_held_to_trash(const JobKey& key, std::uint32_t uid, std::uint32_t gid) {
@@ -136,12 +137,13 @@ std::vector<TrashEntry> Areas::list_trash() const {
 }
 
 Result<Fd> Areas::open_trash(const std::string& name) const {
-  return open_at(trash_.get(), name, k_directory);
+  return open_beneath(trash_.get(), name, k_directory, 0, RESOLVE_NO_XDEV);
 }
 
 Status Areas::remove_trash(const std::string& name) const {
-  if (::unlinkat(trash_.get(), name.c_str(), AT_REMOVEDIR) != 0) return system_error(name);
-  return {};
+  if (::unlinkat(trash_.get(), name.c_str(), AT_REMOVEDIR) == 0) return {};
+  if (errno == ENOTDIR && ::unlinkat(trash_.get(), name.c_str(), 0) == 0) return {};
+  return system_error(name);
 }
 
 std::string Areas::held_path(const JobKey& key) const {

@@ -34,6 +34,10 @@ struct TrashEntry {
   std::uint32_t gid = 0;
 };
 
+// Whether a mount may be in a directory's place. A user can mount there (FUSE), and what does not answer would block
+// the daemon; only directories that the site makes are expected to be mounts.
+enum class Mounts { refuse, enter };
+
 class Areas {
  public:
   // Opens ROOT, which must exist, belong to root and not be writable by others (unless sticky), and
@@ -45,7 +49,8 @@ class Areas {
   Status make_directory(const std::string& name, std::uint32_t uid, std::uint32_t gid) const;
   // The directory `name` if it is there and belongs to `uid`; never through a link. Nothing while
   // it is missing.
-  Result<std::optional<Fd>> open_directory(const std::string& name, std::uint32_t uid) const;
+  Result<std::optional<Fd>> open_directory(const std::string& name, std::uint32_t uid,
+                                           Mounts mounts = Mounts::refuse) const;
 
   Result<Fd> open_status(const JobKey& key, const char* task, int flags) const;
   void remove_status(const JobKey& key) const;
@@ -58,7 +63,7 @@ class Areas {
 
   [[nodiscard]] std::vector<TrashEntry> list_trash() const;
   Result<Fd> open_trash(const std::string& name) const;
-  // The emptied directory itself.
+  // The emptied directory itself, or what is no directory.
   Status remove_trash(const std::string& name) const;
 
   [[nodiscard]] std::string path_of(const std::string& name) const { return root_ + "/" + name; }

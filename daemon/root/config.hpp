@@ -52,7 +52,7 @@ struct Config {
     std::string state_dir = "/var/lib/nodestage";
     std::string worker_path;  // of the build by default
     std::uint64_t request_wait_s = 5;
-    std::uint64_t max_connections = 512;
+    std::uint64_t max_connections = 4096;
     std::string log_level = "info";
   } daemon;
 };

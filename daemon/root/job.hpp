@@ -49,6 +49,11 @@ struct JobRecord {
   [[nodiscard]] JobKey key() const { return {begin.job, begin.restart}; }
 };
 
+// Of its job directory.
+inline Mounts mounts_of(const JobRecord& record) {
+  return record.directory_is_ours ? Mounts::refuse : Mounts::enter;
+}
+
 // Whether the job did well, from what steps and the epilog have reported (DESIGN.md, step 5).
 JobOutcome outcome_of(const JobRecord& record);
 

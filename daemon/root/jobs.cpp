@@ -13,6 +13,9 @@
 namespace nodestage {
 namespace {
 
+// The caller's word: longer than any file name, and short enough for the worker's order.
+constexpr std::size_t k_max_job_name = 1024;
+
 // Neither held nor being delivered in the background: what the job's steps and epilog mean.
 bool is_live(const JobRecord& record) {
   return !record.in_hold && record.state != JobState::held && record.state != JobState::gone;
@@ -97,6 +100,13 @@ Message Jobs::begin(const Begin& begin) {
   }
   auto record = new_record(begin);
   if (!record) return Refused{RefusalReason::fault, record.error().what};
+  // What of an earlier run could not be moved to the hold area would go the way of this run's directory.
+  for (auto& item : jobs_) {
+    Job& other = item.second;
+    if (other.record.in_hold || other.record.directory != record->directory) continue;
+    move_to_hold(other);
+    if (!other.record.in_hold) return Refused{RefusalReason::busy, "results of an earlier run of the job are still here"};
+  }
   if (record->directory_is_ours) {
     const Status made = at_.areas.make_directory(record->directory, begin.uid, begin.gid);
     if (!made) return Refused{RefusalReason::fault, "the job directory cannot be made: " + made.error().what};
@@ -119,7 +129,11 @@ Message Jobs::exited(const Exited& exited) {
   constexpr std::uint32_t k_batch_step = 0xfffffffb;  // SLURM_BATCH_SCRIPT of slurm.h
   Job* job = find_live(exited.job);
   if (job == nullptr) return Refused{RefusalReason::unknown_job, "the job is not known on this node"};
-  (exited.step == k_batch_step ? job->record.batch_status : job->record.last_status) = exited.wait_status;
+  auto& status = exited.step == k_batch_step ? job->record.batch_status : job->record.last_status;
+  // A step did as its worst task. Many tasks that end alike are one write of the journal.
+  const bool worse_known = exited.step == std::exchange(job->last_step, exited.step) && status.value_or(0) != 0;
+  if (worse_known || status == exited.wait_status) return Accepted{};
+  status = exited.wait_status;
   save(*job);
   return Accepted{};
 }
@@ -129,7 +143,7 @@ void Jobs::learn(Job& job, const Wait& wait) {
   job.record.facts_known = true;
   job.record.array_job = wait.array_job;
   job.record.array_task = wait.array_task;
-  job.record.job_name = wait.job_name;
+  job.record.job_name = wait.job_name.substr(0, k_max_job_name);
   save(job);
 }
 
@@ -178,6 +192,10 @@ void Jobs::recover_one(JobRecord record) {
   Job& job = jobs_[key];
   job.record = std::move(record);
   spdlog::info("{}: carried on from the journal: {}", about(job.record), to_text(job.record.state));
+  // The last daemon may have ended between the move to the hold area and its note of it.
+  const auto unmoved = at_.areas.open_directory(job.record.directory, job.record.begin.uid, mounts_of(job.record));
+  const auto moved = at_.areas.open_held(key, job.record.begin.uid);
+  if (unmoved && !*unmoved && moved && *moved) job.record.in_hold = true;
   const bool out = job.record.state == JobState::staging_out;
   const std::string cgroup = to_text(key) + (out ? ".out" : ".stage");
   const auto on_end = [this, key, out](const WorkerEnd& end) {
@@ -218,6 +236,8 @@ void Jobs::recover_one(JobRecord record) {
       if (job.record.ended) stop_staging(job);
       break;
     case JobState::held:  // until administrators have taken the tree away
+      move_to_hold(job);  // if that has failed before: outside the hold area it would be lost here
+      if (!job.record.in_hold) break;
       if (const auto tree = at_.areas.open_held(key, job.record.begin.uid); tree && !*tree) finish(job);
       break;
     case JobState::gone:
@@ -272,7 +292,7 @@ Workers::Limits Jobs::limits(std::uint64_t run_s) const {
 Result<Fd> Jobs::job_directory(const Job& job) const {
   const JobRecord& record = job.record;
   TRY_ASSIGN(auto fd, record.in_hold ? at_.areas.open_held(record.key(), record.begin.uid)
-                                     : at_.areas.open_directory(record.directory, record.begin.uid));
+                                     : at_.areas.open_directory(record.directory, record.begin.uid, mounts_of(record)));
   if (!fd) return Error{ENOENT, at_.areas.path_of(record.directory) + ": the job directory is gone"};
   return std::move(*fd);
 }

@@ -73,6 +73,7 @@ class Jobs {
     JobRecord record;
     std::optional<Workers::Id> worker;
     Clock::time_point worker_begun{};
+    std::uint32_t last_step = k_no_number;  // of which record.last_status tells
     std::map<Ticket, Waiter> waiters;
     std::map<Ticket, Ender> enders;
   };

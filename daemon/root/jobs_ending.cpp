@@ -99,7 +99,8 @@ void Jobs::move_to_hold(Job& job) {
   const Status moved = at_.areas.move_to_hold(job.record.directory, job.record.key());
   if (!moved) {
     spdlog::error("{}: cannot be moved to the hold area: {}", about(job.record), moved.error().what);
-    return;
+    const auto tree = at_.areas.open_directory(job.record.directory, job.record.begin.uid, mounts_of(job.record));
+    if (!tree || *tree) return;  // else there is nothing to keep, or the last daemon has moved it
   }
   job.record.in_hold = true;
   save(job);
@@ -112,6 +113,7 @@ void Jobs::hold(Job& job, std::string cause) {
                 at_.areas.held_path(job.record.key()), printable(cause, Newlines::join));
   set_state(job, JobState::held);
   answer_enders(job, {EndOutcome::held, job.record.cause});
+  tell_waiters(job);
 }
 
 void Jobs::finish(Job& job) {
@@ -127,6 +129,7 @@ void Jobs::finish(Job& job) {
   set_state(job, JobState::gone);
   answer_enders(job, {EndOutcome::done, ""});
   tell_waiters(job);
+  if (!moved) return start_queued();  // the next daemon tries again, so the journal keeps it
   at_.areas.remove_status(key);
   at_.journal.forget(key);
   jobs_.erase(key);

@@ -15,6 +15,7 @@ namespace {
 
 constexpr std::chrono::milliseconds k_directory_poll{200};
 constexpr std::uint32_t k_smallest_interval_ms = 100;
+constexpr std::uint64_t k_waiter_share_ms = 10;
 
 std::uint32_t random_delay_ms(std::uint64_t largest_s) {
   std::random_device random;
@@ -27,10 +28,11 @@ std::uint32_t random_delay_ms(std::uint64_t largest_s) {
 void Jobs::seek_directory(const JobKey& key, Clock::time_point give_up) {
   Job* job = find(key);
   if (job == nullptr || job->record.state != JobState::waiting_for_directory) return;
-  const auto directory = at_.areas.open_directory(job->record.directory, job->record.begin.uid);
-  if (!directory) return fail(*job, directory.error().what);
-  if (*directory) return enqueue(*job);
+  const auto directory = at_.areas.open_directory(job->record.directory, job->record.begin.uid, mounts_of(job->record));
+  if (directory && *directory) return enqueue(*job);
+  // A fault too may pass: between the site's mkdir and its chown it is root's.
   if (Clock::now() >= give_up) {
+    if (!directory) return fail(*job, directory.error().what);
     return fail(*job, at_.areas.path_of(job->record.directory) + ": the site's Prolog has not made this " +
                           "directory within " + human_duration(at_.config.tmpdir.wait_s * 1000) +
                           "\nTell your administrators (tmpdir.create = \"never\" in nodestaged.toml).");
@@ -167,7 +169,9 @@ void Jobs::tick(const JobKey& key, Ticket ticket) {
     return tell_waiters(*job);
   }
   Waiter& waiter = job->waiters.at(ticket);
-  waiter.timer = at_.loop.after(std::chrono::milliseconds(waiter.interval_ms),
+  // A crowd of waiters is told less often: each time the status file is read for it.
+  const auto pause = std::max<std::uint64_t>(waiter.interval_ms, k_waiter_share_ms * job->waiters.size());
+  waiter.timer = at_.loop.after(std::chrono::milliseconds(pause),
                                 [this, key, ticket] { tick(key, ticket); });
   waiter.reply(progress(*job));
 }

@@ -54,9 +54,16 @@ void Server::accept_one() {
   socklen_t size = sizeof peer;
   if (::getsockopt(fd.get(), SOL_SOCKET, SO_PEERCRED, &peer, &size) != 0) return;
   // Root (slurmd's hooks) always finds a place; one user may use half of the rest.
-  const bool full = connections_.size() >= config_.daemon.max_connections ||
-                    connections_of(peer.uid) >= config_.daemon.max_connections / 2;
-  if (full && peer.uid != 0) {
+  const std::size_t most = config_.daemon.max_connections;
+  const bool crowd = connections_of(peer.uid) >= most / 2;
+  if (!crowd && connections_.size() >= most) {
+    // Who waits for no answer makes room, the oldest first: with subordinate uids one user can be many.
+    const auto idle = std::find_if(connections_.begin(), connections_.end(), [](const auto& item) {
+      return item.second.ticket == 0 && item.second.uid != 0;
+    });
+    if (idle != connections_.end()) close(idle->first);
+  }
+  if ((crowd || connections_.size() >= most) && peer.uid != 0) {
     spdlog::warn("uid={}: too many connections, one more is refused", peer.uid);
     return;
   }

@@ -3,19 +3,24 @@
 #include <spdlog/spdlog.h>
 
 namespace nodestage {
+namespace {
+
+constexpr std::size_t k_most_removers = 8;
+
+}  // namespace
 
 void Trash::sweep() {
-  if (at_work_) return;
   for (const TrashEntry& entry : areas_.list_trash()) {
-    if (given_up_.count(entry.name) > 0) continue;
+    if (at_work_.size() >= k_most_removers) return;
+    if (given_up_.count(entry.name) > 0 || at_work_.count(entry.uid) > 0) continue;
     remove(entry, entry.uid == 0 || entry.gid == 0 ? By::root : By::owner);
-    if (at_work_) return;
   }
 }
 
 void Trash::remove(const TrashEntry& entry, By by) {
   auto tree = areas_.open_trash(entry.name);
   if (!tree) {
+    if (areas_.remove_trash(entry.name)) return;  // a file or a link: the user has put it in the directory's place
     spdlog::error("trash {}: {}", entry.name, tree.error().what);
     given_up_[entry.name] = true;
     return;
@@ -31,22 +36,21 @@ void Trash::remove(const TrashEntry& entry, By by) {
   const auto id = workers_.start(start, {1, config_.worker.memory_bytes, config_.worker.pids}, {},
                                  "trash=" + entry.name + " role=remover",
                                  [this, entry, by](const WorkerEnd& end) { removed(entry, by, end); });
-  at_work_ = static_cast<bool>(id);
-  if (!id) {
+  if (id) {
+    at_work_.insert(entry.uid);
+  } else {
     spdlog::error("trash {}: {}", entry.name, id.error().what);
     given_up_[entry.name] = true;
   }
 }
 
 void Trash::removed(const TrashEntry& entry, By by, const WorkerEnd& end) {
-  at_work_ = false;
+  at_work_.erase(entry.uid);
   const Status gone = areas_.remove_trash(entry.name);
-  if (!gone && by == By::owner && end.kind == WorkerEnd::Kind::ended) {
+  if (!gone && by == By::owner && (end.kind == WorkerEnd::Kind::ended || end.kind == WorkerEnd::Kind::over_limit)) {
     spdlog::info("trash {}: its owner could not remove all of it; removing the rest as root", entry.name);
     remove(entry, By::root);
-    return;
-  }
-  if (!gone) {
+  } else if (!gone) {
     spdlog::error("trash {}: cannot be removed: {} (remover {})", entry.name, gone.error().what, end.text);
     given_up_[entry.name] = true;
   }

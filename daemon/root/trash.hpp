@@ -1,9 +1,11 @@
-// Trash: removes what lies in the trash area, one tree at a time, by workers with the rights of the
+// Trash: removes what lies in the trash area, one tree of an owner at a time, by workers with the rights of the
 // tree's owner. Only what such a worker cannot remove (files of other owners: subordinate uids of
 // containers) is given to one that is root with three file capabilities and nothing else.
 #pragma once
 
+#include <cstdint>
 #include <map>
+#include <set>
 #include <string>
 
 #include "daemon/root/areas.hpp"
@@ -17,7 +19,7 @@ class Trash {
   Trash(Areas& areas, Workers& workers, const Config& config)
       : areas_(areas), workers_(workers), config_(config) {}
 
-  // Starts on what is there unless it is at work. A tree that cannot be removed is logged and tried
+  // Starts on what is there, for a few owners at a time. A tree that cannot be removed is logged and tried
   // again at the next daemon start.
   void sweep();
 
@@ -29,7 +31,7 @@ class Trash {
   Areas& areas_;
   Workers& workers_;
   const Config& config_;
-  bool at_work_ = false;
+  std::set<std::uint32_t> at_work_;  // owners: each can stop (SIGSTOP) his own remover, and delays only himself
   std::map<std::string, bool> given_up_;
 };
 

@@ -68,6 +68,10 @@ Status reset_process(const std::string& program) {
   ::umask(077);
   const rlimit no_core{0, 0};
   ::setrlimit(RLIMIT_CORE, &no_core);
+  // The unit protects the daemon from the kernel's OOM killer, and that would be inherited.
+  if (const auto score = open_at(AT_FDCWD, "/proc/self/oom_score_adj", O_WRONLY)) {
+    static_cast<void>(!write_all(score->get(), std::string_view("0")));
+  }
   if (::chdir("/") != 0) return system_error("chdir");
   if (::access(program.c_str(), X_OK) != 0) return system_error(program);
   return {};
@@ -166,7 +170,8 @@ void WorkerProcess::kill() const {
 std::string WorkerProcess::reap() {
   if (!child_) return "ended";
   int status = 0;
-  if (::waitpid(mark_.pid, &status, 0) != mark_.pid) return "ended";
+  // Never blocks: one that somebody traces is shown to its tracer first, and would be waited for until that ends.
+  if (::waitpid(mark_.pid, &status, WNOHANG) != mark_.pid) return "ended";
   child_ = false;
   if (WIFSIGNALED(status)) {
     const int signal = WTERMSIG(status);

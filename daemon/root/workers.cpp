@@ -22,6 +22,7 @@ void log_line(const std::string& label, std::string_view line) {
 
 Result<Workers::Id> Workers::start(const WorkerStart& start, const CgroupLimits& resources,
                                    const Limits& limits, std::string label, OnEnd on_end) {
+  static_cast<void>(cgroups_.kill(start.cgroup));  // one that an earlier daemon started and had not yet noted
   TRY(cgroups_.create(start.cgroup, resources));
   auto process = WorkerProcess::start(start, cgroups_);
   if (!process) {

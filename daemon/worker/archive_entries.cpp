@@ -227,6 +227,10 @@ class FileEntries final : public ArchiveEntries {
       : container_(container), source_(source), block_(k_seek_block) {}
 
   Status open();
+  Result<const Entry*> next() override {
+    if (is_empty()) return static_cast<const Entry*>(nullptr);
+    return ArchiveEntries::next();
+  }
   [[nodiscard]] std::uint64_t bytes_known() const override { return index_ ? index_->bytes : 0; }
 
  private:
@@ -235,6 +239,8 @@ class FileEntries final : public ArchiveEntries {
   Status at_end() override;
   la_ssize_t give_block(const void** data);
   la_int64_t seek(la_int64_t offset, int whence);
+  // A zip without members, which libarchive takes for no zip.
+  [[nodiscard]] bool is_empty() const { return index_ && index_->members.empty(); }
 
   const Container container_;
   Source& source_;
@@ -247,6 +253,7 @@ class FileEntries final : public ArchiveEntries {
 Status FileEntries::open() {
   if (container_ == Container::zip) {
     TRY_ASSIGN(index_, read_zip_index(source_));
+    if (is_empty()) return {};
   }
   const int format = index_ ? archive_read_support_format_zip_seekable(handle())
                             : archive_read_support_format_7zip(handle());

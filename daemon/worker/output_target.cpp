@@ -109,7 +109,9 @@ std::string OutputTarget::path() const {
 
 Result<OutputTarget> place_output(const OutputItem& item, const WorkerOrder& order,
                                   const OutputSource& source) {
-  TRY_ASSIGN(std::string path, expand_pattern(item.target, facts_of(order)));
+  auto expanded = expand_pattern(item.target, facts_of(order));
+  if (!expanded) return expanded.error();
+  std::string& path = *expanded;
   if (!path.starts_with('/')) return Error{EINVAL, path + ": the target is not an absolute path"};
   const std::string node = order.node_count > 1 && !names_node(item.target) ? order.node : "";
   if (is_packed(item, source, path)) return archive_target(std::move(path), node, order, source);

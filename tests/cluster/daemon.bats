@@ -408,7 +408,7 @@ descriptors_at_most() {
 }
 
 @test "garbage, half messages and a crowd of bob's do not disturb alice's job; the daemon is itself again afterwards" {
-    configure n1 "$SLOW"
+    configure n1 "$SLOW"$'[daemon]\nmax_connections = 512\n'
     apply_configuration n1
     id=$(submit_staged)
     wait_until 15 status_is "$id" staging
@@ -423,7 +423,7 @@ descriptors_at_most() {
     exec 9>"$BATS_TEST_TMPDIR/hold"
     wait_until 30 grep -q open "$BATS_TEST_TMPDIR/crowd"
     fds_crowd=$(descriptors) memory_crowd=$(resident_kib)
-    # Alice and root are served meanwhile; a user has at most half of max_connections (512).
+    # Alice and root are served meanwhile; a user has at most half of max_connections.
     [[ $(client alice status "$id") == "row $id 20001 staging"* ]]
     status_is "$id" staging
     [ "$(cut -d' ' -f2 "$BATS_TEST_TMPDIR/crowd")" -le 256 ]

@@ -191,6 +191,15 @@ timeless() {
     assert_clean
 }
 
+@test "--stage-wait=none: a job that runs although its staging failed gets its results back" {
+    as alice mkdir -p /project/out
+    sbatch_wait -w n1 --stage-wait=none --stage-dataset=no-such-file --stage-out=f:/project/out/anyhow \
+        --wrap "echo anyhow >/localscratch/alice.\$SLURM_JOB_ID.0/f"
+    [ "$STATE" = COMPLETED ]
+    [ "$(as alice cat /project/out/anyhow)" = anyhow ]
+    assert_clean
+}
+
 @test "several nodes: one directory or archive each, unless the target names the node" {
     sbatch_wait -N3 <<'SCRIPT'
 #!/bin/bash
@@ -317,7 +326,7 @@ SCRIPT
 cd "$SLURM_TMPDIR"
 ls -A | grep -v '^\.nodestage'
 mkdir res
-head -c 20000000 /dev/urandom >res/data
+head -c $((${SLURM_RESTART_COUNT:-0} ? 1000000 : 40000000)) /dev/urandom >res/data
 sha256sum <res/data
 [ -n "$SLURM_RESTART_COUNT" ] || sleep 300
 SCRIPT

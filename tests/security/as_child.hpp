@@ -28,6 +28,7 @@ inline std::string as_child(const std::function<std::string()>& body) {
   ::close(ends[0]);
   int status = 0;
   ::waitpid(pid, &status, 0);
-  if (!WIFEXITED(status) || WEXITSTATUS(status) != 0) said += " (child ended with status " + std::to_string(status) + ")";
+  if (!WIFEXITED(status) || WEXITSTATUS(status) != 0)
+    said += " (child ended with status " + std::to_string(status) + ")";
   return said;
 }

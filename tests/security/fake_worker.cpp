@@ -1,4 +1,5 @@
-// A program in the worker's place: prints what it was given, one fact a line. Linked to nothing of ours.
+// A program in the worker's place: prints what it was given, one fact a line. Linked to nothing of
+// ours.
 //   fake_worker            descriptors, environment, arguments, rights
 //   fake_worker euid       the effective uid alone
 #include <dirent.h>
@@ -50,7 +51,8 @@ int main(int argc, char** argv) {
   for (int i = 0; i < argc; ++i) printf("arg %s\n", argv[i]);
   for (char** variable = environ; *variable != nullptr; ++variable) printf("env %s\n", *variable);
   print_descriptors();
-  for (const char* line : {"Uid:", "Gid:", "Groups:", "Cap", "NoNewPrivs:", "SigBlk:", "SigIgn:"}) print_status(line);
+  for (const char* line : {"Uid:", "Gid:", "Groups:", "Cap", "NoNewPrivs:", "SigBlk:", "SigIgn:"})
+    print_status(line);
   char directory[4096];
   if (getcwd(directory, sizeof directory) != nullptr) printf("cwd %s\n", directory);
   printf("umask %o\n", umask(0));

@@ -9,7 +9,8 @@
 class Mutations {
  public:
   // `words` are inserted and put over other bytes: what means something to the reader under attack.
-  Mutations(std::uint32_t seed, std::vector<std::string> words) : random_(seed), words_(std::move(words)) {}
+  Mutations(std::uint32_t seed, std::vector<std::string> words)
+      : random_(seed), words_(std::move(words)) {}
 
   std::string of(std::string_view good) {
     std::string text(good);

@@ -63,7 +63,8 @@ TEST_CASE("a link to nowhere, a file and a FIFO in place of the job directory ar
   CHECK(::access((place / "nowhere").c_str(), F_OK) != 0);
 }
 
-TEST_CASE("another user's directory in place of the job directory is refused, and its owner is named") {
+TEST_CASE(
+    "another user's directory in place of the job directory is refused, and its owner is named") {
   if (skipped()) return;
   const Place place;
   const Areas areas = place.areas();
@@ -113,7 +114,8 @@ TEST_CASE("the daemon's own areas are taken from nobody else") {
     } else {
       ::mkdir(hidden.c_str(), 0700);
     }
-    if (attack == std::string_view("foreign")) REQUIRE(::chown(hidden.c_str(), k_attacker, k_attacker) == 0);
+    if (attack == std::string_view("foreign"))
+      REQUIRE(::chown(hidden.c_str(), k_attacker, k_attacker) == 0);
     if (attack == std::string_view("open")) ::chmod(hidden.c_str(), 0777);
     if (attack == std::string_view("inner link")) {
       REQUIRE(::symlink((place / "elsewhere").c_str(), (hidden + "/trash").c_str()) == 0);

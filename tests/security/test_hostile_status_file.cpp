@@ -1,5 +1,6 @@
-// Attack: code that runs with the user's rights owns the status file: it may write anything into it,
-// at any time, and make it any size. The daemon, root, reads it; the job's tasks print what it says.
+// Attack: code that runs with the user's rights owns the status file: it may write anything into
+// it, at any time, and make it any size. The daemon, root, reads it; the job's tasks print what it
+// says.
 #include <doctest/doctest.h>
 #include <sys/mman.h>
 #include <unistd.h>
@@ -31,7 +32,8 @@ std::vector<std::string> environment_of(const std::string& area) {
   auto header = header_of(WorkerPhase::done);
   header.environment_bytes = static_cast<std::uint32_t>(area.size());
   REQUIRE(write_status_header(fd.get(), header));
-  REQUIRE(::pwrite(fd.get(), area.data(), area.size(), k_environment_offset) == static_cast<ssize_t>(area.size()));
+  REQUIRE(::pwrite(fd.get(), area.data(), area.size(), k_environment_offset) ==
+          static_cast<ssize_t>(area.size()));
   return read_worker_status(fd.get())->environment;
 }
 
@@ -74,7 +76,8 @@ TEST_CASE("a phase or a magic that is not known reads as nothing said") {
 TEST_CASE("only variables of nodestage's own get through") {
   using namespace std::string_literals;
   const auto environment = environment_of(
-      "LD_PRELOAD=/x\0PATH=/x\0SLURM_TMPDIR=/etc\0NODESTAGE_A\0NODESTAGE_a=1\0NODESTAGE_DATASET=/l/d\0"
+      "LD_PRELOAD=/x\0PATH=/x\0SLURM_TMPDIR=/etc\0NODESTAGE_A\0NODESTAGE_a=1\0NODESTAGE_DATASET=/l/"
+      "d\0"
       " NODESTAGE_B=1\0\0NODESTAGE_C D=1\0NODESTAGE_E=no end"s);
   CHECK(environment == std::vector<std::string>{"NODESTAGE_DATASET=/l/d", "NODESTAGE_E=no end"});
 }
@@ -85,14 +88,16 @@ TEST_CASE("whatever the file holds, its lines are printable, and an answer fits 
   for (int round = 0; round < 50; ++round) {
     std::string noise(k_items_offset + k_max_request_items * sizeof(ItemRecord), '\0');
     for (char& c : noise) c = static_cast<char>(random.below(256));
-    REQUIRE(::pwrite(fd.get(), noise.data(), noise.size(), 0) == static_cast<ssize_t>(noise.size()));
+    REQUIRE(::pwrite(fd.get(), noise.data(), noise.size(), 0) ==
+            static_cast<ssize_t>(noise.size()));
     auto header = header_of(static_cast<WorkerPhase>(random.below(6)));
     header.items = 64;
     header.environment_bytes = k_max_environment_bytes;
     std::fill(std::begin(header.cause), std::end(header.cause), '\x1b');  // no NUL
     REQUIRE(write_status_header(fd.get(), header));
     for (std::size_t i = 0; i < 64; ++i) {
-      // The state is believed only when it is one; all others of the record are noise without a NUL.
+      // The state is believed only when it is one; all others of the record are noise without a
+      // NUL.
       ItemRecord item{};
       std::fill(std::begin(item.what), std::end(item.what), '\x9b');
       std::fill(std::begin(item.source), std::end(item.source), '\n');

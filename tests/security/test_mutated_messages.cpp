@@ -11,25 +11,27 @@ using namespace nodestage;
 namespace {
 
 std::vector<Message> one_of_each() {
-  return {Begin{7, 0, 1000, 1000, "alice", "n1", "n[1-3]", 3, 0, 4, "/home/alice", R"({"version":1})"},
-          End{7, 0, 0, 60},
-          Wait{7, 0, 1, 0, 1000, 5, 2, "name"},
-          Exited{7, 0, 256},
-          StatusQuery{7},
-          Accepted{},
-          Refused{RefusalReason::busy, "busy"},
-          Progress{ProgressPhase::staging, 0, 1, 2, 3, 4, 5, 6, 7, "data.tar"},
-          Ready{{"SLURM_TMPDIR=/l/7", "NODESTAGE_DATASET=/l/7/d"}, {"line"}},
-          Failed{"cause", {"line", ""}},
-          Ended{EndOutcome::held, "held"},
-          StatusRow{7, 0, 1000, "ready", {"line"}}};
+  return {
+      Begin{7, 0, 1000, 1000, "alice", "n1", "n[1-3]", 3, 0, 4, "/home/alice", R"({"version":1})"},
+      End{7, 0, 0, 60},
+      Wait{7, 0, 1, 0, 1000, 5, 2, "name"},
+      Exited{7, 0, 256},
+      StatusQuery{7},
+      Accepted{},
+      Refused{RefusalReason::busy, "busy"},
+      Progress{ProgressPhase::staging, 0, 1, 2, 3, 4, 5, 6, 7, "data.tar"},
+      Ready{{"SLURM_TMPDIR=/l/7", "NODESTAGE_DATASET=/l/7/d"}, {"line"}},
+      Failed{"cause", {"line", ""}},
+      Ended{EndOutcome::held, "held"},
+      StatusRow{7, 0, 1000, "ready", {"line"}}};
 }
 
 }  // namespace
 
 TEST_CASE("36,000 damaged messages are refused or read as exactly what they say") {
-  Mutations mutations(4711, {std::string(4, '\0'), "\xff\xff\xff\xff", std::string("\0\0\2\0", 4), "\x01", "\x02",
-                             std::string("\x01\x00\x00\x00", 4), "\x16", "\x7f\xff\xff\xff"});
+  Mutations mutations(
+      4711, {std::string(4, '\0'), "\xff\xff\xff\xff", std::string("\0\0\2\0", 4), "\x01", "\x02",
+             std::string("\x01\x00\x00\x00", 4), "\x16", "\x7f\xff\xff\xff"});
   unsigned accepted = 0;
   for (const Message& message : one_of_each()) {
     const std::string good = encode_message(message);
@@ -38,7 +40,8 @@ TEST_CASE("36,000 damaged messages are refused or read as exactly what they say"
       const auto decoded = decode_message(packet);
       if (!decoded) continue;
       ++accepted;
-      if (encode_message(*decoded) != packet) FAIL("read as another message: kind " << int(packet[1]));
+      if (encode_message(*decoded) != packet)
+        FAIL("read as another message: kind " << int(packet[1]));
     }
   }
   CHECK(accepted > 1000);

@@ -24,7 +24,8 @@ TEST_CASE("no link leads a stage-out's source out of the job directory") {
   REQUIRE(::symlink("inner", (job + "/staying").c_str()) == 0);
   const Fd directory(::open(job.c_str(), O_PATH | O_DIRECTORY | O_CLOEXEC));
 
-  for (const char* source : {"relative", "absolute", "magic", "relative/key", "absolute/key", "magic/passwd"}) {
+  for (const char* source :
+       {"relative", "absolute", "magic", "relative/key", "absolute/key", "magic/passwd"}) {
     CAPTURE(source);
     const auto found = find_output_source(directory.get(), source);
     REQUIRE_FALSE(found);

@@ -82,7 +82,8 @@ WorkerStart users_start() {
 TEST_CASE("a worker inherits exactly the documented descriptors and two variables") {
   if (skipped()) return;
   const Scratch scratch;
-  // What a careless parent might have: descriptors without O_CLOEXEC, variables, a mask, a directory.
+  // What a careless parent might have: descriptors without O_CLOEXEC, variables, a mask, a
+  // directory.
   const Fd leak(::open("/etc/shadow", O_RDONLY));
   const Fd far_leak(::fcntl(leak.get(), F_DUPFD, 500));
   ::setenv("LD_PRELOAD", "", 1);
@@ -100,7 +101,8 @@ TEST_CASE("a worker inherits exactly the documented descriptors and two variable
   CHECK(seen.has("fd 1 w"));
   CHECK(seen.has("fd 2 w"));
   CHECK(seen.has("fd 6 r"));
-  CHECK(seen.with("env ") == std::vector<std::string>{"env LC_ALL=C.UTF-8", "env PATH=/usr/local/bin:/usr/bin:/bin"});
+  CHECK(seen.with("env ") ==
+        std::vector<std::string>{"env LC_ALL=C.UTF-8", "env PATH=/usr/local/bin:/usr/bin:/bin"});
   CHECK(seen.with("arg ") == std::vector<std::string>{"arg nodestage-worker"});
 }
 

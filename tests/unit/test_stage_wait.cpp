@@ -74,6 +74,10 @@ TEST_CASE("stage wait: the wait message says who speaks and how often") {
   silent.speech = Speech::silent;
   static_cast<void>(silent.run({script}));
   CHECK(heard.speaks == 0);
+  CHECK(heard.goes_on == 0);
+  silent.order.patience = StageWait::none;
+  static_cast<void>(silent.run({script}));
+  CHECK(heard.goes_on == 1);
 }
 
 TEST_CASE("stage wait: a failure says the cause, each line prefixed") {
