@@ -15,7 +15,7 @@ namespace {
 
 constexpr std::size_t k_tar_block = 512;
 // zip seeks to each entry's header: larger blocks would read too much, smaller ones too often.
-constexpr std::size_t k_seek_block = 256 * 1024;
+constexpr std::size_t k_seek_block = std::size_t{256} * 1024;
 
 struct ArchiveFree {
   void operator()(archive* handle) const { archive_read_free(handle); }

@@ -21,8 +21,8 @@ Error copy_fault(const Space& space, std::string_view source, int code) {
                      shown(source) + ": ");
 }
 
-constexpr std::size_t k_block_bytes = 1024 * 1024;
-constexpr std::size_t k_kernel_bytes = 8 * 1024 * 1024;
+constexpr std::size_t k_block_bytes = std::size_t{1024} * 1024;
+constexpr std::size_t k_kernel_bytes = std::size_t{8} * 1024 * 1024;
 
 class Copy {
  public:

@@ -7,7 +7,7 @@
 namespace nodestage {
 namespace {
 
-constexpr std::size_t k_block_bytes = 1024 * 1024;
+constexpr std::size_t k_block_bytes = std::size_t{1024} * 1024;
 
 }  // namespace
 

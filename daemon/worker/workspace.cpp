@@ -18,7 +18,7 @@ namespace {
 constexpr const char* k_workspace = ".nodestage-partial";
 constexpr const char* k_ledger = "complete";
 constexpr const char* k_items = "items";
-constexpr std::size_t k_max_ledger = 64 * 1024 * 1024;
+constexpr std::size_t k_max_ledger = std::size_t{64} * 1024 * 1024;
 
 bool is_inside(std::string_view path, std::string_view directory) {
   return path.size() > directory.size() && path.starts_with(directory) &&
