@@ -1,7 +1,7 @@
-// nodestage: the command. Runs with the rights of whoever calls it; asks the daemon of this node on its
-// unix socket, which shows a user's own jobs to the user and all to root. Holds and drops nothing.
+// nodestage: the command. Runs with the rights of whoever calls it; asks the daemon of this node on
+// its unix socket, which shows a user's own jobs to the user and all to root. Holds and drops
+// nothing.
 #include <CLI/CLI.hpp>
-
 #include <cstdio>
 #include <string>
 
@@ -33,11 +33,14 @@ void print(const StatusRow& row) {
 
 int show_status(const std::string& socket, std::uint32_t job) {
   const char* const to_do =
-      "On a compute node tell your administrators (systemctl status nodestaged); a login node has no daemon.";
+      "On a compute node tell your administrators (systemctl status nodestaged); a login node has "
+      "no daemon.";
   auto daemon = DaemonConnection::open(socket);
-  if (!daemon) return fault("nodestaged does not answer on this host: " + daemon.error().what, to_do);
+  if (!daemon)
+    return fault("nodestaged does not answer on this host: " + daemon.error().what, to_do);
   const Deadline deadline = Clock::now() + k_daemon_wait;
-  if (const Status sent = daemon->send(StatusQuery{job}, deadline); !sent) return fault(sent.error().what, to_do);
+  if (const Status sent = daemon->send(StatusQuery{job}, deadline); !sent)
+    return fault(sent.error().what, to_do);
   for (unsigned rows = 0;; ++rows) {
     const auto message = daemon->receive(deadline);
     if (!message) return fault(message.error().what, to_do);
@@ -58,7 +61,8 @@ int run(int argc, char** argv) {
   app.require_subcommand(1);
   std::string socket = k_socket_path;
   std::uint32_t job = 0;
-  auto* status = app.add_subcommand("status", "jobs that the daemon of this node knows: yours, or root: all");
+  auto* status =
+      app.add_subcommand("status", "jobs that the daemon of this node knows: yours, or root: all");
   status->add_option("JOBID", job, "only this job");
   status->add_option("--socket", socket, "the daemon's socket")->capture_default_str();
   CLI11_PARSE(app, argc, argv);

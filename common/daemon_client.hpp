@@ -38,7 +38,8 @@ bool is_daemon_away(const Error& error);
 Result<DaemonConnection> reach_daemon(const std::string& path, Deadline deadline);
 
 // One request and its one reply; a connection that breaks before the reply is tried again, since
-// every request of these (begin, end, exited) may be repeated. `reach` bounds each time that the daemon is away.
+// every request of these (begin, end, exited) may be repeated. `reach` bounds each time that the
+// daemon is away.
 Result<Message> ask_daemon(const std::string& path, const Message& request, Deadline reach,
                            Deadline answer);
 

@@ -60,11 +60,14 @@ Status write_all(int fd, std::span<const std::byte> data) {
   return {};
 }
 
-Status write_all(int fd, std::string_view data) { return write_all(fd, std::as_bytes(std::span(data))); }
+Status write_all(int fd, std::string_view data) {
+  return write_all(fd, std::as_bytes(std::span(data)));
+}
 
 Status replace_file(int dir_fd, const std::string& name, std::string_view data, unsigned mode) {
   const std::string temporary = "." + name + ".new";
-  TRY_ASSIGN(const Fd fd, open_at(dir_fd, temporary, O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW, mode));
+  TRY_ASSIGN(const Fd fd,
+             open_at(dir_fd, temporary, O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW, mode));
   TRY(write_all(fd.get(), data));
   if (::fsync(fd.get()) != 0) return system_error(temporary);
   if (::renameat(dir_fd, temporary.c_str(), dir_fd, name.c_str()) != 0) return system_error(name);

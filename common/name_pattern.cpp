@@ -59,17 +59,26 @@ std::string as_file_name(std::string name) {
 Result<std::string> value_of(Item item, const PatternFacts& facts) {
   const auto number = [&](const std::optional<std::uint32_t>& value) -> Result<std::string> {
     if (value) return padded(*value, item.width);
-    return Error{ENODATA, std::string("the value of %") + item.letter + " is not known on this node"};
+    return Error{ENODATA,
+                 std::string("the value of %") + item.letter + " is not known on this node"};
   };
   switch (item.letter) {
-    case 'j': return number(facts.job);
-    case 'r': return number(facts.restart);
-    case 'A': return number(facts.array_job);
-    case 'a': return number(facts.array_task);
-    case 'n': return number(facts.node_index);
-    case 'u': return as_file_name(facts.user);
-    case 'N': return as_file_name(facts.node);
-    default: break;
+    case 'j':
+      return number(facts.job);
+    case 'r':
+      return number(facts.restart);
+    case 'A':
+      return number(facts.array_job);
+    case 'a':
+      return number(facts.array_task);
+    case 'n':
+      return number(facts.node_index);
+    case 'u':
+      return as_file_name(facts.user);
+    case 'N':
+      return as_file_name(facts.node);
+    default:
+      break;
   }
   if (facts.job_name) return as_file_name(*facts.job_name);
   return Error{ENODATA, "the value of %x (the job's name) is not known on this node"};
@@ -90,15 +99,18 @@ Result<std::string> expand_pattern(std::string_view text, const PatternFacts& fa
 }
 
 Status check_pattern(std::string_view text) {
-  return for_each_part(text, [](std::string_view) {}, [](Item) { return Status(); });
+  return for_each_part(
+      text, [](std::string_view) {}, [](Item) { return Status(); });
 }
 
 bool names_node(std::string_view text) {
   bool found = false;
-  const Status ignored = for_each_part(text, [](std::string_view) {}, [&found](Item item) {
-    found = found || item.letter == 'N' || item.letter == 'n';
-    return Status();
-  });
+  const Status ignored = for_each_part(
+      text, [](std::string_view) {},
+      [&found](Item item) {
+        found = found || item.letter == 'N' || item.letter == 'n';
+        return Status();
+      });
   return ignored && found;
 }
 

@@ -160,15 +160,20 @@ Status set_output_key(OutputItem& item, const KeyValue& entry) {
     return {};
   }
   if (entry.key != "when") {
-    return wrong("unknown key '" + entry.key +
-                     "'; known: when=always|success|failure, pack; write \\, for a comma inside a path",
-                 k_output_example);
+    return wrong(
+        "unknown key '" + entry.key +
+            "'; known: when=always|success|failure, pack; write \\, for a comma inside a path",
+        k_output_example);
   }
   TRY(needs_value(entry, k_output_example));
-  if (entry.value == "always") item.when = When::always;
-  else if (entry.value == "success") item.when = When::success;
-  else if (entry.value == "failure") item.when = When::failure;
-  else return wrong("when=" + entry.value + ": only always, success or failure", k_output_example);
+  if (entry.value == "always")
+    item.when = When::always;
+  else if (entry.value == "success")
+    item.when = When::success;
+  else if (entry.value == "failure")
+    item.when = When::failure;
+  else
+    return wrong("when=" + entry.value + ": only always, success or failure", k_output_example);
   return {};
 }
 
@@ -223,9 +228,9 @@ Result<OutputItem> parse_output_option(std::string_view text, const SubmitPlace&
 
 std::string_view archive_suffix(std::string_view path) {
   static constexpr std::string_view k_suffixes[] = {
-      ".tar",  ".tar.gz",   ".tgz",  ".taz",     ".tar.bz2", ".tbz",      ".tbz2",   ".tar.xz",
-      ".txz",  ".tar.zst",  ".tzst", ".tar.lz4", ".tlz4",    ".cpio",     ".cpio.gz", ".cpio.bz2",
-      ".zip",  ".cpio.xz",  ".7z",   ".cpio.zst", ".cpio.lz4"};
+      ".tar",     ".tar.gz",   ".tgz",     ".taz",     ".tar.bz2", ".tbz",      ".tbz2",
+      ".tar.xz",  ".txz",      ".tar.zst", ".tzst",    ".tar.lz4", ".tlz4",     ".cpio",
+      ".cpio.gz", ".cpio.bz2", ".zip",     ".cpio.xz", ".7z",      ".cpio.zst", ".cpio.lz4"};
   std::string_view longest;
   for (const auto suffix : k_suffixes) {
     if (path.ends_with(suffix) && suffix.size() > longest.size()) longest = suffix;
@@ -259,7 +264,8 @@ std::string destination_of(const DatasetItem& item) {
 }
 
 Status check_together(const StageRequest& request) {
-  if (request.datasets.size() > k_max_request_items || request.outputs.size() > k_max_request_items) {
+  if (request.datasets.size() > k_max_request_items ||
+      request.outputs.size() > k_max_request_items) {
     return Error{E2BIG, "more than " + std::to_string(k_max_request_items) + " of one option"};
   }
   std::set<std::string> names;
@@ -273,7 +279,8 @@ Status check_together(const StageRequest& request) {
                              (other.destination.empty() && is_glob(other.source));
       const std::string taken = destination_of(other);
       if (open_glob || (!inside(taken, destination) && !inside(destination, taken))) continue;
-      return Error{EEXIST, "'" + other.source + "' and '" + item.source + "' would both go to $SLURM_TMPDIR/" +
+      return Error{EEXIST, "'" + other.source + "' and '" + item.source +
+                               "' would both go to $SLURM_TMPDIR/" +
                                (destination.size() < taken.size() ? destination : taken) +
                                "; give one of them another place: --stage-dataset=SOURCE:DEST"};
     }

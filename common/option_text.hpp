@@ -4,9 +4,9 @@
 //   SOURCE:TARGET[,key[=value]]...      --stage-out
 //
 // A backslash makes ':' ',' and '\' literal; before anything else it stays (glob(7) reads it). A
-// leading "~" or "~/" is the home directory, "~name" another user's. Relative sources of datasets and
-// targets of outputs start from the submit directory; paths are made absolute by text only, links
-// are never resolved. Nothing here touches the file system, but for "~name" (NSS).
+// leading "~" or "~/" is the home directory, "~name" another user's. Relative sources of datasets
+// and targets of outputs start from the submit directory; paths are made absolute by text only,
+// links are never resolved. Nothing here touches the file system, but for "~name" (NSS).
 #pragma once
 
 #include <string>

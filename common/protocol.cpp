@@ -9,7 +9,8 @@ namespace {
 void put(Encoder& out, const Begin& m) {
   out.u32(m.job), out.u32(m.restart), out.u32(m.uid), out.u32(m.gid);
   out.text(m.user), out.text(m.node), out.text(m.node_list);
-  out.u32(m.node_count), out.u32(m.node_index), out.u32(m.cpus), out.text(m.work_dir), out.text(m.request);
+  out.u32(m.node_count), out.u32(m.node_index), out.u32(m.cpus), out.text(m.work_dir),
+      out.text(m.request);
 }
 void get(Decoder& in, Begin& m) {
   m.job = in.u32(), m.restart = in.u32(), m.uid = in.u32(), m.gid = in.u32();
@@ -30,7 +31,8 @@ void put(Encoder& out, const Wait& m) {
   out.u32(m.array_job), out.u32(m.array_task), out.text(m.job_name);
 }
 void get(Decoder& in, Wait& m) {
-  m.job = in.u32(), m.step = in.u32(), m.speaks = in.u8(), m.goes_on = in.u8(), m.interval_ms = in.u32();
+  m.job = in.u32(), m.step = in.u32(), m.speaks = in.u8(), m.goes_on = in.u8(),
+  m.interval_ms = in.u32();
   m.array_job = in.u32(), m.array_task = in.u32(), m.job_name = in.text();
 }
 
@@ -53,7 +55,8 @@ void get(Decoder& in, Refused& m) {
 void put(Encoder& out, const Progress& m) {
   out.u8(static_cast<std::uint8_t>(m.phase)), out.u32(m.jobs_ahead);
   out.u32(m.items_done), out.u32(m.items), out.u64(m.bytes_read), out.u64(m.bytes_total);
-  out.u64(m.bytes_written), out.u64(m.files), out.u64(m.elapsed_ms), out.text(m.current), out.text(m.directory);
+  out.u64(m.bytes_written), out.u64(m.files), out.u64(m.elapsed_ms), out.text(m.current),
+      out.text(m.directory);
 }
 void get(Decoder& in, Progress& m) {
   m.phase = static_cast<ProgressPhase>(in.u8()), m.jobs_ahead = in.u32();
@@ -95,7 +98,8 @@ Result<Message> decode_kind(std::uint8_t kind, Decoder& in) {
     if (k_kinds[index] != kind) return decode_kind<index + 1>(kind, in);
     std::variant_alternative_t<index, Message> message;
     get(in, message);
-    if (!in.finished()) return Error{EPROTO, "a message of kind " + std::to_string(kind) + " with wrong fields"};
+    if (!in.finished())
+      return Error{EPROTO, "a message of kind " + std::to_string(kind) + " with wrong fields"};
     return Message(std::move(message));
   }
 }

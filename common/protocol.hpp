@@ -22,7 +22,8 @@
 //   19 ready      ← daemon                     texts environment, texts lines
 //   20 failed     ← daemon                     text cause, texts lines
 //   21 ended      ← daemon                     u8 outcome, text what
-//   22 status_row ← daemon                     u32 job, u32 restart, u32 uid, text state, texts lines
+//   22 status_row ← daemon                     u32 job, u32 restart, u32 uid, text state, texts
+//   lines
 //
 // begin, exited → accepted | refused. end → ended | refused. wait → progress*, ready | failed |
 // refused. status → status_row*, accepted. One request a connection; the daemon closes it.
@@ -42,7 +43,8 @@ namespace nodestage {
 
 inline constexpr std::uint8_t k_protocol_version = 1;
 inline constexpr std::size_t k_max_message_bytes = 128 * 1024;
-inline constexpr std::uint32_t k_no_number = 0xffffffff;  // an array id that is not known or not there
+inline constexpr std::uint32_t k_no_number =
+    0xffffffff;  // an array id that is not known or not there
 
 struct Begin {
   std::uint32_t job = 0;
@@ -54,7 +56,7 @@ struct Begin {
   std::string node_list;
   std::uint32_t node_count = 1;
   std::uint32_t node_index = k_no_number;  // of this node in the job's list, from 0
-  std::uint32_t cpus = 1;  // of the job on this node
+  std::uint32_t cpus = 1;                  // of the job on this node
   std::string work_dir;
   std::string request;  // opaque; empty: only a job directory is wanted
 };
@@ -69,7 +71,7 @@ struct End {
 struct Wait {
   std::uint32_t job = 0;
   std::uint32_t step = 0;
-  std::uint8_t speaks = 0;  // 1: this caller prints, so it may have the summary lines
+  std::uint8_t speaks = 0;   // 1: this caller prints, so it may have the summary lines
   std::uint8_t goes_on = 0;  // 1: the step runs whatever the answer is (--stage-wait=none)
   std::uint32_t interval_ms = 1000;
   std::uint32_t array_job = k_no_number;
@@ -104,18 +106,18 @@ struct Refused {
 
 enum class ProgressPhase : std::uint8_t { queued = 1, starting = 2, staging = 3 };
 
-struct Progress {                     // field order on the wire:
+struct Progress {                                 // field order on the wire:
   ProgressPhase phase = ProgressPhase::starting;  // u8
-  std::uint32_t jobs_ahead = 0;       // u32, when queued
-  std::uint32_t items_done = 0;       // u32
-  std::uint32_t items = 0;            // u32
-  std::uint64_t bytes_read = 0;       // u64, of the sources
-  std::uint64_t bytes_total = 0;      // u64, of the sources; 0: not known yet
-  std::uint64_t bytes_written = 0;    // u64
-  std::uint64_t files = 0;            // u64, written so far
-  std::uint64_t elapsed_ms = 0;       // u64, since the worker began
-  std::string current;                // text, the item in work; printable
-  std::string directory;              // text, the job directory: for a step that does not wait
+  std::uint32_t jobs_ahead = 0;                   // u32, when queued
+  std::uint32_t items_done = 0;                   // u32
+  std::uint32_t items = 0;                        // u32
+  std::uint64_t bytes_read = 0;                   // u64, of the sources
+  std::uint64_t bytes_total = 0;                  // u64, of the sources; 0: not known yet
+  std::uint64_t bytes_written = 0;                // u64
+  std::uint64_t files = 0;                        // u64, written so far
+  std::uint64_t elapsed_ms = 0;                   // u64, since the worker began
+  std::string current;                            // text, the item in work; printable
+  std::string directory;  // text, the job directory: for a step that does not wait
 };
 
 struct Ready {

@@ -106,7 +106,8 @@ class Fields {
 
   bool flag(const char* key) {
     const Json value = take(key);
-    if (!value.is_null() && !value.is_boolean()) fail(std::string("\"") + key + "\" is not a boolean");
+    if (!value.is_null() && !value.is_boolean())
+      fail(std::string("\"") + key + "\" is not a boolean");
     return value.is_boolean() && value.get<bool>();
   }
 
@@ -249,7 +250,8 @@ std::string encode_request(const StageRequest& request) {
 
 Result<StageRequest> decode_request(std::string_view json) {
   if (json.size() > k_max_request_bytes) {
-    return Error{E2BIG, "the request is larger than " + std::to_string(k_max_request_bytes) + " bytes"};
+    return Error{E2BIG,
+                 "the request is larger than " + std::to_string(k_max_request_bytes) + " bytes"};
   }
   try {
     // Deeper than any request; copying such a value could use up the stack.

@@ -10,7 +10,8 @@
 //                 "strip":0, "include":["*"], "exclude":[], "optional":false, "async":false}],
 //    "outputs":[{"source":"results", "target":"/abs/out_%j", "when":"always", "pack":false}]}
 // Keys with their default value are left out, "version" and the sources excepted. A string that is
-// not UTF-8 (a file name may be any bytes) is {"hex":"6162ff"}. An unknown key or version is refused.
+// not UTF-8 (a file name may be any bytes) is {"hex":"6162ff"}. An unknown key or version is
+// refused.
 #pragma once
 
 #include <cstddef>

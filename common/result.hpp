@@ -67,11 +67,11 @@ inline Error system_error(std::string what, int code = errno) {
 #define NODESTAGE_JOIN(a, b) NODESTAGE_JOIN_(a, b)
 
 // Forwards the fault of a Status or Result whose value is not needed.
-#define TRY(expression)                                          \
-  do {                                                           \
-    if (auto try_result = (expression); !try_result) {           \
-      return std::move(try_result.error());                      \
-    }                                                            \
+#define TRY(expression)                                \
+  do {                                                 \
+    if (auto try_result = (expression); !try_result) { \
+      return std::move(try_result.error());            \
+    }                                                  \
   } while (false)
 
 // TRY_ASSIGN(auto fd, open_file(path)): forwards the fault or assigns the value.

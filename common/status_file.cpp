@@ -37,10 +37,9 @@ Result<std::size_t> read_at(int fd, void* data, std::size_t bytes, std::size_t o
 bool is_our_variable(std::string_view assignment) {
   const std::size_t equals = assignment.find('=');
   if (equals == std::string_view::npos || !assignment.starts_with("NODESTAGE_")) return false;
-  return std::all_of(assignment.begin(), assignment.begin() + static_cast<std::ptrdiff_t>(equals),
-                     [](char c) {
-                       return (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_';
-                     });
+  return std::all_of(
+      assignment.begin(), assignment.begin() + static_cast<std::ptrdiff_t>(equals),
+      [](char c) { return (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_'; });
 }
 
 std::vector<std::string> split_environment(std::string_view area) {
@@ -84,7 +83,8 @@ Result<WorkerStatus> read_worker_status(int fd) {
   status.cause = field_text(header.cause);
 
   std::string area(std::min<std::size_t>(header.environment_bytes, k_max_environment_bytes), '\0');
-  TRY_ASSIGN(const std::size_t area_bytes, read_at(fd, area.data(), area.size(), k_environment_offset));
+  TRY_ASSIGN(const std::size_t area_bytes,
+             read_at(fd, area.data(), area.size(), k_environment_offset));
   status.environment = split_environment(std::string_view(area).substr(0, area_bytes));
 
   status.items.resize(std::min<std::size_t>(header.items, k_max_request_items));

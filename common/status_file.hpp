@@ -48,24 +48,24 @@ enum class ItemState : std::uint32_t {
 
 struct StatusHeader {
   std::uint32_t magic;
-  std::uint32_t phase;             // WorkerPhase
-  std::uint32_t items;             // how many ItemRecords are valid
+  std::uint32_t phase;  // WorkerPhase
+  std::uint32_t items;  // how many ItemRecords are valid
   std::uint32_t environment_bytes;
-  char cause[4080];                // NUL-terminated; lines separated by '\n'
+  char cause[4080];  // NUL-terminated; lines separated by '\n'
 };
 
 struct ItemRecord {
-  std::uint32_t state;         // ItemState
-  std::uint32_t flags;         // k_item_async | k_item_optional
-  std::uint64_t bytes_read;    // of the source
-  std::uint64_t bytes_total;   // of the source; 0: unknown
+  std::uint32_t state;        // ItemState
+  std::uint32_t flags;        // k_item_async | k_item_optional
+  std::uint64_t bytes_read;   // of the source
+  std::uint64_t bytes_total;  // of the source; 0: unknown
   std::uint64_t bytes_written;
-  std::uint64_t files;         // every kind of entry but directories
+  std::uint64_t files;  // every kind of entry but directories
   std::uint64_t elapsed_ms;
-  char what[48];               // "tar.gz", "directory", "file", "zip", "3 archives"; NUL-terminated
-  char source[1024];           // for display, shortened in the middle when longer
+  char what[48];      // "tar.gz", "directory", "file", "zip", "3 archives"; NUL-terminated
+  char source[1024];  // for display, shortened in the middle when longer
   char destination[1024];
-  char note[1952];             // a warning or the cause of the failure
+  char note[1952];  // a warning or the cause of the failure
 };
 
 inline constexpr std::uint32_t k_item_async = 1;

@@ -29,7 +29,8 @@ void each_field(Order& order, Field field) {
   field("job_name", order.job_name);
 }
 
-// User and job names may be any bytes; JSON wants UTF-8, and Latin-1 maps each byte to a code point.
+// User and job names may be any bytes; JSON wants UTF-8, and Latin-1 maps each byte to a code
+// point.
 std::string to_utf8(std::string_view bytes) {
   std::string text;
   for (const char c : bytes) {

@@ -14,9 +14,9 @@ namespace nodestage {
 
 // The descriptors that a worker inherits, besides 0 (/dev/null), 1 and 2 (a pipe to the daemon's
 // log). All but the job directory and status are read-only.
-inline constexpr int k_worker_order_fd = 3;    // WorkerOrder as JSON, at offset 0
-inline constexpr int k_worker_request_fd = 4;  // the user's request, at offset 0
-inline constexpr int k_worker_status_fd = 5;   // common/status_file.hpp
+inline constexpr int k_worker_order_fd = 3;      // WorkerOrder as JSON, at offset 0
+inline constexpr int k_worker_request_fd = 4;    // the user's request, at offset 0
+inline constexpr int k_worker_status_fd = 5;     // common/status_file.hpp
 inline constexpr int k_worker_directory_fd = 6;  // the job directory (for `remove`: the tree)
 inline constexpr int k_worker_rate_fd = 7;  // 8 bytes, native u64: bytes per second this worker may
                                             // read from sources now; 0: unlimited. pread it anew

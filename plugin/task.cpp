@@ -8,8 +8,8 @@
 #include <string_view>
 #include <vector>
 
-#include "common/human.hpp"
 #include "common/daemon_client.hpp"
+#include "common/human.hpp"
 #include "plugin/marker.hpp"
 #include "plugin/stage_wait.hpp"
 #include "plugin/submit_environment.hpp"

@@ -28,15 +28,18 @@ Result<Fd> make_private(int dir_fd, const std::string& name) {
   return fd;
 }
 
-Result<std::optional<Fd>> open_users(int dir_fd, const std::string& name, std::uint32_t uid, Mounts mounts) {
-  auto fd = open_beneath(dir_fd, name, k_directory, 0, mounts == Mounts::refuse ? RESOLVE_NO_XDEV : 0UL);
+Result<std::optional<Fd>> open_users(int dir_fd, const std::string& name, std::uint32_t uid,
+                                     Mounts mounts) {
+  auto fd =
+      open_beneath(dir_fd, name, k_directory, 0, mounts == Mounts::refuse ? RESOLVE_NO_XDEV : 0UL);
   if (!fd && fd.error().code == EXDEV) return Error{EXDEV, name + ": something is mounted there"};
   if (!fd && fd.error().code == ENOENT) return std::optional<Fd>();
   if (!fd) return std::move(fd.error());
   struct stat info {};
   if (::fstat(fd->get(), &info) != 0) return system_error(name);
   if (info.st_uid != uid) {
-    return Error{EPERM, name + ": belongs to uid " + std::to_string(info.st_uid) + ", not to the job's user"};
+    return Error{EPERM, name + ": belongs to uid " + std::to_string(info.st_uid) +
+                            ", not to the job's user"};
   }
   return std::optional<Fd>(std::move(*fd));
 }
@@ -80,7 +83,8 @@ Status Areas::make_directory(const std::string& name, std::uint32_t uid, std::ui
   return {};
 }
 
-Result<std::optional<Fd>> Areas::open_directory(const std::string& name, std::uint32_t uid, Mounts mounts) const {
+Result<std::optional<Fd>> Areas::open_directory(const std::string& name, std::uint32_t uid,
+                                                Mounts mounts) const {
   auto fd = open_users(root_fd_.get(), name, uid, mounts);
   if (!fd) return Error{fd.error().code, root_ + "/" + fd.error().what};
   return fd;

@@ -34,8 +34,8 @@ struct TrashEntry {
   std::uint32_t gid = 0;
 };
 
-// Whether a mount may be in a directory's place. A user can mount there (FUSE), and what does not answer would block
-// the daemon; only directories that the site makes are expected to be mounts.
+// Whether a mount may be in a directory's place. A user can mount there (FUSE), and what does not
+// answer would block the daemon; only directories that the site makes are expected to be mounts.
 enum class Mounts { refuse, enter };
 
 class Areas {

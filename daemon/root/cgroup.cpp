@@ -96,11 +96,13 @@ constexpr const char* k_limiting[] = {"cpu", "memory", "pids"};
 // Version 2: hands the controllers that limit on to our children. A cgroup that does so may hold no
 // process itself (but for the root), so the daemon moves into a leaf first.
 Status enable_controllers(const std::string& directory, std::set<std::string>& limited) {
-  TRY_ASSIGN(const std::string text, read_file(AT_FDCWD, directory + "/cgroup.controllers", k_max_bytes));
+  TRY_ASSIGN(const std::string text,
+             read_file(AT_FDCWD, directory + "/cgroup.controllers", k_max_bytes));
   std::istringstream names(text);
   std::string wanted;
   for (std::string name; names >> name;) {
-    if (std::find(std::begin(k_limiting), std::end(k_limiting), name) == std::end(k_limiting)) continue;
+    if (std::find(std::begin(k_limiting), std::end(k_limiting), name) == std::end(k_limiting))
+      continue;
     wanted += "+" + name + " ";
     limited.insert(name);
   }
@@ -120,16 +122,19 @@ Status set_limit(const std::string& file, const std::string& value) {
 }  // namespace
 
 Result<Cgroups> Cgroups::discover(const std::string& proc) {
-  TRY_ASSIGN(const std::string mountinfo, read_file(AT_FDCWD, proc + "/self/mountinfo", 16 * k_max_bytes));
+  TRY_ASSIGN(const std::string mountinfo,
+             read_file(AT_FDCWD, proc + "/self/mountinfo", 16 * k_max_bytes));
   TRY_ASSIGN(const std::string self, read_file(AT_FDCWD, proc + "/self/cgroup", k_max_bytes));
   const auto mounts = cgroup_mounts(mountinfo);
   const auto own = own_cgroups(self);
 
   Cgroups found;
   std::set<std::string> limited;
-  static constexpr std::pair<Kind, const char*> k_controllers[] = {
-      {Kind::unified, ""}, {Kind::cpu, "cpu"}, {Kind::memory, "memory"},
-      {Kind::pids, "pids"}, {Kind::freezer, "freezer"}};
+  static constexpr std::pair<Kind, const char*> k_controllers[] = {{Kind::unified, ""},
+                                                                   {Kind::cpu, "cpu"},
+                                                                   {Kind::memory, "memory"},
+                                                                   {Kind::pids, "pids"},
+                                                                   {Kind::freezer, "freezer"}};
   for (const auto& [kind, name] : k_controllers) {
     const auto mount = mounts.find(name);
     const auto place = own.find(name);
@@ -144,7 +149,8 @@ Result<Cgroups> Cgroups::discover(const std::string& proc) {
     found.bases_.push_back(std::move(base));
   }
   for (const char* name : k_limiting) {
-    if (limited.count(name) == 0) found.missing_ += (found.missing_.empty() ? "" : ", ") + std::string(name);
+    if (limited.count(name) == 0)
+      found.missing_ += (found.missing_.empty() ? "" : ", ") + std::string(name);
   }
   return found;
 }
@@ -208,7 +214,8 @@ bool Cgroups::remove(const std::string& name) const {
 std::vector<std::string> Cgroups::list() const {
   std::vector<std::string> names;
   for (const Base& base : bases_) {
-    const std::unique_ptr<DIR, int (*)(DIR*)> directory(::opendir(base.directory.c_str()), ::closedir);
+    const std::unique_ptr<DIR, int (*)(DIR*)> directory(::opendir(base.directory.c_str()),
+                                                        ::closedir);
     if (!directory) continue;
     while (const dirent* entry = ::readdir(directory.get())) {
       const std::string_view name = entry->d_name;

@@ -1,9 +1,9 @@
 // Cgroups: one cgroup per worker, below the daemon's own (systemd: Delegate=yes).
 //
-// Version 2 with delegated controllers, or version 1 (cpu, memory, pids, freezer), as the kernel and
-// the daemon's own cgroup offer. Limits that the host cannot enforce are left out and named once by
-// missing(). Needs root, or a delegated cgroup. Formats: Documentation/admin-guide/cgroup-v2.rst and
-// cgroup-v1/*.rst of the kernel.
+// Version 2 with delegated controllers, or version 1 (cpu, memory, pids, freezer), as the kernel
+// and the daemon's own cgroup offer. Limits that the host cannot enforce are left out and named
+// once by missing(). Needs root, or a delegated cgroup. Formats:
+// Documentation/admin-guide/cgroup-v2.rst and cgroup-v1/*.rst of the kernel.
 #pragma once
 
 #include <sys/types.h>

@@ -1,12 +1,12 @@
 #include "daemon/root/config.hpp"
 
 #include <fcntl.h>
+#include <toml++/toml.h>
 
 #include <algorithm>
 #include <charconv>
 #include <functional>
 #include <optional>
-#include <toml++/toml.h>
 
 #include "common/build_info.hpp"
 #include "common/file.hpp"
@@ -107,7 +107,8 @@ std::optional<std::string> set_tmpdir_path(Config& config, const toml::node& nod
   return {};
 }
 
-#define MEMBER(path) [](Config& c) -> auto& { return c.path; }
+#define MEMBER(path) \
+  [](Config & c) -> auto& { return c.path; }
 
 const std::vector<Key>& keys() {
   static const std::vector<Key> k_keys = {
@@ -142,10 +143,9 @@ const std::vector<Key>& keys() {
       {"daemon", "request_wait", number(MEMBER(daemon.request_wait_s), 1, 60)},
       {"daemon", "max_connections", number(MEMBER(daemon.max_connections), 16, 100'000)},
       {"daemon", "log_level",
-       choice<std::string>(MEMBER(daemon.log_level), {{"debug", "debug"},
-                                                      {"info", "info"},
-                                                      {"warning", "warning"},
-                                                      {"error", "error"}})},
+       choice<std::string>(
+           MEMBER(daemon.log_level),
+           {{"debug", "debug"}, {"info", "info"}, {"warning", "warning"}, {"error", "error"}})},
   };
   return k_keys;
 }

@@ -1,8 +1,8 @@
 // The daemon's configuration: /etc/nodestage/nodestaged.toml.
 //
 // Every key, its default and its unit are in conf/nodestaged.toml, which a unit test holds against
-// this struct. An unknown key, a wrong type or a value out of range is a fault that names file, line,
-// key and what is allowed.
+// this struct. An unknown key, a wrong type or a value out of range is a fault that names file,
+// line, key and what is allowed.
 #pragma once
 
 #include <cstdint>

@@ -16,8 +16,8 @@ enum class JobState {
   waiting_for_directory,  // tmpdir.create = "never": the site has not made it yet
   queued,                 // for a place among staging.max_jobs
   staging,
-  ready,   // the job may run
-  failed,  // the job may not run; `cause` says why
+  ready,        // the job may run
+  failed,       // the job may not run; `cause` says why
   stopping,     // the end came while the staging worker still lived
   staging_out,  // after the end
   held,         // the stage-out failed: the tree is in the hold area
@@ -30,14 +30,14 @@ const char* to_text(JobState state);
 struct JobRecord {
   Begin begin;
   JobState state = JobState::queued;
-  std::string directory;           // name below the tmpdir root
-  bool directory_is_ours = true;   // made by the daemon, so removed by it
-  bool in_hold = false;            // the tree has been renamed into the hold area
-  bool may_have_run = false;       // some step was let through
-  bool announced = false;          // the summary has been given to a step
-  bool ended = false;              // the epilog has come
+  std::string directory;          // name below the tmpdir root
+  bool directory_is_ours = true;  // made by the daemon, so removed by it
+  bool in_hold = false;           // the tree has been renamed into the hold area
+  bool may_have_run = false;      // it was ready, or a step did not wait for that
+  bool announced = false;         // the summary has been given to a step
+  bool ended = false;             // the epilog has come
   std::string cause;
-  ProcessMark worker;              // pid 0: none
+  ProcessMark worker;                         // pid 0: none
   std::optional<std::uint32_t> batch_status;  // wait status of the batch script
   std::optional<std::uint32_t> last_status;   // of the last step's task that ended
   std::uint32_t exit_code = 0;                // of the epilog

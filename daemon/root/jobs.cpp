@@ -34,7 +34,8 @@ Jobs::Job* Jobs::find(const JobKey& key) {
 
 const Jobs::Job* Jobs::find_live(std::uint32_t job) const {
   const Job* newest = nullptr;
-  for (auto item = jobs_.lower_bound({job, 0}); item != jobs_.end() && item->first.job == job; ++item) {
+  for (auto item = jobs_.lower_bound({job, 0}); item != jobs_.end() && item->first.job == job;
+       ++item) {
     if (is_live(item->second.record)) newest = &item->second;
   }
   return newest;
@@ -58,6 +59,8 @@ void Jobs::save(Job& job) {
 
 void Jobs::set_state(Job& job, JobState state) {
   job.record.state = state;
+  // From here on a step may run at any time, or somebody who is in the job by other means.
+  if (state == JobState::ready) job.record.may_have_run = true;
   spdlog::info("{}: {}", about(job.record), to_text(state));
   save(job);
 }
@@ -70,7 +73,8 @@ Result<JobRecord> Jobs::new_record(const Begin& begin) const {
     return Error{EINVAL, "slurmd named no user"};
   }
   if (begin.request.size() > k_max_request_bytes) {
-    return Error{E2BIG, "the request is larger than " + std::to_string(k_max_request_bytes) + " bytes"};
+    return Error{E2BIG,
+                 "the request is larger than " + std::to_string(k_max_request_bytes) + " bytes"};
   }
   PatternFacts facts;
   facts.job = begin.job;
@@ -95,21 +99,26 @@ Message Jobs::begin(const Begin& begin) {
     spdlog::warn("{}: a new run begins, but no epilog came", about(earlier->record));
     earlier->record.ended = true;
     move_to_hold(*earlier);
-    if (!earlier->record.in_hold) return Refused{RefusalReason::busy, "an earlier run of the job is still here"};
+    if (!earlier->record.in_hold)
+      return Refused{RefusalReason::busy, "an earlier run of the job is still here"};
     stop_staging(*earlier);
   }
   auto record = new_record(begin);
   if (!record) return Refused{RefusalReason::fault, record.error().what};
-  // What of an earlier run could not be moved to the hold area would go the way of this run's directory.
+  // What of an earlier run could not be moved to the hold area would go the way of this run's
+  // directory.
   for (auto& item : jobs_) {
     Job& other = item.second;
     if (other.record.in_hold || other.record.directory != record->directory) continue;
     move_to_hold(other);
-    if (!other.record.in_hold) return Refused{RefusalReason::busy, "results of an earlier run of the job are still here"};
+    if (!other.record.in_hold)
+      return Refused{RefusalReason::busy, "results of an earlier run of the job are still here"};
   }
   if (record->directory_is_ours) {
     const Status made = at_.areas.make_directory(record->directory, begin.uid, begin.gid);
-    if (!made) return Refused{RefusalReason::fault, "the job directory cannot be made: " + made.error().what};
+    if (!made)
+      return Refused{RefusalReason::fault,
+                     "the job directory cannot be made: " + made.error().what};
   }
   if (const Status saved = at_.journal.save_request(*record); !saved) {
     return Refused{RefusalReason::fault, "the journal cannot be written: " + saved.error().what};
@@ -128,10 +137,12 @@ Message Jobs::begin(const Begin& begin) {
 Message Jobs::exited(const Exited& exited) {
   constexpr std::uint32_t k_batch_step = 0xfffffffb;  // SLURM_BATCH_SCRIPT of slurm.h
   Job* job = find_live(exited.job);
-  if (job == nullptr) return Refused{RefusalReason::unknown_job, "the job is not known on this node"};
+  if (job == nullptr)
+    return Refused{RefusalReason::unknown_job, "the job is not known on this node"};
   auto& status = exited.step == k_batch_step ? job->record.batch_status : job->record.last_status;
   // A step did as its worst task. Many tasks that end alike are one write of the journal.
-  const bool worse_known = exited.step == std::exchange(job->last_step, exited.step) && status.value_or(0) != 0;
+  const bool worse_known =
+      exited.step == std::exchange(job->last_step, exited.step) && status.value_or(0) != 0;
   if (worse_known || status == exited.wait_status) return Accepted{};
   status = exited.wait_status;
   save(*job);
@@ -193,7 +204,8 @@ void Jobs::recover_one(JobRecord record) {
   job.record = std::move(record);
   spdlog::info("{}: carried on from the journal: {}", about(job.record), to_text(job.record.state));
   // The last daemon may have ended between the move to the hold area and its note of it.
-  const auto unmoved = at_.areas.open_directory(job.record.directory, job.record.begin.uid, mounts_of(job.record));
+  const auto unmoved =
+      at_.areas.open_directory(job.record.directory, job.record.begin.uid, mounts_of(job.record));
   const auto moved = at_.areas.open_held(key, job.record.begin.uid);
   if (unmoved && !*unmoved && moved && *moved) job.record.in_hold = true;
   const bool out = job.record.state == JobState::staging_out;
@@ -201,15 +213,19 @@ void Jobs::recover_one(JobRecord record) {
   const auto on_end = [this, key, out](const WorkerEnd& end) {
     out ? stage_out_ended(key, end) : staging_ended(key, end);
   };
-  job.worker = at_.workers.adopt(job.record.worker, cgroup,
-                                 limits(out ? at_.config.stageout.limit_s : at_.config.staging.limit_s),
-                                 about(job.record, "worker"), on_end);
+  job.worker =
+      at_.workers.adopt(job.record.worker, cgroup,
+                        limits(out ? at_.config.stageout.limit_s : at_.config.staging.limit_s),
+                        about(job.record, "worker"), on_end);
   job.worker_begun = Clock::now();
-  const WorkerPhase phase = worker_status(job, out ? WorkerTask::stage_out : WorkerTask::stage).phase;
+  const WorkerPhase phase =
+      worker_status(job, out ? WorkerTask::stage_out : WorkerTask::stage).phase;
   const bool over = phase == WorkerPhase::done || phase == WorkerPhase::failed;
   const bool still_staging = job.record.state == JobState::waiting_for_directory ||
-                             job.record.state == JobState::queued || job.record.state == JobState::staging;
-  if (job.record.ended && still_staging) return stop_staging(job);  // its end was as far as the daemon came
+                             job.record.state == JobState::queued ||
+                             job.record.state == JobState::staging;
+  if (job.record.ended && still_staging)
+    return stop_staging(job);  // its end was as far as the daemon came
   switch (job.record.state) {
     case JobState::waiting_for_directory:
       seek_directory(key, Clock::now() + std::chrono::seconds(at_.config.tmpdir.wait_s));
@@ -219,17 +235,23 @@ void Jobs::recover_one(JobRecord record) {
       break;
     case JobState::staging:
       if (job.worker) break;
-      if (over) staging_ended(key, {});
-      else enqueue(job);
+      if (over)
+        staging_ended(key, {});
+      else
+        enqueue(job);
       break;
     case JobState::stopping:
-      if (job.worker) at_.workers.kill(*job.worker);
-      else begin_stage_out(job);
+      if (job.worker)
+        at_.workers.kill(*job.worker);
+      else
+        begin_stage_out(job);
       break;
     case JobState::staging_out:
       if (job.worker) break;
-      if (over) stage_out_ended(key, {});
-      else begin_stage_out(job);
+      if (over)
+        stage_out_ended(key, {});
+      else
+        begin_stage_out(job);
       break;
     case JobState::ready:
     case JobState::failed:
@@ -238,7 +260,8 @@ void Jobs::recover_one(JobRecord record) {
     case JobState::held:  // until administrators have taken the tree away
       move_to_hold(job);  // if that has failed before: outside the hold area it would be lost here
       if (!job.record.in_hold) break;
-      if (const auto tree = at_.areas.open_held(key, job.record.begin.uid); tree && !*tree) finish(job);
+      if (const auto tree = at_.areas.open_held(key, job.record.begin.uid); tree && !*tree)
+        finish(job);
       break;
     case JobState::gone:
       finish(job);
@@ -292,8 +315,10 @@ Workers::Limits Jobs::limits(std::uint64_t run_s) const {
 Result<Fd> Jobs::job_directory(const Job& job) const {
   const JobRecord& record = job.record;
   TRY_ASSIGN(auto fd, record.in_hold ? at_.areas.open_held(record.key(), record.begin.uid)
-                                     : at_.areas.open_directory(record.directory, record.begin.uid, mounts_of(record)));
-  if (!fd) return Error{ENOENT, at_.areas.path_of(record.directory) + ": the job directory is gone"};
+                                     : at_.areas.open_directory(record.directory, record.begin.uid,
+                                                                mounts_of(record)));
+  if (!fd)
+    return Error{ENOENT, at_.areas.path_of(record.directory) + ": the job directory is gone"};
   return std::move(*fd);
 }
 

@@ -51,7 +51,7 @@ void Jobs::stop_staging(Job& job) {
 
 void Jobs::begin_stage_out(Job& job) {
   job.record.cause.clear();
-  // Where no step was let through, nothing can have been made.
+  // Where nothing could run, nothing can have been made.
   if (job.record.begin.request.empty() || !job.record.may_have_run) return finish(job);
   auto worker = start_stage_out(job);
   if (!worker) return hold(job, "the stage-out could not be started: " + worker.error().what);
@@ -68,9 +68,10 @@ Result<Workers::Id> Jobs::start_stage_out(Job& job) {
   WorkerStart start = order_for(job, WorkerTask::stage_out);
   start.directory_fd = directory.get();
   start.status_fd = status.get();
-  return at_.workers.start(start, {job.record.begin.cpus, at_.config.worker.memory_bytes, at_.config.worker.pids},
-                           limits(at_.config.stageout.limit_s), about(job.record, "worker"),
-                           [this, key](const WorkerEnd& end) { stage_out_ended(key, end); });
+  return at_.workers.start(
+      start, {job.record.begin.cpus, at_.config.worker.memory_bytes, at_.config.worker.pids},
+      limits(at_.config.stageout.limit_s), about(job.record, "worker"),
+      [this, key](const WorkerEnd& end) { stage_out_ended(key, end); });
 }
 
 void Jobs::stage_out_ended(const JobKey& key, const WorkerEnd& end) {
@@ -83,23 +84,28 @@ void Jobs::stage_out_ended(const JobKey& key, const WorkerEnd& end) {
     spdlog::info("{}: stage-out: {}", about(job->record), line);
   }
   if (status.phase == WorkerPhase::done) return finish(*job);
-  hold(*job, status.phase == WorkerPhase::failed ? status.cause : "the stage-out process " + end.text);
+  hold(*job,
+       status.phase == WorkerPhase::failed ? status.cause : "the stage-out process " + end.text);
 }
 
-// The epilog can wait no longer. The tree leaves its name, so that nothing of the job is left there.
+// The epilog can wait no longer. The tree leaves its name, so that nothing of the job is left
+// there.
 void Jobs::go_on_in_background(Job& job) {
   move_to_hold(job);
-  spdlog::warn("{}: the epilog returns before its end; {} goes on in the background", about(job.record),
-               to_text(job.record.state));
-  answer_enders(job, {EndOutcome::background, "results are still being copied and will be delivered"});
+  spdlog::warn("{}: the epilog returns before its end; {} goes on in the background",
+               about(job.record), to_text(job.record.state));
+  answer_enders(job,
+                {EndOutcome::background, "results are still being copied and will be delivered"});
 }
 
 void Jobs::move_to_hold(Job& job) {
   if (job.record.in_hold) return;
   const Status moved = at_.areas.move_to_hold(job.record.directory, job.record.key());
   if (!moved) {
-    spdlog::error("{}: cannot be moved to the hold area: {}", about(job.record), moved.error().what);
-    const auto tree = at_.areas.open_directory(job.record.directory, job.record.begin.uid, mounts_of(job.record));
+    spdlog::error("{}: cannot be moved to the hold area: {}", about(job.record),
+                  moved.error().what);
+    const auto tree =
+        at_.areas.open_directory(job.record.directory, job.record.begin.uid, mounts_of(job.record));
     if (!tree || *tree) return;  // else there is nothing to keep, or the last daemon has moved it
   }
   job.record.in_hold = true;

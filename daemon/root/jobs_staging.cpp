@@ -5,10 +5,10 @@
 #include <algorithm>
 #include <random>
 
+#include "common/human.hpp"
 #include "daemon/root/jobs.hpp"
 #include "daemon/root/log.hpp"
 #include "daemon/root/summary.hpp"
-#include "common/human.hpp"
 
 namespace nodestage {
 namespace {
@@ -19,7 +19,8 @@ constexpr std::uint64_t k_waiter_share_ms = 10;
 
 std::uint32_t random_delay_ms(std::uint64_t largest_s) {
   std::random_device random;
-  return std::uniform_int_distribution<std::uint32_t>(0, static_cast<std::uint32_t>(largest_s * 1000))(random);
+  return std::uniform_int_distribution<std::uint32_t>(
+      0, static_cast<std::uint32_t>(largest_s * 1000))(random);
 }
 
 }  // namespace
@@ -28,14 +29,16 @@ std::uint32_t random_delay_ms(std::uint64_t largest_s) {
 void Jobs::seek_directory(const JobKey& key, Clock::time_point give_up) {
   Job* job = find(key);
   if (job == nullptr || job->record.state != JobState::waiting_for_directory) return;
-  const auto directory = at_.areas.open_directory(job->record.directory, job->record.begin.uid, mounts_of(job->record));
+  const auto directory = at_.areas.open_directory(job->record.directory, job->record.begin.uid,
+                                                  mounts_of(job->record));
   if (directory && *directory) return enqueue(*job);
   // A fault too may pass: between the site's mkdir and its chown it is root's.
   if (Clock::now() >= give_up) {
     if (!directory) return fail(*job, directory.error().what);
-    return fail(*job, at_.areas.path_of(job->record.directory) + ": the site's Prolog has not made this " +
-                          "directory within " + human_duration(at_.config.tmpdir.wait_s * 1000) +
-                          "\nTell your administrators (tmpdir.create = \"never\" in nodestaged.toml).");
+    return fail(
+        *job, at_.areas.path_of(job->record.directory) + ": the site's Prolog has not made this " +
+                  "directory within " + human_duration(at_.config.tmpdir.wait_s * 1000) +
+                  "\nTell your administrators (tmpdir.create = \"never\" in nodestaged.toml).");
   }
   at_.loop.after(k_directory_poll, [this, key, give_up] { seek_directory(key, give_up); });
 }
@@ -85,9 +88,10 @@ Result<Workers::Id> Jobs::start_staging(Job& job) {
   if (job.record.begin.node_count >= at_.config.read.start_jitter_nodes) {
     start.order.start_delay_ms = random_delay_ms(at_.config.read.start_jitter_s);
   }
-  return at_.workers.start(start, {job.record.begin.cpus, at_.config.worker.memory_bytes, at_.config.worker.pids},
-                           limits(at_.config.staging.limit_s), about(job.record, "worker"),
-                           [this, key](const WorkerEnd& end) { staging_ended(key, end); });
+  return at_.workers.start(
+      start, {job.record.begin.cpus, at_.config.worker.memory_bytes, at_.config.worker.pids},
+      limits(at_.config.staging.limit_s), about(job.record, "worker"),
+      [this, key](const WorkerEnd& end) { staging_ended(key, end); });
 }
 
 void Jobs::staging_ended(const JobKey& key, const WorkerEnd& end) {
@@ -101,16 +105,20 @@ void Jobs::staging_ended(const JobKey& key, const WorkerEnd& end) {
   } else if (status.phase == WorkerPhase::failed) {
     fail(*job, status.cause);
   } else if (status.phase != WorkerPhase::done && job->record.state == JobState::ready) {
-    spdlog::warn("{}: the worker {} before its async items were staged", about(job->record), end.text);
+    spdlog::warn("{}: the worker {} before its async items were staged", about(job->record),
+                 end.text);
     save(*job);
   } else if (status.phase != WorkerPhase::done && end.kind == WorkerEnd::Kind::over_limit) {
-    fail(*job, "the staging " + end.text + " and was ended\nAsk for less data, or ask your administrators (staging.limit in "
-               "nodestaged.toml on this node).");
+    fail(*job,
+         "the staging " + end.text +
+             " and was ended\nAsk for less data, or ask your administrators (staging.limit in "
+             "nodestaged.toml on this node).");
   } else if (status.phase != WorkerPhase::done) {
     const bool started = end.kind != WorkerEnd::Kind::not_started;
     fail(*job, (started ? "the staging process " + end.text + " before it was done"
                         : "the staging process could not be started: " + end.text) +
-                   "\nSubmit again; if it happens again tell your administrators: the log of nodestaged on "
+                   "\nSubmit again; if it happens again tell your administrators: the log of "
+                   "nodestaged on "
                    "this node says more.");
   } else if (job->record.state != JobState::ready) {
     set_state(*job, JobState::ready);
@@ -122,7 +130,8 @@ void Jobs::staging_ended(const JobKey& key, const WorkerEnd& end) {
 // Every staging worker gets the same share of the node's rate.
 void Jobs::share_rate() const {
   const std::uint64_t rate = at_.config.read.max_rate_bytes;
-  const std::uint64_t share = rate == 0 ? 0 : std::max<std::uint64_t>(1, rate / std::max<std::size_t>(1, staging_now()));
+  const std::uint64_t share =
+      rate == 0 ? 0 : std::max<std::uint64_t>(1, rate / std::max<std::size_t>(1, staging_now()));
   if (::pwrite(at_.rate_fd, &share, sizeof share, 0) != sizeof share) {
     spdlog::error("the rate file cannot be written");
   }
@@ -149,8 +158,10 @@ Ticket Jobs::wait(const Wait& wait, Reply reply) {
   }
   const JobKey key = job->record.key();
   const Ticket ticket = next_ticket_++;
-  job->waiters.emplace(ticket, Waiter{std::move(reply), std::max(wait.interval_ms, k_smallest_interval_ms),
-                                      wait.speaks != 0, {}});
+  job->waiters.emplace(ticket, Waiter{std::move(reply),
+                                      std::max(wait.interval_ms, k_smallest_interval_ms),
+                                      wait.speaks != 0,
+                                      {}});
   tick(key, ticket);
   job = find(key);
   return job->waiters.count(ticket) > 0 ? ticket : 0;
@@ -170,9 +181,10 @@ void Jobs::tick(const JobKey& key, Ticket ticket) {
   }
   Waiter& waiter = job->waiters.at(ticket);
   // A crowd of waiters is told less often: each time the status file is read for it.
-  const auto pause = std::max<std::uint64_t>(waiter.interval_ms, k_waiter_share_ms * job->waiters.size());
-  waiter.timer = at_.loop.after(std::chrono::milliseconds(pause),
-                                [this, key, ticket] { tick(key, ticket); });
+  const auto pause =
+      std::max<std::uint64_t>(waiter.interval_ms, k_waiter_share_ms * job->waiters.size());
+  waiter.timer =
+      at_.loop.after(std::chrono::milliseconds(pause), [this, key, ticket] { tick(key, ticket); });
   waiter.reply(progress(*job));
 }
 
@@ -182,11 +194,12 @@ Progress Jobs::progress(const Job& job) const {
     const auto place = std::find(queue_.begin(), queue_.end(), job.record.key());
     progress = {};
     progress.phase = ProgressPhase::queued;
-    progress.jobs_ahead = static_cast<std::uint32_t>(staging_now() + static_cast<std::size_t>(place - queue_.begin()));
+    progress.jobs_ahead = static_cast<std::uint32_t>(
+        staging_now() + static_cast<std::size_t>(place - queue_.begin()));
   } else if (job.record.state == JobState::staging) {
     const auto elapsed = Clock::now() - job.worker_begun;
-    progress.elapsed_ms =
-        static_cast<std::uint64_t>(std::chrono::duration_cast<std::chrono::milliseconds>(elapsed).count());
+    progress.elapsed_ms = static_cast<std::uint64_t>(
+        std::chrono::duration_cast<std::chrono::milliseconds>(elapsed).count());
   } else {
     progress = {};
   }
@@ -213,12 +226,12 @@ void Jobs::answer(Job& job, const Waiter& waiter) {
 Ready Jobs::ready_message(Job& job, bool speaks) {
   const WorkerStatus status = worker_status(job, WorkerTask::stage);
   Ready ready{status.environment, {}};
-  ready.environment.insert(ready.environment.begin(), "SLURM_TMPDIR=" + at_.areas.path_of(job.record.directory));
+  ready.environment.insert(ready.environment.begin(),
+                           "SLURM_TMPDIR=" + at_.areas.path_of(job.record.directory));
   const bool first = speaks && !job.record.announced;
   if (first) ready.lines = summary_lines(status);
-  if (first || !job.record.may_have_run) {
-    job.record.announced = job.record.announced || first;
-    job.record.may_have_run = true;
+  if (first) {
+    job.record.announced = true;
     save(job);
   }
   return ready;

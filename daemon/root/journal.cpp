@@ -56,15 +56,24 @@ void each_field(Record& record, Field field) {
 
 const char* to_text(JobState state) {
   switch (state) {
-    case JobState::waiting_for_directory: return "waiting for the job directory";
-    case JobState::queued: return "queued";
-    case JobState::staging: return "staging";
-    case JobState::ready: return "ready";
-    case JobState::failed: return "failed";
-    case JobState::stopping: return "stopping";
-    case JobState::staging_out: return "staging out";
-    case JobState::held: return "held";
-    case JobState::gone: return "gone";
+    case JobState::waiting_for_directory:
+      return "waiting for the job directory";
+    case JobState::queued:
+      return "queued";
+    case JobState::staging:
+      return "staging";
+    case JobState::ready:
+      return "ready";
+    case JobState::failed:
+      return "failed";
+    case JobState::stopping:
+      return "stopping";
+    case JobState::staging_out:
+      return "staging out";
+    case JobState::held:
+      return "held";
+    case JobState::gone:
+      return "gone";
   }
   return "?";
 }
@@ -121,11 +130,13 @@ Result<Journal> Journal::open(const std::string& state_dir) {
 }
 
 Status Journal::save(const JobRecord& record) const {
-  return replace_file(directory_.get(), to_text(record.key()) + ".json", encode_record(record), 0600);
+  return replace_file(directory_.get(), to_text(record.key()) + ".json", encode_record(record),
+                      0600);
 }
 
 Status Journal::save_request(const JobRecord& record) const {
-  return replace_file(directory_.get(), to_text(record.key()) + ".request", record.begin.request, 0600);
+  return replace_file(directory_.get(), to_text(record.key()) + ".request", record.begin.request,
+                      0600);
 }
 
 void Journal::forget(const JobKey& key) const {

@@ -10,7 +10,8 @@
 namespace nodestage {
 
 inline std::string about(const JobRecord& record, const char* role = "daemon") {
-  return "job=" + to_text(record.key()) + " uid=" + std::to_string(record.begin.uid) + " role=" + role;
+  return "job=" + to_text(record.key()) + " uid=" + std::to_string(record.begin.uid) +
+         " role=" + role;
 }
 
 }  // namespace nodestage

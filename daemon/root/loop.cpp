@@ -50,7 +50,8 @@ void Loop::run_due_timers() {
 Status Loop::run() {
   while (!stopped_) {
     epoll_event events[64];
-    const int count = ::epoll_wait(epoll_.get(), events, std::size(events), milliseconds_to_next_timer());
+    const int count =
+        ::epoll_wait(epoll_.get(), events, std::size(events), milliseconds_to_next_timer());
     if (count < 0 && errno != EINTR) return system_error("epoll_wait");
     for (int i = 0; i < count && !stopped_; ++i) {
       const auto found = watched_.find(events[i].data.fd);

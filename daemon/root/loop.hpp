@@ -1,4 +1,5 @@
-// Loop: one thread, one epoll set, a list of timers. Everything in the daemon happens in its callbacks.
+// Loop: one thread, one epoll set, a list of timers. Everything in the daemon happens in its
+// callbacks.
 #pragma once
 
 #include <chrono>

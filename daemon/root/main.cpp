@@ -84,7 +84,9 @@ Status mark_every_job(const Config& config, const std::string& runtime_dir) {
 void take_over(Config& running, Config fresh) {
   if (fresh.tmpdir.path != running.tmpdir.path || fresh.daemon.socket != running.daemon.socket ||
       fresh.daemon.state_dir != running.daemon.state_dir) {
-    spdlog::warn("tmpdir.path, daemon.socket and daemon.state_dir change with a restart only; the old values stay");
+    spdlog::warn(
+        "tmpdir.path, daemon.socket and daemon.state_dir change with a restart only; the old "
+        "values stay");
   }
   fresh.tmpdir.path = running.tmpdir.path;
   fresh.daemon.socket = running.daemon.socket;
@@ -100,7 +102,8 @@ void reload(const std::string& path, Config& config, const std::string& runtime_
   }
   take_over(config, std::move(*fresh));
   set_up_log(config);
-  if (const Status marked = mark_every_job(config, runtime_dir); !marked) spdlog::error(marked.error().what);
+  if (const Status marked = mark_every_job(config, runtime_dir); !marked)
+    spdlog::error(marked.error().what);
   spdlog::info("the configuration was read again from {}", path);
 }
 
@@ -119,7 +122,8 @@ Result<Cgroups> find_cgroups(const Config& config) {
   if (config.worker.cgroup == UseCgroups::off) return Cgroups::none();
   TRY_ASSIGN(Cgroups cgroups, Cgroups::discover());
   if (!cgroups.missing().empty()) {
-    spdlog::warn("workers run without these limits, their cgroup controllers are not there: {}", cgroups.missing());
+    spdlog::warn("workers run without these limits, their cgroup controllers are not there: {}",
+                 cgroups.missing());
   }
   return cgroups;
 }
@@ -148,7 +152,8 @@ Status serve(const Arguments& arguments, Config& config) {
     reload(arguments.config, config, runtime_dir);
     jobs.settings_changed();
   }));
-  spdlog::info("nodestaged {} serves {}; job directories: {}", k_version, config.daemon.socket, config.tmpdir.path);
+  spdlog::info("nodestaged {} serves {}; job directories: {}", k_version, config.daemon.socket,
+               config.tmpdir.path);
   ::sd_notify(0, "READY=1");
   TRY(loop.run());
   ::sd_notify(0, "STOPPING=1");
@@ -174,7 +179,8 @@ int run(int argc, char** argv) {
   }
   spdlog::set_default_logger(spdlog::stderr_logger_st("nodestaged"));
   // journald adds the time; a log file of a test wants it too.
-  spdlog::set_pattern(::getenv("JOURNAL_STREAM") != nullptr ? "%l: %v" : "%Y-%m-%dT%H:%M:%S.%e %l: %v");
+  spdlog::set_pattern(::getenv("JOURNAL_STREAM") != nullptr ? "%l: %v"
+                                                            : "%Y-%m-%dT%H:%M:%S.%e %l: %v");
   set_up_log(*config);
   ::umask(022);
   const Status served = serve(arguments, *config);

@@ -57,12 +57,15 @@ struct Rule<StatusQuery> {
 };
 
 template <typename T>
-concept Request = requires { Rule<T>::k_who; };
+concept Request = requires {
+  Rule<T>::k_who;
+};
 
 template <Request T>
 bool may(const Caller& caller, const T& message) {
   if (Rule<T>::k_who == Who::anyone || caller.uid == 0) return true;
-  if constexpr (Rule<T>::k_who == Who::root_or_user) return caller.jobs.owner(message.job) == caller.uid;
+  if constexpr (Rule<T>::k_who == Who::root_or_user)
+    return caller.jobs.owner(message.job) == caller.uid;
   return false;
 }
 

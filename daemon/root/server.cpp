@@ -17,7 +17,8 @@ namespace {
 Result<sockaddr_un> address_of(const std::string& path) {
   sockaddr_un address{};
   address.sun_family = AF_UNIX;
-  if (path.size() >= sizeof address.sun_path) return Error{ENAMETOOLONG, path + ": too long for a socket"};
+  if (path.size() >= sizeof address.sun_path)
+    return Error{ENAMETOOLONG, path + ": too long for a socket"};
   path.copy(address.sun_path, path.size());
   return address;
 }
@@ -43,8 +44,9 @@ Status Server::listen(const std::string& path) {
 }
 
 std::size_t Server::connections_of(std::uint32_t uid) const {
-  return static_cast<std::size_t>(std::count_if(connections_.begin(), connections_.end(),
-                                                [uid](const auto& item) { return item.second.uid == uid; }));
+  return static_cast<std::size_t>(
+      std::count_if(connections_.begin(), connections_.end(),
+                    [uid](const auto& item) { return item.second.uid == uid; }));
 }
 
 void Server::accept_one() {
@@ -57,7 +59,8 @@ void Server::accept_one() {
   const std::size_t most = config_.daemon.max_connections;
   const bool crowd = connections_of(peer.uid) >= most / 2;
   if (!crowd && connections_.size() >= most) {
-    // Who waits for no answer makes room, the oldest first: with subordinate uids one user can be many.
+    // Who waits for no answer makes room, the oldest first: with subordinate uids one user can be
+    // many.
     const auto idle = std::find_if(connections_.begin(), connections_.end(), [](const auto& item) {
       return item.second.ticket == 0 && item.second.uid != 0;
     });
@@ -75,7 +78,8 @@ void Server::accept_one() {
     connections_.erase(id);
     return;
   }
-  connection.deadline = loop_.after(std::chrono::seconds(config_.daemon.request_wait_s), [this, id] { close(id); });
+  connection.deadline =
+      loop_.after(std::chrono::seconds(config_.daemon.request_wait_s), [this, id] { close(id); });
 }
 
 void Server::readable(std::uint64_t id) {
@@ -87,26 +91,30 @@ void Server::readable(std::uint64_t id) {
   connection.asked = true;
   loop_.cancel(*connection.deadline);
   const auto bytes = static_cast<std::size_t>(count);
-  const Ticket ticket = handle_request(jobs_, connection.uid, std::string_view(packet).substr(0, bytes),
-                                       [this, id](const Message& message) { send(id, message); });
+  const Ticket ticket =
+      handle_request(jobs_, connection.uid, std::string_view(packet).substr(0, bytes),
+                     [this, id](const Message& message) { send(id, message); });
   connection.ticket = ticket;
 }
 
 // A caller that does not read loses progress, and an answer that does not fit ends the connection:
-// the daemon never waits for anybody. The connection is closed by its caller, or soon by the deadline.
+// the daemon never waits for anybody. The connection is closed by its caller, or soon by the
+// deadline.
 void Server::send(std::uint64_t id, const Message& message) {
   const auto found = connections_.find(id);
   if (found == connections_.end()) return;
   const std::string packet = encode_message(message);
   const int fd = found->second.fd.get();
-  if (::send(fd, packet.data(), packet.size(), MSG_NOSIGNAL | MSG_DONTWAIT) < 0 && errno == EMSGSIZE) {
+  if (::send(fd, packet.data(), packet.size(), MSG_NOSIGNAL | MSG_DONTWAIT) < 0 &&
+      errno == EMSGSIZE) {
     spdlog::error("an answer of {} bytes is too long to send", packet.size());
   }
   const bool more_follows =
       std::holds_alternative<Progress>(message) || std::holds_alternative<StatusRow>(message);
   if (more_follows) return;
   ::shutdown(fd, SHUT_WR);
-  found->second.deadline = loop_.after(std::chrono::seconds(config_.daemon.request_wait_s), [this, id] { close(id); });
+  found->second.deadline =
+      loop_.after(std::chrono::seconds(config_.daemon.request_wait_s), [this, id] { close(id); });
 }
 
 void Server::close(std::uint64_t id) {

@@ -17,7 +17,8 @@ namespace nodestage {
 
 class Server {
  public:
-  Server(Loop& loop, const Config& config, Jobs& jobs) : loop_(loop), config_(config), jobs_(jobs) {}
+  Server(Loop& loop, const Config& config, Jobs& jobs)
+      : loop_(loop), config_(config), jobs_(jobs) {}
 
   // Binds the socket (0666: everybody may ask, the table says what). A socket that nobody listens
   // to is replaced; one that somebody does is a fault.
@@ -27,8 +28,8 @@ class Server {
   struct Connection {
     Fd fd;
     std::uint32_t uid = 0;
-    Ticket ticket = 0;       // of a request that is answered later
-    bool asked = false;      // its one request has been read
+    Ticket ticket = 0;                      // of a request that is answered later
+    bool asked = false;                     // its one request has been read
     std::optional<Loop::TimerId> deadline;  // for the request
   };
 

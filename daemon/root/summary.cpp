@@ -28,8 +28,10 @@ std::string amount(const ItemRecord& item) {
 std::string in_one_line(const std::string& text) {
   std::string line;
   for (const char c : text) {
-    if (c == '\n') line += ". ";
-    else line += c;
+    if (c == '\n')
+      line += ". ";
+    else
+      line += c;
   }
   return printable(line);
 }
@@ -52,7 +54,8 @@ std::string line_of(const ItemRecord& item, const std::string& failed) {
     case ItemState::working:
       break;
   }
-  return named + ((item.flags & k_item_async) != 0 ? ": still being staged (async)" : ": not finished");
+  return named +
+         ((item.flags & k_item_async) != 0 ? ": still being staged (async)" : ": not finished");
 }
 
 }  // namespace
@@ -66,7 +69,8 @@ std::vector<std::string> summary_lines(const WorkerStatus& status) {
     std::string line = line_of(item, ": not staged");
     bytes += line.size() + sizeof(std::uint32_t);
     if (bytes > k_max_bytes) {
-      lines.push_back("(" + human_count(status.items.size() - lines.size()) + " more, too long to show)");
+      lines.push_back("(" + human_count(status.items.size() - lines.size()) +
+                      " more, too long to show)");
       break;
     }
     lines.push_back(std::move(line));

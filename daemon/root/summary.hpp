@@ -1,5 +1,5 @@
-// What a job's output says about its staging, from what the worker reported. Every text is bounded and
-// printable.
+// What a job's output says about its staging, from what the worker reported. Every text is bounded
+// and printable.
 #pragma once
 
 #include <string>

@@ -20,7 +20,8 @@ void Trash::sweep() {
 void Trash::remove(const TrashEntry& entry, By by) {
   auto tree = areas_.open_trash(entry.name);
   if (!tree) {
-    if (areas_.remove_trash(entry.name)) return;  // a file or a link: the user has put it in the directory's place
+    if (areas_.remove_trash(entry.name))
+      return;  // a file or a link: the user has put it in the directory's place
     spdlog::error("trash {}: {}", entry.name, tree.error().what);
     given_up_[entry.name] = true;
     return;
@@ -33,9 +34,10 @@ void Trash::remove(const TrashEntry& entry, By by) {
   start.order.task = WorkerTask::remove;
   start.order.uid = by == By::root ? 0 : entry.uid;
   start.order.gid = by == By::root ? 0 : entry.gid;
-  const auto id = workers_.start(start, {1, config_.worker.memory_bytes, config_.worker.pids}, {},
-                                 "trash=" + entry.name + " role=remover",
-                                 [this, entry, by](const WorkerEnd& end) { removed(entry, by, end); });
+  const auto id =
+      workers_.start(start, {1, config_.worker.memory_bytes, config_.worker.pids}, {},
+                     "trash=" + entry.name + " role=remover",
+                     [this, entry, by](const WorkerEnd& end) { removed(entry, by, end); });
   if (id) {
     at_work_.insert(entry.uid);
   } else {
@@ -47,11 +49,14 @@ void Trash::remove(const TrashEntry& entry, By by) {
 void Trash::removed(const TrashEntry& entry, By by, const WorkerEnd& end) {
   at_work_.erase(entry.uid);
   const Status gone = areas_.remove_trash(entry.name);
-  if (!gone && by == By::owner && (end.kind == WorkerEnd::Kind::ended || end.kind == WorkerEnd::Kind::over_limit)) {
-    spdlog::info("trash {}: its owner could not remove all of it; removing the rest as root", entry.name);
+  if (!gone && by == By::owner &&
+      (end.kind == WorkerEnd::Kind::ended || end.kind == WorkerEnd::Kind::over_limit)) {
+    spdlog::info("trash {}: its owner could not remove all of it; removing the rest as root",
+                 entry.name);
     remove(entry, By::root);
   } else if (!gone) {
-    spdlog::error("trash {}: cannot be removed: {} (remover {})", entry.name, gone.error().what, end.text);
+    spdlog::error("trash {}: cannot be removed: {} (remover {})", entry.name, gone.error().what,
+                  end.text);
     given_up_[entry.name] = true;
   }
   sweep();

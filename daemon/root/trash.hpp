@@ -1,6 +1,7 @@
-// Trash: removes what lies in the trash area, one tree of an owner at a time, by workers with the rights of the
-// tree's owner. Only what such a worker cannot remove (files of other owners: subordinate uids of
-// containers) is given to one that is root with three file capabilities and nothing else.
+// Trash: removes what lies in the trash area, one tree of an owner at a time, by workers with the
+// rights of the tree's owner. Only what such a worker cannot remove (files of other owners:
+// subordinate uids of containers) is given to one that is root with three file capabilities and
+// nothing else.
 #pragma once
 
 #include <cstdint>
@@ -19,8 +20,8 @@ class Trash {
   Trash(Areas& areas, Workers& workers, const Config& config)
       : areas_(areas), workers_(workers), config_(config) {}
 
-  // Starts on what is there, for a few owners at a time. A tree that cannot be removed is logged and tried
-  // again at the next daemon start.
+  // Starts on what is there, for a few owners at a time. A tree that cannot be removed is logged
+  // and tried again at the next daemon start.
   void sweep();
 
  private:
@@ -31,7 +32,8 @@ class Trash {
   Areas& areas_;
   Workers& workers_;
   const Config& config_;
-  std::set<std::uint32_t> at_work_;  // owners: each can stop (SIGSTOP) his own remover, and delays only himself
+  std::set<std::uint32_t>
+      at_work_;  // owners: each can stop (SIGSTOP) his own remover, and delays only himself
   std::map<std::string, bool> given_up_;
 };
 

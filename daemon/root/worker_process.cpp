@@ -35,7 +35,8 @@ Result<Fd> sealed_text(const char* name, const std::string& text) {
   if (!fd) return system_error("memfd_create");
   TRY(write_all(fd.get(), text));
   if (::lseek(fd.get(), 0, SEEK_SET) != 0 ||
-      ::fcntl(fd.get(), F_ADD_SEALS, F_SEAL_WRITE | F_SEAL_GROW | F_SEAL_SHRINK | F_SEAL_SEAL) != 0) {
+      ::fcntl(fd.get(), F_ADD_SEALS, F_SEAL_WRITE | F_SEAL_GROW | F_SEAL_SHRINK | F_SEAL_SEAL) !=
+          0) {
     return system_error("memfd");
   }
   return fd;
@@ -51,7 +52,8 @@ Status place_descriptors(std::array<int, k_started_fd + 1> from) {
   }
   for (int target = 0; target <= k_started_fd; ++target) {
     const int flags = target == k_started_fd ? O_CLOEXEC : 0;
-    if (::dup3(from[static_cast<std::size_t>(target)], target, flags) < 0) return system_error("dup3");
+    if (::dup3(from[static_cast<std::size_t>(target)], target, flags) < 0)
+      return system_error("dup3");
   }
   if (::syscall(SYS_close_range, k_started_fd + 1, ~0U, 0) != 0) return system_error("close_range");
   return {};
@@ -118,15 +120,17 @@ Result<WorkerProcess> WorkerProcess::start(const WorkerStart& start, const Cgrou
   TRY_ASSIGN(Pipe log, make_pipe());
   const int status_fd = start.status_fd >= 0 ? start.status_fd : null.get();
   // The daemon writes the rate file; a worker that could would change every other's rate.
-  TRY_ASSIGN(const Fd rate, start.rate_fd < 0 ? open_at(AT_FDCWD, "/dev/null", O_RDONLY)
-                                              : open_at(AT_FDCWD, "/proc/self/fd/" + std::to_string(start.rate_fd), O_RDONLY));
+  TRY_ASSIGN(const Fd rate,
+             start.rate_fd < 0
+                 ? open_at(AT_FDCWD, "/dev/null", O_RDONLY)
+                 : open_at(AT_FDCWD, "/proc/self/fd/" + std::to_string(start.rate_fd), O_RDONLY));
 
   const pid_t pid = ::fork();
   if (pid < 0) return system_error("fork");
   if (pid == 0) {
-    const Status placed = place_descriptors({null.get(), log.write.get(), log.write.get(), order.get(),
-                                             request.get(), status_fd, start.directory_fd, rate.get(),
-                                             started.write.get()});
+    const Status placed =
+        place_descriptors({null.get(), log.write.get(), log.write.get(), order.get(), request.get(),
+                           status_fd, start.directory_fd, rate.get(), started.write.get()});
     if (!placed) ::_exit(126);
     const Status fault = become_worker(start, cgroups);
     static_cast<void>(!write_all(k_started_fd, fault.error().what));
@@ -170,7 +174,8 @@ void WorkerProcess::kill() const {
 std::string WorkerProcess::reap() {
   if (!child_) return "ended";
   int status = 0;
-  // Never blocks: one that somebody traces is shown to its tracer first, and would be waited for until that ends.
+  // Never blocks: one that somebody traces is shown to its tracer first, and would be waited for
+  // until that ends.
   if (::waitpid(mark_.pid, &status, WNOHANG) != mark_.pid) return "ended";
   child_ = false;
   if (WIFSIGNALED(status)) {

@@ -60,8 +60,8 @@ class WorkerProcess {
 
   void kill() const;
 
-  // After pid_fd() became readable: "ended with code 1", "killed by signal 9 (Killed)"; of an adopted
-  // process nothing is known.
+  // After pid_fd() became readable: "ended with code 1", "killed by signal 9 (Killed)"; of an
+  // adopted process nothing is known.
   [[nodiscard]] std::string reap();
 
  private:

@@ -22,24 +22,33 @@ void log_line(const std::string& label, std::string_view line) {
 
 Result<Workers::Id> Workers::start(const WorkerStart& start, const CgroupLimits& resources,
                                    const Limits& limits, std::string label, OnEnd on_end) {
-  static_cast<void>(cgroups_.kill(start.cgroup));  // one that an earlier daemon started and had not yet noted
+  static_cast<void>(
+      cgroups_.kill(start.cgroup));  // one that an earlier daemon started and had not yet noted
   TRY(cgroups_.create(start.cgroup, resources));
   auto process = WorkerProcess::start(start, cgroups_);
   if (!process) {
     remove_cgroup(start.cgroup, 0);
     return std::move(process.error());
   }
-  const Id id = add({std::move(*process), start.cgroup, std::move(label), std::move(on_end), limits,
-                     {}, {}, 0, {}});
+  const Id id = add({std::move(*process),
+                     start.cgroup,
+                     std::move(label),
+                     std::move(on_end),
+                     limits,
+                     {},
+                     {},
+                     0,
+                     {}});
   Worker& worker = workers_.at(id);
   TRY(watch(id));
   TRY(loop_.watch(worker.process.started_fd(), [this, id] { started(id); }));
   set_timer(worker, limits.start, [this, id] {
     Worker& late = workers_.at(id);
-    late.verdict = WorkerEnd{WorkerEnd::Kind::not_started,
-                             "the user's groups could not be resolved within " +
-                                 human_duration(static_cast<std::uint64_t>(late.limits.start.count()) * 1000) +
-                                 " (does the node's name service answer?)"};
+    late.verdict =
+        WorkerEnd{WorkerEnd::Kind::not_started,
+                  "the user's groups could not be resolved within " +
+                      human_duration(static_cast<std::uint64_t>(late.limits.start.count()) * 1000) +
+                      " (does the node's name service answer?)"};
     kill(id);
   });
   return id;
@@ -49,7 +58,8 @@ std::optional<Workers::Id> Workers::adopt(const ProcessMark& mark, const std::st
                                           const Limits& limits, std::string label, OnEnd on_end) {
   auto process = WorkerProcess::adopt(mark);
   if (!process) return {};
-  const Id id = add({std::move(*process), cgroup, std::move(label), std::move(on_end), limits, {}, {}, 0, {}});
+  const Id id = add(
+      {std::move(*process), cgroup, std::move(label), std::move(on_end), limits, {}, {}, 0, {}});
   if (!watch(id)) return {};
   set_timer(workers_.at(id), limits.run, [this, id] { over_limit(id); });
   return id;
@@ -96,8 +106,10 @@ void Workers::read_log(Id id) {
   }
   worker.log_rest.append(block, static_cast<std::size_t>(count));
   for (std::size_t end = 0; (end = worker.log_rest.find('\n')) != std::string::npos;) {
-    if (++worker.log_lines <= k_max_log_lines) log_line(worker.label, worker.log_rest.substr(0, end));
-    if (worker.log_lines == k_max_log_lines + 1) log_line(worker.label, "(more lines are not logged)");
+    if (++worker.log_lines <= k_max_log_lines)
+      log_line(worker.label, worker.log_rest.substr(0, end));
+    if (worker.log_lines == k_max_log_lines + 1)
+      log_line(worker.label, "(more lines are not logged)");
     worker.log_rest.erase(0, end + 1);
   }
   if (worker.log_rest.size() > k_max_log_line) worker.log_rest.resize(k_max_log_line);
@@ -119,8 +131,10 @@ void Workers::kill(Id id) {
   if (!cgroups_.kill(worker.cgroup)) worker.process.kill();
   worker.process.kill();
   set_timer(worker, worker.limits.kill, [this, id] {
-    spdlog::error("{}: cannot be killed; it is left behind, blocked in the kernel", workers_.at(id).label);
-    report(id, {WorkerEnd::Kind::stuck, "hangs in the kernel and cannot be ended: a file system does not answer"});
+    spdlog::error("{}: cannot be killed; it is left behind, blocked in the kernel",
+                  workers_.at(id).label);
+    report(id, {WorkerEnd::Kind::stuck,
+                "hangs in the kernel and cannot be ended: a file system does not answer"});
   });
 }
 
@@ -159,8 +173,9 @@ void Workers::remove_cgroup(const std::string& name, int tries_left) {
 
 void Workers::kill_strangers() {
   for (const std::string& name : cgroups_.list()) {
-    const bool known = std::any_of(workers_.begin(), workers_.end(),
-                                   [&name](const auto& item) { return item.second.cgroup == name; });
+    const bool known = std::any_of(workers_.begin(), workers_.end(), [&name](const auto& item) {
+      return item.second.cgroup == name;
+    });
     if (known) continue;
     spdlog::warn("ending a worker that belongs to no job: cgroup {}", name);
     static_cast<void>(cgroups_.kill(name));

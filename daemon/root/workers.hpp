@@ -32,9 +32,9 @@ class Workers {
   using OnEnd = std::function<void(const WorkerEnd&)>;
 
   struct Limits {
-    std::chrono::seconds start{30};   // to become the worker: NSS is asked meanwhile
+    std::chrono::seconds start{30};  // to become the worker: NSS is asked meanwhile
     std::chrono::seconds run{86'400};
-    std::chrono::seconds kill{10};    // from SIGKILL to giving it up
+    std::chrono::seconds kill{10};  // from SIGKILL to giving it up
   };
 
   Workers(Loop& loop, Cgroups cgroups) : loop_(loop), cgroups_(std::move(cgroups)) {}

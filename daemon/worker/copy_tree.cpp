@@ -23,7 +23,7 @@ Error unreadable(const std::string& path, int code) {
 Status CopyTree::run(Fd from) {
   struct stat info {};
   if (::fstat(from.get(), &info) != 0) return unreadable(path_, errno);
-  auto walk = TreeWalk::begin(std::move(from), WalkFor::reading);
+  auto walk = TreeWalk::begin(std::move(from), WalkFor::copying);
   if (!walk) return unreadable(path_, walk.error().code);
   for (;;) {
     TRY(way_.meter.check());

@@ -70,8 +70,10 @@ Status expand(int directory_fd, const std::string& directory, const std::string&
       TRY(expand(directory_fd, path, pattern.substr(next), found));
     } else if (const auto entry = open_beneath(directory_fd, path, O_PATH | O_NOFOLLOW)) {
       found.push_back(path);
-    } else if (const int code = entry.error().code; !is_absence(code) && code != ELOOP && code != EXDEV) {
-      return named(path, code);  // it may be there: nothing missing, but something that cannot be delivered
+    } else if (const int code = entry.error().code;
+               !is_absence(code) && code != ELOOP && code != EXDEV) {
+      return named(
+          path, code);  // it may be there: nothing missing, but something that cannot be delivered
     }
   }
   return {};

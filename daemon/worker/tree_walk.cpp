@@ -24,11 +24,24 @@ TreeWalk::~TreeWalk() {
   }
 }
 
+// What the walk gives its owner on each directory.
+mode_t TreeWalk::needed_mode() const {
+  switch (purpose_) {
+    case WalkFor::copying:
+      return 0;
+    case WalkFor::reading:
+      return 0500;
+    case WalkFor::removing:
+      return 0700;
+  }
+  return 0;
+}
+
 Result<TreeWalk::Level> TreeWalk::enter(const Fd& dir) const {
   Level level{};
   if (::fstat(dir.get(), &level.info) != 0) return system_error("fstat");
   const mode_t mode = level.info.st_mode & 07777;
-  const mode_t needed = purpose_ == WalkFor::reading ? 0500 : 0700;
+  const mode_t needed = needed_mode();
   // Where this is refused (another's directory), the group's rights or a capability may do.
   if ((mode & needed) != needed && change_mode(dir.get(), mode | needed)) level.mode_back = mode;
 
@@ -55,7 +68,7 @@ Status TreeWalk::read_names(int fd, Level& level) const {
     level.names.append(name).push_back('\0');
   }
   if (errno != 0) return Error{errno, std::strerror(errno)};
-  if (purpose_ == WalkFor::reading) {
+  if (purpose_ != WalkFor::removing) {
     const char* names = level.names.data();
     std::sort(level.starts.begin(), level.starts.end(), [names](std::size_t a, std::size_t b) {
       return std::strcmp(names + a, names + b) > 0;

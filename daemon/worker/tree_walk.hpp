@@ -13,6 +13,7 @@
 namespace nodestage {
 
 enum class WalkFor {
+  copying,   // sorted; changes nothing: the tree is a source of the user's
   reading,   // sorted; a directory that its owner may not read is made readable while the walk is
              // in it, then gets its mode back
   removing,  // unsorted; every directory is made u+rwx; mount points are faults (EXDEV)
@@ -58,6 +59,7 @@ class TreeWalk {
   };
 
   TreeWalk(DirStack dirs, WalkFor purpose) : dirs_(std::move(dirs)), purpose_(purpose) {}
+  [[nodiscard]] mode_t needed_mode() const;
   Result<Level> enter(const Fd& dir) const;
   Status read_names(int fd, Level& level) const;
   WalkStep examine(std::string name);

@@ -3,6 +3,7 @@
 
 #include <sys/socket.h>
 #include <sys/un.h>
+#include <unistd.h>
 
 #include <functional>
 #include <stdexcept>
@@ -45,6 +46,7 @@ class FakeDaemon {
     sockaddr_un address{};
     address.sun_family = AF_UNIX;
     path.copy(address.sun_path, sizeof address.sun_path - 1);
+    ::unlink(path.c_str());  // of an earlier one
     if (::bind(listener_.get(), reinterpret_cast<const sockaddr*>(&address), sizeof address) != 0 ||
         ::listen(listener_.get(), 8) != 0) {
       throw std::runtime_error("fake daemon: " + path);

@@ -211,10 +211,10 @@ TEST_CASE("names survive as bytes") {
 
 TEST_CASE("sparse files of every kind of tar stay sparse") {
   PieceRun run;
-  REQUIRE(run.shell(
-              "mkdir s; truncate -s 30M s/hole; truncate -s 20M s/some; echo data | dd of=s/some "
-              "bs=1M seek=10 conv=notrunc status=none; echo end | dd of=s/some bs=1M seek=19 "
-              "conv=notrunc status=none") == 0);
+  REQUIRE(
+      run.shell("mkdir s; truncate -s 30M s/hole; truncate -s 20M s/some; echo data | dd of=s/some "
+                "bs=1M seek=10 conv=notrunc status=none; echo end | dd of=s/some bs=1M seek=19 "
+                "conv=notrunc status=none") == 0);
   for (const std::string format :
        {"--format=gnu", "--format=pax --sparse-version=0.0", "--format=pax --sparse-version=0.1",
         "--format=pax --sparse-version=1.0"}) {

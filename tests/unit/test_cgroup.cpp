@@ -30,9 +30,10 @@ struct Host {
   std::string proc = scratch / "proc";
   std::string mountinfo;
 
-  void mount(const std::string& point, const char* type, const char* options, const char* root = "/") {
-    mountinfo += std::string("30 24 0:26 ") + root + " " + (scratch / point) + " rw,nosuid shared:4 - " + type + " x " +
-                 options + "\n";
+  void mount(const std::string& point, const char* type, const char* options,
+             const char* root = "/") {
+    mountinfo += std::string("30 24 0:26 ") + root + " " + (scratch / point) +
+                 " rw,nosuid shared:4 - " + type + " x " + options + "\n";
     write(proc + "/self/mountinfo", mountinfo);
   }
   void own(const std::string& text) const { write(proc + "/self/cgroup", text); }
@@ -40,7 +41,8 @@ struct Host {
 
 }  // namespace
 
-TEST_CASE("version 2: controllers are handed on, limits are written, the daemon moves into a leaf") {
+TEST_CASE(
+    "version 2: controllers are handed on, limits are written, the daemon moves into a leaf") {
   Host host;
   host.mount("cg", "cgroup2", "rw");
   host.own("0::/system.slice/nodestaged.service\n");
@@ -56,7 +58,8 @@ TEST_CASE("version 2: controllers are handed on, limits are written, the daemon 
   CHECK(read(own / "supervisor/cgroup.procs") == "0");
 
   const fs::path worker = own / "nodestage-worker-12.0.stage";
-  for (const char* name : {"cpu.max", "memory.max", "pids.max", "cgroup.procs", "cgroup.kill"}) write(worker / name);
+  for (const char* name : {"cpu.max", "memory.max", "pids.max", "cgroup.procs", "cgroup.kill"})
+    write(worker / name);
   REQUIRE(cgroups->create("12.0.stage", {3, 1000, 50}));
   CHECK(read(worker / "cpu.max") == "300000 100000");
   CHECK(read(worker / "memory.max") == "1000");
@@ -70,14 +73,16 @@ TEST_CASE("version 2: controllers are handed on, limits are written, the daemon 
   CHECK(cgroups->remove("13.0.stage"));
 }
 
-TEST_CASE("version 1 beside a bare version 2: every hierarchy has its limit; a missing one is named") {
+TEST_CASE(
+    "version 1 beside a bare version 2: every hierarchy has its limit; a missing one is named") {
   Host host;
   host.mount("unified", "cgroup2", "rw");
   host.mount("cpu", "cgroup", "rw,cpu,cpuacct");
   host.mount("memory", "cgroup", "rw,memory", "/docker/c1");
   host.own("5:memory:/docker/c1/s\n4:cpu,cpuacct:/s\n1:name=systemd:/s\n0::/s\n");
   write(host.scratch / "unified/s/cgroup.controllers", "\n");
-  for (const char* directory : {"cpu/s", "memory/s"}) fs::create_directories(host.scratch / directory);
+  for (const char* directory : {"cpu/s", "memory/s"})
+    fs::create_directories(host.scratch / directory);
   const auto cgroups = Cgroups::discover(host.proc);
   REQUIRE(cgroups);
   CHECK(cgroups->missing() == "pids");

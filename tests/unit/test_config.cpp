@@ -36,8 +36,10 @@ TEST_CASE("an empty file gives the defaults") {
 
 TEST_CASE("values, units and choices") {
   const auto config = parse_config(
-      "[tmpdir]\npath='/s/%j'\ncreate='never'\n[staging]\nleave_free='512MiB'\non_failure='continue'\n"
-      "[read]\nmax_rate=1000\n", "f.toml");
+      "[tmpdir]\npath='/s/"
+      "%j'\ncreate='never'\n[staging]\nleave_free='512MiB'\non_failure='continue'\n"
+      "[read]\nmax_rate=1000\n",
+      "f.toml");
   REQUIRE(config);
   CHECK(config->tmpdir.create == CreateDirectory::never);
   CHECK(config->staging.leave_free_bytes == 512ULL << 20);
@@ -47,16 +49,19 @@ TEST_CASE("values, units and choices") {
 
 TEST_CASE("a fault names file, line, key and what is allowed") {
   CHECK(fault_of("\n[staging]\nmax_job=1\n") ==
-        "f.toml:3: unknown key 'staging.max_job'; [staging] knows: max_jobs, threads, leave_free, limit, "
+        "f.toml:3: unknown key 'staging.max_job'; [staging] knows: max_jobs, threads, leave_free, "
+        "limit, "
         "groups_wait, on_failure");
-  CHECK(fault_of("[stage]\nx=1\n").find("f.toml:1: unknown section or key 'stage'; the sections are: tmpdir, "
-                                        "staging, read, stageout, worker, daemon") == 0);
+  CHECK(fault_of("[stage]\nx=1\n")
+            .find("f.toml:1: unknown section or key 'stage'; the sections are: tmpdir, "
+                  "staging, read, stageout, worker, daemon") == 0);
   CHECK(fault_of("[staging]\nmax_jobs=0\n") ==
         "f.toml:2: 'staging.max_jobs' must be a whole number from 1 to 10000");
   CHECK(fault_of("[staging]\nmax_jobs='4'\n").find("a whole number") != std::string::npos);
   CHECK(fault_of("[staging]\nmax_jobs=-1\n").find("a whole number") != std::string::npos);
   CHECK(fault_of("[staging]\nleave_free='1 GB'\n").find("\"512MiB\"") != std::string::npos);
-  CHECK(fault_of("[staging]\nleave_free='99999999999TiB'\n").find("\"512MiB\"") != std::string::npos);
+  CHECK(fault_of("[staging]\nleave_free='99999999999TiB'\n").find("\"512MiB\"") !=
+        std::string::npos);
   CHECK(fault_of("[staging]\non_failure='ignore'\n") ==
         "f.toml:2: 'staging.on_failure' must be one of \"fail\" \"continue\"");
   CHECK(fault_of("[tmpdir]\npath='/s/%u/%j'\n").find("only the last part") != std::string::npos);

@@ -1,7 +1,7 @@
 #include <doctest/doctest.h>
 
-#include "fake_daemon.hpp"
 #include "common/daemon_client.hpp"
+#include "fake_daemon.hpp"
 #include "scratch.hpp"
 
 using namespace nodestage;

@@ -39,8 +39,8 @@ TEST_CASE("printable text keeps UTF-8 and shows what a terminal would obey") {
   CHECK(printable("a\nb", Newlines::keep) == "a\nb");
   CHECK(printable("a\rb", Newlines::keep) == "a\\x0db");
   CHECK(printable("\xff\xfe") == "\\xff\\xfe");
-  CHECK(printable("\xc2\x9b") == "\\xc2\\x9b");          // CSI as one C1 character
-  CHECK(printable("\xc0\xaf") == "\\xc0\\xaf");          // overlong
+  CHECK(printable("\xc2\x9b") == "\\xc2\\x9b");           // CSI as one C1 character
+  CHECK(printable("\xc0\xaf") == "\\xc0\\xaf");           // overlong
   CHECK(printable("\xed\xa0\x80") == "\\xed\\xa0\\x80");  // surrogate
   CHECK(printable("\xf4\x90\x80\x80") == "\\xf4\\x90\\x80\\x80");
   CHECK(printable("cut \xe2\x82") == "cut \\xe2\\x82");

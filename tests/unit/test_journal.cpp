@@ -11,7 +11,8 @@ namespace {
 
 JobRecord full_record() {
   JobRecord record;
-  record.begin = {12, 1, 1000, 1000, "alice", "n1", "n[1-2]", 2, 1, 8, "/home/alice", std::string("\0{bytes\xff", 9)};
+  record.begin = {12,       1, 1000, 1000, "alice",       "n1",
+                  "n[1-2]", 2, 1,    8,    "/home/alice", std::string("\0{bytes\xff", 9)};
   record.state = JobState::staging;
   record.directory = "alice.12.0";
   record.may_have_run = true;
@@ -57,7 +58,8 @@ TEST_CASE("a broken entry is named and left in place") {
   CHECK(std::filesystem::exists(scratch / "state/jobs/1.0.json"));
 }
 
-TEST_CASE("success is the batch script's, else the last step's, and never an epilog that knows better") {
+TEST_CASE(
+    "success is the batch script's, else the last step's, and never an epilog that knows better") {
   JobRecord record;
   CHECK(outcome_of(record) == JobOutcome::unknown);
   record.last_status = 0;

@@ -43,8 +43,9 @@ TEST_CASE("sources become absolute by text") {
 }
 
 TEST_CASE("destination and keys") {
-  const auto item = dataset("/p/a.tar:./in//put/,strip=2,include=*.png,include=b/*,exclude=*.tmp,"
-                            "name=train-set,optional,async,extract=no");
+  const auto item = dataset(
+      "/p/a.tar:./in//put/,strip=2,include=*.png,include=b/*,exclude=*.tmp,"
+      "name=train-set,optional,async,extract=no");
   CHECK(item.destination == "in/put");
   CHECK(item.strip == 2);
   CHECK(item.include == std::vector<std::string>{"*.png", "b/*"});

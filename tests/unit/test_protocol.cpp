@@ -35,7 +35,9 @@ std::vector<Message> one_of_each() {
 }  // namespace
 
 TEST_CASE("golden bytes of version 1") {
-  CHECK(hex(encode_message(End{1, 2, 256, 30})) == "0102010000000200000000010000" "1e000000");
+  CHECK(hex(encode_message(End{1, 2, 256, 30})) ==
+        "0102010000000200000000010000"
+        "1e000000");
   CHECK(hex(encode_message(Refused{RefusalReason::malformed, "ab"})) == "011101020000006162");
   CHECK(hex(encode_message(Ready{{"A=1"}, {}})) == "01130100000003000000413d3100000000");
   CHECK(hex(encode_message(Accepted{})) == "0110");
@@ -62,7 +64,8 @@ TEST_CASE("a packet cut anywhere, or with a byte more, is refused") {
 }
 
 TEST_CASE("another version and unknown kinds are refused") {
-  CHECK(decode_message(std::string("\x02\x10", 2)).error().what.find("version 2") != std::string::npos);
+  CHECK(decode_message(std::string("\x02\x10", 2)).error().what.find("version 2") !=
+        std::string::npos);
   CHECK_FALSE(decode_message(std::string("\x01\x00", 2)));
   CHECK_FALSE(decode_message(std::string("\x01\xff", 2)));
 }
@@ -75,7 +78,9 @@ TEST_CASE("a worker's order there and back") {
   WorkerOrder order;
   order.task = WorkerTask::stage_out;
   order.job = 7;
-  order.user = "al\xef" "ce";
+  order.user =
+      "al\xef"
+      "ce";
   order.directory = "/localscratch/a.7.0";
   order.leave_free_bytes = 1ULL << 40;
   order.outcome = JobOutcome::failure;

@@ -10,7 +10,8 @@ StageRequest full_request() {
   StageRequest request;
   request.umask = 027;
   request.wait = StageWait::node;
-  request.datasets.push_back({"/p/data.tar", "data", "DATA", Extract::no, 2, {"*.png"}, {"a", "b"}, true, true});
+  request.datasets.push_back(
+      {"/p/data.tar", "data", "DATA", Extract::no, 2, {"*.png"}, {"a", "b"}, true, true});
   request.outputs.push_back({"results", "/out_%j", When::failure, true});
   return request;
 }
@@ -58,7 +59,8 @@ TEST_CASE("a forged item is refused") {
   };
   CHECK(dataset(R"("source":"/a","destination":"/etc")").find("below") != std::string::npos);
   CHECK(dataset(R"("source":"/a","destination":"a/../../b")").find("below") != std::string::npos);
-  CHECK(dataset(R"("source":"/a","destination":".nodestage-partial")").find("below") != std::string::npos);
+  CHECK(dataset(R"("source":"/a","destination":".nodestage-partial")").find("below") !=
+        std::string::npos);
   CHECK(dataset(R"("source":"a")").find("absolute") != std::string::npos);
   CHECK(dataset(R"("destination":"a")").find("absolute") != std::string::npos);
   CHECK(dataset(R"("source":"/a\u0000b")").find("NUL") != std::string::npos);
@@ -69,8 +71,10 @@ TEST_CASE("a forged item is refused") {
   CHECK(dataset(R"("source":"/a","extract":"yes")").find("extract") != std::string::npos);
   CHECK(dataset(R"("source":"/a","optional":1)").find("optional") != std::string::npos);
   CHECK(dataset(R"("source":"/a","include":"x")").find("include") != std::string::npos);
-  CHECK(fault_of(R"({"version":1,"outputs":[{"source":"..","target":"/t"}]})").find("below") != std::string::npos);
-  CHECK(fault_of(R"({"version":1,"outputs":[{"source":"a","target":"t"}]})").find("absolute") != std::string::npos);
+  CHECK(fault_of(R"({"version":1,"outputs":[{"source":"..","target":"/t"}]})").find("below") !=
+        std::string::npos);
+  CHECK(fault_of(R"({"version":1,"outputs":[{"source":"a","target":"t"}]})").find("absolute") !=
+        std::string::npos);
   std::string many = R"({"version":1,"datasets":[)";
   for (int i = 0; i < 65; ++i) many += R"({"source":"/a"},)";
   many.back() = ']';
@@ -78,8 +82,10 @@ TEST_CASE("a forged item is refused") {
 }
 
 TEST_CASE("paths below the job directory") {
-  for (const char* good : {"a", "a b", "a/b", "./a", "a//b/", "..a", "a/.nodestage"}) CHECK(is_path_below(good));
-  for (const char* bad : {"", ".", "./", "/", "/a", "..", "../a", "a/..", "a/../b", ".nodestage", "./.nodestage-x"}) {
+  for (const char* good : {"a", "a b", "a/b", "./a", "a//b/", "..a", "a/.nodestage"})
+    CHECK(is_path_below(good));
+  for (const char* bad :
+       {"", ".", "./", "/", "/a", "..", "../a", "a/..", "a/../b", ".nodestage", "./.nodestage-x"}) {
     CHECK_FALSE(is_path_below(bad));
   }
   CHECK_FALSE(is_path_below(std::string_view("a\0b", 3)));

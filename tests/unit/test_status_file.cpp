@@ -19,7 +19,8 @@ TEST_CASE("what a worker writes is what the daemon reads") {
   header.items = 2;
   set_field(header.cause, "none");
   const std::vector<std::string> environment{"NODESTAGE_DATASET=/x/y z", "NODESTAGE_DATASET_A=/b"};
-  for (const auto& variable : environment) header.environment_bytes += static_cast<std::uint32_t>(variable.size() + 1);
+  for (const auto& variable : environment)
+    header.environment_bytes += static_cast<std::uint32_t>(variable.size() + 1);
   REQUIRE(write_status_environment(fd.get(), environment));
   ItemRecord item{};
   item.state = static_cast<std::uint32_t>(ItemState::done);
@@ -57,8 +58,8 @@ TEST_CASE("claims of a hostile worker are bounded") {
   header.environment_bytes = 0xffffffff;
   std::fill(std::begin(header.cause), std::end(header.cause), 'x');  // no NUL
   REQUIRE(write_status_header(fd.get(), header));
-  REQUIRE(write_status_environment(fd.get(), {"LD_PRELOAD=/evil.so", "NODESTAGE_OK=1", "NODESTAGE_x=1",
-                                              "NODESTAGE_NONE", "PATH=/evil"}));
+  REQUIRE(write_status_environment(fd.get(), {"LD_PRELOAD=/evil.so", "NODESTAGE_OK=1",
+                                              "NODESTAGE_x=1", "NODESTAGE_NONE", "PATH=/evil"}));
   ItemRecord item{};
   item.state = 99;
   item.files = 5;
