@@ -177,7 +177,7 @@ std::string settable_name(const std::string& variable) {
   static constexpr std::string_view k_ours = "NODESTAGE_";
   const std::size_t equals = variable.find('=');
   if (equals == std::string::npos || variable.find('\0') != std::string::npos) return {};
-  const std::string name = variable.substr(0, equals);
+  std::string name = variable.substr(0, equals);
   if (name == "SLURM_TMPDIR") return name;
   const bool ours = name.size() > k_ours.size() && name.starts_with(k_ours) &&
                     std::all_of(name.begin(), name.end(), [](char c) {

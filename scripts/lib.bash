@@ -38,12 +38,12 @@ install_packages() {
     chmod +x "$policy"
     made_policy=yes
   fi
-  local ok=yes
+  local ok=yes output
   export DEBIAN_FRONTEND=noninteractive
   # shellcheck disable=SC2086  # a list of names
-  { apt-get update -q && apt-get install -q -y --no-install-recommends $missing; } >&2 || ok=no
+  output=$({ apt-get update -q && apt-get install -q -y --no-install-recommends $missing; } 2>&1) || ok=no
   [ "$made_policy" = no ] || rm -f "$policy"
-  [ "$ok" = yes ] || die "the packages could not be installed (see above)"
+  [ "$ok" = yes ] || die "the packages could not be installed:"$'\n'"$output"
 }
 
 # build PRESET: configures and builds build/PRESET.

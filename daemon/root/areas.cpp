@@ -7,7 +7,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#include <cstdio>
+#include <charconv>
 #include <memory>
 
 #include "common/file.hpp"
@@ -42,6 +42,17 @@ Result<std::optional<Fd>> open_users(int dir_fd, const std::string& name, std::u
                             ", not to the job's user"};
   }
   return std::optional<Fd>(std::move(*fd));
+}
+
+// "<uid>.<gid>.<n>", as trash() makes it.
+std::optional<TrashEntry> parse_trash_name(const std::string& name) {
+  TrashEntry entry{name};
+  const char* const end = name.data() + name.size();
+  const auto uid = std::from_chars(name.data(), end, entry.uid);
+  if (uid.ec != std::errc() || uid.ptr == end || *uid.ptr != '.') return {};
+  const auto gid = std::from_chars(uid.ptr + 1, end, entry.gid);
+  if (gid.ec != std::errc() || gid.ptr == end || *gid.ptr != '.') return {};
+  return entry;
 }
 
 }  // namespace
@@ -134,8 +145,7 @@ std::vector<TrashEntry> Areas::list_trash() const {
   const std::unique_ptr<DIR, int (*)(DIR*)> directory(::fdopendir(fd), ::closedir);
   if (!directory) return entries;
   while (const dirent* item = ::readdir(directory.get())) {
-    TrashEntry entry{item->d_name};
-    if (std::sscanf(item->d_name, "%u.%u.", &entry.uid, &entry.gid) == 2) entries.push_back(entry);
+    if (const auto entry = parse_trash_name(item->d_name)) entries.push_back(*entry);
   }
   return entries;
 }

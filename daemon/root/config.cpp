@@ -174,7 +174,7 @@ Status set_section(Config& config, const std::string& section, const toml::table
       return key.section == section && key.name == name;
     };
     const auto key = std::find_if(keys().begin(), keys().end(), same);
-    const std::string full = section + "." + std::string(name.str());
+    const std::string full = std::string(section).append(".").append(name.str());
     if (key == keys().end()) {
       return Error{EINVAL, at(file, name.source()) + "unknown key '" + full + "'; [" + section +
                                "] knows: " + known_names(section)};

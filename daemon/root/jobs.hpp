@@ -96,7 +96,7 @@ class Jobs {
   void staging_ended(const JobKey& key, const WorkerEnd& end);
   [[nodiscard]] std::size_t staging_now() const;
   void share_rate() const;
-  void fail(Job& job, std::string cause);
+  void fail(Job& job, const std::string& cause);
   void answer(Job& job, const Waiter& waiter);
   void tell_waiters(Job& job);
   void tick(const JobKey& key, Ticket ticket);
@@ -110,7 +110,7 @@ class Jobs {
   void stage_out_ended(const JobKey& key, const WorkerEnd& end);
   void go_on_in_background(Job& job);
   void move_to_hold(Job& job);
-  void hold(Job& job, std::string cause);
+  void hold(Job& job, const std::string& cause);
   void finish(Job& job);
   void answer_enders(Job& job, const Ended& ended);
 

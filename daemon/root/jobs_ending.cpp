@@ -112,7 +112,7 @@ void Jobs::move_to_hold(Job& job) {
   save(job);
 }
 
-void Jobs::hold(Job& job, std::string cause) {
+void Jobs::hold(Job& job, const std::string& cause) {
   move_to_hold(job);
   job.record.cause = printable(cause, Newlines::keep);
   spdlog::error("{}: the stage-out failed and the data are kept in {}: {}", about(job.record),

@@ -137,7 +137,7 @@ void Jobs::share_rate() const {
   }
 }
 
-void Jobs::fail(Job& job, std::string cause) {
+void Jobs::fail(Job& job, const std::string& cause) {
   job.record.cause = printable(cause, Newlines::keep);
   spdlog::warn("{}: staging failed: {}", about(job.record), printable(cause, Newlines::join));
   set_state(job, JobState::failed);
@@ -228,9 +228,8 @@ Ready Jobs::ready_message(Job& job, bool speaks) {
   Ready ready{status.environment, {}};
   ready.environment.insert(ready.environment.begin(),
                            "SLURM_TMPDIR=" + at_.areas.path_of(job.record.directory));
-  const bool first = speaks && !job.record.announced;
-  if (first) ready.lines = summary_lines(status);
-  if (first) {
+  if (speaks && !job.record.announced) {
+    ready.lines = summary_lines(status);
     job.record.announced = true;
     save(job);
   }

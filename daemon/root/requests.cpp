@@ -1,6 +1,6 @@
 #include "daemon/root/requests.hpp"
 
-#include <spdlog/spdlog.h>
+#include "daemon/root/refusal_log.hpp"
 
 namespace nodestage {
 namespace {
@@ -70,7 +70,7 @@ bool may(const Caller& caller, const T& message) {
 }
 
 Ticket refuse(const Caller& caller, RefusalReason reason, const std::string& what) {
-  spdlog::warn("uid={}: refused: {}", caller.uid, what);
+  log_refusal(caller.uid, what);
   caller.reply(Refused{reason, what});
   return 0;
 }

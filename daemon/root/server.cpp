@@ -9,6 +9,7 @@
 
 #include <algorithm>
 
+#include "daemon/root/refusal_log.hpp"
 #include "daemon/root/requests.hpp"
 
 namespace nodestage {
@@ -67,7 +68,7 @@ void Server::accept_one() {
     if (idle != connections_.end()) close(idle->first);
   }
   if ((crowd || connections_.size() >= most) && peer.uid != 0) {
-    spdlog::warn("uid={}: too many connections, one more is refused", peer.uid);
+    log_refusal(peer.uid, "too many connections, one more");
     return;
   }
   const std::uint64_t id = next_++;

@@ -1,0 +1,38 @@
+#include "daemon/root/refusal_log.hpp"
+
+#include <spdlog/spdlog.h>
+
+#include <chrono>
+
+#include "common/human.hpp"
+
+namespace nodestage {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+constexpr unsigned k_lines_a_period = 20;
+constexpr std::chrono::seconds k_period{10};
+
+struct Period {
+  Clock::time_point begun{};
+  unsigned written = 0;
+  unsigned silent = 0;
+};
+
+}  // namespace
+
+void log_refusal(std::uint32_t uid, const std::string& what) {
+  static Period period;  // the daemon has one thread
+  if (Clock::now() - period.begun >= k_period) {
+    if (period.silent > 0) spdlog::warn("{} more refusals were not logged", period.silent);
+    period = {Clock::now(), 0, 0};
+  }
+  if (++period.written > k_lines_a_period) {
+    ++period.silent;
+    return;
+  }
+  spdlog::warn("uid={}: refused: {}", uid, printable(what));
+}
+
+}  // namespace nodestage
