@@ -9,9 +9,11 @@ k_build_packages=(
 )
 k_cluster_packages=(
   slurmd slurmctld slurm-client slurm-wlm-basic-plugins munge iproute2 util-linux procps psmisc bats
-  tar cpio zip unzip 7zip bzip2 xz-utils zstd lz4 attr acl
+  tar cpio zip unzip p7zip-full bzip2 xz-utils zstd lz4 attr acl
 )
-k_test_packages=(bindfs fuse3 strace nftables shellcheck clang-format clang-tidy python3 e2fsprogs gcc)
+k_test_packages=(
+  bindfs fuse3 strace shellcheck clang-format clang-tidy python3 gcc binutils bsdutils libcap2-bin mandoc file
+)
 
 say() { printf '\n== %s\n' "$*" >&2; }
 die() { printf '%s: %s\n' "${0##*/}" "$*" >&2; exit 1; }

@@ -176,8 +176,9 @@ Status set_section(Config& config, const std::string& section, const toml::table
     const auto key = std::find_if(keys().begin(), keys().end(), same);
     const std::string full = std::string(section).append(".").append(name.str());
     if (key == keys().end()) {
-      return Error{EINVAL, at(file, name.source()) + "unknown key '" + full + "'; [" + section +
-                               "] knows: " + known_names(section)};
+      std::string what = at(file, name.source()) + "unknown key '";
+      what.append(full).append("'; [").append(section).append("] knows: ");
+      return Error{EINVAL, what + known_names(section)};
     }
     if (const auto allowed = key->set(config, node)) {
       return Error{EINVAL, at(file, node.source()) + "'" + full + "' must be " + *allowed};
