@@ -1,7 +1,6 @@
 #include "daemon/worker/remove_tree.hpp"
 
 #include <fcntl.h>
-#include <linux/ioprio.h>
 #include <sys/resource.h>
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -46,8 +45,10 @@ Status remove_pass(int dir_fd) {
 
 void step_back() {
   static_cast<void>(::setpriority(PRIO_PROCESS, 0, 19));
-  const int idle = IOPRIO_PRIO_VALUE(IOPRIO_CLASS_IDLE, 0);
-  static_cast<void>(::syscall(SYS_ioprio_set, IOPRIO_WHO_PROCESS, 0, idle));
+  // Newer releases of <linux/ioprio.h> are no C++; the values are of ioprio_set(2).
+  constexpr int k_this_process = 1;
+  constexpr int k_idle = 3 << 13;
+  static_cast<void>(::syscall(SYS_ioprio_set, k_this_process, 0, k_idle));
 }
 
 }  // namespace
