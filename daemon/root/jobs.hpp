@@ -85,14 +85,12 @@ class Jobs {
   void save(Job& job);
   void set_state(Job& job, JobState state);
   Result<JobRecord> new_record(const Begin& begin) const;
-  void recover_one(JobRecord record);
   void learn(Job& job, const Wait& wait);
 
   // jobs_staging.cpp: from the directory to ready or failed
   void seek_directory(const JobKey& key, Clock::time_point give_up);
   void enqueue(Job& job);
   void start_queued();
-  Result<Workers::Id> start_staging(Job& job);
   void staging_ended(const JobKey& key, const WorkerEnd& end);
   [[nodiscard]] std::size_t staging_now() const;
   void share_rate() const;
@@ -106,7 +104,6 @@ class Jobs {
   // jobs_ending.cpp: from the end of the job to no trace of it
   void stop_staging(Job& job);
   void begin_stage_out(Job& job);
-  Result<Workers::Id> start_stage_out(Job& job);
   void stage_out_ended(const JobKey& key, const WorkerEnd& end);
   void go_on_in_background(Job& job);
   void move_to_hold(Job& job);
@@ -114,11 +111,19 @@ class Jobs {
   void finish(Job& job);
   void answer_enders(Job& job, const Ended& ended);
 
-  // both
-  WorkerStart order_for(const Job& job, WorkerTask task) const;
+  // jobs_recovery.cpp: after a restart of the daemon
+  enum class WorkersWord { open, last };  // whether the status file tells the end of the task
+  void recover_one(JobRecord record);
+  void go_on(Job& job, WorkersWord word);
+
+  // jobs_workers.cpp: the processes that do it
+  Status start_worker(Job& job, WorkerTask task);
+  void adopt_worker(Job& job, WorkerTask task);
+  Workers::OnEnd on_end_of(const JobKey& key, WorkerTask task);
+  [[nodiscard]] Workers::Limits limits_of(WorkerTask task) const;
+  [[nodiscard]] WorkerStart order_for(const Job& job, WorkerTask task) const;
   [[nodiscard]] WorkerStatus worker_status(const Job& job, WorkerTask task) const;
-  [[nodiscard]] Workers::Limits limits(std::uint64_t run_s) const;
-  Result<Fd> job_directory(const Job& job) const;
+  [[nodiscard]] Result<Fd> job_directory(const Job& job) const;
 
   Places at_;
   std::map<JobKey, Job> jobs_;

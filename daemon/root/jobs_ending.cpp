@@ -1,5 +1,4 @@
 // From the end of the job to no trace of it.
-#include <fcntl.h>
 
 #include <algorithm>
 
@@ -53,25 +52,10 @@ void Jobs::begin_stage_out(Job& job) {
   job.record.cause.clear();
   // Where nothing could run, nothing can have been made.
   if (job.record.begin.request.empty() || !job.record.may_have_run) return finish(job);
-  auto worker = start_stage_out(job);
-  if (!worker) return hold(job, "the stage-out could not be started: " + worker.error().what);
-  job.worker = *worker;
-  job.worker_begun = Clock::now();
-  job.record.worker = at_.workers.mark(*worker);
+  if (const Status started = start_worker(job, WorkerTask::stage_out); !started) {
+    return hold(job, "the stage-out could not be started: " + started.error().what);
+  }
   set_state(job, JobState::staging_out);
-}
-
-Result<Workers::Id> Jobs::start_stage_out(Job& job) {
-  const JobKey key = job.record.key();
-  TRY_ASSIGN(const Fd directory, job_directory(job));
-  TRY_ASSIGN(const Fd status, at_.areas.open_status(key, "out", O_RDWR | O_CREAT | O_TRUNC));
-  WorkerStart start = order_for(job, WorkerTask::stage_out);
-  start.directory_fd = directory.get();
-  start.status_fd = status.get();
-  return at_.workers.start(
-      start, {job.record.begin.cpus, at_.config.worker.memory_bytes, at_.config.worker.pids},
-      limits(at_.config.stageout.limit_s), about(job.record, "worker"),
-      [this, key](const WorkerEnd& end) { stage_out_ended(key, end); });
 }
 
 void Jobs::stage_out_ended(const JobKey& key, const WorkerEnd& end) {

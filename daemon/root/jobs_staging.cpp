@@ -1,9 +1,7 @@
 // From the job directory to ready or failed.
-#include <fcntl.h>
 #include <unistd.h>
 
 #include <algorithm>
-#include <random>
 
 #include "common/human.hpp"
 #include "daemon/root/jobs.hpp"
@@ -16,12 +14,6 @@ namespace {
 constexpr std::chrono::milliseconds k_directory_poll{200};
 constexpr std::uint32_t k_smallest_interval_ms = 100;
 constexpr std::uint64_t k_waiter_share_ms = 10;
-
-std::uint32_t random_delay_ms(std::uint64_t largest_s) {
-  std::random_device random;
-  return std::uniform_int_distribution<std::uint32_t>(
-      0, static_cast<std::uint32_t>(largest_s * 1000))(random);
-}
 
 }  // namespace
 
@@ -64,34 +56,14 @@ void Jobs::start_queued() {
     Job* job = find(queue_.front());
     queue_.erase(queue_.begin());
     if (job == nullptr || job->record.state != JobState::queued) continue;
-    auto worker = start_staging(*job);
-    if (!worker) {
-      fail(*job, "staging could not be started: " + worker.error().what +
+    if (const Status started = start_worker(*job, WorkerTask::stage); !started) {
+      fail(*job, "staging could not be started: " + started.error().what +
                      "\nTell your administrators: the log of nodestaged on this node says more.");
       continue;
     }
-    job->worker = *worker;
-    job->worker_begun = Clock::now();
-    job->record.worker = at_.workers.mark(*worker);
     set_state(*job, JobState::staging);
   }
   share_rate();
-}
-
-Result<Workers::Id> Jobs::start_staging(Job& job) {
-  const JobKey key = job.record.key();
-  TRY_ASSIGN(const Fd directory, job_directory(job));
-  TRY_ASSIGN(const Fd status, at_.areas.open_status(key, "stage", O_RDWR | O_CREAT | O_TRUNC));
-  WorkerStart start = order_for(job, WorkerTask::stage);
-  start.directory_fd = directory.get();
-  start.status_fd = status.get();
-  if (job.record.begin.node_count >= at_.config.read.start_jitter_nodes) {
-    start.order.start_delay_ms = random_delay_ms(at_.config.read.start_jitter_s);
-  }
-  return at_.workers.start(
-      start, {job.record.begin.cpus, at_.config.worker.memory_bytes, at_.config.worker.pids},
-      limits(at_.config.staging.limit_s), about(job.record, "worker"),
-      [this, key](const WorkerEnd& end) { staging_ended(key, end); });
 }
 
 void Jobs::staging_ended(const JobKey& key, const WorkerEnd& end) {

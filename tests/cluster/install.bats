@@ -36,7 +36,8 @@ setting() {
         [ -f "$STAGE/$file" ]
     done
     [ "$(wc -w <<<"$UNIT")" = 1 ]
-    [ "${UNIT#"$STAGE"}" = "$(pkg-config --variable=systemdsystemunitdir systemd)/nodestaged.service" ]
+    units=$(pkg-config --variable=systemdsystemunitdir systemd || echo /lib/systemd/system)
+    [ "${UNIT#"$STAGE"}" = "$units/nodestaged.service" ]
 }
 
 @test "the plugin is where this machine's Slurm looks for plugins" {

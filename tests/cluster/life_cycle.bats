@@ -149,17 +149,17 @@ SCRIPT
 }
 
 @test "max_jobs = 1: a second job says that it waits, runs when the first is done, and can be cancelled meanwhile" {
-    reload_daemons $'[staging]\nmax_jobs = 1\n[read]\nmax_rate = 700000'
+    reload_daemons $'[staging]\nmax_jobs = 1\n[read]\nmax_rate = 200000'
     first=$(submit bob -w n1 --stage-dataset=big.bin --wrap 'echo first ran')
     wait_until 20 is_staging n1 "$first"
     second=$(submit alice -w n1 --stage-dataset=small.txt --wrap 'echo second ran')
-    third=$(submit alice -w n1 --stage-dataset=small.txt --wrap 'echo third ran')
     wait_until 20 job_has_output "$second" "waiting for another job that stages on this node"
+    third=$(submit alice -w n1 --stage-dataset=small.txt --wrap 'echo third ran')
     wait_until 20 job_has_output "$third" "waiting for 2 other jobs that stage on this node"
     as alice scancel "$third"
     wait_until "$END_WAIT" job_ended "$third"
     is_staging n1 "$first"
-    wait_until 30 job_is "$second" COMPLETED
+    wait_until 60 job_is "$second" COMPLETED
     job_is "$first" COMPLETED
     [[ $(job_output "$second") == *"second ran" ]]
     [[ $(job_output "$third") != *ran* ]]

@@ -1,0 +1,75 @@
+// Carrying on with the jobs of an earlier daemon, from the journal.
+#include "daemon/root/jobs.hpp"
+#include "daemon/root/log.hpp"
+
+namespace nodestage {
+
+void Jobs::recover() {
+  auto loaded = at_.journal.load();
+  for (const std::string& fault : loaded.faults) spdlog::error("journal: {}", fault);
+  for (JobRecord& record : loaded.records) recover_one(std::move(record));
+  at_.workers.kill_strangers();
+  start_queued();
+  at_.trash.sweep();
+}
+
+void Jobs::recover_one(JobRecord record) {
+  const JobKey key = record.key();
+  Job& job = jobs_[key];
+  job.record = std::move(record);
+  spdlog::info("{}: carried on from the journal: {}", about(job.record), to_text(job.record.state));
+  // The last daemon may have ended between the move to the hold area and its note of it.
+  const auto unmoved =
+      at_.areas.open_directory(job.record.directory, job.record.begin.uid, mounts_of(job.record));
+  const auto moved = at_.areas.open_held(key, job.record.begin.uid);
+  if (unmoved && !*unmoved && moved && *moved) job.record.in_hold = true;
+  const bool out = job.record.state == JobState::staging_out;
+  const WorkerTask task = out ? WorkerTask::stage_out : WorkerTask::stage;
+  adopt_worker(job, task);
+  const WorkerPhase phase = worker_status(job, task).phase;
+  go_on(job, phase == WorkerPhase::done || phase == WorkerPhase::failed ? WorkersWord::last
+                                                                        : WorkersWord::open);
+}
+
+void Jobs::go_on(Job& job, WorkersWord word) {
+  const JobKey key = job.record.key();
+  const bool still_staging = job.record.state == JobState::waiting_for_directory ||
+                             job.record.state == JobState::queued ||
+                             job.record.state == JobState::staging;
+  // Its end was as far as the daemon came.
+  if (job.record.ended && still_staging) return stop_staging(job);
+  switch (job.record.state) {
+    case JobState::waiting_for_directory:
+      seek_directory(key, Clock::now() + std::chrono::seconds(at_.config.tmpdir.wait_s));
+      break;
+    case JobState::queued:
+      enqueue(job);
+      break;
+    case JobState::staging:
+      if (job.worker) break;
+      word == WorkersWord::last ? staging_ended(key, {}) : enqueue(job);
+      break;
+    case JobState::stopping:
+      job.worker ? at_.workers.kill(*job.worker) : begin_stage_out(job);
+      break;
+    case JobState::staging_out:
+      if (job.worker) break;
+      word == WorkersWord::last ? stage_out_ended(key, {}) : begin_stage_out(job);
+      break;
+    case JobState::ready:
+    case JobState::failed:
+      if (job.record.ended) stop_staging(job);
+      break;
+    case JobState::held:  // until administrators have taken the tree away
+      move_to_hold(job);  // if that has failed before: outside the hold area it would be lost here
+      if (!job.record.in_hold) break;
+      if (const auto tree = at_.areas.open_held(key, job.record.begin.uid); tree && !*tree)
+        finish(job);
+      break;
+    case JobState::gone:
+      finish(job);
+      break;
+  }
+}
+
+}  // namespace nodestage
