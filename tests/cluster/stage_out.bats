@@ -13,7 +13,8 @@ readonly HOLD=/localscratch/.nodestage/hold
 
 setup_file() {
     [[ -n ${NODESTAGE_STAGE:-} ]] || skip "NODESTAGE_STAGE is not set: there is no build to test"
-    cluster_up --nodes=4
+    # Slurm lets a requeued job start when its old credential has expired, by default after two minutes.
+    cluster_up --nodes=4 --slurm-conf=AuthInfo=cred_expire=10
     # A time limit needs more than a minute: its job has n4 for itself until the last test.
     submit_timeout_job >"$BATS_FILE_TMPDIR/timeout_job"
 }
@@ -326,7 +327,7 @@ SCRIPT
 cd "$SLURM_TMPDIR"
 ls -A | grep -v '^\.nodestage'
 mkdir res
-head -c $((${SLURM_RESTART_COUNT:-0} ? 1000000 : 40000000)) /dev/urandom >res/data
+head -c $((${SLURM_RESTART_COUNT:-0} ? 1000000 : 120000000)) /dev/urandom >res/data
 sha256sum <res/data
 [ -n "$SLURM_RESTART_COUNT" ] || sleep 300
 SCRIPT
@@ -334,14 +335,13 @@ SCRIPT
     wait_until 20 on n1 sh -c 'test -s "/localscratch/alice.$1.0/res/data"' sh "$id"
     wait_until 10 job_has_output "$id" "  -"
     on ctl scontrol requeue "$id"
-    wait_until 20 job_is "$id" PENDING
-    on ctl scontrol update JobId="$id" StartTime=now
     # The second run is there while the first one's results still go out.
-    wait_until 20 on n1 test -d "/localscratch/alice.$id.0"
+    wait_until 20 on n1 test -d "$HOLD/$id.0"
+    wait_until 60 on n1 test -d "/localscratch/alice.$id.0"
     on n1 test -d "$HOLD/$id.0"
     [[ $(job_log n1 "$id") == *"goes on in the background"* ]]
     wait_until 20 job_is "$id" COMPLETED
-    wait_until 60 nothing_held n1
+    wait_until 120 nothing_held n1
     assert_clean
     [ "$(as alice sh -c 'cd /project/out/slow; sha256sum <run-0/data; sha256sum <run-1/data')" = "$(job_output "$id" | grep -v '^slurmstepd')" ]
     on n1 umount /mnt/slow
