@@ -1,8 +1,7 @@
 #include "daemon/root/jobs.hpp"
 
-#include <algorithm>
+#include <utility>
 
-#include "common/file.hpp"
 #include "common/name_pattern.hpp"
 #include "common/request.hpp"
 #include "daemon/root/log.hpp"
