@@ -1,6 +1,10 @@
 #include "common/protocol.hpp"
 
+#include <algorithm>
+#include <iterator>
+
 #include "common/wire.hpp"
+#include "common/wire_variant.hpp"
 
 namespace nodestage {
 namespace {
@@ -90,20 +94,6 @@ void get(Decoder& in, StatusRow& m) {
 constexpr std::uint8_t k_kinds[] = {1, 2, 3, 4, 5, 16, 17, 18, 19, 20, 21, 22};
 static_assert(std::size(k_kinds) == std::variant_size_v<Message>);
 
-template <std::size_t index = 0>
-Result<Message> decode_kind(std::uint8_t kind, Decoder& in) {
-  if constexpr (index == std::variant_size_v<Message>) {
-    return Error{EPROTO, "a message of the unknown kind " + std::to_string(kind)};
-  } else {
-    if (k_kinds[index] != kind) return decode_kind<index + 1>(kind, in);
-    std::variant_alternative_t<index, Message> message;
-    get(in, message);
-    if (!in.finished())
-      return Error{EPROTO, "a message of kind " + std::to_string(kind) + " with wrong fields"};
-    return Message(std::move(message));
-  }
-}
-
 }  // namespace
 
 std::string encode_message(const Message& message) {
@@ -123,7 +113,11 @@ Result<Message> decode_message(std::string_view packet) {
     return Error{EPROTO, "a message of protocol version " + std::to_string(version) +
                              ", but this side speaks " + std::to_string(k_protocol_version)};
   }
-  return decode_kind(kind, in);
+  const auto* const found = std::find(std::begin(k_kinds), std::end(k_kinds), kind);
+  auto message = decode_alternative<Message>(static_cast<std::size_t>(found - k_kinds), in,
+                                             [](Decoder& d, auto& m) { get(d, m); });
+  if (!message) message.error().what += " (" + std::to_string(kind) + ")";
+  return message;
 }
 
 }  // namespace nodestage
