@@ -12,15 +12,15 @@ namespace {
 // One overload per direction and message keeps the two lists of fields side by side.
 void put(Encoder& out, const Begin& m) {
   out.u32(m.job), out.u32(m.restart), out.u32(m.uid), out.u32(m.gid);
-  out.text(m.user), out.text(m.node), out.text(m.node_list);
-  out.u32(m.node_count), out.u32(m.node_index), out.u32(m.cpus), out.text(m.work_dir),
-      out.text(m.request);
+  out.text(m.user), out.text(m.node), out.u32(m.node_count), out.u32(m.node_index);
+  out.text(m.first_node), out.texts(m.nodes), out.u8(m.at_allocation);
+  out.u32(m.cpus), out.text(m.work_dir), out.text(m.request);
 }
 void get(Decoder& in, Begin& m) {
   m.job = in.u32(), m.restart = in.u32(), m.uid = in.u32(), m.gid = in.u32();
-  m.user = in.text(), m.node = in.text(), m.node_list = in.text();
-  m.node_count = in.u32(), m.node_index = in.u32(), m.cpus = in.u32();
-  m.work_dir = in.text(), m.request = in.text();
+  m.user = in.text(), m.node = in.text(), m.node_count = in.u32(), m.node_index = in.u32();
+  m.first_node = in.text(), m.nodes = in.texts(), m.at_allocation = in.u8();
+  m.cpus = in.u32(), m.work_dir = in.text(), m.request = in.text();
 }
 
 void put(Encoder& out, const End& m) {
@@ -31,12 +31,13 @@ void get(Decoder& in, End& m) {
 }
 
 void put(Encoder& out, const Wait& m) {
-  out.u32(m.job), out.u32(m.step), out.u8(m.speaks), out.u8(m.goes_on), out.u32(m.interval_ms);
+  out.u32(m.job), out.u32(m.step), out.u8(m.speaks), out.u8(m.goes_on);
+  out.u8(static_cast<std::uint8_t>(m.scope)), out.u32(m.interval_ms);
   out.u32(m.array_job), out.u32(m.array_task), out.text(m.job_name);
 }
 void get(Decoder& in, Wait& m) {
-  m.job = in.u32(), m.step = in.u32(), m.speaks = in.u8(), m.goes_on = in.u8(),
-  m.interval_ms = in.u32();
+  m.job = in.u32(), m.step = in.u32(), m.speaks = in.u8(), m.goes_on = in.u8();
+  m.scope = static_cast<WaitScope>(in.u8()), m.interval_ms = in.u32();
   m.array_job = in.u32(), m.array_task = in.u32(), m.job_name = in.text();
 }
 
@@ -60,13 +61,13 @@ void put(Encoder& out, const Progress& m) {
   out.u8(static_cast<std::uint8_t>(m.phase)), out.u32(m.jobs_ahead);
   out.u32(m.items_done), out.u32(m.items), out.u64(m.bytes_read), out.u64(m.bytes_total);
   out.u64(m.bytes_written), out.u64(m.files), out.u64(m.elapsed_ms), out.text(m.current),
-      out.text(m.directory);
+      out.text(m.directory), out.text(m.others);
 }
 void get(Decoder& in, Progress& m) {
   m.phase = static_cast<ProgressPhase>(in.u8()), m.jobs_ahead = in.u32();
   m.items_done = in.u32(), m.items = in.u32(), m.bytes_read = in.u64(), m.bytes_total = in.u64();
   m.bytes_written = in.u64(), m.files = in.u64(), m.elapsed_ms = in.u64(), m.current = in.text();
-  m.directory = in.text();
+  m.directory = in.text(), m.others = in.text();
 }
 
 void put(Encoder& out, const Ready& m) { out.texts(m.environment), out.texts(m.lines); }

@@ -7,13 +7,13 @@
 //
 //   kind          from → to   who may          fields
 //   1  begin      → daemon    uid 0            u32 job, u32 restart, u32 uid, u32 gid, text user,
-//                                              text node, text node_list, u32 node_count,
-//                                              u32 node_index, u32 cpus, text work_dir,
-//                                              text request
+//                                              text node, u32 node_count, u32 node_index,
+//                                              text first_node, texts nodes, u8 at_allocation,
+//                                              u32 cpus, text work_dir, text request
 //   2  end        → daemon    uid 0            u32 job, u32 restart, u32 exit_code, u32 limit_s
 //   3  wait       → daemon    uid 0, job's     u32 job, u32 step, u8 speaks, u8 goes_on,
-//                                              u32 interval_ms, u32 array_job, u32 array_task,
-//                                              text job_name
+//                                              u8 scope, u32 interval_ms, u32 array_job, u32
+//                                              array_task, text job_name
 //   4  exited     → daemon    uid 0, job's     u32 job, u32 step, u32 wait_status
 //   5  status     → daemon    anyone (own)     u32 job (0: all)
 //   16 accepted   ← daemon                     (none)
@@ -53,10 +53,14 @@ struct Begin {
   std::uint32_t gid = 0;
   std::string user;
   std::string node;
-  std::string node_list;
   std::uint32_t node_count = 1;
   std::uint32_t node_index = k_no_number;  // of this node in the job's list, from 0
-  std::uint32_t cpus = 1;                  // of the job on this node
+  std::string first_node;                  // of that list; empty: not known
+  std::vector<std::string> nodes;  // all of them, in order; on the first node only, and empty when
+                                   // they are too many for a message
+  std::uint8_t at_allocation = 1;  // 0: slurm.conf lacks PrologFlags=Alloc, so other nodes' prologs
+                                   // run late
+  std::uint32_t cpus = 1;          // of the job on this node
   std::string work_dir;
   std::string request;  // opaque; empty: only a job directory is wanted
 };
@@ -68,11 +72,17 @@ struct End {
   std::uint32_t limit_s = 0;    // how long the caller can wait at most; 0: no limit
 };
 
+enum class WaitScope : std::uint8_t {
+  node = 1,  // for this node's staging
+  all = 2,   // for that of all nodes of the job
+};
+
 struct Wait {
   std::uint32_t job = 0;
   std::uint32_t step = 0;
   std::uint8_t speaks = 0;   // 1: this caller prints, so it may have the summary lines
   std::uint8_t goes_on = 0;  // 1: the step runs whatever the answer is (--stage-wait=none)
+  WaitScope scope = WaitScope::all;
   std::uint32_t interval_ms = 1000;
   std::uint32_t array_job = k_no_number;
   std::uint32_t array_task = k_no_number;
@@ -104,7 +114,12 @@ struct Refused {
   std::string what;
 };
 
-enum class ProgressPhase : std::uint8_t { queued = 1, starting = 2, staging = 3 };
+enum class ProgressPhase : std::uint8_t {
+  queued = 1,
+  starting = 2,
+  staging = 3,
+  others = 4,  // this node is ready, others of the job are not
+};
 
 struct Progress {                                 // field order on the wire:
   ProgressPhase phase = ProgressPhase::starting;  // u8
@@ -118,6 +133,7 @@ struct Progress {                                 // field order on the wire:
   std::uint64_t elapsed_ms = 0;                   // u64, since the worker began
   std::string current;                            // text, the item in work; printable
   std::string directory;  // text, the job directory: for a step that does not wait
+  std::string others;     // text, which nodes of the job are not ready; printable
 };
 
 struct Ready {

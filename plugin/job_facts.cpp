@@ -3,18 +3,45 @@
 #include <algorithm>
 #include <charconv>
 #include <cstdlib>
+#include <string>
+#include <utility>
+#include <vector>
 
+#include "common/request.hpp"
 #include "plugin/cpus_per_node.hpp"
 #include "plugin/slurm_host.hpp"
 
 namespace nodestage {
 namespace {
 
+// What is left of a message beside the request and the rest.
+constexpr std::size_t k_max_list_bytes = k_max_message_bytes - k_max_request_bytes - 16 * 1024;
+
+std::size_t list_bytes(const std::vector<std::string>& names) {
+  std::size_t bytes = 0;
+  for (const auto& name : names) bytes += sizeof(std::uint32_t) + name.size();
+  return bytes;
+}
+
 // Of an unknown index, or a list that is too short: the first node's.
 std::uint32_t cpus_of(std::uint32_t node_index) {
   const std::string cpus = text_from_environment("SLURM_JOB_CPUS_PER_NODE");
   if (const auto here = cpus_of_node(cpus, node_index)) return *here;
   return cpus_of_node(cpus, 0).value_or(1);
+}
+
+void add_nodes(Begin& begin) {
+  std::string list = text_from_environment("SLURM_JOB_NODELIST");
+  if (list.empty()) list = text_from_environment("SLURM_NODELIST");
+  std::vector<std::string> names = names_in_host_list(list);
+  const auto here = std::find(names.begin(), names.end(), begin.node);
+  if (here == names.end()) return;
+  begin.node_count = static_cast<std::uint32_t>(names.size());
+  begin.node_index = static_cast<std::uint32_t>(here - names.begin());
+  begin.first_node = names.front();
+  if (begin.node_index == 0 && list_bytes(names) <= k_max_list_bytes)
+    begin.nodes = std::move(names);
+  begin.at_allocation = prologs_run_at_allocation() ? 1 : 0;
 }
 
 }  // namespace
@@ -41,10 +68,8 @@ Begin begin_from_environment() {
   begin.gid = number_from_environment("SLURM_JOB_GID");
   begin.user = text_from_environment("SLURM_JOB_USER");
   begin.node = text_from_environment("SLURMD_NODENAME");
-  begin.node_list = text_from_environment("SLURM_JOB_NODELIST");
-  if (begin.node_list.empty()) begin.node_list = text_from_environment("SLURM_NODELIST");
   begin.node_count = std::max(1U, number_from_environment("SLURM_JOB_NUM_NODES"));
-  begin.node_index = index_in_host_list(begin.node_list, begin.node).value_or(k_no_number);
+  add_nodes(begin);
   begin.cpus = cpus_of(begin.node_index);
   begin.work_dir = text_from_environment("SLURM_JOB_WORK_DIR");
   begin.request = requested_staging();

@@ -90,12 +90,20 @@ std::string without_details(std::string line, std::size_t width) {
 }
 
 std::string ProgressPrinter::line(const Progress& progress) {
+  const std::string others = printable(progress.others);
+  if (progress.phase == ProgressPhase::others)
+    return "ready here; " + (others.empty() ? "waiting for the job's other nodes" : others);
+  return own_line(progress) + (others.empty() ? "" : "; " + others);
+}
+
+std::string ProgressPrinter::own_line(const Progress& progress) {
   switch (progress.phase) {
     case ProgressPhase::queued:
       return queue_line(progress.jobs_ahead);
     case ProgressPhase::starting:
       return "staging starts";
     case ProgressPhase::staging:
+    case ProgressPhase::others:
       break;
   }
   update_speed(progress);

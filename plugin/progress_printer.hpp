@@ -13,11 +13,14 @@ namespace nodestage {
 //   "data.tar.gz: 1.2 of 4.0 GiB (30%), about 9 s left, 310.0 MiB/s, 12,345 files"
 //   "item 2 of 3, data.tar.gz: 1.2 of 4.0 GiB (30%), 12,345 files"
 //   "waiting for 2 other jobs that stage on this node"
+//   "ready here; 1 of 3 nodes is not ready: n3 (34% of 4.0 GiB)"
+// Where this node is not ready either, what it says of the others follows in the same line.
 class ProgressPrinter {
  public:
   std::string line(const Progress& progress);
 
  private:
+  std::string own_line(const Progress& progress);
   void update_speed(const Progress& progress);
   std::string staging_line(const Progress& progress) const;
   std::string time_left(const Progress& progress) const;

@@ -3,6 +3,7 @@
 #include <dlfcn.h>
 #include <slurm/slurm.h>
 
+#include <cstdlib>
 #include <cstring>
 #include <string_view>
 
@@ -26,19 +27,26 @@ std::optional<std::chrono::seconds> prolog_epilog_timeout() {
   return std::chrono::seconds(seconds);
 }
 
-std::optional<std::uint32_t> index_in_host_list(const std::string& host_list,
-                                                const std::string& node) {
+std::vector<std::string> names_in_host_list(const std::string& host_list) {
   // hostlist_t is a pointer in one release and the struct in another; both are opaque.
   auto* const create = host_symbol<void*(const char*)>("slurm_hostlist_create");
-  auto* const find = host_symbol<int(void*, const char*)>("slurm_hostlist_find");
+  auto* const shift = host_symbol<char*(void*)>("slurm_hostlist_shift");
   auto* const destroy = host_symbol<void(void*)>("slurm_hostlist_destroy");
-  if (create == nullptr || find == nullptr || destroy == nullptr) return std::nullopt;
+  std::vector<std::string> names;
+  if (create == nullptr || shift == nullptr || destroy == nullptr) return names;
   void* const list = create(host_list.c_str());
-  if (list == nullptr) return std::nullopt;
-  const int index = find(list, node.c_str());
+  if (list == nullptr) return names;
+  while (char* const name = shift(list)) {
+    names.emplace_back(name);
+    std::free(name);
+  }
   destroy(list);
-  if (index < 0) return std::nullopt;
-  return static_cast<std::uint32_t>(index);
+  return names;
+}
+
+bool prologs_run_at_allocation() {
+  const slurm_conf_t* conf = host_conf();
+  return conf == nullptr || (conf->prolog_flags & PROLOG_FLAG_ALLOC) != 0;
 }
 
 SallocCommand salloc_command() {

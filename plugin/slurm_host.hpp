@@ -6,15 +6,19 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <vector>
 
 namespace nodestage {
 
 // PrologEpilogTimeout; nothing when there is none.
 std::optional<std::chrono::seconds> prolog_epilog_timeout();
 
-// The node's index in Slurm's host list text ("n[1-3]").
-std::optional<std::uint32_t> index_in_host_list(const std::string& host_list,
-                                                const std::string& node);
+// The names in Slurm's host list text ("n[1-3]"), in its order; none when it cannot be read.
+std::vector<std::string> names_in_host_list(const std::string& host_list);
+
+// Whether PrologFlags of slurm.conf has a job's prologs run when it is allocated (Alloc); true when
+// that cannot be told.
+bool prologs_run_at_allocation();
 
 // What salloc is about to run: a command on this host, or a step (the interactive step, or a plain
 // srun); `not_salloc` in every other program.

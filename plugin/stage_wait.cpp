@@ -118,6 +118,7 @@ std::optional<StageWaitResult> Conversation::note_absence(const Error& error) {
 Result<DaemonConnection> Conversation::begin_wait() {
   TRY_ASSIGN(DaemonConnection connection, DaemonConnection::open(settings_.socket));
   Wait wait = order_.wait;
+  wait.scope = order_.patience == StageWait::all ? WaitScope::all : WaitScope::node;
   wait.speaks = voice_.speaks() ? 1 : 0;
   wait.interval_ms = static_cast<std::uint32_t>(voice_.report_interval().count());
   TRY(connection.send(wait, limit()));
@@ -147,6 +148,7 @@ StageWaitResult ask_once(const StageWaitOrder& order, const PluginSettings& sett
   const Deadline limit = Clock::now() + k_patience_of_none;
   Wait wait = order.wait;
   wait.goes_on = 1;
+  wait.scope = WaitScope::node;
   const auto reply = ask_daemon(settings.socket, wait, limit, limit);
   StageWaitResult result{StageVerdict::go_on, {}};
   if (!reply) {

@@ -12,7 +12,7 @@
 namespace nodestage {
 
 struct StageWaitOrder {
-  Wait wait;                            // `speaks` and `interval_ms` are filled in by the voice
+  Wait wait;                            // `speaks`, `scope` and `interval_ms` are filled in
   StageWait patience = StageWait::all;  // none: ask once and go on in any case
   std::string node;
 };

@@ -140,6 +140,13 @@ void set_environment(spank_t spank, const std::vector<std::string>& environment)
   spank_setenv(spank, "NODESTAGE_JOBID", std::to_string(job_of(spank)).c_str(), 1);
 }
 
+// Who of a step's tasks speaks.
+Speech speech_of(spank_t spank) {
+  if (spank_item_or(spank, S_TASK_ID, 0) != 0) return Speech::silent;
+  const bool first_node = spank_item_or<std::uint32_t>(spank, S_JOB_NODEID, 0) == 0;
+  return first_node || step_options.wait != StageWait::all ? Speech::aloud : Speech::results;
+}
+
 int wait_and_set(spank_t spank, const PluginSettings& settings, const std::string& node,
                  TaskVoice& voice) {
   const StageWaitOrder order{wait_message(spank), step_options.wait, node};
@@ -169,8 +176,7 @@ int task_init(spank_t spank, const PluginSettings& settings) {
   const Marker marker = read_marker(settings.runtime_dir, job_of(spank));
   if (marker.state == MarkerState::absent && !expects_staging(spank)) return 0;
   const std::string node = spank_variable(spank, "SLURMD_NODENAME");
-  const bool first = spank_item_or(spank, S_TASK_ID, 0) == 0;
-  TaskVoice voice(first ? Speech::aloud : Speech::silent, STDERR_FILENO, node, settings.progress);
+  TaskVoice voice(speech_of(spank), STDERR_FILENO, node, settings.progress);
   switch (marker.state) {
     case MarkerState::absent:
       return unannounced(spank, voice);

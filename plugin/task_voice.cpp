@@ -61,7 +61,7 @@ void TaskVoice::move_line(const std::string& text) {
 }
 
 void TaskVoice::progress(const Progress& progress) {
-  if (!speaks()) return;
+  if (speech_ != Speech::aloud) return;
   const std::string text = printer_.line(progress);
   if (terminal_) {
     move_line(text);

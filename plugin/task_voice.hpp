@@ -10,8 +10,9 @@
 
 namespace nodestage {
 
-// Only one task of a node speaks; the others are silent.
-enum class Speech { silent, aloud };
+// Only one task of a node speaks; the others are silent. In a step of several nodes that waits for
+// all of them, the first tells of the progress of all, the others of what they have done.
+enum class Speech { silent, results, aloud };
 
 // Writes "nodestage: NODE: ..." lines to a borrowed descriptor: where it is a terminal, progress is
 // one moving line, cleared before anything else is said and at the end; else a line now and then.
@@ -26,7 +27,7 @@ class TaskVoice {
   void say(std::string_view text);  // may hold several lines
   void progress(const Progress& progress);
 
-  [[nodiscard]] bool speaks() const { return speech_ == Speech::aloud; }
+  [[nodiscard]] bool speaks() const { return speech_ != Speech::silent; }
   // How often the daemon should report, so that lines come when they should.
   [[nodiscard]] std::chrono::milliseconds report_interval() const;
 

@@ -1,5 +1,6 @@
 #include "daemon/root/config.hpp"
 
+#include <arpa/inet.h>
 #include <fcntl.h>
 #include <toml++/toml.h>
 
@@ -65,6 +66,12 @@ Setter size(Member member) {
   };
 }
 
+bool is_address(const std::string& text) {
+  in6_addr address{};
+  return ::inet_pton(AF_INET, text.c_str(), &address) == 1 ||
+         ::inet_pton(AF_INET6, text.c_str(), &address) == 1;
+}
+
 template <typename Enum, typename Member>
 Setter choice(Member member, std::vector<std::pair<std::string, Enum>> choices) {
   return [=](Config& config, const toml::node& node) -> std::optional<std::string> {
@@ -91,6 +98,23 @@ Setter absolute_path(Member member) {
   };
 }
 
+// [peer.addresses]: n1 = "10.0.0.1" or n1 = ["10.0.0.1", "10.1.0.1"].
+std::optional<std::string> set_addresses(Config& config, const toml::node& node) {
+  const std::string allowed = "a table of names of nodes, each with an address or a list of them";
+  if (!node.is_table()) return allowed;
+  config.peer.addresses.clear();
+  for (const auto& [name, value] : *node.as_table()) {
+    toml::array one;
+    if (!value.is_array()) one.push_back(value);
+    for (const auto& address : value.is_array() ? *value.as_array() : one) {
+      const auto text = address.value_exact<std::string>();
+      if (!text || !is_address(*text)) return allowed;
+      config.peer.addresses.push_back(std::string(name.str()) + "=" + *text);
+    }
+  }
+  return {};
+}
+
 std::optional<std::string> set_tmpdir_path(Config& config, const toml::node& node) {
   const std::string allowed =
       "an absolute path of which only the last part holds patterns, %j among them "
@@ -104,6 +128,13 @@ std::optional<std::string> set_tmpdir_path(Config& config, const toml::node& nod
   facts.user = "u";
   if (!expand_pattern(name, facts) || names_node(name)) return allowed;
   config.tmpdir.path = *text;
+  return {};
+}
+
+std::optional<std::string> set_peer_user(Config& config, const toml::node& node) {
+  const auto text = node.value_exact<std::string>();
+  if (!text || text->empty() || *text == "root") return "the name of a user, not root";
+  config.peer.user = *text;
   return {};
 }
 
@@ -137,6 +168,21 @@ const std::vector<Key>& keys() {
       {"worker", "memory", size(MEMBER(worker.memory_bytes))},
       {"worker", "pids", number(MEMBER(worker.pids), 16, 1'000'000)},
       {"worker", "kill_wait", number(MEMBER(worker.kill_wait_s), 1, 600)},
+      {"peer", "barrier",
+       choice<UseBarrier>(MEMBER(peer.barrier),
+                          {{"auto", UseBarrier::automatic}, {"off", UseBarrier::off}})},
+      {"peer", "port", number(MEMBER(peer.port), 1, 65'535)},
+      {"peer", "user", set_peer_user},
+      {"peer", "begin_wait", number(MEMBER(peer.begin_wait_s), 1, 86'400)},
+      {"peer", "silence_wait", number(MEMBER(peer.silence_wait_s), 1, 86'400)},
+      {"peer", "on_missing",
+       choice<OnMissing>(MEMBER(peer.on_missing),
+                         {{"fail", OnMissing::fail}, {"continue", OnMissing::proceed}})},
+      {"peer", "outcome_wait", number(MEMBER(peer.outcome_wait_s), 0, 3600)},
+      {"peer", "io_wait", number(MEMBER(peer.io_wait_s), 1, 600)},
+      {"peer", "max_connections", number(MEMBER(peer.max_connections), 8, 100'000)},
+      {"peer", "addresses", set_addresses},
+      {"peer", "program", absolute_path(MEMBER(peer.program))},
       {"daemon", "socket", absolute_path(MEMBER(daemon.socket))},
       {"daemon", "state_dir", absolute_path(MEMBER(daemon.state_dir))},
       {"daemon", "worker_path", absolute_path(MEMBER(daemon.worker_path))},
@@ -206,6 +252,7 @@ Status set_all(Config& config, const toml::table& document, const std::string& f
 Result<Config> parse_config(std::string_view text, const std::string& file_name) {
   Config config;
   config.daemon.worker_path = k_worker_path;
+  config.peer.program = k_peer_path;
   try {
     TRY(set_all(config, toml::parse(text, file_name), file_name));
   } catch (const toml::parse_error& fault) {  // the library's boundary

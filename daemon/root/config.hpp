@@ -17,6 +17,8 @@ namespace nodestage {
 
 enum class CreateDirectory { on_request, always, never };
 enum class UseCgroups { automatic, off };
+enum class UseBarrier { automatic, off };
+enum class OnMissing { fail, proceed };
 
 struct Config {
   struct {
@@ -47,6 +49,21 @@ struct Config {
     std::uint64_t pids = 256;
     std::uint64_t kill_wait_s = 10;
   } worker;
+  struct Peer {
+    UseBarrier barrier = UseBarrier::automatic;
+    std::uint64_t port = 6825;
+    std::string user = "nodestage";
+    std::uint64_t begin_wait_s = 120;
+    std::uint64_t silence_wait_s = 90;
+    OnMissing on_missing = OnMissing::fail;
+    std::uint64_t outcome_wait_s = 10;
+    std::uint64_t io_wait_s = 5;
+    std::uint64_t max_connections = 1024;
+    std::vector<std::string> addresses;  // "NODE=ADDRESS"
+    std::string program;                 // of the build by default
+
+    bool operator==(const Peer&) const = default;
+  } peer;
   struct {
     std::string socket = "/run/nodestage/nodestaged.sock";
     std::string state_dir = "/var/lib/nodestage";

@@ -5,6 +5,7 @@
 #include <optional>
 #include <string>
 
+#include "common/peer_note.hpp"
 #include "common/protocol.hpp"
 #include "common/result.hpp"
 #include "daemon/root/areas.hpp"
@@ -16,12 +17,13 @@ enum class JobState {
   waiting_for_directory,  // tmpdir.create = "never": the site has not made it yet
   queued,                 // for a place among staging.max_jobs
   staging,
-  ready,        // the job may run
-  failed,       // the job may not run; `cause` says why
-  stopping,     // the end came while the staging worker still lived
-  staging_out,  // after the end
-  held,         // the stage-out failed: the tree is in the hold area
-  gone,         // nothing of the job is left here; about to be forgotten
+  ready,             // the job may run
+  failed,            // the job may not run; `cause` says why
+  stopping,          // the end came while the staging worker still lived
+  awaiting_outcome,  // after the end: the job's first node knows how the job ended
+  staging_out,       // after the end
+  held,              // the stage-out failed: the tree is in the hold area
+  gone,              // nothing of the job is left here; about to be forgotten
 };
 
 const char* to_text(JobState state);
@@ -41,10 +43,12 @@ struct JobRecord {
   std::optional<std::uint32_t> batch_status;  // wait status of the batch script
   std::optional<std::uint32_t> last_status;   // of the last step's task that ended
   std::uint32_t exit_code = 0;                // of the epilog
-  bool facts_known = false;                   // the next three were reported by a step
-  std::uint32_t array_job = k_no_number;
-  std::uint32_t array_task = k_no_number;
-  std::string job_name;
+  JobFacts facts;                             // reported by a step here or on the first node
+  // Of a job with several nodes:
+  Verdict verdict = Verdict::open;
+  std::string verdict_text;
+  bool outcome_known = false;                 // the first node has said how the job ended
+  std::optional<std::uint32_t> first_status;  // of the batch script or the first node's last step
 
   [[nodiscard]] JobKey key() const { return {begin.job, begin.restart}; }
 };
@@ -53,6 +57,13 @@ struct JobRecord {
 inline Mounts mounts_of(const JobRecord& record) {
   return record.directory_is_ours ? Mounts::refuse : Mounts::enter;
 }
+
+// Whether the daemons of several nodes stage this job together.
+inline bool is_shared(const JobRecord& record) {
+  return record.begin.node_count > 1 && !record.begin.first_node.empty() &&
+         !record.begin.request.empty();
+}
+inline bool is_on_first_node(const JobRecord& record) { return record.begin.node_index == 0; }
 
 // Whether the job did well, from what steps and the epilog have reported (DESIGN.md, step 5).
 JobOutcome outcome_of(const JobRecord& record);

@@ -12,6 +12,7 @@ namespace {
 
 // The caller's word: longer than any file name, and short enough for the worker's order.
 constexpr std::size_t k_max_job_name = 1024;
+constexpr std::uint32_t k_batch_step = 0xfffffffb;  // SLURM_BATCH_SCRIPT of slurm.h
 
 // Neither held nor being delivered in the background: what the job's steps and epilog mean.
 bool is_live(const JobRecord& record) {
@@ -60,6 +61,7 @@ void Jobs::set_state(Job& job, JobState state) {
   if (state == JobState::ready) job.record.may_have_run = true;
   spdlog::info("{}: {}", about(job.record), to_text(state));
   save(job);
+  if (state == JobState::ready || state == JobState::failed) own_state_changed(job);
 }
 
 Result<JobRecord> Jobs::new_record(const Begin& begin) const {
@@ -122,6 +124,7 @@ Message Jobs::begin(const Begin& begin) {
   }
   Job& job = jobs_[key];
   job.record = std::move(*record);
+  join(job);
   if (job.record.directory_is_ours) {
     enqueue(job);
   } else {
@@ -132,7 +135,6 @@ Message Jobs::begin(const Begin& begin) {
 }
 
 Message Jobs::exited(const Exited& exited) {
-  constexpr std::uint32_t k_batch_step = 0xfffffffb;  // SLURM_BATCH_SCRIPT of slurm.h
   Job* job = find_live(exited.job);
   if (job == nullptr)
     return Refused{RefusalReason::unknown_job, "the job is not known on this node"};
@@ -143,15 +145,19 @@ Message Jobs::exited(const Exited& exited) {
   if (worse_known || status == exited.wait_status) return Accepted{};
   status = exited.wait_status;
   save(*job);
+  if (exited.step == k_batch_step) tell_outcome(*job);
   return Accepted{};
 }
 
 void Jobs::learn(Job& job, const Wait& wait) {
-  if (job.record.facts_known) return;
-  job.record.facts_known = true;
-  job.record.array_job = wait.array_job;
-  job.record.array_task = wait.array_task;
-  job.record.job_name = wait.job_name.substr(0, k_max_job_name);
+  JobFacts facts = job.record.facts;
+  if (!facts.known) {
+    facts = {true, wait.array_job, wait.array_task, wait.job_name.substr(0, k_max_job_name),
+             facts.batch};
+  }
+  if (wait.step == k_batch_step) facts.batch = true;
+  if (facts == job.record.facts) return;
+  job.record.facts = std::move(facts);
   save(job);
 }
 
@@ -180,6 +186,7 @@ std::vector<StatusRow> Jobs::status(std::uint32_t wanted, std::uint32_t uid) con
     row.lines = out ? delivery_lines(worker_status(job, WorkerTask::stage_out))
                     : summary_lines(worker_status(job, WorkerTask::stage));
     if (!record.cause.empty()) row.lines.push_back(record.cause);
+    if (job.talk.barrier) row.lines.push_back(job.talk.barrier->text());
     if (record.in_hold) row.lines.push_back("kept in " + at_.areas.held_path(key));
     rows.push_back(std::move(row));
   }

@@ -2,7 +2,7 @@
 // of it. One step of a job's life is one function; the states are JobState (job.hpp).
 //
 //   begin → [waiting_for_directory] → queued → staging → ready | failed
-//   end   → [stopping] → staging_out → gone | held
+//   end   → [stopping] → [awaiting_outcome] → staging_out → gone | held
 #pragma once
 
 #include <cstdint>
@@ -12,13 +12,16 @@
 #include <optional>
 #include <vector>
 
+#include "common/peer_note.hpp"
 #include "common/protocol.hpp"
 #include "common/status_file.hpp"
 #include "daemon/root/areas.hpp"
+#include "daemon/root/barrier.hpp"
 #include "daemon/root/config.hpp"
 #include "daemon/root/job.hpp"
 #include "daemon/root/journal.hpp"
 #include "daemon/root/loop.hpp"
+#include "daemon/root/peers.hpp"
 #include "daemon/root/trash.hpp"
 #include "daemon/root/workers.hpp"
 
@@ -37,6 +40,7 @@ class Jobs {
     const Journal& journal;
     Workers& workers;
     Trash& trash;
+    Peers& peers;
     int rate_fd;  // k_worker_rate_fd, written here
   };
   explicit Jobs(const Places& places);
@@ -50,6 +54,8 @@ class Jobs {
   Message exited(const Exited& exited);
   // The uid of a live job, for the check who may ask.
   [[nodiscard]] std::optional<std::uint32_t> owner(std::uint32_t job) const;
+  // From the daemon of another node.
+  void take_note(const PeerNote& note);
   // Answers now or later, through `reply`.
   Ticket wait(const Wait& wait, Reply reply);
   Ticket end(const End& end, const Reply& reply);
@@ -63,7 +69,21 @@ class Jobs {
     Reply reply;
     std::uint32_t interval_ms;
     bool speaks;
+    WaitScope scope;
     Loop::TimerId timer;
+  };
+  // Of a job with several nodes: the talk with the other daemons.
+  struct Talk {
+    std::optional<Barrier> barrier;                  // on the first node, while the verdict is open
+    std::map<std::string, std::uint64_t> sequences;  // of the last note from each node
+    std::optional<Loop::TimerId> pulse;
+    Clock::time_point next_note{};
+    // On the other nodes, about the first:
+    std::optional<Clock::time_point> heard;      // its last note
+    std::optional<Clock::time_point> listening;  // since when a step waits for its verdict
+    bool asked_after = false;
+    std::string send_fault;  // of the last note to it
+    std::string line;        // what it says about the nodes that are not ready
   };
   struct Ender {
     Reply reply;
@@ -76,6 +96,12 @@ class Jobs {
     std::uint32_t last_step = k_no_number;  // of which record.last_status tells
     std::map<Ticket, Waiter> waiters;
     std::map<Ticket, Ender> enders;
+    Talk talk;
+  };
+  enum class Word { not_yet, ready, failed };
+  struct EarlyNote {
+    PeerNote note;
+    Clock::time_point came;
   };
 
   // jobs.cpp: the table
@@ -95,15 +121,41 @@ class Jobs {
   [[nodiscard]] std::size_t staging_now() const;
   void share_rate() const;
   void fail(Job& job, const std::string& cause);
-  void answer(Job& job, const Waiter& waiter);
+  [[nodiscard]] Word word_for(const Job& job, WaitScope scope) const;
+  void notice_ready(Job& job);
+  void answer(Job& job, const Waiter& waiter, Word word);
   void tell_waiters(Job& job);
   void tick(const JobKey& key, Ticket ticket);
   [[nodiscard]] Progress progress(const Job& job) const;
-  Ready ready_message(Job& job, bool speaks);
+  Ready ready_message(Job& job, const Waiter& waiter);
+
+  // jobs_peers.cpp: the job's other nodes
+  void join(Job& job);
+  void pulse(const JobKey& key);
+  [[nodiscard]] bool waits_for_all(const Job& job) const;
+  [[nodiscard]] NodeNote own_state(const Job& job) const;
+  [[nodiscard]] static JobNote job_note(const Job& job);
+  void own_state_changed(Job& job);
+  void report(Job& job);
+  void watch_others(Job& job);
+  void judge(const JobKey& key, const std::string& node, const std::string& fault);
+  void watch_first(Job& job);
+  void judge_first(const JobKey& key, const std::string& fault);
+  void decide(Job& job, Verdict verdict, const std::string& text);
+  void tell_nodes(Job& job, std::vector<std::string> nodes);
+  void tell_all_nodes(Job& job);
+  void tell_outcome(Job& job);
+  void take(Job& job, const std::string& from, const NodeNote& note);
+  void take(Job& job, const std::string& from, const JobNote& note);
+  void keep_for_later(const PeerNote& note);
+  void take_early_notes(const JobKey& key);
+  [[nodiscard]] bool lacks_outcome(const Job& job) const;
+  void await_outcome(Job& job);
 
   // jobs_ending.cpp: from the end of the job to no trace of it
   void stop_staging(Job& job);
   void begin_stage_out(Job& job);
+  void start_stage_out(Job& job);
   void stage_out_ended(const JobKey& key, const WorkerEnd& end);
   void go_on_in_background(Job& job);
   void move_to_hold(Job& job);
@@ -128,6 +180,7 @@ class Jobs {
   Places at_;
   std::map<JobKey, Job> jobs_;
   std::vector<JobKey> queue_;
+  std::vector<EarlyNote> early_notes_;  // of jobs whose prolog here is still to come
   Ticket next_ticket_ = 1;
 };
 

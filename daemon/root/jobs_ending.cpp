@@ -27,6 +27,7 @@ Ticket Jobs::end(const End& end, const Reply& reply) {
     job->record.ended = true;
     job->record.exit_code = end.exit_code;
     save(*job);
+    tell_outcome(*job);
     stop_staging(*job);
   }
   job = find(key);
@@ -52,6 +53,11 @@ void Jobs::begin_stage_out(Job& job) {
   job.record.cause.clear();
   // Where nothing could run, nothing can have been made.
   if (job.record.begin.request.empty() || !job.record.may_have_run) return finish(job);
+  if (lacks_outcome(job)) return await_outcome(job);
+  start_stage_out(job);
+}
+
+void Jobs::start_stage_out(Job& job) {
   if (const Status started = start_worker(job, WorkerTask::stage_out); !started) {
     return hold(job, "the stage-out could not be started: " + started.error().what);
   }

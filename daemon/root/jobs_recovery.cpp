@@ -27,6 +27,7 @@ void Jobs::recover_one(JobRecord record) {
   const WorkerTask task = out ? WorkerTask::stage_out : WorkerTask::stage;
   adopt_worker(job, task);
   const WorkerPhase phase = worker_status(job, task).phase;
+  join(job);
   go_on(job, phase == WorkerPhase::done || phase == WorkerPhase::failed ? WorkersWord::last
                                                                         : WorkersWord::open);
 }
@@ -51,6 +52,9 @@ void Jobs::go_on(Job& job, WorkersWord word) {
       break;
     case JobState::stopping:
       job.worker ? at_.workers.kill(*job.worker) : begin_stage_out(job);
+      break;
+    case JobState::awaiting_outcome:
+      start_stage_out(job);
       break;
     case JobState::staging_out:
       if (job.worker) break;

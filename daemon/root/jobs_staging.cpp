@@ -133,6 +133,7 @@ Ticket Jobs::wait(const Wait& wait, Reply reply) {
   job->waiters.emplace(ticket, Waiter{std::move(reply),
                                       std::max(wait.interval_ms, k_smallest_interval_ms),
                                       wait.speaks != 0,
+                                      wait.scope,
                                       {}});
   tick(key, ticket);
   job = find(key);
@@ -143,15 +144,11 @@ Ticket Jobs::wait(const Wait& wait, Reply reply) {
 void Jobs::tick(const JobKey& key, Ticket ticket) {
   Job* job = find(key);
   if (job == nullptr) return;
-  // A worker with `async` items says ready before it ends.
-  if (job->record.state == JobState::staging &&
-      worker_status(*job, WorkerTask::stage).phase == WorkerPhase::ready) {
-    set_state(*job, JobState::ready);
-  }
-  if (job->record.state == JobState::ready || job->record.state == JobState::failed) {
-    return tell_waiters(*job);
-  }
-  Waiter& waiter = job->waiters.at(ticket);
+  notice_ready(*job);
+  tell_waiters(*job);
+  const auto found = job->waiters.find(ticket);
+  if (found == job->waiters.end()) return;
+  Waiter& waiter = found->second;
   // A crowd of waiters is told less often: each time the status file is read for it.
   const auto pause =
       std::max<std::uint64_t>(waiter.interval_ms, k_waiter_share_ms * job->waiters.size());
@@ -174,37 +171,79 @@ Progress Jobs::progress(const Job& job) const {
         std::chrono::duration_cast<std::chrono::milliseconds>(elapsed).count());
   } else {
     progress = {};
+    if (job.record.state == JobState::ready) progress.phase = ProgressPhase::others;
+  }
+  if (job.talk.barrier) {
+    progress.others = job.record.state == JobState::ready ? job.talk.barrier->text()
+                                                          : job.talk.barrier->count_text();
+  } else {
+    progress.others = job.talk.line;
   }
   progress.directory = at_.areas.path_of(job.record.directory);
   return progress;
 }
 
+// A worker with `async` items says ready before it ends.
+void Jobs::notice_ready(Job& job) {
+  if (job.record.state == JobState::staging &&
+      worker_status(job, WorkerTask::stage).phase == WorkerPhase::ready) {
+    set_state(job, JobState::ready);
+  }
+}
+
+Jobs::Word Jobs::word_for(const Job& job, WaitScope scope) const {
+  const JobRecord& record = job.record;
+  const bool all = scope == WaitScope::all && is_shared(record) && !at_.peers.off();
+  switch (record.state) {
+    case JobState::waiting_for_directory:
+    case JobState::queued:
+    case JobState::staging:
+      return all && record.verdict == Verdict::failed ? Word::failed : Word::not_yet;
+    case JobState::ready:
+      if (!all || record.verdict == Verdict::ready) return Word::ready;
+      return record.verdict == Verdict::failed ? Word::failed : Word::not_yet;
+    default:
+      return Word::failed;
+  }
+}
+
+// Those whose answer is known.
 void Jobs::tell_waiters(Job& job) {
-  const auto waiters = std::exchange(job.waiters, {});
-  for (const auto& [ticket, waiter] : waiters) {
-    at_.loop.cancel(waiter.timer);
-    answer(job, waiter);
+  for (auto item = job.waiters.begin(); item != job.waiters.end();) {
+    const Word word = word_for(job, item->second.scope);
+    if (word == Word::not_yet) {
+      ++item;
+      continue;
+    }
+    at_.loop.cancel(item->second.timer);
+    answer(job, item->second, word);
+    item = job.waiters.erase(item);
   }
 }
 
-void Jobs::answer(Job& job, const Waiter& waiter) {
-  if (job.record.state == JobState::ready) {
-    waiter.reply(ready_message(job, waiter.speaks));
-  } else {
-    waiter.reply(Failed{job.record.cause.empty() ? "the job has ended" : job.record.cause, {}});
-  }
+void Jobs::answer(Job& job, const Waiter& waiter, Word word) {
+  if (word == Word::ready) return waiter.reply(ready_message(job, waiter));
+  const JobRecord& record = job.record;
+  const bool others = record.cause.empty() && record.verdict == Verdict::failed;
+  const std::string& cause = others ? record.verdict_text : record.cause;
+  waiter.reply(Failed{cause.empty() ? "the job has ended" : cause, {}});
 }
 
-Ready Jobs::ready_message(Job& job, bool speaks) {
+Ready Jobs::ready_message(Job& job, const Waiter& waiter) {
   const WorkerStatus status = worker_status(job, WorkerTask::stage);
   Ready ready{status.environment, {}};
   ready.environment.insert(ready.environment.begin(),
                            "SLURM_TMPDIR=" + at_.areas.path_of(job.record.directory));
-  if (speaks && !job.record.announced) {
-    ready.lines = summary_lines(status);
-    job.record.announced = true;
-    save(job);
+  if (!waiter.speaks || job.record.announced) return ready;
+  ready.lines = summary_lines(status);
+  const bool all = waiter.scope == WaitScope::all && is_shared(job.record);
+  if (const auto off = at_.peers.off(); off && all) {
+    ready.lines.push_back("note: this step did not wait for the job's other nodes: " + *off);
+  } else if (all && !job.record.verdict_text.empty()) {
+    ready.lines.push_back("note: " + job.record.verdict_text);
   }
+  job.record.announced = true;
+  save(job);
   return ready;
 }
 

@@ -87,10 +87,10 @@ WorkerStart Jobs::order_for(const Job& job, WorkerTask task) const {
   order.leave_free_bytes = at_.config.staging.leave_free_bytes;
   order.on_failure = at_.config.staging.on_failure;
   order.outcome = outcome_of(record);
-  order.array_known = record.facts_known;
-  order.array_job = record.array_job;
-  order.array_task = record.array_task;
-  order.job_name = record.job_name;
+  order.array_known = record.facts.known;
+  order.array_job = record.facts.array_job;
+  order.array_task = record.facts.array_task;
+  order.job_name = record.facts.job_name;
   return start;
 }
 

@@ -28,9 +28,11 @@ void each_field(Record& record, Field field) {
   field("gid", record.begin.gid);
   field("user", record.begin.user);
   field("node", record.begin.node);
-  field("node_list", record.begin.node_list);
   field("node_count", record.begin.node_count);
   field("node_index", record.begin.node_index);
+  field("first_node", record.begin.first_node);
+  field("nodes", record.begin.nodes);
+  field("at_allocation", record.begin.at_allocation);
   field("cpus", record.begin.cpus);
   field("work_dir", record.begin.work_dir);
   field("state", record.state);
@@ -46,10 +48,15 @@ void each_field(Record& record, Field field) {
   field("batch_status", record.batch_status);
   field("last_status", record.last_status);
   field("exit_code", record.exit_code);
-  field("facts_known", record.facts_known);
-  field("array_job", record.array_job);
-  field("array_task", record.array_task);
-  field("job_name", record.job_name);
+  field("facts_known", record.facts.known);
+  field("array_job", record.facts.array_job);
+  field("array_task", record.facts.array_task);
+  field("job_name", record.facts.job_name);
+  field("batch", record.facts.batch);
+  field("verdict", record.verdict);
+  field("verdict_text", record.verdict_text);
+  field("outcome_known", record.outcome_known);
+  field("first_status", record.first_status);
 }
 
 }  // namespace
@@ -68,6 +75,8 @@ const char* to_text(JobState state) {
       return "failed";
     case JobState::stopping:
       return "stopping";
+    case JobState::awaiting_outcome:
+      return "ending";
     case JobState::staging_out:
       return "staging out";
     case JobState::held:
@@ -79,14 +88,20 @@ const char* to_text(JobState state) {
 }
 
 JobOutcome outcome_of(const JobRecord& record) {
+  const auto told_by = [](std::uint32_t status) {
+    return status == 0 ? JobOutcome::success : JobOutcome::failure;
+  };
   if (record.exit_code != 0) return JobOutcome::failure;
-  const auto status = record.batch_status ? record.batch_status : record.last_status;
+  if (record.batch_status) return told_by(*record.batch_status);
+  if (record.outcome_known && record.facts.batch)
+    return record.first_status ? told_by(*record.first_status) : JobOutcome::unknown;
+  const auto status = record.last_status ? record.last_status : record.first_status;
   if (!status) return JobOutcome::unknown;
-  if (*status == 0) return JobOutcome::success;
   // A batch script on the first node may have ended well after a step that did not.
   const bool another_counts =
-      !record.batch_status && record.begin.node_count > 1 && record.begin.node_index != 0;
-  return another_counts && WIFEXITED(*status) ? JobOutcome::unknown : JobOutcome::failure;
+      !record.outcome_known && record.begin.node_count > 1 && record.begin.node_index != 0;
+  return *status != 0 && another_counts && WIFEXITED(*status) ? JobOutcome::unknown
+                                                              : told_by(*status);
 }
 
 std::string encode_record(const JobRecord& record) {

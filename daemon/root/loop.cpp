@@ -17,7 +17,17 @@ Status Loop::watch(int fd, Callback ready) {
   event.events = EPOLLIN;
   event.data.fd = fd;
   if (::epoll_ctl(epoll_.get(), EPOLL_CTL_ADD, fd, &event) != 0) return system_error("epoll_ctl");
-  watched_[fd] = std::make_shared<Callback>(std::move(ready));
+  watched_[fd] = std::make_shared<Watched>(Watched{std::move(ready), {}});
+  return {};
+}
+
+Status Loop::want_write(int fd, Callback writable) {
+  const std::shared_ptr<Watched> watched = watched_.at(fd);
+  epoll_event event{};
+  event.events = writable ? EPOLLIN | EPOLLOUT : EPOLLIN;
+  event.data.fd = fd;
+  if (::epoll_ctl(epoll_.get(), EPOLL_CTL_MOD, fd, &event) != 0) return system_error("epoll_ctl");
+  watched->writable = std::move(writable);
   return {};
 }
 
@@ -47,6 +57,15 @@ void Loop::run_due_timers() {
   }
 }
 
+void Loop::handle(int fd, std::uint32_t events) {
+  const auto found = watched_.find(fd);
+  if (found == watched_.end()) return;  // forgotten by an earlier callback of this round
+  const std::shared_ptr<Watched> watched = found->second;
+  if ((events & EPOLLOUT) != 0 && watched->writable) Callback(watched->writable)();
+  if ((events & ~static_cast<std::uint32_t>(EPOLLOUT)) != 0 && watched_.count(fd) > 0)
+    watched->ready();
+}
+
 Status Loop::run() {
   while (!stopped_) {
     epoll_event events[64];
@@ -54,10 +73,7 @@ Status Loop::run() {
         ::epoll_wait(epoll_.get(), events, std::size(events), milliseconds_to_next_timer());
     if (count < 0 && errno != EINTR) return system_error("epoll_wait");
     for (int i = 0; i < count && !stopped_; ++i) {
-      const auto found = watched_.find(events[i].data.fd);
-      if (found == watched_.end()) continue;  // forgotten by an earlier callback of this round
-      const std::shared_ptr<Callback> callback = found->second;
-      (*callback)();
+      handle(events[i].data.fd, events[i].events);
     }
     run_due_timers();
   }

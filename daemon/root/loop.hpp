@@ -26,6 +26,8 @@ class Loop {
   // Calls `ready` whenever fd can be read or was hung up, until forget(fd). fd is borrowed and must
   // be forgotten before it is closed. A callback may forget any fd, its own included.
   Status watch(int fd, Callback ready);
+  // For a watched fd: calls `writable` as well, whenever it can be written to; {} ends that.
+  Status want_write(int fd, Callback writable);
   void forget(int fd);
 
   // Calls `due` once.
@@ -41,8 +43,14 @@ class Loop {
   [[nodiscard]] int milliseconds_to_next_timer() const;
   void run_due_timers();
 
+  struct Watched {
+    Callback ready;
+    Callback writable;
+  };
+  void handle(int fd, std::uint32_t events);
+
   Fd epoll_;
-  std::map<int, std::shared_ptr<Callback>> watched_;
+  std::map<int, std::shared_ptr<Watched>> watched_;
   std::map<TimerId, Callback> timers_;
   std::uint64_t next_timer_ = 0;
   bool stopped_ = false;

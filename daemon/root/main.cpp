@@ -140,16 +140,19 @@ Status serve(const Arguments& arguments, Config& config) {
 
   Workers workers(loop, std::move(cgroups));
   Trash trash(areas, workers, config);
-  Jobs jobs({loop, config, areas, journal, workers, trash, rate.get()});
+  Peers peers(loop, config);
+  Jobs jobs({loop, config, areas, journal, workers, trash, peers, rate.get()});
   Server server(loop, config, jobs);
   TRY(server.listen(config.daemon.socket));
   TRY(mark_every_job(config, runtime_dir));
+  peers.start([&jobs](const PeerNote& note) { jobs.take_note(note); });
   jobs.recover();
   TRY(loop.watch(signals.get(), [&] {
     signalfd_siginfo info{};
     if (::read(signals.get(), &info, sizeof info) != sizeof info) return;
     if (info.ssi_signo != SIGHUP) return loop.stop();
     reload(arguments.config, config, runtime_dir);
+    peers.settings_changed();
     jobs.settings_changed();
   }));
   spdlog::info("nodestaged {} serves {}; job directories: {}", k_version, config.daemon.socket,

@@ -2,6 +2,7 @@
 
 #include <grp.h>
 #include <linux/securebits.h>
+#include <pwd.h>
 #include <sys/capability.h>
 #include <sys/prctl.h>
 #include <unistd.h>
@@ -42,6 +43,13 @@ Status drop_bounding_set(std::span<const cap_value_t> kept) {
 Status no_new_privileges() {
   if (::prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0) return system_error("no_new_privs");
   return {};
+}
+
+Status stay_root_with(std::span<const cap_value_t> kept) {
+  if (::setgroups(0, nullptr) != 0) return system_error("setgroups");
+  TRY(drop_bounding_set(kept));
+  TRY(keep_capabilities(kept));
+  return no_new_privileges();
 }
 
 Status set_groups(const Identity& identity, Groups groups) {
@@ -89,12 +97,17 @@ Status become(const Identity& identity, Groups groups) {
   return verify_dropped(identity);
 }
 
+Status become_user(const std::string& user) {
+  const passwd* entry = ::getpwnam(user.c_str());
+  if (entry == nullptr) return Error{ENOENT, "the user '" + user + "' does not exist on this node"};
+  return become({entry->pw_uid, entry->pw_gid, user}, Groups::primary);
+}
+
 Status become_remover() {
   static constexpr cap_value_t k_kept[] = {CAP_DAC_OVERRIDE, CAP_DAC_READ_SEARCH, CAP_FOWNER};
-  if (::setgroups(0, nullptr) != 0) return system_error("setgroups");
-  TRY(drop_bounding_set(k_kept));
-  TRY(keep_capabilities(k_kept));
-  return no_new_privileges();
+  return stay_root_with(k_kept);
 }
+
+Status drop_capabilities() { return stay_root_with({}); }
 
 }  // namespace nodestage

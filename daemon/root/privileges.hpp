@@ -24,8 +24,14 @@ struct Identity {
 // then shows that none of it can be taken back. A uid or gid of 0 is refused.
 Status become(const Identity& identity, Groups groups);
 
+// The same for a system user by its name, without its supplementary groups. Asks NSS.
+Status become_user(const std::string& user);
+
 // Keeps uid 0 but only what removing files of any owner needs (CAP_DAC_OVERRIDE,
 // CAP_DAC_READ_SEARCH, CAP_FOWNER), with no_new_privs.
 Status become_remover();
+
+// Keeps uid 0 and nothing else: no capability, no_new_privs.
+Status drop_capabilities();
 
 }  // namespace nodestage

@@ -22,7 +22,7 @@ struct Period {
 
 }  // namespace
 
-void log_refusal(std::uint32_t uid, const std::string& what) {
+void log_refusal(const std::string& who, const std::string& what) {
   static Period period;  // the daemon has one thread
   if (Clock::now() - period.begun >= k_period) {
     if (period.silent > 0) spdlog::warn("{} more refusals were not logged", period.silent);
@@ -32,7 +32,7 @@ void log_refusal(std::uint32_t uid, const std::string& what) {
     ++period.silent;
     return;
   }
-  spdlog::warn("uid={}: refused: {}", uid, printable(what));
+  spdlog::warn("{}: refused: {}", printable(who), printable(what));
 }
 
 }  // namespace nodestage

@@ -70,7 +70,7 @@ bool may(const Caller& caller, const T& message) {
 }
 
 Ticket refuse(const Caller& caller, RefusalReason reason, const std::string& what) {
-  log_refusal(caller.uid, what);
+  log_refusal("uid=" + std::to_string(caller.uid), what);
   caller.reply(Refused{reason, what});
   return 0;
 }

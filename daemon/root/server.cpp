@@ -68,7 +68,7 @@ void Server::accept_one() {
     if (idle != connections_.end()) close(idle->first);
   }
   if ((crowd || connections_.size() >= most) && peer.uid != 0) {
-    log_refusal(peer.uid, "too many connections, one more");
+    log_refusal("uid=" + std::to_string(peer.uid), "too many connections, one more");
     return;
   }
   const std::uint64_t id = next_++;

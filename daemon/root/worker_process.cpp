@@ -3,31 +3,18 @@
 #include <fcntl.h>
 #include <signal.h>
 #include <sys/mman.h>
-#include <sys/resource.h>
-#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include <array>
 #include <cstring>
 #include <sstream>
 
 #include "common/file.hpp"
+#include "daemon/root/child.hpp"
 
 namespace nodestage {
 namespace {
-
-struct Pipe {
-  Fd read;
-  Fd write;
-};
-
-Result<Pipe> make_pipe() {
-  int ends[2];
-  if (::pipe2(ends, O_CLOEXEC) != 0) return system_error("pipe2");
-  return Pipe{Fd(ends[0]), Fd(ends[1])};
-}
 
 // A read-only view of `text`, at offset 0.
 Result<Fd> sealed_text(const char* name, const std::string& text) {
@@ -44,45 +31,11 @@ Result<Fd> sealed_text(const char* name, const std::string& text) {
 
 constexpr int k_started_fd = k_worker_fds_end;  // closed by execve
 
-// Puts each descriptor of `from` at its index; every other one but the last is closed.
-Status place_descriptors(std::array<int, k_started_fd + 1> from) {
-  for (int& fd : from) {
-    fd = ::fcntl(fd, F_DUPFD_CLOEXEC, 64);  // out of the way of all targets
-    if (fd < 0) return system_error("dup");
-  }
-  for (int target = 0; target <= k_started_fd; ++target) {
-    const int flags = target == k_started_fd ? O_CLOEXEC : 0;
-    if (::dup3(from[static_cast<std::size_t>(target)], target, flags) < 0)
-      return system_error("dup3");
-  }
-  if (::syscall(SYS_close_range, k_started_fd + 1, ~0U, 0) != 0) return system_error("close_range");
-  return {};
-}
-
-Status reset_process(const std::string& program) {
-  struct sigaction standard {};
-  standard.sa_handler = SIG_DFL;
-  for (int signal = 1; signal < SIGRTMAX; ++signal) ::sigaction(signal, &standard, nullptr);
-  sigset_t none;
-  ::sigemptyset(&none);
-  ::sigprocmask(SIG_SETMASK, &none, nullptr);
-  ::setsid();
-  ::umask(077);
-  const rlimit no_core{0, 0};
-  ::setrlimit(RLIMIT_CORE, &no_core);
-  // The unit protects the daemon from the kernel's OOM killer, and that would be inherited.
-  if (const auto score = open_at(AT_FDCWD, "/proc/self/oom_score_adj", O_WRONLY)) {
-    static_cast<void>(!write_all(score->get(), std::string_view("0")));
-  }
-  if (::chdir("/") != 0) return system_error("chdir");
-  if (::access(program.c_str(), X_OK) != 0) return system_error(program);
-  return {};
-}
-
 // The child's whole life up to execve; returns only with a fault.
 Status become_worker(const WorkerStart& start, const Cgroups& cgroups) {
   TRY(cgroups.enter(start.cgroup));
-  TRY(reset_process(start.program));
+  TRY(reset_process());
+  if (::access(start.program.c_str(), X_OK) != 0) return system_error(start.program);
   if (start.order.uid == 0 && start.order.task == WorkerTask::remove) {
     TRY(become_remover());
   } else {
@@ -107,8 +60,6 @@ std::uint64_t start_ticks_of(pid_t pid) {
   for (int number = 3; number <= 22; ++number) fields >> field;
   return std::strtoull(field.c_str(), nullptr, 10);
 }
-
-Fd open_pid(pid_t pid) { return Fd(static_cast<int>(::syscall(SYS_pidfd_open, pid, 0))); }
 
 }  // namespace
 
@@ -139,16 +90,17 @@ Result<WorkerProcess> WorkerProcess::start(const WorkerStart& start, const Cgrou
   WorkerProcess process;
   process.child_ = true;
   process.mark_ = {pid, start_ticks_of(pid)};
-  process.pid_fd_ = open_pid(pid);
+  auto pid_fd = open_pid(pid);
   process.started_ = std::move(started.read);
   process.log_ = std::move(log.read);
   ::fcntl(process.log_.get(), F_SETFL, O_NONBLOCK);
   ::fcntl(process.started_.get(), F_SETFL, O_NONBLOCK);
-  if (!process.pid_fd_) {
+  if (!pid_fd) {
     ::kill(pid, SIGKILL);
     ::waitpid(pid, nullptr, 0);
-    return system_error("pidfd_open");
+    return pid_fd.error();
   }
+  process.pid_fd_ = std::move(*pid_fd);
   return process;
 }
 
@@ -156,8 +108,10 @@ std::optional<WorkerProcess> WorkerProcess::adopt(const ProcessMark& mark) {
   if (mark.pid <= 0) return {};
   WorkerProcess process;
   process.mark_ = mark;
-  process.pid_fd_ = open_pid(mark.pid);
-  if (!process.pid_fd_ || start_ticks_of(mark.pid) != mark.start_ticks) return {};
+  auto pid_fd = open_pid(mark.pid);
+  if (!pid_fd) return {};
+  process.pid_fd_ = std::move(*pid_fd);
+  if (start_ticks_of(mark.pid) != mark.start_ticks) return {};
   return process;
 }
 

@@ -92,6 +92,33 @@ job_has_output() {
     [[ $(job_output "$1") == *"$2"* ]]
 }
 
+# slow_mount [--rate=N] NODE USER DIR...: from now on, and on NODE alone, USER reads what is below each
+# DIR (absolute, USER's own) through FUSE at no more than N bytes per second (10k; a file of 100 kB takes
+# ten seconds). The same path is as fast as before on the other hosts. Nobody else may look into DIR
+# there, root neither. `on NODE pkill -STOP -x bindfs` brings it to a halt, -CONT lets it go on.
+slow_mount() {
+    local rate=10k node user dir
+    if [[ $1 == --rate=* ]]; then
+        rate=${1#*=}
+        shift
+    fi
+    node=$1 user=$2
+    for dir in "${@:3}"; do
+        # Small reads, or 128 KiB come at once and late; threads, so that other calls need not wait.
+        cluster exec "$node" --user="$user" -- bindfs --no-allow-other --multithreaded \
+            --read-rate="$rate" -o max_read=4096 "$dir" "$dir" || return 1
+    done
+}
+
+# slow_unmount NODE DIR...: who still reads there, gets an error.
+slow_unmount() {
+    local node=$1 dir
+    for dir in "${@:2}"; do
+        on "$node" umount --lazy "$dir" || return 1
+        on "$node" pkill -KILL -f "^bindfs .* $dir\$"
+    done
+}
+
 # submit USER SBATCH_ARG...: prints the job id. The script comes from stdin, unless --wrap or a file
 # is among the arguments.
 submit() {

@@ -216,7 +216,6 @@ SCRIPT
 @test "staging, copying and stage-out work where root is refused (root squashed)" {
     command -v bindfs >/dev/null || skip "no bindfs"
     [[ -c /dev/fuse ]] || skip "no /dev/fuse"
-    fuse_for_users n1
     as alice mkdir -p plain/results view
     as alice cp -a in/pax-zst.tar.zst in/deflated.zip in/model.h5 plain/
     as alice cp -a tree plain/tree
@@ -270,10 +269,3 @@ SCRIPT
     assert_idle_clean
 }
 
-# As udev does on a real node: any user may mount with FUSE.
-fuse_for_users() {
-    on "$1" sh -e <<'SCRIPT'
-mknod -m 0666 /var/lib/fuse c 10 229
-mount --bind /var/lib/fuse /dev/fuse
-SCRIPT
-}

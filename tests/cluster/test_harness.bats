@@ -4,8 +4,10 @@
 # stage) with every kind of job that nodestage's tests use runs on it: batch, steps, interactive,
 # arrays, cancelled, requeued, preempted, with both process trackers and with a private /tmp. Hosts
 # are apart where nodes are apart (processes, /tmp, /localscratch, cgroups) and share what nodes
-# share (/home, /project), on a real file system. Two instances run at once. After `down`, even with
-# jobs, daemons and FUSE mounts still there, the machine is as it was.
+# share (/home, /project), on a real file system. What tests make go wrong goes wrong as it does on a
+# real one: a node that dies and comes back, MUNGE that is away, a closed port, a slow file system. Two
+# instances run at once. After `down`, even with jobs, daemons and FUSE mounts still there, the machine
+# is as it was.
 
 # shellcheck disable=SC2016,SC2013,SC2153
 load helpers
@@ -139,6 +141,92 @@ SCRIPT
     cluster wait-idle 20
 }
 
+@test "every host has a munged of its own, all with one key: a credential is good once on each" {
+    on n1 munge --string=hello >"$BATS_TEST_TMPDIR/credential"
+    [ "$(decode n2)" = hello ]
+    run decode n2
+    [ "$status" -eq 17 ] # replayed
+    [ "$(decode n3)" = hello ]
+    [ "$(decode ctl)" = hello ]
+    cluster munge restart n2
+    [ "$(decode n2)" = hello ]
+}
+
+@test "MUNGE can be taken away from one host, or from all" {
+    cluster munge stop n3
+    run on n3 munge --no-input
+    [ "$status" -ne 0 ]
+    on n1 munge --no-input
+    cluster munge stop all
+    for host in $(cluster hosts); do
+        run on "$host" munge --no-input
+        [ "$status" -ne 0 ]
+    done
+    cluster munge start all
+    as alice srun --quiet -N3 true
+}
+
+@test "a node that crashes is gone without a word, and boots with its old disk; jobs run on it again" {
+    id=$(submit alice --no-requeue -w n2 --wrap 'sleep 4326')
+    wait_until 10 on n2 pgrep -f 'sleep 4326'
+    on n2 touch /localscratch/kept /var/lib/nodestage/kept /var/log/kept /etc/kept /run/lost
+    # A killed process would close its connections; a dead node does not. 142: no end of file came.
+    on n1 bash -c 'exec 4<>/dev/tcp/n2/6818; touch /run/connected; read -r -t 3 -u 4; echo $?' \
+        >"$BATS_TEST_TMPDIR/heard" &
+    wait_until 10 on n1 test -e /run/connected
+    cluster crash n2
+    run pgrep -f 'sleep 4326'
+    [ "$status" -ne 0 ]
+    run on n2 true
+    [ "$status" -ne 0 ]
+    run cluster crash n2
+    [[ $output == *"n2 is down already"* ]]
+    wait $!
+    [ "$(cat "$BATS_TEST_TMPDIR/heard")" = 142 ]
+    # Slurm would find out by itself, after SlurmdTimeout.
+    on ctl scontrol update NodeName=n2 State=DOWN Reason=crashed
+    wait_until 10 job_is "$id" NODE_FAIL
+    cluster boot n2
+    cluster wait-idle 30
+    [ "$(as alice srun --quiet -w n2 hostname)" = n2 ]
+    on n1 bash -c 'echo >/dev/tcp/n2/6818'
+    on n2 rm /localscratch/kept /var/lib/nodestage/kept /var/log/kept /etc/kept
+    run on n2 test -e /run/lost
+    [ "$status" -ne 0 ]
+}
+
+@test "a port that is cut gives no answer to other nodes; all else does, and after mend it does again" {
+    on n1 sh -c 'setsid python3 -m http.server 7070 </dev/null >/dev/null 2>&1 &'
+    wait_until 10 connects n2 n1:7070
+    cluster cut n1 7070
+    # Not refused (1): the time is over (124).
+    run connects n2 n1:7070
+    [ "$status" -eq 124 ]
+    connects n2 n1:6818
+    connects n1 n1:7070
+    connects n1 n2:6818
+    cluster mend n1
+    connects n2 n1:7070
+    on n1 pkill -f 'http.server 7070'
+}
+
+@test "a slow mount slows one node, at the same path" {
+    as alice sh -c 'mkdir slow && head -c 300000 /dev/urandom >slow/large && head -c 1000 slow/large >slow/little'
+    slow_mount --rate=1k n1 alice /home/alice/slow
+    [ "$(as_alice_on n1 sha256sum slow/little)" = "$(as alice sha256sum slow/little)" ]
+    as_alice_on n1 cat slow/large >/dev/null &
+    wait_until 10 on n1 pgrep -x cat
+    sum=$(as_alice_on n2 sha256sum slow/large)
+    on n1 pgrep -x cat
+    run on n1 ls /home/alice/slow
+    [ "$status" -ne 0 ]
+    slow_unmount n1 /home/alice/slow
+    run wait $!
+    [ "$(as_alice_on n1 sha256sum slow/large)" = "$sum" ]
+    run on n1 pgrep -x bindfs
+    [ "$status" -ne 0 ]
+}
+
 @test "restart-slurm changes the process tracker and makes /tmp private" {
     cluster restart-slurm --proctrack=linuxproc --private-tmp --slurm-conf=KillWait=7
     on ctl scontrol show config | grep -E 'ProctrackType *= proctrack/linuxproc'
@@ -182,8 +270,27 @@ SCRIPT
     run second up
     [ "$status" -ne 0 ]
     [[ $output == *"already running"* ]]
-    # A daemon that does not come up is told, with its log.
-    second daemon stop n1
+}
+
+@test "a boot starts nodestaged if it ran before, or as it is told" {
+    second exec n1 touch /localscratch/in-memory
+    second crash n1
+    # `all` is all that are there.
+    second daemon start all
+    second boot n1
+    second exec n1 pgrep -f sbin/nodestaged
+    run second exec n1 ls /localscratch/in-memory
+    [ "$status" -ne 0 ]
+    second crash n1
+    second boot n1 --no-daemon
+    run second exec n1 pgrep -f sbin/nodestaged
+    [ "$status" -ne 0 ]
+    run second boot n1
+    [[ $output == *"n1 is up already"* ]]
+    second wait-idle 30
+}
+
+@test "a daemon that does not come up is told, with its log" {
     second exec n1 -- sh -c 'printf "#!/bin/sh\necho broken; exit 1\n" >/usr/sbin/nodestaged'
     run second daemon start n1
     [ "$status" -ne 0 ]
@@ -199,6 +306,8 @@ SCRIPT
     [ "$status" -ne 0 ]
     second up --nodes=1
     second exec ctl --user=carol srun --quiet true
+    # Nor does a crashed host that was not booted leave anything.
+    second crash n1
     second down
     second leftovers
 }
@@ -219,6 +328,20 @@ SCRIPT
     run pgrep -f 'sleep 432[1-5]'
     [ "$status" -ne 0 ]
     diff "$BATS_FILE_TMPDIR/before" <(machine_state)
+}
+
+# decode HOST: prints the payload of the test's credential.
+decode() {
+    on "$1" unmunge --metadata=/dev/null <"$BATS_TEST_TMPDIR/credential"
+}
+
+as_alice_on() {
+    cluster exec "$1" --user=alice -- "${@:2}"
+}
+
+# connects HOST HOST:PORT
+connects() {
+    on "$1" timeout 3 bash -c 'echo >"/dev/tcp/${1%:*}/${1#*:}"' bash "$2"
 }
 
 # A daemon that makes the socket and no more.

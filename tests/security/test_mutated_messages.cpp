@@ -11,19 +11,31 @@ using namespace nodestage;
 namespace {
 
 std::vector<Message> one_of_each() {
-  return {
-      Begin{7, 0, 1000, 1000, "alice", "n1", "n[1-3]", 3, 0, 4, "/home/alice", R"({"version":1})"},
-      End{7, 0, 0, 60},
-      Wait{7, 0, 1, 0, 1000, 5, 2, "name"},
-      Exited{7, 0, 256},
-      StatusQuery{7},
-      Accepted{},
-      Refused{RefusalReason::busy, "busy"},
-      Progress{ProgressPhase::staging, 0, 1, 2, 3, 4, 5, 6, 7, "data.tar"},
-      Ready{{"SLURM_TMPDIR=/l/7", "NODESTAGE_DATASET=/l/7/d"}, {"line"}},
-      Failed{"cause", {"line", ""}},
-      Ended{EndOutcome::held, "held"},
-      StatusRow{7, 0, 1000, "ready", {"line"}}};
+  return {Begin{7,
+                0,
+                1000,
+                1000,
+                "alice",
+                "n1",
+                3,
+                0,
+                "n1",
+                {"n1", "n2"},
+                1,
+                4,
+                "/home/alice",
+                R"({"version":1})"},
+          End{7, 0, 0, 60},
+          Wait{7, 0, 1, 0, WaitScope::all, 1000, 5, 2, "name"},
+          Exited{7, 0, 256},
+          StatusQuery{7},
+          Accepted{},
+          Refused{RefusalReason::busy, "busy"},
+          Progress{ProgressPhase::staging, 0, 1, 2, 3, 4, 5, 6, 7, "data.tar"},
+          Ready{{"SLURM_TMPDIR=/l/7", "NODESTAGE_DATASET=/l/7/d"}, {"line"}},
+          Failed{"cause", {"line", ""}},
+          Ended{EndOutcome::held, "held"},
+          StatusRow{7, 0, 1000, "ready", {"line"}}};
 }
 
 }  // namespace

@@ -47,6 +47,16 @@ TEST_CASE("values, units and choices") {
   CHECK(config->read.max_rate_bytes == 1000);
 }
 
+TEST_CASE("addresses of nodes") {
+  const auto config =
+      parse_config("[peer.addresses]\nn1='10.0.0.1'\nn2=['10.0.0.2', 'fe80::1']\n", "f.toml");
+  REQUIRE(config);
+  CHECK(config->peer.addresses ==
+        std::vector<std::string>{"n1=10.0.0.1", "n2=10.0.0.2", "n2=fe80::1"});
+  CHECK(fault_of("[peer]\naddresses={n1='host'}\n").find("a table of names") != std::string::npos);
+  CHECK(fault_of("[peer]\nuser='root'\n").find("not root") != std::string::npos);
+}
+
 TEST_CASE("a fault names file, line, key and what is allowed") {
   CHECK(fault_of("\n[staging]\nmax_job=1\n") ==
         "f.toml:3: unknown key 'staging.max_job'; [staging] knows: max_jobs, threads, leave_free, "
@@ -54,7 +64,7 @@ TEST_CASE("a fault names file, line, key and what is allowed") {
         "groups_wait, on_failure");
   CHECK(fault_of("[stage]\nx=1\n")
             .find("f.toml:1: unknown section or key 'stage'; the sections are: tmpdir, "
-                  "staging, read, stageout, worker, daemon") == 0);
+                  "staging, read, stageout, worker, peer, daemon") == 0);
   CHECK(fault_of("[staging]\nmax_jobs=0\n") ==
         "f.toml:2: 'staging.max_jobs' must be a whole number from 1 to 10000");
   CHECK(fault_of("[staging]\nmax_jobs='4'\n").find("a whole number") != std::string::npos);
@@ -109,6 +119,7 @@ TEST_CASE("the installed example shows every key with its default, and nothing e
   CHECK(from_example->worker.memory_bytes == defaults->worker.memory_bytes);
   CHECK(from_example->worker.pids == defaults->worker.pids);
   CHECK(from_example->worker.kill_wait_s == defaults->worker.kill_wait_s);
+  CHECK(from_example->peer == defaults->peer);
   CHECK(from_example->daemon.socket == defaults->daemon.socket);
   CHECK(from_example->daemon.state_dir == defaults->daemon.state_dir);
   CHECK(from_example->daemon.request_wait_s == defaults->daemon.request_wait_s);

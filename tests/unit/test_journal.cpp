@@ -11,17 +11,20 @@ namespace {
 
 JobRecord full_record() {
   JobRecord record;
-  record.begin = {12,       1, 1000, 1000, "alice",       "n1",
-                  "n[1-2]", 2, 1,    8,    "/home/alice", std::string("\0{bytes\xff", 9)};
+  record.begin = {
+      12, 1,    1000,         1000, "alice", "n1",          2,
+      0,  "n1", {"n1", "n2"}, 1,    8,       "/home/alice", std::string("\0{bytes\xff", 9)};
   record.state = JobState::staging;
   record.directory = "alice.12.0";
   record.may_have_run = true;
   record.cause = "why";
   record.worker = {4321, 987654321};
   record.last_status = 256;
-  record.facts_known = true;
-  record.array_job = 10;
-  record.job_name = "name";
+  record.facts.known = true;
+  record.facts.array_job = 10;
+  record.facts.job_name = "name";
+  record.verdict = Verdict::failed;
+  record.first_status = 15;
   return record;
 }
 
@@ -73,6 +76,25 @@ TEST_CASE(
   record.batch_status = 0;
   record.exit_code = 768;
   CHECK(outcome_of(record) == JobOutcome::failure);
+}
+
+TEST_CASE("on another node than the first, the first node's word about the batch script counts") {
+  JobRecord record;
+  record.begin.node_count = 2;
+  record.begin.node_index = 1;
+  record.last_status = 0;
+  record.outcome_known = true;
+  record.facts.batch = true;
+  CHECK(outcome_of(record) == JobOutcome::unknown);
+  record.first_status = 15;  // the job was cancelled after that step
+  CHECK(outcome_of(record) == JobOutcome::failure);
+  record.last_status = 256;
+  record.first_status = 0;
+  CHECK(outcome_of(record) == JobOutcome::success);
+  record.facts.batch = false;  // salloc: what ran here counts, then what ran there
+  CHECK(outcome_of(record) == JobOutcome::failure);
+  record.last_status.reset();
+  CHECK(outcome_of(record) == JobOutcome::success);
 }
 
 TEST_CASE("a failed step on another node than the first does not tell how the job ended") {

@@ -105,3 +105,16 @@ TEST_CASE("progress: a narrow terminal loses the last details first") {
   CHECK(without_details(line, 40) == "n1: data.tar: 1.2 of 4.0 GiB (30%)");
   CHECK(without_details(line, 20).size() == 20);
 }
+
+TEST_CASE("progress: the nodes that are not ready are named") {
+  ProgressPrinter printer;
+  Progress progress;
+  progress.phase = ProgressPhase::others;
+  CHECK(printer.line(progress) == "ready here; waiting for the job's other nodes");
+  progress.others = "1 of 3 nodes is not ready: n3 (34% of 4.0 GiB)";
+  CHECK(printer.line(progress) == "ready here; 1 of 3 nodes is not ready: n3 (34% of 4.0 GiB)");
+  progress.phase = ProgressPhase::queued;
+  progress.others = "2 of 3 nodes are not ready";
+  CHECK(printer.line(progress) ==
+        "waiting for its turn to stage on this node; 2 of 3 nodes are not ready");
+}

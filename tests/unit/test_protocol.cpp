@@ -18,18 +18,19 @@ std::string hex(const std::string& bytes) {
 }
 
 std::vector<Message> one_of_each() {
-  return {Begin{1, 2, 3, 4, "u", "n1", "n[1-3]", 3, 0, 8, "/w", std::string("\0\xff", 2)},
-          End{1, 2, 256, 30},
-          Wait{1, 0xfffffffb, 1, 1, 250, 40, 7, "name"},
-          Exited{1, 0, 768},
-          StatusQuery{9},
-          Accepted{},
-          Refused{RefusalReason::unknown_job, "why"},
-          Progress{ProgressPhase::staging, 1, 2, 3, 4, 5, 6, 7, 8, "x.tar"},
-          Ready{{"A=1", "B="}, {"line"}},
-          Failed{"cause\nmore", {}},
-          Ended{EndOutcome::held, "kept"},
-          StatusRow{1, 2, 3, "staging", {"a", "b"}}};
+  return {
+      Begin{1, 2, 3, 4, "u", "n1", 3, 0, "n1", {"n1", "n2"}, 1, 8, "/w", std::string("\0\xff", 2)},
+      End{1, 2, 256, 30},
+      Wait{1, 0xfffffffb, 1, 1, WaitScope::node, 250, 40, 7, "name"},
+      Exited{1, 0, 768},
+      StatusQuery{9},
+      Accepted{},
+      Refused{RefusalReason::unknown_job, "why"},
+      Progress{ProgressPhase::staging, 1, 2, 3, 4, 5, 6, 7, 8, "x.tar", "/d", "n2"},
+      Ready{{"A=1", "B="}, {"line"}},
+      Failed{"cause\nmore", {}},
+      Ended{EndOutcome::held, "kept"},
+      StatusRow{1, 2, 3, "staging", {"a", "b"}}};
 }
 
 }  // namespace

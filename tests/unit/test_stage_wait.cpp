@@ -75,9 +75,14 @@ TEST_CASE("stage wait: the wait message says who speaks and how often") {
   static_cast<void>(silent.run({script}));
   CHECK(heard.speaks == 0);
   CHECK(heard.goes_on == 0);
+  CHECK(heard.scope == WaitScope::all);
+  silent.order.patience = StageWait::node;
+  static_cast<void>(silent.run({script}));
+  CHECK(heard.scope == WaitScope::node);
   silent.order.patience = StageWait::none;
   static_cast<void>(silent.run({script}));
   CHECK(heard.goes_on == 1);
+  CHECK(heard.scope == WaitScope::node);
 }
 
 TEST_CASE("stage wait: a failure says the cause, each line prefixed") {
@@ -93,6 +98,19 @@ TEST_CASE("stage wait: a task that does not speak says nothing") {
   trial.speech = Speech::silent;
   CHECK(trial.run({answer(Failed{"cause", {"line"}})}).verdict == StageVerdict::fail);
   CHECK(trial.said.empty());
+}
+
+TEST_CASE("stage wait: on a step's other nodes, results are told and progress is not") {
+  Trial trial;
+  trial.speech = Speech::results;
+  trial.settings.progress = std::chrono::seconds(0);
+  const auto script = [](FakePeer& peer) {
+    CHECK(std::get<Wait>(peer.hear()).speaks == 1);
+    peer.say(Progress{});
+    peer.say(Ready{{}, {"data: 1 file"}});
+  };
+  CHECK(trial.run({script}).verdict == StageVerdict::go_on);
+  CHECK(trial.said == "nodestage: n1: data: 1 file\n");
 }
 
 TEST_CASE("stage wait: progress that ends soon is not printed") {

@@ -32,15 +32,22 @@ make_cgroup() {
 }
 
 make_cgroups() {
-    local mount type controllers host
-    while read -r mount type controllers; do
+    local mount rest host
+    hierarchies >"$STATE/hierarchies"
+    while read -r mount rest; do
         make_cgroup "$mount/$CGROUP"
-        for host in net $(all_hosts); do
-            make_cgroup "$mount/$CGROUP/$host"
-            make_cgroup "$mount/$CGROUP/$host/user.slice"
-        done
-        printf '%s %s %s\n' "$mount" "$type" "$controllers" >>"$STATE/hierarchies"
-    done < <(hierarchies)
+    done <"$STATE/hierarchies"
+    for host in net $(all_hosts); do
+        make_host_cgroups "$host"
+    done
+}
+
+make_host_cgroups() {
+    local mount rest
+    while read -r mount rest; do
+        make_cgroup "$mount/$CGROUP/$1"
+        make_cgroup "$mount/$CGROUP/$1/user.slice"
+    done <"$STATE/hierarchies"
 }
 
 # join_cgroup PATH: moves the calling (sub)shell there in every hierarchy.
@@ -51,29 +58,31 @@ join_cgroup() {
     done <"$STATE/hierarchies"
 }
 
-# Every directory of this instance's cgroups, deepest first.
+# cgroup_dirs [HOST]: every directory of this instance's cgroups, or of HOST's, deepest first.
 cgroup_dirs() {
-    local mount rest
+    local mount rest dir
     while read -r mount rest; do
-        if [[ -d $mount/$CGROUP ]]; then
-            find "$mount/$CGROUP" -depth -type d 2>/dev/null || true
+        dir=$mount/$CGROUP${1:+/$1}
+        if [[ -d $dir ]]; then
+            find "$dir" -depth -type d 2>/dev/null || true
         fi
     done < <(hierarchies)
 }
 
 cgroup_pids() {
     local dir
-    cgroup_dirs | while read -r dir; do
+    cgroup_dirs "$@" | while read -r dir; do
         cat "$dir/cgroup.procs" 2>/dev/null || true
     done | sort -un
 }
 
+# remove_cgroups [HOST]
 remove_cgroups() {
-    wait_for 10 try_remove_cgroups || warn "cgroups are left: $(cgroup_dirs | tail -n 1) ..."
+    wait_for 10 try_remove_cgroups "$@" || warn "cgroups are left: $(cgroup_dirs "$@" | tail -n 1) ..."
 }
 
 # The kernel can need a moment until a cgroup of dead processes is free.
 try_remove_cgroups() {
-    cgroup_dirs | xargs -r rmdir 2>/dev/null || true
-    [[ -z $(cgroup_dirs) ]]
+    cgroup_dirs "$@" | xargs -r rmdir 2>/dev/null || true
+    [[ -z $(cgroup_dirs "$@") ]]
 }

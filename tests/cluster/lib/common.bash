@@ -85,18 +85,41 @@ need_host() {
     [[ -n $1 && -d $STATE/hosts/$1 ]] || die "no such host: '$1'"
 }
 
+need_node() {
+    [[ $1 =~ ^n[0-9]+$ ]] || die "not a node: '$1'"
+    need_host "$1"
+}
+
 # for_nodes NODE|all FUNCTION: calls FUNCTION NODE for each; for `all` side by side.
 for_nodes() {
-    local which=$1 function=$2 node pid failed=0 pids=()
     load_options
-    if [[ $which != all ]]; then
-        [[ $which =~ ^n[0-9]+$ ]] || die "not a node: '$which'"
-        need_host "$which"
-        "$function" "$which"
-        return
+    if [[ $1 == all ]]; then
+        # shellcheck disable=SC2046
+        side_by_side "$2" $(all_nodes)
+    else
+        need_node "$1"
+        "$2" "$1"
     fi
-    for node in $(all_nodes); do
-        "$function" "$node" &
+}
+
+# for_hosts HOST|all FUNCTION: the same, with ctl among them.
+for_hosts() {
+    load_options
+    if [[ $1 == all ]]; then
+        # shellcheck disable=SC2046
+        side_by_side "$2" $(all_hosts)
+    else
+        need_host "$1"
+        "$2" "$1"
+    fi
+}
+
+# side_by_side FUNCTION HOST...: leaves out those that have crashed.
+side_by_side() {
+    local function=$1 host pid failed=0 pids=()
+    for host in "${@:2}"; do
+        is_up "$host" || continue
+        "$function" "$host" &
         pids+=($!)
     done
     for pid in "${pids[@]}"; do

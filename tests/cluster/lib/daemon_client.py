@@ -31,10 +31,10 @@ def text(value):
 
 def request(verb, job, uid=0):
     return bytes([VERSION]) + {
-        "begin": lambda: bytes([BEGIN]) + u32(job, 0, uid, uid) + text("alice") + text("n1") + text("n1")
-        + u32(1, 0, 1) + text("/tmp") + text('{"version":1}'),
+        "begin": lambda: bytes([BEGIN]) + u32(job, 0, uid, uid) + text("alice") + text("n1") + u32(1, 0)
+        + text("n1") + u32(0) + bytes([1]) + u32(1) + text("/tmp") + text('{"version":1}'),
         "end": lambda: bytes([END]) + u32(job, 0, 0, 5),
-        "wait": lambda: bytes([WAIT]) + u32(job, 0) + bytes([1, 0]) + u32(200, NO_NUMBER, NO_NUMBER) + text("x"),
+        "wait": lambda: bytes([WAIT]) + u32(job, 0) + bytes([1, 0, 1]) + u32(200, NO_NUMBER, NO_NUMBER) + text("x"),
         "exited": lambda: bytes([EXITED]) + u32(job, 0xFFFFFFFB, 0),
         "status": lambda: bytes([STATUS]) + u32(job),
     }[verb]()

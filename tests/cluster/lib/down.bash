@@ -1,5 +1,6 @@
 # shellcheck shell=bash
-# The end of an instance, whatever state it is in; and the proof that nothing is left.
+# The end of an instance, whatever state it is in, or of one host's processes; and the proof that
+# nothing is left.
 
 tear_down() {
     kill_everything
@@ -7,26 +8,26 @@ tear_down() {
     remove_state_dir
 }
 
-# All processes of the instance are in its cgroups (the first process of every host too: with it, its
+# kill_everything [HOST]: all processes of the instance are in its cgroups (the first process of every host too: with it, its
 # whole PID namespace dies). Those that a test moved elsewhere share a namespace with one of them.
 # Mounts, FUSE file systems and network devices go with the last process of their namespace.
 kill_everything() {
-    wait_for 20 kill_once || warn "processes do not end: $(instance_pids | xargs)"
+    wait_for 20 kill_once "$@" || warn "processes do not end: $(instance_pids "$@" | xargs)"
 }
 
 kill_once() {
     local pids
-    pids=$(instance_pids)
+    pids=$(instance_pids "$@")
     [[ -n $pids ]] || return 0
     # shellcheck disable=SC2086
     kill -KILL $pids 2>/dev/null || true
     return 1
 }
 
-# Pids in the instance's cgroups, or in a mount, network, UTS or PID namespace of one of those.
+# instance_pids [HOST]: pids in the instance's (or HOST's) cgroups, or in a mount, network, UTS or PID namespace of one of those.
 instance_pids() {
     local pids namespaces
-    pids=$(cgroup_pids)
+    pids=$(cgroup_pids "$@")
     [[ -n $pids ]] || return 0
     namespaces=$(namespaces_of "$pids")
     { printf '%s\n' "$pids"; pids_in_namespaces "$namespaces"; } | sort -un

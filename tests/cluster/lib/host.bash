@@ -5,12 +5,11 @@ SUBNET=10.213.0
 readonly USERS=(alice:20001 bob:20002 carol:20003) LAB_GID=20100
 
 # Files that all hosts of the instance see: accounts, /etc/hosts, home directories, /project,
-# /etc/slurm, and MUNGE's key and socket directory.
+# /etc/slurm. MUNGE's key is the same on all, too, but each host has its own copy of it.
 make_shared_files() {
     local shared=$STATE/shared
     install -d -m 0755 "$shared" "$shared/etc" "$shared/home" "$shared/slurm" "$shared/slurm/plugstack.conf.d"
     install -d -m 1777 "$shared/project"
-    install -d -m 0755 -o munge -g munge "$shared/munge-run"
     make_accounts "$shared/etc"
     make_hosts_file >"$shared/etc/hosts"
     make_plugstack "$shared/slurm"
@@ -77,7 +76,7 @@ make_host_root() {
     for dir in usr etc upper; do
         install -d -m 0755 "$STATE/hosts/$host/overlay/$dir" "$STATE/hosts/$host/overlay/$dir.work"
     done
-    for dir in usr etc home project localscratch run proc sys dev mnt media opt srv .harness .old \
+    for dir in usr etc home project localscratch run proc sys dev mnt media opt srv .harness \
         var var/cache var/lib var/lib/slurm var/lib/slurm/job_container var/lib/slurm/slurmd \
         var/log var/log/slurm var/log/nodestage var/spool; do
         install -d -m 0755 "$root/$dir"
@@ -86,6 +85,7 @@ make_host_root() {
     install -d -m 1777 "$root/tmp" "$root/var/tmp"
     install -d -m 0711 -o munge -g munge "$root/var/lib/munge"
     install -d -m 0700 -o munge -g munge "$root/var/log/munge"
+    install -m 0400 -o munge -g munge "$STATE/munge.key" "$root/var/lib/munge/munge.key"
     for dir in bin sbin lib lib32 lib64 libx32; do
         [[ ! -L /$dir ]] || cp -P "/$dir" "$root/$dir"
     done
@@ -124,10 +124,15 @@ start_hosts() {
         start_host "$host" "$cpu"
     done
     for host in $(all_hosts); do
-        wait_for 10 test -s "$STATE/hosts/$host/ready" ||
-            { cat "$STATE/hosts/$host/init.log" >&2; die "host $host did not start"; }
-        connect_host "$host"
+        finish_host "$host"
     done
+}
+
+# Once its first process has made the host's root, the host gets its link.
+finish_host() {
+    wait_for 10 test -s "$STATE/hosts/$1/ready" ||
+        { cat "$STATE/hosts/$1/init.log" >&2; die "host $1 did not start"; }
+    connect_host "$1"
 }
 
 # The bridge lies in a network namespace without a name, kept by one sleeping process.
@@ -140,11 +145,16 @@ start_network() {
     echo $! >"$STATE/net.pid"
     disown
     wait_for 5 has_own_netns "$!" || die "no network namespace"
-    nsenter -t "$!" -n ip -batch - <<'BATCH'
+    on_bridge <<'BATCH'
 link set lo up
 link add br0 type bridge
 link set br0 up
 BATCH
+}
+
+# on_bridge: commands of `ip`, from stdin, in the bridge's network namespace.
+on_bridge() {
+    nsenter -t "$(<"$STATE/net.pid")" -n ip -batch -
 }
 
 has_own_netns() {
@@ -181,11 +191,17 @@ host_pid() {
     echo "$pid"
 }
 
+is_up() {
+    host_pid "$1" >/dev/null
+}
+
+# The hardware address is made from the host's number: after a boot it is what the others remember.
 connect_host() {
-    local host=$1 pid
+    local host=$1 pid mac
     pid=$(host_pid "$host") || die "host $host is gone"
-    nsenter -t "$(<"$STATE/net.pid")" -n ip -batch - <<BATCH
-link add v-$host type veth peer name eth0 netns $pid
+    mac=$(printf '02:00:00:00:00:%02x' "$(host_number "$host")")
+    on_bridge <<BATCH
+link add v-$host type veth peer name eth0 address $mac netns $pid
 link set v-$host master br0 up
 BATCH
     nsenter -t "$pid" -n ip -batch - <<BATCH

@@ -36,6 +36,7 @@ service_pid() {
 # The cgroup tells the service from a later process with the same number.
 service_alive() {
     local pid
+    is_up "$1" || return 1
     pid=$(service_pid "$1" "$2") || return 1
     on_host "$1" sh -c "grep -qs '/system.slice/$2.service' /proc/$pid/cgroup &&
         ! grep -qs '^State:.*Z' /proc/$pid/status"
@@ -64,17 +65,31 @@ stop_service() {
     rm -f "$(host_root "$host")/.harness/$name.pid"
 }
 
-# MUNGE: one daemon for all hosts, which share its socket's directory.
-start_service_munge() {
-    local root
-    root=$(host_root ctl)
-    install -m 0400 -o munge -g munge "$STATE/munge.key" "$root/var/lib/munge/munge.key"
-    start_service ctl munged /var/log/munged.out \
+# MUNGE: a daemon on every host, each with its own socket, seed, log and replay cache, and one key.
+start_munged() {
+    local host=$1
+    start_service "$host" munged /var/log/munged.out \
         setpriv --reuid=munge --regid=munge --init-groups \
         munged --foreground --key-file=/var/lib/munge/munge.key --seed-file=/var/lib/munge/munged.seed \
         --log-file=/var/log/munge/munged.log --pid-file=/run/munge/munged.pid \
         --socket=/run/munge/munge.socket.2
-    wait_for 5 test -S "$STATE/shared/munge-run/munge.socket.2" || die "munged made no socket: cluster log ctl"
+    if ! wait_for 5 munged_up_or_dead "$host" || service_gone "$host" munged; then
+        tail -n 5 "$(host_root "$host")"/var/log/{munged.out,munge/munged.log} >&2
+        die "munged on $host made no socket within 5 s, or ended; the end of its logs is above"
+    fi
+}
+
+munged_up_or_dead() {
+    on_host "$1" test -S /run/munge/munge.socket.2 || service_gone "$1" munged
+}
+
+stop_munged() {
+    stop_service "$1" munged TERM 10
+}
+
+restart_munged() {
+    stop_munged "$1"
+    start_munged "$1"
 }
 
 # nodestaged: in the foreground, its output to a log file.

@@ -92,8 +92,9 @@ slurmctld_answers() {
     on_host ctl scontrol ping 2>/dev/null | grep -q 'is UP'
 }
 
+# start_slurmd NODE [OPTION]
 start_slurmd() {
-    start_service "$1" slurmd /var/log/slurm/slurmd.out slurmd -D -N "$1"
+    start_service "$1" slurmd /var/log/slurm/slurmd.out slurmd -D -N "$1" "${@:2}"
 }
 
 stop_slurmd() {

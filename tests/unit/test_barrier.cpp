@@ -1,0 +1,123 @@
+#include <doctest/doctest.h>
+
+#include "daemon/root/barrier.hpp"
+
+using namespace nodestage;
+using namespace std::chrono_literals;
+
+namespace {
+
+const Barrier::Time k_start{1000s};
+const Barrier::Limits k_limits{60s, 20s};
+
+NodeNote note(NodeState state, std::uint64_t read = 0, std::uint64_t total = 0) {
+  NodeNote made;
+  made.state = state;
+  made.bytes_read = read;
+  made.bytes_total = total;
+  return made;
+}
+
+}  // namespace
+
+TEST_CASE("ready when every node is") {
+  Barrier barrier({"n1", "n2"}, k_start);
+  CHECK(barrier.verdict() == Verdict::open);
+  CHECK(barrier.text() == "2 of 2 nodes are not ready: n1 (has not begun), n2 (has not begun)");
+  barrier.take("n2", note(NodeState::ready), k_start);
+  barrier.take("n2", note(NodeState::ready), k_start);  // told again
+  CHECK(barrier.verdict() == Verdict::open);
+  CHECK(barrier.count_text() == "1 of 2 nodes is not ready");
+  barrier.take("n1", note(NodeState::ready), k_start);
+  CHECK(barrier.verdict() == Verdict::ready);
+  CHECK(barrier.text().empty());
+  CHECK(barrier.count_text().empty());
+}
+
+TEST_CASE("the slowest node comes first") {
+  Barrier barrier({"n1", "n2", "n3", "n4"}, k_start);
+  barrier.take("n1", note(NodeState::staging, 50, 100), k_start);
+  barrier.take("n2", note(NodeState::staging, 10, 1024), k_start);
+  barrier.take("n3", note(NodeState::begun), k_start);
+  barrier.take("n4", note(NodeState::staging, 2048, 0), k_start);
+  CHECK(barrier.text() ==
+        "4 of 4 nodes are not ready: n3 (has begun), n4 (2.0 KiB read), n2 (0% of 1.0 KiB), n1 "
+        "(50% of 100 B)");
+}
+
+TEST_CASE("of many nodes only the slowest are named") {
+  std::vector<std::string> nodes;
+  for (int i = 0; i < 1000; ++i) nodes.push_back("c" + std::to_string(i));
+  Barrier barrier(nodes, k_start);
+  for (int i = 10; i < 1000; ++i)
+    barrier.take(nodes[static_cast<std::size_t>(i)], note(NodeState::staging, 1, 2), k_start);
+  CHECK(barrier.text() ==
+        "1,000 of 1,000 nodes are not ready: c0 (has not begun), c1 (has not begun), c2 (has not "
+        "begun) and 997 more");
+}
+
+TEST_CASE("one failure is everybody's, and stays") {
+  Barrier barrier({"n1", "n2", "n3"}, k_start);
+  NodeNote failed = note(NodeState::failed);
+  failed.cause = "data.tar: no such file";
+  barrier.take("n2", failed, k_start);
+  CHECK(barrier.verdict() == Verdict::failed);
+  CHECK(barrier.text() == "node n2: data.tar: no such file");
+  barrier.take("n2", note(NodeState::ready), k_start);
+  CHECK(barrier.verdict() == Verdict::failed);
+}
+
+TEST_CASE("a node that has not begun is overdue after its time, once") {
+  Barrier barrier({"n1", "n2"}, k_start);
+  barrier.take("n1", note(NodeState::ready), k_start);
+  CHECK(barrier.overdue(k_start + 59s, k_limits).empty());
+  CHECK(barrier.overdue(k_start + 60s, k_limits) == std::vector<std::string>{"n2"});
+  CHECK(barrier.overdue(k_start + 61s, k_limits).empty());
+  CHECK_FALSE(barrier.has_begun("n2"));
+  barrier.fail("n2", "has not begun");
+  CHECK(barrier.verdict() == Verdict::failed);
+  CHECK(barrier.text() == "node n2: has not begun");
+}
+
+TEST_CASE("a node that stages and falls silent is overdue; one that is ready may be silent") {
+  Barrier barrier({"n1", "n2"}, k_start);
+  barrier.take("n1", note(NodeState::ready), k_start);
+  barrier.take("n2", note(NodeState::begun), k_start);
+  CHECK(barrier.overdue(k_start + 19s, k_limits).empty());
+  barrier.take("n2", note(NodeState::staging), k_start + 19s);
+  CHECK(barrier.overdue(k_start + 38s, k_limits).empty());
+  CHECK(barrier.overdue(k_start + 39s, k_limits) == std::vector<std::string>{"n2"});
+  CHECK(barrier.has_begun("n2"));
+}
+
+TEST_CASE("a node that speaks while it is asked after is neither failed nor left out") {
+  Barrier barrier({"n1", "n2"}, k_start);
+  CHECK(barrier.overdue(k_start + 60s, k_limits).size() == 2);
+  barrier.take("n2", note(NodeState::begun), k_start + 61s);
+  barrier.fail("n2", "silent");
+  barrier.leave_out("n2", "silent");
+  CHECK(barrier.verdict() == Verdict::open);
+  CHECK(barrier.overdue(k_start + 81s, k_limits) == std::vector<std::string>{"n2"});
+}
+
+TEST_CASE("the job goes on without a node that was left out, and says so") {
+  Barrier barrier({"n1", "n2"}, k_start);
+  barrier.take("n1", note(NodeState::ready), k_start);
+  CHECK(barrier.overdue(k_start + 60s, k_limits).size() == 1);
+  barrier.leave_out("n2", "has not begun within 60 s");
+  CHECK(barrier.verdict() == Verdict::ready);
+  CHECK(barrier.text() == "going on without n2: has not begun within 60 s");
+  barrier.take("n2", note(NodeState::begun), k_start + 70s);  // too late to be waited for
+  CHECK(barrier.verdict() == Verdict::ready);
+}
+
+TEST_CASE("listeners are the nodes where a step waits now") {
+  Barrier barrier({"n1", "n2", "n3"}, k_start);
+  NodeNote waits = note(NodeState::ready);
+  waits.waits = 1;
+  barrier.take("n3", waits, k_start);
+  barrier.take("n2", waits, k_start);
+  CHECK(barrier.listeners() == std::vector<std::string>{"n2", "n3"});
+  barrier.take("n2", note(NodeState::ready), k_start);
+  CHECK(barrier.listeners() == std::vector<std::string>{"n3"});
+}
