@@ -1,6 +1,7 @@
 #include "plugin/task.hpp"
 
 #include <signal.h>
+#include <slurm/slurm.h>
 #include <sys/prctl.h>
 #include <unistd.h>
 
@@ -147,6 +148,16 @@ Speech speech_of(spank_t spank) {
   return first_node || step_options.wait != StageWait::all ? Speech::aloud : Speech::results;
 }
 
+// Each component of a heterogeneous job has a prolog, and so a barrier, of its own.
+void say_what_is_not_waited_for(spank_t spank, TaskVoice& voice) {
+  const bool batch = step_of(spank) == SLURM_BATCH_SCRIPT;
+  if (!batch || step_options.wait != StageWait::all) return;
+  if (spank_variable(spank, "SLURM_HET_SIZE").empty()) return;
+  voice.say(
+      "note: this is a heterogeneous job: the script waited for the nodes of its first component; "
+      "the steps of the others wait for theirs");
+}
+
 int wait_and_set(spank_t spank, const PluginSettings& settings, const std::string& node,
                  TaskVoice& voice) {
   const StageWaitOrder order{wait_message(spank), step_options.wait, node};
@@ -157,6 +168,7 @@ int wait_and_set(spank_t spank, const PluginSettings& settings, const std::strin
     result = wait_for_stage(order, settings, voice);
   }
   if (result.verdict == StageVerdict::fail) return -1;
+  say_what_is_not_waited_for(spank, voice);
   set_environment(spank, result.environment);
   return 0;
 }

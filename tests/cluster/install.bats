@@ -31,7 +31,7 @@ setting() {
 }
 
 @test "every file is in its documented place" {
-    for file in usr/sbin/nodestaged usr/libexec/nodestage/nodestage-worker etc/nodestage/nodestaged.toml \
+    for file in usr/sbin/nodestaged usr/libexec/nodestage/nodestage-worker usr/libexec/nodestage/nodestage-peer etc/nodestage/nodestaged.toml \
         etc/slurm/plugstack.conf.d/nodestage.conf; do
         [ -f "$STAGE/$file" ]
     done
@@ -65,13 +65,12 @@ setting() {
     [ -z "$output" ]
 }
 
-@test "daemon and plugin link no decoder; the worker does" {
-    run needed "$STAGE/usr/sbin/nodestaged"
-    [[ $output == *libc.so.6* ]]
-    [[ ! $output =~ $DECODERS ]]
-    run needed "$PLUGIN"
-    [[ $output == *libc.so.6* ]]
-    [[ ! $output =~ $DECODERS ]]
+@test "daemon, peer and plugin link no decoder; the worker does" {
+    for file in "$STAGE/usr/sbin/nodestaged" "$STAGE/usr/libexec/nodestage/nodestage-peer" "$PLUGIN"; do
+        run needed "$file"
+        [[ $output == *libc.so.6* ]]
+        [[ ! $output =~ $DECODERS ]]
+    done
     run needed "$STAGE/usr/libexec/nodestage/nodestage-worker"
     [[ $output == *libarchive.so* ]]
 }
@@ -81,7 +80,7 @@ setting() {
 }
 
 @test "no program has a search path for libraries, text relocations or an executable stack" {
-    for file in "$STAGE/usr/sbin/nodestaged" "$STAGE/usr/libexec/nodestage/nodestage-worker" "$PLUGIN"; do
+    for file in "$STAGE/usr/sbin/nodestaged" "$STAGE"/usr/libexec/nodestage/nodestage-* "$PLUGIN"; do
         run readelf --dynamic "$file"
         [[ $output != *RPATH* && $output != *RUNPATH* && $output != *TEXTREL* ]]
         [[ $output == *NOW* ]]

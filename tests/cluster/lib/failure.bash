@@ -1,5 +1,5 @@
 # shellcheck shell=bash
-# What goes wrong on a cluster: a node that dies and comes back, a port that a firewall closes.
+# A node that dies, and comes back.
 
 # The link goes first: a dead node sends no FIN and no RST, so the others are left without a word, and
 # nothing on the node sees the link go. With process 1 the kernel kills all of its PID namespace at
@@ -26,29 +26,4 @@ boot_host() {
 # A service that was not stopped has left its pid file on the disk.
 daemon_is_due() {
     ((OPT_DAEMON)) || [[ -e $(host_root "$1")/.harness/nodestaged.pid ]]
-}
-
-# Not on the loopback device: a firewall would stand before the node.
-cut_port() {
-    [[ $2 =~ ^[1-9][0-9]{0,4}$ ]] && (($2 < 65536)) || die "cut: not a port: '$2'"
-    host_nft "$1" <<RULES
-add table inet harness
-add chain inet harness input { type filter hook input priority 0; }
-add rule inet harness input iifname != "lo" tcp dport $2 drop
-RULES
-}
-
-mend_ports() {
-    host_nft "$1" <<'RULES'
-add table inet harness
-delete table inet harness
-RULES
-}
-
-# host_nft NODE: rules from stdin, into the node's network namespace.
-host_nft() {
-    local pid
-    command -v nft >/dev/null || die "missing program: nft (package nftables)"
-    pid=$(host_pid "$1") || die "host $1 is gone"
-    nsenter --target "$pid" --net nft --file -
 }

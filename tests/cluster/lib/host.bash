@@ -1,5 +1,5 @@
 # shellcheck shell=bash
-# Hosts: what they share, their roots, their network, and how to run something in one.
+# Hosts: what they share, their roots, their first process, and how to run something in one.
 
 SUBNET=10.213.0
 readonly USERS=(alice:20001 bob:20002 carol:20003) LAB_GID=20100
@@ -135,32 +135,6 @@ finish_host() {
     connect_host "$1"
 }
 
-# The bridge lies in a network namespace without a name, kept by one sleeping process.
-start_network() {
-    (
-        join_cgroup net
-        close_other_fds
-        exec unshare --net setsid sleep infinity </dev/null >/dev/null 2>&1
-    ) &
-    echo $! >"$STATE/net.pid"
-    disown
-    wait_for 5 has_own_netns "$!" || die "no network namespace"
-    on_bridge <<'BATCH'
-link set lo up
-link add br0 type bridge
-link set br0 up
-BATCH
-}
-
-# on_bridge: commands of `ip`, from stdin, in the bridge's network namespace.
-on_bridge() {
-    nsenter -t "$(<"$STATE/net.pid")" -n ip -batch -
-}
-
-has_own_netns() {
-    [[ $(readlink "/proc/$1/ns/net") != "$(readlink /proc/self/ns/net)" && $(<"/proc/$1/comm") == sleep ]]
-}
-
 # Starts the host's first process. unshare forks: its child is process 1 of the new PID namespace.
 start_host() {
     local host=$1 cpu=$2
@@ -193,22 +167,6 @@ host_pid() {
 
 is_up() {
     host_pid "$1" >/dev/null
-}
-
-# The hardware address is made from the host's number: after a boot it is what the others remember.
-connect_host() {
-    local host=$1 pid mac
-    pid=$(host_pid "$host") || die "host $host is gone"
-    mac=$(printf '02:00:00:00:00:%02x' "$(host_number "$host")")
-    on_bridge <<BATCH
-link add v-$host type veth peer name eth0 address $mac netns $pid
-link set v-$host master br0 up
-BATCH
-    nsenter -t "$pid" -n ip -batch - <<BATCH
-link set lo up
-addr add $SUBNET.$(host_number "$host")/24 dev eth0
-link set eth0 up
-BATCH
 }
 
 is_running() {

@@ -1,0 +1,363 @@
+#!/usr/bin/env bats
+#
+# Goal: the nodes of a job act as one. No step starts before every node is ready, unless it says so; one
+# node's failure is everybody's, with its name and cause; a node, a daemon, a port or a MUNGE that is not
+# there is named within the configured time, and never a deadlock; nobody but root of the cluster's
+# hosts is believed; what only one node knows reaches all. After each of these the nodes are clean.
+
+# shellcheck disable=SC2016,SC2153
+load helpers
+
+export NODESTAGE_CLUSTER=peers
+
+readonly PORT=6825
+# Short limits, so that what fails for being late does so soon.
+readonly LIMITS=$'[peer]\nbegin_wait = 6\nsilence_wait = 6\noutcome_wait = 4\nio_wait = 2'
+
+setup_file() {
+    [[ -n ${NODESTAGE_STAGE:-} ]] || { echo "NODESTAGE_STAGE must name an installed stage"; return 1; }
+    cluster_up --nodes=3 --slurm-conf=LaunchParameters=use_interactive_step
+    reload_daemons "$LIMITS"
+    # The same path on all nodes; where it is to be slow, alice reads it through FUSE.
+    as alice bash -eus <<'SETUP'
+mkdir slow out
+for i in $(seq 20); do echo "file $i" >"f$i"; done
+head -c 400000 /dev/urandom >f0
+tar cf slow/data.tar f?*
+SETUP
+    local node
+    for node in $(nodes); do
+        on "$node" sh -c 'mkdir /opt/local && cp /home/alice/slow/data.tar /opt/local/ && chmod -R a+rX /opt/local'
+    done
+}
+
+teardown_file() {
+    cluster_down
+}
+
+has() {
+    local text=$1 part
+    shift
+    for part in "$@"; do
+        [[ $text == *"$part"* ]] || { printf 'not there: %s\nin:\n%s\n' "$part" "$text"; return 1; }
+    done
+}
+
+# hold_back NODE: what alice reads in ~/slow on NODE does not come, until let_go NODE.
+hold_back() {
+    slow_mount --rate=200k "$1" alice /home/alice/slow
+    on "$1" pkill -STOP -x bindfs
+}
+
+let_go() {
+    on "$1" pkill -CONT -x bindfs
+}
+
+# undo_hold NODE: as before hold_back.
+undo_hold() {
+    on "$1" pkill -CONT -x bindfs || true
+    slow_unmount "$1" /home/alice/slow
+}
+
+# ready_on JOB NODE: the daemon of NODE has said so of its own staging.
+ready_on() {
+    job_log "$2" "$1.0" | grep -q 'role=daemon: ready$'
+}
+
+# attack NODE USER ADDRESS VERB...: lib/peer_client.py on NODE, as USER.
+attack() {
+    on "$1" tee /tmp/peer_client.py <"$BATS_TEST_DIRNAME/lib/peer_client.py" >/dev/null
+    cluster exec "$1" --user="$2" -- python3 /tmp/peer_client.py "${@:3}"
+}
+
+logged() {
+    daemon_log "$1" | grep -q "$2"
+}
+
+@test "one slow node: the batch script starts when it is ready, and the output says who is not" {
+    hold_back n3
+    id=$(submit alice -N3 --stage-dataset=slow/data.tar <<'SCRIPT'
+#!/bin/bash
+echo started; srun bash -c 'ls $NODESTAGE_DATASET | wc -l'
+SCRIPT
+    )
+    wait_until 20 ready_on "$id" n1
+    wait_until 20 ready_on "$id" n2
+    wait_until 20 job_has_output "$id" "ready here; 1 of 3 nodes is not ready: n3 ("
+    run job_output "$id"
+    [[ $output != *started* ]]
+    let_go n3
+    wait_until 30 job_is "$id" COMPLETED
+    run job_output "$id"
+    # The script only after all that.
+    [[ $output == *"n3 ("*started*21*21*21* ]]
+    undo_hold n3
+    assert_idle_clean
+}
+
+@test "one slow node: srun within the allocation, a standalone srun -N3 and an interactive step wait too" {
+    hold_back n2
+    run_standalone() { as alice srun -N3 --stage-dataset=slow/data.tar sh -c 'echo started on $SLURMD_NODENAME'; }
+    run_standalone >"$BATS_TEST_TMPDIR/srun" 2>&1 &
+    wait_until 30 grep -q 'ready here; 1 of 3 nodes is not ready: n2' "$BATS_TEST_TMPDIR/srun"
+    run cat "$BATS_TEST_TMPDIR/srun"
+    [[ $output != *started* ]]
+    let_go n2
+    wait
+    run cat "$BATS_TEST_TMPDIR/srun"
+    has "$output" "started on n1" "started on n2" "started on n3"
+    on n2 pkill -STOP -x bindfs
+    as alice script -qfec 'salloc -N3 --stage-dataset=slow/data.tar' /dev/null \
+        < <(wait_until 30 grep -q 'is not ready: n2' "$BATS_TEST_TMPDIR/salloc" && let_go n2; echo 'echo interactive; exit') \
+        >"$BATS_TEST_TMPDIR/salloc" 2>&1
+    run cat "$BATS_TEST_TMPDIR/salloc"
+    [[ $output == *"is not ready: n2"*interactive* ]]
+    undo_hold n2
+    assert_idle_clean
+}
+
+@test "--stage-wait=node and none do as they say; none gets in at any time" {
+    hold_back n3
+    id=$(submit alice -N3 --stage-wait=node --stage-dataset=slow/data.tar --wrap 'echo started; sleep 60')
+    wait_until 20 job_has_output "$id" started
+    run as alice srun --jobid="$id" --overlap -N1 -w n3 --stage-wait=none sh -c 'echo in; ls -A $SLURM_TMPDIR | grep -c data'
+    has "$output" in 0
+    # Node: the step's own nodes only.
+    run as alice srun --jobid="$id" --overlap -N2 -w n1,n2 --stage-wait=node sh -c 'ls $SLURM_TMPDIR/data | wc -l'
+    [ "$(grep -cx 21 <<<"$output")" = 2 ]
+    as alice srun --jobid="$id" --overlap -N1 -w n1 --stage-wait=all echo all are ready >"$BATS_TEST_TMPDIR/all" 2>&1 &
+    wait_until 20 grep -q 'is not ready: n3' "$BATS_TEST_TMPDIR/all"
+    run cat "$BATS_TEST_TMPDIR/all"
+    [[ $output != *"all are ready"* ]]
+    let_go n3
+    wait_until 20 grep -qx 'all are ready' "$BATS_TEST_TMPDIR/all"
+    as alice scancel "$id"
+    undo_hold n3
+    assert_idle_clean
+}
+
+@test "a bad archive on one node fails the job everywhere, with that node's name and the cause" {
+    on n2 sh -c 'head -c 200000 /home/alice/slow/data.tar >/opt/local/data.tar' || true
+    on n2 sh -c 'head -c 5000 /opt/local/data.tar >/opt/local/cut && mv /opt/local/cut /opt/local/data.tar'
+    sbatch_wait -N3 --stage-dataset=/opt/local/data.tar --wrap 'echo started'
+    [ "$STATE" = FAILED ]
+    has "$OUTPUT" "nodestage: n1: node n2: " "data.tar"
+    [[ $OUTPUT != *started* ]]
+    run as alice srun -N3 --stage-dataset=/opt/local/data.tar echo started
+    [ "$status" -ne 0 ]
+    has "$output" "n1: node n2: " "n3: node n2: "
+    [[ $output != *started* ]]
+    # Where a step waits for its own node only, the others' failure is not its own.
+    run as alice srun -N3 --stage-wait=node --stage-dataset=/opt/local/data.tar sh -c 'echo started on $SLURMD_NODENAME'
+    has "$output" "started on n1"
+    [[ $output != *"started on n2"* ]]
+    on n2 cp /project/data.tar /opt/local/ 2>/dev/null || on n2 sh -c 'tar cf /opt/local/data.tar -C /etc hostname; chmod a+r /opt/local/data.tar'
+    assert_idle_clean
+}
+
+@test "what one node knows reaches all: array numbers, and that a cancelled job was no success" {
+    mkdir_out='mkdir -p $SLURM_TMPDIR/r && echo $SLURMD_NODENAME >$SLURM_TMPDIR/r/node'
+    # No step runs on n2 and n3: what %A, %a and %x are is known to the batch task on n1 only.
+    sbatch_wait -N3 -J named --array=7 --stage-dataset=slow/data.tar:r --stage-out=r/f1:/home/alice/out/%A_%a_%x_%N/ \
+        --wrap 'true'
+    [ "$STATE" = COMPLETED ]
+    assert_idle_clean
+    run as alice ls out
+    has "$output" "${JOBID}_7_named_n1" "${JOBID}_7_named_n2" "${JOBID}_7_named_n3"
+    # A step that ended well on all nodes, then scancel.
+    id=$(submit alice -N3 --stage-out=r:/home/alice/out/good,when=success --stage-out=r:/home/alice/out/bad,when=failure \
+        --wrap "srun bash -c '$mkdir_out'; echo step done; sleep 100")
+    wait_until 20 job_has_output "$id" "step done"
+    as alice scancel "$id"
+    assert_idle_clean
+    run as alice ls out/bad out
+    has "$output" n1 n2 n3
+    run as alice ls out/good
+    [ "$status" -ne 0 ]
+}
+
+@test "a port that is blocked, a daemon that is down: named within the configured time" {
+    on n3 sh -c 'kill "$(cat /.harness/nodestaged.pid)"'
+    cluster cut n2 "$PORT"
+    sbatch_wait --limit=40 -N2 -w n1,n3 --stage-dataset=slow/data.tar --wrap 'echo started'
+    [ "$STATE" = FAILED ]
+    has "$OUTPUT" "node n3: has not begun within 6.0 s: nodestaged does not run there" "Connection refused" "--exclude=n3"
+    cluster daemon start n3
+    # n2 is the first of the two, and n3 cannot tell it anything.
+    sbatch_wait --limit=40 -N2 -w n2,n3 --stage-dataset=slow/data.tar --wrap 'echo started'
+    [ "$STATE" = FAILED ]
+    has "$OUTPUT" "node n3: has not begun within 6.0 s: nodestaged runs there, but" "cannot reach port $PORT of n2"
+    # And the other way round: n1 hears of n2, but n2 does not hear that all are ready.
+    run timeout 60 cluster exec ctl --user=alice -- srun -N2 -w n1,n2 --stage-dataset=slow/data.tar sh -c 'echo started on $SLURMD_NODENAME'
+    [ "$status" -ne 0 ]
+    has "$output" "n2: n1, the job's first node, does not say whether all nodes are ready"
+    cluster mend n2
+    assert_idle_clean 40
+}
+
+@test "peer.on_missing = continue: the job goes on without the node, and says so" {
+    reload_daemons "$LIMITS"$'\non_missing = "continue"'
+    cluster daemon stop n3
+    sbatch_wait --limit=40 -N2 -w n1,n3 --stage-dataset=slow/data.tar --wrap 'echo started'
+    [ "$STATE" = COMPLETED ]
+    has "$OUTPUT" "going on without n3: has not begun" started
+    cluster daemon start n3
+    reload_daemons "$LIMITS"
+    assert_idle_clean 40
+}
+
+@test "a node dies while the others wait: it is named, and they are clean" {
+    hold_back n3
+    id=$(submit alice -N3 --no-requeue --stage-dataset=slow/data.tar --wrap 'echo started')
+    wait_until 20 job_has_output "$id" "is not ready: n3"
+    cluster crash n3
+    wait_until 40 job_has_output "$id" "node n3: has begun and then fallen silent: the node or its nodestaged is down"
+    wait_until 60 job_ended "$id"
+    for node in n1 n2; do
+        wait_until 20 test -z "$(node_remains "$node")"
+    done
+    cluster boot n3
+    # What a job whose epilog never came has left is the next daemon's to find: not done yet.
+    on n3 sh -c 'kill "$(cat /.harness/nodestaged.pid)"; rm -rf /localscratch/* /localscratch/.nodestage /var/lib/nodestage/jobs/*'
+    cluster daemon start n3
+    reload_daemons "$LIMITS"
+    cluster wait-idle 60
+}
+
+@test "the first node's daemon, and another's, killed while a node is slow: the job starts when all are ready" {
+    hold_back n3
+    id=$(submit alice -N3 --stage-dataset=slow/data.tar --wrap 'echo started')
+    wait_until 20 job_has_output "$id" "is not ready: n3"
+    cluster daemon kill n1
+    cluster daemon kill n2
+    cluster daemon start n1
+    cluster daemon start n2
+    let_go n3
+    wait_until 40 job_is "$id" COMPLETED
+    job_has_output "$id" started
+    undo_hold n3
+    assert_idle_clean
+}
+
+@test "without PrologFlags=Alloc: the reason is named within the configured time" {
+    cluster restart-slurm --no-alloc
+    sbatch_wait --limit=40 -N3 --stage-dataset=slow/data.tar --wrap 'echo started'
+    [ "$STATE" = FAILED ]
+    has "$OUTPUT" "has not begun within 6.0 s: slurm.conf lacks PrologFlags=Alloc" "--stage-wait=node"
+    # With a step everywhere at once, every prolog runs.
+    run as alice srun -N3 --stage-dataset=slow/data.tar sh -c 'ls $NODESTAGE_DATASET | wc -l'
+    [ "$(grep -cx 21 <<<"$output")" = 3 ]
+    cluster restart-slurm --slurm-conf=LaunchParameters=use_interactive_step
+    assert_idle_clean
+}
+
+@test "a site without MUNGE, or without the user: steps wait for their own node, and that is said" {
+    reload_daemons $'[peer]\nuser = "nobody-here"'
+    wait_until 20 logged n1 "the user 'nobody-here' does not exist on this node"
+    sbatch_wait -N2 --stage-dataset=slow/data.tar --wrap 'echo started'
+    [ "$STATE" = COMPLETED ]
+    has "$OUTPUT" "note: this step did not wait for the job's other nodes: the user 'nobody-here' does not exist" started
+    reload_daemons $'[peer]\nbarrier = "off"'
+    sbatch_wait -N2 --stage-dataset=slow/data.tar --wrap 'echo started'
+    has "$OUTPUT" "note: this step did not wait for the job's other nodes: the configuration says so" started
+    run on n1 pgrep -x nodestage-peer
+    [ "$status" -ne 0 ]
+    reload_daemons "$LIMITS"
+    # MUNGE that comes back is used again.
+    cluster munge stop n2
+    cluster munge start n2
+    sbatch_wait -N3 --stage-dataset=slow/data.tar --wrap 'echo started'
+    [ "$STATE" = COMPLETED ]
+    [[ $OUTPUT != *"did not wait"* ]]
+    assert_idle_clean
+}
+
+@test "a heterogeneous job: each component waits for its own nodes" {
+    hold_back n3
+    id=$(submit alice -N1 -w n1 --stage-dataset=slow/data.tar : -N2 -w n2,n3 --stage-dataset=slow/data.tar <<'SCRIPT'
+#!/bin/bash
+echo started
+srun --het-group=1 bash -c 'ls $SLURM_TMPDIR/data | wc -l'
+SCRIPT
+    )
+    wait_until 20 job_has_output "$id" started
+    wait_until 20 job_has_output "$id" "n2: ready here; 1 of 2 nodes is not ready: n3"
+    job_has_output "$id" "heterogeneous"
+    let_go n3
+    wait_until 30 job_ended "$id"
+    run job_output "$id"
+    [ "$(grep -cx 21 <<<"$output")" = 2 ]
+    undo_hold n3
+    assert_idle_clean
+}
+
+@test "nodestage-peer holds no privilege, and is the only listener" {
+    for pid in $(on n1 pgrep -x nodestage-peer); do
+        run on n1 cat "/proc/$pid/status"
+        has "$output" $'Uid:\t20900\t20900\t20900\t20900' $'Gid:\t20900\t20900\t20900\t20900' \
+            $'CapEff:\t0000000000000000' $'CapBnd:\t0000000000000000' $'NoNewPrivs:\t1'
+    done
+    [ "$(on n1 pgrep -xc nodestage-peer)" = 1 ]
+    run on n1 cat "/proc/$(on n1 pgrep -x nodestaged-sign)/status"
+    has "$output" $'Uid:\t0\t0\t0\t0' $'CapEff:\t0000000000000000' $'CapBnd:\t0000000000000000'
+    run on n1 ss --tcp --listening --numeric --processes --no-header
+    [ "$(grep -c nodestage <<<"$output")" = 1 ]
+    has "$output" ":$PORT" nodestage-peer
+    # They end with the daemon, however it ends, and it brings them back when they end.
+    on n1 pkill -KILL -x nodestage-peer
+    on n1 pkill -KILL -x nodestaged-sign
+    wait_until 10 on n1 pgrep -x nodestage-peer
+    wait_until 10 on n1 pgrep -x nodestaged-sign
+    cluster daemon kill n1
+    wait_until 5 eval '! on n1 pgrep -x "nodestage-peer|nodestaged-sign"'
+    cluster daemon start n1
+}
+
+@test "who is not root of one of the job's nodes is not believed, and that is logged" {
+    hold_back n3
+    id=$(submit alice -N3 --stage-dataset=slow/data.tar --wrap 'echo started')
+    wait_until 20 job_has_output "$id" "is not ready: n3"
+    n1=10.213.0.1
+    # No credential, a user's, one for everybody's eyes (which only tells that root need not hide).
+    [ "$(attack n3 bob "$n1" bare)" = refused ]
+    [ "$(attack n3 bob "$n1" ready n1 n3 "$id")" = refused ]
+    wait_until 5 logged n1 "uid 20002"
+    # Root's, but from a host that is not the node it names.
+    [ "$(attack n2 root "$n1" ready n1 n3 "$id")" = refused ]
+    # Root's, of the right node, for another destination; for another job; an old number.
+    attack n3 root "$n1" ready n2 n3 "$id"
+    wait_until 5 logged n1 "a note that is for another node"
+    attack n3 root "$n1" ready n1 n3 "$id" 1
+    wait_until 5 logged n1 "not newer than the last one"
+    # Root of a host that is not of the job (a login node has the key, too).
+    attack ctl root "$n1" ready n1 ctl "$id"
+    wait_until 5 logged n1 "from a node that is not of job $id.0"
+    # The same credential again, there and elsewhere: nothing that was not said by root of n2 itself.
+    run attack n2 root "$n1" replay n1 n2 "$id" 10.213.0.3
+    [[ $output == "taken refused "* ]]
+    run attack n3 bob "$n1" garbage 50
+    [ "$output" = survived ]
+    [ "$(attack n3 bob "$n1" half)" = closed ]
+    run job_output "$id"
+    [[ $output != *started* ]]
+    let_go n3
+    wait_until 30 job_is "$id" COMPLETED
+    undo_hold n3
+    assert_idle_clean
+}
+
+@test "a thousand idle connections do not disturb a job" {
+    mkfifo "$BATS_TEST_TMPDIR/hold"
+    on n3 tee /tmp/peer_client.py <"$BATS_TEST_DIRNAME/lib/peer_client.py" >/dev/null
+    exec 8<>"$BATS_TEST_TMPDIR/hold"
+    on n3 sh -c 'ulimit -n 4096; exec python3 /tmp/peer_client.py 10.213.0.1 idle 1000' <&8 >"$BATS_TEST_TMPDIR/idle" 3>&- &
+    wait_until 20 grep -q 'open 1000' "$BATS_TEST_TMPDIR/idle"
+    sbatch_wait -N3 --stage-dataset=slow/data.tar --wrap 'echo started'
+    [ "$STATE" = COMPLETED ]
+    # None of them is kept.
+    wait_until 10 eval '[ "$(on n1 sh -c "ls /proc/\$(pgrep -x nodestage-peer)/fd | wc -l")" -lt 40 ]'
+    exec 8>&-
+    kill %1 2>/dev/null || true
+    wait_until 5 logged n1 "refused"
+    assert_idle_clean
+}
