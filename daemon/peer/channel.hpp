@@ -1,0 +1,50 @@
+// Channel: nodestage-peer's end of the packets to and from nodestaged (common/peer_channel.hpp).
+// Never blocks. One thread. Faults of sending are not told: the end of the channel is.
+#pragma once
+
+#include <asio/posix/stream_descriptor.hpp>
+#include <deque>
+#include <functional>
+#include <string>
+#include <variant>
+
+#include "common/fd.hpp"
+#include "common/peer_channel.hpp"
+
+namespace nodestage {
+
+enum class Offered { taken, full };
+
+class Channel {
+ public:
+  using OnMessage = std::function<void(PeerMessage)>;
+  // Empty: the daemon has closed its end. A fault: it said what cannot be read.
+  using OnEnd = std::function<void(const Status&)>;
+
+  Channel(asio::io_context& io, Fd socket) : socket_(io, socket.release()) {}
+
+  // Calls on_message for each packet until the end, which it tells once.
+  void listen(OnMessage on_message, OnEnd on_end);
+
+  // Now or not at all.
+  [[nodiscard]] Offered offer(const PeerMessage& message);
+  // Now or when there is room, in order.
+  void say(const PeerMessage& message);
+
+ private:
+  enum class Read { packet, nothing, end };
+  void await_packets();
+  void read_packets();
+  Read read_packet();
+  Read end(const Status& status);
+  Offered send(const std::string& packet);
+  void await_room();
+
+  asio::posix::stream_descriptor socket_;
+  OnMessage on_message_;
+  OnEnd on_end_;
+  std::string packet_;
+  std::deque<std::string> unsent_;
+};
+
+}  // namespace nodestage

@@ -1,0 +1,53 @@
+// Connection: one incoming connection, from accept to close: magic, length, credential, one byte
+// back, all under one limit. Knows nothing of what a credential says. One thread; a pending
+// operation keeps it alive.
+#pragma once
+
+#include <array>
+#include <asio/ip/tcp.hpp>
+#include <asio/steady_timer.hpp>
+#include <chrono>
+#include <functional>
+#include <memory>
+#include <string>
+
+#include "daemon/peer/addresses.hpp"
+
+namespace nodestage {
+
+class Connection : public std::enable_shared_from_this<Connection> {
+ public:
+  using Self = std::shared_ptr<Connection>;
+  // A whole frame has come: answer() is waited for.
+  using OnCredential = std::function<void(const Self&, std::string credential)>;
+  // Once, when it is closed. `why` is empty when there is nothing to tell.
+  using OnEnd = std::function<void(const Self&, const std::string& why)>;
+
+  Connection(asio::ip::tcp::socket socket, const Address& source);
+
+  void start(std::chrono::seconds limit, OnCredential on_credential, OnEnd on_end);
+  void answer(char reply);           // k_peer_taken or k_peer_refused, then closes
+  void end(const std::string& why);  // both: nothing when it has ended
+
+  [[nodiscard]] const Address& source() const { return source_; }
+
+ private:
+  enum class Awaits { frame, check, reply_taken };
+  void read_header();
+  void take_header(const std::error_code& ec, std::size_t count);
+  void read_credential(std::size_t length);
+  void time_out(std::chrono::seconds limit);
+
+  asio::ip::tcp::socket socket_;
+  asio::steady_timer timer_;
+  Address source_;
+  OnCredential on_credential_;
+  OnEnd on_end_;
+  std::array<char, 8> header_{};
+  std::string credential_;
+  char reply_ = 0;
+  Awaits awaits_ = Awaits::frame;
+  bool ended_ = false;
+};
+
+}  // namespace nodestage

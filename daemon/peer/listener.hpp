@@ -1,0 +1,50 @@
+// Listener: the TCP port, on every address of the host, IPv6 with IPv4 where the kernel has IPv6.
+// One thread; needs no privilege for a port from 1024 on.
+#pragma once
+
+#include <asio/ip/tcp.hpp>
+#include <asio/steady_timer.hpp>
+#include <chrono>
+#include <cstdint>
+#include <functional>
+
+#include "common/result.hpp"
+
+namespace nodestage {
+
+inline constexpr std::chrono::seconds k_port_patience{3};
+
+class Listener {
+ public:
+  using OnOpen = std::function<void(const Status&)>;
+  using OnAccept = std::function<void(asio::ip::tcp::socket)>;
+  using OnFull = std::function<void()>;  // no descriptor is left: close something
+
+  using Clock = std::chrono::steady_clock;
+
+  // A port that is in use is tried again until `patience` is over: the nodestage-peer of an earlier
+  // daemon may be ending.
+  explicit Listener(asio::io_context& io, std::chrono::milliseconds patience = k_port_patience)
+      : patience_(patience), acceptor_(io), timer_(io) {}
+
+  // Tells on_open once. Port 0: one of the kernel's choice.
+  void open(std::uint16_t port, OnOpen on_open);
+  [[nodiscard]] std::uint16_t port() const;
+
+  void serve(OnAccept on_accept, OnFull on_full);
+
+ private:
+  void try_open(std::uint16_t port, Clock::time_point until);
+  std::error_code bind(const asio::ip::tcp::endpoint& endpoint);
+  void accept_next();
+  void pause();
+
+  std::chrono::milliseconds patience_;
+  asio::ip::tcp::acceptor acceptor_;
+  asio::steady_timer timer_;
+  OnOpen on_open_;
+  OnAccept on_accept_;
+  OnFull on_full_;
+};
+
+}  // namespace nodestage

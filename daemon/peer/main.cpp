@@ -1,0 +1,82 @@
+// nodestage-peer: carries the notes of this node's daemon to other nodes, and theirs to it.
+//
+// Inherits, from nodestaged: the uid and gid of the user `nodestage`, no capability, and descriptor
+// 3, its end of the channel (common/peer_channel.hpp); 2 is the daemon's log. Verifies that no uid
+// is 0 and that descriptor 3 is such a socket. Serves any host that connects to its TCP port, but
+// passes on only what root of a host with the cluster's MUNGE key has made for it. Ends when the
+// daemon's end of the channel is closed: it outlives nothing.
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <csignal>
+#include <cstdio>
+#include <cstdlib>
+#include <exception>
+#include <string_view>
+
+#include "common/build_info.hpp"
+#include "daemon/peer/peer.hpp"
+
+namespace nodestage {
+namespace {
+
+constexpr char k_help[] =
+    "nodestage-peer is started by nodestaged, and is not for people. It carries what the nodes of "
+    "a\n"
+    "job tell each other. Its settings are in the section [peer] of nodestaged.toml.\n";
+
+int refuse() {
+  std::fputs("nodestage-peer: started by nodestaged only, as an unprivileged user\n", stderr);
+  return 2;
+}
+
+bool is_privileged() {
+  uid_t real = 0;
+  uid_t effective = 0;
+  uid_t saved = 0;
+  return ::getresuid(&real, &effective, &saved) != 0 || real == 0 || effective == 0 || saved == 0;
+}
+
+bool is_channel(int fd) {
+  int type = 0;
+  socklen_t size = sizeof type;
+  return ::getsockopt(fd, SOL_SOCKET, SO_TYPE, &type, &size) == 0 && type == SOCK_SEQPACKET;
+}
+
+void raise_descriptor_limit() {
+  rlimit limit{};
+  if (::getrlimit(RLIMIT_NOFILE, &limit) != 0) return;
+  limit.rlim_cur = limit.rlim_max;
+  static_cast<void>(::setrlimit(RLIMIT_NOFILE, &limit));
+}
+
+int answer_person(std::string_view argument) {
+  if (argument == "--version") return std::printf("nodestage-peer %s\n", k_version) < 0 ? 1 : 0;
+  if (argument == "--help") return std::fputs(k_help, stdout) < 0 ? 1 : 0;
+  return refuse();
+}
+
+int run() {
+  if (is_privileged() || !is_channel(k_peer_channel_fd)) return refuse();
+  static_cast<void>(std::signal(SIGPIPE, SIG_IGN));
+  ::prctl(PR_SET_DUMPABLE, 0);
+  raise_descriptor_limit();
+  Peer peer(Fd(k_peer_channel_fd), {});
+  // Not by way of destructors: a thread may be in a look-up that takes long yet.
+  std::_Exit(peer.run());
+}
+
+}  // namespace
+}  // namespace nodestage
+
+// The boundary for exceptions of libraries.
+int main(int argc, char** argv) {
+  try {
+    return argc > 1 ? nodestage::answer_person(argv[1]) : nodestage::run();
+  } catch (const std::exception& error) {
+    std::fprintf(stderr, "nodestage-peer: %s\n", error.what());
+    return 1;
+  }
+}

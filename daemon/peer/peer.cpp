@@ -1,0 +1,79 @@
+#include "daemon/peer/peer.hpp"
+
+#include <unistd.h>
+
+#include <cstdio>
+
+namespace nodestage {
+
+Peer::Peer(Fd channel, Parts parts)
+    : book_(parts.resolver),
+      parts_(std::move(parts)),
+      channel_(io_, std::move(channel)),
+      listener_(io_),
+      background_(io_) {}
+
+int Peer::run() {
+  channel_.listen([this](PeerMessage message) { hear(std::move(message)); },
+                  [this](const Status& status) { end(status); });
+  io_.run();
+  return status_;
+}
+
+void Peer::hear(PeerMessage message) {
+  if (auto* order = std::get_if<PeerDeliver>(&message); order != nullptr && outgoing_) {
+    return outgoing_->deliver(std::move(*order));
+  }
+  if (const auto* settings = std::get_if<PeerSettings>(&message);
+      settings != nullptr && !outgoing_) {
+    return set_up(*settings);
+  }
+  end(Error{EPROTO, "a message out of turn"});
+}
+
+void Peer::set_up(const PeerSettings& settings) {
+  if (const Status taken = take(settings); !taken) return fail_to_listen(taken.error().what);
+  const auto port = static_cast<std::uint16_t>(settings.port);
+  const std::chrono::seconds io_wait(settings.io_wait_s);
+  outgoing_.emplace(Delivery::Means{io_, background_, book_, port, io_wait}, channel_);
+  incoming_.emplace(io_, background_, channel_, Incoming::Limits{io_wait, settings.max_connections},
+                    [this](const std::string& credential, const Address& source) {
+                      return verified_note(credential, source, parts_.open, book_);
+                    });
+  listener_.open(parts_.any_port ? std::uint16_t{0} : port,
+                 [this](const Status& status) { opened(status); });
+}
+
+Status Peer::take(const PeerSettings& settings) {
+  if (settings.port == 0 || settings.port > 65'535) {
+    return Error{EINVAL, std::to_string(settings.port) + " is no TCP port"};
+  }
+  if (settings.io_wait_s == 0 || settings.io_wait_s > 86'400 || settings.max_connections == 0) {
+    return Error{EINVAL, "a limit that is not allowed (peer.io_wait, peer.max_connections)"};
+  }
+  return book_.configure(settings.addresses);
+}
+
+void Peer::opened(const Status& status) {
+  if (!status) return fail_to_listen(status.error().what);
+  if (parts_.any_port) parts_.any_port(listener_.port());
+  channel_.say(PeerListening{});
+  listener_.serve([this](asio::ip::tcp::socket socket) { incoming_->accept(std::move(socket)); },
+                  [this] { incoming_->drop_oldest("closed: no descriptor is left"); });
+}
+
+void Peer::fail_to_listen(const std::string& fault) {
+  channel_.say(PeerListening{fault});
+  status_ = 1;
+  io_.stop();
+}
+
+void Peer::end(const Status& status) {
+  if (!status) {
+    ::dprintf(STDERR_FILENO, "nodestage-peer: from nodestaged: %s\n", status.error().what.c_str());
+    status_ = 1;
+  }
+  io_.stop();
+}
+
+}  // namespace nodestage

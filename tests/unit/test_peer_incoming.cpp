@@ -1,0 +1,195 @@
+#include <doctest/doctest.h>
+
+#include <list>
+
+#include "peer_run.hpp"
+
+using namespace nodestage;
+
+namespace {
+
+PeerSettings settings(std::uint32_t io_wait_s = 20, std::uint32_t max_connections = 1024) {
+  return {0, io_wait_s, max_connections, {"n1=127.0.0.1", "n2=127.0.0.9"}};
+}
+
+bool contains(const std::string& text, const std::string& part) {
+  return text.find(part) != std::string::npos;
+}
+
+// What a peer says and does when `bytes` come and then the end.
+std::string why_dropped(PeerRun& peer, const std::string& bytes) {
+  const Caller caller(peer.port());
+  caller.send(bytes);
+  caller.finish();
+  CHECK(caller.rest().empty());
+  return peer.hear_kind<PeerDropped>().why;
+}
+
+std::string reply_to(PeerRun& peer, const std::string& credential) {
+  const Caller caller(peer.port());
+  caller.send(frame(credential));
+  return caller.rest();
+}
+
+}  // namespace
+
+TEST_CASE("a good note is with the daemon before its sender hears that it is taken") {
+  PeerRun peer(settings());
+  CHECK(std::get<PeerListening>(peer.hear()).fault.empty());
+  CHECK(reply_to(peer, "good" + note_from("n1")) == "A");
+  REQUIRE_FALSE(peer.says_nothing());
+  CHECK(std::get<PeerReceived>(peer.hear()).payload == note_from("n1"));
+  CHECK(reply_to(peer, "good" + note_from("here")) == "A");  // a name that is looked up
+  CHECK(peer.end() == 0);
+}
+
+TEST_CASE("a note whose bytes come one by one is taken") {
+  PeerRun peer(settings());
+  const Caller caller(peer.port());
+  for (const char byte : frame("good" + note_from("n1"))) caller.send(std::string(1, byte));
+  CHECK(caller.rest() == "A");
+}
+
+TEST_CASE("a credential that does not open is refused, and the log says why") {
+  PeerRun peer(settings());
+  CHECK(reply_to(peer, "bad" + note_from("n1")) == "R");
+  const auto dropped = peer.hear_kind<PeerDropped>();
+  CHECK(dropped.address == "127.0.0.1");
+  CHECK(dropped.why == "not a good credential");
+}
+
+TEST_CASE("a payload that is no note is refused") {
+  PeerRun peer(settings());
+  CHECK(reply_to(peer, "good") == "R");
+  CHECK(reply_to(peer, "good" + note_from("n1") + "x") == "R");
+  CHECK(reply_to(peer, "good" + note_from(std::string(300, 'n'))) == "R");
+}
+
+TEST_CASE("a note of one node from another's address is refused") {
+  PeerRun peer(settings());
+  CHECK(reply_to(peer, "good" + note_from("n2")) == "R");
+  CHECK(contains(peer.hear_kind<PeerDropped>().why, "127.0.0.9"));
+  CHECK(reply_to(peer, "good" + note_from("nowhere")) == "R");
+  CHECK(peer.hear_kind<PeerDropped>().why == "nowhere: the name is not known here (test)");
+}
+
+TEST_CASE("garbage, half frames and lengths that are not allowed are dropped without an answer") {
+  PeerRun peer(settings());
+  CHECK(contains(why_dropped(peer, "GET / HTTP/1.1\r\n\r\n"), "does not begin as a note"));
+  CHECK(contains(why_dropped(peer, "NSP"), "closed after 3 bytes"));
+  CHECK(contains(why_dropped(peer, frame("abcdef").substr(0, 11)), "after 3 of 6 bytes"));
+  CHECK(contains(why_dropped(peer, frame("")), "a frame of 0 bytes"));
+  CHECK(contains(why_dropped(peer, std::string("NSP1\x01\0\x01\0", 8)), "a frame of 65537 bytes"));
+  CHECK(contains(why_dropped(peer, "NSP1\xff\xff\xff\xff"), "a frame of 4294967295 bytes"));
+  CHECK(reply_to(peer, "good" + note_from("n1")) == "A");
+}
+
+TEST_CASE("who only looks whether somebody listens is not worth a line") {
+  PeerRun peer(settings());
+  peer.hear_kind<PeerListening>();
+  const Caller looker(peer.port());
+  looker.finish();
+  CHECK(looker.rest().empty());
+  CHECK(peer.says_nothing());
+}
+
+TEST_CASE("an idle connection is dropped when its time is over") {
+  PeerRun peer(settings(1));
+  const Caller idle(peer.port());
+  const Caller half(peer.port());
+  half.send("NSP1");
+  CHECK(idle.rest().empty());
+  CHECK(half.rest().empty());
+  CHECK(peer.hear_kind<PeerDropped>().why == "no whole frame came within 1 s");
+  CHECK(peer.hear_kind<PeerDropped>().why == "no whole frame came within 1 s");
+}
+
+TEST_CASE("a check that takes too long is not waited for, and what it finds is not lost") {
+  std::promise<void> go_on;
+  const auto gate = std::make_shared<std::shared_future<void>>(go_on.get_future());
+  PeerRun peer(settings(1), {[gate](const std::string& credential) {
+                               gate->wait();
+                               return open_fake(credential);
+                             },
+                             resolve_loopback,
+                             {}});
+  CHECK(reply_to(peer, "good" + note_from("n1")).empty());
+  CHECK(contains(peer.hear_kind<PeerDropped>().why, "not checked within 1 s"));
+  go_on.set_value();
+  CHECK(peer.hear_kind<PeerReceived>().payload == note_from("n1"));
+}
+
+TEST_CASE("many idle connections make room for a good one") {
+  PeerRun peer(settings(20, 64));
+  std::list<Caller> idle;
+  for (int i = 0; i < 200; ++i) idle.emplace_back(peer.port());
+  CHECK(reply_to(peer, "good" + note_from("n1")) == "A");
+  CHECK(idle.front().rest().empty());  // closed
+  CHECK(contains(peer.hear_kind<PeerDropped>().why, "64 connections were open"));
+}
+
+TEST_CASE("drops are told fifty a second, and the rest counted") {
+  constexpr std::uint64_t k_drops = 300;
+  PeerRun peer(settings());
+  for (std::uint64_t i = 0; i < k_drops; ++i) {
+    const Caller caller(peer.port());
+    caller.send("GARBAGE!");
+    static_cast<void>(caller.rest());
+  }
+  std::uint64_t lines = 0;
+  std::uint64_t counted = 0;
+  while (lines + counted < k_drops) {
+    const auto dropped = peer.hear_kind<PeerDropped>();
+    if (contains(dropped.why, "more connections")) {
+      counted += std::stoull(dropped.why);
+    } else {
+      ++lines;
+    }
+  }
+  CHECK(lines + counted == k_drops);
+  CHECK(counted > 0);
+}
+
+TEST_CASE("when the daemon does not listen, notes are refused and none is lost") {
+  PeerRun peer(settings(), {open_fake, resolve_loopback, {}}, 4096);
+  int taken = 0;
+  std::string reply = "A";
+  for (int i = 0; i < 10'000 && reply == "A"; ++i) {
+    reply = reply_to(peer, "good" + note_from("n1"));
+    if (reply == "A") ++taken;
+  }
+  CHECK(reply == "R");
+  CHECK(taken > 0);
+  for (; taken > 0; --taken) peer.hear_kind<PeerReceived>();
+  while (!peer.says_nothing()) peer.hear();
+  CHECK(reply_to(peer, "good" + note_from("n1")) == "A");
+}
+
+TEST_CASE("a daemon whose words make no sense ends it") {
+  PeerRun garbage({}, {open_fake, resolve_loopback, {}});
+  garbage.say_raw("garbage");
+  CHECK(garbage.wait() == 1);
+  PeerRun early({0, 0, 0, {}});  // says no settings
+  early.say(PeerDeliver{1, "n1", ""});
+  CHECK(early.wait() == 1);
+}
+
+TEST_CASE("settings that are not allowed are told as the cause of not listening") {
+  PeerRun peer({70'000, 5, 5, {}});
+  CHECK(std::get<PeerListening>(peer.hear()).fault == "70000 is no TCP port");
+  CHECK(peer.wait() == 1);
+  PeerRun other({0, 5, 5, {"n1=x"}});
+  CHECK(contains(std::get<PeerListening>(other.hear()).fault, "'n1=x'"));
+  CHECK(other.wait() == 1);
+}
+
+TEST_CASE("the end of the daemon ends it at once, whatever is open") {
+  PeerRun peer(settings());
+  const Caller idle(peer.port());
+  const Caller half(peer.port());
+  half.send("NSP1");
+  CHECK(peer.end() == 0);
+  CHECK(idle.rest().empty());
+  PeerRun unborn({0, 0, 0, {}});  // without settings
+  CHECK(unborn.end() == 0);
+}

@@ -1,0 +1,121 @@
+#include <doctest/doctest.h>
+
+#include "common/peer_note.hpp"
+
+using namespace nodestage;
+
+namespace {
+
+std::string hex(const std::string& bytes) {
+  static constexpr char k_digits[] = "0123456789abcdef";
+  std::string text;
+  for (const char c : bytes) {
+    text += k_digits[static_cast<unsigned char>(c) >> 4];
+    text += k_digits[static_cast<unsigned char>(c) & 15];
+  }
+  return text;
+}
+
+PeerNote node_note() {
+  return {{"n1"}, "n2", 7, 1, 0x0102030405060708, NodeNote{NodeState::failed, 1, 0, 5, 6, "no"}};
+}
+
+PeerNote job_note() {
+  JobNote body{Verdict::ready, "t", {true, 40, k_no_number, "nm", true}, true, 256};
+  return {{"n2", "n3"}, "n1", 7, 0, 9, std::move(body)};
+}
+
+// `note` with `bytes` at `offset`.
+std::string altered(const PeerNote& note, std::size_t offset, const std::string& bytes) {
+  return encode_peer_note(note).replace(offset, bytes.size(), bytes);
+}
+
+}  // namespace
+
+TEST_CASE("peer note: golden bytes of version 1") {
+  CHECK(hex(encode_peer_note(node_note())) ==
+        "0101"
+        "01000000020000006e31"
+        "020000006e32"
+        "07000000"
+        "01000000"
+        "0807060504030201"
+        "040100"
+        "0500000000000000"
+        "0600000000000000"
+        "020000006e6f");
+  CHECK(hex(encode_peer_note(job_note())) ==
+        "0102"
+        "02000000020000006e32020000006e33"
+        "020000006e31"
+        "07000000"
+        "00000000"
+        "0900000000000000"
+        "02"
+        "0100000074"
+        "01"
+        "28000000"
+        "ffffffff"
+        "020000006e6d"
+        "01"
+        "01"
+        "01"
+        "00010000");
+}
+
+TEST_CASE("peer note: there and back, and cut anywhere it is refused") {
+  for (const PeerNote& note : {node_note(), job_note()}) {
+    const std::string data = encode_peer_note(note);
+    const auto decoded = decode_peer_note(data);
+    REQUIRE(decoded);
+    CHECK(decoded->to == note.to);
+    CHECK(decoded->from == note.from);
+    CHECK(decoded->sequence == note.sequence);
+    CHECK(decoded->body.index() == note.body.index());
+    CHECK(encode_peer_note(*decoded) == data);
+    for (std::size_t length = 0; length < data.size(); ++length) {
+      CHECK_FALSE(decode_peer_note(std::string_view(data).substr(0, length)));
+    }
+    CHECK_FALSE(decode_peer_note(data + "x"));
+  }
+}
+
+TEST_CASE("peer note: a status that is not known stays so") {
+  PeerNote note = job_note();
+  std::get<JobNote>(note.body).status.reset();
+  const auto decoded = decode_peer_note(encode_peer_note(note));
+  REQUIRE(decoded);
+  CHECK_FALSE(std::get<JobNote>(decoded->body).status);
+}
+
+TEST_CASE("peer note: another version, unknown kinds and values are refused") {
+  CHECK(decode_peer_note(altered(node_note(), 0, "\x02")).error().what.find("version 2") !=
+        std::string::npos);
+  for (const char kind : {'\0', '\x03', '\xff'}) {
+    CHECK_FALSE(decode_peer_note(altered(node_note(), 1, std::string(1, kind))));
+  }
+  for (const char state : {'\0', '\x05', '\xff'}) {
+    CHECK_FALSE(decode_peer_note(altered(node_note(), 34, std::string(1, state))));
+  }
+  for (const char verdict : {'\0', '\x04'}) {
+    CHECK_FALSE(decode_peer_note(altered(job_note(), 40, std::string(1, verdict))));
+  }
+}
+
+TEST_CASE("peer note: hostile counts and lengths are refused") {
+  CHECK_FALSE(decode_peer_note(altered(node_note(), 2, "\xff\xff\xff\xff")));
+  CHECK_FALSE(decode_peer_note(altered(node_note(), 6, "\xff\xff\xff\xff")));
+  PeerNote many = node_note();
+  many.to.assign(k_max_note_destinations, "n");
+  CHECK(decode_peer_note(encode_peer_note(many)));
+  many.to.emplace_back("n");
+  CHECK_FALSE(decode_peer_note(encode_peer_note(many)));
+  PeerNote wordy = node_note();
+  std::get<NodeNote>(wordy.body).cause.assign(k_max_note_text_bytes, 'x');
+  CHECK(decode_peer_note(encode_peer_note(wordy)));
+  std::get<NodeNote>(wordy.body).cause += 'x';
+  CHECK_FALSE(decode_peer_note(encode_peer_note(wordy)));
+  PeerNote huge = node_note();
+  huge.from.assign(k_max_note_bytes, 'x');
+  CHECK(decode_peer_note(encode_peer_note(huge)).error().what == "a note that is too long");
+}
