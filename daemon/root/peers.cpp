@@ -26,12 +26,11 @@ int become_carrier(const std::string& program, const std::string& user) {
     ::dprintf(STDERR_FILENO, "nodestage-peer: %s\n", became.error().what.c_str());
     return 1;
   }
-  std::string path = program;
   std::string name = "nodestage-peer";
   std::string locale = "LC_ALL=C.UTF-8";
   char* const argv[] = {name.data(), nullptr};
   char* const environment[] = {locale.data(), nullptr};
-  ::execve(path.c_str(), argv, environment);
+  ::execve(program.c_str(), argv, environment);
   ::dprintf(STDERR_FILENO, "nodestage-peer: %s\n", system_error(program).what.c_str());
   return 1;
 }

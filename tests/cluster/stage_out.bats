@@ -286,17 +286,23 @@ PYTHON
     assert_clean
 }
 
-@test "when=success: a node that cannot know how the job ended holds its result" {
-    sbatch_wait -w n1,n2 --stage-out=res:/project/when/two,when=success <<'SCRIPT'
+@test "when=success: the batch script counts on every node; one that cannot know holds its result" {
+    cat >"$BATS_TEST_TMPDIR/script" <<'SCRIPT'
 #!/bin/bash
 srun sh -c 'echo kept >$SLURM_TMPDIR/res; exit 5'
 exit 0
 SCRIPT
-    # n1 has the batch script; n2 knows of the failed step alone.
+    sbatch_wait -w n1,n2 --stage-out=res:/project/when/both,when=success <"$BATS_TEST_TMPDIR/script"
+    assert_clean
+    [ "$(on ctl find /project/when/both -type f | sort | xargs)" = "/project/when/both/n1/res /project/when/both/n2/res" ]
+    # n1 has the batch script; n2, which n1 does not tell, knows of the failed step alone.
+    reload_daemons $'[peer]\nbarrier = "off"'
+    sbatch_wait -w n1,n2 --stage-out=res:/project/when/two,when=success <"$BATS_TEST_TMPDIR/script"
     [ "$(on ctl find /project/when/two -type f)" = /project/when/two/n1/res ]
     [ "$(on n2 cat "$HOLD/$JOBID.0/res")" = kept ]
     [[ $(job_log n2 "$JOBID") == *"it is not known on this node whether the job succeeded"* ]]
     on n2 rm -r "$HOLD/$JOBID.0"
+    reload_daemons ""
     cluster daemon restart n2
     assert_clean
 }
