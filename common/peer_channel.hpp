@@ -53,7 +53,8 @@ struct PeerDeliver {
   std::string credential;
 };
 
-// The port is open (fault empty) or cannot be opened; then nodestage-peer ends.
+// The port is open (fault empty), or cannot be opened and will be tried again. With wrong settings:
+// why, and nodestage-peer ends.
 struct PeerListening {
   std::string fault;
 };

@@ -14,7 +14,7 @@
 //   3  wait       → daemon    uid 0, job's     u32 job, u32 step, u8 speaks, u8 goes_on,
 //                                              u8 scope, u32 interval_ms, u32 array_job, u32
 //                                              array_task, text job_name
-//   4  exited     → daemon    uid 0, job's     u32 job, u32 step, u32 wait_status
+//   4  exited     → daemon    uid 0            u32 job, u32 step, u32 wait_status
 //   5  status     → daemon    anyone (own)     u32 job (0: all)
 //   16 accepted   ← daemon                     (none)
 //   17 refused    ← daemon                     u8 reason, text what
@@ -55,9 +55,8 @@ struct Begin {
   std::string node;
   std::uint32_t node_count = 1;
   std::uint32_t node_index = k_no_number;  // of this node in the job's list, from 0
-  std::string first_node;                  // of that list; empty: not known
-  std::vector<std::string> nodes;  // all of them, in order; on the first node only, and empty when
-                                   // they are too many for a message
+  std::string first_node;  // of that list; empty: not known, or the list is too long for a message
+  std::vector<std::string> nodes;  // that list, on the first node only
   std::uint8_t at_allocation = 1;  // 0: slurm.conf lacks PrologFlags=Alloc, so other nodes' prologs
                                    // run late
   std::uint32_t cpus = 1;          // of the job on this node

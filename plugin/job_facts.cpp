@@ -38,10 +38,10 @@ void add_nodes(Begin& begin) {
   if (here == names.end()) return;
   begin.node_count = static_cast<std::uint32_t>(names.size());
   begin.node_index = static_cast<std::uint32_t>(here - names.begin());
-  begin.first_node = names.front();
-  if (begin.node_index == 0 && list_bytes(names) <= k_max_list_bytes)
-    begin.nodes = std::move(names);
   begin.at_allocation = prologs_run_at_allocation() ? 1 : 0;
+  if (list_bytes(names) > k_max_list_bytes) return;
+  begin.first_node = names.front();
+  if (begin.node_index == 0) begin.nodes = std::move(names);
 }
 
 }  // namespace

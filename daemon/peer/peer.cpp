@@ -5,12 +5,18 @@
 #include <cstdio>
 
 namespace nodestage {
+namespace {
+
+constexpr std::chrono::seconds k_port_retry{5};
+
+}  // namespace
 
 Peer::Peer(Fd channel, Parts parts)
     : book_(parts.resolver),
       parts_(std::move(parts)),
       channel_(io_, std::move(channel)),
       listener_(io_),
+      retry_(io_),
       background_(io_) {}
 
 int Peer::run() {
@@ -40,8 +46,12 @@ void Peer::set_up(const PeerSettings& settings) {
                     [this](const std::string& credential, const Address& source) {
                       return verified_note(credential, source, parts_.open, book_);
                     });
-  listener_.open(parts_.any_port ? std::uint16_t{0} : port,
-                 [this](const Status& status) { opened(status); });
+  port_ = parts_.any_port ? std::uint16_t{0} : port;
+  open_port();
+}
+
+void Peer::open_port() {
+  listener_.open(port_, [this](const Status& status) { opened(status); });
 }
 
 Status Peer::take(const PeerSettings& settings) {
@@ -54,8 +64,16 @@ Status Peer::take(const PeerSettings& settings) {
   return book_.configure(settings.addresses);
 }
 
+// Without its port it can still send; the port is tried again.
 void Peer::opened(const Status& status) {
-  if (!status) return fail_to_listen(status.error().what);
+  if (!status) {
+    channel_.say(PeerListening{status.error().what});
+    retry_.expires_after(k_port_retry);
+    retry_.async_wait([this](const std::error_code& ec) {
+      if (!ec) open_port();
+    });
+    return;
+  }
   if (parts_.any_port) parts_.any_port(listener_.port());
   channel_.say(PeerListening{});
   listener_.serve([this](asio::ip::tcp::socket socket) { incoming_->accept(std::move(socket)); },

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <asio/io_context.hpp>
+#include <asio/steady_timer.hpp>
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -32,7 +33,7 @@ class Peer {
 
   Peer(Fd channel, Parts parts);
 
-  // Until the daemon's end of the channel is closed: 0. 1 when the port cannot be opened (which the
+  // Until the daemon's end of the channel is closed: 0. 1 when the settings are wrong (which the
   // daemon was told) or when the daemon's words make no sense (told on fd 2). The destructor waits
   // for look-ups that have begun.
   int run();
@@ -41,6 +42,7 @@ class Peer {
   void hear(PeerMessage message);
   void set_up(const PeerSettings& settings);
   Status take(const PeerSettings& settings);
+  void open_port();
   void opened(const Status& status);
   void end(const Status& status);
   void fail_to_listen(const std::string& fault);
@@ -51,6 +53,8 @@ class Peer {
   Parts parts_;
   Channel channel_;
   Listener listener_;
+  asio::steady_timer retry_;
+  std::uint16_t port_ = 0;
   std::optional<Incoming> incoming_;
   std::optional<Outgoing> outgoing_;
   Background background_;

@@ -1,6 +1,7 @@
 #include "daemon/root/barrier.hpp"
 
 #include <algorithm>
+#include <utility>
 
 #include "common/human.hpp"
 
@@ -14,7 +15,7 @@ const char* nodes_are(std::size_t count) { return count == 1 ? "nodes is" : "nod
 }  // namespace
 
 Barrier::Barrier(const std::vector<std::string>& nodes, Time now)
-    : order_(nodes), open_(nodes.size()), begun_(now) {
+    : order_(nodes), open_(nodes.size()) {
   for (const std::string& node : nodes) nodes_[node].heard = now;
 }
 
@@ -29,7 +30,9 @@ void Barrier::move(Node& node, Phase phase) {
 }
 
 void Barrier::take(const std::string& name, const NodeNote& note, Time now) {
-  Node& node = nodes_.at(name);
+  const auto found = nodes_.find(name);
+  if (found == nodes_.end()) return;
+  Node& node = found->second;
   node.heard = now;
   node.asked_after = false;
   node.listens = note.waits != 0;
@@ -53,7 +56,7 @@ std::vector<std::string> Barrier::overdue(Time now, const Limits& limits) {
   std::vector<std::string> names;
   for (const std::string& name : order_) {
     Node& node = nodes_.at(name);
-    const bool silent = node.phase == Phase::silent && now - begun_ >= limits.begin;
+    const bool silent = node.phase == Phase::silent && now - node.heard >= limits.begin;
     const bool staging = node.phase == Phase::begun || node.phase == Phase::staging;
     if (!node.asked_after && (silent || (staging && now - node.heard >= limits.silence))) {
       node.asked_after = true;
@@ -64,6 +67,14 @@ std::vector<std::string> Barrier::overdue(Time now, const Limits& limits) {
 }
 
 bool Barrier::has_begun(const std::string& node) const { return at(node).phase != Phase::silent; }
+
+bool Barrier::is_asked_after(const std::string& node) const { return at(node).asked_after; }
+
+void Barrier::ask_again(const std::string& name, Time now) {
+  Node& node = nodes_.at(name);
+  node.asked_after = false;
+  node.heard = now;
+}
 
 void Barrier::leave_out(const std::string& node, const std::string& why) {
   Node& known = nodes_.at(node);
@@ -95,8 +106,7 @@ std::vector<std::string> Barrier::open_nodes() const {
   return names;
 }
 
-double Barrier::share(const std::string& name) const {
-  const Node& node = at(name);
+double Barrier::share(const Node& node) {
   if (node.phase == Phase::silent) return -1;
   if (node.bytes_total == 0) return 0;
   return static_cast<double>(node.bytes_read) / static_cast<double>(node.bytes_total);
@@ -106,9 +116,9 @@ std::string Barrier::state_text(const std::string& name) const {
   const Node& node = at(name);
   const std::string text = printable(name);
   if (node.phase == Phase::silent) return text + " (has not begun)";
-  if (node.phase == Phase::begun) return text + " (has begun)";
+  if (node.phase == Phase::begun) return text + " (waits for its turn)";
   if (node.bytes_total == 0) return text + " (" + human_bytes(node.bytes_read) + " read)";
-  const auto percent = static_cast<int>(std::min(1.0, share(name)) * 100);
+  const auto percent = static_cast<int>(std::min(1.0, share(node)) * 100);
   return text + " (" + std::to_string(percent) + "% of " + human_bytes(node.bytes_total) + ")";
 }
 
@@ -128,14 +138,14 @@ std::string Barrier::text() const {
         (text.empty() ? "" : "\n") + ("going on without " + printable(name)) + ": " + node.cause;
   }
   if (verdict() == Verdict::ready) return text;
-  std::vector<std::string> names = open_nodes();
   // The slowest first: who has not begun, then who has read the least.
-  std::stable_sort(names.begin(), names.end(),
-                   [this](const auto& a, const auto& b) { return share(a) < share(b); });
+  std::vector<std::pair<double, std::string>> slow;
+  for (std::string& name : open_nodes()) slow.emplace_back(share(at(name)), std::move(name));
+  const std::size_t shown = slow.size() <= k_names_shown + 1 ? slow.size() : k_names_shown;
+  std::partial_sort(slow.begin(), slow.begin() + static_cast<std::ptrdiff_t>(shown), slow.end());
   text = count_text() + ": ";
-  const std::size_t shown = names.size() <= k_names_shown + 1 ? names.size() : k_names_shown;
-  for (std::size_t i = 0; i < shown; ++i) text += (i > 0 ? ", " : "") + state_text(names[i]);
-  if (shown < names.size()) text += " and " + human_count(names.size() - shown) + " more";
+  for (std::size_t i = 0; i < shown; ++i) text += (i > 0 ? ", " : "") + state_text(slow[i].second);
+  if (shown < slow.size()) text += " and " + human_count(slow.size() - shown) + " more";
   return text;
 }
 

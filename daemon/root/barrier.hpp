@@ -24,12 +24,16 @@ class Barrier {
 
   Barrier(const std::vector<std::string>& nodes, Time now);
 
-  // The newest state of a node, which must be one of them.
+  // The newest state of a node; of one that is not of the job, nothing.
   void take(const std::string& node, const NodeNote& note, Time now);
 
   // Nodes that have become too silent; each is named once until it has spoken again.
   std::vector<std::string> overdue(Time now, const Limits& limits);
   [[nodiscard]] bool has_begun(const std::string& node) const;
+  // Named by overdue() and silent since. ask_again(): that was this node's fault, and its time
+  // begins anew.
+  [[nodiscard]] bool is_asked_after(const std::string& node) const;
+  void ask_again(const std::string& node, Time now);
   // The barrier goes on without a node, if it has not spoken in the meantime.
   void leave_out(const std::string& node, const std::string& why);
   // The same node fails the job.
@@ -61,13 +65,12 @@ class Barrier {
   [[nodiscard]] std::vector<std::string> open_nodes() const;
   [[nodiscard]] std::string state_text(const std::string& name) const;
   [[nodiscard]] const Node& at(const std::string& name) const;
-  [[nodiscard]] double share(const std::string& name) const;
+  [[nodiscard]] static double share(const Node& node);
 
   std::vector<std::string> order_;
   std::map<std::string, Node> nodes_;
   std::size_t open_;  // how many are neither ready nor left out nor failed
   std::size_t failed_ = 0;
-  Time begun_;
 };
 
 }  // namespace nodestage

@@ -98,11 +98,15 @@ Setter absolute_path(Member member) {
   };
 }
 
+// They go to nodestage-peer in one message (common/peer_channel.hpp).
+constexpr std::size_t k_max_addresses_bytes = 96 * 1024;
+
 // [peer.addresses]: n1 = "10.0.0.1" or n1 = ["10.0.0.1", "10.1.0.1"].
 std::optional<std::string> set_addresses(Config& config, const toml::node& node) {
   const std::string allowed = "a table of names of nodes, each with an address or a list of them";
   if (!node.is_table()) return allowed;
   config.peer.addresses.clear();
+  std::size_t bytes = 0;
   for (const auto& [name, value] : *node.as_table()) {
     toml::array one;
     if (!value.is_array()) one.push_back(value);
@@ -110,8 +114,10 @@ std::optional<std::string> set_addresses(Config& config, const toml::node& node)
       const auto text = address.value_exact<std::string>();
       if (!text || !is_address(*text)) return allowed;
       config.peer.addresses.push_back(std::string(name.str()) + "=" + *text);
+      bytes += config.peer.addresses.back().size() + sizeof(std::uint32_t);
     }
   }
+  if (bytes > k_max_addresses_bytes) return "at most 96 KiB: let the system resolve the names";
   return {};
 }
 

@@ -2,6 +2,7 @@
 
 #include <fcntl.h>
 #include <signal.h>
+#include <spdlog/spdlog.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -85,7 +86,9 @@ void Helper::flush() {
         ::send(channel_.get(), packet.data(), packet.size(), MSG_NOSIGNAL | MSG_DONTWAIT);
     if (sent < 0 && errno == EAGAIN) break;
     if (sent < 0 && errno == EINTR) continue;
-    unsent_.pop_front();  // a fault: it is ending, which ended() will tell
+    if (sent < 0 && errno == EMSGSIZE)
+      spdlog::error("a message of {} bytes to a child is too long", packet.size());
+    unsent_.pop_front();  // another fault: it is ending, which ended() will tell
   }
   const bool more = !unsent_.empty();
   static_cast<void>(loop_.want_write(
@@ -93,7 +96,7 @@ void Helper::flush() {
 }
 
 void Helper::ended() {
-  ::waitpid(pid_, nullptr, WNOHANG);
+  if (::waitpid(pid_, nullptr, WNOHANG) != pid_) return;
   pid_ = 0;
   loop_.forget(pid_fd_.get());
   const OnEnd on_end = on_end_;

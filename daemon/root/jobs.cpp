@@ -1,7 +1,9 @@
 #include "daemon/root/jobs.hpp"
 
+#include <algorithm>
 #include <utility>
 
+#include "common/human.hpp"
 #include "common/name_pattern.hpp"
 #include "common/request.hpp"
 #include "daemon/root/log.hpp"
@@ -12,6 +14,7 @@ namespace {
 
 // The caller's word: longer than any file name, and short enough for the worker's order.
 constexpr std::size_t k_max_job_name = 1024;
+constexpr unsigned k_refusal_tries = 5;
 constexpr std::uint32_t k_batch_step = 0xfffffffb;  // SLURM_BATCH_SCRIPT of slurm.h
 
 // Neither held nor being delivered in the background: what the job's steps and epilog mean.
@@ -57,8 +60,10 @@ void Jobs::save(Job& job) {
 
 void Jobs::set_state(Job& job, JobState state) {
   job.record.state = state;
-  // From here on a step may run at any time, or somebody who is in the job by other means.
-  if (state == JobState::ready) job.record.may_have_run = true;
+  // From here on a step may run at any time, or somebody who is in the job by other means. With
+  // several nodes, when all are ready: decide().
+  const bool alone = !is_shared(job.record) || at_.peers.off();
+  if (state == JobState::ready && alone) job.record.may_have_run = true;
   spdlog::info("{}: {}", about(job.record), to_text(state));
   save(job);
   if (state == JobState::ready || state == JobState::failed) own_state_changed(job);
@@ -82,11 +87,26 @@ Result<JobRecord> Jobs::new_record(const Begin& begin) const {
   JobRecord record;
   record.begin = begin;
   TRY_ASSIGN(record.directory, expand_pattern(tmpdir_name_pattern(at_.config), facts));
+  // A list without this node is none.
+  auto& nodes = record.begin.nodes;
+  if (is_on_first_node(record) && std::find(nodes.begin(), nodes.end(), begin.node) == nodes.end())
+    record.begin.first_node.clear();
   record.directory_is_ours = at_.config.tmpdir.create != CreateDirectory::never;
   return record;
 }
 
 Message Jobs::begin(const Begin& begin) {
+  const bool known = find({begin.job, begin.restart}) != nullptr;
+  Message answer = admit(begin);
+  if (const auto* refused = std::get_if<Refused>(&answer); refused != nullptr && !known) {
+    spdlog::warn("job={}.{} uid={} role=daemon: refused: {}", begin.job, begin.restart, begin.uid,
+                 printable(refused->what));
+    tell_refusal(begin, refused->what, k_refusal_tries);
+  }
+  return answer;
+}
+
+Message Jobs::admit(const Begin& begin) {
   const JobKey key{begin.job, begin.restart};
   if (const Job* known = find(key)) {
     if (known->record.begin.uid == begin.uid && is_live(known->record)) return Accepted{};
@@ -138,14 +158,17 @@ Message Jobs::exited(const Exited& exited) {
   Job* job = find_live(exited.job);
   if (job == nullptr)
     return Refused{RefusalReason::unknown_job, "the job is not known on this node"};
-  auto& status = exited.step == k_batch_step ? job->record.batch_status : job->record.last_status;
+  const bool batch = exited.step == k_batch_step;
+  if (batch && job->record.batch_status) return Accepted{};  // it ends once
+  if (batch) job->record.facts.batch = true;
+  auto& status = batch ? job->record.batch_status : job->record.last_status;
   // A step did as its worst task. Many tasks that end alike are one write of the journal.
   const bool worse_known =
       exited.step == std::exchange(job->last_step, exited.step) && status.value_or(0) != 0;
   if (worse_known || status == exited.wait_status) return Accepted{};
   status = exited.wait_status;
   save(*job);
-  if (exited.step == k_batch_step) tell_outcome(*job);
+  if (batch) tell_outcome(*job);
   return Accepted{};
 }
 

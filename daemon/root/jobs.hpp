@@ -10,6 +10,8 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <set>
+#include <utility>
 #include <vector>
 
 #include "common/peer_note.hpp"
@@ -74,8 +76,13 @@ class Jobs {
   };
   // Of a job with several nodes: the talk with the other daemons.
   struct Talk {
-    std::optional<Barrier> barrier;                  // on the first node, while the verdict is open
+    // On the first node:
+    std::optional<Barrier> barrier;  // while the verdict is open
+    std::set<std::string> members;
+    Clock::time_point line_made{};
+    // On all:
     std::map<std::string, std::uint64_t> sequences;  // of the last note from each node
+    std::string line;  // about the nodes that are not ready, for people
     std::optional<Loop::TimerId> pulse;
     Clock::time_point next_note{};
     // On the other nodes, about the first:
@@ -83,7 +90,6 @@ class Jobs {
     std::optional<Clock::time_point> listening;  // since when a step waits for its verdict
     bool asked_after = false;
     std::string send_fault;  // of the last note to it
-    std::string line;        // what it says about the nodes that are not ready
   };
   struct Ender {
     Reply reply;
@@ -101,7 +107,13 @@ class Jobs {
   enum class Word { not_yet, ready, failed };
   struct EarlyNote {
     PeerNote note;
+    std::size_t bytes;
     Clock::time_point came;
+  };
+  struct Outcome {  // of a job that is gone from its first node
+    JobNote note;
+    std::string node;
+    std::set<std::string> members;
   };
 
   // jobs.cpp: the table
@@ -110,6 +122,7 @@ class Jobs {
   Job* find(const JobKey& key);
   void save(Job& job);
   void set_state(Job& job, JobState state);
+  Message admit(const Begin& begin);
   Result<JobRecord> new_record(const Begin& begin) const;
   void learn(Job& job, const Wait& wait);
 
@@ -123,10 +136,11 @@ class Jobs {
   void fail(Job& job, const std::string& cause);
   [[nodiscard]] Word word_for(const Job& job, WaitScope scope) const;
   void notice_ready(Job& job);
+  [[nodiscard]] static std::string others_line(Job& job);
   void answer(Job& job, const Waiter& waiter, Word word);
   void tell_waiters(Job& job);
   void tick(const JobKey& key, Ticket ticket);
-  [[nodiscard]] Progress progress(const Job& job) const;
+  [[nodiscard]] Progress progress(Job& job, const Waiter& waiter) const;
   Ready ready_message(Job& job, const Waiter& waiter);
 
   // jobs_peers.cpp: the job's other nodes
@@ -134,23 +148,30 @@ class Jobs {
   void pulse(const JobKey& key);
   [[nodiscard]] bool waits_for_all(const Job& job) const;
   [[nodiscard]] NodeNote own_state(const Job& job) const;
-  [[nodiscard]] static JobNote job_note(const Job& job);
   void own_state_changed(Job& job);
-  void report(Job& job);
+  void report(Job& job, const NodeNote& note);
   void watch_others(Job& job);
-  void judge(const JobKey& key, const std::string& node, const std::string& fault);
+  void judge(const JobKey& key, const std::string& node, const PeerFault& fault);
   void watch_first(Job& job);
-  void judge_first(const JobKey& key, const std::string& fault);
+  void judge_first(const JobKey& key, const PeerFault& fault);
+  void go_without_peers(Job& job, const std::string& why);
   void decide(Job& job, Verdict verdict, const std::string& text);
   void tell_nodes(Job& job, std::vector<std::string> nodes);
   void tell_all_nodes(Job& job);
+
+  // jobs_outcome.cpp: how a job of several nodes ended, and notes of jobs that are not here
+  [[nodiscard]] static JobNote job_note(const Job& job);
   void tell_outcome(Job& job);
+  void keep_outcome(const Job& job);
+  void answer_late(const PeerNote& note);
+  void tell_refusal(const Begin& begin, const std::string& what, unsigned tries);
   void take(Job& job, const std::string& from, const NodeNote& note);
   void take(Job& job, const std::string& from, const JobNote& note);
   void keep_for_later(const PeerNote& note);
   void take_early_notes(const JobKey& key);
   [[nodiscard]] bool lacks_outcome(const Job& job) const;
   void await_outcome(Job& job);
+  void ask_outcome(const JobKey& key, Clock::time_point give_up);
 
   // jobs_ending.cpp: from the end of the job to no trace of it
   void stop_staging(Job& job);
@@ -180,7 +201,10 @@ class Jobs {
   Places at_;
   std::map<JobKey, Job> jobs_;
   std::vector<JobKey> queue_;
-  std::vector<EarlyNote> early_notes_;  // of jobs whose prolog here is still to come
+  std::map<std::pair<JobKey, std::string>, EarlyNote> early_notes_;  // by sender; of jobs whose
+                                                                     // prolog is still to come
+  std::size_t early_bytes_ = 0;
+  std::map<JobKey, Outcome> outcomes_;
   Ticket next_ticket_ = 1;
 };
 

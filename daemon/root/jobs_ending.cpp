@@ -126,6 +126,7 @@ void Jobs::finish(Job& job) {
   answer_enders(job, {EndOutcome::done, ""});
   tell_waiters(job);
   if (!moved) return start_queued();  // the next daemon tries again, so the journal keeps it
+  keep_outcome(job);
   at_.areas.remove_status(key);
   at_.journal.forget(key);
   jobs_.erase(key);

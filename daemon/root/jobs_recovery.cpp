@@ -54,7 +54,7 @@ void Jobs::go_on(Job& job, WorkersWord word) {
       job.worker ? at_.workers.kill(*job.worker) : begin_stage_out(job);
       break;
     case JobState::awaiting_outcome:
-      start_stage_out(job);
+      begin_stage_out(job);
       break;
     case JobState::staging_out:
       if (job.worker) break;

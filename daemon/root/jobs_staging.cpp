@@ -154,10 +154,10 @@ void Jobs::tick(const JobKey& key, Ticket ticket) {
       std::max<std::uint64_t>(waiter.interval_ms, k_waiter_share_ms * job->waiters.size());
   waiter.timer =
       at_.loop.after(std::chrono::milliseconds(pause), [this, key, ticket] { tick(key, ticket); });
-  waiter.reply(progress(*job));
+  waiter.reply(progress(*job, waiter));
 }
 
-Progress Jobs::progress(const Job& job) const {
+Progress Jobs::progress(Job& job, const Waiter& waiter) const {
   Progress progress = progress_of(worker_status(job, WorkerTask::stage));
   if (job.record.state == JobState::queued) {
     const auto place = std::find(queue_.begin(), queue_.end(), job.record.key());
@@ -173,12 +173,7 @@ Progress Jobs::progress(const Job& job) const {
     progress = {};
     if (job.record.state == JobState::ready) progress.phase = ProgressPhase::others;
   }
-  if (job.talk.barrier) {
-    progress.others = job.record.state == JobState::ready ? job.talk.barrier->text()
-                                                          : job.talk.barrier->count_text();
-  } else {
-    progress.others = job.talk.line;
-  }
+  if (waiter.speaks && waiter.scope == WaitScope::all) progress.others = others_line(job);
   progress.directory = at_.areas.path_of(job.record.directory);
   return progress;
 }
@@ -222,7 +217,10 @@ void Jobs::tell_waiters(Job& job) {
 }
 
 void Jobs::answer(Job& job, const Waiter& waiter, Word word) {
-  if (word == Word::ready) return waiter.reply(ready_message(job, waiter));
+  if (word == Word::ready) {
+    if (!std::exchange(job.record.may_have_run, true)) save(job);
+    return waiter.reply(ready_message(job, waiter));
+  }
   const JobRecord& record = job.record;
   const bool others = record.cause.empty() && record.verdict == Verdict::failed;
   const std::string& cause = others ? record.verdict_text : record.cause;
@@ -237,8 +235,12 @@ Ready Jobs::ready_message(Job& job, const Waiter& waiter) {
   if (!waiter.speaks || job.record.announced) return ready;
   ready.lines = summary_lines(status);
   const bool all = waiter.scope == WaitScope::all && is_shared(job.record);
-  if (const auto off = at_.peers.off(); off && all) {
-    ready.lines.push_back("note: this step did not wait for the job's other nodes: " + *off);
+  const auto off = at_.peers.off();
+  const bool too_many = job.record.begin.node_count > 1 && job.record.begin.first_node.empty() &&
+                        !job.record.begin.request.empty() && waiter.scope == WaitScope::all;
+  if ((off && all) || too_many) {
+    ready.lines.push_back("note: this step did not wait for the job's other nodes: " +
+                          (too_many ? "the list of their names is too long" : *off));
   } else if (all && !job.record.verdict_text.empty()) {
     ready.lines.push_back("note: " + job.record.verdict_text);
   }

@@ -93,7 +93,7 @@ JobOutcome outcome_of(const JobRecord& record) {
   };
   if (record.exit_code != 0) return JobOutcome::failure;
   if (record.batch_status) return told_by(*record.batch_status);
-  if (record.outcome_known && record.facts.batch)
+  if (record.facts.batch)
     return record.first_status ? told_by(*record.first_status) : JobOutcome::unknown;
   const auto status = record.last_status ? record.last_status : record.first_status;
   if (!status) return JobOutcome::unknown;

@@ -15,7 +15,10 @@
 namespace nodestage {
 namespace {
 
-constexpr std::chrono::seconds k_restart_pause{1};
+constexpr std::chrono::seconds k_first_pause{1};
+constexpr std::chrono::seconds k_longest_pause{60};
+constexpr std::chrono::seconds k_carrier_look{2};
+constexpr std::size_t k_shown = 500;  // of a text of nodestage-peer
 constexpr std::chrono::seconds k_munge_retry{10};
 constexpr std::uint64_t k_try_munge = 0;  // the id of a request that is for nobody
 constexpr std::size_t k_max_waiting = 50'000;
@@ -48,9 +51,11 @@ void Peers::settings_changed() {
   carrier_.reset();
   signer_ended();
   carrier_ended();
-  munge_answered_ = listened_ = false;
+  munge_answered_ = false;
   munge_fault_.clear();
   carrier_fault_.clear();
+  carrier_failed_.reset();
+  signer_pause_ = carrier_pause_ = k_first_pause;
   settings_ = config_.peer;
   if (config_.peer.barrier == UseBarrier::off) return;
   start_signer();
@@ -60,8 +65,13 @@ void Peers::settings_changed() {
 std::optional<std::string> Peers::off() const {
   if (config_.peer.barrier == UseBarrier::off) return "the configuration says so";
   if (!munge_answered_ && !munge_fault_.empty()) return munge_fault_;
-  if (!listened_ && !carrier_fault_.empty()) return carrier_fault_;
   return {};
+}
+
+std::optional<std::string> Peers::broken() const {
+  const auto patience = std::chrono::seconds(config_.peer.silence_wait_s);
+  if (!carrier_failed_ || Clock::now() - *carrier_failed_ < patience) return {};
+  return carrier_fault_;
 }
 
 void Peers::start_signer() {
@@ -71,11 +81,11 @@ void Peers::start_signer() {
       [this] {
         signer_.reset();
         signer_ended();
-        start_again(&Peers::start_signer);
+        start_again(&Peers::start_signer, signer_pause_);
       });
   if (!helper) {
     spdlog::error("the signer for other nodes cannot be started: {}", helper.error().what);
-    return start_again(&Peers::start_signer);
+    return start_again(&Peers::start_signer, signer_pause_);
   }
   signer_ = std::move(*helper);
   try_munge();
@@ -86,15 +96,14 @@ void Peers::start_carrier() {
       loop_, [&peer = config_.peer] { return become_carrier(peer.program, peer.user); },
       [this](std::string_view packet) { from_carrier(packet); },
       [this] {
-        spdlog::error("nodestage-peer has ended; it is started again");
-        if (carrier_fault_.empty()) carrier_fault_ = "nodestage-peer cannot be started";
+        carrier_fails("nodestage-peer has ended");
         carrier_.reset();
         carrier_ended();
-        start_again(&Peers::start_carrier);
+        start_again(&Peers::start_carrier, carrier_pause_);
       });
   if (!helper) {
-    spdlog::error("nodestage-peer cannot be started: {}", helper.error().what);
-    return start_again(&Peers::start_carrier);
+    carrier_fails("nodestage-peer cannot be started: " + helper.error().what);
+    return start_again(&Peers::start_carrier, carrier_pause_);
   }
   carrier_ = std::move(*helper);
   const auto number = [](std::uint64_t value) { return static_cast<std::uint32_t>(value); };
@@ -103,8 +112,10 @@ void Peers::start_carrier() {
                    number(config_.peer.max_connections), config_.peer.addresses}));
 }
 
-void Peers::start_again(void (Peers::*child)()) {
-  loop_.after(k_restart_pause, [this, child] {
+// One that cannot live is tried less and less often.
+void Peers::start_again(void (Peers::*child)(), std::chrono::seconds& pause) {
+  const auto now = std::exchange(pause, std::min(2 * pause, k_longest_pause));
+  loop_.after(now, [this, child] {
     const bool runs = child == &Peers::start_signer ? signer_ != nullptr : carrier_ != nullptr;
     if (!runs && config_.peer.barrier != UseBarrier::off) (this->*child)();
   });
@@ -125,6 +136,7 @@ void Peers::from_signer(std::string_view packet) {
   if (reply->fault.empty() && !munge_answered_) {
     spdlog::info("MUNGE answers: nodes of a job can tell each other that they are ready");
     munge_answered_ = true;
+    signer_pause_ = k_first_pause;
   }
   if (reply->fault != munge_fault_ && !reply->fault.empty()) {
     spdlog::warn("no credential for other nodes: {}", printable(reply->fault));
@@ -136,33 +148,53 @@ void Peers::from_signer(std::string_view packet) {
   unsigned_.erase(found);
   for (const std::string& node : request.to) {
     if (!reply->fault.empty()) {
-      request.on_sent(node, reply->fault);
+      request.on_sent(node, {PeerFault::Where::here, printable(reply->fault)});
     } else {
       deliver(node, reply->credential, request.on_sent);
     }
   }
 }
 
+void Peers::carrier_fails(const std::string& why) {
+  const std::string text = shortened(printable(why), k_shown);
+  if (!carrier_failed_) carrier_failed_ = Clock::now();
+  if (text != carrier_fault_) spdlog::error("this node hears no notes of others: {}", text);
+  carrier_fault_ = text;
+}
+
+// A nodestage-peer that has work and says nothing hangs.
+void Peers::watch_carrier() {
+  if (!carrier_ || unsent_.empty()) return;
+  const auto limit = std::chrono::seconds(2 * config_.peer.io_wait_s + 5);
+  if (Clock::now() - carrier_spoke_ < limit) {
+    loop_.after(k_carrier_look, [this] { watch_carrier(); });
+    return;
+  }
+  carrier_fails("nodestage-peer does not answer");
+  carrier_.reset();
+  carrier_ended();
+  start_again(&Peers::start_carrier, carrier_pause_);
+}
+
 void Peers::from_carrier(std::string_view packet) {
+  carrier_spoke_ = Clock::now();
   const auto message = decode_peer_message(packet);
   if (!message) return;
   if (const auto* listening = std::get_if<PeerListening>(&*message)) take(*listening);
   if (const auto* delivered = std::get_if<PeerDelivered>(&*message)) take(*delivered);
   if (const auto* received = std::get_if<PeerReceived>(&*message)) take(*received);
   if (const auto* dropped = std::get_if<PeerDropped>(&*message)) {
-    log_refusal("peer " + dropped->address, dropped->why);
+    log_refusal("peer " + shortened(dropped->address, k_shown), shortened(dropped->why, k_shown));
   }
 }
 
 void Peers::take(const PeerListening& listening) {
-  carrier_fault_ = listening.fault;
-  if (listening.fault.empty()) {
-    listened_ = true;
-    spdlog::info("nodestage-peer listens on port {}", config_.peer.port);
-  } else {
-    spdlog::error("nodestage-peer cannot listen on port {}: {}", config_.peer.port,
-                  printable(listening.fault));
-  }
+  if (!listening.fault.empty())
+    return carrier_fails("nodestage-peer cannot listen: " + listening.fault);
+  spdlog::info("nodestage-peer listens on port {}", config_.peer.port);
+  carrier_fault_.clear();
+  carrier_failed_.reset();
+  carrier_pause_ = k_first_pause;
 }
 
 void Peers::take(const PeerDelivered& delivered) {
@@ -170,7 +202,10 @@ void Peers::take(const PeerDelivered& delivered) {
   if (found == unsent_.end()) return;
   const Unsent unsent = std::move(found->second);
   unsent_.erase(found);
-  unsent.on_sent(unsent.node, printable(delivered.fault));
+  PeerFault fault;
+  if (!delivered.fault.empty())
+    fault = {PeerFault::Where::there, shortened(printable(delivered.fault), k_shown)};
+  unsent.on_sent(unsent.node, fault);
 }
 
 void Peers::take(const PeerReceived& received) const {
@@ -192,7 +227,8 @@ void Peers::send(PeerNote note, const OnSent& on_sent) {
     if (taken) {
       unsigned_.emplace(id, Unsigned{note.to, on_sent});
     } else {
-      for (const std::string& node : note.to) on_sent(node, "credentials cannot be made now");
+      for (const std::string& node : note.to)
+        fail_later(node, "credentials cannot be made now", on_sent);
     }
   }
 }
@@ -205,19 +241,30 @@ void Peers::deliver(const std::string& node, const std::string& credential, OnSe
   const std::uint64_t id = next_id_++;
   const bool taken = carrier_ && unsent_.size() < k_max_waiting &&
                      carrier_->send(encode_peer_message(PeerDeliver{id, node, credential}));
-  if (!taken) return on_sent(node, "nodestage-peer does not run now");
+  if (!taken) return fail_later(node, "nodestage-peer does not run now", on_sent);
+  if (unsent_.empty()) {
+    carrier_spoke_ = Clock::now();
+    loop_.after(k_carrier_look, [this] { watch_carrier(); });
+  }
   unsent_.emplace(id, Unsent{node, std::move(on_sent)});
+}
+
+void Peers::fail_later(const std::string& node, const std::string& why, const OnSent& on_sent) {
+  loop_.after(std::chrono::milliseconds(0), [node, why, on_sent] {
+    on_sent(node, {PeerFault::Where::here, why});
+  });
 }
 
 void Peers::signer_ended() {
   for (const auto& [id, request] : std::exchange(unsigned_, {})) {
-    for (const std::string& node : request.to) request.on_sent(node, "the signer has ended");
+    for (const std::string& node : request.to)
+      fail_later(node, "the signer has ended", request.on_sent);
   }
 }
 
 void Peers::carrier_ended() {
   for (const auto& [id, unsent] : std::exchange(unsent_, {})) {
-    unsent.on_sent(unsent.node, "nodestage-peer has ended");
+    fail_later(unsent.node, "nodestage-peer has ended", unsent.on_sent);
   }
 }
 

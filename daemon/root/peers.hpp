@@ -6,6 +6,7 @@
 // address of the node in `from`; whether that node may say it is for the caller to check.
 #pragma once
 
+#include <chrono>
 #include <cstdint>
 #include <functional>
 #include <map>
@@ -23,11 +24,17 @@
 
 namespace nodestage {
 
+struct PeerFault {
+  enum class Where { none, here, there };
+  Where where = Where::none;
+  std::string text;  // for people
+};
+
 class Peers {
  public:
   using OnNote = std::function<void(const PeerNote&)>;
-  // Once for each node: what went wrong, or "".
-  using OnSent = std::function<void(const std::string& node, const std::string& fault)>;
+  // Once for each node, from the loop, never from the call that sends.
+  using OnSent = std::function<void(const std::string& node, const PeerFault& fault)>;
 
   Peers(Loop& loop, const Config& config) : loop_(loop), config_(config) {}
 
@@ -38,6 +45,8 @@ class Peers {
   // Why the nodes of a job cannot talk here, for a user; nothing when they can. MUNGE that has
   // answered once is only away for a while, and counts as there.
   [[nodiscard]] std::optional<std::string> off() const;
+  // Why this node cannot hear others although they rely on it, for longer than peer.silence_wait.
+  [[nodiscard]] std::optional<std::string> broken() const;
 
   // To all nodes in note.to, in as few credentials as may be; note.sequence is filled in here.
   void send(PeerNote note, const OnSent& on_sent);
@@ -58,12 +67,15 @@ class Peers {
   void start_signer();
   void start_carrier();
   void try_munge();
-  void start_again(void (Peers::*child)());
+  void start_again(void (Peers::*child)(), std::chrono::seconds& pause);
   void from_signer(std::string_view packet);
   void from_carrier(std::string_view packet);
   void take(const PeerListening& listening);
   void take(const PeerDelivered& delivered);
   void take(const PeerReceived& received) const;
+  void carrier_fails(const std::string& why);
+  void watch_carrier();
+  void fail_later(const std::string& node, const std::string& why, const OnSent& on_sent);
   void deliver(const std::string& node, const std::string& credential, OnSent on_sent);
   void signer_ended();
   void carrier_ended();
@@ -77,9 +89,12 @@ class Peers {
   std::unique_ptr<Helper> carrier_;
   std::optional<Loop::TimerId> munge_timer_;
   bool munge_answered_ = false;
-  bool listened_ = false;
   std::string munge_fault_;
-  std::string carrier_fault_;
+  std::string carrier_fault_;                        // why it does not listen now
+  std::optional<Clock::time_point> carrier_failed_;  // since when
+  Clock::time_point carrier_spoke_{};
+  std::chrono::seconds signer_pause_{1};  // before the next start
+  std::chrono::seconds carrier_pause_{1};
   std::map<SignId, Unsigned> unsigned_;
   std::map<std::uint64_t, Unsent> unsent_;
   std::uint64_t next_id_ = 1;

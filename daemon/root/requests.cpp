@@ -49,7 +49,7 @@ struct Rule<Wait> {
 };
 template <>
 struct Rule<Exited> {
-  static constexpr Who k_who = Who::root_or_user;
+  static constexpr Who k_who = Who::root;
 };
 template <>
 struct Rule<StatusQuery> {

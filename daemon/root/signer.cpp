@@ -2,6 +2,7 @@
 
 #include <munge.h>
 #include <pwd.h>
+#include <signal.h>
 #include <sys/prctl.h>
 #include <sys/socket.h>
 #include <unistd.h>
@@ -76,6 +77,7 @@ Result<SignReply> decode_sign_reply(std::string_view packet) {
 
 int run_signer(const std::string& user) {
   ::prctl(PR_SET_NAME, "nodestaged-sign");
+  ::signal(SIGPIPE, SIG_IGN);  // of munged's socket
   if (!drop_capabilities()) return 1;
   std::string packet(k_max_note_bytes + 64, '\0');
   for (;;) {

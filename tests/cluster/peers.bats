@@ -195,6 +195,69 @@ SCRIPT
     assert_idle_clean 40
 }
 
+@test "a node whose nodestaged refuses the job is named, with the cause" {
+    id=$(submit alice -N3 --hold --stage-dataset=slow/data.tar --wrap 'echo started')
+    on n2 install -d -o bob "/localscratch/alice.$id.0"
+    on ctl scontrol release "$id"
+    wait_until 20 job_is "$id" FAILED
+    run job_output "$id"
+    has "$output" "node n2: nodestaged has refused the job: the job directory cannot be made"
+    on n2 rmdir "/localscratch/alice.$id.0"
+    assert_idle_clean
+}
+
+@test "a nodestage-peer that hangs is replaced; one that cannot have its port says so" {
+    on n1 pkill -STOP -x nodestage-peer
+    sbatch_wait -N2 -w n1,n3 --stage-dataset=slow/data.tar --wrap 'echo started'
+    [ "$STATE" = COMPLETED ]
+    wait_until 5 logged n1 "nodestage-peer does not answer"
+    # Killed again and again while a node is asked after: the daemon goes on.
+    cluster daemon stop n3
+    before=$(on n1 cat /.harness/nodestaged.pid)
+    id=$(submit alice -N2 -w n1,n3 --stage-dataset=slow/data.tar --wrap 'echo started')
+    for _ in $(seq 40); do
+        on n1 pkill -KILL -x nodestage-peer || true
+        sleep 0.2
+    done
+    wait_until 60 job_is "$id" FAILED
+    job_has_output "$id" "node n3: has not begun within"
+    on n1 kill -0 "$before"
+    cluster daemon start n3
+    # Bob has the port of n2 before nodestage-peer.
+    cluster daemon stop n2
+    on n2 tee /tmp/take.py >/dev/null <<<"import socket,time; s=socket.create_server(('', $PORT)); time.sleep(60)"
+    cluster exec n2 --user=bob -- python3 /tmp/take.py 3>&- &
+    wait_until 10 eval 'on n2 ss -Hltn "sport = :$PORT" | grep -q .'
+    cluster daemon start n2
+    wait_until 20 logged n2 "hears no notes of others: nodestage-peer cannot listen: port $PORT: Address already in use"
+    sleep 6 # silence_wait
+    run as alice srun -N2 -w n1,n2 --stage-dataset=slow/data.tar echo started
+    [ "$status" -ne 0 ]
+    has "$output" "node n2: this node cannot hear the job's other nodes: nodestage-peer cannot listen" "--exclude=n2"
+    on n2 pkill -f take.py
+    wait_until 20 eval 'daemon_log n2 | tail -n 5 | grep -q "listens on port"'
+    assert_idle_clean 40
+}
+
+@test "how the job ended reaches a node that could not be told at first" {
+    reload_daemons "${LIMITS/outcome_wait = 4/outcome_wait = 30}"
+    id=$(submit alice -N2 -w n1,n2 --stage-out=r:/home/alice/out/late,when=success <<'SCRIPT'
+#!/bin/bash
+srun bash -c 'mkdir $SLURM_TMPDIR/r; echo $SLURMD_NODENAME >$SLURM_TMPDIR/r/node'
+touch ~/in_script
+until [ -e ~/go_on ]; do sleep 0.1; done
+SCRIPT
+    )
+    wait_until 20 as alice test -e in_script
+    cluster cut n2 "$PORT"
+    as alice touch go_on
+    wait_until 20 as alice test -e out/late/n1/node
+    cluster mend n2
+    wait_until 30 as alice test -e out/late/n2/node
+    reload_daemons "$LIMITS"
+    assert_idle_clean 40
+}
+
 @test "peer.on_missing = continue: the job goes on without the node, and says so" {
     reload_daemons "$LIMITS"$'\non_missing = "continue"'
     cluster daemon stop n3
@@ -328,7 +391,7 @@ SCRIPT
     attack n3 root "$n1" ready n2 n3 "$id"
     wait_until 5 logged n1 "a note that is for another node"
     attack n3 root "$n1" ready n1 n3 "$id" 1
-    wait_until 5 logged n1 "not newer than the last one"
+    wait_until 5 logged n1 "older than the last one"
     # Root of a host that is not of the job (a login node has the key, too).
     attack ctl root "$n1" ready n1 ctl "$id"
     wait_until 5 logged n1 "from a node that is not of job $id.0"

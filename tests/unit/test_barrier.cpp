@@ -41,7 +41,8 @@ TEST_CASE("the slowest node comes first") {
   barrier.take("n3", note(NodeState::begun), k_start);
   barrier.take("n4", note(NodeState::staging, 2048, 0), k_start);
   CHECK(barrier.text() ==
-        "4 of 4 nodes are not ready: n3 (has begun), n4 (2.0 KiB read), n2 (0% of 1.0 KiB), n1 "
+        "4 of 4 nodes are not ready: n3 (waits for its turn), n4 (2.0 KiB read), n2 (0% of 1.0 "
+        "KiB), n1 "
         "(50% of 100 B)");
 }
 
@@ -98,6 +99,22 @@ TEST_CASE("a node that speaks while it is asked after is neither failed nor left
   barrier.leave_out("n2", "silent");
   CHECK(barrier.verdict() == Verdict::open);
   CHECK(barrier.overdue(k_start + 81s, k_limits) == std::vector<std::string>{"n2"});
+}
+
+TEST_CASE("what was this node's own fault gives the other its time again") {
+  Barrier barrier({"n1", "n2"}, k_start);
+  barrier.take("n1", note(NodeState::ready), k_start);
+  CHECK(barrier.overdue(k_start + 60s, k_limits).size() == 1);
+  CHECK(barrier.is_asked_after("n2"));
+  barrier.ask_again("n2", k_start + 61s);
+  CHECK(barrier.overdue(k_start + 120s, k_limits).empty());
+  CHECK(barrier.overdue(k_start + 121s, k_limits) == std::vector<std::string>{"n2"});
+}
+
+TEST_CASE("a note of a stranger is nothing") {
+  Barrier barrier({"n1"}, k_start);
+  barrier.take("x", note(NodeState::failed), k_start);
+  CHECK(barrier.verdict() == Verdict::open);
 }
 
 TEST_CASE("the job goes on without a node that was left out, and says so") {
