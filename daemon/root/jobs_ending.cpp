@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "common/human.hpp"
+#include "daemon/root/hold.hpp"
 #include "daemon/root/jobs.hpp"
 #include "daemon/root/log.hpp"
 #include "daemon/root/summary.hpp"
@@ -58,6 +59,7 @@ void Jobs::begin_stage_out(Job& job) {
 }
 
 void Jobs::start_stage_out(Job& job) {
+  ++job.record.stage_outs;
   if (const Status started = start_worker(job, WorkerTask::stage_out); !started) {
     return hold(job, "the stage-out could not be started: " + started.error().what);
   }
@@ -73,7 +75,10 @@ void Jobs::stage_out_ended(const JobKey& key, const WorkerEnd& end) {
   for (const std::string& line : delivery_lines(status)) {
     spdlog::info("{}: stage-out: {}", about(job->record), line);
   }
-  if (status.phase == WorkerPhase::done) return finish(*job);
+  if (status.phase == WorkerPhase::done) {
+    if (job->record.hold.since != 0) tell_user(*job, delivered_notice(job->record));
+    return finish(*job);
+  }
   hold(*job,
        status.phase == WorkerPhase::failed ? status.cause : "the stage-out process " + end.text);
 }
@@ -110,6 +115,7 @@ void Jobs::hold(Job& job, const std::string& cause) {
   set_state(job, JobState::held);
   answer_enders(job, {EndOutcome::held, job.record.cause});
   tell_waiters(job);
+  keep(job);
 }
 
 void Jobs::finish(Job& job) {
@@ -125,6 +131,7 @@ void Jobs::finish(Job& job) {
   set_state(job, JobState::gone);
   answer_enders(job, {EndOutcome::done, ""});
   tell_waiters(job);
+  answer_recovery(job, Recovered{{"nothing is held any more: it was delivered meanwhile"}});
   if (!moved) return start_queued();  // the next daemon tries again, so the journal keeps it
   at_.areas.remove_status(key);
   at_.journal.forget(key);
