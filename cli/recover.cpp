@@ -42,6 +42,7 @@ int become_srun(const RecoverArguments& arguments, const std::string& directory)
       "nodestage", "recover", arguments.job,  directory};
   if (arguments.socket != k_socket_path) words.push_back("--socket=" + arguments.socket);
   std::vector<char*> argv;
+  argv.reserve(words.size() + 1);
   for (std::string& word : words) argv.push_back(word.data());
   argv.push_back(nullptr);
   ::execvp(argv[0], argv.data());

@@ -113,6 +113,7 @@ class Jobs {
     std::map<Ticket, Ender> enders;
     Talk talk;
     bool is_being_measured = false;
+    bool is_leaving = false;                  // held no more as soon as its user is told
     std::optional<Loop::TimerId> hold_timer;  // for the next thing to do while it is held
     std::optional<Recovery> recovery;
   };
@@ -188,10 +189,11 @@ class Jobs {
   void hold_timer_due(const JobKey& key);
   void try_again(Job& job);
   [[nodiscard]] bool is_taken_away(const Job& job) const;
-  void expire(Job& job);
+  void let_go(Job& job, const std::string& text);
   void measure(Job& job);
   void measured(const JobKey& key, const WorkerEnd& end);
-  void tell_user(const Job& job, const std::string& text);
+  void tell_user(const Job& job, const std::string& text, Notices::OnTold told);
+  void tell_held(Job& job);
   [[nodiscard]] std::string refusal_of_outputs(const JobRecord& record) const;
 
   // jobs_recover_held.cpp: on the user's request

@@ -76,8 +76,8 @@ void Jobs::stage_out_ended(const JobKey& key, const WorkerEnd& end) {
     spdlog::info("{}: stage-out: {}", about(job->record), line);
   }
   if (status.phase == WorkerPhase::done) {
-    if (job->record.hold.since != 0) tell_user(*job, delivered_notice(job->record));
-    return finish(*job);
+    if (job->record.hold.since == 0) return finish(*job);
+    return let_go(*job, delivered_notice(job->record));
   }
   hold(*job,
        status.phase == WorkerPhase::failed ? status.cause : "the stage-out process " + end.text);
@@ -110,8 +110,10 @@ void Jobs::move_to_hold(Job& job) {
 void Jobs::hold(Job& job, const std::string& cause) {
   move_to_hold(job);
   job.record.cause = printable(cause, Newlines::keep);
-  spdlog::error("{}: the stage-out failed and the data are kept in {}: {}", about(job.record),
-                at_.areas.held_path(job.record.key()), printable(cause, Newlines::join));
+  const bool is_new = job.record.hold.since == 0;
+  spdlog::log(is_new ? spdlog::level::err : spdlog::level::warn,
+              "{}: the stage-out failed and the data are kept in {}: {}", about(job.record),
+              at_.areas.held_path(job.record.key()), printable(cause, Newlines::join));
   set_state(job, JobState::held);
   answer_enders(job, {EndOutcome::held, job.record.cause});
   tell_waiters(job);

@@ -43,8 +43,7 @@ void Jobs::keep(Job& job) {
 void Jobs::look_after(Job& job) {
   if (is_taken_away(job)) return finish(job);
   if (!job.record.hold.is_measured) measure(job);
-  if (!job.record.hold.is_told)
-    tell_user(job, held_notice(job.record, hold_times(job.record.hold, at_.config.hold)));
+  if (!job.record.hold.is_told) tell_held(job);
   if (job.recovery && !job.recovery->worker) start_recovery(job);
   set_hold_timer(job);
 }
@@ -52,7 +51,7 @@ void Jobs::look_after(Job& job) {
 void Jobs::set_hold_timer(Job& job) {
   if (job.hold_timer) at_.loop.cancel(*job.hold_timer);
   job.hold_timer.reset();
-  if (job.record.state != JobState::held) return;
+  if (job.record.state != JobState::held || job.is_leaving) return;
   const HoldRecord& hold = job.record.hold;
   const HoldTimes times = hold_times(hold, at_.config.hold);
   std::uint64_t next = hold.is_warned ? times.expire : times.warn;
@@ -73,13 +72,17 @@ void Jobs::hold_timer_due(const JobKey& key) {
   const HoldTimes times = hold_times(hold, at_.config.hold);
   const std::uint64_t now = epoch_now();
   const bool is_busy = job->is_being_measured || job->recovery.has_value();
-  if (!is_busy && now >= times.expire) return expire(*job);
+  if (!is_busy && now >= times.expire) {
+    spdlog::warn("{}: results that could not be delivered are removed, having been kept since {}",
+                 about(job->record), date_text(hold.since));
+    return let_go(*job, expired_notice(job->record));
+  }
   if (now >= times.warn && !hold.is_warned) {
     spdlog::warn("{}: results that could not be delivered are removed on {}", about(job->record),
                  date_text(times.expire));
     hold.is_warned = true;
     save(*job);
-    tell_user(*job, held_notice(job->record, times));
+    tell_held(*job);
   }
   if (!is_busy && hold.retry_at != 0 && now >= hold.retry_at) return try_again(*job);
   set_hold_timer(*job);
@@ -109,11 +112,12 @@ bool Jobs::is_taken_away(const Job& job) const {
   return true;
 }
 
-void Jobs::expire(Job& job) {
-  spdlog::warn("{}: results that could not be delivered are removed, having been kept since {}",
-               about(job.record), date_text(job.record.hold.since));
-  tell_user(job, expired_notice(job.record));
-  finish(job);
+// The user is told first: a daemon that is killed meanwhile has the next one do both again.
+void Jobs::let_go(Job& job, const std::string& text) {
+  job.is_leaving = true;
+  tell_user(job, text, [this, key = job.record.key()](Notices::Told) {
+    if (Job* told = find(key)) finish(*told);
+  });
 }
 
 void Jobs::measure(Job& job) {
@@ -148,16 +152,22 @@ void Jobs::measured(const JobKey& key, const WorkerEnd& end) {
   save(*job);
 }
 
-void Jobs::tell_user(const Job& job, const std::string& text) {
-  const JobKey key = job.record.key();
+void Jobs::tell_user(const Job& job, const std::string& text, Notices::OnTold told) {
   WorkerStart start = order_for(job, WorkerTask::notice);
   start.request = text;
-  notices_.tell(std::move(start), about(job.record, "notice"), [this, key] {
-    Job* told = find(key);
-    if (told == nullptr) return;
-    told->record.hold.is_told = true;
-    save(*told);
-  });
+  notices_.tell(std::move(start), about(job.record, "notice"), std::move(told));
+}
+
+// What could not be written is tried again with the next failed delivery.
+void Jobs::tell_held(Job& job) {
+  const HoldTimes times = hold_times(job.record.hold, at_.config.hold);
+  tell_user(job, held_notice(job.record, times),
+            [this, key = job.record.key()](Notices::Told outcome) {
+              Job* told = find(key);
+              if (told == nullptr || outcome == Notices::Told::no) return;
+              told->record.hold.is_told = true;
+              save(*told);
+            });
 }
 
 std::string Jobs::refusal_of_outputs(const JobRecord& record) const {

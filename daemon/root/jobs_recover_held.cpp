@@ -56,11 +56,12 @@ Ticket Jobs::recover_held(const Recover& ask, const Reply& reply) {
   }
   Job& job = jobs_.at(keys.front());
   const bool can_start = job.record.state == JobState::held || job.worker;
-  if (job.recovery || !can_start)
-    return refuse(RefusalReason::busy, "the results of this job are being recovered already");
+  if (job.recovery || job.is_leaving || !can_start)
+    return refuse(RefusalReason::busy, "the results of this job are being recovered or let go now");
   const Ticket ticket = next_ticket_++;
   job.recovery = Recovery{ticket, reply, ask.directory, {}, {}};
   spdlog::info("{}: recovery to {} begins", about(job.record), printable(ask.directory));
+  tell_recovery(keys.front());
   // A try that is under way may hang, so it makes way; its end comes back through keep().
   if (job.worker) {
     at_.workers.kill(*job.worker);
@@ -92,7 +93,6 @@ void Jobs::start_recovery(Job& job) {
     return answer_recovery(job, Refused{RefusalReason::fault, id.error().what});
   }
   job.recovery->worker = *id;
-  tell_recovery(key);
 }
 
 // That it still goes on, and how far it is.
@@ -111,7 +111,7 @@ void Jobs::recovery_ended(const JobKey& key, const WorkerEnd& end) {
   const std::vector<std::string> lines = delivery_lines(status);
   for (const std::string& line : lines) spdlog::info("{}: recovery: {}", about(job->record), line);
   if (status.phase == WorkerPhase::done) {
-    tell_user(*job, recovered_notice(job->record, job->recovery->directory));
+    tell_user(*job, recovered_notice(job->record, job->recovery->directory), [](Notices::Told) {});
     answer_recovery(*job, Recovered{lines});
     return finish(*job);
   }

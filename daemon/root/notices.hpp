@@ -16,13 +16,14 @@ namespace nodestage {
 
 class Notices {
  public:
-  using OnTold = std::function<void()>;
+  enum class Told { yes, no };
+  using OnTold = std::function<void(Told)>;
 
   Notices(Workers& workers, const Config& config) : workers_(workers), config_(config) {}
 
   // `start`: a `notice` order with the text as its request. A later notice of the same run replaces
-  // one that still waits. `told` is called from the loop when the worker has ended, well or not:
-  // a notice that cannot be written is logged and given up.
+  // one that still waits. `told` is called once: when it is replaced or its worker could not be
+  // started (from within tell()), or when that has ended. A fault is logged and given up.
   void tell(WorkerStart start, std::string label, OnTold told);
 
  private:
@@ -32,6 +33,7 @@ class Notices {
     OnTold told;
   };
   void start_next(std::uint32_t uid);
+  Result<Workers::Id> start(const Notice& notice);
 
   Workers& workers_;
   const Config& config_;

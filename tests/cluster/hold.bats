@@ -17,7 +17,8 @@ readonly LATE=$'[hold]\nretry_first = 3600\nretry_most = 3600'
 
 setup_file() {
     [[ -n ${NODESTAGE_STAGE:-} ]] || skip "NODESTAGE_STAGE is not set: there is no build to test"
-    cluster_up --nodes=2
+    # Slurm lets a requeued job start when its old credential has expired, by default after two minutes.
+    cluster_up --nodes=2 --slurm-conf=AuthInfo=cred_expire=10
     on ctl install -d -m 0755 /project/team
 }
 
@@ -259,7 +260,7 @@ journal() {
     on n1 pkill -STOP -x bindfs
     id=$(submit alice -w n1 --stage-out=res:/mnt/stuck/out --wrap 'cd $SLURM_TMPDIR; mkdir res; echo kept >res/f')
     wait_until 30 notice_says "$id" "could not be delivered"
-    reload_daemons $'[stageout]\nepilog_wait = 1\nlimit = 3600\n[worker]\nkill_wait = 2\n'"$SOON"
+    reload_daemons $'[stageout]\nepilog_wait = 1\nlimit = 3600\n[worker]\nkill_wait = 12\n'"$SOON"
     wait_until 20 on_node n1 alice sh -c 'nodestage held | grep -q "being tried again now"'
     on_node n1 alice nodestage recover "$id" out-of-it
     [ "$(as alice cat out-of-it/res/f)" = kept ]
@@ -267,6 +268,62 @@ journal() {
     sleep 1
     on n1 umount /mnt/stuck
     assert_idle_clean 30
+}
+
+@test "a recovery that is interrupted, or whose daemon is killed, leaves the result held and whole" {
+    reload_daemons "$LATE"
+    closed_target /project/closed
+    sbatch_wait -w n1 --stage-out='res:/project/closed/%j' \
+        --wrap 'cd $SLURM_TMPDIR; mkdir res; head -c 20M /dev/urandom >res/big; sha256sum <res/big'
+    wait_until 10 notice_says "$JOBID" "could not be delivered"
+    as alice mkdir -p /project/slow2
+    on n1 mkdir -p /mnt/slow2
+    on n1 bindfs --write-rate=2M /project/slow2 /mnt/slow2
+    run on_node n1 alice timeout -s INT 2 nodestage recover "$JOBID" /mnt/slow2/back
+    [ "$status" -ne 0 ]
+    wait_until 10 log_says "$JOBID" "recovery is given up, its caller went away"
+    wait_until 10 no_worker
+    is_held "$JOBID"
+    on_node n1 alice nodestage recover "$JOBID" /mnt/slow2/back >"$BATS_TEST_TMPDIR/recover" 2>&1 3>&- &
+    wait_until 10 on ctl sh -c 'ls /project/slow2/back/res/.nodestage-*.tmp 2>/dev/null'
+    cluster daemon kill n1
+    code=0
+    wait $! || code=$?
+    [ "$code" -eq 1 ]
+    cluster daemon start n1
+    wait_until 10 no_worker
+    is_held "$JOBID"
+    [ "$(as alice find /project/slow2/back -name big)" = "" ]
+    on_node n1 alice nodestage recover "$JOBID" /project/slow2/back
+    [ "$(as alice sh -c 'sha256sum </project/slow2/back/res/big')" = "$OUTPUT" ]
+    # What the two others had begun is gone, too.
+    [ "$(as alice ls -A /project/slow2/back/res)" = big ]
+    on n1 umount /mnt/slow2
+    assert_idle_clean
+}
+
+no_worker() {
+    ! on n1 pgrep -x nodestage-worke >/dev/null
+}
+
+@test "two runs of one job are held: each has its notice, and each is recovered by its name" {
+    reload_daemons "$LATE"
+    closed_target /project/closed
+    id=$(submit alice -w n1 --stage-out='res:/project/closed/%r' \
+        --wrap 'echo "run ${SLURM_RESTART_COUNT:-0}" >$SLURM_TMPDIR/res; [ -n "$SLURM_RESTART_COUNT" ] || sleep 300')
+    wait_until 20 on n1 sh -c 'test -s "/localscratch/alice.$1.0/res"' sh "$id"
+    on ctl scontrol requeue "$id"
+    wait_until 90 on n1 test -d "$HOLD/$id.1"
+    wait_until 10 notice_says "$id" "nodestage recover $id DIR"
+    wait_until 10 notice_says "$id.1" "nodestage recover $id.1 DIR"
+    run on_node n1 alice nodestage recover "$id" runs
+    echo "$output"
+    [ "$status" -eq 1 ]
+    [[ $output == *"several runs of this job are held; name one: $id.0, $id.1"* ]]
+    on_node n1 alice nodestage recover "$id.1" runs/1
+    on_node n1 alice nodestage recover "$id" runs/0
+    [ "$(as alice cat runs/0/res runs/1/res | xargs)" = "run 0 run 1" ]
+    assert_idle_clean
 }
 
 @test "killed daemons: a held result is known to the next, its pause goes on, the try comes, the user is told once" {
