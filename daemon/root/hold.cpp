@@ -54,8 +54,16 @@ std::uint64_t retry_delay_s(std::uint32_t tries, std::uint64_t first, std::uint6
 }
 
 HoldTimes hold_times(const HoldRecord& hold, const Config::Hold& settings) {
+  const std::uint64_t notice_s = std::min(settings.warn_days, settings.days) * k_day_s;
   const std::uint64_t expire = hold.since + settings.days * k_day_s;
-  return {expire - std::min(settings.warn_days, settings.days) * k_day_s, expire};
+  const std::uint64_t told = hold.warned_at == 0 ? 0 : hold.warned_at + notice_s;
+  return {expire - notice_s, std::max(expire, told)};
+}
+
+void mend_times(HoldRecord& hold, const Config::Hold& settings, std::uint64_t now) {
+  hold.since = std::min(hold.since, now);
+  if (hold.warned_at > now) hold.warned_at = 0;
+  if (hold.retry_at != 0) hold.retry_at = std::min(hold.retry_at, now + settings.retry_most_s);
 }
 
 bool can_try_again(const WorkerStatus& status) {
@@ -96,7 +104,7 @@ std::string held_notice(const JobRecord& record, const HoldTimes& times) {
   for (const std::string& reason : record.hold.reasons) text += "    " + reason + "\n";
   text += "\nThey are kept on " + node + " until " + date_text(times.expire) +
           "; then they are removed.\n";
-  if (record.hold.is_warned) text += "THIS IS SOON.\n";
+  if (record.hold.warned_at != 0) text += "THIS IS SOON.\n";
   text += record.hold.retry_at == 0
               ? "No further try is made, since none could go better.\n"
               : "Delivery is tried again from time to time: when the cause is gone you need do "

@@ -23,7 +23,11 @@ struct HoldTimes {
   std::uint64_t warn = 0;
   std::uint64_t expire = 0;
 };
+// Nothing goes before it was warned of for warn_days, whatever the clock was when it was held.
 HoldTimes hold_times(const HoldRecord& hold, const Config::Hold& settings);
+
+// Dates that lie in the future, or too far in it, since the clock or the settings were changed.
+void mend_times(HoldRecord& hold, const Config::Hold& settings, std::uint64_t now);
 
 // Of the last stage-out's status, which may have been cut off by the worker's end.
 bool can_try_again(const WorkerStatus& status);

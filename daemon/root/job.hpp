@@ -37,7 +37,7 @@ struct HoldRecord {
   std::uint64_t bytes = 0;           // of the whole tree on disk
   bool is_measured = false;          // whether `bytes` is known
   bool is_told = false;              // the user's notice says what is so
-  bool is_warned = false;            // that it will expire soon
+  std::uint64_t warned_at = 0;       // 0: not yet warned that it will expire
   std::uint64_t delivered = 0;       // bit i: item i of --stage-out needs no delivery any more
   std::vector<std::string> reasons;  // what was not delivered and why; printable
 };

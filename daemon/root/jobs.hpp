@@ -183,10 +183,11 @@ class Jobs {
   void answer_enders(Job& job, const Ended& ended);
 
   // jobs_hold.cpp: what could not be delivered
-  void keep(Job& job);
+  void note_failure(Job& job);
   void look_after(Job& job);
   void set_hold_timer(Job& job);
   void hold_timer_due(const JobKey& key);
+  void warn(Job& job);
   void try_again(Job& job);
   [[nodiscard]] bool is_taken_away(const Job& job) const;
   void let_go(Job& job, const std::string& text);

@@ -114,10 +114,11 @@ void Jobs::hold(Job& job, const std::string& cause) {
   spdlog::log(is_new ? spdlog::level::err : spdlog::level::warn,
               "{}: the stage-out failed and the data are kept in {}: {}", about(job.record),
               at_.areas.held_path(job.record.key()), printable(cause, Newlines::join));
+  note_failure(job);
   set_state(job, JobState::held);
   answer_enders(job, {EndOutcome::held, job.record.cause});
   tell_waiters(job);
-  keep(job);
+  look_after(job);
 }
 
 void Jobs::finish(Job& job) {

@@ -17,8 +17,8 @@ constexpr std::uint64_t k_longest_sleep_s = 600;
 
 }  // namespace
 
-// A stage-out has failed: what was learnt, and what comes next.
-void Jobs::keep(Job& job) {
+// A stage-out has failed: what was learnt, and when the next comes. Does not write the journal.
+void Jobs::note_failure(Job& job) {
   HoldRecord& hold = job.record.hold;
   const WorkerStatus status = worker_status(job, WorkerTask::stage_out);
   if (hold.since == 0) hold.since = epoch_now();
@@ -35,8 +35,6 @@ void Jobs::keep(Job& job) {
     spdlog::info("{}: delivery is tried again in {}", about(job.record),
                  human_duration(delay * 1000));
   }
-  save(job);
-  look_after(job);
 }
 
 // At the beginning of each time in the hold area, and at the start of a daemon.
@@ -52,11 +50,12 @@ void Jobs::set_hold_timer(Job& job) {
   if (job.hold_timer) at_.loop.cancel(*job.hold_timer);
   job.hold_timer.reset();
   if (job.record.state != JobState::held || job.is_leaving) return;
-  const HoldRecord& hold = job.record.hold;
-  const HoldTimes times = hold_times(hold, at_.config.hold);
-  std::uint64_t next = hold.is_warned ? times.expire : times.warn;
-  if (hold.retry_at != 0) next = std::min(next, hold.retry_at);
   const std::uint64_t now = epoch_now();
+  HoldRecord& hold = job.record.hold;
+  mend_times(hold, at_.config.hold, now);
+  const HoldTimes times = hold_times(hold, at_.config.hold);
+  std::uint64_t next = hold.warned_at == 0 ? times.warn : times.expire;
+  if (hold.retry_at != 0) next = std::min(next, hold.retry_at);
   const auto sleep = std::clamp<std::uint64_t>(next > now ? next - now : 0, 1, k_longest_sleep_s);
   const JobKey key = job.record.key();
   job.hold_timer = at_.loop.after(std::chrono::seconds(sleep), [this, key] {
@@ -69,23 +68,24 @@ void Jobs::hold_timer_due(const JobKey& key) {
   Job* job = find(key);
   if (job == nullptr || job->record.state != JobState::held) return;
   HoldRecord& hold = job->record.hold;
-  const HoldTimes times = hold_times(hold, at_.config.hold);
   const std::uint64_t now = epoch_now();
+  if (hold.warned_at == 0 && now >= hold_times(hold, at_.config.hold).warn) warn(*job);
   const bool is_busy = job->is_being_measured || job->recovery.has_value();
-  if (!is_busy && now >= times.expire) {
+  if (!is_busy && hold.warned_at != 0 && now >= hold_times(hold, at_.config.hold).expire) {
     spdlog::warn("{}: results that could not be delivered are removed, having been kept since {}",
                  about(job->record), date_text(hold.since));
     return let_go(*job, expired_notice(job->record));
   }
-  if (now >= times.warn && !hold.is_warned) {
-    spdlog::warn("{}: results that could not be delivered are removed on {}", about(job->record),
-                 date_text(times.expire));
-    hold.is_warned = true;
-    save(*job);
-    tell_held(*job);
-  }
   if (!is_busy && hold.retry_at != 0 && now >= hold.retry_at) return try_again(*job);
   set_hold_timer(*job);
+}
+
+void Jobs::warn(Job& job) {
+  job.record.hold.warned_at = epoch_now();
+  spdlog::warn("{}: results that could not be delivered are removed on {}", about(job.record),
+               date_text(hold_times(job.record.hold, at_.config.hold).expire));
+  save(job);
+  tell_held(job);
 }
 
 void Jobs::try_again(Job& job) {

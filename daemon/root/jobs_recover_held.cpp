@@ -62,7 +62,7 @@ Ticket Jobs::recover_held(const Recover& ask, const Reply& reply) {
   job.recovery = Recovery{ticket, reply, ask.directory, {}, {}};
   spdlog::info("{}: recovery to {} begins", about(job.record), printable(ask.directory));
   tell_recovery(keys.front());
-  // A try that is under way may hang, so it makes way; its end comes back through keep().
+  // A try that is under way may hang, so it makes way; its end comes back through look_after().
   if (job.worker) {
     at_.workers.kill(*job.worker);
   } else {

@@ -55,7 +55,7 @@ void each_field(Record& record, Field field) {
   field("held_bytes", record.hold.bytes);
   field("is_measured", record.hold.is_measured);
   field("is_told", record.hold.is_told);
-  field("is_warned", record.hold.is_warned);
+  field("warned_at", record.hold.warned_at);
   field("delivered", record.hold.delivered);
   field("reasons", record.hold.reasons);
   field("facts_known", record.facts.known);

@@ -374,14 +374,21 @@ SCRIPT
     reload_daemons "$LATE"
     hold_one
     cluster daemon stop n1
-    edit_journal "$JOBID" held_since "$(($(date +%s) - 28 * 86400))"
+    edit_journal "$JOBID" held_since "$(($(date +%s) - 27 * 86400))"
     cluster daemon start n1
     wait_until 10 notice_says "$JOBID" "THIS IS SOON"
-    notice_says "$JOBID" "kept on n1 until $(date -d '+2 days' +%Y-%m-%d)"
-    log_says "$JOBID" "results that could not be delivered are removed on $(date -d '+2 days' +%Y-%m-%d)"
+    notice_says "$JOBID" "kept on n1 until $(date -d '+3 days' +%Y-%m-%d)"
+    log_says "$JOBID" "results that could not be delivered are removed on $(date -d '+3 days' +%Y-%m-%d)"
     is_held "$JOBID"
     cluster daemon stop n1
-    edit_journal "$JOBID" held_since "$(($(date +%s) - 30 * 86400 - 1))"
+    # The node was off when it should have been removed: not before the warning's whole time has passed.
+    edit_journal "$JOBID" held_since "$(($(date +%s) - 40 * 86400))"
+    cluster daemon start n1
+    sleep 2
+    is_held "$JOBID"
+    [[ $(on_node n1 alice nodestage held) == *"kept until $(date -d '+3 days' +%Y-%m-%d)"* ]]
+    cluster daemon stop n1
+    edit_journal "$JOBID" warned_at "$(($(date +%s) - 3 * 86400 - 1))"
     cluster daemon start n1
     wait_until 10 notice_says "$JOBID" "have now been removed"
     wait_until 10 not_held "$JOBID"

@@ -61,6 +61,30 @@ TEST_CASE("when it is warned of and when it goes") {
   CHECK(hold_times(hold, settings).warn == hold.since);
 }
 
+TEST_CASE("nothing goes before it was warned of for the whole time") {
+  HoldRecord hold;
+  hold.since = 1'000;  // the clock was not set yet
+  hold.warned_at = 1'700'000'000;
+  CHECK(hold_times(hold, {}).expire == 1'700'000'000 + 3 * 86'400);
+  hold.since = 1'700'000'000;
+  CHECK(hold_times(hold, {}).expire == 1'700'000'000 + 30 * 86'400);
+}
+
+TEST_CASE("dates in the future are those of a wrong clock") {
+  HoldRecord hold;
+  hold.since = 2'000'000'000;
+  hold.warned_at = 2'000'000'000;
+  hold.retry_at = 2'000'000'000;
+  mend_times(hold, {}, 1'700'000'000);
+  CHECK(hold.since == 1'700'000'000);
+  CHECK(hold.warned_at == 0);
+  CHECK(hold.retry_at == 1'700'003'600);
+  hold.retry_at = 0;
+  mend_times(hold, {}, 1'700'000'001);
+  CHECK(hold.since == 1'700'000'000);
+  CHECK(hold.retry_at == 0);
+}
+
 TEST_CASE("what has been delivered, what has not, and whether a further try can help") {
   using enum ItemState;
   const auto ended =
@@ -112,7 +136,7 @@ TEST_CASE("the notice: job, node, cause, how long, and both commands") {
   CHECK(has(text, "    srun -w n1 -N1 -n1 nodestage recover 12 DIR\n"));
   CHECK(has(text, "tried again"));
   CHECK_FALSE(has(text, "SOON"));
-  record.hold.is_warned = true;
+  record.hold.warned_at = 1;
   record.hold.retry_at = 0;
   record.begin.restart = 2;
   const std::string warned = held_notice(record, {});
