@@ -350,6 +350,41 @@ no_worker() {
     assert_idle_clean
 }
 
+@test "the daemon killed ten times at random moments of holding and trying: the result is there, and delivered in the end" {
+    reload_daemons "$SOON"
+    hold_one
+    for _ in 1 2 3 4 5 6 7 8 9 10; do
+        sleep "$((RANDOM % 2)).$((RANDOM % 10))"
+        cluster daemon kill n1
+        [ "$(on n1 cat "$HOLD/$JOBID.0/res/f")" = kept ]
+        cluster daemon start n1
+    done
+    is_held "$JOBID"
+    open_target /project/closed
+    wait_until 20 not_held "$JOBID"
+    [ "$(as alice cat "/project/closed/$JOBID/f")" = kept ]
+    [ "$(as alice ls -A "/project/closed/$JOBID")" = f ]
+    wait_until 10 notice_says "$JOBID" "delivered now"
+    assert_idle_clean
+}
+
+@test "a notice that cannot be written is logged, and written with a later try; nothing else fails by it" {
+    reload_daemons "$SOON"
+    closed_target /project/closed
+    as alice mkdir -p wd
+    sbatch_wait -w n1 -D /home/alice/wd -o /dev/null --stage-out='res:/project/closed/%j' \
+        --wrap 'echo kept >$SLURM_TMPDIR/res; chmod 0500 .'
+    [ "$STATE $EXIT" = "COMPLETED 0" ]
+    wait_until 10 log_says "$JOBID" "the notice cannot be written to /home/alice/wd"
+    is_held "$JOBID"
+    as alice chmod 0700 wd
+    wait_until 10 notice_says "$JOBID" "could not be delivered" /home/alice/wd
+    [ "$(as alice ls -A wd)" = "nodestage-$JOBID.txt" ]
+    open_target /project/closed
+    wait_until 20 not_held "$JOBID"
+    assert_idle_clean
+}
+
 @test "a result that no try can deliver is kept for its user and not tried" {
     reload_daemons $'[peer]\nbarrier = "off"\n'"$SOON"
     sbatch_wait -w n1,n2 --stage-out=res:/project/when,when=success <<'SCRIPT'
