@@ -14,13 +14,14 @@ void put(Encoder& out, const Begin& m) {
   out.u32(m.job), out.u32(m.restart), out.u32(m.uid), out.u32(m.gid);
   out.text(m.user), out.text(m.node), out.u32(m.node_count), out.u32(m.node_index);
   out.text(m.first_node), out.texts(m.nodes), out.u8(m.at_allocation);
-  out.u32(m.cpus), out.text(m.work_dir), out.text(m.request);
+  out.u32(m.cpus), out.text(m.work_dir), out.text(m.stdout_path), out.text(m.request);
 }
 void get(Decoder& in, Begin& m) {
   m.job = in.u32(), m.restart = in.u32(), m.uid = in.u32(), m.gid = in.u32();
   m.user = in.text(), m.node = in.text(), m.node_count = in.u32(), m.node_index = in.u32();
   m.first_node = in.text(), m.nodes = in.texts(), m.at_allocation = in.u8();
-  m.cpus = in.u32(), m.work_dir = in.text(), m.request = in.text();
+  m.cpus = in.u32(), m.work_dir = in.text(), m.stdout_path = in.text();
+  m.request = in.text();
 }
 
 void put(Encoder& out, const End& m) {
@@ -46,6 +47,16 @@ void get(Decoder& in, Exited& m) { m.job = in.u32(), m.step = in.u32(), m.wait_s
 
 void put(Encoder& out, const StatusQuery& m) { out.u32(m.job); }
 void get(Decoder& in, StatusQuery& m) { m.job = in.u32(); }
+
+void put(Encoder&, const HeldQuery&) {}
+void get(Decoder&, HeldQuery&) {}
+
+void put(Encoder& out, const Recover& m) {
+  out.u32(m.job), out.u32(m.restart), out.text(m.directory);
+}
+void get(Decoder& in, Recover& m) {
+  m.job = in.u32(), m.restart = in.u32(), m.directory = in.text();
+}
 
 void put(Encoder&, const Accepted&) {}
 void get(Decoder&, Accepted&) {}
@@ -91,8 +102,22 @@ void get(Decoder& in, StatusRow& m) {
   m.lines = in.texts();
 }
 
+void put(Encoder& out, const HeldRow& m) {
+  out.u32(m.job), out.u32(m.restart), out.u32(m.uid), out.text(m.node), out.u64(m.since);
+  out.u64(m.expires), out.u64(m.next_try), out.u8(m.is_measured), out.u64(m.bytes);
+  out.text(m.path), out.texts(m.reasons);
+}
+void get(Decoder& in, HeldRow& m) {
+  m.job = in.u32(), m.restart = in.u32(), m.uid = in.u32(), m.node = in.text(), m.since = in.u64();
+  m.expires = in.u64(), m.next_try = in.u64(), m.is_measured = in.u8(), m.bytes = in.u64();
+  m.path = in.text(), m.reasons = in.texts();
+}
+
+void put(Encoder& out, const Recovered& m) { out.texts(m.lines); }
+void get(Decoder& in, Recovered& m) { m.lines = in.texts(); }
+
 // The kind of each alternative of Message, in its order.
-constexpr std::uint8_t k_kinds[] = {1, 2, 3, 4, 5, 16, 17, 18, 19, 20, 21, 22};
+constexpr std::uint8_t k_kinds[] = {1, 2, 3, 4, 5, 6, 7, 16, 17, 18, 19, 20, 21, 22, 23, 24};
 static_assert(std::size(k_kinds) == std::variant_size_v<Message>);
 
 }  // namespace

@@ -9,13 +9,16 @@
 //   1  begin      → daemon    uid 0            u32 job, u32 restart, u32 uid, u32 gid, text user,
 //                                              text node, u32 node_count, u32 node_index,
 //                                              text first_node, texts nodes, u8 at_allocation,
-//                                              u32 cpus, text work_dir, text request
+//                                              u32 cpus, text work_dir, text stdout_path,
+//                                              text request
 //   2  end        → daemon    uid 0            u32 job, u32 restart, u32 exit_code, u32 limit_s
 //   3  wait       → daemon    uid 0, job's     u32 job, u32 step, u8 speaks, u8 goes_on,
 //                                              u8 scope, u32 interval_ms, u32 array_job, u32
 //                                              array_task, text job_name
 //   4  exited     → daemon    uid 0            u32 job, u32 step, u32 wait_status
 //   5  status     → daemon    anyone (own)     u32 job (0: all)
+//   6  held       → daemon    anyone (own)     (none)
+//   7  recover    → daemon    uid 0, job's     u32 job, u32 restart, text directory
 //   16 accepted   ← daemon                     (none)
 //   17 refused    ← daemon                     u8 reason, text what
 //   18 progress   ← daemon                     see Progress
@@ -24,9 +27,12 @@
 //   21 ended      ← daemon                     u8 outcome, text what
 //   22 status_row ← daemon                     u32 job, u32 restart, u32 uid, text state, texts
 //   lines
+//   23 held_row   ← daemon                     see HeldRow
+//   24 recovered  ← daemon                     texts lines
 //
 // begin, exited → accepted | refused. end → ended | refused. wait → progress*, ready | failed |
-// refused. status → status_row*, accepted. One request a connection; the daemon closes it.
+// refused. status → status_row*, accepted. held → held_row*, accepted. recover → progress*,
+// recovered | refused. One request a connection; the daemon closes it.
 // Golden test: tests/unit/test_protocol.cpp.
 #pragma once
 
@@ -61,7 +67,8 @@ struct Begin {
                                    // run late
   std::uint32_t cpus = 1;          // of the job on this node
   std::string work_dir;
-  std::string request;  // opaque; empty: only a job directory is wanted
+  std::string stdout_path;  // as slurmd has it: may be empty, relative, or hold % patterns
+  std::string request;      // opaque; empty: only a job directory is wanted
 };
 
 struct End {
@@ -96,6 +103,15 @@ struct Exited {
 
 struct StatusQuery {
   std::uint32_t job = 0;
+};
+
+struct HeldQuery {};
+
+// Asks for the results of a held run to be copied below a directory; the tree goes when all were.
+struct Recover {
+  std::uint32_t job = 0;
+  std::uint32_t restart = k_no_number;  // k_no_number: the one run of it that is held
+  std::string directory;                // absolute; made as the job's user
 };
 
 struct Accepted {};
@@ -165,8 +181,28 @@ struct StatusRow {
   std::vector<std::string> lines;
 };
 
-using Message = std::variant<Begin, End, Wait, Exited, StatusQuery, Accepted, Refused, Progress,
-                             Ready, Failed, Ended, StatusRow>;
+// Results that could not be delivered. Times are seconds since 1970.
+struct HeldRow {                     // field order on the wire:
+  std::uint32_t job = 0;             // u32
+  std::uint32_t restart = 0;         // u32
+  std::uint32_t uid = 0;             // u32
+  std::string node;                  // text
+  std::uint64_t since = 0;           // u64
+  std::uint64_t expires = 0;         // u64
+  std::uint64_t next_try = 0;        // u64; 0: none will be made
+  std::uint8_t is_measured = 0;      // u8
+  std::uint64_t bytes = 0;           // u64, of the whole tree on disk
+  std::string path;                  // text
+  std::vector<std::string> reasons;  // texts, what could not be delivered and why; printable
+};
+
+struct Recovered {
+  std::vector<std::string> lines;
+};
+
+using Message =
+    std::variant<Begin, End, Wait, Exited, StatusQuery, HeldQuery, Recover, Accepted, Refused,
+                 Progress, Ready, Failed, Ended, StatusRow, HeldRow, Recovered>;
 
 std::string encode_message(const Message& message);
 

@@ -56,7 +56,7 @@ struct StatusHeader {
 
 struct ItemRecord {
   std::uint32_t state;        // ItemState
-  std::uint32_t flags;        // k_item_async | k_item_optional
+  std::uint32_t flags;        // k_item_async | k_item_optional | k_item_final
   std::uint64_t bytes_read;   // of the source
   std::uint64_t bytes_total;  // of the source; 0: unknown
   std::uint64_t bytes_written;
@@ -70,6 +70,7 @@ struct ItemRecord {
 
 inline constexpr std::uint32_t k_item_async = 1;
 inline constexpr std::uint32_t k_item_optional = 2;
+inline constexpr std::uint32_t k_item_final = 4;  // failed, and no further try can help
 inline constexpr std::size_t k_environment_offset = 4096;
 inline constexpr std::size_t k_max_environment_bytes = 64 * 1024;
 inline constexpr std::size_t k_items_offset = k_environment_offset + k_max_environment_bytes;

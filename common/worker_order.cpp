@@ -22,11 +22,17 @@ void each_field(Order& order, Field field) {
   field("leave_free_bytes", order.leave_free_bytes);
   field("start_delay_ms", order.start_delay_ms);
   field("on_failure", order.on_failure);
+  field("refuse_outputs", order.refuse_outputs);
   field("outcome", order.outcome);
   field("array_job", order.array_job);
   field("array_task", order.array_task);
   field("array_known", order.array_known);
   field("job_name", order.job_name);
+  field("delivered", order.delivered);
+  field("tries", order.tries);
+  field("recover_to", order.recover_to);
+  field("stdout_path", order.stdout_path);
+  field("work_dir", order.work_dir);
 }
 
 // User and job names may be any bytes; JSON wants UTF-8, and Latin-1 maps each byte to a code

@@ -23,7 +23,14 @@ inline constexpr int k_worker_rate_fd = 7;  // 8 bytes, native u64: bytes per se
                                             // every second.
 inline constexpr int k_worker_fds_end = 8;
 
-enum class WorkerTask { stage, stage_out, remove };
+enum class WorkerTask {
+  stage,
+  stage_out,
+  remove,
+  measure,  // the size of the tree k_worker_directory_fd
+  notice,   // k_worker_request_fd's text into a file beside the job's stdout
+  recover,  // of a held tree: the results that were not delivered, below recover_to
+};
 
 enum class JobOutcome { success, failure, unknown };
 
@@ -44,12 +51,20 @@ struct WorkerOrder {
   std::uint64_t leave_free_bytes = 0;  // of the job directory's file system
   std::uint32_t start_delay_ms = 0;
   OnFailure on_failure = OnFailure::fail;
+  std::string refuse_outputs;  // stage: why a request with outputs must fail; empty: it need not
   // stage_out only:
   JobOutcome outcome = JobOutcome::unknown;
   std::uint32_t array_job = k_no_number;
   std::uint32_t array_task = k_no_number;
   bool array_known = false;  // whether the two above were reported (both k_no_number: no array)
   std::string job_name;      // empty: unknown
+  // stage_out and recover of a held tree:
+  std::uint64_t delivered = 0;  // bit i: item i of --stage-out needs no delivery any more
+  std::uint32_t tries = 0;      // that were made before
+  std::string recover_to;       // recover only: absolute
+  // notice only:
+  std::string stdout_path;  // as slurmd has it
+  std::string work_dir;
 };
 
 std::string encode_order(const WorkerOrder& order);

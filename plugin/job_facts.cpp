@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <charconv>
+#include <climits>
 #include <cstdlib>
 #include <string>
 #include <utility>
@@ -72,6 +73,8 @@ Begin begin_from_environment() {
   add_nodes(begin);
   begin.cpus = cpus_of(begin.node_index);
   begin.work_dir = text_from_environment("SLURM_JOB_WORK_DIR");
+  begin.stdout_path = text_from_environment("SLURM_JOB_STDOUT");
+  if (begin.stdout_path.size() > PATH_MAX) begin.stdout_path.clear();
   begin.request = requested_staging();
   return begin;
 }

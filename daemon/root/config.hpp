@@ -43,6 +43,15 @@ struct Config {
     std::uint64_t epilog_wait_s = 600;
     std::uint64_t limit_s = 86'400;
   } stageout;
+  struct Hold {
+    std::uint64_t days = 30;
+    std::uint64_t max_bytes = 100ULL << 30;
+    std::uint64_t retry_first_s = 60;
+    std::uint64_t retry_most_s = 3600;
+    std::uint64_t warn_days = 3;
+
+    bool operator==(const Hold&) const = default;
+  } hold;
   struct {
     UseCgroups cgroup = UseCgroups::automatic;
     std::uint64_t memory_bytes = 4ULL << 30;

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "common/peer_note.hpp"
 #include "common/protocol.hpp"
@@ -28,6 +29,19 @@ enum class JobState {
 
 const char* to_text(JobState state);
 
+// Of results that could not be delivered. Times are seconds since 1970, so that they mean the same
+// after a restart of the daemon or the node.
+struct HoldRecord {
+  std::uint64_t since = 0;           // 0: never held
+  std::uint64_t retry_at = 0;        // 0: no further try is made
+  std::uint64_t bytes = 0;           // of the whole tree on disk
+  bool is_measured = false;          // whether `bytes` is known
+  bool is_told = false;              // the user's notice says what is so
+  std::uint64_t warned_at = 0;       // 0: not yet warned that it will expire
+  std::uint64_t delivered = 0;       // bit i: item i of --stage-out needs no delivery any more
+  std::vector<std::string> reasons;  // what was not delivered and why; printable
+};
+
 // Plain data: what the journal keeps. `begin.request` is kept in a file of its own, as it came.
 struct JobRecord {
   Begin begin;
@@ -43,7 +57,9 @@ struct JobRecord {
   std::optional<std::uint32_t> batch_status;  // wait status of the batch script
   std::optional<std::uint32_t> last_status;   // of the last step's task that ended
   std::uint32_t exit_code = 0;                // of the epilog
-  JobFacts facts;                             // reported by a step here or on the first node
+  std::uint32_t stage_outs = 0;               // workers for it that were started
+  HoldRecord hold;
+  JobFacts facts;  // reported by a step here or on the first node
   // Of a job with several nodes:
   Verdict verdict = Verdict::open;
   std::string verdict_text;

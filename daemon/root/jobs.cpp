@@ -19,14 +19,18 @@ constexpr std::uint32_t k_batch_step = 0xfffffffb;  // SLURM_BATCH_SCRIPT of slu
 
 // Neither held nor being delivered in the background: what the job's steps and epilog mean.
 bool is_live(const JobRecord& record) {
-  return !record.in_hold && record.state != JobState::held && record.state != JobState::gone;
+  return !record.in_hold && record.hold.since == 0 && record.state != JobState::held &&
+         record.state != JobState::gone;
 }
 
 }  // namespace
 
 Jobs::Jobs(const Places& places) : at_(places) {}
 
-void Jobs::settings_changed() { start_queued(); }
+void Jobs::settings_changed() {
+  start_queued();
+  for (auto& item : jobs_) set_hold_timer(item.second);
+}
 
 Jobs::Job* Jobs::find(const JobKey& key) {
   const auto found = jobs_.find(key);
@@ -185,6 +189,7 @@ void Jobs::learn(Job& job, const Wait& wait) {
 }
 
 void Jobs::leave(Ticket ticket) {
+  leave_recovery(ticket);
   for (auto& [key, job] : jobs_) {
     if (const auto waiter = job.waiters.find(ticket); waiter != job.waiters.end()) {
       at_.loop.cancel(waiter->second.timer);

@@ -3,6 +3,7 @@
 //
 //   begin → [waiting_for_directory] → queued → staging → ready | failed
 //   end   → [stopping] → [awaiting_outcome] → staging_out → gone | held
+//   held  → staging_out (tried again) | gone (recovered, expired)
 #pragma once
 
 #include <cstdint>
@@ -23,6 +24,7 @@
 #include "daemon/root/job.hpp"
 #include "daemon/root/journal.hpp"
 #include "daemon/root/loop.hpp"
+#include "daemon/root/notices.hpp"
 #include "daemon/root/peers.hpp"
 #include "daemon/root/trash.hpp"
 #include "daemon/root/workers.hpp"
@@ -56,15 +58,20 @@ class Jobs {
   Message exited(const Exited& exited);
   // The uid of a live job, for the check who may ask.
   [[nodiscard]] std::optional<std::uint32_t> owner(std::uint32_t job) const;
+  // The same of a run whose results are held.
+  [[nodiscard]] std::optional<std::uint32_t> owner_of_held(const Recover& ask) const;
   // From the daemon of another node.
   void take_note(const PeerNote& note);
   // Answers now or later, through `reply`.
   Ticket wait(const Wait& wait, Reply reply);
   Ticket end(const End& end, const Reply& reply);
+  Ticket recover_held(const Recover& ask, const Reply& reply);
   // The caller went away.
   void leave(Ticket ticket);
   // Every job that `uid` may see (root: all); job 0: all of them.
   [[nodiscard]] std::vector<StatusRow> status(std::uint32_t job, std::uint32_t uid) const;
+  // Results that could not be delivered, of `uid` (root: all).
+  [[nodiscard]] std::vector<HeldRow> held(std::uint32_t uid) const;
 
  private:
   struct Waiter {
@@ -95,6 +102,14 @@ class Jobs {
     Reply reply;
     Loop::TimerId timer;
   };
+  // A user's request for held results, while it is served.
+  struct Recovery {
+    Ticket ticket = 0;
+    Reply reply;
+    std::string directory;
+    std::optional<Workers::Id> worker;  // none yet while a retry is being ended
+    std::optional<Loop::TimerId> timer;
+  };
   struct Job {
     JobRecord record;
     std::optional<Workers::Id> worker;
@@ -103,6 +118,10 @@ class Jobs {
     std::map<Ticket, Waiter> waiters;
     std::map<Ticket, Ender> enders;
     Talk talk;
+    bool is_being_measured = false;
+    bool is_leaving = false;                  // held no more as soon as its user is told
+    std::optional<Loop::TimerId> hold_timer;  // for the next thing to do while it is held
+    std::optional<Recovery> recovery;
   };
   enum class Word { not_yet, ready, failed };
   struct EarlyNote {
@@ -184,6 +203,29 @@ class Jobs {
   void finish(Job& job);
   void answer_enders(Job& job, const Ended& ended);
 
+  // jobs_hold.cpp: what could not be delivered
+  void note_failure(Job& job);
+  void look_after(Job& job);
+  void set_hold_timer(Job& job);
+  void hold_timer_due(const JobKey& key);
+  void warn(Job& job);
+  void try_again(Job& job);
+  [[nodiscard]] bool is_taken_away(const Job& job) const;
+  void let_go(Job& job, const std::string& text);
+  void measure(Job& job);
+  void measured(const JobKey& key, const WorkerEnd& end);
+  void tell_user(const Job& job, const std::string& text, Notices::OnTold told);
+  void tell_held(Job& job);
+  [[nodiscard]] std::string refusal_of_outputs(const JobRecord& record) const;
+
+  // jobs_recover_held.cpp: on the user's request
+  [[nodiscard]] std::vector<JobKey> find_held(const Recover& ask) const;
+  void start_recovery(Job& job);
+  void tell_recovery(const JobKey& key);
+  void recovery_ended(const JobKey& key, const WorkerEnd& end);
+  void answer_recovery(Job& job, const Message& message);
+  void leave_recovery(Ticket ticket);
+
   // jobs_recovery.cpp: after a restart of the daemon
   enum class WorkersWord { open, last };  // whether the status file tells the end of the task
   void recover_one(JobRecord record);
@@ -195,10 +237,12 @@ class Jobs {
   Workers::OnEnd on_end_of(const JobKey& key, WorkerTask task);
   [[nodiscard]] Workers::Limits limits_of(WorkerTask task) const;
   [[nodiscard]] WorkerStart order_for(const Job& job, WorkerTask task) const;
+  [[nodiscard]] Result<Fd> new_status(const Job& job, WorkerTask task) const;
   [[nodiscard]] WorkerStatus worker_status(const Job& job, WorkerTask task) const;
   [[nodiscard]] Result<Fd> job_directory(const Job& job) const;
 
   Places at_;
+  Notices notices_{at_.workers, at_.config};
   std::map<JobKey, Job> jobs_;
   std::vector<JobKey> queue_;
   std::map<std::pair<JobKey, std::string>, EarlyNote> early_notes_;  // by sender; of jobs whose

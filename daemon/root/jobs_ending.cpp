@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "common/human.hpp"
+#include "daemon/root/hold.hpp"
 #include "daemon/root/jobs.hpp"
 #include "daemon/root/log.hpp"
 #include "daemon/root/summary.hpp"
@@ -58,6 +59,7 @@ void Jobs::begin_stage_out(Job& job) {
 }
 
 void Jobs::start_stage_out(Job& job) {
+  ++job.record.stage_outs;
   if (const Status started = start_worker(job, WorkerTask::stage_out); !started) {
     return hold(job, "the stage-out could not be started: " + started.error().what);
   }
@@ -73,7 +75,10 @@ void Jobs::stage_out_ended(const JobKey& key, const WorkerEnd& end) {
   for (const std::string& line : delivery_lines(status)) {
     spdlog::info("{}: stage-out: {}", about(job->record), line);
   }
-  if (status.phase == WorkerPhase::done) return finish(*job);
+  if (status.phase == WorkerPhase::done) {
+    if (job->record.hold.since == 0) return finish(*job);
+    return let_go(*job, delivered_notice(job->record));
+  }
   hold(*job,
        status.phase == WorkerPhase::failed ? status.cause : "the stage-out process " + end.text);
 }
@@ -105,11 +110,15 @@ void Jobs::move_to_hold(Job& job) {
 void Jobs::hold(Job& job, const std::string& cause) {
   move_to_hold(job);
   job.record.cause = printable(cause, Newlines::keep);
-  spdlog::error("{}: the stage-out failed and the data are kept in {}: {}", about(job.record),
-                at_.areas.held_path(job.record.key()), printable(cause, Newlines::join));
+  const bool is_new = job.record.hold.since == 0;
+  spdlog::log(is_new ? spdlog::level::err : spdlog::level::warn,
+              "{}: the stage-out failed and the data are kept in {}: {}", about(job.record),
+              at_.areas.held_path(job.record.key()), printable(cause, Newlines::join));
+  note_failure(job);
   set_state(job, JobState::held);
   answer_enders(job, {EndOutcome::held, job.record.cause});
   tell_waiters(job);
+  look_after(job);
 }
 
 void Jobs::finish(Job& job) {
@@ -125,6 +134,7 @@ void Jobs::finish(Job& job) {
   set_state(job, JobState::gone);
   answer_enders(job, {EndOutcome::done, ""});
   tell_waiters(job);
+  answer_recovery(job, Recovered{{"nothing is held any more: it was delivered meanwhile"}});
   if (!moved) return start_queued();  // the next daemon tries again, so the journal keeps it
   keep_outcome(job);
   at_.areas.remove_status(key);

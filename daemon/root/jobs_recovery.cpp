@@ -64,11 +64,9 @@ void Jobs::go_on(Job& job, WorkersWord word) {
     case JobState::failed:
       if (job.record.ended) stop_staging(job);
       break;
-    case JobState::held:  // until administrators have taken the tree away
+    case JobState::held:
       move_to_hold(job);  // if that has failed before: outside the hold area it would be lost here
-      if (!job.record.in_hold) break;
-      if (const auto tree = at_.areas.open_held(key, job.record.begin.uid); tree && !*tree)
-        finish(job);
+      look_after(job);
       break;
     case JobState::gone:
       finish(job);

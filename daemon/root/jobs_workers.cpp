@@ -9,10 +9,24 @@
 namespace nodestage {
 namespace {
 
-const char* name_of(WorkerTask task) { return task == WorkerTask::stage_out ? "out" : "stage"; }
+const char* name_of(WorkerTask task) {
+  switch (task) {
+    case WorkerTask::stage_out:
+      return "out";
+    case WorkerTask::measure:
+      return "measure";
+    case WorkerTask::recover:
+      return "recover";
+    default:
+      return "stage";
+  }
+}
 
-std::string cgroup_of(const JobKey& key, WorkerTask task) {
-  return to_text(key) + "." + name_of(task);
+// Each stage-out has one of its own: an earlier one may be stuck in the kernel.
+std::string cgroup_of(const JobRecord& record, WorkerTask task) {
+  const std::string name = to_text(record.key()) + "." + name_of(task);
+  const bool again = task == WorkerTask::stage_out && record.stage_outs > 1;
+  return again ? name + "." + std::to_string(record.stage_outs) : name;
 }
 
 std::uint32_t random_delay_ms(std::uint64_t largest_s) {
@@ -32,7 +46,7 @@ Workers::OnEnd Jobs::on_end_of(const JobKey& key, WorkerTask task) {
 
 Workers::Limits Jobs::limits_of(WorkerTask task) const {
   const std::uint64_t run_s =
-      task == WorkerTask::stage_out ? at_.config.stageout.limit_s : at_.config.staging.limit_s;
+      task == WorkerTask::stage ? at_.config.staging.limit_s : at_.config.stageout.limit_s;
   return {std::chrono::seconds(at_.config.staging.groups_wait_s), std::chrono::seconds(run_s),
           std::chrono::seconds(at_.config.worker.kill_wait_s)};
 }
@@ -40,8 +54,7 @@ Workers::Limits Jobs::limits_of(WorkerTask task) const {
 Status Jobs::start_worker(Job& job, WorkerTask task) {
   const JobKey key = job.record.key();
   TRY_ASSIGN(const Fd directory, job_directory(job));
-  TRY_ASSIGN(const Fd status,
-             at_.areas.open_status(key, name_of(task), O_RDWR | O_CREAT | O_TRUNC));
+  TRY_ASSIGN(const Fd status, new_status(job, task));
   WorkerStart start = order_for(job, task);
   start.directory_fd = directory.get();
   start.status_fd = status.get();
@@ -56,7 +69,7 @@ Status Jobs::start_worker(Job& job, WorkerTask task) {
 
 void Jobs::adopt_worker(Job& job, WorkerTask task) {
   const JobKey key = job.record.key();
-  job.worker = at_.workers.adopt(job.record.worker, cgroup_of(key, task), limits_of(task),
+  job.worker = at_.workers.adopt(job.record.worker, cgroup_of(job.record, task), limits_of(task),
                                  about(job.record, "worker"), on_end_of(key, task));
   job.worker_begun = Clock::now();
 }
@@ -66,7 +79,7 @@ WorkerStart Jobs::order_for(const Job& job, WorkerTask task) const {
   const std::uint64_t threads = at_.config.staging.threads;
   WorkerStart start;
   start.program = at_.config.daemon.worker_path;
-  start.cgroup = cgroup_of(record.key(), task);
+  start.cgroup = cgroup_of(record, task);
   start.request = record.begin.request;
   start.rate_fd = at_.rate_fd;
   WorkerOrder& order = start.order;
@@ -86,12 +99,21 @@ WorkerStart Jobs::order_for(const Job& job, WorkerTask task) const {
   }
   order.leave_free_bytes = at_.config.staging.leave_free_bytes;
   order.on_failure = at_.config.staging.on_failure;
+  if (task == WorkerTask::stage) order.refuse_outputs = refusal_of_outputs(record);
   order.outcome = outcome_of(record);
   order.array_known = record.facts.known;
   order.array_job = record.facts.array_job;
   order.array_task = record.facts.array_task;
   order.job_name = record.facts.job_name;
+  order.delivered = record.hold.delivered;
+  order.tries = record.stage_outs - (task == WorkerTask::stage_out ? 1 : 0);
+  order.stdout_path = record.begin.stdout_path;
+  order.work_dir = record.begin.work_dir;
   return start;
+}
+
+Result<Fd> Jobs::new_status(const Job& job, WorkerTask task) const {
+  return at_.areas.open_status(job.record.key(), name_of(task), O_RDWR | O_CREAT | O_TRUNC);
 }
 
 WorkerStatus Jobs::worker_status(const Job& job, WorkerTask task) const {

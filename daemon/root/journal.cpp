@@ -35,6 +35,7 @@ void each_field(Record& record, Field field) {
   field("at_allocation", record.begin.at_allocation);
   field("cpus", record.begin.cpus);
   field("work_dir", record.begin.work_dir);
+  field("stdout_path", record.begin.stdout_path);
   field("state", record.state);
   field("directory", record.directory);
   field("directory_is_ours", record.directory_is_ours);
@@ -48,6 +49,15 @@ void each_field(Record& record, Field field) {
   field("batch_status", record.batch_status);
   field("last_status", record.last_status);
   field("exit_code", record.exit_code);
+  field("stage_outs", record.stage_outs);
+  field("held_since", record.hold.since);
+  field("retry_at", record.hold.retry_at);
+  field("held_bytes", record.hold.bytes);
+  field("is_measured", record.hold.is_measured);
+  field("is_told", record.hold.is_told);
+  field("warned_at", record.hold.warned_at);
+  field("delivered", record.hold.delivered);
+  field("reasons", record.hold.reasons);
   field("facts_known", record.facts.known);
   field("array_job", record.facts.array_job);
   field("array_task", record.facts.array_task);

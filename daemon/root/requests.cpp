@@ -33,6 +33,24 @@ Ticket handle(const Caller& caller, const StatusQuery& m) {
   return 0;
 }
 
+Ticket handle(const Caller& caller, const HeldQuery&) {
+  for (const HeldRow& row : caller.jobs.held(caller.uid)) caller.reply(row);
+  caller.reply(Accepted{});
+  return 0;
+}
+Ticket handle(const Caller& caller, const Recover& m) {
+  return caller.jobs.recover_held(m, caller.reply);
+}
+
+// Of the job that a message names.
+template <typename T>
+std::optional<std::uint32_t> owner_of(const Jobs& jobs, const T& message) {
+  return jobs.owner(message.job);
+}
+std::optional<std::uint32_t> owner_of(const Jobs& jobs, const Recover& message) {
+  return jobs.owner_of_held(message);
+}
+
 template <typename T>
 struct Rule;  // no rule: not a request
 template <>
@@ -55,6 +73,14 @@ template <>
 struct Rule<StatusQuery> {
   static constexpr Who k_who = Who::anyone;
 };
+template <>
+struct Rule<HeldQuery> {
+  static constexpr Who k_who = Who::anyone;
+};
+template <>
+struct Rule<Recover> {
+  static constexpr Who k_who = Who::root_or_user;
+};
 
 template <typename T>
 concept Request = requires {
@@ -65,7 +91,7 @@ template <Request T>
 bool may(const Caller& caller, const T& message) {
   if (Rule<T>::k_who == Who::anyone || caller.uid == 0) return true;
   if constexpr (Rule<T>::k_who == Who::root_or_user)
-    return caller.jobs.owner(message.job) == caller.uid;
+    return owner_of(caller.jobs, message) == caller.uid;
   return false;
 }
 

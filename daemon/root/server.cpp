@@ -110,8 +110,9 @@ void Server::send(std::uint64_t id, const Message& message) {
       errno == EMSGSIZE) {
     spdlog::error("an answer of {} bytes is too long to send", packet.size());
   }
-  const bool more_follows =
-      std::holds_alternative<Progress>(message) || std::holds_alternative<StatusRow>(message);
+  const bool more_follows = std::holds_alternative<Progress>(message) ||
+                            std::holds_alternative<StatusRow>(message) ||
+                            std::holds_alternative<HeldRow>(message);
   if (more_follows) return;
   ::shutdown(fd, SHUT_WR);
   found->second.deadline =

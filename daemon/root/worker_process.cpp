@@ -70,6 +70,7 @@ Result<WorkerProcess> WorkerProcess::start(const WorkerStart& start, const Cgrou
   TRY_ASSIGN(Pipe started, make_pipe());
   TRY_ASSIGN(Pipe log, make_pipe());
   const int status_fd = start.status_fd >= 0 ? start.status_fd : null.get();
+  const int directory_fd = start.directory_fd >= 0 ? start.directory_fd : null.get();
   // The daemon writes the rate file; a worker that could would change every other's rate.
   TRY_ASSIGN(const Fd rate,
              start.rate_fd < 0
@@ -81,7 +82,7 @@ Result<WorkerProcess> WorkerProcess::start(const WorkerStart& start, const Cgrou
   if (pid == 0) {
     const Status placed =
         place_descriptors({null.get(), log.write.get(), log.write.get(), order.get(), request.get(),
-                           status_fd, start.directory_fd, rate.get(), started.write.get()});
+                           status_fd, directory_fd, rate.get(), started.write.get()});
     if (!placed) ::_exit(126);
     const Status fault = become_worker(start, cgroups);
     static_cast<void>(!write_all(k_started_fd, fault.error().what));

@@ -7,7 +7,6 @@
 #include <vector>
 
 #include "common/file.hpp"
-#include "daemon/worker/pending_file.hpp"
 
 namespace nodestage {
 namespace {
@@ -44,11 +43,13 @@ struct CopyOut::Descent {
   std::vector<Made> made = {};  // of the targets below the first
 };
 
-CopyOut::CopyOut(Fd target, std::uint32_t job, OutputReport& report)
+CopyOut::CopyOut(Fd target, PendingNames names, OutputReport& report)
     : target_(std::move(target)),
       sync_fd_(::openat(target_.get(), ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC)),
-      job_(job),
-      report_(report) {}
+      names_(std::move(names)),
+      report_(report) {
+  remove_leftovers(target_.get(), names_);
+}
 
 Status CopyOut::contents(Fd directory) {
   Fd target(::fcntl(target_.get(), F_DUPFD_CLOEXEC, 0));
@@ -73,6 +74,7 @@ Status CopyOut::directory(const SourceEntry& source, const std::string& name,
   Fd to;
   const auto made = make_directory(target_.get(), name, to);
   if (!made) return check(name, made.error());
+  if (*made == Made::before) remove_leftovers(to.get(), names_);
   TRY(tree(std::move(*from), std::move(to), name + "/"));
   return *made == Made::now ? check(name, finish_target(target_.get(), name, info)) : Status();
 }
@@ -124,6 +126,7 @@ Status CopyOut::step(Descent& at, const WalkStep& step, const std::string& path)
         TRY(at.walk.skip());
         return check(path, made.error());
       }
+      if (*made == Made::before) remove_leftovers(child.get(), names_);
       at.made.push_back(*made);
       return at.targets.push(std::move(child));
     }
@@ -169,7 +172,7 @@ Status CopyOut::file(const SourceEntry& source, int target_fd, const std::string
     return Error{EISDIR, "is a file here and a directory in the target"};
   }
   TRY_ASSIGN(const Fd from, open_for_reading(source, info));
-  const PendingName pending(target_fd, job_);
+  const PendingName pending(target_fd, names_);
   TRY_ASSIGN(Fd to, pending.create_file(0600));
   TRY(copy_data(from.get(), to.get(), static_cast<std::uint64_t>(info.st_size),
                 [this](std::uint64_t bytes) { report_.add_bytes(bytes); }));
@@ -183,7 +186,7 @@ Status CopyOut::file(const SourceEntry& source, int target_fd, const std::string
 Status CopyOut::link(const SourceEntry& source, int target_fd, const std::string& name,
                      const struct stat& info) const {
   TRY_ASSIGN(const std::string text, read_link(source));
-  const PendingName pending(target_fd, job_);
+  const PendingName pending(target_fd, names_);
   if (::symlinkat(text.c_str(), target_fd, pending.c_str()) != 0) {
     return system_error("cannot make a link in the target");
   }
@@ -194,7 +197,7 @@ Status CopyOut::link(const SourceEntry& source, int target_fd, const std::string
 }
 
 Status CopyOut::hard_link(const std::string& first, int target_fd, const std::string& name) const {
-  const PendingName pending(target_fd, job_);
+  const PendingName pending(target_fd, names_);
   if (::linkat(target_.get(), first.c_str(), target_fd, pending.c_str(), 0) != 0) {
     return system_error("link");
   }

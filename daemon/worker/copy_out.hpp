@@ -16,6 +16,7 @@
 #include "daemon/worker/file_data.hpp"
 #include "daemon/worker/hard_links.hpp"
 #include "daemon/worker/output_report.hpp"
+#include "daemon/worker/pending_file.hpp"
 #include "daemon/worker/tree_walk.hpp"
 
 namespace nodestage {
@@ -25,7 +26,7 @@ namespace nodestage {
 class CopyOut {
  public:
   // `target`: the directory all of this copies into, owned, may be O_PATH.
-  CopyOut(Fd target, std::uint32_t job, OutputReport& report);
+  CopyOut(Fd target, PendingNames names, OutputReport& report);
 
   // The contents of a directory into the target.
   Status contents(Fd directory);
@@ -55,7 +56,7 @@ class CopyOut {
 
   Fd target_;
   Fd sync_fd_;  // open from the start: syncfs() tells of errors since then
-  std::uint32_t job_;
+  PendingNames names_;
   OutputReport& report_;
   HardLinks links_;  // names below the target
 };

@@ -18,11 +18,6 @@ namespace {
 using Form = OutputTarget::Form;
 using Kind = OutputSource::Kind;
 
-bool is_excluded(When when, JobOutcome outcome) {
-  return (when == When::success && outcome == JobOutcome::failure) ||
-         (when == When::failure && outcome == JobOutcome::success);
-}
-
 std::string kind_text(const OutputSource& source) {
   if (source.kind == Kind::directory) return "directory";
   if (source.kind == Kind::file) return "file";
@@ -60,7 +55,7 @@ class Delivery {
         name = base_name(source_.paths.front());
       }
     }
-    CopyOut copy(std::move(into), order_.job, report_);
+    CopyOut copy(std::move(into), pending_names(order_), report_);
     const Status copied = copy_sources(copy, name);
     const Status synced = copy.sync();
     return copied ? synced : copied;
@@ -92,7 +87,9 @@ class Delivery {
 
   Status pack(int into_fd) const {
     TRY(check_pack_suffix(target_.suffix));
-    const PendingName pending(into_fd, order_.job);
+    const PendingNames names = pending_names(order_);
+    remove_leftovers(into_fd, names);
+    const PendingName pending(into_fd, names);
     TRY_ASSIGN(Fd file, pending.create_file(0666));
     TRY_ASSIGN(const auto archive,
                Pack::begin(file.get(), target_.suffix, order_.threads, order_.user, report_));
@@ -123,6 +120,11 @@ class Delivery {
 
 }  // namespace
 
+bool is_excluded(When when, JobOutcome outcome) {
+  return (when == When::success && outcome == JobOutcome::failure) ||
+         (when == When::failure && outcome == JobOutcome::success);
+}
+
 void deliver_output(const OutputItem& item, const WorkerOrder& order, int directory_fd,
                     OutputReport& report) {
   if (is_excluded(item.when, order.outcome)) {
@@ -135,11 +137,11 @@ void deliver_output(const OutputItem& item, const WorkerOrder& order, int direct
     return report.skip(item.source + ": nothing of that name in the job's directory");
   }
   if (item.when != When::always && order.outcome == JobOutcome::unknown) {
-    return report.finish(
+    return report.give_up(
         Error{ENODATA, "it is not known on this node whether the job succeeded (when=)"});
   }
   const auto target = place_output(item, order, *source);
-  if (!target) return report.finish(target.error());
+  if (!target) return report.give_up(target.error());
   const bool packed = target->form == Form::archive;
   report.begin(packed ? target->suffix.substr(1) : kind_text(*source), target->path());
   report.finish(Delivery(order, directory_fd, *source, *target, report).run());

@@ -16,6 +16,8 @@
 
 #include "common/file.hpp"
 #include "daemon/worker/log.hpp"
+#include "daemon/worker/measure.hpp"
+#include "daemon/worker/notice.hpp"
 #include "daemon/worker/privileges.hpp"
 #include "daemon/worker/remove_tree.hpp"
 #include "daemon/worker/stage.hpp"
@@ -36,8 +38,10 @@ Result<WorkerOrder> read_order() {
 
 int serve(const WorkerOrder& order) {
   if (order.task == WorkerTask::remove) return run_remove(order);
+  if (order.task == WorkerTask::measure) return run_measure();
   const auto request = read_all(k_worker_request_fd, k_max_request_bytes);
   if (!request) return StageReport().fail("the request: " + request.error().what, {});
+  if (order.task == WorkerTask::notice) return run_notice(order, *request);
   return order.task == WorkerTask::stage ? run_stage(order, *request)
                                          : run_stage_out(order, *request);
 }

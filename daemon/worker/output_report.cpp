@@ -90,6 +90,11 @@ void OutputReport::finish(const Status& delivered) {
   end(failed ? ItemState::failed : ItemState::done);
 }
 
+void OutputReport::give_up(const Error& why) {
+  record_.flags |= k_item_final;
+  finish(why);
+}
+
 void OutputReport::tick() {
   if (Clock::now() - published_ >= std::chrono::milliseconds(100)) publish();
 }

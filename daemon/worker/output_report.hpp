@@ -36,6 +36,8 @@ class OutputReport {
   void skip(std::string_view why);
   // Failed when there were faults or `delivered` is one, else done.
   void finish(const Status& delivered);
+  // Failed, in a way that no further try can mend.
+  void give_up(const Error& why);
 
   [[nodiscard]] ItemState state() const { return static_cast<ItemState>(record_.state); }
   [[nodiscard]] std::string note() const { return field_text(record_.note); }

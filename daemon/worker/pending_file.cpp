@@ -1,32 +1,58 @@
 #include "daemon/worker/pending_file.hpp"
 
+#include <dirent.h>
 #include <fcntl.h>
 #include <sys/random.h>
 #include <sys/stat.h>
 
 #include <cstdio>
 #include <ctime>
+#include <memory>
 
 #include "common/file.hpp"
 
 namespace nodestage {
 namespace {
 
-std::uint64_t random_number() {
-  std::uint64_t number = 0;
+std::uint32_t random_number() {
+  std::uint32_t number = 0;
   if (::getrandom(&number, sizeof number, 0) == sizeof number) return number;
   timespec now{};  // O_EXCL is what protects; this only has to differ
   ::clock_gettime(CLOCK_REALTIME, &now);
-  return static_cast<std::uint64_t>(now.tv_nsec) ^ static_cast<std::uint64_t>(::getpid()) << 32;
+  return static_cast<std::uint32_t>(now.tv_nsec) ^ static_cast<std::uint32_t>(::getpid()) << 16;
+}
+
+// FNV-1a.
+std::uint32_t short_hash(std::string_view text) {
+  std::uint32_t hash = 2166136261U;
+  for (const char c : text) hash = (hash ^ static_cast<unsigned char>(c)) * 16777619U;
+  return hash;
 }
 
 }  // namespace
 
-PendingName::PendingName(int dir_fd, std::uint32_t job) : dir_fd_(dir_fd) {
-  char name[64];
-  std::snprintf(name, sizeof name, ".nodestage-%u-%016llx.tmp", job,
-                static_cast<unsigned long long>(random_number()));
-  temporary_ = name;
+PendingNames pending_names(const WorkerOrder& order) {
+  const std::string place = order.node + "/" + std::to_string(order.restart);
+  char prefix[64];
+  std::snprintf(prefix, sizeof prefix, ".nodestage-%u-%08x", order.job, short_hash(place));
+  return {prefix, order.tries > 0};
+}
+
+void remove_leftovers(int dir_fd, const PendingNames& names) {
+  if (!names.may_be_left) return;
+  const int fd = ::openat(dir_fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  const std::unique_ptr<DIR, int (*)(DIR*)> directory(::fdopendir(fd), ::closedir);
+  while (const dirent* entry = directory ? ::readdir(directory.get()) : nullptr) {
+    const std::string_view name = entry->d_name;
+    if (name.starts_with(names.prefix) && name.ends_with(".tmp"))
+      ::unlinkat(dir_fd, entry->d_name, 0);
+  }
+}
+
+PendingName::PendingName(int dir_fd, const PendingNames& names) : dir_fd_(dir_fd) {
+  char tail[16];
+  std::snprintf(tail, sizeof tail, "%08x.tmp", random_number());
+  temporary_ = names.prefix + tail;
 }
 
 // After a commit there is nothing of that name, but for one case: rename() of a link onto another

@@ -6,14 +6,27 @@
 
 #include "common/fd.hpp"
 #include "common/result.hpp"
+#include "common/worker_order.hpp"
 
 namespace nodestage {
 
-// Owns one temporary name, ".nodestage-<job>-<random>.tmp", in a directory; what is made under it
-// is removed unless commit() succeeded. dir_fd is borrowed.
+// The temporary names of one run of a job on one node: ".nodestage-<job>-<node and
+// run><random>.tmp".
+struct PendingNames {
+  std::string prefix;
+  bool may_be_left = false;  // an earlier worker of the same run may have been killed
+};
+PendingNames pending_names(const WorkerOrder& order);
+
+// Removes what an earlier worker of the same run, if there was one, has left in a directory. Those
+// of other nodes and runs, which may be at work there, stay.
+void remove_leftovers(int dir_fd, const PendingNames& names);
+
+// Owns one temporary name in a directory; what is made under it is removed unless commit()
+// succeeded. dir_fd is borrowed.
 class PendingName {
  public:
-  PendingName(int dir_fd, std::uint32_t job);
+  PendingName(int dir_fd, const PendingNames& names);
   PendingName(const PendingName&) = delete;
   PendingName& operator=(const PendingName&) = delete;
   ~PendingName();

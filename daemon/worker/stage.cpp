@@ -176,6 +176,8 @@ int run_stage(const WorkerOrder& order, std::string_view request_bytes) {
   StageReport report;
   const auto request = decode_request(request_bytes);
   if (!request) return report.fail(request.error().what, {});
+  if (!order.refuse_outputs.empty() && !request->outputs.empty())
+    return report.fail(order.refuse_outputs, {});
   ::umask(request->umask);
   auto workspace = Workspace::open(k_worker_directory_fd);
   if (!workspace) return report.fail(workspace.error().what, {});

@@ -10,9 +10,13 @@
 #include "common/status_file.hpp"
 #include "daemon/worker/deliver_output.hpp"
 #include "daemon/worker/output_report.hpp"
+#include "daemon/worker/recover_output.hpp"
 
 namespace nodestage {
 namespace {
+
+static_assert(k_max_request_items <= 64, "a bit of WorkerOrder::delivered for each");
+constexpr const char* k_delivered_before = "was delivered before";
 
 void tell_phase(WorkerPhase phase, std::size_t items, std::string_view cause = "") {
   StatusHeader header{};
@@ -23,7 +27,8 @@ void tell_phase(WorkerPhase phase, std::size_t items, std::string_view cause = "
   static_cast<void>(write_status_header(k_worker_status_fd, header));
 }
 
-std::string advice(int code) {
+// What the results' owner can do; the node's name for the command.
+std::string advice(const WorkerOrder& order, int code) {
   std::string first;
   switch (code) {
     case ENOSPC:
@@ -38,10 +43,13 @@ std::string advice(int code) {
     default:
       break;
   }
-  return first + "The data are kept on this node: ask your administrators for them.";
+  if (order.task == WorkerTask::recover)
+    return first + "The data are still kept on this node; name another directory if need be.";
+  return first + "The data are kept on this node: `nodestage recover " + std::to_string(order.job) +
+         " DIR --node=" + order.node + "` copies them to DIR.";
 }
 
-std::string cause_text(const std::vector<OutputReport>& reports) {
+std::string cause_text(const WorkerOrder& order, const std::vector<OutputReport>& reports) {
   const OutputReport* first = nullptr;
   std::size_t failed = 0;
   for (const OutputReport& report : reports) {
@@ -50,10 +58,11 @@ std::string cause_text(const std::vector<OutputReport>& reports) {
     if (first == nullptr) first = &report;
   }
   if (first == nullptr) return "";
-  std::string text = "stage-out of " + first->source() + " to " + first->destination() +
-                     " failed: " + first->note();
+  const bool recovers = order.task == WorkerTask::recover;
+  std::string text = std::string(recovers ? "recovery of " : "stage-out of ") + first->source() +
+                     " to " + first->destination() + " failed: " + first->note();
   if (failed > 1) text += " (and " + human_count(failed - 1) + " more of --stage-out failed)";
-  return text + "\n" + advice(first->first_code());
+  return text + "\n" + advice(order, first->first_code());
 }
 
 }  // namespace
@@ -62,8 +71,9 @@ int run_stage_out(const WorkerOrder& order, std::string_view request_bytes) {
   tell_phase(WorkerPhase::starting, 0);
   const auto request = decode_request(request_bytes);
   if (!request) {
-    tell_phase(WorkerPhase::failed, 0,
-               "the request cannot be read: " + printable(request.error().what) + "\n" + advice(0));
+    tell_phase(
+        WorkerPhase::failed, 0,
+        "the request cannot be read: " + printable(request.error().what) + "\n" + advice(order, 0));
     return 1;
   }
   ::umask(static_cast<mode_t>(request->umask));
@@ -76,9 +86,14 @@ int run_stage_out(const WorkerOrder& order, std::string_view request_bytes) {
   }
   tell_phase(WorkerPhase::working, reports.size());
   for (std::size_t i = 0; i < reports.size(); ++i) {
-    deliver_output(request->outputs[i], order, k_worker_directory_fd, reports[i]);
+    const auto deliver = order.task == WorkerTask::recover ? recover_output : deliver_output;
+    if ((order.delivered >> i & 1) != 0) {
+      reports[i].skip(k_delivered_before);
+    } else {
+      deliver(request->outputs[i], order, k_worker_directory_fd, reports[i]);
+    }
   }
-  const std::string cause = cause_text(reports);
+  const std::string cause = cause_text(order, reports);
   tell_phase(cause.empty() ? WorkerPhase::done : WorkerPhase::failed, reports.size(), cause);
   return cause.empty() ? 0 : 1;
 }

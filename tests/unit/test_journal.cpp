@@ -11,9 +11,23 @@ namespace {
 
 JobRecord full_record() {
   JobRecord record;
-  record.begin = {
-      12, 1,    1000,         1000, "alice", "n1",          2,
-      0,  "n1", {"n1", "n2"}, 1,    8,       "/home/alice", std::string("\0{bytes\xff", 9)};
+  record.begin = {12,
+                  1,
+                  1000,
+                  1000,
+                  "alice",
+                  "n1",
+                  2,
+                  0,
+                  "n1",
+                  {"n1", "n2"},
+                  1,
+                  8,
+                  "/home/alice",
+                  "slurm-%j.out",
+                  std::string("\0{bytes\xff", 9)};
+  record.stage_outs = 2;
+  record.hold = {1'700'000'000, 1'700'000'060, 1ULL << 40, true, true, 0, 1ULL << 63, {"why"}};
   record.state = JobState::staging;
   record.directory = "alice.12.0";
   record.may_have_run = true;

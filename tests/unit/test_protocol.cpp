@@ -18,19 +18,36 @@ std::string hex(const std::string& bytes) {
 }
 
 std::vector<Message> one_of_each() {
-  return {
-      Begin{1, 2, 3, 4, "u", "n1", 3, 0, "n1", {"n1", "n2"}, 1, 8, "/w", std::string("\0\xff", 2)},
-      End{1, 2, 256, 30},
-      Wait{1, 0xfffffffb, 1, 1, WaitScope::node, 250, 40, 7, "name"},
-      Exited{1, 0, 768},
-      StatusQuery{9},
-      Accepted{},
-      Refused{RefusalReason::unknown_job, "why"},
-      Progress{ProgressPhase::staging, 1, 2, 3, 4, 5, 6, 7, 8, "x.tar", "/d", "n2"},
-      Ready{{"A=1", "B="}, {"line"}},
-      Failed{"cause\nmore", {}},
-      Ended{EndOutcome::held, "kept"},
-      StatusRow{1, 2, 3, "staging", {"a", "b"}}};
+  return {Begin{1,
+                2,
+                3,
+                4,
+                "u",
+                "n1",
+                3,
+                0,
+                "n1",
+                {"n1", "n2"},
+                1,
+                8,
+                "/w",
+                "/o",
+                std::string("\0\xff", 2)},
+          End{1, 2, 256, 30},
+          Wait{1, 0xfffffffb, 1, 1, WaitScope::node, 250, 40, 7, "name"},
+          Exited{1, 0, 768},
+          StatusQuery{9},
+          HeldQuery{},
+          Recover{1, k_no_number, "/d"},
+          Accepted{},
+          Refused{RefusalReason::unknown_job, "why"},
+          Progress{ProgressPhase::staging, 1, 2, 3, 4, 5, 6, 7, 8, "x.tar", "/d", "n2"},
+          Ready{{"A=1", "B="}, {"line"}},
+          Failed{"cause\nmore", {}},
+          Ended{EndOutcome::held, "kept"},
+          StatusRow{1, 2, 3, "staging", {"a", "b"}},
+          HeldRow{1, 2, 3, "n1", 1ULL << 33, 5, 6, 1, 7, "/hold/1.2", {"why"}},
+          Recovered{{"line"}}};
 }
 
 }  // namespace
@@ -42,6 +59,8 @@ TEST_CASE("golden bytes of version 1") {
   CHECK(hex(encode_message(Refused{RefusalReason::malformed, "ab"})) == "011101020000006162");
   CHECK(hex(encode_message(Ready{{"A=1"}, {}})) == "01130100000003000000413d3100000000");
   CHECK(hex(encode_message(Accepted{})) == "0110");
+  CHECK(hex(encode_message(Recover{1, 2, "/d"})) == "01070100000002000000020000002f64");
+  CHECK(hex(encode_message(HeldQuery{})) == "0106");
 }
 
 TEST_CASE("every kind there and back") {
@@ -87,6 +106,8 @@ TEST_CASE("a worker's order there and back") {
   order.outcome = JobOutcome::failure;
   order.array_known = true;
   order.job_name = "n\xff\"\\\n";
+  order.delivered = 1ULL << 63;
+  order.recover_to = "/d\xff";
   const auto decoded = decode_order(encode_order(order));
   REQUIRE(decoded);
   CHECK(decoded->task == order.task);
@@ -95,6 +116,8 @@ TEST_CASE("a worker's order there and back") {
   CHECK(decoded->leave_free_bytes == order.leave_free_bytes);
   CHECK(decoded->outcome == order.outcome);
   CHECK(decoded->array_known);
+  CHECK(decoded->delivered == order.delivered);
+  CHECK(decoded->recover_to == order.recover_to);
   CHECK_FALSE(decode_order("{}"));
   CHECK_FALSE(decode_order("nonsense"));
 }

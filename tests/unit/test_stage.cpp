@@ -192,3 +192,17 @@ TEST_CASE("no dataset at all") {
   CHECK(stage.run() == 0);
   CHECK(stage.status.phase == WorkerPhase::done);
 }
+
+TEST_CASE("a refusal of outputs fails a request that has some, and no other") {
+  StageRun stage;
+  REQUIRE(stage.in_data("echo 1 > f") == 0);
+  stage.add("f");
+  stage.order.refuse_outputs = "too much is held";
+  REQUIRE(stage.run() == 0);
+  OutputItem output;
+  output.source = "res";
+  output.target = "/p/out";
+  stage.request.outputs.push_back(output);
+  CHECK(stage.run() == 1);
+  CHECK(stage.status.cause == "too much is held");
+}

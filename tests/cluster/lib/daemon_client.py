@@ -1,7 +1,7 @@
 """Speaks to nodestaged's socket as any program of a user could: bytes as in common/protocol.hpp.
 
 python3 - VERB ARG... <daemon_client.py, on a node, as the user in question:
-  begin JOB UID   end JOB   wait JOB   exited JOB   status JOB
+  begin JOB UID   end JOB   wait JOB   exited JOB   status JOB   held JOB   recover JOB
                   sends that request, prints the answers: "refused 2 TEXT", "accepted", "row JOB STATE", ...
   attack          garbage, half messages, too long ones, silence, hasty ends; prints "survived N"
   crowd N         opens N connections that never ask, prints how many still stand after 1 s ("open N"), stays
@@ -16,7 +16,7 @@ import time
 
 SOCKET = "/run/nodestage/nodestaged.sock"
 VERSION = 1
-BEGIN, END, WAIT, EXITED, STATUS = 1, 2, 3, 4, 5
+BEGIN, END, WAIT, EXITED, STATUS, HELD, RECOVER = 1, 2, 3, 4, 5, 6, 7
 NO_NUMBER = 0xFFFFFFFF
 
 
@@ -32,11 +32,13 @@ def text(value):
 def request(verb, job, uid=0):
     return bytes([VERSION]) + {
         "begin": lambda: bytes([BEGIN]) + u32(job, 0, uid, uid) + text("alice") + text("n1") + u32(1, 0)
-        + text("n1") + u32(0) + bytes([1]) + u32(1) + text("/tmp") + text('{"version":1}'),
+        + text("n1") + u32(0) + bytes([1]) + u32(1) + text("/tmp") + text("") + text('{"version":1}'),
         "end": lambda: bytes([END]) + u32(job, 0, 0, 5),
         "wait": lambda: bytes([WAIT]) + u32(job, 0) + bytes([1, 0, 1]) + u32(200, NO_NUMBER, NO_NUMBER) + text("x"),
         "exited": lambda: bytes([EXITED]) + u32(job, 0xFFFFFFFB, 0),
         "status": lambda: bytes([STATUS]) + u32(job),
+        "held": lambda: bytes([HELD]),
+        "recover": lambda: bytes([RECOVER]) + u32(job, NO_NUMBER) + text("/tmp/recovered"),
     }[verb]()
 
 
@@ -90,6 +92,10 @@ def describe(packet):
     if kind == 22:
         job, _, uid = reader.u32(), reader.u32(), reader.u32()
         return f"row {job} {uid} {reader.text()} | " + " | ".join(reader.texts())
+    if kind == 23:
+        return f"held {reader.u32()}"
+    if kind == 24:
+        return "recovered"
     return f"kind {kind}"
 
 
@@ -104,7 +110,7 @@ def ask(verb, job, uid=0):
 
 def packets():
     rng = random.Random(20261121)
-    good = [request(verb, 1) for verb in ("begin", "end", "wait", "exited", "status")]
+    good = [request(verb, 1) for verb in ("begin", "end", "wait", "exited", "status", "held", "recover")]
     for one in good:
         yield from (one[:length] for length in range(1, len(one)))
         yield one + b"\0"

@@ -1,0 +1,34 @@
+#include "cli/conversation.hpp"
+
+#include <cstdio>
+
+#include "common/human.hpp"
+
+namespace nodestage {
+
+int fault(const std::string& what, const std::string& to_do) {
+  std::fprintf(stderr, "nodestage: %s\n%s\n", printable(what, Newlines::keep).c_str(),
+               to_do.c_str());
+  return k_fault;
+}
+
+int daemon_fault(const std::string& what) {
+  return fault(what,
+               "On a compute node tell your administrators (systemctl status nodestaged); a login "
+               "node has no daemon.");
+}
+
+int converse(const std::string& socket, const Message& request, const OnMessage& on_message) {
+  auto daemon = DaemonConnection::open(socket);
+  if (!daemon)
+    return daemon_fault("nodestaged does not answer on this host: " + daemon.error().what);
+  if (const Status sent = daemon->send(request, Clock::now() + k_daemon_wait); !sent)
+    return daemon_fault(sent.error().what);
+  for (;;) {
+    const auto message = daemon->receive(Clock::now() + k_daemon_wait);
+    if (!message) return daemon_fault(message.error().what);
+    if (const auto code = on_message(*message)) return *code;
+  }
+}
+
+}  // namespace nodestage

@@ -1,0 +1,49 @@
+// What is decided and said about results that could not be delivered. Pure functions; who calls
+// them when is jobs_hold.cpp. Times are seconds since 1970, texts printable.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "common/status_file.hpp"
+#include "daemon/root/config.hpp"
+#include "daemon/root/job.hpp"
+
+namespace nodestage {
+
+std::uint64_t epoch_now();
+std::string date_text(std::uint64_t epoch);  // "2026-11-21 15:30", the node's local time
+
+// How long after the tries-th failed try the next one comes: `first`, doubled each time up to
+// `most`.
+std::uint64_t retry_delay_s(std::uint32_t tries, std::uint64_t first, std::uint64_t most);
+
+struct HoldTimes {
+  std::uint64_t warn = 0;
+  std::uint64_t expire = 0;
+};
+// Nothing goes before it was warned of for warn_days, whatever the clock was when it was held.
+HoldTimes hold_times(const HoldRecord& hold, const Config::Hold& settings);
+
+// Dates that lie in the future, or too far in it, since the clock or the settings were changed.
+void mend_times(HoldRecord& hold, const Config::Hold& settings, std::uint64_t now);
+
+// Of the last stage-out's status, which may have been cut off by the worker's end.
+bool can_try_again(const WorkerStatus& status);
+std::uint64_t delivered_items(const WorkerStatus& status);
+// One line an item that was not delivered, bounded; the first line of `cause` where there is none.
+std::vector<std::string> reasons_of(const WorkerStatus& status, const std::string& cause);
+
+// The user's notice (nodestage-JOBID.txt).
+std::string held_notice(const JobRecord& record, const HoldTimes& times);
+std::string delivered_notice(const JobRecord& record);
+std::string recovered_notice(const JobRecord& record, const std::string& directory);
+std::string expired_notice(const JobRecord& record);
+
+// Why a new job with --stage-out may not run while `held`, all of one user, are here; "" when it
+// may.
+std::string outputs_refusal(const std::vector<const JobRecord*>& held, const std::string& node,
+                            const Config::Hold& settings);
+
+}  // namespace nodestage

@@ -1,0 +1,198 @@
+// Results that could not be delivered: kept, measured, told of, tried again, and let go in the end.
+#include <algorithm>
+
+#include "common/human.hpp"
+#include "daemon/root/hold.hpp"
+#include "daemon/root/jobs.hpp"
+#include "daemon/root/log.hpp"
+
+namespace nodestage {
+namespace {
+
+// Targets that hang delay only their owner's other results.
+constexpr std::ptrdiff_t k_most_retries_of_user = 4;
+constexpr std::chrono::seconds k_measure_limit{600};
+// The clock may be set, so no wait for a date is one long sleep.
+constexpr std::uint64_t k_longest_sleep_s = 600;
+
+}  // namespace
+
+// A stage-out has failed: what was learnt, and when the next comes. Does not write the journal.
+void Jobs::note_failure(Job& job) {
+  HoldRecord& hold = job.record.hold;
+  const WorkerStatus status = worker_status(job, WorkerTask::stage_out);
+  if (hold.since == 0) hold.since = epoch_now();
+  const std::vector<std::string> reasons = reasons_of(status, job.record.cause);
+  if (reasons != hold.reasons) hold.is_told = false;
+  hold.reasons = reasons;
+  hold.delivered |= delivered_items(status);
+  hold.retry_at = 0;
+  if (can_try_again(status)) {
+    const Config::Hold& settings = at_.config.hold;
+    const auto delay =
+        retry_delay_s(job.record.stage_outs, settings.retry_first_s, settings.retry_most_s);
+    hold.retry_at = epoch_now() + delay;
+    spdlog::info("{}: delivery is tried again in {}", about(job.record),
+                 human_duration(delay * 1000));
+  }
+}
+
+// At the beginning of each time in the hold area, and at the start of a daemon.
+void Jobs::look_after(Job& job) {
+  if (is_taken_away(job)) return finish(job);
+  if (!job.record.hold.is_measured) measure(job);
+  if (!job.record.hold.is_told) tell_held(job);
+  if (job.recovery && !job.recovery->worker) start_recovery(job);
+  set_hold_timer(job);
+}
+
+void Jobs::set_hold_timer(Job& job) {
+  if (job.hold_timer) at_.loop.cancel(*job.hold_timer);
+  job.hold_timer.reset();
+  if (job.record.state != JobState::held || job.is_leaving) return;
+  const std::uint64_t now = epoch_now();
+  HoldRecord& hold = job.record.hold;
+  mend_times(hold, at_.config.hold, now);
+  const HoldTimes times = hold_times(hold, at_.config.hold);
+  std::uint64_t next = hold.warned_at == 0 ? times.warn : times.expire;
+  if (hold.retry_at != 0) next = std::min(next, hold.retry_at);
+  const auto sleep = std::clamp<std::uint64_t>(next > now ? next - now : 0, 1, k_longest_sleep_s);
+  const JobKey key = job.record.key();
+  job.hold_timer = at_.loop.after(std::chrono::seconds(sleep), [this, key] {
+    if (Job* held = find(key)) held->hold_timer.reset();
+    hold_timer_due(key);
+  });
+}
+
+void Jobs::hold_timer_due(const JobKey& key) {
+  Job* job = find(key);
+  if (job == nullptr || job->record.state != JobState::held) return;
+  HoldRecord& hold = job->record.hold;
+  const std::uint64_t now = epoch_now();
+  if (hold.warned_at == 0 && now >= hold_times(hold, at_.config.hold).warn) warn(*job);
+  const bool is_busy = job->is_being_measured || job->recovery.has_value();
+  if (!is_busy && hold.warned_at != 0 && now >= hold_times(hold, at_.config.hold).expire) {
+    spdlog::warn("{}: results that could not be delivered are removed, having been kept since {}",
+                 about(job->record), date_text(hold.since));
+    return let_go(*job, expired_notice(job->record));
+  }
+  if (!is_busy && hold.retry_at != 0 && now >= hold.retry_at) return try_again(*job);
+  set_hold_timer(*job);
+}
+
+void Jobs::warn(Job& job) {
+  job.record.hold.warned_at = epoch_now();
+  spdlog::warn("{}: results that could not be delivered are removed on {}", about(job.record),
+               date_text(hold_times(job.record.hold, at_.config.hold).expire));
+  save(job);
+  tell_held(job);
+}
+
+void Jobs::try_again(Job& job) {
+  if (is_taken_away(job)) return finish(job);
+  const JobRecord& record = job.record;
+  const auto at_work = std::count_if(jobs_.begin(), jobs_.end(), [&record](const auto& item) {
+    const JobRecord& other = item.second.record;
+    return other.begin.uid == record.begin.uid && other.hold.since != 0 &&
+           other.state == JobState::staging_out;
+  });
+  if (at_work >= k_most_retries_of_user) return set_hold_timer(job);
+  spdlog::info("{}: delivery is tried again", about(record));
+  start_stage_out(job);
+}
+
+// By the administrators.
+bool Jobs::is_taken_away(const Job& job) const {
+  const JobRecord& record = job.record;
+  if (!record.in_hold) return false;
+  const auto tree = at_.areas.open_held(record.key(), record.begin.uid);
+  if (!tree || *tree) return false;
+  spdlog::warn("{}: the held results were taken away from {}", about(record),
+               at_.areas.held_path(record.key()));
+  return true;
+}
+
+// The user is told first: a daemon that is killed meanwhile has the next one do both again.
+void Jobs::let_go(Job& job, const std::string& text) {
+  job.is_leaving = true;
+  tell_user(job, text, [this, key = job.record.key()](Notices::Told) {
+    if (Job* told = find(key)) finish(*told);
+  });
+}
+
+void Jobs::measure(Job& job) {
+  const JobKey key = job.record.key();
+  const auto tree = job_directory(job);
+  const auto status = new_status(job, WorkerTask::measure);
+  if (job.is_being_measured || !tree || !status) return;
+  WorkerStart start = order_for(job, WorkerTask::measure);
+  start.directory_fd = tree->get();
+  start.status_fd = status->get();
+  Workers::Limits limits = limits_of(WorkerTask::measure);
+  limits.run = k_measure_limit;
+  const auto id = at_.workers.start(
+      start, {1, at_.config.worker.memory_bytes, at_.config.worker.pids}, limits,
+      about(job.record, "worker"), [this, key](const WorkerEnd& end) { measured(key, end); });
+  job.is_being_measured = static_cast<bool>(id);
+  if (!id) spdlog::error("{}: cannot be measured: {}", about(job.record), id.error().what);
+}
+
+void Jobs::measured(const JobKey& key, const WorkerEnd& end) {
+  Job* job = find(key);
+  if (job == nullptr) return;
+  job->is_being_measured = false;
+  const WorkerStatus status = worker_status(*job, WorkerTask::measure);
+  if (status.phase != WorkerPhase::done || status.items.empty()) {
+    spdlog::error("{}: cannot be measured: the process {}", about(job->record), end.text);
+    return;
+  }
+  job->record.hold.bytes = status.items[0].bytes_total;
+  job->record.hold.is_measured = true;
+  spdlog::info("{}: {} are held", about(job->record), human_bytes(job->record.hold.bytes));
+  save(*job);
+}
+
+void Jobs::tell_user(const Job& job, const std::string& text, Notices::OnTold told) {
+  WorkerStart start = order_for(job, WorkerTask::notice);
+  start.request = text;
+  notices_.tell(std::move(start), about(job.record, "notice"), std::move(told));
+}
+
+// What could not be written is tried again with the next failed delivery.
+void Jobs::tell_held(Job& job) {
+  const HoldTimes times = hold_times(job.record.hold, at_.config.hold);
+  tell_user(job, held_notice(job.record, times),
+            [this, key = job.record.key()](Notices::Told outcome) {
+              Job* told = find(key);
+              if (told == nullptr || outcome == Notices::Told::no) return;
+              told->record.hold.is_told = true;
+              save(*told);
+            });
+}
+
+std::string Jobs::refusal_of_outputs(const JobRecord& record) const {
+  std::vector<const JobRecord*> held;
+  for (const auto& item : jobs_) {
+    const JobRecord& other = item.second.record;
+    if (other.begin.uid == record.begin.uid && other.hold.since != 0) held.push_back(&other);
+  }
+  return outputs_refusal(held, record.begin.node, at_.config.hold);
+}
+
+std::vector<HeldRow> Jobs::held(std::uint32_t uid) const {
+  std::vector<HeldRow> rows;
+  for (const auto& [key, job] : jobs_) {
+    const JobRecord& record = job.record;
+    const HoldRecord& hold = record.hold;
+    if (hold.since == 0 || (uid != 0 && uid != record.begin.uid)) continue;
+    rows.push_back({key.job, key.restart, record.begin.uid, record.begin.node, hold.since,
+                    hold_times(hold, at_.config.hold).expire,
+                    record.state == JobState::staging_out ? epoch_now() : hold.retry_at,
+                    hold.is_measured, hold.bytes,
+                    record.in_hold ? at_.areas.held_path(key) : at_.areas.path_of(record.directory),
+                    hold.reasons});
+  }
+  return rows;
+}
+
+}  // namespace nodestage

@@ -1,0 +1,145 @@
+// `nodestage recover`: held results go where their user says.
+#include <climits>
+
+#include "common/human.hpp"
+#include "daemon/root/hold.hpp"
+#include "daemon/root/jobs.hpp"
+#include "daemon/root/log.hpp"
+#include "daemon/root/summary.hpp"
+
+namespace nodestage {
+namespace {
+
+constexpr std::chrono::seconds k_progress_pause{1};
+
+bool is_usable(const std::string& directory) {
+  return directory.starts_with('/') && directory.size() < PATH_MAX &&
+         directory.find('\0') == std::string::npos;
+}
+
+Message several(const std::vector<JobKey>& keys) {
+  std::string names;
+  for (const JobKey& key : keys) names += (names.empty() ? "" : ", ") + to_text(key);
+  return Refused{RefusalReason::busy, "several runs of this job are held; name one: " + names};
+}
+
+}  // namespace
+
+std::vector<JobKey> Jobs::find_held(const Recover& ask) const {
+  std::vector<JobKey> keys;
+  for (const auto& [key, job] : jobs_) {
+    const bool meant =
+        key.job == ask.job && (ask.restart == k_no_number || ask.restart == key.restart);
+    if (meant && job.record.hold.since != 0) keys.push_back(key);
+  }
+  return keys;
+}
+
+std::optional<std::uint32_t> Jobs::owner_of_held(const Recover& ask) const {
+  const auto keys = find_held(ask);
+  if (keys.empty()) return {};
+  return jobs_.at(keys.front()).record.begin.uid;
+}
+
+Ticket Jobs::recover_held(const Recover& ask, const Reply& reply) {
+  const auto refuse = [&reply](RefusalReason reason, const std::string& what) -> Ticket {
+    reply(Refused{reason, what});
+    return 0;
+  };
+  if (!is_usable(ask.directory))
+    return refuse(RefusalReason::malformed, "the directory must be an absolute path");
+  const auto keys = find_held(ask);
+  if (keys.empty()) return refuse(RefusalReason::unknown_job, "no results of this job are held");
+  if (keys.size() > 1) {
+    reply(several(keys));
+    return 0;
+  }
+  Job& job = jobs_.at(keys.front());
+  const bool can_start = job.record.state == JobState::held || job.worker;
+  if (job.recovery || job.is_leaving || !can_start)
+    return refuse(RefusalReason::busy, "the results of this job are being recovered or let go now");
+  const Ticket ticket = next_ticket_++;
+  job.recovery = Recovery{ticket, reply, ask.directory, {}, {}};
+  spdlog::info("{}: recovery to {} begins", about(job.record), printable(ask.directory));
+  tell_recovery(keys.front());
+  // A try that is under way may hang, so it makes way; its end comes back through look_after().
+  if (job.worker) {
+    at_.workers.kill(*job.worker);
+  } else {
+    start_recovery(job);
+  }
+  return job.recovery ? ticket : 0;
+}
+
+void Jobs::start_recovery(Job& job) {
+  const JobKey key = job.record.key();
+  const auto start = [&]() -> Result<Workers::Id> {
+    TRY_ASSIGN(const Fd tree, job_directory(job));
+    TRY_ASSIGN(const Fd status, new_status(job, WorkerTask::recover));
+    WorkerStart order = order_for(job, WorkerTask::recover);
+    order.order.recover_to = job.recovery->directory;
+    order.directory_fd = tree.get();
+    order.status_fd = status.get();
+    // A name of its own each: an earlier one may be stuck in the kernel.
+    order.cgroup += "." + std::to_string(job.recovery->ticket);
+    return at_.workers.start(
+        order, {job.record.begin.cpus, at_.config.worker.memory_bytes, at_.config.worker.pids},
+        limits_of(WorkerTask::recover), about(job.record, "worker"),
+        [this, key](const WorkerEnd& end) { recovery_ended(key, end); });
+  };
+  const auto id = start();
+  if (!id) {
+    spdlog::error("{}: recovery could not be started: {}", about(job.record), id.error().what);
+    return answer_recovery(job, Refused{RefusalReason::fault, id.error().what});
+  }
+  job.recovery->worker = *id;
+}
+
+// That it still goes on, and how far it is.
+void Jobs::tell_recovery(const JobKey& key) {
+  Job* job = find(key);
+  if (job == nullptr || !job->recovery) return;
+  job->recovery->timer = at_.loop.after(k_progress_pause, [this, key] { tell_recovery(key); });
+  if (job->recovery->reply)
+    job->recovery->reply(progress_of(worker_status(*job, WorkerTask::recover)));
+}
+
+void Jobs::recovery_ended(const JobKey& key, const WorkerEnd& end) {
+  Job* job = find(key);
+  if (job == nullptr || !job->recovery) return;
+  const WorkerStatus status = worker_status(*job, WorkerTask::recover);
+  const std::vector<std::string> lines = delivery_lines(status);
+  for (const std::string& line : lines) spdlog::info("{}: recovery: {}", about(job->record), line);
+  if (status.phase == WorkerPhase::done) {
+    tell_user(*job, recovered_notice(job->record, job->recovery->directory), [](Notices::Told) {});
+    answer_recovery(*job, Recovered{lines});
+    return finish(*job);
+  }
+  const std::string cause =
+      status.phase == WorkerPhase::failed ? status.cause : "the process " + end.text;
+  spdlog::warn("{}: recovery failed, the results stay: {}", about(job->record),
+               printable(cause, Newlines::join));
+  answer_recovery(*job, Refused{RefusalReason::fault, printable(cause, Newlines::keep)});
+  set_hold_timer(*job);
+}
+
+// The last answer, if there is somebody who waits for it.
+void Jobs::answer_recovery(Job& job, const Message& message) {
+  const auto recovery = std::exchange(job.recovery, {});
+  if (!recovery) return;
+  if (recovery->timer) at_.loop.cancel(*recovery->timer);
+  if (recovery->reply) recovery->reply(message);
+}
+
+void Jobs::leave_recovery(Ticket ticket) {
+  for (auto& item : jobs_) {
+    auto& recovery = item.second.recovery;
+    if (!recovery || recovery->ticket != ticket) continue;
+    spdlog::info("{}: recovery is given up, its caller went away", about(item.second.record));
+    recovery->reply = nullptr;
+    if (recovery->worker) return at_.workers.kill(*recovery->worker);
+    return answer_recovery(item.second, Accepted{});
+  }
+}
+
+}  // namespace nodestage

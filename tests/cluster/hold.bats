@@ -1,0 +1,460 @@
+#!/usr/bin/env bats
+#
+# Goal: a result that cannot be delivered is lost by no fault of its target: it is kept, its user is told,
+# it is delivered as soon as the target lets it, `nodestage recover` brings it elsewhere, and it goes only
+# then or after its time, with a warning before. Who has too much held is refused more, and nobody else.
+
+# shellcheck disable=SC2016,SC2034,SC2153
+load helpers
+
+export NODESTAGE_CLUSTER=hold
+
+readonly HOLD=/localscratch/.nodestage/hold
+readonly JOBS=/var/lib/nodestage/jobs
+# Tried again soon, and so that no try is made while a test looks at what is held.
+readonly SOON=$'[hold]\nretry_first = 1\nretry_most = 2'
+readonly LATE=$'[hold]\nretry_first = 3600\nretry_most = 3600'
+
+setup_file() {
+    [[ -n ${NODESTAGE_STAGE:-} ]] || skip "NODESTAGE_STAGE is not set: there is no build to test"
+    # Slurm lets a requeued job start when its old credential has expired, by default after two minutes.
+    cluster_up --nodes=2 --slurm-conf=AuthInfo=cred_expire=10
+    on ctl install -d -m 0755 /project/team
+}
+
+teardown_file() {
+    cluster_down
+}
+
+teardown() {
+    on n1 pkill -CONT -x bindfs || true
+    on n1 test -S /run/nodestage/nodestaged.sock || cluster daemon start n1
+    # What a failed test has left must not fail the next one.
+    if [[ -z ${BATS_TEST_COMPLETED:-} ]]; then
+        for node in n1 n2; do
+            on "$node" sh -c 'rm -rf /localscratch/.nodestage/hold/*'
+            cluster daemon restart "$node"
+        done
+    fi
+}
+
+# on_node NODE USER CMD...
+on_node() {
+    cluster exec "$1" --user="$2" -- "${@:3}"
+}
+
+# client USER VERB ARG...: lib/daemon_client.py on n1.
+client() {
+    cluster exec n1 --user="$1" -- python3 - "${@:2}" <"$BATS_TEST_DIRNAME/lib/daemon_client.py"
+}
+
+is_held() {
+    on "${2:-n1}" test -d "$HOLD/$1.0"
+}
+
+not_held() {
+    ! is_held "$@"
+}
+
+# notice ID [DIR]: what its user is told.
+notice() {
+    on ctl sh -c 'cat "$1" 2>/dev/null' sh "${2:-/home/alice}/nodestage-$1.txt"
+}
+
+notice_says() {
+    [[ $(notice "$1" "${@:3}") == *"$2"* ]]
+}
+
+log_says() {
+    [[ $(job_log n1 "$1") == *"$2"* ]]
+}
+
+# A directory of alice's that is closed to her until open_target.
+closed_target() {
+    as alice sh -c 'mkdir -p "$1" && chmod 0500 "$1"' sh "$1"
+}
+
+open_target() {
+    as alice chmod 0700 "$1"
+}
+
+# hold_one: sets JOBID to a job of alice's on n1 whose result `res/f` is held.
+hold_one() {
+    closed_target /project/closed
+    sbatch_wait -w n1 --stage-out='res:/project/closed/%j' \
+        --wrap 'mkdir $SLURM_TMPDIR/res && echo kept >$SLURM_TMPDIR/res/f'
+    [ "$STATE $EXIT" = "COMPLETED 0" ]
+    wait_until 10 notice_says "$JOBID" "could not be delivered"
+    is_held "$JOBID"
+}
+
+# edit_journal ID KEY VALUE: of a stopped daemon's on n1.
+edit_journal() {
+    on n1 sed -i "s/\"$2\": [^,]*/\"$2\": $3/" "$JOBS/$1.0.json"
+}
+
+journal() {
+    on n1 grep -oP "\"$2\": \K[^,]*" "$JOBS/$1.0.json"
+}
+
+@test "permission lost: the user is told; given back: the next try delivers, what was there is not touched, and the notice says so" {
+    reload_daemons "$SOON"
+    closed_target /project/locked
+    as alice mkdir -p logs
+    sbatch_wait -w n1 -o 'logs/run_%j.out' --stage-out=good:/project/good/ --stage-out='res:/project/locked/out' \
+        --wrap 'cd $SLURM_TMPDIR; mkdir res; echo kept >res/f; echo good >good'
+    [ "$STATE $EXIT" = "COMPLETED 0" ]
+    is_held "$JOBID"
+    [ "$(on n1 stat -c '%U %a' "$HOLD/$JOBID.0")" = "alice 700" ]
+    wait_until 10 notice_says "$JOBID" "could not be delivered" /home/alice/logs
+    text=$(notice "$JOBID" /home/alice/logs)
+    echo "$text"
+    [ "$(on ctl stat -c '%U %G %a' "/home/alice/logs/nodestage-$JOBID.txt")" = "alice alice 600" ]
+    [[ $text == "nodestage: job $JOBID, node n1"* ]]
+    [[ $text == *"res (directory) -> /project/locked/out: not delivered: "*"/project/locked/out: Permission denied"* ]]
+    [[ $text != *"good"*"not delivered"* ]]
+    [[ $text == *"kept on n1 until $(date -d '+30 days' +%Y-%m-%d)"* ]]
+    [[ $text == *"nodestage recover $JOBID DIR --node=n1"* ]]
+    [[ $text == *"srun -w n1 -N1 -n1 nodestage recover $JOBID DIR"* ]]
+    # Failed tries change nothing, and the node serves others.
+    wait_until 20 log_says "$JOBID" "delivery is tried again in 2.0 s"
+    on ctl sinfo -N -n n1 -h -o %t | grep -qE '^(idle|mix|alloc)$'
+    as alice sh -c 'echo newer >/project/good/good'
+    open_target /project/locked
+    wait_until 20 not_held "$JOBID"
+    [ "$(as alice cat /project/locked/out/f)" = kept ]
+    [ "$(as alice cat /project/good/good)" = newer ]
+    wait_until 10 notice_says "$JOBID" "All results of the job are delivered now" /home/alice/logs
+    [ "$(as alice ls -A logs | xargs)" = "nodestage-$JOBID.txt run_$JOBID.out" ]
+    assert_idle_clean
+}
+
+@test "the target's file system full: held and told of; with room again the next try delivers; nothing half is left" {
+    reload_daemons "$SOON"
+    on n1 sh -c 'mkdir -p /mnt/small && mount -t tmpfs -o size=1M,mode=0700,uid=20001,gid=20001 tmpfs /mnt/small'
+    sbatch_wait -w n1 -o /dev/null --stage-out=res:/mnt/small/out \
+        --wrap 'cd $SLURM_TMPDIR; mkdir res; head -c 3M /dev/urandom >res/big; sha256sum <res/big >~/sum'
+    [ "$STATE $EXIT" = "COMPLETED 0" ]
+    # Without an output beside which it could lie, the notice is in the work directory.
+    wait_until 10 notice_says "$JOBID" "No space left on device"
+    is_held "$JOBID"
+    [ -z "$(on n1 find /mnt/small -name '.nodestage*')" ]
+    on n1 mount -o remount,size=20M /mnt/small
+    wait_until 20 not_held "$JOBID"
+    [ "$(on n1 sh -c 'sha256sum </mnt/small/out/big')" = "$(as alice cat sum)" ]
+    [ "$(on n1 find /mnt/small/out -mindepth 1)" = /mnt/small/out/big ]
+    wait_until 10 notice_says "$JOBID" "delivered now"
+    on n1 umount /mnt/small
+    assert_idle_clean
+}
+
+@test "the target directory gone: listed by held for its user and root, recovered on the node, refused to another" {
+    reload_daemons "$SOON"
+    on ctl install -d -o alice /project/team/alice
+    on ctl rmdir /project/team/alice
+    sbatch_wait -w n1 --stage-out='deep/er/part-*:/project/team/alice/x' --stage-out=one.txt:/project/team/alice/y.tar.zst,pack \
+        --wrap 'cd $SLURM_TMPDIR; mkdir -p deep/er; echo 1 >deep/er/part-1; echo 2 >deep/er/part-2; echo 3 >deep/er/not; echo one >one.txt'
+    wait_until 10 notice_says "$JOBID" "could not be delivered"
+    run on_node n1 alice nodestage held
+    echo "$output"
+    [ "$status" -eq 0 ]
+    [[ $output == "job $JOBID: on n1 since $(date +%Y-%m-%d) "*"kept until $(date -d '+30 days' +%Y-%m-%d)"* ]]
+    [[ $output == *"/project/team/alice: Permission denied"*"in $HOLD/$JOBID.0" ]]
+    [[ $(on n1 nodestage held) == "job $JOBID of uid 20001: on n1"* ]]
+    # Another user sees nothing, and can do nothing with it: neither by the command nor by his own client.
+    [ "$(on_node n1 bob nodestage held)" = "no results of yours are held on this node" ]
+    run on_node n1 bob nodestage recover "$JOBID" /tmp/stolen
+    echo "$output"
+    [ "$status" -eq 2 ]
+    [[ $output == *"no results of job $JOBID of yours are held on this node"* ]]
+    [ "$(client bob recover "$JOBID")" = "refused 2 this user may not ask that" ]
+    run on n1 test -e /tmp/stolen
+    [ "$status" -ne 0 ]
+    # A directory that cannot be written to: it stays.
+    run on_node n1 alice nodestage recover "$JOBID" /project/team/back
+    echo "$output"
+    [ "$status" -eq 1 ]
+    [[ $output == *"/project/team/back"*"Permission denied"*"The results of job $JOBID stay held."* ]]
+    is_held "$JOBID"
+    # Relative to where it is called.
+    run on_node n1 alice nodestage recover "$JOBID" back
+    echo "$output"
+    [ "$status" -eq 0 ]
+    [[ $output == *"nothing of job $JOBID is held on this node any more" ]]
+    [ "$(as alice sh -c 'cd back && find . -type f | sort | xargs && cat deep/er/part-1 deep/er/part-2 one.txt | xargs')" = \
+        $'./deep/er/part-1 ./deep/er/part-2 ./one.txt\n1 2 one' ]
+    [ -z "$(on ctl find /home/alice/back ! -user alice)" ]
+    not_held "$JOBID"
+    wait_until 10 notice_says "$JOBID" "were copied to"
+    notice_says "$JOBID" /home/alice/back
+    run on_node n1 alice nodestage recover "$JOBID" back
+    [ "$status" -eq 2 ]
+    assert_idle_clean
+}
+
+@test "recovered from the login node through srun; elsewhere the command says where to look" {
+    reload_daemons "$LATE"
+    hold_one
+    run as alice nodestage recover "$JOBID" elsewhere
+    echo "$output"
+    [ "$status" -eq 1 ]
+    [[ $output == *"nodestaged does not answer on this host"* ]]
+    run as alice nodestage recover "$JOBID" elsewhere --node=n2
+    echo "$output"
+    [ "$status" -eq 2 ]
+    [[ $output == *"no results of job $JOBID of yours are held on this node"*"nodestage-JOBID.txt beside the job's output names the node"* ]]
+    # Bob's step on the node may not have it either.
+    run as bob srun -w n1 -N1 -n1 nodestage recover "$JOBID" /tmp/stolen
+    [ "$status" -eq 2 ]
+    run as alice nodestage recover "$JOBID" elsewhere --node=n1
+    echo "$output"
+    [ "$status" -eq 0 ]
+    [ "$(as alice cat elsewhere/res/f)" = kept ]
+    # As the notice has it, and by root for its user.
+    hold_one
+    run on n1 nodestage recover "$JOBID" /project/team/by-root
+    [ "$status" -eq 1 ]
+    run on n1 nodestage recover "$JOBID" /project/by-root
+    echo "$output"
+    [ "$status" -eq 0 ]
+    [ "$(on ctl stat -c %U /project/by-root/res/f)" = alice ]
+    hold_one
+    as alice srun -w n1 -N1 -n1 nodestage recover "$JOBID" /home/alice/by-srun
+    [ "$(as alice cat by-srun/res/f)" = kept ]
+    assert_idle_clean
+}
+
+@test "the target's mount hangs: the worker is ended in time, the result held, another job served; the next try clears up" {
+    reload_daemons $'[stageout]\nepilog_wait = 1\nlimit = 8\n[worker]\nkill_wait = 2\n'"$SOON"
+    as alice mkdir -p /project/slow
+    on n1 mkdir -p /mnt/slow
+    on n1 bindfs --write-rate=4M /project/slow /mnt/slow
+    id=$(submit alice -w n1 --stage-out=res:/mnt/slow/out \
+        --wrap 'cd $SLURM_TMPDIR; mkdir res; head -c 12M /dev/urandom >res/big; sha256sum <res/big')
+    wait_until 20 on ctl sh -c 'ls /project/slow/out/.nodestage-*.tmp 2>/dev/null'
+    on n1 pkill -STOP -x bindfs
+    # A second job of hers, and one of another user, with results of their own.
+    sbatch_wait -w n1 --stage-out=f:/project/beside_alice --wrap 'echo x >$SLURM_TMPDIR/f'
+    [ "$(as alice cat /project/beside_alice)" = x ]
+    sbatch_wait --as=bob -w n1 --stage-out=f:/project/beside_bob --wrap 'echo x >$SLURM_TMPDIR/f'
+    [ "$(as bob cat /project/beside_bob)" = x ]
+    wait_until 30 notice_says "$id" "could not be delivered"
+    is_held "$id"
+    notice_says "$id" "took longer than the limit of 8.0 s" || notice_says "$id" "hangs in the kernel"
+    wait_until 20 job_is "$id" COMPLETED
+    # What the killed worker had begun is still there.
+    on ctl sh -c 'ls /project/slow/out/.nodestage-*.tmp'
+    on n1 pkill -CONT -x bindfs || true
+    wait_until 60 not_held "$id"
+    [ "$(as alice sh -c 'sha256sum </project/slow/out/big')" = "$(job_output "$id")" ]
+    [ "$(as alice ls -A /project/slow/out)" = big ]
+    on n1 umount /mnt/slow
+    assert_idle_clean 30
+}
+
+@test "a try that hangs makes way for a recovery" {
+    reload_daemons $'[stageout]\nepilog_wait = 1\nlimit = 5\n[worker]\nkill_wait = 2\n'"$SOON"
+    as alice mkdir -p /project/stuck
+    on n1 mkdir -p /mnt/stuck
+    on n1 bindfs /project/stuck /mnt/stuck
+    on n1 pkill -STOP -x bindfs
+    id=$(submit alice -w n1 --stage-out=res:/mnt/stuck/out --wrap 'cd $SLURM_TMPDIR; mkdir res; echo kept >res/f')
+    wait_until 30 notice_says "$id" "could not be delivered"
+    reload_daemons $'[stageout]\nepilog_wait = 1\nlimit = 3600\n[worker]\nkill_wait = 12\n'"$SOON"
+    wait_until 20 on_node n1 alice sh -c 'nodestage held | grep -q "being tried again now"'
+    on_node n1 alice nodestage recover "$id" out-of-it
+    [ "$(as alice cat out-of-it/res/f)" = kept ]
+    on n1 pkill -CONT -x bindfs || true
+    sleep 1
+    on n1 umount /mnt/stuck
+    assert_idle_clean 30
+}
+
+@test "a recovery that is interrupted, or whose daemon is killed, leaves the result held and whole" {
+    reload_daemons "$LATE"
+    closed_target /project/closed
+    sbatch_wait -w n1 --stage-out='res:/project/closed/%j' \
+        --wrap 'cd $SLURM_TMPDIR; mkdir res; head -c 20M /dev/urandom >res/big; sha256sum <res/big'
+    wait_until 10 notice_says "$JOBID" "could not be delivered"
+    as alice mkdir -p /project/slow2
+    on n1 mkdir -p /mnt/slow2
+    on n1 bindfs --write-rate=2M /project/slow2 /mnt/slow2
+    run on_node n1 alice timeout -s INT 2 nodestage recover "$JOBID" /mnt/slow2/back
+    [ "$status" -ne 0 ]
+    wait_until 10 log_says "$JOBID" "recovery is given up, its caller went away"
+    wait_until 10 no_worker
+    is_held "$JOBID"
+    on_node n1 alice nodestage recover "$JOBID" /mnt/slow2/back >"$BATS_TEST_TMPDIR/recover" 2>&1 3>&- &
+    wait_until 10 on ctl sh -c 'ls /project/slow2/back/res/.nodestage-*.tmp 2>/dev/null'
+    cluster daemon kill n1
+    code=0
+    wait $! || code=$?
+    [ "$code" -eq 1 ]
+    cluster daemon start n1
+    wait_until 10 no_worker
+    is_held "$JOBID"
+    [ "$(as alice find /project/slow2/back -name big)" = "" ]
+    on_node n1 alice nodestage recover "$JOBID" /project/slow2/back
+    [ "$(as alice sh -c 'sha256sum </project/slow2/back/res/big')" = "$OUTPUT" ]
+    # What the two others had begun is gone, too.
+    [ "$(as alice ls -A /project/slow2/back/res)" = big ]
+    on n1 umount /mnt/slow2
+    assert_idle_clean
+}
+
+no_worker() {
+    ! on n1 pgrep -x nodestage-worke >/dev/null
+}
+
+@test "two runs of one job are held: each has its notice, and each is recovered by its name" {
+    reload_daemons "$LATE"
+    closed_target /project/closed
+    id=$(submit alice -w n1 --stage-out='res:/project/closed/%r' \
+        --wrap 'echo "run ${SLURM_RESTART_COUNT:-0}" >$SLURM_TMPDIR/res; [ -n "$SLURM_RESTART_COUNT" ] || sleep 300')
+    wait_until 20 on n1 sh -c 'test -s "/localscratch/alice.$1.0/res"' sh "$id"
+    on ctl scontrol requeue "$id"
+    wait_until 90 on n1 test -d "$HOLD/$id.1"
+    wait_until 10 notice_says "$id" "nodestage recover $id DIR"
+    wait_until 10 notice_says "$id.1" "nodestage recover $id.1 DIR"
+    run on_node n1 alice nodestage recover "$id" runs
+    echo "$output"
+    [ "$status" -eq 1 ]
+    [[ $output == *"several runs of this job are held; name one: $id.0, $id.1"* ]]
+    on_node n1 alice nodestage recover "$id.1" runs/1
+    on_node n1 alice nodestage recover "$id" runs/0
+    [ "$(as alice cat runs/0/res runs/1/res | xargs)" = "run 0 run 1" ]
+    assert_idle_clean
+}
+
+@test "killed daemons: a held result is known to the next, its pause goes on, the try comes, the user is told once" {
+    reload_daemons "$LATE"
+    hold_one
+    retry_at=$(journal "$JOBID" retry_at)
+    ((retry_at > $(date +%s) + 3500))
+    on ctl rm "/home/alice/nodestage-$JOBID.txt"
+    cluster daemon kill n1
+    cluster daemon start n1
+    [[ $(on_node n1 alice nodestage held) == "job $JOBID: "* ]]
+    [ "$(journal "$JOBID" retry_at)" = "$retry_at" ]
+    [ "$(journal "$JOBID" stage_outs)" = 1 ]
+    run on ctl test -e "/home/alice/nodestage-$JOBID.txt"
+    [ "$status" -ne 0 ]
+    # Its time comes while no daemon is there.
+    cluster daemon stop n1
+    edit_journal "$JOBID" retry_at "$(($(date +%s) - 1))"
+    open_target /project/closed
+    cluster daemon start n1
+    wait_until 20 not_held "$JOBID"
+    [ "$(as alice cat "/project/closed/$JOBID/f")" = kept ]
+    wait_until 10 notice_says "$JOBID" "delivered now"
+    assert_idle_clean
+}
+
+@test "the daemon killed ten times at random moments of holding and trying: the result is there, and delivered in the end" {
+    reload_daemons "$SOON"
+    hold_one
+    for _ in 1 2 3 4 5 6 7 8 9 10; do
+        sleep "$((RANDOM % 2)).$((RANDOM % 10))"
+        cluster daemon kill n1
+        [ "$(on n1 cat "$HOLD/$JOBID.0/res/f")" = kept ]
+        cluster daemon start n1
+    done
+    is_held "$JOBID"
+    open_target /project/closed
+    wait_until 20 not_held "$JOBID"
+    [ "$(as alice cat "/project/closed/$JOBID/f")" = kept ]
+    [ "$(as alice ls -A "/project/closed/$JOBID")" = f ]
+    wait_until 10 notice_says "$JOBID" "delivered now"
+    assert_idle_clean
+}
+
+@test "a notice that cannot be written is logged, and written with a later try; nothing else fails by it" {
+    reload_daemons "$SOON"
+    closed_target /project/closed
+    as alice mkdir -p wd
+    sbatch_wait -w n1 -D /home/alice/wd -o /dev/null --stage-out='res:/project/closed/%j' \
+        --wrap 'echo kept >$SLURM_TMPDIR/res; chmod 0500 .'
+    [ "$STATE $EXIT" = "COMPLETED 0" ]
+    wait_until 10 log_says "$JOBID" "the notice cannot be written to /home/alice/wd"
+    is_held "$JOBID"
+    as alice chmod 0700 wd
+    wait_until 10 notice_says "$JOBID" "could not be delivered" /home/alice/wd
+    [ "$(as alice ls -A wd)" = "nodestage-$JOBID.txt" ]
+    open_target /project/closed
+    wait_until 20 not_held "$JOBID"
+    assert_idle_clean
+}
+
+@test "a result that no try can deliver is kept for its user and not tried" {
+    reload_daemons $'[peer]\nbarrier = "off"\n'"$SOON"
+    sbatch_wait -w n1,n2 --stage-out=res:/project/when,when=success <<'SCRIPT'
+#!/bin/bash
+srun sh -c 'echo kept >$SLURM_TMPDIR/res; exit 5'
+exit 0
+SCRIPT
+    # n2 knows of the failed step alone.
+    is_held "$JOBID" n2
+    wait_until 10 on ctl grep -q "it is not known on this node whether the job succeeded" "/home/alice/nodestage-$JOBID-n2.txt"
+    on ctl grep -q "No further try is made" "/home/alice/nodestage-$JOBID-n2.txt"
+    [[ $(on_node n2 alice nodestage held) == *"no further try can deliver them"* ]]
+    sleep 3
+    [[ $(job_log n2 "$JOBID") != *"tried again"* ]]
+    as alice nodestage recover "$JOBID" from-n2 --node=n2
+    [ "$(as alice cat from-n2/res)" = kept ]
+    reload_daemons ''
+    assert_idle_clean
+}
+
+@test "before its time is over log and user are warned, then it is removed, and both are told" {
+    reload_daemons "$LATE"
+    hold_one
+    cluster daemon stop n1
+    edit_journal "$JOBID" held_since "$(($(date +%s) - 27 * 86400))"
+    cluster daemon start n1
+    wait_until 10 notice_says "$JOBID" "THIS IS SOON"
+    notice_says "$JOBID" "kept on n1 until $(date -d '+3 days' +%Y-%m-%d)"
+    log_says "$JOBID" "results that could not be delivered are removed on $(date -d '+3 days' +%Y-%m-%d)"
+    is_held "$JOBID"
+    cluster daemon stop n1
+    # The node was off when it should have been removed: not before the warning's whole time has passed.
+    edit_journal "$JOBID" held_since "$(($(date +%s) - 40 * 86400))"
+    cluster daemon start n1
+    sleep 2
+    is_held "$JOBID"
+    [[ $(on_node n1 alice nodestage held) == *"kept until $(date -d '+3 days' +%Y-%m-%d)"* ]]
+    cluster daemon stop n1
+    edit_journal "$JOBID" warned_at "$(($(date +%s) - 3 * 86400 - 1))"
+    cluster daemon start n1
+    wait_until 10 notice_says "$JOBID" "have now been removed"
+    wait_until 10 not_held "$JOBID"
+    log_says "$JOBID" "having been kept since"
+    assert_idle_clean
+}
+
+@test "beyond hold.max_bytes new jobs of that user with --stage-out are refused on that node, and no others" {
+    reload_daemons "$LATE"$'\nmax_bytes = "1MiB"'
+    closed_target /project/closed
+    sbatch_wait -w n1 --stage-out='res:/project/closed/%j' --wrap 'head -c 3M /dev/urandom >$SLURM_TMPDIR/res'
+    held=$JOBID
+    wait_until 10 log_says "$held" "3.0 MiB are held"
+    [[ $(on_node n1 alice nodestage held) == *" 3.0 MiB, kept until"* ]]
+    as alice sh -c 'echo data >data'
+    sbatch_wait -w n1 --stage-dataset=data --stage-out=res:/project/more --wrap 'echo must not run'
+    [ "$STATE $EXIT" = "FAILED 1" ]
+    [[ $OUTPUT != *"must not run"* ]]
+    [[ $OUTPUT == *"--stage-out is refused on n1: 3.0 MiB of your earlier results that could not be delivered are kept there, and 1.0 MiB may be (held: job $held)"* ]]
+    [[ $OUTPUT == *"nodestage held"*"nodestage recover JOBID DIR --node=n1"* ]]
+    # Without --stage-out, of another user, on another node.
+    sbatch_wait -w n1 --stage-dataset=data --wrap 'cat $NODESTAGE_DATASET'
+    [ "$STATE" = COMPLETED ]
+    grep -qxF data <<<"$OUTPUT"
+    sbatch_wait --as=bob -w n1 --stage-out=res:/project/bobs --wrap 'echo x >$SLURM_TMPDIR/res'
+    [ "$(as bob cat /project/bobs)" = x ]
+    sbatch_wait -w n2 --stage-out=res:/project/more --wrap 'echo x >$SLURM_TMPDIR/res'
+    [ "$(as alice cat /project/more)" = x ]
+    # When it is recovered, all is as ever.
+    as alice nodestage recover "$held" room --node=n1
+    sbatch_wait -w n1 --stage-out=res:/project/again --wrap 'echo x >$SLURM_TMPDIR/res'
+    [ "$(as alice cat /project/again)" = x ]
+    assert_idle_clean
+}

@@ -1,0 +1,168 @@
+#include <doctest/doctest.h>
+
+#include "daemon/root/hold.hpp"
+
+using namespace nodestage;
+
+namespace {
+
+ItemRecord item(ItemState state, const char* source, const char* note, std::uint32_t flags = 0) {
+  ItemRecord record{};
+  record.state = static_cast<std::uint32_t>(state);
+  record.flags = flags;
+  set_field(record.source, source);
+  set_field(record.destination, "/p/out");
+  set_field(record.note, note);
+  return record;
+}
+
+WorkerStatus status_of(WorkerPhase phase, std::vector<ItemRecord> items) {
+  WorkerStatus status;
+  status.phase = phase;
+  status.items = std::move(items);
+  return status;
+}
+
+JobRecord held_record(std::uint32_t job, std::uint64_t bytes) {
+  JobRecord record;
+  record.begin.job = job;
+  record.begin.node = "n1";
+  record.hold.since = 1'700'000'000;
+  record.hold.retry_at = 1'700'000'060;
+  record.hold.bytes = bytes;
+  record.hold.reasons = {"res -> /p/out: not delivered: No space left on device"};
+  return record;
+}
+
+bool has(const std::string& text, const std::string& part) {
+  return text.find(part) != std::string::npos;
+}
+
+}  // namespace
+
+TEST_CASE("the pause doubles up to the longest") {
+  CHECK(retry_delay_s(0, 60, 3600) == 60);
+  CHECK(retry_delay_s(1, 60, 3600) == 60);
+  CHECK(retry_delay_s(2, 60, 3600) == 120);
+  CHECK(retry_delay_s(6, 60, 3600) == 1920);
+  CHECK(retry_delay_s(7, 60, 3600) == 3600);
+  CHECK(retry_delay_s(4'000'000'000, 60, 3600) == 3600);
+  CHECK(retry_delay_s(1, 60, 10) == 10);
+}
+
+TEST_CASE("when it is warned of and when it goes") {
+  HoldRecord hold;
+  hold.since = 1'700'000'000;
+  const HoldTimes times = hold_times(hold, {});
+  CHECK(times.expire == hold.since + 30 * 86'400);
+  CHECK(times.warn == hold.since + 27 * 86'400);
+  Config::Hold settings;
+  settings.days = 2;
+  CHECK(hold_times(hold, settings).warn == hold.since);
+}
+
+TEST_CASE("nothing goes before it was warned of for the whole time") {
+  HoldRecord hold;
+  hold.since = 1'000;  // the clock was not set yet
+  hold.warned_at = 1'700'000'000;
+  CHECK(hold_times(hold, {}).expire == 1'700'000'000 + 3 * 86'400);
+  hold.since = 1'700'000'000;
+  CHECK(hold_times(hold, {}).expire == 1'700'000'000 + 30 * 86'400);
+}
+
+TEST_CASE("dates in the future are those of a wrong clock") {
+  HoldRecord hold;
+  hold.since = 2'000'000'000;
+  hold.warned_at = 2'000'000'000;
+  hold.retry_at = 2'000'000'000;
+  mend_times(hold, {}, 1'700'000'000);
+  CHECK(hold.since == 1'700'000'000);
+  CHECK(hold.warned_at == 0);
+  CHECK(hold.retry_at == 1'700'003'600);
+  hold.retry_at = 0;
+  mend_times(hold, {}, 1'700'000'001);
+  CHECK(hold.since == 1'700'000'000);
+  CHECK(hold.retry_at == 0);
+}
+
+TEST_CASE("what has been delivered, what has not, and whether a further try can help") {
+  using enum ItemState;
+  const auto ended =
+      status_of(WorkerPhase::failed,
+                {item(done, "a", ""), item(ItemState::failed, "b", "why"), item(skipped, "c", "")});
+  CHECK(delivered_items(ended) == 0b101);
+  CHECK(can_try_again(ended));
+  CHECK(reasons_of(ended, "cause\nadvice") ==
+        std::vector<std::string>{"b -> /p/out: not delivered: why"});
+
+  const auto final =
+      status_of(WorkerPhase::failed, {item(ItemState::failed, "b", "when=", k_item_final)});
+  CHECK_FALSE(can_try_again(final));
+  const auto mixed = status_of(
+      WorkerPhase::failed,
+      {item(ItemState::failed, "b", "when=", k_item_final), item(ItemState::failed, "c", "full")});
+  CHECK(can_try_again(mixed));
+}
+
+TEST_CASE("a worker that was killed: what it had not ended, and how it ended") {
+  using enum ItemState;
+  const auto cut = status_of(WorkerPhase::working, {item(done, "a", ""), item(working, "b", ""),
+                                                    item(waiting, "c", "", k_item_final)});
+  CHECK(can_try_again(cut));
+  CHECK(delivered_items(cut) == 1);
+  const auto reasons = reasons_of(cut, "the process took too long\nmore");
+  CHECK(reasons == std::vector<std::string>{"the process took too long", "b: not finished",
+                                            "c: not finished"});
+  CHECK(can_try_again({}));
+  CHECK(reasons_of({}, "cause") == std::vector<std::string>{"cause"});
+}
+
+TEST_CASE("many reasons are bounded") {
+  std::vector<ItemRecord> items(64, item(ItemState::failed, "b", std::string(1900, 'x').c_str()));
+  const auto reasons = reasons_of(status_of(WorkerPhase::failed, items), "");
+  CHECK(reasons.size() == 17);
+  JobRecord record = held_record(12, 0);
+  record.hold.reasons = reasons;
+  CHECK(held_notice(record, {}).size() < 12'000);
+}
+
+TEST_CASE("the notice: job, node, cause, how long, and both commands") {
+  JobRecord record = held_record(12, 0);
+  const std::string text = held_notice(record, hold_times(record.hold, {}));
+  CHECK(has(text, "nodestage: job 12, node n1\n"));
+  CHECK(has(text, "No space left on device"));
+  CHECK(has(text, "until " + date_text(1'700'000'000 + 30 * 86'400)));
+  CHECK(has(text, "    nodestage recover 12 DIR --node=n1\n"));
+  CHECK(has(text, "    srun -w n1 -N1 -n1 nodestage recover 12 DIR\n"));
+  CHECK(has(text, "tried again"));
+  CHECK_FALSE(has(text, "SOON"));
+  record.hold.warned_at = 1;
+  record.hold.retry_at = 0;
+  record.begin.restart = 2;
+  const std::string warned = held_notice(record, {});
+  CHECK(has(warned, "SOON"));
+  CHECK(has(warned, "No further try"));
+  CHECK(has(warned, "nodestage recover 12.2 DIR"));
+}
+
+TEST_CASE("new outputs are refused beyond max_bytes, with the jobs' names and what to do") {
+  const JobRecord first = held_record(12, 3 << 20);
+  const JobRecord second = held_record(13, 2 << 20);
+  Config::Hold settings;
+  settings.max_bytes = 5 << 20;
+  CHECK(outputs_refusal({&first, &second}, "n1", settings).empty());
+  settings.max_bytes -= 1;
+  const std::string text = outputs_refusal({&first, &second}, "n1", settings);
+  CHECK(has(text, "refused on n1: 5.0 MiB of your earlier results"));
+  CHECK(has(text, "job 12, 13"));
+  CHECK(has(text, "nodestage recover JOBID DIR --node=n1"));
+  CHECK(outputs_refusal({&first}, "n1", settings).empty());
+  settings.max_bytes = 0;
+  CHECK(outputs_refusal({&first, &second}, "n1", settings).empty());
+}
+
+TEST_CASE("sizes that a worker could not have seen do not wrap around") {
+  const JobRecord first = held_record(12, ~0ULL);
+  const JobRecord second = held_record(13, ~0ULL);
+  CHECK_FALSE(outputs_refusal({&first, &second}, "n1", {}).empty());
+}

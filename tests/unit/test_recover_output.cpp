@@ -1,0 +1,96 @@
+#include <doctest/doctest.h>
+
+#include "daemon/worker/pending_file.hpp"
+#include "stage_out_job.hpp"
+
+using namespace nodestage;
+using Names = std::vector<std::string>;
+
+namespace {
+
+struct RecoverJob : StageOutJob {
+  RecoverJob() {
+    order.task = WorkerTask::recover;
+    order.recover_to = (target / "new/back").string();
+  }
+  [[nodiscard]] fs::path back() const { return target / "new/back"; }
+};
+
+}  // namespace
+
+TEST_CASE("each source below the directory as it was asked for, unpacked, whatever its target") {
+  RecoverJob job;
+  write_file(job.directory / "run/results/a", "1");
+  write_file(job.directory / "run/part-1", "2");
+  write_file(job.directory / "run/part-2", "3");
+  write_file(job.directory / "one.txt", "4");
+  job.ask("run/results/", "out.tar.zst").pack = true;
+  job.ask("run/part-*", "/nowhere/x");
+  job.ask("one.txt", "%A/%q");
+  REQUIRE(job.run() == 0);
+  CHECK(file_text(job.back() / "run/results/a") == "1");
+  CHECK(names_in(job.back() / "run") == Names{"part-1", "part-2", "results"});
+  CHECK(file_text(job.back() / "one.txt") == "4");
+  CHECK(names_in(job.target) == Names{"new"});
+}
+
+TEST_CASE("what was delivered, excluded or is missing is left out; what is not known is not") {
+  RecoverJob job;
+  for (const char* name : {"a", "b", "c"}) write_file(job.directory / name, name);
+  job.ask("a", "x");
+  job.ask("b", "x").when = When::failure;
+  job.ask("c", "x");
+  job.ask("missing", "x");
+  job.order.delivered = 1;
+  REQUIRE(job.run() == 0);
+  CHECK(job.note(0) == "was delivered before");
+  CHECK(names_in(job.back()) == Names{"c"});
+  job.order.outcome = JobOutcome::unknown;
+  REQUIRE(job.run() == 0);
+  CHECK(names_in(job.back()) == Names{"b", "c"});
+}
+
+TEST_CASE("a directory that cannot be written: the cause, and the data stay") {
+  RecoverJob job;
+  write_file(job.directory / "a", "1");
+  job.ask("a", "x");
+  fs::permissions(job.target, fs::perms(0500));
+  CHECK(job.run() == 1);
+  CHECK(job.status.cause.starts_with("recovery of a to " + job.back().string() + "/a failed: "));
+  CHECK(job.status.cause.find("are still kept") != std::string::npos);
+  fs::permissions(job.target, fs::perms(0700));
+}
+
+TEST_CASE("a further try delivers what is left and nothing twice") {
+  StageOutJob job;
+  write_file(job.directory / "a", "1");
+  write_file(job.directory / "b", "2");
+  job.ask("a", "a");
+  job.ask("b", "b");
+  job.order.delivered = 1;
+  job.order.tries = 1;
+  REQUIRE(job.run() == 0);
+  CHECK(names_in(job.target) == Names{"b"});
+  CHECK(job.state(0) == ItemState::skipped);
+}
+
+TEST_CASE("a further try removes what a killed worker of the same run and node has left") {
+  StageOutJob job;
+  write_file(job.directory / "tree/sub/a", "1");
+  const std::string own = pending_names(job.order).prefix + "01234567.tmp";
+  WorkerOrder other = job.order;
+  other.node = "n2";
+  const std::string others = pending_names(other).prefix + "01234567.tmp";
+  for (const char* place : {"", "sub"}) {
+    write_file(job.target / place / own, "half");
+    write_file(job.target / place / others, "half");
+  }
+  job.ask("tree", job.target.string());
+  job.ask("tree", (job.target / "pack.tar").string());
+  REQUIRE(job.run() == 0);
+  CHECK(names_in(job.target / "sub") == Names{others, own, "a"});  // the first try looks for none
+  job.order.tries = 1;
+  REQUIRE(job.run() == 0);
+  CHECK(names_in(job.target / "sub") == Names{others, "a"});
+  CHECK(names_in(job.target) == Names{others, "pack.tar", "sub"});
+}
