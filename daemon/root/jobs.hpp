@@ -18,10 +18,12 @@
 #include "daemon/root/areas.hpp"
 #include "daemon/root/barrier.hpp"
 #include "daemon/root/config.hpp"
+#include "daemon/root/fair_queue.hpp"
 #include "daemon/root/job.hpp"
 #include "daemon/root/journal.hpp"
 #include "daemon/root/loop.hpp"
 #include "daemon/root/peers.hpp"
+#include "daemon/root/space_ledger.hpp"
 #include "daemon/root/trash.hpp"
 #include "daemon/root/workers.hpp"
 
@@ -89,6 +91,11 @@ class Jobs {
     Reply reply;
     Loop::TimerId timer;
   };
+  // While a refusal waits for the trash to be emptied.
+  struct Freed {
+    std::optional<Clock::time_point> since;  // there was as much free space as now
+    Amount most;
+  };
   struct Job {
     JobRecord record;
     std::optional<Workers::Id> worker;
@@ -97,6 +104,8 @@ class Jobs {
     std::map<Ticket, Waiter> waiters;
     std::map<Ticket, Ender> enders;
     Talk talk;
+    Fd disk;  // while it stages: its directory
+    Freed freed;
   };
   enum class Word { not_yet, ready, failed };
   struct EarlyNote {
@@ -119,6 +128,8 @@ class Jobs {
   void start_queued();
   void staging_ended(const JobKey& key, const WorkerEnd& end);
   [[nodiscard]] std::size_t staging_now() const;
+  [[nodiscard]] UserPlaces places_by_user() const;
+  [[nodiscard]] std::size_t places_of_one_user() const;
   void share_rate() const;
   void fail(Job& job, const std::string& cause);
   [[nodiscard]] Word word_for(const Job& job, WaitScope scope) const;
@@ -128,6 +139,14 @@ class Jobs {
   void tick(const JobKey& key, Ticket ticket);
   [[nodiscard]] Progress progress(const Job& job) const;
   Ready ready_message(Job& job, const Waiter& waiter);
+
+  // jobs_space.cpp: room on the local disk
+  [[nodiscard]] Result<Fd> make_answer_file(const Job& job) const;
+  void watch_space(Job& job, Fd directory);
+  void forget_space(Job& job);
+  void attend_claims();
+  void answer_claim(Job& job);
+  bool awaits_trash(Job& job, const Amount& free);
 
   // jobs_peers.cpp: the job's other nodes
   void join(Job& job);
@@ -179,7 +198,9 @@ class Jobs {
 
   Places at_;
   std::map<JobKey, Job> jobs_;
-  std::vector<JobKey> queue_;
+  FairQueue queue_;
+  SpaceLedger ledger_;
+  std::optional<Loop::TimerId> claims_timer_;
   std::vector<EarlyNote> early_notes_;  // of jobs whose prolog here is still to come
   Ticket next_ticket_ = 1;
 };

@@ -57,11 +57,23 @@ class Copy {
 
   Status copy(DataRange range) {
     while (range.begin < range.end) {
+      TRY(reserve(range));
       TRY_ASSIGN(const std::uint64_t bytes, kernel_ ? copy_in_kernel(range) : copy_block(range));
       TRY(count(bytes));
+      reserved_ -= bytes;
       range.begin += bytes;
     }
     return {};
+  }
+
+  // Room for what is copied next, which may turn out to be less.
+  Status reserve(DataRange range) {
+    const std::uint64_t next = std::min<std::uint64_t>(k_kernel_bytes, range.end - range.begin);
+    if (next <= reserved_) return {};
+    const std::uint64_t missing = next - std::exchange(reserved_, next);
+    Status enough = space_.will_write(missing);
+    if (enough || is_stopped(enough.error())) return enough;
+    return with_prefix(std::move(enough.error()), shown(from_.name) + ": ");
   }
 
   // Any trouble here is left to the other way, which tells more.
@@ -94,7 +106,7 @@ class Copy {
   Status count(std::uint64_t bytes) {
     TRY(meter_.count_read(bytes));
     meter_.bytes_written += bytes;
-    return space_.wrote(bytes);
+    return {};
   }
 
   [[nodiscard]] Error read_fault(int code) const {
@@ -112,6 +124,7 @@ class Copy {
   const int to_;
   Meter& meter_;
   Space& space_;
+  std::uint64_t reserved_ = 0;  // of the space, and not yet copied
   bool kernel_ = true;  // copy_file_range has not failed yet
   std::vector<std::byte> block_;
 };

@@ -25,7 +25,10 @@ class Stage {
   Stage(const WorkerOrder& order, const StageRequest& request, Workspace& workspace)
       : order_(order),
         rate_(k_worker_rate_fd),
-        context_{order, workspace, request.umask, rate_, stop_},
+        allowance_({k_worker_status_fd, k_worker_answer_fd, k_worker_directory_fd,
+                    order.leave_free_bytes, order.node},
+                   stop_),
+        context_{order, workspace, request.umask, rate_, stop_, allowance_},
         workspace_(workspace) {
     for (const auto& item : request.datasets) {
       datasets_.emplace_back(item, datasets_.size(), context_);
@@ -37,18 +40,18 @@ class Stage {
     delay();
     plan();
     report_.write(WorkerPhase::working, datasets_);
-    const std::size_t count =
-        std::clamp<std::size_t>(order_.threads, 1, std::max<std::size_t>(queue_.size(), 1));
-    for (std::size_t i = 0; i < count && !stop_; ++i) threads_.emplace_back([this] { work(); });
-    follow();
-    for (auto& thread : threads_) thread.join();
+    // What the job waits for is weighed and admitted as a whole; an `async` dataset when it begins.
+    const bool done = in_threads(Round::weigh) && admit() && in_threads(Round::run);
     workspace_.remove();
-    if (stop_) return 1;
+    if (!done) return 1;
+    report_.set_environment(environment());
     report_.write(WorkerPhase::done, datasets_);
     return 0;
   }
 
  private:
+  enum class Round { weigh, run };
+
   // So that not all nodes begin to read in one moment.
   void delay() {
     if (order_.start_delay_ms == 0) return;
@@ -65,17 +68,67 @@ class Stage {
       const Status planned = guarded([&] { return dataset.plan(); });
       if (planned) {
         dataset.set_note("");
-        queue_.push_back(&dataset);
+        (dataset.is_async() ? async_ : awaited_).push_back(&dataset);
       } else {
         end(dataset, planned);
       }
       if (stop_) return;
     }
-    std::stable_partition(queue_.begin(), queue_.end(),
-                          [](const auto* d) { return !d->is_async(); });
-    awaited_ = static_cast<std::size_t>(
-        std::count_if(queue_.begin(), queue_.end(), [](const auto* d) { return !d->is_async(); }));
+  }
+
+  // False when the job has failed; then that is reported already.
+  bool in_threads(Round round) {
+    queue_.assign(awaited_.begin(), awaited_.end());
+    if (round == Round::run) queue_.insert(queue_.end(), async_.begin(), async_.end());
     left_ = queue_.size();
+    const std::size_t count =
+        std::clamp<std::size_t>(order_.threads, 1, std::max<std::size_t>(left_, 1));
+    std::vector<std::thread> threads;
+    for (std::size_t i = 0; i < count && !stop_; ++i) {
+      threads.emplace_back([this, round] { work(round); });
+    }
+    follow(round);
+    for (auto& thread : threads) thread.join();
+    return !stop_;
+  }
+
+  // When there is no room for all, first goes what the job can do without, the largest first.
+  bool admit() {
+    while (!awaited_.empty()) {
+      const Status admitted = ask_for_awaited();
+      if (admitted) return true;
+      const auto spare = std::max_element(
+          awaited_.begin(), awaited_.end(),
+          [](const Dataset* a, const Dataset* b) { return spare_bytes(*a) < spare_bytes(*b); });
+      if ((*spare)->is_needed()) {
+        fail(admitted.error());
+        report_.fail(cause_, datasets_);
+        return false;
+      }
+      (*spare)->leave_out(admitted.error());
+      awaited_.erase(spare);
+    }
+    return true;
+  }
+
+  // 0 for what is needed: that is left out last, which is never.
+  static std::uint64_t spare_bytes(const Dataset& dataset) {
+    return dataset.is_needed() ? 0 : 1 + dataset.need().expected.bytes;
+  }
+
+  Status ask_for_awaited() {
+    Need sum;
+    for (const Dataset* dataset : awaited_) {
+      sum = {sum.expected + dataset->need().expected, sum.least + dataset->need().least};
+    }
+    if (sum.expected == Amount{}) return {};
+    const std::size_t others = awaited_.size() - 1;
+    std::string subject = awaited_.front()->source();
+    subject += others == 0   ? ": needs"
+               : others == 1 ? " and another dataset together need"
+                             : " and " + human_count(others) + " other datasets together need";
+    if (sum.least.bytes < sum.expected.bytes) subject += " at least";
+    return allowance_.ask(sum, subject);
   }
 
   // A thread's boundary for exceptions of libraries.
@@ -88,12 +141,15 @@ class Stage {
     }
   }
 
-  void work() {
+  void work(Round round) {
     while (Dataset* dataset = take()) {
-      end(*dataset, guarded([dataset] { return dataset->run(); }));
+      const Status done =
+          guarded([&] { return round == Round::weigh ? dataset->weigh() : dataset->run(); });
+      const bool ended = !done || round == Round::run;
+      if (ended) end(*dataset, done);
       const std::lock_guard lock(mutex_);
       --left_;
-      if (!dataset->is_async()) --awaited_;
+      if (ended) std::erase(awaited_, dataset);
       changed_.notify_one();
     }
   }
@@ -122,22 +178,18 @@ class Stage {
   }
 
   // The one reporter: the main thread, until nothing is left or a needed dataset failed.
-  void follow() {
+  void follow(Round round) {
     bool is_ready = false;
     std::unique_lock lock(mutex_);
     while (!stop_ && left_ > 0) {
-      if (!is_ready && awaited_ == 0) {
+      if (!is_ready && round == Round::run && awaited_.empty()) {
         is_ready = true;
         report_.set_environment(environment());
       }
       report_.write(is_ready ? WorkerPhase::ready : WorkerPhase::working, datasets_);
       changed_.wait_for(lock, k_report_interval);
     }
-    if (stop_) {
-      report_.fail(cause_, datasets_);
-    } else {
-      report_.set_environment(environment());
-    }
+    if (stop_) report_.fail(cause_, datasets_);
   }
 
   // NODESTAGE_DATASET is the first option's, if that one did well.
@@ -156,17 +208,18 @@ class Stage {
   const WorkerOrder& order_;
   RateLimit rate_;
   std::atomic<bool> stop_ = false;
+  Allowance allowance_;
   StageContext context_;
   Workspace& workspace_;
   std::deque<Dataset> datasets_;
   StageReport report_;
-  std::vector<std::thread> threads_;
+  std::vector<Dataset*> async_;
 
-  std::mutex mutex_;  // over what follows
+  std::mutex mutex_;  // over what follows, while there are threads
   std::condition_variable changed_;
-  std::deque<Dataset*> queue_;
-  std::size_t awaited_ = 0;  // datasets that the job waits for and that have not ended
-  std::size_t left_ = 0;     // datasets that have not ended
+  std::deque<Dataset*> queue_;     // of the round
+  std::size_t left_ = 0;           // of the round's datasets
+  std::vector<Dataset*> awaited_;  // datasets that the job waits for and that have not ended
   std::string cause_;
 };
 

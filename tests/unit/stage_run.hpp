@@ -102,6 +102,7 @@ class StageRun {
 
   nodestage::WorkerStatus status;
   std::uint64_t rate = 0;
+  int answer_fd = -1;  // where a daemon answers; -1: there is none
 
  private:
   int child(int status_fd) const {
@@ -115,6 +116,7 @@ class StageRun {
     ::dup2(high_status, k_worker_status_fd);
     ::dup2(high_job, k_worker_directory_fd);
     ::dup2(high_rate, k_worker_rate_fd);
+    ::dup2(answer_fd >= 0 ? answer_fd : ::open("/dev/null", O_RDONLY), k_worker_answer_fd);
     if (std::getenv("STAGE_LOG") == nullptr) ::dup2(::open("/dev/null", O_WRONLY), 2);
     return run_stage(order, encode_request(request));
   }
