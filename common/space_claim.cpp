@@ -65,7 +65,10 @@ Status write_space_claim(int status_fd, const SpaceClaim& claim) {
 }
 
 Status write_space_written(int status_fd, const Amount& written) {
-  return put(status_fd, &written, sizeof written, k_claim_offset + offsetof(SpaceClaim, written));
+  const SpaceClaim claim{0, {}, {}, written, 0};
+  constexpr std::size_t k_begin = offsetof(SpaceClaim, written);  // to the record's end
+  const auto* bytes = reinterpret_cast<const char*>(&claim);
+  return put(status_fd, bytes + k_begin, sizeof claim - k_begin, k_claim_offset + k_begin);
 }
 
 Result<SpaceClaim> read_space_claim(int status_fd) {

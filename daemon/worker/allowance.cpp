@@ -15,7 +15,7 @@ namespace {
 
 constexpr std::chrono::milliseconds k_poll{10};
 constexpr std::uint64_t k_mebibyte = 1024 * 1024;
-constexpr std::uint64_t k_tell_bytes = 4 * k_mebibyte;
+constexpr std::uint64_t k_tell_bytes = k_mebibyte;
 constexpr std::uint64_t k_check_bytes = 64 * k_mebibyte;
 // What an item takes more than it was expected to is asked for in steps of at least this.
 constexpr Amount k_step{64 * k_mebibyte, 1024};
@@ -70,7 +70,10 @@ Status Allowance::catch_up() {
   const Amount now = taken();
   if (!fits(now, {limit_bytes_, limit_inodes_})) {
     const Amount step = larger(k_step, {now.bytes / 2, now.inodes / 2});
-    TRY(extend(larger(need_, now + step), now, {"the job needs more than", now}));
+    TRY(extend(
+        larger(need_, now + step), now,
+        {"the job has written " + human_bytes(written_bytes_) + " and needs at least another",
+         now - written()}));
   }
   return taken_bytes_ > checked_ ? check_disk() : Status();
 }

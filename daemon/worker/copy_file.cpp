@@ -22,7 +22,7 @@ Error copy_fault(const Space& space, std::string_view source, int code) {
 }
 
 constexpr std::size_t k_block_bytes = std::size_t{1024} * 1024;
-constexpr std::size_t k_kernel_bytes = std::size_t{8} * 1024 * 1024;
+constexpr std::uint64_t k_kernel_bytes = 8ULL * 1024 * 1024;
 
 class Copy {
  public:
@@ -57,8 +57,9 @@ class Copy {
 
   Status copy(DataRange range) {
     while (range.begin < range.end) {
-      TRY(reserve(range));
-      TRY_ASSIGN(const std::uint64_t bytes, kernel_ ? copy_in_kernel(range) : copy_block(range));
+      if (reserved_ == 0) TRY(reserve(std::min(k_kernel_bytes, range.end - range.begin)));
+      const DataRange part{range.begin, range.begin + reserved_};
+      TRY_ASSIGN(const std::uint64_t bytes, kernel_ ? copy_in_kernel(part) : copy_block(part));
       TRY(count(bytes));
       reserved_ -= bytes;
       range.begin += bytes;
@@ -66,12 +67,10 @@ class Copy {
     return {};
   }
 
-  // Room for what is copied next, which may turn out to be less.
-  Status reserve(DataRange range) {
-    const std::uint64_t next = std::min<std::uint64_t>(k_kernel_bytes, range.end - range.begin);
-    if (next <= reserved_) return {};
-    const std::uint64_t missing = next - std::exchange(reserved_, next);
-    Status enough = space_.will_write(missing);
+  // Room for what is copied next, perhaps in several parts.
+  Status reserve(std::uint64_t bytes) {
+    Status enough = space_.will_write(bytes);
+    if (enough) reserved_ = bytes;
     if (enough || is_stopped(enough.error())) return enough;
     return with_prefix(std::move(enough.error()), shown(from_.name) + ": ");
   }
@@ -124,8 +123,8 @@ class Copy {
   const int to_;
   Meter& meter_;
   Space& space_;
-  std::uint64_t reserved_ = 0;  // of the space, and not yet copied
-  bool kernel_ = true;  // copy_file_range has not failed yet
+  std::uint64_t reserved_ = 0;  // of the local disk, and not yet copied
+  bool kernel_ = true;          // copy_file_range has not failed yet
   std::vector<std::byte> block_;
 };
 
