@@ -127,9 +127,6 @@ class Jobs {
   void enqueue(Job& job);
   void start_queued();
   void staging_ended(const JobKey& key, const WorkerEnd& end);
-  [[nodiscard]] std::size_t staging_now() const;
-  [[nodiscard]] UserPlaces places_by_user() const;
-  [[nodiscard]] std::size_t places_of_one_user() const;
   void share_rate() const;
   void fail(Job& job, const std::string& cause);
   [[nodiscard]] Word word_for(const Job& job, WaitScope scope) const;
@@ -139,6 +136,11 @@ class Jobs {
   void tick(const JobKey& key, Ticket ticket);
   [[nodiscard]] Progress progress(const Job& job) const;
   Ready ready_message(Job& job, const Waiter& waiter);
+
+  // jobs_places.cpp: the places among staging.max_jobs
+  [[nodiscard]] UserPlaces places_by_user() const;
+  [[nodiscard]] std::size_t staging_now() const;
+  [[nodiscard]] std::size_t places_of_one_user() const;
 
   // jobs_space.cpp: room on the local disk
   [[nodiscard]] Result<Fd> make_answer_file(const Job& job) const;

@@ -10,7 +10,7 @@
 #include <thread>
 
 #include "common/human.hpp"
-#include "common/option_text.hpp"
+#include "daemon/worker/admit_datasets.hpp"
 #include "daemon/worker/dataset.hpp"
 #include "daemon/worker/log.hpp"
 #include "daemon/worker/stage_report.hpp"
@@ -92,43 +92,12 @@ class Stage {
     return !stop_;
   }
 
-  // When there is no room for all, first goes what the job can do without, the largest first.
   bool admit() {
-    while (!awaited_.empty()) {
-      const Status admitted = ask_for_awaited();
-      if (admitted) return true;
-      const auto spare = std::max_element(
-          awaited_.begin(), awaited_.end(),
-          [](const Dataset* a, const Dataset* b) { return spare_bytes(*a) < spare_bytes(*b); });
-      if ((*spare)->is_needed()) {
-        fail(admitted.error());
-        report_.fail(cause_, datasets_);
-        return false;
-      }
-      (*spare)->leave_out(admitted.error());
-      awaited_.erase(spare);
+    if (const Status admitted = admit_datasets(awaited_, allowance_); !admitted) {
+      fail(admitted.error());
+      report_.fail(cause_, datasets_);
     }
-    return true;
-  }
-
-  // 0 for what is needed: that is left out last, which is never.
-  static std::uint64_t spare_bytes(const Dataset& dataset) {
-    return dataset.is_needed() ? 0 : 1 + dataset.need().expected.bytes;
-  }
-
-  Status ask_for_awaited() {
-    Need sum;
-    for (const Dataset* dataset : awaited_) {
-      sum = {sum.expected + dataset->need().expected, sum.least + dataset->need().least};
-    }
-    if (sum.expected == Amount{}) return {};
-    const std::size_t others = awaited_.size() - 1;
-    std::string subject = awaited_.front()->source();
-    subject += others == 0   ? ": needs"
-               : others == 1 ? " and another dataset together need"
-                             : " and " + human_count(others) + " other datasets together need";
-    if (sum.least.bytes < sum.expected.bytes) subject += " at least";
-    return allowance_.ask(sum, subject);
+    return !stop_;
   }
 
   // A thread's boundary for exceptions of libraries.
