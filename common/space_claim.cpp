@@ -41,11 +41,13 @@ Result<Record> get(int fd, std::size_t offset) {
 SpaceAnswer decide(const SpaceClaim& claim, const Amount& admitted, const Disk& disk) {
   const Amount available = disk.free - Amount{disk.leave_free, 0} - disk.promised;
   const Amount least = claim.least - claim.written;
-  const Amount wanted = larger(claim.need - claim.written, least);
+  const Amount guess = claim.need - claim.written - least;
+  const Amount spare = available - least;
+  const Amount half{spare.bytes / 2, spare.inodes / 2};
   SpaceAnswer answer{};
   answer.serial = claim.serial;
   answer.granted = fits(least, available) ? 1 : 0;
-  answer.admitted = answer.granted != 0 ? claim.written + smaller(wanted, available) : admitted;
+  answer.admitted = answer.granted != 0 ? claim.written + least + smaller(guess, half) : admitted;
   answer.written = claim.written;
   answer.free = disk.free;
   answer.promised = disk.promised;

@@ -81,8 +81,9 @@ struct Disk {
   std::uint32_t others = 0;
 };
 
-// Admits as much of the need as is there, if that is the least; else refuses, and what `admitted`
-// was stays.
+// Admits the least, if it is there, and of what is only expected beyond that no more than half of
+// what is left then, so that no guess keeps others out. Else refuses, and what `admitted` was
+// stays.
 SpaceAnswer decide(const SpaceClaim& claim, const Amount& admitted, const Disk& disk);
 
 // Free space and inodes of the file system of an open file. One without a count of inodes, or one

@@ -93,7 +93,8 @@ Status Dataset::weigh() {
     const double times = static_cast<double>(source_bytes_) / static_cast<double>(piece.size());
     need_ = {scaled(need_.expected, times), scaled(need_.least, times * k_alike)};
   }
-  first_ = std::move(piece);
+  // Those that begin at once go on with what is open; of others it would only take memory.
+  if (index_ < context_.order.threads) first_ = std::move(piece);
   return {};
 }
 

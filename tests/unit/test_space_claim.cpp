@@ -25,10 +25,10 @@ TEST_CASE("a need is admitted against what is free, less what stays free and wha
   CHECK(decide(claim_of(0, 0), {}, disk_of(0, 80, 30)).granted == 1);
 }
 
-TEST_CASE("an estimate is admitted as far as there is room, if that is the least") {
+TEST_CASE("of a guess no more is admitted than the least and half of what is left") {
   const auto answer = decide(claim_of(500, 40), {}, disk_of(100, 10, 20));
   CHECK(answer.granted == 1);
-  CHECK(answer.admitted == Amount{70, 1});
+  CHECK(answer.admitted == Amount{55, 1});
   CHECK(answer.promised.bytes == 20);
   CHECK(answer.leave_free == 10);
 }
@@ -48,6 +48,8 @@ TEST_CASE("inodes count as bytes do") {
   CHECK(decide(claim, {}, disk_of(100, 0, 0)).granted == 0);
   claim.least.inodes = 100;
   CHECK(decide(claim, {}, disk_of(100, 0, 0)).admitted.inodes == 100);
+  claim.least.inodes = 0;
+  CHECK(decide(claim, {}, disk_of(100, 0, 0)).admitted.inodes == 50);
 }
 
 TEST_CASE("claims and answers are what was written, beside the rest of the status file") {
