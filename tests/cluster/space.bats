@@ -182,6 +182,33 @@ promised_words() {
     assert_idle_clean
 }
 
+# has_asked: the serial of the worker's claim is no longer 0.
+has_asked() {
+    [[ $(on n1 od -An -tu8 -j4032 -N8 "/localscratch/.nodestage/status/$1.0.stage" | xargs) == 1 ]]
+}
+
+has_begun() {
+    begun | grep -qx "$1"
+}
+
+@test "a worker that asks while the daemon is away is answered by the next one" {
+    slow_mount --rate=10M n1 bob /home/bob/slow
+    on n1 pkill -STOP -x bindfs
+    id=$(submit bob --stage-dataset=slow/thirty.bin --wrap 'cmp slow/thirty.bin $NODESTAGE_DATASET && echo same')
+    wait_until 30 has_begun "$id"
+    cluster daemon kill n1
+    on n1 pkill -CONT -x bindfs
+    wait_until 30 has_asked "$id"
+    run has_answer "$id"
+    [ "$status" -ne 0 ]
+    cluster daemon start n1
+    wait_until 60 job_ended "$id"
+    job_output "$id"
+    job_is "$id" COMPLETED
+    on n1 umount /home/bob/slow
+    assert_idle_clean
+}
+
 # five_slow_jobs: of alice, in IDS; they stand still until bindfs goes on.
 five_slow_jobs() {
     slow_mount --rate=1M n1 alice /home/alice/slow
@@ -220,7 +247,7 @@ five_slow_jobs_end() {
     [ "$STATE" = COMPLETED ]
     says '^his$'
     for id in "${IDS[@]}"; do
-        ! job_has_output "$id" 'script ran'
+        [[ $(job_output "$id") != *"script ran"* ]]
     done
     [ "$(begun | grep -cxFf <(printf '%s\n' "${IDS[@]}"))" -eq 1 ]
     five_slow_jobs_end
