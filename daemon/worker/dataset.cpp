@@ -94,7 +94,11 @@ Status Dataset::weigh() {
     need_ = {scaled(need_.expected, times), scaled(need_.least, times * k_alike)};
   }
   // Those that begin at once go on with what is open; of others it would only take memory.
-  if (index_ < context_.order.threads) first_ = std::move(piece);
+  if (index_ < context_.order.threads) {
+    first_ = std::move(piece);
+  } else {
+    meter_.bytes_read = 0;
+  }
   return {};
 }
 
