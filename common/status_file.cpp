@@ -57,7 +57,7 @@ std::vector<std::string> split_environment(std::string_view area) {
 }  // namespace
 
 Status write_status_header(int fd, const StatusHeader& header) {
-  return write_at(fd, &header, sizeof header, 0);
+  return write_at(fd, &header, offsetof(StatusHeader, claim), 0);
 }
 
 Status write_status_environment(int fd, const std::vector<std::string>& environment) {
@@ -75,7 +75,7 @@ Result<WorkerStatus> read_worker_status(int fd) {
   StatusHeader header{};
   TRY_ASSIGN(const std::size_t bytes, read_at(fd, &header, sizeof header, 0));
   WorkerStatus status;
-  if (bytes < sizeof header || header.magic != k_status_magic ||
+  if (bytes < offsetof(StatusHeader, claim) || header.magic != k_status_magic ||
       header.phase > static_cast<std::uint32_t>(WorkerPhase::failed)) {
     return status;
   }

@@ -24,6 +24,7 @@
 
 #include "common/request.hpp"
 #include "common/result.hpp"
+#include "common/space_claim.hpp"
 
 namespace nodestage {
 
@@ -51,7 +52,8 @@ struct StatusHeader {
   std::uint32_t phase;  // WorkerPhase
   std::uint32_t items;  // how many ItemRecords are valid
   std::uint32_t environment_bytes;
-  char cause[4080];  // NUL-terminated; lines separated by '\n'
+  char cause[4016];  // NUL-terminated; lines separated by '\n'
+  SpaceClaim claim;  // written on its own: common/space_claim.hpp
 };
 
 struct ItemRecord {
@@ -93,7 +95,7 @@ std::string field_text(const char (&field)[size]) {
   return std::string(all.substr(0, all.find('\0')));
 }
 
-// Worker's side. fd is borrowed.
+// Worker's side. fd is borrowed. The header is written without its claim.
 Status write_status_header(int fd, const StatusHeader& header);
 Status write_status_environment(int fd, const std::vector<std::string>& environment);
 Status write_status_item(int fd, std::size_t index, const ItemRecord& item);

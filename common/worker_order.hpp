@@ -21,7 +21,9 @@ inline constexpr int k_worker_directory_fd = 6;  // the job directory (for `remo
 inline constexpr int k_worker_rate_fd = 7;  // 8 bytes, native u64: bytes per second this worker may
                                             // read from sources now; 0: unlimited. pread it anew
                                             // every second.
-inline constexpr int k_worker_fds_end = 8;
+inline constexpr int k_worker_answer_fd = 8;  // SpaceAnswer (common/space_claim.hpp); no regular
+                                              // file: nobody answers, the worker admits itself
+inline constexpr int k_worker_fds_end = 9;
 
 enum class WorkerTask {
   stage,

@@ -106,7 +106,7 @@ Result<Fd> Areas::open_status(const JobKey& key, const char* task, int flags) co
 }
 
 void Areas::remove_status(const JobKey& key) const {
-  for (const char* task : {"stage", "out", "measure", "recover"}) {
+  for (const char* task : {"stage", "answer", "out", "measure", "recover"}) {
     ::unlinkat(status_.get(), (to_text(key) + "." + task).c_str(), 0);
   }
 }

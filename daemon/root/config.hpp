@@ -28,8 +28,10 @@ struct Config {
   } tmpdir;
   struct {
     std::uint64_t max_jobs = 4;
+    std::uint64_t max_jobs_per_user = 0;
     std::uint64_t threads = 0;
     std::uint64_t leave_free_bytes = 1ULL << 30;
+    std::uint64_t trash_wait_s = 30;
     std::uint64_t limit_s = 86'400;
     std::uint64_t groups_wait_s = 30;
     OnFailure on_failure = OnFailure::fail;

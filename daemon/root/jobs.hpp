@@ -21,11 +21,13 @@
 #include "daemon/root/areas.hpp"
 #include "daemon/root/barrier.hpp"
 #include "daemon/root/config.hpp"
+#include "daemon/root/fair_queue.hpp"
 #include "daemon/root/job.hpp"
 #include "daemon/root/journal.hpp"
 #include "daemon/root/loop.hpp"
 #include "daemon/root/notices.hpp"
 #include "daemon/root/peers.hpp"
+#include "daemon/root/space_ledger.hpp"
 #include "daemon/root/trash.hpp"
 #include "daemon/root/workers.hpp"
 
@@ -110,6 +112,11 @@ class Jobs {
     std::optional<Workers::Id> worker;  // none yet while a retry is being ended
     std::optional<Loop::TimerId> timer;
   };
+  // While a refusal waits for the trash to be emptied.
+  struct Freed {
+    std::optional<Clock::time_point> since;  // there was as much free space as now
+    Amount most;
+  };
   struct Job {
     JobRecord record;
     std::optional<Workers::Id> worker;
@@ -122,6 +129,8 @@ class Jobs {
     bool is_leaving = false;                  // held no more as soon as its user is told
     std::optional<Loop::TimerId> hold_timer;  // for the next thing to do while it is held
     std::optional<Recovery> recovery;
+    Fd disk;  // while it stages: its directory
+    Freed freed;
   };
   enum class Word { not_yet, ready, failed };
   struct EarlyNote {
@@ -150,7 +159,6 @@ class Jobs {
   void enqueue(Job& job);
   void start_queued();
   void staging_ended(const JobKey& key, const WorkerEnd& end);
-  [[nodiscard]] std::size_t staging_now() const;
   void share_rate() const;
   void fail(Job& job, const std::string& cause);
   [[nodiscard]] Word word_for(const Job& job, WaitScope scope) const;
@@ -161,6 +169,19 @@ class Jobs {
   void tick(const JobKey& key, Ticket ticket);
   [[nodiscard]] Progress progress(Job& job, const Waiter& waiter) const;
   Ready ready_message(Job& job, const Waiter& waiter);
+
+  // jobs_places.cpp: the places among staging.max_jobs
+  [[nodiscard]] UserPlaces places_by_user() const;
+  [[nodiscard]] std::size_t staging_now() const;
+  [[nodiscard]] std::size_t places_of_one_user() const;
+
+  // jobs_space.cpp: room on the local disk
+  [[nodiscard]] Result<Fd> make_answer_file(const Job& job) const;
+  void watch_space(Job& job, Fd directory);
+  void forget_space(Job& job);
+  void attend_claims();
+  void answer_claim(Job& job);
+  bool awaits_trash(Job& job, const Amount& free);
 
   // jobs_peers.cpp: the job's other nodes
   void join(Job& job);
@@ -244,7 +265,9 @@ class Jobs {
   Places at_;
   Notices notices_{at_.workers, at_.config};
   std::map<JobKey, Job> jobs_;
-  std::vector<JobKey> queue_;
+  FairQueue queue_;
+  SpaceLedger ledger_;
+  std::optional<Loop::TimerId> claims_timer_;
   std::map<std::pair<JobKey, std::string>, EarlyNote> early_notes_;  // by sender; of jobs whose
                                                                      // prolog is still to come
   std::size_t early_bytes_ = 0;

@@ -37,7 +37,7 @@ Ticket Jobs::end(const End& end, const Reply& reply) {
 
 // Whatever the staging is at, it ends here; the results come next.
 void Jobs::stop_staging(Job& job) {
-  std::erase(queue_, job.record.key());
+  queue_.erase(job.record.key());
   if (job.record.cause.empty()) job.record.cause = "the job has ended";
   const bool waited_for = !job.waiters.empty();
   if (job.worker && job.record.state != JobState::staging_out) {

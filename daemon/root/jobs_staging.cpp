@@ -41,20 +41,16 @@ void Jobs::enqueue(Job& job) {
     return tell_waiters(job);
   }
   set_state(job, JobState::queued);
-  queue_.push_back(job.record.key());
+  queue_.push(job.record.key(), job.record.begin.uid);
   start_queued();
 }
 
-std::size_t Jobs::staging_now() const {
-  return static_cast<std::size_t>(std::count_if(jobs_.begin(), jobs_.end(), [](const auto& item) {
-    return item.second.worker && item.second.record.state != JobState::staging_out;
-  }));
-}
-
 void Jobs::start_queued() {
-  while (!queue_.empty() && staging_now() < at_.config.staging.max_jobs) {
-    Job* job = find(queue_.front());
-    queue_.erase(queue_.begin());
+  while (staging_now() < at_.config.staging.max_jobs) {
+    const auto next = queue_.next(places_by_user(), places_of_one_user());
+    if (!next) break;
+    queue_.erase(*next);
+    Job* job = find(*next);
     if (job == nullptr || job->record.state != JobState::queued) continue;
     if (const Status started = start_worker(*job, WorkerTask::stage); !started) {
       fail(*job, "staging could not be started: " + started.error().what +
@@ -71,6 +67,7 @@ void Jobs::staging_ended(const JobKey& key, const WorkerEnd& end) {
   if (job == nullptr) return;
   job->worker.reset();
   job->record.worker = {};
+  forget_space(*job);
   const WorkerStatus status = worker_status(*job, WorkerTask::stage);
   if (job->record.ended) {
     begin_stage_out(*job);
@@ -160,11 +157,10 @@ void Jobs::tick(const JobKey& key, Ticket ticket) {
 Progress Jobs::progress(Job& job, const Waiter& waiter) const {
   Progress progress = progress_of(worker_status(job, WorkerTask::stage));
   if (job.record.state == JobState::queued) {
-    const auto place = std::find(queue_.begin(), queue_.end(), job.record.key());
     progress = {};
     progress.phase = ProgressPhase::queued;
     progress.jobs_ahead = static_cast<std::uint32_t>(
-        staging_now() + static_cast<std::size_t>(place - queue_.begin()));
+        staging_now() + queue_.ahead_of(job.record.key(), places_by_user()));
   } else if (job.record.state == JobState::staging) {
     const auto elapsed = Clock::now() - job.worker_begun;
     progress.elapsed_ms = static_cast<std::uint64_t>(

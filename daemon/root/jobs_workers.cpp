@@ -53,9 +53,14 @@ Workers::Limits Jobs::limits_of(WorkerTask task) const {
 
 Status Jobs::start_worker(Job& job, WorkerTask task) {
   const JobKey key = job.record.key();
-  TRY_ASSIGN(const Fd directory, job_directory(job));
+  TRY_ASSIGN(Fd directory, job_directory(job));
   TRY_ASSIGN(const Fd status, new_status(job, task));
+  Fd answer;
+  if (task == WorkerTask::stage) {
+    TRY_ASSIGN(answer, make_answer_file(job));
+  }
   WorkerStart start = order_for(job, task);
+  start.answer_fd = answer.get();
   start.directory_fd = directory.get();
   start.status_fd = status.get();
   const CgroupLimits resources{job.record.begin.cpus, at_.config.worker.memory_bytes,
@@ -64,6 +69,7 @@ Status Jobs::start_worker(Job& job, WorkerTask task) {
                                            about(job.record, "worker"), on_end_of(key, task)));
   job.worker_begun = Clock::now();
   job.record.worker = at_.workers.mark(*job.worker);
+  if (task == WorkerTask::stage) watch_space(job, std::move(directory));
   return {};
 }
 
@@ -72,6 +78,8 @@ void Jobs::adopt_worker(Job& job, WorkerTask task) {
   job.worker = at_.workers.adopt(job.record.worker, cgroup_of(job.record, task), limits_of(task),
                                  about(job.record, "worker"), on_end_of(key, task));
   job.worker_begun = Clock::now();
+  if (!job.worker || task != WorkerTask::stage) return;
+  if (auto directory = job_directory(job)) watch_space(job, std::move(*directory));
 }
 
 WorkerStart Jobs::order_for(const Job& job, WorkerTask task) const {

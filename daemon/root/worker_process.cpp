@@ -31,6 +31,11 @@ Result<Fd> sealed_text(const char* name, const std::string& text) {
 
 constexpr int k_started_fd = k_worker_fds_end;  // closed by execve
 
+// What the daemon writes and the worker must not; -1: nothing to read.
+Result<Fd> for_reading(int fd) {
+  return open_at(AT_FDCWD, fd < 0 ? "/dev/null" : "/proc/self/fd/" + std::to_string(fd), O_RDONLY);
+}
+
 // The child's whole life up to execve; returns only with a fault.
 Status become_worker(const WorkerStart& start, const Cgroups& cgroups) {
   TRY(cgroups.enter(start.cgroup));
@@ -71,18 +76,16 @@ Result<WorkerProcess> WorkerProcess::start(const WorkerStart& start, const Cgrou
   TRY_ASSIGN(Pipe log, make_pipe());
   const int status_fd = start.status_fd >= 0 ? start.status_fd : null.get();
   const int directory_fd = start.directory_fd >= 0 ? start.directory_fd : null.get();
-  // The daemon writes the rate file; a worker that could would change every other's rate.
-  TRY_ASSIGN(const Fd rate,
-             start.rate_fd < 0
-                 ? open_at(AT_FDCWD, "/dev/null", O_RDONLY)
-                 : open_at(AT_FDCWD, "/proc/self/fd/" + std::to_string(start.rate_fd), O_RDONLY));
+  // A worker that could write the rate would change every other's, and admit itself with the other.
+  TRY_ASSIGN(const Fd rate, for_reading(start.rate_fd));
+  TRY_ASSIGN(const Fd answer, for_reading(start.answer_fd));
 
   const pid_t pid = ::fork();
   if (pid < 0) return system_error("fork");
   if (pid == 0) {
-    const Status placed =
-        place_descriptors({null.get(), log.write.get(), log.write.get(), order.get(), request.get(),
-                           status_fd, directory_fd, rate.get(), started.write.get()});
+    const Status placed = place_descriptors(
+        {null.get(), log.write.get(), log.write.get(), order.get(), request.get(), status_fd,
+         directory_fd, rate.get(), answer.get(), started.write.get()});
     if (!placed) ::_exit(126);
     const Status fault = become_worker(start, cgroups);
     static_cast<void>(!write_all(k_started_fd, fault.error().what));

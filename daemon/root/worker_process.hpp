@@ -30,6 +30,7 @@ struct WorkerStart {
   int status_fd = -1;
   int directory_fd = -1;
   int rate_fd = -1;
+  int answer_fd = -1;
 };
 
 // How a process of an earlier daemon is found again: a pid alone may be another's by now.

@@ -231,7 +231,7 @@ class FileEntries final : public ArchiveEntries {
     if (is_empty()) return static_cast<const Entry*>(nullptr);
     return ArchiveEntries::next();
   }
-  [[nodiscard]] std::uint64_t bytes_known() const override { return index_ ? index_->bytes : 0; }
+  [[nodiscard]] const ZipIndex* index() const override { return index_ ? &*index_ : nullptr; }
 
  private:
   Error failed(const std::string& cause) override;

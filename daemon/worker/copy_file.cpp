@@ -22,7 +22,7 @@ Error copy_fault(const Space& space, std::string_view source, int code) {
 }
 
 constexpr std::size_t k_block_bytes = std::size_t{1024} * 1024;
-constexpr std::size_t k_kernel_bytes = std::size_t{8} * 1024 * 1024;
+constexpr std::uint64_t k_kernel_bytes = 8ULL * 1024 * 1024;
 
 class Copy {
  public:
@@ -57,11 +57,22 @@ class Copy {
 
   Status copy(DataRange range) {
     while (range.begin < range.end) {
-      TRY_ASSIGN(const std::uint64_t bytes, kernel_ ? copy_in_kernel(range) : copy_block(range));
+      if (reserved_ == 0) TRY(reserve(std::min(k_kernel_bytes, range.end - range.begin)));
+      const DataRange part{range.begin, range.begin + reserved_};
+      TRY_ASSIGN(const std::uint64_t bytes, kernel_ ? copy_in_kernel(part) : copy_block(part));
       TRY(count(bytes));
+      reserved_ -= bytes;
       range.begin += bytes;
     }
     return {};
+  }
+
+  // Room for what is copied next, perhaps in several parts.
+  Status reserve(std::uint64_t bytes) {
+    Status enough = space_.will_write(bytes);
+    if (enough) reserved_ = bytes;
+    if (enough || is_stopped(enough.error())) return enough;
+    return with_prefix(std::move(enough.error()), shown(from_.name) + ": ");
   }
 
   // Any trouble here is left to the other way, which tells more.
@@ -94,7 +105,7 @@ class Copy {
   Status count(std::uint64_t bytes) {
     TRY(meter_.count_read(bytes));
     meter_.bytes_written += bytes;
-    return space_.wrote(bytes);
+    return {};
   }
 
   [[nodiscard]] Error read_fault(int code) const {
@@ -112,7 +123,8 @@ class Copy {
   const int to_;
   Meter& meter_;
   Space& space_;
-  bool kernel_ = true;  // copy_file_range has not failed yet
+  std::uint64_t reserved_ = 0;  // of the local disk, and not yet copied
+  bool kernel_ = true;          // copy_file_range has not failed yet
   std::vector<std::byte> block_;
 };
 

@@ -62,6 +62,7 @@ Status CopyTree::enter(TreeWalk& walk, const WalkStep& step) {
 Status CopyTree::make_directories() {
   while (to_.depth() <= entered_.size()) {
     const std::string& name = entered_[to_.depth() - 1];
+    TRY(way_.space.will_make());
     if (::mkdirat(to_.top(), name.c_str(), 0700) != 0) return way_.space.explain(name, errno);
     auto child = open_directory_at(to_.top(), name);
     if (!child) return way_.space.explain(name, child.error().code);
@@ -96,7 +97,7 @@ Status CopyTree::leaf(const WalkStep& step, const std::string& path) {
   TRY(make_directories());
   ++taken_;
   ++way_.meter.files;
-  TRY(way_.space.made_file());
+  TRY(way_.space.will_make());
   TRY_ASSIGN(const bool is_linked, linked(step, path));
   if (is_linked) return {};
   return is_link ? symlink(step, path) : file(step, path);

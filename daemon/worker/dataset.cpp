@@ -15,6 +15,7 @@ namespace nodestage {
 namespace {
 
 constexpr std::string_view k_job_directory = ".";
+constexpr double k_alike = 0.75;  // so far, at least, matches of a glob are like the first one
 
 // As in a shell, what may not be read holds no match; other trouble stops the search.
 int is_serious(const char*, int code) {
@@ -36,6 +37,13 @@ Result<std::vector<std::string>> glob_matches(const std::string& pattern) {
       "Is its file system mounted on this node? If it happens again, tell your site's support");
 }
 
+Amount scaled(const Amount& amount, double times) {
+  const auto scale = [times](std::uint64_t value) {
+    return static_cast<std::uint64_t>(std::min(static_cast<double>(value) * times, 1e18));
+  };
+  return {scale(amount.bytes), scale(amount.inodes)};
+}
+
 }  // namespace
 
 Dataset::Dataset(const DatasetItem& item, std::size_t index, const StageContext& context)
@@ -43,7 +51,7 @@ Dataset::Dataset(const DatasetItem& item, std::size_t index, const StageContext&
       index_(index),
       context_(context),
       meter_(context.rate, context.stop),
-      space_(k_worker_directory_fd, context.order.leave_free_bytes, context.order.node) {}
+      space_(k_worker_directory_fd, context.allowance) {}
 
 Status Dataset::plan() {
   TRY(find_sources());
@@ -65,15 +73,46 @@ Status Dataset::find_sources() {
 }
 
 Status Dataset::measure() {
-  std::uint64_t total = 0;
   bool all_files = true;
   for (const auto& source : sources_) {
     TRY_ASSIGN(const struct stat info, examine_source(source));
-    total += static_cast<std::uint64_t>(info.st_size);
+    source_bytes_ += static_cast<std::uint64_t>(info.st_size);
     all_files = all_files && S_ISREG(info.st_mode);
   }
-  meter_.bytes_total = all_files ? total : 0;
+  meter_.bytes_total = all_files ? source_bytes_ : 0;
   return {};
+}
+
+// A glob's matches are taken to be like the first one.
+Status Dataset::weigh() {
+  if (!item_.destination.empty() && context_.workspace.is_placed(item_.destination)) return {};
+  TRY_ASSIGN(Piece piece, Piece::open(sources_.front(), item_, meter_));
+  if (!is_group_ && context_.workspace.is_placed(piece.default_name())) return {};
+  TRY_ASSIGN(need_, piece.need());
+  if (sources_.size() > 1 && piece.size() > 0) {
+    const double times = static_cast<double>(source_bytes_) / static_cast<double>(piece.size());
+    need_ = {scaled(need_.expected, times), scaled(need_.least, times * k_alike)};
+  }
+  // Those that begin at once go on with what is open; of others it would only take memory.
+  if (index_ < context_.order.threads) {
+    first_ = std::move(piece);
+  } else {
+    meter_.bytes_read = 0;
+  }
+  return {};
+}
+
+Status Dataset::ask() {
+  const bool is_sure = need_.least.bytes >= need_.expected.bytes;
+  Status asked =
+      context_.allowance.ask(need_, source() + (is_sure ? ": needs" : ": needs at least"));
+  if (!asked) need_ = {};
+  return asked;
+}
+
+Result<Piece> Dataset::open_piece(const std::string& source) {
+  if (first_ && source == sources_.front()) return *std::exchange(first_, std::nullopt);
+  return Piece::open(source, item_, meter_);
 }
 
 Status Dataset::learn_destination() {
@@ -100,6 +139,10 @@ Status Dataset::run() {
   }
   set_note("");
   if (!item_.destination.empty() && keep_placed(item_.destination)) return {};
+  if (item_.async) {
+    TRY(weigh());
+    TRY(ask());
+  }
   TRY_ASSIGN(const Fd item_fd, context_.workspace.make_item(index_));
   if (is_group_ && !item_.destination.empty()) return stage_group(item_fd.get());
   for (const auto& source : sources_) TRY(stage_one(item_fd.get(), source));
@@ -112,7 +155,7 @@ Status Dataset::stage_group(int item_fd) {
   auto all = open_directory_at(item_fd, "all");
   if (!all) return space_.explain("all", all.error().code);
   for (const auto& source : sources_) {
-    TRY_ASSIGN(Piece piece, Piece::open(source, item_, meter_));
+    TRY_ASSIGN(Piece piece, open_piece(source));
     const std::string name = piece.default_name();
     const auto [first, is_new] = names_.emplace(name, source);
     if (!is_new) {
@@ -127,7 +170,7 @@ Status Dataset::stage_group(int item_fd) {
 }
 
 Status Dataset::stage_one(int item_fd, const std::string& source) {
-  TRY_ASSIGN(Piece piece, Piece::open(source, item_, meter_));
+  TRY_ASSIGN(Piece piece, open_piece(source));
   const bool is_claimed = variable().has_value() && !is_group_;
   const std::string destination =
       item_.destination.empty() ? piece.default_name() : item_.destination;
@@ -152,6 +195,8 @@ bool Dataset::keep_placed(const std::string& destination) {
 
 void Dataset::end(const Status& status) {
   context_.workspace.remove_item(index_);
+  first_.reset();
+  space_.settle(need_.expected);
   const std::lock_guard lock(mutex_);
   ended_ = Clock::now();
   state_ = status ? ItemState::done : ItemState::failed;
@@ -159,6 +204,11 @@ void Dataset::end(const Status& status) {
   if (status || !is_stopped(status.error())) {
     log_line("dataset " + item_.source + (status ? ": done" : ": failed: " + status.error().what));
   }
+}
+
+void Dataset::leave_out(const Error& refusal) {
+  need_ = {};
+  end(refusal);
 }
 
 std::string Dataset::name() const {

@@ -25,9 +25,10 @@ struct StageContext {
   mode_t umask;
   RateLimit& rate;
   const std::atomic<bool>& stop;
+  Allowance& allowance;
 };
 
-// Not movable. One thread calls plan() and then run(), any thread the others.
+// Not movable. One thread at a time calls plan(), then weigh(), then run(); any thread the others.
 class Dataset {
  public:
   // `item` is borrowed.
@@ -38,12 +39,19 @@ class Dataset {
   // its destination here, so that the job can know it before the data is there.
   Status plan();
 
+  // Opens the first source, and learns from it what all of them will take of the local disk:
+  // need(). An `async` dataset does that in run(), and asks the Allowance for it.
+  Status weigh();
+  [[nodiscard]] const Need& need() const { return need_; }
+
   // Stages all of it. Each piece comes to its name at once, by rename; with a glob and a
   // destination, all pieces together do.
   Status run();
 
-  // What became of plan() and run(), for the record and the log.
+  // What became of plan(), weigh() and run(), for the record and the log.
   void end(const Status& status);
+  // The same for one that was weighed, and for which there is no room.
+  void leave_out(const Error& refusal);
 
   // NODESTAGE_DATASET_<…>, and the path that it tells: of the dataset, or, for a glob without a
   // destination, the job directory. Nothing before the destination is known or when it failed.
@@ -55,6 +63,7 @@ class Dataset {
 
   [[nodiscard]] ItemRecord record() const;
   [[nodiscard]] std::string name() const;  // for messages
+  [[nodiscard]] std::string source() const { return shown(item_.source); }
   [[nodiscard]] bool is_async() const { return item_.async; }
   [[nodiscard]] bool is_needed() const;  // its failure fails the job
   void set_note(const std::string& text);
@@ -63,6 +72,8 @@ class Dataset {
   using Clock = std::chrono::steady_clock;
   Status find_sources();
   Status measure();
+  Status ask();
+  Result<Piece> open_piece(const std::string& source);
   Status learn_destination();
   Status stage_group(int items_fd);
   Status stage_one(int item_fd, const std::string& path);
@@ -79,6 +90,9 @@ class Dataset {
   Meter meter_;
   Space space_;
   std::vector<std::string> sources_;
+  std::uint64_t source_bytes_ = 0;
+  std::optional<Piece> first_;  // of the sources, when it is open already
+  Need need_;
   bool is_group_ = false;                     // a glob
   std::map<std::string, std::string> names_;  // of a group: default name → source
 

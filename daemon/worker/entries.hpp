@@ -12,6 +12,8 @@
 
 namespace nodestage {
 
+struct ZipIndex;
+
 struct Entry {
   enum class Kind { file, directory, symlink, hard_link, fifo, other };  // other: device, socket
   std::string name;  // any bytes, as in the archive: perhaps absolute, with "./" or ".."
@@ -41,8 +43,8 @@ class Entries {
   // The next data of the current entry, valid until the next call of either function.
   virtual Result<Block> read() = 0;
 
-  // Of all entries together, where an index tells; else 0.
-  [[nodiscard]] virtual std::uint64_t bytes_known() const { return 0; }
+  // What tells of all entries in advance; null: nothing does.
+  [[nodiscard]] virtual const ZipIndex* index() const { return nullptr; }
 };
 
 }  // namespace nodestage

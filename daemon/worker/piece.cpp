@@ -21,6 +21,7 @@ std::string base_name(std::string_view path) {
 }
 
 Result<Fd> make_directory(const Piece::Place& place) {
+  TRY(place.space.will_make());
   if (::mkdirat(place.dir_fd, place.name.c_str(), 0777) != 0)
     return place.space.explain(place.name, errno);
   auto fd = open_directory_at(place.dir_fd, place.name);
@@ -30,11 +31,6 @@ Result<Fd> make_directory(const Piece::Place& place) {
 
 std::string skipped_note(unsigned count, std::string_view what) {
   return count == 0 ? "" : human_count(count) + " " + std::string(what) + " left out";
-}
-
-Status expect(const Piece::Place& place, std::uint64_t bytes, const std::string& path) {
-  Status enough = place.space.expect(bytes);
-  return enough ? enough : Status(with_prefix(enough.error(), shown(path) + ": "));
 }
 
 bool seeks(Container container) {
@@ -131,26 +127,41 @@ Status Piece::copy_directory(const Place& place) {
 
 Status Piece::copy_as_file(const Place& place) {
   meter_->bytes_read -= source_->position();  // what was read to recognise it is read again
-  TRY(expect(place, source_->size(), path_));
+  TRY(place.space.will_make());
   auto to = open_at(place.dir_fd, place.name, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW, 0600);
   if (!to) return place.space.explain(place.name, to.error().code);
   ++meter_->files;
   return copy_file({source_->fd(), source_->info(), path_}, std::move(*to), *meter_, place.space);
 }
 
-Result<std::unique_ptr<Entries>> Piece::open_entries() {
-  if (seeks(container_)) return open_file_entries(container_, *source_);
-  return open_stream_entries(container_, *decoder_);
+Status Piece::open_entries() {
+  if (entries_) return {};
+  auto entries = seeks(container_) ? open_file_entries(container_, *source_)
+                                   : open_stream_entries(container_, *decoder_);
+  if (!entries) return std::move(entries.error());
+  entries_ = std::move(*entries);
+  return {};
+}
+
+Result<Need> Piece::need() {
+  if (form_ == Form::directory) return Need{};
+  if (form_ == Form::file) return need_of_file(source_->info());
+  const EntryFilter filter(*item_);
+  if (container_ == Container::zip) {
+    TRY(open_entries());
+    return need_of_members(*entries_->index(), filter);
+  }
+  if (!item_->include.empty() || !item_->exclude.empty()) return Need{};
+  TRY_ASSIGN(Need need, need_of_archive(*source_, decoder_->coding(), container_));
+  if (item_->strip > 0) need.least = {};
+  return need;
 }
 
 Status Piece::extract(const Place& place) {
   TRY_ASSIGN(const Fd to, make_directory(place));
-  TRY_ASSIGN(const auto entries, open_entries());
-  if (decoder_->coding() == Coding::plain && EntryFilter(*item_).takes_all()) {
-    TRY(expect(place, std::max(source_->size(), entries->bytes_known()), path_));
-  }
+  TRY(open_entries());
   TreeWriter writer(to.get(), place.umask, *meter_, place.space);
-  TRY(write_entries(*entries, writer));
+  TRY(write_entries(*entries_, writer));
   TRY(writer.finish());
   add_note(skipped_note(writer.skipped(), "devices or sockets"));
   add_note(decoder_->note());

@@ -9,6 +9,7 @@
 #include "daemon/worker/decoder.hpp"
 #include "daemon/worker/entries.hpp"
 #include "daemon/worker/meter.hpp"
+#include "daemon/worker/need.hpp"
 #include "daemon/worker/space.hpp"
 
 namespace nodestage {
@@ -30,6 +31,12 @@ class Piece {
 
   [[nodiscard]] std::string kind() const;  // "tar.gz", "zip", "directory", "file"
 
+  // Of the source file; 0 for a directory.
+  [[nodiscard]] std::uint64_t size() const { return source_ ? source_->size() : 0; }
+
+  // What build() will take of the local disk, as far as that is known (need.hpp).
+  Result<Need> need();
+
   // Makes `name` in dir_fd. Once. The process's umask must be `umask`.
   struct Place {
     int dir_fd;
@@ -50,7 +57,7 @@ class Piece {
   Status copy_directory(const Place& place);
   Status copy_as_file(const Place& place);
   Status extract(const Place& place);
-  Result<std::unique_ptr<Entries>> open_entries();
+  Status open_entries();
   Status write_entries(Entries& entries, TreeWriter& writer);
   [[nodiscard]] Status check_taken(std::uint64_t seen, std::uint64_t taken) const;
   [[nodiscard]] Error not_an_archive() const;
@@ -65,6 +72,7 @@ class Piece {
   Container container_ = Container::none;
   std::unique_ptr<Source> source_;    // null for a directory
   std::unique_ptr<Decoder> decoder_;  // null where nothing is decoded
+  std::unique_ptr<Entries> entries_;  // of an archive that is open
   std::string note_;
 };
 

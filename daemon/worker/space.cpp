@@ -1,69 +1,105 @@
 #include "daemon/worker/space.hpp"
 
-#include <sys/statvfs.h>
-
-#include <optional>
-
 #include "common/human.hpp"
 #include "daemon/worker/fault.hpp"
 
 namespace nodestage {
 namespace {
 
-constexpr std::uint64_t k_check_bytes = 64 * 1024 * 1024;
-constexpr unsigned k_check_files = 1000;
+constexpr std::uint64_t k_block = 4096;
 constexpr std::string_view k_advice =
     "Ask for a node with more local disk (--tmp=SIZE), stage less (include=, exclude=), or use the "
     "data where it is";
+constexpr std::string_view k_advice_later =
+    "Submit it again when other jobs on that node have ended, ask for a node with more local disk "
+    "(--tmp=SIZE) or for a whole node (--exclusive), or stage less (include=, exclude=)";
 
-std::optional<struct statvfs> look(int dir_fd) {
-  struct statvfs info {};
-  if (::fstatvfs(dir_fd, &info) != 0) return std::nullopt;
-  return info;
+// "30.0 MiB are promised to 2 other jobs that stage there"
+std::string promise_text(const std::string& amount, std::uint32_t others) {
+  return amount + " are promised to " +
+         (others == 1 ? "another job" : human_count(others) + " other jobs") +
+         (others == 1 ? " that stages there" : " that stage there");
 }
 
-std::uint64_t free_bytes(const struct statvfs& info) { return info.f_bavail * info.f_frsize; }
+std::string list_of(const std::string& first, const std::string& second) {
+  if (first.empty() || second.empty()) return first + second;
+  return first + " and " + second;
+}
+
+std::string bytes_text(const std::string& node, const Amount& need, const SpaceAnswer& answer) {
+  const std::string promised =
+      answer.promised.bytes == 0 ? ""
+                                 : promise_text(human_bytes(answer.promised.bytes), answer.others);
+  const std::string kept =
+      answer.leave_free == 0 ? "" : human_bytes(answer.leave_free) + " must stay free";
+  const std::string parts = list_of(promised, kept);
+  return human_bytes(need.bytes) + " of local disk, but node " + node + " has " +
+         human_bytes(answer.free.bytes) + " free" + (parts.empty() ? "" : ", of which " + parts);
+}
+
+std::string inodes_text(const std::string& node, const Amount& need, const SpaceAnswer& answer) {
+  const std::string promised =
+      answer.promised.inodes == 0
+          ? ""
+          : ", of which " + promise_text(human_count(answer.promised.inodes), answer.others);
+  return human_count(need.inodes) + " files and directories (inodes) on local disk, but node " +
+         node + " has " + human_count(answer.free.inodes) + " free" + promised;
+}
 
 }  // namespace
 
-Status Space::expect(std::uint64_t bytes) const {
-  const auto info = look(dir_fd_);
-  if (!info) return {};  // then ENOSPC will tell
-  const std::uint64_t free = free_bytes(*info);
-  if (free >= leave_free_ && free - leave_free_ >= bytes) return {};
-  std::string cause = "needs " + human_bytes(bytes) + " of local disk, but node " + node_ +
-                      " has " + human_bytes(free) + " free";
-  if (leave_free_ > 0) cause += ", of which " + human_bytes(leave_free_) + " must stay free";
-  return fault(ENOSPC, cause, k_advice);
+std::uint64_t in_blocks(std::uint64_t bytes) {
+  return more(bytes, k_block - 1) / k_block * k_block;
 }
 
-Status Space::due(std::uint64_t bytes, unsigned files) {
-  bytes_ += bytes;
-  files_ += files;
-  if (bytes_ < k_check_bytes && files_ < k_check_files) return {};
-  bytes_ = 0;
-  files_ = 0;
-  const auto info = look(dir_fd_);
-  if (!info || free_bytes(*info) >= leave_free_) return {};
-  return fault(ENOSPC,
-               "the local disk of node " + node_ + " is full: " + human_bytes(free_bytes(*info)) +
-                   " are left, and " + human_bytes(leave_free_) + " must stay free",
-               k_advice);
+Status Space::will_write(std::uint64_t bytes) {
+  const std::uint64_t before = in_blocks(file_bytes_);
+  file_bytes_ += bytes;
+  return take({in_blocks(file_bytes_) - before, 0});
+}
+
+Status Space::take(const Amount& amount) {
+  allowance_.wrote(pending_);
+  pending_ = amount;
+  taken_ = taken_ + amount;
+  return allowance_.take(amount);
+}
+
+void Space::settle(const Amount& expected) {
+  allowance_.wrote(pending_);
+  pending_ = {};
+  allowance_.give_back(expected - taken_);
 }
 
 Error Space::explain(std::string_view name, int code) const {
-  const std::string subject = "cannot write '" + shown(name) + "' on node " + node_ + ": ";
-  const auto info = look(dir_fd_);
-  if (code == ENOSPC && info) {
-    const std::string left = info->f_files > 0 && info->f_favail == 0
-                                 ? "no inodes (files) are left"
-                                 : human_bytes(free_bytes(*info)) + " are free";
+  const std::string subject =
+      "cannot write '" + shown(name) + "' on node " + allowance_.node() + ": ";
+  if (code == ENOSPC) {
+    const Amount free = free_on(dir_fd_);
+    const std::string left =
+        free.inodes == 0 ? "no inodes (files) are left" : human_bytes(free.bytes) + " are free";
     return fault(code, subject + "the local disk is full, " + left, k_advice);
   }
   if (code == EDQUOT)
     return fault(code, subject + "your quota on the local disk is used up", k_advice);
   return fault(code, subject + std::strerror(code),
                "This is the node's local disk; if it happens again, tell your site's support");
+}
+
+Error too_little_space(const std::string& subject, const std::string& node, const Amount& need,
+                       const Amount& missing, const SpaceAnswer& answer) {
+  const Amount left = answer.free - Amount{answer.leave_free, 0};
+  const bool lacks_bytes = missing.bytes > (left - answer.promised).bytes;
+  const std::string text =
+      lacks_bytes ? bytes_text(node, need, answer) : inodes_text(node, need, answer);
+  return fault(ENOSPC, subject + " " + text, fits(missing, left) ? k_advice_later : k_advice);
+}
+
+Error disk_is_full(const std::string& node, std::uint64_t free, std::uint64_t leave_free) {
+  return fault(ENOSPC,
+               "the local disk of node " + node + " is full: " + human_bytes(free) +
+                   " are left, and " + human_bytes(leave_free) + " must stay free",
+               k_advice_later);
 }
 
 }  // namespace nodestage

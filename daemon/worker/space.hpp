@@ -1,4 +1,4 @@
-// Space: keeps the job directory's file system from filling up, and explains it when it is full.
+// Space: what one item takes of the node's local disk, and the words when there is too little.
 #pragma once
 
 #include <cstdint>
@@ -6,32 +6,48 @@
 #include <string_view>
 
 #include "common/result.hpp"
+#include "common/space_claim.hpp"
+#include "daemon/worker/allowance.hpp"
 
 namespace nodestage {
 
-// One per item; not for several threads. dir_fd (borrowed) is any directory on the file system.
+// What a file of `bytes` takes, in the blocks that file systems commonly use.
+std::uint64_t in_blocks(std::uint64_t bytes);
+
+// One per item; not for several threads. Both are borrowed; dir_fd is any directory on the file
+// system.
 class Space {
  public:
-  Space(int dir_fd, std::uint64_t leave_free_bytes, std::string node)
-      : dir_fd_(dir_fd), leave_free_(leave_free_bytes), node_(std::move(node)) {}
+  Space(int dir_fd, Allowance& allowance) : dir_fd_(dir_fd), allowance_(allowance) {}
 
-  // Before writing: a fault when `bytes` more do not fit with leave_free_bytes kept.
-  [[nodiscard]] Status expect(std::uint64_t bytes) const;
+  // Before each: a new file, directory or link; then data of the file that was made last.
+  Status will_make() {
+    file_bytes_ = 0;
+    return take({0, 1});
+  }
+  Status will_write(std::uint64_t bytes);
 
-  // Told of everything written; looks at the file system every 64 MiB and every 1000 files.
-  Status wrote(std::uint64_t bytes) { return due(bytes, 0); }
-  Status made_file() { return due(0, 1); }
+  // The item has ended: all is written, and what it was expected to take beyond that is free again.
+  void settle(const Amount& expected);
 
   // The fault for `name` that could not be written, from errno's value.
   [[nodiscard]] Error explain(std::string_view name, int code) const;
 
  private:
-  Status due(std::uint64_t bytes, unsigned files);
+  Status take(const Amount& amount);
   const int dir_fd_;
-  const std::uint64_t leave_free_;
-  const std::string node_;
-  std::uint64_t bytes_ = 0;
-  unsigned files_ = 0;
+  Allowance& allowance_;
+  std::uint64_t file_bytes_ = 0;
+  Amount pending_;  // taken last, and written when the next is taken
+  Amount taken_;
 };
+
+// The fault for a refusal of `missing` more; it begins with `subject`, which ends in "needs" or the
+// like, and then tells of `need`.
+Error too_little_space(const std::string& subject, const std::string& node, const Amount& need,
+                       const Amount& missing, const SpaceAnswer& answer);
+
+// The fault for a disk that others have filled.
+Error disk_is_full(const std::string& node, std::uint64_t free, std::uint64_t leave_free);
 
 }  // namespace nodestage

@@ -10,7 +10,7 @@
 #include <thread>
 
 #include "common/human.hpp"
-#include "common/option_text.hpp"
+#include "daemon/worker/admit_datasets.hpp"
 #include "daemon/worker/dataset.hpp"
 #include "daemon/worker/log.hpp"
 #include "daemon/worker/stage_report.hpp"
@@ -25,7 +25,10 @@ class Stage {
   Stage(const WorkerOrder& order, const StageRequest& request, Workspace& workspace)
       : order_(order),
         rate_(k_worker_rate_fd),
-        context_{order, workspace, request.umask, rate_, stop_},
+        allowance_({k_worker_status_fd, k_worker_answer_fd, k_worker_directory_fd,
+                    order.leave_free_bytes, order.node},
+                   stop_),
+        context_{order, workspace, request.umask, rate_, stop_, allowance_},
         workspace_(workspace) {
     for (const auto& item : request.datasets) {
       datasets_.emplace_back(item, datasets_.size(), context_);
@@ -37,18 +40,18 @@ class Stage {
     delay();
     plan();
     report_.write(WorkerPhase::working, datasets_);
-    const std::size_t count =
-        std::clamp<std::size_t>(order_.threads, 1, std::max<std::size_t>(queue_.size(), 1));
-    for (std::size_t i = 0; i < count && !stop_; ++i) threads_.emplace_back([this] { work(); });
-    follow();
-    for (auto& thread : threads_) thread.join();
+    // What the job waits for is weighed and admitted as a whole; an `async` dataset when it begins.
+    const bool done = in_threads(Round::weigh) && admit() && in_threads(Round::run);
     workspace_.remove();
-    if (stop_) return 1;
+    if (!done) return 1;
+    report_.set_environment(environment());
     report_.write(WorkerPhase::done, datasets_);
     return 0;
   }
 
  private:
+  enum class Round { weigh, run };
+
   // So that not all nodes begin to read in one moment.
   void delay() {
     if (order_.start_delay_ms == 0) return;
@@ -65,17 +68,36 @@ class Stage {
       const Status planned = guarded([&] { return dataset.plan(); });
       if (planned) {
         dataset.set_note("");
-        queue_.push_back(&dataset);
+        (dataset.is_async() ? async_ : awaited_).push_back(&dataset);
       } else {
         end(dataset, planned);
       }
       if (stop_) return;
     }
-    std::stable_partition(queue_.begin(), queue_.end(),
-                          [](const auto* d) { return !d->is_async(); });
-    awaited_ = static_cast<std::size_t>(
-        std::count_if(queue_.begin(), queue_.end(), [](const auto* d) { return !d->is_async(); }));
+  }
+
+  // False when the job has failed; then that is reported already.
+  bool in_threads(Round round) {
+    queue_.assign(awaited_.begin(), awaited_.end());
+    if (round == Round::run) queue_.insert(queue_.end(), async_.begin(), async_.end());
     left_ = queue_.size();
+    const std::size_t count =
+        std::clamp<std::size_t>(order_.threads, 1, std::max<std::size_t>(left_, 1));
+    std::vector<std::thread> threads;
+    for (std::size_t i = 0; i < count && !stop_; ++i) {
+      threads.emplace_back([this, round] { work(round); });
+    }
+    follow(round);
+    for (auto& thread : threads) thread.join();
+    return !stop_;
+  }
+
+  bool admit() {
+    if (const Status admitted = admit_datasets(awaited_, allowance_); !admitted) {
+      fail(admitted.error());
+      report_.fail(cause_, datasets_);
+    }
+    return !stop_;
   }
 
   // A thread's boundary for exceptions of libraries.
@@ -88,12 +110,15 @@ class Stage {
     }
   }
 
-  void work() {
+  void work(Round round) {
     while (Dataset* dataset = take()) {
-      end(*dataset, guarded([dataset] { return dataset->run(); }));
+      const Status done =
+          guarded([&] { return round == Round::weigh ? dataset->weigh() : dataset->run(); });
+      const bool ended = !done || round == Round::run;
+      if (ended) end(*dataset, done);
       const std::lock_guard lock(mutex_);
       --left_;
-      if (!dataset->is_async()) --awaited_;
+      if (ended) std::erase(awaited_, dataset);
       changed_.notify_one();
     }
   }
@@ -122,22 +147,18 @@ class Stage {
   }
 
   // The one reporter: the main thread, until nothing is left or a needed dataset failed.
-  void follow() {
+  void follow(Round round) {
     bool is_ready = false;
     std::unique_lock lock(mutex_);
     while (!stop_ && left_ > 0) {
-      if (!is_ready && awaited_ == 0) {
+      if (!is_ready && round == Round::run && awaited_.empty()) {
         is_ready = true;
         report_.set_environment(environment());
       }
       report_.write(is_ready ? WorkerPhase::ready : WorkerPhase::working, datasets_);
       changed_.wait_for(lock, k_report_interval);
     }
-    if (stop_) {
-      report_.fail(cause_, datasets_);
-    } else {
-      report_.set_environment(environment());
-    }
+    if (stop_) report_.fail(cause_, datasets_);
   }
 
   // NODESTAGE_DATASET is the first option's, if that one did well.
@@ -156,17 +177,18 @@ class Stage {
   const WorkerOrder& order_;
   RateLimit rate_;
   std::atomic<bool> stop_ = false;
+  Allowance allowance_;
   StageContext context_;
   Workspace& workspace_;
   std::deque<Dataset> datasets_;
   StageReport report_;
-  std::vector<std::thread> threads_;
+  std::vector<Dataset*> async_;
 
-  std::mutex mutex_;  // over what follows
+  std::mutex mutex_;  // over what follows, while there are threads
   std::condition_variable changed_;
-  std::deque<Dataset*> queue_;
-  std::size_t awaited_ = 0;  // datasets that the job waits for and that have not ended
-  std::size_t left_ = 0;     // datasets that have not ended
+  std::deque<Dataset*> queue_;     // of the round
+  std::size_t left_ = 0;           // of the round's datasets
+  std::vector<Dataset*> awaited_;  // datasets that the job waits for and that have not ended
   std::string cause_;
 };
 

@@ -24,7 +24,7 @@ class StageReport {
   int fail(const std::string& cause, const std::deque<Dataset>& datasets);
 
  private:
-  StatusHeader header_{k_status_magic, 0, 0, 0, {}};
+  StatusHeader header_{k_status_magic, 0, 0, 0, {}, {}};
   std::vector<ItemRecord> written_;
 };
 

@@ -44,9 +44,9 @@ Status TreeWriter::add(const Entry& entry, Entries& data) {
   }
   TRY_ASSIGN(const int parent, parent_of(entry));
   const std::string name(split_path(entry.name).name);
+  TRY(space_.will_make());
   if (entry.kind == Entry::Kind::directory) return add_directory(parent, name, entry);
   ++meter_.files;
-  TRY(space_.made_file());
   switch (entry.kind) {
     case Entry::Kind::file:
       return add_file(parent, name, entry, data);
@@ -117,12 +117,12 @@ Status TreeWriter::add_file(int parent, const std::string& name, const Entry& en
 Status TreeWriter::write_data(Fd file, const Entry& entry, Entries& data, Block block) {
   std::uint64_t end = 0;
   while (!block.data.empty()) {
+    TRY(space_.will_write(block.data.size()));
     if (Status written = write_at(file.get(), block); !written) {
       return space_.explain(entry.name, written.error().code);
     }
     end = block.offset + block.data.size();
     meter_.bytes_written += block.data.size();
-    TRY(space_.wrote(block.data.size()));
     TRY(meter_.check());
     TRY_ASSIGN(block, data.read());
   }

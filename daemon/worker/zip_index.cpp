@@ -102,8 +102,7 @@ Result<ZipIndex> read_zip_index(const Source& source) {
     std::uint64_t offset = number(rest, 42, 4);
     read_extra(rest.substr(k_member_bytes + name_size, extra_size), name, number(rest, 20, 4), size,
                offset);
-    index.members.push_back({offset, std::move(name)});
-    index.bytes += size;
+    index.members.push_back({offset, std::move(name), size});
     rest.remove_prefix(whole);
   }
   if (!rest.empty() && !rest.starts_with("PK\5\5"sv)) return truncated(source);

@@ -13,9 +13,9 @@ struct ZipIndex {
   struct Member {
     std::uint64_t offset;  // of its local header
     std::string name;      // as its bytes are; UTF-8 where the archive has that too
+    std::uint64_t size;    // uncompressed
   };
   std::vector<Member> members;  // by offset, which is the order in which libarchive reads them
-  std::uint64_t bytes = 0;      // of all members, uncompressed
 };
 
 // A fault when the directory, at the file's end, is missing: the file is cut off.

@@ -195,8 +195,8 @@ $RATE 644 root
     wait_until 15 status_is "$first" staging
     second=$(submit_staged)
     wait_until 15 status_is "$second" queued
-    # Two may stage now, and share the rate.
-    configure n1 $'[read]\nmax_rate = "128KiB"\n[staging]\nmax_jobs = 2'
+    # Two of this user may stage now, one place is left for others; they share the rate.
+    configure n1 $'[read]\nmax_rate = "128KiB"\n[staging]\nmax_jobs = 3'
     apply_configuration n1
     wait_until 10 status_is "$second" staging
     rate_is 65536
@@ -270,6 +270,8 @@ as_on_n1() {
     apply_configuration n1
     id=$(submit_staged)
     wait_until 15 status_is "$id" staging
+    # From here on it needs no daemon: it has been told how much it may write.
+    wait_until 15 on n1 test -s "/localscratch/.nodestage/status/$id.0.answer"
     cluster daemon kill n1
     wait_until 30 worker_gone
     cluster daemon start n1

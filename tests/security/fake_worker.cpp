@@ -61,6 +61,6 @@ int main(int argc, char** argv) {
   getrlimit(RLIMIT_CORE, &core);
   printf("core %lu\n", static_cast<unsigned long>(core.rlim_cur));
   // What may be changed through the descriptors that are for reading.
-  for (const int fd : {3, 4, 7}) printf("writable %d %d\n", fd, pwrite(fd, "x", 1, 0) == 1);
+  for (const int fd : {3, 4, 7, 8}) printf("writable %d %d\n", fd, pwrite(fd, "x", 1, 0) == 1);
   return 0;
 }

@@ -44,12 +44,14 @@ Inheritance start_fake(WorkerStart start, const Scratch& scratch) {
   const auto directory = open_at(AT_FDCWD, scratch / "job", O_RDONLY | O_DIRECTORY);
   const auto status = open_at(AT_FDCWD, scratch / "status", O_RDWR | O_CREAT, 0600);
   const auto rate = open_at(AT_FDCWD, scratch / "rate", O_RDWR | O_CREAT, 0644);
-  REQUIRE((directory && status && rate));
+  const auto answer = open_at(AT_FDCWD, scratch / "answer", O_RDWR | O_CREAT, 0600);
+  REQUIRE((directory && status && rate && answer));
   start.program = scratch / "worker";
   start.request = "{}";
   start.directory_fd = directory->get();
   start.status_fd = status->get();
   start.rate_fd = rate->get();
+  start.answer_fd = answer->get();
   auto process = WorkerProcess::start(start, Cgroups::none());
   REQUIRE(process);
   pollfd ended{process->pid_fd(), POLLIN, 0};
@@ -93,7 +95,7 @@ TEST_CASE("a worker inherits exactly the documented descriptors and two variable
   ::unsetenv("SECRET");
 
   const auto descriptors = seen.with("fd ");
-  REQUIRE(descriptors.size() == 8);
+  REQUIRE(descriptors.size() == k_worker_fds_end);
   for (int fd = 0; fd < k_worker_fds_end; ++fd) {
     CHECK(descriptors[static_cast<std::size_t>(fd)].starts_with("fd " + std::to_string(fd) + " "));
   }
@@ -106,11 +108,13 @@ TEST_CASE("a worker inherits exactly the documented descriptors and two variable
   CHECK(seen.with("arg ") == std::vector<std::string>{"arg nodestage-worker"});
 }
 
-TEST_CASE("a worker cannot change its order, its request or the node's read rate") {
+TEST_CASE(
+    "a worker cannot change its order, its request, the node's read rate or what it is admitted") {
   if (skipped()) return;
   const Scratch scratch;
   const Inheritance seen = start_fake(users_start(), scratch);
-  for (const int fd : {k_worker_order_fd, k_worker_request_fd, k_worker_rate_fd}) {
+  for (const int fd :
+       {k_worker_order_fd, k_worker_request_fd, k_worker_rate_fd, k_worker_answer_fd}) {
     CAPTURE(fd);
     CHECK(seen.has("writable " + std::to_string(fd) + " 0"));
   }

@@ -29,7 +29,8 @@ class PieceRun {
     const std::atomic<bool> stop = false;
     nodestage::Meter meter(rate, stop);
     const nodestage::Fd dir(::open(scratch.path().c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
-    nodestage::Space space(dir.get(), leave_free, "n1");
+    nodestage::Allowance allowance({-1, -1, dir.get(), leave_free, "n1"}, stop);
+    nodestage::Space space(dir.get(), allowance);
     auto piece = nodestage::Piece::open(path, item, meter);
     if (!piece) return piece.error().what;
     kind = piece->kind();

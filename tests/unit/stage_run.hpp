@@ -8,14 +8,19 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <atomic>
+#include <chrono>
 #include <clocale>
 #include <cstdlib>
 #include <filesystem>
+#include <optional>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "common/file.hpp"
 #include "common/request.hpp"
+#include "common/space_claim.hpp"
 #include "common/status_file.hpp"
 #include "common/worker_order.hpp"
 #include "daemon/worker/stage.hpp"
@@ -79,7 +84,14 @@ class StageRun {
   // The exit code; `status` holds what the daemon would read.
   int run() {
     const nodestage::Fd status_fd(::memfd_create("status", 0));
-    const int code = as_user([&] { return child(status_fd.get()); });
+    const nodestage::Fd answer_fd(::memfd_create("answer", 0));
+    std::atomic<bool> over = !room;
+    std::thread daemon([&] {
+      while (!over) admit(status_fd.get(), answer_fd.get());
+    });
+    const int code = as_user([&] { return child(status_fd.get(), room ? answer_fd.get() : -1); });
+    over = true;
+    daemon.join();
     auto read = nodestage::read_worker_status(status_fd.get());
     if (read) status = std::move(*read);
     return code;
@@ -102,23 +114,46 @@ class StageRun {
 
   nodestage::WorkerStatus status;
   std::uint64_t rate = 0;
+  // What a daemon has to admit; nothing: there is no daemon.
+  std::optional<nodestage::Amount> room;
+  std::vector<nodestage::SpaceClaim> claims;  // that it has answered
 
  private:
-  int child(int status_fd) const {
+  void admit(int status_fd, int answer_fd) {
+    using namespace nodestage;
+    const auto claim = read_space_claim(status_fd);
+    if (!claim || claim->serial == (claims.empty() ? 0 : claims.back().serial)) {
+      std::this_thread::sleep_for(std::chrono::milliseconds(1));
+      return;
+    }
+    Disk disk;
+    disk.free = *room - claim->written;
+    const Amount admitted = claims.empty() ? Amount{} : admitted_;
+    const SpaceAnswer answer = decide(*claim, admitted, disk);
+    admitted_ = answer.admitted;
+    claims.push_back(*claim);
+    if (!write_space_answer(answer_fd, answer)) std::abort();
+  }
+
+  int child(int status_fd, int answer_fd) const {
     using namespace nodestage;
     std::setlocale(LC_ALL, "C.UTF-8");
     // Above the worker's numbers first, so that none of them is overwritten.
     const int high_status = ::fcntl(status_fd, F_DUPFD, 50);
     const int high_job = ::fcntl(::open(job_.c_str(), O_RDONLY | O_DIRECTORY), F_DUPFD, 50);
     const int high_rate = ::fcntl(::memfd_create("rate", 0), F_DUPFD, 50);
+    const int high_answer =
+        ::fcntl(answer_fd >= 0 ? answer_fd : ::open("/dev/null", O_RDONLY), F_DUPFD, 50);
     if (::pwrite(high_rate, &rate, sizeof rate, 0) != sizeof rate) return 123;
     ::dup2(high_status, k_worker_status_fd);
     ::dup2(high_job, k_worker_directory_fd);
     ::dup2(high_rate, k_worker_rate_fd);
+    ::dup2(high_answer, k_worker_answer_fd);
     if (std::getenv("STAGE_LOG") == nullptr) ::dup2(::open("/dev/null", O_WRONLY), 2);
     return run_stage(order, encode_request(request));
   }
 
+  nodestage::Amount admitted_;
   Scratch scratch_;
   std::string job_;
   std::string data_;

@@ -59,9 +59,9 @@ TEST_CASE("addresses of nodes") {
 
 TEST_CASE("a fault names file, line, key and what is allowed") {
   CHECK(fault_of("\n[staging]\nmax_job=1\n") ==
-        "f.toml:3: unknown key 'staging.max_job'; [staging] knows: max_jobs, threads, leave_free, "
-        "limit, "
-        "groups_wait, on_failure");
+        "f.toml:3: unknown key 'staging.max_job'; [staging] knows: max_jobs, max_jobs_per_user, "
+        "threads, "
+        "leave_free, trash_wait, limit, groups_wait, on_failure");
   CHECK(fault_of("[stage]\nx=1\n")
             .find("f.toml:1: unknown section or key 'stage'; the sections are: tmpdir, "
                   "staging, read, stageout, hold, worker, peer, daemon") == 0);
@@ -105,6 +105,8 @@ TEST_CASE("the installed example shows every key with its default, and nothing e
   CHECK(from_example->tmpdir.create == defaults->tmpdir.create);
   CHECK(from_example->tmpdir.wait_s == defaults->tmpdir.wait_s);
   CHECK(from_example->staging.max_jobs == defaults->staging.max_jobs);
+  CHECK(from_example->staging.max_jobs_per_user == defaults->staging.max_jobs_per_user);
+  CHECK(from_example->staging.trash_wait_s == defaults->staging.trash_wait_s);
   CHECK(from_example->staging.threads == defaults->staging.threads);
   CHECK(from_example->staging.leave_free_bytes == defaults->staging.leave_free_bytes);
   CHECK(from_example->staging.limit_s == defaults->staging.limit_s);

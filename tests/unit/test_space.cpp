@@ -1,0 +1,129 @@
+// A worker and its daemon: what is asked for, and what happens when it is refused.
+#include <doctest/doctest.h>
+
+#include "daemon/worker/space.hpp"
+#include "stage_run.hpp"
+
+using namespace nodestage;
+
+namespace {
+
+constexpr std::uint64_t k_mib = 1024 * 1024;
+
+// 24 MiB of zeros in 7 gzip members, each of which tells of 4 MiB.
+constexpr const char* k_bomb =
+    "head -c 24M /dev/zero >z && tar cf z.tar z && split -b 4M z.tar part && gzip part* && "
+    "cat part*.gz >bomb.tar.gz && rm -f part* z z.tar";
+
+}  // namespace
+
+TEST_CASE("all that a job waits for is asked for at once, before anything is written") {
+  StageRun stage;
+  REQUIRE(stage.in_data("head -c 3M /dev/zero >f; head -c 2M /dev/zero >g; cp g h") == 0);
+  for (const char* name : {"f", "g", "h"}) stage.add(name);
+  SUBCASE("there is room") {
+    stage.room = Amount{7 * k_mib, 3};
+    CHECK(stage.run() == 0);
+  }
+  SUBCASE("too few bytes") {
+    stage.room = Amount{7 * k_mib - 1, 100};
+    CHECK(stage.run() == 1);
+    CHECK(stage.status.cause.starts_with(
+        stage.data() + "/f and 2 other datasets together need 7.0 MiB of local disk, but node n1"));
+    CHECK(stage.in_job("test -z \"$(ls -A)\""));
+  }
+  SUBCASE("too few inodes") {
+    stage.room = Amount{7 * k_mib, 2};
+    CHECK(stage.run() == 1);
+    CHECK(stage.status.cause.find("together need 3 files and directories (inodes) on local disk, "
+                                  "but node n1 has 2 free\nAsk for") != std::string::npos);
+  }
+  REQUIRE(stage.claims.size() == 1);
+  CHECK(stage.claims[0].need == Amount{7 * k_mib, 3});
+  CHECK(stage.claims[0].written == Amount{});
+}
+
+TEST_CASE("for want of room the job does without what it can do without") {
+  StageRun stage;
+  REQUIRE(stage.in_data("head -c 3M /dev/zero >f; head -c 2M /dev/zero >g; cp g h") == 0);
+  for (const char* name : {"f", "g", "h"}) stage.add(name);
+  stage.request.datasets[0].optional = true;
+  stage.request.datasets[2].async = true;
+  stage.room = Amount{4 * k_mib, 100};
+  CHECK(stage.run() == 0);
+  CHECK(stage.state(0) == ItemState::failed);
+  CHECK(stage.note(0).find("together need 5.0 MiB of local disk") != std::string::npos);
+  CHECK(stage.state(1) == ItemState::done);
+  CHECK(stage.state(2) == ItemState::done);
+  stage.room = Amount{3 * k_mib, 100};
+  stage.claims.clear();
+  CHECK(stage.in_job("rm -rf g h"));
+  CHECK(stage.run() == 0);
+  CHECK(stage.state(2) == ItemState::failed);
+  CHECK(stage.note(2).find("/h: needs 2.0 MiB of local disk") != std::string::npos);
+}
+
+TEST_CASE("a source that holds more than it tells stops at what is admitted") {
+  StageRun stage;
+  REQUIRE(stage.in_data(k_bomb) == 0);
+  stage.add("bomb.tar.gz");
+  SUBCASE("there is room for all of it") {
+    stage.room = Amount{25 * k_mib, 100};
+    CHECK(stage.run() == 0);
+    CHECK(stage.in_job("test $(stat -c %s bomb/z) = 25165824"));
+  }
+  SUBCASE("there is not") {
+    stage.room = Amount{9 * k_mib, 100};
+    CHECK(stage.run() == 1);
+    CHECK(stage.status.cause.find("/bomb.tar.gz: entry 'z': the job has written ") !=
+          std::string::npos);
+    CHECK(stage.status.cause.find("of local disk, but node n1 has ") != std::string::npos);
+    CHECK(stage.status.items[0].bytes_written <= 9 * k_mib);
+    CHECK(stage.in_job("test -z \"$(ls -A)\""));
+  }
+  CHECK(stage.claims.size() > 1);
+}
+
+TEST_CASE("a directory is admitted as it grows") {
+  StageRun stage;
+  REQUIRE(stage.in_data("mkdir d; for i in 1 2 3; do head -c 2M /dev/zero >d/$i; done; "
+                        "truncate -s 1G d/holes; ln d/1 d/link") == 0);
+  stage.add("d");
+  SUBCASE("there is room") {
+    stage.room = Amount{6 * k_mib, 7};
+    CHECK(stage.run() == 0);
+  }
+  SUBCASE("too little") {
+    stage.room = Amount{5 * k_mib, 100};
+    CHECK(stage.run() == 1);
+    CHECK(stage.status.cause.find("and needs at least another ") != std::string::npos);
+  }
+  SUBCASE("too few inodes") {
+    stage.room = Amount{100 * k_mib, 4};
+    CHECK(stage.run() == 1);
+    CHECK(stage.status.cause.find("needs at least another 1 files and directories") !=
+          std::string::npos);
+  }
+}
+
+TEST_CASE("the words of a refusal") {
+  SpaceAnswer answer{};
+  answer.free = {60 * k_mib, 100};
+  answer.leave_free = 4 * k_mib;
+  const auto words = [&](std::uint64_t bytes) {
+    const Amount need{bytes * k_mib, 1};
+    return too_little_space("/p/x: needs", "n1", need, need, answer).what;
+  };
+  const std::string first =
+      "/p/x: needs 80.0 MiB of local disk, but node n1 has 60.0 MiB free, of "
+      "which ";
+  CHECK(words(80).starts_with(first + "4.0 MiB must stay free\nAsk for a node with more"));
+  answer.promised = {30 * k_mib, 3};
+  answer.others = 1;
+  CHECK(words(80).starts_with(first + "30.0 MiB are promised to another job that stages there and "
+                                      "4.0 MiB must stay free\nAsk for"));
+  answer.others = 2;
+  CHECK(words(50).find("are promised to 2 other jobs that stage there and 4.0 MiB must stay "
+                       "free\nSubmit it again when other jobs on that node have ended") !=
+        std::string::npos);
+}
