@@ -12,7 +12,7 @@ export NODESTAGE_CLUSTER=peers
 
 readonly PORT=6825
 # Short limits, so that what fails for being late does so soon.
-readonly LIMITS=$'[peer]\nbegin_wait = 6\nsilence_wait = 6\noutcome_wait = 4\nio_wait = 2'
+readonly LIMITS=$'[peer]\nbegin_wait = 10\nsilence_wait = 10\noutcome_wait = 4\nio_wait = 2'
 
 setup_file() {
     [[ -n ${NODESTAGE_STAGE:-} ]] || { echo "NODESTAGE_STAGE must name an installed stage"; return 1; }
@@ -179,14 +179,14 @@ SCRIPT
 @test "a port that is blocked, a daemon that is down: named within the configured time" {
     on n3 sh -c 'kill "$(cat /.harness/nodestaged.pid)"'
     cluster cut n2 "$PORT"
-    sbatch_wait --limit=40 -N2 -w n1,n3 --stage-dataset=slow/data.tar --wrap 'echo started'
+    sbatch_wait --limit=60 -N2 -w n1,n3 --stage-dataset=slow/data.tar --wrap 'echo started'
     [ "$STATE" = FAILED ]
-    has "$OUTPUT" "node n3: has not begun within 6.0 s: nodestaged does not run there" "Connection refused" "--exclude=n3"
+    has "$OUTPUT" "node n3: has not begun within 10.0 s: nodestaged does not run there" "Connection refused" "--exclude=n3"
     cluster daemon start n3
     # n2 is the first of the two, and n3 cannot tell it anything.
-    sbatch_wait --limit=40 -N2 -w n2,n3 --stage-dataset=slow/data.tar --wrap 'echo started'
+    sbatch_wait --limit=60 -N2 -w n2,n3 --stage-dataset=slow/data.tar --wrap 'echo started'
     [ "$STATE" = FAILED ]
-    has "$OUTPUT" "node n3: has not begun within 6.0 s: nodestaged runs there, but" "cannot reach port $PORT of n2"
+    has "$OUTPUT" "node n3: has not begun within 10.0 s: nodestaged runs there, but" "cannot reach port $PORT of n2"
     # And the other way round: n1 hears of n2, but n2 does not hear that all are ready.
     run as alice srun -N2 -w n1,n2 --stage-dataset=slow/data.tar sh -c 'echo started on $SLURMD_NODENAME'
     [ "$status" -ne 0 ]
@@ -230,7 +230,7 @@ SCRIPT
     wait_until 10 eval 'on n2 ss -Hltn "sport = :$PORT" | grep -q .'
     cluster daemon start n2
     wait_until 20 logged n2 "hears no notes of others: nodestage-peer cannot listen: port $PORT: Address already in use"
-    sleep 6 # silence_wait
+    sleep 10 # silence_wait
     run as alice srun -N2 -w n1,n2 --stage-dataset=slow/data.tar echo started
     [ "$status" -ne 0 ]
     has "$output" "node n2: this node cannot hear the job's other nodes: nodestage-peer cannot listen" "--exclude=n2"
@@ -261,7 +261,7 @@ SCRIPT
 @test "peer.on_missing = continue: the job goes on without the node, and says so" {
     reload_daemons "$LIMITS"$'\non_missing = "continue"'
     cluster daemon stop n3
-    sbatch_wait --limit=40 -N2 -w n1,n3 --stage-dataset=slow/data.tar --wrap 'echo started'
+    sbatch_wait --limit=60 -N2 -w n1,n3 --stage-dataset=slow/data.tar --wrap 'echo started'
     [ "$STATE" = COMPLETED ]
     has "$OUTPUT" "going on without n3: has not begun" started
     cluster daemon start n3
@@ -304,9 +304,9 @@ SCRIPT
 
 @test "without PrologFlags=Alloc: the reason is named within the configured time" {
     cluster restart-slurm --no-alloc
-    sbatch_wait --limit=40 -N3 --stage-dataset=slow/data.tar --wrap 'echo started'
+    sbatch_wait --limit=60 -N3 --stage-dataset=slow/data.tar --wrap 'echo started'
     [ "$STATE" = FAILED ]
-    has "$OUTPUT" "has not begun within 6.0 s: slurm.conf lacks PrologFlags=Alloc" "--stage-wait=node"
+    has "$OUTPUT" "has not begun within 10.0 s: slurm.conf lacks PrologFlags=Alloc" "--stage-wait=node"
     # With a step everywhere at once, every prolog runs.
     run as alice srun -N3 --stage-dataset=slow/data.tar sh -c 'ls $NODESTAGE_DATASET | wc -l'
     [ "$(grep -cx 21 <<<"$output")" = 3 ]
@@ -437,7 +437,7 @@ cpu_of() {
     on n1 tee /tmp/barrier_cost.py <"$BATS_TEST_DIRNAME/lib/barrier_cost.py" >/dev/null
     on n2 tee /tmp/barrier_cost.py <"$BATS_TEST_DIRNAME/lib/barrier_cost.py" >/dev/null
     # All of them are n2.
-    reload_daemons "${LIMITS/begin_wait = 6/begin_wait = 60}"$'\n[peer.addresses]\n'"$(printf 'c%04d = "10.213.0.2"\n' $(seq 999))"
+    reload_daemons "${LIMITS/begin_wait = 10/begin_wait = 60}"$'\n[peer.addresses]\n'"$(printf 'c%04d = "10.213.0.2"\n' $(seq 999))"
     on n1 python3 /tmp/barrier_cost.py first 900001 20001 1000 >"$BATS_TEST_TMPDIR/first" 2>&1 3>&- &
     wait_until 20 grep -q waits "$BATS_TEST_TMPDIR/first"
     # The first node itself is ready by now: it begins after a random delay of up to read.start_jitter.
