@@ -12,7 +12,7 @@ export NODESTAGE_CLUSTER=peers
 
 readonly PORT=6825
 # Short limits, so that what fails for being late does so soon.
-readonly LIMITS=$'[peer]\nbegin_wait = 10\nsilence_wait = 10\noutcome_wait = 4\nio_wait = 2'
+readonly LIMITS=$'[peer]\nbegin_wait = 10\nsilence_wait = 10\noutcome_wait = 10\nio_wait = 2'
 
 setup_file() {
     [[ -n ${NODESTAGE_STAGE:-} ]] || { echo "NODESTAGE_STAGE must name an installed stage"; return 1; }
@@ -240,7 +240,7 @@ SCRIPT
 }
 
 @test "how the job ended reaches a node that could not be told at first" {
-    reload_daemons "${LIMITS/outcome_wait = 4/outcome_wait = 30}"
+    reload_daemons "${LIMITS/outcome_wait = 10/outcome_wait = 40}"
     id=$(submit alice -N2 -w n1,n2 --stage-out=r:/home/alice/out/late,when=success <<'SCRIPT'
 #!/bin/bash
 srun bash -c 'mkdir $SLURM_TMPDIR/r; echo $SLURMD_NODENAME >$SLURM_TMPDIR/r/node'
