@@ -14,16 +14,14 @@ namespace {
 constexpr std::size_t k_max_job_name = 1024;
 constexpr std::uint32_t k_batch_step = 0xfffffffb;  // SLURM_BATCH_SCRIPT of slurm.h
 
-// Neither held nor being delivered in the background: what the job's steps and epilog mean.
-bool is_live(const JobRecord& record) {
-  return !record.in_hold && record.state != JobState::held && record.state != JobState::gone;
-}
-
 }  // namespace
 
 Jobs::Jobs(const Places& places) : at_(places) {}
 
-void Jobs::settings_changed() { start_queued(); }
+void Jobs::settings_changed() {
+  start_queued();
+  watch_orphans();
+}
 
 Jobs::Job* Jobs::find(const JobKey& key) {
   const auto found = jobs_.find(key);
