@@ -47,6 +47,7 @@ void Jobs::watch_orphans() {
   orphan_timer_ = at_.loop.after(interval, [this] {
     orphan_timer_.reset();
     check_orphans();
+    at_.trash.try_again();
     watch_orphans();
   });
 }
