@@ -501,10 +501,11 @@ scratch_of_its_own() {
     slow_target n1
     id=$(submit alice -w n1 --stage-out=res:/mnt/slow/alice/swap --wrap 'cd $SLURM_TMPDIR; mkdir -p res/dir; for i in 1 2 3 4; do head -c 400k /dev/zero >res/dir/$i; head -c 400k /dev/zero >res/mine$i; done; echo hers >res/mine')
     wait_until 20 status_is n1 "$id" "staging out"
-    as alice sh -c 'cd /project/alice && mv swap away && ln -s /project/bob/secret swap && mv away/dir away/dir2 && ln -s /project/bob/secret/dir away/dir'
+    # Through the mount that is copied to: bindfs, which is root here, goes by names.
+    cluster exec n1 --user=alice -- sh -c 'cd /mnt/slow/alice && mv swap away && ln -s /project/bob/secret swap && mv away/dir away/dir2 && ln -s /project/bob/secret/dir away/dir'
     wait_until 40 job_is "$id" COMPLETED
-    [ "$(bobs_tree)" = "$before" ]
-    as alice sh -c 'rm swap'
+    diff <(echo "$before") <(bobs_tree)
+    as alice rm /project/alice/swap
     job_log n1 "$id.0"
     on n1 umount -l /mnt/slow
     as bob sh -c 'chmod 0777 /project/bob/secret /project/bob/secret/dir'

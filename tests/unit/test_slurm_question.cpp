@@ -1,6 +1,5 @@
 #include <doctest/doctest.h>
 
-
 #include "daemon/root/slurm_question.hpp"
 #include "daemon/root/slurm_steps.hpp"
 
