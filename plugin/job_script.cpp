@@ -118,8 +118,11 @@ int job_epilog(const PluginSettings& settings) {
   const End end = end_from_environment();
   const bool marked = read_marker(settings.runtime_dir, end.job).state != MarkerState::absent;
   if (!marked && requested_staging().empty() && !wants_every_job(settings.runtime_dir)) return 0;
+  const std::uint64_t number = marker_number(settings.runtime_dir, end.job);
   end_job(settings, end);
-  remove_marker(settings.runtime_dir, end.job);
+  // When Slurm has given this node up meanwhile, the next run of the job may be here already.
+  if (marker_number(settings.runtime_dir, end.job) == number)
+    remove_marker(settings.runtime_dir, end.job);
   return 0;
 }
 

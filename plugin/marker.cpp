@@ -63,4 +63,9 @@ void remove_marker(const std::string& runtime_dir, std::uint32_t job) {
   ::unlink(marker_path(runtime_dir, job).c_str());
 }
 
+std::uint64_t marker_number(const std::string& runtime_dir, std::uint32_t job) {
+  struct stat status {};
+  return ::stat(marker_path(runtime_dir, job).c_str(), &status) == 0 ? status.st_ino : 0;
+}
+
 }  // namespace nodestage

@@ -37,4 +37,7 @@ Status write_marker(const std::string& runtime_dir, std::uint32_t job, std::stri
 
 void remove_marker(const std::string& runtime_dir, std::uint32_t job);
 
+// Tells a marker from one that a later run of the job has written; 0 while there is none.
+std::uint64_t marker_number(const std::string& runtime_dir, std::uint32_t job);
+
 }  // namespace nodestage

@@ -203,6 +203,20 @@ bool Cgroups::kill(const std::string& name) const {
   return found;
 }
 
+// "oom_kill N" in memory.events (version 2) or memory.oom_control.
+bool Cgroups::ran_out_of_memory(const std::string& name) const {
+  static constexpr std::string_view k_count = "oom_kill ";
+  for (const Base& base : bases_) {
+    for (const char* file : {"/memory.events", "/memory.oom_control"}) {
+      const auto text = read_file(AT_FDCWD, path(base, name) + file, k_max_bytes);
+      if (!text) continue;
+      const std::size_t at = text->find(k_count);
+      if (at != std::string::npos && text->at(at + k_count.size()) != '0') return true;
+    }
+  }
+  return false;
+}
+
 bool Cgroups::remove(const std::string& name) const {
   bool gone = true;
   for (const Base& base : bases_) {

@@ -37,6 +37,8 @@ class Cgroups {
   Status enter(const std::string& name) const;
   // SIGKILL to all that is in `name`; false when there is no such cgroup here.
   [[nodiscard]] bool kill(const std::string& name) const;
+  // Whether the kernel has killed a process in `name` for want of memory.
+  [[nodiscard]] bool ran_out_of_memory(const std::string& name) const;
   // Removes `name`; false while something is still in it. True when it is not there.
   [[nodiscard]] bool remove(const std::string& name) const;
   // The names that exist, for the clean-up at start.

@@ -76,11 +76,16 @@ struct Config {
     bool operator==(const Peer&) const = default;
   } peer;
   struct {
+    std::string scontrol = "/usr/bin/scontrol";
+    std::uint64_t answer_wait_s = 20;
+  } slurm;
+  struct {
     std::string socket = "/run/nodestage/nodestaged.sock";
     std::string state_dir = "/var/lib/nodestage";
     std::string worker_path;  // of the build by default
     std::uint64_t request_wait_s = 5;
     std::uint64_t max_connections = 4096;
+    std::uint64_t orphan_check_s = 300;
     std::string log_level = "info";
   } daemon;
 };

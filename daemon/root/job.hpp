@@ -69,6 +69,12 @@ struct JobRecord {
   [[nodiscard]] JobKey key() const { return {begin.job, begin.restart}; }
 };
 
+// Neither held nor being delivered in the background: what the job's steps and epilog mean.
+inline bool is_live(const JobRecord& record) {
+  return !record.in_hold && record.hold.since == 0 && record.state != JobState::held &&
+         record.state != JobState::gone;
+}
+
 // Of its job directory.
 inline Mounts mounts_of(const JobRecord& record) {
   return record.directory_is_ours ? Mounts::refuse : Mounts::enter;

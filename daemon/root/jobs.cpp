@@ -17,12 +17,6 @@ constexpr std::size_t k_max_job_name = 1024;
 constexpr unsigned k_refusal_tries = 5;
 constexpr std::uint32_t k_batch_step = 0xfffffffb;  // SLURM_BATCH_SCRIPT of slurm.h
 
-// Neither held nor being delivered in the background: what the job's steps and epilog mean.
-bool is_live(const JobRecord& record) {
-  return !record.in_hold && record.hold.since == 0 && record.state != JobState::held &&
-         record.state != JobState::gone;
-}
-
 }  // namespace
 
 Jobs::Jobs(const Places& places) : at_(places) {}
@@ -30,6 +24,7 @@ Jobs::Jobs(const Places& places) : at_(places) {}
 void Jobs::settings_changed() {
   start_queued();
   for (auto& item : jobs_) set_hold_timer(item.second);
+  watch_orphans();
 }
 
 Jobs::Job* Jobs::find(const JobKey& key) {

@@ -28,6 +28,7 @@
 #include "daemon/root/notices.hpp"
 #include "daemon/root/peers.hpp"
 #include "daemon/root/space_ledger.hpp"
+#include "daemon/root/slurm_question.hpp"
 #include "daemon/root/trash.hpp"
 #include "daemon/root/workers.hpp"
 
@@ -47,6 +48,7 @@ class Jobs {
     Workers& workers;
     Trash& trash;
     Peers& peers;
+    SlurmQuestion& slurm;
     int rate_fd;  // k_worker_rate_fd, written here
   };
   explicit Jobs(const Places& places);
@@ -131,6 +133,7 @@ class Jobs {
     std::optional<Recovery> recovery;
     Fd disk;  // while it stages: its directory
     Freed freed;
+    unsigned gone_answers = 0;  // of Slurm, one after the other
   };
   enum class Word { not_yet, ready, failed };
   struct EarlyNote {
@@ -252,6 +255,18 @@ class Jobs {
   void recover_one(JobRecord record);
   void go_on(Job& job, WorkersWord word);
 
+  // jobs_orphans.cpp: jobs without an epilog
+  static constexpr const char* k_without_marker =
+      "the node was rebooted, or the epilog did not reach the daemon";
+  [[nodiscard]] std::string marker_of(const JobRecord& record) const;
+  [[nodiscard]] bool has_marker(const JobRecord& record) const;
+  void mark_orphan(Job& job, const char* why);
+  void end_orphan(Job& job, const char* why);
+  void watch_orphans();
+  void check_orphans();
+  void ask_next();
+  void take_answer(const JobKey& key, SlurmAnswer answer);
+
   // jobs_workers.cpp: the processes that do it
   Status start_worker(Job& job, WorkerTask task);
   void adopt_worker(Job& job, WorkerTask task);
@@ -273,6 +288,8 @@ class Jobs {
   std::size_t early_bytes_ = 0;
   std::map<JobKey, Outcome> outcomes_;
   Ticket next_ticket_ = 1;
+  std::optional<Loop::TimerId> orphan_timer_;
+  std::vector<JobKey> to_ask_;  // Slurm, about these
 };
 
 }  // namespace nodestage

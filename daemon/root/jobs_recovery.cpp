@@ -1,6 +1,7 @@
 // Carrying on with the jobs of an earlier daemon, from the journal.
 #include "daemon/root/jobs.hpp"
 #include "daemon/root/log.hpp"
+#include "daemon/root/slurm_steps.hpp"
 
 namespace nodestage {
 
@@ -11,6 +12,8 @@ void Jobs::recover() {
   at_.workers.kill_strangers();
   start_queued();
   at_.trash.sweep();
+  check_orphans();
+  watch_orphans();
 }
 
 void Jobs::recover_one(JobRecord record) {
@@ -23,6 +26,10 @@ void Jobs::recover_one(JobRecord record) {
       at_.areas.open_directory(job.record.directory, job.record.begin.uid, mounts_of(job.record));
   const auto moved = at_.areas.open_held(key, job.record.begin.uid);
   if (unmoved && !*unmoved && moved && *moved) job.record.in_hold = true;
+  // Before anything is started for a job that a reboot has ended.
+  if (!job.record.ended && is_live(job.record) && !has_marker(job.record) &&
+      jobs_with_steps().count(key.job) == 0)
+    mark_orphan(job, k_without_marker);
   const bool out = job.record.state == JobState::staging_out;
   const WorkerTask task = out ? WorkerTask::stage_out : WorkerTask::stage;
   adopt_worker(job, task);

@@ -82,6 +82,11 @@ void Jobs::staging_ended(const JobKey& key, const WorkerEnd& end) {
          "the staging " + end.text +
              " and was ended\nAsk for less data, or ask your administrators (staging.limit in "
              "nodestaged.toml on this node).");
+  } else if (status.phase != WorkerPhase::done && end.kind == WorkerEnd::Kind::no_memory) {
+    fail(*job, "the staging process " + end.text +
+                   "\nPack the data so that less is needed to unpack them (xz -6, zstd without "
+                   "--long), or "
+                   "ask your administrators.");
   } else if (status.phase != WorkerPhase::done) {
     const bool started = end.kind != WorkerEnd::Kind::not_started;
     fail(*job, (started ? "the staging process " + end.text + " before it was done"

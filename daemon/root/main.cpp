@@ -141,7 +141,8 @@ Status serve(const Arguments& arguments, Config& config) {
   Workers workers(loop, std::move(cgroups));
   Trash trash(areas, workers, config);
   Peers peers(loop, config);
-  Jobs jobs({loop, config, areas, journal, workers, trash, peers, rate.get()});
+  SlurmQuestion slurm(loop, config);
+  Jobs jobs({loop, config, areas, journal, workers, trash, peers, slurm, rate.get()});
   Server server(loop, config, jobs);
   TRY(server.listen(config.daemon.socket));
   TRY(mark_every_job(config, runtime_dir));

@@ -17,6 +17,11 @@ void Trash::sweep() {
   }
 }
 
+void Trash::try_again() {
+  given_up_.clear();
+  sweep();
+}
+
 void Trash::remove(const TrashEntry& entry, By by) {
   auto tree = areas_.open_trash(entry.name);
   if (!tree) {
@@ -50,7 +55,8 @@ void Trash::removed(const TrashEntry& entry, By by, const WorkerEnd& end) {
   at_work_.erase(entry.uid);
   const Status gone = areas_.remove_trash(entry.name);
   if (!gone && by == By::owner &&
-      (end.kind == WorkerEnd::Kind::ended || end.kind == WorkerEnd::Kind::over_limit)) {
+      (end.kind == WorkerEnd::Kind::ended || end.kind == WorkerEnd::Kind::over_limit ||
+       end.kind == WorkerEnd::Kind::no_memory)) {
     spdlog::info("trash {}: its owner could not remove all of it; removing the rest as root",
                  entry.name);
     remove(entry, By::root);

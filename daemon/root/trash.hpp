@@ -21,8 +21,9 @@ class Trash {
       : areas_(areas), workers_(workers), config_(config) {}
 
   // Starts on what is there, for a few owners at a time. A tree that cannot be removed is logged
-  // and tried again at the next daemon start.
+  // and left until try_again().
   void sweep();
+  void try_again();
 
  private:
   enum class By { owner, root };

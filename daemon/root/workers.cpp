@@ -149,10 +149,12 @@ void Workers::ended(Id id) {
   if (worker.process.log_fd() >= 0) read_log(id);
   loop_.forget(worker.process.log_fd());
   loop_.forget(worker.process.pid_fd());
-  const std::string how = worker.process.reap();
+  WorkerEnd end{WorkerEnd::Kind::ended, worker.process.reap()};
+  if (cgroups_.ran_out_of_memory(worker.cgroup))
+    end = {WorkerEnd::Kind::no_memory, "ran out of memory (worker.memory in nodestaged.toml)"};
   static_cast<void>(cgroups_.kill(worker.cgroup));  // children that it left
   remove_cgroup(worker.cgroup, 50);
-  report(id, worker.verdict.value_or(WorkerEnd{WorkerEnd::Kind::ended, how}));
+  report(id, worker.verdict.value_or(end));
   workers_.erase(id);
 }
 

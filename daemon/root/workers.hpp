@@ -20,6 +20,7 @@ struct WorkerEnd {
     ended,        // by itself or by a signal; `text` says which
     not_started,  // it never became the worker; `text` says why
     over_limit,   // its time limit passed and it was killed
+    no_memory,    // the kernel killed it at the memory limit of its cgroup
     stuck,        // killed, but the kernel does not let it end (a dead file system); given up
   };
   Kind kind = Kind::ended;

@@ -64,7 +64,7 @@ TEST_CASE("a fault names file, line, key and what is allowed") {
         "leave_free, trash_wait, limit, groups_wait, on_failure");
   CHECK(fault_of("[stage]\nx=1\n")
             .find("f.toml:1: unknown section or key 'stage'; the sections are: tmpdir, "
-                  "staging, read, stageout, hold, worker, peer, daemon") == 0);
+                  "staging, read, stageout, hold, worker, peer, slurm, daemon") == 0);
   CHECK(fault_of("[staging]\nmax_jobs=0\n") ==
         "f.toml:2: 'staging.max_jobs' must be a whole number from 1 to 10000");
   CHECK(fault_of("[staging]\nmax_jobs='4'\n").find("a whole number") != std::string::npos);
@@ -127,5 +127,8 @@ TEST_CASE("the installed example shows every key with its default, and nothing e
   CHECK(from_example->daemon.state_dir == defaults->daemon.state_dir);
   CHECK(from_example->daemon.request_wait_s == defaults->daemon.request_wait_s);
   CHECK(from_example->daemon.max_connections == defaults->daemon.max_connections);
+  CHECK(from_example->daemon.orphan_check_s == defaults->daemon.orphan_check_s);
+  CHECK(from_example->slurm.scontrol == defaults->slurm.scontrol);
+  CHECK(from_example->slurm.answer_wait_s == defaults->slurm.answer_wait_s);
   CHECK(from_example->daemon.log_level == defaults->daemon.log_level);
 }

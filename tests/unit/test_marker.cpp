@@ -17,6 +17,16 @@ unsigned mode_of(const std::string& path) {
 
 }  // namespace
 
+TEST_CASE("a marker written again is another one") {
+  Scratch scratch;
+  CHECK(marker_number(scratch.path(), 7) == 0);
+  REQUIRE(write_marker(scratch.path(), 7, ""));
+  const auto first = marker_number(scratch.path(), 7);
+  CHECK(first != 0);
+  REQUIRE(write_marker(scratch.path(), 7, ""));
+  CHECK(marker_number(scratch.path(), 7) != first);
+}
+
 TEST_CASE("marker: absent, empty, with a message, and gone again") {
   const Scratch scratch;
   const std::string runtime = scratch / "run";
