@@ -27,8 +27,8 @@
 #include "daemon/root/loop.hpp"
 #include "daemon/root/notices.hpp"
 #include "daemon/root/peers.hpp"
-#include "daemon/root/space_ledger.hpp"
 #include "daemon/root/slurm_question.hpp"
+#include "daemon/root/space_ledger.hpp"
 #include "daemon/root/trash.hpp"
 #include "daemon/root/workers.hpp"
 

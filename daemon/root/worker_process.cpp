@@ -83,9 +83,9 @@ Result<WorkerProcess> WorkerProcess::start(const WorkerStart& start, const Cgrou
   const pid_t pid = ::fork();
   if (pid < 0) return system_error("fork");
   if (pid == 0) {
-    const Status placed = place_descriptors(
-        {null.get(), log.write.get(), log.write.get(), order.get(), request.get(), status_fd,
-         directory_fd, rate.get(), answer.get(), started.write.get()});
+    const Status placed =
+        place_descriptors({null.get(), log.write.get(), log.write.get(), order.get(), request.get(),
+                           status_fd, directory_fd, rate.get(), answer.get(), started.write.get()});
     if (!placed) ::_exit(126);
     const Status fault = become_worker(start, cgroups);
     static_cast<void>(!write_all(k_started_fd, fault.error().what));
