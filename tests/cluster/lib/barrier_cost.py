@@ -45,7 +45,8 @@ def ask(packet):
 def first(job, uid, count):
     nodes = names(count)
     begin = bytes([1, 1]) + u32(int(job), 0, int(uid), int(uid)) + text("alice") + text("n1") + u32(len(nodes), 0)
-    begin += text("n1") + u32(len(nodes)) + b"".join(map(text, nodes)) + bytes([1]) + u32(1) + text("/tmp")
+    begin += text("n1") + u32(len(nodes)) + b"".join(map(text, nodes)) + bytes([1]) + u32(1)
+    begin += text("/tmp") + text("")
     with ask(begin + text('{"version":1}')) as connection:
         assert connection.recv(4096)[1] == 16, "the daemon has not accepted the job"
     wait = bytes([1, 3]) + u32(int(job), 0) + bytes([1, 0, 2]) + u32(1000, NO_NUMBER, NO_NUMBER) + text("x")
