@@ -203,7 +203,7 @@ TABLE
 TABLE
 }
 
-@test "several nodes: the job fails on all; where one node lacks the space, its step says so" {
+@test "several nodes: the job fails on all; where one node lacks the space, that node is named" {
     all_refused -N3 <<'TABLE'
 ~/bad/missing.tar | missing\.tar: No such file or directory | Check the path
 ~/bad/cut.tar.gz  | cut\.tar\.gz: cut off                   | gzip -t
@@ -215,7 +215,7 @@ srun sh -c 'stat -c "%s on $SLURMD_NODENAME" $SLURM_TMPDIR/ten.bin'
 SCRIPT
     on n2 rm /localscratch/.nodestage/full
     [ "$STATE $EXIT" != "COMPLETED 0" ]
-    grep -qE '^nodestage: n2: .*ten\.bin: needs 10\.0 MiB of local disk, but node n2 has' <<<"$OUTPUT"
+    grep -qE '^nodestage: n1: node n2: .*ten\.bin: needs 10\.0 MiB of local disk, but node n2 has' <<<"$OUTPUT"
     [[ $OUTPUT != *"on n2"*"10485760 on n2"* ]]
     nothing_happened_to_the_nodes
 }
