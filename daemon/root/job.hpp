@@ -81,11 +81,14 @@ inline Mounts mounts_of(const JobRecord& record) {
 }
 
 // Whether the daemons of several nodes stage this job together.
-inline bool is_shared(const JobRecord& record) {
-  return record.begin.node_count > 1 && !record.begin.first_node.empty() &&
-         !record.begin.request.empty();
+inline bool is_shared(const Begin& begin) {
+  return begin.node_count > 1 && !begin.first_node.empty() && !begin.request.empty();
 }
+inline bool is_shared(const JobRecord& record) { return is_shared(record.begin); }
 inline bool is_on_first_node(const JobRecord& record) { return record.begin.node_index == 0; }
+
+// On the first node: whether it can tell the others how the job ended.
+inline bool knows_outcome(const JobRecord& record) { return record.ended || record.batch_status; }
 
 // Whether the job did well, from what steps and the epilog have reported (DESIGN.md, step 5).
 JobOutcome outcome_of(const JobRecord& record);

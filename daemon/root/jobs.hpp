@@ -94,7 +94,6 @@ class Jobs {
     // On all:
     std::map<std::string, std::uint64_t> sequences;  // of the last note from each node
     std::string line;  // about the nodes that are not ready, for people
-    std::optional<Loop::TimerId> pulse;
     Clock::time_point next_note{};
     // On the other nodes, about the first:
     std::optional<Clock::time_point> heard;      // its last note

@@ -26,7 +26,7 @@ JobNote Jobs::job_note(const Job& job) {
   note.text = job.talk.barrier ? job.talk.barrier->text() : record.verdict_text;
   note.text.resize(std::min(note.text.size(), k_max_note_text_bytes));
   note.facts = record.facts;
-  note.outcome_known = record.ended || record.batch_status;
+  note.outcome_known = knows_outcome(record);
   note.status = record.batch_status;
   if (!note.status && !record.facts.batch) note.status = record.last_status;
   return note;
@@ -117,8 +117,7 @@ void Jobs::ask_outcome(const JobKey& key, Clock::time_point give_up) {
 
 // A job that was refused here is on no list, so its first node is told from here.
 void Jobs::tell_refusal(const Begin& begin, const std::string& what, unsigned tries) {
-  const bool shared = begin.node_count > 1 && !begin.first_node.empty() && !begin.request.empty();
-  if (!shared || begin.node_index == 0 || tries == 0 || at_.peers.off()) return;
+  if (!is_shared(begin) || begin.node_index == 0 || tries == 0 || at_.peers.off()) return;
   NodeNote note;
   note.state = NodeState::failed;
   note.cause = ("nodestaged has refused the job: " + what).substr(0, k_max_note_text_bytes);

@@ -76,7 +76,7 @@ void Jobs::join(Job& job) {
       job.talk.barrier.emplace(record.begin.nodes, Clock::now());
   }
   const JobKey key = record.key();
-  job.talk.pulse = at_.loop.after(std::chrono::milliseconds(0), [this, key] {
+  at_.loop.after(std::chrono::milliseconds(0), [this, key] {
     take_early_notes(key);
     pulse(key);
   });
@@ -91,7 +91,7 @@ void Jobs::pulse(const JobKey& key) {
   Job* job = find(key);
   if (job == nullptr || job->record.verdict != Verdict::open || job->record.ended) return;
   const bool off = at_.peers.off().has_value();
-  job->talk.pulse = at_.loop.after(off ? k_pulse_when_off : k_pulse, [this, key] { pulse(key); });
+  at_.loop.after(off ? k_pulse_when_off : k_pulse, [this, key] { pulse(key); });
   if (off) return;
   notice_ready(*job);
   if (const auto why = at_.peers.broken()) return go_without_peers(*job, *why);
@@ -316,8 +316,7 @@ void Jobs::take(Job& job, const std::string& from, const NodeNote& note) {
       return decide(job, verdict, job.talk.barrier->text());
   }
   // It has missed what all were told.
-  const bool outcome_known = job.record.ended || job.record.batch_status;
-  if (note.ended != 0 ? outcome_known : !job.talk.barrier) tell_nodes(job, {from});
+  if (note.ended != 0 ? knows_outcome(job.record) : !job.talk.barrier) tell_nodes(job, {from});
 }
 
 void Jobs::take(Job& job, const std::string&, const JobNote& note) {

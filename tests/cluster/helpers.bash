@@ -120,6 +120,15 @@ slow_unmount() {
     done
 }
 
+# has TEXT PART...: every PART is in TEXT.
+has() {
+    local text=$1 part
+    shift
+    for part in "$@"; do
+        [[ $text == *"$part"* ]] || { printf 'not there: %s\nin:\n%s\n' "$part" "$text"; return 1; }
+    done
+}
+
 # submit USER SBATCH_ARG...: prints the job id. The script comes from stdin, unless --wrap or a file
 # is among the arguments.
 submit() {

@@ -35,14 +35,6 @@ teardown_file() {
     cluster_down
 }
 
-has() {
-    local text=$1 part
-    shift
-    for part in "$@"; do
-        [[ $text == *"$part"* ]] || { printf 'not there: %s\nin:\n%s\n' "$part" "$text"; return 1; }
-    done
-}
-
 # hold_back NODE: what alice reads in ~/slow on NODE does not come, until let_go NODE.
 hold_back() {
     slow_mount --rate=200k "$1" alice /home/alice/slow

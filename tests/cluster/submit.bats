@@ -38,15 +38,7 @@ teardown_file() {
     cluster_down
 }
 
-# has TEXT PART...: every PART is in TEXT; lacks: none is.
-has() {
-    local text=$1 part
-    shift
-    for part in "$@"; do
-        [[ $text == *"$part"* ]] || { printf 'not there: %s\nin:\n%s\n' "$part" "$text"; return 1; }
-    done
-}
-
+# lacks TEXT PART...: none of them is in TEXT.
 lacks() {
     local text=$1 part
     shift

@@ -1,20 +1,11 @@
 #include <doctest/doctest.h>
 
 #include "common/peer_channel.hpp"
+#include "hex.hpp"
 
 using namespace nodestage;
 
 namespace {
-
-std::string hex(const std::string& bytes) {
-  static constexpr char k_digits[] = "0123456789abcdef";
-  std::string text;
-  for (const char c : bytes) {
-    text += k_digits[static_cast<unsigned char>(c) >> 4];
-    text += k_digits[static_cast<unsigned char>(c) & 15];
-  }
-  return text;
-}
 
 std::vector<PeerMessage> one_of_each() {
   return {PeerSettings{6825, 5, 1024, {"n1=10.0.0.1", "n2=fd00::2"}},

@@ -1,20 +1,11 @@
 #include <doctest/doctest.h>
 
 #include "common/peer_note.hpp"
+#include "hex.hpp"
 
 using namespace nodestage;
 
 namespace {
-
-std::string hex(const std::string& bytes) {
-  static constexpr char k_digits[] = "0123456789abcdef";
-  std::string text;
-  for (const char c : bytes) {
-    text += k_digits[static_cast<unsigned char>(c) >> 4];
-    text += k_digits[static_cast<unsigned char>(c) & 15];
-  }
-  return text;
-}
 
 PeerNote node_note() {
   return {{"n1"}, "n2", 7, 1, 0x0102030405060708, NodeNote{NodeState::failed, 1, 0, 5, 6, "no"}};

@@ -2,20 +2,11 @@
 
 #include "common/protocol.hpp"
 #include "common/worker_order.hpp"
+#include "hex.hpp"
 
 using namespace nodestage;
 
 namespace {
-
-std::string hex(const std::string& bytes) {
-  static constexpr char k_digits[] = "0123456789abcdef";
-  std::string text;
-  for (const char c : bytes) {
-    text += k_digits[static_cast<unsigned char>(c) >> 4];
-    text += k_digits[static_cast<unsigned char>(c) & 15];
-  }
-  return text;
-}
 
 std::vector<Message> one_of_each() {
   return {Begin{1,

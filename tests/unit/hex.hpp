@@ -1,0 +1,14 @@
+// Bytes as two hexadecimal digits each, for golden tests.
+#pragma once
+
+#include <string>
+
+inline std::string hex(const std::string& bytes) {
+  static constexpr char k_digits[] = "0123456789abcdef";
+  std::string text;
+  for (const char c : bytes) {
+    text += k_digits[static_cast<unsigned char>(c) >> 4];
+    text += k_digits[static_cast<unsigned char>(c) & 15];
+  }
+  return text;
+}
