@@ -10,6 +10,7 @@ namespace nodestage {
 namespace {
 
 constexpr std::uint32_t k_smallest_interval_ms = 100;
+constexpr std::size_t k_max_list_bytes = 16 * 1024;  // two of them go into one message
 
 bool is_bounded(const Await& ask) {
   return ask.names.size() <= k_max_await_names &&
@@ -21,7 +22,8 @@ Refused unknown_names(const std::vector<std::string>& unknown, const WorkerStatu
   std::string text;
   for (const std::string& name : unknown)
     text += (text.empty() ? "'" : ", '") + printable(name) + "'";
-  const std::string known = dataset_names(status);
+  text = shortened(text, k_max_list_bytes);
+  const std::string known = shortened(dataset_names(status), k_max_list_bytes);
   return {RefusalReason::unknown_name,
           "the job has no dataset " + text +
               (known.empty() ? "; it has none at all" : "; those it has: " + known)};

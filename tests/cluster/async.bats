@@ -97,6 +97,20 @@ wait_of() {
     echo "$status: $output"
 }
 
+# raw USER JOB COUNT LENGTH: the reason of the refusal of an await for COUNT names of LENGTH bytes.
+raw() {
+    cluster exec n1 --user="$1" -- python3 - "${@:2}" <<'PYTHON'
+import socket, struct, sys
+job, count, length = map(int, sys.argv[1:])
+connection = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+connection.connect("/run/nodestage/nodestaged.sock")
+names = b"".join(struct.pack("<I", length) + b"\x01" * length for _ in range(count))
+connection.send(b"\x01\x08" + struct.pack("<III", job, 100, count) + names)
+answer = connection.recv(1 << 18)
+print(answer[2] if answer[1] == 17 else f"kind {answer[1]}")
+PYTHON
+}
+
 @test "outside of a job, in a job that is over and in another user's job: 2" {
     wait_of alice -u NODESTAGE_JOBID
     [ "$status" = 2 ] && [[ $output == *"not inside of a job"* ]]
@@ -110,6 +124,9 @@ wait_of() {
     [ "$status" = 0 ]
     wait_of bob SLURM_JOB_ID="$id"
     [ "$status" = 2 ] && [[ $output == *"no such job of yours"* && $output != *OTHER* ]]
+    # What the command would not send: too many names, too long ones; then many unknown ones.
+    [ "$(raw alice "$id" 65 1) $(raw alice "$id" 1 257) $(raw alice "$id" 400 300) $(raw bob "$id" 1 1)" = "1 1 1 2" ]
+    [ "$(raw alice "$id" 64 256)" = 6 ]
     as alice scancel "$id"
     assert_idle_clean
 }
