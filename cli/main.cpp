@@ -8,6 +8,7 @@
 #include "cli/held.hpp"
 #include "cli/recover.hpp"
 #include "cli/status.hpp"
+#include "cli/wait.hpp"
 #include "common/build_info.hpp"
 
 namespace nodestage {
@@ -37,7 +38,22 @@ int run(int argc, char** argv) {
   recovery->add_option("DIR", arguments.directory, "made if need be")->required();
   recovery->add_option("--node", arguments.node, "the node that holds it, reached by srun");
 
-  CLI11_PARSE(app, argc, argv);
+  WaitArguments awaited;
+  auto* waiting = verb("wait", "inside a job: until datasets of it are in place on this node");
+  waiting->add_option("NAME", awaited.names,
+                      "as in NODESTAGE_DATASET_<NAME>, or a place below $SLURM_TMPDIR; none: all");
+  waiting->add_flag("--quiet", awaited.quiet, "say nothing but why it failed");
+
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::ParseError& error) {
+    const int code = app.exit(error);
+    return code != 0 && waiting->parsed() ? k_wrong_usage : code;
+  }
+  if (waiting->parsed()) {
+    awaited.socket = socket;
+    return wait_for_datasets(awaited);
+  }
   if (held->parsed()) return show_held(socket);
   if (!recovery->parsed()) return show_status(socket, job);
   arguments.socket = socket;

@@ -58,6 +58,13 @@ void get(Decoder& in, Recover& m) {
   m.job = in.u32(), m.restart = in.u32(), m.directory = in.text();
 }
 
+void put(Encoder& out, const Await& m) {
+  out.u32(m.job), out.u32(m.interval_ms), out.texts(m.names);
+}
+void get(Decoder& in, Await& m) {
+  m.job = in.u32(), m.interval_ms = in.u32(), m.names = in.texts();
+}
+
 void put(Encoder&, const Accepted&) {}
 void get(Decoder&, Accepted&) {}
 
@@ -117,7 +124,7 @@ void put(Encoder& out, const Recovered& m) { out.texts(m.lines); }
 void get(Decoder& in, Recovered& m) { m.lines = in.texts(); }
 
 // The kind of each alternative of Message, in its order.
-constexpr std::uint8_t k_kinds[] = {1, 2, 3, 4, 5, 6, 7, 16, 17, 18, 19, 20, 21, 22, 23, 24};
+constexpr std::uint8_t k_kinds[] = {1, 2, 3, 4, 5, 6, 7, 8, 16, 17, 18, 19, 20, 21, 22, 23, 24};
 static_assert(std::size(k_kinds) == std::variant_size_v<Message>);
 
 }  // namespace

@@ -19,6 +19,7 @@
 //   5  status     → daemon    anyone (own)     u32 job (0: all)
 //   6  held       → daemon    anyone (own)     (none)
 //   7  recover    → daemon    uid 0, job's     u32 job, u32 restart, text directory
+//   8  await      → daemon    uid 0, job's     u32 job, u32 interval_ms, texts names
 //   16 accepted   ← daemon                     (none)
 //   17 refused    ← daemon                     u8 reason, text what
 //   18 progress   ← daemon                     see Progress
@@ -32,7 +33,8 @@
 //
 // begin, exited → accepted | refused. end → ended | refused. wait → progress*, ready | failed |
 // refused. status → status_row*, accepted. held → held_row*, accepted. recover → progress*,
-// recovered | refused. One request a connection; the daemon closes it.
+// recovered | refused. await → progress*, ready | failed | refused. One request a connection; the
+// daemon closes it.
 // Golden test: tests/unit/test_protocol.cpp.
 #pragma once
 
@@ -114,6 +116,16 @@ struct Recover {
   std::string directory;                // absolute; made as the job's user
 };
 
+// Asks to be told when datasets of a running job are in place on this node.
+struct Await {
+  std::uint32_t job = 0;
+  std::uint32_t interval_ms = 1000;
+  std::vector<std::string> names;  // as a person writes them; none: all datasets
+};
+
+inline constexpr std::size_t k_max_await_names = 64;
+inline constexpr std::size_t k_max_await_name_bytes = 256;
+
 struct Accepted {};
 
 enum class RefusalReason : std::uint8_t {
@@ -122,6 +134,7 @@ enum class RefusalReason : std::uint8_t {
   unknown_job = 3,    // nothing is known of the job on this node
   busy = 4,           // the job id is still in use by an earlier run
   fault = 5,          // the daemon failed; `what` says how
+  unknown_name = 6,   // the job has no such dataset; `what` names those it has
 };
 
 struct Refused {
@@ -201,8 +214,8 @@ struct Recovered {
 };
 
 using Message =
-    std::variant<Begin, End, Wait, Exited, StatusQuery, HeldQuery, Recover, Accepted, Refused,
-                 Progress, Ready, Failed, Ended, StatusRow, HeldRow, Recovered>;
+    std::variant<Begin, End, Wait, Exited, StatusQuery, HeldQuery, Recover, Await, Accepted,
+                 Refused, Progress, Ready, Failed, Ended, StatusRow, HeldRow, Recovered>;
 
 std::string encode_message(const Message& message);
 

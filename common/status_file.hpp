@@ -67,7 +67,8 @@ struct ItemRecord {
   char what[48];      // "tar.gz", "directory", "file", "zip", "3 archives"; NUL-terminated
   char source[1024];  // for display, shortened in the middle when longer
   char destination[1024];
-  char note[1952];  // a warning or the cause of the failure
+  char name[256];   // of a dataset: the <NAME> of NODESTAGE_DATASET_<NAME>
+  char note[1696];  // a warning or the cause of the failure
 };
 
 inline constexpr std::uint32_t k_item_async = 1;

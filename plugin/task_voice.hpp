@@ -26,13 +26,13 @@ class TaskVoice {
 
   void say(std::string_view text);  // may hold several lines
   void progress(const Progress& progress);
+  void clear();  // ends a moving line
 
   [[nodiscard]] bool speaks() const { return speech_ != Speech::silent; }
   // How often the daemon should report, so that lines come when they should.
   [[nodiscard]] std::chrono::milliseconds report_interval() const;
 
  private:
-  void clear();
   void write(std::string_view text) const;
   void move_line(const std::string& text);
 

@@ -68,6 +68,7 @@ class Jobs {
   void take_note(const PeerNote& note);
   // Answers now or later, through `reply`.
   Ticket wait(const Wait& wait, Reply reply);
+  Ticket await(const Await& ask, Reply reply);
   Ticket end(const End& end, const Reply& reply);
   Ticket recover_held(const Recover& ask, const Reply& reply);
   // The caller went away.
@@ -84,6 +85,7 @@ class Jobs {
     bool speaks;
     WaitScope scope;
     Loop::TimerId timer;
+    std::optional<std::vector<std::string>> names;  // of an await: empty: all datasets
   };
   // Of a job with several nodes: the talk with the other daemons.
   struct Talk {
@@ -122,6 +124,7 @@ class Jobs {
     JobRecord record;
     std::optional<Workers::Id> worker;
     Clock::time_point worker_begun{};
+    std::string async_fault;  // how the worker ended before its async items were staged
     std::uint32_t last_step = k_no_number;  // of which record.last_status tells
     std::map<Ticket, Waiter> waiters;
     std::map<Ticket, Ender> enders;
@@ -171,6 +174,11 @@ class Jobs {
   void tick(const JobKey& key, Ticket ticket);
   [[nodiscard]] Progress progress(Job& job, const Waiter& waiter) const;
   Ready ready_message(Job& job, const Waiter& waiter);
+
+  // jobs_await.cpp: what a process of the job waits for
+  [[nodiscard]] std::optional<Message> word_on(const Job& job,
+                                               const std::vector<std::string>& names) const;
+  [[nodiscard]] Progress progress_on(const Job& job, const std::vector<std::string>& names) const;
 
   // jobs_places.cpp: the places among staging.max_jobs
   [[nodiscard]] UserPlaces places_by_user() const;

@@ -76,6 +76,7 @@ void Jobs::staging_ended(const JobKey& key, const WorkerEnd& end) {
   } else if (status.phase != WorkerPhase::done && job->record.state == JobState::ready) {
     spdlog::warn("{}: the worker {} before its async items were staged", about(job->record),
                  end.text);
+    job->async_fault = "the staging process " + end.text + " before it was staged";
     save(*job);
   } else if (status.phase != WorkerPhase::done && end.kind == WorkerEnd::Kind::over_limit) {
     fail(*job,
@@ -151,6 +152,13 @@ void Jobs::tick(const JobKey& key, Ticket ticket) {
   const auto found = job->waiters.find(ticket);
   if (found == job->waiters.end()) return;
   Waiter& waiter = found->second;
+  if (waiter.names) {
+    if (const auto word = word_on(*job, *waiter.names)) {
+      waiter.reply(*word);
+      job->waiters.erase(found);
+      return;
+    }
+  }
   // A crowd of waiters is told less often: each time the status file is read for it.
   const auto pause =
       std::max<std::uint64_t>(waiter.interval_ms, k_waiter_share_ms * job->waiters.size());
@@ -160,13 +168,15 @@ void Jobs::tick(const JobKey& key, Ticket ticket) {
 }
 
 Progress Jobs::progress(Job& job, const Waiter& waiter) const {
-  Progress progress = progress_of(worker_status(job, WorkerTask::stage));
+  Progress progress = waiter.names ? progress_on(job, *waiter.names)
+                                   : progress_of(worker_status(job, WorkerTask::stage));
   if (job.record.state == JobState::queued) {
     progress = {};
     progress.phase = ProgressPhase::queued;
     progress.jobs_ahead = static_cast<std::uint32_t>(
         staging_now() + queue_.ahead_of(job.record.key(), places_by_user()));
-  } else if (job.record.state == JobState::staging) {
+  } else if (job.record.state == JobState::staging ||
+             (waiter.names && job.record.state == JobState::ready)) {
     const auto elapsed = Clock::now() - job.worker_begun;
     progress.elapsed_ms = static_cast<std::uint64_t>(
         std::chrono::duration_cast<std::chrono::milliseconds>(elapsed).count());
@@ -203,11 +213,11 @@ Jobs::Word Jobs::word_for(const Job& job, WaitScope scope) const {
   }
 }
 
-// Those whose answer is known.
+// Those whose answer is known. An await's is looked for in its own tick(), unless all is lost.
 void Jobs::tell_waiters(Job& job) {
   for (auto item = job.waiters.begin(); item != job.waiters.end();) {
     const Word word = word_for(job, item->second.scope);
-    if (word == Word::not_yet) {
+    if (word == Word::not_yet || (word == Word::ready && item->second.names)) {
       ++item;
       continue;
     }

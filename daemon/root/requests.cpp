@@ -42,6 +42,8 @@ Ticket handle(const Caller& caller, const Recover& m) {
   return caller.jobs.recover_held(m, caller.reply);
 }
 
+Ticket handle(const Caller& caller, const Await& m) { return caller.jobs.await(m, caller.reply); }
+
 // Of the job that a message names.
 template <typename T>
 std::optional<std::uint32_t> owner_of(const Jobs& jobs, const T& message) {
@@ -79,6 +81,11 @@ struct Rule<HeldQuery> {
 };
 template <>
 struct Rule<Recover> {
+  static constexpr Who k_who = Who::root_or_user;
+};
+
+template <>
+struct Rule<Await> {
   static constexpr Who k_who = Who::root_or_user;
 };
 

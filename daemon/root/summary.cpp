@@ -87,13 +87,13 @@ std::vector<std::string> delivery_lines(const WorkerStatus& status) {
   return lines;
 }
 
-Progress progress_of(const WorkerStatus& status) {
+Progress progress_of(const WorkerStatus& status, Counted counted) {
   Progress progress;
   progress.phase =
       status.phase == WorkerPhase::working ? ProgressPhase::staging : ProgressPhase::starting;
   bool total_known = true;
   for (const ItemRecord& item : status.items) {
-    if ((item.flags & k_item_async) != 0) continue;
+    if (counted == Counted::without_async && (item.flags & k_item_async) != 0) continue;
     ++progress.items;
     progress.bytes_read += item.bytes_read;
     progress.bytes_total += item.bytes_total;

@@ -16,7 +16,8 @@ std::vector<std::string> summary_lines(const WorkerStatus& status);
 // The same of a stage-out.
 std::vector<std::string> delivery_lines(const WorkerStatus& status);
 
-// The sums over the items that the job waits for.
-Progress progress_of(const WorkerStatus& status);
+// The sums over the items that the job waits for, or over all.
+enum class Counted { without_async, all };
+Progress progress_of(const WorkerStatus& status, Counted counted = Counted::without_async);
 
 }  // namespace nodestage

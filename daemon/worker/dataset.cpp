@@ -223,9 +223,15 @@ std::optional<Dataset::Variable> Dataset::variable() const {
   const std::lock_guard lock(mutex_);
   if (destination_.empty() || state_ == ItemState::failed) return std::nullopt;
   const bool is_whole = destination_ == k_job_directory;
-  const std::string name = is_whole ? destination_of(item_) : destination_;
-  return Variable{"NODESTAGE_DATASET_" + variable_name(item_.name.empty() ? name : item_.name),
+  return Variable{"NODESTAGE_DATASET_" + short_name(),
                   context_.order.directory + (is_whole ? "" : "/" + destination_)};
+}
+
+// By the likely destination while that is not known.
+std::string Dataset::short_name() const {
+  if (!item_.name.empty()) return variable_name(item_.name);
+  const bool is_known = !destination_.empty() && destination_ != k_job_directory;
+  return variable_name(is_known ? destination_ : destination_of(item_));
 }
 
 ItemRecord Dataset::record() const {
@@ -253,6 +259,7 @@ ItemRecord Dataset::record() const {
   const std::string destination =
       is_whole ? context_.order.directory : context_.order.directory + "/" + destination_;
   set_field(record.destination, shortened(destination, sizeof record.destination - 1));
+  set_field(record.name, short_name());
   set_field(record.note, shortened(note_, sizeof record.note - 1));
   return record;
 }

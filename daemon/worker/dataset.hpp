@@ -83,6 +83,7 @@ class Dataset {
   void set_kind(const std::string& kind);
   void set_destination(const std::string& destination);
   void add_note(const std::string& text);
+  [[nodiscard]] std::string short_name() const;  // under mutex_
 
   const DatasetItem& item_;
   const std::size_t index_;

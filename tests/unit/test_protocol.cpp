@@ -30,6 +30,7 @@ std::vector<Message> one_of_each() {
           StatusQuery{9},
           HeldQuery{},
           Recover{1, k_no_number, "/d"},
+          Await{1, 250, {"A", "b/c"}},
           Accepted{},
           Refused{RefusalReason::unknown_job, "why"},
           Progress{ProgressPhase::staging, 1, 2, 3, 4, 5, 6, 7, 8, "x.tar", "/d", "n2"},
@@ -51,6 +52,7 @@ TEST_CASE("golden bytes of version 1") {
   CHECK(hex(encode_message(Ready{{"A=1"}, {}})) == "01130100000003000000413d3100000000");
   CHECK(hex(encode_message(Accepted{})) == "0110");
   CHECK(hex(encode_message(Recover{1, 2, "/d"})) == "01070100000002000000020000002f64");
+  CHECK(hex(encode_message(Await{1, 250, {"AB"}})) == "010801000000fa00000001000000020000004142");
   CHECK(hex(encode_message(HeldQuery{})) == "0106");
 }
 

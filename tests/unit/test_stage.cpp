@@ -127,6 +127,7 @@ TEST_CASE("the failure of a needed dataset fails the job, with the cause in two 
     stage.request.datasets[0].async = true;
     CHECK(stage.run() == 0);
     CHECK(stage.state() == ItemState::failed);
+    CHECK(field_text(stage.status.items.at(0).name) == "CUT");
   }
   CHECK(stage.in_job("test ! -e cut -a ! -e .nodestage-partial"));
 }

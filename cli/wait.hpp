@@ -1,0 +1,19 @@
+// nodestage wait [NAME...]
+#pragma once
+
+#include <string>
+#include <vector>
+
+namespace nodestage {
+
+struct WaitArguments {
+  std::string socket;
+  std::vector<std::string> names;  // none: all datasets of the job
+  bool quiet = false;
+};
+
+// The exit code: 0 (they are in place), 1 (failed, or no answer), k_wrong_usage.
+inline constexpr int k_wrong_usage = 2;
+int wait_for_datasets(const WaitArguments& arguments);
+
+}  // namespace nodestage
