@@ -9,14 +9,14 @@ load helpers
 
 export NODESTAGE_CLUSTER=credit
 
-# 256 KiB take four seconds.
-readonly SLOW=$'[daemon]\norphan_check = 2\n[read]\nmax_rate = "64KiB"\n'
+# 384 KiB take three seconds.
+readonly SLOW=$'[daemon]\norphan_check = 2\n[read]\nmax_rate = "128KiB"\n'
 readonly CREDIT=$SLOW$'[credit]\nenabled = true\nleast = 2\n'
 
 setup_file() {
     [[ -n ${NODESTAGE_STAGE:-} ]] || skip "NODESTAGE_STAGE is not set: there is no build to test"
     cluster_up --nodes=2 --cpus=16 --slurm-conf='PartitionName=short Nodes=ALL MaxTime=6 State=UP'
-    as alice sh -c 'mkdir -p data && head -c 256K /dev/urandom >large && echo small >small'
+    as alice sh -c 'head -c 384K /dev/urandom >large'
 }
 
 teardown_file() {
@@ -33,9 +33,9 @@ nothing_queued() {
     [[ -z $(on ctl squeue --noheader) ]]
 }
 
-# held USER-SBATCH_ARG...: a job that stages and then lives until the test ends.
+# held SBATCH_ARG...: a job of alice's that stages and then lives until the test ends.
 held() {
-    submit alice "$@" --wrap 'srun -n1 true; until [ -e ~/end ]; do sleep 0.2; done'
+    submit alice "$@" --wrap 'srun -N1 -n1 true; until [ -e ~/end ]; do sleep 0.2; done'
 }
 
 said() {
@@ -63,14 +63,14 @@ limit_is() {
     full=$(held -w n2 -p short -t 6 --stage-dataset=large)
     unlimited=$(held -w n2 -t UNLIMITED --stage-dataset=large)
     nodes=$(held -N2 -t 1-00:00:00 --stage-dataset=large)
-    forged=$(held -w n1 -t 5 -J 'x TimeLimit=9-00:00:00' --stage-dataset=large)
+    forged=$(held -w n2 -t 5 -J 'x TimeLimit=9-00:00:00' --stage-dataset=large)
     out=$(held -w n2 -t 5 --stage-out=res:/project/%u/res)
     wait_until 30 said n1 "$plain.0" "1 min of staging were added to its time limit: 6 min, was 5 min"
     wait_until 30 limit_is "$plain" 00:06:00
     wait_until 30 limit_is "$nodes" 1-00:01:00
     wait_until 30 said n2 "$full.0" "nothing is added to its time limit: it is at the MaxTime of partition short"
     wait_until 30 said n2 "$unlimited.0" "nothing is added to its time limit: the job has no time limit"
-    wait_until 30 said n1 "$forged.0" "nothing is added to its time limit: Slurm's answer about the job is not clear"
+    wait_until 30 said n2 "$forged.0" "nothing is added to its time limit: Slurm's answer about the job is not clear"
     wait_until 30 both_raised "$array"
     limit_is "$full" 00:06:00
     limit_is "$unlimited" UNLIMITED
@@ -82,7 +82,7 @@ limit_is() {
     # Again: neither for a daemon that starts, nor for another step.
     cluster daemon kill n1
     cluster daemon start n1
-    as alice srun --jobid="$plain" --overlap -n1 true
+    as alice srun --jobid="$plain" --overlap -N1 -n1 true
     reload_daemons "$SLOW"$'[credit]\nenabled = true\n'
     below=$(held -w n1 -t 5 --stage-dataset=large)
     wait_until 20 said n1 "$below.0" "nothing is added to its time limit: it was held for"
@@ -97,21 +97,26 @@ both_raised() {
 }
 
 @test "killed while it asks: the next daemon asks on; killed when it has told Slurm: never again" {
-    on n1 sh -c 'printf "#!/bin/sh\ncase \"\$*\" in *\"\$(cat /tmp/stop)\"*) sleep 20 ;; esac\nexec scontrol \"\$@\"\n" >/tmp/scontrol; chmod 755 /tmp/scontrol; echo "show job" >/tmp/stop'
-    reload_daemons "$CREDIT"$'[slurm]\nscontrol = "/tmp/scontrol"\n'
+    on n1 tee /root/scontrol >/dev/null <<'SCRIPT'
+#!/bin/sh
+case "$*" in *"$(cat /root/stop)"*) sleep 10 ;; esac
+exec scontrol "$@"
+SCRIPT
+    on n1 sh -c 'chmod 755 /root/scontrol; echo "show job" >/root/stop'
+    reload_daemons "$CREDIT"$'[slurm]\nscontrol = "/root/scontrol"\n'
     id=$(held -w n1 -t 5 --stage-dataset=large)
-    wait_until 20 on n1 pgrep -f "/tmp/scontrol.* show job $id"
+    wait_until 20 on n1 pgrep -f "/root/scontrol.* show job $id"
     cluster daemon kill n1
     limit_is "$id" 00:05:00
-    on n1 sh -c 'echo nothing >/tmp/stop'
+    on n1 sh -c 'echo nothing >/root/stop'
     cluster daemon start n1
     wait_until 20 limit_is "$id" 00:06:00
 
-    on n1 sh -c 'echo update >/tmp/stop'
+    on n1 sh -c 'echo update >/root/stop'
     other=$(held -w n1 -t 5 --stage-dataset=large)
-    wait_until 20 on n1 pgrep -f "/tmp/scontrol.* update JobId=$other"
+    wait_until 20 on n1 pgrep -f "/root/scontrol.* update JobId=$other"
     cluster daemon kill n1
-    on n1 sh -c 'echo nothing >/tmp/stop'
+    on n1 sh -c 'echo nothing >/root/stop'
     cluster daemon start n1
     wait_until 10 said n1 "$other.0" "carried on from the journal: ready"
     sleep 2
