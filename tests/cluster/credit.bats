@@ -74,7 +74,7 @@ limit_is() {
     wait_until 30 both_raised "$array"
     limit_is "$full" 00:06:00
     limit_is "$unlimited" UNLIMITED
-    limit_is "$forged" 00:05:00
+    [ "$(job_field "$forged" TimeLimit | tail -n 1)" = 00:05:00 ] # after the forged one
     limit_is "$out" 00:05:00
     run said n2 "$nodes.0" "time limit"
     [ "$status" -ne 0 ]
