@@ -40,6 +40,16 @@ Setter number(Member member, std::uint64_t smallest, std::uint64_t largest) {
   };
 }
 
+template <typename Member>
+Setter boolean(Member member) {
+  return [=](Config& config, const toml::node& node) -> std::optional<std::string> {
+    const auto value = node.value_exact<bool>();
+    if (!value) return "true or false";
+    member(config) = *value;
+    return {};
+  };
+}
+
 std::optional<std::uint64_t> to_bytes(std::string_view text) {
   std::uint64_t value = 0;
   const auto [unit_begin, error] = std::from_chars(text.data(), text.data() + text.size(), value);
@@ -198,6 +208,9 @@ const std::vector<Key>& keys() {
       {"peer", "program", absolute_path(MEMBER(peer.program))},
       {"slurm", "scontrol", absolute_path(MEMBER(slurm.scontrol))},
       {"slurm", "answer_wait", number(MEMBER(slurm.answer_wait_s), 1, 600)},
+      {"credit", "enabled", boolean(MEMBER(credit.enabled))},
+      {"credit", "max", number(MEMBER(credit.max_minutes), 1, 100'000)},
+      {"credit", "least", number(MEMBER(credit.least_s), 1, 86'400)},
       {"daemon", "socket", absolute_path(MEMBER(daemon.socket))},
       {"daemon", "state_dir", absolute_path(MEMBER(daemon.state_dir))},
       {"daemon", "worker_path", absolute_path(MEMBER(daemon.worker_path))},

@@ -79,6 +79,11 @@ struct Config {
     std::string scontrol = "/usr/bin/scontrol";
     std::uint64_t answer_wait_s = 20;
   } slurm;
+  struct Credit {
+    bool enabled = false;
+    std::uint64_t max_minutes = 60;
+    std::uint64_t least_s = 120;
+  } credit;
   struct {
     std::string socket = "/run/nodestage/nodestaged.sock";
     std::string state_dir = "/var/lib/nodestage";

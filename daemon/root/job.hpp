@@ -59,7 +59,10 @@ struct JobRecord {
   std::uint32_t exit_code = 0;                // of the epilog
   std::uint32_t stage_outs = 0;               // workers for it that were started
   HoldRecord hold;
-  JobFacts facts;  // reported by a step here or on the first node
+  JobFacts facts;                    // reported by a step here or on the first node
+  std::uint64_t begun_at = 0;        // seconds since 1970
+  std::uint32_t credit_minutes = 0;  // owed to the job's time limit, unless credited
+  bool credited = false;             // Slurm has been told, or was about to be: never again
   // Of a job with several nodes:
   Verdict verdict = Verdict::open;
   std::string verdict_text;

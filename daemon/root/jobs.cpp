@@ -6,6 +6,7 @@
 #include "common/human.hpp"
 #include "common/name_pattern.hpp"
 #include "common/request.hpp"
+#include "daemon/root/hold.hpp"
 #include "daemon/root/log.hpp"
 #include "daemon/root/summary.hpp"
 
@@ -62,7 +63,7 @@ void Jobs::set_state(Job& job, JobState state) {
   // From here on a step may run at any time, or somebody who is in the job by other means. With
   // several nodes, when all are ready: decide().
   const bool alone = !is_shared(job.record) || at_.peers.off();
-  if (state == JobState::ready && alone) job.record.may_have_run = true;
+  if (state == JobState::ready && alone) may_run(job);
   spdlog::info("{}: {}", about(job.record), to_text(state));
   save(job);
   if (state == JobState::ready || state == JobState::failed) own_state_changed(job);
@@ -85,6 +86,7 @@ Result<JobRecord> Jobs::new_record(const Begin& begin) const {
   facts.user = begin.user;
   JobRecord record;
   record.begin = begin;
+  record.begun_at = epoch_now();
   TRY_ASSIGN(record.directory, expand_pattern(tmpdir_name_pattern(at_.config), facts));
   // A list without this node is none.
   auto& nodes = record.begin.nodes;

@@ -7,6 +7,7 @@
 #pragma once
 
 #include <cstdint>
+#include <deque>
 #include <functional>
 #include <map>
 #include <memory>
@@ -21,12 +22,14 @@
 #include "daemon/root/areas.hpp"
 #include "daemon/root/barrier.hpp"
 #include "daemon/root/config.hpp"
+#include "daemon/root/credit.hpp"
 #include "daemon/root/fair_queue.hpp"
 #include "daemon/root/job.hpp"
 #include "daemon/root/journal.hpp"
 #include "daemon/root/loop.hpp"
 #include "daemon/root/notices.hpp"
 #include "daemon/root/peers.hpp"
+#include "daemon/root/scontrol.hpp"
 #include "daemon/root/slurm_question.hpp"
 #include "daemon/root/space_ledger.hpp"
 #include "daemon/root/trash.hpp"
@@ -136,6 +139,7 @@ class Jobs {
     Fd disk;  // while it stages: its directory
     Freed freed;
     unsigned gone_answers = 0;  // of Slurm, one after the other
+    unsigned credit_tries = 0;
   };
   enum class Word { not_yet, ready, failed };
   struct EarlyNote {
@@ -274,6 +278,19 @@ class Jobs {
   void ask_next();
   void take_answer(const JobKey& key, SlurmAnswer answer);
 
+  // jobs_credit.cpp: staging, added to the job's time limit
+  void may_run(Job& job);
+  void owe_credit(Job& job);
+  void queue_credit(const JobKey& key, std::chrono::milliseconds delay);
+  [[nodiscard]] Job* find_owed(const JobKey& key);
+  void credit_next();
+  void ask_limit(const JobKey& key, const std::string& id);
+  void take_limit(const JobKey& key, const std::string& asked, const JobLimit& limit);
+  void ask_max_time(const JobKey& key, const JobLimit& limit);
+  void raise_limit(Job& job, const JobLimit& limit, std::uint32_t raised);
+  void credit_later(Job& job, const std::string& why);
+  void forgo_credit(Job& job, const std::string& why);
+
   // jobs_workers.cpp: the processes that do it
   Status start_worker(Job& job, WorkerTask task);
   void adopt_worker(Job& job, WorkerTask task);
@@ -297,6 +314,8 @@ class Jobs {
   Ticket next_ticket_ = 1;
   std::optional<Loop::TimerId> orphan_timer_;
   std::vector<JobKey> to_ask_;  // Slurm, about these
+  Scontrol scontrol_{at_.loop, at_.config};
+  std::deque<JobKey> to_credit_;
 };
 
 }  // namespace nodestage

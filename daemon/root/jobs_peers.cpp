@@ -247,7 +247,7 @@ void Jobs::decide(Job& job, Verdict verdict, const std::string& text) {
   job.record.verdict_text = bounded(printable(text, Newlines::keep));
   job.talk.barrier.reset();
   if (verdict == Verdict::ready) {
-    job.record.may_have_run = true;
+    may_run(job);
     spdlog::info("{}: all nodes are ready{}", about(job.record),
                  text.empty() ? "" : "; " + printable(text, Newlines::join));
   } else {

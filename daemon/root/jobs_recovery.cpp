@@ -68,6 +68,8 @@ void Jobs::go_on(Job& job, WorkersWord word) {
       word == WorkersWord::last ? stage_out_ended(key, {}) : begin_stage_out(job);
       break;
     case JobState::ready:
+      queue_credit(key, {});
+      [[fallthrough]];
     case JobState::failed:
       if (job.record.ended) stop_staging(job);
       break;

@@ -229,7 +229,10 @@ void Jobs::tell_waiters(Job& job) {
 
 void Jobs::answer(Job& job, const Waiter& waiter, Word word) {
   if (word == Word::ready) {
-    if (!std::exchange(job.record.may_have_run, true)) save(job);
+    if (!job.record.may_have_run) {
+      may_run(job);
+      save(job);
+    }
     return waiter.reply(ready_message(job, waiter));
   }
   const JobRecord& record = job.record;

@@ -63,6 +63,9 @@ void each_field(Record& record, Field field) {
   field("array_task", record.facts.array_task);
   field("job_name", record.facts.job_name);
   field("batch", record.facts.batch);
+  field("begun_at", record.begun_at);
+  field("credit_minutes", record.credit_minutes);
+  field("credited", record.credited);
   field("verdict", record.verdict);
   field("verdict_text", record.verdict_text);
   field("outcome_known", record.outcome_known);

@@ -1,22 +1,14 @@
-// SlurmQuestion: asks Slurm whether a run of a job still is, with Slurm's own scontrol in a child.
+// SlurmQuestion: asks Slurm whether a run of a job still is, by scontrol (scontrol.hpp).
 //
-// The child is uid 0 without any capability: with PrivateData=jobs Slurm tells other users of a
-// running job what it tells of one that never was. Its time and its output are bounded, and the
-// daemon never waits for it.
+// As root, since with PrivateData=jobs Slurm tells other users of a running job what it tells of
+// one that never was.
 #pragma once
 
-#include <sys/types.h>
-
 #include <functional>
-#include <memory>
-#include <optional>
-#include <string>
 #include <string_view>
 
-#include "common/fd.hpp"
 #include "daemon/root/areas.hpp"
-#include "daemon/root/config.hpp"
-#include "daemon/root/loop.hpp"
+#include "daemon/root/scontrol.hpp"
 
 namespace nodestage {
 
@@ -34,32 +26,14 @@ class SlurmQuestion {
  public:
   using OnAnswer = std::function<void(SlurmAnswer)>;
 
-  SlurmQuestion(Loop& loop, const Config& config) : loop_(loop), config_(config) {}
-  SlurmQuestion(const SlurmQuestion&) = delete;
-  SlurmQuestion& operator=(const SlurmQuestion&) = delete;
-  ~SlurmQuestion();
+  SlurmQuestion(Loop& loop, const Config& config) : scontrol_(loop, config) {}
 
-  [[nodiscard]] bool busy() const { return child_.has_value(); }
+  [[nodiscard]] bool busy() const { return scontrol_.busy(); }
   // When not busy. The answer comes from the loop.
   Status ask(const JobKey& run, OnAnswer on_answer);
 
  private:
-  struct Child {
-    JobKey run;
-    OnAnswer on_answer;
-    pid_t pid = 0;
-    Fd pid_fd;
-    Fd output;
-    std::string text;
-    Loop::TimerId limit;
-  };
-  void read_output();
-  void ended();
-  void end_child();
-
-  Loop& loop_;
-  const Config& config_;
-  std::optional<Child> child_;
+  Scontrol scontrol_;
 };
 
 }  // namespace nodestage

@@ -39,6 +39,9 @@ JobRecord full_record() {
   record.facts.job_name = "name";
   record.verdict = Verdict::failed;
   record.first_status = 15;
+  record.begun_at = 1'700'000'000;
+  record.credit_minutes = 7;
+  record.credited = true;
   return record;
 }
 

@@ -1,0 +1,125 @@
+#!/usr/bin/env bats
+#
+# Goal: with credit.enabled the time that staging took is added to the job's time limit, once for a run
+# whatever dies meanwhile, never past the partition's MaxTime, and to this job's limit alone. Without it
+# no limit is touched.
+
+# shellcheck disable=SC2016,SC2153
+load helpers
+
+export NODESTAGE_CLUSTER=credit
+
+# 384 KiB take three seconds.
+readonly SLOW=$'[daemon]\norphan_check = 2\n[read]\nmax_rate = "128KiB"\n'
+readonly CREDIT=$SLOW$'[credit]\nenabled = true\nleast = 2\n'
+
+setup_file() {
+    [[ -n ${NODESTAGE_STAGE:-} ]] || skip "NODESTAGE_STAGE is not set: there is no build to test"
+    cluster_up --nodes=2 --cpus=16 --slurm-conf='PartitionName=short Nodes=ALL MaxTime=6 State=UP'
+    as alice sh -c 'head -c 384K /dev/urandom >large'
+}
+
+teardown_file() {
+    cluster_down
+}
+
+teardown() {
+    as alice touch end
+    wait_until 20 nothing_queued
+    as alice rm -f end
+}
+
+nothing_queued() {
+    [[ -z $(on ctl squeue --noheader) ]]
+}
+
+# held SBATCH_ARG...: a job of alice's that stages and then lives until the test ends.
+held() {
+    submit alice "$@" --wrap 'srun -N1 -n1 true; until [ -e ~/end ]; do sleep 0.2; done'
+}
+
+said() {
+    job_log "$1" "$2" | grep -qF -- "$3"
+}
+
+limit_is() {
+    [[ $(job_field "$1" TimeLimit) == "$2" ]]
+}
+
+@test "off by default: no limit is touched" {
+    reload_daemons "$SLOW"
+    id=$(held -w n1 -t 5 --stage-dataset=large)
+    wait_until 20 said n1 "$id.0" ": ready"
+    sleep 1
+    limit_is "$id" 00:05:00
+    run said n1 "$id.0" "time limit"
+    [ "$status" -ne 0 ]
+}
+
+@test "minutes are added once; not past MaxTime, without a limit, below least, without staging, to other tasks of an array" {
+    reload_daemons "$CREDIT"
+    plain=$(held -w n1 -t 5 --stage-dataset=large)
+    array=$(held -w n1 -t 5 --array=1-2 --stage-dataset=large)
+    full=$(held -w n2 -p short -t 6 --stage-dataset=large)
+    unlimited=$(held -w n2 -t UNLIMITED --stage-dataset=large)
+    nodes=$(held -N2 -t 1-00:00:00 --stage-dataset=large)
+    forged=$(held -w n2 -t 5 -J 'x TimeLimit=9-00:00:00' --stage-dataset=large)
+    out=$(held -w n2 -t 5 --stage-out=res:/project/%u/res)
+    wait_until 30 said n1 "$plain.0" "1 min of staging were added to its time limit: 6 min, was 5 min"
+    wait_until 30 limit_is "$plain" 00:06:00
+    wait_until 30 limit_is "$nodes" 1-00:01:00
+    wait_until 30 said n2 "$full.0" "nothing is added to its time limit: it is at the MaxTime of partition short"
+    wait_until 30 said n2 "$unlimited.0" "nothing is added to its time limit: the job has no time limit"
+    wait_until 30 said n2 "$forged.0" "nothing is added to its time limit: Slurm's answer about the job is not clear"
+    wait_until 30 both_raised "$array"
+    limit_is "$full" 00:06:00
+    limit_is "$unlimited" UNLIMITED
+    [ "$(job_field "$forged" TimeLimit | tail -n 1)" = 00:05:00 ] # after the forged one
+    limit_is "$out" 00:05:00
+    run said n2 "$nodes.0" "time limit"
+    [ "$status" -ne 0 ]
+
+    # Again: neither for a daemon that starts, nor for another step.
+    cluster daemon kill n1
+    cluster daemon start n1
+    as alice srun --jobid="$plain" --overlap -N1 -n1 true
+    reload_daemons "$SLOW"$'[credit]\nenabled = true\n'
+    below=$(held -w n1 -t 5 --stage-dataset=large)
+    wait_until 20 said n1 "$below.0" "nothing is added to its time limit: it was held for"
+    limit_is "$below" 00:05:00
+    limit_is "$plain" 00:06:00
+    limit_is "$nodes" 1-00:01:00
+    both_raised "$array"
+}
+
+both_raised() {
+    [[ $(job_field "$1" TimeLimit | xargs) == "00:06:00 00:06:00" ]]
+}
+
+@test "killed while it asks: the next daemon asks on; killed when it has told Slurm: never again" {
+    on n1 tee /root/scontrol >/dev/null <<'SCRIPT'
+#!/bin/sh
+case "$*" in *"$(cat /root/stop)"*) sleep 10 ;; esac
+exec scontrol "$@"
+SCRIPT
+    on n1 sh -c 'chmod 755 /root/scontrol; echo "show job" >/root/stop'
+    reload_daemons "$CREDIT"$'[slurm]\nscontrol = "/root/scontrol"\n'
+    id=$(held -w n1 -t 5 --stage-dataset=large)
+    wait_until 20 on n1 pgrep -f "/root/scontrol.* show job $id"
+    cluster daemon kill n1
+    limit_is "$id" 00:05:00
+    on n1 sh -c 'echo nothing >/root/stop'
+    cluster daemon start n1
+    wait_until 20 limit_is "$id" 00:06:00
+
+    on n1 sh -c 'echo update >/root/stop'
+    other=$(held -w n1 -t 5 --stage-dataset=large)
+    wait_until 20 on n1 pgrep -f "/root/scontrol.* update JobId=$other"
+    cluster daemon kill n1
+    on n1 sh -c 'echo nothing >/root/stop'
+    cluster daemon start n1
+    wait_until 10 said n1 "$other.0" "carried on from the journal: ready"
+    sleep 2
+    limit_is "$other" 00:05:00
+    limit_is "$id" 00:06:00
+}
