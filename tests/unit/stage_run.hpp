@@ -28,20 +28,29 @@
 
 inline constexpr unsigned k_test_uid = 65534;  // when the tests themselves run as root
 
-// Runs `action` in a child, as that user; its exit code, or 128 + signal.
+// Runs `action` in a child, as that user. No other thread may run: the child would inherit its
+// locks.
 template <typename Action>
-int as_user(Action action) {
+pid_t start_as_user(Action action) {
   const pid_t child = ::fork();
-  if (child == 0) {
-    if (::geteuid() == 0 &&
-        (::setgroups(0, nullptr) != 0 || ::setgid(k_test_uid) != 0 || ::setuid(k_test_uid) != 0)) {
-      ::_exit(120);
-    }
-    ::_exit(action());
+  if (child != 0) return child;
+  if (::geteuid() == 0 &&
+      (::setgroups(0, nullptr) != 0 || ::setgid(k_test_uid) != 0 || ::setuid(k_test_uid) != 0)) {
+    ::_exit(120);
   }
+  ::_exit(action());
+}
+
+// The exit code of that child, or 128 + signal.
+inline int end_of(pid_t child) {
   int status = 0;
   ::waitpid(child, &status, 0);
   return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
+}
+
+template <typename Action>
+int as_user(Action action) {
+  return end_of(start_as_user(action));
 }
 
 // A shell command as that user, in `directory`.
@@ -85,11 +94,13 @@ class StageRun {
   int run() {
     const nodestage::Fd status_fd(::memfd_create("status", 0));
     const nodestage::Fd answer_fd(::memfd_create("answer", 0));
+    const pid_t worker =
+        start_as_user([&] { return child(status_fd.get(), room ? answer_fd.get() : -1); });
     std::atomic<bool> over = !room;
     std::thread daemon([&] {
       while (!over) admit(status_fd.get(), answer_fd.get());
     });
-    const int code = as_user([&] { return child(status_fd.get(), room ? answer_fd.get() : -1); });
+    const int code = end_of(worker);
     over = true;
     daemon.join();
     auto read = nodestage::read_worker_status(status_fd.get());
