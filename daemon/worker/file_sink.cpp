@@ -26,6 +26,7 @@ Status FileSink::count(std::uint64_t offset, std::uint64_t bytes) {
   if (offset > size_ || bytes > size_ - offset) {
     return fault(EFBIG, "holds more than the archive tells of it", "Make the archive again");
   }
+  TRY(space_.will_write(bytes));
   end_ = std::max(end_, offset + bytes);
   meter_.bytes_written += bytes;
   return {};

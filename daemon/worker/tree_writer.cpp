@@ -30,7 +30,6 @@ const std::string* TreeWriter::failed_entry() const { return nullptr; }
 Status TreeWriter::add(const Entry& entry, const EntryData& from, std::uint64_t id) {
   TRY(add(entry));
   if (entry.kind != Entry::Kind::file) return {};
-  TRY(space_.will_write(entry.size));
   Status written = from.write(id, *sink_);
   if (!written && sink_->failed_to_write()) return space_.explain(entry.name, written.error().code);
   return written;
@@ -42,7 +41,6 @@ Status TreeWriter::write(std::uint64_t offset, Slice data) {
     TRY(open_late_data(parent, std::string(split_path(entry_.name).name), entry_));
   }
   if (!sink_) return {};
-  TRY(space_.will_write(data.size()));
   Status written = sink_->write(offset, data.bytes());
   if (!written && sink_->failed_to_write())
     return space_.explain(entry_.name, written.error().code);
@@ -129,7 +127,7 @@ Status TreeWriter::add_file(int parent, const std::string& name, const Entry& en
     return fd = ::openat(parent, name.c_str(), k_flags, mode_of(entry));
   }));
   file_ = Fd(fd);
-  sink_.emplace(fd, entry.size, meter_);
+  sink_.emplace(fd, entry.size, meter_, space_);
   return {};
 }
 
@@ -174,7 +172,7 @@ Status TreeWriter::open_late_data(int parent, const std::string& name, const Ent
   if (!file) return space_.explain(entry.name, file.error().code);
   if (::fchmod(file->get(), mode_of(entry)) != 0) return space_.explain(entry.name, errno);
   file_ = std::move(*file);
-  sink_.emplace(file_.get(), entry.size, meter_);
+  sink_.emplace(file_.get(), entry.size, meter_, space_);
   return {};
 }
 
