@@ -8,7 +8,7 @@
 
 namespace nodestage {
 
-// Remembers names by a hash, 16 bytes each, up to a million. Two names of one hash only cost a wait.
+// Remembers names by a hash, up to a million in 32 MiB. Two names of one hash only cost a wait.
 // One thread.
 class SeenNames {
  public:
@@ -36,11 +36,14 @@ class SeenNames {
   [[nodiscard]] std::size_t place_of(std::uint64_t hash) const;
   void grow();
 
-  // hash, upper 40 bits | generation, 23 bits | directory, 1 bit; 0: free. The hash's lower bits
-  // tell the place.
-  std::vector<std::uint64_t> slots_;
+  struct Slot {
+    std::uint64_t hash;
+    std::uint32_t generation;  // 0: the slot is free
+    bool is_directory;
+  };
+  std::vector<Slot> slots_;  // open addressing, half of them free
   std::size_t used_ = 0;
-  std::uint64_t generation_ = 1;
+  std::uint32_t generation_ = 1;
   bool has_forgotten_ = false;
 };
 
