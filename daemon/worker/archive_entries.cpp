@@ -240,7 +240,7 @@ class FileEntries final : public ArchiveEntries {
   la_ssize_t give_block(const void** data);
   la_int64_t seek(la_int64_t offset, int whence);
   // A zip without members, which libarchive takes for no zip.
-  [[nodiscard]] bool is_empty() const { return index_ && index_->members.empty(); }
+  [[nodiscard]] bool is_empty() const { return index_ && index_->size() == 0; }
 
   const Container container_;
   Source& source_;
@@ -303,13 +303,13 @@ Error FileEntries::failed(const std::string& cause) {
 
 Status FileEntries::name_entry(Entry& entry) {
   if (!index_) return {};
-  if (seen_ >= index_->members.size()) return failed("more entries than its directory tells of");
-  entry.name = index_->members[seen_++].name;
+  if (seen_ >= index_->size()) return failed("more entries than its directory tells of");
+  entry.name = index_->record(seen_++).name();
   return {};
 }
 
 Status FileEntries::at_end() {
-  if (index_ && seen_ != index_->members.size()) return failed("two entries at one place");
+  if (index_ && seen_ != index_->size()) return failed("two entries at one place");
   return {};
 }
 
