@@ -11,7 +11,8 @@ constexpr std::size_t k_block_bytes = std::size_t{1024} * 1024;
 
 }  // namespace
 
-Decoder::Decoder(Source& source) : source_(&source), in_(k_block_bytes), out_(k_block_bytes) {}
+Decoder::Decoder(Source& source)
+    : source_(&source), in_(k_block_bytes), out_(k_block_bytes, k_decoder_blocks_held + 2) {}
 
 Result<Decoder> Decoder::open(Source& source) {
   Decoder decoder(source);
@@ -24,20 +25,21 @@ Result<Decoder> Decoder::open(Source& source) {
 
 Result<Bytes> Decoder::peek() {
   TRY_ASSIGN(peeked_, next());
-  return peeked_;
+  return peeked_.bytes();
 }
 
-Result<Bytes> Decoder::next() {
+Result<Slice> Decoder::next() {
   if (!peeked_.empty()) return std::exchange(peeked_, {});
   if (!late_fault_) return std::exchange(late_fault_, Status()).error();
-  TRY_ASSIGN(const std::size_t bytes, fill(out_));
-  return Bytes(out_).first(bytes);
+  const BufferPool::Buffer buffer = out_.take();
+  TRY_ASSIGN(const std::size_t bytes, fill(buffer.memory));
+  return buffer.filled(bytes);
 }
 
 Status Decoder::drain() {
   if (coding_ == Coding::plain) return {};
   for (;;) {
-    TRY_ASSIGN(const Bytes block, next());
+    TRY_ASSIGN(const Slice block, next());
     if (block.empty()) return {};
   }
 }

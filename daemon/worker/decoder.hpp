@@ -5,10 +5,13 @@
 #include <string>
 #include <vector>
 
-#include "daemon/worker/codec.hpp"
+#include "daemon/worker/buffer.hpp"
 #include "daemon/worker/source.hpp"
 
 namespace nodestage {
+
+// So many slices of different blocks may be held at once by whoever consumes.
+inline constexpr std::size_t k_decoder_blocks_held = 16;
 
 // Several members, streams or frames in one file are one stream, as gzip(1) and its kin see it.
 // Zero bytes behind the last one are padding; other bytes there are ignored, with a note.
@@ -18,8 +21,8 @@ class Decoder {
   static Result<Decoder> open(Source& source);
 
   // The next block: a multiple of 512 bytes but at the end, where the last one may be shorter; then
-  // empty. Valid until the next call. A fault comes after everything decoded before it was given.
-  Result<Bytes> next();
+  // empty. A fault comes after everything decoded before it was given.
+  Result<Slice> next();
 
   // The first block, which next() will give all the same. Only before the first next().
   Result<Bytes> peek();
@@ -51,8 +54,8 @@ class Decoder {
   std::vector<std::byte> in_;
   std::size_t begin_ = 0;  // of what is not yet decoded
   std::size_t end_ = 0;
-  std::vector<std::byte> out_;
-  Bytes peeked_;
+  BufferPool out_;
+  Slice peeked_;
   enum class Place { between_frames, in_frame, at_end } place_ = Place::between_frames;
   Status late_fault_;  // to be given at the next call
   std::string note_;
