@@ -8,7 +8,6 @@
 #include <optional>
 
 #include "common/human.hpp"
-#include "daemon/worker/zip_index.hpp"
 
 namespace nodestage {
 namespace {
@@ -232,8 +231,8 @@ Status StreamEntries::at_end() {
 
 class FileEntries final : public ArchiveEntries {
  public:
-  FileEntries(Container container, Source& source)
-      : container_(container), source_(source), block_(k_seek_block) {}
+  FileEntries(Container container, Source& source, std::optional<ZipIndex> index)
+      : container_(container), source_(source), block_(k_seek_block), index_(std::move(index)) {}
 
   Status open();
   Result<Entry*> next() override {
@@ -260,10 +259,10 @@ class FileEntries final : public ArchiveEntries {
 };
 
 Status FileEntries::open() {
-  if (container_ == Container::zip) {
+  if (container_ == Container::zip && !index_) {
     TRY_ASSIGN(index_, read_zip_index(source_));
-    if (is_empty()) return {};
   }
+  if (is_empty()) return {};
   const int format = index_ ? archive_read_support_format_zip_seekable(handle())
                             : archive_read_support_format_7zip(handle());
   if (format != ARCHIVE_OK) return open_failed();
@@ -322,9 +321,9 @@ Status FileEntries::at_end() {
   return {};
 }
 
-template <typename Reader, typename Input>
-Result<std::unique_ptr<Entries>> opened(Container container, Input& input) {
-  auto entries = std::make_unique<Reader>(container, input);
+template <typename Reader, typename... Arguments>
+Result<std::unique_ptr<Entries>> opened(Arguments&&... arguments) {
+  auto entries = std::make_unique<Reader>(std::forward<Arguments>(arguments)...);
   TRY(entries->open());
   return Result<std::unique_ptr<Entries>>(std::move(entries));
 }
@@ -335,8 +334,9 @@ Result<std::unique_ptr<Entries>> open_stream_entries(Container container, Decode
   return opened<StreamEntries>(container, decoder);
 }
 
-Result<std::unique_ptr<Entries>> open_file_entries(Container container, Source& source) {
-  return opened<FileEntries>(container, source);
+Result<std::unique_ptr<Entries>> open_file_entries(Container container, Source& source,
+                                                   std::optional<ZipIndex> index) {
+  return opened<FileEntries>(container, source, std::move(index));
 }
 
 }  // namespace nodestage

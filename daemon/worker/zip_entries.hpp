@@ -1,4 +1,4 @@
-// Entries of a zip file, by its central directory.
+// The entries of a zip file, by its central directory.
 #pragma once
 
 #include <memory>
@@ -8,8 +8,10 @@
 
 namespace nodestage {
 
-// `source` is borrowed. Members that are all stored or deflated are read by this program, in the
-// order of their places and their data by several threads; else libarchive reads the archive.
+// `source` (borrowed). An archive whose members are all stored or deflated is read here: entries in
+// the order of their places in the file, and most data by the writers' threads. libarchive reads
+// any other one. Stricter than libarchive: header and directory must agree on the name, and members
+// must not overlap.
 Result<std::unique_ptr<Entries>> open_zip_entries(Source& source);
 
 }  // namespace nodestage

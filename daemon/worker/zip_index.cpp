@@ -4,6 +4,7 @@
 #include <string_view>
 
 #include "common/human.hpp"
+#include "common/space_claim.hpp"
 
 namespace nodestage {
 namespace {
@@ -131,8 +132,7 @@ Error damaged_zip(const Source& source, const std::string& cause) {
 }
 
 ZipRecord ZipIndex::record(std::size_t member) const {
-  ZipRecord record =
-      ZipRecord::parse(text().substr(places_[member].record)).value_or(ZipRecord());
+  ZipRecord record = ZipRecord::parse(text().substr(places_[member].record)).value_or(ZipRecord());
   record.offset = places_[member].offset;
   return record;
 }
@@ -143,7 +143,9 @@ Status ZipIndex::list_members(const Source& source, std::uint64_t shift) {
     if (record->has_wide_fault) {
       return damaged_zip(source, "entry '" + shown(record->name()) + "' has no 64-bit size");
     }
-    places_.push_back({record->offset + shift, static_cast<std::uint32_t>(text().size() - rest.size())});
+    places_.push_back(
+        {record->offset + shift, static_cast<std::uint32_t>(text().size() - rest.size())});
+    total_size_ = more(total_size_, record->size);
     is_plain_ = is_plain_ && is_plain_member(*record);
     rest.remove_prefix(record->whole);
   }

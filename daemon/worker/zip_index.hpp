@@ -27,6 +27,7 @@ class ZipIndex {
     return member + 1 < places_.size() ? places_[member + 1].offset : directory_offset_;
   }
 
+  [[nodiscard]] std::uint64_t total_size() const { return total_size_; }  // of all data, unpacked
   // Whether all members are stored or deflated, and without a password.
   [[nodiscard]] bool is_plain() const { return is_plain_; }
 
@@ -39,6 +40,7 @@ class ZipIndex {
   std::vector<char> directory_;
   std::vector<Place> places_;
   std::uint64_t directory_offset_ = 0;
+  std::uint64_t total_size_ = 0;
   bool is_plain_ = true;
 };
 

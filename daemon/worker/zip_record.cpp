@@ -77,8 +77,7 @@ std::optional<ZipRecord> ZipRecord::parse(std::string_view data) {
   if (record.size == k_in_wide_field || record.packed == k_in_wide_field ||
       record.offset == k_in_wide_field) {
     const auto field = find_extra(record.extra, 1);
-    record.has_wide_fault =
-        field && !widen(*field, {&record.size, &record.packed, &record.offset});
+    record.has_wide_fault = field && !widen(*field, {&record.size, &record.packed, &record.offset});
   }
   return record;
 }
