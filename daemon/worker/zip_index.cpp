@@ -74,10 +74,11 @@ Result<Directory> told_directory(const Source& source) {
   const std::uint64_t tail_at = source.size() - tail_size;
   TRY_ASSIGN(const auto data, bytes_at(source, tail_at, tail_size));
   const std::string_view tail = text_of(data);
-  // The comment, whose length is the last field, must reach to the file's end.
+  // The comment, whose length is the last field, must reach to the file's end, or to its padding.
   const auto is_end = [tail](std::size_t at) {
-    return at + k_end_bytes <= tail.size() &&
-           at + k_end_bytes + little<std::uint16_t>(tail, at + 20) == tail.size();
+    if (at + k_end_bytes > tail.size()) return false;
+    const std::size_t end = at + k_end_bytes + little<std::uint16_t>(tail, at + 20);
+    return end <= tail.size() && tail.find_first_not_of('\0', end) == std::string::npos;
   };
   std::size_t end = tail.rfind("PK\5\6"sv);
   while (end != std::string::npos && !is_end(end)) {
