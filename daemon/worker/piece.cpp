@@ -10,6 +10,7 @@
 #include "daemon/worker/archive_entries.hpp"
 #include "daemon/worker/copy_tree.hpp"
 #include "daemon/worker/tree_writer.hpp"
+#include "daemon/worker/zip_entries.hpp"
 
 namespace nodestage {
 namespace {
@@ -136,8 +137,9 @@ Status Piece::copy_as_file(const Place& place) {
 
 Status Piece::open_entries() {
   if (entries_) return {};
-  auto entries = seeks(container_) ? open_file_entries(container_, *source_)
-                                   : open_stream_entries(container_, *decoder_);
+  auto entries = container_ == Container::zip ? open_zip_entries(*source_)
+                 : seeks(container_)          ? open_file_entries(container_, *source_)
+                                              : open_stream_entries(container_, *decoder_);
   if (!entries) return std::move(entries.error());
   entries_ = std::move(*entries);
   return {};
