@@ -178,7 +178,8 @@ class StreamEntries final : public ArchiveEntries {
 
   const Container container_;
   Decoder& decoder_;
-  Bytes block_;              // as libarchive has it
+  Slice slice_;
+  Bytes block_;              // slice_'s, as libarchive has it
   std::uint64_t given_ = 0;  // bytes, block_ included
   bool input_ended_ = false;
   std::byte before_[k_tar_block] = {};  // the last bytes before block_
@@ -191,7 +192,8 @@ la_ssize_t StreamEntries::give_block(const void** data) {
     keep(std::move(block.error()));
     return -1;
   }
-  block_ = *block;
+  slice_ = std::move(*block);
+  block_ = slice_.bytes();
   given_ += block_.size();
   input_ended_ = block_.empty();
   *data = block_.data();
