@@ -82,10 +82,17 @@ Entry entry_of(archive_entry* raw) {
   return entry;
 }
 
+// libarchive's memory is its own, and changes with the next call.
+Slice copied(Bytes data) {
+  const std::shared_ptr<std::byte[]> memory(new std::byte[data.size()]);
+  std::copy(data.begin(), data.end(), memory.get());
+  return {memory, Bytes(memory.get(), data.size())};
+}
+
 // What both ways of reading share: libarchive's answers made strict.
 class ArchiveEntries : public Entries {
  public:
-  Result<const Entry*> next() override;
+  Result<Entry*> next() override;
   Result<Block> read() override;
 
  protected:
@@ -117,13 +124,13 @@ Status ArchiveEntries::opened_fault(int status) {
   return status == ARCHIVE_OK ? Status() : current_fault();
 }
 
-Result<const Entry*> ArchiveEntries::next() {
+Result<Entry*> ArchiveEntries::next() {
   archive_entry* raw = nullptr;
   const int status = archive_read_next_header(handle(), &raw);
   if (status == ARCHIVE_EOF) {
     if (!input_fault_) return input_fault_.error();
     TRY(at_end());
-    return static_cast<const Entry*>(nullptr);
+    return static_cast<Entry*>(nullptr);
   }
   if (status != ARCHIVE_OK && !(status == ARCHIVE_WARN && is_harmless_warning(handle()))) {
     return current_fault();
@@ -146,7 +153,7 @@ Result<Block> ArchiveEntries::read() {
     if (status != ARCHIVE_OK) return current_fault();
     if (size == 0) continue;
     return Block{static_cast<std::uint64_t>(offset),
-                 Bytes(static_cast<const std::byte*>(data), size)};
+                 copied(Bytes(static_cast<const std::byte*>(data), size))};
   }
 }
 
@@ -165,7 +172,7 @@ class StreamEntries final : public ArchiveEntries {
     return opened_fault(archive_read_open(handle(), this, nullptr, give, nullptr));
   }
 
-  Result<const Entry*> next() override {
+  Result<Entry*> next() override {
     const PlainLocale plain;
     return ArchiveEntries::next();
   }
@@ -178,8 +185,8 @@ class StreamEntries final : public ArchiveEntries {
 
   const Container container_;
   Decoder& decoder_;
-  Slice slice_;
-  Bytes block_;              // slice_'s, as libarchive has it
+  Slice held_;
+  Bytes block_;              // as libarchive has it
   std::uint64_t given_ = 0;  // bytes, block_ included
   bool input_ended_ = false;
   std::byte before_[k_tar_block] = {};  // the last bytes before block_
@@ -192,8 +199,8 @@ la_ssize_t StreamEntries::give_block(const void** data) {
     keep(std::move(block.error()));
     return -1;
   }
-  slice_ = std::move(*block);
-  block_ = slice_.bytes();
+  held_ = std::move(*block);
+  block_ = held_.bytes();
   given_ += block_.size();
   input_ended_ = block_.empty();
   *data = block_.data();
@@ -229,8 +236,8 @@ class FileEntries final : public ArchiveEntries {
       : container_(container), source_(source), block_(k_seek_block) {}
 
   Status open();
-  Result<const Entry*> next() override {
-    if (is_empty()) return static_cast<const Entry*>(nullptr);
+  Result<Entry*> next() override {
+    if (is_empty()) return static_cast<Entry*>(nullptr);
     return ArchiveEntries::next();
   }
   [[nodiscard]] const ZipIndex* index() const override { return index_ ? &*index_ : nullptr; }

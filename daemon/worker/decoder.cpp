@@ -57,8 +57,7 @@ Result<Slice> Decoder::next() {
   if (!fault_) return fault_.error();
   if (decoding_ == nullptr) {
     auto started = start_decoding(*source_, std::exchange(first_, {}), coding_, limits_);
-    if (!started) fault_ = started.error();
-    TRY(std::move(started));
+    if (!started) return (fault_ = started.error()).error();
     decoding_ = std::move(*started);
   }
   auto block = decoding_->next();

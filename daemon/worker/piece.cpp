@@ -160,7 +160,7 @@ Result<Need> Piece::need() {
 Status Piece::extract(const Place& place) {
   TRY_ASSIGN(const Fd to, make_directory(place));
   TRY(open_entries());
-  TreeWriter writer(to.get(), place.umask, *meter_, place.space);
+  TreeWriter writer(to.get(), place.umask, *meter_, place.space, {place.threads});
   TRY(write_entries(*entries_, writer));
   TRY(writer.finish());
   add_note(skipped_note(writer.skipped(), "devices or sockets"));
@@ -177,7 +177,7 @@ Status Piece::write_entries(Entries& entries, TreeWriter& writer) {
     auto next = entries.next();
     if (!next) return at_entry(std::move(next.error()), name);
     if (*next == nullptr) break;
-    Entry entry = **next;
+    Entry& entry = **next;
     name = entry.name;
     auto cleaned = clean_entry_name(entry.name);
     if (!cleaned) return at_entry(std::move(cleaned.error()), name);
@@ -191,10 +191,22 @@ Status Piece::write_entries(Entries& entries, TreeWriter& writer) {
       if (!link) return at_entry(Error{EINVAL, "is a hard link out of the archive"}, name);
       entry.link = filter.strip(*link).value_or("");
     }
-    if (Status added = writer.add(entry, entries); !added)
-      return at_entry(std::move(added.error()), name);
+    if (Status added = write_entry(entries, entry, writer); !added) {
+      const std::string* failed = writer.failed_entry();
+      return at_entry(std::move(added.error()), failed != nullptr ? *failed : name);
+    }
   }
   return check_taken(seen, taken);
+}
+
+Status Piece::write_entry(Entries& entries, const Entry& entry, TreeWriter& writer) {
+  if (entries.data() != nullptr) return writer.add(entry, *entries.data(), entries.id());
+  TRY(writer.add(entry));
+  for (;;) {
+    TRY_ASSIGN(Block block, entries.read());
+    if (block.data.empty()) return {};
+    TRY(writer.write(block.offset, std::move(block.data)));
+  }
 }
 
 Status Piece::check_taken(std::uint64_t seen, std::uint64_t taken) const {

@@ -43,6 +43,7 @@ class Piece {
     std::string name;
     mode_t umask;
     Space& space;
+    unsigned threads = 1;  // that write, at most
   };
   Status build(const Place& place);
 
@@ -59,6 +60,7 @@ class Piece {
   Status extract(const Place& place);
   Status open_entries();
   Status write_entries(Entries& entries, TreeWriter& writer);
+  static Status write_entry(Entries& entries, const Entry& entry, TreeWriter& writer);
   [[nodiscard]] Status check_taken(std::uint64_t seen, std::uint64_t taken) const;
   [[nodiscard]] Error not_an_archive() const;
   [[nodiscard]] Error at_entry(Error error, const std::string& name) const;

@@ -17,22 +17,42 @@ std::array<timespec, 2> times_of(const std::optional<timespec>& mtime) {
   return {timespec{0, UTIME_OMIT}, mtime.value_or(timespec{0, UTIME_OMIT})};
 }
 
-Status write_at(int fd, Block block) {
-  while (!block.data.empty()) {
-    const ssize_t count =
-        ::pwrite(fd, block.data.data(), block.data.size(), static_cast<off_t>(block.offset));
-    if (count < 0 && errno == EINTR) continue;
-    if (count < 0) return Error{errno, std::strerror(errno)};
-    block.data = block.data.subspan(static_cast<std::size_t>(count));
-    block.offset += static_cast<std::uint64_t>(count);
-  }
-  return {};
-}
-
 }  // namespace
 
-Status TreeWriter::add(const Entry& entry, Entries& data) {
+TreeWriter::TreeWriter(int root_fd, mode_t umask, Meter& meter, Space& space,
+                       TreeWriterLimits /*limits*/)
+    : root_(root_fd), umask_(umask), meter_(meter), space_(space) {}
+
+TreeWriter::~TreeWriter() = default;
+
+const std::string* TreeWriter::failed_entry() const { return nullptr; }
+
+Status TreeWriter::add(const Entry& entry, const EntryData& from, std::uint64_t id) {
+  TRY(add(entry));
+  if (entry.kind != Entry::Kind::file) return {};
+  TRY(space_.will_write(entry.size));
+  Status written = from.write(id, *sink_);
+  if (!written && sink_->failed_to_write()) return space_.explain(entry.name, written.error().code);
+  return written;
+}
+
+Status TreeWriter::write(std::uint64_t offset, Slice data) {
+  if (!sink_ && entry_.kind == Entry::Kind::hard_link) {
+    TRY_ASSIGN(const int parent, parent_of(entry_));
+    TRY(open_late_data(parent, std::string(split_path(entry_.name).name), entry_));
+  }
+  if (!sink_) return {};
+  TRY(space_.will_write(data.size()));
+  Status written = sink_->write(offset, data.bytes());
+  if (!written && sink_->failed_to_write())
+    return space_.explain(entry_.name, written.error().code);
+  return written;
+}
+
+Status TreeWriter::add(const Entry& entry) {
+  TRY(end_file());
   TRY(meter_.check());
+  entry_ = entry;
   if (entry.kind == Entry::Kind::other) {
     ++skipped_;
     return {};
@@ -49,9 +69,9 @@ Status TreeWriter::add(const Entry& entry, Entries& data) {
   ++meter_.files;
   switch (entry.kind) {
     case Entry::Kind::file:
-      return add_file(parent, name, entry, data);
+      return add_file(parent, name, entry);
     case Entry::Kind::hard_link:
-      return add_hard_link(parent, name, entry, data);
+      return add_hard_link(parent, name, entry);
     default:
       return add_special(parent, name, entry);
   }
@@ -102,41 +122,32 @@ Status TreeWriter::add_directory(int parent, const std::string& name, const Entr
   return make(parent, name, entry, [&] { return ::mkdirat(parent, name.c_str(), 0700); });
 }
 
-Status TreeWriter::add_file(int parent, const std::string& name, const Entry& entry,
-                            Entries& data) {
+Status TreeWriter::add_file(int parent, const std::string& name, const Entry& entry) {
   int fd = -1;
   TRY(make(parent, name, entry, [&] {
     constexpr int k_flags = O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC;
     return fd = ::openat(parent, name.c_str(), k_flags, mode_of(entry));
   }));
-  Fd file(fd);
-  TRY_ASSIGN(const Block first, data.read());
-  return write_data(std::move(file), entry, data, first);
+  file_ = Fd(fd);
+  sink_.emplace(fd, entry.size, meter_);
+  return {};
 }
 
-Status TreeWriter::write_data(Fd file, const Entry& entry, Entries& data, Block block) {
-  std::uint64_t end = 0;
-  while (!block.data.empty()) {
-    TRY(space_.will_write(block.data.size()));
-    if (Status written = write_at(file.get(), block); !written) {
-      return space_.explain(entry.name, written.error().code);
-    }
-    end = block.offset + block.data.size();
-    meter_.bytes_written += block.data.size();
-    TRY(meter_.check());
-    TRY_ASSIGN(block, data.read());
+Status TreeWriter::end_file() {
+  if (!sink_) return {};
+  const std::uint64_t end = sink_->end();
+  sink_.reset();
+  Fd file = std::move(file_);
+  if (end < entry_.size && ::ftruncate(file.get(), static_cast<off_t>(entry_.size)) != 0) {
+    return space_.explain(entry_.name, errno);
   }
-  if (end < entry.size && ::ftruncate(file.get(), static_cast<off_t>(entry.size)) != 0) {
-    return space_.explain(entry.name, errno);
-  }
-  const auto times = times_of(entry.mtime);
-  if (::futimens(file.get(), times.data()) != 0) return space_.explain(entry.name, errno);
+  const auto times = times_of(entry_.mtime);
+  if (::futimens(file.get(), times.data()) != 0) return space_.explain(entry_.name, errno);
   const Status closed = close_checked(std::move(file));
-  return closed ? closed : Status(space_.explain(entry.name, closed.error().code));
+  return closed ? closed : Status(space_.explain(entry_.name, closed.error().code));
 }
 
-Status TreeWriter::add_hard_link(int parent, const std::string& name, const Entry& entry,
-                                 Entries& data) {
+Status TreeWriter::add_hard_link(int parent, const std::string& name, const Entry& entry) {
   if (entry.link == entry.name) return {};
   const SplitPath target = split_path(entry.link);
   const auto target_parent = open_directory_below(root_, target.parent);
@@ -151,22 +162,20 @@ Status TreeWriter::add_hard_link(int parent, const std::string& name, const Entr
     return fault(errno, "is a hard link to '" + shown(entry.link) + "', which is not there",
                  "include=, exclude= and strip= must not part hard links");
   }
-  TRY(make(parent, name, entry, [&] {
+  return make(parent, name, entry, [&] {
     return ::linkat(target_parent->get(), target_name.c_str(), parent, name.c_str(), 0);
-  }));
-  return S_ISREG(info.st_mode) ? write_late_data(parent, name, entry, data) : Status();
+  });
 }
 
 // cpio (newc) gives the data with the last of a file's names.
-Status TreeWriter::write_late_data(int parent, const std::string& name, const Entry& entry,
-                                   Entries& data) {
-  TRY_ASSIGN(const Block first, data.read());
-  if (first.data.empty()) return {};
+Status TreeWriter::open_late_data(int parent, const std::string& name, const Entry& entry) {
   if (::fchmodat(parent, name.c_str(), 0600, 0) != 0) return space_.explain(entry.name, errno);
   auto file = open_at(parent, name, O_WRONLY | O_TRUNC | O_NOFOLLOW);
   if (!file) return space_.explain(entry.name, file.error().code);
   if (::fchmod(file->get(), mode_of(entry)) != 0) return space_.explain(entry.name, errno);
-  return write_data(std::move(*file), entry, data, first);
+  file_ = std::move(*file);
+  sink_.emplace(file_.get(), entry.size, meter_);
+  return {};
 }
 
 Status TreeWriter::add_special(int parent, const std::string& name, const Entry& entry) {
@@ -182,6 +191,7 @@ Status TreeWriter::add_special(int parent, const std::string& name, const Entry&
 
 // In reverse order of names a directory comes after all that is in it.
 Status TreeWriter::finish() {
+  TRY(end_file());
   parent_.reset();
   for (auto at = directories_.rbegin(); at != directories_.rend(); ++at) {
     TRY(set_directory(at->first, at->second));
