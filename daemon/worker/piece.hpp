@@ -43,6 +43,7 @@ class Piece {
     std::string name;
     mode_t umask;
     Space& space;
+    unsigned threads = 2;  // that compute
   };
   Status build(const Place& place);
 

@@ -65,6 +65,11 @@ Status Space::take(const Amount& amount) {
   return allowance_.take(amount);
 }
 
+void Space::join(const Space& ended) {
+  allowance_.wrote(ended.pending_);
+  taken_ = taken_ + ended.taken_;
+}
+
 void Space::settle(const Amount& expected) {
   allowance_.wrote(pending_);
   pending_ = {};

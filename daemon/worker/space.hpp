@@ -14,8 +14,7 @@ namespace nodestage {
 // What a file of `bytes` takes, in the blocks that file systems commonly use.
 std::uint64_t in_blocks(std::uint64_t bytes);
 
-// One per item; not for several threads. Both are borrowed; dir_fd is any directory on the file
-// system.
+// One per item and thread. Both are borrowed; dir_fd is any directory on the file system.
 class Space {
  public:
   Space(int dir_fd, Allowance& allowance) : dir_fd_(dir_fd), allowance_(allowance) {}
@@ -26,6 +25,13 @@ class Space {
     return take({0, 1});
   }
   Status will_write(std::uint64_t bytes);
+
+  // Instead of will_make(): what follows are blocks of a file that another thread has made.
+  void goes_on() { file_bytes_ = 0; }
+
+  // One for another thread of the same item, and its end: what it took was taken by this one.
+  [[nodiscard]] Space another() const { return {dir_fd_, allowance_}; }
+  void join(const Space& ended);
 
   // The item has ended: all is written, and what it was expected to take beyond that is free again.
   void settle(const Amount& expected);
