@@ -8,7 +8,9 @@
 #include "common/human.hpp"
 #include "common/option_text.hpp"
 #include "daemon/worker/archive_entries.hpp"
+#include "daemon/worker/copy_file.hpp"
 #include "daemon/worker/copy_tree.hpp"
+#include "daemon/worker/dir_stack.hpp"
 #include "daemon/worker/tree_writer.hpp"
 #include "daemon/worker/zip_entries.hpp"
 
@@ -30,7 +32,7 @@ Result<Fd> make_directory(const Piece::Place& place) {
   return fd;
 }
 
-std::string skipped_note(unsigned count, std::string_view what) {
+std::string skipped_note(std::uint64_t count, std::string_view what) {
   return count == 0 ? "" : human_count(count) + " " + std::string(what) + " left out";
 }
 
@@ -119,7 +121,7 @@ Status Piece::copy_directory(const Place& place) {
   TRY_ASSIGN(Fd from, open_source_directory(path_));
   TRY_ASSIGN(const Fd to, make_directory(place));
   const EntryFilter filter(*item_);
-  CopyTree copy(to.get(), path_, {filter, *meter_, place.space});
+  CopyTree copy(to.get(), path_, {filter, *meter_, place.space, place.umask, place.threads});
   TRY(copy.run(std::move(from)));
   add_note(skipped_note(copy.skipped(), "FIFOs, sockets or devices"));
   if (item_->strip > 0) add_note("strip= has no meaning for a directory");

@@ -41,6 +41,9 @@ class Space {
   }
   Status will_write(std::uint64_t bytes);
 
+  // Instead of will_make(): what follows are blocks of a file that another thread has made.
+  void goes_on() { file_bytes_ = 0; }
+
   // The same for whoever knows better what was written when. Any thread.
   Status take(const Amount& amount);
   void wrote(const Amount& amount) { allowance_.wrote(amount); }
