@@ -182,7 +182,7 @@ Status Dataset::stage_one(int item_fd, const std::string& source) {
 
 Status Dataset::build(Piece& piece, int dir_fd, const std::string& name) {
   set_kind(piece.kind());
-  TRY(piece.build({dir_fd, name, context_.umask, space_}));
+  TRY(piece.build({dir_fd, name, context_.umask, space_, context_.threads}));
   add_note(piece.note());
   return {};
 }

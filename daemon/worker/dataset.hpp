@@ -26,6 +26,7 @@ struct StageContext {
   RateLimit& rate;
   const std::atomic<bool>& stop;
   Allowance& allowance;
+  unsigned threads;  // that write, for each dataset
 };
 
 // Not movable. One thread at a time calls plan(), then weigh(), then run(); any thread the others.

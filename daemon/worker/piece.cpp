@@ -164,7 +164,10 @@ Status Piece::extract(const Place& place) {
   TRY(open_entries());
   TreeWriter writer(to.get(), place.umask, *meter_, place.space, {place.threads});
   TRY(write_entries(*entries_, writer));
-  TRY(writer.finish());
+  if (Status finished = writer.finish(); !finished) {
+    const std::string* failed = writer.failed_entry();
+    return at_entry(std::move(finished.error()), failed != nullptr ? *failed : "");
+  }
   add_note(skipped_note(writer.skipped(), "devices or sockets"));
   add_note(decoder_->note());
   return {};

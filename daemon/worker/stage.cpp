@@ -20,6 +20,12 @@ namespace {
 
 constexpr auto k_report_interval = std::chrono::milliseconds(100);
 
+// Datasets run at once as far as there are threads; what is left over helps each of them.
+unsigned threads_of_each(const WorkerOrder& order, const StageRequest& request) {
+  const std::size_t at_once = std::min<std::size_t>(request.datasets.size(), order.threads);
+  return order.threads / static_cast<unsigned>(std::max<std::size_t>(at_once, 1));
+}
+
 class Stage {
  public:
   Stage(const WorkerOrder& order, const StageRequest& request, Workspace& workspace)
@@ -28,7 +34,13 @@ class Stage {
         allowance_({k_worker_status_fd, k_worker_answer_fd, k_worker_directory_fd,
                     order.leave_free_bytes, order.node},
                    stop_),
-        context_{order, workspace, request.umask, rate_, stop_, allowance_},
+        context_{order,
+                 workspace,
+                 request.umask,
+                 rate_,
+                 stop_,
+                 allowance_,
+                 threads_of_each(order, request)},
         workspace_(workspace) {
     for (const auto& item : request.datasets) {
       datasets_.emplace_back(item, datasets_.size(), context_);

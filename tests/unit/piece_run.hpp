@@ -21,6 +21,7 @@ class PieceRun {
   std::string note;
   std::string name;
   std::uint64_t leave_free = 0;
+  unsigned threads = 3;
 
   // Builds "out1", "out2", … and tells the fault, "" for none.
   std::string build(const std::string& path) {
@@ -36,7 +37,7 @@ class PieceRun {
     kind = piece->kind();
     name = piece->default_name();
     out_ = "out" + std::to_string(++count_);
-    const nodestage::Status built = piece->build({dir.get(), out_, 022, space});
+    const nodestage::Status built = piece->build({dir.get(), out_, 022, space, threads});
     note = piece->note();
     bytes_read = meter.bytes_read;
     return built ? "" : built.error().what;
