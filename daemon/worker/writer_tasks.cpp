@@ -14,12 +14,13 @@ void EntryBatch::put(NewEntry entry, const Slice& memory, const Amount& amount) 
   }
   if (entries_.empty()) entries_.reserve(k_batch_entries);
   bytes += entry.from != nullptr ? 0 : memory.size();
+  to_fetch_ += entry.from != nullptr ? entry.size : 0;
   amount_ = amount_ + amount;
   entries_.push_back(std::move(entry));
 }
 
 bool EntryBatch::is_full() const {
-  return entries_.size() >= k_batch_entries || bytes >= k_batch_bytes ||
+  return entries_.size() >= k_batch_entries || bytes + to_fetch_ >= k_batch_bytes ||
          memories_.size() >= k_memories;
 }
 

@@ -32,6 +32,7 @@ class EntryBatch final : public WriterTask {
   Meter& meter_;
   Space& space_;  // only for wrote()
   Amount amount_;
+  std::uint64_t to_fetch_ = 0;  // bytes of the entries' data that it does not hold
   std::vector<NewEntry> entries_;
   std::vector<Slice> memories_;
 };

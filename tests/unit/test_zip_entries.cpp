@@ -191,21 +191,11 @@ TEST_CASE("the bytes of a source are counted once") {
   PieceRun run;
   REQUIRE(run.shell(
               "mkdir t; head -c 5M /dev/urandom | split -b 20K -a 3 - t/s; zip -qr0 x.zip t") == 0);
-  RateLimit rate(-1);
-  const std::atomic<bool> stop = false;
-  Meter meter(rate, stop);
-  auto source = Source::open(run.scratch / "x.zip", meter);
-  REQUIRE(source);
-  auto entries = open_zip_entries(*source);
-  REQUIRE(entries);
-  for (;;) {
-    const auto entry = (*entries)->next();
-    REQUIRE(entry);
-    if (*entry == nullptr) break;
-    zip_file::Seen seen{**entry, ""};
-    REQUIRE(zip_file::read_data(**entries, meter, seen));
-  }
+  const std::uint64_t size = std::filesystem::file_size(run.scratch / "x.zip");
+  zip_file::Reader reader;
+  const auto open = [](Source& source) { return open_zip_entries(source); };
+  CHECK(reader.read_all(run.scratch / "x.zip", open).fault == "");
   // The directory's end is looked for in the last 64 KiB.
-  CHECK(meter.bytes_read >= source->size());
-  CHECK(meter.bytes_read <= source->size() + 66 * 1024);
+  CHECK(reader.meter().bytes_read >= size);
+  CHECK(reader.meter().bytes_read <= size + 66 * 1024);
 }

@@ -133,12 +133,48 @@ struct Reading {
   std::string fault;  // "" for none
 };
 
-inline nodestage::Status read_data(nodestage::Entries& entries, nodestage::Meter& meter,
-                                   Seen& seen) {
-  if (const nodestage::EntryData* data = entries.data()) {
+// Reads a source's entries with their data, whichever way these come.
+class Reader {
+ public:
+  nodestage::Meter& meter() { return meter_; }
+
+  nodestage::Status read_data(nodestage::Entries& entries, Seen& seen) {
+    if (entries.data() != nullptr) return fetch(entries, seen);
+    for (;;) {
+      auto block = entries.read();
+      if (!block) return block.error();
+      if (block->data.empty()) return {};
+      const nodestage::Bytes bytes = block->data.bytes();
+      seen.data.resize(std::max<std::size_t>(seen.data.size(), block->offset + bytes.size()));
+      std::copy(bytes.begin(), bytes.end(),
+                reinterpret_cast<std::byte*>(seen.data.data()) + block->offset);
+    }
+  }
+
+  // With open(source) → Result<std::unique_ptr<Entries>>.
+  template <typename Open>
+  Reading read_all(const std::string& path, Open open) {
+    Reading all;
+    auto source = nodestage::Source::open(path, meter_);
+    if (!source) return {{}, source.error().what};
+    auto entries = open(*source);
+    if (!entries) return {{}, entries.error().what};
+    for (;;) {
+      const auto entry = (*entries)->next();
+      if (!entry) return all.fault = entry.error().what, all;
+      if (*entry == nullptr) return all;
+      Seen& seen = all.entries.emplace_back(Seen{**entry, ""});
+      if (const auto status = read_data(**entries, seen); !status) {
+        return all.fault = status.error().what, all;
+      }
+    }
+  }
+
+ private:
+  nodestage::Status fetch(nodestage::Entries& entries, Seen& seen) {
     const nodestage::Fd memory(::memfd_create("entry", MFD_CLOEXEC));
-    nodestage::FileSink sink(memory.get(), seen.entry.size, meter);
-    const nodestage::Status written = data->write(entries.id(), sink);
+    nodestage::FileSink sink(memory.get(), seen.entry.size, {meter_, space_, stop_});
+    const nodestage::Status written = entries.data()->write(entries.id(), sink);
     seen.data.resize(sink.end());
     if (::pread(memory.get(), seen.data.data(), seen.data.size(), 0) !=
         static_cast<ssize_t>(seen.data.size())) {
@@ -146,37 +182,18 @@ inline nodestage::Status read_data(nodestage::Entries& entries, nodestage::Meter
     }
     return written;
   }
-  for (;;) {
-    auto block = entries.read();
-    if (!block) return block.error();
-    if (block->data.empty()) return {};
-    const nodestage::Bytes bytes = block->data.bytes();
-    seen.data.resize(std::max<std::size_t>(seen.data.size(), block->offset + bytes.size()));
-    std::copy(bytes.begin(), bytes.end(),
-              reinterpret_cast<std::byte*>(seen.data.data()) + block->offset);
-  }
-}
 
-// With open(source) → Result<std::unique_ptr<Entries>>.
+  nodestage::RateLimit rate_{-1};
+  const std::atomic<bool> stop_ = false;
+  nodestage::Meter meter_{rate_, stop_};
+  const nodestage::Fd dir_{::open("/tmp", O_RDONLY | O_DIRECTORY | O_CLOEXEC)};
+  nodestage::Allowance allowance_{{-1, -1, dir_.get(), 0, "n1"}, stop_};
+  nodestage::Space space_{dir_.get(), allowance_};
+};
+
 template <typename Open>
 Reading read_all(const std::string& path, Open open) {
-  nodestage::RateLimit rate(-1);
-  const std::atomic<bool> stop = false;
-  nodestage::Meter meter(rate, stop);
-  Reading all;
-  auto source = nodestage::Source::open(path, meter);
-  if (!source) return {{}, source.error().what};
-  auto entries = open(*source);
-  if (!entries) return {{}, entries.error().what};
-  for (;;) {
-    const auto entry = (*entries)->next();
-    if (!entry) return all.fault = entry.error().what, all;
-    if (*entry == nullptr) return all;
-    Seen& seen = all.entries.emplace_back(Seen{**entry, ""});
-    if (const auto status = read_data(**entries, meter, seen); !status) {
-      return all.fault = status.error().what, all;
-    }
-  }
+  return Reader().read_all(path, open);
 }
 
 }  // namespace zip_file
