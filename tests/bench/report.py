@@ -13,7 +13,7 @@ def machine(top):
     with open("/proc/cpuinfo", encoding="ascii", errors="replace") as file:
         found = re.search(r"model name\s*: (.*)", file.read())
         model = found[1] if found else model
-    file_system = subprocess.run(["stat", "-f", "-c", "%T", top], capture_output=True, text=True, check=True)
+    file_system = subprocess.run(["findmnt", "-no", "FSTYPE", "-T", top], capture_output=True, text=True, check=True)
     pages = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
     return {"processor": model, "cores": os.cpu_count(), "memory_gib": round(pages / 1024 ** 3),
             "kernel": platform.release(), "file_system": file_system.stdout.strip()}
