@@ -101,8 +101,7 @@ class TreeRun::RootTask final : public TaskCrew::Task {
 Status TreeRun::run() {
   TaskCrew::Tasks first;
   first.push_back(std::make_unique<RootTask>(*this));
-  Status done = crew_.run(std::move(first));
-  return done;
+  return crew_.run(std::move(first));
 }
 
 Status TreeRun::list_root(unsigned thread) {
