@@ -9,6 +9,7 @@
 #include "common/option_text.hpp"
 #include "daemon/worker/archive_entries.hpp"
 #include "daemon/worker/copy_tree.hpp"
+#include "daemon/worker/tar_entries.hpp"
 #include "daemon/worker/tree_writer.hpp"
 
 namespace nodestage {
@@ -136,6 +137,10 @@ Status Piece::copy_as_file(const Place& place) {
 
 Status Piece::open_entries() {
   if (entries_) return {};
+  if (container_ == Container::tar) {
+    entries_ = open_tar_entries(*decoder_);
+    return {};
+  }
   auto entries = seeks(container_) ? open_file_entries(container_, *source_)
                                    : open_stream_entries(container_, *decoder_);
   if (!entries) return std::move(entries.error());
