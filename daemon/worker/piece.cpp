@@ -10,11 +10,8 @@
 #include "daemon/worker/archive_entries.hpp"
 #include "daemon/worker/copy_file.hpp"
 #include "daemon/worker/copy_tree.hpp"
-<<<<<<< HEAD
 #include "daemon/worker/dir_stack.hpp"
-=======
 #include "daemon/worker/tar_entries.hpp"
->>>>>>> speed-write
 #include "daemon/worker/tree_writer.hpp"
 #include "daemon/worker/zip_entries.hpp"
 
@@ -143,18 +140,13 @@ Status Piece::copy_as_file(const Place& place) {
 
 Status Piece::open_entries() {
   if (entries_) return {};
-<<<<<<< HEAD
-  auto entries = container_ == Container::zip ? open_zip_entries(*source_)
-                 : seeks(container_)          ? open_file_entries(container_, *source_)
-                                              : open_stream_entries(container_, *decoder_);
-=======
   if (container_ == Container::tar) {
     entries_ = open_tar_entries(*decoder_);
     return {};
   }
-  auto entries = seeks(container_) ? open_file_entries(container_, *source_)
-                                   : open_stream_entries(container_, *decoder_);
->>>>>>> speed-write
+  auto entries = container_ == Container::zip ? open_zip_entries(*source_)
+                 : seeks(container_)          ? open_file_entries(container_, *source_)
+                                              : open_stream_entries(container_, *decoder_);
   if (!entries) return std::move(entries.error());
   entries_ = std::move(*entries);
   return {};
