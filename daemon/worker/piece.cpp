@@ -43,8 +43,9 @@ bool seeks(Container container) {
 
 }  // namespace
 
-Result<Piece> Piece::open(const std::string& path, const DatasetItem& item, Meter& meter) {
-  Piece piece(path, item, meter);
+Result<Piece> Piece::open(const std::string& path, const DatasetItem& item, Meter& meter,
+                          const PieceLimits& limits) {
+  Piece piece(path, item, meter, limits);
   TRY(piece.recognise());
   return piece;
 }
@@ -67,7 +68,7 @@ Status Piece::recognise_file() {
     return fault(0, shown(path_) + ": empty (0 bytes)",
                  "Was it written to a full disk or quota? Make it again");
   }
-  auto decoder = Decoder::open(*source_);
+  auto decoder = Decoder::open(*source_, {limits_.threads, limits_.memory - limits_.memory / 3});
   if (!decoder) return decoder.error();
   decoder_ = std::make_unique<Decoder>(std::move(*decoder));
   const auto start = decoder_->peek();
@@ -169,7 +170,8 @@ Result<Need> Piece::need() {
 Status Piece::extract(const Place& place) {
   TRY_ASSIGN(const Fd to, make_directory(place));
   TRY(open_entries());
-  TreeWriter writer(to.get(), place.umask, *meter_, place.space, {place.threads});
+  TreeWriter writer(to.get(), place.umask, *meter_, place.space,
+                    {limits_.threads, limits_.memory / 3});
   TRY(write_entries(*entries_, writer));
   if (Status finished = writer.finish(); !finished) {
     const std::string* failed = writer.failed_entry();
