@@ -11,6 +11,7 @@ namespace {
 
 using namespace std::string_view_literals;
 
+constexpr std::string_view k_end = "PK\5\6"sv;
 constexpr std::size_t k_end_bytes = 22;
 constexpr std::size_t k_wide_end_bytes = 56;
 constexpr std::size_t k_locator_bytes = 20;
@@ -68,22 +69,33 @@ Result<Directory> wide_directory(const Source& source, std::string_view locator,
   return truncated(source);
 }
 
+// The comment, whose length is the last field, must reach to the file's end; or, as bsdtar writes
+// it to a pipe, to zeros that do.
+std::size_t find_end(std::string_view tail) {
+  const auto follows = [tail](std::size_t at) -> std::optional<std::string_view> {
+    if (at + k_end_bytes > tail.size()) return std::nullopt;
+    const std::size_t end = at + k_end_bytes + little<std::uint16_t>(tail, at + 20);
+    return end <= tail.size() ? std::optional(tail.substr(end)) : std::nullopt;
+  };
+  constexpr auto k_none = std::string_view::npos;
+  for (auto at = tail.rfind(k_end); at != k_none;
+       at = at == 0 ? k_none : tail.rfind(k_end, at - 1)) {
+    if (const auto rest = follows(at); rest && rest->empty()) return at;
+  }
+  for (auto at = tail.find(k_end); at != k_none; at = tail.find(k_end, at + 1)) {
+    const auto rest = follows(at);
+    if (rest && rest->find_first_not_of('\0') == k_none) return at;
+  }
+  return k_none;
+}
+
 Result<Directory> told_directory(const Source& source) {
   const std::uint64_t tail_size =
       std::min<std::uint64_t>(source.size(), k_end_bytes + k_max_comment);
   const std::uint64_t tail_at = source.size() - tail_size;
   TRY_ASSIGN(const auto data, bytes_at(source, tail_at, tail_size));
   const std::string_view tail = text_of(data);
-  // The comment, whose length is the last field, must reach to the file's end, or to its padding.
-  const auto is_end = [tail](std::size_t at) {
-    if (at + k_end_bytes > tail.size()) return false;
-    const std::size_t end = at + k_end_bytes + little<std::uint16_t>(tail, at + 20);
-    return end <= tail.size() && tail.find_first_not_of('\0', end) == std::string::npos;
-  };
-  std::size_t end = tail.rfind("PK\5\6"sv);
-  while (end != std::string::npos && !is_end(end)) {
-    end = end == 0 ? std::string::npos : tail.rfind("PK\5\6"sv, end - 1);
-  }
+  const std::size_t end = find_end(tail);
   if (end == std::string::npos) return truncated(source);
   if (end >= k_locator_bytes && tail.substr(end - k_locator_bytes).starts_with("PK\6\7"sv)) {
     const std::string_view locator = tail.substr(end - k_locator_bytes);
