@@ -18,6 +18,7 @@ struct PluginSettings {
   std::chrono::seconds stage_wait{86400};   // a task's wait in all
   std::chrono::seconds epilog_wait{900};    // the epilog hook's wait in all
   std::chrono::seconds progress{10};        // between two progress lines in a file
+  std::vector<std::string> venv_environment;  // more variables for a build: "NAME", "PREFIX*"
 
   // What is wrong with the arguments, for the administrator. A bad argument leaves its default: a
   // typing error must not break every client command or drain a node.

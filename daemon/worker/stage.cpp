@@ -7,6 +7,7 @@
 #include <condition_variable>
 #include <deque>
 #include <exception>
+#include <optional>
 #include <thread>
 
 #include "common/human.hpp"
@@ -22,17 +23,25 @@ constexpr auto k_report_interval = std::chrono::milliseconds(100);
 
 class Stage {
  public:
-  Stage(const WorkerOrder& order, const StageRequest& request, Workspace& workspace)
+  // `builder`: for request.venv, if there is one.
+  Stage(const WorkerOrder& order, const StageRequest& request, Workspace& workspace,
+        Builder* builder)
       : order_(order),
         rate_(k_worker_rate_fd),
         allowance_({k_worker_status_fd, k_worker_answer_fd, k_worker_directory_fd,
                     order.leave_free_bytes, order.node},
                    stop_),
-        context_{order, workspace, request.umask, rate_, stop_, allowance_},
+        context_{order, workspace, request.umask, rate_, stop_, allowance_, builder},
         workspace_(workspace) {
     for (const auto& item : request.datasets) {
       datasets_.emplace_back(item, datasets_.size(), context_);
     }
+    if (!request.venv) return;
+    venv_item_.source = request.venv->source;
+    venv_item_.destination = request.venv->destination;
+    venv_item_.name = "VENV";
+    venv_item_.optional = request.venv->optional;
+    datasets_.emplace_back(venv_item_, datasets_.size(), context_, &*request.venv);
   }
 
   int run() {
@@ -133,7 +142,7 @@ class Stage {
 
   void end(Dataset& dataset, const Status& status) {
     if (!status && dataset.is_needed() && !is_stopped(status.error())) {
-      fail(with_prefix(status.error(), "dataset '" + dataset.name() + "': "));
+      fail(with_prefix(status.error(), dataset.name() + ": "));
     }
     dataset.end(status);
   }
@@ -167,7 +176,7 @@ class Stage {
     for (const auto& dataset : datasets_) {
       const auto variable = dataset.variable();
       if (!variable) continue;
-      if (&dataset == &datasets_.front())
+      if (&dataset == &datasets_.front() && !dataset.is_venv())
         variables.push_back("NODESTAGE_DATASET=" + variable->value);
       variables.push_back(variable->name + "=" + variable->value);
     }
@@ -180,6 +189,7 @@ class Stage {
   Allowance allowance_;
   StageContext context_;
   Workspace& workspace_;
+  DatasetItem venv_item_;
   std::deque<Dataset> datasets_;
   StageReport report_;
   std::vector<Dataset*> async_;
@@ -203,7 +213,13 @@ int run_stage(const WorkerOrder& order, std::string_view request_bytes) {
   ::umask(request->umask);
   auto workspace = Workspace::open(k_worker_directory_fd);
   if (!workspace) return report.fail(workspace.error().what, {});
-  return Stage(order, *request, *workspace).run();
+  std::optional<Builder> builder;
+  if (request->venv) {
+    auto started = Builder::start(k_worker_directory_fd);
+    if (!started) return report.fail(started.error().what, {});
+    builder.emplace(std::move(*started));
+  }
+  return Stage(order, *request, *workspace, builder ? &*builder : nullptr).run();
 }
 
 }  // namespace nodestage

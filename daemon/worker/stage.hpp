@@ -1,4 +1,4 @@
-// The `stage` task: all datasets of a request into the job directory.
+// The `stage` task: all datasets of a request, and its environment, into the job directory.
 #pragma once
 
 #include <string_view>
