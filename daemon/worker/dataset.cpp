@@ -187,7 +187,8 @@ Status Dataset::build_venv(Piece& piece, int dir_fd, const std::string& name) {
   set_kind(Venv::kind(piece));
   Venv venv(*venv_, context_.order, meter_, *context_.builder, context_.stop);
   const Status made = venv.make(piece, {dir_fd, name, context_.umask, space_});
-  if (const auto logs = open_directory_at(dir_fd, Venv::k_log_directory)) {
+  const auto logs = open_directory_at(dir_fd, Venv::k_log_directory);
+  if (logs && venv.has_log()) {
     static_cast<void>(!context_.workspace.place(logs->get(), Venv::k_log_name,
                                                 item_.destination + ".log"));
   }

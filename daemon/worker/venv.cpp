@@ -182,6 +182,7 @@ Result<EnvironmentBuild*> Venv::commands(const Piece::Place& place) {
 
 Status Venv::build(const Piece::Place& place) {
   TRY(commands(place));
+  has_log_ = true;
   return commands_->build(path_of(place.dir_fd) + "/" + place.name);
 }
 
@@ -195,6 +196,7 @@ Status Venv::unpack_conda(const std::string& path) {
                  "Run it in the job, or use a virtual environment");
   }
   way_.strings = VenvRelocation::Strings::move;
+  has_log_ = true;
   return commands_->run({path + "/bin/python", path + "/bin/conda-unpack"}, "conda-unpack");
 }
 

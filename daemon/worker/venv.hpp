@@ -35,6 +35,8 @@ class Venv {
   // After make(): for the user.
   [[nodiscard]] const std::string& note() const { return note_; }
 
+  // After make(), in any case: whether the user may want to read the log.
+  [[nodiscard]] bool has_log() const { return has_log_; }
   static constexpr const char* k_log_directory = "build";
   static constexpr const char* k_log_name = "log";
 
@@ -58,6 +60,7 @@ class Venv {
   std::vector<std::string> from_;  // where it was, as far as the source tells
   VenvRelocation::Way way_;
   std::string note_;
+  bool has_log_ = false;
 };
 
 }  // namespace nodestage
