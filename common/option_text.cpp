@@ -287,9 +287,10 @@ Result<VenvItem> parse_venv_option(std::string_view text, const SubmitPlace& pla
     item.destination = tidy(cut.paths[1]);
   }
   if (!is_venv_path(item.destination)) {
-    return wrong("the destination of an environment cannot hold quotes, '$', '`', ':', '\\' or "
-                 "control characters: it becomes a part of PATH and of shell scripts",
-                 k_venv_example);
+    return wrong(
+        "the destination of an environment cannot hold quotes, '$', '`', ':', '\\' or "
+        "control characters: it becomes a part of PATH and of shell scripts",
+        k_venv_example);
   }
   for (const auto& key : cut.keys) TRY(set_venv_key(item, split_key(key), place));
   return item;

@@ -47,9 +47,9 @@ bool is_glob(std::string_view path);
 // Where `item` would go: its destination, or the default one.
 std::string destination_of(const DatasetItem& item);
 
-// Refuses what can only be a mistake in the request as a whole: two items (the venv is one) with one
-// destination, or one inside another, or one variable name. The fault names both items and what to
-// do.
+// Refuses what can only be a mistake in the request as a whole: two items (the venv is one) with
+// one destination, or one inside another, or one variable name. The fault names both items and what
+// to do.
 Status check_together(const StageRequest& request);
 
 }  // namespace nodestage

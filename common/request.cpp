@@ -339,7 +339,8 @@ bool is_path_below(std::string_view path) {
 bool is_venv_path(std::string_view path) {
   return std::all_of(path.begin(), path.end(), [](char c) {
     const auto byte = static_cast<unsigned char>(c);
-    return byte >= 0x20 && byte != 0x7f && std::string_view("\"'$\\`:").find(c) == std::string_view::npos;
+    return byte >= 0x20 && byte != 0x7f &&
+           std::string_view("\"'$\\`:").find(c) == std::string_view::npos;
   });
 }
 

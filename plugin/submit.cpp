@@ -208,9 +208,9 @@ int submit_init(spank_t spank, const PluginSettings& settings) {
   drop_inherited_variables(in_allocation() ? SubmitFor::step : SubmitFor::allocation);
   if (in_allocation()) return 0;
   // srun has copied SLURM_SPANK_* from the environment before it called us.
-  for (const char* name : {k_request_name, "_SLURM_SPANK_OPTION_nodestage_stage_dataset",
-                           "_SLURM_SPANK_OPTION_nodestage_stage_out",
-                           "_SLURM_SPANK_OPTION_nodestage_stage_venv"}) {
+  for (const char* name :
+       {k_request_name, "_SLURM_SPANK_OPTION_nodestage_stage_dataset",
+        "_SLURM_SPANK_OPTION_nodestage_stage_out", "_SLURM_SPANK_OPTION_nodestage_stage_venv"}) {
     spank_job_control_unsetenv(spank, name);
   }
   return 0;

@@ -10,8 +10,9 @@ namespace {
 
 // No variable that may hold a secret (PIP_INDEX_URL), and none that the build sets itself.
 constexpr std::string_view k_for_build[] = {
-    "PATH",           "LD_LIBRARY_PATH", "PYTHONPATH",    "HOME",           "XDG_CONFIG_HOME", "MODULEPATH",
-    "PIP_CONFIG_FILE", "PIP_FIND_LINKS", "PIP_CONSTRAINT", "UV_CONFIG_FILE", "UV_FIND_LINKS",   "UV_CONSTRAINT"};
+    "PATH",          "LD_LIBRARY_PATH", "PYTHONPATH",     "HOME",           "XDG_CONFIG_HOME",
+    "MODULEPATH",    "PIP_CONFIG_FILE", "PIP_FIND_LINKS", "PIP_CONSTRAINT", "UV_CONFIG_FILE",
+    "UV_FIND_LINKS", "UV_CONSTRAINT"};
 
 bool matches(std::string_view name, std::string_view pattern) {
   if (!pattern.ends_with('*')) return name == pattern;

@@ -1,5 +1,5 @@
-// The bounds of a process that builds environments: it runs pip, and with venv.build = "any" strangers'
-// code.
+// The bounds of a process that builds environments: it runs pip, and with venv.build = "any"
+// strangers' code.
 #pragma once
 
 #include "common/result.hpp"
@@ -8,7 +8,8 @@ namespace nodestage {
 
 // For this process and all that it will start, for good; no_new_privs must be set, no other thread
 // may run. As far as the kernel's Landlock goes (which may not be there at all):
-//   ABI 2   files and directories are made, changed and removed below job_fd alone; of devices, null
+//   ABI 2   files and directories are made, changed and removed below job_fd alone; of devices,
+//   null
 //           and zero may be written
 //   ABI 3   truncated, too
 //   ABI 4   no TCP

@@ -5,7 +5,7 @@
 #include <poll.h>
 #include <signal.h>
 #include <sys/prctl.h>
-#include <sys/socket.h>
+#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 
@@ -56,27 +56,17 @@ BuildCommand decode(std::string_view body) {
   return command;
 }
 
-// False at the end, which is the worker's.
-bool receive(int socket, void* data, std::size_t size) {
+// False at the end, which is that of the process on the other side.
+bool receive(int pipe, void* data, std::size_t size) {
   auto* at = static_cast<char*>(data);
   while (size > 0) {
-    const ssize_t count = ::recv(socket, at, size, 0);
+    const ssize_t count = ::read(pipe, at, size);
     if (count < 0 && errno == EINTR) continue;
     if (count <= 0) return false;
     at += count;
     size -= static_cast<std::size_t>(count);
   }
   return true;
-}
-
-Status send_all(int socket, std::string_view data) {
-  while (!data.empty()) {
-    const ssize_t count = ::send(socket, data.data(), data.size(), MSG_NOSIGNAL);
-    if (count < 0 && errno == EINTR) continue;
-    if (count < 0) return system_error("the building process");
-    data.remove_prefix(static_cast<std::size_t>(count));
-  }
-  return {};
 }
 
 // ---- in the builder
@@ -131,9 +121,9 @@ void end_children() {
 }
 
 // The command's status; nothing when the worker has gone.
-bool wait_for(pid_t child, int socket, int& status) {
+bool wait_for(pid_t child, int commands, int& status) {
   const Fd ended(static_cast<int>(::syscall(SYS_pidfd_open, child, 0)));
-  pollfd on[] = {{ended.get(), POLLIN, 0}, {socket, POLLIN | POLLRDHUP, 0}};
+  pollfd on[] = {{ended.get(), POLLIN, 0}, {commands, POLLIN, 0}};
   for (;;) {
     if (::poll(on, 2, -1) < 0 && errno != EINTR) return false;
     if (on[1].revents != 0) return false;
@@ -141,11 +131,11 @@ bool wait_for(pid_t child, int socket, int& status) {
   }
 }
 
-bool serve_one(int socket) {
+bool serve_one(int commands, int answers) {
   std::uint32_t size = 0;
-  if (!receive(socket, &size, sizeof size) || size > k_max_message) return false;
+  if (!receive(commands, &size, sizeof size) || size > k_max_message) return false;
   std::string body(size, '\0');
-  if (!receive(socket, body.data(), size)) return false;
+  if (!receive(commands, body.data(), size)) return false;
   BuildCommand command = decode(body);
   if (command.arguments.empty()) return false;
   const pid_t child = ::fork();
@@ -153,23 +143,23 @@ bool serve_one(int socket) {
   if (child == 0) become(command);
   ::setpgid(child, child);
   int status = 0;
-  const bool ended = wait_for(child, socket, status);
+  const bool ended = wait_for(child, commands, status);
   ::kill(-child, SIGKILL);
   end_children();
   if (!ended) return false;
   const int code = WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
   return static_cast<bool>(
-      send_all(socket, std::string_view(reinterpret_cast<const char*>(&code), sizeof code)));
+      write_all(answers, std::string_view(reinterpret_cast<const char*>(&code), sizeof code)));
 }
 
-[[noreturn]] void serve(int socket, int job_fd) {
+[[noreturn]] void serve(int commands, int answers, int job_fd) {
   ::prctl(PR_SET_NAME, "nodestage-build");
   ::prctl(PR_SET_CHILD_SUBREAPER, 1);
   if (const Status bounded = enter_build_sandbox(job_fd); !bounded) ::_exit(1);
   // What this process has inherited (the status file, above all) is not for what it starts.
   ::syscall(SYS_close_range, 3U, ~0U, CLOSE_RANGE_CLOEXEC);
   try {
-    while (serve_one(socket)) continue;
+    while (serve_one(commands, answers)) continue;
   } catch (const std::exception&) {  // no memory: the worker sees the end
   }
   end_children();
@@ -178,46 +168,55 @@ bool serve_one(int socket) {
 
 }  // namespace
 
-Result<Builder> Builder::start(int job_fd) {
-  int ends[2];
-  if (::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) != 0)
-    return system_error("socketpair");
-  Fd ours(ends[0]);
-  Fd its(ends[1]);
+Result<Builder> Builder::start(int job_fd, mode_t umask) {
+  int to[2];
+  int from[2];
+  if (::pipe2(to, O_CLOEXEC) != 0) return system_error("pipe2");
+  Fd its_commands(to[0]);
+  Fd commands(to[1]);
+  if (::pipe2(from, O_CLOEXEC) != 0) return system_error("pipe2");
+  Fd answers(from[0]);
+  Fd its_answers(from[1]);
   const pid_t pid = ::fork();
   if (pid < 0) return system_error("fork");
   if (pid == 0) {
-    ours.reset();
-    serve(its.get(), job_fd);
+    commands.reset();
+    answers.reset();
+    ::umask(umask);
+    serve(its_commands.get(), its_answers.get(), job_fd);
   }
-  return Builder(pid, std::move(ours));
+  static_cast<void>(::signal(SIGPIPE, SIG_IGN));
+  return Builder(std::move(commands), std::move(answers));
 }
-
-Builder::Builder(Builder&& other) noexcept
-    : pid_(std::exchange(other.pid_, -1)), socket_(std::move(other.socket_)) {}
 
 Builder::~Builder() { end(); }
 
-// Its end of the socket being gone, it ends what it runs, then itself.
+// It sees the end of its commands, ends what it runs, then itself; and that is the end of its
+// answers. (It is not waited for as a child: it goes with this process.)
 void Builder::end() {
-  socket_.reset();
-  if (pid_ > 0) ::waitpid(std::exchange(pid_, -1), nullptr, 0);
+  if (!commands_) return;
+  commands_.reset();
+  char rest[64];
+  ssize_t count = 0;
+  do {
+    count = ::read(answers_.get(), rest, sizeof rest);
+  } while (count > 0 || (count < 0 && errno == EINTR));
 }
 
 Result<int> Builder::run(const BuildCommand& command, Clock::time_point deadline,
                          const std::atomic<bool>& stop, const std::function<Status()>& check) {
   const Error gone{EPIPE, "the process that builds environments has ended"};
-  if (!socket_ || !send_all(socket_.get(), encode(command))) return gone;
+  if (!commands_ || !write_all(commands_.get(), std::string_view(encode(command)))) return gone;
   auto next_check = Clock::now() + k_check_interval;
   const auto early = [this](Error error) {
     end();
     return error;
   };
   for (;;) {
-    pollfd answer{socket_.get(), POLLIN, 0};
+    pollfd answer{answers_.get(), POLLIN, 0};
     if (::poll(&answer, 1, static_cast<int>(k_stop_poll.count())) > 0) {
       int code = 0;
-      if (receive(socket_.get(), &code, sizeof code)) return code;
+      if (receive(answers_.get(), &code, sizeof code)) return code;
       return early(gone);
     }
     if (stop) return early(stopped());

@@ -1,6 +1,6 @@
 // Builder: the process below the worker that runs other programs (python, pip, uv, a shell for
-// modules), one after another. The worker itself starts none: it has threads, and a sandbox in which
-// nothing can be started.
+// modules), one after another. The worker itself starts none: it has threads, and a sandbox in
+// which nothing can be started.
 #pragma once
 
 #include <sys/types.h>
@@ -21,8 +21,8 @@ struct BuildCommand {
   std::vector<std::string> arguments;    // the first one is the program's path
   std::vector<std::string> environment;  // all of it
   std::string directory;                 // where it runs
-  std::string log;     // its output is added to this file, which is made (0600)
-  std::string output;  // its standard output goes here instead, unless empty
+  std::string log;                       // its output is added to this file, which is made (0600)
+  std::string output;                    // its standard output goes here instead, unless empty
 };
 
 // Movable. One thread at a time calls run().
@@ -30,25 +30,27 @@ class Builder {
  public:
   using Clock = std::chrono::steady_clock;
 
-  // Forks it, into enter_build_sandbox(job_fd); no other thread may run yet. It ends, with all that it
-  // has started, when this object does, or this process.
-  static Result<Builder> start(int job_fd);
-  Builder(Builder&& other) noexcept;
+  // Forks it, into enter_build_sandbox(job_fd) and with that umask; no other thread may run yet. It
+  // ends, with all that it has started, when this object does, or this process. From here on
+  // SIGPIPE is ignored. The other functions make no system call but read, write, poll and close:
+  // they work in the worker's sandbox, which is entered after this.
+  static Result<Builder> start(int job_fd, mode_t umask);
+  Builder(Builder&&) = default;
   Builder& operator=(Builder&&) = delete;
   ~Builder();
 
   // The exit code, 128 + N after signal N; 127: `arguments[0]` cannot be started, the log says why.
-  // Ended early, all that the command started with it: stopped(); a fault of `check`, which is asked
-  // every second; ETIMEDOUT at the deadline. There is no further run() after that.
+  // Ended early, all that the command started with it: stopped(); a fault of `check`, which is
+  // asked every second; ETIMEDOUT at the deadline. There is no further run() after that.
   Result<int> run(const BuildCommand& command, Clock::time_point deadline,
                   const std::atomic<bool>& stop, const std::function<Status()>& check);
 
  private:
-  Builder(pid_t pid, Fd socket) : pid_(pid), socket_(std::move(socket)) {}
+  Builder(Fd commands, Fd answers) : commands_(std::move(commands)), answers_(std::move(answers)) {}
   void end();
 
-  pid_t pid_;
-  Fd socket_;
+  Fd commands_;  // pipes; the builder ends when the first one is closed
+  Fd answers_;
 };
 
 }  // namespace nodestage

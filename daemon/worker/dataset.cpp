@@ -189,8 +189,8 @@ Status Dataset::build_venv(Piece& piece, int dir_fd, const std::string& name) {
   const Status made = venv.make(piece, {dir_fd, name, context_.umask, space_});
   const auto logs = open_directory_at(dir_fd, Venv::k_log_directory);
   if (logs && venv.has_log()) {
-    static_cast<void>(!context_.workspace.place(logs->get(), Venv::k_log_name,
-                                                item_.destination + ".log"));
+    static_cast<void>(
+        !context_.workspace.place(logs->get(), Venv::k_log_name, item_.destination + ".log"));
   }
   add_note(venv.note());
   return made;
@@ -219,7 +219,8 @@ void Dataset::end(const Status& status) {
   state_ = status ? ItemState::done : ItemState::failed;
   if (!status) note_ = status.error().what;
   if (status || !is_stopped(status.error())) {
-    log_line((is_venv() ? "venv " : "dataset ") + item_.source + (status ? ": done" : ": failed: " + status.error().what));
+    log_line((is_venv() ? "venv " : "dataset ") + item_.source +
+             (status ? ": done" : ": failed: " + status.error().what));
   }
 }
 

@@ -1,5 +1,5 @@
-// Dataset: one --stage-dataset= option, or the --stage-venv= one, on its way: which sources it means, where they go, how far
-// they are.
+// Dataset: one --stage-dataset= option, or the --stage-venv= one, on its way: which sources it
+// means, where they go, how far they are.
 #pragma once
 
 #include <chrono>
@@ -33,7 +33,8 @@ struct StageContext {
 // Not movable. One thread at a time calls plan(), then weigh(), then run(); any thread the others.
 class Dataset {
  public:
-  // Borrows all. With `venv`, `item` is what of it is as with any dataset; context.builder is there.
+  // Borrows all. With `venv`, `item` is what of it is as with any dataset; context.builder is
+  // there.
   Dataset(const DatasetItem& item, std::size_t index, const StageContext& context,
           const VenvItem* venv = nullptr);
 
@@ -56,8 +57,9 @@ class Dataset {
   // The same for one that was weighed, and for which there is no room.
   void leave_out(const Error& refusal);
 
-  // NODESTAGE_DATASET_<…> or NODESTAGE_VENV, and the path that it tells: of the dataset, or, for a glob without a
-  // destination, the job directory. Nothing before the destination is known or when it failed.
+  // NODESTAGE_DATASET_<…> or NODESTAGE_VENV, and the path that it tells: of the dataset, or, for a
+  // glob without a destination, the job directory. Nothing before the destination is known or when
+  // it failed.
   struct Variable {
     std::string name;
     std::string value;

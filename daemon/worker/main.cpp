@@ -5,8 +5,9 @@
 // status file, the job directory, the rate. Verifies, before it reads any of it: that no id is 0,
 // that every capability set is empty, that no_new_privs is set, and that the ids are the order's.
 // (Only the task `remove`, whose order names uid 0, may run as root: for files of foreign owners.)
-// Serves nobody: it does its task, writes the status file, logs to fd 2, and ends; SIGTERM ends it
-// at any moment, and what it was building is then incomplete under hidden names only.
+// For a request with --stage-venv it starts one process, the builder (builder.hpp), before any
+// thread. Serves nobody: it does its task, writes the status file, logs to fd 2, and ends; SIGTERM
+// ends it at any moment, and what it was building is then incomplete under hidden names only.
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -42,8 +43,11 @@ int serve(const WorkerOrder& order) {
   const auto request = read_all(k_worker_request_fd, k_max_request_bytes);
   if (!request) return StageReport().fail("the request: " + request.error().what, {});
   if (order.task == WorkerTask::notice) return run_notice(order, *request);
-  return order.task == WorkerTask::stage ? run_stage(order, *request)
-                                         : run_stage_out(order, *request);
+  if (order.task == WorkerTask::stage_out || order.task == WorkerTask::recover)
+    return run_stage_out(order, *request);
+  auto builder = start_builder(*request);
+  if (!builder) return StageReport().fail(builder.error().what, {});
+  return run_stage(order, *request, *builder ? &**builder : nullptr);
 }
 
 int run() {

@@ -41,7 +41,8 @@ std::string next_line(std::string_view& text) {
   return std::string(trimmed(std::string_view(line).substr(0, comment)));
 }
 
-// The value of "-r FILE", "-rFILE", "--requirement FILE", "--requirement=FILE"; "" for another line.
+// The value of "-r FILE", "-rFILE", "--requirement FILE", "--requirement=FILE"; "" for another
+// line.
 std::string_view value_of(std::string_view line, std::string_view brief, std::string_view full) {
   if (line.starts_with(full)) {
     const std::string_view rest = line.substr(full.size());
@@ -84,17 +85,19 @@ Status check(const std::string& path, int depth) {
   for (std::string_view rest = *text; !rest.empty();) {
     const std::string line = next_line(rest);
     if (wants_source(line)) {
-      return fault(EPERM,
-                   shown(path) + ": '" + shown(line) +
-                       "' is no wheel: installing it would run code of its sources, which this "
-                       "site does not allow while a job is staged (venv.build = \"wheels-only\")",
-                   "Make a wheel of it (pip wheel --no-deps -w DIR ...), name that in the file, and "
-                   "give wheels=DIR");
+      return fault(
+          EPERM,
+          shown(path) + ": '" + shown(line) +
+              "' is no wheel: installing it would run code of its sources, which this "
+              "site does not allow while a job is staged (venv.build = \"wheels-only\")",
+          "Make a wheel of it (pip wheel --no-deps -w DIR ...), name that in the file, and "
+          "give wheels=DIR");
     }
     const std::string_view next = value_of(line, "-r", "--requirement");
     if (next.empty() || next.find("://") != std::string_view::npos) continue;
     const std::string directory = path.substr(0, path.rfind('/') + 1);
-    TRY(check(next.starts_with('/') ? std::string(next) : directory + std::string(next), depth + 1));
+    TRY(check(next.starts_with('/') ? std::string(next) : directory + std::string(next),
+              depth + 1));
   }
   return {};
 }
@@ -106,8 +109,9 @@ Status check_wheels_only(const std::string& path) { return check(path, 0); }
 Status check_is_requirements(const std::string& path) {
   const auto text = read_requirements(path);
   if (!text) {
-    return fault(text.error().code, shown(path) + ": cannot be read: " + text.error().what,
-                 "--stage-venv takes a virtual environment, an archive of one, or a requirements.txt");
+    return fault(
+        text.error().code, shown(path) + ": cannot be read: " + text.error().what,
+        "--stage-venv takes a virtual environment, an archive of one, or a requirements.txt");
   }
   const bool is_other = path.ends_with(".toml") || path.ends_with(".yml") ||
                         path.ends_with(".yaml") || path.ends_with(".lock") ||

@@ -204,7 +204,7 @@ class Stage {
 
 }  // namespace
 
-int run_stage(const WorkerOrder& order, std::string_view request_bytes) {
+int run_stage(const WorkerOrder& order, std::string_view request_bytes, Builder* builder) {
   StageReport report;
   const auto request = decode_request(request_bytes);
   if (!request) return report.fail(request.error().what, {});
@@ -213,13 +213,17 @@ int run_stage(const WorkerOrder& order, std::string_view request_bytes) {
   ::umask(request->umask);
   auto workspace = Workspace::open(k_worker_directory_fd);
   if (!workspace) return report.fail(workspace.error().what, {});
+  if (request->venv && builder == nullptr) return report.fail("there is no builder", {});
+  return Stage(order, *request, *workspace, builder).run();
+}
+
+Result<std::optional<Builder>> start_builder(std::string_view request_bytes) {
   std::optional<Builder> builder;
-  if (request->venv) {
-    auto started = Builder::start(k_worker_directory_fd);
-    if (!started) return report.fail(started.error().what, {});
-    builder.emplace(std::move(*started));
-  }
-  return Stage(order, *request, *workspace, builder ? &*builder : nullptr).run();
+  const auto request = decode_request(request_bytes);
+  if (!request || !request->venv) return builder;
+  TRY_ASSIGN(Builder started, Builder::start(k_worker_directory_fd, request->umask));
+  builder.emplace(std::move(started));
+  return builder;
 }
 
 }  // namespace nodestage

@@ -17,13 +17,15 @@ namespace nodestage {
 namespace {
 
 constexpr const char* k_advice =
-    "--stage-venv takes a virtual environment (a directory with pyvenv.cfg), an archive of one, or a "
+    "--stage-venv takes a virtual environment (a directory with pyvenv.cfg), an archive of one, or "
+    "a "
     "requirements.txt";
 constexpr const char* k_list = "sources";
+constexpr int k_max_depth = 16;  // "home/alice/envs/x" in an archive
 constexpr const char* k_reminder = "after a `module load`: source $NODESTAGE_VENV/bin/activate";
 
-// argv: processes, a file of names that end in NUL, the directory where they lie, the one that their
-// code objects name. Processes of its own and no multiprocessing, which needs /dev/shm.
+// argv: processes, a file of names that end in NUL, the directory where they lie, the one that
+// their code objects name. Processes of its own and no multiprocessing, which needs /dev/shm.
 constexpr const char* k_compile = R"(
 import os, py_compile, sys
 count, names, here, there = int(sys.argv[1]), sys.argv[2], sys.argv[3], sys.argv[4]
@@ -85,17 +87,6 @@ bool is_regular(int dir_fd, const char* path) {
   return fd && ::fstat(fd->get(), &info) == 0 && S_ISREG(info.st_mode);
 }
 
-// Both are renamed away in one directory.
-Status lift(int dir_fd, const std::string& outer, const std::string& inner, const std::string& name) {
-  const auto from = open_directory_at(dir_fd, outer);
-  if (!from) return from.error();
-  if (::renameat(from->get(), inner.c_str(), dir_fd, name.c_str()) != 0 ||
-      ::unlinkat(dir_fd, outer.c_str(), AT_REMOVEDIR) != 0) {
-    return system_error("the archive's top directory");
-  }
-  return {};
-}
-
 }  // namespace
 
 std::string Venv::kind(const Piece& piece) {
@@ -133,7 +124,8 @@ Status Venv::copy(Piece& piece, const Piece::Place& place) {
     return fault(EINVAL, shown(item_.source) + ": is a directory without pyvenv.cfg", k_advice);
   }
   if (kind == VenvKind::conda && !is_regular(source->get(), "bin/conda-unpack")) {
-    return fault(EINVAL, shown(item_.source) + ": is a conda environment, which cannot be moved as it is",
+    return fault(EINVAL,
+                 shown(item_.source) + ": is a conda environment, which cannot be moved as it is",
                  "Make an archive of it with conda-pack, and stage that");
   }
   char resolved[PATH_MAX];
@@ -157,17 +149,25 @@ Status Venv::extract(Piece& piece, const Piece::Place& place) {
   const auto top = open_directory_at(place.dir_fd, outer.name);
   if (!top) return system_error(outer.name, top.error().code);
   if (venv_kind(top->get()) != VenvKind::none) {
-    if (::renameat(place.dir_fd, outer.name.c_str(), place.dir_fd, place.name.c_str()) == 0) return {};
+    if (::renameat(place.dir_fd, outer.name.c_str(), place.dir_fd, place.name.c_str()) == 0)
+      return {};
     return system_error(outer.name);
   }
-  const std::string inner = only_directory(top->get());
-  const auto below = inner.empty() ? Result<Fd>(Error{}) : open_directory_at(top->get(), inner);
-  if (below && venv_kind(below->get()) != VenvKind::none)
-    return lift(place.dir_fd, outer.name, inner, place.name);
+  Fd parent(::fcntl(top->get(), F_DUPFD_CLOEXEC, 0));
+  for (int depth = 0; depth < k_max_depth; ++depth) {
+    const std::string inner = only_directory(parent.get());
+    auto below = inner.empty() ? Result<Fd>(Error{}) : open_directory_at(parent.get(), inner);
+    if (!below) break;
+    if (venv_kind(below->get()) != VenvKind::none) {
+      if (::renameat(parent.get(), inner.c_str(), place.dir_fd, place.name.c_str()) == 0) return {};
+      return system_error(inner);
+    }
+    parent = std::move(*below);
+  }
   return fault(EINVAL,
                shown(item_.source) +
-                   ": holds no virtual environment: there is no pyvenv.cfg at its top, or in its only "
-                   "directory",
+                   ": holds no virtual environment: there is no pyvenv.cfg at its top, or in a "
+                   "directory that is alone there",
                "Make it with: tar czf env.tar.gz -C DIR_OF_THE_ENVIRONMENT .");
 }
 
@@ -224,10 +224,10 @@ Status Venv::compile(const std::vector<std::string>& names, const std::string& p
   const std::string file = commands_->scratch() + "/" + k_list;
   TRY_ASSIGN(const Fd fd, open_at(AT_FDCWD, file, O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW, 0600));
   TRY(write_all(fd.get(), std::string_view(list)));
-  const Status done = commands_->run({program, "-I", "-S", "-c", k_compile,
-                                      std::to_string(order_.threads), file, path,
-                                      order_.directory + "/" + item_.destination},
-                                     "the compilation of Python files");
+  const Status done =
+      commands_->run({program, "-I", "-S", "-c", k_compile, std::to_string(order_.threads), file,
+                      path, order_.directory + "/" + item_.destination},
+                     "the compilation of Python files");
   if (!done && is_stopped(done.error())) return done;
   if (!done) add_note("its Python files are compiled when they are first imported");
   return {};

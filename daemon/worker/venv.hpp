@@ -1,6 +1,6 @@
-// Venv: the environment of --stage-venv on its way: a virtual environment that is copied, an archive of
-// one that is extracted, or a requirements.txt that is built; then made to lie where the job will find
-// it.
+// Venv: the environment of --stage-venv on its way: a virtual environment that is copied, an
+// archive of one that is extracted, or a requirements.txt that is built; then made to lie where the
+// job will find it.
 #pragma once
 
 #include <memory>
@@ -27,9 +27,9 @@ class Venv {
   // "venv", "tar.gz of a venv", "requirements".
   [[nodiscard]] static std::string kind(const Piece& piece);
 
-  // Makes place.name in place.dir_fd of the source that `piece` has opened: whole, with paths that are
-  // right once it is renamed to the item's destination, and with compiled files that are valid there.
-  // Beside it a directory "build" is made, with the log of what was run, if anything was.
+  // Makes place.name in place.dir_fd of the source that `piece` has opened: whole, with paths that
+  // are right once it is renamed to the item's destination, and with compiled files that are valid
+  // there. Beside it a directory "build" is made, with the log of what was run, if anything was.
   Status make(Piece& piece, const Piece::Place& place);
 
   // After make(): for the user.

@@ -23,13 +23,16 @@ constexpr std::size_t k_shown_bytes = 1500;
 
 // $1: the file that defines `module`; $2...: the modules. What env -0 prints goes to a file.
 constexpr const char* k_load_modules =
-    "init=$1; shift; . \"$init\" || exit 3; for m in \"$@\"; do module load \"$m\" >&2 || exit 4; done; "
+    "init=$1; shift; . \"$init\" || exit 3; for m in \"$@\"; do module load \"$m\" >&2 || exit 4; "
+    "done; "
     "exec env -0";
 
-constexpr const char* k_module_inits[] = {
-    "/etc/profile.d/lmod.sh", "/etc/profile.d/z00_lmod.sh", "/etc/profile.d/modules.sh"};
+constexpr const char* k_module_inits[] = {"/etc/profile.d/lmod.sh", "/etc/profile.d/z00_lmod.sh",
+                                          "/etc/profile.d/modules.sh"};
 
-std::string_view name_of(std::string_view variable) { return variable.substr(0, variable.find('=')); }
+std::string_view name_of(std::string_view variable) {
+  return variable.substr(0, variable.find('='));
+}
 
 std::string text_of_file(const std::string& path, std::size_t most) {
   const auto text = read_file(AT_FDCWD, path, most);
@@ -49,7 +52,8 @@ std::string last_lines(std::string_view log) {
   for (auto line = lines.rbegin(); line != lines.rend(); ++line) {
     text += "\n  | " + printable(shortened(*line, 300));
   }
-  return text.size() <= k_shown_bytes ? text : "\n  | ..." + text.substr(text.size() - k_shown_bytes);
+  return text.size() <= k_shown_bytes ? text
+                                      : "\n  | ..." + text.substr(text.size() - k_shown_bytes);
 }
 
 // The name in pip's "No matching distribution found for NAME"; "" if that is not the reason.
@@ -89,8 +93,8 @@ std::string EnvironmentBuild::value(const std::string& name) const {
   return {};
 }
 
-// Nothing of the build outlives it: caches and HOME are thrown away. The user's configuration of pip
-// and uv is read where it is.
+// Nothing of the build outlives it: caches and HOME are thrown away. The user's configuration of
+// pip and uv is read where it is.
 Status EnvironmentBuild::make_scratch() const {
   for (const char* name : {"/home", "/tmp", "/cache"}) {
     const std::string path = place_.scratch + name;
@@ -104,7 +108,8 @@ Status EnvironmentBuild::run(std::vector<std::string> arguments, const std::stri
   return code == 0 ? Status() : Status(not_built(what, code));
 }
 
-Result<int> EnvironmentBuild::execute(std::vector<std::string> arguments, const std::string& output) {
+Result<int> EnvironmentBuild::execute(std::vector<std::string> arguments,
+                                      const std::string& output) {
   TRY(make_scratch());
   const std::string home = value("HOME");
   const std::string& scratch = place_.scratch;
@@ -163,10 +168,12 @@ Error EnvironmentBuild::not_built(const std::string& what, int code) const {
     cause += "\nWheels were searched in: " + places;
   const std::string missing = not_found(log_text);
   if (missing.empty())
-    return fault(0, cause, "Try the same on a login node: python3 -m pip install --no-index -r FILE");
+    return fault(0, cause,
+                 "Try the same on a login node: python3 -m pip install --no-index -r FILE");
   if (place_.order.venv_build == VenvBuild::wheels_only) {
-    cause += "\nOnly wheels count: source distributions run their authors' code, which this site "
-             "does not allow while a job is staged (venv.build = \"wheels-only\")";
+    cause +=
+        "\nOnly wheels count: source distributions run their authors' code, which this site "
+        "does not allow while a job is staged (venv.build = \"wheels-only\")";
   }
   return fault(0, cause,
                "Put a wheel of " + shown(missing) +
@@ -187,8 +194,8 @@ Status EnvironmentBuild::load_modules() {
                      " has no `module` command" + (init.empty() ? "" : " (" + shown(init) + ")"),
                  "Give python=PATH instead, or ask your site's support (venv.module_init)");
   }
-  std::vector<std::string> arguments{"/bin/bash", "--noprofile", "--norc",
-                                     "-c",        k_load_modules, "nodestage", init};
+  std::vector<std::string> arguments{"/bin/bash",    "--noprofile", "--norc", "-c",
+                                     k_load_modules, "nodestage",   init};
   arguments.insert(arguments.end(), place_.item.modules.begin(), place_.item.modules.end());
   const std::string output = place_.scratch + "/environment";
   TRY_ASSIGN(const int code, execute(std::move(arguments), output));
@@ -221,7 +228,8 @@ std::vector<std::string> EnvironmentBuild::install_options() const {
   std::vector<std::string> options{"--no-index"};
   std::vector<std::string> directories = place_.order.venv_find_links;
   if (!place_.item.wheels.empty()) directories.insert(directories.begin(), place_.item.wheels);
-  for (const auto& directory : directories) options.insert(options.end(), {"--find-links", directory});
+  for (const auto& directory : directories)
+    options.insert(options.end(), {"--find-links", directory});
   if (place_.order.venv_build == VenvBuild::wheels_only)
     options.insert(options.end(), {"--only-binary", ":all:"});
   options.insert(options.end(), {"-r", place_.item.source});
@@ -230,10 +238,11 @@ std::vector<std::string> EnvironmentBuild::install_options() const {
 
 Status EnvironmentBuild::build(const std::string& directory) {
   if (place_.order.venv_build == VenvBuild::off) {
-    return fault(EPERM,
-                 shown(place_.item.source) +
-                     ": this site builds no environments while a job is staged (venv.build = \"off\")",
-                 "Make the environment on a login node and stage that, or an archive of it");
+    return fault(
+        EPERM,
+        shown(place_.item.source) +
+            ": this site builds no environments while a job is staged (venv.build = \"off\")",
+        "Make the environment on a login node and stage that, or an archive of it");
   }
   TRY(check_is_requirements(place_.item.source));
   if (place_.order.venv_build == VenvBuild::wheels_only) TRY(check_wheels_only(place_.item.source));
@@ -250,8 +259,8 @@ Status EnvironmentBuild::build_with_pip(const std::string& python, const std::st
     TRY(run({python, "-m", "virtualenv", "--no-download", "--clear", directory},
             shown(python) + " -m venv, and -m virtualenv after it,"));
   }
-  std::vector<std::string> arguments{directory + "/bin/python", "-m", "pip", "install",
-                                     "--no-compile", "--retries", "0"};
+  std::vector<std::string> arguments{
+      directory + "/bin/python", "-m", "pip", "install", "--no-compile", "--retries", "0"};
   const auto options = install_options();
   arguments.insert(arguments.end(), options.begin(), options.end());
   return run(std::move(arguments), "pip");
@@ -264,8 +273,7 @@ Status EnvironmentBuild::build_with_uv(const std::string& python, const std::str
                  "Tell your site's support");
   }
   TRY(run({uv, "venv", "--python", python, directory}, "uv venv"));
-  std::vector<std::string> arguments{uv,         "pip",     "install",
-                                     "--python", directory + "/bin/python"};
+  std::vector<std::string> arguments{uv, "pip", "install", "--python", directory + "/bin/python"};
   const auto options = install_options();
   arguments.insert(arguments.end(), options.begin(), options.end());
   return run(std::move(arguments), "uv pip install");

@@ -40,7 +40,8 @@ std::vector<std::string> names_in(int dir_fd, const std::string& path) {
   auto fd = open_in(dir_fd, path, O_RDONLY | O_DIRECTORY);
   if (!fd) return names;
   const std::unique_ptr<DIR, int (*)(DIR*)> dir(::fdopendir(fd->release()), ::closedir);
-  while (const dirent* entry = dir ? ::readdir(dir.get()) : nullptr) names.emplace_back(entry->d_name);
+  while (const dirent* entry = dir ? ::readdir(dir.get()) : nullptr)
+    names.emplace_back(entry->d_name);
   std::sort(names.begin(), names.end());
   return names;
 }
@@ -92,7 +93,8 @@ std::string version_of(const std::string& python) {
   return version_in(path.substr(path.rfind('/') + 1));
 }
 
-Error no_interpreter(const std::string& source, const std::string& python, const std::string& node) {
+Error no_interpreter(const std::string& source, const std::string& python,
+                     const std::string& node) {
   return fault(ENOENT,
                shown(source) + ": was made with " + shown(python) + ", and node " + node +
                    " has no such program",
@@ -167,8 +169,7 @@ std::vector<std::string> old_places(int dir_fd) {
   const std::string home = venv_setting(config, "home");
   const auto add = [&](std::string place) {
     while (place.size() > 1 && place.ends_with('/')) place.pop_back();
-    if (is_a_place(place, home) &&
-        std::find(places.begin(), places.end(), place) == places.end()) {
+    if (is_a_place(place, home) && std::find(places.begin(), places.end(), place) == places.end()) {
       places.push_back(std::move(place));
     }
   };
@@ -184,8 +185,9 @@ std::vector<std::string> old_places(int dir_fd) {
     const std::size_t bin = script ? script->path.rfind("/bin/python") : std::string::npos;
     if (bin != std::string::npos) ++counts[script->path.substr(0, bin)];
   }
-  const auto most = std::max_element(counts.begin(), counts.end(),
-                                     [](const auto& a, const auto& b) { return a.second < b.second; });
+  const auto most =
+      std::max_element(counts.begin(), counts.end(),
+                       [](const auto& a, const auto& b) { return a.second < b.second; });
   if (most != counts.end()) add(most->first);
   return places;
 }

@@ -15,9 +15,9 @@ struct VenvPython {
   std::string version;  // of lib/pythonX.Y in it: "3.11"; "" if there is none
 };
 
-// Of the environment in dir_fd, before it is relocated. `move.from()` begins with the place that links
-// of bin with ".." start from; `source` is for messages. A fault that names the interpreter when this
-// node lacks it, or has another version of it. No file of the environment is run.
+// Of the environment in dir_fd, before it is relocated. `move.from()` begins with the place that
+// links of bin with ".." start from; `source` is for messages. A fault that names the interpreter
+// when this node lacks it, or has another version of it. No file of the environment is run.
 Result<VenvPython> venv_python(int dir_fd, const VenvMove& move, const std::string& source,
                                const std::string& node);
 
@@ -29,7 +29,8 @@ std::vector<std::string> old_places(int dir_fd);
 enum class VenvKind { none, venv, conda };
 VenvKind venv_kind(int dir_fd);
 
-// The first `name` in PATH of `environment` ("NAME=VALUE" each) that this process may run; "" if none.
+// The first `name` in PATH of `environment` ("NAME=VALUE" each) that this process may run; "" if
+// none.
 std::string program_in(const std::vector<std::string>& environment, std::string_view name);
 
 bool is_program(const std::string& path);

@@ -21,8 +21,8 @@ namespace {
 constexpr std::size_t k_max_text = 8 * 1024 * 1024;
 constexpr std::size_t k_max_binary = 256 * 1024 * 1024;
 constexpr const char* k_new_name = ".nodestage-new";
-// The size of a .pyc file's header (PEP 552): magic, flags, then mtime and size of the source or, with
-// flag 1, its hash.
+// The size of a .pyc file's header (PEP 552): magic, flags, then mtime and size of the source or,
+// with flag 1, its hash.
 constexpr std::size_t k_pyc_header = 16;
 constexpr std::uint32_t k_by_hash = 1;
 
@@ -40,8 +40,8 @@ std::string_view python_version(std::string_view path) {
   const std::size_t slash = path.find('/');
   if (slash == std::string_view::npos) return {};
   const std::string_view version = path.substr(0, slash);
-  const bool good = !version.empty() &&
-                    version.find_first_not_of("0123456789.") == std::string_view::npos;
+  const bool good =
+      !version.empty() && version.find_first_not_of("0123456789.") == std::string_view::npos;
   return good ? version : std::string_view();
 }
 
@@ -108,8 +108,8 @@ class WritableDirectory {
 
 Error not_changed(const std::string& path, int code) {
   return fault(code,
-               "the environment's file " + shown(path) + ": cannot be changed for its new place: " +
-                   std::strerror(code),
+               "the environment's file " + shown(path) +
+                   ": cannot be changed for its new place: " + std::strerror(code),
                "If it happens again, tell your site's support");
 }
 
@@ -242,8 +242,8 @@ void VenvRelocation::compiled(const std::string& path, int fd) {
   std::string header(k_pyc_header, '\0');
   if (::pread(fd, header.data(), header.size(), 0) != static_cast<ssize_t>(header.size())) return;
   const bool by_hash = (number_at(header, 4) & k_by_hash) != 0;
-  compiled_[path] = by_hash ? Stamp{UINT32_MAX, UINT32_MAX}
-                            : Stamp{number_at(header, 8), number_at(header, 12)};
+  compiled_[path] =
+      by_hash ? Stamp{UINT32_MAX, UINT32_MAX} : Stamp{number_at(header, 8), number_at(header, 12)};
 }
 
 Status VenvRelocation::replace(const WalkStep& step, const std::string& path,

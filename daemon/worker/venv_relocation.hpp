@@ -1,10 +1,10 @@
-// VenvRelocation: one pass over a Python environment that was copied, extracted or built in one place
-// and will lie in another: what names the old place names the new one after it.
+// VenvRelocation: one pass over a Python environment that was copied, extracted or built in one
+// place and will lie in another: what names the old place names the new one after it.
 //
-// Rewritten: texts (venv_text.hpp says how) up to 8 MiB, links, hashes in RECORD; with Strings::move
-// also strings in binaries. Not .pyc files: Python corrects the path in those when it loads them.
-// Nothing outside of the directory is touched, whatever links there are: files are replaced by new
-// ones, in directories that were opened without following any. Modes stay.
+// Rewritten: texts (venv_text.hpp says how) up to 8 MiB, links, hashes in RECORD; with
+// Strings::move also strings in binaries. Not .pyc files: Python corrects the path in those when it
+// loads them. Nothing outside of the directory is touched, whatever links there are: files are
+// replaced by new ones, in directories that were opened without following any. Modes stay.
 #pragma once
 
 #include <cstdint>
@@ -23,9 +23,9 @@ class VenvRelocation {
  public:
   enum class Strings { keep, move };
   struct Way {
-    EnvPython env = EnvPython::keep;   // scripts in bin of `/usr/bin/env python`
-    Strings strings = Strings::keep;   // in binaries
-    std::string origin;                // what links with ".." start from; "" if that is not known
+    EnvPython env = EnvPython::keep;  // scripts in bin of `/usr/bin/env python`
+    Strings strings = Strings::keep;  // in binaries
+    std::string origin;               // what links with ".." start from; "" if that is not known
   };
 
   // Borrows all; dir_fd (O_PATH is enough) is the environment's directory.
@@ -34,8 +34,8 @@ class VenvRelocation {
 
   Status run();
 
-  // After run(): source files below lib/pythonX.Y without a valid compiled file, by their names below
-  // the environment.
+  // After run(): source files below lib/pythonX.Y without a valid compiled file, by their names
+  // below the environment.
   [[nodiscard]] std::vector<std::string> uncompiled() const;
   // What still names the old place or reads from outside, and what to do; a clause each.
   [[nodiscard]] std::vector<std::string> notes() const;
@@ -74,10 +74,10 @@ class VenvRelocation {
   std::uint64_t bytes_ = 0;
   std::uint64_t rewritten_ = 0;
   std::vector<std::string> records_;
-  std::unordered_map<std::string, std::string> fresh_;   // rewritten file → "sha256=...,SIZE"
-  std::unordered_map<std::string, Stamp> sources_;       // .py files below lib/pythonX.Y
-  std::unordered_map<std::string, Stamp> compiled_;      // .pyc → the source that it is of
-  std::map<std::string, std::string> outside_;           // editable sources → who names them
+  std::unordered_map<std::string, std::string> fresh_;  // rewritten file → "sha256=...,SIZE"
+  std::unordered_map<std::string, Stamp> sources_;      // .py files below lib/pythonX.Y
+  std::unordered_map<std::string, Stamp> compiled_;     // .pyc → the source that it is of
+  std::map<std::string, std::string> outside_;          // editable sources → who names them
   Finding libraries_;
   Finding strings_;
   Finding links_;

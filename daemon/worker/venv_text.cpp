@@ -286,8 +286,7 @@ std::optional<Interpreter> interpreter_of(std::string_view script) {
 }
 
 std::string interpreter_lines(const Interpreter& interpreter) {
-  const std::string arguments =
-      interpreter.arguments.empty() ? "" : " " + interpreter.arguments;
+  const std::string arguments = interpreter.arguments.empty() ? "" : " " + interpreter.arguments;
   const bool one = interpreter.path.find_first_of(" \t") == std::string::npos &&
                    2 + interpreter.path.size() + arguments.size() <= k_kernel_limit;
   if (one) return "#!" + interpreter.path + arguments + "\n";
@@ -323,10 +322,9 @@ std::optional<std::string> updated_record(
     const std::string_view line = record.substr(0, end);
     record.remove_prefix(end);
     const std::size_t size_comma = line.rfind(',');
-    const std::size_t hash_comma =
-        size_comma == std::string_view::npos || size_comma == 0
-            ? std::string_view::npos
-            : line.rfind(',', size_comma - 1);
+    const std::size_t hash_comma = size_comma == std::string_view::npos || size_comma == 0
+                                       ? std::string_view::npos
+                                       : line.rfind(',', size_comma - 1);
     if (hash_comma == std::string_view::npos || hash_comma + 1 == size_comma) {
       result += line;
       continue;
@@ -373,8 +371,8 @@ std::vector<std::string> pth_paths(std::string_view pth) {
 std::string place_in_activate(std::string_view activate) {
   static constexpr std::string_view k_name = "VIRTUAL_ENV=";
   for (std::size_t at = 0; (at = activate.find(k_name, at)) != std::string_view::npos;) {
-    const bool begins = at == 0 || std::string_view("\n \t").find(activate[at - 1]) !=
-                                       std::string_view::npos;
+    const bool begins =
+        at == 0 || std::string_view("\n \t").find(activate[at - 1]) != std::string_view::npos;
     at += k_name.size();
     if (!begins) continue;
     std::string_view value = activate.substr(at, activate.find('\n', at) - at);

@@ -2,13 +2,13 @@
 // environment moves. Pure functions.
 //
 //   #! line          "#!INTERPRETER [ARGUMENT]\n"; the kernel reads 127 bytes of it (255 from Linux
-//                    5.1 on) and ends the interpreter at a blank. For longer paths, or with blanks, pip
-//                    and others write three lines that are sh and Python:
+//                    5.1 on) and ends the interpreter at a blank. For longer paths, or with blanks,
+//                    pip and others write three lines that are sh and Python:
 //                      #!/bin/sh
 //                      '''exec' "INTERPRETER" [ARGUMENT] "$0" "$@"
 //                      ' '''
-//   RECORD           of a wheel that is installed: PATH,sha256=BASE64,SIZE in each line (PEP 376, 427)
-//   direct_url.json  {"url": "file:///...", "dir_info": {"editable": true}} (PEP 610)
+//   RECORD           of a wheel that is installed: PATH,sha256=BASE64,SIZE in each line (PEP 376,
+//   427) direct_url.json  {"url": "file:///...", "dir_info": {"editable": true}} (PEP 610)
 #pragma once
 
 #include <functional>
@@ -43,18 +43,19 @@ class VenvMove {
   std::vector<Spelling> spellings_;  // the longest first: "/p/env/inner" before "/p/env"
 };
 
-// Every path in `text` that is one of move.from(), or below it, leads to move.to(); also where it is
-// percent-encoded (URLs), with \u escapes (JSON), or quoted for a shell. A path that only begins alike
+// Every path in `text` that is one of move.from(), or below it, leads to move.to(); also where it
+// is percent-encoded (URLs), with \u escapes (JSON), or quoted for a shell. A path that only begins
+// alike
 // ("/p/env2" for "/p/env") or ends alike ("/mnt/p/env") is another. Nothing when none is there.
 std::optional<std::string> moved_text(std::string_view text, const VenvMove& move);
 
-// In a file that is no text: each path in a string that ends in a NUL, which keeps its length. Nothing
-// when none is there; a string that would grow stays as it is, and `left` counts it.
+// In a file that is no text: each path in a string that ends in a NUL, which keeps its length.
+// Nothing when none is there; a string that would grow stays as it is, and `left` counts it.
 std::optional<std::string> moved_strings(std::string_view data, const VenvMove& move,
                                          unsigned& left);
 
-// The same as moved_text() for a shell's activate script, with quotes around the new path where it stands bare and
-// needs some.
+// The same as moved_text() for a shell's activate script, with quotes around the new path where it
+// stands bare and needs some.
 std::optional<std::string> moved_activate(std::string_view text, const VenvMove& move);
 
 // A script's interpreter.
@@ -69,13 +70,14 @@ std::optional<Interpreter> interpreter_of(std::string_view script);
 std::string interpreter_lines(const Interpreter& interpreter);
 
 // A script, whatever follows its first lines. Its interpreter is moved, and with `env` one that
-// `/usr/bin/env pythonN` looks for, too; then the rest, unless it holds a NUL (an archive behind a #!).
+// `/usr/bin/env pythonN` looks for, too; then the rest, unless it holds a NUL (an archive behind a
+// #!).
 enum class EnvPython { keep, take };
 std::optional<std::string> moved_script(std::string_view script, const VenvMove& move,
                                         EnvPython env);
 
-// RECORD with other hashes and sizes: fresh(path) is the new content's "sha256=...,SIZE" for a path as
-// it is there, or "". Nothing when all is as it was.
+// RECORD with other hashes and sizes: fresh(path) is the new content's "sha256=...,SIZE" for a path
+// as it is there, or "". Nothing when all is as it was.
 std::optional<std::string> updated_record(
     std::string_view record, const std::function<std::string(const std::string&)>& fresh);
 

@@ -123,14 +123,14 @@ failed_job() {
 @test "a virtual environment with numpy, on every node, with the original moved away" {
     check_job envs/plain numpy --stage-venv=envs/plain
     has "$OUTPUT" "plain (venv) -> /localscratch/alice.$JOBID.0/env: "
-    assert_idle_clean
+    assert_idle_clean 60
 }
 
 @test "--copies, --system-site-packages, virtualenv" {
     check_job envs/copies '' --stage-venv=envs/copies
     check_job envs/system '' --stage-venv=envs/system
     check_job envs/virtualenv '' --stage-venv=envs/virtualenv
-    assert_idle_clean
+    assert_idle_clean 60
 }
 
 @test "blanks and other letters in the path, and paths beyond what a #! line can hold" {
@@ -139,14 +139,14 @@ failed_job() {
     check_job "$(as alice cat long)" '' --stage-venv="$(as alice cat long)"
     long=$(printf '%0200d' 0)/env
     PLACE=$long check_job envs/copies '' --stage-venv=envs/copies:"$long"
-    assert_idle_clean
+    assert_idle_clean 60
 }
 
 @test "archives: a tar of the directory, a tar and a zip of what is in it" {
     check_job envs/plain numpy --stage-venv=plain.tar.gz
     check_job envs/copies '' --stage-venv=small.tar.gz
     check_job envs/copies '' --stage-venv=small.zip
-    assert_idle_clean
+    assert_idle_clean 60
 }
 
 @test "requirements.txt is built on every node, offline" {
@@ -162,7 +162,7 @@ failed_job() {
     configure 'find_links = ["/home/alice/wheels"]'
     check_job nothing '' --stage-venv=shout.txt
     configure
-    assert_idle_clean
+    assert_idle_clean 60
 }
 
 @test "requirements with hashes; empty ones; what pip has said stays in a log" {
@@ -170,10 +170,10 @@ failed_job() {
     as alice sh -c "echo 'shout==1.0 --hash=sha256:$hash' >hashes.txt; echo 'shout==1.0 --hash=sha256:${hash/[0-9]/x}' | tr x f >wrong.txt; : >empty.txt"
     check_job nothing '' --stage-venv=hashes.txt,wheels=wheels
     failed_job 'the environment could not be built: pip ended with code 1' 'HASH' -- --stage-venv=wrong.txt,wheels=wheels
-    sbatch_wait --stage-venv=empty.txt --wrap 'python -c "import sys; print(sys.prefix)"; ls $SLURM_TMPDIR | xargs; test -s $SLURM_TMPDIR/env.log && echo logged'
+    sbatch_wait --stage-venv=empty.txt --wrap 'python -c "import sys; print(sys.prefix)"; ls $SLURM_TMPDIR | xargs; test -e $SLURM_TMPDIR/env.log && echo logged'
     [ "$STATE $EXIT" = "COMPLETED 0" ]
     has "$OUTPUT" $'\n'"/localscratch/alice.$JOBID.0/env" $'\nenv env.log\nlogged'
-    assert_idle_clean
+    assert_idle_clean 60
 }
 
 @test "requirements that cannot be met: pip's reason, where it looked, and what to do" {
@@ -193,7 +193,7 @@ failed_job() {
     configure 'limit = 1'
     failed_job 'was not built within 1.0 s' -- --stage-venv=requirements.txt,wheels=wheels
     configure
-    assert_idle_clean
+    assert_idle_clean 60
 }
 
 @test "source distributions where the site allows them: what they write outside is lost" {
@@ -209,7 +209,7 @@ failed_job() {
     else
         echo "# not tested: no Landlock in this kernel" >&3
     fi
-    assert_idle_clean
+    assert_idle_clean 60
 }
 
 @test "modules: one that the build loads, and one that the script loads" {
@@ -230,7 +230,7 @@ SCRIPT
         "in a step: /localscratch/alice.$JOBID.0/env"
     failed_job 'no module none/1' 'module load' -- --stage-venv=shout.txt,module=none/1
     configure
-    assert_idle_clean
+    assert_idle_clean 60
 }
 
 @test "nothing opens the old place" {
@@ -246,7 +246,7 @@ SCRIPT
     [ "$STATE $EXIT" = "COMPLETED 0" ]
     has "$OUTPUT" $'\nold: 0' $'\ncompiled: 0'
     [[ $OUTPUT == *$'\nseen: '[1-9]* ]]
-    assert_idle_clean
+    assert_idle_clean 60
 }
 
 @test "salloc's interactive step, srun, a job that a staged job submits" {
@@ -263,7 +263,7 @@ cat logs/inner
 SCRIPT
     [ "$STATE $EXIT" = "COMPLETED 0" ]
     [[ $OUTPUT == *"inner: none none "* && ! $OUTPUT =~ inner:.*localscratch ]]
-    assert_idle_clean
+    assert_idle_clean 60
 }
 
 @test "at submit: mistakes, a second environment, an environment that is too long" {
@@ -286,13 +286,13 @@ SCRIPT
     [ "$status" -eq 0 ]
     has "$output" '/home/alice/not/yet.txt does not exist yet' '/home/alice/nowhere does not exist yet'
     as alice scancel --me
-    assert_idle_clean
+    assert_idle_clean 60
 }
 
 @test "an interpreter that the node lacks" {
     as alice bash -ec 'cp -a envs/copies lost; rm lost/bin/python*; ln -s /opt/python/9/bin/python3 lost/bin/python'
     failed_job "was made with /opt/python/9/bin/python3, and node n" "has no such program" -- --stage-venv=lost
-    assert_idle_clean
+    assert_idle_clean 60
 }
 
 @test "a hostile archive, and one whose pyvenv.cfg points elsewhere" {
@@ -311,11 +311,11 @@ SCRIPT
     fi
     failed_job "entry 'bad/../" -- --stage-venv=out.tar
     as alice cmp rcfile rcfile.before
-    assert_idle_clean
+    assert_idle_clean 60
 }
 
 @test "an array of ten tasks on two nodes: ten environments, nothing left behind" {
-    sbatch_wait --limit=180 --array=0-9 -n1 -w n1,n2 -N1 --stage-venv=small.tar.gz <<'SCRIPT' || true
+    sbatch_wait --limit=180 --array=0-9 -n1 --exclude=n3 --stage-venv=small.tar.gz <<'SCRIPT'
 #!/bin/bash
 python /project/check_venv.py ~/envs/copies
 SCRIPT
@@ -323,5 +323,5 @@ SCRIPT
     [[ $OUTPUT != *wrong:* ]]
     [ "$(grep -cE '^checked: /localscratch/alice\.[0-9]+\.0/env$' <<<"$OUTPUT")" = 10 ]
     [ "$(grep -E '^checked: ' <<<"$OUTPUT" | sort -u | wc -l)" = 10 ]
-    assert_idle_clean
+    assert_idle_clean 60
 }

@@ -1,6 +1,6 @@
 // Attack: an environment, or an archive of one, that somebody else made: its names, links and texts
-// are to make the worker change or read into the environment what lies outside of the job directory,
-// or to run the archive's own programs.
+// are to make the worker change or read into the environment what lies outside of the job
+// directory, or to run the archive's own programs.
 #include <doctest/doctest.h>
 
 #include "../unit/venv_run.hpp"
@@ -11,7 +11,8 @@ namespace {
 
 // In the data directory, after what makes the victim.
 int beside_victim(const VenvRun& run, const char* command) {
-  std::string all = "mkdir -p victim; echo \"source $PWD/old/bin\" >victim/rc; cp victim/rc rc.before\n";
+  std::string all =
+      "mkdir -p victim; echo \"source $PWD/old/bin\" >victim/rc; cp victim/rc rc.before\n";
   return run.in_data(all.append(command));
 }
 
@@ -24,8 +25,10 @@ void check_untouched(const VenvRun& run) {
 TEST_CASE("a link in bin does not have a file outside rewritten") {
   VenvRun run;
   REQUIRE(run.make("old") == 0);
-  REQUIRE(beside_victim(run, "ln -sf \"$PWD/victim/rc\" old/bin/activate; ln -s \"$PWD/victim\" old/share; "
-                      "ln -s ../../../victim/rc old/bin/run") == 0);
+  REQUIRE(
+      beside_victim(run,
+                    "ln -sf \"$PWD/victim/rc\" old/bin/activate; ln -s \"$PWD/victim\" old/share; "
+                    "ln -s ../../../victim/rc old/bin/run") == 0);
   SUBCASE("in a directory") { run.add_venv("old"); }
   SUBCASE("in an archive") {
     REQUIRE(run.in_data("tar cf a.tar old") == 0);
@@ -55,8 +58,10 @@ TEST_CASE("bin, lib or __pycache__ as links out of it") {
 TEST_CASE("an archive's names do not leave the job directory") {
   VenvRun run;
   REQUIRE(run.make("old") == 0);
-  REQUIRE(beside_victim(run, "tar cf a.tar old; echo evil >rc; "
-                      "tar rPf a.tar --transform 's|^rc|old/../../../../data/victim/rc|' rc") == 0);
+  REQUIRE(beside_victim(run,
+                        "tar cf a.tar old; echo evil >rc; "
+                        "tar rPf a.tar --transform 's|^rc|old/../../../../data/victim/rc|' rc") ==
+          0);
   run.add_venv("a.tar");
   CHECK(run.run() == 1);
   check_untouched(run);
@@ -85,14 +90,17 @@ find old -name '*.pyc' -delete)") == 0);
 TEST_CASE("texts that are hard to read are left, and end") {
   VenvRun run;
   REQUIRE(run.make("old") == 0);
-  REQUIRE(run.in_data(R"(cd old; head -c 300000 /dev/zero | tr '\0' '#' >bin/long; printf '#!' >bin/short; printf '\177ELF' >bin/elf
+  REQUIRE(
+      run.in_data(
+          R"(cd old; head -c 300000 /dev/zero | tr '\0' '#' >bin/long; printf '#!' >bin/short; printf '\177ELF' >bin/elf
 head -c 100 /usr/bin/python3 >lib/cut.so; python3 - <<'E'
 d = bytearray(open('/usr/bin/true', 'rb').read())
 for i in range(32, 200): d[i] = 255
 open('lib/odd.so', 'wb').write(d)
 E
 site=$(echo lib/python3*/site-packages); printf ',,,\n\n"' >$site/pack-1.dist-info/RECORD; printf '{"url":7,"dir_info":[]}' >$site/pack-1.dist-info/direct_url.json
-printf '\xff\xfe/\0' >$site/x.pth; printf 'x' >$site/pack/__pycache__/y.cpython-311.pyc; mkfifo bin/fifo)") == 0);
+printf '\xff\xfe/\0' >$site/x.pth; printf 'x' >$site/pack/__pycache__/y.cpython-311.pyc; mkfifo bin/fifo)") ==
+      0);
   run.add_venv("old");
   REQUIRE_MESSAGE(run.run() == 0, run.cause());
   CHECK(run.in_job("cmp env/bin/long ../data/old/bin/long && test ! -e env/bin/fifo"));

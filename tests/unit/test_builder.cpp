@@ -30,7 +30,7 @@ class BuilderRun {
     return as_user([&] {
       ::prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0);
       const Fd job(::open((scratch / "job").c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
-      auto builder = Builder::start(job.get());
+      auto builder = Builder::start(job.get(), 022);
       return builder ? test(*builder) : 99;
     });
   }
@@ -57,7 +57,8 @@ bool has_landlock() { return ::syscall(SYS_landlock_create_ruleset, nullptr, 0, 
 TEST_CASE("builder: exit codes, environment, directory, log") {
   BuilderRun run;
   CHECK(run.run([&](Builder& builder) {
-    if (*run.execute(builder, "echo \"$A\"; pwd; env | wc -l; ls /proc/self/fd | xargs; exit 7") != 7)
+    if (*run.execute(builder, "echo \"$A\"; pwd; env | wc -l; ls /proc/self/fd | xargs; exit 7") !=
+        7)
       return 1;
     if (*run.execute(builder, "kill -9 $$") != 128 + 9) return 2;
     BuildCommand command = run.shell("echo out; echo log >&2");
@@ -81,13 +82,13 @@ TEST_CASE("builder: a deadline, a stop and a failed check end all that was start
   BuilderRun run;
   std::string command = "setsid sleep 1000 & sleep 1000 & echo $! $$ >pids; wait";
   const auto all_gone = [&](Builder& builder, Clock::time_point deadline, const Status& answer) {
-    const auto done =
-        builder.run(run.shell(command), deadline, run.stop, [&] { return answer; });
+    const auto done = builder.run(run.shell(command), deadline, run.stop, [&] { return answer; });
     if (done) return Error{0, "it ended"};
     const auto pids = read_file(AT_FDCWD, run.scratch / "job/pids", 100);
     int first = 0;
     int second = 0;
-    if (!pids || std::sscanf(pids->c_str(), "%d %d", &first, &second) != 2) return Error{0, "no pids"};
+    if (!pids || std::sscanf(pids->c_str(), "%d %d", &first, &second) != 2)
+      return Error{0, "no pids"};
     if (::kill(first, 0) == 0 || ::kill(second, 0) == 0) return Error{0, "alive"};
     return done.error();
   };
@@ -104,8 +105,7 @@ TEST_CASE("builder: a deadline, a stop and a failed check end all that was start
   run.stop = true;
   command = "echo 1 1 >pids; sleep 1000";
   CHECK(run.run([&](Builder& builder) {
-    return is_stopped(builder.run(run.shell("sleep 1000"), later, run.stop,
-                                  [] { return Status(); })
+    return is_stopped(builder.run(run.shell("sleep 1000"), later, run.stop, [] { return Status(); })
                           .error())
                ? 0
                : 1;
@@ -120,8 +120,9 @@ TEST_CASE("builder: writes stay below the job directory, where the kernel can sa
   BuilderRun run;
   const std::string out = run.scratch / "outside";
   CHECK(run.run([&](Builder& builder) {
-    if (*run.execute(builder, "echo x >inside && mkdir d && mv inside d/ && rm -r d && "
-                              "echo >/dev/null && head -c 1 /dev/urandom >/dev/null") != 0)
+    if (*run.execute(builder,
+                     "echo x >inside && mkdir d && mv inside d/ && rm -r d && "
+                     "echo >/dev/null && head -c 1 /dev/urandom >/dev/null") != 0)
       return 1;
     if (*run.execute(builder, "echo x >" + out) == 0) return 2;
     if (*run.execute(builder, "ln -s " + out + " link; echo x >link") == 0) return 3;

@@ -114,8 +114,13 @@ TEST_CASE("stage-venv") {
   CHECK(venv("~/env") == VenvItem{"/home/alice/env", "env", "", {}, "", false, {}});
   const auto full = venv(
       "r.txt:py/env/,python=~/py/bin/python3,wheels=w,module=python/3.11+gcc,module=cuda,optional");
-  CHECK(full == VenvItem{"/work dir/r.txt", "py/env", "/home/alice/py/bin/python3",
-                         {"python/3.11", "gcc", "cuda"}, "/work dir/w", true, {}});
+  CHECK(full == VenvItem{"/work dir/r.txt",
+                         "py/env",
+                         "/home/alice/py/bin/python3",
+                         {"python/3.11", "gcc", "cuda"},
+                         "/work dir/w",
+                         true,
+                         {}});
   CHECK(has(fault(""), "no source"));
   CHECK(has(fault("x:../y"), "below $SLURM_TMPDIR"));
   CHECK(has(fault("x:a\\:b"), "cannot hold quotes"));

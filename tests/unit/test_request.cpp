@@ -13,7 +13,7 @@ StageRequest full_request() {
   request.datasets.push_back(
       {"/p/data.tar", "data", "DATA", Extract::no, 2, {"*.png"}, {"a", "b"}, true, true});
   request.outputs.push_back({"results", "/out_%j", When::failure, true});
-  request.venv = VenvItem{"/p/r.txt",  "py",         "/usr/bin/python3", {"python/3.11", "gcc"},
+  request.venv = VenvItem{"/p/r.txt",  "py", "/usr/bin/python3",      {"python/3.11", "gcc"},
                           "/p/wheels", true, {"PATH=/bin", "X_1=a=b"}};
   return request;
 }
@@ -99,8 +99,9 @@ TEST_CASE("a forged venv is refused") {
           std::string::npos);
   }
   for (const char* bad : {"PATH", "=x", "1A=x", "A-B=x", ""}) {
-    CHECK(venv(R"("source":"/a","environment":[")" + std::string(bad) + R"("])")
-              .find("NAME=VALUE") != std::string::npos);
+    CHECK(
+        venv(R"("source":"/a","environment":[")" + std::string(bad) + R"("])").find("NAME=VALUE") !=
+        std::string::npos);
   }
   CHECK(venv(R"("source":"/a","environment":["A=\u0000"])").find("NUL") != std::string::npos);
   CHECK(fault_of(R"({"version":1,"venv":[]})").find("not an object") != std::string::npos);

@@ -21,17 +21,18 @@ std::string fault_of(const std::string& content) {
 
 TEST_CASE("requirements: names, versions, hashes and wheels are fine") {
   CHECK(fault_of("").empty());
-  CHECK(fault_of("# -e .\nnumpy==1.24.2 \\\n    --hash=sha256:abc\npkg[extra]>=1; python_version < '4'\n"
-                 "--find-links ./wheels\n-c constraints.txt\n./wheels/x-1-py3-none-any.whl\n"
-                 "y @ file:///w/y-1-py3-none-any.whl#sha256=12\r\n")
+  CHECK(fault_of(
+            "# -e .\nnumpy==1.24.2 \\\n    --hash=sha256:abc\npkg[extra]>=1; python_version < '4'\n"
+            "--find-links ./wheels\n-c constraints.txt\n./wheels/x-1-py3-none-any.whl\n"
+            "y @ file:///w/y-1-py3-none-any.whl#sha256=12\r\n")
             .empty());
 }
 
 TEST_CASE("requirements: what would run code of its sources is refused, with the line") {
   for (const char* line :
        {"-e .", "--editable=src/x", "./pkg", "/home/a/pkg", "x-1.0.tar.gz", "pkg/x-1.0.zip",
-        "git+https://host/x.git", "x @ git+ssh://host/x", "x @ file:///home/a/x", "--no-binary :all:",
-        "  -e git+https://host/x#egg=x"}) {
+        "git+https://host/x.git", "x @ git+ssh://host/x", "x @ file:///home/a/x",
+        "--no-binary :all:", "  -e git+https://host/x#egg=x"}) {
     const std::string fault = fault_of("numpy\n" + std::string(line) + "\n");
     CHECK(fault.find("wheels-only") != std::string::npos);
   }

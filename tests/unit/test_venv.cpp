@@ -12,23 +12,30 @@ void check_works(VenvRun& run, const std::string& place = "env") {
   CHECK(run.state() == ItemState::done);
   const std::string env = run.job() + "/" + place;
   CHECK(run.status.environment == std::vector<std::string>{"NODESTAGE_VENV=" + env});
-  REQUIRE(run.in_data("for d in *; do [ ! -d \"$d\" ] || chmod -R u+w \"$d\"; rm -rf \"$d\"; done") == 0);
+  REQUIRE(run.in_data(
+              "for d in *; do [ ! -d \"$d\" ] || chmod -R u+w \"$d\"; rm -rf \"$d\"; done") == 0);
   const std::string q = "'" + place + "'";
   CHECK(run.output("stamp=$(find " + q + " -name '*.pyc' -printf '%p %i %T@ %s\\n' | sort); " + q +
-                   "/bin/show; now=$(find " + q + " -name '*.pyc' -printf '%p %i %T@ %s\\n' | sort); " +
+                   "/bin/show; now=$(find " + q +
+                   " -name '*.pyc' -printf '%p %i %T@ %s\\n' | sort); " +
                    "[ \"$stamp\" = \"$now\" ] && [ -n \"$now\" ] && echo unchanged") ==
         env + "/share " + env + "\nunchanged\n");
   CHECK(run.output(". " + q + "/bin/activate && echo \"$VIRTUAL_ENV\" && deactivate && echo ok") ==
         env + "\nok\n");
   CHECK(run.output("grep -rlaF '" + run.data() + "' " + q + " --exclude='*.pyc'").empty());
   // RECORD tells of what is there.
-  CHECK(run.output(q + "/bin/python -c 'import csv, glob, hashlib, base64, os\n"
-                   "record, = glob.glob(\"" + place + "/lib/python*/site-packages/pack-1.dist-info/RECORD\")\n"
-                   "for name, told, size in csv.reader(open(record)):\n"
-                   "  if told:\n"
-                   "    data = open(os.path.join(os.path.dirname(record), \"..\", name), \"rb\").read()\n"
-                   "    real = base64.urlsafe_b64encode(hashlib.sha256(data).digest()).decode().rstrip(\"=\")\n"
-                   "    print(name, told == \"sha256=\" + real, int(size) == len(data))'") ==
+  CHECK(run.output(
+            q +
+            "/bin/python -c 'import csv, glob, hashlib, base64, os\n"
+            "record, = glob.glob(\"" +
+            place +
+            "/lib/python*/site-packages/pack-1.dist-info/RECORD\")\n"
+            "for name, told, size in csv.reader(open(record)):\n"
+            "  if told:\n"
+            "    data = open(os.path.join(os.path.dirname(record), \"..\", name), \"rb\").read()\n"
+            "    real = "
+            "base64.urlsafe_b64encode(hashlib.sha256(data).digest()).decode().rstrip(\"=\")\n"
+            "    print(name, told == \"sha256=\" + real, int(size) == len(data))'") ==
         "../../../bin/show True True\npack/__init__.py True True\n");
 }
 
@@ -81,11 +88,15 @@ TEST_CASE("venv: archives") {
   REQUIRE(run.make("old") == 0);
   SUBCASE("of what is in it") { REQUIRE(run.in_data("tar czf env.tgz -C old .; rm -r old") == 0); }
   SUBCASE("of the directory") { REQUIRE(run.in_data("tar czf env.tgz old; rm -r old") == 0); }
+  SUBCASE("of the directory by a longer name") {
+    REQUIRE(run.in_data("mkdir -p a/b; mv old a/b; tar czf env.tgz a; rm -r a") == 0);
+  }
   SUBCASE("zip, whose times are too coarse for compiled files") {
     REQUIRE(run.in_data("zip -qryX env.zip old; mv env.zip env.tgz; rm -r old") == 0);
   }
   SUBCASE("with scripts as venv-pack leaves them") {
-    REQUIRE(run.in_data("sed -i '1s|.*|#!/usr/bin/env python3|' old/bin/show; tar czf env.tgz old; rm -r old") == 0);
+    REQUIRE(run.in_data("sed -i '1s|.*|#!/usr/bin/env python3|' old/bin/show; tar czf env.tgz old; "
+                        "rm -r old") == 0);
   }
   run.add_venv("env.tgz");
   check_works(run);
@@ -94,8 +105,9 @@ TEST_CASE("venv: archives") {
 
 TEST_CASE("venv: what is none is refused in words") {
   VenvRun run;
-  REQUIRE(run.in_data("mkdir -p dir/sub x/y; echo a >dir/sub/a; tar cf dir.tar dir x; echo >p.toml; "
-                      "mkdir empty; touch empty/pyvenv.cfg") == 0);
+  REQUIRE(
+      run.in_data("mkdir -p dir/sub x/y; echo a >dir/sub/a; tar cf dir.tar dir x; echo >p.toml; "
+                  "mkdir empty; touch empty/pyvenv.cfg") == 0);
   const auto refused = [&](const std::string& name, const char* words) {
     run.add_venv(name);
     CHECK(run.run() == 1);
@@ -114,11 +126,15 @@ TEST_CASE("venv: an interpreter that is missing here is named") {
   VenvRun run;
   REQUIRE(run.make("old") == 0);
   SUBCASE("a link") {
-    REQUIRE(run.in_data("ln -sfn /opt/no/such/bin/python3 old/bin/python3; ln -sfn python3 old/bin/python") == 0);
+    REQUIRE(
+        run.in_data(
+            "ln -sfn /opt/no/such/bin/python3 old/bin/python3; ln -sfn python3 old/bin/python") ==
+        0);
     run.add_venv("old");
   }
   SUBCASE("a link in an archive") {
-    REQUIRE(run.in_data("ln -sfn /opt/no/such/bin/python3 old/bin/python; tar cf env.tar old") == 0);
+    REQUIRE(run.in_data("ln -sfn /opt/no/such/bin/python3 old/bin/python; tar cf env.tar old") ==
+            0);
     run.add_venv("env.tar");
   }
   SUBCASE("the home of a copy") {
@@ -127,8 +143,10 @@ TEST_CASE("venv: an interpreter that is missing here is named") {
     run.add_venv("old");
   }
   CHECK(run.run() == 1);
-  CHECK_MESSAGE(run.cause().find("was made with /opt/no/such/bin/python3, and node n1 has no such program\n") !=
-                    std::string::npos, run.cause());
+  CHECK_MESSAGE(run.cause().find(
+                    "was made with /opt/no/such/bin/python3, and node n1 has no such program\n") !=
+                    std::string::npos,
+                run.cause());
 }
 
 TEST_CASE("venv: another version of Python") {
@@ -144,7 +162,9 @@ TEST_CASE("venv: another version of Python") {
 TEST_CASE("venv: editable installs, inside and outside") {
   VenvRun run;
   REQUIRE(run.make("old") == 0);
-  REQUIRE(run.in_data(R"(site=$(echo old/lib/python3*/site-packages); mkdir -p old/src/inner outer $site/inner-1.dist-info $site/outer-1.dist-info
+  REQUIRE(
+      run.in_data(
+          R"(site=$(echo old/lib/python3*/site-packages); mkdir -p old/src/inner outer $site/inner-1.dist-info $site/outer-1.dist-info
 echo 'x = 1' >old/src/inner/inner.py; echo 'x = 2' >outer/outer.py
 echo "$PWD/old/src/inner" >$site/inner.pth; echo "$PWD/outer" >$site/__editable__.outer-1.pth
 echo '{"url": "file://'$PWD'/old/src/inner", "dir_info": {"editable": true}}' >$site/inner-1.dist-info/direct_url.json
@@ -208,7 +228,8 @@ tar czf c.tgz -C c .)") == 0);
     CHECK(run.output("cat env/lib/data/text") == "prefix=" + run.job() + "/env\n");
     CHECK(run.output("tr '\\0' '\\n' <env/lib/data/binary | grep -v '^$'") ==
           "B\n" + run.job() + "/env/x\nE\n");
-    CHECK(run.output("stat -c %s env/lib/data/binary") == run.output("stat -c %s ../data/c/lib/data/binary"));
+    CHECK(run.output("stat -c %s env/lib/data/binary") ==
+          run.output("stat -c %s ../data/c/lib/data/binary"));
   }
   SUBCASE("not where nothing may be run") {
     run.order.venv_build = VenvBuild::off;

@@ -38,8 +38,9 @@ TEST_CASE("venv text: whole paths only") {
   CHECK(moved("-I/home/a/env/include -L/home/a/env/lib:/home/a/env") ==
         "-I/tmp/j/env/include -L/tmp/j/env/lib:/tmp/j/env");
   CHECK(moved("made in /home/a/env.") == "made in /tmp/j/env.");
-  for (const char* other : {"/home/a/env2", "/home/a/env-old", "/home/a/env.bak", "/mnt/home/a/env",
-                            "/home/a/en", "/home/a/env_x/y", "/home/a/env\xc3\xa9", "../home/a/env"}) {
+  for (const char* other :
+       {"/home/a/env2", "/home/a/env-old", "/home/a/env.bak", "/mnt/home/a/env", "/home/a/en",
+        "/home/a/env_x/y", "/home/a/env\xc3\xa9", "../home/a/env"}) {
     CHECK(moved(other) == "(as it was)");
   }
   CHECK(moved("file:///home/a/env/src") == "file:///tmp/j/env/src");
@@ -50,7 +51,8 @@ TEST_CASE("venv text: names with blanks and more, as URLs, JSON and shells write
   CHECK(moved("file:///home/a/m%C3%B6%20env%27s/x", move) == "file:///tmp/j/my%20env/x");
   CHECK(moved("{\"argv\": [\"/home/a/m\\u00f6 env's/bin/python\"]}", move) ==
         "{\"argv\": [\"/tmp/j/my env/bin/python\"]}");
-  CHECK(moved("VIRTUAL_ENV='/home/a/m\xc3\xb6 env'\"'\"'s'", move) == "VIRTUAL_ENV='/tmp/j/my env'");
+  CHECK(moved("VIRTUAL_ENV='/home/a/m\xc3\xb6 env'\"'\"'s'", move) ==
+        "VIRTUAL_ENV='/tmp/j/my env'");
 }
 
 TEST_CASE("venv text: activate gets quotes where the new path needs some") {
@@ -123,8 +125,9 @@ TEST_CASE("venv text: RECORD") {
   };
   CHECK(updated_record("../../../bin/f2py,sha256=old,216\r\n\"a,b.py\",sha256=old,1\n"
                        "x/__init__.py,sha256=keep,3\n../../../bin/f2py,,\nx/RECORD,,\n",
-                       fresh) == "../../../bin/f2py,sha256=NEW,7\r\n\"a,b.py\",sha256=NEW,7\n"
-                                 "x/__init__.py,sha256=keep,3\n../../../bin/f2py,,\nx/RECORD,,\n");
+                       fresh) ==
+        "../../../bin/f2py,sha256=NEW,7\r\n\"a,b.py\",sha256=NEW,7\n"
+        "x/__init__.py,sha256=keep,3\n../../../bin/f2py,,\nx/RECORD,,\n");
   CHECK_FALSE(updated_record("x,sha256=keep,3\n", fresh));
   CHECK_FALSE(updated_record("garbage\n,\n,,\n\n", fresh));
 }

@@ -1,5 +1,5 @@
-// VenvRun: a StageRun with an environment: real ones, made by python3 -m venv --without-pip, in which a
-// package and its script were laid as pip would lay them.
+// VenvRun: a StageRun with an environment: real ones, made by python3 -m venv --without-pip, in
+// which a package and its script were laid as pip would lay them.
 #pragma once
 
 #include "stage_run.hpp"

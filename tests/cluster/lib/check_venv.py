@@ -2,9 +2,9 @@
 
 check_venv.py OLD [numpy]: OLD is the place that nothing may name any more.
 """
-import csv
 import glob
 import importlib
+import json
 import os
 import subprocess
 import sys
@@ -49,7 +49,8 @@ for script in ['shout', 'pip'] + (['f2py'] if 'numpy' in packages else []):
     if done.returncode != 0 or (script != 'f2py' and env not in done.stdout):
         wrong(f'{script}: {done.returncode} {done.stdout} {done.stderr}')
 listed = subprocess.run([env + '/bin/pip', 'list', '-v', '--no-index', '--format=json'], capture_output=True, text=True)
-if 'shout' not in listed.stdout or env not in listed.stdout or old in listed.stdout:
+places = {item['name']: item['location'] for item in json.loads(listed.stdout or '[]')}
+if not places.get('shout', '').startswith(env + '/') or any(place.startswith(old) for place in places.values()):
     wrong('pip list: ' + listed.stdout + listed.stderr)
 show = subprocess.run([env + '/bin/pip', 'show', '-f', 'shout'], capture_output=True, text=True)
 if 'bin/shout' not in show.stdout:
