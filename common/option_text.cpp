@@ -15,6 +15,9 @@ namespace {
 constexpr std::string_view k_dataset_example =
     "--stage-dataset=SOURCE[:DEST][,key[=value]]..., for example "
     "--stage-dataset=~/projects/data.tar:data,strip=1";
+constexpr std::string_view k_venv_example =
+    "--stage-venv=SOURCE[:DEST][,key[=value]]..., for example "
+    "--stage-venv=~/projects/requirements.txt,module=python/3.11";
 constexpr std::string_view k_output_example =
     "--stage-out=SOURCE:TARGET[,key[=value]]..., for example "
     "--stage-out=results:~/scratch/out_%j,when=success";
@@ -177,6 +180,43 @@ Status set_output_key(OutputItem& item, const KeyValue& entry) {
   return {};
 }
 
+// "python/3.11+gcc" → two modules.
+Result<std::vector<std::string>> to_modules(std::string_view text) {
+  std::vector<std::string> modules;
+  for (;;) {
+    const std::size_t plus = text.find('+');
+    const std::string_view name = text.substr(0, plus);
+    if (name.empty() || name.starts_with('-'))
+      return wrong("module=: the name of a module is missing; several are joined by '+'",
+                   k_venv_example);
+    modules.emplace_back(name);
+    if (plus == std::string_view::npos) return modules;
+    text.remove_prefix(plus + 1);
+  }
+}
+
+Status set_venv_key(VenvItem& item, const KeyValue& entry, const SubmitPlace& place) {
+  if (entry.key == "optional") {
+    TRY(takes_none(entry, k_venv_example));
+    item.optional = true;
+    return {};
+  }
+  if (entry.key != "python" && entry.key != "module" && entry.key != "wheels") {
+    return wrong("unknown key '" + entry.key +
+                     "'; known: python=PATH, module=NAME[+NAME]..., wheels=DIR, optional; write "
+                     "\\, for a comma inside a path",
+                 k_venv_example);
+  }
+  TRY(needs_value(entry, k_venv_example));
+  if (entry.key == "module") {
+    TRY_ASSIGN(auto modules, to_modules(entry.value));
+    item.modules.insert(item.modules.end(), modules.begin(), modules.end());
+  } else {
+    TRY_ASSIGN((entry.key == "python" ? item.python : item.wheels), absolute(entry.value, place));
+  }
+  return {};
+}
+
 Error not_below(std::string_view what, const std::string& path) {
   return Error{EINVAL, std::string(what) + " '" + path +
                            "' must be a name below $SLURM_TMPDIR: relative, without '..' and not "
@@ -185,6 +225,17 @@ Error not_below(std::string_view what, const std::string& path) {
 
 bool inside(const std::string& outer, const std::string& inner) {
   return inner == outer || inner.starts_with(outer + "/");
+}
+
+Status check_beside_venv(const DatasetItem& item, const VenvItem& venv) {
+  const bool open_glob = item.destination.empty() && is_glob(item.source);
+  const std::string taken = destination_of(item);
+  if (open_glob || (!inside(taken, venv.destination) && !inside(venv.destination, taken)))
+    return {};
+  return Error{EEXIST, "'" + item.source + "' and the environment '" + venv.source +
+                           "' would both go to $SLURM_TMPDIR/" +
+                           (taken.size() < venv.destination.size() ? taken : venv.destination) +
+                           "; give one of them another place: --stage-venv=SOURCE:DEST"};
 }
 
 }  // namespace
@@ -226,6 +277,25 @@ Result<OutputItem> parse_output_option(std::string_view text, const SubmitPlace&
   return item;
 }
 
+Result<VenvItem> parse_venv_option(std::string_view text, const SubmitPlace& place) {
+  TRY_ASSIGN(const Cut cut, cut_option(text, k_venv_example));
+  VenvItem item;
+  if (cut.paths[0].empty()) return wrong("no source is named", k_venv_example);
+  TRY_ASSIGN(item.source, absolute(cut.paths[0], place));
+  if (cut.paths.size() == 2) {
+    if (!is_path_below(cut.paths[1])) return not_below("the destination", cut.paths[1]);
+    item.destination = tidy(cut.paths[1]);
+  }
+  if (!is_venv_path(item.destination)) {
+    return wrong(
+        "the destination of an environment cannot hold quotes, '$', '`', ':', '\\' or "
+        "control characters: it becomes a part of PATH and of shell scripts",
+        k_venv_example);
+  }
+  for (const auto& key : cut.keys) TRY(set_venv_key(item, split_key(key), place));
+  return item;
+}
+
 std::string_view archive_suffix(std::string_view path) {
   static constexpr std::string_view k_suffixes[] = {
       ".tar",     ".tar.gz",   ".tgz",     ".taz",     ".tar.bz2", ".tbz",      ".tbz2",
@@ -264,7 +334,7 @@ std::string destination_of(const DatasetItem& item) {
 }
 
 Status check_together(const StageRequest& request) {
-  if (request.datasets.size() > k_max_request_items ||
+  if (request.datasets.size() + (request.venv ? 1 : 0) > k_max_request_items ||
       request.outputs.size() > k_max_request_items) {
     return Error{E2BIG, "more than " + std::to_string(k_max_request_items) + " of one option"};
   }
@@ -284,6 +354,7 @@ Status check_together(const StageRequest& request) {
                                (destination.size() < taken.size() ? destination : taken) +
                                "; give one of them another place: --stage-dataset=SOURCE:DEST"};
     }
+    if (request.venv) TRY(check_beside_venv(item, *request.venv));
     const std::string name = item.name.empty() ? variable_name(destination) : item.name;
     if (!names.insert(name).second) {
       return Error{EEXIST, "two datasets would be named by the variable NODESTAGE_DATASET_" + name +

@@ -1,6 +1,7 @@
-// The text of --stage-dataset= and --stage-out=, as a user types it.
+// The text of --stage-dataset=, --stage-venv= and --stage-out=, as a user types it.
 //
 //   SOURCE[:DEST][,key[=value]]...      --stage-dataset
+//   SOURCE[:DEST][,key[=value]]...      --stage-venv
 //   SOURCE:TARGET[,key[=value]]...      --stage-out
 //
 // A backslash makes ':' ',' and '\' literal; before anything else it stays (glob(7) reads it). A
@@ -26,6 +27,7 @@ struct SubmitPlace {
 // "--stage-dataset=TEXT: ".
 Result<DatasetItem> parse_dataset_option(std::string_view text, const SubmitPlace& place);
 Result<OutputItem> parse_output_option(std::string_view text, const SubmitPlace& place);
+Result<VenvItem> parse_venv_option(std::string_view text, const SubmitPlace& place);
 
 // "/p/data.tar.zst" → "data"; "/p/dir/" → "dir"; "x.h5" → "x.h5". For a glob: the glob's own
 // base name without suffix.
@@ -45,8 +47,9 @@ bool is_glob(std::string_view path);
 // Where `item` would go: its destination, or the default one.
 std::string destination_of(const DatasetItem& item);
 
-// Refuses what can only be a mistake in the request as a whole: two items with one destination, or
-// one inside another, or one variable name. The fault names both items and what to do.
+// Refuses what can only be a mistake in the request as a whole: two items (the venv is one) with
+// one destination, or one inside another, or one variable name. The fault names both items and what
+// to do.
 Status check_together(const StageRequest& request);
 
 }  // namespace nodestage

@@ -69,6 +69,18 @@ Json from_output(const OutputItem& item) {
   return object;
 }
 
+Json from_venv(const VenvItem& item) {
+  Json object{{"source", from_text(item.source)}};
+  if (item.destination != VenvItem().destination)
+    object["destination"] = from_text(item.destination);
+  put_text(object, "python", item.python);
+  if (!item.modules.empty()) object["modules"] = from_texts(item.modules);
+  put_text(object, "wheels", item.wheels);
+  put_flag(object, "optional", item.optional);
+  if (!item.environment.empty()) object["environment"] = from_texts(item.environment);
+  return object;
+}
+
 // ---- reading
 
 // Takes the keys of one object; the first bad one is remembered. finish() refuses what was not
@@ -103,6 +115,8 @@ class Fields {
     }
     return value;
   }
+
+  Json any(const char* key) { return take(key); }
 
   bool flag(const char* key) {
     const Json value = take(key);
@@ -217,6 +231,35 @@ Result<OutputItem> to_output(const Json& json, std::size_t index) {
   return item;
 }
 
+bool is_absolute_or_empty(const std::string& path) { return path.empty() || is_absolute(path); }
+
+bool is_assignment(const std::string& text) {
+  const std::size_t equals = text.find('=');
+  return equals != std::string::npos && is_variable_name(std::string_view(text).substr(0, equals));
+}
+
+Result<VenvItem> to_venv(const Json& json) {
+  Fields fields(json, "the venv");
+  VenvItem item;
+  item.source = fields.text("source");
+  if (std::string destination = fields.text("destination"); !destination.empty())
+    item.destination = std::move(destination);
+  item.python = fields.text("python");
+  item.modules = fields.texts("modules");
+  item.wheels = fields.text("wheels");
+  item.optional = fields.flag("optional");
+  item.environment = fields.texts("environment");
+  if (!is_absolute(item.source)) fields.fail("has a source that is not an absolute path");
+  if (!is_path_below(item.destination) || !is_venv_path(item.destination))
+    fields.fail("has a destination that does not stay below $SLURM_TMPDIR");
+  if (!is_absolute_or_empty(item.python)) fields.fail("has a python that is no absolute path");
+  if (!is_absolute_or_empty(item.wheels)) fields.fail("has wheels that are no absolute path");
+  if (!std::all_of(item.environment.begin(), item.environment.end(), is_assignment))
+    fields.fail("has a variable that is not NAME=VALUE");
+  TRY(fields.finish());
+  return item;
+}
+
 Result<StageRequest> to_request(const Json& json) {
   Fields fields(json, "the request");
   StageRequest request;
@@ -225,6 +268,8 @@ Result<StageRequest> to_request(const Json& json) {
   request.wait = fields.choice<StageWait>("wait", k_wait_names);
   const Json datasets = fields.array("datasets");
   const Json outputs = fields.array("outputs");
+  const Json venv = fields.any("venv");
+  if (!venv.is_null() && datasets.size() >= k_max_request_items) fields.fail("has too many items");
   TRY(fields.finish());
   for (const Json& value : datasets) {
     TRY_ASSIGN(DatasetItem item, to_dataset(value, request.datasets.size()));
@@ -233,6 +278,9 @@ Result<StageRequest> to_request(const Json& json) {
   for (const Json& value : outputs) {
     TRY_ASSIGN(OutputItem item, to_output(value, request.outputs.size()));
     request.outputs.push_back(std::move(item));
+  }
+  if (!venv.is_null()) {
+    TRY_ASSIGN(request.venv, to_venv(venv));
   }
   return request;
 }
@@ -245,6 +293,7 @@ std::string encode_request(const StageRequest& request) {
   if (request.wait != StageWait::all) json["wait"] = k_wait_names[static_cast<int>(request.wait)];
   for (const auto& item : request.datasets) json["datasets"].push_back(from_dataset(item));
   for (const auto& item : request.outputs) json["outputs"].push_back(from_output(item));
+  if (request.venv) json["venv"] = from_venv(*request.venv);
   return json.dump();
 }
 
@@ -285,6 +334,23 @@ bool is_path_below(std::string_view path) {
     path.remove_prefix(slash + 1);
   }
   return names_something;
+}
+
+bool is_venv_path(std::string_view path) {
+  return std::all_of(path.begin(), path.end(), [](char c) {
+    const auto byte = static_cast<unsigned char>(c);
+    return byte >= 0x20 && byte != 0x7f &&
+           std::string_view("\"'$\\`:").find(c) == std::string_view::npos;
+  });
+}
+
+bool is_variable_name(std::string_view name) {
+  const auto is_letter = [](char c) {
+    return (c >= 'A' && c <= 'Z') || (c >= 'a' && c <= 'z') || c == '_';
+  };
+  return !name.empty() && is_letter(name[0]) && std::all_of(name.begin(), name.end(), [&](char c) {
+    return is_letter(c) || (c >= '0' && c <= '9');
+  });
 }
 
 }  // namespace nodestage

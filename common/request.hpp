@@ -8,13 +8,17 @@
 //   {"version":1, "umask":18, "wait":"all",
 //    "datasets":[{"source":"/abs/data.tar", "destination":"data", "name":"DATA", "extract":"auto",
 //                 "strip":0, "include":["*"], "exclude":[], "optional":false, "async":false}],
-//    "outputs":[{"source":"results", "target":"/abs/out_%j", "when":"always", "pack":false}]}
+//    "outputs":[{"source":"results", "target":"/abs/out_%j", "when":"always", "pack":false}],
+//    "venv":{"source":"/abs/requirements.txt", "destination":"env", "python":"/usr/bin/python3",
+//            "modules":["python/3.11"], "wheels":"/abs/wheelhouse", "optional":false,
+//            "environment":["PATH=/usr/bin"]}}
 // Keys with their default value are left out, "version" and the sources excepted. A string that is
 // not UTF-8 (a file name may be any bytes) is {"hex":"6162ff"}. An unknown key or version is
 // refused.
 #pragma once
 
 #include <cstddef>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -50,9 +54,22 @@ struct OutputItem {
   bool operator==(const OutputItem&) const = default;
 };
 
+struct VenvItem {
+  std::string source;                    // absolute path
+  std::string destination = "env";       // below the job directory
+  std::string python;                    // absolute; empty: the first in the build's PATH
+  std::vector<std::string> modules;      // loaded before a build
+  std::string wheels;                    // a directory, absolute; empty: none of the user's
+  bool optional = false;                 // its failure does not fail the job
+  std::vector<std::string> environment;  // of the submission, for a build: NAME=VALUE
+
+  bool operator==(const VenvItem&) const = default;
+};
+
 struct StageRequest {
   std::vector<DatasetItem> datasets;
   std::vector<OutputItem> outputs;
+  std::optional<VenvItem> venv;
   StageWait wait = StageWait::all;
   unsigned umask = 022;  // of the submitting process: a batch script gets the same
 
@@ -62,7 +79,7 @@ struct StageRequest {
 // The environment carries at most this much: an oversized variable makes Slurm's exec of the
 // prolog fail, which drains the node.
 inline constexpr std::size_t k_max_request_bytes = 16 * 1024;
-inline constexpr std::size_t k_max_request_items = 64;
+inline constexpr std::size_t k_max_request_items = 64;  // datasets and venv together; outputs
 
 std::string encode_request(const StageRequest& request);
 
@@ -75,5 +92,12 @@ Result<StageRequest> decode_request(std::string_view json);
 // "a/b", "a b": yes. "", ".", "/a", "../a", "a/../b", a name with NUL, one that starts with
 // ".nodestage": no.
 bool is_path_below(std::string_view path);
+
+// Whether an environment can lie there: its path goes into scripts of many shells and into PATH, so
+// it holds no quote, '$', '\\', '`', ':' and no control character.
+bool is_venv_path(std::string_view path);
+
+// [A-Za-z_][A-Za-z0-9_]*
+bool is_variable_name(std::string_view name);
 
 }  // namespace nodestage

@@ -23,6 +23,12 @@ void each_field(Order& order, Field field) {
   field("start_delay_ms", order.start_delay_ms);
   field("on_failure", order.on_failure);
   field("refuse_outputs", order.refuse_outputs);
+  field("venv_build", order.venv_build);
+  field("venv_installer", order.venv_installer);
+  field("venv_find_links", order.venv_find_links);
+  field("venv_uv", order.venv_uv);
+  field("venv_module_init", order.venv_module_init);
+  field("venv_limit_s", order.venv_limit_s);
   field("outcome", order.outcome);
   field("array_job", order.array_job);
   field("array_task", order.array_task);

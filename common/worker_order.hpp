@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "common/protocol.hpp"
 #include "common/result.hpp"
@@ -38,6 +39,14 @@ enum class JobOutcome { success, failure, unknown };
 
 enum class OnFailure { fail, proceed };
 
+// What the site lets --stage-venv run while it stages.
+enum class VenvBuild {
+  wheels_only,  // environments are built, of wheels alone
+  off,          // nothing is built
+  any,          // source distributions, too
+};
+enum class VenvInstaller { pip, uv };
+
 struct WorkerOrder {
   WorkerTask task = WorkerTask::stage;
   std::uint32_t job = 0;
@@ -54,6 +63,12 @@ struct WorkerOrder {
   std::uint32_t start_delay_ms = 0;
   OnFailure on_failure = OnFailure::fail;
   std::string refuse_outputs;  // stage: why a request with outputs must fail; empty: it need not
+  VenvBuild venv_build = VenvBuild::wheels_only;
+  VenvInstaller venv_installer = VenvInstaller::pip;
+  std::vector<std::string> venv_find_links;  // directories of wheels
+  std::string venv_uv;                       // the program's path
+  std::string venv_module_init;  // what a shell reads to know `module`; empty: the usual places
+  std::uint32_t venv_limit_s = 3600;
   // stage_out only:
   JobOutcome outcome = JobOutcome::unknown;
   std::uint32_t array_job = k_no_number;

@@ -28,7 +28,8 @@ std::string user_text(const Begin& begin, const std::string& cause) {
 std::string size_text(const Begin& begin) {
   return "the request for staging has " + human_count(begin.request.size()) +
          " bytes and at most " + human_count(k_max_request_bytes) +
-         " are possible.\nUse fewer or shorter --stage-dataset and --stage-out options (one glob "
+         " are possible.\nUse fewer or shorter --stage-dataset, --stage-venv and --stage-out "
+         "options (one glob "
          "instead of many names, for example) and submit the job again.";
 }
 

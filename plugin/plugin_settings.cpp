@@ -4,6 +4,8 @@
 #include <cstdint>
 #include <string_view>
 
+#include "common/request.hpp"
+
 namespace nodestage {
 namespace {
 
@@ -51,6 +53,22 @@ std::string set_path(PluginSettings& settings, const PathSetting& setting, std::
   return {};
 }
 
+// "NAME,PREFIX*"
+std::string set_variables(PluginSettings& settings, std::string_view text) {
+  std::vector<std::string> names;
+  for (;;) {
+    const std::size_t comma = text.find(',');
+    const std::string_view pattern = text.substr(0, comma);
+    const std::string_view name = pattern.substr(0, pattern.size() - pattern.ends_with('*'));
+    if (!is_variable_name(name)) return "names of variables are needed, such as RSNT_ARCH,EBROOT*";
+    names.emplace_back(pattern);
+    if (comma == std::string_view::npos) break;
+    text.remove_prefix(comma + 1);
+  }
+  settings.venv_environment = std::move(names);
+  return {};
+}
+
 // What is wrong with one argument, or "".
 std::string set_one(PluginSettings& settings, std::string_view argument) {
   const std::size_t equals = argument.find('=');
@@ -63,8 +81,9 @@ std::string set_one(PluginSettings& settings, std::string_view argument) {
   for (const auto& setting : k_paths) {
     if (setting.name == name) return set_path(settings, setting, text);
   }
+  if (name == "venv_environment") return set_variables(settings, text);
   return "unknown; known are socket, runtime_dir, begin_wait, daemon_wait, stage_wait, "
-         "epilog_wait and progress";
+         "epilog_wait, progress and venv_environment";
 }
 
 }  // namespace

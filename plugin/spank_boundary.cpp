@@ -69,6 +69,8 @@ struct OptionHelp {
 constexpr OptionHelp k_options[] = {
     {StageOption::dataset, "stage-dataset", "SRC",
      "copy or unpack into $SLURM_TMPDIR: ~/d.tar[:DEST]"},
+    {StageOption::venv, "stage-venv", "SRC",
+     "Python environment for $SLURM_TMPDIR: ~/env, reqs.txt"},
     {StageOption::output, "stage-out", "SRC:DST", "copy back when the job ends: results:~/out_%j"},
     {StageOption::wait, "stage-wait", "WHAT", "wait for staging on all nodes: all|node|none"},
 };
@@ -113,9 +115,10 @@ int slurm_spank_init(spank_t spank, int argc, char** argv) {
   return guarded("init", 0, [&] { return init(spank, argc, argv); });
 }
 
-int slurm_spank_init_post_opt(spank_t spank, int, char**) {
+int slurm_spank_init_post_opt(spank_t spank, int argc, char** argv) {
   if (!submits()) return 0;
-  return guarded("init_post_opt", -1, [&] { return submit_request(spank); });
+  return guarded("init_post_opt", -1,
+                 [&] { return submit_request(spank, settings_of(argc, argv)); });
 }
 
 int slurm_spank_job_prolog(spank_t, int argc, char** argv) {

@@ -13,11 +13,13 @@
 #include "plugin/slurm_host.hpp"
 #include "plugin/source_check.hpp"
 #include "plugin/submit_environment.hpp"
+#include "plugin/venv_environment.hpp"
 
 namespace nodestage {
 namespace {
 
-constexpr const char* k_option_names[] = {"", "stage-dataset", "stage-out", "stage-wait"};
+constexpr const char* k_option_names[] = {"", "stage-dataset", "stage-out", "stage-wait",
+                                          "stage-venv"};
 constexpr const char* k_request_name = "NODESTAGE_SPEC";
 
 const char* name_of(StageOption option) { return k_option_names[static_cast<int>(option)]; }
@@ -100,9 +102,16 @@ Status gather(StageRequest& request, StageOption option, std::string_view text) 
       request.outputs.push_back(std::move(item));
       return {};
     }
-    case StageOption::wait:
+    case StageOption::wait: {
       TRY_ASSIGN(request.wait, parse_wait_option(text));
       return {};
+    }
+    case StageOption::venv: {
+      if (request.venv)
+        return Error{EEXIST, "a job has one environment, and " + request.venv->source + " is it"};
+      TRY_ASSIGN(request.venv, parse_venv_option(text, place));
+      return {};
+    }
   }
   return Error{EINVAL, "unknown option"};
 }
@@ -113,6 +122,39 @@ void warn_of_missing_sources(const StageRequest& request) {
     slurm_spank_log("nodestage: warning: %s does not exist yet; it must exist when the job starts",
                     printable(item.source).c_str());
   }
+}
+
+void warn_of_missing_venv(const VenvItem& venv) {
+  if (venv.optional) return;
+  for (const std::string& path : {venv.source, venv.wheels}) {
+    if (path.empty() || source_exists(path)) continue;
+    slurm_spank_log("nodestage: warning: %s does not exist yet; it must exist when the job starts",
+                    printable(path).c_str());
+  }
+}
+
+bool is_directory(const std::string& path) {
+  struct stat info {};
+  return ::stat(path.c_str(), &info) == 0 && S_ISDIR(info.st_mode);
+}
+
+// The prolog knows nothing of the user's modules. An environment that is there is not built.
+void add_what_a_build_needs(VenvItem& venv, const PluginSettings& settings) {
+  if (is_directory(venv.source)) return;
+  venv.environment = environment_for_build(settings.venv_environment);
+  const char* path = std::getenv("PATH");
+  if (venv.python.empty() && venv.modules.empty() && path != nullptr) venv.python = python_in(path);
+}
+
+std::string longest_variable(const VenvItem& venv) {
+  const auto longest =
+      std::max_element(venv.environment.begin(), venv.environment.end(),
+                       [](const auto& a, const auto& b) { return a.size() < b.size(); });
+  if (longest == venv.environment.end()) return {};
+  return " (of the environment, which --stage-venv brings, " +
+         longest->substr(0, longest->find('=')) + " alone is " + human_count(longest->size()) +
+         ": submit with a shorter one, or give the path of a virtual environment, which is not "
+         "built)";
 }
 
 void tell_salloc_where_the_data_is() {
@@ -136,7 +178,8 @@ Result<std::string> to_text(StageRequest request) {
     return Error{E2BIG, "the options need " + human_count(text.size()) + " bytes of at most " +
                             human_count(k_max_request_bytes) +
                             " that fit into a job; use fewer or shorter ones (one glob instead of "
-                            "many names, for example)"};
+                            "many names, for example)" +
+                            (request.venv ? longest_variable(*request.venv) : "")};
   }
   return text;
 }
@@ -165,8 +208,9 @@ int submit_init(spank_t spank, const PluginSettings& settings) {
   drop_inherited_variables(in_allocation() ? SubmitFor::step : SubmitFor::allocation);
   if (in_allocation()) return 0;
   // srun has copied SLURM_SPANK_* from the environment before it called us.
-  for (const char* name : {k_request_name, "_SLURM_SPANK_OPTION_nodestage_stage_dataset",
-                           "_SLURM_SPANK_OPTION_nodestage_stage_out"}) {
+  for (const char* name :
+       {k_request_name, "_SLURM_SPANK_OPTION_nodestage_stage_dataset",
+        "_SLURM_SPANK_OPTION_nodestage_stage_out", "_SLURM_SPANK_OPTION_nodestage_stage_venv"}) {
     spank_job_control_unsetenv(spank, name);
   }
   return 0;
@@ -191,11 +235,11 @@ int submit_option(StageOption option, std::string_view text) {
   return 0;
 }
 
-int submit_request(spank_t spank) {
+int submit_request(spank_t spank, const PluginSettings& settings) {
   if (in_allocation()) return forward_request(spank);
-  const StageRequest request =
+  StageRequest request =
       gathered() == nullptr ? StageRequest{} : std::exchange(*gathered(), {}).request;
-  if (request.datasets.empty() && request.outputs.empty()) {
+  if (request.datasets.empty() && request.outputs.empty() && !request.venv) {
     spank_job_control_unsetenv(spank, k_request_name);  // of the component before
     return 0;
   }
@@ -203,6 +247,7 @@ int submit_request(spank_t spank) {
     slurm_error("nodestage: srun --jobid cannot stage: %s", k_too_late);
     return -1;
   }
+  if (request.venv) add_what_a_build_needs(*request.venv, settings);
   const auto text = to_text(request);
   if (!text) {
     slurm_error("nodestage: %s", printable(text.error().what).c_str());
@@ -213,6 +258,7 @@ int submit_request(spank_t spank) {
     return -1;
   }
   warn_of_missing_sources(request);
+  if (request.venv) warn_of_missing_venv(*request.venv);
   tell_salloc_where_the_data_is();
   return 0;
 }

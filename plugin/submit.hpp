@@ -9,7 +9,7 @@
 namespace nodestage {
 
 // Numbers of the options, as Slurm hands them to the callback.
-enum class StageOption : int { dataset = 1, output = 2, wait = 3 };
+enum class StageOption : int { dataset = 1, output = 2, wait = 3, venv = 4 };
 
 Result<StageWait> parse_wait_option(std::string_view text);
 
@@ -21,6 +21,6 @@ int submit_option(StageOption option, std::string_view text);
 
 // After all options (of one heterogeneous component): the request goes into the job-control
 // environment. 0, or -1 after the cause has been printed.
-int submit_request(spank_t spank);
+int submit_request(spank_t spank, const PluginSettings& settings);
 
 }  // namespace nodestage

@@ -5,6 +5,8 @@
 #include <cstdlib>
 #include <vector>
 
+#include "plugin/venv_environment.hpp"
+
 namespace nodestage {
 namespace {
 
@@ -24,6 +26,17 @@ bool is_inherited_request(std::string_view name, SubmitFor what) {
   return name == "SLURM_SPANK_NODESTAGE_SPEC" || name == "SPANK_NODESTAGE_SPEC";
 }
 
+// Another job will not find it on its nodes.
+void leave_venv() {
+  const char* venv = std::getenv("NODESTAGE_VENV");
+  if (venv == nullptr || *venv == '\0') return;
+  const char* active = std::getenv("VIRTUAL_ENV");
+  if (active != nullptr && std::string_view(active) == venv) ::unsetenv("VIRTUAL_ENV");
+  if (const char* path = std::getenv("PATH"); path != nullptr) {
+    ::setenv("PATH", path_without(path, std::string(venv) + "/bin").c_str(), 1);
+  }
+}
+
 }  // namespace
 
 bool is_of_a_staged_job(std::string_view name) {
@@ -34,6 +47,7 @@ bool is_of_a_staged_job(std::string_view name) {
 void drop_inherited_variables(SubmitFor what) {
   const bool in_staged_job =
       what == SubmitFor::allocation && std::getenv("NODESTAGE_JOBID") != nullptr;
+  if (in_staged_job) leave_venv();
   std::vector<std::string> names;
   for (char** entry = environ; entry != nullptr && *entry != nullptr; ++entry) {
     const std::string_view variable(*entry);

@@ -17,7 +17,8 @@ enum class SubmitFor { allocation, step };
 //   - the options that Slurm exports (SLURM_SPANK_... would fire the callbacks again,
 //     _SLURM_SPANK_OPTION_... would reach the new job's tasks)
 //   - the request in the job-control environment
-//   - what a staged job's tasks were given (SLURM_TMPDIR, NODESTAGE_...)
+//   - what a staged job's tasks were given (SLURM_TMPDIR, NODESTAGE_..., the environment's part of
+//     PATH, and VIRTUAL_ENV when it is that environment)
 // A step loses only what would fire the callbacks of --stage-dataset and --stage-out: the rest is
 // its job's. It needs the request, too: without PrologFlags=Alloc a node's prolog gets it from the
 // step. Not thread-safe, as environ is not.

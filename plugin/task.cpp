@@ -5,6 +5,7 @@
 #include <sys/prctl.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -15,6 +16,7 @@
 #include "plugin/stage_wait.hpp"
 #include "plugin/submit_environment.hpp"
 #include "plugin/task_voice.hpp"
+#include "plugin/venv_environment.hpp"
 
 namespace nodestage {
 namespace {
@@ -117,6 +119,24 @@ int unannounced(spank_t spank, TaskVoice& voice) {
   return -1;
 }
 
+// A variable of the job's environment at any length.
+std::string long_variable(spank_t spank, std::string_view name) {
+  char** environment = spank_item_or<char**>(spank, S_JOB_ENV, nullptr);
+  for (; environment != nullptr && *environment != nullptr; ++environment) {
+    const std::string_view variable(*environment);
+    if (variable.starts_with(name) && variable.substr(name.size()).starts_with('='))
+      return std::string(variable.substr(name.size() + 1));
+  }
+  return {};
+}
+
+void leave_venv(spank_t spank, const std::string& venv) {
+  if (venv.empty()) return;
+  if (long_variable(spank, "VIRTUAL_ENV") == venv) spank_unsetenv(spank, "VIRTUAL_ENV");
+  const std::string path = long_variable(spank, "PATH");
+  if (!path.empty()) spank_setenv(spank, "PATH", path_without(path, venv + "/bin").c_str(), 1);
+}
+
 // srun brings the environment of the process that called it: in a heterogeneous job that may be of
 // a component that staged, on a node that did not.
 void drop_environment_of_another_job(spank_t spank) {
@@ -129,10 +149,32 @@ void drop_environment_of_another_job(spank_t spank) {
     const std::string_view name = variable.substr(0, variable.find('='));
     if (is_of_a_staged_job(name)) names.emplace_back(name);
   }
+  leave_venv(spank, long_variable(spank, "NODESTAGE_VENV"));
   for (const auto& name : names) spank_unsetenv(spank, name.c_str());
 }
 
+// As its activate script would do. A step whose environment comes from a process of this job, which
+// had it active, keeps what was made of it since (deactivate, module load).
+void activate_venv(spank_t spank, const std::vector<std::string>& environment) {
+  static constexpr std::string_view k_name = "NODESTAGE_VENV=";
+  const auto found = std::find_if(environment.begin(), environment.end(), [](const auto& variable) {
+    return variable.starts_with(k_name) && settable_name(variable) + "=" == k_name;
+  });
+  if (found == environment.end()) return;
+  const std::string venv = found->substr(k_name.size());
+  const bool is_inherited =
+      spank_variable(spank, "NODESTAGE_JOBID") == std::to_string(job_of(spank)) &&
+      long_variable(spank, "NODESTAGE_VENV") == venv;
+  if (is_inherited || !venv.starts_with('/')) return;
+  std::string path = long_variable(spank, "PATH");
+  if (path.empty()) path = "/usr/local/bin:/usr/bin:/bin";
+  spank_setenv(spank, "PATH", path_with_first(path, venv + "/bin").c_str(), 1);
+  spank_setenv(spank, "VIRTUAL_ENV", venv.c_str(), 1);
+  spank_unsetenv(spank, "PYTHONHOME");
+}
+
 void set_environment(spank_t spank, const std::vector<std::string>& environment) {
+  activate_venv(spank, environment);
   for (const auto& variable : environment) {
     const std::string name = settable_name(variable);
     if (name.empty()) continue;

@@ -14,6 +14,7 @@ k_cluster_packages=(
 )
 k_test_packages=(
   libarchive-tools 7zip isal rsync libfuse3-dev bindfs fuse3 strace shellcheck clang-format clang-tidy python3 gcc binutils bsdutils libcap2-bin mandoc file bc
+  python3-venv python3-virtualenv python3-numpy python3-wheel-whl python3-setuptools-whl
 )
 
 say() { printf '\n== %s\n' "$*" >&2; }

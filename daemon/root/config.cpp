@@ -108,6 +108,37 @@ Setter absolute_path(Member member) {
   };
 }
 
+// A list of absolute paths, in all not too long for the worker's order.
+template <typename Member>
+Setter directories(Member member) {
+  return [=](Config& config, const toml::node& node) -> std::optional<std::string> {
+    const std::string allowed = "a list of absolute paths, in all at most 16 KiB";
+    const auto* list = node.as_array();
+    if (list == nullptr) return allowed;
+    std::vector<std::string> paths;
+    std::size_t bytes = 0;
+    for (const auto& value : *list) {
+      const auto text = value.value_exact<std::string>();
+      if (!text || !text->starts_with('/')) return allowed;
+      bytes += text->size();
+      paths.push_back(*text);
+    }
+    if (bytes > 16 * 1024) return allowed;
+    member(config) = std::move(paths);
+    return {};
+  };
+}
+
+template <typename Member>
+Setter path_or_empty(Member member) {
+  return [=](Config& config, const toml::node& node) -> std::optional<std::string> {
+    const auto text = node.value_exact<std::string>();
+    if (!text || (!text->empty() && !text->starts_with('/'))) return "an absolute path, or \"\"";
+    member(config) = *text;
+    return {};
+  };
+}
+
 // They go to nodestage-peer in one message (common/peer_channel.hpp).
 constexpr std::size_t k_max_addresses_bytes = 96 * 1024;
 
@@ -178,6 +209,17 @@ const std::vector<Key>& keys() {
       {"read", "max_rate", size(MEMBER(read.max_rate_bytes))},
       {"read", "start_jitter", number(MEMBER(read.start_jitter_s), 0, 3600)},
       {"read", "start_jitter_nodes", number(MEMBER(read.start_jitter_nodes), 1, 1'000'000)},
+      {"venv", "build",
+       choice<VenvBuild>(MEMBER(venv.build), {{"wheels-only", VenvBuild::wheels_only},
+                                              {"off", VenvBuild::off},
+                                              {"any", VenvBuild::any}})},
+      {"venv", "find_links", directories(MEMBER(venv.find_links))},
+      {"venv", "installer",
+       choice<VenvInstaller>(MEMBER(venv.installer),
+                             {{"pip", VenvInstaller::pip}, {"uv", VenvInstaller::uv}})},
+      {"venv", "uv", absolute_path(MEMBER(venv.uv))},
+      {"venv", "module_init", path_or_empty(MEMBER(venv.module_init))},
+      {"venv", "limit", number(MEMBER(venv.limit_s), 1, 86'400)},
       {"stageout", "epilog_wait", number(MEMBER(stageout.epilog_wait_s), 1, 86'400)},
       {"stageout", "limit", number(MEMBER(stageout.limit_s), 1, 30 * 86'400)},
       {"hold", "days", number(MEMBER(hold.days), 1, 3650)},

@@ -41,6 +41,16 @@ struct Config {
     std::uint64_t start_jitter_s = 5;
     std::uint64_t start_jitter_nodes = 64;
   } read;
+  struct Venv {
+    VenvBuild build = VenvBuild::wheels_only;
+    VenvInstaller installer = VenvInstaller::pip;
+    std::string uv = "/usr/local/bin/uv";
+    std::vector<std::string> find_links;
+    std::string module_init;
+    std::uint64_t limit_s = 3600;
+
+    bool operator==(const Venv&) const = default;
+  } venv;
   struct {
     std::uint64_t epilog_wait_s = 600;
     std::uint64_t limit_s = 86'400;

@@ -108,6 +108,12 @@ WorkerStart Jobs::order_for(const Job& job, WorkerTask task) const {
   order.leave_free_bytes = at_.config.staging.leave_free_bytes;
   order.on_failure = at_.config.staging.on_failure;
   if (task == WorkerTask::stage) order.refuse_outputs = refusal_of_outputs(record);
+  order.venv_build = at_.config.venv.build;
+  order.venv_installer = at_.config.venv.installer;
+  order.venv_find_links = at_.config.venv.find_links;
+  order.venv_uv = at_.config.venv.uv;
+  order.venv_module_init = at_.config.venv.module_init;
+  order.venv_limit_s = static_cast<std::uint32_t>(at_.config.venv.limit_s);
   order.outcome = outcome_of(record);
   order.array_known = record.facts.known;
   order.array_job = record.facts.array_job;

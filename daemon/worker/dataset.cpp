@@ -46,10 +46,12 @@ Amount scaled(const Amount& amount, double times) {
 
 }  // namespace
 
-Dataset::Dataset(const DatasetItem& item, std::size_t index, const StageContext& context)
+Dataset::Dataset(const DatasetItem& item, std::size_t index, const StageContext& context,
+                 const VenvItem* venv)
     : item_(item),
       index_(index),
       context_(context),
+      venv_(venv),
       meter_(context.rate, context.stop),
       space_(k_worker_directory_fd, context.allowance) {}
 
@@ -63,7 +65,7 @@ Status Dataset::plan() {
 
 Status Dataset::find_sources() {
   struct stat info {};
-  is_group_ = is_glob(item_.source) && ::stat(item_.source.c_str(), &info) != 0;
+  is_group_ = !is_venv() && is_glob(item_.source) && ::stat(item_.source.c_str(), &info) != 0;
   if (!is_group_) {
     sources_ = {item_.source};
     return {};
@@ -180,7 +182,22 @@ Status Dataset::stage_one(int item_fd, const std::string& source) {
   return context_.workspace.place(item_fd, "one", destination);
 }
 
+// The log of a build lies beside the environment, also when that failed.
+Status Dataset::build_venv(Piece& piece, int dir_fd, const std::string& name) {
+  set_kind(Venv::kind(piece));
+  Venv venv(*venv_, context_.order, meter_, *context_.builder, context_.stop);
+  const Status made = venv.make(piece, {dir_fd, name, context_.umask, space_});
+  const auto logs = open_directory_at(dir_fd, Venv::k_log_directory);
+  if (logs && venv.has_log()) {
+    static_cast<void>(
+        !context_.workspace.place(logs->get(), Venv::k_log_name, item_.destination + ".log"));
+  }
+  add_note(venv.note());
+  return made;
+}
+
 Status Dataset::build(Piece& piece, int dir_fd, const std::string& name) {
+  if (is_venv()) return build_venv(piece, dir_fd, name);
   set_kind(piece.kind());
   TRY(piece.build({dir_fd, name, context_.umask, space_}));
   add_note(piece.note());
@@ -202,7 +219,8 @@ void Dataset::end(const Status& status) {
   state_ = status ? ItemState::done : ItemState::failed;
   if (!status) note_ = status.error().what;
   if (status || !is_stopped(status.error())) {
-    log_line("dataset " + item_.source + (status ? ": done" : ": failed: " + status.error().what));
+    log_line((is_venv() ? "venv " : "dataset ") + item_.source +
+             (status ? ": done" : ": failed: " + status.error().what));
   }
 }
 
@@ -212,7 +230,8 @@ void Dataset::leave_out(const Error& refusal) {
 }
 
 std::string Dataset::name() const {
-  return shown(item_.name.empty() ? destination_of(item_) : item_.name);
+  if (is_venv()) return "the environment";
+  return "dataset '" + shown(item_.name.empty() ? destination_of(item_) : item_.name) + "'";
 }
 
 bool Dataset::is_needed() const {
@@ -223,7 +242,7 @@ std::optional<Dataset::Variable> Dataset::variable() const {
   const std::lock_guard lock(mutex_);
   if (destination_.empty() || state_ == ItemState::failed) return std::nullopt;
   const bool is_whole = destination_ == k_job_directory;
-  return Variable{"NODESTAGE_DATASET_" + short_name(),
+  return Variable{is_venv() ? "NODESTAGE_VENV" : "NODESTAGE_DATASET_" + short_name(),
                   context_.order.directory + (is_whole ? "" : "/" + destination_)};
 }
 

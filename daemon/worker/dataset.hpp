@@ -1,5 +1,5 @@
-// Dataset: one --stage-dataset= option on its way: which sources it means, where they go, how far
-// they are.
+// Dataset: one --stage-dataset= option, or the --stage-venv= one, on its way: which sources it
+// means, where they go, how far they are.
 #pragma once
 
 #include <chrono>
@@ -14,6 +14,7 @@
 #include "common/worker_order.hpp"
 #include "daemon/worker/meter.hpp"
 #include "daemon/worker/piece.hpp"
+#include "daemon/worker/venv.hpp"
 #include "daemon/worker/workspace.hpp"
 
 namespace nodestage {
@@ -28,13 +29,16 @@ struct StageContext {
   Allowance& allowance;
   std::size_t at_once;  // datasets that run side by side
   PieceLimits limits;   // of each of them
+  Builder* builder = nullptr;  // for an environment; null: there is none
 };
 
 // Not movable. One thread at a time calls plan(), then weigh(), then run(); any thread the others.
 class Dataset {
  public:
-  // `item` is borrowed.
-  Dataset(const DatasetItem& item, std::size_t index, const StageContext& context);
+  // Borrows all. With `venv`, `item` is what of it is as with any dataset; context.builder is
+  // there.
+  Dataset(const DatasetItem& item, std::size_t index, const StageContext& context,
+          const VenvItem* venv = nullptr);
 
   // Finds the sources and claims the destination, as far as that is known without reading. A glob
   // is one when no file has that very name; its matches are sorted. An `async` dataset also learns
@@ -55,8 +59,9 @@ class Dataset {
   // The same for one that was weighed, and for which there is no room.
   void leave_out(const Error& refusal);
 
-  // NODESTAGE_DATASET_<…>, and the path that it tells: of the dataset, or, for a glob without a
-  // destination, the job directory. Nothing before the destination is known or when it failed.
+  // NODESTAGE_DATASET_<…> or NODESTAGE_VENV, and the path that it tells: of the dataset, or, for a
+  // glob without a destination, the job directory. Nothing before the destination is known or when
+  // it failed.
   struct Variable {
     std::string name;
     std::string value;
@@ -64,7 +69,8 @@ class Dataset {
   [[nodiscard]] std::optional<Variable> variable() const;
 
   [[nodiscard]] ItemRecord record() const;
-  [[nodiscard]] std::string name() const;  // for messages
+  [[nodiscard]] std::string name() const;  // for messages: "dataset 'x'"
+  [[nodiscard]] bool is_venv() const { return venv_ != nullptr; }
   [[nodiscard]] std::string source() const { return shown(item_.source); }
   [[nodiscard]] bool is_async() const { return item_.async; }
   [[nodiscard]] bool is_needed() const;  // its failure fails the job
@@ -80,6 +86,7 @@ class Dataset {
   Status stage_group(int items_fd);
   Status stage_one(int item_fd, const std::string& path);
   Status build(Piece& piece, int dir_fd, const std::string& name);
+  Status build_venv(Piece& piece, int dir_fd, const std::string& name);
   Status claim(const std::string& destination, const std::string& source);
   bool keep_placed(const std::string& destination);
   void set_kind(const std::string& kind);
@@ -90,6 +97,7 @@ class Dataset {
   const DatasetItem& item_;
   const std::size_t index_;
   const StageContext& context_;
+  const VenvItem* const venv_;
   Meter meter_;
   Space space_;
   std::vector<std::string> sources_;

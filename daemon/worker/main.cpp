@@ -5,10 +5,11 @@
 // status file, the job directory, the rate. Verifies, before it reads any of it: that no id is 0,
 // that every capability set is empty, that no_new_privs is set, and that the ids are the order's.
 // (Only the task `remove`, whose order names uid 0, may run as root: for files of foreign owners.)
-// Drops, once it knows its task and before it opens a source: what sandbox.hpp says, as far as the
-// kernel can. Serves nobody: it does its task, writes the status file, logs to fd 2, and ends;
-// SIGTERM ends it at any moment, and what it was building is then incomplete under hidden names
-// only.
+// For a request with --stage-venv it starts one process, the builder (builder.hpp), before any
+// thread. Drops, once it knows its task and before it opens a source: what sandbox.hpp says, as far
+// as the kernel can. Serves nobody: it does its task, writes the status file, logs to fd 2, and
+// ends; SIGTERM ends it at any moment, and what it was building is then incomplete under hidden
+// names only.
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -65,12 +66,22 @@ int serve(const WorkerOrder& order) {
   const auto request = has_request ? read_all(k_worker_request_fd, k_max_request_bytes)
                                    : Result<std::string>(std::string());
   if (!request) return StageReport().fail("the request: " + request.error().what, {});
+  auto builder = order.task == WorkerTask::stage ? start_builder(*request)
+                                                 : Result<std::optional<Builder>>(std::nullopt);
+  if (!builder) return StageReport().fail(builder.error().what, {});
   confine(order, *request);
-  if (order.task == WorkerTask::remove) return run_remove(order);
-  if (order.task == WorkerTask::measure) return run_measure();
-  if (order.task == WorkerTask::notice) return run_notice(order, *request);
-  return order.task == WorkerTask::stage ? run_stage(order, *request)
-                                         : run_stage_out(order, *request);
+  switch (order.task) {
+    case WorkerTask::remove:
+      return run_remove(order);
+    case WorkerTask::measure:
+      return run_measure();
+    case WorkerTask::notice:
+      return run_notice(order, *request);
+    case WorkerTask::stage:
+      return run_stage(order, *request, *builder ? &**builder : nullptr);
+    default:
+      return run_stage_out(order, *request);
+  }
 }
 
 int run() {

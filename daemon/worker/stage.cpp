@@ -7,6 +7,7 @@
 #include <condition_variable>
 #include <deque>
 #include <exception>
+#include <optional>
 #include <thread>
 
 #include "common/human.hpp"
@@ -25,8 +26,9 @@ constexpr std::size_t k_memory = std::size_t{192} * 1024 * 1024;
 
 // Each dataset has threads of its own, so only a few of them run side by side.
 std::size_t datasets_at_once(const WorkerOrder& order, const StageRequest& request) {
-  return std::clamp<std::size_t>(std::min<std::size_t>(order.threads, request.datasets.size()), 1,
-                                 k_at_once);
+  return std::clamp<std::size_t>(
+      std::min<std::size_t>(order.threads, request.datasets.size() + (request.venv ? 1 : 0)), 1,
+      k_at_once);
 }
 
 PieceLimits limits_of_each(const WorkerOrder& order, std::size_t at_once) {
@@ -35,19 +37,28 @@ PieceLimits limits_of_each(const WorkerOrder& order, std::size_t at_once) {
 
 class Stage {
  public:
-  Stage(const WorkerOrder& order, const StageRequest& request, Workspace& workspace)
+  // `builder`: for request.venv, if there is one.
+  Stage(const WorkerOrder& order, const StageRequest& request, Workspace& workspace,
+        Builder* builder)
       : order_(order),
         rate_(k_worker_rate_fd),
         allowance_({k_worker_status_fd, k_worker_answer_fd, k_worker_directory_fd,
                     order.leave_free_bytes, order.node},
                    stop_),
         at_once_(datasets_at_once(order, request)),
-        context_{order, workspace,  request.umask, rate_,
-                 stop_, allowance_, at_once_,      limits_of_each(order, at_once_)},
+        context_{order,  workspace,  request.umask, rate_,
+                 stop_,  allowance_, at_once_,      limits_of_each(order, at_once_),
+                 builder},
         workspace_(workspace) {
     for (const auto& item : request.datasets) {
       datasets_.emplace_back(item, datasets_.size(), context_);
     }
+    if (!request.venv) return;
+    venv_item_.source = request.venv->source;
+    venv_item_.destination = request.venv->destination;
+    venv_item_.name = "VENV";
+    venv_item_.optional = request.venv->optional;
+    datasets_.emplace_back(venv_item_, datasets_.size(), context_, &*request.venv);
   }
 
   int run() {
@@ -147,7 +158,7 @@ class Stage {
 
   void end(Dataset& dataset, const Status& status) {
     if (!status && dataset.is_needed() && !is_stopped(status.error())) {
-      fail(with_prefix(status.error(), "dataset '" + dataset.name() + "': "));
+      fail(with_prefix(status.error(), dataset.name() + ": "));
     }
     dataset.end(status);
   }
@@ -181,7 +192,7 @@ class Stage {
     for (const auto& dataset : datasets_) {
       const auto variable = dataset.variable();
       if (!variable) continue;
-      if (&dataset == &datasets_.front())
+      if (&dataset == &datasets_.front() && !dataset.is_venv())
         variables.push_back("NODESTAGE_DATASET=" + variable->value);
       variables.push_back(variable->name + "=" + variable->value);
     }
@@ -195,6 +206,7 @@ class Stage {
   const std::size_t at_once_;
   StageContext context_;
   Workspace& workspace_;
+  DatasetItem venv_item_;
   std::deque<Dataset> datasets_;
   StageReport report_;
   std::vector<Dataset*> async_;
@@ -209,7 +221,7 @@ class Stage {
 
 }  // namespace
 
-int run_stage(const WorkerOrder& order, std::string_view request_bytes) {
+int run_stage(const WorkerOrder& order, std::string_view request_bytes, Builder* builder) {
   StageReport report;
   const auto request = decode_request(request_bytes);
   if (!request) return report.fail(request.error().what, {});
@@ -218,7 +230,17 @@ int run_stage(const WorkerOrder& order, std::string_view request_bytes) {
   ::umask(request->umask);
   auto workspace = Workspace::open(k_worker_directory_fd);
   if (!workspace) return report.fail(workspace.error().what, {});
-  return Stage(order, *request, *workspace).run();
+  if (request->venv && builder == nullptr) return report.fail("there is no builder", {});
+  return Stage(order, *request, *workspace, builder).run();
+}
+
+Result<std::optional<Builder>> start_builder(std::string_view request_bytes) {
+  std::optional<Builder> builder;
+  const auto request = decode_request(request_bytes);
+  if (!request || !request->venv) return builder;
+  TRY_ASSIGN(Builder started, Builder::start(k_worker_directory_fd, request->umask));
+  builder.emplace(std::move(started));
+  return builder;
 }
 
 }  // namespace nodestage

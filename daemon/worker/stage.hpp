@@ -1,9 +1,11 @@
-// The `stage` task: all datasets of a request into the job directory.
+// The `stage` task: all datasets of a request, and its environment, into the job directory.
 #pragma once
 
+#include <optional>
 #include <string_view>
 
 #include "common/worker_order.hpp"
+#include "daemon/worker/builder.hpp"
 
 namespace nodestage {
 
@@ -13,6 +15,11 @@ namespace nodestage {
 // Phases: starting, working, ready (all that the job waits for is in place), done. A dataset that
 // is `optional` or `async`, or any with OnFailure::proceed, may fail: its record says so. The
 // failure of another is the phase `failed` at once; what else runs is stopped then.
-int run_stage(const WorkerOrder& order, std::string_view request_bytes);
+// `builder` is what start_builder() has given for this request; borrowed.
+int run_stage(const WorkerOrder& order, std::string_view request_bytes, Builder* builder);
+
+// The process that run_stage() needs for a request with an environment; nothing for any other, and
+// for one that cannot be read. Before the worker's sandbox, in which no process can be made.
+Result<std::optional<Builder>> start_builder(std::string_view request_bytes);
 
 }  // namespace nodestage

@@ -64,7 +64,7 @@ TEST_CASE("a fault names file, line, key and what is allowed") {
         "leave_free, trash_wait, limit, groups_wait, on_failure");
   CHECK(fault_of("[stage]\nx=1\n")
             .find("f.toml:1: unknown section or key 'stage'; the sections are: tmpdir, "
-                  "staging, read, stageout, hold, worker, peer, slurm, credit, daemon") == 0);
+                  "staging, read, venv, stageout, hold, worker, peer, slurm, credit, daemon") == 0);
   CHECK(fault_of("[staging]\nmax_jobs=0\n") ==
         "f.toml:2: 'staging.max_jobs' must be a whole number from 1 to 10000");
   CHECK(fault_of("[staging]\nmax_jobs='4'\n").find("a whole number") != std::string::npos);
@@ -117,6 +117,7 @@ TEST_CASE("the installed example shows every key with its default, and nothing e
   CHECK(from_example->read.start_jitter_nodes == defaults->read.start_jitter_nodes);
   CHECK(from_example->stageout.epilog_wait_s == defaults->stageout.epilog_wait_s);
   CHECK(from_example->stageout.limit_s == defaults->stageout.limit_s);
+  CHECK(from_example->venv == defaults->venv);
   CHECK(from_example->hold == defaults->hold);
   CHECK(from_example->worker.cgroup == defaults->worker.cgroup);
   CHECK(from_example->worker.memory_bytes == defaults->worker.memory_bytes);

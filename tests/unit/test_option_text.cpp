@@ -100,6 +100,51 @@ TEST_CASE("stage-out") {
   CHECK(has(output_fault("r:/t,strip=1"), "unknown key"));
 }
 
+TEST_CASE("stage-venv") {
+  const auto venv = [](std::string_view text) {
+    auto item = parse_venv_option(text, k_place);
+    REQUIRE_MESSAGE(item, (item ? "" : item.error().what));
+    return *item;
+  };
+  const auto fault = [](std::string_view text) {
+    const auto item = parse_venv_option(text, k_place);
+    REQUIRE_FALSE(item);
+    return item.error().what;
+  };
+  CHECK(venv("~/env") == VenvItem{"/home/alice/env", "env", "", {}, "", false, {}});
+  const auto full = venv(
+      "r.txt:py/env/,python=~/py/bin/python3,wheels=w,module=python/3.11+gcc,module=cuda,optional");
+  CHECK(full == VenvItem{"/work dir/r.txt",
+                         "py/env",
+                         "/home/alice/py/bin/python3",
+                         {"python/3.11", "gcc", "cuda"},
+                         "/work dir/w",
+                         true,
+                         {}});
+  CHECK(has(fault(""), "no source"));
+  CHECK(has(fault("x:../y"), "below $SLURM_TMPDIR"));
+  CHECK(has(fault("x:a\\:b"), "cannot hold quotes"));
+  CHECK(has(fault("x:a'b"), "cannot hold quotes"));
+  CHECK(has(fault("x,strip=1"), "unknown key 'strip'"));
+  CHECK(has(fault("x,async"), "unknown key 'async'"));
+  CHECK(has(fault("x,python"), "needs a value"));
+  CHECK(has(fault("x,module=a++b"), "a module is missing"));
+  CHECK(has(fault("x,module=-a"), "a module is missing"));
+  CHECK(has(fault("x,b"), "--stage-venv=SOURCE"));
+}
+
+TEST_CASE("an environment and a dataset in one place") {
+  StageRequest request;
+  request.venv = VenvItem{};
+  request.venv->source = "/p/venv";
+  request.datasets.push_back(dataset("/p/a.tar"));
+  CHECK(check_together(request));
+  request.datasets.push_back(dataset("/p/b.tar:env/data"));
+  const Status status = check_together(request);
+  REQUIRE_FALSE(status);
+  CHECK(has(status.error().what, "the environment '/p/venv' would both go to $SLURM_TMPDIR/env"));
+}
+
 TEST_CASE("default destinations") {
   CHECK(default_destination("/p/data.tar") == "data");
   CHECK(default_destination("/p/data.tar.zst") == "data");

@@ -13,6 +13,8 @@ StageRequest full_request() {
   request.datasets.push_back(
       {"/p/data.tar", "data", "DATA", Extract::no, 2, {"*.png"}, {"a", "b"}, true, true});
   request.outputs.push_back({"results", "/out_%j", When::failure, true});
+  request.venv = VenvItem{"/p/r.txt",  "py", "/usr/bin/python3",      {"python/3.11", "gcc"},
+                          "/p/wheels", true, {"PATH=/bin", "X_1=a=b"}};
   return request;
 }
 
@@ -28,7 +30,9 @@ TEST_CASE("golden JSON of version 1") {
         R"({"datasets":[{"async":true,"destination":"data","exclude":["a","b"],"extract":"no",)"
         R"("include":["*.png"],"name":"DATA","optional":true,"source":"/p/data.tar","strip":2}],)"
         R"("outputs":[{"pack":true,"source":"results","target":"/out_%j","when":"failure"}],)"
-        R"("umask":23,"version":1,"wait":"node"})");
+        R"("umask":23,"venv":{"destination":"py","environment":["PATH=/bin","X_1=a=b"],)"
+        R"("modules":["python/3.11","gcc"],"optional":true,"python":"/usr/bin/python3",)"
+        R"("source":"/p/r.txt","wheels":"/p/wheels"},"version":1,"wait":"node"})");
   CHECK(encode_request({}) == R"({"version":1})");
 }
 
@@ -79,6 +83,29 @@ TEST_CASE("a forged item is refused") {
   for (int i = 0; i < 65; ++i) many += R"({"source":"/a"},)";
   many.back() = ']';
   CHECK(fault_of(many + "}").find("too long") != std::string::npos);
+}
+
+TEST_CASE("a forged venv is refused") {
+  const auto venv = [](const std::string& fields) {
+    return fault_of(R"({"version":1,"venv":{)" + fields + "}}");
+  };
+  CHECK(venv(R"("source":"/a")").empty());
+  CHECK(decode_request(R"({"version":1,"venv":{"source":"/a"}})")->venv->destination == "env");
+  CHECK(venv(R"("source":"a")").find("absolute") != std::string::npos);
+  CHECK(venv(R"("source":"/a","python":"python3")").find("absolute") != std::string::npos);
+  CHECK(venv(R"("source":"/a","wheels":"w")").find("absolute") != std::string::npos);
+  for (const char* bad : {"/etc", "../x", ".nodestage-x", "a:b", "a'b", "a$b", "a\\nb", "a`b"}) {
+    CHECK(venv(R"("source":"/a","destination":")" + std::string(bad) + '"').find("below") !=
+          std::string::npos);
+  }
+  for (const char* bad : {"PATH", "=x", "1A=x", "A-B=x", ""}) {
+    CHECK(
+        venv(R"("source":"/a","environment":[")" + std::string(bad) + R"("])").find("NAME=VALUE") !=
+        std::string::npos);
+  }
+  CHECK(venv(R"("source":"/a","environment":["A=\u0000"])").find("NUL") != std::string::npos);
+  CHECK(fault_of(R"({"version":1,"venv":[]})").find("not an object") != std::string::npos);
+  CHECK(venv(R"("source":"/a","root":true)").find("unknown key") != std::string::npos);
 }
 
 TEST_CASE("paths below the job directory") {

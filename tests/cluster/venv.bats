@@ -1,0 +1,327 @@
+#!/usr/bin/env bats
+#
+# Goal: --stage-venv gives a job a Python environment on every node's own disk that is whole, active, and
+# knows nothing of the place where it came from: made of a virtual environment (any kind, any path), an
+# archive of one, or a requirements.txt that is built offline. What cannot work fails the job in words,
+# and nothing that a stranger has put into an environment reaches beyond the job directory. numpy is
+# Debian's, as a wheel (lib/make_wheels.py).
+
+# shellcheck disable=SC2016
+load helpers
+
+export NODESTAGE_CLUSTER=venv
+
+setup_file() {
+    [[ -n ${NODESTAGE_STAGE:-} ]] || skip "NODESTAGE_STAGE names no installation of nodestage"
+    cluster_up --nodes=3 --slurm-conf=LaunchParameters=use_interactive_step
+    for file in make_wheels.py check_venv.py; do
+        on ctl sh -c 'cat >"/project/$1"' sh "$file" <"$BATS_TEST_DIRNAME/lib/$file"
+    done
+    as alice bash -e <<'SETUP'
+export PATH=/usr/bin:/bin
+python3 /project/make_wheels.py wheels
+mkdir logs envs 'envs/my ë env' "envs/$(printf '%0150d' 0)"
+python3 -m venv envs/plain
+envs/plain/bin/pip install --quiet --no-index --find-links wheels numpy shout
+long="envs/$(printf '%0150d' 0)/env"
+for kind in "envs/copies --copies" "envs/system --system-site-packages" "$long"; do
+    python3 -m venv $kind
+    "${kind%% *}/bin/pip" install --quiet --no-index --find-links wheels shout
+done
+python3 -m venv 'envs/my ë env/v'
+'envs/my ë env/v/bin/python' -m pip install --quiet --no-index --find-links wheels shout
+/usr/bin/virtualenv --quiet --no-download envs/virtualenv
+envs/virtualenv/bin/pip install --quiet --no-index --find-links wheels shout
+tar czf plain.tar.gz envs/plain
+tar czf small.tar.gz -C envs/copies .
+(cd envs/copies && zip -qry ../../small.zip .)
+echo "$long" >long
+printf 'numpy==1.24.2\nshout\n' >requirements.txt
+SETUP
+    # A module that puts another python first, and one with the python that the node has.
+    on ctl sh -c '
+        mkdir -p /project/fake/bin /project/real/bin
+        printf "#!/bin/sh\necho \"the python of a module\"\n" >/project/fake/bin/python3
+        cp /project/fake/bin/python3 /project/fake/bin/python; chmod 755 /project/fake/bin/*
+        ln -s /usr/bin/python3 /project/real/bin/python3
+        cat >/project/modules.sh <<"MODULES"
+module() {
+    [ "$1" = load ] || return 1
+    case $2 in
+    fake) PATH=/project/fake/bin:$PATH ;;
+    real/3) PATH=/project/real/bin:$PATH; export MODULE_WAS_LOADED=1 ;;
+    *) echo "no module $2" >&2; return 1 ;;
+    esac
+}
+MODULES'
+}
+
+teardown_file() {
+    [[ -n ${NODESTAGE_STAGE:-} ]] || return 0
+    cluster_down
+}
+
+setup() {
+    SUBMIT_ENV=()
+}
+
+# As in helpers, with the variables SUBMIT_ENV in the environment of sbatch.
+submit() {
+    local user=$1
+    shift
+    as "$user" env "${SUBMIT_ENV[@]}" sbatch --parsable "$@"
+}
+
+# configure LINE...: the [venv] section of all nodes.
+configure() {
+    local node
+    for node in $(nodes); do
+        on "$node" sh -c 'cd /etc/nodestage && { test -e installed || cp nodestaged.toml installed; } && cp installed nodestaged.toml'
+        [ $# -eq 0 ] || on "$node" sed -i "s|^\[venv\]\$|&\n$(printf '%s\\n' "$@")|" /etc/nodestage/nodestaged.toml
+    done
+    cluster daemon restart all
+}
+
+# check_job OLD PACKAGES SBATCH_ARG...: a job on two nodes, two steps; OLD (of ~) is moved away by its
+# first line, and check_venv.py finds nothing wrong in the batch script and in three tasks.
+check_job() {
+    local old=$1 packages=$2
+    shift 2
+    sbatch_wait --limit=180 -N2 "$@" <<SCRIPT
+#!/bin/bash
+old=~/'$old'
+[ ! -e "\$old" ] || mv "\$old" "\$old.away"
+export PLACE='${PLACE:-env}' PYTHONDONTWRITEBYTECODE=
+python /project/check_venv.py "\$old" $packages
+srun -N2 -n2 python /project/check_venv.py "\$old" $packages
+. "\$SLURM_TMPDIR/\$PLACE/bin/activate" && python -c 'import sys; print("activated:", sys.prefix)'
+deactivate && echo "deactivated: \${VIRTUAL_ENV-unset}"
+[ ! -e "\$old.away" ] || mv "\$old.away" "\$old"
+SCRIPT
+    [ "$STATE $EXIT" = "COMPLETED 0" ]
+    [[ $OUTPUT != *wrong:* ]]
+    [ "$(grep -c "^checked: /localscratch/alice.$JOBID.0/${PLACE:-env}\$" <<<"$OUTPUT")" = 3 ]
+    [ "$(grep -c "^activated: /localscratch/alice.$JOBID.0/${PLACE:-env}\$" <<<"$OUTPUT")" = 1 ]
+    [ "$(grep -c '^deactivated: unset$' <<<"$OUTPUT")" = 1 ]
+    has "$OUTPUT" 'after a `module load`: source $NODESTAGE_VENV/bin/activate'
+}
+
+# failed_job PART... -- SBATCH_ARG...: the job fails before its first line, and its output has each PART.
+failed_job() {
+    local parts=()
+    while [[ $1 != -- ]]; do
+        parts+=("$1")
+        shift
+    done
+    shift
+    sbatch_wait --limit=120 "$@" --wrap 'echo it ran'
+    [ "$STATE $EXIT" = "FAILED 1" ]
+    has "$OUTPUT" "${parts[@]}"
+    [[ $OUTPUT != *"it ran"* ]]
+}
+
+@test "a virtual environment with numpy, on every node, with the original moved away" {
+    check_job envs/plain numpy --stage-venv=envs/plain
+    has "$OUTPUT" "plain (venv) -> /localscratch/alice.$JOBID.0/env: "
+    assert_idle_clean 60
+}
+
+@test "--copies, --system-site-packages, virtualenv" {
+    check_job envs/copies '' --stage-venv=envs/copies
+    check_job envs/system '' --stage-venv=envs/system
+    check_job envs/virtualenv '' --stage-venv=envs/virtualenv
+    assert_idle_clean 60
+}
+
+@test "blanks and other letters in the path, and paths beyond what a #! line can hold" {
+    check_job 'envs/my ë env' '' '--stage-venv=envs/my ë env/v'
+    PLACE='a place/größer' check_job 'envs/my ë env' '' '--stage-venv=envs/my ë env/v:a place/größer'
+    check_job "$(as alice cat long)" '' --stage-venv="$(as alice cat long)"
+    long=$(printf '%0200d' 0)/env
+    PLACE=$long check_job envs/copies '' --stage-venv=envs/copies:"$long"
+    assert_idle_clean 60
+}
+
+@test "archives: a tar of the directory, a tar and a zip of what is in it" {
+    check_job envs/plain numpy --stage-venv=plain.tar.gz
+    check_job envs/copies '' --stage-venv=small.tar.gz
+    check_job envs/copies '' --stage-venv=small.zip
+    assert_idle_clean 60
+}
+
+@test "requirements.txt is built on every node, offline" {
+    check_job nothing numpy --stage-venv=requirements.txt,wheels=wheels
+    has "$OUTPUT" "requirements.txt (requirements) -> /localscratch/alice.$JOBID.0/env: "
+    # As the user's own configuration of pip says, or the submission's environment, or the site's.
+    as alice sh -c 'mkdir -p .config/pip; printf "[global]\nfind-links = /home/alice/wheels\n" >.config/pip/pip.conf; echo shout >shout.txt'
+    check_job nothing '' --stage-venv=shout.txt
+    as alice rm -r .config
+    SUBMIT_ENV=(PIP_FIND_LINKS=/home/alice/wheels)
+    check_job nothing '' --stage-venv=shout.txt
+    SUBMIT_ENV=()
+    configure 'find_links = ["/home/alice/wheels"]'
+    check_job nothing '' --stage-venv=shout.txt
+    configure
+    assert_idle_clean 60
+}
+
+@test "requirements with hashes; empty ones; what pip has said stays in a log" {
+    hash=$(as alice sh -c 'sha256sum wheels/shout-*.whl | cut -d" " -f1')
+    as alice sh -c "echo 'shout==1.0 --hash=sha256:$hash' >hashes.txt; echo 'shout==1.0 --hash=sha256:${hash/[0-9]/x}' | tr x f >wrong.txt; : >empty.txt"
+    check_job nothing '' --stage-venv=hashes.txt,wheels=wheels
+    failed_job 'the environment could not be built: pip ended with code 1' 'HASH' -- --stage-venv=wrong.txt,wheels=wheels
+    sbatch_wait --stage-venv=empty.txt --wrap 'python -c "import sys; print(sys.prefix)"; ls $SLURM_TMPDIR | xargs; test -e $SLURM_TMPDIR/env.log && echo logged'
+    [ "$STATE $EXIT" = "COMPLETED 0" ]
+    has "$OUTPUT" $'\n'"/localscratch/alice.$JOBID.0/env" $'\nenv env.log\nlogged'
+    assert_idle_clean 60
+}
+
+@test "requirements that cannot be met: pip's reason, where it looked, and what to do" {
+    as alice sh -c 'echo nosuchpackage >none.txt; echo onlysource >source.txt; echo "-e ." >editable.txt'
+    failed_job 'No matching distribution found for nosuchpackage' 'Wheels were searched in: /home/alice/wheels' 'give wheels=DIR' \
+        -- --stage-venv=none.txt,wheels=wheels
+    failed_job 'No matching distribution found for onlysource' "Only wheels count: source distributions run their authors' code" \
+        -- --stage-venv=source.txt,wheels=wheels
+    failed_job "'-e .' is no wheel" wheels-only -- --stage-venv=editable.txt
+    failed_job 'has no /opt/no/such/python' -- --stage-venv=none.txt,python=/opt/no/such/python
+    # What is optional is left out, and its log stays.
+    sbatch_wait --stage-venv=none.txt,wheels=wheels,optional --wrap 'echo "venv: ${NODESTAGE_VENV-none} ${VIRTUAL_ENV-none}"; grep -c nosuchpackage $SLURM_TMPDIR/env.log'
+    [ "$STATE $EXIT" = "COMPLETED 0" ]
+    has "$OUTPUT" 'venv: none none' 'not staged (optional, the job goes on)'
+    configure 'build = "off"'
+    failed_job 'this site builds no environments' -- --stage-venv=none.txt
+    configure 'limit = 1'
+    failed_job 'was not built within 1.0 s' -- --stage-venv=requirements.txt,wheels=wheels
+    configure
+    assert_idle_clean 60
+}
+
+@test "source distributions where the site allows them: what they write outside is lost" {
+    as alice sh -c 'echo onlysource >source.txt'
+    configure 'build = "any"' 'find_links = ["/usr/share/python-wheels"]'
+    sbatch_wait --limit=120 -w n1 --stage-venv=source.txt,wheels=wheels --wrap 'python -c "import onlysource; print(onlysource.__file__)"'
+    configure
+    [ "$STATE $EXIT" = "COMPLETED 0" ]
+    has "$OUTPUT" "/localscratch/alice.$JOBID.0/env/lib/"
+    # Landlock's number in the kernel's list of system calls is 444 everywhere.
+    if python3 -c 'import ctypes, sys; sys.exit(ctypes.CDLL(None).syscall(444, None, 0, 1) < 2)'; then
+        [ -z "$(on n1 sh -c 'ls -d /home/alice/pwned /project/pwned /dev/shm/pwned 2>/dev/null')" ]
+    else
+        echo "# not tested: no Landlock in this kernel" >&3
+    fi
+    assert_idle_clean 60
+}
+
+@test "modules: one that the build loads, and one that the script loads" {
+    configure 'module_init = "/project/modules.sh"'
+    check_job nothing '' --stage-venv=shout.txt,wheels=wheels,module=real/3
+    sbatch_wait --stage-venv=shout.txt,wheels=wheels,module=real/3 <<'SCRIPT'
+#!/bin/bash
+grep '^home' $NODESTAGE_VENV/pyvenv.cfg
+. /project/modules.sh
+module load fake
+python3
+source $NODESTAGE_VENV/bin/activate
+python3 -c 'import sys; print("again:", sys.prefix)'
+srun python3 -c 'import sys; print("in a step:", sys.prefix)'
+SCRIPT
+    [ "$STATE $EXIT" = "COMPLETED 0" ]
+    has "$OUTPUT" 'home = /project/real/bin' $'\nthe python of a module\n' "again: /localscratch/alice.$JOBID.0/env" \
+        "in a step: /localscratch/alice.$JOBID.0/env"
+    failed_job 'no module none/1' 'module load' -- --stage-venv=shout.txt,module=none/1
+    configure
+    assert_idle_clean 60
+}
+
+@test "nothing opens the old place" {
+    sbatch_wait --limit=120 -w n1 --stage-venv=envs/plain <<'SCRIPT'
+#!/bin/bash
+strace -f -qq -e trace=%file -o trace.txt bash -c '
+    python -c "import numpy, shout; numpy.linalg.inv(numpy.eye(3))"
+    shout; f2py -v; pip list; source $NODESTAGE_VENV/bin/activate; deactivate'
+grep -c "$NODESTAGE_VENV/lib/python.*numpy/__init__" trace.txt | sed 's/^/seen: /'
+grep -c envs/plain trace.txt | sed 's/^/old: /'
+grep -cE 'O_(WRONLY|RDWR).*\.pyc' trace.txt | sed 's/^/compiled: /'
+SCRIPT
+    [ "$STATE $EXIT" = "COMPLETED 0" ]
+    has "$OUTPUT" $'\nold: 0' $'\ncompiled: 0'
+    [[ $OUTPUT == *$'\nseen: '[1-9]* ]]
+    assert_idle_clean 60
+}
+
+@test "salloc's interactive step, srun, a job that a staged job submits" {
+    show='echo "at: $(python -c "import sys; print(sys.prefix)") ${VIRTUAL_ENV-none} ${PYTHONHOME-unset}"'
+    run as alice env PYTHONHOME=/nowhere salloc -N1 --stage-venv=small.tar.gz <<<"$show; exit"
+    [[ $output =~ at:\ (/localscratch/alice\.[0-9]+\.0/env)\ (/localscratch/alice\.[0-9]+\.0/env)\ unset ]]
+    [ "${BASH_REMATCH[1]}" = "${BASH_REMATCH[2]}" ]
+    run as alice env PYTHONHOME=/nowhere srun -N2 --stage-venv=small.tar.gz bash -c "$show"
+    [ "$(grep -cE '^at: (/localscratch/alice\.[0-9]+\.0/env) \1 unset$' <<<"$output")" = 2 ]
+    sbatch_wait -n1 --stage-venv=small.tar.gz <<'SCRIPT'
+#!/bin/bash
+sbatch --wait -n1 --output=logs/inner --wrap 'echo "inner: ${VIRTUAL_ENV-none} ${NODESTAGE_VENV-none} $PATH"'
+cat logs/inner
+SCRIPT
+    [ "$STATE $EXIT" = "COMPLETED 0" ]
+    [[ $OUTPUT == *"inner: none none "* && ! $OUTPUT =~ inner:.*localscratch ]]
+    assert_idle_clean 60
+}
+
+@test "at submit: mistakes, a second environment, an environment that is too long" {
+    refused() {
+        local part=$1
+        shift
+        run as alice sbatch --wrap true "$@"
+        [ "$status" -ne 0 ]
+        has "$output" "$part"
+    }
+    refused 'a job has one environment' --stage-venv=envs/plain --stage-venv=envs/copies
+    refused "unknown key 'strip'" --stage-venv=envs/plain,strip=1
+    refused 'cannot hold quotes' "--stage-venv=envs/plain:a'b"
+    refused 'below $SLURM_TMPDIR' --stage-venv=envs/plain:../up
+    refused 'would both go to $SLURM_TMPDIR/env' --stage-venv=envs/plain --stage-dataset=plain.tar.gz:env/data
+    run as alice env "LD_LIBRARY_PATH=$(printf '/x%.0s' {1..9000})" sbatch --wrap true --stage-venv=requirements.txt
+    [ "$status" -ne 0 ]
+    has "$output" 'of at most 16,384' 'LD_LIBRARY_PATH alone is'
+    run as alice sbatch --hold --wrap true --stage-venv=not/yet.txt,wheels=nowhere
+    [ "$status" -eq 0 ]
+    has "$output" '/home/alice/not/yet.txt does not exist yet' '/home/alice/nowhere does not exist yet'
+    as alice scancel --me
+    assert_idle_clean 60
+}
+
+@test "an interpreter that the node lacks" {
+    as alice bash -ec 'cp -a envs/copies lost; rm lost/bin/python*; ln -s /opt/python/9/bin/python3 lost/bin/python'
+    failed_job "was made with /opt/python/9/bin/python3, and node n" "has no such program" -- --stage-venv=lost
+    assert_idle_clean 60
+}
+
+@test "a hostile archive, and one whose pyvenv.cfg points elsewhere" {
+    as alice bash -ec '
+        mkdir evil; printf "#!/bin/sh\ntouch ~/pwned /home/alice/pwned\nexit 1\n" >evil/python3; chmod 755 evil/python3
+        cp -a envs/copies bad; find bad -name "*.pyc" -delete
+        sed -i "s|^home = .*|home = $PWD/evil|" bad/pyvenv.cfg
+        echo "export X=$PWD/envs/copies" >rcfile; cp rcfile rcfile.before
+        ln -sf "$PWD/rcfile" bad/bin/activate.fish; ln -sf ../../../../../home/alice/rcfile bad/bin/run
+        cp evil/python3 bad/bin/conda-unpack
+        tar czf bad.tar.gz bad; tar cf out.tar bad; tar rPf out.tar --transform "s|^|bad/../../../../../../home/alice/|" evil/python3'
+    sbatch_wait -w n1 --stage-venv=bad.tar.gz --wrap 'echo ran'
+    as alice cmp rcfile rcfile.before
+    if python3 -c 'import ctypes, sys; sys.exit(ctypes.CDLL(None).syscall(444, None, 0, 1) < 2)'; then
+        as alice test ! -e pwned
+    fi
+    failed_job "entry 'bad/../" -- --stage-venv=out.tar
+    as alice cmp rcfile rcfile.before
+    assert_idle_clean 60
+}
+
+@test "an array of ten tasks on two nodes: ten environments, nothing left behind" {
+    sbatch_wait --limit=180 --array=0-9 -n1 --exclude=n3 --stage-venv=small.tar.gz <<'SCRIPT'
+#!/bin/bash
+python /project/check_venv.py ~/envs/copies
+SCRIPT
+    [ "$STATE" = COMPLETED ]
+    [[ $OUTPUT != *wrong:* ]]
+    [ "$(grep -cE '^checked: /localscratch/alice\.[0-9]+\.0/env$' <<<"$OUTPUT")" = 10 ]
+    [ "$(grep -E '^checked: ' <<<"$OUTPUT" | sort -u | wc -l)" = 10 ]
+    assert_idle_clean 60
+}

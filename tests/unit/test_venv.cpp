@@ -1,0 +1,258 @@
+#include <doctest/doctest.h>
+
+#include "venv_run.hpp"
+
+using namespace nodestage;
+
+namespace {
+
+// The environment works in its place, with the old one gone, and its first import compiles nothing.
+void check_works(VenvRun& run, const std::string& place = "env") {
+  REQUIRE_MESSAGE(run.run() == 0, run.cause());
+  CHECK(run.state() == ItemState::done);
+  const std::string env = run.job() + "/" + place;
+  CHECK(run.status.environment == std::vector<std::string>{"NODESTAGE_VENV=" + env});
+  REQUIRE(run.in_data(
+              "for d in *; do [ ! -d \"$d\" ] || chmod -R u+w \"$d\"; rm -rf \"$d\"; done") == 0);
+  const std::string q = "'" + place + "'";
+  CHECK(run.output("stamp=$(find " + q + " -name '*.pyc' -printf '%p %i %T@ %s\\n' | sort); " + q +
+                   "/bin/show; now=$(find " + q +
+                   " -name '*.pyc' -printf '%p %i %T@ %s\\n' | sort); " +
+                   "[ \"$stamp\" = \"$now\" ] && [ -n \"$now\" ] && echo unchanged") ==
+        env + "/share " + env + "\nunchanged\n");
+  CHECK(run.output(". " + q + "/bin/activate && echo \"$VIRTUAL_ENV\" && deactivate && echo ok") ==
+        env + "\nok\n");
+  CHECK(run.output("grep -rlaF '" + run.data() + "' " + q + " --exclude='*.pyc'").empty());
+  // RECORD tells of what is there.
+  CHECK(run.output(
+            q +
+            "/bin/python -c 'import csv, glob, hashlib, base64, os\n"
+            "record, = glob.glob(\"" +
+            place +
+            "/lib/python*/site-packages/pack-1.dist-info/RECORD\")\n"
+            "for name, told, size in csv.reader(open(record)):\n"
+            "  if told:\n"
+            "    data = open(os.path.join(os.path.dirname(record), \"..\", name), \"rb\").read()\n"
+            "    real = "
+            "base64.urlsafe_b64encode(hashlib.sha256(data).digest()).decode().rstrip(\"=\")\n"
+            "    print(name, told == \"sha256=\" + real, int(size) == len(data))'") ==
+        "../../../bin/show True True\npack/__init__.py True True\n");
+}
+
+}  // namespace
+
+TEST_CASE("venv: a directory is copied and relocated") {
+  VenvRun run;
+  SUBCASE("links") { REQUIRE(run.make("old") == 0); }
+  SUBCASE("copies") { REQUIRE(run.make("old", "--copies") == 0); }
+  SUBCASE("system site packages") { REQUIRE(run.make("old", "--system-site-packages") == 0); }
+  run.add_venv("old");
+  check_works(run);
+  CHECK(run.what() == "venv");
+  CHECK(run.note() == "after a `module load`: source $NODESTAGE_VENV/bin/activate");
+}
+
+TEST_CASE("venv: names with blanks and other letters, there and here") {
+  VenvRun run;
+  REQUIRE(run.make("my \xc3\xb6ld env") == 0);
+  run.add_venv("my \xc3\xb6ld env").destination = "my n\xc3\xa9w/env";
+  check_works(run, "my n\xc3\xa9w/env");
+}
+
+TEST_CASE("venv: a path beyond what a #! line can hold") {
+  VenvRun run;
+  REQUIRE(run.make("old") == 0);
+  const std::string place = std::string(100, 'd') + "/" + std::string(100, 'e') + "/env";
+  run.add_venv("old").destination = place;
+  check_works(run, place);
+}
+
+TEST_CASE("venv: a link to it, and one that was moved by hand") {
+  VenvRun run;
+  REQUIRE(run.make("made") == 0);
+  REQUIRE(run.in_data("mv made moved; ln -s moved link") == 0);
+  run.add_venv("link");
+  check_works(run);
+}
+
+TEST_CASE("venv: files and directories that may not be written") {
+  VenvRun run;
+  REQUIRE(run.make("old") == 0);
+  REQUIRE(run.in_data("chmod -R a-w old") == 0);
+  run.add_venv("old");
+  check_works(run);
+}
+
+TEST_CASE("venv: archives") {
+  VenvRun run;
+  REQUIRE(run.make("old") == 0);
+  SUBCASE("of what is in it") { REQUIRE(run.in_data("tar czf env.tgz -C old .; rm -r old") == 0); }
+  SUBCASE("of the directory") { REQUIRE(run.in_data("tar czf env.tgz old; rm -r old") == 0); }
+  SUBCASE("of the directory by a longer name") {
+    REQUIRE(run.in_data("mkdir -p a/b; mv old a/b; tar czf env.tgz a; rm -r a") == 0);
+  }
+  SUBCASE("zip, whose times are too coarse for compiled files") {
+    REQUIRE(run.in_data("zip -qryX env.zip old; mv env.zip env.tgz; rm -r old") == 0);
+  }
+  SUBCASE("with scripts as venv-pack leaves them") {
+    REQUIRE(run.in_data("sed -i '1s|.*|#!/usr/bin/env python3|' old/bin/show; tar czf env.tgz old; "
+                        "rm -r old") == 0);
+  }
+  run.add_venv("env.tgz");
+  check_works(run);
+  CHECK(run.what().ends_with(" of a venv"));
+}
+
+TEST_CASE("venv: what is none is refused in words") {
+  VenvRun run;
+  REQUIRE(
+      run.in_data("mkdir -p dir/sub x/y; echo a >dir/sub/a; tar cf dir.tar dir x; echo >p.toml; "
+                  "mkdir empty; touch empty/pyvenv.cfg") == 0);
+  const auto refused = [&](const std::string& name, const char* words) {
+    run.add_venv(name);
+    CHECK(run.run() == 1);
+    CHECK_MESSAGE(run.cause().find(words) != std::string::npos, run.cause());
+    CHECK(run.cause().starts_with("the environment: "));
+    CHECK(run.in_job("test -z \"$(ls -A)\" || ls -A"));
+  };
+  refused("dir", "is a directory without pyvenv.cfg\n--stage-venv takes");
+  refused("dir.tar", "holds no virtual environment");
+  refused("p.toml", "is no requirements file");
+  refused("nowhere", "No such file or directory");
+  refused("empty", "has no bin/python");
+}
+
+TEST_CASE("venv: an interpreter that is missing here is named") {
+  VenvRun run;
+  REQUIRE(run.make("old") == 0);
+  SUBCASE("a link") {
+    REQUIRE(
+        run.in_data(
+            "ln -sfn /opt/no/such/bin/python3 old/bin/python3; ln -sfn python3 old/bin/python") ==
+        0);
+    run.add_venv("old");
+  }
+  SUBCASE("a link in an archive") {
+    REQUIRE(run.in_data("ln -sfn /opt/no/such/bin/python3 old/bin/python; tar cf env.tar old") ==
+            0);
+    run.add_venv("env.tar");
+  }
+  SUBCASE("the home of a copy") {
+    REQUIRE(run.in_data("rm old/bin/python*; cp /usr/bin/python3 old/bin/python; "
+                        "sed -i 's|^home = .*|home = /opt/no/such/bin|' old/pyvenv.cfg") == 0);
+    run.add_venv("old");
+  }
+  CHECK(run.run() == 1);
+  CHECK_MESSAGE(run.cause().find(
+                    "was made with /opt/no/such/bin/python3, and node n1 has no such program\n") !=
+                    std::string::npos,
+                run.cause());
+}
+
+TEST_CASE("venv: another version of Python") {
+  VenvRun run;
+  REQUIRE(run.make("old") == 0);
+  REQUIRE(run.in_data("mv old/lib/python3* old/lib/python3.99") == 0);
+  run.add_venv("old");
+  CHECK(run.run() == 1);
+  CHECK(run.cause().find("was made for Python 3.99, and /usr/bin/python3 on node n1 is 3.") !=
+        std::string::npos);
+}
+
+TEST_CASE("venv: editable installs, inside and outside") {
+  VenvRun run;
+  REQUIRE(run.make("old") == 0);
+  REQUIRE(
+      run.in_data(
+          R"(site=$(echo old/lib/python3*/site-packages); mkdir -p old/src/inner outer $site/inner-1.dist-info $site/outer-1.dist-info
+echo 'x = 1' >old/src/inner/inner.py; echo 'x = 2' >outer/outer.py
+echo "$PWD/old/src/inner" >$site/inner.pth; echo "$PWD/outer" >$site/__editable__.outer-1.pth
+echo '{"url": "file://'$PWD'/old/src/inner", "dir_info": {"editable": true}}' >$site/inner-1.dist-info/direct_url.json
+echo '{"url": "file://'$PWD'/outer", "dir_info": {"editable": true}}' >$site/outer-1.dist-info/direct_url.json
+)") == 0);
+  run.add_venv("old");
+  REQUIRE(run.run() == 0);
+  CHECK(run.note().starts_with("outer is still read from " + run.data() +
+                               "/outer (install it without -e to have it here); "));
+  CHECK(run.output("env/bin/python -c 'import inner, outer; print(inner.__file__)'") ==
+        run.job() + "/env/src/inner/inner.py\n");
+}
+
+TEST_CASE("venv: with optional the job starts without it") {
+  VenvRun run;
+  run.add_venv("nowhere").optional = true;
+  CHECK(run.run() == 0);
+  CHECK(run.state() == ItemState::failed);
+  CHECK(run.status.environment.empty());
+}
+
+TEST_CASE("venv: beside datasets") {
+  VenvRun run;
+  REQUIRE(run.make("old") == 0);
+  REQUIRE(run.in_data("echo x >f") == 0);
+  run.add("f");
+  run.add_venv("old");
+  REQUIRE(run.run() == 0);
+  CHECK(run.status.environment ==
+        std::vector<std::string>{"NODESTAGE_DATASET=" + run.job() + "/f",
+                                 "NODESTAGE_DATASET_F=" + run.job() + "/f",
+                                 "NODESTAGE_VENV=" + run.job() + "/env"});
+  CHECK(run.in_job("test \"$(ls -A | xargs)\" = 'env f'"));
+}
+
+TEST_CASE("venv: what conda-pack made is unpacked by its own program") {
+  VenvRun run;
+  REQUIRE(run.in_data(R"(mkdir -p c/bin c/conda-meta c/lib/data; ln -s /usr/bin/python3 c/bin/python
+printf 'prefix=/opt/placeholder_placeholder_placeholder_placeholder_placeholder_placeholder\n' >c/lib/data/text
+printf 'B\0/opt/placeholder_placeholder_placeholder_placeholder_placeholder_placeholder_placeholder_placeholder_placeholder_placeholder/x\0E' >c/lib/data/binary
+cat >c/bin/conda-unpack <<'E'
+import os, re
+prefix = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+for name in ("text", "binary"):
+    path = os.path.join(prefix, "lib", "data", name)
+    data = open(path, "rb").read()
+    old = re.search(rb"/opt/[a-z_]+", data).group()
+    new = prefix.encode()
+    if name == "binary":
+        tail = data.index(b"\0", data.index(old))
+        new_string = data[data.index(old):tail].replace(old, new)
+        data = data[:data.index(old)] + new_string.ljust(tail - data.index(old), b"\0") + data[tail:]
+    else:
+        data = data.replace(old, new)
+    open(path, "wb").write(data)
+E
+tar czf c.tgz -C c .)") == 0);
+  run.add_venv("c.tgz");
+  SUBCASE("unpacked") {
+    REQUIRE_MESSAGE(run.run() == 0, run.cause());
+    CHECK(run.output("cat env/lib/data/text") == "prefix=" + run.job() + "/env\n");
+    CHECK(run.output("tr '\\0' '\\n' <env/lib/data/binary | grep -v '^$'") ==
+          "B\n" + run.job() + "/env/x\nE\n");
+    CHECK(run.output("stat -c %s env/lib/data/binary") ==
+          run.output("stat -c %s ../data/c/lib/data/binary"));
+  }
+  SUBCASE("not where nothing may be run") {
+    run.order.venv_build = VenvBuild::off;
+    CHECK(run.run() == 1);
+    CHECK(run.cause().find("conda-unpack may not be run") != std::string::npos);
+  }
+}
+
+TEST_CASE("venv: requirements where they may not be built, or not as they are") {
+  VenvRun run;
+  REQUIRE(run.in_data("echo -e . >r.txt; echo '-e .' >r.txt") == 0);
+  auto& item = run.add_venv("r.txt");
+  CHECK(run.run() == 1);
+  CHECK(run.cause().find("'-e .' is no wheel") != std::string::npos);
+  run.order.venv_build = VenvBuild::off;
+  CHECK(run.run() == 1);
+  CHECK(run.cause().find("venv.build = \"off\"") != std::string::npos);
+  run.order.venv_build = VenvBuild::any;
+  item.python = "/opt/no/such/python";
+  CHECK(run.run() == 1);
+  CHECK(run.cause().find("node n1 has no /opt/no/such/python\n") != std::string::npos);
+  item.modules = {"python/3"};
+  run.order.venv_module_init = "/no/such/init";
+  CHECK(run.run() == 1);
+  CHECK(run.cause().find("node n1 has no `module` command (/no/such/init)") != std::string::npos);
+}
