@@ -8,7 +8,6 @@
 #include <optional>
 
 #include "common/human.hpp"
-#include "daemon/worker/zip_index.hpp"
 
 namespace nodestage {
 namespace {
@@ -232,8 +231,8 @@ Status StreamEntries::at_end() {
 
 class FileEntries final : public ArchiveEntries {
  public:
-  FileEntries(Container container, Source& source)
-      : container_(container), source_(source), block_(k_seek_block) {}
+  FileEntries(Container container, Source& source, std::optional<ZipIndex> index)
+      : container_(container), source_(source), block_(k_seek_block), index_(std::move(index)) {}
 
   Status open();
   Result<Entry*> next() override {
@@ -249,7 +248,7 @@ class FileEntries final : public ArchiveEntries {
   la_ssize_t give_block(const void** data);
   la_int64_t seek(la_int64_t offset, int whence);
   // A zip without members, which libarchive takes for no zip.
-  [[nodiscard]] bool is_empty() const { return index_ && index_->members.empty(); }
+  [[nodiscard]] bool is_empty() const { return index_ && index_->size() == 0; }
 
   const Container container_;
   Source& source_;
@@ -260,10 +259,10 @@ class FileEntries final : public ArchiveEntries {
 };
 
 Status FileEntries::open() {
-  if (container_ == Container::zip) {
+  if (container_ == Container::zip && !index_) {
     TRY_ASSIGN(index_, read_zip_index(source_));
-    if (is_empty()) return {};
   }
+  if (is_empty()) return {};
   const int format = index_ ? archive_read_support_format_zip_seekable(handle())
                             : archive_read_support_format_7zip(handle());
   if (format != ARCHIVE_OK) return open_failed();
@@ -312,19 +311,19 @@ Error FileEntries::failed(const std::string& cause) {
 
 Status FileEntries::name_entry(Entry& entry) {
   if (!index_) return {};
-  if (seen_ >= index_->members.size()) return failed("more entries than its directory tells of");
-  entry.name = index_->members[seen_++].name;
+  if (seen_ >= index_->size()) return failed("more entries than its directory tells of");
+  entry.name = index_->record(seen_++).name();
   return {};
 }
 
 Status FileEntries::at_end() {
-  if (index_ && seen_ != index_->members.size()) return failed("two entries at one place");
+  if (index_ && seen_ != index_->size()) return failed("two entries at one place");
   return {};
 }
 
-template <typename Reader, typename Input>
-Result<std::unique_ptr<Entries>> opened(Container container, Input& input) {
-  auto entries = std::make_unique<Reader>(container, input);
+template <typename Reader, typename... Arguments>
+Result<std::unique_ptr<Entries>> opened(Arguments&&... arguments) {
+  auto entries = std::make_unique<Reader>(std::forward<Arguments>(arguments)...);
   TRY(entries->open());
   return Result<std::unique_ptr<Entries>>(std::move(entries));
 }
@@ -335,8 +334,9 @@ Result<std::unique_ptr<Entries>> open_stream_entries(Container container, Decode
   return opened<StreamEntries>(container, decoder);
 }
 
-Result<std::unique_ptr<Entries>> open_file_entries(Container container, Source& source) {
-  return opened<FileEntries>(container, source);
+Result<std::unique_ptr<Entries>> open_file_entries(Container container, Source& source,
+                                                   std::optional<ZipIndex> index) {
+  return opened<FileEntries>(container, source, std::move(index));
 }
 
 }  // namespace nodestage

@@ -13,7 +13,7 @@
 namespace nodestage {
 
 class EntryData;
-struct ZipIndex;
+class ZipIndex;
 
 struct Entry {
   enum class Kind { file, directory, symlink, hard_link, fifo, other };  // other: device, socket

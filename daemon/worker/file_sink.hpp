@@ -1,24 +1,32 @@
 // The data of one new file, when a writer's thread fetches it itself.
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 
 #include "daemon/worker/codec.hpp"
 #include "daemon/worker/meter.hpp"
+#include "daemon/worker/space.hpp"
 
 namespace nodestage {
 
 // A new file, empty and open for writing, that is `size` bytes long when all is done. One thread.
 class FileSink {
  public:
-  // The meter is borrowed, and so is fd.
-  FileSink(int fd, std::uint64_t size, Meter& meter) : fd_(fd), size_(size), meter_(meter) {}
+  struct Way {
+    Meter& meter;
+    Space& space;                   // will_make() was asked for the file
+    const std::atomic<bool>& quit;  // another thread has failed
+  };
+  // All is borrowed.
+  FileSink(int fd, std::uint64_t size, Way way) : fd_(fd), size_(size), way_(way) {}
 
-  // All of `data`; what no call covers stays a hole. Refused beyond the size. An Error's `what` is
-  // errno's text alone when the file could not be written; or stopped().
+  // All of `data`; what no call covers stays a hole. Refused beyond the size. When the file could
+  // not be written, an Error's `what` is errno's text alone.
   Status write(std::uint64_t offset, Bytes data);
 
-  // For those who fill it by other means (copy_file_range), which must then count() the bytes.
+  // For those who fill it by other means (copy_file_range), which must count() the bytes
+  // before.
   [[nodiscard]] int fd() const { return fd_; }
   Status count(std::uint64_t offset, std::uint64_t bytes);
 
@@ -29,10 +37,13 @@ class FileSink {
  private:
   const int fd_;
   const std::uint64_t size_;
-  Meter& meter_;
+  const Way way_;
   std::uint64_t end_ = 0;
   bool failed_to_write_ = false;
 };
+
+// All of `data`, into any file. An Error's `what` is errno's text alone.
+Status write_at(int fd, std::uint64_t offset, Bytes data);
 
 // Data that the writers' threads fetch: a zip's members, for one.
 class EntryData {
