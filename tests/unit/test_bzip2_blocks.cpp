@@ -159,9 +159,6 @@ TEST_CASE("a bzip2 stream with a block too few or too many is noticed") {
   spit(run.scratch / "x", sample(450'000));
   REQUIRE(run.shell("bzip2 -1c x > y") == 0);
   const std::string whole = slurp(run.scratch / "y");
-  RateLimit rate(-1);
-  const std::atomic<bool> stop = false;
-  Meter meter(rate, stop);
   std::size_t taken = 0;
   CompressedInput input(0, [&] {
     const Bytes bytes(reinterpret_cast<const std::byte*>(whole.data()), whole.size());

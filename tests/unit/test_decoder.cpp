@@ -6,13 +6,13 @@ using namespace nodestage;
 
 TEST_CASE("every coding decodes to what was packed") {
   DecodeRun run;
-  for (const std::size_t size : {0U, 1U, 511U, 70'000U, 3'000'000U}) {
+  for (const std::size_t size : {0U, 1U, 511U, 70'000U, 1'300'000U}) {
     const std::string data = sample(size);
     spit(run.scratch / "x", data);
     for (const auto& packing : k_packings) {
+      REQUIRE(run.shell(packing.command) == 0);
       for (const unsigned threads : {1U, 3U}) {
         INFO(std::string(packing.name) << ", " << size << " bytes, " << threads << " threads");
-        REQUIRE(run.shell(packing.command) == 0);
         run.limits.threads = threads;
         const Decoded decoded = run.decode("y");
         CHECK(decoded.fault == "");
@@ -119,7 +119,7 @@ TEST_CASE("a window that is too large is refused (zstd)") {
 
 TEST_CASE("a decoder can go at any time, and can be stopped") {
   DecodeRun run;
-  spit(run.scratch / "x", sample(6'000'000));
+  spit(run.scratch / "x", sample(2'600'000));
   for (const auto& packing : k_packings) {
     CAPTURE(std::string(packing.name));
     REQUIRE(run.shell(packing.command) == 0);
@@ -144,7 +144,7 @@ TEST_CASE("a decoder can go at any time, and can be stopped") {
         CHECK(is_stopped(block.error()));
       }
       decoder = Error{0, "gone"};
-      if (blocks > 0) CHECK(held.bytes().back() == held.bytes().back());
+      if (blocks > 0) CHECK(DecodeRun::text(held.bytes()).size() == held.size());
     }
   }
 }
