@@ -52,7 +52,8 @@ TEST_CASE("a cut anywhere is noticed") {
       if (cut >= whole.size()) continue;
       spit(run.scratch / "bad", whole.substr(0, cut));
       const Decoded decoded = run.decode("bad");
-      INFO(std::string(packing.name) << " cut at " << cut << " of " << whole.size() << ": " << decoded.fault);
+      INFO(std::string(packing.name)
+           << " cut at " << cut << " of " << whole.size() << ": " << decoded.fault);
       CHECK(data.starts_with(decoded.data));
       if (is_one) CHECK(decoded.fault.find(": cut off after ") != std::string::npos);
       if (!is_one) CHECK((!decoded.fault.empty() || !decoded.note.empty()));
