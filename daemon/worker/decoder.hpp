@@ -43,7 +43,7 @@ class Decoder {
   // Recognises the coding by the first MiB. The source is borrowed. No thread runs yet.
   static Result<Decoder> open(Source& source, const DecoderLimits& limits = {});
 
-  // The next block, of 512 KiB to 4 MiB: a multiple of 512 bytes but at the end, where the last one
+  // The next block, of at most 4 MiB: a multiple of 512 bytes but at the end, where the last one
   // may be shorter; then empty. A fault comes after everything decoded before it was given, and
   // stays. The first call starts the threads.
   Result<Slice> next();

@@ -51,7 +51,8 @@ struct Shares {
 
   Shares(std::size_t memory, std::size_t least_block)
       : ahead{block_size(memory / 64), k_input_blocks, k_reads_in_flight},
-        block_bytes(block_size(memory / 64, least_block)),
+        // Larger ones leave the processor's caches, and were slower.
+        block_bytes(std::min(block_size(memory / 64, least_block), k_mib)),
         rest(memory - std::min(memory, ahead.block_bytes * ahead.blocks + held() * block_bytes)) {}
   static std::size_t held() { return k_decoder_blocks_held + k_spare_blocks; }
   // At least a few, whatever the memory is.
