@@ -43,7 +43,7 @@ class TreeWriter {
   // that of an earlier entry, which failed_entry() then names.
   Status add(const Entry& entry);
   // Data of the file (or late data of the hard link) that was added last.
-  Status write(std::uint64_t offset, Slice data);
+  Status write(std::uint64_t offset, const Slice& data);
   // A file whose data a writer fetches; `from` is borrowed until finish().
   Status add(const Entry& entry, const EntryData& from, std::uint64_t id);
 
