@@ -217,9 +217,9 @@ Status Piece::write_entry(Entries& entries, const Entry& entry, TreeWriter& writ
   if (entries.data() != nullptr) return writer.add(entry, *entries.data(), entries.id());
   TRY(writer.add(entry));
   for (;;) {
-    TRY_ASSIGN(Block block, entries.read());
+    TRY_ASSIGN(const Block block, entries.read());
     if (block.data.empty()) return {};
-    TRY(writer.write(block.offset, std::move(block.data)));
+    TRY(writer.write(block.offset, block.data));
   }
 }
 
