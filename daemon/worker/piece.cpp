@@ -9,6 +9,7 @@
 #include "common/option_text.hpp"
 #include "daemon/worker/archive_entries.hpp"
 #include "daemon/worker/copy_tree.hpp"
+#include "daemon/worker/entry_limits.hpp"
 #include "daemon/worker/tree_writer.hpp"
 
 namespace nodestage {
@@ -170,6 +171,7 @@ Status Piece::extract(const Place& place) {
 
 Status Piece::write_entries(Entries& entries, TreeWriter& writer) {
   const EntryFilter filter(*item_);
+  EntryLimits limits(source_->size());
   std::string name;
   std::uint64_t seen = 0;
   std::uint64_t taken = 0;
@@ -179,6 +181,8 @@ Status Piece::write_entries(Entries& entries, TreeWriter& writer) {
     if (*next == nullptr) break;
     Entry entry = **next;
     name = entry.name;
+    if (Status within = limits.check(entry, meter_->bytes_written); !within)
+      return at_entry(std::move(within.error()), name);
     auto cleaned = clean_entry_name(entry.name);
     if (!cleaned) return at_entry(std::move(cleaned.error()), name);
     const auto mapped = filter.map(*cleaned);
