@@ -16,7 +16,7 @@ TarHeader sized(const std::string& field, char type = '0') {
 }  // namespace
 
 TEST_CASE("tar: a size beyond the end is a fault that names the entry") {
-  for (const std::string size :
+  for (const std::string& size :
        {octal(1 << 20), octal(077777777777), base256(false, std::uint64_t{1} << 40),
         base256(false, ~std::uint64_t{0} >> 1)}) {
     Attack attack;
@@ -28,7 +28,7 @@ TEST_CASE("tar: a size beyond the end is a fault that names the entry") {
 }
 
 TEST_CASE("tar: a negative size, or one of more than 63 bits, never becomes a file of that size") {
-  for (const std::string size :
+  for (const std::string& size :
        {base256(true, ~std::uint64_t{0}), base256(true, 0), base256(false, ~std::uint64_t{0}),
         std::string("-0000000001"), std::string(12, '\xff'), std::string(12, '7')}) {
     Attack attack;
