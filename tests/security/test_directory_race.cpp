@@ -73,7 +73,7 @@ TEST_CASE("a link that comes and goes in place of a directory lets nothing out")
       const Fd dir(::open(scratch.path().c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
       Allowance allowance({-1, -1, dir.get(), 0, "n1"}, stop);
       Space space(dir.get(), allowance);
-      auto piece = Piece::open(scratch / "evil.tar", item, meter);
+      auto piece = Piece::open(scratch / "evil.tar", item, meter, {3});
       REQUIRE(piece);
       // It may fail, since a link is in its way, and it may win.
       const Status built = piece->build({dir.get(), "out" + std::to_string(run), 022, space});
