@@ -124,7 +124,7 @@ Status Piece::copy_directory(const Place& place) {
   TRY_ASSIGN(Fd from, open_source_directory(path_));
   TRY_ASSIGN(const Fd to, make_directory(place));
   const EntryFilter filter(*item_);
-  CopyTree copy(to.get(), path_, {filter, *meter_, place.space, place.umask, place.threads});
+  CopyTree copy(to.get(), path_, {filter, *meter_, place.space, place.umask, limits_.threads});
   TRY(copy.run(std::move(from)));
   add_note(skipped_note(copy.skipped(), "FIFOs, sockets or devices"));
   if (item_->strip > 0) add_note("strip= has no meaning for a directory");
