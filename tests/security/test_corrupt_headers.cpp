@@ -10,7 +10,7 @@ using namespace crafted;
 
 namespace {
 
-constexpr int k_rounds = 40;  // in one process each; the fuzzers try millions
+constexpr int k_rounds = 20;  // in one process each; the fuzzers try millions
 
 std::string slurped(const std::string& path) {
   std::ifstream file(path, std::ios::binary);
@@ -24,6 +24,8 @@ void stage_damaged(const std::string& good, const std::string& suffix, std::uint
   Attack attack;
   for (int i = 0; i < k_rounds; ++i) {
     const std::string fault = attack.stage_bytes(mutations.of(good), "damaged" + suffix);
+    CAPTURE(i);
+    CAPTURE(fault);
     if (!fault.empty()) CHECK(fault.find("damaged" + suffix) != std::string::npos);
     CHECK(attack.stage.in_job("chmod -R u+rwX . && rm -rf got"));
   }
@@ -56,7 +58,8 @@ TEST_CASE("damaged cpio files end in a fault or in what they hold") {
   stage_damaged(made("find t | cpio -o -H newc > t.cpio 2> /dev/null", "t.cpio"), ".cpio", 4);
 }
 
-TEST_CASE("zip: a directory that points to itself, behind the end or nowhere is a fault") {
+TEST_CASE(
+    "zip: a directory that points to itself, behind the end or nowhere leads to nothing else") {
   const std::string good = zip({{"a", "first"}, {"b", "second"}});
   const std::size_t end = good.size() - 22;
   for (const std::uint64_t value : {std::uint64_t{0}, std::uint64_t{1}, std::uint64_t{end},
@@ -65,7 +68,11 @@ TEST_CASE("zip: a directory that points to itself, behind the end or nowhere is 
       std::string bad = good;
       bad.replace(at, 4, little(value, 4));
       Attack attack;
-      CHECK(Attack::names(attack.stage_bytes(bad, "bad.zip"), "bad.zip", ""));
+      const std::string fault = attack.stage_bytes(bad, "bad.zip");
+      CAPTURE(value);
+      CAPTURE(fault);
+      // A directory that is found all the same is read as unzip would.
+      CHECK((fault.empty() ? attack.got() == "a b" : Attack::names(fault, "bad.zip", "")));
     }
   }
 }

@@ -81,7 +81,7 @@ TEST_CASE("a name too long for a file system is a fault that says so") {
 TEST_CASE("a name of a mebibyte is a fault, and the message stays short") {
   Attack attack;
   std::string name;
-  while (name.size() < (1 << 20) - 200) name += std::string(100, 'n') + "/";
+  while (name.size() < (1 << 20) - 200) name.append(100, 'n').append(1, '/');
   const std::string fault =
       attack.stage_bytes(tar({gnu_long('L', name), {"x", '0', "", "x"}}), "long.tar");
   CHECK(fault.find("long.tar") != std::string::npos);

@@ -34,7 +34,7 @@ TEST_CASE("tar: a negative size, or one of more than 63 bits, never becomes a fi
     Attack attack;
     const std::string fault = attack.stage_bytes(tar({sized(size)}), "lie.tar");
     if (!fault.empty()) CHECK(Attack::names(fault, "lie.tar", ""));
-    CHECK(attack.stage.in_job("test \"$(find . -size +1)\" = ''"));
+    CHECK(attack.stage.in_job("test \"$(find . -type f -size +1)\" = ''"));
   }
 }
 
