@@ -199,6 +199,10 @@ Status Piece::write_entries(Entries& entries, TreeWriter& writer) {
       return at_entry(std::move(within.error()), name);
     auto cleaned = clean_entry_name(entry.name);
     if (!cleaned) return at_entry(std::move(cleaned.error()), name);
+    if (cleaned->empty() && entry.kind != Entry::Kind::directory) {
+      return fault(EINVAL, shown(path_) + ": holds an entry without a name",
+                   "Make the archive again without such an entry");
+    }
     const auto mapped = filter.map(*cleaned);
     if (!cleaned->empty()) ++seen;
     if (!mapped) continue;
