@@ -5,7 +5,7 @@ top=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 
 k_build_packages=(
   cmake ninja-build g++ pkg-config libslurm-dev libarchive-dev libspdlog-dev nlohmann-json3-dev
-  libtomlplusplus-dev libcli11-dev libcap-dev libsystemd-dev zlib1g-dev libisal-dev libbz2-dev liblzma-dev liblz4-dev libzstd-dev doctest-dev
+  libtomlplusplus-dev libcli11-dev libcap-dev libsystemd-dev libbz2-dev liblzma-dev liblz4-dev libzstd-dev libisal-dev doctest-dev
   libasio-dev libmunge-dev
 )
 k_cluster_packages=(

@@ -9,6 +9,7 @@
 #include "common/option_text.hpp"
 #include "daemon/worker/archive_entries.hpp"
 #include "daemon/worker/copy_tree.hpp"
+#include "daemon/worker/tar_entries.hpp"
 #include "daemon/worker/tree_writer.hpp"
 #include "daemon/worker/zip_entries.hpp"
 
@@ -40,8 +41,9 @@ bool seeks(Container container) {
 
 }  // namespace
 
-Result<Piece> Piece::open(const std::string& path, const DatasetItem& item, Meter& meter) {
-  Piece piece(path, item, meter);
+Result<Piece> Piece::open(const std::string& path, const DatasetItem& item, Meter& meter,
+                          const PieceLimits& limits) {
+  Piece piece(path, item, meter, limits);
   TRY(piece.recognise());
   return piece;
 }
@@ -64,7 +66,7 @@ Status Piece::recognise_file() {
     return fault(0, shown(path_) + ": empty (0 bytes)",
                  "Was it written to a full disk or quota? Make it again");
   }
-  auto decoder = Decoder::open(*source_);
+  auto decoder = Decoder::open(*source_, {limits_.threads, limits_.memory - limits_.memory / 3});
   if (!decoder) return decoder.error();
   decoder_ = std::make_unique<Decoder>(std::move(*decoder));
   const auto start = decoder_->peek();
@@ -137,6 +139,10 @@ Status Piece::copy_as_file(const Place& place) {
 
 Status Piece::open_entries() {
   if (entries_) return {};
+  if (container_ == Container::tar) {
+    entries_ = open_tar_entries(*decoder_);
+    return {};
+  }
   auto entries = container_ == Container::zip ? open_zip_entries(*source_)
                  : seeks(container_)          ? open_file_entries(container_, *source_)
                                               : open_stream_entries(container_, *decoder_);
@@ -162,7 +168,8 @@ Result<Need> Piece::need() {
 Status Piece::extract(const Place& place) {
   TRY_ASSIGN(const Fd to, make_directory(place));
   TRY(open_entries());
-  TreeWriter writer(to.get(), place.umask, *meter_, place.space, {place.threads});
+  TreeWriter writer(to.get(), place.umask, *meter_, place.space,
+                    {limits_.threads, limits_.memory / 3});
   TRY(write_entries(*entries_, writer));
   if (Status finished = writer.finish(); !finished) {
     const std::string* failed = writer.failed_entry();

@@ -91,16 +91,24 @@ std::shared_ptr<ZipReads::Kept> ZipReads::kept(std::size_t run) {
   return kept_.back();
 }
 
+// The meter counts each run once.
 Status ZipReads::read(Kept& kept) {
+  const Run& run = runs_[kept.run];
   const BufferPool::Buffer buffer = memory_.take();
-  const auto memory = buffer.memory.first(runs_[kept.run].size);
-  TRY_ASSIGN(const std::size_t count, source_.read_at(runs_[kept.run].offset, memory));
+  const auto memory = buffer.memory.first(run.size);
+  const bool is_known = was_read(kept.run);
+  TRY_ASSIGN(const std::size_t count,
+             is_known ? source_.fetch_at(run.offset, memory) : source_.read_at(run.offset, memory));
   kept.slice = buffer.filled(count);
   kept.is_read = true;
-  const std::lock_guard lock(mutex_);
-  if (was_read_[kept.run]) source_.meter().bytes_read -= count;
-  was_read_[kept.run] = true;
   return {};
+}
+
+bool ZipReads::was_read(std::size_t run) {
+  const std::lock_guard lock(mutex_);
+  const bool before = was_read_[run];
+  was_read_[run] = true;
+  return before;
 }
 
 }  // namespace nodestage

@@ -47,6 +47,7 @@ class ZipReads {
   Result<Slice> slice_of(std::size_t run);
   std::shared_ptr<Kept> kept(std::size_t run);
   Status read(Kept& kept);
+  bool was_read(std::size_t run);
 
   const Source& source_;
   const ZipIndex& index_;
@@ -55,7 +56,7 @@ class ZipReads {
   BufferPool memory_;
   std::mutex mutex_;                         // over what follows
   std::vector<std::shared_ptr<Kept>> kept_;  // the one used last comes last
-  std::vector<bool> was_read_;               // and counted, each run once
+  std::vector<bool> was_read_;               // or is being read now
 };
 
 }  // namespace nodestage

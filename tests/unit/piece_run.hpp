@@ -32,12 +32,12 @@ class PieceRun {
     const nodestage::Fd dir(::open(scratch.path().c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
     nodestage::Allowance allowance({-1, -1, dir.get(), leave_free, "n1"}, stop);
     nodestage::Space space(dir.get(), allowance);
-    auto piece = nodestage::Piece::open(path, item, meter);
+    auto piece = nodestage::Piece::open(path, item, meter, {threads});
     if (!piece) return piece.error().what;
     kind = piece->kind();
     name = piece->default_name();
     out_ = "out" + std::to_string(++count_);
-    const nodestage::Status built = piece->build({dir.get(), out_, 022, space, threads});
+    const nodestage::Status built = piece->build({dir.get(), out_, 022, space});
     note = piece->note();
     bytes_read = meter.bytes_read;
     return built ? "" : built.error().what;
