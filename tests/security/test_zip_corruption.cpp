@@ -42,12 +42,12 @@ TEST_CASE("no mutation of a zip file does harm") {
                                  std::string(4, '\xff'), std::string(8, '\xff'),
                                  std::string(4, '\0'), "\1", "\x08", "d/one", "link/"});
   unsigned whole = 0;
-  for (int i = 0; i < 4000; ++i) {
+  for (int i = 0; i < 1500; ++i) {
     CAPTURE(i);
     const std::string bad = mutations.of(good);
     spit(run.scratch / "x.zip", bad);
     const std::string fault = run.build(run.scratch / "x.zip");
-    whole += fault.empty() ? 1 : 0;
+    whole += fault.empty() ? 1U : 0U;
     if (run.kind == "zip" && !fault.empty()) {
       CHECK(fault.find("x.zip") != std::string::npos);
       CHECK(fault.find('\n') != std::string::npos);
@@ -58,6 +58,6 @@ TEST_CASE("no mutation of a zip file does harm") {
     }
     run.drop();
   }
-  CHECK(whole < 4000);
+  CHECK(whole < 1500);
   CHECK(whole > 0);  // the mutations reach what is behind the first checks
 }

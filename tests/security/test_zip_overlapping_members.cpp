@@ -65,10 +65,8 @@ TEST_CASE("long extra fields in a member's own header push its data over the nex
   PieceRun run;
   Member member = packed("a", k_zeros);
   member.local.extra = std::string(40, 'x');
-  const std::string moved = member.data;
-  member.data = "";  // so that the next member follows where the data should be
-  spit(run.scratch / "bomb.zip",
-       zip_file::zip({member, packed("b", k_zeros), packed("c", k_zeros)}));
+  member.data.resize(member.data.size() - 20);  // the directory sees no overlap
+  spit(run.scratch / "bomb.zip", zip_file::zip({member, packed("b", k_zeros)}));
   const std::string fault = run.build(run.scratch / "bomb.zip");
-  CHECK(has(fault, "overlap"));
+  CHECK(has(fault, "data overlap what follows them"));
 }
