@@ -16,7 +16,7 @@ namespace {
 
 // So many names are sorted and handed out while the rest of a large directory is still read.
 constexpr std::size_t k_sorted_names = 8192;
-constexpr std::size_t k_batch_names = 32;
+constexpr std::size_t k_batch_names = 16;
 // Each waits for one answer of the source at a time.
 constexpr unsigned k_waiting_threads = 16;
 
@@ -135,10 +135,10 @@ Status TreeRun::list(CopiedDirectory& parent, const std::string& name, unsigned 
     if (::fstat(fd->get(), &info) != 0) return leaves_.unreadable(path, errno);
     CopiedDirectory& directory = directories_.add(parent, name, info, std::move(*fd));
     TRY_ASSIGN(const auto open, directories_.from(directory));
-    if (way_.filter.wants(path)) TRY(directories_.to(directory, leaves_.space(thread)));
+    if (way_.filter.wants(path)) TRY(directories_.to(directory, leaves_.space_of(thread)));
     TRY(list_names(directory, open->get(), thread));
   }
-  return directories_.end_part(parent, leaves_.space(thread));
+  return directories_.end_part(parent, leaves_.space_of(thread));
 }
 
 Status TreeRun::list_names(CopiedDirectory& directory, int fd, unsigned thread) {
@@ -153,7 +153,7 @@ Status TreeRun::list_names(CopiedDirectory& directory, int fd, unsigned thread) 
     if (names->empty()) break;
     crew_.add(thread, tasks_for(directory, std::move(*names)));
   }
-  return directories_.end_part(directory, leaves_.space(thread));
+  return directories_.end_part(directory, leaves_.space_of(thread));
 }
 
 // In the order of inodes, which on a disk is likely that of the data. Files come last, so that
@@ -194,7 +194,8 @@ Status TreeRun::copy_batch(CopiedDirectory& directory, std::vector<ListedName>& 
                     std::make_unique<BatchTask>(*this, directory, std::move(names)));
   }
   if (!at.tasks.empty()) crew_.add(thread, std::move(at.tasks));
-  return directories_.end_part(directory, leaves_.space(thread));
+  leaves_.end_task(thread);
+  return directories_.end_part(directory, leaves_.space_of(thread));
 }
 
 Status TreeRun::copy_entry(CopyLeaf::At& at, ListedName& entry) {
