@@ -14,7 +14,7 @@
 namespace nodestage {
 namespace {
 
-// So many names are sorted and handed out while the rest of a large directory is still read.
+// So many names are sorted and handed out at a time.
 constexpr std::size_t k_sorted_names = 8192;
 constexpr std::size_t k_batch_names = 16;
 // Each waits for one answer of the source at a time.
@@ -45,12 +45,11 @@ class TreeRun {
   [[nodiscard]] const CopyLeaf& leaves() const { return leaves_; }
 
  private:
-  class RootTask;
+  class NamesTask;
   class ListTask;
   class BatchTask;
-  Status list_root(unsigned thread);
   Status list(CopiedDirectory& parent, const std::string& name, unsigned thread);
-  Status list_names(CopiedDirectory& directory, int fd, unsigned thread);
+  Status list_names(CopiedDirectory& directory, const SharedFd& fd, unsigned thread);
   TaskCrew::Tasks tasks_for(CopiedDirectory& directory, std::vector<ListedName> names);
   Status copy_batch(CopiedDirectory& directory, std::vector<ListedName>& names, unsigned thread);
   Status copy_entry(CopyLeaf::At& at, ListedName& entry);
@@ -89,27 +88,27 @@ class TreeRun::BatchTask final : public TaskCrew::Task {
   std::vector<ListedName> names_;
 };
 
-class TreeRun::RootTask final : public TaskCrew::Task {
+// The next names of a directory that is open.
+class TreeRun::NamesTask final : public TaskCrew::Task {
  public:
-  explicit RootTask(TreeRun& run) : run_(run) {}
-  Status run(unsigned thread) override { return run_.list_root(thread); }
+  NamesTask(TreeRun& run, CopiedDirectory& directory, SharedFd fd)
+      : run_(run), directory_(directory), fd_(std::move(fd)) {}
+  Status run(unsigned thread) override { return run_.list_names(directory_, fd_, thread); }
 
  private:
   TreeRun& run_;
+  CopiedDirectory& directory_;
+  const SharedFd fd_;
 };
 
 Status TreeRun::run() {
   TaskCrew::Tasks first;
-  first.push_back(std::make_unique<RootTask>(*this));
+  CopiedDirectory& root = directories_.root();
+  TRY_ASSIGN(SharedFd fd, directories_.from(root));
+  first.push_back(std::make_unique<NamesTask>(*this, root, std::move(fd)));
   Status done = crew_.run(std::move(first));
   leaves_.end();
   return done;
-}
-
-Status TreeRun::list_root(unsigned thread) {
-  CopiedDirectory& root = directories_.root();
-  TRY_ASSIGN(const SharedFd open, directories_.from(root));
-  return list_names(root, open->get(), thread);
 }
 
 std::string TreeRun::prefix(const CopiedDirectory& directory) {
@@ -136,23 +135,24 @@ Status TreeRun::list(CopiedDirectory& parent, const std::string& name, unsigned 
     CopiedDirectory& directory = directories_.add(parent, name, info, std::move(*fd));
     TRY_ASSIGN(const auto open, directories_.from(directory));
     if (way_.filter.wants(path)) TRY(directories_.to(directory, leaves_.space_of(thread)));
-    TRY(list_names(directory, open->get(), thread));
+    TRY(list_names(directory, open, thread));
   }
   return directories_.end_part(parent, leaves_.space_of(thread));
 }
 
-Status TreeRun::list_names(CopiedDirectory& directory, int fd, unsigned thread) {
-  DirectoryListing listing(fd);
-  for (;;) {
-    TRY(way_.meter.check());
-    if (crew_.has_failed()) return {};
-    auto names = listing.next(k_sorted_names);
-    if (!names) {
-      return leaves_.unreadable(CopiedDirectories::path(directory), names.error().code);
-    }
-    if (names->empty()) break;
-    crew_.add(thread, tasks_for(directory, std::move(*names)));
+// What remains of a large directory is left to a thread that has nothing else to do; so names never
+// outnumber the copies by much.
+Status TreeRun::list_names(CopiedDirectory& directory, const SharedFd& fd, unsigned thread) {
+  TRY(way_.meter.check());
+  auto names = list_directory(fd->get(), k_sorted_names);
+  if (!names) return leaves_.unreadable(CopiedDirectories::path(directory), names.error().code);
+  const bool is_more = names->size() >= k_sorted_names;
+  TaskCrew::Tasks tasks = tasks_for(directory, std::move(*names));
+  if (is_more) {
+    CopiedDirectories::begin_part(directory);
+    tasks.insert(tasks.begin(), std::make_unique<NamesTask>(*this, directory, fd));
   }
+  crew_.add(thread, std::move(tasks));
   return directories_.end_part(directory, leaves_.space_of(thread));
 }
 
