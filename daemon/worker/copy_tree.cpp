@@ -223,7 +223,7 @@ Status CopyTree::run(Fd from) {
   const mode_t made_modes = modes_at_open(to->get(), way_.umask);
   CopiedDirectories directories(std::move(*source), std::move(*to), info);
   TreeRun run(path_, way_, directories, made_modes);
-  const Status done = run.run();
+  Status done = run.run();
   skipped_ = run.leaves().skipped();
   taken_ = run.leaves().taken();
   return done;
