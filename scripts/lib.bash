@@ -5,15 +5,15 @@ top=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 
 k_build_packages=(
   cmake ninja-build g++ pkg-config libslurm-dev libarchive-dev libspdlog-dev nlohmann-json3-dev
-  libtomlplusplus-dev libcli11-dev libcap-dev libsystemd-dev zlib1g-dev libbz2-dev liblzma-dev liblz4-dev libzstd-dev doctest-dev
-  libasio-dev libmunge-dev
+  libtomlplusplus-dev libcli11-dev libcap-dev libsystemd-dev zlib1g-dev libisal-dev libbz2-dev liblzma-dev liblz4-dev libzstd-dev doctest-dev
+  libasio-dev libmunge-dev libseccomp-dev
 )
 k_cluster_packages=(
   slurmd slurmctld slurm-client slurm-wlm-basic-plugins munge iproute2 nftables util-linux procps psmisc bats
   tar cpio zip unzip p7zip-full bzip2 xz-utils zstd lz4 attr acl
 )
 k_test_packages=(
-  bindfs fuse3 strace shellcheck clang-format clang-tidy python3 gcc binutils bsdutils libcap2-bin mandoc file bc
+  libarchive-tools 7zip isal rsync libfuse3-dev bindfs fuse3 strace shellcheck clang-format clang-tidy python3 gcc binutils bsdutils libcap2-bin mandoc file bc
 )
 
 say() { printf '\n== %s\n' "$*" >&2; }

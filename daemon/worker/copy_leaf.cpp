@@ -75,12 +75,8 @@ class CopyLeaf::AgainTask final : public TaskCrew::Task {
   const Name name_;
 };
 
-CopyLeaf::CopyLeaf(const Way& way, Space& space)
-    : way_(way), space_(space), hands_(way.crew.most(), Hand{space.another()}) {}
-
-void CopyLeaf::end() {
-  for (const auto& hand : hands_) space_.join(hand.space);
-  hands_.clear();
+CopyLeaf::CopyLeaf(const Way& way, Space& space) : way_(way) {
+  for (unsigned i = 0; i < way.crew.most(); ++i) hands_.push_back({space.another(), {}});
 }
 
 void CopyLeaf::end_task(unsigned thread) {

@@ -26,9 +26,8 @@ class CopyLeaf {
     TaskCrew& crew;
     mode_t made_modes;  // bits of a mode that a file has when it was made with them
   };
-  // `space`: the item's; each thread has one of its own until end().
+  // `space`: the item's; each thread gets one of its own.
   CopyLeaf(const Way& way, Space& space);
-  void end();
 
   // Where the entries of a batch are.
   struct At {
@@ -83,7 +82,6 @@ class CopyLeaf {
   [[nodiscard]] std::string full(const std::string& path) const;
 
   const Way way_;
-  Space& space_;
   std::vector<Hand> hands_;
   SharedLinks<Name> links_;
   std::atomic<std::uint64_t> skipped_ = 0;

@@ -106,9 +106,7 @@ Status TreeRun::run() {
   CopiedDirectory& root = directories_.root();
   TRY_ASSIGN(SharedFd fd, directories_.from(root));
   first.push_back(std::make_unique<NamesTask>(*this, root, std::move(fd)));
-  Status done = crew_.run(std::move(first));
-  leaves_.end();
-  return done;
+  return crew_.run(std::move(first));
 }
 
 std::string TreeRun::prefix(const CopiedDirectory& directory) {

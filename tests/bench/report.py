@@ -1,0 +1,87 @@
+"""The table, from a run's result."""
+import os
+import platform
+import re
+import statistics
+import subprocess
+
+BEGIN, END = "<!-- table: written by tests/bench/run --docs -->", "<!-- end of the table -->"
+
+
+def machine(top):
+    model = "unknown processor"
+    with open("/proc/cpuinfo", encoding="ascii", errors="replace") as file:
+        found = re.search(r"model name\s*: (.*)", file.read())
+        model = found[1] if found else model
+    file_system = subprocess.run(["findmnt", "-no", "FSTYPE", "-T", top], capture_output=True, text=True, check=True)
+    pages = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    return {"processor": model, "cores": os.cpu_count(), "memory_gib": round(pages / 1024 ** 3),
+            "kernel": platform.release(), "file_system": file_system.stdout.strip()}
+
+
+def seconds(row, name):
+    return [sample[0] for sample in row["samples"][name]]
+
+
+def paired(row, above, below):
+    """Ratios of the runs of the same round: median, least, greatest."""
+    ratios = [a / b for a, b in zip(seconds(row, above), seconds(row, below))]
+    return statistics.median(ratios), min(ratios), max(ratios)
+
+
+def verdict(ratio, goal):
+    if goal is None:
+        return ""
+    if ratio >= goal:
+        return "reached"
+    return f"{100 * ratio / goal:.0f} %"
+
+
+def line(row, peer, goal):
+    ratio, low, high = paired(row, peer, "us")
+    floor = paired(row, "us", "floor")[0]
+    resident = max(sample[1] for sample in row["samples"]["us"])
+    return [row["name"], peer.replace("|", "\\|"), f"{ratio:.2f}× ({low:.2f}–{high:.2f})", f"{goal:.1f}×" if goal else "–",
+            verdict(ratio, goal), f"{statistics.median(seconds(row, 'us')):.2f} s", f"{floor:.2f}×",
+            f"{resident:.0f} MiB"]
+
+
+HEADER = ["workload", "against", "faster (range)", "goal", "", "our time", "over the floor", "resident"]
+
+
+def table(result):
+    lines = [HEADER, ["---"] * len(HEADER)]
+    for row in result["rows"]:
+        lines.extend(line(row, peer, goal) for peer, goal in row["peers"].items())
+    return "\n".join("| " + " | ".join(cells) + " |" for cells in lines)
+
+
+def summary(result):
+    ratios = [(paired(row, peer, "us")[0], goal, f"{row['name']} against {peer}")
+              for row in result["rows"] for peer, goal in row["peers"].items() if not peer.startswith("dd ")]
+    goals = [(ratio, goal, name) for ratio, goal, name in ratios if goal]
+    near = sum(ratio >= 0.9 * goal for ratio, goal, _ in goals)
+    slower = [name for ratio, _, name in ratios if ratio < 1]
+    return (f"{near} of {len(goals)} comparisons with a goal reach 90 % of it. "
+            f"Slower than the other program: {'; '.join(slower) or 'none'}.")
+
+
+def text(result):
+    at = result["machine"]
+    parts = [f"{result['date']}, `{result['command']}`, {result['pairs']} rounds, scale {result['scale']:g}: "
+             f"{at['processor']}, {at['cores']} cores, {at['memory_gib']} GiB, Linux {at['kernel']}, "
+             f"{at['file_system']}."]
+    if result["note"]:
+        parts.append(f"**{result['note']}**")
+    parts += [table(result), summary(result)]
+    if result["left_out"]:
+        parts.append("Left out: " + "; ".join(result["left_out"]) + ".")
+    return "\n\n".join(parts)
+
+
+def write_docs(path, result):
+    with open(path, encoding="utf-8") as file:
+        page = file.read()
+    begin, end = page.index(BEGIN) + len(BEGIN), page.index(END)
+    with open(path, "w", encoding="utf-8") as file:
+        file.write(page[:begin] + "\n" + text(result) + "\n" + page[end:])

@@ -1,0 +1,157 @@
+"""One row: us, its peers and the floor, in turns, each into an empty directory of its own."""
+import os
+import shutil
+import subprocess
+import time
+
+import rows
+import trees
+
+# What a far source's server waits before it answers: as a file system of another building does.
+READ_US, CALL_US = 2000, 250
+
+
+class Failed(Exception):
+    """A program that was to be timed failed, or what it wrote is wrong."""
+
+
+def give(path, user):
+    """To the user that all runs as; {}: it is ours already."""
+    if user:
+        os.chown(path, user["user"], user["group"])
+
+
+class Trial:
+    def __init__(self, row, workloads, tools, options):
+        self.row = row
+        self.tools = tools
+        self.options = options
+        self.workloads = workloads
+        self.tree = workloads.tree(row.workload)
+        self.source = self.tree if row.form == "directory" else workloads.archive(row.workload, row.form)
+        self.read_from = self.source
+        self.into = None
+        self.runs = 0
+        self.mount = None
+        self.commands = {"us": f"{tools.launcher} {tools.worker} $s $PWD {options.threads}"}
+        self.commands.update((peer, rows.PEERS[peer]) for peer in row.peers)
+        self.commands["floor"] = f"{tools.floor} {workloads.manifest(row.workload)} $PWD {options.threads}"
+
+    def run(self):
+        """Samples of each command: {name: [(seconds, resident MiB), ...]}."""
+        samples = {name: [] for name in self.commands}
+        self._warm()
+        names = list(self.commands)
+        for pair in range(self.options.pairs):
+            # Another one begins each time, so that none always finds what a certain other left.
+            at = pair % len(names)
+            for name in names[at:] + names[:at]:
+                samples[name].append(self._sample(name, pair == 0))
+        self.clear()
+        return samples
+
+    def _sample(self, name, is_first):
+        self._empty()
+        self._condition()
+        try:
+            sample = self._timed(name)
+        finally:
+            self._unmount()
+        if name == "us" and is_first:
+            self._verify()
+        return sample
+
+    def _timed(self, name):
+        environment = {**os.environ, "s": self.read_from, "n": self.row.workload}
+        with open(f"{self.workloads.top}/log", "w+", encoding="utf-8", errors="replace") as log:
+            start = time.perf_counter()
+            process = subprocess.Popen(["bash", "-o", "pipefail", "-c", self.commands[name]], cwd=self.into,
+                                       env=environment, stdin=subprocess.DEVNULL, stdout=log, stderr=log,
+                                       **self.options.user)
+            _, status, usage = os.wait4(process.pid, 0)
+            seconds = time.perf_counter() - start
+            process.returncode = os.waitstatus_to_exitcode(status)
+            if process.returncode != 0:
+                log.seek(0)
+                raise Failed(f"{self.row.name}: {name}: ended with code {process.returncode}: {log.read()[-2000:]}")
+        return seconds, usage.ru_maxrss / 1024
+
+    def _verify(self):
+        ours = f"{self.into}/data" if self.row.form == "directory" else f"{self.into}/data/{self.row.workload}"
+        difference = trees.difference(self.tree, ours)
+        if difference:
+            raise Failed(f"{self.row.name}: what we wrote differs: {difference}")
+
+    # Removal, and what earlier runs have left to write, is nobody's time. What a run leaves in the page cache is
+    # not waited for, of any program.
+    def _empty(self):
+        above = f"{self.workloads.top}/into"
+        self.clear()
+        if not os.path.isdir(above):
+            os.mkdir(above, mode=0o755)
+            # ext4 passes over inodes that were freed less than a minute ago, one by one: a run that finds those of
+            # the run before takes many times as long. With this flag each run's directory gets a place of its own.
+            subprocess.run(["chattr", "+T", above], stderr=subprocess.DEVNULL, check=False)
+        self.runs += 1
+        self.into = f"{above}/{self.row.name.replace(', ', '-')}-{self.runs}"
+        os.mkdir(self.into)
+        give(self.into, self.options.user)
+        if not self.options.quick:
+            os.sync()
+
+    def clear(self):
+        if self.into:
+            subprocess.run(["rm", "-rf", self.into], check=True)
+            self.into = None
+
+    def _warm(self):
+        if self.row.source == "warm":
+            subprocess.run(["find", self.source, "-type", "f", "-exec", "cat", "{}", "+"], stdout=subprocess.DEVNULL,
+                           check=True)
+
+    def _condition(self):
+        if self.row.source == "cold":
+            self._cool()
+        if self.row.source == "far":
+            self._cool()
+            self._mount()
+
+    def _cool(self):
+        if os.path.isfile(self.source):
+            fd = os.open(self.source, os.O_RDONLY)
+            os.posix_fadvise(fd, 0, 0, os.POSIX_FADV_DONTNEED)
+            os.close(fd)
+            return
+        if self.options.quick:
+            return  # it would cost everything else on the machine more than it shows
+        with open("/proc/sys/vm/drop_caches", "w", encoding="ascii") as file:
+            file.write("3")
+        self._warm_programs()
+
+    # The programs themselves must not be read from the disk in a timed run.
+    def _warm_programs(self):
+        for program in filter(shutil.which, ("bash", "tar", "cp", "rsync", "dd")):
+            subprocess.run([program, "--version"], stdout=subprocess.DEVNULL, check=False)
+        for program in (self.tools.launcher, self.tools.worker, self.tools.floor):
+            subprocess.run([program], capture_output=True, check=False)
+        with open(self.workloads.manifest(self.row.workload), "rb") as file:
+            file.read()
+
+    def _mount(self):
+        point = f"{self.workloads.top}/far"
+        os.makedirs(point, exist_ok=True)
+        directory, name = os.path.split(self.source)
+        self.mount = subprocess.Popen([self.tools.slow_mount, directory, point, str(READ_US), str(CALL_US)])
+        for _ in range(500):
+            if os.path.ismount(point):
+                break
+            time.sleep(0.01)
+        else:
+            raise Failed(f"{self.row.name}: bench-slow-mount does not mount {point}")
+        self.read_from = f"{point}/{name}"
+
+    def _unmount(self):
+        if self.mount:
+            subprocess.run(["fusermount3", "-u", f"{self.workloads.top}/far"], check=True)
+            self.mount.wait()
+            self.mount = None

@@ -1,0 +1,108 @@
+"""Where we differ from a tool on purpose, or the tool falls short: each with its reason, and applied to both trees'
+facts before they are compared. Documented for users in docs/nodestage.7 (EXTRACTION)."""
+import dataclasses
+from typing import Callable
+
+SECOND = 1_000_000_000
+
+
+@dataclasses.dataclass
+class Trees:
+    """Facts of the trees (facts.py); packed: what the archive says of directories at least."""
+    reference: dict
+    ours: dict
+    packed: dict
+    umask: int
+
+
+@dataclasses.dataclass(frozen=True)
+class Difference:
+    reason: str
+    apply: Callable  # (Trees): changes their facts
+
+
+def umask_reference(trees):
+    for facts in trees.reference.values():
+        if facts["kind"] != "l":
+            facts["mode"] &= 0o777 & ~trees.umask
+
+
+def drop_set_id(trees):
+    for facts in trees.reference.values():
+        if facts["kind"] == "-":
+            facts["mode"] &= 0o1777
+
+
+def forget(field, kinds):
+    def apply(trees):
+        for tree in (trees.reference, trees.ours):
+            for facts in tree.values():
+                if facts["kind"] in kinds:
+                    facts[field] = None
+    return apply
+
+
+def forget_top(trees):
+    for tree in (trees.reference, trees.ours):
+        tree[b""]["time"] = tree[b""]["mode"] = None
+
+
+def whole_seconds(trees):
+    for tree in (trees.reference, trees.ours):
+        for facts in tree.values():
+            if facts["time"] is not None:
+                facts["time"] //= SECOND
+
+
+def packed_directories(trees):
+    for name, facts in trees.reference.items():
+        ours = trees.ours.get(name)
+        if facts["kind"] != "d" or ours is None or ours["kind"] != "d" or facts["time"] is None:
+            continue
+        if name not in trees.packed:
+            facts["time"] = ours["time"] = None  # the archive says nothing of it
+        elif trees.packed[name]["time"] // SECOND == ours["time"] // SECOND:
+            facts["time"] = ours["time"]
+        else:
+            facts["time"] = trees.packed[name]["time"]
+
+
+def forget_negative(trees):
+    for name, facts in trees.reference.items():
+        if facts["time"] is not None and facts["time"] < 0 and facts["time"] % SECOND and name in trees.ours:
+            facts["time"] = trees.ours[name]["time"]
+
+
+def forget_link_groups(trees):
+    for tree in (trees.reference, trees.ours):
+        for facts in tree.values():
+            if facts["kind"] == "l":
+                facts["same file as"] = None
+
+
+def forget_times_above_hard_links(trees):
+    for name, facts in trees.reference.items():
+        if facts["same file as"] is not None:
+            parent = name.rsplit(b"/", 1)[0] if b"/" in name else b""
+            for tree in (trees.reference, trees.ours):
+                if parent in tree:
+                    tree[parent]["time"] = None
+
+
+MODES = Difference("We treat every archive as tar does for a user without -p: modes lose set-uid, set-gid, sticky and the "
+                   "umask's bits. This tool applies modes as they are.", umask_reference)
+SET_ID = Difference("A copy loses set-uid and set-gid: the copy's owner is who runs the job.", drop_set_id)
+LINK_TIMES = Difference("This tool leaves a symbolic link the time of its extraction; we give it the archive's.",
+                        forget("time", "l"))
+TOP = Difference("The archive says nothing of its top directory.", forget_top)
+LATE_LINKS = Difference("GNU cpio makes hard links at its end, when their directory has its time already.",
+                        forget_times_above_hard_links)
+HOLES = Difference("This tool makes holes of zeros, or zeros of holes; we make the holes that the archive tells of.",
+                   forget("sparse", "-"))
+SUBSECONDS = Difference("libarchive gives whole seconds of this format.", whole_seconds)
+LATE_DIRECTORIES = Difference("This tool sets a directory's time when it leaves it, and not again when the archive comes "
+                              "back to it; we set what the archive says, at the end.", packed_directories)
+BSDTAR_NEGATIVE = Difference("bsdtar writes -0.25 s as -1.75 and reads it so; we read it as POSIX and GNU tar do.",
+                             forget_negative)
+LINKED_LINKS = Difference("GNU cpio makes a symbolic link of two names twice; we link its names as the archive has them.",
+                          forget_link_groups)
