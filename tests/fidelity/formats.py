@@ -13,9 +13,9 @@ USTAR = Traits(component=50, path=190, link_path=98, times=OCTAL_TIME)
 V7 = Traits(component=98, path=98, link_path=98, times=OCTAL_TIME)
 OPEN_USTAR = dataclasses.replace(USTAR, closed_directories=False)
 OPEN_V7 = dataclasses.replace(V7, closed_directories=False)
-# cpio opens a file that it has made already when the data come with its last name.
+# cpio makes hard links at its end, or opens a file that it has made already, as the data come with its last name.
 CPIO = Traits(times=UNSIGNED_TIME, path=900, linked_closed=False)
-ODC = Traits(times=OCTAL_TIME, path=900)
+ODC = Traits(times=OCTAL_TIME, path=900, linked_closed=False)
 # Info-ZIP and 7-Zip change names that are not UTF-8 or hold control characters.
 ZIP = Traits(names="text", times=SIGNED_TIME)
 SEVEN_ZIP = Traits(names="text", times=SIGNED_TIME, hard_links=False, links="inner")

@@ -24,7 +24,7 @@ class Traits:
     sparse: bool = True
     unreadable: bool = True  # files and directories that their owner may not read or enter
     closed_directories: bool = True  # that their owner may not write to
-    linked_closed: bool = True  # files with several names that their owner may not read and write
+    linked_closed: bool = True  # files with several names that their owner may not write, or in such directories
     odd_bits: bool = True  # set-uid, set-gid, sticky
 
 
@@ -156,7 +156,7 @@ class Builder:
         os.mkdir(self.at(path))
         self.directories.append(path)
         modes = [0o755, 0o700, 0o775, 0o777, 0o750]
-        if self.traits.closed_directories:
+        if self.traits.closed_directories and (self.may_close or self.traits.linked_closed):
             modes += [0o555, 0o500]
         if self.may_close:
             modes += [0o000, 0o300, 0o311, 0o400]
