@@ -21,6 +21,7 @@
 
 #include "common/build_info.hpp"
 #include "common/file.hpp"
+#include "common/landlock_version.hpp"
 #include "daemon/root/config.hpp"
 #include "daemon/root/jobs.hpp"
 #include "daemon/root/server.hpp"
@@ -128,6 +129,14 @@ Result<Cgroups> find_cgroups(const Config& config) {
   return cgroups;
 }
 
+void tell_of_sandbox() {
+  if (landlock_version() >= k_landlock_wanted) return;
+  spdlog::warn(
+      "this kernel offers no Landlock (version {} on, lsm=…,landlock): where workers write is "
+      "bounded by their user's rights alone",
+      k_landlock_wanted);
+}
+
 Status serve(const Arguments& arguments, Config& config) {
   const std::string runtime_dir = config.daemon.socket.substr(0, config.daemon.socket.rfind('/'));
   if (::mkdir(runtime_dir.c_str(), 0755) != 0 && errno != EEXIST) return system_error(runtime_dir);
@@ -136,6 +145,7 @@ Status serve(const Arguments& arguments, Config& config) {
   TRY_ASSIGN(Areas areas, Areas::open(tmpdir_root(config)));
   TRY_ASSIGN(const Journal journal, Journal::open(config.daemon.state_dir));
   TRY_ASSIGN(Cgroups cgroups, find_cgroups(config));
+  tell_of_sandbox();
   TRY_ASSIGN(const Fd rate, open_at(AT_FDCWD, runtime_dir + "/read-rate", O_RDWR | O_CREAT, 0644));
 
   Workers workers(loop, std::move(cgroups));

@@ -103,7 +103,9 @@ Progress progress_of(const WorkerStatus& status, Counted counted) {
     const bool open = state == ItemState::waiting || state == ItemState::working;
     total_known = total_known && (item.bytes_total != 0 || !open);
     if (!open) ++progress.items_done;
-    if (state == ItemState::working && progress.current.empty()) {
+    // One that waits may be read already, to learn what it needs.
+    const bool in_work = state == ItemState::working || (open && item.bytes_read > 0);
+    if (in_work && progress.current.empty()) {
       progress.current = printable(base_name(field_text(item.source)));
     }
   }

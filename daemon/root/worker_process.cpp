@@ -138,6 +138,7 @@ std::string WorkerProcess::reap() {
   child_ = false;
   if (WIFSIGNALED(status)) {
     const int signal = WTERMSIG(status);
+    if (signal == SIGSYS) return "was ended by SIGSYS: it made a system call that no worker makes";
     return "was killed by signal " + std::to_string(signal) + " (" + ::strsignal(signal) + ")";
   }
   return "ended with code " + std::to_string(WEXITSTATUS(status));

@@ -8,7 +8,6 @@
 #include <optional>
 
 #include "common/human.hpp"
-#include "daemon/worker/zip_index.hpp"
 
 namespace nodestage {
 namespace {
@@ -82,10 +81,17 @@ Entry entry_of(archive_entry* raw) {
   return entry;
 }
 
+// libarchive's memory is its own, and changes with the next call.
+Slice copied(Bytes data) {
+  const std::shared_ptr<std::byte[]> memory(new std::byte[data.size()]);
+  std::copy(data.begin(), data.end(), memory.get());
+  return {memory, Bytes(memory.get(), data.size())};
+}
+
 // What both ways of reading share: libarchive's answers made strict.
 class ArchiveEntries : public Entries {
  public:
-  Result<const Entry*> next() override;
+  Result<Entry*> next() override;
   Result<Block> read() override;
 
  protected:
@@ -117,13 +123,13 @@ Status ArchiveEntries::opened_fault(int status) {
   return status == ARCHIVE_OK ? Status() : current_fault();
 }
 
-Result<const Entry*> ArchiveEntries::next() {
+Result<Entry*> ArchiveEntries::next() {
   archive_entry* raw = nullptr;
   const int status = archive_read_next_header(handle(), &raw);
   if (status == ARCHIVE_EOF) {
     if (!input_fault_) return input_fault_.error();
     TRY(at_end());
-    return static_cast<const Entry*>(nullptr);
+    return static_cast<Entry*>(nullptr);
   }
   if (status != ARCHIVE_OK && !(status == ARCHIVE_WARN && is_harmless_warning(handle()))) {
     return current_fault();
@@ -146,7 +152,7 @@ Result<Block> ArchiveEntries::read() {
     if (status != ARCHIVE_OK) return current_fault();
     if (size == 0) continue;
     return Block{static_cast<std::uint64_t>(offset),
-                 Bytes(static_cast<const std::byte*>(data), size)};
+                 copied(Bytes(static_cast<const std::byte*>(data), size))};
   }
 }
 
@@ -165,7 +171,7 @@ class StreamEntries final : public ArchiveEntries {
     return opened_fault(archive_read_open(handle(), this, nullptr, give, nullptr));
   }
 
-  Result<const Entry*> next() override {
+  Result<Entry*> next() override {
     const PlainLocale plain;
     return ArchiveEntries::next();
   }
@@ -178,6 +184,7 @@ class StreamEntries final : public ArchiveEntries {
 
   const Container container_;
   Decoder& decoder_;
+  Slice held_;
   Bytes block_;              // as libarchive has it
   std::uint64_t given_ = 0;  // bytes, block_ included
   bool input_ended_ = false;
@@ -191,7 +198,8 @@ la_ssize_t StreamEntries::give_block(const void** data) {
     keep(std::move(block.error()));
     return -1;
   }
-  block_ = *block;
+  held_ = std::move(*block);
+  block_ = held_.bytes();
   given_ += block_.size();
   input_ended_ = block_.empty();
   *data = block_.data();
@@ -223,12 +231,12 @@ Status StreamEntries::at_end() {
 
 class FileEntries final : public ArchiveEntries {
  public:
-  FileEntries(Container container, Source& source)
-      : container_(container), source_(source), block_(k_seek_block) {}
+  FileEntries(Container container, Source& source, std::optional<ZipIndex> index)
+      : container_(container), source_(source), block_(k_seek_block), index_(std::move(index)) {}
 
   Status open();
-  Result<const Entry*> next() override {
-    if (is_empty()) return static_cast<const Entry*>(nullptr);
+  Result<Entry*> next() override {
+    if (is_empty()) return static_cast<Entry*>(nullptr);
     return ArchiveEntries::next();
   }
   [[nodiscard]] const ZipIndex* index() const override { return index_ ? &*index_ : nullptr; }
@@ -240,7 +248,7 @@ class FileEntries final : public ArchiveEntries {
   la_ssize_t give_block(const void** data);
   la_int64_t seek(la_int64_t offset, int whence);
   // A zip without members, which libarchive takes for no zip.
-  [[nodiscard]] bool is_empty() const { return index_ && index_->members.empty(); }
+  [[nodiscard]] bool is_empty() const { return index_ && index_->size() == 0; }
 
   const Container container_;
   Source& source_;
@@ -251,10 +259,10 @@ class FileEntries final : public ArchiveEntries {
 };
 
 Status FileEntries::open() {
-  if (container_ == Container::zip) {
+  if (container_ == Container::zip && !index_) {
     TRY_ASSIGN(index_, read_zip_index(source_));
-    if (is_empty()) return {};
   }
+  if (is_empty()) return {};
   const int format = index_ ? archive_read_support_format_zip_seekable(handle())
                             : archive_read_support_format_7zip(handle());
   if (format != ARCHIVE_OK) return open_failed();
@@ -303,19 +311,19 @@ Error FileEntries::failed(const std::string& cause) {
 
 Status FileEntries::name_entry(Entry& entry) {
   if (!index_) return {};
-  if (seen_ >= index_->members.size()) return failed("more entries than its directory tells of");
-  entry.name = index_->members[seen_++].name;
+  if (seen_ >= index_->size()) return failed("more entries than its directory tells of");
+  entry.name = index_->record(seen_++).name();
   return {};
 }
 
 Status FileEntries::at_end() {
-  if (index_ && seen_ != index_->members.size()) return failed("two entries at one place");
+  if (index_ && seen_ != index_->size()) return failed("two entries at one place");
   return {};
 }
 
-template <typename Reader, typename Input>
-Result<std::unique_ptr<Entries>> opened(Container container, Input& input) {
-  auto entries = std::make_unique<Reader>(container, input);
+template <typename Reader, typename... Arguments>
+Result<std::unique_ptr<Entries>> opened(Arguments&&... arguments) {
+  auto entries = std::make_unique<Reader>(std::forward<Arguments>(arguments)...);
   TRY(entries->open());
   return Result<std::unique_ptr<Entries>>(std::move(entries));
 }
@@ -326,8 +334,9 @@ Result<std::unique_ptr<Entries>> open_stream_entries(Container container, Decode
   return opened<StreamEntries>(container, decoder);
 }
 
-Result<std::unique_ptr<Entries>> open_file_entries(Container container, Source& source) {
-  return opened<FileEntries>(container, source);
+Result<std::unique_ptr<Entries>> open_file_entries(Container container, Source& source,
+                                                   std::optional<ZipIndex> index) {
+  return opened<FileEntries>(container, source, std::move(index));
 }
 
 }  // namespace nodestage

@@ -7,17 +7,21 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 
 #include "daemon/worker/container.hpp"
 #include "daemon/worker/decoder.hpp"
 #include "daemon/worker/entries.hpp"
+#include "daemon/worker/zip_index.hpp"
 
 namespace nodestage {
 
 // `decoder` (borrowed) gives the archive from its start.
 Result<std::unique_ptr<Entries>> open_stream_entries(Container container, Decoder& decoder);
 
-// `source` (borrowed): a zip or 7z file. LC_CTYPE must be a UTF-8 locale for 7z.
-Result<std::unique_ptr<Entries>> open_file_entries(Container container, Source& source);
+// `source` (borrowed): a zip or 7z file. LC_CTYPE must be a UTF-8 locale for 7z. `index`: of a zip,
+// when it was read already.
+Result<std::unique_ptr<Entries>> open_file_entries(Container container, Source& source,
+                                                   std::optional<ZipIndex> index = std::nullopt);
 
 }  // namespace nodestage

@@ -21,6 +21,7 @@ class Slice {
   [[nodiscard]] Bytes bytes() const { return bytes_; }
   [[nodiscard]] std::size_t size() const { return bytes_.size(); }
   [[nodiscard]] bool empty() const { return bytes_.empty(); }
+  [[nodiscard]] bool shares_memory_with(const Slice& other) const { return owner_ == other.owner_; }
   [[nodiscard]] Slice part(std::size_t offset, std::size_t size = std::dynamic_extent) const {
     return {owner_, bytes_.subspan(offset, size)};
   }

@@ -2,25 +2,25 @@
 
 #include <bzlib.h>
 #include <lz4frame.h>
-#include <lzma.h>
-#include <zlib.h>
 #include <zstd.h>
+#include <zstd_errors.h>
 
 #include <algorithm>
-#include <cstdint>
+#include <bit>
+
+#include "daemon/worker/gzip_codec.hpp"
+#include "daemon/worker/xz_codec.hpp"
+#include "daemon/worker/zstd_fault.hpp"
 
 namespace nodestage {
 namespace {
-
-// Decoding must not take all of the worker's memory limit: xz -9 needs 65 MiB.
-constexpr std::uint64_t k_xz_memory = 2ULL << 30;
 
 template <typename Byte>
 Byte* as(std::span<std::byte> bytes) {
   return reinterpret_cast<Byte*>(bytes.data());
 }
 
-// zlib and bzlib take a pointer to non-const input, and do not write to it.
+// bzlib takes a pointer to non-const input, and does not write to it.
 template <typename Byte>
 Byte* as(Bytes bytes) {
   return reinterpret_cast<Byte*>(const_cast<std::byte*>(bytes.data()));
@@ -29,35 +29,6 @@ Byte* as(Bytes bytes) {
 unsigned limited(std::size_t size) {
   return static_cast<unsigned>(std::min<std::size_t>(size, 1U << 30));
 }
-
-class Gzip final : public Codec {
- public:
-  ~Gzip() override { inflateEnd(&stream_); }
-
-  Status begin_frame() override {
-    inflateEnd(&stream_);
-    stream_ = {};
-    // 16: a gzip wrapper, whose CRC and length are then verified.
-    return inflateInit2(&stream_, MAX_WBITS + 16) == Z_OK ? Status() : Error{ENOMEM, "no memory"};
-  }
-
-  Result<Step> decode(Bytes in, std::span<std::byte> out) override {
-    const unsigned in_size = limited(in.size());
-    const unsigned out_size = limited(out.size());
-    stream_.next_in = as<Bytef>(in);
-    stream_.avail_in = in_size;
-    stream_.next_out = as<Bytef>(out);
-    stream_.avail_out = out_size;
-    const int status = inflate(&stream_, Z_NO_FLUSH);
-    if (status != Z_OK && status != Z_STREAM_END && status != Z_BUF_ERROR) {
-      return Error{0, stream_.msg != nullptr ? stream_.msg : "invalid data"};
-    }
-    return Step{in_size - stream_.avail_in, out_size - stream_.avail_out, status == Z_STREAM_END};
-  }
-
- private:
-  z_stream stream_{};
-};
 
 class Bzip2 final : public Codec {
  public:
@@ -77,40 +48,15 @@ class Bzip2 final : public Codec {
     stream_.next_out = as<char>(out);
     stream_.avail_out = out_size;
     const int status = BZ2_bzDecompress(&stream_);
-    if (status == BZ_MEM_ERROR) return Error{ENOMEM, "no memory"};
-    if (status != BZ_OK && status != BZ_STREAM_END) return Error{0, "incorrect data or checksum"};
-    return Step{in_size - stream_.avail_in, out_size - stream_.avail_out, status == BZ_STREAM_END};
+    const unsigned consumed = in_size - stream_.avail_in;
+    if (status == BZ_MEM_ERROR) return failed({ENOMEM, "no memory"}, consumed);
+    if (status != BZ_OK && status != BZ_STREAM_END)
+      return failed({0, "bzip2 data or checksum"}, consumed);
+    return Step{consumed, out_size - stream_.avail_out, status == BZ_STREAM_END};
   }
 
  private:
   bz_stream stream_{};
-};
-
-class Xz final : public Codec {
- public:
-  ~Xz() override { lzma_end(&stream_); }
-
-  Status begin_frame() override {
-    return lzma_stream_decoder(&stream_, k_xz_memory, 0) == LZMA_OK ? Status()
-                                                                    : Error{ENOMEM, "no memory"};
-  }
-
-  Result<Step> decode(Bytes in, std::span<std::byte> out) override {
-    stream_.next_in = as<std::uint8_t>(in);
-    stream_.avail_in = in.size();
-    stream_.next_out = as<std::uint8_t>(out);
-    stream_.avail_out = out.size();
-    const lzma_ret status = lzma_code(&stream_, LZMA_RUN);
-    if (status == LZMA_MEMLIMIT_ERROR) return Error{ENOMEM, "needs too much memory to decode"};
-    if (status != LZMA_OK && status != LZMA_STREAM_END && status != LZMA_BUF_ERROR) {
-      return Error{0, "incorrect data or checksum"};
-    }
-    return Step{in.size() - stream_.avail_in, out.size() - stream_.avail_out,
-                status == LZMA_STREAM_END};
-  }
-
- private:
-  lzma_stream stream_ = LZMA_STREAM_INIT;
 };
 
 class Zstd final : public Codec {
@@ -121,8 +67,7 @@ class Zstd final : public Codec {
     if (context_ == nullptr) context_ = ZSTD_createDCtx();
     if (context_ == nullptr) return Error{ENOMEM, "no memory"};
     ZSTD_DCtx_reset(context_, ZSTD_reset_session_only);
-    ZSTD_DCtx_setParameter(context_, ZSTD_d_windowLogMax,
-                           ZSTD_dParam_getBounds(ZSTD_d_windowLogMax).upperBound);
+    ZSTD_DCtx_setParameter(context_, ZSTD_d_windowLogMax, std::bit_width(k_max_window) - 1);
     return {};
   }
 
@@ -130,7 +75,7 @@ class Zstd final : public Codec {
     ZSTD_inBuffer from{in.data(), in.size(), 0};
     ZSTD_outBuffer to{out.data(), out.size(), 0};
     const std::size_t left = ZSTD_decompressStream(context_, &to, &from);
-    if (ZSTD_isError(left) != 0) return Error{0, ZSTD_getErrorName(left)};
+    if (ZSTD_isError(left) != 0) return failed(zstd_fault(left), from.pos);
     return Step{from.pos, to.pos, left == 0};
   }
 
@@ -156,7 +101,8 @@ class Lz4 final : public Codec {
     std::size_t produced = out.size();
     const std::size_t left =
         LZ4F_decompress(context_, out.data(), &produced, in.data(), &consumed, nullptr);
-    if (LZ4F_isError(left) != 0) return Error{0, LZ4F_getErrorName(left)};
+    if (LZ4F_isError(left) != 0)
+      return failed({0, "lz4: " + std::string(LZ4F_getErrorName(left))}, consumed);
     return Step{consumed, produced, left == 0};
   }
 
@@ -191,6 +137,13 @@ bool is_bzip2(Bytes bytes) {
 }
 
 }  // namespace
+
+Error zstd_fault(std::size_t code) {
+  if (ZSTD_getErrorCode(code) == ZSTD_error_frameParameter_windowTooLarge)
+    return {ENOMEM, "its window is too large"};
+  if (ZSTD_getErrorCode(code) == ZSTD_error_memory_allocation) return {ENOMEM, "no memory"};
+  return {0, std::string("zstd: ") + ZSTD_getErrorName(code)};
+}
 
 std::string_view coding_suffix(Coding coding) {
   constexpr std::string_view k_names[] = {"", "gz", "bz2", "xz", "zst", "lz4"};
@@ -237,16 +190,16 @@ Coding recognise_coding(Bytes start) {
   return Coding::plain;
 }
 
-std::unique_ptr<Codec> make_codec(Coding coding) {
+std::unique_ptr<Codec> make_codec(Coding coding, CodecLimits limits) {
   switch (coding) {
     case Coding::plain:
       return nullptr;
     case Coding::gzip:
-      return std::make_unique<Gzip>();
+      return make_gzip_codec();
     case Coding::bzip2:
       return std::make_unique<Bzip2>();
     case Coding::xz:
-      return std::make_unique<Xz>();
+      return make_xz_codec(limits);
     case Coding::zstd:
       return std::make_unique<Zstd>();
     case Coding::lz4:

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <memory>
 #include <optional>
 #include <span>
@@ -46,11 +47,34 @@ class Codec {
 
   // Before each frame.
   virtual Status begin_frame() = 0;
-  // A fault's `what` is the cause alone ("incorrect data check").
+  // `in` is empty only at the end of the file. A step that does nothing wants more input. A fault's
+  // `what` is the cause alone ("gzip checksum"); its code is ENOMEM when the frame is perhaps good,
+  // but needs too much memory.
   virtual Result<Step> decode(Bytes in, std::span<std::byte> out) = 0;
+  // About where in `in` the last decode() met its fault.
+  [[nodiscard]] std::size_t fault_at() const { return fault_at_; }
+
+ protected:
+  Error failed(Error error, std::size_t at) {
+    fault_at_ = at;
+    return error;
+  }
+
+ private:
+  std::size_t fault_at_ = 0;
+};
+
+// A frame that needs a larger window (zstd, xz: dictionary) is refused.
+inline constexpr std::uint64_t k_max_window = std::uint64_t{128} << 20;
+
+// For a codec that has threads of its own (xz): how many, and what memory they may take together.
+// A codec without takes its window and less than 8 MiB.
+struct CodecLimits {
+  unsigned threads = 1;
+  std::uint64_t memory = 0;
 };
 
 // Null for plain.
-std::unique_ptr<Codec> make_codec(Coding coding);
+std::unique_ptr<Codec> make_codec(Coding coding, CodecLimits limits = {});
 
 }  // namespace nodestage

@@ -23,34 +23,43 @@ Error copy_fault(const Space& space, std::string_view source, int code) {
 
 constexpr std::size_t k_block_bytes = std::size_t{1024} * 1024;
 constexpr std::uint64_t k_kernel_bytes = 8ULL * 1024 * 1024;
+constexpr std::uint64_t k_small_bytes = 256ULL * 1024;  // read and write are faster
+
+// Of a thread, for all its files.
+thread_local std::vector<std::byte> block;
 
 class Copy {
  public:
   Copy(const FileToCopy& from, int to, Meter& meter, Space& space)
       : from_(from), to_(to), meter_(meter), space_(space) {}
 
-  Status data() {
-    const auto size = static_cast<std::uint64_t>(from_.info.st_size);
-    if (size > k_block_bytes && ::ioctl(to_, FICLONE, from_.fd) == 0) return count(size);
-    std::uint64_t offset = 0;
-    while (offset < size) {
-      TRY_ASSIGN(const auto range, next(offset, size));
-      const std::uint64_t hole_end = range ? range->begin : size;
+  Status range(DataRange wanted) {
+    std::uint64_t offset = wanted.begin;
+    while (offset < wanted.end) {
+      TRY_ASSIGN(const auto data, next(offset, wanted.end));
+      const std::uint64_t hole_end = data ? data->begin : wanted.end;
       meter_.bytes_read += hole_end - offset;
-      if (!range) break;
-      TRY(copy(*range));
-      offset = range->end;
+      if (!data) return end_hole(wanted.end);
+      TRY(copy(*data));
+      offset = data->end;
     }
-    if (offset < size && ::ftruncate(to_, from_.info.st_size) != 0) return write_fault();
     return {};
   }
 
  private:
+  // One at the end of the file is made by its size.
+  [[nodiscard]] Status end_hole(std::uint64_t end) const {
+    const bool is_last = end == static_cast<std::uint64_t>(from_.info.st_size);
+    if (is_last && ::ftruncate(to_, from_.info.st_size) != 0) return write_fault();
+    return {};
+  }
+
   // A file that has all of its blocks needs no search for holes.
-  Result<std::optional<DataRange>> next(std::uint64_t offset, std::uint64_t size) {
-    const bool dense = from_.info.st_blocks * 512 >= from_.info.st_size;
-    if (dense) return std::optional(DataRange{offset, size});
-    auto range = next_data(from_.fd, offset, size);
+  Result<std::optional<DataRange>> next(std::uint64_t offset, std::uint64_t end) {
+    if (from_.info.st_blocks * 512 >= from_.info.st_size) {
+      return std::optional(DataRange{offset, end});
+    }
+    auto range = next_data(from_.fd, offset, end);
     if (!range) return read_fault(range.error().code);
     return range;
   }
@@ -88,13 +97,13 @@ class Copy {
 
   Result<std::uint64_t> copy_block(DataRange range) {
     const std::size_t wanted = std::min<std::uint64_t>(k_block_bytes, range.end - range.begin);
-    block_.resize(std::max(block_.size(), wanted));
-    const ssize_t count = ::pread(from_.fd, block_.data(), wanted, static_cast<off_t>(range.begin));
+    block.resize(std::max(block.size(), wanted));
+    const ssize_t count = ::pread(from_.fd, block.data(), wanted, static_cast<off_t>(range.begin));
     if (count < 0 && errno == EINTR) return std::uint64_t{0};
     if (count <= 0) return read_fault(count == 0 ? 0 : errno);
     for (ssize_t done = 0; done < count;) {
       const ssize_t written =
-          ::pwrite(to_, block_.data() + done, static_cast<std::size_t>(count - done),
+          ::pwrite(to_, block.data() + done, static_cast<std::size_t>(count - done),
                    static_cast<off_t>(range.begin) + done);
       if (written < 0 && errno != EINTR) return write_fault();
       done += std::max<ssize_t>(written, 0);
@@ -124,21 +133,41 @@ class Copy {
   Meter& meter_;
   Space& space_;
   std::uint64_t reserved_ = 0;  // of the local disk, and not yet copied
-  bool kernel_ = true;          // copy_file_range has not failed yet
-  std::vector<std::byte> block_;
+  // copy_file_range is of use and has not failed yet
+  bool kernel_ = static_cast<std::uint64_t>(from_.info.st_size) > k_small_bytes;
 };
 
 }  // namespace
 
-Status copy_file(const FileToCopy& from, Fd to, Meter& meter, Space& space) {
-  TRY(Copy(from, to.get(), meter, space).data());
+Result<bool> share_blocks(const FileToCopy& from, int to, Meter& meter) {
+  const auto size = static_cast<std::uint64_t>(from.info.st_size);
+  if (size <= k_block_bytes || ::ioctl(to, FICLONE, from.fd) != 0) return false;
+  TRY(meter.count_read(size));
+  meter.bytes_written += size;
+  return true;
+}
+
+Status copy_range(const FileToCopy& from, int to, DataRange range, Meter& meter, Space& space) {
+  return Copy(from, to, meter, space).range(range);
+}
+
+Status end_copy(const FileToCopy& from, Fd to, const Space& space) {
   const std::array<timespec, 2> times{timespec{0, UTIME_OMIT}, from.info.st_mtim};
-  if (::fchmod(to.get(), from.info.st_mode & 01777) != 0 ||
-      ::futimens(to.get(), times.data()) != 0) {
+  if (from.mode == FileToCopy::Mode::to_set && ::fchmod(to.get(), mode_of_copy(from.info)) != 0) {
     return copy_fault(space, from.name, errno);
   }
+  if (::futimens(to.get(), times.data()) != 0) return copy_fault(space, from.name, errno);
   const Status closed = close_checked(std::move(to));
   return closed ? closed : Status(copy_fault(space, from.name, closed.error().code));
+}
+
+Status copy_file(const FileToCopy& from, Fd to, Meter& meter, Space& space) {
+  TRY_ASSIGN(const bool is_shared, share_blocks(from, to.get(), meter));
+  if (!is_shared) {
+    const auto size = static_cast<std::uint64_t>(from.info.st_size);
+    TRY(copy_range(from, to.get(), {0, size}, meter, space));
+  }
+  return end_copy(from, std::move(to), space);
 }
 
 Status copy_times(int dir_fd, const char* name, const struct stat& info) {

@@ -1,139 +1,229 @@
 #include "daemon/worker/copy_tree.hpp"
 
+#include <dirent.h>
 #include <fcntl.h>
+#include <sys/xattr.h>
 
-#include <climits>
+#include <algorithm>
+#include <iterator>
 
 #include "common/file.hpp"
-#include "daemon/worker/below.hpp"
+#include "daemon/worker/copy_leaf.hpp"
+#include "daemon/worker/directory_listing.hpp"
 
 namespace nodestage {
 namespace {
 
-Error unreadable(const std::string& path, int code) {
-  return fault(
-      code, shown(path) + ": cannot be read: " + std::strerror(code),
-      code == ENOENT || code == ESTALE
-          ? "Let nothing write to a dataset while a job starts with it"
-          : "The job's user must be able to read all of it, or leave it out with exclude=");
+// So many names are sorted and handed out while the rest of a large directory is still read.
+constexpr std::size_t k_sorted_names = 8192;
+constexpr std::size_t k_batch_names = 32;
+// Each waits for one answer of the source at a time.
+constexpr unsigned k_waiting_threads = 16;
+
+// Where a default ACL or the umask would take part, the mode is set once more.
+mode_t modes_at_open(int to, mode_t umask) {
+  const bool has_default_acl = ::fgetxattr(to, "system.posix_acl_default", nullptr, 0) >= 0;
+  return has_default_acl ? 0 : 01777 & ~umask;
+}
+
+Result<Fd> open_to_read(int fd) {
+  Fd readable(::openat(fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+  if (!readable) return Error{errno, std::strerror(errno)};
+  return readable;
+}
+
+class TreeRun {
+ public:
+  TreeRun(const std::string& path, const CopyTree::Way& way, CopiedDirectories& directories,
+          mode_t made_modes)
+      : way_(way),
+        directories_(directories),
+        crew_({way.threads, std::max(way.threads, k_waiting_threads)}),
+        leaves_({path, way.meter, directories, crew_, made_modes}, way.space) {}
+
+  Status run();
+  [[nodiscard]] const CopyLeaf& leaves() const { return leaves_; }
+
+ private:
+  class RootTask;
+  class ListTask;
+  class BatchTask;
+  Status list_root(unsigned thread);
+  Status list(CopiedDirectory& parent, const std::string& name, unsigned thread);
+  Status list_names(CopiedDirectory& directory, int fd, unsigned thread);
+  TaskCrew::Tasks tasks_for(CopiedDirectory& directory, std::vector<ListedName> names);
+  Status copy_batch(CopiedDirectory& directory, std::vector<ListedName>& names, unsigned thread);
+  Status copy_entry(CopyLeaf::At& at, ListedName& entry);
+  void add_directory(CopiedDirectory& parent, const std::string& name, TaskCrew::Tasks& tasks);
+  [[nodiscard]] static std::string prefix(const CopiedDirectory& directory);
+
+  const CopyTree::Way& way_;
+  CopiedDirectories& directories_;
+  TaskCrew crew_;
+  CopyLeaf leaves_;
+};
+
+// A directory below `parent`, and all that is in it.
+class TreeRun::ListTask final : public TaskCrew::Task {
+ public:
+  ListTask(TreeRun& run, CopiedDirectory& parent, std::string name)
+      : run_(run), parent_(parent), name_(std::move(name)) {}
+  Status run(unsigned thread) override { return run_.list(parent_, name_, thread); }
+
+ private:
+  TreeRun& run_;
+  CopiedDirectory& parent_;
+  const std::string name_;
+};
+
+// Some entries of a directory that are not known to be directories.
+class TreeRun::BatchTask final : public TaskCrew::Task {
+ public:
+  BatchTask(TreeRun& run, CopiedDirectory& directory, std::vector<ListedName> names)
+      : run_(run), directory_(directory), names_(std::move(names)) {}
+  Status run(unsigned thread) override { return run_.copy_batch(directory_, names_, thread); }
+
+ private:
+  TreeRun& run_;
+  CopiedDirectory& directory_;
+  std::vector<ListedName> names_;
+};
+
+class TreeRun::RootTask final : public TaskCrew::Task {
+ public:
+  explicit RootTask(TreeRun& run) : run_(run) {}
+  Status run(unsigned thread) override { return run_.list_root(thread); }
+
+ private:
+  TreeRun& run_;
+};
+
+Status TreeRun::run() {
+  TaskCrew::Tasks first;
+  first.push_back(std::make_unique<RootTask>(*this));
+  return crew_.run(std::move(first));
+}
+
+Status TreeRun::list_root(unsigned thread) {
+  CopiedDirectory& root = directories_.root();
+  TRY_ASSIGN(const SharedFd open, directories_.from(root));
+  return list_names(root, open->get(), thread);
+}
+
+std::string TreeRun::prefix(const CopiedDirectory& directory) {
+  std::string path = CopiedDirectories::path(directory);
+  return path.empty() ? path : path + "/";
+}
+
+void TreeRun::add_directory(CopiedDirectory& parent, const std::string& name,
+                            TaskCrew::Tasks& tasks) {
+  CopiedDirectories::begin_part(parent);
+  tasks.push_back(std::make_unique<ListTask>(*this, parent, name));
+}
+
+// With include globs a directory is made when something in it is wanted.
+Status TreeRun::list(CopiedDirectory& parent, const std::string& name, unsigned thread) {
+  const std::string path = prefix(parent) + name;
+  if (!way_.filter.excludes(path)) {
+    const auto above = directories_.from(parent);
+    if (!above) return leaves_.unreadable(path, above.error().code);
+    auto fd = open_at((*above)->get(), name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW);
+    struct stat info {};
+    if (!fd) return leaves_.unreadable(path, fd.error().code);
+    if (::fstat(fd->get(), &info) != 0) return leaves_.unreadable(path, errno);
+    CopiedDirectory& directory = directories_.add(parent, name, info, std::move(*fd));
+    TRY_ASSIGN(const auto open, directories_.from(directory));
+    if (way_.filter.wants(path)) TRY(directories_.to(directory, leaves_.space(thread)));
+    TRY(list_names(directory, open->get(), thread));
+  }
+  return directories_.end_part(parent, leaves_.space(thread));
+}
+
+Status TreeRun::list_names(CopiedDirectory& directory, int fd, unsigned thread) {
+  DirectoryListing listing(fd);
+  for (;;) {
+    TRY(way_.meter.check());
+    if (crew_.has_failed()) return {};
+    auto names = listing.next(k_sorted_names);
+    if (!names) {
+      return leaves_.unreadable(CopiedDirectories::path(directory), names.error().code);
+    }
+    if (names->empty()) break;
+    crew_.add(thread, tasks_for(directory, std::move(*names)));
+  }
+  return directories_.end_part(directory, leaves_.space(thread));
+}
+
+// In the order of inodes, which on a disk is likely that of the data. Files come last, so that
+// they are copied first.
+TaskCrew::Tasks TreeRun::tasks_for(CopiedDirectory& directory, std::vector<ListedName> names) {
+  const auto files = std::partition(names.begin(), names.end(),
+                                    [](const ListedName& name) { return name.type == DT_DIR; });
+  std::sort(files, names.end(),
+            [](const ListedName& a, const ListedName& b) { return a.inode > b.inode; });
+  TaskCrew::Tasks tasks;
+  for (auto at = names.begin(); at != files; ++at) add_directory(directory, at->name, tasks);
+  for (auto at = files; at != names.end();) {
+    const auto rest = static_cast<std::size_t>(names.end() - at);
+    const auto end = at + static_cast<std::ptrdiff_t>(std::min(rest, k_batch_names));
+    std::vector<ListedName> batch(std::make_move_iterator(at), std::make_move_iterator(end));
+    CopiedDirectories::begin_part(directory);
+    tasks.push_back(std::make_unique<BatchTask>(*this, directory, std::move(batch)));
+    at = end;
+  }
+  return tasks;
+}
+
+// What comes of an entry (the parts of a large file) goes first, or too many would be open.
+Status TreeRun::copy_batch(CopiedDirectory& directory, std::vector<ListedName>& names,
+                           unsigned thread) {
+  const auto from = directories_.from(directory);
+  if (!from) return leaves_.unreadable(CopiedDirectories::path(directory), from.error().code);
+  CopyLeaf::At at{directory, *from, nullptr, prefix(directory), thread, {}};
+  while (!names.empty() && at.tasks.empty()) {
+    TRY(way_.meter.check());
+    if (crew_.has_failed()) return {};
+    TRY(copy_entry(at, names.back()));
+    names.pop_back();
+  }
+  if (!names.empty()) {
+    CopiedDirectories::begin_part(directory);
+    at.tasks.insert(at.tasks.begin(),
+                    std::make_unique<BatchTask>(*this, directory, std::move(names)));
+  }
+  if (!at.tasks.empty()) crew_.add(thread, std::move(at.tasks));
+  return directories_.end_part(directory, leaves_.space(thread));
+}
+
+Status TreeRun::copy_entry(CopyLeaf::At& at, ListedName& entry) {
+  const std::string path = at.prefix + entry.name;
+  if (way_.filter.excludes(path)) return {};
+  if (entry.type == DT_UNKNOWN) {
+    TRY_ASSIGN(entry.type, leaves_.type_of(at, entry.name));
+  }
+  if (entry.type == DT_DIR) {
+    add_directory(at.directory, entry.name, at.tasks);
+    return {};
+  }
+  return way_.filter.wants(path) ? leaves_.copy(at, entry) : Status();
 }
 
 }  // namespace
 
 Status CopyTree::run(Fd from) {
   struct stat info {};
-  if (::fstat(from.get(), &info) != 0) return unreadable(path_, errno);
-  auto walk = TreeWalk::begin(std::move(from), WalkFor::copying);
-  if (!walk) return unreadable(path_, walk.error().code);
-  for (;;) {
-    TRY(way_.meter.check());
-    auto next = walk->next();
-    if (!next) return unreadable(path_, next.error().code);
-    if (!*next) break;
-    TRY(step(*walk, **next));
-  }
-  return finish_directory(root_, info, "");
-}
-
-Status CopyTree::step(TreeWalk& walk, const WalkStep& step) {
-  const std::string path = walk.path(step);
-  switch (step.kind) {
-    case WalkStep::Kind::directory:
-      return enter(walk, step);
-    case WalkStep::Kind::directory_end:
-      return leave(step);
-    case WalkStep::Kind::leaf:
-      return way_.filter.wants(path) ? leaf(step, path) : Status();
-    case WalkStep::Kind::fault:
-      break;
-  }
-  if (way_.filter.excludes(path)) return {};
-  return unreadable(full(path), step.fault.code);
-}
-
-// With include globs a directory is made when something in it is wanted.
-Status CopyTree::enter(TreeWalk& walk, const WalkStep& step) {
-  const std::string path = walk.path(step);
-  if (way_.filter.excludes(path)) return walk.skip();
-  entered_.push_back(step.name);
-  return way_.filter.wants(path) ? make_directories() : Status();
-}
-
-Status CopyTree::make_directories() {
-  while (to_.depth() <= entered_.size()) {
-    const std::string& name = entered_[to_.depth() - 1];
-    TRY(way_.space.will_make());
-    if (::mkdirat(to_.top(), name.c_str(), 0700) != 0) return way_.space.explain(name, errno);
-    auto child = open_directory_at(to_.top(), name);
-    if (!child) return way_.space.explain(name, child.error().code);
-    TRY(to_.push(std::move(*child)));
-  }
-  return {};
-}
-
-// The mode comes last: without x no way would lead back to the parent.
-Status CopyTree::leave(const WalkStep& step) {
-  const bool made = to_.depth() > entered_.size();
-  entered_.pop_back();
-  if (!made) return {};
-  const Fd directory(::fcntl(to_.top(), F_DUPFD_CLOEXEC, 0));
-  if (!directory) return way_.space.explain(step.name, errno);
-  TRY(to_.pop());
-  return finish_directory(directory.get(), step.info, step.name);
-}
-
-Status CopyTree::finish_directory(int fd, const struct stat& info, const std::string& path) const {
-  Status done = change_mode(fd, info.st_mode & 07777);
-  if (done) done = copy_times(fd, "", info);
-  return done ? done : Status(way_.space.explain(path, done.error().code));
-}
-
-Status CopyTree::leaf(const WalkStep& step, const std::string& path) {
-  const bool is_link = S_ISLNK(step.info.st_mode);
-  if (!S_ISREG(step.info.st_mode) && !is_link) {
-    ++skipped_;
-    return {};
-  }
-  TRY(make_directories());
-  ++taken_;
-  ++way_.meter.files;
-  TRY(way_.space.will_make());
-  TRY_ASSIGN(const bool is_linked, linked(step, path));
-  if (is_linked) return {};
-  return is_link ? symlink(step, path) : file(step, path);
-}
-
-// Where a link cannot be made (a mode, a limit of the file system) the file is copied once more.
-Result<bool> CopyTree::linked(const WalkStep& step, const std::string& path) {
-  const std::string first = links_.first_name(step.info, path);
-  if (first.empty()) return false;
-  const SplitPath split = split_path(first);
-  const auto parent = open_directory_below(root_, split.parent);
-  return parent && ::linkat(parent->get(), std::string(split.name).c_str(), to_.top(),
-                            step.name.c_str(), 0) == 0;
-}
-
-Status CopyTree::file(const WalkStep& step, const std::string& path) {
-  const auto from = open_at(step.dir_fd, step.name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY);
-  if (!from) return unreadable(full(path), from.error().code);
-  struct stat info {};
-  if (::fstat(from->get(), &info) != 0) return unreadable(full(path), errno);
-  if (!S_ISREG(info.st_mode)) return unreadable(full(path), ESTALE);
-  auto to = open_at(to_.top(), step.name, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW, 0600);
-  if (!to) return way_.space.explain(path, to.error().code);
-  return copy_file({from->get(), info, full(path)}, std::move(*to), way_.meter, way_.space);
-}
-
-Status CopyTree::symlink(const WalkStep& step, const std::string& path) {
-  char target[PATH_MAX];
-  const ssize_t size = ::readlinkat(step.dir_fd, step.name.c_str(), target, sizeof target - 1);
-  if (size < 0) return unreadable(full(path), errno);
-  target[size] = '\0';
-  if (::symlinkat(target, to_.top(), step.name.c_str()) != 0) {
-    return way_.space.explain(path, errno);
-  }
-  const Status times = copy_times(to_.top(), step.name.c_str(), step.info);
-  return times ? times : Status(way_.space.explain(path, times.error().code));
+  auto source = open_to_read(from.get());
+  if (!source) return unreadable_source(path_, source.error().code);
+  if (::fstat(source->get(), &info) != 0) return unreadable_source(path_, errno);
+  auto to = open_to_read(to_);
+  if (!to) return way_.space.explain("", to.error().code);
+  const mode_t made_modes = modes_at_open(to->get(), way_.umask);
+  CopiedDirectories directories(std::move(*source), std::move(*to), info);
+  TreeRun run(path_, way_, directories, made_modes);
+  const Status done = run.run();
+  skipped_ = run.leaves().skipped();
+  taken_ = run.leaves().taken();
+  return done;
 }
 
 }  // namespace nodestage

@@ -86,7 +86,7 @@ Status Dataset::measure() {
 // A glob's matches are taken to be like the first one.
 Status Dataset::weigh() {
   if (!item_.destination.empty() && context_.workspace.is_placed(item_.destination)) return {};
-  TRY_ASSIGN(Piece piece, Piece::open(sources_.front(), item_, meter_));
+  TRY_ASSIGN(Piece piece, Piece::open(sources_.front(), item_, meter_, context_.limits));
   if (!is_group_ && context_.workspace.is_placed(piece.default_name())) return {};
   TRY_ASSIGN(need_, piece.need());
   if (sources_.size() > 1 && piece.size() > 0) {
@@ -94,7 +94,7 @@ Status Dataset::weigh() {
     need_ = {scaled(need_.expected, times), scaled(need_.least, times * k_alike)};
   }
   // Those that begin at once go on with what is open; of others it would only take memory.
-  if (index_ < context_.order.threads) {
+  if (index_ < context_.at_once) {
     first_ = std::move(piece);
   } else {
     meter_.bytes_read = 0;
@@ -112,12 +112,12 @@ Status Dataset::ask() {
 
 Result<Piece> Dataset::open_piece(const std::string& source) {
   if (first_ && source == sources_.front()) return *std::exchange(first_, std::nullopt);
-  return Piece::open(source, item_, meter_);
+  return Piece::open(source, item_, meter_, context_.limits);
 }
 
 Status Dataset::learn_destination() {
   Meter uncounted(context_.rate, context_.stop);
-  TRY_ASSIGN(const Piece piece, Piece::open(sources_.front(), item_, uncounted));
+  TRY_ASSIGN(const Piece piece, Piece::open(sources_.front(), item_, uncounted, {}));
   return claim(piece.default_name(), sources_.front());
 }
 

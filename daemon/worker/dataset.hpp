@@ -26,6 +26,8 @@ struct StageContext {
   RateLimit& rate;
   const std::atomic<bool>& stop;
   Allowance& allowance;
+  std::size_t at_once;  // datasets that run side by side
+  PieceLimits limits;   // of each of them
 };
 
 // Not movable. One thread at a time calls plan(), then weigh(), then run(); any thread the others.

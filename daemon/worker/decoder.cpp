@@ -2,134 +2,85 @@
 
 #include <algorithm>
 
-#include "common/human.hpp"
+#include "daemon/worker/frame_reader.hpp"
+#include "daemon/worker/start_decoding.hpp"
 
 namespace nodestage {
 namespace {
 
-constexpr std::size_t k_block_bytes = std::size_t{1024} * 1024;
+constexpr std::size_t k_first_bytes = std::size_t{1} << 20;  // a multiple of 512
+constexpr std::size_t k_peeked_bytes = std::size_t{64} << 10;
+// A file whose decoded data begin behind that is not recognised as an archive.
+constexpr std::size_t k_most_first_blocks = 16;
 
 }  // namespace
 
-Decoder::Decoder(Source& source) : source_(&source), in_(k_block_bytes), out_(k_block_bytes) {}
-
-Result<Decoder> Decoder::open(Source& source) {
-  Decoder decoder(source);
-  TRY(decoder.refill());
-  decoder.coding_ = recognise_coding(decoder.input());
-  decoder.codec_ = make_codec(decoder.coding_);
-  if (decoder.codec_ != nullptr) TRY(decoder.next_frame());
+Result<Decoder> Decoder::open(Source& source, const DecoderLimits& limits) {
+  Decoder decoder(source, limits);
+  TRY_ASSIGN(const Slice start, decoder.read_first());
+  decoder.coding_ = recognise_coding(start.bytes());
   return decoder;
 }
 
-Result<Bytes> Decoder::peek() {
-  TRY_ASSIGN(peeked_, next());
-  return peeked_;
+// Empty at the end, and when enough was read.
+Result<Slice> Decoder::read_first() {
+  if (first_.size() >= k_most_first_blocks) return Slice();
+  const std::uint64_t rest = source_->size() - std::min(source_->position(), source_->size());
+  // More than the rest, so that a file that has grown is noticed.
+  const std::size_t bytes = std::min<std::uint64_t>(k_first_bytes, (rest / 512 + 1) * 512);
+  const std::shared_ptr<std::byte[]> memory(new std::byte[bytes]);
+  TRY_ASSIGN(const std::size_t count, source_->read({memory.get(), bytes}));
+  const Slice block(memory, Bytes(memory.get(), count));
+  if (count > 0) first_.push_back(block);
+  return block;
 }
 
-Result<Bytes> Decoder::next() {
-  if (!peeked_.empty()) return std::exchange(peeked_, {});
-  if (!late_fault_) return std::exchange(late_fault_, Status()).error();
-  TRY_ASSIGN(const std::size_t bytes, fill(out_));
-  return Bytes(out_).first(bytes);
+Result<Bytes> Decoder::peek() {
+  if (coding_ != Coding::plain) return peek_decoded();
+  return first_.empty() ? Bytes() : first_.front().bytes();
+}
+
+Result<Bytes> Decoder::peek_decoded() {
+  CompressedInput input(0, [this, i = std::size_t{0}]() mutable {
+    return i < first_.size() ? Result<Slice>(first_[i++]) : (++i, read_first());
+  });
+  const DecodeFaults texts = faults();
+  FrameReader reader(input, coding_, make_codec(coding_), texts);
+  peeked_.resize(k_peeked_bytes);
+  const std::size_t bytes = reader.fill(peeked_);
+  if (bytes == 0 && !reader.fault()) return reader.fault().error();
+  return Bytes(peeked_).first(bytes);
+}
+
+Result<Slice> Decoder::next() {
+  TRY(source_->meter().check());
+  if (!fault_) return fault_.error();
+  if (decoding_ == nullptr) {
+    auto started = start_decoding(*source_, std::exchange(first_, {}), coding_, limits_);
+    if (!started) return (fault_ = started.error()).error();
+    decoding_ = std::move(*started);
+  }
+  auto block = decoding_->next();
+  if (!block) fault_ = block.error();
+  if (block && block->empty()) note_ = decoding_->note();
+  return block;
 }
 
 Status Decoder::drain() {
   if (coding_ == Coding::plain) return {};
   for (;;) {
-    TRY_ASSIGN(const Bytes block, next());
+    TRY_ASSIGN(const Slice block, next());
     if (block.empty()) return {};
   }
 }
 
-// What is not compressed has no checksum of its own.
-std::string Decoder::how_to_test() const {
-  const std::string command = std::string(coding_test(coding_)) + " " + shown(source_->path());
-  return (coding_ == Coding::plain ? "Compare it with the original: " : "Test it with: ") + command;
-}
-
 Error Decoder::cut_off() const {
-  return fault(
-      0,
-      shown(source_->path()) + ": cut off after " + human_bytes(source_->position()) +
-          ": the archive is truncated",
-      "Was its creation or transfer stopped, by a quota or a time limit? " + how_to_test());
+  return faults().cut_off(decoding_ != nullptr ? decoding_->position() : source_->position());
 }
 
 Error Decoder::damaged(std::string_view cause) const {
-  return fault(0,
-               shown(source_->path()) + ": damaged before byte " +
-                   human_count(source_->position()) + ": " + std::string(cause),
-               "Make or transfer it again. " + how_to_test());
-}
-
-Status Decoder::refill() {
-  std::copy(in_.begin() + static_cast<std::ptrdiff_t>(begin_),
-            in_.begin() + static_cast<std::ptrdiff_t>(end_), in_.begin());
-  end_ -= begin_;
-  begin_ = 0;
-  TRY_ASSIGN(const std::size_t bytes, source_->read(std::span(in_).subspan(end_)));
-  end_ += bytes;
-  return {};
-}
-
-// A fault in the middle of a block is kept for the next call.
-Result<std::size_t> Decoder::fill(std::span<std::byte> out) {
-  std::size_t done = 0;
-  while (done < out.size() && place_ != Place::at_end) {
-    auto bytes = step(out.subspan(done));
-    if (!bytes && done == 0) return bytes;
-    if (!bytes) {
-      late_fault_ = std::move(bytes.error());
-      break;
-    }
-    done += *bytes;
-  }
-  return done;
-}
-
-// Some decoded bytes, perhaps none.
-Result<std::size_t> Decoder::step(std::span<std::byte> out) {
-  if (codec_ == nullptr) return plain_step(out);
-  if (begin_ == end_) TRY(refill());
-  if (place_ == Place::between_frames) {
-    TRY(next_frame());
-    if (place_ == Place::at_end) return std::size_t{0};
-  }
-  auto step = codec_->decode(input(), out);
-  if (!step) return damaged(step.error().what);
-  if (step->consumed == 0 && step->produced == 0 && !step->frame_ended) return cut_off();
-  begin_ += step->consumed;
-  if (step->frame_ended) place_ = Place::between_frames;
-  return step->produced;
-}
-
-Result<std::size_t> Decoder::plain_step(std::span<std::byte> out) {
-  std::size_t bytes = std::min(out.size(), end_ - begin_);
-  std::copy_n(input().begin(), bytes, out.begin());
-  begin_ += bytes;
-  if (bytes == 0) {
-    TRY_ASSIGN(bytes, source_->read(out));
-  }
-  if (bytes == 0) place_ = Place::at_end;
-  return bytes;
-}
-
-Status Decoder::next_frame() {
-  for (;;) {
-    while (begin_ < end_ && in_[begin_] == std::byte{0}) ++begin_;
-    if (end_ - begin_ >= k_magic_bytes) break;
-    const std::size_t before = end_ - begin_;
-    TRY(refill());
-    if (end_ == before) break;  // the file ends here
-  }
-  if (begins_frame(coding_, input())) {
-    place_ = Place::in_frame;
-    return codec_->begin_frame();
-  }
-  if (begin_ != end_) note_ = "bytes behind the end of the compressed data were ignored";
-  place_ = Place::at_end;
-  return {};
+  return faults().damaged_before(decoding_ != nullptr ? decoding_->position() : source_->position(),
+                                 cause);
 }
 
 }  // namespace nodestage

@@ -8,11 +8,12 @@
 #include <optional>
 #include <string>
 
-#include "daemon/worker/codec.hpp"
+#include "daemon/worker/buffer.hpp"
 
 namespace nodestage {
 
-struct ZipIndex;
+class EntryData;
+class ZipIndex;
 
 struct Entry {
   enum class Kind { file, directory, symlink, hard_link, fifo, other };  // other: device, socket
@@ -26,7 +27,7 @@ struct Entry {
 
 struct Block {
   std::uint64_t offset = 0;  // in the file; what no block covers is a hole
-  Bytes data;                // empty: no more
+  Slice data;                // empty: no more
 };
 
 class Entries {
@@ -36,12 +37,18 @@ class Entries {
   Entries& operator=(const Entries&) = delete;
   virtual ~Entries() = default;
 
-  // Null at the end: then the archive was whole, to the last checksum. The entry is valid until
-  // the next call. Data that was not read is passed over.
-  virtual Result<const Entry*> next() = 0;
+  // Null at the end: then the archive was whole, to the last checksum. The entry is the caller's,
+  // to change as well, until the next call. Data that was not read is passed over.
+  virtual Result<Entry*> next() = 0;
 
-  // The next data of the current entry, valid until the next call of either function.
+  // The next data of the current entry. Slices are to be let go of soon: their memory is bounded
+  // (buffer.hpp).
   virtual Result<Block> read() = 0;
+
+  // Not null: files' data do not come by read(), but are fetched from this by the writers, each
+  // file's with the id() of its entry. Valid as long as this object.
+  [[nodiscard]] virtual const EntryData* data() const { return nullptr; }
+  [[nodiscard]] virtual std::uint64_t id() const { return 0; }  // of the current entry
 
   // What tells of all entries in advance; null: nothing does.
   [[nodiscard]] virtual const ZipIndex* index() const { return nullptr; }

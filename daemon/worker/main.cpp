@@ -5,8 +5,10 @@
 // status file, the job directory, the rate. Verifies, before it reads any of it: that no id is 0,
 // that every capability set is empty, that no_new_privs is set, and that the ids are the order's.
 // (Only the task `remove`, whose order names uid 0, may run as root: for files of foreign owners.)
-// Serves nobody: it does its task, writes the status file, logs to fd 2, and ends; SIGTERM ends it
-// at any moment, and what it was building is then incomplete under hidden names only.
+// Drops, once it knows its task and before it opens a source: what sandbox.hpp says, as far as the
+// kernel can. Serves nobody: it does its task, writes the status file, logs to fd 2, and ends;
+// SIGTERM ends it at any moment, and what it was building is then incomplete under hidden names
+// only.
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -15,19 +17,31 @@
 #include <exception>
 
 #include "common/file.hpp"
+#include "common/landlock_version.hpp"
 #include "daemon/worker/log.hpp"
 #include "daemon/worker/measure.hpp"
 #include "daemon/worker/notice.hpp"
 #include "daemon/worker/privileges.hpp"
 #include "daemon/worker/remove_tree.hpp"
+#include "daemon/worker/sandbox.hpp"
 #include "daemon/worker/stage.hpp"
 #include "daemon/worker/stage_out.hpp"
 #include "daemon/worker/stage_report.hpp"
+#include "daemon/worker/write_places.hpp"
 
 namespace nodestage {
 namespace {
 
 constexpr std::size_t k_max_order_bytes = 64 * 1024;
+// For file systems of targets to answer; delivery matters more than where else it could write.
+constexpr auto k_patience = std::chrono::seconds(20);
+
+// The sanitizers need calls that no worker makes: a fork and ptrace, to look for leaks.
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+constexpr bool k_is_sanitized = true;
+#else
+constexpr bool k_is_sanitized = false;
+#endif
 
 Result<WorkerOrder> read_order() {
   TRY_ASSIGN(const std::string json, read_all(k_worker_order_fd, k_max_order_bytes));
@@ -36,11 +50,24 @@ Result<WorkerOrder> read_order() {
   return order;
 }
 
+// That the kernel has no Landlock is no news to the daemon's log: it says so at its start.
+void confine(const WorkerOrder& order, std::string_view request) {
+  if (k_is_sanitized) return;
+  const auto places = write_places(order, request, k_worker_directory_fd, k_patience);
+  const Sandbox sandbox =
+      places ? enter_sandbox(Profile::decode, *places) : enter_sandbox(Profile::decode);
+  const bool is_known = sandbox.calls_filtered && landlock_version() < k_landlock_wanted;
+  if (!sandbox.missing.empty() && !is_known) log_line("not in the sandbox: " + sandbox.missing);
+}
+
 int serve(const WorkerOrder& order) {
+  const bool has_request = order.task != WorkerTask::remove && order.task != WorkerTask::measure;
+  const auto request = has_request ? read_all(k_worker_request_fd, k_max_request_bytes)
+                                   : Result<std::string>(std::string());
+  if (!request) return StageReport().fail("the request: " + request.error().what, {});
+  confine(order, *request);
   if (order.task == WorkerTask::remove) return run_remove(order);
   if (order.task == WorkerTask::measure) return run_measure();
-  const auto request = read_all(k_worker_request_fd, k_max_request_bytes);
-  if (!request) return StageReport().fail("the request: " + request.error().what, {});
   if (order.task == WorkerTask::notice) return run_notice(order, *request);
   return order.task == WorkerTask::stage ? run_stage(order, *request)
                                          : run_stage_out(order, *request);

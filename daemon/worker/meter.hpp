@@ -10,7 +10,7 @@
 
 namespace nodestage {
 
-// One thread counts, any thread reads. The rate limit and `stop` are borrowed and shared.
+// Any thread counts and reads. The rate limit and `stop` are borrowed and shared.
 class Meter {
  public:
   Meter(RateLimit& rate, const std::atomic<bool>& stop) : rate_(rate), stop_(stop) {}
@@ -19,6 +19,12 @@ class Meter {
   Status count_read(std::uint64_t bytes) {
     bytes_read += bytes;
     rate_.take(bytes, stop_);
+    return check();
+  }
+  // The same; returns early once `given_up` is set, too.
+  Status count_read(std::uint64_t bytes, const std::atomic<bool>& given_up) {
+    bytes_read += bytes;
+    rate_.take(bytes, stop_, given_up);
     return check();
   }
   [[nodiscard]] Status check() const { return stop_ ? Status(stopped()) : Status(); }

@@ -108,8 +108,9 @@ Need need_of_file(const struct stat& info) {
 
 Need need_of_members(const ZipIndex& index, const EntryFilter& filter) {
   Amount sum{0, 1};
-  for (const auto& member : index.members) {
-    const auto name = clean_entry_name(member.name);
+  for (std::size_t i = 0; i < index.size(); ++i) {
+    const ZipRecord member = index.record(i);
+    const auto name = clean_entry_name(member.name());
     if (!name || !filter.map(*name)) continue;
     sum = sum + Amount{in_blocks(member.size), 1};
   }

@@ -8,8 +8,12 @@
 #include "common/human.hpp"
 #include "common/option_text.hpp"
 #include "daemon/worker/archive_entries.hpp"
+#include "daemon/worker/copy_file.hpp"
 #include "daemon/worker/copy_tree.hpp"
+#include "daemon/worker/dir_stack.hpp"
+#include "daemon/worker/tar_entries.hpp"
 #include "daemon/worker/tree_writer.hpp"
+#include "daemon/worker/zip_entries.hpp"
 
 namespace nodestage {
 namespace {
@@ -29,7 +33,7 @@ Result<Fd> make_directory(const Piece::Place& place) {
   return fd;
 }
 
-std::string skipped_note(unsigned count, std::string_view what) {
+std::string skipped_note(std::uint64_t count, std::string_view what) {
   return count == 0 ? "" : human_count(count) + " " + std::string(what) + " left out";
 }
 
@@ -39,8 +43,9 @@ bool seeks(Container container) {
 
 }  // namespace
 
-Result<Piece> Piece::open(const std::string& path, const DatasetItem& item, Meter& meter) {
-  Piece piece(path, item, meter);
+Result<Piece> Piece::open(const std::string& path, const DatasetItem& item, Meter& meter,
+                          const PieceLimits& limits) {
+  Piece piece(path, item, meter, limits);
   TRY(piece.recognise());
   return piece;
 }
@@ -63,7 +68,7 @@ Status Piece::recognise_file() {
     return fault(0, shown(path_) + ": empty (0 bytes)",
                  "Was it written to a full disk or quota? Make it again");
   }
-  auto decoder = Decoder::open(*source_);
+  auto decoder = Decoder::open(*source_, {limits_.threads, limits_.memory - limits_.memory / 3});
   if (!decoder) return decoder.error();
   decoder_ = std::make_unique<Decoder>(std::move(*decoder));
   const auto start = decoder_->peek();
@@ -118,7 +123,7 @@ Status Piece::copy_directory(const Place& place) {
   TRY_ASSIGN(Fd from, open_source_directory(path_));
   TRY_ASSIGN(const Fd to, make_directory(place));
   const EntryFilter filter(*item_);
-  CopyTree copy(to.get(), path_, {filter, *meter_, place.space});
+  CopyTree copy(to.get(), path_, {filter, *meter_, place.space, place.umask, limits_.threads});
   TRY(copy.run(std::move(from)));
   add_note(skipped_note(copy.skipped(), "FIFOs, sockets or devices"));
   if (item_->strip > 0) add_note("strip= has no meaning for a directory");
@@ -136,8 +141,13 @@ Status Piece::copy_as_file(const Place& place) {
 
 Status Piece::open_entries() {
   if (entries_) return {};
-  auto entries = seeks(container_) ? open_file_entries(container_, *source_)
-                                   : open_stream_entries(container_, *decoder_);
+  if (container_ == Container::tar) {
+    entries_ = open_tar_entries(*decoder_);
+    return {};
+  }
+  auto entries = container_ == Container::zip ? open_zip_entries(*source_)
+                 : seeks(container_)          ? open_file_entries(container_, *source_)
+                                              : open_stream_entries(container_, *decoder_);
   if (!entries) return std::move(entries.error());
   entries_ = std::move(*entries);
   return {};
@@ -160,9 +170,13 @@ Result<Need> Piece::need() {
 Status Piece::extract(const Place& place) {
   TRY_ASSIGN(const Fd to, make_directory(place));
   TRY(open_entries());
-  TreeWriter writer(to.get(), place.umask, *meter_, place.space);
+  TreeWriter writer(to.get(), place.umask, *meter_, place.space,
+                    {limits_.threads, limits_.memory / 3});
   TRY(write_entries(*entries_, writer));
-  TRY(writer.finish());
+  if (Status finished = writer.finish(); !finished) {
+    const std::string* failed = writer.failed_entry();
+    return at_entry(std::move(finished.error()), failed != nullptr ? *failed : "");
+  }
   add_note(skipped_note(writer.skipped(), "devices or sockets"));
   add_note(decoder_->note());
   return {};
@@ -177,7 +191,7 @@ Status Piece::write_entries(Entries& entries, TreeWriter& writer) {
     auto next = entries.next();
     if (!next) return at_entry(std::move(next.error()), name);
     if (*next == nullptr) break;
-    Entry entry = **next;
+    Entry& entry = **next;
     name = entry.name;
     auto cleaned = clean_entry_name(entry.name);
     if (!cleaned) return at_entry(std::move(cleaned.error()), name);
@@ -191,10 +205,22 @@ Status Piece::write_entries(Entries& entries, TreeWriter& writer) {
       if (!link) return at_entry(Error{EINVAL, "is a hard link out of the archive"}, name);
       entry.link = filter.strip(*link).value_or("");
     }
-    if (Status added = writer.add(entry, entries); !added)
-      return at_entry(std::move(added.error()), name);
+    if (Status added = write_entry(entries, entry, writer); !added) {
+      const std::string* failed = writer.failed_entry();
+      return at_entry(std::move(added.error()), failed != nullptr ? *failed : name);
+    }
   }
   return check_taken(seen, taken);
+}
+
+Status Piece::write_entry(Entries& entries, const Entry& entry, TreeWriter& writer) {
+  if (entries.data() != nullptr) return writer.add(entry, *entries.data(), entries.id());
+  TRY(writer.add(entry));
+  for (;;) {
+    TRY_ASSIGN(Block block, entries.read());
+    if (block.data.empty()) return {};
+    TRY(writer.write(block.offset, std::move(block.data)));
+  }
 }
 
 Status Piece::check_taken(std::uint64_t seen, std::uint64_t taken) const {

@@ -17,13 +17,19 @@ namespace nodestage {
 class TreeWriter;
 class EntryFilter;
 
+struct PieceLimits {
+  unsigned threads = 1;                                 // that write, and that decode
+  std::size_t memory = std::size_t{192} * 1024 * 1024;  // of data on their way
+};
+
 class Piece {
  public:
   // Opens the source and finds out what it is. Archives are told by content. What is no archive is
   // copied as it is, unless its name claims one (".tar.gz"): then a fault, for the job expects a
   // directory; extract=no copies even that. A zip that its name calls another kind of file (".npz",
   // ".pt", ".docx") is copied, too. `item` and `meter` are borrowed.
-  static Result<Piece> open(const std::string& path, const DatasetItem& item, Meter& meter);
+  static Result<Piece> open(const std::string& path, const DatasetItem& item, Meter& meter,
+                            const PieceLimits& limits);
 
   // Under this name it is staged by default: an archive or a directory loses its suffix or path, a
   // file keeps its whole base name.
@@ -50,8 +56,8 @@ class Piece {
   [[nodiscard]] const std::string& note() const { return note_; }
 
  private:
-  Piece(std::string path, const DatasetItem& item, Meter& meter)
-      : path_(std::move(path)), item_(&item), meter_(&meter) {}
+  Piece(std::string path, const DatasetItem& item, Meter& meter, const PieceLimits& limits)
+      : path_(std::move(path)), item_(&item), meter_(&meter), limits_(limits) {}
   Status recognise();
   Status recognise_file();
   Status copy_directory(const Place& place);
@@ -59,6 +65,7 @@ class Piece {
   Status extract(const Place& place);
   Status open_entries();
   Status write_entries(Entries& entries, TreeWriter& writer);
+  static Status write_entry(Entries& entries, const Entry& entry, TreeWriter& writer);
   [[nodiscard]] Status check_taken(std::uint64_t seen, std::uint64_t taken) const;
   [[nodiscard]] Error not_an_archive() const;
   [[nodiscard]] Error at_entry(Error error, const std::string& name) const;
@@ -68,6 +75,7 @@ class Piece {
   std::string path_;
   const DatasetItem* item_;
   Meter* meter_;
+  PieceLimits limits_;
   Form form_ = Form::file;
   Container container_ = Container::none;
   std::unique_ptr<Source> source_;    // null for a directory

@@ -9,9 +9,10 @@ namespace nodestage {
 
 using std::chrono::duration;
 
-void RateLimit::take(std::uint64_t bytes, const std::atomic<bool>& stop) {
+void RateLimit::take(std::uint64_t bytes, const std::atomic<bool>& stop,
+                     const std::atomic<bool>& given_up) {
   auto wait = owed(bytes);
-  while (wait.count() > 0 && !stop) {
+  while (wait.count() > 0 && !stop && !given_up) {
     std::this_thread::sleep_for(std::min(wait, duration<double>(0.2)));
     wait = owed(0);
   }

@@ -15,7 +15,8 @@ class RateLimit {
   explicit RateLimit(int fd) : fd_(fd) {}  // borrowed
 
   // Returns when `bytes` may have been read, or early once `stop` is set.
-  void take(std::uint64_t bytes, const std::atomic<bool>& stop);
+  void take(std::uint64_t bytes, const std::atomic<bool>& stop) { take(bytes, stop, stop); }
+  void take(std::uint64_t bytes, const std::atomic<bool>& stop, const std::atomic<bool>& given_up);
 
  private:
   using Clock = std::chrono::steady_clock;

@@ -57,6 +57,12 @@ Result<std::size_t> Source::read(std::span<std::byte> into) {
 }
 
 Result<std::size_t> Source::read_at(std::uint64_t offset, std::span<std::byte> into) const {
+  TRY_ASSIGN(const std::size_t bytes, fetch_at(offset, into));
+  TRY(meter_->count_read(bytes));
+  return bytes;
+}
+
+Result<std::size_t> Source::fetch_at(std::uint64_t offset, std::span<std::byte> into) const {
   std::size_t done = 0;
   while (done < into.size()) {
     const ssize_t count = ::pread(fd_.get(), into.data() + done, into.size() - done,
@@ -66,7 +72,6 @@ Result<std::size_t> Source::read_at(std::uint64_t offset, std::span<std::byte> i
     if (count == 0) break;
     done += static_cast<std::size_t>(count);
   }
-  TRY(meter_->count_read(done));
   return done;
 }
 

@@ -28,8 +28,11 @@ class Source {
   // Reads on from where the last read() ended: all of `into` unless the end comes first.
   Result<std::size_t> read(std::span<std::byte> into);
 
-  // The same at `offset`, which the position of read() does not feel.
+  // The same at `offset`, which the position of read() does not feel. Any thread.
   Result<std::size_t> read_at(std::uint64_t offset, std::span<std::byte> into) const;
+
+  // The same, but the meter does not know of it yet.
+  Result<std::size_t> fetch_at(std::uint64_t offset, std::span<std::byte> into) const;
 
   [[nodiscard]] int fd() const { return fd_.get(); }
   [[nodiscard]] const std::string& path() const { return path_; }

@@ -55,20 +55,24 @@ std::uint64_t in_blocks(std::uint64_t bytes) {
 Status Space::will_write(std::uint64_t bytes) {
   const std::uint64_t before = in_blocks(file_bytes_);
   file_bytes_ += bytes;
-  return take({in_blocks(file_bytes_) - before, 0});
+  return will_take({in_blocks(file_bytes_) - before, 0});
+}
+
+Status Space::will_take(const Amount& amount) {
+  allowance_.wrote(pending_);
+  pending_ = amount;
+  return take(amount);
 }
 
 Status Space::take(const Amount& amount) {
-  allowance_.wrote(pending_);
-  pending_ = amount;
-  taken_ = taken_ + amount;
+  taken_->bytes += amount.bytes;
+  taken_->inodes += amount.inodes;
   return allowance_.take(amount);
 }
 
 void Space::settle(const Amount& expected) {
-  allowance_.wrote(pending_);
-  pending_ = {};
-  allowance_.give_back(expected - taken_);
+  allowance_.wrote(std::exchange(pending_, {}));
+  allowance_.give_back(expected - Amount{taken_->bytes, taken_->inodes});
 }
 
 Error Space::explain(std::string_view name, int code) const {

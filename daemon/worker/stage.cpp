@@ -20,6 +20,19 @@ namespace {
 
 constexpr auto k_report_interval = std::chrono::milliseconds(100);
 
+constexpr std::size_t k_at_once = 4;
+constexpr std::size_t k_memory = std::size_t{192} * 1024 * 1024;
+
+// Each dataset has threads of its own, so only a few of them run side by side.
+std::size_t datasets_at_once(const WorkerOrder& order, const StageRequest& request) {
+  return std::clamp<std::size_t>(std::min<std::size_t>(order.threads, request.datasets.size()), 1,
+                                 k_at_once);
+}
+
+PieceLimits limits_of_each(const WorkerOrder& order, std::size_t at_once) {
+  return {std::max(1U, order.threads / static_cast<unsigned>(at_once)), k_memory / at_once};
+}
+
 class Stage {
  public:
   Stage(const WorkerOrder& order, const StageRequest& request, Workspace& workspace)
@@ -28,7 +41,9 @@ class Stage {
         allowance_({k_worker_status_fd, k_worker_answer_fd, k_worker_directory_fd,
                     order.leave_free_bytes, order.node},
                    stop_),
-        context_{order, workspace, request.umask, rate_, stop_, allowance_},
+        at_once_(datasets_at_once(order, request)),
+        context_{order, workspace,  request.umask, rate_,
+                 stop_, allowance_, at_once_,      limits_of_each(order, at_once_)},
         workspace_(workspace) {
     for (const auto& item : request.datasets) {
       datasets_.emplace_back(item, datasets_.size(), context_);
@@ -81,8 +96,7 @@ class Stage {
     queue_.assign(awaited_.begin(), awaited_.end());
     if (round == Round::run) queue_.insert(queue_.end(), async_.begin(), async_.end());
     left_ = queue_.size();
-    const std::size_t count =
-        std::clamp<std::size_t>(order_.threads, 1, std::max<std::size_t>(left_, 1));
+    const std::size_t count = std::clamp<std::size_t>(at_once_, 1, std::max<std::size_t>(left_, 1));
     std::vector<std::thread> threads;
     for (std::size_t i = 0; i < count && !stop_; ++i) {
       threads.emplace_back([this, round] { work(round); });
@@ -178,6 +192,7 @@ class Stage {
   RateLimit rate_;
   std::atomic<bool> stop_ = false;
   Allowance allowance_;
+  const std::size_t at_once_;
   StageContext context_;
   Workspace& workspace_;
   std::deque<Dataset> datasets_;

@@ -1,38 +1,76 @@
 #include "daemon/worker/tree_writer.hpp"
 
-#include <fcntl.h>
-#include <sys/stat.h>
-
-#include <array>
-
-#include "common/file.hpp"
-#include "daemon/worker/dir_stack.hpp"
-#include "daemon/worker/pending_file.hpp"
+#include <algorithm>
+#include <functional>
+#include <iterator>
+#include <map>
+#include <utility>
 
 namespace nodestage {
 namespace {
 
-// Access times stay "now".
-std::array<timespec, 2> times_of(const std::optional<timespec>& mtime) {
-  return {timespec{0, UTIME_OMIT}, mtime.value_or(timespec{0, UTIME_OMIT})};
-}
+// Larger files are opened at once and written in parts; smaller ones that come in pieces are
+// gathered first.
+constexpr std::uint64_t k_gathered_bytes = std::uint64_t{256} * 1024;
+constexpr std::size_t k_whole_bytes = std::size_t{1} << 20U;
+constexpr std::size_t k_part_bytes = std::size_t{1} << 20U;
+constexpr std::size_t k_links = std::size_t{1} << 15U;  // that wait, at most
+constexpr std::size_t k_in_task = 64;
 
-Status write_at(int fd, Block block) {
-  while (!block.data.empty()) {
-    const ssize_t count =
-        ::pwrite(fd, block.data.data(), block.data.size(), static_cast<off_t>(block.offset));
-    if (count < 0 && errno == EINTR) continue;
-    if (count < 0) return Error{errno, std::strerror(errno)};
-    block.data = block.data.subspan(static_cast<std::size_t>(count));
-    block.offset += static_cast<std::uint64_t>(count);
-  }
-  return {};
+NewEntry new_entry_of(const Entry& entry, std::string_view name, std::uint64_t number) {
+  NewEntry made;
+  made.name = name;
+  made.kind = entry.kind;
+  made.mtime = entry.mtime;
+  made.size =
+      entry.kind == Entry::Kind::file || entry.kind == Entry::Kind::hard_link ? entry.size : 0;
+  made.link = entry.link;
+  made.number = number;
+  return made;
 }
 
 }  // namespace
 
-Status TreeWriter::add(const Entry& entry, Entries& data) {
+TreeWriter::TreeWriter(int root_fd, mode_t umask, Meter& meter, Space& space,
+                       TreeWriterLimits limits)
+    : umask_(umask),
+      meter_(meter),
+      space_(space),
+      crew_(root_fd, meter, space, {limits.threads, limits.queued}),
+      maker_({root_fd, meter, space, crew_.quit()}) {}
+
+TreeWriter::~TreeWriter() = default;
+
+const std::string* TreeWriter::failed_entry() const {
+  return failed_entry_ ? &*failed_entry_ : nullptr;
+}
+
+Status TreeWriter::failed(Error error, std::string entry) {
+  failed_entry_ = std::move(entry);
+  return error;
+}
+
+Status TreeWriter::outcome() {
+  if (!crew_.has_failed()) return {};
+  WriterFault fault = crew_.fault();
+  return failed(std::move(fault.error), std::move(fault.entry));
+}
+
+Status TreeWriter::add(const Entry& entry, const EntryData& from, std::uint64_t id) {
+  TRY(begin(entry));
+  if (!new_ || new_->kind != Entry::Kind::file) return {};
+  new_->from = &from;
+  new_->id = id;
+  return {};
+}
+
+Status TreeWriter::add(const Entry& entry) { return begin(entry); }
+
+Status TreeWriter::begin(const Entry& entry) {
+  TRY(complete());
   TRY(meter_.check());
+  TRY(outcome());
+  ++number_;
   if (entry.kind == Entry::Kind::other) {
     ++skipped_;
     return {};
@@ -42,162 +80,288 @@ Status TreeWriter::add(const Entry& entry, Entries& data) {
     directories_[""] = {mode_of(entry), entry.mtime};
     return {};
   }
-  TRY_ASSIGN(const int parent, parent_of(entry));
-  const std::string name(split_path(entry.name).name);
-  TRY(space_.will_make());
-  if (entry.kind == Entry::Kind::directory) return add_directory(parent, name, entry);
-  ++meter_.files;
-  switch (entry.kind) {
-    case Entry::Kind::file:
-      return add_file(parent, name, entry, data);
-    case Entry::Kind::hard_link:
-      return add_hard_link(parent, name, entry, data);
-    default:
-      return add_special(parent, name, entry);
-  }
-}
-
-Result<int> TreeWriter::parent_of(const Entry& entry) {
-  const std::string_view path = split_path(entry.name).parent;
-  if (parent_ && path == parent_path_) return parent_.get();
-  auto parent = make_directories_below(root_, path, 0777 | S_IRWXU);
-  // Which of both it is, O_DIRECTORY | O_NOFOLLOW does not tell.
-  if (!parent && (parent.error().code == ELOOP || parent.error().code == ENOTDIR)) {
-    return fault(parent.error().code,
-                 "is below what the archive holds as a symbolic link or a file, not as a directory",
-                 "nodestage follows no links there; make the archive again without that link");
-  }
-  if (!parent) return space_.explain(entry.name, parent.error().code);
-  parent_ = std::move(*parent);
-  parent_path_ = path;
-  return parent_.get();
-}
-
-// Removes what has the name already, as the later entry wins.
-Status TreeWriter::make_room(int parent, const std::string& name, const Entry& entry) {
-  if (::unlinkat(parent, name.c_str(), 0) == 0) return {};
-  if (errno == EISDIR && ::unlinkat(parent, name.c_str(), AT_REMOVEDIR) == 0) {
-    directories_.erase(entry.name);
+  const SplitPath split = split_path(entry.name);
+  TRY(enter(split.parent));
+  if (entry.kind == Entry::Kind::hard_link && entry.link == entry.name) {
+    ++meter_.files;
     return {};
   }
-  if (errno == ENOTEMPTY || errno == EEXIST) {
-    return fault(errno, "has the name of a directory that the archive fills", "Pack it again");
+  const std::uint64_t hash = SeenNames::hash(entry.name);
+  const SeenNames::Found found = seen_.find(hash);
+  if (entry.kind == Entry::Kind::directory) {
+    TRY(add_directory(entry, found));
+    seen_.put(hash, SeenNames::Kind::directory);
+    return {};
   }
-  return space_.explain(entry.name, errno);
+  TRY(claim_name(entry.name, hash, found));
+  new_ = new_entry_of(entry, split.name, number_);
+  new_->mode = mode_of(entry);
+  return {};
 }
 
-// Calls `make` (0, or -1 and errno), once more after making room.
-template <typename Make>
-Status TreeWriter::make(int parent, const std::string& name, const Entry& entry, Make make) {
-  if (make() >= 0) return {};
-  if (errno != EEXIST) return space_.explain(entry.name, errno);
-  TRY(make_room(parent, name, entry));
-  return make() >= 0 ? Status() : space_.explain(entry.name, errno);
+// What is in flight above an entry, and is no directory, must be there first: then the entry's
+// fault is the same as if one thread had made all.
+Status TreeWriter::enter(std::string_view parent) {
+  if (has_parent_ && parent == parent_) return {};
+  bool is_settled = false;
+  for (std::size_t end = 0; end < parent.size() && !is_settled;) {
+    end = std::min(parent.find('/', end + 1), parent.size());
+    const std::uint64_t hash = SeenNames::hash(parent.substr(0, end));
+    const SeenNames::Found found = seen_.find(hash);
+    is_settled = found.kind == SeenNames::Kind::other && found.in_flight;
+    if (is_settled) TRY(settle());
+    if (found.kind == SeenNames::Kind::nothing) seen_.put(hash, SeenNames::Kind::directory);
+  }
+  parent_ = parent;
+  has_parent_ = true;
+  return {};
 }
 
-Status TreeWriter::add_directory(int parent, const std::string& name, const Entry& entry) {
+// A directory is made by whoever needs it first, at the latest at the end.
+Status TreeWriter::add_directory(const Entry& entry, SeenNames::Found found) {
   directories_[entry.name] = {mode_of(entry), entry.mtime};
-  if (::mkdirat(parent, name.c_str(), 0700) == 0) return {};
-  if (errno == EEXIST && open_directory_at(parent, name)) return {};
-  return make(parent, name, entry, [&] { return ::mkdirat(parent, name.c_str(), 0700); });
+  if (found.kind == SeenNames::Kind::directory) return {};
+  TRY(space_.will_make());
+  if (found.kind == SeenNames::Kind::nothing && !seen_.has_forgotten()) return {};
+  if (found.in_flight) TRY(settle());
+  return maker_.make_directory(entry.name);
 }
 
-Status TreeWriter::add_file(int parent, const std::string& name, const Entry& entry,
-                            Entries& data) {
-  int fd = -1;
-  TRY(make(parent, name, entry, [&] {
-    constexpr int k_flags = O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC;
-    return fd = ::openat(parent, name.c_str(), k_flags, mode_of(entry));
-  }));
-  Fd file(fd);
-  TRY_ASSIGN(const Block first, data.read());
-  return write_data(std::move(file), entry, data, first);
-}
-
-Status TreeWriter::write_data(Fd file, const Entry& entry, Entries& data, Block block) {
-  std::uint64_t end = 0;
-  while (!block.data.empty()) {
-    TRY(space_.will_write(block.data.size()));
-    if (Status written = write_at(file.get(), block); !written) {
-      return space_.explain(entry.name, written.error().code);
-    }
-    end = block.offset + block.data.size();
-    meter_.bytes_written += block.data.size();
-    TRY(meter_.check());
-    TRY_ASSIGN(block, data.read());
+// Before a name is used that may be there already, in whatever state.
+Status TreeWriter::claim_name(const std::string& name, std::uint64_t hash, SeenNames::Found found) {
+  const bool is_directory = found.kind == SeenNames::Kind::directory;
+  if (is_directory || found.in_flight) TRY(settle());
+  if ((is_directory || seen_.has_forgotten()) && directories_.erase(name) + is_directory > 0) {
+    maker_.forget_directories();
+    ++generation_;
+    has_parent_ = false;
   }
-  if (end < entry.size && ::ftruncate(file.get(), static_cast<off_t>(entry.size)) != 0) {
-    return space_.explain(entry.name, errno);
+  if (seen_.is_full()) {
+    TRY(settle());
+    seen_.forget();
+    has_parent_ = false;
   }
-  const auto times = times_of(entry.mtime);
-  if (::futimens(file.get(), times.data()) != 0) return space_.explain(entry.name, errno);
-  const Status closed = close_checked(std::move(file));
-  return closed ? closed : Status(space_.explain(entry.name, closed.error().code));
+  seen_.put(hash, SeenNames::Kind::other);
+  return {};
 }
 
-Status TreeWriter::add_hard_link(int parent, const std::string& name, const Entry& entry,
-                                 Entries& data) {
-  if (entry.link == entry.name) return {};
-  const SplitPath target = split_path(entry.link);
-  const auto target_parent = open_directory_below(root_, target.parent);
-  if (!target_parent) {
-    return fault(target_parent.error().code,
-                 "is a hard link to '" + shown(entry.link) + "', which is not there",
-                 "include=, exclude= and strip= must not part hard links");
+Status TreeWriter::write(std::uint64_t offset, Slice data) {
+  if (!new_ || data.empty()) return {};
+  TRY(outcome());
+  if (new_->kind == Entry::Kind::hard_link) return write_late(offset, data);
+  if (new_->kind != Entry::Kind::file) return {};
+  if (!large_ && keep(offset, data)) return {};
+  return write_large(offset, data);
+}
+
+// Whether the data are now with the entry: as they are when that is all of them, else copied.
+bool TreeWriter::keep(std::uint64_t offset, const Slice& data) {
+  NewEntry& entry = *new_;
+  if (offset == 0 && data.size() == entry.size && data.size() <= k_whole_bytes) {
+    entry.data = {0, data.bytes()};
+    memory_ = data;
+    return true;
   }
-  const std::string target_name(target.name);
-  struct stat info {};
-  if (::fstatat(target_parent->get(), target_name.c_str(), &info, AT_SYMLINK_NOFOLLOW) != 0) {
-    return fault(errno, "is a hard link to '" + shown(entry.link) + "', which is not there",
-                 "include=, exclude= and strip= must not part hard links");
+  if (entry.size > k_gathered_bytes || offset > entry.size || data.size() > entry.size - offset) {
+    return false;
   }
-  TRY(make(parent, name, entry, [&] {
-    return ::linkat(target_parent->get(), target_name.c_str(), parent, name.c_str(), 0);
-  }));
-  return S_ISREG(info.st_mode) ? write_late_data(parent, name, entry, data) : Status();
+  if (!gathered_) {
+    gathered_.reset(new std::byte[entry.size]);
+    memory_ = {gathered_, {gathered_.get(), entry.size}};
+  }
+  std::byte* const to = gathered_.get() + offset;
+  std::copy(data.bytes().begin(), data.bytes().end(), to);
+  NewEntry::Part& last = entry.more.empty() ? entry.data : entry.more.back();
+  if (last.offset + last.data.size() == offset) {
+    last.data = {gathered_.get() + last.offset, last.data.size() + data.size()};
+  } else {
+    entry.more.push_back({offset, {to, data.size()}});
+  }
+  return true;
 }
 
-// cpio (newc) gives the data with the last of a file's names.
-Status TreeWriter::write_late_data(int parent, const std::string& name, const Entry& entry,
-                                   Entries& data) {
-  TRY_ASSIGN(const Block first, data.read());
-  if (first.data.empty()) return {};
-  if (::fchmodat(parent, name.c_str(), 0600, 0) != 0) return space_.explain(entry.name, errno);
-  auto file = open_at(parent, name, O_WRONLY | O_TRUNC | O_NOFOLLOW);
-  if (!file) return space_.explain(entry.name, file.error().code);
-  if (::fchmod(file->get(), mode_of(entry)) != 0) return space_.explain(entry.name, errno);
-  return write_data(std::move(*file), entry, data, first);
-}
-
-Status TreeWriter::add_special(int parent, const std::string& name, const Entry& entry) {
-  TRY(make(parent, name, entry, [&] {
-    return entry.kind == Entry::Kind::symlink
-               ? ::symlinkat(entry.link.c_str(), parent, name.c_str())
-               : ::mkfifoat(parent, name.c_str(), mode_of(entry));
-  }));
-  const auto times = times_of(entry.mtime);
-  if (::utimensat(parent, name.c_str(), times.data(), AT_SYMLINK_NOFOLLOW) == 0) return {};
-  return space_.explain(entry.name, errno);
-}
-
-// In reverse order of names a directory comes after all that is in it.
-Status TreeWriter::finish() {
-  parent_.reset();
-  for (auto at = directories_.rbegin(); at != directories_.rend(); ++at) {
-    TRY(set_directory(at->first, at->second));
+Status TreeWriter::write_large(std::uint64_t offset, const Slice& data) {
+  if (!large_) {
+    TRY(space_.take({0, 1}));
+    TRY_ASSIGN(Fd file, maker_.create(parent_, *new_));
+    TRY(begin_large(std::move(file)));
+  }
+  for (std::size_t done = 0; done < data.size();) {
+    const std::size_t bytes = std::min(k_part_bytes, data.size() - done);
+    TRY(write_part(offset + done, data.part(done, bytes)));
+    done += bytes;
   }
   return {};
 }
 
-Status TreeWriter::set_directory(const std::string& path, const Attributes& attributes) const {
-  const auto directory = open_directory_below(root_, path);
-  if (!directory) return space_.explain(path, directory.error().code);
-  if (Status changed = change_mode(directory->get(), attributes.mode); !changed) {
-    return space_.explain(path, changed.error().code);
+// Of data that were gathered in vain, too: there is more than was told.
+Status TreeWriter::begin_large(Fd file) {
+  ++meter_.files;
+  large_ = std::make_shared<LargeFile>(std::move(file), path_in(parent_, new_->name), *new_);
+  large_bytes_ = 0;
+  auto parts = std::exchange(new_->more, {});
+  if (!new_->data.data.empty()) parts.insert(parts.begin(), new_->data);
+  const Slice memory = std::exchange(memory_, {});
+  gathered_.reset();
+  for (const auto& part : parts) {
+    const auto at = static_cast<std::size_t>(part.data.data() - memory.bytes().data());
+    TRY(write_part(part.offset, memory.part(at, part.data.size())));
   }
-  const auto times = times_of(attributes.mtime);
-  if (::utimensat(directory->get(), "", times.data(), AT_EMPTY_PATH) == 0) return {};
-  return space_.explain(path, errno);
+  return {};
+}
+
+Status TreeWriter::write_part(std::uint64_t offset, Slice data) {
+  const std::uint64_t before = in_blocks(large_bytes_);
+  large_bytes_ += data.size();
+  const Amount amount{in_blocks(large_bytes_) - before, 0};
+  TRY(space_.take(amount));
+  large_->reach(offset + data.size());
+  large_->hold();
+  const std::size_t bytes = data.size();
+  auto task = std::make_unique<PartOfFile>(large_, offset, std::move(data),
+                                           PartOfFile::Way{meter_, space_, amount});
+  task->bytes = bytes;
+  task->near = number_;
+  return submit(std::move(task));
+}
+
+// cpio (newc) gives the data with the last of a file's names.
+Status TreeWriter::write_late(std::uint64_t offset, const Slice& data) {
+  NewEntry entry = *new_;
+  TRY(complete());
+  TRY(settle());
+  TRY_ASSIGN(Fd file, maker_.create_again(parent_, entry));
+  if (!file) return {};
+  for (const std::string& name : {path_in(parent_, entry.name), entry.link}) {
+    seen_.put(SeenNames::hash(name), SeenNames::Kind::other);
+  }
+  entry.kind = Entry::Kind::file;
+  new_ = std::move(entry);
+  TRY(begin_large(std::move(file)));
+  --meter_.files;  // counted as a link
+  return write_large(offset, data);
+}
+
+// The entry that was added last has all of its data.
+Status TreeWriter::complete() {
+  if (!new_) return {};
+  if (large_) return complete_large();
+  NewEntry entry = *std::exchange(new_, std::nullopt);
+  const Slice memory = std::exchange(memory_, {});
+  gathered_.reset();
+  const std::string path = path_in(parent_, entry.name);
+  Status put = entry.kind == Entry::Kind::hard_link ? put_link(std::move(entry))
+                                                    : put_entry(std::move(entry), memory);
+  return put || failed_entry_ ? put : failed(std::move(put.error()), path);
+}
+
+Status TreeWriter::complete_large() {
+  new_.reset();
+  auto failure = std::exchange(large_, nullptr)->let_go(maker_);
+  return failure ? failed(std::move(failure->error), std::move(failure->entry)) : Status();
+}
+
+Status TreeWriter::put_entry(NewEntry entry, const Slice& memory) {
+  Amount amount;
+  if (entry.from == nullptr) {
+    std::uint64_t bytes = entry.data.data.size();
+    for (const auto& part : entry.more) bytes += part.data.size();
+    amount = {in_blocks(bytes), 1};
+    TRY(space_.take(amount));
+  }
+  if (batch_ && batch_->parent() != parent_) TRY(hand_on());
+  if (!batch_) {
+    batch_ = std::make_unique<EntryBatch>(parent_, meter_, space_);
+    batch_->near = SeenNames::hash(parent_);
+  }
+  batch_->put(std::move(entry), memory, amount);
+  return batch_->is_full() ? hand_on() : Status();
+}
+
+// A link to a name in flight waits until all of these are there.
+Status TreeWriter::put_link(NewEntry entry) {
+  const std::uint64_t target = SeenNames::hash(entry.link);
+  const std::uint64_t name = SeenNames::hash(path_in(parent_, entry.name));
+  if (link_names_.contains(target)) TRY(settle());
+  const SeenNames::Found found = seen_.find(target);
+  seen_.put(name, SeenNames::Kind::other);
+  if (found.kind != SeenNames::Kind::other || !found.in_flight) {
+    if (found.kind == SeenNames::Kind::other) seen_.put(target, SeenNames::Kind::other);
+    return put_entry(std::move(entry), {});
+  }
+  TRY(space_.take({0, 1}));
+  links_.push_back({parent_, std::move(entry)});
+  link_names_.insert(name);
+  return links_.size() < k_links ? Status() : settle();
+}
+
+Status TreeWriter::submit(std::unique_ptr<WriterTask> task) {
+  task->generation = generation_;
+  crew_.submit(std::move(task));
+  return outcome();
+}
+
+Status TreeWriter::hand_on() { return batch_ ? submit(std::move(batch_)) : Status(); }
+
+// Waits until nothing is in flight.
+Status TreeWriter::settle() {
+  TRY(hand_on());
+  crew_.drain();
+  TRY(outcome());
+  for (std::size_t at = 0; at < links_.size(); at += k_in_task) {
+    const auto end =
+        links_.begin() + static_cast<std::ptrdiff_t>(std::min(at + k_in_task, links_.size()));
+    auto task = std::make_unique<LinkBatch>(
+        std::vector<LinkBatch::Link>(
+            std::make_move_iterator(links_.begin() + static_cast<std::ptrdiff_t>(at)),
+            std::make_move_iterator(end)),
+        meter_, space_);
+    task->near = at;
+    TRY(submit(std::move(task)));
+  }
+  if (!links_.empty()) crew_.drain();
+  links_.clear();
+  link_names_.clear();
+  seen_.settle();
+  return outcome();
+}
+
+Status TreeWriter::finish() {
+  TRY(complete());
+  TRY(settle());
+  return finish_directories();
+}
+
+// The deepest first, all of one depth together: a directory comes after all that is in it.
+Status TreeWriter::finish_directories() {
+  std::map<std::size_t, std::vector<DirectoryBatch::Directory>, std::greater<>> by_depth;
+  for (const auto& [path, attributes] : directories_) {
+    const auto slashes = static_cast<std::size_t>(std::count(path.begin(), path.end(), '/'));
+    by_depth[path.empty() ? 0 : slashes + 1].push_back({&path, &attributes});
+  }
+  for (auto& [depth, directories] : by_depth) {
+    TRY(finish_directories(directories));
+    crew_.drain();
+    TRY(outcome());
+  }
+  return {};
+}
+
+// Few of them are not worth a thread.
+Status TreeWriter::finish_directories(const std::vector<DirectoryBatch::Directory>& directories) {
+  for (std::size_t at = 0; at < directories.size(); at += k_in_task) {
+    const auto begin = directories.begin() + static_cast<std::ptrdiff_t>(at);
+    const std::size_t count = std::min(k_in_task, directories.size() - at);
+    auto task = std::make_unique<DirectoryBatch>(
+        std::vector<DirectoryBatch::Directory>(begin, begin + static_cast<std::ptrdiff_t>(count)));
+    task->near = at;
+    if (directories.size() > k_in_task) {
+      TRY(submit(std::move(task)));
+    } else if (auto failure = task->run(maker_)) {
+      return failed(std::move(failure->error), std::move(failure->entry));
+    }
+  }
+  return {};
 }
 
 }  // namespace nodestage

@@ -5,57 +5,100 @@
 // and time at the end. No link is ever followed, so an entry whose parent is a link is a fault.
 #pragma once
 
-#include <map>
+#include <memory>
 #include <string>
+#include <unordered_map>
+#include <unordered_set>
+#include <vector>
 
-#include "daemon/worker/below.hpp"
 #include "daemon/worker/entries.hpp"
-#include "daemon/worker/meter.hpp"
-#include "daemon/worker/space.hpp"
+#include "daemon/worker/file_sink.hpp"
+#include "daemon/worker/seen_names.hpp"
+#include "daemon/worker/writer_crew.hpp"
+#include "daemon/worker/writer_tasks.hpp"
 
 namespace nodestage {
 
+struct TreeWriterLimits {
+  unsigned threads = 1;                                // at most, beside the caller's
+  std::size_t queued = std::size_t{64} * 1024 * 1024;  // bytes of data on their way to them
+};
+
 class TreeWriter {
  public:
-  // Borrows all; root_fd may be O_PATH. The process's umask must be `umask`.
-  TreeWriter(int root_fd, mode_t umask, Meter& meter, Space& space)
-      : root_(root_fd), umask_(umask), meter_(meter), space_(space) {}
+  // Borrows all; root_fd may be O_PATH. The process's umask must be `umask`. No fault of a call is
+  // the last word: the caller destroys the writer, which stops and ends its threads.
+  TreeWriter(int root_fd, mode_t umask, Meter& meter, Space& space, TreeWriterLimits limits);
+  TreeWriter(const TreeWriter&) = delete;
+  TreeWriter& operator=(const TreeWriter&) = delete;
+  ~TreeWriter();
 
-  // entry.name and a hard link's entry.link are cleaned names below the root ("" is the root);
-  // the entry's data comes from `data`.
-  Status add(const Entry& entry, Entries& data);
+  // One thread calls these, in the archive's order. entry.name and a hard link's entry.link are
+  // cleaned names below the root ("" is the root). They return before all is done: a fault may be
+  // that of an earlier entry, which failed_entry() then names.
+  Status add(const Entry& entry);
+  // Data of the file (or late data of the hard link) that was added last.
+  Status write(std::uint64_t offset, Slice data);
+  // A file whose data a writer fetches; `from` is borrowed until finish().
+  Status add(const Entry& entry, const EntryData& from, std::uint64_t id);
 
-  // Once, after the last entry.
+  // Once, after the last entry: waits for all writers, then gives directories their modes and
+  // times.
   Status finish();
+
+  // After a fault: the name of the entry that it is about, "" for one that names its own; null: the
+  // entry that was added last.
+  [[nodiscard]] const std::string* failed_entry() const;
 
   [[nodiscard]] unsigned skipped() const { return skipped_; }  // devices and sockets
 
  private:
-  struct Attributes {
-    mode_t mode;
-    std::optional<timespec> mtime;
-  };
-
-  Result<int> parent_of(const Entry& entry);
-  Status add_directory(int parent, const std::string& name, const Entry& entry);
-  Status add_file(int parent, const std::string& name, const Entry& entry, Entries& data);
-  Status add_hard_link(int parent, const std::string& name, const Entry& entry, Entries& data);
-  Status add_special(int parent, const std::string& name, const Entry& entry);
-  Status write_late_data(int parent, const std::string& name, const Entry& entry, Entries& data);
-  Status write_data(Fd file, const Entry& entry, Entries& data, Block block);
-  Status make_room(int parent, const std::string& name, const Entry& entry);
-  Status set_directory(const std::string& path, const Attributes& attributes) const;
+  Status begin(const Entry& entry);
+  Status enter(std::string_view parent);
+  Status add_directory(const Entry& entry, SeenNames::Found found);
+  Status claim_name(const std::string& name, std::uint64_t hash, SeenNames::Found found);
+  bool keep(std::uint64_t offset, const Slice& data);
+  Status write_late(std::uint64_t offset, const Slice& data);
+  Status write_large(std::uint64_t offset, const Slice& data);
+  Status begin_large(Fd file);
+  Status write_part(std::uint64_t offset, Slice data);
+  Status complete();
+  Status complete_large();
+  Status put_entry(NewEntry entry, const Slice& memory);
+  Status put_link(NewEntry entry);
+  Status submit(std::unique_ptr<WriterTask> task);
+  Status hand_on();
+  Status settle();
+  Status finish_directories();
+  Status finish_directories(const std::vector<DirectoryBatch::Directory>& directories);
+  Status outcome();
+  Status failed(Error error, std::string entry);
   [[nodiscard]] mode_t mode_of(const Entry& entry) const { return entry.mode & 0777 & ~umask_; }
-  template <typename Make>
-  Status make(int parent, const std::string& name, const Entry& entry, Make make);
 
-  const int root_;
   const mode_t umask_;
   Meter& meter_;
   Space& space_;
-  std::map<std::string, Attributes, std::less<>> directories_;
-  std::string parent_path_;  // of parent_
-  Fd parent_;
+  WriterCrew crew_;
+  EntryMaker maker_;  // of the caller's thread
+
+  SeenNames seen_;
+  std::unordered_map<std::string, DirectoryAttributes> directories_;  // that the archive tells of
+  std::string parent_;        // of the entry that was added last
+  bool has_parent_ = false;   // parent_ was looked at
+  unsigned generation_ = 0;   // of directories
+  std::uint64_t number_ = 0;  // of entries
+  std::unique_ptr<EntryBatch> batch_;
+  std::vector<LinkBatch::Link> links_;  // to names in flight
+  std::unordered_set<std::uint64_t> link_names_;
+
+  // What was added last, while more of its data may come.
+  std::optional<NewEntry> new_;
+  Slice memory_;  // that its data are in
+  std::shared_ptr<std::byte[]> gathered_;
+  std::shared_ptr<LargeFile> large_;
+  std::uint64_t large_bytes_ = 0;
+
+  std::optional<std::string> failed_entry_;
   unsigned skipped_ = 0;
 };
 

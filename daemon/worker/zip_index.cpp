@@ -1,29 +1,31 @@
 #include "daemon/worker/zip_index.hpp"
 
-#include <zlib.h>
-
 #include <algorithm>
 #include <string_view>
 
 #include "common/human.hpp"
+#include "common/space_claim.hpp"
 
 namespace nodestage {
 namespace {
 
 using namespace std::string_view_literals;
 
+constexpr std::string_view k_end = "PK\5\6"sv;
 constexpr std::size_t k_end_bytes = 22;
-constexpr std::size_t k_member_bytes = 46;
+constexpr std::size_t k_wide_end_bytes = 56;
+constexpr std::size_t k_locator_bytes = 20;
+constexpr std::size_t k_local_bytes = 30;
 constexpr std::size_t k_max_comment = 65535;
-constexpr std::uint64_t k_max_index = 1ULL << 30;
+constexpr std::uint64_t k_max_directory = 1ULL << 30;
 
-std::uint64_t number(std::string_view data, std::size_t at, std::size_t bytes) {
-  std::uint64_t value = 0;
-  for (std::size_t i = bytes; i-- > 0;) {
-    value = value << 8 | (at + i < data.size() ? static_cast<unsigned char>(data[at + i]) : 0U);
-  }
-  return value;
-}
+// As the end record tells of the directory.
+struct Directory {
+  std::uint64_t size;
+  std::uint64_t offset;
+  std::uint64_t end;        // where the end record, or that of zip64, begins
+  std::uint64_t shift = 0;  // to be added to all offsets
+};
 
 Error truncated(const Source& source) {
   return fault(
@@ -34,80 +36,163 @@ Error truncated(const Source& source) {
           shown(source.path()));
 }
 
-Result<std::string> bytes_at(const Source& source, std::uint64_t offset, std::uint64_t size) {
-  if (offset > source.size() || size > source.size() - offset || size > k_max_index) {
+Error in_parts(const Source& source) {
+  return fault(0, shown(source.path()) + ": is one part of a zip archive in several files",
+               "Make one file of them: zip -s 0 PARTS.zip --out WHOLE.zip");
+}
+
+Result<std::vector<char>> bytes_at(const Source& source, std::uint64_t offset, std::uint64_t size) {
+  if (offset > source.size() || size > source.size() - offset || size > k_max_directory) {
     return truncated(source);
   }
-  std::string data(size, '\0');
+  std::vector<char> data(size);
   TRY_ASSIGN(const std::size_t count,
              source.read_at(offset, std::as_writable_bytes(std::span(data))));
   if (count < size) return truncated(source);
   return data;
 }
 
-Result<std::string> read_directory(const Source& source) {
-  const std::uint64_t tail_size =
-      std::min<std::uint64_t>(source.size(), k_end_bytes + k_max_comment);
-  TRY_ASSIGN(const std::string tail, bytes_at(source, source.size() - tail_size, tail_size));
-  std::size_t end = tail.rfind("PK\5\6"sv);
-  // The comment, whose length is the last field, must reach to the file's end.
-  while (end != std::string::npos && end + k_end_bytes + number(tail, end + 20, 2) != tail.size()) {
-    end = end == 0 ? std::string::npos : tail.rfind("PK\5\6"sv, end - 1);
+std::string_view text_of(const std::vector<char>& data) { return {data.data(), data.size()}; }
+
+// The zip64 end record: where its locator says, or, behind something else, right before that.
+Result<Directory> wide_directory(const Source& source, std::string_view locator,
+                                 std::uint64_t locator_at) {
+  const auto told = little<std::uint64_t>(locator, 8);
+  for (const std::uint64_t at : {told, locator_at - k_wide_end_bytes}) {
+    if (at > locator_at || locator_at - at < k_wide_end_bytes) continue;
+    TRY_ASSIGN(const auto record, bytes_at(source, at, k_wide_end_bytes));
+    const std::string_view wide = text_of(record);
+    if (!wide.starts_with("PK\6\6"sv)) continue;
+    if (little<std::uint32_t>(wide, 16) != 0) return in_parts(source);
+    return Directory{little<std::uint64_t>(wide, 40), little<std::uint64_t>(wide, 48), at};
   }
-  if (end == std::string::npos) return truncated(source);
-  std::uint64_t size = number(tail, end + 12, 4);
-  std::uint64_t offset = number(tail, end + 16, 4);
-  if (end >= 20 && std::string_view(tail).substr(end - 20).starts_with("PK\6\7"sv)) {
-    TRY_ASSIGN(const std::string wide, bytes_at(source, number(tail, end - 12, 8), 56));
-    size = number(wide, 40, 8);
-    offset = number(wide, 48, 8);
-  }
-  return bytes_at(source, offset, size);
+  return truncated(source);
 }
 
-// One member's extra fields; `size` and `offset` are replaced where they say so.
-void read_extra(std::string_view extra, std::string& name, std::uint64_t packed,
-                std::uint64_t& size, std::uint64_t& offset) {
-  while (extra.size() >= 4) {
-    const std::uint64_t id = number(extra, 0, 2);
-    const std::string_view field = extra.substr(4, number(extra, 2, 2));
-    if (id == 1) {
-      std::size_t at = 0;
-      if (size == 0xffffffff) size = number(field, std::exchange(at, at + 8), 8);
-      if (packed == 0xffffffff) at += 8;
-      if (offset == 0xffffffff) offset = number(field, at, 8);
-    }
-    if (id == 0x7075 && field.size() > 5) {
-      const auto crc =
-          ::crc32(0, reinterpret_cast<const Bytef*>(name.data()), static_cast<uInt>(name.size()));
-      if (number(field, 1, 4) == crc) name = field.substr(5);
-    }
-    extra.remove_prefix(4 + field.size());
+// The comment, whose length is the last field, must reach to the file's end; or, as bsdtar writes
+// it to a pipe, to zeros that do.
+std::size_t find_end(std::string_view tail) {
+  const auto follows = [tail](std::size_t at) -> std::optional<std::string_view> {
+    if (at + k_end_bytes > tail.size()) return std::nullopt;
+    const std::size_t end = at + k_end_bytes + little<std::uint16_t>(tail, at + 20);
+    return end <= tail.size() ? std::optional(tail.substr(end)) : std::nullopt;
+  };
+  constexpr auto k_none = std::string_view::npos;
+  for (auto at = tail.rfind(k_end); at != k_none;
+       at = at == 0 ? k_none : tail.rfind(k_end, at - 1)) {
+    if (const auto rest = follows(at); rest && rest->empty()) return at;
   }
+  for (auto at = tail.find(k_end); at != k_none; at = tail.find(k_end, at + 1)) {
+    const auto rest = follows(at);
+    if (rest && rest->find_first_not_of('\0') == k_none) return at;
+  }
+  return k_none;
+}
+
+Result<Directory> told_directory(const Source& source) {
+  const std::uint64_t tail_size =
+      std::min<std::uint64_t>(source.size(), k_end_bytes + k_max_comment);
+  const std::uint64_t tail_at = source.size() - tail_size;
+  TRY_ASSIGN(const auto data, bytes_at(source, tail_at, tail_size));
+  const std::string_view tail = text_of(data);
+  const std::size_t end = find_end(tail);
+  if (end == std::string::npos) return truncated(source);
+  if (end >= k_locator_bytes && tail.substr(end - k_locator_bytes).starts_with("PK\6\7"sv)) {
+    const std::string_view locator = tail.substr(end - k_locator_bytes);
+    return wide_directory(source, locator, tail_at + end - k_locator_bytes);
+  }
+  if (little<std::uint16_t>(tail, end + 4) != 0) return in_parts(source);
+  return Directory{little<std::uint32_t>(tail, end + 12), little<std::uint32_t>(tail, end + 16),
+                   tail_at + end};
+}
+
+Result<bool> is_record_at(const Source& source, std::uint64_t offset) {
+  if (source.size() < 4 || offset > source.size() - 4) return false;
+  TRY_ASSIGN(const auto start, bytes_at(source, offset, 4));
+  return text_of(start) == "PK\1\2"sv;
+}
+
+// Where it says, or else right before its end: then something stands before the archive.
+Result<Directory> find_directory(const Source& source) {
+  TRY_ASSIGN(Directory directory, told_directory(source));
+  if (directory.size == 0) return directory;
+  if (directory.size > directory.end) return truncated(source);
+  const std::uint64_t latest = directory.end - directory.size;
+  if (directory.offset <= latest) {
+    TRY_ASSIGN(const bool is_there, is_record_at(source, directory.offset));
+    if (is_there) return directory;
+    TRY_ASSIGN(const bool is_later, is_record_at(source, latest));
+    directory.shift = latest - directory.offset;
+    if (is_later) return directory;
+  }
+  return truncated(source);
+}
+
+bool is_plain_member(const ZipRecord& record) {
+  constexpr std::uint16_t k_stored = 0;
+  constexpr std::uint16_t k_deflated = 8;
+  constexpr unsigned k_odd =
+      ZipRecord::encrypted | ZipRecord::patched | ZipRecord::strong | ZipRecord::masked;
+  if ((record.flags & k_odd) != 0) return false;
+  return record.method == k_deflated || record.method == k_stored;
 }
 
 }  // namespace
 
-Result<ZipIndex> read_zip_index(const Source& source) {
-  TRY_ASSIGN(const std::string directory, read_directory(source));
-  std::string_view rest = directory;
-  ZipIndex index;
-  while (rest.starts_with("PK\1\2"sv)) {
-    const std::size_t name_size = number(rest, 28, 2);
-    const std::size_t extra_size = number(rest, 30, 2);
-    const std::size_t whole = k_member_bytes + name_size + extra_size + number(rest, 32, 2);
-    if (whole > rest.size()) return truncated(source);
-    std::string name(rest.substr(k_member_bytes, name_size));
-    std::uint64_t size = number(rest, 24, 4);
-    std::uint64_t offset = number(rest, 42, 4);
-    read_extra(rest.substr(k_member_bytes + name_size, extra_size), name, number(rest, 20, 4), size,
-               offset);
-    index.members.push_back({offset, std::move(name), size});
-    rest.remove_prefix(whole);
+Error damaged_zip(const Source& source, const std::string& cause) {
+  return fault(0, shown(source.path()) + ": damaged or cut off: " + cause,
+               "Make or transfer it again. Test it with: unzip -t " + shown(source.path()));
+}
+
+ZipRecord ZipIndex::record(std::size_t member) const {
+  ZipRecord record = ZipRecord::parse(text().substr(places_[member].record)).value_or(ZipRecord());
+  record.offset = places_[member].offset;
+  return record;
+}
+
+Status ZipIndex::list_members(const Source& source, std::uint64_t shift) {
+  std::string_view rest = text();
+  while (auto record = ZipRecord::parse(rest)) {
+    if (record->has_wide_fault) {
+      return damaged_zip(source, "entry '" + shown(record->name()) + "' has no 64-bit size");
+    }
+    places_.push_back(
+        {record->offset + shift, static_cast<std::uint32_t>(text().size() - rest.size())});
+    total_size_ = more(total_size_, record->size);
+    is_plain_ = is_plain_ && is_plain_member(*record);
+    rest.remove_prefix(record->whole);
   }
   if (!rest.empty() && !rest.starts_with("PK\5\5"sv)) return truncated(source);
-  const auto by_offset = [](const auto& a, const auto& b) { return a.offset < b.offset; };
-  std::stable_sort(index.members.begin(), index.members.end(), by_offset);
+  const auto by_offset = [](const Place& a, const Place& b) { return a.offset < b.offset; };
+  if (!std::is_sorted(places_.begin(), places_.end(), by_offset)) {
+    std::sort(places_.begin(), places_.end(), by_offset);
+  }
+  return {};
+}
+
+// The local header repeats the name; how long its extra fields are is not known here, so who reads
+// it looks again.
+Status ZipIndex::check_places(const Source& source) const {
+  for (std::size_t i = 0; i < places_.size(); ++i) {
+    const ZipRecord record = this->record(i);
+    const std::uint64_t room = end(i) - std::min(end(i), offset(i));
+    const std::uint64_t header = k_local_bytes + record.raw_name.size();
+    if (room >= header && room - header >= record.packed) continue;
+    const std::string other = i + 1 < places_.size()
+                                  ? "entry '" + shown(this->record(i + 1).name()) + "'"
+                                  : "the archive's directory";
+    return damaged_zip(source, "entry '" + shown(record.name()) + "' overlaps " + other);
+  }
+  return {};
+}
+
+Result<ZipIndex> read_zip_index(const Source& source) {
+  TRY_ASSIGN(const Directory directory, find_directory(source));
+  ZipIndex index;
+  index.directory_offset_ = directory.offset + directory.shift;
+  TRY_ASSIGN(index.directory_, bytes_at(source, index.directory_offset_, directory.size));
+  TRY(index.list_members(source, directory.shift));
+  TRY(index.check_places(source));
   return index;
 }
 

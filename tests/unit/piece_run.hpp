@@ -21,6 +21,7 @@ class PieceRun {
   std::string note;
   std::string name;
   std::uint64_t leave_free = 0;
+  unsigned threads = 3;
 
   // Builds "out1", "out2", … and tells the fault, "" for none.
   std::string build(const std::string& path) {
@@ -31,7 +32,7 @@ class PieceRun {
     const nodestage::Fd dir(::open(scratch.path().c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
     nodestage::Allowance allowance({-1, -1, dir.get(), leave_free, "n1"}, stop);
     nodestage::Space space(dir.get(), allowance);
-    auto piece = nodestage::Piece::open(path, item, meter);
+    auto piece = nodestage::Piece::open(path, item, meter, {threads});
     if (!piece) return piece.error().what;
     kind = piece->kind();
     name = piece->default_name();

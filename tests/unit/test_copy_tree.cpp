@@ -52,3 +52,134 @@ TEST_CASE("a tree of 1100 levels") {
   CHECK(run.shell("find " + run.out() + " -name f | wc -l | grep -qx 1") == 0);
   CHECK(run.shell("rm -rf s out1") == 0);
 }
+
+namespace {
+
+int bash(const PieceRun& run, const std::string& script) {
+  spit(run.scratch / "script", script);
+  return run.shell("bash script");
+}
+
+// Everything that a copy keeps, a line for each entry.
+std::string listing(const std::string& where, const std::string& into) {
+  return "(cd " + where + " && find . -printf '%P %y %m %T@ %s %n %l\\n' | sort) > " + into + "; ";
+}
+
+void check_same(const PieceRun& run, const std::string& source) {
+  CHECK(run.shell(listing(source, "1") + listing(run.out(), "2") + "cmp 1 2") == 0);
+  CHECK(run.shell("diff -r --no-dereference " + source + " " + run.out()) == 0);
+}
+
+}  // namespace
+
+TEST_CASE("a tree of thousands of directories") {
+  PieceRun run;
+  REQUIRE(bash(run,
+               "mkdir -p s/{1..12}/{1..12}/{1..14} && "
+               "for d in s/*/*; do echo $d > $d/f; ln -s f $d/l; done; "
+               "chmod 700 s/3/*; chmod 500 s/4/*; find s/5 -type d -exec touch -d @9.5 {} +") == 0);
+  CHECK(run.build(run.scratch / "s") == "");
+  check_same(run, "s");
+}
+
+TEST_CASE("a directory of 50,000 names, most of them of one file") {
+  PieceRun run;
+  const std::string source = run.scratch / "s";
+  std::filesystem::create_directory(source);
+  spit(source + "/name", "content");
+  for (int i = 1; i < 40'000; ++i) {
+    const std::string name = source + "/" + std::to_string(i);
+    REQUIRE(::link((source + "/name").c_str(), name.c_str()) == 0);
+  }
+  for (int i = 0; i < 10'000; ++i) {
+    REQUIRE(::symlink("name", (source + "/link" + std::to_string(i)).c_str()) == 0);
+  }
+  CHECK(run.build(source) == "");
+  struct stat info {};
+  REQUIRE(::stat(run.out("name").c_str(), &info) == 0);
+  CHECK(info.st_nlink == 40'000);
+  CHECK(slurp(run.out("39999")) == "content");
+  CHECK(bash(run, "test $(ls -f " + run.out() + " | wc -l) = 50002") == 0);
+  CHECK(bash(run, "rm -rf s out1") == 0);
+}
+
+TEST_CASE("hard links that meet in all directories of a tree") {
+  PieceRun run;
+  REQUIRE(bash(run,
+               "mkdir -p s/{1..60}; for i in {1..60}; do echo $i > s/1/$i; done; "
+               "head -c 300000 /dev/zero > s/1/7; ln -s nowhere s/1/60s; "
+               "for d in s/{2..60}; do ln -P s/1/* $d; done") == 0);
+  CHECK(run.build(run.scratch / "s") == "");
+  check_same(run, "s");
+  CHECK(bash(run,
+             "cd out1; test $(for i in $(ls 1); do stat -c %i */$i | sort -u | wc -l; done | "
+             "sort -u) = 1") == 0);
+}
+
+TEST_CASE("a fault in the middle of a large tree stops the copy and names the file") {
+  StageRun stage;
+  REQUIRE(stage.in_data("mkdir -p s/{1..30}; for d in s/*; do (cd $d; touch {1..60}); done; "
+                        "chmod 0 s/17/34") == 0);
+  stage.add("s");
+  CHECK(stage.run() == 1);
+  CHECK(stage.status.cause.find(stage.data() + "/s/17/34: cannot be read: Permission denied\n") !=
+        std::string::npos);
+  CHECK(stage.in_job("test -z \"$(ls -A)\""));
+}
+
+TEST_CASE("a directory that cannot be read is a fault that names it, unless it is left out") {
+  StageRun stage;
+  REQUIRE(stage.in_data("mkdir -p s/a/b s/c; echo x > s/c/f; chmod 0 s/a/b") == 0);
+  auto& item = stage.add("s");
+  SUBCASE("named") {
+    CHECK(stage.run() == 1);
+    CHECK(stage.status.cause.find(stage.data() + "/s/a/b: cannot be read: Permission denied\n") !=
+          std::string::npos);
+  }
+  SUBCASE("left out") {
+    item.exclude = {"a/b"};
+    CHECK(stage.run() == 0);
+    CHECK(stage.in_job("test -d s/a -a ! -e s/a/b -a -e s/c/f"));
+  }
+}
+
+TEST_CASE("with include= only directories that hold something wanted are made") {
+  PieceRun run;
+  REQUIRE(bash(run,
+               "mkdir -p s/{1..20}/{a,b,c}/{x,y}; for d in s/*/a/x s/*/b; do echo > $d/w.png; "
+               "done; for d in s/*/*/*; do echo > $d/n.txt; done; "
+               "find s -type d -exec touch -d @7.25 {} +; find s -type d -exec chmod 750 {} +") ==
+          0);
+  run.item.include = {"*.png", "3/c"};
+  CHECK(run.build(run.scratch / "s") == "");
+  REQUIRE(bash(run,
+               "cp -a s ref; cd ref; mv 3/c keep; find . -path ./keep -prune -o -name n.txt "
+               "-exec rm {} +; mkdir -p 3/c; rmdir 3/c; mv keep 3/c; "
+               "find . -path ./3/c -prune -o -type d -empty -exec rmdir -p {} + 2>/dev/null; "
+               "find . -type d -exec touch -d @7.25 {} +") == 0);
+  check_same(run, "ref");
+}
+
+TEST_CASE("a tree deeper than the directories that are open at a time") {
+  PieceRun run;
+  REQUIRE(bash(run,
+               "mkdir s; (cd s; for i in {1..150}; do mkdir d e; echo $i > f; echo $i > e/g; "
+               "chmod 711 d; cd d; done); find s -depth -type d -exec touch -d @3.5 {} +") == 0);
+  CHECK(run.build(run.scratch / "s") == "");
+  check_same(run, "s");
+}
+
+TEST_CASE("large files are copied in parts, with their holes") {
+  PieceRun run;
+  REQUIRE(bash(run,
+               "mkdir s; head -c 50000001 /dev/zero | tr '\\0' x > s/dense; "
+               "truncate -s 200M s/holes; for at in 0 33 120; do echo $at | "
+               "dd of=s/holes bs=1M seek=$at conv=notrunc status=none; done; "
+               "truncate -s 99M s/empty; ln s/dense s/same; chmod 4751 s/dense; "
+               "touch -d @5.000000001 s/*") == 0);
+  CHECK(run.build(run.scratch / "s") == "");
+  CHECK(bash(run, "chmod u-s s/dense") == 0);
+  check_same(run, "s");
+  CHECK(bash(run, "test $(stat -c %b out1/holes) -lt 1000 -a $(stat -c %b out1/empty) = 0") == 0);
+  CHECK(run.bytes_read == 50000001 + (200 + 99) * 1024 * 1024);
+}

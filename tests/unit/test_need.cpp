@@ -14,7 +14,7 @@ Need need_of(const PieceRun& run, const std::string& name) {
   RateLimit rate(-1);
   const std::atomic<bool> stop = false;
   Meter meter(rate, stop);
-  auto piece = Piece::open(run.scratch / name, run.item, meter);
+  auto piece = Piece::open(run.scratch / name, run.item, meter, {});
   REQUIRE(piece);
   const auto need = piece->need();
   REQUIRE(need);

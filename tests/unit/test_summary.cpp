@@ -71,4 +71,8 @@ TEST_CASE("progress counts what the job waits for") {
   CHECK(progress.current == "x.tar");
   status.items[1].bytes_total = 0;
   CHECK(progress_of(status).bytes_total == 0);
+  status.items[1].state = static_cast<std::uint32_t>(ItemState::waiting);
+  CHECK(progress_of(status).current == "x.tar");
+  status.items[1].bytes_read = 0;
+  CHECK(progress_of(status).current.empty());
 }

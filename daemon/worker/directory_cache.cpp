@@ -1,0 +1,57 @@
+#include "daemon/worker/directory_cache.hpp"
+
+#include <sys/stat.h>
+
+#include <algorithm>
+
+#include "daemon/worker/below.hpp"
+#include "daemon/worker/dir_stack.hpp"
+
+namespace nodestage {
+namespace {
+
+constexpr mode_t k_mode = 0777;
+
+}  // namespace
+
+DirectoryCache::Place* DirectoryCache::find(std::string_view path) {
+  auto* place = std::find_if(places_.begin(), places_.end(),
+                             [path](const Place& known) { return known.fd && known.path == path; });
+  return place == places_.end() ? nullptr : place;
+}
+
+Result<int> DirectoryCache::open(const std::string& path) {
+  if (path.empty()) return root_;
+  Place* place = find(path);
+  if (place == nullptr) {
+    auto fd = open_or_make(path);
+    if (!fd) return std::move(fd.error());
+    place = std::min_element(places_.begin(), places_.end(),
+                             [](const Place& a, const Place& b) { return a.used < b.used; });
+    place->path = path;
+    place->fd = std::move(*fd);
+  }
+  place->used = ++uses_;
+  return place->fd.get();
+}
+
+// Most new directories are in one that is open.
+Result<Fd> DirectoryCache::open_or_make(const std::string& path) {
+  auto there = open_directory_below(root_, path);
+  if (there || there.error().code != ENOENT) return there;
+  const SplitPath split = split_path(path);
+  const Place* parent = find(split.parent);
+  const std::string name(split.name);
+  if (parent == nullptr ||
+      (::mkdirat(parent->fd.get(), name.c_str(), k_mode) != 0 && errno != EEXIST)) {
+    return make_directories_below(root_, path, k_mode);
+  }
+  auto made = open_directory_at(parent->fd.get(), name);
+  return made ? std::move(made) : open_directory_below(root_, path);
+}
+
+void DirectoryCache::forget() {
+  for (Place& place : places_) place = {};
+}
+
+}  // namespace nodestage

@@ -1,0 +1,41 @@
+// DirectoryCache: the directories below a root that a thread writes to, kept open.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+#include "common/fd.hpp"
+#include "common/result.hpp"
+
+namespace nodestage {
+
+// A directory was reached without a link on the way when it was opened; whatever becomes of its
+// name later, the descriptor stays in the tree. One thread.
+class DirectoryCache {
+ public:
+  explicit DirectoryCache(int root_fd) : root_(root_fd) {}  // borrowed
+
+  // O_PATH, valid until the next call. What is missing is made (0777 & ~umask). Faults as in
+  // below.hpp.
+  Result<int> open(const std::string& path);
+
+  // A directory may have gone, and its name may be another's.
+  void forget();
+
+ private:
+  struct Place {
+    std::string path;
+    Fd fd;
+    std::uint64_t used = 0;
+  };
+  [[nodiscard]] Place* find(std::string_view path);
+  Result<Fd> open_or_make(const std::string& path);
+
+  const int root_;
+  std::array<Place, 64> places_;
+  std::uint64_t uses_ = 0;
+};
+
+}  // namespace nodestage

@@ -1,0 +1,19 @@
+// Landlock: this process and all threads that it starts write nowhere but below a few directories.
+// Interface: Documentation/userspace-api/landlock.rst of the kernel.
+#pragma once
+
+#include <span>
+
+#include "common/fd.hpp"
+#include "common/result.hpp"
+
+namespace nodestage {
+
+// From now on nothing is written, made, renamed, linked or removed but below `directories` (O_PATH
+// does), no device is made or controlled and no program run anywhere, no TCP port used, and no
+// process outside sent a signal, as far as the kernel's version has it. Reading stays as it was,
+// and so does what is open already. Never undone, only narrowed. Needs no_new_privs, and a process
+// without other threads; a fault leaves all as it was.
+Status confine_writes(std::span<const Fd> directories);
+
+}  // namespace nodestage

@@ -1,0 +1,112 @@
+#include "daemon/worker/pax_header.hpp"
+
+#include <charconv>
+
+namespace nodestage {
+namespace {
+
+constexpr std::string_view k_sparse = "GNU.sparse.";
+constexpr std::size_t k_max_numbers = std::size_t{1} << 21U;
+constexpr std::int64_t k_billion = 1'000'000'000;
+
+Error invalid(std::string_view key) {
+  return {0, "an extended header with an invalid " + std::string(key)};
+}
+
+std::optional<std::uint64_t> decimal(std::string_view text) {
+  std::uint64_t value = 0;
+  const auto [end, code] = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (text.empty() || code != std::errc() || end != text.data() + text.size()) return std::nullopt;
+  return value;
+}
+
+// "-1.25": what comes behind the ninth digit of the fraction is cut off, towards the past.
+std::optional<timespec> time_of(std::string_view text) {
+  const bool is_negative = text.starts_with('-');
+  if (is_negative) text.remove_prefix(1);
+  const std::size_t point = std::min(text.find('.'), text.size());
+  const auto seconds = decimal(text.substr(0, point));
+  if (!seconds || *seconds > static_cast<std::uint64_t>(INT64_MAX) - 1) return std::nullopt;
+  std::string_view digits = text.substr(std::min(point + 1, text.size()));
+  std::int64_t fraction = 0;
+  bool is_more = false;
+  for (std::int64_t unit = k_billion / 10; !digits.empty(); digits.remove_prefix(1), unit /= 10) {
+    if (digits[0] < '0' || digits[0] > '9') return std::nullopt;
+    fraction += (digits[0] - '0') * unit;
+    is_more = is_more || (unit == 0 && digits[0] != '0');
+  }
+  const auto whole = static_cast<std::int64_t>(*seconds);
+  if (!is_negative) return timespec{whole, fraction};
+  if (is_more) ++fraction;
+  if (fraction == 0) return timespec{-whole, 0};
+  return timespec{-whole - 1, k_billion - fraction};
+}
+
+// The value of a key, or nothing where it takes it back.
+template <typename T>
+Status set(std::optional<T>& target, std::string_view key, std::string_view text,
+           std::optional<T> value) {
+  if (!text.empty() && !value) return invalid(key);
+  target = text.empty() ? std::nullopt : std::move(value);
+  return {};
+}
+
+std::optional<std::string> name_of(std::string_view text) {
+  if (text.find('\0') != std::string_view::npos) return std::nullopt;
+  return std::string(text);
+}
+
+}  // namespace
+
+Status PaxHeader::read(std::string_view records) {
+  while (!records.empty()) {
+    const std::size_t blank = records.find(' ');
+    const auto length = decimal(records.substr(0, std::min(blank, records.size())));
+    if (!length || blank == std::string_view::npos || *length <= blank + 1 ||
+        *length > records.size() || records[*length - 1] != '\n') {
+      return invalid("record");
+    }
+    const std::string_view record = records.substr(blank + 1, *length - blank - 2);
+    const std::size_t equals = record.find('=');
+    if (equals == std::string_view::npos) return invalid("record");
+    TRY(take(record.substr(0, equals), record.substr(equals + 1)));
+    records.remove_prefix(*length);
+  }
+  return {};
+}
+
+Status PaxHeader::take(std::string_view key, std::string_view value) {
+  if (key == "path") return set(path, key, value, name_of(value));
+  if (key == "linkpath") return set(link, key, value, name_of(value));
+  if (key == "size") return set(size, key, value, decimal(value));
+  if (key == "mtime") return set(mtime, key, value, time_of(value));
+  if (key == "SUN.holesdata") return Error{0, "a sparse file as only Solaris writes them"};
+  return key.starts_with(k_sparse) ? take_sparse(key, value) : Status();
+}
+
+Status PaxHeader::take_sparse(std::string_view key, std::string_view value) {
+  if (!sparse) sparse.emplace();
+  const std::string_view what = key.substr(k_sparse.size());
+  if (what == "name") return set(sparse->name, key, value, name_of(value));
+  if (what == "map") {
+    sparse->numbers.clear();
+    while (!value.empty()) {
+      const std::size_t comma = std::min(value.find(','), value.size());
+      TRY(take_sparse("GNU.sparse.offset", value.substr(0, comma)));
+      value.remove_prefix(std::min(comma + 1, value.size()));
+    }
+    return {};
+  }
+  const auto number = decimal(value);
+  if (!number) return invalid(key);
+  if (what == "major") sparse->major = *number;
+  if (what == "minor") sparse->minor = *number;
+  if (what == "size" || what == "realsize") sparse->size = *number;
+  if (what == "offset" || what == "numbytes") {
+    if (sparse->numbers.size() >= k_max_numbers) return invalid(key);
+    sparse->numbers.push_back(*number);
+  }
+  return {};
+}
+
+}  // namespace nodestage

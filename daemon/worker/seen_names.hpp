@@ -1,0 +1,50 @@
+// SeenNames: the names that an archive has given so far, and which of them writers may still be at
+// work on.
+#pragma once
+
+#include <cstdint>
+#include <string_view>
+#include <vector>
+
+namespace nodestage {
+
+// Remembers names by a hash, up to a million in 32 MiB. Two names of one hash only cost a wait.
+// One thread.
+class SeenNames {
+ public:
+  enum class Kind { nothing, directory, other };
+  struct Found {
+    Kind kind = Kind::nothing;
+    bool in_flight = false;  // seen since the last settle()
+  };
+
+  [[nodiscard]] static std::uint64_t hash(std::string_view name);
+
+  [[nodiscard]] Found find(std::uint64_t hash) const;
+  void put(std::uint64_t hash, Kind kind);  // or puts it in flight again
+
+  // Nobody is at work on any of them.
+  void settle();
+
+  // After settle(), and before the next put(), when it is_full(): what it does not find may have
+  // been there all the same.
+  [[nodiscard]] bool is_full() const;
+  void forget();
+  [[nodiscard]] bool has_forgotten() const { return has_forgotten_; }
+
+ private:
+  [[nodiscard]] std::size_t place_of(std::uint64_t hash) const;
+  void grow();
+
+  struct Slot {
+    std::uint64_t hash;
+    std::uint32_t generation;  // 0: the slot is free
+    bool is_directory;
+  };
+  std::vector<Slot> slots_;  // open addressing, half of them free
+  std::size_t used_ = 0;
+  std::uint32_t generation_ = 1;
+  bool has_forgotten_ = false;
+};
+
+}  // namespace nodestage

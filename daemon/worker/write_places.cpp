@@ -1,0 +1,103 @@
+#include "daemon/worker/write_places.hpp"
+
+#include <fcntl.h>
+
+#include <condition_variable>
+#include <memory>
+#include <mutex>
+#include <thread>
+
+#include "common/file.hpp"
+#include "common/request.hpp"
+#include "daemon/worker/deliver_output.hpp"
+#include "daemon/worker/notice.hpp"
+#include "daemon/worker/output_source.hpp"
+#include "daemon/worker/output_target.hpp"
+
+namespace nodestage {
+namespace {
+
+constexpr int k_directory = O_PATH | O_DIRECTORY;
+
+// Paths of the targets; a second one for a file's target whose name leads to a directory.
+std::vector<std::string> paths_of_outputs(const WorkerOrder& order, std::string_view bytes,
+                                          int job_fd) {
+  std::vector<std::string> paths;
+  const auto request = decode_request(bytes);
+  if (!request) return paths;
+  for (std::size_t i = 0; i < request->outputs.size(); ++i) {
+    const OutputItem& item = request->outputs[i];
+    if ((order.delivered >> i & 1) != 0 || is_excluded(item.when, order.outcome)) continue;
+    const auto source = find_output_source(job_fd, item.source);
+    if (!source || source->kind == OutputSource::Kind::missing) continue;
+    const auto target = place_output(item, order, *source);
+    if (!target) continue;
+    paths.push_back(target->directory);
+    if (target->form == OutputTarget::Form::named) paths.push_back(target->path());
+  }
+  return paths;
+}
+
+std::vector<std::string> paths_of(const WorkerOrder& order, std::string_view request, int job_fd) {
+  switch (order.task) {
+    case WorkerTask::stage_out:
+      return paths_of_outputs(order, request, job_fd);
+    case WorkerTask::recover:
+      return {order.recover_to};
+    case WorkerTask::notice:
+      return {notice_directory(order.stdout_path, order.work_dir), order.work_dir};
+    default:
+      return {};
+  }
+}
+
+// What the thread that looks at foreign file systems shares with the one that waits for it.
+struct Search {
+  std::mutex mutex;
+  std::condition_variable ended;
+  bool is_over = false;
+  std::vector<Fd> found;
+};
+
+std::optional<std::vector<Fd>> find_directories(std::vector<std::string> paths,
+                                                std::chrono::milliseconds patience) {
+  const auto search = std::make_shared<Search>();
+  std::thread([search, paths = std::move(paths)] {
+    std::vector<Fd> found;
+    for (const std::string& path : paths) {
+      if (Fd directory = nearest_directory(path)) found.push_back(std::move(directory));
+    }
+    const std::lock_guard lock(search->mutex);
+    search->found = std::move(found);
+    search->is_over = true;
+    search->ended.notify_one();
+  }).detach();
+  std::unique_lock lock(search->mutex);
+  if (!search->ended.wait_for(lock, patience, [&] { return search->is_over; })) return std::nullopt;
+  return std::move(search->found);
+}
+
+}  // namespace
+
+Fd nearest_directory(const std::string& path) {
+  if (!path.starts_with('/')) return {};
+  for (std::string at = path; !at.empty(); at.resize(at.rfind('/'))) {
+    if (auto fd = open_at(AT_FDCWD, at, k_directory)) return std::move(*fd);
+  }
+  auto root = open_at(AT_FDCWD, "/", k_directory);
+  return root ? std::move(*root) : Fd();
+}
+
+std::optional<std::vector<Fd>> write_places(const WorkerOrder& order, std::string_view request,
+                                            int job_fd, std::chrono::milliseconds patience) {
+  std::vector<Fd> places;
+  if (order.task == WorkerTask::stage || order.task == WorkerTask::remove) {
+    if (auto job = open_beneath(job_fd, ".", k_directory)) places.push_back(std::move(*job));
+    return places;
+  }
+  std::vector<std::string> paths = paths_of(order, request, job_fd);
+  if (paths.empty()) return places;
+  return find_directories(std::move(paths), patience);
+}
+
+}  // namespace nodestage

@@ -1,0 +1,150 @@
+// A program in the worker's sandbox, which does what its arguments say and prints how it went. Not
+// sanitized: the sanitizers need what the sandbox forbids.
+//   confined PLACE ATTEMPT...      PLACE: where it may write; "-": nowhere
+#include <errno.h>
+#include <fcntl.h>
+#include <sched.h>
+#include <signal.h>
+#include <sys/mman.h>
+#include <sys/ptrace.h>
+#include <sys/resource.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <map>
+#include <string>
+#include <thread>
+
+#include "daemon/worker/sandbox.hpp"
+
+namespace {
+
+using Arguments = char**;
+
+int written(int fd) { return fd < 0 ? -1 : static_cast<int>(write(fd, "x", 1)) - 1; }
+
+long call(long number, long first = 0, long second = 0, long third = 0) {
+  return syscall(number, first, second, third, 0L, 0L);
+}
+
+int in_thread(const char* path) {
+  int result = -1;
+  int code = 0;
+  std::thread([&] {
+    result = written(open(path, O_WRONLY | O_CREAT, 0600));
+    code = errno;
+  }).join();
+  errno = code;
+  return result;
+}
+
+int open_files() {
+  rlimit limit{};
+  getrlimit(RLIMIT_NOFILE, &limit);
+  return static_cast<int>(limit.rlim_max);
+}
+
+int dump_bytes() {
+  rlimit limit{};
+  getrlimit(RLIMIT_CORE, &limit);
+  return static_cast<int>(limit.rlim_max);
+}
+
+int in_i386_abi() {
+  long result = 0;
+#ifdef __x86_64__
+  asm volatile("int $0x80" : "=a"(result) : "a"(20L) : "memory");  // getpid
+#else
+  raise(SIGSYS);
+#endif
+  return static_cast<int>(result);
+}
+
+// What is tried, and how many arguments it takes. -1 and errno: refused.
+struct Attempt {
+  int arguments;
+  long (*run)(Arguments at);
+};
+
+const std::map<std::string, Attempt> k_attempts = {
+    {"create",
+     {1, [](Arguments at) -> long { return written(open(at[0], O_WRONLY | O_CREAT, 0600)); }}},
+    {"overwrite", {1, [](Arguments at) -> long { return written(open(at[0], O_WRONLY)); }}},
+    {"truncate", {1, [](Arguments at) -> long { return truncate(at[0], 0); }}},
+    {"read", {1, [](Arguments at) -> long { return open(at[0], O_RDONLY) < 0 ? -1 : 0; }}},
+    {"remove", {1, [](Arguments at) -> long { return unlink(at[0]); }}},
+    {"rmdir", {1, [](Arguments at) -> long { return rmdir(at[0]); }}},
+    {"mkdir", {1, [](Arguments at) -> long { return mkdir(at[0], 0700); }}},
+    {"symlink", {1, [](Arguments at) -> long { return symlink("x", at[0]); }}},
+    {"fifo", {1, [](Arguments at) -> long { return mkfifo(at[0], 0600); }}},
+    {"socket-file", {1, [](Arguments at) -> long { return mknod(at[0], S_IFSOCK | 0600, 0); }}},
+    {"rename", {2, [](Arguments at) -> long { return rename(at[0], at[1]); }}},
+    {"link", {2, [](Arguments at) -> long { return link(at[0], at[1]); }}},
+    {"in-thread", {1, [](Arguments at) -> long { return in_thread(at[0]); }}},
+    {"open-before", {0, [](Arguments) -> long { return written(STDERR_FILENO); }}},
+    {"open-files", {0, [](Arguments) -> long { return open_files(); }}},
+    {"dump-bytes", {0, [](Arguments) -> long { return dump_bytes(); }}},
+    {"unknown-call", {0, [](Arguments) -> long { return call(SYS_memfd_create); }}},
+    {"clone3", {0, [](Arguments) -> long { return call(SYS_clone3); }}},
+    {"limits",
+     {0,
+      [](Arguments) -> long {
+        const rlimit limit{1, 1};
+        return setrlimit(RLIMIT_CPU, &limit);
+      }}},
+    {"abort", {0, [](Arguments) -> long { abort(); }}},
+    {"execve", {0, [](Arguments) -> long { return execl("/bin/true", "true", nullptr); }}},
+    {"system", {0, [](Arguments) -> long { return system("true"); }}},
+    {"execveat", {0, [](Arguments) -> long { return call(SYS_execveat); }}},
+    {"fork", {0, [](Arguments) -> long { return fork(); }}},
+    {"vfork", {0, [](Arguments) -> long { return call(SYS_vfork); }}},
+    {"clone-namespace",
+     {0, [](Arguments) -> long { return call(SYS_clone, CLONE_NEWUSER | SIGCHLD); }}},
+    {"unshare", {0, [](Arguments) -> long { return unshare(CLONE_NEWUSER); }}},
+    {"setns", {0, [](Arguments) -> long { return setns(0, 0); }}},
+    {"ptrace", {0, [](Arguments) -> long { return ptrace(PTRACE_TRACEME); }}},
+    {"read-memory", {0, [](Arguments) -> long { return call(SYS_process_vm_readv); }}},
+    {"kill", {0, [](Arguments) -> long { return kill(getppid(), 0); }}},
+    {"signal-by-thread",
+     {0, [](Arguments) -> long { return call(SYS_tgkill, getppid(), getppid(), 0); }}},
+    {"tcp", {0, [](Arguments) -> long { return socket(AF_INET, SOCK_STREAM, 0); }}},
+    {"unix", {0, [](Arguments) -> long { return socket(AF_UNIX, SOCK_STREAM, 0); }}},
+    {"mount", {0, [](Arguments) -> long { return call(SYS_mount); }}},
+    {"chroot", {0, [](Arguments) -> long { return chroot("/"); }}},
+    {"setuid", {0, [](Arguments) -> long { return call(SYS_setuid, getuid()); }}},
+    {"bpf", {0, [](Arguments) -> long { return call(SYS_bpf); }}},
+    {"perf", {0, [](Arguments) -> long { return call(SYS_perf_event_open); }}},
+    {"keyctl", {0, [](Arguments) -> long { return call(SYS_keyctl); }}},
+    {"io-uring", {0, [](Arguments) -> long { return call(SYS_io_uring_setup, 1); }}},
+    {"userfaultfd", {0, [](Arguments) -> long { return call(SYS_userfaultfd); }}},
+    {"module", {0, [](Arguments) -> long { return call(SYS_init_module); }}},
+    {"by-handle", {0, [](Arguments) -> long { return call(SYS_open_by_handle_at); }}},
+    {"i386", {0, [](Arguments) -> long { return in_i386_abi(); }}},
+};
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  if (argc < 2) return 2;
+  std::vector<nodestage::Fd> places;
+  if (strcmp(argv[1], "-") != 0)
+    places.emplace_back(open(argv[1], O_PATH | O_DIRECTORY | O_CLOEXEC));
+  const auto sandbox = nodestage::enter_sandbox(nodestage::Profile::decode, places);
+  setvbuf(stdout, nullptr, _IONBF, 0);
+  printf("%d%d\n", sandbox.writes_confined, sandbox.calls_filtered);
+  for (char** at = argv + 2; *at != nullptr;) {
+    const auto found = k_attempts.find(*at);
+    if (found == k_attempts.end() || at + found->second.arguments >= argv + argc) return 3;
+    errno = 0;
+    const long result = found->second.run(at + 1);
+    printf("%s: %s %ld\n", *at, result == -1 ? strerror(errno) : "yes", result);
+    at += 1 + found->second.arguments;
+  }
+  return 0;
+}

@@ -1,0 +1,144 @@
+// Attack: an archive has taken over the worker, which now makes whatever system call it likes, with
+// the rights of the job's user: writes to the user's other files, runs programs, reads other
+// processes, opens sockets, goes for the kernel.
+#include <doctest/doctest.h>
+#include <fcntl.h>
+
+#include <filesystem>
+#include <fstream>
+
+#include "as_child.hpp"
+#include "common/landlock_version.hpp"
+#include "daemon/worker/landlock.hpp"
+#include "../unit/scratch.hpp"
+
+using namespace nodestage;
+namespace fs = std::filesystem;
+
+namespace {
+
+// What the program prints but for its first line, which tells what holds.
+std::string confined(std::vector<std::string> arguments, std::string* holds = nullptr) {
+  arguments.insert(arguments.begin(), NODESTAGE_CONFINED);
+  std::string said = as_child([&] {
+    std::vector<char*> argv;
+    for (auto& argument : arguments) argv.push_back(argument.data());
+    argv.push_back(nullptr);
+    ::dup2(::open("/dev/null", O_WRONLY), 2);
+    ::execv(argv[0], argv.data());
+    return std::string("no execv");
+  });
+  const std::size_t line = said.find('\n');
+  REQUIRE(line == 2);
+  if (holds != nullptr) *holds = said.substr(0, line);
+  return said.substr(line + 1);
+}
+
+bool has_landlock() {
+  if (landlock_version() >= k_landlock_wanted) return true;
+  MESSAGE("skipped: this kernel has no Landlock");
+  return false;
+}
+
+// A place where it may write, and a file outside.
+struct Ground {
+  Scratch scratch;
+  std::string in = scratch / "in";
+  std::string out = scratch / "out";
+  Ground() {
+    for (const auto& directory : {in, out}) {
+      fs::create_directories(directory + "/d");
+      std::ofstream(directory + "/f") << "content";
+    }
+  }
+  // The answer to one attempt.
+  [[nodiscard]] std::string tried(std::vector<std::string> attempt) const {
+    attempt.insert(attempt.begin(), in);
+    const std::string said = confined(attempt);
+    return said.substr(std::min(said.find(": ") + 2, said.size()));
+  }
+};
+
+}  // namespace
+
+TEST_CASE("both halves of the sandbox hold where the kernel has them") {
+  std::string holds;
+  confined({"-"}, &holds);
+  CHECK(holds == (landlock_version() >= k_landlock_wanted ? "11" : "01"));
+}
+
+TEST_CASE("nothing outside is written, made, moved, linked or removed") {
+  if (!has_landlock()) return;
+  const Ground at;
+  const std::string f = at.out + "/f";
+  const std::string n = at.out + "/new";
+  CHECK(at.tried({"create", n}) == "Permission denied -1\n");
+  CHECK(at.tried({"overwrite", f}) == "Permission denied -1\n");
+  if (landlock_version() >= 3) CHECK(at.tried({"truncate", f}) == "Function not implemented -1\n");
+  CHECK(at.tried({"remove", f}) == "Permission denied -1\n");
+  CHECK(at.tried({"rmdir", at.out + "/d"}) == "Permission denied -1\n");
+  CHECK(at.tried({"mkdir", n}) == "Permission denied -1\n");
+  CHECK(at.tried({"symlink", n}) == "Permission denied -1\n");
+  CHECK(at.tried({"rename", at.in + "/f", n}) != "yes 0\n");
+  CHECK(at.tried({"rename", f, at.in + "/new"}) != "yes 0\n");
+  CHECK(at.tried({"link", f, at.in + "/new"}) != "yes 0\n");
+  CHECK(at.tried({"in-thread", n}) == "Permission denied -1\n");
+  CHECK(at.tried({"create", "/tmp/nodestage-confined"}) == "Permission denied -1\n");
+  CHECK(fs::file_size(f) == 7);
+  CHECK_FALSE(fs::exists(n));
+}
+
+TEST_CASE("a link inside leads nobody out") {
+  if (!has_landlock()) return;
+  const Ground at;
+  fs::create_symlink(at.out, at.in + "/link");
+  CHECK(at.tried({"create", at.in + "/link/new"}) == "Permission denied -1\n");
+  CHECK(at.tried({"overwrite", at.in + "/link/f"}) == "Permission denied -1\n");
+  CHECK_FALSE(fs::exists(at.out + "/new"));
+}
+
+TEST_CASE("what staging does inside it may do, and read anywhere") {
+  const Ground at;
+  CHECK(confined({at.in,          "create",       at.in + "/a",   "mkdir",      at.in + "/e",
+                  "rename",       at.in + "/a",   at.in + "/e/a", "link",       at.in + "/e/a",
+                  at.in + "/d/b", "symlink",      at.in + "/s",   "fifo",       at.in + "/p",
+                  "remove",       at.in + "/e/a", "rmdir",        at.in + "/e", "in-thread",
+                  at.in + "/t",   "read",         at.out + "/f",  "read",       "/etc/passwd",
+                  "open-before"}) ==
+        "create: yes 0\nmkdir: yes 0\nrename: yes 0\nlink: yes 0\nsymlink: yes 0\nfifo: yes 0\n"
+        "remove: yes 0\nrmdir: yes 0\nin-thread: yes 0\nread: yes 0\nread: yes 0\n"
+        "open-before: yes 0\n");
+}
+
+TEST_CASE("no socket or device is made, not even inside") {
+  if (!has_landlock()) return;
+  const Ground at;
+  CHECK(at.tried({"socket-file", at.in + "/new"}) != "yes 0\n");
+}
+
+TEST_CASE("a call that no worker makes ends the process at once") {
+  for (const char* attempt :
+       {"execve",  "system",   "execveat",    "fork",        "vfork",    "clone-namespace",
+        "unshare", "setns",    "ptrace",      "read-memory", "kill",     "tcp",
+        "unix",    "mount",    "chroot",      "setuid",      "bpf",      "perf",
+        "keyctl",  "io-uring", "userfaultfd", "module",      "by-handle"}) {
+    CAPTURE(attempt);
+    CHECK(confined({"-", attempt}) == " (child ended with status 31)");  // SIGSYS
+  }
+}
+
+TEST_CASE("calls of another machine's kind are no way around") {
+  const std::string said = confined({"-", "i386"});
+  CHECK(said.find("yes") == std::string::npos);
+  CHECK(said.find("(child ended with status ") != std::string::npos);
+}
+
+TEST_CASE("what is not known is not there; limits stay; a fault of its own may end it") {
+  CHECK(confined({"-", "unknown-call", "clone3", "limits", "signal-by-thread"}) ==
+        "unknown-call: Function not implemented -1\nclone3: Function not implemented -1\n"
+        "limits: Function not implemented -1\nsignal-by-thread: Function not implemented -1\n");
+  CHECK(confined({"-", "abort"}) == " (child ended with status 6)");
+  CHECK(confined({"-", "dump-bytes"}) == "dump-bytes: yes 0\n");
+  const std::string files = confined({"-", "open-files"});
+  CHECK(std::stoi(files.substr(files.find("yes ") + 4)) <= 16 * 1024);
+}

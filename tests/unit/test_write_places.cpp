@@ -1,0 +1,116 @@
+#include <doctest/doctest.h>
+#include <fcntl.h>
+#include <sys/stat.h>
+
+#include "common/request.hpp"
+#include "daemon/worker/write_places.hpp"
+#include "scratch.hpp"
+
+using namespace nodestage;
+namespace fs = std::filesystem;
+
+namespace {
+
+constexpr auto k_patience = std::chrono::seconds(60);
+
+struct Job {
+  Scratch scratch;
+  WorkerOrder order;
+  StageRequest request;
+  std::string job = scratch / "job";
+  std::string out = scratch / "out";
+
+  Job() {
+    fs::create_directories(job + "/results");
+    fs::create_directory(out);
+    std::ofstream(job + "/file") << "x";
+    order.task = WorkerTask::stage_out;
+    order.node = "n1";
+  }
+
+  // The paths below scratch, one after another.
+  [[nodiscard]] std::string places() const {
+    const Fd job_fd(::open(job.c_str(), O_PATH | O_DIRECTORY | O_CLOEXEC));
+    const auto found = write_places(order, encode_request(request), job_fd.get(), k_patience);
+    REQUIRE(found);
+    std::string paths;
+    for (const Fd& place : *found) {
+      const auto path = fs::read_symlink("/proc/self/fd/" + std::to_string(place.get()));
+      paths += "/" + path.lexically_relative(fs::canonical(scratch.path())).string();
+    }
+    return paths;
+  }
+
+  [[nodiscard]] std::string of_output(const std::string& source, const std::string& target) {
+    request.outputs = {{}};
+    request.outputs.front().source = source;
+    request.outputs.front().target = target;
+    return places();
+  }
+};
+
+}  // namespace
+
+TEST_CASE("staging and removal write below the job directory") {
+  Job job;
+  job.order.task = WorkerTask::stage;
+  CHECK(job.places() == "/job");
+  job.order.task = WorkerTask::remove;
+  CHECK(job.places() == "/job");
+}
+
+TEST_CASE("what only measures writes nowhere") {
+  Job job;
+  job.order.task = WorkerTask::measure;
+  CHECK(job.places().empty());
+}
+
+TEST_CASE("stage-out writes to its target, or where that is to be made") {
+  Job job;
+  CHECK(job.of_output("results", job.out) == "/out");
+  CHECK(job.of_output("results", job.out + "/a/b/") == "/out");
+  CHECK(job.of_output("results", job.out + "/a.tar.zst") == "/out");
+  CHECK(job.of_output("file", job.out + "/copy") == "/out/out");  // the name may be a directory
+  CHECK(job.of_output("nothing", job.out).empty());
+  job.order.node_count = 2;
+  fs::create_directory(job.out + "/n1");
+  CHECK(job.of_output("results", job.out) == "/out/n1");
+}
+
+TEST_CASE("links on the way to a target are followed") {
+  Job job;
+  fs::create_directory(job.scratch / "far");
+  fs::create_symlink(job.scratch / "far", job.out + "/link");
+  CHECK(job.of_output("results", job.out + "/link/new") == "/far");
+  CHECK(job.of_output("file", job.out + "/link") == "/out/far");
+}
+
+TEST_CASE("what was delivered, or is excluded, opens no place") {
+  Job job;
+  static_cast<void>(job.of_output("results", job.out));
+  job.order.delivered = 1;
+  CHECK(job.places().empty());
+  job.order.delivered = 0;
+  job.request.outputs.front().when = When::failure;
+  job.order.outcome = JobOutcome::success;
+  CHECK(job.places().empty());
+}
+
+TEST_CASE("recovery and notices have their own places") {
+  Job job;
+  job.order.task = WorkerTask::recover;
+  job.order.recover_to = job.out + "/new";
+  CHECK(job.places() == "/out");
+  job.order.task = WorkerTask::notice;
+  job.order.stdout_path = job.out + "/slurm-7.out";
+  job.order.work_dir = job.job;
+  CHECK(job.places() == "/out/job");
+}
+
+TEST_CASE("an unreadable request opens no place") {
+  const Job job;
+  const Fd job_fd(::open(job.job.c_str(), O_PATH | O_DIRECTORY | O_CLOEXEC));
+  const auto found = write_places(job.order, "{", job_fd.get(), k_patience);
+  REQUIRE(found);
+  CHECK(found->empty());
+}

@@ -1,0 +1,202 @@
+#include <doctest/doctest.h>
+#include <sys/stat.h>
+
+#include <cstdlib>
+
+#include "daemon/worker/zip_entries.hpp"
+#include "daemon/worker/zip_index.hpp"
+#include "piece_run.hpp"
+#include "zip_file.hpp"
+
+using namespace nodestage;
+using zip_file::Layout;
+using zip_file::little;
+using zip_file::Member;
+using zip_file::Reading;
+using zip_file::stored;
+using zip_file::zip;
+
+namespace {
+
+Reading read(const PieceRun& run, const std::string& bytes) {
+  spit(run.scratch / "x.zip", bytes);
+  return zip_file::read_all(run.scratch / "x.zip",
+                            [](Source& source) { return open_zip_entries(source); });
+}
+
+std::string fault_of(const PieceRun& run, const std::string& bytes) {
+  return read(run, bytes).fault;
+}
+
+Entry only_entry(const PieceRun& run, const Member& member) {
+  const Reading all = read(run, zip({member}));
+  REQUIRE(all.fault == "");
+  REQUIRE(all.entries.size() == 1);
+  return all.entries[0].entry;
+}
+
+Member with_extra(std::uint64_t id, const std::string& field) {
+  Member member = stored("name", "data");
+  member.told.extra =
+      "\x99\x99" + little(3, 2) + "abc" + little(id, 2) + little(field.size(), 2) + field;
+  return member;
+}
+
+Entry with_attributes(const PieceRun& run, const std::string& name, std::uint64_t system,
+                      std::uint64_t attributes) {
+  Member member = stored(name, "");
+  member.system = system;
+  member.attributes = attributes;
+  return only_entry(run, member);
+}
+
+bool has(const std::string& text, const std::string& part) {
+  return text.find(part) != std::string::npos;
+}
+
+}  // namespace
+
+TEST_CASE("a directory is found behind comments, padding and 64-bit records") {
+  const PieceRun run;
+  const std::vector<Member> members{stored("one", "1"), zip_file::packed("two", "22")};
+  Layout layout;
+  SUBCASE("nothing of that") {}
+  SUBCASE("a comment that looks like an end") {
+    layout.comment = std::string("PK\5\6", 4) + std::string(18, '\0') + "PK\5\6 and more";
+  }
+  SUBCASE("zip64") { layout.is_wide = true; }
+  SUBCASE("zip64 and a comment") {
+    layout.is_wide = true;
+    layout.comment = "words";
+  }
+  SUBCASE("other bytes between members and directory") { layout.between = std::string(5000, 'x'); }
+  SUBCASE("a program before it, which the offsets count") {
+    layout.before = std::string(100, '#');
+    layout.shift = 100;
+  }
+  SUBCASE("a program before it, which the offsets do not count") {
+    layout.before = std::string(100, '#');
+  }
+  SUBCASE("the same with zip64") {
+    layout.before = std::string(100, '#');
+    layout.is_wide = true;
+  }
+  for (const std::size_t padding : {0U, 1U, 10'000U}) {
+    CAPTURE(padding);
+    const Reading all = read(run, zip(members, layout) + std::string(padding, '\0'));
+    CHECK(all.fault == "");
+    REQUIRE(all.entries.size() == 2);
+    CHECK(all.entries[0].data == "1");
+    CHECK(all.entries[1].data == "22");
+  }
+}
+
+TEST_CASE("what is no whole directory is a file that is cut off") {
+  const PieceRun run;
+  const std::string whole = zip({stored("one", "1")});
+  CHECK(has(fault_of(run, whole.substr(0, whole.size() - 1)), "cut off at"));
+  CHECK(has(fault_of(run, whole.substr(1)), "cut off at"));
+  CHECK(has(fault_of(run, whole + "x"), "cut off at"));
+  std::string bad = whole;
+  bad[bad.find("PK\1\2")] = 'Q';
+  CHECK(has(fault_of(run, bad), "cut off at"));
+  bad = whole;
+  bad[bad.find("PK\1\2") + 28] = 100;  // a name beyond the directory's end
+  CHECK(has(fault_of(run, bad), "cut off at"));
+}
+
+TEST_CASE("a part of a split archive says so") {
+  const PieceRun run;
+  Layout layout;
+  layout.disk = 2;
+  CHECK(has(fault_of(run, zip({stored("one", "1")}, layout)), "one part of a zip archive"));
+}
+
+TEST_CASE("64-bit numbers stand in for those that are all ones, and only for them") {
+  const PieceRun run;
+  Member member = stored("name", "data");
+  member.told.size = 0xffffffff;
+  member.told.extra = little(1, 2) + little(8, 2) + little(4, 8);
+  CHECK(only_entry(run, member).size == 4);
+  member.told.packed = 0xffffffff;
+  member.offset = 0xffffffff;
+  member.told.extra = little(1, 2) + little(24, 2) + little(4, 8) + little(4, 8) + little(0, 8);
+  member.local.size = member.local.packed = 0xffffffff;
+  member.local.extra = little(1, 2) + little(16, 2) + little(4, 8) + little(4, 8);
+  CHECK(only_entry(run, member).size == 4);
+  member.told.extra = little(1, 2) + little(16, 2) + little(4, 8) + little(4, 8);
+  CHECK(has(fault_of(run, zip({member})), "has no 64-bit size"));
+}
+
+TEST_CASE("modes and kinds come from Unix attributes, or from those of DOS") {
+  const PieceRun run;
+  using Kind = Entry::Kind;
+  struct Case {
+    const char* name;
+    std::uint64_t system;
+    std::uint64_t attributes;
+    Kind kind;
+    mode_t mode;
+  };
+  constexpr std::uint64_t k_unix = 3;
+  constexpr std::uint64_t k_macos = 19;
+  for (const Case& c :
+       {Case{"f", k_unix, 0100640U << 16, Kind::file, 0640},
+        Case{"f", k_macos, 0100640U << 16, Kind::file, 0640},
+        Case{"f", k_unix, 0104755U << 16, Kind::file, 04755},
+        Case{"f", k_unix, 0600U << 16, Kind::file, 0600}, Case{"f", k_unix, 0, Kind::file, 0664},
+        Case{"p", k_unix, 010644U << 16, Kind::file, 0644},
+        Case{"d/", k_unix, 040750U << 16, Kind::directory, 0750},
+        Case{"d", k_unix, 040750U << 16, Kind::directory, 0750},
+        Case{"d/", k_unix, 0100640U << 16, Kind::directory, 0751},
+        Case{"c", k_unix, 020644U << 16, Kind::other, 0644}, Case{"f", 0, 0x20, Kind::file, 0664},
+        Case{"f", 0, 0x21, Kind::file, 0444}, Case{"d", 0, 0x10, Kind::directory, 0775},
+        Case{"d/", 0, 0, Kind::directory, 0775}, Case{"f", 10, 0xffff0020, Kind::file, 0664}}) {
+    CAPTURE(c.name);
+    CAPTURE(c.attributes);
+    const Entry entry = with_attributes(run, c.name, c.system, c.attributes);
+    CHECK(entry.kind == c.kind);
+    CHECK(entry.mode == c.mode);
+  }
+}
+
+TEST_CASE("times: Unix before DOS, signed up to 2038, unsigned beyond") {
+  const PieceRun run;
+  ::setenv("TZ", "UTC-3", 1);
+  ::tzset();
+  Member dos = stored("n", "");
+  dos.told.dos_time = 0x58220002;  // 2024-01-02, 4 seconds
+  CHECK(only_entry(run, dos).mtime->tv_sec == 1704153604 - 3 * 3600);
+  CHECK(only_entry(run, with_extra(0x5455, "\1" + little(1000, 4))).mtime->tv_sec == 1000);
+  CHECK(only_entry(run, with_extra(0x5455, "\3" + little(1000, 4) + "abcd")).mtime->tv_sec == 1000);
+  CHECK(only_entry(run, with_extra(0x5455, "\2" + little(1000, 4))).mtime->tv_sec > 1000);
+  CHECK(only_entry(run, with_extra(0x5855, little(5, 4) + little(1000, 4))).mtime->tv_sec == 1000);
+  CHECK(only_entry(run, with_extra(0x5455, "\1" + little(0xffffff00, 4))).mtime->tv_sec == -256);
+  Member late = with_extra(0x5455, "\1" + little(0x80000001, 4));
+  late.told.dos_time = 0x74210000;  // 2038-01-01
+  CHECK(only_entry(run, late).mtime->tv_sec == 0x80000001);
+  ::unsetenv("TZ");
+  ::tzset();
+}
+
+TEST_CASE("names: bytes, UTF-8 where that is told and fits, and DOS's backslashes") {
+  const PieceRun run;
+  const auto in_utf8 = [](const std::string& of) {
+    return "\1" + little(zip_file::crc32(of), 4) + "n\xc3\xa4me";
+  };
+  CHECK(only_entry(run, with_extra(0x7075, in_utf8("name"))).name == "n\xc3\xa4me");
+  CHECK(only_entry(run, with_extra(0x7075, in_utf8("other"))).name == "name");
+  CHECK(with_attributes(run, "a\\b", 3, 0).name == "a\\b");
+  CHECK(with_attributes(run, "a\\b", 0, 0).name == "a/b");
+  CHECK(with_attributes(run, "a\\", 0, 0).kind == Entry::Kind::directory);
+  CHECK(with_attributes(run, "a/b\\c", 0, 0).name == "a/b\\c");
+}
+
+TEST_CASE("members come by their places; of two with one name the later one wins") {
+  PieceRun run;
+  std::vector<Member> members{stored("a", "first"), stored("b", "b"), stored("a", "second")};
+  spit(run.scratch / "x.zip", zip(members));
+  REQUIRE(run.build(run.scratch / "x.zip") == "");
+  CHECK(slurp(run.out("a")) == "second");
+  CHECK(read(run, zip(members)).entries[2].data == "second");
+}
