@@ -93,7 +93,8 @@ class Trial:
             # the run before takes many times as long. With this flag each run's directory gets a place of its own.
             subprocess.run(["chattr", "+T", above], stderr=subprocess.DEVNULL, check=False)
         self.runs += 1
-        self.into = f"{above}/{self.row.name.replace(', ', '-')}-{self.runs}"
+        # The place is chosen by the name: another one than in a run of a minute ago.
+        self.into = f"{above}/{self.row.name.replace(', ', '-')}-{self.runs}-{time.time_ns()}"
         os.mkdir(self.into)
         give(self.into, self.options.user)
         if not self.options.quick:
