@@ -38,7 +38,7 @@ class Model:
         kind = self.random.choice(["directory", "file", "file", "symlink", "hard link"])
         is_filled = any(other.startswith(name + "/") for other in self.kinds)
         before = self.kinds.get(name)
-        if is_filled or before == "directory":
+        if is_filled:
             kind = "directory"
         elif kind == "directory" and before is not None:
             return None
@@ -46,6 +46,8 @@ class Model:
 
     def took(self, name, kind):
         self.kinds[name] = kind
+        if kind != "directory":
+            self.directories.pop(os.fsencode(name), None)
         parent = posixpath.dirname(name)
         while parent:
             self.kinds.setdefault(parent, "directory")
