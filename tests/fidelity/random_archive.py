@@ -40,8 +40,6 @@ class Model:
         before = self.kinds.get(name)
         if is_filled:
             kind = "directory"
-        elif kind == "directory" and before is not None:
-            return None
         return name, kind
 
     def took(self, name, kind):
