@@ -2,6 +2,8 @@
 
 #include <nlohmann/json.hpp>
 
+#include "common/latin1.hpp"
+
 namespace nodestage {
 namespace {
 
@@ -41,43 +43,13 @@ void each_field(Order& order, Field field) {
   field("work_dir", order.work_dir);
 }
 
-// User and job names may be any bytes; JSON wants UTF-8, and Latin-1 maps each byte to a code
-// point.
-std::string to_utf8(std::string_view bytes) {
-  std::string text;
-  for (const char c : bytes) {
-    const auto byte = static_cast<unsigned char>(c);
-    if (byte < 0x80) {
-      text += c;
-    } else {
-      text += static_cast<char>(0xc0 | byte >> 6);
-      text += static_cast<char>(0x80 | (byte & 0x3f));
-    }
-  }
-  return text;
-}
-
-std::string from_utf8(std::string_view text) {
-  std::string bytes;
-  for (std::size_t i = 0; i < text.size(); ++i) {
-    const auto byte = static_cast<unsigned char>(text[i]);
-    if (byte >= 0x80 && i + 1 < text.size()) {
-      ++i;
-      bytes += static_cast<char>((byte & 0x03) << 6 | (static_cast<unsigned char>(text[i]) & 0x3f));
-    } else {
-      bytes += text[i];
-    }
-  }
-  return bytes;
-}
-
 }  // namespace
 
 std::string encode_order(const WorkerOrder& order) {
   nlohmann::json json;
   each_field(order, [&json]<typename T>(const char* name, const T& value) {
     if constexpr (std::is_same_v<T, std::string>) {
-      json[name] = to_utf8(value);
+      json[name] = latin1_to_utf8(value);
     } else {
       json[name] = value;
     }
@@ -91,7 +63,7 @@ Result<WorkerOrder> decode_order(std::string_view text) {
     WorkerOrder order;
     each_field(order, [&json]<typename T>(const char* name, T& value) {
       if constexpr (std::is_same_v<T, std::string>) {
-        value = from_utf8(json.at(name).get_ref<const std::string&>());
+        value = utf8_to_latin1(json.at(name).get_ref<const std::string&>());
       } else {
         value = json.at(name).get<T>();
       }

@@ -5,15 +5,15 @@ top=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 
 k_build_packages=(
   cmake ninja-build g++ pkg-config libslurm-dev libarchive-dev libspdlog-dev nlohmann-json3-dev
-  libtomlplusplus-dev libcli11-dev libcap-dev libsystemd-dev zlib1g-dev libisal-dev libbz2-dev liblzma-dev liblz4-dev libzstd-dev doctest-dev
-  libasio-dev libmunge-dev libseccomp-dev
+  libtomlplusplus-dev libcli11-dev libcap-dev libseccomp-dev libsystemd-dev libasio-dev libmunge-dev doctest-dev
+  libisal-dev libbz2-dev liblzma-dev liblz4-dev libzstd-dev
 )
 k_cluster_packages=(
   slurmd slurmctld slurm-client slurm-wlm-basic-plugins munge iproute2 nftables util-linux procps psmisc bats
   tar cpio zip unzip p7zip-full bzip2 xz-utils zstd lz4 attr acl
 )
 k_test_packages=(
-  libarchive-tools 7zip isal rsync libfuse3-dev bindfs fuse3 strace shellcheck clang-format clang-tidy python3 gcc binutils bsdutils libcap2-bin mandoc file bc
+  libarchive-tools 7zip isal rsync libfuse3-dev bindfs fuse3 strace shellcheck clang clang-format clang-tidy libclang-rt-dev python3 gcc binutils bsdutils libcap2-bin mandoc file bc
   python3-venv python3-virtualenv python3-numpy python3-wheel-whl python3-setuptools-whl
 )
 

@@ -10,6 +10,8 @@ namespace nodestage {
 namespace {
 
 constexpr std::uint64_t k_day_s = 86'400;
+// 2023: a node whose clock says less has booted without one, and learns the time soon.
+constexpr std::uint64_t k_clock_floor = 1'672'531'200;
 constexpr std::size_t k_most_reasons = 16;
 constexpr std::size_t k_reason_width = 600;
 constexpr std::uint64_t k_largest_bytes = 1ULL << 60;  // of one tree: a worker's word is a claim
@@ -61,6 +63,8 @@ HoldTimes hold_times(const HoldRecord& hold, const Config::Hold& settings) {
 }
 
 void mend_times(HoldRecord& hold, const Config::Hold& settings, std::uint64_t now) {
+  if (now < k_clock_floor) return;
+  if (hold.since < k_clock_floor) hold.since = now;
   hold.since = std::min(hold.since, now);
   if (hold.warned_at > now) hold.warned_at = 0;
   if (hold.retry_at != 0) hold.retry_at = std::min(hold.retry_at, now + settings.retry_most_s);

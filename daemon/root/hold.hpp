@@ -27,6 +27,9 @@ struct HoldTimes {
 HoldTimes hold_times(const HoldRecord& hold, const Config::Hold& settings);
 
 // Dates that lie in the future, or too far in it, since the clock or the settings were changed.
+// Nothing while the clock is plainly behind, as on a node that boots without one: what is held
+// would seem to be years old afterwards. For the same reason what was held by such a clock counts
+// from now.
 void mend_times(HoldRecord& hold, const Config::Hold& settings, std::uint64_t now);
 
 // Of the last stage-out's status, which may have been cut off by the worker's end.

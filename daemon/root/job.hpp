@@ -56,6 +56,7 @@ struct JobRecord {
   ProcessMark worker;                         // pid 0: none
   std::optional<std::uint32_t> batch_status;  // wait status of the batch script
   std::optional<std::uint32_t> last_status;   // of the last step's task that ended
+  std::uint32_t last_step = k_no_number;      // of which last_status tells
   std::uint32_t exit_code = 0;                // of the epilog
   std::uint32_t stage_outs = 0;               // workers for it that were started
   HoldRecord hold;

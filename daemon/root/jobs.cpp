@@ -164,9 +164,9 @@ Message Jobs::exited(const Exited& exited) {
   if (batch) job->record.facts.batch = true;
   auto& status = batch ? job->record.batch_status : job->record.last_status;
   // A step did as its worst task. Many tasks that end alike are one write of the journal.
-  const bool worse_known =
-      exited.step == std::exchange(job->last_step, exited.step) && status.value_or(0) != 0;
-  if (worse_known || status == exited.wait_status) return Accepted{};
+  const bool same_step = exited.step == std::exchange(job->record.last_step, exited.step);
+  if (same_step && status.value_or(0) != 0) return Accepted{};
+  if (status == exited.wait_status && (same_step || exited.wait_status == 0)) return Accepted{};
   status = exited.wait_status;
   save(*job);
   if (batch) tell_outcome(*job);

@@ -128,7 +128,6 @@ class Jobs {
     std::optional<Workers::Id> worker;
     Clock::time_point worker_begun{};
     std::string async_fault;  // how the worker ended before its async items were staged
-    std::uint32_t last_step = k_no_number;  // of which record.last_status tells
     std::map<Ticket, Waiter> waiters;
     std::map<Ticket, Ender> enders;
     Talk talk;
@@ -263,7 +262,8 @@ class Jobs {
 
   // jobs_recovery.cpp: after a restart of the daemon
   enum class WorkersWord { open, last };  // whether the status file tells the end of the task
-  void recover_one(JobRecord record);
+  void take_over(JobRecord record);
+  void carry_on(Job& job);
   void go_on(Job& job, WorkersWord word);
 
   // jobs_orphans.cpp: jobs without an epilog

@@ -84,13 +84,13 @@ void Jobs::ask_next() {
 }
 
 void Jobs::take_answer(const JobKey& key, SlurmAnswer answer) {
-  if (answer == SlurmAnswer::unclear) {  // nor would it know of the others
+  const bool is_unclear = answer == SlurmAnswer::unclear || answer == SlurmAnswer::none;
+  if (is_unclear)
     spdlog::info("Slurm ({}) gave no clear answer about job {}; it is asked again later",
                  at_.config.slurm.scontrol, key.job);
-    to_ask_.clear();
-    return;
-  }
-  if (Job* job = find(key); job != nullptr && !job->record.ended && is_live(job->record)) {
+  if (answer == SlurmAnswer::none) return to_ask_.clear();
+  if (Job* job = find(key);
+      !is_unclear && job != nullptr && !job->record.ended && is_live(job->record)) {
     job->gone_answers = answer == SlurmAnswer::gone ? job->gone_answers + 1 : 0;
     if (job->gone_answers >= k_answers_needed) end_orphan(*job, "Slurm says that it is over");
   }

@@ -1,14 +1,32 @@
 // Carrying on with the jobs of an earlier daemon, from the journal.
+#include <algorithm>
+
 #include "daemon/root/jobs.hpp"
 #include "daemon/root/log.hpp"
 #include "daemon/root/slurm_steps.hpp"
 
 namespace nodestage {
+namespace {
+
+WorkerTask task_of(JobState state) {
+  return state == JobState::staging_out ? WorkerTask::stage_out : WorkerTask::stage;
+}
+
+}  // namespace
 
 void Jobs::recover() {
   auto loaded = at_.journal.load();
   for (const std::string& fault : loaded.faults) spdlog::error("journal: {}", fault);
-  for (JobRecord& record : loaded.records) recover_one(std::move(record));
+  // The queue is that of before.
+  std::stable_sort(loaded.records.begin(), loaded.records.end(),
+                   [](const JobRecord& a, const JobRecord& b) { return a.begun_at < b.begun_at; });
+  // First all workers that live, so that what is started next knows of every place that is taken.
+  std::vector<JobKey> keys;
+  for (JobRecord& record : loaded.records) {
+    keys.push_back(record.key());
+    take_over(std::move(record));
+  }
+  for (const JobKey& key : keys) carry_on(*find(key));
   at_.workers.kill_strangers();
   start_queued();
   at_.trash.sweep();
@@ -16,7 +34,7 @@ void Jobs::recover() {
   watch_orphans();
 }
 
-void Jobs::recover_one(JobRecord record) {
+void Jobs::take_over(JobRecord record) {
   const JobKey key = record.key();
   Job& job = jobs_[key];
   job.record = std::move(record);
@@ -30,10 +48,11 @@ void Jobs::recover_one(JobRecord record) {
   if (!job.record.ended && is_live(job.record) && !has_marker(job.record) &&
       jobs_with_steps().count(key.job) == 0)
     mark_orphan(job, k_without_marker);
-  const bool out = job.record.state == JobState::staging_out;
-  const WorkerTask task = out ? WorkerTask::stage_out : WorkerTask::stage;
-  adopt_worker(job, task);
-  const WorkerPhase phase = worker_status(job, task).phase;
+  adopt_worker(job, task_of(job.record.state));
+}
+
+void Jobs::carry_on(Job& job) {
+  const WorkerPhase phase = worker_status(job, task_of(job.record.state)).phase;
   join(job);
   go_on(job, phase == WorkerPhase::done || phase == WorkerPhase::failed ? WorkersWord::last
                                                                         : WorkersWord::open);

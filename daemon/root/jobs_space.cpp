@@ -14,9 +14,13 @@ constexpr const char* k_answer = "answer";  // the name of the file, beside "sta
 
 }  // namespace
 
-// Before the worker starts: a file that says nothing yet.
+// Before the worker starts: a file that says nothing yet. It has its whole length, so that on a
+// full disk too an answer can be written over it.
 Result<Fd> Jobs::make_answer_file(const Job& job) const {
-  return at_.areas.open_status(job.record.key(), k_answer, O_RDWR | O_CREAT | O_TRUNC);
+  TRY_ASSIGN(Fd file,
+             at_.areas.open_status(job.record.key(), k_answer, O_RDWR | O_CREAT | O_TRUNC));
+  TRY(write_space_answer(file.get(), {}));
+  return file;
 }
 
 // `directory`, the job's, is kept: what a user mounts over it later is not asked for its space.

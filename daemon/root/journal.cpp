@@ -10,6 +10,7 @@
 #include <nlohmann/json.hpp>
 
 #include "common/file.hpp"
+#include "common/latin1.hpp"
 #include "common/request.hpp"
 
 namespace nodestage {
@@ -18,6 +19,12 @@ namespace {
 using Json = nlohmann::json;
 
 constexpr int k_version = 1;
+
+// Without these nothing can be done for a job.
+bool is_required(std::string_view field) {
+  return field == "job" || field == "restart" || field == "uid" || field == "gid" ||
+         field == "state" || field == "directory";
+}
 
 // Calls field(name, member) for each member, for both directions.
 template <typename Record, typename Field>
@@ -48,6 +55,7 @@ void each_field(Record& record, Field field) {
   field("worker_start_ticks", record.worker.start_ticks);
   field("batch_status", record.batch_status);
   field("last_status", record.last_status);
+  field("last_step", record.last_step);
   field("exit_code", record.exit_code);
   field("stage_outs", record.stage_outs);
   field("held_since", record.hold.since);
@@ -122,11 +130,13 @@ std::string encode_record(const JobRecord& record) {
   each_field(record, [&json]<typename T>(const char* name, const T& value) {
     if constexpr (std::is_same_v<T, std::optional<std::uint32_t>>) {
       json[name] = value ? Json(*value) : Json(nullptr);
+    } else if constexpr (std::is_same_v<T, std::string>) {
+      json[name] = latin1_to_utf8(value);
     } else {
       json[name] = value;
     }
   });
-  // Names from slurmd may be any bytes: what is not UTF-8 becomes U+FFFD instead of a throw.
+  // In lists (of nodes, of reasons), what is not UTF-8 becomes U+FFFD instead of a throw.
   return json.dump(1, ' ', false, Json::error_handler_t::replace);
 }
 
@@ -136,9 +146,13 @@ Result<JobRecord> decode_record(std::string_view text) {
     if (json.at("version") != k_version) return Error{EINVAL, "a journal entry of another version"};
     JobRecord record;
     each_field(record, [&json]<typename T>(const char* name, T& value) {
+      // A field that the daemon of an earlier release did not know keeps its default.
+      if (!json.contains(name) && !is_required(name)) return;
       const Json& field = json.at(name);
       if constexpr (std::is_same_v<T, std::optional<std::uint32_t>>) {
         if (!field.is_null()) value = field.get<std::uint32_t>();
+      } else if constexpr (std::is_same_v<T, std::string>) {
+        value = utf8_to_latin1(field.get_ref<const std::string&>());
       } else {
         value = field.get<T>();
       }

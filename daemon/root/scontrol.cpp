@@ -16,7 +16,9 @@
 namespace nodestage {
 namespace {
 
-constexpr std::size_t k_max_output = 256 * 1024;
+// The first id of an array brings the lines of all its tasks that Slurm still knows.
+constexpr std::size_t k_max_output = 4 << 20;
+constexpr int k_blocks_at_once = 64;  // more than a pipe holds
 
 // Returns only when it cannot be started.
 int become_scontrol(const std::string& program, std::vector<std::string> arguments) {
@@ -73,13 +75,12 @@ Status Scontrol::run(std::vector<std::string> arguments, OnEnd on_end) {
 
 void Scontrol::read_output() {
   char block[4096];
-  for (;;) {
+  for (int i = 0; i < k_blocks_at_once; ++i) {
     const ssize_t count = ::read(child_->output.get(), block, sizeof block);
     if (count < 0 && (errno == EAGAIN || errno == EINTR)) return;
     if (count <= 0) return loop_.forget(child_->output.get());  // ended() follows
     const std::size_t room = k_max_output - child_->text.size();
     child_->text.append(block, std::min(room, static_cast<std::size_t>(count)));
-    if (child_->text.size() == k_max_output) return loop_.forget(child_->output.get());
   }
 }
 

@@ -15,6 +15,8 @@
 namespace nodestage {
 namespace {
 
+constexpr std::size_t k_max_unsent_bytes = std::size_t{32} << 20;  // of all connections
+
 Result<sockaddr_un> address_of(const std::string& path) {
   sockaddr_un address{};
   address.sun_family = AF_UNIX;
@@ -98,25 +100,58 @@ void Server::readable(std::uint64_t id) {
   connection.ticket = ticket;
 }
 
-// A caller that does not read loses progress, and an answer that does not fit ends the connection:
+// A caller that does not read loses progress. Long lists wait here, in bounds, until he has read:
 // the daemon never waits for anybody. The connection is closed by its caller, or soon by the
 // deadline.
 void Server::send(std::uint64_t id, const Message& message) {
   const auto found = connections_.find(id);
   if (found == connections_.end()) return;
-  const std::string packet = encode_message(message);
-  const int fd = found->second.fd.get();
-  if (::send(fd, packet.data(), packet.size(), MSG_NOSIGNAL | MSG_DONTWAIT) < 0 &&
-      errno == EMSGSIZE) {
-    spdlog::error("an answer of {} bytes is too long to send", packet.size());
+  Connection& connection = found->second;
+  const bool is_row =
+      std::holds_alternative<StatusRow>(message) || std::holds_alternative<HeldRow>(message);
+  const bool is_progress = std::holds_alternative<Progress>(message);
+  std::string packet = encode_message(message);
+  if (is_progress) {
+    ::send(connection.fd.get(), packet.data(), packet.size(), MSG_NOSIGNAL | MSG_DONTWAIT);
+    return;
   }
-  const bool more_follows = std::holds_alternative<Progress>(message) ||
-                            std::holds_alternative<StatusRow>(message) ||
-                            std::holds_alternative<HeldRow>(message);
-  if (more_follows) return;
-  ::shutdown(fd, SHUT_WR);
-  found->second.deadline =
+  const bool is_sent = send_or_keep(id, connection, std::move(packet));
+  if (is_row) return;
+  if (is_sent) ::shutdown(connection.fd.get(), SHUT_WR);
+  connection.deadline =
       loop_.after(std::chrono::seconds(config_.daemon.request_wait_s), [this, id] { close(id); });
+}
+
+// Whether nothing is left to send.
+bool Server::send_or_keep(std::uint64_t id, Connection& connection, std::string packet) {
+  if (connection.is_cut) return false;
+  if (connection.unsent.empty()) {
+    const int fd = connection.fd.get();
+    if (::send(fd, packet.data(), packet.size(), MSG_NOSIGNAL | MSG_DONTWAIT) >= 0) return true;
+    if (errno == EMSGSIZE)
+      spdlog::error("an answer of {} bytes is too long to send", packet.size());
+    if (errno != EAGAIN) return true;
+    if (!loop_.want_write(fd, [this, id] { send_unsent(id); })) return true;
+  }
+  connection.is_cut = unsent_bytes_ + packet.size() > k_max_unsent_bytes;
+  if (connection.is_cut) return false;
+  unsent_bytes_ += packet.size();
+  connection.unsent.push_back(std::move(packet));
+  return false;
+}
+
+void Server::send_unsent(std::uint64_t id) {
+  Connection& connection = connections_.at(id);
+  const int fd = connection.fd.get();
+  while (!connection.unsent.empty()) {
+    const std::string& packet = connection.unsent.front();
+    const bool sent = ::send(fd, packet.data(), packet.size(), MSG_NOSIGNAL | MSG_DONTWAIT) >= 0;
+    if (!sent && errno == EAGAIN) return;
+    unsent_bytes_ -= packet.size();
+    connection.unsent.pop_front();
+  }
+  static_cast<void>(loop_.want_write(fd, nullptr));
+  ::shutdown(fd, SHUT_WR);  // the last answer was among them
 }
 
 void Server::close(std::uint64_t id) {
@@ -125,6 +160,7 @@ void Server::close(std::uint64_t id) {
   Connection connection = std::move(found->second);
   connections_.erase(found);
   loop_.forget(connection.fd.get());
+  for (const std::string& packet : connection.unsent) unsent_bytes_ -= packet.size();
   if (connection.deadline) loop_.cancel(*connection.deadline);
   if (connection.ticket != 0) jobs_.leave(connection.ticket);
 }

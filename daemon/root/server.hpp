@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <deque>
 #include <functional>
 #include <map>
 #include <optional>
@@ -31,11 +32,15 @@ class Server {
     Ticket ticket = 0;                      // of a request that is answered later
     bool asked = false;                     // its one request has been read
     std::optional<Loop::TimerId> deadline;  // for the request
+    std::deque<std::string> unsent;         // answers that its socket had no room for
+    bool is_cut = false;                    // there were too many; it hears no last one
   };
 
   void accept_one();
   void readable(std::uint64_t id);
   void send(std::uint64_t id, const Message& message);
+  bool send_or_keep(std::uint64_t id, Connection& connection, std::string packet);
+  void send_unsent(std::uint64_t id);
   void close(std::uint64_t id);
   [[nodiscard]] std::size_t connections_of(std::uint32_t uid) const;
 
@@ -45,6 +50,7 @@ class Server {
   Fd listener_;
   std::map<std::uint64_t, Connection> connections_;
   std::uint64_t next_ = 1;
+  std::size_t unsent_bytes_ = 0;  // of all connections
 };
 
 }  // namespace nodestage

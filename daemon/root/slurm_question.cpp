@@ -34,9 +34,9 @@ std::string_view field(std::string_view line, std::string_view name) {
 SlurmAnswer read_answer(const JobKey& run, std::string_view output) {
   const std::string_view line = line_about(run.job, output);
   if (line.empty()) {
-    const bool unknown = output.find("Invalid job id specified") != std::string_view::npos &&
-                         output.find("JobId=") == std::string_view::npos;
-    return unknown ? SlurmAnswer::gone : SlurmAnswer::unclear;
+    if (output.find("JobId=") != std::string_view::npos) return SlurmAnswer::unclear;
+    const bool unknown = output.find("Invalid job id specified") != std::string_view::npos;
+    return unknown ? SlurmAnswer::gone : SlurmAnswer::none;
   }
   const std::string_view state = field(line, " JobState=");
   const std::string_view count = field(line, " Restarts=");
@@ -53,7 +53,9 @@ SlurmAnswer read_answer(const JobKey& run, std::string_view output) {
 Status SlurmQuestion::ask(const JobKey& run, OnAnswer on_answer) {
   return scontrol_.run({"--oneliner", "show", "job", std::to_string(run.job)},
                        [run, on_answer = std::move(on_answer)](const Scontrol::Output& output) {
-                         on_answer(read_answer(run, output.text));
+                         const SlurmAnswer answer = read_answer(run, output.text);
+                         const bool too_long = output.succeeded && answer == SlurmAnswer::none;
+                         on_answer(too_long ? SlurmAnswer::unclear : answer);
                        });
 }
 

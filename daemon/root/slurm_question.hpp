@@ -15,7 +15,8 @@ namespace nodestage {
 enum class SlurmAnswer {
   gone,     // Slurm does not know this run any more, or knows that it has ended
   here,     // it waits, runs or is about to end: an epilog is still to come
-  unclear,  // no answer, or one that says neither: the controller is away, say
+  unclear,  // an answer that says neither: a name with a newline in it, say
+  none,     // no answer: the controller is away, say; nor would it know of other jobs
 };
 
 // What `scontrol --oneliner show job JOB` has printed about `run`. Names in it are the user's, who

@@ -49,9 +49,9 @@ class Bzip2 final : public Codec {
     stream_.avail_out = out_size;
     const int status = BZ2_bzDecompress(&stream_);
     const unsigned consumed = in_size - stream_.avail_in;
-    if (status == BZ_MEM_ERROR) return failed({ENOMEM, "no memory"}, consumed);
+    if (status == BZ_MEM_ERROR) return failed({ENOMEM, "no memory"}, consumed, 0);
     if (status != BZ_OK && status != BZ_STREAM_END)
-      return failed({0, "bzip2 data or checksum"}, consumed);
+      return failed({0, "bzip2 data or checksum"}, consumed, out_size - stream_.avail_out);
     return Step{consumed, out_size - stream_.avail_out, status == BZ_STREAM_END};
   }
 
@@ -75,7 +75,7 @@ class Zstd final : public Codec {
     ZSTD_inBuffer from{in.data(), in.size(), 0};
     ZSTD_outBuffer to{out.data(), out.size(), 0};
     const std::size_t left = ZSTD_decompressStream(context_, &to, &from);
-    if (ZSTD_isError(left) != 0) return failed(zstd_fault(left), from.pos);
+    if (ZSTD_isError(left) != 0) return failed(zstd_fault(left), from.pos, to.pos);
     return Step{from.pos, to.pos, left == 0};
   }
 
@@ -102,7 +102,7 @@ class Lz4 final : public Codec {
     const std::size_t left =
         LZ4F_decompress(context_, out.data(), &produced, in.data(), &consumed, nullptr);
     if (LZ4F_isError(left) != 0)
-      return failed({0, "lz4: " + std::string(LZ4F_getErrorName(left))}, consumed);
+      return failed({0, "lz4: " + std::string(LZ4F_getErrorName(left))}, consumed, 0);
     return Step{consumed, produced, left == 0};
   }
 

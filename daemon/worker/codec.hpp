@@ -51,17 +51,17 @@ class Codec {
   // `what` is the cause alone ("gzip checksum"); its code is ENOMEM when the frame is perhaps good,
   // but needs too much memory.
   virtual Result<Step> decode(Bytes in, std::span<std::byte> out) = 0;
-  // About where in `in` the last decode() met its fault.
-  [[nodiscard]] std::size_t fault_at() const { return fault_at_; }
+  // After a fault: about where in `in` it was met, and how much of `out` came before it.
+  [[nodiscard]] const Step& before_fault() const { return before_fault_; }
 
  protected:
-  Error failed(Error error, std::size_t at) {
-    fault_at_ = at;
+  Error failed(Error error, std::size_t consumed, std::size_t produced) {
+    before_fault_ = {consumed, produced, false};
     return error;
   }
 
  private:
-  std::size_t fault_at_ = 0;
+  Step before_fault_{};
 };
 
 // A frame that needs a larger window (zstd, xz: dictionary) is refused.

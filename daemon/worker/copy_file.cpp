@@ -98,9 +98,11 @@ class Copy {
   Result<std::uint64_t> copy_block(DataRange range) {
     const std::size_t wanted = std::min<std::uint64_t>(k_block_bytes, range.end - range.begin);
     block.resize(std::max(block.size(), wanted));
+    const auto asked = SourcePace::Clock::now();
     const ssize_t count = ::pread(from_.fd, block.data(), wanted, static_cast<off_t>(range.begin));
     if (count < 0 && errno == EINTR) return std::uint64_t{0};
     if (count <= 0) return read_fault(count == 0 ? 0 : errno);
+    if (from_.pace != nullptr) from_.pace->add(asked, static_cast<std::uint64_t>(count));
     for (ssize_t done = 0; done < count;) {
       const ssize_t written =
           ::pwrite(to_, block.data() + done, static_cast<std::size_t>(count - done),

@@ -8,6 +8,7 @@
 #include "common/fd.hpp"
 #include "daemon/worker/file_data.hpp"
 #include "daemon/worker/meter.hpp"
+#include "daemon/worker/source_pace.hpp"
 #include "daemon/worker/space.hpp"
 
 namespace nodestage {
@@ -17,6 +18,7 @@ struct FileToCopy {
   const struct stat& info;                              // of it; info.st_size bytes are copied
   std::string_view name;                                // for messages
   enum class Mode { to_set, set } mode = Mode::to_set;  // of the copy: set when it was made
+  SourcePace* pace = nullptr;                           // learns of reads, if there is one
 };
 
 // What a copy has: without the set-id bits.

@@ -39,7 +39,9 @@ struct CopyLeaf::OpenFile {
   struct stat info;
   FileToCopy::Mode mode;
 
-  [[nodiscard]] FileToCopy source() const { return {from.get(), info, full_path, mode}; }
+  [[nodiscard]] FileToCopy source(SourcePace& pace) const {
+    return {from.get(), info, full_path, mode, &pace};
+  }
 };
 
 // Whose last part ends it.
@@ -73,9 +75,12 @@ class CopyLeaf::AgainTask final : public TaskCrew::Task {
   const Name name_;
 };
 
-CopyLeaf::CopyLeaf(const Way& way, Space& space)
-    : way_(way) {
-  for (unsigned i = 0; i < way.crew.most(); ++i) spaces_.push_back(space.another());
+CopyLeaf::CopyLeaf(const Way& way, Space& space) : way_(way) {
+  for (unsigned i = 0; i < way.crew.most(); ++i) hands_.push_back({space.another(), {}});
+}
+
+void CopyLeaf::end_task(unsigned thread) {
+  if (hands_[thread].pace.take_is_slow()) way_.crew.grow();
 }
 
 std::string CopyLeaf::full(const std::string& path) const {
@@ -103,13 +108,13 @@ Status CopyLeaf::copy(At& at, const ListedName& entry) {
 
 Status CopyLeaf::to(At& at) {
   if (at.to) return {};
-  TRY_ASSIGN(at.to, way_.directories.to(at.directory, spaces_[at.thread]));
+  TRY_ASSIGN(at.to, way_.directories.to(at.directory, space_of(at.thread)));
   return {};
 }
 
 Status CopyLeaf::begin(At& at, Links links) {
   TRY(to(at));
-  Space& space = spaces_[at.thread];
+  Space& space = space_of(at.thread);
   if (links == Links::copied) {
     space.goes_on();
     return {};
@@ -120,11 +125,13 @@ Status CopyLeaf::begin(At& at, Links links) {
 }
 
 Status CopyLeaf::file(At& at, const std::string& name, Links links) {
+  const auto asked = SourcePace::Clock::now();
   auto from = open_at(at.from->get(), name, k_open_source);
   if (!from) return unreadable(at.prefix + name, from.error().code);
   struct stat info {};
   if (::fstat(from->get(), &info) != 0) return unreadable(at.prefix + name, errno);
   if (!S_ISREG(info.st_mode)) return unreadable(at.prefix + name, ESTALE);
+  hands_[at.thread].pace.add(asked, 0);
   TRY(begin(at, links));
   TRY_ASSIGN(const bool is_done, is_linked(at, name, info, links));
   return is_done ? Status() : new_file(at, name, std::move(*from), info);
@@ -135,7 +142,7 @@ Status CopyLeaf::new_file(At& at, const std::string& name, Fd from, const struct
   const bool is_set = (mode & ~way_.made_modes) == 0;
   const std::string path = at.prefix + name;
   auto to = open_at(at.to->get(), name, k_open_copy, is_set ? mode : 0600);
-  if (!to) return spaces_[at.thread].explain(path, to.error().code);
+  if (!to) return space_of(at.thread).explain(path, to.error().code);
   OpenFile file{at.directory,
                 path,
                 full(path),
@@ -143,11 +150,12 @@ Status CopyLeaf::new_file(At& at, const std::string& name, Fd from, const struct
                 std::move(*to),
                 info,
                 is_set ? FileToCopy::Mode::set : FileToCopy::Mode::to_set};
+  SourcePace& pace = hands_[at.thread].pace;
   if (static_cast<std::uint64_t>(info.st_size) < 2 * k_part_bytes) {
-    TRY(copy_file(file.source(), std::move(file.to), way_.meter, spaces_[at.thread]));
+    TRY(copy_file(file.source(pace), std::move(file.to), way_.meter, space_of(at.thread)));
     return link_others(path, info, at.thread);
   }
-  TRY_ASSIGN(const bool is_shared, share_blocks(file.source(), file.to.get(), way_.meter));
+  TRY_ASSIGN(const bool is_shared, share_blocks(file.source(pace), file.to.get(), way_.meter));
   if (is_shared) return end_file(file, at.thread);
   add_parts(at, std::move(file));
   return {};
@@ -166,17 +174,19 @@ void CopyLeaf::add_parts(At& at, OpenFile file) {
 }
 
 Status CopyLeaf::copy_part(LargeFile& large, DataRange range, unsigned thread) {
-  Space& space = spaces_[thread];
+  Space& space = space_of(thread);
   OpenFile& file = large.file;
   space.goes_on();
-  TRY(copy_range(file.source(), file.to.get(), range, way_.meter, space));
+  SourcePace& pace = hands_[thread].pace;
+  TRY(copy_range(file.source(pace), file.to.get(), range, way_.meter, space));
+  end_task(thread);
   if (--large.parts > 0) return {};
   TRY(end_file(file, thread));
   return way_.directories.end_part(file.directory, space);
 }
 
 Status CopyLeaf::end_file(OpenFile& file, unsigned thread) {
-  TRY(end_copy(file.source(), std::move(file.to), spaces_[thread]));
+  TRY(end_copy(file.source(hands_[thread].pace), std::move(file.to), space_of(thread)));
   return link_others(file.path, file.info, thread);
 }
 
@@ -184,16 +194,18 @@ Status CopyLeaf::symlink(At& at, const std::string& name, Links links) {
   char target[PATH_MAX];
   struct stat info {};
   const int from = at.from->get();
+  const auto asked = SourcePace::Clock::now();
   const std::string path = at.prefix + name;
   if (::fstatat(from, name.c_str(), &info, AT_SYMLINK_NOFOLLOW) != 0)
     return unreadable(path, errno);
   const ssize_t size = ::readlinkat(from, name.c_str(), target, sizeof target - 1);
   if (size < 0) return unreadable(path, errno);
   target[size] = '\0';
+  hands_[at.thread].pace.add(asked, 0);
   TRY(begin(at, links));
   TRY_ASSIGN(const bool is_done, is_linked(at, name, info, links));
   if (is_done) return {};
-  const Space& space = spaces_[at.thread];
+  const Space& space = space_of(at.thread);
   if (::symlinkat(target, at.to->get(), name.c_str()) != 0) return space.explain(path, errno);
   const Status times = copy_times(at.to->get(), name.c_str(), info);
   if (!times) return space.explain(path, times.error().code);
@@ -209,14 +221,14 @@ Result<bool> CopyLeaf::is_linked(At& at, const std::string& name, const struct s
   CopiedDirectories::begin_part(at.directory);
   const auto met = links_.meet(info, at.prefix + name, {&at.directory, name});
   if (met.turn == Turn::left) return true;
-  TRY(way_.directories.end_part(at.directory, spaces_[at.thread]));
+  TRY(way_.directories.end_part(at.directory, space_of(at.thread)));
   return met.turn == Turn::link && make_link(met.first, at.to->get(), name);
 }
 
 // Of a file that is complete as `path`, those links that other threads have left to this one.
 Status CopyLeaf::link_others(const std::string& path, const struct stat& info, unsigned thread) {
   if (info.st_nlink < 2) return {};
-  Space& space = spaces_[thread];
+  Space& space = space_of(thread);
   for (auto& name : links_.done(info)) {
     TRY(way_.meter.check());
     TRY_ASSIGN(const SharedFd to, way_.directories.to(*name.directory, space));
@@ -247,7 +259,7 @@ Status CopyLeaf::copy_again(CopiedDirectory& directory, const std::string& name,
   TRY_ASSIGN(const unsigned char type, type_of(at, name));
   TRY(type == DT_LNK ? symlink(at, name, Links::copied) : file(at, name, Links::copied));
   if (!at.tasks.empty()) way_.crew.add(thread, std::move(at.tasks));
-  return way_.directories.end_part(directory, spaces_[thread]);
+  return way_.directories.end_part(directory, space_of(thread));
 }
 
 }  // namespace nodestage

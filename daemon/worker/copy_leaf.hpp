@@ -9,6 +9,7 @@
 #include "daemon/worker/copy_file.hpp"
 #include "daemon/worker/directory_listing.hpp"
 #include "daemon/worker/shared_links.hpp"
+#include "daemon/worker/source_pace.hpp"
 #include "daemon/worker/task_crew.hpp"
 
 namespace nodestage {
@@ -45,7 +46,10 @@ class CopyLeaf {
   [[nodiscard]] Result<unsigned char> type_of(const At& at, const std::string& name) const;
 
   [[nodiscard]] Error unreadable(const std::string& path, int code) const;
-  [[nodiscard]] Space& space(unsigned thread) { return spaces_[thread]; }
+  [[nodiscard]] Space& space_of(unsigned thread) { return hands_[thread].space; }
+
+  // After a task: where the source keeps threads waiting, the crew grows.
+  void end_task(unsigned thread);
   [[nodiscard]] std::uint64_t skipped() const { return skipped_; }
   [[nodiscard]] std::uint64_t taken() const { return taken_; }
 
@@ -53,6 +57,10 @@ class CopyLeaf {
   struct Name {
     CopiedDirectory* directory;
     std::string name;
+  };
+  struct Hand {  // of each thread
+    Space space;
+    SourcePace pace = {};
   };
   enum class Links { kept, copied };
   struct OpenFile;
@@ -74,7 +82,7 @@ class CopyLeaf {
   [[nodiscard]] std::string full(const std::string& path) const;
 
   const Way way_;
-  std::vector<Space> spaces_;  // of each thread
+  std::vector<Hand> hands_;
   SharedLinks<Name> links_;
   std::atomic<std::uint64_t> skipped_ = 0;
   std::atomic<std::uint64_t> taken_ = 0;

@@ -14,9 +14,9 @@
 namespace nodestage {
 namespace {
 
-// So many names are sorted and handed out while the rest of a large directory is still read.
+// So many names are sorted and handed out at a time.
 constexpr std::size_t k_sorted_names = 8192;
-constexpr std::size_t k_batch_names = 32;
+constexpr std::size_t k_batch_names = 16;
 // Each waits for one answer of the source at a time.
 constexpr unsigned k_waiting_threads = 16;
 
@@ -45,12 +45,11 @@ class TreeRun {
   [[nodiscard]] const CopyLeaf& leaves() const { return leaves_; }
 
  private:
-  class RootTask;
+  class NamesTask;
   class ListTask;
   class BatchTask;
-  Status list_root(unsigned thread);
   Status list(CopiedDirectory& parent, const std::string& name, unsigned thread);
-  Status list_names(CopiedDirectory& directory, int fd, unsigned thread);
+  Status list_names(CopiedDirectory& directory, const SharedFd& fd, unsigned thread);
   TaskCrew::Tasks tasks_for(CopiedDirectory& directory, std::vector<ListedName> names);
   Status copy_batch(CopiedDirectory& directory, std::vector<ListedName>& names, unsigned thread);
   Status copy_entry(CopyLeaf::At& at, ListedName& entry);
@@ -89,25 +88,25 @@ class TreeRun::BatchTask final : public TaskCrew::Task {
   std::vector<ListedName> names_;
 };
 
-class TreeRun::RootTask final : public TaskCrew::Task {
+// The next names of a directory that is open.
+class TreeRun::NamesTask final : public TaskCrew::Task {
  public:
-  explicit RootTask(TreeRun& run) : run_(run) {}
-  Status run(unsigned thread) override { return run_.list_root(thread); }
+  NamesTask(TreeRun& run, CopiedDirectory& directory, SharedFd fd)
+      : run_(run), directory_(directory), fd_(std::move(fd)) {}
+  Status run(unsigned thread) override { return run_.list_names(directory_, fd_, thread); }
 
  private:
   TreeRun& run_;
+  CopiedDirectory& directory_;
+  const SharedFd fd_;
 };
 
 Status TreeRun::run() {
   TaskCrew::Tasks first;
-  first.push_back(std::make_unique<RootTask>(*this));
-  return crew_.run(std::move(first));
-}
-
-Status TreeRun::list_root(unsigned thread) {
   CopiedDirectory& root = directories_.root();
-  TRY_ASSIGN(const SharedFd open, directories_.from(root));
-  return list_names(root, open->get(), thread);
+  TRY_ASSIGN(SharedFd fd, directories_.from(root));
+  first.push_back(std::make_unique<NamesTask>(*this, root, std::move(fd)));
+  return crew_.run(std::move(first));
 }
 
 std::string TreeRun::prefix(const CopiedDirectory& directory) {
@@ -133,25 +132,26 @@ Status TreeRun::list(CopiedDirectory& parent, const std::string& name, unsigned 
     if (::fstat(fd->get(), &info) != 0) return leaves_.unreadable(path, errno);
     CopiedDirectory& directory = directories_.add(parent, name, info, std::move(*fd));
     TRY_ASSIGN(const auto open, directories_.from(directory));
-    if (way_.filter.wants(path)) TRY(directories_.to(directory, leaves_.space(thread)));
-    TRY(list_names(directory, open->get(), thread));
+    if (way_.filter.wants(path)) TRY(directories_.to(directory, leaves_.space_of(thread)));
+    TRY(list_names(directory, open, thread));
   }
-  return directories_.end_part(parent, leaves_.space(thread));
+  return directories_.end_part(parent, leaves_.space_of(thread));
 }
 
-Status TreeRun::list_names(CopiedDirectory& directory, int fd, unsigned thread) {
-  DirectoryListing listing(fd);
-  for (;;) {
-    TRY(way_.meter.check());
-    if (crew_.has_failed()) return {};
-    auto names = listing.next(k_sorted_names);
-    if (!names) {
-      return leaves_.unreadable(CopiedDirectories::path(directory), names.error().code);
-    }
-    if (names->empty()) break;
-    crew_.add(thread, tasks_for(directory, std::move(*names)));
+// What remains of a large directory is left to a thread that has nothing else to do; so names never
+// outnumber the copies by much.
+Status TreeRun::list_names(CopiedDirectory& directory, const SharedFd& fd, unsigned thread) {
+  TRY(way_.meter.check());
+  auto names = list_directory(fd->get(), k_sorted_names);
+  if (!names) return leaves_.unreadable(CopiedDirectories::path(directory), names.error().code);
+  const bool is_more = names->size() >= k_sorted_names;
+  TaskCrew::Tasks tasks = tasks_for(directory, std::move(*names));
+  if (is_more) {
+    CopiedDirectories::begin_part(directory);
+    tasks.insert(tasks.begin(), std::make_unique<NamesTask>(*this, directory, fd));
   }
-  return directories_.end_part(directory, leaves_.space(thread));
+  crew_.add(thread, std::move(tasks));
+  return directories_.end_part(directory, leaves_.space_of(thread));
 }
 
 // In the order of inodes, which on a disk is likely that of the data. Files come last, so that
@@ -192,7 +192,8 @@ Status TreeRun::copy_batch(CopiedDirectory& directory, std::vector<ListedName>& 
                     std::make_unique<BatchTask>(*this, directory, std::move(names)));
   }
   if (!at.tasks.empty()) crew_.add(thread, std::move(at.tasks));
-  return directories_.end_part(directory, leaves_.space(thread));
+  leaves_.end_task(thread);
+  return directories_.end_part(directory, leaves_.space_of(thread));
 }
 
 Status TreeRun::copy_entry(CopyLeaf::At& at, ListedName& entry) {
@@ -220,7 +221,7 @@ Status CopyTree::run(Fd from) {
   const mode_t made_modes = modes_at_open(to->get(), way_.umask);
   CopiedDirectories directories(std::move(*source), std::move(*to), info);
   TreeRun run(path_, way_, directories, made_modes);
-  const Status done = run.run();
+  Status done = run.run();
   skipped_ = run.leaves().skipped();
   taken_ = run.leaves().taken();
   return done;

@@ -1,6 +1,6 @@
 // Decoder: a Source's bytes, decompressed when they are compressed, by threads of its own.
 //
-//   source → ReadAhead (4 threads) → [the coding's maker and parts (threads)] → next()
+//   source → ReadAhead (8 threads) → [the coding's maker and parts (threads)] → next()
 //
 // | coding | in parallel | memory beside the blocks |
 // |---|---|---|
@@ -29,7 +29,7 @@ inline constexpr std::size_t k_decoder_blocks_held = 16;
 struct DecoderLimits {
   unsigned threads = 2;  // that decode; those that read only wait
   // Of blocks that are read, worked and held, and of the decoders' own memory but for one large
-  // window (above). Less than 32 MiB counts as 32 MiB.
+  // window (above). Less than 32 MiB counts as 32 MiB; bzip2 takes 48 MiB at least.
   std::size_t memory = std::size_t{64} << 20;
 };
 

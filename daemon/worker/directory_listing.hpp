@@ -1,4 +1,4 @@
-// DirectoryListing: the names in a directory, some at a time.
+// The names in a directory, some at a time.
 #pragma once
 
 #include <cstddef>
@@ -16,19 +16,8 @@ struct ListedName {
   std::string name;
 };
 
-class DirectoryListing {
- public:
-  // `fd`: a directory open for reading, borrowed.
-  explicit DirectoryListing(int fd) : fd_(fd) {}
-
-  // At least `count` more names, without "." and ".."; fewer at the end, then none.
-  Result<std::vector<ListedName>> next(std::size_t count);
-
- private:
-  Result<bool> fill(std::vector<ListedName>& names);
-
-  const int fd_;
-  std::vector<char> block_;
-};
+// From where a directory, open for reading, was read last: at least `count` more names, without "."
+// and ".."; fewer at its end.
+Result<std::vector<ListedName>> list_directory(int fd, std::size_t count);
 
 }  // namespace nodestage

@@ -47,25 +47,24 @@ std::size_t FrameReader::fill(std::span<std::byte> out, const std::function<bool
       fault_ = begin_frame();
       if (!fault_) break;
     }
-    const auto bytes = step(out.subspan(done));
-    if (bytes) {
-      done += *bytes;
-    } else {
-      fault_ = bytes.error();
-    }
+    done += step(out.subspan(done));
   }
   return done;
 }
 
 // Some decoded bytes, perhaps none.
-Result<std::size_t> FrameReader::step(std::span<std::byte> out) {
-  TRY(input_.ensure(1));
+std::size_t FrameReader::step(std::span<std::byte> out) {
+  if (const auto held = input_.ensure(1); !held) return failed(held.error());
   const Bytes in = input_.front();
   auto step = codec_->decode(in, out);
-  if (!step) return faults_.of_codec(input_.offset() + codec_->fault_at(), step.error());
+  if (!step) {
+    const Codec::Step& before = codec_->before_fault();
+    return failed(faults_.of_codec(input_.offset() + before.consumed, step.error()),
+                  before.produced);
+  }
   if (step->consumed == 0 && step->produced == 0 && !step->frame_ended) {
-    if (in.empty()) return faults_.cut_off(input_.offset());
-    return faults_.damaged_at(input_.offset(), "no end of it can be found");
+    if (in.empty()) return failed(faults_.cut_off(input_.offset()));
+    return failed(faults_.damaged_at(input_.offset(), "no end of it can be found"));
   }
   input_.skip(step->consumed);
   if (step->frame_ended) place_ = Place::between_frames;

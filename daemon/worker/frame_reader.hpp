@@ -35,7 +35,11 @@ class FrameReader {
   [[nodiscard]] const std::string& note() const { return note_; }
 
  private:
-  Result<std::size_t> step(std::span<std::byte> out);
+  std::size_t step(std::span<std::byte> out);
+  std::size_t failed(Error error, std::size_t produced = 0) {
+    fault_ = std::move(error);
+    return produced;
+  }
   Status begin_frame();
 
   CompressedInput& input_;

@@ -104,7 +104,7 @@ class Gzip final : public Codec {
 
   Result<Step> decode(Bytes in, std::span<std::byte> out) override {
     const auto used = header_.feed(in);
-    if (!used) return failed(used.error(), 0);
+    if (!used) return failed(used.error(), 0, 0);
     if (!header_.is_complete()) return Step{*used, 0, false};
     in = in.subspan(*used);
     const auto in_size = static_cast<std::uint32_t>(std::min<std::size_t>(in.size(), k_most));
@@ -116,7 +116,8 @@ class Gzip final : public Codec {
     state_->avail_out = out_size;
     const int status = isal_inflate(state_.get());
     const std::size_t consumed = *used + in_size - state_->avail_in;
-    if (status != ISAL_DECOMP_OK) return failed(inflate_fault(status), consumed);
+    if (status != ISAL_DECOMP_OK)
+      return failed(inflate_fault(status), consumed, out_size - state_->avail_out);
     return Step{consumed, out_size - state_->avail_out, state_->block_state == ISAL_BLOCK_FINISH};
   }
 

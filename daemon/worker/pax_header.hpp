@@ -20,20 +20,21 @@
 
 namespace nodestage {
 
+struct PaxSparse {
+  std::uint64_t major = 0;
+  std::uint64_t minor = 0;
+  std::optional<std::string> name;
+  std::optional<std::uint64_t> size;   // of the file with its holes
+  std::vector<std::uint64_t> numbers;  // offset, size, offset, …
+};
+
 struct PaxHeader {
   std::optional<std::string> path;
   std::optional<std::string> link;
   std::optional<std::uint64_t> size;
   std::optional<timespec> mtime;
 
-  struct Sparse {
-    std::uint64_t major = 0;
-    std::uint64_t minor = 0;
-    std::optional<std::string> name;
-    std::optional<std::uint64_t> size;   // of the file with its holes
-    std::vector<std::uint64_t> numbers;  // offset, size, offset, …
-  };
-  std::optional<Sparse> sparse;
+  std::optional<PaxSparse> sparse;
 
   // Adds what the records say. A fault's `what` is the cause alone.
   Status read(std::string_view records);

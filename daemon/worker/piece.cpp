@@ -11,6 +11,7 @@
 #include "daemon/worker/copy_file.hpp"
 #include "daemon/worker/copy_tree.hpp"
 #include "daemon/worker/dir_stack.hpp"
+#include "daemon/worker/entry_limits.hpp"
 #include "daemon/worker/tar_entries.hpp"
 #include "daemon/worker/tree_writer.hpp"
 #include "daemon/worker/zip_entries.hpp"
@@ -184,6 +185,7 @@ Status Piece::extract(const Place& place) {
 
 Status Piece::write_entries(Entries& entries, TreeWriter& writer) {
   const EntryFilter filter(*item_);
+  EntryLimits limits(source_->size());
   std::string name;
   std::uint64_t seen = 0;
   std::uint64_t taken = 0;
@@ -193,8 +195,14 @@ Status Piece::write_entries(Entries& entries, TreeWriter& writer) {
     if (*next == nullptr) break;
     Entry& entry = **next;
     name = entry.name;
+    if (Status within = limits.check(entry, meter_->bytes_written); !within)
+      return at_entry(std::move(within.error()), name);
     auto cleaned = clean_entry_name(entry.name);
     if (!cleaned) return at_entry(std::move(cleaned.error()), name);
+    if (cleaned->empty() && entry.kind != Entry::Kind::directory) {
+      return fault(EINVAL, shown(path_) + ": holds an entry without a name",
+                   "Make the archive again without such an entry");
+    }
     const auto mapped = filter.map(*cleaned);
     if (!cleaned->empty()) ++seen;
     if (!mapped) continue;
@@ -217,9 +225,9 @@ Status Piece::write_entry(Entries& entries, const Entry& entry, TreeWriter& writ
   if (entries.data() != nullptr) return writer.add(entry, *entries.data(), entries.id());
   TRY(writer.add(entry));
   for (;;) {
-    TRY_ASSIGN(Block block, entries.read());
+    TRY_ASSIGN(const Block block, entries.read());
     if (block.data.empty()) return {};
-    TRY(writer.write(block.offset, std::move(block.data)));
+    TRY(writer.write(block.offset, block.data));
   }
 }
 

@@ -13,15 +13,15 @@ namespace nodestage {
 namespace {
 
 constexpr std::size_t k_mib = std::size_t{1} << 20;
-constexpr unsigned k_reads_in_flight = 4;
-constexpr std::size_t k_input_blocks = 12;  // of a compressed file
+constexpr unsigned k_reads_in_flight = 8;
+constexpr std::size_t k_input_blocks = 16;  // of a compressed file
 constexpr std::size_t k_serial_depth = 6;   // blocks that one thread is ahead
 constexpr std::size_t k_spare_blocks = 4;   // made, joined (bzip2), gone on with and handed out
 constexpr std::size_t k_bzip2_part = 6 * k_mib;  // with its thread, block and compressed block
 
-// A power of two from 1 to 4 MiB.
-std::size_t block_size(std::size_t wanted) {
-  return std::clamp(std::bit_floor(std::max<std::size_t>(wanted, 1)), k_mib, 4 * k_mib);
+// A power of two.
+std::size_t block_size(std::size_t wanted, std::size_t least = k_mib / 2) {
+  return std::clamp(std::bit_floor(std::max<std::size_t>(wanted, 1)), least, 4 * k_mib);
 }
 
 class Plain final : public Decoding {
@@ -49,9 +49,10 @@ struct Shares {
   std::size_t block_bytes;
   std::size_t rest;  // without the input, and what the consumer and the way to it may hold
 
-  explicit Shares(std::size_t memory)
+  Shares(std::size_t memory, std::size_t least_block)
       : ahead{block_size(memory / 64), k_input_blocks, k_reads_in_flight},
-        block_bytes(block_size(memory / 96)),
+        // Larger ones leave the processor's caches, and were slower.
+        block_bytes(std::min(block_size(memory / 64, least_block), k_mib)),
         rest(memory - std::min(memory, ahead.block_bytes * ahead.blocks + held() * block_bytes)) {}
   static std::size_t held() { return k_decoder_blocks_held + k_spare_blocks; }
   // At least a few, whatever the memory is.
@@ -68,7 +69,8 @@ class Start {
         coding_(coding),
         threads_(std::max(limits.threads, 1U)),
         memory_(std::max(limits.memory, 32 * k_mib)),
-        shares_(memory_) {}
+        // A block of bzip2's is up to 900,000 bytes, and should be done by one thread.
+        shares_(memory_, coding == Coding::bzip2 ? k_mib : k_mib / 2) {}
 
   // A decoder of one gzip stream by many threads would be chosen here.
   Result<std::unique_ptr<Decoding>> run() {
@@ -93,7 +95,7 @@ class Start {
  private:
   Result<std::unique_ptr<Decoding>> plain() {
     const std::size_t block = block_size(memory_ / 32);
-    const std::size_t blocks = k_decoder_blocks_held + 1 + 2 * k_reads_in_flight;
+    const std::size_t blocks = k_decoder_blocks_held + 5 + k_reads_in_flight;
     auto decoding = std::make_unique<Plain>(source_, std::move(first_),
                                             ReadAheadLimits{block, blocks, k_reads_in_flight});
     TRY(decoding->start());

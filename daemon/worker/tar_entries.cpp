@@ -261,7 +261,7 @@ Status TarEntries::begin_sparse(const TarHeader& header) {
     TRY(read_gnu_pieces(header));
     return end_pieces();
   }
-  const PaxHeader::Sparse& sparse = *local_.sparse;
+  const PaxSparse& sparse = *local_.sparse;
   if (sparse.size) entry_.size = *sparse.size;
   if (entry_.size > k_max_size) return damaged("a sparse file with an invalid size");
   if (sparse.major == 1 && sparse.minor == 0) {

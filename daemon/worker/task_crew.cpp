@@ -1,41 +1,15 @@
 #include "daemon/worker/task_crew.hpp"
 
 #include <algorithm>
-#include <chrono>
-#include <ctime>
 #include <exception>
 #include <system_error>
 
 namespace nodestage {
 namespace {
 
-using std::chrono::nanoseconds;
-
-// Less is noise of the scheduler.
-constexpr nanoseconds k_long_task = std::chrono::microseconds(300);
-
 // A worker with many datasets stays far from its limit of tasks (pids).
 constexpr unsigned k_most_grown = 64;
 std::atomic<unsigned> all_grown = 0;
-
-nanoseconds clock_time(clockid_t clock) {
-  timespec now{};
-  ::clock_gettime(clock, &now);
-  return std::chrono::seconds(now.tv_sec) + nanoseconds(now.tv_nsec);
-}
-
-// Whether the thread, since this was made, has waited longer than it has computed.
-class Effort {
- public:
-  [[nodiscard]] bool was_mostly_waiting() const {
-    const nanoseconds spent = clock_time(CLOCK_MONOTONIC) - begin_;
-    return spent > k_long_task && spent > 2 * (clock_time(CLOCK_THREAD_CPUTIME_ID) - computed_);
-  }
-
- private:
-  nanoseconds begin_ = clock_time(CLOCK_MONOTONIC);
-  nanoseconds computed_ = clock_time(CLOCK_THREAD_CPUTIME_ID);
-};
 
 }  // namespace
 
@@ -73,11 +47,9 @@ void TaskCrew::work(unsigned thread) {
       task = take(thread, lock);
     }
     if (!task) return;
-    const Effort effort;
     const Status status = run_task(*task, thread);
     task.reset();
     end_task(status);
-    if (effort.was_mostly_waiting()) grow();
   }
 }
 

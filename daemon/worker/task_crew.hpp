@@ -31,9 +31,8 @@ class TaskCrew {
   };
   using Tasks = std::vector<std::unique_ptr<Task>>;
 
-  // It begins with `busy` threads, the caller's among them. While threads wait longer than they
-  // compute (for a network file system) it grows, up to `most`; all crews of the process together
-  // by a bounded number.
+  // It begins with `busy` threads, the caller's among them, and grows to `most` where tasks ask for
+  // it; all crews of the process together by a bounded number.
   struct Size {
     unsigned busy;
     unsigned most;
@@ -49,6 +48,9 @@ class TaskCrew {
   // From a running task: the last of them is taken first.
   void add(unsigned thread, Tasks tasks);
 
+  // From a task that waits more than it computes: one more thread, if it may be.
+  void grow();
+
   // Long tasks ask from time to time whether it is worth going on.
   [[nodiscard]] bool has_failed() const { return has_failed_; }
 
@@ -63,7 +65,6 @@ class TaskCrew {
   Status run_task(Task& task, unsigned thread);
   void end_task(const Status& status);
   void start_thread();
-  void grow();
 
   const Size size_;
   std::atomic<bool> has_failed_ = false;

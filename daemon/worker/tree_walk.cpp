@@ -25,17 +25,7 @@ TreeWalk::~TreeWalk() {
 }
 
 // What the walk gives its owner on each directory.
-mode_t TreeWalk::needed_mode() const {
-  switch (purpose_) {
-    case WalkFor::copying:
-      return 0;
-    case WalkFor::reading:
-      return 0500;
-    case WalkFor::removing:
-      return 0700;
-  }
-  return 0;
-}
+mode_t TreeWalk::needed_mode() const { return purpose_ == WalkFor::reading ? 0500 : 0700; }
 
 Result<TreeWalk::Level> TreeWalk::enter(const Fd& dir) const {
   Level level{};

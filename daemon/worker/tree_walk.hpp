@@ -13,7 +13,6 @@
 namespace nodestage {
 
 enum class WalkFor {
-  copying,   // sorted; changes nothing: the tree is a source of the user's
   reading,   // sorted; a directory that its owner may not read is made readable while the walk is
              // in it, then gets its mode back
   removing,  // unsorted; every directory is made u+rwx; mount points are faults (EXDEV)

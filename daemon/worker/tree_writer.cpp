@@ -145,7 +145,7 @@ Status TreeWriter::claim_name(const std::string& name, std::uint64_t hash, SeenN
   return {};
 }
 
-Status TreeWriter::write(std::uint64_t offset, Slice data) {
+Status TreeWriter::write(std::uint64_t offset, const Slice& data) {
   if (!new_ || data.empty()) return {};
   TRY(outcome());
   if (new_->kind == Entry::Kind::hard_link) return write_late(offset, data);

@@ -1,5 +1,10 @@
 // TreeWriter: writes an archive's entries below a directory, as GNU tar does for a user without -p.
 //
+// The caller's thread decides the order, and hands batches of new files, parts of large ones and
+// links to writers (writer_crew.hpp). They wait for each other only where the order shows: at a
+// name that comes again, below a name that is no directory, and at links to names that are not
+// there yet. Directories are made by whoever needs them first.
+//
 // Modes lose setuid, setgid, sticky and the umask's bits; owners are the caller's; times are kept
 // to the nanosecond. Of two entries with one name the later one wins. Directories get their mode
 // and time at the end. No link is ever followed, so an entry whose parent is a link is a fault.
@@ -38,7 +43,7 @@ class TreeWriter {
   // that of an earlier entry, which failed_entry() then names.
   Status add(const Entry& entry);
   // Data of the file (or late data of the hard link) that was added last.
-  Status write(std::uint64_t offset, Slice data);
+  Status write(std::uint64_t offset, const Slice& data);
   // A file whose data a writer fetches; `from` is borrowed until finish().
   Status add(const Entry& entry, const EntryData& from, std::uint64_t id);
 
@@ -78,11 +83,12 @@ class TreeWriter {
   const mode_t umask_;
   Meter& meter_;
   Space& space_;
+  // That the archive tells of. Writers look at them: they outlive the crew.
+  std::unordered_map<std::string, DirectoryAttributes> directories_;
   WriterCrew crew_;
   EntryMaker maker_;  // of the caller's thread
 
   SeenNames seen_;
-  std::unordered_map<std::string, DirectoryAttributes> directories_;  // that the archive tells of
   std::string parent_;        // of the entry that was added last
   bool has_parent_ = false;   // parent_ was looked at
   unsigned generation_ = 0;   // of directories

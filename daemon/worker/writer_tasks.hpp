@@ -23,7 +23,7 @@ class EntryBatch final : public WriterTask {
   [[nodiscard]] bool is_full() const;
   [[nodiscard]] const std::string& parent() const { return parent_; }
   // How many different blocks of a decoder it may hold.
-  static constexpr std::size_t k_memories = 8;
+  static constexpr std::size_t k_memories = 14;
 
   std::optional<WriterFault> run(EntryMaker& maker) override;
 

@@ -62,7 +62,7 @@ class Xz final : public Codec {
     const lzma_ret status = lzma_code(&stream_, in.empty() ? LZMA_FINISH : LZMA_RUN);
     const std::size_t consumed = in.size() - stream_.avail_in;
     if (status != LZMA_OK && status != LZMA_STREAM_END && status != LZMA_BUF_ERROR)
-      return failed(fault_of(status), consumed);
+      return failed(fault_of(status), consumed, out.size() - stream_.avail_out);
     return Step{consumed, out.size() - stream_.avail_out, status == LZMA_STREAM_END};
   }
 

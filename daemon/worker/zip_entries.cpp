@@ -12,7 +12,7 @@ namespace {
 
 constexpr std::size_t k_block = std::size_t{1} << 20;
 // Of members that this object's own thread reads: as many as may be on their way to the writers.
-constexpr std::size_t k_blocks = 64;
+constexpr std::size_t k_blocks = 32;
 // Stored members from here on are cut for several writers.
 constexpr std::uint64_t k_large = 8 * k_block;
 

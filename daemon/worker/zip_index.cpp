@@ -24,6 +24,7 @@ struct Directory {
   std::uint64_t size;
   std::uint64_t offset;
   std::uint64_t end;        // where the end record, or that of zip64, begins
+  std::uint64_t members;    // as it tells; without zip64 the last 16 bits of their number
   std::uint64_t shift = 0;  // to be added to all offsets
 };
 
@@ -64,7 +65,8 @@ Result<Directory> wide_directory(const Source& source, std::string_view locator,
     const std::string_view wide = text_of(record);
     if (!wide.starts_with("PK\6\6"sv)) continue;
     if (little<std::uint32_t>(wide, 16) != 0) return in_parts(source);
-    return Directory{little<std::uint64_t>(wide, 40), little<std::uint64_t>(wide, 48), at};
+    return Directory{little<std::uint64_t>(wide, 40), little<std::uint64_t>(wide, 48), at,
+                     little<std::uint64_t>(wide, 32)};
   }
   return truncated(source);
 }
@@ -103,7 +105,7 @@ Result<Directory> told_directory(const Source& source) {
   }
   if (little<std::uint16_t>(tail, end + 4) != 0) return in_parts(source);
   return Directory{little<std::uint32_t>(tail, end + 12), little<std::uint32_t>(tail, end + 16),
-                   tail_at + end};
+                   tail_at + end, little<std::uint16_t>(tail, end + 10)};
 }
 
 Result<bool> is_record_at(const Source& source, std::uint64_t offset) {
@@ -192,6 +194,11 @@ Result<ZipIndex> read_zip_index(const Source& source) {
   index.directory_offset_ = directory.offset + directory.shift;
   TRY_ASSIGN(index.directory_, bytes_at(source, index.directory_offset_, directory.size));
   TRY(index.list_members(source, directory.shift));
+  const std::uint64_t found = index.size();
+  if (found != directory.members && (found & 0xffff) != directory.members) {
+    return damaged_zip(source, "its directory holds " + human_count(found) +
+                                   " entries and tells of " + human_count(directory.members));
+  }
   TRY(index.check_places(source));
   return index;
 }

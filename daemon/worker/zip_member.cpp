@@ -32,8 +32,8 @@ struct Tools {
 };
 
 Tools& tools() {
-  thread_local const auto tools = std::make_unique<Tools>();
-  return *tools;
+  thread_local Tools tools;
+  return tools;
 }
 
 // A number that the local header may leave open: for a data descriptor, or for the zip64 field.

@@ -1,8 +1,7 @@
 #include "daemon/worker/zip_reads.hpp"
 
-#include <fcntl.h>
-
 #include <algorithm>
+#include <atomic>
 
 namespace nodestage {
 namespace {
@@ -22,11 +21,17 @@ std::uint64_t latest_end(const ZipIndex& index, std::size_t member) {
                                          k_max_extra + record.packed);
 }
 
+std::uint64_t next_serial() {
+  static std::atomic<std::uint64_t> last = 0;
+  return ++last;
+}
+
 }  // namespace
 
 ZipReads::ZipReads(const Source& source, const ZipIndex& index)
-    : source_(source), index_(index), memory_(k_run_bytes, k_buffers) {
+    : source_(source), index_(index), serial_(next_serial()), memory_(k_run_bytes, k_buffers) {
   plan_runs();
+  was_read_.resize(runs_.size());
 }
 
 void ZipReads::plan_runs() {
@@ -43,40 +48,67 @@ void ZipReads::plan_runs() {
   }
 }
 
-Result<Slice> ZipReads::member(std::size_t member) {
+std::size_t ZipReads::run_of(std::size_t member) const {
   const auto after = std::upper_bound(runs_.begin(), runs_.end(), member,
                                       [](std::size_t m, const Run& run) { return m < run.first; });
-  const auto run = static_cast<std::size_t>(after - runs_.begin()) - 1;
+  return static_cast<std::size_t>(after - runs_.begin()) - 1;
+}
+
+Result<Slice> ZipReads::member(std::size_t member) {
+  const std::size_t run = run_of(member);
   if (runs_[run].size == 0) return Slice();
-  const auto kept = this->kept(run);
-  const std::lock_guard lock(kept->mutex);
-  if (!kept->is_read) TRY(read(run, *kept));
+  thread_local Held held;
+  if (held.reads != serial_ || held.run != run) {
+    held = {};
+    TRY_ASSIGN(Slice slice, slice_of(run));
+    held = {serial_, run, std::move(slice)};
+  }
   const std::uint64_t skipped = index_.offset(member) - runs_[run].offset;
   const std::uint64_t size = index_.end(member) - index_.offset(member);
-  if (skipped >= kept->slice.size()) return damaged_zip(source_, "the file has become shorter");
-  return kept->slice.part(skipped, std::min<std::uint64_t>(size, kept->slice.size() - skipped));
+  if (skipped >= held.slice.size()) return damaged_zip(source_, "the file has become shorter");
+  return held.slice.part(skipped, std::min<std::uint64_t>(size, held.slice.size() - skipped));
 }
 
-// Writers go up through the archive: the lowest run is needed last.
+// Others that need the same run wait for the one that reads it.
+Result<Slice> ZipReads::slice_of(std::size_t run) {
+  const auto kept = this->kept(run);
+  const std::lock_guard lock(kept->mutex);
+  if (!kept->is_read) TRY(read(*kept));
+  return kept->slice;
+}
+
 std::shared_ptr<ZipReads::Kept> ZipReads::kept(std::size_t run) {
   const std::lock_guard lock(mutex_);
-  auto& kept = kept_[run];
-  if (kept) return kept;
-  kept = std::make_shared<Kept>();
-  auto made = kept;
-  if (kept_.size() > k_runs_kept) {
-    kept_.erase(kept_.begin()->first == run ? std::next(kept_.begin()) : kept_.begin());
+  const auto known = std::find_if(kept_.begin(), kept_.end(),
+                                  [run](const auto& kept) { return kept->run == run; });
+  if (known != kept_.end()) {
+    std::rotate(known, std::next(known), kept_.end());
+    return kept_.back();
   }
-  return made;
+  if (kept_.size() == k_runs_kept) kept_.erase(kept_.begin());
+  kept_.push_back(std::make_shared<Kept>());
+  kept_.back()->run = run;
+  return kept_.back();
 }
 
-Status ZipReads::read(std::size_t run, Kept& kept) {
+// The meter counts each run once.
+Status ZipReads::read(Kept& kept) {
+  const Run& run = runs_[kept.run];
   const BufferPool::Buffer buffer = memory_.take();
-  const auto memory = buffer.memory.first(runs_[run].size);
-  TRY_ASSIGN(const std::size_t count, source_.read_at(runs_[run].offset, memory));
+  const auto memory = buffer.memory.first(run.size);
+  const bool is_known = was_read(kept.run);
+  TRY_ASSIGN(const std::size_t count,
+             is_known ? source_.fetch_at(run.offset, memory) : source_.read_at(run.offset, memory));
   kept.slice = buffer.filled(count);
   kept.is_read = true;
   return {};
+}
+
+bool ZipReads::was_read(std::size_t run) {
+  const std::lock_guard lock(mutex_);
+  const bool before = was_read_[run];
+  was_read_[run] = true;
+  return before;
 }
 
 }  // namespace nodestage

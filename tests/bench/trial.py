@@ -15,6 +15,23 @@ class Failed(Exception):
     """A program that was to be timed failed, or what it wrote is wrong."""
 
 
+SETTLE_SECONDS = 61
+
+
+class Settling:
+    """Waits until what was removed has no effect on what is made: see Trial._end()."""
+
+    def __init__(self):
+        self.until = 0.0
+
+    def removed(self):
+        os.sync()
+        self.until = time.monotonic() + SETTLE_SECONDS
+
+    def wait(self):
+        time.sleep(max(0.0, self.until - time.monotonic()))
+
+
 def give(path, user):
     """To the user that all runs as; {}: it is ours already."""
     if user:
@@ -30,15 +47,17 @@ class Trial:
         self.tree = workloads.tree(row.workload)
         self.source = self.tree if row.form == "directory" else workloads.archive(row.workload, row.form)
         self.read_from = self.source
+        self.above = f"{workloads.top}/into"
         self.into = None
         self.runs = 0
+        os.makedirs(self.above, mode=0o755, exist_ok=True)
         self.mount = None
         self.commands = {"us": f"{tools.launcher} {tools.worker} $s $PWD {options.threads}"}
         self.commands.update((peer, rows.PEERS[peer]) for peer in row.peers)
         self.commands["floor"] = f"{tools.floor} {workloads.manifest(row.workload)} $PWD {options.threads}"
 
     def run(self):
-        """Samples of each command: {name: [(seconds, resident MiB), ...]}."""
+        """Samples of each command: {name: [(seconds, resident MiB, CPU seconds), ...]}."""
         samples = {name: [] for name in self.commands}
         self._warm()
         names = list(self.commands)
@@ -47,11 +66,10 @@ class Trial:
             at = pair % len(names)
             for name in names[at:] + names[:at]:
                 samples[name].append(self._sample(name, pair == 0))
-        self.clear()
         return samples
 
     def _sample(self, name, is_first):
-        self._empty()
+        self._begin()
         self._condition()
         try:
             sample = self._timed(name)
@@ -59,6 +77,7 @@ class Trial:
             self._unmount()
         if name == "us" and is_first:
             self._verify()
+        self._end()
         return sample
 
     def _timed(self, name):
@@ -74,7 +93,7 @@ class Trial:
             if process.returncode != 0:
                 log.seek(0)
                 raise Failed(f"{self.row.name}: {name}: ended with code {process.returncode}: {log.read()[-2000:]}")
-        return seconds, usage.ru_maxrss / 1024
+        return seconds, usage.ru_maxrss / 1024, usage.ru_utime + usage.ru_stime
 
     def _verify(self):
         ours = f"{self.into}/data" if self.row.form == "directory" else f"{self.into}/data/{self.row.workload}"
@@ -82,27 +101,25 @@ class Trial:
         if difference:
             raise Failed(f"{self.row.name}: what we wrote differs: {difference}")
 
-    # Removal, and what earlier runs have left to write, is nobody's time. What a run leaves in the page cache is
-    # not waited for, of any program.
-    def _empty(self):
-        above = f"{self.workloads.top}/into"
-        self.clear()
-        if not os.path.isdir(above):
-            os.mkdir(above, mode=0o755)
-            # ext4 passes over inodes that were freed less than a minute ago, one by one: a run that finds those of
-            # the run before takes many times as long. With this flag each run's directory gets a place of its own.
-            subprocess.run(["chattr", "+T", above], stderr=subprocess.DEVNULL, check=False)
+    # Each run has a directory of its own. What earlier runs have left to write is nobody's time; what a run leaves in
+    # the page cache is not waited for, of any program.
+    def _begin(self):
         self.runs += 1
-        self.into = f"{above}/{self.row.name.replace(', ', '-')}-{self.runs}"
+        self.into = f"{self.above}/{self.runs}"
         os.mkdir(self.into)
         give(self.into, self.options.user)
         if not self.options.quick:
             os.sync()
 
-    def clear(self):
-        if self.into:
+    # ext4 passes over inodes that were freed less than a minute ago, one by one: where many were, a run takes many
+    # times as long. So nothing is removed between the runs of a row, if it has many files.
+    def _end(self):
+        if self.row.workload == "large":
             subprocess.run(["rm", "-rf", self.into], check=True)
-            self.into = None
+
+    def remove(self):
+        """All that the runs have made."""
+        subprocess.run(["rm", "-rf", self.above], check=True)
 
     def _warm(self):
         if self.row.source == "warm":

@@ -46,4 +46,4 @@ def differences(reference, ours):
 
 
 def show(field, value):
-    return oct(value) if field == "mode" else repr(value)
+    return oct(value) if field == "mode" and value is not None else repr(value)

@@ -67,6 +67,12 @@ def packed_directories(trees):
             facts["time"] = trees.packed[name]["time"]
 
 
+def packed_modes(trees):
+    for name, facts in trees.reference.items():
+        if facts["kind"] == "d" and facts["mode"] is not None and name in trees.packed:
+            facts["mode"] = trees.packed[name]["mode"] & 0o777 & ~trees.umask
+
+
 def forget_negative(trees):
     for name, facts in trees.reference.items():
         if facts["time"] is not None and facts["time"] < 0 and facts["time"] % SECOND and name in trees.ours:
@@ -106,3 +112,6 @@ BSDTAR_NEGATIVE = Difference("bsdtar writes -0.25 s as -1.75 and reads it so; we
                              forget_negative)
 LINKED_LINKS = Difference("GNU cpio makes a symbolic link of two names twice; we link its names as the archive has them.",
                           forget_link_groups)
+OPEN_DIRECTORIES = Difference("7-Zip leaves every directory open to its owner; we set what the archive says.", packed_modes)
+LATE_MODES = Difference("unzip leaves a directory as it is that it has made for a member before; we set what the archive says.",
+                        packed_modes)

@@ -7,7 +7,7 @@ import tarfile
 import time
 import zipfile
 
-from random_tree import ANY_TIME, SIGNED_TIME, Traits, content_of, name_of, time_of
+from random_tree import ANY_TIME, SIGNED_TIME, SMALL, Traits, content_of, name_of, time_of
 
 FORMATS = [tarfile.GNU_FORMAT, tarfile.PAX_FORMAT]
 MODES = [0o644, 0o600, 0o755, 0o444, 0o000, 0o4755, 0o666]
@@ -21,7 +21,7 @@ class Model:
         self.kinds = {}
         self.directories = {}  # of those that have an entry
         self.names = []
-        for _ in range(random.choice([5, 20, 40])):
+        for _ in range(random.choice([5, 20, 40, 300])):
             parent = random.choice([""] + self.names)
             name = posixpath.join(parent, name_of(random, traits).decode("utf-8", "surrogateescape"))
             if len(name) < 400 and name not in self.names:
@@ -38,14 +38,14 @@ class Model:
         kind = self.random.choice(["directory", "file", "file", "symlink", "hard link"])
         is_filled = any(other.startswith(name + "/") for other in self.kinds)
         before = self.kinds.get(name)
-        if is_filled or before == "directory":
+        if is_filled:
             kind = "directory"
-        elif kind == "directory" and before is not None:
-            return None
         return name, kind
 
     def took(self, name, kind):
         self.kinds[name] = kind
+        if kind != "directory":
+            self.directories.pop(os.fsencode(name), None)
         parent = posixpath.dirname(name)
         while parent:
             self.kinds.setdefault(parent, "directory")
@@ -59,7 +59,7 @@ class Model:
 def tar(random, path):
     model = Model(random, Traits())
     with tarfile.open(path, "w", format=random.choice(FORMATS), errors="surrogateescape") as archive:
-        for _ in range(random.choice([1, 30, 150])):
+        for _ in range(random.choice([1, 30, 150, 1000])):
             picked = model.pick()
             if picked:
                 add_to_tar(random, archive, model, *picked)
@@ -84,11 +84,11 @@ def add_to_tar(random, archive, model, name, kind):
             return
         info.type, info.linkname = tarfile.LNKTYPE, target
     else:
-        data = content_of(random)
+        data = content_of(random, SMALL) if len(model.names) > 20 else content_of(random)
     info.size = len(data)
     archive.addfile(info, io.BytesIO(data))
     if kind == "directory":
-        model.directories[os.fsencode(name)] = {"time": info.mtime * 1_000_000_000}
+        model.directories[os.fsencode(name)] = {"time": info.mtime * 1_000_000_000, "mode": info.mode}
     # A later hard link is one more name of a file.
     model.took(name, "file" if kind == "hard link" else kind)
 
@@ -119,5 +119,6 @@ def add_to_zip(random, archive, model, name, kind):
     archive.writestr(info, data)
     if kind == "directory":
         # The format has pairs of seconds.
-        model.directories[os.fsencode(name)] = {"time": int(time.mktime(info.date_time + (0, 0, -1))) // 2 * 2 * 1_000_000_000}
+        made = int(time.mktime(info.date_time + (0, 0, -1))) // 2 * 2 * 1_000_000_000
+        model.directories[os.fsencode(name)] = {"time": made, "mode": 0o755}
     model.took(name, kind)

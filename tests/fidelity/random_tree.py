@@ -15,8 +15,8 @@ SIGNED_TIME = (0, (1 << 31) - 1)
 class Traits:
     names: str = "bytes"  # bytes: any but '/' and NUL; text: UTF-8 that no tool changes
     component: int = 255  # bytes of a name
-    path: int = 1200  # bytes of a path, from the top
-    link_path: int = 1200  # bytes of a link's text, and of the path of a file with hard links
+    path: int = 3000  # bytes of a path, from the top
+    link_path: int = 3000  # bytes of a link's text, and of the path of a file with hard links
     times: tuple = ANY_TIME
     symlinks: bool = True
     links: str = "any"  # inner: 7-Zip refuses links that lead up or are absolute
@@ -24,6 +24,7 @@ class Traits:
     sparse: bool = True
     unreadable: bool = True  # files and directories that their owner may not read or enter
     closed_directories: bool = True  # that their owner may not write to
+    linked_closed: bool = True  # files with several names that their owner may not write, or in such directories
     odd_bits: bool = True  # set-uid, set-gid, sticky
 
 
@@ -60,10 +61,18 @@ def time_of(random, traits):
     return second * 1_000_000_000 + random.choice([0, 1, 999_999_999, 500_000_000, random.randrange(10**9)])
 
 
-def content_of(random):
-    size = random.choice([0, 1, 511, 512, 513, 1024, 2000, 10_239, 10_240, 65_536, random.randint(0, 300_000)])
-    if random.random() < 0.02:
+SMALL = [0, 1, 511, 512, 513, 1024, 2000]
+
+
+def content_of(random, sizes=SMALL + [10_239, 10_240, 65_536, 200_001]):
+    size = random.choice(sizes)
+    if sizes is SMALL:
+        return random.randbytes(size)
+    pick = random.random()
+    if pick < 0.015:
         size = random.randint(2 * MIB, 5 * MIB)
+    elif pick < 0.018:
+        size = 12 * MIB + 1
     return random.choice([random.randbytes, bytes, lambda n: (b"the same line again\n" * (n // 20 + 1))[:n]])(size)
 
 
@@ -78,9 +87,13 @@ class Builder:
         self.modes = {}
         # GNU tar makes a hard link when the directory of the other name may be closed already.
         self.may_close = traits.unreadable and traits.closed_directories and random.random() < 0.5
+        self.is_wide = False  # has many names, and so small files
         os.mkdir(self.top)
 
     def run(self, count):
+        self.is_wide = count > 100
+        if self.random.random() < 0.3:
+            self.add_deep(self.random.randint(10, 200))
         for _ in range(count):
             path = self.free_path()
             if path is not None:
@@ -109,6 +122,15 @@ class Builder:
                 return path
         return None
 
+    def add_deep(self, levels):
+        path = b""
+        for _ in range(levels):
+            path += (b"/" if path else b"") + b"deep"
+            if len(path) > self.traits.path - 70:
+                return
+            self.add_directory(path)
+            self.taken.add(path)
+
     def add(self, path):
         pick = self.random.random()
         traits = self.traits
@@ -122,11 +144,11 @@ class Builder:
             if len(path) > traits.link_path:
                 return
             os.link(self.at(self.random.choice(self.files)), self.at(path), follow_symlinks=False)
-        elif pick < 0.5 and traits.sparse:
+        elif pick < 0.5 and traits.sparse and not self.is_wide:
             self.add_sparse(path)
         else:
             with open(self.at(path), "wb") as file:
-                file.write(content_of(self.random))
+                file.write(content_of(self.random, SMALL) if self.is_wide else content_of(self.random))
             self.made_file(path)
         self.taken.add(path)
 
@@ -134,7 +156,7 @@ class Builder:
         os.mkdir(self.at(path))
         self.directories.append(path)
         modes = [0o755, 0o700, 0o775, 0o777, 0o750]
-        if self.traits.closed_directories:
+        if self.traits.closed_directories and (self.may_close or self.traits.linked_closed):
             modes += [0o555, 0o500]
         if self.may_close:
             modes += [0o000, 0o300, 0o311, 0o400]
@@ -149,6 +171,8 @@ class Builder:
         if self.traits.odd_bits:
             modes += [0o4755, 0o2755, 0o1644, 0o6711]
         self.modes[path] = self.random.choice(modes)
+        if not self.traits.linked_closed and not self.may_close:
+            self.modes[path] |= 0o600
         if len(path) <= self.traits.link_path:
             self.files.append(path)
 
@@ -177,4 +201,4 @@ class Builder:
 
 def build(random, traits, top, owner=None):
     """owner: (uid, gid) of all that is made, or None: the caller's."""
-    Builder(random, traits, top, owner).run(random.choice([1, 15, 40, 60]))
+    Builder(random, traits, top, owner).run(random.choice([1, 15, 40, 40, 60, 60, 60, 500]))

@@ -7,10 +7,10 @@
 #include <filesystem>
 #include <fstream>
 
+#include "../unit/scratch.hpp"
 #include "as_child.hpp"
 #include "common/landlock_version.hpp"
 #include "daemon/worker/landlock.hpp"
-#include "../unit/scratch.hpp"
 
 using namespace nodestage;
 namespace fs = std::filesystem;

@@ -147,7 +147,7 @@ TEST_CASE("with include= only directories that hold something wanted are made") 
   PieceRun run;
   REQUIRE(bash(run,
                "mkdir -p s/{1..20}/{a,b,c}/{x,y}; for d in s/*/a/x s/*/b; do echo > $d/w.png; "
-               "done; for d in s/*/*/*; do echo > $d/n.txt; done; "
+               "done; for d in s/*/*/[xy]; do echo > $d/n.txt; done; "
                "find s -type d -exec touch -d @7.25 {} +; find s -type d -exec chmod 750 {} +") ==
           0);
   run.item.include = {"*.png", "3/c"};
@@ -163,7 +163,7 @@ TEST_CASE("with include= only directories that hold something wanted are made") 
 TEST_CASE("a tree deeper than the directories that are open at a time") {
   PieceRun run;
   REQUIRE(bash(run,
-               "mkdir s; (cd s; for i in {1..150}; do mkdir d e; echo $i > f; echo $i > e/g; "
+               "mkdir s; (cd s; for i in {1..90}; do mkdir d e; echo $i > f; echo $i > e/g; "
                "chmod 711 d; cd d; done); find s -depth -type d -exec touch -d @3.5 {} +") == 0);
   CHECK(run.build(run.scratch / "s") == "");
   check_same(run, "s");

@@ -85,6 +85,16 @@ TEST_CASE("dates in the future are those of a wrong clock") {
   CHECK(hold.retry_at == 0);
 }
 
+TEST_CASE("a node boots with a clock that is years behind: nothing goes earlier for it") {
+  HoldRecord hold;
+  hold.since = 1'700'000'000;
+  mend_times(hold, {}, 3600);  // 1970
+  CHECK(hold.since == 1'700'000'000);
+  hold.since = 3600;  // held by that clock
+  mend_times(hold, {}, 1'700'000'000);
+  CHECK(hold.since == 1'700'000'000);
+}
+
 TEST_CASE("what has been delivered, what has not, and whether a further try can help") {
   using enum ItemState;
   const auto ended =

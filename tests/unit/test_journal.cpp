@@ -34,6 +34,7 @@ JobRecord full_record() {
   record.cause = "why";
   record.worker = {4321, 987654321};
   record.last_status = 256;
+  record.last_step = 3;
   record.facts.known = true;
   record.facts.array_job = 10;
   record.facts.job_name = "name";
@@ -63,6 +64,28 @@ TEST_CASE("a record there and back, through the disk") {
   CHECK(loaded.records[0].last_status == 256);
   journal->forget(record.key());
   CHECK(journal->load().records.empty());
+}
+
+TEST_CASE("names and paths of any bytes are the same after a restart") {
+  JobRecord record = full_record();
+  const std::string bytes = "r\xe9sultats-\xc3\xa9-\xff\x80";
+  record.facts.job_name = record.begin.work_dir = record.begin.stdout_path = bytes;
+  const auto decoded = decode_record(encode_record(record));
+  REQUIRE(decoded);
+  CHECK(decoded->facts.job_name == bytes);
+  CHECK(decoded->begin.work_dir == bytes);
+  CHECK(decoded->begin.stdout_path == bytes);
+}
+
+TEST_CASE("an entry of an earlier release lacks fields: the job is carried on all the same") {
+  const auto decoded = decode_record(
+      R"({"version": 1, "job": 12, "restart": 1, "uid": 1000, "gid": 1000, "state": 7,
+          "directory": "alice.12.0", "may_have_run": true})");
+  REQUIRE(decoded);
+  CHECK(decoded->state == JobState::staging_out);
+  CHECK(decoded->may_have_run);
+  CHECK(decoded->hold.since == 0);
+  CHECK_FALSE(decode_record(R"({"version": 1, "job": 12, "restart": 1, "uid": 1000})"));
 }
 
 TEST_CASE("a broken entry is named and left in place") {

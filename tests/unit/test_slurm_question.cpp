@@ -21,9 +21,9 @@ TEST_CASE("only a clear answer of scontrol ends a job") {
     CHECK(read_answer(run, line("12", state, "1")) == SlurmAnswer::gone);
   for (const char* state : {"RUNNING", "SUSPENDED", "PENDING", "COMPLETING", "CONFIGURING", "X"})
     CHECK(read_answer(run, line("12", state, "1")) == SlurmAnswer::here);
-  CHECK(read_answer(run, "") == SlurmAnswer::unclear);
+  CHECK(read_answer(run, "") == SlurmAnswer::none);
   CHECK(read_answer(run, "slurm_load_jobs error: Unable to contact slurm controller\n") ==
-        SlurmAnswer::unclear);
+        SlurmAnswer::none);
   CHECK(read_answer(run, "JobId=12 JobName=x\n") == SlurmAnswer::unclear);
 }
 

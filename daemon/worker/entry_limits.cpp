@@ -1,0 +1,72 @@
+#include "daemon/worker/entry_limits.hpp"
+
+#include <algorithm>
+
+#include "common/human.hpp"
+#include "daemon/worker/fault.hpp"
+
+namespace nodestage {
+namespace {
+
+constexpr const char* k_make_again = "Make the archive again without such an entry";
+constexpr const char* k_split = "Make several archives of it";
+
+Status check_name(std::string_view name) {
+  if (name.find('\0') != std::string_view::npos)
+    return fault(EINVAL, "its name holds a NUL byte, which no file's name can", k_make_again);
+  if (name.size() > EntryLimits::k_name_bytes) {
+    return fault(ENAMETOOLONG,
+                 "its name has " + human_count(name.size()) + " bytes, and no more than " +
+                     human_count(EntryLimits::k_name_bytes) + " are taken",
+                 k_make_again);
+  }
+  std::size_t depth = 0;
+  while (!name.empty()) {
+    const std::string_view part = name.substr(0, name.find('/'));
+    name.remove_prefix(std::min(name.size(), part.size() + 1));
+    if (!part.empty()) ++depth;
+    if (part.size() <= EntryLimits::k_part_bytes) continue;
+    return fault(ENAMETOOLONG,
+                 "a part of its name has " + human_count(part.size()) +
+                     " bytes, and file systems take no more than " +
+                     human_count(EntryLimits::k_part_bytes),
+                 k_make_again);
+  }
+  if (depth <= EntryLimits::k_depth) return {};
+  return fault(ENAMETOOLONG,
+               "it lies " + human_count(depth) + " directories deep, and no more than " +
+                   human_count(EntryLimits::k_depth) + " are taken",
+               k_make_again);
+}
+
+Status check_link(const Entry& entry) {
+  if (entry.kind != Entry::Kind::symlink && entry.kind != Entry::Kind::hard_link) return {};
+  if (entry.link.empty()) return fault(EINVAL, "is a link to nothing", k_make_again);
+  if (entry.link.find('\0') == std::string::npos) return {};
+  return fault(EINVAL, "is a link to a name that holds a NUL byte", k_make_again);
+}
+
+}  // namespace
+
+Status EntryLimits::check(const Entry& entry, std::uint64_t written) {
+  if (++entries_ > k_entries) {
+    return fault(E2BIG, "the archive has more than " + human_count(k_entries) + " entries",
+                 k_split);
+  }
+  TRY(check_name(entry.name));
+  TRY(check_link(entry));
+  if (entry.kind == Entry::Kind::directory) directory_name_bytes_ += entry.name.size();
+  if (directory_name_bytes_ > k_directory_name_bytes) {
+    return fault(E2BIG,
+                 "the names of the archive's directories take more than " +
+                     human_bytes(k_directory_name_bytes),
+                 k_split);
+  }
+  if (written < k_ratio_from_bytes || written / k_ratio <= source_bytes_) return {};
+  return fault(E2BIG,
+               "the archive of " + human_bytes(source_bytes_) + " has become " +
+                   human_bytes(written) + " and is taken for a bomb",
+               "If it is none, stage a directory, or pack it in another way");
+}
+
+}  // namespace nodestage

@@ -1,0 +1,37 @@
+// SourcePace: whether a source keeps the thread that reads it waiting, as a network file system or
+// a cold disk does.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <utility>
+
+namespace nodestage {
+
+// For one thread.
+class SourcePace {
+ public:
+  using Clock = std::chrono::steady_clock;
+
+  // After each answer of the source, with the data that it gave.
+  void add(Clock::time_point asked, std::uint64_t bytes) {
+    ++answers_;
+    if (Clock::now() - asked > k_prompt + k_per_kilobyte * (bytes / 1024)) ++late_;
+  }
+
+  // Whether many of the latest answers were late; false while they are few. A thread that has lost
+  // its CPU for a moment finds one of them late.
+  bool take_is_slow() {
+    if (answers_ < k_enough) return false;
+    return std::exchange(late_, 0) * 3 > std::exchange(answers_, 0);
+  }
+
+ private:
+  static constexpr std::chrono::microseconds k_prompt{100};
+  static constexpr std::chrono::microseconds k_per_kilobyte{1};
+  static constexpr unsigned k_enough = 32;
+  unsigned answers_ = 0;
+  unsigned late_ = 0;
+};
+
+}  // namespace nodestage

@@ -1,0 +1,35 @@
+// A file of any kind, as a data set's source: told by its content, decoded, and read by the reader
+// for it, but for zip (fuzz_zip).
+#include "daemon/worker/archive_entries.hpp"
+#include "daemon/worker/container.hpp"
+#include "daemon/worker/tar_entries.hpp"
+#include "reading.hpp"
+
+using namespace nodestage;
+
+int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+  const MemoryFile file(text_of(data, size));
+  Reading reading;
+  auto source = Source::open(file.path(), reading.meter);
+  require(static_cast<bool>(source));
+  auto decoder = Decoder::open(*source, {1, std::size_t{32} << 20});
+  if (!decoder) return 0;
+  const auto start = decoder->peek();
+  if (!start) return 0;
+  switch (recognise_container(*start)) {
+    case Container::tar:
+      static_cast<void>(read_archive(*open_tar_entries(*decoder)));
+      break;
+    case Container::cpio:
+      if (const auto entries = open_stream_entries(Container::cpio, *decoder))
+        static_cast<void>(read_archive(**entries));
+      break;
+    case Container::seven_zip:
+      if (const auto entries = open_file_entries(Container::seven_zip, *source))
+        static_cast<void>(read_archive(**entries));
+      break;
+    default:
+      static_cast<void>(!decoder->drain());
+  }
+  return 0;
+}

@@ -1,0 +1,32 @@
+// Packets from anybody on the node or in the network: they are refused, or read as what they say.
+// The first byte tells which reader.
+#include "common/peer_note.hpp"
+#include "common/protocol.hpp"
+#include "common/worker_order.hpp"
+#include "input.hpp"
+
+using namespace nodestage;
+
+int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+  if (size == 0) return 0;
+  const std::string_view packet = text_of(data + 1, size - 1);
+  switch (data[0] % 3) {
+    case 0:
+      if (const auto message = decode_message(packet)) require(encode_message(*message) == packet);
+      break;
+    case 1:
+      // A flag may be any byte but 0, and is 1 from then on.
+      if (const auto note = decode_peer_note(packet)) {
+        const std::string once = encode_peer_note(*note);
+        const auto again = decode_peer_note(once);
+        require(again && encode_peer_note(*again) == once);
+      }
+      break;
+    default:
+      if (const auto order = decode_order(packet)) {
+        const auto again = decode_order(encode_order(*order));
+        require(static_cast<bool>(again));
+      }
+  }
+  return 0;
+}

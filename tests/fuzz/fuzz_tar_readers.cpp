@@ -1,0 +1,42 @@
+// A tar, read by our reader and by libarchive's: what both take as a whole has the same entries
+// with the same data. (Each may refuse what the other takes.)
+#include "daemon/worker/archive_entries.hpp"
+#include "daemon/worker/tar_entries.hpp"
+#include "reading.hpp"
+
+using namespace nodestage;
+
+namespace {
+
+enum class Reader { ours, libarchive };
+
+SeenArchive read_by(Reader reader, const MemoryFile& file) {
+  Reading reading;
+  auto source = Source::open(file.path(), reading.meter);
+  require(static_cast<bool>(source));
+  auto decoder = Decoder::open(*source, {1, std::size_t{32} << 20});
+  if (!decoder) return {};
+  if (reader == Reader::ours) return read_archive(*open_tar_entries(*decoder));
+  const auto entries = open_stream_entries(Container::tar, *decoder);
+  return entries ? read_archive(**entries) : SeenArchive();
+}
+
+bool is_same(const SeenEntry& a, const SeenEntry& b) {
+  return a.entry.name == b.entry.name && a.entry.kind == b.entry.kind &&
+         a.entry.link == b.entry.link && a.hash == b.hash &&
+         (a.entry.kind != Entry::Kind::file || a.entry.size == b.entry.size);
+}
+
+}  // namespace
+
+int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+  const MemoryFile file(text_of(data, size));
+  const SeenArchive ours = read_by(Reader::ours, file);
+  if (!ours.is_whole) return 0;
+  const SeenArchive theirs = read_by(Reader::libarchive, file);
+  if (!theirs.is_whole) return 0;
+  require(ours.entries.size() == theirs.entries.size());
+  for (std::size_t i = 0; i < ours.entries.size(); ++i)
+    require(is_same(ours.entries[i], theirs.entries[i]));
+  return 0;
+}

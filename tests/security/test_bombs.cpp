@@ -1,0 +1,119 @@
+// Attack (bombs): a small file that becomes more than the node's disk: flat, nested, by members
+// that share their data, or by a size that was told too small.
+#include "attack.hpp"
+#include "crafted_archives.hpp"
+#include "daemon/worker/entry_limits.hpp"
+
+using namespace crafted;
+using nodestage::Amount;
+using nodestage::Entry;
+using nodestage::EntryLimits;
+
+namespace {
+
+constexpr std::uint64_t k_room = 8 << 20;
+
+// What was written by the time that the worker had enough of it.
+std::uint64_t written(const Attack& attack) {
+  return attack.stage.claims.empty() ? 0 : attack.stage.claims.back().written.bytes;
+}
+
+}  // namespace
+
+TEST_CASE("a flat bomb ends at what the node has admitted") {
+  for (const std::string packer : {"gzip -1", "bzip2 -1", "zstd -q"}) {
+    CAPTURE(packer);
+    Attack attack;
+    attack.stage.room = Amount{k_room, 1000};
+    REQUIRE(attack.stage.in_data("truncate -s 64M zeros && tar cf - zeros | " + packer +
+                                 " > bomb.tar && rm zeros") == 0);
+    const std::string fault = attack.stage_file("bomb.tar");
+    INFO(fault);
+    CHECK(Attack::names(fault, "bomb.tar", "disk"));
+    CHECK(written(attack) <= k_room);
+  }
+}
+
+TEST_CASE("so does one file in a coding") {
+  Attack attack;
+  attack.stage.room = Amount{k_room, 1000};
+  REQUIRE(attack.stage.in_data("head -c 64M /dev/zero | gzip -1 > bomb.gz") == 0);
+  CHECK(attack.stage_file("bomb.gz") == "");  // is no archive, and copied as it is
+}
+
+TEST_CASE("entries without a byte end at the files that the node has admitted") {
+  Attack attack;
+  attack.stage.room = Amount{k_room, 100};
+  std::vector<TarHeader> headers;
+  for (int i = 0; i < 1000; ++i) headers.push_back({"f" + std::to_string(i)});
+  const std::string fault = attack.stage_bytes(tar(headers), "bomb.tar");
+  CHECK(Attack::names(fault, "bomb.tar", ""));
+  CHECK(attack.stage.claims.back().written.inodes <= 100);
+}
+
+TEST_CASE("a nested bomb is not opened further") {
+  Attack attack;
+  attack.stage.room = Amount{k_room, 1000};
+  REQUIRE(
+      attack.stage.in_data("truncate -s 64M zeros && tar cf - zeros | gzip -1 > inner.tar.gz && "
+                           "tar cf outer.tar inner.tar.gz && rm zeros inner.tar.gz") == 0);
+  CHECK(attack.stage_file("outer.tar") == "");
+  CHECK(attack.got() == "inner.tar.gz");
+}
+
+TEST_CASE("a codec within a codec is decoded once") {
+  Attack attack;
+  attack.stage.room = Amount{k_room, 1000};
+  REQUIRE(
+      attack.stage.in_data("truncate -s 64M zeros && tar cf - zeros | gzip -1 | gzip -1 > twice "
+                           "&& rm zeros") == 0);
+  CHECK(attack.stage_file("twice") == "");
+  CHECK(attack.stage.in_job("cmp got ../data/twice"));
+}
+
+TEST_CASE("zip: members that share one place are refused") {
+  Attack attack;
+  ZipMember first{"a", std::string(1000, 'x')};
+  ZipMember second = first;
+  second.offset = 0;
+  CHECK(
+      Attack::names(attack.stage_bytes(zip({first, second, second}), "bomb.zip"), "bomb.zip", ""));
+}
+
+TEST_CASE("zip: a member that tells of 10 bytes and holds 64 MB ends early") {
+  Attack attack;
+  attack.stage.room = Amount{k_room, 1000};
+  REQUIRE(
+      attack.stage.in_data(
+          "truncate -s 64M zeros && python3 -c 'import zipfile as z; f = z.ZipFile(\"bomb.zip\", "
+          "\"w\", z.ZIP_DEFLATED, compresslevel=1); f.write(\"zeros\"); f.close(); "
+          "b = open(\"bomb.zip\", \"rb\").read(); s = (64 << 20).to_bytes(4, \"little\"); "
+          "open(\"bomb.zip\", \"wb\").write(b.replace(s, (10).to_bytes(4, \"little\")))' && "
+          "rm zeros") == 0);
+  CHECK(Attack::names(attack.stage_file("bomb.zip"), "bomb.zip", ""));
+  CHECK(written(attack) <= k_room);
+}
+
+TEST_CASE("more than any archive holds is a fault") {
+  EntryLimits limits(1000);
+  Entry entry;
+  entry.name = "f";
+  CHECK(limits.check(entry, EntryLimits::k_ratio_from_bytes - 1));
+  CHECK(limits.check(entry, 0));
+  const auto bomb = limits.check(entry, EntryLimits::k_ratio_from_bytes);
+  REQUIRE_FALSE(bomb);
+  CHECK(bomb.error().what.starts_with(
+      "the archive of 1000 B has become 4.0 GiB and is taken for a bomb\n"));
+  CHECK(EntryLimits(1 << 20).check(entry, EntryLimits::k_ratio_from_bytes));
+}
+
+TEST_CASE("names of directories take no more memory than there is") {
+  EntryLimits limits(1000);
+  Entry entry;
+  entry.kind = Entry::Kind::directory;
+  for (int i = 0; i < 80; ++i) entry.name += std::string(200, 'd') + "/";
+  std::uint64_t bytes = 0;
+  while (limits.check(entry, 0)) bytes += entry.name.size();
+  CHECK(bytes <= EntryLimits::k_directory_name_bytes);
+  CHECK(bytes > EntryLimits::k_directory_name_bytes - entry.name.size());
+}

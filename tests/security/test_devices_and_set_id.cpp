@@ -1,0 +1,45 @@
+// Attack: an archive that brings a device, a set-user-id program, a directory that hands its group
+// on, or modes that lock the user out.
+#include "attack.hpp"
+#include "crafted_archives.hpp"
+
+using namespace crafted;
+
+TEST_CASE("devices are left out, counted and told of") {
+  Attack attack;
+  CHECK(attack.stage_bytes(tar({{"good", '0', "", "x"}, {"sda", '4'}, {"null", '3'}}),
+                           "devices.tar") == "");
+  CHECK(attack.got() == "good");
+  CHECK(attack.stage.note() == "2 devices or sockets left out");
+}
+
+TEST_CASE("nothing gets a set-id or sticky bit") {
+  Attack attack;
+  CHECK(attack.stage_bytes(tar({{"f", '0', "", "x", "0007777"},
+                                {"d", '5', "", "", "0007777"},
+                                {"p", '6', "", "", "0007777"},
+                                {"h", '1', "f", "", "0007777"}}),
+                           "set-id.tar") == "");
+  CHECK(attack.stage.in_job("test \"$(find got/f got/d got/p got/h -perm /7000)\" = ''"));
+  ZipMember member{"z", "x"};
+  member.unix_mode = 0106755;
+  CHECK(attack.stage.in_job("rm -r got"));
+  CHECK(attack.stage_bytes(zip({member}), "set-id.zip") == "");
+  CHECK(attack.stage.in_job("test \"$(find got -perm /7000)\" = ''"));
+}
+
+TEST_CASE("modes of nonsense do no harm") {
+  for (const std::string mode : {"7777777", "\xff\xff\xff\xff\xff\xff\xff\xff", "-1", "zzzzzzz"}) {
+    Attack attack;
+    static_cast<void>(attack.stage_bytes(tar({{"f", '0', "", "x", mode}}), "mode.tar"));
+    CHECK(attack.stage.in_job("test \"$(find . -perm /7000)\" = ''"));
+  }
+}
+
+TEST_CASE("an entry of no known kind is no way to anything") {
+  for (const char type : {'7', 'A', 'D', 'M', 'V', 'Z', '\x01', '\xff'}) {
+    CAPTURE(type);
+    Attack attack;
+    static_cast<void>(attack.stage_bytes(tar({{"odd", type, "../../escaped", "data"}}), "odd.tar"));
+  }
+}

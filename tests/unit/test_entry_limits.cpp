@@ -1,0 +1,52 @@
+#include <doctest/doctest.h>
+
+#include "daemon/worker/entry_limits.hpp"
+
+using namespace nodestage;
+
+namespace {
+
+Entry named(const std::string& name, Entry::Kind kind = Entry::Kind::file,
+            const std::string& link = "") {
+  Entry entry;
+  entry.name = name;
+  entry.kind = kind;
+  entry.link = link;
+  return entry;
+}
+
+std::string fault_of(const Entry& entry) {
+  const Status within = EntryLimits(1).check(entry, 0);
+  return within ? "" : within.error().what;
+}
+
+std::string deep(std::size_t depth) {
+  std::string name;
+  for (std::size_t i = 0; i < depth; ++i) name += "/d";
+  return name;
+}
+
+}  // namespace
+
+TEST_CASE("what an archive may hold") {
+  CHECK(fault_of(named("")).empty());
+  CHECK(fault_of(named("./a//b/")).empty());
+  CHECK(fault_of(named(std::string(255, 'n'))).empty());
+  CHECK(fault_of(named(deep(EntryLimits::k_depth))).empty());
+  CHECK(fault_of(named("l", Entry::Kind::symlink, "/any/where")).empty());
+  CHECK(fault_of(named("f", Entry::Kind::file)).empty());
+}
+
+TEST_CASE("what it may not, in words") {
+  CHECK(fault_of(named(std::string("a\0b", 3))).starts_with("its name holds a NUL byte"));
+  CHECK(fault_of(named("d/" + std::string(256, 'n') + "/f"))
+            .starts_with(
+                "a part of its name has 256 bytes, and file systems take no more than 255\n"));
+  CHECK(fault_of(named(deep(EntryLimits::k_depth + 1)))
+            .starts_with("it lies 1,001 directories deep, and no more than 1,000 are taken\n"));
+  CHECK(fault_of(named(deep(EntryLimits::k_name_bytes)))
+            .starts_with("its name has 65,536 bytes, and no more than 32,768 are taken\n"));
+  CHECK(fault_of(named("l", Entry::Kind::symlink)).starts_with("is a link to nothing\n"));
+  CHECK(fault_of(named("h", Entry::Kind::hard_link, std::string("a\0b", 3)))
+            .starts_with("is a link to a name that holds a NUL byte\n"));
+}

@@ -1,0 +1,190 @@
+// The daemon's job table after a restart, from a journal that the test has written.
+#include <doctest/doctest.h>
+#include <signal.h>
+#include <spdlog/spdlog.h>
+#include <sys/prctl.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <ctime>
+#include <filesystem>
+#include <fstream>
+#include <functional>
+#include <sstream>
+
+#include "common/daemon_client.hpp"
+#include "daemon/root/child.hpp"
+#include "daemon/root/jobs.hpp"
+#include "daemon/root/server.hpp"
+#include "scratch.hpp"
+
+using namespace nodestage;
+
+namespace {
+
+bool can_run() {
+  if (::geteuid() == 0) return true;
+  MESSAGE("skipped: not root, whom the areas must belong to");
+  return false;
+}
+
+struct Node {
+  Scratch scratch;
+  Config config;
+  Result<Loop> loop = Loop::create();
+  Result<Areas> areas = Areas::open(scratch / "");
+  Result<Journal> journal = Journal::open(scratch / "state");
+  Workers workers{*loop, Cgroups::none()};
+  Trash trash{*areas, workers, config};
+  Peers peers{*loop, config};
+  SlurmQuestion slurm{*loop, config};
+  Jobs jobs{{*loop, config, *areas, *journal, workers, trash, peers, slurm, -1}};
+
+  Node() {
+    spdlog::set_level(spdlog::level::off);
+    std::filesystem::create_directories(scratch / "run/jobs");
+    config.daemon.socket = scratch / "run/socket";
+    config.daemon.worker_path = "/nonexistent/worker";
+    config.slurm.scontrol = "/bin/false";
+    config.staging.max_jobs = 1;
+  }
+
+  JobRecord record(std::uint32_t job, JobState state) const {
+    JobRecord record;
+    record.begin.job = job;
+    record.begin.uid = record.begin.gid = 1000;
+    record.begin.user = "alice";
+    record.begin.node = "n1";
+    record.begin.request = "{}";
+    record.directory = "alice." + std::to_string(job) + ".0";
+    record.state = state;
+    std::ofstream(scratch / ("run/jobs/" + std::to_string(job)));
+    return record;
+  }
+  void keep(const JobRecord& record) const {
+    REQUIRE(journal->save_request(record));
+    REQUIRE(journal->save(record));
+  }
+  std::string state_of(std::uint32_t job) const {
+    const auto rows = jobs.status(job, 0);
+    return rows.size() == 1 ? rows[0].state : "";
+  }
+};
+
+// As a worker that outlives the daemon.
+struct Sleeper {
+  pid_t pid = ::fork();
+  Sleeper() {
+    if (pid != 0) return;
+    ::prctl(PR_SET_PDEATHSIG, SIGKILL);
+    for (;;) ::pause();
+  }
+  ~Sleeper() {
+    ::kill(pid, SIGKILL);
+    ::waitpid(pid, nullptr, 0);
+  }
+  [[nodiscard]] ProcessMark mark() const {
+    std::ifstream file("/proc/" + std::to_string(pid) + "/stat");
+    std::string text;
+    std::getline(file, text);
+    std::istringstream fields(text.substr(text.rfind(')') + 1));
+    std::string field;
+    for (int number = 3; number <= 22; ++number) fields >> field;
+    return {pid, std::strtoull(field.c_str(), nullptr, 10)};
+  }
+};
+
+}  // namespace
+
+TEST_CASE("after a restart nothing starts before every place that is taken is known") {
+  if (!can_run()) return;
+  const Sleeper worker;
+  Node node;
+  for (std::uint32_t job = 1; job <= 20; ++job) {  // whatever order the disk lists them in
+    JobRecord record = node.record(job, JobState::queued);
+    record.begun_at = job;
+    if (job == 20) {
+      record.state = JobState::staging;
+      record.worker = worker.mark();
+    }
+    node.keep(record);
+  }
+  node.jobs.recover();
+  CHECK(node.state_of(20) == "staging");
+  for (std::uint32_t job = 1; job < 20; ++job) CHECK(node.state_of(job) == "queued");
+}
+
+TEST_CASE("a step did as its worst task, also when the daemon was restarted between two of them") {
+  if (!can_run()) return;
+  Node first;
+  first.keep(first.record(1, JobState::ready));
+  first.jobs.recover();
+  first.jobs.exited({1, 0, 256});
+  first.jobs.exited({1, 1, 256});
+  const auto loaded = first.journal->load();
+  Node second;
+  second.record(1, JobState::ready);
+  REQUIRE(loaded.records.size() == 1);
+  second.keep(loaded.records[0]);
+  second.jobs.recover();
+  second.jobs.exited({1, 1, 0});
+  CHECK(outcome_of(second.journal->load().records.at(0)) == JobOutcome::failure);
+}
+
+TEST_CASE("a list that is longer than a socket holds arrives whole") {
+  if (!can_run()) return;
+  Node node;
+  constexpr std::uint32_t k_held = 100;
+  for (std::uint32_t job = 1; job <= k_held; ++job) {
+    JobRecord record = node.record(job, JobState::held);
+    record.ended = record.in_hold = true;
+    const std::string tree = node.scratch / (".nodestage/hold/" + to_text(record.key()));
+    REQUIRE(::mkdir(tree.c_str(), 0700) == 0);
+    REQUIRE(::chown(tree.c_str(), 1000, 1000) == 0);
+    record.hold.since = record.hold.warned_at = static_cast<std::uint64_t>(::time(nullptr));
+    record.hold.is_measured = record.hold.is_told = true;
+    record.hold.reasons.assign(8, std::string(500, 'x'));
+    node.keep(record);
+  }
+  node.jobs.recover();
+  Server server(*node.loop, node.config, node.jobs);
+  REQUIRE(server.listen(node.config.daemon.socket));
+  const auto in_a_minute = Clock::now() + std::chrono::minutes(1);
+  auto client = DaemonConnection::open(node.config.daemon.socket);
+  REQUIRE(client);
+  REQUIRE(client->send(HeldQuery{}, in_a_minute));
+  int go[2];
+  REQUIRE(::pipe(go) == 0);
+  const pid_t reader = ::fork();
+  if (reader == 0) {
+    char byte = 0;
+    ::close(go[1]);
+    if (::read(go[0], &byte, 1) != 1) ::_exit(3);
+    std::uint32_t rows = 0;
+    for (;;) {
+      const auto message = client->receive(in_a_minute);
+      if (!message) ::_exit(1);
+      if (std::holds_alternative<HeldRow>(*message)) ++rows;
+      if (std::holds_alternative<Accepted>(*message)) ::_exit(rows == k_held ? 0 : 2);
+    }
+  }
+  const auto reader_fd = open_pid(reader);
+  REQUIRE(reader_fd);
+  REQUIRE(node.loop->watch(reader_fd->get(), [&] { node.loop->stop(); }));
+  // It begins to read when the daemon has said all.
+  int rounds = 0;
+  std::function<void()> next = [&] {
+    if (++rounds < 20) {
+      node.loop->after(std::chrono::milliseconds(0), next);
+    } else {
+      CHECK(::write(go[1], "x", 1) == 1);
+    }
+  };
+  next();
+  REQUIRE(node.loop->run());
+  int status = -1;
+  REQUIRE(::waitpid(reader, &status, 0) == reader);
+  CHECK(status == 0);
+  for (const int end : go) ::close(end);
+}

@@ -1,0 +1,288 @@
+// Our own reader of tar, beside libarchive's and alone with what is damaged.
+#include <doctest/doctest.h>
+
+#include <cstdlib>
+#include <functional>
+#include <random>
+
+#include "daemon/worker/archive_entries.hpp"
+#include "daemon/worker/tar_entries.hpp"
+#include "daemon/worker/tar_header.hpp"
+#include "piece_run.hpp"
+
+using namespace nodestage;
+
+namespace {
+
+enum class Reader { ours, libarchive };
+
+std::string line_of(Entry& entry, Entries& entries) {
+  // What libarchive gives as a directory's data is a list that GNU tar keeps for itself.
+  const bool is_directory = entry.kind == Entry::Kind::directory;
+  std::string content(is_directory ? 0 : entry.size, '\0');
+  while (!is_directory) {
+    auto block = entries.read();
+    if (!block) return "fault: " + block.error().what;
+    if (block->data.empty()) break;
+    const auto bytes = block->data.bytes();
+    if (block->offset + bytes.size() > content.size()) return "fault: beyond the size";
+    content.replace(block->offset, bytes.size(), reinterpret_cast<const char*>(bytes.data()),
+                    bytes.size());
+  }
+  const timespec time = entry.mtime.value_or(timespec{});
+  return std::to_string(static_cast<int>(entry.kind)) + " " + entry.name + " " +
+         std::to_string(entry.mode) + " " + std::to_string(time.tv_sec) + "." +
+         std::to_string(time.tv_nsec) + " " + std::to_string(content.size()) + " " + entry.link +
+         " " + std::to_string(std::hash<std::string>()(content));
+}
+
+// All that a reader tells of an archive, a line for each entry; the last one is "end" or the fault.
+std::vector<std::string> read_all_of(const std::string& path, Reader reader) {
+  RateLimit rate(-1);
+  const std::atomic<bool> stop = false;
+  Meter meter(rate, stop);
+  auto source = Source::open(path, meter);
+  REQUIRE(source);
+  auto decoder = Decoder::open(*source);
+  REQUIRE(decoder);
+  std::unique_ptr<Entries> entries;
+  if (reader == Reader::ours) {
+    entries = open_tar_entries(*decoder);
+  } else {
+    auto opened = open_stream_entries(Container::tar, *decoder);
+    if (!opened) return {"fault: " + opened.error().what};
+    entries = std::move(*opened);
+  }
+  std::vector<std::string> lines;
+  for (;;) {
+    auto next = entries->next();
+    lines.push_back(!next              ? "fault: " + next.error().what
+                    : *next == nullptr ? "end"
+                                       : line_of(**next, *entries));
+    if (!next || *next == nullptr || lines.back().starts_with("fault: ")) return lines;
+  }
+}
+
+void check_agreement(const std::string& path, const std::string& how) {
+  INFO(how);
+  const auto ours = read_all_of(path, Reader::ours);
+  const auto others = read_all_of(path, Reader::libarchive);
+  CHECK(ours.back() == "end");
+  CHECK(ours.size() > 2);
+  CHECK(ours.size() == others.size());
+  for (std::size_t i = 0; i < std::min(ours.size(), others.size()); ++i)
+    CHECK(ours[i] == others[i]);
+}
+
+constexpr const char* k_tree =
+    "mkdir -p t/sub/empty && cd t && echo one > one && : > nothing && seq 30000 > numbers && "
+    "ln one hard && ln -s one soft && mkfifo pipe && chmod 4750 one && chmod 1777 sub && "
+    "l=$(printf 'l%.0s' $(seq 90)) && mkdir -p $l/$l && echo deep > $l/$l/$l && "
+    "ln -s $l/$l/$l$l long && ln $l/$l/$l $l/hard && echo x > $'bad\\xff name' && "
+    "echo y > $'nfc-\\xc3\\xa9' && touch -hd '1969-12-31 22:00:00' nothing && "
+    "touch -d '2033-05-06 07:08:09.123456789' numbers && touch -d '2100-01-01' soft && "
+    "truncate -s 3M holes && echo a | dd of=holes bs=1M seek=1 conv=notrunc status=none && "
+    "for i in $(seq 60); do echo $i | dd of=holes2 bs=16K seek=$i conv=notrunc status=none; done; "
+    "truncate -s 2M allhole; cd ..";
+
+// An octal number in a header, and the checksum that goes with it.
+void set_number(std::string& archive, std::size_t at, const std::string& value) {
+  archive.replace(at, value.size(), value);
+}
+
+void set_checksum(std::string& archive, std::size_t header) {
+  archive.replace(header + 148, 8, "        ");
+  unsigned sum = 0;
+  for (std::size_t i = 0; i < k_tar_block; ++i)
+    sum += static_cast<unsigned char>(archive[header + i]);
+  char text[8];
+  std::snprintf(text, sizeof text, "%06o", sum);
+  archive.replace(header + 148, 8, std::string(text, 7) + " ");
+}
+
+std::string ustar_of(const PieceRun& run, const std::string& make) {
+  REQUIRE(run.shell(make + "; tar --format=ustar -cf s.tar f") == 0);
+  return slurp(run.scratch / "s.tar");
+}
+
+std::string last_of(const PieceRun& run, const std::string& archive) {
+  spit(run.scratch / "a.tar", archive);
+  return read_all_of(run.scratch / "a.tar", Reader::ours).back();
+}
+
+}  // namespace
+
+TEST_CASE("our tar reader agrees with libarchive's on every writer's dialects") {
+  PieceRun run;
+  spit(run.scratch / "make", k_tree);
+  REQUIRE(run.shell("bash make") == 0);
+  // Some dialects cannot hold all of these names: the rest is packed all the same.
+  for (const std::string format : {"v7", "oldgnu", "gnu", "ustar", "posix"}) {
+    for (const std::string options : {"", "-S", "-V label", "--listed-incremental=/dev/null"}) {
+      if (!options.empty() && (format == "v7" || format == "ustar")) continue;
+      const std::string how = "tar --format=" + format + " " + options;
+      static_cast<void>(run.shell(how + " -cf x.tar t 2>/dev/null"));
+      check_agreement(run.scratch / "x.tar", how);
+    }
+  }
+  for (const std::string version : {"0.0", "0.1", "1.0"}) {
+    const std::string how = "tar --format=posix --sparse-version=" + version + " -S";
+    REQUIRE(run.shell(how + " -cf x.tar t") == 0);
+    check_agreement(run.scratch / "x.tar", how);
+  }
+  for (const std::string format : {"ustar", "pax", "gnutar", "v7"}) {
+    const std::string how = "bsdtar --format " + format;
+    static_cast<void>(run.shell(how + " -cf x.tar t 2>/dev/null"));
+    check_agreement(run.scratch / "x.tar", how);
+  }
+  for (const std::string format : {"USTAR", "GNU", "PAX"}) {
+    const std::string how = "python3 tarfile " + format;
+    static_cast<void>(run.shell(
+        "python3 -c \"import tarfile,os\nt=tarfile.open('x.tar','w',format=tarfile." + format +
+        "_FORMAT)\nfor d,s,f in os.walk('t'):\n  for n in [d]+[os.path.join(d,x) for x in f]:\n"
+        "    try: t.add(n,recursive=False)\n    except (ValueError,UnicodeError): pass\n"
+        "t.close()\" 2>/dev/null"));
+    check_agreement(run.scratch / "x.tar", how);
+  }
+}
+
+TEST_CASE("numbers of a tar header") {
+  using namespace std::string_view_literals;
+  CHECK(tar_number("0000644\0"sv) == 0644);
+  CHECK(tar_number("   644 \0"sv) == 0644);
+  CHECK(tar_number("77777777777"sv) == 077777777777);
+  CHECK(tar_number("\0\0\0\0"sv) == 0);
+  CHECK_FALSE(tar_number("0128"sv));
+  CHECK_FALSE(tar_number("12x"sv));
+  CHECK_FALSE(tar_number("-1"sv));
+  CHECK(tar_number("\x80\0\0\0\0\0\0\0\0\0\x01\x02"sv) == 258);
+  CHECK(tar_number("\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xfe"sv) == -2);
+  CHECK(tar_number("\x80\0\0\0\x7f\xff\xff\xff\xff\xff\xff\xff"sv) == INT64_MAX);
+  CHECK_FALSE(tar_number("\x80\0\0\0\x80\0\0\0\0\0\0\0"sv));
+  CHECK_FALSE(tar_number("\xff\0\0\0\0\0\0\0\0\0\0\0"sv));
+}
+
+TEST_CASE("times before 1970 with a fraction, and a global header, are as GNU tar takes them") {
+  PieceRun run;
+  REQUIRE(run.shell(
+              "python3 -c \"import tarfile,io\n"
+              "t=tarfile.open('x.tar','w',format=tarfile.PAX_FORMAT,pax_headers={'mtime':'77.5'})\n"
+              "for n,h in (('a',{'mtime':'-1.25'}),('b',{}),('c',{'mtime':'5.000000001'})):\n"
+              "  i=tarfile.TarInfo(n); i.mtime=1; i.pax_headers=h; t.addfile(i)\nt.close()\"; "
+              "mkdir ref; tar --warning=no-timestamp -xf x.tar -C ref") == 0);
+  REQUIRE(run.build(run.scratch / "x.tar") == "");
+  CHECK(run.shell("test \"$(cd ref; stat -c %.9Y a b c)\" = \"$(cd " + run.out() +
+                  "; stat -c %.9Y a b c)\"") == 0);
+}
+
+TEST_CASE("a tar that is cut off anywhere is told to be") {
+  PieceRun run;
+  REQUIRE(run.shell("l=$(printf 'l%.0s' $(seq 120)); mkdir t; echo x > t/$l; ln t/$l t/h; "
+                    "ln -s $l t/s; truncate -s 1M t/hole; "
+                    "for i in 1 2 3 4 5 6; do echo $i | dd of=t/hole bs=64K seek=$i conv=notrunc "
+                    "status=none; done; "
+                    "tar --format=gnu -Scf gnu.tar t; tar --format=posix -Scf pax.tar t") == 0);
+  for (const std::string name : {"gnu.tar", "pax.tar"}) {
+    const std::string whole = slurp(run.scratch / name);
+    const std::size_t end = (whole.find_last_not_of('\0') / k_tar_block + 1) * k_tar_block;
+    CHECK(last_of(run, whole.substr(0, end + k_tar_block)) == "end");
+    for (std::size_t cut = k_tar_block; cut <= end + 100;
+         cut += cut % k_tar_block == 0 ? 100 : 412) {
+      const std::string last = last_of(run, whole.substr(0, cut));
+      INFO(name << " cut at " << cut << ": " << last);
+      CHECK(last.find(": cut off after ") != std::string::npos);
+    }
+  }
+}
+
+TEST_CASE("what follows the end of a tar does not matter") {
+  PieceRun run;
+  const std::string whole = ustar_of(run, "echo x > f");
+  CHECK(last_of(run, whole + "garbage") == "end");
+  CHECK(last_of(run, whole + whole) == "end");
+  CHECK(last_of(run, whole.substr(0, 3 * k_tar_block)) == "end");
+}
+
+TEST_CASE("headers that lie are faults") {
+  PieceRun run;
+  const std::string whole = ustar_of(run, "echo x > f");
+  const auto with_size = [&](const std::string& size) {
+    std::string lie = whole;
+    set_number(lie, 124, size);
+    set_checksum(lie, 0);
+    return last_of(run, lie);
+  };
+  CHECK(with_size("77777777777").find("cut off") != std::string::npos);
+  CHECK(with_size("0000000x000").find("invalid size") != std::string::npos);
+  CHECK(with_size(std::string(12, '\xff')).find("invalid size") != std::string::npos);
+  CHECK(with_size("\x80" + std::string(11, '\x7f')).find("invalid size") != std::string::npos);
+  // A size that is too small: the file's data are then read as a header.
+  const std::string small = ustar_of(run, "seq 1000 > f");
+  std::string lie = small;
+  set_number(lie, 124, "00000000001");
+  set_checksum(lie, 0);
+  CHECK(last_of(run, lie).find("wrong checksum") != std::string::npos);
+  std::string wrong = small;
+  wrong[3] = 'x';
+  spit(run.scratch / "a.tar", small.substr(0, 8 * k_tar_block + k_tar_block) + wrong);
+  CHECK(last_of(run, wrong).find("wrong checksum") != std::string::npos);
+}
+
+TEST_CASE("extended headers that lie are faults") {
+  PieceRun run;
+  const std::string whole = ustar_of(run, "echo x > f");
+  const auto with_records = [&](const std::string& records, const std::string& size = "") {
+    std::string header = whole.substr(0, k_tar_block);
+    header[156] = 'x';
+    char text[16];
+    std::snprintf(text, sizeof text, "%011zo", records.size());
+    set_number(header, 124, size.empty() ? text : size);
+    set_checksum(header, 0);
+    std::string body = records;
+    body.resize((records.size() + k_tar_block - 1) / k_tar_block * k_tar_block);
+    return last_of(run, header + body + whole);
+  };
+  CHECK(with_records("10 path=g\n") == "end");
+  CHECK(with_records("11 path=g\n").find("invalid record") != std::string::npos);
+  CHECK(with_records("8 path=g\n").find("invalid record") != std::string::npos);
+  CHECK(with_records("path=g\n").find("invalid record") != std::string::npos);
+  CHECK(with_records("99999999999999999999 a=b\n").find("invalid record") != std::string::npos);
+  CHECK(with_records("11 size=-1\n").find("invalid size") != std::string::npos);
+  CHECK(with_records("27 size=9223372036854775808\n").find("invalid") != std::string::npos);
+  CHECK(with_records("12 mtime=1x\n").find("invalid mtime") != std::string::npos);
+  CHECK(with_records(std::string("12 path=a\0b\n", 12)).find("invalid path") != std::string::npos);
+  CHECK(with_records("x", "77777777777").find("extended header of") != std::string::npos);
+  const std::string huge = "22 GNU.sparse.major=1\n22 GNU.sparse.minor=0\n";
+  CHECK(with_records(huge).find("invalid map") != std::string::npos);
+  CHECK(
+      with_records("26 GNU.sparse.map=0,1,1,9\n29 GNU.sparse.size=1000000000\n").find("invalid") !=
+      std::string::npos);
+  CHECK(with_records("22 GNU.sparse.major=7\n").find("unknown kind") != std::string::npos);
+}
+
+// Whatever stands in the headers: the reader comes to an end, and gives no more than it was given.
+TEST_CASE("random damage below right checksums ends in a fault or the end") {
+  PieceRun run;
+  REQUIRE(run.shell("l=$(printf 'l%.0s' $(seq 120)); mkdir t; echo x > t/$l; ln t/$l t/h; "
+                    "truncate -s 300K t/hole; echo x >> t/hole; "
+                    "tar --format=gnu -Scf gnu.tar t; tar --format=posix -Scf pax.tar t") == 0);
+  std::mt19937 random(7);  // NOLINT(cert-msc51-cpp): the same each time
+  for (const std::string name : {"gnu.tar", "pax.tar"}) {
+    const std::string whole = slurp(run.scratch / name);
+    const std::size_t blocks = whole.find_last_not_of('\0') / k_tar_block + 1;
+    for (int round = 0; round < 300; ++round) {
+      std::string bad = whole;
+      for (int i = 0; i < 3; ++i) {
+        const std::size_t block = random() % blocks * k_tar_block;
+        const std::size_t field = random() % 3 == 0 ? 124 + random() % 12 : random() % k_tar_block;
+        bad[block + field] = static_cast<char>(random() % 4 == 0 ? '0' + random() % 8 : random());
+        if (TarHeader(std::as_bytes(std::span(whole)).subspan(block, k_tar_block))
+                .has_right_checksum())
+          set_checksum(bad, block);
+      }
+      const std::string last = last_of(run, bad);
+      INFO(name << " round " << round << ": " << last);
+      CHECK((last == "end" || last.starts_with("fault: ")));
+    }
+  }
+}
