@@ -40,7 +40,7 @@ std::string encode(const BuildCommand& command) {
 
 BuildCommand decode(std::string_view body) {
   const auto take = [&body] {
-    const std::string text(body.substr(0, body.find('\0')));
+    std::string text(body.substr(0, body.find('\0')));
     body.remove_prefix(std::min(text.size() + 1, body.size()));
     return text;
   };
@@ -78,6 +78,7 @@ int open_output(const std::string& path) {
 
 std::vector<char*> pointers(std::vector<std::string>& texts) {
   std::vector<char*> result;
+  result.reserve(texts.size() + 1);
   for (auto& text : texts) result.push_back(text.data());
   result.push_back(nullptr);
   return result;

@@ -224,7 +224,7 @@ Status Venv::compile(const std::vector<std::string>& names, const std::string& p
   const std::string file = commands_->scratch() + "/" + k_list;
   TRY_ASSIGN(const Fd fd, open_at(AT_FDCWD, file, O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW, 0600));
   TRY(write_all(fd.get(), std::string_view(list)));
-  const Status done =
+  Status done =
       commands_->run({program, "-I", "-S", "-c", k_compile, std::to_string(order_.threads), file,
                       path, order_.directory + "/" + item_.destination},
                      "the compilation of Python files");

@@ -14,6 +14,7 @@
 
 #include "common/file.hpp"
 #include "daemon/worker/fault.hpp"
+#include "daemon/worker/venv_facts.hpp"
 
 namespace nodestage {
 namespace {
@@ -104,8 +105,10 @@ Error no_interpreter(const std::string& source, const std::string& python,
 
 // In `home` of pyvenv.cfg, for an environment with a copy of the program.
 std::string python_at_home(const std::string& home, const std::string& version) {
-  for (const auto& name : {"python" + version, std::string("python3"), std::string("python")}) {
-    if (is_program(home + "/" + name)) return home + "/" + name;
+  for (const auto& name : {"/python" + version, std::string("/python3"), std::string("/python")}) {
+    std::string program = home;
+    program += name;
+    if (is_program(program)) return program;
   }
   return {};
 }

@@ -14,6 +14,7 @@
 #include "daemon/worker/elf_paths.hpp"
 #include "daemon/worker/fault.hpp"
 #include "daemon/worker/sha256.hpp"
+#include "daemon/worker/venv_facts.hpp"
 
 namespace nodestage {
 namespace {

@@ -7,8 +7,7 @@
 //                      #!/bin/sh
 //                      '''exec' "INTERPRETER" [ARGUMENT] "$0" "$@"
 //                      ' '''
-//   RECORD           of a wheel that is installed: PATH,sha256=BASE64,SIZE in each line (PEP 376,
-//   427) direct_url.json  {"url": "file:///...", "dir_info": {"editable": true}} (PEP 610)
+//   RECORD           of an installed wheel: PATH,sha256=BASE64,SIZE in each line (PEP 376)
 #pragma once
 
 #include <functional>
@@ -80,18 +79,6 @@ std::optional<std::string> moved_script(std::string_view script, const VenvMove&
 // as it is there, or "". Nothing when all is as it was.
 std::optional<std::string> updated_record(
     std::string_view record, const std::function<std::string(const std::string&)>& fresh);
-
-// Where an editable install reads from, by its direct_url.json; "" for any other.
-std::string editable_source(std::string_view direct_url);
-
-// Absolute paths that a .pth file adds to sys.path.
-std::vector<std::string> pth_paths(std::string_view pth);
-
-// What a shell activate script says of the place where it was made: VIRTUAL_ENV=...; "" if nothing.
-std::string place_in_activate(std::string_view activate);
-
-// The value of "KEY = VALUE" in pyvenv.cfg, "" if there is none.
-std::string venv_setting(std::string_view pyvenv_cfg, std::string_view key);
 
 bool is_below(std::string_view path, std::string_view directory);  // or is it
 

@@ -37,6 +37,7 @@ tar czf small.tar.gz -C envs/copies .
 (cd envs/copies && zip -qry ../../small.zip .)
 echo "$long" >long
 printf 'numpy==1.24.2\nshout\n' >requirements.txt
+echo shout >shout.txt
 SETUP
     # A module that puts another python first, and one with the python that the node has.
     on ctl sh -c '
@@ -75,6 +76,8 @@ submit() {
 # configure LINE...: the [venv] section of all nodes.
 configure() {
     local node
+    # A daemon that is restarted while it removes a tree comes back to that at its next orphan_check.
+    assert_idle_clean 60
     for node in $(nodes); do
         on "$node" sh -c 'cd /etc/nodestage && { test -e installed || cp nodestaged.toml installed; } && cp installed nodestaged.toml'
         [ $# -eq 0 ] || on "$node" sed -i "s|^\[venv\]\$|&\n$(printf '%s\\n' "$@")|" /etc/nodestage/nodestaged.toml
@@ -153,7 +156,7 @@ failed_job() {
     check_job nothing numpy --stage-venv=requirements.txt,wheels=wheels
     has "$OUTPUT" "requirements.txt (requirements) -> /localscratch/alice.$JOBID.0/env: "
     # As the user's own configuration of pip says, or the submission's environment, or the site's.
-    as alice sh -c 'mkdir -p .config/pip; printf "[global]\nfind-links = /home/alice/wheels\n" >.config/pip/pip.conf; echo shout >shout.txt'
+    as alice sh -c 'mkdir -p .config/pip; printf "[global]\nfind-links = /home/alice/wheels\n" >.config/pip/pip.conf'
     check_job nothing '' --stage-venv=shout.txt
     as alice rm -r .config
     SUBMIT_ENV=(PIP_FIND_LINKS=/home/alice/wheels)

@@ -256,3 +256,57 @@ TEST_CASE("venv: requirements where they may not be built, or not as they are") 
   CHECK(run.run() == 1);
   CHECK(run.cause().find("node n1 has no `module` command (/no/such/init)") != std::string::npos);
 }
+
+// uv itself is in no distribution; this stand-in takes what its manual says of `uv venv` and
+// `uv pip install`, and shows what it got.
+TEST_CASE("venv: uv, where the site has it, gets python, place, wheels and what it must not do") {
+  VenvRun run;
+  REQUIRE(run.in_data(R"(mkdir w; echo pack >r.txt; cat >uv <<'E'
+#!/bin/sh
+echo "uv $*"; env | grep -E '^(UV|HOME|TMPDIR|X_1)' | sort
+case $1 in
+venv) exec "$3" -m venv --without-pip "$4" ;;
+pip) [ -x "$4" ] ;;
+esac
+E
+chmod 755 uv)") == 0);
+  auto& item = run.add_venv("r.txt");
+  item.python = "/usr/bin/python3";
+  item.wheels = run.data() + "/w";
+  item.environment = {"X_1=of the user", "UV_CACHE_DIR=/home/a/cache", "HOME=/home/a"};
+  run.order.venv_installer = VenvInstaller::uv;
+  run.order.venv_uv = run.data() + "/uv";
+  run.order.venv_find_links = {"/site"};
+  REQUIRE_MESSAGE(run.run() == 0, run.cause());
+  CHECK(run.what() == "requirements");
+  const std::string log = run.output("cat env.log");
+  const std::string built = run.job() + "/.nodestage-partial/items/0/";
+  for (const std::string& part :
+       {"uv venv --python /usr/bin/python3 " + built + "one\n",
+        "uv pip install --python " + built + "one/bin/python --no-index --find-links " +
+            run.data() + "/w --find-links /site --only-binary :all: -r " + run.data() + "/r.txt\n",
+        "HOME=" + built + "build/home\n", "TMPDIR=" + built + "build/tmp\n",
+        "UV_CACHE_DIR=" + built + "build/cache/uv\n", std::string("UV_OFFLINE=1\n"),
+        std::string("UV_PYTHON_DOWNLOADS=never\n"), std::string("X_1=of the user\n")}) {
+    CHECK_MESSAGE(log.find(part) != std::string::npos, log);
+  }
+  CHECK(run.output("env/bin/python -c 'import sys; print(sys.prefix)'") == run.job() + "/env\n");
+}
+
+TEST_CASE("venv: a failed build shows the last lines of its log, and keeps it beside") {
+  VenvRun run;
+  REQUIRE(
+      run.in_data("echo pack >r.txt; printf '#!/bin/sh\\nseq 100; echo \"No matching distribution "
+                  "found for pack==1\"; exit 3\\n' >py; chmod 755 py") == 0);
+  run.add_venv("r.txt").python = run.data() + "/py";
+  run.request.venv->optional = true;
+  REQUIRE(run.run() == 0);
+  CHECK(run.state() == ItemState::failed);
+  const std::string note = run.note();
+  CHECK(note.find("-m virtualenv after it, ended with code 3\n  | 90\n") != std::string::npos);
+  CHECK(note.find("\nOnly wheels count") != std::string::npos);
+  CHECK(note.ends_with("and give wheels=DIR"));
+  CHECK(note.find("Put a wheel of pack that") != std::string::npos);
+  CHECK(run.output("tail -n 1 env.log") == "No matching distribution found for pack==1\n");
+  CHECK(run.in_job("test \"$(ls -A | xargs)\" = env.log"));
+}

@@ -1,6 +1,7 @@
 #include <doctest/doctest.h>
 
 #include "daemon/worker/sha256.hpp"
+#include "daemon/worker/venv_facts.hpp"
 #include "daemon/worker/venv_text.hpp"
 
 using namespace nodestage;
