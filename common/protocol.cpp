@@ -10,13 +10,13 @@ namespace nodestage {
 namespace {
 
 // One overload per direction and message keeps the two lists of fields side by side.
-void put(Encoder& out, const Begin& m) {
+void put(WireEncoder& out, const Begin& m) {
   out.u32(m.job), out.u32(m.restart), out.u32(m.uid), out.u32(m.gid);
   out.text(m.user), out.text(m.node), out.u32(m.node_count), out.u32(m.node_index);
   out.text(m.first_node), out.texts(m.nodes), out.u8(m.at_allocation);
   out.u32(m.cpus), out.text(m.work_dir), out.text(m.stdout_path), out.text(m.request);
 }
-void get(Decoder& in, Begin& m) {
+void get(WireDecoder& in, Begin& m) {
   m.job = in.u32(), m.restart = in.u32(), m.uid = in.u32(), m.gid = in.u32();
   m.user = in.text(), m.node = in.text(), m.node_count = in.u32(), m.node_index = in.u32();
   m.first_node = in.text(), m.nodes = in.texts(), m.at_allocation = in.u8();
@@ -24,104 +24,108 @@ void get(Decoder& in, Begin& m) {
   m.request = in.text();
 }
 
-void put(Encoder& out, const End& m) {
+void put(WireEncoder& out, const End& m) {
   out.u32(m.job), out.u32(m.restart), out.u32(m.exit_code), out.u32(m.limit_s);
 }
-void get(Decoder& in, End& m) {
+void get(WireDecoder& in, End& m) {
   m.job = in.u32(), m.restart = in.u32(), m.exit_code = in.u32(), m.limit_s = in.u32();
 }
 
-void put(Encoder& out, const Wait& m) {
+void put(WireEncoder& out, const Wait& m) {
   out.u32(m.job), out.u32(m.step), out.u8(m.speaks), out.u8(m.goes_on);
   out.u8(static_cast<std::uint8_t>(m.scope)), out.u32(m.interval_ms);
   out.u32(m.array_job), out.u32(m.array_task), out.text(m.job_name);
 }
-void get(Decoder& in, Wait& m) {
+void get(WireDecoder& in, Wait& m) {
   m.job = in.u32(), m.step = in.u32(), m.speaks = in.u8(), m.goes_on = in.u8();
   m.scope = static_cast<WaitScope>(in.u8()), m.interval_ms = in.u32();
   m.array_job = in.u32(), m.array_task = in.u32(), m.job_name = in.text();
 }
 
-void put(Encoder& out, const Exited& m) { out.u32(m.job), out.u32(m.step), out.u32(m.wait_status); }
-void get(Decoder& in, Exited& m) { m.job = in.u32(), m.step = in.u32(), m.wait_status = in.u32(); }
+void put(WireEncoder& out, const Exited& m) {
+  out.u32(m.job), out.u32(m.step), out.u32(m.wait_status);
+}
+void get(WireDecoder& in, Exited& m) {
+  m.job = in.u32(), m.step = in.u32(), m.wait_status = in.u32();
+}
 
-void put(Encoder& out, const StatusQuery& m) { out.u32(m.job); }
-void get(Decoder& in, StatusQuery& m) { m.job = in.u32(); }
+void put(WireEncoder& out, const StatusQuery& m) { out.u32(m.job); }
+void get(WireDecoder& in, StatusQuery& m) { m.job = in.u32(); }
 
-void put(Encoder&, const HeldQuery&) {}
-void get(Decoder&, HeldQuery&) {}
+void put(WireEncoder&, const HeldQuery&) {}
+void get(WireDecoder&, HeldQuery&) {}
 
-void put(Encoder& out, const Recover& m) {
+void put(WireEncoder& out, const Recover& m) {
   out.u32(m.job), out.u32(m.restart), out.text(m.directory);
 }
-void get(Decoder& in, Recover& m) {
+void get(WireDecoder& in, Recover& m) {
   m.job = in.u32(), m.restart = in.u32(), m.directory = in.text();
 }
 
-void put(Encoder& out, const Await& m) {
+void put(WireEncoder& out, const Await& m) {
   out.u32(m.job), out.u32(m.interval_ms), out.texts(m.names);
 }
-void get(Decoder& in, Await& m) {
+void get(WireDecoder& in, Await& m) {
   m.job = in.u32(), m.interval_ms = in.u32(), m.names = in.texts();
 }
 
-void put(Encoder&, const Accepted&) {}
-void get(Decoder&, Accepted&) {}
+void put(WireEncoder&, const Accepted&) {}
+void get(WireDecoder&, Accepted&) {}
 
-void put(Encoder& out, const Refused& m) {
+void put(WireEncoder& out, const Refused& m) {
   out.u8(static_cast<std::uint8_t>(m.reason)), out.text(m.what);
 }
-void get(Decoder& in, Refused& m) {
+void get(WireDecoder& in, Refused& m) {
   m.reason = static_cast<RefusalReason>(in.u8()), m.what = in.text();
 }
 
-void put(Encoder& out, const Progress& m) {
+void put(WireEncoder& out, const Progress& m) {
   out.u8(static_cast<std::uint8_t>(m.phase)), out.u32(m.jobs_ahead);
   out.u32(m.items_done), out.u32(m.items), out.u64(m.bytes_read), out.u64(m.bytes_total);
   out.u64(m.bytes_written), out.u64(m.files), out.u64(m.elapsed_ms), out.text(m.current),
       out.text(m.directory), out.text(m.others);
 }
-void get(Decoder& in, Progress& m) {
+void get(WireDecoder& in, Progress& m) {
   m.phase = static_cast<ProgressPhase>(in.u8()), m.jobs_ahead = in.u32();
   m.items_done = in.u32(), m.items = in.u32(), m.bytes_read = in.u64(), m.bytes_total = in.u64();
   m.bytes_written = in.u64(), m.files = in.u64(), m.elapsed_ms = in.u64(), m.current = in.text();
   m.directory = in.text(), m.others = in.text();
 }
 
-void put(Encoder& out, const Ready& m) { out.texts(m.environment), out.texts(m.lines); }
-void get(Decoder& in, Ready& m) { m.environment = in.texts(), m.lines = in.texts(); }
+void put(WireEncoder& out, const Ready& m) { out.texts(m.environment), out.texts(m.lines); }
+void get(WireDecoder& in, Ready& m) { m.environment = in.texts(), m.lines = in.texts(); }
 
-void put(Encoder& out, const Failed& m) { out.text(m.cause), out.texts(m.lines); }
-void get(Decoder& in, Failed& m) { m.cause = in.text(), m.lines = in.texts(); }
+void put(WireEncoder& out, const Failed& m) { out.text(m.cause), out.texts(m.lines); }
+void get(WireDecoder& in, Failed& m) { m.cause = in.text(), m.lines = in.texts(); }
 
-void put(Encoder& out, const Ended& m) {
+void put(WireEncoder& out, const Ended& m) {
   out.u8(static_cast<std::uint8_t>(m.outcome)), out.text(m.what);
 }
-void get(Decoder& in, Ended& m) {
+void get(WireDecoder& in, Ended& m) {
   m.outcome = static_cast<EndOutcome>(in.u8()), m.what = in.text();
 }
 
-void put(Encoder& out, const StatusRow& m) {
+void put(WireEncoder& out, const StatusRow& m) {
   out.u32(m.job), out.u32(m.restart), out.u32(m.uid), out.text(m.state), out.texts(m.lines);
 }
-void get(Decoder& in, StatusRow& m) {
+void get(WireDecoder& in, StatusRow& m) {
   m.job = in.u32(), m.restart = in.u32(), m.uid = in.u32(), m.state = in.text();
   m.lines = in.texts();
 }
 
-void put(Encoder& out, const HeldRow& m) {
+void put(WireEncoder& out, const HeldRow& m) {
   out.u32(m.job), out.u32(m.restart), out.u32(m.uid), out.text(m.node), out.u64(m.since);
   out.u64(m.expires), out.u64(m.next_try), out.u8(m.is_measured), out.u64(m.bytes);
   out.text(m.path), out.texts(m.reasons);
 }
-void get(Decoder& in, HeldRow& m) {
+void get(WireDecoder& in, HeldRow& m) {
   m.job = in.u32(), m.restart = in.u32(), m.uid = in.u32(), m.node = in.text(), m.since = in.u64();
   m.expires = in.u64(), m.next_try = in.u64(), m.is_measured = in.u8(), m.bytes = in.u64();
   m.path = in.text(), m.reasons = in.texts();
 }
 
-void put(Encoder& out, const Recovered& m) { out.texts(m.lines); }
-void get(Decoder& in, Recovered& m) { m.lines = in.texts(); }
+void put(WireEncoder& out, const Recovered& m) { out.texts(m.lines); }
+void get(WireDecoder& in, Recovered& m) { m.lines = in.texts(); }
 
 // The kind of each alternative of Message, in its order.
 constexpr std::uint8_t k_kinds[] = {1, 2, 3, 4, 5, 6, 7, 8, 16, 17, 18, 19, 20, 21, 22, 23, 24};
@@ -130,7 +134,7 @@ static_assert(std::size(k_kinds) == std::variant_size_v<Message>);
 }  // namespace
 
 std::string encode_message(const Message& message) {
-  Encoder out;
+  WireEncoder out;
   out.u8(k_protocol_version);
   out.u8(k_kinds[message.index()]);
   std::visit([&out](const auto& m) { put(out, m); }, message);
@@ -138,7 +142,7 @@ std::string encode_message(const Message& message) {
 }
 
 Result<Message> decode_message(std::string_view packet) {
-  Decoder in(packet);
+  WireDecoder in(packet);
   const std::uint8_t version = in.u8();
   const std::uint8_t kind = in.u8();
   if (!in.ok()) return Error{EPROTO, "a message without a header"};
@@ -148,7 +152,7 @@ Result<Message> decode_message(std::string_view packet) {
   }
   const auto* const found = std::find(std::begin(k_kinds), std::end(k_kinds), kind);
   auto message = decode_alternative<Message>(static_cast<std::size_t>(found - k_kinds), in,
-                                             [](Decoder& d, auto& m) { get(d, m); });
+                                             [](WireDecoder& d, auto& m) { get(d, m); });
   if (!message) message.error().what += " (" + std::to_string(kind) + ")";
   return message;
 }

@@ -2,21 +2,21 @@
 
 namespace nodestage {
 
-void Encoder::integer(std::uint64_t value, int bytes) {
+void WireEncoder::integer(std::uint64_t value, int bytes) {
   for (int i = 0; i < bytes; ++i) data_.push_back(static_cast<char>(value >> (8 * i) & 0xff));
 }
 
-void Encoder::text(std::string_view value) {
+void WireEncoder::text(std::string_view value) {
   u32(static_cast<std::uint32_t>(value.size()));
   data_.append(value);
 }
 
-void Encoder::texts(const std::vector<std::string>& values) {
+void WireEncoder::texts(const std::vector<std::string>& values) {
   u32(static_cast<std::uint32_t>(values.size()));
   for (const auto& value : values) text(value);
 }
 
-std::string_view Decoder::take(std::size_t bytes) {
+std::string_view WireDecoder::take(std::size_t bytes) {
   if (bytes > rest_.size()) {
     ok_ = false;
     rest_ = {};
@@ -27,7 +27,7 @@ std::string_view Decoder::take(std::size_t bytes) {
   return taken;
 }
 
-std::uint64_t Decoder::integer(unsigned bytes) {
+std::uint64_t WireDecoder::integer(unsigned bytes) {
   std::uint64_t value = 0;
   unsigned shift = 0;
   for (const char c : take(bytes)) {
@@ -37,12 +37,12 @@ std::uint64_t Decoder::integer(unsigned bytes) {
   return value;
 }
 
-std::string Decoder::text() {
+std::string WireDecoder::text() {
   const std::uint32_t bytes = u32();
   return std::string(take(bytes));
 }
 
-std::vector<std::string> Decoder::texts() {
+std::vector<std::string> WireDecoder::texts() {
   std::vector<std::string> values;
   for (std::uint32_t count = u32(); count > 0 && ok_; --count) values.push_back(text());
   return values;

@@ -1,11 +1,11 @@
-// Encoder and Decoder: the primitive fields of every nodestage message.
+// WireEncoder and WireDecoder: the primitive fields of every nodestage message.
 //
 //   u8, u32, u64   little-endian, no padding
 //   i32            as u32, two's complement
 //   text           u32 length in bytes, then the bytes (any bytes; no terminator)
 //   list of text   u32 count, then each text
 //
-// A Decoder never reads past its input: after the first bad field every further one reads as
+// A WireDecoder never reads past its input: after the first bad field every further one reads as
 // zero or empty, and ok() is false.
 #pragma once
 
@@ -16,7 +16,7 @@
 
 namespace nodestage {
 
-class Encoder {
+class WireEncoder {
  public:
   void u8(std::uint8_t value) { data_.push_back(static_cast<char>(value)); }
   void u32(std::uint32_t value) { integer(value, 4); }
@@ -32,9 +32,9 @@ class Encoder {
   std::string data_;
 };
 
-class Decoder {
+class WireDecoder {
  public:
-  explicit Decoder(std::string_view data) : rest_(data) {}
+  explicit WireDecoder(std::string_view data) : rest_(data) {}
 
   std::uint8_t u8() { return static_cast<std::uint8_t>(integer(1)); }
   std::uint32_t u32() { return static_cast<std::uint32_t>(integer(4)); }

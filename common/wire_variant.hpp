@@ -14,7 +14,7 @@ namespace nodestage {
 // get(in, alternative) reads the fields. A fault for an index that is none, fields that are cut off
 // or wrong, and bytes left over.
 template <typename Variant, std::size_t index = 0, typename Get>
-Result<Variant> decode_alternative(std::size_t wanted, Decoder& in, Get get) {
+Result<Variant> decode_alternative(std::size_t wanted, WireDecoder& in, Get get) {
   if constexpr (index == std::variant_size_v<Variant>) {
     return Error{EPROTO, "a message of an unknown kind"};
   } else {

@@ -54,7 +54,7 @@ void Connection::take_header(const std::error_code& ec, std::size_t count) {
   if (header.substr(0, k_peer_frame_magic.size()) != k_peer_frame_magic) {
     return end("what it sent does not begin as a note of nodestage-peer");
   }
-  const std::uint32_t length = Decoder(header.substr(k_peer_frame_magic.size())).u32();
+  const std::uint32_t length = WireDecoder(header.substr(k_peer_frame_magic.size())).u32();
   if (length == 0 || length > k_max_credential_bytes) {
     return end("a frame of " + std::to_string(length) + " bytes");
   }

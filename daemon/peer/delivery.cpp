@@ -67,7 +67,7 @@ void Delivery::connected(const std::error_code& ec) {
 }
 
 void Delivery::send() {
-  Encoder length;
+  WireEncoder length;
   length.u32(static_cast<std::uint32_t>(order_.credential.size()));
   frame_ = std::string(k_peer_frame_magic) + length.data() + order_.credential;
   // A fault is seen by the reading, which also gets an answer that came before the fault.

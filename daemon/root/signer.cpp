@@ -54,7 +54,7 @@ SignReply sign(const std::string& user, const SignRequest& request) {
 }
 
 std::string encode_sign_reply(const SignReply& reply) {
-  Encoder out;
+  WireEncoder out;
   out.u64(reply.id), out.text(reply.credential), out.text(reply.fault);
   return out.data();
 }
@@ -62,13 +62,13 @@ std::string encode_sign_reply(const SignReply& reply) {
 }  // namespace
 
 std::string encode_sign_request(const SignRequest& request) {
-  Encoder out;
+  WireEncoder out;
   out.u64(request.id), out.text(request.payload);
   return out.data();
 }
 
 Result<SignReply> decode_sign_reply(std::string_view packet) {
-  Decoder in(packet);
+  WireDecoder in(packet);
   SignReply reply;
   reply.id = in.u64(), reply.credential = in.text(), reply.fault = in.text();
   if (!in.finished()) return Error{EPROTO, "a reply of the signer with wrong fields"};
@@ -84,7 +84,7 @@ int run_signer(const std::string& user) {
     const ssize_t count = ::recv(k_peer_channel_fd, packet.data(), packet.size(), 0);
     if (count < 0 && errno == EINTR) continue;
     if (count <= 0) return 0;  // the daemon has ended
-    Decoder in(std::string_view(packet).substr(0, static_cast<std::size_t>(count)));
+    WireDecoder in(std::string_view(packet).substr(0, static_cast<std::size_t>(count)));
     SignRequest request;
     request.id = in.u64(), request.payload = in.text();
     if (!in.finished()) return 1;

@@ -39,7 +39,7 @@ inline std::string note_from(const std::string& node) {
 }
 
 inline std::string frame(const std::string& credential) {
-  nodestage::Encoder length;
+  nodestage::WireEncoder length;
   length.u32(static_cast<std::uint32_t>(credential.size()));
   return "NSP1" + length.data() + credential;
 }
