@@ -85,7 +85,7 @@ Status PaxHeader::take(std::string_view key, std::string_view value) {
 }
 
 Status PaxHeader::take_sparse(std::string_view key, std::string_view value) {
-  if (!sparse) sparse = Sparse();
+  if (!sparse) sparse.emplace();
   const std::string_view what = key.substr(k_sparse.size());
   if (what == "name") return set(sparse->name, key, value, name_of(value));
   if (what == "map") {
