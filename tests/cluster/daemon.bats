@@ -271,7 +271,7 @@ as_on_n1() {
     id=$(submit_staged)
     wait_until 15 status_is "$id" staging
     # From here on it needs no daemon: it has been told how much it may write.
-    wait_until 15 on n1 test -s "/localscratch/.nodestage/status/$id.0.answer"
+    wait_until 15 has_answer n1 "$id"
     cluster daemon kill n1
     wait_until 30 worker_gone
     cluster daemon start n1

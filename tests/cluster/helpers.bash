@@ -197,6 +197,11 @@ assert_idle_clean() {
     fi
 }
 
+# has_answer NODE ID: the job's staging was told how much it may write (the answer's serial is not 0).
+has_answer() {
+    [[ $(on "$1" od -An -tu8 -N8 "/localscratch/.nodestage/status/$2.0.answer" | xargs) -gt 0 ]]
+}
+
 # daemon_log NODE, and of it what is about a job: job_log NODE ID.
 daemon_log() {
     on "$1" cat /var/log/nodestage/nodestaged.log

@@ -149,10 +149,6 @@ SCRIPT
     assert_idle_clean
 }
 
-has_answer() {
-    on n1 test -s "/localscratch/.nodestage/status/$1.0.answer"
-}
-
 # promised_words: what a second job of 40 MiB is told.
 promised_words() {
     sbatch_wait --stage-dataset=forty.bin --wrap 'echo script ran'
@@ -163,7 +159,7 @@ promised_words() {
 @test "what one job was promised the next does not get, also after a restart of the daemon" {
     slow_mount --rate=2M n1 bob /home/bob/slow
     bobs=$(submit bob --stage-dataset=slow/thirty.bin --wrap 'cmp slow/thirty.bin $NODESTAGE_DATASET && echo same')
-    wait_until 30 has_answer "$bobs"
+    wait_until 30 has_answer n1 "$bobs"
     on n1 pkill -STOP -x bindfs
     promised_words
     cluster daemon restart n1
@@ -199,7 +195,7 @@ has_begun() {
     cluster daemon kill n1
     on n1 pkill -CONT -x bindfs
     wait_until 30 has_asked "$id"
-    run has_answer "$id"
+    run has_answer n1 "$id"
     [ "$status" -ne 0 ]
     cluster daemon start n1
     wait_until 60 job_ended "$id"
