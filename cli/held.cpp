@@ -3,7 +3,6 @@
 #include <unistd.h>
 
 #include <cstdio>
-#include <ctime>
 
 #include "cli/conversation.hpp"
 #include "common/human.hpp"
@@ -11,19 +10,11 @@
 namespace nodestage {
 namespace {
 
-std::string date_text(std::uint64_t epoch) {
-  const auto time = static_cast<std::time_t>(epoch);
-  std::tm parts{};
-  char text[32];
-  ::localtime_r(&time, &parts);
-  return {text, std::strftime(text, sizeof text, "%Y-%m-%d %H:%M", &parts)};
-}
-
 std::string next_try_text(const HeldRow& row) {
   if (row.next_try == 0) return "no further try can deliver them";
   if (row.next_try <= static_cast<std::uint64_t>(std::time(nullptr)))
     return "being tried again now";
-  return "next try " + date_text(row.next_try);
+  return "next try " + human_date(row.next_try);
 }
 
 void print(const HeldRow& row) {
@@ -31,9 +22,9 @@ void print(const HeldRow& row) {
   if (row.restart != 0) job += "." + std::to_string(row.restart);
   if (::geteuid() == 0) job += " of uid " + std::to_string(row.uid);
   std::printf("job %s: on %s since %s, %s, kept until %s, %s\n", job.c_str(),
-              printable(row.node).c_str(), date_text(row.since).c_str(),
+              printable(row.node).c_str(), human_date(row.since).c_str(),
               row.is_measured != 0 ? human_bytes(row.bytes).c_str() : "size not known",
-              date_text(row.expires).c_str(), next_try_text(row).c_str());
+              human_date(row.expires).c_str(), next_try_text(row).c_str());
   for (const std::string& reason : row.reasons) std::printf("  %s\n", printable(reason).c_str());
   std::printf("  in %s\n", printable(row.path).c_str());
 }

@@ -1,6 +1,7 @@
 #include "common/human.hpp"
 
 #include <cstdio>
+#include <ctime>
 
 namespace nodestage {
 namespace {
@@ -83,6 +84,14 @@ std::string printable(std::string_view text, Newlines newlines) {
     }
   }
   return result;
+}
+
+std::string human_date(std::uint64_t epoch) {
+  const auto time = static_cast<std::time_t>(epoch);
+  std::tm parts{};
+  char text[32];
+  ::localtime_r(&time, &parts);
+  return {text, std::strftime(text, sizeof text, "%Y-%m-%d %H:%M", &parts)};
 }
 
 std::string shortened(std::string_view text, std::size_t width) {

@@ -10,7 +10,8 @@ namespace nodestage {
 std::string human_bytes(std::uint64_t bytes);  // "0 B", "1023 B", "1.5 KiB", "12.0 GiB"
 std::string human_count(std::uint64_t count);  // "1,234,567"
 std::string human_duration(
-    std::uint64_t milliseconds);  // "0.4 s", "12.3 s", "3 min 05 s", "2 h 03 min"
+    std::uint64_t milliseconds);              // "0.4 s", "12.3 s", "3 min 05 s", "2 h 03 min"
+std::string human_date(std::uint64_t epoch);  // "2026-11-21 15:30", the node's local time
 
 // For a terminal or a log: control characters and invalid UTF-8 as \xNN; newlines kept or
 // turned into "; " when asked.

@@ -28,7 +28,7 @@ std::string title(const JobRecord& record) {
          ", node " + printable(record.begin.node) + "\n\n";
 }
 
-std::string updated() { return "\n(Written " + date_text(epoch_now()) + ".)\n"; }
+std::string updated() { return "\n(Written " + human_date(epoch_now()) + ".)\n"; }
 
 bool is_open(const ItemRecord& item) {
   const auto state = static_cast<ItemState>(item.state);
@@ -40,14 +40,6 @@ std::string first_line(const std::string& text) { return text.substr(0, text.fin
 }  // namespace
 
 std::uint64_t epoch_now() { return static_cast<std::uint64_t>(std::time(nullptr)); }
-
-std::string date_text(std::uint64_t epoch) {
-  const auto time = static_cast<std::time_t>(epoch);
-  std::tm parts{};
-  char text[32];
-  ::localtime_r(&time, &parts);
-  return {text, std::strftime(text, sizeof text, "%Y-%m-%d %H:%M", &parts)};
-}
 
 std::uint64_t retry_delay_s(std::uint32_t tries, std::uint64_t first, std::uint64_t most) {
   std::uint64_t delay = std::min(first, most);
@@ -106,7 +98,7 @@ std::string held_notice(const JobRecord& record, const HoldTimes& times) {
   const std::string command = "    nodestage recover " + run_name(record) + " DIR";
   std::string text = title(record) + "These results of the job could not be delivered:\n";
   for (const std::string& reason : record.hold.reasons) text += "    " + reason + "\n";
-  text += "\nThey are kept on " + node + " until " + date_text(times.expire) +
+  text += "\nThey are kept on " + node + " until " + human_date(times.expire) +
           "; then they are removed.\n";
   if (record.hold.warned_at != 0) text += "THIS IS SOON.\n";
   text += record.hold.retry_at == 0
@@ -134,7 +126,7 @@ std::string recovered_notice(const JobRecord& record, const std::string& directo
 
 std::string expired_notice(const JobRecord& record) {
   std::string text = title(record) + "These results were kept since " +
-                     date_text(record.hold.since) + " and have now been removed:\n";
+                     human_date(record.hold.since) + " and have now been removed:\n";
   for (const std::string& reason : record.hold.reasons) text += "    " + reason + "\n";
   return text + updated();
 }

@@ -13,7 +13,6 @@
 namespace nodestage {
 
 std::uint64_t epoch_now();
-std::string date_text(std::uint64_t epoch);  // "2026-11-21 15:30", the node's local time
 
 // How long after the tries-th failed try the next one comes: `first`, doubled each time up to
 // `most`.

@@ -73,7 +73,7 @@ void Jobs::hold_timer_due(const JobKey& key) {
   const bool is_busy = job->is_being_measured || job->recovery.has_value();
   if (!is_busy && hold.warned_at != 0 && now >= hold_times(hold, at_.config.hold).expire) {
     spdlog::warn("{}: results that could not be delivered are removed, having been kept since {}",
-                 about(job->record), date_text(hold.since));
+                 about(job->record), human_date(hold.since));
     return let_go(*job, expired_notice(job->record));
   }
   if (!is_busy && hold.retry_at != 0 && now >= hold.retry_at) return try_again(*job);
@@ -83,7 +83,7 @@ void Jobs::hold_timer_due(const JobKey& key) {
 void Jobs::warn(Job& job) {
   job.record.hold.warned_at = epoch_now();
   spdlog::warn("{}: results that could not be delivered are removed on {}", about(job.record),
-               date_text(hold_times(job.record.hold, at_.config.hold).expire));
+               human_date(hold_times(job.record.hold, at_.config.hold).expire));
   save(job);
   tell_held(job);
 }

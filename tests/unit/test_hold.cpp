@@ -1,5 +1,6 @@
 #include <doctest/doctest.h>
 
+#include "common/human.hpp"
 #include "daemon/root/hold.hpp"
 
 using namespace nodestage;
@@ -141,7 +142,7 @@ TEST_CASE("the notice: job, node, cause, how long, and both commands") {
   const std::string text = held_notice(record, hold_times(record.hold, {}));
   CHECK(has(text, "nodestage: job 12, node n1\n"));
   CHECK(has(text, "No space left on device"));
-  CHECK(has(text, "until " + date_text(1'700'000'000 + 30 * 86'400)));
+  CHECK(has(text, "until " + human_date(1'700'000'000 + 30 * 86'400)));
   CHECK(has(text, "    nodestage recover 12 DIR --node=n1\n"));
   CHECK(has(text, "    srun -w n1 -N1 -n1 nodestage recover 12 DIR\n"));
   CHECK(has(text, "tried again"));

@@ -1,8 +1,19 @@
 #include <doctest/doctest.h>
 
+#include <cstdlib>
+#include <ctime>
+
 #include "common/human.hpp"
 
 using namespace nodestage;
+
+TEST_CASE("dates are the node's local time") {
+  ::setenv("TZ", "UTC-1", 1);
+  ::tzset();
+  CHECK(human_date(1'700'000'000) == "2023-11-14 23:13");
+  ::unsetenv("TZ");
+  ::tzset();
+}
 
 TEST_CASE("bytes") {
   CHECK(human_bytes(0) == "0 B");
