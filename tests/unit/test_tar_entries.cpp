@@ -187,7 +187,7 @@ TEST_CASE("a tar that is cut off anywhere is told to be") {
     const std::size_t end = (whole.find_last_not_of('\0') / k_tar_block + 1) * k_tar_block;
     CHECK(last_of(run, whole.substr(0, end + k_tar_block)) == "end");
     for (std::size_t cut = k_tar_block; cut <= end + 100;
-         cut += cut % k_tar_block == 0 ? 100 : 412) {
+         cut += cut % k_tar_block == 0 ? std::size_t{100} : std::size_t{412}) {
       const std::string last = last_of(run, whole.substr(0, cut));
       INFO(name << " cut at " << cut << ": " << last);
       CHECK(last.find(": cut off after ") != std::string::npos);
