@@ -19,6 +19,8 @@ constexpr std::chrono::seconds k_line_interval{10};
 constexpr std::chrono::seconds k_patience{60};  // with a daemon that is away
 constexpr std::chrono::seconds k_mention_absence{2};
 constexpr std::chrono::milliseconds k_reconnect_pause{200};
+constexpr const char* k_what_a_name_is =
+    "NAME is that of NODESTAGE_DATASET_<NAME>, or a place below $SLURM_TMPDIR.";
 
 // 0: not inside a job.
 std::uint32_t job_of_environment() {
@@ -104,9 +106,7 @@ class Waiting {
     const std::string job = "job " + std::to_string(ask_.job);
     switch (refused.reason) {
       case RefusalReason::unknown_name:
-        return wrong_usage(refused.what,
-                           "NAME is that of NODESTAGE_DATASET_<NAME>, or a place below "
-                           "$SLURM_TMPDIR.");
+        return wrong_usage(refused.what, k_what_a_name_is);
       case RefusalReason::unknown_job:
       case RefusalReason::not_permitted:
         return wrong_usage("nodestaged knows no such job of yours on this node: " + job,
@@ -167,9 +167,7 @@ int wait_for_datasets(const WaitArguments& arguments) {
                        "Without names it waits for all.");
   for (const std::string& name : arguments.names) {
     if (name.empty() || name.size() > k_max_await_name_bytes)
-      return wrong_usage("'" + name + "' is no name of a dataset",
-                         "NAME is that of NODESTAGE_DATASET_<NAME>, or a place below "
-                         "$SLURM_TMPDIR.");
+      return wrong_usage("'" + name + "' is no name of a dataset", k_what_a_name_is);
   }
   return Waiting(arguments, job).run();
 }

@@ -71,6 +71,12 @@ struct ItemRecord {
   char note[1696];  // a warning or the cause of the failure
 };
 
+// The worker is not done with it.
+inline bool is_unfinished(const ItemRecord& item) {
+  const auto state = static_cast<ItemState>(item.state);
+  return state == ItemState::waiting || state == ItemState::working;
+}
+
 inline constexpr std::uint32_t k_item_async = 1;
 inline constexpr std::uint32_t k_item_optional = 2;
 inline constexpr std::uint32_t k_item_final = 4;  // failed, and no further try can help

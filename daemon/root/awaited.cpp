@@ -11,11 +11,6 @@ namespace {
 constexpr std::string_view k_variable = "NODESTAGE_DATASET";
 constexpr std::size_t k_max_text_bytes = 32 * 1024;
 
-bool is_open(const ItemRecord& item) {
-  const auto state = static_cast<ItemState>(item.state);
-  return state == ItemState::waiting || state == ItemState::working;
-}
-
 // As a name stands in a record.
 std::string as_field(std::string name) {
   name.resize(std::min(name.size(), sizeof ItemRecord::name - 1));
@@ -78,7 +73,7 @@ Awaited choose_awaited(const WorkerStatus& status, const std::vector<std::string
 }
 
 bool all_ended(const WorkerStatus& status) {
-  return std::none_of(status.items.begin(), status.items.end(), is_open);
+  return std::none_of(status.items.begin(), status.items.end(), is_unfinished);
 }
 
 std::string failures(const WorkerStatus& status, Optional optional, const std::string& fault) {
@@ -86,7 +81,7 @@ std::string failures(const WorkerStatus& status, Optional optional, const std::s
   for (const ItemRecord& item : status.items) {
     const bool failed = static_cast<ItemState>(item.state) == ItemState::failed;
     const bool left_out = optional == Optional::is_left_out && (item.flags & k_item_optional) != 0;
-    if (left_out || (!failed && (fault.empty() || !is_open(item)))) continue;
+    if (left_out || (!failed && (fault.empty() || !is_unfinished(item)))) continue;
     const std::string note = failed ? field_text(item.note) : fault;
     const std::string line = "dataset '" + printable(field_text(item.name)) +
                              "': " + (note.empty() ? "failed" : printable(note, Newlines::keep));

@@ -100,7 +100,7 @@ Progress progress_of(const WorkerStatus& status, Counted counted) {
     progress.bytes_written += item.bytes_written;
     progress.files += item.files;
     const auto state = static_cast<ItemState>(item.state);
-    const bool open = state == ItemState::waiting || state == ItemState::working;
+    const bool open = is_unfinished(item);
     total_known = total_known && (item.bytes_total != 0 || !open);
     if (!open) ++progress.items_done;
     // One that waits may be read already, to learn what it needs.
