@@ -15,16 +15,13 @@ class Meter {
  public:
   Meter(RateLimit& rate, const std::atomic<bool>& stop) : rate_(rate), stop_(stop) {}
 
-  // After each block read from a source. The fault is stopped().
-  Status count_read(std::uint64_t bytes) {
-    bytes_read += bytes;
-    rate_.take(bytes, stop_);
-    return check();
-  }
-  // The same; returns early once `given_up` is set, too.
+  // After each block read from a source: waits until the rate limit lets it pass, then counts it.
+  // The fault is stopped().
+  Status count_read(std::uint64_t bytes) { return count_read(bytes, stop_); }
+  // The same; waits no longer once `given_up` is set, too.
   Status count_read(std::uint64_t bytes, const std::atomic<bool>& given_up) {
-    bytes_read += bytes;
     rate_.take(bytes, stop_, given_up);
+    bytes_read += bytes;
     return check();
   }
   [[nodiscard]] Status check() const { return stop_ ? Status(stopped()) : Status(); }

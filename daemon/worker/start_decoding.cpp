@@ -19,9 +19,9 @@ constexpr std::size_t k_serial_depth = 6;   // blocks that one thread is ahead
 constexpr std::size_t k_spare_blocks = 4;   // made, joined (bzip2), gone on with and handed out
 constexpr std::size_t k_bzip2_part = 6 * k_mib;  // with its thread, block and compressed block
 
-// A power of two.
+// A power of two. Larger ones leave the processor's caches, and were slower.
 std::size_t block_size(std::size_t wanted, std::size_t least = k_mib / 2) {
-  return std::clamp(std::bit_floor(std::max<std::size_t>(wanted, 1)), least, 4 * k_mib);
+  return std::clamp(std::bit_floor(std::max<std::size_t>(wanted, 1)), least, k_mib);
 }
 
 class Plain final : public Decoding {
@@ -51,8 +51,7 @@ struct Shares {
 
   Shares(std::size_t memory, std::size_t least_block)
       : ahead{block_size(memory / 64), k_input_blocks, k_reads_in_flight},
-        // Larger ones leave the processor's caches, and were slower.
-        block_bytes(std::min(block_size(memory / 64, least_block), k_mib)),
+        block_bytes(block_size(memory / 64, least_block)),
         rest(memory - std::min(memory, ahead.block_bytes * ahead.blocks + held() * block_bytes)) {}
   static std::size_t held() { return k_decoder_blocks_held + k_spare_blocks; }
   // At least a few, whatever the memory is.

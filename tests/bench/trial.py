@@ -1,7 +1,9 @@
 """One row: us, its peers and the floor, in turns, each into an empty directory of its own."""
+import mmap
 import os
 import shutil
 import subprocess
+import tempfile
 import time
 
 import rows
@@ -16,20 +18,33 @@ class Failed(Exception):
 
 
 SETTLE_SECONDS = 61
+SPARE_MEMORY = 512 << 20
 
 
-class Settling:
-    """Waits until what was removed has no effect on what is made: see Trial._end()."""
+def above(top):
+    """The directory of all that is extracted."""
+    return f"{top}/into"
 
-    def __init__(self):
-        self.until = 0.0
 
-    def removed(self):
-        os.sync()
-        self.until = time.monotonic() + SETTLE_SECONDS
+class Written:
+    """What earlier rows have written. It is removed only for want of space: ext4 passes over inodes that were freed less
+    than a minute ago, one by one, and where many were a run takes many times as long."""
 
-    def wait(self):
-        time.sleep(max(0.0, self.until - time.monotonic()))
+    def __init__(self, options):
+        self.top = above(options.dir)
+        self.is_quick = options.quick
+        self.spare = 2 << 30
+
+    def make_room(self, wanted):
+        os.makedirs(self.top, mode=0o755, exist_ok=True)
+        place = os.statvfs(self.top)
+        if wanted + self.spare < place.f_bavail * place.f_frsize or not os.listdir(self.top):
+            return
+        shutil.rmtree(self.top)
+        os.mkdir(self.top, mode=0o755)
+        if not self.is_quick:
+            os.sync()
+            time.sleep(SETTLE_SECONDS)
 
 
 def give(path, user):
@@ -47,10 +62,8 @@ class Trial:
         self.tree = workloads.tree(row.workload)
         self.source = self.tree if row.form == "directory" else workloads.archive(row.workload, row.form)
         self.read_from = self.source
-        self.above = f"{workloads.top}/into"
         self.into = None
-        self.runs = 0
-        os.makedirs(self.above, mode=0o755, exist_ok=True)
+        self.filled = workloads.bytes_in_memory(row.workload)
         self.mount = None
         self.commands = {"us": f"{tools.launcher} {tools.worker} $s $PWD {options.threads}"}
         self.commands.update((peer, rows.PEERS[peer]) for peer in row.peers)
@@ -104,22 +117,25 @@ class Trial:
     # Each run has a directory of its own. What earlier runs have left to write is nobody's time; what a run leaves in
     # the page cache is not waited for, of any program.
     def _begin(self):
-        self.runs += 1
-        self.into = f"{self.above}/{self.runs}"
-        os.mkdir(self.into)
+        self.into = tempfile.mkdtemp(dir=above(self.workloads.top))
         give(self.into, self.options.user)
         if not self.options.quick:
             os.sync()
+            self._touch_memory()
 
-    # ext4 passes over inodes that were freed less than a minute ago, one by one: where many were, a run takes many
-    # times as long. So nothing is removed between the runs of a row, if it has many files.
+    # A virtual machine's host may take free memory back; who then uses it first waits for the host, longer than for
+    # anything that is measured here. So what a run will fill is used before it.
+    def _touch_memory(self):
+        mmap.mmap(-1, self.filled + SPARE_MEMORY, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS | mmap.MAP_POPULATE).close()
+
+    # Few files are removed at once: see Written.
     def _end(self):
         if self.row.workload == "large":
             subprocess.run(["rm", "-rf", self.into], check=True)
 
-    def remove(self):
-        """All that the runs have made."""
-        subprocess.run(["rm", "-rf", self.above], check=True)
+    def bytes_to_write(self):
+        """What the runs leave, at most."""
+        return 0 if self.row.workload == "large" else self.filled * self.options.pairs * (len(self.commands) + 1)
 
     def _warm(self):
         if self.row.source == "warm":

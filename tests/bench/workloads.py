@@ -7,6 +7,7 @@ Everything is made once below a directory and found there by the next run. A wor
 """
 import array
 import bisect
+import mmap
 import os
 import random
 import shutil
@@ -15,6 +16,7 @@ import subprocess
 KIB, MIB = 1024, 1024 * 1024
 FIRST_SECOND = 1_600_000_000
 FRAME = 16 * MIB
+INODE = 2 * KIB  # with its directory entry
 
 # Sizes of the 111,477 files of five Python installations with their packages, as (part of all, bytes).
 PYTHON_SIZES = [(0.0, 0), (0.01, 0), (0.05, 99), (0.1, 243), (0.2, 647), (0.3, 1298), (0.4, 2275), (0.5, 3676),
@@ -180,6 +182,15 @@ class Workloads:
 
     def manifest(self, name):
         return f"{self.top}/manifest/{name}"
+
+    def bytes_in_memory(self, name):
+        """What the tree takes in the kernel's caches when it is written."""
+        total = 0
+        with open(self.manifest(name), encoding="utf-8") as file:
+            for entry in file:
+                pages = -(-int(entry.split(" ", 2)[1]) // mmap.PAGESIZE)
+                total += pages * mmap.PAGESIZE + INODE
+        return total
 
     def archive(self, name, form):
         path = f"{self.top}/archive/{name}.{form}"
