@@ -66,13 +66,20 @@ Status write_all(int fd, std::string_view data) {
 
 Status replace_file(int dir_fd, const std::string& name, std::string_view data, unsigned mode) {
   const std::string temporary = "." + name + ".new";
-  TRY_ASSIGN(const Fd fd,
-             open_at(dir_fd, temporary, O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW, mode));
-  TRY(write_all(fd.get(), data));
-  if (::fsync(fd.get()) != 0) return system_error(temporary);
-  if (::renameat(dir_fd, temporary.c_str(), dir_fd, name.c_str()) != 0) return system_error(name);
-  if (::fsync(dir_fd) != 0) return system_error(name);
-  return {};
+  const auto replace = [&]() -> Status {
+    TRY_ASSIGN(const Fd fd,
+               open_at(dir_fd, temporary, O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW, mode));
+    TRY(write_all(fd.get(), data));
+    if (::fsync(fd.get()) != 0) return system_error(temporary);
+    if (::renameat(dir_fd, temporary.c_str(), dir_fd, name.c_str()) != 0) return system_error(name);
+    return {};
+  };
+  Status replaced = replace();
+  if (!replaced) {
+    ::unlinkat(dir_fd, temporary.c_str(), 0);
+    return replaced;
+  }
+  return ::fsync(dir_fd) == 0 ? Status() : system_error(name);
 }
 
 }  // namespace nodestage

@@ -16,6 +16,7 @@ namespace {
 // The caller's word: longer than any file name, and short enough for the worker's order.
 constexpr std::size_t k_max_job_name = 1024;
 constexpr unsigned k_refusal_tries = 5;
+constexpr std::chrono::seconds k_save_again{5};
 constexpr std::uint32_t k_batch_step = 0xfffffffb;  // SLURM_BATCH_SCRIPT of slurm.h
 
 }  // namespace
@@ -53,8 +54,27 @@ std::optional<std::uint32_t> Jobs::owner(std::uint32_t job) const {
 }
 
 void Jobs::save(Job& job) {
-  if (const Status saved = at_.journal.save(job.record); !saved) {
-    spdlog::error("{}: the journal cannot be written: {}", about(job.record), saved.error().what);
+  const JobKey key = job.record.key();
+  const Status saved = at_.journal.save(job.record);
+  if (saved) {
+    if (unsaved_.erase(key) > 0)
+      spdlog::info("{}: the journal is written again", about(job.record));
+    return;
+  }
+  if (unsaved_.insert_or_assign(key, saved.error().what).second)
+    spdlog::error("{}: the journal cannot be written, and is tried again: {}", about(job.record),
+                  saved.error().what);
+  if (!save_timer_) save_timer_ = at_.loop.after(k_save_again, [this] { save_again(); });
+}
+
+void Jobs::save_again() {
+  save_timer_.reset();
+  for (const auto& unsaved : std::map(unsaved_)) {
+    if (Job* job = find(unsaved.first)) {
+      save(*job);
+    } else {
+      unsaved_.erase(unsaved.first);
+    }
   }
 }
 
@@ -66,6 +86,13 @@ void Jobs::set_state(Job& job, JobState state) {
   if (state == JobState::ready && alone) may_run(job);
   spdlog::info("{}: {}", about(job.record), to_text(state));
   save(job);
+  // The next daemon would stage again what the job works on by then.
+  if (const auto unsaved = unsaved_.find(job.record.key());
+      state == JobState::ready && unsaved != unsaved_.end())
+    return fail(job,
+                "nodestaged cannot note that the data are ready: its journal on this node "
+                "cannot be written: " +
+                    unsaved->second + "\nTell your administrators.");
   if (state == JobState::ready || state == JobState::failed) own_state_changed(job);
 }
 
@@ -141,6 +168,9 @@ Message Jobs::admit(const Begin& begin) {
                      "the job directory cannot be made: " + made.error().what};
   }
   if (const Status saved = at_.journal.save_request(*record); !saved) {
+    if (record->directory_is_ours &&
+        at_.areas.move_to_trash(record->directory, begin.uid, begin.gid))
+      at_.trash.sweep();
     return Refused{RefusalReason::fault, "the journal cannot be written: " + saved.error().what};
   }
   Job& job = jobs_[key];

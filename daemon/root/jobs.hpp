@@ -156,7 +156,9 @@ class Jobs {
   Job* find_live(std::uint32_t job);
   [[nodiscard]] const Job* find_live(std::uint32_t job) const;
   Job* find(const JobKey& key);
+  // Into the journal; what could not be written is tried again until it can.
   void save(Job& job);
+  void save_again();
   void set_state(Job& job, JobState state);
   Message admit(const Begin& begin);
   Result<JobRecord> new_record(const Begin& begin) const;
@@ -304,6 +306,8 @@ class Jobs {
   Places at_;
   Notices notices_{at_.workers, at_.config};
   std::map<JobKey, Job> jobs_;
+  std::map<JobKey, std::string> unsaved_;  // their journal is behind: why
+  std::optional<Loop::TimerId> save_timer_;
   FairQueue queue_;
   SpaceLedger ledger_;
   std::optional<Loop::TimerId> claims_timer_;

@@ -92,6 +92,7 @@ Progress progress_of(const WorkerStatus& status, Counted counted) {
   progress.phase =
       status.phase == WorkerPhase::working ? ProgressPhase::staging : ProgressPhase::starting;
   bool total_known = true;
+  const ItemRecord* first_open = nullptr;
   for (const ItemRecord& item : status.items) {
     if (counted == Counted::without_async && (item.flags & k_item_async) != 0) continue;
     ++progress.items;
@@ -103,6 +104,7 @@ Progress progress_of(const WorkerStatus& status, Counted counted) {
     const bool open = is_unfinished(item);
     total_known = total_known && (item.bytes_total != 0 || !open);
     if (!open) ++progress.items_done;
+    if (open && first_open == nullptr) first_open = &item;
     // One that waits may be read already, to learn what it needs.
     const bool in_work = state == ItemState::working || (open && item.bytes_read > 0);
     if (in_work && progress.current.empty()) {
@@ -110,6 +112,8 @@ Progress progress_of(const WorkerStatus& status, Counted counted) {
     }
   }
   if (!total_known) progress.bytes_total = 0;
+  if (progress.current.empty() && first_open != nullptr && progress.phase == ProgressPhase::staging)
+    progress.current = printable(base_name(field_text(first_open->source)));
   return progress;
 }
 

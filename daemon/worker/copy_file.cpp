@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "daemon/worker/file_data.hpp"
+#include "daemon/worker/file_sink.hpp"
 #include "daemon/worker/pending_file.hpp"
 
 namespace nodestage {
@@ -50,7 +51,7 @@ class Copy {
   // One at the end of the file is made by its size.
   [[nodiscard]] Status end_hole(std::uint64_t end) const {
     const bool is_last = end == static_cast<std::uint64_t>(from_.info.st_size);
-    if (is_last && ::ftruncate(to_, from_.info.st_size) != 0) return write_fault();
+    if (is_last && ::ftruncate(to_, from_.info.st_size) != 0) return write_fault(errno);
     return {};
   }
 
@@ -103,13 +104,9 @@ class Copy {
     if (count < 0 && errno == EINTR) return std::uint64_t{0};
     if (count <= 0) return read_fault(count == 0 ? 0 : errno);
     if (from_.pace != nullptr) from_.pace->add(asked, static_cast<std::uint64_t>(count));
-    for (ssize_t done = 0; done < count;) {
-      const ssize_t written =
-          ::pwrite(to_, block.data() + done, static_cast<std::size_t>(count - done),
-                   static_cast<off_t>(range.begin) + done);
-      if (written < 0 && errno != EINTR) return write_fault();
-      done += std::max<ssize_t>(written, 0);
-    }
+    const Bytes data = Bytes(block).first(static_cast<std::size_t>(count));
+    const Status written = write_at(to_, range.begin, data);
+    if (!written) return write_fault(written.error().code);
     return static_cast<std::uint64_t>(count);
   }
 
@@ -128,7 +125,7 @@ class Copy {
     return fault(code, name + ": cannot be read: " + std::strerror(code),
                  "Test it on the login node: cat FILE > /dev/null");
   }
-  [[nodiscard]] Error write_fault() const { return copy_fault(space_, from_.name, errno); }
+  [[nodiscard]] Error write_fault(int code) const { return copy_fault(space_, from_.name, code); }
 
   const FileToCopy& from_;
   const int to_;

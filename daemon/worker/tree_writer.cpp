@@ -222,6 +222,7 @@ Status TreeWriter::write_part(std::uint64_t offset, Slice data) {
                                            PartOfFile::Way{meter_, space_, amount});
   task->bytes = bytes;
   task->near = number_;
+  task->only_near = true;
   return submit(std::move(task));
 }
 

@@ -49,13 +49,15 @@ void WriterCrew::submit(std::unique_ptr<WriterTask> task) {
   is_done_.wait(lock, [this] { return has_room(); });
   if (quit_) return;
   Writer& home = home_of(*task);
+  const bool only_near = task->only_near;
   ++queued_;
   queued_bytes_ += task->bytes;
   home.tasks.push_back(std::move(task));
-  if (idle_ > 0) {
-    has_work_.notify_one();
+  if (idle_ == 0 || (only_near && !home.thread.joinable())) start_thread(home);
+  if (only_near) {
+    has_work_.notify_all();
   } else {
-    start_thread(home);
+    has_work_.notify_one();
   }
 }
 
@@ -85,21 +87,31 @@ WriterCrew::Writer& WriterCrew::home_of(const WriterTask& task) {
   return *last_home_;
 }
 
-// Its own first task, or the last one of whoever has most of them: so that each directory has one
-// writer as long as there are enough of them.
+// Its own first task, or another's; null: there is none for it.
 std::unique_ptr<WriterTask> WriterCrew::next_task(Writer& own) {
   std::unique_ptr<WriterTask> task;
   if (!own.tasks.empty()) {
     task = std::move(own.tasks.front());
     own.tasks.pop_front();
   } else {
-    auto& other = **std::max_element(
-        writers_.begin(), writers_.end(),
-        [](const auto& a, const auto& b) { return a->tasks.size() < b->tasks.size(); });
-    task = std::move(other.tasks.back());
-    other.tasks.pop_back();
+    task = task_of_another();
   }
-  --queued_;
+  if (task) --queued_;
+  return task;
+}
+
+// The last one of whoever has most of them: so that each directory has one writer as long as there
+// are enough of them.
+std::unique_ptr<WriterTask> WriterCrew::task_of_another() {
+  Writer* most = nullptr;
+  for (const auto& writer : writers_) {
+    if (writer->tasks.empty()) continue;
+    if (writer->tasks.back()->only_near && writer->thread.joinable()) continue;
+    if (most == nullptr || writer->tasks.size() > most->tasks.size()) most = writer.get();
+  }
+  if (most == nullptr) return nullptr;
+  auto task = std::move(most->tasks.back());
+  most->tasks.pop_back();
   return task;
 }
 
@@ -109,11 +121,11 @@ void WriterCrew::work(Writer& own) {
   unsigned generation = 0;
   std::unique_lock lock(mutex_);
   for (;;) {
+    std::unique_ptr<WriterTask> task;
     ++idle_;
-    has_work_.wait(lock, [this] { return is_over_ || queued_ > 0; });
+    has_work_.wait(lock, [&] { return is_over_ || (task = next_task(own)) != nullptr; });
     --idle_;
     if (is_over_) return;
-    auto task = next_task(own);
     ++busy_;
     lock.unlock();
     if (std::exchange(generation, task->generation) != task->generation) {

@@ -32,6 +32,7 @@ class WriterTask {
 
   std::size_t bytes = 0;    // of data that it holds
   std::uint64_t near = 0;   // tasks with this in common go to one thread while all have work
+  bool only_near = false;   // or wait for it: who writes to a file keeps its lock from others
   unsigned generation = 0;  // of directories: a thread forgets those of earlier ones
 };
 
@@ -66,6 +67,7 @@ class WriterCrew {
   };
   void work(Writer& own);
   std::unique_ptr<WriterTask> next_task(Writer& own);
+  std::unique_ptr<WriterTask> task_of_another();
   Writer& home_of(const WriterTask& task);
   void start_thread(Writer& home);
   [[nodiscard]] bool has_room() const;

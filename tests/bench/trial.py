@@ -64,6 +64,9 @@ class Trial:
         self.read_from = self.source
         self.into = None
         self.filled = workloads.bytes_in_memory(row.workload)
+        self.touched = self.filled + SPARE_MEMORY
+        if row.source != "warm" and os.path.isfile(self.source):
+            self.touched += os.path.getsize(self.source)
         self.mount = None
         self.commands = {"us": f"{tools.launcher} {tools.worker} $s $PWD {options.threads}"}
         self.commands.update((peer, rows.PEERS[peer]) for peer in row.peers)
@@ -126,7 +129,7 @@ class Trial:
     # A virtual machine's host may take free memory back; who then uses it first waits for the host, longer than for
     # anything that is measured here. So what a run will fill is used before it.
     def _touch_memory(self):
-        mmap.mmap(-1, self.filled + SPARE_MEMORY, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS | mmap.MAP_POPULATE).close()
+        mmap.mmap(-1, self.touched, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS | mmap.MAP_POPULATE).close()
 
     # Few files are removed at once: see Written.
     def _end(self):

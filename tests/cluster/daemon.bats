@@ -359,6 +359,34 @@ SCRIPT
     assert_idle_clean
 }
 
+@test "a full disk below the journal: new jobs are refused with that cause, a ready one fails; with room again all is as ever" {
+    cluster daemon stop n1
+    on n1 mount -t tmpfs -o size=256k,mode=0700 none /var/lib/nodestage
+    configure n1 "$SLOW"
+    cluster daemon start n1
+    local slow
+    slow=$(submit_staged)
+    wait_until 10 status_is "$slow" staging
+    on n1 sh -c '! dd if=/dev/zero of=/var/lib/nodestage/filler bs=4k 2>/dev/null'
+    sbatch_wait -w n1 --stage-dataset=data.tar --wrap 'echo STARTED'
+    [ "$STATE" = FAILED ]
+    has "$OUTPUT" "the journal cannot be written: " "No space left on device"
+    [[ $OUTPUT != *STARTED* ]]
+    configure n1 ''
+    apply_configuration n1
+    wait_until 30 job_ended "$slow"
+    [ "$(job_state "$slow")" = FAILED ]
+    has "$(job_output "$slow")" "its journal on this node cannot be written: " "No space left on device" "Tell your administrators"
+    on n1 rm /var/lib/nodestage/filler
+    slow=$(submit_staged)
+    wait_until 30 job_ended "$slow"
+    assert_staged_exactly "$slow"
+    assert_idle_clean
+    cluster daemon stop n1
+    on n1 umount /var/lib/nodestage
+    cluster daemon start n1
+}
+
 @test "a second daemon refuses to start, and the first does not notice" {
     configure n1 "$SLOW"
     apply_configuration n1
