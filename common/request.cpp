@@ -100,16 +100,16 @@ class Fields {
     return value.is_null() ? std::string() : to_text(value, key);
   }
 
-  std::vector<std::string> texts(const char* key) {
+  std::vector<std::string> texts(const char* key, std::size_t most = k_max_request_items) {
     std::vector<std::string> result;
-    for (const Json& value : array(key)) result.push_back(to_text(value, key));
+    for (const Json& value : array(key, most)) result.push_back(to_text(value, key));
     return result;
   }
 
-  Json array(const char* key) {
+  Json array(const char* key, std::size_t most = k_max_request_items) {
     Json value = take(key);
     if (value.is_null()) return Json::array();
-    if (!value.is_array() || value.size() > k_max_request_items) {
+    if (!value.is_array() || value.size() > most) {
       fail(std::string("\"") + key + "\" is not a list, or too long");
       return Json::array();
     }
@@ -248,7 +248,7 @@ Result<VenvItem> to_venv(const Json& json) {
   item.modules = fields.texts("modules");
   item.wheels = fields.text("wheels");
   item.optional = fields.flag("optional");
-  item.environment = fields.texts("environment");
+  item.environment = fields.texts("environment", k_max_request_bytes);  // the shortest has 4
   if (!is_absolute(item.source)) fields.fail("has a source that is not an absolute path");
   if (!is_path_below(item.destination) || !is_venv_path(item.destination))
     fields.fail("has a destination that does not stay below $SLURM_TMPDIR");

@@ -6,7 +6,7 @@ top=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 k_build_packages=(
   cmake ninja-build g++ pkg-config libslurm-dev libarchive-dev libspdlog-dev nlohmann-json3-dev
   libtomlplusplus-dev libcli11-dev libcap-dev libseccomp-dev libsystemd-dev libasio-dev libmunge-dev doctest-dev
-  libisal-dev libbz2-dev liblzma-dev liblz4-dev libzstd-dev
+  libisal-dev libbz2-dev liblzma-dev liblz4-dev libssl-dev libzstd-dev
 )
 k_cluster_packages=(
   slurmd slurmctld slurm-client slurm-wlm-basic-plugins munge iproute2 nftables util-linux procps psmisc bats

@@ -7,6 +7,8 @@
 #include <sys/syscall.h>
 
 #include "common/fd.hpp"
+#include "common/landlock_version.hpp"
+#include "daemon/worker/call_filter.hpp"
 
 namespace nodestage {
 namespace {
@@ -33,7 +35,7 @@ struct PathRule {
   std::int32_t parent_fd;
 } __attribute__((packed));
 
-std::size_t size_for(long abi) {
+std::size_t size_for(int abi) {
   if (abi >= 6) return sizeof(Ruleset);
   return abi >= 4 ? offsetof(Ruleset, scopes) : offsetof(Ruleset, network);
 }
@@ -45,7 +47,7 @@ Status allow(int ruleset, int fd, std::uint64_t rights) {
   return system_error("landlock_add_rule");
 }
 
-Status restrict_writes(int job_fd, long abi) {
+Status restrict_writes(int job_fd, int abi) {
   Ruleset rules{k_all_of_abi_2 & ~(k_execute | k_read_file | k_read_dir), k_tcp,
                 k_sockets_and_signals};
   if (abi >= 3) rules.files |= k_truncate;
@@ -69,10 +71,10 @@ Status restrict_writes(int job_fd, long abi) {
 Status enter_build_sandbox(int job_fd) {
   const rlimit no_core{0, 0};
   ::setrlimit(RLIMIT_CORE, &no_core);
-  const long abi =
-      ::syscall(SYS_landlock_create_ruleset, nullptr, 0, LANDLOCK_CREATE_RULESET_VERSION);
-  if (abi < 2 || ::prctl(PR_GET_NO_NEW_PRIVS, 0, 0, 0, 0) != 1) return {};
-  return restrict_writes(job_fd, abi);
+  if (::prctl(PR_GET_NO_NEW_PRIVS, 0, 0, 0, 0) != 1) return {};
+  if (const int abi = landlock_version(); abi >= k_landlock_wanted)
+    TRY(restrict_writes(job_fd, abi));
+  return filter_build_calls();
 }
 
 }  // namespace nodestage

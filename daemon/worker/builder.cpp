@@ -84,7 +84,7 @@ std::vector<char*> pointers(std::vector<std::string>& texts) {
   return result;
 }
 
-[[noreturn]] void become(BuildCommand& command) {
+[[noreturn]] void become(BuildCommand& command) noexcept {
   ::setpgid(0, 0);
   sigset_t none;
   ::sigemptyset(&none);
@@ -117,7 +117,9 @@ void end_children() {
       const auto used = static_cast<std::size_t>(end - rest.data());
       rest.remove_prefix(std::min(used + 1, rest.size()));
     }
-    if (::waitpid(-1, nullptr, any ? 0 : WNOHANG) <= 0) return;
+    const pid_t ended = ::waitpid(-1, nullptr, any ? 0 : WNOHANG);
+    // The kernel may leave out of the list who comes to us while it writes it.
+    if (ended < 0 || (ended == 0 && !list)) return;
   }
 }
 

@@ -7,6 +7,7 @@
 #include <sys/ioctl.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
+#include <sys/socket.h>
 #include <unistd.h>
 
 #include <memory>
@@ -42,23 +43,30 @@ constexpr const char* k_allowed[] = {
     "renameat", "renameat2", "rmdir", "sendfile", "setxattr", "symlink", "symlinkat",
     "sync_file_range", "syncfs", "unlink", "unlinkat", "utimensat", "write", "writev"};
 
-constexpr const char* k_deadly[] = {
-    // other programs, other processes
-    "execve", "execveat", "fork", "kcmp", "kill", "pidfd_getfd", "pidfd_send_signal",
-    "process_madvise", "process_vm_readv", "process_vm_writev", "ptrace", "rt_sigqueueinfo",
-    "rt_tgsigqueueinfo", "tkill", "vfork",
-    // networks
-    "accept", "accept4", "bind", "connect", "listen", "socket", "socketpair",
-    // other rights, other views
-    "capset", "chroot", "fsconfig", "fsmount", "fsopen", "mount", "mount_setattr", "move_mount",
-    "open_by_handle_at", "open_tree", "personality", "pivot_root", "setfsgid", "setfsuid", "setgid",
-    "setgroups", "sethostname", "setns", "setregid", "setresgid", "setresuid", "setreuid", "setuid",
+// What nobody needs who makes or builds files.
+constexpr const char* k_forbidden[] = {
+    // other processes' insides
+    "kcmp", "pidfd_getfd", "process_madvise", "process_vm_readv", "process_vm_writev", "ptrace",
+    // other views
+    "chroot", "fsconfig", "fsmount", "fsopen", "mount", "mount_setattr", "move_mount",
+    "open_by_handle_at", "open_tree", "personality", "pivot_root", "sethostname", "setns",
     "umount2", "unshare",
     // large parts of the kernel
     "acct", "add_key", "bpf", "delete_module", "finit_module", "init_module", "io_cancel",
     "io_destroy", "io_setup", "io_submit", "io_uring_enter", "io_uring_register", "io_uring_setup",
     "ioperm", "iopl", "kexec_file_load", "kexec_load", "keyctl", "modify_ldt", "perf_event_open",
     "quotactl", "reboot", "request_key", "swapoff", "swapon", "syslog", "userfaultfd", "vhangup"};
+
+// And who decodes.
+constexpr const char* k_deadly[] = {
+    // other programs, other processes
+    "execve", "execveat", "fork", "kill", "pidfd_send_signal", "rt_sigqueueinfo",
+    "rt_tgsigqueueinfo", "tkill", "vfork",
+    // networks
+    "accept", "accept4", "bind", "connect", "listen", "socket", "socketpair",
+    // other rights
+    "capset", "setfsgid", "setfsuid", "setgid", "setgroups", "setregid", "setresgid", "setresuid",
+    "setreuid", "setuid"};
 
 struct Release {
   void operator()(void* filter) const { ::seccomp_release(filter); }
@@ -126,6 +134,11 @@ Status add_by_arguments(const Filter& filter) {
   return add(filter, SCMP_ACT_ALLOW, "ioprio_set", is(0, k_io_priority_of_process), is(1, 0));
 }
 
+Status load(const Filter& filter) {
+  const int code = ::seccomp_load(filter.get());
+  return code == 0 ? Status() : Status(filter_error("seccomp_load", code));
+}
+
 }  // namespace
 
 Status filter_calls() {
@@ -133,10 +146,23 @@ Status filter_calls() {
   if (!filter) return Error{ENOMEM, "seccomp_init failed"};
   TRY(set_attributes(filter));
   for (const char* name : k_allowed) TRY(add(filter, SCMP_ACT_ALLOW, name));
+  for (const char* name : k_forbidden) TRY(add(filter, SCMP_ACT_KILL_PROCESS, name));
   for (const char* name : k_deadly) TRY(add(filter, SCMP_ACT_KILL_PROCESS, name));
   TRY(add_by_arguments(filter));
-  const int code = ::seccomp_load(filter.get());
-  return code == 0 ? Status() : Status(filter_error("seccomp_load", code));
+  return load(filter);
+}
+
+Status filter_build_calls() {
+  const Filter filter(::seccomp_init(SCMP_ACT_ALLOW));
+  if (!filter) return Error{ENOMEM, "seccomp_init failed"};
+  TRY(set_attributes(filter));
+  for (const char* name : k_forbidden) TRY(add(filter, SCMP_ACT_ERRNO(EPERM), name));
+  constexpr std::uint64_t k_user_namespace = CLONE_NEWUSER;  // without it there is no other one
+  TRY(add(filter, SCMP_ACT_ERRNO(EPERM), "clone",
+          scmp_arg_cmp{0, SCMP_CMP_MASKED_EQ, k_user_namespace, k_user_namespace}));
+  TRY(add(filter, SCMP_ACT_ERRNO(ENOSYS), "clone3"));  // see above
+  TRY(add(filter, SCMP_ACT_ERRNO(EACCES), "socket", scmp_arg_cmp{0, SCMP_CMP_GT, AF_UNIX, 0}));
+  return load(filter);
 }
 
 }  // namespace nodestage

@@ -1,4 +1,4 @@
-// The system calls that a worker may make (seccomp).
+// The system calls that a worker, and what it starts, may make (seccomp).
 #pragma once
 
 #include "common/result.hpp"
@@ -11,5 +11,11 @@ namespace nodestage {
 // make processes) ends the process by SIGSYS. Anything else answers ENOSYS, as an older kernel
 // would. Sets no_new_privs. A fault leaves all as it was.
 Status filter_calls();
+
+// The same for a process that builds environments, and for all that it starts: no other process is
+// traced or read, no namespace made, no socket but of AF_UNIX, and none of the kernel's large parts
+// used that no build needs. Such a call is refused (EPERM, EACCES; clone3 ENOSYS). Anything else is
+// allowed.
+Status filter_build_calls();
 
 }  // namespace nodestage

@@ -7,10 +7,11 @@
 
 namespace nodestage {
 
-// With venv.build = "wheels-only": a fault for a line that would run code of the sources that it
-// names (a local directory, an editable install, a source archive, a version control system), or
-// would allow that (--no-binary). Follows -r. pip itself reads the file; what cannot be read here
-// is its to complain of.
+// With venv.build = "wheels-only": a fault, in words, for a line that would run code of the sources
+// that it names (a local directory, an editable install, a source archive, a version control
+// system), or would allow that (--no-binary). Follows -r and -c. pip itself reads the file; what is
+// not understood here is its to complain of, and that no code runs is not left to this
+// (venv_build.cpp).
 Status check_wheels_only(const std::string& path);
 
 // Whether a file that is no archive can be a requirements file: text, without a NUL. A fault in the

@@ -9,8 +9,7 @@
 
 namespace nodestage {
 
-// Which rights a task needs. (To come: `build`, for pip and other code of the user's, with a list
-// of forbidden calls in place of this one of allowed ones.)
+// Which rights a task needs. (What pip and other programs need is in build_sandbox.hpp.)
 enum class Profile {
   decode,  // reads and decodes what it does not trust, and writes files
 };

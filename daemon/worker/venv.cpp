@@ -33,6 +33,8 @@ with open(names, 'rb') as file:
     names = [os.fsdecode(name) for name in file.read().split(b'\0') if name]
 def work(part):
     for name in names[part::count]:
+        if os.path.islink(os.path.join(here, os.path.dirname(name), '__pycache__')):
+            continue
         try:
             py_compile.compile(os.path.join(here, name), dfile=os.path.join(there, name), doraise=True)
         except Exception as fault:
@@ -87,6 +89,11 @@ bool is_regular(int dir_fd, const char* path) {
   return fd && ::fstat(fd->get(), &info) == 0 && S_ISREG(info.st_mode);
 }
 
+Error cannot_move_conda(const std::string& source) {
+  return fault(EINVAL, shown(source) + ": is a conda environment, which cannot be moved as it is",
+               "Make an archive of it with conda-pack, and stage that");
+}
+
 }  // namespace
 
 std::string Venv::kind(const Piece& piece) {
@@ -110,6 +117,8 @@ Status Venv::make(Piece& piece, const Piece::Place& place) {
   if (is_regular(directory->get(), "bin/conda-unpack")) {
     TRY(commands(place));
     TRY(unpack_conda(path));
+  } else if (venv_kind(directory->get()) == VenvKind::conda) {
+    return cannot_move_conda(item_.source);
   }
   if (kind != "file") TRY(commands(place));
   TRY(relocate(directory->get(), path));
@@ -124,9 +133,7 @@ Status Venv::copy(Piece& piece, const Piece::Place& place) {
     return fault(EINVAL, shown(item_.source) + ": is a directory without pyvenv.cfg", k_advice);
   }
   if (kind == VenvKind::conda && !is_regular(source->get(), "bin/conda-unpack")) {
-    return fault(EINVAL,
-                 shown(item_.source) + ": is a conda environment, which cannot be moved as it is",
-                 "Make an archive of it with conda-pack, and stage that");
+    return cannot_move_conda(item_.source);
   }
   char resolved[PATH_MAX];
   if (::realpath(item_.source.c_str(), resolved) != nullptr) from_.emplace_back(resolved);
@@ -222,7 +229,7 @@ Status Venv::compile(const std::vector<std::string>& names, const std::string& p
   std::string list;
   for (const auto& name : names) list.append(name).push_back('\0');
   const std::string file = commands_->scratch() + "/" + k_list;
-  TRY_ASSIGN(const Fd fd, open_at(AT_FDCWD, file, O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW, 0600));
+  TRY_ASSIGN(const Fd fd, open_at(AT_FDCWD, file, O_WRONLY | O_CREAT | O_EXCL, 0600));
   TRY(write_all(fd.get(), std::string_view(list)));
   Status done =
       commands_->run({program, "-I", "-S", "-c", k_compile, std::to_string(order_.threads), file,

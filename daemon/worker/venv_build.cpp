@@ -27,6 +27,22 @@ constexpr const char* k_load_modules =
     "done; "
     "exec env -0";
 
+// argv: "wheels" or "any", then pip's. No file beside the requirements is a module of pip's. Who
+// builds a source distribution starts a program; who installs wheels starts none, and so it cannot.
+constexpr const char* k_pip = R"(
+import sys
+sys.path[:] = [place for place in sys.path if place]
+if sys.argv.pop(1) == 'wheels':
+    import resource
+    resource.setrlimit(resource.RLIMIT_NPROC, (0, 0))
+import runpy
+runpy.run_module('pip', run_name='__main__', alter_sys=True)
+)";
+constexpr const char* k_no_sources =
+    "source distributions run their authors' code, which this site does not allow while a job is "
+    "staged (venv.build = \"wheels-only\")";
+constexpr const char* k_fork_refused = "[Errno 11] Resource temporarily unavailable";
+
 constexpr const char* k_module_inits[] = {"/etc/profile.d/lmod.sh", "/etc/profile.d/z00_lmod.sh",
                                           "/etc/profile.d/modules.sh"};
 
@@ -34,8 +50,12 @@ std::string_view name_of(std::string_view variable) {
   return variable.substr(0, variable.find('='));
 }
 
+// What a build has written: it may have left anything under that name.
 std::string text_of_file(const std::string& path, std::size_t most) {
-  const auto text = read_file(AT_FDCWD, path, most);
+  const auto fd = open_at(AT_FDCWD, path, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY);
+  struct stat info {};
+  if (!fd || ::fstat(fd->get(), &info) != 0 || !S_ISREG(info.st_mode)) return {};
+  const auto text = read_all(fd->get(), most);
   return text ? *text : std::string();
 }
 
@@ -93,8 +113,8 @@ std::string EnvironmentBuild::value(const std::string& name) const {
   return {};
 }
 
-// Nothing of the build outlives it: caches and HOME are thrown away. The user's configuration of
-// pip and uv is read where it is.
+// Nothing of the build outlives it: its caches are thrown away, and so is a HOME for the code of
+// source distributions. The user's configuration of pip, uv and modules is read where it is.
 Status EnvironmentBuild::make_scratch() const {
   for (const char* name : {"/home", "/tmp", "/cache"}) {
     const std::string path = place_.scratch + name;
@@ -108,7 +128,14 @@ Status EnvironmentBuild::run(std::vector<std::string> arguments, const std::stri
   return code == 0 ? Status() : Status(not_built(what, code));
 }
 
-Result<int> EnvironmentBuild::execute(std::vector<std::string> arguments,
+Status EnvironmentBuild::install(std::vector<std::string> arguments, const std::string& what) {
+  const auto options = install_options();
+  arguments.insert(arguments.end(), options.begin(), options.end());
+  TRY_ASSIGN(const int code, execute(std::move(arguments), RunIn::source_directory));
+  return code == 0 ? Status() : Status(not_built(what, code));
+}
+
+Result<int> EnvironmentBuild::execute(std::vector<std::string> arguments, RunIn place,
                                       const std::string& output) {
   TRY(make_scratch());
   const std::string home = value("HOME");
@@ -116,7 +143,6 @@ Result<int> EnvironmentBuild::execute(std::vector<std::string> arguments,
   if (value("XDG_CONFIG_HOME").empty() && !home.empty()) set("XDG_CONFIG_HOME", home + "/.config");
   if (value("PATH").empty()) set("PATH", "/usr/local/bin:/usr/bin:/bin");
   const std::pair<const char*, std::string> k_settings[] = {
-      {"HOME", scratch + "/home"},
       {"TMPDIR", scratch + "/tmp"},
       {"XDG_CACHE_HOME", scratch + "/cache"},
       {"XDG_DATA_HOME", scratch + "/cache"},
@@ -135,11 +161,10 @@ Result<int> EnvironmentBuild::execute(std::vector<std::string> arguments,
       {"PYTHONDONTWRITEBYTECODE", "1"},
       {"LC_ALL", "C.UTF-8"}};
   for (const auto& [name, text] : k_settings) set(name, text);
-  BuildCommand command{std::move(arguments), environment_, place_.scratch, log(), output};
-  // Names in a requirements file are relative to it, or to where pip runs.
-  const std::string beside = place_.item.source.substr(0, place_.item.source.rfind('/') + 1);
-  struct stat info {};
-  if (::stat(beside.c_str(), &info) == 0) command.directory = beside;
+  if (place_.order.venv_build == VenvBuild::any) set("HOME", scratch + "/home");
+  BuildCommand command{std::move(arguments), environment_, scratch, log(), output};
+  if (place == RunIn::source_directory)
+    command.directory = place_.item.source.substr(0, place_.item.source.rfind('/') + 1);
   auto code = place_.builder.run(command, deadline_, place_.stop, [this] { return check_disk(); });
   if (!code && code.error().code == ETIMEDOUT) {
     return fault(ETIMEDOUT,
@@ -148,7 +173,6 @@ Result<int> EnvironmentBuild::execute(std::vector<std::string> arguments,
                      " (venv.limit of this site)" + last_lines(text_of_file(log(), k_max_log)),
                  "Stage an environment that is made already, or an archive of one");
   }
-  if (!code && !home.empty()) set("HOME", home);
   return code;
 }
 
@@ -166,15 +190,16 @@ Error EnvironmentBuild::not_built(const std::string& what, int code) const {
                       " ended with code " + std::to_string(code) + last_lines(log_text);
   if (const std::string places = searched(log_text); !places.empty())
     cause += "\nWheels were searched in: " + places;
+  const bool wheels_only = place_.order.venv_build == VenvBuild::wheels_only;
+  if (wheels_only && log_text.find(k_fork_refused) != std::string::npos) {
+    return fault(0, cause + "\nOne of the requirements is no wheel: " + k_no_sources,
+                 "Make a wheel of it (pip wheel --no-deps -w DIR ...), and give wheels=DIR");
+  }
   const std::string missing = not_found(log_text);
   if (missing.empty())
     return fault(0, cause,
                  "Try the same on a login node: python3 -m pip install --no-index -r FILE");
-  if (place_.order.venv_build == VenvBuild::wheels_only) {
-    cause +=
-        "\nOnly wheels count: source distributions run their authors' code, which this site "
-        "does not allow while a job is staged (venv.build = \"wheels-only\")";
-  }
+  if (wheels_only) cause += std::string("\nOnly wheels count: ") + k_no_sources;
   return fault(0, cause,
                "Put a wheel of " + shown(missing) +
                    " that fits this Python into a directory (pip download or pip wheel on a login "
@@ -198,7 +223,7 @@ Status EnvironmentBuild::load_modules() {
                                      k_load_modules, "nodestage",   init};
   arguments.insert(arguments.end(), place_.item.modules.begin(), place_.item.modules.end());
   const std::string output = place_.scratch + "/environment";
-  TRY_ASSIGN(const int code, execute(std::move(arguments), output));
+  TRY_ASSIGN(const int code, execute(std::move(arguments), RunIn::scratch, output));
   if (code != 0) return not_built("module load", code);
   const std::string text = text_of_file(output, k_max_environment);
   std::vector<std::string> loaded;
@@ -259,11 +284,10 @@ Status EnvironmentBuild::build_with_pip(const std::string& python, const std::st
     TRY(run({python, "-m", "virtualenv", "--no-download", "--clear", directory},
             shown(python) + " -m venv, and -m virtualenv after it,"));
   }
-  std::vector<std::string> arguments{
-      directory + "/bin/python", "-m", "pip", "install", "--no-compile", "--retries", "0"};
-  const auto options = install_options();
-  arguments.insert(arguments.end(), options.begin(), options.end());
-  return run(std::move(arguments), "pip");
+  const char* may_start = place_.order.venv_build == VenvBuild::wheels_only ? "wheels" : "any";
+  return install({directory + "/bin/python", "-c", k_pip, may_start, "install", "--no-compile",
+                  "--retries", "0"},
+                 "pip");
 }
 
 Status EnvironmentBuild::build_with_uv(const std::string& python, const std::string& directory) {
@@ -273,10 +297,7 @@ Status EnvironmentBuild::build_with_uv(const std::string& python, const std::str
                  "Tell your site's support");
   }
   TRY(run({uv, "venv", "--python", python, directory}, "uv venv"));
-  std::vector<std::string> arguments{uv, "pip", "install", "--python", directory + "/bin/python"};
-  const auto options = install_options();
-  arguments.insert(arguments.end(), options.begin(), options.end());
-  return run(std::move(arguments), "uv pip install");
+  return install({uv, "pip", "install", "--python", directory + "/bin/python"}, "uv pip install");
 }
 
 }  // namespace nodestage

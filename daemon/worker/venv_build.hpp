@@ -19,7 +19,7 @@ struct BuildPlace {
   const VenvItem& item;
   const WorkerOrder& order;
   const std::atomic<bool>& stop;
-  std::string scratch;  // an existing directory for HOME, TMPDIR, caches and "log", absolute
+  std::string scratch;  // an existing directory for TMPDIR, caches and "log", absolute
 };
 
 class EnvironmentBuild {
@@ -44,7 +44,11 @@ class EnvironmentBuild {
   [[nodiscard]] std::vector<std::string> install_options() const;
   void set(const std::string& name, const std::string& value);
   [[nodiscard]] std::string value(const std::string& name) const;
-  Result<int> execute(std::vector<std::string> arguments, const std::string& output = "");
+  // Relative names in a requirements file start where the installer runs.
+  enum class RunIn { scratch, source_directory };
+  Status install(std::vector<std::string> arguments, const std::string& what);
+  Result<int> execute(std::vector<std::string> arguments, RunIn place = RunIn::scratch,
+                      const std::string& output = "");
   [[nodiscard]] Error not_built(const std::string& what, int code) const;
   [[nodiscard]] Status check_disk() const;
 

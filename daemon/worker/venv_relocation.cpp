@@ -13,13 +13,13 @@
 #include "daemon/worker/dir_stack.hpp"
 #include "daemon/worker/elf_paths.hpp"
 #include "daemon/worker/fault.hpp"
-#include "daemon/worker/sha256.hpp"
 #include "daemon/worker/venv_facts.hpp"
 
 namespace nodestage {
 namespace {
 
 constexpr std::size_t k_max_text = 8 * 1024 * 1024;
+constexpr std::size_t k_max_script = 64 * 1024 * 1024;  // archives behind a #!
 constexpr std::size_t k_max_binary = 256 * 1024 * 1024;
 constexpr const char* k_new_name = ".nodestage-new";
 // The size of a .pyc file's header (PEP 552): magic, flags, then mtime and size of the source or,
@@ -114,10 +114,6 @@ Error not_changed(const std::string& path, int code) {
                "If it happens again, tell your site's support");
 }
 
-std::string hash_and_size(std::string_view content) {
-  return "sha256=" + sha256_base64(content) + "," + std::to_string(content.size());
-}
-
 }  // namespace
 
 Status VenvRelocation::run() {
@@ -157,7 +153,8 @@ Status VenvRelocation::link(const WalkStep& step, const std::string& path) {
     const auto absolute = joined(way_.origin + "/" + parent, target);
     to = "/" + absolute.value_or("");
   }
-  const bool is_python = is_in_bin(path) && step.name.starts_with("python");
+  const bool is_python =
+      is_in_bin(path) && (step.name.starts_with("python") || step.name.starts_with("pypy"));
   if (to.empty() ? target.starts_with('/') : !is_below(to, move_.to())) {
     if (!is_python) add(links_, path);
   }
@@ -197,7 +194,9 @@ Status VenvRelocation::content(const WalkStep& step, const std::string& path, in
     if (moved_text(search, move_) && way_.strings == Strings::keep) add(libraries_, path);
   }
   if (elf && way_.strings == Strings::keep) return {};
-  const std::size_t most = way_.strings == Strings::move ? k_max_binary : k_max_text;
+  const std::size_t most = way_.strings == Strings::move        ? k_max_binary
+                           : start[0] == '#' && start[1] == '!' ? k_max_script
+                                                                : k_max_text;
   if (static_cast<std::uint64_t>(step.info.st_size) > most) return {};
   auto text = read_all(fd, most);
   if (!text) return {};
@@ -260,7 +259,7 @@ Status VenvRelocation::replace(const WalkStep& step, const std::string& path,
     return not_changed(path, errno);
   }
   ++rewritten_;
-  fresh_[path] = hash_and_size(content);
+  fresh_[path] = record_hash(content);
   return {};
 }
 

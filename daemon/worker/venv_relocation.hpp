@@ -1,10 +1,11 @@
 // VenvRelocation: one pass over a Python environment that was copied, extracted or built in one
 // place and will lie in another: what names the old place names the new one after it.
 //
-// Rewritten: texts (venv_text.hpp says how) up to 8 MiB, links, hashes in RECORD; with
-// Strings::move also strings in binaries. Not .pyc files: Python corrects the path in those when it
-// loads them. Nothing outside of the directory is touched, whatever links there are: files are
-// replaced by new ones, in directories that were opened without following any. Modes stay.
+// Rewritten: texts (venv_text.hpp says how) up to 8 MiB, scripts up to 64 MiB, links, hashes in
+// RECORD; with Strings::move also strings in binaries. Not .pyc files: Python corrects the path in
+// those when it loads them. Nothing outside of the directory is touched, whatever links there are:
+// files are replaced by new ones, in directories that were opened without following any. Modes
+// stay.
 #pragma once
 
 #include <cstdint>

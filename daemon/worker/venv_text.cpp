@@ -1,5 +1,7 @@
 #include "daemon/worker/venv_text.hpp"
 
+#include <openssl/evp.h>
+
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
@@ -7,6 +9,7 @@ namespace nodestage {
 namespace {
 
 constexpr std::size_t k_kernel_limit = 127;
+constexpr std::size_t k_max_line = 4096;  // that is looked at for quotes
 constexpr std::string_view k_exec = "'''exec' ";
 constexpr std::string_view k_exec_end = "\n' '''\n";
 
@@ -107,7 +110,7 @@ bool each_place(std::string_view text, const VenvMove& move, Put put) {
 
 // Whether `at` is inside of quotes on its line.
 bool is_quoted(std::string_view text, std::size_t at) {
-  const std::size_t line = text.rfind('\n', at) + 1;
+  const std::size_t line = std::max(text.rfind('\n', at) + 1, at - std::min(at, k_max_line));
   char open = '\0';
   for (const char c : text.substr(line, at - line)) {
     if (open == '\0' && (c == '\'' || c == '"')) {
@@ -128,7 +131,7 @@ bool needs_quotes(std::string_view path) {
 bool is_python_name(std::string_view name) {
   for (const std::string_view kind : {"python", "pypy"}) {
     if (!name.starts_with(kind)) continue;
-    return name.find_first_not_of("0123456789.", kind.size()) == std::string_view::npos;
+    return name.find_first_not_of("0123456789.td", kind.size()) == std::string_view::npos;
   }
   return false;
 }
@@ -273,6 +276,11 @@ std::string interpreter_lines(const Interpreter& interpreter) {
   const bool one = interpreter.path.find_first_of(" \t") == std::string::npos &&
                    2 + interpreter.path.size() + arguments.size() <= k_kernel_limit;
   if (one) return "#!" + interpreter.path + arguments + "\n";
+  const std::string name = interpreter.path.substr(interpreter.path.rfind('/') + 1);
+  // The three lines are no Perl, and would start a shell again and again.
+  if (!is_python_name(name))
+    return "#!/usr/bin/env " + std::string(arguments.empty() ? "" : "-S ") + name + arguments +
+           "\n";
   return "#!/bin/sh\n" + std::string(k_exec) + '"' + interpreter.path + '"' + arguments +
          " \"$0\" \"$@\"" + std::string(k_exec_end);
 }
@@ -326,6 +334,20 @@ std::optional<std::string> updated_record(
   }
   if (!any) return std::nullopt;
   return result;
+}
+
+std::string record_hash(std::string_view content) {
+  unsigned char digest[EVP_MAX_MD_SIZE];
+  unsigned size = 0;
+  if (EVP_Digest(content.data(), content.size(), digest, &size, EVP_sha256(), nullptr) != 1)
+    return {};
+  unsigned char base64[EVP_MAX_MD_SIZE * 2];
+  const int length = EVP_EncodeBlock(base64, digest, static_cast<int>(size));
+  std::string text(base64, base64 + length);
+  std::replace(text.begin(), text.end(), '+', '-');
+  std::replace(text.begin(), text.end(), '/', '_');
+  text.resize(text.find_last_not_of('=') + 1);
+  return "sha256=" + text + "," + std::to_string(content.size());
 }
 
 bool is_below(std::string_view path, std::string_view directory) {

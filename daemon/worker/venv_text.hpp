@@ -7,6 +7,7 @@
 //                      #!/bin/sh
 //                      '''exec' "INTERPRETER" [ARGUMENT] "$0" "$@"
 //                      ' '''
+//                    Scripts of other languages look for it in PATH then: "#!/usr/bin/env NAME\n".
 //   RECORD           of an installed wheel: PATH,sha256=BASE64,SIZE in each line (PEP 376)
 #pragma once
 
@@ -74,6 +75,10 @@ std::string interpreter_lines(const Interpreter& interpreter);
 enum class EnvPython { keep, take };
 std::optional<std::string> moved_script(std::string_view script, const VenvMove& move,
                                         EnvPython env);
+
+// A file's "sha256=BASE64,SIZE" in RECORD: the digits of URLs, without padding. "" if this
+// machine's OpenSSL has no SHA-256 to give.
+std::string record_hash(std::string_view content);
 
 // RECORD with other hashes and sizes: fresh(path) is the new content's "sha256=...,SIZE" for a path
 // as it is there, or "". Nothing when all is as it was.

@@ -156,9 +156,10 @@ failed_job() {
     check_job nothing numpy --stage-venv=requirements.txt,wheels=wheels
     has "$OUTPUT" "requirements.txt (requirements) -> /localscratch/alice.$JOBID.0/env: "
     # As the user's own configuration of pip says, or the submission's environment, or the site's.
-    as alice sh -c 'mkdir -p .config/pip; printf "[global]\nfind-links = /home/alice/wheels\n" >.config/pip/pip.conf'
+    # What lies beside it is no module of the build's.
+    as alice sh -c 'mkdir .pip; printf "[global]\nfind-links = ~/wheels\n" >.pip/pip.conf; echo "raise SystemExit(9)" >logging.py'
     check_job nothing '' --stage-venv=shout.txt
-    as alice rm -r .config
+    as alice rm -r .pip logging.py
     SUBMIT_ENV=(PIP_FIND_LINKS=/home/alice/wheels)
     check_job nothing '' --stage-venv=shout.txt
     SUBMIT_ENV=()
@@ -196,6 +197,16 @@ failed_job() {
     configure 'limit = 1'
     failed_job 'was not built within 1.0 s' -- --stage-venv=requirements.txt,wheels=wheels
     configure
+    assert_idle_clean 60
+}
+
+@test "wheels alone, in whatever way the file names sources" {
+    as alice bash -ec '
+        mkdir src; echo "from setuptools import setup; setup(name=\"shout\", version=\"1.0\")" >src/setup.py
+        echo "shout @ file:///home/alice/src" >constraints.txt; printf "%s\n" "-c constraints.txt" shout >by_constraint.txt
+        printf "%s\n" "# coding: utf-7" "+AC0-e /home/alice/src" >by_coding.txt'
+    failed_job "'shout @ file:///home/alice/src' is no wheel" -- --stage-venv=by_constraint.txt,wheels=wheels
+    failed_job 'pip ended with code' 'One of the requirements is no wheel' wheels-only -- --stage-venv=by_coding.txt,wheels=wheels
     assert_idle_clean 60
 }
 

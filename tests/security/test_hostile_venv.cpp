@@ -46,13 +46,14 @@ TEST_CASE("bin, lib or __pycache__ as links out of it") {
   SUBCASE("bin") { REQUIRE(run.in_data("mv old/bin elsewhere; ln -s ../elsewhere old/bin") == 0); }
   SUBCASE("__pycache__") {
     REQUIRE(run.in_data("cd old/lib/python3*/site-packages/pack; rm -r __pycache__; "
-                        "ln -s ../../../../../../victim __pycache__") == 0);
+                        "ln -s '" +
+                        run.data() + "/victim' __pycache__") == 0);
   }
   SUBCASE("pyvenv.cfg") { REQUIRE(run.in_data("ln -sf ../victim/rc old/pyvenv.cfg") == 0); }
   REQUIRE(run.in_data("tar cf a.tar old") == 0);
   run.add_venv("a.tar");
   static_cast<void>(run.run());
-  CHECK(run.in_data("cmp victim/rc rc.before") == 0);
+  check_untouched(run);
 }
 
 TEST_CASE("an archive's names do not leave the job directory") {

@@ -132,3 +132,42 @@ TEST_CASE("builder: writes stay below the job directory, where the kernel can sa
   }) == 0);
   CHECK_FALSE(std::filesystem::exists(out));
 }
+
+TEST_CASE("builder: no network, no tracing, no other namespaces, and all that programs need") {
+  BuilderRun run;
+  const int code = run.run([&](Builder& builder) {
+    return *run.execute(builder, R"(exec /usr/bin/python3 -I -c '
+import ctypes, socket, subprocess, threading
+libc = ctypes.CDLL(None, use_errno=True)
+for family in (socket.AF_INET, socket.AF_INET6, socket.AF_NETLINK, 38):
+    try:
+        socket.socket(family, socket.SOCK_DGRAM)
+        print("a socket of family", family)
+    except PermissionError:
+        pass
+for name, arguments in {"unshare": (0x10000000,), "ptrace": (0, 0, 0, 0), "setns": (0, 0)}.items():
+    if getattr(libc, name)(*arguments) != -1 or ctypes.get_errno() != 1:
+        print(name, "is not refused")
+socket.socketpair()
+socket.socket(socket.AF_UNIX)
+thread = threading.Thread(target=subprocess.run, args=(["true"],))
+thread.start()
+thread.join()
+print("all done")
+')");
+  });
+  CHECK(code == 0);
+  CHECK(run.log() == "all done\n");
+}
+
+TEST_CASE("builder: what leaves its session and its parent ends with its command") {
+  BuilderRun run;
+  CHECK(run.run([&](Builder& builder) {
+    const auto done = run.execute(builder,
+                                  "(setsid sh -c 'echo $$ >new; mv new pid; exec sleep 1000' &); "
+                                  "until [ -e pid ]; do :; done");
+    const auto text = read_file(AT_FDCWD, run.scratch / "job/pid", 100);
+    const int pid = text ? std::atoi(text->c_str()) : 0;
+    return done && *done == 0 && pid > 1 && ::kill(pid, 0) != 0 ? 0 : 1;
+  }) == 0);
+}

@@ -108,6 +108,17 @@ TEST_CASE("a forged venv is refused") {
   CHECK(venv(R"("source":"/a","root":true)").find("unknown key") != std::string::npos);
 }
 
+TEST_CASE("a venv's environment may have more variables than a job has items") {
+  StageRequest request;
+  request.venv = VenvItem{};
+  request.venv->source = "/a/r.txt";
+  for (int i = 0; i < 300; ++i)
+    request.venv->environment.push_back("EBROOT" + std::to_string(i) + "=/x");
+  const auto decoded = decode_request(encode_request(request));
+  REQUIRE(decoded);
+  CHECK(decoded->venv->environment.size() == 300);
+}
+
 TEST_CASE("paths below the job directory") {
   for (const char* good : {"a", "a b", "a/b", "./a", "a//b/", "..a", "a/.nodestage"})
     CHECK(is_path_below(good));

@@ -29,13 +29,31 @@ TEST_CASE("requirements: names, versions, hashes and wheels are fine") {
 }
 
 TEST_CASE("requirements: what would run code of its sources is refused, with the line") {
-  for (const char* line :
-       {"-e .", "--editable=src/x", "./pkg", "/home/a/pkg", "x-1.0.tar.gz", "pkg/x-1.0.zip",
-        "git+https://host/x.git", "x @ git+ssh://host/x", "x @ file:///home/a/x",
-        "--no-binary :all:", "  -e git+https://host/x#egg=x"}) {
+  for (const char* line : {"-e .",
+                           "--editable=src/x",
+                           "./pkg",
+                           "/home/a/pkg",
+                           "x-1.0.tar.gz",
+                           "pkg/x-1.0.zip",
+                           "git+https://host/x.git",
+                           "x @ git+ssh://host/x",
+                           "x @ file:///home/a/x",
+                           "--no-binary :all:",
+                           "  -e git+https://host/x#egg=x",
+                           "--pre --no-binary :all:",
+                           "--no-bin=x",
+                           "--pre -e .",
+                           "--edit .",
+                           "numpy --no-binary=x",
+                           "--pre \"--no-binary\" x",
+                           "x\t@ file:///home/a/x",
+                           "# x \\\n-e .",
+                           "x\r-e .",
+                           "x\f-e ."}) {
     const std::string fault = fault_of("numpy\n" + std::string(line) + "\n");
     CHECK(fault.find("wheels-only") != std::string::npos);
   }
+  CHECK(fault_of("-\\\r\ne .\r\n").find("'-e .' is no wheel") != std::string::npos);
   CHECK(fault_of("-\\\ne .\n").find("'-e .' is no wheel") != std::string::npos);
 }
 
@@ -48,6 +66,19 @@ TEST_CASE("requirements: -r is followed, in circles too") {
   const Status status = check_wheels_only(scratch / "a.txt");
   REQUIRE_FALSE(status);
   CHECK(status.error().what.find("c.txt: '-e .'") != std::string::npos);
+}
+
+TEST_CASE("requirements: constraints and addresses of files are followed, so many of them") {
+  const Scratch scratch;
+  std::ofstream(scratch / "c.txt") << "x @ file:///home/a/x\n";
+  std::ofstream(scratch / "a.txt") << "-c c.txt\nx\n";
+  CHECK_FALSE(check_wheels_only(scratch / "a.txt"));
+  std::ofstream(scratch / "b.txt") << "--pre --requirement file://" << (scratch / "c.txt") << "\n";
+  CHECK_FALSE(check_wheels_only(scratch / "b.txt"));
+  std::ofstream many(scratch / "many.txt");
+  for (int i = 0; i < 1000; ++i) many << "-r " << (i % 2 == 0 ? "./" : "") << "many.txt\n";
+  many.close();
+  CHECK(check_wheels_only(scratch / "many.txt"));
 }
 
 TEST_CASE("requirements: files that are something else") {

@@ -83,6 +83,16 @@ TEST_CASE("venv: files and directories that may not be written") {
   check_works(run);
 }
 
+TEST_CASE("venv: an archive behind a #! that is larger than any text") {
+  VenvRun run;
+  REQUIRE(run.make("old") == 0);
+  REQUIRE(run.in_data("{ printf '#!%s/old/bin/python3\\n' \"$PWD\"; head -c 9000000 /dev/zero; } "
+                      ">old/bin/app; chmod 755 old/bin/app") == 0);
+  run.add_venv("old");
+  REQUIRE_MESSAGE(run.run() == 0, run.cause());
+  CHECK(run.output("head -n 1 env/bin/app") == "#!" + run.job() + "/env/bin/python3\n");
+}
+
 TEST_CASE("venv: archives") {
   VenvRun run;
   REQUIRE(run.make("old") == 0);
@@ -105,9 +115,10 @@ TEST_CASE("venv: archives") {
 
 TEST_CASE("venv: what is none is refused in words") {
   VenvRun run;
-  REQUIRE(
-      run.in_data("mkdir -p dir/sub x/y; echo a >dir/sub/a; tar cf dir.tar dir x; echo >p.toml; "
-                  "mkdir empty; touch empty/pyvenv.cfg") == 0);
+  REQUIRE(run.in_data(
+              "mkdir -p dir/sub x/y; echo a >dir/sub/a; tar cf dir.tar dir x; echo >p.toml; "
+              "mkdir empty; touch empty/pyvenv.cfg; mkdir -p c/bin c/conda-meta; tar cf c.tar c") ==
+          0);
   const auto refused = [&](const std::string& name, const char* words) {
     run.add_venv(name);
     CHECK(run.run() == 1);
@@ -120,6 +131,8 @@ TEST_CASE("venv: what is none is refused in words") {
   refused("p.toml", "is no requirements file");
   refused("nowhere", "No such file or directory");
   refused("empty", "has no bin/python");
+  refused("c", "is a conda environment, which cannot be moved as it is");
+  refused("c.tar", "is a conda environment, which cannot be moved as it is");
 }
 
 TEST_CASE("venv: an interpreter that is missing here is named") {
@@ -277,15 +290,23 @@ chmod 755 uv)") == 0);
   run.order.venv_installer = VenvInstaller::uv;
   run.order.venv_uv = run.data() + "/uv";
   run.order.venv_find_links = {"/site"};
+  const std::string built = run.job() + "/.nodestage-partial/items/0/";
+  std::string home = "/home/a";  // which `~` in a configuration means
+  std::string only = "--only-binary :all: ";
+  SUBCASE("of wheels") {}
+  SUBCASE("of sources, whose code may write to HOME") {
+    run.order.venv_build = VenvBuild::any;
+    home = built + "build/home";
+    only = "";
+  }
   REQUIRE_MESSAGE(run.run() == 0, run.cause());
   CHECK(run.what() == "requirements");
   const std::string log = run.output("cat env.log");
-  const std::string built = run.job() + "/.nodestage-partial/items/0/";
   for (const std::string& part :
        {"uv venv --python /usr/bin/python3 " + built + "one\n",
         "uv pip install --python " + built + "one/bin/python --no-index --find-links " +
-            run.data() + "/w --find-links /site --only-binary :all: -r " + run.data() + "/r.txt\n",
-        "HOME=" + built + "build/home\n", "TMPDIR=" + built + "build/tmp\n",
+            run.data() + "/w --find-links /site " + only + "-r " + run.data() + "/r.txt\n",
+        "HOME=" + home + "\n", "TMPDIR=" + built + "build/tmp\n",
         "UV_CACHE_DIR=" + built + "build/cache/uv\n", std::string("UV_OFFLINE=1\n"),
         std::string("UV_PYTHON_DOWNLOADS=never\n"), std::string("X_1=of the user\n")}) {
     CHECK_MESSAGE(log.find(part) != std::string::npos, log);
@@ -309,4 +330,51 @@ TEST_CASE("venv: a failed build shows the last lines of its log, and keeps it be
   CHECK(note.find("Put a wheel of pack that") != std::string::npos);
   CHECK(run.output("tail -n 1 env.log") == "No matching distribution found for pack==1\n");
   CHECK(run.in_job("test \"$(ls -A | xargs)\" = env.log"));
+}
+
+// The pip of this test says where it runs and starts a program, as who builds from sources does.
+TEST_CASE("venv: pip starts nothing for wheels, and no file beside the requirements is a module") {
+  VenvRun run;
+  REQUIRE(run.in_data(R"(echo pack >r.txt
+for name in logging runpy resource venv pip; do echo 'open("/dev/stderr", "w").write("imported\n")' >$name.py; done
+cat >main <<'E'
+import os, subprocess, sys
+print('pip in', os.getcwd(), *sys.argv[1:3], flush=True)
+subprocess.run(['true'])
+print('started')
+E
+cat >py <<'E'
+#!/bin/sh
+/usr/bin/python3 "$1" "$2" --without-pip "$4" || exit
+site=$(echo "$4"/lib/python3*/site-packages); mkdir "$site/pip"; : >"$site/pip/__init__.py"
+cp "${0%/*}/main" "$site/pip/__main__.py"
+E
+chmod 755 py)") == 0);
+  run.add_venv("r.txt").python = run.data() + "/py";
+  SUBCASE("wheels") {
+    CHECK(run.run() == 1);
+    CHECK_MESSAGE(run.cause().find("One of the requirements is no wheel") != std::string::npos,
+                  run.cause());
+  }
+  SUBCASE("any") {
+    run.order.venv_build = VenvBuild::any;
+    REQUIRE_MESSAGE(run.run() == 0, run.cause());
+    CHECK(run.output("tail -n 1 env.log") == "started\n");
+  }
+  CHECK(run.output("grep -c imported env.log") == "0\n");
+  CHECK(run.output("grep 'pip in' env.log") == "pip in " + run.data() + " install --no-compile\n");
+}
+
+TEST_CASE("venv: a build that leaves something else than its log") {
+  VenvRun run;
+  std::string make = "mkfifo log";
+  SUBCASE("a FIFO") {}
+  SUBCASE("a link") { make = "ln -s " + run.data() + "/secret log"; }
+  REQUIRE(run.in_data("echo secret >secret; echo pack >r.txt; printf '#!/bin/sh\\n[ $2 = venv ] && "
+                      "exit 3\\ncd \"${0%%/*}/../job/.nodestage-partial/items/0/build\"; rm log; " +
+                      make + "; exit 4\\n' >py; chmod 755 py") == 0);
+  run.add_venv("r.txt").python = run.data() + "/py";
+  CHECK(run.run() == 1);
+  CHECK(run.cause().find("ended with code 4") != std::string::npos);
+  CHECK(run.cause().find("secret") == std::string::npos);
 }

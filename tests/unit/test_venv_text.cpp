@@ -1,6 +1,5 @@
 #include <doctest/doctest.h>
 
-#include "daemon/worker/sha256.hpp"
 #include "daemon/worker/venv_facts.hpp"
 #include "daemon/worker/venv_text.hpp"
 
@@ -21,15 +20,9 @@ std::string script(std::string_view text, const VenvMove& move = k_move,
 
 }  // namespace
 
-TEST_CASE("sha256: the examples of FIPS 180-4 and a length at each edge of a block") {
-  CHECK(sha256_base64("") == "47DEQpj8HBSa-_TImW-5JCeuQeRkm5NMpJWZG3hSuFU");
-  CHECK(sha256_base64("abc") == "ungWv48Bz-pBQUDeXa4iI7ADYaOWF3qctBD_YfIAFa0");
-  CHECK(sha256_base64(std::string(55, 'a')) == "n0OQ-NMMLdkuyfCVtl4rmumwqSWlJY4kHJ8ekQ9zQxg");
-  CHECK(sha256_base64(std::string(56, 'a')) == "s1Q5pKxvCUi21vnjxq8PX1kM4g8b3nCQ73lwaG7Gc4o");
-  CHECK(sha256_base64(std::string(63, 'a')) == "fT50oF19sVvOStnsBljqmOPwbu7PFrTG__LaRX3cLzQ");
-  CHECK(sha256_base64(std::string(64, 'a')) == "_-BU_nrgy23GXDr5th1SCfQ5hR20PQulmXM33xVGaOs");
-  CHECK(sha256_base64(std::string(119, 'a')) == "MeulHDE6XAgiat8Y1KNZz9_Y0ugWsT9K-VL36mWE3Ps");
-  CHECK(sha256_base64(std::string(120, 'a')) == "Lz0zVDLHC1gK8Ojhs2dKfAINaDql9zqq7f3FWvkEwhw");
+TEST_CASE("venv text: a file's hash in RECORD") {
+  CHECK(record_hash("") == "sha256=47DEQpj8HBSa-_TImW-5JCeuQeRkm5NMpJWZG3hSuFU,0");
+  CHECK(record_hash("abc") == "sha256=ungWv48Bz-pBQUDeXa4iI7ADYaOWF3qctBD_YfIAFa0,3");
 }
 
 TEST_CASE("venv text: whole paths only") {
@@ -100,6 +93,12 @@ TEST_CASE("venv text: over-long and blank paths take the form that sh reads, and
   CHECK(script("#!/home/a/env/bin/python3\n", VenvMove({"/home/a/env"}, fits)).starts_with("#!/x"));
   CHECK(script("#!/home/a/env/bin/python3\n", VenvMove({"/home/a/env"}, fits + "x"))
             .starts_with("#!/bin/sh\n"));
+  // Other languages cannot read the three lines, and bash would start itself for ever.
+  CHECK(script("#!/home/a/env/bin/bash\n", VenvMove({"/home/a/env"}, "/a b")) ==
+        "#!/usr/bin/env bash\n");
+  CHECK(script("#!/home/a/env/bin/perl -w\n", VenvMove({"/home/a/env"}, deep)) ==
+        "#!/usr/bin/env -S perl -w\n");
+  CHECK(script("#!/home/a/env/bin/bash\n") == "#!/tmp/j/env/bin/bash\n");
   CHECK(script("#!/bin/sh\necho hi\n") == "(as it was)");
   CHECK(script("#!/bin/sh\n'''exec' broken") == "(as it was)");
 }
