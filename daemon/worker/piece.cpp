@@ -186,6 +186,7 @@ Status Piece::extract(const Place& place) {
 Status Piece::write_entries(Entries& entries, TreeWriter& writer) {
   const EntryFilter filter(*item_);
   EntryLimits limits(source_->size());
+  const std::uint64_t before = meter_->bytes_written;  // of a glob's other archives
   std::string name;
   std::uint64_t seen = 0;
   std::uint64_t taken = 0;
@@ -195,7 +196,7 @@ Status Piece::write_entries(Entries& entries, TreeWriter& writer) {
     if (*next == nullptr) break;
     Entry& entry = **next;
     name = entry.name;
-    if (Status within = limits.check(entry, meter_->bytes_written); !within)
+    if (Status within = limits.check(entry, meter_->bytes_written - before); !within)
       return at_entry(std::move(within.error()), name);
     auto cleaned = clean_entry_name(entry.name);
     if (!cleaned) return at_entry(std::move(cleaned.error()), name);

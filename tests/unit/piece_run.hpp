@@ -22,6 +22,7 @@ class PieceRun {
   std::string name;
   std::uint64_t leave_free = 0;
   unsigned threads = 3;
+  std::uint64_t written_before = 0;  // by other sources of the same dataset
 
   // Builds "out1", "out2", … and tells the fault, "" for none.
   std::string build(const std::string& path) {
@@ -29,6 +30,7 @@ class PieceRun {
     nodestage::RateLimit rate(-1);
     const std::atomic<bool> stop = false;
     nodestage::Meter meter(rate, stop);
+    meter.bytes_written = written_before;
     const nodestage::Fd dir(::open(scratch.path().c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
     nodestage::Allowance allowance({-1, -1, dir.get(), leave_free, "n1"}, stop);
     nodestage::Space space(dir.get(), allowance);
