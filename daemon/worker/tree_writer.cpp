@@ -14,7 +14,8 @@ namespace {
 constexpr std::uint64_t k_gathered_bytes = std::uint64_t{256} * 1024;
 constexpr std::size_t k_whole_bytes = std::size_t{1} << 20U;
 constexpr std::size_t k_part_bytes = std::size_t{1} << 20U;
-constexpr std::size_t k_links = std::size_t{1} << 15U;  // that wait, at most
+constexpr std::size_t k_links = std::size_t{1} << 15U;        // that wait, at most
+constexpr std::size_t k_link_bytes = std::size_t{16} << 20U;  // and their names
 constexpr std::size_t k_in_task = 64;
 
 NewEntry new_entry_of(const Entry& entry, std::string_view name, std::uint64_t number) {
@@ -290,9 +291,10 @@ Status TreeWriter::put_link(NewEntry entry) {
     return put_entry(std::move(entry), {});
   }
   TRY(space_.take({0, 1}));
+  link_bytes_ += parent_.size() + entry.link.size();
   links_.push_back({parent_, std::move(entry)});
   link_names_.insert(name);
-  return links_.size() < k_links ? Status() : settle();
+  return links_.size() < k_links && link_bytes_ < k_link_bytes ? Status() : settle();
 }
 
 Status TreeWriter::submit(std::unique_ptr<WriterTask> task) {
@@ -321,6 +323,7 @@ Status TreeWriter::settle() {
   }
   if (!links_.empty()) crew_.drain();
   links_.clear();
+  link_bytes_ = 0;
   link_names_.clear();
   seen_.settle();
   return outcome();

@@ -95,6 +95,7 @@ class TreeWriter {
   std::uint64_t number_ = 0;  // of entries
   std::unique_ptr<EntryBatch> batch_;
   std::vector<LinkBatch::Link> links_;  // to names in flight
+  std::size_t link_bytes_ = 0;          // of their names
   std::unordered_set<std::uint64_t> link_names_;
 
   // What was added last, while more of its data may come.
