@@ -49,7 +49,7 @@ Status EntryMaker::make(const std::string& parent, const NewEntry& entry) {
   TRY_ASSIGN(const int directory, parent_of(parent, entry));
   const std::string path = path_in(parent, entry.name);
   if (entry.kind == Entry::Kind::hard_link) return hard_link(directory, path, entry);
-  if (entry.kind != Entry::Kind::file) return special(directory, path, entry);
+  if (entry.kind != Entry::Kind::file) return symlink(directory, path, entry);
   TRY_ASSIGN(Fd file, create_in(directory, path, entry));
   std::uint64_t end = 0;
   TRY(fill(file.get(), path, entry, end));
@@ -152,12 +152,9 @@ Result<Fd> EntryMaker::create_again(const std::string& parent, const NewEntry& e
   return file;
 }
 
-Status EntryMaker::special(int parent, const std::string& path, const NewEntry& entry) const {
-  TRY(make_name(parent, entry.name, path, [&] {
-    return entry.kind == Entry::Kind::symlink
-               ? ::symlinkat(entry.link.c_str(), parent, entry.name.c_str())
-               : ::mkfifoat(parent, entry.name.c_str(), entry.mode);
-  }));
+Status EntryMaker::symlink(int parent, const std::string& path, const NewEntry& entry) const {
+  TRY(make_name(parent, entry.name, path,
+                [&] { return ::symlinkat(entry.link.c_str(), parent, entry.name.c_str()); }));
   const auto times = times_of(entry.mtime);
   if (::utimensat(parent, entry.name.c_str(), times.data(), AT_SYMLINK_NOFOLLOW) == 0) return {};
   return way_.space.explain(path, errno);

@@ -78,7 +78,7 @@ class EntryMaker {
   Result<Fd> create_in(int parent, const std::string& path, const NewEntry& entry) const;
   Status fill(int fd, const std::string& path, const NewEntry& entry, std::uint64_t& end) const;
   Status hard_link(int parent, const std::string& path, const NewEntry& entry) const;
-  Status special(int parent, const std::string& path, const NewEntry& entry) const;
+  Status symlink(int parent, const std::string& path, const NewEntry& entry) const;
 
   const Way way_;
   DirectoryCache directories_;

@@ -178,7 +178,8 @@ Status Piece::extract(const Place& place) {
     const std::string* failed = writer.failed_entry();
     return at_entry(std::move(finished.error()), failed != nullptr ? *failed : "");
   }
-  add_note(skipped_note(writer.skipped(), "devices or sockets"));
+  add_note(skipped_note(writer.left_out().specials, "FIFOs, devices or sockets"));
+  add_note(skipped_note(writer.left_out().set_ids, "set-id bits of files"));
   add_note(decoder_->note());
   return {};
 }

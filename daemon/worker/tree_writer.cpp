@@ -1,5 +1,7 @@
 #include "daemon/worker/tree_writer.hpp"
 
+#include <sys/stat.h>
+
 #include <algorithm>
 #include <functional>
 #include <iterator>
@@ -17,6 +19,7 @@ constexpr std::size_t k_part_bytes = std::size_t{1} << 20U;
 constexpr std::size_t k_links = std::size_t{1} << 15U;        // that wait, at most
 constexpr std::size_t k_link_bytes = std::size_t{16} << 20U;  // and their names
 constexpr std::size_t k_in_task = 64;
+constexpr std::size_t k_special_names = std::size_t{1} << 16U;  // that are remembered, at most
 
 NewEntry new_entry_of(const Entry& entry, std::string_view name, std::uint64_t number) {
   NewEntry made;
@@ -72,10 +75,7 @@ Status TreeWriter::begin(const Entry& entry) {
   TRY(meter_.check());
   TRY(outcome());
   ++number_;
-  if (entry.kind == Entry::Kind::other) {
-    ++skipped_;
-    return {};
-  }
+  if (leave_out(entry)) return {};
   if (entry.name.empty()) {
     if (entry.kind != Entry::Kind::directory) return fault(EINVAL, "an entry without a name", "");
     directories_[""] = {mode_of(entry), entry.mtime};
@@ -83,12 +83,16 @@ Status TreeWriter::begin(const Entry& entry) {
   }
   const SplitPath split = split_path(entry.name);
   TRY(enter(split.parent));
+  const std::uint64_t hash = SeenNames::hash(entry.name);
+  const SeenNames::Found found = seen_.find(hash);
   if (entry.kind == Entry::Kind::hard_link && entry.link == entry.name) {
+    if (found.kind == SeenNames::Kind::nothing && !seen_.has_forgotten()) {
+      return fault(ENOENT, "is a hard link to itself, and nothing before it has that name",
+                   "Make the archive again without such an entry");
+    }
     ++meter_.files;
     return {};
   }
-  const std::uint64_t hash = SeenNames::hash(entry.name);
-  const SeenNames::Found found = seen_.find(hash);
   if (entry.kind == Entry::Kind::directory) {
     TRY(add_directory(entry, found));
     seen_.put(hash, SeenNames::Kind::directory);
@@ -98,6 +102,21 @@ Status TreeWriter::begin(const Entry& entry) {
   new_ = new_entry_of(entry, split.name, number_);
   new_->mode = mode_of(entry);
   return {};
+}
+
+// Specials, and what would be a link to one; set-id bits are counted only.
+bool TreeWriter::leave_out(const Entry& entry) {
+  if (entry.kind == Entry::Kind::file && (entry.mode & (S_ISUID | S_ISGID)) != 0)
+    ++left_out_.set_ids;
+  const bool is_special =
+      entry.kind == Entry::Kind::other ||
+      (entry.kind == Entry::Kind::hard_link && !special_names_.empty() &&
+       special_names_.contains(SeenNames::hash(entry.link)) &&
+       seen_.find(SeenNames::hash(entry.link)).kind == SeenNames::Kind::nothing);
+  if (!is_special) return false;
+  ++left_out_.specials;
+  if (special_names_.size() < k_special_names) special_names_.insert(SeenNames::hash(entry.name));
+  return true;
 }
 
 // What is in flight above an entry, and is no directory, must be there first: then the entry's

@@ -55,10 +55,16 @@ class TreeWriter {
   // entry that was added last.
   [[nodiscard]] const std::string* failed_entry() const;
 
-  [[nodiscard]] unsigned skipped() const { return skipped_; }  // devices and sockets
+  // What was not made as the archive tells.
+  struct LeftOut {
+    std::uint64_t specials = 0;  // FIFOs, devices, sockets, and hard links to them
+    std::uint64_t set_ids = 0;   // files that are there without their set-id bits
+  };
+  [[nodiscard]] const LeftOut& left_out() const { return left_out_; }
 
  private:
   Status begin(const Entry& entry);
+  bool leave_out(const Entry& entry);
   Status enter(std::string_view parent);
   Status add_directory(const Entry& entry, SeenNames::Found found);
   Status claim_name(const std::string& name, std::uint64_t hash, SeenNames::Found found);
@@ -106,7 +112,8 @@ class TreeWriter {
   std::uint64_t large_bytes_ = 0;
 
   std::optional<std::string> failed_entry_;
-  unsigned skipped_ = 0;
+  LeftOut left_out_;
+  std::unordered_set<std::uint64_t> special_names_;  // hashes
 };
 
 }  // namespace nodestage
