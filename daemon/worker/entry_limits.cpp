@@ -57,8 +57,8 @@ Status check_link(const Entry& entry) {
 }  // namespace
 
 Status EntryLimits::check(const Entry& entry, std::uint64_t written) {
-  if (++entries_ > k_entries) {
-    return fault(E2BIG, "the archive has more than " + human_count(k_entries) + " entries",
+  if (++entries_ > rules_.max_entries) {
+    return fault(E2BIG, "the archive has more than " + human_count(rules_.max_entries) + " entries",
                  k_split);
   }
   TRY(check_name(entry.name));
@@ -71,7 +71,7 @@ Status EntryLimits::check(const Entry& entry, std::uint64_t written) {
                      human_bytes(k_directory_bytes) + " of memory",
                  k_split);
   }
-  if (written < k_ratio_from_bytes || written / k_ratio <= source_bytes_) return {};
+  if (written < k_ratio_from_bytes || written / rules_.max_ratio <= source_bytes_) return {};
   return fault(E2BIG,
                "the archive of " + human_bytes(source_bytes_) + " has become " +
                    human_bytes(written) + " and is taken for a bomb",

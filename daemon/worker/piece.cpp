@@ -172,21 +172,23 @@ Status Piece::extract(const Place& place) {
   TRY_ASSIGN(const Fd to, make_directory(place));
   TRY(open_entries());
   TreeWriter writer(to.get(), place.umask, *meter_, place.space,
-                    {limits_.threads, limits_.memory / 3});
+                    {limits_.threads, limits_.memory / 3, limits_.rules.escaping});
   TRY(write_entries(*entries_, writer));
   if (Status finished = writer.finish(); !finished) {
     const std::string* failed = writer.failed_entry();
     return at_entry(std::move(finished.error()), failed != nullptr ? *failed : "");
   }
-  add_note(skipped_note(writer.left_out().specials, "FIFOs, devices or sockets"));
-  add_note(skipped_note(writer.left_out().set_ids, "set-id bits of files"));
+  const TreeWriter::LeftOut left_out = writer.left_out();
+  add_note(skipped_note(escaped_ + left_out.escaped, "entries that lead out of the archive"));
+  add_note(skipped_note(left_out.specials, "FIFOs, devices or sockets"));
+  add_note(skipped_note(left_out.set_ids, "set-id bits of files"));
   add_note(decoder_->note());
   return {};
 }
 
 Status Piece::write_entries(Entries& entries, TreeWriter& writer) {
   const EntryFilter filter(*item_);
-  EntryLimits limits(source_->size());
+  EntryLimits limits(source_->size(), limits_.rules);
   const std::uint64_t before = meter_->bytes_written;  // of a glob's other archives
   std::string name;
   std::uint64_t seen = 0;
@@ -200,7 +202,10 @@ Status Piece::write_entries(Entries& entries, TreeWriter& writer) {
     if (Status within = limits.check(entry, meter_->bytes_written - before); !within)
       return at_entry(std::move(within.error()), name);
     auto cleaned = clean_entry_name(entry.name);
-    if (!cleaned) return at_entry(std::move(cleaned.error()), name);
+    if (!cleaned) {
+      TRY(refuse(cleaned.error(), name));
+      continue;
+    }
     if (cleaned->empty() && entry.kind != Entry::Kind::directory) {
       return fault(EINVAL, shown(path_) + ": holds an entry without a name",
                    "Make the archive again without such an entry");
@@ -208,19 +213,29 @@ Status Piece::write_entries(Entries& entries, TreeWriter& writer) {
     const auto mapped = filter.map(*cleaned);
     if (!cleaned->empty()) ++seen;
     if (!mapped) continue;
-    if (!mapped->empty()) ++taken;
     entry.name = *mapped;
     if (entry.kind == Entry::Kind::hard_link) {
-      auto link = clean_entry_name(entry.link);
-      if (!link) return at_entry(Error{EINVAL, "is a hard link out of the archive"}, name);
+      const auto link = clean_entry_name(entry.link);
+      if (!link) {
+        TRY(refuse(Error{EINVAL, "is a hard link out of the archive"}, name));
+        continue;
+      }
       entry.link = filter.strip(*link).value_or("");
     }
+    if (!mapped->empty()) ++taken;
     if (Status added = write_entry(entries, entry, writer); !added) {
       const std::string* failed = writer.failed_entry();
       return at_entry(std::move(added.error()), failed != nullptr ? *failed : name);
     }
   }
   return check_taken(seen, taken);
+}
+
+// The fault of an entry that leads out of the archive, if that is to be one.
+Status Piece::refuse(const Error& error, const std::string& name) {
+  if (limits_.rules.escaping == Escaping::fail) return at_entry(error, name);
+  ++escaped_;
+  return {};
 }
 
 Status Piece::write_entry(Entries& entries, const Entry& entry, TreeWriter& writer) {

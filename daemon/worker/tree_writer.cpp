@@ -40,8 +40,9 @@ TreeWriter::TreeWriter(int root_fd, mode_t umask, Meter& meter, Space& space,
     : umask_(umask),
       meter_(meter),
       space_(space),
-      crew_(root_fd, meter, space, {limits.threads, limits.queued}),
-      maker_({root_fd, meter, space, crew_.quit()}) {}
+      below_links_{limits.escaping},
+      crew_({root_fd, meter, space, below_links_}, {limits.threads, limits.queued}),
+      maker_({root_fd, meter, space, crew_.quit(), below_links_}) {}
 
 TreeWriter::~TreeWriter() = default;
 
@@ -204,6 +205,7 @@ Status TreeWriter::write_large(std::uint64_t offset, const Slice& data) {
   if (!large_) {
     TRY(space_.take({0, 1}));
     TRY_ASSIGN(Fd file, maker_.create(parent_, *new_));
+    if (!file) return forget_new();
     TRY(begin_large(std::move(file)));
   }
   for (std::size_t done = 0; done < data.size();) {
@@ -211,6 +213,14 @@ Status TreeWriter::write_large(std::uint64_t offset, const Slice& data) {
     TRY(write_part(offset + done, data.part(done, bytes)));
     done += bytes;
   }
+  return {};
+}
+
+// It is left out, and so is the rest of its data.
+Status TreeWriter::forget_new() {
+  new_.reset();
+  memory_ = {};
+  gathered_.reset();
   return {};
 }
 

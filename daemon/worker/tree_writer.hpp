@@ -7,7 +7,8 @@
 //
 // Modes lose setuid, setgid, sticky and the umask's bits; owners are the caller's; times are kept
 // to the nanosecond. Of two entries with one name the later one wins. Directories get their mode
-// and time at the end. No link is ever followed, so an entry whose parent is a link is a fault.
+// and time at the end. No link is ever followed, so an entry whose parent is a link is a fault, or
+// left out and counted.
 #pragma once
 
 #include <memory>
@@ -27,6 +28,7 @@ namespace nodestage {
 struct TreeWriterLimits {
   unsigned threads = 1;                                // at most, beside the caller's
   std::size_t queued = std::size_t{64} * 1024 * 1024;  // bytes of data on their way to them
+  Escaping escaping = Escaping::fail;                  // of an entry below a link
 };
 
 class TreeWriter {
@@ -59,8 +61,14 @@ class TreeWriter {
   struct LeftOut {
     std::uint64_t specials = 0;  // FIFOs, devices, sockets, and hard links to them
     std::uint64_t set_ids = 0;   // files that are there without their set-id bits
+    std::uint64_t escaped = 0;   // below links, where that is no fault
   };
-  [[nodiscard]] const LeftOut& left_out() const { return left_out_; }
+  // After finish().
+  [[nodiscard]] LeftOut left_out() const {
+    LeftOut all = left_out_;
+    all.escaped = below_links_.left_out;
+    return all;
+  }
 
  private:
   Status begin(const Entry& entry);
@@ -71,6 +79,7 @@ class TreeWriter {
   bool keep(std::uint64_t offset, const Slice& data);
   Status write_late(std::uint64_t offset, const Slice& data);
   Status write_large(std::uint64_t offset, const Slice& data);
+  Status forget_new();
   Status begin_large(Fd file);
   Status write_part(std::uint64_t offset, Slice data);
   Status complete();
@@ -91,6 +100,7 @@ class TreeWriter {
   Space& space_;
   // That the archive tells of. Writers look at them: they outlive the crew.
   std::unordered_map<std::string, DirectoryAttributes> directories_;
+  BelowLinks below_links_;
   WriterCrew crew_;
   EntryMaker maker_;  // of the caller's thread
 

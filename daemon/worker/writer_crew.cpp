@@ -21,8 +21,7 @@ std::optional<WriterFault> guarded(WriterTask& task, EntryMaker& maker) {
 
 }  // namespace
 
-WriterCrew::WriterCrew(int root_fd, Meter& meter, const Space& space, const Limits& limits)
-    : root_fd_(root_fd), meter_(meter), space_(space), limits_(limits) {
+WriterCrew::WriterCrew(const Way& way, const Limits& limits) : way_(way), limits_(limits) {
   writers_.resize(std::max(limits.threads, 1U));
   for (auto& writer : writers_) writer = std::make_unique<Writer>();
 }
@@ -104,8 +103,8 @@ std::unique_ptr<WriterTask> WriterCrew::next_task(Writer& own) {
 }
 
 void WriterCrew::work(Writer& own) {
-  Space space = space_.another();
-  EntryMaker maker({root_fd_, meter_, space, quit_});
+  Space space = way_.space.another();
+  EntryMaker maker({way_.root_fd, way_.meter, space, quit_, way_.below_links});
   unsigned generation = 0;
   std::unique_lock lock(mutex_);
   for (;;) {

@@ -108,6 +108,21 @@ TEST_CASE("more than any archive holds is a fault") {
   CHECK(EntryLimits(1 << 20).check(entry, EntryLimits::k_ratio_from_bytes));
 }
 
+TEST_CASE("the site may have narrower limits") {
+  Entry entry;
+  entry.name = "f";
+  nodestage::ExtractRules rules;
+  rules.max_ratio = 4;
+  CHECK(EntryLimits(1 << 30, rules).check(entry, EntryLimits::k_ratio_from_bytes));
+  CHECK_FALSE(EntryLimits((1 << 30) - 1, rules).check(entry, EntryLimits::k_ratio_from_bytes));
+  Attack attack;
+  attack.stage.order.extract.max_entries = 2;
+  CHECK(attack.stage_bytes(tar({{"a"}, {"b"}}), "two.tar") == "");
+  CHECK(attack.stage.in_job("rm -r got"));
+  CHECK(Attack::names(attack.stage_bytes(tar({{"a"}, {"b"}, {"c"}}), "three.tar"), "three.tar",
+                      "entry 'c': the archive has more than 2 entries"));
+}
+
 TEST_CASE("directories take no more memory than there is, by long names or by many") {
   for (const std::size_t parts : {std::size_t{1}, std::size_t{4000}}) {
     EntryLimits limits(1000);
