@@ -28,6 +28,7 @@ void each_field(Order& order, Field field) {
   field("extract_escaping", order.extract.escaping);
   field("extract_max_entries", order.extract.max_entries);
   field("extract_max_ratio", order.extract.max_ratio);
+  field("extract_xattrs", order.extract.xattrs);
   field("venv_build", order.venv_build);
   field("venv_installer", order.venv_installer);
   field("venv_find_links", order.venv_find_links);

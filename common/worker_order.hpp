@@ -53,6 +53,7 @@ struct ExtractRules {
   Escaping escaping = Escaping::fail;
   std::uint64_t max_entries = 1'000'000'000;
   std::uint64_t max_ratio = 50'000;  // of bytes written to bytes of the archive
+  bool xattrs = false;               // with copies of directories, too
 
   bool operator==(const ExtractRules&) const = default;
 };

@@ -212,6 +212,7 @@ const std::vector<Key>& keys() {
       {"extract", "escaping",
        choice<Escaping>(MEMBER(extract.escaping),
                         {{"fail", Escaping::fail}, {"skip", Escaping::skip}})},
+      {"extract", "xattrs", boolean(MEMBER(extract.xattrs))},
       {"extract", "max_entries", number(MEMBER(extract.max_entries), 1, k_no_largest)},
       {"extract", "max_ratio", number(MEMBER(extract.max_ratio), 1, k_no_largest)},
       {"venv", "build",

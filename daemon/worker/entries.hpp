@@ -9,6 +9,7 @@
 #include <string>
 
 #include "daemon/worker/buffer.hpp"
+#include "daemon/worker/xattrs.hpp"
 
 namespace nodestage {
 
@@ -22,6 +23,7 @@ struct Entry {
   mode_t mode = 0;  // permission bits, set-id and sticky too
   std::optional<timespec> mtime;
   std::uint64_t size = 0;  // of the file, with its holes; of a hard link: data that comes with it
+  SharedXattrs xattrs;     // of a file or directory
   std::string link;        // of a symlink: its text; of a hard link: the other entry's name
 };
 

@@ -64,7 +64,7 @@ Status EntryLimits::check(const Entry& entry, std::uint64_t written) {
   TRY(check_name(entry.name));
   TRY(check_link(entry));
   if (entry.kind == Entry::Kind::directory)
-    directory_bytes_ += entry.name.size() + k_bytes_beside_name;
+    directory_bytes_ += entry.name.size() + k_bytes_beside_name + bytes_of(entry.xattrs);
   if (directory_bytes_ > k_directory_bytes) {
     return fault(E2BIG,
                  "what must be kept of the archive's directories takes more than " +

@@ -31,8 +31,8 @@ class EntryLimits {
   static constexpr std::size_t k_name_bytes = std::size_t{32} * 1024;
   static constexpr std::size_t k_link_bytes = 4095;  // PATH_MAX less its NUL: of a symlink's text
   static constexpr std::size_t k_depth = 1000;
-  // Of directories, which are kept in memory until the end: their names, and for each its time,
-  // mode and place.
+  // Of directories, which are kept in memory until the end: their names and extended attributes,
+  // and for each its time, mode and place.
   static constexpr std::uint64_t k_directory_bytes = std::uint64_t{512} << 20;
   static constexpr std::uint64_t k_bytes_beside_name = 128;
   // A small archive of zeros is nobody's harm.

@@ -42,8 +42,8 @@ std::string path_in(const std::string& parent, const std::string& name) {
 
 // Below a link, where that is no fault: counted.
 bool EntryMaker::leaves_out(const Error& error) const {
-  if (error.code != ELOOP || way_.below_links.escaping == Escaping::fail) return false;
-  ++way_.below_links.left_out;
+  if (error.code != ELOOP || way_.rules.escaping == Escaping::fail) return false;
+  ++way_.rules.escaped;
   return true;
 }
 
@@ -131,6 +131,12 @@ Status EntryMaker::complete(Fd file, const std::string& path, const NewEntry& en
   if (end < entry.size && ::ftruncate(file.get(), static_cast<off_t>(entry.size)) != 0) {
     return way_.space.explain(path, errno);
   }
+  // The mode comes last: it may forbid to write, and an ACL has changed it.
+  if (entry.xattrs) {
+    if (::fchmod(file.get(), entry.mode | S_IWUSR) != 0) return way_.space.explain(path, errno);
+    way_.rules.lost_xattrs += set_xattrs(file.get(), *entry.xattrs);
+    if (::fchmod(file.get(), entry.mode) != 0) return way_.space.explain(path, errno);
+  }
   const auto times = times_of(entry.mtime);
   if (::futimens(file.get(), times.data()) != 0) return way_.space.explain(path, errno);
   const Status closed = close_checked(std::move(file));
@@ -202,6 +208,7 @@ Status EntryMaker::set_attributes(const std::string& path, const DirectoryAttrib
     return no_directory(directory.error().code);
   }
   if (!directory) return way_.space.explain(path, directory.error().code);
+  if (attributes.xattrs) way_.rules.lost_xattrs += set_xattrs(*directory, *attributes.xattrs);
   struct stat info {};
   if (::fstat(*directory, &info) != 0) return way_.space.explain(path, errno);
   if ((info.st_mode & 07777) != attributes.mode) {

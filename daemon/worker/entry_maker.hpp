@@ -25,6 +25,7 @@ struct NewEntry {
   std::uint64_t size = 0;
   std::string link;          // of a hard link: a path below the root
   std::uint64_t number = 0;  // in the archive's order
+  SharedXattrs xattrs;       // of a file
 
   struct Part {
     std::uint64_t offset;
@@ -40,13 +41,14 @@ struct NewEntry {
 struct DirectoryAttributes {
   mode_t mode = 0;
   std::optional<timespec> mtime;
+  SharedXattrs xattrs = {};
 };
 
-// What is to become of an entry below a symbolic link, and how many were left out for that. Any
-// thread.
-struct BelowLinks {
-  const Escaping escaping;
-  std::atomic<std::uint64_t> left_out = 0;
+// What the site lets an entry bring, and how much was left out for that. Any thread.
+struct EntryRules {
+  const Escaping escaping = Escaping::fail;    // what an entry below a symbolic link means
+  std::atomic<std::uint64_t> escaped = 0;      // entries, where that is no fault
+  std::atomic<std::uint64_t> lost_xattrs = 0;  // that the file system does not take
 };
 
 // Of what comes before under one name the later entry wins: what has the name is removed. All
@@ -58,7 +60,7 @@ class EntryMaker {
     Meter& meter;
     Space& space;                   // this thread's
     const std::atomic<bool>& quit;  // another thread has failed
-    BelowLinks& below_links;
+    EntryRules& rules;
   };
   explicit EntryMaker(const Way& way) : way_(way), directories_(way.root_fd) {}
 

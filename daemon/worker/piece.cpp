@@ -19,6 +19,8 @@
 namespace nodestage {
 namespace {
 
+constexpr std::string_view k_lost_xattrs = "extended attributes or ACLs";
+
 // "/a/b/" → "b", with any suffix.
 std::string base_name(std::string_view path) {
   while (path.ends_with('/')) path.remove_suffix(1);
@@ -124,8 +126,12 @@ Status Piece::copy_directory(const Place& place) {
   TRY_ASSIGN(Fd from, open_source_directory(path_));
   TRY_ASSIGN(const Fd to, make_directory(place));
   const EntryFilter filter(*item_);
-  CopyTree copy(to.get(), path_, {filter, *meter_, place.space, place.umask, limits_.threads});
+  XattrCopy xattrs;
+  CopyTree copy(to.get(), path_,
+                {filter, *meter_, place.space, place.umask, limits_.threads,
+                 limits_.rules.xattrs ? &xattrs : nullptr});
   TRY(copy.run(std::move(from)));
+  add_note(skipped_note(xattrs.lost, k_lost_xattrs));
   add_note(skipped_note(copy.skipped(), "FIFOs, sockets or devices"));
   if (item_->strip > 0) add_note("strip= has no meaning for a directory");
   return check_taken(filter.takes_all() ? 0 : 1, copy.taken());
@@ -137,7 +143,12 @@ Status Piece::copy_as_file(const Place& place) {
   auto to = open_at(place.dir_fd, place.name, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW, 0600);
   if (!to) return place.space.explain(place.name, to.error().code);
   ++meter_->files;
-  return copy_file({source_->fd(), source_->info(), path_}, std::move(*to), *meter_, place.space);
+  XattrCopy xattrs;
+  FileToCopy file{source_->fd(), source_->info(), path_};
+  if (limits_.rules.xattrs) file.xattrs = &xattrs;
+  TRY(copy_file(file, std::move(*to), *meter_, place.space));
+  add_note(skipped_note(xattrs.lost, k_lost_xattrs));
+  return {};
 }
 
 Status Piece::open_entries() {
@@ -182,6 +193,7 @@ Status Piece::extract(const Place& place) {
   add_note(skipped_note(escaped_ + left_out.escaped, "entries that lead out of the archive"));
   add_note(skipped_note(left_out.specials, "FIFOs, devices or sockets"));
   add_note(skipped_note(left_out.set_ids, "set-id bits of files"));
+  add_note(skipped_note(left_out.lost_xattrs, k_lost_xattrs));
   add_note(decoder_->note());
   return {};
 }
@@ -199,6 +211,7 @@ Status Piece::write_entries(Entries& entries, TreeWriter& writer) {
     if (*next == nullptr) break;
     Entry& entry = **next;
     name = entry.name;
+    if (!limits_.rules.xattrs) entry.xattrs.reset();
     if (Status within = limits.check(entry, meter_->bytes_written - before); !within)
       return at_entry(std::move(within.error()), name);
     auto cleaned = clean_entry_name(entry.name);

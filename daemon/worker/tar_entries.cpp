@@ -212,6 +212,9 @@ Status TarEntries::begin_entry(const TarHeader& header, std::uint64_t size) {
   size = local_.size ? *local_.size : global_.size.value_or(size);
   if (size > k_max_size) return damaged("a tar header with an invalid size");
   TRY(keep_data(header, size));
+  entry_.xattrs.reset();
+  if (!local_.xattrs.empty())
+    entry_.xattrs = std::make_shared<const Xattrs>(std::move(local_.xattrs));
   if (has_extension_) local_ = {};
   return {};
 }

@@ -29,6 +29,7 @@ NewEntry new_entry_of(const Entry& entry, std::string_view name, std::uint64_t n
   made.size =
       entry.kind == Entry::Kind::file || entry.kind == Entry::Kind::hard_link ? entry.size : 0;
   made.link = entry.link;
+  if (entry.kind == Entry::Kind::file) made.xattrs = entry.xattrs;
   made.number = number;
   return made;
 }
@@ -40,9 +41,9 @@ TreeWriter::TreeWriter(int root_fd, mode_t umask, Meter& meter, Space& space,
     : umask_(umask),
       meter_(meter),
       space_(space),
-      below_links_{limits.escaping},
-      crew_({root_fd, meter, space, below_links_}, {limits.threads, limits.queued}),
-      maker_({root_fd, meter, space, crew_.quit(), below_links_}) {}
+      rules_{limits.escaping},
+      crew_({root_fd, meter, space, rules_}, {limits.threads, limits.queued}),
+      maker_({root_fd, meter, space, crew_.quit(), rules_}) {}
 
 TreeWriter::~TreeWriter() = default;
 
@@ -79,7 +80,7 @@ Status TreeWriter::begin(const Entry& entry) {
   if (leave_out(entry)) return {};
   if (entry.name.empty()) {
     if (entry.kind != Entry::Kind::directory) return fault(EINVAL, "an entry without a name", "");
-    directories_[""] = {mode_of(entry), entry.mtime};
+    directories_[""] = {mode_of(entry), entry.mtime, entry.xattrs};
     return {};
   }
   const SplitPath split = split_path(entry.name);
@@ -140,7 +141,7 @@ Status TreeWriter::enter(std::string_view parent) {
 
 // A directory is made by whoever needs it first, at the latest at the end.
 Status TreeWriter::add_directory(const Entry& entry, SeenNames::Found found) {
-  directories_[entry.name] = {mode_of(entry), entry.mtime};
+  directories_[entry.name] = {mode_of(entry), entry.mtime, entry.xattrs};
   if (found.kind == SeenNames::Kind::directory) return {};
   TRY(space_.will_make());
   if (found.kind == SeenNames::Kind::nothing && !seen_.has_forgotten()) return {};

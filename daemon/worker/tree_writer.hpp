@@ -62,11 +62,13 @@ class TreeWriter {
     std::uint64_t specials = 0;  // FIFOs, devices, sockets, and hard links to them
     std::uint64_t set_ids = 0;   // files that are there without their set-id bits
     std::uint64_t escaped = 0;   // below links, where that is no fault
+    std::uint64_t lost_xattrs = 0;
   };
   // After finish().
   [[nodiscard]] LeftOut left_out() const {
     LeftOut all = left_out_;
-    all.escaped = below_links_.left_out;
+    all.escaped = rules_.escaped;
+    all.lost_xattrs = rules_.lost_xattrs;
     return all;
   }
 
@@ -100,7 +102,7 @@ class TreeWriter {
   Space& space_;
   // That the archive tells of. Writers look at them: they outlive the crew.
   std::unordered_map<std::string, DirectoryAttributes> directories_;
-  BelowLinks below_links_;
+  EntryRules rules_;
   WriterCrew crew_;
   EntryMaker maker_;  // of the caller's thread
 

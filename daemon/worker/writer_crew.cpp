@@ -104,7 +104,7 @@ std::unique_ptr<WriterTask> WriterCrew::next_task(Writer& own) {
 
 void WriterCrew::work(Writer& own) {
   Space space = way_.space.another();
-  EntryMaker maker({way_.root_fd, way_.meter, space, quit_, way_.below_links});
+  EntryMaker maker({way_.root_fd, way_.meter, space, quit_, way_.rules});
   unsigned generation = 0;
   std::unique_lock lock(mutex_);
   for (;;) {

@@ -42,7 +42,7 @@ class WriterCrew {
     int root_fd;
     Meter& meter;
     const Space& space;
-    BelowLinks& below_links;
+    EntryRules& rules;
   };
   struct Limits {
     unsigned threads;

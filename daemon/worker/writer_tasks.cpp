@@ -19,7 +19,7 @@ void EntryBatch::put(NewEntry entry, const Slice& memory, const Amount& amount) 
     memories_.push_back(memory);
   }
   if (entries_.empty()) entries_.reserve(k_batch_entries);
-  bytes += (entry.from != nullptr ? 0 : memory.size()) + entry.link.size();
+  bytes += (entry.from != nullptr ? 0 : memory.size()) + entry.link.size() + bytes_of(entry.xattrs);
   to_fetch_ += entry.from != nullptr ? entry.size : 0;
   amount_ = amount_ + amount;
   entries_.push_back(std::move(entry));

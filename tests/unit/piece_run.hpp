@@ -22,6 +22,7 @@ class PieceRun {
   std::string name;
   std::uint64_t leave_free = 0;
   unsigned threads = 3;
+  nodestage::ExtractRules rules;
   std::uint64_t written_before = 0;  // by other sources of the same dataset
 
   // Builds "out1", "out2", … and tells the fault, "" for none.
@@ -34,7 +35,7 @@ class PieceRun {
     const nodestage::Fd dir(::open(scratch.path().c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
     nodestage::Allowance allowance({-1, -1, dir.get(), leave_free, "n1"}, stop);
     nodestage::Space space(dir.get(), allowance);
-    auto piece = nodestage::Piece::open(path, item, meter, {threads});
+    auto piece = nodestage::Piece::open(path, item, meter, {.threads = threads, .rules = rules});
     if (!piece) return piece.error().what;
     kind = piece->kind();
     name = piece->default_name();

@@ -38,14 +38,15 @@ TEST_CASE("values, units and choices") {
   const auto config = parse_config(
       "[tmpdir]\npath='/s/"
       "%j'\ncreate='never'\n[staging]\nleave_free='512MiB'\non_failure='continue'\n"
-      "[read]\nmax_rate=1000\n[extract]\nescaping='skip'\nmax_entries=10\nmax_ratio=20\n",
+      "[read]\nmax_rate=1000\n[extract]\nescaping='skip'\nmax_entries=10\nmax_ratio=20\nxattrs="
+      "true\n",
       "f.toml");
   REQUIRE(config);
   CHECK(config->tmpdir.create == CreateDirectory::never);
   CHECK(config->staging.leave_free_bytes == 512ULL << 20);
   CHECK(config->staging.on_failure == OnFailure::proceed);
   CHECK(config->read.max_rate_bytes == 1000);
-  CHECK(config->extract == ExtractRules{Escaping::skip, 10, 20});
+  CHECK(config->extract == ExtractRules{Escaping::skip, 10, 20, true});
 }
 
 TEST_CASE("addresses of nodes") {
