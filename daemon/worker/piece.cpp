@@ -271,10 +271,11 @@ Status Piece::check_taken(std::uint64_t seen, std::uint64_t taken) const {
 
 // Faults of the source begin with its path; those of an entry get it here.
 Error Piece::at_entry(Error error, const std::string& name) const {
-  if (is_stopped(error) || name.empty()) return error;
+  if (is_stopped(error)) return error;
   const std::string path = shown(path_) + ": ";
-  if (error.what.starts_with(path))
-    return with_suffix(std::move(error), " (entry " + shown(name) + ")");
+  const bool has_path = error.what.starts_with(path);
+  if (name.empty()) return has_path ? error : with_prefix(std::move(error), path);
+  if (has_path) return with_suffix(std::move(error), " (entry " + shown(name) + ")");
   return with_advice(with_prefix(std::move(error), path + "entry '" + shown(name) + "': "),
                      "Make the archive again without such an entry");
 }

@@ -132,7 +132,7 @@ class Stage {
     try {
       return action();
     } catch (const std::exception& error) {
-      return Error{0, error.what()};
+      return thrown(error);
     }
   }
 

@@ -15,7 +15,7 @@ std::optional<WriterFault> guarded(WriterTask& task, EntryMaker& maker) {
   try {
     return task.run(maker);
   } catch (const std::exception& error) {
-    return WriterFault{{0, error.what()}, "", 0};
+    return WriterFault{thrown(error), "", 0};
   }
 }
 
