@@ -110,15 +110,16 @@ Status TreeWriter::begin(const Entry& entry) {
 bool TreeWriter::leave_out(const Entry& entry) {
   if (entry.kind == Entry::Kind::file && (entry.mode & (S_ISUID | S_ISGID)) != 0)
     ++left_out_.set_ids;
-  const bool is_special =
-      entry.kind == Entry::Kind::other ||
-      (entry.kind == Entry::Kind::hard_link && !special_names_.empty() &&
-       special_names_.contains(SeenNames::hash(entry.link)) &&
-       seen_.find(SeenNames::hash(entry.link)).kind == SeenNames::Kind::nothing);
-  if (!is_special) return false;
-  ++left_out_.specials;
-  if (special_names_.size() < k_special_names) special_names_.insert(SeenNames::hash(entry.name));
-  return true;
+  const bool is_special = entry.kind == Entry::Kind::other ||
+                          (entry.kind == Entry::Kind::hard_link && !special_names_.empty() &&
+                           special_names_.contains(SeenNames::hash(entry.link)));
+  if (is_special) ++left_out_.specials;
+  if (is_special && special_names_.size() < k_special_names) {
+    special_names_.insert(SeenNames::hash(entry.name));
+  } else if (!special_names_.empty()) {
+    special_names_.erase(SeenNames::hash(entry.name));
+  }
+  return is_special;
 }
 
 // What is in flight above an entry, and is no directory, must be there first: then the entry's
