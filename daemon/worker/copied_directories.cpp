@@ -160,9 +160,10 @@ Status CopiedDirectories::finish(CopiedDirectory& directory, SharedFd& below, co
 }
 
 Status CopiedDirectories::finish_xattrs(CopiedDirectory& directory, int to, const Space& space) {
-  TRY_ASSIGN(const SharedFd source, from(directory));
+  const auto source = from(directory);
+  if (!source) return space.explain(path(directory), source.error().code);
   // One that was opened again has no reading.
-  const Fd readable(::openat(source->get(), ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+  const Fd readable(::openat((*source)->get(), ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC));
   const Status copied =
       readable ? copy_xattrs(readable.get(), to, *xattrs_) : Status(bare_error(errno));
   return copied ? copied : Status(space.explain(path(directory), copied.error().code));
