@@ -337,8 +337,11 @@ Status TarEntries::read_map() {
   return {};
 }
 
+// In order, and none over another one: writers fill them side by side.
 Status TarEntries::add_piece(std::uint64_t offset, std::uint64_t size) {
-  if (offset > entry_.size || size > entry_.size - offset || pieces_.size() > k_max_pieces) {
+  const std::uint64_t end = pieces_.empty() ? 0 : pieces_.back().offset + pieces_.back().size;
+  if (offset > entry_.size || size > entry_.size - offset || pieces_.size() > k_max_pieces ||
+      (offset < end && size > 0)) {
     return damaged("a sparse file with an invalid map");
   }
   if (size > 0) pieces_.push_back({offset, size});
