@@ -40,6 +40,11 @@ std::string skipped_note(std::uint64_t count, std::string_view what) {
   return count == 0 ? "" : human_count(count) + " " + std::string(what) + " left out";
 }
 
+Error parted_link(const std::string& link) {
+  return fault(ENOENT, "is a hard link to '" + shown(link) + "', which strip= leaves out",
+               "include=, exclude= and strip= must not part hard links");
+}
+
 bool seeks(Container container) {
   return container == Container::zip || container == Container::seven_zip;
 }
@@ -233,7 +238,9 @@ Status Piece::write_entries(Entries& entries, TreeWriter& writer) {
         TRY(refuse(Error{EINVAL, "is a hard link out of the archive"}, name));
         continue;
       }
-      entry.link = filter.strip(*link).value_or("");
+      auto stripped = filter.strip(*link);
+      if (!stripped) return at_entry(parted_link(*link), name);
+      entry.link = std::move(*stripped);
     }
     if (!mapped->empty()) ++taken;
     if (Status added = write_entry(entries, entry, writer); !added) {

@@ -101,6 +101,12 @@ TEST_CASE("a hard link whose file was left out is told") {
   run.item.exclude = {"a/one"};
   CHECK(run.build(run.scratch / "x.tar").find("entry 'a/two': is a hard link to 'a/one'") !=
         std::string::npos);
+  REQUIRE(run.shell("ln a/one top; tar cf y.tar top a/one") == 0);
+  run.item = {};
+  run.item.strip = 1;
+  CHECK(run.build(run.scratch / "y.tar")
+            .find("entry 'a/one': is a hard link to 'top', which strip= leaves out") !=
+        std::string::npos);
 }
 
 TEST_CASE("a hard link to itself: nothing new, or a fault when there is no such file") {
