@@ -171,7 +171,7 @@ TABLE
 ~/bad/through-upward-link.tar    | entry 'way/escaped': is below .* symbolic link              | without that link
 ~/bad/hard-link.tar              | entry 'stolen': is a hard link out of the archive          | Make the archive again
 ~/bad/hard-link-through-link.tar | entry 'stolen': is a hard link to 'way/passwd'             | hard links
-~/bad/file-as-directory.tar      | entry 'name/below': is below what the archive holds as .* a file | again
+~/bad/file-as-directory.tar      | entry 'name/below': is below what the archive holds as a file    | again
 ~/bad/same/*/data.tar            | same/a/data\.tar and .*same/b/data\.tar would both become 'data' | another place
 ~/bad/same/*/data.tar:d          | same/a/data\.tar and .*same/b/data\.tar would both become 'data' | another place
 ~/bad/same/a/*.tar & ~/bad/good.tar:data   | would both become 'data'                         | SOURCE:DEST
