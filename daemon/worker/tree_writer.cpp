@@ -70,8 +70,6 @@ Status TreeWriter::add(const Entry& entry, const EntryData& from, std::uint64_t 
   return {};
 }
 
-Status TreeWriter::add(const Entry& entry) { return begin(entry); }
-
 Status TreeWriter::begin(const Entry& entry) {
   TRY(complete());
   TRY(meter_.check());

@@ -43,7 +43,7 @@ class TreeWriter {
   // One thread calls these, in the archive's order. entry.name and a hard link's entry.link are
   // cleaned names below the root ("" is the root). They return before all is done: a fault may be
   // that of an earlier entry, which failed_entry() then names.
-  Status add(const Entry& entry);
+  Status add(const Entry& entry) { return begin(entry); }
   // Data of the file (or late data of the hard link) that was added last.
   Status write(std::uint64_t offset, const Slice& data);
   // A file whose data a writer fetches; `from` is borrowed until finish().
