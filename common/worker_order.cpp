@@ -25,6 +25,10 @@ void each_field(Order& order, Field field) {
   field("start_delay_ms", order.start_delay_ms);
   field("on_failure", order.on_failure);
   field("refuse_outputs", order.refuse_outputs);
+  field("extract_escaping", order.extract.escaping);
+  field("extract_max_entries", order.extract.max_entries);
+  field("extract_max_ratio", order.extract.max_ratio);
+  field("extract_xattrs", order.extract.xattrs);
   field("venv_build", order.venv_build);
   field("venv_installer", order.venv_installer);
   field("venv_find_links", order.venv_find_links);

@@ -47,6 +47,17 @@ enum class VenvBuild {
 };
 enum class VenvInstaller { pip, uv };
 
+// What an archive may bring, as the site has it.
+enum class Escaping { fail, skip };  // of an entry that would leave its destination
+struct ExtractRules {
+  Escaping escaping = Escaping::fail;
+  std::uint64_t max_entries = 1'000'000'000;
+  std::uint64_t max_ratio = 50'000;  // of bytes written to bytes of the archive
+  bool xattrs = false;               // with copies of directories, too
+
+  bool operator==(const ExtractRules&) const = default;
+};
+
 struct WorkerOrder {
   WorkerTask task = WorkerTask::stage;
   std::uint32_t job = 0;
@@ -63,6 +74,7 @@ struct WorkerOrder {
   std::uint32_t start_delay_ms = 0;
   OnFailure on_failure = OnFailure::fail;
   std::string refuse_outputs;  // stage: why a request with outputs must fail; empty: it need not
+  ExtractRules extract;
   VenvBuild venv_build = VenvBuild::wheels_only;
   VenvInstaller venv_installer = VenvInstaller::pip;
   std::vector<std::string> venv_find_links;  // directories of wheels

@@ -41,6 +41,7 @@ struct Config {
     std::uint64_t start_jitter_s = 5;
     std::uint64_t start_jitter_nodes = 64;
   } read;
+  ExtractRules extract;
   struct Venv {
     VenvBuild build = VenvBuild::wheels_only;
     VenvInstaller installer = VenvInstaller::pip;

@@ -108,6 +108,7 @@ WorkerStart Jobs::order_for(const Job& job, WorkerTask task) const {
   order.leave_free_bytes = at_.config.staging.leave_free_bytes;
   order.on_failure = at_.config.staging.on_failure;
   if (task == WorkerTask::stage) order.refuse_outputs = refusal_of_outputs(record);
+  order.extract = at_.config.extract;
   order.venv_build = at_.config.venv.build;
   order.venv_installer = at_.config.venv.installer;
   order.venv_find_links = at_.config.venv.find_links;

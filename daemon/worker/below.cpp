@@ -18,8 +18,8 @@ Result<Fd> duplicate(int fd) {
 }
 
 Result<Fd> open_step(int dir_fd, std::string_view path) {
-  auto fd = open_beneath(dir_fd, std::string(path), O_PATH | O_DIRECTORY | O_NOFOLLOW, 0,
-                         RESOLVE_NO_SYMLINKS);
+  // Without O_NOFOLLOW, which would make ENOTDIR of a link at the end.
+  auto fd = open_beneath(dir_fd, std::string(path), O_PATH | O_DIRECTORY, 0, RESOLVE_NO_SYMLINKS);
   if (fd) return fd;
   const int code = fd.error().code;
   if (code == ELOOP) return Error{code, "a symbolic link is on the way"};

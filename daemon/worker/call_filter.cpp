@@ -39,9 +39,9 @@ constexpr const char* k_allowed[] = {
     // to write
     "chmod", "copy_file_range", "fallocate", "fchmod", "fchmodat", "fchmodat2", "fdatasync",
     "fremovexattr", "fsetxattr", "fsync", "ftruncate", "link", "linkat", "lremovexattr",
-    "lsetxattr", "mkdir", "mkdirat", "mknodat", "pwrite64", "pwritev", "pwritev2", "rename",
-    "renameat", "renameat2", "rmdir", "sendfile", "setxattr", "symlink", "symlinkat",
-    "sync_file_range", "syncfs", "unlink", "unlinkat", "utimensat", "write", "writev"};
+    "lsetxattr", "mkdir", "mkdirat", "pwrite64", "pwritev", "pwritev2", "rename", "renameat",
+    "renameat2", "rmdir", "sendfile", "setxattr", "symlink", "symlinkat", "sync_file_range",
+    "syncfs", "unlink", "unlinkat", "utimensat", "write", "writev"};
 
 // What nobody needs who makes or builds files.
 constexpr const char* k_forbidden[] = {

@@ -23,8 +23,9 @@ bool is_same(int fd, dev_t device, ino_t inode) {
 
 }  // namespace
 
-CopiedDirectories::CopiedDirectories(Fd from, Fd to, const struct stat& info)
-    : root_from_(std::make_shared<const Fd>(std::move(from))),
+CopiedDirectories::CopiedDirectories(Fd from, Fd to, const struct stat& info, XattrCopy* xattrs)
+    : xattrs_(xattrs),
+      root_from_(std::make_shared<const Fd>(std::move(from))),
       root_to_(std::make_shared<const Fd>(std::move(to))),
       root_(all_.emplace_back(std::make_unique<CopiedDirectory>(nullptr, "", info)).get()) {
   root_->is_made = true;
@@ -147,6 +148,7 @@ Status CopiedDirectories::finish(CopiedDirectory& directory, SharedFd& below, co
     if (!again) return space.explain(path(directory), again.error().code);
     fd = std::move(*again);
   }
+  if (xattrs_ != nullptr) TRY(finish_xattrs(directory, fd->get(), space));
   // The mode comes last: it may be one that lets its owner do nothing.
   const std::array<timespec, 2> times{timespec{0, UTIME_OMIT}, directory.info.st_mtim};
   if (::futimens(fd->get(), times.data()) != 0 ||
@@ -155,6 +157,16 @@ Status CopiedDirectories::finish(CopiedDirectory& directory, SharedFd& below, co
   }
   below = std::move(fd);
   return {};
+}
+
+Status CopiedDirectories::finish_xattrs(CopiedDirectory& directory, int to, const Space& space) {
+  const auto source = from(directory);
+  if (!source) return space.explain(path(directory), source.error().code);
+  // One that was opened again has no reading.
+  const Fd readable(::openat((*source)->get(), ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+  const Status copied =
+      readable ? copy_xattrs(readable.get(), to, *xattrs_) : Status(bare_error(errno));
+  return copied ? copied : Status(space.explain(path(directory), copied.error().code));
 }
 
 void CopiedDirectories::remove(CopiedDirectory& directory) {

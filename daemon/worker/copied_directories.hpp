@@ -14,6 +14,7 @@
 
 #include "common/fd.hpp"
 #include "common/result.hpp"
+#include "daemon/worker/copy_file.hpp"
 #include "daemon/worker/space.hpp"
 
 namespace nodestage {
@@ -47,8 +48,8 @@ struct CopiedDirectory {
 class CopiedDirectories {
  public:
   // The root on both sides; what is given is open for reading. `to` is the directory that is
-  // filled.
-  CopiedDirectories(Fd from, Fd to, const struct stat& info);
+  // filled. `xattrs`: as in FileToCopy.
+  CopiedDirectories(Fd from, Fd to, const struct stat& info, XattrCopy* xattrs = nullptr);
   CopiedDirectories(const CopiedDirectories&) = delete;
   CopiedDirectories& operator=(const CopiedDirectories&) = delete;
 
@@ -80,6 +81,9 @@ class CopiedDirectories {
   Status finish(CopiedDirectory& directory, SharedFd& below, const Space& space);
   void remove(CopiedDirectory& directory);
 
+  Status finish_xattrs(CopiedDirectory& directory, int to, const Space& space);
+
+  XattrCopy* const xattrs_;
   SharedFd root_from_;
   SharedFd root_to_;
   std::mutex mutex_;  // over what follows

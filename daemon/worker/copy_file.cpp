@@ -12,9 +12,19 @@
 #include "daemon/worker/file_data.hpp"
 #include "daemon/worker/file_sink.hpp"
 #include "daemon/worker/pending_file.hpp"
+#include "daemon/worker/xattrs.hpp"
 
 namespace nodestage {
 namespace {
+
+Result<Xattrs> xattrs_of(const FileToCopy& from) {
+  auto xattrs = read_xattrs(from.fd);
+  if (xattrs) return xattrs;
+  return fault(
+      xattrs.error().code,
+      shown(from.name) + ": its extended attributes cannot be read: " + xattrs.error().what,
+      "Test it on the login node: getfattr -d -m - FILE");
+}
 
 // The source is named in full, and its copy by its last part: the copy is what cannot be written.
 Error copy_fault(const Space& space, std::string_view source, int code) {
@@ -150,11 +160,26 @@ Status copy_range(const FileToCopy& from, int to, DataRange range, Meter& meter,
   return Copy(from, to, meter, space).range(range);
 }
 
+Status copy_xattrs(int from, int to, XattrCopy& copy) {
+  TRY_ASSIGN(const Xattrs xattrs, read_xattrs(from));
+  if (!xattrs.empty()) copy.lost += set_xattrs(to, xattrs);
+  return {};
+}
+
+// The mode comes last: it may forbid to write, and an ACL changes it.
 Status end_copy(const FileToCopy& from, Fd to, const Space& space) {
   const std::array<timespec, 2> times{timespec{0, UTIME_OMIT}, from.info.st_mtim};
-  if (from.mode == FileToCopy::Mode::to_set && ::fchmod(to.get(), mode_of_copy(from.info)) != 0) {
-    return copy_fault(space, from.name, errno);
+  bool has_mode = from.mode == FileToCopy::Mode::set;
+  if (from.xattrs != nullptr) {
+    TRY_ASSIGN(const Xattrs xattrs, xattrs_of(from));
+    if (!xattrs.empty()) {
+      if (::fchmod(to.get(), 0600) != 0) return copy_fault(space, from.name, errno);
+      from.xattrs->lost += set_xattrs(to.get(), xattrs);
+      has_mode = false;
+    }
   }
+  if (!has_mode && ::fchmod(to.get(), mode_of_copy(from.info)) != 0)
+    return copy_fault(space, from.name, errno);
   if (::futimens(to.get(), times.data()) != 0) return copy_fault(space, from.name, errno);
   const Status closed = close_checked(std::move(to));
   return closed ? closed : Status(copy_fault(space, from.name, closed.error().code));

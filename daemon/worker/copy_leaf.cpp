@@ -38,9 +38,10 @@ struct CopyLeaf::OpenFile {
   Fd to;
   struct stat info;
   FileToCopy::Mode mode;
+  XattrCopy* xattrs;
 
   [[nodiscard]] FileToCopy source(SourcePace& pace) const {
-    return {from.get(), info, full_path, mode, &pace};
+    return {from.get(), info, full_path, mode, &pace, xattrs};
   }
 };
 
@@ -149,7 +150,8 @@ Status CopyLeaf::new_file(At& at, const std::string& name, Fd from, const struct
                 std::move(from),
                 std::move(*to),
                 info,
-                is_set ? FileToCopy::Mode::set : FileToCopy::Mode::to_set};
+                is_set ? FileToCopy::Mode::set : FileToCopy::Mode::to_set,
+                way_.xattrs};
   SourcePace& pace = hands_[at.thread].pace;
   if (static_cast<std::uint64_t>(info.st_size) < 2 * k_part_bytes) {
     TRY(copy_file(file.source(pace), std::move(file.to), way_.meter, space_of(at.thread)));

@@ -24,6 +24,7 @@ class CopyLeaf {
     Meter& meter;
     CopiedDirectories& directories;
     TaskCrew& crew;
+    XattrCopy* xattrs;  // as in FileToCopy
     mode_t made_modes;  // bits of a mode that a file has when it was made with them
   };
   // `space`: the item's; each thread gets one of its own.

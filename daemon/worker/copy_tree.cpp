@@ -39,7 +39,7 @@ class TreeRun {
       : way_(way),
         directories_(directories),
         crew_({way.threads, std::max(way.threads, k_waiting_threads)}),
-        leaves_({path, way.meter, directories, crew_, made_modes}, way.space) {}
+        leaves_({path, way.meter, directories, crew_, way.xattrs, made_modes}, way.space) {}
 
   Status run();
   [[nodiscard]] const CopyLeaf& leaves() const { return leaves_; }
@@ -219,7 +219,7 @@ Status CopyTree::run(Fd from) {
   auto to = open_to_read(to_);
   if (!to) return way_.space.explain("", to.error().code);
   const mode_t made_modes = modes_at_open(to->get(), way_.umask);
-  CopiedDirectories directories(std::move(*source), std::move(*to), info);
+  CopiedDirectories directories(std::move(*source), std::move(*to), info, way_.xattrs);
   TreeRun run(path_, way_, directories, made_modes);
   Status done = run.run();
   skipped_ = run.leaves().skipped();

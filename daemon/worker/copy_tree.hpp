@@ -1,6 +1,7 @@
-// CopyTree: a directory's contents, as cp -a --no-preserve=ownership,xattr copies them.
+// CopyTree: a directory's contents, as cp -a --no-preserve=ownership copies them.
 //
-// Kept: modes (of files without the set-id bits), times, links as links, hard links within the
+// Kept: modes (of files without the set-id bits), times, extended attributes and ACLs if that is
+// wished, links as links, hard links within the
 // tree, holes. FIFOs, sockets and devices are left out and counted. Whatever cannot be read is a
 // fault that names it. Any depth and length of path.
 //
@@ -11,6 +12,7 @@
 #include <string>
 
 #include "common/fd.hpp"
+#include "daemon/worker/copy_file.hpp"
 #include "daemon/worker/entry_filter.hpp"
 #include "daemon/worker/meter.hpp"
 #include "daemon/worker/space.hpp"
@@ -23,8 +25,9 @@ class CopyTree {
     const EntryFilter& filter;  // its `strip` has no meaning here
     Meter& meter;
     Space& space;
-    mode_t umask;      // of the process
-    unsigned threads;  // that compute; more may wait
+    mode_t umask;                 // of the process
+    unsigned threads;             // that compute; more may wait
+    XattrCopy* xattrs = nullptr;  // as in FileToCopy
   };
 
   // `to` (borrowed): the empty directory that is filled; `path`: the source's, for messages.

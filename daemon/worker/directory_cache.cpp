@@ -25,6 +25,10 @@ Result<int> DirectoryCache::open(const std::string& path) {
   Place* place = find(path);
   if (place == nullptr) {
     auto fd = open_or_make(path);
+    if (!fd && fd.error().code == EMFILE) {
+      forget();
+      fd = open_or_make(path);
+    }
     if (!fd) return std::move(fd.error());
     place = std::min_element(places_.begin(), places_.end(),
                              [](const Place& a, const Place& b) { return a.used < b.used; });

@@ -17,8 +17,8 @@ class DirectoryCache {
  public:
   explicit DirectoryCache(int root_fd) : root_(root_fd) {}  // borrowed
 
-  // O_PATH, valid until the next call. What is missing is made (0777 & ~umask). Faults as in
-  // below.hpp.
+  // O_PATH, valid until the next call. What is missing is made (0777 & ~umask). Where this process
+  // may open no more files, those that were kept are closed. Faults as in below.hpp.
   Result<int> open(const std::string& path);
 
   // A directory may have gone, and its name may be another's.

@@ -9,6 +9,7 @@
 #include <string>
 
 #include "daemon/worker/buffer.hpp"
+#include "daemon/worker/xattrs.hpp"
 
 namespace nodestage {
 
@@ -16,12 +17,13 @@ class EntryData;
 class ZipIndex;
 
 struct Entry {
-  enum class Kind { file, directory, symlink, hard_link, fifo, other };  // other: device, socket
+  enum class Kind { file, directory, symlink, hard_link, other };  // other: FIFO, device, socket
   std::string name;  // any bytes, as in the archive: perhaps absolute, with "./" or ".."
   Kind kind = Kind::file;
-  mode_t mode = 0;  // permission bits
+  mode_t mode = 0;  // permission bits, set-id and sticky too
   std::optional<timespec> mtime;
   std::uint64_t size = 0;  // of the file, with its holes; of a hard link: data that comes with it
+  SharedXattrs xattrs;     // of a file or directory
   std::string link;        // of a symlink: its text; of a hard link: the other entry's name
 };
 

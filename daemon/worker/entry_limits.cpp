@@ -42,6 +42,14 @@ Status check_name(std::string_view name) {
 Status check_link(const Entry& entry) {
   if (entry.kind != Entry::Kind::symlink && entry.kind != Entry::Kind::hard_link) return {};
   if (entry.link.empty()) return fault(EINVAL, "is a link to nothing", k_make_again);
+  const std::size_t most =
+      entry.kind == Entry::Kind::symlink ? EntryLimits::k_link_bytes : EntryLimits::k_name_bytes;
+  if (entry.link.size() > most) {
+    return fault(ENAMETOOLONG,
+                 "is a link to a name of " + human_count(entry.link.size()) +
+                     " bytes, and no more than " + human_count(most) + " are taken",
+                 k_make_again);
+  }
   if (entry.link.find('\0') == std::string::npos) return {};
   return fault(EINVAL, "is a link to a name that holds a NUL byte", k_make_again);
 }
@@ -49,20 +57,21 @@ Status check_link(const Entry& entry) {
 }  // namespace
 
 Status EntryLimits::check(const Entry& entry, std::uint64_t written) {
-  if (++entries_ > k_entries) {
-    return fault(E2BIG, "the archive has more than " + human_count(k_entries) + " entries",
+  if (++entries_ > rules_.max_entries) {
+    return fault(E2BIG, "the archive has more than " + human_count(rules_.max_entries) + " entries",
                  k_split);
   }
   TRY(check_name(entry.name));
   TRY(check_link(entry));
-  if (entry.kind == Entry::Kind::directory) directory_name_bytes_ += entry.name.size();
-  if (directory_name_bytes_ > k_directory_name_bytes) {
+  if (entry.kind == Entry::Kind::directory)
+    directory_bytes_ += entry.name.size() + k_bytes_beside_name + bytes_of(entry.xattrs);
+  if (directory_bytes_ > k_directory_bytes) {
     return fault(E2BIG,
-                 "the names of the archive's directories take more than " +
-                     human_bytes(k_directory_name_bytes),
+                 "what must be kept of the archive's directories takes more than " +
+                     human_bytes(k_directory_bytes) + " of memory",
                  k_split);
   }
-  if (written < k_ratio_from_bytes || written / k_ratio <= source_bytes_) return {};
+  if (written < k_ratio_from_bytes || written / rules_.max_ratio <= source_bytes_) return {};
   return fault(E2BIG,
                "the archive of " + human_bytes(source_bytes_) + " has become " +
                    human_bytes(written) + " and is taken for a bomb",

@@ -23,10 +23,12 @@ Error no_target(const std::string& link, int code) {
                "include=, exclude= and strip= must not part hard links");
 }
 
-// Which of both it is, O_DIRECTORY | O_NOFOLLOW does not tell.
 Error no_directory(int code) {
-  return fault(code,
-               "is below what the archive holds as a symbolic link or a file, not as a directory",
+  if (code != ELOOP) {
+    return fault(code, "is below what the archive holds as a file, not as a directory",
+                 "Make the archive again without one of them");
+  }
+  return fault(code, "is below what the archive holds as a symbolic link, not as a directory",
                "nodestage follows no links there; make the archive again without that link");
 }
 
@@ -38,22 +40,36 @@ std::string path_in(const std::string& parent, const std::string& name) {
   return parent.empty() ? name : parent + "/" + name;
 }
 
-Result<int> EntryMaker::parent_of(const std::string& parent, const NewEntry& entry) {
-  auto fd = directories_.open(parent);
-  if (fd) return fd;
+// Below a link, where that is no fault: counted.
+bool EntryMaker::leaves_out(const Error& error) const {
+  if (error.code != ELOOP || way_.rules.escaping == Escaping::fail) return false;
+  ++way_.rules.escaped;
+  return true;
+}
+
+// Nothing: what is in it is left out.
+Result<std::optional<int>> EntryMaker::parent_of(const std::string& parent, const NewEntry& entry) {
+  const auto fd = directories_.open(parent);
+  if (fd) return std::optional(*fd);
+  if (leaves_out(fd.error())) return std::optional<int>();
   if (is_no_directory(fd.error().code)) return no_directory(fd.error().code);
   return way_.space.explain(path_in(parent, entry.name), fd.error().code);
 }
 
-Status EntryMaker::make(const std::string& parent, const NewEntry& entry) {
-  TRY_ASSIGN(const int directory, parent_of(parent, entry));
+Result<bool> EntryMaker::make(const std::string& parent, const NewEntry& entry) {
+  TRY_ASSIGN(const auto directory, parent_of(parent, entry));
+  if (!directory) return false;
   const std::string path = path_in(parent, entry.name);
-  if (entry.kind == Entry::Kind::hard_link) return hard_link(directory, path, entry);
-  if (entry.kind != Entry::Kind::file) return special(directory, path, entry);
-  TRY_ASSIGN(Fd file, create_in(directory, path, entry));
+  if (entry.kind == Entry::Kind::hard_link) return hard_link(*directory, path, entry);
+  if (entry.kind != Entry::Kind::file) {
+    TRY(symlink(*directory, path, entry));
+    return true;
+  }
+  TRY_ASSIGN(Fd file, create_in(*directory, path, entry));
   std::uint64_t end = 0;
   TRY(fill(file.get(), path, entry, end));
-  return complete(std::move(file), path, entry, end);
+  TRY(complete(std::move(file), path, entry, end));
+  return true;
 }
 
 Status EntryMaker::make_room(int parent, const std::string& name, const std::string& path) const {
@@ -76,8 +92,8 @@ Status EntryMaker::make_name(int parent, const std::string& name, const std::str
 }
 
 Result<Fd> EntryMaker::create(const std::string& parent, const NewEntry& entry) {
-  TRY_ASSIGN(const int directory, parent_of(parent, entry));
-  return create_in(directory, path_in(parent, entry.name), entry);
+  TRY_ASSIGN(const auto directory, parent_of(parent, entry));
+  return directory ? create_in(*directory, path_in(parent, entry.name), entry) : Fd();
 }
 
 Result<Fd> EntryMaker::create_in(int parent, const std::string& path, const NewEntry& entry) const {
@@ -115,49 +131,60 @@ Status EntryMaker::complete(Fd file, const std::string& path, const NewEntry& en
   if (end < entry.size && ::ftruncate(file.get(), static_cast<off_t>(entry.size)) != 0) {
     return way_.space.explain(path, errno);
   }
+  // The mode comes last: it may forbid to write, and an ACL has changed it.
+  if (entry.xattrs) {
+    if (::fchmod(file.get(), entry.mode | S_IWUSR) != 0) return way_.space.explain(path, errno);
+    way_.rules.lost_xattrs += set_xattrs(file.get(), *entry.xattrs);
+    if (::fchmod(file.get(), entry.mode) != 0) return way_.space.explain(path, errno);
+  }
   const auto times = times_of(entry.mtime);
   if (::futimens(file.get(), times.data()) != 0) return way_.space.explain(path, errno);
   const Status closed = close_checked(std::move(file));
   return closed ? closed : Status(way_.space.explain(path, closed.error().code));
 }
 
-Status EntryMaker::hard_link(int parent, const std::string& path, const NewEntry& entry) const {
+Result<bool> EntryMaker::hard_link(int parent, const std::string& path,
+                                   const NewEntry& entry) const {
   const SplitPath target = split_path(entry.link);
   const auto directory = open_directory_below(way_.root_fd, target.parent);
+  if (!directory && leaves_out(directory.error())) return false;
   if (!directory) return no_target(entry.link, directory.error().code);
   const std::string name(target.name);
   struct stat info {};
   if (::fstatat(directory->get(), name.c_str(), &info, AT_SYMLINK_NOFOLLOW) != 0) {
     return no_target(entry.link, errno);
   }
-  return make_name(parent, entry.name, path, [&] {
+  TRY(make_name(parent, entry.name, path, [&] {
     return ::linkat(directory->get(), name.c_str(), parent, entry.name.c_str(), 0);
-  });
+  }));
+  return true;
 }
 
+// By descriptors: another process may put a link, or another file, in its place meanwhile.
 Result<Fd> EntryMaker::create_again(const std::string& parent, const NewEntry& entry) {
-  TRY_ASSIGN(const int directory, parent_of(parent, entry));
+  TRY_ASSIGN(const auto directory, parent_of(parent, entry));
+  if (!directory) return Fd();
   const std::string path = path_in(parent, entry.name);
+  const auto failed = [&](int code) { return way_.space.explain(path, code); };
+  const auto there = open_at(*directory, entry.name, O_PATH | O_NOFOLLOW);
   struct stat info {};
-  if (::fstatat(directory, entry.name.c_str(), &info, AT_SYMLINK_NOFOLLOW) != 0) {
-    return way_.space.explain(path, errno);
-  }
+  if (!there) return failed(there.error().code);
+  if (::fstat(there->get(), &info) != 0) return failed(errno);
   if (!S_ISREG(info.st_mode)) return Fd();
-  if (::fchmodat(directory, entry.name.c_str(), 0600, 0) != 0) {
-    return way_.space.explain(path, errno);
-  }
-  auto file = open_at(directory, entry.name, O_WRONLY | O_TRUNC | O_NOFOLLOW);
-  if (!file) return way_.space.explain(path, file.error().code);
-  if (::fchmod(file->get(), entry.mode) != 0) return way_.space.explain(path, errno);
+  if (Status opened = change_mode(there->get(), 0600); !opened) return failed(opened.error().code);
+  auto file = open_at(*directory, entry.name, O_WRONLY | O_NOFOLLOW | O_NONBLOCK);
+  struct stat now {};
+  if (!file) return failed(file.error().code);
+  if (::fstat(file->get(), &now) != 0) return failed(errno);
+  if (now.st_dev != info.st_dev || now.st_ino != info.st_ino) return failed(ESTALE);
+  if (::ftruncate(file->get(), 0) != 0 || ::fchmod(file->get(), entry.mode) != 0)
+    return failed(errno);
   return file;
 }
 
-Status EntryMaker::special(int parent, const std::string& path, const NewEntry& entry) const {
-  TRY(make_name(parent, entry.name, path, [&] {
-    return entry.kind == Entry::Kind::symlink
-               ? ::symlinkat(entry.link.c_str(), parent, entry.name.c_str())
-               : ::mkfifoat(parent, entry.name.c_str(), entry.mode);
-  }));
+Status EntryMaker::symlink(int parent, const std::string& path, const NewEntry& entry) const {
+  TRY(make_name(parent, entry.name, path,
+                [&] { return ::symlinkat(entry.link.c_str(), parent, entry.name.c_str()); }));
   const auto times = times_of(entry.mtime);
   if (::utimensat(parent, entry.name.c_str(), times.data(), AT_SYMLINK_NOFOLLOW) == 0) return {};
   return way_.space.explain(path, errno);
@@ -167,18 +194,21 @@ Status EntryMaker::make_directory(const std::string& path) {
   const SplitPath split = split_path(path);
   NewEntry entry;
   entry.name = split.name;
-  TRY_ASSIGN(const int parent, parent_of(std::string(split.parent), entry));
-  const auto make = [&] { return ::mkdirat(parent, entry.name.c_str(), 0777); };
-  if (make() == 0 || (errno == EEXIST && open_directory_at(parent, entry.name))) return {};
-  return make_name(parent, entry.name, path, make);
+  TRY_ASSIGN(const auto parent, parent_of(std::string(split.parent), entry));
+  if (!parent) return {};
+  const auto make = [&] { return ::mkdirat(*parent, entry.name.c_str(), 0777); };
+  if (make() == 0 || (errno == EEXIST && open_directory_at(*parent, entry.name))) return {};
+  return make_name(*parent, entry.name, path, make);
 }
 
 Status EntryMaker::set_attributes(const std::string& path, const DirectoryAttributes& attributes) {
   auto directory = directories_.open(path);
+  if (!directory && leaves_out(directory.error())) return {};
   if (!directory && is_no_directory(directory.error().code)) {
     return no_directory(directory.error().code);
   }
   if (!directory) return way_.space.explain(path, directory.error().code);
+  if (attributes.xattrs) way_.rules.lost_xattrs += set_xattrs(*directory, *attributes.xattrs);
   struct stat info {};
   if (::fstat(*directory, &info) != 0) return way_.space.explain(path, errno);
   if ((info.st_mode & 07777) != attributes.mode) {

@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "common/worker_order.hpp"
 #include "daemon/worker/below.hpp"
 #include "daemon/worker/directory_cache.hpp"
 #include "daemon/worker/entries.hpp"
@@ -24,6 +25,7 @@ struct NewEntry {
   std::uint64_t size = 0;
   std::string link;          // of a hard link: a path below the root
   std::uint64_t number = 0;  // in the archive's order
+  SharedXattrs xattrs;       // of a file
 
   struct Part {
     std::uint64_t offset;
@@ -39,6 +41,14 @@ struct NewEntry {
 struct DirectoryAttributes {
   mode_t mode = 0;
   std::optional<timespec> mtime;
+  SharedXattrs xattrs = {};
+};
+
+// What the site lets an entry bring, and how much was left out for that. Any thread.
+struct EntryRules {
+  const Escaping escaping = Escaping::fail;    // what an entry below a symbolic link means
+  std::atomic<std::uint64_t> escaped = 0;      // entries, where that is no fault
+  std::atomic<std::uint64_t> lost_xattrs = 0;  // that the file system does not take
 };
 
 // Of what comes before under one name the later entry wins: what has the name is removed. All
@@ -50,17 +60,20 @@ class EntryMaker {
     Meter& meter;
     Space& space;                   // this thread's
     const std::atomic<bool>& quit;  // another thread has failed
+    EntryRules& rules;
   };
   explicit EntryMaker(const Way& way) : way_(way), directories_(way.root_fd) {}
 
-  // All of it, data and times.
-  Status make(const std::string& parent, const NewEntry& entry);
+  // All of it, data and times. False: it was left out.
+  Result<bool> make(const std::string& parent, const NewEntry& entry);
 
-  // A file, made and still empty; and the end of one whose data were written up to `end`.
+  // A file, made and still empty (none: it was left out); and the end of one whose data were
+  // written up to `end`.
   Result<Fd> create(const std::string& parent, const NewEntry& entry);
   Status complete(Fd file, const std::string& path, const NewEntry& entry, std::uint64_t end) const;
 
-  // The file that is there already, empty again: cpio gives the data with the last of its names.
+  // The file that is there already, empty again, or none: cpio gives the data with the last of its
+  // names.
   Result<Fd> create_again(const std::string& parent, const NewEntry& entry);
 
   // Removes what has the name and is no directory.
@@ -71,14 +84,15 @@ class EntryMaker {
   void forget_directories() { directories_.forget(); }
 
  private:
-  Result<int> parent_of(const std::string& parent, const NewEntry& entry);
+  [[nodiscard]] bool leaves_out(const Error& error) const;
+  Result<std::optional<int>> parent_of(const std::string& parent, const NewEntry& entry);
   Status make_room(int parent, const std::string& name, const std::string& path) const;
   template <typename Make>
   Status make_name(int parent, const std::string& name, const std::string& path, Make make) const;
   Result<Fd> create_in(int parent, const std::string& path, const NewEntry& entry) const;
   Status fill(int fd, const std::string& path, const NewEntry& entry, std::uint64_t& end) const;
-  Status hard_link(int parent, const std::string& path, const NewEntry& entry) const;
-  Status special(int parent, const std::string& path, const NewEntry& entry) const;
+  Result<bool> hard_link(int parent, const std::string& path, const NewEntry& entry) const;
+  Status symlink(int parent, const std::string& path, const NewEntry& entry) const;
 
   const Way way_;
   DirectoryCache directories_;

@@ -1,5 +1,7 @@
 #include "daemon/worker/fault.hpp"
 
+#include <new>
+
 #include "common/human.hpp"
 
 namespace nodestage {
@@ -22,6 +24,12 @@ Error with_suffix(Error error, std::string_view suffix) {
 Error with_advice(Error error, std::string_view advice) {
   if (error.what.find('\n') == std::string::npos) error.what.append("\n").append(advice);
   return error;
+}
+
+Error thrown(const std::exception& error) {
+  if (dynamic_cast<const std::bad_alloc*>(&error) == nullptr) return Error{0, error.what()};
+  return fault(ENOMEM, "the worker got no more memory",
+               "Tell your site's support: its limit is worker.memory of nodestaged.toml");
 }
 
 std::string shown(std::string_view name) { return printable(shortened(name, 600)); }

@@ -1,6 +1,7 @@
 // Faults as a job's user reads them: one line of what happened, one line of what to do.
 #pragma once
 
+#include <exception>
 #include <string>
 #include <string_view>
 
@@ -17,6 +18,9 @@ Error with_suffix(Error error, std::string_view suffix);
 
 // The same with an advice, for an error that has none yet.
 Error with_advice(Error error, std::string_view advice);
+
+// What a library has thrown, at a thread's boundary.
+Error thrown(const std::exception& error);
 
 // A path or an entry's name as it is shown: printable, not too long.
 std::string shown(std::string_view name);

@@ -43,9 +43,9 @@ enum Right : std::uint64_t {
 };
 
 constexpr std::uint64_t k_granted = write_file | remove_directory | remove_file | make_directory |
-                                    make_file | make_fifo | make_symlink | refer | truncate;
+                                    make_file | make_symlink | refer | truncate;
 constexpr std::uint64_t k_denied =
-    execute | make_character_device | make_socket | make_block_device | control_device;
+    execute | make_character_device | make_socket | make_fifo | make_block_device | control_device;
 constexpr std::uint64_t k_bind_and_connect_tcp = 3;
 constexpr std::uint64_t k_abstract_sockets_and_signals = 3;
 

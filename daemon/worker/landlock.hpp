@@ -10,10 +10,10 @@
 namespace nodestage {
 
 // From now on nothing is written, made, renamed, linked or removed but below `directories` (O_PATH
-// does), no device is made or controlled and no program run anywhere, no TCP port used, and no
-// process outside sent a signal, as far as the kernel's version has it. Reading stays as it was,
-// and so does what is open already. Never undone, only narrowed. Needs no_new_privs, and a process
-// without other threads; a fault leaves all as it was.
+// does), no device or FIFO is made, no device controlled and no program run anywhere, no TCP port
+// used, and no process outside sent a signal, as far as the kernel's version has it. Reading stays
+// as it was, and so does what is open already. Never undone, only narrowed. Needs no_new_privs, and
+// a process without other threads; a fault leaves all as it was.
 Status confine_writes(std::span<const Fd> directories);
 
 }  // namespace nodestage

@@ -1,11 +1,14 @@
 #include "daemon/worker/pax_header.hpp"
 
+#include <algorithm>
 #include <charconv>
 
 namespace nodestage {
 namespace {
 
 constexpr std::string_view k_sparse = "GNU.sparse.";
+constexpr std::string_view k_xattr = "SCHILY.xattr.";
+constexpr std::string_view k_xattr_in_base64 = "LIBARCHIVE.xattr.";
 constexpr std::size_t k_max_numbers = std::size_t{1} << 21U;
 constexpr std::int64_t k_billion = 1'000'000'000;
 
@@ -56,6 +59,45 @@ std::optional<std::string> name_of(std::string_view text) {
   return std::string(text);
 }
 
+int hex_digit(char c) {
+  if (c >= '0' && c <= '9') return c - '0';
+  if (c >= 'a' && c <= 'f') return c - 'a' + 10;
+  return c >= 'A' && c <= 'F' ? c - 'A' + 10 : -1;
+}
+
+// "%3D" → "="; other text stays.
+std::string without_escapes(std::string_view text) {
+  std::string plain;
+  for (std::size_t i = 0; i < text.size(); ++i) {
+    const bool is_escape = text[i] == '%' && i + 2 < text.size() && hex_digit(text[i + 1]) >= 0 &&
+                           hex_digit(text[i + 2]) >= 0;
+    plain += is_escape ? static_cast<char>(16 * hex_digit(text[i + 1]) + hex_digit(text[i + 2]))
+                       : text[i];
+    if (is_escape) i += 2;
+  }
+  return plain;
+}
+
+// With or without its padding. Nothing: it is none.
+std::optional<std::string> from_base64(std::string_view text) {
+  constexpr std::string_view k_digits =
+      "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+  while (text.ends_with('=')) text.remove_suffix(1);
+  std::string bytes;
+  unsigned value = 0;
+  unsigned bits = 0;
+  for (const char c : text) {
+    const std::size_t digit = k_digits.find(c);
+    if (digit == std::string_view::npos) return std::nullopt;
+    value = (value << 6 | static_cast<unsigned>(digit)) & 0xfff;
+    bits += 6;
+    if (bits < 8) continue;
+    bits -= 8;
+    bytes += static_cast<char>(value >> bits & 0xff);
+  }
+  return bytes;
+}
+
 }  // namespace
 
 Status PaxHeader::read(std::string_view records) {
@@ -80,8 +122,32 @@ Status PaxHeader::take(std::string_view key, std::string_view value) {
   if (key == "linkpath") return set(link, key, value, name_of(value));
   if (key == "size") return set(size, key, value, decimal(value));
   if (key == "mtime") return set(mtime, key, value, time_of(value));
+  if (key.starts_with(k_xattr)) {
+    take_xattr(without_escapes(key.substr(k_xattr.size())), std::string(value));
+  } else if (key.starts_with(k_xattr_in_base64)) {
+    const auto bytes = from_base64(value);
+    if (!bytes) return invalid(key);
+    take_xattr(without_escapes(key.substr(k_xattr_in_base64.size())), *bytes);
+  } else if (key == "SCHILY.acl.access") {
+    take_acl(k_access_acl, value);
+  } else if (key == "SCHILY.acl.default") {
+    take_acl(k_default_acl, value);
+  }
   if (key == "SUN.holesdata") return Error{0, "a sparse file as only Solaris writes them"};
   return key.starts_with(k_sparse) ? take_sparse(key, value) : Status();
+}
+
+void PaxHeader::take_xattr(std::string name, std::string value) {
+  if (is_kept_xattr(name) && name.find('\0') == std::string::npos)
+    put_xattr(xattrs, std::move(name), std::move(value));
+}
+
+// One that names somebody without an id may be there as an attribute, too: that tells all.
+void PaxHeader::take_acl(const char* name, std::string_view text) {
+  const auto acl = acl_of_text(text);
+  const bool is_there = std::any_of(xattrs.begin(), xattrs.end(),
+                                    [name](const Xattr& xattr) { return xattr.name == name; });
+  if (acl || !is_there) put_xattr(xattrs, name, acl.value_or(""));
 }
 
 Status PaxHeader::take_sparse(std::string_view key, std::string_view value) {

@@ -4,6 +4,8 @@
 //   what
 //                             was said before
 //   path, linkpath, size, mtime; hdrcharset does not matter where names are bytes
+//   SCHILY.xattr.NAME (bytes; GNU tar writes % and = of NAME as %25 and %3D), LIBARCHIVE.xattr.NAME
+//   (base64; NAME as in a URL), SCHILY.acl.{access,default}: what xattrs.hpp keeps
 //   GNU.sparse.{major,minor,name,realsize}           1.0; the map stands before the data
 //   GNU.sparse.{size,numblocks,offset,numbytes}      0.0; offset and numbytes come again and again
 //   GNU.sparse.{name,size,numblocks,map}             0.1; map: "OFFSET,SIZE,..."
@@ -17,6 +19,7 @@
 #include <vector>
 
 #include "common/result.hpp"
+#include "daemon/worker/xattrs.hpp"
 
 namespace nodestage {
 
@@ -35,12 +38,15 @@ struct PaxHeader {
   std::optional<timespec> mtime;
 
   std::optional<PaxSparse> sparse;
+  Xattrs xattrs;
 
   // Adds what the records say. A fault's `what` is the cause alone.
   Status read(std::string_view records);
 
  private:
   Status take(std::string_view key, std::string_view value);
+  void take_xattr(std::string name, std::string value);
+  void take_acl(const char* name, std::string_view text);
   Status take_sparse(std::string_view key, std::string_view value);
 };
 

@@ -19,6 +19,8 @@
 namespace nodestage {
 namespace {
 
+constexpr std::string_view k_lost_xattrs = "extended attributes or ACLs";
+
 // "/a/b/" → "b", with any suffix.
 std::string base_name(std::string_view path) {
   while (path.ends_with('/')) path.remove_suffix(1);
@@ -36,6 +38,11 @@ Result<Fd> make_directory(const Piece::Place& place) {
 
 std::string skipped_note(std::uint64_t count, std::string_view what) {
   return count == 0 ? "" : human_count(count) + " " + std::string(what) + " left out";
+}
+
+Error parted_link(const std::string& link) {
+  return fault(ENOENT, "is a hard link to '" + shown(link) + "', which strip= leaves out",
+               "include=, exclude= and strip= must not part hard links");
 }
 
 bool seeks(Container container) {
@@ -124,8 +131,12 @@ Status Piece::copy_directory(const Place& place) {
   TRY_ASSIGN(Fd from, open_source_directory(path_));
   TRY_ASSIGN(const Fd to, make_directory(place));
   const EntryFilter filter(*item_);
-  CopyTree copy(to.get(), path_, {filter, *meter_, place.space, place.umask, limits_.threads});
+  XattrCopy xattrs;
+  CopyTree copy(to.get(), path_,
+                {filter, *meter_, place.space, place.umask, limits_.threads,
+                 limits_.rules.xattrs ? &xattrs : nullptr});
   TRY(copy.run(std::move(from)));
+  add_note(skipped_note(xattrs.lost, k_lost_xattrs));
   add_note(skipped_note(copy.skipped(), "FIFOs, sockets or devices"));
   if (item_->strip > 0) add_note("strip= has no meaning for a directory");
   return check_taken(filter.takes_all() ? 0 : 1, copy.taken());
@@ -137,7 +148,12 @@ Status Piece::copy_as_file(const Place& place) {
   auto to = open_at(place.dir_fd, place.name, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW, 0600);
   if (!to) return place.space.explain(place.name, to.error().code);
   ++meter_->files;
-  return copy_file({source_->fd(), source_->info(), path_}, std::move(*to), *meter_, place.space);
+  XattrCopy xattrs;
+  FileToCopy file{source_->fd(), source_->info(), path_};
+  if (limits_.rules.xattrs) file.xattrs = &xattrs;
+  TRY(copy_file(file, std::move(*to), *meter_, place.space));
+  add_note(skipped_note(xattrs.lost, k_lost_xattrs));
+  return {};
 }
 
 Status Piece::open_entries() {
@@ -172,20 +188,25 @@ Status Piece::extract(const Place& place) {
   TRY_ASSIGN(const Fd to, make_directory(place));
   TRY(open_entries());
   TreeWriter writer(to.get(), place.umask, *meter_, place.space,
-                    {limits_.threads, limits_.memory / 3});
+                    {limits_.threads, limits_.memory / 3, limits_.rules.escaping});
   TRY(write_entries(*entries_, writer));
   if (Status finished = writer.finish(); !finished) {
     const std::string* failed = writer.failed_entry();
     return at_entry(std::move(finished.error()), failed != nullptr ? *failed : "");
   }
-  add_note(skipped_note(writer.skipped(), "devices or sockets"));
+  const TreeWriter::LeftOut left_out = writer.left_out();
+  add_note(skipped_note(escaped_ + left_out.escaped, "entries that lead out of the archive"));
+  add_note(skipped_note(left_out.specials, "FIFOs, devices or sockets"));
+  add_note(skipped_note(left_out.set_ids, "set-id bits of files"));
+  add_note(skipped_note(left_out.lost_xattrs, k_lost_xattrs));
   add_note(decoder_->note());
   return {};
 }
 
 Status Piece::write_entries(Entries& entries, TreeWriter& writer) {
   const EntryFilter filter(*item_);
-  EntryLimits limits(source_->size());
+  EntryLimits limits(source_->size(), limits_.rules);
+  const std::uint64_t before = meter_->bytes_written;  // of a glob's other archives
   std::string name;
   std::uint64_t seen = 0;
   std::uint64_t taken = 0;
@@ -195,10 +216,14 @@ Status Piece::write_entries(Entries& entries, TreeWriter& writer) {
     if (*next == nullptr) break;
     Entry& entry = **next;
     name = entry.name;
-    if (Status within = limits.check(entry, meter_->bytes_written); !within)
+    if (!limits_.rules.xattrs) entry.xattrs.reset();
+    if (Status within = limits.check(entry, meter_->bytes_written - before); !within)
       return at_entry(std::move(within.error()), name);
     auto cleaned = clean_entry_name(entry.name);
-    if (!cleaned) return at_entry(std::move(cleaned.error()), name);
+    if (!cleaned) {
+      TRY(refuse(cleaned.error(), name));
+      continue;
+    }
     if (cleaned->empty() && entry.kind != Entry::Kind::directory) {
       return fault(EINVAL, shown(path_) + ": holds an entry without a name",
                    "Make the archive again without such an entry");
@@ -206,19 +231,31 @@ Status Piece::write_entries(Entries& entries, TreeWriter& writer) {
     const auto mapped = filter.map(*cleaned);
     if (!cleaned->empty()) ++seen;
     if (!mapped) continue;
-    if (!mapped->empty()) ++taken;
     entry.name = *mapped;
     if (entry.kind == Entry::Kind::hard_link) {
-      auto link = clean_entry_name(entry.link);
-      if (!link) return at_entry(Error{EINVAL, "is a hard link out of the archive"}, name);
-      entry.link = filter.strip(*link).value_or("");
+      const auto link = clean_entry_name(entry.link);
+      if (!link) {
+        TRY(refuse(Error{EINVAL, "is a hard link out of the archive"}, name));
+        continue;
+      }
+      auto stripped = filter.strip(*link);
+      if (!stripped) return at_entry(parted_link(*link), name);
+      entry.link = std::move(*stripped);
     }
+    if (!mapped->empty()) ++taken;
     if (Status added = write_entry(entries, entry, writer); !added) {
       const std::string* failed = writer.failed_entry();
       return at_entry(std::move(added.error()), failed != nullptr ? *failed : name);
     }
   }
   return check_taken(seen, taken);
+}
+
+// The fault of an entry that leads out of the archive, if that is to be one.
+Status Piece::refuse(const Error& error, const std::string& name) {
+  if (limits_.rules.escaping == Escaping::fail) return at_entry(error, name);
+  ++escaped_;
+  return {};
 }
 
 Status Piece::write_entry(Entries& entries, const Entry& entry, TreeWriter& writer) {
@@ -241,10 +278,11 @@ Status Piece::check_taken(std::uint64_t seen, std::uint64_t taken) const {
 
 // Faults of the source begin with its path; those of an entry get it here.
 Error Piece::at_entry(Error error, const std::string& name) const {
-  if (is_stopped(error) || name.empty()) return error;
+  if (is_stopped(error)) return error;
   const std::string path = shown(path_) + ": ";
-  if (error.what.starts_with(path))
-    return with_suffix(std::move(error), " (entry " + shown(name) + ")");
+  const bool has_path = error.what.starts_with(path);
+  if (name.empty()) return has_path ? error : with_prefix(std::move(error), path);
+  if (has_path) return with_suffix(std::move(error), " (entry " + shown(name) + ")");
   return with_advice(with_prefix(std::move(error), path + "entry '" + shown(name) + "': "),
                      "Make the archive again without such an entry");
 }

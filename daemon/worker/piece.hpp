@@ -5,6 +5,7 @@
 #include <string>
 
 #include "common/request.hpp"
+#include "common/worker_order.hpp"
 #include "daemon/worker/container.hpp"
 #include "daemon/worker/decoder.hpp"
 #include "daemon/worker/entries.hpp"
@@ -20,6 +21,7 @@ class EntryFilter;
 struct PieceLimits {
   unsigned threads = 1;                                 // that write, and that decode
   std::size_t memory = std::size_t{192} * 1024 * 1024;  // of data on their way
+  ExtractRules rules = {};
 };
 
 class Piece {
@@ -65,6 +67,7 @@ class Piece {
   Status extract(const Place& place);
   Status open_entries();
   Status write_entries(Entries& entries, TreeWriter& writer);
+  Status refuse(const Error& error, const std::string& name);
   static Status write_entry(Entries& entries, const Entry& entry, TreeWriter& writer);
   [[nodiscard]] Status check_taken(std::uint64_t seen, std::uint64_t taken) const;
   [[nodiscard]] Error not_an_archive() const;
@@ -81,6 +84,7 @@ class Piece {
   std::unique_ptr<Source> source_;    // null for a directory
   std::unique_ptr<Decoder> decoder_;  // null where nothing is decoded
   std::unique_ptr<Entries> entries_;  // of an archive that is open
+  std::uint64_t escaped_ = 0;         // entries whose names lead out of it
   std::string note_;
 };
 

@@ -11,8 +11,8 @@
 namespace nodestage {
 namespace {
 
-// What all threads of a worker have open at once, with their cached directories, is well below.
-constexpr rlim_t k_open_files = 16 * 1024;
+// Each writer keeps 64 directories open, and a job may have hundreds of CPUs.
+constexpr rlim_t k_open_files = 64 * 1024;
 
 // Not limited here: memory (RLIMIT_AS counts what is only reserved, so each thread's stack and
 // heap; the worker's cgroup has worker.memory), processes (RLIMIT_NPROC counts all of the user's;

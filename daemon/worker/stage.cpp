@@ -32,7 +32,8 @@ std::size_t datasets_at_once(const WorkerOrder& order, const StageRequest& reque
 }
 
 PieceLimits limits_of_each(const WorkerOrder& order, std::size_t at_once) {
-  return {std::max(1U, order.threads / static_cast<unsigned>(at_once)), k_memory / at_once};
+  return {std::max(1U, order.threads / static_cast<unsigned>(at_once)), k_memory / at_once,
+          order.extract};
 }
 
 class Stage {
@@ -131,7 +132,7 @@ class Stage {
     try {
       return action();
     } catch (const std::exception& error) {
-      return Error{0, error.what()};
+      return thrown(error);
     }
   }
 

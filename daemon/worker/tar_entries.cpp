@@ -176,12 +176,11 @@ Entry::Kind kind_of(char type, std::string_view name) {
       return Entry::Kind::symlink;
     case '3':
     case '4':
+    case '6':
       return Entry::Kind::other;
     case '5':
     case 'D':  // GNU: with a list of what it held
       return Entry::Kind::directory;
-    case '6':
-      return Entry::Kind::fifo;
     default:  // as old tars had it
       return name.ends_with('/') ? Entry::Kind::directory : Entry::Kind::file;
   }
@@ -213,6 +212,9 @@ Status TarEntries::begin_entry(const TarHeader& header, std::uint64_t size) {
   size = local_.size ? *local_.size : global_.size.value_or(size);
   if (size > k_max_size) return damaged("a tar header with an invalid size");
   TRY(keep_data(header, size));
+  entry_.xattrs.reset();
+  if (!local_.xattrs.empty())
+    entry_.xattrs = std::make_shared<const Xattrs>(std::move(local_.xattrs));
   if (has_extension_) local_ = {};
   return {};
 }
@@ -335,8 +337,11 @@ Status TarEntries::read_map() {
   return {};
 }
 
+// In order, and none over another one: writers fill them side by side.
 Status TarEntries::add_piece(std::uint64_t offset, std::uint64_t size) {
-  if (offset > entry_.size || size > entry_.size - offset || pieces_.size() > k_max_pieces) {
+  const std::uint64_t end = pieces_.empty() ? 0 : pieces_.back().offset + pieces_.back().size;
+  if (offset > entry_.size || size > entry_.size - offset || pieces_.size() > k_max_pieces ||
+      (offset < end && size > 0)) {
     return damaged("a sparse file with an invalid map");
   }
   if (size > 0) pieces_.push_back({offset, size});

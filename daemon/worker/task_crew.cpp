@@ -4,6 +4,8 @@
 #include <exception>
 #include <system_error>
 
+#include "daemon/worker/fault.hpp"
+
 namespace nodestage {
 namespace {
 
@@ -84,7 +86,7 @@ Status TaskCrew::run_task(Task& task, unsigned thread) {
   try {
     return task.run(thread);
   } catch (const std::exception& error) {
-    return Error{0, error.what()};
+    return thrown(error);
   }
 }
 

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "common/result.hpp"
+#include "daemon/worker/fault.hpp"
 
 namespace nodestage {
 
@@ -33,7 +34,7 @@ Status guarded(Action action) {
   try {
     return action();
   } catch (const std::exception& error) {
-    return Error{ENOMEM, error.what()};
+    return thrown(error);
   }
 }
 

@@ -1,5 +1,7 @@
 #include "daemon/worker/tree_writer.hpp"
 
+#include <sys/stat.h>
+
 #include <algorithm>
 #include <functional>
 #include <iterator>
@@ -14,8 +16,10 @@ namespace {
 constexpr std::uint64_t k_gathered_bytes = std::uint64_t{256} * 1024;
 constexpr std::size_t k_whole_bytes = std::size_t{1} << 20U;
 constexpr std::size_t k_part_bytes = std::size_t{1} << 20U;
-constexpr std::size_t k_links = std::size_t{1} << 15U;  // that wait, at most
+constexpr std::size_t k_links = std::size_t{1} << 15U;        // that wait, at most
+constexpr std::size_t k_link_bytes = std::size_t{16} << 20U;  // and their names
 constexpr std::size_t k_in_task = 64;
+constexpr std::size_t k_special_names = std::size_t{1} << 16U;  // that are remembered, at most
 
 NewEntry new_entry_of(const Entry& entry, std::string_view name, std::uint64_t number) {
   NewEntry made;
@@ -25,6 +29,7 @@ NewEntry new_entry_of(const Entry& entry, std::string_view name, std::uint64_t n
   made.size =
       entry.kind == Entry::Kind::file || entry.kind == Entry::Kind::hard_link ? entry.size : 0;
   made.link = entry.link;
+  if (entry.kind == Entry::Kind::file) made.xattrs = entry.xattrs;
   made.number = number;
   return made;
 }
@@ -36,8 +41,9 @@ TreeWriter::TreeWriter(int root_fd, mode_t umask, Meter& meter, Space& space,
     : umask_(umask),
       meter_(meter),
       space_(space),
-      crew_(root_fd, meter, space, {limits.threads, limits.queued}),
-      maker_({root_fd, meter, space, crew_.quit()}) {}
+      rules_{limits.escaping},
+      crew_({root_fd, meter, space, rules_}, {limits.threads, limits.queued}),
+      maker_({root_fd, meter, space, crew_.quit(), rules_}) {}
 
 TreeWriter::~TreeWriter() = default;
 
@@ -64,30 +70,29 @@ Status TreeWriter::add(const Entry& entry, const EntryData& from, std::uint64_t 
   return {};
 }
 
-Status TreeWriter::add(const Entry& entry) { return begin(entry); }
-
 Status TreeWriter::begin(const Entry& entry) {
   TRY(complete());
   TRY(meter_.check());
   TRY(outcome());
   ++number_;
-  if (entry.kind == Entry::Kind::other) {
-    ++skipped_;
-    return {};
-  }
+  if (leave_out(entry)) return {};
   if (entry.name.empty()) {
     if (entry.kind != Entry::Kind::directory) return fault(EINVAL, "an entry without a name", "");
-    directories_[""] = {mode_of(entry), entry.mtime};
+    directories_[""] = {mode_of(entry), entry.mtime, entry.xattrs};
     return {};
   }
   const SplitPath split = split_path(entry.name);
   TRY(enter(split.parent));
+  const std::uint64_t hash = SeenNames::hash(entry.name);
+  const SeenNames::Found found = seen_.find(hash);
   if (entry.kind == Entry::Kind::hard_link && entry.link == entry.name) {
+    if (found.kind == SeenNames::Kind::nothing && !seen_.has_forgotten()) {
+      return fault(ENOENT, "is a hard link to itself, and nothing before it has that name",
+                   "Make the archive again without such an entry");
+    }
     ++meter_.files;
     return {};
   }
-  const std::uint64_t hash = SeenNames::hash(entry.name);
-  const SeenNames::Found found = seen_.find(hash);
   if (entry.kind == Entry::Kind::directory) {
     TRY(add_directory(entry, found));
     seen_.put(hash, SeenNames::Kind::directory);
@@ -97,6 +102,22 @@ Status TreeWriter::begin(const Entry& entry) {
   new_ = new_entry_of(entry, split.name, number_);
   new_->mode = mode_of(entry);
   return {};
+}
+
+// Specials, and what would be a link to one; set-id bits are counted only.
+bool TreeWriter::leave_out(const Entry& entry) {
+  if (entry.kind == Entry::Kind::file && (entry.mode & (S_ISUID | S_ISGID)) != 0)
+    ++left_out_.set_ids;
+  const bool is_special = entry.kind == Entry::Kind::other ||
+                          (entry.kind == Entry::Kind::hard_link && !special_names_.empty() &&
+                           special_names_.contains(SeenNames::hash(entry.link)));
+  if (is_special) ++left_out_.specials;
+  if (is_special && special_names_.size() < k_special_names) {
+    special_names_.insert(SeenNames::hash(entry.name));
+  } else if (!special_names_.empty()) {
+    special_names_.erase(SeenNames::hash(entry.name));
+  }
+  return is_special;
 }
 
 // What is in flight above an entry, and is no directory, must be there first: then the entry's
@@ -119,7 +140,7 @@ Status TreeWriter::enter(std::string_view parent) {
 
 // A directory is made by whoever needs it first, at the latest at the end.
 Status TreeWriter::add_directory(const Entry& entry, SeenNames::Found found) {
-  directories_[entry.name] = {mode_of(entry), entry.mtime};
+  directories_[entry.name] = {mode_of(entry), entry.mtime, entry.xattrs};
   if (found.kind == SeenNames::Kind::directory) return {};
   TRY(space_.will_make());
   if (found.kind == SeenNames::Kind::nothing && !seen_.has_forgotten()) return {};
@@ -184,6 +205,7 @@ Status TreeWriter::write_large(std::uint64_t offset, const Slice& data) {
   if (!large_) {
     TRY(space_.take({0, 1}));
     TRY_ASSIGN(Fd file, maker_.create(parent_, *new_));
+    if (!file) return forget_new();
     TRY(begin_large(std::move(file)));
   }
   for (std::size_t done = 0; done < data.size();) {
@@ -191,6 +213,14 @@ Status TreeWriter::write_large(std::uint64_t offset, const Slice& data) {
     TRY(write_part(offset + done, data.part(done, bytes)));
     done += bytes;
   }
+  return {};
+}
+
+// It is left out, and so is the rest of its data.
+Status TreeWriter::forget_new() {
+  new_.reset();
+  memory_ = {};
+  gathered_.reset();
   return {};
 }
 
@@ -291,9 +321,10 @@ Status TreeWriter::put_link(NewEntry entry) {
     return put_entry(std::move(entry), {});
   }
   TRY(space_.take({0, 1}));
+  link_bytes_ += parent_.size() + entry.link.size();
   links_.push_back({parent_, std::move(entry)});
   link_names_.insert(name);
-  return links_.size() < k_links ? Status() : settle();
+  return links_.size() < k_links && link_bytes_ < k_link_bytes ? Status() : settle();
 }
 
 Status TreeWriter::submit(std::unique_ptr<WriterTask> task) {
@@ -322,6 +353,7 @@ Status TreeWriter::settle() {
   }
   if (!links_.empty()) crew_.drain();
   links_.clear();
+  link_bytes_ = 0;
   link_names_.clear();
   seen_.settle();
   return outcome();

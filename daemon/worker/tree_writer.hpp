@@ -7,7 +7,8 @@
 //
 // Modes lose setuid, setgid, sticky and the umask's bits; owners are the caller's; times are kept
 // to the nanosecond. Of two entries with one name the later one wins. Directories get their mode
-// and time at the end. No link is ever followed, so an entry whose parent is a link is a fault.
+// and time at the end. No link is ever followed, so an entry whose parent is a link is a fault, or
+// left out and counted.
 #pragma once
 
 #include <memory>
@@ -27,6 +28,7 @@ namespace nodestage {
 struct TreeWriterLimits {
   unsigned threads = 1;                                // at most, beside the caller's
   std::size_t queued = std::size_t{64} * 1024 * 1024;  // bytes of data on their way to them
+  Escaping escaping = Escaping::fail;                  // of an entry below a link
 };
 
 class TreeWriter {
@@ -41,7 +43,7 @@ class TreeWriter {
   // One thread calls these, in the archive's order. entry.name and a hard link's entry.link are
   // cleaned names below the root ("" is the root). They return before all is done: a fault may be
   // that of an earlier entry, which failed_entry() then names.
-  Status add(const Entry& entry);
+  Status add(const Entry& entry) { return begin(entry); }
   // Data of the file (or late data of the hard link) that was added last.
   Status write(std::uint64_t offset, const Slice& data);
   // A file whose data a writer fetches; `from` is borrowed until finish().
@@ -55,16 +57,31 @@ class TreeWriter {
   // entry that was added last.
   [[nodiscard]] const std::string* failed_entry() const;
 
-  [[nodiscard]] unsigned skipped() const { return skipped_; }  // devices and sockets
+  // What was not made as the archive tells.
+  struct LeftOut {
+    std::uint64_t specials = 0;  // FIFOs, devices, sockets, and hard links to them
+    std::uint64_t set_ids = 0;   // files that are there without their set-id bits
+    std::uint64_t escaped = 0;   // below links, where that is no fault
+    std::uint64_t lost_xattrs = 0;
+  };
+  // After finish().
+  [[nodiscard]] LeftOut left_out() const {
+    LeftOut all = left_out_;
+    all.escaped = rules_.escaped;
+    all.lost_xattrs = rules_.lost_xattrs;
+    return all;
+  }
 
  private:
   Status begin(const Entry& entry);
+  bool leave_out(const Entry& entry);
   Status enter(std::string_view parent);
   Status add_directory(const Entry& entry, SeenNames::Found found);
   Status claim_name(const std::string& name, std::uint64_t hash, SeenNames::Found found);
   bool keep(std::uint64_t offset, const Slice& data);
   Status write_late(std::uint64_t offset, const Slice& data);
   Status write_large(std::uint64_t offset, const Slice& data);
+  Status forget_new();
   Status begin_large(Fd file);
   Status write_part(std::uint64_t offset, Slice data);
   Status complete();
@@ -85,6 +102,7 @@ class TreeWriter {
   Space& space_;
   // That the archive tells of. Writers look at them: they outlive the crew.
   std::unordered_map<std::string, DirectoryAttributes> directories_;
+  EntryRules rules_;
   WriterCrew crew_;
   EntryMaker maker_;  // of the caller's thread
 
@@ -95,6 +113,7 @@ class TreeWriter {
   std::uint64_t number_ = 0;  // of entries
   std::unique_ptr<EntryBatch> batch_;
   std::vector<LinkBatch::Link> links_;  // to names in flight
+  std::size_t link_bytes_ = 0;          // of their names
   std::unordered_set<std::uint64_t> link_names_;
 
   // What was added last, while more of its data may come.
@@ -105,7 +124,8 @@ class TreeWriter {
   std::uint64_t large_bytes_ = 0;
 
   std::optional<std::string> failed_entry_;
-  unsigned skipped_ = 0;
+  LeftOut left_out_;
+  std::unordered_set<std::uint64_t> special_names_;  // hashes
 };
 
 }  // namespace nodestage

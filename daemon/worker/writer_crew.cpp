@@ -15,14 +15,13 @@ std::optional<WriterFault> guarded(WriterTask& task, EntryMaker& maker) {
   try {
     return task.run(maker);
   } catch (const std::exception& error) {
-    return WriterFault{{0, error.what()}, "", 0};
+    return WriterFault{thrown(error), "", 0};
   }
 }
 
 }  // namespace
 
-WriterCrew::WriterCrew(int root_fd, Meter& meter, const Space& space, const Limits& limits)
-    : root_fd_(root_fd), meter_(meter), space_(space), limits_(limits) {
+WriterCrew::WriterCrew(const Way& way, const Limits& limits) : way_(way), limits_(limits) {
   writers_.resize(std::max(limits.threads, 1U));
   for (auto& writer : writers_) writer = std::make_unique<Writer>();
 }
@@ -116,8 +115,8 @@ std::unique_ptr<WriterTask> WriterCrew::task_of_another() {
 }
 
 void WriterCrew::work(Writer& own) {
-  Space space = space_.another();
-  EntryMaker maker({root_fd_, meter_, space, quit_});
+  Space space = way_.space.another();
+  EntryMaker maker({way_.root_fd, way_.meter, space, quit_, way_.rules});
   unsigned generation = 0;
   std::unique_lock lock(mutex_);
   for (;;) {

@@ -39,11 +39,17 @@ class WriterTask {
 // Threads are started when there is work for them. One thread calls all but quit().
 class WriterCrew {
  public:
+  struct Way {  // borrowed
+    int root_fd;
+    Meter& meter;
+    const Space& space;
+    EntryRules& rules;
+  };
   struct Limits {
     unsigned threads;
     std::size_t queued_bytes;
   };
-  WriterCrew(int root_fd, Meter& meter, const Space& space, const Limits& limits);
+  WriterCrew(const Way& way, const Limits& limits);
   WriterCrew(const WriterCrew&) = delete;
   WriterCrew& operator=(const WriterCrew&) = delete;
   ~WriterCrew();  // drops what waits, and ends the threads
@@ -72,9 +78,7 @@ class WriterCrew {
   void start_thread(Writer& home);
   [[nodiscard]] bool has_room() const;
 
-  const int root_fd_;
-  Meter& meter_;
-  const Space& space_;
+  const Way way_;
   const Limits limits_;
   std::atomic<bool> quit_ = false;
 

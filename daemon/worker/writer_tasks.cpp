@@ -6,6 +6,12 @@ namespace {
 constexpr std::size_t k_batch_entries = 64;
 constexpr std::size_t k_batch_bytes = std::size_t{1} << 20U;
 
+Result<bool> make(EntryMaker& maker, const Meter& meter, const std::string& parent,
+                  const NewEntry& entry) {
+  TRY(meter.check());
+  return maker.make(parent, entry);
+}
+
 }  // namespace
 
 void EntryBatch::put(NewEntry entry, const Slice& memory, const Amount& amount) {
@@ -13,7 +19,7 @@ void EntryBatch::put(NewEntry entry, const Slice& memory, const Amount& amount) 
     memories_.push_back(memory);
   }
   if (entries_.empty()) entries_.reserve(k_batch_entries);
-  bytes += entry.from != nullptr ? 0 : memory.size();
+  bytes += (entry.from != nullptr ? 0 : memory.size()) + entry.link.size() + bytes_of(entry.xattrs);
   to_fetch_ += entry.from != nullptr ? entry.size : 0;
   amount_ = amount_ + amount;
   entries_.push_back(std::move(entry));
@@ -26,30 +32,29 @@ bool EntryBatch::is_full() const {
 
 std::optional<WriterFault> EntryBatch::run(EntryMaker& maker) {
   std::uint64_t written = 0;
+  std::uint64_t files = 0;
   for (const NewEntry& entry : entries_) {
-    Status made = meter_.check();
-    if (made) made = maker.make(parent_, entry);
-    if (!made) {
-      return WriterFault{std::move(made.error()), path_in(parent_, entry.name), entry.number};
-    }
+    const auto made = make(maker, meter_, parent_, entry);
+    if (!made) return WriterFault{made.error(), path_in(parent_, entry.name), entry.number};
+    if (!*made) continue;
+    ++files;
     written += entry.data.data.size();
     for (const auto& part : entry.more) written += part.data.size();
   }
   meter_.bytes_written += written;
-  meter_.files += entries_.size();
+  meter_.files += files;
   space_.wrote(amount_);
   return std::nullopt;
 }
 
 std::optional<WriterFault> LinkBatch::run(EntryMaker& maker) {
+  std::uint64_t files = 0;
   for (const auto& [parent, entry] : links_) {
-    Status made = meter_.check();
-    if (made) made = maker.make(parent, entry);
-    if (!made) {
-      return WriterFault{std::move(made.error()), path_in(parent, entry.name), entry.number};
-    }
+    const auto made = make(maker, meter_, parent, entry);
+    if (!made) return WriterFault{made.error(), path_in(parent, entry.name), entry.number};
+    if (*made) ++files;
   }
-  meter_.files += links_.size();
+  meter_.files += files;
   space_.wrote({0, links_.size()});
   return std::nullopt;
 }

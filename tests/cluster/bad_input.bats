@@ -171,7 +171,7 @@ TABLE
 ~/bad/through-upward-link.tar    | entry 'way/escaped': is below .* symbolic link              | without that link
 ~/bad/hard-link.tar              | entry 'stolen': is a hard link out of the archive          | Make the archive again
 ~/bad/hard-link-through-link.tar | entry 'stolen': is a hard link to 'way/passwd'             | hard links
-~/bad/file-as-directory.tar      | entry 'name/below': is below what the archive holds as .* a file | again
+~/bad/file-as-directory.tar      | entry 'name/below': is below what the archive holds as a file    | again
 ~/bad/same/*/data.tar            | same/a/data\.tar and .*same/b/data\.tar would both become 'data' | another place
 ~/bad/same/*/data.tar:d          | same/a/data\.tar and .*same/b/data\.tar would both become 'data' | another place
 ~/bad/same/a/*.tar & ~/bad/good.tar:data   | would both become 'data'                         | SOURCE:DEST
@@ -187,7 +187,7 @@ TABLE
         --wrap 'cd $SLURM_TMPDIR && find . -mindepth 2 | sort'
     [ "$STATE" = COMPLETED ]
     [ "$(grep -v '^nodestage' <<<"$OUTPUT")" = $'./absolute/etc\n./absolute/etc/nodestage-escaped\n./device/good' ]
-    grep -q 'device\.tar.*1 devices or sockets left out' <<<"$OUTPUT"
+    grep -q 'device\.tar.*1 FIFOs, devices or sockets left out' <<<"$OUTPUT"
     for node in n1 n2 n3; do
         on "$node" test ! -e /etc/nodestage-escaped
     done

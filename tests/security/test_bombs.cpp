@@ -8,6 +8,7 @@ using namespace crafted;
 using nodestage::Amount;
 using nodestage::Entry;
 using nodestage::EntryLimits;
+using nodestage::Status;
 
 namespace {
 
@@ -107,13 +108,33 @@ TEST_CASE("more than any archive holds is a fault") {
   CHECK(EntryLimits(1 << 20).check(entry, EntryLimits::k_ratio_from_bytes));
 }
 
-TEST_CASE("names of directories take no more memory than there is") {
-  EntryLimits limits(1000);
+TEST_CASE("the site may have narrower limits") {
   Entry entry;
-  entry.kind = Entry::Kind::directory;
-  for (int i = 0; i < 80; ++i) entry.name += std::string(200, 'd') + "/";
-  std::uint64_t bytes = 0;
-  while (limits.check(entry, 0)) bytes += entry.name.size();
-  CHECK(bytes <= EntryLimits::k_directory_name_bytes);
-  CHECK(bytes > EntryLimits::k_directory_name_bytes - entry.name.size());
+  entry.name = "f";
+  nodestage::ExtractRules rules;
+  rules.max_ratio = 4;
+  CHECK(EntryLimits(1 << 30, rules).check(entry, EntryLimits::k_ratio_from_bytes));
+  CHECK_FALSE(EntryLimits((1 << 30) - 1, rules).check(entry, EntryLimits::k_ratio_from_bytes));
+  Attack attack;
+  attack.stage.order.extract.max_entries = 2;
+  CHECK(attack.stage_bytes(tar({{"a"}, {"b"}}), "two.tar") == "");
+  CHECK(attack.stage.in_job("rm -r got"));
+  CHECK(Attack::names(attack.stage_bytes(tar({{"a"}, {"b"}, {"c"}}), "three.tar"), "three.tar",
+                      "entry 'c': the archive has more than 2 entries"));
+}
+
+TEST_CASE("directories take no more memory than there is, by long names or by many") {
+  for (const std::size_t parts : {std::size_t{1}, std::size_t{4000}}) {
+    EntryLimits limits(1000);
+    Entry entry;
+    entry.kind = Entry::Kind::directory;
+    for (std::size_t i = 0; i < parts; ++i) entry.name += i % 8 == 7 ? "d/" : "dddd";
+    const std::uint64_t each = entry.name.size() + EntryLimits::k_bytes_beside_name;
+    std::uint64_t bytes = 0;
+    Status within;
+    while ((within = limits.check(entry, 0))) bytes += each;
+    CHECK(bytes <= EntryLimits::k_directory_bytes);
+    CHECK(bytes > EntryLimits::k_directory_bytes - each);
+    CHECK(within.error().what.find("512.0 MiB of memory\n") != std::string::npos);
+  }
 }

@@ -5,12 +5,24 @@
 
 using namespace crafted;
 
-TEST_CASE("devices are left out, counted and told of") {
+TEST_CASE("devices and FIFOs are left out, counted and told of; so are hard links to them") {
   Attack attack;
-  CHECK(attack.stage_bytes(tar({{"good", '0', "", "x"}, {"sda", '4'}, {"null", '3'}}),
+  CHECK(attack.stage_bytes(tar({{"good", '0', "", "x"},
+                                {"sda", '4'},
+                                {"null", '3'},
+                                {"pipe", '6'},
+                                {"link", '1', "pipe"},
+                                {"another", '1', "link"}}),
                            "devices.tar") == "");
   CHECK(attack.got() == "good");
-  CHECK(attack.stage.note() == "2 devices or sockets left out");
+  CHECK(attack.stage.note() == "5 FIFOs, devices or sockets left out");
+}
+
+TEST_CASE("a file that takes the name of what was left out may have links") {
+  Attack attack;
+  CHECK(attack.stage_bytes(tar({{"f", '6'}, {"f", '0', "", "x"}, {"link", '1', "f"}}), "f.tar") ==
+        "");
+  CHECK(attack.got() == "f link");
 }
 
 TEST_CASE("nothing gets a set-id or sticky bit") {
@@ -20,12 +32,15 @@ TEST_CASE("nothing gets a set-id or sticky bit") {
                                 {"p", '6', "", "", "0007777"},
                                 {"h", '1', "f", "", "0007777"}}),
                            "set-id.tar") == "");
-  CHECK(attack.stage.in_job("test \"$(find got/f got/d got/p got/h -perm /7000)\" = ''"));
+  CHECK(attack.stage.in_job("test \"$(find got/f got/d got/h -perm /7000)\" = ''"));
+  CHECK(attack.stage.note() ==
+        "1 FIFOs, devices or sockets left out; 1 set-id bits of files left out");
   ZipMember member{"z", "x"};
   member.unix_mode = 0106755;
   CHECK(attack.stage.in_job("rm -r got"));
   CHECK(attack.stage_bytes(zip({member}), "set-id.zip") == "");
   CHECK(attack.stage.in_job("test \"$(find got -perm /7000)\" = ''"));
+  CHECK(attack.stage.note() == "1 set-id bits of files left out");
 }
 
 TEST_CASE("modes of nonsense do no harm") {

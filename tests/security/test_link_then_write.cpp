@@ -91,3 +91,38 @@ TEST_CASE("links may form a cycle, and nothing hangs") {
                          "cycle.tar"),
       "cycle.tar", "entry 'a/f'"));
 }
+
+TEST_CASE("where the site has it so, what would escape is left out and counted, and nothing else") {
+  for (const unsigned threads : {1U, 4U}) {
+    CAPTURE(threads);
+    Attack attack;
+    attack.stage.order.threads = threads;
+    attack.stage.order.extract.escaping = nodestage::Escaping::skip;
+    const std::string large(3 << 20, 'x');
+    CHECK(attack.stage_bytes(tar({{"good", '0', "", "x"},
+                                  evil_file("../escaped"),
+                                  {"hard", '1', "../../data/victim/file"},
+                                  soft_link("way", attack.stage.data() + "/victim"),
+                                  evil_file("way/escaped"),
+                                  {"way/large", '0', "", large},
+                                  directory("way/d"),
+                                  evil_file("way/d/f"),
+                                  soft_link("way/link", "/"),
+                                  {"again", '1', "way/file"},
+                                  {"d/../../f", '5'},
+                                  {"large", '0', "", large},
+                                  {"last", '1', "large"}}),
+                             "evil.tar") == "");
+    CHECK(attack.got() == "good large last way");
+    CHECK(attack.stage.note() == "9 entries that lead out of the archive left out");
+    CHECK(attack.stage.status.items.at(0).files == 4);
+  }
+}
+
+TEST_CASE("a file below a file escapes nowhere, and stays a fault") {
+  Attack attack;
+  attack.stage.order.extract.escaping = nodestage::Escaping::skip;
+  CHECK(Attack::names(
+      attack.stage_bytes(tar({evil_file("f"), evil_file("f/in")}), "evil.tar"), "evil.tar",
+      "entry 'f/in': is below what the archive holds as a file, not as a directory"));
+}

@@ -53,3 +53,12 @@ TEST_CASE("zip: nothing is written through a link that the zip brings") {
   CHECK(Attack::names(attack.stage_bytes(zip({link, {"way/escaped", "evil"}}), "evil.zip"),
                       "evil.zip", "entry 'way/escaped'"));
 }
+
+TEST_CASE("zip: where the site has it so, such names are left out and counted") {
+  Attack attack;
+  attack.stage.order.extract.escaping = nodestage::Escaping::skip;
+  CHECK(attack.stage_bytes(zip({{"good", "x"}, {"../escaped", "evil"}, {"a/../../b", "evil"}}),
+                           "evil.zip") == "");
+  CHECK(attack.got() == "good");
+  CHECK(attack.stage.note() == "2 entries that lead out of the archive left out");
+}

@@ -22,6 +22,8 @@ class PieceRun {
   std::string name;
   std::uint64_t leave_free = 0;
   unsigned threads = 3;
+  nodestage::ExtractRules rules;
+  std::uint64_t written_before = 0;  // by other sources of the same dataset
 
   // Builds "out1", "out2", … and tells the fault, "" for none.
   std::string build(const std::string& path) {
@@ -29,10 +31,11 @@ class PieceRun {
     nodestage::RateLimit rate(-1);
     const std::atomic<bool> stop = false;
     nodestage::Meter meter(rate, stop);
+    meter.bytes_written = written_before;
     const nodestage::Fd dir(::open(scratch.path().c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
     nodestage::Allowance allowance({-1, -1, dir.get(), leave_free, "n1"}, stop);
     nodestage::Space space(dir.get(), allowance);
-    auto piece = nodestage::Piece::open(path, item, meter, {threads});
+    auto piece = nodestage::Piece::open(path, item, meter, {.threads = threads, .rules = rules});
     if (!piece) return piece.error().what;
     kind = piece->kind();
     name = piece->default_name();

@@ -38,13 +38,15 @@ TEST_CASE("values, units and choices") {
   const auto config = parse_config(
       "[tmpdir]\npath='/s/"
       "%j'\ncreate='never'\n[staging]\nleave_free='512MiB'\non_failure='continue'\n"
-      "[read]\nmax_rate=1000\n",
+      "[read]\nmax_rate=1000\n[extract]\nescaping='skip'\nmax_entries=10\nmax_ratio=20\nxattrs="
+      "true\n",
       "f.toml");
   REQUIRE(config);
   CHECK(config->tmpdir.create == CreateDirectory::never);
   CHECK(config->staging.leave_free_bytes == 512ULL << 20);
   CHECK(config->staging.on_failure == OnFailure::proceed);
   CHECK(config->read.max_rate_bytes == 1000);
+  CHECK(config->extract == ExtractRules{Escaping::skip, 10, 20, true});
 }
 
 TEST_CASE("addresses of nodes") {
@@ -64,7 +66,8 @@ TEST_CASE("a fault names file, line, key and what is allowed") {
         "leave_free, trash_wait, limit, groups_wait, on_failure");
   CHECK(fault_of("[stage]\nx=1\n")
             .find("f.toml:1: unknown section or key 'stage'; the sections are: tmpdir, "
-                  "staging, read, venv, stageout, hold, worker, peer, slurm, credit, daemon") == 0);
+                  "staging, read, extract, venv, stageout, hold, worker, peer, slurm, credit, "
+                  "daemon") == 0);
   CHECK(fault_of("[staging]\nmax_jobs=0\n") ==
         "f.toml:2: 'staging.max_jobs' must be a whole number from 1 to 10000");
   CHECK(fault_of("[staging]\nmax_jobs='4'\n").find("a whole number") != std::string::npos);
@@ -117,6 +120,7 @@ TEST_CASE("the installed example shows every key with its default, and nothing e
   CHECK(from_example->read.start_jitter_nodes == defaults->read.start_jitter_nodes);
   CHECK(from_example->stageout.epilog_wait_s == defaults->stageout.epilog_wait_s);
   CHECK(from_example->stageout.limit_s == defaults->stageout.limit_s);
+  CHECK(from_example->extract == defaults->extract);
   CHECK(from_example->venv == defaults->venv);
   CHECK(from_example->hold == defaults->hold);
   CHECK(from_example->worker.cgroup == defaults->worker.cgroup);

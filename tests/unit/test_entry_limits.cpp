@@ -34,6 +34,8 @@ TEST_CASE("what an archive may hold") {
   CHECK(fault_of(named(std::string(255, 'n'))).empty());
   CHECK(fault_of(named(deep(EntryLimits::k_depth))).empty());
   CHECK(fault_of(named("l", Entry::Kind::symlink, "/any/where")).empty());
+  CHECK(fault_of(named("l", Entry::Kind::symlink, std::string(4095, 'l'))).empty());
+  CHECK(fault_of(named("h", Entry::Kind::hard_link, std::string(32'768, 'l'))).empty());
   CHECK(fault_of(named("f", Entry::Kind::file)).empty());
 }
 
@@ -47,6 +49,10 @@ TEST_CASE("what it may not, in words") {
   CHECK(fault_of(named(deep(EntryLimits::k_name_bytes)))
             .starts_with("its name has 65,536 bytes, and no more than 32,768 are taken\n"));
   CHECK(fault_of(named("l", Entry::Kind::symlink)).starts_with("is a link to nothing\n"));
+  CHECK(fault_of(named("l", Entry::Kind::symlink, std::string(4096, 'l')))
+            .starts_with("is a link to a name of 4,096 bytes, and no more than 4,095 are taken\n"));
+  CHECK(fault_of(named("h", Entry::Kind::hard_link, std::string(32'769, 'l')))
+            .starts_with("is a link to a name of 32,769 bytes, and no more than 32,768 are taken"));
   CHECK(fault_of(named("h", Entry::Kind::hard_link, std::string("a\0b", 3)))
             .starts_with("is a link to a name that holds a NUL byte\n"));
 }

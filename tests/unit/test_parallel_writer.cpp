@@ -2,6 +2,7 @@
 #include <doctest/doctest.h>
 
 #include <algorithm>
+#include <new>
 
 #include "daemon/worker/seen_names.hpp"
 #include "daemon/worker/tree_writer.hpp"
@@ -74,7 +75,9 @@ Slice slice(std::size_t size, char byte) {
 // Every file's content is its id, as often as its size says; `too_much` is a byte longer.
 struct Numbers final : EntryData {
   std::uint64_t too_much = ~std::uint64_t{0};
+  std::uint64_t no_memory = ~std::uint64_t{0};
   Status write(std::uint64_t id, FileSink& sink) const override {
+    if (id == no_memory) throw std::bad_alloc();
     const std::string text(sink.size() + (id == too_much ? 1 : 0),
                            static_cast<char>('a' + id % 26));
     return sink.write(0, std::as_bytes(std::span(text)));
@@ -200,6 +203,12 @@ TEST_CASE("data that writers fetch themselves") {
     CHECK(status.error().what.starts_with("holds more than the archive tells of it"));
     REQUIRE(bench.writer.failed_entry() != nullptr);
     CHECK(*bench.writer.failed_entry() == "d1/333");
+  }
+  SUBCASE("a library without memory") {
+    data.no_memory = 333;
+    const Status status = add_all();
+    REQUIRE(!status);
+    CHECK(status.error().what.starts_with("the worker got no more memory\nTell your site's"));
   }
   SUBCASE("stopped") {
     bench.stop = true;

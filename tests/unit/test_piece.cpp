@@ -98,3 +98,13 @@ TEST_CASE("a disk that is too full") {
     CHECK(fault.find("1048576.0 TiB must stay free") == std::string::npos);
   }
 }
+
+TEST_CASE("what a glob's other archives have become makes no bomb of a small one") {
+  PieceRun run;
+  REQUIRE(run.shell("echo x > f; tar cf x.tar f; tar czf x.tar.gz f; zip -q x.zip f") == 0);
+  run.written_before = std::uint64_t{1} << 50;
+  for (const std::string name : {"x.tar", "x.tar.gz", "x.zip"}) {
+    CAPTURE(name);
+    CHECK(run.build(run.scratch / name) == "");
+  }
+}

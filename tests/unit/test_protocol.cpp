@@ -96,6 +96,7 @@ TEST_CASE("a worker's order there and back") {
       "ce";
   order.directory = "/localscratch/a.7.0";
   order.leave_free_bytes = 1ULL << 40;
+  order.extract = {Escaping::skip, 1ULL << 60, 9, true};
   order.outcome = JobOutcome::failure;
   order.array_known = true;
   order.job_name = "n\xff\"\\\n";
@@ -107,6 +108,7 @@ TEST_CASE("a worker's order there and back") {
   CHECK(decoded->user == order.user);
   CHECK(decoded->job_name == order.job_name);
   CHECK(decoded->leave_free_bytes == order.leave_free_bytes);
+  CHECK(decoded->extract == order.extract);
   CHECK(decoded->outcome == order.outcome);
   CHECK(decoded->array_known);
   CHECK(decoded->delivered == order.delivered);

@@ -30,7 +30,7 @@ TEST_CASE("a tar becomes what GNU tar makes of it") {
                   "mkdir -p s/ro/in s/sticky s/gid && cd s && echo a > ro/in/f && echo b > suid && "
                   "chmod 6755 suid && chmod 1777 sticky && chmod 2775 gid && ln suid hard && ln "
                   "hard ro/in/h2 && "
-                  "ln -s ../nowhere ro/dangling && mkfifo -m 620 pipe && truncate -s 20M sparse && "
+                  "ln -s ../nowhere ro/dangling && truncate -s 20M sparse && "
                   "echo e >> sparse && "
                   "touch -hd '2001-02-03 04:05:06.789' ro/dangling && touch -d '1969-12-31 "
                   "23:00:00' suid && "
@@ -101,6 +101,24 @@ TEST_CASE("a hard link whose file was left out is told") {
   run.item.exclude = {"a/one"};
   CHECK(run.build(run.scratch / "x.tar").find("entry 'a/two': is a hard link to 'a/one'") !=
         std::string::npos);
+  REQUIRE(run.shell("ln a/one top; tar cf y.tar top a/one") == 0);
+  run.item = {};
+  run.item.strip = 1;
+  CHECK(run.build(run.scratch / "y.tar")
+            .find("entry 'a/one': is a hard link to 'top', which strip= leaves out") !=
+        std::string::npos);
+}
+
+TEST_CASE("a hard link to itself: nothing new, or a fault when there is no such file") {
+  PieceRun run;
+  REQUIRE(run.shell("echo x > f; ln f g; tar cf good.tar f f; "
+                    "tar cf bad.tar --transform 'flags=h;s,^f$,g,' f g; "
+                    "tar --delete -f bad.tar f") == 0);
+  CHECK(run.build(run.scratch / "good.tar") == "");
+  CHECK(slurp(run.out("f")) == "x\n");
+  CHECK(
+      run.build(run.scratch / "bad.tar").find("entry 'g': is a hard link to itself, and nothing") !=
+      std::string::npos);
 }
 
 TEST_CASE("names longer than a path may be") {

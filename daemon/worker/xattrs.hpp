@@ -1,0 +1,51 @@
+// Extended attributes that staging may keep: those of the user's namespace, and POSIX ACLs, which
+// the kernel shows as two attributes more. Any other one is the system's matter.
+//
+//   ACL   u32 version 2, then for each entry u16 tag, u16 permissions, u32 id (little-endian):
+//         <linux/posix_acl_xattr.h>; entries in the order of tags, then of ids
+//   text  "user::rw-,user:NAME:r--:1000,group::r--,mask::r--,other::---": acl(5); also by lines,
+//   with
+//         an id as NAME, or as a fourth field as bsdtar writes it
+#pragma once
+
+#include <cstddef>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "common/result.hpp"
+
+namespace nodestage {
+
+struct Xattr {
+  std::string name;
+  std::string value;  // of an ACL: as the kernel has it; empty: it is not known
+};
+using Xattrs = std::vector<Xattr>;
+using SharedXattrs = std::shared_ptr<const Xattrs>;  // null: none
+
+inline constexpr const char* k_access_acl = "system.posix_acl_access";
+inline constexpr const char* k_default_acl = "system.posix_acl_default";
+
+bool is_kept_xattr(std::string_view name);
+
+// Nothing: it is none, or it names somebody without an id, whom this process may not look up.
+std::optional<std::string> acl_of_text(std::string_view text);
+
+// Puts it in, or in the place of one with that name; those beyond a thousand are dropped.
+void put_xattr(Xattrs& xattrs, std::string name, std::string value);
+
+// Memory that they take.
+std::size_t bytes_of(const SharedXattrs& xattrs);
+
+// Sets them on a file or directory; `path_fd` may be O_PATH. Its owner must be allowed to write to
+// it, and an ACL changes its mode. Returns how many the file system does not take.
+std::size_t set_xattrs(int path_fd, const Xattrs& xattrs);
+
+// Those of `fd`, which is open for reading. Where there are none, or the file system knows none:
+// none. Some may be gone before they were read.
+Result<Xattrs> read_xattrs(int fd);
+
+}  // namespace nodestage
