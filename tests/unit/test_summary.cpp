@@ -74,5 +74,7 @@ TEST_CASE("progress counts what the job waits for") {
   status.items[1].state = static_cast<std::uint32_t>(ItemState::waiting);
   CHECK(progress_of(status).current == "x.tar");
   status.items[1].bytes_read = 0;
+  CHECK(progress_of(status).current == "x.tar");
+  status.phase = WorkerPhase::starting;
   CHECK(progress_of(status).current.empty());
 }
