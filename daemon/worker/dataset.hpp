@@ -27,8 +27,8 @@ struct StageContext {
   RateLimit& rate;
   const std::atomic<bool>& stop;
   Allowance& allowance;
-  std::size_t at_once;  // datasets that run side by side
-  PieceLimits limits;   // of each of them
+  std::size_t at_once;         // datasets that run side by side
+  PieceLimits limits;          // of each of them
   Builder* builder = nullptr;  // for an environment; null: there is none
 };
 
