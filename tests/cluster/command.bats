@@ -1,0 +1,306 @@
+#!/usr/bin/env bats
+#
+# Goal: `nodestage run` is a job's whole life for an ordinary user without Slurm: what is staged is
+# there, results arrive, exit codes and signals are the command's, nothing is left, and nothing is
+# lost. No cluster is needed.
+
+# shellcheck disable=SC2016,SC2030,SC2031
+load helpers
+
+readonly NOBODY=65534
+
+setup_file() {
+    [[ -n ${NODESTAGE_STAGE:-} ]] || skip "NODESTAGE_STAGE is not set: there is no build to test"
+    # A copy of the installation where anybody may go; the command finds its worker beside itself.
+    export PLACE
+    PLACE=$(mktemp -d /tmp/nodestage-command-XXXXXX)
+    chmod 755 "$PLACE"
+    mkdir "$PLACE/usr" "$PLACE/work"
+    cp -a "$NODESTAGE_STAGE"/usr/{bin,libexec} "$PLACE/usr/"
+    chmod -R go+rX "$PLACE/usr/bin"
+    ((EUID != 0)) || chown "$NOBODY" "$PLACE/work"
+    me sh -c 'mkdir tmp out tree tree/sub && echo one >tree/one && echo two >tree/sub/two && tar czf data.tar.gz -C tree .'
+}
+
+teardown_file() {
+    [[ -z ${PLACE:-} ]] || rm -rf "$PLACE"
+}
+
+# become CMD...: for a subshell: as an ordinary user, in the work directory, with no signal ignored.
+become() {
+    local as=()
+    ((EUID != 0)) || as=(setpriv --reuid="$NOBODY" --regid="$NOBODY" --clear-groups)
+    cd "$PLACE/work" || return 1
+    exec "${as[@]}" env --default-signal=INT,QUIT -u NODESTAGE_JOBID -u SLURM_JOB_ID HOME="$PLACE/work" \
+        TMPDIR="$PLACE/work/tmp" PATH="$PLACE/usr/bin:$PATH" "$@"
+}
+
+me() {
+    (become "$@") 3>&-
+}
+
+# nothing_left: no job directory, and no process of one.
+nothing_left() {
+    local left
+    left=$(find "$PLACE/work/tmp" -mindepth 1)
+    [[ -z $left ]] || { echo "left: $left"; return 1; }
+    ! pgrep -f "^nodestage-worker" -u "$NOBODY"
+}
+
+# begin CMD...: in the background; sets BEGUN to its process, whose output goes to the file log.
+begin() {
+    become "$@" >"$PLACE/log" 2>&1 3>&- &
+    BEGUN=$!
+}
+
+# ends_with CODE: the process that begin() has started, within 20 s.
+ends_with() {
+    local code=0
+    wait_until 20 gone "$BEGUN" || { cat "$PLACE/log"; return 1; }
+    wait "$BEGUN" || code=$?
+    cat "$PLACE/log"
+    [ "$code" = "$1" ]
+}
+
+gone() {
+    [[ ! -e /proc/$1 || $(cut -d' ' -f3 "/proc/$1/stat") == Z ]]
+}
+
+@test "run: data are there, the environment tells where, results arrive, nothing is left" {
+    run me nodestage run --stage-dataset=data.tar.gz --stage-dataset=tree:copy,name=c --stage-out=results:out/first -- \
+        sh -c 'diff -r "$NODESTAGE_DATASET" ~/tree && diff -r "$NODESTAGE_DATASET_C" "$SLURM_TMPDIR/copy" &&
+            stat -c %a "$SLURM_TMPDIR" && mkdir "$SLURM_TMPDIR/results" && echo done >"$SLURM_TMPDIR/results/r"'
+    echo "$output"
+    [ "$status" = 0 ]
+    has "$output" "data.tar.gz (tar.gz) -> $PLACE/work/tmp/nodestage-run-" "2 files" "tree (directory) -> " \
+        "results (directory) -> $PLACE/work/out/first: 1 file"
+    [[ $output == *$'\n700\n'* ]]
+    [ "$(cat "$PLACE/work/out/first/r")" = 'done' ]
+    nothing_left
+}
+
+@test "run: without staging, and without results, it is the command" {
+    run me nodestage run -- sh -c 'cat; ls -A "$SLURM_TMPDIR"; exit 7' <<<"from stdin"
+    [ "$status" = 7 ]
+    [ "$output" = "from stdin" ]
+    nothing_left
+}
+
+@test "run: after a failure results arrive by when=, and the exit code stays" {
+    run me nodestage run --stage-out=r:out/f1,when=success --stage-out=r:out/f2,when=failure --stage-out=r:out/f3.tar.zst -- \
+        sh -c 'mkdir $SLURM_TMPDIR/r && echo x >$SLURM_TMPDIR/r/x; exit 3'
+    echo "$output"
+    [ "$status" = 3 ]
+    has "$output" "skipped: when=success, and the job failed"
+    [ ! -e "$PLACE/work/out/f1" ]
+    [ -f "$PLACE/work/out/f2/x" ]
+    [ "$(zstd -dc "$PLACE/work/out/f3.tar.zst" | tar xO)" = x ]
+    nothing_left
+}
+
+@test "run: a staging that fails tells the cause, runs nothing, leaves nothing" {
+    me sh -c 'head -c 100 data.tar.gz >cut.tar.gz'
+    for source in cut.tar.gz missing.tar; do
+        run me nodestage run --stage-dataset=tree --stage-dataset="$source" --stage-out=r:out/none -- touch ran
+        echo "$output"
+        [ "$status" = 125 ]
+        has "$output" "$source"
+        [ ! -e "$PLACE/work/ran" ]
+        [ ! -e "$PLACE/work/out/none" ]
+        nothing_left
+    done
+    # A cause, and what to do.
+    [[ $output == *": No such file or directory"*$'\n'* ]]
+}
+
+@test "run: what cannot be run, is not found, or is wrong has a documented code" {
+    exits_with() {
+        local code=$1
+        shift
+        run me "$@"
+        echo "$output"
+        [ "$status" = "$code" ] && [ "$(wc -l <<<"$output")" -ge 2 ]
+    }
+    exits_with 127 nodestage run -- /nonexistent/program
+    exits_with 126 nodestage run -- "$PLACE/work/tree/one"
+    exits_with 125 nodestage run
+    exits_with 125 nodestage run --stage-dataset=data.tar.gz
+    exits_with 125 nodestage run --frobnicate -- true
+    exits_with 125 nodestage run --stage-dataset=a,foo=1 -- true
+    exits_with 125 nodestage run --tmpdir="$PLACE/work/none" -- true
+    exits_with 125 nodestage run --stage-out=r:out/%A_%a -- true
+    has "$output" "the value of %a is not known" "SLURM_ARRAY_TASK_ID"
+    exits_with 125 nodestage run --worker=/nonexistent/worker --stage-dataset=tree -- true
+    nothing_left
+}
+
+@test "run: it refuses root" {
+    ((EUID == 0)) || skip "needs root"
+    run "$PLACE/usr/bin/nodestage" run -- true
+    [ "$status" = 125 ]
+    has "$output" "refuses to run as root" "sudo -u USER"
+}
+
+@test "run: the patterns of a target have values" {
+    run me env SLURM_ARRAY_TASK_ID=5 nodestage run --stage-out=r:out/%u-%x-%r-%n-%4a-%N -- \
+        sh -c 'echo x >$SLURM_TMPDIR/r'
+    echo "$output"
+    [ "$status" = 0 ]
+    user=$(me id -un 2>/dev/null)
+    [ -f "$PLACE/work/out/$user-sh-0-0-0005-$(hostname -s)" ]
+}
+
+@test "run: SIGTERM goes to all of the command's processes; results arrive, 128 + 15" {
+    begin nodestage run --stage-out=r:out/term -- sh -c 'mkdir $SLURM_TMPDIR/r
+        sh -c "trap \"echo inner >$SLURM_TMPDIR/r/inner; exit\" TERM; while :; do sleep 0.05; done" &
+        trap "wait; trap - TERM; kill -TERM \$\$" TERM
+        : >ready; while :; do wait; done'
+    wait_until 10 test -e "$PLACE/work/ready"
+    sleep 0.3
+    kill -TERM "$BEGUN"
+    ends_with 143
+    [ "$(cat "$PLACE/work/out/term/inner")" = inner ]
+    rm "$PLACE/work/ready"
+    nothing_left
+}
+
+@test "run: a second signal ends all; results that are there are kept, and it says how to copy them" {
+    begin nodestage run --stage-out=r:out/second -- sh -c 'trap "" TERM INT; echo x >$SLURM_TMPDIR/r; : >ready; while :; do sleep 0.05; done'
+    wait_until 10 test -e "$PLACE/work/ready"
+    kill -TERM "$BEGUN"
+    sleep 0.3
+    kill -0 "$BEGUN"
+    kill -INT "$BEGUN"
+    ends_with 130
+    rm "$PLACE/work/ready"
+    log=$(cat "$PLACE/log")
+    has "$log" "ended by SIGINT" "results were not delivered: they are kept in $PLACE/work/tmp/nodestage-run-" "Fetch them with: cp -a "
+    [ ! -e "$PLACE/work/out/second" ]
+    command=$(sed -n 's/.*Fetch them with: \(.*\)/\1/p' <<<"$log")
+    me sh -c "${command//ELSEWHERE/out/second}"
+    [ "$(cat "$PLACE/work/out/second")" = x ]
+    nothing_left
+}
+
+@test "run: a second signal with no results leaves nothing" {
+    begin nodestage run --stage-out=r:out/none -- sh -c 'trap "" TERM; : >ready; while :; do sleep 0.05; done'
+    wait_until 10 test -e "$PLACE/work/ready"
+    kill -TERM "$BEGUN"
+    kill -HUP "$BEGUN"
+    ends_with 129
+    rm "$PLACE/work/ready"
+    nothing_left
+}
+
+@test "run: a signal while it stages ends it, and nothing is left" {
+    me sh -c 'printf "#!/bin/sh\n: >ready\nsleep 1000\n" >slow && sed -i "s|: >|: >$PWD/|" slow && chmod +x slow'
+    begin nodestage run --worker="$PLACE/work/slow" --stage-dataset=tree -- touch ran
+    wait_until 10 test -e "$PLACE/work/ready"
+    kill -INT "$BEGUN"
+    ends_with 130
+    has "$(cat "$PLACE/log")" "ended by SIGINT while it staged"
+    [ ! -e "$PLACE/work/ran" ]
+    rm "$PLACE/work/ready"
+    nothing_left
+}
+
+@test "run: a worker that dies without a word is told of" {
+    me sh -c 'printf "#!/bin/sh\necho last words >&2\nexit 9\n" >dies && chmod +x dies'
+    run me nodestage run --worker="$PLACE/work/dies" --stage-dataset=tree -- touch ran
+    [ "$status" = 125 ]
+    has "$output" "it ended with code 9 (last words)"
+    nothing_left
+}
+
+@test "run: a result that cannot be delivered is kept, and its copy is one command away" {
+    me sh -c 'echo file >blocked'
+    run me nodestage run --stage-out=r:blocked/below -- sh -c 'mkdir $SLURM_TMPDIR/r; echo x >$SLURM_TMPDIR/r/x'
+    echo "$output"
+    [ "$status" = 123 ]
+    has "$output" "not delivered" "they are kept in $PLACE/work/tmp/nodestage-run-"
+    command=$(sed -n 's/.*Fetch them with: \(.*\)/\1/p' <<<"$output")
+    me sh -c "${command//ELSEWHERE/out/rescued}"
+    [ "$(cat "$PLACE/work/out/rescued/x")" = x ]
+    nothing_left
+    # A failure of the command's own comes first.
+    run me nodestage run --stage-out=r:blocked/below -- sh -c 'echo x >$SLURM_TMPDIR/r; exit 4'
+    [ "$status" = 4 ]
+    has "$output" "they are kept in"
+    me sh -c 'rm -rf tmp/*'
+}
+
+@test "run: what the command leaves behind in its group ends with it" {
+    run me nodestage run -- sh -c 'sleep 1234.5 & echo'
+    [ "$status" = 0 ]
+    wait_until 5 sh -c '! pgrep -f "^sleep 1234.5"'
+    nothing_left
+}
+
+@test "run: a Python environment is active" {
+    python=$(me sh -c 'command -v python3') || skip "no python3 here"
+    me "$python" -m venv --without-pip venv || me "$python" -m virtualenv -q --no-download venv || skip "no venv here"
+    run me nodestage run --stage-venv=venv -- python -c 'import os, sys; print(sys.prefix == os.environ["VIRTUAL_ENV"] == os.environ["SLURM_TMPDIR"] + "/env")'
+    echo "$output"
+    [ "$status" = 0 ]
+    [[ $output == *True* ]]
+    nothing_left
+}
+
+@test "run: scripts that wait for async datasets work, and nothing of an outer run is inherited" {
+    run me nodestage run --stage-dataset=data.tar.gz,async --stage-dataset=tree:outer -- sh -c '
+        nodestage wait && nodestage wait data && nodestage wait OUTER outer && ! nodestage wait other &&
+        nodestage run --stage-dataset=tree:inner -- sh -c "echo \${NODESTAGE_DATASET_OUTER-unset} \${NODESTAGE_DATASET##*/}"'
+    echo "$output"
+    [ "$status" = 0 ]
+    has "$output" "'other' was not staged" "unset inner"
+    nothing_left
+}
+
+@test "run: on a terminal Ctrl-C is the command's; a program that reads gets the terminal; it can be stopped and go on" {
+    command -v python3 >/dev/null || skip "no python3 here"
+    run me python3 "$BATS_TEST_DIRNAME/lib/on_terminal.py" \
+        nodestage run --stage-out=r:out/terminal -- \
+        sh -c 'trap "echo interrupted >$SLURM_TMPDIR/r; exit 5" INT; echo ready; read -r line; echo "got $line"; echo again; while :; do sleep 0.05; done'
+    echo "$output"
+    [ "$status" = 5 ]
+    has "$output" "got typed" "(stopped)"
+    [ "$(cat "$PLACE/work/out/terminal")" = interrupted ]
+    nothing_left
+}
+
+@test "help opens with an example, fits a screen, and names every option" {
+    for verb in "" run; do
+        # shellcheck disable=SC2086
+        run me nodestage $verb --help
+        [ "$status" = 0 ]
+        [[ ${lines[0]} == "nodestage "*--* ]]
+        [ "$(wc -l <<<"$output")" -le 24 ]
+        [ "$(wc -L <<<"$output")" -le 80 ]
+    done
+    has "$output" --stage-dataset= --stage-venv= --stage-out= --tmpdir= 123 125 126 127
+}
+
+# completed WORD...: what bash would offer for the last word; "=" is a word of its own there.
+completed() {
+    # shellcheck disable=SC2016
+    bash -c '. "$1"; shift; COMP_WORDS=("$@"); COMP_CWORD=$(($# - 1)); _nodestage 2>/dev/null; printf "%s\n" "${COMPREPLY[@]}"' \
+        sh "$NODESTAGE_STAGE/usr/share/bash-completion/completions/nodestage" "$@" | sort -u
+}
+
+@test "bash completes verbs, their options and files" {
+    cd "$PLACE/work"
+    run completed nodestage ""
+    has "$output" run status wait held recover
+    [ "$(completed nodestage he)" = held ]
+    [ "$(completed nodestage run --stage-d)" = --stage-dataset= ]
+    [ "$(completed nodestage run --stage-dataset = data.t)" = data.tar.gz ]
+    [ "$(completed nodestage run --tmpdir = t)" = $'tmp\ntree' ]
+    [ "$(completed nodestage run -- setpri)" = setpriv ]
+    # Every option that is offered is there.
+    for verb in run status wait held recover; do
+        help=$(me nodestage "$verb" --help)
+        for option in $(completed nodestage "$verb" --); do
+            [[ $option == -- || $help == *"${option%=}"* ]]
+        done
+    done
+}
