@@ -5,5 +5,7 @@ namespace nodestage::help {
 
 extern const char* const k_command;
 extern const char* const k_run;
+extern const char* const k_plan;
+extern const char* const k_pack;
 
 }  // namespace nodestage::help

@@ -9,6 +9,8 @@
 #include "cli/conversation.hpp"
 #include "cli/held.hpp"
 #include "cli/help_text.hpp"
+#include "cli/pack_directory.hpp"
+#include "cli/plan.hpp"
 #include "cli/recover.hpp"
 #include "cli/run.hpp"
 #include "cli/status.hpp"
@@ -60,6 +62,8 @@ class Command {
     set_help(app_, help::k_command);
     add_daemon_verbs();
     add_run();
+    add_plan();
+    add_pack();
   }
 
   int run(int argc, char** argv) {
@@ -70,6 +74,14 @@ class Command {
       return usage(error);
     }
     if (run_->parsed()) return run_job(run_arguments_);
+    if (plan_->parsed()) {
+      if (is_json_) plan_arguments_.format = PlanFormat::json;
+      return plan(plan_arguments_);
+    }
+    if (pack_->parsed()) {
+      if (is_forced_) pack_arguments_.overwrite = Overwrite::replace;
+      return pack_directory(pack_arguments_);
+    }
     if (wait_->parsed()) {
       wait_arguments_.socket = socket_;
       return wait_for_datasets(wait_arguments_);
@@ -118,12 +130,30 @@ class Command {
     set_help(*run_, help::k_run);
   }
 
+  void add_plan() {
+    plan_ = app_.add_subcommand("plan", "what staging would be like");
+    add_request_options(*plan_, plan_arguments_.texts);
+    plan_->add_flag("--json", is_json_);
+    set_help(*plan_, help::k_plan);
+  }
+
+  void add_pack() {
+    pack_ = app_.add_subcommand("pack", "an archive that is extracted in parallel");
+    pack_->add_option("DIR", pack_arguments_.directory)->required();
+    pack_->add_option("-o,--output", pack_arguments_.output)->required();
+    pack_->add_option("--mtime", pack_arguments_.mtime);
+    pack_->add_flag("--force", is_forced_);
+    set_help(*pack_, help::k_pack);
+  }
+
+  // Of the verbs with codes of their own; others end as the library says.
   int usage(const CLI::ParseError& error) {
-    const bool is_ours = run_->parsed() || wait_->parsed();
-    if (error.get_exit_code() == 0 || !is_ours) return app_.exit(error);
-    fault(error.what(), std::string("`nodestage ") + (run_->parsed() ? "run" : "wait") +
-                            " --help` shows how it is used.");
-    return run_->parsed() ? k_not_run : k_wrong_usage;
+    for (const CLI::App* verb : {run_, plan_, pack_, wait_}) {
+      if (error.get_exit_code() == 0 || !verb->parsed()) continue;
+      fault(error.what(), "`nodestage " + verb->get_name() + " --help` shows how it is used.");
+      return verb == run_ ? k_not_run : k_wrong_usage;
+    }
+    return app_.exit(error);
   }
 
   CLI::App app_;
@@ -132,11 +162,17 @@ class Command {
   RecoverArguments recover_arguments_;
   WaitArguments wait_arguments_;
   RunArguments run_arguments_;
+  PlanArguments plan_arguments_;
+  bool is_json_ = false;
+  PackArguments pack_arguments_;
+  bool is_forced_ = false;
   CLI::App* status_ = nullptr;
   CLI::App* held_ = nullptr;
   CLI::App* recover_ = nullptr;
   CLI::App* wait_ = nullptr;
   CLI::App* run_ = nullptr;
+  CLI::App* plan_ = nullptr;
+  CLI::App* pack_ = nullptr;
 };
 
 }  // namespace

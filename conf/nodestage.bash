@@ -11,6 +11,8 @@ _nodestage() {
     local cur=${COMP_WORDS[COMP_CWORD]} prev=${COMP_WORDS[COMP_CWORD - 1]} verb='' i
     local -A options=(
         [run]='--stage-dataset= --stage-venv= --stage-out= --tmpdir= --help --'
+        [plan]='--stage-dataset= --stage-venv= --stage-out= --json --help'
+        [pack]='--output= --mtime= --force --help'
         [status]='--socket= --help'
         [held]='--socket= --help'
         [recover]='--node= --socket= --help'
@@ -41,11 +43,11 @@ _nodestage() {
         cur=''
     elif [[ $prev == = ]]; then
         prev=${COMP_WORDS[COMP_CWORD - 2]}
-    else
+    elif [[ $prev != -o ]]; then
         prev=''
     fi
     case $prev in
-    --stage-dataset | --stage-venv | --socket)
+    --stage-dataset | --stage-venv | --output | -o | --socket)
         _nodestage_files -f "$cur"
         return
         ;;
@@ -58,7 +60,7 @@ _nodestage() {
     if [[ $cur == -* ]]; then
         COMPREPLY=($(compgen -W "${options[$verb]-}" -- "$cur"))
         [[ ${COMPREPLY[0]-} != *= ]] || compopt -o nospace 2>/dev/null
-    elif [[ $verb == recover ]]; then
+    elif [[ $verb == pack || $verb == recover ]]; then
         _nodestage_files -d "$cur"
     fi
 }

@@ -2,7 +2,8 @@
 #
 # Goal: `nodestage run` is a job's whole life for an ordinary user without Slurm: what is staged is
 # there, results arrive, exit codes and signals are the command's, nothing is left, and nothing is
-# lost. No cluster is needed.
+# lost. `plan` tells what staging would be like and changes nothing. `pack` makes archives that every
+# tar reads and staging extracts in parallel, whole or not at all. No cluster is needed.
 
 # shellcheck disable=SC2016,SC2030,SC2031
 load helpers
@@ -268,12 +269,137 @@ gone() {
     nothing_left
 }
 
+@test "plan: tells of each item what it is, how it is read and what would be faster; changes nothing" {
+    me sh -c 'mkdir many && cd many && seq 2500 | xargs touch'
+    before=$(me sh -c 'find . -printf "%p %m %s %T@\n" | sort')
+    run me nodestage plan --stage-dataset=data.tar.gz --stage-dataset=many --stage-out=r:out/%j
+    echo "$output"
+    [ "$status" = 0 ]
+    has "$output" "$PLACE/work/data.tar.gz -> \$SLURM_TMPDIR/data" "tar.gz, " "by one thread: it is one gzip stream" \
+        "2,500 files" "nodestage pack $PLACE/work/many -o many.tar.zst" "in all on each node: "
+    run me nodestage plan --json --stage-dataset=data.tar.gz --stage-dataset=many --stage-out=r:out/%j
+    [ "$status" = 0 ]
+    python3 -c '
+import json, sys
+plan = json.load(sys.stdin)
+gz, many, out = plan["items"]
+assert plan["version"] == 1 and plan["need_bytes"] >= 8
+assert gz["files"] == 2 and gz["files_surety"] == "exact" and gz["bytes"] == 8 and not gz["parallel"]
+assert gz["seconds"] >= 0 and gz["destination"] == "data"
+assert many["files"] == 2500 and len(many["advice"]) == 1 and out["option"] == "stage-out"
+' <<<"$output"
+    [ "$(me sh -c 'find . -printf "%p %m %s %T@\n" | sort')" = "$before" ]
+    nothing_left
+}
+
+@test "plan: what could not be staged is a fault with its cause, exit code 1; wrong arguments 2" {
+    run me nodestage plan --stage-dataset=missing.tar --stage-dataset=tree --stage-out=r:/proc/none/x
+    echo "$output"
+    [ "$status" = 1 ]
+    has "$output" "FAULT    $PLACE/work/missing.tar: No such file" "tree -> " "you may not write there"
+    for wrong in "" --frobnicate --stage-dataset=a,foo=1; do
+        # shellcheck disable=SC2086
+        run me nodestage plan $wrong
+        [ "$status" = 2 ]
+        [ "$(wc -l <<<"$output")" -ge 2 ]
+    done
+}
+
+# make_big: a tree of 20 MB with a bit of everything.
+make_big() {
+    me bash -c '[ -d big ] || { mkdir -p big/sub/empty && head -c 12M /dev/urandom >big/noise && seq 1000000 >big/sub/text &&
+        ln -s ../noise big/sub/link && ln big/noise big/hard && : >"big/a name" && mkfifo big/fifo &&
+        mkdir "big/$(printf %0200d 7)" && echo deep >"big/$(printf %0200d 7)/$(printf %0100d 8)"; }'
+}
+
+@test "pack: any tar reads it, and staging extracts it in parallel to the same tree" {
+    make_big
+    run me nodestage pack big -o out/big.tar.zst
+    echo "$output"
+    [ "$status" = 0 ]
+    has "$output" "out/big.tar.zst: 6 files, " "1 socket, FIFO or device was left out"
+    me sh -c 'mkdir x && zstd -dc out/big.tar.zst | tar xf - -C x && mkdir y && tar --zstd -xf out/big.tar.zst -C y'
+    for copy in x y; do
+        run me diff -r --no-dereference big $copy
+        [ "$output" = "Only in big: fifo" ]
+    done
+    [ "$(stat -c %h "$PLACE/work/x/noise")" = 2 ]
+    run me nodestage plan --json --stage-dataset=out/big.tar.zst
+    has "$output" '"parallel": true' "independent zstd frames" '"files": 6'
+    run me nodestage run --stage-dataset=out/big.tar.zst -- sh -c 'diff -r --no-dereference ~/big $NODESTAGE_DATASET'
+    has "$output" "Only in $PLACE/work/big: fifo"
+    me rm -r x y
+    nothing_left
+}
+
+@test "pack: equal trees make equal archives" {
+    make_big
+    me cp -a big again
+    me sh -c 'nodestage pack big -o out/1.tar.zst && taskset -c 0 nodestage pack again -o out/2.tar.zst && cmp out/1.tar.zst out/2.tar.zst'
+    me sh -c 'find again -exec touch -h -d "1999-01-01 UTC" {} +; nodestage pack big -o out/1.tar --mtime=2026-11-21 &&
+        nodestage pack again -o out/2.tar --mtime=@1795219200 && cmp out/1.tar out/2.tar'
+    run me env TZ=UTC tar tvf "$PLACE/work/out/1.tar" --full-time
+    [ "$(grep -vc 'root/root\|0/0' <<<"$output")" = 0 ]
+    [ "$(grep -vc 2026-11-21 <<<"$output")" = 0 ]
+    me sh -c 'rm -r again out/?.tar*'
+}
+
+@test "pack: what is there stays unless --force; errors are told, and nothing is left" {
+    me sh -c 'echo mine >out/there.tar'
+    exits_with() {
+        run me nodestage pack "${@:2}"
+        echo "$output"
+        [ "$status" = "$1" ] && [ "$(wc -l <<<"$output")" -ge 2 ]
+    }
+    exits_with 1 tree -o out/there.tar
+    [ "$(cat "$PLACE/work/out/there.tar")" = mine ]
+    me nodestage pack tree -o out/there.tar --force
+    [ "$(tar tf "$PLACE/work/out/there.tar" | wc -l)" = 3 ]
+    exits_with 1 missing -o out/a.tar
+    exits_with 1 tree -o missing/a.tar
+    exits_with 2 tree -o tree/sub/a.tar
+    has "$output" "would lie in what it packs"
+    exits_with 2 tree -o out/a.tar.gz
+    exits_with 2 tree -o out/a.tar --mtime=yesterday
+    exits_with 2 tree
+    me sh -c 'mkdir secret && echo x >secret/x'
+    if ((EUID == 0)); then
+        chown 0 "$PLACE/work/secret/x" && chmod 600 "$PLACE/work/secret/x"
+        exits_with 1 secret -o out/a.tar.zst
+        has "$output" "x: "
+    fi
+    me rm -rf secret
+    [ -z "$(find "$PLACE/work/out" -name '.nodestage*' -o -name 'a.tar*')" ]
+}
+
+@test "pack: a full disk and a signal leave nothing" {
+    make_big
+    if ((EUID == 0)); then
+        mkdir "$PLACE/small"
+        mount -t tmpfs -o size=4m,mode=777 tmpfs "$PLACE/small"
+        run me nodestage pack big -o "$PLACE/small/x.tar.zst"
+        left=$(find "$PLACE/small" -type f)
+        umount "$PLACE/small"
+        echo "$output"
+        [ "$status" = 1 ]
+        has "$output" "No space left on device" "Make room"
+        [ -z "$left" ]
+    fi
+    me sh -c 'mkdir huge && for i in $(seq 60); do cp big/sub/text huge/$i; done'
+    begin taskset -c 0 nodestage pack huge -o out/huge.tar.zst
+    wait_until 10 sh -c "ls $PLACE/work/out/.nodestage-pack-*"
+    kill -TERM "$BEGUN"
+    ends_with 143
+    [ -z "$(find "$PLACE/work/out" -name '*huge*' -o -name '.nodestage*')" ]
+    me rm -r huge
+}
+
 @test "help opens with an example, fits a screen, and names every option" {
-    for verb in "" run; do
+    for verb in "" plan pack run; do
         # shellcheck disable=SC2086
         run me nodestage $verb --help
         [ "$status" = 0 ]
-        [[ ${lines[0]} == "nodestage "*--* ]]
+        [[ ${lines[0]} == "nodestage "*" -"* ]]
         [ "$(wc -l <<<"$output")" -le 24 ]
         [ "$(wc -L <<<"$output")" -le 80 ]
     done
@@ -290,14 +416,15 @@ completed() {
 @test "bash completes verbs, their options and files" {
     cd "$PLACE/work"
     run completed nodestage ""
-    has "$output" run status wait held recover
+    has "$output" run plan pack status wait held recover
     [ "$(completed nodestage he)" = held ]
     [ "$(completed nodestage run --stage-d)" = --stage-dataset= ]
     [ "$(completed nodestage run --stage-dataset = data.t)" = data.tar.gz ]
     [ "$(completed nodestage run --tmpdir = t)" = $'tmp\ntree' ]
     [ "$(completed nodestage run -- setpri)" = setpriv ]
+    [ "$(completed nodestage pack tr)" = tree ]
     # Every option that is offered is there.
-    for verb in run status wait held recover; do
+    for verb in run plan pack status wait held recover; do
         help=$(me nodestage "$verb" --help)
         for option in $(completed nodestage "$verb" --); do
             [[ $option == -- || $help == *"${option%=}"* ]]
