@@ -18,6 +18,7 @@ namespace {
 
 // What one thread makes of a stream that is smaller is not worth anybody's while.
 constexpr std::uint64_t k_worth_packing = std::uint64_t{64} << 20;
+constexpr double k_worth_seconds = 2;
 // Files that a node's disk takes a second, a cautious value: docs/performance.md.
 constexpr double k_files_per_second = 20000;
 
@@ -38,7 +39,7 @@ std::string many_threads(unsigned threads, const std::string& why) {
 void tell_reading(const Piece& piece, const PieceLook& look, unsigned threads, PlanItem& plan) {
   const auto serial = [&](const std::string& why) {
     plan.reading = one_thread(why);
-    if (piece.size() >= k_worth_packing && threads > 1) {
+    if (piece.size() >= k_worth_packing && plan.seconds >= k_worth_seconds && threads > 1) {
       plan.advice.push_back(why + ": frames that all threads can decode are faster; " +
                             pack_line(plan.source));
     }
@@ -133,18 +134,20 @@ Status look_at_file(Piece& piece, unsigned threads, PlanItem& plan) {
   TRY_ASSIGN(const Need need, piece.need());
   plan.need = need.expected;
   TRY_ASSIGN(const PieceLook look, piece.look(k_look));
+  tell_amounts(piece, look, plan);
+  tell_time(piece, look, plan);
   if (piece.container()) {
     tell_reading(piece, look, threads, plan);
   } else {
     plan.reading = "as it is, in long reads";
   }
-  tell_amounts(piece, look, plan);
-  tell_time(piece, look, plan);
   if (plan.sources > 1) {
     const auto bytes = static_cast<double>(need.expected.bytes);
     plan.need = {rounded(scaled(piece.size(), plan.source_bytes.value, bytes)), 0};
   }
-  plan.need = larger(plan.need, {plan.bytes.value, plan.files.value});
+  // Where files are known, a guess of inodes is worth nothing. Directories come on top.
+  if (plan.files.surety != Surety::unknown && !look.index) plan.need.inodes = plan.files.value + 1;
+  plan.need.bytes = std::max(plan.need.bytes, plan.bytes.value);
   return {};
 }
 
@@ -193,6 +196,8 @@ PlanItem plan_dataset(const DatasetItem& item, unsigned threads) {
   plan.source = item.source;
   plan.destination = item.destination;
   if (const Status looked = look_at(item, threads, plan); !looked) plan.fault = looked.error().what;
+  if (!item.include.empty() || !item.exclude.empty())
+    plan.advice.emplace_back("the numbers are those of all of it, before include= and exclude=");
   return plan;
 }
 
