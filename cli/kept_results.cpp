@@ -28,7 +28,11 @@ std::string how_to_copy(const std::vector<std::string>& paths, const std::string
   if (paths.size() > k_most_named) {
     text += " " + shell_word(directory);
   } else {
-    for (const std::string& path : paths) text += " " + shell_word(directory + "/" + path);
+    for (const std::string& path : paths) {
+      std::string whole = directory;
+      whole.append("/").append(path);
+      text.append(" ").append(shell_word(whole));
+    }
   }
   return text + " ELSEWHERE && rm -rf " + shell_word(directory);
 }

@@ -13,7 +13,6 @@
 #include "cli/signals.hpp"
 #include "cli/this_node.hpp"
 #include "cli/time_text.hpp"
-#include "cli/wait.hpp"
 #include "common/child.hpp"
 #include "common/file.hpp"
 #include "common/human.hpp"
@@ -26,11 +25,6 @@ namespace nodestage {
 namespace {
 
 constexpr std::chrono::seconds k_line_interval{10};
-
-int wrong_usage(const std::string& what, const std::string& to_do) {
-  fault(what, to_do);
-  return k_wrong_usage;
-}
 
 std::optional<FrameForm> form_of(const std::string& output) {
   if (output.ends_with(".tar.zst") || output.ends_with(".tzst")) return FrameForm::zstd;

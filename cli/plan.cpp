@@ -7,7 +7,6 @@
 #include "cli/conversation.hpp"
 #include "cli/plan_item.hpp"
 #include "cli/this_node.hpp"
-#include "cli/wait.hpp"
 #include "common/human.hpp"
 #include "common/submission.hpp"
 
@@ -120,11 +119,6 @@ void print_json(const std::vector<PlanItem>& items) {
   json["need_bytes"] = sum.bytes;
   json["need_inodes"] = sum.inodes;
   std::printf("%s\n", json.dump(2).c_str());
-}
-
-int wrong_usage(const std::string& what, const std::string& to_do) {
-  fault(what, to_do);
-  return k_wrong_usage;
 }
 
 }  // namespace

@@ -36,11 +36,6 @@ std::uint32_t job_of_environment() {
   return 0;
 }
 
-int wrong_usage(const std::string& what, const std::string& to_do) {
-  fault(what, to_do);
-  return k_wrong_usage;
-}
-
 class Waiting {
  public:
   Waiting(const WaitArguments& arguments, std::uint32_t job)

@@ -118,7 +118,8 @@ gone() {
     exits_with() {
         local code=$1
         shift
-        run me "$@"
+        status=0
+        output=$(me "$@" 2>&1) || status=$?
         echo "$output"
         [ "$status" = "$code" ] && [ "$(wc -l <<<"$output")" -ge 2 ]
     }
