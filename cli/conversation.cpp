@@ -12,6 +12,11 @@ int fault(const std::string& what, const std::string& to_do) {
   return k_fault;
 }
 
+int wrong_usage(const std::string& what, const std::string& to_do) {
+  fault(what, to_do);
+  return k_wrong_usage;
+}
+
 int daemon_fault(const std::string& what) {
   return fault(what,
                "On a compute node tell your administrators (systemctl status nodestaged); a login "

@@ -12,9 +12,11 @@ namespace nodestage {
 inline constexpr std::chrono::seconds k_daemon_wait{10};  // for each message of an answer
 
 inline constexpr int k_fault = 1;
+inline constexpr int k_wrong_usage = 2;
 
-// Prints both to stderr; k_fault.
+// Prints both to stderr; k_fault, k_wrong_usage.
 int fault(const std::string& what, const std::string& to_do);
+int wrong_usage(const std::string& what, const std::string& to_do);
 int daemon_fault(const std::string& what);
 
 // Sends `request` and hands over each message of the answer until on_message gives an exit code,

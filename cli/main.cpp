@@ -1,12 +1,18 @@
 // nodestage: the command. Runs with the rights of whoever calls it; asks the daemon of this node on
-// its unix socket, which shows a user's own jobs to the user and all to root. Holds and drops
-// nothing. One file per verb.
+// its unix socket, which shows a user's own jobs to the user and all to root, or does a job's work
+// itself (`run`: by a worker of its own). Holds and drops nothing. One file per verb.
 #include <CLI/CLI.hpp>
 #include <cstdio>
+#include <cstring>
 #include <string>
 
+#include "cli/conversation.hpp"
 #include "cli/held.hpp"
+#include "cli/help_text.hpp"
+#include "cli/pack_directory.hpp"
+#include "cli/plan.hpp"
 #include "cli/recover.hpp"
+#include "cli/run.hpp"
 #include "cli/status.hpp"
 #include "cli/wait.hpp"
 #include "common/build_info.hpp"
@@ -14,58 +20,167 @@
 namespace nodestage {
 namespace {
 
-int run(int argc, char** argv) {
-  CLI::App app{
-      "nodestage: how the staging of your jobs goes on this node, and what is held here.\n"};
-  app.set_version_flag("--version", std::string("nodestage ") + k_version);
-  app.require_subcommand(1);
-  std::string socket = k_socket_path;
-  const auto verb = [&](const char* name, const char* what) {
-    auto* added = app.add_subcommand(name, what);
-    added->add_option("--socket", socket, "the daemon's socket")->capture_default_str();
-    return added;
+// A verb's own text instead of what the library would make.
+class HelpText final : public CLI::Formatter {
+ public:
+  explicit HelpText(const char* text) : text_(text) {}
+  std::string make_help(const CLI::App*, std::string, CLI::AppFormatMode) const override {
+    return text_;
+  }
+
+ private:
+  const char* text_;
+};
+
+void set_help(CLI::App& app, const char* text) { app.formatter(std::make_shared<HelpText>(text)); }
+
+void add_request_options(CLI::App& verb, RequestTexts& texts) {
+  const auto add = [&verb](const char* name, std::vector<std::string>& into) {
+    verb.add_option(name, into)->allow_extra_args(false);
   };
-
-  std::uint32_t job = 0;
-  auto* status = verb("status", "jobs that the daemon of this node knows: yours, or root: all");
-  status->add_option("JOBID", job, "only this job");
-
-  auto* held = verb("held", "your results that could not be delivered and are kept on this node");
-
-  RecoverArguments arguments;
-  auto* recovery = verb("recover", "copy what a job could not deliver to DIR, and let it go");
-  recovery->add_option("JOBID", arguments.job, "the job, as `held` shows it")->required();
-  recovery->add_option("DIR", arguments.directory, "made if need be")->required();
-  recovery->add_option("--node", arguments.node, "the node that holds it, reached by srun");
-
-  WaitArguments awaited;
-  auto* waiting = verb("wait", "inside a job: until datasets of it are in place on this node");
-  waiting->add_option("NAME", awaited.names,
-                      "as in NODESTAGE_DATASET_<NAME>, or a place below $SLURM_TMPDIR; none: all");
-  waiting->add_flag("--quiet", awaited.quiet, "say nothing but why it failed");
-
-  try {
-    app.parse(argc, argv);
-  } catch (const CLI::ParseError& error) {
-    const int code = app.exit(error);
-    return code != 0 && waiting->parsed() ? k_wrong_usage : code;
-  }
-  if (waiting->parsed()) {
-    awaited.socket = socket;
-    return wait_for_datasets(awaited);
-  }
-  if (held->parsed()) return show_held(socket);
-  if (!recovery->parsed()) return show_status(socket, job);
-  arguments.socket = socket;
-  return recover(arguments);
+  add("--stage-dataset", texts.datasets);
+  add("--stage-venv", texts.venvs);
+  add("--stage-out", texts.outputs);
 }
+
+// What follows "--" is for `run` to run, whatever it looks like.
+std::vector<std::string> split_command(int& argc, char** argv) {
+  for (int i = 2; i < argc && std::strcmp(argv[1], "run") == 0; ++i) {
+    if (std::strcmp(argv[i], "--") != 0) continue;
+    std::vector<std::string> words(argv + i + 1, argv + argc);
+    argc = i;
+    return words;
+  }
+  return {};
+}
+
+class Command {
+ public:
+  Command() : app_("nodestage") {
+    app_.set_version_flag("--version", std::string("nodestage ") + k_version);
+    app_.require_subcommand(1);
+    set_help(app_, help::k_command);
+    add_daemon_verbs();
+    add_run();
+    add_plan();
+    add_pack();
+  }
+
+  int run(int argc, char** argv) {
+    run_arguments_.command = split_command(argc, argv);
+    try {
+      app_.parse(argc, argv);
+    } catch (const CLI::ParseError& error) {
+      return usage(error);
+    }
+    if (run_->parsed()) return run_job(run_arguments_);
+    if (plan_->parsed()) {
+      if (is_json_) plan_arguments_.format = PlanFormat::json;
+      return plan(plan_arguments_);
+    }
+    if (pack_->parsed()) {
+      if (is_forced_) pack_arguments_.overwrite = Overwrite::replace;
+      return pack_directory(pack_arguments_);
+    }
+    if (wait_->parsed()) {
+      wait_arguments_.socket = socket_;
+      return wait_for_datasets(wait_arguments_);
+    }
+    if (held_->parsed()) return show_held(socket_);
+    if (!recover_->parsed()) return show_status(socket_, job_);
+    recover_arguments_.socket = socket_;
+    return recover(recover_arguments_);
+  }
+
+ private:
+  CLI::App* add_daemon_verb(const char* name, const char* what) {
+    auto* added = app_.add_subcommand(name, what);
+    added->add_option("--socket", socket_, "the daemon's socket")->capture_default_str();
+    added->formatter(std::make_shared<CLI::Formatter>());
+    return added;
+  }
+
+  void add_daemon_verbs() {
+    status_ =
+        add_daemon_verb("status", "jobs that the daemon of this node knows: yours, or root: all");
+    status_->add_option("JOBID", job_, "only this job");
+
+    held_ = add_daemon_verb("held",
+                            "your results that could not be delivered and are kept on this node");
+
+    recover_ =
+        add_daemon_verb("recover", "copy what a job could not deliver to DIR, and let it go");
+    recover_->add_option("JOBID", recover_arguments_.job, "the job, as `held` shows it")
+        ->required();
+    recover_->add_option("DIR", recover_arguments_.directory, "made if need be")->required();
+    recover_->add_option("--node", recover_arguments_.node,
+                         "the node that holds it, reached by srun");
+
+    wait_ = add_daemon_verb("wait", "inside a job: until datasets of it are in place on this node");
+    wait_->add_option("NAME", wait_arguments_.names,
+                      "as in NODESTAGE_DATASET_<NAME>, or a place below $SLURM_TMPDIR; none: all");
+    wait_->add_flag("--quiet", wait_arguments_.quiet, "say nothing but why it failed");
+  }
+
+  void add_run() {
+    run_ = app_.add_subcommand("run", "a job's whole life here, without Slurm");
+    add_request_options(*run_, run_arguments_.texts);
+    run_->add_option("--tmpdir", run_arguments_.tmpdir);
+    run_->add_option("--worker", run_arguments_.worker);  // for tests
+    set_help(*run_, help::k_run);
+  }
+
+  void add_plan() {
+    plan_ = app_.add_subcommand("plan", "what staging would be like");
+    add_request_options(*plan_, plan_arguments_.texts);
+    plan_->add_flag("--json", is_json_);
+    set_help(*plan_, help::k_plan);
+  }
+
+  void add_pack() {
+    pack_ = app_.add_subcommand("pack", "an archive that is extracted in parallel");
+    pack_->add_option("DIR", pack_arguments_.directory)->required();
+    pack_->add_option("-o,--output", pack_arguments_.output)->required();
+    pack_->add_option("--mtime", pack_arguments_.mtime);
+    pack_->add_flag("--force", is_forced_);
+    set_help(*pack_, help::k_pack);
+  }
+
+  // Of the verbs with codes of their own; others end as the library says.
+  int usage(const CLI::ParseError& error) {
+    for (const CLI::App* verb : {run_, plan_, pack_, wait_}) {
+      if (error.get_exit_code() == 0 || !verb->parsed()) continue;
+      fault(error.what(), "`nodestage " + verb->get_name() + " --help` shows how it is used.");
+      return verb == run_ ? k_not_run : k_wrong_usage;
+    }
+    return app_.exit(error);
+  }
+
+  CLI::App app_;
+  std::string socket_ = k_socket_path;
+  std::uint32_t job_ = 0;
+  RecoverArguments recover_arguments_;
+  WaitArguments wait_arguments_;
+  RunArguments run_arguments_;
+  PlanArguments plan_arguments_;
+  bool is_json_ = false;
+  PackArguments pack_arguments_;
+  bool is_forced_ = false;
+  CLI::App* status_ = nullptr;
+  CLI::App* held_ = nullptr;
+  CLI::App* recover_ = nullptr;
+  CLI::App* wait_ = nullptr;
+  CLI::App* run_ = nullptr;
+  CLI::App* plan_ = nullptr;
+  CLI::App* pack_ = nullptr;
+};
 
 }  // namespace
 }  // namespace nodestage
 
 int main(int argc, char** argv) {
   try {
-    return nodestage::run(argc, argv);
+    return nodestage::Command().run(argc, argv);
   } catch (const std::exception& fault) {  // of a library
     std::fprintf(stderr, "nodestage: %s\n", fault.what());
     return 1;

@@ -4,13 +4,14 @@
 #include <unistd.h>
 
 #include <charconv>
-#include <climits>
 #include <cstdlib>
 #include <cstring>
 #include <optional>
 
 #include "cli/conversation.hpp"
-#include "plugin/task_voice.hpp"
+#include "cli/this_node.hpp"
+#include "common/option_text.hpp"
+#include "common/task_voice.hpp"
 
 namespace nodestage {
 namespace {
@@ -33,20 +34,6 @@ std::uint32_t job_of_environment() {
     return read.ec == std::errc() && read.ptr == end ? job : 0;
   }
   return 0;
-}
-
-std::string node_name() {
-  if (const char* name = std::getenv("SLURMD_NODENAME"); name != nullptr && *name != '\0')
-    return name;
-  char name[HOST_NAME_MAX + 1] = {};
-  if (::gethostname(name, sizeof name - 1) != 0) return "this node";
-  const std::string text = name;
-  return text.substr(0, text.find('.'));
-}
-
-int wrong_usage(const std::string& what, const std::string& to_do) {
-  fault(what, to_do);
-  return k_wrong_usage;
 }
 
 class Waiting {
@@ -154,9 +141,33 @@ class Waiting {
   bool absence_mentioned_ = false;
 };
 
+bool is_staged_here(const std::string& name) {
+  static constexpr std::string_view k_prefix = "NODESTAGE_DATASET_";
+  const std::string variable = variable_name(name);
+  const bool is_whole = variable.starts_with(k_prefix);
+  if (std::getenv((is_whole ? variable : std::string(k_prefix) + variable).c_str()) != nullptr)
+    return true;
+  const char* directory = std::getenv("SLURM_TMPDIR");
+  const bool is_path = name.starts_with('/');
+  return directory != nullptr &&
+         ::access((is_path ? name : std::string(directory) + "/" + name).c_str(), F_OK) == 0;
+}
+
+// `nodestage run` has waited for all of them before.
+int wait_in_run(const WaitArguments& arguments) {
+  for (const std::string& name : arguments.names) {
+    if (is_staged_here(name)) continue;
+    return fault("'" + name + "' was not staged: it failed, or no dataset has that name",
+                 "What `nodestage run` said before the command began tells which; " +
+                     std::string(k_what_a_name_is));
+  }
+  return 0;
+}
+
 }  // namespace
 
 int wait_for_datasets(const WaitArguments& arguments) {
+  if (std::getenv("NODESTAGE_RUN") != nullptr) return wait_in_run(arguments);
   const std::uint32_t job = job_of_environment();
   if (job == 0)
     return wrong_usage(

@@ -13,7 +13,6 @@ struct WaitArguments {
 };
 
 // The exit code: 0 (they are in place), 1 (failed, or no answer), k_wrong_usage.
-inline constexpr int k_wrong_usage = 2;
 int wait_for_datasets(const WaitArguments& arguments);
 
 }  // namespace nodestage

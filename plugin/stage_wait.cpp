@@ -175,17 +175,4 @@ StageWaitResult wait_for_stage(const StageWaitOrder& order, const PluginSettings
   return Conversation(order, settings, voice).run();
 }
 
-std::string settable_name(const std::string& variable) {
-  static constexpr std::string_view k_ours = "NODESTAGE_";
-  const std::size_t equals = variable.find('=');
-  if (equals == std::string::npos || variable.find('\0') != std::string::npos) return {};
-  std::string name = variable.substr(0, equals);
-  if (name == "SLURM_TMPDIR") return name;
-  const bool ours = name.size() > k_ours.size() && name.starts_with(k_ours) &&
-                    std::all_of(name.begin(), name.end(), [](char c) {
-                      return (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_';
-                    });
-  return ours ? name : std::string();
-}
-
 }  // namespace nodestage

@@ -6,8 +6,8 @@
 
 #include "common/protocol.hpp"
 #include "common/request.hpp"
+#include "common/task_voice.hpp"
 #include "plugin/plugin_settings.hpp"
-#include "plugin/task_voice.hpp"
 
 namespace nodestage {
 
@@ -28,9 +28,5 @@ struct StageWaitResult {
 // said then. Reconnects when the daemon restarts. Blocks; a signal that kills is the way out.
 StageWaitResult wait_for_stage(const StageWaitOrder& order, const PluginSettings& settings,
                                TaskVoice& voice);
-
-// The name of NAME=VALUE when it is one that staging may set (SLURM_TMPDIR, NODESTAGE_[A-Z0-9_]*),
-// else "".
-std::string settable_name(const std::string& variable);
 
 }  // namespace nodestage

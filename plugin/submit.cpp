@@ -1,19 +1,14 @@
 #include "plugin/submit.hpp"
 
-#include <pwd.h>
-#include <sys/stat.h>
-#include <unistd.h>
-
 #include <algorithm>
 #include <cstdlib>
 #include <vector>
 
 #include "common/human.hpp"
-#include "common/option_text.hpp"
+#include "common/submission.hpp"
 #include "plugin/slurm_host.hpp"
 #include "plugin/source_check.hpp"
 #include "plugin/submit_environment.hpp"
-#include "plugin/venv_environment.hpp"
 
 namespace nodestage {
 namespace {
@@ -67,49 +62,16 @@ int refuse(StageOption option, std::string_view text, const std::string& cause) 
   return -1;
 }
 
-bool same_directory(const char* path, const char* other) {
-  struct stat a {};
-  struct stat b {};
-  return ::stat(path, &a) == 0 && ::stat(other, &b) == 0 && a.st_dev == b.st_dev &&
-         a.st_ino == b.st_ino;
-}
-
-// The submit directory as the user names it: links stay as they are.
-std::string submit_directory() {
-  const char* logical = std::getenv("PWD");
-  if (logical != nullptr && logical[0] == '/' && same_directory(logical, ".")) return logical;
-  std::string path(4096, '\0');
-  return ::getcwd(path.data(), path.size()) == nullptr ? "/" : path.c_str();
-}
-
-std::string home_directory() {
-  const char* home = std::getenv("HOME");
-  if (home != nullptr && home[0] == '/') return home;
-  const passwd* entry = ::getpwuid(::getuid());
-  return entry == nullptr ? "" : entry->pw_dir;
-}
-
 Status gather(StageRequest& request, StageOption option, std::string_view text) {
-  const SubmitPlace place{submit_directory(), home_directory()};
   switch (option) {
-    case StageOption::dataset: {
-      TRY_ASSIGN(DatasetItem item, parse_dataset_option(text, place));
-      request.datasets.push_back(std::move(item));
-      return {};
-    }
-    case StageOption::output: {
-      TRY_ASSIGN(OutputItem item, parse_output_option(text, place));
-      request.outputs.push_back(std::move(item));
-      return {};
-    }
+    case StageOption::dataset:
+      return add_dataset(request, text);
+    case StageOption::output:
+      return add_output(request, text);
+    case StageOption::venv:
+      return add_venv(request, text);
     case StageOption::wait: {
       TRY_ASSIGN(request.wait, parse_wait_option(text));
-      return {};
-    }
-    case StageOption::venv: {
-      if (request.venv)
-        return Error{EEXIST, "a job has one environment, and " + request.venv->source + " is it"};
-      TRY_ASSIGN(request.venv, parse_venv_option(text, place));
       return {};
     }
   }
@@ -133,55 +95,11 @@ void warn_of_missing_venv(const VenvItem& venv) {
   }
 }
 
-bool is_directory(const std::string& path) {
-  struct stat info {};
-  return ::stat(path.c_str(), &info) == 0 && S_ISDIR(info.st_mode);
-}
-
-// The prolog knows nothing of the user's modules. An environment that is there is not built.
-void add_what_a_build_needs(VenvItem& venv, const PluginSettings& settings) {
-  if (is_directory(venv.source)) return;
-  venv.environment = environment_for_build(settings.venv_environment);
-  const char* path = std::getenv("PATH");
-  if (venv.python.empty() && venv.modules.empty() && path != nullptr) venv.python = python_in(path);
-}
-
-std::string longest_variable(const VenvItem& venv) {
-  const auto longest =
-      std::max_element(venv.environment.begin(), venv.environment.end(),
-                       [](const auto& a, const auto& b) { return a.size() < b.size(); });
-  if (longest == venv.environment.end()) return {};
-  return " (of the environment, which --stage-venv brings, " +
-         longest->substr(0, longest->find('=')) + " alone is " + human_count(longest->size()) +
-         ": submit with a shorter one, or give the path of a virtual environment, which is not "
-         "built)";
-}
-
 void tell_salloc_where_the_data_is() {
   if (salloc_command() != SallocCommand::local) return;
   slurm_spank_log(
       "nodestage: the data goes to the disks of the job's nodes, and this shell's environment "
       "cannot be changed; reach it with srun, for example: srun sh -c 'ls \"$SLURM_TMPDIR\"'");
-}
-
-unsigned current_umask() {
-  const mode_t mask = ::umask(077);
-  ::umask(mask);
-  return mask;
-}
-
-Result<std::string> to_text(StageRequest request) {
-  TRY(check_together(request));
-  request.umask = current_umask();
-  std::string text = encode_request(request);
-  if (text.size() > k_max_request_bytes) {
-    return Error{E2BIG, "the options need " + human_count(text.size()) + " bytes of at most " +
-                            human_count(k_max_request_bytes) +
-                            " that fit into a job; use fewer or shorter ones (one glob instead of "
-                            "many names, for example)" +
-                            (request.venv ? longest_variable(*request.venv) : "")};
-  }
-  return text;
 }
 
 // Without PrologFlags=Alloc a node's prolog runs at its first step and gets what srun sends along:
@@ -247,8 +165,8 @@ int submit_request(spank_t spank, const PluginSettings& settings) {
     slurm_error("nodestage: srun --jobid cannot stage: %s", k_too_late);
     return -1;
   }
-  if (request.venv) add_what_a_build_needs(*request.venv, settings);
-  const auto text = to_text(request);
+  if (request.venv) add_what_a_build_needs(*request.venv, settings.venv_environment);
+  const auto text = request_text(request);
   if (!text) {
     slurm_error("nodestage: %s", printable(text.error().what).c_str());
     return -1;

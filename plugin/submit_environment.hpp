@@ -1,13 +1,7 @@
 // What an outer job's staging has left in the environment of sbatch, salloc or srun.
 #pragma once
 
-#include <string>
-#include <string_view>
-
 namespace nodestage {
-
-// A variable that a staged job's tasks are given.
-bool is_of_a_staged_job(std::string_view name);
 
 // allocation: a new job. step: srun within an allocation, whose own variables stay.
 enum class SubmitFor { allocation, step };

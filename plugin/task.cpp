@@ -12,11 +12,12 @@
 
 #include "common/daemon_client.hpp"
 #include "common/human.hpp"
+#include "common/job_environment.hpp"
+#include "common/task_voice.hpp"
+#include "common/venv_environment.hpp"
 #include "plugin/marker.hpp"
 #include "plugin/stage_wait.hpp"
 #include "plugin/submit_environment.hpp"
-#include "plugin/task_voice.hpp"
-#include "plugin/venv_environment.hpp"
 
 namespace nodestage {
 namespace {
@@ -153,24 +154,20 @@ void drop_environment_of_another_job(spank_t spank) {
   for (const auto& name : names) spank_unsetenv(spank, name.c_str());
 }
 
-// As its activate script would do. A step whose environment comes from a process of this job, which
-// had it active, keeps what was made of it since (deactivate, module load).
+// A step whose environment comes from a process of this job, which had it active, keeps what was
+// made of it since (deactivate, module load).
 void activate_venv(spank_t spank, const std::vector<std::string>& environment) {
-  static constexpr std::string_view k_name = "NODESTAGE_VENV=";
-  const auto found = std::find_if(environment.begin(), environment.end(), [](const auto& variable) {
-    return variable.starts_with(k_name) && settable_name(variable) + "=" == k_name;
-  });
-  if (found == environment.end()) return;
-  const std::string venv = found->substr(k_name.size());
+  const std::string venv = venv_in(environment);
   const bool is_inherited =
       spank_variable(spank, "NODESTAGE_JOBID") == std::to_string(job_of(spank)) &&
       long_variable(spank, "NODESTAGE_VENV") == venv;
-  if (is_inherited || !venv.starts_with('/')) return;
-  std::string path = long_variable(spank, "PATH");
-  if (path.empty()) path = "/usr/local/bin:/usr/bin:/bin";
-  spank_setenv(spank, "PATH", path_with_first(path, venv + "/bin").c_str(), 1);
-  spank_setenv(spank, "VIRTUAL_ENV", venv.c_str(), 1);
-  spank_unsetenv(spank, "PYTHONHOME");
+  if (venv.empty() || is_inherited) return;
+  for (const auto& [name, value] : activation_of(venv, long_variable(spank, "PATH"))) {
+    if (value)
+      spank_setenv(spank, name.c_str(), value->c_str(), 1);
+    else
+      spank_unsetenv(spank, name.c_str());
+  }
 }
 
 void set_environment(spank_t spank, const std::vector<std::string>& environment) {

@@ -7,9 +7,9 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "common/child.hpp"
 #include "common/file.hpp"
 #include "common/peer_channel.hpp"
-#include "daemon/root/child.hpp"
 
 namespace nodestage {
 namespace {

@@ -4,7 +4,7 @@
 #include <ctime>
 
 #include "common/human.hpp"
-#include "daemon/root/summary.hpp"
+#include "common/summary.hpp"
 
 namespace nodestage {
 namespace {

@@ -6,9 +6,9 @@
 #include "common/human.hpp"
 #include "common/name_pattern.hpp"
 #include "common/request.hpp"
+#include "common/summary.hpp"
 #include "daemon/root/hold.hpp"
 #include "daemon/root/log.hpp"
-#include "daemon/root/summary.hpp"
 
 namespace nodestage {
 namespace {

@@ -2,9 +2,9 @@
 #include <algorithm>
 
 #include "common/human.hpp"
+#include "common/summary.hpp"
 #include "daemon/root/awaited.hpp"
 #include "daemon/root/jobs.hpp"
-#include "daemon/root/summary.hpp"
 
 namespace nodestage {
 namespace {

@@ -3,10 +3,10 @@
 #include <algorithm>
 
 #include "common/human.hpp"
+#include "common/summary.hpp"
 #include "daemon/root/hold.hpp"
 #include "daemon/root/jobs.hpp"
 #include "daemon/root/log.hpp"
-#include "daemon/root/summary.hpp"
 
 namespace nodestage {
 

@@ -9,8 +9,8 @@
 #include <algorithm>
 #include <cstdlib>
 
+#include "common/child.hpp"
 #include "common/file.hpp"
-#include "daemon/root/child.hpp"
 #include "daemon/root/privileges.hpp"
 
 namespace nodestage {

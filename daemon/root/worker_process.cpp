@@ -2,7 +2,6 @@
 
 #include <fcntl.h>
 #include <signal.h>
-#include <sys/mman.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -10,24 +9,11 @@
 #include <cstring>
 #include <sstream>
 
+#include "common/child.hpp"
 #include "common/file.hpp"
-#include "daemon/root/child.hpp"
 
 namespace nodestage {
 namespace {
-
-// A read-only view of `text`, at offset 0.
-Result<Fd> sealed_text(const char* name, const std::string& text) {
-  Fd fd(::memfd_create(name, MFD_CLOEXEC | MFD_ALLOW_SEALING));
-  if (!fd) return system_error("memfd_create");
-  TRY(write_all(fd.get(), text));
-  if (::lseek(fd.get(), 0, SEEK_SET) != 0 ||
-      ::fcntl(fd.get(), F_ADD_SEALS, F_SEAL_WRITE | F_SEAL_GROW | F_SEAL_SHRINK | F_SEAL_SEAL) !=
-          0) {
-    return system_error("memfd");
-  }
-  return fd;
-}
 
 constexpr int k_started_fd = k_worker_fds_end;  // closed by execve
 

@@ -74,13 +74,10 @@ Status Decoder::drain() {
   }
 }
 
-Error Decoder::cut_off() const {
-  return faults().cut_off(decoding_ != nullptr ? decoding_->position() : source_->position());
-}
+Error Decoder::cut_off() const { return faults().cut_off(position()); }
 
 Error Decoder::damaged(std::string_view cause) const {
-  return faults().damaged_before(decoding_ != nullptr ? decoding_->position() : source_->position(),
-                                 cause);
+  return faults().damaged_before(position(), cause);
 }
 
 }  // namespace nodestage

@@ -55,6 +55,13 @@ class Decoder {
   // To the end, so that a cut-off tail and the last checksum are noticed. Nothing for plain files.
   Status drain();
 
+  // In the file: all that next() has given lies before it.
+  [[nodiscard]] std::uint64_t position() const {
+    return decoding_ != nullptr ? decoding_->position() : source_->position();
+  }
+  // Threads that decode, after the first next(); 1 also where a library has threads of its own.
+  [[nodiscard]] unsigned threads() const { return decoding_ != nullptr ? decoding_->threads() : 1; }
+
   [[nodiscard]] Coding coding() const { return coding_; }
   [[nodiscard]] const std::string& note() const { return note_; }
 

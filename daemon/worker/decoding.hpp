@@ -23,6 +23,7 @@ class Decoding {
   virtual Result<Slice> next() = 0;
   // In the file: all that was given lies before it.
   [[nodiscard]] virtual std::uint64_t position() const = 0;
+  [[nodiscard]] virtual unsigned threads() const { return 1; }
   // At the end: what the user may want to know, or "".
   [[nodiscard]] virtual std::string note() const = 0;
 };

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "daemon/worker/space.hpp"
+#include "daemon/worker/zstd_seek_table.hpp"
 
 namespace nodestage {
 namespace {
@@ -50,32 +51,43 @@ Result<std::optional<Content>> in_gzip(const Source& source) {
   return std::optional(Content{last, source.size()});
 }
 
-// The index of the last stream, which is the only one in nearly all files.
-Result<std::optional<Content>> in_xz(const Source& source) {
+// Of the last stream, which is the only one in nearly all files. Calls use(index) if it is there.
+template <typename Use>
+Status with_xz_index(const Source& source, Use use) {
   constexpr std::size_t k_footer = LZMA_STREAM_HEADER_SIZE;
-  std::optional<Content> content;
-  if (source.size() < 2 * k_footer) return content;
+  if (source.size() < 2 * k_footer) return {};
   const std::uint64_t end = source.size() - k_footer;
   TRY_ASSIGN(const auto footer, bytes_at(source, end, k_footer));
   lzma_stream_flags flags{};
   if (footer.size() < k_footer || lzma_stream_footer_decode(&flags, as_bytes(footer)) != LZMA_OK ||
       flags.backward_size > std::min(k_max_xz_index, end)) {
-    return content;
+    return {};
   }
   TRY_ASSIGN(const auto data, bytes_at(source, end - flags.backward_size, flags.backward_size));
   lzma_index* index = nullptr;
   std::uint64_t memory = k_max_xz_index * 4;
   std::size_t at = 0;
-  if (lzma_index_buffer_decode(&index, &memory, nullptr, as_bytes(data), &at, data.size()) ==
+  if (lzma_index_buffer_decode(&index, &memory, nullptr, as_bytes(data), &at, data.size()) !=
       LZMA_OK) {
+    return {};
+  }
+  use(index);
+  lzma_index_end(index, nullptr);
+  return {};
+}
+
+Result<std::optional<Content>> in_xz(const Source& source) {
+  std::optional<Content> content;
+  TRY(with_xz_index(source, [&content](const lzma_index* index) {
     const std::uint64_t size = lzma_index_uncompressed_size(index);
     content = Content{size, size};
-    lzma_index_end(index, nullptr);
-  }
+  }));
   return content;
 }
 
 Result<std::optional<Content>> in_zstd(const Source& source) {
+  TRY_ASSIGN(const auto all, content_by_seek_table(source));
+  if (all) return std::optional(Content{*all, *all});
   TRY_ASSIGN(const auto start, bytes_at(source, 0, k_zstd_header));
   const unsigned long long told = ZSTD_getFrameContentSize(start.data(), start.size());
   if (told == ZSTD_CONTENTSIZE_UNKNOWN || told == ZSTD_CONTENTSIZE_ERROR)
@@ -115,6 +127,13 @@ Need need_of_members(const ZipIndex& index, const EntryFilter& filter) {
     sum = sum + Amount{in_blocks(member.size), 1};
   }
   return need_of(sum);
+}
+
+std::uint64_t xz_blocks_of(const Source& source) {
+  std::uint64_t blocks = 0;
+  const Status looked = with_xz_index(
+      source, [&blocks](const lzma_index* index) { blocks = lzma_index_block_count(index); });
+  return looked ? blocks : 0;
 }
 
 // Several members, streams or frames hold more than what one of them says.

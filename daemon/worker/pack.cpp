@@ -175,6 +175,7 @@ Status Pack::add(const SourceEntry& source, const std::string& name, const struc
   ::archive_entry_copy_stat(entry.get(), &info);
   ::archive_entry_copy_pathname(entry.get(), name.c_str());
   ::archive_entry_copy_uname(entry.get(), user_.c_str());
+  if (stamp_) stamp(entry.get());
   if (!is_tar_) ::archive_entry_set_nlink(entry.get(), 1);
   Status written;
   if (link) {
@@ -187,6 +188,19 @@ Status Pack::add(const SourceEntry& source, const std::string& name, const struc
   if (!written) return entry_error(name, written.error());
   if (regular || link) report_.add_file();
   return {};
+}
+
+void Pack::stamp(archive_entry* entry) const {
+  ::archive_entry_set_uid(entry, 0);
+  ::archive_entry_set_gid(entry, 0);
+  ::archive_entry_set_uname(entry, nullptr);
+  ::archive_entry_unset_atime(entry);
+  ::archive_entry_unset_ctime(entry);
+  ::archive_entry_unset_birthtime(entry);
+  ::archive_entry_set_dev(entry, 0);
+  ::archive_entry_set_ino(entry, 0);
+  ::archive_entry_set_nlink(entry, 1);
+  if (stamp_->mtime) ::archive_entry_set_mtime(entry, *stamp_->mtime, 0);
 }
 
 Status Pack::add_link(archive_entry* entry, const SourceEntry& source) {

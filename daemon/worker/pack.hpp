@@ -1,7 +1,9 @@
 // Pack: a stage-out source as one archive, written by libarchive.
 #pragma once
 
+#include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 
 #include "common/fd.hpp"
@@ -32,6 +34,10 @@ class Pack {
   Pack& operator=(const Pack&) = delete;
   ~Pack();
 
+  // From here on: nothing of the owner, of inodes and of times but the modification's, which is
+  // `mtime` if that is given. Equal trees make equal archives.
+  void make_reproducible(std::optional<std::int64_t> mtime) { stamp_ = Stamp{mtime}; }
+
   // The contents of a directory, named `prefix` + their path in it.
   Status contents(Fd directory, const std::string& prefix);
 
@@ -54,8 +60,14 @@ class Pack {
   Status fault(int code) const;
   void count_written();
 
+  struct Stamp {
+    std::optional<std::int64_t> mtime;
+  };
+  void stamp(archive_entry* entry) const;
+
   OutputReport& report_;
   std::string user_;
+  std::optional<Stamp> stamp_;
   archive* archive_;
   bool is_tar_ = false;  // has hard links and holes
   HardLinks links_;      // names in the archive

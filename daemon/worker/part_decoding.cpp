@@ -6,7 +6,7 @@ namespace nodestage {
 
 Result<std::unique_ptr<Decoding>> PartDecoding::start(std::unique_ptr<PartMaker> maker,
                                                       unsigned threads, std::size_t depth) {
-  std::unique_ptr<PartDecoding> decoding(new PartDecoding(std::move(maker), depth));
+  std::unique_ptr<PartDecoding> decoding(new PartDecoding(std::move(maker), threads, depth));
   TRY(decoding->parts_.start(threads));
   return std::unique_ptr<Decoding>(std::move(decoding));
 }

@@ -17,11 +17,12 @@ class PartDecoding final : public Decoding {
 
   Result<Slice> next() override;
   [[nodiscard]] std::uint64_t position() const override { return position_; }
+  [[nodiscard]] unsigned threads() const override { return threads_; }
   [[nodiscard]] std::string note() const override { return maker_->note(); }
 
  private:
-  PartDecoding(std::unique_ptr<PartMaker> maker, std::size_t depth)
-      : maker_(std::move(maker)), parts_(*maker_, depth) {}
+  PartDecoding(std::unique_ptr<PartMaker> maker, unsigned threads, std::size_t depth)
+      : maker_(std::move(maker)), threads_(threads), parts_(*maker_, depth) {}
   Result<std::optional<Part::Block>> next_block();
   Slice rounded(Part::Block block);
   Slice last();
@@ -30,6 +31,7 @@ class PartDecoding final : public Decoding {
   static_assert(k_round <= k_headroom);
 
   const std::unique_ptr<PartMaker> maker_;
+  const unsigned threads_;
   OrderedParts parts_;
   std::unique_ptr<Part> part_;
   std::size_t taken_ = 0;  // of its blocks

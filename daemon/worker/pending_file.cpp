@@ -71,6 +71,16 @@ Status PendingName::commit(const std::string& name) const {
   return system_error("cannot rename to its final name");
 }
 
+Status PendingName::commit_new(const std::string& name) const {
+  constexpr unsigned k_new = RENAME_NOREPLACE;
+  if (::renameat2(dir_fd_, temporary_.c_str(), dir_fd_, name.c_str(), k_new) == 0) return {};
+  if (errno != EINVAL && errno != ENOSYS) return system_error("cannot rename to its final name");
+  // A file system that cannot say so (NFS): the next best.
+  if (::faccessat(dir_fd_, name.c_str(), F_OK, AT_SYMLINK_NOFOLLOW) == 0)
+    return system_error("cannot rename to its final name", EEXIST);
+  return commit(name);
+}
+
 Status close_checked(Fd file) {
   if (::close(file.release()) != 0 && errno != EINTR) return system_error("cannot write");
   return {};

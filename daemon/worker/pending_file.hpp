@@ -38,6 +38,8 @@ class PendingName {
 
   // Replaces `name`. EISDIR when that is a directory.
   Status commit(const std::string& name) const;
+  // EEXIST when there is something of that name.
+  Status commit_new(const std::string& name) const;
 
  private:
   int dir_fd_;

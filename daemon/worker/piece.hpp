@@ -1,7 +1,9 @@
 // Piece: one source path on its way to one tree or file: source → decoder → entries → writer.
 #pragma once
 
+#include <chrono>
 #include <memory>
+#include <optional>
 #include <string>
 
 #include "common/request.hpp"
@@ -24,6 +26,22 @@ struct PieceLimits {
   ExtractRules rules = {};
 };
 
+// What the beginning of a source is like, for an estimate.
+struct PieceLook {
+  struct Index {          // a zip archive's
+    std::uint64_t files;  // members that are no directories
+    std::uint64_t bytes;  // of all, unpacked
+    bool is_plain;        // for many threads
+  };
+  std::uint64_t position = 0;  // so much of the source was read,
+  std::uint64_t bytes = 0;     // which is so much of files' data (of an archive that is a stream),
+  std::uint64_t files = 0;     // in so many files (the same),
+  std::chrono::milliseconds spent{0};
+  bool is_whole = false;  // it was all of it
+  unsigned threads = 1;   // that have decoded it
+  std::optional<Index> index;
+};
+
 class Piece {
  public:
   // Opens the source and finds out what it is. Archives are told by content. What is no archive is
@@ -42,8 +60,22 @@ class Piece {
   // Of the source file; 0 for a directory.
   [[nodiscard]] std::uint64_t size() const { return source_ ? source_->size() : 0; }
 
+  // nullopt for a directory, and what is copied as it is.
+  [[nodiscard]] std::optional<Container> container() const {
+    return form_ == Form::archive ? std::optional(container_) : std::nullopt;
+  }
+  // Of an archive.
+  [[nodiscard]] Coding coding() const { return decoder_ ? decoder_->coding() : Coding::plain; }
+  [[nodiscard]] bool is_directory() const { return form_ == Form::directory; }
+  // An xz file's; 0 when that is not known.
+  [[nodiscard]] std::uint64_t xz_blocks() const { return source_ ? xz_blocks_of(*source_) : 0; }
+
   // What build() will take of the local disk, as far as that is known (need.hpp).
   Result<Need> need();
+
+  // Reads on for about that long, as build() would with all its threads, and writes nothing. A
+  // directory is not looked at. Instead of build(), once.
+  Result<PieceLook> look(std::chrono::milliseconds limit);
 
   // Makes `name` in dir_fd. Once. The process's umask must be `umask`.
   struct Place {

@@ -4,7 +4,7 @@
 #include <fcntl.h>
 
 #include "common/file.hpp"
-#include "plugin/task_voice.hpp"
+#include "common/task_voice.hpp"
 #include "scratch.hpp"
 
 using namespace nodestage;

@@ -11,7 +11,7 @@
 #include "common/file.hpp"
 #include "common/protocol.hpp"
 #include "common/status_file.hpp"
-#include "daemon/root/summary.hpp"
+#include "common/summary.hpp"
 #include "mutations.hpp"
 
 using namespace nodestage;

@@ -1,7 +1,7 @@
 #include <doctest/doctest.h>
 
+#include "common/summary.hpp"
 #include "daemon/root/awaited.hpp"
-#include "daemon/root/summary.hpp"
 
 using namespace nodestage;
 

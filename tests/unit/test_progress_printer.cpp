@@ -1,6 +1,6 @@
 #include <doctest/doctest.h>
 
-#include "plugin/progress_printer.hpp"
+#include "common/progress_printer.hpp"
 
 using namespace nodestage;
 

@@ -1,6 +1,6 @@
 #include <doctest/doctest.h>
 
-#include "daemon/root/summary.hpp"
+#include "common/summary.hpp"
 
 using namespace nodestage;
 

@@ -5,8 +5,8 @@
 #include <algorithm>
 #include <fstream>
 
+#include "common/venv_environment.hpp"
 #include "plugin/submit_environment.hpp"
-#include "plugin/venv_environment.hpp"
 #include "scratch.hpp"
 
 using namespace nodestage;

@@ -6,7 +6,7 @@
 #include <string_view>
 
 #include "common/daemon_client.hpp"
-#include "plugin/progress_printer.hpp"
+#include "common/progress_printer.hpp"
 
 namespace nodestage {
 

@@ -1,4 +1,4 @@
-#include "plugin/task_voice.hpp"
+#include "common/task_voice.hpp"
 
 #include <sys/ioctl.h>
 #include <unistd.h>

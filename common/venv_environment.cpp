@@ -1,4 +1,4 @@
-#include "plugin/venv_environment.hpp"
+#include "common/venv_environment.hpp"
 
 #include <sys/stat.h>
 #include <unistd.h>

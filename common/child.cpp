@@ -1,7 +1,8 @@
-#include "daemon/root/child.hpp"
+#include "common/child.hpp"
 
 #include <fcntl.h>
 #include <signal.h>
+#include <sys/mman.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
@@ -17,6 +18,18 @@ Result<Pipe> make_pipe() {
   int ends[2];
   if (::pipe2(ends, O_CLOEXEC) != 0) return system_error("pipe2");
   return Pipe{Fd(ends[0]), Fd(ends[1])};
+}
+
+Result<Fd> sealed_text(const char* name, const std::string& text) {
+  Fd fd(::memfd_create(name, MFD_CLOEXEC | MFD_ALLOW_SEALING));
+  if (!fd) return system_error("memfd_create");
+  TRY(write_all(fd.get(), text));
+  if (::lseek(fd.get(), 0, SEEK_SET) != 0 ||
+      ::fcntl(fd.get(), F_ADD_SEALS, F_SEAL_WRITE | F_SEAL_GROW | F_SEAL_SHRINK | F_SEAL_SEAL) !=
+          0) {
+    return system_error("memfd");
+  }
+  return fd;
 }
 
 Status place_descriptors(std::vector<int> from) {

@@ -1,4 +1,4 @@
-#include "plugin/progress_printer.hpp"
+#include "common/progress_printer.hpp"
 
 #include <algorithm>
 #include <cmath>

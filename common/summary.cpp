@@ -1,4 +1,4 @@
-#include "daemon/root/summary.hpp"
+#include "common/summary.hpp"
 
 #include "common/human.hpp"
 

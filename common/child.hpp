@@ -1,6 +1,7 @@
-// What every child process of the daemon does between fork and its own work.
+// What every child process of ours does between fork and its own work, and what it is given.
 #pragma once
 
+#include <string>
 #include <vector>
 
 #include "common/fd.hpp"
@@ -13,6 +14,9 @@ struct Pipe {
   Fd write;
 };
 Result<Pipe> make_pipe();
+
+// A file in memory that nobody can change, read from offset 0: `text`.
+Result<Fd> sealed_text(const char* name, const std::string& text);
 
 // In the child: puts each descriptor of `from` at its index, the last of them closed by execve, and
 // closes every other one.

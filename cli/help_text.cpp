@@ -1,0 +1,86 @@
+#include "cli/help_text.hpp"
+
+namespace nodestage::help {
+
+const char* const k_command =
+    R"(nodestage run --stage-dataset=data.tar.gz --stage-out=results:out -- ./train.sh
+
+Data on local disk before a job's first line runs, results back when it ends.
+Usage: nodestage COMMAND [options]     nodestage COMMAND --help tells the rest
+
+  run       a job's whole life here, without Slurm: stage, run a command,
+            stage out, clean
+  plan      what staging would be like: how much, how long, what would be faster
+  pack      a directory as an archive that is extracted in parallel
+  status    jobs that the daemon of this node knows: yours, or root: all
+  wait      inside a job: until datasets of it are in place on this node
+  held      your results that could not be delivered and are kept on this node
+  recover   copy what a job could not deliver to a directory, and let it go
+
+  -h,--help    --version
+
+Manual: man 1 nodestage (this command), man 7 nodestage (the options of sbatch)
+)";
+
+const char* const k_run =
+    R"(nodestage run --stage-dataset=data.tar.gz --stage-out=results:out -- ./train.sh
+
+The whole life of a job without Slurm and without root: a private directory,
+data into it, COMMAND with SLURM_TMPDIR and NODESTAGE_DATASET set, results back,
+everything removed.
+Usage: nodestage run [options] -- COMMAND...
+
+  --stage-dataset=SOURCE[:DEST][,key[=value]]...   may be repeated
+  --stage-venv=SOURCE[:DEST][,key[=value]]...      active for COMMAND
+  --stage-out=SOURCE:TARGET[,key[=value]]...       may be repeated
+  --tmpdir=DIR   where the directory is made; default: $TMPDIR, else /tmp
+  -h,--help
+
+Exit code: COMMAND's; 128 + n: signal n ended it; 123: COMMAND did well, but a
+result could not be delivered and is kept (it says where); 125: wrong arguments,
+or the staging failed, and COMMAND was not run; 126, 127: COMMAND cannot be run,
+is not found. SIGINT, SIGTERM and SIGHUP go to COMMAND; a second one ends all.
+All keys and patterns: man 7 nodestage
+)";
+
+const char* const k_plan = R"(nodestage plan --stage-dataset=data.tar.gz --stage-out=results:out_%j
+
+What staging would be like, with nothing changed: for each item what it is, how
+many bytes and files, how it is read (in parallel or not, and why), the local
+disk it needs, about how long it takes, and what would be faster.
+Usage: nodestage plan [options]
+
+  --stage-dataset=SOURCE[:DEST][,key[=value]]...   may be repeated
+  --stage-venv=SOURCE[:DEST][,key[=value]]...
+  --stage-out=SOURCE:TARGET[,key[=value]]...       may be repeated
+  --json         for programs
+  -h,--help
+
+Each source is looked at for about a second: the time is an estimate for this
+host, now. Numbers that were not counted say "about" or "more than".
+Exit code: 0; 1: an item could not be staged as it is now (FAULT says why);
+2: wrong arguments.
+All keys and patterns: man 7 nodestage
+)";
+
+const char* const k_pack = R"(nodestage pack data -o data.tar.zst
+
+The contents of a directory as one archive that any tar reads, and that staging
+extracts with all its threads. It appears under its name when it is whole and on
+disk, or not at all. Sockets, FIFOs and devices are left out.
+Usage: nodestage pack [options] DIR -o FILE
+
+  -o,--output=FILE   .tar.zst: compressed by all threads, in independent frames
+                     .tar: as it is, for data that do not compress
+  --mtime=MOMENT     for all entries, instead of each its own: 2026-11-21,
+                     2026-11-21T15:30:00 (UTC) or @SECONDS since 1970
+  --force            replace FILE if it is there
+  -h,--help
+
+Names are sorted, and owners are not kept: equal trees with equal times make
+equal archives.
+Exit code: 0; 1: it could not be made, and nothing is left; 2: wrong arguments;
+128 + n: signal n ended it, and nothing is left.
+)";
+
+}  // namespace nodestage::help

@@ -1,0 +1,11 @@
+// What --help says: an example first, then all options, on one screen.
+#pragma once
+
+namespace nodestage::help {
+
+extern const char* const k_command;
+extern const char* const k_run;
+extern const char* const k_plan;
+extern const char* const k_pack;
+
+}  // namespace nodestage::help

@@ -1,0 +1,21 @@
+// The options --stage-dataset, --stage-venv and --stage-out as `run` and `plan` take them.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "common/request.hpp"
+#include "common/result.hpp"
+
+namespace nodestage {
+
+struct RequestTexts {  // in the order of the command line
+  std::vector<std::string> datasets;
+  std::vector<std::string> venvs;
+  std::vector<std::string> outputs;
+};
+
+// As the plugin would read them, here and now. The fault begins with the option's text.
+Result<StageRequest> to_request(const RequestTexts& texts);
+
+}  // namespace nodestage

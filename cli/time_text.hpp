@@ -1,0 +1,14 @@
+// A moment as a user types it.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "common/result.hpp"
+
+namespace nodestage {
+
+// "@SECONDS" since 1970, "2026-11-21" or "2026-11-21T15:30:00", both UTC.
+Result<std::int64_t> parse_moment(const std::string& text);
+
+}  // namespace nodestage

@@ -1,0 +1,68 @@
+# Completion for bash: verbs and options of nodestage, files where they are wanted.
+# shellcheck shell=bash disable=SC2207  # names with blanks are split at newlines alone
+
+_nodestage_files() {
+    local IFS=$'\n'
+    compopt -o filenames 2>/dev/null
+    COMPREPLY=($(compgen "$1" -- "$2"))
+}
+
+_nodestage() {
+    local cur=${COMP_WORDS[COMP_CWORD]} prev=${COMP_WORDS[COMP_CWORD - 1]} verb='' i
+    local -A options=(
+        [run]='--stage-dataset= --stage-venv= --stage-out= --tmpdir= --help --'
+        [plan]='--stage-dataset= --stage-venv= --stage-out= --json --help'
+        [pack]='--output= --mtime= --force --help'
+        [status]='--socket= --help'
+        [held]='--socket= --help'
+        [recover]='--node= --socket= --help'
+        [wait]='--quiet --socket= --help'
+    )
+    COMPREPLY=()
+    for ((i = 1; i < COMP_CWORD; i++)); do
+        if [[ -z $verb && ${COMP_WORDS[i]} != -* ]]; then
+            verb=${COMP_WORDS[i]}
+        elif [[ $verb == run && ${COMP_WORDS[i]} == -- ]]; then
+            # What follows is a command line of its own.
+            if declare -F _command_offset >/dev/null; then
+                _command_offset $((i + 1))
+            elif ((COMP_CWORD == i + 1)); then
+                COMPREPLY=($(compgen -c -- "$cur"))
+            else
+                _nodestage_files -f "$cur"
+            fi
+            return
+        fi
+    done
+    if [[ -z $verb ]]; then
+        COMPREPLY=($(compgen -W "${!options[*]} --help --version" -- "$cur"))
+        return
+    fi
+    # "--name=value" comes as three words.
+    if [[ $cur == = ]]; then
+        cur=''
+    elif [[ $prev == = ]]; then
+        prev=${COMP_WORDS[COMP_CWORD - 2]}
+    elif [[ $prev != -o ]]; then
+        prev=''
+    fi
+    case $prev in
+    --stage-dataset | --stage-venv | --output | -o | --socket)
+        _nodestage_files -f "$cur"
+        return
+        ;;
+    --tmpdir)
+        _nodestage_files -d "$cur"
+        return
+        ;;
+    --*) return ;;
+    esac
+    if [[ $cur == -* ]]; then
+        COMPREPLY=($(compgen -W "${options[$verb]-}" -- "$cur"))
+        [[ ${COMPREPLY[0]-} != *= ]] || compopt -o nospace 2>/dev/null
+    elif [[ $verb == pack || $verb == recover ]]; then
+        _nodestage_files -d "$cur"
+    fi
+}
+
+complete -F _nodestage nodestage

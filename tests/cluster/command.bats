@@ -1,0 +1,434 @@
+#!/usr/bin/env bats
+#
+# Goal: `nodestage run` is a job's whole life for an ordinary user without Slurm: what is staged is
+# there, results arrive, exit codes and signals are the command's, nothing is left, and nothing is
+# lost. `plan` tells what staging would be like and changes nothing. `pack` makes archives that every
+# tar reads and staging extracts in parallel, whole or not at all. No cluster is needed.
+
+# shellcheck disable=SC2016,SC2030,SC2031
+load helpers
+
+readonly NOBODY=65534
+
+setup_file() {
+    [[ -n ${NODESTAGE_STAGE:-} ]] || skip "NODESTAGE_STAGE is not set: there is no build to test"
+    # A copy of the installation where anybody may go; the command finds its worker beside itself.
+    export PLACE
+    PLACE=$(mktemp -d /tmp/nodestage-command-XXXXXX)
+    chmod 755 "$PLACE"
+    mkdir "$PLACE/usr" "$PLACE/work"
+    cp -a "$NODESTAGE_STAGE"/usr/{bin,libexec} "$PLACE/usr/"
+    chmod -R go+rX "$PLACE/usr/bin"
+    ((EUID != 0)) || chown "$NOBODY" "$PLACE/work"
+    me sh -c 'mkdir tmp out tree tree/sub && echo one >tree/one && echo two >tree/sub/two && tar czf data.tar.gz -C tree .'
+}
+
+teardown_file() {
+    [[ -z ${PLACE:-} ]] || rm -rf "$PLACE"
+}
+
+# become CMD...: for a subshell: as an ordinary user, in the work directory, with no signal ignored.
+become() {
+    local as=()
+    ((EUID != 0)) || as=(setpriv --reuid="$NOBODY" --regid="$NOBODY" --clear-groups)
+    cd "$PLACE/work" || return 1
+    exec "${as[@]}" env --default-signal=INT,QUIT -u NODESTAGE_JOBID -u SLURM_JOB_ID HOME="$PLACE/work" \
+        TMPDIR="$PLACE/work/tmp" PATH="$PLACE/usr/bin:$PATH" "$@"
+}
+
+me() {
+    (become "$@") 3>&-
+}
+
+# nothing_left: no job directory, and no process of one.
+nothing_left() {
+    local left
+    left=$(find "$PLACE/work/tmp" -mindepth 1)
+    [[ -z $left ]] || { echo "left: $left"; return 1; }
+    ! pgrep -f "^nodestage-worker" -u "$NOBODY"
+}
+
+# begin CMD...: in the background; sets BEGUN to its process, whose output goes to the file log.
+begin() {
+    become "$@" >"$PLACE/log" 2>&1 3>&- &
+    BEGUN=$!
+}
+
+# ends_with CODE: the process that begin() has started, within 20 s.
+ends_with() {
+    local code=0
+    wait_until 20 gone "$BEGUN" || { cat "$PLACE/log"; return 1; }
+    wait "$BEGUN" || code=$?
+    cat "$PLACE/log"
+    [ "$code" = "$1" ]
+}
+
+gone() {
+    [[ ! -e /proc/$1 || $(cut -d' ' -f3 "/proc/$1/stat") == Z ]]
+}
+
+@test "run: data are there, the environment tells where, results arrive, nothing is left" {
+    run me nodestage run --stage-dataset=data.tar.gz --stage-dataset=tree:copy,name=c --stage-out=results:out/first -- \
+        sh -c 'diff -r "$NODESTAGE_DATASET" ~/tree && diff -r "$NODESTAGE_DATASET_C" "$SLURM_TMPDIR/copy" &&
+            stat -c %a "$SLURM_TMPDIR" && mkdir "$SLURM_TMPDIR/results" && echo done >"$SLURM_TMPDIR/results/r"'
+    echo "$output"
+    [ "$status" = 0 ]
+    has "$output" "data.tar.gz (tar.gz) -> $PLACE/work/tmp/nodestage-run-" "2 files" "tree (directory) -> " \
+        "results (directory) -> $PLACE/work/out/first: 1 file"
+    [[ $output == *$'\n700\n'* ]]
+    [ "$(cat "$PLACE/work/out/first/r")" = 'done' ]
+    nothing_left
+}
+
+@test "run: without staging, and without results, it is the command" {
+    run me nodestage run -- sh -c 'cat; ls -A "$SLURM_TMPDIR"; exit 7' <<<"from stdin"
+    [ "$status" = 7 ]
+    [ "$output" = "from stdin" ]
+    nothing_left
+}
+
+@test "run: after a failure results arrive by when=, and the exit code stays" {
+    run me nodestage run --stage-out=r:out/f1,when=success --stage-out=r:out/f2,when=failure --stage-out=r:out/f3.tar.zst -- \
+        sh -c 'mkdir $SLURM_TMPDIR/r && echo x >$SLURM_TMPDIR/r/x; exit 3'
+    echo "$output"
+    [ "$status" = 3 ]
+    has "$output" "skipped: when=success, and the job failed"
+    [ ! -e "$PLACE/work/out/f1" ]
+    [ -f "$PLACE/work/out/f2/x" ]
+    [ "$(zstd -dc "$PLACE/work/out/f3.tar.zst" | tar xO)" = x ]
+    nothing_left
+}
+
+@test "run: a staging that fails tells the cause, runs nothing, leaves nothing" {
+    me sh -c 'head -c 100 data.tar.gz >cut.tar.gz'
+    for source in cut.tar.gz missing.tar; do
+        run me nodestage run --stage-dataset=tree --stage-dataset="$source" --stage-out=r:out/none -- touch ran
+        echo "$output"
+        [ "$status" = 125 ]
+        has "$output" "$source"
+        [ ! -e "$PLACE/work/ran" ]
+        [ ! -e "$PLACE/work/out/none" ]
+        nothing_left
+    done
+    # A cause, and what to do.
+    [[ $output == *": No such file or directory"*$'\n'* ]]
+}
+
+@test "run: what cannot be run, is not found, or is wrong has a documented code" {
+    exits_with() {
+        local code=$1
+        shift
+        status=0
+        output=$(me "$@" 2>&1) || status=$?
+        echo "$output"
+        [ "$status" = "$code" ] && [ "$(wc -l <<<"$output")" -ge 2 ]
+    }
+    exits_with 127 nodestage run -- /nonexistent/program
+    exits_with 126 nodestage run -- "$PLACE/work/tree/one"
+    exits_with 125 nodestage run
+    exits_with 125 nodestage run --stage-dataset=data.tar.gz
+    exits_with 125 nodestage run --frobnicate -- true
+    exits_with 125 nodestage run --stage-dataset=a,foo=1 -- true
+    exits_with 125 nodestage run --tmpdir="$PLACE/work/none" -- true
+    exits_with 125 nodestage run --stage-out=r:out/%A_%a -- true
+    has "$output" "the value of %a is not known" "SLURM_ARRAY_TASK_ID"
+    exits_with 125 nodestage run --worker=/nonexistent/worker --stage-dataset=tree -- true
+    nothing_left
+}
+
+@test "run: it refuses root" {
+    ((EUID == 0)) || skip "needs root"
+    run "$PLACE/usr/bin/nodestage" run -- true
+    [ "$status" = 125 ]
+    has "$output" "refuses to run as root" "sudo -u USER"
+}
+
+@test "run: the patterns of a target have values" {
+    run me env SLURM_ARRAY_TASK_ID=5 nodestage run --stage-out=r:out/%u-%x-%r-%n-%4a-%N -- \
+        sh -c 'echo x >$SLURM_TMPDIR/r'
+    echo "$output"
+    [ "$status" = 0 ]
+    user=$(me id -un 2>/dev/null)
+    [ -f "$PLACE/work/out/$user-sh-0-0-0005-$(hostname -s)" ]
+}
+
+@test "run: SIGTERM goes to all of the command's processes; results arrive, 128 + 15" {
+    begin nodestage run --stage-out=r:out/term -- sh -c 'mkdir $SLURM_TMPDIR/r
+        sh -c "trap \"echo inner >$SLURM_TMPDIR/r/inner; exit\" TERM; while :; do sleep 0.05; done" &
+        trap "wait; trap - TERM; kill -TERM \$\$" TERM
+        : >ready; while :; do wait; done'
+    wait_until 10 test -e "$PLACE/work/ready"
+    sleep 0.3
+    kill -TERM "$BEGUN"
+    ends_with 143
+    [ "$(cat "$PLACE/work/out/term/inner")" = inner ]
+    rm "$PLACE/work/ready"
+    nothing_left
+}
+
+@test "run: a second signal ends all; results that are there are kept, and it says how to copy them" {
+    begin nodestage run --stage-out=r:out/second -- sh -c 'trap "" TERM INT; echo x >$SLURM_TMPDIR/r; : >ready; while :; do sleep 0.05; done'
+    wait_until 10 test -e "$PLACE/work/ready"
+    kill -TERM "$BEGUN"
+    sleep 0.3
+    kill -0 "$BEGUN"
+    kill -INT "$BEGUN"
+    ends_with 130
+    rm "$PLACE/work/ready"
+    log=$(cat "$PLACE/log")
+    has "$log" "ended by SIGINT" "results were not delivered: they are kept in $PLACE/work/tmp/nodestage-run-" "Fetch them with: cp -a "
+    [ ! -e "$PLACE/work/out/second" ]
+    command=$(sed -n 's/.*Fetch them with: \(.*\)/\1/p' <<<"$log")
+    me sh -c "${command//ELSEWHERE/out/second}"
+    [ "$(cat "$PLACE/work/out/second")" = x ]
+    nothing_left
+}
+
+@test "run: a second signal with no results leaves nothing" {
+    begin nodestage run --stage-out=r:out/none -- sh -c 'trap "" TERM; : >ready; while :; do sleep 0.05; done'
+    wait_until 10 test -e "$PLACE/work/ready"
+    kill -TERM "$BEGUN"
+    kill -HUP "$BEGUN"
+    ends_with 129
+    rm "$PLACE/work/ready"
+    nothing_left
+}
+
+@test "run: a signal while it stages ends it, and nothing is left" {
+    me sh -c 'printf "#!/bin/sh\n: >ready\nsleep 1000\n" >slow && sed -i "s|: >|: >$PWD/|" slow && chmod +x slow'
+    begin nodestage run --worker="$PLACE/work/slow" --stage-dataset=tree -- touch ran
+    wait_until 10 test -e "$PLACE/work/ready"
+    kill -INT "$BEGUN"
+    ends_with 130
+    has "$(cat "$PLACE/log")" "ended by SIGINT while it staged"
+    [ ! -e "$PLACE/work/ran" ]
+    rm "$PLACE/work/ready"
+    nothing_left
+}
+
+@test "run: a worker that dies without a word is told of" {
+    me sh -c 'printf "#!/bin/sh\necho last words >&2\nexit 9\n" >dies && chmod +x dies'
+    run me nodestage run --worker="$PLACE/work/dies" --stage-dataset=tree -- touch ran
+    [ "$status" = 125 ]
+    has "$output" "it ended with code 9 (last words)"
+    nothing_left
+}
+
+@test "run: a result that cannot be delivered is kept, and its copy is one command away" {
+    me sh -c 'echo file >blocked'
+    run me nodestage run --stage-out=r:blocked/below -- sh -c 'mkdir $SLURM_TMPDIR/r; echo x >$SLURM_TMPDIR/r/x'
+    echo "$output"
+    [ "$status" = 123 ]
+    has "$output" "not delivered" "they are kept in $PLACE/work/tmp/nodestage-run-"
+    command=$(sed -n 's/.*Fetch them with: \(.*\)/\1/p' <<<"$output")
+    me sh -c "${command//ELSEWHERE/out/rescued}"
+    [ "$(cat "$PLACE/work/out/rescued/x")" = x ]
+    nothing_left
+    # A failure of the command's own comes first.
+    run me nodestage run --stage-out=r:blocked/below -- sh -c 'echo x >$SLURM_TMPDIR/r; exit 4'
+    [ "$status" = 4 ]
+    has "$output" "they are kept in"
+    me sh -c 'rm -rf tmp/*'
+}
+
+@test "run: what the command leaves behind in its group ends with it" {
+    run me nodestage run -- sh -c 'sleep 1234.5 & echo'
+    [ "$status" = 0 ]
+    wait_until 5 sh -c '! pgrep -f "^sleep 1234.5"'
+    nothing_left
+}
+
+@test "run: a Python environment is active" {
+    python=$(me sh -c 'command -v python3') || skip "no python3 here"
+    me "$python" -m venv --without-pip venv || me "$python" -m virtualenv -q --no-download venv || skip "no venv here"
+    run me nodestage run --stage-venv=venv -- python -c 'import os, sys; print(sys.prefix == os.environ["VIRTUAL_ENV"] == os.environ["SLURM_TMPDIR"] + "/env")'
+    echo "$output"
+    [ "$status" = 0 ]
+    [[ $output == *True* ]]
+    nothing_left
+}
+
+@test "run: scripts that wait for async datasets work, and nothing of an outer run is inherited" {
+    run me nodestage run --stage-dataset=data.tar.gz,async --stage-dataset=tree:outer -- sh -c '
+        nodestage wait && nodestage wait data && nodestage wait OUTER outer && ! nodestage wait other &&
+        nodestage run --stage-dataset=tree:inner -- sh -c "echo \${NODESTAGE_DATASET_OUTER-unset} \${NODESTAGE_DATASET##*/}"'
+    echo "$output"
+    [ "$status" = 0 ]
+    has "$output" "'other' was not staged" "unset inner"
+    nothing_left
+}
+
+@test "run: on a terminal Ctrl-C is the command's; a program that reads gets the terminal; it can be stopped and go on" {
+    command -v python3 >/dev/null || skip "no python3 here"
+    run me python3 "$BATS_TEST_DIRNAME/lib/on_terminal.py" \
+        nodestage run --stage-out=r:out/terminal -- \
+        sh -c 'trap "echo interrupted >$SLURM_TMPDIR/r; exit 5" INT; echo ready; read -r line; echo "got $line"; echo again; while :; do sleep 0.05; done'
+    echo "$output"
+    [ "$status" = 5 ]
+    has "$output" "got typed" "(stopped)"
+    [ "$(cat "$PLACE/work/out/terminal")" = interrupted ]
+    nothing_left
+}
+
+@test "plan: tells of each item what it is, how it is read and what would be faster; changes nothing" {
+    me sh -c 'mkdir many && cd many && seq 2500 | xargs touch'
+    before=$(me sh -c 'find . -printf "%p %m %s %T@\n" | sort')
+    run me nodestage plan --stage-dataset=data.tar.gz --stage-dataset=many --stage-out=r:out/%j
+    echo "$output"
+    [ "$status" = 0 ]
+    has "$output" "$PLACE/work/data.tar.gz -> \$SLURM_TMPDIR/data" "tar.gz, " "by one thread: it is one gzip stream" \
+        "2,500 files" "nodestage pack $PLACE/work/many -o many.tar.zst" "in all on each node: "
+    run me nodestage plan --json --stage-dataset=data.tar.gz --stage-dataset=many --stage-out=r:out/%j
+    [ "$status" = 0 ]
+    python3 -c '
+import json, sys
+plan = json.load(sys.stdin)
+gz, many, out = plan["items"]
+assert plan["version"] == 1 and plan["need_bytes"] >= 8
+assert gz["files"] == 2 and gz["files_surety"] == "exact" and gz["bytes"] == 8 and not gz["parallel"]
+assert gz["seconds"] >= 0 and gz["destination"] == "data"
+assert many["files"] == 2500 and len(many["advice"]) == 1 and out["option"] == "stage-out"
+' <<<"$output"
+    [ "$(me sh -c 'find . -printf "%p %m %s %T@\n" | sort')" = "$before" ]
+    nothing_left
+}
+
+@test "plan: what could not be staged is a fault with its cause, exit code 1; wrong arguments 2" {
+    run me nodestage plan --stage-dataset=missing.tar --stage-dataset=tree --stage-out=r:/proc/none/x
+    echo "$output"
+    [ "$status" = 1 ]
+    has "$output" "FAULT    $PLACE/work/missing.tar: No such file" "tree -> " "you may not write there"
+    for wrong in "" --frobnicate --stage-dataset=a,foo=1; do
+        # shellcheck disable=SC2086
+        run me nodestage plan $wrong
+        [ "$status" = 2 ]
+        [ "$(wc -l <<<"$output")" -ge 2 ]
+    done
+}
+
+# make_big: a tree of 20 MB with a bit of everything.
+make_big() {
+    me bash -c '[ -d big ] || { mkdir -p big/sub/empty && head -c 12M /dev/urandom >big/noise && seq 1000000 >big/sub/text &&
+        ln -s ../noise big/sub/link && ln big/noise big/hard && : >"big/a name" && mkfifo big/fifo &&
+        mkdir "big/$(printf %0200d 7)" && echo deep >"big/$(printf %0200d 7)/$(printf %0100d 8)"; }'
+}
+
+@test "pack: any tar reads it, and staging extracts it in parallel to the same tree" {
+    make_big
+    run me nodestage pack big -o out/big.tar.zst
+    echo "$output"
+    [ "$status" = 0 ]
+    has "$output" "out/big.tar.zst: 6 files, " "1 socket, FIFO or device was left out"
+    me sh -c 'mkdir x && zstd -dc out/big.tar.zst | tar xf - -C x && mkdir y && tar --zstd -xf out/big.tar.zst -C y'
+    for copy in x y; do
+        run me diff -r --no-dereference big $copy
+        [ "$output" = "Only in big: fifo" ]
+    done
+    [ "$(stat -c %h "$PLACE/work/x/noise")" = 2 ]
+    run me nodestage plan --json --stage-dataset=out/big.tar.zst
+    has "$output" '"parallel": true' "independent zstd frames" '"files": 6'
+    run me nodestage run --stage-dataset=out/big.tar.zst -- sh -c 'diff -r --no-dereference ~/big $NODESTAGE_DATASET'
+    has "$output" "Only in $PLACE/work/big: fifo"
+    me rm -r x y
+    nothing_left
+}
+
+@test "pack: equal trees make equal archives" {
+    make_big
+    me cp -a big again
+    me sh -c 'nodestage pack big -o out/1.tar.zst && taskset -c 0 nodestage pack again -o out/2.tar.zst && cmp out/1.tar.zst out/2.tar.zst'
+    me sh -c 'find again -exec touch -h -d "1999-01-01 UTC" {} +; nodestage pack big -o out/1.tar --mtime=2026-11-21 &&
+        nodestage pack again -o out/2.tar --mtime=@1795219200 && cmp out/1.tar out/2.tar'
+    run me env TZ=UTC tar tvf "$PLACE/work/out/1.tar" --full-time
+    [ "$(grep -vc 'root/root\|0/0' <<<"$output")" = 0 ]
+    [ "$(grep -vc 2026-11-21 <<<"$output")" = 0 ]
+    me sh -c 'rm -r again out/?.tar*'
+}
+
+@test "pack: what is there stays unless --force; errors are told, and nothing is left" {
+    me sh -c 'echo mine >out/there.tar'
+    exits_with() {
+        run me nodestage pack "${@:2}"
+        echo "$output"
+        [ "$status" = "$1" ] && [ "$(wc -l <<<"$output")" -ge 2 ]
+    }
+    exits_with 1 tree -o out/there.tar
+    [ "$(cat "$PLACE/work/out/there.tar")" = mine ]
+    me nodestage pack tree -o out/there.tar --force
+    [ "$(tar tf "$PLACE/work/out/there.tar" | wc -l)" = 3 ]
+    exits_with 1 missing -o out/a.tar
+    exits_with 1 tree -o missing/a.tar
+    exits_with 2 tree -o tree/sub/a.tar
+    has "$output" "would lie in what it packs"
+    exits_with 2 tree -o out/a.tar.gz
+    exits_with 2 tree -o out/a.tar --mtime=yesterday
+    exits_with 2 tree
+    me sh -c 'mkdir secret && echo x >secret/x'
+    if ((EUID == 0)); then
+        chown 0 "$PLACE/work/secret/x" && chmod 600 "$PLACE/work/secret/x"
+        exits_with 1 secret -o out/a.tar.zst
+        has "$output" "x: "
+    fi
+    me rm -rf secret
+    [ -z "$(find "$PLACE/work/out" -name '.nodestage*' -o -name 'a.tar*')" ]
+}
+
+@test "pack: a full disk and a signal leave nothing" {
+    make_big
+    if ((EUID == 0)); then
+        mkdir "$PLACE/small"
+        mount -t tmpfs -o size=4m,mode=777 tmpfs "$PLACE/small"
+        run me nodestage pack big -o "$PLACE/small/x.tar.zst"
+        left=$(find "$PLACE/small" -type f)
+        umount "$PLACE/small"
+        echo "$output"
+        [ "$status" = 1 ]
+        has "$output" "No space left on device" "Make room"
+        [ -z "$left" ]
+    fi
+    me sh -c 'mkdir huge && for i in $(seq 60); do cp big/sub/text huge/$i; done'
+    begin taskset -c 0 nodestage pack huge -o out/huge.tar.zst
+    wait_until 10 sh -c "ls $PLACE/work/out/.nodestage-pack-*"
+    kill -TERM "$BEGUN"
+    ends_with 143
+    [ -z "$(find "$PLACE/work/out" -name '*huge*' -o -name '.nodestage*')" ]
+    me rm -r huge
+}
+
+@test "help opens with an example, fits a screen, and names every option" {
+    for verb in "" plan pack run; do
+        # shellcheck disable=SC2086
+        run me nodestage $verb --help
+        [ "$status" = 0 ]
+        [[ ${lines[0]} == "nodestage "*" -"* ]]
+        [ "$(wc -l <<<"$output")" -le 24 ]
+        [ "$(wc -L <<<"$output")" -le 80 ]
+    done
+    has "$output" --stage-dataset= --stage-venv= --stage-out= --tmpdir= 123 125 126 127
+}
+
+# completed WORD...: what bash would offer for the last word; "=" is a word of its own there.
+completed() {
+    # shellcheck disable=SC2016
+    bash -c '. "$1"; shift; COMP_WORDS=("$@"); COMP_CWORD=$(($# - 1)); _nodestage 2>/dev/null; printf "%s\n" "${COMPREPLY[@]}"' \
+        sh "$NODESTAGE_STAGE/usr/share/bash-completion/completions/nodestage" "$@" | sort -u
+}
+
+@test "bash completes verbs, their options and files" {
+    cd "$PLACE/work"
+    run completed nodestage ""
+    has "$output" run plan pack status wait held recover
+    [ "$(completed nodestage he)" = held ]
+    [ "$(completed nodestage run --stage-d)" = --stage-dataset= ]
+    [ "$(completed nodestage run --stage-dataset = data.t)" = data.tar.gz ]
+    [ "$(completed nodestage run --tmpdir = t)" = $'tmp\ntree' ]
+    [ "$(completed nodestage run -- setpri)" = setpriv ]
+    [ "$(completed nodestage pack tr)" = tree ]
+    # Every option that is offered is there.
+    for verb in run plan pack status wait held recover; do
+        help=$(me nodestage "$verb" --help)
+        for option in $(completed nodestage "$verb" --); do
+            [[ $option == -- || $help == *"${option%=}"* ]]
+        done
+    done
+}

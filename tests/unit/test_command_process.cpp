@@ -1,0 +1,134 @@
+#include <doctest/doctest.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include <filesystem>
+#include <fstream>
+#include <sstream>
+
+#include "cli/command_process.hpp"
+#include "scratch.hpp"
+
+using namespace nodestage;
+using std::chrono::milliseconds;
+
+namespace {
+
+struct Run {
+  Signals signals;
+  CommandProcess process;
+
+  explicit Run(const std::string& script, const std::vector<VariableChange>& environment = {})
+      : signals(std::move(*Signals::open())),
+        process(
+            std::move(*CommandProcess::start({"/bin/sh", "-c", script}, environment, signals))) {}
+
+  int end() {
+    while (!process.has_ended()) signals.next(milliseconds(1000));
+    return process.code();
+  }
+};
+
+std::string content(const std::string& path) {
+  std::ostringstream text;
+  text << std::ifstream(path).rdbuf();
+  return text.str();
+}
+
+void wait_for(const std::string& path) {
+  for (int i = 0; i < 1000 && !std::filesystem::exists(path); ++i) ::usleep(5000);
+}
+
+}  // namespace
+
+TEST_CASE("the exit code is the command's, or 128 and the signal that ended it") {
+  CHECK(Run("exit 0").end() == 0);
+  CHECK(Run("exit 7").end() == 7);
+  CHECK(Run("kill -TERM $$").end() == 143);
+  CHECK(Run("kill -KILL $$").end() == 137);
+}
+
+TEST_CASE("its environment is changed, ours is not") {
+  Scratch scratch;
+  ::setenv("NODESTAGE_TEST_GONE", "x", 1);
+  Run run("echo \"$A ${NODESTAGE_TEST_GONE-unset}\" >" + (scratch / "out"),
+          {{"A", "b c"}, {"NODESTAGE_TEST_GONE", std::nullopt}});
+  CHECK(run.end() == 0);
+  CHECK(content(scratch / "out") == "b c unset\n");
+  CHECK(::getenv("A") == nullptr);
+  ::unsetenv("NODESTAGE_TEST_GONE");
+}
+
+TEST_CASE("a signal reaches all of its group, and nothing else") {
+  Scratch scratch;
+  const std::string script = "trap 'echo outer >>" + (scratch / "out") + "; wait; exit 9' USR1; " +
+                             "sh -c 'trap \"echo inner >>" + (scratch / "out") +
+                             "; exit\" USR1; : >" + (scratch / "ready") +
+                             "; while :; do sleep 0.01; done' & wait";
+  Run run(script);
+  wait_for(scratch / "ready");
+  run.process.signal(SIGUSR1);
+  CHECK(run.end() == 9);
+  const std::string out = content(scratch / "out");
+  CHECK(out.find("outer") != std::string::npos);
+  CHECK(out.find("inner") != std::string::npos);
+}
+
+TEST_CASE("what it leaves in its group ends with it") {
+  Scratch scratch;
+  Run run("sleep 1000 & echo $! >" + (scratch / "pid"));
+  CHECK(run.end() == 0);
+  const pid_t left = std::stoi(content(scratch / "pid"));
+  bool is_gone = false;
+  for (int i = 0; i < 1000 && !is_gone; ++i) {
+    const std::string state = content("/proc/" + std::to_string(left) + "/stat");
+    is_gone = state.empty() || state.find(") Z ") != std::string::npos;
+    if (!is_gone) ::usleep(5000);
+  }
+  CHECK(is_gone);
+}
+
+TEST_CASE("it gets the signals' usual effects back") {
+  // With SIGTERM blocked, as it is here, the shell would go on.
+  CHECK(Run("kill -TERM $$; exit 3").end() == 143);
+  CHECK(Run("kill -PIPE $$; exit 3").end() == 141);
+}
+
+TEST_CASE("a program that cannot be run is a fault with its cause") {
+  auto signals = Signals::open();
+  REQUIRE(signals);
+  const auto missing = CommandProcess::start({"/nonexistent/x"}, {}, *signals);
+  REQUIRE(!missing);
+  CHECK(missing.error().code == ENOENT);
+  CHECK(missing.error().what == "/nonexistent/x: No such file or directory");
+  const auto directory = CommandProcess::start({"/"}, {}, *signals);
+  REQUIRE(!directory);
+  CHECK(directory.error().code == EACCES);
+}
+
+TEST_CASE("one that is dropped is ended") {
+  Scratch scratch;
+  const auto begun = std::chrono::steady_clock::now();
+  { Run run("sleep 1000"); }
+  CHECK(std::chrono::steady_clock::now() - begun < std::chrono::seconds(100));
+}
+
+TEST_CASE("signals come one after another; those that were ignored stay so") {
+  struct sigaction ignored {};
+  ignored.sa_handler = SIG_IGN;
+  struct sigaction before {};
+  ::sigaction(SIGHUP, &ignored, &before);
+  {
+    auto signals = Signals::open();
+    REQUIRE(signals);
+    CHECK(!signals->next(milliseconds(0)));
+    ::raise(SIGTERM);
+    ::raise(SIGHUP);
+    CHECK(signals->next(milliseconds(1000)) == SIGTERM);
+    CHECK(!signals->next(milliseconds(0)));
+  }
+  ::sigaction(SIGHUP, &before, nullptr);
+  CHECK(is_deadly(SIGHUP));
+  CHECK(!is_deadly(SIGUSR1));
+}

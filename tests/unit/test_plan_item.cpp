@@ -1,0 +1,137 @@
+#include <doctest/doctest.h>
+#include <sys/stat.h>
+
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+
+#include "cli/plan_item.hpp"
+#include "scratch.hpp"
+
+namespace fs = std::filesystem;
+using namespace nodestage;
+
+namespace {
+
+struct Plan {
+  Scratch scratch;
+
+  Plan() {
+    fs::create_directories(scratch / "tree/sub");
+    for (int i = 0; i < 10; ++i)
+      std::ofstream(scratch / ("tree/sub/" + std::to_string(i))) << std::string(1000, 'x');
+    std::ofstream(scratch / "data.bin") << std::string(5000, 'x');
+  }
+  void shell(const std::string& command) const {
+    REQUIRE(std::system(
+                ("cd '" + scratch.path().string() + "' && (" + command + ") >/dev/null").c_str()) ==
+            0);
+  }
+  [[nodiscard]] PlanItem of(const std::string& name) const {
+    DatasetItem item;
+    item.source = scratch / name;
+    return plan_dataset(item, 4);
+  }
+};
+
+}  // namespace
+
+TEST_CASE("plan: each kind of archive is told, counted and read as staging would") {
+  const Plan plan;
+  plan.shell(
+      "tar cf p.tar -C tree .; gzip -k p.tar; xz -k p.tar; bzip2 -k p.tar; zstd -q p.tar; lz4 -q "
+      "p.tar p.tar.lz4; (cd tree && zip -qr ../z.zip sub)");
+  struct Row {
+    const char* name;
+    const char* what;
+    bool is_parallel;
+    const char* why;
+  };
+  for (const Row& row : {Row{"p.tar", "tar", true, "not compressed"},
+                         Row{"p.tar.gz", "tar.gz", false, "one gzip stream"},
+                         Row{"p.tar.xz", "tar.xz", false, "one xz block"},
+                         Row{"p.tar.bz2", "tar.bz2", true, "blocks of bzip2"},
+                         Row{"p.tar.lz4", "tar.lz4", false, "one lz4 stream"},
+                         Row{"z.zip", "zip", true, "each member"}}) {
+    CAPTURE(row.name);
+    const PlanItem item = plan.of(row.name);
+    CHECK(item.fault == "");
+    CHECK(item.what == row.what);
+    CHECK(item.is_parallel == row.is_parallel);
+    CAPTURE(item.reading);
+    CHECK(item.reading.find(row.why) != std::string::npos);
+    CHECK(item.bytes.value == 10000);
+    CHECK(item.bytes.surety == Surety::told);
+    CHECK(item.files.value == 10);
+    CHECK(item.need.bytes >= 10000);
+    CHECK(item.time != "");
+    CHECK(item.advice.empty());  // it is small
+  }
+  CHECK(plan.of("p.tar.gz").destination == "p");
+}
+
+TEST_CASE("plan: directories are walked, files are themselves") {
+  const Plan plan;
+  const PlanItem tree = plan.of("tree");
+  CHECK(tree.what == "directory");
+  CHECK(tree.files.value == 10);
+  CHECK(tree.bytes.value == 10000);
+  CHECK(tree.need.bytes == 10 * 4096);
+  CHECK(tree.need.inodes == 12);
+  CHECK(tree.time != "");
+  CHECK(tree.advice.empty());
+  const PlanItem file = plan.of("data.bin");
+  CHECK(file.what == "file");
+  CHECK(file.files.value == 1);
+  CHECK(file.bytes.value == 5000);
+}
+
+TEST_CASE("plan: a directory of many files should be packed") {
+  const Plan plan;
+  plan.shell("mkdir many; cd many; seq 2000 | xargs touch");
+  const PlanItem many = plan.of("many");
+  CHECK(many.files.value == 2000);
+  REQUIRE(many.advice.size() == 1);
+  CHECK(many.advice[0].find("2,000 files") != std::string::npos);
+  CHECK(many.advice[0].find("nodestage pack " + (plan.scratch / "many") + " -o many.tar.zst") !=
+        std::string::npos);
+}
+
+TEST_CASE("plan: a glob is the sum of what it matches") {
+  const Plan plan;
+  plan.shell("for i in 1 2 3; do tar cf s$i.tar -C tree sub; done");
+  const PlanItem item = plan.of("s*.tar");
+  CHECK(item.fault == "");
+  CHECK(item.sources == 3);
+  CHECK(item.what == "3 × tar");
+  CHECK(item.files.value == 30);
+  CHECK(item.files.surety == Surety::guessed);
+}
+
+TEST_CASE("plan: what could not be staged is told with its cause") {
+  const Plan plan;
+  plan.shell("tar czf c.tar.gz tree; head -c 100 c.tar.gz >cut.tar.gz");
+  CHECK(plan.of("missing").fault.find("No such file") != std::string::npos);
+  CHECK(plan.of("cut.tar.gz").fault.find("cut.tar.gz") != std::string::npos);
+  CHECK(plan.of("none*.tar").fault.find("no file matches") != std::string::npos);
+}
+
+TEST_CASE("plan: environments and results") {
+  const Plan plan;
+  fs::create_directories(plan.scratch / "venv");
+  std::ofstream(plan.scratch / "requirements.txt") << "numpy\n";
+  VenvItem venv;
+  venv.source = plan.scratch / "venv";
+  const PlanItem there = plan_venv(venv, 4);
+  CHECK(there.what == "virtual environment");
+  CHECK(there.destination == "env");
+  REQUIRE(there.advice.size() == 1);
+  CHECK(there.advice[0].find("nodestage pack") != std::string::npos);
+  venv.source = plan.scratch / "requirements.txt";
+  const PlanItem built = plan_venv(venv, 4);
+  CHECK(built.what == "requirements file");
+  CHECK(built.seconds < 0);
+  const PlanItem good = plan_output({"results", plan.scratch / "out_%j/x.tar.zst", When::success});
+  CHECK(good.what == "packed into one archive, after success");
+  CHECK(good.fault == "");
+}
