@@ -24,6 +24,7 @@
 #include "common/landlock_version.hpp"
 #include "daemon/root/config.hpp"
 #include "daemon/root/jobs.hpp"
+#include "daemon/root/metrics_file.hpp"
 #include "daemon/root/server.hpp"
 
 namespace nodestage {
@@ -154,10 +155,12 @@ Status serve(const Arguments& arguments, Config& config) {
   SlurmQuestion slurm(loop, config);
   Jobs jobs({loop, config, areas, journal, workers, trash, peers, slurm, rate.get()});
   Server server(loop, config, jobs);
+  MetricsFile metrics(loop, config, [&jobs] { return jobs.metrics(); });
   TRY(server.listen(config.daemon.socket));
   TRY(mark_every_job(config, runtime_dir));
   peers.start([&jobs](const PeerNote& note) { jobs.take_note(note); });
   jobs.recover();
+  metrics.settings_changed();
   TRY(loop.watch(signals.get(), [&] {
     signalfd_siginfo info{};
     if (::read(signals.get(), &info, sizeof info) != sizeof info) return;
@@ -165,6 +168,7 @@ Status serve(const Arguments& arguments, Config& config) {
     reload(arguments.config, config, runtime_dir);
     peers.settings_changed();
     jobs.settings_changed();
+    metrics.settings_changed();
   }));
   spdlog::info("nodestaged {} serves {}; job directories: {}", k_version, config.daemon.socket,
                config.tmpdir.path);
