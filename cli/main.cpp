@@ -5,6 +5,7 @@
 #include <cstdio>
 #include <string>
 
+#include "cli/doctor.hpp"
 #include "cli/held.hpp"
 #include "cli/recover.hpp"
 #include "cli/status.hpp"
@@ -44,6 +45,11 @@ int run(int argc, char** argv) {
                       "as in NODESTAGE_DATASET_<NAME>, or a place below $SLURM_TMPDIR; none: all");
   waiting->add_flag("--quiet", awaited.quiet, "say nothing but why it failed");
 
+  DoctorArguments examined;
+  auto* doctor = verb("doctor", "what on this host keeps staging from working, and what to do");
+  doctor->add_option("--host", examined.host, "what it is (default: as it looks)")
+      ->check(CLI::IsMember({"login", "compute"}));
+
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {
@@ -53,6 +59,10 @@ int run(int argc, char** argv) {
   if (waiting->parsed()) {
     awaited.socket = socket;
     return wait_for_datasets(awaited);
+  }
+  if (doctor->parsed()) {
+    examined.socket = socket;
+    return examine_host(examined);
   }
   if (held->parsed()) return show_held(socket);
   if (!recovery->parsed()) return show_status(socket, job);

@@ -20,6 +20,7 @@
 #include <string_view>
 
 #include "common/build_info.hpp"
+#include "common/daemon_about.hpp"
 #include "common/file.hpp"
 #include "common/landlock_version.hpp"
 #include "daemon/root/config.hpp"
@@ -80,6 +81,14 @@ Status mark_every_job(const Config& config, const std::string& runtime_dir) {
   }
   TRY_ASSIGN(const Fd fd, open_at(AT_FDCWD, path, O_WRONLY | O_CREAT, 0644));
   return {};
+}
+
+// For `nodestage doctor`.
+Status tell_about(const Config& config, const std::string& no_cgroups,
+                  const std::string& runtime_dir) {
+  const DaemonAbout about{k_version, tmpdir_root(config), config.staging.leave_free_bytes,
+                          config.stageout.epilog_wait_s, no_cgroups};
+  return replace_textfile(runtime_dir + "/about", encode_about(about));
 }
 
 // Takes what may change while jobs are there; the rest stays until a restart.
@@ -147,6 +156,9 @@ Status serve(const Arguments& arguments, Config& config) {
   TRY_ASSIGN(const Journal journal, Journal::open(config.daemon.state_dir));
   TRY_ASSIGN(Cgroups cgroups, find_cgroups(config));
   tell_of_sandbox();
+  const std::string no_cgroups =
+      config.worker.cgroup == UseCgroups::off ? "off" : cgroups.missing();
+  TRY(tell_about(config, no_cgroups, runtime_dir));
   TRY_ASSIGN(const Fd rate, open_at(AT_FDCWD, runtime_dir + "/read-rate", O_RDWR | O_CREAT, 0644));
 
   Workers workers(loop, std::move(cgroups));
@@ -169,6 +181,8 @@ Status serve(const Arguments& arguments, Config& config) {
     peers.settings_changed();
     jobs.settings_changed();
     metrics.settings_changed();
+    if (const Status told = tell_about(config, no_cgroups, runtime_dir); !told)
+      spdlog::error(told.error().what);
   }));
   spdlog::info("nodestaged {} serves {}; job directories: {}", k_version, config.daemon.socket,
                config.tmpdir.path);

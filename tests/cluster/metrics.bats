@@ -118,10 +118,9 @@ assert text.endswith("\n")
 
 @test "a quiet daemon writes once a minute and no more" {
     wait_until 20 on n2 test -s "$FILE"
-    sleep 6
-    before=$(on n2 stat -c %i.%Y "$FILE")
-    sleep 11
-    [ "$(on n2 stat -c %i.%Y "$FILE")" = "$before" ] # or its minute was just over
+    sleep 6 # what the job before has left
+    seen=$(for _ in 1 2 3; do on n2 stat -c %i.%y "$FILE"; sleep 6; done | sort -u | wc -l)
+    ((seen <= 2)) # its minute may just be over
 }
 
 @test "without the setting the file is removed" {

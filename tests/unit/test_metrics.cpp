@@ -35,7 +35,7 @@ std::set<std::string> families() {
 std::set<std::string> names_in(const std::string& file) {
   const std::string text = content(std::string(NODESTAGE_SOURCE_DIR) + "/docs/" + file);
   std::set<std::string> names;
-  const std::regex name("\\bnodestage_(?!.*\\.so)[a-z_]+");
+  const std::regex name("\\bnodestage_[a-z_]+");
   for (std::sregex_iterator i(text.begin(), text.end(), name); i != std::sregex_iterator(); ++i)
     names.insert(std::regex_replace((*i)[0].str(), std::regex("phase_seconds_(sum|count)$"),
                                     "phase_seconds"));
