@@ -106,8 +106,9 @@ bool starts_at_boot(const char* unit) {
 
 std::string value_or(const SlurmConfig& config, const char* name, const char* otherwise) {
   const auto found = config.find(name);
-  return found == config.end() || found->second.empty() || found->second == "(null)" ? otherwise
-                                                                                      : found->second;
+  return found == config.end() || found->second.empty() || found->second == "(null)"
+             ? otherwise
+             : found->second;
 }
 
 class Doctor {
@@ -120,8 +121,9 @@ class Doctor {
   }
 
   int run() {
-    std::printf("This host is taken for a %s node (--host=login or --host=compute says otherwise).\n",
-                is_node_ ? "compute" : "login");
+    std::printf(
+        "This host is taken for a %s node (--host=login or --host=compute says otherwise).\n",
+        is_node_ ? "compute" : "login");
     ask_slurm();
     look_at_plugin();
     if (is_node_) look_at_daemon();
@@ -137,7 +139,8 @@ class Doctor {
     config_ = parse_slurm_config(text);
     if (config_.count("PrologFlags") == 0) {
       config_.clear();
-      report_.add(Finding{Grade::problem, "Slurm's configuration cannot be read: " + first_line(text),
+      report_.add(Finding{Grade::problem,
+                          "Slurm's configuration cannot be read: " + first_line(text),
                           "scontrol show config must work here; the checks of it are left out."});
     }
     slurm_release_ = slurm_release_of(output_of("scontrol --version"));
@@ -147,8 +150,9 @@ class Doctor {
     const std::string plugstack = value_or(config_, "PlugStackConfig", k_default_plugstack);
     auto line = plugstack_line(plugstack);
     if (!line) {
-      return report_.add(Finding{Grade::problem, line.error().what,
-                                 "Slurm's commands on this host load no plugin: make plugstack.conf."});
+      return report_.add(
+          Finding{Grade::problem, line.error().what,
+                  "Slurm's commands on this host load no plugin: make plugstack.conf."});
     }
     report_.add(judge_line(*line, plugstack));
     line_ = std::move(*line);
@@ -156,9 +160,10 @@ class Doctor {
     if (path[0] != '/') path = value_or(config_, "PluginDir", "/usr/lib64/slurm") + "/" + path;
     auto plugin = read_plugin_file(path);
     if (!plugin) {
-      return report_.add(Finding{Grade::problem, plugin.error().what,
-                                 "Install the package; until then a `required` line breaks every command "
-                                 "of Slurm's on this host."});
+      return report_.add(
+          Finding{Grade::problem, plugin.error().what,
+                  "Install the package; until then a `required` line breaks every command "
+                  "of Slurm's on this host."});
     }
     report_.add(judge_plugin(*plugin, slurm_release_));
     plugin_ = std::move(*plugin);
@@ -189,14 +194,14 @@ class Doctor {
       return {};
     }();
     if (!asked) {
-      report_.add(Finding{Grade::problem, "nodestaged does not answer: " + asked.error().what,
-                          "systemctl enable --now nodestaged; why it ended: journalctl -u nodestaged, "
-                          "nodestaged --check."});
+      report_.add(
+          Finding{Grade::problem, "nodestaged does not answer: " + asked.error().what,
+                  "systemctl enable --now nodestaged; why it ended: journalctl -u nodestaged, "
+                  "nodestaged --check."});
       return;
     }
     report_.add(Finding{Grade::ok, "nodestaged answers at " + socket, ""});
-    const auto about =
-        read_file(AT_FDCWD, socket.substr(0, socket.rfind('/')) + "/about", 65536);
+    const auto about = read_file(AT_FDCWD, socket.substr(0, socket.rfind('/')) + "/about", 65536);
     if (about) about_ = decode_about(*about);
   }
 
@@ -225,8 +230,9 @@ class Doctor {
     const bool has_openat2 = fd >= 0 || errno != ENOSYS;
     if (fd >= 0) ::close(static_cast<int>(fd));
     const auto actions = read_file(AT_FDCWD, "/proc/sys/kernel/seccomp/actions_avail", 4096);
-    report_.add(judge_kernel(
-        {landlock_version(), actions && actions->find("kill_process") != std::string::npos, has_openat2}));
+    report_.add(
+        judge_kernel({landlock_version(),
+                      actions && actions->find("kill_process") != std::string::npos, has_openat2}));
   }
 
   void look_at_disk() {
@@ -234,13 +240,15 @@ class Doctor {
     struct statvfs space {};
     const char* root = about_.tmpdir_root.c_str();
     if (::statfs(root, &type) != 0 || ::statvfs(root, &space) != 0) {
-      report_.add(Finding{Grade::problem, system_error(about_.tmpdir_root).what,
-                          "tmpdir.path in nodestaged.toml names a directory of root's that is there."});
+      report_.add(
+          Finding{Grade::problem, system_error(about_.tmpdir_root).what,
+                  "tmpdir.path in nodestaged.toml names a directory of root's that is there."});
       return;
     }
-    report_.add(judge_disk({static_cast<std::uint64_t>(type.f_type), space.f_bavail * space.f_frsize,
-                            space.f_blocks * space.f_frsize, space.f_favail},
-                           about_));
+    report_.add(
+        judge_disk({static_cast<std::uint64_t>(type.f_type), space.f_bavail * space.f_frsize,
+                    space.f_blocks * space.f_frsize, space.f_favail},
+                   about_));
   }
 
   const DoctorArguments& arguments_;

@@ -121,14 +121,14 @@ struct FileSystem {
   enum { local, memory, shared, fuse } kind;
 };
 constexpr FileSystem k_file_systems[] = {
-    {0xEF53, "ext4", FileSystem::local},       {0x58465342, "xfs", FileSystem::local},
-    {0x9123683E, "btrfs", FileSystem::local},  {0x2FC12FC1, "zfs", FileSystem::local},
+    {0xEF53, "ext4", FileSystem::local},        {0x58465342, "xfs", FileSystem::local},
+    {0x9123683E, "btrfs", FileSystem::local},   {0x2FC12FC1, "zfs", FileSystem::local},
     {0x794C7630, "overlay", FileSystem::local}, {0x01021994, "tmpfs", FileSystem::memory},
-    {0x6969, "nfs", FileSystem::shared},       {0x0BD00BD0, "lustre", FileSystem::shared},
-    {0x47504653, "gpfs", FileSystem::shared},  {0x19830326, "beegfs", FileSystem::shared},
-    {0x00C36400, "ceph", FileSystem::shared},  {0xFF534D42, "cifs", FileSystem::shared},
-    {0xFE534D42, "smb", FileSystem::shared},   {0x5346414F, "afs", FileSystem::shared},
-    {0x01021997, "9p", FileSystem::shared},    {0x65735546, "fuse", FileSystem::fuse},
+    {0x6969, "nfs", FileSystem::shared},        {0x0BD00BD0, "lustre", FileSystem::shared},
+    {0x47504653, "gpfs", FileSystem::shared},   {0x19830326, "beegfs", FileSystem::shared},
+    {0x00C36400, "ceph", FileSystem::shared},   {0xFF534D42, "cifs", FileSystem::shared},
+    {0xFE534D42, "smb", FileSystem::shared},    {0x5346414F, "afs", FileSystem::shared},
+    {0x01021997, "9p", FileSystem::shared},     {0x65735546, "fuse", FileSystem::fuse},
 };
 
 Finding judge_file_system(std::uint64_t type, const std::string& place) {
@@ -194,10 +194,12 @@ std::uint32_t slurm_release_of(std::string_view text) {
 Finding judge_plugin(const PluginFile& plugin, std::uint32_t slurm_release) {
   const std::string is_for = plugin.path + " is for Slurm " + release_text(plugin.slurm_version);
   if (slurm_release == 0)
-    return warning(is_for + "; this host's Slurm does not tell its version", "See scontrol --version.");
+    return warning(is_for + "; this host's Slurm does not tell its version",
+                   "See scontrol --version.");
   if (plugin.slurm_version >> 8 == slurm_release >> 8) return ok(is_for + ", as is this host's");
-  return problem(is_for + ", but this host's is " + release_text(slurm_release),
-                 "Install the package that was built for Slurm " + release_text(slurm_release) + ".");
+  return problem(
+      is_for + ", but this host's is " + release_text(slurm_release),
+      "Install the package that was built for Slurm " + release_text(slurm_release) + ".");
 }
 
 Result<std::optional<PlugstackLine>> plugstack_line(const std::string& path) {
@@ -206,26 +208,28 @@ Result<std::optional<PlugstackLine>> plugstack_line(const std::string& path) {
 
 Finding judge_line(const std::optional<PlugstackLine>& line, const std::string& plugstack) {
   if (!line)
-    return problem("no line for " + std::string(k_plugin_name) + " in " + plugstack +
-                       " or what it includes",
-                   "Add `include plugstack.conf.d/*.conf` to " + plugstack + ", or the line `required " +
-                       k_plugin_name + "`.");
+    return problem(
+        "no line for " + std::string(k_plugin_name) + " in " + plugstack + " or what it includes",
+        "Add `include plugstack.conf.d/*.conf` to " + plugstack + ", or the line `required " +
+            k_plugin_name + "`.");
   if (line->is_required) return ok("the plugin is `required` in " + line->file);
-  return problem("the plugin is `optional` in " + line->file +
-                     ": jobs would start without their data",
-                 "Write `required` there.");
+  return problem(
+      "the plugin is `optional` in " + line->file + ": jobs would start without their data",
+      "Write `required` there.");
 }
 
 std::vector<Finding> judge_arguments(const PlugstackLine& line, const PluginSettings& settings) {
   std::vector<Finding> findings;
   for (const std::string& complaint : settings.complaints) {
-    findings.push_back(warning(line.file + ": " + complaint, "Its default is used until it is right."));
+    findings.push_back(
+        warning(line.file + ": " + complaint, "Its default is used until it is right."));
   }
   return findings;
 }
 
 Finding judge_slurmd(const timespec& begun, const PluginFile& plugin, const PlugstackLine& line) {
-  const std::string since = "slurmd runs since " + human_date(static_cast<std::uint64_t>(begun.tv_sec));
+  const std::string since =
+      "slurmd runs since " + human_date(static_cast<std::uint64_t>(begun.tv_sec));
   const auto after = [&since](const char* what, const timespec& when) {
     return since + ", but the plugin" + what + human_date(static_cast<std::uint64_t>(when.tv_sec));
   };
@@ -233,8 +237,9 @@ Finding judge_slurmd(const timespec& begun, const PluginFile& plugin, const Plug
     return problem(after(" was installed ", plugin.installed),
                    "systemctl restart slurmd: it looks for plugins at its start only; jobs go on.");
   if (is_later(line.changed, begun))
-    return warning(after("'s line was changed ", line.changed),
-                   "If the line is new: systemctl restart slurmd. If its arguments are, all is well.");
+    return warning(
+        after("'s line was changed ", line.changed),
+        "If the line is new: systemctl restart slurmd. If its arguments are, all is well.");
   return ok(since + ", after the plugin was installed");
 }
 
@@ -245,7 +250,8 @@ Finding judge_prolog_flags(const SlurmConfig& config) {
     if (small.find(flag) != std::string::npos) return ok("PrologFlags=" + flags);
   }
   return problem(
-      "PrologFlags has no Alloc: a job's nodes begin to stage with their first step only, so jobs of "
+      "PrologFlags has no Alloc: a job's nodes begin to stage with their first step only, so jobs "
+      "of "
       "several nodes fail",
       "Set PrologFlags=Alloc in slurm.conf (Contain has it in it); scontrol reconfigure.");
 }
@@ -255,9 +261,10 @@ Finding judge_batch_start(const SlurmConfig& config, const PluginSettings& setti
   const auto wait = static_cast<std::uint64_t>(settings.begin_wait.count());
   const std::string what = "BatchStartTimeout=" + std::to_string(limit);
   if (limit > wait) return ok(what);
-  return warning(what + ": while the daemon is away a prolog takes " + std::to_string(wait) +
-                     " s (begin_wait), and Slurm would requeue the job",
-                 "Set BatchStartTimeout to " + std::to_string(wait + 5) + " or more in slurm.conf.");
+  return warning(
+      what + ": while the daemon is away a prolog takes " + std::to_string(wait) +
+          " s (begin_wait), and Slurm would requeue the job",
+      "Set BatchStartTimeout to " + std::to_string(wait + 5) + " or more in slurm.conf.");
 }
 
 Finding judge_prolog_epilog(const SlurmConfig& config, const PluginSettings& settings,
@@ -267,9 +274,11 @@ Finding judge_prolog_epilog(const SlurmConfig& config, const PluginSettings& set
   const std::string what = "PrologEpilogTimeout=" + std::to_string(limit);
   const auto begin_wait = static_cast<std::uint64_t>(settings.begin_wait.count());
   if (limit <= begin_wait + k_epilog_margin_s)
-    return problem(what + ": too short for a prolog that waits for the daemon, or for any stage-out; a "
-                          "timeout drains the node",
-                   "Set it to 300 or more in slurm.conf.");
+    return problem(
+        what +
+            ": too short for a prolog that waits for the daemon, or for any stage-out; a "
+            "timeout drains the node",
+        "Set it to 300 or more in slurm.conf.");
   auto wait = static_cast<std::uint64_t>(settings.epilog_wait.count());
   if (epilog_wait_s != 0) wait = std::min(wait, epilog_wait_s);
   if (limit < wait + k_epilog_margin_s)
@@ -297,8 +306,9 @@ Finding judge_private_tmp(const SlurmConfig& config, std::string_view container_
   if (hidden.empty()) hidden = {"/tmp", "/dev/shm"};
   for (const std::string& base : values_in(container_conf, "BasePath")) hidden.push_back(base);
   if (tmpdir_root.empty())
-    return warning("private /tmp (" + type + "); the daemon does not tell where job directories are",
-                   "tmpdir.path must lie outside BasePath and Dirs.");
+    return warning(
+        "private /tmp (" + type + "); the daemon does not tell where job directories are",
+        "tmpdir.path must lie outside BasePath and Dirs.");
   for (const std::string& directory : hidden) {
     if (is_below(tmpdir_root, directory))
       return problem("private /tmp (" + type + "): job directories in " + tmpdir_root +
@@ -327,8 +337,8 @@ Finding judge_versions(const std::string& command, const std::string& daemon,
 
 std::vector<Finding> judge_disk(const Disk& disk, const DaemonAbout& about) {
   std::vector<Finding> findings = {judge_file_system(disk.type, about.tmpdir_root)};
-  const std::string what = human_bytes(disk.free_bytes) + " of " + human_bytes(disk.size_bytes) +
-                           " are free there";
+  const std::string what =
+      human_bytes(disk.free_bytes) + " of " + human_bytes(disk.size_bytes) + " are free there";
   const char* to_do = "See `nodestage held` as root, and what else lies there.";
   if (disk.free_bytes <= about.leave_free_bytes) {
     findings.push_back(problem(what + ", no more than staging.leave_free (" +
@@ -347,10 +357,11 @@ std::vector<Finding> judge_kernel(const Kernel& kernel) {
   findings.push_back(
       kernel.landlock >= k_landlock_wanted
           ? ok("Landlock, version " + std::to_string(kernel.landlock))
-          : warning(
-                kernel.landlock == 0 ? "no Landlock: where workers write is bounded by their user's rights alone"
-                                     : "Landlock is too old: where workers write is bounded by their user's rights alone",
-                "Linux 5.19 or later with lsm=...,landlock on its command line."));
+          : warning(kernel.landlock == 0
+                        ? "no Landlock: where workers write is bounded by their user's rights alone"
+                        : "Landlock is too old: where workers write is bounded by their user's "
+                          "rights alone",
+                    "Linux 5.19 or later with lsm=...,landlock on its command line."));
   findings.push_back(kernel.has_seccomp
                          ? ok("seccomp")
                          : problem("no seccomp filters: workers cannot confine themselves",

@@ -1,5 +1,5 @@
-// What `nodestage doctor` thinks of what it finds: facts in, findings out. Pure, but for plugstack_line(), which reads
-// plugstack.conf and what it includes.
+// What `nodestage doctor` thinks of what it finds: facts in, findings out. Pure, but for
+// plugstack_line(), which reads plugstack.conf and what it includes.
 #pragma once
 
 #include <chrono>

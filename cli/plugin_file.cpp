@@ -24,7 +24,8 @@ std::optional<T> record_at(std::string_view file, std::uint64_t offset) {
   return record;
 }
 
-std::optional<Elf64_Shdr> section(std::string_view file, const Elf64_Ehdr& header, unsigned number) {
+std::optional<Elf64_Shdr> section(std::string_view file, const Elf64_Ehdr& header,
+                                  unsigned number) {
   return record_at<Elf64_Shdr>(file, header.e_shoff + std::uint64_t{number} * header.e_shentsize);
 }
 
@@ -56,7 +57,8 @@ std::optional<std::uint32_t> exported_number(std::string_view file, std::string_
     if (!symbols || symbols->sh_type != SHT_DYNSYM) continue;
     const auto names = section(file, *header, symbols->sh_link);
     if (!names) return {};
-    for (std::uint64_t at = 0; at + sizeof(Elf64_Sym) <= symbols->sh_size; at += sizeof(Elf64_Sym)) {
+    for (std::uint64_t at = 0; at + sizeof(Elf64_Sym) <= symbols->sh_size;
+         at += sizeof(Elf64_Sym)) {
       const auto symbol = record_at<Elf64_Sym>(file, symbols->sh_offset + at);
       if (!symbol) return {};
       if (text_at(file, names->sh_offset + symbol->st_name) != name) continue;

@@ -142,7 +142,7 @@ class Jobs {
     std::optional<Recovery> recovery;
     Fd disk;  // while it stages: its directory
     Freed freed;
-    bool lacks_space = false;  // its last claim was refused
+    bool lacks_space = false;   // its last claim was refused
     unsigned gone_answers = 0;  // of Slurm, one after the other
     unsigned credit_tries = 0;
   };

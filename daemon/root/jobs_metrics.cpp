@@ -17,8 +17,8 @@ void Jobs::count_time(Job& job, JobState next) {
 void Jobs::count_work(Job& job) {
   const bool out = job.record.state == JobState::staging_out;
   const WorkerTask task = out ? WorkerTask::stage_out : WorkerTask::stage;
-  counters_.add_work(out ? Activity::stage_out : Activity::stage,
-                     work_of(worker_status(job, task)), job.counted);
+  counters_.add_work(out ? Activity::stage_out : Activity::stage, work_of(worker_status(job, task)),
+                     job.counted);
 }
 
 Metrics Jobs::metrics() {

@@ -252,8 +252,7 @@ void Jobs::decide(Job& job, Verdict verdict, const std::string& text) {
     spdlog::info("{}: all nodes are ready{}", about(job.record),
                  text.empty() ? "" : "; " + printable(text, Newlines::join));
   } else {
-    if (job.record.cause.empty())
-      counters_.add_failure(Activity::stage, FailureCause::other_node);
+    if (job.record.cause.empty()) counters_.add_failure(Activity::stage, FailureCause::other_node);
     spdlog::warn("{}: the job fails on all nodes: {}", about(job.record),
                  printable(text, Newlines::join));
   }

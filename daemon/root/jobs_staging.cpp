@@ -27,11 +27,11 @@ void Jobs::seek_directory(const JobKey& key, Clock::time_point give_up) {
   // A fault too may pass: between the site's mkdir and its chown it is root's.
   if (Clock::now() >= give_up) {
     if (!directory) return fail(*job, FailureCause::directory, directory.error().what);
-    return fail(
-        *job, FailureCause::directory,
-        at_.areas.path_of(job->record.directory) + ": the site's Prolog has not made this " +
-                  "directory within " + human_duration(at_.config.tmpdir.wait_s * 1000) +
-                  "\nTell your administrators (tmpdir.create = \"never\" in nodestaged.toml).");
+    return fail(*job, FailureCause::directory,
+                at_.areas.path_of(job->record.directory) +
+                    ": the site's Prolog has not made this " + "directory within " +
+                    human_duration(at_.config.tmpdir.wait_s * 1000) +
+                    "\nTell your administrators (tmpdir.create = \"never\" in nodestaged.toml).");
   }
   at_.loop.after(k_directory_poll, [this, key, give_up] { seek_directory(key, give_up); });
 }
@@ -56,7 +56,7 @@ void Jobs::start_queued() {
     if (const Status started = start_worker(*job, WorkerTask::stage); !started) {
       fail(*job, FailureCause::start,
            "staging could not be started: " + started.error().what +
-                     "\nTell your administrators: the log of nodestaged on this node says more.");
+               "\nTell your administrators: the log of nodestaged on this node says more.");
       continue;
     }
     set_state(*job, JobState::staging);
@@ -90,17 +90,17 @@ void Jobs::staging_ended(const JobKey& key, const WorkerEnd& end) {
   } else if (status.phase != WorkerPhase::done && end.kind == WorkerEnd::Kind::no_memory) {
     fail(*job, why,
          "the staging process " + end.text +
-                   "\nPack the data so that less is needed to unpack them (xz -6, zstd without "
-                   "--long), or "
-                   "ask your administrators.");
+             "\nPack the data so that less is needed to unpack them (xz -6, zstd without "
+             "--long), or "
+             "ask your administrators.");
   } else if (status.phase != WorkerPhase::done) {
     const bool started = end.kind != WorkerEnd::Kind::not_started;
     fail(*job, why,
          (started ? "the staging process " + end.text + " before it was done"
-                        : "the staging process could not be started: " + end.text) +
-                   "\nSubmit again; if it happens again tell your administrators: the log of "
-                   "nodestaged on "
-                   "this node says more.");
+                  : "the staging process could not be started: " + end.text) +
+             "\nSubmit again; if it happens again tell your administrators: the log of "
+             "nodestaged on "
+             "this node says more.");
   } else if (job->record.state != JobState::ready) {
     set_state(*job, JobState::ready);
     tell_waiters(*job);

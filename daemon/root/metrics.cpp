@@ -16,8 +16,9 @@ constexpr std::uint64_t k_largest_claim = 1ULL << 50;
 constexpr const char* k_activity[k_activities] = {"stage", "stage_out"};
 constexpr const char* k_phase[k_phases] = {"directory", "queued",  "staging",
                                            "barrier",   "outcome", "stage_out"};
-constexpr const char* k_cause[k_failure_causes] = {
-    "data", "space", "time_limit", "memory", "process", "start", "directory", "other_node", "refused"};
+constexpr const char* k_cause[k_failure_causes] = {"data",      "space",      "time_limit",
+                                                   "memory",    "process",    "start",
+                                                   "directory", "other_node", "refused"};
 constexpr const char* k_state[k_job_states] = {
     "waiting_for_directory", "queued",      "staging", "ready", "failed", "stopping",
     "awaiting_outcome",      "staging_out", "held",    "gone"};

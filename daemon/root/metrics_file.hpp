@@ -1,5 +1,6 @@
-// MetricsFile: keeps the file of `metrics.textfile` up to date: looked at every 5 s, replaced (by a rename) when
-// something that is the daemon's own has changed, or once a minute. Without the setting it does nothing at all.
+// MetricsFile: keeps the file of `metrics.textfile` up to date: looked at every 5 s, replaced (by a
+// rename) when something that is the daemon's own has changed, or once a minute. Without the
+// setting it does nothing at all.
 #pragma once
 
 #include <functional>
@@ -35,8 +36,8 @@ class MetricsFile {
   bool has_failed_ = false;
 };
 
-// Replaces `path` with a file of mode 0644. Not synced: after a crash the next daemon writes it anew. A link or file
-// that somebody left under the temporary name is removed, never followed.
+// Replaces `path` with a file of mode 0644. Not synced: after a crash the next daemon writes it
+// anew. A link or file that somebody left under the temporary name is removed, never followed.
 Status replace_textfile(const std::string& path, std::string_view text);
 
 }  // namespace nodestage

@@ -9,7 +9,7 @@ load helpers
 export NODESTAGE_CLUSTER=metrics
 
 readonly FILE=/run/metrics/nodestage.prom
-readonly ON=$'[read]\nmax_rate = "1MiB"\n[metrics]\ntextfile = "/run/metrics/nodestage.prom"\n'
+readonly ON=$'[read]\nmax_rate = "256KiB"\n[metrics]\ntextfile = "/run/metrics/nodestage.prom"\n'
 
 setup_file() {
     [[ -n ${NODESTAGE_STAGE:-} ]] || skip "NODESTAGE_STAGE is not set: there is no build to test"

@@ -60,7 +60,7 @@ TEST_CASE("doctor: the plugin's own file is no plugin when it is something else"
   std::ifstream self("/proc/self/exe", std::ios::binary);
   std::string bytes(200'000, '\0');
   self.read(bytes.data(), static_cast<std::streamsize>(bytes.size()));
-  for (const std::size_t size : {16, 63, 64, 100, 1000, 5000, 200'000}) {
+  for (const std::size_t size : {16U, 63U, 64U, 100U, 1000U, 5000U, 200'000U}) {
     std::ofstream(scratch / "cut.so", std::ios::binary)
         .write(bytes.data(), static_cast<std::streamsize>(size));
     CHECK_FALSE(read_plugin_file(scratch / "cut.so"));
@@ -71,12 +71,14 @@ TEST_CASE("doctor: the line in plugstack.conf, also an included one") {
   const Scratch scratch;
   std::filesystem::create_directory(scratch / "d");
   std::ofstream(scratch / "plugstack.conf")
-      << "# required spank_nodestage.so\nrequired other.so\ninclude " << (scratch / "d/*.conf") << "\n";
+      << "# required spank_nodestage.so\nrequired other.so\ninclude " << (scratch / "d/*.conf")
+      << "\n";
   auto none = plugstack_line(scratch / "plugstack.conf");
   REQUIRE(none);
   CHECK_FALSE(*none);
   CHECK(judge_line(*none, "P").grade == Grade::problem);
-  std::ofstream(scratch / "d/a.conf") << "  required /x/spank_nodestage.so begin_wait=3 progress=no # a\n";
+  std::ofstream(scratch / "d/a.conf")
+      << "  required /x/spank_nodestage.so begin_wait=3 progress=no # a\n";
   auto found = plugstack_line(scratch / "plugstack.conf");
   REQUIRE(found);
   REQUIRE(*found);
@@ -153,8 +155,9 @@ TEST_CASE("doctor: private /tmp and the job directories") {
   CHECK(judge_private_tmp(on, conf, "/var/lib/jc/x").grade == Grade::problem);
   CHECK(judge_private_tmp(on, "basepath=/x/\n", "/tmp").grade == Grade::problem);
   CHECK(judge_private_tmp(on, conf, "").grade == Grade::warning);
-  CHECK(judge_private_tmp(config("NamespaceType", "namespace/tmpfs"), "BasePath=/x\n", "/x").grade ==
-        Grade::problem);
+  CHECK(
+      judge_private_tmp(config("NamespaceType", "namespace/tmpfs"), "BasePath=/x\n", "/x").grade ==
+      Grade::problem);
 }
 
 TEST_CASE("doctor: releases of command, plugin and daemon") {
@@ -186,7 +189,8 @@ TEST_CASE("doctor: the disk") {
 TEST_CASE("doctor: the kernel and cgroups") {
   const auto grades = [](const Kernel& kernel) {
     std::string text;
-    for (const Finding& finding : judge_kernel(kernel)) text += "owp"[static_cast<int>(finding.grade)];
+    for (const Finding& finding : judge_kernel(kernel))
+      text += "owp"[static_cast<int>(finding.grade)];
     return text;
   };
   CHECK(grades({3, true, true}) == "ooo");

@@ -61,8 +61,9 @@ TEST_CASE("metrics: every sample has its help, its type and its labels") {
                       "nodestage_jobs{state=\"staging\"} 2\n") != std::string::npos);
   CHECK(text.own.find("nodestage_phase_seconds_sum{phase=\"queued\"} 3.034\n"
                       "nodestage_phase_seconds_count{phase=\"queued\"} 2\n") != std::string::npos);
-  CHECK(text.own.find("nodestage_failures_total{activity=\"stage_out\",cause=\"time_limit\"} 1\n") !=
-        std::string::npos);
+  CHECK(
+      text.own.find("nodestage_failures_total{activity=\"stage_out\",cause=\"time_limit\"} 1\n") !=
+      std::string::npos);
   CHECK(text.own.find("nodestage_held_bytes 5000\n") != std::string::npos);
   CHECK(text.own.find("tmpdir") == std::string::npos);
   CHECK(text.disk.find("nodestage_tmpdir_free_bytes 7\n") != std::string::npos);
