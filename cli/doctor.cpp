@@ -39,7 +39,7 @@ class Report {
     for (const Finding& finding : findings) add(finding);
   }
   [[nodiscard]] int close() const {
-    std::printf("%u problems, %u warnings\n", counts_[2], counts_[1]);
+    std::printf("problems: %u, warnings: %u\n", counts_[2], counts_[1]);
     return counts_[2] == 0 ? 0 : k_fault;
   }
 

@@ -222,7 +222,7 @@ std::vector<Finding> judge_arguments(const PlugstackLine& line, const PluginSett
   std::vector<Finding> findings;
   for (const std::string& complaint : settings.complaints) {
     findings.push_back(
-        warning(line.file + ": " + complaint, "Its default is used until it is right."));
+        warning(complaint + " (" + line.file + ")", "Its default is used until it is right."));
   }
   return findings;
 }

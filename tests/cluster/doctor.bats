@@ -23,7 +23,7 @@ teardown_file() {
 
 # finds GRADE TEXT [HOST]: doctor (n1's, unless HOST is given) has such a line and what to do below it.
 finds() {
-    run on "${3:-n1}" nodestage doctor
+    run on "${3:-n1}" nodestage doctor --host="$([[ ${3:-n1} == ctl ]] && echo login || echo compute)"
     echo "$output"
     grep -E "^$1 +.*$2" <<<"$output"
     grep -A1 -E "^$1 +.*$2" <<<"$output" | grep -q -- '-> '
@@ -34,7 +34,7 @@ finds() {
     run on n1 nodestage doctor
     echo "$output"
     [ "$status" -eq 0 ]
-    [[ $output == *"taken for a compute node"* && $output == *"0 problems, "* ]]
+    [[ $output == *"taken for a compute node"* && $output == *"problems: 0, "* ]]
     for what in "is for Slurm 22.05, as is this host's" "is \`required\`" "after the plugin was installed" "nodestaged answers" \
         "PrologFlags=Alloc" "BatchStartTimeout=" "PrologEpilogTimeout: none" "no private /tmp" "running daemon" \
         "job directories are in /localscratch" "are free there" "seccomp" "openat2"; do
@@ -43,7 +43,7 @@ finds() {
 }
 
 @test "a login node that is well, and what it is told to be" {
-    run on ctl nodestage doctor
+    run on ctl nodestage doctor --host=login
     echo "$output"
     [ "$status" -eq 0 ]
     [[ $output == *"taken for a login node"* && $output != *nodestaged\ answers* && $output != *openat2* ]]
@@ -103,7 +103,7 @@ finds_too() {
     finds warning "line was changed"
     cluster slurmd restart n1
     run on n1 nodestage doctor
-    [[ $output == *"0 problems"* && $output != *"was changed"* ]]
+    [[ $output == *"problems: 0,"* && $output != *"was changed"* ]]
 }
 
 @test "the plugin is newer than slurmd, for another Slurm, no plugin, or gone" {
