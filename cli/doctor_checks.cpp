@@ -310,10 +310,10 @@ Finding judge_private_tmp(const SlurmConfig& config, std::string_view container_
         "private /tmp (" + type + "); the daemon does not tell where job directories are",
         "tmpdir.path must lie outside BasePath and Dirs.");
   for (const std::string& directory : hidden) {
-    if (is_below(tmpdir_root, directory))
-      return problem("private /tmp (" + type + "): job directories in " + tmpdir_root +
-                         " are hidden from jobs by " + directory,
-                     "Set tmpdir.path to a place outside of it (nodestaged.toml).");
+    if (!is_below(tmpdir_root, directory)) continue;
+    std::string what = "private /tmp (" + type + "): job directories in ";
+    what.append(tmpdir_root).append(" are hidden from jobs by ").append(directory);
+    return problem(std::move(what), "Set tmpdir.path to a place outside of it (nodestaged.toml).");
   }
   return ok("private /tmp (" + type + "); job directories lie outside of it");
 }

@@ -80,18 +80,24 @@ assert text.endswith("\n")
 
 @test "a job that stages is counted while it does, and its bytes and files after" {
     bytes=$(as alice stat -c %s d.tar)
+    read_before=$(value n1 nodestage_read_bytes_total activity=stage)
+    written_before=$(value n1 nodestage_written_bytes_total activity=stage)
+    files_before=$(value n1 nodestage_files_total activity=stage)
+    ((read_before == bytes)) # of the job before, although nothing was written then
     id=$(submit alice -w n1 --stage-dataset=d.tar --stage-out=r:/project/%u/r --wrap 'mkdir $SLURM_TMPDIR/r; echo result >$SLURM_TMPDIR/r/a')
-    wait_until 7 is 1 n1 nodestage_jobs state=staging
-    wait_until 30 job_ended "$id"
+    wait_until 10 is 1 n1 nodestage_jobs state=staging
+    wait_until 10 at_least $((read_before + 1)) n1 nodestage_read_bytes_total activity=stage
+    is 1 n1 nodestage_jobs state=staging # still
+    wait_until 40 job_ended "$id"
     [ "$(job_state "$id")" = COMPLETED ]
-    wait_until 7 is "$bytes" n1 nodestage_read_bytes_total activity=stage
-    is 3145728 n1 nodestage_written_bytes_total activity=stage
-    is 3 n1 nodestage_files_total activity=stage
+    wait_until 10 is $((read_before + bytes)) n1 nodestage_read_bytes_total activity=stage
+    is $((written_before + 3145728)) n1 nodestage_written_bytes_total activity=stage
+    is $((files_before + 3)) n1 nodestage_files_total activity=stage
     is 7 n1 nodestage_written_bytes_total activity=stage_out
     is 1 n1 nodestage_files_total activity=stage_out
-    at_least 2 n1 nodestage_phase_seconds_sum phase=staging
-    at_least 1 n1 nodestage_phase_seconds_count phase=staging
-    is 1 n1 nodestage_phase_seconds_count phase=stage_out
+    at_least 9 n1 nodestage_phase_seconds_sum phase=staging
+    is 2 n1 nodestage_phase_seconds_count phase=staging
+    is 2 n1 nodestage_phase_seconds_count phase=stage_out
     is 0 n1 nodestage_jobs state=staging
 }
 
