@@ -16,6 +16,7 @@ Usage: nodestage COMMAND [options]     nodestage COMMAND --help tells the rest
   wait      inside a job: until datasets of it are in place on this node
   held      your results that could not be delivered and are kept on this node
   recover   copy what a job could not deliver to a directory, and let it go
+  doctor    what on this host keeps staging from working, and what to do
 
   -h,--help    --version
 

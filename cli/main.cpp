@@ -7,6 +7,7 @@
 #include <string>
 
 #include "cli/conversation.hpp"
+#include "cli/doctor.hpp"
 #include "cli/held.hpp"
 #include "cli/help_text.hpp"
 #include "cli/pack_directory.hpp"
@@ -86,6 +87,10 @@ class Command {
       wait_arguments_.socket = socket_;
       return wait_for_datasets(wait_arguments_);
     }
+    if (doctor_->parsed()) {
+      doctor_arguments_.socket = socket_;
+      return examine_host(doctor_arguments_);
+    }
     if (held_->parsed()) return show_held(socket_);
     if (!recover_->parsed()) return show_status(socket_, job_);
     recover_arguments_.socket = socket_;
@@ -120,6 +125,11 @@ class Command {
     wait_->add_option("NAME", wait_arguments_.names,
                       "as in NODESTAGE_DATASET_<NAME>, or a place below $SLURM_TMPDIR; none: all");
     wait_->add_flag("--quiet", wait_arguments_.quiet, "say nothing but why it failed");
+
+    doctor_ =
+        add_daemon_verb("doctor", "what on this host keeps staging from working, and what to do");
+    doctor_->add_option("--host", doctor_arguments_.host, "what it is (default: as it looks)")
+        ->check(CLI::IsMember({"login", "compute"}));
   }
 
   void add_run() {
@@ -161,6 +171,7 @@ class Command {
   std::uint32_t job_ = 0;
   RecoverArguments recover_arguments_;
   WaitArguments wait_arguments_;
+  DoctorArguments doctor_arguments_;
   RunArguments run_arguments_;
   PlanArguments plan_arguments_;
   bool is_json_ = false;
@@ -170,6 +181,7 @@ class Command {
   CLI::App* held_ = nullptr;
   CLI::App* recover_ = nullptr;
   CLI::App* wait_ = nullptr;
+  CLI::App* doctor_ = nullptr;
   CLI::App* run_ = nullptr;
   CLI::App* plan_ = nullptr;
   CLI::App* pack_ = nullptr;

@@ -17,6 +17,7 @@ _nodestage() {
         [held]='--socket= --help'
         [recover]='--node= --socket= --help'
         [wait]='--quiet --socket= --help'
+        [doctor]='--host= --socket= --help'
     )
     COMPREPLY=()
     for ((i = 1; i < COMP_CWORD; i++)); do

@@ -22,7 +22,7 @@ extern const char plugin_name[];
 extern const char plugin_type[];
 extern const unsigned int plugin_version;
 extern const unsigned int spank_plugin_version;
-SPANK_PLUGIN(nodestage, 1)
+SPANK_PLUGIN(nodestage, NODESTAGE_VERSION_NUMBER)
 }
 
 namespace nodestage {

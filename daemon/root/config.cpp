@@ -133,7 +133,8 @@ template <typename Member>
 Setter path_or_empty(Member member) {
   return [=](Config& config, const toml::node& node) -> std::optional<std::string> {
     const auto text = node.value_exact<std::string>();
-    if (!text || (!text->empty() && !text->starts_with('/'))) return "an absolute path, or \"\"";
+    if (!text || (!text->empty() && (!text->starts_with('/') || text->ends_with('/'))))
+      return "an absolute path, or \"\"";
     member(config) = *text;
     return {};
   };
@@ -259,6 +260,7 @@ const std::vector<Key>& keys() {
       {"credit", "enabled", boolean(MEMBER(credit.enabled))},
       {"credit", "max", number(MEMBER(credit.max_minutes), 1, 100'000)},
       {"credit", "least", number(MEMBER(credit.least_s), 1, 86'400)},
+      {"metrics", "textfile", path_or_empty(MEMBER(metrics.textfile))},
       {"daemon", "socket", absolute_path(MEMBER(daemon.socket))},
       {"daemon", "state_dir", absolute_path(MEMBER(daemon.state_dir))},
       {"daemon", "worker_path", absolute_path(MEMBER(daemon.worker_path))},

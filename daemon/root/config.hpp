@@ -96,6 +96,9 @@ struct Config {
     std::uint64_t least_s = 120;
   } credit;
   struct {
+    std::string textfile;
+  } metrics;
+  struct {
     std::string socket = "/run/nodestage/nodestaged.sock";
     std::string state_dir = "/var/lib/nodestage";
     std::string worker_path;  // of the build by default

@@ -79,6 +79,7 @@ void Jobs::save_again() {
 }
 
 void Jobs::set_state(Job& job, JobState state) {
+  count_time(job, state);
   job.record.state = state;
   // From here on a step may run at any time, or somebody who is in the job by other means. With
   // several nodes, when all are ready: decide().
@@ -127,6 +128,7 @@ Message Jobs::begin(const Begin& begin) {
   const bool known = find({begin.job, begin.restart}) != nullptr;
   Message answer = admit(begin);
   if (const auto* refused = std::get_if<Refused>(&answer); refused != nullptr && !known) {
+    counters_.add_failure(Activity::stage, FailureCause::refused);
     spdlog::warn("job={}.{} uid={} role=daemon: refused: {}", begin.job, begin.restart, begin.uid,
                  printable(refused->what));
     tell_refusal(begin, refused->what, k_refusal_tries);

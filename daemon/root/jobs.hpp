@@ -27,6 +27,7 @@
 #include "daemon/root/job.hpp"
 #include "daemon/root/journal.hpp"
 #include "daemon/root/loop.hpp"
+#include "daemon/root/metrics.hpp"
 #include "daemon/root/notices.hpp"
 #include "daemon/root/peers.hpp"
 #include "daemon/root/scontrol.hpp"
@@ -80,6 +81,8 @@ class Jobs {
   [[nodiscard]] std::vector<StatusRow> status(std::uint32_t job, std::uint32_t uid) const;
   // Results that could not be delivered, of `uid` (root: all).
   [[nodiscard]] std::vector<HeldRow> held(std::uint32_t uid) const;
+  // What is counted, as it is now.
+  [[nodiscard]] Metrics metrics();
 
  private:
   struct Waiter {
@@ -127,6 +130,8 @@ class Jobs {
     JobRecord record;
     std::optional<Workers::Id> worker;
     Clock::time_point worker_begun{};
+    std::optional<Clock::time_point> since;  // in its state
+    Work counted;                            // of the worker's doing
     std::string async_fault;  // how the worker ended before its async items were staged
     std::map<Ticket, Waiter> waiters;
     std::map<Ticket, Ender> enders;
@@ -137,6 +142,7 @@ class Jobs {
     std::optional<Recovery> recovery;
     Fd disk;  // while it stages: its directory
     Freed freed;
+    bool lacks_space = false;   // its last claim was refused
     unsigned gone_answers = 0;  // of Slurm, one after the other
     unsigned credit_tries = 0;
   };
@@ -170,7 +176,7 @@ class Jobs {
   void start_queued();
   void staging_ended(const JobKey& key, const WorkerEnd& end);
   void share_rate() const;
-  void fail(Job& job, const std::string& cause);
+  void fail(Job& job, FailureCause why, const std::string& cause);
   [[nodiscard]] Word word_for(const Job& job, WaitScope scope) const;
   void notice_ready(Job& job);
   [[nodiscard]] static std::string others_line(Job& job);
@@ -293,6 +299,10 @@ class Jobs {
   void credit_later(Job& job, const std::string& why);
   void forgo_credit(Job& job, const std::string& why);
 
+  // jobs_metrics.cpp: what is counted
+  void count_time(Job& job, JobState next);
+  void count_work(Job& job);
+
   // jobs_workers.cpp: the processes that do it
   Status start_worker(Job& job, WorkerTask task);
   void adopt_worker(Job& job, WorkerTask task);
@@ -320,6 +330,7 @@ class Jobs {
   std::vector<JobKey> to_ask_;  // Slurm, about these
   Scontrol scontrol_{at_.loop, at_.config};
   std::deque<JobKey> to_credit_;
+  Counters counters_;
 };
 
 }  // namespace nodestage

@@ -61,6 +61,7 @@ void Jobs::begin_stage_out(Job& job) {
 void Jobs::start_stage_out(Job& job) {
   ++job.record.stage_outs;
   if (const Status started = start_worker(job, WorkerTask::stage_out); !started) {
+    counters_.add_failure(Activity::stage_out, FailureCause::start);
     return hold(job, "the stage-out could not be started: " + started.error().what);
   }
   set_state(job, JobState::staging_out);
@@ -69,6 +70,7 @@ void Jobs::start_stage_out(Job& job) {
 void Jobs::stage_out_ended(const JobKey& key, const WorkerEnd& end) {
   Job* job = find(key);
   if (job == nullptr) return;
+  count_work(*job);
   job->worker.reset();
   job->record.worker = {};
   const WorkerStatus status = worker_status(*job, WorkerTask::stage_out);
@@ -79,6 +81,7 @@ void Jobs::stage_out_ended(const JobKey& key, const WorkerEnd& end) {
     if (job->record.hold.since == 0) return finish(*job);
     return let_go(*job, delivered_notice(job->record));
   }
+  counters_.add_failure(Activity::stage_out, cause_of(end, status));
   hold(*job,
        status.phase == WorkerPhase::failed ? status.cause : "the stage-out process " + end.text);
 }

@@ -247,10 +247,12 @@ void Jobs::decide(Job& job, Verdict verdict, const std::string& text) {
   job.record.verdict_text = bounded(printable(text, Newlines::keep));
   job.talk.barrier.reset();
   if (verdict == Verdict::ready) {
+    if (job.since) counters_.add_time(Phase::barrier, Clock::now() - *job.since);
     may_run(job);
     spdlog::info("{}: all nodes are ready{}", about(job.record),
                  text.empty() ? "" : "; " + printable(text, Newlines::join));
   } else {
+    if (job.record.cause.empty()) counters_.add_failure(Activity::stage, FailureCause::other_node);
     spdlog::warn("{}: the job fails on all nodes: {}", about(job.record),
                  printable(text, Newlines::join));
   }

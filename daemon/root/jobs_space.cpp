@@ -72,6 +72,7 @@ void Jobs::answer_claim(Job& job) {
     return;  // asked again at the next turn
   }
   ledger_.book(key, answer);
+  job.lacks_space = answer.granted == 0;
   const Amount promised = ledger_.promised_to(key);
   spdlog::debug("{}: {} {} and {} inodes of the local disk", about(job.record),
                 answer.granted != 0 ? "promised" : "refused more than", human_bytes(promised.bytes),

@@ -26,11 +26,12 @@ void Jobs::seek_directory(const JobKey& key, Clock::time_point give_up) {
   if (directory && *directory) return enqueue(*job);
   // A fault too may pass: between the site's mkdir and its chown it is root's.
   if (Clock::now() >= give_up) {
-    if (!directory) return fail(*job, directory.error().what);
-    return fail(
-        *job, at_.areas.path_of(job->record.directory) + ": the site's Prolog has not made this " +
-                  "directory within " + human_duration(at_.config.tmpdir.wait_s * 1000) +
-                  "\nTell your administrators (tmpdir.create = \"never\" in nodestaged.toml).");
+    if (!directory) return fail(*job, FailureCause::directory, directory.error().what);
+    return fail(*job, FailureCause::directory,
+                at_.areas.path_of(job->record.directory) +
+                    ": the site's Prolog has not made this " + "directory within " +
+                    human_duration(at_.config.tmpdir.wait_s * 1000) +
+                    "\nTell your administrators (tmpdir.create = \"never\" in nodestaged.toml).");
   }
   at_.loop.after(k_directory_poll, [this, key, give_up] { seek_directory(key, give_up); });
 }
@@ -53,8 +54,9 @@ void Jobs::start_queued() {
     Job* job = find(*next);
     if (job == nullptr || job->record.state != JobState::queued) continue;
     if (const Status started = start_worker(*job, WorkerTask::stage); !started) {
-      fail(*job, "staging could not be started: " + started.error().what +
-                     "\nTell your administrators: the log of nodestaged on this node says more.");
+      fail(*job, FailureCause::start,
+           "staging could not be started: " + started.error().what +
+               "\nTell your administrators: the log of nodestaged on this node says more.");
       continue;
     }
     set_state(*job, JobState::staging);
@@ -65,36 +67,40 @@ void Jobs::start_queued() {
 void Jobs::staging_ended(const JobKey& key, const WorkerEnd& end) {
   Job* job = find(key);
   if (job == nullptr) return;
+  count_work(*job);
   job->worker.reset();
   job->record.worker = {};
   forget_space(*job);
   const WorkerStatus status = worker_status(*job, WorkerTask::stage);
+  const FailureCause why = job->lacks_space ? FailureCause::space : cause_of(end, status);
   if (job->record.ended) {
     begin_stage_out(*job);
   } else if (status.phase == WorkerPhase::failed) {
-    fail(*job, status.cause);
+    fail(*job, why, status.cause);
   } else if (status.phase != WorkerPhase::done && job->record.state == JobState::ready) {
     spdlog::warn("{}: the worker {} before its async items were staged", about(job->record),
                  end.text);
     job->async_fault = "the staging process " + end.text + " before it was staged";
     save(*job);
   } else if (status.phase != WorkerPhase::done && end.kind == WorkerEnd::Kind::over_limit) {
-    fail(*job,
+    fail(*job, why,
          "the staging " + end.text +
              " and was ended\nAsk for less data, or ask your administrators (staging.limit in "
              "nodestaged.toml on this node).");
   } else if (status.phase != WorkerPhase::done && end.kind == WorkerEnd::Kind::no_memory) {
-    fail(*job, "the staging process " + end.text +
-                   "\nPack the data so that less is needed to unpack them (xz -6, zstd without "
-                   "--long), or "
-                   "ask your administrators.");
+    fail(*job, why,
+         "the staging process " + end.text +
+             "\nPack the data so that less is needed to unpack them (xz -6, zstd without "
+             "--long), or "
+             "ask your administrators.");
   } else if (status.phase != WorkerPhase::done) {
     const bool started = end.kind != WorkerEnd::Kind::not_started;
-    fail(*job, (started ? "the staging process " + end.text + " before it was done"
-                        : "the staging process could not be started: " + end.text) +
-                   "\nSubmit again; if it happens again tell your administrators: the log of "
-                   "nodestaged on "
-                   "this node says more.");
+    fail(*job, why,
+         (started ? "the staging process " + end.text + " before it was done"
+                  : "the staging process could not be started: " + end.text) +
+             "\nSubmit again; if it happens again tell your administrators: the log of "
+             "nodestaged on "
+             "this node says more.");
   } else if (job->record.state != JobState::ready) {
     set_state(*job, JobState::ready);
     tell_waiters(*job);
@@ -112,7 +118,8 @@ void Jobs::share_rate() const {
   }
 }
 
-void Jobs::fail(Job& job, const std::string& cause) {
+void Jobs::fail(Job& job, FailureCause why, const std::string& cause) {
+  counters_.add_failure(Activity::stage, why);
   job.record.cause = printable(cause, Newlines::keep);
   spdlog::warn("{}: staging failed: {}", about(job.record), printable(cause, Newlines::join));
   set_state(job, JobState::failed);

@@ -68,6 +68,7 @@ Status Jobs::start_worker(Job& job, WorkerTask task) {
   TRY_ASSIGN(job.worker, at_.workers.start(start, resources, limits_of(task),
                                            about(job.record, "worker"), on_end_of(key, task)));
   job.worker_begun = Clock::now();
+  job.counted = {};
   job.record.worker = at_.workers.mark(*job.worker);
   if (task == WorkerTask::stage) watch_space(job, std::move(directory));
   return {};
@@ -78,6 +79,7 @@ void Jobs::adopt_worker(Job& job, WorkerTask task) {
   job.worker = at_.workers.adopt(job.record.worker, cgroup_of(job.record, task), limits_of(task),
                                  about(job.record, "worker"), on_end_of(key, task));
   job.worker_begun = Clock::now();
+  job.counted = work_of(worker_status(job, task));  // by the last daemon
   if (!job.worker || task != WorkerTask::stage) return;
   if (auto directory = job_directory(job)) watch_space(job, std::move(*directory));
 }

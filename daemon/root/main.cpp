@@ -20,10 +20,12 @@
 #include <string_view>
 
 #include "common/build_info.hpp"
+#include "common/daemon_about.hpp"
 #include "common/file.hpp"
 #include "common/landlock_version.hpp"
 #include "daemon/root/config.hpp"
 #include "daemon/root/jobs.hpp"
+#include "daemon/root/metrics_file.hpp"
 #include "daemon/root/server.hpp"
 
 namespace nodestage {
@@ -79,6 +81,14 @@ Status mark_every_job(const Config& config, const std::string& runtime_dir) {
   }
   TRY_ASSIGN(const Fd fd, open_at(AT_FDCWD, path, O_WRONLY | O_CREAT, 0644));
   return {};
+}
+
+// For `nodestage doctor`.
+Status tell_about(const Config& config, const std::string& no_cgroups,
+                  const std::string& runtime_dir) {
+  const DaemonAbout about{k_version, tmpdir_root(config), config.staging.leave_free_bytes,
+                          config.stageout.epilog_wait_s, no_cgroups};
+  return replace_textfile(runtime_dir + "/about", encode_about(about));
 }
 
 // Takes what may change while jobs are there; the rest stays until a restart.
@@ -146,6 +156,9 @@ Status serve(const Arguments& arguments, Config& config) {
   TRY_ASSIGN(const Journal journal, Journal::open(config.daemon.state_dir));
   TRY_ASSIGN(Cgroups cgroups, find_cgroups(config));
   tell_of_sandbox();
+  const std::string no_cgroups =
+      config.worker.cgroup == UseCgroups::off ? "off" : cgroups.missing();
+  TRY(tell_about(config, no_cgroups, runtime_dir));
   TRY_ASSIGN(const Fd rate, open_at(AT_FDCWD, runtime_dir + "/read-rate", O_RDWR | O_CREAT, 0644));
 
   Workers workers(loop, std::move(cgroups));
@@ -154,10 +167,12 @@ Status serve(const Arguments& arguments, Config& config) {
   SlurmQuestion slurm(loop, config);
   Jobs jobs({loop, config, areas, journal, workers, trash, peers, slurm, rate.get()});
   Server server(loop, config, jobs);
+  MetricsFile metrics(loop, config, [&jobs] { return jobs.metrics(); });
   TRY(server.listen(config.daemon.socket));
   TRY(mark_every_job(config, runtime_dir));
   peers.start([&jobs](const PeerNote& note) { jobs.take_note(note); });
   jobs.recover();
+  metrics.settings_changed();
   TRY(loop.watch(signals.get(), [&] {
     signalfd_siginfo info{};
     if (::read(signals.get(), &info, sizeof info) != sizeof info) return;
@@ -165,6 +180,9 @@ Status serve(const Arguments& arguments, Config& config) {
     reload(arguments.config, config, runtime_dir);
     peers.settings_changed();
     jobs.settings_changed();
+    metrics.settings_changed();
+    if (const Status told = tell_about(config, no_cgroups, runtime_dir); !told)
+      spdlog::error(told.error().what);
   }));
   spdlog::info("nodestaged {} serves {}; job directories: {}", k_version, config.daemon.socket,
                config.tmpdir.path);

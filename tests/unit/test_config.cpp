@@ -66,7 +66,7 @@ TEST_CASE("a fault names file, line, key and what is allowed") {
         "leave_free, trash_wait, limit, groups_wait, on_failure");
   CHECK(fault_of("[stage]\nx=1\n")
             .find("f.toml:1: unknown section or key 'stage'; the sections are: tmpdir, "
-                  "staging, read, extract, venv, stageout, hold, worker, peer, slurm, credit, "
+                  "staging, read, extract, venv, stageout, hold, worker, peer, slurm, credit, metrics, "
                   "daemon") == 0);
   CHECK(fault_of("[staging]\nmax_jobs=0\n") ==
         "f.toml:2: 'staging.max_jobs' must be a whole number from 1 to 10000");
@@ -136,5 +136,6 @@ TEST_CASE("the installed example shows every key with its default, and nothing e
   CHECK(from_example->daemon.orphan_check_s == defaults->daemon.orphan_check_s);
   CHECK(from_example->slurm.scontrol == defaults->slurm.scontrol);
   CHECK(from_example->slurm.answer_wait_s == defaults->slurm.answer_wait_s);
+  CHECK(from_example->metrics.textfile == defaults->metrics.textfile);
   CHECK(from_example->daemon.log_level == defaults->daemon.log_level);
 }

@@ -1,0 +1,135 @@
+#!/usr/bin/env bats
+#
+# Goal: `nodestage doctor` has no complaint about hosts that are well, and names each thing that is broken, with what
+# to do and exit code 1, to an ordinary user, too.
+
+# shellcheck disable=SC2016,SC2153
+load helpers
+
+export NODESTAGE_CLUSTER=doctor
+
+readonly LINE=/etc/slurm/plugstack.conf.d/nodestage.conf
+
+setup_file() {
+    [[ -n ${NODESTAGE_STAGE:-} ]] || skip "NODESTAGE_STAGE is not set: there is no build to test"
+    cluster_up --nodes=1
+    export PLUGIN
+    PLUGIN=$(cd "$NODESTAGE_STAGE" && find . -name spank_nodestage.so | sed 's/^\.//')
+}
+
+teardown_file() {
+    cluster_down
+}
+
+# finds GRADE TEXT [HOST]: doctor (n1's, unless HOST is given) has such a line and what to do below it.
+finds() {
+    run on "${3:-n1}" nodestage doctor --host="$([[ ${3:-n1} == ctl ]] && echo login || echo compute)"
+    echo "$output"
+    grep -E "^$1 +.*$2" <<<"$output"
+    grep -A1 -E "^$1 +.*$2" <<<"$output" | grep -q -- '-> '
+    if [[ $1 == problem ]]; then [ "$status" -eq 1 ]; else [ "$status" -eq 0 ]; fi
+}
+
+@test "a node that is well" {
+    run on n1 nodestage doctor
+    echo "$output"
+    [ "$status" -eq 0 ]
+    [[ $output == *"taken for a compute node"* && $output == *"problems: 0, "* ]]
+    for what in "is for Slurm 22.05, as is this host's" "is \`required\`" "after the plugin was installed" "nodestaged answers" \
+        "PrologFlags=Alloc" "BatchStartTimeout=" "PrologEpilogTimeout: none" "no private /tmp" "running daemon" \
+        "job directories are in /localscratch" "are free there" "seccomp" "openat2"; do
+        grep -E "^ok +" <<<"$output" | grep -F "$what"
+    done
+}
+
+@test "a login node that is well, and what it is told to be" {
+    run on ctl nodestage doctor --host=login
+    echo "$output"
+    [ "$status" -eq 0 ]
+    [[ $output == *"taken for a login node"* && $output != *nodestaged\ answers* && $output != *openat2* ]]
+    run on ctl nodestage doctor --host=compute
+    [ "$status" -eq 1 ]
+    [[ $output == *"slurmd does not run"* && $output == *"nodestaged does not answer"* ]]
+    run on ctl nodestage doctor --host=toaster
+    [ "$status" -gt 1 ]
+}
+
+@test "an ordinary user is told the same" {
+    on n1 nodestage doctor >"$BATS_TEST_TMPDIR/root"
+    cluster exec n1 --user=alice -- nodestage doctor | diff "$BATS_TEST_TMPDIR/root" -
+}
+
+@test "slurm.conf: each thing that is wrong there" {
+    cluster restart-slurm --no-alloc --proctrack=linuxproc --slurm-conf=BatchStartTimeout=3 --slurm-conf=PrologEpilogTimeout=60
+    finds problem "PrologFlags has no Alloc"
+    finds_too warning "ProctrackType=proctrack/linuxproc"
+    finds_too warning "BatchStartTimeout=3:"
+    finds_too warning "PrologEpilogTimeout=60: an epilog waits 45 s"
+    finds problem "PrologFlags has no Alloc" ctl
+    cluster restart-slurm --private-tmp
+    run on n1 nodestage doctor
+    echo "$output"
+    grep -F "ok       private /tmp (job_container/tmpfs); job directories lie outside of it" <<<"$output"
+    on n1 sh -c 'echo BasePath=/localscratch >/etc/slurm/job_container.conf'
+    finds problem "job directories in /localscratch are hidden"
+    cluster restart-slurm
+}
+
+# finds_too GRADE TEXT: in the last output.
+finds_too() {
+    grep -E "^$1 +.*$2" <<<"$output"
+}
+
+@test "the daemon is away, or cannot write" {
+    cluster daemon stop n1
+    finds problem "nodestaged does not answer"
+    cluster daemon start n1
+    reload_daemons $'[staging]\nleave_free = "900TiB"\n'
+    finds problem "no more than staging.leave_free"
+    reload_daemons ""
+    on n1 sed -i 's/^version=.*/version=9.9.9/' /run/nodestage/about
+    finds problem "not the same release"
+    cluster daemon restart n1
+}
+
+@test "the plugin's line is optional, wrong or missing" {
+    on ctl sed -i 's/^required/optional/' "$LINE"
+    finds problem "is \`optional\`" ctl
+    on ctl sed -i 's/^optional.*/required spank_nodestage.so progress=no/' "$LINE"
+    finds warning "progress" ctl
+    on ctl mv "$LINE" "$LINE.off"
+    finds problem "no line for spank_nodestage.so" ctl
+    on ctl sh -c "echo 'required spank_nodestage.so' >$LINE"
+    finds warning "line was changed"
+    cluster slurmd restart n1
+    run on n1 nodestage doctor
+    [[ $output == *"problems: 0,"* && $output != *"was changed"* ]]
+}
+
+@test "the plugin is newer than slurmd, for another Slurm, no plugin, or gone" {
+    on n1 cp "$PLUGIN" /tmp/plugin.so
+    on n1 sh -c "cat /tmp/plugin.so >$PLUGIN"
+    finds problem "but the plugin was installed"
+    # plugin_version 0x160508 becomes 0x170208.
+    on n1 python3 -c '
+import sys
+data = open("/tmp/plugin.so", "rb").read()
+assert data.count(b"\x08\x05\x16\x00") == 1
+open(sys.argv[1], "wb").write(data.replace(b"\x08\x05\x16\x00", b"\x08\x02\x17\x00"))' "$PLUGIN"
+    finds problem "is for Slurm 23.02, but this host.s is 22.05"
+    on n1 sh -c "echo nothing >$PLUGIN"
+    finds problem "is no plugin of Slurm"
+    on n1 rm "$PLUGIN"
+    finds problem "No such file or directory"
+    on n1 cp /tmp/plugin.so "$PLUGIN"
+    cluster slurmd restart n1
+    run on n1 nodestage doctor
+    [ "$status" -eq 0 ]
+}
+
+@test "the controller does not answer" {
+    cluster slurmctld stop
+    finds problem "Slurm's configuration cannot be read"
+    cluster slurmctld start
+    cluster wait-idle 30
+}

@@ -1,0 +1,173 @@
+#!/usr/bin/env bats
+#
+# Goal: in a clean Debian root the deb is installed, upgraded, removed, installed again and purged: Slurm's commands
+# work at every stage, what the administrators wrote is kept, held results are never touched, and a purge leaves
+# nothing but the system user. Needs root, and a Debian mirror for the root.
+#
+# The tests are one story: each goes on where the one before has ended.
+
+# shellcheck disable=SC2016
+load packages
+
+setup_file() {
+    [[ -n ${NODESTAGE_BUILD:-} ]] || skip "NODESTAGE_BUILD is not set: there is no build to pack"
+    make_package DEB
+    local needs
+    needs=$(dpkg-deb -f "$(package deb)" Depends | tr , '\n' | sed -E 's/ *([^ |]+).*/\1/' | sort -u | real_packages | paste -sd,)
+    # Its dependencies and Slurm; no mirror is named, so debootstrap takes its own.
+    debootstrap --variant=minbase --include="$needs,slurmd,slurm-client" bookworm "$BATS_FILE_TMPDIR/root" \
+        >"$BATS_FILE_TMPDIR/debootstrap.log" 2>&1 || no_root || { tail -n 20 "$BATS_FILE_TMPDIR/debootstrap.log" >&2; return 1; }
+    export ROOT=$BATS_FILE_TMPDIR/root
+    printf '%s\n' ClusterName=x SlurmctldHost=localhost NodeName=localhost 'PartitionName=p Nodes=localhost' >"$ROOT/etc/slurm/slurm.conf"
+    # As on a machine that systemd has booted; what it is asked to do is written down.
+    mkdir -p "$ROOT/run/systemd/system"
+    printf '#!/bin/sh\necho "$*" >>/systemctl.log\ncase "$*" in *is-active*) [ -e /daemon-runs ] ;; esac\n' >"$ROOT/usr/bin/systemctl"
+    rm -f "$ROOT/usr/sbin/policy-rc.d"
+    make_versions
+    list_files >"$BATS_FILE_TMPDIR/before"
+    cp "$ROOT/etc/passwd" "$BATS_FILE_TMPDIR/passwd"
+    cp "$ROOT/var/lib/dpkg/status" "$BATS_FILE_TMPDIR/status"
+}
+
+# Without a mirror there is nothing to be had here; any other fault is one.
+no_root() {
+    ! grep -q 'Failed getting release file' "$BATS_FILE_TMPDIR/debootstrap.log" || skip "no Debian mirror can be reached"
+    return 1
+}
+
+# real_packages <NAMES: debootstrap knows no provided names; what is installed here provides them.
+real_packages() {
+    local name
+    while read -r name; do
+        dpkg-query -W -f '${Package} ${Provides}\n' | awk -v name="$name" '
+            $1 == name { real = 1 }
+            { gsub(/[,()=]/, " "); for (i = 2; i <= NF; i++) if ($i == name) provider = $1 }
+            END { print real ? name : provider }'
+    done | sort -u
+}
+
+# old.deb as it was built; new.deb, a later version; newer.deb with another default configuration, too.
+make_versions() {
+    local tree=$BATS_FILE_TMPDIR/tree
+    cp "$(package deb)" "$ROOT/old.deb"
+    dpkg-deb -R "$ROOT/old.deb" "$tree"
+    sed -i 's/^\(Version: .*\)$/\1+b1/' "$tree/DEBIAN/control"
+    dpkg-deb -Zgzip -b "$tree" "$ROOT/new.deb" >/dev/null
+    sed -i 's/+b1$/+b2/' "$tree/DEBIAN/control"
+    echo '# another default' >>"$tree/etc/nodestage/nodestaged.toml"
+    dpkg-deb -Zgzip -b "$tree" "$ROOT/newer.deb" >/dev/null
+    rm -r "$tree"
+}
+
+setup() {
+    [[ -n ${ROOT:-} ]]
+    TOML=$ROOT/etc/nodestage/nodestaged.toml
+    LINE=$ROOT/etc/slurm/plugstack.conf.d/nodestage.conf
+}
+
+# inside CMD...: in the root, which sees no process of ours.
+inside() {
+    unshare --mount --pid --fork --mount-proc="$ROOT/proc" \
+        chroot "$ROOT" /usr/bin/env -i PATH=/usr/sbin:/usr/bin:/sbin:/bin DEBIAN_FRONTEND=noninteractive LC_ALL=C.UTF-8 "$@" 3>&-
+}
+
+# asked: what systemctl was asked since the last call.
+asked() {
+    cat "$ROOT/systemctl.log" 2>/dev/null || true
+    rm -f "$ROOT/systemctl.log"
+}
+
+# Whether Slurm's commands know the options; they must work either way.
+knows_options() {
+    inside sbatch --help >"$BATS_TEST_TMPDIR/help" 2>"$BATS_TEST_TMPDIR/errors" || { cat "$BATS_TEST_TMPDIR/errors"; return 2; }
+    [ ! -s "$BATS_TEST_TMPDIR/errors" ] || { cat "$BATS_TEST_TMPDIR/errors"; return 2; }
+    grep -q -- --stage-dataset "$BATS_TEST_TMPDIR/help"
+}
+
+list_files() {
+    (cd "$ROOT" && find . -xdev \( -path ./proc -o -path ./sys -o -path ./dev -o -path './var/lib/dpkg' -o -path ./var/cache \
+        -o -path ./var/log -o -path ./tmp \) -prune -o ! -name '*.deb' ! -name systemctl.log -print | LC_ALL=C sort)
+}
+
+@test "before: Slurm's commands do not know the options" {
+    run knows_options
+    echo "$output"
+    [ "$status" -eq 1 ]
+}
+
+@test "install: the options are there; the user is made; nothing is started" {
+    inside dpkg -i /old.deb
+    [ -z "$(inside dpkg --audit)" ]
+    knows_options
+    grep -q '^nodestage:' "$ROOT/etc/passwd"
+    [ "$(stat -c '%a %u' "$ROOT/var/lib/nodestage")" = "700 0" ]
+    inside nodestaged --check
+    inside nodestage --version
+    [ "$(asked)" = "--system daemon-reload" ]
+    inside dpkg --verify slurm-spank-nodestage
+}
+
+@test "upgrade: what the administrators changed is kept without a question; a running daemon is restarted" {
+    sed -i 's/^#max_jobs = 4/max_jobs = 7/' "$TOML"
+    sed -i 's/^required spank_nodestage.so$/& progress=20/' "$LINE"
+    touch "$ROOT/daemon-runs"
+    inside dpkg -i /new.deb
+    grep -q '^max_jobs = 7' "$TOML"
+    grep -q ' progress=20$' "$LINE"
+    run asked
+    [[ $output == *"--system daemon-reload"* && $output == *"restart nodestaged.service"* && $output != *slurm* ]]
+    rm "$ROOT/daemon-runs"
+    knows_options
+}
+
+@test "upgrade to another default: the administrators' file stays, the new one lies beside it" {
+    inside dpkg --force-confdef --force-confold -i /newer.deb
+    grep -q '^max_jobs = 7' "$TOML"
+    grep -q '^# another default' "$TOML.dpkg-dist"
+    run asked
+    [[ $output != *"restart"* ]]
+    inside nodestaged --check
+}
+
+@test "remove: Slurm's commands work without the plugin; configuration, state and results stay" {
+    mkdir -p "$ROOT"/localscratch/.nodestage/hold/1.0/results "$ROOT/var/lib/nodestage/jobs"
+    echo precious >"$ROOT/localscratch/.nodestage/hold/1.0/results/a"
+    echo '{}' >"$ROOT/var/lib/nodestage/jobs/1.0.json"
+    run inside dpkg -r slurm-spank-nodestage
+    [ "$status" -eq 0 ]
+    [[ $output == *"results that could not be delivered"* ]]
+    run knows_options
+    echo "$output"
+    [ "$status" -eq 1 ]
+    grep -q '^max_jobs = 7' "$TOML"
+    grep -q ' progress=20$' "$LINE.removed"
+    [ -e "$ROOT/var/lib/nodestage/jobs/1.0.json" ]
+    run asked
+    [[ $output == *"stop nodestaged.service"* && $output == *"daemon-reload"* && $output != *slurm* ]]
+}
+
+@test "install again: all is as it was before the removal" {
+    inside dpkg -i /newer.deb
+    grep -q '^max_jobs = 7' "$TOML"
+    grep -q ' progress=20$' "$LINE"
+    [ ! -e "$LINE.removed" ]
+    knows_options
+}
+
+@test "purge: nothing is left but the user, and results that were held" {
+    mkdir -p "$ROOT/etc/systemd/system/multi-user.target.wants"
+    ln -sf /lib/systemd/system/nodestaged.service "$ROOT/etc/systemd/system/multi-user.target.wants/"
+    asked >/dev/null
+    inside dpkg --purge slurm-spank-nodestage
+    run asked
+    [[ $output != *slurm* ]]
+    [ "$(cat "$ROOT/localscratch/.nodestage/hold/1.0/results/a")" = precious ]
+    rm -r "$ROOT/localscratch"
+    list_files | diff "$BATS_FILE_TMPDIR/before" - | tee "$BATS_TEST_TMPDIR/left"
+    [ ! -s "$BATS_TEST_TMPDIR/left" ]
+    [ "$(diff "$BATS_FILE_TMPDIR/passwd" "$ROOT/etc/passwd" | grep -c '^[<>]')" = 1 ]
+    run inside dpkg -s slurm-spank-nodestage
+    [ "$status" -ne 0 ]
+    run knows_options
+    [ "$status" -eq 1 ]
+}

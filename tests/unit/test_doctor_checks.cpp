@@ -1,0 +1,202 @@
+#include <doctest/doctest.h>
+
+#include <filesystem>
+#include <fstream>
+
+#include "cli/doctor_checks.hpp"
+#include "scratch.hpp"
+
+using namespace nodestage;
+
+namespace {
+
+constexpr std::uint32_t k_22_05 = 22 << 16 | 5 << 8;
+
+bool has(const Finding& finding, const char* text) {
+  return finding.what.find(text) != std::string::npos;
+}
+
+SlurmConfig config(const std::string& name, const std::string& value) { return {{name, value}}; }
+
+PlugstackLine line_of(const char* text) {
+  const Scratch scratch;
+  std::ofstream(scratch / "plugstack.conf") << text;
+  auto line = plugstack_line(scratch / "plugstack.conf");
+  REQUIRE(line);
+  REQUIRE(*line);
+  return **line;
+}
+
+}  // namespace
+
+TEST_CASE("doctor: Slurm's configuration and version") {
+  const SlurmConfig known = parse_slurm_config(
+      "Configuration data as of 2026-11-21T22:00:00\nPrologFlags             = Alloc,Contain\n"
+      "SLURM_CONF              = /etc/slurm/slurm.conf\nJobContainerType        = (null)\n");
+  CHECK(known.at("PrologFlags") == "Alloc,Contain");
+  CHECK(known.at("SLURM_CONF") == "/etc/slurm/slurm.conf");
+  CHECK(slurm_release_of("slurm-wlm 22.05.8") == k_22_05);
+  CHECK(slurm_release_of("slurm 24.11.5") == (24 << 16 | 11 << 8));
+  CHECK(slurm_release_of("") == 0);
+  CHECK(slurm_release_of("slurm 24") == 0);
+}
+
+TEST_CASE("doctor: a plugin for another Slurm is a problem") {
+  PluginFile plugin{"/p/spank_nodestage.so", k_22_05 | 8, 1000, {}};
+  CHECK(judge_plugin(plugin, k_22_05).grade == Grade::ok);
+  const Finding wrong = judge_plugin(plugin, 23 << 16 | 2 << 8);
+  CHECK(wrong.grade == Grade::problem);
+  CHECK(wrong.what == "/p/spank_nodestage.so is for Slurm 22.05, but this host's is 23.02");
+  CHECK(wrong.to_do.find("23.02") != std::string::npos);
+  CHECK(judge_plugin(plugin, 0).grade == Grade::warning);
+}
+
+TEST_CASE("doctor: the plugin's own file is no plugin when it is something else") {
+  const Scratch scratch;
+  CHECK_FALSE(read_plugin_file(scratch / "none.so"));
+  std::ofstream(scratch / "text.so") << "no ELF";
+  CHECK_FALSE(read_plugin_file(scratch / "text.so"));
+  // Cut off anywhere, a real one is refused or read, never overrun.
+  std::ifstream self("/proc/self/exe", std::ios::binary);
+  std::string bytes(200'000, '\0');
+  self.read(bytes.data(), static_cast<std::streamsize>(bytes.size()));
+  for (const std::size_t size : {16U, 63U, 64U, 100U, 1000U, 5000U, 200'000U}) {
+    std::ofstream(scratch / "cut.so", std::ios::binary)
+        .write(bytes.data(), static_cast<std::streamsize>(size));
+    CHECK_FALSE(read_plugin_file(scratch / "cut.so"));
+  }
+}
+
+TEST_CASE("doctor: the line in plugstack.conf, also an included one") {
+  const Scratch scratch;
+  std::filesystem::create_directory(scratch / "d");
+  std::ofstream(scratch / "plugstack.conf")
+      << "# required spank_nodestage.so\nrequired other.so\ninclude " << (scratch / "d/*.conf")
+      << "\n";
+  auto none = plugstack_line(scratch / "plugstack.conf");
+  REQUIRE(none);
+  CHECK_FALSE(*none);
+  CHECK(judge_line(*none, "P").grade == Grade::problem);
+  std::ofstream(scratch / "d/a.conf")
+      << "  required /x/spank_nodestage.so begin_wait=3 progress=no # a\n";
+  auto found = plugstack_line(scratch / "plugstack.conf");
+  REQUIRE(found);
+  REQUIRE(*found);
+  CHECK((*found)->is_required);
+  CHECK((*found)->file == scratch / "d/a.conf");
+  CHECK((*found)->plugin == "/x/spank_nodestage.so");
+  CHECK((*found)->arguments == std::vector<std::string>{"begin_wait=3", "progress=no"});
+  CHECK(judge_line(*found, "P").grade == Grade::ok);
+  std::ofstream(scratch / "plugstack.conf") << "include d/*.conf\n";  // relative to the file
+  found = plugstack_line(scratch / "plugstack.conf");
+  REQUIRE(found);
+  CHECK(*found);
+  CHECK_FALSE(plugstack_line(scratch / "missing"));
+  const PlugstackLine optional = line_of("optional spank_nodestage.so\n");
+  CHECK(judge_line(optional, "P").grade == Grade::problem);
+}
+
+TEST_CASE("doctor: arguments of the plugin that are wrong") {
+  PlugstackLine line = line_of("required spank_nodestage.so progress=no\n");
+  std::vector<char*> arguments;
+  for (std::string& argument : line.arguments) arguments.push_back(argument.data());
+  const auto findings = judge_arguments(line, parse_settings(arguments));
+  REQUIRE(findings.size() == 1);
+  CHECK(findings[0].grade == Grade::warning);
+  CHECK(has(findings[0], "progress"));
+}
+
+TEST_CASE("doctor: slurmd must have begun after the plugin came") {
+  const PluginFile plugin{"p", k_22_05, 1000, {1000, 5}};
+  PlugstackLine line;
+  CHECK(judge_slurmd({1000, 6}, plugin, line).grade == Grade::ok);
+  CHECK(judge_slurmd({1000, 4}, plugin, line).grade == Grade::problem);
+  line.changed = {2000, 0};
+  CHECK(judge_slurmd({1500, 0}, plugin, line).grade == Grade::warning);
+}
+
+TEST_CASE("doctor: slurm.conf") {
+  CHECK(judge_prolog_flags(config("PrologFlags", "Alloc")).grade == Grade::ok);
+  CHECK(judge_prolog_flags(config("PrologFlags", "Alloc,Contain")).grade == Grade::ok);
+  CHECK(judge_prolog_flags(config("PrologFlags", "(null)")).grade == Grade::problem);
+  CHECK(judge_prolog_flags(config("PrologFlags", "Serial")).grade == Grade::problem);
+  CHECK(judge_proctrack(config("ProctrackType", "proctrack/cgroup")).grade == Grade::ok);
+  CHECK(judge_proctrack(config("ProctrackType", "proctrack/linuxproc")).grade == Grade::warning);
+  PluginSettings settings;
+  CHECK(judge_batch_start(config("BatchStartTimeout", "10 sec"), settings).grade == Grade::ok);
+  CHECK(judge_batch_start(config("BatchStartTimeout", "5 sec"), settings).grade == Grade::warning);
+  settings.begin_wait = std::chrono::seconds(60);
+  CHECK(judge_batch_start(config("BatchStartTimeout", "10 sec"), settings).grade == Grade::warning);
+}
+
+TEST_CASE("doctor: PrologEpilogTimeout against the epilog's wait") {
+  const PluginSettings settings;  // epilog_wait 900
+  const auto judged = [&](const char* value, std::uint64_t wait) {
+    return judge_prolog_epilog(config("PrologEpilogTimeout", value), settings, wait);
+  };
+  CHECK(judged("65534", 600).grade == Grade::ok);
+  CHECK(judged("(null)", 600).grade == Grade::ok);
+  CHECK(judged("615", 600).grade == Grade::ok);
+  const Finding cut = judged("100", 600);
+  CHECK(cut.grade == Grade::warning);
+  CHECK(has(cut, "waits 85 s"));
+  CHECK(cut.to_do.find("615") != std::string::npos);
+  CHECK(judged("800", 0).grade == Grade::warning);  // the plugin's 900
+  CHECK(judged("20", 600).grade == Grade::problem);
+}
+
+TEST_CASE("doctor: private /tmp and the job directories") {
+  const SlurmConfig on = config("JobContainerType", "job_container/tmpfs");
+  const char* conf = "AutoBasePath=true BasePath=/var/lib/jc # x\nDirs=/tmp,/scratch\n";
+  CHECK(judge_private_tmp({}, "", "/tmp").grade == Grade::ok);
+  CHECK(judge_private_tmp(on, conf, "/localscratch").grade == Grade::ok);
+  CHECK(judge_private_tmp(on, conf, "/scratch/jobs").grade == Grade::problem);
+  CHECK(judge_private_tmp(on, conf, "/scratchy").grade == Grade::ok);
+  CHECK(judge_private_tmp(on, conf, "/var/lib/jc/x").grade == Grade::problem);
+  CHECK(judge_private_tmp(on, "basepath=/x/\n", "/tmp").grade == Grade::problem);
+  CHECK(judge_private_tmp(on, conf, "").grade == Grade::warning);
+  CHECK(
+      judge_private_tmp(config("NamespaceType", "namespace/tmpfs"), "BasePath=/x\n", "/x").grade ==
+      Grade::problem);
+}
+
+TEST_CASE("doctor: releases of command, plugin and daemon") {
+  CHECK(judge_versions("0.1.0", "0.1.0", 1000).grade == Grade::ok);
+  CHECK(judge_versions("0.1.0", "", 0).grade == Grade::ok);
+  CHECK(judge_versions("0.1.0", "0.1.1", 1000).grade == Grade::problem);
+  CHECK(judge_versions("1.2.3", "", 1'002'003).grade == Grade::ok);
+  CHECK(judge_versions("1.2.3", "1.2.3", 1'002'002).grade == Grade::problem);
+}
+
+TEST_CASE("doctor: the disk") {
+  DaemonAbout about;
+  about.tmpdir_root = "/s";
+  about.leave_free_bytes = 10;
+  const auto worst = [&](const Disk& disk) {
+    Grade grade = Grade::ok;
+    for (const Finding& finding : judge_disk(disk, about)) grade = std::max(grade, finding.grade);
+    return grade;
+  };
+  CHECK(worst({0xEF53, 500, 1000, 5}) == Grade::ok);
+  CHECK(worst({0x12345, 500, 1000, 5}) == Grade::ok);
+  CHECK(worst({0xEF53, 50, 1000, 5}) == Grade::warning);
+  CHECK(worst({0xEF53, 500, 1000, 0}) == Grade::warning);
+  CHECK(worst({0xEF53, 10, 1000, 5}) == Grade::problem);
+  CHECK(worst({0x01021994, 500, 1000, 5}) == Grade::warning);
+  CHECK(worst({0x6969, 500, 1000, 5}) == Grade::problem);
+}
+
+TEST_CASE("doctor: the kernel and cgroups") {
+  const auto grades = [](const Kernel& kernel) {
+    std::string text;
+    for (const Finding& finding : judge_kernel(kernel))
+      text += "owp"[static_cast<int>(finding.grade)];
+    return text;
+  };
+  CHECK(grades({3, true, true}) == "ooo");
+  CHECK(grades({1, true, true}) == "woo");
+  CHECK(grades({0, false, false}) == "wpp");
+  CHECK(judge_cgroups("").grade == Grade::ok);
+  CHECK(judge_cgroups("off").grade == Grade::warning);
+  CHECK(has(judge_cgroups("memory, pids"), "memory, pids"));
+}

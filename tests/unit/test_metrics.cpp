@@ -1,0 +1,163 @@
+#include <doctest/doctest.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <filesystem>
+#include <fstream>
+#include <regex>
+#include <set>
+#include <sstream>
+
+#include "daemon/root/metrics_file.hpp"
+#include "scratch.hpp"
+
+using namespace nodestage;
+
+namespace {
+
+std::string content(const std::string& path) {
+  std::ifstream file(path);
+  std::stringstream text;
+  text << file.rdbuf();
+  return text.str();
+}
+
+std::set<std::string> families() {
+  const MetricsText text = metrics_text({});
+  std::set<std::string> names;
+  const std::string all = text.own + text.disk;
+  const std::regex type("# TYPE (\\w+)");
+  for (std::sregex_iterator i(all.begin(), all.end(), type); i != std::sregex_iterator(); ++i)
+    names.insert((*i)[1]);
+  return names;
+}
+
+std::set<std::string> names_in(const std::string& file) {
+  const std::string text = content(std::string(NODESTAGE_SOURCE_DIR) + "/docs/" + file);
+  std::set<std::string> names;
+  const std::regex name("\\bnodestage_[a-z_]+");
+  for (std::sregex_iterator i(text.begin(), text.end(), name); i != std::sregex_iterator(); ++i)
+    names.insert(std::regex_replace((*i)[0].str(), std::regex("phase_seconds_(sum|count)$"),
+                                    "phase_seconds"));
+  return names;
+}
+
+}  // namespace
+
+TEST_CASE("metrics: every sample has its help, its type and its labels") {
+  Metrics metrics;
+  metrics.jobs[static_cast<std::size_t>(JobState::staging)] = 2;
+  metrics.counters.add_time(JobState::queued, std::chrono::milliseconds(1034));
+  metrics.counters.add_time(JobState::queued, std::chrono::milliseconds(2000));
+  metrics.counters.add_time(JobState::ready, std::chrono::hours(1));
+  metrics.counters.add_failure(Activity::stage_out, FailureCause::time_limit);
+  metrics.held_bytes = 5000;
+  metrics.free_bytes = 7;
+  const MetricsText text = metrics_text(metrics);
+  CHECK(text.own.find("# HELP nodestage_jobs Jobs that the daemon knows, by what becomes of them "
+                      "now.\n# TYPE nodestage_jobs gauge\n"
+                      "nodestage_jobs{state=\"waiting_for_directory\"} 0\n"
+                      "nodestage_jobs{state=\"queued\"} 0\n"
+                      "nodestage_jobs{state=\"staging\"} 2\n") != std::string::npos);
+  CHECK(text.own.find("nodestage_phase_seconds_sum{phase=\"queued\"} 3.034\n"
+                      "nodestage_phase_seconds_count{phase=\"queued\"} 2\n") != std::string::npos);
+  CHECK(
+      text.own.find("nodestage_failures_total{activity=\"stage_out\",cause=\"time_limit\"} 1\n") !=
+      std::string::npos);
+  CHECK(text.own.find("nodestage_held_bytes 5000\n") != std::string::npos);
+  CHECK(text.own.find("tmpdir") == std::string::npos);
+  CHECK(text.disk.find("nodestage_tmpdir_free_bytes 7\n") != std::string::npos);
+}
+
+TEST_CASE("metrics: work is counted once, and never taken back") {
+  Counters counters;
+  Work counted;
+  counters.add_work(Activity::stage, {10, 20, 1}, counted);
+  counters.add_work(Activity::stage, {30, 20, 2}, counted);
+  counters.add_work(Activity::stage, {0, 0, 0}, counted);
+  counters.add_work(Activity::stage, {31, 21, 2}, counted);
+  CHECK(counters.work[0].bytes_read == 31);
+  CHECK(counters.work[0].bytes_written == 21);
+  CHECK(counters.work[0].files == 2);
+  CHECK(counters.work[1].bytes_read == 0);
+}
+
+TEST_CASE("metrics: what a worker claims is bounded") {
+  WorkerStatus status;
+  ItemRecord item{};
+  item.bytes_read = ~0ULL;
+  item.files = 3;
+  status.items.assign(4, item);
+  CHECK(work_of(status).bytes_read == 4 * (1ULL << 50));
+  CHECK(work_of(status).files == 12);
+}
+
+TEST_CASE("metrics: a failure has the cause that the worker's end tells") {
+  WorkerStatus said;
+  said.phase = WorkerPhase::failed;
+  CHECK(cause_of({}, said) == FailureCause::data);
+  CHECK(cause_of({}, {}) == FailureCause::process);
+  CHECK(cause_of({WorkerEnd::Kind::no_memory, ""}, {}) == FailureCause::memory);
+  CHECK(cause_of({WorkerEnd::Kind::over_limit, ""}, {}) == FailureCause::time_limit);
+  CHECK(cause_of({WorkerEnd::Kind::not_started, ""}, {}) == FailureCause::start);
+  CHECK(cause_of({WorkerEnd::Kind::stuck, ""}, {}) == FailureCause::process);
+}
+
+TEST_CASE("metrics: docs/admin.md tells of each, and the dashboard shows none that is not there") {
+  const std::set<std::string> known = families();
+  const std::set<std::string> told = names_in("admin.md");
+  for (const std::string& name : known) {
+    CAPTURE(name);
+    CHECK(told.count(name) == 1);
+  }
+  const std::set<std::string> shown = names_in("grafana-dashboard.json");
+  CHECK(shown.size() >= 8);
+  for (const std::string& name : shown) {
+    CAPTURE(name);
+    CHECK(known.count(name) == 1);
+  }
+}
+
+TEST_CASE("metrics: the file is replaced whole, and no link of somebody else's is followed") {
+  const Scratch scratch;
+  const std::string path = scratch / "a.prom";
+  const std::string victim = scratch / "victim";
+  std::ofstream(victim) << "untouched";
+  REQUIRE(::symlink(victim.c_str(), (scratch / ".a.prom.new").c_str()) == 0);
+  REQUIRE(replace_textfile(path, "one\n"));
+  CHECK(content(path) == "one\n");
+  REQUIRE(::symlink(victim.c_str(), (scratch / "b.prom").c_str()) == 0);
+  REQUIRE(replace_textfile(scratch / "b.prom", "two\n"));
+  CHECK(content(scratch / "b.prom") == "two\n");
+  CHECK(content(victim) == "untouched");
+  struct stat info {};
+  REQUIRE(::stat(path.c_str(), &info) == 0);
+  CHECK((info.st_mode & 0777) == 0644);
+  CHECK_FALSE(replace_textfile(scratch / "nowhere/a.prom", "x"));
+  CHECK(std::filesystem::exists(scratch / ".a.prom.new") == false);
+}
+
+TEST_CASE("metrics: written at once when the setting is there, gone with it") {
+  const Scratch scratch;
+  auto loop = Loop::create();
+  REQUIRE(loop);
+  Config config;
+  int asked = 0;
+  MetricsFile file(*loop, config, [&asked] {
+    ++asked;
+    return Metrics{};
+  });
+  file.settings_changed();
+  CHECK(asked == 0);
+  config.metrics.textfile = scratch / "a.prom";
+  file.settings_changed();
+  CHECK(content(scratch / "a.prom").find("nodestage_jobs") != std::string::npos);
+  config.metrics.textfile = scratch / "b.prom";
+  file.settings_changed();
+  CHECK_FALSE(std::filesystem::exists(scratch / "a.prom"));
+  CHECK(std::filesystem::exists(scratch / "b.prom"));
+  config.metrics.textfile.clear();
+  file.settings_changed();
+  CHECK_FALSE(std::filesystem::exists(scratch / "b.prom"));
+  CHECK(asked == 2);
+}
