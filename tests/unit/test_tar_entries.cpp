@@ -267,7 +267,9 @@ TEST_CASE("extended headers that lie are faults") {
   CHECK(
       with_records("26 GNU.sparse.map=0,1,1,9\n29 GNU.sparse.size=1000000000\n").find("invalid") !=
       std::string::npos);
-  const std::string nine = "21 GNU.sparse.size=9\n";
+  const std::string nine = "21 GNU.sparse.size=9\n26 GNU.sparse.numblocks=2\n";
+  CHECK(with_records("26 GNU.sparse.map=4,1,5,1\n21 GNU.sparse.size=9\n").find("invalid map") !=
+        std::string::npos);
   CHECK(with_records("26 GNU.sparse.map=4,1,5,1\n" + nine) == "end");
   CHECK(with_records("26 GNU.sparse.map=5,1,4,1\n" + nine).find("invalid map") !=
         std::string::npos);
