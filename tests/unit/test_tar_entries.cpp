@@ -162,6 +162,9 @@ TEST_CASE("numbers of a tar header") {
   CHECK(tar_number("   644 \0"sv) == 0644);
   CHECK(tar_number("77777777777"sv) == 077777777777);
   CHECK(tar_number("\0\0\0\0"sv) == 0);
+  CHECK_FALSE(
+      tar_number("\0"
+                 "644"sv));
   CHECK_FALSE(tar_number("0128"sv));
   CHECK_FALSE(tar_number("12x"sv));
   CHECK_FALSE(tar_number("-1"sv));
