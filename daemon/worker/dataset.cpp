@@ -186,7 +186,7 @@ Status Dataset::stage_one(int item_fd, const std::string& source) {
 Status Dataset::build_venv(Piece& piece, int dir_fd, const std::string& name) {
   set_kind(Venv::kind(piece));
   Venv venv(*venv_, context_.order, meter_, *context_.builder, context_.stop);
-  const Status made = venv.make(piece, {dir_fd, name, context_.umask, space_});
+  Status made = venv.make(piece, {dir_fd, name, context_.umask, space_});
   const auto logs = open_directory_at(dir_fd, Venv::k_log_directory);
   if (logs && venv.has_log()) {
     static_cast<void>(

@@ -167,6 +167,7 @@ Status PaxHeader::take_sparse(std::string_view key, std::string_view value) {
   if (!number) return invalid(key);
   if (what == "major") sparse->major = *number;
   if (what == "minor") sparse->minor = *number;
+  if (what == "numblocks") sparse->has_count = true;
   if (what == "size" || what == "realsize") sparse->size = *number;
   if (what == "offset" || what == "numbytes") {
     if (sparse->numbers.size() >= k_max_numbers) return invalid(key);

@@ -29,6 +29,7 @@ struct PaxSparse {
   std::optional<std::string> name;
   std::optional<std::uint64_t> size;   // of the file with its holes
   std::vector<std::uint64_t> numbers;  // offset, size, offset, …
+  bool has_count = false;              // numblocks: with it a map of 0.0 or 0.1 begins
 };
 
 struct PaxHeader {

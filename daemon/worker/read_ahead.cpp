@@ -3,6 +3,11 @@
 #include <algorithm>
 
 namespace nodestage {
+namespace {
+
+constexpr std::size_t k_paid_at_once = std::size_t{128} * 1024;
+
+}  // namespace
 
 ReadAhead::ReadAhead(const Source& source, std::uint64_t offset, const ReadAheadLimits& limits)
     : source_(source), offset_(offset), limits_(limits), pool_(limits.block_bytes, limits.blocks) {}
@@ -64,7 +69,10 @@ Result<Slice> ReadAhead::read(Ticket ticket, const BufferPool::Buffer& buffer) {
   TRY_ASSIGN(const std::size_t bytes,
              source_.fetch_at(offset_of(ticket), buffer.memory.first(size_of(ticket))));
   const std::lock_guard lock(paying_);
-  TRY(source_.meter().count_read(bytes, is_stopped_));
+  // In small steps, so that a slow rate shows as progress.
+  for (std::size_t paid = 0; paid < bytes; paid += k_paid_at_once) {
+    TRY(source_.meter().count_read(std::min(k_paid_at_once, bytes - paid), is_stopped_));
+  }
   return buffer.filled(bytes);
 }
 

@@ -271,7 +271,9 @@ Status TarEntries::begin_sparse(const TarHeader& header) {
     return end_pieces();
   }
   if (sparse.major != 0) return damaged("a sparse file of an unknown kind");
-  if (sparse.numbers.size() % 2 != 0) return damaged("a sparse file with an invalid map");
+  // Other readers differ in what it is then.
+  if (!sparse.has_count || sparse.numbers.size() % 2 != 0)
+    return damaged("a sparse file with an invalid map");
   for (std::size_t i = 0; i < sparse.numbers.size(); i += 2) {
     TRY(add_piece(sparse.numbers[i], sparse.numbers[i + 1]));
   }

@@ -31,7 +31,10 @@ std::optional<std::int64_t> base_256(std::string_view field) {
 
 std::optional<std::int64_t> tar_number(std::string_view field) {
   if (!field.empty() && (byte_of(field[0]) & 0x80U) != 0) return base_256(field);
-  while (field.starts_with(' ') || field.starts_with('\0')) field.remove_prefix(1);
+  while (field.starts_with(' ')) field.remove_prefix(1);
+  // GNU tar passes over a NUL before the digits, others take it for the end.
+  if (field.starts_with('\0') && field.find_first_not_of(" \0"sv) != std::string_view::npos)
+    return std::nullopt;
   std::int64_t value = 0;
   for (const char c : field) {
     if (c == ' ' || c == '\0') break;

@@ -46,7 +46,8 @@ class TreeWriter {
   Status add(const Entry& entry) { return begin(entry); }
   // Data of the file (or late data of the hard link) that was added last.
   Status write(std::uint64_t offset, const Slice& data);
-  // A file whose data a writer fetches; `from` is borrowed until finish().
+  // A file whose data a writer fetches; `from` is borrowed until a finish()
+  // that did well, else until this writer's end.
   Status add(const Entry& entry, const EntryData& from, std::uint64_t id);
 
   // Once, after the last entry: waits for all writers, then gives directories their modes and

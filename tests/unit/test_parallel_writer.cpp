@@ -181,8 +181,8 @@ TEST_CASE(
 }
 
 TEST_CASE("data that writers fetch themselves") {
+  Numbers data;  // outlives the writer's threads
   Bench bench;
-  Numbers data;
   const auto add_all = [&]() -> Status {
     for (std::uint64_t id = 0; id < 500; ++id) {
       TRY(bench.writer.add(file("d" + std::to_string(id % 4) + "/" + std::to_string(id), id * 10),
