@@ -1,8 +1,6 @@
 #include "common/worker_order.hpp"
 
-#include <nlohmann/json.hpp>
-
-#include "common/latin1.hpp"
+#include "common/json_value.hpp"
 
 namespace nodestage {
 namespace {
@@ -52,11 +50,7 @@ void each_field(Order& order, Field field) {
 std::string encode_order(const WorkerOrder& order) {
   nlohmann::json json;
   each_field(order, [&json]<typename T>(const char* name, const T& value) {
-    if constexpr (std::is_same_v<T, std::string>) {
-      json[name] = latin1_to_utf8(value);
-    } else {
-      json[name] = value;
-    }
+    json[name] = to_json_value(value);
   });
   return json.dump();
 }
@@ -66,11 +60,7 @@ Result<WorkerOrder> decode_order(std::string_view text) {
     const auto json = nlohmann::json::parse(text);
     WorkerOrder order;
     each_field(order, [&json]<typename T>(const char* name, T& value) {
-      if constexpr (std::is_same_v<T, std::string>) {
-        value = utf8_to_latin1(json.at(name).get_ref<const std::string&>());
-      } else {
-        value = json.at(name).get<T>();
-      }
+      value = from_json_value<T>(json.at(name));
     });
     return order;
   } catch (const std::exception& fault) {  // the library's boundary

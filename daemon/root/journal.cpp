@@ -7,10 +7,9 @@
 #include <unistd.h>
 
 #include <memory>
-#include <nlohmann/json.hpp>
 
 #include "common/file.hpp"
-#include "common/latin1.hpp"
+#include "common/json_value.hpp"
 #include "common/request.hpp"
 
 namespace nodestage {
@@ -130,10 +129,8 @@ std::string encode_record(const JobRecord& record) {
   each_field(record, [&json]<typename T>(const char* name, const T& value) {
     if constexpr (std::is_same_v<T, std::optional<std::uint32_t>>) {
       json[name] = value ? Json(*value) : Json(nullptr);
-    } else if constexpr (std::is_same_v<T, std::string>) {
-      json[name] = latin1_to_utf8(value);
     } else {
-      json[name] = value;
+      json[name] = to_json_value(value);
     }
   });
   // In lists (of nodes, of reasons), what is not UTF-8 becomes U+FFFD instead of a throw.
@@ -150,11 +147,9 @@ Result<JobRecord> decode_record(std::string_view text) {
       if (!json.contains(name) && !is_required(name)) return;
       const Json& field = json.at(name);
       if constexpr (std::is_same_v<T, std::optional<std::uint32_t>>) {
-        if (!field.is_null()) value = field.get<std::uint32_t>();
-      } else if constexpr (std::is_same_v<T, std::string>) {
-        value = utf8_to_latin1(field.get_ref<const std::string&>());
+        if (!field.is_null()) value = from_json_value<std::uint32_t>(field);
       } else {
-        value = field.get<T>();
+        value = from_json_value<T>(field);
       }
     });
     return record;

@@ -116,3 +116,20 @@ TEST_CASE("a worker's order there and back") {
   CHECK_FALSE(decode_order("{}"));
   CHECK_FALSE(decode_order("nonsense"));
 }
+
+TEST_CASE("a number that its field cannot hold makes a worker's order unreadable") {
+  const std::string good = encode_order(WorkerOrder{});
+  const auto with = [&good](const std::string& field, const std::string& number) {
+    std::string text = good;
+    const std::size_t value = text.find("\"" + field + "\":") + field.size() + 3;
+    return text.replace(value, text.find_first_of(",}", value) - value, number);
+  };
+  REQUIRE(decode_order(with("job", "4294967295")));
+  for (const char* number :
+       {"4294967296", "-1", "1.5", "1e40", "11111111111111111111111", "true"}) {
+    CAPTURE(number);
+    CHECK_FALSE(decode_order(with("job", number)));
+  }
+  CHECK_FALSE(decode_order(with("task", "1e40")));
+  CHECK_FALSE(decode_order(with("leave_free_bytes", "-1")));
+}
