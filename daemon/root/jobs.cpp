@@ -90,7 +90,7 @@ void Jobs::set_state(Job& job, JobState state) {
   // The next daemon would stage again what the job works on by then.
   if (const auto unsaved = unsaved_.find(job.record.key());
       state == JobState::ready && unsaved != unsaved_.end())
-    return fail(job,
+    return fail(job, FailureCause::journal,
                 "nodestaged cannot note that the data are ready: its journal on this node "
                 "cannot be written: " +
                     unsaved->second + "\nTell your administrators.");

@@ -16,9 +16,9 @@ constexpr std::uint64_t k_largest_claim = 1ULL << 50;
 constexpr const char* k_activity[k_activities] = {"stage", "stage_out"};
 constexpr const char* k_phase[k_phases] = {"directory", "queued",  "staging",
                                            "barrier",   "outcome", "stage_out"};
-constexpr const char* k_cause[k_failure_causes] = {"data",      "space",      "time_limit",
-                                                   "memory",    "process",    "start",
-                                                   "directory", "other_node", "refused"};
+constexpr const char* k_cause[k_failure_causes] = {"data",    "space",  "time_limit", "memory",
+                                                   "process", "start",  "directory",  "other_node",
+                                                   "refused", "journal"};
 constexpr const char* k_state[k_job_states] = {
     "waiting_for_directory", "queued",      "staging", "ready", "failed", "stopping",
     "awaiting_outcome",      "staging_out", "held",    "gone"};
@@ -29,7 +29,7 @@ constexpr std::size_t index(Enum value) {
 }
 static_assert(index(Activity::stage_out) + 1 == k_activities);
 static_assert(index(Phase::stage_out) + 1 == k_phases);
-static_assert(index(FailureCause::refused) + 1 == k_failure_causes);
+static_assert(index(FailureCause::journal) + 1 == k_failure_causes);
 static_assert(index(JobState::gone) + 1 == k_job_states);
 
 std::uint64_t beyond(std::uint64_t now, std::uint64_t& counted) {

@@ -31,11 +31,12 @@ enum class FailureCause {
   directory,   // the site's Prolog has not made it
   other_node,  // the job fails here since it failed there
   refused,     // at its prolog
+  journal,     // cannot be written
 };
 
 inline constexpr std::size_t k_activities = 2;
 inline constexpr std::size_t k_phases = 6;
-inline constexpr std::size_t k_failure_causes = 9;
+inline constexpr std::size_t k_failure_causes = 10;
 inline constexpr std::size_t k_job_states = 10;
 
 // What workers claim to have done.
