@@ -32,7 +32,7 @@ become() {
     local as=()
     ((EUID != 0)) || as=(setpriv --reuid="$NOBODY" --regid="$NOBODY" --clear-groups)
     cd "$PLACE/work" || return 1
-    exec "${as[@]}" env --default-signal=INT,QUIT -u NODESTAGE_JOBID -u SLURM_JOB_ID HOME="$PLACE/work" \
+    exec "${as[@]}" env --default-signal=HUP,INT,QUIT -u NODESTAGE_JOBID -u SLURM_JOB_ID HOME="$PLACE/work" \
         TMPDIR="$PLACE/work/tmp" PATH="$PLACE/usr/bin:$PATH" "$@"
 }
 
@@ -50,6 +50,7 @@ nothing_left() {
 
 # begin CMD...: in the background; sets BEGUN to its process, whose output goes to the file log.
 begin() {
+    rm -f "$PLACE/work/ready"
     become "$@" >"$PLACE/log" 2>&1 3>&- &
     BEGUN=$!
 }
