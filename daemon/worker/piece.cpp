@@ -4,9 +4,9 @@
 
 #include <algorithm>
 
+#include "common/destinations.hpp"
 #include "common/file.hpp"
 #include "common/human.hpp"
-#include "common/option_text.hpp"
 #include "daemon/worker/archive_entries.hpp"
 #include "daemon/worker/copy_file.hpp"
 #include "daemon/worker/copy_tree.hpp"
