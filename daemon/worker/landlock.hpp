@@ -1,5 +1,4 @@
 // Landlock: this process and all threads that it starts write nowhere but below a few directories.
-// Interface: Documentation/userspace-api/landlock.rst of the kernel.
 #pragma once
 
 #include <span>
