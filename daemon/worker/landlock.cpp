@@ -12,10 +12,11 @@ constexpr std::uint64_t k_granted = k_landlock_write_file | k_landlock_remove_di
 
 }  // namespace
 
-Status confine_writes(std::span<const Fd> directories) {
+Status confine_writes(std::span<const Fd> directories, Special special) {
   TRY_ASSIGN(const LandlockRuleset rules,
              LandlockRuleset::make(k_landlock_all_writes | k_landlock_execute));
-  for (const Fd& directory : directories) TRY(rules.allow(directory.get(), k_granted));
+  const std::uint64_t fifos = special == Special::keep ? k_landlock_make_fifo : 0;
+  for (const Fd& directory : directories) TRY(rules.allow(directory.get(), k_granted | fifos));
   return rules.enter();
 }
 
