@@ -373,7 +373,7 @@ $command: error:                         ^~~~~~~" ]
 }
 
 @test "what is likely a mistake is told at submit, and the job goes on" {
-    as alice sh -c 'mkdir -p dir.tar; echo in >dir.tar/file; truncate -s 3G huge'
+    as alice sh -c 'mkdir -p dir.tar; echo in >dir.tar/file'
     told() { lines_like 1 "nodestage: warning: $1" "$output"; }
     run as alice sbatch --parsable --hold --stage-dataset=data.tar.gz/ --stage-dataset=dir.tar:as-dir \
         --stage-dataset=other.tar:x/other.tar --stage-out=a:out/both --stage-out=b:out/both --wrap true
