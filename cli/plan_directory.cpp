@@ -13,7 +13,7 @@
 #include "cli/plan_item.hpp"
 #include "common/fd.hpp"
 #include "common/human.hpp"
-#include "common/option_text.hpp"
+#include "common/destinations.hpp"
 #include "daemon/worker/space.hpp"
 
 namespace nodestage {

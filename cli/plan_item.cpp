@@ -10,7 +10,7 @@
 
 #include "cli/kept_results.hpp"
 #include "common/human.hpp"
-#include "common/option_text.hpp"
+#include "common/destinations.hpp"
 #include "daemon/worker/piece.hpp"
 
 namespace nodestage {

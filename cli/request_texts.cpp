@@ -1,6 +1,8 @@
 #include "cli/request_texts.hpp"
 
-#include "common/human.hpp"
+#include <cstdio>
+
+#include "common/request_warnings.hpp"
 #include "common/submission.hpp"
 
 namespace nodestage {
@@ -8,14 +10,8 @@ namespace {
 
 using Add = Status (*)(StageRequest&, std::string_view);
 
-Status add_all(StageRequest& request, const std::string& option,
-               const std::vector<std::string>& texts, Add add) {
-  for (const std::string& text : texts) {
-    if (Status added = add(request, text); !added) {
-      return Error{added.error().code,
-                   option + "=" + shortened(printable(text), 200) + ": " + added.error().what};
-    }
-  }
+Status add_all(StageRequest& request, const std::vector<std::string>& texts, Add add) {
+  for (const std::string& text : texts) TRY(add(request, text));
   return {};
 }
 
@@ -23,9 +19,11 @@ Status add_all(StageRequest& request, const std::string& option,
 
 Result<StageRequest> to_request(const RequestTexts& texts) {
   StageRequest request;
-  TRY(add_all(request, "--stage-dataset", texts.datasets, add_dataset));
-  TRY(add_all(request, "--stage-venv", texts.venvs, add_venv));
-  TRY(add_all(request, "--stage-out", texts.outputs, add_output));
+  TRY(add_all(request, texts.datasets, add_dataset));
+  TRY(add_all(request, texts.venvs, add_venv));
+  TRY(add_all(request, texts.outputs, add_output));
+  for (const std::string& warning : request_warnings(request, Start::now))
+    std::fprintf(stderr, "nodestage: warning: %s\n", warning.c_str());
   if (request.venv) add_what_a_build_needs(*request.venv, {});
   return request;
 }

@@ -15,7 +15,8 @@ struct RequestTexts {  // in the order of the command line
   std::vector<std::string> outputs;
 };
 
-// As the plugin would read them, here and now. The fault begins with the option's text.
+// As the plugin would read them, here and now; tells its warnings on stderr. The fault marks the
+// place in an option's text (common/option_mark.hpp).
 Result<StageRequest> to_request(const RequestTexts& texts);
 
 }  // namespace nodestage

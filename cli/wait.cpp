@@ -10,7 +10,7 @@
 
 #include "cli/conversation.hpp"
 #include "cli/this_node.hpp"
-#include "common/option_text.hpp"
+#include "common/destinations.hpp"
 #include "common/task_voice.hpp"
 
 namespace nodestage {

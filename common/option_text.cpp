@@ -5,9 +5,12 @@
 #include <algorithm>
 #include <array>
 #include <charconv>
-#include <set>
+#include <utility>
 
+#include "common/destinations.hpp"
+#include "common/did_you_mean.hpp"
 #include "common/name_pattern.hpp"
+#include "common/option_mark.hpp"
 
 namespace nodestage {
 namespace {
@@ -26,35 +29,53 @@ Error wrong(std::string what, std::string_view example) {
   return Error{EINVAL, what.append(" (the form is ").append(example).append(")")};
 }
 
-// The text cut at unescaped separators, escapes resolved.
-struct Cut {
-  std::vector<std::string> paths;  // separated by ':'
-  std::vector<std::string> keys;   // after the first ','
+// Escapes resolved; where it stands in the text.
+struct Part {
+  std::string text;
+  TextPlace place;
 };
 
-Result<Cut> cut_option(std::string_view text, std::string_view example) {
-  Cut cut{{""}, {}};
-  std::string* part = &cut.paths.back();
+// The text cut at unescaped separators.
+struct Cut {
+  std::vector<Part> paths;  // separated by ':'
+  std::vector<Part> keys;   // after the first ','
+};
+
+// `at`, of all that reads a text: the place that is being read, for a fault.
+Result<Cut> cut_option(std::string_view text, TextPlace& at, std::string_view example) {
+  Cut cut{{Part{}}, {}};
+  Part* part = &cut.paths.back();
   for (std::size_t i = 0; i < text.size(); ++i) {
     const char c = text[i];
     const char next = i + 1 < text.size() ? text[i + 1] : '\0';
     if (c == '\\' && (next == ':' || next == ',' || next == '\\')) {
-      *part += next;
+      part->text += next;
       ++i;
-    } else if (c == '\\' && next == '\0') {
+    } else if (c == '\\' && i + 1 == text.size()) {
+      at = {i, i + 1};
       return wrong("a backslash at the end; write \\\\ for one", example);
-    } else if (c == ':' && cut.keys.empty()) {
-      part = &cut.paths.emplace_back();
-    } else if (c == ',') {
-      part = &cut.keys.emplace_back();
+    } else if (c == ',' || (c == ':' && cut.keys.empty())) {
+      part = &(c == ',' ? cut.keys : cut.paths).emplace_back(Part{"", {i + 1, i + 1}});
     } else {
-      *part += c;
+      part->text += c;
     }
+    part->place.end = i + 1;
   }
   if (cut.paths.size() > 2) {
+    at = {cut.paths[2].place.begin - 1, cut.paths[2].place.begin};
     return wrong("too many ':'; write \\: for one inside a path", example);
   }
   return cut;
+}
+
+// What `read(at)` makes of an option's text; its fault is marked where it was.
+template <typename Read>
+auto read_marked(std::string_view option, std::string_view text, Read read)
+    -> decltype(read(std::declval<TextPlace&>())) {
+  TextPlace at{0, text.size()};
+  auto item = read(at);
+  if (!item) return marked(option, text, at, item.error());
+  return item;
 }
 
 Result<std::string> home_of(const std::string& user) {
@@ -135,15 +156,19 @@ Status set_dataset_key(DatasetItem& item, const KeyValue& entry) {
   }
   static constexpr std::array k_with_value{"extract", "strip", "include", "exclude", "name"};
   if (std::find(k_with_value.begin(), k_with_value.end(), key) == k_with_value.end()) {
-    return wrong("unknown key '" + key +
-                     "'; known: extract=auto|no, strip=N, include=GLOB, exclude=GLOB, name=NAME, "
+    return wrong("unknown key '" + key + "'" +
+                     did_you_mean(key, {"extract", "strip", "include", "exclude", "name",
+                                        "optional", "async"}) +
+                     "; known: extract=auto|no, strip=N, include=GLOB, exclude=GLOB, name=NAME, "
                      "optional, async; write \\, for a comma inside a path",
                  k_dataset_example);
   }
   TRY(needs_value(entry, k_dataset_example));
   if (key == "extract") {
     if (entry.value != "auto" && entry.value != "no") {
-      return wrong("extract=" + entry.value + ": only auto or no", k_dataset_example);
+      return wrong("extract=" + entry.value + did_you_mean(entry.value, {"auto", "no"}) +
+                       ": only auto or no",
+                   k_dataset_example);
     }
     item.extract = entry.value == "no" ? Extract::no : Extract::automatic;
   } else if (key == "strip") {
@@ -164,8 +189,8 @@ Status set_output_key(OutputItem& item, const KeyValue& entry) {
   }
   if (entry.key != "when") {
     return wrong(
-        "unknown key '" + entry.key +
-            "'; known: when=always|success|failure, pack; write \\, for a comma inside a path",
+        "unknown key '" + entry.key + "'" + did_you_mean(entry.key, {"when", "pack"}) +
+            "; known: when=always|success|failure, pack; write \\, for a comma inside a path",
         k_output_example);
   }
   TRY(needs_value(entry, k_output_example));
@@ -176,7 +201,10 @@ Status set_output_key(OutputItem& item, const KeyValue& entry) {
   else if (entry.value == "failure")
     item.when = When::failure;
   else
-    return wrong("when=" + entry.value + ": only always, success or failure", k_output_example);
+    return wrong("when=" + entry.value +
+                     did_you_mean(entry.value, {"always", "success", "failure"}) +
+                     ": only always, success or failure",
+                 k_output_example);
   return {};
 }
 
@@ -202,8 +230,9 @@ Status set_venv_key(VenvItem& item, const KeyValue& entry, const SubmitPlace& pl
     return {};
   }
   if (entry.key != "python" && entry.key != "module" && entry.key != "wheels") {
-    return wrong("unknown key '" + entry.key +
-                     "'; known: python=PATH, module=NAME[+NAME]..., wheels=DIR, optional; write "
+    return wrong("unknown key '" + entry.key + "'" +
+                     did_you_mean(entry.key, {"python", "module", "wheels", "optional"}) +
+                     "; known: python=PATH, module=NAME[+NAME]..., wheels=DIR, optional; write "
                      "\\, for a comma inside a path",
                  k_venv_example);
   }
@@ -223,68 +252,68 @@ Error not_below(std::string_view what, const std::string& path) {
                            "beginning with .nodestage"};
 }
 
-bool inside(const std::string& outer, const std::string& inner) {
-  return inner == outer || inner.starts_with(outer + "/");
+Result<std::string> to_destination(const std::string& path) {
+  if (is_path_below(path)) return tidy(path);
+  return not_below("the destination", path);
 }
 
-Status check_beside_venv(const DatasetItem& item, const VenvItem& venv) {
-  const bool open_glob = item.destination.empty() && is_glob(item.source);
-  const std::string taken = destination_of(item);
-  if (open_glob || (!inside(taken, venv.destination) && !inside(venv.destination, taken)))
-    return {};
-  return Error{EEXIST, "'" + item.source + "' and the environment '" + venv.source +
-                           "' would both go to $SLURM_TMPDIR/" +
-                           (taken.size() < venv.destination.size() ? taken : venv.destination) +
-                           "; give one of them another place: --stage-venv=SOURCE:DEST"};
-}
-
-}  // namespace
-
-Result<DatasetItem> parse_dataset_option(std::string_view text, const SubmitPlace& place) {
-  TRY_ASSIGN(const Cut cut, cut_option(text, k_dataset_example));
+Result<DatasetItem> read_dataset(std::string_view text, const SubmitPlace& place, TextPlace& at) {
+  TRY_ASSIGN(const Cut cut, cut_option(text, at, k_dataset_example));
   DatasetItem item;
-  if (cut.paths[0].empty()) return wrong("no source is named", k_dataset_example);
-  TRY_ASSIGN(item.source, absolute(cut.paths[0], place));
+  at = cut.paths[0].place;
+  if (cut.paths[0].text.empty()) return wrong("no source is named", k_dataset_example);
+  TRY_ASSIGN(item.source, absolute(cut.paths[0].text, place));
   if (cut.paths.size() == 2) {
-    if (!is_path_below(cut.paths[1])) return not_below("the destination", cut.paths[1]);
-    item.destination = tidy(cut.paths[1]);
+    at = cut.paths[1].place;
+    TRY_ASSIGN(item.destination, to_destination(cut.paths[1].text));
   }
-  for (const auto& key : cut.keys) TRY(set_dataset_key(item, split_key(key)));
+  for (const Part& key : cut.keys) {
+    at = key.place;
+    TRY(set_dataset_key(item, split_key(key.text)));
+  }
   if (item.destination.empty() && !is_path_below(default_destination(item.source))) {
+    at = cut.paths[0].place;
     return wrong("no name for the destination can be made from the source; give one after ':'",
                  k_dataset_example);
   }
   return item;
 }
 
-Result<OutputItem> parse_output_option(std::string_view text, const SubmitPlace& place) {
-  TRY_ASSIGN(const Cut cut, cut_option(text, k_output_example));
-  if (cut.paths.size() != 2 || cut.paths[0].empty() || cut.paths[1].empty()) {
+Result<OutputItem> read_output(std::string_view text, const SubmitPlace& place, TextPlace& at) {
+  TRY_ASSIGN(const Cut cut, cut_option(text, at, k_output_example));
+  at = cut.paths[0].place;
+  if (cut.paths.size() != 2 || cut.paths[0].text.empty() || cut.paths[1].text.empty()) {
+    if (!cut.paths[0].text.empty()) at.begin = at.end;  // a target is missing behind it
     return wrong("a source and a target are needed", k_output_example);
   }
   OutputItem item;
-  std::string source = cut.paths[0];
+  std::string source = cut.paths[0].text;
   for (const std::string_view prefix : {"$SLURM_TMPDIR/", "${SLURM_TMPDIR}/"}) {
     if (source.starts_with(prefix)) source.erase(0, prefix.size());
   }
-  if (!is_path_below(source)) return not_below("the source", cut.paths[0]);
+  if (!is_path_below(source)) return not_below("the source", cut.paths[0].text);
   item.source = tidy(source);
-  TRY_ASSIGN(item.target, absolute(cut.paths[1], place));
+  at = cut.paths[1].place;
+  TRY_ASSIGN(item.target, absolute(cut.paths[1].text, place));
   if (Status pattern = check_pattern(item.target); !pattern) {
     return wrong("the target '" + item.target + "' has " + pattern.error().what, k_output_example);
   }
-  for (const auto& key : cut.keys) TRY(set_output_key(item, split_key(key)));
+  for (const Part& key : cut.keys) {
+    at = key.place;
+    TRY(set_output_key(item, split_key(key.text)));
+  }
   return item;
 }
 
-Result<VenvItem> parse_venv_option(std::string_view text, const SubmitPlace& place) {
-  TRY_ASSIGN(const Cut cut, cut_option(text, k_venv_example));
+Result<VenvItem> read_venv(std::string_view text, const SubmitPlace& place, TextPlace& at) {
+  TRY_ASSIGN(const Cut cut, cut_option(text, at, k_venv_example));
   VenvItem item;
-  if (cut.paths[0].empty()) return wrong("no source is named", k_venv_example);
-  TRY_ASSIGN(item.source, absolute(cut.paths[0], place));
+  at = cut.paths[0].place;
+  if (cut.paths[0].text.empty()) return wrong("no source is named", k_venv_example);
+  TRY_ASSIGN(item.source, absolute(cut.paths[0].text, place));
   if (cut.paths.size() == 2) {
-    if (!is_path_below(cut.paths[1])) return not_below("the destination", cut.paths[1]);
-    item.destination = tidy(cut.paths[1]);
+    at = cut.paths[1].place;
+    TRY_ASSIGN(item.destination, to_destination(cut.paths[1].text));
   }
   if (!is_venv_path(item.destination)) {
     return wrong(
@@ -292,76 +321,39 @@ Result<VenvItem> parse_venv_option(std::string_view text, const SubmitPlace& pla
         "control characters: it becomes a part of PATH and of shell scripts",
         k_venv_example);
   }
-  for (const auto& key : cut.keys) TRY(set_venv_key(item, split_key(key), place));
+  for (const Part& key : cut.keys) {
+    at = key.place;
+    TRY(set_venv_key(item, split_key(key.text), place));
+  }
   return item;
 }
 
-std::string_view archive_suffix(std::string_view path) {
-  static constexpr std::string_view k_suffixes[] = {
-      ".tar",     ".tar.gz",   ".tgz",     ".taz",     ".tar.bz2", ".tbz",      ".tbz2",
-      ".tar.xz",  ".txz",      ".tar.zst", ".tzst",    ".tar.lz4", ".tlz4",     ".cpio",
-      ".cpio.gz", ".cpio.bz2", ".zip",     ".cpio.xz", ".7z",      ".cpio.zst", ".cpio.lz4"};
-  std::string_view longest;
-  for (const auto suffix : k_suffixes) {
-    if (path.ends_with(suffix) && suffix.size() > longest.size()) longest = suffix;
-  }
-  return path.substr(path.size() - longest.size());
+Result<StageWait> read_wait(std::string_view text) {
+  if (text == "all") return StageWait::all;
+  if (text == "node") return StageWait::node;
+  if (text == "none") return StageWait::none;
+  return Error{EINVAL, "'" + std::string(text) + "'" + did_you_mean(text, {"all", "node", "none"}) +
+                           ": only all, node or none, for example --stage-wait=node"};
 }
 
-std::string default_destination(std::string_view source) {
-  while (source.ends_with('/')) source.remove_suffix(1);
-  std::string_view name = source.substr(source.rfind('/') + 1);
-  const std::string_view suffix = archive_suffix(name);
-  if (suffix.size() < name.size()) name.remove_suffix(suffix.size());
-  return std::string(name);
+}  // namespace
+
+Result<DatasetItem> parse_dataset_option(std::string_view text, const SubmitPlace& place) {
+  return read_marked("stage-dataset", text,
+                     [&](TextPlace& at) { return read_dataset(text, place, at); });
 }
 
-std::string variable_name(std::string_view text) {
-  std::string name;
-  for (const char c : text) {
-    const bool lower = c >= 'a' && c <= 'z';
-    const bool kept = (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9');
-    name += lower ? static_cast<char>(c - 'a' + 'A') : (kept ? c : '_');
-  }
-  if (!name.empty() && name[0] >= '0' && name[0] <= '9') name.insert(0, 1, '_');
-  return name;
+Result<OutputItem> parse_output_option(std::string_view text, const SubmitPlace& place) {
+  return read_marked("stage-out", text,
+                     [&](TextPlace& at) { return read_output(text, place, at); });
 }
 
-bool is_glob(std::string_view path) { return path.find_first_of("*?[") != std::string_view::npos; }
-
-std::string destination_of(const DatasetItem& item) {
-  return item.destination.empty() ? default_destination(item.source) : item.destination;
+Result<VenvItem> parse_venv_option(std::string_view text, const SubmitPlace& place) {
+  return read_marked("stage-venv", text, [&](TextPlace& at) { return read_venv(text, place, at); });
 }
 
-Status check_together(const StageRequest& request) {
-  if (request.datasets.size() + (request.venv ? 1 : 0) > k_max_request_items ||
-      request.outputs.size() > k_max_request_items) {
-    return Error{E2BIG, "more than " + std::to_string(k_max_request_items) + " of one option"};
-  }
-  std::set<std::string> names;
-  for (std::size_t i = 0; i < request.datasets.size(); ++i) {
-    const DatasetItem& item = request.datasets[i];
-    const std::string destination = destination_of(item);
-    for (std::size_t k = 0; k < i; ++k) {
-      const DatasetItem& other = request.datasets[k];
-      // Where a glob without a destination leads is known on the node only; the worker checks it.
-      const bool open_glob = (item.destination.empty() && is_glob(item.source)) ||
-                             (other.destination.empty() && is_glob(other.source));
-      const std::string taken = destination_of(other);
-      if (open_glob || (!inside(taken, destination) && !inside(destination, taken))) continue;
-      return Error{EEXIST, "'" + other.source + "' and '" + item.source +
-                               "' would both go to $SLURM_TMPDIR/" +
-                               (destination.size() < taken.size() ? destination : taken) +
-                               "; give one of them another place: --stage-dataset=SOURCE:DEST"};
-    }
-    if (request.venv) TRY(check_beside_venv(item, *request.venv));
-    const std::string name = item.name.empty() ? variable_name(destination) : item.name;
-    if (!names.insert(name).second) {
-      return Error{EEXIST, "two datasets would be named by the variable NODESTAGE_DATASET_" + name +
-                               "; give one of them another name: --stage-dataset=SOURCE,name=NAME"};
-    }
-  }
-  return {};
+Result<StageWait> parse_wait_option(std::string_view text) {
+  return read_marked("stage-wait", text, [&](TextPlace&) { return read_wait(text); });
 }
 
 }  // namespace nodestage

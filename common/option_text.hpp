@@ -1,4 +1,4 @@
-// The text of --stage-dataset=, --stage-venv= and --stage-out=, as a user types it.
+// The text of --stage-dataset=, --stage-venv=, --stage-out= and --stage-wait=, as a user types it.
 //
 //   SOURCE[:DEST][,key[=value]]...      --stage-dataset
 //   SOURCE[:DEST][,key[=value]]...      --stage-venv
@@ -23,33 +23,11 @@ struct SubmitPlace {
   std::string home;       // absolute
 };
 
-// A fault's `what` tells what is wrong and gives a correct example; it is shown after
-// "--stage-dataset=TEXT: ".
+// A fault's `what` tells what is wrong, gives a correct example and marks the place in the text
+// (common/option_mark.hpp).
 Result<DatasetItem> parse_dataset_option(std::string_view text, const SubmitPlace& place);
 Result<OutputItem> parse_output_option(std::string_view text, const SubmitPlace& place);
 Result<VenvItem> parse_venv_option(std::string_view text, const SubmitPlace& place);
-
-// "/p/data.tar.zst" → "data"; "/p/dir/" → "dir"; "x.h5" → "x.h5". For a glob: the glob's own
-// base name without suffix.
-std::string default_destination(std::string_view source);
-
-// The longest archive suffix (".tar.gz", ".tgz", ".zip", …) that `path` ends in, or "".
-std::string_view archive_suffix(std::string_view path);
-
-// The <NAME> of NODESTAGE_DATASET_<NAME>: upper case, every other character than A-Z 0-9 is '_',
-// '_' before a leading digit.
-std::string variable_name(std::string_view text);
-
-// Contains * ? or [. The worker takes a name that exists literally as that file all the same, and
-// "\\*" (typed so) as a literal star.
-bool is_glob(std::string_view path);
-
-// Where `item` would go: its destination, or the default one.
-std::string destination_of(const DatasetItem& item);
-
-// Refuses what can only be a mistake in the request as a whole: two items (the venv is one) with
-// one destination, or one inside another, or one variable name. The fault names both items and what
-// to do.
-Status check_together(const StageRequest& request);
+Result<StageWait> parse_wait_option(std::string_view text);  // all|node|none
 
 }  // namespace nodestage

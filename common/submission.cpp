@@ -7,7 +7,9 @@
 #include <algorithm>
 #include <cstdlib>
 
+#include "common/destinations.hpp"
 #include "common/human.hpp"
+#include "common/option_mark.hpp"
 #include "common/venv_environment.hpp"
 
 namespace nodestage {
@@ -50,6 +52,13 @@ std::string longest_variable(const VenvItem& venv) {
          "built)";
 }
 
+// The option that was added last is the one that does not go with those before it.
+Status check_added(const StageRequest& request, std::string_view option, std::string_view text) {
+  const Status together = check_together(request);
+  if (together) return {};
+  return marked(option, text, {0, text.size()}, together.error());
+}
+
 unsigned current_umask() {
   const mode_t mask = ::umask(077);
   ::umask(mask);
@@ -63,20 +72,21 @@ SubmitPlace submit_place() { return {submit_directory(), home_directory()}; }
 Status add_dataset(StageRequest& request, std::string_view text) {
   TRY_ASSIGN(DatasetItem item, parse_dataset_option(text, submit_place()));
   request.datasets.push_back(std::move(item));
-  return {};
+  return check_added(request, "stage-dataset", text);
 }
 
 Status add_output(StageRequest& request, std::string_view text) {
   TRY_ASSIGN(OutputItem item, parse_output_option(text, submit_place()));
   request.outputs.push_back(std::move(item));
-  return {};
+  return check_added(request, "stage-out", text);
 }
 
 Status add_venv(StageRequest& request, std::string_view text) {
   if (request.venv)
-    return Error{EEXIST, "a job has one environment, and " + request.venv->source + " is it"};
+    return marked("stage-venv", text, {0, text.size()},
+                  {EEXIST, "a job has one environment, and " + request.venv->source + " is it"});
   TRY_ASSIGN(request.venv, parse_venv_option(text, submit_place()));
-  return {};
+  return check_added(request, "stage-venv", text);
 }
 
 void add_what_a_build_needs(VenvItem& venv, const std::vector<std::string>& more) {

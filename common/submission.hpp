@@ -6,6 +6,7 @@
 #include <string_view>
 #include <vector>
 
+#include "common/destinations.hpp"
 #include "common/option_text.hpp"
 #include "common/request.hpp"
 #include "common/result.hpp"
@@ -15,7 +16,8 @@ namespace nodestage {
 // Where this process is, as the user names it (links stay as they are), and the home directory.
 SubmitPlace submit_place();
 
-// One option's text into the request. Faults as in common/option_text.hpp.
+// One option's text into the request. Faults as in common/option_text.hpp, also of an item that
+// does not go with those before it (check_together).
 Status add_dataset(StageRequest& request, std::string_view text);
 Status add_output(StageRequest& request, std::string_view text);
 Status add_venv(StageRequest& request, std::string_view text);

@@ -24,6 +24,7 @@ void each_field(Order& order, Field field) {
   field("on_failure", order.on_failure);
   field("refuse_outputs", order.refuse_outputs);
   field("extract_escaping", order.extract.escaping);
+  field("extract_special", order.extract.special);
   field("extract_max_entries", order.extract.max_entries);
   field("extract_max_ratio", order.extract.max_ratio);
   field("extract_xattrs", order.extract.xattrs);

@@ -49,8 +49,10 @@ enum class VenvInstaller { pip, uv };
 
 // What an archive may bring, as the site has it.
 enum class Escaping { fail, skip };  // of an entry that would leave its destination
+enum class Special { skip, keep };   // FIFOs, and set-id and sticky bits
 struct ExtractRules {
   Escaping escaping = Escaping::fail;
+  Special special = Special::skip;
   std::uint64_t max_entries = 1'000'000'000;
   std::uint64_t max_ratio = 50'000;  // of bytes written to bytes of the archive
   bool xattrs = false;               // with copies of directories, too

@@ -3,6 +3,7 @@
 #include <dlfcn.h>
 #include <slurm/slurm.h>
 
+#include <algorithm>
 #include <cstdlib>
 #include <cstring>
 #include <string_view>
@@ -42,6 +43,23 @@ std::vector<std::string> names_in_host_list(const std::string& host_list) {
   }
   destroy(list);
   return names;
+}
+
+std::optional<std::uint64_t> largest_node_disk() {
+  const slurm_conf_t* conf = host_conf();
+  if (conf == nullptr || conf->tmp_fs == nullptr || std::string_view(conf->tmp_fs) == "/tmp")
+    return std::nullopt;
+  auto* const load = host_symbol<decltype(slurm_load_node)>("slurm_load_node");
+  auto* const free = host_symbol<decltype(slurm_free_node_info_msg)>("slurm_free_node_info_msg");
+  node_info_msg_t* nodes = nullptr;
+  if (load == nullptr || free == nullptr || load(0, &nodes, 0) != SLURM_SUCCESS)
+    return std::nullopt;
+  std::uint64_t largest = 0;  // MiB
+  for (std::uint32_t i = 0; i < nodes->record_count; ++i)
+    largest = std::max<std::uint64_t>(largest, nodes->node_array[i].tmp_disk);
+  free(nodes);
+  if (largest == 0) return std::nullopt;
+  return largest << 20;
 }
 
 bool prologs_run_at_allocation() {

@@ -20,6 +20,11 @@ std::vector<std::string> names_in_host_list(const std::string& host_list);
 // that cannot be told.
 bool prologs_run_at_allocation();
 
+// The largest TmpDisk of all nodes, in bytes, asked of the controller (once, as sbatch itself
+// does); nothing when it cannot be told, and where TmpFS is not set: TmpDisk is then /tmp's size,
+// whatever the job directories lie on.
+std::optional<std::uint64_t> largest_node_disk();
+
 // What salloc is about to run: a command on this host, or a step (the interactive step, or a plain
 // srun); `not_salloc` in every other program.
 enum class SallocCommand { not_salloc, none, local, step };

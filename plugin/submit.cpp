@@ -2,12 +2,14 @@
 
 #include <algorithm>
 #include <cstdlib>
+#include <sstream>
 #include <vector>
 
 #include "common/human.hpp"
+#include "common/option_mark.hpp"
+#include "common/request_warnings.hpp"
 #include "common/submission.hpp"
 #include "plugin/slurm_host.hpp"
-#include "plugin/source_check.hpp"
 #include "plugin/submit_environment.hpp"
 
 namespace nodestage {
@@ -56,9 +58,10 @@ constexpr const char* k_too_late =
     "staging happens when the allocation starts, and this one has started: give the option to "
     "sbatch or salloc (or to an srun outside of a job)";
 
-int refuse(StageOption option, std::string_view text, const std::string& cause) {
-  slurm_error("--%s=%s: %s", name_of(option), shortened(printable(text), 200).c_str(),
-              printable(cause).c_str());
+// The lines of `cause` (common/option_mark.hpp).
+int refuse(const Error& cause) {
+  std::istringstream lines(cause.what);
+  for (std::string line; std::getline(lines, line);) slurm_error("%s", line.c_str());
   return -1;
 }
 
@@ -78,21 +81,18 @@ Status gather(StageRequest& request, StageOption option, std::string_view text) 
   return Error{EINVAL, "unknown option"};
 }
 
-void warn_of_missing_sources(const StageRequest& request) {
-  for (const auto& item : request.datasets) {
-    if (item.optional || source_exists(item.source)) continue;
-    slurm_spank_log("nodestage: warning: %s does not exist yet; it must exist when the job starts",
-                    printable(item.source).c_str());
-  }
-}
+void warn(const std::string& text) { slurm_spank_log("nodestage: warning: %s", text.c_str()); }
 
-void warn_of_missing_venv(const VenvItem& venv) {
-  if (venv.optional) return;
-  for (const std::string& path : {venv.source, venv.wheels}) {
-    if (path.empty() || source_exists(path)) continue;
-    slurm_spank_log("nodestage: warning: %s does not exist yet; it must exist when the job starts",
-                    printable(path).c_str());
-  }
+// Of data that no node has room for. Slurm knows its nodes' disks by asking the controller, so it
+// is asked for large data only.
+void warn_of_size(const StageRequest& request) {
+  constexpr std::uint64_t k_large = 1ULL << 30;
+  const std::uint64_t bytes = least_bytes(request);
+  if (bytes < k_large) return;
+  const auto disk = largest_node_disk();
+  if (!disk || bytes <= *disk) return;
+  warn("the data sets are at least " + human_bytes(bytes) + ", and no node has more than " +
+       human_bytes(*disk) + " of local disk (TmpDisk): staging them will fail");
 }
 
 void tell_salloc_where_the_data_is() {
@@ -114,13 +114,6 @@ int forward_request(spank_t spank) {
 
 }  // namespace
 
-Result<StageWait> parse_wait_option(std::string_view text) {
-  if (text == "all") return StageWait::all;
-  if (text == "node") return StageWait::node;
-  if (text == "none") return StageWait::none;
-  return Error{EINVAL, "only all, node or none, for example --stage-wait=node"};
-}
-
 int submit_init(spank_t spank, const PluginSettings& settings) {
   for (const auto& complaint : settings.complaints) slurm_error("nodestage: %s", complaint.c_str());
   drop_inherited_variables(in_allocation() ? SubmitFor::step : SubmitFor::allocation);
@@ -137,7 +130,7 @@ int submit_init(spank_t spank, const PluginSettings& settings) {
 int submit_option(StageOption option, std::string_view text) {
   if (!in_allocation() && is_of_the_component_before(option, text)) return 0;
   if (in_allocation() && option != StageOption::wait) {
-    return refuse(option, text, k_too_late);
+    return refuse(marked(name_of(option), text, {0, text.size()}, {EINVAL, k_too_late}));
   }
   if (gathered() == nullptr) gathered() = new Gathered;
   Gathered& options = *gathered();
@@ -147,7 +140,7 @@ int submit_option(StageOption option, std::string_view text) {
     return 0;
   }
   if (const Status status = gather(options.request, option, text); !status) {
-    return refuse(option, text, status.error().what);
+    return refuse(status.error());
   }
   texts.push_back(std::move(seen));
   return 0;
@@ -175,8 +168,8 @@ int submit_request(spank_t spank, const PluginSettings& settings) {
     slurm_error("nodestage: the request cannot be put into the job's environment");
     return -1;
   }
-  warn_of_missing_sources(request);
-  if (request.venv) warn_of_missing_venv(*request.venv);
+  for (const std::string& warning : request_warnings(request, Start::later)) warn(warning);
+  warn_of_size(request);
   tell_salloc_where_the_data_is();
   return 0;
 }

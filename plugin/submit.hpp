@@ -2,7 +2,6 @@
 #pragma once
 
 #include "common/request.hpp"
-#include "common/result.hpp"
 #include "plugin/plugin_settings.hpp"
 #include "plugin/spank_api.hpp"
 
@@ -10,8 +9,6 @@ namespace nodestage {
 
 // Numbers of the options, as Slurm hands them to the callback.
 enum class StageOption : int { dataset = 1, output = 2, wait = 3, venv = 4 };
-
-Result<StageWait> parse_wait_option(std::string_view text);
 
 // Before the options are read: nothing of an outer job is inherited.
 int submit_init(spank_t spank, const PluginSettings& settings);

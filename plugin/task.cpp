@@ -13,6 +13,7 @@
 #include "common/daemon_client.hpp"
 #include "common/human.hpp"
 #include "common/job_environment.hpp"
+#include "common/option_text.hpp"
 #include "common/task_voice.hpp"
 #include "common/venv_environment.hpp"
 #include "plugin/marker.hpp"

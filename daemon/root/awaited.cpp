@@ -2,8 +2,8 @@
 
 #include <algorithm>
 
+#include "common/destinations.hpp"
 #include "common/human.hpp"
-#include "common/option_text.hpp"
 
 namespace nodestage {
 namespace {

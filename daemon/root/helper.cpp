@@ -2,7 +2,6 @@
 
 #include <fcntl.h>
 #include <signal.h>
-#include <spdlog/spdlog.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -10,6 +9,7 @@
 #include "common/child.hpp"
 #include "common/file.hpp"
 #include "common/peer_channel.hpp"
+#include "daemon/root/log.hpp"
 
 namespace nodestage {
 namespace {
@@ -87,7 +87,7 @@ void Helper::flush() {
     if (sent < 0 && errno == EAGAIN) break;
     if (sent < 0 && errno == EINTR) continue;
     if (sent < 0 && errno == EMSGSIZE)
-      spdlog::error("a message of {} bytes to a child is too long", packet.size());
+      log::error("a message of {} bytes to a child is too long", packet.size());
     unsent_.pop_front();  // another fault: it is ending, which ended() will tell
   }
   const bool more = !unsent_.empty();

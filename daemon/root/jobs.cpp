@@ -57,13 +57,12 @@ void Jobs::save(Job& job) {
   const JobKey key = job.record.key();
   const Status saved = at_.journal.save(job.record);
   if (saved) {
-    if (unsaved_.erase(key) > 0)
-      spdlog::info("{}: the journal is written again", about(job.record));
+    if (unsaved_.erase(key) > 0) log::info(about(job.record), "the journal is written again");
     return;
   }
   if (unsaved_.insert_or_assign(key, saved.error().what).second)
-    spdlog::error("{}: the journal cannot be written, and is tried again: {}", about(job.record),
-                  saved.error().what);
+    log::error(about(job.record), "the journal cannot be written, and is tried again: {}",
+               saved.error().what);
   if (!save_timer_) save_timer_ = at_.loop.after(k_save_again, [this] { save_again(); });
 }
 
@@ -85,7 +84,7 @@ void Jobs::set_state(Job& job, JobState state) {
   // several nodes, when all are ready: decide().
   const bool alone = !is_shared(job.record) || at_.peers.off();
   if (state == JobState::ready && alone) may_run(job);
-  spdlog::info("{}: {}", about(job.record), to_text(state));
+  log::info(about(job.record), "{}", to_text(state));
   save(job);
   // The next daemon would stage again what the job works on by then.
   if (const auto unsaved = unsaved_.find(job.record.key());
@@ -129,8 +128,7 @@ Message Jobs::begin(const Begin& begin) {
   Message answer = admit(begin);
   if (const auto* refused = std::get_if<Refused>(&answer); refused != nullptr && !known) {
     counters_.add_failure(Activity::stage, FailureCause::refused);
-    spdlog::warn("job={}.{} uid={} role=daemon: refused: {}", begin.job, begin.restart, begin.uid,
-                 printable(refused->what));
+    log::warn(about(begin), "refused: {}", refused->what);
     tell_refusal(begin, refused->what, k_refusal_tries);
   }
   return answer;
@@ -145,7 +143,7 @@ Message Jobs::admit(const Begin& begin) {
   // A requeued job: Slurm lets every epilog end before the next prolog, so an earlier run that is
   // still here has lost its epilog. Its results are delivered beside the new run.
   while (Job* earlier = find_live(begin.job)) {
-    spdlog::warn("{}: a new run begins, but no epilog came", about(earlier->record));
+    log::warn(about(earlier->record), "a new run begins, but no epilog came");
     earlier->record.ended = true;
     move_to_hold(*earlier);
     if (!earlier->record.in_hold)

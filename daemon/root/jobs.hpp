@@ -176,7 +176,7 @@ class Jobs {
   void start_queued();
   void staging_ended(const JobKey& key, const WorkerEnd& end);
   void share_rate() const;
-  void fail(Job& job, FailureCause why, const std::string& cause);
+  void fail(Job& job, FailureCause why, const std::string& cause, const std::string& item = {});
   [[nodiscard]] Word word_for(const Job& job, WaitScope scope) const;
   void notice_ready(Job& job);
   [[nodiscard]] static std::string others_line(Job& job);

@@ -33,8 +33,8 @@ void Jobs::owe_credit(Job& job) {
   const std::uint64_t seconds = now - std::min(now, record.begun_at);
   record.credit_minutes = credit_minutes(seconds, settings);
   if (record.credit_minutes == 0) {
-    spdlog::info("{}: nothing is added to its time limit: it was held for {} s only", about(record),
-                 seconds);
+    log::info(about(record), "nothing is added to its time limit: it was held for {} s only",
+              seconds);
     return;
   }
   queue_credit(record.key(), {});
@@ -113,37 +113,36 @@ void Jobs::ask_max_time(const JobKey& key, const JobLimit& limit) {
 void Jobs::raise_limit(Job& job, const JobLimit& limit, std::uint32_t raised) {
   job.record.credited = true;
   if (const Status saved = at_.journal.save(job.record); !saved) {
-    spdlog::error("{}: nothing is added to its time limit: the journal cannot be written: {}",
-                  about(job.record), saved.error().what);
+    log::error(about(job.record),
+               "nothing is added to its time limit: the journal cannot be written: {}",
+               saved.error().what);
     return;
   }
-  const auto take = [this, label = about(job.record), from = limit.minutes,
+  const auto take = [this, subject = about(job.record), from = limit.minutes,
                      raised](const Scontrol::Output& output) {
     if (output.succeeded) {
-      spdlog::info("{}: {} min of staging were added to its time limit: {} min, was {} min", label,
-                   raised - from, raised, from);
+      log::info(subject, "{} min of staging were added to its time limit: {} min, was {} min",
+                raised - from, raised, from);
     } else {
-      spdlog::warn("{}: Slurm did not confirm that its time limit was raised to {} min: {}", label,
-                   raised, printable(output.text, Newlines::join));
+      log::warn(subject, "Slurm did not confirm that its time limit was raised to {} min: {}",
+                raised, output.text);
     }
     credit_next();
   };
   const Status sent =
       scontrol_.run({"update", "JobId=" + limit.id, "TimeLimit=" + std::to_string(raised)}, take);
-  if (!sent)
-    spdlog::error("{}: its time limit was not raised: {}", about(job.record), sent.error().what);
+  if (!sent) log::error(about(job.record), "its time limit was not raised: {}", sent.error().what);
 }
 
 void Jobs::credit_later(Job& job, const std::string& why) {
   const auto pause = k_first_pause * (1U << std::min(job.credit_tries++, k_most_doublings));
-  spdlog::info("{}: its time limit is looked at again in {} s: {}", about(job.record),
-               pause.count(), why);
+  log::info(about(job.record), "its time limit is looked at again in {} s: {}", pause.count(), why);
   queue_credit(job.record.key(), pause);
 }
 
 void Jobs::forgo_credit(Job& job, const std::string& why) {
   job.record.credit_minutes = 0;
-  spdlog::info("{}: nothing is added to its time limit: {}", about(job.record), why);
+  log::info(about(job.record), "nothing is added to its time limit: {}", why);
   save(job);
 }
 

@@ -74,9 +74,7 @@ void Jobs::stage_out_ended(const JobKey& key, const WorkerEnd& end) {
   job->worker.reset();
   job->record.worker = {};
   const WorkerStatus status = worker_status(*job, WorkerTask::stage_out);
-  for (const std::string& line : delivery_lines(status)) {
-    spdlog::info("{}: stage-out: {}", about(job->record), line);
-  }
+  log_items(job->record, "stage-out: ", status, delivery_lines(status));
   if (status.phase == WorkerPhase::done) {
     if (job->record.hold.since == 0) return finish(*job);
     return let_go(*job, delivered_notice(job->record));
@@ -90,8 +88,8 @@ void Jobs::stage_out_ended(const JobKey& key, const WorkerEnd& end) {
 // there.
 void Jobs::go_on_in_background(Job& job) {
   move_to_hold(job);
-  spdlog::warn("{}: the epilog returns before its end; {} goes on in the background",
-               about(job.record), to_text(job.record.state));
+  log::warn(about(job.record), "the epilog returns before its end; {} goes on in the background",
+            to_text(job.record.state));
   answer_enders(job,
                 {EndOutcome::background, "results are still being copied and will be delivered"});
 }
@@ -100,8 +98,7 @@ void Jobs::move_to_hold(Job& job) {
   if (job.record.in_hold) return;
   const Status moved = at_.areas.move_to_hold(job.record.directory, job.record.key());
   if (!moved) {
-    spdlog::error("{}: cannot be moved to the hold area: {}", about(job.record),
-                  moved.error().what);
+    log::error(about(job.record), "cannot be moved to the hold area: {}", moved.error().what);
     const auto tree =
         at_.areas.open_directory(job.record.directory, job.record.begin.uid, mounts_of(job.record));
     if (!tree || *tree) return;  // else there is nothing to keep, or the last daemon has moved it
@@ -114,9 +111,9 @@ void Jobs::hold(Job& job, const std::string& cause) {
   move_to_hold(job);
   job.record.cause = printable(cause, Newlines::keep);
   const bool is_new = job.record.hold.since == 0;
-  spdlog::log(is_new ? spdlog::level::err : spdlog::level::warn,
-              "{}: the stage-out failed and the data are kept in {}: {}", about(job.record),
-              at_.areas.held_path(job.record.key()), printable(cause, Newlines::join));
+  log::write(is_new ? log::Level::err : log::Level::warn, about(job.record),
+             "the stage-out failed and the data are kept in " +
+                 at_.areas.held_path(job.record.key()) + ": " + cause);
   note_failure(job);
   set_state(job, JobState::held);
   answer_enders(job, {EndOutcome::held, job.record.cause});
@@ -133,7 +130,7 @@ void Jobs::finish(Job& job) {
   } else if (record.directory_is_ours) {
     moved = at_.areas.move_to_trash(record.directory, record.begin.uid, record.begin.gid);
   }
-  if (!moved) spdlog::error("{}: cannot be removed: {}", about(record), moved.error().what);
+  if (!moved) log::error(about(record), "cannot be removed: {}", moved.error().what);
   set_state(job, JobState::gone);
   answer_enders(job, {EndOutcome::done, ""});
   tell_waiters(job);

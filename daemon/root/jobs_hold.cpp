@@ -32,8 +32,7 @@ void Jobs::note_failure(Job& job) {
     const auto delay =
         retry_delay_s(job.record.stage_outs, settings.retry_first_s, settings.retry_most_s);
     hold.retry_at = epoch_now() + delay;
-    spdlog::info("{}: delivery is tried again in {}", about(job.record),
-                 human_duration(delay * 1000));
+    log::info(about(job.record), "delivery is tried again in {}", human_duration(delay * 1000));
   }
 }
 
@@ -72,8 +71,9 @@ void Jobs::hold_timer_due(const JobKey& key) {
   if (hold.warned_at == 0 && now >= hold_times(hold, at_.config.hold).warn) warn(*job);
   const bool is_busy = job->is_being_measured || job->recovery.has_value();
   if (!is_busy && hold.warned_at != 0 && now >= hold_times(hold, at_.config.hold).expire) {
-    spdlog::warn("{}: results that could not be delivered are removed, having been kept since {}",
-                 about(job->record), human_date(hold.since));
+    log::warn(about(job->record),
+              "results that could not be delivered are removed, having been kept since {}",
+              human_date(hold.since));
     return let_go(*job, expired_notice(job->record));
   }
   if (!is_busy && hold.retry_at != 0 && now >= hold.retry_at) return try_again(*job);
@@ -82,8 +82,8 @@ void Jobs::hold_timer_due(const JobKey& key) {
 
 void Jobs::warn(Job& job) {
   job.record.hold.warned_at = epoch_now();
-  spdlog::warn("{}: results that could not be delivered are removed on {}", about(job.record),
-               human_date(hold_times(job.record.hold, at_.config.hold).expire));
+  log::warn(about(job.record), "results that could not be delivered are removed on {}",
+            human_date(hold_times(job.record.hold, at_.config.hold).expire));
   save(job);
   tell_held(job);
 }
@@ -97,7 +97,7 @@ void Jobs::try_again(Job& job) {
            other.state == JobState::staging_out;
   });
   if (at_work >= k_most_retries_of_user) return set_hold_timer(job);
-  spdlog::info("{}: delivery is tried again", about(record));
+  log::info(about(record), "delivery is tried again");
   start_stage_out(job);
 }
 
@@ -107,8 +107,8 @@ bool Jobs::is_taken_away(const Job& job) const {
   if (!record.in_hold) return false;
   const auto tree = at_.areas.open_held(record.key(), record.begin.uid);
   if (!tree || *tree) return false;
-  spdlog::warn("{}: the held results were taken away from {}", about(record),
-               at_.areas.held_path(record.key()));
+  log::warn(about(record), "the held results were taken away from {}",
+            at_.areas.held_path(record.key()));
   return true;
 }
 
@@ -134,7 +134,7 @@ void Jobs::measure(Job& job) {
       start, {1, at_.config.worker.memory_bytes, at_.config.worker.pids}, limits,
       about(job.record, "worker"), [this, key](const WorkerEnd& end) { measured(key, end); });
   job.is_being_measured = static_cast<bool>(id);
-  if (!id) spdlog::error("{}: cannot be measured: {}", about(job.record), id.error().what);
+  if (!id) log::error(about(job.record), "cannot be measured: {}", id.error().what);
 }
 
 void Jobs::measured(const JobKey& key, const WorkerEnd& end) {
@@ -143,12 +143,12 @@ void Jobs::measured(const JobKey& key, const WorkerEnd& end) {
   job->is_being_measured = false;
   const WorkerStatus status = worker_status(*job, WorkerTask::measure);
   if (status.phase != WorkerPhase::done || status.items.empty()) {
-    spdlog::error("{}: cannot be measured: the process {}", about(job->record), end.text);
+    log::error(about(job->record), "cannot be measured: the process {}", end.text);
     return;
   }
   job->record.hold.bytes = status.items[0].bytes_total;
   job->record.hold.is_measured = true;
-  spdlog::info("{}: {} are held", about(job->record), human_bytes(job->record.hold.bytes));
+  log::info(about(job->record), "{} are held", human_bytes(job->record.hold.bytes));
   save(*job);
 }
 

@@ -28,7 +28,7 @@ bool Jobs::has_marker(const JobRecord& record) const {
 
 // What is known of a last step says nothing of a job that was cut off.
 void Jobs::mark_orphan(Job& job, const char* why) {
-  spdlog::warn("{}: has ended without an epilog: {}", about(job.record), why);
+  log::warn(about(job.record), "has ended without an epilog: {}", why);
   job.record.ended = true;
   if (!job.record.batch_status) job.record.last_status.reset();
   save(job);
@@ -78,7 +78,7 @@ void Jobs::ask_next() {
     if (job == nullptr || job->record.ended || !is_live(job->record)) continue;
     const Status asked =
         at_.slurm.ask(key, [this, key](SlurmAnswer answer) { take_answer(key, answer); });
-    if (!asked) spdlog::error("Slurm cannot be asked: {}", asked.error().what);
+    if (!asked) log::error("Slurm cannot be asked: {}", asked.error().what);
     return;
   }
 }
@@ -86,8 +86,8 @@ void Jobs::ask_next() {
 void Jobs::take_answer(const JobKey& key, SlurmAnswer answer) {
   const bool is_unclear = answer == SlurmAnswer::unclear || answer == SlurmAnswer::none;
   if (is_unclear)
-    spdlog::info("Slurm ({}) gave no clear answer about job {}; it is asked again later",
-                 at_.config.slurm.scontrol, key.job);
+    log::info("Slurm ({}) gave no clear answer about job {}; it is asked again later",
+              at_.config.slurm.scontrol, key.job);
   if (answer == SlurmAnswer::none) return to_ask_.clear();
   if (Job* job = find(key);
       !is_unclear && job != nullptr && !job->record.ended && is_live(job->record)) {

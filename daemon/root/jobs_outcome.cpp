@@ -107,8 +107,8 @@ void Jobs::ask_outcome(const JobKey& key, Clock::time_point give_up) {
   Job* job = find(key);
   if (job == nullptr || job->record.state != JobState::awaiting_outcome) return;
   if (Clock::now() >= give_up) {
-    spdlog::warn("{}: {} has not said how the job ended", about(job->record),
-                 printable(job->record.begin.first_node));
+    log::warn(about(job->record), "{} has not said how the job ended",
+              printable(job->record.begin.first_node));
     return start_stage_out(*job);
   }
   report(*job, own_state(*job));

@@ -140,8 +140,8 @@ void Jobs::report(Job& job, const NodeNote& note) {
                    if (sender == nullptr) return;
                    Talk& talk = sender->talk;
                    if (fault.text != talk.send_fault && !fault.text.empty())
-                     spdlog::warn("{}: {} was not told of this node: {}", about(sender->record),
-                                  printable(node), fault.text);
+                     log::warn(about(sender->record), "{} was not told of this node: {}",
+                               printable(node), fault.text);
                    talk.send_fault = fault.text;
                    const std::chrono::milliseconds jitter(sender->record.begin.node_index % 1000);
                    if (!fault.text.empty())
@@ -179,7 +179,7 @@ void Jobs::judge(const JobKey& key, const std::string& node, const PeerFault& fa
   if (fault.where == PeerFault::Where::here) return barrier.ask_again(node, Clock::now());
   const std::string cause =
       why_silent(job->record.begin, barrier.has_begun(node), fault.text, at_.config);
-  spdlog::warn("{}: node {} {}", about(job->record), printable(node), cause);
+  log::warn(about(job->record), "node {} {}", printable(node), cause);
   const bool fails = at_.config.peer.on_missing == OnMissing::fail;
   fails ? barrier.fail(node, cause + submit_again(node)) : barrier.leave_out(node, cause);
   watch_others(*job);
@@ -249,12 +249,10 @@ void Jobs::decide(Job& job, Verdict verdict, const std::string& text) {
   if (verdict == Verdict::ready) {
     if (job.since) counters_.add_time(Phase::barrier, Clock::now() - *job.since);
     may_run(job);
-    spdlog::info("{}: all nodes are ready{}", about(job.record),
-                 text.empty() ? "" : "; " + printable(text, Newlines::join));
+    log::info(about(job.record), "all nodes are ready{}", text.empty() ? "" : "; " + text);
   } else {
     if (job.record.cause.empty()) counters_.add_failure(Activity::stage, FailureCause::other_node);
-    spdlog::warn("{}: the job fails on all nodes: {}", about(job.record),
-                 printable(text, Newlines::join));
+    log::warn(about(job.record), "the job fails on all nodes: {}", text);
   }
   save(job);
   if (is_on_first_node(job.record)) tell_all_nodes(job);
@@ -278,12 +276,13 @@ void Jobs::tell_nodes(Job& job, std::vector<std::string> nodes) {
   if (nodes.empty() || at_.peers.off()) return;
   // Whoever wants to know asks again; so one line of the log is enough.
   const auto logged = std::make_shared<bool>(false);
-  at_.peers.send({std::move(nodes), record.begin.node, record.begin.job, record.begin.restart, 0,
-                  job_note(job)},
-                 [logged, label = about(record)](const std::string& node, const PeerFault& fault) {
-                   if (fault.text.empty() || std::exchange(*logged, true)) return;
-                   spdlog::info("{}: {} was not told: {}", label, printable(node), fault.text);
-                 });
+  at_.peers.send(
+      {std::move(nodes), record.begin.node, record.begin.job, record.begin.restart, 0,
+       job_note(job)},
+      [logged, subject = about(record)](const std::string& node, const PeerFault& fault) {
+        if (fault.text.empty() || std::exchange(*logged, true)) return;
+        log::info(subject, "{} was not told: {}", printable(node), fault.text);
+      });
 }
 
 void Jobs::tell_all_nodes(Job& job) { tell_nodes(job, job.record.begin.nodes); }

@@ -60,7 +60,7 @@ Ticket Jobs::recover_held(const Recover& ask, const Reply& reply) {
     return refuse(RefusalReason::busy, "the results of this job are being recovered or let go now");
   const Ticket ticket = next_ticket_++;
   job.recovery = Recovery{ticket, reply, ask.directory, {}, {}};
-  spdlog::info("{}: recovery to {} begins", about(job.record), printable(ask.directory));
+  log::info(about(job.record), "recovery to {} begins", printable(ask.directory));
   tell_recovery(keys.front());
   // A try that is under way may hang, so it makes way; its end comes back through look_after().
   if (job.worker) {
@@ -89,7 +89,7 @@ void Jobs::start_recovery(Job& job) {
   };
   const auto id = start();
   if (!id) {
-    spdlog::error("{}: recovery could not be started: {}", about(job.record), id.error().what);
+    log::error(about(job.record), "recovery could not be started: {}", id.error().what);
     return answer_recovery(job, Refused{RefusalReason::fault, id.error().what});
   }
   job.recovery->worker = *id;
@@ -109,7 +109,7 @@ void Jobs::recovery_ended(const JobKey& key, const WorkerEnd& end) {
   if (job == nullptr || !job->recovery) return;
   const WorkerStatus status = worker_status(*job, WorkerTask::recover);
   const std::vector<std::string> lines = delivery_lines(status);
-  for (const std::string& line : lines) spdlog::info("{}: recovery: {}", about(job->record), line);
+  log_items(job->record, "recovery: ", status, lines);
   if (status.phase == WorkerPhase::done) {
     tell_user(*job, recovered_notice(job->record, job->recovery->directory), [](Notices::Told) {});
     answer_recovery(*job, Recovered{lines});
@@ -117,8 +117,7 @@ void Jobs::recovery_ended(const JobKey& key, const WorkerEnd& end) {
   }
   const std::string cause =
       status.phase == WorkerPhase::failed ? status.cause : "the process " + end.text;
-  spdlog::warn("{}: recovery failed, the results stay: {}", about(job->record),
-               printable(cause, Newlines::join));
+  log::warn(about(job->record), "recovery failed, the results stay: {}", cause);
   answer_recovery(*job, Refused{RefusalReason::fault, printable(cause, Newlines::keep)});
   set_hold_timer(*job);
 }
@@ -135,7 +134,7 @@ void Jobs::leave_recovery(Ticket ticket) {
   for (auto& item : jobs_) {
     auto& recovery = item.second.recovery;
     if (!recovery || recovery->ticket != ticket) continue;
-    spdlog::info("{}: recovery is given up, its caller went away", about(item.second.record));
+    log::info(about(item.second.record), "recovery is given up, its caller went away");
     recovery->reply = nullptr;
     if (recovery->worker) return at_.workers.kill(*recovery->worker);
     return answer_recovery(item.second, Accepted{});

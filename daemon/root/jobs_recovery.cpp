@@ -16,7 +16,7 @@ WorkerTask task_of(JobState state) {
 
 void Jobs::recover() {
   auto loaded = at_.journal.load();
-  for (const std::string& fault : loaded.faults) spdlog::error("journal: {}", fault);
+  for (const std::string& fault : loaded.faults) log::error("journal: {}", fault);
   // The queue is that of before.
   std::stable_sort(loaded.records.begin(), loaded.records.end(),
                    [](const JobRecord& a, const JobRecord& b) { return a.begun_at < b.begun_at; });
@@ -38,7 +38,7 @@ void Jobs::take_over(JobRecord record) {
   const JobKey key = record.key();
   Job& job = jobs_[key];
   job.record = std::move(record);
-  spdlog::info("{}: carried on from the journal: {}", about(job.record), to_text(job.record.state));
+  log::info(about(job.record), "carried on from the journal: {}", to_text(job.record.state));
   // The last daemon may have ended between the move to the hold area and its note of it.
   const auto unmoved =
       at_.areas.open_directory(job.record.directory, job.record.begin.uid, mounts_of(job.record));

@@ -67,16 +67,15 @@ void Jobs::answer_claim(Job& job) {
   const auto file = at_.areas.open_status(key, k_answer, O_WRONLY);
   const Status written = file ? write_space_answer(file->get(), answer) : Status(file.error());
   if (!written) {
-    spdlog::error("{}: cannot be told how much it may write: {}", about(job.record),
-                  written.error().what);
+    log::error(about(job.record), "cannot be told how much it may write: {}", written.error().what);
     return;  // asked again at the next turn
   }
   ledger_.book(key, answer);
   job.lacks_space = answer.granted == 0;
   const Amount promised = ledger_.promised_to(key);
-  spdlog::debug("{}: {} {} and {} inodes of the local disk", about(job.record),
-                answer.granted != 0 ? "promised" : "refused more than", human_bytes(promised.bytes),
-                promised.inodes);
+  log::debug(about(job.record), "{} {} and {} inodes of the local disk",
+             answer.granted != 0 ? "promised" : "refused more than", human_bytes(promised.bytes),
+             promised.inodes);
 }
 
 // Trees of jobs that have ended are removed in the background. While that makes room, nobody is

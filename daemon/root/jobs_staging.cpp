@@ -15,6 +15,16 @@ constexpr std::chrono::milliseconds k_directory_poll{200};
 constexpr std::uint32_t k_smallest_interval_ms = 100;
 constexpr std::uint64_t k_waiter_share_ms = 10;
 
+// Of the item that the job fails for; "" when it is none.
+std::string failed_source(const WorkerStatus& status) {
+  for (const ItemRecord& item : status.items) {
+    const bool is_optional = (item.flags & k_item_optional) != 0;
+    if (static_cast<ItemState>(item.state) == ItemState::failed && !is_optional)
+      return field_text(item.source);
+  }
+  return {};
+}
+
 }  // namespace
 
 // tmpdir.create = "never": a Prolog script of the site makes it after the SPANK prolog.
@@ -73,13 +83,14 @@ void Jobs::staging_ended(const JobKey& key, const WorkerEnd& end) {
   forget_space(*job);
   const WorkerStatus status = worker_status(*job, WorkerTask::stage);
   const FailureCause why = job->lacks_space ? FailureCause::space : cause_of(end, status);
+  if (status.phase == WorkerPhase::done)
+    log_items(job->record, "staged: ", status, summary_lines(status));
   if (job->record.ended) {
     begin_stage_out(*job);
   } else if (status.phase == WorkerPhase::failed) {
-    fail(*job, why, status.cause);
+    fail(*job, why, status.cause, failed_source(status));
   } else if (status.phase != WorkerPhase::done && job->record.state == JobState::ready) {
-    spdlog::warn("{}: the worker {} before its async items were staged", about(job->record),
-                 end.text);
+    log::warn(about(job->record), "the worker {} before its async items were staged", end.text);
     job->async_fault = "the staging process " + end.text + " before it was staged";
     save(*job);
   } else if (status.phase != WorkerPhase::done && end.kind == WorkerEnd::Kind::over_limit) {
@@ -114,14 +125,15 @@ void Jobs::share_rate() const {
   const std::uint64_t share =
       rate == 0 ? 0 : std::max<std::uint64_t>(1, rate / std::max<std::size_t>(1, staging_now()));
   if (::pwrite(at_.rate_fd, &share, sizeof share, 0) != sizeof share) {
-    spdlog::error("the rate file cannot be written");
+    log::error("the rate file cannot be written");
   }
 }
 
-void Jobs::fail(Job& job, FailureCause why, const std::string& cause) {
+// `item`: the source of the one that failed, where there is one.
+void Jobs::fail(Job& job, FailureCause why, const std::string& cause, const std::string& item) {
   counters_.add_failure(Activity::stage, why);
   job.record.cause = printable(cause, Newlines::keep);
-  spdlog::warn("{}: staging failed: {}", about(job.record), printable(cause, Newlines::join));
+  log::warn(about_item(job.record, item), "staging failed: {}", cause);
   set_state(job, JobState::failed);
   tell_waiters(job);
 }

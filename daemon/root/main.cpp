@@ -6,8 +6,6 @@
 // the configuration again. Workers outlive it (KillMode=process); the next daemon takes them over.
 #include <fcntl.h>
 #include <signal.h>
-#include <spdlog/sinks/stdout_sinks.h>
-#include <spdlog/spdlog.h>
 #include <sys/prctl.h>
 #include <sys/signalfd.h>
 #include <sys/stat.h>
@@ -25,6 +23,7 @@
 #include "common/landlock_version.hpp"
 #include "daemon/root/config.hpp"
 #include "daemon/root/jobs.hpp"
+#include "daemon/root/log.hpp"
 #include "daemon/root/metrics_file.hpp"
 #include "daemon/root/server.hpp"
 
@@ -67,11 +66,6 @@ std::optional<int> parse_arguments(int argc, char** argv, Arguments& arguments) 
   return {};
 }
 
-void set_up_log(const Config& config) {
-  spdlog::set_level(spdlog::level::from_str(config.daemon.log_level));
-  spdlog::flush_on(spdlog::level::info);
-}
-
 // With tmpdir.create = "always" the plugin must ask for every job: this file tells it.
 Status mark_every_job(const Config& config, const std::string& runtime_dir) {
   const std::string path = runtime_dir + "/every-job";
@@ -95,7 +89,7 @@ Status tell_about(const Config& config, const std::string& no_cgroups,
 void take_over(Config& running, Config fresh) {
   if (fresh.tmpdir.path != running.tmpdir.path || fresh.daemon.socket != running.daemon.socket ||
       fresh.daemon.state_dir != running.daemon.state_dir) {
-    spdlog::warn(
+    log::warn(
         "tmpdir.path, daemon.socket and daemon.state_dir change with a restart only; the old "
         "values stay");
   }
@@ -108,14 +102,14 @@ void take_over(Config& running, Config fresh) {
 void reload(const std::string& path, Config& config, const std::string& runtime_dir) {
   auto fresh = load_config(path);
   if (!fresh) {
-    spdlog::error("the configuration is wrong and the old one stays: {}", fresh.error().what);
+    log::error("the configuration is wrong and the old one stays: {}", fresh.error().what);
     return;
   }
   take_over(config, std::move(*fresh));
-  set_up_log(config);
+  log::set_level(config.daemon.log_level);
   if (const Status marked = mark_every_job(config, runtime_dir); !marked)
-    spdlog::error(marked.error().what);
-  spdlog::info("the configuration was read again from {}", path);
+    log::error("{}", marked.error().what);
+  log::info("the configuration was read again from {}", path);
 }
 
 Result<Fd> block_signals() {
@@ -133,15 +127,15 @@ Result<Cgroups> find_cgroups(const Config& config) {
   if (config.worker.cgroup == UseCgroups::off) return Cgroups::none();
   TRY_ASSIGN(Cgroups cgroups, Cgroups::discover());
   if (!cgroups.missing().empty()) {
-    spdlog::warn("workers run without these limits, their cgroup controllers are not there: {}",
-                 cgroups.missing());
+    log::warn("workers run without these limits, their cgroup controllers are not there: {}",
+              cgroups.missing());
   }
   return cgroups;
 }
 
 void tell_of_sandbox() {
   if (landlock_version() >= k_landlock_wanted) return;
-  spdlog::warn(
+  log::warn(
       "this kernel offers no Landlock (version {} on, lsm=…,landlock): where workers write is "
       "bounded by their user's rights alone",
       k_landlock_wanted);
@@ -182,14 +176,14 @@ Status serve(const Arguments& arguments, Config& config) {
     jobs.settings_changed();
     metrics.settings_changed();
     if (const Status told = tell_about(config, no_cgroups, runtime_dir); !told)
-      spdlog::error(told.error().what);
+      log::error("{}", told.error().what);
   }));
-  spdlog::info("nodestaged {} serves {}; job directories: {}", k_version, config.daemon.socket,
-               config.tmpdir.path);
+  log::info("nodestaged {} serves {}; job directories: {}", k_version, config.daemon.socket,
+            config.tmpdir.path);
   ::sd_notify(0, "READY=1");
   TRY(loop.run());
   ::sd_notify(0, "STOPPING=1");
-  spdlog::info("stopped; workers go on and the next daemon takes them over");
+  log::info("stopped; workers go on and the next daemon takes them over");
   return {};
 }
 
@@ -209,15 +203,12 @@ int run(int argc, char** argv) {
     std::cerr << "nodestaged: must be started by root (try: systemctl start nodestaged)\n";
     return 1;
   }
-  spdlog::set_default_logger(spdlog::stderr_logger_st("nodestaged"));
-  // journald adds the time; a log file of a test wants it too.
-  spdlog::set_pattern(::getenv("JOURNAL_STREAM") != nullptr ? "%l: %v"
-                                                            : "%Y-%m-%dT%H:%M:%S.%e %l: %v");
-  set_up_log(*config);
+  log::open();
+  log::set_level(config->daemon.log_level);
   ::umask(022);
   const Status served = serve(arguments, *config);
   if (served) return 0;
-  spdlog::critical(served.error().what);
+  log::critical("{}", served.error().what);
   return 1;
 }
 

@@ -1,12 +1,12 @@
 #include "daemon/root/metrics_file.hpp"
 
 #include <fcntl.h>
-#include <spdlog/spdlog.h>
 #include <unistd.h>
 
 #include <cstdio>
 
 #include "common/file.hpp"
+#include "daemon/root/log.hpp"
 
 namespace nodestage {
 namespace {
@@ -50,7 +50,7 @@ void MetricsFile::look() {
 void MetricsFile::write(const MetricsText& text) {
   const Status replaced = replace_textfile(path_, text.own + text.disk);
   if (!replaced && !has_failed_) {
-    spdlog::warn("metrics.textfile cannot be written (said once): {}", replaced.error().what);
+    log::warn("metrics.textfile cannot be written (said once): {}", replaced.error().what);
   }
   has_failed_ = !replaced;
   if (!replaced) return;

@@ -1,9 +1,9 @@
 #include "daemon/root/notices.hpp"
 
-#include <spdlog/spdlog.h>
-
 #include <string_view>
 #include <vector>
+
+#include "daemon/root/log.hpp"
 
 namespace nodestage {
 namespace {
@@ -17,7 +17,7 @@ bool same_run(const WorkerOrder& a, const WorkerOrder& b) {
 
 }  // namespace
 
-void Notices::tell(WorkerStart start, std::string label, OnTold told) {
+void Notices::tell(WorkerStart start, Subject subject, OnTold told) {
   const std::uint32_t uid = start.order.uid;
   std::deque<Notice>& waiting = waiting_[uid];
   std::vector<OnTold> replaced;
@@ -27,7 +27,7 @@ void Notices::tell(WorkerStart start, std::string label, OnTold told) {
   std::erase_if(waiting, [&start](const Notice& notice) {
     return same_run(notice.start.order, start.order);
   });
-  waiting.push_back({std::move(start), std::move(label), std::move(told)});
+  waiting.push_back({std::move(start), std::move(subject), std::move(told)});
   start_next(uid);
   for (const OnTold& old : replaced) old(Told::no);
 }
@@ -44,7 +44,7 @@ void Notices::start_next(std::uint32_t uid) {
     if (const auto id = start(notice); id) {
       at_work_.insert(uid);
     } else {
-      spdlog::error("{}: the user's notice cannot be written: {}", notice.label, id.error().what);
+      log::error(notice.subject, "the user's notice cannot be written: {}", id.error().what);
       notice.told(Told::no);
     }
   }
@@ -53,17 +53,16 @@ void Notices::start_next(std::uint32_t uid) {
 Result<Workers::Id> Notices::start(const Notice& notice) {
   const Workers::Limits limits{std::chrono::seconds(config_.staging.groups_wait_s), k_run_limit,
                                std::chrono::seconds(config_.worker.kill_wait_s)};
-  const auto on_end = [this, uid = notice.start.order.uid, label = notice.label,
+  const auto on_end = [this, uid = notice.start.order.uid, subject = notice.subject,
                        told = notice.told](const WorkerEnd& end) {
     at_work_.erase(uid);
     const bool written = end.kind == WorkerEnd::Kind::ended && end.text == k_ended_well;
-    if (!written)
-      spdlog::warn("{}: the user's notice was not written: its process {}", label, end.text);
+    if (!written) log::warn(subject, "the user's notice was not written: its process {}", end.text);
     told(written ? Told::yes : Told::no);
     start_next(uid);
   };
   return workers_.start(notice.start, {1, config_.worker.memory_bytes, config_.worker.pids}, limits,
-                        notice.label, on_end);
+                        notice.subject, on_end);
 }
 
 }  // namespace nodestage

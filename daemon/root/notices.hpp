@@ -10,6 +10,7 @@
 #include <string>
 
 #include "daemon/root/config.hpp"
+#include "daemon/root/log.hpp"
 #include "daemon/root/workers.hpp"
 
 namespace nodestage {
@@ -24,12 +25,12 @@ class Notices {
   // `start`: a `notice` order with the text as its request. A later notice of the same run replaces
   // one that still waits. `told` is called once: when it is replaced or its worker could not be
   // started (from within tell()), or when that has ended. A fault is logged and given up.
-  void tell(WorkerStart start, std::string label, OnTold told);
+  void tell(WorkerStart start, Subject subject, OnTold told);
 
  private:
   struct Notice {
     WorkerStart start;
-    std::string label;
+    Subject subject;
     OnTold told;
   };
   void start_next(std::uint32_t uid);

@@ -84,7 +84,7 @@ void Peers::start_signer() {
         start_again(&Peers::start_signer, signer_pause_);
       });
   if (!helper) {
-    spdlog::error("the signer for other nodes cannot be started: {}", helper.error().what);
+    log::error("the signer for other nodes cannot be started: {}", helper.error().what);
     return start_again(&Peers::start_signer, signer_pause_);
   }
   signer_ = std::move(*helper);
@@ -134,12 +134,12 @@ void Peers::from_signer(std::string_view packet) {
   auto reply = decode_sign_reply(packet);
   if (!reply) return;
   if (reply->fault.empty() && !munge_answered_) {
-    spdlog::info("MUNGE answers: nodes of a job can tell each other that they are ready");
+    log::info("MUNGE answers: nodes of a job can tell each other that they are ready");
     munge_answered_ = true;
     signer_pause_ = k_first_pause;
   }
   if (reply->fault != munge_fault_ && !reply->fault.empty()) {
-    spdlog::warn("no credential for other nodes: {}", printable(reply->fault));
+    log::warn("no credential for other nodes: {}", printable(reply->fault));
   }
   munge_fault_ = reply->fault;
   const auto found = unsigned_.find(reply->id);
@@ -158,7 +158,7 @@ void Peers::from_signer(std::string_view packet) {
 void Peers::carrier_fails(const std::string& why) {
   const std::string text = shortened(printable(why), k_shown);
   if (!carrier_failed_) carrier_failed_ = Clock::now();
-  if (text != carrier_fault_) spdlog::error("this node hears no notes of others: {}", text);
+  if (text != carrier_fault_) log::error("this node hears no notes of others: {}", text);
   carrier_fault_ = text;
 }
 
@@ -191,7 +191,7 @@ void Peers::from_carrier(std::string_view packet) {
 void Peers::take(const PeerListening& listening) {
   if (!listening.fault.empty())
     return carrier_fails("nodestage-peer cannot listen: " + listening.fault);
-  spdlog::info("nodestage-peer listens on port {}", config_.peer.port);
+  log::info("nodestage-peer listens on port {}", config_.peer.port);
   carrier_fault_.clear();
   carrier_failed_.reset();
   carrier_pause_ = k_first_pause;

@@ -1,10 +1,9 @@
 #include "daemon/root/refusal_log.hpp"
 
-#include <spdlog/spdlog.h>
-
 #include <chrono>
 
 #include "common/human.hpp"
+#include "daemon/root/log.hpp"
 
 namespace nodestage {
 namespace {
@@ -25,14 +24,14 @@ struct Period {
 void log_refusal(const std::string& who, const std::string& what) {
   static Period period;  // the daemon has one thread
   if (Clock::now() - period.begun >= k_period) {
-    if (period.silent > 0) spdlog::warn("{} more refusals were not logged", period.silent);
+    if (period.silent > 0) log::warn("{} more refusals were not logged", period.silent);
     period = {Clock::now(), 0, 0};
   }
   if (++period.written > k_lines_a_period) {
     ++period.silent;
     return;
   }
-  spdlog::warn("{}: refused: {}", printable(who), printable(what));
+  log::warn("{}: refused: {}", printable(who), printable(what));
 }
 
 }  // namespace nodestage

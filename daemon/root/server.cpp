@@ -1,7 +1,6 @@
 #include "daemon/root/server.hpp"
 
 #include <fcntl.h>
-#include <spdlog/spdlog.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/un.h>
@@ -9,6 +8,7 @@
 
 #include <algorithm>
 
+#include "daemon/root/log.hpp"
 #include "daemon/root/refusal_log.hpp"
 #include "daemon/root/requests.hpp"
 
@@ -128,8 +128,7 @@ bool Server::send_or_keep(std::uint64_t id, Connection& connection, std::string 
   if (connection.unsent.empty()) {
     const int fd = connection.fd.get();
     if (::send(fd, packet.data(), packet.size(), MSG_NOSIGNAL | MSG_DONTWAIT) >= 0) return true;
-    if (errno == EMSGSIZE)
-      spdlog::error("an answer of {} bytes is too long to send", packet.size());
+    if (errno == EMSGSIZE) log::error("an answer of {} bytes is too long to send", packet.size());
     if (errno != EAGAIN) return true;
     if (!loop_.want_write(fd, [this, id] { send_unsent(id); })) return true;
   }

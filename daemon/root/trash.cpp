@@ -1,6 +1,6 @@
 #include "daemon/root/trash.hpp"
 
-#include <spdlog/spdlog.h>
+#include "daemon/root/log.hpp"
 
 namespace nodestage {
 namespace {
@@ -27,7 +27,7 @@ void Trash::remove(const TrashEntry& entry, By by) {
   if (!tree) {
     if (areas_.remove_trash(entry.name))
       return;  // a file or a link: the user has put it in the directory's place
-    spdlog::error("trash {}: {}", entry.name, tree.error().what);
+    log::error("trash {}: {}", entry.name, tree.error().what);
     given_up_[entry.name] = true;
     return;
   }
@@ -41,12 +41,12 @@ void Trash::remove(const TrashEntry& entry, By by) {
   start.order.gid = by == By::root ? 0 : entry.gid;
   const auto id =
       workers_.start(start, {1, config_.worker.memory_bytes, config_.worker.pids}, {},
-                     "trash=" + entry.name + " role=remover",
+                     Subject{{}, entry.uid, "remover", "trash/" + entry.name},
                      [this, entry, by](const WorkerEnd& end) { removed(entry, by, end); });
   if (id) {
     at_work_.insert(entry.uid);
   } else {
-    spdlog::error("trash {}: {}", entry.name, id.error().what);
+    log::error("trash {}: {}", entry.name, id.error().what);
     given_up_[entry.name] = true;
   }
 }
@@ -57,12 +57,12 @@ void Trash::removed(const TrashEntry& entry, By by, const WorkerEnd& end) {
   if (!gone && by == By::owner &&
       (end.kind == WorkerEnd::Kind::ended || end.kind == WorkerEnd::Kind::over_limit ||
        end.kind == WorkerEnd::Kind::no_memory)) {
-    spdlog::info("trash {}: its owner could not remove all of it; removing the rest as root",
-                 entry.name);
+    log::info("trash {}: its owner could not remove all of it; removing the rest as root",
+              entry.name);
     remove(entry, By::root);
   } else if (!gone) {
-    spdlog::error("trash {}: cannot be removed: {} (remover {})", entry.name, gone.error().what,
-                  end.text);
+    log::error("trash {}: cannot be removed: {} (remover {})", entry.name, gone.error().what,
+               end.text);
     given_up_[entry.name] = true;
   }
   sweep();

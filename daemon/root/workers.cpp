@@ -1,11 +1,11 @@
 #include "daemon/root/workers.hpp"
 
-#include <spdlog/spdlog.h>
 #include <unistd.h>
 
 #include <algorithm>
 
 #include "common/human.hpp"
+#include "daemon/root/log.hpp"
 
 namespace nodestage {
 namespace {
@@ -14,14 +14,14 @@ namespace {
 constexpr unsigned k_max_log_lines = 200;
 constexpr std::size_t k_max_log_line = 1000;
 
-void log_line(const std::string& label, std::string_view line) {
-  spdlog::info("{}: {}", label, printable(line.substr(0, k_max_log_line)));
+void log_line(const Subject& subject, std::string_view line) {
+  log::info(subject, "{}", line.substr(0, k_max_log_line));
 }
 
 }  // namespace
 
 Result<Workers::Id> Workers::start(const WorkerStart& start, const CgroupLimits& resources,
-                                   const Limits& limits, std::string label, OnEnd on_end) {
+                                   const Limits& limits, Subject subject, OnEnd on_end) {
   static_cast<void>(
       cgroups_.kill(start.cgroup));  // one that an earlier daemon started and had not yet noted
   TRY(cgroups_.create(start.cgroup, resources));
@@ -32,7 +32,7 @@ Result<Workers::Id> Workers::start(const WorkerStart& start, const CgroupLimits&
   }
   const Id id = add({std::move(*process),
                      start.cgroup,
-                     std::move(label),
+                     std::move(subject),
                      std::move(on_end),
                      limits,
                      {},
@@ -55,11 +55,11 @@ Result<Workers::Id> Workers::start(const WorkerStart& start, const CgroupLimits&
 }
 
 std::optional<Workers::Id> Workers::adopt(const ProcessMark& mark, const std::string& cgroup,
-                                          const Limits& limits, std::string label, OnEnd on_end) {
+                                          const Limits& limits, Subject subject, OnEnd on_end) {
   auto process = WorkerProcess::adopt(mark);
   if (!process) return {};
   const Id id = add(
-      {std::move(*process), cgroup, std::move(label), std::move(on_end), limits, {}, {}, 0, {}});
+      {std::move(*process), cgroup, std::move(subject), std::move(on_end), limits, {}, {}, 0, {}});
   if (!watch(id)) return {};
   set_timer(workers_.at(id), limits.run, [this, id] { over_limit(id); });
   return id;
@@ -107,9 +107,9 @@ void Workers::read_log(Id id) {
   worker.log_rest.append(block, static_cast<std::size_t>(count));
   for (std::size_t end = 0; (end = worker.log_rest.find('\n')) != std::string::npos;) {
     if (++worker.log_lines <= k_max_log_lines)
-      log_line(worker.label, worker.log_rest.substr(0, end));
+      log_line(worker.subject, worker.log_rest.substr(0, end));
     if (worker.log_lines == k_max_log_lines + 1)
-      log_line(worker.label, "(more lines are not logged)");
+      log_line(worker.subject, "(more lines are not logged)");
     worker.log_rest.erase(0, end + 1);
   }
   if (worker.log_rest.size() > k_max_log_line) worker.log_rest.resize(k_max_log_line);
@@ -131,8 +131,8 @@ void Workers::kill(Id id) {
   if (!cgroups_.kill(worker.cgroup)) worker.process.kill();
   worker.process.kill();
   set_timer(worker, worker.limits.kill, [this, id] {
-    spdlog::error("{}: cannot be killed; it is left behind, blocked in the kernel",
-                  workers_.at(id).label);
+    log::error(workers_.at(id).subject,
+               "cannot be killed; it is left behind, blocked in the kernel");
     report(id, {WorkerEnd::Kind::stuck,
                 "hangs in the kernel and cannot be ended: a file system does not answer"});
   });
@@ -179,7 +179,7 @@ void Workers::kill_strangers() {
       return item.second.cgroup == name;
     });
     if (known) continue;
-    spdlog::warn("ending a worker that belongs to no job: cgroup {}", name);
+    log::warn("ending a worker that belongs to no job: cgroup {}", name);
     static_cast<void>(cgroups_.kill(name));
     remove_cgroup(name, 50);
   }

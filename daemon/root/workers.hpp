@@ -10,6 +10,7 @@
 #include <string>
 
 #include "daemon/root/cgroup.hpp"
+#include "daemon/root/log.hpp"
 #include "daemon/root/loop.hpp"
 #include "daemon/root/worker_process.hpp"
 
@@ -40,13 +41,13 @@ class Workers {
 
   Workers(Loop& loop, Cgroups cgroups) : loop_(loop), cgroups_(std::move(cgroups)) {}
 
-  // `label` begins each log line of the worker's output. on_end is called once, from the loop,
-  // never from start().
+  // `subject`: what the lines of the worker's output are about. on_end is called once, from the
+  // loop, never from start().
   Result<Id> start(const WorkerStart& start, const CgroupLimits& resources, const Limits& limits,
-                   std::string label, OnEnd on_end);
+                   Subject subject, OnEnd on_end);
   // A worker of an earlier daemon, if it lives.
   std::optional<Id> adopt(const ProcessMark& mark, const std::string& cgroup, const Limits& limits,
-                          std::string label, OnEnd on_end);
+                          Subject subject, OnEnd on_end);
   // SIGKILL to it and all its children; on_end follows.
   void kill(Id id);
   [[nodiscard]] ProcessMark mark(Id id) const;
@@ -58,7 +59,7 @@ class Workers {
   struct Worker {
     WorkerProcess process;
     std::string cgroup;
-    std::string label;
+    Subject subject;
     OnEnd on_end;
     Limits limits;
     std::optional<WorkerEnd> verdict;  // set when the daemon ends it

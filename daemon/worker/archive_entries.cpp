@@ -58,6 +58,8 @@ Entry::Kind kind_of(archive_entry* raw) {
       return Entry::Kind::directory;
     case AE_IFLNK:
       return Entry::Kind::symlink;
+    case AE_IFIFO:
+      return Entry::Kind::fifo;
     default:
       return Entry::Kind::other;
   }

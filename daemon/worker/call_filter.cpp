@@ -8,6 +8,7 @@
 #include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <memory>
@@ -141,7 +142,7 @@ Status load(const Filter& filter) {
 
 }  // namespace
 
-Status filter_calls() {
+Status filter_calls(Special special) {
   const Filter filter(::seccomp_init(SCMP_ACT_ERRNO(ENOSYS)));
   if (!filter) return Error{ENOMEM, "seccomp_init failed"};
   TRY(set_attributes(filter));
@@ -149,6 +150,9 @@ Status filter_calls() {
   for (const char* name : k_forbidden) TRY(add(filter, SCMP_ACT_KILL_PROCESS, name));
   for (const char* name : k_deadly) TRY(add(filter, SCMP_ACT_KILL_PROCESS, name));
   TRY(add_by_arguments(filter));
+  if (special == Special::keep)
+    TRY(add(filter, SCMP_ACT_ALLOW, "mknodat",
+            scmp_arg_cmp{2, SCMP_CMP_MASKED_EQ, S_IFMT, S_IFIFO}));
   return load(filter);
 }
 

@@ -7,7 +7,7 @@
 #include <algorithm>
 
 #include "common/human.hpp"
-#include "common/option_text.hpp"
+#include "common/destinations.hpp"
 #include "daemon/worker/dir_stack.hpp"
 #include "daemon/worker/log.hpp"
 

@@ -17,7 +17,7 @@ class EntryData;
 class ZipIndex;
 
 struct Entry {
-  enum class Kind { file, directory, symlink, hard_link, other };  // other: FIFO, device, socket
+  enum class Kind { file, directory, symlink, hard_link, fifo, other };  // other: device, socket
   std::string name;  // any bytes, as in the archive: perhaps absolute, with "./" or ".."
   Kind kind = Kind::file;
   mode_t mode = 0;  // permission bits, set-id and sticky too

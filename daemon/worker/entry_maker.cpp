@@ -13,6 +13,8 @@
 namespace nodestage {
 namespace {
 
+constexpr mode_t k_permissions = 0777;  // without set-id and sticky bits
+
 // Access times stay "now".
 std::array<timespec, 2> times_of(const std::optional<timespec>& mtime) {
   return {timespec{0, UTIME_OMIT}, mtime.value_or(timespec{0, UTIME_OMIT})};
@@ -62,7 +64,8 @@ Result<bool> EntryMaker::make(const std::string& parent, const NewEntry& entry) 
   const std::string path = path_in(parent, entry.name);
   if (entry.kind == Entry::Kind::hard_link) return hard_link(*directory, path, entry);
   if (entry.kind != Entry::Kind::file) {
-    TRY(symlink(*directory, path, entry));
+    TRY(entry.kind == Entry::Kind::fifo ? fifo(*directory, path, entry)
+                                        : symlink(*directory, path, entry));
     return true;
   }
   TRY_ASSIGN(Fd file, create_in(*directory, path, entry));
@@ -100,7 +103,7 @@ Result<Fd> EntryMaker::create_in(int parent, const std::string& path, const NewE
   int fd = -1;
   TRY(make_name(parent, entry.name, path, [&] {
     constexpr int k_flags = O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC;
-    return fd = ::openat(parent, entry.name.c_str(), k_flags, entry.mode);
+    return fd = ::openat(parent, entry.name.c_str(), k_flags, entry.mode & k_permissions);
   }));
   return Fd(fd);
 }
@@ -135,8 +138,10 @@ Status EntryMaker::complete(Fd file, const std::string& path, const NewEntry& en
   if (entry.xattrs) {
     if (::fchmod(file.get(), entry.mode | S_IWUSR) != 0) return way_.space.explain(path, errno);
     way_.rules.lost_xattrs += set_xattrs(file.get(), *entry.xattrs);
-    if (::fchmod(file.get(), entry.mode) != 0) return way_.space.explain(path, errno);
   }
+  // Writing takes set-id bits away.
+  const bool has_mode = !entry.xattrs && (entry.mode & ~k_permissions) == 0;
+  if (!has_mode && ::fchmod(file.get(), entry.mode) != 0) return way_.space.explain(path, errno);
   const auto times = times_of(entry.mtime);
   if (::futimens(file.get(), times.data()) != 0) return way_.space.explain(path, errno);
   const Status closed = close_checked(std::move(file));
@@ -185,6 +190,18 @@ Result<Fd> EntryMaker::create_again(const std::string& parent, const NewEntry& e
 Status EntryMaker::symlink(int parent, const std::string& path, const NewEntry& entry) const {
   TRY(make_name(parent, entry.name, path,
                 [&] { return ::symlinkat(entry.link.c_str(), parent, entry.name.c_str()); }));
+  return set_times(parent, path, entry);
+}
+
+Status EntryMaker::fifo(int parent, const std::string& path, const NewEntry& entry) const {
+  TRY(make_name(parent, entry.name, path, [&] {
+    return ::mkfifoat(parent, entry.name.c_str(), entry.mode & k_permissions);
+  }));
+  return set_times(parent, path, entry);
+}
+
+// Of what is not opened.
+Status EntryMaker::set_times(int parent, const std::string& path, const NewEntry& entry) const {
   const auto times = times_of(entry.mtime);
   if (::utimensat(parent, entry.name.c_str(), times.data(), AT_SYMLINK_NOFOLLOW) == 0) return {};
   return way_.space.explain(path, errno);

@@ -93,6 +93,8 @@ class EntryMaker {
   Status fill(int fd, const std::string& path, const NewEntry& entry, std::uint64_t& end) const;
   Result<bool> hard_link(int parent, const std::string& path, const NewEntry& entry) const;
   Status symlink(int parent, const std::string& path, const NewEntry& entry) const;
+  Status fifo(int parent, const std::string& path, const NewEntry& entry) const;
+  Status set_times(int parent, const std::string& path, const NewEntry& entry) const;
 
   const Way way_;
   DirectoryCache directories_;

@@ -1,11 +1,11 @@
 // Landlock: this process and all threads that it starts write nowhere but below a few directories.
-// Interface: Documentation/userspace-api/landlock.rst of the kernel.
 #pragma once
 
 #include <span>
 
 #include "common/fd.hpp"
 #include "common/result.hpp"
+#include "common/worker_order.hpp"
 
 namespace nodestage {
 
@@ -14,6 +14,7 @@ namespace nodestage {
 // used, and no process outside sent a signal, as far as the kernel's version has it. Reading stays
 // as it was, and so does what is open already. Never undone, only narrowed. Needs no_new_privs, and
 // a process without other threads; a fault leaves all as it was.
-Status confine_writes(std::span<const Fd> directories);
+// With Special::keep FIFOs can be made below `directories`, too.
+Status confine_writes(std::span<const Fd> directories, Special special);
 
 }  // namespace nodestage

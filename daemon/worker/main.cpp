@@ -59,8 +59,9 @@ void confine(const WorkerOrder& order, std::string_view request) {
   const bool is_removal = order.task == WorkerTask::remove;
   const auto places =
       is_removal ? std::nullopt : write_places(order, request, k_worker_directory_fd, k_patience);
-  const Sandbox sandbox =
-      places ? enter_sandbox(Profile::decode, *places) : enter_sandbox(Profile::decode);
+  const Special special = order.extract.special;
+  const Sandbox sandbox = places ? enter_sandbox(Profile::decode, special, *places)
+                                 : enter_sandbox(Profile::decode, special);
   const bool is_known =
       sandbox.calls_filtered && (is_removal || landlock_version() < k_landlock_wanted);
   if (!sandbox.missing.empty() && !is_known) log_line("not in the sandbox: " + sandbox.missing);

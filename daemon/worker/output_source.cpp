@@ -9,7 +9,7 @@
 #include <memory>
 
 #include "common/file.hpp"
-#include "common/option_text.hpp"
+#include "common/destinations.hpp"
 
 namespace nodestage {
 namespace {

@@ -7,7 +7,7 @@
 
 #include "common/file.hpp"
 #include "common/name_pattern.hpp"
-#include "common/option_text.hpp"
+#include "common/destinations.hpp"
 
 namespace nodestage {
 namespace {

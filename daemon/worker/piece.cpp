@@ -4,9 +4,9 @@
 
 #include <algorithm>
 
+#include "common/destinations.hpp"
 #include "common/file.hpp"
 #include "common/human.hpp"
-#include "common/option_text.hpp"
 #include "daemon/worker/archive_entries.hpp"
 #include "daemon/worker/copy_file.hpp"
 #include "daemon/worker/copy_tree.hpp"
@@ -187,8 +187,9 @@ Result<Need> Piece::need() {
 Status Piece::extract(const Place& place) {
   TRY_ASSIGN(const Fd to, make_directory(place));
   TRY(open_entries());
-  TreeWriter writer(to.get(), place.umask, *meter_, place.space,
-                    {limits_.threads, limits_.memory / 3, limits_.rules.escaping});
+  TreeWriter writer(
+      to.get(), place.umask, *meter_, place.space,
+      {limits_.threads, limits_.memory / 3, limits_.rules.escaping, limits_.rules.special});
   TRY(write_entries(*entries_, writer));
   if (Status finished = writer.finish(); !finished) {
     const std::string* failed = writer.failed_entry();

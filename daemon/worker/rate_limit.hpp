@@ -14,8 +14,7 @@ class RateLimit {
  public:
   explicit RateLimit(int fd) : fd_(fd) {}  // borrowed
 
-  // Returns when `bytes` may have been read, or early once `stop` is set.
-  void take(std::uint64_t bytes, const std::atomic<bool>& stop) { take(bytes, stop, stop); }
+  // Returns when `bytes` may have been read, or early once one of the two is set.
   void take(std::uint64_t bytes, const std::atomic<bool>& stop, const std::atomic<bool>& given_up);
 
  private:

@@ -32,10 +32,10 @@ void add_missing(Sandbox& sandbox, const std::string& text) {
   sandbox.missing += text;
 }
 
-void filter(Sandbox& sandbox, Profile profile) {
+void filter(Sandbox& sandbox, Profile profile, Special special) {
   switch (profile) {
     case Profile::decode: {
-      const Status filtered = filter_calls();
+      const Status filtered = filter_calls(special);
       sandbox.calls_filtered = static_cast<bool>(filtered);
       if (!filtered) add_missing(sandbox, "system calls: " + filtered.error().what);
     }
@@ -44,22 +44,22 @@ void filter(Sandbox& sandbox, Profile profile) {
 
 }  // namespace
 
-Sandbox enter_sandbox(Profile profile, const std::vector<Fd>& places) {
+Sandbox enter_sandbox(Profile profile, Special special, const std::vector<Fd>& places) {
   static_cast<void>(::prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0));  // set already, but in tests
   Sandbox sandbox;
   limit_resources();
-  const Status confined = confine_writes(places);
+  const Status confined = confine_writes(places, special);
   sandbox.writes_confined = static_cast<bool>(confined);
   if (!confined) add_missing(sandbox, "places to write to: " + confined.error().what);
-  filter(sandbox, profile);
+  filter(sandbox, profile, special);
   return sandbox;
 }
 
-Sandbox enter_sandbox(Profile profile) {
+Sandbox enter_sandbox(Profile profile, Special special) {
   Sandbox sandbox;
   limit_resources();
   add_missing(sandbox, "places to write to: a target's file system does not answer");
-  filter(sandbox, profile);
+  filter(sandbox, profile, special);
   return sandbox;
 }
 

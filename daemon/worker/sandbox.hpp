@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "common/fd.hpp"
+#include "common/worker_order.hpp"
 
 namespace nodestage {
 
@@ -22,9 +23,10 @@ struct Sandbox {
 };
 
 // Limits open files, memory dumps, the places to write to (below `places`) and the system calls.
-// What the kernel lacks is left out. For a process without other threads that may go on.
-Sandbox enter_sandbox(Profile profile, const std::vector<Fd>& places);
+// With Special::keep FIFOs can be made, too. What the kernel lacks is left out. For a process
+// without other threads that may go on.
+Sandbox enter_sandbox(Profile profile, Special special, const std::vector<Fd>& places);
 // The same, with the places to write to as they are: for one that cannot know them in time.
-Sandbox enter_sandbox(Profile profile);
+Sandbox enter_sandbox(Profile profile, Special special);
 
 }  // namespace nodestage

@@ -176,8 +176,9 @@ Entry::Kind kind_of(char type, std::string_view name) {
       return Entry::Kind::symlink;
     case '3':
     case '4':
-    case '6':
       return Entry::Kind::other;
+    case '6':
+      return Entry::Kind::fifo;
     case '5':
     case 'D':  // GNU: with a list of what it held
       return Entry::Kind::directory;

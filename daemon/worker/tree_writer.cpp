@@ -39,6 +39,7 @@ NewEntry new_entry_of(const Entry& entry, std::string_view name, std::uint64_t n
 TreeWriter::TreeWriter(int root_fd, mode_t umask, Meter& meter, Space& space,
                        TreeWriterLimits limits)
     : umask_(umask),
+      special_(limits.special),
       meter_(meter),
       space_(space),
       rules_{limits.escaping},
@@ -104,11 +105,13 @@ Status TreeWriter::begin(const Entry& entry) {
   return {};
 }
 
-// Specials, and what would be a link to one; set-id bits are counted only.
+// Specials that are not kept, and what would be a link to one; set-id bits are counted only.
 bool TreeWriter::leave_out(const Entry& entry) {
-  if (entry.kind == Entry::Kind::file && (entry.mode & (S_ISUID | S_ISGID)) != 0)
+  const bool keeps = special_ == Special::keep;
+  if (!keeps && entry.kind == Entry::Kind::file && (entry.mode & (S_ISUID | S_ISGID)) != 0)
     ++left_out_.set_ids;
   const bool is_special = entry.kind == Entry::Kind::other ||
+                          (entry.kind == Entry::Kind::fifo && !keeps) ||
                           (entry.kind == Entry::Kind::hard_link && !special_names_.empty() &&
                            special_names_.contains(SeenNames::hash(entry.link)));
   if (is_special) ++left_out_.specials;

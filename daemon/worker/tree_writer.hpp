@@ -29,6 +29,7 @@ struct TreeWriterLimits {
   unsigned threads = 1;                                // at most, beside the caller's
   std::size_t queued = std::size_t{64} * 1024 * 1024;  // bytes of data on their way to them
   Escaping escaping = Escaping::fail;                  // of an entry below a link
+  Special special = Special::skip;
 };
 
 class TreeWriter {
@@ -96,9 +97,12 @@ class TreeWriter {
   Status finish_directories(const std::vector<DirectoryBatch::Directory>& directories);
   Status outcome();
   Status failed(Error error, std::string entry);
-  [[nodiscard]] mode_t mode_of(const Entry& entry) const { return entry.mode & 0777 & ~umask_; }
+  [[nodiscard]] mode_t mode_of(const Entry& entry) const {
+    return entry.mode & (special_ == Special::keep ? 07777 : 0777) & ~umask_;
+  }
 
   const mode_t umask_;
+  const Special special_;
   Meter& meter_;
   Space& space_;
   // That the archive tells of. Writers look at them: they outlive the crew.

@@ -352,15 +352,68 @@ SCRIPT
     refused "only always, success or failure" "${b[@]}" --stage-out=results:out,when=never
     refused "unknown key 'wehn'" "${b[@]}" --stage-out=results:out,wehn=always
     refused "only all, node or none" "${b[@]}" --stage-wait=some
+    refused "did you mean 'node'?" "${b[@]}" --stage-wait=nod
+    refused "did you mean 'strip'?" "${b[@]}" --stage-dataset=data.tar.gz,stirp=1
+    refused "did you mean 'success'?" "${b[@]}" --stage-out=results:out,when=sucess
     refused "no such user" "${b[@]}" --stage-dataset=~nobody-here/x
     refused "bytes of at most 16,384" "${b[@]}" "--stage-dataset=$(printf 'x/%.0s' {1..9000})y"
     refused "unknown key 'a'" alice salloc --stage-dataset=x,a true
     refused "unknown key 'a'" alice srun --stage-dataset=x,a true
     printf '#!/bin/sh\n#SBATCH --stage-out=results\n' | on ctl tee /home/alice/bad.sh >/dev/null
-    refused "--stage-out=results: a source and a target are needed" alice sbatch bad.sh
-    # As many messages as mistakes.
-    [ "$(grep -c . <<<"$output")" -le 2 ]
+    # One mistake, one message: what is wrong, the text and a mark under the place in it.
+    refused "--stage-out: a source and a target are needed" alice sbatch bad.sh
+    for command in sbatch salloc srun; do
+        refused "unknown key 'stirp'" alice $command "--stage-dataset=é.tar,stirp=1,optional" true
+        [ "$(grep -A2 -- '--stage-dataset: unknown' <<<"$output" | tail -n 2)" = "\
+$command: error:   --stage-dataset=é.tar,stirp=1,optional
+$command: error:                         ^~~~~~~" ]
+        [ "$(grep -c . <<<"$output")" -le 4 ]
+    done
     [ -z "$(as alice squeue --noheader --me)" ]
+}
+
+@test "what is likely a mistake is told at submit, and the job goes on" {
+    as alice sh -c 'mkdir -p dir.tar; echo in >dir.tar/file'
+    told() { lines_like 1 "nodestage: warning: $1" "$output"; }
+    run as alice sbatch --parsable --hold --stage-dataset=data.tar.gz/ --stage-dataset=dir.tar:as-dir \
+        --stage-dataset=other.tar:x/other.tar --stage-out=a:out/both --stage-out=b:out/both --wrap true
+    [ "$status" -eq 0 ]
+    told "/home/alice/data.tar.gz/ is a file and no directory: write it without the '/' at its end"
+    told '/home/alice/dir.tar is named like an archive and is a directory: it is copied as it is, to \$SLURM_TMPDIR/as-dir'
+    told '\$SLURM_TMPDIR/x/other.tar becomes a directory, with what is in /home/alice/other.tar'
+    told "'a' and 'b' are both copied to /home/alice/out/both"
+    as alice scancel "$(tail -n 1 <<<"$output")"
+    # A warning is no refusal: what can be staged is.
+    sbatch_wait --stage-dataset=dir.tar --stage-out=one:out/twice --stage-out=two:out/twice <<'SCRIPT'
+#!/bin/bash
+cat $NODESTAGE_DATASET/file; mkdir $SLURM_TMPDIR/one $SLURM_TMPDIR/two
+echo 1 >$SLURM_TMPDIR/one/1; echo 2 >$SLURM_TMPDIR/two/2
+SCRIPT
+    [ "$STATE $EXIT" = "COMPLETED 0" ]
+    lines_like 1 '^in$' "$OUTPUT"
+    assert_idle_clean
+    [ "$(contents out/twice/1 out/twice/2)" = $'1\n2' ]
+}
+
+@test "data that no node has room for are told at submit, where Slurm knows the nodes' disks" {
+    local held=(sbatch --hold --stage-dataset=huge --wrap true)
+    as alice truncate -s 3G huge
+    run as alice "${held[@]}"
+    lacks "$output" warning  # TmpFS is not set: TmpDisk is the size of /tmp
+    on ctl sed -i.without 's|^NodeName=.*|& TmpDisk=2048|; $a TmpFS=/localscratch' /etc/slurm/slurm.conf
+    on ctl scontrol reconfigure
+    run as alice "${held[@]}"
+    [ "$status" -eq 0 ]
+    lines_like 1 'nodestage: warning: the data sets are at least 3\.0 GiB, and no node has more than 2\.0 GiB of local disk \(TmpDisk\)' "$output"
+    as alice truncate -s 2G huge
+    run as alice "${held[@]}"
+    [ "$status" -eq 0 ]
+    lacks "$output" warning
+    as alice scancel --me --state=PENDING
+    as alice rm huge
+    on ctl mv /etc/slurm/slurm.conf.without /etc/slurm/slurm.conf
+    on ctl scontrol reconfigure
+    assert_idle_clean
 }
 
 @test "--help of sbatch, salloc and srun shows the options" {

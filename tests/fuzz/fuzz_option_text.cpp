@@ -1,4 +1,5 @@
 // The text of an option, as a user types it: what is taken makes a request that a node takes, too.
+#include "common/destinations.hpp"
 #include "common/option_text.hpp"
 #include "input.hpp"
 

@@ -1,6 +1,6 @@
 // A program in the worker's sandbox, which does what its arguments say and prints how it went. Not
 // sanitized: the sanitizers need what the sandbox forbids.
-//   confined PLACE ATTEMPT...      PLACE: where it may write; "-": nowhere
+//   confined [--keep-special] PLACE ATTEMPT...      PLACE: where it may write; "-": nowhere
 #include <errno.h>
 #include <fcntl.h>
 #include <sched.h>
@@ -82,7 +82,11 @@ const std::map<std::string, Attempt> k_attempts = {
     {"rmdir", {1, [](Arguments at) -> long { return rmdir(at[0]); }}},
     {"mkdir", {1, [](Arguments at) -> long { return mkdir(at[0], 0700); }}},
     {"symlink", {1, [](Arguments at) -> long { return symlink("x", at[0]); }}},
-    {"fifo", {1, [](Arguments at) -> long { return mkfifo(at[0], 0600); }}},
+    {"fifo", {1, [](Arguments at) -> long { return mkfifoat(AT_FDCWD, at[0], 0600); }}},
+    {"socket-at",
+     {1, [](Arguments at) -> long { return mknodat(AT_FDCWD, at[0], S_IFSOCK | 0600, 0); }}},
+    {"device-at",
+     {1, [](Arguments at) -> long { return mknodat(AT_FDCWD, at[0], S_IFCHR | 0600, 0); }}},
     {"socket-file", {1, [](Arguments at) -> long { return mknod(at[0], S_IFSOCK | 0600, 0); }}},
     {"rename", {2, [](Arguments at) -> long { return rename(at[0], at[1]); }}},
     {"link", {2, [](Arguments at) -> long { return link(at[0], at[1]); }}},
@@ -131,11 +135,17 @@ const std::map<std::string, Attempt> k_attempts = {
 }  // namespace
 
 int main(int argc, char** argv) {
+  auto special = nodestage::Special::skip;
+  if (argc > 1 && strcmp(argv[1], "--keep-special") == 0) {
+    special = nodestage::Special::keep;
+    ++argv;
+    --argc;
+  }
   if (argc < 2) return 2;
   std::vector<nodestage::Fd> places;
   if (strcmp(argv[1], "-") != 0)
     places.emplace_back(open(argv[1], O_PATH | O_DIRECTORY | O_CLOEXEC));
-  const auto sandbox = nodestage::enter_sandbox(nodestage::Profile::decode, places);
+  const auto sandbox = nodestage::enter_sandbox(nodestage::Profile::decode, special, places);
   setvbuf(stdout, nullptr, _IONBF, 0);
   printf("%d%d\n", sandbox.writes_confined, sandbox.calls_filtered);
   for (char** at = argv + 2; *at != nullptr;) {

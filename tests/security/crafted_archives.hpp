@@ -8,6 +8,8 @@
 #include <utility>
 #include <vector>
 
+#include "../unit/zip_bytes.hpp"
+
 namespace crafted {
 
 // What a header says; texts go in as they are.
@@ -95,20 +97,8 @@ inline TarHeader gnu_long(char type, const std::string& name) {
   return {"././@LongLink", type, "", name + '\0'};
 }
 
-inline std::uint32_t crc32(std::string_view data) {
-  std::uint32_t crc = ~0U;
-  for (const char c : data) {
-    crc ^= static_cast<unsigned char>(c);
-    for (int i = 0; i < 8; ++i) crc = crc >> 1 ^ ((crc & 1) != 0 ? 0xedb88320U : 0U);
-  }
-  return ~crc;
-}
-
-inline std::string little(std::uint64_t value, std::size_t bytes) {
-  std::string text;
-  for (std::size_t i = 0; i < bytes; ++i) text += static_cast<char>(value >> (8 * i) & 0xff);
-  return text;
-}
+using zip_bytes::crc32;
+using zip_bytes::little;
 
 // A member of a zip, as both of its headers tell of it.
 struct ZipMember {

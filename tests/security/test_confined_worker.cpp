@@ -116,6 +116,18 @@ TEST_CASE("no socket, FIFO or device is made, not even inside") {
   CHECK(at.tried({"fifo", at.in + "/new"}) != "yes 0\n");
 }
 
+TEST_CASE("where FIFOs are kept, they and nothing else can be made, and inside alone") {
+  const Ground at;
+  const auto tried = [&at](const std::string& attempt, const std::string& path) {
+    const std::string said = confined({"--keep-special", at.in, attempt, path});
+    return said.substr(std::min(said.find(": ") + 2, said.size()));
+  };
+  CHECK(tried("fifo", at.in + "/new") == "yes 0\n");
+  CHECK(tried("socket-at", at.in + "/socket") == "Function not implemented -1\n");
+  CHECK(tried("device-at", at.in + "/device") == "Function not implemented -1\n");
+  if (has_landlock()) CHECK(tried("fifo", at.out + "/new") == "Permission denied -1\n");
+}
+
 TEST_CASE("a call that no worker makes ends the process at once") {
   for (const char* attempt :
        {"execve",  "system",   "execveat",    "fork",        "vfork",    "clone-namespace",

@@ -43,6 +43,39 @@ TEST_CASE("nothing gets a set-id or sticky bit") {
   CHECK(attack.stage.note() == "1 set-id bits of files left out");
 }
 
+TEST_CASE("where the site keeps them: FIFOs and bits as the user could make them, devices never") {
+  Attack attack;
+  attack.stage.order.extract.special = nodestage::Special::keep;
+  CHECK(attack.stage_bytes(tar({{"f", '0', "", "x", "0007777"},
+                                {"large", '0', "", std::string(3'000'000, 'x'), "0004755"},
+                                {"d", '5', "", "", "0003777"},
+                                {"d/p", '6', "", "", "0000666"},
+                                {"h", '1', "d/p"},
+                                {"sda", '4'},
+                                {"link", '1', "sda"}}),
+                           "special.tar") == "");
+  CHECK(attack.got() == "d d/p f h large");
+  CHECK(attack.stage.note() == "2 FIFOs, devices or sockets left out");
+  CHECK(attack.stage.in_job("test -p got/d/p -a got/d/p -ef got/h"));
+  CHECK(attack.stage.in_job("test \"$(stat -c %a.%Y got/d/p)\" = 644.1000000000"));
+  CHECK(attack.stage.in_job(
+      "test \"$(stat -c %a got/f got/large got/d | xargs)\" = '7755 4755 3755'"));
+  CHECK(attack.stage.in_job("test \"$(find got ! -user \"$(stat -c %U got)\")\" = ''"));
+  ZipMember member{"z", "x"};
+  member.unix_mode = 0106755;
+  CHECK(attack.stage.in_job("rm -r got"));
+  CHECK(attack.stage_bytes(zip({member}), "set-id.zip") == "");
+  CHECK(attack.stage.in_job("test \"$(stat -c %a got/z)\" = 6755"));
+  // And what libarchive reads.
+  CHECK(attack.stage.in_job("rm -r got"));
+  REQUIRE(attack.stage.in_data("mkdir c && mkfifo -m 640 c/p && echo x > c/f && chmod 4755 c/f && "
+                               "cd c && find . | cpio -o -H newc --quiet > ../c.cpio") == 0);
+  CHECK(attack.stage_file("c.cpio") == "");
+  CHECK(attack.stage.in_job(
+      "test -p got/p && test \"$(stat -c %a got/p got/f | xargs)\" = '640 4755'"));
+  CHECK(attack.stage.note() == "");
+}
+
 TEST_CASE("modes of nonsense do no harm") {
   for (const std::string mode : {"7777777", "\xff\xff\xff\xff\xff\xff\xff\xff", "-1", "zzzzzzz"}) {
     Attack attack;

@@ -39,14 +39,14 @@ TEST_CASE("values, units and choices") {
       "[tmpdir]\npath='/s/"
       "%j'\ncreate='never'\n[staging]\nleave_free='512MiB'\non_failure='continue'\n"
       "[read]\nmax_rate=1000\n[extract]\nescaping='skip'\nmax_entries=10\nmax_ratio=20\nxattrs="
-      "true\n",
+      "true\nspecial='keep'\n",
       "f.toml");
   REQUIRE(config);
   CHECK(config->tmpdir.create == CreateDirectory::never);
   CHECK(config->staging.leave_free_bytes == 512ULL << 20);
   CHECK(config->staging.on_failure == OnFailure::proceed);
   CHECK(config->read.max_rate_bytes == 1000);
-  CHECK(config->extract == ExtractRules{Escaping::skip, 10, 20, true});
+  CHECK(config->extract == ExtractRules{Escaping::skip, Special::keep, 10, 20, true});
 }
 
 TEST_CASE("addresses of nodes") {
@@ -77,6 +77,9 @@ TEST_CASE("a fault names file, line, key and what is allowed") {
         std::string::npos);
   CHECK(fault_of("[staging]\non_failure='ignore'\n") ==
         "f.toml:2: 'staging.on_failure' must be one of \"fail\" \"continue\"");
+  CHECK(fault_of("[extract]\nspecial='allow'\n") ==
+        "f.toml:2: 'extract.special' must be one of \"skip\" \"keep\"");
+  CHECK(fault_of("[extract]\nspecial=true\n").find("must be one of") != std::string::npos);
   CHECK(fault_of("[tmpdir]\npath='/s/%u/%j'\n").find("only the last part") != std::string::npos);
   CHECK(fault_of("[tmpdir]\npath='/s/%u'\n").find("%j among them") != std::string::npos);
   CHECK(fault_of("[tmpdir]\npath='/%j'\n").find("absolute path") != std::string::npos);

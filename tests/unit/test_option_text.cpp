@@ -1,5 +1,6 @@
 #include <doctest/doctest.h>
 
+#include "common/destinations.hpp"
 #include "common/option_text.hpp"
 
 using namespace nodestage;
@@ -82,6 +83,55 @@ TEST_CASE("bad syntax says what and shows the form") {
   CHECK(has(dataset_fault("/"), "destination"));
   CHECK(has(dataset_fault("/a\\"), "backslash"));
   CHECK(has(dataset_fault("/a,b"), "--stage-dataset=SOURCE"));
+}
+
+TEST_CASE("a misspelt key or value: what was meant") {
+  CHECK(has(dataset_fault("/a,stirp=1"), "unknown key 'stirp' (did you mean 'strip'?); known"));
+  CHECK(has(dataset_fault("/a,Optional"), "did you mean 'optional'?"));
+  CHECK(has(dataset_fault("/a,opt"), "did you mean 'optional'?"));
+  CHECK(has(dataset_fault("/a,extract=on"), "extract=on (did you mean 'no'?): only auto or no"));
+  CHECK_FALSE(has(dataset_fault("/a,b"), "did you mean"));
+  CHECK_FALSE(has(dataset_fault("/a,"), "did you mean"));
+  CHECK_FALSE(has(dataset_fault("/a,compression=9"), "did you mean"));
+  CHECK(has(output_fault("r:/t,wehn=always"), "unknown key 'wehn' (did you mean 'when'?); known"));
+  CHECK(has(output_fault("r:/t,when=sucess"), "when=sucess (did you mean 'success'?): only always"));
+  CHECK_FALSE(has(output_fault("r:/t,when=later"), "did you mean"));
+  const auto venv = parse_venv_option("/v,moduel=gcc", k_place);
+  REQUIRE_FALSE(venv);
+  CHECK(has(venv.error().what, "unknown key 'moduel' (did you mean 'module'?); known"));
+  const auto wait = parse_wait_option("nod");
+  REQUIRE_FALSE(wait);
+  CHECK(has(wait.error().what, "'nod' (did you mean 'node'?): only all, node or none"));
+  CHECK(*parse_wait_option("none") == StageWait::none);
+}
+
+TEST_CASE("the place of a fault is marked") {
+  const auto lines = [](const std::string& fault) { return fault.substr(fault.find('\n') + 1); };
+  CHECK(lines(output_fault("r:/t,pack,when=never,pack")) ==
+        "  --stage-out=r:/t,pack,when=never,pack\n"
+        "                        ^~~~~~~~~~");
+  CHECK(lines(dataset_fault("/a:../up,strip=1")) ==
+        "  --stage-dataset=/a:../up,strip=1\n"
+        "                     ^~~~~");
+  CHECK(lines(dataset_fault("/a:b:c")) ==
+        "  --stage-dataset=/a:b:c\n"
+        "                      ^");
+  CHECK(lines(dataset_fault("/a,b\\")) ==
+        "  --stage-dataset=/a,b\\\n"
+        "                      ^");
+  CHECK(lines(dataset_fault("/a,strip=x,")) ==
+        "  --stage-dataset=/a,strip=x,\n"
+        "                     ^~~~~~~");
+  CHECK(lines(dataset_fault("/a,strip=1,")) ==
+        "  --stage-dataset=/a,strip=1,\n"
+        "                             ^");
+  CHECK(lines(dataset_fault("")) == "  --stage-dataset=\n                  ^");
+  CHECK(lines(output_fault("results")) ==
+        "  --stage-out=results\n"
+        "                     ^");
+  const auto wait = parse_wait_option("some");
+  REQUIRE_FALSE(wait);
+  CHECK(lines(wait.error().what) == "  --stage-wait=some\n               ^~~~");
 }
 
 TEST_CASE("stage-out") {

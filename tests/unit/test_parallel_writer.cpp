@@ -2,7 +2,10 @@
 #include <doctest/doctest.h>
 
 #include <algorithm>
+#include <functional>
+#include <mutex>
 #include <new>
+#include <thread>
 
 #include "daemon/worker/seen_names.hpp"
 #include "daemon/worker/tree_writer.hpp"
@@ -56,6 +59,18 @@ struct Bench {
   Allowance allowance{{-1, -1, dir.get(), 0, "n1"}, stop};
   Space space{dir.get(), allowance};
   TreeWriter writer{dir.get(), 022, meter, space, {3}};
+};
+
+class Act final : public WriterTask {
+ public:
+  explicit Act(std::function<void()> act) : act_(std::move(act)) {}
+  std::optional<WriterFault> run(EntryMaker&) override {
+    act_();
+    return {};
+  }
+
+ private:
+  const std::function<void()> act_;
 };
 
 Entry file(const std::string& name, std::uint64_t size) {
@@ -233,6 +248,44 @@ TEST_CASE("data in pieces: with holes, out of order, and more than was told") {
   CHECK(slurp(bench.scratch / "holes") == holes);
   CHECK(slurp(bench.scratch / "more") == "xxyyyyy");
   CHECK(slurp(bench.scratch / "none") == std::string(70'000, '\0'));
+}
+
+TEST_CASE("the parts of a large file have one writer, however idle another one is") {
+  Bench bench;
+  EntryRules rules;
+  WriterCrew crew({bench.dir.get(), bench.meter, bench.space, rules}, {2, std::size_t{1} << 20U});
+  const auto submit = [&crew](std::uint64_t near, bool is_part, const std::function<void()>& act) {
+    auto task = std::make_unique<Act>(act);
+    task->near = near;
+    task->only_near = is_part;
+    crew.submit(std::move(task));
+  };
+  std::atomic<bool> may_go_on = false;
+  std::vector<std::thread::id> writers;  // of the parts: one thread, or this is no place for them
+  std::mutex mutex;
+  const auto note = [&] {
+    const std::lock_guard lock(mutex);
+    writers.push_back(std::this_thread::get_id());
+  };
+  submit(1, true, [&] {
+    note();
+    may_go_on.wait(false);
+  });
+  for (int i = 0; i < 20; ++i) submit(1, true, note);
+  // The other thread has nothing to do again and again, while parts wait for the first one.
+  std::atomic<int> done = 0;
+  for (int i = 0; i < 200; ++i) {
+    submit(2, false, [&] {
+      ++done;
+      done.notify_all();
+    });
+    done.wait(i);
+  }
+  may_go_on = true;
+  may_go_on.notify_all();
+  crew.drain();
+  CHECK(writers.size() == 21);
+  CHECK(std::count(writers.begin(), writers.end(), writers.front()) == 21);
 }
 
 TEST_CASE("names that were seen: kinds, what is in flight, and what is forgotten") {

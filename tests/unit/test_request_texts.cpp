@@ -23,10 +23,16 @@ TEST_CASE("the options become the request that the plugin would make") {
 TEST_CASE("a fault names the option and its text") {
   const auto unknown = to_request({{"/a,foo=1"}, {}, {}});
   REQUIRE(!unknown);
-  CHECK(unknown.error().what.starts_with("--stage-dataset=/a,foo=1: unknown key 'foo'"));
+  CHECK(unknown.error().what.starts_with("--stage-dataset: unknown key 'foo'"));
+  CHECK(unknown.error().what.ends_with("\n  --stage-dataset=/a,foo=1\n                     ^~~~~"));
   const auto second = to_request({{}, {"/v", "/w"}, {}});
   REQUIRE(!second);
-  CHECK(second.error().what.starts_with("--stage-venv=/w: a job has one environment"));
+  CHECK(second.error().what.starts_with("--stage-venv: a job has one environment"));
+  CHECK(second.error().what.ends_with("\n  --stage-venv=/w\n               ^~"));
+  const auto same = to_request({{"/a/x.tar", "/b/x.tar"}, {}, {}});
+  REQUIRE(!same);
+  CHECK(same.error().what.starts_with("--stage-dataset: '/a/x.tar' and '/b/x.tar' would both go"));
+  CHECK(same.error().what.ends_with("\n  --stage-dataset=/b/x.tar\n                  ^~~~~~~~"));
   const auto output = to_request({{}, {}, {"r:/o/%q"}});
   REQUIRE(!output);
   CHECK(output.error().what.find("unknown pattern %q") != std::string::npos);

@@ -2,7 +2,7 @@
 #include <fcntl.h>
 
 #include "common/file.hpp"
-#include "plugin/source_check.hpp"
+#include "common/source_check.hpp"
 #include "scratch.hpp"
 
 using namespace nodestage;

@@ -2,7 +2,6 @@
 #pragma once
 
 #include <fcntl.h>
-#include <isa-l/crc.h>
 #include <isa-l/igzip_lib.h>
 #include <sys/mman.h>
 #include <unistd.h>
@@ -17,18 +16,12 @@
 
 #include "daemon/worker/entries.hpp"
 #include "daemon/worker/file_sink.hpp"
+#include "zip_bytes.hpp"
 
 namespace zip_file {
 
-inline std::string little(std::uint64_t value, std::size_t bytes) {
-  std::string text;
-  for (std::size_t i = 0; i < bytes; ++i) text += static_cast<char>(value >> (8 * i) & 0xff);
-  return text;
-}
-
-inline std::uint32_t crc32(std::string_view data) {
-  return ::crc32_gzip_refl(0, reinterpret_cast<const unsigned char*>(data.data()), data.size());
-}
+using zip_bytes::crc32;
+using zip_bytes::little;
 
 inline std::string deflated(std::string data) {
   std::string packed(data.size() + data.size() / 8 + 1024, '\0');

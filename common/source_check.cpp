@@ -1,11 +1,11 @@
-#include "plugin/source_check.hpp"
+#include "common/source_check.hpp"
 
 #include <glob.h>
 #include <sys/stat.h>
 
 #include <cerrno>
 
-#include "common/option_text.hpp"
+#include "common/destinations.hpp"
 
 namespace nodestage {
 

@@ -1,0 +1,93 @@
+#include "common/destinations.hpp"
+
+#include <set>
+
+namespace nodestage {
+namespace {
+
+bool inside(const std::string& outer, const std::string& inner) {
+  return inner == outer || inner.starts_with(outer + "/");
+}
+
+Status check_beside_venv(const DatasetItem& item, const VenvItem& venv) {
+  const bool open_glob = item.destination.empty() && is_glob(item.source);
+  const std::string taken = destination_of(item);
+  if (open_glob || (!inside(taken, venv.destination) && !inside(venv.destination, taken)))
+    return {};
+  return Error{EEXIST, "'" + item.source + "' and the environment '" + venv.source +
+                           "' would both go to $SLURM_TMPDIR/" +
+                           (taken.size() < venv.destination.size() ? taken : venv.destination) +
+                           "; give one of them another place: --stage-venv=SOURCE:DEST"};
+}
+
+}  // namespace
+
+std::string_view archive_suffix(std::string_view path) {
+  static constexpr std::string_view k_suffixes[] = {
+      ".tar",     ".tar.gz",   ".tgz",     ".taz",     ".tar.bz2", ".tbz",      ".tbz2",
+      ".tar.xz",  ".txz",      ".tar.zst", ".tzst",    ".tar.lz4", ".tlz4",     ".cpio",
+      ".cpio.gz", ".cpio.bz2", ".zip",     ".cpio.xz", ".7z",      ".cpio.zst", ".cpio.lz4"};
+  std::string_view longest;
+  for (const auto suffix : k_suffixes) {
+    if (path.ends_with(suffix) && suffix.size() > longest.size()) longest = suffix;
+  }
+  return path.substr(path.size() - longest.size());
+}
+
+std::string default_destination(std::string_view source) {
+  while (source.ends_with('/')) source.remove_suffix(1);
+  std::string_view name = source.substr(source.rfind('/') + 1);
+  const std::string_view suffix = archive_suffix(name);
+  if (suffix.size() < name.size()) name.remove_suffix(suffix.size());
+  return std::string(name);
+}
+
+std::string variable_name(std::string_view text) {
+  std::string name;
+  for (const char c : text) {
+    const bool lower = c >= 'a' && c <= 'z';
+    const bool kept = (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9');
+    name += lower ? static_cast<char>(c - 'a' + 'A') : (kept ? c : '_');
+  }
+  if (!name.empty() && name[0] >= '0' && name[0] <= '9') name.insert(0, 1, '_');
+  return name;
+}
+
+bool is_glob(std::string_view path) { return path.find_first_of("*?[") != std::string_view::npos; }
+
+std::string destination_of(const DatasetItem& item) {
+  return item.destination.empty() ? default_destination(item.source) : item.destination;
+}
+
+Status check_together(const StageRequest& request) {
+  if (request.datasets.size() + (request.venv ? 1 : 0) > k_max_request_items ||
+      request.outputs.size() > k_max_request_items) {
+    return Error{E2BIG, "more than " + std::to_string(k_max_request_items) + " of one option"};
+  }
+  std::set<std::string> names;
+  for (std::size_t i = 0; i < request.datasets.size(); ++i) {
+    const DatasetItem& item = request.datasets[i];
+    const std::string destination = destination_of(item);
+    for (std::size_t k = 0; k < i; ++k) {
+      const DatasetItem& other = request.datasets[k];
+      // Where a glob without a destination leads is known on the node only; the worker checks it.
+      const bool open_glob = (item.destination.empty() && is_glob(item.source)) ||
+                             (other.destination.empty() && is_glob(other.source));
+      const std::string taken = destination_of(other);
+      if (open_glob || (!inside(taken, destination) && !inside(destination, taken))) continue;
+      return Error{EEXIST, "'" + other.source + "' and '" + item.source +
+                               "' would both go to $SLURM_TMPDIR/" +
+                               (destination.size() < taken.size() ? destination : taken) +
+                               "; give one of them another place: --stage-dataset=SOURCE:DEST"};
+    }
+    if (request.venv) TRY(check_beside_venv(item, *request.venv));
+    const std::string name = item.name.empty() ? variable_name(destination) : item.name;
+    if (!names.insert(name).second) {
+      return Error{EEXIST, "two datasets would be named by the variable NODESTAGE_DATASET_" + name +
+                               "; give one of them another name: --stage-dataset=SOURCE,name=NAME"};
+    }
+  }
+  return {};
+}
+
+}  // namespace nodestage

@@ -1,0 +1,48 @@
+#include <doctest/doctest.h>
+#include <fcntl.h>
+#include <sys/stat.h>
+
+#include <iterator>
+
+#include "common/file.hpp"
+#include "scratch.hpp"
+
+using namespace nodestage;
+
+namespace {
+
+struct Place {
+  Scratch scratch;
+  Fd fd{::open(scratch.path().c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC)};
+
+  [[nodiscard]] std::ptrdiff_t names() const {
+    const std::filesystem::directory_iterator all(scratch.path());
+    return std::distance(begin(all), end(all));
+  }
+};
+
+}  // namespace
+
+TEST_CASE("a file is replaced as a whole, with its mode") {
+  ::umask(022);
+  const Place place;
+  REQUIRE(replace_file(place.fd.get(), "file", "a longer text", 0600));
+  REQUIRE(replace_file(place.fd.get(), "file", "text", 0640));
+  const auto text = read_file(place.fd.get(), "file", 100);
+  REQUIRE(text);
+  CHECK(*text == "text");
+  struct stat info {};
+  REQUIRE(::fstatat(place.fd.get(), "file", &info, 0) == 0);
+  CHECK((info.st_mode & 0777) == 0640);
+  CHECK(place.names() == 1);
+}
+
+TEST_CASE("what could not be replaced is as it was, and no temporary stays") {
+  const Place place;
+  std::filesystem::create_directories(place.scratch / "taken/below");
+  const Status replaced = replace_file(place.fd.get(), "taken", "text", 0600);
+  REQUIRE_FALSE(replaced);
+  CHECK(replaced.error().what.starts_with("taken: "));
+  CHECK(std::filesystem::is_directory(place.scratch / "taken/below"));
+  CHECK(place.names() == 1);
+}

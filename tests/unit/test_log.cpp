@@ -1,0 +1,109 @@
+#include <doctest/doctest.h>
+#include <fcntl.h>
+#include <spdlog/sinks/ostream_sink.h>
+#include <spdlog/spdlog.h>
+#include <sys/stat.h>
+
+#include <algorithm>
+#include <fstream>
+#include <sstream>
+
+#include "common/fd.hpp"
+#include "daemon/root/log.hpp"
+#include "scratch.hpp"
+
+using namespace nodestage;
+
+namespace {
+
+bool has(const std::vector<std::string>& fields, const std::string& field) {
+  return std::find(fields.begin(), fields.end(), field) != fields.end();
+}
+
+// What write() sends to the default logger.
+class TextLog {
+ public:
+  TextLog() : before_(spdlog::default_logger()) {
+    const auto sink = std::make_shared<spdlog::sinks::ostream_sink_st>(text_);
+    spdlog::set_default_logger(std::make_shared<spdlog::logger>("test", sink));
+    spdlog::set_pattern("%l: %v");
+  }
+  TextLog(const TextLog&) = delete;
+  TextLog& operator=(const TextLog&) = delete;
+  ~TextLog() { spdlog::set_default_logger(before_); }
+  [[nodiscard]] std::string text() const { return text_.str(); }
+
+ private:
+  std::ostringstream text_;
+  std::shared_ptr<spdlog::logger> before_;
+};
+
+JobRecord job() {
+  JobRecord record;
+  record.begin.job = 12;
+  record.begin.restart = 1;
+  record.begin.uid = 1000;
+  return record;
+}
+
+}  // namespace
+
+TEST_CASE("a line's fields") {
+  const auto fields = log::journal_fields(log::Level::warn, about_item(job(), "/p/a.tar"), "text");
+  CHECK(fields.size() == 6);
+  CHECK(has(fields, "MESSAGE=text"));
+  CHECK(has(fields, "PRIORITY=4"));
+  CHECK(has(fields, "NODESTAGE_JOB=12.1"));
+  CHECK(has(fields, "NODESTAGE_UID=1000"));
+  CHECK(has(fields, "NODESTAGE_ROLE=daemon"));
+  CHECK(has(fields, "NODESTAGE_ITEM=/p/a.tar"));
+  const auto plain = log::journal_fields(log::Level::err, {}, "text");
+  CHECK(plain.size() == 3);
+  CHECK(has(plain, "PRIORITY=3"));
+  CHECK(has(log::journal_fields(log::Level::info, about(job(), "worker"), ""),
+            "NODESTAGE_ROLE=worker"));
+  CHECK(has(log::journal_fields(log::Level::info, {}, ""), "PRIORITY=6"));
+  CHECK(has(log::journal_fields(log::Level::debug, {}, ""), "PRIORITY=7"));
+  CHECK(has(log::journal_fields(log::Level::critical, {}, ""), "PRIORITY=2"));
+}
+
+TEST_CASE("no text makes a second line or another field") {
+  const std::string hostile = "a\nNODESTAGE_UID=0\x1b[2J\xff";
+  for (const std::string& field :
+       log::journal_fields(log::Level::info, about_item(job(), hostile), hostile)) {
+    INFO(field);
+    CHECK(std::none_of(field.begin(), field.end(), [](unsigned char c) { return c < 0x20; }));
+    CHECK_FALSE(field.starts_with("NODESTAGE_UID=0"));
+  }
+  const TextLog text;
+  log::info(about(job()), "{}", hostile);
+  CHECK(text.text() == "info: job=12.1 uid=1000 role=daemon: a; NODESTAGE_UID=0\\x1b[2J\\xff\n");
+}
+
+TEST_CASE("as text") {
+  const TextLog text;
+  log::warn("{} things", 3);
+  log::info(about(job(), "worker"), "{}", "{}");
+  log::info(about_item(job(), "x"), "no more braces");
+  log::error(Subject{{}, 5, "remover", "trash/7"}, "stays");
+  log::debug("{}", "not wanted");
+  CHECK(text.text() ==
+        "warning: 3 things\ninfo: job=12.1 uid=1000 role=worker: {}\n"
+        "info: job=12.1 uid=1000 role=daemon: no more braces\n"
+        "error: item=trash/7 role=remover: stays\n");
+}
+
+TEST_CASE("whether a descriptor is journald's stream") {
+  const Scratch scratch;
+  std::ofstream(scratch / "log");
+  const Fd fd(::open((scratch / "log").c_str(), O_RDONLY | O_CLOEXEC));
+  struct stat info {};
+  REQUIRE(::fstat(fd.get(), &info) == 0);
+  const std::string device = std::to_string(info.st_dev);
+  const std::string inode = std::to_string(info.st_ino);
+  CHECK(log::is_journal_stream((device + ":" + inode).c_str(), fd.get()));
+  CHECK_FALSE(log::is_journal_stream(nullptr, fd.get()));
+  CHECK_FALSE(log::is_journal_stream("", fd.get()));
+  CHECK_FALSE(log::is_journal_stream((device + ":" + inode + "1").c_str(), fd.get()));
+  CHECK_FALSE(log::is_journal_stream((device + ":" + inode).c_str(), -1));
+}

@@ -1,0 +1,103 @@
+#include <doctest/doctest.h>
+
+#include <fstream>
+
+#include "common/option_text.hpp"
+#include "common/request_warnings.hpp"
+#include "scratch.hpp"
+
+using namespace nodestage;
+
+namespace {
+
+struct Submitted {
+  Scratch scratch;
+  StageRequest request;
+
+  Submitted() {
+    std::ofstream(scratch / "data.tar") << std::string(1000, 'x');
+    std::ofstream(scratch / "plain") << std::string(10, 'x');
+    std::filesystem::create_directory(scratch / "dir.tar");
+    std::filesystem::create_directory(scratch / "dir");
+  }
+  void dataset(const std::string& text) {
+    const auto item = parse_dataset_option(text, {scratch.path().string(), "/home"});
+    REQUIRE(item);
+    request.datasets.push_back(*item);
+  }
+  void output(const std::string& text) {
+    const auto item = parse_output_option(text, {"/work", "/home"});
+    REQUIRE(item);
+    request.outputs.push_back(*item);
+  }
+  // All of them, one a line.
+  std::string warnings(Start start = Start::later) const {
+    std::string lines;
+    for (const std::string& warning : request_warnings(request, start)) lines += warning + "\n";
+    return lines;
+  }
+};
+
+std::string of_dataset(const std::string& text) {
+  Submitted submitted;
+  submitted.dataset(text);
+  const std::string lines = submitted.warnings();
+  const std::string place = submitted.scratch.path().string() + "/";
+  return lines.starts_with(place) ? lines.substr(place.size()) : lines;
+}
+
+}  // namespace
+
+TEST_CASE("nothing is said of what is as it looks") {
+  for (const char* text : {"data.tar", "data.tar:d", "dir", "dir/", "dir:x.tar", "plain:x.tar",
+                           "data.tar:data.tar,extract=no", "*.tar", "late.tar,optional"}) {
+    INFO(text);
+    CHECK(of_dataset(text) == "");
+  }
+}
+
+TEST_CASE("archives and directories that are named like the other") {
+  CHECK(of_dataset("data.tar/") ==
+        "data.tar/ is a file and no directory: write it without the '/' at its end\n");
+  CHECK(of_dataset("plain/:x").starts_with("plain/ is a file and no directory"));
+  CHECK(of_dataset("dir.tar") ==
+        "dir.tar is named like an archive and is a directory: it is copied as it is, to "
+        "$SLURM_TMPDIR/dir\n");
+  CHECK(of_dataset("dir.tar/:x").find("$SLURM_TMPDIR/x") != std::string::npos);
+  CHECK(of_dataset("data.tar:in/data.tar").starts_with("$SLURM_TMPDIR/in/data.tar becomes a dir"));
+}
+
+TEST_CASE("what is missing is told where it can still come") {
+  Submitted submitted;
+  submitted.dataset("late\n.tar");
+  submitted.request.venv = VenvItem{};
+  submitted.request.venv->source = "/no/such/venv";
+  CHECK(submitted.warnings().find("late\\x0a.tar does not exist yet") != std::string::npos);
+  CHECK(submitted.warnings().find("\n/no/such/venv does not exist yet") != std::string::npos);
+  CHECK(submitted.warnings(Start::now) == "");
+}
+
+TEST_CASE("two outputs in one place") {
+  const auto of = [](std::initializer_list<const char*> texts) {
+    Submitted submitted;
+    for (const char* text : texts) submitted.output(text);
+    return submitted.warnings();
+  };
+  CHECK(of({"a:/out", "b:/out"}) ==
+        "'a' and 'b' are both copied to /out: of one name in both, only one is there in the end\n");
+  CHECK(of({"x/a:/out/", "y/a:/out/"}).find("both copied to /out/a") != std::string::npos);
+  CHECK(of({"a:/out,when=success", "b:/out"}) != "");
+  CHECK(of({"a:/out,when=success", "b:/out,when=failure"}) == "");
+  CHECK(of({"a:/out/", "b:/out/"}) == "");
+  CHECK(of({"*.a:/out", "*.b:/out"}) == "");
+  CHECK(of({"a:/out", "a:/out2", "b:/out/sub"}) == "");
+}
+
+TEST_CASE("how much is known to be staged") {
+  Submitted submitted;
+  CHECK(least_bytes(submitted.request) == 0);
+  for (const char* text : {"data.tar", "plain", "dir", "none", "p*", "plain:x,optional",
+                           "data.tar:y,include=a", "data.tar:z,exclude=a"})
+    submitted.dataset(text);
+  CHECK(least_bytes(submitted.request) == 1010);
+}
