@@ -349,7 +349,7 @@ forged_refused() {
 
 # The example of docs/admin.md, so that what is printed there is what was tried.
 lua_from_admin_guide() {
-    sed -n '/^    function slurm_job_submit/,/^$/p' "$BATS_TEST_DIRNAME/../../docs/admin.md" | sed 's/^    //'
+    sed -n '/^```lua$/,/^```$/p' "$BATS_TEST_DIRNAME/../../docs/admin.md" | grep -v '^```'
 }
 
 n1_is_drained() {
