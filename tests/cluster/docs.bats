@@ -161,6 +161,8 @@ run_blocks() {
 
 @test "the user's guide" {
     run_blocks docs/user.md
+    # Its chain of three pieces has gone on from each checkpoint, and the results of its scripts are the same.
+    as alice sh -c '[ "$(cat scratch/checkpoints/demo/epoch3.pt)" = 3 ] && [ "$(cat scratch/out_*/epoch1.pt | sort -u)" = 1 ]'
 }
 
 @test "the admin's guide" {
@@ -189,6 +191,18 @@ run_blocks() {
     printf '.Sh EXAMPLES\n.Dl true\n' >"$BATS_TEST_TMPDIR/a.1"
     run python3 "$BATS_TEST_DIRNAME/lib/blocks.py" "$BATS_TEST_TMPDIR/a.1" "$BATS_TEST_TMPDIR/a"
     [ "$status" = 1 ]
+}
+
+@test "the picture shows what the programs say today" {
+    as alice sh -c 'mkdir slow && cp data.tar.gz slow/images.tar.gz'
+    for node in $(nodes); do slow_mount --rate=200k "$node" alice /home/alice/slow; done
+    sbatch_wait -N3 --stage-dataset=/home/alice/slow/images.tar.gz --wrap='srun true'
+    for node in $(nodes); do slow_unmount "$node" /home/alice/slow; done
+    [ "$STATE" = COMPLETED ]
+    grep -oP '>\Knodestage: [^<]*(?=</text>)' "$TOP/docs/picture.svg" | sed 's/&gt;/>/g' >"$BATS_TEST_TMPDIR/said"
+    # Progress, and a summary of each node.
+    [ "$(wc -l <"$BATS_TEST_TMPDIR/said")" -ge 4 ]
+    block_output "" "$BATS_TEST_TMPDIR/said"
 }
 
 @test "the messages that the guides explain are the programs' own" {
