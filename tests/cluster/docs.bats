@@ -151,6 +151,7 @@ block_not_run() {
 run_blocks() {
     local DOCUMENT=$1 blocks=$BATS_TEST_TMPDIR/${1##*/} number line kind argument done=0 left=0
     python3 "$BATS_TEST_DIRNAME/lib/blocks.py" "$TOP/$1" "$blocks"
+    as alice rm -rf out images.tar.zst  # of another document
     while IFS=$'\t' read -r -u 9 number line kind argument; do
         echo "$1:$line: $kind: $argument"
         "block_${kind// /_}" "$argument" "$blocks/$number"
@@ -161,8 +162,8 @@ run_blocks() {
 
 @test "the user's guide" {
     run_blocks docs/user.md
-    # Its chain of three pieces has gone on from each checkpoint, and the results of its scripts are the same.
-    as alice sh -c '[ "$(cat scratch/checkpoints/demo/epoch3.pt)" = 3 ] && [ "$(cat scratch/out_*/epoch1.pt | sort -u)" = 1 ]'
+    # The chain of three pieces has gone on from each checkpoint, and four forms of one script had one result.
+    as alice sh -c '[ "$(cat scratch/checkpoints/demo/epoch3.pt)" = 3 ] && [ "$(cat scratch/out_*/epoch1.pt)" = 1111 ]'
 }
 
 @test "the admin's guide" {
@@ -194,9 +195,10 @@ run_blocks() {
 }
 
 @test "the picture shows what the programs say today" {
-    as alice sh -c 'mkdir slow && cp data.tar.gz slow/images.tar.gz'
-    for node in $(nodes); do slow_mount --rate=200k "$node" alice /home/alice/slow; done
-    sbatch_wait -N3 --stage-dataset=/home/alice/slow/images.tar.gz --wrap='srun true'
+    as alice sh -c 'mkdir slow few && for i in $(seq 300); do head -c 80000 /dev/urandom >few/$i.png; done
+        tar czf slow/images.tar.gz -C few .'
+    for node in $(nodes); do slow_mount --rate=1500k "$node" alice /home/alice/slow; done
+    sbatch_wait --limit=120 -N3 --stage-dataset=/home/alice/slow/images.tar.gz --wrap='srun true'
     for node in $(nodes); do slow_unmount "$node" /home/alice/slow; done
     [ "$STATE" = COMPLETED ]
     grep -oP '>\Knodestage: [^<]*(?=</text>)' "$TOP/docs/picture.svg" | sed 's/&gt;/>/g' >"$BATS_TEST_TMPDIR/said"
