@@ -13,7 +13,7 @@ k_cluster_packages=(
   tar cpio zip unzip p7zip-full bzip2 xz-utils zstd lz4 attr acl
 )
 k_test_packages=(
-  libarchive-tools 7zip isal rsync libfuse3-dev bindfs fuse3 strace shellcheck clang clang-format clang-tidy libclang-rt-dev python3 gcc binutils bsdutils libcap2-bin mandoc file bc
+  libarchive-tools 7zip isal rsync libfuse3-dev bindfs fuse3 strace shellcheck clang clang-format clang-tidy libclang-rt-dev python3 gcc binutils bsdutils libcap2-bin mandoc groff-base file bc
   python3-venv python3-virtualenv python3-numpy python3-wheel-whl python3-setuptools-whl python3-prometheus-client
 )
 k_package_packages=(dpkg-dev lintian rpm systemd debootstrap)

@@ -12,6 +12,7 @@
 #include "daemon/worker/file_data.hpp"
 #include "daemon/worker/file_sink.hpp"
 #include "daemon/worker/pending_file.hpp"
+#include "daemon/worker/source.hpp"
 #include "daemon/worker/xattrs.hpp"
 
 namespace nodestage {
@@ -132,8 +133,9 @@ class Copy {
       return fault(EIO, name + ": became shorter while it was copied",
                    "Let nothing write to a dataset while a job starts with it");
     }
+    const char* for_key = advice_for_key(code);
     return fault(code, name + ": cannot be read: " + std::strerror(code),
-                 "Test it on the login node: cat FILE > /dev/null");
+                 for_key != nullptr ? for_key : "Test it on the login node: cat FILE > /dev/null");
   }
   [[nodiscard]] Error write_fault(int code) const { return copy_fault(space_, from_.name, code); }
 

@@ -9,6 +9,7 @@
 
 #include "common/file.hpp"
 #include "daemon/worker/below.hpp"
+#include "daemon/worker/source.hpp"
 
 namespace nodestage {
 namespace {
@@ -22,9 +23,11 @@ constexpr int k_open_copy = O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW;
 }  // namespace
 
 Error unreadable_source(const std::string& path, int code) {
+  const char* for_key = advice_for_key(code);
   return fault(
       code, shown(path) + ": cannot be read: " + std::strerror(code),
-      code == ENOENT || code == ESTALE
+      for_key != nullptr ? for_key
+      : code == ENOENT || code == ESTALE
           ? "Let nothing write to a dataset while a job starts with it"
           : "The job's user must be able to read all of it, or leave it out with exclude=");
 }

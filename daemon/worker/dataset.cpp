@@ -10,6 +10,7 @@
 #include "common/destinations.hpp"
 #include "daemon/worker/dir_stack.hpp"
 #include "daemon/worker/log.hpp"
+#include "daemon/worker/source.hpp"
 
 namespace nodestage {
 namespace {
@@ -17,8 +18,11 @@ namespace {
 constexpr std::string_view k_job_directory = ".";
 constexpr double k_alike = 0.75;  // so far, at least, matches of a glob are like the first one
 
+thread_local int glob_fault = 0;  // what stopped the search: glob() itself does not tell
+
 // As in a shell, what may not be read holds no match; other trouble stops the search.
 int is_serious(const char*, int code) {
+  glob_fault = code;
   return code != EACCES && code != ENOENT && code != ENOTDIR;
 }
 
@@ -32,9 +36,8 @@ Result<std::vector<std::string>> glob_matches(const std::string& pattern) {
     return fault(ENOENT, shown(pattern) + ": no file matches",
                  "Check it on the login node: ls -d " + shown(pattern));
   }
-  return fault(
-      EIO, shown(pattern) + ": a directory on the way cannot be read",
-      "Is its file system mounted on this node? If it happens again, tell your site's support");
+  return with_suffix(open_fault(pattern, status == GLOB_NOSPACE ? ENOMEM : glob_fault),
+                     ": a directory on the way cannot be read");
 }
 
 Amount scaled(const Amount& amount, double times) {

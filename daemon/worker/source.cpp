@@ -7,25 +7,37 @@
 namespace nodestage {
 namespace {
 
-Error open_fault(const std::string& path, int code) {
-  const std::string cause = shown(path) + ": " + std::strerror(code);
-  if (code == ENOENT || code == ENOTDIR || code == ELOOP) {
-    return fault(code, cause, "Check the path on the login node: ls -l " + shown(path));
-  }
-  if (code == EACCES || code == EPERM) {
-    return fault(code, cause, "The job's user must be able to read it: namei -l " + shown(path));
-  }
-  return fault(
-      code, cause,
-      "Is its file system mounted on this node? If it happens again, tell your site's support");
-}
-
 Error kind_fault(const std::string& path) {
   return fault(EINVAL, shown(path) + ": is a FIFO, a device or a socket",
                "Only regular files and directories can be staged");
 }
 
 }  // namespace
+
+Error open_fault(const std::string& path, int code) {
+  const std::string cause = shown(path) + ": " + std::strerror(code);
+  if (const char* advice = advice_for_key(code)) return fault(code, cause, advice);
+  if (code == ENOENT || code == ENOTDIR || code == ELOOP) {
+    return fault(code, cause, "Check the path on the login node: ls -l " + shown(path));
+  }
+  if (code == EACCES || code == EPERM) {
+    return fault(code, cause,
+                 "The job's user must be able to read it: namei -l " + shown(path) +
+                     " (if you can, its file system may want a ticket, as with Kerberos, that you "
+                     "have there and not on the node)");
+  }
+  return fault(
+      code, cause,
+      "Is its file system mounted on this node? If it happens again, tell your site's support");
+}
+
+const char* advice_for_key(int code) {
+  if (code != ENOKEY && code != EKEYEXPIRED && code != EKEYREVOKED && code != EKEYREJECTED)
+    return nullptr;
+  return "Its file system wants a ticket or token (Kerberos, AFS) that staging on a node does not "
+         "have; "
+         "stage from one that does not, or ask your site's support";
+}
 
 Result<struct stat> examine_source(const std::string& path) {
   struct stat info {};
@@ -76,9 +88,11 @@ Result<std::size_t> Source::fetch_at(std::uint64_t offset, std::span<std::byte> 
 }
 
 Error Source::read_fault(int code) const {
-  return fault(
-      code, shown(path_) + ": cannot be read: " + std::strerror(code),
-      "Test it on the login node: cat FILE > /dev/null; if that works, tell your site's support");
+  const char* for_key = advice_for_key(code);
+  return fault(code, shown(path_) + ": cannot be read: " + std::strerror(code),
+               for_key != nullptr ? for_key
+                                  : "Test it on the login node: cat FILE > /dev/null; if that "
+                                    "works, tell your site's support");
 }
 
 }  // namespace nodestage

@@ -14,6 +14,13 @@
 
 namespace nodestage {
 
+// The fault for errno's value at opening `path`, or at looking for it.
+Error open_fault(const std::string& path, int code);
+
+// What to do when a file system wants a ticket that this process has not; nullptr for any other
+// errno.
+const char* advice_for_key(int code);
+
 // What a source path leads to, links followed. Faults tell the user what to do.
 Result<struct stat> examine_source(const std::string& path);
 

@@ -122,6 +122,20 @@ no_status_files() {
 TABLE
 }
 
+@test "a file system that wants a ticket (Kerberos, AFS)" {
+    gcc -shared -fPIC -o "$BATS_TEST_TMPDIR/no_ticket.so" "$BATS_TEST_DIRNAME/lib/no_ticket.c"
+    on ctl sh -c 'cat >/project/no_ticket.so' <"$BATS_TEST_TMPDIR/no_ticket.so"
+    as alice sh -c 'mkdir bad/tickets && cp bad/good.tar bad/ticket.tar && cp bad/good.tar bad/tickets/ticket'
+    for node in $(nodes); do on "$node" sh -c 'echo /project/no_ticket.so >/etc/ld.so.preload'; done
+    run all_refused <<'TABLE'
+~/bad/ticket.tar | bad/ticket\.tar: Key has expired                    | Its file system wants a ticket
+~/bad/tickets    | tickets/ticket: cannot be read: Key has expired     | Its file system wants a ticket
+TABLE
+    for node in $(nodes); do on "$node" rm /etc/ld.so.preload; done
+    echo "$output"
+    [ "$status" = 0 ]
+}
+
 @test "truncated archives" {
     all_refused <<'TABLE'
 ~/bad/cut.tar     | cut\.tar: cut off after .*truncated     | Compare it with the original: cksum /
@@ -349,7 +363,7 @@ forged_refused() {
 
 # The example of docs/admin.md, so that what is printed there is what was tried.
 lua_from_admin_guide() {
-    sed -n '/^    function slurm_job_submit/,/^$/p' "$BATS_TEST_DIRNAME/../../docs/admin.md" | sed 's/^    //'
+    sed -n '/^```lua$/,/^```$/p' "$BATS_TEST_DIRNAME/../../docs/admin.md" | grep -v '^```'
 }
 
 n1_is_drained() {

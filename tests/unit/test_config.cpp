@@ -1,6 +1,8 @@
 #include <doctest/doctest.h>
 
+#include <algorithm>
 #include <fstream>
+#include <map>
 #include <regex>
 #include <set>
 #include <sstream>
@@ -16,11 +18,42 @@ std::string fault_of(std::string_view text) {
   return config ? "" : config.error().what;
 }
 
-std::string example() {
-  std::ifstream file(NODESTAGE_SOURCE_DIR "/conf/nodestaged.toml");
+std::string content(const std::string& name) {
+  std::ifstream file(NODESTAGE_SOURCE_DIR "/" + name);
   std::stringstream text;
   text << file.rdbuf();
   return text.str();
+}
+
+std::string example() { return content("conf/nodestaged.toml"); }
+
+// What nodestaged.toml.5 says of a key; "section.key" is its name.
+struct Told {
+  std::string default_value;
+  std::string kind;
+};
+
+std::map<std::string, Told> manual_page() {
+  std::map<std::string, Told> keys;
+  const std::string page =
+      std::regex_replace(content("docs/nodestaged.toml.5"), std::regex(R"(\\\(dq)"), "\"");
+  std::istringstream lines(page);
+  std::string section;
+  for (std::string line; std::getline(lines, line);) {
+    std::smatch match;
+    if (std::regex_match(line, match, std::regex(R"(\.Sh \[(\w+)\])"))) section = match[1];
+    if (!std::regex_match(line, match, std::regex(R"(\.It Va (\w+) No = Li (.*))"))) continue;
+    Told& told = keys[section + "." + match[1].str()];
+    told.default_value = match[2];
+    std::getline(lines, told.kind);
+  }
+  return keys;
+}
+
+// The numbers and the quoted words of a text, in order.
+std::vector<std::string> values_in(const std::string& text) {
+  const std::regex value(R"(\b[0-9]+\b|"[^"]*")");
+  return {std::sregex_token_iterator(text.begin(), text.end(), value), {}};
 }
 
 }  // namespace
@@ -64,10 +97,12 @@ TEST_CASE("a fault names file, line, key and what is allowed") {
         "f.toml:3: unknown key 'staging.max_job'; [staging] knows: max_jobs, max_jobs_per_user, "
         "threads, "
         "leave_free, trash_wait, limit, groups_wait, on_failure");
-  CHECK(fault_of("[stage]\nx=1\n")
-            .find("f.toml:1: unknown section or key 'stage'; the sections are: tmpdir, "
-                  "staging, read, extract, venv, stageout, hold, worker, peer, slurm, credit, metrics, "
-                  "daemon") == 0);
+  CHECK(
+      fault_of("[stage]\nx=1\n")
+          .find(
+              "f.toml:1: unknown section or key 'stage'; the sections are: tmpdir, "
+              "staging, read, extract, venv, stageout, hold, worker, peer, slurm, credit, metrics, "
+              "daemon") == 0);
   CHECK(fault_of("[staging]\nmax_jobs=0\n") ==
         "f.toml:2: 'staging.max_jobs' must be a whole number from 1 to 10000");
   CHECK(fault_of("[staging]\nmax_jobs='4'\n").find("a whole number") != std::string::npos);
@@ -141,4 +176,60 @@ TEST_CASE("the installed example shows every key with its default, and nothing e
   CHECK(from_example->slurm.answer_wait_s == defaults->slurm.answer_wait_s);
   CHECK(from_example->metrics.textfile == defaults->metrics.textfile);
   CHECK(from_example->daemon.log_level == defaults->daemon.log_level);
+}
+
+TEST_CASE("nodestaged.toml(5) tells of every key, with the default of the installed file") {
+  std::map<std::string, std::string> defaults;
+  std::string section;
+  std::istringstream lines(example());
+  for (std::string line; std::getline(lines, line);) {
+    std::smatch match;
+    if (std::regex_match(line, match, std::regex(R"(\[(\w+)\])"))) section = match[1];
+    if (std::regex_match(line, match, std::regex(R"(#(\w+) = (.*))")))
+      defaults[section + "." + match[1].str()] = match[2];
+  }
+  std::map<std::string, std::string> told;
+  for (const auto& [name, key] : manual_page()) told[name] = key.default_value;
+  CHECK(told == defaults);
+}
+
+TEST_CASE("nodestaged.toml(5) tells of each key what is allowed") {
+  for (const auto& [name, told] : manual_page()) {
+    CAPTURE(name);
+    const std::string key = name.substr(name.find('.') + 1);
+    const std::string fault =
+        fault_of("[" + name.substr(0, name.find('.')) + "]\n" + key + " = 1.5\n");
+    const auto must_be = fault.find("' must be ");
+    REQUIRE(must_be != std::string::npos);
+    const std::string allowed = fault.substr(must_be + 10);
+    if (told.kind.starts_with("Size")) {
+      CHECK(allowed.find("512MiB") != std::string::npos);
+    } else if (allowed.starts_with("a whole number") || allowed.starts_with("one of")) {
+      CHECK(values_in(told.kind) == values_in(allowed));
+    } else {
+      const std::string text = told.kind.substr(1, told.kind.find_first_of(".,(") - 1);
+      CHECK(allowed.find(text.substr(0, text.find(" with patterns"))) != std::string::npos);
+    }
+  }
+}
+
+TEST_CASE("no page and no guide names a key that does not exist") {
+  std::set<std::string> sections;
+  const auto known = config_keys();
+  for (const std::string& name : known) sections.insert(name.substr(0, name.find('.')));
+  for (const char* page :
+       {"README.md", "docs/admin.md", "docs/user.md", "docs/nodestage.1", "docs/nodestage.7",
+        "docs/nodestaged.8", "docs/nodestaged.toml.5", "docs/spank_nodestage.8"}) {
+    const std::string text = content(page);
+    REQUIRE(!text.empty());
+    // `section.key`, and .Va section.key
+    const std::regex named(R"((?:`|\.Va (?:[a-z_.]+ , )*|\()([a-z]+)\.([a-z_]+)\b)");
+    for (std::sregex_iterator match(text.begin(), text.end(), named), end; match != end; ++match) {
+      if (!sections.contains((*match)[1])) continue;
+      const std::string name = (*match)[1].str() + "." + (*match)[2].str();
+      CAPTURE(page);
+      CAPTURE(name);
+      CHECK(std::find(known.begin(), known.end(), name) != known.end());
+    }
+  }
 }

@@ -1,0 +1,219 @@
+#!/usr/bin/env bats
+#
+# Goal: what the documents say can be done as they say it. Each block of README.md, the guides and the
+# manual pages' examples has a marker (lib/blocks.py), and is run here by it:
+#
+#   job: NAME           saved in alice's home, submitted by her, and COMPLETED
+#   output:             the last job's output has these lines, but for numbers and times
+#   file: NAME          saved in her home
+#   run: user           by alice on the login node; her jobs that it leaves end well
+#   run: compute        by root on n1
+#   config: FILE        taken by who reads FILE: nodestaged.toml, slurm.conf, plugstack
+#   build:              the presets are there, and what scripts/test builds with
+#   tested: FILE        that suite takes it from the document and runs it
+#   not run: REASON     counted, and shown
+#
+# alice's home has what the guides speak of: ~/projects/def-x, ~/scratch, a module, a wheelhouse.
+
+# shellcheck disable=SC2016
+load helpers
+
+export NODESTAGE_CLUSTER=docs
+
+readonly TOP=$BATS_TEST_DIRNAME/../..
+
+setup_file() {
+    [[ -n ${NODESTAGE_STAGE:-} ]] || skip "NODESTAGE_STAGE names no installation of nodestage"
+    cluster_up --nodes=3 --slurm-conf=LaunchParameters=use_interactive_step
+    # As at a site whose jobs all have a directory, and which has modules.
+    reload_daemons '[tmpdir]
+create = "always"
+[venv]
+module_init = "/project/modules.sh"'
+    on ctl sh -c 'mkdir -p /project/def-x /project/python/3.11/bin && chown alice /project/def-x
+        ln -s /usr/bin/python3 /project/python/3.11/bin/python && ln -s python /project/python/3.11/bin/python3
+        echo "module() { PATH=/project/\$2/bin:\$PATH; }; export -f module" >/project/modules.sh'
+    on ctl sh -c 'cat >/project/make_wheels.py' <"$BATS_TEST_DIRNAME/lib/make_wheels.py"
+    as alice bash -e <"$BATS_TEST_DIRNAME/lib/docs_home.sh"
+}
+
+teardown_file() {
+    [[ -n ${NODESTAGE_STAGE:-} ]] || return 0
+    cluster_down
+}
+
+# login CMD...: as alice, as after her login.
+login() {
+    as alice bash -c '. /project/modules.sh; "$@"' bash "$@"
+}
+
+# In place of the one in helpers.
+submit() {
+    login sbatch --parsable "${@:2}"
+}
+
+# alice_done: no job of hers waits or runs; those that have ended did well.
+alice_done() {
+    [[ -z $(on ctl squeue --noheader --user=alice) ]]
+}
+
+save() {
+    as alice sh -c 'cat >"$1"' sh "$1" <"$2"
+}
+
+block_job() {
+    save "$1" "$2"
+    sbatch_wait --limit=180 --output="%x-%j.out" "$1"
+    [ "$STATE" = COMPLETED ]
+}
+
+block_file() {
+    save "$1" "$2"
+}
+
+# Numbers, times and amounts differ, and the rate of what took no time is left out.
+block_output() {
+    local line pattern
+    while IFS= read -r line; do
+        pattern=$(sed -E 's/ \([0-9.]+ [KMGT]?i?B\/s\)//g; s/[][(){}.*+?^$|\\]/\\&/g
+            s/[0-9][0-9,]*(\\\.[0-9]+)?/[0-9][0-9,.]*/g; s/\b([KMGT]i)?B\b/([KMGT]i)?B/g; s/$/( \\(.*\\))?/' <<<"$line")
+        grep -qxE "$pattern" <<<"$OUTPUT" || { printf 'no such line: %s\nas:           %s\n' "$line" "$pattern"; return 1; }
+    done <"$2"
+}
+
+block_run() {
+    case $1 in
+    user)
+        first=$(($(on ctl scontrol show config | sed -n 's/^NEXT_JOB_ID *= //p')))
+        login bash -euo pipefail <"$2"
+        wait_until 180 alice_done
+        ended_well "$first"
+        ;;
+    compute) on n1 bash -e <"$2" ;;
+    *) false ;;
+    esac
+}
+
+# ended_well ID: each job from ID on.
+ended_well() {
+    local id
+    for ((id = $1; id < $(on ctl scontrol show config | sed -n 's/^NEXT_JOB_ID *= //p'); ++id)); do
+        job_is "$id" COMPLETED || { job_output "$id"; return 1; }
+    done
+}
+
+block_config() {
+    local lines conf=/etc/slurm/plugstack.conf.d/nodestage.conf
+    case $1 in
+    nodestaged.toml)
+        on n1 sh -c 'cat >/tmp/documented.toml'  <"$2"
+        on n1 nodestaged --config /tmp/documented.toml --check
+        ;;
+    slurm.conf)
+        mapfile -t lines < <(grep -v '^#' "$2")
+        cluster restart-slurm --slurm-conf=LaunchParameters=use_interactive_step "${lines[@]/#/--slurm-conf=}"
+        ;;
+    plugstack)
+        on ctl sh -c 'cp "$1" /tmp/plugstack && cat >"$1"' sh "$conf" <"$2"
+        run as alice sbatch --help
+        on ctl cp /tmp/plugstack "$conf"
+        [[ $status == 0 && $output == *--stage-dataset* && $output != *ignored* ]]
+        ;;
+    *) false ;;
+    esac
+}
+
+# cmake and ctest and cpack with a preset, as scripts/lib.bash and the package tests do.
+block_build() {
+    local command
+    sed 's/#.*//; s/ && /\n/g' "$2" | while read -r command; do
+        case $command in
+        "") ;;
+        "cmake --preset "* | "cmake --build --preset "* | "ctest --preset "* | "cpack --preset "*)
+            grep -q "{\"name\": \"${command##* }\", " "$TOP/CMakePresets.json" ;;
+        "sudo cmake --install build/release") grep -q 'cmake --install "$top/build/release"' "$TOP/scripts/lib.bash" ;;
+        "sudo scripts/demo" | "sudo scripts/test"*) read -r _ command _ <<<"$command" && [ -x "$TOP/$command" ] ;;
+        *) echo "not a command that is known here: $command"; return 1 ;;
+        esac || { echo "not so: $command"; return 1; }
+    done
+}
+
+block_tested() {
+    grep -q "/docs/${DOCUMENT##*/}\"" "$TOP/$1"
+}
+
+block_not_run() {
+    [[ -n $1 ]]
+    echo "# not run: $1" >&3
+}
+
+# run_blocks DOCUMENT: each by its marker, in order.
+run_blocks() {
+    local DOCUMENT=$1 blocks=$BATS_TEST_TMPDIR/${1##*/} number line kind argument done=0 left=0
+    python3 "$BATS_TEST_DIRNAME/lib/blocks.py" "$TOP/$1" "$blocks"
+    as alice rm -rf out images.tar.zst  # of another document
+    while IFS=$'\t' read -r -u 9 number line kind argument; do
+        echo "$1:$line: $kind: $argument"
+        "block_${kind// /_}" "$argument" "$blocks/$number"
+        if [ "$kind" = "not run" ]; then left=$((left + 1)); else done=$((done + 1)); fi
+    done 9<"$blocks/index"
+    echo "# $1: $done blocks, and $left that are not run" >&3
+}
+
+@test "the user's guide" {
+    run_blocks docs/user.md
+    # The chain of three pieces has gone on from each checkpoint, and four forms of one script had one result.
+    as alice sh -c '[ "$(cat scratch/checkpoints/demo/epoch3.pt)" = 3 ] && [ "$(cat scratch/out_*/epoch1.pt)" = 1111 ]'
+}
+
+@test "the admin's guide" {
+    run_blocks docs/admin.md
+}
+
+@test "README.md and CONTRIBUTING.md" {
+    run_blocks README.md
+    run_blocks CONTRIBUTING.md
+}
+
+@test "the examples of the manual pages" {
+    for page in nodestage.1 nodestage.7 nodestaged.8 nodestaged.toml.5 spank_nodestage.8; do
+        run_blocks "docs/$page"
+    done
+}
+
+@test "a block without a marker, or with a wrong one, is an error" {
+    printf 'x\n\n```\ntrue\n```\n' >"$BATS_TEST_TMPDIR/a.md"
+    run python3 "$BATS_TEST_DIRNAME/lib/blocks.py" "$BATS_TEST_TMPDIR/a.md" "$BATS_TEST_TMPDIR/a"
+    [ "$status" = 1 ]
+    [[ $output == *"a.md:3: a block without a marker" ]]
+    printf 'x\n\n    true\n' >"$BATS_TEST_TMPDIR/a.md"
+    run python3 "$BATS_TEST_DIRNAME/lib/blocks.py" "$BATS_TEST_TMPDIR/a.md" "$BATS_TEST_TMPDIR/a"
+    [ "$status" = 1 ]
+    printf '.Sh EXAMPLES\n.Dl true\n' >"$BATS_TEST_TMPDIR/a.1"
+    run python3 "$BATS_TEST_DIRNAME/lib/blocks.py" "$BATS_TEST_TMPDIR/a.1" "$BATS_TEST_TMPDIR/a"
+    [ "$status" = 1 ]
+}
+
+@test "the picture shows what the programs say today" {
+    as alice sh -c 'mkdir slow few && for i in $(seq 300); do head -c 80000 /dev/urandom >few/$i.png; done
+        tar czf slow/images.tar.gz -C few .'
+    for node in $(nodes); do slow_mount --rate=1500k "$node" alice /home/alice/slow; done
+    sbatch_wait --limit=120 -N3 --stage-dataset=/home/alice/slow/images.tar.gz --wrap='srun true'
+    for node in $(nodes); do slow_unmount "$node" /home/alice/slow; done
+    [ "$STATE" = COMPLETED ]
+    grep -oP '>\Knodestage: [^<]*(?=</text>)' "$TOP/docs/picture.svg" | sed 's/&gt;/>/g' >"$BATS_TEST_TMPDIR/said"
+    # Progress, and a summary of each node.
+    [ "$(wc -l <"$BATS_TEST_TMPDIR/said")" -ge 4 ]
+    block_output "" "$BATS_TEST_TMPDIR/said"
+}
+
+@test "spank_nodestage(8) tells of every argument of the plugin, with its default" {
+    told=$(sed -nE 's/^\.It Cm ([a-z_]+) Ns = Ns (Pa )?(\S+).*/\1=\3/p' "$TOP/docs/spank_nodestage.8" | sed 's/=Ar$/=NAME/' | sort)
+    [ "$told" = "$(sed -nE 's/^#   ([a-z_]+=[^ ,]+).*/\1/p' "$TOP/conf/plugstack-nodestage.conf" | sort)" ]
+    known=$(tr -d '\n' <"$TOP/plugin/plugin_settings.cpp" | sed -E 's/.*unknown; known are ([^;]*);.*/\1/' | grep -oE '[a-z_]+' | grep -vx and | sort)
+    [ "$(cut -d= -f1 <<<"$told")" = "$known" ]
+}
+
+@test "the messages that the guides explain are the programs' own" {
+    python3 "$BATS_TEST_DIRNAME/lib/messages.py" "$TOP" docs/user.md docs/admin.md
+}

@@ -1,0 +1,36 @@
+"""Whether messages are the programs' own: messages.py TOP DOCUMENT...
+
+The first column of a document's tables, where it is `text in backquotes`, under a heading that speaks of
+reading or reporting. `…` stands for what changes; every part between is in a string of the sources.
+"""
+import glob
+import os
+import re
+import sys
+
+top, *documents = sys.argv[1:]
+sources = ''
+for folder in ('plugin', 'common', 'daemon/*', 'cli'):
+    for path in sorted(glob.glob(os.path.join(top, folder, '*.[ch]pp'))):
+        with open(path, encoding='utf-8') as file:
+            sources += re.sub(r'"\s*\n\s*"', '', file.read())
+sources = sources.replace('\\"', '"')
+# Of the C library, and of pip.
+sources += 'No such file or directory, Permission denied, No matching distribution found for '
+
+wrong, seen = [], 0
+for document in documents:
+    inside = False
+    with open(os.path.join(top, document), encoding='utf-8') as file:
+        for line in file:
+            if not line.startswith('|'):
+                inside = False
+            elif re.match(r'\| (you read|the user reports) \|', line):
+                inside = True
+            row = re.match(r'\| `([^`]*)` \|', line)
+            if not inside or not row:
+                continue
+            seen += 1
+            parts = [part.strip(' :') for part in row[1].replace('\\|', '|').split('…')]
+            wrong += [f'{document}: no program says: {part}' for part in parts if part not in sources]
+sys.exit('\n'.join(wrong) or (0 if seen > 10 else 'no table of messages'))
