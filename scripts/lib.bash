@@ -13,9 +13,10 @@ k_cluster_packages=(
   tar cpio zip unzip p7zip-full bzip2 xz-utils zstd lz4 attr acl
 )
 k_test_packages=(
-  libarchive-tools 7zip isal rsync libfuse3-dev bindfs fuse3 strace shellcheck clang clang-format clang-tidy libclang-rt-dev python3 gcc binutils bsdutils libcap2-bin mandoc groff-base file bc
+  libarchive-tools 7zip isal rsync libfuse3-dev bindfs fuse3 strace shellcheck python3 gcc binutils bsdutils libcap2-bin mandoc groff-base file bc
   python3-venv python3-virtualenv python3-numpy python3-wheel-whl python3-setuptools-whl python3-prometheus-client
 )
+k_clang_packages=(clang clang-format clang-tidy libclang-rt-dev)
 k_package_packages=(dpkg-dev lintian rpm systemd debootstrap)
 
 say() { printf '\n== %s\n' "$*" >&2; }
@@ -49,6 +50,28 @@ install_packages() {
   output=$({ apt-get update -q && apt-get install -q -y --no-install-recommends $missing; } 2>&1) || ok=no
   [ "$made_policy" = no ] || rm -f "$policy"
   [ "$ok" = yes ] || die "the packages could not be installed:"$'\n'"$output"
+}
+
+debian_name() {
+  (. /etc/os-release && echo "${VERSION_CODENAME-}")
+}
+
+# make_debian_root NAME DIR: a root of that Debian, from debootstrap's own mirror; one that is whole is taken as it is.
+make_debian_root() {
+  local log
+  if ! debian_root_is_whole "$2"; then
+    say "making a root of Debian $1"
+    rm -rf --one-file-system "$2"
+    mkdir -p "$2"
+    log=$(debootstrap --variant=minbase "$1" "$2" 2>&1) || die "debootstrap failed:"$'\n'"$(tail -n 20 <<<"$log")"
+    touch "$2/.whole"
+  fi
+  cp /etc/resolv.conf "$2/etc/resolv.conf"
+}
+
+# Made to the end, its programs run, and no package is half installed.
+debian_root_is_whole() {
+  [ -e "$1/.whole" ] && [ -z "$(chroot "$1" dpkg --audit 2>&1 || echo broken)" ]
 }
 
 # build PRESET: configures and builds build/PRESET.

@@ -35,7 +35,7 @@ finds() {
     echo "$output"
     [ "$status" -eq 0 ]
     [[ $output == *"taken for a compute node"* && $output == *"problems: 0, "* ]]
-    for what in "is for Slurm 22.05, as is this host's" "is \`required\`" "after the plugin was installed" "nodestaged answers" \
+    for what in "is for Slurm $(slurm_release), as is this host's" "is \`required\`" "after the plugin was installed" "nodestaged answers" \
         "PrologFlags=Alloc" "BatchStartTimeout=" "PrologEpilogTimeout: none" "no private /tmp" "running daemon" \
         "job directories are in /localscratch" "are free there" "seccomp" "openat2"; do
         grep -E "^ok +" <<<"$output" | grep -F "$what"
@@ -110,13 +110,14 @@ finds_too() {
     on n1 cp "$PLUGIN" /tmp/plugin.so
     on n1 sh -c "cat /tmp/plugin.so >$PLUGIN"
     finds problem "but the plugin was installed"
-    # plugin_version 0x160508 becomes 0x170208.
+    # plugin_version 0x160508, or 0x180b05, becomes 0x170208.
     on n1 python3 -c '
 import sys
 data = open("/tmp/plugin.so", "rb").read()
-assert data.count(b"\x08\x05\x16\x00") == 1
-open(sys.argv[1], "wb").write(data.replace(b"\x08\x05\x16\x00", b"\x08\x02\x17\x00"))' "$PLUGIN"
-    finds problem "is for Slurm 23.02, but this host.s is 22.05"
+own = bytes(reversed([int(part) for part in sys.argv[2].split(".")])) + b"\0"
+assert data.count(own) == 1
+open(sys.argv[1], "wb").write(data.replace(own, b"\x08\x02\x17\x00"))' "$PLUGIN" "$(slurm_version)"
+    finds problem "is for Slurm 23.02, but this host.s is $(slurm_release)"
     on n1 sh -c "echo nothing >$PLUGIN"
     finds problem "is no plugin of Slurm"
     on n1 rm "$PLUGIN"

@@ -38,6 +38,15 @@ as() {
     cluster exec ctl --user="$1" -- "${@:2}"
 }
 
+# slurm_version, slurm_release: of the cluster that runs, as 22.05.8 and 22.05.
+slurm_version() {
+    on ctl scontrol --version | grep -oE '[0-9]+\.[0-9]+\.[0-9]+'
+}
+
+slurm_release() {
+    slurm_version | cut -d. -f1,2
+}
+
 # nodes: the names of all nodes.
 nodes() {
     cluster hosts | grep -v '^ctl$'

@@ -13,6 +13,7 @@
 load helpers
 
 export NODESTAGE_CLUSTER=harness
+IN_ROOT=$BATS_TEST_DIRNAME/../../scripts/in_root
 
 setup_file() {
     unset NODESTAGE_STAGE
@@ -328,6 +329,25 @@ SCRIPT
     run pgrep -f 'sleep 432[1-5]'
     [ "$status" -ne 0 ]
     diff "$BATS_FILE_TMPDIR/before" <(machine_state)
+}
+
+@test "scripts/in_root: another root without the machine; nothing outlives it" {
+    root=$BATS_TEST_TMPDIR/root
+    mkdir -p "$root"/{proc,sys,dev,run,tmp,etc}
+    for dir in bin lib lib64; do ln -s "usr/$dir" "$root/$dir"; done
+    findmnt --list --noheadings --output TARGET | sort >"$BATS_TEST_TMPDIR/mounts"
+    run "$IN_ROOT" "$root" /usr:/usr -- sh -c 'setsid sleep 4326 & echo $$; ls /home; grep -c " /home" /proc/self/mountinfo; exit 7'
+    [ "$status" -eq 7 ]
+    [[ $output == "1"* && $output == *$'\n0' ]]
+    # A signal ends it, too.
+    "$IN_ROOT" "$root" /usr:/usr -- sleep 4327 3>&- &
+    wait_until 10 pgrep -x -f 'sleep 4327'
+    kill -TERM $!
+    wait $! || [ "$?" -eq 130 ]
+    run pgrep -f 'sleep 432[67]'
+    [ "$status" -ne 0 ]
+    findmnt --list --noheadings --output TARGET | sort | diff "$BATS_TEST_TMPDIR/mounts" -
+    [ -z "$(find /sys/fs/cgroup -type d -name 'nodestage-root-*')" ]
 }
 
 # decode HOST: prints the payload of the test's credential.

@@ -15,7 +15,7 @@ setup_file() {
     local needs
     needs=$(dpkg-deb -f "$(package deb)" Depends | tr , '\n' | sed -E 's/ *([^ |]+).*/\1/' | sort -u | real_packages | paste -sd,)
     # Its dependencies and Slurm; no mirror is named, so debootstrap takes its own.
-    debootstrap --variant=minbase --include="$needs,slurmd,slurm-client" bookworm "$BATS_FILE_TMPDIR/root" \
+    debootstrap --variant=minbase --include="$needs,slurmd,slurm-client" "$(debian_name)" "$BATS_FILE_TMPDIR/root" \
         >"$BATS_FILE_TMPDIR/debootstrap.log" 2>&1 || no_root || { tail -n 20 "$BATS_FILE_TMPDIR/debootstrap.log" >&2; return 1; }
     export ROOT=$BATS_FILE_TMPDIR/root
     printf '%s\n' ClusterName=x SlurmctldHost=localhost NodeName=localhost 'PartitionName=p Nodes=localhost' >"$ROOT/etc/slurm/slurm.conf"
@@ -27,6 +27,11 @@ setup_file() {
     list_files >"$BATS_FILE_TMPDIR/before"
     cp "$ROOT/etc/passwd" "$BATS_FILE_TMPDIR/passwd"
     cp "$ROOT/var/lib/dpkg/status" "$BATS_FILE_TMPDIR/status"
+}
+
+# The packages fit the Debian that they are made on.
+debian_name() {
+    (. /etc/os-release && echo "$VERSION_CODENAME")
 }
 
 # Without a mirror there is nothing to be had here; any other fault is one.
