@@ -108,9 +108,10 @@ void add_line(std::string& text, const std::string& node, const std::string& wha
 // What does not fit into the table.
 void add_words(std::string& text, const JobStatus& status) {
   const StatusRow& row = status.row;
+  const std::string cause = in_one_line(row.cause);
   for (const StatusItem& item : status.items) {
-    if (!item.note.empty())
-      add_line(text, row.node, item_title(item.source, item.what) + ": " + item.note);
+    const bool is_told = cause.find(item.note) != std::string::npos;
+    if (!is_told) add_line(text, row.node, item_title(item.source, item.what) + ": " + item.note);
   }
   add_line(text, row.node, row.cause);
   add_line(text, row.node, row.others);

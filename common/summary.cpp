@@ -24,18 +24,6 @@ std::string amount(const ItemRecord& item) {
   return text;
 }
 
-// A note may hold a cause and, in a second line, what to do.
-std::string in_one_line(const std::string& text) {
-  std::string line;
-  for (const char c : text) {
-    if (c == '\n')
-      line += ". ";
-    else
-      line += c;
-  }
-  return printable(line);
-}
-
 std::string line_of(const ItemRecord& item, const std::string& failed) {
   const std::string named = item_title(field_text(item.source), field_text(item.what));
   const std::string note = in_one_line(field_text(item.note));
@@ -77,6 +65,17 @@ StatusItem to_status_item(const ItemRecord& record, WorkerTask task) {
 
 }  // namespace
 
+std::string in_one_line(const std::string& text) {
+  std::string line;
+  for (const char c : text) {
+    if (c == '\n')
+      line += ". ";
+    else
+      line += c;
+  }
+  return printable(line);
+}
+
 std::string item_title(const std::string& source, const std::string& what) {
   const std::string name = printable(base_name(source));
   return what.empty() ? name : name + " (" + printable(what) + ")";
@@ -84,6 +83,7 @@ std::string item_title(const std::string& source, const std::string& what) {
 
 std::vector<StatusItem> status_items(const WorkerStatus& status, WorkerTask task) {
   std::vector<StatusItem> items;
+  items.reserve(status.items.size());
   for (const ItemRecord& record : status.items) items.push_back(to_status_item(record, task));
   return items;
 }

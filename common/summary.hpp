@@ -11,6 +11,9 @@
 
 namespace nodestage {
 
+// Of a cause and, in a second line, what to do: "cause. what to do", printable.
+std::string in_one_line(const std::string& text);
+
 // "data.tar.gz (tar.gz)", of a path and what it is, where that is known.
 std::string item_title(const std::string& source, const std::string& what);
 

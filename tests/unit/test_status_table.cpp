@@ -44,10 +44,15 @@ TEST_CASE("status table: the nodes of a job, and what is to be said of them") {
   report.jobs[2].row.cause = "what\nto do";
   report.jobs[2].row.kept_in = "/hold";
   report.faults.push_back({"n4", "no answer within 20 s"});
+  StatusItem failed = sample_item(ItemState::failed);
+  failed.note = "what. to do";  // as the cause: once is enough
+  report.jobs[2].items = {failed, failed};
+  report.jobs[2].items[1].note = "another";
   const std::string text = status_text(report, "12", Owners::name);
   CHECK(text.starts_with("job 12 of alice: queued on 1 node, ready on 2\n"));
   CHECK(
       text.ends_with("  n1: 1 of 4 nodes is not ready: n2\n"
+                     "  n3: data.tar.gz (tar.gz): another\n"
                      "  n3: what\n"
                      "    to do\n"
                      "  n3: kept in /hold\n"
