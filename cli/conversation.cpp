@@ -24,15 +24,20 @@ int daemon_fault(const std::string& what) {
 }
 
 int converse(const std::string& socket, const Message& request, const OnMessage& on_message) {
+  const auto code = exchange(socket, request, on_message);
+  return code ? *code : daemon_fault(code.error().what);
+}
+
+Result<int> exchange(const std::string& socket, const Message& request,
+                     const OnMessage& on_message) {
   auto daemon = DaemonConnection::open(socket);
   if (!daemon)
-    return daemon_fault("nodestaged does not answer on this host: " + daemon.error().what);
-  if (const Status sent = daemon->send(request, Clock::now() + k_daemon_wait); !sent)
-    return daemon_fault(sent.error().what);
+    return Error{daemon.error().code,
+                 "nodestaged does not answer on this host: " + daemon.error().what};
+  TRY(daemon->send(request, Clock::now() + k_daemon_wait));
   for (;;) {
-    const auto message = daemon->receive(Clock::now() + k_daemon_wait);
-    if (!message) return daemon_fault(message.error().what);
-    if (const auto code = on_message(*message)) return *code;
+    TRY_ASSIGN(const Message message, daemon->receive(Clock::now() + k_daemon_wait));
+    if (const auto code = on_message(message)) return *code;
   }
 }
 

@@ -24,4 +24,8 @@ int daemon_fault(const std::string& what);
 using OnMessage = std::function<std::optional<int>(const Message&)>;
 int converse(const std::string& socket, const Message& request, const OnMessage& on_message);
 
+// The same, where the fault is the caller's to tell.
+Result<int> exchange(const std::string& socket, const Message& request,
+                     const OnMessage& on_message);
+
 }  // namespace nodestage

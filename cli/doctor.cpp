@@ -14,6 +14,7 @@
 
 #include "cli/conversation.hpp"
 #include "cli/doctor_checks.hpp"
+#include "cli/programs.hpp"
 #include "common/build_info.hpp"
 #include "common/daemon_client.hpp"
 #include "common/file.hpp"
@@ -47,17 +48,10 @@ class Report {
   unsigned counts_[3] = {};
 };
 
-// What a command of ours prints, within 20 s. Nothing that somebody typed is in it.
-std::string output_of(const std::string& command) {
-  const std::string bounded = "timeout 20 " + command + " 2>&1 </dev/null";
-  const std::unique_ptr<FILE, int (*)(FILE*)> pipe(::popen(bounded.c_str(), "re"), ::pclose);
-  if (!pipe) return "";
-  std::string text;
-  char block[4096];
-  while (const std::size_t count = std::fread(block, 1, sizeof block, pipe.get())) {
-    text.append(block, count);
-  }
-  return text;
+// What a program prints.
+std::string output_of(std::vector<std::string> words) {
+  const ProgramEnd end = run_program({std::move(words), {}, {}});
+  return end.output + end.errors;
 }
 
 std::string first_line(const std::string& text) { return text.substr(0, text.find('\n')); }
@@ -135,7 +129,7 @@ class Doctor {
 
  private:
   void ask_slurm() {
-    const std::string text = output_of("scontrol show config");
+    const std::string text = output_of({"scontrol", "show", "config"});
     config_ = parse_slurm_config(text);
     if (config_.count("PrologFlags") == 0) {
       config_.clear();
@@ -143,7 +137,7 @@ class Doctor {
                           "Slurm's configuration cannot be read: " + first_line(text),
                           "scontrol show config must work here; the checks of it are left out."});
     }
-    slurm_release_ = slurm_release_of(output_of("scontrol --version"));
+    slurm_release_ = slurm_release_of(output_of({"scontrol", "--version"}));
   }
 
   void look_at_plugin() {

@@ -335,7 +335,7 @@ Finding judge_versions(const std::string& command, const std::string& daemon,
                  "Install one release of all; systemctl restart nodestaged (staging goes on).");
 }
 
-std::vector<Finding> judge_disk(const Disk& disk, const DaemonAbout& about) {
+std::vector<Finding> judge_disk(const LocalDisk& disk, const DaemonAbout& about) {
   std::vector<Finding> findings = {judge_file_system(disk.type, about.tmpdir_root)};
   const std::string what =
       human_bytes(disk.free_bytes) + " of " + human_bytes(disk.size_bytes) + " are free there";

@@ -63,13 +63,13 @@ Finding judge_private_tmp(const SlurmConfig& config, std::string_view container_
 Finding judge_versions(const std::string& command, const std::string& daemon,
                        std::uint32_t plugin_version);
 
-struct Disk {
+struct LocalDisk {
   std::uint64_t type = 0;  // statfs(2)
   std::uint64_t free_bytes = 0;
   std::uint64_t size_bytes = 0;
   std::uint64_t free_inodes = 0;
 };
-std::vector<Finding> judge_disk(const Disk& disk, const DaemonAbout& about);
+std::vector<Finding> judge_disk(const LocalDisk& disk, const DaemonAbout& about);
 
 struct Kernel {
   int landlock = 0;

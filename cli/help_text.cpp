@@ -12,7 +12,7 @@ Usage: nodestage COMMAND [options]     nodestage COMMAND --help tells the rest
             stage out, clean
   plan      what staging would be like: how much, how long, what would be faster
   pack      a directory as an archive that is extracted in parallel
-  status    jobs that the daemon of this node knows: yours, or root: all
+  status    how the staging of your jobs goes, here or on all nodes of one
   wait      inside a job: until datasets of it are in place on this node
   held      your results that could not be delivered and are kept on this node
   recover   copy what a job could not deliver to a directory, and let it go
@@ -82,6 +82,27 @@ Names are sorted, and owners are not kept: equal trees with equal times make
 equal archives.
 Exit code: 0; 1: it could not be made, and nothing is left; 2: wrong arguments;
 128 + n: signal n ended it, and nothing is left.
+)";
+
+const char* const k_status = R"(nodestage status 4711
+
+How the staging of jobs goes, or their stage-out: for each node and item the
+state, bytes, files, rate and time left. Your own jobs; root: all jobs.
+Usage: nodestage status [options] [JOBID]
+
+  JOBID          on a node of the job what its daemon knows; elsewhere each node
+                 of the running job is asked by a short step (srun --overlap).
+                 Of an array: JOBID_TASK. Without it: all jobs of this node
+  --here         only the daemon of this node, never Slurm
+  --json         for programs
+  --watch        again and again, until nothing changes any more: every 2 s,
+                 by Slurm every 10 s
+  --socket=PATH  the daemon's socket
+  -h,--help
+
+Why a staging failed is in the job's own output, too.
+Exit code: 0, also when the job is pending; 1: a daemon, a node or Slurm does
+not answer; 2: wrong arguments; 3: the job is not yours, not known, or over.
 )";
 
 }  // namespace nodestage::help

@@ -92,7 +92,10 @@ class Command {
       return examine_host(doctor_arguments_);
     }
     if (held_->parsed()) return show_held(socket_);
-    if (!recover_->parsed()) return show_status(socket_, job_);
+    if (status_->parsed()) {
+      status_arguments_.socket = socket_;
+      return show_status(status_arguments_);
+    }
     recover_arguments_.socket = socket_;
     return recover(recover_arguments_);
   }
@@ -106,9 +109,12 @@ class Command {
   }
 
   void add_daemon_verbs() {
-    status_ =
-        add_daemon_verb("status", "jobs that the daemon of this node knows: yours, or root: all");
-    status_->add_option("JOBID", job_, "only this job");
+    status_ = add_daemon_verb("status", "how the staging of your jobs goes; root: of all jobs");
+    status_->add_option("JOBID", status_arguments_.job);
+    status_->add_flag("--here", status_arguments_.here);
+    status_->add_flag("--json", status_arguments_.json);
+    status_->add_flag("--watch", status_arguments_.watch);
+    set_help(*status_, help::k_status);
 
     held_ = add_daemon_verb("held",
                             "your results that could not be delivered and are kept on this node");
@@ -158,7 +164,7 @@ class Command {
 
   // Of the verbs with codes of their own; others end as the library says.
   int usage(const CLI::ParseError& error) {
-    for (const CLI::App* verb : {run_, plan_, pack_, wait_}) {
+    for (const CLI::App* verb : {run_, plan_, pack_, status_, wait_}) {
       if (error.get_exit_code() == 0 || !verb->parsed()) continue;
       fault(error.what(), "`nodestage " + verb->get_name() + " --help` shows how it is used.");
       return verb == run_ ? k_not_run : k_wrong_usage;
@@ -168,7 +174,7 @@ class Command {
 
   CLI::App app_;
   std::string socket_ = k_socket_path;
-  std::uint32_t job_ = 0;
+  StatusArguments status_arguments_;
   RecoverArguments recover_arguments_;
   WaitArguments wait_arguments_;
   DoctorArguments doctor_arguments_;

@@ -11,6 +11,10 @@ namespace nodestage {
 // A variable that a staged job's tasks are given.
 bool is_of_a_staged_job(std::string_view name);
 
+// In a step's environment: it only looks at the job (`nodestage status`), so it waits for nothing
+// and its end tells nothing of how the job did.
+inline constexpr const char* k_observer_variable = "NODESTAGE_OBSERVER";
+
 // Removes them from this process's environment, when it is of a staged job: another job will not
 // find on its nodes what they name. So goes its Python environment's part of PATH, and VIRTUAL_ENV
 // when it is that environment. Not thread-safe, as environ is not.

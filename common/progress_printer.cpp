@@ -26,17 +26,17 @@ std::string item_name(const Progress& progress) {
   return name.empty() ? text : text + ", " + name;
 }
 
-std::string percent(std::uint64_t part, std::uint64_t whole) {
-  const double share = std::min(1.0, static_cast<double>(part) / static_cast<double>(whole));
-  return std::to_string(static_cast<int>(share * 100)) + "%";
-}
-
 std::string whole_seconds(double seconds) {
   if (seconds < 60) return std::to_string(static_cast<int>(std::ceil(seconds))) + " s";
   return human_duration(static_cast<std::uint64_t>(seconds * 1000));
 }
 
 }  // namespace
+
+std::string percent(std::uint64_t part, std::uint64_t whole) {
+  const double share = std::min(1.0, static_cast<double>(part) / static_cast<double>(whole));
+  return std::to_string(static_cast<int>(share * 100)) + "%";
+}
 
 std::string bytes_of(std::uint64_t part, std::uint64_t whole) {
   std::string first = human_bytes(part);

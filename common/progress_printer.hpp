@@ -33,6 +33,9 @@ class ProgressPrinter {
 // "1.2 of 4.0 GiB", "900.0 MiB of 1.2 GiB"
 std::string bytes_of(std::uint64_t part, std::uint64_t whole);
 
+// "30%", never more than 100%.
+std::string percent(std::uint64_t part, std::uint64_t whole);
+
 // A line for a terminal of that many columns: the last details go first.
 std::string without_details(std::string line, std::size_t width);
 

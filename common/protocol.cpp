@@ -106,11 +106,14 @@ void get(WireDecoder& in, Ended& m) {
 }
 
 void put(WireEncoder& out, const StatusRow& m) {
-  out.u32(m.job), out.u32(m.restart), out.u32(m.uid), out.text(m.state), out.texts(m.lines);
+  out.u32(m.job), out.u32(m.restart), out.u32(m.uid), out.text(m.user), out.text(m.node);
+  out.text(m.state), out.u64(m.begun_at), out.text(m.cause), out.text(m.others);
+  out.text(m.kept_in);
 }
 void get(WireDecoder& in, StatusRow& m) {
-  m.job = in.u32(), m.restart = in.u32(), m.uid = in.u32(), m.state = in.text();
-  m.lines = in.texts();
+  m.job = in.u32(), m.restart = in.u32(), m.uid = in.u32(), m.user = in.text(), m.node = in.text();
+  m.state = in.text(), m.begun_at = in.u64(), m.cause = in.text(), m.others = in.text();
+  m.kept_in = in.text();
 }
 
 void put(WireEncoder& out, const HeldRow& m) {
@@ -127,8 +130,21 @@ void get(WireDecoder& in, HeldRow& m) {
 void put(WireEncoder& out, const Recovered& m) { out.texts(m.lines); }
 void get(WireDecoder& in, Recovered& m) { m.lines = in.texts(); }
 
+void put(WireEncoder& out, const StatusItem& m) {
+  out.u8(static_cast<std::uint8_t>(m.kind)), out.u32(static_cast<std::uint32_t>(m.state));
+  out.u32(m.flags), out.u64(m.bytes_read), out.u64(m.bytes_total), out.u64(m.bytes_written);
+  out.u64(m.files), out.u64(m.elapsed_ms), out.text(m.name), out.text(m.what);
+  out.text(m.source), out.text(m.destination), out.text(m.note);
+}
+void get(WireDecoder& in, StatusItem& m) {
+  m.kind = static_cast<ItemKind>(in.u8()), m.state = static_cast<ItemState>(in.u32());
+  m.flags = in.u32(), m.bytes_read = in.u64(), m.bytes_total = in.u64();
+  m.bytes_written = in.u64(), m.files = in.u64(), m.elapsed_ms = in.u64(), m.name = in.text();
+  m.what = in.text(), m.source = in.text(), m.destination = in.text(), m.note = in.text();
+}
+
 // The kind of each alternative of Message, in its order.
-constexpr std::uint8_t k_kinds[] = {1, 2, 3, 4, 5, 6, 7, 8, 16, 17, 18, 19, 20, 21, 22, 23, 24};
+constexpr std::uint8_t k_kinds[] = {1, 2, 3, 4, 5, 6, 7, 8, 16, 17, 18, 19, 20, 21, 22, 23, 24, 25};
 static_assert(std::size(k_kinds) == std::variant_size_v<Message>);
 
 }  // namespace

@@ -26,13 +26,14 @@
 //   19 ready      ← daemon                     texts environment, texts lines
 //   20 failed     ← daemon                     text cause, texts lines
 //   21 ended      ← daemon                     u8 outcome, text what
-//   22 status_row ← daemon                     u32 job, u32 restart, u32 uid, text state, texts
-//   lines
+//   22 status_row ← daemon                     see StatusRow
 //   23 held_row   ← daemon                     see HeldRow
 //   24 recovered  ← daemon                     texts lines
+//   25 status_item ← daemon                    see StatusItem
 //
 // begin, exited → accepted | refused. end → ended | refused. wait → progress*, ready | failed |
-// refused. status → status_row*, accepted. held → held_row*, accepted. recover → progress*,
+// refused. status → (status_row,
+// status_item*)*, accepted. held → held_row*, accepted. recover → progress*,
 // recovered | refused. await → progress*, ready | failed | refused. One request a connection; the
 // daemon closes it.
 // Golden test: tests/unit/test_protocol.cpp.
@@ -46,6 +47,7 @@
 #include <vector>
 
 #include "common/result.hpp"
+#include "common/status_file.hpp"
 
 namespace nodestage {
 
@@ -186,12 +188,42 @@ struct Ended {
   std::string what;
 };
 
-struct StatusRow {
-  std::uint32_t job = 0;
-  std::uint32_t restart = 0;
-  std::uint32_t uid = 0;
-  std::string state;
-  std::vector<std::string> lines;
+// A run of a job on this node. Texts are printable.
+struct StatusRow {             // field order on the wire:
+  std::uint32_t job = 0;       // u32
+  std::uint32_t restart = 0;   // u32
+  std::uint32_t uid = 0;       // u32
+  std::string user;            // text
+  std::string node;            // text
+  std::string state;           // text, as in daemon/root/job.hpp
+  std::uint64_t begun_at = 0;  // u64, seconds since 1970; 0: not known
+  std::string cause;           // text, of a failure; may hold several lines
+  std::string others;          // text, which nodes of the job are not ready, where that is known
+  std::string kept_in;         // text, the tree in the hold area; empty: it is not there
+};
+
+enum class ItemKind : std::uint8_t { dataset = 1, venv = 2, output = 3 };
+
+// An item of the run whose row came before. What a worker claims: bounded, texts printable.
+struct StatusItem {                      // field order on the wire:
+  ItemKind kind = ItemKind::dataset;     // u8
+  ItemState state = ItemState::waiting;  // u32
+  std::uint32_t flags = 0;               // u32, as in common/status_file.hpp
+  std::uint64_t bytes_read = 0;          // u64, of the source
+  std::uint64_t bytes_total = 0;         // u64, of the source; 0: not known
+  std::uint64_t bytes_written = 0;       // u64
+  std::uint64_t files = 0;               // u64, every kind of entry but directories
+  std::uint64_t elapsed_ms = 0;          // u64, since it was begun
+  std::string name;                      // text, <NAME> of NODESTAGE_DATASET_<NAME>
+  std::string what;                      // text, "tar.gz"; empty: not known
+  std::string source;                    // text
+  std::string destination;               // text
+  std::string note;                      // text, a warning or the cause of the failure
+};
+
+struct JobStatus {  // no message: a row and its items
+  StatusRow row;
+  std::vector<StatusItem> items;
 };
 
 // Results that could not be delivered. Times are seconds since 1970.
@@ -213,9 +245,9 @@ struct Recovered {
   std::vector<std::string> lines;
 };
 
-using Message =
-    std::variant<Begin, End, Wait, Exited, StatusQuery, HeldQuery, Recover, Await, Accepted,
-                 Refused, Progress, Ready, Failed, Ended, StatusRow, HeldRow, Recovered>;
+using Message = std::variant<Begin, End, Wait, Exited, StatusQuery, HeldQuery, Recover, Await,
+                             Accepted, Refused, Progress, Ready, Failed, Ended, StatusRow, HeldRow,
+                             Recovered, StatusItem>;
 
 std::string encode_message(const Message& message);
 

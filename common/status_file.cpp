@@ -54,6 +54,13 @@ std::vector<std::string> split_environment(std::string_view area) {
   return variables;
 }
 
+void bound_numbers(ItemRecord& item) {
+  for (std::uint64_t* number :
+       {&item.bytes_read, &item.bytes_total, &item.bytes_written, &item.files, &item.elapsed_ms}) {
+    *number = std::min(*number, k_largest_claim);
+  }
+}
+
 }  // namespace
 
 Status write_status_header(int fd, const StatusHeader& header) {
@@ -95,6 +102,7 @@ Result<WorkerStatus> read_worker_status(int fd) {
     if (item_bytes < sizeof item || item.state > static_cast<std::uint32_t>(ItemState::skipped)) {
       item = {};
     }
+    bound_numbers(item);
   }
   return status;
 }

@@ -58,7 +58,7 @@ struct StatusHeader {
 
 struct ItemRecord {
   std::uint32_t state;        // ItemState
-  std::uint32_t flags;        // k_item_async | k_item_optional | k_item_final
+  std::uint32_t flags;        // k_item_async | k_item_optional | k_item_final | k_item_venv
   std::uint64_t bytes_read;   // of the source
   std::uint64_t bytes_total;  // of the source; 0: unknown
   std::uint64_t bytes_written;
@@ -80,6 +80,7 @@ inline bool is_unfinished(const ItemRecord& item) {
 inline constexpr std::uint32_t k_item_async = 1;
 inline constexpr std::uint32_t k_item_optional = 2;
 inline constexpr std::uint32_t k_item_final = 4;  // failed, and no further try can help
+inline constexpr std::uint32_t k_item_venv = 8;   // an environment
 inline constexpr std::size_t k_environment_offset = 4096;
 inline constexpr std::size_t k_max_environment_bytes = 64 * 1024;
 inline constexpr std::size_t k_items_offset = k_environment_offset + k_max_environment_bytes;
@@ -107,8 +108,9 @@ Status write_status_header(int fd, const StatusHeader& header);
 Status write_status_environment(int fd, const std::vector<std::string>& environment);
 Status write_status_item(int fd, std::size_t index, const ItemRecord& item);
 
-// Daemon's side: a copy with every claim bounded (item count, environment size). A file too short
-// or without the magic reads as phase `none`.
+// Daemon's side: a copy with every claim bounded (item count, environment size, every number of an
+// item). A file too short or without the magic reads as phase `none`.
+inline constexpr std::uint64_t k_largest_claim = 1ULL << 50;  // no node does so much at once
 struct WorkerStatus {
   WorkerPhase phase = WorkerPhase::none;
   std::string cause;

@@ -24,23 +24,9 @@ std::string amount(const ItemRecord& item) {
   return text;
 }
 
-// A note may hold a cause and, in a second line, what to do.
-std::string in_one_line(const std::string& text) {
-  std::string line;
-  for (const char c : text) {
-    if (c == '\n')
-      line += ". ";
-    else
-      line += c;
-  }
-  return printable(line);
-}
-
 std::string line_of(const ItemRecord& item, const std::string& failed) {
-  const std::string source = printable(base_name(field_text(item.source)));
-  const std::string what = printable(field_text(item.what));
+  const std::string named = item_title(field_text(item.source), field_text(item.what));
   const std::string note = in_one_line(field_text(item.note));
-  const std::string named = what.empty() ? source : source + " (" + what + ")";
   switch (static_cast<ItemState>(item.state)) {
     case ItemState::done:
       return named + " -> " + printable(field_text(item.destination)) + ": " + amount(item) +
@@ -58,7 +44,49 @@ std::string line_of(const ItemRecord& item, const std::string& failed) {
          ((item.flags & k_item_async) != 0 ? ": still being staged (async)" : ": not finished");
 }
 
+StatusItem to_status_item(const ItemRecord& record, WorkerTask task) {
+  StatusItem item;
+  item.kind = (record.flags & k_item_venv) != 0 ? ItemKind::venv : ItemKind::dataset;
+  if (task == WorkerTask::stage_out) item.kind = ItemKind::output;
+  item.state = static_cast<ItemState>(record.state);
+  item.flags = record.flags;
+  item.bytes_read = record.bytes_read;
+  item.bytes_total = record.bytes_total;
+  item.bytes_written = record.bytes_written;
+  item.files = record.files;
+  item.elapsed_ms = record.elapsed_ms;
+  item.name = printable(field_text(record.name));
+  item.what = printable(field_text(record.what));
+  item.source = printable(field_text(record.source));
+  item.destination = printable(field_text(record.destination));
+  item.note = in_one_line(field_text(record.note));
+  return item;
+}
+
 }  // namespace
+
+std::string in_one_line(const std::string& text) {
+  std::string line;
+  for (const char c : text) {
+    if (c == '\n')
+      line += ". ";
+    else
+      line += c;
+  }
+  return printable(line);
+}
+
+std::string item_title(const std::string& source, const std::string& what) {
+  const std::string name = printable(base_name(source));
+  return what.empty() ? name : name + " (" + printable(what) + ")";
+}
+
+std::vector<StatusItem> status_items(const WorkerStatus& status, WorkerTask task) {
+  std::vector<StatusItem> items;
+  items.reserve(status.items.size());
+  for (const ItemRecord& record : status.items) items.push_back(to_status_item(record, task));
+  return items;
+}
 
 std::vector<std::string> summary_lines(const WorkerStatus& status) {
   // Together with the environment they go into one message (k_max_message_bytes).

@@ -7,8 +7,18 @@
 
 #include "common/protocol.hpp"
 #include "common/status_file.hpp"
+#include "common/worker_order.hpp"
 
 namespace nodestage {
+
+// Of a cause and, in a second line, what to do: "cause. what to do", printable.
+std::string in_one_line(const std::string& text);
+
+// "data.tar.gz (tar.gz)", of a path and what it is, where that is known.
+std::string item_title(const std::string& source, const std::string& what);
+
+// What `nodestage status` is told of the items of a worker with this task.
+std::vector<StatusItem> status_items(const WorkerStatus& status, WorkerTask task);
 
 // One line per item: what, where, files, bytes, seconds, and its note.
 std::vector<std::string> summary_lines(const WorkerStatus& status);

@@ -13,7 +13,7 @@ _nodestage() {
         [run]='--stage-dataset= --stage-venv= --stage-out= --tmpdir= --help --'
         [plan]='--stage-dataset= --stage-venv= --stage-out= --json --help'
         [pack]='--output= --mtime= --force --help'
-        [status]='--socket= --help'
+        [status]='--here --json --watch --socket= --help'
         [held]='--socket= --help'
         [recover]='--node= --socket= --help'
         [wait]='--quiet --socket= --help'

@@ -83,6 +83,12 @@ std::uint32_t step_of(spank_t spank) {
   return spank_item_or<std::uint32_t>(spank, S_JOB_STEPID, k_slurm_no_value);
 }
 
+// Neither the batch script nor an interactive step ever does.
+bool only_observes(spank_t spank) {
+  return step_of(spank) <= SLURM_MAX_NORMAL_STEP_ID &&
+         !spank_variable(spank, k_observer_variable).empty();
+}
+
 Wait wait_message(spank_t spank) {
   Wait wait;
   wait.job = job_of(spank);
@@ -224,6 +230,7 @@ void step_option(StageOption option, std::string_view text) {
 }
 
 int task_init(spank_t spank, const PluginSettings& settings) {
+  if (only_observes(spank)) return 0;
   drop_environment_of_another_job(spank);
   const Marker marker = read_marker(settings.runtime_dir, job_of(spank));
   if (marker.state == MarkerState::absent && !expects_staging(spank)) return 0;
@@ -243,6 +250,7 @@ int task_init(spank_t spank, const PluginSettings& settings) {
 
 int task_exit(spank_t spank, const PluginSettings& settings) {
   static constinit bool gave_up = false;  // one task's second is the whole step's
+  if (only_observes(spank)) return 0;
   const std::uint32_t job = job_of(spank);
   if (gave_up || read_marker(settings.runtime_dir, job).state != MarkerState::ask_daemon) return 0;
   const int status = spank_item_or(spank, S_TASK_EXIT_STATUS, -1);

@@ -231,21 +231,29 @@ void Jobs::leave(Ticket ticket) {
   }
 }
 
-std::vector<StatusRow> Jobs::status(std::uint32_t wanted, std::uint32_t uid) const {
-  std::vector<StatusRow> rows;
+std::vector<JobStatus> Jobs::status(std::uint32_t wanted, std::uint32_t uid) const {
+  std::vector<JobStatus> found;
   for (const auto& [key, job] : jobs_) {
     const JobRecord& record = job.record;
     if ((wanted != 0 && wanted != key.job) || (uid != 0 && uid != record.begin.uid)) continue;
-    StatusRow row{key.job, key.restart, record.begin.uid, to_text(record.state), {}};
-    const bool out = record.state == JobState::staging_out || record.state == JobState::held;
-    row.lines = out ? delivery_lines(worker_status(job, WorkerTask::stage_out))
-                    : summary_lines(worker_status(job, WorkerTask::stage));
-    if (!record.cause.empty()) row.lines.push_back(record.cause);
-    if (job.talk.barrier) row.lines.push_back(job.talk.barrier->text());
-    if (record.in_hold) row.lines.push_back("kept in " + at_.areas.held_path(key));
-    rows.push_back(std::move(row));
+    const bool is_out = record.state == JobState::staging_out || record.state == JobState::held;
+    const WorkerTask task = is_out ? WorkerTask::stage_out : WorkerTask::stage;
+    JobStatus& status = found.emplace_back();
+    status.items = status_items(worker_status(job, task), task);
+    StatusRow& row = status.row;
+    row.job = key.job;
+    row.restart = key.restart;
+    row.uid = record.begin.uid;
+    row.user = printable(record.begin.user);
+    row.node = printable(record.begin.node);
+    row.state = to_text(record.state);
+    row.begun_at = record.begun_at;
+    const bool others_failed = record.cause.empty() && record.verdict == Verdict::failed;
+    row.cause = others_failed ? record.verdict_text : record.cause;
+    if (job.talk.barrier) row.others = job.talk.barrier->text();
+    if (record.in_hold) row.kept_in = at_.areas.held_path(key);
   }
-  return rows;
+  return found;
 }
 
 }  // namespace nodestage

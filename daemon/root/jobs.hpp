@@ -78,7 +78,7 @@ class Jobs {
   // The caller went away.
   void leave(Ticket ticket);
   // Every job that `uid` may see (root: all); job 0: all of them.
-  [[nodiscard]] std::vector<StatusRow> status(std::uint32_t job, std::uint32_t uid) const;
+  [[nodiscard]] std::vector<JobStatus> status(std::uint32_t job, std::uint32_t uid) const;
   // Results that could not be delivered, of `uid` (root: all).
   [[nodiscard]] std::vector<HeldRow> held(std::uint32_t uid) const;
   // What is counted, as it is now.

@@ -1,6 +1,5 @@
 #include "daemon/root/metrics.hpp"
 
-#include <algorithm>
 #include <optional>
 #include <vector>
 
@@ -8,9 +7,6 @@
 
 namespace nodestage {
 namespace {
-
-// A worker's claim is its user's; no node does so much at once.
-constexpr std::uint64_t k_largest_claim = 1ULL << 50;
 
 // The labels, in the order of their enums.
 constexpr const char* k_activity[k_activities] = {"stage", "stage_out"};
@@ -122,9 +118,9 @@ void add_failures(Families& families, const Counters& counters) {
 Work work_of(const WorkerStatus& status) {
   Work work;
   for (const ItemRecord& item : status.items) {
-    work.bytes_read += std::min(item.bytes_read, k_largest_claim);
-    work.bytes_written += std::min(item.bytes_written, k_largest_claim);
-    work.files += std::min(item.files, k_largest_claim);
+    work.bytes_read += item.bytes_read;
+    work.bytes_written += item.bytes_written;
+    work.files += item.files;
   }
   return work;
 }

@@ -28,7 +28,10 @@ Ticket handle(const Caller& caller, const Exited& m) {
   return 0;
 }
 Ticket handle(const Caller& caller, const StatusQuery& m) {
-  for (const StatusRow& row : caller.jobs.status(m.job, caller.uid)) caller.reply(row);
+  for (const JobStatus& status : caller.jobs.status(m.job, caller.uid)) {
+    caller.reply(status.row);
+    for (const StatusItem& item : status.items) caller.reply(item);
+  }
   caller.reply(Accepted{});
   return 0;
 }

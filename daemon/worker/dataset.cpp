@@ -260,8 +260,8 @@ ItemRecord Dataset::record() const {
   const std::lock_guard lock(mutex_);
   ItemRecord record{};
   record.state = static_cast<std::uint32_t>(state_);
-  record.flags =
-      (item_.async ? k_item_async : 0) | (is_needed() || item_.async ? 0 : k_item_optional);
+  record.flags = (item_.async ? k_item_async : 0) |
+                 (is_needed() || item_.async ? 0 : k_item_optional) | (is_venv() ? k_item_venv : 0);
   record.bytes_total = meter_.bytes_total;
   record.bytes_read = meter_.bytes_read;
   // Some parts of a zip or 7z file are read twice.

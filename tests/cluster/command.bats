@@ -397,7 +397,7 @@ make_big() {
 }
 
 @test "help opens with an example, fits a screen, and names every option" {
-    for verb in "" plan pack run; do
+    for verb in "" plan pack status run; do
         # shellcheck disable=SC2086
         run me nodestage $verb --help
         [ "$status" = 0 ]

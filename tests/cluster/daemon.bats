@@ -216,32 +216,6 @@ $RATE 644 root
     assert_idle_clean
 }
 
-@test "nodestage status: on the node one's own jobs, for root all; elsewhere it says where to ask" {
-    configure n1 "$SLOW"
-    apply_configuration n1
-    id=$(submit_staged)
-    wait_until 15 status_is "$id" staging
-    run as_on_n1 alice nodestage status
-    [ "$status" = 0 ]
-    [[ $output == "job $id: staging"*"data.tar"* ]]
-    run as_on_n1 bob nodestage status
-    [ "$status" = 0 ]
-    [[ $output == "nodestaged has no such job of yours on this node" ]]
-    run as_on_n1 bob nodestage status "$id"
-    [ "$status" = 3 ]
-    run on n1 nodestage status "$id"
-    [[ $output == "job $id: staging"* ]]
-    run as alice nodestage status
-    [ "$status" = 1 ]
-    [[ $output == *"nodestaged does not answer on this host"*"a login node has no daemon"* ]]
-    as alice scancel "$id"
-    assert_idle_clean
-}
-
-as_on_n1() {
-    cluster exec n1 --user="$1" -- "${@:2}"
-}
-
 @test "killed while a job stages and waits: the worker is taken over, the task comes back, the data are complete" {
     configure n1 "$SLOW"
     apply_configuration n1

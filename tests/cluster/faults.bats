@@ -55,7 +55,7 @@ worker_pid() {
 
 # status_is NODE ID STATE: what NODE's daemon says of the job.
 status_is() {
-    [[ $(on "$1" nodestage status "$2" 2>/dev/null) == "job $2"*": $3"* ]]
+    [[ $(on "$1" nodestage status --here "$2" 2>/dev/null) == "job $2"*": $3"* ]]
 }
 
 logged() {

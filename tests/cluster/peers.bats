@@ -35,27 +35,6 @@ teardown_file() {
     cluster_down
 }
 
-# hold_back NODE: what alice reads in ~/slow on NODE does not come, until let_go NODE.
-hold_back() {
-    slow_mount --rate=200k "$1" alice /home/alice/slow
-    on "$1" pkill -STOP -x bindfs
-}
-
-let_go() {
-    on "$1" pkill -CONT -x bindfs
-}
-
-# undo_hold NODE: as before hold_back.
-undo_hold() {
-    on "$1" pkill -CONT -x bindfs || true
-    slow_unmount "$1" /home/alice/slow
-}
-
-# ready_on JOB NODE: the daemon of NODE has said so of its own staging.
-ready_on() {
-    job_log "$2" "$1.0" | grep -q 'role=daemon: ready$'
-}
-
 # attack NODE USER ADDRESS VERB...: lib/peer_client.py on NODE, as USER.
 attack() {
     on "$1" tee /tmp/peer_client.py <"$BATS_TEST_DIRNAME/lib/peer_client.py" >/dev/null

@@ -114,5 +114,12 @@ TEST_CASE("whatever the file holds, its lines are printable, and an answer fits 
     CHECK(is_printable(progress_of(*status).current));
     CHECK(encode_message(Ready{status->environment, lines}).size() <= k_max_message_bytes);
     CHECK(encode_message(progress_of(*status)).size() <= k_max_message_bytes);
+    for (const StatusItem& told : status_items(*status, WorkerTask::stage)) {
+      CHECK(is_printable(told.name + told.what + told.source + told.destination + told.note));
+      CHECK(encode_message(told).size() <= k_max_message_bytes);
+      for (const auto number :
+           {told.bytes_read, told.bytes_total, told.bytes_written, told.files, told.elapsed_ms})
+        CHECK(number <= k_largest_claim);
+    }
   }
 }

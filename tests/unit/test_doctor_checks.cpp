@@ -172,7 +172,7 @@ TEST_CASE("doctor: the disk") {
   DaemonAbout about;
   about.tmpdir_root = "/s";
   about.leave_free_bytes = 10;
-  const auto worst = [&](const Disk& disk) {
+  const auto worst = [&](const LocalDisk& disk) {
     Grade grade = Grade::ok;
     for (const Finding& finding : judge_disk(disk, about)) grade = std::max(grade, finding.grade);
     return grade;

@@ -68,7 +68,7 @@ struct Node {
   }
   std::string state_of(std::uint32_t job) const {
     const auto rows = jobs.status(job, 0);
-    return rows.size() == 1 ? rows[0].state : "";
+    return rows.size() == 1 ? rows[0].row.state : "";
   }
 };
 

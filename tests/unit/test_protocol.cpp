@@ -37,9 +37,11 @@ std::vector<Message> one_of_each() {
           Ready{{"A=1", "B="}, {"line"}},
           Failed{"cause\nmore", {}},
           Ended{EndOutcome::held, "kept"},
-          StatusRow{1, 2, 3, "staging", {"a", "b"}},
+          StatusRow{1, 2, 3, "alice", "n1", "staging", 1ULL << 33, "why", "n2", "/hold/1.2"},
           HeldRow{1, 2, 3, "n1", 1ULL << 33, 5, 6, 1, 7, "/hold/1.2", {"why"}},
-          Recovered{{"line"}}};
+          Recovered{{"line"}},
+          StatusItem{ItemKind::venv, ItemState::failed, 5, 1, 2, 3, 4, 5, "A", "tar", "/s", "/d",
+                     "why"}};
 }
 
 }  // namespace
@@ -54,6 +56,21 @@ TEST_CASE("golden bytes of version 1") {
   CHECK(hex(encode_message(Recover{1, 2, "/d"})) == "01070100000002000000020000002f64");
   CHECK(hex(encode_message(Await{1, 250, {"AB"}})) == "010801000000fa00000001000000020000004142");
   CHECK(hex(encode_message(HeldQuery{})) == "0106");
+  CHECK(hex(encode_message(StatusItem{ItemKind::output, ItemState::done, 1, 2, 3, 4, 5, 6, "N", "w",
+                                      "s", "d", "n"})) ==
+        "011903"
+        "0200000001000000"
+        "02000000000000000300000000000000"
+        "04000000000000000500000000000000"
+        "0600000000000000"
+        "010000004e01000000770100000073"
+        "0100000064010000006e");
+  CHECK(hex(encode_message(StatusRow{1, 2, 3, "u", "n", "s", 4, "c", "o", "k"})) ==
+        "0116"
+        "010000000200000003000000"
+        "0100000075010000006e0100000073"
+        "0400000000000000"
+        "0100000063010000006f010000006b");
 }
 
 TEST_CASE("every kind there and back") {

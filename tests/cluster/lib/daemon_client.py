@@ -91,11 +91,14 @@ def describe(packet):
         return f"ended {reader.u8()} {reader.text()}"
     if kind == 22:
         job, _, uid = reader.u32(), reader.u32(), reader.u32()
-        return f"row {job} {uid} {reader.text()} | " + " | ".join(reader.texts())
+        _, _, state = reader.text(), reader.text(), reader.text()
+        return f"row {job} {uid} {state} |"
     if kind == 23:
         return f"held {reader.u32()}"
     if kind == 24:
         return "recovered"
+    if kind == 25:
+        return "item"
     return f"kind {kind}"
 
 

@@ -1,0 +1,22 @@
+// The nodes of a running job, asked by steps of it: one srun for each node, which runs
+// `nodestage status --here` there.
+#pragma once
+
+#include <string>
+
+#include "cli/programs.hpp"
+#include "cli/slurm_job.hpp"
+#include "cli/status_report.hpp"
+
+namespace nodestage {
+
+// As this process's user, or as the job's when that is root. Each srun is ended after
+// k_program_limit; its node is named among the faults then. Jobs and faults are empty where no node
+// knows the job. A fault: Slurm or the user's account cannot be asked.
+Result<StatusReport> ask_nodes(const SlurmJob& job, const std::string& socket);
+
+// The srun for one node, and what came of it.
+Program step_on(const std::string& node, const SlurmJob& job, const std::string& socket);
+void add_answer(StatusReport& report, const std::string& node, const ProgramEnd& end);
+
+}  // namespace nodestage

@@ -1,0 +1,266 @@
+#!/usr/bin/env bats
+#
+# Goal: `nodestage status` tells how staging goes on every node of a job, to its user and to root: on a
+# node by its daemon, from the login node by short steps of srun, and what cannot be told is named with
+# what to do. To look at a job changes nothing of it.
+
+# shellcheck disable=SC2016,SC2153
+load helpers
+
+export NODESTAGE_CLUSTER=status
+
+setup_file() {
+    [[ -n ${NODESTAGE_STAGE:-} ]] || { echo "NODESTAGE_STAGE must name an installed stage"; return 1; }
+    cluster_up --nodes=3
+    as alice bash -eus <<'SETUP'
+mkdir slow out
+head -c 400000 /dev/urandom >f0
+tar cf slow/data.tar f0
+head -c 1000 slow/data.tar >slow/cut.tar
+SETUP
+}
+
+teardown_file() {
+    cluster_down
+}
+
+# as_on NODE USER CMD...
+as_on() {
+    cluster exec "$1" --user="$2" -- "${@:3}"
+}
+
+# told JSON EXPRESSION: what python makes of it, `s` being the object, `j` its jobs by node.
+told() {
+    python3 -c 'import json, sys; s = json.loads(sys.argv[1]); j = {x["node"]: x for x in s["jobs"]}; print(eval(sys.argv[2]))' "$@"
+}
+
+# reads_on NODE ID: the job's first item is read there.
+reads_on() {
+    local json
+    json=$(as_on "$1" alice nodestage status --here --json "$2") &&
+        [[ $(told "$json" 's["jobs"][0]["items"][0]["bytes_read"] > 0') == True ]]
+}
+
+# count_in FILE TEXT NUMBER: so many lines at least.
+count_in() {
+    (($(grep -c -- "$2" "$1") >= $3))
+}
+
+# looks ID STATE: what the daemon of n1 says of the job.
+looks() {
+    [[ $(on n1 nodestage status --here "$1") == "job $1 of alice: $2"* ]]
+}
+
+@test "on a node: state, bytes, files, rate and time left of each item, for its user and for root" {
+    slow_mount --rate=20k n1 alice /home/alice/slow
+    id=$(submit alice -w n1 --stage-dataset=slow/data.tar --stage-dataset=f0:second/f0 --wrap 'sleep 60')
+    wait_until 20 reads_on n1 "$id"
+    run as_on n1 alice nodestage status
+    echo "$output"
+    [ "$status" = 0 ]
+    [ "${lines[0]}" = "job $id: staging" ]
+    [[ ${lines[1]} =~ ^\ +NODE\ +STATE\ +ITEM\ +ITEM\ STATE\ +BYTES\ +FILES\ +RATE\ +LEFT$ ]]
+    [[ ${lines[2]} =~ ^\ +n1\ +staging\ +data.tar\ \(tar\)\ +working\ +.*\ of\ 4.*\ KiB\ \([0-9]+%\)\ +[0-9]\ +.*KiB/s\ +about ]]
+    [[ ${lines[3]} =~ ^\ +f0\ \(file\)\ +(waiting|working|done)\  ]]
+    run as_on n1 alice nodestage status --json "$id"
+    [ "$(told "$output" 'sorted(s)')" = "['faults', 'jobs', 'version']" ]
+    [ "$(told "$output" '[j["n1"][k] for k in ("job", "restart", "user", "state")]')" = "[$id, 0, 'alice', 'staging']" ]
+    [ "$(told "$output" '[i[k] for i in j["n1"]["items"] for k in ("kind", "name", "async", "optional")]')" = \
+        "['dataset', 'DATA', False, False, 'dataset', 'SECOND_F0', False, False]" ]
+    size=$(as alice stat -c %s slow/data.tar)
+    [ "$(told "$output" 'j["n1"]["items"][0]["bytes_total"]')" = "$size" ]
+    [ "$(told "$output" '0 < (i := j["n1"]["items"][0])["bytes_read"] <= i["bytes_total"] and i["bytes_per_second"] > 0 and i["elapsed_seconds"] > 0')" = True ]
+    [[ $(told "$output" 'j["n1"]["items"][0]["source"], j["n1"]["items"][0]["destination"]') == "('/home/alice/slow/data.tar', '/localscratch/alice.$id.0/data')" ]]
+    run on n1 nodestage status
+    [[ ${lines[0]} == "job $id of alice: staging" ]]
+    run as_on n1 bob nodestage status
+    [ "$status" = 0 ]
+    [ "$output" = "nodestaged knows no job of yours on this node" ]
+    for here in "" --here; do
+        # shellcheck disable=SC2086
+        run as_on n1 bob nodestage status $here "$id"
+        [ "$status" = 3 ]
+        has "$output" "job $id" "yours" "shows your own jobs, and all of them to root"
+    done
+    run as_on n2 alice nodestage status "$id"
+    [ "$status" = 0 ]
+    [[ ${lines[2]} =~ ^\ +n1\ +staging ]]
+    as alice scancel "$id"
+    undo_hold n1
+    assert_idle_clean
+}
+
+@test "from the login node: all nodes of a job in one table and one object, and the job is as if nobody had looked" {
+    hold_back n3
+    id=$(submit alice -N3 --stage-dataset=slow/data.tar --stage-out=results:out/%j --wrap 'echo started')
+    wait_until 20 ready_on "$id" n1
+    wait_until 20 ready_on "$id" n2
+    run as alice nodestage status "$id"
+    echo "$output"
+    [ "$status" = 0 ]
+    [ "${lines[0]}" = "job $id: ready on 2 nodes, staging on 1" ]
+    [[ ${lines[2]} =~ ^\ +n1\ +ready\ +data.tar\ \(tar\)\ +done\ +390.6\ KiB\ +1\  ]]
+    [[ ${lines[3]} =~ ^\ +n2\ +ready\ +data.tar\ \(tar\)\ +done ]]
+    [[ ${lines[4]} =~ ^\ +n3\ +staging\ +data.tar ]]
+    has "$output" "n1: 1 of 3 nodes is not ready: n3 ("
+    run as alice nodestage status --json "$id"
+    [ "$(told "$output" '[(n, j[n]["state"]) for n in sorted(j)], s["slurm_state"], s["faults"]')" = \
+        "([('n1', 'ready'), ('n2', 'ready'), ('n3', 'staging')], 'RUNNING', [])" ]
+    run on ctl nodestage status "$id"
+    [ "$status" = 0 ]
+    [ "${lines[0]}" = "job $id of alice: ready on 2 nodes, staging on 1" ]
+    run as bob nodestage status "$id"
+    [ "$status" = 3 ]
+    has "$output" "job $id is not yours"
+    # Root's environment is not for the user's eyes.
+    for host in ctl n1 n2 n3; do
+        on "$host" mkdir -p /opt/look
+        on "$host" install -m 755 /dev/stdin /opt/look/nodestage <<'LOOK'
+#!/bin/sh
+env >"/tmp/look.$SLURM_JOB_ID"
+exec /usr/bin/nodestage "$@"
+LOOK
+    done
+    run on ctl env SECRET=s3cret SLURM_NTASKS=7 PATH=/opt/look:/usr/bin:/bin /usr/bin/nodestage status "$id"
+    [ "$status" = 0 ]
+    run on n1 cat "/tmp/look.$id"
+    has "$output" "NODESTAGE_OBSERVER=1" "SLURM_NTASKS=1"
+    [[ $output != *s3cret* ]]
+    # The staging did not become one that a step may have worked with.
+    as alice scancel "$id"
+    undo_hold n3
+    assert_idle_clean
+    for node in n1 n3; do
+        run job_log "$node" "$id.0"
+        has "$output" "staging"
+        [[ $output != *"staging_out"* ]]
+    done
+    as alice test ! -e "out/$id"
+}
+
+@test "a look is no step of the job: how an allocation's last step ended stays what counts" {
+    run as alice salloc -N1 --stage-out=r:out/looked,when=failure sh -c \
+        'srun sh -c "mkdir \$SLURM_TMPDIR/r && echo x >\$SLURM_TMPDIR/r/x; exit 3"; nodestage status $SLURM_JOB_ID && echo looked'
+    echo "$output"
+    has "$output" ": ready" looked
+    wait_until 10 as alice test -e out/looked/x
+    assert_idle_clean
+}
+
+@test "after a failure: what the daemon still knows, then where the cause is" {
+    run as alice salloc -N2 --stage-dataset=slow/cut.tar sh -c \
+        'until nodestage status $SLURM_JOB_ID | grep "failed on 2 nodes"; do sleep 0.2; done; nodestage status --watch $SLURM_JOB_ID'
+    echo "$output"
+    [ "$status" = 0 ]
+    has "$output" "failed  cut.tar" "n1: cut.tar" "n2: cut.tar" "ends too early"
+    sbatch_wait -w n1 --stage-dataset=slow/cut.tar --wrap 'echo started'
+    [ "$STATE" = FAILED ]
+    run as alice nodestage status "$JOBID"
+    echo "$output"
+    [ "$status" = 3 ]
+    [ "${lines[0]}" = "nodestage: job $JOBID is over (FAILED)" ]
+    [ "${lines[1]}" = "What became of its staging is in the job's output: /home/alice/slurm-$JOBID.out" ]
+    has "$(job_output "$JOBID")" "cut.tar"
+    # A result that is kept: on its node the daemon knows it until it is gone.
+    sbatch_wait -w n1 --stage-out=r:/proc/nowhere --wrap 'mkdir $SLURM_TMPDIR/r'
+    run as alice srun -w n1 nodestage status --here "$JOBID"
+    echo "$output"
+    [ "$status" = 0 ]
+    [ "${lines[0]}" = "job $JOBID: held" ]
+    has "$output" "r (directory)" failed "n1: kept in /localscratch/.nodestage/hold/$JOBID.0"
+    run as alice nodestage status "$JOBID"
+    [ "$status" = 3 ]
+    [ "${lines[2]}" = "What nodestaged still knows of it: srun -w n1 nodestage status --here $JOBID" ]
+    run as alice srun -w n1 nodestage recover "$JOBID" /home/alice/out/recovered
+    [ "$status" = 0 ]
+    assert_idle_clean
+}
+
+@test "pending, unknown, without staging, of an array, no job at all, no daemon here" {
+    id=$(submit alice --hold --array=1-2 --stage-dataset=slow/data.tar --wrap 'sleep 60')
+    run as alice nodestage status "${id}_2"
+    [ "$status" = 0 ]
+    [ "$output" = "job ${id}_2 is pending: staging begins when it starts (JobHeldUser)" ]
+    run as alice nodestage status --json "$id"
+    [ "$status" = 0 ]
+    [ "$(told "$output" 's["jobs"], s["slurm_state"]')" = "([], 'PENDING')" ]
+    as alice scontrol release "$id"
+    wait_until 20 job_is "$id" RUNNING
+    run as alice nodestage status "$id"
+    [ "$status" = 2 ]
+    has "$output" "job $id is an array of 2 tasks" JOBID_TASK
+    wait_until 20 as alice nodestage status "${id}_2"
+    run as alice nodestage status --json "${id}_2"
+    [ "$(told "$output" 'len(s["jobs"])')" = 1 ]
+    as alice scancel "$id"
+    id=$(submit alice --wrap 'sleep 60')
+    wait_until 20 job_is "$id" RUNNING
+    run as alice nodestage status "$id"
+    [ "$status" = 3 ]
+    has "$output" "nodestaged knows nothing of job $id on its nodes (n1)" "without a --stage- option"
+    as alice scancel "$id"
+    run as alice nodestage status 999999
+    [ "$status" = 3 ]
+    has "$output" "Slurm knows no job 999999" "job's own output"
+    for wrong in x 0 -1 1. 1_ 99999999999 '1;id'; do
+        run as alice nodestage status -- "$wrong"
+        [ "$status" = 2 ]
+    done
+    run as alice nodestage status
+    [ "$status" = 1 ]
+    has "$output" "nodestaged does not answer on this host" 'nodestage status JOBID'
+    run as alice env PATH=/nowhere /usr/bin/nodestage status 1
+    [ "$status" = 1 ]
+    has "$output" "Slurm's squeue cannot be run on this host" "nodestage status --here"
+    assert_idle_clean
+}
+
+@test "a node that does not answer is named with the reason, and the others are shown" {
+    id=$(submit alice -N3 --stage-dataset=slow/data.tar --wrap 'sleep 120')
+    wait_until 20 job_has_output "$id" data.tar
+    cluster daemon stop n2
+    on n3 pkill -STOP -x slurmd
+    run as alice nodestage status "$id"
+    on n3 pkill -CONT -x slurmd
+    cluster daemon start n2
+    echo "$output"
+    [ "$status" = 1 ]
+    [ "${lines[0]}" = "job $id: ready" ]
+    [[ ${lines[2]} =~ ^\ +n1\ +ready ]]
+    has "$output" "  n2: nodestaged does not answer on this host" "  n3: " "sinfo -n NODE"
+    wait_until 20 as alice nodestage status "$id"
+    as alice scancel "$id"
+    assert_idle_clean 30
+}
+
+@test "--watch: anew and anew in a file, redrawn on a terminal, until nothing changes any more" {
+    hold_back n1
+    id=$(submit alice -w n1 --stage-dataset=slow/data.tar --wrap 'sleep 120')
+    wait_until 20 looks "$id" staging
+    as_on n1 alice nodestage status --watch "$id" >"$BATS_TEST_TMPDIR/file" &
+    file=$!
+    as_on n1 alice nodestage status --watch --json "$id" >"$BATS_TEST_TMPDIR/json" &
+    json=$!
+    as_on n1 alice script -qefc "nodestage status --watch $id" /dev/null </dev/null >"$BATS_TEST_TMPDIR/terminal" &
+    terminal=$!
+    as alice nodestage status --watch "$id" >"$BATS_TEST_TMPDIR/login" &
+    login=$!
+    wait_until 20 count_in "$BATS_TEST_TMPDIR/file" "^job $id: staging$" 2
+    wait_until 20 count_in "$BATS_TEST_TMPDIR/json" '"state":"staging"' 2
+    wait_until 20 count_in "$BATS_TEST_TMPDIR/terminal" "job $id: staging" 2
+    wait_until 20 count_in "$BATS_TEST_TMPDIR/login" "^job $id: staging$" 1
+    let_go n1
+    wait $file && wait $json && wait $terminal && wait $login
+    undo_hold n1
+    cat "$BATS_TEST_TMPDIR"/*
+    [ "$(grep '^job' "$BATS_TEST_TMPDIR/file" | tail -n 1)" = "job $id: ready" ]
+    [ "$(grep '^job' "$BATS_TEST_TMPDIR/login" | tail -n 1)" = "job $id: ready" ]
+    [ "$(told "$(tail -n 1 "$BATS_TEST_TMPDIR/json")" 'j["n1"]["state"]')" = ready ]
+    # Nothing but text goes into a file; on a terminal each look begins at the top.
+    run grep -c $'\x1b' "$BATS_TEST_TMPDIR/file"
+    [ "$output" = 0 ]
+    count_in "$BATS_TEST_TMPDIR/terminal" $'\x1b\\[H' 2
+    [ "$(grep -c $'\x1b\\[2J' "$BATS_TEST_TMPDIR/terminal")" = 1 ]
+    as alice scancel "$id"
+    assert_idle_clean
+}

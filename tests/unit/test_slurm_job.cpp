@@ -1,0 +1,58 @@
+#include <doctest/doctest.h>
+
+#include "cli/slurm_job.hpp"
+
+using namespace nodestage;
+
+TEST_CASE("squeue's line of a job") {
+  const auto job = read_job("12", "12|12|N/A|RUNNING|1001|n[1-3]|None\n");
+  REQUIRE(job);
+  CHECK(job->id == 12);
+  CHECK(job->uid == 1001);
+  CHECK(job->state == "RUNNING");
+  CHECK(job->nodes == "n[1-3]");
+  CHECK(time_of(*job) == JobTime::running);
+  const auto pending = read_job("12", "12|12|N/A|PENDING|1001||Priority\n");
+  CHECK(pending->reason == "Priority");
+  CHECK(time_of(*pending) == JobTime::pending);
+}
+
+TEST_CASE("squeue: arrays and heterogeneous jobs") {
+  CHECK(time_of(*read_job("12", "12|12|0-3|PENDING|1001||Priority\n")) == JobTime::pending);
+  CHECK(read_job("12_3", "15|12|3|RUNNING|1001|n1|None\n")->id == 15);
+  const std::string tasks = "12|12|4|RUNNING|1001|n1|None\n15|12|3|RUNNING|1001|n1|None\n";
+  CHECK(read_job("12", tasks).error().code == EINVAL);
+  CHECK(read_job("12", tasks).error().what == "job 12 is an array of 2 tasks, or more");
+  const std::string components = "13|13|N/A|RUNNING|1001|n2|None\n12|12|N/A|RUNNING|1001|n1|None\n";
+  CHECK(read_job("12", components)->nodes == "n1");
+  CHECK(read_job("12+1", components).error().code == EINVAL);
+}
+
+TEST_CASE("squeue: no such job, and what is no answer") {
+  CHECK(read_job("12", "").error().code == ENOENT);
+  CHECK(read_job("12", "").error().what == "Slurm knows no job 12");
+  for (const char* odd : {"hello", "12|12|N/A", "x|12|N/A|RUNNING|1001|n1|None",
+                          "12|12|N/A|RUNNING|x|n1|None", "12\x1b|||||"})
+    CHECK(read_job("12", odd).error().code == EIO);
+}
+
+TEST_CASE("what runs, what waits, what is over") {
+  const auto time = [](const char* state, const char* nodes) {
+    SlurmJob job;
+    job.state = state;
+    job.nodes = nodes;
+    return time_of(job);
+  };
+  CHECK(time("CONFIGURING", "n1") == JobTime::running);
+  CHECK(time("SUSPENDED", "n1") == JobTime::running);
+  CHECK(time("REQUEUE_HOLD", "") == JobTime::pending);
+  for (const char* state : {"COMPLETING", "COMPLETED", "CANCELLED", "FAILED", "TIMEOUT", "NEW"})
+    CHECK(time(state, "n1") == JobTime::over);
+}
+
+TEST_CASE("what is a job's id") {
+  for (const char* good : {"1", "4711", "12_0", "12_34", "12+1"}) CHECK(is_job_id(good));
+  for (const char* bad : {"", "0", "x", "-1", "+1", "1.", "1_", "_1", "1_x", "1_2_3", "99999999999",
+                          "1;id", " 1", "12_[1-3]"})
+    CHECK_FALSE(is_job_id(bad));
+}

@@ -1,0 +1,131 @@
+#include <doctest/doctest.h>
+
+#include <nlohmann/json.hpp>
+
+#include "cli/status_report.hpp"
+#include "status_sample.hpp"
+
+using namespace nodestage;
+
+TEST_CASE("status: rate and time left are told only where they are known") {
+  StatusItem item = sample_item(ItemState::working);
+  CHECK(rate_of(item) == 512 << 10);
+  CHECK(seconds_left(item) == 6);
+  item.bytes_total = 0;
+  CHECK_FALSE(seconds_left(item));
+  item = sample_item(ItemState::working);
+  item.bytes_read = 0;
+  CHECK(rate_of(item) == 0);
+  CHECK_FALSE(seconds_left(item));
+  item.bytes_read = 1;
+  item.bytes_total = k_largest_claim;
+  CHECK_FALSE(seconds_left(item));
+  item.elapsed_ms = 99;
+  CHECK(rate_of(item) == 0);
+  CHECK(rate_of(sample_item(ItemState::done)) == 4 << 20);
+  CHECK_FALSE(seconds_left(sample_item(ItemState::done)));
+  CHECK(rate_of(sample_item(ItemState::waiting)) == 0);
+}
+
+TEST_CASE("status: the JSON of a node is read back as it was") {
+  StatusReport report;
+  StatusItem venv = sample_item(ItemState::failed);
+  venv.kind = ItemKind::venv;
+  venv.flags = k_item_async | k_item_optional;
+  venv.bytes_total = 0;
+  venv.elapsed_ms = 1234;
+  venv.note = "no wheel";
+  report.jobs.push_back(sample_job("n1", "failed", {sample_item(ItemState::working), venv}));
+  report.jobs[0].row.restart = 2;
+  report.jobs[0].row.cause = "a cause\nwhat to do";
+  report.jobs[0].row.others = "1 of 2 nodes is not ready: n2";
+  report.jobs[0].row.kept_in = "/hold/12.2";
+  for (const JsonForm form : {JsonForm::indented, JsonForm::one_line}) {
+    const std::string text = to_json(report, form);
+    CHECK((text.find('\n') == std::string::npos) == (form == JsonForm::one_line));
+    const auto read = jobs_of_json(text);
+    REQUIRE(read);
+    REQUIRE(read->size() == 1);
+    CHECK(encode_message(read->front().row) == encode_message(report.jobs[0].row));
+    REQUIRE(read->front().items.size() == 2);
+    for (std::size_t i = 0; i < 2; ++i)
+      CHECK(encode_message(read->front().items[i]) == encode_message(report.jobs[0].items[i]));
+  }
+}
+
+TEST_CASE("status: the names and units that the manual promises") {
+  StatusReport report;
+  report.jobs.push_back(sample_job("n1", "staging", {sample_item(ItemState::working)}));
+  report.faults.push_back({"n2", "no answer"});
+  report.slurm_state = "RUNNING";
+  const auto expected = nlohmann::json::parse(R"({"version":1,"slurm_state":"RUNNING",
+    "faults":[{"node":"n2","fault":"no answer"}],
+    "jobs":[{"job":12,"restart":0,"uid":1001,"user":"alice","node":"n1","state":"staging",
+      "begun":1700000000,"items":[{"kind":"dataset","state":"working","async":false,
+        "optional":false,"name":"DATA","what":"tar.gz","source":"/project/data.tar.gz",
+        "destination":"/localscratch/alice.12.0/data","bytes_read":1048576,
+        "bytes_total":4194304,"bytes_written":8388608,"files":12345,"elapsed_seconds":2.0,
+        "bytes_per_second":524288,"seconds_left":6}]}]})");
+  CHECK(nlohmann::json::parse(to_json(report, JsonForm::one_line)) == expected);
+}
+
+TEST_CASE("status: broken and hostile JSON of a node is refused, bounded and made printable") {
+  StatusReport report;
+  report.jobs.push_back(sample_job("n1", "staging", {sample_item(ItemState::working)}));
+  const std::string good = to_json(report, JsonForm::one_line);
+  for (std::size_t bytes = 0; bytes < good.size(); ++bytes)
+    CHECK_FALSE(jobs_of_json(good.substr(0, bytes)));
+  const auto with = [&](const char* name, const nlohmann::json& value) {
+    auto json = nlohmann::json::parse(good);
+    auto& item = json["jobs"][0]["items"][0];
+    (json.contains(name)              ? json[name]
+     : json["jobs"][0].contains(name) ? json["jobs"][0][name]
+                                      : item[name]) = value;
+    // Kind and state are of an item, too.
+    if (std::string(name) == "kind") item[name] = value;
+    return jobs_of_json(json.dump());
+  };
+  CHECK_FALSE(with("version", 2));
+  CHECK_FALSE(with("jobs", 7));
+  CHECK_FALSE(with("job", 1LL << 40));
+  CHECK_FALSE(with("job", -1));
+  CHECK_FALSE(with("job", "12"));
+  CHECK_FALSE(with("node", 3));
+  CHECK_FALSE(with("items", {1}));
+  CHECK_FALSE(with("kind", "cup"));
+  CHECK_FALSE(with("files", 1e40));
+  CHECK_FALSE(with("elapsed_seconds", -1));
+  CHECK_FALSE(with("elapsed_seconds", "long"));
+  CHECK_FALSE(with("async", 1));
+  CHECK(with("files", ~0ULL)->front().items[0].files == k_largest_claim);
+  CHECK(with("elapsed_seconds", 1e300)->front().items[0].elapsed_ms == k_largest_claim);
+  CHECK(with("source", "/\x1b[2J")->front().items[0].source == "/\\x1b[2J");
+  CHECK(with("node", "n\x07")->front().row.node == "n\\x07");
+  CHECK_FALSE(jobs_of_json("[]"));
+  CHECK_FALSE(jobs_of_json("nodestage: what?"));
+  CHECK_FALSE(jobs_of_json(std::string(100000, '[')));
+}
+
+TEST_CASE("status: what still moves is watched, what does not is not") {
+  const auto moves = [](const JobStatus& job) {
+    StatusReport report;
+    report.jobs.push_back(job);
+    return is_moving(report);
+  };
+  for (const char* state : {"waiting_for_directory", "queued", "staging", "stopping",
+                            "awaiting_outcome", "staging_out"})
+    CHECK(moves(sample_job("n1", state, {})));
+  for (const char* state : {"ready", "failed", "held", "gone"})
+    CHECK_FALSE(moves(sample_job("n1", state, {})));
+  CHECK(moves(sample_job("n1", "ready", {sample_item(ItemState::working)})));  // async
+  CHECK_FALSE(moves(sample_job("n1", "failed", {sample_item(ItemState::working)})));
+  JobStatus others = sample_job("n1", "ready", {});
+  others.row.others = "1 of 2 nodes is not ready: n2";
+  CHECK(moves(others));
+  StatusReport pending;
+  CHECK_FALSE(is_moving(pending));
+  pending.slurm_state = "PENDING";
+  CHECK(is_moving(pending));
+  pending.faults.push_back({"n1", "gone"});
+  CHECK_FALSE(is_moving(pending));
+}

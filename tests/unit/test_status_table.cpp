@@ -1,0 +1,98 @@
+#include <doctest/doctest.h>
+
+#include "cli/status_table.hpp"
+#include "status_sample.hpp"
+
+using namespace nodestage;
+
+TEST_CASE("status table: one node, with each kind of item") {
+  StatusReport report;
+  StatusItem waiting = sample_item(ItemState::waiting);
+  waiting.bytes_read = waiting.bytes_total = 0;
+  waiting.what = "";
+  waiting.source = "/project/zwölf";
+  StatusItem unknown = sample_item(ItemState::working);
+  unknown.bytes_total = 0;
+  StatusItem failed = sample_item(ItemState::failed);
+  failed.note = "ends too early";
+  report.jobs.push_back(sample_job(
+      "n1", "staging",
+      {sample_item(ItemState::working), unknown, sample_item(ItemState::done), waiting, failed}));
+  CHECK(status_text(report, "", Owners::hide) ==
+        "job 12: staging\n"
+        "  NODE  STATE    ITEM                  ITEM STATE  BYTES                FILES   RATE      "
+        "   LEFT\n"
+        "  n1    staging  data.tar.gz (tar.gz)  working     1.0 of 4.0 MiB (25%)  12,345  512.0 "
+        "KiB/s  about 6 s\n"
+        "                 data.tar.gz (tar.gz)  working     1.0 MiB read          12,345  512.0 "
+        "KiB/s  -\n"
+        "                 data.tar.gz (tar.gz)  done        8.0 MiB               12,345  4.0 "
+        "MiB/s    -\n"
+        "                 zwölf                 waiting     -                     -       -       "
+        "     -\n"
+        "                 data.tar.gz (tar.gz)  failed      -                     -       -       "
+        "     -\n"
+        "  n1: data.tar.gz (tar.gz): ends too early\n");
+}
+
+TEST_CASE("status table: the nodes of a job, and what is to be said of them") {
+  StatusReport report;
+  report.jobs.push_back(sample_job("n1", "ready", {sample_item(ItemState::done)}));
+  report.jobs.push_back(sample_job("n2", "queued", {}));
+  report.jobs.push_back(sample_job("n3", "ready", {}));
+  report.jobs[0].row.others = "1 of 4 nodes is not ready: n2";
+  report.jobs[2].row.cause = "what\nto do";
+  report.jobs[2].row.kept_in = "/hold";
+  report.faults.push_back({"n4", "no answer within 20 s"});
+  StatusItem failed = sample_item(ItemState::failed);
+  failed.note = "what. to do";  // as the cause: once is enough
+  report.jobs[2].items = {failed, failed};
+  report.jobs[2].items[1].note = "another";
+  const std::string text = status_text(report, "12", Owners::name);
+  CHECK(text.starts_with("job 12 of alice: queued on 1 node, ready on 2\n"));
+  CHECK(
+      text.ends_with("  n1: 1 of 4 nodes is not ready: n2\n"
+                     "  n3: data.tar.gz (tar.gz): another\n"
+                     "  n3: what\n"
+                     "    to do\n"
+                     "  n3: kept in /hold\n"
+                     "  n4: no answer within 20 s\n"));
+  CHECK(text.find("\n  n2    queued  -  ") != std::string::npos);
+}
+
+TEST_CASE("status table: runs of one job are apart") {
+  StatusReport report;
+  report.jobs.push_back(sample_job("n1", "held", {}));
+  report.jobs.push_back(sample_job("n1", "staging", {}));
+  report.jobs[1].row.restart = 1;
+  const std::string text = status_text(report, "12", Owners::hide);
+  CHECK(text.starts_with("job 12: held\n"));
+  CHECK(text.find("\njob 12 (restart 1): staging\n") != std::string::npos);
+}
+
+TEST_CASE("status table: when there is nothing to show") {
+  StatusReport report;
+  CHECK(status_text(report, "", Owners::hide) == "nodestaged knows no job of yours on this node\n");
+  report.slurm_state = "PENDING";
+  report.reason = "Priority";
+  CHECK(status_text(report, "12", Owners::hide) ==
+        "job 12 is pending: staging begins when it starts (Priority)\n");
+  report.reason = "None";
+  CHECK(status_text(report, "12", Owners::hide) ==
+        "job 12 is pending: staging begins when it starts\n");
+  report.faults.push_back({"n1", "why"});
+  CHECK(status_text(report, "12", Owners::hide) ==
+        "job 12: no node has told anything of it\n  n1: why\n");
+}
+
+TEST_CASE("status table: nothing of a node drives the terminal") {
+  StatusReport report;
+  StatusItem item = sample_item(ItemState::working);
+  item.source = "/\x1b[2J" + std::string(100, 'x');
+  item.what = item.note = "\x07";
+  report.jobs.push_back(sample_job("n\x1b", "sta\nging", {item}));
+  report.jobs[0].row.cause = report.jobs[0].row.user = "\x1b]0;x\x07";
+  report.faults.push_back({"\x1b", "\x1b"});
+  const std::string text = status_text(report, "12", Owners::name);
+  CHECK(text.find_first_of("\x1b\x07") == std::string::npos);
+}
