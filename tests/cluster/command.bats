@@ -316,7 +316,8 @@ make_big() {
 @test "run, plan: options are refused and warned of in the words of sbatch" {
     local verb
     for verb in run plan; do
-        run me nodestage $verb --stage-dataset=data.tar.gz,stirp=1
+        # shellcheck disable=SC2046
+        run me nodestage $verb --stage-dataset=data.tar.gz,stirp=1 $([ $verb = plan ] || echo -- true)
         [ "$status" -ne 0 ]
         has "$output" "--stage-dataset: unknown key 'stirp' (did you mean 'strip'?)" '
   --stage-dataset=data.tar.gz,stirp=1
