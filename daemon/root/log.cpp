@@ -1,3 +1,5 @@
+// The place in this file is no news to a reader of the journal.
+#define SD_JOURNAL_SUPPRESS_LOCATION
 #include "daemon/root/log.hpp"
 
 #include <spdlog/sinks/stdout_sinks.h>

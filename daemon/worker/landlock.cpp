@@ -15,8 +15,9 @@ constexpr std::uint64_t k_granted = k_landlock_write_file | k_landlock_remove_di
 Status confine_writes(std::span<const Fd> directories, Special special) {
   TRY_ASSIGN(const LandlockRuleset rules,
              LandlockRuleset::make(k_landlock_all_writes | k_landlock_execute));
-  const std::uint64_t fifos = special == Special::keep ? k_landlock_make_fifo : 0;
-  for (const Fd& directory : directories) TRY(rules.allow(directory.get(), k_granted | fifos));
+  std::uint64_t granted = k_granted;
+  if (special == Special::keep) granted |= k_landlock_make_fifo;
+  for (const Fd& directory : directories) TRY(rules.allow(directory.get(), granted));
   return rules.enter();
 }
 

@@ -125,11 +125,11 @@ TABLE
 @test "a file system that wants a ticket (Kerberos, AFS)" {
     gcc -shared -fPIC -o "$BATS_TEST_TMPDIR/no_ticket.so" "$BATS_TEST_DIRNAME/lib/no_ticket.c"
     on ctl sh -c 'cat >/project/no_ticket.so' <"$BATS_TEST_TMPDIR/no_ticket.so"
-    as alice sh -c 'mkdir bad/tickets && cp bad/good.tar bad/ticket.tar && cp bad/good.tar bad/tickets/ticket'
+    as alice sh -c 'mkdir bad/afs && cp bad/good.tar bad/ticket.tar && cp bad/good.tar bad/afs/ticket'
     for node in $(nodes); do on "$node" sh -c 'echo /project/no_ticket.so >/etc/ld.so.preload'; done
     run all_refused <<'TABLE'
 ~/bad/ticket.tar | bad/ticket\.tar: Key has expired                    | Its file system wants a ticket
-~/bad/tickets    | tickets/ticket: cannot be read: Key has expired     | Its file system wants a ticket
+~/bad/afs        | afs/ticket: cannot be read: Key has expired     | Its file system wants a ticket
 TABLE
     for node in $(nodes); do on "$node" rm /etc/ld.so.preload; done
     echo "$output"

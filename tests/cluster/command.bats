@@ -314,6 +314,27 @@ make_big() {
         mkdir "big/$(printf %0200d 7)" && echo deep >"big/$(printf %0200d 7)/$(printf %0100d 8)"; }'
 }
 
+@test "run, plan: options are refused and warned of in the words of sbatch" {
+    local verb
+    for verb in run plan; do
+        # shellcheck disable=SC2046
+        run me nodestage $verb --stage-dataset=data.tar.gz,stirp=1 $([ $verb = plan ] || echo -- true)
+        [ "$status" -ne 0 ]
+        has "$output" "--stage-dataset: unknown key 'stirp' (did you mean 'strip'?)" '
+  --stage-dataset=data.tar.gz,stirp=1
+                              ^~~~~~~
+'
+    done
+    me mkdir -p dir.tar
+    run me nodestage plan --stage-dataset=dir.tar --stage-out=a:out/x --stage-out=b:out/x
+    [ "$status" -eq 0 ]
+    has "$output" "warning: $PLACE/work/dir.tar is named like an archive and is a directory" "warning: 'a' and 'b' are both copied to "
+    run me nodestage run --stage-dataset=dir.tar -- true
+    [ "$status" -eq 0 ]
+    has "$output" "warning: $PLACE/work/dir.tar is named like an archive"
+    me rmdir dir.tar
+}
+
 @test "pack: any tar reads it, and staging extracts it in parallel to the same tree" {
     make_big
     run me nodestage pack big -o out/big.tar.zst
