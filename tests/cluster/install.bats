@@ -36,7 +36,7 @@ setting() {
         [ -f "$STAGE/$file" ]
     done
     [ "$(wc -w <<<"$UNIT")" = 1 ]
-    units=$(pkg-config --variable=systemdsystemunitdir systemd || echo /lib/systemd/system)
+    units=$(pkg-config --variable=systemdsystemunitdir systemd || echo /usr/lib/systemd/system)
     [ "${UNIT#"$STAGE"}" = "$units/nodestaged.service" ]
 }
 

@@ -172,5 +172,6 @@ fits() {
     unit=$(find "$STAGE" -name nodestaged.service)
     level=$(systemd-analyze security --offline=yes --no-pager "$unit" | grep -oP 'Overall exposure level for \S+ \K[0-9.]+')
     [ -n "$level" ]
-    grep -F "exposure level **$level**" "$BATS_TEST_DIRNAME/../../docs/admin.md"
+    version=$(systemd-analyze --version | grep -oP '^systemd \K[0-9]+')
+    grep -E '^exposure level' "$BATS_TEST_DIRNAME/../../docs/admin.md" | grep -F "**$level** (systemd $version)"
 }

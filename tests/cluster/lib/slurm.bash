@@ -6,7 +6,7 @@ write_slurm_conf() {
     # Written aside and renamed: a client command never reads half a file.
     slurm_conf | override_conf "${OPT_SLURM_CONF[@]}" >"$dir/slurm.conf.new"
     mv "$dir/slurm.conf.new" "$dir/slurm.conf"
-    printf '%s\n' CgroupPlugin=cgroup/v1 CgroupMountpoint=/sys/fs/cgroup CgroupAutomount=no >"$dir/cgroup.conf"
+    printf '%s\n' CgroupPlugin=cgroup/v1 CgroupMountpoint=/sys/fs/cgroup >"$dir/cgroup.conf"
     # Not below /localscratch: the private /tmp must not show what a job staged, nor the reverse.
     printf '%s\n' AutoBasePath=true BasePath=/var/lib/slurm/job_container >"$dir/job_container.conf"
 }
