@@ -5,6 +5,7 @@
 
 #include "common/human.hpp"
 #include "common/summary.hpp"
+#include "common/wall_clock.hpp"
 #include "daemon/root/jobs.hpp"
 #include "daemon/root/log.hpp"
 
@@ -121,6 +122,7 @@ void Jobs::share_rate() const {
 void Jobs::fail(Job& job, FailureCause why, const std::string& cause) {
   counters_.add_failure(Activity::stage, why);
   job.record.cause = printable(cause, Newlines::keep);
+  job.record.failure = job.record.cause;
   spdlog::warn("{}: staging failed: {}", about(job.record), printable(cause, Newlines::join));
   set_state(job, JobState::failed);
   tell_waiters(job);
@@ -134,8 +136,9 @@ Ticket Jobs::wait(const Wait& wait, Reply reply) {
     return 0;
   }
   learn(*job, wait);
-  if (wait.goes_on != 0 && !job->record.may_have_run) {
+  if (wait.goes_on != 0 && job->record.times.run == 0) {
     job->record.may_have_run = true;
+    job->record.times.run = wall_ms();
     save(*job);
   }
   const JobKey key = job->record.key();
@@ -236,8 +239,9 @@ void Jobs::tell_waiters(Job& job) {
 
 void Jobs::answer(Job& job, const Waiter& waiter, Word word) {
   if (word == Word::ready) {
-    if (!job.record.may_have_run) {
-      may_run(job);
+    if (!job.record.may_have_run) may_run(job);
+    if (job.record.times.run == 0) {
+      job.record.times.run = wall_ms();
       save(job);
     }
     return waiter.reply(ready_message(job, waiter));

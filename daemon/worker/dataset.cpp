@@ -8,6 +8,7 @@
 
 #include "common/human.hpp"
 #include "common/option_text.hpp"
+#include "common/wall_clock.hpp"
 #include "daemon/worker/dir_stack.hpp"
 #include "daemon/worker/log.hpp"
 
@@ -269,6 +270,10 @@ ItemRecord Dataset::record() const {
     const auto spent = ended_.value_or(Clock::now()) - *begun_;
     record.elapsed_ms = static_cast<std::uint64_t>(
         std::chrono::duration_cast<std::chrono::milliseconds>(spent).count());
+    record.begun_ms = wall_ms(*begun_);
+    // What was read before, to learn the need, is not told.
+    if (meter_.last_read.load() > *begun_) record.read_to_ms = wall_ms(meter_.last_read);
+    if (ended_) record.ended_ms = wall_ms(*ended_);
   }
   const std::string kind =
       sources_.size() > 1 ? human_count(sources_.size()) + " × " + kind_ : kind_;

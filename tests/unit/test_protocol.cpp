@@ -31,6 +31,7 @@ std::vector<Message> one_of_each() {
           HeldQuery{},
           Recover{1, k_no_number, "/d"},
           Await{1, 250, {"A", "b/c"}},
+          ReportQuery{12},
           Accepted{},
           Refused{RefusalReason::unknown_job, "why"},
           Progress{ProgressPhase::staging, 1, 2, 3, 4, 5, 6, 7, 8, "x.tar", "/d", "n2"},
@@ -39,7 +40,8 @@ std::vector<Message> one_of_each() {
           Ended{EndOutcome::held, "kept"},
           StatusRow{1, 2, 3, "staging", {"a", "b"}},
           HeldRow{1, 2, 3, "n1", 1ULL << 33, 5, 6, 1, 7, "/hold/1.2", {"why"}},
-          Recovered{{"line"}}};
+          Recovered{{"line"}},
+          ReportRow{"{}"}};
 }
 
 }  // namespace
@@ -54,6 +56,8 @@ TEST_CASE("golden bytes of version 1") {
   CHECK(hex(encode_message(Recover{1, 2, "/d"})) == "01070100000002000000020000002f64");
   CHECK(hex(encode_message(Await{1, 250, {"AB"}})) == "010801000000fa00000001000000020000004142");
   CHECK(hex(encode_message(HeldQuery{})) == "0106");
+  CHECK(hex(encode_message(ReportQuery{12})) == "01090c000000");
+  CHECK(hex(encode_message(ReportRow{"{}"})) == "0119020000007b7d");
 }
 
 TEST_CASE("every kind there and back") {
