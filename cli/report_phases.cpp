@@ -55,10 +55,10 @@ std::vector<Span> node_spans(const NodeReport& report) {
   spans.add(Stretch::queued, t.begun, first_known({t.staging, t.staged, here}));
   spans.add(Stretch::staging, t.staging, first_known({t.staged, here}));
   const bool waits = report.node_count > 1 && t.staged != 0;
-  const std::uint64_t decided = waits ? first_known({t.decided, t.run, here}) : t.staged;
+  std::uint64_t decided = waits ? first_known({t.decided, t.run, here}) : t.staged;
+  if (t.run != 0) decided = std::min(decided, t.run);  // a step that did not wait for the others
   if (waits) spans.add(Stretch::others, t.staged, decided);
   if (t.run != 0) spans.add(Stretch::first_task, std::max(t.staged, decided), t.run);
-  // A step that did not wait may have come before all was ready.
   spans.add(Stretch::run, t.run, here);
   spans.add(Stretch::ending, t.ended, first_known({t.out, t.held, last}));
   spans.add(Stretch::stage_out, t.out, first_known({t.held, t.out_end, last}));

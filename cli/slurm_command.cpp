@@ -42,6 +42,7 @@ void leave_job() {
   if (complaints == Complaints::hidden) ::dup2(nothing, STDERR_FILENO);
   leave_job();
   std::vector<char*> argv;
+  argv.reserve(words.size() + 1);
   for (const std::string& word : words) argv.push_back(const_cast<char*>(word.c_str()));
   argv.push_back(nullptr);
   ::execvp(argv[0], argv.data());

@@ -7,8 +7,9 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <cstdio>
+#include <charconv>
 #include <memory>
+#include <string_view>
 #include <utility>
 
 #include "common/file.hpp"
@@ -21,14 +22,16 @@ namespace {
 constexpr std::uint64_t k_day = 86'400;
 
 // Nothing for what is no record's name.
-std::optional<std::pair<JobKey, std::uint32_t>> parse_name(const std::string& name) {
-  JobKey key;
-  std::uint32_t uid = 0;
-  int length = 0;
-  if (std::sscanf(name.c_str(), "%u.%u.%u.json%n", &key.job, &key.restart, &uid, &length) != 3 ||
-      static_cast<std::size_t>(length) != name.size())
-    return {};
-  return std::pair(key, uid);
+std::optional<std::pair<JobKey, std::uint32_t>> parse_name(std::string_view name) {
+  std::uint32_t numbers[3] = {};
+  for (std::uint32_t& number : numbers) {
+    const char* const end = name.data() + name.size();
+    const auto read = std::from_chars(name.data(), end, number);
+    if (read.ec != std::errc() || read.ptr == end || *read.ptr != '.') return {};
+    name.remove_prefix(static_cast<std::size_t>(read.ptr - name.data()) + 1);
+  }
+  if (name != "json") return {};
+  return std::pair(JobKey{numbers[0], numbers[1]}, numbers[2]);
 }
 
 }  // namespace

@@ -90,6 +90,9 @@ TEST_CASE("a task that comes later, a job that never ran, and results that are h
   NodeReport report = ended_report("n1", 0);
   report.times.run = s(20);
   CHECK(total(node_spans(report), Stretch::first_task) == 5000);
+  report.times.run = s(13);  // it did not wait for the others
+  CHECK(total(node_spans(report), Stretch::others) == 1000);
+  CHECK(total(node_spans(report), Stretch::run) == 3'987'000);
   report.times = {s(0), s(1), s(3), s(3), 0, s(9), 0, 0, 0, s(9)};
   CHECK(text_of(node_spans(report)) == "queued 0-1; staging 1-3; ");
   report = ended_report("n1", 0);
