@@ -17,7 +17,7 @@ inline std::uint64_t wall_ms() {
 inline std::uint64_t wall_ms(std::chrono::steady_clock::time_point moment) {
   static const auto k_steady = std::chrono::steady_clock::now();
   static const std::uint64_t k_wall = wall_ms();
-  const auto later = std::chrono::duration_cast<std::chrono::milliseconds>(moment - k_steady);
+  const auto later = std::chrono::floor<std::chrono::milliseconds>(moment - k_steady);
   return k_wall + static_cast<std::uint64_t>(later.count());
 }
 

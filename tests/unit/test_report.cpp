@@ -121,9 +121,9 @@ TEST_CASE("the table") {
   CHECK(table.find("job 12, begun 2023-") == 0);
   CHECK(table.find(", did well\n") != std::string::npos);
   for (const char* line :
-       {"NODE  STATE   QUEUED  STAGING  OTHERS  RUN          STAGE-OUT  HELD",
-        "n1    done     2.0 s   10.0 s   3.0 s  1 h 06 min       4.0 s     -",
-        "n1    data.tar.gz (tar.gz)        done         +2.0 s  8.0 s   2.0 s      3  2.0 KiB",
+       {"NODE  STATE   QUEUED  STAGING  OTHERS         RUN  STAGE-OUT  HELD\n",
+        "n1    done     2.0 s   10.0 s   3.0 s  1 h 06 min      4.0 s     -\n",
+        "n1    data.tar.gz (tar.gz)        done         +2.0 s  8.0 s   2.0 s      3  2.0 KiB\n",
         "n1    stage-out results (tar.gz)  done    +1 h 06 min  4.0 s       -      3  2.0 KiB",
         "n2: why; and what to do", "n2: data.tar.gz (tar.gz): damaged"}) {
     INFO(table);

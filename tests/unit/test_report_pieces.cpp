@@ -104,7 +104,7 @@ TEST_CASE("a command of Slurm's is run as from outside of a job, with the user's
   CHECK(printed->code == 3);
   CHECK_FALSE(run_slurm_command({"/nonexistent"}, Complaints::hidden, std::chrono::seconds(60)));
   const auto late =
-      run_slurm_command({"sleep", "600"}, Complaints::hidden, std::chrono::seconds(0));
+      run_slurm_command({"sleep", "600"}, Complaints::hidden, std::chrono::seconds(1));
   REQUIRE_FALSE(late);
   CHECK(late.error().code == ETIMEDOUT);
 }
