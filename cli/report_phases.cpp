@@ -68,11 +68,11 @@ std::vector<Span> node_spans(const NodeReport& report) {
 
 std::vector<Span> item_spans(const NodeReport& report, const ReportItem& item) {
   const std::uint64_t end = first_known({item.ended, report.times.ended, report.at});
-  const std::uint64_t read = first_known({item.read_to, end});
+  // What is under way may be read still.
+  const std::uint64_t read = item.ended == 0 ? end : first_known({item.read_to, end});
   Spans spans;
-  spans.add(Stretch::read, item.begun, std::min(read, end));
-  // One that is still read has no end of it yet.
-  if (item.ended != 0) spans.add(Stretch::finish, read, end);
+  spans.add(Stretch::read, item.begun, read);
+  spans.add(Stretch::finish, read, end);
   return spans.take();
 }
 

@@ -271,8 +271,9 @@ ItemRecord Dataset::record() const {
     record.elapsed_ms = static_cast<std::uint64_t>(
         std::chrono::duration_cast<std::chrono::milliseconds>(spent).count());
     record.begun_ms = wall_ms(*begun_);
-    // What was read before, to learn the need, is not told.
-    if (meter_.last_read.load() > *begun_) record.read_to_ms = wall_ms(meter_.last_read);
+    // Something is read before, to learn the need: of a small source that is all.
+    const Clock::time_point read_to = meter_.last_read;
+    if (read_to != Clock::time_point()) record.read_to_ms = wall_ms(std::max(read_to, *begun_));
     if (ended_) record.ended_ms = wall_ms(*ended_);
   }
   const std::string kind =

@@ -79,7 +79,8 @@ TEST_CASE("what is under way ends now") {
   report.times = {s(0)};
   CHECK(text_of(node_spans(report)) == "queued 0-7; ");
   report.times.staging = s(2);
-  report.items[0].ended = report.items[0].read_to = 0;
+  report.items[0].ended = 0;
+  report.items[0].read_to = s(4);
   CHECK(text_of(node_spans(report)) == "queued 0-2; staging 2-7; ");
   CHECK(text_of(item_spans(report, report.items[0])) == "read 2-7; ");
   report.times.staged = s(5);
