@@ -138,10 +138,10 @@ void Jobs::finish(Job& job) {
   }
   if (!moved) spdlog::error("{}: cannot be removed: {}", about(record), moved.error().what);
   set_state(job, JobState::gone);
-  keep_report(job);
   answer_enders(job, {EndOutcome::done, ""});
   tell_waiters(job);
   answer_recovery(job, Recovered{{"nothing is held any more: it was delivered meanwhile"}});
+  keep_report(job);
   if (!moved) return start_queued();  // the next daemon tries again, so the journal keeps it
   keep_outcome(job);
   at_.areas.remove_status(key);

@@ -50,8 +50,10 @@ NodeReport Jobs::report_of(const Job& job) const {
   if (record.ended) report.outcome = to_text(outcome_of(record));
   report.cause = cause_in(record, job.parting);
   report.times = record.times;
+  if (report.times.begun == 0)
+    report.times.begun = record.begun_at * 1000;  // an older daemon's job
   report.at = record.times.gone != 0 ? record.times.gone : wall_ms();
-  const std::uint64_t from = record.times.begun;
+  const std::uint64_t from = report.times.begun;
   report.items = items_in(worker_status(job, WorkerTask::stage), from, report.at);
   report.outputs = items_in(worker_status(job, WorkerTask::stage_out), from, report.at);
   return report;
