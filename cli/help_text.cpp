@@ -16,6 +16,7 @@ Usage: nodestage COMMAND [options]     nodestage COMMAND --help tells the rest
   wait      inside a job: until datasets of it are in place on this node
   held      your results that could not be delivered and are kept on this node
   recover   copy what a job could not deliver to a directory, and let it go
+  report    when what happened to a job on its nodes, as a table and a drawing
   doctor    what on this host keeps staging from working, and what to do
 
   -h,--help    --version
@@ -103,6 +104,27 @@ Usage: nodestage status [options] [JOBID]
 Why a staging failed is in the job's own output, too.
 Exit code: 0, also when the job is pending; 1: a daemon, a node or Slurm does
 not answer; 2: wrong arguments; 3: the job is not yours, not known, or over.
+)";
+
+const char* const k_report = R"(nodestage report 4711 --html=report.html
+
+When what happened to a job, while it runs or afterwards: for each node how long
+it was queued, staged, waited for other nodes, ran, staged out; for each item
+when it was read and finished. From what its nodes have kept.
+Usage: nodestage report [options] JOBID[.RESTART]
+
+  --html=FILE        a page with a drawing is written, too
+  --json             for programs
+  --node=NODE[,...]  ask these nodes only
+  --here             what this node knows, without Slurm
+  --socket=PATH      the daemon's socket
+  -h,--help
+
+The job's nodes are asked by srun: with a step in the job while it runs, and
+later with a job of one short task on each, for which they must have a CPU free
+within a minute. A job of the one node that this is needs neither.
+Exit code: 0; 1: nobody could be asked; 2: wrong arguments; 3: no record of such
+a job of yours.
 )";
 
 }  // namespace nodestage::help

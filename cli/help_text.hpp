@@ -8,5 +8,6 @@ extern const char* const k_run;
 extern const char* const k_plan;
 extern const char* const k_pack;
 extern const char* const k_status;
+extern const char* const k_report;
 
 }  // namespace nodestage::help

@@ -13,6 +13,7 @@
 #include "cli/pack_directory.hpp"
 #include "cli/plan.hpp"
 #include "cli/recover.hpp"
+#include "cli/report.hpp"
 #include "cli/run.hpp"
 #include "cli/status.hpp"
 #include "cli/wait.hpp"
@@ -62,6 +63,7 @@ class Command {
     app_.require_subcommand(1);
     set_help(app_, help::k_command);
     add_daemon_verbs();
+    add_report();
     add_run();
     add_plan();
     add_pack();
@@ -95,6 +97,10 @@ class Command {
     if (status_->parsed()) {
       status_arguments_.socket = socket_;
       return show_status(status_arguments_);
+    }
+    if (report_->parsed()) {
+      report_arguments_.socket = socket_;
+      return report(report_arguments_);
     }
     recover_arguments_.socket = socket_;
     return recover(recover_arguments_);
@@ -138,6 +144,17 @@ class Command {
         ->check(CLI::IsMember({"login", "compute"}));
   }
 
+  void add_report() {
+    report_ = add_daemon_verb("report", "when what happened to a job on its nodes");
+    report_->add_option("JOBID", report_arguments_.job)->required();
+    report_->add_option("--html", report_arguments_.html);
+    report_->add_option("--node", report_arguments_.nodes);
+    report_->add_flag("--json", report_arguments_.is_json);
+    report_->add_flag("--here", report_arguments_.is_here);
+    report_->add_flag("--pieces", report_arguments_.is_pieces);
+    set_help(*report_, help::k_report);
+  }
+
   void add_run() {
     run_ = app_.add_subcommand("run", "a job's whole life here, without Slurm");
     add_request_options(*run_, run_arguments_.texts);
@@ -164,7 +181,7 @@ class Command {
 
   // Of the verbs with codes of their own; others end as the library says.
   int usage(const CLI::ParseError& error) {
-    for (const CLI::App* verb : {run_, plan_, pack_, status_, wait_}) {
+    for (const CLI::App* verb : {run_, plan_, pack_, status_, wait_, report_}) {
       if (error.get_exit_code() == 0 || !verb->parsed()) continue;
       fault(error.what(), "`nodestage " + verb->get_name() + " --help` shows how it is used.");
       return verb == run_ ? k_not_run : k_wrong_usage;
@@ -178,6 +195,7 @@ class Command {
   RecoverArguments recover_arguments_;
   WaitArguments wait_arguments_;
   DoctorArguments doctor_arguments_;
+  ReportArguments report_arguments_;
   RunArguments run_arguments_;
   PlanArguments plan_arguments_;
   bool is_json_ = false;
@@ -188,6 +206,7 @@ class Command {
   CLI::App* recover_ = nullptr;
   CLI::App* wait_ = nullptr;
   CLI::App* doctor_ = nullptr;
+  CLI::App* report_ = nullptr;
   CLI::App* run_ = nullptr;
   CLI::App* plan_ = nullptr;
   CLI::App* pack_ = nullptr;

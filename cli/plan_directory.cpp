@@ -11,9 +11,9 @@
 
 #include "cli/kept_results.hpp"
 #include "cli/plan_item.hpp"
+#include "common/destinations.hpp"
 #include "common/fd.hpp"
 #include "common/human.hpp"
-#include "common/destinations.hpp"
 #include "daemon/worker/space.hpp"
 
 namespace nodestage {

@@ -9,8 +9,8 @@
 #include <cmath>
 
 #include "cli/kept_results.hpp"
-#include "common/human.hpp"
 #include "common/destinations.hpp"
+#include "common/human.hpp"
 #include "daemon/worker/piece.hpp"
 
 namespace nodestage {

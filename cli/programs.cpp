@@ -20,7 +20,6 @@ namespace nodestage {
 namespace {
 
 constexpr std::size_t k_at_once = 8;
-constexpr std::size_t k_max_output = 4 << 20;
 constexpr std::chrono::seconds k_grace{3};  // from SIGTERM to SIGKILL
 
 bool become(const Account& account) {
@@ -54,7 +53,7 @@ int become(Program program, int null, int out, int errors, pid_t parent) {
 class Running {
  public:
   Running(const Program& program, ProgramEnd& end, std::chrono::seconds limit)
-      : end_(end), limit_(Clock::now() + limit) {
+      : end_(end), most_output_(program.most_output), limit_(Clock::now() + limit) {
     auto null = open_at(AT_FDCWD, "/dev/null", O_RDONLY);
     auto out = make_pipe();
     auto errors = make_pipe();
@@ -110,16 +109,17 @@ class Running {
     ::kill(-pid_, number);
     ::kill(pid_, number);
   }
-  static void read(Fd& from, std::string& into) {
+  void read(Fd& from, std::string& into) const {
     char block[65536];
     const ssize_t count = ::read(from.get(), block, sizeof block);
     if (count < 0 && errno == EINTR) return;
     if (count <= 0) return from.reset();
-    const std::size_t room = k_max_output - into.size();
+    const std::size_t room = most_output_ - into.size();
     into.append(block, std::min(room, static_cast<std::size_t>(count)));
   }
 
   ProgramEnd& end_;
+  std::size_t most_output_;
   Deadline limit_;
   pid_t pid_ = -1;
   Fd out_;
@@ -158,6 +158,8 @@ std::vector<ProgramEnd> run_programs(const std::vector<Program>& programs,
   }
 }
 
-ProgramEnd run_program(const Program& program) { return run_programs({program}).front(); }
+ProgramEnd run_program(const Program& program, std::chrono::seconds limit) {
+  return run_programs({program}, limit).front();
+}
 
 }  // namespace nodestage

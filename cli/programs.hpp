@@ -5,6 +5,7 @@
 #include <sys/types.h>
 
 #include <chrono>
+#include <cstddef>
 #include <optional>
 #include <string>
 #include <vector>
@@ -25,7 +26,8 @@ struct Program {
   std::vector<std::string> words;  // the first is looked for in PATH
   // All of the program's environment; nothing: this process's.
   std::optional<std::vector<std::string>> environment;
-  std::optional<Account> account;  // with all its groups; nothing: this process's
+  std::optional<Account> account;     // with all its groups; nothing: this process's
+  std::size_t most_output = 4 << 20;  // bytes; what comes beyond is read and dropped
 };
 
 struct ProgramEnd {
@@ -41,10 +43,9 @@ struct ProgramEnd {
 inline constexpr std::chrono::seconds k_program_limit{20};
 
 // In the order of `programs`, a few of them at a time. Each has a session of its own and is ended,
-// by SIGTERM and then by SIGKILL, at its limit and when this process dies. More than 4 MiB of
-// output is read and dropped.
+// by SIGTERM and then by SIGKILL, at its limit and when this process dies.
 std::vector<ProgramEnd> run_programs(const std::vector<Program>& programs,
                                      std::chrono::seconds limit = k_program_limit);
-ProgramEnd run_program(const Program& program);
+ProgramEnd run_program(const Program& program, std::chrono::seconds limit = k_program_limit);
 
 }  // namespace nodestage

@@ -2,13 +2,13 @@
 
 #include <unistd.h>
 
-#include <charconv>
 #include <climits>
 #include <cstdio>
 #include <cstring>
 #include <vector>
 
 #include "cli/conversation.hpp"
+#include "cli/job_id.hpp"
 #include "common/build_info.hpp"
 #include "common/human.hpp"
 
@@ -16,18 +16,6 @@ namespace nodestage {
 namespace {
 
 constexpr int k_nothing_held = 2;
-
-bool parse_number(std::string_view text, std::uint32_t& number) {
-  const auto end = std::from_chars(text.data(), text.data() + text.size(), number);
-  return end.ec == std::errc() && end.ptr == text.data() + text.size();
-}
-
-bool parse_job(const std::string& text, Recover& ask) {
-  const std::size_t dot = text.find('.');
-  if (!parse_number(std::string_view(text).substr(0, dot), ask.job)) return false;
-  return dot == std::string::npos ||
-         parse_number(std::string_view(text).substr(dot + 1), ask.restart);
-}
 
 // By text only: the node's view of links may be another.
 std::string absolute(const std::string& path) {
@@ -72,10 +60,10 @@ void show(const Progress& progress, const std::string& end) {
 }  // namespace
 
 int recover(const RecoverArguments& arguments) {
-  Recover ask;
-  if (!parse_job(arguments.job, ask))
+  const auto id = parse_job_id(arguments.job);
+  if (!id)
     return fault("'" + arguments.job + "' is no job", "JOBID is a number, or JOBID.RESTART.");
-  ask.directory = absolute(arguments.directory);
+  const Recover ask{id->job, id->restart, absolute(arguments.directory)};
   if (ask.directory.empty()) return fault("the current directory is gone", "Name DIR from /.");
   if (!arguments.node.empty()) return become_srun(arguments, ask.directory);
   return converse(arguments.socket, ask, [&](const Message& message) -> std::optional<int> {

@@ -94,6 +94,12 @@ std::string human_date(std::uint64_t epoch) {
   return {text, std::strftime(text, sizeof text, "%Y-%m-%d %H:%M", &parts)};
 }
 
+std::string last_part(const std::string& path) {
+  const std::size_t end = path.find_last_not_of('/');
+  if (end == std::string::npos) return path;
+  return path.substr(0, end + 1).substr(path.rfind('/', end) + 1);
+}
+
 std::string shortened(std::string_view text, std::size_t width) {
   if (text.size() <= width) return std::string(text);
   if (width <= 3) return std::string(text.substr(0, width));

@@ -18,6 +18,9 @@ std::string human_date(std::uint64_t epoch);  // "2026-11-21 15:30", the node's 
 enum class Newlines { escape, keep, join };
 std::string printable(std::string_view text, Newlines newlines = Newlines::escape);
 
+// The last part of a path, without slashes behind it.
+std::string last_part(const std::string& path);
+
 // At most `width` bytes, the middle replaced by "..." at need.
 std::string shortened(std::string_view text, std::size_t width);
 

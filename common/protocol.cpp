@@ -69,6 +69,9 @@ void get(WireDecoder& in, Await& m) {
   m.job = in.u32(), m.interval_ms = in.u32(), m.names = in.texts();
 }
 
+void put(WireEncoder& out, const ReportQuery& m) { out.u32(m.job); }
+void get(WireDecoder& in, ReportQuery& m) { m.job = in.u32(); }
+
 void put(WireEncoder&, const Accepted&) {}
 void get(WireDecoder&, Accepted&) {}
 
@@ -143,8 +146,12 @@ void get(WireDecoder& in, StatusItem& m) {
   m.what = in.text(), m.source = in.text(), m.destination = in.text(), m.note = in.text();
 }
 
+void put(WireEncoder& out, const ReportRow& m) { out.text(m.report); }
+void get(WireDecoder& in, ReportRow& m) { m.report = in.text(); }
+
 // The kind of each alternative of Message, in its order.
-constexpr std::uint8_t k_kinds[] = {1, 2, 3, 4, 5, 6, 7, 8, 16, 17, 18, 19, 20, 21, 22, 23, 24, 25};
+constexpr std::uint8_t k_kinds[] = {1,  2,  3,  4,  5,  6,  7,  8,  9,  16,
+                                    17, 18, 19, 20, 21, 22, 23, 24, 25, 26};
 static_assert(std::size(k_kinds) == std::variant_size_v<Message>);
 
 }  // namespace

@@ -20,6 +20,7 @@
 //   6  held       → daemon    anyone (own)     (none)
 //   7  recover    → daemon    uid 0, job's     u32 job, u32 restart, text directory
 //   8  await      → daemon    uid 0, job's     u32 job, u32 interval_ms, texts names
+//   9  report     → daemon    anyone (own)     u32 job
 //   16 accepted   ← daemon                     (none)
 //   17 refused    ← daemon                     u8 reason, text what
 //   18 progress   ← daemon                     see Progress
@@ -30,12 +31,12 @@
 //   23 held_row   ← daemon                     see HeldRow
 //   24 recovered  ← daemon                     texts lines
 //   25 status_item ← daemon                    see StatusItem
+//   26 report_row ← daemon                     text report (common/node_report.hpp)
 //
 // begin, exited → accepted | refused. end → ended | refused. wait → progress*, ready | failed |
-// refused. status → (status_row,
-// status_item*)*, accepted. held → held_row*, accepted. recover → progress*,
-// recovered | refused. await → progress*, ready | failed | refused. One request a connection; the
-// daemon closes it.
+// refused. status → (status_row, status_item*)*, accepted. held → held_row*, accepted. recover →
+// progress*, recovered | refused. await → progress*, ready | failed | refused. report →
+// report_row*, accepted. One request a connection; the daemon closes it.
 // Golden test: tests/unit/test_protocol.cpp.
 #pragma once
 
@@ -127,6 +128,11 @@ struct Await {
 
 inline constexpr std::size_t k_max_await_names = 64;
 inline constexpr std::size_t k_max_await_name_bytes = 256;
+
+// Asks what this node knows of a job that is here or has been.
+struct ReportQuery {
+  std::uint32_t job = 0;
+};
 
 struct Accepted {};
 
@@ -245,9 +251,13 @@ struct Recovered {
   std::vector<std::string> lines;
 };
 
+struct ReportRow {
+  std::string report;
+};
+
 using Message = std::variant<Begin, End, Wait, Exited, StatusQuery, HeldQuery, Recover, Await,
-                             Accepted, Refused, Progress, Ready, Failed, Ended, StatusRow, HeldRow,
-                             Recovered, StatusItem>;
+                             ReportQuery, Accepted, Refused, Progress, Ready, Failed, Ended,
+                             StatusRow, HeldRow, Recovered, StatusItem, ReportRow>;
 
 std::string encode_message(const Message& message);
 

@@ -68,7 +68,11 @@ struct ItemRecord {
   char source[1024];  // for display, shortened in the middle when longer
   char destination[1024];
   char name[256];   // of a dataset: the <NAME> of NODESTAGE_DATASET_<NAME>
-  char note[1696];  // a warning or the cause of the failure
+  char note[1672];  // a warning or the cause of the failure
+  // Milliseconds since 1970; 0: not (yet), or not known.
+  std::uint64_t begun_ms;
+  std::uint64_t read_to_ms;  // of the last byte that was read from the source
+  std::uint64_t ended_ms;
 };
 
 // The worker is not done with it.

@@ -5,12 +5,6 @@
 namespace nodestage {
 namespace {
 
-std::string base_name(const std::string& path) {
-  const std::size_t end = path.find_last_not_of('/');
-  if (end == std::string::npos) return path;
-  return path.substr(0, end + 1).substr(path.rfind('/', end) + 1);
-}
-
 std::string count_of(std::uint64_t files) {
   return human_count(files) + (files == 1 ? " file" : " files");
 }
@@ -136,12 +130,12 @@ Progress progress_of(const WorkerStatus& status, Counted counted) {
     // One that waits may be read already, to learn what it needs.
     const bool in_work = state == ItemState::working || (open && item.bytes_read > 0);
     if (in_work && progress.current.empty()) {
-      progress.current = printable(base_name(field_text(item.source)));
+      progress.current = printable(last_part(field_text(item.source)));
     }
   }
   if (!total_known) progress.bytes_total = 0;
   if (progress.current.empty() && first_open != nullptr && progress.phase == ProgressPhase::staging)
-    progress.current = printable(base_name(field_text(first_open->source)));
+    progress.current = printable(last_part(field_text(first_open->source)));
   return progress;
 }
 

@@ -17,6 +17,7 @@ _nodestage() {
         [held]='--socket= --help'
         [recover]='--node= --socket= --help'
         [wait]='--quiet --socket= --help'
+        [report]='--html= --node= --json --here --socket= --help'
         [doctor]='--host= --socket= --help'
     )
     COMPREPLY=()
@@ -48,7 +49,7 @@ _nodestage() {
         prev=''
     fi
     case $prev in
-    --stage-dataset | --stage-venv | --output | -o | --socket)
+    --stage-dataset | --stage-venv | --output | -o | --html | --socket)
         _nodestage_files -f "$cur"
         return
         ;;

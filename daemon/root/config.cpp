@@ -263,6 +263,8 @@ const std::vector<Key>& keys() {
       {"credit", "enabled", boolean(MEMBER(credit.enabled))},
       {"credit", "max", number(MEMBER(credit.max_minutes), 1, 100'000)},
       {"credit", "least", number(MEMBER(credit.least_s), 1, 86'400)},
+      {"records", "keep", number(MEMBER(records.keep), 0, 100'000)},
+      {"records", "days", number(MEMBER(records.days), 1, 3650)},
       {"metrics", "textfile", path_or_empty(MEMBER(metrics.textfile))},
       {"daemon", "socket", absolute_path(MEMBER(daemon.socket))},
       {"daemon", "state_dir", absolute_path(MEMBER(daemon.state_dir))},

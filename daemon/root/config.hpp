@@ -96,6 +96,10 @@ struct Config {
     std::uint64_t least_s = 120;
   } credit;
   struct {
+    std::uint64_t keep = 1000;
+    std::uint64_t days = 30;
+  } records;
+  struct {
     std::string textfile;
   } metrics;
   struct {

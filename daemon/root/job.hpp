@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "common/node_report.hpp"
 #include "common/peer_note.hpp"
 #include "common/protocol.hpp"
 #include "common/result.hpp"
@@ -53,6 +54,8 @@ struct JobRecord {
   bool announced = false;         // the summary has been given to a step
   bool ended = false;             // the epilog has come
   std::string cause;
+  std::string failure;  // why the staging failed; stays after the end
+  JobTimes times;
   ProcessMark worker;                         // pid 0: none
   std::optional<std::uint32_t> batch_status;  // wait status of the batch script
   std::optional<std::uint32_t> last_status;   // of the last step's task that ended

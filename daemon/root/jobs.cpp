@@ -7,6 +7,7 @@
 #include "common/name_pattern.hpp"
 #include "common/request.hpp"
 #include "common/summary.hpp"
+#include "common/wall_clock.hpp"
 #include "daemon/root/hold.hpp"
 #include "daemon/root/log.hpp"
 
@@ -19,12 +20,39 @@ constexpr unsigned k_refusal_tries = 5;
 constexpr std::chrono::seconds k_save_again{5};
 constexpr std::uint32_t k_batch_step = 0xfffffffb;  // SLURM_BATCH_SCRIPT of slurm.h
 
+// The first time counts: after a restart of the daemon a job may come to a state again.
+void note_time(JobTimes& times, JobState state) {
+  std::uint64_t* time = nullptr;
+  switch (state) {
+    case JobState::staging:
+      time = &times.staging;
+      break;
+    case JobState::ready:
+    case JobState::failed:
+      time = &times.staged;
+      break;
+    case JobState::staging_out:
+      time = &times.out;
+      break;
+    case JobState::held:
+      time = &times.held;
+      break;
+    case JobState::gone:
+      time = &times.gone;
+      break;
+    default:
+      return;
+  }
+  if (*time == 0) *time = wall_ms();
+}
+
 }  // namespace
 
 Jobs::Jobs(const Places& places) : at_(places) {}
 
 void Jobs::settings_changed() {
   start_queued();
+  at_.records.trim();
   for (auto& item : jobs_) set_hold_timer(item.second);
   watch_orphans();
 }
@@ -80,6 +108,7 @@ void Jobs::save_again() {
 void Jobs::set_state(Job& job, JobState state) {
   count_time(job, state);
   job.record.state = state;
+  note_time(job.record.times, state);
   // From here on a step may run at any time, or somebody who is in the job by other means. With
   // several nodes, when all are ready: decide().
   const bool alone = !is_shared(job.record) || at_.peers.off();
@@ -114,6 +143,7 @@ Result<JobRecord> Jobs::new_record(const Begin& begin) const {
   JobRecord record;
   record.begin = begin;
   record.begun_at = epoch_now();
+  record.times.begun = wall_ms();
   TRY_ASSIGN(record.directory, expand_pattern(tmpdir_name_pattern(at_.config), facts));
   // A list without this node is none.
   auto& nodes = record.begin.nodes;

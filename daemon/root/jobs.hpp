@@ -30,6 +30,7 @@
 #include "daemon/root/metrics.hpp"
 #include "daemon/root/notices.hpp"
 #include "daemon/root/peers.hpp"
+#include "daemon/root/records.hpp"
 #include "daemon/root/scontrol.hpp"
 #include "daemon/root/slurm_question.hpp"
 #include "daemon/root/space_ledger.hpp"
@@ -53,6 +54,7 @@ class Jobs {
     Trash& trash;
     Peers& peers;
     SlurmQuestion& slurm;
+    Records& records;
     int rate_fd;  // k_worker_rate_fd, written here
   };
   explicit Jobs(const Places& places);
@@ -81,6 +83,9 @@ class Jobs {
   [[nodiscard]] std::vector<JobStatus> status(std::uint32_t job, std::uint32_t uid) const;
   // Results that could not be delivered, of `uid` (root: all).
   [[nodiscard]] std::vector<HeldRow> held(std::uint32_t uid) const;
+  // NodeReports of the runs of a job that `uid` may see (root: all), those of jobs that are gone
+  // too; JSON.
+  [[nodiscard]] std::vector<std::string> reports(std::uint32_t job, std::uint32_t uid) const;
   // What is counted, as it is now.
   [[nodiscard]] Metrics metrics();
 
@@ -145,6 +150,7 @@ class Jobs {
     bool lacks_space = false;   // its last claim was refused
     unsigned gone_answers = 0;  // of Slurm, one after the other
     unsigned credit_tries = 0;
+    std::string parting;  // how held results came to leave, for its report
   };
   enum class Word { not_yet, ready, failed };
   struct EarlyNote {
@@ -252,7 +258,7 @@ class Jobs {
   void hold_timer_due(const JobKey& key);
   void warn(Job& job);
   void try_again(Job& job);
-  [[nodiscard]] bool is_taken_away(const Job& job) const;
+  [[nodiscard]] bool is_taken_away(Job& job) const;
   void let_go(Job& job, const std::string& text);
   void measure(Job& job);
   void measured(const JobKey& key, const WorkerEnd& end);
@@ -302,6 +308,10 @@ class Jobs {
   // jobs_metrics.cpp: what is counted
   void count_time(Job& job, JobState next);
   void count_work(Job& job);
+
+  // jobs_report.cpp: what is told and kept of when what happened
+  [[nodiscard]] NodeReport report_of(const Job& job) const;
+  void keep_report(const Job& job);
 
   // jobs_workers.cpp: the processes that do it
   Status start_worker(Job& job, WorkerTask task);

@@ -4,6 +4,7 @@
 
 #include "common/human.hpp"
 #include "common/summary.hpp"
+#include "common/wall_clock.hpp"
 #include "daemon/root/hold.hpp"
 #include "daemon/root/jobs.hpp"
 #include "daemon/root/log.hpp"
@@ -38,6 +39,7 @@ Ticket Jobs::end(const End& end, const Reply& reply) {
 // Whatever the staging is at, it ends here; the results come next.
 void Jobs::stop_staging(Job& job) {
   queue_.erase(job.record.key());
+  if (job.record.times.ended == 0) job.record.times.ended = wall_ms();
   if (job.record.cause.empty()) job.record.cause = "the job has ended";
   const bool waited_for = !job.waiters.empty();
   if (job.worker && job.record.state != JobState::staging_out) {
@@ -73,6 +75,7 @@ void Jobs::stage_out_ended(const JobKey& key, const WorkerEnd& end) {
   count_work(*job);
   job->worker.reset();
   job->record.worker = {};
+  job->record.times.out_end = wall_ms();
   const WorkerStatus status = worker_status(*job, WorkerTask::stage_out);
   log_items(job->record, "stage-out: ", status, delivery_lines(status));
   if (status.phase == WorkerPhase::done) {
@@ -135,6 +138,7 @@ void Jobs::finish(Job& job) {
   answer_enders(job, {EndOutcome::done, ""});
   tell_waiters(job);
   answer_recovery(job, Recovered{{"nothing is held any more: it was delivered meanwhile"}});
+  keep_report(job);
   if (!moved) return start_queued();  // the next daemon tries again, so the journal keeps it
   keep_outcome(job);
   at_.areas.remove_status(key);

@@ -74,6 +74,7 @@ void Jobs::hold_timer_due(const JobKey& key) {
     log::warn(about(job->record),
               "results that could not be delivered are removed, having been kept since {}",
               human_date(hold.since));
+    job->parting = "the results were removed, having been held for their time";
     return let_go(*job, expired_notice(job->record));
   }
   if (!is_busy && hold.retry_at != 0 && now >= hold.retry_at) return try_again(*job);
@@ -102,13 +103,14 @@ void Jobs::try_again(Job& job) {
 }
 
 // By the administrators.
-bool Jobs::is_taken_away(const Job& job) const {
+bool Jobs::is_taken_away(Job& job) const {
   const JobRecord& record = job.record;
   if (!record.in_hold) return false;
   const auto tree = at_.areas.open_held(record.key(), record.begin.uid);
   if (!tree || *tree) return false;
   log::warn(about(record), "the held results were taken away from {}",
             at_.areas.held_path(record.key()));
+  job.parting = "the administrators took the held results away";
   return true;
 }
 

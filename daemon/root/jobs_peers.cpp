@@ -3,6 +3,7 @@
 
 #include "common/human.hpp"
 #include "common/summary.hpp"
+#include "common/wall_clock.hpp"
 #include "daemon/root/jobs.hpp"
 #include "daemon/root/log.hpp"
 #include "daemon/root/refusal_log.hpp"
@@ -244,6 +245,7 @@ void Jobs::go_without_peers(Job& job, const std::string& why) {
 
 void Jobs::decide(Job& job, Verdict verdict, const std::string& text) {
   job.record.verdict = verdict;
+  job.record.times.decided = wall_ms();
   job.record.verdict_text = bounded(printable(text, Newlines::keep));
   job.talk.barrier.reset();
   if (verdict == Verdict::ready) {

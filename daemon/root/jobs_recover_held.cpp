@@ -112,6 +112,7 @@ void Jobs::recovery_ended(const JobKey& key, const WorkerEnd& end) {
   log_items(job->record, "recovery: ", status, lines);
   if (status.phase == WorkerPhase::done) {
     tell_user(*job, recovered_notice(job->record, job->recovery->directory), [](Notices::Told) {});
+    job->parting = "the results were recovered to " + job->recovery->directory;
     answer_recovery(*job, Recovered{lines});
     return finish(*job);
   }

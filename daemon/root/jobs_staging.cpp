@@ -5,6 +5,7 @@
 
 #include "common/human.hpp"
 #include "common/summary.hpp"
+#include "common/wall_clock.hpp"
 #include "daemon/root/jobs.hpp"
 #include "daemon/root/log.hpp"
 
@@ -133,6 +134,7 @@ void Jobs::share_rate() const {
 void Jobs::fail(Job& job, FailureCause why, const std::string& cause, const std::string& item) {
   counters_.add_failure(Activity::stage, why);
   job.record.cause = printable(cause, Newlines::keep);
+  job.record.failure = job.record.cause;
   log::warn(about_item(job.record, item), "staging failed: {}", cause);
   set_state(job, JobState::failed);
   tell_waiters(job);
@@ -146,8 +148,9 @@ Ticket Jobs::wait(const Wait& wait, Reply reply) {
     return 0;
   }
   learn(*job, wait);
-  if (wait.goes_on != 0 && !job->record.may_have_run) {
+  if (wait.goes_on != 0 && job->record.times.run == 0) {
     job->record.may_have_run = true;
+    job->record.times.run = wall_ms();
     save(*job);
   }
   const JobKey key = job->record.key();
@@ -248,8 +251,9 @@ void Jobs::tell_waiters(Job& job) {
 
 void Jobs::answer(Job& job, const Waiter& waiter, Word word) {
   if (word == Word::ready) {
-    if (!job.record.may_have_run) {
-      may_run(job);
+    if (!job.record.may_have_run) may_run(job);
+    if (job.record.times.run == 0) {
+      job.record.times.run = wall_ms();
       save(job);
     }
     return waiter.reply(ready_message(job, waiter));

@@ -50,6 +50,17 @@ void each_field(Record& record, Field field) {
   field("announced", record.announced);
   field("ended", record.ended);
   field("cause", record.cause);
+  field("failure", record.failure);
+  field("begun_ms", record.times.begun);
+  field("staging_ms", record.times.staging);
+  field("staged_ms", record.times.staged);
+  field("decided_ms", record.times.decided);
+  field("run_ms", record.times.run);
+  field("ended_ms", record.times.ended);
+  field("out_ms", record.times.out);
+  field("out_end_ms", record.times.out_end);
+  field("held_ms", record.times.held);
+  field("gone_ms", record.times.gone);
   field("worker_pid", record.worker.pid);
   field("worker_start_ticks", record.worker.start_ticks);
   field("batch_status", record.batch_status);

@@ -159,7 +159,8 @@ Status serve(const Arguments& arguments, Config& config) {
   Trash trash(areas, workers, config);
   Peers peers(loop, config);
   SlurmQuestion slurm(loop, config);
-  Jobs jobs({loop, config, areas, journal, workers, trash, peers, slurm, rate.get()});
+  Records records(config.daemon.state_dir, config);
+  Jobs jobs({loop, config, areas, journal, workers, trash, peers, slurm, records, rate.get()});
   Server server(loop, config, jobs);
   MetricsFile metrics(loop, config, [&jobs] { return jobs.metrics(); });
   TRY(server.listen(config.daemon.socket));

@@ -47,6 +47,13 @@ Ticket handle(const Caller& caller, const Recover& m) {
 
 Ticket handle(const Caller& caller, const Await& m) { return caller.jobs.await(m, caller.reply); }
 
+Ticket handle(const Caller& caller, const ReportQuery& m) {
+  for (std::string& report : caller.jobs.reports(m.job, caller.uid))
+    caller.reply(ReportRow{std::move(report)});
+  caller.reply(Accepted{});
+  return 0;
+}
+
 // Of the job that a message names.
 template <typename T>
 std::optional<std::uint32_t> owner_of(const Jobs& jobs, const T& message) {
@@ -90,6 +97,11 @@ struct Rule<Recover> {
 template <>
 struct Rule<Await> {
   static constexpr Who k_who = Who::root_or_user;
+};
+
+template <>
+struct Rule<ReportQuery> {
+  static constexpr Who k_who = Who::anyone;
 };
 
 template <typename T>

@@ -107,9 +107,9 @@ void Server::send(std::uint64_t id, const Message& message) {
   const auto found = connections_.find(id);
   if (found == connections_.end()) return;
   Connection& connection = found->second;
-  const bool is_row = std::holds_alternative<StatusRow>(message) ||
-                      std::holds_alternative<StatusItem>(message) ||
-                      std::holds_alternative<HeldRow>(message);
+  const bool is_row =
+      std::holds_alternative<StatusRow>(message) || std::holds_alternative<StatusItem>(message) ||
+      std::holds_alternative<HeldRow>(message) || std::holds_alternative<ReportRow>(message);
   const bool is_progress = std::holds_alternative<Progress>(message);
   std::string packet = encode_message(message);
   if (is_progress) {

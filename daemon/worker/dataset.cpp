@@ -6,8 +6,10 @@
 
 #include <algorithm>
 
-#include "common/human.hpp"
 #include "common/destinations.hpp"
+#include "common/human.hpp"
+#include "common/option_text.hpp"
+#include "common/wall_clock.hpp"
 #include "daemon/worker/dir_stack.hpp"
 #include "daemon/worker/log.hpp"
 #include "daemon/worker/source.hpp"
@@ -272,6 +274,11 @@ ItemRecord Dataset::record() const {
     const auto spent = ended_.value_or(Clock::now()) - *begun_;
     record.elapsed_ms = static_cast<std::uint64_t>(
         std::chrono::duration_cast<std::chrono::milliseconds>(spent).count());
+    record.begun_ms = wall_ms(*begun_);
+    // Something is read before, to learn the need: of a small source that is all.
+    const Clock::time_point read_to = meter_.last_read;
+    if (read_to != Clock::time_point()) record.read_to_ms = wall_ms(std::max(read_to, *begun_));
+    if (ended_) record.ended_ms = wall_ms(*ended_);
   }
   const std::string kind =
       sources_.size() > 1 ? human_count(sources_.size()) + " × " + kind_ : kind_;

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <atomic>
+#include <chrono>
 #include <cstdint>
 
 #include "daemon/worker/fault.hpp"
@@ -13,6 +14,8 @@ namespace nodestage {
 // Any thread counts and reads. The rate limit and `stop` are borrowed and shared.
 class Meter {
  public:
+  using Clock = std::chrono::steady_clock;
+
   Meter(RateLimit& rate, const std::atomic<bool>& stop) : rate_(rate), stop_(stop) {}
 
   // After each block read from a source: waits until the rate limit lets it pass, then counts it.
@@ -22,12 +25,14 @@ class Meter {
   Status count_read(std::uint64_t bytes, const std::atomic<bool>& given_up) {
     rate_.take(bytes, stop_, given_up);
     bytes_read += bytes;
+    last_read = Clock::now();
     return check();
   }
   [[nodiscard]] Status check() const { return stop_ ? Status(stopped()) : Status(); }
 
   std::atomic<std::uint64_t> bytes_read = 0;   // of the source
   std::atomic<std::uint64_t> bytes_total = 0;  // of the source; 0: unknown
+  std::atomic<Clock::time_point> last_read = Clock::time_point();
   std::atomic<std::uint64_t> bytes_written = 0;
   std::atomic<std::uint64_t> files = 0;  // every kind of entry but directories
 

@@ -1,6 +1,7 @@
 #include "daemon/worker/output_report.hpp"
 
 #include "common/human.hpp"
+#include "common/wall_clock.hpp"
 
 namespace nodestage {
 namespace {
@@ -32,6 +33,7 @@ OutputReport::OutputReport(int status_fd, std::size_t index, const OutputItem& i
 
 void OutputReport::begin(std::string_view what, std::string_view destination) {
   started_ = Clock::now();
+  record_.begun_ms = wall_ms(started_);
   record_.state = static_cast<std::uint32_t>(ItemState::working);
   set_field(record_.what, what);
   set_field(record_.destination, shown(destination, sizeof record_.destination - 1));
@@ -109,6 +111,7 @@ void OutputReport::publish() {
 void OutputReport::end(ItemState state) {
   record_.state = static_cast<std::uint32_t>(state);
   set_field(record_.note, notes_);
+  if (record_.begun_ms != 0) record_.ended_ms = wall_ms(Clock::now());
   publish();
 }
 

@@ -418,7 +418,7 @@ make_big() {
 }
 
 @test "help opens with an example, fits a screen, and names every option" {
-    for verb in "" plan pack status run; do
+    for verb in "" plan pack status report run; do
         # shellcheck disable=SC2086
         run me nodestage $verb --help
         [ "$status" = 0 ]
@@ -439,7 +439,7 @@ completed() {
 @test "bash completes verbs, their options and files" {
     cd "$PLACE/work"
     run completed nodestage ""
-    has "$output" run plan pack status wait held recover
+    has "$output" run plan pack status wait held recover report
     [ "$(completed nodestage he)" = held ]
     [ "$(completed nodestage run --stage-d)" = --stage-dataset= ]
     [ "$(completed nodestage run --stage-dataset = data.t)" = data.tar.gz ]
@@ -447,7 +447,7 @@ completed() {
     [ "$(completed nodestage run -- setpri)" = setpriv ]
     [ "$(completed nodestage pack tr)" = tree ]
     # Every option that is offered is there.
-    for verb in run plan pack status wait held recover; do
+    for verb in run plan pack status wait held recover report; do
         help=$(me nodestage "$verb" --help)
         for option in $(completed nodestage "$verb" --); do
             [[ $option == -- || $help == *"${option%=}"* ]]

@@ -101,8 +101,8 @@ TEST_CASE("a fault names file, line, key and what is allowed") {
       fault_of("[stage]\nx=1\n")
           .find(
               "f.toml:1: unknown section or key 'stage'; the sections are: tmpdir, "
-              "staging, read, extract, venv, stageout, hold, worker, peer, slurm, credit, metrics, "
-              "daemon") == 0);
+              "staging, read, extract, venv, stageout, hold, worker, peer, slurm, credit, records, "
+              "metrics, daemon") == 0);
   CHECK(fault_of("[staging]\nmax_jobs=0\n") ==
         "f.toml:2: 'staging.max_jobs' must be a whole number from 1 to 10000");
   CHECK(fault_of("[staging]\nmax_jobs='4'\n").find("a whole number") != std::string::npos);
@@ -119,6 +119,11 @@ TEST_CASE("a fault names file, line, key and what is allowed") {
   CHECK(fault_of("[tmpdir]\npath='/s/%u'\n").find("%j among them") != std::string::npos);
   CHECK(fault_of("[tmpdir]\npath='/%j'\n").find("absolute path") != std::string::npos);
   CHECK(fault_of("[tmpdir]\npath='/s/%N.%j'\n").find("absolute path") != std::string::npos);
+  CHECK(fault_of("[records]\nkeep=-1\n") ==
+        "f.toml:2: 'records.keep' must be a whole number from 0 to 100000");
+  CHECK(fault_of("[records]\nkeep='all'\n").find("a whole number") != std::string::npos);
+  CHECK(fault_of("[records]\ndays=0\n") ==
+        "f.toml:2: 'records.days' must be a whole number from 1 to 3650");
   CHECK(fault_of("[tmpdir\n").find("f.toml:1: ") == 0);
   CHECK(fault_of("[daemon]\nsocket='x.sock'\n").find("an absolute path") != std::string::npos);
 }
@@ -174,6 +179,8 @@ TEST_CASE("the installed example shows every key with its default, and nothing e
   CHECK(from_example->daemon.orphan_check_s == defaults->daemon.orphan_check_s);
   CHECK(from_example->slurm.scontrol == defaults->slurm.scontrol);
   CHECK(from_example->slurm.answer_wait_s == defaults->slurm.answer_wait_s);
+  CHECK(from_example->records.keep == defaults->records.keep);
+  CHECK(from_example->records.days == defaults->records.days);
   CHECK(from_example->metrics.textfile == defaults->metrics.textfile);
   CHECK(from_example->daemon.log_level == defaults->daemon.log_level);
 }

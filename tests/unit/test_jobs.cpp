@@ -39,7 +39,8 @@ struct Node {
   Trash trash{*areas, workers, config};
   Peers peers{*loop, config};
   SlurmQuestion slurm{*loop, config};
-  Jobs jobs{{*loop, config, *areas, *journal, workers, trash, peers, slurm, -1}};
+  Records records{scratch / "state", config};
+  Jobs jobs{{*loop, config, *areas, *journal, workers, trash, peers, slurm, records, -1}};
 
   Node() {
     spdlog::set_level(spdlog::level::off);
@@ -130,6 +131,48 @@ TEST_CASE("a step did as its worst task, also when the daemon was restarted betw
   second.jobs.recover();
   second.jobs.exited({1, 1, 0});
   CHECK(outcome_of(second.journal->load().records.at(0)) == JobOutcome::failure);
+}
+
+TEST_CASE("of a job that is gone a record is left, with what was known before a restart") {
+  if (!can_run()) return;
+  Node node;
+  JobRecord record = node.record(1, JobState::failed);
+  record.times.begun = 1'700'000'000'000;
+  record.times.staged = 1'700'000'005'000;
+  record.failure = "why";
+  record.ended = true;
+  node.keep(record);
+  record = node.record(2, JobState::ready);
+  record.ended = true;
+  record.begin.request.clear();
+  node.keep(record);
+  node.jobs.recover();
+  CHECK(node.journal->load().records.empty());
+  const auto texts = node.jobs.reports(1, 1000);
+  REQUIRE(texts.size() == 1);
+  const auto report = decode_report(texts[0]);
+  REQUIRE(report);
+  CHECK(report->state == "failed");
+  CHECK(report->cause == "why");
+  CHECK(report->times.begun == 1'700'000'000'000);
+  CHECK(report->times.staged == 1'700'000'005'000);
+  CHECK(report->times.ended >= report->times.staged);
+  CHECK(report->times.gone >= report->times.ended);
+  CHECK(node.jobs.reports(1, 1001).empty());
+  CHECK(node.jobs.reports(1, 0).size() == 1);
+  // It had wanted nothing.
+  CHECK(node.jobs.reports(2, 0).empty());
+}
+
+TEST_CASE("a job that is here is told of to its user and root, and to nobody else") {
+  if (!can_run()) return;
+  Node node;
+  node.keep(node.record(1, JobState::ready));
+  node.jobs.recover();
+  CHECK(node.jobs.reports(1, 1000).size() == 1);
+  CHECK(node.jobs.reports(1, 0).size() == 1);
+  CHECK(node.jobs.reports(1, 1001).empty());
+  CHECK(node.jobs.reports(2, 0).empty());
 }
 
 TEST_CASE("a list that is longer than a socket holds arrives whole") {

@@ -31,7 +31,8 @@ JobRecord full_record() {
   record.state = JobState::staging;
   record.directory = "alice.12.0";
   record.may_have_run = true;
-  record.cause = "why";
+  record.cause = record.failure = "why";
+  record.times = {1'700'000'000'123, 2, 3, 4, 5, 6, 7, 8, 9, 10};
   record.worker = {4321, 987654321};
   record.last_status = 256;
   record.last_step = 3;
@@ -62,6 +63,7 @@ TEST_CASE("a record there and back, through the disk") {
   CHECK(loaded.records[0].begin.request == record.begin.request);
   CHECK_FALSE(loaded.records[0].batch_status);
   CHECK(loaded.records[0].last_status == 256);
+  CHECK(loaded.records[0].times == record.times);
   journal->forget(record.key());
   CHECK(journal->load().records.empty());
 }

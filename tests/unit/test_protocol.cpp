@@ -31,6 +31,7 @@ std::vector<Message> one_of_each() {
           HeldQuery{},
           Recover{1, k_no_number, "/d"},
           Await{1, 250, {"A", "b/c"}},
+          ReportQuery{12},
           Accepted{},
           Refused{RefusalReason::unknown_job, "why"},
           Progress{ProgressPhase::staging, 1, 2, 3, 4, 5, 6, 7, 8, "x.tar", "/d", "n2"},
@@ -41,7 +42,8 @@ std::vector<Message> one_of_each() {
           HeldRow{1, 2, 3, "n1", 1ULL << 33, 5, 6, 1, 7, "/hold/1.2", {"why"}},
           Recovered{{"line"}},
           StatusItem{ItemKind::venv, ItemState::failed, 5, 1, 2, 3, 4, 5, "A", "tar", "/s", "/d",
-                     "why"}};
+                     "why"},
+          ReportRow{"{}"}};
 }
 
 }  // namespace
@@ -71,6 +73,8 @@ TEST_CASE("golden bytes of version 1") {
         "0100000075010000006e0100000073"
         "0400000000000000"
         "0100000063010000006f010000006b");
+  CHECK(hex(encode_message(ReportQuery{12})) == "01090c000000");
+  CHECK(hex(encode_message(ReportRow{"{}"})) == "011a020000007b7d");
 }
 
 TEST_CASE("every kind there and back") {

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "common/wall_clock.hpp"
 #include "daemon/worker/stage.hpp"
 #include "stage_run.hpp"
 
@@ -34,6 +35,23 @@ TEST_CASE("a tar is extracted and told of") {
         std::vector<std::string>{"NODESTAGE_DATASET=" + stage.job() + "/t",
                                  "NODESTAGE_DATASET_T=" + stage.job() + "/t"});
   CHECK(stage.in_job("diff -r t/t ../data/t && test \"$(ls -A)\" = t"));
+}
+
+TEST_CASE("an item tells when it was begun, read and finished") {
+  StageRun stage;
+  REQUIRE(stage.in_data(std::string(k_tree) + " && tar cf t.tar t") == 0);
+  stage.add("t.tar");
+  stage.add("missing").optional = true;
+  const std::uint64_t before = wall_ms();
+  REQUIRE(stage.run() == 0);
+  const ItemRecord& item = stage.status.items[0];
+  // The two clocks are compared when a process first asks, to the millisecond.
+  CHECK(item.begun_ms + 1 >= before);
+  CHECK(item.begun_ms <= item.read_to_ms);
+  CHECK(item.read_to_ms <= item.ended_ms);
+  CHECK(item.ended_ms <= wall_ms() + 1);
+  CHECK(stage.status.items[1].begun_ms == 0);
+  CHECK(stage.status.items[1].ended_ms == 0);
 }
 
 TEST_CASE("a directory is copied") {

@@ -1,5 +1,6 @@
 #include <doctest/doctest.h>
 
+#include "common/wall_clock.hpp"
 #include "stage_out_job.hpp"
 
 using namespace nodestage;
@@ -20,6 +21,21 @@ TEST_CASE("the contents of a directory, or with a trailing slash the directory")
   CHECK(names_in(job.target / "inside") == Names{"results"});
   CHECK((lstat_of(job.target / "inside/results").st_mode & 0777) == 0700);
   CHECK(file_text(job.target / "inside2/results/a") == "1");
+}
+
+TEST_CASE("an output tells when it was begun and ended, one that was skipped does not") {
+  StageOutJob job;
+  write_file(job.directory / "a", "1");
+  job.ask("a", "out");
+  job.ask("missing", "out");
+  const std::uint64_t before = wall_ms();
+  REQUIRE(job.run() == 0);
+  const ItemRecord& done = job.status.items[0];
+  CHECK(done.begun_ms + 1 >= before);
+  CHECK(done.begun_ms <= done.ended_ms);
+  CHECK(done.ended_ms <= wall_ms() + 1);
+  CHECK(job.status.items[1].begun_ms == 0);
+  CHECK(job.status.items[1].ended_ms == 0);
 }
 
 TEST_CASE("a file: its new name, or into a directory") {

@@ -1,0 +1,250 @@
+#!/usr/bin/env bats
+#
+# Goal: one command tells a user, on the login node and long after the job, when what happened on each of its
+# nodes; a user sees his own jobs only; the records are few, small, root's, and harm nobody when they cannot be
+# written; a restart of the daemon loses nothing of them.
+
+# shellcheck disable=SC2016,SC2034,SC2153
+load helpers
+
+export NODESTAGE_CLUSTER=report
+
+readonly RECORDS=/var/lib/nodestage/records
+
+setup_file() {
+    [[ -n ${NODESTAGE_STAGE:-} ]] || skip "NODESTAGE_STAGE is not set: there is no build to test"
+    cluster_up --nodes=2 --cpus=4
+    as alice sh -c 'mkdir -p tree/sub && echo one >tree/one && echo two >tree/sub/two &&
+        tar czf data.tar.gz -C tree . && head -c 100 data.tar.gz >cut.tar.gz'
+    on ctl install -d -m 0755 /project/team
+}
+
+teardown_file() {
+    cluster_down
+}
+
+teardown() {
+    as alice scancel --user=alice
+    on n1 test -S /run/nodestage/nodestaged.sock || cluster daemon start n1
+    reload_daemons ''
+}
+
+# on_node NODE USER CMD...
+on_node() {
+    cluster exec "$1" --user="$2" -- "${@:3}"
+}
+
+# report_on NODE USER ARG...: what that node alone knows.
+report_on() {
+    on_node "$1" "$2" nodestage report --here "${@:3}"
+}
+
+# holds EXPRESSION <JSON: of python, about the reports `r` (a list).
+holds() {
+    python3 -c '
+import json, sys
+text = sys.stdin.read()
+r = json.loads(text)
+if not eval(sys.argv[1]):
+    sys.exit("not so: %s\nin: %s" % (sys.argv[1], text))' "$1"
+}
+
+# stage_one ARG...: a job of alice's on n1; sets JOBID.
+stage_one() {
+    sbatch_wait -w n1 --stage-dataset=data.tar.gz "$@"
+}
+
+gone_from() {
+    [[ $(report_on "$1" root "$2" --json 2>/dev/null) == *'"state":"done"'* ]]
+}
+
+records_on() {
+    on "$1" sh -c "ls $RECORDS | wc -l"
+}
+
+@test "after the job one command on the login node tells of all its nodes" {
+    sbatch_wait -N2 --stage-dataset=data.tar.gz --stage-dataset=tree:copy --stage-out='res:out_%j' \
+        --wrap 'srun --ntasks-per-node=1 sh -c "mkdir \$SLURM_TMPDIR/res; echo x >\$SLURM_TMPDIR/res/x"'
+    [ "$STATE $EXIT" = "COMPLETED 0" ]
+    run as alice nodestage report "$JOBID"
+    echo "$output"
+    [ "$status" = 0 ]
+    has "$output" "asking n[1-2] by a job of one short task on each" "job $JOBID, begun 20" ", did well" \
+        "NODE  STATE  QUEUED" "n1    done" "n2    done" "data.tar.gz (tar.gz)" "tree (directory)" "stage-out res (directory)"
+    as alice nodestage report "$JOBID" --json --html=report.html >"$BATS_TEST_TMPDIR/json"
+    holds '[x["node"] for x in r] == ["n1", "n2"]' <"$BATS_TEST_TMPDIR/json"
+    holds 'all(x["state"] == "done" and x["outcome"] == "success" and x["node_count"] == 2 for x in r)' <"$BATS_TEST_TMPDIR/json"
+    holds 'all([i["state"] for i in x["items"] + x["outputs"]] == ["done"] * 3 for x in r)' <"$BATS_TEST_TMPDIR/json"
+    # Every moment is known, and in its order.
+    local order='["begun", "staging", "staged", "decided", "run", "ended", "out", "out_end", "gone"]'
+    holds "all((lambda t: t == sorted(t) and t[0] > 1.7e12)([x['times'][n] for n in $order]) for x in r)" <"$BATS_TEST_TMPDIR/json"
+    holds 'all(x["times"]["staging"] <= i["begun"] <= i["read_to"] <= i["ended"] <= x["times"]["staged"] for x in r for i in x["items"])' \
+        <"$BATS_TEST_TMPDIR/json"
+    holds 'all(x["times"]["out"] <= i["begun"] <= i["ended"] <= x["times"]["out_end"] for x in r for i in x["outputs"])' \
+        <"$BATS_TEST_TMPDIR/json"
+    # The page is whole, and takes nothing from elsewhere.
+    as alice cat report.html | python3 -c '
+import sys, xml.etree.ElementTree as et
+root = et.fromstring(sys.stdin.buffer.read())
+text = "".join(root.itertext())
+tags = [e.tag.rsplit("}")[-1] for e in root.iter()]
+assert all(part in text for part in sys.argv[1:]), text
+assert tags.count("rect") > 10 and "script" not in tags and "link" not in tags
+assert not [n for e in root.iter() for n in e.attrib if n in ("src", "href")]' \
+        "job $JOBID" n1 n2 "data.tar.gz (tar.gz)" "stage-out"
+    assert_idle_clean
+}
+
+@test "while the job runs its nodes are asked in a step of it, from its script and from the login node" {
+    JOBID=$(submit alice -N2 -n4 --stage-dataset=data.tar.gz <<'SCRIPT'
+#!/bin/bash
+nodestage report $SLURM_JOB_ID
+echo told
+sleep 60
+SCRIPT
+    )
+    wait_until 60 job_has_output "$JOBID" told
+    run job_output "$JOBID"
+    echo "$output"
+    has "$output" "job $JOBID, begun 20" "n1    ready" "n2    ready" "data.tar.gz (tar.gz)"
+    [[ $output != *"asking"* ]]
+    run as alice nodestage report "$JOBID" --json
+    holds '[x["state"] for x in r] == ["ready"] * 2 and all(x["times"]["ended"] == 0 < x["times"]["run"] for x in r)' <<<"$output"
+    run as alice nodestage report "$JOBID" --node=n2 --json
+    holds '[x["node"] for x in r] == ["n2"]' <<<"$(grep -v '^nodestage:' <<<"$output")"
+    as alice scancel "$JOBID"
+    wait_until 30 job_ended "$JOBID"
+}
+
+@test "a data set that failed, and why; its user and root see it, another user does not" {
+    sbatch_wait -w n1 --stage-dataset=data.tar.gz --stage-dataset=cut.tar.gz --wrap true
+    [ "$STATE" = FAILED ]
+    run report_on n1 alice "$JOBID"
+    echo "$output"
+    [ "$status" = 0 ]
+    has "$output" "n1    failed" "cut.tar.gz" "failed  " "n1: "
+    run report_on n1 root "$JOBID" --json
+    holds 'r[0]["state"] == "failed" and "cut.tar.gz" in r[0]["cause"] and r[0]["times"]["run"] == 0' <<<"$output"
+    run report_on n1 bob "$JOBID"
+    [ "$status" = 3 ]
+    has "$output" "there is no record of job $JOBID of yours"
+    run on_node n1 bob sh -c "ls $RECORDS; cat $RECORDS/*"
+    [ "$status" != 0 ]
+    [[ $output != *cut* ]]
+    [ "$(on n1 stat -c '%U %a' "$RECORDS" "$RECORDS/$JOBID.0.$(on n1 id -u alice).json" | xargs)" = "root 700 root 600" ]
+}
+
+@test "results that are held, and then recovered" {
+    as alice sh -c 'mkdir -p closed && chmod 500 closed'
+    stage_one --stage-out=res:closed/res --wrap 'mkdir $SLURM_TMPDIR/res && echo x >$SLURM_TMPDIR/res/x'
+    run report_on n1 alice "$JOBID" --json
+    holds 'r[0]["state"] == "held" and r[0]["times"]["held"] > 0 == r[0]["times"]["gone"]' <<<"$output"
+    holds 'r[0]["outputs"][0]["state"] == "failed" and "closed" in r[0]["cause"]' <<<"$output"
+    as alice nodestage recover "$JOBID" recovered --node=n1
+    run report_on n1 alice "$JOBID" --json
+    holds 'r[0]["state"] == "done" and "recovered" in r[0]["cause"] and r[0]["times"]["gone"] > r[0]["times"]["held"]' <<<"$output"
+    assert_idle_clean
+}
+
+@test "a restart of the daemon loses nothing" {
+    JOBID=$(submit alice -w n1 --stage-dataset=data.tar.gz --wrap 'echo begun; sleep 60')
+    wait_until 30 job_has_output "$JOBID" begun
+    report_on n1 alice "$JOBID" --json >"$BATS_TEST_TMPDIR/before"
+    cluster daemon restart n1
+    report_on n1 alice "$JOBID" --json >"$BATS_TEST_TMPDIR/after"
+    as alice scancel "$JOBID"
+    wait_until 30 job_ended "$JOBID"
+    wait_until 10 gone_from n1 "$JOBID"
+    cluster daemon restart n1
+    report_on n1 alice "$JOBID" --json >"$BATS_TEST_TMPDIR/end"
+    python3 - "$BATS_TEST_TMPDIR"/{before,after,end} <<'END'
+import json, sys
+before, after, end = (json.load(open(name))[0] for name in sys.argv[1:])
+assert before["times"]["run"] > 0 and before["items"][0]["state"] == "done", before
+assert after["times"] == before["times"] and after["items"] == before["items"], after
+assert end["items"] == before["items"] and end["times"]["gone"] >= end["times"]["ended"] > 0, end
+assert all(end["times"][n] == before["times"][n] for n in ("begun", "staging", "staged", "run")), end
+END
+}
+
+@test "so many records are kept as the setting says, the oldest go first, and 0 keeps none" {
+    reload_daemons $'[records]\nkeep = 2'
+    local first
+    for i in 1 2 3; do
+        stage_one --wrap true
+        wait_until 10 gone_from n1 "$JOBID"
+        first=${first:-$JOBID}
+    done
+    [ "$(records_on n1)" = 2 ]
+    run report_on n1 alice "$first"
+    [ "$status" = 3 ]
+    reload_daemons $'[records]\nkeep = 0'
+    [ "$(records_on n1)" = 0 ]
+    stage_one --wrap true
+    assert_idle_clean
+    [ "$(records_on n1)" = 0 ]
+    run report_on n1 alice "$JOBID"
+    [ "$status" = 3 ]
+}
+
+@test "a job that wanted nothing leaves no record" {
+    local before
+    before=$(records_on n1)
+    sbatch_wait -w n1 --wrap true
+    [ "$STATE" = COMPLETED ]
+    [ "$(records_on n1)" = "$before" ]
+}
+
+@test "records that cannot be written are told of once, and the jobs do well" {
+    stage_one --wrap true
+    local last=$JOBID uid before
+    uid=$(on n1 id -u alice)
+    on n1 sh -c "mkdir $RECORDS/$((last + 1)).0.$uid.json $RECORDS/$((last + 2)).0.$uid.json"
+    before=$(daemon_log n1 | grep -c 'records of jobs cannot be written' || true)
+    for i in 1 2; do
+        stage_one --wrap true
+        [ "$STATE $JOBID" = "COMPLETED $((last + i))" ]
+    done
+    assert_idle_clean
+    on n1 sh -c "rmdir $RECORDS/$((last + 1)).0.$uid.json $RECORDS/$((last + 2)).0.$uid.json"
+    stage_one --wrap true
+    wait_until 10 gone_from n1 "$JOBID"
+    [ "$(daemon_log n1 | grep -c 'records of jobs cannot be written')" = $((before + 1)) ]
+    [[ $(daemon_log n1) == *"records of jobs are written again"* ]]
+}
+
+@test "who asks for what is not there is told what to do" {
+    run as alice nodestage report 999999
+    echo "$output"
+    [ "$status" = 1 ]
+    has "$output" "Slurm does not tell on which nodes job 999999 ran" "nodestage report 999999 --node=NODE"
+    run as alice nodestage report 999999 --node=n1
+    echo "$output"
+    [ "$status" = 3 ]
+    has "$output" "there is no record of job 999999 of yours"
+    run as alice nodestage report 999999 --here
+    [ "$status" = 1 ]
+    has "$output" "nodestaged does not answer on this host"
+    run as alice nodestage report 12_3
+    [ "$status" = 2 ]
+    run as alice nodestage report
+    [ "$status" = 2 ]
+    stage_one --wrap true
+    run as alice nodestage report "$JOBID" --html=/nonexistent/x.html
+    echo "$output"
+    [ "$status" = 1 ]
+    has "$output" "/nonexistent/x.html: No such file or directory"
+}
+
+@test "once Slurm's controller has forgotten the job, accounting tells where it ran" {
+    stage_one --wrap true
+    on ctl install -d /opt/fake
+    on ctl sh -c 'printf "#!/bin/sh\nexit 1\n" >/opt/fake/squeue
+        printf "#!/bin/sh\necho \"$1|COMPLETED|1|n1\"\n" >/opt/fake/sacct
+        chmod 755 /opt/fake/*' sh "$JOBID"
+    run as alice sh -c 'PATH=/opt/fake:$PATH nodestage report "$1"' sh "$JOBID"
+    on ctl rm -r /opt/fake
+    echo "$output"
+    [ "$status" = 0 ]
+    has "$output" "asking n1 by a job" "n1    done"
+}

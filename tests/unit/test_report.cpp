@@ -1,0 +1,192 @@
+// `nodestage report`: from reports to spans, table and page.
+#include <doctest/doctest.h>
+
+#include <cstdlib>
+#include <fstream>
+
+#include "cli/report_page.hpp"
+#include "cli/report_phases.hpp"
+#include "cli/report_table.hpp"
+#include "cli/time_scale.hpp"
+#include "scratch.hpp"
+
+using namespace nodestage;
+
+namespace {
+
+constexpr std::uint64_t k_begin = 1'700'000'000'000;
+
+std::uint64_t s(std::uint64_t seconds) { return k_begin + seconds * 1000; }
+
+ReportItem item(const std::string& source, std::uint64_t begun, std::uint64_t read_to,
+                std::uint64_t ended) {
+  return {"done", false, false, "tar.gz", source,     "/local/x", "",
+          1000,   2048,  3,     s(begun), s(read_to), s(ended)};
+}
+
+NodeReport ended_report(const std::string& node, std::uint32_t index) {
+  NodeReport report;
+  report.job = 12;
+  report.node = node;
+  report.node_index = index;
+  report.node_count = 2;
+  report.state = "done";
+  report.outcome = "success";
+  report.times = {s(0), s(2), s(12), s(15), s(15), s(4000), s(4001), s(4005), 0, s(4006)};
+  report.at = s(4006);
+  report.items = {item("/p/data.tar.gz", 2, 10, 12)};
+  report.outputs = {item("results", 4001, 4003, 4005)};
+  return report;
+}
+
+std::string text_of(const std::vector<Span>& spans) {
+  std::string text;
+  for (const Span& span : spans) {
+    text += std::string(to_class(span.stretch)) + " " +
+            std::to_string((span.from - k_begin) / 1000) + "-" +
+            std::to_string((span.to - k_begin) / 1000) + "; ";
+  }
+  return text;
+}
+
+// By python's parser, which wants well-formed XML and takes nothing from elsewhere.
+bool is_well_formed(const std::string& page, const std::string& check = "True") {
+  const Scratch scratch;
+  std::ofstream(scratch / "page") << page;
+  std::ofstream(scratch / "check.py") << "import sys, xml.etree.ElementTree as et\n"
+                                         "root = et.parse(sys.argv[1]).getroot()\n"
+                                         "text = ''.join(root.itertext())\n"
+                                         "tags = {e.tag.rsplit('}')[-1] for e in root.iter()}\n"
+                                         "names = {n for e in root.iter() for n in e.attrib}\n"
+                                         "sys.exit(0 if " +
+                                             check + " else 1)\n";
+  return std::system(("python3 " + scratch / "check.py" + " " + scratch / "page").c_str()) == 0;
+}
+
+}  // namespace
+
+TEST_CASE("the stretches of a node, of its items and its outputs") {
+  const NodeReport report = ended_report("n1", 0);
+  CHECK(text_of(node_spans(report)) ==
+        "queued 0-2; staging 2-12; others 12-15; run 15-4000; ending 4000-4001; out 4001-4005; ");
+  CHECK(text_of(item_spans(report, report.items[0])) == "read 2-10; finish 10-12; ");
+  CHECK(text_of(output_spans(report, report.outputs[0])) == "out 4001-4005; ");
+}
+
+TEST_CASE("what is under way ends now") {
+  NodeReport report = ended_report("n1", 0);
+  report.at = s(7);
+  report.times = {s(0)};
+  CHECK(text_of(node_spans(report)) == "queued 0-7; ");
+  report.times.staging = s(2);
+  report.items[0].ended = 0;
+  report.items[0].read_to = s(4);
+  CHECK(text_of(node_spans(report)) == "queued 0-2; staging 2-7; ");
+  CHECK(text_of(item_spans(report, report.items[0])) == "read 2-7; ");
+  report.times.staged = s(5);
+  CHECK(text_of(node_spans(report)) == "queued 0-2; staging 2-5; others 5-7; ");
+}
+
+TEST_CASE("a task that comes later, a job that never ran, and results that are held") {
+  NodeReport report = ended_report("n1", 0);
+  report.times.run = s(20);
+  CHECK(total(node_spans(report), Stretch::first_task) == 5000);
+  report.times.run = s(13);  // it did not wait for the others
+  CHECK(total(node_spans(report), Stretch::others) == 1000);
+  CHECK(total(node_spans(report), Stretch::run) == 3'987'000);
+  report.times = {s(0), s(1), s(3), s(3), 0, s(9), 0, 0, 0, s(9)};
+  CHECK(text_of(node_spans(report)) == "queued 0-1; staging 1-3; ");
+  report = ended_report("n1", 0);
+  report.times.held = s(4005);
+  report.times.out_end = s(9000);  // of the last try
+  report.times.gone = 0;
+  report.at = s(9500);
+  CHECK(total(node_spans(report), Stretch::stage_out) == 4000);
+  CHECK(total(node_spans(report), Stretch::held) == 5'495'000);
+}
+
+TEST_CASE("nothing is known of any time: no stretch, and a page all the same") {
+  const NodeReport report;
+  CHECK(node_spans(report).empty());
+  CHECK(begin_of({report}) == 0);
+  CHECK(is_well_formed(report_page({{report}})));
+}
+
+TEST_CASE("the table") {
+  NodeReport other = ended_report("n2", 1);
+  other.items[0].state = "failed";
+  other.items[0].note = "damaged";
+  other.state = "failed";
+  other.cause = "why\nand what to do";
+  const std::string table = report_table({ended_report("n1", 0), other});
+  CHECK(table.find("job 12, begun 2023-") == 0);
+  CHECK(table.find(", did well\n") != std::string::npos);
+  for (const char* line :
+       {"NODE  STATE   QUEUED  STAGING  OTHERS         RUN  STAGE-OUT  HELD\n",
+        "n1    done     2.0 s   10.0 s   3.0 s  1 h 06 min      4.0 s     -\n",
+        "n1    data.tar.gz (tar.gz)        done         +2.0 s  8.0 s   2.0 s      3  2.0 KiB\n",
+        "n1    stage-out results (tar.gz)  done    +1 h 06 min  4.0 s       -      3  2.0 KiB",
+        "n2: why; and what to do", "n2: data.tar.gz (tar.gz): damaged"}) {
+    INFO(table);
+    CHECK(table.find(line) != std::string::npos);
+  }
+}
+
+TEST_CASE("hostile names become text in the page, and nothing else") {
+  NodeReport report = ended_report("<script>", 0);
+  const std::string evil =
+      "/p/</text></svg><script src=\"http://x/\">alert(1)</script>\"'&lt;]]><!--\x1b\x01\xff"
+      "\xef\xbf\xbe\xef\xbf\xbf\xe2\x80\xae";
+  report.state = report.cause = evil;
+  report.items[0].source = report.items[0].destination = report.items[0].what = evil;
+  report.items[0].note = report.items[0].state = evil;
+  const std::string page = report_page({{report}});
+  CHECK(is_well_formed(page, "'<script src=\"http://x/\">alert(1)</script>' in text"));
+  CHECK(is_well_formed(page, "not tags & {'script', 'img', 'link', 'iframe', 'a', 'object'}"));
+  CHECK(
+      is_well_formed(page, "not [n for n in names if n.startswith('on') or n in ('src', 'href')]"));
+}
+
+TEST_CASE("a page takes nothing from elsewhere") {
+  const std::string page = report_page({{ended_report("n1", 0), ended_report("n2", 1)}});
+  CHECK(is_well_formed(page, "'svg' in tags and 'data.tar.gz (tar.gz)' in text"));
+  CHECK(page.find("url(") == std::string::npos);
+  CHECK(page.find("@import") == std::string::npos);
+  // Names of languages, not places.
+  for (std::size_t at = page.find("http"); at != std::string::npos; at = page.find("http", at + 1))
+    CHECK(page.compare(at, 18, "http://www.w3.org/") == 0);
+}
+
+TEST_CASE("a time scale shows the short beside the long") {
+  const TimeScale scale({{100, 200}, {150, 300}, {1'000'000, 1'000'100}}, 364);
+  REQUIRE(scale.pieces().size() == 3);
+  CHECK(scale.pieces()[1].is_folded);
+  CHECK(scale.at(100) == doctest::Approx(0));
+  CHECK(scale.at(200) == doctest::Approx(100));
+  CHECK(scale.at(300) == doctest::Approx(200));
+  CHECK(scale.at(500'150) == doctest::Approx(232));
+  CHECK(scale.at(1'000'000) == doctest::Approx(264));
+  CHECK(scale.at(1'000'100) == doctest::Approx(364));
+  CHECK(scale.at(0) == doctest::Approx(0));
+  CHECK(scale.at(~0ULL) == doctest::Approx(364));
+}
+
+TEST_CASE("a time scale of little, of one moment, of nothing, of moments alone") {
+  CHECK(TimeScale({{100, 200}, {210, 300}}, 100).pieces().size() == 1);
+  for (const auto& seen :
+       {std::vector<TimeScale::Interval>{}, std::vector<TimeScale::Interval>{{5, 5}},
+        std::vector<TimeScale::Interval>{{5, 5}, {9, 9}},
+        std::vector<TimeScale::Interval>{{0, ~0ULL}, {~0ULL, ~0ULL}}}) {
+    const TimeScale scale(seen, 100);
+    const auto& last = scale.pieces().back();
+    CHECK(last.left + last.width == doctest::Approx(100));
+    CHECK(scale.ticks().size() < 20);
+  }
+}
+
+TEST_CASE("ticks are told from the first moment on, in whole steps") {
+  const TimeScale scale({{s(0), s(40)}}, 400);
+  std::string texts;
+  for (const auto& tick : scale.ticks()) texts += tick.text + " ";
+  CHECK(texts == "0 s 10 s 20 s 30 s 40 s ");
+}

@@ -1,0 +1,110 @@
+#include <doctest/doctest.h>
+
+#include <algorithm>
+#include <sstream>
+
+#include "cli/job_id.hpp"
+#include "cli/report_nodes.hpp"
+#include "cli/report_pieces.hpp"
+#include "common/build_info.hpp"
+
+using namespace nodestage;
+
+namespace {
+
+NodeReport long_report(const std::string& node) {
+  NodeReport report;
+  report.job = 12;
+  report.node = node;
+  report.cause = node + std::string(1500, 'x');
+  return report;
+}
+
+std::string pieces(const NodeReport& report) { return to_pieces(report, encode_report(report)); }
+
+std::vector<std::string> lines_of(const std::string& text) {
+  std::vector<std::string> lines;
+  std::istringstream in(text);
+  for (std::string line; std::getline(in, line);) lines.push_back(line);
+  return lines;
+}
+
+bool has(const std::vector<std::string>& words, const std::string& word) {
+  return std::find(words.begin(), words.end(), word) != words.end();
+}
+
+}  // namespace
+
+TEST_CASE("reports of several nodes come whole through lines in any order, with others between") {
+  auto lines = lines_of(pieces(long_report("n1")) + pieces(long_report("n2")));
+  REQUIRE(lines.size() >= 4);
+  std::reverse(lines.begin(), lines.end());
+  std::string text = "something else\n";
+  for (const std::string& line : lines) {
+    CHECK(line.size() < 1000);
+    text += line + "\nnodestage-report\nnodestage-report n1 0 7 3 x\n";
+  }
+  const auto reports = from_pieces(text);
+  REQUIRE(reports.size() == 2);
+  CHECK(reports[0] == long_report("n1"));
+  CHECK(reports[1] == long_report("n2"));
+}
+
+TEST_CASE("what is cut off, claims too much or is no report is passed over") {
+  auto lines = lines_of(pieces(long_report("n1")));
+  lines.pop_back();
+  std::string text;
+  for (const std::string& line : lines) text += line + "\n";
+  CHECK(from_pieces(text).empty());
+  CHECK(from_pieces("nodestage-report n1 0 0 99999999999 {}\n").empty());
+  CHECK(from_pieces("nodestage-report n1 0 0 1 {}\n").empty());
+  CHECK(from_pieces("nodestage-report n1 -1 0 1").empty());
+  CHECK(from_pieces("").empty());
+}
+
+TEST_CASE("where a job ran") {
+  const auto nodes = parse_job_nodes("11|RUNNING|1|n9\n12|COMPLETED|3|n[1-2],m1\n", 12);
+  REQUIRE(nodes);
+  CHECK(nodes->list == "n[1-2],m1");
+  CHECK(nodes->count == 3);
+  CHECK_FALSE(nodes->is_running);
+  CHECK(parse_job_nodes("12|RUNNING|1|n1\n", 12)->is_running);
+  for (const char* none : {"", "12|PENDING|1|\n", "12|CANCELLED|1|None assigned\n", "12|x\n",
+                           "112|RUNNING|1|n1\n", "squeue: error: Invalid job id specified\n"})
+    CHECK_FALSE(parse_job_nodes(none, 12));
+  CHECK(parse_job_nodes("12|RUNNING|many|n1\n", 12)->count == 0);
+}
+
+TEST_CASE("a running job's nodes are asked in a step of it, others by a job of their own") {
+  const auto inside = srun_words({"n[1-2]", 2, true}, "12.1", k_socket_path);
+  CHECK(has(inside, "--jobid=12"));
+  CHECK(has(inside, "--overlap"));
+  CHECK(has(inside, "--nodelist=n[1-2]"));
+  CHECK(has(inside, "12.1"));
+  CHECK_FALSE(has(inside, "--time=1"));
+  const auto outside = srun_words({"n1", 0, false}, "12", "/s");
+  CHECK(has(outside, "--time=1"));
+  CHECK(has(outside, "--socket=/s"));
+  CHECK(has(outside, "--stage-wait=none"));
+  CHECK_FALSE(has(outside, "--overlap"));
+  CHECK_FALSE(has(outside, "--nodes=0"));
+}
+
+TEST_CASE("Slurm is asked as from outside of a job, with the user's defaults") {
+  ::setenv("SLURM_JOB_ID", "7", 1);
+  ::setenv("SLURM_ACCOUNT", "def-x", 1);
+  const auto environment = environment_outside_of_jobs();
+  ::unsetenv("SLURM_JOB_ID");
+  ::unsetenv("SLURM_ACCOUNT");
+  CHECK(has(environment, "SLURM_ACCOUNT=def-x"));
+  CHECK(has(environment, std::string("PATH=") + std::getenv("PATH")));
+  CHECK_FALSE(has(environment, "SLURM_JOB_ID=7"));
+}
+
+TEST_CASE("a job as users type it") {
+  CHECK(parse_job_id("12")->job == 12);
+  CHECK(parse_job_id("12")->restart == k_no_number);
+  CHECK(parse_job_id("12.3")->restart == 3);
+  for (const char* wrong : {"", "x", "12.", "12_3", "12.x", "-1", "4294967296", " 12"})
+    CHECK_FALSE(parse_job_id(wrong));
+}
