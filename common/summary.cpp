@@ -71,7 +71,7 @@ std::string in_one_line(const std::string& text) {
 }
 
 std::string item_title(const std::string& source, const std::string& what) {
-  const std::string name = printable(base_name(source));
+  const std::string name = printable(last_part(source));
   return what.empty() ? name : name + " (" + printable(what) + ")";
 }
 
