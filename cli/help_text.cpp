@@ -85,7 +85,7 @@ Exit code: 0; 1: it could not be made, and nothing is left; 2: wrong arguments;
 128 + n: signal n ended it, and nothing is left.
 )";
 
-const char* const k_status = R"(nodestage status 4711
+const char* const k_status = R"(nodestage status --watch 4711
 
 How the staging of jobs goes, or their stage-out: for each node and item the
 state, bytes, files, rate and time left. Your own jobs; root: all jobs.

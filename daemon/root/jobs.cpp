@@ -270,6 +270,11 @@ std::vector<JobStatus> Jobs::status(std::uint32_t wanted, std::uint32_t uid) con
     const WorkerTask task = is_out ? WorkerTask::stage_out : WorkerTask::stage;
     JobStatus& status = found.emplace_back();
     status.items = status_items(worker_status(job, task), task);
+    // Nobody works on them any more.
+    for (StatusItem& item : status.items) {
+      if (record.state == JobState::failed && item.state == ItemState::working)
+        item.state = ItemState::failed;
+    }
     StatusRow& row = status.row;
     row.job = key.job;
     row.restart = key.restart;

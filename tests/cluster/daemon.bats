@@ -495,7 +495,7 @@ client_crowd() {
     small=$(submit_staged)
     wait_until 30 job_is "$small" COMPLETED
     assert_staged_exactly "$small"
-    [[ $(client root status "$id") == *"starts after"* || $(client root status "$id") == *"not finished"* ]]
+    [[ $(client root status "$id") == *"starts after"* || $(client root status "$id") == *"item w"* ]]
     as alice scancel "$id"
     wait_until 20 job_is "$id" CANCELLED
     configure n2 ''

@@ -17,6 +17,8 @@ mkdir slow out
 head -c 400000 /dev/urandom >f0
 tar cf slow/data.tar f0
 head -c 1000 slow/data.tar >slow/cut.tar
+head -c 25000000 /dev/urandom >f1
+tar cf slow/large.tar f1
 SETUP
 }
 
@@ -52,25 +54,25 @@ looks() {
 }
 
 @test "on a node: state, bytes, files, rate and time left of each item, for its user and for root" {
-    slow_mount --rate=20k n1 alice /home/alice/slow
-    id=$(submit alice -w n1 --stage-dataset=slow/data.tar --stage-dataset=f0:second/f0 --wrap 'sleep 60')
+    slow_mount --rate=1M n1 alice /home/alice/slow
+    id=$(submit alice -w n1 --stage-dataset=slow/large.tar --stage-dataset=f0:second/f0 --wrap 'sleep 60')
     wait_until 20 reads_on n1 "$id"
     run as_on n1 alice nodestage status
     echo "$output"
     [ "$status" = 0 ]
     [ "${lines[0]}" = "job $id: staging" ]
     [[ ${lines[1]} =~ ^\ +NODE\ +STATE\ +ITEM\ +ITEM\ STATE\ +BYTES\ +FILES\ +RATE\ +LEFT$ ]]
-    [[ ${lines[2]} =~ ^\ +n1\ +staging\ +data.tar\ \(tar\)\ +working\ +.*\ of\ 4.*\ KiB\ \([0-9]+%\)\ +[0-9]\ +.*KiB/s\ +about ]]
-    [[ ${lines[3]} =~ ^\ +f0\ \(file\)\ +(waiting|working|done)\  ]]
+    [[ ${lines[2]} =~ ^\ +n1\ +staging\ +large.tar\ \(tar\)\ +working\ +.*\ of\ 23.*\ MiB\ \([0-9]+%\)\ +[0-9]\ +.*iB/s\ +about ]]
+    [[ ${lines[3]} =~ ^\ +f0(\ \(file\))?\ +(waiting|working|done)\  ]]
     run as_on n1 alice nodestage status --json "$id"
     [ "$(told "$output" 'sorted(s)')" = "['faults', 'jobs', 'version']" ]
     [ "$(told "$output" '[j["n1"][k] for k in ("job", "restart", "user", "state")]')" = "[$id, 0, 'alice', 'staging']" ]
     [ "$(told "$output" '[i[k] for i in j["n1"]["items"] for k in ("kind", "name", "async", "optional")]')" = \
-        "['dataset', 'DATA', False, False, 'dataset', 'SECOND_F0', False, False]" ]
-    size=$(as alice stat -c %s slow/data.tar)
+        "['dataset', 'LARGE', False, False, 'dataset', 'SECOND_F0', False, False]" ]
+    size=$(as alice stat -c %s slow/large.tar)
     [ "$(told "$output" 'j["n1"]["items"][0]["bytes_total"]')" = "$size" ]
     [ "$(told "$output" '0 < (i := j["n1"]["items"][0])["bytes_read"] <= i["bytes_total"] and i["bytes_per_second"] > 0 and i["elapsed_seconds"] > 0')" = True ]
-    [[ $(told "$output" 'j["n1"]["items"][0]["source"], j["n1"]["items"][0]["destination"]') == "('/home/alice/slow/data.tar', '/localscratch/alice.$id.0/data')" ]]
+    [[ $(told "$output" 'j["n1"]["items"][0]["source"], j["n1"]["items"][0]["destination"]') == "('/home/alice/slow/large.tar', '/localscratch/alice.$id.0/large')" ]]
     run on n1 nodestage status
     [[ ${lines[0]} == "job $id of alice: staging" ]]
     run as_on n1 bob nodestage status
@@ -152,7 +154,7 @@ LOOK
         'until nodestage status $SLURM_JOB_ID | grep "failed on 2 nodes"; do sleep 0.2; done; nodestage status --watch $SLURM_JOB_ID'
     echo "$output"
     [ "$status" = 0 ]
-    has "$output" "failed  cut.tar" "n1: cut.tar" "n2: cut.tar" "ends too early"
+    has "$output" "n1    failed  cut.tar (tar)" "n1: dataset 'cut': " "n2: dataset 'cut': " "the archive is truncated"
     sbatch_wait -w n1 --stage-dataset=slow/cut.tar --wrap 'echo started'
     [ "$STATE" = FAILED ]
     run as alice nodestage status "$JOBID"
@@ -193,7 +195,7 @@ LOOK
     run as alice nodestage status --json "${id}_2"
     [ "$(told "$output" 'len(s["jobs"])')" = 1 ]
     as alice scancel "$id"
-    id=$(submit alice --wrap 'sleep 60')
+    id=$(submit alice -w n1 --wrap 'sleep 60')
     wait_until 20 job_is "$id" RUNNING
     run as alice nodestage status "$id"
     [ "$status" = 3 ]

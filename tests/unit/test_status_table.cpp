@@ -20,8 +20,8 @@ TEST_CASE("status table: one node, with each kind of item") {
       {sample_item(ItemState::working), unknown, sample_item(ItemState::done), waiting, failed}));
   CHECK(status_text(report, "", Owners::hide) ==
         "job 12: staging\n"
-        "  NODE  STATE    ITEM                  ITEM STATE  BYTES                FILES   RATE      "
-        "   LEFT\n"
+        "  NODE  STATE    ITEM                  ITEM STATE  BYTES                 FILES   RATE     "
+        "    LEFT\n"
         "  n1    staging  data.tar.gz (tar.gz)  working     1.0 of 4.0 MiB (25%)  12,345  512.0 "
         "KiB/s  about 6 s\n"
         "                 data.tar.gz (tar.gz)  working     1.0 MiB read          12,345  512.0 "

@@ -98,7 +98,11 @@ def describe(packet):
     if kind == 24:
         return "recovered"
     if kind == 25:
-        return "item"
+        reader.take(1)
+        state = reader.u32()
+        reader.take(4 + 5 * 8)
+        texts = [reader.text() for _ in range(5)]
+        return f"item {('waiting', 'working', 'done', 'failed', 'skipped')[state]} {texts[-1]}"
     return f"kind {kind}"
 
 
