@@ -32,9 +32,7 @@ std::uint32_t cpus_of(std::uint32_t node_index) {
 }
 
 void add_nodes(Begin& begin) {
-  std::string list = text_from_environment("SLURM_JOB_NODELIST");
-  if (list.empty()) list = text_from_environment("SLURM_NODELIST");
-  std::vector<std::string> names = names_in_host_list(list);
+  std::vector<std::string> names = names_in_host_list(prolog_host_list());
   const auto here = std::find(names.begin(), names.end(), begin.node);
   if (here == names.end()) return;
   begin.node_count = static_cast<std::uint32_t>(names.size());

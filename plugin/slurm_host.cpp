@@ -1,12 +1,16 @@
 #include "plugin/slurm_host.hpp"
 
 #include <dlfcn.h>
+#include <fcntl.h>
 #include <slurm/slurm.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <cstdlib>
 #include <cstring>
 #include <string_view>
+
+#include "common/file.hpp"
 
 namespace nodestage {
 namespace {
@@ -18,6 +22,48 @@ T* host_symbol(const char* name) {
 
 const slurm_conf_t* host_conf() { return host_symbol<const slurm_conf_t>("slurm_conf"); }
 
+// Of the program's options, opaque here: slurm_opt_t differs from release to release.
+bool option_is_set(const char* name) {
+  void* const options = host_symbol<void>("opt");
+  auto* const is_set = host_symbol<bool(void*, const char*)>("slurm_option_isset");
+  return options != nullptr && is_set != nullptr && is_set(options, name);
+}
+
+bool is_srun(std::string_view program) { return program.substr(program.rfind('/') + 1) == "srun"; }
+
+bool uses_interactive_step() {
+  const slurm_conf_t* conf = host_conf();
+  return conf != nullptr && conf->launch_params != nullptr &&
+         std::strstr(conf->launch_params, "use_interactive_step") != nullptr;
+}
+
+// The arguments of this process, its name first; none when they cannot be read.
+std::vector<std::string> own_arguments() {
+  constexpr std::size_t k_max_bytes = 4 << 20;
+  std::vector<std::string> arguments;
+  const auto text = read_file(AT_FDCWD, "/proc/self/cmdline", k_max_bytes);
+  if (!text) return arguments;
+  for (std::size_t at = 0; at < text->size(); at += arguments.back().size() + 1) {
+    arguments.emplace_back(text->c_str() + at);
+  }
+  return arguments;
+}
+
+// A salloc that keeps its command among its options (24.11 does): getopt has left off at it. With
+// components, each of which getopt begins anew, that cannot be told.
+SallocCommand command_after_options() {
+  const std::vector<std::string> arguments = own_arguments();
+  if (host_symbol<void>("saopt") == nullptr || arguments.empty()) return SallocCommand::not_salloc;
+  const auto colon = std::find(arguments.begin(), arguments.end(), ":");
+  if (colon != arguments.end()) return SallocCommand::none;
+  const auto first = static_cast<std::size_t>(::optind);
+  if (first < arguments.size()) {
+    return is_srun(arguments[first]) ? SallocCommand::step : SallocCommand::local;
+  }
+  if (option_is_set("no-shell")) return SallocCommand::none;
+  return uses_interactive_step() ? SallocCommand::step : SallocCommand::local;
+}
+
 }  // namespace
 
 std::optional<std::chrono::seconds> prolog_epilog_timeout() {
@@ -26,6 +72,14 @@ std::optional<std::chrono::seconds> prolog_epilog_timeout() {
   const std::uint16_t seconds = conf->prolog_epilog_timeout;
   if (seconds == 0 || seconds >= NO_VAL16) return std::nullopt;
   return std::chrono::seconds(seconds);
+}
+
+std::string prolog_host_list() {
+  for (const char* name : {"SLURM_JOB_NODELIST", "SLURM_NODELIST"}) {  // the latter in 22.05
+    const char* const list = std::getenv(name);
+    if (list != nullptr && *list != '\0') return list;
+  }
+  return "";
 }
 
 std::vector<std::string> names_in_host_list(const std::string& host_list) {
@@ -70,25 +124,17 @@ bool prologs_run_at_allocation() {
 SallocCommand salloc_command() {
   const int* argc = host_symbol<const int>("command_argc");
   char** const* argv = host_symbol<char** const>("command_argv");
-  if (argc == nullptr || argv == nullptr) return SallocCommand::not_salloc;
+  if (argc == nullptr || argv == nullptr) return command_after_options();
   if (*argc == 0 || *argv == nullptr) return SallocCommand::none;  // --no-shell
   const std::string_view program = (*argv)[0];
-  if (program.substr(program.rfind('/') + 1) == "srun") return SallocCommand::step;
+  if (is_srun(program)) return SallocCommand::step;
   // salloc fills in its default command before init_post_opt: the user's shell, or with
   // LaunchParameters=use_interactive_step `/bin/sh -c "[DIR/]srun --interactive ..."`.
-  const slurm_conf_t* conf = host_conf();
-  const bool steps = conf != nullptr && conf->launch_params != nullptr &&
-                     std::strstr(conf->launch_params, "use_interactive_step") != nullptr;
   const bool srun = *argc == 3 && program == "/bin/sh" &&
                     std::string_view((*argv)[2]).find("srun ") != std::string_view::npos;
-  return steps && srun ? SallocCommand::step : SallocCommand::local;
+  return uses_interactive_step() && srun ? SallocCommand::step : SallocCommand::local;
 }
 
-bool srun_names_a_job() {
-  // srun's options, opaque: slurm_opt_t differs from release to release.
-  void* const options = host_symbol<void>("opt");
-  auto* const is_set = host_symbol<bool(void*, const char*)>("slurm_option_isset");
-  return options != nullptr && is_set != nullptr && is_set(options, "jobid");
-}
+bool srun_names_a_job() { return option_is_set("jobid"); }
 
 }  // namespace nodestage

@@ -1,5 +1,6 @@
-// SlurmHost: what the plugin reads from the Slurm program that has loaded it, by dlsym. Everything
-// has an answer for "not there", so that another release costs a feature and not the job.
+// SlurmHost: what the plugin reads from the Slurm program that has loaded it, by dlsym, and all
+// that differs from release to release. Everything has an answer for "not there", so that another
+// release costs a feature and not the job.
 #pragma once
 
 #include <chrono>
@@ -12,6 +13,9 @@ namespace nodestage {
 
 // PrologEpilogTimeout; nothing when there is none.
 std::optional<std::chrono::seconds> prolog_epilog_timeout();
+
+// The job's host list, in the prolog and epilog; empty when it is not there.
+std::string prolog_host_list();
 
 // The names in Slurm's host list text ("n[1-3]"), in its order; none when it cannot be read.
 std::vector<std::string> names_in_host_list(const std::string& host_list);

@@ -11,7 +11,10 @@ export NODESTAGE_CLUSTER=floods
 
 setup_file() {
     [[ -n ${NODESTAGE_STAGE:-} ]] || skip "NODESTAGE_STAGE is not set: there is no build to test"
-    cluster_up --nodes=3 --cpus=40 --slurm-conf=DefMemPerCPU=10
+    # How fast the machine is does not matter here.
+    cluster_up --nodes=3 --cpus=40 --slurm-conf=DefMemPerCPU=10 --slurm-conf=BatchStartTimeout=60
+    on ctl sed -i 's/^required .*spank_nodestage.so/& begin_wait=30/' /etc/slurm/plugstack.conf.d/nodestage.conf
+    on n1 grep -q 'nodestage.so begin_wait=30' /etc/slurm/plugstack.conf.d/nodestage.conf
     local user
     for user in alice bob carol; do
         as "$user" sh -c 'mkdir -p "/project/$USER" out data && cd data && head -c 100000 /dev/urandom >a && echo b >b && cat a b | sha256sum >../sum

@@ -347,7 +347,7 @@ SCRIPT
     run pgrep -f 'sleep 432[67]'
     [ "$status" -ne 0 ]
     findmnt --list --noheadings --output TARGET | sort | diff "$BATS_TEST_TMPDIR/mounts" -
-    [ -z "$(find /sys/fs/cgroup -type d -name 'nodestage-root-*')" ]
+    [ -z "$(find /sys/fs/cgroup -type d -name "nodestage-root-$!")" ]
 }
 
 # decode HOST: prints the payload of the test's credential.
