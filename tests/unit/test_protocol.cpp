@@ -117,7 +117,7 @@ TEST_CASE("a worker's order there and back") {
       "ce";
   order.directory = "/localscratch/a.7.0";
   order.leave_free_bytes = 1ULL << 40;
-  order.extract = {Escaping::skip, 1ULL << 60, 9, true};
+  order.extract = {Escaping::skip, Special::keep, 1ULL << 60, 9, true};
   order.outcome = JobOutcome::failure;
   order.array_known = true;
   order.job_name = "n\xff\"\\\n";
