@@ -10,6 +10,7 @@
 #include "cli/programs.hpp"
 #include "cli/report_pieces.hpp"
 #include "common/build_info.hpp"
+#include "common/job_environment.hpp"
 
 namespace nodestage {
 namespace {
@@ -98,9 +99,10 @@ std::optional<JobNodes> find_nodes_of(std::uint32_t job) {
 
 Result<std::vector<NodeReport>> ask_nodes(const JobNodes& nodes, const std::string& job,
                                           const std::string& socket) {
+  auto environment = environment_outside_of_jobs();
+  environment.push_back(std::string(k_observer_variable) + "=1");
   const ProgramEnd end = run_program(
-      {srun_words(nodes, job, socket), environment_outside_of_jobs(), {}, k_most_answers},
-      k_answers);
+      {srun_words(nodes, job, socket), std::move(environment), {}, k_most_answers}, k_answers);
   std::fputs(end.errors.c_str(), stderr);
   auto reports = from_pieces(end.output);
   if (!reports.empty() || end.code == 0) return reports;
