@@ -8,8 +8,8 @@
 #include <algorithm>
 #include <memory>
 
-#include "common/file.hpp"
 #include "common/destinations.hpp"
+#include "common/file.hpp"
 
 namespace nodestage {
 namespace {

@@ -5,9 +5,9 @@
 
 #include <algorithm>
 
+#include "common/destinations.hpp"
 #include "common/file.hpp"
 #include "common/name_pattern.hpp"
-#include "common/destinations.hpp"
 
 namespace nodestage {
 namespace {

@@ -94,7 +94,8 @@ TEST_CASE("a misspelt key or value: what was meant") {
   CHECK_FALSE(has(dataset_fault("/a,"), "did you mean"));
   CHECK_FALSE(has(dataset_fault("/a,compression=9"), "did you mean"));
   CHECK(has(output_fault("r:/t,wehn=always"), "unknown key 'wehn' (did you mean 'when'?); known"));
-  CHECK(has(output_fault("r:/t,when=sucess"), "when=sucess (did you mean 'success'?): only always"));
+  CHECK(
+      has(output_fault("r:/t,when=sucess"), "when=sucess (did you mean 'success'?): only always"));
   CHECK_FALSE(has(output_fault("r:/t,when=later"), "did you mean"));
   const auto venv = parse_venv_option("/v,moduel=gcc", k_place);
   REQUIRE_FALSE(venv);
