@@ -98,6 +98,7 @@ assert not [n for e in root.iter() for n in e.attrib if n in ("src", "href")]' \
 @test "while the job runs its nodes are asked in a step of it, from its script and from the login node" {
     JOBID=$(submit alice -N2 -n4 --stage-dataset=data.tar.gz <<'SCRIPT'
 #!/bin/bash
+srun --ntasks-per-node=1 true
 nodestage report $SLURM_JOB_ID
 echo told
 sleep 60

@@ -363,7 +363,9 @@ SCRIPT
     # One mistake, one message: what is wrong, the text and a mark under the place in it.
     refused "--stage-out: a source and a target are needed" alice sbatch bad.sh
     for command in sbatch salloc srun; do
-        refused "unknown key 'stirp'" alice $command "--stage-dataset=é.tar,stirp=1,optional" true
+        what=true
+        [ "$command" != sbatch ] || what=--wrap=true
+        refused "unknown key 'stirp'" alice $command "--stage-dataset=é.tar,stirp=1,optional" $what
         [ "$(grep -A2 -- '--stage-dataset: unknown' <<<"$output" | tail -n 2)" = "\
 $command: error:   --stage-dataset=é.tar,stirp=1,optional
 $command: error:                         ^~~~~~~" ]
