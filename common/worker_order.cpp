@@ -5,6 +5,12 @@
 namespace nodestage {
 namespace {
 
+// Without these nothing can be done.
+bool is_required(std::string_view field) {
+  return field == "task" || field == "job" || field == "restart" || field == "uid" ||
+         field == "gid" || field == "directory";
+}
+
 // Calls field(name, member) for each member, for both directions.
 template <typename Order, typename Field>
 void each_field(Order& order, Field field) {
@@ -61,7 +67,9 @@ Result<WorkerOrder> decode_order(std::string_view text) {
     const auto json = nlohmann::json::parse(text);
     WorkerOrder order;
     each_field(order, [&json]<typename T>(const char* name, T& value) {
-      value = from_json_value<T>(json.at(name));
+      // While a package is upgraded the daemon of the earlier release still starts workers of this
+      // one: a field that it does not know keeps its default.
+      if (json.contains(name) || is_required(name)) value = from_json_value<T>(json.at(name));
     });
     return order;
   } catch (const std::exception& fault) {  // the library's boundary

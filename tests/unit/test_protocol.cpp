@@ -138,6 +138,27 @@ TEST_CASE("a worker's order there and back") {
   CHECK_FALSE(decode_order("nonsense"));
 }
 
+TEST_CASE("a worker's order lacks what the daemon of an earlier release did not know") {
+  WorkerOrder order;
+  order.job = 7;
+  order.directory = "/localscratch/a.7.0";
+  order.extract.special = Special::keep;
+  const auto without = [text = encode_order(order)](const std::string& field) {
+    const std::size_t name = text.find("\"" + field + "\":");
+    REQUIRE(name != std::string::npos);
+    return std::string(text).erase(name, text.find(',', name) + 1 - name);
+  };
+  const auto earlier = decode_order(without("extract_special"));
+  REQUIRE(earlier);
+  CHECK(earlier->extract.special == Special::skip);
+  CHECK(earlier->job == 7);
+  CHECK(earlier->directory == order.directory);
+  for (const char* field : {"job", "restart", "gid", "directory"}) {
+    CAPTURE(field);
+    CHECK_FALSE(decode_order(without(field)));
+  }
+}
+
 TEST_CASE("a number that its field cannot hold makes a worker's order unreadable") {
   const std::string good = encode_order(WorkerOrder{});
   const auto with = [&good](const std::string& field, const std::string& number) {
