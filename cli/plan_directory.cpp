@@ -35,13 +35,16 @@ struct Seen {
   Clock::duration read_time{};
 };
 
-// One file's data, as a copy would read it.
-void read_file_data(const char* path, Seen& seen, std::vector<char>& block) {
+// One file's data, as a copy would read it; of a large file what comes in time.
+void read_file_data(const char* path, Clock::time_point end, Seen& seen, std::vector<char>& block) {
   const Fd fd(::open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK));
   if (!fd) return;
   ++seen.read_files;
-  for (ssize_t count = 0; (count = ::read(fd.get(), block.data(), block.size())) > 0;)
+  ssize_t count = 0;
+  while ((count = ::read(fd.get(), block.data(), block.size())) > 0) {
     seen.read_bytes += static_cast<std::uint64_t>(count);
+    if (Clock::now() >= end) return;
+  }
 }
 
 void count_entry(const FTSENT& entry, Seen& seen, std::vector<char>& block) {
@@ -71,7 +74,7 @@ void count_entry(const FTSENT& entry, Seen& seen, std::vector<char>& block) {
       in_blocks(std::min(size, static_cast<std::uint64_t>(entry.fts_statp->st_blocks) * 512));
   if (seen.read_time >= k_look) return;
   const auto begun = Clock::now();
-  read_file_data(entry.fts_accpath, seen, block);
+  read_file_data(entry.fts_accpath, begun + (k_look - seen.read_time), seen, block);
   seen.read_time += Clock::now() - begun;
 }
 

@@ -86,6 +86,19 @@ TEST_CASE("plan: directories are walked, files are themselves") {
   CHECK(file.bytes.value == 5000);
 }
 
+// Were all of it read, this would not end.
+TEST_CASE("plan: of a large file in a directory only the beginning is read") {
+  const Plan plan;
+  constexpr std::uint64_t k_size = std::uint64_t{8} << 40;
+  fs::create_directory(plan.scratch / "large");
+  std::ofstream(plan.scratch / "large/zeros").flush();
+  fs::resize_file(plan.scratch / "large/zeros", k_size);
+  const PlanItem item = plan.of("large");
+  CHECK(item.fault == "");
+  CHECK(item.bytes.value == k_size);
+  CHECK(item.time.find("the first 1 file took") != std::string::npos);
+}
+
 TEST_CASE("plan: a directory of many files should be packed") {
   const Plan plan;
   plan.shell("mkdir many; cd many; seq 2000 | xargs touch");
