@@ -1,5 +1,7 @@
 #include "cli/plan.hpp"
 
+#include <unistd.h>
+
 #include <algorithm>
 #include <cstdio>
 #include <nlohmann/json.hpp>
@@ -124,6 +126,10 @@ void print_json(const std::vector<PlanItem>& items) {
 }  // namespace
 
 int plan(const PlanArguments& arguments) {
+  if (::geteuid() == 0)
+    return fault(
+        "refuses to run as root: it decodes what others wrote, and root's jobs are not staged",
+        "Run it as the user whose job it is: sudo -u USER nodestage plan ...");
   const auto request = to_request(arguments.texts);
   if (!request) return wrong_usage(request.error().what, "`man 7 nodestage` has every key.");
   if (const auto text = request_text(*request); !text)

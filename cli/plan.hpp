@@ -13,7 +13,8 @@ struct PlanArguments {
 };
 
 // Looks at each source for about a second, changes nothing, and prints what staging it would be
-// like. The exit code: 0; 1 an item could not be staged as it is now; k_wrong_usage.
+// like. The exit code: 0; 1 an item could not be staged as it is now, or this is root;
+// k_wrong_usage.
 int plan(const PlanArguments& arguments);
 
 }  // namespace nodestage

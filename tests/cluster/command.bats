@@ -137,10 +137,13 @@ gone() {
     nothing_left
 }
 
-@test "run: it refuses root" {
+@test "run and plan refuse root" {
     ((EUID == 0)) || skip "needs root"
     run "$PLACE/usr/bin/nodestage" run -- true
     [ "$status" = 125 ]
+    has "$output" "refuses to run as root" "sudo -u USER"
+    run "$PLACE/usr/bin/nodestage" plan --stage-dataset=/etc/hostname
+    [ "$status" = 1 ]
     has "$output" "refuses to run as root" "sudo -u USER"
 }
 

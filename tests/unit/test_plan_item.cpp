@@ -1,10 +1,13 @@
 #include <doctest/doctest.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
 
+#include "cli/conversation.hpp"
+#include "cli/plan.hpp"
 #include "cli/plan_item.hpp"
 #include "scratch.hpp"
 
@@ -147,4 +150,11 @@ TEST_CASE("plan: environments and results") {
   const PlanItem good = plan_output({"results", plan.scratch / "out_%j/x.tar.zst", When::success});
   CHECK(good.what == "packed into one archive, after success");
   CHECK(good.fault == "");
+}
+
+TEST_CASE("plan: root decodes nobody's archive") {
+  const Plan tree;
+  PlanArguments arguments;
+  arguments.texts.datasets = {tree.scratch / "data.bin"};
+  CHECK(plan(arguments) == (::geteuid() == 0 ? k_fault : 0));
 }
