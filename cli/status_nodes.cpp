@@ -55,10 +55,15 @@ Program step_on(const std::string& node, const SlurmJob& job, const std::string&
   return program;
 }
 
-void add_answer(StatusReport& report, const std::string& node, const ProgramEnd& end) {
+void add_answer(StatusReport& report, const std::string& node, const SlurmJob& job,
+                const ProgramEnd& end) {
   if (end.code == 0 && !end.late) {
     auto jobs = jobs_of_json(end.output);
     if (!jobs) return report.faults.push_back({node, jobs.error().what});
+    const bool is_of_job = std::all_of(jobs->begin(), jobs->end(), [&](const JobStatus& status) {
+      return status.row.job == job.id && status.row.uid == job.uid;
+    });
+    if (!is_of_job) return report.faults.push_back({node, "an answer about another job"});
     std::move(jobs->begin(), jobs->end(), std::back_inserter(report.jobs));
   } else if (end.code == k_no_such_job) {
     report.faults.push_back({node, "nodestaged there does not know the job"});
@@ -83,7 +88,7 @@ Result<StatusReport> ask_nodes(const SlurmJob& job, const std::string& socket) {
   const bool nobody_knows = std::all_of(
       ends.begin(), ends.end(), [](const ProgramEnd& end) { return end.code == k_no_such_job; });
   if (nobody_knows) return report;
-  for (std::size_t i = 0; i < nodes.size(); ++i) add_answer(report, nodes[i], ends[i]);
+  for (std::size_t i = 0; i < nodes.size(); ++i) add_answer(report, nodes[i], job, ends[i]);
   return report;
 }
 

@@ -15,8 +15,10 @@ namespace nodestage {
 // knows the job. A fault: Slurm or the user's account cannot be asked.
 Result<StatusReport> ask_nodes(const SlurmJob& job, const std::string& socket);
 
-// The srun for one node, and what came of it.
+// The srun for one node, and what came of it: that is in the hands of the job's user, and tells of
+// this job alone.
 Program step_on(const std::string& node, const SlurmJob& job, const std::string& socket);
-void add_answer(StatusReport& report, const std::string& node, const ProgramEnd& end);
+void add_answer(StatusReport& report, const std::string& node, const SlurmJob& job,
+                const ProgramEnd& end);
 
 }  // namespace nodestage
