@@ -75,8 +75,11 @@ class Report {
 
   std::optional<int> ask_others() {
     auto nodes = find_nodes_of(id_.job);
-    if (!arguments_.nodes.empty())
-      nodes = JobNodes{arguments_.nodes, 0, nodes && nodes->is_running};
+    if (!arguments_.nodes.empty()) {
+      if (!nodes) nodes.emplace();
+      nodes->list = arguments_.nodes;
+      nodes->count = 0;
+    }
     if (!nodes) {
       if (!reports_.empty()) return {};  // those of this node; show() says what is missing
       return fault("Slurm does not tell on which nodes job " + std::to_string(id_.job) + " ran",

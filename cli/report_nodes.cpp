@@ -9,7 +9,9 @@
 
 #include "cli/programs.hpp"
 #include "cli/report_pieces.hpp"
+#include "cli/status_nodes.hpp"
 #include "common/build_info.hpp"
+#include "common/human.hpp"
 #include "common/job_environment.hpp"
 
 namespace nodestage {
@@ -56,6 +58,8 @@ std::optional<JobNodes> parse_job_nodes(const std::string& lines, std::uint32_t 
         nodes.list.find(' ') != std::string::npos)
       continue;
     nodes.is_running = state == "RUNNING";
+    std::uint32_t uid = 0;
+    if (nodes.is_running && fields >> uid) nodes.uid = uid;
     if (count.find_first_not_of("0123456789") == std::string::npos && count.size() < 9)
       nodes.count = static_cast<std::uint32_t>(std::stoul("0" + count));
     found = std::move(nodes);
@@ -90,7 +94,7 @@ std::vector<std::string> srun_words(const JobNodes& nodes, const std::string& jo
 std::optional<JobNodes> find_nodes_of(std::uint32_t job) {
   const std::string id = std::to_string(job);
   if (auto nodes = nodes_told_by(
-          {"squeue", "--noheader", "--states=all", "--jobs=" + id, "--format=%A|%T|%D|%N"}, job))
+          {"squeue", "--noheader", "--states=all", "--jobs=" + id, "--format=%A|%T|%D|%N|%U"}, job))
     return nodes;
   return nodes_told_by({"sacct", "--noheader", "--parsable2", "--allocations", "--jobs=" + id,
                         "--format=JobIDRaw,State,NNodes,NodeList"},
@@ -99,11 +103,16 @@ std::optional<JobNodes> find_nodes_of(std::uint32_t job) {
 
 Result<std::vector<NodeReport>> ask_nodes(const JobNodes& nodes, const std::string& job,
                                           const std::string& socket) {
-  auto environment = environment_outside_of_jobs();
-  environment.push_back(std::string(k_observer_variable) + "=1");
-  const ProgramEnd end = run_program(
-      {srun_words(nodes, job, socket), std::move(environment), {}, k_most_answers}, k_answers);
-  std::fputs(end.errors.c_str(), stderr);
+  Program program{
+      srun_words(nodes, job, socket), environment_outside_of_jobs(), {}, k_most_answers};
+  program.environment->push_back(std::string(k_observer_variable) + "=1");
+  // Slurm lets nobody else make a step of a job, root neither.
+  if (::geteuid() == 0 && nodes.uid.value_or(0) != 0) {
+    TRY_ASSIGN(program.account, account_of(*nodes.uid));
+    program.environment = step_environment();
+  }
+  const ProgramEnd end = run_program(program, k_answers);
+  std::fputs(printable(end.errors, Newlines::keep).c_str(), stderr);
   auto reports = from_pieces(end.output);
   if (!reports.empty() || end.code == 0) return reports;
   if (end.is_not_run()) return Error{ENOENT, "srun cannot be run on this host"};

@@ -16,9 +16,10 @@ struct JobNodes {
   std::string list;         // as Slurm writes it: "n[1-3],m1"
   std::uint32_t count = 0;  // 0: not known
   bool is_running = false;
+  std::optional<std::uint32_t> uid = {};  // whose a running job is
 };
 
-// Of lines "JOBID|STATE|COUNT|LIST", that of the job, if it has nodes.
+// Of lines "JOBID|STATE|COUNT|LIST[|UID]", that of the job, if it has nodes.
 std::optional<JobNodes> parse_job_nodes(const std::string& lines, std::uint32_t job);
 
 // A task on each node that prints what its daemon knows: a step of the job while it runs, else a
@@ -32,7 +33,8 @@ std::vector<std::string> environment_outside_of_jobs();
 // By squeue, and once that has forgotten the job by sacct, where there is accounting.
 std::optional<JobNodes> find_nodes_of(std::uint32_t job);
 
-// By srun, whose complaints go to stderr; waits at most about two minutes.
+// By srun, whose complaints go to stderr; waits at most about two minutes. Root asks a running
+// job's nodes as its user.
 Result<std::vector<NodeReport>> ask_nodes(const JobNodes& nodes, const std::string& job,
                                           const std::string& socket);
 

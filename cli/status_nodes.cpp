@@ -13,17 +13,6 @@
 namespace nodestage {
 namespace {
 
-// The step's processes are the job's user's, and can be looked into: they get nothing of this
-// process's environment. Nor may another job's SLURM_ variables steer srun.
-std::vector<std::string> step_environment() {
-  std::vector<std::string> environment{std::string(k_observer_variable) + "=1", "LC_ALL=C.UTF-8"};
-  for (const char* name : {"PATH", "SLURM_CONF"}) {
-    if (const char* value = std::getenv(name); value != nullptr)
-      environment.push_back(std::string(name) + "=" + value);
-  }
-  return environment;
-}
-
 // "nodestage: nodestaged does not answer on this host: ..." of the command there, else what srun
 // says first.
 std::string why_not_told(const ProgramEnd& end) {
@@ -39,6 +28,15 @@ std::string why_not_told(const ProgramEnd& end) {
 }
 
 }  // namespace
+
+std::vector<std::string> step_environment() {
+  std::vector<std::string> environment{std::string(k_observer_variable) + "=1", "LC_ALL=C.UTF-8"};
+  for (const char* name : {"PATH", "SLURM_CONF"}) {
+    if (const char* value = std::getenv(name); value != nullptr)
+      environment.push_back(std::string(name) + "=" + value);
+  }
+  return environment;
+}
 
 Program step_on(const std::string& node, const SlurmJob& job, const std::string& socket) {
   const std::string id = std::to_string(job.id);

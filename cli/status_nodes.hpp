@@ -15,6 +15,11 @@ namespace nodestage {
 // knows the job. A fault: Slurm or the user's account cannot be asked.
 Result<StatusReport> ask_nodes(const SlurmJob& job, const std::string& socket);
 
+// Of a step that only looks at a job. Its processes are the job's user's, and can be looked into:
+// they get nothing of this process's environment. Nor may another job's SLURM_ variables steer
+// srun.
+std::vector<std::string> step_environment();
+
 // The srun for one node, and what came of it: that is in the hands of the job's user, and tells of
 // this job alone.
 Program step_on(const std::string& node, const SlurmJob& job, const std::string& socket);

@@ -69,6 +69,10 @@ TEST_CASE("where a job ran") {
   CHECK(nodes->count == 3);
   CHECK_FALSE(nodes->is_running);
   CHECK(parse_job_nodes("12|RUNNING|1|n1\n", 12)->is_running);
+  CHECK_FALSE(parse_job_nodes("12|RUNNING|1|n1\n", 12)->uid);
+  CHECK(parse_job_nodes("12|RUNNING|1|n1|1001\n", 12)->list == "n1");
+  CHECK(parse_job_nodes("12|RUNNING|1|n1|1001\n", 12)->uid == 1001);
+  CHECK_FALSE(parse_job_nodes("12|COMPLETED|1|n1|1001\n", 12)->uid);
   for (const char* none : {"", "12|PENDING|1|\n", "12|CANCELLED|1|None assigned\n", "12|x\n",
                            "112|RUNNING|1|n1\n", "squeue: error: Invalid job id specified\n"})
     CHECK_FALSE(parse_job_nodes(none, 12));
