@@ -1,4 +1,5 @@
 # Run by cpack in each package's tree, between `install` and the packing: what packages have beyond it.
+cmake_policy(VERSION 3.25)
 set(tree ${CPACK_TEMPORARY_INSTALL_DIRECTORY})
 
 file(GLOB_RECURSE pages ${tree}/usr/share/man/*.[0-9])
@@ -8,6 +9,11 @@ endforeach()
 
 set(own ${CPACK_NODESTAGE_SOURCE}/packaging)
 if(CPACK_GENERATOR STREQUAL "DEB")
+  # Without it CPack would make a package that depends on none of its libraries.
+  find_program(shlibdeps dpkg-shlibdeps)
+  if(NOT shlibdeps)
+    message(FATAL_ERROR "there is no dpkg-shlibdeps: install dpkg-dev")
+  endif()
   set(doc ${tree}/usr/share/doc/${CPACK_PACKAGE_NAME})
   configure_file(${own}/deb/changelog.in ${doc}/changelog.Debian @ONLY)
   file(COPY ${own}/deb/copyright DESTINATION ${doc})

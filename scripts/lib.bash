@@ -6,18 +6,18 @@ top=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 k_build_packages=(
   cmake ninja-build g++ pkg-config libslurm-dev libarchive-dev libspdlog-dev nlohmann-json3-dev
   libtomlplusplus-dev libcli11-dev libcap-dev libseccomp-dev libsystemd-dev libasio-dev libmunge-dev doctest-dev
-  libisal-dev libbz2-dev liblzma-dev liblz4-dev libssl-dev libzstd-dev
+  libisal-dev libbz2-dev liblzma-dev liblz4-dev libssl-dev libzstd-dev dpkg-dev file
 )
 k_cluster_packages=(
   slurmd slurmctld slurm-client slurm-wlm-basic-plugins munge iproute2 nftables util-linux procps psmisc bats
   tar cpio zip unzip p7zip-full bzip2 xz-utils zstd lz4 attr acl
 )
 k_test_packages=(
-  libarchive-tools 7zip isal rsync libfuse3-dev bindfs fuse3 strace shellcheck python3 gcc binutils bsdutils libcap2-bin mandoc groff-base file bc
+  libarchive-tools 7zip isal rsync libfuse3-dev bindfs fuse3 strace shellcheck python3 gcc binutils bsdutils libcap2-bin mandoc groff-base bc
   python3-venv python3-virtualenv python3-numpy python3-wheel-whl python3-setuptools-whl python3-prometheus-client
 )
 k_clang_packages=(clang clang-format clang-tidy libclang-rt-dev)
-k_package_packages=(dpkg-dev lintian rpm systemd debootstrap)
+k_package_packages=(lintian rpm systemd debootstrap)
 
 say() { printf '\n== %s\n' "$*" >&2; }
 die() { printf '%s: %s\n' "${0##*/}" "$*" >&2; exit 1; }

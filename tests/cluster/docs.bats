@@ -123,14 +123,20 @@ block_config() {
     esac
 }
 
-# cmake and ctest and cpack with a preset, as scripts/lib.bash and the package tests do.
+# names NAME...: sorted, one in each line.
+names() {
+    printf '%s\n' "$@" | sort
+}
+
+# apt with what scripts/lib.bash installs for a build; cmake and ctest and cpack with a preset, as scripts/lib.bash and the package tests do.
 block_build() {
     local command
-    sed 's/#.*//; s/ && /\n/g' "$2" | while read -r command; do
+    sed -z 's/\\\n *//g' "$2" | sed 's/#.*//; s/ && /\n/g' | while read -r command; do
         case $command in
         "") ;;
         "cmake --preset "* | "cmake --build --preset "* | "ctest --preset "* | "cpack --preset "*)
             grep -q "{\"name\": \"${command##* }\", " "$TOP/CMakePresets.json" ;;
+        "sudo apt install "*) [ "$(names ${command#sudo apt install })" = "$(. "$TOP/scripts/lib.bash" && names "${k_build_packages[@]}")" ] ;;
         "sudo cmake --install build/release") grep -q 'cmake --install "$top/build/release"' "$TOP/scripts/lib.bash" ;;
         "sudo scripts/demo" | "sudo scripts/test"*) read -r _ command _ <<<"$command" && [ -x "$TOP/$command" ] ;;
         *) echo "not a command that is known here: $command"; return 1 ;;

@@ -39,6 +39,15 @@ field() {
     [[ $(field Depends) == *libmunge2* && $(field Depends) == *libarchive13* ]]
 }
 
+@test "without dpkg-shlibdeps no deb is made, as it would name none of its libraries" {
+    run unshare --mount sh -c 'mount --bind /dev/null "$(command -v dpkg-shlibdeps)" && cpack --config "$0" -G DEB -B "$1"' \
+        "$NODESTAGE_BUILD/CPackConfig.cmake" "$BATS_TEST_TMPDIR/packages"
+    echo "$output"
+    [ "$status" -ne 0 ]
+    [[ $output == *"install dpkg-dev"* ]]
+    [ -z "$(find "$BATS_TEST_TMPDIR/packages" -name '*.deb')" ]
+}
+
 @test "no other Slurm release meets its dependency" {
     release=$(slurm_release)
     fits "$release.0-1"
