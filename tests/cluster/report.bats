@@ -147,6 +147,17 @@ SCRIPT
     assert_idle_clean
 }
 
+@test "root asks all nodes of a job that runs; another user is told nothing" {
+    JOBID=$(submit alice -N2 --stage-dataset=data.tar.gz --wrap 'echo begun; sleep 60')
+    wait_until 30 job_has_output "$JOBID" begun
+    on_node ctl root nodestage report "$JOBID" --json |
+        holds '[x["node"] for x in r] == ["n1", "n2"] and all(x["state"] == "ready" for x in r)'
+    on_node ctl root nodestage report "$JOBID" --json --node=n2 | holds '[x["node"] for x in r] == ["n2"]'
+    run on_node ctl bob nodestage report "$JOBID"
+    [ "$status" = 1 ]
+    [[ $output != *data.tar.gz* ]]
+}
+
 @test "a restart of the daemon loses nothing" {
     JOBID=$(submit alice -w n1 --stage-dataset=data.tar.gz --wrap 'echo begun; sleep 60')
     wait_until 30 job_has_output "$JOBID" begun
