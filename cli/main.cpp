@@ -18,6 +18,7 @@
 #include "cli/status.hpp"
 #include "cli/wait.hpp"
 #include "common/build_info.hpp"
+#include "common/human.hpp"
 
 namespace nodestage {
 namespace {
@@ -74,7 +75,7 @@ class Command {
     try {
       app_.parse(argc, argv);
     } catch (const CLI::ParseError& error) {
-      return usage(error);
+      return usage(error, argc > 1 ? argv[1] : "");
     }
     if (run_->parsed()) return run_job(run_arguments_);
     if (plan_->parsed()) {
@@ -179,14 +180,18 @@ class Command {
     set_help(*pack_, help::k_pack);
   }
 
-  // Of the verbs with codes of their own; others end as the library says.
-  int usage(const CLI::ParseError& error) {
-    for (const CLI::App* verb : {run_, plan_, pack_, status_, wait_, report_}) {
-      if (error.get_exit_code() == 0 || !verb->parsed()) continue;
-      fault(error.what(), "`nodestage " + verb->get_name() + " --help` shows how it is used.");
-      return verb == run_ ? k_not_run : k_wrong_usage;
+  // Help and the version are no faults, and the library's own.
+  int usage(const CLI::ParseError& error, const std::string& first_word) {
+    if (error.get_exit_code() == 0) return app_.exit(error);
+    const auto verbs = app_.get_subcommands();
+    if (verbs.empty()) {
+      return wrong_usage(
+          first_word.empty() ? "no verb is named" : "'" + printable(first_word) + "' is not known",
+          "`nodestage --help` names the verbs.");
     }
-    return app_.exit(error);
+    const CLI::App* verb = verbs.front();
+    fault(error.what(), "`nodestage " + verb->get_name() + " --help` shows how it is used.");
+    return verb == run_ ? k_not_run : k_wrong_usage;
   }
 
   CLI::App app_;

@@ -56,8 +56,11 @@ std::string space_text(const Amount& need) {
 void print(const PlanItem& item) {
   const bool is_output = item.option == "stage-out";
   const std::string place = "$SLURM_TMPDIR/";
-  std::printf("%s -> %s\n", printable((is_output ? place : "") + item.source).c_str(),
-              printable((is_output ? "" : place) + item.destination).c_str());
+  std::string line = printable((is_output ? place : "") + item.source);
+  // Where it has no name of its own in the request, and is not there to give it one: none.
+  if (!item.destination.empty())
+    line += " -> " + printable((is_output ? "" : place) + item.destination);
+  std::printf("%s\n", line.c_str());
   if (!item.what.empty()) print_row("what", what_text(item));
   if (!item.reading.empty()) print_row("reading", item.reading);
   if (item.need.bytes > 0) print_row("space", space_text(item.need));

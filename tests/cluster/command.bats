@@ -457,3 +457,18 @@ completed() {
         done
     done
 }
+
+@test "what is not known is named, with where to look" {
+    run me nodestage frobnicate
+    [ "$status" = 2 ]
+    has "$output" "'frobnicate' is not known" "nodestage --help"
+    run me nodestage
+    [ "$status" = 2 ]
+    has "$output" "no verb is named"
+    run me nodestage held one
+    [ "$status" = 2 ]
+    has "$output" one "nodestage held --help"
+    run me nodestage plan --stage-dataset=none.tar
+    [ "$status" = 1 ]
+    [ "${lines[0]%/none.tar}" != "${lines[0]}" ]
+}
