@@ -17,10 +17,12 @@ constexpr std::uint32_t k_smallest_interval_ms = 100;
 constexpr std::uint64_t k_waiter_share_ms = 10;
 
 // Of the item that the job fails for; "" when it is none.
+// Others end as failed, too, as they are stopped; the cause is "NAME: " and the item's own note.
 std::string failed_source(const WorkerStatus& status) {
   for (const ItemRecord& item : status.items) {
-    const bool is_optional = (item.flags & k_item_optional) != 0;
-    if (static_cast<ItemState>(item.state) == ItemState::failed && !is_optional)
+    const std::string note = field_text(item.note);
+    if (static_cast<ItemState>(item.state) == ItemState::failed && !note.empty() &&
+        status.cause.find(": " + note) != std::string::npos)
       return field_text(item.source);
   }
   return {};

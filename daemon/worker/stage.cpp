@@ -158,10 +158,10 @@ class Stage {
   }
 
   void end(Dataset& dataset, const Status& status) {
+    dataset.end(status);  // first: the report of the failure has its state
     if (!status && dataset.is_needed() && !is_stopped(status.error())) {
       fail(with_prefix(status.error(), dataset.name() + ": "));
     }
-    dataset.end(status);
   }
 
   void fail(const Error& error) {
