@@ -7,9 +7,12 @@ tree() {
     /usr/bin/python3 /project/tree.py "$@"
 }
 
-# cut FILE NAME: the first half of it.
+# cut_in_half FILE NAME: the first half of it, and on to a byte above 0x7f: a gzip's last four bytes are read as its
+# size, and those of a random place may be a size that the node has no room for.
 cut_in_half() {
-    head -c $(($(stat -c %s "$1") / 2)) "$1" >"$2"
+    local size=$(($(stat -c %s "$1") / 2))
+    while [ "$(tail -c "+$size" "$1" | head -c 1 | od -An -tu1)" -lt 128 ]; do size=$((size + 1)); done
+    head -c "$size" "$1" >"$2"
 }
 
 # flipped FILE OFFSET NAME
