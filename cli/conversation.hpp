@@ -13,6 +13,7 @@ inline constexpr std::chrono::seconds k_daemon_wait{10};  // for each message of
 
 inline constexpr int k_fault = 1;
 inline constexpr int k_wrong_usage = 2;
+inline constexpr int k_no_such_job = 3;
 
 // Prints both to stderr; k_fault, k_wrong_usage.
 int fault(const std::string& what, const std::string& to_do);

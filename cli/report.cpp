@@ -17,8 +17,6 @@
 namespace nodestage {
 namespace {
 
-constexpr int k_no_such_job = 3;
-
 using Reports = std::vector<NodeReport>;
 
 bool is_before(const NodeReport& a, const NodeReport& b) {

@@ -99,9 +99,4 @@ std::uint64_t begin_of(const std::vector<NodeReport>& reports) {
   return begin;
 }
 
-std::string item_name(const ReportItem& item) {
-  const std::string name = printable(last_part(item.source));
-  return item.what.empty() ? name : name + " (" + item.what + ")";
-}
-
 }  // namespace nodestage

@@ -45,7 +45,4 @@ std::uint64_t total(const std::vector<Span>& spans, Stretch stretch);
 // The earliest begin of all, 0 when none is known.
 std::uint64_t begin_of(const std::vector<NodeReport>& reports);
 
-// What an item is called where there is little room: the end of its source.
-std::string item_name(const ReportItem& item);
-
 }  // namespace nodestage

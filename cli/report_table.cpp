@@ -4,6 +4,7 @@
 
 #include "cli/report_phases.hpp"
 #include "common/human.hpp"
+#include "common/summary.hpp"
 
 namespace nodestage {
 namespace {
@@ -78,11 +79,13 @@ void add_items(Grid& grid, const NodeReport& report, std::uint64_t begin) {
   };
   for (const ReportItem& item : report.items) {
     const std::vector<Span> spans = item_spans(report, item);
-    add(item, item_name(item), total(spans, Stretch::read), total(spans, Stretch::finish));
+    add(item, item_title(item.source, item.what), total(spans, Stretch::read),
+        total(spans, Stretch::finish));
   }
   for (const ReportItem& item : report.outputs) {
     const std::vector<Span> spans = output_spans(report, item);
-    add(item, "stage-out " + item_name(item), total(spans, Stretch::stage_out), 0);
+    add(item, "stage-out " + item_title(item.source, item.what), total(spans, Stretch::stage_out),
+        0);
   }
 }
 
@@ -96,7 +99,8 @@ std::string notes_part(const std::vector<NodeReport>& reports) {
     if (!report.cause.empty()) add(report.node, printable(report.cause, Newlines::join));
     for (const auto* items : {&report.items, &report.outputs}) {
       for (const ReportItem& item : *items) {
-        if (!item.note.empty()) add(report.node, item_name(item) + ": " + item.note);
+        if (!item.note.empty())
+          add(report.node, item_title(item.source, item.what) + ": " + item.note);
       }
     }
     if (report.omitted != 0)

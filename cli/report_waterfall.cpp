@@ -8,6 +8,7 @@
 #include "cli/report_table.hpp"
 #include "cli/time_scale.hpp"
 #include "common/human.hpp"
+#include "common/summary.hpp"
 
 namespace nodestage {
 namespace {
@@ -126,8 +127,8 @@ class Waterfall {
     const bool is_done = item.state == "done";
     const std::string words =
         is_done ? human_duration(spent) + ", " + human_bytes(item.bytes_written) : state_text(item);
-    row({mark + item_name(item), "item", item.source + " → " + item.destination}, spans, k_row,
-        {words, item.note, item.state == "failed"});
+    row({mark + item_title(item.source, item.what), "item", item.source + " → " + item.destination},
+        spans, k_row, {words, item.note, item.state == "failed"});
   }
 
   struct Name {

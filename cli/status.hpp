@@ -13,8 +13,6 @@ struct StatusArguments {
   bool watch = false;  // again and again, until nothing changes any more
 };
 
-inline constexpr int k_no_such_job = 3;
-
 // Of the caller's jobs (root: of all). The exit code: 0; 1 somebody who must know does not answer;
 // k_wrong_usage; k_no_such_job: it is not the caller's, not known, or over.
 int show_status(const StatusArguments& arguments);

@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <cstdlib>
 
-#include "cli/status.hpp"
+#include "cli/conversation.hpp"
 #include "common/build_info.hpp"
 #include "common/human.hpp"
 #include "common/job_environment.hpp"

@@ -12,6 +12,7 @@
 #include "daemon/worker/copy_tree.hpp"
 #include "daemon/worker/dir_stack.hpp"
 #include "daemon/worker/entry_limits.hpp"
+#include "daemon/worker/output_source.hpp"
 #include "daemon/worker/tar_entries.hpp"
 #include "daemon/worker/tree_writer.hpp"
 #include "daemon/worker/zip_entries.hpp"
@@ -20,12 +21,6 @@ namespace nodestage {
 namespace {
 
 constexpr std::string_view k_lost_xattrs = "extended attributes or ACLs";
-
-// "/a/b/" → "b", with any suffix.
-std::string base_name(std::string_view path) {
-  while (path.ends_with('/')) path.remove_suffix(1);
-  return std::string(path.substr(path.rfind('/') + 1));
-}
 
 Result<Fd> make_directory(const Piece::Place& place) {
   TRY(place.space.will_make());
