@@ -3,6 +3,7 @@
 #include <dirent.h>
 #include <fcntl.h>
 #include <linux/openat2.h>
+#include <sys/stat.h>
 #include <sys/statfs.h>
 #include <sys/statvfs.h>
 #include <sys/syscall.h>
@@ -78,6 +79,15 @@ std::optional<timespec> begin_of(const std::string& pid) {
   return timespec{begun / 1'000'000'000, begun % 1'000'000'000};
 }
 
+// Its name is that of the program: Debian's is slurmd-wlm, and that is what a slurmd is called that
+// has started itself anew (`scontrol reconfigure` since Slurm 24.05).
+bool is_slurmd(const std::string& pid) {
+  struct stat owner {};
+  if (::stat(("/proc/" + pid).c_str(), &owner) != 0 || owner.st_uid != 0) return false;
+  const auto name = read_file(AT_FDCWD, "/proc/" + pid + "/comm", 64);
+  return name && (*name == "slurmd\n" || name->starts_with("slurmd-"));
+}
+
 // Of the slurmd of this host that has run the longest.
 std::optional<timespec> begin_of_slurmd() {
   std::optional<timespec> begun;
@@ -85,8 +95,7 @@ std::optional<timespec> begin_of_slurmd() {
   while (const dirent* entry = proc ? ::readdir(proc.get()) : nullptr) {
     const std::string pid = entry->d_name;
     if (pid.find_first_not_of("0123456789") != std::string::npos) continue;
-    const auto name = read_file(AT_FDCWD, "/proc/" + pid + "/comm", 64);
-    if (!name || *name != "slurmd\n") continue;
+    if (!is_slurmd(pid)) continue;
     const auto found = begin_of(pid);
     if (found && (!begun || found->tv_sec < begun->tv_sec)) begun = found;
   }

@@ -158,11 +158,10 @@ gone() {
 
 @test "run: SIGTERM goes to all of the command's processes; results arrive, 128 + 15" {
     begin nodestage run --stage-out=r:out/term -- sh -c 'mkdir $SLURM_TMPDIR/r
-        sh -c "trap \"echo inner >$SLURM_TMPDIR/r/inner; exit\" TERM; while :; do sleep 0.05; done" &
         trap "wait; trap - TERM; kill -TERM \$\$" TERM
-        : >ready; while :; do wait; done'
+        sh -c "trap \"echo inner >$SLURM_TMPDIR/r/inner; exit\" TERM; : >ready; while :; do sleep 0.05; done" &
+        while :; do wait; done'
     wait_until 10 test -e "$PLACE/work/ready"
-    sleep 0.3
     kill -TERM "$BEGUN"
     ends_with 143
     [ "$(cat "$PLACE/work/out/term/inner")" = inner ]
@@ -171,14 +170,14 @@ gone() {
 }
 
 @test "run: a second signal ends all; results that are there are kept, and it says how to copy them" {
-    begin nodestage run --stage-out=r:out/second -- sh -c 'trap "" TERM INT; echo x >$SLURM_TMPDIR/r; : >ready; while :; do sleep 0.05; done'
+    begin nodestage run --stage-out=r:out/second -- sh -c 'trap ": >told" TERM; trap "" INT; echo x >$SLURM_TMPDIR/r; : >ready; while :; do sleep 0.05; done'
     wait_until 10 test -e "$PLACE/work/ready"
     kill -TERM "$BEGUN"
-    sleep 0.3
+    wait_until 10 test -e "$PLACE/work/told"  # of two signals that wait the lower one comes first
     kill -0 "$BEGUN"
     kill -INT "$BEGUN"
     ends_with 130
-    rm "$PLACE/work/ready"
+    rm "$PLACE/work/ready" "$PLACE/work/told"
     log=$(cat "$PLACE/log")
     has "$log" "ended by SIGINT" "results were not delivered: they are kept in $PLACE/work/tmp/nodestage-run-" "Fetch them with: cp -a "
     [ ! -e "$PLACE/work/out/second" ]
@@ -189,12 +188,13 @@ gone() {
 }
 
 @test "run: a second signal with no results leaves nothing" {
-    begin nodestage run --stage-out=r:out/none -- sh -c 'trap "" TERM; : >ready; while :; do sleep 0.05; done'
+    begin nodestage run --stage-out=r:out/none -- sh -c 'trap ": >told" TERM; : >ready; while :; do sleep 0.05; done'
     wait_until 10 test -e "$PLACE/work/ready"
     kill -TERM "$BEGUN"
+    wait_until 10 test -e "$PLACE/work/told"
     kill -HUP "$BEGUN"
     ends_with 129
-    rm "$PLACE/work/ready"
+    rm "$PLACE/work/ready" "$PLACE/work/told"
     nothing_left
 }
 

@@ -54,6 +54,19 @@ finds() {
     [ "$status" -gt 1 ]
 }
 
+@test "slurmd is found after a reconfiguration, and a user's program of that name is not slurmd" {
+    on ctl scontrol reconfigure  # Slurm 24.11 executes slurmd anew, under another name
+    wait_until 10 finds ok "slurmd runs since"
+    on n1 nodestage doctor | diff <(cluster exec n1 --user=alice -- nodestage doctor) -
+    as alice cp "$(type -P sleep)" slurmd
+    as alice ./slurmd 60 &
+    wait_until 10 on ctl pgrep -x slurmd
+    run on ctl nodestage doctor --host=compute
+    [[ $output == *"slurmd does not run"* ]]
+    on ctl pkill -x slurmd
+    wait
+}
+
 @test "an ordinary user is told the same" {
     on n1 nodestage doctor >"$BATS_TEST_TMPDIR/root"
     cluster exec n1 --user=alice -- nodestage doctor | diff "$BATS_TEST_TMPDIR/root" -

@@ -353,6 +353,8 @@ nothing_on() {
     on ctl scontrol suspend "${ids[1]}"
     cluster slurmd restart n2
     cluster slurmctld restart
+    # Slurm stops a step's processes two seconds after it has said SUSPENDED.
+    wait_until 20 on n1 sh -c "grep -qs '^State:.T' /proc/[0-9]*/status"
     job_is "${ids[1]}" SUSPENDED
     status_is n2 "${ids[2]}" staging
     reload_daemons "$BASE"
