@@ -123,13 +123,15 @@ finds_too() {
     on n1 cp "$PLUGIN" /tmp/plugin.so
     on n1 sh -c "cat /tmp/plugin.so >$PLUGIN"
     finds problem "but the plugin was installed"
-    # plugin_version 0x160508, or 0x180b05, becomes 0x170208.
+    # plugin_version 0x160508, or 0x180b05, becomes 0x170208. The section that it is in lies in the file as in memory.
+    at=$(readelf -W --dyn-syms "$NODESTAGE_STAGE$PLUGIN" | awk '$8 == "plugin_version" { print $2 }')
     on n1 python3 -c '
 import sys
-data = open("/tmp/plugin.so", "rb").read()
-own = bytes(reversed([int(part) for part in sys.argv[2].split(".")])) + b"\0"
-assert data.count(own) == 1
-open(sys.argv[1], "wb").write(data.replace(own, b"\x08\x02\x17\x00"))' "$PLUGIN" "$(slurm_version)"
+data = bytearray(open("/tmp/plugin.so", "rb").read())
+at = int(sys.argv[2], 16)
+assert list(reversed(data[at:at + 3])) == [int(part) for part in sys.argv[3].split(".")]
+data[at:at + 4] = b"\x08\x02\x17\x00"
+open(sys.argv[1], "wb").write(data)' "$PLUGIN" "$at" "$(slurm_version)"
     finds problem "is for Slurm 23.02, but this host.s is $(slurm_release)"
     on n1 sh -c "echo nothing >$PLUGIN"
     finds problem "is no plugin of Slurm"
