@@ -39,19 +39,18 @@ Result<int> DirectoryCache::open(const std::string& path) {
   return place->fd.get();
 }
 
-// Most new directories are in one that is open.
+// Most directories are new, and in one that is open.
 Result<Fd> DirectoryCache::open_or_make(const std::string& path) {
+  const SplitPath split = split_path(path);
+  const Place* place = find(split.parent);
+  const int parent = split.parent.empty() ? root_ : place != nullptr ? place->fd.get() : -1;
+  const std::string name(split.name);
+  if (parent >= 0 && ::mkdirat(parent, name.c_str(), k_mode) == 0) {
+    if (auto made = open_directory_at(parent, name)) return made;
+  }
   auto there = open_directory_below(root_, path);
   if (there || there.error().code != ENOENT) return there;
-  const SplitPath split = split_path(path);
-  const Place* parent = find(split.parent);
-  const std::string name(split.name);
-  if (parent == nullptr ||
-      (::mkdirat(parent->fd.get(), name.c_str(), k_mode) != 0 && errno != EEXIST)) {
-    return make_directories_below(root_, path, k_mode);
-  }
-  auto made = open_directory_at(parent->fd.get(), name);
-  return made ? std::move(made) : open_directory_below(root_, path);
+  return make_directories_below(root_, path, k_mode);
 }
 
 void DirectoryCache::forget() {

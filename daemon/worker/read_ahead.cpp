@@ -26,7 +26,12 @@ Status ReadAhead::start() {
 
 Result<Slice> ReadAhead::next() {
   std::unique_lock lock(mutex_);
-  changed_.wait(lock, [&] { return is_stopped_ || wanted_ > last_ || ready_.contains(wanted_); });
+  const auto has_come = [&] { return is_stopped_ || wanted_ > last_ || ready_.contains(wanted_); };
+  if (!has_come()) {
+    if (ahead_ < limits_.blocks) ++ahead_;
+    may_go_.notify_one();
+    is_ready_.wait(lock, has_come);
+  }
   if (is_stopped_) return stopped();
   if (wanted_ > last_) return Slice();
   const auto found = ready_.find(wanted_);
@@ -34,6 +39,7 @@ Result<Slice> ReadAhead::next() {
   Slice block = std::move(*found->second);
   ready_.erase(found);
   ++wanted_;
+  may_go_.notify_one();
   return block;
 }
 
@@ -41,12 +47,13 @@ void ReadAhead::stop() {
   const std::lock_guard lock(mutex_);
   is_stopped_ = true;
   pool_.stop();
-  changed_.notify_all();
+  is_ready_.notify_all();
+  may_go_.notify_all();
 }
 
 // The buffer first: so who has a ticket goes on, and blocks come in order though there are few.
 void ReadAhead::work() {
-  for (;;) {
+  while (await_turn()) {
     BufferPool::Buffer buffer;
     const Status taken = guarded([&] {
       buffer = pool_.take();
@@ -58,9 +65,18 @@ void ReadAhead::work() {
   }
 }
 
+bool ReadAhead::await_turn() {
+  std::unique_lock lock(mutex_);
+  may_go_.wait(lock, [&] { return is_over() || begun_ + turns_ < wanted_ + ahead_; });
+  if (is_over()) return false;
+  ++turns_;
+  return true;
+}
+
 bool ReadAhead::begin(Ticket& ticket) {
   const std::lock_guard lock(mutex_);
-  if (is_stopped_ || begun_ > last_) return false;
+  if (is_over()) return false;
+  --turns_;
   ticket = begun_++;
   return true;
 }
@@ -79,9 +95,12 @@ Result<Slice> ReadAhead::read(Ticket ticket, const BufferPool::Buffer& buffer) {
 // What is short is the last: of what lies behind, in other threads' hands, nothing is given.
 void ReadAhead::put(Ticket ticket, Result<Slice> block) {
   const std::lock_guard lock(mutex_);
-  if (!block || block->size() < size_of(ticket)) last_ = std::min(last_, ticket);
+  if (!block || block->size() < size_of(ticket)) {
+    last_ = std::min(last_, ticket);
+    may_go_.notify_all();  // the others are done
+  }
   ready_.emplace(ticket, std::move(block));
-  changed_.notify_one();
+  is_ready_.notify_one();
 }
 
 // The first block ends where the others begin: at a multiple of their size.

@@ -1,6 +1,7 @@
 // ReadAhead: a Source's bytes in order, fetched by threads of its own before they are asked for.
 // Reads are long and several are in flight, so that a file system that takes its time for each
-// (FUSE, NFS) is waited for seldom.
+// (FUSE, NFS) is waited for seldom. How many begins with two and grows with each wait: what comes
+// from the page cache at once would only leave the processor's caches again before it is used.
 #pragma once
 
 #include <atomic>
@@ -21,7 +22,7 @@ namespace nodestage {
 struct ReadAheadLimits {
   std::size_t block_bytes;  // of one read, a power of two
   std::size_t blocks;
-  unsigned in_flight;  // reads, and threads
+  unsigned in_flight;  // reads at most, and threads
 };
 
 // Not movable. Its end waits for the reads that are in flight: a thread that hangs in the kernel
@@ -47,7 +48,9 @@ class ReadAhead {
  private:
   using Ticket = std::uint64_t;  // counts the blocks
   void work();
+  bool await_turn();
   bool begin(Ticket& ticket);
+  [[nodiscard]] bool is_over() const { return is_stopped_ || begun_ > last_; }
   Result<Slice> read(Ticket ticket, const BufferPool::Buffer& buffer);
   void put(Ticket ticket, Result<Slice> block);
   [[nodiscard]] std::uint64_t offset_of(Ticket ticket) const;
@@ -60,10 +63,13 @@ class ReadAhead {
   std::atomic<bool> is_stopped_ = false;
   std::mutex paying_;  // one thread waits for the rate limit, or the debts of all would add up
 
-  std::mutex mutex_;  // over what follows
-  std::condition_variable changed_;
-  Ticket begun_ = 0;   // tickets below were given out
-  Ticket wanted_ = 0;  // by next()
+  std::mutex mutex_;                  // over what follows
+  std::condition_variable is_ready_;  // for next()
+  std::condition_variable may_go_;    // for the threads
+  std::size_t ahead_ = 2;             // blocks that may be begun before they are wanted
+  std::size_t turns_ = 0;             // threads that will take the next tickets
+  Ticket begun_ = 0;                  // tickets below were given out
+  Ticket wanted_ = 0;                 // by next()
   Ticket last_ = std::numeric_limits<Ticket>::max();
   std::map<Ticket, Result<Slice>> ready_;
 

@@ -9,6 +9,7 @@ namespace nodestage {
 namespace {
 
 constexpr std::size_t k_tasks_per_thread = 64;
+constexpr std::size_t k_bytes_per_thread = std::size_t{6} << 20U;
 
 // A thread's boundary for exceptions of libraries.
 std::optional<WriterFault> guarded(WriterTask& task, EntryMaker& maker) {
@@ -21,7 +22,10 @@ std::optional<WriterFault> guarded(WriterTask& task, EntryMaker& maker) {
 
 }  // namespace
 
-WriterCrew::WriterCrew(const Way& way, const Limits& limits) : way_(way), limits_(limits) {
+WriterCrew::WriterCrew(const Way& way, const Limits& limits)
+    : way_(way),
+      limits_{limits.threads,
+              std::min(limits.queued_bytes, k_bytes_per_thread * std::max(limits.threads, 1U))} {
   writers_.resize(std::max(limits.threads, 1U));
   for (auto& writer : writers_) writer = std::make_unique<Writer>();
 }
@@ -41,6 +45,13 @@ WriterCrew::~WriterCrew() {
 bool WriterCrew::has_room() const {
   return quit_ || queued_ == 0 ||
          (queued_bytes_ < limits_.queued_bytes && queued_ < k_tasks_per_thread * writers_.size());
+}
+
+// Who waits for room is waked when half of it is there: else it would be for each task.
+bool WriterCrew::has_much_room() const {
+  return quit_ || queued_ == 0 ||
+         (queued_bytes_ < limits_.queued_bytes / 2 &&
+          queued_ < k_tasks_per_thread * writers_.size() / 2);
 }
 
 void WriterCrew::submit(std::unique_ptr<WriterTask> task) {
@@ -138,7 +149,7 @@ void WriterCrew::work(Writer& own) {
     lock.lock();
     --busy_;
     queued_bytes_ -= bytes;
-    is_done_.notify_one();
+    if (has_much_room()) is_done_.notify_one();
   }
 }
 

@@ -77,6 +77,7 @@ class WriterCrew {
   Writer& home_of(const WriterTask& task);
   void start_thread(Writer& home);
   [[nodiscard]] bool has_room() const;
+  [[nodiscard]] bool has_much_room() const;
 
   const Way way_;
   const Limits limits_;

@@ -1,9 +1,9 @@
 // bench-floor MANIFEST DIRECTORY THREADS
 //
 // The floor below which no extraction can be: creates the directories and files that MANIFEST lists
-// from memory, and does nothing else: mkdirat, openat, pwrite, futimens, close. The files of a
-// directory are one thread's, as creation in one directory is serial in the kernel; large files are
-// written in slices by all threads.
+// from memory, and does nothing else: mkdirat, openat, pwrite, futimens, close. The small files of
+// a directory are one thread's, as creation in one directory is serial in the kernel, and so is a
+// large file: two writers of one would wait for each other.
 //
 // MANIFEST, a line each, every directory before what is in it:
 //   d 0 MTIME_SECONDS PATH
@@ -29,7 +29,7 @@
 
 namespace {
 
-constexpr std::uint64_t k_slice = std::uint64_t{8} * 1024 * 1024;
+constexpr std::uint64_t k_large = std::uint64_t{8} * 1024 * 1024;
 constexpr std::uint64_t k_write = std::uint64_t{32} * 1024;  // larger ones were slower
 
 [[noreturn]] void give_up(const std::string& what) {
@@ -49,11 +49,10 @@ struct Directory {
   std::vector<File> files;
 };
 
-// A slice of a large file, or (slice_of is null) all small files of a directory.
+// A large file, or (null) all small files of a directory.
 struct Task {
   const Directory* directory;
-  const File* slice_of;
-  std::uint64_t offset;
+  const File* large;
 };
 
 std::vector<Directory> read_manifest(const char* path) {
@@ -78,7 +77,7 @@ std::vector<Directory> read_manifest(const char* path) {
 }
 
 std::vector<char> make_data() {
-  std::vector<char> data(k_slice);
+  std::vector<char> data(k_large);
   std::minstd_rand random(1);
   std::generate(data.begin(), data.end(), [&] { return static_cast<char>(random() >> 8); });
   return data;
@@ -90,13 +89,14 @@ int open_below(int root, const std::string& path) {
   return fd;
 }
 
-void write_at(int fd, const char* data, std::uint64_t size, std::uint64_t offset) {
-  while (size > 0) {
-    const ssize_t count = ::pwrite(fd, data, std::min(size, k_write), static_cast<off_t>(offset));
+// `size` bytes, the data over and over.
+void write_all(int fd, const std::vector<char>& data, std::uint64_t size) {
+  for (std::uint64_t at = 0; at < size;) {
+    const std::uint64_t from = at % data.size();
+    const std::uint64_t most = std::min({size - at, data.size() - from, k_write});
+    const ssize_t count = ::pwrite(fd, data.data() + from, most, static_cast<off_t>(at));
     if (count < 0) give_up("pwrite");
-    size -= static_cast<std::uint64_t>(count);
-    offset += static_cast<std::uint64_t>(count);
-    data += count;
+    at += static_cast<std::uint64_t>(count);
   }
 }
 
@@ -127,22 +127,20 @@ class Creation {
 
  private:
   void add_tasks(const Directory& directory) {
-    tasks_.push_back({&directory, nullptr, 0});
+    tasks_.push_back({&directory, nullptr});
     for (const auto& file : directory.files) {
-      for (std::uint64_t at = 0; file.size > k_slice && at < file.size; at += k_slice) {
-        tasks_.push_back({&directory, &file, at});
-      }
+      if (file.size > k_large) tasks_.push_back({&directory, &file});
     }
   }
 
   void work() {
     for (std::size_t i = next_++; i < tasks_.size(); i = next_++) {
       const int parent = open_below(root_, tasks_[i].directory->path);
-      if (tasks_[i].slice_of != nullptr) {
-        write_slice(parent, *tasks_[i].slice_of, tasks_[i].offset);
+      if (tasks_[i].large != nullptr) {
+        write_file(parent, *tasks_[i].large);
       } else {
         for (const auto& file : tasks_[i].directory->files) {
-          if (file.size <= k_slice) write_file(parent, file);
+          if (file.size <= k_large) write_file(parent, file);
         }
       }
       ::close(parent);
@@ -152,15 +150,7 @@ class Creation {
   void write_file(int parent, const File& file) const {
     const int fd = ::openat(parent, file.name.c_str(), O_WRONLY | O_CREAT | O_EXCL, 0644);
     if (fd < 0) give_up(file.name);
-    write_at(fd, data_.data(), file.size, 0);
-    set_time(fd, file.mtime);
-    ::close(fd);
-  }
-
-  void write_slice(int parent, const File& file, std::uint64_t offset) const {
-    const int fd = ::openat(parent, file.name.c_str(), O_WRONLY | O_CREAT, 0644);
-    if (fd < 0) give_up(file.name);
-    write_at(fd, data_.data(), std::min(k_slice, file.size - offset), offset);
+    write_all(fd, data_, file.size);
     set_time(fd, file.mtime);
     ::close(fd);
   }

@@ -2,6 +2,9 @@
 #include <fcntl.h>
 #include <sys/mman.h>
 
+#include <chrono>
+#include <thread>
+
 #include "daemon/worker/source_blocks.hpp"
 #include "decode_run.hpp"
 
@@ -52,6 +55,19 @@ TEST_CASE("blocks come in order, whoever reads them") {
       }
     }
   }
+}
+
+TEST_CASE("nobody waits, so no more than two blocks are read ahead") {
+  const Scratch scratch;
+  const std::string data = sample(200'000);
+  spit(scratch / "x", data);
+  Reading reading(scratch / "x");
+  ReadAhead ahead(*reading.source, 0, {4096, 9, 4});
+  REQUIRE(ahead.start());
+  while (reading.meter.bytes_read < 8192) std::this_thread::yield();
+  std::this_thread::sleep_for(std::chrono::milliseconds(50));
+  CHECK(reading.meter.bytes_read == 8192);
+  CHECK((all_of(ahead) == data));
 }
 
 TEST_CASE("blocks that are held do not stop the others") {
