@@ -99,8 +99,8 @@ std::string notes_part(const std::vector<NodeReport>& reports) {
     if (!report.cause.empty()) add(report.node, printable(report.cause, Newlines::join));
     for (const auto* items : {&report.items, &report.outputs}) {
       for (const ReportItem& item : *items) {
-        if (!item.note.empty())
-          add(report.node, item_title(item.source, item.what) + ": " + item.note);
+        const bool is_told = report.cause.find(item.note) != std::string::npos;
+        if (!is_told) add(report.node, item_title(item.source, item.what) + ": " + item.note);
       }
     }
     if (report.omitted != 0)

@@ -10,6 +10,7 @@
 #include <memory>
 #include <string_view>
 #include <utility>
+#include <vector>
 
 #include "common/file.hpp"
 #include "common/node_report.hpp"
@@ -76,11 +77,14 @@ void Records::trim() {
   for (auto entry = entries_.begin(); entry != entries_.end();) {
     entry = is_too_old(entry->second) ? remove(entry) : std::next(entry);
   }
-  while (entries_.size() > config_.records.keep) {
-    remove(std::min_element(entries_.begin(), entries_.end(), [](const auto& a, const auto& b) {
-      return std::pair(a.second.written, a.first) < std::pair(b.second.written, b.first);
-    }));
-  }
+  if (entries_.size() <= config_.records.keep) return;
+  std::vector<Entries::iterator> by_age;
+  for (auto entry = entries_.begin(); entry != entries_.end(); ++entry) by_age.push_back(entry);
+  const auto kept = by_age.end() - static_cast<std::ptrdiff_t>(config_.records.keep);
+  std::nth_element(by_age.begin(), kept - 1, by_age.end(), [](const auto& a, const auto& b) {
+    return std::pair(a->second.written, a->first) < std::pair(b->second.written, b->first);
+  });
+  std::for_each(by_age.begin(), kept, [this](const auto& entry) { remove(entry); });
 }
 
 void Records::keep(const JobKey& key, std::uint32_t uid, const std::string& report) {

@@ -2,10 +2,12 @@
 import mmap
 import os
 import shutil
+import statistics
 import subprocess
 import tempfile
 import time
 
+import profile_cpu
 import rows
 import trees
 
@@ -35,10 +37,12 @@ class Written:
         self.is_quick = options.quick
         self.spare = 2 << 30
 
-    def make_room(self, wanted):
+    def make_room(self, wanted_bytes, wanted_files):
         os.makedirs(self.top, mode=0o755, exist_ok=True)
         place = os.statvfs(self.top)
-        if wanted + self.spare < place.f_bavail * place.f_frsize or not os.listdir(self.top):
+        has_room = wanted_bytes + self.spare < place.f_bavail * place.f_frsize and (
+            place.f_files == 0 or wanted_files < place.f_favail)
+        if has_room or not os.listdir(self.top):
             return
         shutil.rmtree(self.top)
         os.mkdir(self.top, mode=0o755)
@@ -84,11 +88,23 @@ class Trial:
                 samples[name].append(self._sample(name, pair == 0))
         return samples
 
-    def _sample(self, name, is_first):
+    def profile(self, rounds):
+        """What each command's processor time is spent for: {name: {what: seconds}}, medians."""
+        recorder = profile_cpu.Recorder(f"{self.workloads.top}/perf", self.options.user)
+        spent = {name: [] for name in self.commands}
+        self._warm()
+        for _ in range(rounds):
+            for name in self.commands:
+                self._sample(name, False, recorder)
+                spent[name].append(recorder.spent())
+        return {name: {what: statistics.median(one[what] for one in each) for what in set().union(*each)}
+                for name, each in spent.items()}
+
+    def _sample(self, name, is_first, recorder=None):
         self._begin()
         self._condition()
         try:
-            sample = self._timed(name)
+            sample = self._timed(name, recorder)
         finally:
             self._unmount()
         if name == "us" and is_first:
@@ -96,13 +112,14 @@ class Trial:
         self._end()
         return sample
 
-    def _timed(self, name):
+    def _timed(self, name, recorder):
+        command = ["bash", "-o", "pipefail", "-c", self.commands[name]]
+        user = {} if recorder else self.options.user
         environment = {**os.environ, "s": self.read_from, "n": self.row.workload}
         with open(f"{self.workloads.top}/log", "w+", encoding="utf-8", errors="replace") as log:
             start = time.perf_counter()
-            process = subprocess.Popen(["bash", "-o", "pipefail", "-c", self.commands[name]], cwd=self.into,
-                                       env=environment, stdin=subprocess.DEVNULL, stdout=log, stderr=log,
-                                       **self.options.user)
+            process = subprocess.Popen(recorder.wrapped(command) if recorder else command, cwd=self.into,
+                                       env=environment, stdin=subprocess.DEVNULL, stdout=log, stderr=log, **user)
             _, status, usage = os.wait4(process.pid, 0)
             seconds = time.perf_counter() - start
             process.returncode = os.waitstatus_to_exitcode(status)
@@ -136,9 +153,14 @@ class Trial:
         if self.row.workload == "large":
             subprocess.run(["rm", "-rf", self.into], check=True)
 
-    def bytes_to_write(self):
-        """What the runs leave, at most."""
-        return 0 if self.row.workload == "large" else self.filled * self.options.pairs * (len(self.commands) + 1)
+    def to_write(self):
+        """What the runs leave, at most: bytes, files."""
+        if self.row.workload == "large":
+            return 0, 0
+        with open(self.workloads.manifest(self.row.workload), "rb") as file:
+            files = sum(1 for _ in file)
+        runs = self.options.pairs * (len(self.commands) + 1)
+        return self.filled * runs, files * runs
 
     def _warm(self):
         if self.row.source == "warm":

@@ -124,6 +124,7 @@ SCRIPT
     echo "$output"
     [ "$status" = 0 ]
     has "$output" "n1    failed" "cut.tar.gz" "failed  " "n1: "
+    [ "$(grep -c '^n1: ' <<<"$output")" = 1 ]  # the cause, once
     run report_on n1 root "$JOBID" --json
     holds 'r[0]["state"] == "failed" and "cut.tar.gz" in r[0]["cause"] and r[0]["times"]["run"] == 0' <<<"$output"
     run report_on n1 bob "$JOBID"
