@@ -83,15 +83,26 @@ Result<Areas> Areas::open(const std::string& root) {
 }
 
 Status Areas::make_directory(const std::string& name, std::uint32_t uid, std::uint32_t gid) const {
-  if (::mkdirat(root_fd_.get(), name.c_str(), 0700) != 0) {
+  const auto make = [&] { return ::mkdirat(root_fd_.get(), name.c_str(), 0700) == 0; };
+  if (!make()) {
     if (errno != EEXIST) return system_error(path_of(name));
-    TRY_ASSIGN(const auto existing, open_directory(name, uid));
-    if (existing) return {};
-    return Error{EEXIST, path_of(name) + ": is in the way"};
+    if (!remove_begun(name)) {
+      TRY_ASSIGN(const auto existing, open_directory(name, uid));
+      return existing ? Status() : Error{EEXIST, path_of(name) + ": is in the way"};
+    }
+    if (!make()) return system_error(path_of(name));
   }
   TRY_ASSIGN(const Fd fd, open_at(root_fd_.get(), name, k_directory));
   if (::fchown(fd.get(), uid, gid) != 0) return system_error(path_of(name));
   return {};
+}
+
+// What a daemon leaves that dies before the directory is the user's: root's, and empty.
+bool Areas::remove_begun(const std::string& name) const {
+  struct stat info {};
+  return ::fstatat(root_fd_.get(), name.c_str(), &info, AT_SYMLINK_NOFOLLOW) == 0 &&
+         info.st_mode == (S_IFDIR | 0700) && info.st_uid == 0 &&
+         ::unlinkat(root_fd_.get(), name.c_str(), AT_REMOVEDIR) == 0;
 }
 
 Result<std::optional<Fd>> Areas::open_directory(const std::string& name, std::uint32_t uid,

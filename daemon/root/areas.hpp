@@ -46,7 +46,8 @@ class Areas {
   static Result<Areas> open(const std::string& root);
 
   // Makes the job directory `name`. One that is already there is taken when it is a directory of
-  // `uid` (a restarted daemon, a site's Prolog), else refused.
+  // `uid` (a restarted daemon, a site's Prolog), made anew when a daemon that died may have begun
+  // it, else refused.
   Status make_directory(const std::string& name, std::uint32_t uid, std::uint32_t gid) const;
   // The directory `name` if it is there and belongs to `uid`; never through a link. Nothing while
   // it is missing.
@@ -71,6 +72,7 @@ class Areas {
   [[nodiscard]] std::string held_path(const JobKey& key) const;
 
  private:
+  [[nodiscard]] bool remove_begun(const std::string& name) const;
   Status trash(int from_fd, const std::string& from, std::uint32_t uid, std::uint32_t gid);
 
   std::string root_;

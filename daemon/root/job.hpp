@@ -16,7 +16,7 @@
 namespace nodestage {
 
 enum class JobState {
-  waiting_for_directory,  // tmpdir.create = "never": the site has not made it yet
+  waiting_for_directory,  // the daemon makes it at once, a site (tmpdir.create) when it will
   queued,                 // for a place among staging.max_jobs
   staging,
   ready,             // the job may run

@@ -191,17 +191,17 @@ Message Jobs::admit(const Begin& begin) {
     if (!other.record.in_hold)
       return Refused{RefusalReason::busy, "results of an earlier run of the job are still here"};
   }
-  if (record->directory_is_ours) {
-    const Status made = at_.areas.make_directory(record->directory, begin.uid, begin.gid);
-    if (!made)
-      return Refused{RefusalReason::fault,
-                     "the job directory cannot be made: " + made.error().what};
-  }
-  if (const Status saved = at_.journal.save_request(*record); !saved) {
-    if (record->directory_is_ours &&
-        at_.areas.move_to_trash(record->directory, begin.uid, begin.gid))
-      at_.trash.sweep();
+  // The journal first: of what it does not know the next daemon would leave the directory.
+  record->state = JobState::waiting_for_directory;
+  Status saved = at_.journal.save_request(*record);
+  if (saved) saved = at_.journal.save(*record);
+  if (!saved) {
+    at_.journal.forget(key);
     return Refused{RefusalReason::fault, "the journal cannot be written: " + saved.error().what};
+  }
+  if (const Status made = make_directory(*record); !made) {
+    at_.journal.forget(key);
+    return Refused{RefusalReason::fault, made.error().what};
   }
   Job& job = jobs_[key];
   job.record = std::move(*record);
@@ -213,6 +213,13 @@ Message Jobs::admit(const Begin& begin) {
     seek_directory(key, Clock::now() + std::chrono::seconds(at_.config.tmpdir.wait_s));
   }
   return Accepted{};
+}
+
+Status Jobs::make_directory(const JobRecord& record) const {
+  if (!record.directory_is_ours) return {};
+  Status made = at_.areas.make_directory(record.directory, record.begin.uid, record.begin.gid);
+  if (made) return made;
+  return Error{made.error().code, "the job directory cannot be made: " + made.error().what};
 }
 
 Message Jobs::exited(const Exited& exited) {

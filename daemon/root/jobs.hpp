@@ -1,7 +1,7 @@
 // Jobs: the job table of this node and what happens to each job, from its prolog to the last trace
 // of it. One step of a job's life is one function; the states are JobState (job.hpp).
 //
-//   begin → [waiting_for_directory] → queued → staging → ready | failed
+//   begin → waiting_for_directory → queued → staging → ready | failed
 //   end   → [stopping] → [awaiting_outcome] → staging_out → gone | held
 //   held  → staging_out (tried again) | gone (recovered, expired)
 #pragma once
@@ -174,6 +174,7 @@ class Jobs {
   void set_state(Job& job, JobState state);
   Message admit(const Begin& begin);
   Result<JobRecord> new_record(const Begin& begin) const;
+  [[nodiscard]] Status make_directory(const JobRecord& record) const;
   void learn(Job& job, const Wait& wait);
 
   // jobs_staging.cpp: from the directory to ready or failed

@@ -67,7 +67,12 @@ void Jobs::go_on(Job& job, WorkersWord word) {
   if (job.record.ended && still_staging) return stop_staging(job);
   switch (job.record.state) {
     case JobState::waiting_for_directory:
-      seek_directory(key, Clock::now() + std::chrono::seconds(at_.config.tmpdir.wait_s));
+      if (!job.record.directory_is_ours)
+        seek_directory(key, Clock::now() + std::chrono::seconds(at_.config.tmpdir.wait_s));
+      else if (const Status made = make_directory(job.record); !made)
+        fail(job, FailureCause::directory, made.error().what);
+      else
+        enqueue(job);
       break;
     case JobState::queued:
       enqueue(job);

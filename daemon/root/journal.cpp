@@ -193,12 +193,23 @@ void Journal::forget(const JobKey& key) const {
   }
 }
 
+// By a daemon that died over it: what had not become an entry yet.
+bool Journal::is_half_written(const std::string& name) const {
+  if (name.starts_with('.')) return name.ends_with(".new");
+  constexpr std::string_view k_suffix = ".request";
+  if (!name.ends_with(k_suffix)) return false;
+  const std::string entry = name.substr(0, name.size() - k_suffix.size()) + ".json";
+  return ::faccessat(directory_.get(), entry.c_str(), F_OK, AT_SYMLINK_NOFOLLOW) != 0 &&
+         errno == ENOENT;
+}
+
 Journal::Loaded Journal::load() const {
   Loaded loaded;
   const int fd = ::openat(directory_.get(), ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
   const std::unique_ptr<DIR, int (*)(DIR*)> directory(::fdopendir(fd), ::closedir);
   while (const dirent* entry = directory ? ::readdir(directory.get()) : nullptr) {
     const std::string name = entry->d_name;
+    if (is_half_written(name)) ::unlinkat(directory_.get(), name.c_str(), 0);
     if (name.starts_with('.') || !name.ends_with(".json")) continue;
     const std::string request_name = name.substr(0, name.size() - 5) + ".request";
     const auto text = read_file(directory_.get(), name, 1 << 20);

@@ -32,10 +32,12 @@ class Journal {
     std::vector<JobRecord> records;
     std::vector<std::string> faults;  // files that could not be read; they are left in place
   };
+  // Removes what a daemon that died had begun to write. Nobody else may write meanwhile.
   [[nodiscard]] Loaded load() const;
 
  private:
   explicit Journal(Fd directory) : directory_(std::move(directory)) {}
+  [[nodiscard]] bool is_half_written(const std::string& name) const;
   Fd directory_;
 };
 

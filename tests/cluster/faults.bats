@@ -165,6 +165,56 @@ all_ended() {
     assert_idle_clean
 }
 
+# kill_in CALLS WHEN NODE: the node's daemon dies right after that one of these system calls.
+kill_in() {
+    local pid
+    pid=$(on "$3" cat /.harness/nodestaged.pid)
+    on "$3" strace -qq -o /dev/null -e "inject=$1:signal=KILL:when=$2" -p "$pid" 3>&- &
+    attached() { ! on "$1" grep -q '^TracerPid:.0$' "/proc/$2/status"; }
+    wait_until 10 attached "$3" "$pid"
+}
+
+daemon_is_dead() {
+    run on "$1" pgrep -x nodestaged
+    [[ -z $output ]]
+}
+
+# What it does for a job: rename (the request), rename (its entry), mkdir, chown (its directory), rename (queued).
+readonly RENAME=rename,renameat,renameat2
+@test "killed while it takes a job: the next daemon stages it" {
+    for at in "$RENAME 1 n1" "$RENAME 2 n2" "mkdir,mkdirat 1 n3" "fchown 1 n1" "$RENAME 3 n2"; do
+        # shellcheck disable=SC2086
+        kill_in $at
+        node=${at##* }
+        id=$(submit_whole alice -w "$node")
+        wait_until 10 daemon_is_dead "$node"
+        cluster daemon start "$node"
+        assert_whole "$id" alice
+    done
+    assert_idle_clean
+}
+
+@test "killed while it takes a job, and back when Slurm has given that up: nothing is left" {
+    places=("$RENAME 1 n1" "$RENAME 2 n2" "mkdir,mkdirat 1 n3" "fchown 1 n1" "$RENAME 3 n2")
+    for part in "0 1 2" "3 4"; do
+        ids=()
+        for i in $part; do
+            # shellcheck disable=SC2086
+            kill_in ${places[i]}
+            ids[i]=$(submit_whole alice -w "${places[i]##* }")
+        done
+        for i in $part; do
+            wait_until 60 job_is "${ids[i]}" FAILED
+            daemon_is_dead "${places[i]##* }"
+        done
+        for i in $part; do
+            [ -n "$(node_remains "${places[i]##* }")" ]
+            cluster daemon start "${places[i]##* }"
+        done
+        assert_idle_clean
+    done
+}
+
 @test "killed between ready and the task's wait" {
     as alice salloc -w n1 --stage-dataset=large.tar sh -c 'until [ -e go-on ]; do sleep 0.1; done
         srun sh -c "cd \$NODESTAGE_DATASET && sha256sum --quiet -c ~/sums && echo WHOLE"' >"$BATS_TEST_TMPDIR/out" 2>&1 3>&- &

@@ -90,6 +90,23 @@ TEST_CASE("the job directory is the user's alone, from its first moment") {
   CHECK(info.st_gid == k_victim);
 }
 
+TEST_CASE(
+    "a job directory that a daemon had begun is made anew; one of root's with something in it is "
+    "not") {
+  if (skipped()) return;
+  const Place place;
+  const Areas areas = place.areas();
+  for (const char* name : {"begun", "full", "open"})
+    REQUIRE(::mkdir((place / name).c_str(), *name == 'o' ? 0755 : 0700) == 0);
+  REQUIRE(::mkdir((place / "full/of").c_str(), 0700) == 0);
+  CHECK(areas.make_directory("begun", k_victim, k_victim));
+  CHECK(owner(place / "begun") == k_victim);
+  for (const char* name : {"full", "open"}) {
+    CHECK_FALSE(areas.make_directory(name, k_victim, k_victim));
+    CHECK(owner(place / name) == 0);
+  }
+}
+
 TEST_CASE("a root that others can rearrange is refused") {
   if (skipped()) return;
   const Scratch scratch;

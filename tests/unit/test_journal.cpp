@@ -1,6 +1,8 @@
 #include <doctest/doctest.h>
 
+#include <filesystem>
 #include <fstream>
+#include <set>
 
 #include "daemon/root/journal.hpp"
 #include "scratch.hpp"
@@ -152,4 +154,26 @@ TEST_CASE("a failed step on another node than the first does not tell how the jo
   record.last_status = 256;
   record.begin.node_index = 0;
   CHECK(outcome_of(record) == JobOutcome::failure);
+}
+
+TEST_CASE("what a daemon had begun to write when it died is removed, and nothing else") {
+  const Scratch scratch;
+  const auto journal = Journal::open(scratch / "state");
+  REQUIRE(journal);
+  const JobRecord record = full_record();
+  REQUIRE(journal->save_request(record));
+  REQUIRE(journal->save(record));
+  const std::filesystem::path jobs = scratch / "state/jobs";
+  for (const char* name : {".12.1.json.new", ".13.0.request.new", "13.0.request"})
+    std::ofstream(jobs / name) << "x";
+  for (const char* name : {"14.0.json", "14.0.request", "README"})
+    std::ofstream(jobs / name) << "x";
+  const auto loaded = journal->load();
+  CHECK(loaded.records.size() == 1);
+  CHECK(loaded.faults.size() == 1);
+  std::set<std::string> left;
+  for (const auto& file : std::filesystem::directory_iterator(jobs))
+    left.insert(file.path().filename());
+  CHECK(left ==
+        std::set<std::string>{"12.1.json", "12.1.request", "14.0.json", "14.0.request", "README"});
 }
