@@ -145,6 +145,14 @@ undo_hold() {
     slow_unmount "$1" /home/alice/slow
 }
 
+# undo_all_holds: for teardown, after a test that failed: the next one's mount would wait for ever behind a halted one.
+undo_all_holds() {
+    local node
+    for node in $(nodes); do
+        undo_hold "$node" &>/dev/null || true
+    done
+}
+
 # ready_on JOB NODE: the daemon of NODE has said so of its own staging.
 ready_on() {
     job_log "$2" "$1.0" | grep -q 'role=daemon: ready$'

@@ -90,14 +90,14 @@ assert text.endswith("\n")
     is 1 n1 nodestage_jobs state=staging # still
     wait_until 40 job_ended "$id"
     [ "$(job_state "$id")" = COMPLETED ]
-    wait_until 10 is $((read_before + bytes)) n1 nodestage_read_bytes_total activity=stage
+    wait_until 10 is 2 n1 nodestage_phase_seconds_count phase=stage_out  # the last that the file tells of the job
+    is $((read_before + bytes)) n1 nodestage_read_bytes_total activity=stage
     is $((written_before + 3145728)) n1 nodestage_written_bytes_total activity=stage
     is $((files_before + 3)) n1 nodestage_files_total activity=stage
     is 7 n1 nodestage_written_bytes_total activity=stage_out
     is 1 n1 nodestage_files_total activity=stage_out
     at_least 9 n1 nodestage_phase_seconds_sum phase=staging
     is 2 n1 nodestage_phase_seconds_count phase=staging
-    is 2 n1 nodestage_phase_seconds_count phase=stage_out
     is 0 n1 nodestage_jobs state=staging
 }
 

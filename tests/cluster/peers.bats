@@ -35,6 +35,12 @@ teardown_file() {
     cluster_down
 }
 
+teardown() {
+    if [[ -z ${BATS_TEST_COMPLETED:-} ]]; then
+        undo_all_holds
+    fi
+}
+
 # attack NODE USER ADDRESS VERB...: lib/peer_client.py on NODE, as USER.
 attack() {
     on "$1" tee /tmp/peer_client.py <"$BATS_TEST_DIRNAME/lib/peer_client.py" >/dev/null

@@ -26,6 +26,13 @@ teardown_file() {
     cluster_down
 }
 
+teardown() {
+    if [[ -z ${BATS_TEST_COMPLETED:-} ]]; then
+        undo_all_holds
+        on n3 pkill -CONT -x slurmd || true
+    fi
+}
+
 # as_on NODE USER CMD...
 as_on() {
     cluster exec "$1" --user="$2" -- "${@:3}"
