@@ -403,13 +403,13 @@ nothing_on() {
     on ctl scontrol suspend "${ids[1]}"
     cluster slurmd restart n2
     cluster slurmctld restart
-    # Slurm stops a step's processes two seconds after it has said SUSPENDED.
-    wait_until 20 on n1 sh -c "grep -qs '^State:.T' /proc/[0-9]*/status"
+    # Slurm 22.05 stops the waiting step two seconds after it has said SUSPENDED; 24.11 stops none whose tasks do not run yet.
+    [[ $(slurm_release) != 22.05 ]] || wait_until 20 on n1 sh -c "grep -qs '^State:.T' /proc/[0-9]*/status"
     job_is "${ids[1]}" SUSPENDED
     status_is n2 "${ids[2]}" staging
     reload_daemons "$BASE"
-    wait_until 20 status_is n1 "${ids[1]}" ready
-    on ctl scontrol resume "${ids[1]}"
+    wait_until 20 ready_on "${ids[1]}" n1
+    on ctl scontrol resume "${ids[1]}" || [[ $(slurm_release) != 22.05 ]]  # it may be done
     for node in n1 n2 n3; do
         assert_whole "${ids[${node#n}]}" alice
     done
