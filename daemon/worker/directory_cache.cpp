@@ -5,7 +5,6 @@
 #include <algorithm>
 
 #include "daemon/worker/below.hpp"
-#include "daemon/worker/dir_stack.hpp"
 
 namespace nodestage {
 namespace {
@@ -39,17 +38,16 @@ Result<int> DirectoryCache::open(const std::string& path) {
   return place->fd.get();
 }
 
-// Most directories are new, and in one that is open.
+// Most directories are new, and in one that is open. What cannot be reached that way is looked for
+// from the root on.
 Result<Fd> DirectoryCache::open_or_make(const std::string& path) {
   const SplitPath split = split_path(path);
-  const Place* place = find(split.parent);
-  const int parent = split.parent.empty() ? root_ : place != nullptr ? place->fd.get() : -1;
-  const std::string name(split.name);
-  if (parent >= 0 && ::mkdirat(parent, name.c_str(), k_mode) == 0) {
-    if (auto made = open_directory_at(parent, name)) return made;
+  if (const auto parent = open(std::string(split.parent))) {
+    const std::string name(split.name);
+    if (::mkdirat(*parent, name.c_str(), k_mode) == 0 || errno == EEXIST) {
+      if (auto fd = open_directory_below(*parent, name)) return fd;
+    }
   }
-  auto there = open_directory_below(root_, path);
-  if (there || there.error().code != ENOENT) return there;
   return make_directories_below(root_, path, k_mode);
 }
 

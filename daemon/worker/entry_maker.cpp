@@ -7,6 +7,7 @@
 #include <array>
 
 #include "common/file.hpp"
+#include "daemon/worker/below.hpp"
 #include "daemon/worker/dir_stack.hpp"
 #include "daemon/worker/pending_file.hpp"
 
@@ -219,7 +220,9 @@ Status EntryMaker::make_directory(const std::string& path) {
 }
 
 Status EntryMaker::set_attributes(const std::string& path, const DirectoryAttributes& attributes) {
-  auto directory = directories_.open(path);
+  // Most are there, and none is needed again.
+  const auto there = open_directory_below(way_.root_fd, path);
+  const auto directory = there ? Result<int>(there->get()) : directories_.open(path);
   if (!directory && leaves_out(directory.error())) return {};
   if (!directory && is_no_directory(directory.error().code)) {
     return no_directory(directory.error().code);

@@ -5,7 +5,7 @@
 #include <filesystem>
 
 #include "daemon/worker/directory_cache.hpp"
-#include "scratch.hpp"
+#include "piece_run.hpp"
 
 using namespace nodestage;
 
@@ -27,4 +27,31 @@ TEST_CASE("where no more files may be open, those that are kept are closed") {
   CHECK(failed == 0);
   for (int i = 0; i < 60; ++i)
     CHECK(std::filesystem::is_directory(scratch / ("a/b" + std::to_string(i))));
+}
+
+TEST_CASE("the directories on the way are kept open, too: each name costs one call") {
+  const Scratch scratch;
+  const Fd root(::open(scratch.path().c_str(), O_PATH | O_DIRECTORY | O_CLOEXEC));
+  DirectoryCache directories(root.get());
+  REQUIRE(directories.open("a/b/c"));
+  std::filesystem::rename(scratch / "a", scratch / "moved");
+  REQUIRE(directories.open("a/b/d/e"));
+  CHECK(std::filesystem::is_directory(scratch / "moved/b/d/e"));
+  CHECK_FALSE(std::filesystem::exists(scratch / "a"));
+  directories.forget();
+  REQUIRE(directories.open("a/b"));
+  CHECK(std::filesystem::is_directory(scratch / "a/b"));
+}
+
+TEST_CASE("what is on the way and no directory is told, and nothing is made beside it") {
+  const Scratch scratch;
+  const Fd root(::open(scratch.path().c_str(), O_PATH | O_DIRECTORY | O_CLOEXEC));
+  std::filesystem::create_directory(scratch / "real");
+  std::filesystem::create_directory_symlink("real", scratch / "link");
+  spit(scratch / "file", "x");
+  DirectoryCache directories(root.get());
+  CHECK(directories.open("link/a").error().code == ELOOP);
+  CHECK(directories.open("link").error().code == ELOOP);
+  CHECK(directories.open("file/a").error().code == ENOTDIR);
+  CHECK(std::filesystem::is_empty(scratch / "real"));
 }
