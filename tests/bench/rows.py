@@ -48,6 +48,7 @@ ROWS = [
     Row("images", "zip", {"unzip": 12.0, "7zz x": 3.2}),
     Row("images", "tar", {"tar xf": None, "dd of the archive": None}, "cold"),
     Row("images", "tar", {"tar xf": None, "dd of the archive": None}, "far"),
+    Row("images", "zip", {"unzip": None, "7zz x": None}, "far"),
     Row("python", "tar", {"tar xf": 2.3}),
     Row("python", "tar.gz", {"tar xzf": 4.0}),
     Row("python", "directory", {"cp -a": 3.0, "rsync -a": 3.0}, "cold"),
