@@ -92,9 +92,11 @@ Status Areas::make_directory(const std::string& name, std::uint32_t uid, std::ui
     }
     if (!make()) return system_error(path_of(name));
   }
-  TRY_ASSIGN(const Fd fd, open_at(root_fd_.get(), name, k_directory));
-  if (::fchown(fd.get(), uid, gid) != 0) return system_error(path_of(name));
-  return {};
+  const auto fd = open_at(root_fd_.get(), name, k_directory);
+  if (fd && ::fchown(fd->get(), uid, gid) == 0) return {};
+  const Error fault = fd ? system_error(path_of(name)) : fd.error();
+  static_cast<void>(remove_begun(name));
+  return fault;
 }
 
 // What a daemon leaves that dies before the directory is the user's: root's, and empty.

@@ -206,13 +206,14 @@ Message Jobs::admit(const Begin& begin) {
   Job& job = jobs_[key];
   job.record = std::move(*record);
   join(job);
-  if (job.record.directory_is_ours) {
-    enqueue(job);
-  } else {
-    set_state(job, JobState::waiting_for_directory);
-    seek_directory(key, Clock::now() + std::chrono::seconds(at_.config.tmpdir.wait_s));
-  }
+  set_out(job);
   return Accepted{};
+}
+
+void Jobs::set_out(Job& job) {
+  if (job.record.directory_is_ours) return enqueue(job);
+  set_state(job, JobState::waiting_for_directory);
+  seek_directory(job.record.key(), Clock::now() + std::chrono::seconds(at_.config.tmpdir.wait_s));
 }
 
 Status Jobs::make_directory(const JobRecord& record) const {

@@ -175,6 +175,7 @@ class Jobs {
   Message admit(const Begin& begin);
   Result<JobRecord> new_record(const Begin& begin) const;
   [[nodiscard]] Status make_directory(const JobRecord& record) const;
+  void set_out(Job& job);  // its directory is there, or the site makes it
   void learn(Job& job, const Wait& wait);
 
   // jobs_staging.cpp: from the directory to ready or failed

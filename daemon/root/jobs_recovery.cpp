@@ -67,12 +67,10 @@ void Jobs::go_on(Job& job, WorkersWord word) {
   if (job.record.ended && still_staging) return stop_staging(job);
   switch (job.record.state) {
     case JobState::waiting_for_directory:
-      if (!job.record.directory_is_ours)
-        seek_directory(key, Clock::now() + std::chrono::seconds(at_.config.tmpdir.wait_s));
-      else if (const Status made = make_directory(job.record); !made)
-        fail(job, FailureCause::directory, made.error().what);
+      if (const Status made = make_directory(job.record); made)
+        set_out(job);
       else
-        enqueue(job);
+        fail(job, FailureCause::directory, made.error().what);
       break;
     case JobState::queued:
       enqueue(job);

@@ -165,27 +165,25 @@ all_ended() {
     assert_idle_clean
 }
 
+# What a daemon does to take a job: rename (the request), rename (its entry), mkdir, chown (its directory), rename
+# (queued). Each with its node: "CALLS WHEN NODE".
+readonly RENAME=rename,renameat,renameat2
+readonly TAKES=("$RENAME 1 n1" "$RENAME 2 n2" "mkdir,mkdirat 1 n3" "fchown 1 n1" "$RENAME 3 n2")
+
 # kill_in CALLS WHEN NODE: the node's daemon dies right after that one of these system calls.
 kill_in() {
-    local pid
-    pid=$(on "$3" cat /.harness/nodestaged.pid)
-    on "$3" strace -qq -o /dev/null -e "inject=$1:signal=KILL:when=$2" -p "$pid" 3>&- &
-    attached() { ! on "$1" grep -q '^TracerPid:.0$' "/proc/$2/status"; }
-    wait_until 10 attached "$3" "$pid"
+    strace_on "$3" "$(daemon_pid "$3")" -o /dev/null -e "inject=$1:signal=KILL:when=$2"
 }
 
 daemon_is_dead() {
-    run on "$1" pgrep -x nodestaged
-    [[ -z $output ]]
+    [[ -z $(daemon_pid "$1") ]]
 }
 
-# What it does for a job: rename (the request), rename (its entry), mkdir, chown (its directory), rename (queued).
-readonly RENAME=rename,renameat,renameat2
 @test "killed while it takes a job: the next daemon stages it" {
-    for at in "$RENAME 1 n1" "$RENAME 2 n2" "mkdir,mkdirat 1 n3" "fchown 1 n1" "$RENAME 3 n2"; do
+    for take in "${TAKES[@]}"; do
         # shellcheck disable=SC2086
-        kill_in $at
-        node=${at##* }
+        kill_in $take
+        node=${take##* }
         id=$(submit_whole alice -w "$node")
         wait_until 10 daemon_is_dead "$node"
         cluster daemon start "$node"
@@ -195,21 +193,20 @@ readonly RENAME=rename,renameat,renameat2
 }
 
 @test "killed while it takes a job, and back when Slurm has given that up: nothing is left" {
-    places=("$RENAME 1 n1" "$RENAME 2 n2" "mkdir,mkdirat 1 n3" "fchown 1 n1" "$RENAME 3 n2")
     for part in "0 1 2" "3 4"; do
         ids=()
         for i in $part; do
             # shellcheck disable=SC2086
-            kill_in ${places[i]}
-            ids[i]=$(submit_whole alice -w "${places[i]##* }")
+            kill_in ${TAKES[i]}
+            ids[i]=$(submit_whole alice -w "${TAKES[i]##* }")
         done
         for i in $part; do
             wait_until 60 job_is "${ids[i]}" FAILED
-            daemon_is_dead "${places[i]##* }"
+            daemon_is_dead "${TAKES[i]##* }"
         done
         for i in $part; do
-            [ -n "$(node_remains "${places[i]##* }")" ]
-            cluster daemon start "${places[i]##* }"
+            [ -n "$(node_remains "${TAKES[i]##* }")" ]
+            cluster daemon start "${TAKES[i]##* }"
         done
         assert_idle_clean
     done

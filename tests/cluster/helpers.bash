@@ -101,6 +101,16 @@ job_has_output() {
     [[ $(job_output "$1") == *"$2"* ]]
 }
 
+# strace_on NODE PID OPTION...: strace of that process in the background; it is attached when this returns.
+strace_on() {
+    on "$1" strace -qq "${@:3}" -p "$2" 3>&- &
+    wait_until 10 is_traced "$1" "$2"
+}
+
+is_traced() {
+    ! on "$1" grep -q '^TracerPid:.0$' "/proc/$2/status"
+}
+
 # slow_mount [--rate=N] NODE USER DIR...: from now on, and on NODE alone, USER reads what is below each
 # DIR (absolute, USER's own) through FUSE at no more than N bytes per second (10k; a file of 100 kB takes
 # ten seconds). The same path is as fast as before on the other hosts. Nobody else may look into DIR

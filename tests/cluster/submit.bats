@@ -530,9 +530,7 @@ SCRIPT
 @test "a job without options contacts no daemon, and needs none" {
     local slurmd trace=/var/log/strace
     slurmd=$(on n1 cat /.harness/slurmd.pid)
-    on n1 strace -f -qq -e trace=connect -o "$trace" -p "$slurmd" &
-    attached() { ! on n1 grep -q '^TracerPid:.0$' "/proc/$slurmd/status"; }
-    wait_until 10 attached
+    strace_on n1 "$slurmd" -f -e trace=connect -o "$trace"
     connects() { on n1 grep -c 'nodestage' "$trace"; }
     as alice srun -w n1 true
     sbatch_wait -w n1 --wrap 'srun true'

@@ -49,25 +49,31 @@ JobRecord full_record() {
   return record;
 }
 
+struct Saved {
+  Saved() {
+    REQUIRE(journal);
+    REQUIRE(journal->save_request(record));
+    REQUIRE(journal->save(record));
+  }
+  const Scratch scratch;
+  const Result<Journal> journal = Journal::open(scratch / "state");
+  const JobRecord record = full_record();
+};
+
 }  // namespace
 
 TEST_CASE("a record there and back, through the disk") {
-  const Scratch scratch;
-  const auto journal = Journal::open(scratch / "state");
-  REQUIRE(journal);
-  const JobRecord record = full_record();
-  REQUIRE(journal->save_request(record));
-  REQUIRE(journal->save(record));
-  const auto loaded = journal->load();
+  const Saved saved;
+  const auto loaded = saved.journal->load();
   CHECK(loaded.faults.empty());
   REQUIRE(loaded.records.size() == 1);
-  CHECK(encode_record(loaded.records[0]) == encode_record(record));
-  CHECK(loaded.records[0].begin.request == record.begin.request);
+  CHECK(encode_record(loaded.records[0]) == encode_record(saved.record));
+  CHECK(loaded.records[0].begin.request == saved.record.begin.request);
   CHECK_FALSE(loaded.records[0].batch_status);
   CHECK(loaded.records[0].last_status == 256);
-  CHECK(loaded.records[0].times == record.times);
-  journal->forget(record.key());
-  CHECK(journal->load().records.empty());
+  CHECK(loaded.records[0].times == saved.record.times);
+  saved.journal->forget(saved.record.key());
+  CHECK(saved.journal->load().records.empty());
 }
 
 TEST_CASE("names and paths of any bytes are the same after a restart") {
@@ -157,18 +163,13 @@ TEST_CASE("a failed step on another node than the first does not tell how the jo
 }
 
 TEST_CASE("what a daemon had begun to write when it died is removed, and nothing else") {
-  const Scratch scratch;
-  const auto journal = Journal::open(scratch / "state");
-  REQUIRE(journal);
-  const JobRecord record = full_record();
-  REQUIRE(journal->save_request(record));
-  REQUIRE(journal->save(record));
-  const std::filesystem::path jobs = scratch / "state/jobs";
+  const Saved saved;
+  const std::filesystem::path jobs = saved.scratch / "state/jobs";
   for (const char* name : {".12.1.json.new", ".13.0.request.new", "13.0.request"})
     std::ofstream(jobs / name) << "x";
   for (const char* name : {"14.0.json", "14.0.request", "README"})
     std::ofstream(jobs / name) << "x";
-  const auto loaded = journal->load();
+  const auto loaded = saved.journal->load();
   CHECK(loaded.records.size() == 1);
   CHECK(loaded.faults.size() == 1);
   std::set<std::string> left;

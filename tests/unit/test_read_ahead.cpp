@@ -24,6 +24,22 @@ struct Reading {
   std::optional<Source> source;
 };
 
+// Of a file of data, by up to four threads.
+struct FourThreads {
+  explicit FourThreads(std::size_t size) : data(sample(size)) { REQUIRE(ahead.start()); }
+  const Scratch scratch;
+  const std::string data;
+  const std::string path = written();
+  Reading reading{path};
+  ReadAhead ahead{*reading.source, 0, {4096, 9, 4}};
+
+ private:
+  [[nodiscard]] std::string written() const {
+    spit(scratch / "x", data);
+    return scratch / "x";
+  }
+};
+
 std::string all_of(ReadAhead& ahead) {
   std::string data;
   for (;;) {
@@ -58,36 +74,26 @@ TEST_CASE("blocks come in order, whoever reads them") {
 }
 
 TEST_CASE("nobody waits, so no more than two blocks are read ahead") {
-  const Scratch scratch;
-  const std::string data = sample(200'000);
-  spit(scratch / "x", data);
-  Reading reading(scratch / "x");
-  ReadAhead ahead(*reading.source, 0, {4096, 9, 4});
-  REQUIRE(ahead.start());
-  while (reading.meter.bytes_read < 8192) std::this_thread::yield();
+  FourThreads four(200'000);
+  while (four.reading.meter.bytes_read < 8192) std::this_thread::yield();
   std::this_thread::sleep_for(std::chrono::milliseconds(50));
-  CHECK(reading.meter.bytes_read == 8192);
-  CHECK((all_of(ahead) == data));
+  CHECK(four.reading.meter.bytes_read == 8192);
+  CHECK((all_of(four.ahead) == four.data));
 }
 
 TEST_CASE("blocks that are held do not stop the others") {
-  const Scratch scratch;
-  const std::string data = sample(200'000);
-  spit(scratch / "x", data);
-  Reading reading(scratch / "x");
-  ReadAhead ahead(*reading.source, 0, {4096, 9, 4});
-  REQUIRE(ahead.start());
+  FourThreads four(200'000);
   std::deque<Slice> held;
   std::string got;
   for (;;) {
-    auto block = ahead.next();
+    auto block = four.ahead.next();
     REQUIRE(block);
     if (block->empty()) break;
     got += DecodeRun::text(block->bytes());
     held.push_back(std::move(*block));
     if (held.size() > 7) held.pop_front();
   }
-  CHECK((got == data));
+  CHECK((got == four.data));
 }
 
 TEST_CASE("a file that is shorter than it was ends where it ends") {
