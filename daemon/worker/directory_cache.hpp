@@ -1,4 +1,5 @@
-// DirectoryCache: the directories below a root that a thread writes to, kept open.
+// DirectoryCache: the directories below a root that a thread writes to, and those on the way to
+// them, kept open.
 #pragma once
 
 #include <array>

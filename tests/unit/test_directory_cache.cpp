@@ -29,7 +29,7 @@ TEST_CASE("where no more files may be open, those that are kept are closed") {
     CHECK(std::filesystem::is_directory(scratch / ("a/b" + std::to_string(i))));
 }
 
-TEST_CASE("the directories on the way are kept open, too: each name costs one call") {
+TEST_CASE("the directories on the way are kept open, too") {
   const Scratch scratch;
   const Fd root(::open(scratch.path().c_str(), O_PATH | O_DIRECTORY | O_CLOEXEC));
   DirectoryCache directories(root.get());
