@@ -1,5 +1,7 @@
 // Packets from anybody on the node or in the network: they are refused, or read as what they say.
 // The first byte tells which reader.
+#include "common/node_report.hpp"
+#include "common/peer_channel.hpp"
 #include "common/peer_note.hpp"
 #include "common/protocol.hpp"
 #include "common/worker_order.hpp"
@@ -10,7 +12,7 @@ using namespace nodestage;
 int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   if (size == 0) return 0;
   const std::string_view packet = text_of(data + 1, size - 1);
-  switch (data[0] % 3) {
+  switch (data[0] % 5) {
     case 0:
       if (const auto message = decode_message(packet)) require(encode_message(*message) == packet);
       break;
@@ -22,11 +24,19 @@ int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
         require(again && encode_peer_note(*again) == once);
       }
       break;
-    default:
+    case 2:
       if (const auto order = decode_order(packet)) {
         const auto again = decode_order(encode_order(*order));
         require(static_cast<bool>(again));
       }
+      break;
+    case 3:
+      if (const auto message = decode_peer_message(packet))
+        require(encode_peer_message(*message) == packet);
+      break;
+    default:
+      if (const auto report = decode_report(packet))
+        require(static_cast<bool>(decode_report(encode_report(*report))));
   }
   return 0;
 }

@@ -1,5 +1,6 @@
 // The files that a worker writes with its user's rights, as the daemon reads them: every count is
 // bounded and every answer stays within the disk.
+#include "common/node_report.hpp"
 #include "common/status_file.hpp"
 #include "input.hpp"
 
@@ -12,8 +13,13 @@ int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
     require(status->cause.size() < sizeof StatusHeader::cause + 1);
     for (const std::string& variable : status->environment)
       require(variable.starts_with("NODESTAGE_") && variable.find('=') != std::string::npos);
-    for (const ItemRecord& item : status->items)
+    NodeReport report;
+    for (const ItemRecord& item : status->items) {
       require(field_text(item.note).size() <= sizeof item.note);
+      report.items.push_back(report_item(item, 1, 2));
+    }
+    const std::string json = encode_report(report);
+    require(json.size() <= k_max_report_bytes && decode_report(json));
   }
   if (const auto claim = read_space_claim(file.fd())) {
     Disk disk;
