@@ -3,14 +3,16 @@
 
 top=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 
+# Lists of NAME or NAME>=VERSION.
 k_build_packages=(
   cmake ninja-build g++ pkg-config libslurm-dev libarchive-dev libspdlog-dev nlohmann-json3-dev
   libtomlplusplus-dev libcli11-dev libcap-dev libseccomp-dev libsystemd-dev libasio-dev libmunge-dev doctest-dev
   libisal-dev libbz2-dev liblzma-dev liblz4-dev libssl-dev libzstd-dev dpkg-dev file
 )
+# An older zip writes no symbolic link into an archive that goes to a pipe.
 k_cluster_packages=(
   slurmd slurmctld slurm-client slurm-wlm-basic-plugins munge iproute2 nftables util-linux procps psmisc bats
-  tar cpio zip unzip p7zip-full bzip2 xz-utils zstd lz4 attr acl
+  tar cpio 'zip>=3.0-13+deb12u1' unzip p7zip-full bzip2 xz-utils zstd lz4 attr acl
 )
 k_test_packages=(
   libarchive-tools 7zip isal rsync libfuse3-dev bindfs fuse3 strace shellcheck python3 gcc binutils bsdutils libcap2-bin mandoc groff-base bc
@@ -26,10 +28,13 @@ need_root() {
   [ "$(id -u)" = 0 ] || die "must be run by root (try: sudo $0): it makes namespaces for a test cluster"
 }
 
+# missing_packages NAME|NAME>=VERSION...: the names of those that are not there, or too old.
 missing_packages() {
-  local package
-  for package in "$@"; do
-    dpkg-query -W -f '${db:Status-Status}' "$package" 2>/dev/null | grep -qx installed || echo "$package"
+  local wanted package least status version
+  for wanted in "$@"; do
+    package=${wanted%%>=*} least=${wanted#"$package"}
+    read -r status version < <(dpkg-query -W -f '${db:Status-Status} ${Version}\n' "$package" 2>/dev/null)
+    [ "$status" = installed ] && dpkg --compare-versions "$version" ge "${least#>=}" || echo "$package"
   done
 }
 
