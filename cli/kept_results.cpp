@@ -1,5 +1,6 @@
 #include "cli/kept_results.hpp"
 
+#include "common/human.hpp"
 #include "daemon/worker/deliver_output.hpp"
 #include "daemon/worker/output_source.hpp"
 
@@ -35,20 +36,6 @@ std::string how_to_copy(const std::vector<std::string>& paths, const std::string
     }
   }
   return text + " ELSEWHERE && rm -rf " + shell_word(directory);
-}
-
-std::string shell_word(const std::string& text) {
-  constexpr std::string_view k_plain =
-      "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789/._-+=:,@%";
-  if (!text.empty() && text.find_first_not_of(k_plain) == std::string::npos) return text;
-  std::string word = "'";
-  for (const char c : text) {
-    if (c == '\'')
-      word += "'\\''";
-    else
-      word += c;
-  }
-  return word + "'";
 }
 
 }  // namespace nodestage

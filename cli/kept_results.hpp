@@ -16,7 +16,4 @@ std::vector<std::string> kept_results(const StageRequest& request, JobOutcome ou
 // "Fetch them with: cp -a /d/results ELSEWHERE && rm -rf /d"
 std::string how_to_copy(const std::vector<std::string>& paths, const std::string& directory);
 
-// As a shell reads it as one word.
-std::string shell_word(const std::string& text);
-
 }  // namespace nodestage

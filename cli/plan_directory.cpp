@@ -9,7 +9,6 @@
 #include <memory>
 #include <vector>
 
-#include "cli/kept_results.hpp"
 #include "cli/plan_item.hpp"
 #include "common/destinations.hpp"
 #include "common/fd.hpp"

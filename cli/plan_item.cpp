@@ -8,7 +8,6 @@
 #include <atomic>
 #include <cmath>
 
-#include "cli/kept_results.hpp"
 #include "common/destinations.hpp"
 #include "common/human.hpp"
 #include "daemon/worker/piece.hpp"

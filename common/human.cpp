@@ -94,6 +94,20 @@ std::string human_date(std::uint64_t epoch) {
   return {text, std::strftime(text, sizeof text, "%Y-%m-%d %H:%M", &parts)};
 }
 
+std::string shell_word(const std::string& text) {
+  constexpr std::string_view k_plain =
+      "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789/._-+=:,@%";
+  if (!text.empty() && text.find_first_not_of(k_plain) == std::string::npos) return text;
+  std::string word = "'";
+  for (const char c : text) {
+    if (c == '\'')
+      word += "'\\''";
+    else
+      word += c;
+  }
+  return word + "'";
+}
+
 std::string last_part(const std::string& path) {
   const std::size_t end = path.find_last_not_of('/');
   if (end == std::string::npos) return path;

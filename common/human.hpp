@@ -18,6 +18,10 @@ std::string human_date(std::uint64_t epoch);  // "2026-11-21 15:30", the node's 
 enum class Newlines { escape, keep, join };
 std::string printable(std::string_view text, Newlines newlines = Newlines::escape);
 
+// As a shell reads it as one word. Of printable text the same as it is, in quotes where it needs
+// them.
+std::string shell_word(const std::string& text);
+
 // The last part of a path, without slashes behind it.
 std::string last_part(const std::string& path);
 

@@ -232,7 +232,11 @@ Status StreamEntries::at_end() {
 class FileEntries final : public ArchiveEntries {
  public:
   FileEntries(Container container, Source& source, std::optional<ZipIndex> index)
-      : container_(container), source_(source), block_(k_seek_block), index_(std::move(index)) {}
+      : container_(container),
+        source_(source),
+        block_(k_seek_block),
+        index_(std::move(index)),
+        is_index_given_(index_) {}
 
   Status open();
   Result<Entry*> next() override {
@@ -255,6 +259,7 @@ class FileEntries final : public ArchiveEntries {
   std::vector<std::byte> block_;
   std::uint64_t position_ = 0;
   std::optional<ZipIndex> index_;
+  const bool is_index_given_;
   std::size_t seen_ = 0;
 };
 
@@ -298,21 +303,25 @@ Error FileEntries::failed(const std::string& cause) {
   const bool locked = cause.find("password") != std::string::npos ||
                       cause.find("encrypted") != std::string::npos ||
                       cause.find("Passphrase") != std::string::npos;
-  if (locked) {
-    return fault(0,
-                 shown(source_.path()) + ": is protected with a password, which a job cannot type",
-                 "Make it again without a password");
+  if (locked) return password_fault(shown(source_.path()) + ": ");
+  if (container_ == Container::seven_zip && source_.path().ends_with(".001")) {
+    return fault(0, shown(source_.path()) + ": is one part of a 7z archive in several files",
+                 "Make one file of them: cat WHOLE.7z.* > WHOLE.7z");
   }
   return fault(
       0,
       shown(source_.path()) + ": damaged or cut off: " + (cause.empty() ? "invalid data" : cause),
-      "Make or transfer it again. Test it with: " + test + shown(source_.path()));
+      "Make or transfer it again. Test it with: " + test + shell_word(shown(source_.path())));
 }
 
 Status FileEntries::name_entry(Entry& entry) {
   if (!index_) return {};
   if (seen_ >= index_->size()) return failed("more entries than its directory tells of");
-  entry.name = index_->record(seen_++).name();
+  Entry told = index_->record(seen_++).entry();
+  entry.name = std::move(told.name);
+  if (!is_index_given_) return {};
+  entry.mode = told.mode;
+  entry.mtime = told.mtime;
   return {};
 }
 

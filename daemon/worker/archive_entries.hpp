@@ -20,7 +20,8 @@ namespace nodestage {
 Result<std::unique_ptr<Entries>> open_stream_entries(Container container, Decoder& decoder);
 
 // `source` (borrowed): a zip or 7z file. LC_CTYPE must be a UTF-8 locale for 7z. `index`: of a zip,
-// when it was read already.
+// when it was read already; then modes and times are as it tells them (libarchive takes a time
+// before 1970 for one after 2106).
 Result<std::unique_ptr<Entries>> open_file_entries(Container container, Source& source,
                                                    std::optional<ZipIndex> index = std::nullopt);
 

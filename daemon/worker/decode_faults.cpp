@@ -8,7 +8,7 @@ namespace nodestage {
 
 // What is not compressed has no checksum of its own.
 std::string DecodeFaults::how_to_test() const {
-  const std::string command = std::string(coding_test(coding_)) + " " + shown(path_);
+  const std::string command = std::string(coding_test(coding_)) + " " + shell_word(shown(path_));
   return (coding_ == Coding::plain ? "Compare it with the original: " : "Test it with: ") + command;
 }
 
@@ -18,20 +18,22 @@ Error DecodeFaults::cut_off(std::uint64_t offset) const {
       "Was its creation or transfer stopped, by a quota or a time limit? " + how_to_test());
 }
 
-Error DecodeFaults::damaged(std::string_view where, std::uint64_t offset,
-                            std::string_view cause) const {
-  std::string what = shown(path_) + ": damaged ";
-  what.append(where).append(" byte ").append(human_count(offset)).append(" of ");
-  what.append(human_count(std::max(size_, offset))).append(" (").append(cause).append(")");
+Error DecodeFaults::damaged(const std::string& where, std::string_view cause) const {
+  std::string what = shown(path_) + ": damaged " + where + " (";
+  what.append(cause).append(")");
   return fault(0, std::move(what), "Make or transfer it again. " + how_to_test());
 }
 
+std::string DecodeFaults::byte(std::uint64_t offset) const {
+  return "byte " + human_count(offset) + " of " + human_count(std::max(size_, offset));
+}
+
 Error DecodeFaults::damaged_at(std::uint64_t offset, std::string_view cause) const {
-  return damaged("at", offset, cause);
+  return damaged("at " + byte(offset), cause);
 }
 
 Error DecodeFaults::damaged_before(std::uint64_t offset, std::string_view cause) const {
-  return damaged("before", offset, cause);
+  return damaged(offset == 0 ? "near its beginning" : "before " + byte(offset), cause);
 }
 
 Error DecodeFaults::of_codec(std::uint64_t offset, const Error& error) const {

@@ -26,8 +26,8 @@ class DecodeFaults {
   [[nodiscard]] Error of_codec(std::uint64_t offset, const Error& error) const;
 
  private:
-  [[nodiscard]] Error damaged(std::string_view where, std::uint64_t offset,
-                              std::string_view cause) const;
+  [[nodiscard]] Error damaged(const std::string& where, std::string_view cause) const;
+  [[nodiscard]] std::string byte(std::uint64_t offset) const;
   [[nodiscard]] std::string how_to_test() const;
 
   std::string path_;

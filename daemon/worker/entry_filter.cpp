@@ -16,6 +16,14 @@ bool matches(const std::string& glob, const std::string& name) {
   return false;
 }
 
+std::vector<std::string> cleaned(std::vector<std::string> globs) {
+  for (std::string& glob : globs) {
+    const auto name = clean_entry_name(glob);
+    if (name) glob = name->empty() ? "*" : *name;
+  }
+  return globs;
+}
+
 bool matches_any(const std::vector<std::string>& globs, const std::string& name) {
   return std::any_of(globs.begin(), globs.end(),
                      [&](const auto& glob) { return matches(glob, name); });
@@ -35,6 +43,10 @@ Result<std::string> clean_entry_name(std::string_view raw) {
   }
   return cleaned;
 }
+
+EntryFilter::EntryFilter(unsigned strip, std::vector<std::string> include,
+                         std::vector<std::string> exclude)
+    : strip_(strip), include_(cleaned(std::move(include))), exclude_(cleaned(std::move(exclude))) {}
 
 std::optional<std::string> EntryFilter::strip(std::string_view cleaned) const {
   for (unsigned i = 0; i < strip_; ++i) {

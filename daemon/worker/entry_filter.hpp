@@ -4,6 +4,7 @@
 // with no component left is left out. Then the globs look at what is left, the whole of it:
 //   - "*" and "?" match "/" too: "*.png" is every PNG file at any depth, "train/*" all of train.
 //   - A glob that matches a directory matches all below it: "train" is all of train, too.
+//   - It is cleaned as names are: "./train/", as `tar tf` shows it, is "train"; "." is all.
 //   - There is no search in the middle: ".git" is only the one at the top, "*/.git" the others.
 // Left out is what matches an exclude glob, or no include glob where there are some. Directories
 // on the way to what stays are made as needed.
@@ -24,8 +25,7 @@ Result<std::string> clean_entry_name(std::string_view raw);
 
 class EntryFilter {
  public:
-  EntryFilter(unsigned strip, std::vector<std::string> include, std::vector<std::string> exclude)
-      : strip_(strip), include_(std::move(include)), exclude_(std::move(exclude)) {}
+  EntryFilter(unsigned strip, std::vector<std::string> include, std::vector<std::string> exclude);
   explicit EntryFilter(const DatasetItem& item)
       : EntryFilter(item.strip, item.include, item.exclude) {}
 

@@ -10,6 +10,11 @@ Error fault(int code, std::string cause, std::string_view advice) {
   return Error{code, cause.append("\n").append(advice)};
 }
 
+Error password_fault(std::string whose) {
+  return fault(0, std::move(whose) + "is protected with a password, which a job cannot type",
+               "Make it again without a password");
+}
+
 Error with_prefix(Error error, std::string_view prefix) {
   error.what.insert(0, prefix);
   return error;

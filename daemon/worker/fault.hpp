@@ -12,6 +12,9 @@ namespace nodestage {
 // "CAUSE\nADVICE". `code` as in Error.
 Error fault(int code, std::string cause, std::string_view advice);
 
+// Of an archive or an entry that a password locks; `whose`: "" or "PATH: ".
+Error password_fault(std::string whose = {});
+
 // Puts text before, or at the end of, the first line; the advice stays as it is.
 Error with_prefix(Error error, std::string_view prefix);
 Error with_suffix(Error error, std::string_view suffix);

@@ -78,6 +78,11 @@ Status Piece::recognise_file() {
   if (!start && (claims_archive || is_stopped(start.error()))) return start.error();
   if (start) container_ = recognise_container(*start);
   if (start && claims_archive && starts_with_zero_block(*start)) container_ = Container::tar;
+  if (container_ == Container::none && archive_suffix(base_name(path_)) == ".zip") {
+    // Behind a program that extracts it, or the last of several files.
+    TRY_ASSIGN(const bool is_zip, has_zip_end(*source_));
+    if (is_zip) container_ = Container::zip;
+  }
   if (seeks(container_) && (decoder_->coding() != Coding::plain || is_zip_by_accident(path_))) {
     container_ = Container::none;
   }
@@ -93,12 +98,13 @@ Status Piece::recognise_file() {
 }
 
 Error Piece::not_an_archive() const {
-  return fault(0, shown(path_) + ": is named like an archive, but its content is none",
-               "Look at it with: file " + shown(path_) + " (extract=no copies it as it is)");
+  return fault(
+      0, shown(path_) + ": is named like an archive, but its content is none",
+      "Look at it with: file " + shell_word(shown(path_)) + " (extract=no copies it as it is)");
 }
 
 std::string Piece::default_name() const {
-  return form_ == Form::archive ? default_destination(path_) : base_name(path_);
+  return form_ == Form::file ? base_name(path_) : default_destination(path_);
 }
 
 std::string Piece::kind() const {
@@ -162,6 +168,20 @@ Status Piece::open_entries() {
                                               : open_stream_entries(container_, *decoder_);
   if (!entries) return std::move(entries.error());
   entries_ = std::move(*entries);
+  return container_ == Container::zip ? check_members(*entries_->index()) : Status();
+}
+
+// Before anything is written: whether what is wanted of a zip can be read here.
+Status Piece::check_members(const ZipIndex& index) const {
+  if (index.is_plain()) return {};
+  const EntryFilter filter(*item_);
+  for (std::size_t i = 0; i < index.size(); ++i) {
+    const ZipRecord record = index.record(i);
+    const auto name = clean_entry_name(record.name());
+    if (!name || !filter.map(*name)) continue;
+    if (Status readable = record.check_readable(); !readable)
+      return at_entry(std::move(readable.error()), record.name());
+  }
   return {};
 }
 
@@ -196,6 +216,8 @@ Status Piece::extract(const Place& place) {
   add_note(skipped_note(left_out.set_ids, "set-id bits of files"));
   add_note(skipped_note(left_out.lost_xattrs, k_lost_xattrs));
   add_note(decoder_->note());
+  if (entries_->index() != nullptr && entries_->index()->has_junk())
+    add_note("bytes behind the end of the archive were ignored");
   return {};
 }
 
@@ -268,7 +290,7 @@ Status Piece::check_taken(std::uint64_t seen, std::uint64_t taken) const {
   if (seen == 0 || taken > 0) return {};
   return fault(ENOENT, shown(path_) + ": strip=, include= and exclude= leave nothing of it",
                form_ == Form::directory
-                   ? "Look at its names with: find " + shown(path_)
+                   ? "Look at its names with: find " + shell_word(shown(path_)) + " -printf '%P\\n'"
                    : "Look at its names; globs match what strip= leaves of them");
 }
 

@@ -51,8 +51,8 @@ class Piece {
   static Result<Piece> open(const std::string& path, const DatasetItem& item, Meter& meter,
                             const PieceLimits& limits);
 
-  // Under this name it is staged by default: an archive or a directory loses its suffix or path, a
-  // file keeps its whole base name.
+  // Under this name it is staged by default: the base name, which an archive or a directory loses
+  // an archive's suffix of.
   [[nodiscard]] std::string default_name() const;
 
   [[nodiscard]] std::string kind() const;  // "tar.gz", "zip", "directory", "file"
@@ -98,6 +98,7 @@ class Piece {
   Status copy_as_file(const Place& place);
   Status extract(const Place& place);
   Status open_entries();
+  [[nodiscard]] Status check_members(const ZipIndex& index) const;
   Status write_entries(Entries& entries, TreeWriter& writer);
   Status refuse(const Error& error, const std::string& name);
   static Status write_entry(Entries& entries, const Entry& entry, TreeWriter& writer);

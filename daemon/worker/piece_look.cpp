@@ -51,10 +51,13 @@ Result<PieceLook> Piece::look(std::chrono::milliseconds limit) {
     for (std::size_t i = 0; i < index.size(); ++i)
       look.index->files += index.record(i).name().ends_with('/') ? 0U : 1U;
   }
-  const bool is_stream = form_ == Form::archive && !has_index && container_ != Container::seven_zip;
-  if (is_stream) {
+  if (form_ == Form::archive && !has_index) {
+    const std::uint64_t before = meter_->bytes_read;
     TRY_ASSIGN(look.is_whole, read_entries(*entries_, end, look));
-    look.position = look.is_whole ? source_->size() : decoder_->position();
+    // libarchive reads a 7z itself, from its beginning on, after the headers at its end.
+    look.position =
+        container_ == Container::seven_zip ? meter_->bytes_read - before : decoder_->position();
+    if (look.is_whole || look.position > source_->size()) look.position = source_->size();
     look.threads = decoder_->threads();
   } else if (source_) {
     TRY_ASSIGN(look.is_whole, read_plainly(*source_, end));

@@ -3,6 +3,7 @@
 #include <fcntl.h>
 
 #include "common/file.hpp"
+#include "common/human.hpp"
 
 namespace nodestage {
 namespace {
@@ -18,11 +19,11 @@ Error open_fault(const std::string& path, int code) {
   const std::string cause = shown(path) + ": " + std::strerror(code);
   if (const char* advice = advice_for_key(code)) return fault(code, cause, advice);
   if (code == ENOENT || code == ENOTDIR || code == ELOOP) {
-    return fault(code, cause, "Check the path on the login node: ls -l " + shown(path));
+    return fault(code, cause, "Check the path on the login node: ls -l " + shell_word(shown(path)));
   }
   if (code == EACCES || code == EPERM) {
     return fault(code, cause,
-                 "The job's user must be able to read it: namei -l " + shown(path) +
+                 "The job's user must be able to read it: namei -l " + shell_word(shown(path)) +
                      " (if you can, its file system may want a ticket, as with Kerberos, that you "
                      "have there and not on the node)");
   }

@@ -74,10 +74,15 @@ Result<bool> TarEntries::fill() {
   return !block_.empty();
 }
 
-// Headers never lie across two blocks: all but the last one are multiples of 512 bytes.
+// Headers never lie across two blocks: all but the last one are multiples of 512 bytes. What comes
+// after that one is the input's end, or why there is no more.
 Result<TarHeader> TarEntries::take_block() {
-  TRY_ASSIGN(const bool is_there, fill());
-  if (!is_there || block_.size() - at_ < k_tar_block) return decoder_.cut_off();
+  TRY_ASSIGN(bool is_there, fill());
+  if (is_there && block_.size() - at_ < k_tar_block) {
+    at_ = block_.size();
+    TRY_ASSIGN(is_there, fill());
+  }
+  if (!is_there || block_.size() < k_tar_block) return decoder_.cut_off();
   const Bytes bytes = block_.bytes().subspan(at_, k_tar_block);
   at_ += k_tar_block;
   return TarHeader(bytes);

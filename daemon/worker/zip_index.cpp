@@ -11,6 +11,7 @@ namespace {
 
 using namespace std::string_view_literals;
 
+constexpr std::string_view k_record = "PK\1\2"sv;
 constexpr std::string_view k_end = "PK\5\6"sv;
 constexpr std::size_t k_end_bytes = 22;
 constexpr std::size_t k_wide_end_bytes = 56;
@@ -21,11 +22,17 @@ constexpr std::uint64_t k_max_directory = 1ULL << 30;
 
 // As the end record tells of the directory.
 struct Directory {
-  std::uint64_t size;
-  std::uint64_t offset;
-  std::uint64_t end;        // where the end record, or that of zip64, begins
-  std::uint64_t members;    // as it tells; without zip64 the last 16 bits of their number
-  std::uint64_t shift = 0;  // to be added to all offsets
+  std::uint64_t size = 0;
+  std::uint64_t offset = 0;
+  std::uint64_t end = 0;      // where the end record, or that of zip64, begins
+  std::uint64_t members = 0;  // as it tells; without zip64 the last 16 bits of their number
+  std::uint64_t shift = 0;    // to be added to all offsets
+  bool has_junk = false;      // behind its end
+};
+
+struct End {
+  std::size_t at;
+  bool has_junk;
 };
 
 Error truncated(const Source& source) {
@@ -34,7 +41,7 @@ Error truncated(const Source& source) {
       shown(source.path()) + ": cut off at " + human_bytes(source.size()) +
           ": the zip archive has no whole directory at its end",
       "Was its creation or transfer stopped, by a quota or a time limit? Test it with: unzip -t " +
-          shown(source.path()));
+          shell_word(shown(source.path())));
 }
 
 Error in_parts(const Source& source) {
@@ -55,6 +62,12 @@ Result<std::vector<char>> bytes_at(const Source& source, std::uint64_t offset, s
 
 std::string_view text_of(const std::vector<char>& data) { return {data.data(), data.size()}; }
 
+Result<bool> starts_at(const Source& source, std::uint64_t offset, std::string_view magic) {
+  if (source.size() < magic.size() || offset > source.size() - magic.size()) return false;
+  TRY_ASSIGN(const auto start, bytes_at(source, offset, magic.size()));
+  return text_of(start) == magic;
+}
+
 // The zip64 end record: where its locator says, or, behind something else, right before that.
 Result<Directory> wide_directory(const Source& source, std::string_view locator,
                                  std::uint64_t locator_at) {
@@ -71,61 +84,71 @@ Result<Directory> wide_directory(const Source& source, std::string_view locator,
   return truncated(source);
 }
 
-// The comment, whose length is the last field, must reach to the file's end; or, as bsdtar writes
+// The comment, whose length is the last field, should reach to the file's end; or, as bsdtar writes
 // it to a pipe, to zeros that do.
-std::size_t find_end(std::string_view tail) {
+std::optional<End> find_end(std::string_view tail) {
   const auto follows = [tail](std::size_t at) -> std::optional<std::string_view> {
     if (at + k_end_bytes > tail.size()) return std::nullopt;
     const std::size_t end = at + k_end_bytes + little<std::uint16_t>(tail, at + 20);
     return end <= tail.size() ? std::optional(tail.substr(end)) : std::nullopt;
   };
   constexpr auto k_none = std::string_view::npos;
+  std::optional<End> last;
   for (auto at = tail.rfind(k_end); at != k_none;
        at = at == 0 ? k_none : tail.rfind(k_end, at - 1)) {
-    if (const auto rest = follows(at); rest && rest->empty()) return at;
+    const auto rest = follows(at);
+    if (rest && rest->empty()) return End{at, false};
+    if (rest && !last) last = End{at, true};
   }
   for (auto at = tail.find(k_end); at != k_none; at = tail.find(k_end, at + 1)) {
     const auto rest = follows(at);
-    if (rest && rest->find_first_not_of('\0') == k_none) return at;
+    if (rest && rest->find_first_not_of('\0') == k_none) return End{at, false};
   }
-  return k_none;
+  return last;
+}
+
+// The end of the file that may hold the end record.
+Result<std::vector<char>> read_tail(const Source& source) {
+  const std::uint64_t size = std::min<std::uint64_t>(source.size(), k_end_bytes + k_max_comment);
+  return bytes_at(source, source.size() - size, size);
 }
 
 Result<Directory> told_directory(const Source& source) {
-  const std::uint64_t tail_size =
-      std::min<std::uint64_t>(source.size(), k_end_bytes + k_max_comment);
-  const std::uint64_t tail_at = source.size() - tail_size;
-  TRY_ASSIGN(const auto data, bytes_at(source, tail_at, tail_size));
+  TRY_ASSIGN(const auto data, read_tail(source));
+  const std::uint64_t tail_at = source.size() - data.size();
   const std::string_view tail = text_of(data);
-  const std::size_t end = find_end(tail);
-  if (end == std::string::npos) return truncated(source);
+  const auto found = find_end(tail);
+  if (!found) {
+    TRY_ASSIGN(const bool is_first_part, starts_at(source, 0, "PK\7\10"sv));
+    return is_first_part ? in_parts(source) : truncated(source);
+  }
+  const std::size_t end = found->at;
+  Directory directory;
   if (end >= k_locator_bytes && tail.substr(end - k_locator_bytes).starts_with("PK\6\7"sv)) {
     const std::string_view locator = tail.substr(end - k_locator_bytes);
-    return wide_directory(source, locator, tail_at + end - k_locator_bytes);
+    TRY_ASSIGN(directory, wide_directory(source, locator, tail_at + end - k_locator_bytes));
+  } else {
+    if (little<std::uint16_t>(tail, end + 4) != 0) return in_parts(source);
+    directory = {little<std::uint32_t>(tail, end + 12), little<std::uint32_t>(tail, end + 16),
+                 tail_at + end, little<std::uint16_t>(tail, end + 10)};
   }
-  if (little<std::uint16_t>(tail, end + 4) != 0) return in_parts(source);
-  return Directory{little<std::uint32_t>(tail, end + 12), little<std::uint32_t>(tail, end + 16),
-                   tail_at + end, little<std::uint16_t>(tail, end + 10)};
+  directory.has_junk = found->has_junk;
+  return directory;
 }
 
-Result<bool> is_record_at(const Source& source, std::uint64_t offset) {
-  if (source.size() < 4 || offset > source.size() - 4) return false;
-  TRY_ASSIGN(const auto start, bytes_at(source, offset, 4));
-  return text_of(start) == "PK\1\2"sv;
-}
-
-// Where it says, or else right before its end: then something stands before the archive.
+// Where it says, or else right before its end: then something stands before the archive. Not if
+// something stands behind it, too: that is how a zip within a zip that was cut off looks.
 Result<Directory> find_directory(const Source& source) {
   TRY_ASSIGN(Directory directory, told_directory(source));
   if (directory.size == 0) return directory;
   if (directory.size > directory.end) return truncated(source);
   const std::uint64_t latest = directory.end - directory.size;
   if (directory.offset <= latest) {
-    TRY_ASSIGN(const bool is_there, is_record_at(source, directory.offset));
+    TRY_ASSIGN(const bool is_there, starts_at(source, directory.offset, k_record));
     if (is_there) return directory;
-    TRY_ASSIGN(const bool is_later, is_record_at(source, latest));
+    TRY_ASSIGN(const bool is_later, starts_at(source, latest, k_record));
     directory.shift = latest - directory.offset;
-    if (is_later) return directory;
+    if (is_later && !directory.has_junk) return directory;
   }
   return truncated(source);
 }
@@ -142,8 +165,9 @@ bool is_plain_member(const ZipRecord& record) {
 }  // namespace
 
 Error damaged_zip(const Source& source, const std::string& cause) {
-  return fault(0, shown(source.path()) + ": damaged or cut off: " + cause,
-               "Make or transfer it again. Test it with: unzip -t " + shown(source.path()));
+  return fault(
+      0, shown(source.path()) + ": damaged or cut off: " + cause,
+      "Make or transfer it again. Test it with: unzip -t " + shell_word(shown(source.path())));
 }
 
 ZipRecord ZipIndex::record(std::size_t member) const {
@@ -188,10 +212,17 @@ Status ZipIndex::check_places(const Source& source) const {
   return {};
 }
 
+Result<bool> has_zip_end(const Source& source) {
+  TRY_ASSIGN(const auto tail, read_tail(source));
+  const auto end = find_end(text_of(tail));
+  return end && !end->has_junk;
+}
+
 Result<ZipIndex> read_zip_index(const Source& source) {
   TRY_ASSIGN(const Directory directory, find_directory(source));
   ZipIndex index;
   index.directory_offset_ = directory.offset + directory.shift;
+  index.has_junk_ = directory.has_junk;
   TRY_ASSIGN(index.directory_, bytes_at(source, index.directory_offset_, directory.size));
   TRY(index.list_members(source, directory.shift));
   const std::uint64_t found = index.size();

@@ -30,6 +30,8 @@ class ZipIndex {
   [[nodiscard]] std::uint64_t total_size() const { return total_size_; }  // of all data, unpacked
   // Whether all members are stored or deflated, and without a password.
   [[nodiscard]] bool is_plain() const { return is_plain_; }
+  // Whether the file goes on behind the archive's end.
+  [[nodiscard]] bool has_junk() const { return has_junk_; }
 
  private:
   friend Result<ZipIndex> read_zip_index(const Source& source);
@@ -42,17 +44,22 @@ class ZipIndex {
   std::uint64_t directory_offset_ = 0;
   std::uint64_t total_size_ = 0;
   bool is_plain_ = true;
+  bool has_junk_ = false;
 };
 
 // A fault when the directory, at the file's end, is missing (the file is cut off), and when members
 // overlap each other or it (a bomb, or damage). Offsets that do not count what stands before the
-// archive (a self-extractor) are put right.
+// archive (a self-extractor) are put right. Bytes behind the archive's end are no fault when the
+// directory is where it says.
 //
 //   end record  "PK\5\6" … u16 disk at 4, u32 size at 12, u32 offset at 16, u16 comment at 20
 //   its zip64   "PK\6\7" 20 bytes before it, u64 at 8: where "PK\6\6" is: u64 size at 40, offset
 //               at 48
 //   members     see zip_record.hpp; a signature, "PK\5\5", may follow
 Result<ZipIndex> read_zip_index(const Source& source);
+
+// Whether the file ends as a zip does, whatever it begins with.
+Result<bool> has_zip_end(const Source& source);
 
 // "PATH: damaged or cut off: CAUSE", and what to do.
 Error damaged_zip(const Source& source, const std::string& cause);

@@ -5,6 +5,8 @@
 
 #include <algorithm>
 
+#include "daemon/worker/fault.hpp"
+
 namespace nodestage {
 namespace {
 
@@ -80,6 +82,18 @@ std::optional<ZipRecord> ZipRecord::parse(std::string_view data) {
     record.has_wide_fault = field && !widen(*field, {&record.size, &record.packed, &record.offset});
   }
   return record;
+}
+
+// Stored, deflated, bzip2, LZMA, zstd, xz, PPMd. Of AES (99) the password is told.
+Status ZipRecord::check_readable() const {
+  if ((flags & (encrypted | strong)) != 0) return password_fault();
+  static constexpr std::uint16_t k_known[] = {0, 8, 12, 14, 93, 95, 98};
+  if (std::find(std::begin(k_known), std::end(k_known), method) != std::end(k_known)) return {};
+  constexpr std::uint16_t k_deflate64 = 9;
+  return fault(0,
+               "is packed by method " + std::to_string(method) +
+                   (method == k_deflate64 ? " (Deflate64)" : "") + ", which is not read here",
+               "Pack the data again: nodestage pack DIRECTORY");
 }
 
 std::string ZipRecord::name() const {

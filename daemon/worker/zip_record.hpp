@@ -18,6 +18,7 @@
 #include <string>
 #include <string_view>
 
+#include "common/result.hpp"
 #include "daemon/worker/entries.hpp"
 
 namespace nodestage {
@@ -59,6 +60,9 @@ struct ZipRecord {
 
   // The record at the start of `data`; nothing: that is none, or not whole. Views stay in `data`.
   static std::optional<ZipRecord> parse(std::string_view data);
+
+  // A fault for a password and for a method that libarchive does not know either.
+  [[nodiscard]] Status check_readable() const;
 
   // As its bytes are; UTF-8 where the archive has that too. Of MS-DOS, "\" separates parts where
   // there is no "/".

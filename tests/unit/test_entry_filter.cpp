@@ -23,6 +23,15 @@ TEST_CASE("strip comes before the globs") {
   CHECK(filter.strip("top/x/y.png") == "x/y.png");
 }
 
+TEST_CASE("globs are cleaned as names are") {
+  for (const char* glob : {"./train", "train/", "/train", "./train/*", "train/./", "."}) {
+    CAPTURE(glob);
+    CHECK(EntryFilter(0, {glob}, {}).map("train/x"));
+    CHECK(!EntryFilter(0, {}, {glob}).map("train/x"));
+  }
+  CHECK(!EntryFilter(0, {"../train"}, {}).map("train"));
+}
+
 TEST_CASE("a glob that matches a directory matches all below it") {
   const EntryFilter filter(0, {"train"}, {"train/[0-3]"});
   CHECK(filter.map("train"));

@@ -58,6 +58,13 @@ TEST_CASE("printable text keeps UTF-8 and shows what a terminal would obey") {
   CHECK(printable("\x7f") == "\\x7f");
 }
 
+TEST_CASE("words for a shell") {
+  CHECK(shell_word("/a/b-1.tar") == "/a/b-1.tar");
+  CHECK(shell_word("my data.tar") == "'my data.tar'");
+  CHECK(shell_word("it's") == "'it'\\''s'");
+  CHECK(shell_word("") == "''");
+}
+
 TEST_CASE("shortened in the middle") {
   CHECK(shortened("short", 10) == "short");
   CHECK(shortened("abcdefghijklmnop", 9) == "abc...nop");

@@ -32,6 +32,4 @@ TEST_CASE("the advice is a command line that a shell takes") {
   CHECK(how_to_copy({"a b"}, "/t") == "Fetch them with: cp -a '/t/a b' ELSEWHERE && rm -rf /t");
   CHECK(how_to_copy({"1", "2", "3", "4", "5", "6"}, "/t") ==
         "Fetch them with: cp -a /t ELSEWHERE && rm -rf /t");
-  CHECK(shell_word("it's") == "'it'\\''s'");
-  CHECK(shell_word("") == "''");
 }

@@ -1,5 +1,6 @@
 #include <doctest/doctest.h>
 
+#include "common/destinations.hpp"
 #include "daemon/worker/piece.hpp"
 #include "piece_run.hpp"
 
@@ -48,6 +49,13 @@ TEST_CASE("an empty tar is an empty directory") {
   CHECK(run.kind == "tar");
   CHECK(run.name == "e");
   CHECK(run.shell("rmdir " + run.out()) == 0);
+}
+
+TEST_CASE("a directory that is named like an archive has the place that is told of it") {
+  PieceRun run;
+  REQUIRE(run.shell("mkdir -p d.tar; echo x > d.tar/f") == 0);
+  CHECK(run.build(run.scratch / "d.tar") == "");
+  CHECK(run.name == destination_of(DatasetItem{.source = run.scratch / "d.tar"}));
 }
 
 TEST_CASE("sources that are not there, or neither file nor directory") {

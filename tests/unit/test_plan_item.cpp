@@ -43,7 +43,7 @@ TEST_CASE("plan: each kind of archive is told, counted and read as staging would
   const Plan plan;
   plan.shell(
       "tar cf p.tar -C tree .; gzip -k p.tar; xz -k p.tar; bzip2 -k p.tar; zstd -q p.tar; lz4 -q "
-      "p.tar p.tar.lz4; (cd tree && zip -qr ../z.zip sub)");
+      "p.tar p.tar.lz4; (cd tree && zip -qr ../z.zip sub; 7z a ../z.7z sub)");
   struct Row {
     const char* name;
     const char* what;
@@ -55,6 +55,7 @@ TEST_CASE("plan: each kind of archive is told, counted and read as staging would
                          Row{"p.tar.xz", "tar.xz", false, "one xz block"},
                          Row{"p.tar.bz2", "tar.bz2", true, "blocks of bzip2"},
                          Row{"p.tar.lz4", "tar.lz4", false, "one lz4 stream"},
+                         Row{"z.7z", "7z", false, "a 7z archive is one stream"},
                          Row{"z.zip", "zip", true, "each member"}}) {
     CAPTURE(row.name);
     const PlanItem item = plan.of(row.name);
@@ -126,9 +127,13 @@ TEST_CASE("plan: a glob is the sum of what it matches") {
 
 TEST_CASE("plan: what could not be staged is told with its cause") {
   const Plan plan;
-  plan.shell("tar czf c.tar.gz tree; head -c 100 c.tar.gz >cut.tar.gz");
+  plan.shell(
+      "tar czf c.tar.gz tree; head -c 100 c.tar.gz >cut.tar.gz; zip -qrP x p.zip tree; "
+      "7z a -px p.7z tree");
   CHECK(plan.of("missing").fault.find("No such file") != std::string::npos);
   CHECK(plan.of("cut.tar.gz").fault.find("cut.tar.gz") != std::string::npos);
+  for (const std::string name : {"p.zip", "p.7z"})
+    CHECK(plan.of(name).fault.find("protected with a password") != std::string::npos);
   CHECK(plan.of("none*.tar").fault.find("no file matches") != std::string::npos);
 }
 

@@ -208,6 +208,22 @@ TEST_CASE("a tar that is cut off anywhere is told to be") {
   }
 }
 
+TEST_CASE("what is damaged is not told to be cut off, whatever a decoder has given before") {
+  PieceRun run;
+  REQUIRE(run.shell("mkdir d; for i in $(seq 300); do echo $i >d/$i; done; seq 400000 >d/large; "
+                    "tar cf x.tar d; xz -1 -k -T2 --block-size=64KiB x.tar") == 0);
+  const std::string whole = slurp(run.scratch / "x.tar.xz");
+  for (std::size_t at = 30; at < 500; at += 9) {
+    std::string bad = whole;
+    bad[at] = static_cast<char>(bad[at] ^ 4);
+    spit(run.scratch / "bad.tar.xz", bad);
+    const std::string fault = run.build(run.scratch / "bad.tar.xz");
+    INFO("byte " << at << ": " << fault);
+    CHECK(fault.find("damaged") != std::string::npos);
+    CHECK(fault.find("before byte 0") == std::string::npos);
+  }
+}
+
 TEST_CASE("what follows the end of a tar does not matter") {
   PieceRun run;
   const std::string whole = ustar_of(run, "echo x > f");

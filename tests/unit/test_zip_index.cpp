@@ -96,7 +96,7 @@ TEST_CASE("what is no whole directory is a file that is cut off") {
   const std::string whole = zip({stored("one", "1")});
   CHECK(has(fault_of(run, whole.substr(0, whole.size() - 1)), "cut off at"));
   CHECK(has(fault_of(run, whole.substr(1)), "cut off at"));
-  CHECK(has(fault_of(run, whole + "x"), "cut off at"));
+  CHECK(has(fault_of(run, whole + std::string(70'000, 'x')), "cut off at"));
   std::string bad = whole;
   bad[bad.find("PK\1\2")] = 'Q';
   CHECK(has(fault_of(run, bad), "cut off at"));
@@ -105,8 +105,71 @@ TEST_CASE("what is no whole directory is a file that is cut off") {
   CHECK(has(fault_of(run, bad), "cut off at"));
 }
 
+TEST_CASE("bytes behind the end are ignored when the directory is where it says") {
+  PieceRun run;
+  const std::string whole = zip({stored("one", "1")});
+  CHECK(fault_of(run, whole + "\nx") == "");
+  spit(run.scratch / "x.zip", whole + "\nx");
+  CHECK(run.build(run.scratch / "x.zip") == "");
+  CHECK(run.note == "bytes behind the end of the archive were ignored");
+  // An inner zip whose end happens to be left of an outer one.
+  const std::string outer = zip({stored("inner.zip", whole), stored("more", "22")});
+  CHECK(has(fault_of(run, outer.substr(0, outer.find("more") + 1)), "cut off at"));
+  Layout layout;
+  layout.before = "#!/bin/sh";
+  CHECK(has(fault_of(run, zip({stored("one", "1")}, layout) + "x"), "cut off at"));
+}
+
+TEST_CASE("a zip behind a program is told by its end, when its name says zip") {
+  PieceRun run;
+  Layout layout;
+  layout.before = "#!/bin/sh\nexec unzip";
+  spit(run.scratch / "x.zip", zip({stored("one", "1")}, layout));
+  CHECK(run.build(run.scratch / "x.zip") == "");
+  CHECK(run.kind == "zip");
+  spit(run.scratch / "x.bin", zip({stored("one", "1")}, layout));
+  CHECK(run.build(run.scratch / "x.bin") == "");
+  CHECK(run.kind == "file");
+}
+
+TEST_CASE("what is wanted of it must be readable, which is told before anything is written") {
+  PieceRun run;
+  Member member = stored("big", "data");
+  SUBCASE("Deflate64") {
+    member.told.method = member.local.method = 9;
+    spit(run.scratch / "x.zip", zip({stored("one", "1"), member}));
+    CHECK(has(run.build(run.scratch / "x.zip"),
+              "x.zip: entry 'big': is packed by method 9 (Deflate64), which is not read here\n"));
+  }
+  SUBCASE("a password") {
+    member.told.flags = member.local.flags = 1;
+    spit(run.scratch / "x.zip", zip({stored("one", "1"), member}));
+    CHECK(has(run.build(run.scratch / "x.zip"),
+              "x.zip: entry 'big': is protected with a password, which a job cannot type\n"));
+    return;
+  }
+  CHECK(run.shell("test ! -e " + run.out("one")) == 0);
+  run.item.exclude = {"big"};
+  CHECK(run.build(run.scratch / "x.zip") == "");
+}
+
+TEST_CASE("one member by a rare method changes nothing of the others") {
+  PieceRun run;
+  REQUIRE(run.shell("echo x >f; touch -d '1969-12-31 UTC' f; echo y >g; zip -q x.zip f; "
+                    "zip -qZ bzip2 x.zip g") == 0);
+  CHECK(run.build(run.scratch / "x.zip") == "");
+  struct stat info {};
+  REQUIRE(::stat(run.out("f").c_str(), &info) == 0);
+  CHECK(info.st_mtime == -86400);
+}
+
 TEST_CASE("a part of a split archive says so") {
-  const PieceRun run;
+  PieceRun run;
+  REQUIRE(run.shell("head -c 300K /dev/urandom >f; zip -q -s 100K s.zip f; 7z a -v100k s.7z f "
+                    ">/dev/null") == 0);
+  for (const std::string name : {"s.zip", "s.z01"})
+    CHECK(has(run.build(run.scratch / name), "is one part of a zip archive in several files"));
+  CHECK(has(run.build(run.scratch / "s.7z.001"), "is one part of a 7z archive in several files"));
   Layout layout;
   layout.disk = 2;
   CHECK(has(fault_of(run, zip({stored("one", "1")}, layout)), "one part of a zip archive"));
