@@ -51,15 +51,16 @@ Result<Fd> open_directory_below(int root_fd, std::string_view path) {
   return held;
 }
 
-Result<Fd> make_directories_below(int root_fd, std::string_view path, mode_t mode) {
+Result<Fd> make_directories_below(int root_fd, std::string_view path, mode_t mode,
+                                  std::size_t* made) {
   auto there = open_directory_below(root_fd, path);
   if (there || there.error().code != ENOENT) return there;
   TRY_ASSIGN(Fd at, duplicate(root_fd));
   while (!path.empty()) {
     const std::string_view name = path.substr(0, path.find('/'));
-    if (::mkdirat(at.get(), std::string(name).c_str(), mode) != 0 && errno != EEXIST) {
-      return Error{errno, std::strerror(errno)};
-    }
+    const bool is_new = ::mkdirat(at.get(), std::string(name).c_str(), mode) == 0;
+    if (!is_new && errno != EEXIST) return Error{errno, std::strerror(errno)};
+    if (is_new && made != nullptr) ++*made;
     TRY_ASSIGN(at, open_step(at.get(), name));
     path = after(path, name);
   }

@@ -16,8 +16,9 @@ namespace nodestage {
 // cause alone (ELOOP: a link is on the way).
 Result<Fd> open_directory_below(int root_fd, std::string_view path);
 
-// The same, with what is missing made (mode & ~umask).
-Result<Fd> make_directories_below(int root_fd, std::string_view path, mode_t mode);
+// The same, with what is missing made (mode & ~umask), and `made` counted up for each.
+Result<Fd> make_directories_below(int root_fd, std::string_view path, mode_t mode,
+                                  std::size_t* made = nullptr);
 
 // "a/b/c" → {"a/b", "c"}; "c" → {"", "c"}.
 struct SplitPath {

@@ -44,11 +44,13 @@ Result<Fd> DirectoryCache::open_or_make(const std::string& path) {
   const SplitPath split = split_path(path);
   if (const auto parent = open(std::string(split.parent))) {
     const std::string name(split.name);
-    if (::mkdirat(*parent, name.c_str(), k_mode) == 0 || errno == EEXIST) {
+    const bool is_new = ::mkdirat(*parent, name.c_str(), k_mode) == 0;
+    if (is_new) ++made_;
+    if (is_new || errno == EEXIST) {
       if (auto fd = open_directory_below(*parent, name)) return fd;
     }
   }
-  return make_directories_below(root_, path, k_mode);
+  return make_directories_below(root_, path, k_mode, &made_);
 }
 
 void DirectoryCache::forget() {

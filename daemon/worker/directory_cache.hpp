@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <string>
 #include <string_view>
+#include <utility>
 
 #include "common/fd.hpp"
 #include "common/result.hpp"
@@ -22,6 +23,9 @@ class DirectoryCache {
   // may open no more files, those that were kept are closed. Faults as in below.hpp.
   Result<int> open(const std::string& path);
 
+  // How many were made since the last call.
+  std::size_t take_made() { return std::exchange(made_, 0); }
+
   // A directory may have gone, and its name may be another's.
   void forget();
 
@@ -37,6 +41,7 @@ class DirectoryCache {
   const int root_;
   std::array<Place, 64> places_;
   std::uint64_t uses_ = 0;
+  std::size_t made_ = 0;
 };
 
 }  // namespace nodestage

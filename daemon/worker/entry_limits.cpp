@@ -56,7 +56,7 @@ Status check_link(const Entry& entry) {
 
 }  // namespace
 
-Status EntryLimits::check(const Entry& entry, std::uint64_t written) {
+Status EntryLimits::check(const Entry& entry) {
   if (++entries_ > rules_.max_entries) {
     return fault(E2BIG, "the archive has more than " + human_count(rules_.max_entries) + " entries",
                  k_split);
@@ -71,6 +71,10 @@ Status EntryLimits::check(const Entry& entry, std::uint64_t written) {
                      human_bytes(k_directory_bytes) + " of memory",
                  k_split);
   }
+  return {};
+}
+
+Status EntryLimits::check_ratio(std::uint64_t written) const {
   if (written < k_ratio_from_bytes || written / rules_.max_ratio <= source_bytes_) return {};
   return fault(E2BIG,
                "the archive of " + human_bytes(source_bytes_) + " has become " +

@@ -20,9 +20,10 @@ class EntryLimits {
   explicit EntryLimits(std::uint64_t source_bytes, const ExtractRules& rules = {})
       : source_bytes_(source_bytes), rules_(rules) {}
 
-  // For each entry, in the archive's order; `written`: bytes of all entries so far. The fault does
-  // not name the entry.
-  Status check(const Entry& entry, std::uint64_t written);
+  // For each entry, in the archive's order. The fault does not name the entry.
+  Status check(const Entry& entry);
+  // Now and then, and at the end; `written`: bytes of all entries so far.
+  [[nodiscard]] Status check_ratio(std::uint64_t written) const;
 
   // NAME_MAX: no Linux file system takes more.
   static constexpr std::size_t k_part_bytes = 255;

@@ -52,9 +52,24 @@ bool EntryMaker::leaves_out(const Error& error) const {
   return true;
 }
 
+// Made if need be. Who makes it is known only then, so it is counted afterwards.
+Result<int> EntryMaker::open_directory(const std::string& path) {
+  auto fd = directories_.open(path);
+  TRY(count_directories(directories_.take_made()));
+  return fd;
+}
+
+Status EntryMaker::count_directories(std::size_t made) {
+  if (made == 0) return {};
+  const Amount amount{made * in_blocks(1), made};
+  TRY(way_.space.take(amount));
+  way_.space.wrote(amount);
+  return {};
+}
+
 // Nothing: what is in it is left out.
 Result<std::optional<int>> EntryMaker::parent_of(const std::string& parent, const NewEntry& entry) {
-  const auto fd = directories_.open(parent);
+  const auto fd = open_directory(parent);
   if (fd) return std::optional(*fd);
   if (leaves_out(fd.error())) return std::optional<int>();
   if (is_no_directory(fd.error().code)) return no_directory(fd.error().code);
@@ -217,14 +232,16 @@ Status EntryMaker::make_directory(const std::string& path) {
   TRY_ASSIGN(const auto parent, parent_of(std::string(split.parent), entry));
   if (!parent) return {};
   const auto make = [&] { return ::mkdirat(*parent, entry.name.c_str(), 0777); };
-  if (make() == 0 || (errno == EEXIST && open_directory_at(*parent, entry.name))) return {};
-  return make_name(*parent, entry.name, path, make);
+  if (make() == 0) return count_directories(1);
+  if (errno == EEXIST && open_directory_at(*parent, entry.name)) return {};
+  TRY(make_name(*parent, entry.name, path, make));
+  return count_directories(1);
 }
 
 Status EntryMaker::set_attributes(const std::string& path, const DirectoryAttributes& attributes) {
   // Most are there, and none is needed again.
   const auto there = open_directory_below(way_.root_fd, path);
-  const auto directory = there ? Result<int>(there->get()) : directories_.open(path);
+  const auto directory = there ? Result<int>(there->get()) : open_directory(path);
   if (!directory && leaves_out(directory.error())) return {};
   if (!directory && is_no_directory(directory.error().code)) {
     return no_directory(directory.error().code);

@@ -85,6 +85,8 @@ class EntryMaker {
 
  private:
   [[nodiscard]] bool leaves_out(const Error& error) const;
+  Result<int> open_directory(const std::string& path);
+  Status count_directories(std::size_t made);
   Result<std::optional<int>> parent_of(const std::string& parent, const NewEntry& entry);
   Status make_room(int parent, const std::string& name, const std::string& path) const;
   template <typename Make>

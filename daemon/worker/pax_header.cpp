@@ -138,8 +138,12 @@ Status PaxHeader::take(std::string_view key, std::string_view value) {
 }
 
 void PaxHeader::take_xattr(std::string name, std::string value) {
-  if (is_kept_xattr(name) && name.find('\0') == std::string::npos)
-    put_xattr(xattrs, std::move(name), std::move(value));
+  if (!is_kept_xattr(name) || name.find('\0') != std::string::npos) return;
+  // What no file system takes is counted as lost, and needs not be kept for that.
+  name.resize(std::min(name.size(), k_max_xattr_name + 1));
+  value.resize(std::min(value.size(), k_max_xattr_value + 1));
+  value.shrink_to_fit();
+  put_xattr(xattrs, std::move(name), std::move(value));
 }
 
 // One that names somebody without an id may be there as an attribute, too: that tells all.

@@ -205,11 +205,14 @@ Status Piece::extract(const Place& place) {
   TreeWriter writer(
       to.get(), place.umask, *meter_, place.space,
       {limits_.threads, limits_.memory / 3, limits_.rules.escaping, limits_.rules.special});
-  TRY(write_entries(*entries_, writer));
+  EntryLimits limits(source_->size(), limits_.rules);
+  written_before_ = meter_->bytes_written;
+  TRY(write_entries(*entries_, writer, limits));
   if (Status finished = writer.finish(); !finished) {
     const std::string* failed = writer.failed_entry();
     return at_entry(std::move(finished.error()), failed != nullptr ? *failed : "");
   }
+  if (Status within = check_ratio(limits); !within) return at_entry(std::move(within.error()), "");
   const TreeWriter::LeftOut left_out = writer.left_out();
   add_note(skipped_note(escaped_ + left_out.escaped, "entries that lead out of the archive"));
   add_note(skipped_note(left_out.specials, "FIFOs, devices or sockets"));
@@ -221,10 +224,8 @@ Status Piece::extract(const Place& place) {
   return {};
 }
 
-Status Piece::write_entries(Entries& entries, TreeWriter& writer) {
+Status Piece::write_entries(Entries& entries, TreeWriter& writer, EntryLimits& limits) {
   const EntryFilter filter(*item_);
-  EntryLimits limits(source_->size(), limits_.rules);
-  const std::uint64_t before = meter_->bytes_written;  // of a glob's other archives
   std::string name;
   std::uint64_t seen = 0;
   std::uint64_t taken = 0;
@@ -235,8 +236,9 @@ Status Piece::write_entries(Entries& entries, TreeWriter& writer) {
     Entry& entry = **next;
     name = entry.name;
     if (!limits_.rules.xattrs) entry.xattrs.reset();
-    if (Status within = limits.check(entry, meter_->bytes_written - before); !within)
-      return at_entry(std::move(within.error()), name);
+    Status within = limits.check(entry);
+    if (within) within = check_ratio(limits);
+    if (!within) return at_entry(std::move(within.error()), name);
     auto cleaned = clean_entry_name(entry.name);
     if (!cleaned) {
       TRY(refuse(cleaned.error(), name));
@@ -261,7 +263,7 @@ Status Piece::write_entries(Entries& entries, TreeWriter& writer) {
       entry.link = std::move(*stripped);
     }
     if (!mapped->empty()) ++taken;
-    if (Status added = write_entry(entries, entry, writer); !added) {
+    if (Status added = write_entry(entries, entry, writer, limits); !added) {
       const std::string* failed = writer.failed_entry();
       return at_entry(std::move(added.error()), failed != nullptr ? *failed : name);
     }
@@ -276,13 +278,20 @@ Status Piece::refuse(const Error& error, const std::string& name) {
   return {};
 }
 
-Status Piece::write_entry(Entries& entries, const Entry& entry, TreeWriter& writer) {
+// Of this archive alone.
+Status Piece::check_ratio(const EntryLimits& limits) const {
+  return limits.check_ratio(meter_->bytes_written - written_before_);
+}
+
+Status Piece::write_entry(Entries& entries, const Entry& entry, TreeWriter& writer,
+                          const EntryLimits& limits) {
   if (entries.data() != nullptr) return writer.add(entry, *entries.data(), entries.id());
   TRY(writer.add(entry));
   for (;;) {
     TRY_ASSIGN(const Block block, entries.read());
     if (block.data.empty()) return {};
     TRY(writer.write(block.offset, block.data));
+    TRY(check_ratio(limits));
   }
 }
 

@@ -19,6 +19,7 @@ namespace nodestage {
 
 class TreeWriter;
 class EntryFilter;
+class EntryLimits;
 
 struct PieceLimits {
   unsigned threads = 1;                                 // that write, and that decode
@@ -99,9 +100,11 @@ class Piece {
   Status extract(const Place& place);
   Status open_entries();
   [[nodiscard]] Status check_members(const ZipIndex& index) const;
-  Status write_entries(Entries& entries, TreeWriter& writer);
+  Status write_entries(Entries& entries, TreeWriter& writer, EntryLimits& limits);
   Status refuse(const Error& error, const std::string& name);
-  static Status write_entry(Entries& entries, const Entry& entry, TreeWriter& writer);
+  Status write_entry(Entries& entries, const Entry& entry, TreeWriter& writer,
+                     const EntryLimits& limits);
+  [[nodiscard]] Status check_ratio(const EntryLimits& limits) const;
   [[nodiscard]] Status check_taken(std::uint64_t seen, std::uint64_t taken) const;
   [[nodiscard]] Error not_an_archive() const;
   [[nodiscard]] Error at_entry(Error error, const std::string& name) const;
@@ -117,6 +120,7 @@ class Piece {
   std::unique_ptr<Source> source_;    // null for a directory
   std::unique_ptr<Decoder> decoder_;  // null where nothing is decoded
   std::unique_ptr<Entries> entries_;  // of an archive that is open
+  std::uint64_t written_before_ = 0;  // by a glob's other archives
   std::uint64_t escaped_ = 0;         // entries whose names lead out of it
   std::string note_;
 };

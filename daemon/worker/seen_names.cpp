@@ -7,7 +7,6 @@
 namespace nodestage {
 namespace {
 
-constexpr std::size_t k_max_names = std::size_t{1} << 20U;
 constexpr std::size_t k_first_slots = std::size_t{1} << 12U;
 constexpr std::uint32_t k_last_generation = std::numeric_limits<std::uint32_t>::max();
 
@@ -49,7 +48,7 @@ void SeenNames::settle() {
   if (generation_ < k_last_generation) ++generation_;  // at the last one it is full
 }
 
-bool SeenNames::is_full() const { return used_ >= k_max_names || generation_ >= k_last_generation; }
+bool SeenNames::is_full() const { return used_ >= most_ || generation_ >= k_last_generation; }
 
 void SeenNames::forget() {
   slots_.assign(slots_.size(), {});

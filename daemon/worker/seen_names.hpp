@@ -2,16 +2,19 @@
 // work on.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <string_view>
 #include <vector>
 
 namespace nodestage {
 
-// Remembers names by a hash, up to a million in 32 MiB. Two names of one hash only cost a wait.
-// One thread.
+// Remembers names by a hash, a million in 32 MiB. Two names of one hash only cost a wait. One
+// thread.
 class SeenNames {
  public:
+  explicit SeenNames(std::size_t most = std::size_t{1} << 20U) : most_(most) {}
+
   enum class Kind { nothing, directory, other };
   struct Found {
     Kind kind = Kind::nothing;
@@ -36,6 +39,7 @@ class SeenNames {
   [[nodiscard]] std::size_t place_of(std::uint64_t hash) const;
   void grow();
 
+  const std::size_t most_;
   struct Slot {
     std::uint64_t hash;
     std::uint32_t generation;  // 0: the slot is free

@@ -52,6 +52,14 @@ std::uint64_t in_blocks(std::uint64_t bytes) {
   return more(bytes, k_block - 1) / k_block * k_block;
 }
 
+std::uint64_t BlockCount::add(std::uint64_t offset, std::uint64_t size) {
+  if (size == 0) return 0;
+  const std::uint64_t begin = offset / k_block * k_block;
+  const bool is_shared = begin + k_block == end_;
+  end_ = in_blocks(offset + size);
+  return end_ - begin - (is_shared ? k_block : 0);
+}
+
 Status Space::will_write(std::uint64_t bytes) {
   const std::uint64_t before = in_blocks(file_bytes_);
   file_bytes_ += bytes;

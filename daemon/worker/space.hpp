@@ -17,6 +17,16 @@ namespace nodestage {
 // What a file of `bytes` takes, in the blocks that file systems commonly use.
 std::uint64_t in_blocks(std::uint64_t bytes);
 
+// The blocks of one file that is written in parts, with holes between them.
+class BlockCount {
+ public:
+  // Bytes of the blocks that this part takes, but for one that it shares with the part before.
+  std::uint64_t add(std::uint64_t offset, std::uint64_t size);
+
+ private:
+  std::uint64_t end_ = 0;  // of the last block of the part before
+};
+
 // One per item and thread: another() is for another thread of the same item. All is borrowed;
 // dir_fd is any directory on the file system.
 class Space {

@@ -154,6 +154,7 @@ Result<bool> TarEntries::take_extension(const TarHeader& header, std::uint64_t s
       TRY_ASSIGN(const std::string text, take_text(size));
       PaxHeader& pax = type == 'g' ? global_ : local_;
       if (Status read = pax.read(text); !read) return damaged(read.error().what);
+      global_.xattrs.clear();  // they are never of all entries
       has_pax_ = true;
       has_extension_ = has_extension_ || type != 'g';
       return true;

@@ -14,6 +14,7 @@ namespace {
 constexpr std::size_t k_links = std::size_t{1} << 15U;        // that wait, at most
 constexpr std::size_t k_link_bytes = std::size_t{16} << 20U;  // and their names
 constexpr std::size_t k_in_task = 64;
+constexpr std::size_t k_inline_link = 60;  // ext4: a text as long has a block of its own
 constexpr std::size_t k_special_names = std::size_t{1} << 16U;  // that are remembered, at most
 
 NewEntry new_entry_of(const Entry& entry, std::string_view name, std::uint64_t number) {
@@ -39,7 +40,8 @@ TreeWriter::TreeWriter(int root_fd, mode_t umask, Meter& meter, Space& space,
       space_(space),
       rules_{limits.escaping},
       crew_({root_fd, meter, space, rules_}, {limits.threads, limits.queued}),
-      maker_({root_fd, meter, space, crew_.quit(), rules_}) {}
+      maker_({root_fd, meter, space, crew_.quit(), rules_}),
+      seen_(limits.names) {}
 
 TreeWriter::~TreeWriter() = default;
 
@@ -91,8 +93,7 @@ Status TreeWriter::begin(const Entry& entry) {
   }
   if (entry.kind == Entry::Kind::directory) {
     TRY(add_directory(entry, found));
-    seen_.put(hash, SeenNames::Kind::directory);
-    return {};
+    return see(hash, SeenNames::Kind::directory);
   }
   TRY(claim_name(entry.name, hash, found));
   new_ = new_entry_of(entry, split.name, number_);
@@ -129,7 +130,7 @@ Status TreeWriter::enter(std::string_view parent) {
     const SeenNames::Found found = seen_.find(hash);
     is_settled = found.kind == SeenNames::Kind::other && found.in_flight;
     if (is_settled) TRY(settle());
-    if (found.kind == SeenNames::Kind::nothing) seen_.put(hash, SeenNames::Kind::directory);
+    if (found.kind == SeenNames::Kind::nothing) TRY(see(hash, SeenNames::Kind::directory));
   }
   parent_ = parent;
   has_parent_ = true;
@@ -140,7 +141,6 @@ Status TreeWriter::enter(std::string_view parent) {
 Status TreeWriter::add_directory(const Entry& entry, SeenNames::Found found) {
   directories_[entry.name] = {mode_of(entry), entry.mtime, entry.xattrs};
   if (found.kind == SeenNames::Kind::directory) return {};
-  TRY(space_.will_make());
   if (found.kind == SeenNames::Kind::nothing && !seen_.has_forgotten()) return {};
   if (found.in_flight) TRY(settle());
   return maker_.make_directory(entry.name);
@@ -155,12 +155,17 @@ Status TreeWriter::claim_name(const std::string& name, std::uint64_t hash, SeenN
     ++generation_;
     has_parent_ = false;
   }
+  return see(hash, SeenNames::Kind::other);
+}
+
+// When there are too many, the others are forgotten.
+Status TreeWriter::see(std::uint64_t hash, SeenNames::Kind kind) {
   if (seen_.is_full()) {
     TRY(settle());
     seen_.forget();
     has_parent_ = false;
   }
-  seen_.put(hash, SeenNames::Kind::other);
+  seen_.put(hash, kind);
   return {};
 }
 
@@ -180,9 +185,11 @@ Status TreeWriter::complete() {
 Status TreeWriter::put_entry(NewEntry entry, const Slice& memory) {
   Amount amount;
   if (entry.from == nullptr) {
-    std::uint64_t bytes = entry.data.data.size();
-    for (const auto& part : entry.more) bytes += part.data.size();
-    amount = {in_blocks(bytes), 1};
+    BlockCount blocks;
+    amount = {blocks.add(entry.data.offset, entry.data.data.size()), 1};
+    for (const auto& part : entry.more) amount.bytes += blocks.add(part.offset, part.data.size());
+    if (entry.kind == Entry::Kind::symlink && entry.link.size() >= k_inline_link)
+      amount.bytes = in_blocks(entry.link.size());
     TRY(space_.take(amount));
   }
   if (batch_ && batch_->parent() != parent_) TRY(hand_on());
@@ -202,7 +209,8 @@ Status TreeWriter::put_link(NewEntry entry) {
   const SeenNames::Found found = seen_.find(target);
   seen_.put(name, SeenNames::Kind::other);
   if (found.kind != SeenNames::Kind::other || !found.in_flight) {
-    if (found.kind == SeenNames::Kind::other) seen_.put(target, SeenNames::Kind::other);
+    // Whoever uses the target's name next waits for this link, which fails if there is no target.
+    if (found.kind != SeenNames::Kind::directory) seen_.put(target, SeenNames::Kind::other);
     return put_entry(std::move(entry), {});
   }
   TRY(space_.take({0, 1}));

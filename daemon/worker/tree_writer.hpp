@@ -30,6 +30,7 @@ struct TreeWriterLimits {
   std::size_t queued = std::size_t{64} * 1024 * 1024;  // bytes of data on their way to them
   Escaping escaping = Escaping::fail;                  // of an entry below a link
   Special special = Special::skip;
+  std::size_t names = std::size_t{1} << 20U;  // that are remembered
 };
 
 class TreeWriter {
@@ -78,6 +79,7 @@ class TreeWriter {
   Status begin(const Entry& entry);
   bool leave_out(const Entry& entry);
   Status enter(std::string_view parent);
+  Status see(std::uint64_t hash, SeenNames::Kind kind);
   Status add_directory(const Entry& entry, SeenNames::Found found);
   Status claim_name(const std::string& name, std::uint64_t hash, SeenNames::Found found);
   bool keep(std::uint64_t offset, const Slice& data);
@@ -126,7 +128,7 @@ class TreeWriter {
   Slice memory_;  // that its data are in
   std::shared_ptr<std::byte[]> gathered_;
   std::shared_ptr<LargeFile> large_;
-  std::uint64_t large_bytes_ = 0;
+  BlockCount large_blocks_;
 
   std::optional<std::string> failed_entry_;
   LeftOut left_out_;

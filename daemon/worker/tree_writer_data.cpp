@@ -77,7 +77,7 @@ Status TreeWriter::forget_new() {
 Status TreeWriter::begin_large(Fd file) {
   ++meter_.files;
   large_ = std::make_shared<LargeFile>(std::move(file), path_in(parent_, new_->name), *new_);
-  large_bytes_ = 0;
+  large_blocks_ = {};
   auto parts = std::exchange(new_->more, {});
   if (!new_->data.data.empty()) parts.insert(parts.begin(), new_->data);
   const Slice memory = std::exchange(memory_, {});
@@ -90,9 +90,7 @@ Status TreeWriter::begin_large(Fd file) {
 }
 
 Status TreeWriter::write_part(std::uint64_t offset, Slice data) {
-  const std::uint64_t before = in_blocks(large_bytes_);
-  large_bytes_ += data.size();
-  const Amount amount{in_blocks(large_bytes_) - before, 0};
+  const Amount amount{large_blocks_.add(offset, data.size()), 0};
   TRY(space_.take(amount));
   large_->reach(offset + data.size());
   large_->hold();

@@ -15,7 +15,6 @@ using namespace std::string_view_literals;
 
 constexpr std::uint32_t k_acl_version = 2;
 constexpr std::uint32_t k_no_id = 0xffffffff;
-constexpr std::size_t k_max_value = 65536;  // XATTR_SIZE_MAX
 constexpr std::size_t k_max_xattrs = 1024;
 constexpr std::size_t k_max_list = 65536;  // XATTR_LIST_MAX
 
@@ -160,7 +159,7 @@ Result<Xattrs> read_xattrs(int fd) {
     const std::string name(names.substr(0, names.find('\0')));
     names.remove_prefix(std::min(name.size() + 1, names.size()));
     if (!is_kept_xattr(name)) continue;
-    std::string value(k_max_value, '\0');
+    std::string value(k_max_xattr_value, '\0');
     const ssize_t got = ::fgetxattr(fd, name.c_str(), value.data(), value.size());
     if (got < 0 && errno == ENODATA) continue;
     if (got < 0) return Error{errno, std::strerror(errno)};

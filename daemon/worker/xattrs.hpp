@@ -29,6 +29,9 @@ using SharedXattrs = std::shared_ptr<const Xattrs>;  // null: none
 inline constexpr const char* k_access_acl = "system.posix_acl_access";
 inline constexpr const char* k_default_acl = "system.posix_acl_default";
 
+inline constexpr std::size_t k_max_xattr_name = 255;     // XATTR_NAME_MAX
+inline constexpr std::size_t k_max_xattr_value = 65536;  // XATTR_SIZE_MAX
+
 bool is_kept_xattr(std::string_view name);
 
 // Nothing: it is none, or it names somebody without an id, whom this process may not look up.

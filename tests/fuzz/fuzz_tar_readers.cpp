@@ -1,5 +1,7 @@
 // A tar, read by our reader and by libarchive's: what both take as a whole has the same entries
 // with the same data. (Each may refuse what the other takes.)
+#include <algorithm>
+
 #include "daemon/worker/archive_entries.hpp"
 #include "daemon/worker/tar_entries.hpp"
 #include "reading.hpp"
@@ -27,12 +29,18 @@ bool is_same(const SeenEntry& a, const SeenEntry& b) {
          (a.entry.kind != Entry::Kind::file || a.entry.size == b.entry.size);
 }
 
+// A hard link to nothing, which EntryLimits refuses and libarchive takes for a file.
+bool is_link_to_nothing(const SeenEntry& seen) {
+  return seen.entry.kind == Entry::Kind::hard_link && seen.entry.link.empty();
+}
+
 }  // namespace
 
 int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   const MemoryFile file(text_of(data, size));
   const SeenArchive ours = read_by(Reader::ours, file);
-  if (!ours.is_whole) return 0;
+  if (!ours.is_whole || std::any_of(ours.entries.begin(), ours.entries.end(), is_link_to_nothing))
+    return 0;
   const SeenArchive theirs = read_by(Reader::libarchive, file);
   if (!theirs.is_whole) return 0;
   require(ours.entries.size() == theirs.entries.size());

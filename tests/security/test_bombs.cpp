@@ -3,6 +3,7 @@
 #include "attack.hpp"
 #include "crafted_archives.hpp"
 #include "daemon/worker/entry_limits.hpp"
+#include "daemon/worker/pax_header.hpp"
 
 using namespace crafted;
 using nodestage::Amount;
@@ -52,6 +53,48 @@ TEST_CASE("entries without a byte end at the files that the node has admitted") 
   CHECK(attack.stage.claims.back().written.inodes <= 100);
 }
 
+TEST_CASE("directories that no entry names count as those that one does") {
+  Attack attack;
+  attack.stage.room = Amount{k_room, 100};
+  std::vector<TarHeader> headers;
+  for (int i = 0; i < 20; ++i) {
+    std::string name = "t" + std::to_string(i);
+    for (int depth = 0; depth < 40; ++depth) name += "/d";
+    headers.push_back({name});
+  }
+  CHECK(Attack::names(attack.stage_bytes(tar(headers), "bomb.tar"), "bomb.tar", ""));
+  CHECK(attack.stage.claims.back().written.inodes <= 200);  // counted when a path is there
+}
+
+TEST_CASE("a sparse file counts by the blocks that it takes") {
+  Attack attack;
+  attack.stage.room = Amount{k_room, 1000};
+  std::string map;
+  for (int i = 0; i < 10'000; ++i) map += (i > 0 ? "," : "") + std::to_string(i * 8192) + ",1";
+  TarHeader header{"sparse"};
+  header.data = std::string(10'000, 'x');
+  const std::string archive = tar({pax({{"GNU.sparse.size", "81920000"},
+                                        {"GNU.sparse.numblocks", "10000"},
+                                        {"GNU.sparse.map", map}}),
+                                   header});
+  CHECK(Attack::names(attack.stage_bytes(archive, "bomb.tar"), "bomb.tar", "disk"));
+  CHECK(written(attack) <= k_room);
+}
+
+TEST_CASE("extended attributes of any size take no more memory than a file may have") {
+  Attack attack;
+  attack.stage.order.extract.xattrs = true;
+  std::vector<TarHeader> headers;
+  for (int i = 0; i < 100; ++i)
+    headers.push_back(pax({{"SCHILY.xattr.user." + std::to_string(i), std::string(4 << 20, 'x')}}));
+  headers.push_back({"f"});
+  CHECK(attack.stage_bytes(tar(headers), "attributes.tar") == "");
+  nodestage::PaxHeader header;
+  CHECK(header.read(record("SCHILY.xattr.user.large", std::string(1 << 20, 'x'))));
+  REQUIRE(header.xattrs.size() == 1);
+  CHECK(header.xattrs[0].value.capacity() <= nodestage::k_max_xattr_value + 1);
+}
+
 TEST_CASE("a nested bomb is not opened further") {
   Attack attack;
   attack.stage.room = Amount{k_room, 1000};
@@ -96,25 +139,21 @@ TEST_CASE("zip: a member that tells of 10 bytes and holds 64 MB ends early") {
 }
 
 TEST_CASE("more than any archive holds is a fault") {
-  EntryLimits limits(1000);
-  Entry entry;
-  entry.name = "f";
-  CHECK(limits.check(entry, EntryLimits::k_ratio_from_bytes - 1));
-  CHECK(limits.check(entry, 0));
-  const auto bomb = limits.check(entry, EntryLimits::k_ratio_from_bytes);
+  const EntryLimits limits(1000);
+  CHECK(limits.check_ratio(EntryLimits::k_ratio_from_bytes - 1));
+  CHECK(limits.check_ratio(0));
+  const auto bomb = limits.check_ratio(EntryLimits::k_ratio_from_bytes);
   REQUIRE_FALSE(bomb);
   CHECK(bomb.error().what.starts_with(
       "the archive of 1000 B has become 4.0 GiB and is taken for a bomb\n"));
-  CHECK(EntryLimits(1 << 20).check(entry, EntryLimits::k_ratio_from_bytes));
+  CHECK(EntryLimits(1 << 20).check_ratio(EntryLimits::k_ratio_from_bytes));
 }
 
 TEST_CASE("the site may have narrower limits") {
-  Entry entry;
-  entry.name = "f";
   nodestage::ExtractRules rules;
   rules.max_ratio = 4;
-  CHECK(EntryLimits(1 << 30, rules).check(entry, EntryLimits::k_ratio_from_bytes));
-  CHECK_FALSE(EntryLimits((1 << 30) - 1, rules).check(entry, EntryLimits::k_ratio_from_bytes));
+  CHECK(EntryLimits(1 << 30, rules).check_ratio(EntryLimits::k_ratio_from_bytes));
+  CHECK_FALSE(EntryLimits((1 << 30) - 1, rules).check_ratio(EntryLimits::k_ratio_from_bytes));
   Attack attack;
   attack.stage.order.extract.max_entries = 2;
   CHECK(attack.stage_bytes(tar({{"a"}, {"b"}}), "two.tar") == "");
@@ -132,7 +171,7 @@ TEST_CASE("directories take no more memory than there is, by long names or by ma
     const std::uint64_t each = entry.name.size() + EntryLimits::k_bytes_beside_name;
     std::uint64_t bytes = 0;
     Status within;
-    while ((within = limits.check(entry, 0))) bytes += each;
+    while ((within = limits.check(entry))) bytes += each;
     CHECK(bytes <= EntryLimits::k_directory_bytes);
     CHECK(bytes > EntryLimits::k_directory_bytes - each);
     CHECK(within.error().what.find("512.0 MiB of memory\n") != std::string::npos);

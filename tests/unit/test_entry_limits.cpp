@@ -16,7 +16,7 @@ Entry named(const std::string& name, Entry::Kind kind = Entry::Kind::file,
 }
 
 std::string fault_of(const Entry& entry) {
-  const Status within = EntryLimits(1).check(entry, 0);
+  const Status within = EntryLimits(1).check(entry);
   return within ? "" : within.error().what;
 }
 

@@ -50,7 +50,10 @@ void check_like_tar(PieceRun& run, const std::string& times_of_directories = "")
 
 // A directory to write to, and what a writer needs.
 struct Bench {
-  Bench() { ::umask(022); }
+  explicit Bench(std::size_t names = std::size_t{1} << 20U)
+      : writer(dir.get(), 022, meter, space, {.threads = 3, .names = names}) {
+    ::umask(022);
+  }
   Scratch scratch;
   RateLimit rate{-1};
   std::atomic<bool> stop = false;
@@ -58,7 +61,7 @@ struct Bench {
   Fd dir{::open(scratch.path().c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC)};
   Allowance allowance{{-1, -1, dir.get(), 0, "n1"}, stop};
   Space space{dir.get(), allowance};
-  TreeWriter writer{dir.get(), 022, meter, space, {3}};
+  TreeWriter writer;
 };
 
 class Act final : public WriterTask {
@@ -286,6 +289,56 @@ TEST_CASE("the parts of a large file have one writer, however idle another one i
   crew.drain();
   CHECK(writers.size() == 21);
   CHECK(std::count(writers.begin(), writers.end(), writers.front()) == 21);
+}
+
+TEST_CASE("a hard link keeps what its name was, also when names were forgotten in between") {
+  Bench bench(64);
+  const auto put = [&bench](const std::string& name, char byte) {
+    REQUIRE(bench.writer.add(file(name, 1)));
+    REQUIRE(bench.writer.write(0, slice(1, byte)));
+  };
+  Entry link;
+  link.kind = Entry::Kind::hard_link;
+  for (int round = 0; round < 50; ++round) {
+    const std::string number = std::to_string(round);
+    put("t/" + number, '1');
+    for (int i = 0; i < 70; ++i) put("filler/" + std::to_string(70 * round + i), 'x');
+    link.name = "l/" + number;
+    link.link = "t/" + number;
+    REQUIRE(bench.writer.add(link));
+    put("t/" + number, '2');
+  }
+  REQUIRE(bench.writer.finish());
+  for (int round = 0; round < 50; ++round) {
+    CHECK(slurp(bench.scratch / ("l/" + std::to_string(round))) == "1");
+    CHECK(slurp(bench.scratch / ("t/" + std::to_string(round))) == "2");
+  }
+}
+
+TEST_CASE("a hard link to what comes later is a fault each time") {
+  for (int round = 0; round < 30; ++round) {
+    Bench bench;
+    Entry link = file("b/x", 0);
+    link.kind = Entry::Kind::hard_link;
+    link.link = "a/z";
+    Status status = bench.writer.add(link);
+    if (status) status = bench.writer.add(file("a/z", 0));
+    if (status) status = bench.writer.finish();
+    REQUIRE_FALSE(status);
+    CHECK(status.error().what.starts_with("is a hard link to 'a/z', which is not there\n"));
+    CHECK(*bench.writer.failed_entry() == "b/x");
+  }
+}
+
+TEST_CASE("blocks of a file with holes") {
+  BlockCount blocks;
+  CHECK(blocks.add(0, 1) == 4096);
+  CHECK(blocks.add(1, 4095) == 0);
+  CHECK(blocks.add(4096, 1) == 4096);
+  CHECK(blocks.add(8000, 1000) == 8192 - 4096);
+  CHECK(blocks.add(100'000, 1) == 4096);
+  CHECK(blocks.add(100'000, 0) == 0);
+  CHECK(blocks.add(0, 10'000) == 3 * 4096);  // out of order: in full
 }
 
 TEST_CASE("names that were seen: kinds, what is in flight, and what is forgotten") {
