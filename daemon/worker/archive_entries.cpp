@@ -116,7 +116,9 @@ class ArchiveEntries : public Entries {
 
 Error ArchiveEntries::current_fault() {
   if (!input_fault_) return input_fault_.error();
-  return failed(text_of(archive_error_string(handle())));
+  std::string cause = text_of(archive_error_string(handle()));
+  while (cause.ends_with('\n')) cause.pop_back();
+  return failed(cause);
 }
 
 Status ArchiveEntries::opened_fault(int status) {
