@@ -193,7 +193,7 @@ Result<Fd> EntryMaker::create_again(const std::string& parent, const NewEntry& e
   struct stat info {};
   if (!there) return failed(there.error().code);
   if (::fstat(there->get(), &info) != 0) return failed(errno);
-  if (!S_ISREG(info.st_mode)) return Fd();
+  if (!S_ISREG(info.st_mode)) return create_in(*directory, path, entry);
   if (Status opened = change_mode(there->get(), 0600); !opened) return failed(opened.error().code);
   auto file = open_at(*directory, entry.name, O_WRONLY | O_NOFOLLOW | O_NONBLOCK);
   struct stat now {};

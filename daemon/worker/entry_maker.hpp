@@ -72,8 +72,9 @@ class EntryMaker {
   Result<Fd> create(const std::string& parent, const NewEntry& entry);
   Status complete(Fd file, const std::string& path, const NewEntry& entry, std::uint64_t end) const;
 
-  // The file that is there already, empty again, or none: cpio gives the data with the last of its
-  // names.
+  // The file that is there already, empty again: cpio gives the data with the last of its names. A
+  // new one where that is a link to no file, as the first name may have become; none: it was left
+  // out.
   Result<Fd> create_again(const std::string& parent, const NewEntry& entry);
 
   // Removes what has the name and is no directory.

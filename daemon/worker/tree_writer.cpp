@@ -89,6 +89,7 @@ Status TreeWriter::begin(const Entry& entry) {
                    "Make the archive again without such an entry");
     }
     ++meter_.files;
+    if (entry.size > 0) begin_new(entry, split.name);
     return {};
   }
   if (entry.kind == Entry::Kind::directory) {
@@ -96,9 +97,13 @@ Status TreeWriter::begin(const Entry& entry) {
     return see(hash, SeenNames::Kind::directory);
   }
   TRY(claim_name(entry.name, hash, found));
-  new_ = new_entry_of(entry, split.name, number_);
-  new_->mode = mode_of(entry);
+  begin_new(entry, split.name);
   return {};
+}
+
+void TreeWriter::begin_new(const Entry& entry, std::string_view name) {
+  new_ = new_entry_of(entry, name, number_);
+  new_->mode = mode_of(entry);
 }
 
 // Specials that are not kept, and what would be a link to one; set-id bits are counted only.
@@ -106,10 +111,10 @@ bool TreeWriter::leave_out(const Entry& entry) {
   const bool keeps = special_ == Special::keep;
   if (!keeps && entry.kind == Entry::Kind::file && (entry.mode & (S_ISUID | S_ISGID)) != 0)
     ++left_out_.set_ids;
-  const bool is_special = entry.kind == Entry::Kind::other ||
-                          (entry.kind == Entry::Kind::fifo && !keeps) ||
-                          (entry.kind == Entry::Kind::hard_link && !special_names_.empty() &&
-                           special_names_.contains(SeenNames::hash(entry.link)));
+  const bool is_special =
+      entry.kind == Entry::Kind::other || (entry.kind == Entry::Kind::fifo && !keeps) ||
+      (entry.kind == Entry::Kind::hard_link && entry.size == 0 && !special_names_.empty() &&
+       special_names_.contains(SeenNames::hash(entry.link)));
   if (is_special) ++left_out_.specials;
   if (is_special && special_names_.size() < k_special_names) {
     special_names_.insert(SeenNames::hash(entry.name));
@@ -177,6 +182,7 @@ Status TreeWriter::complete() {
   const Slice memory = std::exchange(memory_, {});
   gathered_.reset();
   const std::string path = path_in(parent_, entry.name);
+  if (entry.kind == Entry::Kind::hard_link && entry.link == path) return {};
   Status put = entry.kind == Entry::Kind::hard_link ? put_link(std::move(entry))
                                                     : put_entry(std::move(entry), memory);
   return put || failed_entry_ ? put : failed(std::move(put.error()), path);

@@ -77,6 +77,7 @@ class TreeWriter {
 
  private:
   Status begin(const Entry& entry);
+  void begin_new(const Entry& entry, std::string_view name);
   bool leave_out(const Entry& entry);
   Status enter(std::string_view parent);
   Status see(std::uint64_t hash, SeenNames::Kind kind);
