@@ -10,6 +10,7 @@
 #include "daemon/worker/archive_entries.hpp"
 #include "daemon/worker/copy_file.hpp"
 #include "daemon/worker/copy_tree.hpp"
+#include "daemon/worker/cpio_entries.hpp"
 #include "daemon/worker/dir_stack.hpp"
 #include "daemon/worker/entry_limits.hpp"
 #include "daemon/worker/output_source.hpp"
@@ -159,13 +160,13 @@ Status Piece::copy_as_file(const Place& place) {
 
 Status Piece::open_entries() {
   if (entries_) return {};
-  if (container_ == Container::tar) {
-    entries_ = open_tar_entries(*decoder_);
+  if (!seeks(container_)) {
+    entries_ =
+        container_ == Container::tar ? open_tar_entries(*decoder_) : open_cpio_entries(*decoder_);
     return {};
   }
   auto entries = container_ == Container::zip ? open_zip_entries(*source_)
-                 : seeks(container_)          ? open_file_entries(container_, *source_)
-                                              : open_stream_entries(container_, *decoder_);
+                                              : open_file_entries(container_, *source_);
   if (!entries) return std::move(entries.error());
   entries_ = std::move(*entries);
   return container_ == Container::zip ? check_members(*entries_->index()) : Status();

@@ -2,12 +2,12 @@
 #include <doctest/doctest.h>
 
 #include <cstdlib>
-#include <functional>
 #include <random>
 
 #include "daemon/worker/archive_entries.hpp"
 #include "daemon/worker/tar_entries.hpp"
 #include "daemon/worker/tar_header.hpp"
+#include "entry_lines.hpp"
 #include "piece_run.hpp"
 
 using namespace nodestage;
@@ -16,61 +16,12 @@ namespace {
 
 enum class Reader { ours, libarchive };
 
-// The same however the data are cut, with holes or zeros: a header may claim more than fits into
-// memory.
-std::uint64_t sum_of(std::uint64_t offset, Bytes bytes) {
-  std::uint64_t sum = 0;
-  for (const std::byte byte : bytes) {
-    const std::uint64_t mixed = ++offset * 0x9e3779b97f4a7c15U;
-    sum += (mixed ^ (mixed >> 29U)) * static_cast<std::uint64_t>(byte);
-  }
-  return sum;
-}
-
-std::string line_of(Entry& entry, Entries& entries) {
-  // What libarchive gives as a directory's data is a list that GNU tar keeps for itself.
-  const bool is_directory = entry.kind == Entry::Kind::directory;
-  std::uint64_t sum = 0;
-  while (!is_directory) {
-    auto block = entries.read();
-    if (!block) return "fault: " + block.error().what;
-    if (block->data.empty()) break;
-    const auto bytes = block->data.bytes();
-    if (block->offset + bytes.size() > entry.size) return "fault: beyond the size";
-    sum += sum_of(block->offset, bytes);
-  }
-  const timespec time = entry.mtime.value_or(timespec{});
-  return std::to_string(static_cast<int>(entry.kind)) + " " + entry.name + " " +
-         std::to_string(entry.mode) + " " + std::to_string(time.tv_sec) + "." +
-         std::to_string(time.tv_nsec) + " " + std::to_string(is_directory ? 0 : entry.size) + " " +
-         entry.link + " " + std::to_string(sum);
-}
-
-// All that a reader tells of an archive, a line for each entry; the last one is "end" or the fault.
+// All that a reader tells of a tar, a line for each entry; the last one is "end" or the fault.
 std::vector<std::string> read_all_of(const std::string& path, Reader reader) {
-  RateLimit rate(-1);
-  const std::atomic<bool> stop = false;
-  Meter meter(rate, stop);
-  auto source = Source::open(path, meter);
-  REQUIRE(source);
-  auto decoder = Decoder::open(*source);
-  REQUIRE(decoder);
-  std::unique_ptr<Entries> entries;
-  if (reader == Reader::ours) {
-    entries = open_tar_entries(*decoder);
-  } else {
-    auto opened = open_stream_entries(Container::tar, *decoder);
-    if (!opened) return {"fault: " + opened.error().what};
-    entries = std::move(*opened);
-  }
-  std::vector<std::string> lines;
-  for (;;) {
-    auto next = entries->next();
-    lines.push_back(!next              ? "fault: " + next.error().what
-                    : *next == nullptr ? "end"
-                                       : line_of(**next, *entries));
-    if (!next || *next == nullptr || lines.back().starts_with("fault: ")) return lines;
-  }
+  return lines_of(path, [reader](Decoder& decoder) {
+    return reader == Reader::ours ? Result<std::unique_ptr<Entries>>(open_tar_entries(decoder))
+                                  : open_stream_entries(Container::tar, decoder);
+  });
 }
 
 void check_agreement(const std::string& path, const std::string& how) {
