@@ -1,9 +1,10 @@
 // Entries read by libarchive.
 //
 // zip and 7z come from a file that can seek. tar and cpio, from a decoded stream, are what tests
-// compare our own readers with. Stricter than libarchive: a tar without its end marker, junk between
-// cpio entries, a checksum that is wrong and an entry with a password are faults. Names come as the archive's own bytes, but for 7z, which
-// holds UTF-16 (libarchive also composes accents there: NFC).
+// compare our own readers with. Stricter than libarchive: a tar without its end marker, junk
+// between cpio entries, a checksum that is wrong and an entry with a password are faults. Names
+// come as the archive's own bytes, but for 7z, which holds UTF-16 (libarchive also composes accents
+// there: NFC).
 #pragma once
 
 #include <memory>

@@ -58,8 +58,7 @@ def cpio(name, options, traits=CPIO):
     # -depth: cpio -i keeps a directory's time and mode only when it comes after what is in it.
     return Format(name, "cpio", traits, f"find . -mindepth 1 -depth -print0 | cpio -o0 --quiet {options} >$a",
                   DECOMPRESS + "cpio -idm --quiet",
-                  intended=(intended.MODES, intended.LINK_TIMES, intended.TOP, intended.LATE_LINKS, intended.HOLES,
-                            intended.LINKED_LINKS))
+                  intended=(intended.MODES, intended.LINK_TIMES, intended.TOP, intended.LATE_LINKS, intended.HOLES))
 
 
 ZIP_INTENDED = (intended.MODES, intended.LINK_TIMES, intended.TOP, intended.HOLES)

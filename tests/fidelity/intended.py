@@ -79,13 +79,6 @@ def forget_negative(trees):
             facts["time"] = trees.ours[name]["time"]
 
 
-def forget_link_groups(trees):
-    for tree in (trees.reference, trees.ours):
-        for facts in tree.values():
-            if facts["kind"] == "l":
-                facts["same file as"] = None
-
-
 def forget_times_above_hard_links(trees):
     for name, facts in trees.reference.items():
         if facts["same file as"] is not None:
@@ -110,8 +103,6 @@ LATE_DIRECTORIES = Difference("This tool sets a directory's time when it leaves 
                               "back to it; we set what the archive says, at the end.", packed_directories)
 BSDTAR_NEGATIVE = Difference("bsdtar writes -0.25 s as -1.75 and reads it so; we read it as POSIX and GNU tar do.",
                              forget_negative)
-LINKED_LINKS = Difference("GNU cpio makes a symbolic link of two names twice; we link its names as the archive has them.",
-                          forget_link_groups)
 OPEN_DIRECTORIES = Difference("7-Zip leaves every directory open to its owner; we set what the archive says.", packed_modes)
 LATE_MODES = Difference("unzip leaves a directory as it is that it has made for a member before; we set what the archive says.",
                         packed_modes)

@@ -2,6 +2,7 @@
 // for it, but for zip (fuzz_zip).
 #include "daemon/worker/archive_entries.hpp"
 #include "daemon/worker/container.hpp"
+#include "daemon/worker/cpio_entries.hpp"
 #include "daemon/worker/tar_entries.hpp"
 #include "reading.hpp"
 
@@ -21,8 +22,7 @@ int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
       static_cast<void>(read_archive(*open_tar_entries(*decoder)));
       break;
     case Container::cpio:
-      if (const auto entries = open_stream_entries(Container::cpio, *decoder))
-        static_cast<void>(read_archive(**entries));
+      static_cast<void>(read_archive(*open_cpio_entries(*decoder)));
       break;
     case Container::seven_zip:
       if (const auto entries = open_file_entries(Container::seven_zip, *source))
