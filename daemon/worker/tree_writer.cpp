@@ -182,7 +182,7 @@ Status TreeWriter::complete() {
   const Slice memory = std::exchange(memory_, {});
   gathered_.reset();
   const std::string path = path_in(parent_, entry.name);
-  if (entry.kind == Entry::Kind::hard_link && entry.link == path) return {};
+  if (entry.kind == Entry::Kind::hard_link && entry.link == path) return {};  // it is there
   Status put = entry.kind == Entry::Kind::hard_link ? put_link(std::move(entry))
                                                     : put_entry(std::move(entry), memory);
   return put || failed_entry_ ? put : failed(std::move(put.error()), path);

@@ -27,7 +27,8 @@ bool is_file(const SeenEntry& seen) {
 }
 
 bool is_same(const SeenEntry& ours, const SeenEntry& theirs) {
-  if (ours.entry.name != theirs.entry.name || ours.entry.mode != theirs.entry.mode) return false;
+  if (ours.entry.name != theirs.entry.name) return false;
+  if (ours.entry.mode != (theirs.entry.mode & 07777U)) return false;
   if (theirs.entry.kind == Entry::Kind::hard_link)
     return !is_file(ours) || (ours.entry.size == theirs.entry.size && ours.hash == theirs.hash);
   if (ours.entry.kind == Entry::Kind::symlink && ours.entry.link != theirs.entry.link) return false;
