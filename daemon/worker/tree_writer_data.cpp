@@ -106,8 +106,11 @@ Status TreeWriter::write_part(std::uint64_t offset, Slice data) {
 // cpio (newc) gives the data with the last of a file's names, which may be the first one again.
 Status TreeWriter::write_late(std::uint64_t offset, const Slice& data) {
   NewEntry entry = *new_;
+  TRY(settle());
+  const std::uint64_t escaped = rules_.escaped;
   TRY(complete());
   TRY(settle());
+  if (rules_.escaped != escaped) return {};  // the link is left out, and so are its data
   TRY_ASSIGN(Fd file, maker_.create_again(parent_, entry));
   if (!file) return {};
   for (const std::string& name : {path_in(parent_, entry.name), entry.link}) {

@@ -109,12 +109,16 @@ TEST_CASE("where the site has it so, what would escape is left out and counted, 
                                   evil_file("way/d/f"),
                                   soft_link("way/link", "/"),
                                   {"again", '1', "way/file"},
+                                  pax({{"comment", "links may have data"}}),
+                                  {"good", '1', "way/file", "its data"},
+                                  {"new", '1', "way/file", "its data"},
                                   {"d/../../f", '5'},
                                   {"large", '0', "", large},
                                   {"last", '1', "large"}}),
                              "evil.tar") == "");
     CHECK(attack.got() == "good large last way");
-    CHECK(attack.stage.note() == "9 entries that lead out of the archive left out");
+    CHECK(attack.stage.in_job("test $(cat got/good) = x"));
+    CHECK(attack.stage.note() == "11 entries that lead out of the archive left out");
     CHECK(attack.stage.status.items.at(0).files == 4);
   }
 }
