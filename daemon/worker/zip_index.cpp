@@ -140,8 +140,9 @@ Result<Directory> told_directory(const Source& source) {
 // something stands behind it, too: that is how a zip within a zip that was cut off looks.
 Result<Directory> find_directory(const Source& source) {
   TRY_ASSIGN(Directory directory, told_directory(source));
-  if (directory.size == 0) return directory;
-  if (directory.size > directory.end) return truncated(source);
+  const bool has_outer = directory.has_junk && directory.end > 0;
+  if (directory.size == 0 && !has_outer) return directory;
+  if (directory.size == 0 || directory.size > directory.end) return truncated(source);
   const std::uint64_t latest = directory.end - directory.size;
   if (directory.offset <= latest) {
     TRY_ASSIGN(const bool is_there, starts_at(source, directory.offset, k_record));

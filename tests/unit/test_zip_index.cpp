@@ -112,9 +112,12 @@ TEST_CASE("bytes behind the end are ignored when the directory is where it says"
   spit(run.scratch / "x.zip", whole + "\nx");
   CHECK(run.build(run.scratch / "x.zip") == "");
   CHECK(run.note == "bytes behind the end of the archive were ignored");
+  CHECK(fault_of(run, zip({}) + "x") == "");
   // An inner zip whose end happens to be left of an outer one.
-  const std::string outer = zip({stored("inner.zip", whole), stored("more", "22")});
-  CHECK(has(fault_of(run, outer.substr(0, outer.find("more") + 1)), "cut off at"));
+  for (const std::string& inner : {whole, zip({})}) {
+    const std::string outer = zip({stored("inner.zip", inner), stored("more", "22")});
+    CHECK(has(fault_of(run, outer.substr(0, outer.find("more") + 1)), "cut off at"));
+  }
   Layout layout;
   layout.before = "#!/bin/sh";
   CHECK(has(fault_of(run, zip({stored("one", "1")}, layout) + "x"), "cut off at"));
