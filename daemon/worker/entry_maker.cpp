@@ -22,10 +22,9 @@ std::array<timespec, 2> times_of(const std::optional<timespec>& mtime) {
 }
 
 Error no_target(const std::string& link, int code) {
-  return fault(
-      code, "is a hard link to '" + shown(link) + "', which is not there",
-      "If include=, exclude= or strip= leave that file out, take it in, too; else make the "
-      "archive again: it must hold the file before its links");
+  return fault(code, "is a hard link to '" + shown(link) + "', which is not there",
+               "include=, exclude= and strip= must not part hard links; without these, make the "
+               "archive again: it must hold a file before its links");
 }
 
 Error no_directory(int code) {
