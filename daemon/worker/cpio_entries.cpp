@@ -7,6 +7,7 @@
 
 #include "daemon/worker/cpio_header.hpp"
 #include "daemon/worker/cpio_links.hpp"
+#include "daemon/worker/decoded_bytes.hpp"
 #include "daemon/worker/entry_limits.hpp"
 #include "daemon/worker/fault.hpp"
 
@@ -40,22 +41,19 @@ std::uint32_t sum_of(Bytes bytes) {
 
 class CpioEntries final : public Entries {
  public:
-  explicit CpioEntries(Decoder& decoder) : decoder_(decoder) {}
+  explicit CpioEntries(Decoder& decoder) : decoder_(decoder), bytes_(decoder) {}
 
   Result<Entry*> next() override;
   Result<Block> read() override;
 
  private:
-  Result<bool> fill();
-  Status pass_over(std::uint64_t bytes);
-  Status take_text(std::uint64_t bytes);
   Status end_entry();
   Result<CpioHeader> take_header();
   Status take_name(std::uint64_t size);
   Status begin_entry(const CpioHeader& header);
   Status take_link(const CpioHeader& header);
   Status find_first_name(const CpioHeader& header);
-  Result<Bytes> take_data();
+  Result<Slice> take_data();
   [[nodiscard]] std::uint64_t padding_of(std::uint64_t bytes) const {
     const std::uint64_t alignment = cpio_alignment(form_);
     return (alignment - bytes % alignment) % alignment;
@@ -64,8 +62,7 @@ class CpioEntries final : public Entries {
 
   Decoder& decoder_;
   CpioForm form_ = CpioForm::none;  // before the first header
-  Slice block_;
-  std::size_t at_ = 0;        // in block_
+  DecodedBytes bytes_;
   std::string text_;          // what was taken last
   std::uint64_t stored_ = 0;  // bytes of the current entry's data that are still to come
   std::uint64_t padding_ = 0;
@@ -76,43 +73,10 @@ class CpioEntries final : public Entries {
   Entry entry_;
 };
 
-// False at the input's end.
-Result<bool> CpioEntries::fill() {
-  if (at_ < block_.size()) return true;
-  block_ = {};
-  at_ = 0;
-  TRY_ASSIGN(block_, decoder_.next());
-  return !block_.empty();
-}
-
-Status CpioEntries::pass_over(std::uint64_t bytes) {
-  while (bytes > 0) {
-    TRY_ASSIGN(const bool is_there, fill());
-    if (!is_there) return decoder_.cut_off();
-    const std::uint64_t step = std::min<std::uint64_t>(bytes, block_.size() - at_);
-    at_ += step;
-    bytes -= step;
-  }
-  return {};
-}
-
-// It may lie across two blocks.
-Status CpioEntries::take_text(std::uint64_t bytes) {
-  text_.clear();
-  while (text_.size() < bytes) {
-    TRY_ASSIGN(const bool is_there, fill());
-    if (!is_there) return decoder_.cut_off();
-    const std::size_t step = std::min<std::uint64_t>(bytes - text_.size(), block_.size() - at_);
-    text_.append(reinterpret_cast<const char*>(block_.bytes().data() + at_), step);
-    at_ += step;
-  }
-  return {};
-}
-
 // Of data that nobody has read, too.
 Status CpioEntries::end_entry() {
   while (stored_ > 0) TRY(take_data());
-  return pass_over(std::exchange(padding_, 0));
+  return bytes_.pass_over(std::exchange(padding_, 0));
 }
 
 Result<Entry*> CpioEntries::next() {
@@ -133,7 +97,7 @@ Result<CpioHeader> CpioEntries::take_header() {
     form_ = cpio_form({reinterpret_cast<const char*>(start.data()), start.size()});
   }
   if (form_ == CpioForm::none) return damaged("not a cpio header");
-  TRY(take_text(cpio_header_bytes(form_)));
+  TRY(bytes_.take_text(text_, cpio_header_bytes(form_)));
   if (cpio_form(text_) != form_) return damaged("something else where a cpio header should be");
   const auto header = cpio_header(form_, text_);
   if (!header) return damaged("a cpio header with an invalid number");
@@ -144,10 +108,10 @@ Result<CpioHeader> CpioEntries::take_header() {
 Status CpioEntries::take_name(std::uint64_t size) {
   if (size == 0 || size > k_most_name_bytes)
     return damaged("a cpio header with a name of " + std::to_string(size) + " bytes");
-  TRY(take_text(size));
+  TRY(bytes_.take_text(text_, size));
   if (text_.back() != '\0') return damaged("a cpio header with a name without an end");
   entry_.name.assign(text_, 0, text_.find('\0'));
-  return pass_over(padding_of(cpio_header_bytes(form_) + size));
+  return bytes_.pass_over(padding_of(cpio_header_bytes(form_) + size));
 }
 
 Status CpioEntries::begin_entry(const CpioHeader& header) {
@@ -173,7 +137,7 @@ Status CpioEntries::begin_entry(const CpioHeader& header) {
 Status CpioEntries::take_link(const CpioHeader& header) {
   if (header.size > EntryLimits::k_link_bytes)
     return damaged("a symbolic link of " + std::to_string(header.size) + " bytes");
-  TRY(take_text(header.size));
+  TRY(bytes_.take_text(text_, header.size));
   stored_ = 0;
   entry_.link.assign(text_, 0, text_.find('\0'));
   return {};
@@ -198,15 +162,13 @@ Status CpioEntries::find_first_name(const CpioHeader& header) {
 }
 
 // As much as a block holds. With the last of them the checksum is known to be right.
-Result<Bytes> CpioEntries::take_data() {
-  TRY_ASSIGN(const bool is_there, fill());
+Result<Slice> CpioEntries::take_data() {
+  TRY_ASSIGN(const bool is_there, bytes_.fill());
   if (!is_there) return decoder_.cut_off();
-  const Bytes data = block_.bytes().subspan(
-      at_, static_cast<std::size_t>(std::min<std::uint64_t>(stored_, block_.size() - at_)));
-  at_ += data.size();
+  Slice data = bytes_.take(std::min<std::uint64_t>(stored_, bytes_.left().size()));
   stored_ -= data.size();
   if (!checksum_) return data;
-  sum_ += sum_of(data);
+  sum_ += sum_of(data.bytes());
   if (stored_ == 0 && sum_ != *checksum_) return damaged("a wrong checksum of a file's data");
   return data;
 }
@@ -214,10 +176,9 @@ Result<Bytes> CpioEntries::take_data() {
 Result<Block> CpioEntries::read() {
   const bool has_data = entry_.kind == Entry::Kind::file || entry_.kind == Entry::Kind::hard_link;
   if (stored_ == 0 || !has_data) return Block{};
-  TRY_ASSIGN(const Bytes data, take_data());
-  Block block{offset_, block_.part(at_ - data.size(), data.size())};
-  offset_ += data.size();
-  return block;
+  TRY_ASSIGN(Slice data, take_data());
+  const std::uint64_t offset = std::exchange(offset_, offset_ + data.size());
+  return Block{offset, std::move(data)};
 }
 
 }  // namespace

@@ -4,6 +4,7 @@
 #include <limits>
 #include <vector>
 
+#include "daemon/worker/decoded_bytes.hpp"
 #include "daemon/worker/pax_header.hpp"
 #include "daemon/worker/tar_header.hpp"
 
@@ -26,15 +27,13 @@ struct Piece {
 
 class TarEntries final : public Entries {
  public:
-  explicit TarEntries(Decoder& decoder) : decoder_(decoder) {}
+  explicit TarEntries(Decoder& decoder) : decoder_(decoder), bytes_(decoder) {}
 
   Result<Entry*> next() override;
   Result<Block> read() override;
 
  private:
-  Result<bool> fill();
   Result<TarHeader> take_block();
-  Status pass_over(std::uint64_t bytes);
   Result<std::string> take_text(std::uint64_t bytes);
   Result<bool> take_extension(const TarHeader& header, std::uint64_t size);
   Status begin_entry(const TarHeader& header, std::uint64_t size);
@@ -50,8 +49,7 @@ class TarEntries final : public Entries {
   [[nodiscard]] Error damaged(std::string_view cause) const { return decoder_.damaged(cause); }
 
   Decoder& decoder_;
-  Slice block_;
-  std::size_t at_ = 0;        // in block_
+  DecodedBytes bytes_;
   std::uint64_t stored_ = 0;  // bytes of the current entry's data that are still to come
   std::uint64_t padding_ = 0;
   std::uint64_t offset_ = 0;  // in the file
@@ -65,58 +63,32 @@ class TarEntries final : public Entries {
   Entry entry_;
 };
 
-// False at the input's end.
-Result<bool> TarEntries::fill() {
-  if (at_ < block_.size()) return true;
-  block_ = {};
-  at_ = 0;
-  TRY_ASSIGN(block_, decoder_.next());
-  return !block_.empty();
-}
-
 // Headers never lie across two blocks: all but the last one are multiples of 512 bytes. What comes
 // after that one is the input's end, or why there is no more.
 Result<TarHeader> TarEntries::take_block() {
-  TRY_ASSIGN(bool is_there, fill());
-  if (is_there && block_.size() - at_ < k_tar_block) {
-    at_ = block_.size();
-    TRY_ASSIGN(is_there, fill());
+  TRY_ASSIGN(bool is_there, bytes_.fill());
+  if (is_there && bytes_.left().size() < k_tar_block) {
+    bytes_.skip(bytes_.left().size());
+    TRY_ASSIGN(is_there, bytes_.fill());
   }
-  if (!is_there || block_.size() < k_tar_block) return decoder_.cut_off();
-  const Bytes bytes = block_.bytes().subspan(at_, k_tar_block);
-  at_ += k_tar_block;
+  if (!is_there || bytes_.left().size() < k_tar_block) return decoder_.cut_off();
+  const Bytes bytes = bytes_.left().first(k_tar_block);
+  bytes_.skip(k_tar_block);
   return TarHeader(bytes);
-}
-
-Status TarEntries::pass_over(std::uint64_t bytes) {
-  while (bytes > 0) {
-    TRY_ASSIGN(const bool is_there, fill());
-    if (!is_there) return decoder_.cut_off();
-    const std::uint64_t step = std::min<std::uint64_t>(bytes, block_.size() - at_);
-    at_ += step;
-    bytes -= step;
-  }
-  return {};
 }
 
 Result<std::string> TarEntries::take_text(std::uint64_t bytes) {
   if (bytes > k_max_extension)
     return damaged("an extended header of " + std::to_string(bytes) + " bytes");
   std::string text;
-  while (text.size() < bytes) {
-    TRY_ASSIGN(const bool is_there, fill());
-    if (!is_there) return decoder_.cut_off();
-    const std::size_t step = std::min<std::uint64_t>(bytes - text.size(), block_.size() - at_);
-    text.append(reinterpret_cast<const char*>(block_.bytes().data() + at_), step);
-    at_ += step;
-  }
-  TRY(pass_over(padding_of(bytes)));
+  TRY(bytes_.take_text(text, bytes));
+  TRY(bytes_.pass_over(padding_of(bytes)));
   return text;
 }
 
 Result<Entry*> TarEntries::next() {
-  TRY(pass_over(stored_));
-  TRY(pass_over(padding_));
+  TRY(bytes_.pass_over(stored_));
+  TRY(bytes_.pass_over(padding_));
   stored_ = padding_ = 0;
   for (;;) {
     TRY_ASSIGN(const TarHeader header, take_block());
@@ -162,8 +134,8 @@ Result<bool> TarEntries::take_extension(const TarHeader& header, std::uint64_t s
     case 'V':  // the volume's label
     case 'A':  // Solaris: access control list
     case 'E':  // and extended attributes
-      TRY(pass_over(size));
-      TRY(pass_over(padding_of(size)));
+      TRY(bytes_.pass_over(size));
+      TRY(bytes_.pass_over(padding_of(size)));
       return true;
     case 'M':
     case 'N':
@@ -250,9 +222,9 @@ Status TarEntries::keep_data(const TarHeader& header, std::uint64_t size) {
 }
 
 Result<bool> TarEntries::is_header_next() {
-  TRY_ASSIGN(const bool is_there, fill());
-  if (!is_there || block_.size() - at_ < k_tar_block) return false;
-  const TarHeader next(block_.bytes().subspan(at_, k_tar_block));
+  TRY_ASSIGN(const bool is_there, bytes_.fill());
+  if (!is_there || bytes_.left().size() < k_tar_block) return false;
+  const TarHeader next(bytes_.left().first(k_tar_block));
   return next.is_zero() || next.has_right_checksum();
 }
 
@@ -366,9 +338,9 @@ Status TarEntries::end_pieces() {
 
 Result<Block> TarEntries::read() {
   if (stored_ == 0 || entry_.kind == Entry::Kind::directory) return Block{};
-  TRY_ASSIGN(const bool is_there, fill());
+  TRY_ASSIGN(const bool is_there, bytes_.fill());
   if (!is_there) return decoder_.cut_off();
-  std::uint64_t size = std::min<std::uint64_t>(stored_, block_.size() - at_);
+  std::uint64_t size = std::min<std::uint64_t>(stored_, bytes_.left().size());
   if (is_sparse_) {
     Piece& piece = pieces_[piece_];
     size = std::min(size, piece.size);
@@ -377,10 +349,9 @@ Result<Block> TarEntries::read() {
     piece.size -= size;
     if (piece.size == 0) ++piece_;
   }
-  Block block{offset_, block_.part(at_, size)};
+  Block block{offset_, bytes_.take(size)};
   offset_ += size;
   stored_ -= size;
-  at_ += size;
   return block;
 }
 
