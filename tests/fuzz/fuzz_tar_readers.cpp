@@ -2,26 +2,12 @@
 // with the same data. (Each may refuse what the other takes.)
 #include <algorithm>
 
-#include "daemon/worker/archive_entries.hpp"
 #include "daemon/worker/tar_entries.hpp"
-#include "reading.hpp"
+#include "two_readers.hpp"
 
 using namespace nodestage;
 
 namespace {
-
-enum class Reader { ours, libarchive };
-
-SeenArchive read_by(Reader reader, const MemoryFile& file) {
-  Reading reading;
-  auto source = Source::open(file.path(), reading.meter);
-  require(static_cast<bool>(source));
-  auto decoder = Decoder::open(*source, {1, std::size_t{32} << 20});
-  if (!decoder) return {};
-  if (reader == Reader::ours) return read_archive(*open_tar_entries(*decoder));
-  const auto entries = open_stream_entries(Container::tar, *decoder);
-  return entries ? read_archive(**entries) : SeenArchive();
-}
 
 bool is_same(const SeenEntry& a, const SeenEntry& b) {
   return a.entry.name == b.entry.name && a.entry.kind == b.entry.kind &&
@@ -38,10 +24,10 @@ bool is_link_to_nothing(const SeenEntry& seen) {
 
 int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   const MemoryFile file(text_of(data, size));
-  const SeenArchive ours = read_by(Reader::ours, file);
+  const SeenArchive ours = read_by(Reader::ours, Container::tar, open_tar_entries, file);
   if (!ours.is_whole || std::any_of(ours.entries.begin(), ours.entries.end(), is_link_to_nothing))
     return 0;
-  const SeenArchive theirs = read_by(Reader::libarchive, file);
+  const SeenArchive theirs = read_by(Reader::libarchive, Container::tar, open_tar_entries, file);
   if (!theirs.is_whole) return 0;
   require(ours.entries.size() == theirs.entries.size());
   for (std::size_t i = 0; i < ours.entries.size(); ++i)
