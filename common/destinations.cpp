@@ -1,5 +1,7 @@
 #include "common/destinations.hpp"
 
+#include <strings.h>
+
 #include <set>
 
 namespace nodestage {
@@ -22,6 +24,11 @@ Status check_beside_venv(const DatasetItem& item, const VenvItem& venv) {
 
 }  // namespace
 
+bool has_suffix(std::string_view path, std::string_view suffix) {
+  return path.size() >= suffix.size() && ::strncasecmp(path.data() + path.size() - suffix.size(),
+                                                       suffix.data(), suffix.size()) == 0;
+}
+
 std::string_view archive_suffix(std::string_view path) {
   static constexpr std::string_view k_suffixes[] = {
       ".tar",     ".tar.gz",   ".tgz",     ".taz",     ".tar.bz2", ".tbz",      ".tbz2",
@@ -29,9 +36,9 @@ std::string_view archive_suffix(std::string_view path) {
       ".cpio.gz", ".cpio.bz2", ".zip",     ".cpio.xz", ".7z",      ".cpio.zst", ".cpio.lz4"};
   std::string_view longest;
   for (const auto suffix : k_suffixes) {
-    if (path.ends_with(suffix) && suffix.size() > longest.size()) longest = suffix;
+    if (suffix.size() > longest.size() && has_suffix(path, suffix)) longest = suffix;
   }
-  return path.substr(path.size() - longest.size());
+  return longest;
 }
 
 std::string default_destination(std::string_view source) {

@@ -13,7 +13,11 @@ namespace nodestage {
 // base name without suffix.
 std::string default_destination(std::string_view source);
 
-// The longest archive suffix (".tar.gz", ".tgz", ".zip", …) that `path` ends in, or "".
+// Whether `path` ends in it, in lower or upper case.
+bool has_suffix(std::string_view path, std::string_view suffix);
+
+// The longest archive suffix (".tar.gz", ".tgz", ".zip", …) that `path` ends in, in lower case
+// whatever the path's is, or "". It lives for ever.
 std::string_view archive_suffix(std::string_view path);
 
 // The <NAME> of NODESTAGE_DATASET_<NAME>: upper case, every other character than A-Z 0-9 is '_',

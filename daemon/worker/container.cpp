@@ -4,6 +4,8 @@
 #include <cstdint>
 #include <optional>
 
+#include "common/destinations.hpp"
+
 namespace nodestage {
 namespace {
 
@@ -100,7 +102,7 @@ bool is_zip_by_accident(std::string_view path) {
       ".npz", ".pt",  ".pth", ".ckpt", ".keras", ".docx", ".xlsx", ".pptx", ".odt",
       ".ods", ".odp", ".jar", ".war",  ".apk",   ".whl",  ".egg",  ".epub", ".kmz"};
   return std::any_of(std::begin(k_suffixes), std::end(k_suffixes),
-                     [path](std::string_view suffix) { return path.ends_with(suffix); });
+                     [path](std::string_view suffix) { return has_suffix(path, suffix); });
 }
 
 }  // namespace nodestage

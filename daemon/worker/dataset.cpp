@@ -206,6 +206,7 @@ Status Dataset::build(Piece& piece, int dir_fd, const std::string& name) {
   set_kind(piece.kind());
   TRY(piece.build({dir_fd, name, context_.umask, space_}));
   add_note(piece.note());
+  if (!is_group_) add_note(piece.idle_globs());
   return {};
 }
 

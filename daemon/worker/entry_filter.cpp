@@ -4,29 +4,18 @@
 
 #include <algorithm>
 
+#include "common/human.hpp"
+#include "daemon/worker/fault.hpp"
+
 namespace nodestage {
 namespace {
 
-// Whether the glob matches the name or a directory that it is in.
-bool matches(const std::string& glob, const std::string& name) {
-  if (::fnmatch(glob.c_str(), name.c_str(), 0) == 0) return true;
-  for (std::size_t at = name.find('/'); at != std::string::npos; at = name.find('/', at + 1)) {
-    if (::fnmatch(glob.c_str(), name.substr(0, at).c_str(), 0) == 0) return true;
-  }
-  return false;
-}
+constexpr std::size_t k_told_globs = 3;
 
-std::vector<std::string> cleaned(std::vector<std::string> globs) {
-  for (std::string& glob : globs) {
-    const auto name = clean_entry_name(glob);
-    if (name) glob = name->empty() ? "*" : *name;
-  }
-  return globs;
-}
-
-bool matches_any(const std::vector<std::string>& globs, const std::string& name) {
-  return std::any_of(globs.begin(), globs.end(),
-                     [&](const auto& glob) { return matches(glob, name); });
+std::string clean_glob(const std::string& typed) {
+  const auto name = clean_entry_name(typed);
+  if (!name) return typed;
+  return name->empty() ? "*" : *name;
 }
 
 }  // namespace
@@ -44,9 +33,34 @@ Result<std::string> clean_entry_name(std::string_view raw) {
   return cleaned;
 }
 
-EntryFilter::EntryFilter(unsigned strip, std::vector<std::string> include,
-                         std::vector<std::string> exclude)
-    : strip_(strip), include_(cleaned(std::move(include))), exclude_(cleaned(std::move(exclude))) {}
+EntryFilter::Glob::Glob(const std::string& text) : typed(text), cleaned(clean_glob(text)) {}
+
+// Whether it matches the name or a directory that this is in.
+bool EntryFilter::Glob::matches(const std::string& name) const {
+  if (::fnmatch(cleaned.c_str(), name.c_str(), 0) == 0) return true;
+  for (std::size_t at = name.find('/'); at != std::string::npos; at = name.find('/', at + 1)) {
+    if (::fnmatch(cleaned.c_str(), name.substr(0, at).c_str(), 0) == 0) return true;
+  }
+  return false;
+}
+
+EntryFilter::EntryFilter(unsigned strip, const std::vector<std::string>& include,
+                         const std::vector<std::string>& exclude)
+    : strip_(strip),
+      include_(include.begin(), include.end()),
+      exclude_(exclude.begin(), exclude.end()) {}
+
+// Asks those that have not matched so far, too, though the answer is known: two may match the same.
+bool EntryFilter::any_matches(const Globs& globs, const std::string& name) {
+  bool any = false;
+  for (const Glob& glob : globs) {
+    const bool had_matched = glob.has_matched.load(std::memory_order_relaxed);
+    if ((any && had_matched) || !glob.matches(name)) continue;
+    if (!had_matched) glob.has_matched.store(true, std::memory_order_relaxed);
+    any = true;
+  }
+  return any;
+}
 
 std::optional<std::string> EntryFilter::strip(std::string_view cleaned) const {
   for (unsigned i = 0; i < strip_; ++i) {
@@ -63,10 +77,27 @@ std::optional<std::string> EntryFilter::map(std::string_view cleaned) const {
   return name;
 }
 
-bool EntryFilter::excludes(const std::string& name) const { return matches_any(exclude_, name); }
+bool EntryFilter::excludes(const std::string& name) const { return any_matches(exclude_, name); }
 
 bool EntryFilter::wants(const std::string& name) const {
-  return !excludes(name) && (include_.empty() || matches_any(include_, name));
+  return !excludes(name) && (include_.empty() || any_matches(include_, name));
+}
+
+std::string EntryFilter::idle_globs() const {
+  std::string text;
+  std::size_t idle = 0;
+  const auto tell = [&](const Globs& globs, std::string_view key, std::string_view effect) {
+    for (const Glob& glob : globs) {
+      if (glob.has_matched || ++idle > k_told_globs) continue;
+      if (!text.empty()) text += ", ";
+      text.append(key).append(shown(glob.typed)).append(effect);
+    }
+  };
+  tell(include_, "include=", " takes nothing");
+  tell(exclude_, "exclude=", " leaves nothing out");
+  if (idle > k_told_globs)
+    text += ", likewise " + human_count(idle - k_told_globs) + " other globs";
+  return text;
 }
 
 }  // namespace nodestage

@@ -10,6 +10,8 @@
 // on the way to what stays are made as needed.
 #pragma once
 
+#include <atomic>
+#include <deque>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -23,9 +25,11 @@ namespace nodestage {
 // "" for the root itself. A fault for a name with "..".
 Result<std::string> clean_entry_name(std::string_view raw);
 
+// Not movable. Any thread.
 class EntryFilter {
  public:
-  EntryFilter(unsigned strip, std::vector<std::string> include, std::vector<std::string> exclude);
+  EntryFilter(unsigned strip, const std::vector<std::string>& include,
+              const std::vector<std::string>& exclude);
   explicit EntryFilter(const DatasetItem& item)
       : EntryFilter(item.strip, item.include, item.exclude) {}
 
@@ -41,10 +45,25 @@ class EntryFilter {
     return strip_ == 0 && include_.empty() && exclude_.empty();
   }
 
+  // For the user, once all names were asked for: which globs have made no difference, as a mistyped
+  // one makes none. Empty: all have.
+  [[nodiscard]] std::string idle_globs() const;
+
  private:
-  unsigned strip_;
-  std::vector<std::string> include_;
-  std::vector<std::string> exclude_;
+  struct Glob {
+    explicit Glob(const std::string& text);
+    [[nodiscard]] bool matches(const std::string& name) const;
+
+    const std::string typed;
+    const std::string cleaned;
+    mutable std::atomic<bool> has_matched = false;
+  };
+  using Globs = std::deque<Glob>;
+  static bool any_matches(const Globs& globs, const std::string& name);
+
+  const unsigned strip_;
+  Globs include_;
+  Globs exclude_;
 };
 
 }  // namespace nodestage

@@ -57,7 +57,7 @@ OutputTarget archive_target(std::string path, const std::string& node, const Wor
     if (!node.empty()) path += node + "/";
     path += default_archive_name(order, source) + ".tar.zst";
   } else {
-    std::string suffix(archive_suffix(path));
+    const std::string suffix = path.substr(path.size() - archive_suffix(path).size());
     path.resize(path.size() - suffix.size());
     if (!node.empty()) path += "." + node;
     path += suffix.empty() ? ".tar.zst" : suffix;

@@ -141,6 +141,7 @@ Status Piece::copy_directory(const Place& place) {
   add_note(skipped_note(xattrs.lost, k_lost_xattrs));
   add_note(skipped_note(copy.skipped(), "FIFOs, sockets or devices"));
   if (item_->strip > 0) add_note("strip= has no meaning for a directory");
+  idle_globs_ = filter.idle_globs();
   return check_taken(filter.takes_all() ? 0 : 1, copy.taken());
 }
 
@@ -269,6 +270,7 @@ Status Piece::write_entries(Entries& entries, TreeWriter& writer, EntryLimits& l
       return at_entry(std::move(added.error()), failed != nullptr ? *failed : name);
     }
   }
+  idle_globs_ = filter.idle_globs();
   return check_taken(seen, taken);
 }
 

@@ -90,6 +90,10 @@ class Piece {
   // After build(): what the user may want to know, or "".
   [[nodiscard]] const std::string& note() const { return note_; }
 
+  // After build(): which globs have made no difference here (EntryFilter::idle_globs()), or "". In
+  // a glob's other sources they may.
+  [[nodiscard]] const std::string& idle_globs() const { return idle_globs_; }
+
  private:
   Piece(std::string path, const DatasetItem& item, Meter& meter, const PieceLimits& limits)
       : path_(std::move(path)), item_(&item), meter_(&meter), limits_(limits) {}
@@ -123,6 +127,7 @@ class Piece {
   std::uint64_t written_before_ = 0;  // by a glob's other archives
   std::uint64_t escaped_ = 0;         // entries whose names lead out of it
   std::string note_;
+  std::string idle_globs_;
 };
 
 }  // namespace nodestage

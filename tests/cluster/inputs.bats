@@ -155,7 +155,7 @@ SCRIPT
         --stage-dataset='~/in/nested.tar.gz:stripped,strip=1' \
         --stage-dataset='~/in/nested.tar.gz:deeper,strip=2' \
         --stage-dataset='~/in/nested.tar.gz:chosen,include=top/base/*,include=top/links,exclude=*/text' \
-        --stage-dataset='~/tree:some,exclude=sparse,exclude=extreme/*' \
+        --stage-dataset='~/tree:some,exclude=sparse,exclude=extreme/*,exclude=nowhere' \
         --stage-dataset='~/in/deflated.zip:zipped,include=base/mode*' <<'SCRIPT'
 check --ignore=top stripped tar xf ~/in/nested.tar.gz --strip-components=1
 check --ignore=top deeper tar xf ~/in/nested.tar.gz --strip-components=2
@@ -164,6 +164,8 @@ some() { cp -a ~/tree/. . && chmod u-s base/mode4755 && rm -r sparse extreme/*; 
 check --ignore=dir-times some some
 check --ignore=dir-times --umasked zipped unzip -q ~/in/deflated.zip 'base/mode*'
 SCRIPT
+    [ "$(grep -c '; exclude=nowhere leaves nothing out$' <<<"$OUTPUT")" -eq 1 ]
+    [ "$(grep -cE 'takes nothing|leaves nothing out' <<<"$OUTPUT")" -eq 1 ]
 }
 
 @test "strip=2 with a hard link keeps the link" {

@@ -19,6 +19,7 @@ class PieceRun {
   nodestage::DatasetItem item;
   std::string kind;
   std::string note;
+  std::string idle_globs;
   std::string name;
   std::uint64_t leave_free = 0;
   unsigned threads = 3;
@@ -42,6 +43,7 @@ class PieceRun {
     out_ = "out" + std::to_string(++count_);
     const nodestage::Status built = piece->build({dir.get(), out_, 022, space});
     note = piece->note();
+    idle_globs = piece->idle_globs();
     bytes_read = meter.bytes_read;
     return built ? "" : built.error().what;
   }

@@ -39,3 +39,21 @@ TEST_CASE("a glob that matches a directory matches all below it") {
   CHECK(!filter.map("train/2/x/y"));
   CHECK(!filter.map("trainer/4"));
 }
+
+TEST_CASE("globs that make no difference are told") {
+  const EntryFilter filter(0, {"train/", "*.txt", "vall"}, {"train/cache", "cache"});
+  CHECK(filter.map("train/1"));
+  CHECK(filter.map("train/1.txt"));
+  CHECK(!filter.map("train/cache/1"));
+  CHECK(filter.idle_globs() == "include=vall takes nothing, exclude=cache leaves nothing out");
+  CHECK(filter.map("vall"));
+  CHECK(!filter.map("cache"));
+  CHECK(filter.idle_globs() == "");
+
+  const EntryFilter many(0, {}, {"a", "b", "\033[c", "d", "e"});
+  CHECK(many.map("x"));
+  CHECK(
+      many.idle_globs() ==
+      "exclude=a leaves nothing out, exclude=b leaves nothing out, exclude=\\x1b[c leaves nothing "
+      "out, likewise 2 other globs");
+}

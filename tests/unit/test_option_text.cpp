@@ -207,6 +207,8 @@ TEST_CASE("default destinations") {
   CHECK(default_destination("/") == "");
   CHECK(archive_suffix("a.tar.gz") == ".tar.gz");
   CHECK(archive_suffix("a.gz") == "");
+  CHECK(archive_suffix("A.Tar.GZ") == ".tar.gz");
+  CHECK(default_destination("/p/DATA.ZIP") == "DATA");
 }
 
 TEST_CASE("variable names") {

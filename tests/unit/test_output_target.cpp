@@ -97,6 +97,8 @@ TEST_CASE("packing: asked for, implied, named") {
   Placed placed;
   CHECK(placed("/p/x.tgz")->form == Form::archive);
   CHECK(placed("/p/x.tgz")->suffix == ".tgz");
+  CHECK(placed.path("/p/X.ZIP") == "/p/X.ZIP");
+  CHECK(placed("/p/X.ZIP")->suffix == ".zip");
   placed.pack = true;
   CHECK(placed.path("/p/x") == "/p/x.tar.zst");
   CHECK(placed.path("/p/x.zip") == "/p/x.zip");

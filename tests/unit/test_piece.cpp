@@ -8,12 +8,12 @@ using namespace nodestage;
 
 TEST_CASE("what is no archive is copied as it is") {
   PieceRun run;
-  REQUIRE(
-      run.shell("seq 1000 > x.csv; gzip -k x.csv; : > empty; truncate -s 100K zeros; "
-                "printf '\\037\\213\\010broken' > odd.gz; zip -q w.npz x.csv; zip -q z.zip x.csv; "
-                "gzip z.zip") == 0);
+  REQUIRE(run.shell("seq 1000 > x.csv; gzip -k x.csv; : > empty; truncate -s 100K zeros; "
+                    "printf '\\037\\213\\010broken' > odd.gz; zip -q w.npz x.csv; zip -q W.DOCX "
+                    "x.csv; zip -q z.zip x.csv; "
+                    "gzip z.zip") == 0);
   for (const std::string name :
-       {"x.csv", "x.csv.gz", "empty", "zeros", "odd.gz", "w.npz", "z.zip.gz"}) {
+       {"x.csv", "x.csv.gz", "empty", "zeros", "odd.gz", "w.npz", "W.DOCX", "z.zip.gz"}) {
     CAPTURE(name);
     CHECK(run.build(run.scratch / name) == "");
     CHECK(run.kind == "file");
@@ -29,11 +29,11 @@ TEST_CASE("what is no archive is copied as it is") {
 
 TEST_CASE("a name that claims an archive must hold one") {
   PieceRun run;
-  REQUIRE(run.shell(
-              ": > e.tar; echo '<html>' > h.tar.gz; seq 1000 > s.zip; echo hello | gzip > g.tgz") ==
-          0);
+  REQUIRE(run.shell(": > e.tar; echo '<html>' > h.tar.gz; seq 1000 > s.zip; echo hello | gzip > "
+                    "g.tgz; echo '<html>' > "
+                    "H.ZIP") == 0);
   CHECK(run.build(run.scratch / "e.tar").find("empty (0 bytes)") != std::string::npos);
-  for (const std::string name : {"h.tar.gz", "s.zip", "g.tgz"}) {
+  for (const std::string name : {"h.tar.gz", "s.zip", "g.tgz", "H.ZIP"}) {
     CHECK(run.build(run.scratch / name).find("its content is none") != std::string::npos);
     run.item.extract = Extract::no;
     CHECK(run.build(run.scratch / name) == "");
@@ -94,6 +94,24 @@ TEST_CASE("strip, include and exclude") {
   run.item.include = {"*.jpeg"};
   CHECK(run.build(run.scratch / "x.tar").find("leave nothing") != std::string::npos);
   CHECK(run.build(run.scratch / "top").find("leave nothing") != std::string::npos);
+}
+
+TEST_CASE("a glob that makes no difference is told") {
+  PieceRun run;
+  REQUIRE(
+      run.shell("mkdir -p t/train t/val; echo x | tee t/train/f > t/val/f; tar cf t.tar -C t .; "
+                "cd t; zip -qr ../t.zip .; 7z a ../t.7z . > /dev/null") == 0);
+  for (const std::string name : {"t", "t.tar", "t.zip", "t.7z"}) {
+    CAPTURE(name);
+    run.item.include = {"train"};
+    run.item.exclude = {"val"};
+    CHECK(run.build(run.scratch / name) == "");
+    CHECK(run.idle_globs == "");
+    run.item.include = {"train", "vall"};
+    CHECK(run.build(run.scratch / name) == "");
+    CHECK(run.idle_globs == "include=vall takes nothing");
+    CHECK(run.note == "");
+  }
 }
 
 TEST_CASE("a disk that is too full") {
