@@ -20,7 +20,6 @@
 #include "common/daemon_client.hpp"
 #include "common/file.hpp"
 #include "common/human.hpp"
-#include "common/landlock_version.hpp"
 
 namespace nodestage {
 namespace {
@@ -197,10 +196,9 @@ class Doctor {
       return {};
     }();
     if (!asked) {
-      report_.add(
-          Finding{Grade::problem, "nodestaged does not answer: " + asked.error().what,
-                  "systemctl enable --now nodestaged; why it ended: journalctl -u nodestaged, "
-                  "nodestaged --check."});
+      report_.add(judge_silent_daemon(
+          asked.error().what, output_of({"systemctl", "show", "nodestaged",
+                                         "--property=ActiveState,ExecMainStatus,NRestarts"})));
       return;
     }
     report_.add(Finding{Grade::ok, "nodestaged answers at " + socket, ""});
@@ -212,7 +210,7 @@ class Doctor {
     if (config_.empty()) return;
     report_.add(judge_prolog_flags(config_));
     report_.add(judge_batch_start(config_, settings_));
-    report_.add(judge_prolog_epilog(config_, settings_, about_.epilog_wait_s));
+    report_.add(judge_time_limits(config_, settings_, about_.epilog_wait_s));
     report_.add(judge_proctrack(config_));
     if (!is_node_) return;
     const std::string slurm_conf = value_or(config_, "SLURM_CONF", "/etc/slurm/slurm.conf");
@@ -226,16 +224,14 @@ class Doctor {
   void look_at_node() {
     if (!about_.tmpdir_root.empty()) {
       look_at_disk();
-      report_.add(judge_cgroups(about_.cgroups_missing));
+      report_.add(judge_cgroups(about_));
+      report_.add(judge_sandbox(about_));
     }
     open_how how{};
     const long fd = ::syscall(SYS_openat2, AT_FDCWD, ".", &how, sizeof how);
     const bool has_openat2 = fd >= 0 || errno != ENOSYS;
     if (fd >= 0) ::close(static_cast<int>(fd));
-    const auto actions = read_file(AT_FDCWD, "/proc/sys/kernel/seccomp/actions_avail", 4096);
-    report_.add(
-        judge_kernel({landlock_version(),
-                      actions && actions->find("kill_process") != std::string::npos, has_openat2}));
+    report_.add(judge_openat2(has_openat2));
   }
 
   void look_at_disk() {

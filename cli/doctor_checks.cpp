@@ -12,7 +12,6 @@
 #include "common/build_info.hpp"
 #include "common/file.hpp"
 #include "common/human.hpp"
-#include "common/landlock_version.hpp"
 
 namespace nodestage {
 namespace {
@@ -166,6 +165,41 @@ std::vector<std::string> values_in(std::string_view conf, const std::string& key
   return values;
 }
 
+// Of prologs or epilogs, in seconds, by its name in slurm.conf.
+struct TimeLimit {
+  std::string name;
+  std::uint64_t seconds = 0;
+
+  [[nodiscard]] bool is_none() const { return seconds == 0 || seconds >= k_no_timeout; }
+  [[nodiscard]] std::string text() const {
+    return name + (is_none() ? ": none" : "=" + std::to_string(seconds));
+  }
+};
+
+Finding judge_prolog_limit(const TimeLimit& limit, const PluginSettings& settings) {
+  const auto begin_wait = static_cast<std::uint64_t>(settings.begin_wait.count());
+  if (limit.is_none() || limit.seconds > begin_wait + k_epilog_margin_s) return ok(limit.text());
+  return problem(limit.text() +
+                     ": too short for a prolog that waits for the daemon, or for any stage-out; a "
+                     "timeout drains the node",
+                 "Set it to 300 or more in slurm.conf.");
+}
+
+// epilog_wait_s: of the daemon; 0: not known.
+Finding judge_epilog_limit(const TimeLimit& limit, const PluginSettings& settings,
+                           std::uint64_t epilog_wait_s) {
+  auto wait = static_cast<std::uint64_t>(settings.epilog_wait.count());
+  if (epilog_wait_s != 0) wait = std::min(wait, epilog_wait_s);
+  if (limit.is_none() || limit.seconds >= wait + k_epilog_margin_s) return ok(limit.text());
+  const std::uint64_t left =
+      limit.seconds > k_epilog_margin_s ? limit.seconds - k_epilog_margin_s : 1;
+  return warning(limit.text() + ": an epilog waits " + std::to_string(left) +
+                     " s for results instead of " + std::to_string(wait) +
+                     " s; the rest is copied in the background",
+                 "Set it to " + std::to_string(wait + k_epilog_margin_s) +
+                     " or more in slurm.conf, or stageout.epilog_wait to less.");
+}
+
 }  // namespace
 
 SlurmConfig parse_slurm_config(std::string_view text) {
@@ -267,27 +301,18 @@ Finding judge_batch_start(const SlurmConfig& config, const PluginSettings& setti
       "Set BatchStartTimeout to " + std::to_string(wait + 5) + " or more in slurm.conf.");
 }
 
-Finding judge_prolog_epilog(const SlurmConfig& config, const PluginSettings& settings,
-                            std::uint64_t epilog_wait_s) {
-  const std::uint64_t limit = number_of(value_of(config, "PrologEpilogTimeout"));
-  if (limit == 0 || limit >= k_no_timeout) return ok("PrologEpilogTimeout: none");
-  const std::string what = "PrologEpilogTimeout=" + std::to_string(limit);
-  const auto begin_wait = static_cast<std::uint64_t>(settings.begin_wait.count());
-  if (limit <= begin_wait + k_epilog_margin_s)
-    return problem(
-        what +
-            ": too short for a prolog that waits for the daemon, or for any stage-out; a "
-            "timeout drains the node",
-        "Set it to 300 or more in slurm.conf.");
-  auto wait = static_cast<std::uint64_t>(settings.epilog_wait.count());
-  if (epilog_wait_s != 0) wait = std::min(wait, epilog_wait_s);
-  if (limit < wait + k_epilog_margin_s)
-    return warning(what + ": an epilog waits " + std::to_string(limit - k_epilog_margin_s) +
-                       " s for results instead of " + std::to_string(wait) +
-                       " s; the rest is copied in the background",
-                   "Set it to " + std::to_string(wait + k_epilog_margin_s) +
-                       " or more in slurm.conf, or stageout.epilog_wait to less.");
-  return ok(what);
+std::vector<Finding> judge_time_limits(const SlurmConfig& config, const PluginSettings& settings,
+                                       std::uint64_t epilog_wait_s) {
+  const auto limit_in = [&config](const char* name) -> TimeLimit {
+    return {name, number_of(value_of(config, name))};
+  };
+  if (config.count("EpilogTimeout") > 0)  // from Slurm 26.05 on
+    return {judge_prolog_limit(limit_in("PrologTimeout"), settings),
+            judge_epilog_limit(limit_in("EpilogTimeout"), settings, epilog_wait_s)};
+  const TimeLimit both = limit_in("PrologEpilogTimeout");
+  Finding prolog = judge_prolog_limit(both, settings);
+  if (prolog.grade != Grade::ok) return {std::move(prolog)};
+  return {judge_epilog_limit(both, settings, epilog_wait_s)};
 }
 
 Finding judge_proctrack(const SlurmConfig& config) {
@@ -335,6 +360,36 @@ Finding judge_versions(const std::string& command, const std::string& daemon,
                  "Install one release of all; systemctl restart nodestaged (staging goes on).");
 }
 
+Finding judge_silent_daemon(const std::string& fault, std::string_view unit) {
+  const std::string what = "nodestaged does not answer: " + fault;
+  const auto one_of = [&unit](const char* name) {
+    const auto values = values_in(unit, name);
+    return values.empty() ? std::string() : values.front();
+  };
+  const std::string status = one_of("ExecMainStatus");
+  const std::string restarts = one_of("NRestarts");
+  const bool has_failed = one_of("ActiveState") == "failed";
+  if (status == "219")
+    return problem(what +
+                       "; systemd cannot start it (status=219/CGROUP), since processes live "
+                       "below its cgroup",
+                   "systemd-cgls --unit nodestaged shows them. With the packaged units none do: "
+                   "workers live in nodestage-workers.service. When they have ended: systemctl "
+                   "reset-failed nodestaged; systemctl start nodestaged.");
+  if (has_failed && status == "78")
+    return problem(what + "; its configuration is wrong (status=78)",
+                   "nodestaged --check names the line; then systemctl start nodestaged.");
+  if (has_failed && !restarts.empty() && restarts != "0")
+    return problem(what + "; it has ended again and again (status=" + status +
+                       "), and systemd has given it up after " + restarts +
+                       " restarts (its start limit)",
+                   "journalctl -u nodestaged tells why; then systemctl reset-failed nodestaged; "
+                   "systemctl start nodestaged.");
+  return problem(what,
+                 "systemctl enable --now nodestaged; why it ended: journalctl -u nodestaged, "
+                 "nodestaged --check.");
+}
+
 std::vector<Finding> judge_disk(const LocalDisk& disk, const DaemonAbout& about) {
   std::vector<Finding> findings = {judge_file_system(disk.type, about.tmpdir_root)};
   const std::string what =
@@ -352,34 +407,51 @@ std::vector<Finding> judge_disk(const LocalDisk& disk, const DaemonAbout& about)
   return findings;
 }
 
-std::vector<Finding> judge_kernel(const Kernel& kernel) {
-  std::vector<Finding> findings;
-  findings.push_back(
-      kernel.landlock >= k_landlock_wanted
-          ? ok("Landlock, version " + std::to_string(kernel.landlock))
-          : warning(kernel.landlock == 0
-                        ? "no Landlock: where workers write is bounded by their user's rights alone"
-                        : "Landlock is too old: where workers write is bounded by their user's "
-                          "rights alone",
-                    "Linux 5.19 or later with lsm=...,landlock on its command line."));
-  findings.push_back(kernel.has_seccomp
-                         ? ok("seccomp")
-                         : problem("no seccomp filters: workers cannot confine themselves",
-                                   "A kernel with CONFIG_SECCOMP_FILTER."));
-  findings.push_back(kernel.has_openat2
-                         ? ok("openat2")
-                         : problem("no openat2: workers and the daemon cannot open files safely",
-                                   "Linux 5.9 or later."));
-  return findings;
+Finding judge_sandbox(const DaemonAbout& about) {
+  const std::string& text = about.sandbox.text;
+  const char* jobs_fail =
+      about.sandbox_required ? "; jobs that stage fail here (worker.sandbox)" : "";
+  switch (about.sandbox.kind) {
+    case SandboxState::Kind::holds:
+      return ok("workers confine themselves (Landlock, seccomp)");
+    case SandboxState::Kind::lacking:
+      return {
+          about.sandbox_required ? Grade::problem : Grade::warning,
+          "this kernel does not confine workers in full: " + text + jobs_fail,
+          "Landlock needs Linux 5.19 or later with lsm=...,landlock on its command line; system "
+          "calls, CONFIG_SECCOMP_FILTER."};
+    case SandboxState::Kind::fault:
+      return problem("workers cannot enter their sandbox: " + text + jobs_fail,
+                     "SystemCallFilter= of nodestaged.service must allow landlock_create_ruleset, "
+                     "landlock_add_rule, landlock_restrict_self and seccomp: compare systemctl cat "
+                     "nodestaged with the packaged unit.");
+    case SandboxState::Kind::unknown:
+      break;
+  }
+  return warning("the daemon has not told yet whether its workers confine themselves",
+                 "Ask again; else look for \"sandbox\" in its log.");
 }
 
-Finding judge_cgroups(const std::string& missing) {
+Finding judge_openat2(bool has_openat2) {
+  return has_openat2 ? ok("openat2")
+                     : problem("no openat2: workers and the daemon cannot open files safely",
+                               "Linux 5.9 or later.");
+}
+
+Finding judge_cgroups(const DaemonAbout& about) {
+  const std::string& missing = about.cgroups_missing;
+  if (about.cgroups_in_unit)
+    return problem(
+        "workers live below nodestaged's own cgroup: while one lives, systemd cannot "
+        "start nodestaged again (status=219/CGROUP)",
+        "Install nodestage-workers.service, and nodestaged.service as it is packaged.");
   if (missing.empty()) return ok("workers have cgroups with all limits");
   if (missing == "off")
     return warning("workers have no cgroups (worker.cgroup = \"off\")",
                    "Set it to \"auto\" (nodestaged.toml).");
-  return warning("workers lack limits of: " + missing,
-                 "Enable these cgroup controllers, with Delegate=yes in the unit.");
+  return warning(
+      "workers lack limits of: " + missing,
+      "Enable these cgroup controllers, with Delegate=yes in nodestage-workers.service.");
 }
 
 }  // namespace nodestage

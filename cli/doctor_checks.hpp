@@ -51,9 +51,9 @@ Finding judge_slurmd(const timespec& begun, const PluginFile& plugin, const Plug
 
 Finding judge_prolog_flags(const SlurmConfig& config);
 Finding judge_batch_start(const SlurmConfig& config, const PluginSettings& settings);
-// epilog_wait_s: of the daemon; 0: not known.
-Finding judge_prolog_epilog(const SlurmConfig& config, const PluginSettings& settings,
-                            std::uint64_t epilog_wait_s);
+// How long Slurm lets prologs and epilogs take. epilog_wait_s: of the daemon; 0: not known.
+std::vector<Finding> judge_time_limits(const SlurmConfig& config, const PluginSettings& settings,
+                                       std::uint64_t epilog_wait_s);
 Finding judge_proctrack(const SlurmConfig& config);
 // container_conf: job_container.conf; tmpdir_root "": not known.
 Finding judge_private_tmp(const SlurmConfig& config, std::string_view container_conf,
@@ -63,6 +63,9 @@ Finding judge_private_tmp(const SlurmConfig& config, std::string_view container_
 Finding judge_versions(const std::string& command, const std::string& daemon,
                        std::uint32_t plugin_version);
 
+// The daemon does not answer, and `fault` is why not. unit: `systemctl show nodestaged`, or "".
+Finding judge_silent_daemon(const std::string& fault, std::string_view unit);
+
 struct LocalDisk {
   std::uint64_t type = 0;  // statfs(2)
   std::uint64_t free_bytes = 0;
@@ -71,12 +74,9 @@ struct LocalDisk {
 };
 std::vector<Finding> judge_disk(const LocalDisk& disk, const DaemonAbout& about);
 
-struct Kernel {
-  int landlock = 0;
-  bool has_seccomp = false;
-  bool has_openat2 = false;
-};
-std::vector<Finding> judge_kernel(const Kernel& kernel);
-Finding judge_cgroups(const std::string& missing);
+// What the running daemon's workers have met.
+Finding judge_sandbox(const DaemonAbout& about);
+Finding judge_openat2(bool has_openat2);
+Finding judge_cgroups(const DaemonAbout& about);
 
 }  // namespace nodestage

@@ -9,12 +9,29 @@
 
 namespace nodestage {
 
+// Whether its workers can confine themselves (Landlock, seccomp), as one that tried it has told.
+struct SandboxState {
+  enum class Kind {
+    unknown,  // not tried yet
+    holds,    // all of it
+    lacking,  // the kernel has no more; `text` says what is missing
+    fault,    // the kernel has it, and it could not be entered; `text` says why
+  };
+  Kind kind = Kind::unknown;
+  std::string text;  // one line
+
+  bool operator==(const SandboxState&) const = default;
+};
+
 struct DaemonAbout {
   std::string version;                 // version=
   std::string tmpdir_root;             // tmpdir=      where the job directories are
   std::uint64_t leave_free_bytes = 0;  // leave_free=  staging.leave_free
   std::uint64_t epilog_wait_s = 0;     // epilog_wait= stageout.epilog_wait
-  std::string cgroups_missing;  // no_cgroups=  controllers that workers lack; "off" by setting
+  std::string cgroups_missing;   // no_cgroups=  controllers that workers lack; "off" by setting
+  bool cgroups_in_unit = false;  // cgroups_in_unit= 1: workers live below the daemon's own unit
+  SandboxState sandbox;  // sandbox=     "holds", "lacking: TEXT", "fault: TEXT"; "": unknown
+  bool sandbox_required = false;  // sandbox_required=  worker.sandbox; 0 or 1
 
   bool operator==(const DaemonAbout&) const = default;
 };

@@ -40,7 +40,7 @@ std::string formatted(const char* format, auto... values) {
 
 }  // namespace
 
-std::string human_bytes(std::uint64_t bytes) {
+std::string human_bytes(std::uint64_t bytes, int decimals) {
   if (bytes < 1024) return std::to_string(bytes) + " B";
   static constexpr const char* k_units[] = {"KiB", "MiB", "GiB", "TiB", "PiB", "EiB"};
   auto value = static_cast<double>(bytes) / 1024;
@@ -49,7 +49,16 @@ std::string human_bytes(std::uint64_t bytes) {
     value /= 1024;
     ++unit;
   }
-  return formatted("%.1f %s", value, k_units[unit]);
+  return formatted("%.*f %s", decimals, value, k_units[unit]);
+}
+
+std::pair<std::string, std::string> human_bytes_apart(std::uint64_t one, std::uint64_t other) {
+  constexpr int k_most_decimals = 9;
+  int decimals = 1;
+  while (one != other && decimals < k_most_decimals &&
+         human_bytes(one, decimals) == human_bytes(other, decimals))
+    ++decimals;
+  return {human_bytes(one, decimals), human_bytes(other, decimals)};
 }
 
 std::string human_count(std::uint64_t count) {

@@ -4,10 +4,15 @@
 #include <cstdint>
 #include <string>
 #include <string_view>
+#include <utility>
 
 namespace nodestage {
 
-std::string human_bytes(std::uint64_t bytes);  // "0 B", "1023 B", "1.5 KiB", "12.0 GiB"
+// "0 B", "1023 B", "1.5 KiB", "12.0 GiB"
+std::string human_bytes(std::uint64_t bytes, int decimals = 1);
+// Two amounts of which a sentence tells that one is not the other: with as many decimals as it
+// takes to see that. "1.002 GiB", "1.000 GiB"
+std::pair<std::string, std::string> human_bytes_apart(std::uint64_t one, std::uint64_t other);
 std::string human_count(std::uint64_t count);  // "1,234,567"
 std::string human_duration(
     std::uint64_t milliseconds);              // "0.4 s", "12.3 s", "3 min 05 s", "2 h 03 min"

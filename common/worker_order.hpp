@@ -26,6 +26,9 @@ inline constexpr int k_worker_answer_fd = 8;  // SpaceAnswer (common/space_claim
                                               // file: nobody answers, the worker admits itself
 inline constexpr int k_worker_fds_end = 9;
 
+// Begins a line on descriptor 2 that needs an administrator, as in sd-daemon(3).
+inline constexpr char k_error_mark[] = "<3>";
+
 enum class WorkerTask {
   stage,
   stage_out,
@@ -33,11 +36,18 @@ enum class WorkerTask {
   measure,  // the size of the tree k_worker_directory_fd
   notice,   // k_worker_request_fd's text into a file beside the job's stdout
   recover,  // of a held tree: the results that were not delivered, below recover_to
+  probe,    // of no job: whether workers can confine themselves on this node
 };
 
 enum class JobOutcome { success, failure, unknown };
 
 enum class OnFailure { fail, proceed };
+
+// What a worker that stages needs of its sandbox.
+enum class SandboxNeed {
+  available,  // as much as can be had
+  required,   // all of it, or nothing is staged
+};
 
 // What the site lets --stage-venv run while it stages.
 enum class VenvBuild {
@@ -76,6 +86,7 @@ struct WorkerOrder {
   std::uint32_t start_delay_ms = 0;
   OnFailure on_failure = OnFailure::fail;
   std::string refuse_outputs;  // stage: why a request with outputs must fail; empty: it need not
+  SandboxNeed sandbox = SandboxNeed::available;
   ExtractRules extract;
   VenvBuild venv_build = VenvBuild::wheels_only;
   VenvInstaller venv_installer = VenvInstaller::pip;

@@ -13,7 +13,7 @@
 namespace nodestage {
 namespace {
 
-// Between our end and PrologEpilogTimeout, for whatever else Slurm does in that time.
+// Between our end and the epilog's time limit, for whatever else Slurm does in that time.
 constexpr std::chrono::seconds k_timeout_reserve{15};
 // The daemon is told less than we wait, so that its answer still arrives.
 constexpr std::chrono::seconds k_answer_reserve{2};
@@ -59,7 +59,7 @@ void log_fault(std::uint32_t job, const std::string& what) {
 
 // The longest that the epilog may take.
 std::chrono::seconds epilog_limit(const PluginSettings& settings) {
-  const auto timeout = prolog_epilog_timeout();
+  const auto timeout = epilog_timeout();
   if (!timeout) return settings.epilog_wait;
   return std::clamp(*timeout - k_timeout_reserve, std::chrono::seconds(1), settings.epilog_wait);
 }

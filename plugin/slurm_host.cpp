@@ -64,12 +64,22 @@ SallocCommand command_after_options() {
   return uses_interactive_step() ? SallocCommand::step : SallocCommand::local;
 }
 
+// Slurm 26.05 has one for each.
+template <typename Conf>
+std::uint16_t epilog_timeout_of(const Conf& conf) {
+  if constexpr (requires { conf.epilog_timeout; }) {
+    return conf.epilog_timeout;
+  } else {
+    return conf.prolog_epilog_timeout;
+  }
+}
+
 }  // namespace
 
-std::optional<std::chrono::seconds> prolog_epilog_timeout() {
+std::optional<std::chrono::seconds> epilog_timeout() {
   const slurm_conf_t* conf = host_conf();
   if (conf == nullptr) return std::nullopt;
-  const std::uint16_t seconds = conf->prolog_epilog_timeout;
+  const std::uint16_t seconds = epilog_timeout_of(*conf);
   if (seconds == 0 || seconds >= NO_VAL16) return std::nullopt;
   return std::chrono::seconds(seconds);
 }

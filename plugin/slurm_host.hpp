@@ -11,8 +11,8 @@
 
 namespace nodestage {
 
-// PrologEpilogTimeout; nothing when there is none.
-std::optional<std::chrono::seconds> prolog_epilog_timeout();
+// EpilogTimeout, or PrologEpilogTimeout where there is only that; nothing when there is none.
+std::optional<std::chrono::seconds> epilog_timeout();
 
 // The job's host list, in the prolog and epilog; empty when it is not there.
 std::string prolog_host_list();

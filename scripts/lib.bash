@@ -19,6 +19,7 @@ k_test_packages=(
   python3-venv python3-virtualenv python3-numpy python3-wheel-whl python3-setuptools-whl python3-prometheus-client
 )
 k_clang_packages=(clang clang-format clang-tidy libclang-rt-dev)
+k_machine_packages=(qemu-system-x86 debootstrap openssh-client e2fsprogs iproute2 procps bats python3)
 k_package_packages=(lintian rpm systemd debootstrap)
 
 say() { printf '\n== %s\n' "$*" >&2; }
@@ -63,12 +64,16 @@ debian_name() {
 
 # make_debian_root NAME DIR: a root of that Debian, from debootstrap's own mirror; one that is whole is taken as it is.
 make_debian_root() {
-  local log
+  local log script=/usr/share/debootstrap/scripts/$1
+  # A debootstrap that is older than that Debian makes it as it makes the one to come.
+  [ -e "$script" ] || script=/usr/share/debootstrap/scripts/sid
   if ! debian_root_is_whole "$2"; then
     say "making a root of Debian $1"
     rm -rf --one-file-system "$2"
     mkdir -p "$2"
-    log=$(debootstrap --variant=minbase "$1" "$2" 2>&1) || die "debootstrap failed:"$'\n'"$(tail -n 20 <<<"$log")"
+    log=$(debootstrap --variant=minbase "$1" "$2" "" "$script" 2>&1) || die "debootstrap failed:"$'\n'"$(tail -n 20 <<<"$log")"
+    # The lists of a Debian that is not released yet are valid for a week, and a mirror may be behind.
+    echo 'Acquire::Check-Valid-Until "false";' >"$2/etc/apt/apt.conf.d/90valid"
     touch "$2/.whole"
   fi
   cp /etc/resolv.conf "$2/etc/resolv.conf"
@@ -85,6 +90,14 @@ build() {
   (cd "$top" && cmake --preset "$1" >"build-$1.log" 2>&1 && cmake --build --preset "$1" >>"build-$1.log" 2>&1) ||
     { tail -n 40 "$top/build-$1.log" >&2; die "the build failed; all of it is in build-$1.log"; }
   rm -f "$top/build-$1.log"
+}
+
+# The deb of this machine's Slurm, into build/packages.
+make_deb() {
+  install_packages "${k_build_packages[@]}"
+  build release
+  rm -rf "$top/build/packages"
+  (cd "$top" && cpack --preset deb >build/cpack.log 2>&1) || die "cpack failed: build/cpack.log"
 }
 
 # Installs the release build into build/stage, as `cmake --install` would into /.

@@ -34,7 +34,9 @@ struct Mount {
   std::string root;
 };
 
-std::map<std::string, Mount> cgroup_mounts(const std::string& mountinfo) {
+Result<std::map<std::string, Mount>> cgroup_mounts(const std::string& proc) {
+  TRY_ASSIGN(const std::string mountinfo,
+             read_file(AT_FDCWD, proc + "/self/mountinfo", 16 * k_max_bytes));
   std::map<std::string, Mount> mounts;
   std::istringstream lines(mountinfo);
   for (std::string line; std::getline(lines, line);) {
@@ -57,10 +59,10 @@ std::map<std::string, Mount> cgroup_mounts(const std::string& mountinfo) {
   return mounts;
 }
 
-// Controller → the process's cgroup in its hierarchy.
-std::map<std::string, std::string> own_cgroups(const std::string& self_cgroup) {
+// Controller → the process's cgroup in its hierarchy; `text` is its /proc/PID/cgroup.
+std::map<std::string, std::string> cgroups_in(const std::string& text) {
   std::map<std::string, std::string> own;
-  std::istringstream lines(self_cgroup);
+  std::istringstream lines(text);
   for (std::string line; std::getline(lines, line);) {
     const std::size_t first = line.find(':');
     const std::size_t second = line.find(':', first + 1);
@@ -74,11 +76,11 @@ std::map<std::string, std::string> own_cgroups(const std::string& self_cgroup) {
   return own;
 }
 
-// The directory of the own cgroup, or "" where it lies outside what is mounted.
-std::string own_directory(const Mount& mount, const std::string& own) {
-  if (mount.root == "/") return own == "/" ? mount.point : mount.point + own;
-  if (own == mount.root) return mount.point;
-  if (own.starts_with(mount.root + "/")) return mount.point + own.substr(mount.root.size());
+// The directory of a cgroup, or "" where it lies outside what is mounted.
+std::string directory_of(const Mount& mount, const std::string& cgroup) {
+  if (mount.root == "/") return cgroup == "/" ? mount.point : mount.point + cgroup;
+  if (cgroup == mount.root) return mount.point;
+  if (cgroup.starts_with(mount.root + "/")) return mount.point + cgroup.substr(mount.root.size());
   return "";
 }
 
@@ -93,24 +95,30 @@ std::vector<pid_t> processes_in(const std::string& directory) {
 
 constexpr const char* k_limiting[] = {"cpu", "memory", "pids"};
 
-// Version 2: hands the controllers that limit on to our children. A cgroup that does so may hold no
-// process itself (but for the root), so the daemon moves into a leaf first.
-Status enable_controllers(const std::string& directory, std::set<std::string>& limited) {
+// Version 2: hands the controllers that limit on to the children of `directory`. A cgroup that does
+// so may hold no process itself (but for the root): this one moves into a leaf first.
+Status enable_controllers(const std::string& directory) {
   TRY_ASSIGN(const std::string text,
              read_file(AT_FDCWD, directory + "/cgroup.controllers", k_max_bytes));
   std::istringstream names(text);
   std::string wanted;
   for (std::string name; names >> name;) {
-    if (std::find(std::begin(k_limiting), std::end(k_limiting), name) == std::end(k_limiting))
-      continue;
-    wanted += "+" + name + " ";
-    limited.insert(name);
+    if (std::find(std::begin(k_limiting), std::end(k_limiting), name) != std::end(k_limiting))
+      wanted += "+" + name + " ";
   }
   if (wanted.empty()) return {};
   const std::string leaf = directory + "/supervisor";
   if (::mkdir(leaf.c_str(), 0755) != 0 && errno != EEXIST) return system_error(leaf);
   TRY(write_value(leaf + "/cgroup.procs", "0"));
   return write_value(directory + "/cgroup.subtree_control", wanted);
+}
+
+// Version 2: those that the children of `directory` have.
+void add_enabled(const std::string& directory, std::set<std::string>& limited) {
+  const auto text = read_file(AT_FDCWD, directory + "/cgroup.subtree_control", k_max_bytes);
+  if (!text) return;
+  std::istringstream names(*text);
+  for (std::string name; names >> name;) limited.insert(name);
 }
 
 // The value of one limit in one hierarchy; nothing is written where the file is not there.
@@ -121,13 +129,22 @@ Status set_limit(const std::string& file, const std::string& value) {
 
 }  // namespace
 
-Result<Cgroups> Cgroups::discover(const std::string& proc) {
-  TRY_ASSIGN(const std::string mountinfo,
-             read_file(AT_FDCWD, proc + "/self/mountinfo", 16 * k_max_bytes));
-  TRY_ASSIGN(const std::string self, read_file(AT_FDCWD, proc + "/self/cgroup", k_max_bytes));
-  const auto mounts = cgroup_mounts(mountinfo);
-  const auto own = own_cgroups(self);
+Result<std::string> Cgroups::hand_on(const std::string& proc) {
+  TRY_ASSIGN(const auto mounts, cgroup_mounts(proc));
+  TRY_ASSIGN(std::string self, read_file(AT_FDCWD, proc + "/self/cgroup", k_max_bytes));
+  const auto places = cgroups_in(self);
+  const auto mount = mounts.find("");
+  const auto place = places.find("");
+  if (mount == mounts.end() || place == places.end()) return self;
+  const std::string directory = directory_of(mount->second, place->second);
+  if (!directory.empty() && ::access(directory.c_str(), W_OK) == 0)
+    TRY(enable_controllers(directory));
+  return self;
+}
 
+Result<Cgroups> Cgroups::discover(const std::string& cgroup, const std::string& proc) {
+  TRY_ASSIGN(const auto mounts, cgroup_mounts(proc));
+  const auto places = cgroups_in(cgroup);
   Cgroups found;
   std::set<std::string> limited;
   static constexpr std::pair<Kind, const char*> k_controllers[] = {{Kind::unified, ""},
@@ -137,12 +154,12 @@ Result<Cgroups> Cgroups::discover(const std::string& proc) {
                                                                    {Kind::freezer, "freezer"}};
   for (const auto& [kind, name] : k_controllers) {
     const auto mount = mounts.find(name);
-    const auto place = own.find(name);
-    if (mount == mounts.end() || place == own.end()) continue;
-    Base base{kind, own_directory(mount->second, place->second)};
+    const auto place = places.find(name);
+    if (mount == mounts.end() || place == places.end()) continue;
+    Base base{kind, directory_of(mount->second, place->second)};
     if (base.directory.empty() || ::access(base.directory.c_str(), W_OK) != 0) continue;
     if (kind == Kind::unified) {
-      TRY(enable_controllers(base.directory, limited));
+      add_enabled(base.directory, limited);
     } else {
       limited.insert(name);
     }

@@ -1,9 +1,11 @@
-// Cgroups: one cgroup per worker, below the daemon's own (systemd: Delegate=yes).
+// Cgroups: one cgroup per worker, below the one that the site gives to workers (with systemd that
+// of nodestage-workers.service), or below the daemon's own.
 //
-// Version 2 with delegated controllers, or version 1 (cpu, memory, pids, freezer), as the kernel
-// and the daemon's own cgroup offer. Limits that the host cannot enforce are left out and named
-// once by missing(). Needs root, or a delegated cgroup. Formats:
-// Documentation/admin-guide/cgroup-v2.rst and cgroup-v1/*.rst of the kernel.
+// Under systemd it must not be the daemon's own: what lives below a service's cgroup keeps the
+// service from being started again (status 219). Version 2 with delegated controllers, or version 1
+// (cpu, memory, pids, freezer), as the kernel and that cgroup offer. Limits that the host cannot
+// enforce are left out and named once by missing(). Needs root, or a delegated cgroup. Formats:
+// Documentation/admin-guide/cgroup-v2.rst and cgroup-v1/*.rst of the kernel; proc(5), cgroups(7).
 #pragma once
 
 #include <sys/types.h>
@@ -24,9 +26,12 @@ struct CgroupLimits {
 
 class Cgroups {
  public:
-  // Finds the daemon's own cgroup; with version 2 moves the daemon into a leaf `supervisor`, since
-  // a cgroup with children may not hold processes. `proc` is /proc (a test passes another).
-  static Result<Cgroups> discover(const std::string& proc = "/proc");
+  // Makes the own cgroup one for workers, and returns which it is: the text of /proc/self/cgroup.
+  // With version 2 this process moves into a leaf `supervisor`, since a cgroup that hands
+  // controllers on may not hold processes. `proc` is /proc (a test passes another).
+  static Result<std::string> hand_on(const std::string& proc = "/proc");
+  // `cgroup`: what hand_on() has returned, here or in another process that lives.
+  static Result<Cgroups> discover(const std::string& cgroup, const std::string& proc = "/proc");
   // No cgroups: every call below does nothing.
   static Cgroups none() { return Cgroups(); }
 
@@ -51,7 +56,7 @@ class Cgroups {
   enum class Kind { unified, cpu, memory, pids, freezer };
   struct Base {
     Kind kind;
-    std::string directory;  // the daemon's own cgroup in that hierarchy
+    std::string directory;  // the workers' cgroup in that hierarchy
   };
   [[nodiscard]] std::string path(const Base& base, const std::string& name) const;
   static Status set_limits(const std::string& directory, const CgroupLimits& limits);

@@ -67,6 +67,7 @@ struct Config {
   } hold;
   struct {
     UseCgroups cgroup = UseCgroups::automatic;
+    SandboxNeed sandbox = SandboxNeed::available;
     std::uint64_t memory_bytes = 4ULL << 30;
     std::uint64_t pids = 256;
     std::uint64_t kill_wait_s = 10;

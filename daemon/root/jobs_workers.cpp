@@ -79,6 +79,7 @@ void Jobs::adopt_worker(Job& job, WorkerTask task) {
   job.worker = at_.workers.adopt(job.record.worker, cgroup_of(job.record, task), limits_of(task),
                                  about(job.record, "worker"), on_end_of(key, task));
   job.worker_begun = Clock::now();
+  if (job.worker) job.worker_begun -= age_of(job.record.worker);
   job.counted = work_of(worker_status(job, task));  // by the last daemon
   if (!job.worker || task != WorkerTask::stage) return;
   if (auto directory = job_directory(job)) watch_space(job, std::move(*directory));
@@ -110,6 +111,7 @@ WorkerStart Jobs::order_for(const Job& job, WorkerTask task) const {
   order.leave_free_bytes = at_.config.staging.leave_free_bytes;
   order.on_failure = at_.config.staging.on_failure;
   if (task == WorkerTask::stage) order.refuse_outputs = refusal_of_outputs(record);
+  order.sandbox = at_.config.worker.sandbox;
   order.extract = at_.config.extract;
   order.venv_build = at_.config.venv.build;
   order.venv_installer = at_.config.venv.installer;

@@ -3,7 +3,9 @@
 // Inherits: uid 0 and the capabilities of its systemd unit, which it needs to make directories for
 // users and to start workers as them. Drops nothing itself: each worker drops everything before it
 // touches what a user wrote (privileges.hpp). Serves the unix socket until SIGTERM; SIGHUP reads
-// the configuration again. Workers outlive it (KillMode=process); the next daemon takes them over.
+// the configuration again. Workers outlive it (nodestage-workers.service has their cgroups); the
+// next daemon takes them over. With --keep-cgroup it is the one process of that service, and
+// nothing of the above (cgroup_keeper.hpp).
 #include <fcntl.h>
 #include <signal.h>
 #include <sys/prctl.h>
@@ -20,11 +22,12 @@
 #include "common/build_info.hpp"
 #include "common/daemon_about.hpp"
 #include "common/file.hpp"
-#include "common/landlock_version.hpp"
+#include "daemon/root/cgroup_keeper.hpp"
 #include "daemon/root/config.hpp"
 #include "daemon/root/jobs.hpp"
 #include "daemon/root/log.hpp"
 #include "daemon/root/metrics_file.hpp"
+#include "daemon/root/sandbox_probe.hpp"
 #include "daemon/root/server.hpp"
 
 namespace nodestage {
@@ -33,13 +36,18 @@ namespace {
 struct Arguments {
   std::string config = k_config_path;
   bool check_only = false;
+  std::string keep_cgroup;  // the file for it; "": the daemon itself
 };
+
+// So that systemd does not try again what only an editor mends (sysexits.h's EX_CONFIG).
+constexpr int k_wrong_config = 78;
 
 constexpr char k_usage[] =
     "Usage: nodestaged [--config FILE] [--check]\n"
     "The staging daemon of nodestage: one per node, started by systemd.\n\n"
     "  --config FILE   the configuration (default %s)\n"
     "  --check         check the configuration and exit\n"
+    "  --keep-cgroup FILE   keep the workers' cgroup (nodestage-workers.service)\n"
     "  --version       print the version and exit\n"
     "See nodestaged(8).\n";
 
@@ -51,6 +59,8 @@ std::optional<int> parse_arguments(int argc, char** argv, Arguments& arguments) 
       arguments.config = argv[++i];
     } else if (argument == "--check") {
       arguments.check_only = true;
+    } else if (argument == "--keep-cgroup" && i + 1 < argc) {
+      arguments.keep_cgroup = argv[++i];
     } else if (argument == "--version") {
       std::printf("nodestaged %s\n", k_version);
       return 0;
@@ -77,12 +87,23 @@ Status mark_every_job(const Config& config, const std::string& runtime_dir) {
   return {};
 }
 
-// For `nodestage doctor`.
-Status tell_about(const Config& config, const std::string& no_cgroups,
-                  const std::string& runtime_dir) {
-  const DaemonAbout about{k_version, tmpdir_root(config), config.staging.leave_free_bytes,
-                          config.stageout.epilog_wait_s, no_cgroups};
-  return replace_textfile(runtime_dir + "/about", encode_about(about));
+// For `nodestage doctor`. `found`: what this daemon has found out about its node.
+struct Found {
+  std::string no_cgroups;
+  bool cgroups_in_unit = false;
+  SandboxState sandbox;
+};
+void tell_about(const Config& config, const Found& found, const std::string& runtime_dir) {
+  const DaemonAbout about{k_version,
+                          tmpdir_root(config),
+                          config.staging.leave_free_bytes,
+                          config.stageout.epilog_wait_s,
+                          found.no_cgroups,
+                          found.cgroups_in_unit,
+                          found.sandbox,
+                          config.worker.sandbox == SandboxNeed::required};
+  const Status told = replace_textfile(runtime_dir + "/about", encode_about(about));
+  if (!told) log::error("{}", told.error().what);
 }
 
 // Takes what may change while jobs are there; the rest stays until a restart.
@@ -123,22 +144,35 @@ Result<Fd> block_signals() {
   return fd;
 }
 
-Result<Cgroups> find_cgroups(const Config& config) {
-  if (config.worker.cgroup == UseCgroups::off) return Cgroups::none();
-  TRY_ASSIGN(Cgroups cgroups, Cgroups::discover());
+// Below the cgroup that nodestage-workers.service keeps, or, where that is not used, below the own.
+Result<Cgroups> find_cgroups(const Config& config, const std::string& runtime_dir, Found& found) {
+  if (config.worker.cgroup == UseCgroups::off) {
+    found.no_cgroups = "off";
+    return Cgroups::none();
+  }
+  const std::string file = runtime_dir + "/worker-cgroup";
+  auto kept = read_file(AT_FDCWD, file, 1 << 20);
+  if (!kept && kept.error().code != ENOENT) return kept.error();
+  const bool is_kept = static_cast<bool>(kept);
+  if (!is_kept) kept = Cgroups::hand_on();
+  if (!kept) return kept.error();
+  TRY_ASSIGN(Cgroups cgroups, Cgroups::discover(*kept));
+  if (is_kept && !cgroups.available())
+    return Error{ENOENT, file +
+                             " names a cgroup that is not there (try: systemctl restart "
+                             "nodestage-workers)"};
+  found.cgroups_in_unit = !is_kept && ::getenv("INVOCATION_ID") != nullptr;  // systemd.exec(5)
+  if (found.cgroups_in_unit) {
+    log::warn(
+        "workers live below this service's own cgroup: while one lives, systemd cannot start the "
+        "service again (status 219); nodestage-workers.service is there for that");
+  }
+  found.no_cgroups = cgroups.missing();
   if (!cgroups.missing().empty()) {
     log::warn("workers run without these limits, their cgroup controllers are not there: {}",
               cgroups.missing());
   }
   return cgroups;
-}
-
-void tell_of_sandbox() {
-  if (landlock_version() >= k_landlock_wanted) return;
-  log::warn(
-      "this kernel offers no Landlock (version {} on, lsm=…,landlock): where workers write is "
-      "bounded by their user's rights alone",
-      k_landlock_wanted);
 }
 
 Status serve(const Arguments& arguments, Config& config) {
@@ -148,11 +182,9 @@ Status serve(const Arguments& arguments, Config& config) {
   TRY_ASSIGN(Loop loop, Loop::create());
   TRY_ASSIGN(Areas areas, Areas::open(tmpdir_root(config)));
   TRY_ASSIGN(const Journal journal, Journal::open(config.daemon.state_dir));
-  TRY_ASSIGN(Cgroups cgroups, find_cgroups(config));
-  tell_of_sandbox();
-  const std::string no_cgroups =
-      config.worker.cgroup == UseCgroups::off ? "off" : cgroups.missing();
-  TRY(tell_about(config, no_cgroups, runtime_dir));
+  Found found;
+  TRY_ASSIGN(Cgroups cgroups, find_cgroups(config, runtime_dir, found));
+  tell_about(config, found, runtime_dir);
   TRY_ASSIGN(const Fd rate, open_at(AT_FDCWD, runtime_dir + "/read-rate", O_RDWR | O_CREAT, 0644));
 
   Workers workers(loop, std::move(cgroups));
@@ -168,6 +200,11 @@ Status serve(const Arguments& arguments, Config& config) {
   peers.start([&jobs](const PeerNote& note) { jobs.take_note(note); });
   jobs.recover();
   metrics.settings_changed();
+  SandboxProbe probe(workers, config);
+  probe.start(runtime_dir, [&](const SandboxState& state) {
+    found.sandbox = state;
+    tell_about(config, found, runtime_dir);
+  });
   TRY(loop.watch(signals.get(), [&] {
     signalfd_siginfo info{};
     if (::read(signals.get(), &info, sizeof info) != sizeof info) return;
@@ -176,8 +213,7 @@ Status serve(const Arguments& arguments, Config& config) {
     peers.settings_changed();
     jobs.settings_changed();
     metrics.settings_changed();
-    if (const Status told = tell_about(config, no_cgroups, runtime_dir); !told)
-      log::error("{}", told.error().what);
+    tell_about(config, found, runtime_dir);
   }));
   log::info("nodestaged {} serves {}; job directories: {}", k_version, config.daemon.socket,
             config.tmpdir.path);
@@ -191,10 +227,16 @@ Status serve(const Arguments& arguments, Config& config) {
 int run(int argc, char** argv) {
   Arguments arguments;
   if (const auto code = parse_arguments(argc, argv, arguments)) return *code;
+  if (!arguments.keep_cgroup.empty()) {
+    const Status kept = keep_cgroup(arguments.keep_cgroup);
+    if (kept) return 0;
+    std::cerr << "nodestaged: " << kept.error().what << '\n';
+    return 1;
+  }
   auto config = load_config(arguments.config);
   if (!config) {
     std::cerr << "nodestaged: " << config.error().what << '\n';
-    return 1;
+    return arguments.check_only ? 1 : k_wrong_config;
   }
   if (arguments.check_only) {
     std::cout << arguments.config << ": ok\n";

@@ -6,7 +6,9 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstring>
+#include <ctime>
 #include <sstream>
 
 #include "common/child.hpp"
@@ -53,6 +55,15 @@ std::uint64_t start_ticks_of(pid_t pid) {
 }
 
 }  // namespace
+
+std::chrono::milliseconds age_of(const ProcessMark& mark) {
+  timespec up{};
+  ::clock_gettime(CLOCK_BOOTTIME, &up);
+  const auto now_ms = static_cast<std::int64_t>(up.tv_sec) * 1000 + up.tv_nsec / 1'000'000;
+  const auto ticks_a_second = static_cast<std::uint64_t>(::sysconf(_SC_CLK_TCK));
+  const auto begun_ms = static_cast<std::int64_t>(mark.start_ticks * 1000 / ticks_a_second);
+  return std::chrono::milliseconds(std::max<std::int64_t>(now_ms - begun_ms, 0));
+}
 
 Result<WorkerProcess> WorkerProcess::start(const WorkerStart& start, const Cgroups& cgroups) {
   TRY_ASSIGN(const Fd order, sealed_text("order", encode_order(start.order)));

@@ -39,6 +39,9 @@ struct ProcessMark {
   std::uint64_t start_ticks = 0;  // field 22 of /proc/PID/stat
 };
 
+// How long a process has been there.
+std::chrono::milliseconds age_of(const ProcessMark& mark);
+
 class WorkerProcess {
  public:
   static Result<WorkerProcess> start(const WorkerStart& start, const Cgroups& cgroups);

@@ -15,7 +15,10 @@ constexpr unsigned k_max_log_lines = 200;
 constexpr std::size_t k_max_log_line = 1000;
 
 void log_line(const Subject& subject, std::string_view line) {
-  log::info(subject, "{}", line.substr(0, k_max_log_line));
+  if (!line.starts_with(k_error_mark))
+    return log::info(subject, "{}", line.substr(0, k_max_log_line));
+  line.remove_prefix(std::string_view(k_error_mark).size());
+  log::error(subject, "{}", line.substr(0, k_max_log_line));
 }
 
 }  // namespace

@@ -5,7 +5,6 @@
 #include <sys/resource.h>
 
 #include "common/fd.hpp"
-#include "common/landlock_version.hpp"
 #include "daemon/worker/call_filter.hpp"
 #include "daemon/worker/landlock_ruleset.hpp"
 
@@ -26,12 +25,17 @@ Status restrict_writes(int job_fd) {
 
 }  // namespace
 
-Status enter_build_sandbox(int job_fd) {
+Sandbox enter_build_sandbox(int job_fd) {
   const rlimit no_core{0, 0};
   ::setrlimit(RLIMIT_CORE, &no_core);
-  if (::prctl(PR_GET_NO_NEW_PRIVS, 0, 0, 0, 0) != 1) return {};
-  if (landlock_version() >= k_landlock_wanted) TRY(restrict_writes(job_fd));
-  return filter_build_calls();
+  Sandbox sandbox;
+  if (::prctl(PR_GET_NO_NEW_PRIVS, 0, 0, 0, 0) != 1) {
+    sandbox.lacking = "no_new_privs is not set";
+    return sandbox;
+  }
+  note_writes(sandbox, restrict_writes(job_fd));
+  note_calls(sandbox, filter_build_calls());
+  return sandbox;
 }
 
 }  // namespace nodestage

@@ -12,6 +12,7 @@
 #include <algorithm>
 #include <charconv>
 #include <exception>
+#include <optional>
 
 #include "common/file.hpp"
 #include "daemon/worker/build_sandbox.hpp"
@@ -24,26 +25,49 @@ constexpr std::uint32_t k_max_message = 8 * 1024 * 1024;
 constexpr std::chrono::milliseconds k_stop_poll{100};
 constexpr std::chrono::seconds k_check_interval{1};
 constexpr int k_not_started = 127;
+constexpr char k_gone[] = "the process that builds environments has ended";
 
-// A message: u32 size of what follows, then directory, log, output, the number of arguments, the
-// arguments, the environment: each ended by a NUL.
-std::string encode(const BuildCommand& command) {
+// A message: u32 size of what follows, then texts, each ended by a NUL. First, from the builder:
+// "1" or "0" for each half of its sandbox, what is lacking, the fault. Then, to it, for each
+// command: directory, log, output, the number of arguments, the arguments, the environment; and
+// from it an int, the exit code.
+std::string message_of(const std::vector<std::string>& texts) {
   std::string body;
-  const auto put = [&body](const std::string& text) { body.append(text).push_back('\0'); };
-  for (const auto& text : {command.directory, command.log, command.output}) put(text);
-  put(std::to_string(command.arguments.size()));
-  for (const auto& text : command.arguments) put(text);
-  for (const auto& text : command.environment) put(text);
+  for (const auto& text : texts) body.append(text).push_back('\0');
   const auto size = static_cast<std::uint32_t>(body.size());
   return std::string(reinterpret_cast<const char*>(&size), sizeof size) + body;
 }
 
-BuildCommand decode(std::string_view body) {
-  const auto take = [&body] {
-    std::string text(body.substr(0, body.find('\0')));
-    body.remove_prefix(std::min(text.size() + 1, body.size()));
-    return text;
-  };
+std::string take_text(std::string_view& body) {
+  std::string text(body.substr(0, body.find('\0')));
+  body.remove_prefix(std::min(text.size() + 1, body.size()));
+  return text;
+}
+
+std::string encode(const Sandbox& sandbox) {
+  return message_of({sandbox.writes_confined ? "1" : "0", sandbox.calls_filtered ? "1" : "0",
+                     sandbox.lacking, sandbox.fault});
+}
+
+Sandbox decode_sandbox(std::string_view body) {
+  Sandbox sandbox;
+  sandbox.writes_confined = take_text(body) == "1";
+  sandbox.calls_filtered = take_text(body) == "1";
+  sandbox.lacking = take_text(body);
+  sandbox.fault = take_text(body);
+  return sandbox;
+}
+
+std::string encode(const BuildCommand& command) {
+  std::vector<std::string> texts = {command.directory, command.log, command.output,
+                                    std::to_string(command.arguments.size())};
+  texts.insert(texts.end(), command.arguments.begin(), command.arguments.end());
+  texts.insert(texts.end(), command.environment.begin(), command.environment.end());
+  return message_of(texts);
+}
+
+BuildCommand decode_command(std::string_view body) {
+  const auto take = [&body] { return take_text(body); };
   BuildCommand command;
   command.directory = take();
   command.log = take();
@@ -67,6 +91,14 @@ bool receive(int pipe, void* data, std::size_t size) {
     size -= static_cast<std::size_t>(count);
   }
   return true;
+}
+
+std::optional<std::string> receive_message(int pipe) {
+  std::uint32_t size = 0;
+  if (!receive(pipe, &size, sizeof size) || size > k_max_message) return {};
+  std::string body(size, '\0');
+  if (!receive(pipe, body.data(), size)) return {};
+  return body;
 }
 
 // ---- in the builder
@@ -135,11 +167,9 @@ bool wait_for(pid_t child, int commands, int& status) {
 }
 
 bool serve_one(int commands, int answers) {
-  std::uint32_t size = 0;
-  if (!receive(commands, &size, sizeof size) || size > k_max_message) return false;
-  std::string body(size, '\0');
-  if (!receive(commands, body.data(), size)) return false;
-  BuildCommand command = decode(body);
+  const auto body = receive_message(commands);
+  if (!body) return false;
+  BuildCommand command = decode_command(*body);
   if (command.arguments.empty()) return false;
   const pid_t child = ::fork();
   if (child < 0) return false;
@@ -158,7 +188,7 @@ bool serve_one(int commands, int answers) {
 [[noreturn]] void serve(int commands, int answers, int job_fd) {
   ::prctl(PR_SET_NAME, "nodestage-build");
   ::prctl(PR_SET_CHILD_SUBREAPER, 1);
-  if (const Status bounded = enter_build_sandbox(job_fd); !bounded) ::_exit(1);
+  if (!write_all(answers, std::string_view(encode(enter_build_sandbox(job_fd))))) ::_exit(1);
   // What this process has inherited (the status file, above all) is not for what it starts.
   ::syscall(SYS_close_range, 3U, ~0U, CLOSE_RANGE_CLOEXEC);
   try {
@@ -189,7 +219,10 @@ Result<Builder> Builder::start(int job_fd, mode_t umask) {
     serve(its_commands.get(), its_answers.get(), job_fd);
   }
   static_cast<void>(::signal(SIGPIPE, SIG_IGN));
-  return Builder(std::move(commands), std::move(answers));
+  its_answers.reset();
+  const auto sandbox = receive_message(answers.get());
+  if (!sandbox) return Error{EPIPE, k_gone};
+  return Builder(std::move(commands), std::move(answers), decode_sandbox(*sandbox));
 }
 
 Builder::~Builder() { end(); }
@@ -208,7 +241,7 @@ void Builder::end() {
 
 Result<int> Builder::run(const BuildCommand& command, Clock::time_point deadline,
                          const std::atomic<bool>& stop, const std::function<Status()>& check) {
-  const Error gone{EPIPE, "the process that builds environments has ended"};
+  const Error gone{EPIPE, k_gone};
   if (!commands_ || !write_all(commands_.get(), std::string_view(encode(command)))) return gone;
   auto next_check = Clock::now() + k_check_interval;
   const auto early = [this](Error error) {

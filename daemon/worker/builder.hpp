@@ -13,6 +13,7 @@
 
 #include "common/fd.hpp"
 #include "common/result.hpp"
+#include "daemon/worker/sandbox.hpp"
 
 namespace nodestage {
 
@@ -39,6 +40,9 @@ class Builder {
   Builder& operator=(Builder&&) = delete;
   ~Builder();
 
+  // What holds for it and all that it starts.
+  [[nodiscard]] const Sandbox& sandbox() const { return sandbox_; }
+
   // The exit code, 128 + N after signal N; 127: `arguments[0]` cannot be started, the log says why.
   // Ended early, all that the command started with it: stopped(); a fault of `check`, which is
   // asked every second; ETIMEDOUT at the deadline. There is no further run() after that.
@@ -46,11 +50,15 @@ class Builder {
                   const std::atomic<bool>& stop, const std::function<Status()>& check);
 
  private:
-  Builder(Fd commands, Fd answers) : commands_(std::move(commands)), answers_(std::move(answers)) {}
+  Builder(Fd commands, Fd answers, Sandbox sandbox)
+      : commands_(std::move(commands)),
+        answers_(std::move(answers)),
+        sandbox_(std::move(sandbox)) {}
   void end();
 
   Fd commands_;  // pipes; the builder ends when the first one is closed
   Fd answers_;
+  Sandbox sandbox_;
 };
 
 }  // namespace nodestage

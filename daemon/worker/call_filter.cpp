@@ -2,6 +2,7 @@
 
 #include <fcntl.h>
 #include <linux/fs.h>
+#include <linux/seccomp.h>
 #include <sched.h>
 #include <seccomp.h>
 #include <sys/ioctl.h>
@@ -9,9 +10,12 @@
 #include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include <memory>
+
+#include "common/kernel_sandbox.hpp"
 
 namespace nodestage {
 namespace {
@@ -90,12 +94,17 @@ Status add(const Filter& filter, std::uint32_t action, const char* name,
 // Speed: by default the kernel of before 5.16 slows a filtered process down (speculation controls
 // meant for programs that run foreign code, as this one does not), and a filter is one long list.
 Status set_attributes(const Filter& filter) {
+  // Where the call itself is refused, the library only says that an attribute is not known.
+  constexpr std::uint32_t k_action = SECCOMP_RET_KILL_PROCESS;
+  if (::syscall(SYS_seccomp, SECCOMP_GET_ACTION_AVAIL, 0, &k_action) != 0)
+    return confinement_error("seccomp", errno);
   struct Attribute {
     scmp_filter_attr name;
     std::uint32_t value;
   };
   constexpr Attribute k_needed[] = {{SCMP_FLTATR_ACT_BADARCH, SCMP_ACT_KILL_PROCESS},
                                     {SCMP_FLTATR_CTL_NNP, 1},
+                                    {SCMP_FLTATR_API_SYSRAWRC, 1},
                                     {SCMP_FLTATR_CTL_TSYNC, 1}};
   for (const auto& attribute : k_needed) {
     const int code = ::seccomp_attr_set(filter.get(), attribute.name, attribute.value);
@@ -137,7 +146,7 @@ Status add_by_arguments(const Filter& filter) {
 
 Status load(const Filter& filter) {
   const int code = ::seccomp_load(filter.get());
-  return code == 0 ? Status() : Status(filter_error("seccomp_load", code));
+  return code == 0 ? Status() : Status(confinement_error("seccomp", -code));
 }
 
 }  // namespace

@@ -3,7 +3,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#include "common/landlock_version.hpp"
+#include "common/kernel_sandbox.hpp"
 
 namespace nodestage {
 namespace {
@@ -39,6 +39,7 @@ std::size_t size_for(int version) {
 
 Result<LandlockRuleset> LandlockRuleset::make(std::uint64_t rights) {
   const int version = landlock_version();
+  if (version < 0) return confinement_error("landlock_create_ruleset", -version);
   if (version < k_landlock_wanted) {
     return Error{ENOSYS, version == 0 ? "this kernel has no Landlock, or it is switched off"
                                       : "this kernel's Landlock is too old"};
@@ -47,19 +48,19 @@ Result<LandlockRuleset> LandlockRuleset::make(std::uint64_t rights) {
                                      k_abstract_sockets_and_signals};
   Fd fd(static_cast<int>(
       ::syscall(SYS_landlock_create_ruleset, &attributes, size_for(version), std::uint32_t{0})));
-  if (!fd) return system_error("landlock_create_ruleset");
+  if (!fd) return confinement_error("landlock_create_ruleset", errno);
   return LandlockRuleset(std::move(fd), attributes.files);
 }
 
 Status LandlockRuleset::allow(int path_fd, std::uint64_t rights) const {
   const PathBeneath rule{rights & rights_, path_fd};
   if (::syscall(SYS_landlock_add_rule, fd_.get(), k_path_beneath, &rule, 0) == 0) return {};
-  return system_error("landlock_add_rule");
+  return confinement_error("landlock_add_rule", errno);
 }
 
 Status LandlockRuleset::enter() const {
   if (::syscall(SYS_landlock_restrict_self, fd_.get(), 0) == 0) return {};
-  return system_error("landlock_restrict_self");
+  return confinement_error("landlock_restrict_self", errno);
 }
 
 }  // namespace nodestage

@@ -7,5 +7,7 @@ namespace nodestage {
 
 // One write(2), so lines of several threads never mix. Control characters are escaped.
 void log_line(std::string_view text);
+// What needs an administrator: the line begins with k_error_mark.
+void log_error(std::string_view text);
 
 }  // namespace nodestage

@@ -18,11 +18,11 @@
 #include <exception>
 
 #include "common/file.hpp"
-#include "common/landlock_version.hpp"
 #include "daemon/worker/log.hpp"
 #include "daemon/worker/measure.hpp"
 #include "daemon/worker/notice.hpp"
 #include "daemon/worker/privileges.hpp"
+#include "daemon/worker/probe.hpp"
 #include "daemon/worker/remove_tree.hpp"
 #include "daemon/worker/sandbox.hpp"
 #include "daemon/worker/stage.hpp"
@@ -52,22 +52,31 @@ Result<WorkerOrder> read_order() {
 }
 
 // Landlock looks at every directory from a name up to the place that is allowed: a tree that is
-// 100,000 levels deep would take minutes to remove. A removal walks by descriptors alone. That the
-// kernel has no Landlock is no news to the daemon's log: it says so at its start.
-void confine(const WorkerOrder& order, std::string_view request) {
-  if (k_is_sanitized) return;
+// 100,000 levels deep would take minutes to remove. A removal walks by descriptors alone.
+Sandbox confine(const WorkerOrder& order, std::string_view request) {
   const bool is_removal = order.task == WorkerTask::remove;
   const auto places =
       is_removal ? std::nullopt : write_places(order, request, k_worker_directory_fd, k_patience);
+  if (!places && !is_removal)
+    log_line("where this process writes is not confined: a target's file system does not answer");
   const Special special = order.extract.special;
-  const Sandbox sandbox = places ? enter_sandbox(Profile::decode, special, *places)
-                                 : enter_sandbox(Profile::decode, special);
-  const bool is_known =
-      sandbox.calls_filtered && (is_removal || landlock_version() < k_landlock_wanted);
-  if (!sandbox.missing.empty() && !is_known) log_line("not in the sandbox: " + sandbox.missing);
+  return places ? enter_sandbox(Profile::decode, special, *places)
+                : enter_sandbox(Profile::decode, special);
+}
+
+// What the kernel lacks is no news to the daemon's log: it tells so at its start (probe.hpp).
+Status judge(const Sandbox& sandbox, const WorkerOrder& order) {
+  if (!sandbox.fault.empty()) log_error("not in the sandbox: " + sandbox.fault);
+  const bool is_needed = order.task == WorkerTask::stage && order.sandbox == SandboxNeed::required;
+  if (!is_needed || sandbox.holds()) return {};
+  return Error{EPERM, "the process that stages cannot confine itself on node '" + order.node +
+                          "', and its administrators stage nothing without that "
+                          "(worker.sandbox): " +
+                          sandbox.fault + sandbox.lacking};
 }
 
 int serve(const WorkerOrder& order) {
+  if (order.task == WorkerTask::probe) return run_probe();
   const bool has_request = order.task != WorkerTask::remove && order.task != WorkerTask::measure;
   const auto request = has_request ? read_all(k_worker_request_fd, k_max_request_bytes)
                                    : Result<std::string>(std::string());
@@ -75,7 +84,11 @@ int serve(const WorkerOrder& order) {
   auto builder = order.task == WorkerTask::stage ? start_builder(*request)
                                                  : Result<std::optional<Builder>>(std::nullopt);
   if (!builder) return StageReport().fail(builder.error().what, {});
-  confine(order, *request);
+  if (!k_is_sanitized) {
+    Status confined = *builder ? judge((*builder)->sandbox(), order) : Status();
+    if (confined) confined = judge(confine(order, *request), order);
+    if (!confined) return StageReport().fail(confined.error().what, {});
+  }
   switch (order.task) {
     case WorkerTask::remove:
       return run_remove(order);

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 
+#include "common/kernel_sandbox.hpp"
 #include "daemon/worker/call_filter.hpp"
 #include "daemon/worker/landlock.hpp"
 
@@ -27,30 +28,41 @@ void limit_resources() {
   static_cast<void>(::setrlimit(RLIMIT_NOFILE, &files));
 }
 
-void add_missing(Sandbox& sandbox, const std::string& text) {
-  if (!sandbox.missing.empty()) sandbox.missing += "; ";
-  sandbox.missing += text;
+void add(std::string& list, const std::string& text) {
+  if (!list.empty()) list += "; ";
+  list += text;
 }
 
 void filter(Sandbox& sandbox, Profile profile, Special special) {
   switch (profile) {
-    case Profile::decode: {
-      const Status filtered = filter_calls(special);
-      sandbox.calls_filtered = static_cast<bool>(filtered);
-      if (!filtered) add_missing(sandbox, "system calls: " + filtered.error().what);
-    }
+    case Profile::decode:
+      note_calls(sandbox, filter_calls(special));
   }
 }
 
 }  // namespace
 
+void note_writes(Sandbox& sandbox, const Status& confined) {
+  sandbox.writes_confined = static_cast<bool>(confined);
+  if (confined) return;
+  const int version = landlock_version();
+  const bool is_offered = version < 0 || version >= k_landlock_wanted;
+  add(is_offered ? sandbox.fault : sandbox.lacking,
+      "where it writes is not confined: " + confined.error().what);
+}
+
+void note_calls(Sandbox& sandbox, const Status& filtered) {
+  sandbox.calls_filtered = static_cast<bool>(filtered);
+  if (filtered) return;
+  add(has_seccomp_filters() ? sandbox.fault : sandbox.lacking,
+      "its system calls are not filtered: " + filtered.error().what);
+}
+
 Sandbox enter_sandbox(Profile profile, Special special, const std::vector<Fd>& places) {
   static_cast<void>(::prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0));  // set already, but in tests
   Sandbox sandbox;
   limit_resources();
-  const Status confined = confine_writes(places, special);
-  sandbox.writes_confined = static_cast<bool>(confined);
-  if (!confined) add_missing(sandbox, "places to write to: " + confined.error().what);
+  note_writes(sandbox, confine_writes(places, special));
   filter(sandbox, profile, special);
   return sandbox;
 }
@@ -58,7 +70,6 @@ Sandbox enter_sandbox(Profile profile, Special special, const std::vector<Fd>& p
 Sandbox enter_sandbox(Profile profile, Special special) {
   Sandbox sandbox;
   limit_resources();
-  add_missing(sandbox, "places to write to: a target's file system does not answer");
   filter(sandbox, profile, special);
   return sandbox;
 }

@@ -10,6 +10,11 @@ constexpr std::uint64_t k_block = 4096;
 constexpr std::string_view k_advice =
     "Ask for a node with more local disk (--tmp=SIZE), stage less (include=, exclude=), or use the "
     "data where it is";
+constexpr std::string_view k_quota_advice =
+    "Stage less (include=, exclude=), or use the data where it is; your other jobs on that node "
+    "and "
+    "results that could not be delivered (nodestage held) count against that quota, too. If it is "
+    "too small for a job, ask your site's support";
 constexpr std::string_view k_advice_later =
     "Submit it again when other jobs on that node have ended, ask for a node with more local disk "
     "(--tmp=SIZE) or for a whole node (--exclusive), or stage less (include=, exclude=)";
@@ -30,11 +35,11 @@ std::string bytes_text(const std::string& node, const Amount& need, const SpaceA
   const std::string promised =
       answer.promised.bytes == 0 ? ""
                                  : promise_text(human_bytes(answer.promised.bytes), answer.others);
-  const std::string kept =
-      answer.leave_free == 0 ? "" : human_bytes(answer.leave_free) + " must stay free";
+  const auto [free, leave_free] = human_bytes_apart(answer.free.bytes, answer.leave_free);
+  const std::string kept = answer.leave_free == 0 ? "" : leave_free + " must stay free";
   const std::string parts = list_of(promised, kept);
-  return human_bytes(need.bytes) + " of local disk, but node " + node + " has " +
-         human_bytes(answer.free.bytes) + " free" + (parts.empty() ? "" : ", of which " + parts);
+  return human_bytes(need.bytes) + " of local disk, but node " + node + " has " + free + " free" +
+         (parts.empty() ? "" : ", of which " + parts);
 }
 
 std::string inodes_text(const std::string& node, const Amount& need, const SpaceAnswer& answer) {
@@ -93,7 +98,7 @@ Error Space::explain(std::string_view name, int code) const {
     return fault(code, subject + "the local disk is full, " + left, k_advice);
   }
   if (code == EDQUOT)
-    return fault(code, subject + "your quota on the local disk is used up", k_advice);
+    return fault(code, subject + "your quota on the local disk is used up", k_quota_advice);
   return fault(code, subject + std::strerror(code),
                "This is the node's local disk; if it happens again, tell your site's support");
 }
@@ -108,9 +113,10 @@ Error too_little_space(const std::string& subject, const std::string& node, cons
 }
 
 Error disk_is_full(const std::string& node, std::uint64_t free, std::uint64_t leave_free) {
+  const auto [left, kept] = human_bytes_apart(free, leave_free);
   return fault(ENOSPC,
-               "the local disk of node " + node + " is full: " + human_bytes(free) +
-                   " are left, and " + human_bytes(leave_free) + " must stay free",
+               "the local disk of node " + node + " is full: " + left + " are left, and " + kept +
+                   " must stay free",
                k_advice_later);
 }
 

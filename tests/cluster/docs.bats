@@ -10,6 +10,7 @@
 #   run: compute        by root on n1
 #   config: FILE        taken by who reads FILE: nodestaged.toml, slurm.conf, plugstack
 #   build:              the presets are there, and what scripts/test builds with
+#   machine: NAME       run on virtual machines, which have systemd, by tests/machine (scripts/test --machines); here: it is
 #   tested: FILE        that suite takes it from the document and runs it
 #   not run: REASON     counted, and shown
 #
@@ -142,6 +143,10 @@ block_build() {
         *) echo "not a command that is known here: $command"; return 1 ;;
         esac || { echo "not so: $command"; return 1; }
     done
+}
+
+block_machine() {
+    grep -rqF "admin_block machine $1)" "$TOP/tests/machine"
 }
 
 block_tested() {

@@ -49,7 +49,7 @@ daemon_pid() {
 
 # worker_pid NODE TASK: of the worker for `stage`, `out` or a removal, when there is exactly one.
 worker_pid() {
-    on "$1" sh -c 'set -- $(cat /sys/fs/cgroup/pids/system.slice/nodestaged.service/nodestage-worker-*"$1"*/cgroup.procs)
+    on "$1" sh -c 'set -- $(cat /sys/fs/cgroup/pids/system.slice/nodestage-workers.service/nodestage-worker-*"$1"*/cgroup.procs)
         [ $# = 1 ] && echo "$1"' sh "$2" 2>/dev/null
 }
 
@@ -234,7 +234,7 @@ ready_line() {
     id=$(submit alice -w n1 --stage-dataset=small.tar.gz --wrap 'cd $SLURM_TMPDIR; mkdir -p $(seq -f "%g/a/b" 1 800)')
     # Held as soon as it is seen.
     on n1 timeout 30 sh -c 'until [ -e "$1" ] && kill -STOP $(cat "$1/cgroup.procs"); do
-            set -- /sys/fs/cgroup/pids/system.slice/nodestaged.service/nodestage-worker-remove-*
+            set -- /sys/fs/cgroup/pids/system.slice/nodestage-workers.service/nodestage-worker-remove-*
         done' sh /nothing
     cluster daemon kill n1
     cluster daemon start n1

@@ -89,11 +89,19 @@ setting() {
     done
 }
 
-@test "the unit keeps workers through a restart and gives the daemon its cgroups" {
+@test "workers live below a unit of their own, and the daemon's may come and go" {
     [ "$(setting Type)" = notify ]
-    [ "$(setting KillMode)" = process ]
-    [ "$(setting Delegate)" = yes ]
+    [ "$(setting Requires)" = nodestage-workers.service ]
+    [[ " $(setting After) " == *" nodestage-workers.service "* ]]
+    # What is below a service's own cgroup keeps systemd from starting it.
+    [ -z "$(setting Delegate)" ]
     [ "$(setting ExecStart)" = /usr/sbin/nodestaged ]
+    [ "$(setting RestartPreventExitStatus)" = 78 ]
+    grep -qx Delegate=yes "${UNIT%/*}/nodestage-workers.service"
+    grep -qx "ExecStart=/usr/sbin/nodestaged --keep-cgroup /run/nodestage/worker-cgroup" "${UNIT%/*}/nodestage-workers.service"
+    # needrestart(1) is a program in Perl, and so is its configuration.
+    perl -e '%nrconf = (); do $ARGV[0]; die $@ if $@; (grep { "nodestage-workers.service" =~ $_ } keys %{$nrconf{override_rc}}) or exit 1
+        ; (grep { "nodestaged.service" =~ $_ } keys %{$nrconf{override_rc}}) and exit 1' "$STAGE/etc/needrestart/conf.d/nodestage.conf"
     [ "$(setting RuntimeDirectory)" = nodestage ]
     [ "$(setting RuntimeDirectoryPreserve)" = yes ]
     [ "$(setting StateDirectory)" = nodestage ]
@@ -116,17 +124,17 @@ setting() {
     command -v systemd-analyze || skip "no systemd-analyze here"
     root=$BATS_TEST_TMPDIR/root
     mkdir -p "$root/usr/sbin" "$root/bin" "$root/etc/systemd/system"
-    cp "$UNIT" "$root/etc/systemd/system/"
+    cp "$UNIT" "${UNIT%/*}/nodestage-workers.service" "$root/etc/systemd/system/"
     printf '#!/bin/sh\n' | tee "$root/usr/sbin/nodestaged" >"$root/bin/kill"
     chmod 0755 "$root/usr/sbin/nodestaged" "$root/bin/kill"
     # The targets that it names.
     cp -r /lib/systemd/system/{basic,sysinit,shutdown,network-online,network,remote-fs,local-fs,multi-user}.target \
         "$root/etc/systemd/system/"
-    run systemd-analyze verify --root="$root" --man=no --recursive-errors=no nodestaged.service
+    run systemd-analyze verify --root="$root" --man=no --recursive-errors=no nodestaged.service nodestage-workers.service
     echo "$output"
     [ "$status" -eq 0 ]
     # A key that this systemd does not know is a line of text, not a failure.
-    [[ $output != *nodestaged.service:* ]]
+    [[ $output != *nodestaged.service:* && $output != *nodestage-workers.service:* ]]
 }
 
 @test "the installed configuration is valid and shows every default" {

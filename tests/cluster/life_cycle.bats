@@ -42,7 +42,7 @@ idle_and_clean() {
 
 # staging_pid NODE ID: the staging worker's pid, as NODE sees it.
 staging_pid() {
-    on "$1" sh -c 'cat /sys/fs/cgroup/pids/system.slice/nodestaged.service/nodestage-worker-"$1".0.stage/cgroup.procs' \
+    on "$1" sh -c 'cat /sys/fs/cgroup/pids/system.slice/nodestage-workers.service/nodestage-worker-"$1".0.stage/cgroup.procs' \
         sh "$2" 2>/dev/null | head -n 1
 }
 
@@ -91,7 +91,7 @@ cancel_in_the_middle() {
     done
     [ "$(grep ^NoNewPrivs: <<<"$facts" | cut -f 2)" = 1 ]
     # A cgroup of its own in each hierarchy that limits, with the job's CPUs and the limits of the configuration.
-    group=/system.slice/nodestaged.service/nodestage-worker-$id.0.stage
+    group=/system.slice/nodestage-workers.service/nodestage-worker-$id.0.stage
     for controller in cpu memory pids freezer; do
         grep -qE ":([a-z,]*,)?$controller(,[a-z,]*)?:$group\$" <<<"$facts"
     done

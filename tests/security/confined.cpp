@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <sched.h>
+#include <seccomp.h>
 #include <signal.h>
 #include <sys/mman.h>
 #include <sys/ptrace.h>
@@ -132,6 +133,23 @@ const std::map<std::string, Attempt> k_attempts = {
     {"i386", {0, [](Arguments) -> long { return in_i386_abi(); }}},
 };
 
+// As under a unit whose SystemCallFilter= answers `code` to what a sandbox is made with.
+int try_refused(int code) {
+  void* const filter = seccomp_init(SCMP_ACT_ALLOW);
+  for (const char* call :
+       {"landlock_create_ruleset", "landlock_add_rule", "landlock_restrict_self", "seccomp"}) {
+    const int number = seccomp_syscall_resolve_name(call);
+    if (seccomp_rule_add(filter, SCMP_ACT_ERRNO(static_cast<unsigned>(code)), number, 0) != 0)
+      return 4;
+  }
+  if (seccomp_load(filter) != 0) return 5;
+  const auto sandbox =
+      nodestage::enter_sandbox(nodestage::Profile::decode, nodestage::Special::skip, {});
+  printf("%d%d\nfault: %s\nlacking: %s\n", sandbox.writes_confined, sandbox.calls_filtered,
+         sandbox.fault.c_str(), sandbox.lacking.c_str());
+  return 0;
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
@@ -141,6 +159,7 @@ int main(int argc, char** argv) {
     ++argv;
     --argc;
   }
+  if (argc == 3 && strcmp(argv[1], "--refused") == 0) return try_refused(atoi(argv[2]));
   if (argc < 2) return 2;
   std::vector<nodestage::Fd> places;
   if (strcmp(argv[1], "-") != 0)

@@ -9,7 +9,7 @@
 
 #include "../unit/scratch.hpp"
 #include "as_child.hpp"
-#include "common/landlock_version.hpp"
+#include "common/kernel_sandbox.hpp"
 #include "daemon/worker/landlock.hpp"
 
 using namespace nodestage;
@@ -65,6 +65,23 @@ TEST_CASE("both halves of the sandbox hold where the kernel has them") {
   std::string holds;
   confined({"-"}, &holds);
   CHECK(holds == (landlock_version() >= k_landlock_wanted ? "11" : "01"));
+}
+
+TEST_CASE("a filter of the daemon's that forbids the sandbox is no kernel without one") {
+  for (const int code : {EPERM, ENOSYS}) {
+    std::string holds;
+    const std::string said = confined({"--refused", std::to_string(code)}, &holds);
+    CAPTURE(said);
+    CHECK(holds == "00");
+    const std::string fault = said.substr(0, said.find("\nlacking: "));
+    CHECK(fault.find("its system calls are not filtered: seccomp: ") != std::string::npos);
+    CHECK(fault.find("refused by a filter of system calls") != std::string::npos);
+    // The list of the kernel's modules tells the one from the other, where it is mounted.
+    if (!has_landlock() || (code == ENOSYS && !fs::exists("/sys/kernel/security/lsm"))) continue;
+    CHECK(fault.find("where it writes is not confined: landlock_create_ruleset: ") !=
+          std::string::npos);
+    CHECK(said.ends_with("lacking: \n"));
+  }
 }
 
 TEST_CASE("nothing outside is written, made, moved, linked or removed") {

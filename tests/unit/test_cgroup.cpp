@@ -50,11 +50,14 @@ TEST_CASE(
   write(own / "cgroup.controllers", "cpuset cpu io memory pids\n");
   write(own / "cgroup.subtree_control");
   write(own / "supervisor/cgroup.procs");
-  const auto cgroups = Cgroups::discover(host.proc);
+  const auto place = Cgroups::hand_on(host.proc);
+  REQUIRE_MESSAGE(place, (place ? "" : place.error().what));
+  CHECK(read(own / "cgroup.subtree_control") == "+cpu +memory +pids ");
+  write(own / "cgroup.subtree_control", "cpu memory pids\n");  // as the kernel shows it
+  const auto cgroups = Cgroups::discover(*place, host.proc);
   REQUIRE_MESSAGE(cgroups, (cgroups ? "" : cgroups.error().what));
   CHECK(cgroups->available());
   CHECK(cgroups->missing().empty());
-  CHECK(read(own / "cgroup.subtree_control") == "+cpu +memory +pids ");
   CHECK(read(own / "supervisor/cgroup.procs") == "0");
 
   const fs::path worker = own / "nodestage-worker-12.0.stage";
@@ -83,7 +86,10 @@ TEST_CASE(
   write(host.scratch / "unified/s/cgroup.controllers", "\n");
   for (const char* directory : {"cpu/s", "memory/s"})
     fs::create_directories(host.scratch / directory);
-  const auto cgroups = Cgroups::discover(host.proc);
+  const auto place = Cgroups::hand_on(host.proc);
+  REQUIRE(place);
+  CHECK_FALSE(fs::exists(host.scratch / "unified/s/supervisor"));  // there is nothing to hand on
+  const auto cgroups = Cgroups::discover(*place, host.proc);
   REQUIRE(cgroups);
   CHECK(cgroups->missing() == "pids");
   write(host.scratch / "cpu/s/nodestage-worker-1.0.out/cpu.cfs_quota_us");
@@ -97,7 +103,7 @@ TEST_CASE("without cgroups nothing is done and nothing fails") {
   Host host;
   host.own("0::/\n");
   write(host.proc + "/self/mountinfo");
-  const auto found = Cgroups::discover(host.proc);
+  const auto found = Cgroups::discover("0::/\n", host.proc);
   REQUIRE(found);
   CHECK_FALSE(found->available());
   CHECK(found->missing() == "cpu, memory, pids");
@@ -106,4 +112,22 @@ TEST_CASE("without cgroups nothing is done and nothing fails") {
   CHECK(none.enter("x"));
   CHECK_FALSE(none.kill("x"));
   CHECK(none.remove("x"));
+}
+
+TEST_CASE("workers live below the cgroup that another process has handed on, not below the own") {
+  Host host;
+  host.mount("cg", "cgroup2", "rw");
+  host.own("0::/system.slice/nodestaged.service\n");
+  const fs::path slice = host.scratch / "cg/system.slice";
+  write(slice / "nodestaged.service/cgroup.controllers", "cpu memory pids\n");
+  write(slice / "nodestage-workers.service/cgroup.subtree_control", "cpu memory pids\n");
+  const auto cgroups = Cgroups::discover("0::/system.slice/nodestage-workers.service\n", host.proc);
+  REQUIRE(cgroups);
+  CHECK(cgroups->missing().empty());
+  REQUIRE(cgroups->create("1.0.stage", {1, 0, 0}));
+  CHECK(fs::exists(slice / "nodestage-workers.service/nodestage-worker-1.0.stage"));
+  CHECK_FALSE(fs::exists(slice / "nodestaged.service/supervisor"));
+  const auto gone = Cgroups::discover("0::/system.slice/no.service\n", host.proc);
+  REQUIRE(gone);
+  CHECK_FALSE(gone->available());
 }

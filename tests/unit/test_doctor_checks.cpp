@@ -132,7 +132,9 @@ TEST_CASE("doctor: slurm.conf") {
 TEST_CASE("doctor: PrologEpilogTimeout against the epilog's wait") {
   const PluginSettings settings;  // epilog_wait 900
   const auto judged = [&](const char* value, std::uint64_t wait) {
-    return judge_prolog_epilog(config("PrologEpilogTimeout", value), settings, wait);
+    const auto findings = judge_time_limits(config("PrologEpilogTimeout", value), settings, wait);
+    REQUIRE(findings.size() == 1);
+    return findings.front();
   };
   CHECK(judged("65534", 600).grade == Grade::ok);
   CHECK(judged("(null)", 600).grade == Grade::ok);
@@ -143,6 +145,20 @@ TEST_CASE("doctor: PrologEpilogTimeout against the epilog's wait") {
   CHECK(cut.to_do.find("615") != std::string::npos);
   CHECK(judged("800", 0).grade == Grade::warning);  // the plugin's 900
   CHECK(judged("20", 600).grade == Grade::problem);
+}
+
+TEST_CASE("doctor: a limit for prologs and one for epilogs, as Slurm 26.05 has them") {
+  const PluginSettings settings;
+  const auto judged = [&](const char* prolog, const char* epilog) {
+    std::string text;
+    const SlurmConfig both = {{"PrologTimeout", prolog}, {"EpilogTimeout", epilog}};
+    for (const Finding& finding : judge_time_limits(both, settings, 600))
+      text += "owp"[static_cast<int>(finding.grade)];
+    return text;
+  };
+  CHECK(judged("65534", "65534") == "oo");
+  CHECK(judged("20", "65534") == "po");
+  CHECK(judged("300", "100") == "ow");
 }
 
 TEST_CASE("doctor: private /tmp and the job directories") {
@@ -186,17 +202,46 @@ TEST_CASE("doctor: the disk") {
   CHECK(worst({0x6969, 500, 1000, 5}) == Grade::problem);
 }
 
-TEST_CASE("doctor: the kernel and cgroups") {
-  const auto grades = [](const Kernel& kernel) {
-    std::string text;
-    for (const Finding& finding : judge_kernel(kernel))
-      text += "owp"[static_cast<int>(finding.grade)];
-    return text;
+TEST_CASE("doctor: a daemon that does not answer, and what systemd knows of it") {
+  const auto judged = [](const char* unit) {
+    Finding finding = judge_silent_daemon("no socket", unit);
+    finding.what += " -> " + finding.to_do;
+    return finding;
   };
-  CHECK(grades({3, true, true}) == "ooo");
-  CHECK(grades({1, true, true}) == "woo");
-  CHECK(grades({0, false, false}) == "wpp");
-  CHECK(judge_cgroups("").grade == Grade::ok);
-  CHECK(judge_cgroups("off").grade == Grade::warning);
-  CHECK(has(judge_cgroups("memory, pids"), "memory, pids"));
+  CHECK(has(judged("System has not been booted with systemd\n"), "systemctl enable --now"));
+  CHECK(has(judged("NRestarts=0\nExecMainStatus=0\nActiveState=inactive\n"), "systemctl enable"));
+  CHECK(has(judged("NRestarts=5\nExecMainStatus=219\nActiveState=failed\n"), "219/CGROUP"));
+  CHECK(has(judged("NRestarts=0\nExecMainStatus=78\nActiveState=failed\n"), "--check names"));
+  CHECK(has(judged("NRestarts=7\nExecMainStatus=1\nActiveState=failed\n"), "after 7 restarts"));
+  CHECK(has(judged("NRestarts=7\nExecMainStatus=1\nActiveState=failed\n"), "reset-failed"));
+}
+
+TEST_CASE("doctor: the sandbox, as the daemon's own try has told") {
+  DaemonAbout about;
+  CHECK(judge_sandbox(about).grade == Grade::warning);
+  about.sandbox = {SandboxState::Kind::holds, ""};
+  CHECK(judge_sandbox(about).grade == Grade::ok);
+  about.sandbox = {SandboxState::Kind::lacking, "no Landlock"};
+  CHECK(judge_sandbox(about).grade == Grade::warning);
+  CHECK(has(judge_sandbox(about), "no Landlock"));
+  about.sandbox_required = true;
+  CHECK(judge_sandbox(about).grade == Grade::problem);
+  CHECK(has(judge_sandbox(about), "jobs that stage fail"));
+  about.sandbox = {SandboxState::Kind::fault, "seccomp: not permitted"};
+  CHECK(judge_sandbox(about).grade == Grade::problem);
+  CHECK(has(judge_sandbox(about), "seccomp: not permitted"));
+}
+
+TEST_CASE("doctor: the kernel and cgroups") {
+  CHECK(judge_openat2(true).grade == Grade::ok);
+  CHECK(judge_openat2(false).grade == Grade::problem);
+  DaemonAbout about;
+  CHECK(judge_cgroups(about).grade == Grade::ok);
+  about.cgroups_missing = "off";
+  CHECK(judge_cgroups(about).grade == Grade::warning);
+  about.cgroups_missing = "memory, pids";
+  CHECK(has(judge_cgroups(about), "memory, pids"));
+  about.cgroups_in_unit = true;
+  CHECK(judge_cgroups(about).grade == Grade::problem);
+  CHECK(has(judge_cgroups(about), "219"));
 }

@@ -25,6 +25,15 @@ TEST_CASE("bytes") {
   CHECK(human_bytes(~0ULL) == "16.0 EiB");
 }
 
+TEST_CASE("two amounts that differ look as if they did") {
+  constexpr std::uint64_t k_gib = 1 << 30;
+  using Pair = std::pair<std::string, std::string>;
+  CHECK(human_bytes_apart(k_gib, k_gib) == Pair("1.0 GiB", "1.0 GiB"));
+  CHECK(human_bytes_apart(2 * k_gib, k_gib) == Pair("2.0 GiB", "1.0 GiB"));
+  CHECK(human_bytes_apart(k_gib + k_gib / 500, k_gib) == Pair("1.002 GiB", "1.000 GiB"));
+  CHECK(human_bytes_apart(k_gib + 4096, k_gib) == Pair("1.000004 GiB", "1.000000 GiB"));
+}
+
 TEST_CASE("counts") {
   CHECK(human_count(0) == "0");
   CHECK(human_count(999) == "999");

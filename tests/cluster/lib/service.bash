@@ -92,13 +92,29 @@ restart_munged() {
     start_munged "$1"
 }
 
-# nodestaged: in the foreground, its output to a log file.
-start_nodestaged() {
+# The keeper of the workers' cgroup, as nodestage-workers.service; once for all daemons of a host.
+start_workers() {
     local host=$1
+    ! service_alive "$host" nodestage-workers || return 0
+    on_host "$host" mkdir -p /run/nodestage
+    start_service "$host" nodestage-workers /var/log/nodestage/workers.log \
+        /usr/sbin/nodestaged --keep-cgroup /run/nodestage/worker-cgroup
+    wait_for 5 on_host "$host" test -s /run/nodestage/worker-cgroup || die "nodestage-workers on $host did not start"
+}
+
+# nodestaged: in the foreground, its output to a log file; under the system calls and capabilities that its unit allows.
+start_nodestaged() {
+    local host=$1 unit runner=()
     [[ -x $OPT_STAGE/usr/sbin/nodestaged ]] || die "no nodestaged: the cluster was started without a --stage that has it"
+    unit=$(find "$OPT_STAGE" -name nodestaged.service)
+    if [[ -n $unit ]]; then
+        start_workers "$host"
+        cp "$CLUSTER_HOME/lib/under_unit.py" "$unit" "$(host_root "$host")/.harness/"
+        runner=(python3 /.harness/under_unit.py /.harness/nodestaged.service)
+    fi
     on_host "$host" rm -f /run/nodestage/nodestaged.sock
     start_service "$host" nodestaged /var/log/nodestage/nodestaged.log \
-        /usr/sbin/nodestaged --config /etc/nodestage/nodestaged.toml
+        "${runner[@]}" /usr/sbin/nodestaged --config /etc/nodestage/nodestaged.toml
     if ! wait_for 10 nodestaged_up_or_dead "$host" || service_gone "$host" nodestaged; then
         tail -n 20 "$(host_root "$host")/var/log/nodestage/nodestaged.log" >&2
         die "nodestaged on $host made no socket within 10 s, or ended; its log is above"

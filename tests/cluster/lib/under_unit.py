@@ -1,0 +1,60 @@
+"""Runs a program under what a systemd unit lets it do, where systemd does not run: under_unit.py UNIT PROGRAM [ARGUMENT]...
+
+SystemCallFilter= with SystemCallErrorNumber=, as this machine's systemd-analyze expands it, by libseccomp; and
+CapabilityBoundingSet=, by setpriv. Needs root. `under_unit.py UNIT` alone prints the calls that are allowed.
+"""
+import ctypes
+import errno
+import functools
+import os
+import re
+import subprocess
+import sys
+
+ALLOW, ERRNO = 0x7fff0000, 0x00050000
+NO_NEW_PRIVILEGES = 3  # SCMP_FLTATR_CTL_NNP
+
+unit, *program = sys.argv[1:]
+settings = [line.strip().split('=', 1) for line in open(unit, encoding='utf-8') if '=' in line and line[0] not in '#;[']
+
+
+def values(name):
+    return [value for key, value in settings if key == name]
+
+
+@functools.cache
+def calls_of(group):
+    text = subprocess.run(['systemd-analyze', 'syscall-filter', group], capture_output=True, text=True, check=True).stdout
+    members = re.findall(r'^ {4}([@a-z]\S*)$', text, re.MULTILINE)
+    return frozenset().union(*(expanded(member) for member in members))
+
+
+def expanded(word):
+    return calls_of(word) if word.startswith('@') else frozenset([word])
+
+
+allowed = set()
+for value in values('SystemCallFilter'):
+    words = value.split()
+    if words[0].startswith('~'):
+        sys.exit(f'{unit}: a SystemCallFilter= that takes away is not known here')
+    allowed |= frozenset().union(*(expanded(word) for word in words))
+if not allowed:
+    sys.exit(f'{unit} has no SystemCallFilter=')
+if not program:
+    print('\n'.join(sorted(allowed)))
+    sys.exit()
+
+library = ctypes.CDLL('libseccomp.so.2')
+library.seccomp_init.restype = ctypes.c_void_p
+filtering = ctypes.c_void_p(library.seccomp_init(ERRNO | getattr(errno, values('SystemCallErrorNumber')[0])))
+library.seccomp_attr_set(filtering, NO_NEW_PRIVILEGES, 0)
+# systemd puts these into every filter, whatever the unit says.
+for name in allowed | {'execve'}:
+    number = library.seccomp_syscall_resolve_name(name.encode())
+    if number >= 0 and library.seccomp_rule_add(filtering, ALLOW, number, 0) != 0:
+        sys.exit(f'no rule for {name}')
+if library.seccomp_load(filtering) != 0:
+    sys.exit('the filter cannot be loaded')
+bounding = ['-all'] + ['+' + name.removeprefix('CAP_').lower() for name in values('CapabilityBoundingSet')[0].split()]
+os.execvp('setpriv', ['setpriv', '--bounding-set', ','.join(bounding), '--', *program])
