@@ -127,7 +127,8 @@ std::string WorkerChild::last_words() const {
   auto log = read_all(log_.get(), k_max_log);
   if (!log) return text;
   while (log->ends_with('\n')) log->pop_back();
-  const std::string last = log->substr(log->rfind('\n') + 1);
+  std::string last = log->substr(log->rfind('\n') + 1);
+  if (last.starts_with(k_error_mark)) last.erase(0, std::strlen(k_error_mark));
   return last.empty() ? text : text + " (" + last + ")";
 }
 

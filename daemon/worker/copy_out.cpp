@@ -1,12 +1,15 @@
 #include "daemon/worker/copy_out.hpp"
 
+#include <dirent.h>
 #include <fcntl.h>
 #include <sys/stat.h>
 
 #include <array>
+#include <memory>
 #include <vector>
 
 #include "common/file.hpp"
+#include "daemon/worker/below.hpp"
 
 namespace nodestage {
 namespace {
@@ -22,16 +25,26 @@ std::array<timespec, 2> times_of(const struct stat& info) {
 
 Status bare_error() { return Error{errno, std::strerror(errno)}; }
 
-// The inherited set-group-id bit stays: it gives new files the project's group.
-Status finish_target(int target_fd, const std::string& name, const struct stat& info) {
+// Of a directory that was made here, by the descriptor that holds it since then (O_PATH): who may
+// write to the target can have put anything under its name meanwhile. The inherited set-group-id
+// bit stays: it gives new files the project's group.
+Status finish_directory(int fd, const struct stat& info) {
   struct stat now {};
-  if (::fstatat(target_fd, name.c_str(), &now, AT_SYMLINK_NOFOLLOW) != 0) return bare_error();
-  const mode_t mode = (info.st_mode & 01777) | (now.st_mode & S_ISGID);
-  if (::fchmodat(target_fd, name.c_str(), mode, 0) != 0) return bare_error();
-  if (::utimensat(target_fd, name.c_str(), times_of(info).data(), AT_SYMLINK_NOFOLLOW) != 0) {
-    return bare_error();
+  if (::fstat(fd, &now) != 0) return bare_error();
+  TRY(change_mode(fd, (info.st_mode & 01777) | (now.st_mode & S_ISGID)));
+  return ::utimensat(fd, "", times_of(info).data(), AT_EMPTY_PATH) == 0 ? Status() : bare_error();
+}
+
+// As one is that was made a moment ago: what somebody has put in its place since then is his, and
+// keeps its mode.
+bool is_empty(int directory) {
+  const int fd = ::openat(directory, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  const std::unique_ptr<DIR, int (*)(DIR*)> listing(::fdopendir(fd), ::closedir);
+  while (const dirent* entry = listing ? ::readdir(listing.get()) : nullptr) {
+    const std::string_view name = entry->d_name;
+    if (name != "." && name != "..") return false;
   }
-  return {};
+  return listing != nullptr;
 }
 
 }  // namespace
@@ -75,8 +88,10 @@ Status CopyOut::directory(const SourceEntry& source, const std::string& name,
   const auto made = make_directory(target_.get(), name, to);
   if (!made) return check(name, made.error());
   if (*made == Made::before) remove_leftovers(to.get(), names_);
+  const Fd held(::fcntl(to.get(), F_DUPFD_CLOEXEC, 0));
+  if (!held) return system_error("dup");
   TRY(tree(std::move(*from), std::move(to), name + "/"));
-  return *made == Made::now ? check(name, finish_target(target_.get(), name, info)) : Status();
+  return *made == Made::now ? check(name, finish_directory(held.get(), info)) : Status();
 }
 
 // A directory `name` in target_fd, made at need; `fd` gets it.
@@ -94,6 +109,7 @@ Result<CopyOut::Made> CopyOut::make_directory(int target_fd, const std::string& 
     }
     return opened.error();
   }
+  if (made == Made::now && !is_empty(opened->get())) made = Made::before;
   fd = std::move(*opened);
   return made;
 }
@@ -131,11 +147,10 @@ Status CopyOut::step(Descent& at, const WalkStep& step, const std::string& path)
       return at.targets.push(std::move(child));
     }
     case WalkStep::Kind::directory_end: {
-      TRY(at.targets.pop());
+      TRY_ASSIGN(const Fd target, at.targets.pop());
       const Made made = at.made.back();
       at.made.pop_back();
-      if (made == Made::before) return {};
-      return check(path, finish_target(at.targets.top(), step.name, step.info));
+      return made == Made::now ? check(path, finish_directory(target.get(), step.info)) : Status();
     }
     case WalkStep::Kind::fault:
       break;
@@ -153,8 +168,8 @@ Status CopyOut::leaf(const SourceEntry& source, int target_fd, const std::string
   if (S_ISLNK(info.st_mode)) {
     copied = link(source, target_fd, name, info);
   } else {
-    const std::string first = links_.first_name(info, path);
-    if (first.empty() || !hard_link(first, target_fd, name)) {
+    const auto first = links_.first(info, path);
+    if (!first || !hard_link(*first, target_fd, name)) {
       copied = file(source, target_fd, name, info);
       if (!copied) links_.forget(info);
     }
@@ -179,6 +194,8 @@ Status CopyOut::file(const SourceEntry& source, int target_fd, const std::string
   if (::fchmod(to.get(), info.st_mode & 0777) != 0) return system_error("cannot set the mode");
   if (::futimens(to.get(), times_of(info).data()) != 0) return system_error("cannot set the time");
   if (info.st_size >= k_sync_bytes && ::fsync(to.get()) != 0) return system_error("cannot write");
+  struct stat copy {};
+  if (::fstat(to.get(), &copy) == 0) links_.copied(info, copy);
   TRY(close_checked(std::move(to)));
   return pending.commit(name);
 }
@@ -196,11 +213,18 @@ Status CopyOut::link(const SourceEntry& source, int target_fd, const std::string
   return pending.commit(name);
 }
 
-Status CopyOut::hard_link(const std::string& first, int target_fd, const std::string& name) const {
+// By a way without links, and only to the file that was written there.
+Status CopyOut::hard_link(const HardLinks::First& first, int target_fd,
+                          const std::string& name) const {
+  const SplitPath split = split_path(first.name);
+  TRY_ASSIGN(const Fd parent, open_directory_below(target_.get(), split.parent));
   const PendingName pending(target_fd, names_);
-  if (::linkat(target_.get(), first.c_str(), target_fd, pending.c_str(), 0) != 0) {
+  struct stat made {};
+  if (::linkat(parent.get(), std::string(split.name).c_str(), target_fd, pending.c_str(), 0) != 0 ||
+      ::fstatat(target_fd, pending.c_str(), &made, AT_SYMLINK_NOFOLLOW) != 0) {
     return system_error("link");
   }
+  if (HardLinks::id(made) != first.copy) return Error{ESTALE, "another file is there now"};
   return pending.commit(name);
 }
 

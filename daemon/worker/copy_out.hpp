@@ -5,7 +5,8 @@
 // tree where the file system can. Not kept: owner, ACLs, extended attributes. Left out and counted:
 // sockets, FIFOs, devices. A directory that is there already keeps its mode; one that is made gets
 // the source's mode and mtime, and keeps the set-group-id bit it inherited. Below the target no
-// link is followed to a directory.
+// link is followed, and what is set is set by descriptors: others may write there, too, and put
+// their names in the place of ours.
 #pragma once
 
 #include <cstdint>
@@ -50,7 +51,7 @@ class CopyOut {
               const struct stat& info);
   Status link(const SourceEntry& source, int target_fd, const std::string& name,
               const struct stat& info) const;
-  Status hard_link(const std::string& first, int target_fd, const std::string& name) const;
+  Status hard_link(const HardLinks::First& first, int target_fd, const std::string& name) const;
   bool is_target(const struct stat& info) const;
   Status check(const std::string& path, const Status& status);
 

@@ -42,10 +42,11 @@ Status DirStack::push(Fd child) {
   return {};
 }
 
-Status DirStack::pop() {
+Result<Fd> DirStack::pop() {
   TRY(reopen(levels_.size() - 2));
+  Fd left = std::move(levels_.back().fd);
   levels_.pop_back();
-  return {};
+  return left;
 }
 
 Status DirStack::reopen(std::size_t level) {

@@ -32,8 +32,9 @@ class DirStack {
 
   Status push(Fd child);
 
-  // Back to the parent. ESTALE when ".." is not the directory that it was: somebody moved it.
-  Status pop();
+  // Back to the parent; what was the top. ESTALE when ".." is not the directory that it was:
+  // somebody moved it.
+  Result<Fd> pop();
 
  private:
   struct Level {

@@ -1,9 +1,10 @@
-// HardLinks: which name a file with several links was first met under.
+// HardLinks: which name a file with several links was first met under, and what was made there.
 #pragma once
 
 #include <sys/stat.h>
 
 #include <map>
+#include <optional>
 #include <string>
 #include <utility>
 
@@ -12,21 +13,39 @@ namespace nodestage {
 // Remembers a file until all its links were met, so memory follows the open ends only.
 class HardLinks {
  public:
-  // The name given to the first call for this file, or "" when this is the first.
-  std::string first_name(const struct stat& info, const std::string& name) {
-    if (info.st_nlink < 2) return "";
-    const auto [entry, is_new] =
-        links_.try_emplace({info.st_dev, info.st_ino}, name, info.st_nlink);
-    std::string first = is_new ? "" : entry->second.first;
-    if (--entry->second.second == 0) links_.erase(entry);
+  using Id = std::pair<dev_t, ino_t>;
+  struct First {
+    std::string name;
+    Id copy;  // as copied() has told; 0, 0: it has not
+  };
+
+  // What the first call for this file was given, or nothing when this is the first.
+  std::optional<First> first(const struct stat& info, const std::string& name) {
+    if (info.st_nlink < 2) return {};
+    const auto [entry, is_new] = links_.try_emplace(id(info), Link{{name, {}}, info.st_nlink});
+    std::optional<First> first;
+    if (!is_new) first = entry->second.first;
+    if (--entry->second.left == 0) links_.erase(entry);
     return first;
   }
 
+  // The first name is that of `copy` now.
+  void copied(const struct stat& info, const struct stat& copy) {
+    const auto found = links_.find(id(info));
+    if (found != links_.end()) found->second.first.copy = id(copy);
+  }
+
   // The name given to the first call holds nothing good.
-  void forget(const struct stat& info) { links_.erase({info.st_dev, info.st_ino}); }
+  void forget(const struct stat& info) { links_.erase(id(info)); }
+
+  static Id id(const struct stat& info) { return {info.st_dev, info.st_ino}; }
 
  private:
-  std::map<std::pair<dev_t, ino_t>, std::pair<std::string, nlink_t>> links_;
+  struct Link {
+    First first;
+    nlink_t left;  // names that were not met yet
+  };
+  std::map<Id, Link> links_;
 };
 
 }  // namespace nodestage

@@ -211,9 +211,9 @@ Status Pack::add_link(archive_entry* entry, const SourceEntry& source) {
 
 Status Pack::add_file(archive_entry* entry, const SourceEntry& source, const std::string& name,
                       const struct stat& info) {
-  const std::string first = is_tar_ ? links_.first_name(info, name) : "";
-  if (!first.empty()) {
-    ::archive_entry_copy_hardlink(entry, first.c_str());
+  const auto first = is_tar_ ? links_.first(info, name) : std::nullopt;
+  if (first) {
+    ::archive_entry_copy_hardlink(entry, first->name.c_str());
     ::archive_entry_unset_size(entry);
     return write_header(entry);
   }

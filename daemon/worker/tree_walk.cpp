@@ -115,7 +115,9 @@ Status TreeWalk::leave() {
     static_cast<void>(change_mode(dirs_.top(), *level.mode_back));
   }
   levels_.pop_back();
-  return levels_.empty() ? Status() : dirs_.pop();
+  if (levels_.empty()) return {};
+  TRY_ASSIGN(const Fd left, dirs_.pop());
+  return {};
 }
 
 Status TreeWalk::skip() { return leave(); }

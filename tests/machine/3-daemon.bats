@@ -20,6 +20,7 @@ setup_file() {
 
 teardown() {
     let_go n1
+    on ctl 'scancel --user=alice'
 }
 
 main_pid() {
@@ -155,6 +156,23 @@ while_delivering() {
     has "$output" "nodestaged does not answer" "start limit" "systemctl reset-failed nodestaged"
     on n1 'rm -r /etc/systemd/system/nodestaged.service.d; systemctl daemon-reload; systemctl reset-failed nodestaged; systemctl start nodestaged'
     wait_until 30 daemon_answers
+}
+
+@test "a start that hangs ends with TimeoutStartSec, again and again, and a worker that lives sees nothing of it" {
+    catch n1 stage
+    submit alice '-w n1 --stage-dataset=data.tar:d --wrap="./sums.sh \$SLURM_TMPDIR/d | cmp sums -"'
+    wait_until 60 has_worker n1 "$JOB" stage
+    pid=$(worker_of n1 "$JOB" stage)
+    on n1 'mkdir -p /etc/systemd/system/nodestaged.service.d
+        printf "[Unit]\nStartLimitBurst=3\n[Service]\nTimeoutStartSec=3\nExecStart=\nExecStart=/bin/sleep 600\n" >/etc/systemd/system/nodestaged.service.d/site.conf
+        systemctl daemon-reload; systemctl restart nodestaged' || true
+    wait_until 60 eval '[ "$(on n1 "systemctl show nodestaged --property=ActiveState --value")" = failed ]'
+    is_bounded "$pid" "$JOB" stage
+    on n1 'rm -r /etc/systemd/system/nodestaged.service.d; systemctl daemon-reload; systemctl reset-failed nodestaged; systemctl start nodestaged'
+    wait_until 30 daemon_answers
+    let_go n1
+    ended "$JOB" COMPLETED
+    all_is_clean
 }
 
 @test "to stop nodestage-workers ends what lives there, and the daemon; a start brings both back" {

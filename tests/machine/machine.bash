@@ -3,7 +3,7 @@
 # the package in NODESTAGE_DEB. The suites run in the order of their numbers; the first one installs nodestage.
 
 readonly TOP=$BATS_TEST_DIRNAME/../..
-readonly WORKERS=/sys/fs/cgroup/system.slice/nodestage-workers.service
+WORKERS=/sys/fs/cgroup/system.slice/nodestage-workers.service
 
 site() {
     "$TOP/tests/machine/site" "$@" 3>&-
@@ -105,11 +105,14 @@ nodes_idle() {
 
 # Nothing of any job is left on the nodes, and no node is drained.
 all_is_clean() {
-    local node left
+    local node
     wait_until 120 nodes_idle
-    for node in n1 n2; do
-        left=$(on "$node" 'find /localscratch -mindepth 1 -maxdepth 1 ! -name .nodestage ! -name lost+found
-            find /localscratch/.nodestage/trash /localscratch/.nodestage/hold -mindepth 1 -maxdepth 1; ls -d '$WORKERS'/nodestage-worker-* 2>/dev/null || true')
-        [[ -z $left ]] || { printf '%s has:\n%s\n' "$node" "$left"; return 1; }
-    done
+    for node in n1 n2; do wait_until 60 has_nothing "$node"; done
+}
+
+has_nothing() {
+    local left
+    left=$(on "$1" 'find /localscratch -mindepth 1 -maxdepth 1 ! -name .nodestage ! -name lost+found
+        find /localscratch/.nodestage/trash /localscratch/.nodestage/hold -mindepth 1 -maxdepth 1; ls -d '$WORKERS'/nodestage-worker-* 2>/dev/null || true')
+    [[ -z $left ]] || { printf '%s has:\n%s\n' "$1" "$left"; return 1; }
 }

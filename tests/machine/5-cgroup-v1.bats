@@ -1,0 +1,51 @@
+#!/usr/bin/env bats
+#
+# Goal: on a node whose systemd uses cgroup v1, workers have their limits and the daemon comes and goes as on v2. (From
+# systemd 256 on there is no v1 any more.)
+
+# shellcheck disable=SC2016
+load machine
+
+# The helpers use it.
+# shellcheck disable=SC2034
+WORKERS=/sys/fs/cgroup/pids/system.slice/nodestage-workers.service
+
+setup_file() {
+    [[ $(on n2 'systemctl --version' | awk 'NR == 1 { print $2 }') -lt 256 ]] || skip "this systemd knows cgroup v2 alone"
+    site cut n2
+    site boot n2 systemd.unified_cgroup_hierarchy=0 systemd.legacy_systemd_cgroup_controller
+    wait_until 120 nodes_idle
+}
+
+teardown_file() {
+    [[ $(on n2 'systemctl --version' | awk 'NR == 1 { print $2 }') -lt 256 ]] || return 0
+    site cut n2
+    site boot n2
+    wait_until 120 nodes_idle
+}
+
+teardown() {
+    let_go n2
+}
+
+@test "doctor: workers have cgroups with all limits" {
+    [ "$(on n2 'stat -f -c %T /sys/fs/cgroup')" = tmpfs ]
+    has "$(on n2 'nodestage doctor')" "workers have cgroups with all limits" "workers confine themselves"
+}
+
+@test "SIGKILL and restart of the daemon while data are staged: the worker keeps its limits, the job its data" {
+    for way in 'systemctl kill --kill-whom=main --signal=KILL nodestaged' 'systemctl restart nodestaged'; do
+        catch n2 stage
+        submit alice '-w n2 -c2 --stage-dataset=data.tar:d --wrap="./sums.sh \$SLURM_TMPDIR/d | cmp sums -"'
+        wait_until 60 has_worker n2 "$JOB" stage
+        before=$(on n2 'systemctl show --property=MainPID --value nodestaged')
+        on n2 "$way"
+        wait_until 60 eval 'on n2 "systemctl is-active --quiet nodestaged && nodestage status >/dev/null"'
+        [ "$(on n2 'systemctl show --property=MainPID --value nodestaged')" != "$before" ]
+        group=system.slice/nodestage-workers.service/nodestage-worker-$JOB.0.stage
+        [ "$(on n2 "cd /sys/fs/cgroup; cat cpu/$group/cpu.cfs_quota_us memory/$group/memory.limit_in_bytes pids/$group/pids.max" | xargs)" = "200000 4294967296 256" ]
+        let_go n2
+        ended "$JOB" COMPLETED
+    done
+    all_is_clean
+}
