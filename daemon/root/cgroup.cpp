@@ -147,11 +147,9 @@ Result<Cgroups> Cgroups::discover(const std::string& cgroup, const std::string& 
   const auto places = cgroups_in(cgroup);
   Cgroups found;
   std::set<std::string> limited;
-  static constexpr std::pair<Kind, const char*> k_controllers[] = {{Kind::unified, ""},
-                                                                   {Kind::cpu, "cpu"},
-                                                                   {Kind::memory, "memory"},
-                                                                   {Kind::pids, "pids"},
-                                                                   {Kind::freezer, "freezer"}};
+  static constexpr std::pair<Kind, const char*> k_controllers[] = {
+      {Kind::unified, ""},  {Kind::cpu, "cpu"},         {Kind::memory, "memory"},
+      {Kind::pids, "pids"}, {Kind::freezer, "freezer"}, {Kind::systemd, "name=systemd"}};
   for (const auto& [kind, name] : k_controllers) {
     const auto mount = mounts.find(name);
     const auto place = places.find(name);

@@ -53,7 +53,9 @@ class Cgroups {
   [[nodiscard]] const std::string& missing() const { return missing_; }
 
  private:
-  enum class Kind { unified, cpu, memory, pids, freezer };
+  // systemd: version 1 without a controller, by which systemd knows what belongs to a service, and
+  // what ends with it.
+  enum class Kind { unified, cpu, memory, pids, freezer, systemd };
   struct Base {
     Kind kind;
     std::string directory;  // the workers' cgroup in that hierarchy

@@ -82,9 +82,10 @@ TEST_CASE(
   host.mount("unified", "cgroup2", "rw");
   host.mount("cpu", "cgroup", "rw,cpu,cpuacct");
   host.mount("memory", "cgroup", "rw,memory", "/docker/c1");
+  host.mount("systemd", "cgroup", "rw,xattr,name=systemd");
   host.own("5:memory:/docker/c1/s\n4:cpu,cpuacct:/s\n1:name=systemd:/s\n0::/s\n");
   write(host.scratch / "unified/s/cgroup.controllers", "\n");
-  for (const char* directory : {"cpu/s", "memory/s"})
+  for (const char* directory : {"cpu/s", "memory/s", "systemd/s"})
     fs::create_directories(host.scratch / directory);
   const auto place = Cgroups::hand_on(host.proc);
   REQUIRE(place);
@@ -97,6 +98,8 @@ TEST_CASE(
   REQUIRE(cgroups->create("1.0.out", {2, 4096, 9}));
   CHECK(read(host.scratch / "cpu/s/nodestage-worker-1.0.out/cpu.cfs_quota_us") == "200000");
   CHECK(read(host.scratch / "memory/s/nodestage-worker-1.0.out/memory.limit_in_bytes") == "4096");
+  // So that it does not end with the daemon's service.
+  CHECK(fs::exists(host.scratch / "systemd/s/nodestage-worker-1.0.out"));
 }
 
 TEST_CASE("without cgroups nothing is done and nothing fails") {
