@@ -41,7 +41,7 @@ void tell(const SandboxState& state, SandboxNeed need) {
 
 }  // namespace
 
-void SandboxProbe::start(const std::string& directory, OnFound on_found) {
+void SandboxProbe::start(const std::string& directory, const OnFound& on_found) {
   const auto status = std::make_shared<Fd>(::memfd_create("probe", MFD_CLOEXEC));
   const auto place = open_at(AT_FDCWD, directory, O_PATH | O_DIRECTORY);
   WorkerStart start;

@@ -19,7 +19,7 @@ class SandboxProbe {
   SandboxProbe(Workers& workers, const Config& config) : workers_(workers), config_(config) {}
 
   // `directory`: any that is there. Logs what is found, or why nothing can be.
-  void start(const std::string& directory, OnFound on_found);
+  void start(const std::string& directory, const OnFound& on_found);
 
  private:
   void found(const Fd& status, const WorkerEnd& end, const OnFound& on_found) const;

@@ -72,7 +72,7 @@ Status judge(const Sandbox& sandbox, const WorkerOrder& order) {
   return Error{EPERM, "the process that stages cannot confine itself on node '" + order.node +
                           "', and its administrators stage nothing without that "
                           "(worker.sandbox): " +
-                          sandbox.fault + sandbox.lacking};
+                          (sandbox.fault.empty() ? sandbox.lacking : sandbox.fault)};
 }
 
 int serve(const WorkerOrder& order) {

@@ -181,7 +181,7 @@ $RATE 644 root
     [ "$status" -ne 0 ]
     [[ $output == *"nodestaged: $CONFIG:2: 'worker.memory' must be a number of bytes"* ]]
     run on n2 nodestaged --config /nowhere.toml
-    [ "$status" -eq 1 ]
+    [ "$status" -eq 78 ]
     [ "$output" = "nodestaged: /nowhere.toml: No such file or directory" ]
     configure n2 ''
     cluster daemon start n2
