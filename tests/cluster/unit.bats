@@ -61,7 +61,9 @@ allowed() {
 }
 
 @test "every call that was made is in the unit's filter" {
-    on n1 sh -c 'grep -oE "^[0-9]+ +[a-z_0-9]+\(" /var/log/calls' | grep -oE '[a-z_0-9]+\($' | tr -d '(' | sort -u >"$BATS_TEST_TMPDIR/made"
+    # A call that this strace has no name for is one that no filter of this Debian can name, and that is refused in any case:
+    # who makes it (fchmodat2) then asks in the older way.
+    on n1 sh -c 'grep -oE "^[0-9]+ +[a-z_0-9]+\(" /var/log/calls' | grep -oE '[a-z_0-9]+\($' | tr -d '(' | grep -v '^syscall_0x' | sort -u >"$BATS_TEST_TMPDIR/made"
     # What must be in it, had all of that really happened under strace.
     for call in landlock_restrict_self seccomp execve setresuid openat2 mkdirat renameat2 pidfd_open memfd_create accept4 wait4; do
         grep -qx "$call" "$BATS_TEST_TMPDIR/made" || { echo "$call was never made:"; cat "$BATS_TEST_TMPDIR/made"; return 1; }
