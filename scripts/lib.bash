@@ -11,7 +11,7 @@ k_build_packages=(
 )
 # An older zip writes no symbolic link into an archive that goes to a pipe.
 k_cluster_packages=(
-  slurmd slurmctld slurm-client slurm-wlm-basic-plugins munge iproute2 nftables util-linux procps psmisc bats
+  slurmd slurmctld slurm-client slurm-wlm-basic-plugins munge iproute2 nftables util-linux util-linux-extra procps psmisc bats
   tar cpio 'zip>=3.0-13+deb12u1' unzip p7zip-full bzip2 xz-utils zstd lz4 attr acl
 )
 k_test_packages=(
