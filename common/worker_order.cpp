@@ -46,6 +46,7 @@ void each_field(Order& order, Field field) {
   field("array_task", order.array_task);
   field("array_known", order.array_known);
   field("job_name", order.job_name);
+  field("ran", order.ran);
   field("delivered", order.delivered);
   field("tries", order.tries);
   field("recover_to", order.recover_to);

@@ -100,6 +100,7 @@ struct WorkerOrder {
   std::uint32_t array_task = k_no_number;
   bool array_known = false;  // whether the two above were reported (both k_no_number: no array)
   std::string job_name;      // empty: unknown
+  bool ran = true;           // false: the staging failed, and no step is known to have run
   // stage_out and recover of a held tree:
   std::uint64_t delivered = 0;  // bit i: item i of --stage-out needs no delivery any more
   std::uint32_t tries = 0;      // that were made before

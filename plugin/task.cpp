@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "common/daemon_client.hpp"
@@ -250,18 +251,28 @@ int task_init(spank_t spank, const PluginSettings& settings) {
 
 int task_exit(spank_t spank, const PluginSettings& settings) {
   static constinit bool gave_up = false;  // one task's second is the whole step's
+  static constinit bool told_run = false;
   if (only_observes(spank)) return 0;
   const std::uint32_t job = job_of(spank);
   if (gave_up || read_marker(settings.runtime_dir, job).state != MarkerState::ask_daemon) return 0;
-  const int status = spank_item_or(spank, S_TASK_EXIT_STATUS, -1);
-  const Exited exited{job, step_of(spank), static_cast<std::uint32_t>(status)};
   const Deadline limit = Clock::now() + k_exit_wait;
-  const auto reply = ask_daemon(settings.socket, exited, limit, limit);
-  if (!reply) {
+  const auto tell = [&](const Message& message) {
+    const auto reply = ask_daemon(settings.socket, message, limit, limit);
+    if (reply) return true;
     gave_up = true;
     slurm_info("nodestage: job %u: the end of a task was not told to nodestaged: %s", job,
                printable(reply.error().what).c_str());
+    return false;
+  };
+  // The daemon may have been away when the task began, and any other step runs with its word only.
+  if (step_options.wait == StageWait::none && !std::exchange(told_run, true)) {
+    Wait wait = wait_message(spank);
+    wait.goes_on = 1;
+    wait.scope = WaitScope::node;
+    if (!tell(wait)) return 0;
   }
+  const int status = spank_item_or(spank, S_TASK_EXIT_STATUS, -1);
+  tell(Exited{job, step_of(spank), static_cast<std::uint32_t>(status)});
   return 0;
 }
 

@@ -1,6 +1,7 @@
 // From the end of the job to no trace of it.
 
 #include <algorithm>
+#include <filesystem>
 
 #include "common/human.hpp"
 #include "common/summary.hpp"
@@ -10,6 +11,15 @@
 #include "daemon/root/log.hpp"
 
 namespace nodestage {
+namespace {
+
+bool is_empty(int directory_fd) {
+  std::error_code fault;
+  return std::filesystem::is_empty("/proc/self/fd/" + std::to_string(directory_fd), fault) &&
+         !fault;
+}
+
+}  // namespace
 
 Ticket Jobs::end(const End& end, const Reply& reply) {
   Job* job = find_live(end.job);
@@ -54,8 +64,13 @@ void Jobs::stop_staging(Job& job) {
 
 void Jobs::begin_stage_out(Job& job) {
   job.record.cause.clear();
-  // Where nothing could run, nothing can have been made.
-  if (job.record.begin.request.empty() || !job.record.may_have_run) return finish(job);
+  if (job.record.begin.request.empty()) return finish(job);
+  // No step is known to have run, but one that was to wait for nothing may not have reached this
+  // daemon or the last one. The worker looks for what it has made.
+  if (!job.record.may_have_run) {
+    const auto tree = job_directory(job);
+    if (tree ? is_empty(tree->get()) : tree.error().code == ENOENT) return finish(job);
+  }
   if (lacks_outcome(job)) return await_outcome(job);
   start_stage_out(job);
 }

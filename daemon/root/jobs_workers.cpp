@@ -124,6 +124,7 @@ WorkerStart Jobs::order_for(const Job& job, WorkerTask task) const {
   order.array_job = record.facts.array_job;
   order.array_task = record.facts.array_task;
   order.job_name = record.facts.job_name;
+  order.ran = record.may_have_run;
   order.delivered = record.hold.delivered;
   order.tries = record.stage_outs - (task == WorkerTask::stage_out ? 1 : 0);
   order.stdout_path = record.begin.stdout_path;

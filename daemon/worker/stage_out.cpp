@@ -2,14 +2,18 @@
 
 #include <sys/stat.h>
 
+#include <algorithm>
 #include <csignal>
+#include <filesystem>
 #include <vector>
 
+#include "common/destinations.hpp"
 #include "common/human.hpp"
 #include "common/request.hpp"
 #include "common/status_file.hpp"
 #include "daemon/worker/deliver_output.hpp"
 #include "daemon/worker/output_report.hpp"
+#include "daemon/worker/output_source.hpp"
 #include "daemon/worker/recover_output.hpp"
 
 namespace nodestage {
@@ -17,6 +21,7 @@ namespace {
 
 static_assert(k_max_request_items <= 64, "a bit of WorkerOrder::delivered for each");
 constexpr const char* k_delivered_before = "was delivered before";
+constexpr const char* k_no_run = "the staging failed, and no step has run";
 
 void tell_phase(WorkerPhase phase, std::size_t items, std::string_view cause = "") {
   StatusHeader header{};
@@ -65,6 +70,34 @@ std::string cause_text(const WorkerOrder& order, const std::vector<OutputReport>
   return text + "\n" + advice(order, first->first_code());
 }
 
+// By the names alone.
+bool is_staged(const StageRequest& request, const std::string& path) {
+  const auto meets = [&path](const std::string& destination) {
+    const auto lies_in = [](const std::filesystem::path& inner,
+                            const std::filesystem::path& outer) {
+      return std::mismatch(outer.begin(), outer.end(), inner.begin(), inner.end()).first ==
+             outer.end();
+    };
+    const auto one = std::filesystem::path(path).lexically_normal();
+    const auto other = std::filesystem::path(destination).lexically_normal();
+    return lies_in(one, other) || lies_in(other, one);
+  };
+  return std::any_of(request.datasets.begin(), request.datasets.end(),
+                     [&](const DatasetItem& item) { return meets(destination_of(item)); }) ||
+         (request.venv && meets(request.venv->destination));
+}
+
+// Of a job whose staging failed: whether there is a result that the staging cannot have made.
+bool shows_a_run(const StageRequest& request) {
+  return std::any_of(
+      request.outputs.begin(), request.outputs.end(), [&request](const OutputItem& item) {
+        const auto source = find_output_source(k_worker_directory_fd, item.source);
+        return !source ||
+               !std::all_of(source->paths.begin(), source->paths.end(),
+                            [&](const std::string& path) { return is_staged(request, path); });
+      });
+}
+
 }  // namespace
 
 int run_stage_out(const WorkerOrder& order, std::string_view request_bytes) {
@@ -85,10 +118,15 @@ int run_stage_out(const WorkerOrder& order, std::string_view request_bytes) {
     reports.emplace_back(k_worker_status_fd, reports.size(), item);
   }
   tell_phase(WorkerPhase::working, reports.size());
+  // What is there of a staged input may be a part of it, which must not replace the whole in a
+  // target.
+  const bool ran = order.ran || order.task == WorkerTask::recover || shows_a_run(*request);
   for (std::size_t i = 0; i < reports.size(); ++i) {
     const auto deliver = order.task == WorkerTask::recover ? recover_output : deliver_output;
     if ((order.delivered >> i & 1) != 0) {
       reports[i].skip(k_delivered_before);
+    } else if (!ran) {
+      reports[i].skip(k_no_run);
     } else {
       deliver(request->outputs[i], order, k_worker_directory_fd, reports[i]);
     }

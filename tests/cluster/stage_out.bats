@@ -201,6 +201,51 @@ timeless() {
     assert_clean
 }
 
+# hidden_step JOB NODE COMMAND: a step that waits for nothing, which finds no daemon on NODE when it begins. $directory is
+# the job's there.
+hidden_step() {
+    cluster daemon stop "$2"
+    as alice srun --jobid="$1" -N1 -w "$2" --stage-wait=none sh -c "directory=/localscratch/alice.$1.0; $3"
+}
+
+@test "--stage-wait=none: a step that could not tell that it runs gets its results back, although the staging failed" {
+    as alice mkdir -p /project/out
+    as alice sh -c 'echo whole >/project/out/state; echo no archive >bad.tar.gz; echo whole >state'
+    local options=(-N1 --no-shell --stage-wait=none --stage-dataset=state --stage-dataset=no-such-file --stage-out=found:/project/out/found
+        --stage-out=state:/project/out/state)
+    # It cannot tell of its end either.
+    as alice salloc -J hidden -w n1 "${options[@]}"
+    id=$(on ctl squeue --noheader --name=hidden --format=%i)
+    wait_until 20 failed_on "$id" n1
+    hidden_step "$id" n1 'echo made >$directory/found'
+    cluster daemon start n1
+    as alice scancel "$id"
+    wait_until 20 as alice grep -qx made /project/out/found
+    # Its end tells that it ran, so what was staged is delivered, too.
+    as alice salloc -J told -w n2 "${options[@]}"
+    id=$(on ctl squeue --noheader --name=told --format=%i)
+    wait_until 20 failed_on "$id" n2
+    (sleep 2; cluster daemon start n2) &
+    hidden_step "$id" n2 'sleep 4; echo changed >$directory/state'
+    wait
+    as alice scancel "$id"
+    wait_until 20 as alice grep -qx changed /project/out/state
+    # Where none ran a part of an input replaces nothing.
+    as alice sh -c 'echo whole >/project/out/state'
+    as alice salloc -J none -w n2 "${options[@]}"
+    id=$(on ctl squeue --noheader --name=none --format=%i)
+    wait_until 20 failed_on "$id" n2
+    on n2 sh -c "echo part >/localscratch/alice.$id.0/state"
+    as alice scancel "$id"
+    assert_clean
+    [ "$(as alice cat /project/out/state)" = whole ]
+    job_log n2 "$id.0" | grep -F 'the staging failed, and no step has run'
+}
+
+failed_on() {
+    job_log "$2" "$1.0" | grep -q 'role=daemon: failed$'
+}
+
 @test "several nodes: one directory or archive each, unless the target names the node" {
     sbatch_wait -N3 <<'SCRIPT'
 #!/bin/bash

@@ -121,6 +121,7 @@ TEST_CASE("a worker's order there and back") {
   order.outcome = JobOutcome::failure;
   order.array_known = true;
   order.job_name = "n\xff\"\\\n";
+  order.ran = false;
   order.delivered = 1ULL << 63;
   order.recover_to = "/d\xff";
   const auto decoded = decode_order(encode_order(order));
@@ -132,6 +133,7 @@ TEST_CASE("a worker's order there and back") {
   CHECK(decoded->extract == order.extract);
   CHECK(decoded->outcome == order.outcome);
   CHECK(decoded->array_known);
+  CHECK_FALSE(decoded->ran);
   CHECK(decoded->delivered == order.delivered);
   CHECK(decoded->recover_to == order.recover_to);
   CHECK_FALSE(decode_order("{}"));
