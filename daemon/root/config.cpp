@@ -234,6 +234,7 @@ const std::vector<Key>& keys() {
       {"stageout", "limit", number(MEMBER(stageout.limit_s), 1, 30 * 86'400)},
       {"hold", "days", number(MEMBER(hold.days), 1, 3650)},
       {"hold", "max_bytes", size(MEMBER(hold.max_bytes))},
+      {"hold", "max_jobs", number(MEMBER(hold.max_jobs), 0, 1'000'000)},
       {"hold", "retry_first", number(MEMBER(hold.retry_first_s), 1, 86'400)},
       {"hold", "retry_most", number(MEMBER(hold.retry_most_s), 1, 30 * 86'400)},
       {"hold", "warn_days", number(MEMBER(hold.warn_days), 0, 3650)},

@@ -14,12 +14,13 @@ constexpr std::uint64_t k_day_s = 86'400;
 constexpr std::uint64_t k_clock_floor = 1'672'531'200;
 constexpr std::size_t k_most_reasons = 16;
 constexpr std::size_t k_reason_width = 600;
+constexpr std::size_t k_jobs_width = 400;
 constexpr std::uint64_t k_largest_bytes = 1ULL << 60;  // of one tree: a worker's word is a claim
 
 // As `nodestage recover` takes it.
-std::string run_name(const JobRecord& record) {
-  const std::string job = std::to_string(record.begin.job);
-  return record.begin.restart == 0 ? job : job + "." + std::to_string(record.begin.restart);
+std::string run_name(const JobKey& key) {
+  const std::string job = std::to_string(key.job);
+  return key.restart == 0 ? job : job + "." + std::to_string(key.restart);
 }
 
 std::string title(const JobRecord& record) {
@@ -95,7 +96,7 @@ std::vector<std::string> reasons_of(const WorkerStatus& status, const std::strin
 
 std::string held_notice(const JobRecord& record, const HoldTimes& times) {
   const std::string node = printable(record.begin.node);
-  const std::string command = "    nodestage recover " + run_name(record) + " DIR";
+  const std::string command = "    nodestage recover " + run_name(record.key()) + " DIR";
   std::string text = title(record) + "These results of the job could not be delivered:\n";
   for (const std::string& reason : record.hold.reasons) text += "    " + reason + "\n";
   text += "\nThey are kept on " + node + " until " + human_date(times.expire) +
@@ -107,7 +108,7 @@ std::string held_notice(const JobRecord& record, const HoldTimes& times) {
                 "nothing,\nand this file will say so.\n";
   text += "To copy them to a directory DIR that you can write to, from a login node:\n" + command +
           " --node=" + node + "\nor\n    srun -w " + node + " -N1 -n1 nodestage recover " +
-          run_name(record) + " DIR\nor on " + node + " itself:\n" + command + "\n";
+          run_name(record.key()) + " DIR\nor on " + node + " itself:\n" + command + "\n";
   return text + updated();
 }
 
@@ -131,20 +132,37 @@ std::string expired_notice(const JobRecord& record) {
   return text + updated();
 }
 
-std::string outputs_refusal(const std::vector<const JobRecord*>& held, const std::string& node,
+std::string outputs_refusal(const std::vector<HeldTree>& held, const std::string& node,
                             const Config::Hold& settings) {
   std::uint64_t bytes = 0;
   std::string jobs;
-  for (const JobRecord* record : held) {
-    bytes += std::min(record->hold.bytes, k_largest_bytes / (held.size() + 1));
-    jobs += (jobs.empty() ? "" : ", ") + run_name(*record);
+  const HeldTree* unmeasured = nullptr;
+  for (const HeldTree& tree : held) {
+    bytes += std::min(tree.bytes, k_largest_bytes / (held.size() + 1));
+    if (jobs.size() <= k_jobs_width) jobs += (jobs.empty() ? "" : ", ") + run_name(tree.key);
+    if (tree.is_unmeasurable) unmeasured = &tree;
   }
-  if (settings.max_bytes == 0 || bytes <= settings.max_bytes) return "";
+  std::string much;
+  if (settings.max_bytes != 0 && bytes > settings.max_bytes) {
+    much = human_bytes(bytes) +
+           " of your earlier results that could not be delivered are kept there, and " +
+           human_bytes(settings.max_bytes) + " may be";
+  } else if (settings.max_bytes != 0 && unmeasured != nullptr) {
+    much =
+        "how much of your earlier results that could not be delivered is kept there is not known "
+        "(those of job " +
+        run_name(unmeasured->key) +
+        " could not be measured in time: that process of yours was ended or is slow), and " +
+        human_bytes(settings.max_bytes) + " may be";
+  } else if (settings.max_jobs != 0 && held.size() >= settings.max_jobs) {
+    much = "results of " + human_count(held.size()) +
+           " of your earlier jobs that could not be delivered are kept there, and those of " +
+           human_count(settings.max_jobs) + " may be";
+  }
+  if (much.empty()) return "";
   const std::string where = printable(node);
-  return "--stage-out is refused on " + where + ": " + human_bytes(bytes) +
-         " of your earlier results that could not be delivered are kept there, and " +
-         human_bytes(settings.max_bytes) + " may be (held: job " + shortened(jobs, 400) +
-         ").\nGet them out and submit again: `srun -w " + where +
+  return "--stage-out is refused on " + where + ": " + much + " (held: job " +
+         shortened(jobs, k_jobs_width) + ").\nGet them out and submit again: `srun -w " + where +
          " -N1 -n1 nodestage held` lists them, `nodestage recover JOBID DIR --node=" + where +
          "` copies one to a directory. Jobs without --stage-out run, and --exclude=" + where +
          " avoids the node.";

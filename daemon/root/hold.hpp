@@ -43,9 +43,16 @@ std::string delivered_notice(const JobRecord& record);
 std::string recovered_notice(const JobRecord& record, const std::string& directory);
 std::string expired_notice(const JobRecord& record);
 
+struct HeldTree {
+  JobKey key;
+  std::uint64_t bytes = 0;
+  // The process that measures is its user's, who can end or stop it: what it has not told in time
+  // may be of any size.
+  bool is_unmeasurable = false;
+};
 // Why a new job with --stage-out may not run while `held`, all of one user, are here; "" when it
 // may.
-std::string outputs_refusal(const std::vector<const JobRecord*>& held, const std::string& node,
+std::string outputs_refusal(const std::vector<HeldTree>& held, const std::string& node,
                             const Config::Hold& settings);
 
 }  // namespace nodestage

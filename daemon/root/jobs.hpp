@@ -35,6 +35,7 @@
 #include "daemon/root/slurm_question.hpp"
 #include "daemon/root/space_ledger.hpp"
 #include "daemon/root/trash.hpp"
+#include "daemon/root/turns.hpp"
 #include "daemon/root/workers.hpp"
 
 namespace nodestage {
@@ -142,7 +143,10 @@ class Jobs {
     std::map<Ticket, Ender> enders;
     Talk talk;
     bool is_being_measured = false;
-    bool is_leaving = false;                  // held no more as soon as its user is told
+    std::uint64_t measure_since = 0;  // seconds since 1970; 0: not yet begun by this daemon
+    std::uint64_t measure_at = 0;     // once more, after a failure; 0: no
+    std::uint32_t measures = 0;       // that failed
+    bool is_leaving = false;          // held no more as soon as its user is told
     std::optional<Loop::TimerId> hold_timer;  // for the next thing to do while it is held
     std::optional<Recovery> recovery;
     Fd disk;  // while it stages: its directory
@@ -259,18 +263,21 @@ class Jobs {
   void set_hold_timer(Job& job);
   void hold_timer_due(const JobKey& key);
   void warn(Job& job);
-  void try_again(Job& job);
+  Turns::Begun try_again(const JobKey& key);
   [[nodiscard]] bool is_taken_away(Job& job) const;
   void let_go(Job& job, const std::string& text);
   void measure(Job& job);
+  Turns::Begun start_measure(const JobKey& key);
   void measured(const JobKey& key, const WorkerEnd& end);
+  void measure_later(Job& job);
   void tell_user(const Job& job, const std::string& text, Notices::OnTold told);
   void tell_held(Job& job);
   [[nodiscard]] std::string refusal_of_outputs(const JobRecord& record) const;
 
   // jobs_recover_held.cpp: on the user's request
   [[nodiscard]] std::vector<JobKey> find_held(const Recover& ask) const;
-  void start_recovery(Job& job);
+  void queue_recovery(Job& job);
+  Turns::Begun start_recovery(const JobKey& key);
   void tell_recovery(const JobKey& key);
   void recovery_ended(const JobKey& key, const WorkerEnd& end);
   void answer_recovery(Job& job, const Message& message);
@@ -325,8 +332,15 @@ class Jobs {
   [[nodiscard]] WorkerStatus worker_status(const Job& job, WorkerTask task) const;
   [[nodiscard]] Result<Fd> job_directory(const Job& job) const;
 
+  // Of each user, of each kind: targets that hang delay only their owner's other results, and
+  // thousands of results are no thousands of processes.
+  static constexpr std::size_t k_turns = 4;
+
   Places at_;
   Notices notices_{at_.workers, at_.config};
+  Turns retries_{at_.loop, k_turns};
+  Turns measures_{at_.loop, k_turns};
+  Turns recoveries_{at_.loop, k_turns};
   std::map<JobKey, Job> jobs_;
   std::map<JobKey, std::string> unsaved_;  // their journal is behind: why
   std::optional<Loop::TimerId> save_timer_;

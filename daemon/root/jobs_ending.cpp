@@ -90,6 +90,7 @@ void Jobs::stage_out_ended(const JobKey& key, const WorkerEnd& end) {
   count_work(*job);
   job->worker.reset();
   job->record.worker = {};
+  retries_.end(job->record.begin.uid, key);
   job->record.times.out_end = wall_ms();
   const WorkerStatus status = worker_status(*job, WorkerTask::stage_out);
   log_items(job->record, "stage-out: ", status, delivery_lines(status));

@@ -9,9 +9,9 @@
 namespace nodestage {
 namespace {
 
-// Targets that hang delay only their owner's other results.
-constexpr std::ptrdiff_t k_most_retries_of_user = 4;
 constexpr std::chrono::seconds k_measure_limit{600};
+constexpr std::uint64_t k_first_measure_pause_s = 60;
+constexpr std::uint64_t k_most_measure_pause_s = 3600;
 // The clock may be set, so no wait for a date is one long sleep.
 constexpr std::uint64_t k_longest_sleep_s = 600;
 
@@ -41,7 +41,7 @@ void Jobs::look_after(Job& job) {
   if (is_taken_away(job)) return finish(job);
   if (!job.record.hold.is_measured) measure(job);
   if (!job.record.hold.is_told) tell_held(job);
-  if (job.recovery && !job.recovery->worker) start_recovery(job);
+  if (job.recovery && !job.recovery->worker) queue_recovery(job);
   set_hold_timer(job);
 }
 
@@ -53,10 +53,12 @@ void Jobs::set_hold_timer(Job& job) {
   HoldRecord& hold = job.record.hold;
   mend_times(hold, at_.config.hold, now);
   const HoldTimes times = hold_times(hold, at_.config.hold);
-  std::uint64_t next = hold.warned_at == 0 ? times.warn : times.expire;
-  if (hold.retry_at != 0) next = std::min(next, hold.retry_at);
-  const auto sleep = std::clamp<std::uint64_t>(next > now ? next - now : 0, 1, k_longest_sleep_s);
   const JobKey key = job.record.key();
+  std::uint64_t next = hold.warned_at == 0 ? times.warn : times.expire;
+  if (hold.retry_at != 0 && !retries_.is_waiting(job.record.begin.uid, key))
+    next = std::min(next, hold.retry_at);
+  if (job.measure_at != 0) next = std::min(next, job.measure_at);
+  const auto sleep = std::clamp<std::uint64_t>(next > now ? next - now : 0, 1, k_longest_sleep_s);
   job.hold_timer = at_.loop.after(std::chrono::seconds(sleep), [this, key] {
     if (Job* held = find(key)) held->hold_timer.reset();
     hold_timer_due(key);
@@ -77,8 +79,11 @@ void Jobs::hold_timer_due(const JobKey& key) {
     job->parting = "the results were removed, having been held for their time";
     return let_go(*job, expired_notice(job->record));
   }
-  if (!is_busy && hold.retry_at != 0 && now >= hold.retry_at) return try_again(*job);
-  set_hold_timer(*job);
+  if (job->measure_at != 0 && now >= job->measure_at) measure(*job);
+  if (!is_busy && hold.retry_at != 0 && now >= hold.retry_at)
+    retries_.ask(job->record.begin.uid, key, [this, key] { return try_again(key); });
+  job = find(key);
+  if (job != nullptr) set_hold_timer(*job);
 }
 
 void Jobs::warn(Job& job) {
@@ -89,17 +94,22 @@ void Jobs::warn(Job& job) {
   tell_held(job);
 }
 
-void Jobs::try_again(Job& job) {
-  if (is_taken_away(job)) return finish(job);
-  const JobRecord& record = job.record;
-  const auto at_work = std::count_if(jobs_.begin(), jobs_.end(), [&record](const auto& item) {
-    const JobRecord& other = item.second.record;
-    return other.begin.uid == record.begin.uid && other.hold.since != 0 &&
-           other.state == JobState::staging_out;
-  });
-  if (at_work >= k_most_retries_of_user) return set_hold_timer(job);
-  log::info(about(record), "delivery is tried again");
-  start_stage_out(job);
+Turns::Begun Jobs::try_again(const JobKey& key) {
+  Job* job = find(key);
+  if (job == nullptr || job->record.state != JobState::held || job->is_leaving)
+    return Turns::Begun::no;
+  if (is_taken_away(*job)) {
+    finish(*job);
+    return Turns::Begun::no;
+  }
+  // The timer comes again.
+  if (job->is_being_measured || job->recovery) {
+    set_hold_timer(*job);
+    return Turns::Begun::no;
+  }
+  log::info(about(job->record), "delivery is tried again");
+  start_stage_out(*job);
+  return job->record.state == JobState::staging_out ? Turns::Begun::yes : Turns::Begun::failed;
 }
 
 // By the administrators.
@@ -123,20 +133,36 @@ void Jobs::let_go(Job& job, const std::string& text) {
 }
 
 void Jobs::measure(Job& job) {
-  const JobKey key = job.record.key();
-  const auto tree = job_directory(job);
-  const auto status = new_status(job, WorkerTask::measure);
-  if (job.is_being_measured || !tree || !status) return;
-  WorkerStart start = order_for(job, WorkerTask::measure);
+  if (job.is_being_measured) return;
+  job.measure_at = 0;
+  measures_.ask(job.record.begin.uid, job.record.key(),
+                [this, key = job.record.key()] { return start_measure(key); });
+}
+
+Turns::Begun Jobs::start_measure(const JobKey& key) {
+  Job* job = find(key);
+  if (job == nullptr || job->record.hold.since == 0 || job->is_leaving) return Turns::Begun::no;
+  const auto tree = job_directory(*job);
+  const auto status = new_status(*job, WorkerTask::measure);
+  if (!tree || !status) return Turns::Begun::no;
+  WorkerStart start = order_for(*job, WorkerTask::measure);
   start.directory_fd = tree->get();
   start.status_fd = status->get();
   Workers::Limits limits = limits_of(WorkerTask::measure);
   limits.run = k_measure_limit;
   const auto id = at_.workers.start(
       start, {1, at_.config.worker.memory_bytes, at_.config.worker.pids}, limits,
-      about(job.record, "worker"), [this, key](const WorkerEnd& end) { measured(key, end); });
-  job.is_being_measured = static_cast<bool>(id);
-  if (!id) log::error(about(job.record), "cannot be measured: {}", id.error().what);
+      about(job->record, "worker"),
+      [this, key, uid = job->record.begin.uid](const WorkerEnd& end) {
+        measures_.end(uid, key);
+        measured(key, end);
+      });
+  job->is_being_measured = static_cast<bool>(id);
+  if (job->measure_since == 0) job->measure_since = epoch_now();
+  if (id) return Turns::Begun::yes;
+  log::error(about(job->record), "cannot be measured: {}", id.error().what);
+  measure_later(*job);
+  return Turns::Begun::failed;
 }
 
 void Jobs::measured(const JobKey& key, const WorkerEnd& end) {
@@ -146,12 +172,18 @@ void Jobs::measured(const JobKey& key, const WorkerEnd& end) {
   const WorkerStatus status = worker_status(*job, WorkerTask::measure);
   if (status.phase != WorkerPhase::done || status.items.empty()) {
     log::error(about(job->record), "cannot be measured: the process {}", end.text);
-    return;
+    return measure_later(*job);
   }
   job->record.hold.bytes = status.items[0].bytes_total;
   job->record.hold.is_measured = true;
   log::info(about(job->record), "{} are held", human_bytes(job->record.hold.bytes));
   save(*job);
+}
+
+void Jobs::measure_later(Job& job) {
+  job.measure_at =
+      epoch_now() + retry_delay_s(++job.measures, k_first_measure_pause_s, k_most_measure_pause_s);
+  set_hold_timer(job);
 }
 
 void Jobs::tell_user(const Job& job, const std::string& text, Notices::OnTold told) {
@@ -173,10 +205,13 @@ void Jobs::tell_held(Job& job) {
 }
 
 std::string Jobs::refusal_of_outputs(const JobRecord& record) const {
-  std::vector<const JobRecord*> held;
-  for (const auto& item : jobs_) {
-    const JobRecord& other = item.second.record;
-    if (other.begin.uid == record.begin.uid && other.hold.since != 0) held.push_back(&other);
+  std::vector<HeldTree> held;
+  const std::uint64_t now = epoch_now();
+  for (const auto& [key, job] : jobs_) {
+    if (job.record.begin.uid != record.begin.uid || job.record.hold.since == 0) continue;
+    const bool is_late = job.measures > 0 || (job.measure_since != 0 &&
+                                              now >= job.measure_since + k_first_measure_pause_s);
+    held.push_back({key, job.record.hold.bytes, !job.record.hold.is_measured && is_late});
   }
   return outputs_refusal(held, record.begin.node, at_.config.hold);
 }

@@ -66,13 +66,21 @@ Ticket Jobs::recover_held(const Recover& ask, const Reply& reply) {
   if (job.worker) {
     at_.workers.kill(*job.worker);
   } else {
-    start_recovery(job);
+    queue_recovery(job);
   }
   return job.recovery ? ticket : 0;
 }
 
-void Jobs::start_recovery(Job& job) {
-  const JobKey key = job.record.key();
+void Jobs::queue_recovery(Job& job) {
+  recoveries_.ask(job.record.begin.uid, job.record.key(),
+                  [this, key = job.record.key()] { return start_recovery(key); });
+}
+
+Turns::Begun Jobs::start_recovery(const JobKey& key) {
+  Job* found = find(key);
+  if (found == nullptr || !found->recovery || found->record.state != JobState::held)
+    return Turns::Begun::no;
+  Job& job = *found;
   const auto start = [&]() -> Result<Workers::Id> {
     TRY_ASSIGN(const Fd tree, job_directory(job));
     TRY_ASSIGN(const Fd status, new_status(job, WorkerTask::recover));
@@ -90,9 +98,11 @@ void Jobs::start_recovery(Job& job) {
   const auto id = start();
   if (!id) {
     log::error(about(job.record), "recovery could not be started: {}", id.error().what);
-    return answer_recovery(job, Refused{RefusalReason::fault, id.error().what});
+    answer_recovery(job, Refused{RefusalReason::fault, id.error().what});
+    return Turns::Begun::failed;
   }
   job.recovery->worker = *id;
+  return Turns::Begun::yes;
 }
 
 // That it still goes on, and how far it is.
@@ -100,8 +110,10 @@ void Jobs::tell_recovery(const JobKey& key) {
   Job* job = find(key);
   if (job == nullptr || !job->recovery) return;
   job->recovery->timer = at_.loop.after(k_progress_pause, [this, key] { tell_recovery(key); });
-  if (job->recovery->reply)
-    job->recovery->reply(progress_of(worker_status(*job, WorkerTask::recover)));
+  if (!job->recovery->reply) return;
+  Progress progress;
+  if (job->recovery->worker) progress = progress_of(worker_status(*job, WorkerTask::recover));
+  job->recovery->reply(progress);
 }
 
 void Jobs::recovery_ended(const JobKey& key, const WorkerEnd& end) {
@@ -129,6 +141,7 @@ void Jobs::answer_recovery(Job& job, const Message& message) {
   if (!recovery) return;
   if (recovery->timer) at_.loop.cancel(*recovery->timer);
   if (recovery->reply) recovery->reply(message);
+  recoveries_.end(job.record.begin.uid, job.record.key());
 }
 
 void Jobs::leave_recovery(Ticket ticket) {

@@ -86,6 +86,7 @@ void Jobs::go_on(Job& job, WorkersWord word) {
       begin_stage_out(job);
       break;
     case JobState::staging_out:
+      if (job.worker && job.record.hold.since != 0) retries_.take(job.record.begin.uid, key);
       if (job.worker) break;
       word == WorkersWord::last ? stage_out_ended(key, {}) : begin_stage_out(job);
       break;

@@ -30,7 +30,7 @@ class Loop {
   Status want_write(int fd, Callback writable);
   void forget(int fd);
 
-  // Calls `due` once.
+  // Calls `due` once; one that is set by another timer's callback, in a later round than that.
   TimerId after(std::chrono::milliseconds delay, Callback due);
   void cancel(TimerId timer);
 
@@ -44,15 +44,17 @@ class Loop {
   void run_due_timers();
 
   struct Watched {
+    std::uint32_t number;  // which tells a descriptor from an earlier one of its number
     Callback ready;
     Callback writable;
   };
-  void handle(int fd, std::uint32_t events);
+  void handle(std::uint64_t mark, std::uint32_t events);
 
   Fd epoll_;
   std::map<int, std::shared_ptr<Watched>> watched_;
   std::map<TimerId, Callback> timers_;
   std::uint64_t next_timer_ = 0;
+  std::uint32_t next_watched_ = 0;
   bool stopped_ = false;
 };
 

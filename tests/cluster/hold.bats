@@ -431,6 +431,35 @@ SCRIPT
     assert_idle_clean
 }
 
+@test "ten thousand held results, all due: the daemon answers, stages for others, ends when told, and takes no new outputs of that user" {
+    reload_daemons "$LATE"
+    hold_one
+    cluster daemon stop n1
+    many_held make "$JOBID" 10000 1
+    cluster daemon start n1
+    [ "$(on_node n1 alice nodestage held | grep -c '^job ')" = 10001 ]
+    as bob sh -c 'mkdir -p set && echo data >set/f'
+    as bob srun --quiet -w n1 --stage-dataset=set sh -c 'cat $SLURM_TMPDIR/set/f' | grep -x data
+    tries() { on n1 grep -cE 'job=1[0-9]{6}\.0 .*delivery is tried again in' /var/log/nodestage/nodestaged.log; }
+    some_tries() { [ "$(tries)" -ge 100 ]; }
+    wait_until 60 some_tries
+    run as alice srun --quiet -w n1 --stage-out=res:/project/closed/more true
+    [ "$status" -ne 0 ]
+    has "$output" "results of 10,001 of your earlier jobs" "those of 1,000 may be"
+    cluster daemon stop n1
+    many_held remove
+    cluster daemon start n1
+    open_target /project/closed
+    on_node n1 alice nodestage recover "$JOBID" many
+    wait_until 20 not_held "$JOBID"
+    assert_idle_clean
+}
+
+# many_held ARG...: on n1.
+many_held() {
+    cluster exec n1 -- python3 - "$@" <"$BATS_TEST_DIRNAME/lib/many_held.py"
+}
+
 @test "beyond hold.max_bytes new jobs of that user with --stage-out are refused on that node, and no others" {
     reload_daemons "$LATE"$'\nmax_bytes = "1MiB"'
     closed_target /project/closed

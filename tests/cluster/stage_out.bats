@@ -220,7 +220,7 @@ hidden_step() {
     hidden_step "$id" n1 'echo made >$directory/found'
     cluster daemon start n1
     as alice scancel "$id"
-    wait_until 20 as alice grep -qx made /project/out/found
+    wait_until 20 as alice grep -qsx made /project/out/found
     # Its end tells that it ran, so what was staged is delivered, too.
     as alice salloc -J told -w n2 "${options[@]}"
     id=$(on ctl squeue --noheader --name=told --format=%i)
@@ -229,7 +229,7 @@ hidden_step() {
     hidden_step "$id" n2 'sleep 4; echo changed >$directory/state'
     wait
     as alice scancel "$id"
-    wait_until 20 as alice grep -qx changed /project/out/state
+    wait_until 20 as alice grep -qsx changed /project/out/state
     # Where none ran a part of an input replaces nothing.
     as alice sh -c 'echo whole >/project/out/state'
     as alice salloc -J none -w n2 "${options[@]}"

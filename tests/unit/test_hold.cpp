@@ -157,23 +157,45 @@ TEST_CASE("the notice: job, node, cause, how long, and both commands") {
 }
 
 TEST_CASE("new outputs are refused beyond max_bytes, with the jobs' names and what to do") {
-  const JobRecord first = held_record(12, 3 << 20);
-  const JobRecord second = held_record(13, 2 << 20);
+  const HeldTree first{{12, 0}, 3 << 20};
+  const HeldTree second{{13, 0}, 2 << 20};
   Config::Hold settings;
   settings.max_bytes = 5 << 20;
-  CHECK(outputs_refusal({&first, &second}, "n1", settings).empty());
+  CHECK(outputs_refusal({first, second}, "n1", settings).empty());
   settings.max_bytes -= 1;
-  const std::string text = outputs_refusal({&first, &second}, "n1", settings);
+  const std::string text = outputs_refusal({first, second}, "n1", settings);
   CHECK(has(text, "refused on n1: 5.0 MiB of your earlier results"));
   CHECK(has(text, "job 12, 13"));
   CHECK(has(text, "nodestage recover JOBID DIR --node=n1"));
-  CHECK(outputs_refusal({&first}, "n1", settings).empty());
+  CHECK(outputs_refusal({first}, "n1", settings).empty());
   settings.max_bytes = 0;
-  CHECK(outputs_refusal({&first, &second}, "n1", settings).empty());
+  CHECK(outputs_refusal({first, second}, "n1", settings).empty());
 }
 
 TEST_CASE("sizes that a worker could not have seen do not wrap around") {
-  const JobRecord first = held_record(12, ~0ULL);
-  const JobRecord second = held_record(13, ~0ULL);
-  CHECK_FALSE(outputs_refusal({&first, &second}, "n1", {}).empty());
+  CHECK_FALSE(outputs_refusal({{{12, 0}, ~0ULL}, {{13, 0}, ~0ULL}}, "n1", {}).empty());
+}
+
+TEST_CASE("what could not be measured counts as too much, where there is a limit") {
+  const HeldTree first{{12, 0}, 3 << 20};
+  const HeldTree second{{13, 1}, 0, true};
+  Config::Hold settings;
+  CHECK(has(outputs_refusal({first, second}, "n1", settings),
+            "those of job 13.1 could not be measured"));
+  settings.max_bytes = 0;
+  CHECK(outputs_refusal({first, second}, "n1", settings).empty());
+}
+
+TEST_CASE("new outputs are refused beyond max_jobs, with the names of some") {
+  std::vector<HeldTree> held;
+  for (std::uint32_t job = 1; job < 1000; ++job) held.push_back({{job, 0}});
+  CHECK(outputs_refusal(held, "n1", {}).empty());
+  held.push_back({{1000, 0}});
+  const std::string text = outputs_refusal(held, "n1", {});
+  CHECK(has(text, "results of 1,000 of your earlier jobs"));
+  CHECK(has(text, "job 1, 2, 3"));
+  CHECK(text.size() < 1200);
+  Config::Hold settings;
+  settings.max_jobs = 0;
+  CHECK(outputs_refusal(held, "n1", settings).empty());
 }
