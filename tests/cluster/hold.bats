@@ -460,6 +460,50 @@ many_held() {
     cluster exec n1 -- python3 - "$@" <"$BATS_TEST_DIRNAME/lib/many_held.py"
 }
 
+@test "recoveries of one user have four workers at once, whatever the number asked for; the others come later" {
+    reload_daemons "$LATE"
+    hold_one
+    cluster daemon stop n1
+    many_held make "$JOBID" 30 0
+    cluster daemon start n1
+    as alice mkdir -p /project/crowd
+    on n1 mkdir -p /mnt/crowd
+    on n1 bindfs /project/crowd /mnt/crowd
+    on n1 pkill -STOP -x bindfs
+    for i in $(seq 1000001 1000030); do
+        on_node n1 alice nodestage recover "$i" "/mnt/crowd/$i" >/dev/null 2>&1 3>&- &
+    done
+    all_asked() { [ "$(on n1 grep -cE 'job=1[0-9]{6}\.0 .*recovery to /mnt/crowd' /var/log/nodestage/nodestaged.log)" = 30 ]; }
+    wait_until 30 all_asked
+    sleep 1
+    on n1 pgrep -a nodestage-worke
+    [ "$(on n1 pgrep -cx -u alice nodestage-worke)" = 4 ]
+    on n1 pkill -CONT -x bindfs
+    wait
+    [ "$(on ctl sh -c 'cat /project/crowd/*/res' | grep -cx kept)" = 30 ]
+    on n1 umount /mnt/crowd
+    open_target /project/closed
+    on_node n1 alice nodestage recover "$JOBID" crowd
+    assert_idle_clean
+}
+
+@test "who ends the process that measures his results has no more room by that; they are measured again" {
+    reload_daemons "$LATE"$'\nmax_bytes = "1MiB"'
+    closed_target /project/closed
+    held=$(submit alice -w n1 --stage-out='res:/project/closed/%j' --wrap 'head -c 3M /dev/urandom >$SLURM_TMPDIR/res; sleep 3')
+    wait_until 10 ready_on "$held" n1
+    on_node n1 alice sh -c 'while ! test -e enough; do pkill -KILL -u alice -x nodestage-worke; done' 3>&- &
+    wait_until 20 log_says "$held" "cannot be measured: the process was killed"
+    as alice touch enough
+    wait
+    sbatch_wait -w n1 --stage-out=f:out --wrap true
+    [ "$STATE" = FAILED ]
+    has "$OUTPUT" "those of job $held could not be measured in time" "1.0 MiB may be"
+    wait_until 90 log_says "$held" "3.0 MiB are held"
+    on_node n1 alice nodestage recover "$held" measured
+    assert_idle_clean
+}
+
 @test "beyond hold.max_bytes new jobs of that user with --stage-out are refused on that node, and no others" {
     reload_daemons "$LATE"$'\nmax_bytes = "1MiB"'
     closed_target /project/closed
