@@ -1,8 +1,10 @@
 #include "common/daemon_client.hpp"
 
+#include <fcntl.h>
 #include <poll.h>
 #include <sys/socket.h>
 #include <sys/un.h>
+#include <unistd.h>
 
 #include <algorithm>
 
@@ -10,6 +12,7 @@ namespace nodestage {
 namespace {
 
 constexpr std::chrono::milliseconds k_retry_pause{100};
+constexpr std::chrono::seconds k_backlog_wait{1};
 
 int milliseconds_until(Deadline deadline) {
   const auto left = std::chrono::ceil<std::chrono::milliseconds>(deadline - Clock::now());
@@ -33,18 +36,37 @@ void pause_until(Deadline deadline) {
   ::poll(nullptr, 0, milliseconds_until(std::min(deadline, Clock::now() + k_retry_pause)));
 }
 
-}  // namespace
-
-Result<DaemonConnection> DaemonConnection::open(const std::string& path) {
+Result<Fd> connect_to(const std::string& path) {
   sockaddr_un address{};
   address.sun_family = AF_UNIX;
   if (path.size() >= sizeof address.sun_path) return system_error(path, ENAMETOOLONG);
   path.copy(address.sun_path, path.size());
-  Fd fd(::socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+  Fd fd(::socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0));
   if (!fd) return system_error("socket");
-  if (::connect(fd.get(), reinterpret_cast<const sockaddr*>(&address), sizeof address) != 0) {
+  // Where others crowd the backlog.
+  const timeval patience{k_backlog_wait.count(), 0};
+  ::setsockopt(fd.get(), SOL_SOCKET, SO_SNDTIMEO, &patience, sizeof patience);
+  if (::connect(fd.get(), reinterpret_cast<const sockaddr*>(&address), sizeof address) != 0 ||
+      ::fcntl(fd.get(), F_SETFL, O_NONBLOCK) != 0) {
     return system_error(path);
   }
+  return fd;
+}
+
+}  // namespace
+
+std::string root_socket(const std::string& path) {
+  constexpr std::string_view k_suffix = ".sock";
+  const bool has_suffix = path.ends_with(k_suffix);
+  return path.substr(0, path.size() - (has_suffix ? k_suffix.size() : 0)) + "-root" +
+         std::string(has_suffix ? k_suffix : "");
+}
+
+Result<DaemonConnection> DaemonConnection::open(const std::string& path) {
+  if (::geteuid() == 0) {
+    if (auto own = connect_to(root_socket(path))) return DaemonConnection(std::move(*own));
+  }
+  TRY_ASSIGN(Fd fd, connect_to(path));
   return DaemonConnection(std::move(fd));
 }
 

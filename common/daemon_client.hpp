@@ -15,11 +15,16 @@ namespace nodestage {
 using Clock = std::chrono::steady_clock;
 using Deadline = Clock::time_point;
 
+// Where the daemon that listens at `path` listens for root alone:
+// "/run/nodestage/nodestaged.sock" → "/run/nodestage/nodestaged-root.sock".
+std::string root_socket(const std::string& path);
+
 class DaemonConnection {
  public:
   explicit DaemonConnection(Fd socket) : socket_(std::move(socket)) {}
 
-  // One try, at once.
+  // One try, which waits for a second at most while the daemon's backlog is full. For root at
+  // root_socket(path), and at `path` where an older daemon has none.
   static Result<DaemonConnection> open(const std::string& path);
 
   Status send(const Message& message, Deadline deadline);

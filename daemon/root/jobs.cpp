@@ -18,6 +18,7 @@ namespace {
 constexpr std::size_t k_max_job_name = 1024;
 constexpr unsigned k_refusal_tries = 5;
 constexpr std::chrono::seconds k_save_again{5};
+constexpr std::chrono::milliseconds k_status_age{200};
 constexpr std::uint32_t k_batch_step = 0xfffffffb;  // SLURM_BATCH_SCRIPT of slurm.h
 
 // The first time counts: after a restart of the daemon a job may come to a state again.
@@ -269,15 +270,23 @@ void Jobs::leave(Ticket ticket) {
   }
 }
 
-std::vector<JobStatus> Jobs::status(std::uint32_t wanted, std::uint32_t uid) const {
+// Whoever asks in a loop has each status file read once in a while, not each time.
+const std::vector<StatusItem>& Jobs::items_of(Job& job, WorkerTask task) const {
+  const auto now = Clock::now();
+  if (job.seen.task != task || now - job.seen.at >= k_status_age)
+    job.seen = {now, task, status_items(worker_status(job, task), task)};
+  return job.seen.items;
+}
+
+std::vector<JobStatus> Jobs::status(std::uint32_t wanted, std::uint32_t uid) {
   std::vector<JobStatus> found;
-  for (const auto& [key, job] : jobs_) {
+  for (auto& [key, job] : jobs_) {
     const JobRecord& record = job.record;
     if ((wanted != 0 && wanted != key.job) || (uid != 0 && uid != record.begin.uid)) continue;
     const bool is_out = record.state == JobState::staging_out || record.state == JobState::held;
     const WorkerTask task = is_out ? WorkerTask::stage_out : WorkerTask::stage;
     JobStatus& status = found.emplace_back();
-    status.items = status_items(worker_status(job, task), task);
+    status.items = items_of(job, task);
     // Nobody works on them any more.
     for (StatusItem& item : status.items) {
       if (record.state == JobState::failed && item.state == ItemState::working)

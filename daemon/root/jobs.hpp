@@ -81,7 +81,7 @@ class Jobs {
   // The caller went away.
   void leave(Ticket ticket);
   // Every job that `uid` may see (root: all); job 0: all of them.
-  [[nodiscard]] std::vector<JobStatus> status(std::uint32_t job, std::uint32_t uid) const;
+  [[nodiscard]] std::vector<JobStatus> status(std::uint32_t job, std::uint32_t uid);
   // Results that could not be delivered, of `uid` (root: all).
   [[nodiscard]] std::vector<HeldRow> held(std::uint32_t uid) const;
   // NodeReports of the runs of a job that `uid` may see (root: all), those of jobs that are gone
@@ -127,6 +127,12 @@ class Jobs {
     std::optional<Workers::Id> worker;  // none yet while a retry is being ended
     std::optional<Loop::TimerId> timer;
   };
+  // What status() has told of the items.
+  struct Seen {
+    Clock::time_point at{};
+    WorkerTask task{};
+    std::vector<StatusItem> items;
+  };
   // While a refusal waits for the trash to be emptied.
   struct Freed {
     std::optional<Clock::time_point> since;  // there was as much free space as now
@@ -143,10 +149,10 @@ class Jobs {
     std::map<Ticket, Ender> enders;
     Talk talk;
     bool is_being_measured = false;
-    std::uint64_t measure_since = 0;  // seconds since 1970; 0: not yet begun by this daemon
-    std::uint64_t measure_at = 0;     // once more, after a failure; 0: no
-    std::uint32_t measures = 0;       // that failed
-    bool is_leaving = false;          // held no more as soon as its user is told
+    std::uint64_t measure_since = 0;          // seconds since 1970; 0: not yet begun by this daemon
+    std::uint64_t measure_at = 0;             // once more, after a failure; 0: no
+    std::uint32_t measures = 0;               // that failed
+    bool is_leaving = false;                  // held no more as soon as its user is told
     std::optional<Loop::TimerId> hold_timer;  // for the next thing to do while it is held
     std::optional<Recovery> recovery;
     Fd disk;  // while it stages: its directory
@@ -154,6 +160,7 @@ class Jobs {
     bool lacks_space = false;   // its last claim was refused
     unsigned gone_answers = 0;  // of Slurm, one after the other
     unsigned credit_tries = 0;
+    Seen seen;
     std::string parting;  // how held results came to leave, for its report
   };
   enum class Word { not_yet, ready, failed };
@@ -177,6 +184,7 @@ class Jobs {
   void save_again();
   void set_state(Job& job, JobState state);
   Message admit(const Begin& begin);
+  [[nodiscard]] const std::vector<StatusItem>& items_of(Job& job, WorkerTask task) const;
   Result<JobRecord> new_record(const Begin& begin) const;
   [[nodiscard]] Status make_directory(const JobRecord& record) const;
   void set_out(Job& job);  // its directory is there, or the site makes it

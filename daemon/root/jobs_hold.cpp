@@ -152,8 +152,7 @@ Turns::Begun Jobs::start_measure(const JobKey& key) {
   limits.run = k_measure_limit;
   const auto id = at_.workers.start(
       start, {1, at_.config.worker.memory_bytes, at_.config.worker.pids}, limits,
-      about(job->record, "worker"),
-      [this, key, uid = job->record.begin.uid](const WorkerEnd& end) {
+      about(job->record, "worker"), [this, key, uid = job->record.begin.uid](const WorkerEnd& end) {
         measures_.end(uid, key);
         measured(key, end);
       });

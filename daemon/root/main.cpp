@@ -9,11 +9,13 @@
 #include <fcntl.h>
 #include <signal.h>
 #include <sys/prctl.h>
+#include <sys/resource.h>
 #include <sys/signalfd.h>
 #include <sys/stat.h>
 #include <systemd/sd-daemon.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstdio>
 #include <iostream>
 #include <string>
@@ -175,6 +177,22 @@ Result<Cgroups> find_cgroups(const Config& config, const std::string& runtime_di
   return cgroups;
 }
 
+// Raises this process's limit as far as it goes; what is left of it for connections, so that those
+// who ask leave enough for jobs.
+std::size_t descriptors_for_connections(const Config& config) {
+  rlimit files{};
+  if (::getrlimit(RLIMIT_NOFILE, &files) != 0) return config.daemon.max_connections;
+  files.rlim_cur = files.rlim_max;
+  ::setrlimit(RLIMIT_NOFILE, &files);
+  const std::size_t all = files.rlim_cur;
+  const std::size_t most =
+      all - std::max<std::size_t>(all / 4, std::min<std::size_t>(all / 2, 256));
+  if (most < config.daemon.max_connections)
+    log::warn("at most {} connections at once, since this process may have {} open files", most,
+              all);
+  return most;
+}
+
 Status serve(const Arguments& arguments, Config& config) {
   const std::string runtime_dir = config.daemon.socket.substr(0, config.daemon.socket.rfind('/'));
   if (::mkdir(runtime_dir.c_str(), 0755) != 0 && errno != EEXIST) return system_error(runtime_dir);
@@ -193,7 +211,7 @@ Status serve(const Arguments& arguments, Config& config) {
   SlurmQuestion slurm(loop, config);
   Records records(config.daemon.state_dir, config);
   Jobs jobs({loop, config, areas, journal, workers, trash, peers, slurm, records, rate.get()});
-  Server server(loop, config, jobs);
+  Server server(loop, config, jobs, descriptors_for_connections(config));
   MetricsFile metrics(loop, config, [&jobs] { return jobs.metrics(); });
   TRY(server.listen(config.daemon.socket));
   TRY(mark_every_job(config, runtime_dir));

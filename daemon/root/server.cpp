@@ -8,6 +8,7 @@
 
 #include <algorithm>
 
+#include "common/daemon_client.hpp"
 #include "daemon/root/log.hpp"
 #include "daemon/root/refusal_log.hpp"
 #include "daemon/root/requests.hpp"
@@ -15,7 +16,14 @@
 namespace nodestage {
 namespace {
 
-constexpr std::size_t k_max_unsent_bytes = std::size_t{32} << 20;  // of all connections
+// What is kept for callers that do not read. Root may ask for all jobs of the node.
+constexpr std::size_t k_most_unsent_of_user = std::size_t{8} << 20;
+constexpr std::size_t k_most_unsent_of_users = std::size_t{64} << 20;
+constexpr std::size_t k_most_unsent_of_root = std::size_t{64} << 20;
+// Of users' requests between two looks at everything else.
+constexpr std::chrono::milliseconds k_users_share{5};
+constexpr int k_backlog = 1024;
+constexpr int k_most_accepted = 256;
 
 Result<sockaddr_un> address_of(const std::string& path) {
   sockaddr_un address{};
@@ -34,33 +42,41 @@ bool somebody_listens(const sockaddr_un& address) {
 }  // namespace
 
 Status Server::listen(const std::string& path) {
+  TRY(listen_at(path, 0666));
+  return listen_at(root_socket(path), 0600);
+}
+
+Status Server::listen_at(const std::string& path, std::uint32_t mode) {
   TRY_ASSIGN(const sockaddr_un address, address_of(path));
   if (somebody_listens(address)) return Error{EADDRINUSE, path + ": another nodestaged is running"};
   ::unlink(path.c_str());
-  listener_ = Fd(::socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
-  if (!listener_ ||
-      ::bind(listener_.get(), reinterpret_cast<const sockaddr*>(&address), sizeof address) != 0 ||
-      ::chmod(path.c_str(), 0666) != 0 || ::listen(listener_.get(), 256) != 0) {
+  Fd listener(::socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+  if (!listener ||
+      ::bind(listener.get(), reinterpret_cast<const sockaddr*>(&address), sizeof address) != 0 ||
+      ::chmod(path.c_str(), mode) != 0 || ::listen(listener.get(), k_backlog) != 0) {
     return system_error(path);
   }
-  return loop_.watch(listener_.get(), [this] { accept_one(); });
+  const int fd = listeners_.emplace_back(std::move(listener)).get();
+  return loop_.watch(fd, [this, fd] { accept_all(fd); });
 }
 
-std::size_t Server::connections_of(std::uint32_t uid) const {
-  return static_cast<std::size_t>(
-      std::count_if(connections_.begin(), connections_.end(),
-                    [uid](const auto& item) { return item.second.uid == uid; }));
+// In bounds: others may come as fast as they are taken in.
+void Server::accept_all(int listener) {
+  for (int i = 0; i < k_most_accepted; ++i) {
+    Fd fd(::accept4(listener, nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
+    if (!fd) return;
+    ucred peer{};
+    socklen_t size = sizeof peer;
+    if (::getsockopt(fd.get(), SOL_SOCKET, SO_PEERCRED, &peer, &size) == 0)
+      admit(std::move(fd), peer.uid);
+  }
 }
 
-void Server::accept_one() {
-  Fd fd(::accept4(listener_.get(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
-  if (!fd) return;
-  ucred peer{};
-  socklen_t size = sizeof peer;
-  if (::getsockopt(fd.get(), SOL_SOCKET, SO_PEERCRED, &peer, &size) != 0) return;
-  // Root (slurmd's hooks) always finds a place; one user may use half of the rest.
-  const std::size_t most = config_.daemon.max_connections;
-  const bool crowd = connections_of(peer.uid) >= most / 2;
+void Server::admit(Fd fd, std::uint32_t uid) {
+  // Root always finds a place; one user may use half of the rest.
+  const std::size_t most = std::min<std::size_t>(config_.daemon.max_connections, descriptors_);
+  const auto account = accounts_.find(uid);
+  const bool crowd = account != accounts_.end() && account->second.connections >= most / 2;
   if (!crowd && connections_.size() >= most) {
     // Who waits for no answer makes room, the oldest first: with subordinate uids one user can be
     // many.
@@ -69,23 +85,57 @@ void Server::accept_one() {
     });
     if (idle != connections_.end()) close(idle->first);
   }
-  if ((crowd || connections_.size() >= most) && peer.uid != 0) {
-    log_refusal("uid=" + std::to_string(peer.uid), "too many connections, one more");
+  if ((crowd || connections_.size() >= most) && uid != 0) {
+    log_refusal("uid=" + std::to_string(uid), "too many connections, one more");
     return;
   }
   const std::uint64_t id = next_++;
   Connection& connection = connections_[id];
   connection.fd = std::move(fd);
-  connection.uid = peer.uid;
-  if (!loop_.watch(connection.fd.get(), [this, id] { readable(id); })) {
-    connections_.erase(id);
-    return;
-  }
+  connection.uid = uid;
+  ++accounts_[uid].connections;
+  if (!loop_.watch(connection.fd.get(), [this, id] { readable(id); })) return close(id);
   connection.deadline =
       loop_.after(std::chrono::seconds(config_.daemon.request_wait_s), [this, id] { close(id); });
 }
 
 void Server::readable(std::uint64_t id) {
+  Connection& connection = connections_.at(id);
+  if (connection.asked || connection.uid == 0) return answer(id);
+  // It stays in the socket until it is its user's turn.
+  loop_.forget(connection.fd.get());
+  accounts_[connection.uid].waiting.push_back(id);
+  if (!std::exchange(is_serving_, true)) loop_.after({}, [this] { serve_users(); });
+}
+
+void Server::serve_users() {
+  is_serving_ = false;
+  const auto end = Clock::now() + k_users_share;
+  for (;;) {
+    const auto is_waiting = [](const auto& item) { return !item.second.waiting.empty(); };
+    auto next = std::find_if(accounts_.upper_bound(last_served_), accounts_.end(), is_waiting);
+    if (next == accounts_.end())
+      next = std::find_if(accounts_.begin(), accounts_.end(), is_waiting);
+    if (next == accounts_.end()) return;
+    if (Clock::now() >= end) break;
+    last_served_ = next->first;
+    const std::uint64_t id = next->second.waiting.front();
+    next->second.waiting.pop_front();
+    const auto connection = connections_.find(id);
+    if (connection == connections_.end()) continue;  // it has made room
+    const int fd = connection->second.fd.get();
+    if (loop_.watch(fd, [this, id] { readable(id); })) {
+      answer(id);
+    } else {
+      close(id);
+    }
+  }
+  // A daemon that is never idle waits for its own processor time behind every job of the node.
+  is_serving_ = true;
+  loop_.after(k_users_share, [this] { serve_users(); });
+}
+
+void Server::answer(std::uint64_t id) {
   Connection& connection = connections_.at(id);
   static std::string packet(k_max_message_bytes + 1, '\0');  // one thread, one buffer
   const ssize_t count = ::recv(connection.fd.get(), packet.data(), packet.size(), MSG_DONTWAIT);
@@ -133,11 +183,21 @@ bool Server::send_or_keep(std::uint64_t id, Connection& connection, std::string 
     if (errno != EAGAIN) return true;
     if (!loop_.want_write(fd, [this, id] { send_unsent(id); })) return true;
   }
-  connection.is_cut = unsent_bytes_ + packet.size() > k_max_unsent_bytes;
+  const bool is_root = connection.uid == 0;
+  std::size_t& unsent = accounts_[connection.uid].unsent_bytes;
+  connection.is_cut =
+      unsent + packet.size() > (is_root ? k_most_unsent_of_root : k_most_unsent_of_user) ||
+      (!is_root && users_unsent_bytes_ + packet.size() > k_most_unsent_of_users);
   if (connection.is_cut) return false;
-  unsent_bytes_ += packet.size();
+  unsent += packet.size();
+  if (!is_root) users_unsent_bytes_ += packet.size();
   connection.unsent.push_back(std::move(packet));
   return false;
+}
+
+void Server::release(const Connection& connection, std::size_t bytes) {
+  accounts_[connection.uid].unsent_bytes -= bytes;
+  if (connection.uid != 0) users_unsent_bytes_ -= bytes;
 }
 
 void Server::send_unsent(std::uint64_t id) {
@@ -147,7 +207,7 @@ void Server::send_unsent(std::uint64_t id) {
     const std::string& packet = connection.unsent.front();
     const bool sent = ::send(fd, packet.data(), packet.size(), MSG_NOSIGNAL | MSG_DONTWAIT) >= 0;
     if (!sent && errno == EAGAIN) return;
-    unsent_bytes_ -= packet.size();
+    release(connection, packet.size());
     connection.unsent.pop_front();
   }
   static_cast<void>(loop_.want_write(fd, nullptr));
@@ -160,7 +220,9 @@ void Server::close(std::uint64_t id) {
   Connection connection = std::move(found->second);
   connections_.erase(found);
   loop_.forget(connection.fd.get());
-  for (const std::string& packet : connection.unsent) unsent_bytes_ -= packet.size();
+  for (const std::string& packet : connection.unsent) release(connection, packet.size());
+  const auto account = accounts_.find(connection.uid);
+  if (--account->second.connections == 0) accounts_.erase(account);
   if (connection.deadline) loop_.cancel(*connection.deadline);
   if (connection.ticket != 0) jobs_.leave(connection.ticket);
 }

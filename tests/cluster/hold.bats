@@ -460,6 +460,32 @@ many_held() {
     cluster exec n1 -- python3 - "$@" <"$BATS_TEST_DIRNAME/lib/many_held.py"
 }
 
+@test "a user who asks for forty jobs of sixty items in loops, and connects without end: Slurm's hooks are answered, others stage" {
+    reload_daemons "$LATE"
+    closed_target /project/closed
+    sbatch_wait -w n1 $(seq -f '--stage-out=r%g:/project/closed/' 60) --wrap 'cd $SLURM_TMPDIR && touch $(seq -f r%g 60)'
+    wait_until 10 notice_says "$JOBID" "could not be delivered"
+    cluster daemon stop n1
+    many_held make "$JOBID" 40 0
+    cluster daemon start n1
+    client alice storm 8 /home/alice/calm >/dev/null 3>&- &
+    sleep 1
+    answers=$(client root latency 200)
+    echo "# root under a storm: $answers ms (number, median, p99, most)" >&3
+    [[ $answers == "answered 200,"* ]]
+    as bob sh -c 'mkdir -p set && echo data >set/f'
+    as bob srun --quiet -w n1 --stage-dataset=set sh -c 'cat $SLURM_TMPDIR/set/f' | grep -x data
+    # Another user asks, too.
+    [[ $(on_node n1 bob nodestage held) == *"no results"* ]]
+    as alice touch calm
+    wait
+    cluster daemon stop n1
+    many_held remove
+    cluster daemon start n1
+    on_node n1 alice nodestage recover "$JOBID" storm
+    assert_idle_clean
+}
+
 @test "recoveries of one user have four workers at once, whatever the number asked for; the others come later" {
     reload_daemons "$LATE"
     hold_one

@@ -6,6 +6,8 @@ python3 - VERB ARG... <daemon_client.py, on a node, as the user in question:
   attack          garbage, half messages, too long ones, silence, hasty ends; prints "survived N"
   crowd N         opens N connections that never ask, prints how many still stand after 1 s ("open N"), stays
                   until its stdin ends
+  storm N FILE    N processes that ask for the status of all jobs in a loop, and N that connect in one, until FILE exists
+  latency N       as root: asks N times as Slurm's hooks do, 5 s for each; prints "answered N, median, p99, most" in ms
 """
 import os
 import random
@@ -173,8 +175,52 @@ def crowd(count):
     os.read(0, 1)
 
 
+def loop_until(path, step):
+    if os.fork() > 0:
+        return
+    while not os.path.exists(path):
+        try:
+            step()
+        except OSError:  # the daemon's limits, which are what is tried here
+            time.sleep(0.001)
+    os._exit(0)
+
+
+def read_all():
+    with connect() as connection:
+        connection.send(request("status", 0))
+        while connection.recv(1 << 18):
+            pass
+
+
+def storm(count, path):
+    for _ in range(int(count)):
+        loop_until(path, read_all)
+        loop_until(path, lambda: connect().close())
+    for _ in range(2 * int(count)):
+        os.wait()
+
+
+def latency(count):
+    path = SOCKET.replace(".sock", "-root.sock")
+    if not os.path.exists(path):
+        path = SOCKET
+    times = []
+    for _ in range(int(count)):
+        begin = time.monotonic()
+        with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as connection:
+            connection.settimeout(5)
+            connection.connect(path)
+            connection.send(request("exited", 4_000_000_000))
+            connection.recv(1 << 18)
+        times.append(1000 * (time.monotonic() - begin))
+        time.sleep(0.02)
+    times.sort()
+    print(f"answered {len(times)}, {times[len(times) // 2]:.1f}, {times[len(times) * 99 // 100]:.1f}, {times[-1]:.1f}")
+
+
 if __name__ == "__main__":
-    verbs = {"attack": attack, "crowd": crowd}
+    verbs = {"attack": attack, "crowd": crowd, "storm": storm, "latency": latency}
     verb, *arguments = sys.argv[1:]
     if verb in verbs:
         verbs[verb](*arguments)

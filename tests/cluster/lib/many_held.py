@@ -20,6 +20,8 @@ def make(job, count, retry_at):
         record = json.load(file)
     with open(f"{JOBS}/{job}.0.request", "rb") as file:
         request = file.read()
+    with open(f"{AREA}/status/{job}.0.out", "rb") as file:
+        status = file.read()
     tree = os.stat(f"{HOLD}/{job}.0")
     record["retry_at"] = int(retry_at)
     directory = record["directory"]
@@ -30,6 +32,8 @@ def make(job, count, retry_at):
             json.dump(record, file)
         with open(f"{JOBS}/{number}.0.request", "wb") as file:
             file.write(request)
+        with open(f"{AREA}/status/{number}.0.out", "wb") as file:
+            file.write(status)
         os.mkdir(f"{HOLD}/{number}.0", 0o700)
         with open(f"{HOLD}/{number}.0/res", "w", encoding="utf-8") as file:
             file.write("kept\n")
