@@ -5,7 +5,9 @@
 #include <sys/stat.h>
 
 #include <array>
+#include <cstring>
 #include <memory>
+#include <utility>
 #include <vector>
 
 #include "common/file.hpp"
@@ -14,7 +16,7 @@
 namespace nodestage {
 namespace {
 
-// Smaller files are synced together at the end, by sync(); a million fsyncs would take hours.
+// A smaller one is stored while the next ones are written.
 constexpr off_t k_sync_bytes = off_t{4} << 20;
 
 bool ends_item(int code) { return code == ENOSPC || code == EDQUOT; }
@@ -25,14 +27,22 @@ std::array<timespec, 2> times_of(const struct stat& info) {
 
 Status bare_error() { return Error{errno, std::strerror(errno)}; }
 
-// Of a directory that was made here, by the descriptor that holds it since then (O_PATH): who may
-// write to the target can have put anything under its name meanwhile. The inherited set-group-id
-// bit stays: it gives new files the project's group.
-Status finish_directory(int fd, const struct stat& info) {
-  struct stat now {};
-  if (::fstat(fd, &now) != 0) return bare_error();
-  TRY(change_mode(fd, (info.st_mode & 01777) | (now.st_mode & S_ISGID)));
-  return ::utimensat(fd, "", times_of(info).data(), AT_EMPTY_PATH) == 0 ? Status() : bare_error();
+// Of directories that are being filled; with the set-group-id bit that one inherits.
+constexpr mode_t k_unfinished = 01700;
+
+// Some FUSE and CIFS mounts keep neither modes nor times.
+bool is_refused(int code) {
+  return code == EPERM || code == EACCES || code == ENOTSUP || code == ENOSYS || code == EINVAL;
+}
+
+bool is_unfinished(const struct stat& there) {
+  return there.st_uid == ::geteuid() && (there.st_mode & 05777) == k_unfinished;
+}
+
+// As a finished copy of it does.
+bool looks_like(const struct stat& there, const struct stat& source) {
+  return there.st_uid == ::geteuid() && (there.st_mode & 01777) == (source.st_mode & 01777) &&
+         there.st_mtim.tv_sec == source.st_mtim.tv_sec;
 }
 
 // As one is that was made a moment ago: what somebody has put in its place since then is his, and
@@ -57,10 +67,7 @@ struct CopyOut::Descent {
 };
 
 CopyOut::CopyOut(Fd target, PendingNames names, OutputReport& report)
-    : target_(std::move(target)),
-      sync_fd_(::openat(target_.get(), ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC)),
-      names_(std::move(names)),
-      report_(report) {
+    : target_(std::move(target)), names_(std::move(names)), report_(report) {
   remove_leftovers(target_.get(), names_);
 }
 
@@ -85,22 +92,20 @@ Status CopyOut::directory(const SourceEntry& source, const std::string& name,
   auto from = open_beneath(source.dir_fd, source.path, O_PATH | O_DIRECTORY | source.follow);
   if (!from) return check(source.path, from.error());
   Fd to;
-  const auto made = make_directory(target_.get(), name, to);
+  const auto made = make_directory(target_.get(), name, info, to);
   if (!made) return check(name, made.error());
-  if (*made == Made::before) remove_leftovers(to.get(), names_);
+  remove_leftovers(to.get(), names_);
   const Fd held(::fcntl(to.get(), F_DUPFD_CLOEXEC, 0));
   if (!held) return system_error("dup");
   TRY(tree(std::move(*from), std::move(to), name + "/"));
-  return *made == Made::now ? check(name, finish_directory(held.get(), info)) : Status();
+  return check(name, end_directory(held.get(), *made, info));
 }
 
 // A directory `name` in target_fd, made at need; `fd` gets it.
-Result<CopyOut::Made> CopyOut::make_directory(int target_fd, const std::string& name, Fd& fd) {
-  Made made = Made::now;
-  if (::mkdirat(target_fd, name.c_str(), 0700) != 0) {
-    if (errno != EEXIST) return system_error("cannot make the directory");
-    made = Made::before;
-  }
+Result<CopyOut::Made> CopyOut::make_directory(int target_fd, const std::string& name,
+                                              const struct stat& source, Fd& fd) {
+  const bool is_new = ::mkdirat(target_fd, name.c_str(), 0700) == 0;
+  if (!is_new && errno != EEXIST) return system_error("cannot make the directory");
   auto opened = open_directory_at(target_fd, name);
   if (!opened) {
     const int code = opened.error().code;
@@ -109,9 +114,42 @@ Result<CopyOut::Made> CopyOut::make_directory(int target_fd, const std::string& 
     }
     return opened.error();
   }
-  if (made == Made::now && !is_empty(opened->get())) made = Made::before;
+  struct stat there {};
+  if (::fstat(opened->get(), &there) != 0) return system_error("cannot look at the directory");
+  const bool is_ours =
+      is_new ? is_empty(opened->get()) : is_unfinished(there) || looks_like(there, source);
   fd = std::move(*opened);
-  return made;
+  if (!is_ours) return Made::before;
+  // A finished one may be closed to its owner.
+  if (is_new || (there.st_mode & 0700) != 0700)
+    static_cast<void>(change_mode(fd.get(), k_unfinished | (there.st_mode & S_ISGID)));
+  return Made::here;
+}
+
+// By the descriptor that holds it since it was made (O_PATH): who may write to the target can have
+// put anything under its name meanwhile. The inherited set-group-id bit stays: it gives new files
+// the project's group.
+Status CopyOut::end_directory(int fd, Made made, const struct stat& info) {
+  if (made == Made::before) return syncs_.add_directory(fd, names_);
+  // The mode may be one that closes it to its owner.
+  Fd readable(::openat(fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+  struct stat now {};
+  if (!readable || ::fstat(fd, &now) != 0) return bare_error();
+  const Status changed = change_mode(fd, (info.st_mode & 01777) | (now.st_mode & S_ISGID));
+  TRY(keep("mode", changed ? 0 : changed.error().code));
+  TRY(keep("time", ::utimensat(fd, "", times_of(info).data(), AT_EMPTY_PATH) == 0 ? 0 : errno));
+  syncs_.add(std::move(readable));
+  return {};
+}
+
+// What could not be set is told, and holds nothing up where the file system has refused it.
+Status CopyOut::keep(const char* what, int code) {
+  if (code == 0) return {};
+  if (!is_refused(code)) return system_error(std::string("cannot set the ") + what, code);
+  if (!std::exchange(refuses_, true))
+    report_.add_note(std::string("the target does not keep every mode and time: ") +
+                     std::strerror(code));
+  return {};
 }
 
 Status CopyOut::tree(Fd source, Fd target, const std::string& prefix) {
@@ -137,12 +175,12 @@ Status CopyOut::step(Descent& at, const WalkStep& step, const std::string& path)
         return check(path, Error{ELOOP, "is the target itself"});
       }
       Fd child;
-      const auto made = make_directory(at.targets.top(), step.name, child);
+      const auto made = make_directory(at.targets.top(), step.name, step.info, child);
       if (!made) {
         TRY(at.walk.skip());
         return check(path, made.error());
       }
-      if (*made == Made::before) remove_leftovers(child.get(), names_);
+      remove_leftovers(child.get(), names_);
       at.made.push_back(*made);
       return at.targets.push(std::move(child));
     }
@@ -150,7 +188,7 @@ Status CopyOut::step(Descent& at, const WalkStep& step, const std::string& path)
       TRY_ASSIGN(const Fd target, at.targets.pop());
       const Made made = at.made.back();
       at.made.pop_back();
-      return made == Made::now ? check(path, finish_directory(target.get(), step.info)) : Status();
+      return check(path, end_directory(target.get(), made, step.info));
     }
     case WalkStep::Kind::fault:
       break;
@@ -191,13 +229,17 @@ Status CopyOut::file(const SourceEntry& source, int target_fd, const std::string
   TRY_ASSIGN(Fd to, pending.create_file(0600));
   TRY(copy_data(from.get(), to.get(), static_cast<std::uint64_t>(info.st_size),
                 [this](std::uint64_t bytes) { report_.add_bytes(bytes); }));
-  if (::fchmod(to.get(), info.st_mode & 0777) != 0) return system_error("cannot set the mode");
-  if (::futimens(to.get(), times_of(info).data()) != 0) return system_error("cannot set the time");
+  TRY(keep("mode", ::fchmod(to.get(), info.st_mode & 0777) == 0 ? 0 : errno));
+  TRY(keep("time", ::futimens(to.get(), times_of(info).data()) == 0 ? 0 : errno));
   if (info.st_size >= k_sync_bytes && ::fsync(to.get()) != 0) return system_error("cannot write");
   struct stat copy {};
   if (::fstat(to.get(), &copy) == 0) links_.copied(info, copy);
+  Fd written;
+  if (info.st_size < k_sync_bytes) written = Fd(::fcntl(to.get(), F_DUPFD_CLOEXEC, 0));
   TRY(close_checked(std::move(to)));
-  return pending.commit(name);
+  TRY(pending.commit(name));
+  if (written) syncs_.add(std::move(written));
+  return {};
 }
 
 Status CopyOut::link(const SourceEntry& source, int target_fd, const std::string& name,
@@ -243,11 +285,9 @@ Status CopyOut::check(const std::string& path, const Status& status) {
   return Error{status.error().code, "the rest was not tried"};
 }
 
-Status CopyOut::sync() const {
-  if (sync_fd_ && ::syncfs(sync_fd_.get()) != 0) {
-    return system_error("the target's file system did not store all that was written");
-  }
-  return {};
+Status CopyOut::sync() {
+  TRY(syncs_.add_directory(target_.get(), names_));
+  return syncs_.finish();
 }
 
 }  // namespace nodestage

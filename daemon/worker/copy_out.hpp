@@ -4,9 +4,11 @@
 // Kept: content, holes, mode (without set-id bits), mtime, links as links, hard links within one
 // tree where the file system can. Not kept: owner, ACLs, extended attributes. Left out and counted:
 // sockets, FIFOs, devices. A directory that is there already keeps its mode; one that is made gets
-// the source's mode and mtime, and keeps the set-group-id bit it inherited. Below the target no
-// link is followed, and what is set is set by descriptors: others may write there, too, and put
-// their names in the place of ours.
+// the source's mode and mtime, and keeps the set-group-id bit it inherited, and so does one that an
+// earlier try has made: while one is filled its mode is 01700, and a finished one looks as its
+// source does. Where the target's file system refuses modes or times the rest is delivered. Below
+// the target no link is followed, and what is set is set by descriptors: others may write there,
+// too, and put their names in the place of ours.
 #pragma once
 
 #include <cstdint>
@@ -18,6 +20,7 @@
 #include "daemon/worker/hard_links.hpp"
 #include "daemon/worker/output_report.hpp"
 #include "daemon/worker/pending_file.hpp"
+#include "daemon/worker/sync_crew.hpp"
 #include "daemon/worker/tree_walk.hpp"
 
 namespace nodestage {
@@ -36,12 +39,15 @@ class CopyOut {
   Status entry(const SourceEntry& source, const std::string& name);
 
   // Everything written so far is on stable storage, or a fault tells of what was lost.
-  Status sync() const;
+  Status sync();
 
  private:
-  enum class Made { now, before };
+  enum class Made { here, before };  // by us, in this try or an earlier one
   struct Descent;
-  static Result<Made> make_directory(int target_fd, const std::string& name, Fd& fd);
+  static Result<Made> make_directory(int target_fd, const std::string& name,
+                                     const struct stat& source, Fd& fd);
+  Status end_directory(int fd, Made made, const struct stat& info);
+  Status keep(const char* what, int code);
   Status tree(Fd source, Fd target, const std::string& prefix);
   Status step(Descent& at, const WalkStep& step, const std::string& path);
   Status directory(const SourceEntry& source, const std::string& name, const struct stat& info);
@@ -56,8 +62,9 @@ class CopyOut {
   Status check(const std::string& path, const Status& status);
 
   Fd target_;
-  Fd sync_fd_;  // open from the start: syncfs() tells of errors since then
   PendingNames names_;
+  SyncCrew syncs_;
+  bool refuses_ = false;  // modes or times; told once
   OutputReport& report_;
   HardLinks links_;  // names below the target
 };

@@ -11,6 +11,7 @@
 #include "daemon/worker/output_target.hpp"
 #include "daemon/worker/pack.hpp"
 #include "daemon/worker/pending_file.hpp"
+#include "daemon/worker/sync_crew.hpp"
 
 namespace nodestage {
 namespace {
@@ -97,7 +98,10 @@ class Delivery {
     TRY(archive->finish());
     if (::fsync(file.get()) != 0) return system_error("cannot write the archive");
     TRY(close_checked(std::move(file)));
-    return pending.commit(target_.name);
+    TRY(pending.commit(target_.name));
+    SyncCrew syncs;
+    TRY(syncs.add_directory(into_fd, names));
+    return syncs.finish();
   }
 
   Status pack_sources(Pack& archive) const {

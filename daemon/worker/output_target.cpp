@@ -91,8 +91,10 @@ Result<Fd> make_directory(int parent_fd, const std::string& name, const std::str
     if (fd) return fd;
     return system_error(path, fd.error().code);
   }
-  if (::mkdirat(parent_fd, name.c_str(), 0777) != 0 && errno != EEXIST) {
-    return system_error("cannot make the directory " + path);
+  if (::mkdirat(parent_fd, name.c_str(), 0777) != 0) {
+    if (errno != EEXIST) return system_error("cannot make the directory " + path);
+  } else if (const Fd parent{::openat(parent_fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC)}) {
+    ::fsync(parent.get());  // of what may not be read, the name is stored when its server likes
   }
   fd = open_at(parent_fd, name, k_flags);
   if (fd) return fd;

@@ -133,7 +133,8 @@ journal() {
     reload_daemons "$SOON"
     on n1 sh -c 'mkdir -p /mnt/small && mount -t tmpfs -o size=1M,mode=0700,uid=20001,gid=20001 tmpfs /mnt/small'
     sbatch_wait -w n1 -o /dev/null --stage-out=res:/mnt/small/out \
-        --wrap 'cd $SLURM_TMPDIR; mkdir res; head -c 3M /dev/urandom >res/big; sha256sum <res/big >~/sum'
+        --wrap 'cd $SLURM_TMPDIR; mkdir -p res/sub; echo x >res/sub/f; head -c 3M /dev/urandom >res/big; sha256sum <res/big >~/sum
+            chmod 0511 res/sub; touch -d 2001-02-03 res/sub'
     [ "$STATE $EXIT" = "COMPLETED 0" ]
     # Without an output beside which it could lie, the notice is in the work directory.
     wait_until 10 notice_says "$JOBID" "No space left on device"
@@ -142,7 +143,9 @@ journal() {
     on n1 mount -o remount,size=20M /mnt/small
     wait_until 20 not_held "$JOBID"
     [ "$(on n1 sh -c 'sha256sum </mnt/small/out/big')" = "$(as alice cat sum)" ]
-    [ "$(on n1 find /mnt/small/out -mindepth 1)" = /mnt/small/out/big ]
+    [ "$(on n1 find /mnt/small/out | sort | xargs)" = "/mnt/small/out /mnt/small/out/big /mnt/small/out/sub /mnt/small/out/sub/f" ]
+    # As after one try.
+    [ "$(on n1 stat -c '%a %y' /mnt/small/out/sub | cut -c1-14)" = "511 2001-02-03" ]
     wait_until 10 notice_says "$JOBID" "delivered now"
     on n1 umount /mnt/small
     assert_idle_clean
@@ -230,8 +233,8 @@ journal() {
     on n1 mkdir -p /mnt/slow
     on n1 bindfs --write-rate=4M /project/slow /mnt/slow
     id=$(submit alice -w n1 --stage-out=res:/mnt/slow/out \
-        --wrap 'cd $SLURM_TMPDIR; mkdir res; head -c 12M /dev/urandom >res/big; sha256sum <res/big')
-    wait_until 20 on ctl sh -c 'ls /project/slow/out/.nodestage-*.tmp 2>/dev/null'
+        --wrap 'cd $SLURM_TMPDIR; mkdir -p res/sub; head -c 12M /dev/urandom >res/sub/big; sha256sum <res/sub/big; chmod 0751 res/sub')
+    wait_until 20 on ctl sh -c 'ls /project/slow/out/sub/.nodestage-*.tmp 2>/dev/null'
     on n1 pkill -STOP -x bindfs
     # A second job of hers, and one of another user, with results of their own.
     sbatch_wait -w n1 --stage-out=f:/project/beside_alice --wrap 'echo x >$SLURM_TMPDIR/f'
@@ -243,11 +246,13 @@ journal() {
     notice_says "$id" "took longer than the limit of 8.0 s" || notice_says "$id" "hangs in the kernel"
     wait_until 20 job_is "$id" COMPLETED
     # What the killed worker had begun is still there.
-    on ctl sh -c 'ls /project/slow/out/.nodestage-*.tmp'
+    on ctl sh -c 'ls /project/slow/out/sub/.nodestage-*.tmp'
     on n1 pkill -CONT -x bindfs || true
     wait_until 60 not_held "$id"
-    [ "$(as alice sh -c 'sha256sum </project/slow/out/big')" = "$(job_output "$id")" ]
-    [ "$(as alice ls -A /project/slow/out)" = big ]
+    [ "$(as alice sh -c 'sha256sum </project/slow/out/sub/big')" = "$(job_output "$id")" ]
+    [ "$(as alice ls -A /project/slow/out/sub)" = big ]
+    # As after one try; bindfs keeps no times.
+    [ "$(as alice stat -c %a /project/slow/out/sub)" = 751 ]
     on n1 umount /mnt/slow
     assert_idle_clean 30
 }

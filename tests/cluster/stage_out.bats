@@ -246,6 +246,18 @@ failed_on() {
     job_log "$2" "$1.0" | grep -q 'role=daemon: failed$'
 }
 
+@test "a target whose file system refuses modes: delivered, and said so" {
+    as alice mkdir -p /project/plain
+    on n1 mkdir -p /mnt/plain
+    on n1 bindfs --chmod-deny /project/plain /mnt/plain
+    sbatch_wait -w n1 --stage-out=res:/mnt/plain/out --wrap 'mkdir $SLURM_TMPDIR/res && echo kept >$SLURM_TMPDIR/res/f'
+    [ "$STATE" = COMPLETED ]
+    [ "$(as alice cat /project/plain/out/f)" = kept ]
+    job_log n1 "$JOBID.0" | grep -F 'the target does not keep every mode and time'
+    on n1 umount /mnt/plain
+    assert_clean
+}
+
 @test "several nodes: one directory or archive each, unless the target names the node" {
     sbatch_wait -N3 <<'SCRIPT'
 #!/bin/bash

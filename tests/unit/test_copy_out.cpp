@@ -85,6 +85,51 @@ TEST_CASE("what is there stays, what has the same name is replaced") {
   CHECK(leftovers(job.target).empty());
 }
 
+TEST_CASE("what an earlier try has made gets modes and times as if it had been one try") {
+  StageOutJob job;
+  make_tree(job.directory / "results");
+  const AsUser user;
+  job.ask("results", "out");
+  REQUIRE(job.run() == 0);
+  const auto whole = describe(job.target / "out");
+  // A worker that was killed has left one directory unfinished, and another lacks a file.
+  REQUIRE(chmod((job.target / "out/b").c_str(), 01700) == 0);
+  set_mtime(job.target / "out/b", 1700000000, 0);
+  const struct stat deep = lstat_of(job.target / "out/b/deep");
+  REQUIRE(chmod((job.target / "out/b/deep").c_str(), 0750) == 0);
+  fs::remove(job.target / "out/b/deep/file");
+  REQUIRE(chmod((job.target / "out/b/deep").c_str(), 0550) == 0);
+  set_mtime(job.target / "out/b/deep", deep.st_mtim.tv_sec, deep.st_mtim.tv_nsec);
+  job.order.tries = 1;
+  REQUIRE(job.run() == 0);
+  CHECK(describe(job.target / "out") == whole);
+}
+
+TEST_CASE("a directory of the user's own keeps its mode, a private one too") {
+  StageOutJob job;
+  write_file(job.directory / "results/sub/f", "f");
+  fs::create_directories(job.target / "out/sub");
+  fs::permissions(job.target / "out/sub", fs::perms(0700));
+  set_mtime(job.target / "out/sub", 1000000000, 0);
+  job.ask("results", "out");
+  job.order.tries = 1;
+  REQUIRE(job.run() == 0);
+  CHECK((lstat_of(job.target / "out/sub").st_mode & 07777) == 0700);
+}
+
+TEST_CASE("a target that may not be read is delivered to") {
+  StageOutJob job;
+  write_file(job.directory / "results/f", "f");
+  const AsUser user;
+  REQUIRE(chmod(job.target.c_str(), 0300) == 0);
+  job.ask("results/f", (job.target / "f").string());
+  job.ask("results", (job.target / "new").string());
+  job.ask("results", (job.target / "a.tar").string());
+  CHECK(job.run() == 0);
+  REQUIRE(chmod(job.target.c_str(), 0700) == 0);
+  CHECK(names_in(job.target) == std::vector<std::string>{"a.tar", "f", "new"});
+}
+
 TEST_CASE("set-id bits are not carried, an inherited set-group-id bit stays") {
   StageOutJob job;
   write_file(job.directory / "results/sub/program", "x");
