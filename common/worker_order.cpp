@@ -29,6 +29,7 @@ void each_field(Order& order, Field field) {
   field("start_delay_ms", order.start_delay_ms);
   field("on_failure", order.on_failure);
   field("refuse_outputs", order.refuse_outputs);
+  field("refuse_venv", order.refuse_venv);
   field("sandbox", order.sandbox);
   field("extract_escaping", order.extract.escaping);
   field("extract_special", order.extract.special);

@@ -86,6 +86,7 @@ struct WorkerOrder {
   std::uint32_t start_delay_ms = 0;
   OnFailure on_failure = OnFailure::fail;
   std::string refuse_outputs;  // stage: why a request with outputs must fail; empty: it need not
+  std::string refuse_venv;     // stage: why an environment must fail; empty: it need not
   SandboxNeed sandbox = SandboxNeed::available;
   ExtractRules extract;
   VenvBuild venv_build = VenvBuild::wheels_only;

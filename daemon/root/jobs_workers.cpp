@@ -3,6 +3,7 @@
 
 #include <random>
 
+#include "common/human.hpp"
 #include "daemon/root/jobs.hpp"
 #include "daemon/root/log.hpp"
 
@@ -111,6 +112,11 @@ WorkerStart Jobs::order_for(const Job& job, WorkerTask task) const {
   order.leave_free_bytes = at_.config.staging.leave_free_bytes;
   order.on_failure = at_.config.staging.on_failure;
   if (task == WorkerTask::stage) order.refuse_outputs = refusal_of_outputs(record);
+  if (task == WorkerTask::stage && !at_.workers.ends_all())
+    order.refuse_venv =
+        "environments are not staged on " + printable(record.begin.node) +
+        ": its nodestaged has no cgroups (worker.cgroup), so it could not end what their programs "
+        "leave behind";
   order.sandbox = at_.config.worker.sandbox;
   order.extract = at_.config.extract;
   order.venv_build = at_.config.venv.build;

@@ -51,6 +51,8 @@ class Workers {
   // SIGKILL to it and all its children; on_end follows.
   void kill(Id id);
   [[nodiscard]] ProcessMark mark(Id id) const;
+  // Whether all that a worker starts ends with it, whatever that does.
+  [[nodiscard]] bool ends_all() const { return cgroups_.available(); }
 
   // Ends what earlier daemons left in cgroups that no adopted worker uses.
   void kill_strangers();

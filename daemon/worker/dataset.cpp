@@ -61,6 +61,8 @@ Dataset::Dataset(const DatasetItem& item, std::size_t index, const StageContext&
       space_(k_worker_directory_fd, context.allowance) {}
 
 Status Dataset::plan() {
+  if (is_venv() && !context_.order.refuse_venv.empty())
+    return Error{EPERM, context_.order.refuse_venv};
   TRY(find_sources());
   TRY(measure());
   if (!item_.destination.empty()) return claim(item_.destination, item_.source);

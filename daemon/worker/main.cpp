@@ -81,7 +81,7 @@ int serve(const WorkerOrder& order) {
   const auto request = has_request ? read_all(k_worker_request_fd, k_max_request_bytes)
                                    : Result<std::string>(std::string());
   if (!request) return StageReport().fail("the request: " + request.error().what, {});
-  auto builder = order.task == WorkerTask::stage ? start_builder(*request)
+  auto builder = order.task == WorkerTask::stage ? start_builder(order, *request)
                                                  : Result<std::optional<Builder>>(std::nullopt);
   if (!builder) return StageReport().fail(builder.error().what, {});
   if (!k_is_sanitized) {

@@ -231,12 +231,15 @@ int run_stage(const WorkerOrder& order, std::string_view request_bytes, Builder*
   ::umask(request->umask);
   auto workspace = Workspace::open(k_worker_directory_fd);
   if (!workspace) return report.fail(workspace.error().what, {});
-  if (request->venv && builder == nullptr) return report.fail("there is no builder", {});
+  if (request->venv && builder == nullptr && order.refuse_venv.empty())
+    return report.fail("there is no builder", {});
   return Stage(order, *request, *workspace, builder).run();
 }
 
-Result<std::optional<Builder>> start_builder(std::string_view request_bytes) {
+Result<std::optional<Builder>> start_builder(const WorkerOrder& order,
+                                             std::string_view request_bytes) {
   std::optional<Builder> builder;
+  if (!order.refuse_venv.empty()) return builder;
   const auto request = decode_request(request_bytes);
   if (!request || !request->venv) return builder;
   TRY_ASSIGN(Builder started, Builder::start(k_worker_directory_fd, request->umask));

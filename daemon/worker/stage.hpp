@@ -18,8 +18,10 @@ namespace nodestage {
 // `builder` is what start_builder() has given for this request; borrowed.
 int run_stage(const WorkerOrder& order, std::string_view request_bytes, Builder* builder);
 
-// The process that run_stage() needs for a request with an environment; nothing for any other, and
-// for one that cannot be read. Before the worker's sandbox, in which no process can be made.
-Result<std::optional<Builder>> start_builder(std::string_view request_bytes);
+// The process that run_stage() needs for a request with an environment; nothing for any other, for
+// one that cannot be read, and where order.refuse_venv says why there is to be none. Before the
+// worker's sandbox, in which no process can be made.
+Result<std::optional<Builder>> start_builder(const WorkerOrder& order,
+                                             std::string_view request_bytes);
 
 }  // namespace nodestage

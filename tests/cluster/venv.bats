@@ -339,3 +339,16 @@ SCRIPT
     [ "$(grep -E '^checked: ' <<<"$OUTPUT" | sort -u | wc -l)" = 10 ]
     assert_idle_clean 60
 }
+
+@test "without cgroups, in which all ends that an environment's programs start, none is staged; data sets are" {
+    for node in n1 n2 n3; do on "$node" sh -c 'printf "[worker]\ncgroup = \"off\"\n" >/etc/nodestage/nodestaged.toml'; done
+    cluster daemon restart all
+    sbatch_wait -w n1 --stage-venv=plain.tar.gz --wrap 'echo must not run'
+    [ "$STATE" = FAILED ]
+    has "$OUTPUT" "environments are not staged on n1: its nodestaged has no cgroups (worker.cgroup)"
+    [[ $OUTPUT != *"must not run"* ]]
+    sbatch_wait -w n1 --stage-dataset=small.zip --stage-venv=plain.tar.gz,optional --wrap 'ls $NODESTAGE_DATASET/pyvenv.cfg'
+    [ "$STATE" = COMPLETED ]
+    reload_daemons ''
+    assert_idle_clean
+}

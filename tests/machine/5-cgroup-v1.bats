@@ -10,15 +10,23 @@ load machine
 # shellcheck disable=SC2034
 WORKERS=/sys/fs/cgroup/pids/system.slice/nodestage-workers.service
 
+knows_v1() {
+    [[ $(on n2 'systemctl --version' | awk 'NR == 1 { print $2 }') -lt 256 ]]
+}
+
 setup_file() {
-    [[ $(on n2 'systemctl --version' | awk 'NR == 1 { print $2 }') -lt 256 ]] || skip "this systemd knows cgroup v2 alone"
+    knows_v1 || return 0
     site cut n2
     site boot n2 systemd.unified_cgroup_hierarchy=0 systemd.legacy_systemd_cgroup_controller
     wait_until 120 nodes_idle
 }
 
+setup() {
+    knows_v1 || skip "this systemd knows cgroup v2 alone"
+}
+
 teardown_file() {
-    [[ $(on n2 'systemctl --version' | awk 'NR == 1 { print $2 }') -lt 256 ]] || return 0
+    knows_v1 || return 0
     site cut n2
     site boot n2
     wait_until 120 nodes_idle
