@@ -2,6 +2,7 @@
 // its unix socket, which shows a user's own jobs to the user and all to root, or does a job's work
 // itself (`run`: by a worker of its own). Holds and drops nothing. One file per verb.
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <cstdio>
 #include <cstring>
 #include <string>
@@ -18,6 +19,7 @@
 #include "cli/status.hpp"
 #include "cli/wait.hpp"
 #include "common/build_info.hpp"
+#include "common/did_you_mean.hpp"
 #include "common/human.hpp"
 
 namespace nodestage {
@@ -44,17 +46,55 @@ void add_request_options(CLI::App& verb, RequestTexts& texts) {
   add("--stage-dataset", texts.datasets);
   add("--stage-venv", texts.venvs);
   add("--stage-out", texts.outputs);
+  // Of a job's steps; here there is one process, which waits for all.
+  static std::string wait;
+  verb.add_option("--stage-wait", wait)->check(CLI::IsMember({"all", "node", "none"}));
 }
 
-// What follows "--" is for `run` to run, whatever it looks like.
+// As people type them: `help`, `help run`, `version`, `-V`.
+void accept_other_spellings(std::vector<char*>& words) {
+  static char help[] = "--help";
+  static char version[] = "--version";
+  if (words.size() < 2) return;
+  const std::string_view first = words[1];
+  if (first == "help") {
+    words.erase(words.begin() + 1);
+    words.resize(std::min<std::size_t>(words.size(), 2));
+    words.push_back(help);
+  } else if (first == "version" || first == "-V") {
+    words[1] = version;
+  }
+}
+
+// What `run` is to run: from the first word on that is no option, or what follows "--".
 std::vector<std::string> split_command(int& argc, char** argv) {
-  for (int i = 2; i < argc && std::strcmp(argv[1], "run") == 0; ++i) {
-    if (std::strcmp(argv[i], "--") != 0) continue;
-    std::vector<std::string> words(argv + i + 1, argv + argc);
+  if (argc < 3 || std::strcmp(argv[1], "run") != 0) return {};
+  for (int i = 2; i < argc; ++i) {
+    const std::string_view word = argv[i];
+    const bool is_end = word == "--";
+    if (!is_end && word.starts_with('-')) {
+      if (word.starts_with("--") && word.find('=') == std::string_view::npos && word != "--help")
+        ++i;
+      continue;
+    }
+    std::vector<std::string> words(argv + i + (is_end ? 1 : 0), argv + argc);
     argc = i;
     return words;
   }
   return {};
+}
+
+// The library would take the next word for a value that is missing: a variable that is not set.
+std::string option_without_value(int argc, char** argv) {
+  for (int i = 2; i < argc; ++i) {
+    std::string word = argv[i];
+    if (word.starts_with("--stage-") && word.ends_with('=')) return word;
+    const bool takes_next = word.starts_with("--stage-") && word.find('=') == std::string::npos;
+    if (takes_next && (i + 1 == argc || argv[i + 1][0] == '\0' ||
+                       std::string_view(argv[i + 1]).starts_with("--")))
+      return word;
+  }
+  return "";
 }
 
 class Command {
@@ -72,6 +112,11 @@ class Command {
 
   int run(int argc, char** argv) {
     run_arguments_.command = split_command(argc, argv);
+    if (const std::string word = option_without_value(argc, argv); !word.empty()) {
+      fault(printable(word) + " has no value: is a variable that it names not set?",
+            std::string("`nodestage ") + argv[1] + " --help` shows how it is used.");
+      return std::strcmp(argv[1], "run") == 0 ? k_not_run : k_wrong_usage;
+    }
     try {
       app_.parse(argc, argv);
     } catch (const CLI::ParseError& error) {
@@ -186,7 +231,11 @@ class Command {
     const auto verbs = app_.get_subcommands();
     if (verbs.empty()) {
       return wrong_usage(
-          first_word.empty() ? "no verb is named" : "'" + printable(first_word) + "' is not known",
+          first_word.empty()
+              ? "no verb is named"
+              : "'" + printable(first_word) + "' is not known" +
+                    did_you_mean(first_word, {"run", "plan", "pack", "status", "wait", "held",
+                                              "recover", "report", "doctor"}),
           "`nodestage --help` names the verbs.");
     }
     const CLI::App* verb = verbs.front();
@@ -222,7 +271,13 @@ class Command {
 
 int main(int argc, char** argv) {
   try {
-    return nodestage::Command().run(argc, argv);
+    std::vector<char*> words(argv, argv + argc);
+    nodestage::accept_other_spellings(words);
+    const int code = nodestage::Command().run(static_cast<int>(words.size()), words.data());
+    // A disk may be full only now.
+    if (std::fflush(stdout) == 0 && std::ferror(stdout) == 0) return code;
+    std::fprintf(stderr, "nodestage: the output could not be written\n");
+    return code == 0 ? 1 : code;
   } catch (const std::exception& fault) {  // of a library
     std::fprintf(stderr, "nodestage: %s\n", fault.what());
     return 1;

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <array>
 #include <charconv>
+#include <optional>
 #include <utility>
 
 #include "common/destinations.hpp"
@@ -29,11 +30,28 @@ Error wrong(std::string what, std::string_view example) {
   return Error{EINVAL, what.append(" (the form is ").append(example).append(")")};
 }
 
-// Escapes resolved; where it stands in the text.
+// Escapes resolved; where it stands in the text, and where the first $NAME in it.
 struct Part {
   std::string text;
   TextPlace place;
+  std::optional<TextPlace> variable = {};
 };
+
+bool is_name_character(char c) {
+  return c == '_' || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9');
+}
+
+// Of "$NAME" or "${NAME}" at `begin`; nothing where a dollar sign is just that.
+std::optional<TextPlace> variable_at(std::string_view text, std::size_t begin) {
+  if (text[begin] != '$') return {};
+  std::size_t end = begin + 1;
+  const bool is_braced = text.substr(end).starts_with('{');
+  if (is_braced) ++end;
+  const std::size_t name = end;
+  while (end < text.size() && is_name_character(text[end])) ++end;
+  if (end == name) return {};
+  return TextPlace{begin, end + (is_braced && text.substr(end).starts_with('}') ? 1 : 0)};
+}
 
 // The text cut at unescaped separators.
 struct Cut {
@@ -48,7 +66,7 @@ Result<Cut> cut_option(std::string_view text, TextPlace& at, std::string_view ex
   for (std::size_t i = 0; i < text.size(); ++i) {
     const char c = text[i];
     const char next = i + 1 < text.size() ? text[i + 1] : '\0';
-    if (c == '\\' && (next == ':' || next == ',' || next == '\\')) {
+    if (c == '\\' && (next == ':' || next == ',' || next == '\\' || next == '$')) {
       part->text += next;
       ++i;
     } else if (c == '\\' && i + 1 == text.size()) {
@@ -57,9 +75,17 @@ Result<Cut> cut_option(std::string_view text, TextPlace& at, std::string_view ex
     } else if (c == ',' || (c == ':' && cut.keys.empty())) {
       part = &(c == ',' ? cut.keys : cut.paths).emplace_back(Part{"", {i + 1, i + 1}});
     } else {
+      if (!part->variable) part->variable = variable_at(text, i);
       part->text += c;
     }
     part->place.end = i + 1;
+  }
+  if (const std::size_t scheme = text.find("://"); scheme != std::string_view::npos && scheme > 0) {
+    at = {0, text.size()};
+    return Error{
+        EINVAL,
+        "the address of a server cannot be named here: what is staged, and where results go, "
+        "lies on file systems that the nodes mount; fetch the data before, on a login node"};
   }
   if (cut.paths.size() > 2) {
     at = {cut.paths[2].place.begin - 1, cut.paths[2].place.begin};
@@ -97,6 +123,18 @@ Result<std::string> absolute(const std::string& path, const SubmitPlace& place) 
   }
   if (home.empty()) return Error{EINVAL, "the home directory that ~ stands for is not known"};
   return home + path.substr(slash);
+}
+
+// A part that names a place. Nobody expands what Slurm reads from a script.
+Status check_variables(const Part& part, std::string_view text, TextPlace& at) {
+  at = part.place;
+  if (!part.variable) return {};
+  at = *part.variable;
+  return Error{EINVAL, std::string(text.substr(at.begin, at.end - at.begin)) +
+                           " is not expanded here: Slurm takes #SBATCH lines, and a shell takes "
+                           "what is in single quotes, as it is written. Write the path itself "
+                           "(~ is understood), or give the option on the command line; \\$ is a "
+                           "dollar sign in a name"};
 }
 
 // "./a//b/" → "a/b": destinations and outputs' sources are compared as text.
@@ -249,22 +287,25 @@ Status set_venv_key(VenvItem& item, const KeyValue& entry, const SubmitPlace& pl
 Error not_below(std::string_view what, const std::string& path) {
   return Error{EINVAL, std::string(what) + " '" + path +
                            "' must be a name below $SLURM_TMPDIR: relative, without '..' and not "
-                           "beginning with .nodestage"};
+                           "beginning with .nodestage" +
+                           (path.starts_with('/') || path.starts_with('~')
+                                ? " (HOST:PATH cannot be staged; write \\: for a colon in a path)"
+                                : "")};
 }
 
 Result<std::string> to_destination(const std::string& path) {
-  if (is_path_below(path)) return tidy(path);
+  if (is_path_below(path) && !path.starts_with("~/")) return tidy(path);
   return not_below("the destination", path);
 }
 
 Result<DatasetItem> read_dataset(std::string_view text, const SubmitPlace& place, TextPlace& at) {
   TRY_ASSIGN(const Cut cut, cut_option(text, at, k_dataset_example));
   DatasetItem item;
-  at = cut.paths[0].place;
+  TRY(check_variables(cut.paths[0], text, at));
   if (cut.paths[0].text.empty()) return wrong("no source is named", k_dataset_example);
   TRY_ASSIGN(item.source, absolute(cut.paths[0].text, place));
   if (cut.paths.size() == 2) {
-    at = cut.paths[1].place;
+    TRY(check_variables(cut.paths[1], text, at));
     TRY_ASSIGN(item.destination, to_destination(cut.paths[1].text));
   }
   for (const Part& key : cut.keys) {
@@ -288,12 +329,16 @@ Result<OutputItem> read_output(std::string_view text, const SubmitPlace& place, 
   }
   OutputItem item;
   std::string source = cut.paths[0].text;
+  bool is_marked_below = false;
   for (const std::string_view prefix : {"$SLURM_TMPDIR/", "${SLURM_TMPDIR}/"}) {
-    if (source.starts_with(prefix)) source.erase(0, prefix.size());
+    if (!source.starts_with(prefix)) continue;
+    source.erase(0, prefix.size());
+    is_marked_below = true;
   }
+  if (!is_marked_below) TRY(check_variables(cut.paths[0], text, at));
   if (!is_path_below(source)) return not_below("the source", cut.paths[0].text);
   item.source = tidy(source);
-  at = cut.paths[1].place;
+  TRY(check_variables(cut.paths[1], text, at));
   TRY_ASSIGN(item.target, absolute(cut.paths[1].text, place));
   if (Status pattern = check_pattern(item.target); !pattern) {
     return wrong("the target '" + item.target + "' has " + pattern.error().what, k_output_example);
@@ -308,11 +353,11 @@ Result<OutputItem> read_output(std::string_view text, const SubmitPlace& place, 
 Result<VenvItem> read_venv(std::string_view text, const SubmitPlace& place, TextPlace& at) {
   TRY_ASSIGN(const Cut cut, cut_option(text, at, k_venv_example));
   VenvItem item;
-  at = cut.paths[0].place;
+  TRY(check_variables(cut.paths[0], text, at));
   if (cut.paths[0].text.empty()) return wrong("no source is named", k_venv_example);
   TRY_ASSIGN(item.source, absolute(cut.paths[0].text, place));
   if (cut.paths.size() == 2) {
-    at = cut.paths[1].place;
+    TRY(check_variables(cut.paths[1], text, at));
     TRY_ASSIGN(item.destination, to_destination(cut.paths[1].text));
   }
   if (!is_venv_path(item.destination)) {
@@ -322,7 +367,7 @@ Result<VenvItem> read_venv(std::string_view text, const SubmitPlace& place, Text
         k_venv_example);
   }
   for (const Part& key : cut.keys) {
-    at = key.place;
+    TRY(check_variables(key, text, at));
     TRY(set_venv_key(item, split_key(key.text), place));
   }
   return item;

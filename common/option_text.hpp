@@ -4,7 +4,8 @@
 //   SOURCE[:DEST][,key[=value]]...      --stage-venv
 //   SOURCE:TARGET[,key[=value]]...      --stage-out
 //
-// A backslash makes ':' ',' and '\' literal; before anything else it stays (glob(7) reads it). A
+// A backslash makes ':' ',' '$' and '\' literal; before anything else it stays (glob(7) reads it).
+// "$NAME" and "${NAME}" in a path are refused, since nobody would expand them; so is "scheme://". A
 // leading "~" or "~/" is the home directory, "~name" another user's. Relative sources of datasets
 // and targets of outputs start from the submit directory; paths are made absolute by text only,
 // links are never resolved. Nothing here touches the file system, but for "~name" (NSS).

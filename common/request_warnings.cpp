@@ -39,6 +39,9 @@ std::string about_dataset(const DatasetItem& item, Start start) {
       !archive_suffix(item.destination).empty() && !archive_suffix(name).empty())
     return "$SLURM_TMPDIR/" + item.destination + " becomes a directory, with what is in " + name +
            "; extract=no copies the archive as it is";
+  if (const std::string whole = item.source + ":" + item.destination;
+      !item.destination.empty() && !source_exists(item.source) && source_exists(whole))
+    return item.source + " does not exist, and " + whole + " does: write \\: for a colon in a path";
   if (start == Start::later && !item.optional && !source_exists(item.source))
     return missing(item.source);
   return {};

@@ -124,8 +124,11 @@ slow_mount() {
     node=$1 user=$2
     for dir in "${@:3}"; do
         # Small reads, or 128 KiB come at once and late; threads, so that other calls need not wait.
-        cluster exec "$node" --user="$user" -- bindfs --no-allow-other --multithreaded \
-            --read-rate="$rate" -o max_read=4096 "$dir" "$dir" || return 1
+        local bindfs=(cluster exec "$node" --user="$user" -- bindfs --no-allow-other --multithreaded --read-rate="$rate")
+        "${bindfs[@]}" -o max_read=4096 "$dir" "$dir" || return 1
+        # libfuse 3.18 has bindfs end for that option, once the kernel has spoken to it.
+        cluster exec "$node" --user="$user" -- stat "$dir" &>/dev/null || true
+        on "$node" grep -q " $dir fuse" /proc/self/mounts || "${bindfs[@]}" "$dir" "$dir" || return 1
     done
 }
 

@@ -67,7 +67,7 @@ struct Node {
     REQUIRE(journal->save_request(record));
     REQUIRE(journal->save(record));
   }
-  std::string state_of(std::uint32_t job) const {
+  std::string state_of(std::uint32_t job) {
     const auto rows = jobs.status(job, 0);
     return rows.size() == 1 ? rows[0].row.state : "";
   }
@@ -191,7 +191,7 @@ TEST_CASE("a list that is longer than a socket holds arrives whole") {
     node.keep(record);
   }
   node.jobs.recover();
-  Server server(*node.loop, node.config, node.jobs);
+  Server server(*node.loop, node.config, node.jobs, 1024);
   REQUIRE(server.listen(node.config.daemon.socket));
   const auto in_a_minute = Clock::now() + std::chrono::minutes(1);
   auto client = DaemonConnection::open(node.config.daemon.socket);

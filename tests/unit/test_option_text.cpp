@@ -233,3 +233,27 @@ TEST_CASE("items that cannot be together") {
   CHECK(has(together({"/a/a-b.tar", "/b/a_b.tar"}), "NODESTAGE_DATASET_A_B"));
   CHECK(together({"/a/a-b.tar,name=one", "/b/a_b.tar"}).empty());
 }
+
+TEST_CASE("variables that nobody expands are refused, with what to write; \\$ is a dollar sign") {
+  for (const char* text : {"$DATA", "$DATA/x.tar", "${DATA}/x", "/p/$USER.tar", "/p/x:$NAME"})
+    CHECK(has(dataset_fault(text), "is not expanded here"));
+  CHECK(has(dataset_fault("$DATA/x"), "--stage-dataset: $DATA is not expanded"));
+  CHECK(has(dataset_fault("a/${DATA}/x"), "${DATA} is not expanded"));
+  CHECK(has(output_fault("results:$SCRATCH/out"), "$SCRATCH is not expanded"));
+  CHECK(has(output_fault("$NAME:/p/out"), "$NAME is not expanded"));
+  CHECK(output("$SLURM_TMPDIR/res:/p/out").source == "res");
+  CHECK(output("res\\$x:/p/a\\$b").target == "/p/a$b");
+  CHECK(dataset("/p/\\$x.tar").source == "/p/$x.tar");
+  CHECK(dataset("/p/a$.tar").source == "/p/a$.tar");
+  CHECK(dataset("/p/a,include=$x").include == std::vector<std::string>{"$x"});
+  const auto venv = parse_venv_option("/p/r.txt,python=$HOME/python", k_place);
+  REQUIRE_FALSE(venv);
+  CHECK(has(venv.error().what, "$HOME is not expanded"));
+}
+
+TEST_CASE("addresses and other machines' paths are refused with the reason") {
+  CHECK(has(dataset_fault("https://host/data.tar"), "address of a server"));
+  CHECK(has(output_fault("results:s3://bucket/x"), "address of a server"));
+  CHECK(has(dataset_fault("host:/p/data.tar"), "HOST:PATH cannot be staged"));
+  CHECK(has(dataset_fault("host:~/data.tar"), "HOST:PATH cannot be staged"));
+}
