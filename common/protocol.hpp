@@ -78,9 +78,9 @@ struct Begin {
 
 struct End {
   std::uint32_t job = 0;
-  std::uint32_t restart = 0;
-  std::uint32_t exit_code = 0;  // SLURM_JOB_EXIT_CODE, a wait status
-  std::uint32_t limit_s = 0;    // how long the caller can wait at most; 0: no limit
+  std::uint32_t restart = k_no_number;  // k_no_number: Slurm has not said which run it is
+  std::uint32_t exit_code = 0;          // SLURM_JOB_EXIT_CODE, a wait status
+  std::uint32_t limit_s = 0;            // how long the caller can wait at most; 0: no limit
 };
 
 enum class WaitScope : std::uint8_t {
@@ -187,6 +187,7 @@ enum class EndOutcome : std::uint8_t {
   done = 2,        // results delivered (or none asked for), directory gone
   background = 3,  // still copying when the wait's limit passed; goes on without the caller
   held = 4,        // a result could not be delivered and is kept on the node
+  lost = 5,  // a result could not be delivered, and goes with the directory, which is the site's
 };
 
 struct Ended {

@@ -80,7 +80,9 @@ Begin begin_from_environment() {
 End end_from_environment() {
   End end;
   end.job = number_from_environment("SLURM_JOB_ID");
-  end.restart = number_from_environment("SLURM_JOB_RESTART_COUNT");
+  // From the job's credential, which not every epilog has.
+  if (!text_from_environment("SLURM_JOB_RESTART_COUNT").empty())
+    end.restart = number_from_environment("SLURM_JOB_RESTART_COUNT");
   end.exit_code = number_from_environment("SLURM_JOB_EXIT_CODE");
   return end;
 }

@@ -70,6 +70,9 @@ void log_end(std::uint32_t job, const Message& reply) {
     const auto* refused = std::get_if<Refused>(&reply);
     log_fault(job, "at its end: " + (refused == nullptr ? "an answer that was not asked for"
                                                         : "nodestaged refuses: " + refused->what));
+  } else if (ended->outcome == EndOutcome::lost) {
+    slurm_error("nodestage: job %u: a result could not be delivered and cannot be kept: %s", job,
+                printable(ended->what).c_str());
   } else if (ended->outcome == EndOutcome::background || ended->outcome == EndOutcome::held) {
     slurm_info("nodestage: job %u: %s: %s", job,
                ended->outcome == EndOutcome::held ? "a result is held on this node"

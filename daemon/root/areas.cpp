@@ -114,6 +114,18 @@ Result<std::optional<Fd>> Areas::open_directory(const std::string& name, std::ui
   return fd;
 }
 
+bool Areas::is_mount(int directory_fd) const {
+  struct statx info {};
+  struct statx root {};
+  if (::statx(directory_fd, "", AT_EMPTY_PATH, 0, &info) != 0 ||
+      ::statx(root_fd_.get(), "", AT_EMPTY_PATH, 0, &root) != 0)
+    return false;
+  if ((info.stx_attributes_mask & STATX_ATTR_MOUNT_ROOT) != 0)
+    return (info.stx_attributes & STATX_ATTR_MOUNT_ROOT) != 0;
+  // A kernel before 5.8; it does not tell bind mounts of the same file system.
+  return info.stx_dev_major != root.stx_dev_major || info.stx_dev_minor != root.stx_dev_minor;
+}
+
 Result<Fd> Areas::open_status(const JobKey& key, const char* task, int flags) const {
   return open_at(status_.get(), to_text(key) + "." + task, flags | O_NOFOLLOW, 0600);
 }

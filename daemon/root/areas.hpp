@@ -54,6 +54,9 @@ class Areas {
   Result<std::optional<Fd>> open_directory(const std::string& name, std::uint32_t uid,
                                            Mounts mounts = Mounts::refuse) const;
 
+  // Whether the job directory, open at `directory_fd`, is a mount, which can be moved to no area.
+  [[nodiscard]] bool is_mount(int directory_fd) const;
+
   Result<Fd> open_status(const JobKey& key, const char* task, int flags) const;
   void remove_status(const JobKey& key) const;
 

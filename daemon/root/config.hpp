@@ -19,6 +19,7 @@ enum class CreateDirectory { on_request, always, never };
 enum class UseCgroups { automatic, off };
 enum class UseBarrier { automatic, off };
 enum class OnMissing { fail, proceed };
+enum class UnkeptOutputs { refuse, deliver };
 
 struct Config {
   struct {
@@ -55,6 +56,7 @@ struct Config {
   struct {
     std::uint64_t epilog_wait_s = 600;
     std::uint64_t limit_s = 86'400;
+    UnkeptOutputs unkept = UnkeptOutputs::refuse;
   } stageout;
   struct Hold {
     std::uint64_t days = 30;

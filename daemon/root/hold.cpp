@@ -132,6 +132,16 @@ std::string expired_notice(const JobRecord& record) {
   return text + updated();
 }
 
+std::string lost_notice(const JobRecord& record) {
+  std::string text = title(record) + "These results of the job could not be delivered:\n";
+  for (const std::string& reason : record.hold.reasons) text += "    " + reason + "\n";
+  text +=
+      "\nThey are lost: this site mounts the job's directory and removes it when the job has "
+      "ended, so nodestage\ncould not keep them. Your administrators can say more "
+      "(stageout.unkept in nodestaged.toml).\n";
+  return text + updated();
+}
+
 std::string outputs_refusal(const std::vector<HeldTree>& held, const std::string& node,
                             const Config::Hold& settings) {
   std::uint64_t bytes = 0;
@@ -166,6 +176,14 @@ std::string outputs_refusal(const std::vector<HeldTree>& held, const std::string
          " -N1 -n1 nodestage held` lists them, `nodestage recover JOBID DIR --node=" + where +
          "` copies one to a directory. Jobs without --stage-out run, and --exclude=" + where +
          " avoids the node.";
+}
+
+std::string unkept_refusal(const std::string& path, const std::string& node) {
+  return "--stage-out is refused on " + printable(node) + ": the job's directory " +
+         printable(path) +
+         " is a mount of the site's, so results that could not be delivered could not be kept.\n"
+         "Copy them at the end of the job script, or ask your administrators (stageout.unkept in "
+         "nodestaged.toml).";
 }
 
 }  // namespace nodestage

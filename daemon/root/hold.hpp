@@ -42,6 +42,7 @@ std::string held_notice(const JobRecord& record, const HoldTimes& times);
 std::string delivered_notice(const JobRecord& record);
 std::string recovered_notice(const JobRecord& record, const std::string& directory);
 std::string expired_notice(const JobRecord& record);
+std::string lost_notice(const JobRecord& record);
 
 struct HeldTree {
   JobKey key;
@@ -54,5 +55,7 @@ struct HeldTree {
 // may.
 std::string outputs_refusal(const std::vector<HeldTree>& held, const std::string& node,
                             const Config::Hold& settings);
+// The same where they could not be kept, since the site mounts the job directory `path`.
+std::string unkept_refusal(const std::string& path, const std::string& node);
 
 }  // namespace nodestage

@@ -261,7 +261,9 @@ class Jobs {
   void stage_out_ended(const JobKey& key, const WorkerEnd& end);
   void go_on_in_background(Job& job);
   void move_to_hold(Job& job);
+  [[nodiscard]] std::string kept_in(const JobRecord& record) const;
   void hold(Job& job, const std::string& cause);
+  void lose(Job& job, const std::string& cause);
   void finish(Job& job);
   void answer_enders(Job& job, const Ended& ended);
 
@@ -280,7 +282,7 @@ class Jobs {
   void measure_later(Job& job);
   void tell_user(const Job& job, const std::string& text, Notices::OnTold told);
   void tell_held(Job& job);
-  [[nodiscard]] std::string refusal_of_outputs(const JobRecord& record) const;
+  [[nodiscard]] std::string refusal_of_outputs(const Job& job) const;
 
   // jobs_recover_held.cpp: on the user's request
   [[nodiscard]] std::vector<JobKey> find_held(const Recover& ask) const;

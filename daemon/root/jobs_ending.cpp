@@ -23,6 +23,13 @@ bool is_empty(int directory_fd) {
 
 Ticket Jobs::end(const End& end, const Reply& reply) {
   Job* job = find_live(end.job);
+  // Where slurmctld requeues a job as it ends, it counts before it makes the epilog's credential:
+  // so the end of run 0 may come as that of run 1.
+  if (job != nullptr && end.restart < job->record.begin.restart) {
+    log::warn(about(job->record), "the end of run {} of the job has come late; run {} goes on",
+              end.restart, job->record.begin.restart);
+    job = nullptr;
+  }
   if (job == nullptr) {
     reply(Ended{EndOutcome::nothing, ""});
     return 0;
@@ -104,9 +111,16 @@ void Jobs::stage_out_ended(const JobKey& key, const WorkerEnd& end) {
 }
 
 // The epilog can wait no longer. The tree leaves its name, so that nothing of the job is left
-// there.
+// there; where it cannot, since the site has mounted it there, nobody of ours stays in it.
 void Jobs::go_on_in_background(Job& job) {
+  if (job.is_leaving) return answer_enders(job, {EndOutcome::lost, job.record.cause});
   move_to_hold(job);
+  if (!job.record.in_hold && !job.record.directory_is_ours) {
+    log::warn(about(job.record),
+              "the epilog can wait no longer, and the site unmounts the directory");
+    return job.worker ? at_.workers.kill(*job.worker)
+                      : hold(job, "the job's end had to be waited for too long");
+  }
   log::warn(about(job.record), "the epilog returns before its end; {} goes on in the background",
             to_text(job.record.state));
   answer_enders(job,
@@ -126,18 +140,34 @@ void Jobs::move_to_hold(Job& job) {
   save(job);
 }
 
+std::string Jobs::kept_in(const JobRecord& record) const {
+  return record.in_hold ? at_.areas.held_path(record.key()) : at_.areas.path_of(record.directory);
+}
+
 void Jobs::hold(Job& job, const std::string& cause) {
   move_to_hold(job);
   job.record.cause = printable(cause, Newlines::keep);
+  if (!job.record.in_hold && !job.record.directory_is_ours) return lose(job, cause);
   const bool is_new = job.record.hold.since == 0;
   log::write(is_new ? log::Level::err : log::Level::warn, about(job.record),
-             "the stage-out failed and the data are kept in " +
-                 at_.areas.held_path(job.record.key()) + ": " + cause);
+             "the stage-out failed and the data are kept in " + kept_in(job.record) + ": " + cause);
   note_failure(job);
   set_state(job, JobState::held);
   answer_enders(job, {EndOutcome::held, job.record.cause});
   tell_waiters(job);
   look_after(job);
+}
+
+// The directory is the site's, and can be moved to no place where it would stay.
+void Jobs::lose(Job& job, const std::string& cause) {
+  log::error(about(job.record),
+             "the stage-out failed, and the data cannot be kept since the site has mounted {}: {}",
+             at_.areas.path_of(job.record.directory), cause);
+  job.record.hold.reasons = reasons_of(worker_status(job, WorkerTask::stage_out), job.record.cause);
+  job.parting = "the results could not be delivered, and were lost with the site's directory";
+  answer_enders(job, {EndOutcome::lost, job.record.cause});
+  tell_waiters(job);
+  let_go(job, lost_notice(job.record));
 }
 
 void Jobs::finish(Job& job) {

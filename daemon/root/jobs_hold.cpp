@@ -203,7 +203,13 @@ void Jobs::tell_held(Job& job) {
             });
 }
 
-std::string Jobs::refusal_of_outputs(const JobRecord& record) const {
+std::string Jobs::refusal_of_outputs(const Job& of) const {
+  const JobRecord& record = of.record;
+  if (!record.directory_is_ours && at_.config.stageout.unkept == UnkeptOutputs::refuse) {
+    const auto tree = job_directory(of);
+    if (tree && at_.areas.is_mount(tree->get()))
+      return unkept_refusal(at_.areas.path_of(record.directory), record.begin.node);
+  }
   std::vector<HeldTree> held;
   const std::uint64_t now = epoch_now();
   for (const auto& [key, job] : jobs_) {
@@ -224,9 +230,7 @@ std::vector<HeldRow> Jobs::held(std::uint32_t uid) const {
     rows.push_back({key.job, key.restart, record.begin.uid, record.begin.node, hold.since,
                     hold_times(hold, at_.config.hold).expire,
                     record.state == JobState::staging_out ? epoch_now() : hold.retry_at,
-                    hold.is_measured, hold.bytes,
-                    record.in_hold ? at_.areas.held_path(key) : at_.areas.path_of(record.directory),
-                    hold.reasons});
+                    hold.is_measured, hold.bytes, kept_in(record), hold.reasons});
   }
   return rows;
 }

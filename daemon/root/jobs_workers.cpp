@@ -111,7 +111,7 @@ WorkerStart Jobs::order_for(const Job& job, WorkerTask task) const {
   }
   order.leave_free_bytes = at_.config.staging.leave_free_bytes;
   order.on_failure = at_.config.staging.on_failure;
-  if (task == WorkerTask::stage) order.refuse_outputs = refusal_of_outputs(record);
+  if (task == WorkerTask::stage) order.refuse_outputs = refusal_of_outputs(job);
   if (task == WorkerTask::stage && !at_.workers.ends_all())
     order.refuse_venv =
         "environments are not staged on " + printable(record.begin.node) +

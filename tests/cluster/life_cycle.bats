@@ -307,11 +307,14 @@ prolog_and_epilog() {
 [ -e /project/site-makes ] || exit 0
 /bin/sleep 2
 /bin/mkdir -m 0700 "/localscratch/$SLURM_JOB_USER.$SLURM_JOB_ID.0"
+[ ! -e /project/site-mounts ] || /bin/mount -t tmpfs -o mode=0700 site "/localscratch/$SLURM_JOB_USER.$SLURM_JOB_ID.0"
 /bin/chown "$SLURM_JOB_UID:$SLURM_JOB_GID" "/localscratch/$SLURM_JOB_USER.$SLURM_JOB_ID.0"
 SH
     on ctl tee /etc/slurm/epilog >/dev/null <<'SH'
 #!/bin/sh
-[ ! -e /project/site-makes ] || /bin/rm -r "/localscratch/$SLURM_JOB_USER.$SLURM_JOB_ID.0"
+[ -e /project/site-makes ] || exit 0
+[ ! -e /project/site-mounts ] || /bin/umount "/localscratch/$SLURM_JOB_USER.$SLURM_JOB_ID.0" 2>>/project/site-busy
+/bin/rm -r "/localscratch/$SLURM_JOB_USER.$SLURM_JOB_ID.0"
 SH
     on ctl chmod 0755 /etc/slurm/prolog /etc/slurm/epilog
 }
@@ -347,5 +350,53 @@ SH
     [ "$STATE" = FAILED ]
     [[ $OUTPUT == *"/localscratch/alice.$JOBID.0: the site's Prolog has not made this directory within 2"* && $OUTPUT != *ran* ]]
     assert_idle_clean
+    reload_daemons ''
+}
+
+# notice USER JOBID NODE: what the user was told of results.
+notice() {
+    as "$1" cat "nodestage-$2.txt"
+}
+
+nothing_of_the_site_is_left() {
+    assert_idle_clean
+    [ -z "$(on ctl cat /project/site-busy)" ]
+    ! on n1 grep /localscratch/ /proc/self/mounts
+    [ -z "$(on_node n1 alice nodestage held 2>&1 | grep "$JOBID")" ]
+}
+
+@test "a job directory that the site mounts: outputs are refused, or delivered in time or lost, which is said; its umount succeeds" {
+    on ctl touch /project/site-makes /project/site-mounts /project/site-busy
+    reload_daemons $'[tmpdir]\ncreate = "never"'
+    sbatch_wait -w n1 --stage-dataset=small.txt --wrap 'cat $NODESTAGE_DATASET; grep -c "^site $SLURM_TMPDIR " /proc/mounts'
+    [ "$STATE" = COMPLETED ]
+    [[ $OUTPUT == *$'hers\n1' ]]
+    nothing_of_the_site_is_left
+    sbatch_wait -w n1 --stage-out=res:/project/mount-res --wrap 'echo ran >$SLURM_TMPDIR/res'
+    [ "$STATE" = FAILED ]
+    has "$OUTPUT" "--stage-out is refused on n1: the job's directory /localscratch/alice.$JOBID.0 is a mount of the site's" \
+        "Copy them at the end of the job script" stageout.unkept
+    nothing_of_the_site_is_left
+    # Against the administrators' better judgement.
+    reload_daemons $'[tmpdir]\ncreate = "never"\n[stageout]\nunkept = "deliver"\nepilog_wait = 3'
+    sbatch_wait -w n1 --stage-out=res:/project/mount-res --wrap 'echo result >$SLURM_TMPDIR/res'
+    [ "$STATE" = COMPLETED ]
+    [ "$(as alice cat /project/mount-res)" = result ]
+    nothing_of_the_site_is_left
+    # Not delivered: nobody says that it is kept.
+    on ctl install -d -m 0700 /project/closed
+    sbatch_wait -w n1 --stage-out=res:/project/closed/res --wrap 'echo result >$SLURM_TMPDIR/res'
+    nothing_of_the_site_is_left
+    has "$(notice alice "$JOBID")" "could not be delivered" "/project/closed/res: " "They are lost: this site mounts the job's directory"
+    has "$(job_log n1 "$JOBID.0")" "the data cannot be kept since the site has mounted /localscratch/alice.$JOBID.0"
+    ! job_log n1 "$JOBID.0" | grep -F 'are kept'
+    # Not in time: the worker has left the mount when Slurm's epilog goes on.
+    on n1 sh -c 'mkdir -p /mnt/slow-target && bindfs --write-rate=500k /project /mnt/slow-target'
+    sbatch_wait -w n1 --stage-out=res:/mnt/slow-target/late --wrap 'head -c 20M /dev/urandom >$SLURM_TMPDIR/res'
+    nothing_of_the_site_is_left
+    has "$(notice alice "$JOBID")" "They are lost"
+    has "$(job_log n1 "$JOBID.0")" "the epilog can wait no longer"
+    on n1 umount /mnt/slow-target
+    on ctl rm /project/site-makes /project/site-mounts /project/site-busy
     reload_daemons ''
 }

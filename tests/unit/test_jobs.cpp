@@ -133,6 +133,29 @@ TEST_CASE("a step did as its worst task, also when the daemon was restarted betw
   CHECK(outcome_of(second.journal->load().records.at(0)) == JobOutcome::failure);
 }
 
+TEST_CASE(
+    "the end of an older run does not end a newer one; that of a run that Slurm does not name "
+    "does") {
+  if (!can_run()) return;
+  for (const auto& [restart, ends] :
+       {std::pair<std::uint32_t, bool>{1, false}, {2, true}, {3, true}, {k_no_number, true}}) {
+    CAPTURE(restart);
+    Node node;
+    JobRecord record = node.record(7, JobState::ready);
+    record.begin.restart = 2;
+    record.directory = "alice.7.0";
+    REQUIRE(::mkdir((node.scratch / record.directory).c_str(), 0700) == 0);
+    REQUIRE(::chown((node.scratch / record.directory).c_str(), 1000, 1000) == 0);
+    node.keep(record);
+    node.jobs.recover();
+    std::vector<EndOutcome> heard;
+    node.jobs.end(End{7, restart, 0, 0},
+                  [&](const Message& answer) { heard.push_back(std::get<Ended>(answer).outcome); });
+    CHECK((heard == std::vector{EndOutcome::nothing}) == !ends);
+    CHECK((node.state_of(7) == "ready") == !ends);
+  }
+}
+
 TEST_CASE("of a job that is gone a record is left, with what was known before a restart") {
   if (!can_run()) return;
   Node node;
