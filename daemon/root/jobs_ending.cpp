@@ -76,7 +76,9 @@ void Jobs::begin_stage_out(Job& job) {
   // daemon or the last one. The worker looks for what it has made.
   if (!job.record.may_have_run) {
     const auto tree = job_directory(job);
-    if (tree ? is_empty(tree->get()) : tree.error().code == ENOENT) return finish(job);
+    // EPERM: not yet given to the user, as a daemon left it that died while it made it.
+    if (tree ? is_empty(tree->get()) : tree.error().code == ENOENT || tree.error().code == EPERM)
+      return finish(job);
   }
   if (lacks_outcome(job)) return await_outcome(job);
   start_stage_out(job);
