@@ -20,6 +20,7 @@
 #include "common/daemon_client.hpp"
 #include "common/file.hpp"
 #include "common/human.hpp"
+#include "common/terminal.hpp"
 
 namespace nodestage {
 namespace {
@@ -31,9 +32,11 @@ class Report {
  public:
   void add(const Finding& finding) {
     static constexpr const char* k_names[] = {"ok     ", "warning", "problem"};
+    static constexpr Ink k_inks[] = {Ink::plain, Ink::yellow, Ink::red};
     const auto grade = static_cast<std::size_t>(finding.grade);
     ++counts_[grade];
-    std::printf("%s  %s\n", k_names[grade], printable(finding.what).c_str());
+    const std::string name = inked(k_names[grade], has_colour_ ? k_inks[grade] : Ink::plain);
+    std::printf("%s  %s\n", name.c_str(), printable(finding.what).c_str());
     if (!finding.to_do.empty()) std::printf("         -> %s\n", finding.to_do.c_str());
   }
   void add(const std::vector<Finding>& findings) {
@@ -46,6 +49,7 @@ class Report {
 
  private:
   unsigned counts_[3] = {};
+  bool has_colour_ = shows_colour();
 };
 
 // What a program prints.
@@ -159,7 +163,7 @@ class Doctor {
     report_.add(judge_line(*line, plugstack));
     line_ = std::move(*line);
     std::string path = line_ ? line_->plugin : "spank_nodestage.so";
-    if (path[0] != '/') path = value_or(config_, "PluginDir", "/usr/lib64/slurm") + "/" + path;
+    if (path[0] != '/') path = value_or(config_, "PluginDir", NODESTAGE_PLUGIN_DIR) + "/" + path;
     auto plugin = read_plugin_file(path);
     if (!plugin) {
       return report_.add(

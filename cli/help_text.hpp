@@ -9,5 +9,9 @@ extern const char* const k_plan;
 extern const char* const k_pack;
 extern const char* const k_status;
 extern const char* const k_report;
+extern const char* const k_wait;
+extern const char* const k_held;
+extern const char* const k_recover;
+extern const char* const k_doctor;
 
 }  // namespace nodestage::help

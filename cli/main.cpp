@@ -97,6 +97,18 @@ std::string option_without_value(int argc, char** argv) {
   return "";
 }
 
+// For a word that the library did not expect.
+std::string meant_option(const CLI::App& verb) {
+  const std::vector<std::string> extras = verb.remaining();
+  if (extras.empty() || !extras.front().starts_with("--")) return "";
+  std::vector<std::string> names;
+  for (const CLI::Option* option : verb.get_options()) {
+    for (const std::string& name : option->get_lnames()) names.push_back("--" + name);
+  }
+  return did_you_mean(extras.front().substr(0, extras.front().find('=')),
+                      {names.begin(), names.end()});
+}
+
 class Command {
  public:
   Command() : app_("nodestage") {
@@ -153,56 +165,48 @@ class Command {
   }
 
  private:
-  CLI::App* add_daemon_verb(const char* name, const char* what) {
-    auto* added = app_.add_subcommand(name, what);
-    added->add_option("--socket", socket_, "the daemon's socket")->capture_default_str();
-    added->formatter(std::make_shared<CLI::Formatter>());
+  CLI::App* add_daemon_verb(const char* name, const char* text) {
+    auto* added = app_.add_subcommand(name);
+    added->add_option("--socket", socket_);
+    set_help(*added, text);
     return added;
   }
 
   void add_daemon_verbs() {
-    status_ = add_daemon_verb("status", "how the staging of your jobs goes; root: of all jobs");
+    status_ = add_daemon_verb("status", help::k_status);
     status_->add_option("JOBID", status_arguments_.job);
     status_->add_flag("--here", status_arguments_.here);
     status_->add_flag("--json", status_arguments_.json);
     status_->add_flag("--watch", status_arguments_.watch);
-    set_help(*status_, help::k_status);
 
-    held_ = add_daemon_verb("held",
-                            "your results that could not be delivered and are kept on this node");
+    held_ = add_daemon_verb("held", help::k_held);
 
-    recover_ =
-        add_daemon_verb("recover", "copy what a job could not deliver to DIR, and let it go");
-    recover_->add_option("JOBID", recover_arguments_.job, "the job, as `held` shows it")
-        ->required();
-    recover_->add_option("DIR", recover_arguments_.directory, "made if need be")->required();
-    recover_->add_option("--node", recover_arguments_.node,
-                         "the node that holds it, reached by srun");
+    recover_ = add_daemon_verb("recover", help::k_recover);
+    recover_->add_option("JOBID", recover_arguments_.job)->required();
+    recover_->add_option("DIR", recover_arguments_.directory)->required();
+    recover_->add_option("--node", recover_arguments_.node);
 
-    wait_ = add_daemon_verb("wait", "inside a job: until datasets of it are in place on this node");
-    wait_->add_option("NAME", wait_arguments_.names,
-                      "as in NODESTAGE_DATASET_<NAME>, or a place below $SLURM_TMPDIR; none: all");
-    wait_->add_flag("--quiet", wait_arguments_.quiet, "say nothing but why it failed");
+    wait_ = add_daemon_verb("wait", help::k_wait);
+    wait_->add_option("NAME", wait_arguments_.names);
+    wait_->add_flag("--quiet", wait_arguments_.quiet);
 
-    doctor_ =
-        add_daemon_verb("doctor", "what on this host keeps staging from working, and what to do");
-    doctor_->add_option("--host", doctor_arguments_.host, "what it is (default: as it looks)")
+    doctor_ = add_daemon_verb("doctor", help::k_doctor);
+    doctor_->add_option("--host", doctor_arguments_.host)
         ->check(CLI::IsMember({"login", "compute"}));
   }
 
   void add_report() {
-    report_ = add_daemon_verb("report", "when what happened to a job on its nodes");
+    report_ = add_daemon_verb("report", help::k_report);
     report_->add_option("JOBID", report_arguments_.job)->required();
     report_->add_option("--html", report_arguments_.html);
     report_->add_option("--node", report_arguments_.nodes);
     report_->add_flag("--json", report_arguments_.is_json);
     report_->add_flag("--here", report_arguments_.is_here);
     report_->add_flag("--pieces", report_arguments_.is_pieces);
-    set_help(*report_, help::k_report);
   }
 
   void add_run() {
-    run_ = app_.add_subcommand("run", "a job's whole life here, without Slurm");
+    run_ = app_.add_subcommand("run");
     add_request_options(*run_, run_arguments_.texts);
     run_->add_option("--tmpdir", run_arguments_.tmpdir);
     run_->add_option("--worker", run_arguments_.worker);  // for tests
@@ -210,14 +214,14 @@ class Command {
   }
 
   void add_plan() {
-    plan_ = app_.add_subcommand("plan", "what staging would be like");
+    plan_ = app_.add_subcommand("plan");
     add_request_options(*plan_, plan_arguments_.texts);
     plan_->add_flag("--json", is_json_);
     set_help(*plan_, help::k_plan);
   }
 
   void add_pack() {
-    pack_ = app_.add_subcommand("pack", "an archive that is extracted in parallel");
+    pack_ = app_.add_subcommand("pack");
     pack_->add_option("DIR", pack_arguments_.directory)->required();
     pack_->add_option("-o,--output", pack_arguments_.output)->required();
     pack_->add_option("--mtime", pack_arguments_.mtime);
@@ -239,7 +243,8 @@ class Command {
           "`nodestage --help` names the verbs.");
     }
     const CLI::App* verb = verbs.front();
-    fault(error.what(), "`nodestage " + verb->get_name() + " --help` shows how it is used.");
+    fault(error.what() + meant_option(*verb),
+          "`nodestage " + verb->get_name() + " --help` shows how it is used.");
     return verb == run_ ? k_not_run : k_wrong_usage;
   }
 

@@ -17,6 +17,7 @@
 #include "common/file.hpp"
 #include "common/human.hpp"
 #include "common/task_voice.hpp"
+#include "common/terminal.hpp"
 #include "daemon/worker/output_source.hpp"
 #include "daemon/worker/pack.hpp"
 #include "daemon/worker/pending_file.hpp"
@@ -81,7 +82,8 @@ class Packing {
         signals_(signals),
         status_(::memfd_create("status", MFD_CLOEXEC)),
         report_(status_.get(), 0, OutputItem{name_, ""}),
-        voice_(Speech::aloud, STDERR_FILENO, "pack", k_line_interval) {
+        voice_(Speech::aloud, STDERR_FILENO, obeys_escapes(STDERR_FILENO), "pack",
+               k_line_interval) {
     report_.begin("tar", "");
   }
 

@@ -11,6 +11,7 @@
 #include "cli/job_id.hpp"
 #include "common/build_info.hpp"
 #include "common/human.hpp"
+#include "common/terminal.hpp"
 
 namespace nodestage {
 namespace {
@@ -52,7 +53,7 @@ int refused(const RecoverArguments& arguments, const Refused& answer) {
 }
 
 void show(const Progress& progress, const std::string& end) {
-  if (::isatty(STDERR_FILENO) == 0) return;
+  if (!obeys_escapes(STDERR_FILENO)) return;
   std::fprintf(stderr, "\r%s copied, %s files%s", human_bytes(progress.bytes_written).c_str(),
                human_count(progress.files).c_str(), end.c_str());
 }

@@ -17,6 +17,7 @@
 #include "common/submission.hpp"
 #include "common/summary.hpp"
 #include "common/task_voice.hpp"
+#include "common/terminal.hpp"
 
 namespace nodestage {
 namespace {
@@ -51,7 +52,8 @@ class Run {
         order_(std::move(order)),
         directory_(directory),
         signals_(signals),
-        voice_(Speech::aloud, STDERR_FILENO, order_.node, k_line_interval) {}
+        voice_(Speech::aloud, STDERR_FILENO, obeys_escapes(STDERR_FILENO), order_.node,
+               k_line_interval) {}
 
   int run() {
     if (const auto code = stage()) return clean(*code);

@@ -14,6 +14,7 @@
 #include "cli/status_table.hpp"
 #include "common/file.hpp"
 #include "common/human.hpp"
+#include "common/terminal.hpp"
 
 namespace nodestage {
 namespace {
@@ -135,7 +136,7 @@ Look look(const StatusArguments& arguments) {
 class Display {
  public:
   explicit Display(const StatusArguments& arguments)
-      : arguments_(arguments), redraws_(arguments.watch && ::isatty(STDOUT_FILENO) == 1) {}
+      : arguments_(arguments), redraws_(arguments.watch && obeys_escapes(STDOUT_FILENO)) {}
 
   void show(const StatusReport& report) {
     if (arguments_.json) {
@@ -143,7 +144,7 @@ class Display {
       return write(to_json(report, form) + "\n");
     }
     const Owners owners = ::geteuid() == 0 ? Owners::name : Owners::hide;
-    const std::string text = status_text(report, arguments_.job, owners);
+    const std::string text = status_text(report, arguments_.job, owners, shows_colour());
     if (redraws_) return redraw(text);
     write(std::exchange(is_first_, false) ? text : "\n" + text);
   }

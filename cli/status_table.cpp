@@ -8,12 +8,15 @@
 #include "common/human.hpp"
 #include "common/progress_printer.hpp"
 #include "common/summary.hpp"
+#include "common/terminal.hpp"
 
 namespace nodestage {
 namespace {
 
 constexpr std::size_t k_item_width = 40;
 constexpr std::size_t k_columns = 8;
+constexpr std::size_t k_state = 1;
+constexpr std::size_t k_item_state = 3;
 using Cells = std::array<std::string, k_columns>;
 
 const Cells k_head = {"NODE", "STATE", "ITEM", "ITEM STATE", "BYTES", "FILES", "RATE", "LEFT"};
@@ -49,6 +52,11 @@ Cells cells_of(const StatusItem& item) {
           left ? about_seconds(static_cast<double>(*left)) : "-"};
 }
 
+Ink ink_of(const std::string& cell, std::size_t column) {
+  if (column != k_state && column != k_item_state) return Ink::plain;
+  return cell == to_text(ItemState::failed) ? Ink::red : cell == "held" ? Ink::yellow : Ink::plain;
+}
+
 class Table {
  public:
   Table() : lines_{k_head} {}
@@ -61,7 +69,7 @@ class Table {
     lines_[first][1] = printable(status.row.state);
   }
 
-  [[nodiscard]] std::string text() const {
+  [[nodiscard]] std::string text(bool has_colour) const {
     std::array<std::size_t, k_columns> widths{};
     for (const Cells& line : lines_) {
       for (std::size_t i = 0; i < k_columns; ++i)
@@ -71,7 +79,7 @@ class Table {
     for (const Cells& line : lines_) {
       text += ' ';
       for (std::size_t i = 0; i < k_columns; ++i)
-        text += " " + line[i] +
+        text += " " + inked(line[i], has_colour ? ink_of(line[i], i) : Ink::plain) +
                 (i + 1 < k_columns ? std::string(widths[i] - width_of(line[i]) + 1, ' ') : "");
       text += '\n';
     }
@@ -118,7 +126,7 @@ void add_words(std::string& text, const JobStatus& status) {
   if (!row.kept_in.empty()) add_line(text, row.node, "kept in " + row.kept_in);
 }
 
-std::string job_text(const std::vector<const JobStatus*>& nodes, Owners owners) {
+std::string job_text(const std::vector<const JobStatus*>& nodes, Owners owners, bool has_colour) {
   const StatusRow& row = nodes.front()->row;
   std::string text = "job " + std::to_string(row.job);
   if (row.restart != 0) text += " (restart " + std::to_string(row.restart) + ")";
@@ -126,7 +134,7 @@ std::string job_text(const std::vector<const JobStatus*>& nodes, Owners owners) 
   text += ": " + states_of(nodes) + "\n";
   Table table;
   for (const JobStatus* status : nodes) table.add(*status);
-  text += table.text();
+  text += table.text(has_colour);
   for (const JobStatus* status : nodes) add_words(text, *status);
   return text;
 }
@@ -143,12 +151,13 @@ std::string nothing_text(const StatusReport& report, const std::string& job) {
 
 }  // namespace
 
-std::string status_text(const StatusReport& report, const std::string& job, Owners owners) {
+std::string status_text(const StatusReport& report, const std::string& job, Owners owners,
+                        bool has_colour) {
   std::map<std::pair<std::uint32_t, std::uint32_t>, std::vector<const JobStatus*>> jobs;
   for (const JobStatus& status : report.jobs)
     jobs[{status.row.job, status.row.restart}].push_back(&status);
   std::string text;
-  for (const auto& item : jobs) text += job_text(item.second, owners);
+  for (const auto& item : jobs) text += job_text(item.second, owners, has_colour);
   if (jobs.empty()) text = nothing_text(report, job);
   for (const NodeFault& fault : report.faults) add_line(text, fault.node, fault.what);
   return text;

@@ -12,6 +12,7 @@
 #include "cli/this_node.hpp"
 #include "common/destinations.hpp"
 #include "common/task_voice.hpp"
+#include "common/terminal.hpp"
 
 namespace nodestage {
 namespace {
@@ -40,8 +41,8 @@ class Waiting {
  public:
   Waiting(const WaitArguments& arguments, std::uint32_t job)
       : arguments_(arguments),
-        voice_(arguments.quiet ? Speech::silent : Speech::aloud, STDERR_FILENO, node_name(),
-               k_line_interval),
+        voice_(arguments.quiet ? Speech::silent : Speech::aloud, STDERR_FILENO,
+               obeys_escapes(STDERR_FILENO), node_name(), k_line_interval),
         away_since_(Clock::now()) {
     const auto interval =
         arguments.quiet ? std::chrono::milliseconds(k_mention_absence) : voice_.report_interval();
@@ -82,7 +83,9 @@ class Waiting {
       return 0;
     }
     if (const auto* failed = std::get_if<Failed>(&message)) {
-      TaskVoice(Speech::aloud, STDERR_FILENO, node_name(), k_line_interval).say(failed->cause);
+      TaskVoice(Speech::aloud, STDERR_FILENO, obeys_escapes(STDERR_FILENO), node_name(),
+                k_line_interval)
+          .say(failed->cause);
       return k_fault;
     }
     if (const auto* refused = std::get_if<Refused>(&message)) return refusal(*refused);

@@ -35,7 +35,7 @@ std::size_t distance(const std::string& a, const std::string& b) {
 
 }  // namespace
 
-std::string did_you_mean(std::string_view word, std::initializer_list<std::string_view> known) {
+std::string did_you_mean(std::string_view word, const std::vector<std::string_view>& known) {
   if (word.empty() || word.size() > k_longest_word) return {};
   const std::string given = lower(word);
   std::string_view nearest;

@@ -85,7 +85,7 @@ Result<Cut> cut_option(std::string_view text, TextPlace& at, std::string_view ex
     return Error{
         EINVAL,
         "the address of a server cannot be named here: what is staged, and where results go, "
-        "lies on file systems that the nodes mount; fetch the data before, on a login node"};
+        "lies on file systems that the nodes mount; fetch the data before"};
   }
   if (cut.paths.size() > 2) {
     at = {cut.paths[2].place.begin - 1, cut.paths[2].place.begin};

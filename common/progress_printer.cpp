@@ -26,6 +26,17 @@ std::string item_name(const Progress& progress) {
   return name.empty() ? text : text + ", " + name;
 }
 
+// "n1: a-long-name.tar: 1.2 of 4.0 GiB (30%)" as "n1: a-...ar: 1.2 of 4.0 GiB (30%)", or the
+// figures alone.
+std::string with_figures(const std::string& line, std::size_t width) {
+  constexpr std::size_t k_least_name = 16;
+  const std::size_t colon = line.rfind(": ");
+  if (colon == std::string::npos) return shortened(line, width);
+  const std::string figures = line.substr(colon + 2);
+  if (figures.size() + 2 + k_least_name > width) return shortened(figures, width);
+  return shortened(line.substr(0, colon), width - 2 - figures.size()) + ": " + figures;
+}
+
 std::string whole_seconds(double seconds) {
   if (seconds < 60) return std::to_string(static_cast<int>(std::ceil(seconds))) + " s";
   return human_duration(static_cast<std::uint64_t>(seconds * 1000));
@@ -66,6 +77,9 @@ std::string ProgressPrinter::time_left(const Progress& progress) const {
 }
 
 std::string ProgressPrinter::staging_line(const Progress& progress) const {
+  const bool is_counted = progress.bytes_total + progress.bytes_read + progress.files > 0;
+  // An environment that is built has no figures; its installer's words are part of its name.
+  if (!is_counted && !progress.current.empty()) return item_name(progress);
   std::string text = item_name(progress) + ": ";
   if (progress.bytes_total > 0) {
     text += bytes_of(progress.bytes_read, progress.bytes_total);
@@ -83,7 +97,7 @@ std::string ProgressPrinter::staging_line(const Progress& progress) const {
 std::string without_details(std::string line, std::size_t width) {
   while (line.size() > width) {
     const std::size_t detail = line.rfind(", ");
-    if (detail == std::string::npos) return shortened(line, width);
+    if (detail == std::string::npos) return with_figures(line, width);
     line.resize(detail);
   }
   return line;

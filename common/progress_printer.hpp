@@ -12,6 +12,7 @@ namespace nodestage {
 // hold no newline and nothing that a terminal would obey.
 //   "data.tar.gz: 1.2 of 4.0 GiB (30%), about 9 s left, 310.0 MiB/s, 12,345 files"
 //   "item 2 of 3, data.tar.gz: 1.2 of 4.0 GiB (30%), 12,345 files"
+//   "item 3 of 3, requirements.txt: Installing collected packages: numpy"
 //   "waiting for 2 other jobs that stage on this node"
 //   "ready here; 1 of 3 nodes is not ready: n3 (34% of 4.0 GiB)"
 // Where this node is not ready either, what it says of the others follows in the same line.
@@ -36,7 +37,8 @@ std::string bytes_of(std::uint64_t part, std::uint64_t whole);
 // "30%", never more than 100%.
 std::string percent(std::uint64_t part, std::uint64_t whole);
 
-// A line for a terminal of that many columns: the last details go first.
+// A line for a terminal of that many columns: the last details go first, then the name, the figures
+// last.
 std::string without_details(std::string line, std::size_t width);
 
 }  // namespace nodestage

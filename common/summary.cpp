@@ -114,6 +114,7 @@ Progress progress_of(const WorkerStatus& status, Counted counted) {
   progress.phase =
       status.phase == WorkerPhase::working ? ProgressPhase::staging : ProgressPhase::starting;
   bool total_known = true;
+  bool is_built = false;
   const ItemRecord* first_open = nullptr;
   for (const ItemRecord& item : status.items) {
     if (counted == Counted::without_async && (item.flags & k_item_async) != 0) continue;
@@ -131,8 +132,14 @@ Progress progress_of(const WorkerStatus& status, Counted counted) {
     const bool in_work = state == ItemState::working || (open && item.bytes_read > 0);
     if (in_work && progress.current.empty()) {
       progress.current = printable(last_part(field_text(item.source)));
+      const std::string doing = field_text(item.note);
+      if (state == ItemState::working && (item.flags & k_item_venv) != 0 && !doing.empty()) {
+        progress.current += ": " + printable(doing);
+        is_built = true;
+      }
     }
   }
+  if (is_built) progress.bytes_read = progress.bytes_total = progress.files = 0;
   if (!total_known) progress.bytes_total = 0;
   if (progress.current.empty() && first_open != nullptr && progress.phase == ProgressPhase::staging)
     progress.current = printable(last_part(field_text(first_open->source)));

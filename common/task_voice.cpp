@@ -23,16 +23,17 @@ std::size_t terminal_width(int fd) {
 
 }  // namespace
 
-TaskVoice::TaskVoice(Speech speech, int fd, std::string_view node, std::chrono::seconds interval)
+TaskVoice::TaskVoice(Speech speech, int fd, bool moves_lines, std::string_view node,
+                     std::chrono::seconds interval)
     : speech_(speech),
       fd_(fd),
       prefix_("nodestage: " + printable(node) + ": "),
       interval_(interval),
-      terminal_(speech == Speech::aloud && ::isatty(fd) == 1),
+      moves_lines_(speech == Speech::aloud && moves_lines),
       next_line_(Clock::now() + std::min(interval, k_first_line)) {}
 
 std::chrono::milliseconds TaskVoice::report_interval() const {
-  if (terminal_) return k_moving_interval;
+  if (moves_lines_) return k_moving_interval;
   return std::min<std::chrono::milliseconds>(interval_, k_first_line);
 }
 
@@ -63,7 +64,7 @@ void TaskVoice::move_line(const std::string& text) {
 void TaskVoice::progress(const Progress& progress) {
   if (speech_ != Speech::aloud) return;
   const std::string text = printer_.line(progress);
-  if (terminal_) {
+  if (moves_lines_) {
     move_line(text);
   } else if (Clock::now() >= next_line_) {
     say(text);

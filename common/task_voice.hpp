@@ -14,12 +14,14 @@ namespace nodestage {
 // all of them, the first tells of the progress of all, the others of what they have done.
 enum class Speech { silent, results, aloud };
 
-// Writes "nodestage: NODE: ..." lines to a borrowed descriptor: where it is a terminal, progress is
-// one moving line, cleared before anything else is said and at the end; else a line now and then.
-// Text is made printable here. A failed write is ignored: the job's output is not ours to judge.
+// Writes "nodestage: NODE: ..." lines to a borrowed descriptor: where `moves_lines`, as on a
+// terminal that obeys escape codes (common/terminal.hpp), progress is one moving line, cleared
+// before anything else is said and at the end; else a line now and then. Text is made printable
+// here. A failed write is ignored: the job's output is not ours to judge.
 class TaskVoice {
  public:
-  TaskVoice(Speech speech, int fd, std::string_view node, std::chrono::seconds interval);
+  TaskVoice(Speech speech, int fd, bool moves_lines, std::string_view node,
+            std::chrono::seconds interval);
   TaskVoice(const TaskVoice&) = delete;
   TaskVoice& operator=(const TaskVoice&) = delete;
   ~TaskVoice() { clear(); }
@@ -40,7 +42,7 @@ class TaskVoice {
   int fd_;
   std::string prefix_;
   std::chrono::seconds interval_;
-  bool terminal_;
+  bool moves_lines_;
   bool line_shown_ = false;
   Deadline next_line_;
   ProgressPrinter printer_;

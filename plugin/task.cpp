@@ -16,6 +16,7 @@
 #include "common/job_environment.hpp"
 #include "common/option_text.hpp"
 #include "common/task_voice.hpp"
+#include "common/terminal.hpp"
 #include "common/venv_environment.hpp"
 #include "plugin/marker.hpp"
 #include "plugin/stage_wait.hpp"
@@ -236,7 +237,8 @@ int task_init(spank_t spank, const PluginSettings& settings) {
   const Marker marker = read_marker(settings.runtime_dir, job_of(spank));
   if (marker.state == MarkerState::absent && !expects_staging(spank)) return 0;
   const std::string node = spank_variable(spank, "SLURMD_NODENAME");
-  TaskVoice voice(speech_of(spank), STDERR_FILENO, node, settings.progress);
+  const bool moves_lines = obeys_escapes(STDERR_FILENO, spank_variable(spank, "TERM"));
+  TaskVoice voice(speech_of(spank), STDERR_FILENO, moves_lines, node, settings.progress);
   switch (marker.state) {
     case MarkerState::absent:
       return unannounced(spank, voice);

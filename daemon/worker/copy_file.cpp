@@ -24,7 +24,7 @@ Result<Xattrs> xattrs_of(const FileToCopy& from) {
   return fault(
       xattrs.error().code,
       shown(from.name) + ": its extended attributes cannot be read: " + xattrs.error().what,
-      "Test it on the login node: getfattr -d -m - FILE");
+      "Test it: getfattr -d -m - FILE");
 }
 
 // The source is named in full, and its copy by its last part: the copy is what cannot be written.
@@ -135,7 +135,7 @@ class Copy {
     }
     const char* for_key = advice_for_key(code);
     return fault(code, name + ": cannot be read: " + std::strerror(code),
-                 for_key != nullptr ? for_key : "Test it on the login node: cat FILE > /dev/null");
+                 for_key != nullptr ? for_key : "Test it: cat FILE > /dev/null");
   }
   [[nodiscard]] Error write_fault(int code) const { return copy_fault(space_, from_.name, code); }
 

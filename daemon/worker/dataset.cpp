@@ -36,7 +36,7 @@ Result<std::vector<std::string>> glob_matches(const std::string& pattern) {
   if (status == 0) return paths;
   if (status == GLOB_NOMATCH) {
     return fault(ENOENT, shown(pattern) + ": no file matches",
-                 "Check it on the login node: ls -d " + shown(pattern));
+                 "Check it: ls -d " + shown(pattern));
   }
   return with_suffix(open_fault(pattern, status == GLOB_NOSPACE ? ENOMEM : glob_fault),
                      ": a directory on the way cannot be read");
@@ -192,8 +192,10 @@ Status Dataset::stage_one(int item_fd, const std::string& source) {
 // The log of a build lies beside the environment, also when that failed.
 Status Dataset::build_venv(Piece& piece, int dir_fd, const std::string& name) {
   set_kind(Venv::kind(piece));
-  Venv venv(*venv_, context_.order, meter_, *context_.builder, context_.stop);
+  Venv venv(*venv_, context_.order, meter_, *context_.builder, context_.stop,
+            [this](const std::string& text) { set_note(text); });
   Status made = venv.make(piece, {dir_fd, name, context_.umask, space_});
+  set_note("");
   const auto logs = open_directory_at(dir_fd, Venv::k_log_directory);
   if (logs && venv.has_log()) {
     static_cast<void>(

@@ -19,7 +19,7 @@ Error open_fault(const std::string& path, int code) {
   const std::string cause = shown(path) + ": " + std::strerror(code);
   if (const char* advice = advice_for_key(code)) return fault(code, cause, advice);
   if (code == ENOENT || code == ENOTDIR || code == ELOOP) {
-    return fault(code, cause, "Check the path on the login node: ls -l " + shell_word(shown(path)));
+    return fault(code, cause, "Check the path: ls -l " + shell_word(shown(path)));
   }
   if (code == EACCES || code == EPERM) {
     return fault(code, cause,
@@ -92,7 +92,7 @@ Error Source::read_fault(int code) const {
   const char* for_key = advice_for_key(code);
   return fault(code, shown(path_) + ": cannot be read: " + std::strerror(code),
                for_key != nullptr ? for_key
-                                  : "Test it on the login node: cat FILE > /dev/null; if that "
+                                  : "Test it: cat FILE > /dev/null; if that "
                                     "works, tell your site's support");
 }
 

@@ -3,6 +3,7 @@
 // job will find it.
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <string>
 
@@ -20,9 +21,16 @@ namespace nodestage {
 class Venv {
  public:
   // All borrowed. What runs programs does so in `builder`.
+  // `tell` is called now and then while something is built, with what its installer says.
+  using Tell = std::function<void(const std::string&)>;
   Venv(const VenvItem& item, const WorkerOrder& order, Meter& meter, Builder& builder,
-       const std::atomic<bool>& stop)
-      : item_(item), order_(order), meter_(meter), builder_(builder), stop_(stop) {}
+       const std::atomic<bool>& stop, Tell tell)
+      : item_(item),
+        order_(order),
+        meter_(meter),
+        builder_(builder),
+        stop_(stop),
+        tell_(std::move(tell)) {}
 
   // "venv", "tar.gz of a venv", "requirements".
   [[nodiscard]] static std::string kind(const Piece& piece);
@@ -56,6 +64,7 @@ class Venv {
   Meter& meter_;
   Builder& builder_;
   const std::atomic<bool>& stop_;
+  Tell tell_;
   std::unique_ptr<EnvironmentBuild> commands_;
   std::vector<std::string> from_;  // where it was, as far as the source tells
   VenvRelocation::Way way_;

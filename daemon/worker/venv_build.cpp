@@ -16,6 +16,7 @@
 namespace nodestage {
 namespace {
 
+constexpr std::size_t k_told_log = 4096;
 constexpr std::size_t k_max_log = 64 * 1024 * 1024;
 constexpr std::size_t k_max_environment = 1024 * 1024;
 constexpr std::size_t k_shown_lines = 12;
@@ -59,15 +60,34 @@ std::string text_of_file(const std::string& path, std::size_t most) {
   return text ? *text : std::string();
 }
 
-// The last lines of a log that say something, each after "  | ".
-std::string last_lines(std::string_view log) {
+// The last lines of a log that say something, the last one first.
+std::vector<std::string_view> last_words(std::string_view log, std::size_t most) {
   std::vector<std::string_view> lines;
-  while (!log.empty() && lines.size() < k_shown_lines) {
+  while (!log.empty() && lines.size() < most) {
     const std::size_t end = log.rfind('\n');
     const std::string_view line = log.substr(end == std::string_view::npos ? 0 : end + 1);
     log = log.substr(0, end == std::string_view::npos ? 0 : end);
     if (line.find_first_not_of(" \t\r") != std::string_view::npos) lines.push_back(line);
   }
+  return lines;
+}
+
+std::string said_last(const std::string& path) {
+  const auto fd = open_at(AT_FDCWD, path, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY);
+  struct stat info {};
+  if (!fd || ::fstat(fd->get(), &info) != 0) return {};
+  std::string text(k_told_log, '\0');
+  const off_t most = static_cast<off_t>(text.size());
+  const ssize_t got =
+      ::pread(fd->get(), text.data(), text.size(), std::max<off_t>(0, info.st_size - most));
+  text.resize(static_cast<std::size_t>(std::max<ssize_t>(0, got)));
+  const auto words = last_words(text, 1);
+  return words.empty() ? "making it" : std::string(words.front());
+}
+
+// Each after "  | ".
+std::string last_lines(std::string_view log) {
+  const auto lines = last_words(log, k_shown_lines);
   std::string text;
   for (auto line = lines.rbegin(); line != lines.rend(); ++line) {
     text += "\n  | " + printable(shortened(*line, 300));
@@ -165,7 +185,11 @@ Result<int> EnvironmentBuild::execute(std::vector<std::string> arguments, RunIn 
   BuildCommand command{std::move(arguments), environment_, scratch, log(), output};
   if (place == RunIn::source_directory)
     command.directory = place_.item.source.substr(0, place_.item.source.rfind('/') + 1);
-  auto code = place_.builder.run(command, deadline_, place_.stop, [this] { return check_disk(); });
+  const auto look = [this] {
+    place_.tell(said_last(log()));
+    return check_disk();
+  };
+  auto code = place_.builder.run(command, deadline_, place_.stop, look);
   if (!code && code.error().code == ETIMEDOUT) {
     return fault(ETIMEDOUT,
                  shown(place_.item.source) + ": the environment was not built within " +
@@ -198,7 +222,7 @@ Error EnvironmentBuild::not_built(const std::string& what, int code) const {
   const std::string missing = not_found(log_text);
   if (missing.empty())
     return fault(0, cause,
-                 "Try the same on a login node: python3 -m pip install --no-index -r FILE");
+                 "Try the same by hand: python3 -m pip install --no-index -r FILE");
   if (wheels_only) cause += std::string("\nOnly wheels count: ") + k_no_sources;
   return fault(0, cause,
                "Put a wheel of " + shown(missing) +
@@ -267,7 +291,7 @@ Status EnvironmentBuild::build(const std::string& directory) {
         EPERM,
         shown(place_.item.source) +
             ": this site builds no environments while a job is staged (venv.build = \"off\")",
-        "Make the environment on a login node and stage that, or an archive of it");
+        "Make the environment before, and stage that or an archive of it");
   }
   TRY(check_is_requirements(place_.item.source));
   if (place_.order.venv_build == VenvBuild::wheels_only) TRY(check_wheels_only(place_.item.source));

@@ -20,6 +20,7 @@ struct BuildPlace {
   const WorkerOrder& order;
   const std::atomic<bool>& stop;
   std::string scratch;  // an existing directory for TMPDIR, caches and "log", absolute
+  std::function<void(const std::string&)> tell;  // now and then: the last line of the log
 };
 
 class EnvironmentBuild {

@@ -88,6 +88,33 @@ gone() {
     nothing_left
 }
 
+@test "run: a command without -- before it, and --stage-wait as in a job script" {
+    run me nodestage run --stage-wait=node --stage-dataset data.tar.gz:given sh -c 'cat given/one "$SLURM_TMPDIR/given/one" "$@"' sh --stage-dataset=none /dev/null
+    echo "$output"
+    has "$output" one "unrecognized option '--stage-dataset=none'"
+    run me nodestage run --stage-dataset=data.tar.gz cat tree/one
+    [ "$status" = 0 ]
+    has "$output" one
+    run me nodestage run --stage-wait=soon true
+    [ "$status" = 125 ]
+    has "$output" --stage-wait
+    nothing_left
+}
+
+@test "run, plan: a variable that is not set is told of, and eats no option" {
+    # shellcheck disable=SC2016
+    for words in '--stage-dataset=$NONE -- true' '--stage-dataset="$NONE" -- true' '--stage-dataset $NONE --stage-out=r:out/r -- true'; do
+        run me sh -c "nodestage run $words"
+        echo "$output"
+        [ "$status" = 125 ]
+        has "$output" "--stage-dataset" "has no value: is a variable that it names not set?"
+    done
+    run me nodestage plan --stage-venv=
+    [ "$status" = 2 ]
+    has "$output" "--stage-venv= has no value"
+    nothing_left
+}
+
 @test "run: after a failure results arrive by when=, and the exit code stays" {
     run me nodestage run --stage-out=r:out/f1,when=success --stage-out=r:out/f2,when=failure --stage-out=r:out/f3.tar.zst -- \
         sh -c 'mkdir $SLURM_TMPDIR/r && echo x >$SLURM_TMPDIR/r/x; exit 3'
@@ -113,6 +140,25 @@ gone() {
     done
     # A cause, and what to do.
     [[ $output == *": No such file or directory"*$'\n'* ]]
+}
+
+@test "run: TERM=dumb gets lines and no escape codes; another terminal a moving line, of which the figures stay" {
+    command -v script >/dev/null || skip "no script here"
+    # What takes a while.
+    me sh -c 'head -c 30M /dev/urandom >random && tar cjf a-data-set-with-a-name-that-is-rather-long.tar.bz2 random && rm random'
+    on_terminal() {
+        me env "$1" taskset -c 0 script -qefc "stty cols $2; nodestage run --stage-dataset=a-data*:d -- true" /dev/null </dev/null
+    }
+    run on_terminal TERM=dumb 80
+    [ "$status" = 0 ]
+    [[ $output != *$'\x1b'* ]]
+    has "$output" "a-data*"
+    run on_terminal TERM=xterm 40
+    [ "$status" = 0 ]
+    grep -aE $'\x1b\\[K[^\x1b]{0,20}[0-9.]+( MiB)? of 30\\.[0-9] MiB \\([0-9]+%\\)' <<<"$output" | tail -c 300
+    [ "$(grep -aoE '[^K]*%\)' <<<"$output" | wc -L)" -le 39 ]
+    me sh -c 'rm a-data*'
+    nothing_left
 }
 
 @test "run: what cannot be run, is not found, or is wrong has a documented code" {
@@ -421,15 +467,17 @@ make_big() {
 }
 
 @test "help opens with an example, fits a screen, and names every option" {
-    for verb in "" plan pack status report run; do
+    for verb in "" plan pack status report wait held recover doctor run; do
         # shellcheck disable=SC2086
         run me nodestage $verb --help
         [ "$status" = 0 ]
-        [[ ${lines[0]} == "nodestage "*" -"* ]]
+        [[ ${lines[0]} == "nodestage $verb"* ]]
+        [ "$output" = "$(me nodestage help "$verb")" ]
         [ "$(wc -l <<<"$output")" -le 24 ]
         [ "$(wc -L <<<"$output")" -le 80 ]
     done
-    has "$output" --stage-dataset= --stage-venv= --stage-out= --tmpdir= 123 125 126 127
+    has "$output" --stage-dataset= --stage-venv= --stage-out= --stage-wait= --tmpdir= 123 125 126 127
+    for way in version -V; do [ "$(me nodestage "$way")" = "$(me nodestage --version)" ]; done
 }
 
 # completed WORD...: what bash would offer for the last word; "=" is a word of its own there.
@@ -458,10 +506,28 @@ completed() {
     done
 }
 
+@test "output that cannot be written is exit code 1, for every verb" {
+    me mkdir -p written
+    begin_status() { status=0; output=$(me sh -c '"$@" >/dev/full' sh "$@" 2>&1) || status=$?; }
+    for words in --help --version "help run" "plan --stage-dataset=data.tar.gz" "plan --json --stage-dataset=data.tar.gz" doctor \
+        "status --help"; do
+        # shellcheck disable=SC2086
+        begin_status nodestage $words
+        echo "$words: $status: $output"
+        [ "$status" = 1 ]
+        has "$output" "the output could not be written"
+    done
+}
+
 @test "what is not known is named, with where to look" {
     run me nodestage frobnicate
     [ "$status" = 2 ]
     has "$output" "'frobnicate' is not known" "nodestage --help"
+    run me nodestage stauts
+    has "$output" "'stauts' is not known (did you mean 'status'?)"
+    run me nodestage plan --jsn
+    [ "$status" = 2 ]
+    has "$output" "--jsn (did you mean '--json'?)" "nodestage plan --help"
     run me nodestage
     [ "$status" = 2 ]
     has "$output" "no verb is named"

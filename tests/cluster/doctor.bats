@@ -105,6 +105,28 @@ finds_too() {
     cluster daemon restart n1
 }
 
+@test "colour marks what is wrong, on a terminal that has it and where nobody forbids it" {
+    on ctl mv "$LINE" "$LINE.off"
+    red=$'\x1b[31mproblem\x1b[0m'
+    on ctl env TERM=xterm script -qfc "nodestage doctor" /dev/null | grep -F "$red"
+    for way in TERM=dumb "TERM=xterm NO_COLOR=1"; do
+        # shellcheck disable=SC2086
+        run on ctl env $way script -qfc "nodestage doctor" /dev/null
+        [[ $output == *"problem  "* && $output != *$'\x1b'* ]]
+    done
+    run on ctl nodestage doctor
+    [[ $output == *"problem  "* && $output != *$'\x1b'* ]]
+    on ctl mv "$LINE.off" "$LINE"
+}
+
+@test "without a configuration of Slurm's that can be read the plugin is looked for where this build has it" {
+    run on ctl env PATH=/nonexistent /usr/bin/nodestage doctor
+    echo "$output"
+    [ "$status" = 1 ]
+    has "$output" "Slurm's configuration cannot be read" "$PLUGIN"
+    [[ $output != *lib64* ]]
+}
+
 @test "the plugin's line is optional, wrong or missing" {
     on ctl sed -i 's/^required/optional/' "$LINE"
     finds problem "is \`optional\`" ctl

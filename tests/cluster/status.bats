@@ -269,6 +269,8 @@ LOOK
     run grep -c $'\x1b' "$BATS_TEST_TMPDIR/file"
     [ "$output" = 0 ]
     count_in "$BATS_TEST_TMPDIR/terminal" $'\x1b\\[H' 2
+    run as_on n1 alice env TERM=dumb script -qefc "nodestage status --watch $id" /dev/null
+    [[ $output == *"job $id: ready"* && $output != *$'\x1b'* ]]
     [ "$(grep -c $'\x1b\\[2J' "$BATS_TEST_TMPDIR/terminal")" = 1 ]
     as alice scancel "$id"
     assert_idle_clean

@@ -360,6 +360,12 @@ SCRIPT
     refused "unknown key 'a'" alice salloc --stage-dataset=x,a true
     refused "unknown key 'a'" alice srun --stage-dataset=x,a true
     printf '#!/bin/sh\n#SBATCH --stage-out=results\n' | on ctl tee /home/alice/bad.sh >/dev/null
+    # shellcheck disable=SC2016
+    printf '#!/bin/sh\n#SBATCH --stage-out=results:$SCRATCH/out_%%j\n' | on ctl tee /home/alice/variable.sh >/dev/null
+    refused '$SCRATCH is not expanded here: Slurm takes #SBATCH lines' alice sbatch variable.sh
+    has "$output" "Write the path itself" "                     ^~~~~~~~"
+    refused "the address of a server cannot be named here" "${b[@]}" --stage-dataset=https://example.org/data.tar
+    refused "HOST:PATH cannot be staged; write \\: for a colon in a path" "${b[@]}" --stage-dataset=host:/data.tar
     # One mistake, one message: what is wrong, the text and a mark under the place in it.
     refused "--stage-out: a source and a target are needed" alice sbatch bad.sh
     for command in sbatch salloc srun; do
@@ -385,6 +391,9 @@ $command: error:                         ^~~~~~~" ]
     told '\$SLURM_TMPDIR/x/other.tar becomes a directory, with what is in /home/alice/other.tar'
     told "'a' and 'b' are both copied to /home/alice/out/both"
     as alice scancel "$(tail -n 1 <<<"$output")"
+    as alice touch 12:30.tar
+    run as alice sbatch --test-only --stage-dataset=12:30.tar --wrap true
+    has "$output" 'warning: /home/alice/12 does not exist, and /home/alice/12:30.tar does: write \: for a colon in a path'
     # A warning is no refusal: what can be staged is.
     sbatch_wait --stage-dataset=dir.tar --stage-out=one:out/twice --stage-out=two:out/twice <<'SCRIPT'
 #!/bin/bash

@@ -155,6 +155,9 @@ failed_job() {
 @test "requirements.txt is built on every node, offline" {
     check_job nothing numpy --stage-venv=requirements.txt,wheels=wheels
     has "$OUTPUT" "requirements.txt (requirements) -> /localscratch/alice.$JOBID.0/env: "
+    # Meanwhile it says what is done, and invents no figures.
+    grep -E "nodestage: n[0-9]: requirements.txt: (making it|[A-Z][a-z]+ )" <<<"$OUTPUT"
+    [[ $OUTPUT != *"%)"* ]]
     # As the user's own configuration of pip says, or the submission's environment, or the site's.
     # What lies beside it is no module of the build's.
     as alice sh -c 'mkdir .pip; printf "[global]\nfind-links = ~/wheels\n" >.pip/pip.conf; echo "raise SystemExit(9)" >logging.py'

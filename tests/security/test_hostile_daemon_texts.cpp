@@ -14,7 +14,7 @@ namespace {
 std::string said(const std::string& text) {
   const Scratch scratch;
   const auto out = open_at(AT_FDCWD, scratch / "out", O_RDWR | O_CREAT, 0600);
-  TaskVoice(Speech::aloud, out.value().get(), "n1", std::chrono::seconds(1)).say(text);
+  TaskVoice(Speech::aloud, out.value().get(), false, "n1", std::chrono::seconds(1)).say(text);
   return read_file(AT_FDCWD, scratch / "out", 65536).value();
 }
 

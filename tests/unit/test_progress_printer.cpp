@@ -118,3 +118,20 @@ TEST_CASE("progress: the nodes that are not ready are named") {
   CHECK(printer.line(progress) ==
         "waiting for its turn to stage on this node; 2 of 3 nodes are not ready");
 }
+
+TEST_CASE("progress: on a narrow terminal the figures are what stays") {
+  const std::string line =
+      "nodestage: n1: a-very-long-name-of-a-data-set.tar.gz: 1.2 of 4.0 GiB (30%)";
+  CHECK(without_details(line, 50) == "nodestage: n...ta-set.tar.gz: 1.2 of 4.0 GiB (30%)");
+  CHECK(without_details(line, 30) == "1.2 of 4.0 GiB (30%)");
+  CHECK(without_details(line, 20) == "1.2 of 4.0 GiB (30%)");
+}
+
+TEST_CASE("progress: of an environment that is built, what its installer says") {
+  ProgressPrinter printer;
+  Progress progress;
+  progress.phase = ProgressPhase::staging;
+  progress.items = 1;
+  progress.current = "requirements.txt: Collecting numpy";
+  CHECK(printer.line(progress) == "requirements.txt: Collecting numpy");
+}

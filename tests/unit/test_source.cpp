@@ -21,7 +21,7 @@ TEST_CASE("a file system that wants a ticket is named as the cause, whatever is 
 
 TEST_CASE("other faults at opening have an advice of their own") {
   CHECK(open_fault("/p/d.tar", ENOENT).what ==
-        "/p/d.tar: No such file or directory\nCheck the path on the login node: ls -l /p/d.tar");
+        "/p/d.tar: No such file or directory\nCheck the path: ls -l /p/d.tar");
   const std::string denied = open_fault("/p/d.tar", EACCES).what;
   CHECK(denied.find("/p/d.tar: Permission denied\nThe job's user must be able to read it: namei -l "
                     "/p/d.tar") == 0);

@@ -30,7 +30,7 @@ struct Trial {
     const auto out = open_at(AT_FDCWD, scratch / "out", O_RDWR | O_CREAT, 0600);
     StageWaitResult result;
     {
-      TaskVoice voice(speech, out.value().get(), order.node, settings.progress);
+      TaskVoice voice(speech, out.value().get(), false, order.node, settings.progress);
       result = wait_for_stage(order, settings, voice);
     }
     said = read_file(AT_FDCWD, scratch / "out", 65536).value();
