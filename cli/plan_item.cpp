@@ -68,6 +68,8 @@ void tell_reading(const Piece& piece, const PieceLook& look, unsigned threads, P
       return serial("it is one xz block");
     case Coding::lz4:
       return serial("it is one lz4 stream");
+    case Coding::compress:
+      return serial("it is one stream of compress");
   }
 }
 

@@ -31,9 +31,9 @@ bool has_suffix(std::string_view path, std::string_view suffix) {
 
 std::string_view archive_suffix(std::string_view path) {
   static constexpr std::string_view k_suffixes[] = {
-      ".tar",     ".tar.gz",   ".tgz",     ".taz",     ".tar.bz2", ".tbz",      ".tbz2",
-      ".tar.xz",  ".txz",      ".tar.zst", ".tzst",    ".tar.lz4", ".tlz4",     ".cpio",
-      ".cpio.gz", ".cpio.bz2", ".zip",     ".cpio.xz", ".7z",      ".cpio.zst", ".cpio.lz4"};
+      ".tar", ".tar.gz",  ".tgz",  ".taz",      ".tar.bz2",  ".tbz",   ".tbz2",    ".tar.xz",
+      ".txz", ".tar.zst", ".tzst", ".tar.lz4",  ".tlz4",     ".cpio",  ".cpio.gz", ".cpio.bz2",
+      ".zip", ".cpio.xz", ".7z",   ".cpio.zst", ".cpio.lz4", ".tar.z", ".cpio.z"};
   std::string_view longest;
   for (const auto suffix : k_suffixes) {
     if (suffix.size() > longest.size() && has_suffix(path, suffix)) longest = suffix;

@@ -192,13 +192,13 @@ Status set_dataset_key(DatasetItem& item, const KeyValue& entry) {
     (key == "async" ? item.async : item.optional) = true;
     return {};
   }
-  static constexpr std::array k_with_value{"extract", "strip", "include", "exclude", "name"};
+  static constexpr std::array k_with_value{"extract", "strip", "include", "exclude", "name", "eof"};
   if (std::find(k_with_value.begin(), k_with_value.end(), key) == k_with_value.end()) {
     return wrong("unknown key '" + key + "'" +
                      did_you_mean(key, {"extract", "strip", "include", "exclude", "name",
-                                        "optional", "async"}) +
+                                        "optional", "async", "eof"}) +
                      "; known: extract=auto|no, strip=N, include=GLOB, exclude=GLOB, name=NAME, "
-                     "optional, async; write \\, for a comma inside a path",
+                     "optional, async, eof=optional; write \\, for a comma inside a path",
                  k_dataset_example);
   }
   TRY(needs_value(entry, k_dataset_example));
@@ -209,6 +209,10 @@ Status set_dataset_key(DatasetItem& item, const KeyValue& entry) {
                    k_dataset_example);
     }
     item.extract = entry.value == "no" ? Extract::no : Extract::automatic;
+  } else if (key == "eof") {
+    if (entry.value != "optional")
+      return wrong("eof=" + entry.value + ": only optional", k_dataset_example);
+    item.eof = TarEnd::optional;
   } else if (key == "strip") {
     TRY_ASSIGN(item.strip, to_strip(entry.value));
   } else if (key == "name") {

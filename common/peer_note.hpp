@@ -38,9 +38,12 @@ inline constexpr std::size_t k_max_note_bytes = 32 * 1024;
 
 enum class NodeState : std::uint8_t { begun = 1, staging = 2, ready = 3, failed = 4 };
 
+inline constexpr std::uint8_t k_listens = 1;    // ready, and a step waits: it wants to hear more
+inline constexpr std::uint8_t k_is_in_use = 2;  // a step runs there, or has, before all are ready
+
 struct NodeNote {
   NodeState state = NodeState::begun;
-  std::uint8_t waits = 0;  // 1: the node is ready and a step waits there: it wants to hear more
+  std::uint8_t waits = 0;  // bits: k_listens, k_is_in_use
   std::uint8_t ended = 0;  // 1: the job has ended there, and its outcome is asked for
   std::uint64_t bytes_read = 0;
   std::uint64_t bytes_total = 0;  // 0: not known

@@ -50,6 +50,7 @@ Json from_dataset(const DatasetItem& item) {
   put_text(object, "destination", item.destination);
   put_text(object, "name", item.name);
   if (item.extract == Extract::no) object["extract"] = "no";
+  if (item.eof == TarEnd::optional) object["eof"] = "optional";
   if (item.strip != 0) object["strip"] = item.strip;
   if (!item.include.empty()) object["include"] = from_texts(item.include);
   if (!item.exclude.empty()) object["exclude"] = from_texts(item.exclude);
@@ -61,6 +62,7 @@ Json from_dataset(const DatasetItem& item) {
 constexpr const char* k_when_names[] = {"always", "success", "failure"};
 constexpr const char* k_wait_names[] = {"all", "node", "none"};
 constexpr const char* k_extract_names[] = {"auto", "no"};
+constexpr const char* k_eof_names[] = {"required", "optional"};
 
 Json from_output(const OutputItem& item) {
   Json object{{"source", from_text(item.source)}, {"target", from_text(item.target)}};
@@ -203,6 +205,7 @@ Result<DatasetItem> to_dataset(const Json& json, std::size_t index) {
   item.destination = fields.text("destination");
   item.name = fields.text("name");
   item.extract = fields.choice<Extract>("extract", k_extract_names);
+  item.eof = fields.choice<TarEnd>("eof", k_eof_names);
   item.strip = fields.number("strip", 0, 1000);
   item.include = fields.texts("include");
   item.exclude = fields.texts("exclude");

@@ -7,7 +7,8 @@
 // JSON, version 1 (golden test: tests/unit/test_request.cpp):
 //   {"version":1, "umask":18, "wait":"all",
 //    "datasets":[{"source":"/abs/data.tar", "destination":"data", "name":"DATA", "extract":"auto",
-//                 "strip":0, "include":["*"], "exclude":[], "optional":false, "async":false}],
+//                 "strip":0, "eof":"optional", "include":["*"], "exclude":[], "optional":false,
+//                 "async":false}],
 //    "outputs":[{"source":"results", "target":"/abs/out_%j", "when":"always", "pack":false}],
 //    "venv":{"source":"/abs/requirements.txt", "destination":"env", "python":"/usr/bin/python3",
 //            "modules":["python/3.11"], "wheels":"/abs/wheelhouse", "optional":false,
@@ -28,6 +29,7 @@
 namespace nodestage {
 
 enum class Extract { automatic, no };
+enum class TarEnd { required, optional };
 enum class When { always, success, failure };
 enum class StageWait { all, node, none };
 
@@ -39,8 +41,9 @@ struct DatasetItem {
   unsigned strip = 0;                // leading components of each entry's name to drop
   std::vector<std::string> include;  // globs on entry names; empty: everything
   std::vector<std::string> exclude;
-  bool optional = false;  // its failure does not fail the job
-  bool async = false;     // the job does not wait for it
+  bool optional = false;          // its failure does not fail the job
+  bool async = false;             // the job does not wait for it
+  TarEnd eof = TarEnd::required;  // the blocks of zeros behind a tar's last member
 
   bool operator==(const DatasetItem&) const = default;
 };

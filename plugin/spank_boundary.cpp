@@ -6,7 +6,7 @@
 //     local
 //   slurmd      (here)          init: the settings are checked, nothing else
 //   job script  job_script.cpp  job_prolog, job_epilog
-//   remote      task.cpp        init, option callback, task_init, task_exit
+//   remote      task.cpp        init, option callback, task_init_privileged, task_init, task_exit
 #include <exception>
 #include <span>
 
@@ -127,6 +127,11 @@ int slurm_spank_job_prolog(spank_t, int argc, char** argv) {
 
 int slurm_spank_job_epilog(spank_t, int argc, char** argv) {
   return guarded("job_epilog", 0, [&] { return job_epilog(settings_of(argc, argv)); });
+}
+
+int slurm_spank_task_init_privileged(spank_t spank, int argc, char** argv) {
+  return guarded("task_init_privileged", 0,
+                 [&] { return task_init_privileged(spank, settings_of(argc, argv)); });
 }
 
 int slurm_spank_task_init(spank_t spank, int argc, char** argv) {

@@ -147,7 +147,7 @@ StageWaitResult ask_once(const StageWaitOrder& order, const PluginSettings& sett
                          TaskVoice& voice) {
   const Deadline limit = Clock::now() + k_patience_of_none;
   Wait wait = order.wait;
-  wait.goes_on = 1;
+  wait.goes_on = k_runs;
   wait.scope = WaitScope::node;
   const auto reply = ask_daemon(settings.socket, wait, limit, limit);
   StageWaitResult result{StageVerdict::go_on, {}};

@@ -231,6 +231,19 @@ void step_option(StageOption option, std::string_view text) {
   }
 }
 
+int task_init_privileged(spank_t spank, const PluginSettings& settings) {
+  const bool looks = only_observes(spank);
+  if (!looks && step_options.wait != StageWait::none) return 0;
+  const std::uint32_t job = job_of(spank);
+  if (read_marker(settings.runtime_dir, job).state != MarkerState::ask_daemon) return 0;
+  Wait wait = wait_message(spank);
+  wait.goes_on = looks ? k_looks : k_runs;
+  wait.scope = WaitScope::node;
+  const Deadline limit = Clock::now() + k_exit_wait;
+  static_cast<void>(!ask_daemon(settings.socket, wait, limit, limit));
+  return 0;
+}
+
 int task_init(spank_t spank, const PluginSettings& settings) {
   if (only_observes(spank)) return 0;
   drop_environment_of_another_job(spank);
@@ -254,7 +267,6 @@ int task_init(spank_t spank, const PluginSettings& settings) {
 int task_exit(spank_t spank, const PluginSettings& settings) {
   static constinit bool gave_up = false;  // one task's second is the whole step's
   static constinit bool told_run = false;
-  if (only_observes(spank)) return 0;
   const std::uint32_t job = job_of(spank);
   if (gave_up || read_marker(settings.runtime_dir, job).state != MarkerState::ask_daemon) return 0;
   const Deadline limit = Clock::now() + k_exit_wait;
@@ -267,9 +279,10 @@ int task_exit(spank_t spank, const PluginSettings& settings) {
     return false;
   };
   // The daemon may have been away when the task began, and any other step runs with its word only.
-  if (step_options.wait == StageWait::none && !std::exchange(told_run, true)) {
+  const bool runs = !only_observes(spank) && step_options.wait == StageWait::none;
+  if (runs && !std::exchange(told_run, true)) {
     Wait wait = wait_message(spank);
-    wait.goes_on = 1;
+    wait.goes_on = k_runs;
     wait.scope = WaitScope::node;
     if (!tell(wait)) return 0;
   }

@@ -14,6 +14,10 @@ namespace nodestage {
 // unreadable --stage-wait waits.
 void step_option(StageOption option, std::string_view text);
 
+// As root, in the child that will be the task: who does not wait is told of, and no user can be in
+// the way of that. Always 0.
+int task_init_privileged(spank_t spank, const PluginSettings& settings);
+
 // As the user, in the child that will be the task. 0: run it; -1: it fails, the cause is printed.
 int task_init(spank_t spank, const PluginSettings& settings);
 

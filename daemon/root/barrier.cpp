@@ -35,7 +35,7 @@ void Barrier::take(const std::string& name, const NodeNote& note, Time now) {
   Node& node = found->second;
   node.heard = now;
   node.asked_after = false;
-  node.listens = note.waits != 0;
+  node.listens = (note.waits & k_listens) != 0;
   node.bytes_read = note.bytes_read;
   node.bytes_total = note.bytes_total;
   if (node.phase == Phase::failed || node.phase == Phase::left_out) return;

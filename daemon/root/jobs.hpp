@@ -133,6 +133,13 @@ class Jobs {
     WorkerTask task{};
     std::vector<StatusItem> items;
   };
+  // By steps that have not waited for the data: that time is not added to the job's limit.
+  struct Use {
+    std::map<std::uint32_t, std::size_t> steps;  // that only look: tasks of each, here
+    std::set<std::string> nodes;                 // other ones, as they tell
+    std::optional<Clock::time_point> since;
+    Clock::duration time{};
+  };
   // While a refusal waits for the trash to be emptied.
   struct Freed {
     std::optional<Clock::time_point> since;  // there was as much free space as now
@@ -160,6 +167,7 @@ class Jobs {
     bool lacks_space = false;   // its last claim was refused
     unsigned gone_answers = 0;  // of Slurm, one after the other
     unsigned credit_tries = 0;
+    Use use;
     Seen seen;
     std::string parting;  // how held results came to leave, for its report
   };
@@ -314,6 +322,10 @@ class Jobs {
   // jobs_credit.cpp: staging, added to the job's time limit
   void may_run(Job& job);
   void owe_credit(Job& job);
+  void begin_look(Job& job, std::uint32_t step);
+  bool end_look(Job& job, std::uint32_t step);
+  void use_changed(Job& job);
+  static void count_use(Job& job);
   void queue_credit(const JobKey& key, std::chrono::milliseconds delay);
   [[nodiscard]] Job* find_owed(const JobKey& key);
   void credit_next();

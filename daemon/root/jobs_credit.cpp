@@ -13,6 +13,7 @@ namespace nodestage {
 namespace {
 
 constexpr std::chrono::seconds k_first_pause{1};
+constexpr std::size_t k_most_looks = 1000;
 constexpr unsigned k_most_doublings = 8;  // about four minutes
 
 }  // namespace
@@ -20,6 +21,38 @@ constexpr unsigned k_most_doublings = 8;  // about four minutes
 // Before the record is saved. Not for a job that ran while it was staged (--stage-wait=none).
 void Jobs::may_run(Job& job) {
   if (!std::exchange(job.record.may_have_run, true)) owe_credit(job);
+}
+
+// A user could stop the staging and work meanwhile in a step that claims to look only.
+void Jobs::begin_look(Job& job, std::uint32_t step) {
+  if (job.use.steps.size() >= k_most_looks && job.use.steps.count(step) == 0) return;
+  ++job.use.steps[step];
+  use_changed(job);
+}
+
+// False: it was none.
+bool Jobs::end_look(Job& job, std::uint32_t step) {
+  const auto found = job.use.steps.find(step);
+  if (found == job.use.steps.end()) return false;
+  if (--found->second == 0) job.use.steps.erase(found);
+  use_changed(job);
+  return true;
+}
+
+void Jobs::use_changed(Job& job) {
+  count_use(job);
+  const bool is_told = is_shared(job.record) && !is_on_first_node(job.record);
+  if (is_told && job.record.verdict == Verdict::open && !at_.peers.off())
+    report(job, own_state(job));
+}
+
+void Jobs::count_use(Job& job) {
+  Use& use = job.use;
+  const bool is_used = !use.steps.empty() || !use.nodes.empty();
+  if (is_used && !use.since) use.since = Clock::now();
+  if (is_used || !use.since) return;
+  use.time += Clock::now() - *use.since;
+  use.since.reset();
 }
 
 void Jobs::owe_credit(Job& job) {
@@ -30,7 +63,11 @@ void Jobs::owe_credit(Job& job) {
     return;
   if (worker_status(job, WorkerTask::stage).items.empty()) return;  // results only, say
   const std::uint64_t now = epoch_now();
-  const std::uint64_t seconds = now - std::min(now, record.begun_at);
+  const auto used =
+      job.use.time + (job.use.since ? Clock::now() - *job.use.since : Clock::duration());
+  const auto used_s =
+      static_cast<std::uint64_t>(std::chrono::ceil<std::chrono::seconds>(used).count());
+  const std::uint64_t seconds = now - std::min(now, record.begun_at + used_s);
   record.credit_minutes = credit_minutes(seconds, settings);
   if (record.credit_minutes == 0) {
     log::info(about(record), "nothing is added to its time limit: it was held for {} s only",

@@ -118,9 +118,11 @@ NodeNote Jobs::own_state(const Job& job) const {
       break;
     default:
       note.state = NodeState::ready;
-      note.waits = waits_for_all(job) ? 1 : 0;
+      note.waits = waits_for_all(job) ? k_listens : 0;
       note.ended = job.record.ended ? 1 : 0;
   }
+  const bool has_run = job.record.times.run != 0;
+  if (has_run || !job.use.steps.empty()) note.waits |= k_is_in_use;
   return note;
 }
 
@@ -311,6 +313,11 @@ void Jobs::take_note(const PeerNote& note) {
 }
 
 void Jobs::take(Job& job, const std::string& from, const NodeNote& note) {
+  if ((note.waits & k_is_in_use) != 0)
+    job.use.nodes.insert(from);
+  else
+    job.use.nodes.erase(from);
+  count_use(job);
   if (job.talk.barrier) {
     NodeNote shown = note;
     shown.cause = printable(note.cause, Newlines::keep);

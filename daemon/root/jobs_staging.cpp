@@ -149,11 +149,17 @@ Ticket Jobs::wait(const Wait& wait, Reply reply) {
                   "the staging daemon knows nothing of this job: its prolog has not reached it"});
     return 0;
   }
+  if (wait.goes_on == k_looks) {
+    begin_look(*job, wait.step);
+    reply(Accepted{});
+    return 0;
+  }
   learn(*job, wait);
   if (wait.goes_on != 0 && job->record.times.run == 0) {
     job->record.may_have_run = true;
     job->record.times.run = wall_ms();
     save(*job);
+    use_changed(*job);
   }
   const JobKey key = job->record.key();
   const Ticket ticket = next_ticket_++;
@@ -257,6 +263,7 @@ void Jobs::answer(Job& job, const Waiter& waiter, Word word) {
     if (job.record.times.run == 0) {
       job.record.times.run = wall_ms();
       save(job);
+      use_changed(job);
     }
     return waiter.reply(ready_message(job, waiter));
   }

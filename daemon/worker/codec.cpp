@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <bit>
 
+#include "daemon/worker/compress_codec.hpp"
 #include "daemon/worker/gzip_codec.hpp"
 #include "daemon/worker/xz_codec.hpp"
 #include "daemon/worker/zstd_fault.hpp"
@@ -127,6 +128,12 @@ bool is_skippable(Bytes bytes) {
   return bytes.size() >= 8 && (little_endian(bytes) & 0xfffffff0U) == 0x184d2a50U;
 }
 
+bool is_compress(Bytes bytes) {
+  if (!starts_with(bytes, "\x1f\x9d") || bytes.size() < 3) return false;
+  const auto settings = std::to_integer<unsigned>(bytes[2]);
+  return (settings & 0x60U) == 0 && (settings & 31U) >= 9 && (settings & 31U) <= 16;
+}
+
 bool is_bzip2(Bytes bytes) {
   using namespace std::string_view_literals;
   if (!starts_with(bytes, "BZh") || bytes.size() < 10) return false;
@@ -146,13 +153,13 @@ Error zstd_fault(std::size_t code) {
 }
 
 std::string_view coding_suffix(Coding coding) {
-  constexpr std::string_view k_names[] = {"", "gz", "bz2", "xz", "zst", "lz4"};
+  constexpr std::string_view k_names[] = {"", "gz", "bz2", "xz", "zst", "lz4", "Z"};
   return k_names[static_cast<unsigned>(coding)];
 }
 
 std::string_view coding_test(Coding coding) {
-  constexpr std::string_view k_tests[] = {"cksum", "gzip -t", "bzip2 -t",
-                                          "xz -t", "zstd -t", "lz4 -t"};
+  constexpr std::string_view k_tests[] = {"cksum",   "gzip -t", "bzip2 -t", "xz -t",
+                                          "zstd -t", "lz4 -t",  "gzip -t"};
   return k_tests[static_cast<unsigned>(coding)];
 }
 
@@ -173,6 +180,8 @@ bool begins_frame(Coding coding, Bytes start) {
       return starts_with(start, "\x28\xb5\x2f\xfd") || is_skippable(start);
     case Coding::lz4:
       return starts_with(start, "\x04\x22\x4d\x18") || is_skippable(start);
+    case Coding::compress:
+      return is_compress(start);
   }
   return false;
 }
@@ -184,7 +193,8 @@ Coding recognise_coding(Bytes start) {
     if (skip >= frame.size()) break;
     frame = frame.subspan(skip);
   }
-  for (const Coding coding : {Coding::gzip, Coding::bzip2, Coding::xz, Coding::zstd, Coding::lz4}) {
+  for (const Coding coding :
+       {Coding::gzip, Coding::bzip2, Coding::xz, Coding::zstd, Coding::lz4, Coding::compress}) {
     if (begins_frame(coding, frame)) return coding;
   }
   return Coding::plain;
@@ -204,6 +214,8 @@ std::unique_ptr<Codec> make_codec(Coding coding, CodecLimits limits) {
       return std::make_unique<Zstd>();
     case Coding::lz4:
       return std::make_unique<Lz4>();
+    case Coding::compress:
+      return make_compress_codec();
   }
   return nullptr;
 }

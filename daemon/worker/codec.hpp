@@ -15,7 +15,7 @@ namespace nodestage {
 
 using Bytes = std::span<const std::byte>;
 
-enum class Coding { plain, gzip, bzip2, xz, zstd, lz4 };
+enum class Coding { plain, gzip, bzip2, xz, zstd, lz4, compress };
 
 // "gz", "bz2", … as in a file's suffix; "" for plain.
 std::string_view coding_suffix(Coding coding);

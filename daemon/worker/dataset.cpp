@@ -35,8 +35,7 @@ Result<std::vector<std::string>> glob_matches(const std::string& pattern) {
   ::globfree(&found);
   if (status == 0) return paths;
   if (status == GLOB_NOMATCH) {
-    return fault(ENOENT, shown(pattern) + ": no file matches",
-                 "Check it: ls -d " + shown(pattern));
+    return fault(ENOENT, shown(pattern) + ": no file matches", "Check it: ls -d " + shown(pattern));
   }
   return with_suffix(open_fault(pattern, status == GLOB_NOSPACE ? ENOMEM : glob_fault),
                      ": a directory on the way cannot be read");

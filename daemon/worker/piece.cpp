@@ -162,8 +162,8 @@ Status Piece::copy_as_file(const Place& place) {
 Status Piece::open_entries() {
   if (entries_) return {};
   if (!seeks(container_)) {
-    entries_ =
-        container_ == Container::tar ? open_tar_entries(*decoder_) : open_cpio_entries(*decoder_);
+    entries_ = container_ == Container::tar ? open_tar_entries(*decoder_, item_->eof)
+                                            : open_cpio_entries(*decoder_);
     return {};
   }
   auto entries = container_ == Container::zip ? open_zip_entries(*source_)

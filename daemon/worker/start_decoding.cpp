@@ -86,6 +86,7 @@ class Start {
       case Coding::xz:
         return xz();
       case Coding::lz4:
+      case Coding::compress:
         return frames(make_codec(coding_), nullptr);
     }
     return Error{EINVAL, "no coding"};

@@ -27,7 +27,7 @@ struct Piece {
 
 class TarEntries final : public Entries {
  public:
-  explicit TarEntries(Decoder& decoder) : decoder_(decoder), bytes_(decoder) {}
+  TarEntries(Decoder& decoder, TarEnd end) : decoder_(decoder), end_(end), bytes_(decoder) {}
 
   Result<Entry*> next() override;
   Result<Block> read() override;
@@ -49,6 +49,7 @@ class TarEntries final : public Entries {
   [[nodiscard]] Error damaged(std::string_view cause) const { return decoder_.damaged(cause); }
 
   Decoder& decoder_;
+  TarEnd end_;
   DecodedBytes bytes_;
   std::uint64_t stored_ = 0;  // bytes of the current entry's data that are still to come
   std::uint64_t padding_ = 0;
@@ -91,6 +92,16 @@ Result<Entry*> TarEntries::next() {
   TRY(bytes_.pass_over(padding_));
   stored_ = padding_ = 0;
   for (;;) {
+    TRY_ASSIGN(const bool is_there, bytes_.fill());
+    if (!is_there && !has_extension_) {
+      if (end_ == TarEnd::optional) return static_cast<Entry*>(nullptr);
+      Error error = decoder_.cut_off();
+      error.what +=
+          "\nWhat is there ends with a whole member: if the program that wrote it leaves the end "
+          "of "
+          "an archive out, the key eof=optional stages it";
+      return error;
+    }
     TRY_ASSIGN(const TarHeader header, take_block());
     if (header.is_zero()) {
       if (has_extension_) return damaged("an extended header without its entry");
@@ -357,8 +368,8 @@ Result<Block> TarEntries::read() {
 
 }  // namespace
 
-std::unique_ptr<Entries> open_tar_entries(Decoder& decoder) {
-  return std::make_unique<TarEntries>(decoder);
+std::unique_ptr<Entries> open_tar_entries(Decoder& decoder, TarEnd end) {
+  return std::make_unique<TarEntries>(decoder, end);
 }
 
 }  // namespace nodestage

@@ -8,12 +8,13 @@
 
 #include <memory>
 
+#include "common/request.hpp"
 #include "daemon/worker/decoder.hpp"
 #include "daemon/worker/entries.hpp"
 
 namespace nodestage {
 
 // `decoder` (borrowed) gives the archive from its start.
-std::unique_ptr<Entries> open_tar_entries(Decoder& decoder);
+std::unique_ptr<Entries> open_tar_entries(Decoder& decoder, TarEnd end = TarEnd::required);
 
 }  // namespace nodestage

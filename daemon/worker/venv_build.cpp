@@ -221,8 +221,7 @@ Error EnvironmentBuild::not_built(const std::string& what, int code) const {
   }
   const std::string missing = not_found(log_text);
   if (missing.empty())
-    return fault(0, cause,
-                 "Try the same by hand: python3 -m pip install --no-index -r FILE");
+    return fault(0, cause, "Try the same by hand: python3 -m pip install --no-index -r FILE");
   if (wheels_only) cause += std::string("\nOnly wheels count: ") + k_no_sources;
   return fault(0, cause,
                "Put a wheel of " + shown(missing) +

@@ -84,6 +84,14 @@ Result<Directory> wide_directory(const Source& source, std::string_view locator,
   return truncated(source);
 }
 
+// Whether the directory that the end record tells of is there and ends right before it: then what
+// looks like a record of zip64 there is in a name.
+Result<bool> ends_at(const Source& source, std::string_view end, std::uint64_t at) {
+  const std::uint64_t size = little<std::uint32_t>(end, 12);
+  if (size == 0 || size > at || little<std::uint32_t>(end, 16) != at - size) return false;
+  return starts_at(source, at - size, k_record);
+}
+
 // The comment, whose length is the last field, should reach to the file's end; or, as bsdtar writes
 // it to a pipe, to zeros that do.
 std::optional<End> find_end(std::string_view tail) {
@@ -124,7 +132,9 @@ Result<Directory> told_directory(const Source& source) {
   }
   const std::size_t end = found->at;
   Directory directory;
-  if (end >= k_locator_bytes && tail.substr(end - k_locator_bytes).starts_with("PK\6\7"sv)) {
+  TRY_ASSIGN(const bool is_narrow, ends_at(source, tail.substr(end), tail_at + end));
+  if (!is_narrow && end >= k_locator_bytes &&
+      tail.substr(end - k_locator_bytes).starts_with("PK\6\7"sv)) {
     const std::string_view locator = tail.substr(end - k_locator_bytes);
     TRY_ASSIGN(directory, wide_directory(source, locator, tail_at + end - k_locator_bytes));
   } else {

@@ -97,6 +97,41 @@ both_raised() {
     [[ $(job_field "$1" TimeLimit | xargs) == "00:06:00 00:06:00" ]]
 }
 
+@test "time in which a step claims to look only, or does not wait, on any node, is not added; a look costs what it takes" {
+    reload_daemons "$CREDIT"
+    as alice sh -c 'head -c 1M /dev/urandom >larger'
+    one=$(held -w n1 -t 5 --stage-dataset=larger)
+    looks_at "$one" -w n1 sleep 300
+    two=$(held -N2 -t 5 --stage-dataset=larger)
+    looks_at "$two" -w n2 sleep 300
+    none=$(held -N2 -t 5 --stage-dataset=larger)
+    wait_until 20 started "$none"
+    as alice srun --jobid="$none" --overlap -N1 -n1 -w n2 --stage-wait=none sleep 300 3>&- &
+    seen=$(held -w n1 -t 5 --stage-dataset=larger)
+    wait_until 20 started "$seen"
+    run as alice nodestage status "$seen"
+    echo "$output"
+    [[ $output == *"job $seen: "@(staging|queued)* ]]
+    for id in "$one" "$two" "$none"; do
+        wait_until 60 said n1 "$id.0" "nothing is added to its time limit: it was held for"
+    done
+    wait_until 30 said n1 "$seen.0" "1 min of staging were added to its time limit: 6 min, was 5 min"
+    for id in "$one" "$two" "$none"; do limit_is "$id" 00:05:00; done
+    on ctl scancel "$one" "$two" "$none" "$seen"
+    wait
+}
+
+started() {
+    [[ $(job_state "$1") == RUNNING ]]
+}
+
+# looks_at JOB SRUN_ARG...: as one who only looks, and is there when this returns.
+looks_at() {
+    wait_until 20 started "$1"
+    as alice env NODESTAGE_OBSERVER=1 srun --jobid="$1" --overlap -N1 -n1 "${@:2}" 3>&- &
+    sleep 1
+}
+
 @test "killed while it asks: the next daemon asks on; killed when it has told Slurm: never again" {
     on n1 tee /root/scontrol >/dev/null <<'SCRIPT'
 #!/bin/sh

@@ -14,6 +14,7 @@ slurm_spank_job_epilog
 slurm_spank_job_prolog
 slurm_spank_task_exit
 slurm_spank_task_init
+slurm_spank_task_init_privileged
 spank_plugin_version'
 
 exported=$(nm -D --defined-only "$plugin" | awk '{print $3}' | LC_ALL=C sort)

@@ -10,8 +10,16 @@ StageRequest full_request() {
   StageRequest request;
   request.umask = 027;
   request.wait = StageWait::node;
-  request.datasets.push_back(
-      {"/p/data.tar", "data", "DATA", Extract::no, 2, {"*.png"}, {"a", "b"}, true, true});
+  request.datasets.push_back({"/p/data.tar",
+                              "data",
+                              "DATA",
+                              Extract::no,
+                              2,
+                              {"*.png"},
+                              {"a", "b"},
+                              true,
+                              true,
+                              TarEnd::optional});
   request.outputs.push_back({"results", "/out_%j", When::failure, true});
   request.venv = VenvItem{"/p/r.txt",  "py", "/usr/bin/python3",      {"python/3.11", "gcc"},
                           "/p/wheels", true, {"PATH=/bin", "X_1=a=b"}};
@@ -27,7 +35,7 @@ std::string fault_of(std::string_view json) {
 
 TEST_CASE("golden JSON of version 1") {
   CHECK(encode_request(full_request()) ==
-        R"({"datasets":[{"async":true,"destination":"data","exclude":["a","b"],"extract":"no",)"
+        R"({"datasets":[{"async":true,"destination":"data","eof":"optional","exclude":["a","b"],"extract":"no",)"
         R"("include":["*.png"],"name":"DATA","optional":true,"source":"/p/data.tar","strip":2}],)"
         R"("outputs":[{"pack":true,"source":"results","target":"/out_%j","when":"failure"}],)"
         R"("umask":23,"venv":{"destination":"py","environment":["PATH=/bin","X_1=a=b"],)"

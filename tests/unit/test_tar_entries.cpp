@@ -159,6 +159,30 @@ TEST_CASE("a tar that is cut off anywhere is told to be") {
   }
 }
 
+TEST_CASE("a tar without its end is one for who says so, if its last member is whole") {
+  PieceRun run;
+  REQUIRE(run.shell("mkdir t; echo x > t/x; echo y > t/y; tar cf x.tar t") == 0);
+  const std::string whole = slurp(run.scratch / "x.tar");
+  const std::size_t end = (whole.find_last_not_of('\0') / k_tar_block + 1) * k_tar_block;
+  spit(run.scratch / "endless.tar", whole.substr(0, end));
+  REQUIRE(run.shell("gzip -k endless.tar") == 0);
+  for (const std::string name : {"endless.tar", "endless.tar.gz"}) {
+    run.item.eof = TarEnd::required;
+    const std::string fault = run.build(run.scratch / name);
+    CHECK(fault.find("the key eof=optional stages it") != std::string::npos);
+    CHECK(fault.find(": cut off after ") != std::string::npos);
+    run.item.eof = TarEnd::optional;
+    CHECK(run.build(run.scratch / name) == "");
+    CHECK(run.shell("diff -r t " + run.out("t")) == 0);
+  }
+  for (const std::size_t less : {std::size_t{1}, k_tar_block}) {
+    spit(run.scratch / "cut.tar", whole.substr(0, end - less));
+    const std::string fault = run.build(run.scratch / "cut.tar");
+    CHECK(fault.find(": cut off after ") != std::string::npos);
+    CHECK(fault.find("eof=") == std::string::npos);
+  }
+}
+
 TEST_CASE("what is damaged is not told to be cut off, whatever a decoder has given before") {
   PieceRun run;
   REQUIRE(run.shell("mkdir d; for i in $(seq 300); do echo $i >d/$i; done; seq 400000 >d/large; "

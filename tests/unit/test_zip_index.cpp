@@ -56,6 +56,19 @@ bool has(const std::string& text, const std::string& part) {
 
 }  // namespace
 
+TEST_CASE("what looks like records of zip64 in a name is a name") {
+  const PieceRun run;
+  const std::string wide = "PK\x06\x06" + little(44, 8) + std::string(44, '\1');
+  const std::string locator = "PK\x06\x07" + little(0, 4) + little(30, 8) + little(1, 4);
+  for (const std::string& name :
+       {locator, "x" + locator, wide + locator, std::string("PK\x05\x06") + std::string(18, 'y')}) {
+    const Reading all = read(run, zip({stored("first", "1"), stored(name, "2")}));
+    CHECK(all.fault == "");
+    REQUIRE(all.entries.size() == 2);
+    CHECK(all.entries[1].data == "2");
+  }
+}
+
 TEST_CASE("a directory is found behind comments, padding and 64-bit records") {
   const PieceRun run;
   const std::vector<Member> members{stored("one", "1"), zip_file::packed("two", "22")};
