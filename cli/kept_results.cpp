@@ -2,6 +2,7 @@
 
 #include "common/human.hpp"
 #include "daemon/worker/deliver_output.hpp"
+#include "daemon/worker/missing_outputs.hpp"
 #include "daemon/worker/output_source.hpp"
 
 namespace nodestage {
@@ -20,6 +21,10 @@ std::vector<std::string> kept_results(const StageRequest& request, JobOutcome ou
     // What cannot be looked at may be there.
     if (!source) paths.push_back(item.source);
     if (source) paths.insert(paths.end(), source->paths.begin(), source->paths.end());
+  }
+  if (paths.empty()) {
+    const MissingOutputs missing = find_missing(request, outcome, directory_fd);
+    if (missing.are_all && outcome != JobOutcome::failure) return missing.left;
   }
   return paths;
 }

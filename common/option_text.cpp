@@ -224,16 +224,17 @@ Status set_dataset_key(DatasetItem& item, const KeyValue& entry) {
 }
 
 Status set_output_key(OutputItem& item, const KeyValue& entry) {
-  if (entry.key == "pack") {
+  if (entry.key == "pack" || entry.key == "optional") {
     TRY(takes_none(entry, k_output_example));
-    item.pack = true;
+    (entry.key == "pack" ? item.pack : item.optional) = true;
     return {};
   }
   if (entry.key != "when") {
-    return wrong(
-        "unknown key '" + entry.key + "'" + did_you_mean(entry.key, {"when", "pack"}) +
-            "; known: when=always|success|failure, pack; write \\, for a comma inside a path",
-        k_output_example);
+    return wrong("unknown key '" + entry.key + "'" +
+                     did_you_mean(entry.key, {"when", "pack", "optional"}) +
+                     "; known: when=always|success|failure, pack, optional; write \\, for a comma "
+                     "inside a path",
+                 k_output_example);
   }
   TRY(needs_value(entry, k_output_example));
   if (entry.value == "always")

@@ -68,6 +68,7 @@ Json from_output(const OutputItem& item) {
   Json object{{"source", from_text(item.source)}, {"target", from_text(item.target)}};
   if (item.when != When::always) object["when"] = k_when_names[static_cast<int>(item.when)];
   put_flag(object, "pack", item.pack);
+  put_flag(object, "optional", item.optional);
   return object;
 }
 
@@ -226,6 +227,7 @@ Result<OutputItem> to_output(const Json& json, std::size_t index) {
   item.target = fields.text("target");
   item.when = fields.choice<When>("when", k_when_names);
   item.pack = fields.flag("pack");
+  item.optional = fields.flag("optional");
   if (!is_path_below(item.source)) {
     fields.fail("has a source that does not stay below $SLURM_TMPDIR");
   }

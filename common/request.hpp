@@ -52,7 +52,8 @@ struct OutputItem {
   std::string source;  // below the job directory, may be a glob
   std::string target;  // absolute path with % patterns, unexpanded
   When when = When::always;
-  bool pack = false;  // into one archive
+  bool pack = false;      // into one archive
+  bool optional = false;  // it need not be there
 
   bool operator==(const OutputItem&) const = default;
 };

@@ -58,7 +58,8 @@ struct StatusHeader {
 
 struct ItemRecord {
   std::uint32_t state;        // ItemState
-  std::uint32_t flags;        // k_item_async | k_item_optional | k_item_final | k_item_venv
+  std::uint32_t flags;        // k_item_async | k_item_optional | k_item_final | k_item_venv |
+                              // k_item_missing
   std::uint64_t bytes_read;   // of the source
   std::uint64_t bytes_total;  // of the source; 0: unknown
   std::uint64_t bytes_written;
@@ -83,8 +84,9 @@ inline bool is_unfinished(const ItemRecord& item) {
 
 inline constexpr std::uint32_t k_item_async = 1;
 inline constexpr std::uint32_t k_item_optional = 2;
-inline constexpr std::uint32_t k_item_final = 4;  // failed, and no further try can help
-inline constexpr std::uint32_t k_item_venv = 8;   // an environment
+inline constexpr std::uint32_t k_item_final = 4;     // failed, and no further try can help
+inline constexpr std::uint32_t k_item_venv = 8;      // an environment
+inline constexpr std::uint32_t k_item_missing = 16;  // an output whose source is not there
 inline constexpr std::size_t k_environment_offset = 4096;
 inline constexpr std::size_t k_max_environment_bytes = 64 * 1024;
 inline constexpr std::size_t k_items_offset = k_environment_offset + k_max_environment_bytes;

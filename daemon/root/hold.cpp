@@ -142,6 +142,20 @@ std::string lost_notice(const JobRecord& record) {
   return text + updated();
 }
 
+std::string missing_notice(const JobRecord& record, const WorkerStatus& status) {
+  std::string lines;
+  for (const ItemRecord& item : status.items) {
+    if ((item.flags & k_item_missing) != 0)
+      lines += "    " + printable(shortened(field_text(item.note), k_reason_width)) + "\n";
+  }
+  if (lines.empty()) return "";
+  return title(record) + "These were to be copied back, and were not there when the job ended:\n" +
+         lines +
+         "\nThe job's directory is removed. Is a name misspelt, or did the job end before it wrote "
+         "them?\nThe key `optional` behind a source says that it need not be there.\n" +
+         updated();
+}
+
 std::string outputs_refusal(const std::vector<HeldTree>& held, const std::string& node,
                             const Config::Hold& settings) {
   std::uint64_t bytes = 0;

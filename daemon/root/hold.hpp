@@ -43,6 +43,8 @@ std::string delivered_notice(const JobRecord& record);
 std::string recovered_notice(const JobRecord& record, const std::string& directory);
 std::string expired_notice(const JobRecord& record);
 std::string lost_notice(const JobRecord& record);
+// Of outputs that were not there; "" when all were.
+std::string missing_notice(const JobRecord& record, const WorkerStatus& status);
 
 struct HeldTree {
   JobKey key;

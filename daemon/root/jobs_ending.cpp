@@ -104,7 +104,11 @@ void Jobs::stage_out_ended(const JobKey& key, const WorkerEnd& end) {
   const WorkerStatus status = worker_status(*job, WorkerTask::stage_out);
   log_items(job->record, "stage-out: ", status, delivery_lines(status));
   if (status.phase == WorkerPhase::done) {
-    if (job->record.hold.since == 0) return finish(*job);
+    if (job->record.hold.since == 0) {
+      const std::string missing = missing_notice(job->record, status);
+      if (!missing.empty()) tell_user(*job, missing, [](Notices::Told) {});
+      return finish(*job);
+    }
     return let_go(*job, delivered_notice(job->record));
   }
   counters_.add_failure(Activity::stage_out, cause_of(end, status));

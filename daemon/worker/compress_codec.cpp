@@ -22,10 +22,10 @@ class Compress final : public Codec {
   }
 
   Result<Step> decode(Bytes in, std::span<std::byte> out) override {
-    const bool is_end = in.empty();
+    is_end_ = in.empty();
     std::size_t consumed = take_header(in);
     if (header_size_ < k_header_bytes) {
-      if (is_end) return failed({0, "a header that is cut off"}, consumed, 0);
+      if (is_end_) return failed({0, "a header that is cut off"}, consumed, 0);
       return Step{consumed, 0, false};
     }
     std::size_t produced = 0;
@@ -36,7 +36,7 @@ class Compress final : public Codec {
       if (!has_code()) {
         consumed += fill_group(in.subspan(consumed));
         const bool is_whole = group_size_ == width_;
-        if (!is_whole && !is_end) return Step{consumed, produced, false};
+        if (!is_whole && !is_end_) return Step{consumed, produced, false};
         if (!has_code()) return Step{consumed, produced, true};
       }
       if (!take(next_code())) return failed({0, "compress data"}, consumed, produced);
@@ -74,10 +74,9 @@ class Compress final : public Codec {
     if (known_ > (1U << width_) - 1 && width_ < most_width_) set_width(width_ + 1);
   }
 
-  // A group that was not whole is so only at the file's end.
+  // Of a group that is whole, or the file's last one: what is not used of it must have been read.
   [[nodiscard]] bool has_code() const {
-    const bool may_read = group_size_ == width_ || is_last_group_;
-    return may_read && (code_ + 1) * width_ <= group_size_ * 8;
+    return (group_size_ == width_ || is_end_) && (code_ + 1) * width_ <= group_size_ * 8;
   }
 
   std::size_t fill_group(Bytes in) {
@@ -85,7 +84,6 @@ class Compress final : public Codec {
     const std::size_t count = std::min<std::size_t>(width_ - group_size_, in.size());
     for (std::size_t i = 0; i < count; ++i)
       group_[group_size_++] = std::to_integer<std::uint8_t>(in[i]);
-    is_last_group_ = in.empty();
     return count;
   }
 
@@ -139,8 +137,8 @@ class Compress final : public Codec {
   unsigned width_ = k_least_width;
   std::array<std::uint8_t, k_most_width> group_{};  // eight codes: as many bytes as a code has bits
   std::size_t group_size_ = 0;
-  std::size_t code_ = 0;  // of the group, the next one
-  bool is_last_group_ = false;
+  std::size_t code_ = 0;               // of the group, the next one
+  bool is_end_ = false;                // of the file
   std::uint32_t known_ = k_literals;   // codes that mean something
   std::optional<std::uint32_t> last_;  // code; none yet, or not since the table was forgotten
   std::uint8_t first_ = 0;             // byte of what that meant

@@ -71,6 +71,11 @@ void OutputReport::skip(std::string_view why) {
   end(ItemState::skipped);
 }
 
+void OutputReport::miss(std::string_view why) {
+  record_.flags |= k_item_missing;
+  skip(why);
+}
+
 void OutputReport::finish(const Status& delivered) {
   std::string text;
   if (faults_ > 0) {

@@ -34,6 +34,8 @@ class OutputReport {
   [[nodiscard]] int first_code() const { return first_code_; }  // errno of the first fault
 
   void skip(std::string_view why);
+  // The same of a source that is not there, of which the user is told.
+  void miss(std::string_view why);
   // Failed when there were faults or `delivered` is one, else done.
   void finish(const Status& delivered);
   // Failed, in a way that no further try can mend.

@@ -28,6 +28,15 @@ Status copy_one(const std::string& path, const OutputSource& source, const Worke
   return copied ? synced : copied;
 }
 
+void copy_all(const OutputSource& source, const WorkerOrder& order, int directory_fd,
+              OutputReport& report) {
+  for (const std::string& path : source.paths) {
+    const Status copied = copy_one(path, source, order, directory_fd, report);
+    if (!copied) return report.finish(copied);
+  }
+  report.finish({});
+}
+
 }  // namespace
 
 void recover_output(const OutputItem& item, const WorkerOrder& order, int directory_fd,
@@ -38,11 +47,13 @@ void recover_output(const OutputItem& item, const WorkerOrder& order, int direct
   if (source->kind == Kind::missing)
     return report.skip(item.source + ": nothing of that name in the job's directory");
   report.begin("", order.recover_to + "/" + item.source);
-  for (const std::string& path : source->paths) {
-    const Status copied = copy_one(path, *source, order, directory_fd, report);
-    if (!copied) return report.finish(copied);
-  }
-  report.finish({});
+  copy_all(*source, order, directory_fd, report);
+}
+
+void recover_names(const std::vector<std::string>& names, const WorkerOrder& order,
+                   int directory_fd, OutputReport& report) {
+  report.begin("", order.recover_to);
+  copy_all({Kind::matches, names}, order, directory_fd, report);
 }
 
 }  // namespace nodestage

@@ -1,6 +1,9 @@
 // The recovery of one --stage-out item of a held tree.
 #pragma once
 
+#include <string>
+#include <vector>
+
 #include "common/request.hpp"
 #include "common/worker_order.hpp"
 #include "daemon/worker/output_report.hpp"
@@ -12,5 +15,10 @@ namespace nodestage {
 // failed or skipped. directory_fd: the held tree, borrowed. Needs the rights of the job's user.
 void recover_output(const OutputItem& item, const WorkerOrder& order, int directory_fd,
                     OutputReport& report);
+
+// Copies what has these names at the top of the tree to order.recover_to: of a tree that holds
+// nothing of what --stage-out names.
+void recover_names(const std::vector<std::string>& names, const WorkerOrder& order,
+                   int directory_fd, OutputReport& report);
 
 }  // namespace nodestage

@@ -4,14 +4,13 @@
 
 #include <algorithm>
 #include <csignal>
-#include <filesystem>
 #include <vector>
 
-#include "common/destinations.hpp"
 #include "common/human.hpp"
 #include "common/request.hpp"
 #include "common/status_file.hpp"
 #include "daemon/worker/deliver_output.hpp"
+#include "daemon/worker/missing_outputs.hpp"
 #include "daemon/worker/output_report.hpp"
 #include "daemon/worker/output_source.hpp"
 #include "daemon/worker/recover_output.hpp"
@@ -70,21 +69,22 @@ std::string cause_text(const WorkerOrder& order, const std::vector<OutputReport>
   return text + "\n" + advice(order, first->first_code());
 }
 
-// By the names alone.
-bool is_staged(const StageRequest& request, const std::string& path) {
-  const auto meets = [&path](const std::string& destination) {
-    const auto lies_in = [](const std::filesystem::path& inner,
-                            const std::filesystem::path& outer) {
-      return std::mismatch(outer.begin(), outer.end(), inner.begin(), inner.end()).first ==
-             outer.end();
-    };
-    const auto one = std::filesystem::path(path).lexically_normal();
-    const auto other = std::filesystem::path(destination).lexically_normal();
-    return lies_in(one, other) || lies_in(other, one);
-  };
-  return std::any_of(request.datasets.begin(), request.datasets.end(),
-                     [&](const DatasetItem& item) { return meets(destination_of(item)); }) ||
-         (request.venv && meets(request.venv->destination));
+bool is_first_node(const WorkerOrder& order) {
+  return order.node_index == 0 || order.node_count == 1;
+}
+
+// A misspelt name must not cost a job's results: they are kept. Not those of a job that failed,
+// which often has none; nor of another node than the job's first, which often writes them all.
+bool keeps_what_is_left(const MissingOutputs& missing, const WorkerOrder& order) {
+  return missing.are_all && !missing.left.empty() && order.delivered == 0 &&
+         order.outcome != JobOutcome::failure && is_first_node(order);
+}
+
+void tell_missing(const WorkerOrder& order, const std::string& source,
+                  const MissingOutputs& missing, OutputReport& report) {
+  if (!is_first_node(order)) return report.skip(missing_note(source, {}));
+  const std::string note = missing_note(source, missing.left);
+  keeps_what_is_left(missing, order) ? report.give_up(Error{ENOENT, note}) : report.miss(note);
 }
 
 // Of a job whose staging failed: whether there is a result that the staging cannot have made.
@@ -121,12 +121,20 @@ int run_stage_out(const WorkerOrder& order, std::string_view request_bytes) {
   // What is there of a staged input may be a part of it, which must not replace the whole in a
   // target.
   const bool ran = order.ran || order.task == WorkerTask::recover || shows_a_run(*request);
+  const bool recovers = order.task == WorkerTask::recover;
+  const MissingOutputs missing = find_missing(*request, order.outcome, k_worker_directory_fd);
+  bool is_left_taken = false;
   for (std::size_t i = 0; i < reports.size(); ++i) {
-    const auto deliver = order.task == WorkerTask::recover ? recover_output : deliver_output;
+    const auto deliver = recovers ? recover_output : deliver_output;
     if ((order.delivered >> i & 1) != 0) {
       reports[i].skip(k_delivered_before);
     } else if (!ran) {
       reports[i].skip(k_no_run);
+    } else if (recovers && missing.is_missing[i] && missing.are_all && !is_left_taken) {
+      recover_names(missing.left, order, k_worker_directory_fd, reports[i]);
+      is_left_taken = true;
+    } else if (!recovers && missing.is_missing[i]) {
+      tell_missing(order, request->outputs[i].source, missing, reports[i]);
     } else {
       deliver(request->outputs[i], order, k_worker_directory_fd, reports[i]);
     }

@@ -258,6 +258,32 @@ failed_on() {
     assert_clean
 }
 
+@test "a misspelt source: told with what is there; kept when nothing else was asked for and the job did well; or optional" {
+    as alice sh -c 'mkdir given && echo g >given/g'
+    script='mkdir $SLURM_TMPDIR/results && echo model >$SLURM_TMPDIR/results/model'
+    sbatch_wait -w n1 --stage-dataset=given --stage-out=reslts:/project/misspelt --wrap "$script"
+    text=$(as alice cat "nodestage-$JOBID.txt")
+    has "$text" "reslts" "nothing of that name in the job's directory, which holds results" "They are kept on n1" "nodestage recover $JOBID DIR"
+    [[ $text != *"holds results, given"* ]]
+    as alice nodestage recover "$JOBID" found --node=n1
+    [ "$(as alice cat found/results/model)" = model ]
+    run on ctl test -e /home/alice/found/given
+    [ "$status" -ne 0 ]
+    assert_clean
+    # Told only: another output was there; the job failed.
+    sbatch_wait -w n1 --stage-out=reslts:/project/misspelt --stage-out=results:/project/right --wrap "$script"
+    has "$(as alice cat "nodestage-$JOBID.txt")" "were not there when the job ended" "reslts: nothing of that name" optional
+    [ "$(as alice cat /project/right/model)" = model ]
+    as alice nodestage report "$JOBID" | grep -F "nothing of that name"
+    sbatch_wait -w n1 --stage-out=reslts:/project/misspelt --wrap "$script; exit 3"
+    has "$(as alice cat "nodestage-$JOBID.txt")" "were not there when the job ended"
+    assert_clean
+    sbatch_wait -w n1 --stage-out=reslts:/project/misspelt,optional --wrap "$script"
+    run on ctl test -e "/home/alice/nodestage-$JOBID.txt"
+    [ "$status" -ne 0 ]
+    assert_clean
+}
+
 @test "several nodes: one directory or archive each, unless the target names the node" {
     sbatch_wait -N3 <<'SCRIPT'
 #!/bin/bash

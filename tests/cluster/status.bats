@@ -47,7 +47,7 @@ told() {
 reads_on() {
     local json
     json=$(as_on "$1" alice nodestage status --here --json "$2") &&
-        [[ $(told "$json" 's["jobs"][0]["items"][0]["bytes_read"] > 0') == True ]]
+        [[ $(told "$json" '(i := s["jobs"][0]["items"][0])["bytes_read"] > 0 and i["state"] == "working" and i["elapsed_seconds"] > 0') == True ]]
 }
 
 # count_in FILE TEXT NUMBER: so many lines at least.

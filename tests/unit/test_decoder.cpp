@@ -23,6 +23,32 @@ TEST_CASE("every coding decodes to what was packed") {
   }
 }
 
+TEST_CASE("compress: in whatever pieces it comes and is asked for") {
+  const DecodeRun run;
+  spit(run.scratch / "x", sample(700'000));
+  REQUIRE(run.shell("bsdtar -cZf y x && gzip -dc < y > z") == 0);
+  const std::string packed = slurp(run.scratch / "y");
+  const std::string whole = slurp(run.scratch / "z");
+  for (const auto& [piece, room] :
+       {std::pair<std::size_t, std::size_t>{1, 1}, {3, 70'000}, {5000, 7}}) {
+    CAPTURE(piece);
+    const auto codec = make_codec(Coding::compress);
+    REQUIRE(codec->begin_frame());
+    std::string out(room, '\0');
+    std::string all;
+    for (std::size_t at = 0;;) {
+      const Bytes in =
+          std::as_bytes(std::span(packed).subspan(at, std::min(piece, packed.size() - at)));
+      const auto step = codec->decode(in, std::as_writable_bytes(std::span(out)));
+      REQUIRE(step);
+      at += step->consumed;
+      all.append(out, 0, step->produced);
+      if (step->frame_ended) break;
+    }
+    CHECK((all == whole));
+  }
+}
+
 TEST_CASE("plain files come as they are") {
   DecodeRun run;
   for (const std::size_t size : {1U, 512U, 1U << 20, (1U << 20) + 1, 7'000'000U}) {

@@ -34,13 +34,14 @@ std::string fault_of(std::string_view json) {
 }  // namespace
 
 TEST_CASE("golden JSON of version 1") {
-  CHECK(encode_request(full_request()) ==
-        R"({"datasets":[{"async":true,"destination":"data","eof":"optional","exclude":["a","b"],"extract":"no",)"
-        R"("include":["*.png"],"name":"DATA","optional":true,"source":"/p/data.tar","strip":2}],)"
-        R"("outputs":[{"pack":true,"source":"results","target":"/out_%j","when":"failure"}],)"
-        R"("umask":23,"venv":{"destination":"py","environment":["PATH=/bin","X_1=a=b"],)"
-        R"("modules":["python/3.11","gcc"],"optional":true,"python":"/usr/bin/python3",)"
-        R"("source":"/p/r.txt","wheels":"/p/wheels"},"version":1,"wait":"node"})");
+  CHECK(
+      encode_request(full_request()) ==
+      R"({"datasets":[{"async":true,"destination":"data","eof":"optional","exclude":["a","b"],"extract":"no",)"
+      R"("include":["*.png"],"name":"DATA","optional":true,"source":"/p/data.tar","strip":2}],)"
+      R"("outputs":[{"pack":true,"source":"results","target":"/out_%j","when":"failure"}],)"
+      R"("umask":23,"venv":{"destination":"py","environment":["PATH=/bin","X_1=a=b"],)"
+      R"("modules":["python/3.11","gcc"],"optional":true,"python":"/usr/bin/python3",)"
+      R"("source":"/p/r.txt","wheels":"/p/wheels"},"version":1,"wait":"node"})");
   CHECK(encode_request({}) == R"({"version":1})");
 }
 

@@ -98,6 +98,46 @@ TEST_CASE("two matches of one base name: not one over the other") {
   CHECK(job.note().starts_with("b/log: another match is called log too"));
 }
 
+TEST_CASE("of a job that did well what it has left is kept when nothing that it named is there") {
+  for (const bool is_found : {false, true}) {
+    CAPTURE(is_found);
+    StageOutJob job;
+    write_file(job.directory / "results/a", "1");
+    write_file(job.directory / "data/one", "staged");
+    job.request.datasets.push_back({"/p/data.tar", "data"});
+    job.ask("reslts", "out");
+    job.ask("*.pt", "models");
+    if (is_found) job.ask("results/a", "a");
+    job.order.outcome = JobOutcome::success;
+    CHECK(job.run() == (is_found ? 0 : 1));
+    CHECK(job.note(0) ==
+          "reslts: nothing of that name in the job's directory, which holds results");
+    CHECK(job.state(0) == (is_found ? ItemState::skipped : ItemState::failed));
+    CHECK((job.status.items[0].flags & (is_found ? k_item_missing : k_item_final)) != 0);
+  }
+}
+
+TEST_CASE(
+    "a missing source is no reason to keep anything: of a job that failed, of another node, "
+    "optional, staged data alone") {
+  for (const char* why : {"failed", "node", "optional", "staged"}) {
+    CAPTURE(std::string(why));
+    StageOutJob job;
+    const std::string name = why;
+    write_file(job.directory / "data/one", "1");
+    job.request.datasets.push_back({"/p/data.tar", name == "staged" ? "data" : "other"});
+    job.ask("reslts", "out");
+    job.request.outputs[0].optional = name == "optional";
+    job.order.outcome = name == "failed" ? JobOutcome::failure : JobOutcome::success;
+    job.order.node_index = name == "node" ? 1 : 0;
+    job.order.node_count = 2;
+    CHECK(job.run() == 0);
+    CHECK(job.state(0) == ItemState::skipped);
+    const bool is_told = (job.status.items[0].flags & k_item_missing) != 0;
+    CHECK(is_told == (name == "failed" || name == "staged"));
+  }
+}
+
 TEST_CASE("a missing source is a warning") {
   StageOutJob job;
   job.ask("results", "out");
