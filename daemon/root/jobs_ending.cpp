@@ -164,11 +164,13 @@ void Jobs::hold(Job& job, const std::string& cause) {
   look_after(job);
 }
 
-// The directory is the site's, and can be moved to no place where it would stay.
+// The directory is the site's, and can be moved to no place where it would stay. What a worker's
+// cause says after its first line is how to fetch what is kept.
 void Jobs::lose(Job& job, const std::string& cause) {
+  job.record.cause = printable(cause.substr(0, cause.find('\n')));
   log::error(about(job.record),
              "the stage-out failed, and the data cannot be kept since the site has mounted {}: {}",
-             at_.areas.path_of(job.record.directory), cause);
+             at_.areas.path_of(job.record.directory), job.record.cause);
   job.record.hold.reasons = reasons_of(worker_status(job, WorkerTask::stage_out), job.record.cause);
   job.parting = "the results could not be delivered, and were lost with the site's directory";
   answer_enders(job, {EndOutcome::lost, job.record.cause});
