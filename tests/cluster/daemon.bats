@@ -555,3 +555,12 @@ SCRIPT
     sbatch_wait -w n1 --wrap true
     [ "$STATE" = COMPLETED ]
 }
+
+@test "started with a shell's limit of descriptors it takes what it may have" {
+    (($(ulimit -Hn) > 2048)) || skip "the hard limit is $(ulimit -Hn)"
+    (ulimit -Sn 1024 && cluster daemon restart n1)
+    soft=$(on n1 grep '^Max open files' "/proc/$(daemon_pid n1)/limits" | tr -s ' ' | cut -d' ' -f4)
+    echo "$soft"
+    ((soft > 2048))
+    cluster daemon restart n1
+}
