@@ -89,14 +89,15 @@ enum class WaitScope : std::uint8_t {
 };
 
 // Wait::goes_on: the step does not depend on the answer.
-inline constexpr std::uint8_t k_runs = 1;   // --stage-wait=none
-inline constexpr std::uint8_t k_looks = 2;  // it is no work of the job's: `nodestage status`
+inline constexpr std::uint8_t k_runs = 1;    // --stage-wait=none
+inline constexpr std::uint8_t k_looks = 2;   // it is no work of the job's: `nodestage status`
+inline constexpr std::uint8_t k_looked = 3;  // and has ended; both are root's to tell
 
 struct Wait {
   std::uint32_t job = 0;
   std::uint32_t step = 0;
   std::uint8_t speaks = 0;   // 1: this caller prints, so it may have the summary lines
-  std::uint8_t goes_on = 0;  // k_runs or k_looks
+  std::uint8_t goes_on = 0;  // k_runs, k_looks or k_looked
   WaitScope scope = WaitScope::all;
   std::uint32_t interval_ms = 1000;
   std::uint32_t array_job = k_no_number;

@@ -279,12 +279,12 @@ int task_exit(spank_t spank, const PluginSettings& settings) {
     return false;
   };
   // The daemon may have been away when the task began, and any other step runs with its word only.
-  const bool runs = !only_observes(spank) && step_options.wait == StageWait::none;
-  if (runs && !std::exchange(told_run, true)) {
+  const bool looks = only_observes(spank);
+  if (looks || (step_options.wait == StageWait::none && !std::exchange(told_run, true))) {
     Wait wait = wait_message(spank);
-    wait.goes_on = k_runs;
+    wait.goes_on = looks ? k_looked : k_runs;
     wait.scope = WaitScope::node;
-    if (!tell(wait)) return 0;
+    if (!tell(wait) || looks) return 0;
   }
   const int status = spank_item_or(spank, S_TASK_EXIT_STATUS, -1);
   tell(Exited{job, step_of(spank), static_cast<std::uint32_t>(status)});

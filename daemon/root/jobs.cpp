@@ -228,7 +228,6 @@ Message Jobs::exited(const Exited& exited) {
   Job* job = find_live(exited.job);
   if (job == nullptr)
     return Refused{RefusalReason::unknown_job, "the job is not known on this node"};
-  if (end_look(*job, exited.step)) return Accepted{};
   const bool batch = exited.step == k_batch_step;
   if (batch && job->record.batch_status) return Accepted{};  // it ends once
   if (batch) job->record.facts.batch = true;

@@ -323,7 +323,7 @@ class Jobs {
   void may_run(Job& job);
   void owe_credit(Job& job);
   void begin_look(Job& job, std::uint32_t step);
-  bool end_look(Job& job, std::uint32_t step);
+  void end_look(Job& job, std::uint32_t step);
   void use_changed(Job& job);
   static void count_use(Job& job);
   void queue_credit(const JobKey& key, std::chrono::milliseconds delay);

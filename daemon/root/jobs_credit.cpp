@@ -30,13 +30,11 @@ void Jobs::begin_look(Job& job, std::uint32_t step) {
   use_changed(job);
 }
 
-// False: it was none.
-bool Jobs::end_look(Job& job, std::uint32_t step) {
+void Jobs::end_look(Job& job, std::uint32_t step) {
   const auto found = job.use.steps.find(step);
-  if (found == job.use.steps.end()) return false;
+  if (found == job.use.steps.end()) return;  // of the last daemon
   if (--found->second == 0) job.use.steps.erase(found);
   use_changed(job);
-  return true;
 }
 
 void Jobs::use_changed(Job& job) {

@@ -149,8 +149,8 @@ Ticket Jobs::wait(const Wait& wait, Reply reply) {
                   "the staging daemon knows nothing of this job: its prolog has not reached it"});
     return 0;
   }
-  if (wait.goes_on == k_looks) {
-    begin_look(*job, wait.step);
+  if (wait.goes_on == k_looks || wait.goes_on == k_looked) {
+    wait.goes_on == k_looks ? begin_look(*job, wait.step) : end_look(*job, wait.step);
     reply(Accepted{});
     return 0;
   }

@@ -22,7 +22,11 @@ Ticket handle(const Caller& caller, const Begin& m) {
   return 0;
 }
 Ticket handle(const Caller& caller, const End& m) { return caller.jobs.end(m, caller.reply); }
-Ticket handle(const Caller& caller, const Wait& m) { return caller.jobs.wait(m, caller.reply); }
+Ticket handle(const Caller& caller, const Wait& m) {
+  if (m.goes_on < k_looks || caller.uid == 0) return caller.jobs.wait(m, caller.reply);
+  caller.reply(Refused{RefusalReason::not_permitted, "only slurmstepd tells of a look"});
+  return 0;
+}
 Ticket handle(const Caller& caller, const Exited& m) {
   caller.reply(caller.jobs.exited(m));
   return 0;

@@ -38,6 +38,11 @@ as() {
     cluster exec ctl --user="$1" -- "${@:2}"
 }
 
+# on_node NODE USER CMD...
+on_node() {
+    cluster exec "$1" --user="$2" -- "${@:3}"
+}
+
 # slurm_version, slurm_release: of the cluster that runs, as 22.05.8 and 22.05.
 slurm_version() {
     on ctl scontrol --version | grep -oE '[0-9]+\.[0-9]+\.[0-9]+'

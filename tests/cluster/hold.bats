@@ -38,11 +38,6 @@ teardown() {
     fi
 }
 
-# on_node NODE USER CMD...
-on_node() {
-    cluster exec "$1" --user="$2" -- "${@:3}"
-}
-
 # client USER VERB ARG...: lib/daemon_client.py on n1.
 client() {
     cluster exec n1 --user="$1" -- python3 - "${@:2}" <"$BATS_TEST_DIRNAME/lib/daemon_client.py"

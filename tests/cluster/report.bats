@@ -29,11 +29,6 @@ teardown() {
     reload_daemons ''
 }
 
-# on_node NODE USER CMD...
-on_node() {
-    cluster exec "$1" --user="$2" -- "${@:3}"
-}
-
 # report_on NODE USER ARG...: what that node alone knows.
 report_on() {
     on_node "$1" "$2" nodestage report --here "${@:3}"
