@@ -51,7 +51,8 @@ class ZipEntries final : public Entries, private EntryData {
 // and one that is quickly read, as nothing has to be decompressed.
 bool ZipEntries::is_for_one_thread() const {
   if (entry_.kind != Entry::Kind::file || entry_.size < k_large) return false;
-  return index_.record(current_).method == 0 || entry_.size > index_.total_size() / 2;
+  return index_.record(current_).method == ZipRecord::stored ||
+         entry_.size > index_.total_size() / 2;
 }
 
 Result<Entry*> ZipEntries::next() {

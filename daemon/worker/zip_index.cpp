@@ -165,12 +165,11 @@ Result<Directory> find_directory(const Source& source) {
 }
 
 bool is_plain_member(const ZipRecord& record) {
-  constexpr std::uint16_t k_stored = 0;
-  constexpr std::uint16_t k_deflated = 8;
   constexpr unsigned k_odd =
       ZipRecord::encrypted | ZipRecord::patched | ZipRecord::strong | ZipRecord::masked;
   if ((record.flags & k_odd) != 0) return false;
-  return record.method == k_deflated || record.method == k_stored;
+  return record.method == ZipRecord::deflated || record.method == ZipRecord::deflated64 ||
+         record.method == ZipRecord::stored;
 }
 
 }  // namespace

@@ -28,7 +28,7 @@ class ZipIndex {
   }
 
   [[nodiscard]] std::uint64_t total_size() const { return total_size_; }  // of all data, unpacked
-  // Whether all members are stored or deflated, and without a password.
+  // Whether all members are stored or deflated (Deflate64 too), and without a password.
   [[nodiscard]] bool is_plain() const { return is_plain_; }
   // Whether the file goes on behind the archive's end.
   [[nodiscard]] bool has_junk() const { return has_junk_; }

@@ -6,6 +6,8 @@
 #include <algorithm>
 #include <memory>
 
+#include "daemon/worker/deflate64_codec.hpp"
+
 namespace nodestage {
 namespace {
 
@@ -13,7 +15,6 @@ using namespace std::string_view_literals;
 
 constexpr std::size_t k_local_bytes = 30;
 constexpr std::size_t k_block = std::size_t{1} << 20;
-constexpr std::uint16_t k_stored = 0;
 
 std::string_view text_of(Bytes bytes) {
   return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
@@ -27,6 +28,7 @@ std::uint32_t crc_of(Bytes data, std::uint32_t before = 0) {
 // What a thread needs again and again, and what is not worth making for each file.
 struct Tools {
   inflate_state inflate;
+  std::unique_ptr<Codec> deflate64;  // made for the first member that needs it
   std::unique_ptr<std::byte[]> in{new std::byte[k_block]};
   std::unique_ptr<std::byte[]> out{new std::byte[k_block]};
 };
@@ -78,8 +80,12 @@ Status ZipMember::open(Bytes start) {
   at_hand_ = data.first(std::min<std::uint64_t>(data.size(), record_.packed));
   next_ = record_.offset + header + at_hand_.size();
   left_ = record_.packed - at_hand_.size();
-  if (record_.method == k_stored) {
+  if (record_.method == ZipRecord::stored) {
     return record_.size == record_.packed ? Status() : Status(wrong_size());
+  }
+  if (record_.method == ZipRecord::deflated64) {
+    if (!tools().deflate64) tools().deflate64 = make_deflate64_codec();
+    return tools().deflate64->begin_frame();
   }
   isal_inflate_init(&tools().inflate);
   tools().inflate.avail_in = 0;
@@ -104,12 +110,17 @@ Result<std::size_t> ZipMember::header_size(std::string_view local) const {
 }
 
 bool ZipMember::is_small() const {
-  return left_ == 0 && (record_.method == k_stored || record_.size <= k_block);
+  return left_ == 0 && (record_.method == ZipRecord::stored || record_.size < k_block);
 }
 
 Result<Bytes> ZipMember::whole() {
+  if (record_.method == ZipRecord::deflated64) {
+    const std::span out(tools().out.get(), record_.size + 1);  // next() ends when it is not filled
+    TRY_ASSIGN(const std::size_t count, next(out));
+    return Bytes(out.first(count));
+  }
   Bytes data = at_hand_;
-  if (record_.method != k_stored) {
+  if (record_.method != ZipRecord::stored) {
     const std::span out(tools().out.get(), record_.size);
     TRY(inflate_all(out));
     data = out;
@@ -133,7 +144,7 @@ Status ZipMember::inflate_all(std::span<std::byte> out) {
 }
 
 Result<std::size_t> ZipMember::next(std::span<std::byte> out) {
-  TRY_ASSIGN(const std::size_t count, record_.method == k_stored ? copy(out) : inflate(out));
+  TRY_ASSIGN(const std::size_t count, unpack(out));
   if (count > record_.size - given_) return wrong_size();
   crc_ = crc_of(out.first(count), crc_);
   given_ += count;
@@ -144,6 +155,11 @@ Result<std::size_t> ZipMember::next(std::span<std::byte> out) {
 Status ZipMember::check_end() const {
   if (given_ != record_.size) return wrong_size();
   return crc_ == record_.crc ? Status() : Status(damaged("wrong checksum (CRC-32)"));
+}
+
+Result<std::size_t> ZipMember::unpack(std::span<std::byte> out) {
+  if (record_.method == ZipRecord::stored) return copy(out);
+  return record_.method == ZipRecord::deflated64 ? inflate64(out) : inflate(out);
 }
 
 Result<std::size_t> ZipMember::copy(std::span<std::byte> out) {
@@ -188,6 +204,24 @@ Result<std::size_t> ZipMember::inflate(std::span<std::byte> out) {
     if (state.avail_in + held + at_hand_.size() + left_ != 0) return wrong_packed_size();
   }
   return out.size() - state.avail_out;
+}
+
+Result<std::size_t> ZipMember::inflate64(std::span<std::byte> out) {
+  std::size_t count = 0;
+  while (count < out.size() && !has_ended_) {
+    if (at_hand_.empty()) {
+      TRY_ASSIGN(at_hand_, next_packed());
+    }
+    const auto step = tools().deflate64->decode(at_hand_, out.subspan(count));
+    if (!step) return damaged("invalid compressed data");
+    const bool is_stuck = at_hand_.empty() && step->produced == 0 && !step->frame_ended;
+    if (is_stuck) return wrong_packed_size();
+    at_hand_ = at_hand_.subspan(step->consumed);
+    count += step->produced;
+    has_ended_ = step->frame_ended;
+  }
+  if (has_ended_ && at_hand_.size() + left_ != 0) return wrong_packed_size();
+  return count;
 }
 
 }  // namespace nodestage

@@ -40,7 +40,9 @@ class ZipMember {
  private:
   [[nodiscard]] Result<std::size_t> header_size(std::string_view local) const;
   Status inflate_all(std::span<std::byte> out);
+  Result<std::size_t> unpack(std::span<std::byte> out);
   Result<std::size_t> inflate(std::span<std::byte> out);
+  Result<std::size_t> inflate64(std::span<std::byte> out);
   Result<std::size_t> copy(std::span<std::byte> out);
   Result<Bytes> next_packed();
   [[nodiscard]] Status check_end() const;
@@ -60,6 +62,7 @@ class ZipMember {
   std::uint64_t left_ = 0;    // packed data in the source from next_ on
   std::uint64_t given_ = 0;   // bytes
   std::uint32_t crc_ = 0;     // of them
+  bool has_ended_ = false;    // Deflate64's data
 };
 
 }  // namespace nodestage

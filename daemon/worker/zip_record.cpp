@@ -89,10 +89,10 @@ Status ZipRecord::check_readable() const {
   if ((flags & (encrypted | strong)) != 0) return password_fault();
   static constexpr std::uint16_t k_known[] = {0, 8, 12, 14, 93, 95, 98};
   if (std::find(std::begin(k_known), std::end(k_known), method) != std::end(k_known)) return {};
-  constexpr std::uint16_t k_deflate64 = 9;
+  const std::string_view where = method == deflated64 ? " (Deflate64) among others" : "";
   return fault(0,
-               "is packed by method " + std::to_string(method) +
-                   (method == k_deflate64 ? " (Deflate64)" : "") + ", which is not read here",
+               "is packed by method " + std::to_string(method) + std::string(where) +
+                   ", which is not read here",
                "Pack the data again: nodestage pack DIRECTORY");
 }
 

@@ -42,6 +42,7 @@ bool widen(std::string_view field, std::initializer_list<std::uint64_t*> numbers
 
 struct ZipRecord {
   static constexpr std::size_t k_bytes = 46;  // of its fixed part
+  enum Method : std::uint16_t { stored = 0, deflated = 8, deflated64 = 9 };
   enum Flag : std::uint16_t { encrypted = 1, patched = 0x20, strong = 0x40, masked = 0x2000 };
 
   std::uint64_t offset = 0;  // of the local header, as written
@@ -61,7 +62,8 @@ struct ZipRecord {
   // The record at the start of `data`; nothing: that is none, or not whole. Views stay in `data`.
   static std::optional<ZipRecord> parse(std::string_view data);
 
-  // A fault for a password and for a method that libarchive does not know either.
+  // Of an archive that is not plain: a fault for a password, and for a method that libarchive does
+  // not know.
   [[nodiscard]] Status check_readable() const;
 
   // As its bytes are; UTF-8 where the archive has that too. Of MS-DOS, "\" separates parts where

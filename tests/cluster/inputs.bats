@@ -92,10 +92,10 @@ check --ignore=link-times,top --umasked crc unpack_stream ~/in/crc.cpio
 SCRIPT
 }
 
-@test "zip (deflate, stored, streamed) is what unzip makes" {
-    staged_same 3 --stage-dataset='~/in/deflated.zip' --stage-dataset='~/in/stored.zip' \
-        --stage-dataset='~/in/streamed.zip' <<'SCRIPT'
-for name in deflated stored streamed; do
+@test "zip (deflate, Deflate64, stored, streamed) is what unzip makes" {
+    staged_same 4 --stage-dataset='~/in/deflated.zip' --stage-dataset='~/in/stored.zip' \
+        --stage-dataset='~/in/streamed.zip' --stage-dataset='~/in/deflate64.zip' <<'SCRIPT'
+for name in deflated stored streamed deflate64; do
     check --ignore=link-times,top --umasked $name unzip -q ~/in/$name.zip
 done
 SCRIPT

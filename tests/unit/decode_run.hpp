@@ -7,7 +7,10 @@
 #include <atomic>
 #include <cstdlib>
 #include <deque>
+#include <optional>
+#include <span>
 #include <string>
+#include <string_view>
 
 #include "daemon/worker/decoder.hpp"
 #include "piece_run.hpp"
@@ -90,6 +93,27 @@ class DecodeRun {
     return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
   }
 };
+
+// A frame by the codec alone, given `piece` bytes and room for `room` at a time. Nothing: a fault,
+// or it does not end.
+inline std::optional<std::string> decode_in_pieces(nodestage::Codec& codec, std::string_view packed,
+                                                   std::size_t piece, std::size_t room) {
+  REQUIRE(codec.begin_frame());
+  std::string out(room, '\0');
+  std::string all;
+  for (;;) {
+    const std::string_view in = packed.substr(0, piece);
+    const auto step =
+        codec.decode(std::as_bytes(std::span(in)), std::as_writable_bytes(std::span(out)));
+    if (!step) return std::nullopt;
+    REQUIRE(step->consumed <= in.size());
+    REQUIRE(step->produced <= room);
+    packed.remove_prefix(step->consumed);
+    all.append(out, 0, step->produced);
+    if (step->frame_ended) return all;
+    if (in.empty() && step->produced == 0) return std::nullopt;
+  }
+}
 
 // How `x` is coded as `y`, by what a user has; blocks, members and frames of many sizes.
 struct Packing {

@@ -1,7 +1,9 @@
 #include <doctest/doctest.h>
 
+#include "daemon/worker/deflate64_codec.hpp"
 #include "daemon/worker/zip_entries.hpp"
 #include "daemon/worker/zip_member.hpp"
+#include "decode_run.hpp"
 #include "piece_run.hpp"
 #include "zip_file.hpp"
 
@@ -26,6 +28,22 @@ bool fails(const PieceRun& run, const Member& member, const std::string& cause) 
   return fault.find(cause) != std::string::npos;
 }
 
+// Deflate64, by 7-Zip, which stores what that does not make smaller.
+Member packed64(const PieceRun& run, const std::string& name, const std::string& data) {
+  spit(run.scratch / "in", data);
+  REQUIRE(run.shell("rm -f d.zip; 7zz a -tzip -mm=Deflate64 d.zip in > /dev/null") == 0);
+  const std::string all = slurp(run.scratch / "d.zip");
+  const auto number = [&](std::size_t at) {
+    return little<std::uint16_t>(std::string_view(all), at);
+  };
+  Member member = stored(name, data);
+  member.told.method = member.local.method = number(8);
+  const std::uint64_t size = little<std::uint32_t>(std::string_view(all), 18);
+  member.told.packed = member.local.packed = size;
+  member.data = all.substr(30U + number(26) + number(28), size);
+  return member;
+}
+
 // Small: inflated at once; large: in blocks; most of the archive: on the parser's thread.
 const std::string k_small = "some text, some text, some text";
 const std::string k_large(3'000'000, 'z');
@@ -40,7 +58,7 @@ TEST_CASE("data are those that were packed, whatever their size") {
     CAPTURE(size);
     std::string data(size, '\0');
     for (std::size_t i = 0; i < size; ++i) data[i] = static_cast<char>(i * i >> 7);
-    for (const Member& member : {stored("n", data), packed("n", data)}) {
+    for (const Member& member : {stored("n", data), packed("n", data), packed64(run, "n", data)}) {
       const auto alone = read(run, {member});
       CHECK(alone.fault == "");
       CHECK((alone.entries.at(0).data == data));
@@ -49,6 +67,53 @@ TEST_CASE("data are those that were packed, whatever their size") {
       CHECK((between.entries.at(1).data == data));
     }
   }
+}
+
+TEST_CASE("Deflate64: in whatever pieces it comes and is asked for, and damaged") {
+  const PieceRun run;
+  // What is far back comes again; text, zeros, and noise, which is stored.
+  const std::string data =
+      sample(300'000) + sample(60'000) + std::string(200'000, '\0') + sample(65'000);
+  const Member member = packed64(run, "n", data);
+  REQUIRE(member.told.method == 9);
+  const auto codec = make_deflate64_codec();
+  for (const auto& [piece, room] : {std::pair<std::size_t, std::size_t>{1, 1},
+                                    {1, 70'000},
+                                    {7, 13},
+                                    {8, 1},
+                                    {9, 100'000},
+                                    {5000, 7},
+                                    {1'000'000, 1'000'000}}) {
+    CAPTURE(piece);
+    CHECK((decode_in_pieces(*codec, member.data, piece, room) == data));
+  }
+  std::uint64_t state = 88172645463325252ULL;
+  int faults = 0;
+  for (int i = 0; i < 200; ++i) {
+    state ^= state << 13, state ^= state >> 7, state ^= state << 17;
+    std::string damaged = member.data;
+    damaged[state % damaged.size()] ^= static_cast<char>(1U << (state >> 32) % 8);
+    damaged.resize(damaged.size() - (state >> 40) % 2 * (state % 1000));
+    const auto decoded = decode_in_pieces(*codec, damaged, 4096, 65'536);
+    if (!decoded) ++faults;
+    CHECK((decoded != data));
+  }
+  CHECK(faults > 50);
+  CHECK((decode_in_pieces(*codec, member.data, 4096, 65'536) == data));
+}
+
+TEST_CASE("Deflate64: codes and distances that cannot be are faults") {
+  const auto codec = make_deflate64_codec();
+  const auto fails_with = [&](std::string_view bytes) {
+    REQUIRE(codec->begin_frame());
+    std::string out(1000, '\0');
+    return !codec->decode(std::as_bytes(std::span(bytes)), std::as_writable_bytes(std::span(out)));
+  };
+  CHECK(fails_with(std::string_view("\x07", 1)));                  // the type 3
+  CHECK(fails_with(std::string_view("\x01\x01\x00\x00\x00", 5)));  // a size without its complement
+  CHECK(fails_with(std::string_view("\x03\x02\x00", 3)));          // from before the beginning
+  CHECK(fails_with(std::string_view("\x05\x00\x92\x24\x49", 5)));  // more codes than there are
+  CHECK_FALSE(fails_with(std::string_view("\x03\x00", 2)));        // nothing at all
 }
 
 TEST_CASE("sizes may be left to a data descriptor, and descriptors are passed over") {
@@ -69,7 +134,8 @@ TEST_CASE("sizes may be left to a data descriptor, and descriptors are passed ov
 
 TEST_CASE("a local header that says something else is a fault that says what") {
   const PieceRun run;
-  for (const Member& good : {stored("name", k_small), packed("name", k_small)}) {
+  for (const Member& good :
+       {stored("name", k_small), packed("name", k_small), packed64(run, "name", k_small)}) {
     Member member = good;
     member.local.name = "eman";
     CHECK(fails(run, member, "disagree on its name"));
@@ -103,7 +169,8 @@ TEST_CASE("data that are not as both headers say are a fault") {
   const PieceRun run;
   for (const std::string& text : {k_small, k_large}) {
     CAPTURE(text.size());
-    for (const Member& good : {stored("name", text), packed("name", text)}) {
+    for (const Member& good :
+         {stored("name", text), packed("name", text), packed64(run, "name", text)}) {
       const bool is_stored = good.told.method == 0;
       Member member = good;
       member.told.crc = member.local.crc ^= 1;

@@ -58,6 +58,7 @@ cpio_of crc early
     cd ~/tree || exit
     zip -qry ~/in/deflated.zip base links dirs names sparse long extreme
     zip -qry0 ~/in/stored.zip base links dirs names
+    "$seven_zip" a -bd -tzip -mm=Deflate64 ~/in/deflate64.zip base dirs names sparse long extreme >/dev/null
     zip -qry - base links dirs names | cat >~/in/streamed.zip
     "$seven_zip" a -bd -snl ~/in/lzma.7z base dirs names sparse long >/dev/null
     "$seven_zip" a -bd -snl -mx=0 ~/in/copy.7z base dirs names >/dev/null
