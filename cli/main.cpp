@@ -7,20 +7,20 @@
 #include <cstring>
 #include <string>
 
-#include "cli/conversation.hpp"
-#include "cli/doctor.hpp"
-#include "cli/held.hpp"
+#include "cli/base/conversation.hpp"
+#include "cli/doctor/doctor.hpp"
+#include "cli/held/held.hpp"
+#include "cli/held/recover.hpp"
 #include "cli/help_text.hpp"
-#include "cli/pack_directory.hpp"
-#include "cli/plan.hpp"
-#include "cli/recover.hpp"
-#include "cli/report.hpp"
-#include "cli/run.hpp"
-#include "cli/status.hpp"
-#include "cli/wait.hpp"
+#include "cli/pack/pack_directory.hpp"
+#include "cli/plan/plan.hpp"
+#include "cli/report/report.hpp"
+#include "cli/run/run.hpp"
+#include "cli/status/status.hpp"
+#include "cli/status/wait.hpp"
 #include "common/build_info.hpp"
-#include "common/did_you_mean.hpp"
-#include "common/human.hpp"
+#include "common/text/did_you_mean.hpp"
+#include "common/text/human.hpp"
 
 namespace nodestage {
 namespace {

@@ -8,7 +8,7 @@
 #include <utility>
 #include <vector>
 
-#include "common/request.hpp"
+#include "common/request/request.hpp"
 #include "plugin/cpus_per_node.hpp"
 #include "plugin/slurm_host.hpp"
 

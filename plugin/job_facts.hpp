@@ -4,7 +4,7 @@
 #include <cstdint>
 #include <string>
 
-#include "common/protocol.hpp"
+#include "common/wire/protocol.hpp"
 
 namespace nodestage {
 

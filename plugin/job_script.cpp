@@ -2,9 +2,9 @@
 
 #include <algorithm>
 
-#include "common/daemon_client.hpp"
-#include "common/human.hpp"
-#include "common/request.hpp"
+#include "common/request/request.hpp"
+#include "common/text/human.hpp"
+#include "common/wire/daemon_client.hpp"
 #include "plugin/job_facts.hpp"
 #include "plugin/marker.hpp"
 #include "plugin/slurm_host.hpp"

@@ -4,7 +4,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "common/file.hpp"
+#include "common/os/file.hpp"
 
 namespace nodestage {
 namespace {

@@ -4,7 +4,8 @@
 #include <cstdint>
 #include <string_view>
 
-#include "common/request.hpp"
+#include "common/request/request.hpp"
+#include "common/text/path_names.hpp"
 
 namespace nodestage {
 namespace {

@@ -10,7 +10,7 @@
 #include <cstring>
 #include <string_view>
 
-#include "common/file.hpp"
+#include "common/os/file.hpp"
 
 namespace nodestage {
 namespace {

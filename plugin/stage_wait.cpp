@@ -6,7 +6,7 @@
 #include <optional>
 #include <string_view>
 
-#include "common/human.hpp"
+#include "common/text/human.hpp"
 
 namespace nodestage {
 namespace {

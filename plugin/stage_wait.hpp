@@ -4,9 +4,9 @@
 #include <string>
 #include <vector>
 
-#include "common/protocol.hpp"
-#include "common/request.hpp"
-#include "common/task_voice.hpp"
+#include "common/request/request.hpp"
+#include "common/talk/task_voice.hpp"
+#include "common/wire/protocol.hpp"
 #include "plugin/plugin_settings.hpp"
 
 namespace nodestage {

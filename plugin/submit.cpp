@@ -5,10 +5,10 @@
 #include <sstream>
 #include <vector>
 
-#include "common/human.hpp"
-#include "common/option_mark.hpp"
-#include "common/request_warnings.hpp"
-#include "common/submission.hpp"
+#include "common/request/option_mark.hpp"
+#include "common/request/request_warnings.hpp"
+#include "common/request/submission.hpp"
+#include "common/text/human.hpp"
 #include "plugin/slurm_host.hpp"
 #include "plugin/submit_environment.hpp"
 
@@ -58,7 +58,7 @@ constexpr const char* k_too_late =
     "staging happens when the allocation starts, and this one has started: give the option to "
     "sbatch or salloc (or to an srun outside of a job)";
 
-// The lines of `cause` (common/option_mark.hpp).
+// The lines of `cause` (common/request/option_mark.hpp).
 int refuse(const Error& cause) {
   std::istringstream lines(cause.what);
   for (std::string line; std::getline(lines, line);) slurm_error("%s", line.c_str());

@@ -1,7 +1,7 @@
 // The plugin in sbatch, salloc and srun: options and the request. Runs as the user.
 #pragma once
 
-#include "common/request.hpp"
+#include "common/request/request.hpp"
 #include "plugin/plugin_settings.hpp"
 #include "plugin/spank_api.hpp"
 

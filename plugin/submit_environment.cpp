@@ -5,7 +5,7 @@
 #include <cstdlib>
 #include <vector>
 
-#include "common/job_environment.hpp"
+#include "common/request/job_environment.hpp"
 
 namespace nodestage {
 namespace {

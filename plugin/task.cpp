@@ -11,13 +11,13 @@
 #include <utility>
 #include <vector>
 
-#include "common/daemon_client.hpp"
-#include "common/human.hpp"
-#include "common/job_environment.hpp"
-#include "common/option_text.hpp"
-#include "common/task_voice.hpp"
-#include "common/terminal.hpp"
-#include "common/venv_environment.hpp"
+#include "common/os/terminal.hpp"
+#include "common/request/job_environment.hpp"
+#include "common/request/option_text.hpp"
+#include "common/request/venv_environment.hpp"
+#include "common/talk/task_voice.hpp"
+#include "common/text/human.hpp"
+#include "common/wire/daemon_client.hpp"
 #include "plugin/marker.hpp"
 #include "plugin/stage_wait.hpp"
 #include "plugin/submit_environment.hpp"

@@ -7,7 +7,7 @@
 #include <asio/ip/tcp.hpp>
 #include <memory>
 
-#include "common/human.hpp"
+#include "common/text/human.hpp"
 
 namespace nodestage {
 namespace {

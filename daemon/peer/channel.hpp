@@ -1,5 +1,6 @@
-// Channel: nodestage-peer's end of the packets to and from nodestaged (common/peer_channel.hpp).
-// Never blocks. One thread. Faults of sending are not told: the end of the channel is.
+// Channel: nodestage-peer's end of the packets to and from nodestaged
+// (common/wire/peer_channel.hpp). Never blocks. One thread. Faults of sending are not told: the end
+// of the channel is.
 #pragma once
 
 #include <asio/posix/stream_descriptor.hpp>
@@ -8,8 +9,8 @@
 #include <string>
 #include <variant>
 
-#include "common/fd.hpp"
-#include "common/peer_channel.hpp"
+#include "common/os/fd.hpp"
+#include "common/wire/peer_channel.hpp"
 
 namespace nodestage {
 

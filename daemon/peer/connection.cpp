@@ -6,8 +6,8 @@
 #include <asio/write.hpp>
 #include <string_view>
 
-#include "common/peer_channel.hpp"
-#include "common/wire.hpp"
+#include "common/wire/peer_channel.hpp"
+#include "common/wire/wire.hpp"
 
 namespace nodestage {
 

@@ -7,8 +7,8 @@
 #include <cstdlib>
 #include <memory>
 
-#include "common/human.hpp"
-#include "common/peer_note.hpp"
+#include "common/text/human.hpp"
+#include "common/wire/peer_note.hpp"
 
 namespace nodestage {
 namespace {

@@ -4,8 +4,8 @@
 #include <asio/read.hpp>
 #include <asio/write.hpp>
 
-#include "common/human.hpp"
-#include "common/wire.hpp"
+#include "common/text/human.hpp"
+#include "common/wire/wire.hpp"
 
 namespace nodestage {
 

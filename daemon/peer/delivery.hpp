@@ -9,7 +9,7 @@
 #include <memory>
 #include <string>
 
-#include "common/peer_channel.hpp"
+#include "common/wire/peer_channel.hpp"
 #include "daemon/peer/addresses.hpp"
 #include "daemon/peer/background.hpp"
 

@@ -1,10 +1,10 @@
 // nodestage-peer: carries the notes of this node's daemon to other nodes, and theirs to it.
 //
 // Inherits, from nodestaged: the uid and gid of the user `nodestage`, no capability, and descriptor
-// 3, its end of the channel (common/peer_channel.hpp); 2 is the daemon's log. Verifies that no uid
-// is 0 and that descriptor 3 is such a socket. Serves any host that connects to its TCP port, but
-// passes on only what root of a host with the cluster's MUNGE key has made for it. Ends when the
-// daemon's end of the channel is closed: it outlives nothing.
+// 3, its end of the channel (common/wire/peer_channel.hpp); 2 is the daemon's log. Verifies that no
+// uid is 0 and that descriptor 3 is such a socket. Serves any host that connects to its TCP port,
+// but passes on only what root of a host with the cluster's MUNGE key has made for it. Ends when
+// the daemon's end of the channel is closed: it outlives nothing.
 #include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/socket.h>

@@ -9,8 +9,8 @@
 #include <memory>
 #include <optional>
 
-#include "common/fd.hpp"
-#include "common/peer_channel.hpp"
+#include "common/os/fd.hpp"
+#include "common/wire/peer_channel.hpp"
 #include "daemon/peer/addresses.hpp"
 #include "daemon/peer/background.hpp"
 #include "daemon/peer/channel.hpp"

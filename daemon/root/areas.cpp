@@ -10,7 +10,7 @@
 #include <charconv>
 #include <memory>
 
-#include "common/file.hpp"
+#include "common/os/file.hpp"
 
 namespace nodestage {
 namespace {

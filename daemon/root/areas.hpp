@@ -2,8 +2,8 @@
 //
 //   ROOT/<name>                  the job directory, 0700, the user's   (ROOT/<name> is tmpdir.path)
 //   ROOT/.nodestage/             0700, root's
-//     status/<job>.<restart>.<task>   what workers say (common/status_file.hpp)
-//     status/<job>.<restart>.answer   what the daemon says to them (common/space_claim.hpp)
+//     status/<job>.<restart>.<task>   what workers say (common/wire/status_file.hpp)
+//     status/<job>.<restart>.answer   what the daemon says to them (common/wire/space_claim.hpp)
 //     trash/<uid>.<gid>.<n>           trees on their way out
 //     hold/<job>.<restart>/           trees whose stage-out failed or goes on in the background
 //
@@ -16,7 +16,7 @@
 #include <string>
 #include <vector>
 
-#include "common/fd.hpp"
+#include "common/os/fd.hpp"
 #include "common/result.hpp"
 
 namespace nodestage {

@@ -2,8 +2,8 @@
 
 #include <algorithm>
 
-#include "common/destinations.hpp"
-#include "common/human.hpp"
+#include "common/text/human.hpp"
+#include "common/text/path_names.hpp"
 
 namespace nodestage {
 namespace {

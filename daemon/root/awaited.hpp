@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "common/status_file.hpp"
+#include "common/wire/status_file.hpp"
 
 namespace nodestage {
 

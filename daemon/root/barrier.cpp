@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <utility>
 
-#include "common/human.hpp"
+#include "common/text/human.hpp"
 
 namespace nodestage {
 namespace {

@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-#include "common/peer_note.hpp"
+#include "common/wire/peer_note.hpp"
 
 namespace nodestage {
 

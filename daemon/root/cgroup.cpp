@@ -13,7 +13,7 @@
 #include <set>
 #include <sstream>
 
-#include "common/file.hpp"
+#include "common/os/file.hpp"
 
 namespace nodestage {
 namespace {

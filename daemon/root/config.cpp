@@ -10,8 +10,8 @@
 #include <optional>
 
 #include "common/build_info.hpp"
-#include "common/file.hpp"
-#include "common/name_pattern.hpp"
+#include "common/os/file.hpp"
+#include "common/text/name_pattern.hpp"
 
 namespace nodestage {
 namespace {
@@ -140,7 +140,7 @@ Setter path_or_empty(Member member) {
   };
 }
 
-// They go to nodestage-peer in one message (common/peer_channel.hpp).
+// They go to nodestage-peer in one message (common/wire/peer_channel.hpp).
 constexpr std::size_t k_max_addresses_bytes = 96 * 1024;
 
 // [peer.addresses]: n1 = "10.0.0.1" or n1 = ["10.0.0.1", "10.1.0.1"].

@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "common/result.hpp"
-#include "common/worker_order.hpp"
+#include "common/wire/worker_order.hpp"
 
 namespace nodestage {
 

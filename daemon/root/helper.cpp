@@ -6,9 +6,9 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "common/child.hpp"
-#include "common/file.hpp"
-#include "common/peer_channel.hpp"
+#include "common/os/child.hpp"
+#include "common/os/file.hpp"
+#include "common/wire/peer_channel.hpp"
 #include "daemon/root/log.hpp"
 
 namespace nodestage {

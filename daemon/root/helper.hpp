@@ -11,7 +11,7 @@
 #include <string>
 #include <string_view>
 
-#include "common/fd.hpp"
+#include "common/os/fd.hpp"
 #include "common/result.hpp"
 #include "daemon/root/loop.hpp"
 

@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <ctime>
 
-#include "common/human.hpp"
-#include "common/summary.hpp"
+#include "common/talk/summary.hpp"
+#include "common/text/human.hpp"
 
 namespace nodestage {
 namespace {

@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "common/status_file.hpp"
+#include "common/wire/status_file.hpp"
 #include "daemon/root/config.hpp"
 #include "daemon/root/job.hpp"
 

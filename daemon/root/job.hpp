@@ -6,10 +6,10 @@
 #include <string>
 #include <vector>
 
-#include "common/node_report.hpp"
-#include "common/peer_note.hpp"
-#include "common/protocol.hpp"
 #include "common/result.hpp"
+#include "common/wire/node_report.hpp"
+#include "common/wire/peer_note.hpp"
+#include "common/wire/protocol.hpp"
 #include "daemon/root/areas.hpp"
 #include "daemon/root/worker_process.hpp"
 

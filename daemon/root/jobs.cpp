@@ -3,11 +3,11 @@
 #include <algorithm>
 #include <utility>
 
-#include "common/human.hpp"
-#include "common/name_pattern.hpp"
-#include "common/request.hpp"
-#include "common/summary.hpp"
-#include "common/wall_clock.hpp"
+#include "common/os/wall_clock.hpp"
+#include "common/talk/summary.hpp"
+#include "common/text/human.hpp"
+#include "common/text/name_pattern.hpp"
+#include "common/wire/request_limits.hpp"
 #include "daemon/root/hold.hpp"
 #include "daemon/root/log.hpp"
 

@@ -16,9 +16,9 @@
 #include <utility>
 #include <vector>
 
-#include "common/peer_note.hpp"
-#include "common/protocol.hpp"
-#include "common/status_file.hpp"
+#include "common/wire/peer_note.hpp"
+#include "common/wire/protocol.hpp"
+#include "common/wire/status_file.hpp"
 #include "daemon/root/areas.hpp"
 #include "daemon/root/barrier.hpp"
 #include "daemon/root/config.hpp"

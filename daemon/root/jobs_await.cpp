@@ -1,8 +1,8 @@
 // What a process of the job waits for: datasets, by name or all.
 #include <algorithm>
 
-#include "common/human.hpp"
-#include "common/summary.hpp"
+#include "common/talk/summary.hpp"
+#include "common/text/human.hpp"
 #include "daemon/root/awaited.hpp"
 #include "daemon/root/jobs.hpp"
 

@@ -4,7 +4,7 @@
 // journaled before Slurm is told: a daemon that dies in between credits not at all, never twice.
 #include <algorithm>
 
-#include "common/human.hpp"
+#include "common/text/human.hpp"
 #include "daemon/root/hold.hpp"
 #include "daemon/root/jobs.hpp"
 #include "daemon/root/log.hpp"

@@ -1,7 +1,7 @@
 // Results that could not be delivered: kept, measured, told of, tried again, and let go in the end.
 #include <algorithm>
 
-#include "common/human.hpp"
+#include "common/text/human.hpp"
 #include "daemon/root/hold.hpp"
 #include "daemon/root/jobs.hpp"
 #include "daemon/root/log.hpp"

@@ -1,9 +1,9 @@
 // The job's other nodes: nobody starts before all are ready. How the job ended: jobs_outcome.cpp.
 #include <algorithm>
 
-#include "common/human.hpp"
-#include "common/summary.hpp"
-#include "common/wall_clock.hpp"
+#include "common/os/wall_clock.hpp"
+#include "common/talk/summary.hpp"
+#include "common/text/human.hpp"
 #include "daemon/root/jobs.hpp"
 #include "daemon/root/log.hpp"
 #include "daemon/root/refusal_log.hpp"

@@ -1,8 +1,8 @@
 // `nodestage recover`: held results go where their user says.
 #include <climits>
 
-#include "common/human.hpp"
-#include "common/summary.hpp"
+#include "common/talk/summary.hpp"
+#include "common/text/human.hpp"
 #include "daemon/root/hold.hpp"
 #include "daemon/root/jobs.hpp"
 #include "daemon/root/log.hpp"

@@ -1,5 +1,5 @@
-// What is told and kept of when what happened to a job (common/node_report.hpp).
-#include "common/wall_clock.hpp"
+// What is told and kept of when what happened to a job (common/wire/node_report.hpp).
+#include "common/os/wall_clock.hpp"
 #include "daemon/root/jobs.hpp"
 
 namespace nodestage {

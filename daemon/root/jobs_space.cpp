@@ -2,7 +2,7 @@
 #include <fcntl.h>
 #include <sys/stat.h>
 
-#include "common/human.hpp"
+#include "common/text/human.hpp"
 #include "daemon/root/jobs.hpp"
 #include "daemon/root/log.hpp"
 

@@ -3,9 +3,9 @@
 
 #include <algorithm>
 
-#include "common/human.hpp"
-#include "common/summary.hpp"
-#include "common/wall_clock.hpp"
+#include "common/os/wall_clock.hpp"
+#include "common/talk/summary.hpp"
+#include "common/text/human.hpp"
 #include "daemon/root/jobs.hpp"
 #include "daemon/root/log.hpp"
 

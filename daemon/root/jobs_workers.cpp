@@ -3,7 +3,7 @@
 
 #include <random>
 
-#include "common/human.hpp"
+#include "common/text/human.hpp"
 #include "daemon/root/jobs.hpp"
 #include "daemon/root/log.hpp"
 

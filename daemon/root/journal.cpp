@@ -8,9 +8,9 @@
 
 #include <memory>
 
-#include "common/file.hpp"
-#include "common/json_value.hpp"
-#include "common/request.hpp"
+#include "common/os/file.hpp"
+#include "common/text/json_value.hpp"
+#include "common/wire/request_limits.hpp"
 
 namespace nodestage {
 namespace {

@@ -10,7 +10,7 @@
 #include <string>
 #include <vector>
 
-#include "common/fd.hpp"
+#include "common/os/fd.hpp"
 #include "common/result.hpp"
 #include "daemon/root/job.hpp"
 

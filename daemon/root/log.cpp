@@ -12,7 +12,7 @@
 
 #include <cstdlib>
 
-#include "common/human.hpp"
+#include "common/text/human.hpp"
 
 namespace nodestage {
 namespace {

@@ -21,7 +21,7 @@
 #include <string_view>
 #include <vector>
 
-#include "common/status_file.hpp"
+#include "common/wire/status_file.hpp"
 #include "daemon/root/job.hpp"
 
 namespace nodestage {

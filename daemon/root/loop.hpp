@@ -9,7 +9,7 @@
 #include <memory>
 #include <utility>
 
-#include "common/fd.hpp"
+#include "common/os/fd.hpp"
 #include "common/result.hpp"
 
 namespace nodestage {

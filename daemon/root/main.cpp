@@ -22,8 +22,8 @@
 #include <string_view>
 
 #include "common/build_info.hpp"
-#include "common/daemon_about.hpp"
-#include "common/file.hpp"
+#include "common/os/file.hpp"
+#include "common/wire/daemon_about.hpp"
 #include "daemon/root/cgroup_keeper.hpp"
 #include "daemon/root/config.hpp"
 #include "daemon/root/jobs.hpp"

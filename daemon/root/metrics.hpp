@@ -10,7 +10,7 @@
 #include <cstdint>
 #include <string>
 
-#include "common/status_file.hpp"
+#include "common/wire/status_file.hpp"
 #include "daemon/root/job.hpp"
 #include "daemon/root/workers.hpp"
 

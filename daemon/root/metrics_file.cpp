@@ -5,7 +5,7 @@
 
 #include <cstdio>
 
-#include "common/file.hpp"
+#include "common/os/file.hpp"
 #include "daemon/root/log.hpp"
 
 namespace nodestage {

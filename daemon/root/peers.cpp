@@ -6,7 +6,7 @@
 #include <algorithm>
 #include <chrono>
 
-#include "common/human.hpp"
+#include "common/text/human.hpp"
 #include "daemon/root/log.hpp"
 #include "daemon/root/privileges.hpp"
 #include "daemon/root/refusal_log.hpp"

@@ -1,4 +1,5 @@
-// Peers: this node's side of the talk between the daemons of a job's nodes (common/peer_note.hpp).
+// Peers: this node's side of the talk between the daemons of a job's nodes
+// (common/wire/peer_note.hpp).
 //
 // Two children do what may block or needs no root: the signer makes MUNGE credentials, and
 // nodestage-peer carries them over TCP and opens those that come in. A child that ends is started
@@ -16,8 +17,8 @@
 #include <string_view>
 #include <vector>
 
-#include "common/peer_channel.hpp"
-#include "common/peer_note.hpp"
+#include "common/wire/peer_channel.hpp"
+#include "common/wire/peer_note.hpp"
 #include "daemon/root/config.hpp"
 #include "daemon/root/helper.hpp"
 #include "daemon/root/loop.hpp"

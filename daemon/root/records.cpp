@@ -12,8 +12,8 @@
 #include <utility>
 #include <vector>
 
-#include "common/file.hpp"
-#include "common/node_report.hpp"
+#include "common/os/file.hpp"
+#include "common/wire/node_report.hpp"
 #include "daemon/root/hold.hpp"
 #include "daemon/root/log.hpp"
 

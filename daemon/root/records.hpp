@@ -1,6 +1,7 @@
 // Records: what the node keeps of jobs that are gone, for `nodestage report`.
 //
-//   STATE_DIR/records/<job>.<restart>.<uid>.json     a NodeReport (common/node_report.hpp), 0600
+//   STATE_DIR/records/<job>.<restart>.<uid>.json     a NodeReport (common/wire/node_report.hpp),
+//   0600
 //
 // The oldest go first, beyond records.keep and records.days. A record that cannot be written or
 // read is logged and harms nobody. Needs root. Test: tests/unit/test_records.cpp.
@@ -12,7 +13,7 @@
 #include <string>
 #include <vector>
 
-#include "common/fd.hpp"
+#include "common/os/fd.hpp"
 #include "common/result.hpp"
 #include "daemon/root/areas.hpp"
 #include "daemon/root/config.hpp"

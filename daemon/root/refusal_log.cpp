@@ -2,7 +2,7 @@
 
 #include <chrono>
 
-#include "common/human.hpp"
+#include "common/text/human.hpp"
 #include "daemon/root/log.hpp"
 
 namespace nodestage {

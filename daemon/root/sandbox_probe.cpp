@@ -5,9 +5,9 @@
 
 #include <memory>
 
-#include "common/file.hpp"
-#include "common/human.hpp"
-#include "common/status_file.hpp"
+#include "common/os/file.hpp"
+#include "common/text/human.hpp"
+#include "common/wire/status_file.hpp"
 #include "daemon/root/log.hpp"
 
 namespace nodestage {

@@ -5,7 +5,7 @@
 #include <functional>
 #include <string>
 
-#include "common/daemon_about.hpp"
+#include "common/wire/daemon_about.hpp"
 #include "daemon/root/config.hpp"
 #include "daemon/root/workers.hpp"
 

@@ -9,8 +9,8 @@
 #include <algorithm>
 #include <cstdlib>
 
-#include "common/child.hpp"
-#include "common/file.hpp"
+#include "common/os/child.hpp"
+#include "common/os/file.hpp"
 #include "daemon/root/privileges.hpp"
 
 namespace nodestage {

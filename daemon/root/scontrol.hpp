@@ -11,7 +11,7 @@
 #include <string>
 #include <vector>
 
-#include "common/fd.hpp"
+#include "common/os/fd.hpp"
 #include "daemon/root/config.hpp"
 #include "daemon/root/loop.hpp"
 

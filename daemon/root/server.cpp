@@ -8,7 +8,7 @@
 
 #include <algorithm>
 
-#include "common/daemon_client.hpp"
+#include "common/wire/daemon_client.hpp"
 #include "daemon/root/log.hpp"
 #include "daemon/root/refusal_log.hpp"
 #include "daemon/root/requests.hpp"

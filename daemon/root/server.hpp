@@ -15,7 +15,7 @@
 #include <string>
 #include <vector>
 
-#include "common/protocol.hpp"
+#include "common/wire/protocol.hpp"
 #include "daemon/root/config.hpp"
 #include "daemon/root/jobs.hpp"
 #include "daemon/root/loop.hpp"
@@ -29,8 +29,8 @@ class Server {
       : loop_(loop), config_(config), jobs_(jobs), descriptors_(descriptors) {}
 
   // Binds the socket (0666: everybody may ask, the table says what) and root's beside it (0600,
-  // common/daemon_client.hpp). A socket that nobody listens to is replaced; one that somebody does
-  // is a fault.
+  // common/wire/daemon_client.hpp). A socket that nobody listens to is replaced; one that somebody
+  // does is a fault.
   Status listen(const std::string& path);
 
  private:

@@ -11,9 +11,9 @@
 #include <memory>
 #include <optional>
 
-#include "common/peer_channel.hpp"
-#include "common/peer_note.hpp"
-#include "common/wire.hpp"
+#include "common/wire/peer_channel.hpp"
+#include "common/wire/peer_note.hpp"
+#include "common/wire/wire.hpp"
 #include "daemon/root/privileges.hpp"
 
 namespace nodestage {

@@ -7,7 +7,7 @@
 #include <memory>
 #include <string>
 
-#include "common/file.hpp"
+#include "common/os/file.hpp"
 
 namespace nodestage {
 namespace {

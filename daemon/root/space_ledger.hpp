@@ -11,7 +11,7 @@
 
 #include <map>
 
-#include "common/space_claim.hpp"
+#include "common/wire/space_claim.hpp"
 #include "daemon/root/areas.hpp"
 
 namespace nodestage {

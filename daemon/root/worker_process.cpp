@@ -11,8 +11,8 @@
 #include <ctime>
 #include <sstream>
 
-#include "common/child.hpp"
-#include "common/file.hpp"
+#include "common/os/child.hpp"
+#include "common/os/file.hpp"
 
 namespace nodestage {
 namespace {

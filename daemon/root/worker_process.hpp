@@ -1,7 +1,7 @@
 // WorkerProcess: one nodestage-worker, from fork to its end.
 //
 // start() forks a child that enters its cgroup, gives up root (privileges.hpp), and becomes the
-// worker with exactly the descriptors of common/worker_order.hpp. The parent never waits: it
+// worker with exactly the descriptors of common/wire/worker_order.hpp. The parent never waits: it
 // watches started_fd() and pid_fd() in its loop.
 #pragma once
 
@@ -12,9 +12,9 @@
 #include <optional>
 #include <string>
 
-#include "common/fd.hpp"
+#include "common/os/fd.hpp"
 #include "common/result.hpp"
-#include "common/worker_order.hpp"
+#include "common/wire/worker_order.hpp"
 #include "daemon/root/cgroup.hpp"
 #include "daemon/root/privileges.hpp"
 

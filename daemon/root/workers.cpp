@@ -4,7 +4,7 @@
 
 #include <algorithm>
 
-#include "common/human.hpp"
+#include "common/text/human.hpp"
 #include "daemon/root/log.hpp"
 
 namespace nodestage {

@@ -1,13 +1,13 @@
 // nodestage-worker: one task for one job, as the job's user.
 //
 // Inherits, from nodestaged: the uid, gid and groups of the job's user, no capability,
-// no_new_privs, and the descriptors of common/worker_order.hpp: its order, the user's request, the
-// status file, the job directory, the rate. Verifies, before it reads any of it: that no id is 0,
-// that every capability set is empty, that no_new_privs is set, and that the ids are the order's.
-// (Only the task `remove`, whose order names uid 0, may run as root: for files of foreign owners.)
-// For a request with --stage-venv it starts one process, the builder (builder.hpp), before any
-// thread. Drops, once it knows its task and before it opens a source: what sandbox.hpp says, as far
-// as the kernel can. Serves nobody: it does its task, writes the status file, logs to fd 2, and
+// no_new_privs, and the descriptors of common/wire/worker_order.hpp: its order, the user's request,
+// the status file, the job directory, the rate. Verifies, before it reads any of it: that no id is
+// 0, that every capability set is empty, that no_new_privs is set, and that the ids are the
+// order's. (Only the task `remove`, whose order names uid 0, may run as root: for files of foreign
+// owners.) For a request with --stage-venv it starts one process, the builder (builder.hpp), before
+// any thread. Drops, once it knows its task and before it opens a source: what sandbox.hpp says, as
+// far as the kernel can. Serves nobody: it does its task, writes the status file, logs to fd 2, and
 // ends; SIGTERM ends it at any moment, and what it was building is then incomplete under hidden
 // names only.
 #include <sys/stat.h>
@@ -17,17 +17,17 @@
 #include <csignal>
 #include <exception>
 
-#include "common/file.hpp"
-#include "daemon/worker/log.hpp"
-#include "daemon/worker/measure.hpp"
-#include "daemon/worker/notice.hpp"
-#include "daemon/worker/privileges.hpp"
+#include "common/os/file.hpp"
+#include "daemon/worker/basis/log.hpp"
+#include "daemon/worker/out/measure.hpp"
+#include "daemon/worker/out/notice.hpp"
+#include "daemon/worker/out/stage_out.hpp"
 #include "daemon/worker/probe.hpp"
-#include "daemon/worker/remove_tree.hpp"
-#include "daemon/worker/sandbox.hpp"
-#include "daemon/worker/stage.hpp"
-#include "daemon/worker/stage_out.hpp"
-#include "daemon/worker/stage_report.hpp"
+#include "daemon/worker/sandbox/privileges.hpp"
+#include "daemon/worker/sandbox/sandbox.hpp"
+#include "daemon/worker/stage/stage.hpp"
+#include "daemon/worker/stage/stage_report.hpp"
+#include "daemon/worker/tree/remove_tree.hpp"
 #include "daemon/worker/write_places.hpp"
 
 namespace nodestage {

@@ -2,9 +2,9 @@
 
 #include <fcntl.h>
 
-#include "common/status_file.hpp"
-#include "daemon/worker/builder.hpp"
-#include "daemon/worker/sandbox.hpp"
+#include "common/wire/status_file.hpp"
+#include "daemon/worker/sandbox/sandbox.hpp"
+#include "daemon/worker/venv/builder.hpp"
 
 namespace nodestage {
 namespace {

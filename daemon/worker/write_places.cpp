@@ -7,12 +7,12 @@
 #include <mutex>
 #include <thread>
 
-#include "common/file.hpp"
-#include "common/request.hpp"
-#include "daemon/worker/deliver_output.hpp"
-#include "daemon/worker/notice.hpp"
-#include "daemon/worker/output_source.hpp"
-#include "daemon/worker/output_target.hpp"
+#include "common/os/file.hpp"
+#include "common/request/request.hpp"
+#include "daemon/worker/out/deliver_output.hpp"
+#include "daemon/worker/out/notice.hpp"
+#include "daemon/worker/out/output_source.hpp"
+#include "daemon/worker/out/output_target.hpp"
 
 namespace nodestage {
 namespace {

@@ -7,8 +7,8 @@
 #include <string_view>
 #include <vector>
 
-#include "common/fd.hpp"
-#include "common/worker_order.hpp"
+#include "common/os/fd.hpp"
+#include "common/wire/worker_order.hpp"
 
 namespace nodestage {
 

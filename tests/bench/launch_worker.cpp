@@ -1,10 +1,10 @@
 // bench-worker WORKER SOURCE DIRECTORY [THREADS]
 //
 // Runs the program WORKER as the daemon runs nodestage-worker: with the descriptors of
-// common/worker_order.hpp and no_new_privs, for one dataset SOURCE that becomes DIRECTORY/data,
-// with this process's user, groups and umask. Nobody limits its rate or admits it: it admits
-// itself. Prints the item's note, or to stderr why it failed; exit code 0 when it did well. Refuses
-// root, as the worker does.
+// common/wire/worker_order.hpp and no_new_privs, for one dataset SOURCE that becomes
+// DIRECTORY/data, with this process's user, groups and umask. Nobody limits its rate or admits it:
+// it admits itself. Prints the item's note, or to stderr why it failed; exit code 0 when it did
+// well. Refuses root, as the worker does.
 #include <fcntl.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
@@ -16,9 +16,9 @@
 #include <cstdlib>
 #include <string>
 
-#include "common/request.hpp"
-#include "common/status_file.hpp"
-#include "common/worker_order.hpp"
+#include "common/request/request.hpp"
+#include "common/wire/status_file.hpp"
+#include "common/wire/worker_order.hpp"
 
 namespace nodestage {
 namespace {

@@ -8,7 +8,7 @@
 load helpers
 
 # The libraries that parse or decode what users bring.
-readonly DECODERS='lib(archive|z|lzma|zstd|lz4|bz2)\.so'
+readonly DECODERS='lib(archive|z|lzma|zstd|lz4|bz2|isal)\.so'
 
 setup_file() {
     [[ -n ${NODESTAGE_STAGE:-} ]] || skip "NODESTAGE_STAGE is not set: there is no installation to look at"

@@ -75,7 +75,7 @@ allowed() {
 }
 
 @test "every call that a worker allows itself is in the unit's filter" {
-    sed -n '/k_allowed\[\] = {/,/};/p' "$TOP/daemon/worker/call_filter.cpp" | grep -oE '"[a-z0-9_]+"' | tr -d '"' | sort -u >"$BATS_TEST_TMPDIR/own"
+    sed -n '/k_allowed\[\] = {/,/};/p' "$TOP/daemon/worker/sandbox/call_filter.cpp" | grep -oE '"[a-z0-9_]+"' | tr -d '"' | sort -u >"$BATS_TEST_TMPDIR/own"
     [ "$(wc -l <"$BATS_TEST_TMPDIR/own")" -gt 80 ]
     allowed >"$BATS_TEST_TMPDIR/allowed"
     refused=$(comm -23 "$BATS_TEST_TMPDIR/own" "$BATS_TEST_TMPDIR/allowed")

@@ -1,9 +1,9 @@
 // A file of any kind, as a data set's source: told by its content, decoded, and read by the reader
 // for it, but for zip (fuzz_zip).
-#include "daemon/worker/archive_entries.hpp"
-#include "daemon/worker/container.hpp"
-#include "daemon/worker/cpio_entries.hpp"
-#include "daemon/worker/tar_entries.hpp"
+#include "daemon/worker/archive/archive_entries.hpp"
+#include "daemon/worker/archive/container.hpp"
+#include "daemon/worker/archive/cpio_entries.hpp"
+#include "daemon/worker/archive/tar_entries.hpp"
 #include "reading.hpp"
 
 using namespace nodestage;

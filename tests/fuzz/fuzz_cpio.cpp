@@ -1,7 +1,7 @@
 // A cpio, read by our reader and by libarchive's: what both take as a whole has the same entries
 // with the same data. (Each may refuse what the other takes.) Where they differ on purpose: which
 // names are one file, what is behind a trailer with a filled name, and data of what is no file.
-#include "daemon/worker/cpio_entries.hpp"
+#include "daemon/worker/archive/cpio_entries.hpp"
 #include "two_readers.hpp"
 
 using namespace nodestage;

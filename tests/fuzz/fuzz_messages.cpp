@@ -1,10 +1,10 @@
 // Packets from anybody on the node or in the network: they are refused, or read as what they say.
 // The first byte tells which reader.
-#include "common/node_report.hpp"
-#include "common/peer_channel.hpp"
-#include "common/peer_note.hpp"
-#include "common/protocol.hpp"
-#include "common/worker_order.hpp"
+#include "common/wire/node_report.hpp"
+#include "common/wire/peer_channel.hpp"
+#include "common/wire/peer_note.hpp"
+#include "common/wire/protocol.hpp"
+#include "common/wire/worker_order.hpp"
 #include "input.hpp"
 
 using namespace nodestage;

@@ -1,6 +1,7 @@
 // A request that a user has forged: it is refused, or keeps every promise of one, and is read back
 // as the same.
-#include "common/request.hpp"
+#include "common/request/request.hpp"
+#include "common/text/path_names.hpp"
 #include "input.hpp"
 
 using namespace nodestage;

@@ -1,7 +1,7 @@
 // The files that a worker writes with its user's rights, as the daemon reads them: every count is
 // bounded and every answer stays within the disk.
-#include "common/node_report.hpp"
-#include "common/status_file.hpp"
+#include "common/wire/node_report.hpp"
+#include "common/wire/status_file.hpp"
 #include "input.hpp"
 
 using namespace nodestage;

@@ -6,8 +6,8 @@
 #include <string>
 #include <vector>
 
-#include "daemon/worker/entries.hpp"
-#include "daemon/worker/meter.hpp"
+#include "daemon/worker/archive/entries.hpp"
+#include "daemon/worker/budget/meter.hpp"
 #include "input.hpp"
 
 // A source's surroundings.

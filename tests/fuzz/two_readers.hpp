@@ -3,7 +3,7 @@
 
 #include <memory>
 
-#include "daemon/worker/archive_entries.hpp"
+#include "daemon/worker/archive/archive_entries.hpp"
 #include "reading.hpp"
 
 enum class Reader { ours, libarchive };

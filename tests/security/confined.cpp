@@ -22,7 +22,7 @@
 #include <string>
 #include <thread>
 
-#include "daemon/worker/sandbox.hpp"
+#include "daemon/worker/sandbox/sandbox.hpp"
 
 namespace {
 

@@ -2,8 +2,8 @@
 // that share their data, or by a size that was told too small.
 #include "attack.hpp"
 #include "crafted_archives.hpp"
-#include "daemon/worker/entry_limits.hpp"
-#include "daemon/worker/pax_header.hpp"
+#include "daemon/worker/archive/entry_limits.hpp"
+#include "daemon/worker/archive/pax_header.hpp"
 
 using namespace crafted;
 using nodestage::Amount;

@@ -9,8 +9,8 @@
 
 #include "../unit/scratch.hpp"
 #include "as_child.hpp"
-#include "common/kernel_sandbox.hpp"
-#include "daemon/worker/landlock.hpp"
+#include "daemon/worker/sandbox/kernel_sandbox.hpp"
+#include "daemon/worker/sandbox/landlock.hpp"
 
 using namespace nodestage;
 namespace fs = std::filesystem;

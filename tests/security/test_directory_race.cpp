@@ -10,9 +10,9 @@
 #include <thread>
 
 #include "../unit/scratch.hpp"
-#include "common/file.hpp"
+#include "common/os/file.hpp"
 #include "crafted_archives.hpp"
-#include "daemon/worker/piece.hpp"
+#include "daemon/worker/piece/piece.hpp"
 
 using namespace nodestage;
 using namespace crafted;

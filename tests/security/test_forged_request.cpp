@@ -2,7 +2,8 @@
 // bytes there; what is let through must still keep every promise of a request.
 #include <doctest/doctest.h>
 
-#include "common/request.hpp"
+#include "common/request/request.hpp"
+#include "common/text/path_names.hpp"
 #include "mutations.hpp"
 
 using namespace nodestage;

@@ -3,7 +3,7 @@
 #include <doctest/doctest.h>
 
 #include "../unit/fake_daemon.hpp"
-#include "common/daemon_client.hpp"
+#include "common/wire/daemon_client.hpp"
 #include "scratch.hpp"
 
 using namespace nodestage;

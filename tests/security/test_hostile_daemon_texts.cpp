@@ -3,8 +3,8 @@
 #include <doctest/doctest.h>
 #include <fcntl.h>
 
-#include "common/file.hpp"
-#include "common/task_voice.hpp"
+#include "common/os/file.hpp"
+#include "common/talk/task_voice.hpp"
 #include "scratch.hpp"
 
 using namespace nodestage;

@@ -2,7 +2,7 @@
 // on its way into the job it must not set what changes how other programs are loaded or found.
 #include <doctest/doctest.h>
 
-#include "common/job_environment.hpp"
+#include "common/request/job_environment.hpp"
 
 using namespace nodestage;
 

@@ -7,11 +7,11 @@
 
 #include <algorithm>
 
-#include "common/fd.hpp"
-#include "common/file.hpp"
-#include "common/protocol.hpp"
-#include "common/status_file.hpp"
-#include "common/summary.hpp"
+#include "common/os/fd.hpp"
+#include "common/os/file.hpp"
+#include "common/talk/summary.hpp"
+#include "common/wire/protocol.hpp"
+#include "common/wire/status_file.hpp"
 #include "mutations.hpp"
 
 using namespace nodestage;

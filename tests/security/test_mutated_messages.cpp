@@ -3,7 +3,7 @@
 // past its input (AddressSanitizer watches) and no count in a message makes it allocate.
 #include <doctest/doctest.h>
 
-#include "common/protocol.hpp"
+#include "common/wire/protocol.hpp"
 #include "mutations.hpp"
 
 using namespace nodestage;

@@ -3,7 +3,7 @@
 // a tree that nothing can remove.
 #include "attack.hpp"
 #include "crafted_archives.hpp"
-#include "daemon/worker/entry_limits.hpp"
+#include "daemon/worker/archive/entry_limits.hpp"
 
 using namespace crafted;
 

@@ -6,8 +6,8 @@
 #include <unistd.h>
 
 #include "../unit/scratch.hpp"
-#include "common/file.hpp"
-#include "daemon/worker/output_source.hpp"
+#include "common/os/file.hpp"
+#include "daemon/worker/out/output_source.hpp"
 
 using namespace nodestage;
 

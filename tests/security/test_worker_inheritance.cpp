@@ -1,5 +1,6 @@
 // Attack: a worker that was taken over looks for what its parent, root, has left open or set:
-// descriptors, variables, signals, rights. It must find exactly what common/worker_order.hpp lists.
+// descriptors, variables, signals, rights. It must find exactly what common/wire/worker_order.hpp
+// lists.
 #include <doctest/doctest.h>
 #include <fcntl.h>
 #include <poll.h>
@@ -13,7 +14,7 @@
 #include <vector>
 
 #include "../unit/scratch.hpp"
-#include "common/file.hpp"
+#include "common/os/file.hpp"
 #include "daemon/root/worker_process.hpp"
 
 using namespace nodestage;

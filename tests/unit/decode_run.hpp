@@ -12,7 +12,7 @@
 #include <string>
 #include <string_view>
 
-#include "daemon/worker/decoder.hpp"
+#include "daemon/worker/decode/decoder.hpp"
 #include "piece_run.hpp"
 
 struct Decoded {

@@ -8,8 +8,8 @@
 #include <string>
 #include <vector>
 
-#include "daemon/worker/decoder.hpp"
-#include "daemon/worker/entries.hpp"
+#include "daemon/worker/archive/entries.hpp"
+#include "daemon/worker/decode/decoder.hpp"
 
 // The same however the data are cut, with holes or zeros: a header may claim more than fits into
 // memory.

@@ -11,8 +11,8 @@
 #include <thread>
 #include <vector>
 
-#include "common/fd.hpp"
-#include "common/protocol.hpp"
+#include "common/os/fd.hpp"
+#include "common/wire/protocol.hpp"
 
 // One end of a conversation, as the daemon sees it.
 class FakePeer {

@@ -12,9 +12,9 @@
 #include <string>
 #include <thread>
 
-#include "common/fd.hpp"
-#include "common/peer_note.hpp"
-#include "common/wire.hpp"
+#include "common/os/fd.hpp"
+#include "common/wire/peer_note.hpp"
+#include "common/wire/wire.hpp"
 #include "daemon/peer/peer.hpp"
 
 inline constexpr int k_patience_ms = 20'000;  // far more than anything here takes

@@ -10,7 +10,7 @@
 #include <iterator>
 #include <string>
 
-#include "daemon/worker/piece.hpp"
+#include "daemon/worker/piece/piece.hpp"
 #include "scratch.hpp"
 
 class PieceRun {

@@ -14,11 +14,11 @@
 #include <string>
 #include <vector>
 
-#include "common/fd.hpp"
-#include "common/request.hpp"
-#include "common/status_file.hpp"
-#include "common/worker_order.hpp"
-#include "daemon/worker/stage_out.hpp"
+#include "common/os/fd.hpp"
+#include "common/request/request.hpp"
+#include "common/wire/status_file.hpp"
+#include "common/wire/worker_order.hpp"
+#include "daemon/worker/out/stage_out.hpp"
 #include "scratch.hpp"
 
 namespace fs = std::filesystem;

@@ -18,12 +18,12 @@
 #include <thread>
 #include <vector>
 
-#include "common/file.hpp"
-#include "common/request.hpp"
-#include "common/space_claim.hpp"
-#include "common/status_file.hpp"
-#include "common/worker_order.hpp"
-#include "daemon/worker/stage.hpp"
+#include "common/os/file.hpp"
+#include "common/request/request.hpp"
+#include "common/wire/space_claim.hpp"
+#include "common/wire/status_file.hpp"
+#include "common/wire/worker_order.hpp"
+#include "daemon/worker/stage/stage.hpp"
 #include "scratch.hpp"
 
 inline constexpr unsigned k_test_uid = 65534;  // when the tests themselves run as root

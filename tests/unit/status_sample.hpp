@@ -1,7 +1,7 @@
 // A job as a node's daemon tells it.
 #pragma once
 
-#include "common/protocol.hpp"
+#include "common/wire/protocol.hpp"
 
 namespace nodestage {
 

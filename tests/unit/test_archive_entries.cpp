@@ -2,7 +2,7 @@
 
 #include <clocale>
 
-#include "daemon/worker/archive_entries.hpp"
+#include "daemon/worker/archive/archive_entries.hpp"
 #include "piece_run.hpp"
 
 using namespace nodestage;

@@ -1,6 +1,6 @@
 #include <doctest/doctest.h>
 
-#include "common/summary.hpp"
+#include "common/talk/summary.hpp"
 #include "daemon/root/awaited.hpp"
 
 using namespace nodestage;

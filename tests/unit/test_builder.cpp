@@ -4,9 +4,9 @@
 #include <sys/prctl.h>
 #include <sys/syscall.h>
 
-#include "common/file.hpp"
-#include "daemon/worker/builder.hpp"
-#include "daemon/worker/fault.hpp"
+#include "common/os/file.hpp"
+#include "daemon/worker/basis/fault.hpp"
+#include "daemon/worker/venv/builder.hpp"
 #include "stage_run.hpp"
 
 using namespace nodestage;

@@ -2,8 +2,8 @@
 
 #include <bit>
 
-#include "daemon/worker/bzip2_pieces.hpp"
-#include "daemon/worker/frame_reader.hpp"
+#include "daemon/worker/decode/bzip2_pieces.hpp"
+#include "daemon/worker/decode/frame_reader.hpp"
 #include "decode_run.hpp"
 
 using namespace nodestage;

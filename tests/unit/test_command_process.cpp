@@ -7,7 +7,7 @@
 #include <fstream>
 #include <sstream>
 
-#include "cli/command_process.hpp"
+#include "cli/base/command_process.hpp"
 #include "scratch.hpp"
 
 using namespace nodestage;

@@ -1,7 +1,7 @@
 #include <doctest/doctest.h>
 #include <fcntl.h>
 
-#include "daemon/worker/copy_file.hpp"
+#include "daemon/worker/copy/copy_file.hpp"
 #include "piece_run.hpp"
 
 using namespace nodestage;

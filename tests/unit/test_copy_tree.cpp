@@ -1,6 +1,6 @@
 #include <doctest/doctest.h>
 
-#include "daemon/worker/copy_tree.hpp"
+#include "daemon/worker/copy/copy_tree.hpp"
 #include "piece_run.hpp"
 #include "stage_run.hpp"
 

@@ -6,10 +6,10 @@
 #include <numeric>
 #include <random>
 
-#include "daemon/worker/archive_entries.hpp"
-#include "daemon/worker/cpio_entries.hpp"
-#include "daemon/worker/cpio_header.hpp"
-#include "daemon/worker/cpio_links.hpp"
+#include "daemon/worker/archive/archive_entries.hpp"
+#include "daemon/worker/archive/cpio_entries.hpp"
+#include "daemon/worker/archive/cpio_header.hpp"
+#include "daemon/worker/archive/cpio_links.hpp"
 #include "entry_lines.hpp"
 #include "piece_run.hpp"
 

@@ -1,6 +1,6 @@
 #include <doctest/doctest.h>
 
-#include "common/daemon_about.hpp"
+#include "common/wire/daemon_about.hpp"
 
 using namespace nodestage;
 

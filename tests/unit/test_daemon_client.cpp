@@ -1,6 +1,6 @@
 #include <doctest/doctest.h>
 
-#include "common/daemon_client.hpp"
+#include "common/wire/daemon_client.hpp"
 #include "fake_daemon.hpp"
 #include "scratch.hpp"
 

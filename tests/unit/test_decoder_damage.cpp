@@ -1,6 +1,6 @@
 #include <doctest/doctest.h>
 
-#include "common/human.hpp"
+#include "common/text/human.hpp"
 #include "decode_run.hpp"
 
 using namespace nodestage;

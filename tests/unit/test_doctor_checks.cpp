@@ -3,7 +3,7 @@
 #include <filesystem>
 #include <fstream>
 
-#include "cli/doctor_checks.hpp"
+#include "cli/doctor/doctor_checks.hpp"
 #include "scratch.hpp"
 
 using namespace nodestage;

@@ -1,6 +1,6 @@
 #include <doctest/doctest.h>
 
-#include "daemon/worker/entry_filter.hpp"
+#include "daemon/worker/archive/entry_filter.hpp"
 
 using namespace nodestage;
 

@@ -1,6 +1,6 @@
 #include <doctest/doctest.h>
 
-#include "daemon/worker/entry_limits.hpp"
+#include "daemon/worker/archive/entry_limits.hpp"
 
 using namespace nodestage;
 

@@ -4,7 +4,7 @@
 
 #include <iterator>
 
-#include "common/file.hpp"
+#include "common/os/file.hpp"
 #include "scratch.hpp"
 
 using namespace nodestage;

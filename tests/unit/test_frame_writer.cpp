@@ -9,10 +9,10 @@
 #include <sstream>
 #include <thread>
 
-#include "cli/frame_writer.hpp"
-#include "common/child.hpp"
-#include "common/file.hpp"
-#include "daemon/worker/decoder.hpp"
+#include "cli/pack/frame_writer.hpp"
+#include "common/os/child.hpp"
+#include "common/os/file.hpp"
+#include "daemon/worker/decode/decoder.hpp"
 #include "scratch.hpp"
 
 using namespace nodestage;

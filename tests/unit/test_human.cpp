@@ -3,7 +3,7 @@
 #include <cstdlib>
 #include <ctime>
 
-#include "common/human.hpp"
+#include "common/text/human.hpp"
 
 using namespace nodestage;
 

@@ -3,7 +3,7 @@
 
 #include <string>
 
-#include "common/job_environment.hpp"
+#include "common/request/job_environment.hpp"
 
 using namespace nodestage;
 

@@ -13,8 +13,8 @@
 #include <functional>
 #include <sstream>
 
-#include "common/child.hpp"
-#include "common/daemon_client.hpp"
+#include "common/os/child.hpp"
+#include "common/wire/daemon_client.hpp"
 #include "daemon/root/jobs.hpp"
 #include "daemon/root/server.hpp"
 #include "scratch.hpp"

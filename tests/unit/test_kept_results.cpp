@@ -4,8 +4,8 @@
 #include <filesystem>
 #include <fstream>
 
-#include "cli/kept_results.hpp"
-#include "common/fd.hpp"
+#include "cli/run/kept_results.hpp"
+#include "common/os/fd.hpp"
 #include "scratch.hpp"
 
 using namespace nodestage;

@@ -8,7 +8,7 @@
 #include <fstream>
 #include <sstream>
 
-#include "common/fd.hpp"
+#include "common/os/fd.hpp"
 #include "daemon/root/log.hpp"
 #include "scratch.hpp"
 

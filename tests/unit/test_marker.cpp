@@ -2,7 +2,7 @@
 #include <fcntl.h>
 #include <sys/stat.h>
 
-#include "common/file.hpp"
+#include "common/os/file.hpp"
 #include "plugin/marker.hpp"
 #include "scratch.hpp"
 

@@ -1,6 +1,6 @@
 #include <doctest/doctest.h>
 
-#include "common/name_pattern.hpp"
+#include "common/text/name_pattern.hpp"
 
 using namespace nodestage;
 

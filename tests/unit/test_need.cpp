@@ -1,6 +1,6 @@
 #include <doctest/doctest.h>
 
-#include "daemon/worker/need.hpp"
+#include "daemon/worker/piece/need.hpp"
 #include "piece_run.hpp"
 
 using namespace nodestage;

@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <cstring>
 
-#include "common/node_report.hpp"
-#include "common/wall_clock.hpp"
+#include "common/os/wall_clock.hpp"
+#include "common/wire/node_report.hpp"
 
 using namespace nodestage;
 

@@ -1,7 +1,7 @@
 #include <doctest/doctest.h>
 
-#include "daemon/worker/measure.hpp"
-#include "daemon/worker/notice.hpp"
+#include "daemon/worker/out/measure.hpp"
+#include "daemon/worker/out/notice.hpp"
 #include "stage_out_job.hpp"
 
 using namespace nodestage;

@@ -1,6 +1,6 @@
 #include <doctest/doctest.h>
 
-#include "common/option_mark.hpp"
+#include "common/request/option_mark.hpp"
 
 using namespace nodestage;
 

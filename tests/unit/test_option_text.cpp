@@ -1,7 +1,8 @@
 #include <doctest/doctest.h>
 
-#include "common/destinations.hpp"
-#include "common/option_text.hpp"
+#include "common/request/destinations.hpp"
+#include "common/request/option_text.hpp"
+#include "common/text/path_names.hpp"
 
 using namespace nodestage;
 

@@ -3,7 +3,7 @@
 
 #include <thread>
 
-#include "daemon/worker/output_target.hpp"
+#include "daemon/worker/out/output_target.hpp"
 #include "stage_out_job.hpp"
 
 using namespace nodestage;

@@ -7,8 +7,8 @@
 #include <new>
 #include <thread>
 
-#include "daemon/worker/seen_names.hpp"
-#include "daemon/worker/tree_writer.hpp"
+#include "daemon/worker/write/seen_names.hpp"
+#include "daemon/worker/write/tree_writer.hpp"
 #include "piece_run.hpp"
 
 using namespace nodestage;

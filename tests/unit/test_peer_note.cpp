@@ -1,6 +1,6 @@
 #include <doctest/doctest.h>
 
-#include "common/peer_note.hpp"
+#include "common/wire/peer_note.hpp"
 #include "hex.hpp"
 
 using namespace nodestage;

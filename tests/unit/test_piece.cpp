@@ -1,7 +1,7 @@
 #include <doctest/doctest.h>
 
-#include "common/destinations.hpp"
-#include "daemon/worker/piece.hpp"
+#include "common/request/destinations.hpp"
+#include "daemon/worker/piece/piece.hpp"
 #include "piece_run.hpp"
 
 using namespace nodestage;

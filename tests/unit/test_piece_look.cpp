@@ -1,6 +1,6 @@
 #include <doctest/doctest.h>
 
-#include "daemon/worker/piece.hpp"
+#include "daemon/worker/piece/piece.hpp"
 #include "piece_run.hpp"
 
 using namespace nodestage;

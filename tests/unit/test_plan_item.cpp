@@ -6,9 +6,9 @@
 #include <filesystem>
 #include <fstream>
 
-#include "cli/conversation.hpp"
-#include "cli/plan.hpp"
-#include "cli/plan_item.hpp"
+#include "cli/base/conversation.hpp"
+#include "cli/plan/plan.hpp"
+#include "cli/plan/plan_item.hpp"
 #include "scratch.hpp"
 
 namespace fs = std::filesystem;

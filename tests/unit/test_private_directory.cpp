@@ -6,7 +6,7 @@
 #include <filesystem>
 #include <fstream>
 
-#include "cli/private_directory.hpp"
+#include "cli/base/private_directory.hpp"
 #include "scratch.hpp"
 
 namespace fs = std::filesystem;

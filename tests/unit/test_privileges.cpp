@@ -1,6 +1,6 @@
 #include <doctest/doctest.h>
 
-#include "daemon/worker/privileges.hpp"
+#include "daemon/worker/sandbox/privileges.hpp"
 
 using namespace nodestage;
 

@@ -1,7 +1,7 @@
 #include <doctest/doctest.h>
 #include <unistd.h>
 
-#include "cli/programs.hpp"
+#include "cli/base/programs.hpp"
 
 using namespace nodestage;
 

@@ -1,6 +1,6 @@
 #include <doctest/doctest.h>
 
-#include "common/progress_printer.hpp"
+#include "common/talk/progress_printer.hpp"
 
 using namespace nodestage;
 

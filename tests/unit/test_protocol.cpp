@@ -1,7 +1,7 @@
 #include <doctest/doctest.h>
 
-#include "common/protocol.hpp"
-#include "common/worker_order.hpp"
+#include "common/wire/protocol.hpp"
+#include "common/wire/worker_order.hpp"
 #include "hex.hpp"
 
 using namespace nodestage;

@@ -2,8 +2,8 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include "common/fd.hpp"
-#include "daemon/worker/rate_limit.hpp"
+#include "common/os/fd.hpp"
+#include "daemon/worker/budget/rate_limit.hpp"
 
 using namespace nodestage;
 

@@ -5,7 +5,7 @@
 #include <filesystem>
 #include <fstream>
 
-#include "common/node_report.hpp"
+#include "common/wire/node_report.hpp"
 #include "daemon/root/records.hpp"
 #include "scratch.hpp"
 

@@ -1,6 +1,6 @@
 #include <doctest/doctest.h>
 
-#include "daemon/worker/pending_file.hpp"
+#include "daemon/worker/tree/pending_file.hpp"
 #include "stage_out_job.hpp"
 
 using namespace nodestage;

@@ -6,7 +6,7 @@
 
 #include <thread>
 
-#include "daemon/worker/remove_tree.hpp"
+#include "daemon/worker/tree/remove_tree.hpp"
 #include "stage_out_job.hpp"
 
 using namespace nodestage;

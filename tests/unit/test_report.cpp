@@ -4,10 +4,10 @@
 #include <cstdlib>
 #include <fstream>
 
-#include "cli/report_page.hpp"
-#include "cli/report_phases.hpp"
-#include "cli/report_table.hpp"
-#include "cli/time_scale.hpp"
+#include "cli/report/report_page.hpp"
+#include "cli/report/report_phases.hpp"
+#include "cli/report/report_table.hpp"
+#include "cli/report/time_scale.hpp"
 #include "scratch.hpp"
 
 using namespace nodestage;

@@ -3,9 +3,9 @@
 #include <algorithm>
 #include <sstream>
 
-#include "cli/job_id.hpp"
-#include "cli/report_nodes.hpp"
-#include "cli/report_pieces.hpp"
+#include "cli/base/job_id.hpp"
+#include "cli/report/report_nodes.hpp"
+#include "cli/report/report_pieces.hpp"
 #include "common/build_info.hpp"
 
 using namespace nodestage;

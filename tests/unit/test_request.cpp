@@ -1,6 +1,7 @@
 #include <doctest/doctest.h>
 
-#include "common/request.hpp"
+#include "common/request/request.hpp"
+#include "common/text/path_names.hpp"
 
 using namespace nodestage;
 

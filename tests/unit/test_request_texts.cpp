@@ -1,6 +1,6 @@
 #include <doctest/doctest.h>
 
-#include "cli/request_texts.hpp"
+#include "cli/base/request_texts.hpp"
 
 using namespace nodestage;
 

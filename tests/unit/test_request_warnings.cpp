@@ -2,8 +2,8 @@
 
 #include <fstream>
 
-#include "common/option_text.hpp"
-#include "common/request_warnings.hpp"
+#include "common/request/option_text.hpp"
+#include "common/request/request_warnings.hpp"
 #include "scratch.hpp"
 
 using namespace nodestage;

@@ -2,7 +2,7 @@
 
 #include <fstream>
 
-#include "daemon/worker/requirements.hpp"
+#include "daemon/worker/venv/requirements.hpp"
 #include "scratch.hpp"
 
 using namespace nodestage;

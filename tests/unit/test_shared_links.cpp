@@ -1,6 +1,6 @@
 #include <doctest/doctest.h>
 
-#include "daemon/worker/shared_links.hpp"
+#include "daemon/worker/copy/shared_links.hpp"
 
 using namespace nodestage;
 

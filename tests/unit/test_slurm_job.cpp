@@ -1,6 +1,6 @@
 #include <doctest/doctest.h>
 
-#include "cli/slurm_job.hpp"
+#include "cli/base/slurm_job.hpp"
 
 using namespace nodestage;
 

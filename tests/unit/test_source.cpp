@@ -2,8 +2,8 @@
 
 #include <cerrno>
 
-#include "daemon/worker/copy_leaf.hpp"
-#include "daemon/worker/source.hpp"
+#include "daemon/worker/copy/copy_leaf.hpp"
+#include "daemon/worker/read/source.hpp"
 
 using namespace nodestage;
 

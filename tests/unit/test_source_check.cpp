@@ -1,8 +1,8 @@
 #include <doctest/doctest.h>
 #include <fcntl.h>
 
-#include "common/file.hpp"
-#include "common/source_check.hpp"
+#include "common/os/file.hpp"
+#include "common/request/source_check.hpp"
 #include "scratch.hpp"
 
 using namespace nodestage;

@@ -1,7 +1,7 @@
 // A worker and its daemon: what is asked for, and what happens when it is refused.
 #include <doctest/doctest.h>
 
-#include "daemon/worker/space.hpp"
+#include "daemon/worker/budget/space.hpp"
 #include "stage_run.hpp"
 
 using namespace nodestage;

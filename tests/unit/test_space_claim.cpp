@@ -1,8 +1,8 @@
 #include <doctest/doctest.h>
 #include <sys/mman.h>
 
-#include "common/fd.hpp"
-#include "common/status_file.hpp"
+#include "common/os/fd.hpp"
+#include "common/wire/status_file.hpp"
 
 using namespace nodestage;
 

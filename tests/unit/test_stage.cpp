@@ -2,8 +2,8 @@
 
 #include <algorithm>
 
-#include "common/wall_clock.hpp"
-#include "daemon/worker/stage.hpp"
+#include "common/os/wall_clock.hpp"
+#include "daemon/worker/stage/stage.hpp"
 #include "stage_run.hpp"
 
 using namespace nodestage;

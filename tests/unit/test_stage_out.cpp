@@ -1,6 +1,6 @@
 #include <doctest/doctest.h>
 
-#include "common/wall_clock.hpp"
+#include "common/os/wall_clock.hpp"
 #include "stage_out_job.hpp"
 
 using namespace nodestage;

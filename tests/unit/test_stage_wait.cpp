@@ -2,7 +2,7 @@
 #include <fcntl.h>
 #include <unistd.h>
 
-#include "common/file.hpp"
+#include "common/os/file.hpp"
 #include "fake_daemon.hpp"
 #include "plugin/stage_wait.hpp"
 #include "scratch.hpp"

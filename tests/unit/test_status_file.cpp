@@ -2,8 +2,8 @@
 #include <fcntl.h>
 #include <sys/mman.h>
 
-#include "common/fd.hpp"
-#include "common/status_file.hpp"
+#include "common/os/fd.hpp"
+#include "common/wire/status_file.hpp"
 
 using namespace nodestage;
 

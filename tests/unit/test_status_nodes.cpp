@@ -3,9 +3,9 @@
 #include <algorithm>
 #include <cstdlib>
 
-#include "cli/status_nodes.hpp"
+#include "cli/status/status_nodes.hpp"
 #include "common/build_info.hpp"
-#include "common/job_environment.hpp"
+#include "common/request/job_environment.hpp"
 #include "status_sample.hpp"
 
 using namespace nodestage;

@@ -2,7 +2,7 @@
 
 #include <nlohmann/json.hpp>
 
-#include "cli/status_report.hpp"
+#include "cli/status/status_report.hpp"
 #include "status_sample.hpp"
 
 using namespace nodestage;

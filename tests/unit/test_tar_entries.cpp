@@ -4,9 +4,9 @@
 #include <cstdlib>
 #include <random>
 
-#include "daemon/worker/archive_entries.hpp"
-#include "daemon/worker/tar_entries.hpp"
-#include "daemon/worker/tar_header.hpp"
+#include "daemon/worker/archive/archive_entries.hpp"
+#include "daemon/worker/archive/tar_entries.hpp"
+#include "daemon/worker/archive/tar_header.hpp"
 #include "entry_lines.hpp"
 #include "piece_run.hpp"
 

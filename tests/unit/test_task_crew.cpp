@@ -3,7 +3,7 @@
 #include <functional>
 #include <stdexcept>
 
-#include "daemon/worker/task_crew.hpp"
+#include "daemon/worker/basis/task_crew.hpp"
 
 using namespace nodestage;
 

@@ -1,6 +1,6 @@
 #include <doctest/doctest.h>
 
-#include "cli/time_text.hpp"
+#include "cli/base/time_text.hpp"
 
 using namespace nodestage;
 

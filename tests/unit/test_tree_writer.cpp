@@ -1,6 +1,6 @@
 #include <doctest/doctest.h>
 
-#include "daemon/worker/tree_writer.hpp"
+#include "daemon/worker/write/tree_writer.hpp"
 #include "piece_run.hpp"
 #include "stage_run.hpp"
 

@@ -1,7 +1,7 @@
 #include <doctest/doctest.h>
 
-#include "daemon/worker/venv_facts.hpp"
-#include "daemon/worker/venv_text.hpp"
+#include "daemon/worker/venv/venv_facts.hpp"
+#include "daemon/worker/venv/venv_text.hpp"
 
 using namespace nodestage;
 

@@ -2,7 +2,7 @@
 #include <fcntl.h>
 #include <sys/stat.h>
 
-#include "common/request.hpp"
+#include "common/request/request.hpp"
 #include "daemon/worker/write_places.hpp"
 #include "scratch.hpp"
 

@@ -1,7 +1,7 @@
 #include <doctest/doctest.h>
 
-#include "daemon/worker/pax_header.hpp"
-#include "daemon/worker/xattrs.hpp"
+#include "daemon/worker/archive/pax_header.hpp"
+#include "daemon/worker/tree/xattrs.hpp"
 #include "hex.hpp"
 #include "piece_run.hpp"
 

@@ -6,8 +6,8 @@
 #include <cstdlib>
 #include <random>
 
-#include "daemon/worker/archive_entries.hpp"
-#include "daemon/worker/zip_entries.hpp"
+#include "daemon/worker/archive/archive_entries.hpp"
+#include "daemon/worker/archive/zip_entries.hpp"
 #include "piece_run.hpp"
 #include "zip_file.hpp"
 

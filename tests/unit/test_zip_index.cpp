@@ -3,8 +3,8 @@
 
 #include <cstdlib>
 
-#include "daemon/worker/zip_entries.hpp"
-#include "daemon/worker/zip_index.hpp"
+#include "daemon/worker/archive/zip_entries.hpp"
+#include "daemon/worker/archive/zip_index.hpp"
 #include "piece_run.hpp"
 #include "zip_file.hpp"
 

@@ -1,8 +1,8 @@
 #include <doctest/doctest.h>
 
-#include "daemon/worker/deflate64_codec.hpp"
-#include "daemon/worker/zip_entries.hpp"
-#include "daemon/worker/zip_member.hpp"
+#include "daemon/worker/archive/zip_entries.hpp"
+#include "daemon/worker/archive/zip_member.hpp"
+#include "daemon/worker/decode/deflate64_codec.hpp"
 #include "decode_run.hpp"
 #include "piece_run.hpp"
 #include "zip_file.hpp"

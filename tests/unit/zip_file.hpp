@@ -14,8 +14,8 @@
 #include <string_view>
 #include <vector>
 
-#include "daemon/worker/entries.hpp"
-#include "daemon/worker/file_sink.hpp"
+#include "daemon/worker/archive/entries.hpp"
+#include "daemon/worker/tree/file_sink.hpp"
 #include "zip_bytes.hpp"
 
 namespace zip_file {

@@ -1,4 +1,4 @@
-"""Speaks to nodestaged's socket as any program of a user could: bytes as in common/protocol.hpp.
+"""Speaks to nodestaged's socket as any program of a user could: bytes as in common/wire/protocol.hpp.
 
 python3 - VERB ARG... <daemon_client.py, on a node, as the user in question:
   begin JOB UID   end JOB   wait JOB   exited JOB   status JOB   held JOB   recover JOB

@@ -1,0 +1,165 @@
+#include "cli/base/programs.hpp"
+
+#include <fcntl.h>
+#include <grp.h>
+#include <poll.h>
+#include <pwd.h>
+#include <signal.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <list>
+
+#include "common/os/child.hpp"
+#include "common/os/file.hpp"
+#include "common/wire/daemon_client.hpp"
+
+namespace nodestage {
+namespace {
+
+constexpr std::size_t k_at_once = 8;
+constexpr std::chrono::seconds k_grace{3};  // from SIGTERM to SIGKILL
+
+bool become(const Account& account) {
+  return ::initgroups(account.name.c_str(), account.gid) == 0 && ::setgid(account.gid) == 0 &&
+         ::setuid(account.uid) == 0;
+}
+
+std::vector<char*> pointers(std::vector<std::string>& texts) {
+  std::vector<char*> all;
+  all.reserve(texts.size() + 1);
+  for (std::string& text : texts) all.push_back(text.data());
+  all.push_back(nullptr);
+  return all;
+}
+
+// In the child; returns only when the program cannot be run.
+int become(Program program, int null, int out, int errors, pid_t parent) {
+  if (!place_descriptors({null, out, errors, null}) || !reset_process()) return 126;
+  if (program.account && !become(*program.account)) return 126;
+  ::prctl(PR_SET_PDEATHSIG, SIGTERM);  // a change of the uid would undo it
+  if (::getppid() != parent) return 126;
+  auto argv = pointers(program.words);
+  if (!program.environment) {
+    ::execvp(argv[0], argv.data());
+  } else {
+    ::execvpe(argv[0], argv.data(), pointers(*program.environment).data());
+  }
+  return errno == ENOENT ? 127 : 126;
+}
+
+class Running {
+ public:
+  Running(const Program& program, ProgramEnd& end, std::chrono::seconds limit)
+      : end_(end), most_output_(program.most_output), limit_(Clock::now() + limit) {
+    auto null = open_at(AT_FDCWD, "/dev/null", O_RDONLY);
+    auto out = make_pipe();
+    auto errors = make_pipe();
+    end_.code = 126;
+    if (!null || !out || !errors) return;
+    const pid_t parent = ::getpid();
+    pid_ = ::fork();
+    if (pid_ == 0)
+      ::_exit(become(program, null->get(), out->write.get(), errors->write.get(), parent));
+    if (pid_ < 0) return;
+    out_ = std::move(out->read);
+    errors_ = std::move(errors->read);
+  }
+  Running(const Running&) = delete;
+  Running& operator=(const Running&) = delete;
+  ~Running() {
+    if (pid_ <= 0) return;
+    signal(SIGKILL);
+    ::waitpid(pid_, nullptr, 0);
+  }
+
+  // Whether it has come to its end: it, and all who hold its output.
+  bool has_ended() {
+    if (pid_ <= 0) return true;
+    const bool over = Clock::now() >= limit_ + k_grace;
+    if (over) {
+      signal(SIGKILL);
+    } else if (Clock::now() >= limit_ && !end_.late) {
+      end_.late = true;
+      signal(SIGTERM);
+    }
+    if (!over && (out_ || errors_)) return false;
+    int status = 0;
+    if (::waitpid(pid_, &status, over ? 0 : WNOHANG) != pid_) return false;
+    pid_ = -1;
+    end_.code = WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status);
+    return true;
+  }
+
+  void add_to(std::vector<pollfd>& watched) const {
+    for (const Fd* fd : {&out_, &errors_}) {
+      if (*fd) watched.push_back({fd->get(), POLLIN, 0});
+    }
+  }
+  void read(int ready) {
+    if (ready == out_.get()) read(out_, end_.output);
+    if (ready == errors_.get()) read(errors_, end_.errors);
+  }
+
+ private:
+  // To its session; to itself, as long as it has none.
+  void signal(int number) const {
+    ::kill(-pid_, number);
+    ::kill(pid_, number);
+  }
+  void read(Fd& from, std::string& into) const {
+    char block[65536];
+    const ssize_t count = ::read(from.get(), block, sizeof block);
+    if (count < 0 && errno == EINTR) return;
+    if (count <= 0) return from.reset();
+    const std::size_t room = most_output_ - into.size();
+    into.append(block, std::min(room, static_cast<std::size_t>(count)));
+  }
+
+  ProgramEnd& end_;
+  std::size_t most_output_;
+  Deadline limit_;
+  pid_t pid_ = -1;
+  Fd out_;
+  Fd errors_;
+};
+
+}  // namespace
+
+Result<Account> account_of(uid_t uid) {
+  const passwd* entry = ::getpwuid(uid);
+  if (entry == nullptr)
+    return Error{ENOENT, "this host does not know the user with uid " + std::to_string(uid)};
+  return Account{entry->pw_name, uid, entry->pw_gid};
+}
+
+std::vector<ProgramEnd> run_programs(const std::vector<Program>& programs,
+                                     std::chrono::seconds limit) {
+  std::vector<ProgramEnd> ends(programs.size());
+  std::list<Running> running;
+  std::size_t next = 0;
+  for (;;) {
+    for (auto one = running.begin(); one != running.end();) {
+      one = one->has_ended() ? running.erase(one) : std::next(one);
+    }
+    for (; running.size() < k_at_once && next < programs.size(); ++next)
+      running.emplace_back(programs[next], ends[next], limit);
+    if (running.empty()) return ends;
+    std::vector<pollfd> watched;
+    for (const Running& one : running) one.add_to(watched);
+    // A child that has closed its output is looked after soon.
+    ::poll(watched.data(), watched.size(), watched.size() < 2 * running.size() ? 10 : 200);
+    for (const pollfd& on : watched) {
+      if (on.revents == 0) continue;
+      for (Running& one : running) one.read(on.fd);
+    }
+  }
+}
+
+ProgramEnd run_program(const Program& program, std::chrono::seconds limit) {
+  return run_programs({program}, limit).front();
+}
+
+}  // namespace nodestage

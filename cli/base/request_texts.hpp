@@ -1,0 +1,22 @@
+// The options --stage-dataset, --stage-venv and --stage-out as `run` and `plan` take them.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "common/request/request.hpp"
+#include "common/result.hpp"
+
+namespace nodestage {
+
+struct RequestTexts {  // in the order of the command line
+  std::vector<std::string> datasets;
+  std::vector<std::string> venvs;
+  std::vector<std::string> outputs;
+};
+
+// As the plugin would read them, here and now; tells its warnings on stderr. The fault marks the
+// place in an option's text (common/request/option_mark.hpp).
+Result<StageRequest> to_request(const RequestTexts& texts);
+
+}  // namespace nodestage

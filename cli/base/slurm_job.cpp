@@ -1,0 +1,119 @@
+#include "cli/base/slurm_job.hpp"
+
+#include <algorithm>
+#include <charconv>
+
+#include "cli/base/programs.hpp"
+#include "common/text/human.hpp"
+
+namespace nodestage {
+namespace {
+
+std::vector<std::string_view> split(std::string_view text, char separator) {
+  std::vector<std::string_view> parts;
+  while (!text.empty()) {
+    const std::string_view part = text.substr(0, text.find(separator));
+    if (!part.empty() || separator != '\n') parts.push_back(part);
+    text.remove_prefix(std::min(part.size() + 1, text.size()));
+  }
+  return parts;
+}
+
+bool read_number(std::string_view text, std::uint32_t& number) {
+  const auto end = std::from_chars(text.data(), text.data() + text.size(), number);
+  return end.ec == std::errc() && end.ptr == text.data() + text.size();
+}
+
+bool is_one_of(std::string_view word, std::initializer_list<std::string_view> words) {
+  return std::find(words.begin(), words.end(), word) != words.end();
+}
+
+bool is_number(std::string_view text) {
+  std::uint32_t number = 0;
+  return read_number(text, number);
+}
+
+Error why_not_told(const ProgramEnd& end, const std::string& program) {
+  if (end.is_not_run()) return {ENOEXEC, "Slurm's " + program + " cannot be run on this host"};
+  if (end.late) {
+    return {ETIMEDOUT,
+            "Slurm has not answered within " + std::to_string(k_program_limit.count()) + " s"};
+  }
+  const std::string why = end.errors.substr(0, end.errors.find('\n'));
+  return {EIO, program + " failed: " + shortened(printable(why), 200)};
+}
+
+}  // namespace
+
+JobTime time_of(const SlurmJob& job) {
+  if (job.nodes.empty() &&
+      is_one_of(job.state, {"PENDING", "CONFIGURING", "REQUEUED", "REQUEUE_FED", "REQUEUE_HOLD",
+                            "RESV_DEL_HOLD", "SPECIAL_EXIT"}))
+    return JobTime::pending;
+  const bool runs = is_one_of(
+      job.state, {"RUNNING", "CONFIGURING", "SUSPENDED", "STOPPED", "RESIZING", "SIGNALING"});
+  return runs ? JobTime::running : JobTime::over;
+}
+
+bool is_job_id(std::string_view text) {
+  const std::size_t end = text.find_first_of("_+");
+  std::uint32_t job = 0;
+  return read_number(text.substr(0, end), job) && job != 0 &&
+         (end == std::string_view::npos || is_number(text.substr(end + 1)));
+}
+
+// An array's id brings its tasks, each with an id of its own; that of a heterogeneous job its
+// components.
+Result<SlurmJob> read_job(const std::string& wanted, std::string_view output) {
+  std::vector<SlurmJob> found;
+  bool is_array = false;
+  for (const std::string_view line : split(output, '\n')) {
+    const auto fields = split(line, '|');
+    SlurmJob job;
+    if (fields.size() < 6 || !read_number(fields[0], job.id) || !read_number(fields[4], job.uid))
+      return Error{EIO, "squeue's answer cannot be read: " + shortened(printable(line), 200)};
+    job.state = fields[3];
+    job.nodes = fields[5];
+    if (fields.size() > 6) job.reason = fields[6];
+    is_array = is_array || fields[2] != "N/A";
+    found.push_back(std::move(job));
+  }
+  if (found.empty()) return Error{ENOENT, "Slurm knows no job " + wanted};
+  if (found.size() == 1) return found.front();
+  if (is_array)
+    return Error{EINVAL, "job " + wanted + " is an array of " + human_count(found.size()) +
+                             " tasks, or more"};
+  const auto whole = std::find_if(found.begin(), found.end(), [&](const SlurmJob& job) {
+    return std::to_string(job.id) == wanted;
+  });
+  if (whole == found.end()) return Error{EINVAL, "job " + wanted + " has several components"};
+  return *whole;
+}
+
+Result<SlurmJob> find_job(const std::string& wanted) {
+  const ProgramEnd end = run_program({{"squeue", "--noheader", "--states=all", "--jobs=" + wanted,
+                                       std::string("--format=") + k_squeue_format},
+                                      {},
+                                      {}});
+  if (end.code == 0 && !end.late) return read_job(wanted, end.output);
+  if (end.errors.find("Invalid job id") != std::string::npos) return read_job(wanted, "");
+  return why_not_told(end, "squeue");
+}
+
+Result<std::vector<std::string>> expand_nodes(const std::string& nodes) {
+  const ProgramEnd end = run_program({{"scontrol", "show", "hostnames", nodes}, {}, {}});
+  if (end.code != 0 || end.late) return why_not_told(end, "scontrol");
+  const auto names = split(end.output, '\n');
+  return std::vector<std::string>(names.begin(), names.end());
+}
+
+std::string output_path(std::uint32_t job) {
+  const ProgramEnd end = run_program({{"scontrol", "show", "job", std::to_string(job)}, {}, {}});
+  static constexpr std::string_view k_name = "   StdOut=";
+  for (const std::string_view line : split(end.output, '\n')) {
+    if (line.starts_with(k_name)) return printable(line.substr(k_name.size()));
+  }
+  return {};
+}
+
+}  // namespace nodestage

@@ -1,0 +1,135 @@
+#include "cli/base/worker_child.hpp"
+
+#include <fcntl.h>
+#include <linux/capability.h>
+#include <poll.h>
+#include <signal.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <climits>
+#include <cstring>
+
+#include "common/build_info.hpp"
+#include "common/os/child.hpp"
+#include "common/os/file.hpp"
+
+namespace nodestage {
+namespace {
+
+constexpr int k_started_fd = k_worker_fds_end;  // closed by execve
+constexpr std::size_t k_max_log = 64 * 1024;
+
+Result<Fd> memory_file(const char* name) {
+  Fd fd(::memfd_create(name, MFD_CLOEXEC));
+  if (!fd) return system_error("memfd_create");
+  return fd;
+}
+
+// An ordinary user's process may have inheritable ones, which the worker refuses.
+void drop_capabilities() {
+  __user_cap_header_struct header{_LINUX_CAPABILITY_VERSION_3, 0};
+  __user_cap_data_struct none[2] = {};
+  ::syscall(SYS_capset, &header, none);
+}
+
+// The child's whole life up to execve; returns only with a fault.
+Status become_worker(const std::string& program, pid_t parent) {
+  TRY(reset_process());
+  drop_capabilities();
+  if (::prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0) return system_error("no_new_privs");
+  if (::prctl(PR_SET_PDEATHSIG, SIGKILL) != 0 || ::getppid() != parent)
+    return Error{ESRCH, "its parent has gone"};
+  std::string name = "nodestage-worker";
+  std::string path = "PATH=/usr/local/bin:/usr/bin:/bin";
+  std::string locale = "LC_ALL=C.UTF-8";
+  char* const argv[] = {name.data(), nullptr};
+  char* const environment[] = {path.data(), locale.data(), nullptr};
+  ::execve(program.c_str(), argv, environment);
+  return system_error(program);
+}
+
+}  // namespace
+
+std::string worker_program() {
+  char own[PATH_MAX];
+  const ssize_t length = ::readlink("/proc/self/exe", own, sizeof own);
+  if (length > 0) {
+    std::string place(own, static_cast<std::size_t>(length));
+    for (int up = 0; up < 2; ++up) place.resize(std::min(place.rfind('/'), place.size()));
+    place += "/libexec/nodestage/nodestage-worker";
+    if (::access(place.c_str(), X_OK) == 0) return place;
+  }
+  return k_worker_path;
+}
+
+Result<WorkerChild> WorkerChild::start(const WorkerCall& call) {
+  WorkerChild child;
+  TRY_ASSIGN(child.status_, memory_file("status"));
+  TRY_ASSIGN(child.log_, memory_file("log"));
+  TRY_ASSIGN(const Fd order, sealed_text("order", encode_order(call.order)));
+  TRY_ASSIGN(const Fd request, sealed_text("request", call.request));
+  TRY_ASSIGN(const Fd rate, sealed_text("rate", std::string(8, '\0')));
+  TRY_ASSIGN(const Fd null, open_at(AT_FDCWD, "/dev/null", O_RDONLY));
+  TRY_ASSIGN(Pipe started, make_pipe());
+  const pid_t parent = ::getpid();
+  const pid_t pid = ::fork();
+  if (pid < 0) return system_error("fork");
+  if (pid == 0) {
+    const Status placed = place_descriptors(
+        {null.get(), child.log_.get(), child.log_.get(), order.get(), request.get(),
+         child.status_.get(), call.directory_fd, rate.get(), null.get(), started.write.get()});
+    if (!placed) ::_exit(126);
+    const Status fault = become_worker(call.program, parent);
+    static_cast<void>(!write_all(k_started_fd, fault.error().what));
+    ::_exit(127);
+  }
+  child.pid_ = pid;
+  started.write.reset();
+  TRY_ASSIGN(const std::string fault, read_all(started.read.get(), 4096));
+  if (!fault.empty()) return Error{ENOENT, fault};
+  return child;
+}
+
+WorkerChild::WorkerChild(WorkerChild&& other) noexcept
+    : pid_(std::exchange(other.pid_, -1)),
+      wait_status_(other.wait_status_),
+      status_(std::move(other.status_)),
+      log_(std::move(other.log_)) {}
+
+bool WorkerChild::has_ended() {
+  if (pid_ > 0 && ::waitpid(pid_, &wait_status_, WNOHANG) == pid_) pid_ = -1;
+  return pid_ < 0;
+}
+
+// Its builder (daemon/worker/venv/builder.hpp) sees that and ends what it runs; as a subreaper this
+// process waits for those, too.
+void WorkerChild::kill() {
+  if (pid_ < 0) return;
+  ::prctl(PR_SET_CHILD_SUBREAPER, 1);
+  ::kill(pid_, SIGKILL);
+  ::waitpid(pid_, &wait_status_, 0);
+  pid_ = -1;
+  constexpr int k_tries = 500;
+  for (int i = 0; i < k_tries && ::waitpid(-1, nullptr, WNOHANG) >= 0; ++i) ::poll(nullptr, 0, 10);
+  ::prctl(PR_SET_CHILD_SUBREAPER, 0);
+}
+
+std::string WorkerChild::last_words() const {
+  std::string text = "it ended with code " + std::to_string(WEXITSTATUS(wait_status_));
+  if (WIFSIGNALED(wait_status_))
+    text = std::string("it was ended by a signal: ") + ::strsignal(WTERMSIG(wait_status_));
+  ::lseek(log_.get(), 0, SEEK_SET);
+  auto log = read_all(log_.get(), k_max_log);
+  if (!log) return text;
+  while (log->ends_with('\n')) log->pop_back();
+  std::string last = log->substr(log->rfind('\n') + 1);
+  if (last.starts_with(k_error_mark)) last.erase(0, std::strlen(k_error_mark));
+  return last.empty() ? text : text + " (" + last + ")";
+}
+
+}  // namespace nodestage

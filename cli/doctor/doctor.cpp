@@ -1,0 +1,273 @@
+#include "cli/doctor/doctor.hpp"
+
+#include <dirent.h>
+#include <fcntl.h>
+#include <linux/openat2.h>
+#include <sys/stat.h>
+#include <sys/statfs.h>
+#include <sys/statvfs.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <cstdio>
+#include <memory>
+#include <sstream>
+
+#include "cli/base/conversation.hpp"
+#include "cli/base/programs.hpp"
+#include "cli/doctor/doctor_checks.hpp"
+#include "common/build_info.hpp"
+#include "common/os/file.hpp"
+#include "common/os/terminal.hpp"
+#include "common/text/human.hpp"
+#include "common/wire/daemon_client.hpp"
+
+namespace nodestage {
+namespace {
+
+constexpr const char* k_default_plugstack = "/etc/slurm/plugstack.conf";
+constexpr std::uint32_t k_no_job = 0xfffffffd;  // the daemon is asked about; there is none of it
+
+class Report {
+ public:
+  void add(const Finding& finding) {
+    static constexpr const char* k_names[] = {"ok     ", "warning", "problem"};
+    static constexpr Ink k_inks[] = {Ink::plain, Ink::yellow, Ink::red};
+    const auto grade = static_cast<std::size_t>(finding.grade);
+    ++counts_[grade];
+    const std::string name = inked(k_names[grade], has_colour_ ? k_inks[grade] : Ink::plain);
+    std::printf("%s  %s\n", name.c_str(), printable(finding.what).c_str());
+    if (!finding.to_do.empty()) std::printf("         -> %s\n", finding.to_do.c_str());
+  }
+  void add(const std::vector<Finding>& findings) {
+    for (const Finding& finding : findings) add(finding);
+  }
+  [[nodiscard]] int close() const {
+    std::printf("problems: %u, warnings: %u\n", counts_[2], counts_[1]);
+    return counts_[2] == 0 ? 0 : k_fault;
+  }
+
+ private:
+  unsigned counts_[3] = {};
+  bool has_colour_ = shows_colour();
+};
+
+// What a program prints.
+std::string output_of(std::vector<std::string> words) {
+  const ProgramEnd end = run_program({std::move(words), {}, {}});
+  return end.output + end.errors;
+}
+
+std::string first_line(const std::string& text) { return text.substr(0, text.find('\n')); }
+
+// When a process began, as the clock on the wall.
+std::optional<timespec> begin_of(const std::string& pid) {
+  const auto text = read_file(AT_FDCWD, "/proc/" + pid + "/stat", 65536);
+  if (!text || text->rfind(')') == std::string::npos) return {};
+  std::istringstream fields(text->substr(text->rfind(')') + 1));
+  std::string field;
+  for (int number = 3; number <= 22; ++number) fields >> field;
+  const auto ticks = std::strtoull(field.c_str(), nullptr, 10);
+  timespec now{};
+  timespec up{};
+  ::clock_gettime(CLOCK_REALTIME, &now);
+  ::clock_gettime(CLOCK_BOOTTIME, &up);
+  const auto nanoseconds = [](const timespec& time) {
+    return static_cast<std::int64_t>(time.tv_sec) * 1'000'000'000 + time.tv_nsec;
+  };
+  const auto a_second = static_cast<std::uint64_t>(::sysconf(_SC_CLK_TCK));
+  const std::int64_t age =
+      nanoseconds(up) - static_cast<std::int64_t>(ticks * (1'000'000'000 / a_second));
+  const std::int64_t begun = nanoseconds(now) - age;
+  return timespec{begun / 1'000'000'000, begun % 1'000'000'000};
+}
+
+// Its name is that of the program: Debian's is slurmd-wlm, and that is what a slurmd is called that
+// has started itself anew (`scontrol reconfigure` since Slurm 24.05).
+bool is_slurmd(const std::string& pid) {
+  struct stat owner {};
+  if (::stat(("/proc/" + pid).c_str(), &owner) != 0 || owner.st_uid != 0) return false;
+  const auto name = read_file(AT_FDCWD, "/proc/" + pid + "/comm", 64);
+  return name && (*name == "slurmd\n" || name->starts_with("slurmd-"));
+}
+
+// Of the slurmd of this host that has run the longest.
+std::optional<timespec> begin_of_slurmd() {
+  std::optional<timespec> begun;
+  const std::unique_ptr<DIR, int (*)(DIR*)> proc(::opendir("/proc"), ::closedir);
+  while (const dirent* entry = proc ? ::readdir(proc.get()) : nullptr) {
+    const std::string pid = entry->d_name;
+    if (pid.find_first_not_of("0123456789") != std::string::npos) continue;
+    if (!is_slurmd(pid)) continue;
+    const auto found = begin_of(pid);
+    if (found && (!begun || found->tv_sec < begun->tv_sec)) begun = found;
+  }
+  return begun;
+}
+
+bool starts_at_boot(const char* unit) {
+  const std::string wanted = "/etc/systemd/system/multi-user.target.wants/";
+  return ::faccessat(AT_FDCWD, (wanted + unit).c_str(), F_OK, AT_SYMLINK_NOFOLLOW) == 0;
+}
+
+std::string value_or(const SlurmConfig& config, const char* name, const char* otherwise) {
+  const auto found = config.find(name);
+  return found == config.end() || found->second.empty() || found->second == "(null)"
+             ? otherwise
+             : found->second;
+}
+
+class Doctor {
+ public:
+  explicit Doctor(const DoctorArguments& arguments)
+      : arguments_(arguments), slurmd_begun_(begin_of_slurmd()) {
+    is_node_ = arguments.host == "compute" ||
+               (arguments.host.empty() && (slurmd_begun_ || starts_at_boot("slurmd.service") ||
+                                           starts_at_boot("nodestaged.service")));
+  }
+
+  int run() {
+    std::printf(
+        "This host is taken for a %s node (--host=login or --host=compute says otherwise).\n",
+        is_node_ ? "compute" : "login");
+    ask_slurm();
+    look_at_plugin();
+    if (is_node_) look_at_daemon();
+    report_.add(judge_versions(k_version, about_.version, plugin_ ? plugin_->version : 0));
+    look_at_config();
+    if (is_node_) look_at_node();
+    return report_.close();
+  }
+
+ private:
+  void ask_slurm() {
+    const std::string text = output_of({"scontrol", "show", "config"});
+    config_ = parse_slurm_config(text);
+    if (config_.count("PrologFlags") == 0) {
+      config_.clear();
+      report_.add(Finding{Grade::problem,
+                          "Slurm's configuration cannot be read: " + first_line(text),
+                          "scontrol show config must work here; the checks of it are left out."});
+    }
+    slurm_release_ = slurm_release_of(output_of({"scontrol", "--version"}));
+  }
+
+  void look_at_plugin() {
+    const std::string plugstack = value_or(config_, "PlugStackConfig", k_default_plugstack);
+    auto line = plugstack_line(plugstack);
+    if (!line) {
+      return report_.add(
+          Finding{Grade::problem, line.error().what,
+                  "Slurm's commands on this host load no plugin: make plugstack.conf."});
+    }
+    report_.add(judge_line(*line, plugstack));
+    line_ = std::move(*line);
+    std::string path = line_ ? line_->plugin : "spank_nodestage.so";
+    if (path[0] != '/') path = value_or(config_, "PluginDir", NODESTAGE_PLUGIN_DIR) + "/" + path;
+    auto plugin = read_plugin_file(path);
+    if (!plugin) {
+      return report_.add(
+          Finding{Grade::problem, plugin.error().what,
+                  "Install the package; until then a `required` line breaks every command "
+                  "of Slurm's on this host."});
+    }
+    report_.add(judge_plugin(*plugin, slurm_release_));
+    plugin_ = std::move(*plugin);
+    if (!line_) return;
+    std::vector<char*> arguments;
+    for (std::string& argument : line_->arguments) arguments.push_back(argument.data());
+    settings_ = parse_settings(arguments);
+    report_.add(judge_arguments(*line_, settings_));
+    if (is_node_) look_at_slurmd();
+  }
+
+  void look_at_slurmd() {
+    if (!slurmd_begun_) {
+      return report_.add(Finding{Grade::problem, "slurmd does not run", "systemctl status slurmd"});
+    }
+    report_.add(judge_slurmd(*slurmd_begun_, *plugin_, *line_));
+  }
+
+  // A socket that is not the default's is that of the plugin's line.
+  void look_at_daemon() {
+    std::string socket = arguments_.socket;
+    if (socket == k_socket_path && !settings_.socket.empty()) socket = settings_.socket;
+    const auto asked = [&]() -> Status {
+      const auto in_time = Clock::now() + k_daemon_wait;
+      TRY_ASSIGN(DaemonConnection daemon, DaemonConnection::open(socket));
+      TRY(daemon.send(StatusQuery{k_no_job}, in_time));
+      TRY_ASSIGN(const Message answer, daemon.receive(in_time));
+      return {};
+    }();
+    if (!asked) {
+      report_.add(judge_silent_daemon(
+          asked.error().what, output_of({"systemctl", "show", "nodestaged",
+                                         "--property=ActiveState,ExecMainStatus,NRestarts"})));
+      return;
+    }
+    report_.add(Finding{Grade::ok, "nodestaged answers at " + socket, ""});
+    const auto about = read_file(AT_FDCWD, socket.substr(0, socket.rfind('/')) + "/about", 65536);
+    if (about) about_ = decode_about(*about);
+  }
+
+  void look_at_config() {
+    if (config_.empty()) return;
+    report_.add(judge_prolog_flags(config_));
+    report_.add(judge_batch_start(config_, settings_));
+    report_.add(judge_time_limits(config_, settings_, about_.epilog_wait_s));
+    report_.add(judge_proctrack(config_));
+    if (!is_node_) return;
+    const std::string slurm_conf = value_or(config_, "SLURM_CONF", "/etc/slurm/slurm.conf");
+    const std::string directory = slurm_conf.substr(0, slurm_conf.rfind('/') + 1);
+    auto container = read_file(AT_FDCWD, directory + "job_container.conf", 1 << 20);
+    if (!container) container = read_file(AT_FDCWD, directory + "namespace.conf", 1 << 20);
+    report_.add(
+        judge_private_tmp(config_, container ? *container : std::string(), about_.tmpdir_root));
+  }
+
+  void look_at_node() {
+    if (!about_.tmpdir_root.empty()) {
+      look_at_disk();
+      report_.add(judge_cgroups(about_));
+      report_.add(judge_sandbox(about_));
+    }
+    open_how how{};
+    const long fd = ::syscall(SYS_openat2, AT_FDCWD, ".", &how, sizeof how);
+    const bool has_openat2 = fd >= 0 || errno != ENOSYS;
+    if (fd >= 0) ::close(static_cast<int>(fd));
+    report_.add(judge_openat2(has_openat2));
+  }
+
+  void look_at_disk() {
+    struct statfs type {};
+    struct statvfs space {};
+    const char* root = about_.tmpdir_root.c_str();
+    if (::statfs(root, &type) != 0 || ::statvfs(root, &space) != 0) {
+      report_.add(
+          Finding{Grade::problem, system_error(about_.tmpdir_root).what,
+                  "tmpdir.path in nodestaged.toml names a directory of root's that is there."});
+      return;
+    }
+    report_.add(
+        judge_disk({static_cast<std::uint64_t>(type.f_type), space.f_bavail * space.f_frsize,
+                    space.f_blocks * space.f_frsize, space.f_favail},
+                   about_));
+  }
+
+  const DoctorArguments& arguments_;
+  std::optional<timespec> slurmd_begun_;
+  bool is_node_ = false;
+  Report report_;
+  SlurmConfig config_;
+  std::uint32_t slurm_release_ = 0;
+  std::optional<PlugstackLine> line_;
+  std::optional<PluginFile> plugin_;
+  PluginSettings settings_ = parse_settings({});
+  DaemonAbout about_;
+};
+
+}  // namespace
+
+int examine_host(const DoctorArguments& arguments) { return Doctor(arguments).run(); }
+
+}  // namespace nodestage

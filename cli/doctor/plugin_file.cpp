@@ -1,0 +1,85 @@
+#include "cli/doctor/plugin_file.hpp"
+
+#include <elf.h>
+#include <fcntl.h>
+#include <sys/stat.h>
+
+#include <cstring>
+#include <optional>
+#include <string_view>
+
+#include "common/os/file.hpp"
+
+namespace nodestage {
+namespace {
+
+constexpr std::size_t k_max_bytes = 64 << 20;
+
+// A record at an offset of the file, if all of it is there.
+template <typename T>
+std::optional<T> record_at(std::string_view file, std::uint64_t offset) {
+  if (offset > file.size() || file.size() - offset < sizeof(T)) return {};
+  T record;
+  std::memcpy(&record, file.data() + offset, sizeof record);
+  return record;
+}
+
+std::optional<Elf64_Shdr> section(std::string_view file, const Elf64_Ehdr& header,
+                                  unsigned number) {
+  return record_at<Elf64_Shdr>(file, header.e_shoff + std::uint64_t{number} * header.e_shentsize);
+}
+
+// Where in the file the byte of an address lies.
+std::optional<std::uint64_t> offset_of(std::string_view file, const Elf64_Ehdr& header,
+                                       std::uint64_t address) {
+  for (unsigned i = 0; i < header.e_phnum; ++i) {
+    const auto part =
+        record_at<Elf64_Phdr>(file, header.e_phoff + std::uint64_t{i} * header.e_phentsize);
+    if (part && part->p_type == PT_LOAD && address >= part->p_vaddr &&
+        address - part->p_vaddr < part->p_filesz)
+      return part->p_offset + (address - part->p_vaddr);
+  }
+  return {};
+}
+
+std::string_view text_at(std::string_view file, std::uint64_t offset) {
+  if (offset >= file.size()) return {};
+  const std::string_view rest = file.substr(offset);
+  return rest.substr(0, rest.find('\0'));
+}
+
+// The value of a 32-bit constant that the file exports.
+std::optional<std::uint32_t> exported_number(std::string_view file, std::string_view name) {
+  const auto header = record_at<Elf64_Ehdr>(file, 0);
+  if (!header || std::memcmp(header->e_ident, ELFMAG, SELFMAG) != 0) return {};
+  for (unsigned i = 0; i < header->e_shnum; ++i) {
+    const auto symbols = section(file, *header, i);
+    if (!symbols || symbols->sh_type != SHT_DYNSYM) continue;
+    const auto names = section(file, *header, symbols->sh_link);
+    if (!names) return {};
+    for (std::uint64_t at = 0; at + sizeof(Elf64_Sym) <= symbols->sh_size;
+         at += sizeof(Elf64_Sym)) {
+      const auto symbol = record_at<Elf64_Sym>(file, symbols->sh_offset + at);
+      if (!symbol) return {};
+      if (text_at(file, names->sh_offset + symbol->st_name) != name) continue;
+      const auto offset = offset_of(file, *header, symbol->st_value);
+      return offset ? record_at<std::uint32_t>(file, *offset) : std::nullopt;
+    }
+  }
+  return {};
+}
+
+}  // namespace
+
+Result<PluginFile> read_plugin_file(const std::string& path) {
+  TRY_ASSIGN(const Fd fd, open_at(AT_FDCWD, path, O_RDONLY));
+  struct stat info {};
+  if (::fstat(fd.get(), &info) != 0) return system_error(path);
+  TRY_ASSIGN(const std::string file, read_all(fd.get(), k_max_bytes));
+  const auto slurm = exported_number(file, "plugin_version");
+  if (!slurm) return Error{ENOEXEC, path + ": is no plugin of Slurm's"};
+  return PluginFile{path, *slurm, exported_number(file, "spank_plugin_version").value_or(0),
+                    info.st_ctim};
+}
+
+}  // namespace nodestage

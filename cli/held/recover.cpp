@@ -1,0 +1,85 @@
+#include "cli/held/recover.hpp"
+
+#include <unistd.h>
+
+#include <climits>
+#include <cstdio>
+#include <cstring>
+#include <vector>
+
+#include "cli/base/conversation.hpp"
+#include "cli/base/job_id.hpp"
+#include "common/build_info.hpp"
+#include "common/os/terminal.hpp"
+#include "common/text/human.hpp"
+
+namespace nodestage {
+namespace {
+
+constexpr int k_nothing_held = 2;
+
+// By text only: the node's view of links may be another.
+std::string absolute(const std::string& path) {
+  if (path.starts_with('/')) return path;
+  char here[PATH_MAX];
+  return ::getcwd(here, sizeof here) == nullptr ? "" : std::string(here) + "/" + path;
+}
+
+int become_srun(const RecoverArguments& arguments, const std::string& directory) {
+  std::vector<std::string> words = {
+      "srun",      "-w",      arguments.node, "-N1",    "-n1", "--stage-wait=none",
+      "nodestage", "recover", arguments.job,  directory};
+  if (arguments.socket != k_socket_path) words.push_back("--socket=" + arguments.socket);
+  std::vector<char*> argv;
+  argv.reserve(words.size() + 1);
+  for (std::string& word : words) argv.push_back(word.data());
+  argv.push_back(nullptr);
+  ::execvp(argv[0], argv.data());
+  return fault(std::string("srun cannot be started: ") + std::strerror(errno),
+               "--node needs Slurm's srun; on the node itself leave it out.");
+}
+
+int nothing_held(const RecoverArguments& arguments) {
+  fault("no results of job " + arguments.job + " of yours are held on this node",
+        "The file nodestage-JOBID.txt beside the job's output names the node: --node=NODE asks "
+        "there.\n`nodestage held` lists what is held here.");
+  return k_nothing_held;
+}
+
+int refused(const RecoverArguments& arguments, const Refused& answer) {
+  if (answer.reason == RefusalReason::not_permitted || answer.reason == RefusalReason::unknown_job)
+    return nothing_held(arguments);
+  return fault(answer.what, "The results of job " + arguments.job + " stay held.");
+}
+
+void show(const Progress& progress, const std::string& end) {
+  if (!obeys_escapes(STDERR_FILENO)) return;
+  std::fprintf(stderr, "\r%s copied, %s files%s", human_bytes(progress.bytes_written).c_str(),
+               human_count(progress.files).c_str(), end.c_str());
+}
+
+}  // namespace
+
+int recover(const RecoverArguments& arguments) {
+  const auto id = parse_job_id(arguments.job);
+  if (!id)
+    return fault("'" + arguments.job + "' is no job", "JOBID is a number, or JOBID.RESTART.");
+  const Recover ask{id->job, id->restart, absolute(arguments.directory)};
+  if (ask.directory.empty()) return fault("the current directory is gone", "Name DIR from /.");
+  if (!arguments.node.empty()) return become_srun(arguments, ask.directory);
+  return converse(arguments.socket, ask, [&](const Message& message) -> std::optional<int> {
+    if (const auto* progress = std::get_if<Progress>(&message)) {
+      show(*progress, "");
+      return {};
+    }
+    show({}, "\r\033[K");
+    if (const auto* answer = std::get_if<Refused>(&message)) return refused(arguments, *answer);
+    const auto* recovered = std::get_if<Recovered>(&message);
+    if (recovered == nullptr) return daemon_fault("an answer that was not asked for");
+    for (const std::string& line : recovered->lines) std::printf("%s\n", printable(line).c_str());
+    std::printf("nothing of job %s is held on this node any more\n", arguments.job.c_str());
+    return 0;
+  });
+}
+
+}  // namespace nodestage

@@ -1,0 +1,251 @@
+#include "cli/pack/pack_directory.hpp"
+
+#include <fcntl.h>
+#include <signal.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <thread>
+
+#include "cli/base/conversation.hpp"
+#include "cli/base/signals.hpp"
+#include "cli/base/this_node.hpp"
+#include "cli/base/time_text.hpp"
+#include "cli/pack/frame_writer.hpp"
+#include "common/os/child.hpp"
+#include "common/os/file.hpp"
+#include "common/os/terminal.hpp"
+#include "common/talk/task_voice.hpp"
+#include "common/text/human.hpp"
+#include "daemon/worker/out/output_source.hpp"
+#include "daemon/worker/out/pack.hpp"
+#include "daemon/worker/tree/pending_file.hpp"
+
+namespace nodestage {
+namespace {
+
+constexpr std::chrono::seconds k_line_interval{10};
+
+std::optional<FrameForm> form_of(const std::string& output) {
+  if (output.ends_with(".tar.zst") || output.ends_with(".tzst")) return FrameForm::zstd;
+  if (output.ends_with(".tar")) return FrameForm::plain;
+  return {};
+}
+
+struct OutputPlace {
+  Fd directory;
+  std::string name;
+};
+
+Result<OutputPlace> open_place(const std::string& output) {
+  const std::size_t slash = output.rfind('/');
+  const std::string parent = slash == std::string::npos ? "."
+                             : slash == 0               ? "/"
+                                                        : output.substr(0, slash);
+  TRY_ASSIGN(Fd directory, open_at(AT_FDCWD, parent, O_RDONLY | O_DIRECTORY));
+  return OutputPlace{std::move(directory), output.substr(slash + 1)};  // npos + 1 is 0
+}
+
+// Whether `inner` is `outer` or below it.
+bool is_below(int inner, int outer) {
+  struct stat wanted {};
+  struct stat before {};
+  if (::fstat(outer, &wanted) != 0) return false;
+  Fd at(::fcntl(inner, F_DUPFD_CLOEXEC, 0));
+  for (;;) {
+    struct stat info {};
+    if (!at || ::fstat(at.get(), &info) != 0) return false;
+    if (info.st_dev == wanted.st_dev && info.st_ino == wanted.st_ino) return true;
+    if (info.st_dev == before.st_dev && info.st_ino == before.st_ino) return false;  // the root
+    before = info;
+    at = Fd(::openat(at.get(), "..", O_PATH | O_DIRECTORY | O_CLOEXEC));
+  }
+}
+
+// What OutputReport has written last.
+ItemRecord record_of(int status_fd) {
+  ItemRecord record{};
+  if (::pread(status_fd, &record, sizeof record, k_items_offset) !=
+      static_cast<ssize_t>(sizeof record))
+    record = {};
+  return record;
+}
+
+// One archive on its way: a thread that reads the tree, threads that write, and the caller's, which
+// shows progress and takes signals.
+class Packing {
+ public:
+  Packing(Fd directory, std::string name, Signals& signals)
+      : directory_(std::move(directory)),
+        name_(std::move(name)),
+        signals_(signals),
+        status_(::memfd_create("status", MFD_CLOEXEC)),
+        report_(status_.get(), 0, OutputItem{name_, ""}),
+        voice_(Speech::aloud, STDERR_FILENO, obeys_escapes(STDERR_FILENO), "pack",
+               k_line_interval) {
+    report_.begin("tar", "");
+  }
+
+  // The signal that has ended it is in signal() then, and the fault says nothing.
+  Status run(int to, FrameForm form, std::optional<std::int64_t> mtime) {
+    TRY_ASSIGN(Pipe tar, make_pipe());
+    ::fcntl(tar.write.get(), F_SETPIPE_SZ, 1 << 20);
+    writer_ = std::make_unique<FrameWriter>(std::move(tar.read), to, form);
+    Status packed;
+    Status written;
+    std::atomic<int> left = 2;
+    std::thread reading([&, into = std::move(tar.write)]() mutable {
+      packed = pack(std::move(into), mtime);
+      --left;
+    });
+    std::thread writing([&] {
+      written = writer_->run(usable_cpus());
+      --left;
+    });
+    while (left > 0) follow();
+    reading.join();
+    writing.join();
+    voice_.clear();
+    // Where the writer has failed by itself, that is why the other could not go on.
+    if (!written && written.error().code != ECANCELED) return written;
+    return packed;
+  }
+
+  [[nodiscard]] int signal() const { return signal_; }
+
+  [[nodiscard]] std::string summary() const {
+    const ItemRecord record = record_of(status_.get());
+    const auto spent = static_cast<std::uint64_t>(
+        std::chrono::duration_cast<std::chrono::milliseconds>(Clock::now() - begun_).count());
+    std::string text = human_count(record.files) + (record.files == 1 ? " file, " : " files, ") +
+                       human_bytes(record.bytes_read) + " in " + human_bytes(writer_->written()) +
+                       ", " + human_duration(spent);
+    const std::string note = field_text(record.note);
+    return note.empty() ? text : text + "; " + note;
+  }
+
+ private:
+  Status pack(Fd into, std::optional<std::int64_t> mtime) {
+    TRY_ASSIGN(const auto archive, Pack::begin(into.get(), ".tar", 1, "", report_));
+    archive->make_reproducible(mtime);
+    Status done = archive->contents(std::move(directory_), "");
+    if (done) done = archive->finish();
+    if (!done) writer_->stop();
+    report_.finish(done);
+    return done;
+  }
+
+  void follow() {
+    const auto signal = signals_.next(std::min(voice_.report_interval(), k_poll));
+    if (signal && is_deadly(*signal)) {
+      signal_ = *signal;
+      writer_->stop();
+    }
+    if (signal && *signal == SIGTSTP) ::kill(0, SIGSTOP);
+    const ItemRecord record = record_of(status_.get());
+    Progress progress;
+    progress.phase = ProgressPhase::staging;
+    progress.items = 1;
+    progress.current = printable(name_);
+    progress.bytes_read = record.bytes_read;
+    progress.files = record.files;
+    progress.elapsed_ms = static_cast<std::uint64_t>(
+        std::chrono::duration_cast<std::chrono::milliseconds>(Clock::now() - begun_).count());
+    voice_.progress(progress);
+  }
+
+  static constexpr std::chrono::milliseconds k_poll{100};
+
+  Fd directory_;
+  const std::string name_;
+  Signals& signals_;
+  const Fd status_;
+  OutputReport report_;
+  TaskVoice voice_;
+  std::unique_ptr<FrameWriter> writer_;
+  const Deadline begun_ = Clock::now();
+  int signal_ = 0;
+};
+
+// On disk, and under its name.
+Status put_in_place(Fd file, const PendingName& pending, const OutputPlace& place,
+                    Overwrite overwrite) {
+  if (::fsync(file.get()) != 0) return system_error("cannot write the archive");
+  TRY(close_checked(std::move(file)));
+  TRY(overwrite == Overwrite::replace ? pending.commit(place.name)
+                                      : pending.commit_new(place.name));
+  if (::fsync(place.directory.get()) != 0 && errno != EINVAL)
+    return system_error("cannot write the archive's directory");
+  return {};
+}
+
+std::string advice(int code) {
+  switch (code) {
+    case ENOSPC:
+    case EDQUOT:
+      return "Make room there, or write it to another place with -o.";
+    case EACCES:
+    case EPERM:
+      return "Check that you may read all of the directory and write where -o says.";
+    case EEXIST:
+      return "--force replaces it.";
+    default:
+      return "Nothing is left of it; try again.";
+  }
+}
+
+int make(const PackArguments& arguments, FrameForm form, std::optional<std::int64_t> mtime,
+         Fd directory, const OutputPlace& place) {
+  auto signals = Signals::open();
+  if (!signals) return fault(signals.error().what, "Try again.");
+  const PendingName pending(place.directory.get(),
+                            {".nodestage-pack-" + std::to_string(::getpid()) + "-"});
+  auto file = pending.create_file(0666);
+  if (!file) return fault(arguments.output + ": " + file.error().what, advice(file.error().code));
+  Packing packing(std::move(directory), last_part(arguments.directory), *signals);
+  Status done = packing.run(file->get(), form, mtime);
+  if (packing.signal() != 0) {
+    fault("ended by signal " + std::to_string(packing.signal()), "Nothing is left of it.");
+    return 128 + packing.signal();
+  }
+  if (done) done = put_in_place(std::move(*file), pending, place, arguments.overwrite);
+  if (!done) return fault(arguments.output + ": " + done.error().what, advice(done.error().code));
+  std::printf("%s: %s\n", printable(arguments.output).c_str(), packing.summary().c_str());
+  return 0;
+}
+
+}  // namespace
+
+int pack_directory(const PackArguments& arguments) {
+  const auto form = form_of(arguments.output);
+  if (!form)
+    return wrong_usage(arguments.output + ": the archive's name ends in .tar.zst or .tar",
+                       "Write -o NAME.tar.zst, which is compressed, or -o NAME.tar.");
+  std::optional<std::int64_t> mtime;
+  if (!arguments.mtime.empty()) {
+    const auto moment = parse_moment(arguments.mtime);
+    if (!moment)
+      return wrong_usage("--mtime: " + moment.error().what,
+                         "Write --mtime=2026-11-21, 2026-11-21T15:30:00 (UTC) or @SECONDS.");
+    mtime = *moment;
+  }
+  auto directory = open_at(AT_FDCWD, arguments.directory, O_RDONLY | O_DIRECTORY);
+  if (!directory)
+    return fault(directory.error().what, "DIR is a directory of yours whose contents are packed.");
+  auto place = open_place(arguments.output);
+  if (!place) return fault(place.error().what, "The archive's directory must be there: mkdir -p");
+  if (is_below(place->directory.get(), directory->get()))
+    return wrong_usage("the archive would lie in what it packs",
+                       "Name a place outside of " + arguments.directory + " with -o.");
+  struct stat info {};
+  const bool is_there =
+      ::fstatat(place->directory.get(), place->name.c_str(), &info, AT_SYMLINK_NOFOLLOW) == 0;
+  if (is_there && S_ISDIR(info.st_mode))
+    return wrong_usage(arguments.output + ": is a directory", "Name a file with -o.");
+  if (is_there && arguments.overwrite == Overwrite::refuse)
+    return fault(arguments.output + ": is there already", advice(EEXIST));
+  return make(arguments, *form, mtime, std::move(*directory), *place);
+}
+
+}  // namespace nodestage

@@ -1,0 +1,159 @@
+#include "cli/plan/plan.hpp"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstdio>
+#include <nlohmann/json.hpp>
+
+#include "cli/base/conversation.hpp"
+#include "cli/base/this_node.hpp"
+#include "cli/plan/plan_item.hpp"
+#include "common/request/submission.hpp"
+#include "common/text/human.hpp"
+
+namespace nodestage {
+namespace {
+
+std::string surely(const Known& known, const std::string& text) {
+  switch (known.surety) {
+    case Surety::unknown:
+      return "not known";
+    case Surety::guessed:
+      return "about " + text;
+    case Surety::at_least:
+      return "more than " + text;
+    case Surety::told:
+      break;
+  }
+  return text;
+}
+
+std::string files_text(const Known& files) {
+  return surely(files, human_count(files.value) + (files.value == 1 ? " file" : " files"));
+}
+
+void print_row(const char* key, const std::string& text) {
+  std::printf("  %-8s %s\n", key, printable(text, Newlines::join).c_str());
+}
+
+std::string what_text(const PlanItem& item) {
+  std::string text = item.what;
+  if (item.source_bytes.surety != Surety::unknown && item.what != "directory")
+    text += ", " + human_bytes(item.source_bytes.value);
+  if (item.bytes.surety == Surety::unknown) return text;
+  const std::string bytes = surely(item.bytes, human_bytes(item.bytes.value));
+  const bool is_same = item.bytes.value == item.source_bytes.value && item.what != "directory";
+  return text + (is_same ? "" : ", " + bytes + " of data") + ", " + files_text(item.files);
+}
+
+std::string space_text(const Amount& need) {
+  std::string text = human_bytes(need.bytes) + " of local disk";
+  if (need.inodes > 1) text += ", " + human_count(need.inodes) + " inodes";
+  return text;
+}
+
+void print(const PlanItem& item) {
+  const bool is_output = item.option == "stage-out";
+  const std::string place = "$SLURM_TMPDIR/";
+  std::string line = printable((is_output ? place : "") + item.source);
+  // Where it has no name of its own in the request, and is not there to give it one: none.
+  if (!item.destination.empty())
+    line += " -> " + printable((is_output ? "" : place) + item.destination);
+  std::printf("%s\n", line.c_str());
+  if (!item.what.empty()) print_row("what", what_text(item));
+  if (!item.reading.empty()) print_row("reading", item.reading);
+  if (item.need.bytes > 0) print_row("space", space_text(item.need));
+  if (!item.time.empty()) print_row("time", item.time);
+  for (const std::string& advice : item.advice) print_row("advice", advice);
+  if (!item.fault.empty()) print_row("FAULT", item.fault);
+}
+
+const char* name_of(Surety surety) {
+  static constexpr const char* k_names[] = {"unknown", "estimate", "at_least", "exact"};
+  return k_names[static_cast<int>(surety)];
+}
+
+void put(nlohmann::json& json, const char* key, const Known& known) {
+  if (known.surety == Surety::unknown) return;
+  json[key] = known.value;
+  json[std::string(key) + "_surety"] = name_of(known.surety);
+}
+
+nlohmann::json to_json(const PlanItem& item) {
+  nlohmann::json json{{"option", item.option},
+                      {"source", printable(item.source)},
+                      {"destination", printable(item.destination)},
+                      {"what", item.what},
+                      {"sources", item.sources},
+                      {"advice", nlohmann::json::array()}};
+  put(json, "source_bytes", item.source_bytes);
+  put(json, "bytes", item.bytes);
+  put(json, "files", item.files);
+  if (item.need.bytes > 0) json["need_bytes"] = item.need.bytes;
+  if (item.need.inodes > 0) json["need_inodes"] = item.need.inodes;
+  if (!item.reading.empty()) {
+    json["reading"] = item.reading;
+    json["parallel"] = item.is_parallel;
+  }
+  if (item.seconds >= 0) json["seconds"] = item.seconds;
+  if (!item.time.empty()) json["time"] = item.time;
+  for (const std::string& advice : item.advice) json["advice"].push_back(printable(advice));
+  if (!item.fault.empty()) json["fault"] = printable(item.fault, Newlines::join);
+  return json;
+}
+
+Amount sum_of_needs(const std::vector<PlanItem>& items) {
+  Amount sum;
+  for (const PlanItem& item : items) sum = sum + item.need;
+  return sum;
+}
+
+void print_all(const std::vector<PlanItem>& items) {
+  for (const PlanItem& item : items) print(item);
+  const Amount sum = sum_of_needs(items);
+  if (items.size() > 1 && sum.bytes > 0) {
+    std::printf("in all on each node: %s\n", space_text(sum).c_str());
+  }
+}
+
+void print_json(const std::vector<PlanItem>& items) {
+  nlohmann::json json{{"version", 1}, {"items", nlohmann::json::array()}};
+  for (const PlanItem& item : items) json["items"].push_back(to_json(item));
+  const Amount sum = sum_of_needs(items);
+  json["need_bytes"] = sum.bytes;
+  json["need_inodes"] = sum.inodes;
+  std::printf("%s\n", json.dump(2).c_str());
+}
+
+}  // namespace
+
+int plan(const PlanArguments& arguments) {
+  if (::geteuid() == 0)
+    return fault(
+        "refuses to run as root: it decodes what others wrote, and root's jobs are not staged",
+        "Run it as the user whose job it is: sudo -u USER nodestage plan ...");
+  const auto request = to_request(arguments.texts);
+  if (!request) return wrong_usage(request.error().what, "`man 7 nodestage` has every key.");
+  if (const auto text = request_text(*request); !text)
+    return wrong_usage(text.error().what, "Write the options so that they fit together.");
+  std::vector<PlanItem> items;
+  const unsigned threads = usable_cpus();
+  for (const auto& item : request->datasets) items.push_back(plan_dataset(item, threads));
+  if (request->venv) items.push_back(plan_venv(*request->venv, threads));
+  for (const auto& item : request->outputs) items.push_back(plan_output(item));
+  if (items.empty())
+    return wrong_usage("there is nothing to plan",
+                       "Name what is staged, for example: nodestage plan "
+                       "--stage-dataset=data.tar.gz");
+  if (arguments.format == PlanFormat::json) {
+    print_json(items);
+  } else {
+    print_all(items);
+  }
+  const bool has_fault = std::any_of(items.begin(), items.end(),
+                                     [](const PlanItem& item) { return !item.fault.empty(); });
+  return has_fault ? k_fault : 0;
+}
+
+}  // namespace nodestage

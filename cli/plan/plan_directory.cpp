@@ -1,0 +1,139 @@
+// A directory as a source, looked at by the names and the first files in it. Nothing is changed:
+// what may not be read is passed over.
+#include <fcntl.h>
+#include <fts.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <memory>
+#include <vector>
+
+#include "cli/plan/plan_item.hpp"
+#include "common/os/fd.hpp"
+#include "common/text/human.hpp"
+#include "common/text/path_names.hpp"
+#include "daemon/worker/budget/space.hpp"
+
+namespace nodestage {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+constexpr std::chrono::seconds k_walk{10};
+constexpr std::uint64_t k_many_files = 2000;
+
+struct Seen {
+  std::uint64_t files = 0;
+  std::uint64_t bytes = 0;
+  std::uint64_t unreadable = 0;
+  Amount need;
+  bool is_whole = true;
+  std::uint64_t read_files = 0;
+  std::uint64_t read_bytes = 0;
+  Clock::duration read_time{};
+};
+
+// One file's data, as a copy would read it; of a large file what comes in time.
+void read_file_data(const char* path, Clock::time_point end, Seen& seen, std::vector<char>& block) {
+  const Fd fd(::open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK));
+  if (!fd) return;
+  ++seen.read_files;
+  ssize_t count = 0;
+  while ((count = ::read(fd.get(), block.data(), block.size())) > 0) {
+    seen.read_bytes += static_cast<std::uint64_t>(count);
+    if (Clock::now() >= end) return;
+  }
+}
+
+void count_entry(const FTSENT& entry, Seen& seen, std::vector<char>& block) {
+  switch (entry.fts_info) {
+    case FTS_D:
+      seen.need.inodes += 1;
+      return;
+    case FTS_DNR:
+    case FTS_ERR:
+    case FTS_NS:
+      ++seen.unreadable;
+      return;
+    case FTS_F:
+    case FTS_SL:
+    case FTS_SLNONE:
+    case FTS_DEFAULT:
+      break;
+    default:
+      return;
+  }
+  ++seen.files;
+  seen.need.inodes += 1;
+  if (entry.fts_info != FTS_F) return;
+  const auto size = static_cast<std::uint64_t>(entry.fts_statp->st_size);
+  seen.bytes += size;
+  seen.need.bytes +=
+      in_blocks(std::min(size, static_cast<std::uint64_t>(entry.fts_statp->st_blocks) * 512));
+  if (seen.read_time >= k_look) return;
+  const auto begun = Clock::now();
+  read_file_data(entry.fts_accpath, begun + (k_look - seen.read_time), seen, block);
+  seen.read_time += Clock::now() - begun;
+}
+
+Seen walk(const std::string& path) {
+  Seen seen;
+  std::string name = path;
+  char* const roots[] = {name.data(), nullptr};
+  // The source itself may be a link, as the user would follow it.
+  const std::unique_ptr<FTS, int (*)(FTS*)> tree(
+      ::fts_open(roots, FTS_PHYSICAL | FTS_COMFOLLOW | FTS_NOCHDIR, nullptr), ::fts_close);
+  if (!tree) return seen;
+  std::vector<char> block(std::size_t{1} << 20);
+  const auto end = Clock::now() + k_walk;
+  while (const FTSENT* entry = ::fts_read(tree.get())) {
+    if (entry->fts_level > 0) count_entry(*entry, seen, block);
+    if (Clock::now() < end) continue;
+    seen.is_whole = false;
+    break;
+  }
+  return seen;
+}
+
+void tell_time(const Seen& seen, unsigned threads, PlanItem& plan) {
+  if (seen.read_files == 0) return;
+  const double spent = std::chrono::duration<double>(seen.read_time).count();
+  const double by_bytes = static_cast<double>(seen.bytes) /
+                          static_cast<double>(std::max<std::uint64_t>(seen.read_bytes, 1));
+  const double by_files = static_cast<double>(seen.files) / static_cast<double>(seen.read_files);
+  const double times = std::max(seen.read_bytes == 0 ? 1 : by_bytes, by_files);
+  plan.seconds = std::max(plan.seconds, 0.0) + spent * times / threads;
+  plan.time = about_seconds(plan.seconds) + (seen.is_whole ? "" : " at least") + ", as the first " +
+              human_count(seen.read_files) + (seen.read_files == 1 ? " file" : " files") +
+              " took " + human_duration(static_cast<std::uint64_t>(spent * 1000)) +
+              " to read one by one here and now";
+}
+
+}  // namespace
+
+void look_at_directory(const std::string& path, unsigned threads, PlanItem& plan) {
+  const Seen seen = walk(path);
+  const Surety surety = seen.is_whole ? Surety::told : Surety::at_least;
+  plan.files = {plan.files.value + seen.files, surety};
+  plan.bytes = {plan.bytes.value + seen.bytes, surety};
+  plan.source_bytes = plan.bytes;
+  plan.need = plan.need + seen.need + Amount{0, 1};
+  plan.is_parallel = threads > 1;
+  plan.reading = "file by file, " + human_count(threads) + " at a time";
+  tell_time(seen, threads, plan);
+  if (seen.files >= k_many_files) {
+    plan.advice.push_back("a directory of " + std::string(seen.is_whole ? "" : "more than ") +
+                          human_count(seen.files) +
+                          " files is slow on a shared file system, and every node reads it: "
+                          "nodestage pack " +
+                          shell_word(path) + " -o " +
+                          shell_word(default_destination(path) + ".tar.zst"));
+  }
+  if (seen.unreadable > 0) {
+    plan.fault = human_count(seen.unreadable) + " of " + path +
+                 " may not be read\nMake them readable: chmod -R u+rX " + shell_word(path);
+  }
+}
+
+}  // namespace nodestage

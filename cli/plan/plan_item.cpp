@@ -1,0 +1,242 @@
+#include "cli/plan/plan_item.hpp"
+
+#include <glob.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <atomic>
+#include <cmath>
+
+#include "common/text/human.hpp"
+#include "common/text/path_names.hpp"
+#include "daemon/worker/piece/piece.hpp"
+
+namespace nodestage {
+namespace {
+
+// What one thread makes of a stream that is smaller is not worth anybody's while.
+constexpr std::uint64_t k_worth_packing = std::uint64_t{64} << 20;
+constexpr double k_worth_seconds = 2;
+// Files that a node's disk takes a second, a cautious value: docs/performance.md.
+constexpr double k_files_per_second = 20000;
+
+std::string pack_line(const std::string& source) {
+  const std::string name = default_destination(source);
+  return "extract it once, then: nodestage pack " + shell_word(name) + " -o " +
+         shell_word(name + ".tar.zst");
+}
+
+std::string one_thread(const std::string& why) { return "by one thread: " + why; }
+
+std::string many_threads(unsigned threads, const std::string& why) {
+  return "in parallel, by " + human_count(threads) + (threads == 1 ? " thread" : " threads") +
+         ": " + why;
+}
+
+// How an archive is read, and what would be better.
+void tell_reading(const Piece& piece, const PieceLook& look, unsigned threads, PlanItem& plan) {
+  const auto serial = [&](const std::string& why) {
+    plan.reading = one_thread(why);
+    if (piece.size() >= k_worth_packing && plan.seconds >= k_worth_seconds && threads > 1) {
+      plan.advice.push_back(why + ": frames that all threads can decode are faster; " +
+                            pack_line(plan.source));
+    }
+  };
+  const auto parallel = [&](const std::string& why) {
+    plan.is_parallel = threads > 1;
+    plan.reading = many_threads(threads, why);
+  };
+  if (look.index) {
+    if (look.index->is_plain) return parallel("each member of a zip can be read on its own");
+    return serial("its members are packed by a rare method");
+  }
+  if (piece.container() == Container::seven_zip) return serial("a 7z archive is one stream");
+  switch (piece.coding()) {
+    case Coding::plain:
+      return parallel("it is not compressed; several parts are read, and files written, at a time");
+    case Coding::bzip2:
+      return parallel("blocks of bzip2 can be told apart");
+    case Coding::gzip:
+      if (look.threads > 1) return parallel("its gzip members tell their size (bgzip)");
+      return serial("it is one gzip stream");
+    case Coding::zstd:
+      if (look.threads > 1) return parallel("it has independent zstd frames");
+      return serial("it is one zstd frame, or has too large ones");
+    case Coding::xz:
+      if (piece.xz_blocks() > 1) return parallel("it has xz blocks of known size");
+      return serial("it is one xz block");
+    case Coding::lz4:
+      return serial("it is one lz4 stream");
+    case Coding::compress:
+      return serial("it is one stream of compress");
+  }
+}
+
+double scaled(std::uint64_t part, std::uint64_t whole, double value) {
+  return part == 0 ? 0 : value * static_cast<double>(whole) / static_cast<double>(part);
+}
+
+std::uint64_t rounded(double value) { return static_cast<std::uint64_t>(std::llround(value)); }
+
+// What the beginning says of the whole.
+void tell_amounts(const Piece& piece, const PieceLook& look, PlanItem& plan) {
+  const std::uint64_t size = plan.source_bytes.value;
+  if (look.index && plan.sources == 1) {
+    plan.files = {look.index->files, Surety::told};
+    plan.bytes = {look.index->bytes, Surety::told};
+  } else if (!piece.container()) {
+    plan.files = {plan.sources, Surety::told};
+    plan.bytes = {size, Surety::told};
+  } else if (look.is_whole && plan.sources == 1) {
+    plan.files = {look.files, Surety::told};
+    plan.bytes = {look.bytes, Surety::told};
+  } else if (look.files > 0) {
+    plan.files = {rounded(scaled(look.position, size, static_cast<double>(look.files))),
+                  Surety::guessed};
+    plan.bytes = {rounded(scaled(look.position, size, static_cast<double>(look.bytes))),
+                  Surety::guessed};
+  }
+}
+
+void tell_time(const Piece& piece, const PieceLook& look, PlanItem& plan) {
+  if (look.position == 0) return;
+  const double spent = static_cast<double>(look.spent.count()) / 1000;
+  const double reading = scaled(look.position, plan.source_bytes.value, spent);
+  const double making = static_cast<double>(plan.files.value) / k_files_per_second;
+  plan.seconds = std::max(reading, making);
+  const std::string part =
+      look.is_whole && plan.sources == 1 ? "all" : "the first " + human_bytes(look.position);
+  const bool is_decoded = piece.container() && !look.index;
+  plan.time = about_seconds(plan.seconds) + ", as " + part + " of it took " +
+              human_duration(static_cast<std::uint64_t>(look.spent.count())) + " to read" +
+              (is_decoded && piece.coding() != Coding::plain ? " and decode" : "") +
+              " here and now";
+  if (making > reading) {
+    plan.time = about_seconds(plan.seconds) + ", for so many files, at " +
+                human_count(static_cast<std::uint64_t>(k_files_per_second)) + " a second";
+  }
+}
+
+Result<std::vector<std::string>> sources_of(const DatasetItem& item) {
+  struct stat info {};
+  if (!is_glob(item.source) || ::stat(item.source.c_str(), &info) == 0)
+    return std::vector<std::string>{item.source};
+  glob_t found{};
+  const int status = ::glob(item.source.c_str(), 0, nullptr, &found);
+  std::vector<std::string> paths(found.gl_pathv, found.gl_pathv + found.gl_pathc);
+  ::globfree(&found);
+  if (status == 0) return paths;
+  return fault(ENOENT, shown(item.source) + ": no file matches",
+               "Check it with: ls -d " + shown(item.source));
+}
+
+Status look_at_file(Piece& piece, unsigned threads, PlanItem& plan) {
+  TRY_ASSIGN(const Need need, piece.need());
+  plan.need = need.expected;
+  TRY_ASSIGN(const PieceLook look, piece.look(k_look));
+  tell_amounts(piece, look, plan);
+  tell_time(piece, look, plan);
+  if (piece.container()) {
+    tell_reading(piece, look, threads, plan);
+  } else {
+    plan.reading = "as it is, in long reads";
+  }
+  if (plan.sources > 1) {
+    const auto bytes = static_cast<double>(need.expected.bytes);
+    plan.need = {rounded(scaled(piece.size(), plan.source_bytes.value, bytes)), 0};
+  }
+  // Where files are known, a guess of inodes is worth nothing. Directories come on top.
+  if (plan.files.surety != Surety::unknown && !look.index) plan.need.inodes = plan.files.value + 1;
+  plan.need.bytes = std::max(plan.need.bytes, plan.bytes.value);
+  return {};
+}
+
+Status look_at(const DatasetItem& item, unsigned threads, PlanItem& plan) {
+  TRY_ASSIGN(const auto sources, sources_of(item));
+  plan.sources = sources.size();
+  RateLimit rate(-1);
+  const std::atomic<bool> stop = false;
+  Meter meter(rate, stop);
+  PieceLimits limits;
+  limits.threads = threads;
+  TRY_ASSIGN(Piece piece, Piece::open(sources.front(), item, meter, limits));
+  if (plan.destination.empty() && sources.size() == 1) plan.destination = piece.default_name();
+  plan.what = piece.kind();
+  if (sources.size() > 1) plan.what = human_count(sources.size()) + " × " + plan.what;
+  if (piece.is_directory()) {
+    for (const std::string& source : sources) look_at_directory(source, threads, plan);
+    return {};
+  }
+  plan.source_bytes.surety = Surety::told;
+  for (const std::string& source : sources) {
+    TRY_ASSIGN(const struct stat info, examine_source(source));
+    plan.source_bytes.value += static_cast<std::uint64_t>(info.st_size);
+  }
+  return look_at_file(piece, threads, plan);
+}
+
+// The nearest directory to a target that is there; "": none can be looked at.
+std::string nearest(std::string path) {
+  struct stat info {};
+  while (!path.empty() && ::stat(path.c_str(), &info) != 0) path.resize(path.rfind('/'));
+  return path.empty() ? "/" : path;
+}
+
+}  // namespace
+
+PlanItem plan_dataset(const DatasetItem& item, unsigned threads) {
+  PlanItem plan;
+  plan.option = "stage-dataset";
+  plan.source = item.source;
+  plan.destination = item.destination;
+  if (const Status looked = look_at(item, threads, plan); !looked) plan.fault = looked.error().what;
+  if (!item.include.empty() || !item.exclude.empty())
+    plan.advice.emplace_back("the numbers are those of all of it, before include= and exclude=");
+  return plan;
+}
+
+PlanItem plan_venv(const VenvItem& item, unsigned threads) {
+  DatasetItem source;
+  source.source = item.source;
+  source.destination = item.destination;
+  PlanItem plan = plan_dataset(source, threads);
+  plan.option = "stage-venv";
+  if (plan.what == "directory") {
+    plan.what = "virtual environment";
+    plan.advice.assign(
+        1, "each node reads every file of it: an archive beside it is faster; nodestage pack " +
+               shell_word(item.source) + " -o " + shell_word(item.source + ".tar.zst"));
+  } else if (plan.what == "file") {
+    plan.what = "requirements file";
+    plan.reading = "an environment is built of wheels on the node";
+    plan.bytes = plan.files = {};
+    plan.need = {};
+    plan.time.clear();
+    plan.seconds = -1;
+    plan.advice.assign(1,
+                       "how long the build takes is not known beforehand; `nodestage run "
+                       "--stage-venv=... -- true` shows it");
+  }
+  return plan;
+}
+
+PlanItem plan_output(const OutputItem& item) {
+  static constexpr const char* k_when[] = {"always", "after success", "after a failure"};
+  PlanItem plan;
+  plan.option = "stage-out";
+  plan.source = item.source;
+  plan.destination = item.target;
+  const bool is_packed = item.pack || !archive_suffix(item.target).empty();
+  plan.what = std::string(is_packed ? "packed into one archive, " : "copied, ") +
+              k_when[static_cast<int>(item.when)];
+  // What follows a pattern is made by the job.
+  const std::string fixed = item.target.substr(0, item.target.find('%'));
+  const std::string place = nearest(fixed.substr(0, fixed.rfind('/') + 1));
+  if (::access(place.c_str(), W_OK | X_OK) != 0) {
+    plan.fault = shown(place) + ": you may not write there\nName a target in a directory of yours";
+  }
+  return plan;
+}
+
+}  // namespace nodestage

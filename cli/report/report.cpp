@@ -1,0 +1,173 @@
+#include "cli/report/report.hpp"
+
+#include <fcntl.h>
+
+#include <algorithm>
+#include <cstdio>
+
+#include "cli/base/conversation.hpp"
+#include "cli/base/job_id.hpp"
+#include "cli/report/report_nodes.hpp"
+#include "cli/report/report_page.hpp"
+#include "cli/report/report_pieces.hpp"
+#include "cli/report/report_table.hpp"
+#include "common/os/file.hpp"
+#include "common/text/human.hpp"
+
+namespace nodestage {
+namespace {
+
+using Reports = std::vector<NodeReport>;
+
+bool is_before(const NodeReport& a, const NodeReport& b) {
+  return std::tie(a.restart, a.node_index, a.node) < std::tie(b.restart, b.node_index, b.node);
+}
+
+class Report {
+ public:
+  Report(const ReportArguments& arguments, const JobId& id) : arguments_(arguments), id_(id) {}
+
+  int run() {
+    const bool is_only_here = arguments_.is_here || arguments_.is_pieces;
+    if (arguments_.nodes.empty()) {
+      const Status asked = ask_here();
+      if (!asked && is_only_here)
+        return daemon_fault("nodestaged does not answer on this host: " + asked.error().what);
+    }
+    if (!is_only_here && !is_whole()) {
+      if (const auto code = ask_others()) return *code;
+    }
+    if (arguments_.is_pieces) return show_pieces();
+    return show();
+  }
+
+ private:
+  Status ask_here() {
+    TRY_ASSIGN(DaemonConnection daemon, DaemonConnection::open(arguments_.socket));
+    TRY(daemon.send(ReportQuery{id_.job}, Clock::now() + k_daemon_wait));
+    for (;;) {
+      TRY_ASSIGN(const Message answer, daemon.receive(Clock::now() + k_daemon_wait));
+      if (const auto* refused = std::get_if<Refused>(&answer)) return Error{EPROTO, refused->what};
+      const auto* row = std::get_if<ReportRow>(&answer);
+      if (row == nullptr) return {};
+      TRY_ASSIGN(NodeReport report, decode_report(row->report));
+      take(std::move(report));
+    }
+  }
+
+  void take(NodeReport report) {
+    const bool is_meant =
+        report.job == id_.job && (id_.restart == k_no_number || id_.restart == report.restart);
+    const bool is_known =
+        std::any_of(reports_.begin(), reports_.end(), [&report](const NodeReport& known) {
+          return known.restart == report.restart && known.node == report.node;
+        });
+    if (is_meant && !is_known) reports_.push_back(std::move(report));
+  }
+
+  // All nodes of the runs that this node knows.
+  [[nodiscard]] bool is_whole() const {
+    return !reports_.empty() && std::all_of(reports_.begin(), reports_.end(),
+                                            [](const auto& one) { return one.node_count <= 1; });
+  }
+
+  std::optional<int> ask_others() {
+    auto nodes = find_nodes_of(id_.job);
+    if (!arguments_.nodes.empty()) {
+      if (!nodes) nodes.emplace();
+      nodes->list = arguments_.nodes;
+      nodes->count = 0;
+    }
+    if (!nodes) {
+      if (!reports_.empty()) return {};  // those of this node; show() says what is missing
+      return fault("Slurm does not tell on which nodes job " + std::to_string(id_.job) + " ran",
+                   "Name them: nodestage report " + arguments_.job +
+                       " --node=NODE[,NODE]. On a node itself: nodestage report " + arguments_.job +
+                       " --here");
+    }
+    if (!nodes->is_running)
+      std::fprintf(stderr, "nodestage: asking %s by a job of one short task on each (srun)\n",
+                   printable(nodes->list).c_str());
+    auto reports = ask_nodes(*nodes, arguments_.job, arguments_.socket);
+    if (!reports)
+      return fault("the nodes " + nodes->list + " cannot be asked: " + reports.error().what,
+                   "What srun says above is the reason; busy nodes can be asked later. One node "
+                   "alone: --node=NODE, or on it: nodestage report " +
+                       arguments_.job + " --here");
+    for (NodeReport& report : *reports) take(std::move(report));
+    return {};
+  }
+
+  [[nodiscard]] int show_pieces() const {
+    for (const NodeReport& report : reports_)
+      std::fputs(to_pieces(report, encode_report(report)).c_str(), stdout);
+    return 0;
+  }
+
+  int show() {
+    if (reports_.empty()) {
+      fault("there is no record of job " + std::to_string(id_.job) + " of yours",
+            "Records are of jobs that staged something, and the nodes keep them for a time "
+            "(records.days in nodestaged.toml).");
+      return k_no_such_job;
+    }
+    std::sort(reports_.begin(), reports_.end(), is_before);
+    std::vector<Reports> runs;
+    for (const NodeReport& report : reports_) {
+      if (runs.empty() || runs.back().front().restart != report.restart) runs.emplace_back();
+      runs.back().push_back(report);
+    }
+    arguments_.is_json ? print_json() : print_tables(runs);
+    for (const Reports& run : runs) tell_missing(run);
+    if (arguments_.html.empty()) return 0;
+    const Status written = write_page(report_page(runs));
+    return written ? 0 : fault(written.error().what, "Name another FILE: --html=FILE");
+  }
+
+  void print_json() const {
+    const char* separator = "[\n";
+    for (const NodeReport& report : reports_) {
+      std::printf("%s%s", separator, encode_report(report).c_str());
+      separator = ",\n";
+    }
+    std::printf("\n]\n");
+  }
+
+  static void print_tables(const std::vector<Reports>& runs) {
+    for (const Reports& run : runs)
+      std::printf("%s%s", &run == &runs.front() ? "" : "\n", report_table(run).c_str());
+  }
+
+  static void tell_missing(const Reports& run) {
+    const NodeReport& first = run.front();
+    if (first.node_count <= run.size()) return;
+    std::fprintf(stderr, "nodestage: %s: %zu of its %u nodes have told of it\n",
+                 run_name(first).c_str(), run.size(), first.node_count);
+  }
+
+  [[nodiscard]] Status write_page(const std::string& page) const {
+    TRY_ASSIGN(const Fd file,
+               open_at(AT_FDCWD, arguments_.html, O_WRONLY | O_CREAT | O_TRUNC, 0666));
+    const Status written = write_all(file.get(), page);
+    return written
+               ? Status()
+               : Status(Error{written.error().code, arguments_.html + ": " + written.error().what});
+  }
+
+  const ReportArguments& arguments_;
+  JobId id_;
+  Reports reports_;
+};
+
+}  // namespace
+
+int report(const ReportArguments& arguments) {
+  const auto id = parse_job_id(arguments.job);
+  if (!id)
+    return wrong_usage("'" + arguments.job + "' is no job",
+                       "JOBID is a number, or JOBID.RESTART; of an array's task: as `squeue "
+                       "--format=%A` shows it.");
+  return Report(arguments, *id).run();
+}
+
+}  // namespace nodestage

@@ -1,0 +1,145 @@
+#include "cli/report/report_table.hpp"
+
+#include <algorithm>
+
+#include "cli/report/report_phases.hpp"
+#include "common/talk/summary.hpp"
+#include "common/text/human.hpp"
+
+namespace nodestage {
+namespace {
+
+constexpr std::size_t k_name_bytes = 48;
+constexpr const char* k_none = "-";
+
+// Characters; each is taken to be one column wide.
+std::size_t width_of(const std::string& text) {
+  return static_cast<std::size_t>(std::count_if(text.begin(), text.end(), [](char c) {
+    return (static_cast<unsigned char>(c) & 0xc0) != 0x80;
+  }));
+}
+
+// Columns as wide as their widest cell; the first `left` of them are aligned to the left.
+class Grid {
+ public:
+  Grid(std::vector<std::string> head, std::size_t left) : left_(left) { add(std::move(head)); }
+  void add(std::vector<std::string> row) {
+    widths_.resize(std::max(widths_.size(), row.size()));
+    for (std::size_t i = 0; i < row.size(); ++i) {
+      widths_[i] = std::max(widths_[i], width_of(row[i]));
+    }
+    rows_.push_back(std::move(row));
+  }
+  [[nodiscard]] std::string text() const {
+    std::string text;
+    for (const auto& row : rows_) {
+      std::string line;
+      for (std::size_t i = 0; i < row.size(); ++i) {
+        const std::string blanks(widths_[i] - std::min(widths_[i], width_of(row[i])), ' ');
+        line += (i == 0 ? "" : "  ") + (i < left_ ? row[i] + blanks : blanks + row[i]);
+      }
+      line.erase(line.find_last_not_of(' ') + 1);
+      text += line + "\n";
+    }
+    return text;
+  }
+
+ private:
+  std::size_t left_;
+  std::vector<std::size_t> widths_;
+  std::vector<std::vector<std::string>> rows_;
+};
+
+std::string duration(std::uint64_t ms) { return ms == 0 ? k_none : human_duration(ms); }
+
+std::string offset(std::uint64_t moment, std::uint64_t begin) {
+  return moment == 0 || begin == 0 || moment < begin ? k_none
+                                                     : "+" + human_duration(moment - begin);
+}
+
+std::string nodes_part(const std::vector<NodeReport>& reports) {
+  constexpr Stretch k_columns[] = {Stretch::queued, Stretch::staging,   Stretch::others,
+                                   Stretch::run,    Stretch::stage_out, Stretch::held};
+  Grid grid({"NODE", "STATE", "QUEUED", "STAGING", "OTHERS", "RUN", "STAGE-OUT", "HELD"}, 2);
+  for (const NodeReport& report : reports) {
+    const std::vector<Span> spans = node_spans(report);
+    std::vector<std::string> row{report.node, report.state};
+    for (const Stretch column : k_columns) row.push_back(duration(total(spans, column)));
+    grid.add(std::move(row));
+  }
+  return grid.text();
+}
+
+void add_items(Grid& grid, const NodeReport& report, std::uint64_t begin) {
+  const auto add = [&](const ReportItem& item, const std::string& name, std::uint64_t read,
+                       std::uint64_t finish) {
+    grid.add({report.node, shortened(name, k_name_bytes), state_text(item),
+              offset(item.begun, begin), duration(read), duration(finish), human_count(item.files),
+              human_bytes(item.bytes_written)});
+  };
+  for (const ReportItem& item : report.items) {
+    const std::vector<Span> spans = item_spans(report, item);
+    add(item, item_title(item.source, item.what), total(spans, Stretch::read),
+        total(spans, Stretch::finish));
+  }
+  for (const ReportItem& item : report.outputs) {
+    const std::vector<Span> spans = output_spans(report, item);
+    add(item, "stage-out " + item_title(item.source, item.what), total(spans, Stretch::stage_out),
+        0);
+  }
+}
+
+// Why something is not as its user wanted it.
+std::string notes_part(const std::vector<NodeReport>& reports) {
+  std::string text;
+  const auto add = [&text](const std::string& node, const std::string& what) {
+    text += node + ": " + what + "\n";
+  };
+  for (const NodeReport& report : reports) {
+    if (!report.cause.empty()) add(report.node, printable(report.cause, Newlines::join));
+    for (const auto* items : {&report.items, &report.outputs}) {
+      for (const ReportItem& item : *items) {
+        const bool is_told = report.cause.find(item.note) != std::string::npos;
+        if (!is_told) add(report.node, item_title(item.source, item.what) + ": " + item.note);
+      }
+    }
+    if (report.omitted != 0)
+      add(report.node, human_count(report.omitted) + " more items were too much for the record");
+  }
+  return text;
+}
+
+}  // namespace
+
+std::string run_name(const NodeReport& report) {
+  return "job " + std::to_string(report.job) +
+         (report.restart == 0 ? "" : ", restart " + std::to_string(report.restart));
+}
+
+std::string state_text(const ReportItem& item) {
+  return item.state + (item.is_async ? ", async" : "") + (item.is_optional ? ", optional" : "");
+}
+
+std::string outcome_text(const NodeReport& report) {
+  if (report.outcome == "success") return "did well";
+  return report.outcome == "failure" ? "failed" : "";
+}
+
+std::string report_table(const std::vector<NodeReport>& reports) {
+  const std::uint64_t begin = begin_of(reports);
+  const NodeReport& first = reports.front();
+  const std::string outcome = outcome_text(first);
+  std::string text = run_name(first) + ", begun " + human_date(begin / 1000) +
+                     (outcome.empty() ? "" : ", " + outcome) + "\n\n" + nodes_part(reports);
+  Grid items({"NODE", "ITEM", "STATE", "FROM", "READ", "FINISH", "FILES", "WRITTEN"}, 3);
+  bool has_items = false;
+  for (const NodeReport& report : reports) {
+    add_items(items, report, begin);
+    has_items = has_items || !report.items.empty() || !report.outputs.empty();
+  }
+  if (has_items) text += "\n" + items.text();
+  const std::string notes = notes_part(reports);
+  return notes.empty() ? text : text + "\n" + notes;
+}
+
+}  // namespace nodestage

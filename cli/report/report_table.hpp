@@ -1,0 +1,23 @@
+// The text of `nodestage report`.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "common/wire/node_report.hpp"
+
+namespace nodestage {
+
+// Of one run of a job, sorted by node. Moments are told from the begin of the first node.
+std::string report_table(const std::vector<NodeReport>& reports);
+
+// "job 12, restart 1"
+std::string run_name(const NodeReport& report);
+
+// "failed, optional", for people.
+std::string state_text(const ReportItem& item);
+
+// "did well", "failed", or "" while that is not known.
+std::string outcome_text(const NodeReport& report);
+
+}  // namespace nodestage

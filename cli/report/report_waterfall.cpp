@@ -1,0 +1,190 @@
+#include "cli/report/report_waterfall.hpp"
+
+#include <algorithm>
+#include <cstdio>
+
+#include "cli/report/report_page.hpp"
+#include "cli/report/report_phases.hpp"
+#include "cli/report/report_table.hpp"
+#include "cli/report/time_scale.hpp"
+#include "common/talk/summary.hpp"
+#include "common/text/human.hpp"
+
+namespace nodestage {
+namespace {
+
+// The drawing's units; the page scales it to its own width.
+constexpr double k_width = 1160;
+constexpr double k_names = 250;  // of the column of names
+constexpr double k_words = 150;  // of the column behind the bars
+constexpr double k_bars = k_width - k_names - k_words;
+constexpr double k_axis = 34;  // of the head
+constexpr double k_row = 20;
+constexpr double k_node_row = 26;
+constexpr double k_node_gap = 8;
+constexpr double k_least_bar = 2;
+constexpr double k_least_labelled = 70;
+constexpr std::size_t k_name_characters = 34;
+
+// The first `count` characters of printable text.
+std::string cut(const std::string& text, std::size_t count) {
+  std::size_t characters = 0;
+  for (std::size_t i = 0; i < text.size(); ++i) {
+    if ((static_cast<unsigned char>(text[i]) & 0xc0) == 0x80) continue;
+    if (characters++ == count) return text.substr(0, i) + "…";
+  }
+  return text;
+}
+
+std::string formatted(const char* format, auto... values) {
+  char text[256];
+  std::snprintf(text, sizeof text, format, values...);
+  return text;
+}
+
+TimeScale scale_of(const std::vector<NodeReport>& run) {
+  std::vector<TimeScale::Interval> seen;
+  for (const NodeReport& report : run) {
+    for (const Span& span : node_spans(report)) {
+      const bool may_be_folded = span.stretch == Stretch::run ||
+                                 span.stretch == Stretch::first_task ||
+                                 span.stretch == Stretch::held;
+      if (may_be_folded) {
+        seen.push_back({span.from, span.from});
+        seen.push_back({span.to, span.to});
+      } else {
+        seen.push_back({span.from, span.to});
+      }
+    }
+    for (const ReportItem& item : report.items) {
+      for (const Span& span : item_spans(report, item)) seen.push_back({span.from, span.to});
+    }
+    for (const ReportItem& item : report.outputs) {
+      for (const Span& span : output_spans(report, item)) seen.push_back({span.from, span.to});
+    }
+  }
+  return {std::move(seen), k_bars};
+}
+
+class Waterfall {
+ public:
+  explicit Waterfall(const std::vector<NodeReport>& run) : scale_(scale_of(run)) {
+    for (const NodeReport& report : run) add(report);
+  }
+
+  [[nodiscard]] std::string text() const {
+    return formatted(
+               "<svg xmlns=\"http://www.w3.org/2000/svg\" role=\"img\" viewBox=\"0 0 %.0f "
+               "%.0f\"><title>What happened when</title>\n",
+               k_width, y_ + 6) +
+           bands_ + head() + rows_ + "</svg>\n";
+  }
+
+ private:
+  // Grid and axis, as high as the rows.
+  [[nodiscard]] std::string head() const {
+    std::string text;
+    for (const TimeScale::Piece& piece : scale_.pieces()) {
+      if (!piece.is_folded) continue;
+      const double left = k_names + piece.left;
+      const double right = left + piece.width;
+      text +=
+          formatted("<rect class=\"fold\" x=\"%.1f\" y=\"%.0f\" width=\"%.1f\" height=\"%.0f\"/>",
+                    left, k_axis, piece.width, y_ - k_axis);
+      for (const double x : {left, right}) {
+        text += formatted("<line class=\"edge\" x1=\"%.1f\" y1=\"%.0f\" x2=\"%.1f\" y2=\"%.0f\"/>",
+                          x, k_axis - 6, x, y_);
+      }
+      text += formatted("<text class=\"dim\" text-anchor=\"middle\" x=\"%.1f\" y=\"12\">",
+                        (left + right) / 2) +
+              human_duration(piece.to - piece.from) + "</text>\n";
+    }
+    for (const TimeScale::Tick& tick : scale_.ticks()) {
+      const double x = k_names + tick.at;
+      text += formatted(
+                  "<line x1=\"%.1f\" y1=\"%.0f\" x2=\"%.1f\" y2=\"%.0f\"/>"
+                  "<text class=\"dim\" text-anchor=\"middle\" x=\"%.1f\" y=\"26\">",
+                  x, k_axis - 4, x, y_, x) +
+              tick.text + "</text>\n";
+    }
+    return text;
+  }
+
+  void add(const NodeReport& report) {
+    bands_ +=
+        formatted("<rect class=\"band\" x=\"0\" y=\"%.0f\" width=\"%.0f\" height=\"%.0f\"/>\n", y_,
+                  k_width, k_node_row);
+    row({report.node, "name", report.node}, node_spans(report), k_node_row,
+        {report.state, report.cause, report.state == "failed" || report.state == "held"});
+    for (const ReportItem& item : report.items) add(item, "", item_spans(report, item));
+    for (const ReportItem& item : report.outputs) add(item, "↑ ", output_spans(report, item));
+    y_ += k_node_gap;
+  }
+
+  void add(const ReportItem& item, const std::string& mark, const std::vector<Span>& spans) {
+    std::uint64_t spent = 0;
+    for (const Span& span : spans) spent += span.length();
+    const bool is_done = item.state == "done";
+    const std::string words =
+        is_done ? human_duration(spent) + ", " + human_bytes(item.bytes_written) : state_text(item);
+    row({mark + item_title(item.source, item.what), "item", item.source + " → " + item.destination},
+        spans, k_row, {words, item.note, item.state == "failed"});
+  }
+
+  struct Name {
+    std::string text;
+    const char* style;
+    std::string full;
+  };
+  struct Words {
+    std::string text;
+    std::string full;
+    bool is_bad;
+  };
+  void row(const Name& name, const std::vector<Span>& spans, double height, const Words& words) {
+    const double base = y_ + height / 2 + 4;
+    rows_ += formatted("<text class=\"%s\" x=\"%d\" y=\"%.0f\">", name.style,
+                       name.style == std::string("name") ? 6 : 18, base) +
+             title(name.full) + markup(cut(name.text, k_name_characters)) + "</text>";
+    for (const Span& span : spans) rows_ += bar(span, height, words);
+    rows_ += formatted("<text class=\"%s\" x=\"%.0f\" y=\"%.0f\">", words.is_bad ? "bad" : "dim",
+                       k_names + k_bars + 8, base) +
+             title(words.full) + markup(cut(words.text, 22)) + "</text>\n";
+    y_ += height;
+  }
+
+  // Of an item that failed: marked. Of a node, where there is room: its duration within.
+  [[nodiscard]] std::string bar(const Span& span, double height, const Words& words) const {
+    const bool is_node = height == k_node_row;
+    const double left = scale_.at(span.from);
+    const double width = std::max(scale_.at(span.to) - left, k_least_bar);
+    const double x = std::min(k_names + left, k_names + k_bars - width);
+    const std::string duration = human_duration(span.length());
+    std::string text =
+        formatted("<rect class=\"%s%s\" x=\"%.1f\" y=\"%.1f\" width=\"%.1f\" height=\"%.1f\">",
+                  to_class(span.stretch), words.is_bad && !is_node ? " failed" : "", x, y_ + 4,
+                  width, height - 8);
+    text += title(std::string(to_text(span.stretch)) + ": " + duration) + "</rect>";
+    if (is_node && width > k_least_labelled) {
+      text += formatted("<text class=\"on\" text-anchor=\"middle\" x=\"%.1f\" y=\"%.0f\">",
+                        x + width / 2, y_ + height / 2 + 4) +
+              duration + "</text>";
+    }
+    return text;
+  }
+
+  static std::string title(const std::string& text) {
+    return text.empty() ? "" : "<title>" + markup(text) + "</title>";
+  }
+
+  TimeScale scale_;
+  double y_ = k_axis;
+  std::string bands_;
+  std::string rows_;
+};
+
+}  // namespace
+
+std::string waterfall(const std::vector<NodeReport>& run) { return Waterfall(run).text(); }
+
+}  // namespace nodestage

@@ -1,0 +1,204 @@
+#include "cli/status/status.hpp"
+
+#include <poll.h>
+#include <sys/ioctl.h>
+#include <unistd.h>
+
+#include <cstdio>
+#include <cstdlib>
+#include <variant>
+
+#include "cli/base/conversation.hpp"
+#include "cli/base/slurm_job.hpp"
+#include "cli/status/status_nodes.hpp"
+#include "cli/status/status_table.hpp"
+#include "common/os/file.hpp"
+#include "common/os/terminal.hpp"
+#include "common/text/human.hpp"
+
+namespace nodestage {
+namespace {
+
+// Between two looks. Each of the second kind is a step on every node.
+constexpr std::chrono::seconds k_pause_here{2};
+constexpr std::chrono::seconds k_pause_by_slurm{10};
+
+struct Failure {
+  int code = k_fault;
+  std::string what;
+  std::string to_do;
+};
+
+constexpr const char* k_whose = "`nodestage status` shows your own jobs, and all of them to root.";
+
+Result<StatusReport> ask_daemon_here(const std::string& socket, std::uint32_t job) {
+  StatusReport report;
+  std::string refusal;
+  TRY_ASSIGN(const int code,
+             exchange(socket, StatusQuery{job}, [&](const Message& message) -> std::optional<int> {
+               if (const auto* row = std::get_if<StatusRow>(&message)) {
+                 report.jobs.push_back({*row, {}});
+                 return {};
+               }
+               if (const auto* item = std::get_if<StatusItem>(&message)) {
+                 if (!report.jobs.empty()) report.jobs.back().items.push_back(*item);
+                 return {};
+               }
+               if (const auto* refused = std::get_if<Refused>(&message)) refusal = refused->what;
+               return 0;
+             }));
+  static_cast<void>(code);
+  if (!refusal.empty()) return Error{EPERM, refusal};
+  return report;
+}
+
+using Look = std::variant<StatusReport, Failure>;
+
+Look ask_the_nodes(const StatusArguments& arguments, const SlurmJob& job) {
+  auto report = ask_nodes(job, arguments.socket);
+  if (!report)
+    return Failure{k_fault, report.error().what,
+                   "On a node of the job `nodestage status --here` needs no Slurm."};
+  if (report->jobs.empty() && report->faults.empty())
+    return Failure{
+        k_no_such_job,
+        "nodestaged knows nothing of job " + arguments.job + " on its nodes (" + job.nodes + ")",
+        "It was submitted without a --stage- option, or is ending just now."};
+  report->slurm_state = job.state;
+  return std::move(*report);
+}
+
+Failure not_found(const Error& error) {
+  switch (error.code) {
+    case ENOENT:
+      return {k_no_such_job, error.what,
+              "A job that has ended is forgotten soon. What became of its staging is in the job's "
+              "own output; results that could not be delivered are listed by `nodestage held` on "
+              "its nodes."};
+    case EINVAL:
+      return {k_wrong_usage, error.what, "Name one of them as squeue lists it: JOBID_TASK."};
+    default:
+      return {k_fault, error.what,
+              "squeue must work here. On a node of the job `nodestage status --here` needs no "
+              "Slurm."};
+  }
+}
+
+Failure is_over(const SlurmJob& job) {
+  std::string output = output_path(job.id);
+  if (output.empty()) output = "the terminal of srun or salloc";
+  const std::string nodes = printable(job.nodes);
+  const std::string id = std::to_string(job.id);
+  std::string to_do = "What became of its staging is in the job's output: " + output;
+  if (!nodes.empty())
+    to_do +=
+        "\nWhat nodestaged still knows of it: srun -w " + nodes + " nodestage status --here " + id;
+  return {k_no_such_job, "job " + id + " is over (" + printable(job.state) + ")", to_do};
+}
+
+Look ask_slurm(const StatusArguments& arguments) {
+  const auto job = find_job(arguments.job);
+  if (!job) return not_found(job.error());
+  if (::geteuid() != 0 && job->uid != ::geteuid())
+    return Failure{k_no_such_job, "job " + arguments.job + " is not yours", k_whose};
+  if (time_of(*job) == JobTime::over) return is_over(*job);
+  if (time_of(*job) == JobTime::running) return ask_the_nodes(arguments, *job);
+  StatusReport report;
+  report.slurm_state = job->state;
+  report.reason = job->reason;
+  return report;
+}
+
+Look ask_only_here(const StatusArguments& arguments) {
+  const auto job = static_cast<std::uint32_t>(std::strtoul(arguments.job.c_str(), nullptr, 10));
+  auto report = ask_daemon_here(arguments.socket, job);
+  if (!report && is_daemon_away(report.error()))
+    return Failure{k_fault, report.error().what,
+                   "A login node has none: name the job there, `nodestage status JOBID`. On a "
+                   "compute node tell your administrators (systemctl status nodestaged)."};
+  if (!report)
+    return Failure{k_fault, report.error().what,
+                   "Tell your administrators (systemctl status nodestaged)."};
+  if (report->jobs.empty() && !arguments.job.empty())
+    return Failure{k_no_such_job,
+                   "nodestaged knows no job " + arguments.job + " of yours on this node", k_whose};
+  return std::move(*report);
+}
+
+Look look(const StatusArguments& arguments) {
+  // The task of an array has an id of its own, which only Slurm knows.
+  if (arguments.job.find_first_of("_+") != std::string::npos) return ask_slurm(arguments);
+  Look here = ask_only_here(arguments);
+  const bool is_known = std::holds_alternative<StatusReport>(here);
+  return is_known || arguments.job.empty() || arguments.here ? here : ask_slurm(arguments);
+}
+
+class Display {
+ public:
+  explicit Display(const StatusArguments& arguments)
+      : arguments_(arguments), redraws_(arguments.watch && obeys_escapes(STDOUT_FILENO)) {}
+
+  void show(const StatusReport& report) {
+    if (arguments_.json) {
+      const auto form = arguments_.watch ? JsonForm::one_line : JsonForm::indented;
+      return write(to_json(report, form) + "\n");
+    }
+    const Owners owners = ::geteuid() == 0 ? Owners::name : Owners::hide;
+    const std::string text = status_text(report, arguments_.job, owners, shows_colour());
+    if (redraws_) return redraw(text);
+    write(std::exchange(is_first_, false) ? text : "\n" + text);
+  }
+
+ private:
+  static void write(const std::string& text) { static_cast<void>(!write_all(STDOUT_FILENO, text)); }
+
+  // Over what was there, in as many lines as there are; lines that are too long are cut.
+  void redraw(const std::string& text) {
+    winsize size{};
+    const bool is_known = ::ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_row > 1;
+    std::size_t room = is_known ? size.ws_row - 1U : 23U;
+    std::string screen =
+        std::exchange(is_first_, false) ? "\x1b[2J\x1b[H\x1b[?7l" : "\x1b[H\x1b[?7l";
+    for (const char c : text) {
+      if (c == '\n') screen += "\x1b[K";
+      screen += c;
+      if (c == '\n' && --room == 0) break;
+    }
+    write(screen + "\x1b[J\x1b[?7h");
+  }
+
+  const StatusArguments& arguments_;
+  bool redraws_;
+  bool is_first_ = true;
+};
+
+int end_of(const StatusReport& report) {
+  if (report.faults.empty()) return 0;
+  return fault("not every node of the job has told its state",
+               "sinfo -n NODE says whether a node is up; for its nodestaged ask your "
+               "administrators (systemctl status nodestaged).");
+}
+
+}  // namespace
+
+int show_status(const StatusArguments& arguments) {
+  if (!arguments.job.empty() && !is_job_id(arguments.job))
+    return wrong_usage("'" + arguments.job + "' is no job",
+                       "JOBID is a number; of an array's task JOBID_TASK.");
+  Display display(arguments);
+  for (;;) {
+    const Look seen = look(arguments);
+    if (const auto* failure = std::get_if<Failure>(&seen)) {
+      fault(failure->what, failure->to_do);
+      return failure->code;
+    }
+    const auto& report = std::get<StatusReport>(seen);
+    display.show(report);
+    if (!arguments.watch || !is_moving(report)) return end_of(report);
+    const bool by_slurm = !report.slurm_state.empty();
+    const std::chrono::milliseconds pause = by_slurm ? k_pause_by_slurm : k_pause_here;
+    ::poll(nullptr, 0, static_cast<int>(pause.count()));
+  }
+}
+
+}  // namespace nodestage

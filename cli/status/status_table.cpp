@@ -1,0 +1,165 @@
+#include "cli/status/status_table.hpp"
+
+#include <algorithm>
+#include <array>
+#include <map>
+
+#include "common/os/terminal.hpp"
+#include "common/talk/progress_printer.hpp"
+#include "common/talk/summary.hpp"
+#include "common/text/human.hpp"
+
+namespace nodestage {
+namespace {
+
+constexpr std::size_t k_item_width = 40;
+constexpr std::size_t k_columns = 8;
+constexpr std::size_t k_state = 1;
+constexpr std::size_t k_item_state = 3;
+using Cells = std::array<std::string, k_columns>;
+
+const Cells k_head = {"NODE", "STATE", "ITEM", "ITEM STATE", "BYTES", "FILES", "RATE", "LEFT"};
+
+// In characters, as far as a terminal shows each in one column.
+std::size_t width_of(const std::string& text) {
+  return static_cast<std::size_t>(std::count_if(text.begin(), text.end(), [](char c) {
+    return (static_cast<unsigned char>(c) & 0xc0U) != 0x80U;
+  }));
+}
+
+std::string bytes_text(const StatusItem& item) {
+  const bool is_open = item.state == ItemState::working || item.state == ItemState::waiting;
+  if (!is_open) return item.state == ItemState::done ? human_bytes(item.bytes_written) : "-";
+  if (item.bytes_total != 0)
+    return bytes_of(item.bytes_read, item.bytes_total) + " (" +
+           percent(item.bytes_read, item.bytes_total) + ")";
+  return item.bytes_read == 0 ? "-" : human_bytes(item.bytes_read) + " read";
+}
+
+Cells cells_of(const StatusItem& item) {
+  const bool has_begun = item.state == ItemState::working || item.state == ItemState::done;
+  const std::uint64_t rate = rate_of(item);
+  const auto left = seconds_left(item);
+  const std::string title = item_title(item.source, item.what);
+  return {"",
+          "",
+          printable(shortened(title, k_item_width)),
+          to_text(item.state),
+          bytes_text(item),
+          has_begun ? human_count(item.files) : "-",
+          rate == 0 ? "-" : human_bytes(rate) + "/s",
+          left ? about_seconds(static_cast<double>(*left)) : "-"};
+}
+
+Ink ink_of(const std::string& cell, std::size_t column) {
+  if (column != k_state && column != k_item_state) return Ink::plain;
+  return cell == to_text(ItemState::failed) ? Ink::red : cell == "held" ? Ink::yellow : Ink::plain;
+}
+
+class Table {
+ public:
+  Table() : lines_{k_head} {}
+
+  void add(const JobStatus& status) {
+    const std::size_t first = lines_.size();
+    for (const StatusItem& item : status.items) lines_.push_back(cells_of(item));
+    if (status.items.empty()) lines_.push_back({"", "", "-", "-", "-", "-", "-", "-"});
+    lines_[first][0] = printable(status.row.node);
+    lines_[first][1] = printable(status.row.state);
+  }
+
+  [[nodiscard]] std::string text(bool has_colour) const {
+    std::array<std::size_t, k_columns> widths{};
+    for (const Cells& line : lines_) {
+      for (std::size_t i = 0; i < k_columns; ++i)
+        widths[i] = std::max(widths[i], width_of(line[i]));
+    }
+    std::string text;
+    for (const Cells& line : lines_) {
+      text += ' ';
+      for (std::size_t i = 0; i < k_columns; ++i)
+        text += " " + inked(line[i], has_colour ? ink_of(line[i], i) : Ink::plain) +
+                (i + 1 < k_columns ? std::string(widths[i] - width_of(line[i]) + 1, ' ') : "");
+      text += '\n';
+    }
+    return text;
+  }
+
+ private:
+  std::vector<Cells> lines_;
+};
+
+// "staging", "staging on 2 nodes, ready on 1"
+std::string states_of(const std::vector<const JobStatus*>& nodes) {
+  if (nodes.size() == 1) return printable(nodes.front()->row.state);
+  std::map<std::string, std::size_t> counts;
+  for (const JobStatus* status : nodes) ++counts[printable(status->row.state)];
+  std::string text;
+  for (const auto& [state, count] : counts) {
+    text += (text.empty() ? "" : ", ") + state + " on " + human_count(count) +
+            (text.empty() ? (count == 1 ? " node" : " nodes") : "");
+  }
+  return text;
+}
+
+void add_line(std::string& text, const std::string& node, const std::string& what) {
+  if (what.empty()) return;
+  std::string line = "  " + printable(node) + ": ";
+  for (const char c : printable(what, Newlines::keep)) {
+    line += c;
+    if (c == '\n') line += "    ";
+  }
+  text += line + '\n';
+}
+
+// What does not fit into the table.
+void add_words(std::string& text, const JobStatus& status) {
+  const StatusRow& row = status.row;
+  const std::string cause = in_one_line(row.cause);
+  for (const StatusItem& item : status.items) {
+    const bool is_told = cause.find(item.note) != std::string::npos;
+    if (!is_told) add_line(text, row.node, item_title(item.source, item.what) + ": " + item.note);
+  }
+  add_line(text, row.node, row.cause);
+  add_line(text, row.node, row.others);
+  if (!row.kept_in.empty()) add_line(text, row.node, "kept in " + row.kept_in);
+}
+
+std::string job_text(const std::vector<const JobStatus*>& nodes, Owners owners, bool has_colour) {
+  const StatusRow& row = nodes.front()->row;
+  std::string text = "job " + std::to_string(row.job);
+  if (row.restart != 0) text += " (restart " + std::to_string(row.restart) + ")";
+  if (owners == Owners::name) text += " of " + printable(row.user);
+  text += ": " + states_of(nodes) + "\n";
+  Table table;
+  for (const JobStatus* status : nodes) table.add(*status);
+  text += table.text(has_colour);
+  for (const JobStatus* status : nodes) add_words(text, *status);
+  return text;
+}
+
+std::string nothing_text(const StatusReport& report, const std::string& job) {
+  if (job.empty()) return "nodestaged knows no job of yours on this node\n";
+  if (!report.faults.empty()) return "job " + job + ": no node has told anything of it\n";
+  return "job " + job + " is pending: staging begins when it starts" +
+         (report.reason.empty() || report.reason == "None"
+              ? ""
+              : " (" + printable(report.reason) + ")") +
+         "\n";
+}
+
+}  // namespace
+
+std::string status_text(const StatusReport& report, const std::string& job, Owners owners,
+                        bool has_colour) {
+  std::map<std::pair<std::uint32_t, std::uint32_t>, std::vector<const JobStatus*>> jobs;
+  for (const JobStatus& status : report.jobs)
+    jobs[{status.row.job, status.row.restart}].push_back(&status);
+  std::string text;
+  for (const auto& item : jobs) text += job_text(item.second, owners, has_colour);
+  if (jobs.empty()) text = nothing_text(report, job);
+  for (const NodeFault& fault : report.faults) add_line(text, fault.node, fault.what);
+  return text;
+}
+
+}  // namespace nodestage

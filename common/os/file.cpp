@@ -1,0 +1,85 @@
+#include "common/os/file.hpp"
+
+#include <fcntl.h>
+#include <linux/openat2.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+
+namespace nodestage {
+
+Result<Fd> open_at(int dir_fd, const std::string& path, int flags, unsigned mode) {
+  int fd = 0;
+  do {
+    fd = ::openat(dir_fd, path.c_str(), flags | O_CLOEXEC, mode);
+  } while (fd < 0 && errno == EINTR);
+  if (fd < 0) return system_error(path);
+  return Fd(fd);
+}
+
+Result<Fd> open_beneath(int dir_fd, const std::string& path, int flags, unsigned mode,
+                        unsigned long resolve) {
+  open_how how{};
+  how.flags = static_cast<unsigned>(flags | O_CLOEXEC);
+  how.mode = mode;
+  how.resolve = RESOLVE_BENEATH | RESOLVE_NO_MAGICLINKS | resolve;
+  long fd = 0;
+  do {
+    fd = ::syscall(SYS_openat2, dir_fd, path.c_str(), &how, sizeof how);
+  } while (fd < 0 && (errno == EINTR || errno == EAGAIN));
+  if (fd < 0) return system_error(path);
+  return Fd(static_cast<int>(fd));
+}
+
+Result<std::string> read_all(int fd, std::size_t max_bytes) {
+  std::string data;
+  char block[16384];
+  for (;;) {
+    const ssize_t count = ::read(fd, block, sizeof block);
+    if (count < 0 && errno == EINTR) continue;
+    if (count < 0) return system_error("read");
+    if (count == 0) return data;
+    data.append(block, static_cast<std::size_t>(count));
+    if (data.size() > max_bytes) return Error{EFBIG, "the file is larger than expected"};
+  }
+}
+
+Result<std::string> read_file(int dir_fd, const std::string& path, std::size_t max_bytes) {
+  TRY_ASSIGN(const Fd fd, open_at(dir_fd, path, O_RDONLY));
+  auto data = read_all(fd.get(), max_bytes);
+  if (!data) return Error{data.error().code, path + ": " + data.error().what};
+  return data;
+}
+
+Status write_all(int fd, std::span<const std::byte> data) {
+  while (!data.empty()) {
+    const ssize_t count = ::write(fd, data.data(), data.size());
+    if (count < 0 && errno == EINTR) continue;
+    if (count < 0) return system_error("write");
+    data = data.subspan(static_cast<std::size_t>(count));
+  }
+  return {};
+}
+
+Status write_all(int fd, std::string_view data) {
+  return write_all(fd, std::as_bytes(std::span(data)));
+}
+
+Status replace_file(int dir_fd, const std::string& name, std::string_view data, unsigned mode) {
+  const std::string temporary = "." + name + ".new";
+  const auto replace = [&]() -> Status {
+    TRY_ASSIGN(const Fd fd,
+               open_at(dir_fd, temporary, O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW, mode));
+    TRY(write_all(fd.get(), data));
+    if (::fsync(fd.get()) != 0) return system_error(temporary);
+    if (::renameat(dir_fd, temporary.c_str(), dir_fd, name.c_str()) != 0) return system_error(name);
+    return {};
+  };
+  Status replaced = replace();
+  if (!replaced) {
+    ::unlinkat(dir_fd, temporary.c_str(), 0);
+    return replaced;
+  }
+  return ::fsync(dir_fd) == 0 ? Status() : system_error(name);
+}
+
+}  // namespace nodestage

@@ -1,0 +1,34 @@
+// Whole small files: read, write, replace. Every function retries EINTR.
+#pragma once
+
+#include <cstddef>
+#include <span>
+#include <string>
+#include <string_view>
+
+#include "common/os/fd.hpp"
+#include "common/result.hpp"
+
+namespace nodestage {
+
+// Opens with O_CLOEXEC; `what` of a fault is the path. dir_fd may be AT_FDCWD.
+Result<Fd> open_at(int dir_fd, const std::string& path, int flags, unsigned mode = 0);
+
+// Opens `path` below dir_fd; it may not leave that directory, by "..", an absolute name or a
+// link (openat2 with RESOLVE_BENEATH | RESOLVE_NO_MAGICLINKS, and the flags given as `resolve`).
+Result<Fd> open_beneath(int dir_fd, const std::string& path, int flags, unsigned mode = 0,
+                        unsigned long resolve = 0);
+
+// All of the file from its start, refused beyond max_bytes.
+Result<std::string> read_all(int fd, std::size_t max_bytes);
+Result<std::string> read_file(int dir_fd, const std::string& path, std::size_t max_bytes);
+
+// Every byte or a fault.
+Status write_all(int fd, std::span<const std::byte> data);
+Status write_all(int fd, std::string_view data);
+
+// Replaces `name` in dir_fd atomically and durably: a temporary name, fsync, rename, fsync of the
+// directory.
+Status replace_file(int dir_fd, const std::string& name, std::string_view data, unsigned mode);
+
+}  // namespace nodestage

@@ -1,0 +1,62 @@
+#include "common/request/destinations.hpp"
+
+#include <set>
+
+#include "common/text/path_names.hpp"
+
+namespace nodestage {
+namespace {
+
+bool inside(const std::string& outer, const std::string& inner) {
+  return inner == outer || inner.starts_with(outer + "/");
+}
+
+Status check_beside_venv(const DatasetItem& item, const VenvItem& venv) {
+  const bool open_glob = item.destination.empty() && is_glob(item.source);
+  const std::string taken = destination_of(item);
+  if (open_glob || (!inside(taken, venv.destination) && !inside(venv.destination, taken)))
+    return {};
+  return Error{EEXIST, "'" + item.source + "' and the environment '" + venv.source +
+                           "' would both go to $SLURM_TMPDIR/" +
+                           (taken.size() < venv.destination.size() ? taken : venv.destination) +
+                           "; give one of them another place: --stage-venv=SOURCE:DEST"};
+}
+
+}  // namespace
+
+std::string destination_of(const DatasetItem& item) {
+  return item.destination.empty() ? default_destination(item.source) : item.destination;
+}
+
+Status check_together(const StageRequest& request) {
+  if (request.datasets.size() + (request.venv ? 1 : 0) > k_max_request_items ||
+      request.outputs.size() > k_max_request_items) {
+    return Error{E2BIG, "more than " + std::to_string(k_max_request_items) + " of one option"};
+  }
+  std::set<std::string> names;
+  for (std::size_t i = 0; i < request.datasets.size(); ++i) {
+    const DatasetItem& item = request.datasets[i];
+    const std::string destination = destination_of(item);
+    for (std::size_t k = 0; k < i; ++k) {
+      const DatasetItem& other = request.datasets[k];
+      // Where a glob without a destination leads is known on the node only; the worker checks it.
+      const bool open_glob = (item.destination.empty() && is_glob(item.source)) ||
+                             (other.destination.empty() && is_glob(other.source));
+      const std::string taken = destination_of(other);
+      if (open_glob || (!inside(taken, destination) && !inside(destination, taken))) continue;
+      return Error{EEXIST, "'" + other.source + "' and '" + item.source +
+                               "' would both go to $SLURM_TMPDIR/" +
+                               (destination.size() < taken.size() ? destination : taken) +
+                               "; give one of them another place: --stage-dataset=SOURCE:DEST"};
+    }
+    if (request.venv) TRY(check_beside_venv(item, *request.venv));
+    const std::string name = item.name.empty() ? variable_name(destination) : item.name;
+    if (!names.insert(name).second) {
+      return Error{EEXIST, "two datasets would be named by the variable NODESTAGE_DATASET_" + name +
+                               "; give one of them another name: --stage-dataset=SOURCE,name=NAME"};
+    }
+  }
+  return {};
+}
+
+}  // namespace nodestage

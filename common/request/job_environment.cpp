@@ -1,0 +1,72 @@
+#include "common/request/job_environment.hpp"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstdlib>
+
+#include "common/request/venv_environment.hpp"
+
+namespace nodestage {
+namespace {
+
+void leave_venv() {
+  const char* venv = std::getenv("NODESTAGE_VENV");
+  if (venv == nullptr || *venv == '\0') return;
+  const char* active = std::getenv("VIRTUAL_ENV");
+  if (active != nullptr && std::string_view(active) == venv) ::unsetenv("VIRTUAL_ENV");
+  if (const char* path = std::getenv("PATH"); path != nullptr) {
+    ::setenv("PATH", path_without(path, std::string(venv) + "/bin").c_str(), 1);
+  }
+}
+
+}  // namespace
+
+bool is_of_a_staged_job(std::string_view name) {
+  return name == "SLURM_TMPDIR" || name == "NODESTAGE_JOBID" || name == "NODESTAGE_RUN" ||
+         name == "NODESTAGE_VENV" || name.starts_with("NODESTAGE_DATASET");
+}
+
+void leave_staged_job() {
+  if (std::getenv("NODESTAGE_JOBID") == nullptr && std::getenv("NODESTAGE_RUN") == nullptr) return;
+  leave_venv();
+  std::vector<std::string> names;
+  for (char** entry = environ; entry != nullptr && *entry != nullptr; ++entry) {
+    const std::string_view variable(*entry);
+    const std::string_view name = variable.substr(0, variable.find('='));
+    if (is_of_a_staged_job(name)) names.emplace_back(name);
+  }
+  for (const auto& name : names) ::unsetenv(name.c_str());
+}
+
+std::string settable_name(const std::string& variable) {
+  static constexpr std::string_view k_ours = "NODESTAGE_";
+  const std::size_t equals = variable.find('=');
+  if (equals == std::string::npos || variable.find('\0') != std::string::npos) return {};
+  std::string name = variable.substr(0, equals);
+  if (name == "SLURM_TMPDIR") return name;
+  const bool ours = name.size() > k_ours.size() && name.starts_with(k_ours) &&
+                    std::all_of(name.begin(), name.end(), [](char c) {
+                      return (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_';
+                    });
+  return ours ? name : std::string();
+}
+
+std::string venv_in(const std::vector<std::string>& environment) {
+  static constexpr std::string_view k_name = "NODESTAGE_VENV=";
+  for (const std::string& variable : environment) {
+    if (!variable.starts_with(k_name) || settable_name(variable).empty()) continue;
+    const std::string venv = variable.substr(k_name.size());
+    return venv.starts_with('/') ? venv : std::string();
+  }
+  return {};
+}
+
+std::vector<VariableChange> activation_of(const std::string& venv, std::string_view path) {
+  if (path.empty()) path = "/usr/local/bin:/usr/bin:/bin";
+  return {{"PATH", path_with_first(path, venv + "/bin")},
+          {"VIRTUAL_ENV", venv},
+          {"PYTHONHOME", std::nullopt}};
+}
+
+}  // namespace nodestage

@@ -1,0 +1,329 @@
+#include "common/request/request.hpp"
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+
+#include "common/text/path_names.hpp"
+
+namespace nodestage {
+namespace {
+
+using Json = nlohmann::json;
+
+// ---- writing
+
+bool is_utf8(const std::string& text) {
+  try {
+    static_cast<void>(Json(text).dump());
+    return true;
+  } catch (const Json::exception&) {
+    return false;
+  }
+}
+
+Json from_text(const std::string& text) {
+  if (is_utf8(text)) return text;
+  static constexpr char k_digits[] = "0123456789abcdef";
+  std::string hex;
+  for (const char c : text) {
+    const auto byte = static_cast<unsigned char>(c);
+    hex += k_digits[byte >> 4];
+    hex += k_digits[byte & 15];
+  }
+  return Json{{"hex", hex}};
+}
+
+Json from_texts(const std::vector<std::string>& texts) {
+  Json array = Json::array();
+  for (const auto& text : texts) array.push_back(from_text(text));
+  return array;
+}
+
+void put_text(Json& object, const char* key, const std::string& text) {
+  if (!text.empty()) object[key] = from_text(text);
+}
+
+void put_flag(Json& object, const char* key, bool flag) {
+  if (flag) object[key] = true;
+}
+
+Json from_dataset(const DatasetItem& item) {
+  Json object{{"source", from_text(item.source)}};
+  put_text(object, "destination", item.destination);
+  put_text(object, "name", item.name);
+  if (item.extract == Extract::no) object["extract"] = "no";
+  if (item.eof == TarEnd::optional) object["eof"] = "optional";
+  if (item.strip != 0) object["strip"] = item.strip;
+  if (!item.include.empty()) object["include"] = from_texts(item.include);
+  if (!item.exclude.empty()) object["exclude"] = from_texts(item.exclude);
+  put_flag(object, "optional", item.optional);
+  put_flag(object, "async", item.async);
+  return object;
+}
+
+constexpr const char* k_when_names[] = {"always", "success", "failure"};
+constexpr const char* k_wait_names[] = {"all", "node", "none"};
+constexpr const char* k_extract_names[] = {"auto", "no"};
+constexpr const char* k_eof_names[] = {"required", "optional"};
+
+Json from_output(const OutputItem& item) {
+  Json object{{"source", from_text(item.source)}, {"target", from_text(item.target)}};
+  if (item.when != When::always) object["when"] = k_when_names[static_cast<int>(item.when)];
+  put_flag(object, "pack", item.pack);
+  put_flag(object, "optional", item.optional);
+  return object;
+}
+
+Json from_venv(const VenvItem& item) {
+  Json object{{"source", from_text(item.source)}};
+  if (item.destination != VenvItem().destination)
+    object["destination"] = from_text(item.destination);
+  put_text(object, "python", item.python);
+  if (!item.modules.empty()) object["modules"] = from_texts(item.modules);
+  put_text(object, "wheels", item.wheels);
+  put_flag(object, "optional", item.optional);
+  if (!item.environment.empty()) object["environment"] = from_texts(item.environment);
+  return object;
+}
+
+// ---- reading
+
+// Takes the keys of one object; the first bad one is remembered. finish() refuses what was not
+// taken, so that no key of a later version is ignored silently.
+class Fields {
+ public:
+  Fields(const Json& object, std::string place) : place_(std::move(place)) {
+    if (!object.is_object()) {
+      fail("is not an object");
+      return;
+    }
+    object_ = object;
+  }
+
+  std::string text(const char* key) {
+    const Json value = take(key);
+    return value.is_null() ? std::string() : to_text(value, key);
+  }
+
+  std::vector<std::string> texts(const char* key, std::size_t most = k_max_request_items) {
+    std::vector<std::string> result;
+    for (const Json& value : array(key, most)) result.push_back(to_text(value, key));
+    return result;
+  }
+
+  Json array(const char* key, std::size_t most = k_max_request_items) {
+    Json value = take(key);
+    if (value.is_null()) return Json::array();
+    if (!value.is_array() || value.size() > most) {
+      fail(std::string("\"") + key + "\" is not a list, or too long");
+      return Json::array();
+    }
+    return value;
+  }
+
+  Json any(const char* key) { return take(key); }
+
+  bool flag(const char* key) {
+    const Json value = take(key);
+    if (!value.is_null() && !value.is_boolean())
+      fail(std::string("\"") + key + "\" is not a boolean");
+    return value.is_boolean() && value.get<bool>();
+  }
+
+  unsigned number(const char* key, unsigned fallback, unsigned largest) {
+    const Json value = take(key);
+    if (value.is_null()) return fallback;
+    if (!value.is_number_unsigned() || value.get<std::uint64_t>() > largest) {
+      fail(std::string("\"") + key + "\" is not a number from 0 to " + std::to_string(largest));
+      return fallback;
+    }
+    return value.get<unsigned>();
+  }
+
+  template <typename Enum, std::size_t count>
+  Enum choice(const char* key, const char* const (&names)[count]) {
+    const Json value = take(key);
+    if (value.is_null()) return Enum{};
+    for (std::size_t i = 0; i < count; ++i) {
+      if (value == names[i]) return static_cast<Enum>(i);
+    }
+    fail(std::string("\"") + key + "\" has a value that is not known");
+    return Enum{};
+  }
+
+  void fail(const std::string& what) {
+    if (fault_.empty()) fault_ = place_ + " " + what;
+  }
+
+  Status finish() {
+    if (!object_.empty()) fail("has the unknown key \"" + object_.begin().key() + "\"");
+    if (fault_.empty()) return {};
+    return Error{EINVAL, fault_};
+  }
+
+ private:
+  Json take(const char* key) {
+    const auto found = object_.find(key);
+    if (found == object_.end()) return nullptr;
+    Json value = std::move(*found);
+    object_.erase(found);
+    return value;
+  }
+
+  std::string to_text(const Json& value, const char* key) {
+    std::string text;
+    if (value.is_string()) {
+      text = value.get<std::string>();
+    } else if (!from_hex(value, text)) {
+      fail(std::string("\"") + key + "\" is not a string");
+    }
+    if (text.find('\0') != std::string::npos) fail(std::string("\"") + key + "\" holds a NUL");
+    return text;
+  }
+
+  static bool from_hex(const Json& value, std::string& text) {
+    if (!value.is_object() || value.size() != 1 || !value.contains("hex")) return false;
+    const Json& hex = value["hex"];
+    if (!hex.is_string() || hex.get_ref<const std::string&>().size() % 2 != 0) return false;
+    const auto& digits = hex.get_ref<const std::string&>();
+    const auto nibble = [](char c) { return c <= '9' ? c - '0' : c - 'a' + 10; };
+    for (std::size_t i = 0; i < digits.size(); i += 2) {
+      if (digits.find_first_not_of("0123456789abcdef", i) < i + 2) return false;
+      text += static_cast<char>(nibble(digits[i]) * 16 + nibble(digits[i + 1]));
+    }
+    return true;
+  }
+
+  Json object_ = Json::object();
+  std::string place_;
+  std::string fault_;
+};
+
+bool is_absolute(const std::string& path) { return path.starts_with('/'); }
+
+Result<DatasetItem> to_dataset(const Json& json, std::size_t index) {
+  Fields fields(json, "dataset " + std::to_string(index + 1));
+  DatasetItem item;
+  item.source = fields.text("source");
+  item.destination = fields.text("destination");
+  item.name = fields.text("name");
+  item.extract = fields.choice<Extract>("extract", k_extract_names);
+  item.eof = fields.choice<TarEnd>("eof", k_eof_names);
+  item.strip = fields.number("strip", 0, 1000);
+  item.include = fields.texts("include");
+  item.exclude = fields.texts("exclude");
+  item.optional = fields.flag("optional");
+  item.async = fields.flag("async");
+  if (!is_absolute(item.source)) fields.fail("has a source that is not an absolute path");
+  if (!item.destination.empty() && !is_path_below(item.destination)) {
+    fields.fail("has a destination that does not stay below $SLURM_TMPDIR");
+  }
+  TRY(fields.finish());
+  return item;
+}
+
+Result<OutputItem> to_output(const Json& json, std::size_t index) {
+  Fields fields(json, "output " + std::to_string(index + 1));
+  OutputItem item;
+  item.source = fields.text("source");
+  item.target = fields.text("target");
+  item.when = fields.choice<When>("when", k_when_names);
+  item.pack = fields.flag("pack");
+  item.optional = fields.flag("optional");
+  if (!is_path_below(item.source)) {
+    fields.fail("has a source that does not stay below $SLURM_TMPDIR");
+  }
+  if (!is_absolute(item.target)) fields.fail("has a target that is not an absolute path");
+  TRY(fields.finish());
+  return item;
+}
+
+bool is_absolute_or_empty(const std::string& path) { return path.empty() || is_absolute(path); }
+
+bool is_assignment(const std::string& text) {
+  const std::size_t equals = text.find('=');
+  return equals != std::string::npos && is_variable_name(std::string_view(text).substr(0, equals));
+}
+
+Result<VenvItem> to_venv(const Json& json) {
+  Fields fields(json, "the venv");
+  VenvItem item;
+  item.source = fields.text("source");
+  if (std::string destination = fields.text("destination"); !destination.empty())
+    item.destination = std::move(destination);
+  item.python = fields.text("python");
+  item.modules = fields.texts("modules");
+  item.wheels = fields.text("wheels");
+  item.optional = fields.flag("optional");
+  item.environment = fields.texts("environment", k_max_request_bytes);  // the shortest has 4
+  if (!is_absolute(item.source)) fields.fail("has a source that is not an absolute path");
+  if (!is_path_below(item.destination) || !is_venv_path(item.destination))
+    fields.fail("has a destination that does not stay below $SLURM_TMPDIR");
+  if (!is_absolute_or_empty(item.python)) fields.fail("has a python that is no absolute path");
+  if (!is_absolute_or_empty(item.wheels)) fields.fail("has wheels that are no absolute path");
+  if (!std::all_of(item.environment.begin(), item.environment.end(), is_assignment))
+    fields.fail("has a variable that is not NAME=VALUE");
+  TRY(fields.finish());
+  return item;
+}
+
+Result<StageRequest> to_request(const Json& json) {
+  Fields fields(json, "the request");
+  StageRequest request;
+  if (fields.number("version", 0, 1000) != 1) fields.fail("has a version that is not known here");
+  request.umask = fields.number("umask", 022, 0777);
+  request.wait = fields.choice<StageWait>("wait", k_wait_names);
+  const Json datasets = fields.array("datasets");
+  const Json outputs = fields.array("outputs");
+  const Json venv = fields.any("venv");
+  if (!venv.is_null() && datasets.size() >= k_max_request_items) fields.fail("has too many items");
+  TRY(fields.finish());
+  for (const Json& value : datasets) {
+    TRY_ASSIGN(DatasetItem item, to_dataset(value, request.datasets.size()));
+    request.datasets.push_back(std::move(item));
+  }
+  for (const Json& value : outputs) {
+    TRY_ASSIGN(OutputItem item, to_output(value, request.outputs.size()));
+    request.outputs.push_back(std::move(item));
+  }
+  if (!venv.is_null()) {
+    TRY_ASSIGN(request.venv, to_venv(venv));
+  }
+  return request;
+}
+
+}  // namespace
+
+std::string encode_request(const StageRequest& request) {
+  Json json{{"version", 1}};
+  if (request.umask != 022) json["umask"] = request.umask;
+  if (request.wait != StageWait::all) json["wait"] = k_wait_names[static_cast<int>(request.wait)];
+  for (const auto& item : request.datasets) json["datasets"].push_back(from_dataset(item));
+  for (const auto& item : request.outputs) json["outputs"].push_back(from_output(item));
+  if (request.venv) json["venv"] = from_venv(*request.venv);
+  return json.dump();
+}
+
+Result<StageRequest> decode_request(std::string_view json) {
+  if (json.size() > k_max_request_bytes) {
+    return Error{E2BIG,
+                 "the request is larger than " + std::to_string(k_max_request_bytes) + " bytes"};
+  }
+  try {
+    // Deeper than any request; copying such a value could use up the stack.
+    constexpr int k_max_depth = 8;
+    bool too_deep = false;
+    const auto look = [&too_deep](int depth, Json::parse_event_t, const Json&) {
+      too_deep = too_deep || depth > k_max_depth;
+      return !too_deep;
+    };
+    const Json value = Json::parse(json, look, false);
+    if (too_deep) return Error{EINVAL, "the request is nested too deeply"};
+    if (value.is_discarded()) return Error{EINVAL, "the request is not JSON"};
+    return to_request(value);
+  } catch (const std::exception& fault) {  // the library's boundary
+    return Error{EINVAL, std::string("the request cannot be read: ") + fault.what()};
+  }
+}
+
+}  // namespace nodestage

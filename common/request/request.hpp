@@ -1,0 +1,92 @@
+// StageRequest: what a user asked for, and its JSON form.
+//
+// The plugin makes it at submit, on the login node, and encodes it into the job's environment
+// (SPANK_NODESTAGE_SPEC). To everything on a node it is untrusted: the daemon passes it on as
+// opaque bytes, and only the worker, with the rights of the job's user, decodes it.
+//
+// JSON, version 1 (golden test: tests/unit/test_request.cpp):
+//   {"version":1, "umask":18, "wait":"all",
+//    "datasets":[{"source":"/abs/data.tar", "destination":"data", "name":"DATA", "extract":"auto",
+//                 "strip":0, "eof":"optional", "include":["*"], "exclude":[], "optional":false,
+//                 "async":false}],
+//    "outputs":[{"source":"results", "target":"/abs/out_%j", "when":"always", "pack":false}],
+//    "venv":{"source":"/abs/requirements.txt", "destination":"env", "python":"/usr/bin/python3",
+//            "modules":["python/3.11"], "wheels":"/abs/wheelhouse", "optional":false,
+//            "environment":["PATH=/usr/bin"]}}
+// Keys with their default value are left out, "version" and the sources excepted. A string that is
+// not UTF-8 (a file name may be any bytes) is {"hex":"6162ff"}. An unknown key or version is
+// refused.
+#pragma once
+
+#include <cstddef>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "common/result.hpp"
+#include "common/wire/request_limits.hpp"
+
+namespace nodestage {
+
+enum class Extract { automatic, no };
+enum class TarEnd { required, optional };
+enum class When { always, success, failure };
+enum class StageWait { all, node, none };
+
+struct DatasetItem {
+  std::string source;       // absolute path or glob
+  std::string destination;  // below the job directory; empty: by the source's name
+  std::string name;         // of NODESTAGE_DATASET_<name>; empty: by the destination
+  Extract extract = Extract::automatic;
+  unsigned strip = 0;                // leading components of each entry's name to drop
+  std::vector<std::string> include;  // globs on entry names; empty: everything
+  std::vector<std::string> exclude;
+  bool optional = false;          // its failure does not fail the job
+  bool async = false;             // the job does not wait for it
+  TarEnd eof = TarEnd::required;  // the blocks of zeros behind a tar's last member
+
+  bool operator==(const DatasetItem&) const = default;
+};
+
+struct OutputItem {
+  std::string source;  // below the job directory, may be a glob
+  std::string target;  // absolute path with % patterns, unexpanded
+  When when = When::always;
+  bool pack = false;      // into one archive
+  bool optional = false;  // it need not be there
+
+  bool operator==(const OutputItem&) const = default;
+};
+
+struct VenvItem {
+  std::string source;                    // absolute path
+  std::string destination = "env";       // below the job directory
+  std::string python;                    // absolute; empty: the first in the build's PATH
+  std::vector<std::string> modules;      // loaded before a build
+  std::string wheels;                    // a directory, absolute; empty: none of the user's
+  bool optional = false;                 // its failure does not fail the job
+  std::vector<std::string> environment;  // of the submission, for a build: NAME=VALUE
+
+  bool operator==(const VenvItem&) const = default;
+};
+
+struct StageRequest {
+  std::vector<DatasetItem> datasets;
+  std::vector<OutputItem> outputs;
+  std::optional<VenvItem> venv;
+  StageWait wait = StageWait::all;
+  unsigned umask = 022;  // of the submitting process: a batch script gets the same
+
+  bool operator==(const StageRequest&) const = default;
+};
+
+std::string encode_request(const StageRequest& request);
+
+// Checks everything that can be checked without a file system: sizes, counts, that sources of
+// datasets and targets of outputs are absolute, that destinations and sources of outputs stay
+// below the job directory (relative, no "..", not empty, not "."), that no string holds a NUL.
+// The fault says which item and why. Never throws.
+Result<StageRequest> decode_request(std::string_view json);
+
+}  // namespace nodestage

@@ -1,0 +1,113 @@
+#include "common/request/submission.hpp"
+
+#include <pwd.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstdlib>
+
+#include "common/request/destinations.hpp"
+#include "common/request/option_mark.hpp"
+#include "common/request/venv_environment.hpp"
+#include "common/text/human.hpp"
+
+namespace nodestage {
+namespace {
+
+bool same_directory(const char* path, const char* other) {
+  struct stat a {};
+  struct stat b {};
+  return ::stat(path, &a) == 0 && ::stat(other, &b) == 0 && a.st_dev == b.st_dev &&
+         a.st_ino == b.st_ino;
+}
+
+std::string submit_directory() {
+  const char* logical = std::getenv("PWD");
+  if (logical != nullptr && logical[0] == '/' && same_directory(logical, ".")) return logical;
+  std::string path(4096, '\0');
+  return ::getcwd(path.data(), path.size()) == nullptr ? "/" : path.c_str();
+}
+
+std::string home_directory() {
+  const char* home = std::getenv("HOME");
+  if (home != nullptr && home[0] == '/') return home;
+  const passwd* entry = ::getpwuid(::getuid());
+  return entry == nullptr ? "" : entry->pw_dir;
+}
+
+bool is_directory(const std::string& path) {
+  struct stat info {};
+  return ::stat(path.c_str(), &info) == 0 && S_ISDIR(info.st_mode);
+}
+
+std::string longest_variable(const VenvItem& venv) {
+  const auto longest =
+      std::max_element(venv.environment.begin(), venv.environment.end(),
+                       [](const auto& a, const auto& b) { return a.size() < b.size(); });
+  if (longest == venv.environment.end()) return {};
+  return " (of the environment, which --stage-venv brings, " +
+         longest->substr(0, longest->find('=')) + " alone is " + human_count(longest->size()) +
+         ": submit with a shorter one, or give the path of a virtual environment, which is not "
+         "built)";
+}
+
+// The option that was added last is the one that does not go with those before it.
+Status check_added(const StageRequest& request, std::string_view option, std::string_view text) {
+  const Status together = check_together(request);
+  if (together) return {};
+  return marked(option, text, {0, text.size()}, together.error());
+}
+
+unsigned current_umask() {
+  const mode_t mask = ::umask(077);
+  ::umask(mask);
+  return mask;
+}
+
+}  // namespace
+
+SubmitPlace submit_place() { return {submit_directory(), home_directory()}; }
+
+Status add_dataset(StageRequest& request, std::string_view text) {
+  TRY_ASSIGN(DatasetItem item, parse_dataset_option(text, submit_place()));
+  request.datasets.push_back(std::move(item));
+  return check_added(request, "stage-dataset", text);
+}
+
+Status add_output(StageRequest& request, std::string_view text) {
+  TRY_ASSIGN(OutputItem item, parse_output_option(text, submit_place()));
+  request.outputs.push_back(std::move(item));
+  return check_added(request, "stage-out", text);
+}
+
+Status add_venv(StageRequest& request, std::string_view text) {
+  if (request.venv)
+    return marked("stage-venv", text, {0, text.size()},
+                  {EEXIST, "a job has one environment, and " + request.venv->source + " is it"});
+  TRY_ASSIGN(request.venv, parse_venv_option(text, submit_place()));
+  return check_added(request, "stage-venv", text);
+}
+
+void add_what_a_build_needs(VenvItem& venv, const std::vector<std::string>& more) {
+  if (is_directory(venv.source)) return;
+  venv.environment = environment_for_build(more);
+  const char* path = std::getenv("PATH");
+  if (venv.python.empty() && venv.modules.empty() && path != nullptr) venv.python = python_in(path);
+}
+
+Result<std::string> request_text(StageRequest request) {
+  TRY(check_together(request));
+  request.umask = current_umask();
+  std::string text = encode_request(request);
+  if (text.size() > k_max_request_bytes) {
+    return Error{E2BIG, "the options need " + human_count(text.size()) + " bytes of at most " +
+                            human_count(k_max_request_bytes) +
+                            " that fit into a job; use fewer or shorter ones (one glob instead of "
+                            "many names, for example)" +
+                            (request.venv ? longest_variable(*request.venv) : "")};
+  }
+  return text;
+}
+
+}  // namespace nodestage

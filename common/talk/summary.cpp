@@ -1,0 +1,149 @@
+#include "common/talk/summary.hpp"
+
+#include "common/text/human.hpp"
+
+namespace nodestage {
+namespace {
+
+std::string count_of(std::uint64_t files) {
+  return human_count(files) + (files == 1 ? " file" : " files");
+}
+
+std::string amount(const ItemRecord& item) {
+  std::string text = count_of(item.files) + ", " + human_bytes(item.bytes_written) + " in " +
+                     human_duration(item.elapsed_ms);
+  if (item.elapsed_ms >= 100) {
+    text += " (" + human_bytes(item.bytes_written * 1000 / item.elapsed_ms) + "/s)";
+  }
+  return text;
+}
+
+std::string line_of(const ItemRecord& item, const std::string& failed) {
+  const std::string named = item_title(field_text(item.source), field_text(item.what));
+  const std::string note = in_one_line(field_text(item.note));
+  switch (static_cast<ItemState>(item.state)) {
+    case ItemState::done:
+      return named + " -> " + printable(field_text(item.destination)) + ": " + amount(item) +
+             (note.empty() ? "" : "; " + note);
+    case ItemState::failed:
+      return named + failed +
+             ((item.flags & k_item_optional) != 0 ? " (optional, the job goes on): " : ": ") + note;
+    case ItemState::skipped:
+      return named + ": skipped: " + note;
+    case ItemState::waiting:
+    case ItemState::working:
+      break;
+  }
+  return named +
+         ((item.flags & k_item_async) != 0 ? ": still being staged (async)" : ": not finished");
+}
+
+StatusItem to_status_item(const ItemRecord& record, WorkerTask task) {
+  StatusItem item;
+  item.kind = (record.flags & k_item_venv) != 0 ? ItemKind::venv : ItemKind::dataset;
+  if (task == WorkerTask::stage_out) item.kind = ItemKind::output;
+  item.state = static_cast<ItemState>(record.state);
+  item.flags = record.flags;
+  item.bytes_read = record.bytes_read;
+  item.bytes_total = record.bytes_total;
+  item.bytes_written = record.bytes_written;
+  item.files = record.files;
+  item.elapsed_ms = record.elapsed_ms;
+  item.name = printable(field_text(record.name));
+  item.what = printable(field_text(record.what));
+  item.source = printable(field_text(record.source));
+  item.destination = printable(field_text(record.destination));
+  item.note = in_one_line(field_text(record.note));
+  return item;
+}
+
+}  // namespace
+
+std::string in_one_line(const std::string& text) {
+  std::string line;
+  for (const char c : text) {
+    if (c == '\n')
+      line += ". ";
+    else
+      line += c;
+  }
+  return printable(line);
+}
+
+std::string item_title(const std::string& source, const std::string& what) {
+  const std::string name = printable(last_part(source));
+  return what.empty() ? name : name + " (" + printable(what) + ")";
+}
+
+std::vector<StatusItem> status_items(const WorkerStatus& status, WorkerTask task) {
+  std::vector<StatusItem> items;
+  items.reserve(status.items.size());
+  for (const ItemRecord& record : status.items) items.push_back(to_status_item(record, task));
+  return items;
+}
+
+std::vector<std::string> summary_lines(const WorkerStatus& status) {
+  // Together with the environment they go into one message (k_max_message_bytes).
+  constexpr std::size_t k_max_bytes = 32 * 1024;
+  std::vector<std::string> lines;
+  std::size_t bytes = 0;
+  for (const ItemRecord& item : status.items) {
+    std::string line = line_of(item, ": not staged");
+    bytes += line.size() + sizeof(std::uint32_t);
+    if (bytes > k_max_bytes) {
+      lines.push_back("(" + human_count(status.items.size() - lines.size()) +
+                      " more, too long to show)");
+      break;
+    }
+    lines.push_back(std::move(line));
+  }
+  return lines;
+}
+
+std::vector<std::string> delivery_lines(const WorkerStatus& status) {
+  std::vector<std::string> lines;
+  for (const ItemRecord& item : status.items) {
+    const std::string target = printable(field_text(item.destination));
+    lines.push_back(line_of(item, " -> " + target + ": not delivered"));
+  }
+  return lines;
+}
+
+Progress progress_of(const WorkerStatus& status, Counted counted) {
+  Progress progress;
+  progress.phase =
+      status.phase == WorkerPhase::working ? ProgressPhase::staging : ProgressPhase::starting;
+  bool total_known = true;
+  bool is_built = false;
+  const ItemRecord* first_open = nullptr;
+  for (const ItemRecord& item : status.items) {
+    if (counted == Counted::without_async && (item.flags & k_item_async) != 0) continue;
+    ++progress.items;
+    progress.bytes_read += item.bytes_read;
+    progress.bytes_total += item.bytes_total;
+    progress.bytes_written += item.bytes_written;
+    progress.files += item.files;
+    const auto state = static_cast<ItemState>(item.state);
+    const bool open = is_unfinished(item);
+    total_known = total_known && (item.bytes_total != 0 || !open);
+    if (!open) ++progress.items_done;
+    if (open && first_open == nullptr) first_open = &item;
+    // One that waits may be read already, to learn what it needs.
+    const bool in_work = state == ItemState::working || (open && item.bytes_read > 0);
+    if (in_work && progress.current.empty()) {
+      progress.current = printable(last_part(field_text(item.source)));
+      const std::string doing = field_text(item.note);
+      if (state == ItemState::working && (item.flags & k_item_venv) != 0 && !doing.empty()) {
+        progress.current += ": " + printable(doing);
+        is_built = true;
+      }
+    }
+  }
+  if (is_built) progress.bytes_read = progress.bytes_total = progress.files = 0;
+  if (!total_known) progress.bytes_total = 0;
+  if (progress.current.empty() && first_open != nullptr && progress.phase == ProgressPhase::staging)
+    progress.current = printable(last_part(field_text(first_open->source)));
+  return progress;
+}
+
+}  // namespace nodestage

@@ -1,0 +1,38 @@
+// Numbers and names as people read them.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <utility>
+
+namespace nodestage {
+
+// "0 B", "1023 B", "1.5 KiB", "12.0 GiB"
+std::string human_bytes(std::uint64_t bytes, int decimals = 1);
+// Two amounts of which a sentence tells that one is not the other: with as many decimals as it
+// takes to see that. "1.002 GiB", "1.000 GiB"
+std::pair<std::string, std::string> human_bytes_apart(std::uint64_t one, std::uint64_t other);
+std::string human_count(std::uint64_t count);  // "1,234,567"
+std::string human_duration(
+    std::uint64_t milliseconds);  // "0.4 s", "12.3 s", "3 min 05 s", "2 h 03 min"
+// "about 12 s", "less than a second"
+std::string about_seconds(double seconds);
+std::string human_date(std::uint64_t epoch);  // "2026-11-21 15:30", the node's local time
+
+// For a terminal or a log: control characters and invalid UTF-8 as \xNN; newlines kept or
+// turned into "; " when asked.
+enum class Newlines { escape, keep, join };
+std::string printable(std::string_view text, Newlines newlines = Newlines::escape);
+
+// As a shell reads it as one word. Of printable text the same as it is, in quotes where it needs
+// them.
+std::string shell_word(const std::string& text);
+
+// The last part of a path, without slashes behind it.
+std::string last_part(const std::string& path);
+
+// At most `width` bytes, the middle replaced by "..." at need.
+std::string shortened(std::string_view text, std::size_t width);
+
+}  // namespace nodestage

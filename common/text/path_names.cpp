@@ -1,0 +1,81 @@
+#include "common/text/path_names.hpp"
+
+#include <strings.h>
+
+#include <algorithm>
+
+namespace nodestage {
+
+bool has_suffix(std::string_view path, std::string_view suffix) {
+  return path.size() >= suffix.size() && ::strncasecmp(path.data() + path.size() - suffix.size(),
+                                                       suffix.data(), suffix.size()) == 0;
+}
+
+std::string_view archive_suffix(std::string_view path) {
+  static constexpr std::string_view k_suffixes[] = {
+      ".tar", ".tar.gz",  ".tgz",  ".taz",      ".tar.bz2",  ".tbz",   ".tbz2",    ".tar.xz",
+      ".txz", ".tar.zst", ".tzst", ".tar.lz4",  ".tlz4",     ".cpio",  ".cpio.gz", ".cpio.bz2",
+      ".zip", ".cpio.xz", ".7z",   ".cpio.zst", ".cpio.lz4", ".tar.z", ".cpio.z"};
+  std::string_view longest;
+  for (const auto suffix : k_suffixes) {
+    if (suffix.size() > longest.size() && has_suffix(path, suffix)) longest = suffix;
+  }
+  return longest;
+}
+
+std::string default_destination(std::string_view source) {
+  while (source.ends_with('/')) source.remove_suffix(1);
+  std::string_view name = source.substr(source.rfind('/') + 1);
+  const std::string_view suffix = archive_suffix(name);
+  if (suffix.size() < name.size()) name.remove_suffix(suffix.size());
+  return std::string(name);
+}
+
+std::string variable_name(std::string_view text) {
+  std::string name;
+  for (const char c : text) {
+    const bool lower = c >= 'a' && c <= 'z';
+    const bool kept = (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9');
+    name += lower ? static_cast<char>(c - 'a' + 'A') : (kept ? c : '_');
+  }
+  if (!name.empty() && name[0] >= '0' && name[0] <= '9') name.insert(0, 1, '_');
+  return name;
+}
+
+bool is_glob(std::string_view path) { return path.find_first_of("*?[") != std::string_view::npos; }
+
+bool is_path_below(std::string_view path) {
+  if (path.empty() || path.starts_with('/') || path.find('\0') != std::string_view::npos) {
+    return false;
+  }
+  bool names_something = false;
+  while (!path.empty()) {
+    const std::size_t slash = path.find('/');
+    const std::string_view name = path.substr(0, slash);
+    if (name == ".." || name.size() > 255) return false;
+    if (!names_something && name.starts_with(".nodestage")) return false;
+    names_something = names_something || (!name.empty() && name != ".");
+    if (slash == std::string_view::npos) break;
+    path.remove_prefix(slash + 1);
+  }
+  return names_something;
+}
+
+bool is_venv_path(std::string_view path) {
+  return std::all_of(path.begin(), path.end(), [](char c) {
+    const auto byte = static_cast<unsigned char>(c);
+    return byte >= 0x20 && byte != 0x7f &&
+           std::string_view("\"'$\\`:").find(c) == std::string_view::npos;
+  });
+}
+
+bool is_variable_name(std::string_view name) {
+  const auto is_letter = [](char c) {
+    return (c >= 'A' && c <= 'Z') || (c >= 'a' && c <= 'z') || c == '_';
+  };
+  return !name.empty() && is_letter(name[0]) && std::all_of(name.begin(), name.end(), [&](char c) {
+    return is_letter(c) || (c >= '0' && c <= '9');
+  });
+}
+
+}  // namespace nodestage

@@ -1,0 +1,73 @@
+#include "common/wire/daemon_about.hpp"
+
+#include <algorithm>
+#include <charconv>
+#include <utility>
+
+namespace nodestage {
+namespace {
+
+std::uint64_t number(std::string_view text) {
+  std::uint64_t value = 0;
+  const auto read = std::from_chars(text.data(), text.data() + text.size(), value);
+  return read.ec == std::errc() ? value : 0;
+}
+
+using Kind = SandboxState::Kind;
+constexpr std::pair<Kind, std::string_view> k_sandbox_kinds[] = {
+    {Kind::holds, "holds"}, {Kind::lacking, "lacking"}, {Kind::fault, "fault"}};
+
+SandboxState sandbox_state(std::string_view value) {
+  for (const auto& [kind, name] : k_sandbox_kinds) {
+    if (value == name) return {kind, ""};
+    const std::string begin = std::string(name) + ": ";
+    if (value.starts_with(begin)) return {kind, std::string(value.substr(begin.size()))};
+  }
+  return {};
+}
+
+std::string text_of(const SandboxState& state) {
+  for (const auto& [kind, name] : k_sandbox_kinds) {
+    if (kind == state.kind)
+      return std::string(name) + (state.text.empty() ? "" : ": " + state.text);
+  }
+  return "";
+}
+
+void set(DaemonAbout& about, std::string_view name, std::string_view value) {
+  if (name == "version") about.version = value;
+  if (name == "tmpdir") about.tmpdir_root = value;
+  if (name == "leave_free") about.leave_free_bytes = number(value);
+  if (name == "epilog_wait") about.epilog_wait_s = number(value);
+  if (name == "no_cgroups") about.cgroups_missing = value;
+  if (name == "cgroups_in_unit") about.cgroups_in_unit = value == "1";
+  if (name == "sandbox") about.sandbox = sandbox_state(value);
+  if (name == "sandbox_required") about.sandbox_required = value == "1";
+}
+
+}  // namespace
+
+std::string encode_about(const DaemonAbout& about) {
+  return "version=" + about.version + "\ntmpdir=" + about.tmpdir_root +
+         "\nleave_free=" + std::to_string(about.leave_free_bytes) +
+         "\nepilog_wait=" + std::to_string(about.epilog_wait_s) +
+         "\nno_cgroups=" + about.cgroups_missing +
+         "\ncgroups_in_unit=" + (about.cgroups_in_unit ? "1" : "0") +
+         "\nsandbox=" + text_of(about.sandbox) +
+         "\nsandbox_required=" + (about.sandbox_required ? "1" : "0") + "\n";
+}
+
+DaemonAbout decode_about(std::string_view text) {
+  DaemonAbout about;
+  while (!text.empty()) {
+    const std::string_view line = text.substr(0, text.find('\n'));
+    text.remove_prefix(std::min(text.size(), line.size() + 1));
+    const std::size_t equals = line.find('=');
+    if (equals != std::string_view::npos) {
+      set(about, line.substr(0, equals), line.substr(equals + 1));
+    }
+  }
+  return about;
+}
+
+}  // namespace nodestage

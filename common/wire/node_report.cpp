@@ -1,0 +1,188 @@
+#include "common/wire/node_report.hpp"
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+
+#include "common/text/human.hpp"
+#include "common/text/json_value.hpp"
+
+namespace nodestage {
+namespace {
+
+using Json = nlohmann::json;
+
+constexpr int k_version = 1;
+constexpr std::size_t k_path_bytes = 300;
+constexpr std::size_t k_note_bytes = 400;
+constexpr std::size_t k_cause_bytes = 2000;
+// For all but the items.
+constexpr std::size_t k_head_bytes = 16 * 1024;
+
+// Calls field(name, member) for each member, for both directions.
+template <typename Times, typename Field>
+void each_time(Times& times, Field field) {
+  field("begun", times.begun);
+  field("staging", times.staging);
+  field("staged", times.staged);
+  field("decided", times.decided);
+  field("run", times.run);
+  field("ended", times.ended);
+  field("out", times.out);
+  field("out_end", times.out_end);
+  field("held", times.held);
+  field("gone", times.gone);
+}
+
+template <typename Item, typename Field>
+void each_item_field(Item& item, Field field) {
+  field("state", item.state);
+  field("is_async", item.is_async);
+  field("is_optional", item.is_optional);
+  field("what", item.what);
+  field("source", item.source);
+  field("destination", item.destination);
+  field("note", item.note);
+  field("bytes_read", item.bytes_read);
+  field("bytes_written", item.bytes_written);
+  field("files", item.files);
+  field("begun", item.begun);
+  field("read_to", item.read_to);
+  field("ended", item.ended);
+}
+
+template <typename Report, typename Field>
+void each_field(Report& report, Field field) {
+  field("job", report.job);
+  field("restart", report.restart);
+  field("uid", report.uid);
+  field("node", report.node);
+  field("node_index", report.node_index);
+  field("node_count", report.node_count);
+  field("state", report.state);
+  field("outcome", report.outcome);
+  field("cause", report.cause);
+  field("at", report.at);
+  field("omitted", report.omitted);
+}
+
+// Escapes make a text longer; so does cutting one within a character.
+std::string bounded(const std::string& text, std::size_t bytes) {
+  const std::string shown = printable(shortened(text, bytes));
+  return shown.size() <= bytes ? shown : printable(shortened(shown, bytes));
+}
+
+const char* to_text(ItemState state) {
+  switch (state) {
+    case ItemState::waiting:
+      return "waiting";
+    case ItemState::working:
+      return "working";
+    case ItemState::done:
+      return "done";
+    case ItemState::failed:
+      return "failed";
+    case ItemState::skipped:
+      return "skipped";
+  }
+  return "waiting";
+}
+
+template <typename T>
+void put(Json& json, const char* name, const T& value) {
+  json[name] = value;
+}
+
+template <typename T>
+void get(const Json& json, const char* name, T& value) {
+  if constexpr (std::is_same_v<T, std::string>) {
+    value = printable(json.at(name).get_ref<const std::string&>(), Newlines::keep);
+  } else {
+    value = from_json_value<T>(json.at(name));
+  }
+}
+
+std::string dump(const Json& json) {
+  return json.dump(-1, ' ', false, Json::error_handler_t::replace);
+}
+
+// As many as `room` has bytes for.
+Json items_to_json(const std::vector<ReportItem>& items, std::size_t& room,
+                   std::uint32_t& omitted) {
+  Json list = Json::array();
+  for (const ReportItem& item : items) {
+    Json json;
+    each_item_field(item, [&](const char* name, const auto& value) { put(json, name, value); });
+    const std::size_t bytes = dump(json).size() + 1;
+    if (bytes > room) {
+      ++omitted;
+      continue;
+    }
+    room -= bytes;
+    list.push_back(std::move(json));
+  }
+  return list;
+}
+
+std::vector<ReportItem> items_of(const Json& list) {
+  std::vector<ReportItem> items;
+  for (const Json& json : list) {
+    ReportItem& item = items.emplace_back();
+    each_item_field(item, [&](const char* name, auto& value) { get(json, name, value); });
+  }
+  return items;
+}
+
+}  // namespace
+
+ReportItem report_item(const ItemRecord& record, std::uint64_t from, std::uint64_t to) {
+  const auto moment = [&](std::uint64_t claim, std::uint64_t least) {
+    return claim == 0 ? 0 : std::clamp(claim, least, std::max(least, to));
+  };
+  ReportItem item;
+  item.state = to_text(static_cast<ItemState>(record.state));
+  item.is_async = (record.flags & k_item_async) != 0;
+  item.is_optional = (record.flags & k_item_optional) != 0;
+  item.what = bounded(field_text(record.what), sizeof record.what);
+  item.source = bounded(field_text(record.source), k_path_bytes);
+  item.destination = bounded(field_text(record.destination), k_path_bytes);
+  item.note = bounded(printable(field_text(record.note), Newlines::join), k_note_bytes);
+  item.bytes_read = record.bytes_read;
+  item.bytes_written = record.bytes_written;
+  item.files = record.files;
+  item.begun = moment(record.begun_ms, from);
+  item.read_to = moment(record.read_to_ms, item.begun);
+  item.ended = moment(record.ended_ms, std::max(item.begun, item.read_to));
+  return item;
+}
+
+std::string encode_report(NodeReport report) {
+  report.node = bounded(report.node, k_path_bytes);
+  report.cause = bounded(printable(report.cause, Newlines::join), k_cause_bytes);
+  Json json{{"version", k_version}};
+  std::size_t room = k_max_report_bytes - k_head_bytes;
+  // Outputs first: they are fewer.
+  json["outputs"] = items_to_json(report.outputs, room, report.omitted);
+  json["items"] = items_to_json(report.items, room, report.omitted);
+  Json& times = json["times"];
+  each_time(report.times, [&](const char* name, auto value) { put(times, name, value); });
+  each_field(report, [&](const char* name, const auto& value) { put(json, name, value); });
+  return dump(json);
+}
+
+Result<NodeReport> decode_report(std::string_view text) {
+  try {
+    const Json json = Json::parse(text);
+    if (json.at("version") != k_version) return Error{EINVAL, "a report of another version"};
+    NodeReport report;
+    each_field(report, [&](const char* name, auto& value) { get(json, name, value); });
+    const Json& times = json.at("times");
+    each_time(report.times, [&](const char* name, auto& value) { get(times, name, value); });
+    report.items = items_of(json.at("items"));
+    report.outputs = items_of(json.at("outputs"));
+    return report;
+  } catch (const std::exception& fault) {  // the library's boundary
+    return Error{EINVAL, fault.what()};
+  }
+}
+
+}  // namespace nodestage

@@ -1,0 +1,85 @@
+// The channel between nodestaged and its child nodestage-peer: what is carried, and how.
+//
+// nodestage-peer inherits one end of a SOCK_SEQPACKET socket pair as descriptor k_peer_channel_fd;
+// one message a packet, k_max_channel_bytes at most. Its first message is PeerSettings. When the
+// daemon's end is closed, nodestage-peer ends.
+//
+//   u8 kind | fields as in common/wire/wire.hpp, in the order below
+//   1  settings  daemon → peer   u32 port, u32 io_wait_s, u32 max_connections, texts addresses
+//   2  deliver   daemon → peer   u64 id, text node, text credential
+//   3  listening peer → daemon   text fault
+//   4  delivered peer → daemon   u64 id, text fault
+//   5  received  peer → daemon   text payload
+//   6  dropped   peer → daemon   text address, text why
+//
+// Between two peers, over TCP, one note a connection:
+//   sender → receiver   "NSP1" | u32 length, little-endian, k_max_credential_bytes at most |
+//   credential receiver → sender   one byte: 'A' taken, 'R' refused; then both close
+//
+// Golden test: tests/unit/test_peer_channel.cpp.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <variant>
+#include <vector>
+
+#include "common/result.hpp"
+
+namespace nodestage {
+
+inline constexpr int k_peer_channel_fd = 3;
+inline constexpr std::size_t k_max_channel_bytes = 128 * 1024;
+inline constexpr std::size_t k_max_credential_bytes = 64 * 1024;
+inline constexpr std::string_view k_peer_frame_magic = "NSP1";
+inline constexpr char k_peer_taken = 'A';
+inline constexpr char k_peer_refused = 'R';
+
+struct PeerSettings {
+  std::uint32_t port = 0;
+  std::uint32_t io_wait_s = 5;           // for each connection, from its start to its end
+  std::uint32_t max_connections = 1024;  // incoming; beyond it the oldest is dropped
+  std::vector<std::string> addresses;    // "NODE=ADDRESS", one for each address of a node; other
+                                         // nodes are resolved by the system
+};
+
+// Brings the credential to the node's nodestage-peer. With an empty credential: only connects, to
+// see whether one listens there.
+struct PeerDeliver {
+  std::uint64_t id = 0;
+  std::string node;
+  std::string credential;
+};
+
+// The port is open (fault empty), or cannot be opened and will be tried again. With wrong settings:
+// why, and nodestage-peer ends.
+struct PeerListening {
+  std::string fault;
+};
+
+struct PeerDelivered {
+  std::uint64_t id = 0;
+  std::string fault;  // empty: taken (or, without a credential, connected)
+};
+
+// The payload of a credential that uid 0 has made, in a connection from an address of the host that
+// the note names in `from`. The daemon checks all the rest.
+struct PeerReceived {
+  std::string payload;
+};
+
+// A connection that brought nothing of use; for the log.
+struct PeerDropped {
+  std::string address;
+  std::string why;
+};
+
+using PeerMessage = std::variant<PeerSettings, PeerDeliver, PeerListening, PeerDelivered,
+                                 PeerReceived, PeerDropped>;
+
+std::string encode_peer_message(const PeerMessage& message);
+Result<PeerMessage> decode_peer_message(std::string_view packet);
+
+}  // namespace nodestage

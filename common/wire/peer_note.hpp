@@ -1,0 +1,95 @@
+// PeerNote: what the daemons of one job's nodes tell each other.
+//
+// The nodes of a job push NodeNotes to the job's first node, which pushes JobNotes to the others.
+// A note is the payload of a MUNGE credential that root of the sending node has made and that only
+// the user of nodestage-peer can decode (MUNGE's UID restriction); nodestage-peer carries it over
+// TCP. Root on any host that has the MUNGE key is trusted, as Slurm itself does.
+//
+// Every note is a whole state, so one that is lost costs time only: it is sent again while it
+// matters, and an older one (by its sequence number) is dropped.
+//
+//   u8 version (1) | u8 kind | texts to | text from | u32 job | u32 restart | u64 sequence | body
+//   kind 1  NodeNote   u8 state, u8 waits, u8 ended, u64 bytes_read, u64 bytes_total, text cause
+//   kind 2  JobNote    u8 verdict, text text, u8 facts_known, u32 array_job, u32 array_task,
+//                      text job_name, u8 batch, u8 outcome_known, u8 has_status, u32 status
+//   fields as in common/wire/wire.hpp
+//
+// Golden test: tests/unit/test_peer_note.cpp.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <variant>
+#include <vector>
+
+#include "common/result.hpp"
+#include "common/wire/protocol.hpp"
+
+namespace nodestage {
+
+inline constexpr std::uint8_t k_peer_note_version = 1;
+// How many nodes one credential may be for. Making one costs about as much as sending it.
+inline constexpr std::size_t k_max_note_destinations = 64;
+inline constexpr std::size_t k_max_note_text_bytes = 4096;
+inline constexpr std::size_t k_max_note_bytes = 32 * 1024;
+
+enum class NodeState : std::uint8_t { begun = 1, staging = 2, ready = 3, failed = 4 };
+
+inline constexpr std::uint8_t k_listens = 1;    // ready, and a step waits: it wants to hear more
+inline constexpr std::uint8_t k_is_in_use = 2;  // a step runs there, or has, before all are ready
+
+struct NodeNote {
+  NodeState state = NodeState::begun;
+  std::uint8_t waits = 0;  // bits: k_listens, k_is_in_use
+  std::uint8_t ended = 0;  // 1: the job has ended there, and its outcome is asked for
+  std::uint64_t bytes_read = 0;
+  std::uint64_t bytes_total = 0;  // 0: not known
+  std::string cause;              // when failed
+};
+
+enum class Verdict : std::uint8_t {
+  open = 1,    // not all nodes are ready; `text` says which, for people
+  ready = 2,   // all are; `text` may hold a warning (a node that is gone on without)
+  failed = 3,  // `text` is the cause, with the node's name
+};
+
+// What a prolog does not know and a step on the job's first node has told.
+struct JobFacts {
+  bool known = false;
+  std::uint32_t array_job = k_no_number;  // k_no_number: the job is not of an array
+  std::uint32_t array_task = k_no_number;
+  std::string job_name;
+  bool batch = false;  // the job has a batch script
+
+  bool operator==(const JobFacts&) const = default;
+};
+
+struct JobNote {
+  Verdict verdict = Verdict::open;
+  std::string text;
+  JobFacts facts;
+  // Of the batch script, or of the last step on the first node when there is none. Known from the
+  // script's end, or the job's, on.
+  bool outcome_known = false;
+  std::optional<std::uint32_t> status;  // as wait(2) gives it; nothing: no step ran there
+};
+
+struct PeerNote {
+  std::vector<std::string> to;  // node names
+  std::string from;
+  std::uint32_t job = 0;
+  std::uint32_t restart = 0;
+  std::uint64_t sequence = 0;  // grows with every note that a daemon makes, over its restarts too
+  std::variant<NodeNote, JobNote> body;
+};
+
+std::string encode_peer_note(const PeerNote& note);
+
+// A fault for another version, an unknown kind or value, a text that is too long, fields that are
+// cut off, or bytes left over. Texts are as they came: pass them through printable().
+Result<PeerNote> decode_peer_note(std::string_view data);
+
+}  // namespace nodestage

@@ -1,0 +1,275 @@
+// The messages between the SPANK plugin (or the command) and nodestaged.
+//
+// Transport: a SOCK_SEQPACKET unix socket, one message a packet, k_max_message_bytes at most. The
+// caller's identity is SO_PEERCRED of the connection, never a field.
+//
+//   every message:  u8 version (1) | u8 kind | fields as in common/wire/wire.hpp, in the order
+//   below
+//
+//   kind          from → to   who may          fields
+//   1  begin      → daemon    uid 0            u32 job, u32 restart, u32 uid, u32 gid, text user,
+//                                              text node, u32 node_count, u32 node_index,
+//                                              text first_node, texts nodes, u8 at_allocation,
+//                                              u32 cpus, text work_dir, text stdout_path,
+//                                              text request
+//   2  end        → daemon    uid 0            u32 job, u32 restart, u32 exit_code, u32 limit_s
+//   3  wait       → daemon    uid 0, job's     u32 job, u32 step, u8 speaks, u8 goes_on,
+//                                              u8 scope, u32 interval_ms, u32 array_job, u32
+//                                              array_task, text job_name
+//   4  exited     → daemon    uid 0            u32 job, u32 step, u32 wait_status
+//   5  status     → daemon    anyone (own)     u32 job (0: all)
+//   6  held       → daemon    anyone (own)     (none)
+//   7  recover    → daemon    uid 0, job's     u32 job, u32 restart, text directory
+//   8  await      → daemon    uid 0, job's     u32 job, u32 interval_ms, texts names
+//   9  report     → daemon    anyone (own)     u32 job
+//   16 accepted   ← daemon                     (none)
+//   17 refused    ← daemon                     u8 reason, text what
+//   18 progress   ← daemon                     see Progress
+//   19 ready      ← daemon                     texts environment, texts lines
+//   20 failed     ← daemon                     text cause, texts lines
+//   21 ended      ← daemon                     u8 outcome, text what
+//   22 status_row ← daemon                     see StatusRow
+//   23 held_row   ← daemon                     see HeldRow
+//   24 recovered  ← daemon                     texts lines
+//   25 status_item ← daemon                    see StatusItem
+//   26 report_row ← daemon                     text report (common/wire/node_report.hpp)
+//
+// begin, exited → accepted | refused. end → ended | refused. wait → progress*, ready | failed |
+// refused. status → (status_row, status_item*)*, accepted. held → held_row*, accepted. recover →
+// progress*, recovered | refused. await → progress*, ready | failed | refused. report →
+// report_row*, accepted. One request a connection; the daemon closes it.
+// Golden test: tests/unit/test_protocol.cpp.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <variant>
+#include <vector>
+
+#include "common/result.hpp"
+#include "common/wire/status_file.hpp"
+
+namespace nodestage {
+
+inline constexpr std::uint8_t k_protocol_version = 1;
+inline constexpr std::size_t k_max_message_bytes = 128 * 1024;
+inline constexpr std::uint32_t k_no_number =
+    0xffffffff;  // an array id that is not known or not there
+
+struct Begin {
+  std::uint32_t job = 0;
+  std::uint32_t restart = 0;
+  std::uint32_t uid = 0;
+  std::uint32_t gid = 0;
+  std::string user;
+  std::string node;
+  std::uint32_t node_count = 1;
+  std::uint32_t node_index = k_no_number;  // of this node in the job's list, from 0
+  std::string first_node;  // of that list; empty: not known, or the list is too long for a message
+  std::vector<std::string> nodes;  // that list, on the first node only
+  std::uint8_t at_allocation = 1;  // 0: slurm.conf lacks PrologFlags=Alloc, so other nodes' prologs
+                                   // run late
+  std::uint32_t cpus = 1;          // of the job on this node
+  std::string work_dir;
+  std::string stdout_path;  // as slurmd has it: may be empty, relative, or hold % patterns
+  std::string request;      // opaque; empty: only a job directory is wanted
+};
+
+struct End {
+  std::uint32_t job = 0;
+  std::uint32_t restart = k_no_number;  // k_no_number: Slurm has not said which run it is
+  std::uint32_t exit_code = 0;          // SLURM_JOB_EXIT_CODE, a wait status
+  std::uint32_t limit_s = 0;            // how long the caller can wait at most; 0: no limit
+};
+
+enum class WaitScope : std::uint8_t {
+  node = 1,  // for this node's staging
+  all = 2,   // for that of all nodes of the job
+};
+
+// Wait::goes_on: the step does not depend on the answer.
+inline constexpr std::uint8_t k_runs = 1;    // --stage-wait=none
+inline constexpr std::uint8_t k_looks = 2;   // it is no work of the job's: `nodestage status`
+inline constexpr std::uint8_t k_looked = 3;  // and has ended; both are root's to tell
+
+struct Wait {
+  std::uint32_t job = 0;
+  std::uint32_t step = 0;
+  std::uint8_t speaks = 0;   // 1: this caller prints, so it may have the summary lines
+  std::uint8_t goes_on = 0;  // k_runs, k_looks or k_looked
+  WaitScope scope = WaitScope::all;
+  std::uint32_t interval_ms = 1000;
+  std::uint32_t array_job = k_no_number;
+  std::uint32_t array_task = k_no_number;
+  std::string job_name;
+};
+
+struct Exited {
+  std::uint32_t job = 0;
+  std::uint32_t step = 0;
+  std::uint32_t wait_status = 0;  // of the task, as wait(2) gives it
+};
+
+struct StatusQuery {
+  std::uint32_t job = 0;
+};
+
+struct HeldQuery {};
+
+// Asks for the results of a held run to be copied below a directory; the tree goes when all were.
+struct Recover {
+  std::uint32_t job = 0;
+  std::uint32_t restart = k_no_number;  // k_no_number: the one run of it that is held
+  std::string directory;                // absolute; made as the job's user
+};
+
+// Asks to be told when datasets of a running job are in place on this node.
+struct Await {
+  std::uint32_t job = 0;
+  std::uint32_t interval_ms = 1000;
+  std::vector<std::string> names;  // as a person writes them; none: all datasets
+};
+
+inline constexpr std::size_t k_max_await_names = 64;
+inline constexpr std::size_t k_max_await_name_bytes = 256;
+
+// Asks what this node knows of a job that is here or has been.
+struct ReportQuery {
+  std::uint32_t job = 0;
+};
+
+struct Accepted {};
+
+enum class RefusalReason : std::uint8_t {
+  malformed = 1,      // the message cannot be read, or its version is another
+  not_permitted = 2,  // this uid may not send this kind, or not for this job
+  unknown_job = 3,    // nothing is known of the job on this node
+  busy = 4,           // the job id is still in use by an earlier run
+  fault = 5,          // the daemon failed; `what` says how
+  unknown_name = 6,   // the job has no such dataset; `what` names those it has
+};
+
+struct Refused {
+  RefusalReason reason = RefusalReason::fault;
+  std::string what;
+};
+
+enum class ProgressPhase : std::uint8_t {
+  queued = 1,
+  starting = 2,
+  staging = 3,
+  others = 4,  // this node is ready, others of the job are not
+};
+
+struct Progress {                                 // field order on the wire:
+  ProgressPhase phase = ProgressPhase::starting;  // u8
+  std::uint32_t jobs_ahead = 0;                   // u32, when queued
+  std::uint32_t items_done = 0;                   // u32
+  std::uint32_t items = 0;                        // u32
+  std::uint64_t bytes_read = 0;                   // u64, of the sources
+  std::uint64_t bytes_total = 0;                  // u64, of the sources; 0: not known yet
+  std::uint64_t bytes_written = 0;                // u64
+  std::uint64_t files = 0;                        // u64, written so far
+  std::uint64_t elapsed_ms = 0;                   // u64, since the worker began
+  std::string current;                            // text, the item in work; printable
+  std::string directory;  // text, the job directory: for a step that does not wait
+  std::string others;     // text, which nodes of the job are not ready; printable
+};
+
+struct Ready {
+  std::vector<std::string> environment;  // NAME=VALUE
+  std::vector<std::string> lines;        // the summary; empty but for the first speaker
+};
+
+struct Failed {
+  std::string cause;               // may hold several lines; printable
+  std::vector<std::string> lines;  // of the items that did well; empty but for the first speaker
+};
+
+enum class EndOutcome : std::uint8_t {
+  nothing = 1,     // the daemon knew no such job
+  done = 2,        // results delivered (or none asked for), directory gone
+  background = 3,  // still copying when the wait's limit passed; goes on without the caller
+  held = 4,        // a result could not be delivered and is kept on the node
+  lost = 5,  // a result could not be delivered, and goes with the directory, which is the site's
+};
+
+struct Ended {
+  EndOutcome outcome = EndOutcome::done;
+  std::string what;
+};
+
+// A run of a job on this node. Texts are printable.
+struct StatusRow {             // field order on the wire:
+  std::uint32_t job = 0;       // u32
+  std::uint32_t restart = 0;   // u32
+  std::uint32_t uid = 0;       // u32
+  std::string user;            // text
+  std::string node;            // text
+  std::string state;           // text, as in daemon/root/job.hpp
+  std::uint64_t begun_at = 0;  // u64, seconds since 1970; 0: not known
+  std::string cause;           // text, of a failure; may hold several lines
+  std::string others;          // text, which nodes of the job are not ready, where that is known
+  std::string kept_in;         // text, the tree in the hold area; empty: it is not there
+};
+
+enum class ItemKind : std::uint8_t { dataset = 1, venv = 2, output = 3 };
+
+// An item of the run whose row came before. What a worker claims: bounded, texts printable.
+struct StatusItem {                      // field order on the wire:
+  ItemKind kind = ItemKind::dataset;     // u8
+  ItemState state = ItemState::waiting;  // u32
+  std::uint32_t flags = 0;               // u32, as in common/wire/status_file.hpp
+  std::uint64_t bytes_read = 0;          // u64, of the source
+  std::uint64_t bytes_total = 0;         // u64, of the source; 0: not known
+  std::uint64_t bytes_written = 0;       // u64
+  std::uint64_t files = 0;               // u64, every kind of entry but directories
+  std::uint64_t elapsed_ms = 0;          // u64, since it was begun
+  std::string name;                      // text, <NAME> of NODESTAGE_DATASET_<NAME>
+  std::string what;                      // text, "tar.gz"; empty: not known
+  std::string source;                    // text
+  std::string destination;               // text
+  std::string note;                      // text, a warning or the cause of the failure
+};
+
+struct JobStatus {  // no message: a row and its items
+  StatusRow row;
+  std::vector<StatusItem> items;
+};
+
+// Results that could not be delivered. Times are seconds since 1970.
+struct HeldRow {                     // field order on the wire:
+  std::uint32_t job = 0;             // u32
+  std::uint32_t restart = 0;         // u32
+  std::uint32_t uid = 0;             // u32
+  std::string node;                  // text
+  std::uint64_t since = 0;           // u64
+  std::uint64_t expires = 0;         // u64
+  std::uint64_t next_try = 0;        // u64; 0: none will be made
+  std::uint8_t is_measured = 0;      // u8
+  std::uint64_t bytes = 0;           // u64, of the whole tree on disk
+  std::string path;                  // text
+  std::vector<std::string> reasons;  // texts, what could not be delivered and why; printable
+};
+
+struct Recovered {
+  std::vector<std::string> lines;
+};
+
+struct ReportRow {
+  std::string report;
+};
+
+using Message = std::variant<Begin, End, Wait, Exited, StatusQuery, HeldQuery, Recover, Await,
+                             ReportQuery, Accepted, Refused, Progress, Ready, Failed, Ended,
+                             StatusRow, HeldRow, Recovered, StatusItem, ReportRow>;
+
+std::string encode_message(const Message& message);
+
+// A fault for a message of another version, an unknown kind, fields that are cut off, or bytes
+// left over.
+Result<Message> decode_message(std::string_view packet);
+
+}  // namespace nodestage

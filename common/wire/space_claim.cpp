@@ -1,0 +1,86 @@
+#include "common/wire/space_claim.hpp"
+
+#include <sys/statvfs.h>
+#include <unistd.h>
+
+#include <cstddef>
+
+#include "common/wire/status_file.hpp"
+
+namespace nodestage {
+namespace {
+
+constexpr std::size_t k_claim_offset = offsetof(StatusHeader, claim);
+
+// Records of less than a page: a short count is a fault of the file system.
+Status put(int fd, const void* data, std::size_t bytes, std::size_t offset) {
+  const ssize_t count = ::pwrite(fd, data, bytes, static_cast<off_t>(offset));
+  if (count < 0) return system_error("space record");
+  return static_cast<std::size_t>(count) == bytes ? Status() : Error{ENOSPC, "space record"};
+}
+
+// The body, then the serial that makes it count.
+template <typename Record>
+Status put_with_serial(int fd, const Record& record, std::size_t end, std::size_t offset) {
+  constexpr std::size_t k_body = sizeof record.serial;
+  const auto* bytes = reinterpret_cast<const char*>(&record);
+  TRY(put(fd, bytes + k_body, end - k_body, offset + k_body));
+  return put(fd, &record.serial, sizeof record.serial, offset);
+}
+
+template <typename Record>
+Result<Record> get(int fd, std::size_t offset) {
+  Record record{};
+  const ssize_t count = ::pread(fd, &record, sizeof record, static_cast<off_t>(offset));
+  if (count < 0) return system_error("space record");
+  return static_cast<std::size_t>(count) == sizeof record ? record : Record{};
+}
+
+}  // namespace
+
+SpaceAnswer decide(const SpaceClaim& claim, const Amount& admitted, const Disk& disk) {
+  const Amount available = disk.free - Amount{disk.leave_free, 0} - disk.promised;
+  const Amount least = claim.least - claim.written;
+  const Amount guess = claim.need - claim.written - least;
+  const Amount spare = available - least;
+  const Amount half{spare.bytes / 2, spare.inodes / 2};
+  SpaceAnswer answer{};
+  answer.serial = claim.serial;
+  answer.granted = fits(least, available) ? 1 : 0;
+  answer.admitted = answer.granted != 0 ? claim.written + least + smaller(guess, half) : admitted;
+  answer.written = claim.written;
+  answer.free = disk.free;
+  answer.promised = disk.promised;
+  answer.others = disk.others;
+  answer.leave_free = disk.leave_free;
+  return answer;
+}
+
+Amount free_on(int fd) {
+  struct statvfs info {};
+  if (::fstatvfs(fd, &info) != 0) return {k_no_limit, k_no_limit};
+  return {info.f_bavail * info.f_frsize, info.f_files == 0 ? k_no_limit : info.f_favail};
+}
+
+Status write_space_claim(int status_fd, const SpaceClaim& claim) {
+  return put_with_serial(status_fd, claim, offsetof(SpaceClaim, written), k_claim_offset);
+}
+
+Status write_space_written(int status_fd, const Amount& written) {
+  const SpaceClaim claim{0, {}, {}, written, 0};
+  constexpr std::size_t k_begin = offsetof(SpaceClaim, written);  // to the record's end
+  const auto* bytes = reinterpret_cast<const char*>(&claim);
+  return put(status_fd, bytes + k_begin, sizeof claim - k_begin, k_claim_offset + k_begin);
+}
+
+Result<SpaceClaim> read_space_claim(int status_fd) {
+  return get<SpaceClaim>(status_fd, k_claim_offset);
+}
+
+Status write_space_answer(int fd, const SpaceAnswer& answer) {
+  return put_with_serial(fd, answer, sizeof answer, 0);
+}
+
+Result<SpaceAnswer> read_space_answer(int fd) { return get<SpaceAnswer>(fd, 0); }
+
+}  // namespace nodestage

@@ -1,0 +1,110 @@
+#include "common/wire/status_file.hpp"
+
+#include <unistd.h>
+
+#include <algorithm>
+
+namespace nodestage {
+namespace {
+
+Status write_at(int fd, const void* data, std::size_t bytes, std::size_t offset) {
+  const auto* from = static_cast<const char*>(data);
+  while (bytes > 0) {
+    const ssize_t count = ::pwrite(fd, from, bytes, static_cast<off_t>(offset));
+    if (count < 0 && errno == EINTR) continue;
+    if (count < 0) return system_error("status file");
+    from += count;
+    offset += static_cast<std::size_t>(count);
+    bytes -= static_cast<std::size_t>(count);
+  }
+  return {};
+}
+
+// How many bytes could be read; fewer than asked at the end of the file.
+Result<std::size_t> read_at(int fd, void* data, std::size_t bytes, std::size_t offset) {
+  std::size_t done = 0;
+  while (done < bytes) {
+    const ssize_t count = ::pread(fd, static_cast<char*>(data) + done, bytes - done,
+                                  static_cast<off_t>(offset + done));
+    if (count < 0 && errno == EINTR) continue;
+    if (count < 0) return system_error("status file");
+    if (count == 0) break;
+    done += static_cast<std::size_t>(count);
+  }
+  return done;
+}
+
+bool is_our_variable(std::string_view assignment) {
+  const std::size_t equals = assignment.find('=');
+  if (equals == std::string_view::npos || !assignment.starts_with("NODESTAGE_")) return false;
+  return std::all_of(
+      assignment.begin(), assignment.begin() + static_cast<std::ptrdiff_t>(equals),
+      [](char c) { return (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_'; });
+}
+
+std::vector<std::string> split_environment(std::string_view area) {
+  std::vector<std::string> variables;
+  while (!area.empty()) {
+    const std::size_t end = area.find('\0');
+    const std::string_view assignment = area.substr(0, end);
+    if (is_our_variable(assignment)) variables.emplace_back(assignment);
+    if (end == std::string_view::npos) break;
+    area.remove_prefix(end + 1);
+  }
+  return variables;
+}
+
+void bound_numbers(ItemRecord& item) {
+  for (std::uint64_t* number :
+       {&item.bytes_read, &item.bytes_total, &item.bytes_written, &item.files, &item.elapsed_ms}) {
+    *number = std::min(*number, k_largest_claim);
+  }
+}
+
+}  // namespace
+
+Status write_status_header(int fd, const StatusHeader& header) {
+  return write_at(fd, &header, offsetof(StatusHeader, claim), 0);
+}
+
+Status write_status_environment(int fd, const std::vector<std::string>& environment) {
+  std::string area;
+  for (const auto& variable : environment) area.append(variable).push_back('\0');
+  if (area.size() > k_max_environment_bytes) return Error{E2BIG, "too many or too long variables"};
+  return write_at(fd, area.data(), area.size(), k_environment_offset);
+}
+
+Status write_status_item(int fd, std::size_t index, const ItemRecord& item) {
+  return write_at(fd, &item, sizeof item, k_items_offset + index * sizeof item);
+}
+
+Result<WorkerStatus> read_worker_status(int fd) {
+  StatusHeader header{};
+  TRY_ASSIGN(const std::size_t bytes, read_at(fd, &header, sizeof header, 0));
+  WorkerStatus status;
+  if (bytes < offsetof(StatusHeader, claim) || header.magic != k_status_magic ||
+      header.phase > static_cast<std::uint32_t>(WorkerPhase::failed)) {
+    return status;
+  }
+  status.phase = static_cast<WorkerPhase>(header.phase);
+  status.cause = field_text(header.cause);
+
+  std::string area(std::min<std::size_t>(header.environment_bytes, k_max_environment_bytes), '\0');
+  TRY_ASSIGN(const std::size_t area_bytes,
+             read_at(fd, area.data(), area.size(), k_environment_offset));
+  status.environment = split_environment(std::string_view(area).substr(0, area_bytes));
+
+  status.items.resize(std::min<std::size_t>(header.items, k_max_request_items));
+  for (std::size_t i = 0; i < status.items.size(); ++i) {
+    ItemRecord& item = status.items[i];
+    TRY_ASSIGN(const std::size_t item_bytes,
+               read_at(fd, &item, sizeof item, k_items_offset + i * sizeof item));
+    if (item_bytes < sizeof item || item.state > static_cast<std::uint32_t>(ItemState::skipped)) {
+      item = {};
+    }
+    bound_numbers(item);
+  }
+  return status;
+}
+
+}  // namespace nodestage

@@ -1,0 +1,83 @@
+#include "common/wire/worker_order.hpp"
+
+#include "common/text/json_value.hpp"
+
+namespace nodestage {
+namespace {
+
+// Without these nothing can be done.
+bool is_required(std::string_view field) {
+  return field == "task" || field == "job" || field == "restart" || field == "uid" ||
+         field == "gid" || field == "directory";
+}
+
+// Calls field(name, member) for each member, for both directions.
+template <typename Order, typename Field>
+void each_field(Order& order, Field field) {
+  field("task", order.task);
+  field("job", order.job);
+  field("restart", order.restart);
+  field("uid", order.uid);
+  field("gid", order.gid);
+  field("user", order.user);
+  field("node", order.node);
+  field("node_index", order.node_index);
+  field("node_count", order.node_count);
+  field("directory", order.directory);
+  field("threads", order.threads);
+  field("leave_free_bytes", order.leave_free_bytes);
+  field("start_delay_ms", order.start_delay_ms);
+  field("on_failure", order.on_failure);
+  field("refuse_outputs", order.refuse_outputs);
+  field("refuse_venv", order.refuse_venv);
+  field("sandbox", order.sandbox);
+  field("extract_escaping", order.extract.escaping);
+  field("extract_special", order.extract.special);
+  field("extract_max_entries", order.extract.max_entries);
+  field("extract_max_ratio", order.extract.max_ratio);
+  field("extract_xattrs", order.extract.xattrs);
+  field("venv_build", order.venv_build);
+  field("venv_installer", order.venv_installer);
+  field("venv_find_links", order.venv_find_links);
+  field("venv_uv", order.venv_uv);
+  field("venv_module_init", order.venv_module_init);
+  field("venv_limit_s", order.venv_limit_s);
+  field("outcome", order.outcome);
+  field("array_job", order.array_job);
+  field("array_task", order.array_task);
+  field("array_known", order.array_known);
+  field("job_name", order.job_name);
+  field("ran", order.ran);
+  field("delivered", order.delivered);
+  field("tries", order.tries);
+  field("recover_to", order.recover_to);
+  field("stdout_path", order.stdout_path);
+  field("work_dir", order.work_dir);
+}
+
+}  // namespace
+
+std::string encode_order(const WorkerOrder& order) {
+  nlohmann::json json;
+  each_field(order, [&json]<typename T>(const char* name, const T& value) {
+    json[name] = to_json_value(value);
+  });
+  return json.dump();
+}
+
+Result<WorkerOrder> decode_order(std::string_view text) {
+  try {
+    const auto json = nlohmann::json::parse(text);
+    WorkerOrder order;
+    each_field(order, [&json]<typename T>(const char* name, T& value) {
+      // While a package is upgraded the daemon of the earlier release still starts workers of this
+      // one: a field that it does not know keeps its default.
+      if (json.contains(name) || is_required(name)) value = from_json_value<T>(json.at(name));
+    });
+    return order;
+  } catch (const std::exception& fault) {  // the library's boundary
+    return Error{EINVAL, std::string("the worker's order cannot be read: ") + fault.what()};
+  }
+}
+
+}  // namespace nodestage

@@ -1,0 +1,118 @@
+// WorkerOrder: what the daemon tells a worker about its task. Trusted: it comes from the daemon,
+// the facts in it from slurmd. JSON on an inherited descriptor; the user's request travels beside
+// it as the opaque bytes that it is.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "common/result.hpp"
+#include "common/wire/protocol.hpp"
+
+namespace nodestage {
+
+// The descriptors that a worker inherits, besides 0 (/dev/null), 1 and 2 (a pipe to the daemon's
+// log). All but the job directory and status are read-only.
+inline constexpr int k_worker_order_fd = 3;      // WorkerOrder as JSON, at offset 0
+inline constexpr int k_worker_request_fd = 4;    // the user's request, at offset 0
+inline constexpr int k_worker_status_fd = 5;     // common/wire/status_file.hpp
+inline constexpr int k_worker_directory_fd = 6;  // the job directory (for `remove`: the tree)
+inline constexpr int k_worker_rate_fd = 7;  // 8 bytes, native u64: bytes per second this worker may
+                                            // read from sources now; 0: unlimited. pread it anew
+                                            // every second.
+inline constexpr int k_worker_answer_fd =
+    8;  // SpaceAnswer (common/wire/space_claim.hpp); no regular
+        // file: nobody answers, the worker admits itself
+inline constexpr int k_worker_fds_end = 9;
+
+// Begins a line on descriptor 2 that needs an administrator, as in sd-daemon(3).
+inline constexpr char k_error_mark[] = "<3>";
+
+enum class WorkerTask {
+  stage,
+  stage_out,
+  remove,
+  measure,  // the size of the tree k_worker_directory_fd
+  notice,   // k_worker_request_fd's text into a file beside the job's stdout
+  recover,  // of a held tree: the results that were not delivered, below recover_to
+  probe,    // of no job: whether workers can confine themselves on this node
+};
+
+enum class JobOutcome { success, failure, unknown };
+
+enum class OnFailure { fail, proceed };
+
+// What a worker that stages needs of its sandbox.
+enum class SandboxNeed {
+  available,  // as much as can be had
+  required,   // all of it, or nothing is staged
+};
+
+// What the site lets --stage-venv run while it stages.
+enum class VenvBuild {
+  wheels_only,  // environments are built, of wheels alone
+  off,          // nothing is built
+  any,          // source distributions, too
+};
+enum class VenvInstaller { pip, uv };
+
+// What an archive may bring, as the site has it.
+enum class Escaping { fail, skip };  // of an entry that would leave its destination
+enum class Special { skip, keep };   // FIFOs, and set-id and sticky bits
+struct ExtractRules {
+  Escaping escaping = Escaping::fail;
+  Special special = Special::skip;
+  std::uint64_t max_entries = 1'000'000'000;
+  std::uint64_t max_ratio = 50'000;  // of bytes written to bytes of the archive
+  bool xattrs = false;               // with copies of directories, too
+
+  bool operator==(const ExtractRules&) const = default;
+};
+
+struct WorkerOrder {
+  WorkerTask task = WorkerTask::stage;
+  std::uint32_t job = 0;
+  std::uint32_t restart = 0;
+  std::uint32_t uid = 0;
+  std::uint32_t gid = 0;
+  std::string user;
+  std::string node;
+  std::uint32_t node_index = k_no_number;  // of this node in the job, for %n; k_no_number: unknown
+  std::uint32_t node_count = 1;
+  std::string directory;  // the job directory's path, for the environment and messages
+  std::uint32_t threads = 1;
+  std::uint64_t leave_free_bytes = 0;  // of the job directory's file system
+  std::uint32_t start_delay_ms = 0;
+  OnFailure on_failure = OnFailure::fail;
+  std::string refuse_outputs;  // stage: why a request with outputs must fail; empty: it need not
+  std::string refuse_venv;     // stage: why an environment must fail; empty: it need not
+  SandboxNeed sandbox = SandboxNeed::available;
+  ExtractRules extract;
+  VenvBuild venv_build = VenvBuild::wheels_only;
+  VenvInstaller venv_installer = VenvInstaller::pip;
+  std::vector<std::string> venv_find_links;  // directories of wheels
+  std::string venv_uv;                       // the program's path
+  std::string venv_module_init;  // what a shell reads to know `module`; empty: the usual places
+  std::uint32_t venv_limit_s = 3600;
+  // stage_out only:
+  JobOutcome outcome = JobOutcome::unknown;
+  std::uint32_t array_job = k_no_number;
+  std::uint32_t array_task = k_no_number;
+  bool array_known = false;  // whether the two above were reported (both k_no_number: no array)
+  std::string job_name;      // empty: unknown
+  bool ran = true;           // false: the staging failed, and no step is known to have run
+  // stage_out and recover of a held tree:
+  std::uint64_t delivered = 0;  // bit i: item i of --stage-out needs no delivery any more
+  std::uint32_t tries = 0;      // that were made before
+  std::string recover_to;       // recover only: absolute
+  // notice only:
+  std::string stdout_path;  // as slurmd has it
+  std::string work_dir;
+};
+
+std::string encode_order(const WorkerOrder& order);
+Result<WorkerOrder> decode_order(std::string_view json);
+
+}  // namespace nodestage

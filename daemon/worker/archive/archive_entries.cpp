@@ -1,0 +1,353 @@
+#include "daemon/worker/archive/archive_entries.hpp"
+
+#include <archive.h>
+#include <archive_entry.h>
+#include <locale.h>
+
+#include <algorithm>
+#include <optional>
+
+#include "common/text/human.hpp"
+
+namespace nodestage {
+namespace {
+
+constexpr std::size_t k_tar_block = 512;
+// zip seeks to each entry's header: larger blocks would read too much, smaller ones too often.
+constexpr std::size_t k_seek_block = std::size_t{256} * 1024;
+
+struct ArchiveFree {
+  void operator()(archive* handle) const { archive_read_free(handle); }
+};
+using Archive = std::unique_ptr<archive, ArchiveFree>;
+
+// libarchive converts names to the locale's charset, and in UTF-8 composes accents. In the C locale
+// it warns and leaves the bytes as they are.
+class PlainLocale {
+ public:
+  PlainLocale() : before_(::uselocale(c_locale())) {}
+  PlainLocale(const PlainLocale&) = delete;
+  PlainLocale& operator=(const PlainLocale&) = delete;
+  ~PlainLocale() { ::uselocale(before_); }
+
+ private:
+  static locale_t c_locale() {
+    static const locale_t locale = ::newlocale(LC_ALL_MASK, "C", nullptr);
+    return locale;
+  }
+  locale_t before_;
+};
+
+// Warnings about a header that leave the entry as it was meant: names, and ACLs, which are not
+// kept.
+bool is_harmless_warning(archive* handle) {
+  const char* text = archive_error_string(handle);
+  if (text == nullptr) return false;
+  constexpr const char* k_harmless[] = {"can't be converted", "cannot be converted", "ACL"};
+  return std::any_of(std::begin(k_harmless), std::end(k_harmless),
+                     [text](const char* part) { return std::strstr(text, part) != nullptr; });
+}
+
+Entry::Kind kind_of(archive_entry* raw) {
+  if (archive_entry_hardlink(raw) != nullptr) return Entry::Kind::hard_link;
+  switch (archive_entry_filetype(raw)) {
+    case AE_IFREG:
+    case 0:
+      return Entry::Kind::file;
+    case AE_IFDIR:
+      return Entry::Kind::directory;
+    case AE_IFLNK:
+      return Entry::Kind::symlink;
+    case AE_IFIFO:
+      return Entry::Kind::fifo;
+    default:
+      return Entry::Kind::other;
+  }
+}
+
+std::string text_of(const char* text) { return text != nullptr ? text : ""; }
+
+Entry entry_of(archive_entry* raw) {
+  Entry entry;
+  entry.name = text_of(archive_entry_pathname(raw));
+  entry.kind = kind_of(raw);
+  entry.mode = archive_entry_perm(raw);
+  if (archive_entry_mtime_is_set(raw) != 0) {
+    entry.mtime = timespec{archive_entry_mtime(raw), archive_entry_mtime_nsec(raw)};
+  }
+  entry.size = static_cast<std::uint64_t>(std::max<la_int64_t>(archive_entry_size(raw), 0));
+  if (entry.kind == Entry::Kind::hard_link) entry.link = text_of(archive_entry_hardlink(raw));
+  if (entry.kind == Entry::Kind::symlink) entry.link = text_of(archive_entry_symlink(raw));
+  return entry;
+}
+
+// libarchive's memory is its own, and changes with the next call.
+Slice copied(Bytes data) {
+  const std::shared_ptr<std::byte[]> memory(new std::byte[data.size()]);
+  std::copy(data.begin(), data.end(), memory.get());
+  return {memory, Bytes(memory.get(), data.size())};
+}
+
+// What both ways of reading share: libarchive's answers made strict.
+class ArchiveEntries : public Entries {
+ public:
+  Result<Entry*> next() override;
+  Result<Block> read() override;
+
+ protected:
+  [[nodiscard]] archive* handle() const { return archive_.get(); }
+  Status open_failed() { return opened_fault(ARCHIVE_FATAL); }
+  Status opened_fault(int status);
+  Error keep(Error error) {
+    input_fault_ = std::move(error);
+    archive_set_error(handle(), EIO, "the source failed");
+    return input_fault_.error();
+  }
+  virtual Error failed(const std::string& cause) = 0;
+  virtual Status name_entry(Entry&) { return {}; }
+  virtual Status at_end() { return {}; }
+
+ private:
+  Error current_fault();
+  const Archive archive_{archive_read_new()};
+  Status input_fault_;
+  Entry entry_;
+};
+
+Error ArchiveEntries::current_fault() {
+  if (!input_fault_) return input_fault_.error();
+  std::string cause = text_of(archive_error_string(handle()));
+  while (cause.ends_with('\n')) cause.pop_back();
+  return failed(cause);
+}
+
+Status ArchiveEntries::opened_fault(int status) {
+  return status == ARCHIVE_OK ? Status() : current_fault();
+}
+
+Result<Entry*> ArchiveEntries::next() {
+  archive_entry* raw = nullptr;
+  const int status = archive_read_next_header(handle(), &raw);
+  if (status == ARCHIVE_EOF) {
+    if (!input_fault_) return input_fault_.error();
+    TRY(at_end());
+    return static_cast<Entry*>(nullptr);
+  }
+  if (status != ARCHIVE_OK && !(status == ARCHIVE_WARN && is_harmless_warning(handle()))) {
+    return current_fault();
+  }
+  entry_ = entry_of(raw);
+  TRY(name_entry(entry_));
+  if (archive_entry_is_encrypted(raw) != 0) {
+    return failed("is protected with a password, which a job cannot type");
+  }
+  return &entry_;
+}
+
+Result<Block> ArchiveEntries::read() {
+  for (;;) {
+    const void* data = nullptr;
+    std::size_t size = 0;
+    la_int64_t offset = 0;
+    const int status = archive_read_data_block(handle(), &data, &size, &offset);
+    if (status == ARCHIVE_EOF) return Block{};
+    if (status != ARCHIVE_OK) return current_fault();
+    if (size == 0) continue;
+    return Block{static_cast<std::uint64_t>(offset),
+                 copied(Bytes(static_cast<const std::byte*>(data), size))};
+  }
+}
+
+class StreamEntries final : public ArchiveEntries {
+ public:
+  StreamEntries(Container container, Decoder& decoder) : container_(container), decoder_(decoder) {}
+
+  Status open() {
+    const PlainLocale plain;
+    const int format = container_ == Container::tar ? archive_read_support_format_tar(handle())
+                                                    : archive_read_support_format_cpio(handle());
+    if (format != ARCHIVE_OK) return open_failed();
+    const auto give = [](archive*, void* self, const void** data) {
+      return static_cast<StreamEntries*>(self)->give_block(data);
+    };
+    return opened_fault(archive_read_open(handle(), this, nullptr, give, nullptr));
+  }
+
+  Result<Entry*> next() override {
+    const PlainLocale plain;
+    return ArchiveEntries::next();
+  }
+
+ private:
+  Error failed(const std::string& cause) override;
+  Status at_end() override;
+  la_ssize_t give_block(const void** data);
+  [[nodiscard]] bool ended_with_zeros() const;
+
+  const Container container_;
+  Decoder& decoder_;
+  Slice held_;
+  Bytes block_;              // as libarchive has it
+  std::uint64_t given_ = 0;  // bytes, block_ included
+  bool input_ended_ = false;
+  std::byte before_[k_tar_block] = {};  // the last bytes before block_
+};
+
+la_ssize_t StreamEntries::give_block(const void** data) {
+  if (block_.size() >= k_tar_block) std::copy_n(block_.end() - k_tar_block, k_tar_block, before_);
+  auto block = decoder_.next();
+  if (!block) {
+    keep(std::move(block.error()));
+    return -1;
+  }
+  held_ = std::move(*block);
+  block_ = held_.bytes();
+  given_ += block_.size();
+  input_ended_ = block_.empty();
+  *data = block_.data();
+  return static_cast<la_ssize_t>(block_.size());
+}
+
+Error StreamEntries::failed(const std::string& cause) {
+  // libarchive's words for the end of the input are many; whoever asked beyond it is cut off.
+  if (input_ended_ && cause.find("password") == std::string::npos) return decoder_.cut_off();
+  return decoder_.damaged(cause.empty() ? "not a valid entry" : cause);
+}
+
+// Where libarchive stopped: behind the end marker, if there was one. The input's last block starts
+// on a tar block, so what precedes this place is in block_ or before_.
+bool StreamEntries::ended_with_zeros() const {
+  const auto position = static_cast<std::uint64_t>(archive_filter_bytes(handle(), 0));
+  const auto header = static_cast<std::uint64_t>(archive_read_header_position(handle()));
+  if (position < header + k_tar_block) return false;
+  const std::uint64_t block_start = given_ - block_.size();
+  if (position > block_start)
+    return starts_with_zero_block(block_.subspan(position - block_start - k_tar_block));
+  return position == block_start && starts_with_zero_block(before_);
+}
+
+Status StreamEntries::at_end() {
+  if (container_ == Container::tar && !ended_with_zeros()) return decoder_.cut_off();
+  return decoder_.drain();
+}
+
+class FileEntries final : public ArchiveEntries {
+ public:
+  FileEntries(Container container, Source& source, std::optional<ZipIndex> index)
+      : container_(container),
+        source_(source),
+        block_(k_seek_block),
+        index_(std::move(index)),
+        is_index_given_(index_) {}
+
+  Status open();
+  Result<Entry*> next() override {
+    if (is_empty()) return static_cast<Entry*>(nullptr);
+    return ArchiveEntries::next();
+  }
+  [[nodiscard]] const ZipIndex* index() const override { return index_ ? &*index_ : nullptr; }
+
+ private:
+  Error failed(const std::string& cause) override;
+  Status name_entry(Entry& entry) override;
+  Status at_end() override;
+  la_ssize_t give_block(const void** data);
+  la_int64_t seek(la_int64_t offset, int whence);
+  // A zip without members, which libarchive takes for no zip.
+  [[nodiscard]] bool is_empty() const { return index_ && index_->size() == 0; }
+
+  const Container container_;
+  Source& source_;
+  std::vector<std::byte> block_;
+  std::uint64_t position_ = 0;
+  std::optional<ZipIndex> index_;
+  const bool is_index_given_;
+  std::size_t seen_ = 0;
+};
+
+Status FileEntries::open() {
+  if (container_ == Container::zip && !index_) {
+    TRY_ASSIGN(index_, read_zip_index(source_));
+  }
+  if (is_empty()) return {};
+  const int format = index_ ? archive_read_support_format_zip_seekable(handle())
+                            : archive_read_support_format_7zip(handle());
+  if (format != ARCHIVE_OK) return open_failed();
+  archive_read_set_read_callback(handle(), [](archive*, void* self, const void** data) {
+    return static_cast<FileEntries*>(self)->give_block(data);
+  });
+  archive_read_set_seek_callback(handle(), [](archive*, void* self, la_int64_t offset, int whence) {
+    return static_cast<FileEntries*>(self)->seek(offset, whence);
+  });
+  archive_read_set_callback_data(handle(), this);
+  return opened_fault(archive_read_open1(handle()));
+}
+
+la_ssize_t FileEntries::give_block(const void** data) {
+  auto bytes = source_.read_at(position_, block_);
+  if (!bytes) {
+    keep(std::move(bytes.error()));
+    return -1;
+  }
+  position_ += *bytes;
+  *data = block_.data();
+  return static_cast<la_ssize_t>(*bytes);
+}
+
+la_int64_t FileEntries::seek(la_int64_t offset, int whence) {
+  const auto base = whence == SEEK_SET ? 0 : whence == SEEK_CUR ? position_ : source_.size();
+  position_ = base + static_cast<std::uint64_t>(offset);
+  return static_cast<la_int64_t>(position_);
+}
+
+Error FileEntries::failed(const std::string& cause) {
+  const std::string test = container_ == Container::zip ? "unzip -t " : "7z t ";
+  const bool locked = cause.find("password") != std::string::npos ||
+                      cause.find("encrypted") != std::string::npos ||
+                      cause.find("Passphrase") != std::string::npos;
+  if (locked) return password_fault(shown(source_.path()) + ": ");
+  if (container_ == Container::seven_zip && source_.path().ends_with(".001")) {
+    return fault(0, shown(source_.path()) + ": is one part of a 7z archive in several files",
+                 "Make one file of them: cat WHOLE.7z.* > WHOLE.7z");
+  }
+  return fault(
+      0,
+      shown(source_.path()) + ": damaged or cut off: " + (cause.empty() ? "invalid data" : cause),
+      "Make or transfer it again. Test it with: " + test + shell_word(shown(source_.path())));
+}
+
+Status FileEntries::name_entry(Entry& entry) {
+  if (!index_) return {};
+  if (seen_ >= index_->size()) return failed("more entries than its directory tells of");
+  Entry told = index_->record(seen_++).entry();
+  entry.name = std::move(told.name);
+  if (!is_index_given_) return {};
+  entry.mode = told.mode;
+  entry.mtime = told.mtime;
+  return {};
+}
+
+Status FileEntries::at_end() {
+  if (index_ && seen_ != index_->size()) return failed("two entries at one place");
+  return {};
+}
+
+template <typename Reader, typename... Arguments>
+Result<std::unique_ptr<Entries>> opened(Arguments&&... arguments) {
+  auto entries = std::make_unique<Reader>(std::forward<Arguments>(arguments)...);
+  TRY(entries->open());
+  return Result<std::unique_ptr<Entries>>(std::move(entries));
+}
+
+}  // namespace
+
+Result<std::unique_ptr<Entries>> open_stream_entries(Container container, Decoder& decoder) {
+  return opened<StreamEntries>(container, decoder);
+}
+
+Result<std::unique_ptr<Entries>> open_file_entries(Container container, Source& source,
+                                                   std::optional<ZipIndex> index) {
+  return opened<FileEntries>(container, source, std::move(index));
+}
+
+}  // namespace nodestage

@@ -1,0 +1,29 @@
+// Entries read by libarchive.
+//
+// zip and 7z come from a file that can seek. tar and cpio, from a decoded stream, are what tests
+// compare our own readers with. Stricter than libarchive: a tar without its end marker, junk
+// between cpio entries, a checksum that is wrong and an entry with a password are faults. Names
+// come as the archive's own bytes, but for 7z, which holds UTF-16 (libarchive also composes accents
+// there: NFC).
+#pragma once
+
+#include <memory>
+#include <optional>
+
+#include "daemon/worker/archive/container.hpp"
+#include "daemon/worker/archive/entries.hpp"
+#include "daemon/worker/archive/zip_index.hpp"
+#include "daemon/worker/decode/decoder.hpp"
+
+namespace nodestage {
+
+// `decoder` (borrowed) gives the archive from its start.
+Result<std::unique_ptr<Entries>> open_stream_entries(Container container, Decoder& decoder);
+
+// `source` (borrowed): a zip or 7z file. LC_CTYPE must be a UTF-8 locale for 7z. `index`: of a zip,
+// when it was read already; then modes and times are as it tells them (libarchive takes a time
+// before 1970 for one after 2106).
+Result<std::unique_ptr<Entries>> open_file_entries(Container container, Source& source,
+                                                   std::optional<ZipIndex> index = std::nullopt);
+
+}  // namespace nodestage

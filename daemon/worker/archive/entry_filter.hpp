@@ -1,0 +1,69 @@
+// EntryFilter: which entries are staged, and under which names: strip=, include=, exclude=.
+//
+// A name is first cleaned ("/a//./b/" is "a/b"), then loses its first `strip` components; an entry
+// with no component left is left out. Then the globs look at what is left, the whole of it:
+//   - "*" and "?" match "/" too: "*.png" is every PNG file at any depth, "train/*" all of train.
+//   - A glob that matches a directory matches all below it: "train" is all of train, too.
+//   - It is cleaned as names are: "./train/", as `tar tf` shows it, is "train"; "." is all.
+//   - There is no search in the middle: ".git" is only the one at the top, "*/.git" the others.
+// Left out is what matches an exclude glob, or no include glob where there are some. Directories
+// on the way to what stays are made as needed.
+#pragma once
+
+#include <atomic>
+#include <deque>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "common/request/request.hpp"
+#include "common/result.hpp"
+
+namespace nodestage {
+
+// "" for the root itself. A fault for a name with "..".
+Result<std::string> clean_entry_name(std::string_view raw);
+
+// Not movable. Any thread.
+class EntryFilter {
+ public:
+  EntryFilter(unsigned strip, const std::vector<std::string>& include,
+              const std::vector<std::string>& exclude);
+  explicit EntryFilter(const DatasetItem& item)
+      : EntryFilter(item.strip, item.include, item.exclude) {}
+
+  // The name under which the entry of that cleaned name is staged; nothing: it is left out.
+  [[nodiscard]] std::optional<std::string> map(std::string_view cleaned) const;
+
+  // The same without the globs: for the target of a hard link.
+  [[nodiscard]] std::optional<std::string> strip(std::string_view cleaned) const;
+
+  [[nodiscard]] bool wants(const std::string& name) const;     // of a name after strip
+  [[nodiscard]] bool excludes(const std::string& name) const;  // all of a directory, too
+  [[nodiscard]] bool takes_all() const {
+    return strip_ == 0 && include_.empty() && exclude_.empty();
+  }
+
+  // For the user, once all names were asked for: which globs have made no difference, as a mistyped
+  // one makes none. Empty: all have.
+  [[nodiscard]] std::string idle_globs() const;
+
+ private:
+  struct Glob {
+    explicit Glob(const std::string& text);
+    [[nodiscard]] bool matches(const std::string& name) const;
+
+    const std::string typed;
+    const std::string cleaned;
+    mutable std::atomic<bool> has_matched = false;
+  };
+  using Globs = std::deque<Glob>;
+  static bool any_matches(const Globs& globs, const std::string& name);
+
+  const unsigned strip_;
+  Globs include_;
+  Globs exclude_;
+};
+
+}  // namespace nodestage

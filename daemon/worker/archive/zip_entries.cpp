@@ -1,0 +1,125 @@
+#include "daemon/worker/archive/zip_entries.hpp"
+
+#include <climits>
+
+#include "daemon/worker/archive/archive_entries.hpp"
+#include "daemon/worker/archive/zip_member.hpp"
+#include "daemon/worker/archive/zip_reads.hpp"
+#include "daemon/worker/tree/file_sink.hpp"
+
+namespace nodestage {
+namespace {
+
+constexpr std::size_t k_block = std::size_t{1} << 20;
+// Of members that this object's own thread reads: as many as may be on their way to the writers.
+constexpr std::size_t k_blocks = 32;
+// Stored members from here on are cut for several writers.
+constexpr std::uint64_t k_large = 8 * k_block;
+
+class ZipEntries final : public Entries, private EntryData {
+ public:
+  ZipEntries(Source& source, ZipIndex index)
+      : source_(source),
+        index_(std::move(index)),
+        reads_(source_, index_),
+        memory_(k_block, k_blocks) {}
+
+  Result<Entry*> next() override;
+  Result<Block> read() override;
+  [[nodiscard]] const EntryData* data() const override { return is_fetched_ ? this : nullptr; }
+  [[nodiscard]] std::uint64_t id() const override { return current_; }
+  [[nodiscard]] const ZipIndex* index() const override { return &index_; }
+
+ private:
+  Status write(std::uint64_t id, FileSink& sink) const override;
+  Status read_link();
+  [[nodiscard]] bool is_for_one_thread() const;
+
+  Source& source_;
+  const ZipIndex index_;
+  mutable ZipReads reads_;
+  BufferPool memory_;
+  std::size_t next_ = 0;
+  std::size_t current_ = 0;
+  Entry entry_;
+  bool is_fetched_ = false;
+  std::optional<ZipMember> streamed_;
+  std::uint64_t streamed_bytes_ = 0;
+};
+
+// A file of which one thread must read all while several write: one that is most of the archive,
+// and one that is quickly read, as nothing has to be decompressed.
+bool ZipEntries::is_for_one_thread() const {
+  if (entry_.kind != Entry::Kind::file || entry_.size < k_large) return false;
+  return index_.record(current_).method == ZipRecord::stored ||
+         entry_.size > index_.total_size() / 2;
+}
+
+Result<Entry*> ZipEntries::next() {
+  streamed_.reset();
+  is_fetched_ = false;
+  if (next_ == index_.size()) return static_cast<Entry*>(nullptr);
+  current_ = next_++;
+  entry_ = index_.record(current_).entry();
+  if (entry_.kind == Entry::Kind::symlink) TRY(read_link());
+  if (is_for_one_thread()) {
+    streamed_.emplace(source_, index_, current_);
+    streamed_bytes_ = 0;
+  } else {
+    is_fetched_ = entry_.kind == Entry::Kind::file;
+  }
+  return &entry_;
+}
+
+Status ZipEntries::read_link() {
+  TRY_ASSIGN(const Slice start, reads_.member(current_));
+  ZipMember member(source_, index_, current_);
+  if (start.empty() || member.size() == 0 || member.size() >= PATH_MAX) {
+    return damaged_zip(source_, "the symbolic link '" + shown(entry_.name) +
+                                    "' leads nowhere, or its text is too long");
+  }
+  TRY(member.open(start.bytes()));
+  TRY_ASSIGN(const Bytes text, member.whole());
+  entry_.link.assign(reinterpret_cast<const char*>(text.data()), text.size());
+  if (entry_.link.find('\0') == std::string::npos) return {};
+  return damaged_zip(source_,
+                     "the text of the symbolic link '" + shown(entry_.name) + "' holds a NUL byte");
+}
+
+Result<Block> ZipEntries::read() {
+  if (!streamed_) return Block{};
+  if (streamed_bytes_ == 0) TRY(streamed_->open());
+  const BufferPool::Buffer buffer = memory_.take();
+  TRY_ASSIGN(const std::size_t count, streamed_->next(buffer.memory));
+  const std::uint64_t offset = std::exchange(streamed_bytes_, streamed_bytes_ + count);
+  if (count < k_block) streamed_.reset();
+  return Block{offset, buffer.filled(count)};
+}
+
+Status ZipEntries::write(std::uint64_t id, FileSink& sink) const {
+  TRY_ASSIGN(const Slice start, reads_.member(id));
+  ZipMember member(source_, index_, id);
+  TRY(member.open(start.bytes()));
+  if (member.is_small()) {
+    TRY_ASSIGN(const Bytes data, member.whole());
+    return data.empty() ? Status() : sink.write(0, data);
+  }
+  thread_local const std::unique_ptr<std::byte[]> memory(new std::byte[k_block]);
+  const std::span block(memory.get(), k_block);
+  for (std::uint64_t offset = 0;;) {
+    TRY_ASSIGN(const std::size_t count, member.next(block));
+    if (count > 0) TRY(sink.write(offset, block.first(count)));
+    if (count < k_block) return {};
+    offset += count;
+  }
+}
+
+}  // namespace
+
+Result<std::unique_ptr<Entries>> open_zip_entries(Source& source) {
+  TRY_ASSIGN(ZipIndex index, read_zip_index(source));
+  if (!index.is_plain()) return open_file_entries(Container::zip, source, std::move(index));
+  return Result<std::unique_ptr<Entries>>(std::make_unique<ZipEntries>(source, std::move(index)));
+}
+
+}  // namespace nodestage

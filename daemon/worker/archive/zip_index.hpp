@@ -1,0 +1,67 @@
+// The central directory of a zip file: where its members are, and what is told of them in advance.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "daemon/worker/archive/zip_record.hpp"
+#include "daemon/worker/read/source.hpp"
+
+namespace nodestage {
+
+// Of the members in the order of their places in the file, in which later ones win. Its memory is
+// the directory itself and 16 bytes for each member.
+class ZipIndex {
+ public:
+  struct Place {
+    std::uint64_t offset;  // of the local header
+    std::uint32_t record;  // in the directory
+  };
+
+  [[nodiscard]] std::size_t size() const { return places_.size(); }
+  // Until the index ends; any thread.
+  [[nodiscard]] ZipRecord record(std::size_t member) const;
+  [[nodiscard]] std::uint64_t offset(std::size_t member) const { return places_[member].offset; }
+  // Where its room ends: the next member or the directory begins.
+  [[nodiscard]] std::uint64_t end(std::size_t member) const {
+    return member + 1 < places_.size() ? places_[member + 1].offset : directory_offset_;
+  }
+
+  [[nodiscard]] std::uint64_t total_size() const { return total_size_; }  // of all data, unpacked
+  // Whether all members are stored or deflated (Deflate64 too), and without a password.
+  [[nodiscard]] bool is_plain() const { return is_plain_; }
+  // Whether the file goes on behind the archive's end.
+  [[nodiscard]] bool has_junk() const { return has_junk_; }
+
+ private:
+  friend Result<ZipIndex> read_zip_index(const Source& source);
+  Status list_members(const Source& source, std::uint64_t shift);
+  [[nodiscard]] Status check_places(const Source& source) const;
+  [[nodiscard]] std::string_view text() const { return {directory_.data(), directory_.size()}; }
+
+  std::vector<char> directory_;
+  std::vector<Place> places_;
+  std::uint64_t directory_offset_ = 0;
+  std::uint64_t total_size_ = 0;
+  bool is_plain_ = true;
+  bool has_junk_ = false;
+};
+
+// A fault when the directory, at the file's end, is missing (the file is cut off), and when members
+// overlap each other or it (a bomb, or damage). Offsets that do not count what stands before the
+// archive (a self-extractor) are put right. Bytes behind the archive's end are no fault when the
+// directory is where it says.
+//
+//   end record  "PK\5\6" … u16 disk at 4, u32 size at 12, u32 offset at 16, u16 comment at 20
+//   its zip64   "PK\6\7" 20 bytes before it, u64 at 8: where "PK\6\6" is: u64 size at 40, offset
+//               at 48
+//   members     see zip_record.hpp; a signature, "PK\5\5", may follow
+Result<ZipIndex> read_zip_index(const Source& source);
+
+// Whether the file ends as a zip does, whatever it begins with.
+Result<bool> has_zip_end(const Source& source);
+
+// "PATH: damaged or cut off: CAUSE", and what to do.
+Error damaged_zip(const Source& source, const std::string& cause);
+
+}  // namespace nodestage

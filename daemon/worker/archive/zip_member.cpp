@@ -1,0 +1,227 @@
+#include "daemon/worker/archive/zip_member.hpp"
+
+#include <isa-l/crc.h>
+#include <isa-l/igzip_lib.h>
+
+#include <algorithm>
+#include <memory>
+
+#include "daemon/worker/decode/deflate64_codec.hpp"
+
+namespace nodestage {
+namespace {
+
+using namespace std::string_view_literals;
+
+constexpr std::size_t k_local_bytes = 30;
+constexpr std::size_t k_block = std::size_t{1} << 20;
+
+std::string_view text_of(Bytes bytes) {
+  return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
+}
+
+std::uint32_t crc_of(Bytes data, std::uint32_t before = 0) {
+  return ::crc32_gzip_refl(before, reinterpret_cast<const unsigned char*>(data.data()),
+                           data.size());
+}
+
+// What a thread needs again and again, and what is not worth making for each file.
+struct Tools {
+  inflate_state inflate;
+  std::unique_ptr<Codec> deflate64;  // made for the first member that needs it
+  std::unique_ptr<std::byte[]> in{new std::byte[k_block]};
+  std::unique_ptr<std::byte[]> out{new std::byte[k_block]};
+};
+
+Tools& tools() {
+  thread_local Tools tools;
+  return tools;
+}
+
+// A number that the local header may leave open: for a data descriptor, or for the zip64 field.
+bool agrees(std::uint64_t local, std::uint64_t told) { return local == 0 || local == told; }
+
+// On what the local header and the directory disagree; "" for nothing. `local` has the whole name.
+std::string disagreement(std::string_view local, std::string_view extra, const ZipRecord& record) {
+  if (local.substr(k_local_bytes, record.raw_name.size()) != record.raw_name) return "name";
+  if (little<std::uint16_t>(local, 8) != record.method) return "compression method";
+  const unsigned flags = little<std::uint16_t>(local, 6) ^ record.flags;
+  if ((flags & ZipRecord::encrypted) != 0) return "encryption";
+  if (!agrees(little<std::uint32_t>(local, 14), record.crc)) return "checksum";
+  std::uint64_t packed = little<std::uint32_t>(local, 18);
+  std::uint64_t size = little<std::uint32_t>(local, 22);
+  if (const auto wide = find_extra(extra, 1)) static_cast<void>(widen(*wide, {&size, &packed}));
+  if (!agrees(packed, record.packed)) return "compressed size";
+  return agrees(size, record.size) ? "" : "size";
+}
+
+void feed(inflate_state& state, Bytes in) {
+  // The library does not write there.
+  state.next_in = const_cast<std::uint8_t*>(reinterpret_cast<const std::uint8_t*>(in.data()));
+  state.avail_in = static_cast<std::uint32_t>(in.size());
+}
+
+void give_room(inflate_state& state, std::span<std::byte> out) {
+  state.next_out = reinterpret_cast<std::uint8_t*>(out.data());
+  state.avail_out = static_cast<std::uint32_t>(out.size());
+}
+
+}  // namespace
+
+Status ZipMember::open(Bytes start) {
+  if (start.empty()) {
+    const std::span block(tools().in.get(), std::min<std::uint64_t>(room_, k_block));
+    TRY_ASSIGN(const std::size_t count, source_.read_at(record_.offset, block));
+    start = block.first(count);
+  }
+  TRY_ASSIGN(const std::size_t header, header_size(text_of(start)));
+  if (room_ - header < record_.packed) return damaged("the entry's data overlap what follows them");
+  const Bytes data = start.subspan(header);
+  at_hand_ = data.first(std::min<std::uint64_t>(data.size(), record_.packed));
+  next_ = record_.offset + header + at_hand_.size();
+  left_ = record_.packed - at_hand_.size();
+  if (record_.method == ZipRecord::stored) {
+    return record_.size == record_.packed ? Status() : Status(wrong_size());
+  }
+  if (record_.method == ZipRecord::deflated64) {
+    if (!tools().deflate64) tools().deflate64 = make_deflate64_codec();
+    return tools().deflate64->begin_frame();
+  }
+  isal_inflate_init(&tools().inflate);
+  tools().inflate.avail_in = 0;
+  return {};
+}
+
+Result<std::size_t> ZipMember::header_size(std::string_view local) const {
+  if (local.size() < k_local_bytes || !local.starts_with("PK\3\4"sv)) {
+    return damaged("no entry begins where the directory says");
+  }
+  const std::size_t name_size = little<std::uint16_t>(local, 26);
+  const std::size_t size = k_local_bytes + name_size + little<std::uint16_t>(local, 28);
+  if (local.size() < size || room_ < size) {
+    return damaged("the entry's header overlaps what follows it");
+  }
+  std::string what = "name";
+  if (name_size == record_.raw_name.size()) {
+    what = disagreement(local, local.substr(0, size).substr(k_local_bytes + name_size), record_);
+  }
+  if (what.empty()) return size;
+  return damaged("the entry's own header and the archive's directory disagree on its " + what);
+}
+
+bool ZipMember::is_small() const {
+  return left_ == 0 && (record_.method == ZipRecord::stored || record_.size < k_block);
+}
+
+Result<Bytes> ZipMember::whole() {
+  if (record_.method == ZipRecord::deflated64) {
+    const std::span out(tools().out.get(), record_.size + 1);  // next() ends when it is not filled
+    TRY_ASSIGN(const std::size_t count, next(out));
+    return Bytes(out.first(count));
+  }
+  Bytes data = at_hand_;
+  if (record_.method != ZipRecord::stored) {
+    const std::span out(tools().out.get(), record_.size);
+    TRY(inflate_all(out));
+    data = out;
+  }
+  crc_ = crc_of(data);
+  given_ = data.size();
+  TRY(check_end());
+  return data;
+}
+
+Status ZipMember::inflate_all(std::span<std::byte> out) {
+  inflate_state& state = tools().inflate;
+  feed(state, at_hand_);
+  give_room(state, out);
+  const int status = isal_inflate_stateless(&state);
+  if (status == ISAL_OUT_OVERFLOW) return wrong_size();
+  if (status == ISAL_END_INPUT) return wrong_packed_size();
+  if (status != ISAL_DECOMP_OK) return damaged("invalid compressed data");
+  if (state.avail_in != 0) return wrong_packed_size();
+  return state.avail_out == 0 ? Status() : Status(wrong_size());
+}
+
+Result<std::size_t> ZipMember::next(std::span<std::byte> out) {
+  TRY_ASSIGN(const std::size_t count, unpack(out));
+  if (count > record_.size - given_) return wrong_size();
+  crc_ = crc_of(out.first(count), crc_);
+  given_ += count;
+  if (count < out.size()) TRY(check_end());
+  return count;
+}
+
+Status ZipMember::check_end() const {
+  if (given_ != record_.size) return wrong_size();
+  return crc_ == record_.crc ? Status() : Status(damaged("wrong checksum (CRC-32)"));
+}
+
+Result<std::size_t> ZipMember::unpack(std::span<std::byte> out) {
+  if (record_.method == ZipRecord::stored) return copy(out);
+  return record_.method == ZipRecord::deflated64 ? inflate64(out) : inflate(out);
+}
+
+Result<std::size_t> ZipMember::copy(std::span<std::byte> out) {
+  const std::size_t count = std::min(out.size(), at_hand_.size());
+  std::copy_n(at_hand_.begin(), count, out.begin());
+  at_hand_ = at_hand_.subspan(count);
+  const auto rest = out.subspan(count).first(std::min<std::uint64_t>(out.size() - count, left_));
+  if (rest.empty()) return count;
+  TRY_ASSIGN(const std::size_t more, source_.read_at(next_, rest));
+  if (more < rest.size()) return damaged("the file has become shorter");
+  next_ += more;
+  left_ -= more;
+  return count + more;
+}
+
+Result<Bytes> ZipMember::next_packed() {
+  if (!at_hand_.empty() || left_ == 0) return std::exchange(at_hand_, Bytes());
+  const std::span block(tools().in.get(), std::min<std::uint64_t>(left_, k_block));
+  TRY_ASSIGN(const std::size_t count, source_.read_at(next_, block));
+  if (count < block.size()) return damaged("the file has become shorter");
+  next_ += count;
+  left_ -= count;
+  return Bytes(block);
+}
+
+Result<std::size_t> ZipMember::inflate(std::span<std::byte> out) {
+  inflate_state& state = tools().inflate;
+  give_room(state, out);
+  while (state.avail_out > 0 && state.block_state != ISAL_BLOCK_FINISH) {
+    if (state.avail_in == 0) {
+      TRY_ASSIGN(const Bytes in, next_packed());
+      feed(state, in);
+    }
+    const bool had_input = state.avail_in > 0;
+    const std::uint32_t room = state.avail_out;
+    if (::isal_inflate(&state) != ISAL_DECOMP_OK) return damaged("invalid compressed data");
+    const bool is_stuck = !had_input && state.avail_out == room;
+    if (is_stuck && state.block_state != ISAL_BLOCK_FINISH) return wrong_packed_size();
+  }
+  if (state.block_state == ISAL_BLOCK_FINISH) {
+    const auto held = static_cast<std::uint32_t>(state.read_in_length / 8);
+    if (state.avail_in + held + at_hand_.size() + left_ != 0) return wrong_packed_size();
+  }
+  return out.size() - state.avail_out;
+}
+
+Result<std::size_t> ZipMember::inflate64(std::span<std::byte> out) {
+  std::size_t count = 0;
+  while (count < out.size() && !has_ended_) {
+    if (at_hand_.empty()) {
+      TRY_ASSIGN(at_hand_, next_packed());
+    }
+    const auto step = tools().deflate64->decode(at_hand_, out.subspan(count));
+    if (!step) return damaged("invalid compressed data");
+    const bool is_stuck = at_hand_.empty() && step->produced == 0 && !step->frame_ended;
+    if (is_stuck) return wrong_packed_size();
+    at_hand_ = at_hand_.subspan(step->consumed);
+    count += step->produced;
+    has_ended_ = step->frame_ended;
+  }
+  if (has_ended_ && at_hand_.size() + left_ != 0) return wrong_packed_size();
+  return count;
+}
+
+}  // namespace nodestage

@@ -1,0 +1,46 @@
+#include "daemon/worker/basis/fault.hpp"
+
+#include <new>
+
+#include "common/text/human.hpp"
+
+namespace nodestage {
+
+Error fault(int code, std::string cause, std::string_view advice) {
+  return Error{code, cause.append("\n").append(advice)};
+}
+
+Error password_fault(std::string whose) {
+  return fault(0, std::move(whose) + "is protected with a password, which a job cannot type",
+               "Make it again without a password");
+}
+
+Error with_prefix(Error error, std::string_view prefix) {
+  error.what.insert(0, prefix);
+  return error;
+}
+
+Error with_suffix(Error error, std::string_view suffix) {
+  const auto end = error.what.find('\n');
+  error.what.insert(end == std::string::npos ? error.what.size() : end, suffix);
+  return error;
+}
+
+Error with_advice(Error error, std::string_view advice) {
+  if (error.what.find('\n') == std::string::npos) error.what.append("\n").append(advice);
+  return error;
+}
+
+Error thrown(const std::exception& error) {
+  if (dynamic_cast<const std::bad_alloc*>(&error) == nullptr) return Error{0, error.what()};
+  return fault(ENOMEM, "the worker got no more memory",
+               "Tell your site's support: its limit is worker.memory of nodestaged.toml");
+}
+
+std::string shown(std::string_view name) { return printable(shortened(name, 600)); }
+
+Error stopped() { return Error{ECANCELED, "stopped"}; }
+
+bool is_stopped(const Error& error) { return error.code == ECANCELED; }
+
+}  // namespace nodestage

@@ -1,0 +1,129 @@
+#include "daemon/worker/basis/task_crew.hpp"
+
+#include <algorithm>
+#include <exception>
+#include <system_error>
+
+#include "daemon/worker/basis/fault.hpp"
+
+namespace nodestage {
+namespace {
+
+// A worker with many datasets stays far from its limit of tasks (pids).
+constexpr unsigned k_most_grown = 64;
+std::atomic<unsigned> all_grown = 0;
+
+}  // namespace
+
+TaskCrew::TaskCrew(Size size)
+    : size_{std::max(size.busy, 1U), std::max({size.busy, size.most, 1U})}, tasks_(size_.most) {}
+
+Status TaskCrew::run(Tasks first) {
+  add(0, std::move(first));
+  {
+    const Lock lock(mutex_);
+    while (threads_.size() + 1 < size_.busy && left_ > 0) start_thread();
+  }
+  work(0);
+  for (auto& thread : threads_) thread.join();
+  all_grown -= grown_;
+  return std::move(result_);
+}
+
+void TaskCrew::add(unsigned thread, Tasks tasks) {
+  const Lock lock(mutex_);
+  left_ += tasks.size();
+  for (auto& task : tasks) tasks_[thread].push_back(std::move(task));
+  if (tasks.size() == 1) {
+    changed_.notify_one();
+  } else {
+    changed_.notify_all();
+  }
+}
+
+void TaskCrew::work(unsigned thread) {
+  for (;;) {
+    std::unique_ptr<Task> task;
+    {
+      Lock lock(mutex_);
+      task = take(thread, lock);
+    }
+    if (!task) return;
+    const Status status = run_task(*task, thread);
+    task.reset();
+    end_task(status);
+  }
+}
+
+std::unique_ptr<TaskCrew::Task> TaskCrew::take(unsigned thread, Lock& lock) {
+  while (left_ > 0 && !has_failed_) {
+    if (auto task = next(thread)) return task;
+    changed_.wait(lock);
+  }
+  return nullptr;
+}
+
+std::unique_ptr<TaskCrew::Task> TaskCrew::next(unsigned thread) {
+  auto& own = tasks_[thread];
+  std::unique_ptr<Task> task;
+  if (!own.empty()) {
+    task = std::move(own.back());
+    own.pop_back();
+    return task;
+  }
+  for (unsigned i = 1; i < size_.most; ++i) {
+    auto& other = tasks_[(thread + i) % size_.most];
+    if (other.empty()) continue;
+    task = std::move(other.front());
+    other.pop_front();
+    return task;
+  }
+  return task;
+}
+
+// A thread's boundary for exceptions of libraries.
+Status TaskCrew::run_task(Task& task, unsigned thread) {
+  try {
+    return task.run(thread);
+  } catch (const std::exception& error) {
+    return thrown(error);
+  }
+}
+
+void TaskCrew::end_task(const Status& status) {
+  const Lock lock(mutex_);
+  --left_;
+  if (!status && !has_failed_) {
+    has_failed_ = true;
+    result_ = status;
+  }
+  if (left_ == 0 || has_failed_) changed_.notify_all();
+}
+
+// Without another thread the others do it all.
+void TaskCrew::start_thread() {
+  const auto number = static_cast<unsigned>(threads_.size() + 1);
+  try {
+    threads_.emplace_back([this, number] { work(number); });
+  } catch (const std::system_error&) {
+    return;
+  }
+}
+
+void TaskCrew::grow() {
+  const Lock lock(mutex_);
+  if (left_ == 0 || has_failed_ || threads_.size() + 1 >= size_.most) return;
+  if (++all_grown > k_most_grown) {
+    --all_grown;
+    return;
+  }
+  ++grown_;
+  start_thread();
+}
+
+unsigned TaskCrew::threads() const {
+  const Lock lock(mutex_);
+  return static_cast<unsigned>(threads_.size()) + 1;
+}
+
+}  // namespace nodestage

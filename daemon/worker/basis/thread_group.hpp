@@ -1,0 +1,41 @@
+// ThreadGroup: a few threads that do the same work, until it is done or its owner goes.
+#pragma once
+
+#include <exception>
+#include <functional>
+#include <thread>
+#include <vector>
+
+#include "common/result.hpp"
+#include "daemon/worker/basis/fault.hpp"
+
+namespace nodestage {
+
+// Not movable. `work` must return soon after whatever its owner does to stop it, and must not
+// throw.
+class ThreadGroup {
+ public:
+  ThreadGroup() = default;
+  ThreadGroup(const ThreadGroup&) = delete;
+  ThreadGroup& operator=(const ThreadGroup&) = delete;
+  ~ThreadGroup() { join(); }
+
+  // As many of `count` threads as the system lets us have; none is a fault. Once.
+  Status start(unsigned count, const std::function<void()>& work);
+  void join();
+
+ private:
+  std::vector<std::thread> threads_;
+};
+
+// A thread's boundary for exceptions of libraries (no memory).
+template <typename Action>
+Status guarded(Action action) {
+  try {
+    return action();
+  } catch (const std::exception& error) {
+    return thrown(error);
+  }
+}
+
+}  // namespace nodestage

@@ -1,0 +1,44 @@
+// Meter: what one item has read and written so far, and the place where its thread is slowed down
+// (rate limit) or stopped.
+#pragma once
+
+#include <atomic>
+#include <chrono>
+#include <cstdint>
+
+#include "daemon/worker/basis/fault.hpp"
+#include "daemon/worker/budget/rate_limit.hpp"
+
+namespace nodestage {
+
+// Any thread counts and reads. The rate limit and `stop` are borrowed and shared.
+class Meter {
+ public:
+  using Clock = std::chrono::steady_clock;
+
+  Meter(RateLimit& rate, const std::atomic<bool>& stop) : rate_(rate), stop_(stop) {}
+
+  // After each block read from a source: waits until the rate limit lets it pass, then counts it.
+  // The fault is stopped().
+  Status count_read(std::uint64_t bytes) { return count_read(bytes, stop_); }
+  // The same; waits no longer once `given_up` is set, too.
+  Status count_read(std::uint64_t bytes, const std::atomic<bool>& given_up) {
+    rate_.take(bytes, stop_, given_up);
+    bytes_read += bytes;
+    last_read = Clock::now();
+    return check();
+  }
+  [[nodiscard]] Status check() const { return stop_ ? Status(stopped()) : Status(); }
+
+  std::atomic<std::uint64_t> bytes_read = 0;   // of the source
+  std::atomic<std::uint64_t> bytes_total = 0;  // of the source; 0: unknown
+  std::atomic<Clock::time_point> last_read = Clock::time_point();
+  std::atomic<std::uint64_t> bytes_written = 0;
+  std::atomic<std::uint64_t> files = 0;  // every kind of entry but directories
+
+ private:
+  RateLimit& rate_;
+  const std::atomic<bool>& stop_;
+};
+
+}  // namespace nodestage

@@ -1,0 +1,123 @@
+#include "daemon/worker/budget/space.hpp"
+
+#include "common/text/human.hpp"
+#include "daemon/worker/basis/fault.hpp"
+
+namespace nodestage {
+namespace {
+
+constexpr std::uint64_t k_block = 4096;
+constexpr std::string_view k_advice =
+    "Ask for a node with more local disk (--tmp=SIZE), stage less (include=, exclude=), or use the "
+    "data where it is";
+constexpr std::string_view k_quota_advice =
+    "Stage less (include=, exclude=), or use the data where it is; your other jobs on that node "
+    "and "
+    "results that could not be delivered (nodestage held) count against that quota, too. If it is "
+    "too small for a job, ask your site's support";
+constexpr std::string_view k_advice_later =
+    "Submit it again when other jobs on that node have ended, ask for a node with more local disk "
+    "(--tmp=SIZE) or for a whole node (--exclusive), or stage less (include=, exclude=)";
+
+// "30.0 MiB are promised to 2 other jobs that stage there"
+std::string promise_text(const std::string& amount, std::uint32_t others) {
+  return amount + " are promised to " +
+         (others == 1 ? "another job" : human_count(others) + " other jobs") +
+         (others == 1 ? " that stages there" : " that stage there");
+}
+
+std::string list_of(const std::string& first, const std::string& second) {
+  if (first.empty() || second.empty()) return first + second;
+  return first + " and " + second;
+}
+
+std::string bytes_text(const std::string& node, const Amount& need, const SpaceAnswer& answer) {
+  const std::string promised =
+      answer.promised.bytes == 0 ? ""
+                                 : promise_text(human_bytes(answer.promised.bytes), answer.others);
+  const auto [free, leave_free] = human_bytes_apart(answer.free.bytes, answer.leave_free);
+  const std::string kept = answer.leave_free == 0 ? "" : leave_free + " must stay free";
+  const std::string parts = list_of(promised, kept);
+  return human_bytes(need.bytes) + " of local disk, but node " + node + " has " + free + " free" +
+         (parts.empty() ? "" : ", of which " + parts);
+}
+
+std::string inodes_text(const std::string& node, const Amount& need, const SpaceAnswer& answer) {
+  const std::string promised =
+      answer.promised.inodes == 0
+          ? ""
+          : ", of which " + promise_text(human_count(answer.promised.inodes), answer.others);
+  return human_count(need.inodes) + " files and directories (inodes) on local disk, but node " +
+         node + " has " + human_count(answer.free.inodes) + " free" + promised;
+}
+
+}  // namespace
+
+std::uint64_t in_blocks(std::uint64_t bytes) {
+  return more(bytes, k_block - 1) / k_block * k_block;
+}
+
+std::uint64_t BlockCount::add(std::uint64_t offset, std::uint64_t size) {
+  if (size == 0) return 0;
+  const std::uint64_t begin = offset / k_block * k_block;
+  const bool is_shared = begin + k_block == end_;
+  end_ = in_blocks(offset + size);
+  return end_ - begin - (is_shared ? k_block : 0);
+}
+
+Status Space::will_write(std::uint64_t bytes) {
+  const std::uint64_t before = in_blocks(file_bytes_);
+  file_bytes_ += bytes;
+  return will_take({in_blocks(file_bytes_) - before, 0});
+}
+
+Status Space::will_take(const Amount& amount) {
+  allowance_.wrote(pending_);
+  pending_ = amount;
+  return take(amount);
+}
+
+Status Space::take(const Amount& amount) {
+  taken_->bytes += amount.bytes;
+  taken_->inodes += amount.inodes;
+  return allowance_.take(amount);
+}
+
+void Space::settle(const Amount& expected) {
+  allowance_.wrote(std::exchange(pending_, {}));
+  allowance_.give_back(expected - Amount{taken_->bytes, taken_->inodes});
+}
+
+Error Space::explain(std::string_view name, int code) const {
+  const std::string subject =
+      "cannot write '" + shown(name) + "' on node " + allowance_.node() + ": ";
+  if (code == ENOSPC) {
+    const Amount free = free_on(dir_fd_);
+    const std::string left =
+        free.inodes == 0 ? "no inodes (files) are left" : human_bytes(free.bytes) + " are free";
+    return fault(code, subject + "the local disk is full, " + left, k_advice);
+  }
+  if (code == EDQUOT)
+    return fault(code, subject + "your quota on the local disk is used up", k_quota_advice);
+  return fault(code, subject + std::strerror(code),
+               "This is the node's local disk; if it happens again, tell your site's support");
+}
+
+Error too_little_space(const std::string& subject, const std::string& node, const Amount& need,
+                       const Amount& missing, const SpaceAnswer& answer) {
+  const Amount left = answer.free - Amount{answer.leave_free, 0};
+  const bool lacks_bytes = missing.bytes > (left - answer.promised).bytes;
+  const std::string text =
+      lacks_bytes ? bytes_text(node, need, answer) : inodes_text(node, need, answer);
+  return fault(ENOSPC, subject + " " + text, fits(missing, left) ? k_advice_later : k_advice);
+}
+
+Error disk_is_full(const std::string& node, std::uint64_t free, std::uint64_t leave_free) {
+  const auto [left, kept] = human_bytes_apart(free, leave_free);
+  return fault(ENOSPC,
+               "the local disk of node " + node + " is full: " + left + " are left, and " + kept +
+                   " must stay free",
+               k_advice_later);
+}
+
+}  // namespace nodestage

@@ -1,0 +1,95 @@
+// CopiedDirectories: the directories that a copy of a tree is in, on both sides.
+//
+// Few are open at a time; the others are opened again by their path when they are needed, never
+// through a link, and only where the same directory is still there (ESTALE). Any depth.
+#pragma once
+
+#include <sys/stat.h>
+
+#include <atomic>
+#include <list>
+#include <memory>
+#include <mutex>
+#include <string>
+
+#include "common/os/fd.hpp"
+#include "common/result.hpp"
+#include "daemon/worker/budget/space.hpp"
+#include "daemon/worker/copy/copy_file.hpp"
+
+namespace nodestage {
+
+using SharedFd = std::shared_ptr<const Fd>;  // closed when nobody uses it any more
+
+struct CopiedDirectory {
+  CopiedDirectory(CopiedDirectory* above, std::string its_name, const struct stat& source)
+      : parent(above), name(std::move(its_name)), info(source) {}
+
+  CopiedDirectory* const parent;  // null: the root
+  const std::string name;
+  const struct stat info;  // of the source
+
+ private:
+  friend class CopiedDirectories;
+  std::atomic<std::size_t> parts = 1;  // that are not copied yet, the listing of its names included
+  std::mutex making;                   // over the copy's first open
+  std::atomic<bool> is_made = false;
+  dev_t made_device = 0;
+  ino_t made_inode = 0;
+
+  SharedFd from;  // these are under CopiedDirectories::mutex_
+  SharedFd to;
+  std::list<CopiedDirectory*>::iterator turn;
+  std::list<std::unique_ptr<CopiedDirectory>>::iterator self;
+};
+
+// For several threads; all calls for one directory are within a part of it that is not ended.
+// Faults of from() are the cause alone; those of the others are in the words of the user.
+class CopiedDirectories {
+ public:
+  // The root on both sides; what is given is open for reading. `to` is the directory that is
+  // filled. `xattrs`: as in FileToCopy.
+  CopiedDirectories(Fd from, Fd to, const struct stat& info, XattrCopy* xattrs = nullptr);
+  CopiedDirectories(const CopiedDirectories&) = delete;
+  CopiedDirectories& operator=(const CopiedDirectories&) = delete;
+
+  [[nodiscard]] CopiedDirectory& root() const { return *root_; }
+  [[nodiscard]] int target_root() const { return root_to_->get(); }
+
+  // A directory below `parent` and a part of it. It begins with one part.
+  CopiedDirectory& add(CopiedDirectory& parent, std::string name, const struct stat& info, Fd from);
+
+  // The source, for *at calls.
+  Result<SharedFd> from(CopiedDirectory& directory);
+
+  // The copy; with all above it it is made at the first call.
+  Result<SharedFd> to(CopiedDirectory& directory, Space& space);
+
+  static void begin_part(CopiedDirectory& directory) { ++directory.parts; }
+
+  // After the last part the directory gets its mode and times, and is gone; so its parent, perhaps.
+  Status end_part(CopiedDirectory& directory, const Space& space);
+
+  // Below the root, "" for it: "a/b".
+  static std::string path(const CopiedDirectory& directory);
+
+ private:
+  SharedFd open_one(CopiedDirectory& directory, SharedFd CopiedDirectory::*side);
+  SharedFd keep(CopiedDirectory& directory, SharedFd CopiedDirectory::*side, Fd fd);
+  Status make(CopiedDirectory& directory, Space& space);
+  Result<SharedFd> open_again(CopiedDirectory& directory);
+  Status finish(CopiedDirectory& directory, SharedFd& below, const Space& space);
+  void remove(CopiedDirectory& directory);
+
+  Status finish_xattrs(CopiedDirectory& directory, int to, const Space& space);
+
+  XattrCopy* const xattrs_;
+  SharedFd root_from_;
+  SharedFd root_to_;
+  std::mutex mutex_;  // over what follows
+  std::list<std::unique_ptr<CopiedDirectory>> all_;
+  std::list<CopiedDirectory*> turns_;  // those with open descriptors, the latest last
+  CopiedDirectory* root_;
+};
+
+}  // namespace nodestage

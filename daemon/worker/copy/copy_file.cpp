@@ -1,0 +1,206 @@
+#include "daemon/worker/copy/copy_file.hpp"
+
+#include <fcntl.h>
+#include <linux/fs.h>
+#include <sys/ioctl.h>
+
+#include <algorithm>
+#include <array>
+#include <optional>
+#include <vector>
+
+#include "daemon/worker/read/source.hpp"
+#include "daemon/worker/tree/file_data.hpp"
+#include "daemon/worker/tree/file_sink.hpp"
+#include "daemon/worker/tree/pending_file.hpp"
+#include "daemon/worker/tree/xattrs.hpp"
+
+namespace nodestage {
+namespace {
+
+Result<Xattrs> xattrs_of(const FileToCopy& from) {
+  auto xattrs = read_xattrs(from.fd);
+  if (xattrs) return xattrs;
+  return fault(
+      xattrs.error().code,
+      shown(from.name) + ": its extended attributes cannot be read: " + xattrs.error().what,
+      "Test it: getfattr -d -m - FILE");
+}
+
+// The source is named in full, and its copy by its last part: the copy is what cannot be written.
+Error copy_fault(const Space& space, std::string_view source, int code) {
+  return with_prefix(space.explain(source.substr(source.rfind('/') + 1), code),
+                     shown(source) + ": ");
+}
+
+constexpr std::size_t k_block_bytes = std::size_t{1024} * 1024;
+constexpr std::uint64_t k_kernel_bytes = 8ULL * 1024 * 1024;
+constexpr std::uint64_t k_small_bytes = 256ULL * 1024;  // read and write are faster
+
+// Of a thread, for all its files.
+thread_local std::vector<std::byte> block;
+
+class Copy {
+ public:
+  Copy(const FileToCopy& from, int to, Meter& meter, Space& space)
+      : from_(from), to_(to), meter_(meter), space_(space) {}
+
+  Status range(DataRange wanted) {
+    std::uint64_t offset = wanted.begin;
+    while (offset < wanted.end) {
+      TRY_ASSIGN(const auto data, next(offset, wanted.end));
+      const std::uint64_t hole_end = data ? data->begin : wanted.end;
+      meter_.bytes_read += hole_end - offset;
+      if (!data) return end_hole(wanted.end);
+      TRY(copy(*data));
+      offset = data->end;
+    }
+    return {};
+  }
+
+ private:
+  // One at the end of the file is made by its size.
+  [[nodiscard]] Status end_hole(std::uint64_t end) const {
+    const bool is_last = end == static_cast<std::uint64_t>(from_.info.st_size);
+    if (is_last && ::ftruncate(to_, from_.info.st_size) != 0) return write_fault(errno);
+    return {};
+  }
+
+  // A file that has all of its blocks needs no search for holes.
+  Result<std::optional<DataRange>> next(std::uint64_t offset, std::uint64_t end) {
+    if (from_.info.st_blocks * 512 >= from_.info.st_size) {
+      return std::optional(DataRange{offset, end});
+    }
+    auto range = next_data(from_.fd, offset, end);
+    if (!range) return read_fault(range.error().code);
+    return range;
+  }
+
+  Status copy(DataRange range) {
+    while (range.begin < range.end) {
+      if (reserved_ == 0) TRY(reserve(std::min(k_kernel_bytes, range.end - range.begin)));
+      const DataRange part{range.begin, range.begin + reserved_};
+      TRY_ASSIGN(const std::uint64_t bytes, kernel_ ? copy_in_kernel(part) : copy_block(part));
+      TRY(count(bytes));
+      reserved_ -= bytes;
+      range.begin += bytes;
+    }
+    return {};
+  }
+
+  // Room for what is copied next, perhaps in several parts.
+  Status reserve(std::uint64_t bytes) {
+    Status enough = space_.will_write(bytes);
+    if (enough) reserved_ = bytes;
+    if (enough || is_stopped(enough.error())) return enough;
+    return with_prefix(std::move(enough.error()), shown(from_.name) + ": ");
+  }
+
+  // Any trouble here is left to the other way, which tells more.
+  Result<std::uint64_t> copy_in_kernel(DataRange range) {
+    auto in = static_cast<off_t>(range.begin);
+    auto out = in;
+    const std::size_t wanted = std::min<std::uint64_t>(k_kernel_bytes, range.end - range.begin);
+    const ssize_t count = ::copy_file_range(from_.fd, &in, to_, &out, wanted, 0);
+    if (count > 0) return static_cast<std::uint64_t>(count);
+    kernel_ = false;
+    return copy_block(range);
+  }
+
+  Result<std::uint64_t> copy_block(DataRange range) {
+    const std::size_t wanted = std::min<std::uint64_t>(k_block_bytes, range.end - range.begin);
+    block.resize(std::max(block.size(), wanted));
+    const auto asked = SourcePace::Clock::now();
+    const ssize_t count = ::pread(from_.fd, block.data(), wanted, static_cast<off_t>(range.begin));
+    if (count < 0 && errno == EINTR) return std::uint64_t{0};
+    if (count <= 0) return read_fault(count == 0 ? 0 : errno);
+    if (from_.pace != nullptr) from_.pace->add(asked, static_cast<std::uint64_t>(count));
+    const Bytes data = Bytes(block).first(static_cast<std::size_t>(count));
+    const Status written = write_at(to_, range.begin, data);
+    if (!written) return write_fault(written.error().code);
+    return static_cast<std::uint64_t>(count);
+  }
+
+  Status count(std::uint64_t bytes) {
+    TRY(meter_.count_read(bytes));
+    meter_.bytes_written += bytes;
+    return {};
+  }
+
+  [[nodiscard]] Error read_fault(int code) const {
+    const std::string name = shown(from_.name);
+    if (code == 0) {
+      return fault(EIO, name + ": became shorter while it was copied",
+                   "Let nothing write to a dataset while a job starts with it");
+    }
+    const char* for_key = advice_for_key(code);
+    return fault(code, name + ": cannot be read: " + std::strerror(code),
+                 for_key != nullptr ? for_key : "Test it: cat FILE > /dev/null");
+  }
+  [[nodiscard]] Error write_fault(int code) const { return copy_fault(space_, from_.name, code); }
+
+  const FileToCopy& from_;
+  const int to_;
+  Meter& meter_;
+  Space& space_;
+  std::uint64_t reserved_ = 0;  // of the local disk, and not yet copied
+  // copy_file_range is of use and has not failed yet
+  bool kernel_ = static_cast<std::uint64_t>(from_.info.st_size) > k_small_bytes;
+};
+
+}  // namespace
+
+Result<bool> share_blocks(const FileToCopy& from, int to, Meter& meter) {
+  const auto size = static_cast<std::uint64_t>(from.info.st_size);
+  if (size <= k_block_bytes || ::ioctl(to, FICLONE, from.fd) != 0) return false;
+  TRY(meter.count_read(size));
+  meter.bytes_written += size;
+  return true;
+}
+
+Status copy_range(const FileToCopy& from, int to, DataRange range, Meter& meter, Space& space) {
+  return Copy(from, to, meter, space).range(range);
+}
+
+Status copy_xattrs(int from, int to, XattrCopy& copy) {
+  TRY_ASSIGN(const Xattrs xattrs, read_xattrs(from));
+  if (!xattrs.empty()) copy.lost += set_xattrs(to, xattrs);
+  return {};
+}
+
+// The mode comes last: it may forbid to write, and an ACL changes it.
+Status end_copy(const FileToCopy& from, Fd to, const Space& space) {
+  const std::array<timespec, 2> times{timespec{0, UTIME_OMIT}, from.info.st_mtim};
+  bool has_mode = from.mode == FileToCopy::Mode::set;
+  if (from.xattrs != nullptr) {
+    TRY_ASSIGN(const Xattrs xattrs, xattrs_of(from));
+    if (!xattrs.empty()) {
+      if (::fchmod(to.get(), 0600) != 0) return copy_fault(space, from.name, errno);
+      from.xattrs->lost += set_xattrs(to.get(), xattrs);
+      has_mode = false;
+    }
+  }
+  if (!has_mode && ::fchmod(to.get(), mode_of_copy(from.info)) != 0)
+    return copy_fault(space, from.name, errno);
+  if (::futimens(to.get(), times.data()) != 0) return copy_fault(space, from.name, errno);
+  const Status closed = close_checked(std::move(to));
+  return closed ? closed : Status(copy_fault(space, from.name, closed.error().code));
+}
+
+Status copy_file(const FileToCopy& from, Fd to, Meter& meter, Space& space) {
+  TRY_ASSIGN(const bool is_shared, share_blocks(from, to.get(), meter));
+  if (!is_shared) {
+    const auto size = static_cast<std::uint64_t>(from.info.st_size);
+    TRY(copy_range(from, to.get(), {0, size}, meter, space));
+  }
+  return end_copy(from, std::move(to), space);
+}
+
+Status copy_times(int dir_fd, const char* name, const struct stat& info) {
+  const std::array<timespec, 2> times{timespec{0, UTIME_OMIT}, info.st_mtim};
+  const int flags = *name == '\0' ? AT_EMPTY_PATH : AT_SYMLINK_NOFOLLOW;
+  if (::utimensat(dir_fd, name, times.data(), flags) == 0) return {};
+  return Error{errno, std::strerror(errno)};
+}
+
+}  // namespace nodestage

@@ -1,0 +1,270 @@
+#include "daemon/worker/copy/copy_leaf.hpp"
+
+#include <dirent.h>
+#include <fcntl.h>
+
+#include <algorithm>
+#include <climits>
+#include <cstring>
+
+#include "common/os/file.hpp"
+#include "daemon/worker/read/source.hpp"
+#include "daemon/worker/tree/below.hpp"
+
+namespace nodestage {
+namespace {
+
+// Parts of this size keep all threads busy with one file; a file of fewer bytes than two is one.
+constexpr std::uint64_t k_part_bytes = 16ULL * 1024 * 1024;
+
+constexpr int k_open_source = O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY;
+constexpr int k_open_copy = O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW;
+
+}  // namespace
+
+Error unreadable_source(const std::string& path, int code) {
+  const char* for_key = advice_for_key(code);
+  return fault(
+      code, shown(path) + ": cannot be read: " + std::strerror(code),
+      for_key != nullptr ? for_key
+      : code == ENOENT || code == ESTALE
+          ? "Let nothing write to a dataset while a job starts with it"
+          : "The job's user must be able to read all of it, or leave it out with exclude=");
+}
+
+// A file whose copy is open.
+struct CopyLeaf::OpenFile {
+  CopiedDirectory& directory;
+  std::string path;
+  std::string full_path;
+  Fd from;
+  Fd to;
+  struct stat info;
+  FileToCopy::Mode mode;
+  XattrCopy* xattrs;
+
+  [[nodiscard]] FileToCopy source(SourcePace& pace) const {
+    return {from.get(), info, full_path, mode, &pace, xattrs};
+  }
+};
+
+// Whose last part ends it.
+struct CopyLeaf::LargeFile {
+  OpenFile file;
+  std::atomic<std::uint64_t> parts;
+};
+
+class CopyLeaf::PartTask final : public TaskCrew::Task {
+ public:
+  PartTask(CopyLeaf& copy, std::shared_ptr<LargeFile> file, DataRange range)
+      : copy_(copy), file_(std::move(file)), range_(range) {}
+  Status run(unsigned thread) override { return copy_.copy_part(*file_, range_, thread); }
+
+ private:
+  CopyLeaf& copy_;
+  const std::shared_ptr<LargeFile> file_;
+  const DataRange range_;
+};
+
+// A name of a file with several, where no link can be made.
+class CopyLeaf::AgainTask final : public TaskCrew::Task {
+ public:
+  AgainTask(CopyLeaf& copy, Name name) : copy_(copy), name_(std::move(name)) {}
+  Status run(unsigned thread) override {
+    return copy_.copy_again(*name_.directory, name_.name, thread);
+  }
+
+ private:
+  CopyLeaf& copy_;
+  const Name name_;
+};
+
+CopyLeaf::CopyLeaf(const Way& way, Space& space) : way_(way) {
+  for (unsigned i = 0; i < way.crew.most(); ++i) hands_.push_back({space.another(), {}});
+}
+
+void CopyLeaf::end_task(unsigned thread) {
+  if (hands_[thread].pace.take_is_slow()) way_.crew.grow();
+}
+
+std::string CopyLeaf::full(const std::string& path) const {
+  return path.empty() ? way_.path : way_.path + "/" + path;
+}
+
+Error CopyLeaf::unreadable(const std::string& path, int code) const {
+  return unreadable_source(full(path), code);
+}
+
+Result<unsigned char> CopyLeaf::type_of(const At& at, const std::string& name) const {
+  struct stat info {};
+  if (::fstatat(at.from->get(), name.c_str(), &info, AT_SYMLINK_NOFOLLOW) != 0) {
+    return unreadable(at.prefix + name, errno);
+  }
+  return static_cast<unsigned char>(IFTODT(info.st_mode));
+}
+
+Status CopyLeaf::copy(At& at, const ListedName& entry) {
+  if (entry.type == DT_REG) return file(at, entry.name, Links::kept);
+  if (entry.type == DT_LNK) return symlink(at, entry.name, Links::kept);
+  ++skipped_;
+  return {};
+}
+
+Status CopyLeaf::to(At& at) {
+  if (at.to) return {};
+  TRY_ASSIGN(at.to, way_.directories.to(at.directory, space_of(at.thread)));
+  return {};
+}
+
+Status CopyLeaf::begin(At& at, Links links) {
+  TRY(to(at));
+  Space& space = space_of(at.thread);
+  if (links == Links::copied) {
+    space.goes_on();
+    return {};
+  }
+  ++taken_;
+  ++way_.meter.files;
+  return space.will_make();
+}
+
+Status CopyLeaf::file(At& at, const std::string& name, Links links) {
+  const auto asked = SourcePace::Clock::now();
+  auto from = open_at(at.from->get(), name, k_open_source);
+  if (!from) return unreadable(at.prefix + name, from.error().code);
+  struct stat info {};
+  if (::fstat(from->get(), &info) != 0) return unreadable(at.prefix + name, errno);
+  if (!S_ISREG(info.st_mode)) return unreadable(at.prefix + name, ESTALE);
+  hands_[at.thread].pace.add(asked, 0);
+  TRY(begin(at, links));
+  TRY_ASSIGN(const bool is_done, is_linked(at, name, info, links));
+  return is_done ? Status() : new_file(at, name, std::move(*from), info);
+}
+
+Status CopyLeaf::new_file(At& at, const std::string& name, Fd from, const struct stat& info) {
+  const mode_t mode = mode_of_copy(info);
+  const bool is_set = (mode & ~way_.made_modes) == 0;
+  const std::string path = at.prefix + name;
+  auto to = open_at(at.to->get(), name, k_open_copy, is_set ? mode : 0600);
+  if (!to) return space_of(at.thread).explain(path, to.error().code);
+  OpenFile file{at.directory,
+                path,
+                full(path),
+                std::move(from),
+                std::move(*to),
+                info,
+                is_set ? FileToCopy::Mode::set : FileToCopy::Mode::to_set,
+                way_.xattrs};
+  SourcePace& pace = hands_[at.thread].pace;
+  if (static_cast<std::uint64_t>(info.st_size) < 2 * k_part_bytes) {
+    TRY(copy_file(file.source(pace), std::move(file.to), way_.meter, space_of(at.thread)));
+    return link_others(path, info, at.thread);
+  }
+  TRY_ASSIGN(const bool is_shared, share_blocks(file.source(pace), file.to.get(), way_.meter));
+  if (is_shared) return end_file(file, at.thread);
+  add_parts(at, std::move(file));
+  return {};
+}
+
+// The first part is taken first.
+void CopyLeaf::add_parts(At& at, OpenFile file) {
+  const auto size = static_cast<std::uint64_t>(file.info.st_size);
+  const std::uint64_t count = (size + k_part_bytes - 1) / k_part_bytes;
+  CopiedDirectories::begin_part(file.directory);
+  const std::shared_ptr<LargeFile> large(new LargeFile{std::move(file), count});
+  for (std::uint64_t i = count; i-- > 0;) {
+    const DataRange range{i * k_part_bytes, std::min(size, (i + 1) * k_part_bytes)};
+    at.tasks.push_back(std::make_unique<PartTask>(*this, large, range));
+  }
+}
+
+Status CopyLeaf::copy_part(LargeFile& large, DataRange range, unsigned thread) {
+  Space& space = space_of(thread);
+  OpenFile& file = large.file;
+  space.goes_on();
+  SourcePace& pace = hands_[thread].pace;
+  TRY(copy_range(file.source(pace), file.to.get(), range, way_.meter, space));
+  end_task(thread);
+  if (--large.parts > 0) return {};
+  TRY(end_file(file, thread));
+  return way_.directories.end_part(file.directory, space);
+}
+
+Status CopyLeaf::end_file(OpenFile& file, unsigned thread) {
+  TRY(end_copy(file.source(hands_[thread].pace), std::move(file.to), space_of(thread)));
+  return link_others(file.path, file.info, thread);
+}
+
+Status CopyLeaf::symlink(At& at, const std::string& name, Links links) {
+  char target[PATH_MAX];
+  struct stat info {};
+  const int from = at.from->get();
+  const auto asked = SourcePace::Clock::now();
+  const std::string path = at.prefix + name;
+  if (::fstatat(from, name.c_str(), &info, AT_SYMLINK_NOFOLLOW) != 0)
+    return unreadable(path, errno);
+  const ssize_t size = ::readlinkat(from, name.c_str(), target, sizeof target - 1);
+  if (size < 0) return unreadable(path, errno);
+  target[size] = '\0';
+  hands_[at.thread].pace.add(asked, 0);
+  TRY(begin(at, links));
+  TRY_ASSIGN(const bool is_done, is_linked(at, name, info, links));
+  if (is_done) return {};
+  const Space& space = space_of(at.thread);
+  if (::symlinkat(target, at.to->get(), name.c_str()) != 0) return space.explain(path, errno);
+  const Status times = copy_times(at.to->get(), name.c_str(), info);
+  if (!times) return space.explain(path, times.error().code);
+  return link_others(path, info, at.thread);
+}
+
+// True when nothing remains to be done for that name here.
+Result<bool> CopyLeaf::is_linked(At& at, const std::string& name, const struct stat& info,
+                                 Links links) {
+  using Turn = SharedLinks<Name>::Met::Turn;
+  if (info.st_nlink < 2 || links == Links::copied) return false;
+  // The directory must not end before a link that another thread makes in it.
+  CopiedDirectories::begin_part(at.directory);
+  const auto met = links_.meet(info, at.prefix + name, {&at.directory, name});
+  if (met.turn == Turn::left) return true;
+  TRY(way_.directories.end_part(at.directory, space_of(at.thread)));
+  return met.turn == Turn::link && make_link(met.first, at.to->get(), name);
+}
+
+// Of a file that is complete as `path`, those links that other threads have left to this one.
+Status CopyLeaf::link_others(const std::string& path, const struct stat& info, unsigned thread) {
+  if (info.st_nlink < 2) return {};
+  Space& space = space_of(thread);
+  for (auto& name : links_.done(info)) {
+    TRY(way_.meter.check());
+    TRY_ASSIGN(const SharedFd to, way_.directories.to(*name.directory, space));
+    if (make_link(path, to->get(), name.name)) {
+      TRY(way_.directories.end_part(*name.directory, space));
+      continue;
+    }
+    TaskCrew::Tasks again;
+    again.push_back(std::make_unique<AgainTask>(*this, std::move(name)));
+    way_.crew.add(thread, std::move(again));
+  }
+  return {};
+}
+
+bool CopyLeaf::make_link(const std::string& first, int to, const std::string& name) const {
+  const SplitPath split = split_path(first);
+  const auto parent = open_directory_below(way_.directories.target_root(), split.parent);
+  return parent &&
+         ::linkat(parent->get(), std::string(split.name).c_str(), to, name.c_str(), 0) == 0;
+}
+
+// Where a link cannot be made (a mode, a limit of the file system) the file is copied once more.
+Status CopyLeaf::copy_again(CopiedDirectory& directory, const std::string& name, unsigned thread) {
+  const std::string path = CopiedDirectories::path(directory);
+  const auto from = way_.directories.from(directory);
+  if (!from) return unreadable(path, from.error().code);
+  At at{directory, *from, nullptr, path.empty() ? path : path + "/", thread, {}};
+  TRY_ASSIGN(const unsigned char type, type_of(at, name));
+  TRY(type == DT_LNK ? symlink(at, name, Links::copied) : file(at, name, Links::copied));
+  if (!at.tasks.empty()) way_.crew.add(thread, std::move(at.tasks));
+  return way_.directories.end_part(directory, space_of(thread));
+}
+
+}  // namespace nodestage

@@ -1,0 +1,92 @@
+// CopyLeaf: copies what is no directory: one entry of a tree at a time in each of several threads.
+#pragma once
+
+#include <atomic>
+#include <string>
+#include <vector>
+
+#include "daemon/worker/basis/task_crew.hpp"
+#include "daemon/worker/budget/source_pace.hpp"
+#include "daemon/worker/copy/copied_directories.hpp"
+#include "daemon/worker/copy/copy_file.hpp"
+#include "daemon/worker/copy/shared_links.hpp"
+#include "daemon/worker/tree/directory_listing.hpp"
+
+namespace nodestage {
+
+// The fault for a source's entry that could not be read, from errno's value.
+Error unreadable_source(const std::string& path, int code);
+
+class CopyLeaf {
+ public:
+  struct Way {
+    const std::string& path;  // of the tree, for messages
+    Meter& meter;
+    CopiedDirectories& directories;
+    TaskCrew& crew;
+    XattrCopy* xattrs;  // as in FileToCopy
+    mode_t made_modes;  // bits of a mode that a file has when it was made with them
+  };
+  // `space`: the item's; each thread gets one of its own.
+  CopyLeaf(const Way& way, Space& space);
+
+  // Where the entries of a batch are.
+  struct At {
+    CopiedDirectory& directory;
+    SharedFd from;
+    SharedFd to;         // once the copy is made
+    std::string prefix;  // of paths below the root: "", "a/b/"
+    unsigned thread;
+    TaskCrew::Tasks tasks;  // that came of its entries, and are for the crew
+  };
+
+  // Copies a file or link, or begins to: a large file becomes parts in at.tasks.
+  Status copy(At& at, const ListedName& entry);
+
+  // DT_… of an entry of a file system that lists none.
+  [[nodiscard]] Result<unsigned char> type_of(const At& at, const std::string& name) const;
+
+  [[nodiscard]] Error unreadable(const std::string& path, int code) const;
+  [[nodiscard]] Space& space_of(unsigned thread) { return hands_[thread].space; }
+
+  // After a task: where the source keeps threads waiting, the crew grows.
+  void end_task(unsigned thread);
+  [[nodiscard]] std::uint64_t skipped() const { return skipped_; }
+  [[nodiscard]] std::uint64_t taken() const { return taken_; }
+
+ private:
+  struct Name {
+    CopiedDirectory* directory;
+    std::string name;
+  };
+  struct Hand {  // of each thread
+    Space space;
+    SourcePace pace = {};
+  };
+  enum class Links { kept, copied };
+  struct OpenFile;
+  struct LargeFile;
+  class PartTask;
+  class AgainTask;
+  Status to(At& at);
+  Status begin(At& at, Links links);
+  Status file(At& at, const std::string& name, Links links);
+  Status new_file(At& at, const std::string& name, Fd from, const struct stat& info);
+  void add_parts(At& at, OpenFile file);
+  Status copy_part(LargeFile& large, DataRange range, unsigned thread);
+  Status end_file(OpenFile& file, unsigned thread);
+  Status symlink(At& at, const std::string& name, Links links);
+  Result<bool> is_linked(At& at, const std::string& name, const struct stat& info, Links links);
+  Status link_others(const std::string& path, const struct stat& info, unsigned thread);
+  bool make_link(const std::string& first, int to, const std::string& name) const;
+  Status copy_again(CopiedDirectory& directory, const std::string& name, unsigned thread);
+  [[nodiscard]] std::string full(const std::string& path) const;
+
+  const Way way_;
+  std::vector<Hand> hands_;
+  SharedLinks<Name> links_;
+  std::atomic<std::uint64_t> skipped_ = 0;
+  std::atomic<std::uint64_t> taken_ = 0;
+};
+
+}  // namespace nodestage

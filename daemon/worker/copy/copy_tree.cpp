@@ -1,0 +1,230 @@
+#include "daemon/worker/copy/copy_tree.hpp"
+
+#include <dirent.h>
+#include <fcntl.h>
+#include <sys/xattr.h>
+
+#include <algorithm>
+#include <iterator>
+
+#include "common/os/file.hpp"
+#include "daemon/worker/copy/copy_leaf.hpp"
+#include "daemon/worker/tree/directory_listing.hpp"
+
+namespace nodestage {
+namespace {
+
+// So many names are sorted and handed out at a time.
+constexpr std::size_t k_sorted_names = 8192;
+constexpr std::size_t k_batch_names = 16;
+// Each waits for one answer of the source at a time.
+constexpr unsigned k_waiting_threads = 16;
+
+// Where a default ACL or the umask would take part, the mode is set once more.
+mode_t modes_at_open(int to, mode_t umask) {
+  const bool has_default_acl = ::fgetxattr(to, "system.posix_acl_default", nullptr, 0) >= 0;
+  return has_default_acl ? 0 : 01777 & ~umask;
+}
+
+Result<Fd> open_to_read(int fd) {
+  Fd readable(::openat(fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+  if (!readable) return Error{errno, std::strerror(errno)};
+  return readable;
+}
+
+class TreeRun {
+ public:
+  TreeRun(const std::string& path, const CopyTree::Way& way, CopiedDirectories& directories,
+          mode_t made_modes)
+      : way_(way),
+        directories_(directories),
+        crew_({way.threads, std::max(way.threads, k_waiting_threads)}),
+        leaves_({path, way.meter, directories, crew_, way.xattrs, made_modes}, way.space) {}
+
+  Status run();
+  [[nodiscard]] const CopyLeaf& leaves() const { return leaves_; }
+
+ private:
+  class NamesTask;
+  class ListTask;
+  class BatchTask;
+  Status list(CopiedDirectory& parent, const std::string& name, unsigned thread);
+  Status list_names(CopiedDirectory& directory, const SharedFd& fd, unsigned thread);
+  TaskCrew::Tasks tasks_for(CopiedDirectory& directory, std::vector<ListedName> names);
+  Status copy_batch(CopiedDirectory& directory, std::vector<ListedName>& names, unsigned thread);
+  Status copy_entry(CopyLeaf::At& at, ListedName& entry);
+  void add_directory(CopiedDirectory& parent, const std::string& name, TaskCrew::Tasks& tasks);
+  [[nodiscard]] static std::string prefix(const CopiedDirectory& directory);
+
+  const CopyTree::Way& way_;
+  CopiedDirectories& directories_;
+  TaskCrew crew_;
+  CopyLeaf leaves_;
+};
+
+// A directory below `parent`, and all that is in it.
+class TreeRun::ListTask final : public TaskCrew::Task {
+ public:
+  ListTask(TreeRun& run, CopiedDirectory& parent, std::string name)
+      : run_(run), parent_(parent), name_(std::move(name)) {}
+  Status run(unsigned thread) override { return run_.list(parent_, name_, thread); }
+
+ private:
+  TreeRun& run_;
+  CopiedDirectory& parent_;
+  const std::string name_;
+};
+
+// Some entries of a directory that are not known to be directories.
+class TreeRun::BatchTask final : public TaskCrew::Task {
+ public:
+  BatchTask(TreeRun& run, CopiedDirectory& directory, std::vector<ListedName> names)
+      : run_(run), directory_(directory), names_(std::move(names)) {}
+  Status run(unsigned thread) override { return run_.copy_batch(directory_, names_, thread); }
+
+ private:
+  TreeRun& run_;
+  CopiedDirectory& directory_;
+  std::vector<ListedName> names_;
+};
+
+// The next names of a directory that is open.
+class TreeRun::NamesTask final : public TaskCrew::Task {
+ public:
+  NamesTask(TreeRun& run, CopiedDirectory& directory, SharedFd fd)
+      : run_(run), directory_(directory), fd_(std::move(fd)) {}
+  Status run(unsigned thread) override { return run_.list_names(directory_, fd_, thread); }
+
+ private:
+  TreeRun& run_;
+  CopiedDirectory& directory_;
+  const SharedFd fd_;
+};
+
+Status TreeRun::run() {
+  TaskCrew::Tasks first;
+  CopiedDirectory& root = directories_.root();
+  TRY_ASSIGN(SharedFd fd, directories_.from(root));
+  first.push_back(std::make_unique<NamesTask>(*this, root, std::move(fd)));
+  return crew_.run(std::move(first));
+}
+
+std::string TreeRun::prefix(const CopiedDirectory& directory) {
+  std::string path = CopiedDirectories::path(directory);
+  return path.empty() ? path : path + "/";
+}
+
+void TreeRun::add_directory(CopiedDirectory& parent, const std::string& name,
+                            TaskCrew::Tasks& tasks) {
+  CopiedDirectories::begin_part(parent);
+  tasks.push_back(std::make_unique<ListTask>(*this, parent, name));
+}
+
+// With include globs a directory is made when something in it is wanted.
+Status TreeRun::list(CopiedDirectory& parent, const std::string& name, unsigned thread) {
+  const std::string path = prefix(parent) + name;
+  if (!way_.filter.excludes(path)) {
+    const auto above = directories_.from(parent);
+    if (!above) return leaves_.unreadable(path, above.error().code);
+    auto fd = open_at((*above)->get(), name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW);
+    struct stat info {};
+    if (!fd) return leaves_.unreadable(path, fd.error().code);
+    if (::fstat(fd->get(), &info) != 0) return leaves_.unreadable(path, errno);
+    CopiedDirectory& directory = directories_.add(parent, name, info, std::move(*fd));
+    TRY_ASSIGN(const auto open, directories_.from(directory));
+    if (way_.filter.wants(path)) TRY(directories_.to(directory, leaves_.space_of(thread)));
+    TRY(list_names(directory, open, thread));
+  }
+  return directories_.end_part(parent, leaves_.space_of(thread));
+}
+
+// What remains of a large directory is left to a thread that has nothing else to do; so names never
+// outnumber the copies by much.
+Status TreeRun::list_names(CopiedDirectory& directory, const SharedFd& fd, unsigned thread) {
+  TRY(way_.meter.check());
+  auto names = list_directory(fd->get(), k_sorted_names);
+  if (!names) return leaves_.unreadable(CopiedDirectories::path(directory), names.error().code);
+  const bool is_more = names->size() >= k_sorted_names;
+  TaskCrew::Tasks tasks = tasks_for(directory, std::move(*names));
+  if (is_more) {
+    CopiedDirectories::begin_part(directory);
+    tasks.insert(tasks.begin(), std::make_unique<NamesTask>(*this, directory, fd));
+  }
+  crew_.add(thread, std::move(tasks));
+  return directories_.end_part(directory, leaves_.space_of(thread));
+}
+
+// In the order of inodes, which on a disk is likely that of the data. Files come last, so that
+// they are copied first.
+TaskCrew::Tasks TreeRun::tasks_for(CopiedDirectory& directory, std::vector<ListedName> names) {
+  const auto files = std::partition(names.begin(), names.end(),
+                                    [](const ListedName& name) { return name.type == DT_DIR; });
+  std::sort(files, names.end(),
+            [](const ListedName& a, const ListedName& b) { return a.inode > b.inode; });
+  TaskCrew::Tasks tasks;
+  for (auto at = names.begin(); at != files; ++at) add_directory(directory, at->name, tasks);
+  for (auto at = files; at != names.end();) {
+    const auto rest = static_cast<std::size_t>(names.end() - at);
+    const auto end = at + static_cast<std::ptrdiff_t>(std::min(rest, k_batch_names));
+    std::vector<ListedName> batch(std::make_move_iterator(at), std::make_move_iterator(end));
+    CopiedDirectories::begin_part(directory);
+    tasks.push_back(std::make_unique<BatchTask>(*this, directory, std::move(batch)));
+    at = end;
+  }
+  return tasks;
+}
+
+// What comes of an entry (the parts of a large file) goes first, or too many would be open.
+Status TreeRun::copy_batch(CopiedDirectory& directory, std::vector<ListedName>& names,
+                           unsigned thread) {
+  const auto from = directories_.from(directory);
+  if (!from) return leaves_.unreadable(CopiedDirectories::path(directory), from.error().code);
+  CopyLeaf::At at{directory, *from, nullptr, prefix(directory), thread, {}};
+  while (!names.empty() && at.tasks.empty()) {
+    TRY(way_.meter.check());
+    if (crew_.has_failed()) return {};
+    TRY(copy_entry(at, names.back()));
+    names.pop_back();
+  }
+  if (!names.empty()) {
+    CopiedDirectories::begin_part(directory);
+    at.tasks.insert(at.tasks.begin(),
+                    std::make_unique<BatchTask>(*this, directory, std::move(names)));
+  }
+  if (!at.tasks.empty()) crew_.add(thread, std::move(at.tasks));
+  leaves_.end_task(thread);
+  return directories_.end_part(directory, leaves_.space_of(thread));
+}
+
+Status TreeRun::copy_entry(CopyLeaf::At& at, ListedName& entry) {
+  const std::string path = at.prefix + entry.name;
+  if (way_.filter.excludes(path)) return {};
+  if (entry.type == DT_UNKNOWN) {
+    TRY_ASSIGN(entry.type, leaves_.type_of(at, entry.name));
+  }
+  if (entry.type == DT_DIR) {
+    add_directory(at.directory, entry.name, at.tasks);
+    return {};
+  }
+  return way_.filter.wants(path) ? leaves_.copy(at, entry) : Status();
+}
+
+}  // namespace
+
+Status CopyTree::run(Fd from) {
+  struct stat info {};
+  auto source = open_to_read(from.get());
+  if (!source) return unreadable_source(path_, source.error().code);
+  if (::fstat(source->get(), &info) != 0) return unreadable_source(path_, errno);
+  auto to = open_to_read(to_);
+  if (!to) return way_.space.explain("", to.error().code);
+  const mode_t made_modes = modes_at_open(to->get(), way_.umask);
+  CopiedDirectories directories(std::move(*source), std::move(*to), info, way_.xattrs);
+  TreeRun run(path_, way_, directories, made_modes);
+  Status done = run.run();
+  skipped_ = run.leaves().skipped();
+  taken_ = run.leaves().taken();
+  return done;
+}
+
+}  // namespace nodestage

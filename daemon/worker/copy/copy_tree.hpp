@@ -1,0 +1,50 @@
+// CopyTree: a directory's contents, as cp -a --no-preserve=ownership copies them.
+//
+// Kept: modes (of files without the set-id bits), times, extended attributes and ACLs if that is
+// wished, links as links, hard links within the
+// tree, holes. FIFOs, sockets and devices are left out and counted. Whatever cannot be read is a
+// fault that names it. Any depth and length of path.
+//
+// Several threads list directories and copy what is in them; the number of those that wait for the
+// source grows with its latency.
+#pragma once
+
+#include <string>
+
+#include "common/os/fd.hpp"
+#include "daemon/worker/archive/entry_filter.hpp"
+#include "daemon/worker/budget/meter.hpp"
+#include "daemon/worker/budget/space.hpp"
+#include "daemon/worker/copy/copy_file.hpp"
+
+namespace nodestage {
+
+class CopyTree {
+ public:
+  struct Way {
+    const EntryFilter& filter;  // its `strip` has no meaning here
+    Meter& meter;
+    Space& space;
+    mode_t umask;                 // of the process
+    unsigned threads;             // that compute; more may wait
+    XattrCopy* xattrs = nullptr;  // as in FileToCopy
+  };
+
+  // `to` (borrowed): the empty directory that is filled; `path`: the source's, for messages.
+  CopyTree(int to, std::string path, const Way& way) : to_(to), path_(std::move(path)), way_(way) {}
+
+  // Everything below `from` (O_PATH is enough), then from's own mode and times. Once.
+  Status run(Fd from);
+
+  [[nodiscard]] std::uint64_t skipped() const { return skipped_; }
+  [[nodiscard]] std::uint64_t taken() const { return taken_; }  // entries but directories
+
+ private:
+  const int to_;
+  const std::string path_;
+  const Way way_;
+  std::uint64_t skipped_ = 0;
+  std::uint64_t taken_ = 0;
+};
+
+}  // namespace nodestage

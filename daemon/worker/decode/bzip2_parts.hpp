@@ -1,0 +1,36 @@
+// Bzip2Parts: a bzip2 file as parts, a block each, decoded by all threads: libbz2 gets each block
+// as a stream of its own. What joins blocks, the stream's checksum and what follows it, is verified
+// in order.
+#pragma once
+
+#include "daemon/worker/decode/bzip2_pieces.hpp"
+#include "daemon/worker/decode/frame_parts.hpp"
+
+namespace nodestage {
+
+// Memory: 3.7 MiB for each thread, a compressed block (1 MiB, of hostile files 2.5 MiB) for each
+// part.
+class Bzip2Parts final : public PartMaker {
+ public:
+  // The store must have 4 blocks more than its consumer and all waiting parts hold.
+  explicit Bzip2Parts(std::unique_ptr<DecodeStore> store)
+      : store_(std::move(store)), pieces_(store_->input) {}
+
+  std::unique_ptr<Part> make() override;
+  void settle(Part& part, OrderedParts& behind) override;
+  void stop() override { store_->stop(); }
+  [[nodiscard]] const std::string& note() const override { return note_; }
+
+ private:
+  void end_stream(Part& part, const Bzip2Piece& piece);
+
+  const std::unique_ptr<DecodeStore> store_;
+  Bzip2Pieces pieces_;
+
+  // The consumer's:
+  std::uint32_t checksum_ = 0;  // of the stream's blocks so far
+  bool is_over_ = false;        // what follows is no bzip2
+  std::string note_;
+};
+
+}  // namespace nodestage

@@ -1,0 +1,74 @@
+#include "daemon/worker/decode/frame_reader.hpp"
+
+#include <algorithm>
+
+namespace nodestage {
+
+Result<bool> skip_zeros(CompressedInput& input) {
+  for (;;) {
+    TRY_ASSIGN(const std::size_t held, input.ensure(1));
+    if (held == 0) return false;
+    const Bytes front = input.front();
+    const auto other = std::find_if(front.begin(), front.end(),
+                                    [](std::byte byte) { return byte != std::byte{0}; });
+    input.skip(static_cast<std::size_t>(other - front.begin()));
+    if (other != front.end()) return true;
+  }
+}
+
+Result<bool> FrameReader::find_frame() {
+  TRY_ASSIGN(const bool has_more, skip_zeros(input_));
+  if (has_more) {
+    TRY_ASSIGN(const std::size_t held, input_.ensure(k_magic_bytes));
+    std::array<std::byte, k_magic_bytes> start{};
+    const auto magic = std::span(start).first(std::min(held, start.size()));
+    input_.copy(0, magic);
+    if (begins_frame(coding_, magic)) return true;
+    note_ = k_junk_note;
+  }
+  place_ = Place::at_end;
+  return false;
+}
+
+Status FrameReader::begin_frame() {
+  if (const Status begun = codec_->begin_frame(); !begun)
+    return faults_.of_codec(input_.offset(), begun.error());
+  place_ = Place::in_frame;
+  return {};
+}
+
+std::size_t FrameReader::fill(std::span<std::byte> out, const std::function<bool()>& leave) {
+  std::size_t done = 0;
+  while (done < out.size() && fault_ && place_ != Place::at_end) {
+    if (place_ == Place::between_frames) {
+      const auto found = find_frame();
+      if (!found) fault_ = found.error();
+      if (!found || !*found || (done > 0 && leave && leave())) break;
+      fault_ = begin_frame();
+      if (!fault_) break;
+    }
+    done += step(out.subspan(done));
+  }
+  return done;
+}
+
+// Some decoded bytes, perhaps none.
+std::size_t FrameReader::step(std::span<std::byte> out) {
+  if (const auto held = input_.ensure(1); !held) return failed(held.error());
+  const Bytes in = input_.front();
+  auto step = codec_->decode(in, out);
+  if (!step) {
+    const Codec::Step& before = codec_->before_fault();
+    return failed(faults_.of_codec(input_.offset() + before.consumed, step.error()),
+                  before.produced);
+  }
+  if (step->consumed == 0 && step->produced == 0 && !step->frame_ended) {
+    if (in.empty()) return failed(faults_.cut_off(input_.offset()));
+    return failed(faults_.damaged_at(input_.offset(), "no end of it can be found"));
+  }
+  input_.skip(step->consumed);
+  if (step->frame_ended) place_ = Place::between_frames;
+  return step->produced;
+}
+
+}  // namespace nodestage

@@ -1,0 +1,60 @@
+// FrameReader: the frames of a compressed file (gzip members, xz streams, …), one after another and
+// by one Codec, as one stream. Zero bytes between and behind them are padding; other bytes behind
+// the last one are ignored, with a note.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <string>
+
+#include "daemon/worker/decode/codec.hpp"
+#include "daemon/worker/decode/decode_faults.hpp"
+#include "daemon/worker/read/compressed_input.hpp"
+
+namespace nodestage {
+
+// One thread. All but the codec is borrowed.
+class FrameReader {
+ public:
+  FrameReader(CompressedInput& input, Coding coding, std::unique_ptr<Codec> codec,
+              const DecodeFaults& faults)
+      : input_(input), coding_(coding), codec_(std::move(codec)), faults_(faults) {}
+
+  // Between frames: whether another one follows, at the input's place then.
+  Result<bool> find_frame();
+  [[nodiscard]] bool is_in_frame() const { return place_ == Place::in_frame; }
+
+  // Decoded bytes into `out`, from this frame and those that follow, unless `leave` says of a later
+  // one, at whose start the input is, that it is not to be begun. Fewer than `out` then, at the
+  // end, and before a fault, which is in fault().
+  std::size_t fill(std::span<std::byte> out, const std::function<bool()>& leave = {});
+  [[nodiscard]] const Status& fault() const { return fault_; }
+  [[nodiscard]] bool is_at_end() const { return place_ == Place::at_end; }
+
+  // At the end: of what was ignored, or "".
+  [[nodiscard]] const std::string& note() const { return note_; }
+
+ private:
+  std::size_t step(std::span<std::byte> out);
+  std::size_t failed(Error error, std::size_t produced = 0) {
+    fault_ = std::move(error);
+    return produced;
+  }
+  Status begin_frame();
+
+  CompressedInput& input_;
+  const Coding coding_;
+  const std::unique_ptr<Codec> codec_;
+  const DecodeFaults& faults_;
+  enum class Place { between_frames, in_frame, at_end } place_ = Place::between_frames;
+  Status fault_;
+  std::string note_;
+};
+
+inline constexpr const char* k_junk_note =
+    "bytes behind the end of the compressed data were ignored";
+
+// Passes over zero bytes. Whether anything follows.
+Result<bool> skip_zeros(CompressedInput& input);
+
+}  // namespace nodestage

@@ -1,0 +1,138 @@
+#include "daemon/worker/decode/gzip_codec.hpp"
+
+#include <isa-l/crc.h>
+#include <isa-l/igzip_lib.h>
+
+#include <algorithm>
+
+namespace nodestage {
+namespace {
+
+constexpr unsigned k_has_header_crc = 0x02;
+constexpr unsigned k_has_extra = 0x04;
+constexpr unsigned k_has_name = 0x08;
+constexpr unsigned k_has_comment = 0x10;
+constexpr unsigned k_reserved = 0xe0;
+constexpr std::size_t k_flags_at = 3;
+constexpr std::size_t k_deflate_at = 2;
+
+// A member's header, in pieces of any size. Its fields, and which of them are there, in the order
+// in which they come; nothing of them is kept.
+class GzipHeader {
+ public:
+  // How many bytes of `in` belong to it; not all of them: the header is complete.
+  Result<std::size_t> feed(Bytes in) {
+    std::size_t used = 0;
+    while (used < in.size() && field_ != Field::none) TRY(take(in[used++]));
+    return used;
+  }
+  [[nodiscard]] bool is_complete() const { return field_ == Field::none; }
+
+ private:
+  enum class Field { fixed, extra_size, extra, name, comment, header_crc, none };
+
+  Status take(std::byte byte) {
+    const auto value = std::to_integer<unsigned>(byte);
+    if (field_ != Field::header_crc) {
+      const auto raw = static_cast<unsigned char>(value);
+      crc_ = crc32_gzip_refl(crc_, &raw, 1);
+    }
+    number_ |= value << (8 * std::min<std::size_t>(at_, 3));
+    ++at_;
+    switch (field_) {
+      case Field::fixed:
+        return take_fixed(value);
+      case Field::extra_size:
+        if (at_ == 2) extra_left_ = number_, leave(Field::extra);
+        break;
+      case Field::extra:
+        if (at_ == extra_left_) leave(Field::name);
+        break;
+      case Field::name:
+        if (value == 0) leave(Field::comment);
+        break;
+      case Field::comment:
+        if (value == 0) leave(Field::header_crc);
+        break;
+      case Field::header_crc:
+        if (at_ == 2 && number_ != (crc_ & 0xffffU)) return Error{0, "gzip header checksum"};
+        if (at_ == 2) field_ = Field::none;
+        break;
+      case Field::none:
+        break;
+    }
+    return {};
+  }
+
+  Status take_fixed(unsigned value) {
+    if (at_ == k_deflate_at + 1 && value != 8) return Error{0, "gzip: unknown method"};
+    if (at_ == k_flags_at + 1) flags_ = value;
+    if ((flags_ & k_reserved) != 0) return Error{0, "gzip: unknown flags in the header"};
+    if (at_ == k_fixed_bytes) leave(Field::extra_size);
+    return {};
+  }
+
+  // To `next`, or to the first field after it that is there.
+  void leave(Field next) {
+    at_ = 0;
+    number_ = 0;
+    field_ = next;
+    if (field_ == Field::extra_size && (flags_ & k_has_extra) == 0) field_ = Field::name;
+    if (field_ == Field::extra && extra_left_ == 0) field_ = Field::name;
+    if (field_ == Field::name && (flags_ & k_has_name) == 0) field_ = Field::comment;
+    if (field_ == Field::comment && (flags_ & k_has_comment) == 0) field_ = Field::header_crc;
+    if (field_ == Field::header_crc && (flags_ & k_has_header_crc) == 0) field_ = Field::none;
+  }
+
+  static constexpr std::size_t k_fixed_bytes = 10;
+  Field field_ = Field::fixed;
+  std::size_t at_ = 0;       // in the field
+  unsigned number_ = 0;      // of the field's first bytes
+  unsigned extra_left_ = 0;  // the extra field's size
+  unsigned flags_ = 0;
+  std::uint32_t crc_ = 0;
+};
+
+class Gzip final : public Codec {
+ public:
+  Status begin_frame() override {
+    header_ = {};
+    isal_inflate_init(state_.get());
+    state_->crc_flag = ISAL_GZIP_NO_HDR_VER;
+    return {};
+  }
+
+  Result<Step> decode(Bytes in, std::span<std::byte> out) override {
+    const auto used = header_.feed(in);
+    if (!used) return failed(used.error(), 0, 0);
+    if (!header_.is_complete()) return Step{*used, 0, false};
+    in = in.subspan(*used);
+    const auto in_size = static_cast<std::uint32_t>(std::min<std::size_t>(in.size(), k_most));
+    const auto out_size = static_cast<std::uint32_t>(std::min<std::size_t>(out.size(), k_most));
+    // ISA-L's pointer is to non-const input, which it does not write to.
+    state_->next_in = reinterpret_cast<std::uint8_t*>(const_cast<std::byte*>(in.data()));
+    state_->avail_in = in_size;
+    state_->next_out = reinterpret_cast<std::uint8_t*>(out.data());
+    state_->avail_out = out_size;
+    const int status = isal_inflate(state_.get());
+    const std::size_t consumed = *used + in_size - state_->avail_in;
+    if (status != ISAL_DECOMP_OK)
+      return failed(inflate_fault(status), consumed, out_size - state_->avail_out);
+    return Step{consumed, out_size - state_->avail_out, state_->block_state == ISAL_BLOCK_FINISH};
+  }
+
+ private:
+  static constexpr std::size_t k_most = std::size_t{1} << 30;
+  GzipHeader header_;
+  std::unique_ptr<inflate_state> state_ = std::make_unique<inflate_state>();
+};
+
+}  // namespace
+
+std::unique_ptr<Codec> make_gzip_codec() { return std::make_unique<Gzip>(); }
+
+Error inflate_fault(int status) {
+  return {0, status == ISAL_INCORRECT_CHECKSUM ? "gzip checksum" : "gzip data"};
+}
+
+}  // namespace nodestage

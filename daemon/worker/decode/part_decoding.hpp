@@ -1,0 +1,45 @@
+// PartDecoding: the parts of OrderedParts as blocks of round sizes.
+#pragma once
+
+#include <array>
+#include <optional>
+
+#include "daemon/worker/decode/decoding.hpp"
+#include "daemon/worker/decode/ordered_parts.hpp"
+
+namespace nodestage {
+
+class PartDecoding final : public Decoding {
+ public:
+  // Depth as in OrderedParts. The fault: no thread.
+  static Result<std::unique_ptr<Decoding>> start(std::unique_ptr<PartMaker> maker, unsigned threads,
+                                                 std::size_t depth);
+
+  Result<Slice> next() override;
+  [[nodiscard]] std::uint64_t position() const override { return position_; }
+  [[nodiscard]] unsigned threads() const override { return threads_; }
+  [[nodiscard]] std::string note() const override { return maker_->note(); }
+
+ private:
+  PartDecoding(std::unique_ptr<PartMaker> maker, unsigned threads, std::size_t depth)
+      : maker_(std::move(maker)), threads_(threads), parts_(*maker_, depth) {}
+  Result<std::optional<Part::Block>> next_block();
+  Slice rounded(Part::Block block);
+  Slice last();
+
+  static constexpr std::size_t k_round = 512;
+  static_assert(k_round <= k_headroom);
+
+  const std::unique_ptr<PartMaker> maker_;
+  const unsigned threads_;
+  OrderedParts parts_;
+  std::unique_ptr<Part> part_;
+  std::size_t taken_ = 0;  // of its blocks
+  std::uint64_t position_ = 0;
+  std::array<std::byte, k_round> carried_{};  // the end of what was given, not yet a round size
+  std::size_t carried_bytes_ = 0;
+  Status fault_;
+  bool has_ended_ = false;
+};
+
+}  // namespace nodestage

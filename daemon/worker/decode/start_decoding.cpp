@@ -1,0 +1,156 @@
+#include "daemon/worker/decode/start_decoding.hpp"
+
+#include <algorithm>
+#include <bit>
+
+#include "daemon/worker/decode/bzip2_parts.hpp"
+#include "daemon/worker/decode/frame_parts.hpp"
+#include "daemon/worker/decode/part_decoding.hpp"
+#include "daemon/worker/decode/whole_members.hpp"
+#include "daemon/worker/decode/zstd_frames.hpp"
+
+namespace nodestage {
+namespace {
+
+constexpr std::size_t k_mib = std::size_t{1} << 20;
+constexpr unsigned k_reads_in_flight = 8;
+constexpr std::size_t k_input_blocks = 16;  // of a compressed file
+constexpr std::size_t k_serial_depth = 6;   // blocks that one thread is ahead
+constexpr std::size_t k_spare_blocks = 4;   // made, joined (bzip2), gone on with and handed out
+constexpr std::size_t k_bzip2_part = 6 * k_mib;  // with its thread, block and compressed block
+
+// A power of two. Larger ones leave the processor's caches, and were slower.
+std::size_t block_size(std::size_t wanted, std::size_t least = k_mib / 2) {
+  return std::clamp(std::bit_floor(std::max<std::size_t>(wanted, 1)), least, k_mib);
+}
+
+class Plain final : public Decoding {
+ public:
+  Plain(const Source& source, std::vector<Slice> first, const ReadAheadLimits& limits)
+      : blocks_(source, std::move(first), limits) {}
+  Status start() { return blocks_.start(); }
+
+  Result<Slice> next() override {
+    TRY_ASSIGN(Slice block, blocks_.next());
+    position_ += block.size();
+    return block;
+  }
+  [[nodiscard]] std::uint64_t position() const override { return position_; }
+  [[nodiscard]] std::string note() const override { return {}; }
+
+ private:
+  SourceBlocks blocks_;
+  std::uint64_t position_ = 0;
+};
+
+// Shares of the memory. What a coding's own decoders need is in `rest`.
+struct Shares {
+  ReadAheadLimits ahead;
+  std::size_t block_bytes;
+  std::size_t rest;  // without the input, and what the consumer and the way to it may hold
+
+  Shares(std::size_t memory, std::size_t least_block)
+      : ahead{block_size(memory / 64), k_input_blocks, k_reads_in_flight},
+        block_bytes(block_size(memory / 64, least_block)),
+        rest(memory - std::min(memory, ahead.block_bytes * ahead.blocks + held() * block_bytes)) {}
+  static std::size_t held() { return k_decoder_blocks_held + k_spare_blocks; }
+  // At least a few, whatever the memory is.
+  [[nodiscard]] std::size_t blocks_of_rest(std::size_t least) const {
+    return std::max(rest / block_bytes, least);
+  }
+};
+
+class Start {
+ public:
+  Start(const Source& source, std::vector<Slice> first, Coding coding, const DecoderLimits& limits)
+      : source_(source),
+        first_(std::move(first)),
+        coding_(coding),
+        threads_(std::max(limits.threads, 1U)),
+        memory_(std::max(limits.memory, 32 * k_mib)),
+        // A block of bzip2's is up to 900,000 bytes, and should be done by one thread.
+        shares_(memory_, coding == Coding::bzip2 ? k_mib : k_mib / 2) {}
+
+  // A decoder of one gzip stream by many threads would be chosen here.
+  Result<std::unique_ptr<Decoding>> run() {
+    switch (coding_) {
+      case Coding::plain:
+        return plain();
+      case Coding::gzip:
+        return frames(make_codec(coding_), make_whole_members());
+      case Coding::zstd:
+        return frames(make_codec(coding_),
+                      make_zstd_frames(shares_.blocks_of_rest(2 * k_serial_depth) / 2));
+      case Coding::bzip2:
+        return threads_ > 1 ? bzip2() : frames(make_codec(coding_), nullptr);
+      case Coding::xz:
+        return xz();
+      case Coding::lz4:
+      case Coding::compress:
+        return frames(make_codec(coding_), nullptr);
+    }
+    return Error{EINVAL, "no coding"};
+  }
+
+ private:
+  Result<std::unique_ptr<Decoding>> plain() {
+    const std::size_t block = block_size(memory_ / 32);
+    const std::size_t blocks = k_decoder_blocks_held + 5 + k_reads_in_flight;
+    auto decoding = std::make_unique<Plain>(source_, std::move(first_),
+                                            ReadAheadLimits{block, blocks, k_reads_in_flight});
+    TRY(decoding->start());
+    return std::unique_ptr<Decoding>(std::move(decoding));
+  }
+
+  Result<std::unique_ptr<DecodeStore>> store(std::size_t blocks) {
+    auto made = std::make_unique<DecodeStore>(source_, std::move(first_), coding_, shares_.ahead,
+                                              shares_.block_bytes, Shares::held() + blocks);
+    TRY(made->blocks.start());
+    return made;
+  }
+
+  Result<std::unique_ptr<Decoding>> frames(std::unique_ptr<Codec> codec,
+                                           std::unique_ptr<WholeFrames> whole) {
+    const bool may_be_many = whole != nullptr && threads_ > 1;
+    const std::size_t blocks =
+        may_be_many ? shares_.blocks_of_rest(2 * k_serial_depth) : k_serial_depth;
+    TRY_ASSIGN(auto from, store(blocks));
+    if (!may_be_many) whole.reset();
+    auto parts =
+        std::make_unique<FrameParts>(std::move(from), coding_, std::move(codec), std::move(whole));
+    if (!parts->begins_with_whole_frames())
+      return PartDecoding::start(std::move(parts), 1, k_serial_depth);
+    const std::size_t depth = std::min<std::size_t>(blocks, 2 * threads_ + 2);
+    return PartDecoding::start(std::move(parts), threads_, depth);
+  }
+
+  Result<std::unique_ptr<Decoding>> bzip2() {
+    const auto threads =
+        static_cast<unsigned>(std::clamp<std::size_t>(shares_.rest / k_bzip2_part, 2, threads_));
+    const std::size_t depth = threads + threads / 2 + 1;
+    TRY_ASSIGN(auto from, store(depth));
+    return PartDecoding::start(std::make_unique<Bzip2Parts>(std::move(from)), threads, depth);
+  }
+
+  Result<std::unique_ptr<Decoding>> xz() {
+    const std::size_t blocks = k_serial_depth * shares_.block_bytes;
+    const CodecLimits limits{threads_, shares_.rest - std::min(shares_.rest, blocks)};
+    return frames(make_codec(coding_, limits), nullptr);
+  }
+
+  const Source& source_;
+  std::vector<Slice> first_;
+  const Coding coding_;
+  const unsigned threads_;
+  const std::size_t memory_;
+  const Shares shares_;
+};
+
+}  // namespace
+
+Result<std::unique_ptr<Decoding>> start_decoding(const Source& source, std::vector<Slice> first,
+                                                 Coding coding, const DecoderLimits& limits) {
+  return Start(source, std::move(first), coding, limits).run();
+}
+
+}  // namespace nodestage

@@ -1,0 +1,154 @@
+#include "daemon/worker/out/deliver_output.hpp"
+
+#include <fcntl.h>
+
+#include <set>
+
+#include "common/os/file.hpp"
+#include "common/text/human.hpp"
+#include "daemon/worker/out/copy_out.hpp"
+#include "daemon/worker/out/output_source.hpp"
+#include "daemon/worker/out/output_target.hpp"
+#include "daemon/worker/out/pack.hpp"
+#include "daemon/worker/tree/pending_file.hpp"
+#include "daemon/worker/tree/sync_crew.hpp"
+
+namespace nodestage {
+namespace {
+
+using Form = OutputTarget::Form;
+using Kind = OutputSource::Kind;
+
+std::string kind_text(const OutputSource& source) {
+  if (source.kind == Kind::directory) return "directory";
+  if (source.kind == Kind::file) return "file";
+  const std::size_t count = source.paths.size();
+  return human_count(count) + (count == 1 ? " match" : " matches");
+}
+
+// What a literal name leads to is meant; what a glob finds is taken as it is.
+SourceEntry entry_of(const OutputSource& source, const std::string& path, int directory_fd) {
+  return {directory_fd, path, source.kind == Kind::matches ? O_NOFOLLOW : 0};
+}
+
+Status clash(const std::string& path, const std::string& name) {
+  return Error{EEXIST, path + ": another match is called " + name +
+                           " too, and only one of them can have that name in the target"};
+}
+
+class Delivery {
+ public:
+  Delivery(const WorkerOrder& order, int directory_fd, const OutputSource& source,
+           const OutputTarget& target, OutputReport& report)
+      : order_(order),
+        directory_fd_(directory_fd),
+        source_(source),
+        target_(target),
+        report_(report) {}
+
+  Status run() const {
+    TRY_ASSIGN(Fd into, make_directories(target_.directory));
+    if (target_.form == Form::archive) return pack(into.get());
+    std::string name = target_.name;
+    if (target_.form == Form::named) {
+      if (auto below = open_at(into.get(), name, O_PATH | O_DIRECTORY)) {  // as cp does
+        into = std::move(*below);
+        name = last_part(source_.paths.front());
+      }
+    }
+    CopyOut copy(std::move(into), pending_names(order_), report_);
+    const Status copied = copy_sources(copy, name);
+    const Status synced = copy.sync();
+    return copied ? synced : copied;
+  }
+
+ private:
+  Status copy_sources(CopyOut& copy, const std::string& name) const {
+    const std::string& first = source_.paths.front();
+    if (target_.form == Form::named)
+      return copy.entry(entry_of(source_, first, directory_fd_), name);
+    if (target_.form == Form::contents) {
+      TRY_ASSIGN(Fd directory, open_beneath(directory_fd_, first, O_PATH | O_DIRECTORY));
+      return copy.contents(std::move(directory));
+    }
+    return each_by_base_name(
+        [&](const SourceEntry& entry, const std::string& base) { return copy.entry(entry, base); });
+  }
+
+  template <typename OnEntry>
+  Status each_by_base_name(OnEntry on_entry) const {
+    std::set<std::string> names;
+    for (const std::string& path : source_.paths) {
+      const std::string name = last_part(path);
+      if (!names.insert(name).second) return clash(path, name);
+      TRY(on_entry(entry_of(source_, path, directory_fd_), name));
+    }
+    return {};
+  }
+
+  Status pack(int into_fd) const {
+    TRY(check_pack_suffix(target_.suffix));
+    const PendingNames names = pending_names(order_);
+    remove_leftovers(into_fd, names);
+    const PendingName pending(into_fd, names);
+    TRY_ASSIGN(Fd file, pending.create_file(0666));
+    TRY_ASSIGN(const auto archive,
+               Pack::begin(file.get(), target_.suffix, order_.threads, order_.user, report_));
+    TRY(pack_sources(*archive));
+    TRY(archive->finish());
+    if (::fsync(file.get()) != 0) return system_error("cannot write the archive");
+    TRY(close_checked(std::move(file)));
+    TRY(pending.commit(target_.name));
+    SyncCrew syncs;
+    TRY(syncs.add_directory(into_fd, names));
+    return syncs.finish();
+  }
+
+  Status pack_sources(Pack& archive) const {
+    if (source_.kind == Kind::directory) {
+      TRY_ASSIGN(Fd directory,
+                 open_beneath(directory_fd_, source_.paths.front(), O_PATH | O_DIRECTORY));
+      return archive.contents(std::move(directory), "");
+    }
+    return each_by_base_name([&](const SourceEntry& entry, const std::string& base) {
+      return archive.entry(entry, base);
+    });
+  }
+
+  const WorkerOrder& order_;
+  int directory_fd_;
+  const OutputSource& source_;
+  const OutputTarget& target_;
+  OutputReport& report_;
+};
+
+}  // namespace
+
+bool is_excluded(When when, JobOutcome outcome) {
+  return (when == When::success && outcome == JobOutcome::failure) ||
+         (when == When::failure && outcome == JobOutcome::success);
+}
+
+void deliver_output(const OutputItem& item, const WorkerOrder& order, int directory_fd,
+                    OutputReport& report) {
+  if (is_excluded(item.when, order.outcome)) {
+    return report.skip(item.when == When::success ? "when=success, and the job failed"
+                                                  : "when=failure, and the job succeeded");
+  }
+  const auto source = find_output_source(directory_fd, item.source);
+  if (!source) return report.finish(source.error());
+  if (source->kind == Kind::missing) {
+    return report.skip(item.source + ": nothing of that name in the job's directory");
+  }
+  if (item.when != When::always && order.outcome == JobOutcome::unknown) {
+    return report.give_up(
+        Error{ENODATA, "it is not known on this node whether the job succeeded (when=)"});
+  }
+  const auto target = place_output(item, order, *source);
+  if (!target) return report.give_up(target.error());
+  const bool packed = target->form == Form::archive;
+  report.begin(packed ? target->suffix.substr(1) : kind_text(*source), target->path());
+  report.finish(Delivery(order, directory_fd, *source, *target, report).run());
+}
+
+}  // namespace nodestage

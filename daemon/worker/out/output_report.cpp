@@ -1,0 +1,123 @@
+#include "daemon/worker/out/output_report.hpp"
+
+#include "common/os/wall_clock.hpp"
+#include "common/text/human.hpp"
+
+namespace nodestage {
+namespace {
+
+constexpr std::uint64_t k_named_faults = 3;
+constexpr std::size_t k_path_width = 200;
+
+std::string shown(std::string_view path, std::size_t width) {
+  return shortened(printable(path), width);
+}
+
+void append_sentence(std::string& text, std::string_view sentence) {
+  if (!text.empty()) text += "; ";
+  text += sentence;
+}
+
+std::string counted(std::uint64_t count, std::string_view one, std::string_view many) {
+  return human_count(count) + " " + std::string(count == 1 ? one : many);
+}
+
+}  // namespace
+
+OutputReport::OutputReport(int status_fd, std::size_t index, const OutputItem& item)
+    : status_fd_(status_fd), index_(index) {
+  set_field(record_.source, shown(item.source, sizeof record_.source - 1));
+  set_field(record_.destination, shown(item.target, sizeof record_.destination - 1));
+  publish();
+}
+
+void OutputReport::begin(std::string_view what, std::string_view destination) {
+  started_ = Clock::now();
+  record_.begun_ms = wall_ms(started_);
+  record_.state = static_cast<std::uint32_t>(ItemState::working);
+  set_field(record_.what, what);
+  set_field(record_.destination, shown(destination, sizeof record_.destination - 1));
+  publish();
+}
+
+void OutputReport::add_bytes(std::uint64_t bytes) {
+  record_.bytes_written += bytes;
+  add_read(bytes);
+}
+
+void OutputReport::add_read(std::uint64_t bytes) {
+  record_.bytes_read += bytes;
+  tick();
+}
+
+void OutputReport::add_file() {
+  ++record_.files;
+  tick();
+}
+
+void OutputReport::add_special() { ++specials_; }
+
+void OutputReport::add_note(std::string_view text) { append_sentence(notes_, text); }
+
+void OutputReport::add_fault(std::string_view path, const Error& error) {
+  if (faults_++ == 0) first_code_ = error.code;
+  if (faults_ <= k_named_faults) {
+    append_sentence(fault_text_, shown(path, k_path_width) + ": " + error.what);
+  }
+}
+
+void OutputReport::skip(std::string_view why) {
+  add_note(why);
+  end(ItemState::skipped);
+}
+
+void OutputReport::miss(std::string_view why) {
+  record_.flags |= k_item_missing;
+  skip(why);
+}
+
+void OutputReport::finish(const Status& delivered) {
+  std::string text;
+  if (faults_ > 0) {
+    text = counted(faults_, "entry", "entries") + " could not be delivered: " + fault_text_;
+    if (faults_ > k_named_faults)
+      text += "; and " + human_count(faults_ - k_named_faults) + " more";
+  }
+  if (!delivered) {
+    if (first_code_ == 0) first_code_ = delivered.error().code;
+    append_sentence(text, printable(delivered.error().what));
+  }
+  if (specials_ > 0) {
+    add_note(counted(specials_, "socket, FIFO or device was", "sockets, FIFOs or devices were") +
+             " left out");
+  }
+  const bool failed = !text.empty();
+  if (failed && !notes_.empty()) text += "; ";
+  notes_.insert(0, text);
+  end(failed ? ItemState::failed : ItemState::done);
+}
+
+void OutputReport::give_up(const Error& why) {
+  record_.flags |= k_item_final;
+  finish(why);
+}
+
+void OutputReport::tick() {
+  if (Clock::now() - published_ >= std::chrono::milliseconds(100)) publish();
+}
+
+void OutputReport::publish() {
+  published_ = Clock::now();
+  record_.elapsed_ms = static_cast<std::uint64_t>(
+      std::chrono::duration_cast<std::chrono::milliseconds>(published_ - started_).count());
+  static_cast<void>(write_status_item(status_fd_, index_, record_));
+}
+
+void OutputReport::end(ItemState state) {
+  record_.state = static_cast<std::uint32_t>(state);
+  set_field(record_.note, notes_);
+  if (record_.begun_ms != 0) record_.ended_ms = wall_ms(Clock::now());
+  publish();
+}
+
+}  // namespace nodestage

@@ -1,0 +1,67 @@
+// OutputReport: what is told about one --stage-out item, while it runs and at its end.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+#include "common/request/request.hpp"
+#include "common/result.hpp"
+#include "common/wire/status_file.hpp"
+
+namespace nodestage {
+
+// Writes the item's record to the status file: at most ten times a second while counting, and at
+// every change of state. A status file that cannot be written stops nothing.
+class OutputReport {
+ public:
+  OutputReport(int status_fd, std::size_t index, const OutputItem& item);
+
+  void begin(std::string_view what, std::string_view destination);
+  void add_bytes(std::uint64_t bytes);  // copied: read and written
+  void add_read(std::uint64_t bytes);
+  void set_written(std::uint64_t bytes) { record_.bytes_written = bytes; }
+  void add_file();
+  void add_special();                    // a socket, FIFO or device that was left out
+  void add_note(std::string_view text);  // a warning, a sentence without full stop
+
+  // One entry could not be delivered; `path` names it below the source. Only counted beyond the
+  // first few.
+  void add_fault(std::string_view path, const Error& error);
+
+  [[nodiscard]] std::uint64_t faults() const { return faults_; }
+  [[nodiscard]] int first_code() const { return first_code_; }  // errno of the first fault
+
+  void skip(std::string_view why);
+  // The same of a source that is not there, of which the user is told.
+  void miss(std::string_view why);
+  // Failed when there were faults or `delivered` is one, else done.
+  void finish(const Status& delivered);
+  // Failed, in a way that no further try can mend.
+  void give_up(const Error& why);
+
+  [[nodiscard]] ItemState state() const { return static_cast<ItemState>(record_.state); }
+  [[nodiscard]] std::string note() const { return field_text(record_.note); }
+  [[nodiscard]] std::string source() const { return field_text(record_.source); }
+  [[nodiscard]] std::string destination() const { return field_text(record_.destination); }
+
+ private:
+  using Clock = std::chrono::steady_clock;
+  void tick();
+  void publish();
+  void end(ItemState state);
+
+  int status_fd_;
+  std::size_t index_;
+  ItemRecord record_{};
+  Clock::time_point started_ = Clock::now();
+  Clock::time_point published_{};
+  std::uint64_t faults_ = 0;
+  std::uint64_t specials_ = 0;
+  int first_code_ = 0;
+  std::string fault_text_;
+  std::string notes_;
+};
+
+}  // namespace nodestage

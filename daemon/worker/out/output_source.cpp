@@ -1,0 +1,103 @@
+#include "daemon/worker/out/output_source.hpp"
+
+#include <dirent.h>
+#include <fcntl.h>
+#include <fnmatch.h>
+#include <sys/stat.h>
+
+#include <algorithm>
+#include <memory>
+
+#include "common/os/file.hpp"
+#include "common/text/path_names.hpp"
+
+namespace nodestage {
+namespace {
+
+bool is_absence(int code) { return code == ENOENT || code == ENOTDIR; }
+
+Error named(const std::string& path, int code) {
+  if (code == EXDEV) return Error{code, path + ": a link there leads out of the job directory"};
+  return system_error(path, code);
+}
+
+bool matches(const std::string& pattern, const char* name) {
+  return !std::string_view(name).starts_with(".nodestage") &&
+         ::fnmatch(pattern.c_str(), name, FNM_PERIOD) == 0;
+}
+
+Result<std::vector<std::string>> matching_names(int directory_fd, const std::string& directory,
+                                                const std::string& pattern) {
+  std::vector<std::string> names;
+  auto fd = open_beneath(directory_fd, directory.empty() ? "." : directory, O_RDONLY | O_DIRECTORY);
+  if (!fd) {
+    // An earlier component matched what is no directory, or a link to elsewhere: no match.
+    const int code = fd.error().code;
+    if (is_absence(code) || code == ELOOP || code == EXDEV) return names;
+    return named(directory, code);
+  }
+  const auto close = [](DIR* stream) { ::closedir(stream); };
+  const std::unique_ptr<DIR, decltype(close)> stream(::fdopendir(fd->get()), close);
+  if (!stream) return named(directory, errno);
+  static_cast<void>(fd->release());
+  errno = 0;
+  while (const dirent* entry = ::readdir(stream.get())) {
+    const std::string_view name = entry->d_name;
+    if (name != "." && name != ".." && matches(pattern, entry->d_name)) names.emplace_back(name);
+    errno = 0;
+  }
+  if (errno != 0) return named(directory, errno);
+  return names;
+}
+
+std::string joined(const std::string& directory, const std::string& name) {
+  return directory.empty() ? name : directory + "/" + name;
+}
+
+// Adds what `pattern` (without slashes at its ends) names below `directory`.
+Status expand(int directory_fd, const std::string& directory, const std::string& pattern,
+              std::vector<std::string>& found) {
+  const std::size_t slash = pattern.find('/');
+  const std::string component = pattern.substr(0, slash);
+  std::vector<std::string> names = {component};
+  if (component.find_first_of("*?[\\") != std::string::npos) {
+    TRY_ASSIGN(names, matching_names(directory_fd, directory, component));
+  }
+  const std::size_t next = pattern.find_first_not_of('/', slash);
+  for (const std::string& name : names) {
+    const std::string path = joined(directory, name);
+    if (slash != std::string::npos) {
+      TRY(expand(directory_fd, path, pattern.substr(next), found));
+    } else if (const auto entry = open_beneath(directory_fd, path, O_PATH | O_NOFOLLOW)) {
+      found.push_back(path);
+    } else if (const int code = entry.error().code;
+               !is_absence(code) && code != ELOOP && code != EXDEV) {
+      return named(
+          path, code);  // it may be there: nothing missing, but something that cannot be delivered
+    }
+  }
+  return {};
+}
+
+}  // namespace
+
+Result<OutputSource> find_output_source(int directory_fd, const std::string& source) {
+  const std::string path = source.substr(0, source.find_last_not_of('/') + 1);
+  OutputSource result;
+  const auto literal = open_beneath(directory_fd, path, O_PATH);
+  if (literal) {
+    struct stat info {};
+    if (::fstat(literal->get(), &info) != 0) return named(path, errno);
+    result.kind = S_ISDIR(info.st_mode) ? OutputSource::Kind::directory : OutputSource::Kind::file;
+    result.paths = {path};
+    return result;
+  }
+  if (!is_absence(literal.error().code)) return named(path, literal.error().code);
+  if (!is_glob(path)) return result;
+  TRY(expand(directory_fd, "", path, result.paths));
+  std::sort(result.paths.begin(), result.paths.end());
+  if (!result.paths.empty()) result.kind = OutputSource::Kind::matches;
+  return result;
+}
+
+}  // namespace nodestage

@@ -1,0 +1,136 @@
+#include "daemon/worker/out/output_target.hpp"
+
+#include <fcntl.h>
+#include <sys/stat.h>
+
+#include <algorithm>
+
+#include "common/os/file.hpp"
+#include "common/text/human.hpp"
+#include "common/text/name_pattern.hpp"
+#include "common/text/path_names.hpp"
+
+namespace nodestage {
+namespace {
+
+constexpr std::uint32_t k_no_array_task = 4294967294;  // Slurm's NO_VAL, what its own %a gives
+
+PatternFacts facts_of(const WorkerOrder& order) {
+  PatternFacts facts;
+  facts.job = order.job;
+  facts.restart = order.restart;
+  facts.user = order.user;
+  facts.node = order.node;
+  if (order.node_index != k_no_number) facts.node_index = order.node_index;
+  if (!order.job_name.empty()) facts.job_name = order.job_name;
+  if (order.array_known) {
+    const bool array = order.array_job != k_no_number;
+    facts.array_job = array ? order.array_job : order.job;
+    facts.array_task = array ? order.array_task : k_no_array_task;
+  }
+  return facts;
+}
+
+// What packing needs to know of the target's text before anything is added to it.
+bool is_packed(const OutputItem& item, const OutputSource& source, const std::string& target) {
+  if (item.pack) return true;
+  if (archive_suffix(target).empty()) return false;
+  return source.kind != OutputSource::Kind::file || archive_suffix(source.paths.front()).empty();
+}
+
+void split(const std::string& path, OutputTarget& target) {
+  const std::size_t slash = path.rfind('/');
+  target.directory = slash == 0 ? "/" : path.substr(0, slash);
+  target.name = path.substr(slash + 1);
+}
+
+// The archive's name when TARGET is only the directory to put it in.
+std::string default_archive_name(const WorkerOrder& order, const OutputSource& source) {
+  if (source.kind == OutputSource::Kind::matches) return "job-" + std::to_string(order.job);
+  return last_part(source.paths.front());
+}
+
+OutputTarget archive_target(std::string path, const std::string& node, const WorkerOrder& order,
+                            const OutputSource& source) {
+  OutputTarget target;
+  target.form = OutputTarget::Form::archive;
+  if (path.ends_with('/')) {
+    if (!node.empty()) path += node + "/";
+    path += default_archive_name(order, source) + ".tar.zst";
+  } else {
+    const std::string suffix = path.substr(path.size() - archive_suffix(path).size());
+    path.resize(path.size() - suffix.size());
+    if (!node.empty()) path += "." + node;
+    path += suffix.empty() ? ".tar.zst" : suffix;
+  }
+  split(path, target);
+  target.suffix = archive_suffix(target.name);
+  return target;
+}
+
+OutputTarget plain_target(std::string path, const std::string& node, const OutputSource& source) {
+  using Kind = OutputSource::Kind;
+  OutputTarget target;
+  const bool ends_in_slash = path.ends_with('/');
+  path.resize(path.find_last_not_of('/') + 1);  // "/" becomes empty
+  if (!node.empty()) path += "/" + node;
+  const bool contents = source.kind == Kind::directory && !ends_in_slash;
+  if (source.kind == Kind::file && !ends_in_slash && node.empty() && !path.empty()) {
+    target.form = OutputTarget::Form::named;
+    split(path, target);
+    return target;
+  }
+  target.form = contents ? OutputTarget::Form::contents : OutputTarget::Form::inside;
+  target.directory = path.empty() ? "/" : path;
+  return target;
+}
+
+Result<Fd> make_directory(int parent_fd, const std::string& name, const std::string& path) {
+  constexpr int k_flags = O_PATH | O_DIRECTORY;
+  auto fd = open_at(parent_fd, name, k_flags);
+  if (fd || fd.error().code != ENOENT) {
+    if (fd) return fd;
+    return system_error(path, fd.error().code);
+  }
+  if (::mkdirat(parent_fd, name.c_str(), 0777) != 0) {
+    if (errno != EEXIST) return system_error("cannot make the directory " + path);
+  } else if (const Fd parent{::openat(parent_fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC)}) {
+    ::fsync(parent.get());  // of what may not be read, the name is stored when its server likes
+  }
+  fd = open_at(parent_fd, name, k_flags);
+  if (fd) return fd;
+  if (fd.error().code == ENOENT) return Error{ENOENT, path + ": is a link that leads nowhere"};
+  return system_error(path, fd.error().code);
+}
+
+}  // namespace
+
+std::string OutputTarget::path() const {
+  if (name.empty()) return directory;
+  return directory == "/" ? "/" + name : directory + "/" + name;
+}
+
+Result<OutputTarget> place_output(const OutputItem& item, const WorkerOrder& order,
+                                  const OutputSource& source) {
+  auto expanded = expand_pattern(item.target, facts_of(order));
+  if (!expanded) return expanded.error();
+  std::string& path = *expanded;
+  if (!path.starts_with('/')) return Error{EINVAL, path + ": the target is not an absolute path"};
+  const std::string node = order.node_count > 1 && !names_node(item.target) ? order.node : "";
+  if (is_packed(item, source, path)) return archive_target(std::move(path), node, order, source);
+  return plain_target(std::move(path), node, source);
+}
+
+Result<Fd> make_directories(const std::string& path) {
+  if (auto whole = open_at(AT_FDCWD, path, O_PATH | O_DIRECTORY)) return whole;
+  TRY_ASSIGN(Fd fd, open_at(AT_FDCWD, "/", O_PATH | O_DIRECTORY));
+  std::size_t end = 0;
+  for (;;) {
+    const std::size_t begin = path.find_first_not_of('/', end);
+    if (begin == std::string::npos) return fd;
+    end = std::min(path.find('/', begin), path.size());
+    TRY_ASSIGN(fd, make_directory(fd.get(), path.substr(begin, end - begin), path.substr(0, end)));
+  }
+}
+
+}  // namespace nodestage

@@ -1,0 +1,272 @@
+#include "daemon/worker/out/pack.hpp"
+
+#include <archive.h>
+#include <archive_entry.h>
+#include <fcntl.h>
+#include <locale.h>
+#include <sys/stat.h>
+
+#include <algorithm>
+
+#include "common/os/file.hpp"
+
+namespace nodestage {
+namespace {
+
+constexpr std::size_t k_block_bytes = 1 << 20;
+
+// libarchive turns names into UTF-8 by the locale of the thread; "C" would know ASCII only.
+class Utf8Locale {
+ public:
+  Utf8Locale()
+      : utf8_(::newlocale(LC_CTYPE_MASK, "C.UTF-8", nullptr)),
+        before_(utf8_ != nullptr ? ::uselocale(utf8_) : nullptr) {}
+  Utf8Locale(const Utf8Locale&) = delete;
+  Utf8Locale& operator=(const Utf8Locale&) = delete;
+  ~Utf8Locale() {
+    if (utf8_ == nullptr) return;
+    ::uselocale(before_);
+    ::freelocale(utf8_);
+  }
+
+ private:
+  locale_t utf8_;
+  locale_t before_;
+};
+
+struct EntryDeleter {
+  void operator()(archive_entry* entry) const { ::archive_entry_free(entry); }
+};
+using Entry = std::unique_ptr<archive_entry, EntryDeleter>;
+
+enum class Format { tar, cpio, zip, seven_zip };
+
+Format format_of(const std::string& suffix) {
+  if (suffix.starts_with(".cpio")) return Format::cpio;
+  if (suffix == ".zip") return Format::zip;
+  return suffix == ".7z" ? Format::seven_zip : Format::tar;
+}
+
+int set_format(archive* to, Format format) {
+  switch (format) {
+    case Format::cpio:
+      return ::archive_write_set_format_cpio_newc(to);
+    case Format::zip:
+      return ::archive_write_set_format_zip(to);
+    default:
+      return ::archive_write_set_format_pax_restricted(to);
+  }
+}
+
+struct Codec {
+  std::string_view ending;  // of the suffix
+  int (*add)(archive*);
+  const char* module;  // whose option "threads" is understood, or nothing
+};
+
+constexpr Codec k_codecs[] = {
+    {"gz", ::archive_write_add_filter_gzip, nullptr},
+    {"taz", ::archive_write_add_filter_gzip, nullptr},
+    {"bz2", ::archive_write_add_filter_bzip2, nullptr},
+    {"tbz", ::archive_write_add_filter_bzip2, nullptr},
+    {"xz", ::archive_write_add_filter_xz, "xz"},
+    {"zst", ::archive_write_add_filter_zstd, "zstd"},
+    {"lz4", ::archive_write_add_filter_lz4, nullptr},
+    {"tgz", ::archive_write_add_filter_gzip, nullptr},
+};
+
+// An older libarchive may not know the option: then one thread does it.
+int add_codec(archive* to, const std::string& suffix, unsigned threads) {
+  for (const Codec& codec : k_codecs) {
+    if (!suffix.ends_with(codec.ending)) continue;
+    const int result = codec.add(to);
+    if (result == ARCHIVE_OK && codec.module != nullptr) {
+      ::archive_write_set_filter_option(to, codec.module, "threads",
+                                        std::to_string(std::max(threads, 1U)).c_str());
+    }
+    return result;
+  }
+  return ARCHIVE_OK;
+}
+
+Status map_holes(archive_entry* entry, int fd, const struct stat& info) {
+  const auto size = static_cast<std::uint64_t>(info.st_size);
+  std::uint64_t offset = 0;
+  for (;;) {
+    TRY_ASSIGN(const auto range, next_data(fd, offset, size));
+    if (!range) break;
+    ::archive_entry_sparse_add_entry(entry, static_cast<la_int64_t>(range->begin),
+                                     static_cast<la_int64_t>(range->end - range->begin));
+    offset = range->end;
+  }
+  if (offset == 0) ::archive_entry_sparse_add_entry(entry, 0, 0);  // one hole, as bsdtar says it
+  return {};
+}
+
+Error entry_error(const std::string& name, const Error& cause) {
+  return Error{cause.code, name + ": " + cause.what};
+}
+
+}  // namespace
+
+Status check_pack_suffix(const std::string& suffix) {
+  if (format_of(suffix) != Format::seven_zip) return {};
+  return Error{EINVAL, "archives of the kind " + suffix + " cannot be written, only read"};
+}
+
+Pack::Pack(OutputReport& report, std::string user)
+    : report_(report), user_(std::move(user)), archive_(::archive_write_new()) {}
+
+Pack::~Pack() { ::archive_write_free(archive_); }
+
+Result<std::unique_ptr<Pack>> Pack::begin(int fd, const std::string& suffix, unsigned threads,
+                                          const std::string& user, OutputReport& report) {
+  std::unique_ptr<Pack> pack(new Pack(report, user));
+  if (pack->archive_ == nullptr) return system_error("archive", ENOMEM);
+  TRY(pack->open(fd, suffix, threads));
+  return pack;
+}
+
+Status Pack::open(int fd, const std::string& suffix, unsigned threads) {
+  const Format format = format_of(suffix);
+  is_tar_ = format == Format::tar;
+  block_.resize(k_block_bytes);
+  TRY(fault(set_format(archive_, format)));
+  if (format == Format::zip)
+    ::archive_write_set_format_option(archive_, "zip", "hdrcharset", "UTF-8");
+  TRY(fault(add_codec(archive_, suffix, threads)));
+  ::archive_write_set_bytes_per_block(archive_, static_cast<int>(k_block_bytes));
+  ::archive_write_set_bytes_in_last_block(archive_, 1);
+  return fault(::archive_write_open_fd(archive_, fd));
+}
+
+Status Pack::contents(Fd directory, const std::string& prefix) {
+  TRY_ASSIGN(TreeWalk walk, TreeWalk::begin(std::move(directory), WalkFor::reading));
+  for (;;) {
+    TRY_ASSIGN(const auto next, walk.next());
+    if (!next) return {};
+    TRY(step(*next, prefix + walk.path(*next)));
+  }
+}
+
+Status Pack::step(const WalkStep& step, const std::string& name) {
+  if (step.kind == WalkStep::Kind::directory_end) return {};
+  if (step.kind == WalkStep::Kind::fault) return entry_error(name, step.fault);
+  return add({step.dir_fd, step.name, O_NOFOLLOW}, name, step.info);
+}
+
+Status Pack::entry(const SourceEntry& source, const std::string& name) {
+  TRY_ASSIGN(Fd handle, open_beneath(source.dir_fd, source.path, O_PATH | source.follow));
+  struct stat info {};
+  if (::fstat(handle.get(), &info) != 0) return system_error(source.path);
+  TRY(add(source, name, info));
+  return S_ISDIR(info.st_mode) ? contents(std::move(handle), name + "/") : Status();
+}
+
+Status Pack::add(const SourceEntry& source, const std::string& name, const struct stat& info) {
+  const bool regular = S_ISREG(info.st_mode);
+  const bool link = S_ISLNK(info.st_mode);
+  if (!regular && !link && !S_ISDIR(info.st_mode)) {
+    report_.add_special();
+    return {};
+  }
+  const Entry entry(::archive_entry_new());
+  if (!entry) return system_error(name, ENOMEM);
+  ::archive_entry_copy_stat(entry.get(), &info);
+  ::archive_entry_copy_pathname(entry.get(), name.c_str());
+  ::archive_entry_copy_uname(entry.get(), user_.c_str());
+  if (stamp_) stamp(entry.get());
+  if (!is_tar_) ::archive_entry_set_nlink(entry.get(), 1);
+  Status written;
+  if (link) {
+    written = add_link(entry.get(), source);
+  } else if (regular) {
+    written = add_file(entry.get(), source, name, info);
+  } else {
+    written = write_header(entry.get());
+  }
+  if (!written) return entry_error(name, written.error());
+  if (regular || link) report_.add_file();
+  return {};
+}
+
+void Pack::stamp(archive_entry* entry) const {
+  ::archive_entry_set_uid(entry, 0);
+  ::archive_entry_set_gid(entry, 0);
+  ::archive_entry_set_uname(entry, nullptr);
+  ::archive_entry_unset_atime(entry);
+  ::archive_entry_unset_ctime(entry);
+  ::archive_entry_unset_birthtime(entry);
+  ::archive_entry_set_dev(entry, 0);
+  ::archive_entry_set_ino(entry, 0);
+  ::archive_entry_set_nlink(entry, 1);
+  if (stamp_->mtime) ::archive_entry_set_mtime(entry, *stamp_->mtime, 0);
+}
+
+Status Pack::add_link(archive_entry* entry, const SourceEntry& source) {
+  TRY_ASSIGN(const std::string text, read_link(source));
+  ::archive_entry_copy_symlink(entry, text.c_str());
+  return write_header(entry);
+}
+
+Status Pack::add_file(archive_entry* entry, const SourceEntry& source, const std::string& name,
+                      const struct stat& info) {
+  const auto first = is_tar_ ? links_.first(info, name) : std::nullopt;
+  if (first) {
+    ::archive_entry_copy_hardlink(entry, first->name.c_str());
+    ::archive_entry_unset_size(entry);
+    return write_header(entry);
+  }
+  TRY_ASSIGN(const Fd fd, open_for_reading(source, info));
+  if (is_tar_ && info.st_blocks * 512 < info.st_size) TRY(map_holes(entry, fd.get(), info));
+  TRY(write_header(entry));
+  return write_data(fd.get(), static_cast<std::uint64_t>(info.st_size));
+}
+
+Status Pack::write_header(archive_entry* entry) {
+  const Utf8Locale locale;
+  return fault(::archive_write_header(archive_, entry));
+}
+
+// Holes are passed as the zeros that they read as; libarchive drops them by the entry's map.
+Status Pack::write_data(int fd, std::uint64_t size) {
+  for (std::uint64_t offset = 0; offset < size;) {
+    const ssize_t count =
+        ::pread(fd, block_.data(), std::min<std::uint64_t>(size - offset, block_.size()),
+                static_cast<off_t>(offset));
+    if (count < 0 && errno == EINTR) continue;
+    if (count < 0) return system_error("cannot read");
+    if (count == 0) return Error{EIO, "became shorter while it was read"};
+    const auto bytes = static_cast<std::size_t>(count);
+    for (std::size_t done = 0; done < bytes;) {
+      const la_ssize_t taken = ::archive_write_data(archive_, block_.data() + done, bytes - done);
+      if (taken < 0) return fault(static_cast<int>(taken));
+      if (taken == 0) return Error{EIO, "the archive takes no more data"};
+      done += static_cast<std::size_t>(taken);
+    }
+    offset += bytes;
+    report_.add_read(bytes);
+    count_written();
+  }
+  return {};
+}
+
+Status Pack::finish() {
+  TRY(fault(::archive_write_close(archive_)));
+  count_written();
+  return {};
+}
+
+Status Pack::fault(int code) const {
+  if (code >= ARCHIVE_WARN) return {};  // a warning: an odd name is kept as its bytes
+  const char* what = ::archive_error_string(archive_);
+  const int cause = ::archive_errno(archive_);
+  if (cause > 0) return system_error("cannot write the archive", cause);
+  return Error{EIO, "cannot write the archive" + (what != nullptr ? std::string(": ") + what : "")};
+}
+
+void Pack::count_written() {
+  report_.set_written(static_cast<std::uint64_t>(::archive_filter_bytes(archive_, -1)));
+}
+
+}  // namespace nodestage

@@ -1,0 +1,77 @@
+// Pack: a stage-out source as one archive, written by libarchive.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "common/os/fd.hpp"
+#include "common/result.hpp"
+#include "daemon/worker/out/output_report.hpp"
+#include "daemon/worker/tree/file_data.hpp"
+#include "daemon/worker/tree/hard_links.hpp"
+#include "daemon/worker/tree/tree_walk.hpp"
+
+struct archive;
+struct archive_entry;
+
+namespace nodestage {
+
+// Whether archives of this suffix (of common/request/option_text.hpp) can be written: all but .7z.
+Status check_pack_suffix(const std::string& suffix);
+
+// All or nothing: the first fault ends the archive, for one that lacks something must not look
+// whole. tar is pax restricted; entries are sorted, names relative, owned by `user`; holes and hard
+// links are kept in tar. Sockets, FIFOs and devices are left out and counted.
+class Pack {
+ public:
+  // Writes to `fd`, borrowed, in the format of the (checked) suffix, with `threads` where the codec
+  // can.
+  static Result<std::unique_ptr<Pack>> begin(int fd, const std::string& suffix, unsigned threads,
+                                             const std::string& user, OutputReport& report);
+  Pack(const Pack&) = delete;
+  Pack& operator=(const Pack&) = delete;
+  ~Pack();
+
+  // From here on: nothing of the owner, of inodes and of times but the modification's, which is
+  // `mtime` if that is given. Equal trees make equal archives.
+  void make_reproducible(std::optional<std::int64_t> mtime) { stamp_ = Stamp{mtime}; }
+
+  // The contents of a directory, named `prefix` + their path in it.
+  Status contents(Fd directory, const std::string& prefix);
+
+  // One entry of any kind as `name`.
+  Status entry(const SourceEntry& source, const std::string& name);
+
+  // The archive's end. Without it the file is not an archive.
+  Status finish();
+
+ private:
+  Pack(OutputReport& report, std::string user);
+  Status open(int fd, const std::string& suffix, unsigned threads);
+  Status step(const WalkStep& step, const std::string& name);
+  Status add(const SourceEntry& source, const std::string& name, const struct stat& info);
+  Status add_link(archive_entry* entry, const SourceEntry& source);
+  Status add_file(archive_entry* entry, const SourceEntry& source, const std::string& name,
+                  const struct stat& info);
+  Status write_header(archive_entry* entry);
+  Status write_data(int fd, std::uint64_t size);
+  Status fault(int code) const;
+  void count_written();
+
+  struct Stamp {
+    std::optional<std::int64_t> mtime;
+  };
+  void stamp(archive_entry* entry) const;
+
+  OutputReport& report_;
+  std::string user_;
+  std::optional<Stamp> stamp_;
+  archive* archive_;
+  bool is_tar_ = false;  // has hard links and holes
+  HardLinks links_;      // names in the archive
+  std::string block_;
+};
+
+}  // namespace nodestage

@@ -1,0 +1,147 @@
+#include "daemon/worker/out/stage_out.hpp"
+
+#include <sys/stat.h>
+
+#include <algorithm>
+#include <csignal>
+#include <vector>
+
+#include "common/request/request.hpp"
+#include "common/text/human.hpp"
+#include "common/wire/status_file.hpp"
+#include "daemon/worker/out/deliver_output.hpp"
+#include "daemon/worker/out/missing_outputs.hpp"
+#include "daemon/worker/out/output_report.hpp"
+#include "daemon/worker/out/output_source.hpp"
+#include "daemon/worker/out/recover_output.hpp"
+
+namespace nodestage {
+namespace {
+
+static_assert(k_max_request_items <= 64, "a bit of WorkerOrder::delivered for each");
+constexpr const char* k_delivered_before = "was delivered before";
+constexpr const char* k_no_run = "the staging failed, and no step has run";
+
+void tell_phase(WorkerPhase phase, std::size_t items, std::string_view cause = "") {
+  StatusHeader header{};
+  header.magic = k_status_magic;
+  header.phase = static_cast<std::uint32_t>(phase);
+  header.items = static_cast<std::uint32_t>(items);
+  set_field(header.cause, cause);
+  static_cast<void>(write_status_header(k_worker_status_fd, header));
+}
+
+// What the results' owner can do; the node's name for the command.
+std::string advice(const WorkerOrder& order, int code) {
+  std::string first;
+  switch (code) {
+    case ENOSPC:
+    case EDQUOT:
+      first = "Make room at the target or in your quota. ";
+      break;
+    case EACCES:
+    case EPERM:
+    case EROFS:
+      first = "Check that you may write to the target. ";
+      break;
+    default:
+      break;
+  }
+  if (order.task == WorkerTask::recover)
+    return first + "The data are still kept on this node; name another directory if need be.";
+  return first + "The data are kept on this node: `nodestage recover " + std::to_string(order.job) +
+         " DIR --node=" + order.node + "` copies them to DIR.";
+}
+
+std::string cause_text(const WorkerOrder& order, const std::vector<OutputReport>& reports) {
+  const OutputReport* first = nullptr;
+  std::size_t failed = 0;
+  for (const OutputReport& report : reports) {
+    if (report.state() != ItemState::failed) continue;
+    ++failed;
+    if (first == nullptr) first = &report;
+  }
+  if (first == nullptr) return "";
+  const bool recovers = order.task == WorkerTask::recover;
+  std::string text = std::string(recovers ? "recovery of " : "stage-out of ") + first->source() +
+                     " to " + first->destination() + " failed: " + first->note();
+  if (failed > 1) text += " (and " + human_count(failed - 1) + " more of --stage-out failed)";
+  return text + "\n" + advice(order, first->first_code());
+}
+
+bool is_first_node(const WorkerOrder& order) {
+  return order.node_index == 0 || order.node_count == 1;
+}
+
+// A misspelt name must not cost a job's results: they are kept. Not those of a job that failed,
+// which often has none; nor of another node than the job's first, which often writes them all.
+bool keeps_what_is_left(const MissingOutputs& missing, const WorkerOrder& order) {
+  return missing.are_all && !missing.left.empty() && order.delivered == 0 &&
+         order.outcome != JobOutcome::failure && is_first_node(order);
+}
+
+void tell_missing(const WorkerOrder& order, const std::string& source,
+                  const MissingOutputs& missing, OutputReport& report) {
+  if (!is_first_node(order)) return report.skip(missing_note(source, {}));
+  const std::string note = missing_note(source, missing.left);
+  keeps_what_is_left(missing, order) ? report.give_up(Error{ENOENT, note}) : report.miss(note);
+}
+
+// Of a job whose staging failed: whether there is a result that the staging cannot have made.
+bool shows_a_run(const StageRequest& request) {
+  return std::any_of(
+      request.outputs.begin(), request.outputs.end(), [&request](const OutputItem& item) {
+        const auto source = find_output_source(k_worker_directory_fd, item.source);
+        return !source ||
+               !std::all_of(source->paths.begin(), source->paths.end(),
+                            [&](const std::string& path) { return is_staged(request, path); });
+      });
+}
+
+}  // namespace
+
+int run_stage_out(const WorkerOrder& order, std::string_view request_bytes) {
+  tell_phase(WorkerPhase::starting, 0);
+  const auto request = decode_request(request_bytes);
+  if (!request) {
+    tell_phase(
+        WorkerPhase::failed, 0,
+        "the request cannot be read: " + printable(request.error().what) + "\n" + advice(order, 0));
+    return 1;
+  }
+  ::umask(static_cast<mode_t>(request->umask));
+  std::signal(SIGXFSZ, SIG_IGN);
+
+  std::vector<OutputReport> reports;
+  reports.reserve(request->outputs.size());
+  for (const OutputItem& item : request->outputs) {
+    reports.emplace_back(k_worker_status_fd, reports.size(), item);
+  }
+  tell_phase(WorkerPhase::working, reports.size());
+  // What is there of a staged input may be a part of it, which must not replace the whole in a
+  // target.
+  const bool ran = order.ran || order.task == WorkerTask::recover || shows_a_run(*request);
+  const bool recovers = order.task == WorkerTask::recover;
+  const MissingOutputs missing = find_missing(*request, order.outcome, k_worker_directory_fd);
+  bool is_left_taken = false;
+  for (std::size_t i = 0; i < reports.size(); ++i) {
+    const auto deliver = recovers ? recover_output : deliver_output;
+    if ((order.delivered >> i & 1) != 0) {
+      reports[i].skip(k_delivered_before);
+    } else if (!ran) {
+      reports[i].skip(k_no_run);
+    } else if (recovers && missing.is_missing[i] && missing.are_all && !is_left_taken) {
+      recover_names(missing.left, order, k_worker_directory_fd, reports[i]);
+      is_left_taken = true;
+    } else if (!recovers && missing.is_missing[i]) {
+      tell_missing(order, request->outputs[i].source, missing, reports[i]);
+    } else {
+      deliver(request->outputs[i], order, k_worker_directory_fd, reports[i]);
+    }
+  }
+  const std::string cause = cause_text(order, reports);
+  tell_phase(cause.empty() ? WorkerPhase::done : WorkerPhase::failed, reports.size(), cause);
+  return cause.empty() ? 0 : 1;
+}
+
+}  // namespace nodestage

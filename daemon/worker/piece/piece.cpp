@@ -1,0 +1,325 @@
+#include "daemon/worker/piece/piece.hpp"
+
+#include <fcntl.h>
+
+#include <algorithm>
+
+#include "common/os/file.hpp"
+#include "common/text/human.hpp"
+#include "common/text/path_names.hpp"
+#include "daemon/worker/archive/archive_entries.hpp"
+#include "daemon/worker/archive/cpio_entries.hpp"
+#include "daemon/worker/archive/entry_limits.hpp"
+#include "daemon/worker/archive/tar_entries.hpp"
+#include "daemon/worker/archive/zip_entries.hpp"
+#include "daemon/worker/copy/copy_file.hpp"
+#include "daemon/worker/copy/copy_tree.hpp"
+#include "daemon/worker/tree/dir_stack.hpp"
+#include "daemon/worker/write/tree_writer.hpp"
+
+namespace nodestage {
+namespace {
+
+constexpr std::string_view k_lost_xattrs = "extended attributes or ACLs";
+
+Result<Fd> make_directory(const Piece::Place& place) {
+  TRY(place.space.will_make());
+  if (::mkdirat(place.dir_fd, place.name.c_str(), 0777) != 0)
+    return place.space.explain(place.name, errno);
+  auto fd = open_directory_at(place.dir_fd, place.name);
+  if (!fd) return place.space.explain(place.name, fd.error().code);
+  return fd;
+}
+
+std::string skipped_note(std::uint64_t count, std::string_view what) {
+  return count == 0 ? "" : human_count(count) + " " + std::string(what) + " left out";
+}
+
+Error parted_link(const std::string& link) {
+  return fault(ENOENT, "is a hard link to '" + shown(link) + "', which strip= leaves out",
+               "include=, exclude= and strip= must not part hard links");
+}
+
+bool seeks(Container container) {
+  return container == Container::zip || container == Container::seven_zip;
+}
+
+}  // namespace
+
+Result<Piece> Piece::open(const std::string& path, const DatasetItem& item, Meter& meter,
+                          const PieceLimits& limits) {
+  Piece piece(path, item, meter, limits);
+  TRY(piece.recognise());
+  return piece;
+}
+
+Status Piece::recognise() {
+  TRY_ASSIGN(const struct stat info, examine_source(path_));
+  if (S_ISDIR(info.st_mode)) {
+    form_ = Form::directory;
+    return {};
+  }
+  TRY_ASSIGN(Source source, Source::open(path_, *meter_));
+  source_ = std::make_unique<Source>(std::move(source));
+  return item_->extract == Extract::automatic ? recognise_file() : Status();
+}
+
+// A file whose name claims nothing may hold anything: trouble with its first bytes is no fault.
+Status Piece::recognise_file() {
+  const bool claims_archive = !archive_suffix(last_part(path_)).empty();
+  if (source_->size() == 0 && claims_archive) {
+    return fault(0, shown(path_) + ": empty (0 bytes)",
+                 "Was it written to a full disk or quota? Make it again");
+  }
+  auto decoder = Decoder::open(*source_, {limits_.threads, limits_.memory - limits_.memory / 3});
+  if (!decoder) return decoder.error();
+  decoder_ = std::make_unique<Decoder>(std::move(*decoder));
+  const auto start = decoder_->peek();
+  if (!start && (claims_archive || is_stopped(start.error()))) return start.error();
+  if (start) container_ = recognise_container(*start);
+  if (start && claims_archive && starts_with_zero_block(*start)) container_ = Container::tar;
+  if (container_ == Container::none && archive_suffix(last_part(path_)) == ".zip") {
+    // Behind a program that extracts it, or the last of several files.
+    TRY_ASSIGN(const bool is_zip, has_zip_end(*source_));
+    if (is_zip) container_ = Container::zip;
+  }
+  if (seeks(container_) && (decoder_->coding() != Coding::plain || is_zip_by_accident(path_))) {
+    container_ = Container::none;
+  }
+  if (container_ != Container::none) {
+    form_ = Form::archive;
+  } else if (claims_archive) {
+    TRY(decoder_->drain());  // if it is cut off or damaged, that is the cause
+    return not_an_archive();
+  } else if (decoder_->coding() != Coding::plain) {
+    add_note("not an archive: copied as it is");
+  }
+  return {};
+}
+
+Error Piece::not_an_archive() const {
+  return fault(
+      0, shown(path_) + ": is named like an archive, but its content is none",
+      "Look at it with: file " + shell_word(shown(path_)) + " (extract=no copies it as it is)");
+}
+
+std::string Piece::default_name() const {
+  return form_ == Form::file ? last_part(path_) : default_destination(path_);
+}
+
+std::string Piece::kind() const {
+  if (form_ == Form::directory) return "directory";
+  if (form_ == Form::file) return "file";
+  std::string kind(container_name(container_));
+  if (decoder_->coding() != Coding::plain)
+    kind.append(".").append(coding_suffix(decoder_->coding()));
+  return kind;
+}
+
+Status Piece::build(const Place& place) {
+  switch (form_) {
+    case Form::directory:
+      return copy_directory(place);
+    case Form::file:
+      return copy_as_file(place);
+    case Form::archive:
+      return extract(place);
+  }
+  return {};
+}
+
+Status Piece::copy_directory(const Place& place) {
+  TRY_ASSIGN(Fd from, open_source_directory(path_));
+  TRY_ASSIGN(const Fd to, make_directory(place));
+  const EntryFilter filter(*item_);
+  XattrCopy xattrs;
+  CopyTree copy(to.get(), path_,
+                {filter, *meter_, place.space, place.umask, limits_.threads,
+                 limits_.rules.xattrs ? &xattrs : nullptr});
+  TRY(copy.run(std::move(from)));
+  add_note(skipped_note(xattrs.lost, k_lost_xattrs));
+  add_note(skipped_note(copy.skipped(), "FIFOs, sockets or devices"));
+  if (item_->strip > 0) add_note("strip= has no meaning for a directory");
+  idle_globs_ = filter.idle_globs();
+  return check_taken(filter.takes_all() ? 0 : 1, copy.taken());
+}
+
+Status Piece::copy_as_file(const Place& place) {
+  meter_->bytes_read -= source_->position();  // what was read to recognise it is read again
+  TRY(place.space.will_make());
+  auto to = open_at(place.dir_fd, place.name, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW, 0600);
+  if (!to) return place.space.explain(place.name, to.error().code);
+  ++meter_->files;
+  XattrCopy xattrs;
+  FileToCopy file{source_->fd(), source_->info(), path_};
+  if (limits_.rules.xattrs) file.xattrs = &xattrs;
+  TRY(copy_file(file, std::move(*to), *meter_, place.space));
+  add_note(skipped_note(xattrs.lost, k_lost_xattrs));
+  return {};
+}
+
+Status Piece::open_entries() {
+  if (entries_) return {};
+  if (!seeks(container_)) {
+    entries_ = container_ == Container::tar ? open_tar_entries(*decoder_, item_->eof)
+                                            : open_cpio_entries(*decoder_);
+    return {};
+  }
+  auto entries = container_ == Container::zip ? open_zip_entries(*source_)
+                                              : open_file_entries(container_, *source_);
+  if (!entries) return std::move(entries.error());
+  entries_ = std::move(*entries);
+  return container_ == Container::zip ? check_members(*entries_->index()) : Status();
+}
+
+// Before anything is written: whether what is wanted of a zip can be read here.
+Status Piece::check_members(const ZipIndex& index) const {
+  if (index.is_plain()) return {};
+  const EntryFilter filter(*item_);
+  for (std::size_t i = 0; i < index.size(); ++i) {
+    const ZipRecord record = index.record(i);
+    const auto name = clean_entry_name(record.name());
+    if (!name || !filter.map(*name)) continue;
+    if (Status readable = record.check_readable(); !readable)
+      return at_entry(std::move(readable.error()), record.name());
+  }
+  return {};
+}
+
+Result<Need> Piece::need() {
+  if (form_ == Form::directory) return Need{};
+  if (form_ == Form::file) return need_of_file(source_->info());
+  const EntryFilter filter(*item_);
+  if (container_ == Container::zip) {
+    TRY(open_entries());
+    return need_of_members(*entries_->index(), filter);
+  }
+  if (!item_->include.empty() || !item_->exclude.empty()) return Need{};
+  TRY_ASSIGN(Need need, need_of_archive(*source_, decoder_->coding(), container_));
+  if (item_->strip > 0) need.least = {};
+  return need;
+}
+
+Status Piece::extract(const Place& place) {
+  TRY_ASSIGN(const Fd to, make_directory(place));
+  TRY(open_entries());
+  TreeWriter writer(
+      to.get(), place.umask, *meter_, place.space,
+      {limits_.threads, limits_.memory / 3, limits_.rules.escaping, limits_.rules.special});
+  EntryLimits limits(source_->size(), limits_.rules);
+  written_before_ = meter_->bytes_written;
+  TRY(write_entries(*entries_, writer, limits));
+  if (Status finished = writer.finish(); !finished) {
+    const std::string* failed = writer.failed_entry();
+    return at_entry(std::move(finished.error()), failed != nullptr ? *failed : "");
+  }
+  if (Status within = check_ratio(limits); !within) return at_entry(std::move(within.error()), "");
+  const TreeWriter::LeftOut left_out = writer.left_out();
+  add_note(skipped_note(escaped_ + left_out.escaped, "entries that lead out of the archive"));
+  add_note(skipped_note(left_out.specials, "FIFOs, devices or sockets"));
+  add_note(skipped_note(left_out.set_ids, "set-id bits of files"));
+  add_note(skipped_note(left_out.lost_xattrs, k_lost_xattrs));
+  add_note(decoder_->note());
+  if (entries_->index() != nullptr && entries_->index()->has_junk())
+    add_note("bytes behind the end of the archive were ignored");
+  return {};
+}
+
+Status Piece::write_entries(Entries& entries, TreeWriter& writer, EntryLimits& limits) {
+  const EntryFilter filter(*item_);
+  std::string name;
+  std::uint64_t seen = 0;
+  std::uint64_t taken = 0;
+  for (;;) {
+    auto next = entries.next();
+    if (!next) return at_entry(std::move(next.error()), name);
+    if (*next == nullptr) break;
+    Entry& entry = **next;
+    name = entry.name;
+    if (!limits_.rules.xattrs) entry.xattrs.reset();
+    Status within = limits.check(entry);
+    if (within) within = check_ratio(limits);
+    if (!within) return at_entry(std::move(within.error()), name);
+    auto cleaned = clean_entry_name(entry.name);
+    if (!cleaned) {
+      TRY(refuse(cleaned.error(), name));
+      continue;
+    }
+    if (cleaned->empty() && entry.kind != Entry::Kind::directory) {
+      return fault(EINVAL, shown(path_) + ": holds an entry without a name",
+                   "Make the archive again without such an entry");
+    }
+    const auto mapped = filter.map(*cleaned);
+    if (!cleaned->empty()) ++seen;
+    if (!mapped) continue;
+    entry.name = *mapped;
+    if (entry.kind == Entry::Kind::hard_link) {
+      const auto link = clean_entry_name(entry.link);
+      if (!link) {
+        TRY(refuse(Error{EINVAL, "is a hard link out of the archive"}, name));
+        continue;
+      }
+      auto stripped = filter.strip(*link);
+      if (!stripped) return at_entry(parted_link(*link), name);
+      entry.link = std::move(*stripped);
+    }
+    if (!mapped->empty()) ++taken;
+    if (Status added = write_entry(entries, entry, writer, limits); !added) {
+      const std::string* failed = writer.failed_entry();
+      return at_entry(std::move(added.error()), failed != nullptr ? *failed : name);
+    }
+  }
+  idle_globs_ = filter.idle_globs();
+  return check_taken(seen, taken);
+}
+
+// The fault of an entry that leads out of the archive, if that is to be one.
+Status Piece::refuse(const Error& error, const std::string& name) {
+  if (limits_.rules.escaping == Escaping::fail) return at_entry(error, name);
+  ++escaped_;
+  return {};
+}
+
+// Of this archive alone.
+Status Piece::check_ratio(const EntryLimits& limits) const {
+  return limits.check_ratio(meter_->bytes_written - written_before_);
+}
+
+Status Piece::write_entry(Entries& entries, const Entry& entry, TreeWriter& writer,
+                          const EntryLimits& limits) {
+  if (entries.data() != nullptr) return writer.add(entry, *entries.data(), entries.id());
+  TRY(writer.add(entry));
+  for (;;) {
+    TRY_ASSIGN(const Block block, entries.read());
+    if (block.data.empty()) return {};
+    TRY(writer.write(block.offset, block.data));
+    TRY(check_ratio(limits));
+  }
+}
+
+Status Piece::check_taken(std::uint64_t seen, std::uint64_t taken) const {
+  if (seen == 0 || taken > 0) return {};
+  return fault(ENOENT, shown(path_) + ": strip=, include= and exclude= leave nothing of it",
+               form_ == Form::directory
+                   ? "Look at its names with: find " + shell_word(shown(path_)) + " -printf '%P\\n'"
+                   : "Look at its names; globs match what strip= leaves of them");
+}
+
+// Faults of the source begin with its path; those of an entry get it here.
+Error Piece::at_entry(Error error, const std::string& name) const {
+  if (is_stopped(error)) return error;
+  const std::string path = shown(path_) + ": ";
+  const bool has_path = error.what.starts_with(path);
+  if (name.empty()) return has_path ? error : with_prefix(std::move(error), path);
+  if (has_path) return with_suffix(std::move(error), " (entry " + shown(name) + ")");
+  return with_advice(with_prefix(std::move(error), path + "entry '" + shown(name) + "': "),
+                     "Make the archive again without such an entry");
+}
+
+void Piece::add_note(const std::string& text) {
+  if (text.empty()) return;
+  if (!note_.empty()) note_ += "; ";
+  note_ += text;
+}
+
+}  // namespace nodestage

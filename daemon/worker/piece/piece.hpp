@@ -1,0 +1,133 @@
+// Piece: one source path on its way to one tree or file: source → decoder → entries → writer.
+#pragma once
+
+#include <chrono>
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "common/request/request.hpp"
+#include "common/wire/worker_order.hpp"
+#include "daemon/worker/archive/container.hpp"
+#include "daemon/worker/archive/entries.hpp"
+#include "daemon/worker/budget/meter.hpp"
+#include "daemon/worker/budget/space.hpp"
+#include "daemon/worker/decode/decoder.hpp"
+#include "daemon/worker/piece/need.hpp"
+
+namespace nodestage {
+
+class TreeWriter;
+class EntryFilter;
+class EntryLimits;
+
+struct PieceLimits {
+  unsigned threads = 1;                                 // that write, and that decode
+  std::size_t memory = std::size_t{192} * 1024 * 1024;  // of data on their way
+  ExtractRules rules = {};
+};
+
+// What the beginning of a source is like, for an estimate.
+struct PieceLook {
+  struct Index {          // a zip archive's
+    std::uint64_t files;  // members that are no directories
+    std::uint64_t bytes;  // of all, unpacked
+    bool is_plain;        // for many threads
+  };
+  std::uint64_t position = 0;  // so much of the source was read,
+  std::uint64_t bytes = 0;     // which is so much of files' data (of an archive that is a stream),
+  std::uint64_t files = 0;     // in so many files (the same),
+  std::chrono::milliseconds spent{0};
+  bool is_whole = false;  // it was all of it
+  unsigned threads = 1;   // that have decoded it
+  std::optional<Index> index;
+};
+
+class Piece {
+ public:
+  // Opens the source and finds out what it is. Archives are told by content. What is no archive is
+  // copied as it is, unless its name claims one (".tar.gz"): then a fault, for the job expects a
+  // directory; extract=no copies even that. A zip that its name calls another kind of file (".npz",
+  // ".pt", ".docx") is copied, too. `item` and `meter` are borrowed.
+  static Result<Piece> open(const std::string& path, const DatasetItem& item, Meter& meter,
+                            const PieceLimits& limits);
+
+  // Under this name it is staged by default: the base name, which an archive or a directory loses
+  // an archive's suffix of.
+  [[nodiscard]] std::string default_name() const;
+
+  [[nodiscard]] std::string kind() const;  // "tar.gz", "zip", "directory", "file"
+
+  // Of the source file; 0 for a directory.
+  [[nodiscard]] std::uint64_t size() const { return source_ ? source_->size() : 0; }
+
+  // nullopt for a directory, and what is copied as it is.
+  [[nodiscard]] std::optional<Container> container() const {
+    return form_ == Form::archive ? std::optional(container_) : std::nullopt;
+  }
+  // Of an archive.
+  [[nodiscard]] Coding coding() const { return decoder_ ? decoder_->coding() : Coding::plain; }
+  [[nodiscard]] bool is_directory() const { return form_ == Form::directory; }
+  // An xz file's; 0 when that is not known.
+  [[nodiscard]] std::uint64_t xz_blocks() const { return source_ ? xz_blocks_of(*source_) : 0; }
+
+  // What build() will take of the local disk, as far as that is known (need.hpp).
+  Result<Need> need();
+
+  // Reads on for about that long, as build() would with all its threads, and writes nothing. A
+  // directory is not looked at. Instead of build(), once.
+  Result<PieceLook> look(std::chrono::milliseconds limit);
+
+  // Makes `name` in dir_fd. Once. The process's umask must be `umask`.
+  struct Place {
+    int dir_fd;
+    std::string name;
+    mode_t umask;
+    Space& space;
+  };
+  Status build(const Place& place);
+
+  // After build(): what the user may want to know, or "".
+  [[nodiscard]] const std::string& note() const { return note_; }
+
+  // After build(): which globs have made no difference here (EntryFilter::idle_globs()), or "". In
+  // a glob's other sources they may.
+  [[nodiscard]] const std::string& idle_globs() const { return idle_globs_; }
+
+ private:
+  Piece(std::string path, const DatasetItem& item, Meter& meter, const PieceLimits& limits)
+      : path_(std::move(path)), item_(&item), meter_(&meter), limits_(limits) {}
+  Status recognise();
+  Status recognise_file();
+  Status copy_directory(const Place& place);
+  Status copy_as_file(const Place& place);
+  Status extract(const Place& place);
+  Status open_entries();
+  [[nodiscard]] Status check_members(const ZipIndex& index) const;
+  Status write_entries(Entries& entries, TreeWriter& writer, EntryLimits& limits);
+  Status refuse(const Error& error, const std::string& name);
+  Status write_entry(Entries& entries, const Entry& entry, TreeWriter& writer,
+                     const EntryLimits& limits);
+  [[nodiscard]] Status check_ratio(const EntryLimits& limits) const;
+  [[nodiscard]] Status check_taken(std::uint64_t seen, std::uint64_t taken) const;
+  [[nodiscard]] Error not_an_archive() const;
+  [[nodiscard]] Error at_entry(Error error, const std::string& name) const;
+  void add_note(const std::string& text);
+
+  enum class Form { directory, file, archive };
+  std::string path_;
+  const DatasetItem* item_;
+  Meter* meter_;
+  PieceLimits limits_;
+  Form form_ = Form::file;
+  Container container_ = Container::none;
+  std::unique_ptr<Source> source_;    // null for a directory
+  std::unique_ptr<Decoder> decoder_;  // null where nothing is decoded
+  std::unique_ptr<Entries> entries_;  // of an archive that is open
+  std::uint64_t written_before_ = 0;  // by a glob's other archives
+  std::uint64_t escaped_ = 0;         // entries whose names lead out of it
+  std::string note_;
+  std::string idle_globs_;
+};
+
+}  // namespace nodestage

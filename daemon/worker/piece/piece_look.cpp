@@ -1,0 +1,71 @@
+// Piece::look(): a start of what build() would do, with nothing written.
+#include <algorithm>
+#include <vector>
+
+#include "daemon/worker/archive/zip_entries.hpp"
+#include "daemon/worker/piece/piece.hpp"
+
+namespace nodestage {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+constexpr std::size_t k_block = std::size_t{1} << 20;
+
+// Of one file that is read as it is. Whether that was all.
+Result<bool> read_plainly(Source& source, Clock::time_point end) {
+  std::vector<std::byte> block(k_block);
+  while (Clock::now() < end) {
+    TRY_ASSIGN(const std::size_t count, source.read(block));
+    if (count < block.size()) return true;
+  }
+  return false;
+}
+
+// Whether it came to the archive's end.
+Result<bool> read_entries(Entries& entries, Clock::time_point end, PieceLook& look) {
+  while (Clock::now() < end) {
+    TRY_ASSIGN(const Entry* entry, entries.next());
+    if (entry == nullptr) return true;
+    if (entry->kind != Entry::Kind::directory) ++look.files;
+    for (bool has_more = true; has_more && Clock::now() < end;) {
+      TRY_ASSIGN(const Block block, entries.read());
+      has_more = !block.data.empty();
+      look.bytes += block.data.size();
+    }
+  }
+  return false;
+}
+
+}  // namespace
+
+Result<PieceLook> Piece::look(std::chrono::milliseconds limit) {
+  PieceLook look;
+  const auto begun = Clock::now();
+  const auto end = begun + limit;
+  if (form_ == Form::archive) TRY(open_entries());
+  const bool has_index = form_ == Form::archive && entries_->index() != nullptr;
+  if (has_index) {
+    const ZipIndex& index = *entries_->index();
+    look.index = PieceLook::Index{0, index.total_size(), index.is_plain()};
+    for (std::size_t i = 0; i < index.size(); ++i)
+      look.index->files += index.record(i).name().ends_with('/') ? 0U : 1U;
+  }
+  if (form_ == Form::archive && !has_index) {
+    const std::uint64_t before = meter_->bytes_read;
+    TRY_ASSIGN(look.is_whole, read_entries(*entries_, end, look));
+    // libarchive reads a 7z itself, from its beginning on, after the headers at its end.
+    look.position =
+        container_ == Container::seven_zip ? meter_->bytes_read - before : decoder_->position();
+    if (look.is_whole || look.position > source_->size()) look.position = source_->size();
+    look.threads = decoder_->threads();
+  } else if (source_) {
+    TRY_ASSIGN(look.is_whole, read_plainly(*source_, end));
+    look.position = source_->position();
+  }
+  const auto spent = std::chrono::duration_cast<std::chrono::milliseconds>(Clock::now() - begun);
+  look.spent = std::max(spent, std::chrono::milliseconds(1));
+  return look;
+}
+
+}  // namespace nodestage

@@ -1,0 +1,116 @@
+#include "daemon/worker/read/read_ahead.hpp"
+
+#include <algorithm>
+
+namespace nodestage {
+namespace {
+
+constexpr std::size_t k_paid_at_once = std::size_t{128} * 1024;
+
+}  // namespace
+
+ReadAhead::ReadAhead(const Source& source, std::uint64_t offset, const ReadAheadLimits& limits)
+    : source_(source), offset_(offset), limits_(limits), pool_(limits.block_bytes, limits.blocks) {}
+
+ReadAhead::~ReadAhead() {
+  stop();
+  threads_.join();
+}
+
+Status ReadAhead::start() {
+  const std::uint64_t rest = source_.size() - std::min(offset_, source_.size());
+  const std::uint64_t reads = rest / limits_.block_bytes + 1;
+  const auto threads = static_cast<unsigned>(std::min<std::uint64_t>(reads, limits_.in_flight));
+  return threads_.start(threads, [this] { work(); });
+}
+
+Result<Slice> ReadAhead::next() {
+  std::unique_lock lock(mutex_);
+  const auto has_come = [&] { return is_stopped_ || wanted_ > last_ || ready_.contains(wanted_); };
+  if (!has_come()) {
+    if (ahead_ < limits_.blocks) ++ahead_;
+    may_go_.notify_one();
+    is_ready_.wait(lock, has_come);
+  }
+  if (is_stopped_) return stopped();
+  if (wanted_ > last_) return Slice();
+  const auto found = ready_.find(wanted_);
+  if (!found->second) return found->second.error();
+  Slice block = std::move(*found->second);
+  ready_.erase(found);
+  ++wanted_;
+  may_go_.notify_one();
+  return block;
+}
+
+void ReadAhead::stop() {
+  const std::lock_guard lock(mutex_);
+  is_stopped_ = true;
+  pool_.stop();
+  is_ready_.notify_all();
+  may_go_.notify_all();
+}
+
+// The buffer first: so who has a ticket goes on, and blocks come in order though there are few.
+void ReadAhead::work() {
+  while (await_turn()) {
+    BufferPool::Buffer buffer;
+    const Status taken = guarded([&] {
+      buffer = pool_.take();
+      return Status();
+    });
+    Ticket ticket = 0;
+    if (!begin(ticket)) return;
+    put(ticket, taken ? read(ticket, buffer) : taken.error());
+  }
+}
+
+bool ReadAhead::await_turn() {
+  std::unique_lock lock(mutex_);
+  may_go_.wait(lock, [&] { return is_over() || begun_ + turns_ < wanted_ + ahead_; });
+  if (is_over()) return false;
+  ++turns_;
+  return true;
+}
+
+bool ReadAhead::begin(Ticket& ticket) {
+  const std::lock_guard lock(mutex_);
+  if (is_over()) return false;
+  --turns_;
+  ticket = begun_++;
+  return true;
+}
+
+Result<Slice> ReadAhead::read(Ticket ticket, const BufferPool::Buffer& buffer) {
+  TRY_ASSIGN(const std::size_t bytes,
+             source_.fetch_at(offset_of(ticket), buffer.memory.first(size_of(ticket))));
+  const std::lock_guard lock(paying_);
+  // In small steps, so that a slow rate shows as progress.
+  for (std::size_t paid = 0; paid < bytes; paid += k_paid_at_once) {
+    TRY(source_.meter().count_read(std::min(k_paid_at_once, bytes - paid), is_stopped_));
+  }
+  return buffer.filled(bytes);
+}
+
+// What is short is the last: of what lies behind, in other threads' hands, nothing is given.
+void ReadAhead::put(Ticket ticket, Result<Slice> block) {
+  const std::lock_guard lock(mutex_);
+  if (!block || block->size() < size_of(ticket)) {
+    last_ = std::min(last_, ticket);
+    may_go_.notify_all();  // the others are done
+  }
+  ready_.emplace(ticket, std::move(block));
+  is_ready_.notify_one();
+}
+
+// The first block ends where the others begin: at a multiple of their size.
+std::uint64_t ReadAhead::offset_of(Ticket ticket) const {
+  if (ticket == 0) return offset_;
+  return (offset_ / limits_.block_bytes + ticket) * limits_.block_bytes;
+}
+
+std::size_t ReadAhead::size_of(Ticket ticket) const {
+  return static_cast<std::size_t>(offset_of(ticket + 1) - offset_of(ticket));
+}
+
+}  // namespace nodestage

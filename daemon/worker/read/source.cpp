@@ -1,0 +1,99 @@
+#include "daemon/worker/read/source.hpp"
+
+#include <fcntl.h>
+
+#include "common/os/file.hpp"
+#include "common/text/human.hpp"
+
+namespace nodestage {
+namespace {
+
+Error kind_fault(const std::string& path) {
+  return fault(EINVAL, shown(path) + ": is a FIFO, a device or a socket",
+               "Only regular files and directories can be staged");
+}
+
+}  // namespace
+
+Error open_fault(const std::string& path, int code) {
+  const std::string cause = shown(path) + ": " + std::strerror(code);
+  if (const char* advice = advice_for_key(code)) return fault(code, cause, advice);
+  if (code == ENOENT || code == ENOTDIR || code == ELOOP) {
+    return fault(code, cause, "Check the path: ls -l " + shell_word(shown(path)));
+  }
+  if (code == EACCES || code == EPERM) {
+    return fault(code, cause,
+                 "The job's user must be able to read it: namei -l " + shell_word(shown(path)) +
+                     " (if you can, its file system may want a ticket, as with Kerberos, that you "
+                     "have there and not on the node)");
+  }
+  return fault(
+      code, cause,
+      "Is its file system mounted on this node? If it happens again, tell your site's support");
+}
+
+const char* advice_for_key(int code) {
+  if (code != ENOKEY && code != EKEYEXPIRED && code != EKEYREVOKED && code != EKEYREJECTED)
+    return nullptr;
+  return "Its file system wants a ticket or token (Kerberos, AFS) that staging on a node does not "
+         "have; "
+         "stage from one that does not, or ask your site's support";
+}
+
+Result<struct stat> examine_source(const std::string& path) {
+  struct stat info {};
+  if (::stat(path.c_str(), &info) != 0) return open_fault(path, errno);
+  if (!S_ISREG(info.st_mode) && !S_ISDIR(info.st_mode)) return kind_fault(path);
+  return info;
+}
+
+Result<Fd> open_source_directory(const std::string& path) {
+  auto fd = open_at(AT_FDCWD, path, O_PATH | O_DIRECTORY);
+  if (!fd) return open_fault(path, fd.error().code);
+  return fd;
+}
+
+Result<Source> Source::open(const std::string& path, Meter& meter) {
+  auto fd = open_at(AT_FDCWD, path, O_RDONLY | O_NONBLOCK | O_NOCTTY);
+  if (!fd) return open_fault(path, fd.error().code);
+  struct stat info {};
+  if (::fstat(fd->get(), &info) != 0) return open_fault(path, errno);
+  if (!S_ISREG(info.st_mode)) return kind_fault(path);
+  static_cast<void>(::posix_fadvise(fd->get(), 0, 0, POSIX_FADV_SEQUENTIAL));
+  return Source(std::move(*fd), path, info, meter);
+}
+
+Result<std::size_t> Source::read(std::span<std::byte> into) {
+  TRY_ASSIGN(const std::size_t bytes, read_at(position_, into));
+  position_ += bytes;
+  return bytes;
+}
+
+Result<std::size_t> Source::read_at(std::uint64_t offset, std::span<std::byte> into) const {
+  TRY_ASSIGN(const std::size_t bytes, fetch_at(offset, into));
+  TRY(meter_->count_read(bytes));
+  return bytes;
+}
+
+Result<std::size_t> Source::fetch_at(std::uint64_t offset, std::span<std::byte> into) const {
+  std::size_t done = 0;
+  while (done < into.size()) {
+    const ssize_t count = ::pread(fd_.get(), into.data() + done, into.size() - done,
+                                  static_cast<off_t>(offset + done));
+    if (count < 0 && errno == EINTR) continue;
+    if (count < 0) return read_fault(errno);
+    if (count == 0) break;
+    done += static_cast<std::size_t>(count);
+  }
+  return done;
+}
+
+Error Source::read_fault(int code) const {
+  const char* for_key = advice_for_key(code);
+  return fault(code, shown(path_) + ": cannot be read: " + std::strerror(code),
+               for_key != nullptr ? for_key
+                                  : "Test it: cat FILE > /dev/null; if that "
+                                    "works, tell your site's support");
+}
+
+}  // namespace nodestage

@@ -1,0 +1,65 @@
+// Source: a regular file that is staged, read with the rights of the job's user.
+#pragma once
+
+#include <sys/stat.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string>
+
+#include "common/os/fd.hpp"
+#include "common/result.hpp"
+#include "daemon/worker/budget/meter.hpp"
+
+namespace nodestage {
+
+// The fault for errno's value at opening `path`, or at looking for it.
+Error open_fault(const std::string& path, int code);
+
+// What to do when a file system wants a ticket that this process has not; nullptr for any other
+// errno.
+const char* advice_for_key(int code);
+
+// What a source path leads to, links followed. Faults tell the user what to do.
+Result<struct stat> examine_source(const std::string& path);
+
+// Opens a directory source (O_PATH).
+Result<Fd> open_source_directory(const std::string& path);
+
+class Source {
+ public:
+  // Regular files only; never blocks on a FIFO or device. The meter is borrowed.
+  static Result<Source> open(const std::string& path, Meter& meter);
+
+  // Reads on from where the last read() ended: all of `into` unless the end comes first.
+  Result<std::size_t> read(std::span<std::byte> into);
+
+  // The same at `offset`, which the position of read() does not feel. Any thread.
+  Result<std::size_t> read_at(std::uint64_t offset, std::span<std::byte> into) const;
+
+  // The same, but the meter does not know of it yet.
+  Result<std::size_t> fetch_at(std::uint64_t offset, std::span<std::byte> into) const;
+
+  [[nodiscard]] int fd() const { return fd_.get(); }
+  [[nodiscard]] const std::string& path() const { return path_; }
+  [[nodiscard]] const struct stat& info() const { return info_; }
+  [[nodiscard]] std::uint64_t size() const { return static_cast<std::uint64_t>(info_.st_size); }
+  [[nodiscard]] std::uint64_t position() const { return position_; }
+  [[nodiscard]] Meter& meter() const { return *meter_; }
+
+  // The fault for errno's value at reading.
+  [[nodiscard]] Error read_fault(int code) const;
+
+ private:
+  Source(Fd fd, std::string path, const struct stat& info, Meter& meter)
+      : fd_(std::move(fd)), path_(std::move(path)), info_(info), meter_(&meter) {}
+
+  Fd fd_;
+  std::string path_;
+  struct stat info_;
+  Meter* meter_;
+  std::uint64_t position_ = 0;
+};
+
+}  // namespace nodestage

@@ -1,0 +1,54 @@
+// LandlockRuleset: the kernel's interface to Landlock, as far as it is used; a build machine's
+// kernel headers may be older than the node's kernel. Interface:
+// Documentation/userspace-api/landlock.rst of the kernel.
+#pragma once
+
+#include <cstdint>
+
+#include "common/os/fd.hpp"
+#include "common/result.hpp"
+
+namespace nodestage {
+
+// Rights on files, as the kernel numbers them.
+enum LandlockRight : std::uint64_t {
+  k_landlock_execute = 1 << 0,
+  k_landlock_write_file = 1 << 1,
+  k_landlock_remove_directory = 1 << 4,
+  k_landlock_remove_file = 1 << 5,
+  k_landlock_make_character_device = 1 << 6,
+  k_landlock_make_directory = 1 << 7,
+  k_landlock_make_file = 1 << 8,
+  k_landlock_make_socket = 1 << 9,
+  k_landlock_make_fifo = 1 << 10,
+  k_landlock_make_block_device = 1 << 11,
+  k_landlock_make_symlink = 1 << 12,
+  k_landlock_refer = 1 << 13,           // from version 2 on
+  k_landlock_truncate = 1 << 14,        // from version 3 on
+  k_landlock_control_device = 1 << 15,  // from version 5 on
+};
+
+// All that changes something.
+inline constexpr std::uint64_t k_landlock_all_writes = 0xfff2;
+
+class LandlockRuleset {
+ public:
+  // Will take `rights` away, those that the kernel knows; TCP ports (from version 4 on), and
+  // signals to processes and abstract sockets outside (from version 6 on). ENOSYS where there is no
+  // Landlock, or one before version 2.
+  static Result<LandlockRuleset> make(std::uint64_t rights);
+
+  // But for these, on what `path_fd` (O_PATH does) is or what is below it.
+  Status allow(int path_fd, std::uint64_t rights) const;
+
+  // For this process, all its threads to come and all that it starts, never undone. Needs
+  // no_new_privs.
+  Status enter() const;
+
+ private:
+  LandlockRuleset(Fd fd, std::uint64_t rights) : fd_(std::move(fd)), rights_(rights) {}
+  Fd fd_;
+  std::uint64_t rights_;
+};
+
+}  // namespace nodestage

@@ -1,0 +1,19 @@
+// The proof that this process holds no right that the job's user lacks.
+#pragma once
+
+#include <string_view>
+
+#include "common/result.hpp"
+#include "common/wire/worker_order.hpp"
+
+namespace nodestage {
+
+// A fault unless every uid and gid (real, effective, saved, of the file system) is the order's and
+// not 0, the inheritable, permitted, effective and ambient capability sets are empty, and
+// no_new_privs is set. Supplementary groups and the bounding set may be anything.
+Status verify_privileges(const WorkerOrder& order);
+
+// The same for the text of /proc/self/status.
+Status verify_process_status(std::string_view status, const WorkerOrder& order);
+
+}  // namespace nodestage

@@ -1,0 +1,77 @@
+#include "daemon/worker/sandbox/sandbox.hpp"
+
+#include <sys/prctl.h>
+#include <sys/resource.h>
+
+#include <algorithm>
+
+#include "daemon/worker/sandbox/call_filter.hpp"
+#include "daemon/worker/sandbox/kernel_sandbox.hpp"
+#include "daemon/worker/sandbox/landlock.hpp"
+
+namespace nodestage {
+namespace {
+
+// Each writer keeps 64 directories open, and a job may have hundreds of CPUs.
+constexpr rlim_t k_open_files = 64 * 1024;
+
+// Not limited here: memory (RLIMIT_AS counts what is only reserved, so each thread's stack and
+// heap; the worker's cgroup has worker.memory), processes (RLIMIT_NPROC counts all of the user's;
+// the cgroup has worker.pids, and fork() is deadly), the size of a file (the disk is admitted as a
+// whole, allowance.hpp), CPU time (the daemon limits the time that a task takes).
+void limit_resources() {
+  const rlimit no_dump{0, 0};
+  static_cast<void>(::setrlimit(RLIMIT_CORE, &no_dump));
+  rlimit files{};
+  if (::getrlimit(RLIMIT_NOFILE, &files) != 0) return;
+  files.rlim_cur = files.rlim_max = std::min(files.rlim_max, k_open_files);
+  static_cast<void>(::setrlimit(RLIMIT_NOFILE, &files));
+}
+
+void add(std::string& list, const std::string& text) {
+  if (!list.empty()) list += "; ";
+  list += text;
+}
+
+void filter(Sandbox& sandbox, Profile profile, Special special) {
+  switch (profile) {
+    case Profile::decode:
+      note_calls(sandbox, filter_calls(special));
+  }
+}
+
+}  // namespace
+
+void note_writes(Sandbox& sandbox, const Status& confined) {
+  sandbox.writes_confined = static_cast<bool>(confined);
+  if (confined) return;
+  const int version = landlock_version();
+  const bool is_offered = version < 0 || version >= k_landlock_wanted;
+  add(is_offered ? sandbox.fault : sandbox.lacking,
+      "where it writes is not confined: " + confined.error().what);
+}
+
+void note_calls(Sandbox& sandbox, const Status& filtered) {
+  sandbox.calls_filtered = static_cast<bool>(filtered);
+  if (filtered) return;
+  add(has_seccomp_filters() ? sandbox.fault : sandbox.lacking,
+      "its system calls are not filtered: " + filtered.error().what);
+}
+
+Sandbox enter_sandbox(Profile profile, Special special, const std::vector<Fd>& places) {
+  static_cast<void>(::prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0));  // set already, but in tests
+  Sandbox sandbox;
+  limit_resources();
+  note_writes(sandbox, confine_writes(places, special));
+  filter(sandbox, profile, special);
+  return sandbox;
+}
+
+Sandbox enter_sandbox(Profile profile, Special special) {
+  Sandbox sandbox;
+  limit_resources();
+  filter(sandbox, profile, special);
+  return sandbox;
+}
+
+}  // namespace nodestage

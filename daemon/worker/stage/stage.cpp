@@ -1,0 +1,250 @@
+#include "daemon/worker/stage/stage.hpp"
+
+#include <sys/stat.h>
+
+#include <algorithm>
+#include <atomic>
+#include <condition_variable>
+#include <deque>
+#include <exception>
+#include <optional>
+#include <thread>
+
+#include "common/text/human.hpp"
+#include "daemon/worker/basis/log.hpp"
+#include "daemon/worker/stage/admit_datasets.hpp"
+#include "daemon/worker/stage/dataset.hpp"
+#include "daemon/worker/stage/stage_report.hpp"
+
+namespace nodestage {
+namespace {
+
+constexpr auto k_report_interval = std::chrono::milliseconds(100);
+
+constexpr std::size_t k_at_once = 4;
+constexpr std::size_t k_memory = std::size_t{192} * 1024 * 1024;
+
+// Each dataset has threads of its own, so only a few of them run side by side.
+std::size_t datasets_at_once(const WorkerOrder& order, const StageRequest& request) {
+  return std::clamp<std::size_t>(
+      std::min<std::size_t>(order.threads, request.datasets.size() + (request.venv ? 1 : 0)), 1,
+      k_at_once);
+}
+
+PieceLimits limits_of_each(const WorkerOrder& order, std::size_t at_once) {
+  return {std::max(1U, order.threads / static_cast<unsigned>(at_once)), k_memory / at_once,
+          order.extract};
+}
+
+class Stage {
+ public:
+  // `builder`: for request.venv, if there is one.
+  Stage(const WorkerOrder& order, const StageRequest& request, Workspace& workspace,
+        Builder* builder)
+      : order_(order),
+        rate_(k_worker_rate_fd),
+        allowance_({k_worker_status_fd, k_worker_answer_fd, k_worker_directory_fd,
+                    order.leave_free_bytes, order.node},
+                   stop_),
+        at_once_(datasets_at_once(order, request)),
+        context_{order,  workspace,  request.umask, rate_,
+                 stop_,  allowance_, at_once_,      limits_of_each(order, at_once_),
+                 builder},
+        workspace_(workspace) {
+    for (const auto& item : request.datasets) {
+      datasets_.emplace_back(item, datasets_.size(), context_);
+    }
+    if (!request.venv) return;
+    venv_item_.source = request.venv->source;
+    venv_item_.destination = request.venv->destination;
+    venv_item_.name = "VENV";
+    venv_item_.optional = request.venv->optional;
+    datasets_.emplace_back(venv_item_, datasets_.size(), context_, &*request.venv);
+  }
+
+  int run() {
+    report_.write(WorkerPhase::starting, datasets_);
+    delay();
+    plan();
+    report_.write(WorkerPhase::working, datasets_);
+    // What the job waits for is weighed and admitted as a whole; an `async` dataset when it begins.
+    const bool done = in_threads(Round::weigh) && admit() && in_threads(Round::run);
+    workspace_.remove();
+    if (!done) return 1;
+    report_.set_environment(environment());
+    report_.write(WorkerPhase::done, datasets_);
+    return 0;
+  }
+
+ private:
+  enum class Round { weigh, run };
+
+  // So that not all nodes begin to read in one moment.
+  void delay() {
+    if (order_.start_delay_ms == 0) return;
+    for (auto& dataset : datasets_) {
+      dataset.set_note("starts after " + human_duration(order_.start_delay_ms) +
+                       ", so that not all nodes read at once");
+    }
+    report_.write(WorkerPhase::starting, datasets_);
+    std::this_thread::sleep_for(std::chrono::milliseconds(order_.start_delay_ms));
+  }
+
+  void plan() {
+    for (auto& dataset : datasets_) {
+      const Status planned = guarded([&] { return dataset.plan(); });
+      if (planned) {
+        dataset.set_note("");
+        (dataset.is_async() ? async_ : awaited_).push_back(&dataset);
+      } else {
+        end(dataset, planned);
+      }
+      if (stop_) return;
+    }
+  }
+
+  // False when the job has failed; then that is reported already.
+  bool in_threads(Round round) {
+    queue_.assign(awaited_.begin(), awaited_.end());
+    if (round == Round::run) queue_.insert(queue_.end(), async_.begin(), async_.end());
+    left_ = queue_.size();
+    const std::size_t count = std::clamp<std::size_t>(at_once_, 1, std::max<std::size_t>(left_, 1));
+    std::vector<std::thread> threads;
+    for (std::size_t i = 0; i < count && !stop_; ++i) {
+      threads.emplace_back([this, round] { work(round); });
+    }
+    follow(round);
+    for (auto& thread : threads) thread.join();
+    return !stop_;
+  }
+
+  bool admit() {
+    if (const Status admitted = admit_datasets(awaited_, allowance_); !admitted) {
+      fail(admitted.error());
+      report_.fail(cause_, datasets_);
+    }
+    return !stop_;
+  }
+
+  // A thread's boundary for exceptions of libraries.
+  template <typename Action>
+  static Status guarded(Action action) {
+    try {
+      return action();
+    } catch (const std::exception& error) {
+      return thrown(error);
+    }
+  }
+
+  void work(Round round) {
+    while (Dataset* dataset = take()) {
+      const Status done =
+          guarded([&] { return round == Round::weigh ? dataset->weigh() : dataset->run(); });
+      const bool ended = !done || round == Round::run;
+      if (ended) end(*dataset, done);
+      const std::lock_guard lock(mutex_);
+      --left_;
+      if (ended) std::erase(awaited_, dataset);
+      changed_.notify_one();
+    }
+  }
+
+  Dataset* take() {
+    const std::lock_guard lock(mutex_);
+    if (queue_.empty() || stop_) return nullptr;
+    Dataset* dataset = queue_.front();
+    queue_.pop_front();
+    return dataset;
+  }
+
+  void end(Dataset& dataset, const Status& status) {
+    dataset.end(status);  // first: the report of the failure has its state
+    if (!status && dataset.is_needed() && !is_stopped(status.error())) {
+      fail(with_prefix(status.error(), dataset.name() + ": "));
+    }
+  }
+
+  void fail(const Error& error) {
+    const std::lock_guard lock(mutex_);
+    if (stop_) return;
+    stop_ = true;
+    cause_ = error.what;
+    changed_.notify_one();
+  }
+
+  // The one reporter: the main thread, until nothing is left or a needed dataset failed.
+  void follow(Round round) {
+    bool is_ready = false;
+    std::unique_lock lock(mutex_);
+    while (!stop_ && left_ > 0) {
+      if (!is_ready && round == Round::run && awaited_.empty()) {
+        is_ready = true;
+        report_.set_environment(environment());
+      }
+      report_.write(is_ready ? WorkerPhase::ready : WorkerPhase::working, datasets_);
+      changed_.wait_for(lock, k_report_interval);
+    }
+    if (stop_) report_.fail(cause_, datasets_);
+  }
+
+  // NODESTAGE_DATASET is the first option's, if that one did well.
+  [[nodiscard]] std::vector<std::string> environment() const {
+    std::vector<std::string> variables;
+    for (const auto& dataset : datasets_) {
+      const auto variable = dataset.variable();
+      if (!variable) continue;
+      if (&dataset == &datasets_.front() && !dataset.is_venv())
+        variables.push_back("NODESTAGE_DATASET=" + variable->value);
+      variables.push_back(variable->name + "=" + variable->value);
+    }
+    return variables;
+  }
+
+  const WorkerOrder& order_;
+  RateLimit rate_;
+  std::atomic<bool> stop_ = false;
+  Allowance allowance_;
+  const std::size_t at_once_;
+  StageContext context_;
+  Workspace& workspace_;
+  DatasetItem venv_item_;
+  std::deque<Dataset> datasets_;
+  StageReport report_;
+  std::vector<Dataset*> async_;
+
+  std::mutex mutex_;  // over what follows, while there are threads
+  std::condition_variable changed_;
+  std::deque<Dataset*> queue_;     // of the round
+  std::size_t left_ = 0;           // of the round's datasets
+  std::vector<Dataset*> awaited_;  // datasets that the job waits for and that have not ended
+  std::string cause_;
+};
+
+}  // namespace
+
+int run_stage(const WorkerOrder& order, std::string_view request_bytes, Builder* builder) {
+  StageReport report;
+  const auto request = decode_request(request_bytes);
+  if (!request) return report.fail(request.error().what, {});
+  if (!order.refuse_outputs.empty() && !request->outputs.empty())
+    return report.fail(order.refuse_outputs, {});
+  ::umask(request->umask);
+  auto workspace = Workspace::open(k_worker_directory_fd);
+  if (!workspace) return report.fail(workspace.error().what, {});
+  if (request->venv && builder == nullptr && order.refuse_venv.empty())
+    return report.fail("there is no builder", {});
+  return Stage(order, *request, *workspace, builder).run();
+}
+
+Result<std::optional<Builder>> start_builder(const WorkerOrder& order,
+                                             std::string_view request_bytes) {
+  std::optional<Builder> builder;
+  if (!order.refuse_venv.empty()) return builder;
+  const auto request = decode_request(request_bytes);
+  if (!request || !request->venv) return builder;
+  TRY_ASSIGN(Builder started, Builder::start(k_worker_directory_fd, request->umask));
+  builder.emplace(std::move(started));
+  return builder;
+}
+
+}  // namespace nodestage

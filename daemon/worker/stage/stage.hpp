@@ -1,0 +1,28 @@
+// The `stage` task: all datasets of a request, and its environment, into the job directory.
+#pragma once
+
+#include <optional>
+#include <string_view>
+
+#include "common/wire/worker_order.hpp"
+#include "daemon/worker/venv/builder.hpp"
+
+namespace nodestage {
+
+// Inherits the descriptors of common/wire/worker_order.hpp; LC_CTYPE must be a UTF-8 locale. Sets
+// the process's umask to the request's. Exit code 0: phase `done`; 1: phase `failed`, with its
+// cause.
+//
+// Phases: starting, working, ready (all that the job waits for is in place), done. A dataset that
+// is `optional` or `async`, or any with OnFailure::proceed, may fail: its record says so. The
+// failure of another is the phase `failed` at once; what else runs is stopped then.
+// `builder` is what start_builder() has given for this request; borrowed.
+int run_stage(const WorkerOrder& order, std::string_view request_bytes, Builder* builder);
+
+// The process that run_stage() needs for a request with an environment; nothing for any other, for
+// one that cannot be read, and where order.refuse_venv says why there is to be none. Before the
+// worker's sandbox, in which no process can be made.
+Result<std::optional<Builder>> start_builder(const WorkerOrder& order,
+                                             std::string_view request_bytes);
+
+}  // namespace nodestage

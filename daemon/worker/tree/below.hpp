@@ -1,0 +1,30 @@
+// Directories below a root in a tree that holds other people's names: never through a link, never
+// out of the root, at any length of path.
+#pragma once
+
+#include <sys/types.h>
+
+#include <string>
+#include <string_view>
+
+#include "common/os/fd.hpp"
+#include "common/result.hpp"
+
+namespace nodestage {
+
+// `path` is relative, without "." and ".."; empty: the root itself. O_PATH. A fault's `what` is the
+// cause alone (ELOOP: a link is on the way).
+Result<Fd> open_directory_below(int root_fd, std::string_view path);
+
+// The same, with what is missing made (mode & ~umask), and `made` counted up for each.
+Result<Fd> make_directories_below(int root_fd, std::string_view path, mode_t mode,
+                                  std::size_t* made = nullptr);
+
+// "a/b/c" → {"a/b", "c"}; "c" → {"", "c"}.
+struct SplitPath {
+  std::string_view parent;
+  std::string_view name;
+};
+SplitPath split_path(std::string_view path);
+
+}  // namespace nodestage

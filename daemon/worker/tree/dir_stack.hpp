@@ -1,0 +1,49 @@
+// DirStack: the directories from a root down to where a walk stands. Only the deepest few are open,
+// so depth costs memory and no descriptors; a directory above them is opened again as ".." of its
+// child when the walk comes back to it.
+#pragma once
+
+#include <fcntl.h>
+#include <sys/types.h>
+
+#include <cstddef>
+#include <vector>
+
+#include "common/os/fd.hpp"
+#include "common/result.hpp"
+
+namespace nodestage {
+
+// Opens the directory `name` of dir_fd with O_PATH, never through a link. `resolve` may add
+// RESOLVE_NO_XDEV (EXDEV then tells of a mount point). A fault's `what` is the cause alone.
+Result<Fd> open_directory_at(int dir_fd, const std::string& name, unsigned long resolve = 0);
+
+// chmod of what an O_PATH descriptor holds; no name is looked up, so no link can be followed.
+Status change_mode(int path_fd, mode_t mode);
+
+class DirStack {
+ public:
+  // Every pushed descriptor is owned and may be O_PATH; each must be a child of the one before.
+  explicit DirStack(Fd root) { levels_.push_back({std::move(root), 0, 0}); }
+
+  // Always open.
+  [[nodiscard]] int top() const { return levels_.back().fd.get(); }
+  [[nodiscard]] std::size_t depth() const { return levels_.size(); }
+
+  Status push(Fd child);
+
+  // Back to the parent; what was the top. ESTALE when ".." is not the directory that it was:
+  // somebody moved it.
+  Result<Fd> pop();
+
+ private:
+  struct Level {
+    Fd fd;
+    dev_t device;  // known once `fd` was closed
+    ino_t inode;
+  };
+  Status reopen(std::size_t level);
+  std::vector<Level> levels_;
+};
+
+}  // namespace nodestage

@@ -1,0 +1,61 @@
+// The data of one new file, when a writer's thread fetches it itself.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+
+#include "daemon/worker/basis/bytes.hpp"
+#include "daemon/worker/budget/meter.hpp"
+#include "daemon/worker/budget/space.hpp"
+
+namespace nodestage {
+
+// A new file, empty and open for writing, that is `size` bytes long when all is done. One thread.
+class FileSink {
+ public:
+  struct Way {
+    Meter& meter;
+    Space& space;                   // will_make() was asked for the file
+    const std::atomic<bool>& quit;  // another thread has failed
+  };
+  // All is borrowed.
+  FileSink(int fd, std::uint64_t size, Way way) : fd_(fd), size_(size), way_(way) {}
+
+  // All of `data`; what no call covers stays a hole. Refused beyond the size. When the file could
+  // not be written, an Error's `what` is errno's text alone.
+  Status write(std::uint64_t offset, Bytes data);
+
+  // For those who fill it by other means (copy_file_range), which must count() the bytes
+  // before.
+  [[nodiscard]] int fd() const { return fd_; }
+  Status count(std::uint64_t offset, std::uint64_t bytes);
+
+  [[nodiscard]] std::uint64_t size() const { return size_; }
+  [[nodiscard]] std::uint64_t end() const { return end_; }  // of what was written
+  [[nodiscard]] bool failed_to_write() const { return failed_to_write_; }
+
+ private:
+  const int fd_;
+  const std::uint64_t size_;
+  const Way way_;
+  std::uint64_t end_ = 0;
+  bool failed_to_write_ = false;
+};
+
+// All of `data`, into any file. An Error's `what` is errno's text alone.
+Status write_at(int fd, std::uint64_t offset, Bytes data);
+
+// Data that the writers' threads fetch: a zip's members, for one.
+class EntryData {
+ public:
+  EntryData() = default;
+  EntryData(const EntryData&) = delete;
+  EntryData& operator=(const EntryData&) = delete;
+  virtual ~EntryData() = default;
+
+  // Fills the file of the entry `id`, once for each. Called by any thread, by several at once for
+  // different ids. A fault of the sink is forwarded unchanged; others are as those of Entries.
+  virtual Status write(std::uint64_t id, FileSink& sink) const = 0;
+};
+
+}  // namespace nodestage

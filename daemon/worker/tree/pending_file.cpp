@@ -1,0 +1,89 @@
+#include "daemon/worker/tree/pending_file.hpp"
+
+#include <dirent.h>
+#include <fcntl.h>
+#include <sys/random.h>
+#include <sys/stat.h>
+
+#include <cstdio>
+#include <ctime>
+#include <memory>
+
+#include "common/os/file.hpp"
+
+namespace nodestage {
+namespace {
+
+std::uint32_t random_number() {
+  std::uint32_t number = 0;
+  if (::getrandom(&number, sizeof number, 0) == sizeof number) return number;
+  timespec now{};  // O_EXCL is what protects; this only has to differ
+  ::clock_gettime(CLOCK_REALTIME, &now);
+  return static_cast<std::uint32_t>(now.tv_nsec) ^ static_cast<std::uint32_t>(::getpid()) << 16;
+}
+
+// FNV-1a.
+std::uint32_t short_hash(std::string_view text) {
+  std::uint32_t hash = 2166136261U;
+  for (const char c : text) hash = (hash ^ static_cast<unsigned char>(c)) * 16777619U;
+  return hash;
+}
+
+}  // namespace
+
+PendingNames pending_names(const WorkerOrder& order) {
+  const std::string place = order.node + "/" + std::to_string(order.restart);
+  char prefix[64];
+  std::snprintf(prefix, sizeof prefix, ".nodestage-%u-%08x", order.job, short_hash(place));
+  return {prefix, order.tries > 0};
+}
+
+void remove_leftovers(int dir_fd, const PendingNames& names) {
+  if (!names.may_be_left) return;
+  const int fd = ::openat(dir_fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  const std::unique_ptr<DIR, int (*)(DIR*)> directory(::fdopendir(fd), ::closedir);
+  while (const dirent* entry = directory ? ::readdir(directory.get()) : nullptr) {
+    const std::string_view name = entry->d_name;
+    if (name.starts_with(names.prefix) && name.ends_with(".tmp"))
+      ::unlinkat(dir_fd, entry->d_name, 0);
+  }
+}
+
+PendingName::PendingName(int dir_fd, const PendingNames& names) : dir_fd_(dir_fd) {
+  char tail[16];
+  std::snprintf(tail, sizeof tail, "%08x.tmp", random_number());
+  temporary_ = names.prefix + tail;
+}
+
+// After a commit there is nothing of that name, but for one case: rename() of a link onto another
+// link of the same file does nothing and leaves both.
+PendingName::~PendingName() { ::unlinkat(dir_fd_, temporary_.c_str(), 0); }
+
+Result<Fd> PendingName::create_file(unsigned mode) const {
+  auto fd = open_at(dir_fd_, temporary_, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW, mode);
+  if (!fd) return system_error("cannot make a file in the target", fd.error().code);
+  return fd;
+}
+
+Status PendingName::commit(const std::string& name) const {
+  if (::renameat(dir_fd_, temporary_.c_str(), dir_fd_, name.c_str()) == 0) return {};
+  if (errno == EISDIR) return Error{EISDIR, "the target is a directory of that name"};
+  return system_error("cannot rename to its final name");
+}
+
+Status PendingName::commit_new(const std::string& name) const {
+  constexpr unsigned k_new = RENAME_NOREPLACE;
+  if (::renameat2(dir_fd_, temporary_.c_str(), dir_fd_, name.c_str(), k_new) == 0) return {};
+  if (errno != EINVAL && errno != ENOSYS) return system_error("cannot rename to its final name");
+  // A file system that cannot say so (NFS): the next best.
+  if (::faccessat(dir_fd_, name.c_str(), F_OK, AT_SYMLINK_NOFOLLOW) == 0)
+    return system_error("cannot rename to its final name", EEXIST);
+  return commit(name);
+}
+
+Status close_checked(Fd file) {
+  if (::close(file.release()) != 0 && errno != EINTR) return system_error("cannot write");
+  return {};
+}
+
+}  // namespace nodestage

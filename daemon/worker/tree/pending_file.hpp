@@ -1,0 +1,53 @@
+// PendingName: a name in a target directory that becomes complete at once, by rename, or never.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "common/os/fd.hpp"
+#include "common/result.hpp"
+#include "common/wire/worker_order.hpp"
+
+namespace nodestage {
+
+// The temporary names of one run of a job on one node: ".nodestage-<job>-<node and
+// run><random>.tmp".
+struct PendingNames {
+  std::string prefix;
+  bool may_be_left = false;  // an earlier worker of the same run may have been killed
+};
+PendingNames pending_names(const WorkerOrder& order);
+
+// Removes what an earlier worker of the same run, if there was one, has left in a directory. Those
+// of other nodes and runs, which may be at work there, stay.
+void remove_leftovers(int dir_fd, const PendingNames& names);
+
+// Owns one temporary name in a directory; what is made under it is removed unless commit()
+// succeeded. dir_fd is borrowed.
+class PendingName {
+ public:
+  PendingName(int dir_fd, const PendingNames& names);
+  PendingName(const PendingName&) = delete;
+  PendingName& operator=(const PendingName&) = delete;
+  ~PendingName();
+
+  [[nodiscard]] const char* c_str() const { return temporary_.c_str(); }
+
+  // Makes it as an empty file, open for writing.
+  Result<Fd> create_file(unsigned mode) const;
+
+  // Replaces `name`. EISDIR when that is a directory.
+  Status commit(const std::string& name) const;
+  // EEXIST when there is something of that name.
+  Status commit_new(const std::string& name) const;
+
+ private:
+  int dir_fd_;
+  std::string temporary_;
+};
+
+// Closes `file` and tells what close() reports: some file systems (NFS) tell of a full quota only
+// there.
+Status close_checked(Fd file);
+
+}  // namespace nodestage

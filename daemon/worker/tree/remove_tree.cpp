@@ -1,0 +1,74 @@
+#include "daemon/worker/tree/remove_tree.hpp"
+
+#include <fcntl.h>
+#include <sys/resource.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <cstdio>
+
+#include "common/os/fd.hpp"
+#include "common/text/human.hpp"
+#include "daemon/worker/tree/tree_walk.hpp"
+
+namespace nodestage {
+namespace {
+
+// A second pass finds what came or moved during the first.
+constexpr int k_passes = 2;
+
+Status remove_entry(const WalkStep& step) {
+  if (step.kind == WalkStep::Kind::directory) return {};
+  if (step.kind == WalkStep::Kind::fault) {
+    if (step.fault.code == EXDEV) return Error{EXDEV, "is a mount point and stays"};
+    return step.fault;
+  }
+  const int flags = step.kind == WalkStep::Kind::directory_end ? AT_REMOVEDIR : 0;
+  if (::unlinkat(step.dir_fd, step.name.c_str(), flags) == 0) return {};
+  return Error{errno, std::strerror(errno)};
+}
+
+Status remove_pass(int dir_fd) {
+  Fd root(::fcntl(dir_fd, F_DUPFD_CLOEXEC, 0));
+  if (!root) return system_error("the directory");
+  TRY_ASSIGN(TreeWalk walk, TreeWalk::begin(std::move(root), WalkFor::removing));
+  Status first;
+  for (;;) {
+    auto step = walk.next();
+    if (!step) return first ? Status(std::move(step.error())) : first;
+    if (!*step) return first;
+    const Status removed = remove_entry(**step);
+    if (removed || removed.error().code == ENOENT || !first) continue;
+    first = Error{removed.error().code, walk.path(**step) + ": " + removed.error().what};
+  }
+}
+
+void step_back() {
+  static_cast<void>(::setpriority(PRIO_PROCESS, 0, 19));
+  // Newer releases of <linux/ioprio.h> are no C++; the values are of ioprio_set(2).
+  constexpr int k_this_process = 1;
+  constexpr int k_idle = 3 << 13;
+  static_cast<void>(::syscall(SYS_ioprio_set, k_this_process, 0, k_idle));
+}
+
+}  // namespace
+
+Status remove_tree_contents(int dir_fd) {
+  Status result;
+  for (int pass = 0; pass < k_passes; ++pass) {
+    result = remove_pass(dir_fd);
+    if (result) return result;
+  }
+  return result;
+}
+
+int run_remove(const WorkerOrder& order) {
+  step_back();
+  const Status removed = remove_tree_contents(k_worker_directory_fd);
+  if (removed) return 0;
+  std::fprintf(stderr, "job %u: not removed: %s\n", order.job,
+               printable(shortened(removed.error().what, 800)).c_str());
+  return 1;
+}
+
+}  // namespace nodestage

@@ -1,0 +1,135 @@
+#include "daemon/worker/tree/tree_walk.hpp"
+
+#include <dirent.h>
+#include <linux/openat2.h>
+
+#include <algorithm>
+#include <memory>
+
+#include "common/os/file.hpp"
+
+namespace nodestage {
+
+Result<TreeWalk> TreeWalk::begin(Fd root, WalkFor purpose) {
+  TreeWalk walk(DirStack(std::move(root)), purpose);
+  const Fd again(::fcntl(walk.dirs_.top(), F_DUPFD_CLOEXEC, 0));
+  if (!again) return system_error("dup");
+  TRY_ASSIGN(Level level, walk.enter(again));
+  walk.levels_.push_back(std::move(level));
+  return walk;
+}
+
+TreeWalk::~TreeWalk() {
+  while (purpose_ == WalkFor::reading && !levels_.empty() && leave()) {
+  }
+}
+
+// What the walk gives its owner on each directory.
+mode_t TreeWalk::needed_mode() const { return purpose_ == WalkFor::reading ? 0500 : 0700; }
+
+Result<TreeWalk::Level> TreeWalk::enter(const Fd& dir) const {
+  Level level{};
+  if (::fstat(dir.get(), &level.info) != 0) return system_error("fstat");
+  const mode_t mode = level.info.st_mode & 07777;
+  const mode_t needed = needed_mode();
+  // Where this is refused (another's directory), the group's rights or a capability may do.
+  if ((mode & needed) != needed && change_mode(dir.get(), mode | needed)) level.mode_back = mode;
+
+  const Fd readable(::openat(dir.get(), ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+  if (!readable) return Error{errno, std::strerror(errno)};
+  TRY(read_names(readable.get(), level));
+  return level;
+}
+
+Status TreeWalk::read_names(int fd, Level& level) const {
+  const auto close = [](DIR* stream) { ::closedir(stream); };
+  Fd copy(::fcntl(fd, F_DUPFD_CLOEXEC, 0));
+  const std::unique_ptr<DIR, decltype(close)> stream(copy ? ::fdopendir(copy.get()) : nullptr,
+                                                     close);
+  if (!stream) return system_error("fdopendir");
+  static_cast<void>(copy.release());
+  for (;;) {
+    errno = 0;
+    const dirent* entry = ::readdir(stream.get());
+    if (entry == nullptr) break;
+    const std::string_view name = entry->d_name;
+    if (name == "." || name == "..") continue;
+    level.starts.push_back(level.names.size());
+    level.names.append(name).push_back('\0');
+  }
+  if (errno != 0) return Error{errno, std::strerror(errno)};
+  if (purpose_ != WalkFor::removing) {
+    const char* names = level.names.data();
+    std::sort(level.starts.begin(), level.starts.end(), [names](std::size_t a, std::size_t b) {
+      return std::strcmp(names + a, names + b) > 0;
+    });
+  }
+  return {};
+}
+
+Result<std::optional<WalkStep>> TreeWalk::next() {
+  if (levels_.empty()) return std::optional<WalkStep>();
+  Level& level = levels_.back();
+  if (!level.starts.empty()) {
+    std::string name = level.names.c_str() + level.starts.back();
+    level.starts.pop_back();
+    return std::optional(examine(std::move(name)));
+  }
+  WalkStep step{WalkStep::Kind::directory_end, -1, level.name, level.info, {}};
+  TRY(leave());
+  if (levels_.empty()) return std::optional<WalkStep>();
+  step.dir_fd = dirs_.top();
+  return std::optional(std::move(step));
+}
+
+WalkStep TreeWalk::examine(std::string name) {
+  WalkStep step{WalkStep::Kind::leaf, dirs_.top(), std::move(name), {}, {}};
+  Status status;
+  if (::fstatat(step.dir_fd, step.name.c_str(), &step.info, AT_SYMLINK_NOFOLLOW) != 0) {
+    status = Error{errno, std::strerror(errno)};
+  } else if (S_ISDIR(step.info.st_mode)) {
+    step.kind = WalkStep::Kind::directory;
+    status = descend(step);
+  }
+  if (!status) {
+    step.kind = WalkStep::Kind::fault;
+    step.fault = std::move(status.error());
+  }
+  return step;
+}
+
+Status TreeWalk::descend(WalkStep& step) {
+  TRY_ASSIGN(Fd child, open_directory_at(step.dir_fd, step.name,
+                                         purpose_ == WalkFor::removing ? RESOLVE_NO_XDEV : 0UL));
+  TRY_ASSIGN(Level level, enter(child));
+  level.name = step.name;
+  TRY(dirs_.push(std::move(child)));
+  levels_.push_back(std::move(level));
+  return {};
+}
+
+Status TreeWalk::leave() {
+  const Level& level = levels_.back();
+  if (purpose_ == WalkFor::reading && level.mode_back) {
+    // Best effort: the next attempt copes with either mode.
+    static_cast<void>(change_mode(dirs_.top(), *level.mode_back));
+  }
+  levels_.pop_back();
+  if (levels_.empty()) return {};
+  TRY_ASSIGN(const Fd left, dirs_.pop());
+  return {};
+}
+
+Status TreeWalk::skip() { return leave(); }
+
+std::string TreeWalk::path(const WalkStep& step) const {
+  std::string path;
+  for (std::size_t i = 1; i < levels_.size(); ++i) path.append(levels_[i].name).push_back('/');
+  if (step.kind == WalkStep::Kind::directory) {
+    path.pop_back();
+    return path;
+  }
+  return path + step.name;
+}
+
+}  // namespace nodestage

@@ -1,0 +1,73 @@
+// TreeWalk: everything below a directory, one step at a time, directories before and after what
+// is in them. By descriptors only: no path is ever built, no link followed, any depth.
+#pragma once
+
+#include <sys/stat.h>
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "daemon/worker/tree/dir_stack.hpp"
+
+namespace nodestage {
+
+enum class WalkFor {
+  reading,   // sorted; a directory that its owner may not read is made readable while the walk is
+             // in it, then gets its mode back
+  removing,  // unsorted; every directory is made u+rwx; mount points are faults (EXDEV)
+};
+
+struct WalkStep {
+  enum class Kind {
+    leaf,           // anything but a directory
+    directory,      // the walk is now in it; skip() leaves it at once
+    directory_end,  // the walk has left it
+    fault,          // the entry could not be examined or entered: `fault`
+  };
+  Kind kind;
+  int dir_fd;        // the directory that holds the entry (O_PATH), valid until the next step
+  std::string name;  // of the entry in it
+  struct stat info;  // as it was before the walk touched the mode; not of a fault
+  Error fault;
+};
+
+class TreeWalk {
+ public:
+  // `root`: a descriptor of the directory, O_PATH is enough. There is no step for the root itself.
+  static Result<TreeWalk> begin(Fd root, WalkFor purpose);
+  TreeWalk(TreeWalk&&) = default;
+  ~TreeWalk();  // gives back the modes when the walk was not ended
+
+  // Nothing at the end. A fault here ends the walk: the way back is lost.
+  Result<std::optional<WalkStep>> next();
+
+  // Right after a `directory` step: leaves it, with nothing of it seen and no directory_end.
+  Status skip();
+
+  // The path of the last step below the root, for messages and archive names; without limit.
+  [[nodiscard]] std::string path(const WalkStep& step) const;
+
+ private:
+  struct Level {
+    std::string name;
+    struct stat info;                 // before any chmod
+    std::optional<mode_t> mode_back;  // to restore on the way out
+    std::string names;                // NUL-terminated each; a million take 20 MB so
+    std::vector<std::size_t> starts;  // of the names not yet seen, the next one last
+  };
+
+  TreeWalk(DirStack dirs, WalkFor purpose) : dirs_(std::move(dirs)), purpose_(purpose) {}
+  [[nodiscard]] mode_t needed_mode() const;
+  Result<Level> enter(const Fd& dir) const;
+  Status read_names(int fd, Level& level) const;
+  WalkStep examine(std::string name);
+  Status descend(WalkStep& step);
+  Status leave();
+
+  DirStack dirs_;
+  WalkFor purpose_;
+  std::vector<Level> levels_;
+};
+
+}  // namespace nodestage

@@ -1,0 +1,172 @@
+#include "daemon/worker/tree/xattrs.hpp"
+
+#include <sys/xattr.h>
+
+#include <algorithm>
+#include <array>
+#include <charconv>
+#include <cstdint>
+#include <tuple>
+
+namespace nodestage {
+namespace {
+
+using namespace std::string_view_literals;
+
+constexpr std::uint32_t k_acl_version = 2;
+constexpr std::uint32_t k_no_id = 0xffffffff;
+constexpr std::size_t k_max_xattrs = 1024;
+constexpr std::size_t k_max_list = 65536;  // XATTR_LIST_MAX
+
+struct AclEntry {
+  std::uint16_t tag;
+  std::uint16_t permissions;
+  std::uint32_t id;
+};
+
+struct Tag {
+  std::string_view name;
+  std::uint16_t own;    // without a name behind it
+  std::uint16_t other;  // with one; 0: there is none
+};
+constexpr std::array<Tag, 4> k_tags = {
+    {{"user", 1, 2}, {"group", 4, 8}, {"mask", 0x10, 0}, {"other", 0x20, 0}}};
+
+std::string_view trimmed(std::string_view text) {
+  constexpr auto k_blanks = " \t"sv;
+  text.remove_prefix(std::min(text.find_first_not_of(k_blanks), text.size()));
+  return text.substr(0, text.find_last_not_of(k_blanks) + 1);
+}
+
+// What stands before the next of `ends`; both are taken off.
+std::string_view take(std::string_view& text, std::string_view ends) {
+  const std::string_view part = text.substr(0, text.find_first_of(ends));
+  text.remove_prefix(std::min(part.size() + 1, text.size()));
+  return trimmed(part);
+}
+
+std::optional<std::uint32_t> id_of(std::string_view text) {
+  std::uint32_t id = 0;
+  const auto [end, code] = std::from_chars(text.data(), text.data() + text.size(), id);
+  if (text.empty() || code != std::errc() || end != text.data() + text.size() || id == k_no_id)
+    return std::nullopt;
+  return id;
+}
+
+std::optional<std::uint16_t> permissions_of(std::string_view text) {
+  std::uint16_t permissions = 0;
+  for (const char c : text) {
+    if (c == '-') continue;
+    const std::size_t bit = "xwr"sv.find(c);
+    if (bit == std::string_view::npos) return std::nullopt;
+    permissions = static_cast<std::uint16_t>(permissions | 1U << bit);
+  }
+  return permissions;
+}
+
+std::optional<AclEntry> acl_entry_of(std::string_view text) {
+  const std::string_view tag_name = take(text, ":");
+  const auto* const tag = std::find_if(k_tags.begin(), k_tags.end(), [&](const Tag& known) {
+    return tag_name == known.name || tag_name == known.name.substr(0, 1);
+  });
+  if (tag == k_tags.end()) return std::nullopt;
+  const std::string_view who = take(text, ":");
+  const auto permissions = permissions_of(take(text, ":"));
+  if (!permissions) return std::nullopt;
+  if (who.empty()) return AclEntry{tag->own, *permissions, k_no_id};
+  const auto told = id_of(trimmed(text));
+  const auto id = told ? told : id_of(who);
+  if (!id || tag->other == 0) return std::nullopt;
+  return AclEntry{tag->other, *permissions, *id};
+}
+
+void append(std::string& bytes, std::uint32_t value, std::size_t size) {
+  for (std::size_t i = 0; i < size; ++i) bytes += static_cast<char>(value >> (8 * i) & 0xff);
+}
+
+}  // namespace
+
+bool is_kept_xattr(std::string_view name) {
+  return name.starts_with("user.") || name == k_access_acl || name == k_default_acl;
+}
+
+std::optional<std::string> acl_of_text(std::string_view text) {
+  std::vector<AclEntry> entries;
+  while (!text.empty()) {
+    std::string_view line = take(text, ",\n");
+    line = take(line, "#");
+    if (line.empty()) continue;
+    const auto entry = acl_entry_of(line);
+    if (!entry) return std::nullopt;
+    entries.push_back(*entry);
+  }
+  if (entries.empty()) return std::nullopt;
+  std::sort(entries.begin(), entries.end(), [](const AclEntry& a, const AclEntry& b) {
+    return std::tie(a.tag, a.id) < std::tie(b.tag, b.id);
+  });
+  std::string acl;
+  append(acl, k_acl_version, 4);
+  for (const AclEntry& entry : entries) {
+    append(acl, entry.tag, 2);
+    append(acl, entry.permissions, 2);
+    append(acl, entry.id, 4);
+  }
+  return acl;
+}
+
+void put_xattr(Xattrs& xattrs, std::string name, std::string value) {
+  const auto known = std::find_if(xattrs.begin(), xattrs.end(),
+                                  [&](const Xattr& xattr) { return xattr.name == name; });
+  if (known == xattrs.end()) {
+    if (xattrs.size() < k_max_xattrs) xattrs.push_back({std::move(name), std::move(value)});
+  } else {
+    known->value = std::move(value);
+  }
+}
+
+std::size_t bytes_of(const SharedXattrs& xattrs) {
+  std::size_t bytes = 0;
+  if (!xattrs) return bytes;
+  for (const Xattr& xattr : *xattrs) bytes += sizeof xattr + xattr.name.size() + xattr.value.size();
+  return bytes;
+}
+
+std::size_t set_xattrs(int path_fd, const Xattrs& xattrs) {
+  const std::string path = "/proc/self/fd/" + std::to_string(path_fd);
+  return static_cast<std::size_t>(
+      std::count_if(xattrs.begin(), xattrs.end(), [&](const auto& xattr) {
+        const bool is_unknown = xattr.value.empty() && !xattr.name.starts_with("user.");
+        return is_unknown || ::setxattr(path.c_str(), xattr.name.c_str(), xattr.value.data(),
+                                        xattr.value.size(), 0) != 0;
+      }));
+}
+
+Result<Xattrs> read_xattrs(int fd) {
+  Xattrs xattrs;
+  char small[1024];  // most files have none
+  std::string_view names;
+  std::string list;
+  ssize_t size = ::flistxattr(fd, small, sizeof small);
+  if (size >= 0) names = {small, static_cast<std::size_t>(size)};
+  if (size < 0 && errno == ERANGE) {
+    list.resize(k_max_list);
+    size = ::flistxattr(fd, list.data(), list.size());
+    if (size >= 0) names = std::string_view(list).substr(0, static_cast<std::size_t>(size));
+  }
+  if (size < 0 && errno == ENOTSUP) return xattrs;
+  if (size < 0) return Error{errno, std::strerror(errno)};
+  while (!names.empty()) {
+    const std::string name(names.substr(0, names.find('\0')));
+    names.remove_prefix(std::min(name.size() + 1, names.size()));
+    if (!is_kept_xattr(name)) continue;
+    std::string value(k_max_xattr_value, '\0');
+    const ssize_t got = ::fgetxattr(fd, name.c_str(), value.data(), value.size());
+    if (got < 0 && errno == ENODATA) continue;
+    if (got < 0) return Error{errno, std::strerror(errno)};
+    value.resize(static_cast<std::size_t>(got));
+    xattrs.push_back({name, std::move(value)});
+  }
+  return xattrs;
+}
+
+}  // namespace nodestage

@@ -1,0 +1,267 @@
+#include "daemon/worker/venv/builder.hpp"
+
+#include <fcntl.h>
+#include <linux/close_range.h>
+#include <poll.h>
+#include <signal.h>
+#include <sys/prctl.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+
+#include <algorithm>
+#include <charconv>
+#include <exception>
+#include <optional>
+
+#include "common/os/file.hpp"
+#include "daemon/worker/basis/fault.hpp"
+#include "daemon/worker/sandbox/build_sandbox.hpp"
+
+namespace nodestage {
+namespace {
+
+constexpr std::uint32_t k_max_message = 8 * 1024 * 1024;
+constexpr std::chrono::milliseconds k_stop_poll{100};
+constexpr std::chrono::seconds k_check_interval{1};
+constexpr int k_not_started = 127;
+constexpr char k_gone[] = "the process that builds environments has ended";
+
+// A message: u32 size of what follows, then texts, each ended by a NUL. First, from the builder:
+// "1" or "0" for each half of its sandbox, what is lacking, the fault. Then, to it, for each
+// command: directory, log, output, the number of arguments, the arguments, the environment; and
+// from it an int, the exit code.
+std::string message_of(const std::vector<std::string>& texts) {
+  std::string body;
+  for (const auto& text : texts) body.append(text).push_back('\0');
+  const auto size = static_cast<std::uint32_t>(body.size());
+  return std::string(reinterpret_cast<const char*>(&size), sizeof size) + body;
+}
+
+std::string take_text(std::string_view& body) {
+  std::string text(body.substr(0, body.find('\0')));
+  body.remove_prefix(std::min(text.size() + 1, body.size()));
+  return text;
+}
+
+std::string encode(const Sandbox& sandbox) {
+  return message_of({sandbox.writes_confined ? "1" : "0", sandbox.calls_filtered ? "1" : "0",
+                     sandbox.lacking, sandbox.fault});
+}
+
+Sandbox decode_sandbox(std::string_view body) {
+  Sandbox sandbox;
+  sandbox.writes_confined = take_text(body) == "1";
+  sandbox.calls_filtered = take_text(body) == "1";
+  sandbox.lacking = take_text(body);
+  sandbox.fault = take_text(body);
+  return sandbox;
+}
+
+std::string encode(const BuildCommand& command) {
+  std::vector<std::string> texts = {command.directory, command.log, command.output,
+                                    std::to_string(command.arguments.size())};
+  texts.insert(texts.end(), command.arguments.begin(), command.arguments.end());
+  texts.insert(texts.end(), command.environment.begin(), command.environment.end());
+  return message_of(texts);
+}
+
+BuildCommand decode_command(std::string_view body) {
+  const auto take = [&body] { return take_text(body); };
+  BuildCommand command;
+  command.directory = take();
+  command.log = take();
+  command.output = take();
+  const std::string number = take();
+  std::size_t count = 0;
+  std::from_chars(number.data(), number.data() + number.size(), count);
+  while (count-- > 0 && !body.empty()) command.arguments.push_back(take());
+  while (!body.empty()) command.environment.push_back(take());
+  return command;
+}
+
+// False at the end, which is that of the process on the other side.
+bool receive(int pipe, void* data, std::size_t size) {
+  auto* at = static_cast<char*>(data);
+  while (size > 0) {
+    const ssize_t count = ::read(pipe, at, size);
+    if (count < 0 && errno == EINTR) continue;
+    if (count <= 0) return false;
+    at += count;
+    size -= static_cast<std::size_t>(count);
+  }
+  return true;
+}
+
+std::optional<std::string> receive_message(int pipe) {
+  std::uint32_t size = 0;
+  if (!receive(pipe, &size, sizeof size) || size > k_max_message) return {};
+  std::string body(size, '\0');
+  if (!receive(pipe, body.data(), size)) return {};
+  return body;
+}
+
+// ---- in the builder
+
+int open_output(const std::string& path) {
+  constexpr int k_flags = O_WRONLY | O_CREAT | O_APPEND | O_NOFOLLOW | O_CLOEXEC;
+  return ::open(path.c_str(), k_flags, 0600);
+}
+
+std::vector<char*> pointers(std::vector<std::string>& texts) {
+  std::vector<char*> result;
+  result.reserve(texts.size() + 1);
+  for (auto& text : texts) result.push_back(text.data());
+  result.push_back(nullptr);
+  return result;
+}
+
+[[noreturn]] void become(BuildCommand& command) noexcept {
+  ::setpgid(0, 0);
+  sigset_t none;
+  ::sigemptyset(&none);
+  ::sigprocmask(SIG_SETMASK, &none, nullptr);
+  for (const int signal : {SIGPIPE, SIGXFSZ, SIGCHLD}) static_cast<void>(::signal(signal, SIG_DFL));
+  const int log = open_output(command.log);
+  const int output = command.output.empty() ? log : open_output(command.output);
+  const int null = ::open("/dev/null", O_RDONLY | O_CLOEXEC);
+  const bool placed = ::dup2(null, 0) == 0 && ::dup2(output, 1) == 1 && ::dup2(log, 2) == 2;
+  if (placed && ::chdir(command.directory.c_str()) == 0) {
+    auto arguments = pointers(command.arguments);
+    auto environment = pointers(command.environment);
+    ::execve(arguments[0], arguments.data(), environment.data());
+  }
+  const std::string cause = system_error(command.arguments[0]).what + "\n";
+  static_cast<void>(!write_all(2, std::string_view(cause)));
+  ::_exit(k_not_started);
+}
+
+// What a command has left behind, in whatever session: it became ours (subreaper).
+void end_children() {
+  for (;;) {
+    const auto list = read_file(AT_FDCWD, "/proc/thread-self/children", 1 << 20);
+    std::string_view rest = list ? std::string_view(*list) : std::string_view();
+    bool any = false;
+    while (!rest.empty()) {
+      int pid = 0;
+      const auto [end, error] = std::from_chars(rest.data(), rest.data() + rest.size(), pid);
+      if (error == std::errc() && pid > 0) any = ::kill(pid, SIGKILL) == 0 || any;
+      const auto used = static_cast<std::size_t>(end - rest.data());
+      rest.remove_prefix(std::min(used + 1, rest.size()));
+    }
+    const pid_t ended = ::waitpid(-1, nullptr, any ? 0 : WNOHANG);
+    // The kernel may leave out of the list who comes to us while it writes it.
+    if (ended < 0 || (ended == 0 && !list)) return;
+  }
+}
+
+// The command's status; nothing when the worker has gone.
+bool wait_for(pid_t child, int commands, int& status) {
+  const Fd ended(static_cast<int>(::syscall(SYS_pidfd_open, child, 0)));
+  pollfd on[] = {{ended.get(), POLLIN, 0}, {commands, POLLIN, 0}};
+  for (;;) {
+    if (::poll(on, 2, -1) < 0 && errno != EINTR) return false;
+    if (on[1].revents != 0) return false;
+    if (on[0].revents != 0) return ::waitpid(child, &status, 0) == child;
+  }
+}
+
+bool serve_one(int commands, int answers) {
+  const auto body = receive_message(commands);
+  if (!body) return false;
+  BuildCommand command = decode_command(*body);
+  if (command.arguments.empty()) return false;
+  const pid_t child = ::fork();
+  if (child < 0) return false;
+  if (child == 0) become(command);
+  ::setpgid(child, child);
+  int status = 0;
+  const bool ended = wait_for(child, commands, status);
+  ::kill(-child, SIGKILL);
+  end_children();
+  if (!ended) return false;
+  const int code = WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
+  return static_cast<bool>(
+      write_all(answers, std::string_view(reinterpret_cast<const char*>(&code), sizeof code)));
+}
+
+[[noreturn]] void serve(int commands, int answers, int job_fd) {
+  ::prctl(PR_SET_NAME, "nodestage-build");
+  ::prctl(PR_SET_CHILD_SUBREAPER, 1);
+  if (!write_all(answers, std::string_view(encode(enter_build_sandbox(job_fd))))) ::_exit(1);
+  // What this process has inherited (the status file, above all) is not for what it starts.
+  ::syscall(SYS_close_range, 3U, ~0U, CLOSE_RANGE_CLOEXEC);
+  try {
+    while (serve_one(commands, answers)) continue;
+  } catch (const std::exception&) {  // no memory: the worker sees the end
+  }
+  end_children();
+  ::_exit(0);
+}
+
+}  // namespace
+
+Result<Builder> Builder::start(int job_fd, mode_t umask) {
+  int to[2];
+  int from[2];
+  if (::pipe2(to, O_CLOEXEC) != 0) return system_error("pipe2");
+  Fd its_commands(to[0]);
+  Fd commands(to[1]);
+  if (::pipe2(from, O_CLOEXEC) != 0) return system_error("pipe2");
+  Fd answers(from[0]);
+  Fd its_answers(from[1]);
+  const pid_t pid = ::fork();
+  if (pid < 0) return system_error("fork");
+  if (pid == 0) {
+    commands.reset();
+    answers.reset();
+    ::umask(umask);
+    serve(its_commands.get(), its_answers.get(), job_fd);
+  }
+  static_cast<void>(::signal(SIGPIPE, SIG_IGN));
+  its_answers.reset();
+  const auto sandbox = receive_message(answers.get());
+  if (!sandbox) return Error{EPIPE, k_gone};
+  return Builder(std::move(commands), std::move(answers), decode_sandbox(*sandbox));
+}
+
+Builder::~Builder() { end(); }
+
+// It sees the end of its commands, ends what it runs, then itself; and that is the end of its
+// answers. (It is not waited for as a child: it goes with this process.)
+void Builder::end() {
+  if (!commands_) return;
+  commands_.reset();
+  char rest[64];
+  ssize_t count = 0;
+  do {
+    count = ::read(answers_.get(), rest, sizeof rest);
+  } while (count > 0 || (count < 0 && errno == EINTR));
+}
+
+Result<int> Builder::run(const BuildCommand& command, Clock::time_point deadline,
+                         const std::atomic<bool>& stop, const std::function<Status()>& check) {
+  const Error gone{EPIPE, k_gone};
+  if (!commands_ || !write_all(commands_.get(), std::string_view(encode(command)))) return gone;
+  auto next_check = Clock::now() + k_check_interval;
+  const auto early = [this](Error error) {
+    end();
+    return error;
+  };
+  for (;;) {
+    pollfd answer{answers_.get(), POLLIN, 0};
+    if (::poll(&answer, 1, static_cast<int>(k_stop_poll.count())) > 0) {
+      int code = 0;
+      if (receive(answers_.get(), &code, sizeof code)) return code;
+      return early(gone);
+    }
+    if (stop) return early(stopped());
+    const auto now = Clock::now();
+    if (now >= deadline) return early(Error{ETIMEDOUT, "the time for it is over"});
+    if (now < next_check) continue;
+    next_check = now + k_check_interval;
+    if (Status fine = check(); !fine) return early(std::move(fine.error()));
+  }
+}
+
+}  // namespace nodestage

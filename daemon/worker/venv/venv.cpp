@@ -1,0 +1,249 @@
+#include "daemon/worker/venv/venv.hpp"
+
+#include <dirent.h>
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <climits>
+#include <cstdlib>
+
+#include "common/os/file.hpp"
+#include "common/text/human.hpp"
+#include "daemon/worker/basis/fault.hpp"
+#include "daemon/worker/tree/dir_stack.hpp"
+
+namespace nodestage {
+namespace {
+
+constexpr const char* k_advice =
+    "--stage-venv takes a virtual environment (a directory with pyvenv.cfg), an archive of one, or "
+    "a "
+    "requirements.txt";
+constexpr const char* k_list = "sources";
+constexpr int k_max_depth = 16;  // "home/alice/envs/x" in an archive
+constexpr const char* k_reminder = "after a `module load`: source $NODESTAGE_VENV/bin/activate";
+
+// argv: processes, a file of names that end in NUL, the directory where they lie, the one that
+// their code objects name. Processes of its own and no multiprocessing, which needs /dev/shm.
+constexpr const char* k_compile = R"(
+import os, py_compile, sys
+count, names, here, there = int(sys.argv[1]), sys.argv[2], sys.argv[3], sys.argv[4]
+with open(names, 'rb') as file:
+    names = [os.fsdecode(name) for name in file.read().split(b'\0') if name]
+def work(part):
+    for name in names[part::count]:
+        if os.path.islink(os.path.join(here, os.path.dirname(name), '__pycache__')):
+            continue
+        try:
+            py_compile.compile(os.path.join(here, name), dfile=os.path.join(there, name), doraise=True)
+        except Exception as fault:
+            print('not compiled:', name, repr(fault)[:200])
+    sys.stdout.flush()
+children = []
+for part in range(1, count):
+    child = os.fork()
+    if child == 0:
+        work(part)
+        os._exit(0)
+    children.append(child)
+work(0)
+for child in children:
+    os.waitpid(child, 0)
+)";
+
+std::string path_of(int fd) {
+  char path[PATH_MAX];
+  const std::string link = "/proc/self/fd/" + std::to_string(fd);
+  const ssize_t size = ::readlink(link.c_str(), path, sizeof path);
+  return size <= 0 ? std::string() : std::string(path, static_cast<std::size_t>(size));
+}
+
+std::string without_slashes(std::string path) {
+  while (path.size() > 1 && path.ends_with('/')) path.pop_back();
+  return path;
+}
+
+// The only name in a directory, which is a directory; "" if that is not so.
+std::string only_directory(int dir_fd) {
+  auto fd = open_at(dir_fd, ".", O_RDONLY | O_DIRECTORY);
+  if (!fd) return {};
+  const std::unique_ptr<DIR, int (*)(DIR*)> dir(::fdopendir(fd->release()), ::closedir);
+  std::string only;
+  while (const dirent* entry = dir ? ::readdir(dir.get()) : nullptr) {
+    const std::string name = entry->d_name;
+    if (name == "." || name == "..") continue;
+    if (!only.empty()) return {};
+    only = name;
+  }
+  struct stat info {};
+  const bool is_directory = !only.empty() &&
+                            ::fstatat(dir_fd, only.c_str(), &info, AT_SYMLINK_NOFOLLOW) == 0 &&
+                            S_ISDIR(info.st_mode);
+  return is_directory ? only : std::string();
+}
+
+bool is_regular(int dir_fd, const char* path) {
+  const auto fd = open_beneath(dir_fd, path, O_PATH | O_NOFOLLOW);
+  struct stat info {};
+  return fd && ::fstat(fd->get(), &info) == 0 && S_ISREG(info.st_mode);
+}
+
+Error cannot_move_conda(const std::string& source) {
+  return fault(EINVAL, shown(source) + ": is a conda environment, which cannot be moved as it is",
+               "Make an archive of it with conda-pack, and stage that");
+}
+
+}  // namespace
+
+std::string Venv::kind(const Piece& piece) {
+  const std::string kind = piece.kind();
+  if (kind == "directory") return "venv";
+  return kind == "file" ? "requirements" : kind + " of a venv";
+}
+
+Status Venv::make(Piece& piece, const Piece::Place& place) {
+  const std::string kind = piece.kind();
+  if (kind == "directory") {
+    TRY(copy(piece, place));
+  } else if (kind == "file") {
+    TRY(build(place));
+  } else {
+    TRY(extract(piece, place));
+  }
+  const std::string path = path_of(place.dir_fd) + "/" + place.name;
+  const auto directory = open_directory_at(place.dir_fd, place.name);
+  if (!directory) return system_error(path, directory.error().code);
+  if (is_regular(directory->get(), "bin/conda-unpack")) {
+    TRY(commands(place));
+    TRY(unpack_conda(path));
+  } else if (venv_kind(directory->get()) == VenvKind::conda) {
+    return cannot_move_conda(item_.source);
+  }
+  if (kind != "file") TRY(commands(place));
+  TRY(relocate(directory->get(), path));
+  add_note(k_reminder);
+  return {};
+}
+
+Status Venv::copy(Piece& piece, const Piece::Place& place) {
+  const auto source = open_at(AT_FDCWD, item_.source, O_PATH | O_DIRECTORY);
+  const VenvKind kind = source ? venv_kind(source->get()) : VenvKind::none;
+  if (kind == VenvKind::none) {
+    return fault(EINVAL, shown(item_.source) + ": is a directory without pyvenv.cfg", k_advice);
+  }
+  if (kind == VenvKind::conda && !is_regular(source->get(), "bin/conda-unpack")) {
+    return cannot_move_conda(item_.source);
+  }
+  char resolved[PATH_MAX];
+  if (::realpath(item_.source.c_str(), resolved) != nullptr) from_.emplace_back(resolved);
+  from_.push_back(without_slashes(item_.source));
+  way_.origin = from_.front();
+  // Before thousands of files are read for nothing.
+  const VenvMove move(from_, order_.directory + "/" + item_.destination);
+  if (kind == VenvKind::venv) TRY(venv_python(source->get(), move, item_.source, order_.node));
+  TRY(piece.build(place));
+  add_note(piece.note());
+  return {};
+}
+
+Status Venv::extract(Piece& piece, const Piece::Place& place) {
+  Piece::Place outer = place;
+  outer.name += "-archive";
+  TRY(piece.build(outer));
+  add_note(piece.note());
+  way_.env = EnvPython::take;
+  const auto top = open_directory_at(place.dir_fd, outer.name);
+  if (!top) return system_error(outer.name, top.error().code);
+  if (venv_kind(top->get()) != VenvKind::none) {
+    if (::renameat(place.dir_fd, outer.name.c_str(), place.dir_fd, place.name.c_str()) == 0)
+      return {};
+    return system_error(outer.name);
+  }
+  Fd parent(::fcntl(top->get(), F_DUPFD_CLOEXEC, 0));
+  for (int depth = 0; depth < k_max_depth; ++depth) {
+    const std::string inner = only_directory(parent.get());
+    auto below = inner.empty() ? Result<Fd>(Error{}) : open_directory_at(parent.get(), inner);
+    if (!below) break;
+    if (venv_kind(below->get()) != VenvKind::none) {
+      if (::renameat(parent.get(), inner.c_str(), place.dir_fd, place.name.c_str()) == 0) return {};
+      return system_error(inner);
+    }
+    parent = std::move(*below);
+  }
+  return fault(EINVAL,
+               shown(item_.source) +
+                   ": holds no virtual environment: there is no pyvenv.cfg at its top, or in a "
+                   "directory that is alone there",
+               "Make it with: tar czf env.tar.gz -C DIR_OF_THE_ENVIRONMENT .");
+}
+
+Result<EnvironmentBuild*> Venv::commands(const Piece::Place& place) {
+  if (commands_) return commands_.get();
+  if (::mkdirat(place.dir_fd, k_log_directory, 0700) != 0 && errno != EEXIST)
+    return system_error(k_log_directory);
+  commands_ = std::make_unique<EnvironmentBuild>(BuildPlace{
+      builder_, item_, order_, stop_, path_of(place.dir_fd) + "/" + k_log_directory, tell_});
+  return commands_.get();
+}
+
+Status Venv::build(const Piece::Place& place) {
+  TRY(commands(place));
+  has_log_ = true;
+  return commands_->build(path_of(place.dir_fd) + "/" + place.name);
+}
+
+// Its own program writes the path where it lies now; then that is the old place.
+Status Venv::unpack_conda(const std::string& path) {
+  if (order_.venv_build == VenvBuild::off) {
+    return fault(EPERM,
+                 shown(item_.source) +
+                     ": was made by conda-pack, and its conda-unpack may not be run while a job is "
+                     "staged here (venv.build = \"off\")",
+                 "Run it in the job, or use a virtual environment");
+  }
+  way_.strings = VenvRelocation::Strings::move;
+  has_log_ = true;
+  return commands_->run({path + "/bin/python", path + "/bin/conda-unpack"}, "conda-unpack");
+}
+
+Status Venv::relocate(int dir_fd, const std::string& path) {
+  for (auto& place : old_places(dir_fd)) from_.push_back(std::move(place));
+  from_.push_back(path);
+  const VenvMove move(from_, order_.directory + "/" + item_.destination);
+  TRY_ASSIGN(const VenvPython python, venv_python(dir_fd, move, item_.source, order_.node));
+  VenvRelocation relocation(dir_fd, move, way_, meter_);
+  TRY(relocation.run());
+  meter_.files = relocation.files();
+  meter_.bytes_written = relocation.bytes();
+  for (const auto& note : relocation.notes()) add_note(note);
+  const auto names = relocation.uncompiled();
+  if (names.empty() || python.version.empty()) return {};
+  const std::string program = python.path.empty() ? path + "/bin/python" : python.path;
+  return compile(names, path, program);
+}
+
+// With the program outside, which runs none of the environment's files (-I -S).
+Status Venv::compile(const std::vector<std::string>& names, const std::string& path,
+                     const std::string& program) {
+  std::string list;
+  for (const auto& name : names) list.append(name).push_back('\0');
+  const std::string file = commands_->scratch() + "/" + k_list;
+  TRY_ASSIGN(const Fd fd, open_at(AT_FDCWD, file, O_WRONLY | O_CREAT | O_EXCL, 0600));
+  TRY(write_all(fd.get(), std::string_view(list)));
+  Status done =
+      commands_->run({program, "-I", "-S", "-c", k_compile, std::to_string(order_.threads), file,
+                      path, order_.directory + "/" + item_.destination},
+                     "the compilation of Python files");
+  if (!done && is_stopped(done.error())) return done;
+  if (!done) add_note("its Python files are compiled when they are first imported");
+  return {};
+}
+
+void Venv::add_note(const std::string& text) {
+  if (text.empty()) return;
+  if (!note_.empty()) note_ += "; ";
+  note_ += text;
+}
+
+}  // namespace nodestage

@@ -1,0 +1,75 @@
+// Venv: the environment of --stage-venv on its way: a virtual environment that is copied, an
+// archive of one that is extracted, or a requirements.txt that is built; then made to lie where the
+// job will find it.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <string>
+
+#include "common/request/request.hpp"
+#include "common/wire/worker_order.hpp"
+#include "daemon/worker/budget/meter.hpp"
+#include "daemon/worker/piece/piece.hpp"
+#include "daemon/worker/venv/builder.hpp"
+#include "daemon/worker/venv/venv_build.hpp"
+#include "daemon/worker/venv/venv_python.hpp"
+#include "daemon/worker/venv/venv_relocation.hpp"
+
+namespace nodestage {
+
+class Venv {
+ public:
+  // All borrowed. What runs programs does so in `builder`.
+  // `tell` is called now and then while something is built, with what its installer says.
+  using Tell = std::function<void(const std::string&)>;
+  Venv(const VenvItem& item, const WorkerOrder& order, Meter& meter, Builder& builder,
+       const std::atomic<bool>& stop, Tell tell)
+      : item_(item),
+        order_(order),
+        meter_(meter),
+        builder_(builder),
+        stop_(stop),
+        tell_(std::move(tell)) {}
+
+  // "venv", "tar.gz of a venv", "requirements".
+  [[nodiscard]] static std::string kind(const Piece& piece);
+
+  // Makes place.name in place.dir_fd of the source that `piece` has opened: whole, with paths that
+  // are right once it is renamed to the item's destination, and with compiled files that are valid
+  // there. Beside it a directory "build" is made, with the log of what was run, if anything was.
+  Status make(Piece& piece, const Piece::Place& place);
+
+  // After make(): for the user.
+  [[nodiscard]] const std::string& note() const { return note_; }
+
+  // After make(), in any case: whether the user may want to read the log.
+  [[nodiscard]] bool has_log() const { return has_log_; }
+  static constexpr const char* k_log_directory = "build";
+  static constexpr const char* k_log_name = "log";
+
+ private:
+  Status copy(Piece& piece, const Piece::Place& place);
+  Status extract(Piece& piece, const Piece::Place& place);
+  Status build(const Piece::Place& place);
+  Status unpack_conda(const std::string& path);
+  Status relocate(int dir_fd, const std::string& path);
+  Status compile(const std::vector<std::string>& names, const std::string& path,
+                 const std::string& program);
+  Result<EnvironmentBuild*> commands(const Piece::Place& place);
+  void add_note(const std::string& text);
+
+  const VenvItem& item_;
+  const WorkerOrder& order_;
+  Meter& meter_;
+  Builder& builder_;
+  const std::atomic<bool>& stop_;
+  Tell tell_;
+  std::unique_ptr<EnvironmentBuild> commands_;
+  std::vector<std::string> from_;  // where it was, as far as the source tells
+  VenvRelocation::Way way_;
+  std::string note_;
+  bool has_log_ = false;
+};
+
+}  // namespace nodestage

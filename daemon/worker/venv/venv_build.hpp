@@ -1,0 +1,61 @@
+// A Python environment from requirements.txt: built on the node, offline, by pip or uv.
+#pragma once
+
+#include <atomic>
+#include <chrono>
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "common/request/request.hpp"
+#include "common/wire/worker_order.hpp"
+#include "daemon/worker/venv/builder.hpp"
+
+namespace nodestage {
+
+// All commands of one item run with it; borrowed: all but `scratch`.
+struct BuildPlace {
+  Builder& builder;
+  const VenvItem& item;
+  const WorkerOrder& order;
+  const std::atomic<bool>& stop;
+  std::string scratch;  // an existing directory for TMPDIR, caches and "log", absolute
+  std::function<void(const std::string&)> tell;  // now and then: the last line of the log
+};
+
+class EnvironmentBuild {
+ public:
+  explicit EnvironmentBuild(BuildPlace place);
+
+  // Into `directory`, which does not exist yet. Paths in it name that place. No .pyc is made.
+  Status build(const std::string& directory);
+
+  // Any other command, in the environment of a build; `what` is for the fault.
+  Status run(std::vector<std::string> arguments, const std::string& what);
+
+  [[nodiscard]] const std::string& scratch() const { return place_.scratch; }
+  [[nodiscard]] std::string log() const { return place_.scratch + "/log"; }
+
+ private:
+  Status make_scratch() const;
+  Status load_modules();
+  Result<std::string> find_python() const;
+  Status build_with_pip(const std::string& python, const std::string& directory);
+  Status build_with_uv(const std::string& python, const std::string& directory);
+  [[nodiscard]] std::vector<std::string> install_options() const;
+  void set(const std::string& name, const std::string& value);
+  [[nodiscard]] std::string value(const std::string& name) const;
+  // Relative names in a requirements file start where the installer runs.
+  enum class RunIn { scratch, source_directory };
+  Status install(std::vector<std::string> arguments, const std::string& what);
+  Result<int> execute(std::vector<std::string> arguments, RunIn place = RunIn::scratch,
+                      const std::string& output = "");
+  [[nodiscard]] Error not_built(const std::string& what, int code) const;
+  [[nodiscard]] Status check_disk() const;
+
+  BuildPlace place_;
+  Builder::Clock::time_point deadline_;
+  std::vector<std::string> environment_;
+};
+
+}  // namespace nodestage

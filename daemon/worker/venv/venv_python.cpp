@@ -1,0 +1,213 @@
+#include "daemon/worker/venv/venv_python.hpp"
+
+#include <dirent.h>
+#include <fcntl.h>
+#include <linux/openat2.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <climits>
+#include <cstdlib>
+#include <map>
+#include <memory>
+
+#include "common/os/file.hpp"
+#include "daemon/worker/basis/fault.hpp"
+#include "daemon/worker/venv/venv_facts.hpp"
+
+namespace nodestage {
+namespace {
+
+constexpr std::size_t k_max_file = 1 << 20;
+constexpr std::size_t k_start_of_script = 4096;
+constexpr int k_max_links = 16;
+
+// Never through a link.
+Result<Fd> open_in(int dir_fd, const std::string& path, int flags) {
+  return open_beneath(dir_fd, path, flags, 0, RESOLVE_NO_SYMLINKS);
+}
+
+std::string text_of(int dir_fd, const std::string& path) {
+  const auto fd = open_in(dir_fd, path, O_RDONLY | O_NONBLOCK | O_NOCTTY);
+  struct stat info {};
+  if (!fd || ::fstat(fd->get(), &info) != 0 || !S_ISREG(info.st_mode)) return {};
+  const auto text = read_all(fd->get(), k_max_file);
+  return text ? *text : std::string();
+}
+
+std::vector<std::string> names_in(int dir_fd, const std::string& path) {
+  std::vector<std::string> names;
+  auto fd = open_in(dir_fd, path, O_RDONLY | O_DIRECTORY);
+  if (!fd) return names;
+  const std::unique_ptr<DIR, int (*)(DIR*)> dir(::fdopendir(fd->release()), ::closedir);
+  while (const dirent* entry = dir ? ::readdir(dir.get()) : nullptr)
+    names.emplace_back(entry->d_name);
+  std::sort(names.begin(), names.end());
+  return names;
+}
+
+// The text of a link, "" for anything else.
+std::string link_text(int dir_fd, const std::string& name) {
+  char text[PATH_MAX];
+  const ssize_t size = ::readlinkat(dir_fd, name.c_str(), text, sizeof text);
+  return size <= 0 ? std::string() : std::string(text, static_cast<std::size_t>(size));
+}
+
+bool exists(int dir_fd, const std::string& name) {
+  struct stat info {};
+  return ::fstatat(dir_fd, name.c_str(), &info, AT_SYMLINK_NOFOLLOW) == 0;
+}
+
+// Where bin/python leads: a path outside, or the name of a file in bin.
+std::string end_of_links(int bin_fd, const VenvMove& move, std::string name) {
+  for (int i = 0; i < k_max_links; ++i) {
+    std::string target = link_text(bin_fd, name);
+    if (target.empty()) return name;
+    const std::string inside = move.moved(target);
+    if (inside.starts_with(move.to() + "/bin/")) target = inside.substr(move.to().size() + 5);
+    if (target.find('/') == std::string::npos) {
+      name = target;
+    } else if (target.starts_with('/')) {
+      return target;
+    } else {
+      return move.from().empty() ? target : move.from().front() + "/bin/" + target;
+    }
+  }
+  return name;
+}
+
+std::string version_in(const std::string& name) {
+  static constexpr std::string_view k_start = "python";
+  if (!name.starts_with(k_start)) return {};
+  const std::string version = name.substr(k_start.size());
+  const bool good = version.find('.') != std::string::npos &&
+                    version.find_first_not_of("0123456789.") == std::string::npos;
+  return good ? version : std::string();
+}
+
+// Of "/usr/bin/python3", which is a link to python3.11.
+std::string version_of(const std::string& python) {
+  char resolved[PATH_MAX];
+  if (::realpath(python.c_str(), resolved) == nullptr) return {};
+  const std::string path = resolved;
+  return version_in(path.substr(path.rfind('/') + 1));
+}
+
+Error no_interpreter(const std::string& source, const std::string& python,
+                     const std::string& node) {
+  return fault(ENOENT,
+               shown(source) + ": was made with " + shown(python) + ", and node " + node +
+                   " has no such program",
+               "Make the environment with a Python that the compute nodes have, or stage a "
+               "requirements.txt with python=PATH or module=NAME");
+}
+
+// In `home` of pyvenv.cfg, for an environment with a copy of the program.
+std::string python_at_home(const std::string& home, const std::string& version) {
+  for (const auto& name : {"/python" + version, std::string("/python3"), std::string("/python")}) {
+    std::string program = home;
+    program += name;
+    if (is_program(program)) return program;
+  }
+  return {};
+}
+
+bool is_a_place(const std::string& path, const std::string& home) {
+  return path.size() > 1 && path.starts_with('/') && path != "/usr" && path != "/usr/local" &&
+         path + "/bin" != home;
+}
+
+}  // namespace
+
+bool is_program(const std::string& path) {
+  struct stat info {};
+  return ::stat(path.c_str(), &info) == 0 && S_ISREG(info.st_mode) &&
+         ::access(path.c_str(), X_OK) == 0;
+}
+
+VenvKind venv_kind(int dir_fd) {
+  if (exists(dir_fd, "pyvenv.cfg")) return VenvKind::venv;
+  return exists(dir_fd, "conda-meta") && exists(dir_fd, "bin") ? VenvKind::conda : VenvKind::none;
+}
+
+Result<VenvPython> venv_python(int dir_fd, const VenvMove& move, const std::string& source,
+                               const std::string& node) {
+  VenvPython python;
+  for (const auto& name : names_in(dir_fd, "lib")) {
+    if (python.version.empty()) python.version = version_in(name);
+  }
+  if (venv_kind(dir_fd) == VenvKind::conda) return python;
+  const std::string home = venv_setting(text_of(dir_fd, "pyvenv.cfg"), "home");
+  const auto bin = open_in(dir_fd, "bin", O_PATH | O_DIRECTORY);
+  if (!bin || (!exists(bin->get(), "python") && !exists(bin->get(), "python3"))) {
+    return fault(ENOENT, shown(source) + ": has no bin/python: it is no whole virtual environment",
+                 "Make it again with: python3 -m venv DIR");
+  }
+  const std::string name = exists(bin->get(), "python") ? "python" : "python3";
+  const std::string end = end_of_links(bin->get(), move, name);
+  if (end.starts_with('/')) {
+    if (!is_program(end)) return no_interpreter(source, end, node);
+    python.path = end;
+  } else if (!exists(bin->get(), end)) {
+    return no_interpreter(source, "bin/" + end, node);
+  } else {
+    python.path = python_at_home(home, python.version);
+    if (python.path.empty()) return no_interpreter(source, home + "/python3", node);
+  }
+  const std::string version = version_of(python.path);
+  if (!version.empty() && !python.version.empty() && version != python.version) {
+    return fault(0,
+                 shown(source) + ": was made for Python " + python.version + ", and " +
+                     shown(python.path) + " on node " + node + " is " + version,
+                 "Make the environment anew on a host with the same software as the nodes");
+  }
+  return python;
+}
+
+std::vector<std::string> old_places(int dir_fd) {
+  static constexpr std::string_view k_venv = " -m venv ";
+  std::vector<std::string> places;
+  const std::string config = text_of(dir_fd, "pyvenv.cfg");
+  const std::string home = venv_setting(config, "home");
+  const auto add = [&](std::string place) {
+    while (place.size() > 1 && place.ends_with('/')) place.pop_back();
+    if (is_a_place(place, home) && std::find(places.begin(), places.end(), place) == places.end()) {
+      places.push_back(std::move(place));
+    }
+  };
+  add(place_in_activate(text_of(dir_fd, "bin/activate")));
+  const std::string command = venv_setting(config, "command");
+  if (const auto at = command.find(k_venv); at != std::string::npos) {
+    const auto path = command.find(" /", at + k_venv.size() - 1);
+    if (path != std::string::npos) add(command.substr(path + 1));
+  }
+  std::map<std::string, int> counts;
+  for (const auto& name : names_in(dir_fd, "bin")) {
+    const auto script = interpreter_of(text_of(dir_fd, "bin/" + name).substr(0, k_start_of_script));
+    const std::size_t bin = script ? script->path.rfind("/bin/python") : std::string::npos;
+    if (bin != std::string::npos) ++counts[script->path.substr(0, bin)];
+  }
+  const auto most =
+      std::max_element(counts.begin(), counts.end(),
+                       [](const auto& a, const auto& b) { return a.second < b.second; });
+  if (most != counts.end()) add(most->first);
+  return places;
+}
+
+std::string program_in(const std::vector<std::string>& environment, std::string_view name) {
+  static constexpr std::string_view k_path = "PATH=";
+  for (const auto& variable : environment) {
+    if (!variable.starts_with(k_path)) continue;
+    std::string_view rest = std::string_view(variable).substr(k_path.size());
+    while (!rest.empty()) {
+      const std::string_view directory = rest.substr(0, rest.find(':'));
+      rest.remove_prefix(std::min(directory.size() + 1, rest.size()));
+      std::string program = std::string(directory).append("/").append(name);
+      if (directory.starts_with('/') && is_program(program)) return program;
+    }
+  }
+  return {};
+}
+
+}  // namespace nodestage

@@ -1,0 +1,329 @@
+#include "daemon/worker/venv/venv_relocation.hpp"
+
+#include <fcntl.h>
+#include <sys/stat.h>
+
+#include <algorithm>
+#include <climits>
+#include <cstring>
+
+#include "common/os/file.hpp"
+#include "common/text/human.hpp"
+#include "daemon/worker/basis/fault.hpp"
+#include "daemon/worker/tree/below.hpp"
+#include "daemon/worker/tree/dir_stack.hpp"
+#include "daemon/worker/venv/elf_paths.hpp"
+#include "daemon/worker/venv/venv_facts.hpp"
+
+namespace nodestage {
+namespace {
+
+constexpr std::size_t k_max_text = 8 * 1024 * 1024;
+constexpr std::size_t k_max_script = 64 * 1024 * 1024;  // archives behind a #!
+constexpr std::size_t k_max_binary = 256 * 1024 * 1024;
+constexpr const char* k_new_name = ".nodestage-new";
+// The size of a .pyc file's header (PEP 552): magic, flags, then mtime and size of the source or,
+// with flag 1, its hash.
+constexpr std::size_t k_pyc_header = 16;
+constexpr std::uint32_t k_by_hash = 1;
+
+bool is_elf(std::string_view start) { return start.starts_with("\177ELF"); }
+
+std::string_view base_name(std::string_view path) { return split_path(path).name; }
+
+bool is_in_bin(std::string_view path) { return split_path(path).parent == "bin"; }
+
+// "lib/python3.11/x/y.py" → "3.11"; "" for what is not below such a directory.
+std::string_view python_version(std::string_view path) {
+  const std::size_t start = path.starts_with("lib/python") ? 10 : 12;
+  if (start == 12 && !path.starts_with("lib64/python")) return {};
+  path.remove_prefix(start);
+  const std::size_t slash = path.find('/');
+  if (slash == std::string_view::npos) return {};
+  const std::string_view version = path.substr(0, slash);
+  const bool good =
+      !version.empty() && version.find_first_not_of("0123456789.") == std::string_view::npos;
+  return good ? version : std::string_view();
+}
+
+// "d/x.py" → "d/__pycache__/x.cpython-311.pyc"
+std::string compiled_name(const std::string& path) {
+  std::string tag = ".cpython-";
+  for (const char c : python_version(path)) {
+    if (c != '.') tag += c;
+  }
+  const SplitPath split = split_path(path);
+  const std::string stem(split.name.substr(0, split.name.size() - 3));
+  return std::string(split.parent) + "/__pycache__/" + stem + tag + ".pyc";
+}
+
+std::uint32_t number_at(const std::string& data, std::size_t at) {
+  std::uint32_t value = 0;
+  std::memcpy(&value, data.data() + at, sizeof value);
+  return value;
+}
+
+// "a/b" and "../c" → "a/c"; nothing when it leads out of the root.
+std::optional<std::string> joined(std::string_view directory, std::string_view path) {
+  std::vector<std::string_view> names;
+  for (std::string_view rest : {directory, path}) {
+    while (!rest.empty()) {
+      const std::string_view name = rest.substr(0, rest.find('/'));
+      rest.remove_prefix(std::min(name.size() + 1, rest.size()));
+      if (name.empty() || name == ".") continue;
+      if (name != "..") {
+        names.push_back(name);
+      } else if (names.empty()) {
+        return std::nullopt;
+      } else {
+        names.pop_back();
+      }
+    }
+  }
+  std::string result;
+  for (const auto name : names) result.append(result.empty() ? "" : "/").append(name);
+  return result;
+}
+
+// Writing needs a directory that its owner may change.
+class WritableDirectory {
+ public:
+  explicit WritableDirectory(int fd) : fd_(fd) {
+    struct stat info {};
+    if (::fstat(fd, &info) != 0 || (info.st_mode & 0300) == 0300) return;
+    mode_ = info.st_mode & 07777;
+    static_cast<void>(!change_mode(fd, mode_ | 0700));
+    changed_ = true;
+  }
+  WritableDirectory(const WritableDirectory&) = delete;
+  WritableDirectory& operator=(const WritableDirectory&) = delete;
+  ~WritableDirectory() {
+    if (changed_) static_cast<void>(!change_mode(fd_, mode_));
+  }
+
+ private:
+  int fd_;
+  mode_t mode_ = 0;
+  bool changed_ = false;
+};
+
+Error not_changed(const std::string& path, int code) {
+  return fault(code,
+               "the environment's file " + shown(path) +
+                   ": cannot be changed for its new place: " + std::strerror(code),
+               "If it happens again, tell your site's support");
+}
+
+}  // namespace
+
+Status VenvRelocation::run() {
+  Fd root(::fcntl(root_, F_DUPFD_CLOEXEC, 0));
+  if (!root) return system_error("dup");
+  TRY_ASSIGN(TreeWalk walk, TreeWalk::begin(std::move(root), WalkFor::reading));
+  for (;;) {
+    TRY(meter_.check());
+    TRY_ASSIGN(const auto next, walk.next());
+    if (!next) return update_records();
+    TRY(step(walk, *next));
+  }
+}
+
+Status VenvRelocation::step(const TreeWalk& walk, const WalkStep& step) {
+  if (step.kind != WalkStep::Kind::leaf) return {};
+  const std::string path = walk.path(step);
+  ++files_;
+  if (S_ISLNK(step.info.st_mode)) return link(step, path);
+  if (!S_ISREG(step.info.st_mode)) return {};
+  bytes_ += static_cast<std::uint64_t>(step.info.st_size);
+  return file(step, path);
+}
+
+Status VenvRelocation::link(const WalkStep& step, const std::string& path) {
+  char text[PATH_MAX];
+  const ssize_t size = ::readlinkat(step.dir_fd, step.name.c_str(), text, sizeof text);
+  if (size <= 0) return {};
+  const std::string target(text, static_cast<std::size_t>(size));
+  std::string to = move_.moved(target);
+  const std::string parent(split_path(path).parent);
+  if (to.empty() && !target.starts_with('/') && !joined(parent, target)) {
+    if (way_.origin.empty()) {
+      add(links_, path);
+      return {};
+    }
+    const auto absolute = joined(way_.origin + "/" + parent, target);
+    to = "/" + absolute.value_or("");
+  }
+  const bool is_python =
+      is_in_bin(path) && (step.name.starts_with("python") || step.name.starts_with("pypy"));
+  if (to.empty() ? target.starts_with('/') : !is_below(to, move_.to())) {
+    if (!is_python) add(links_, path);
+  }
+  if (to.empty()) return {};
+  const WritableDirectory writable(step.dir_fd);
+  if (::unlinkat(step.dir_fd, step.name.c_str(), 0) != 0 ||
+      ::symlinkat(to.c_str(), step.dir_fd, step.name.c_str()) != 0) {
+    return not_changed(path, errno);
+  }
+  ++rewritten_;
+  return {};
+}
+
+Status VenvRelocation::file(const WalkStep& step, const std::string& path) {
+  const bool is_source = path.ends_with(".py") && !python_version(path).empty();
+  if (is_source) {
+    sources_[path] = {static_cast<std::uint32_t>(step.info.st_mtim.tv_sec),
+                      static_cast<std::uint32_t>(step.info.st_size)};
+  }
+  if (step.info.st_size == 0) return {};
+  constexpr int k_flags = O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY;
+  const auto fd = open_at(step.dir_fd, step.name, k_flags);
+  if (!fd) return {};  // what its owner may not read is used by nobody
+  if (path.ends_with(".pyc")) {
+    compiled(path, fd->get());
+    return {};
+  }
+  return content(step, path, fd->get());
+}
+
+Status VenvRelocation::content(const WalkStep& step, const std::string& path, int fd) {
+  char start[4] = {};
+  if (::pread(fd, start, sizeof start, 0) <= 0) return {};
+  const bool elf = is_elf(std::string_view(start, sizeof start));
+  if (elf) {
+    const std::string search = elf_search_path(fd);
+    if (moved_text(search, move_) && way_.strings == Strings::keep) add(libraries_, path);
+  }
+  if (elf && way_.strings == Strings::keep) return {};
+  const std::size_t most = way_.strings == Strings::move        ? k_max_binary
+                           : start[0] == '#' && start[1] == '!' ? k_max_script
+                                                                : k_max_text;
+  if (static_cast<std::uint64_t>(step.info.st_size) > most) return {};
+  auto text = read_all(fd, most);
+  if (!text) return {};
+  auto changed = moved(path, *text);
+  learn(path, changed ? *changed : *text);
+  return changed ? replace(step, path, *changed) : Status();
+}
+
+std::optional<std::string> VenvRelocation::moved(const std::string& path,
+                                                 const std::string& content) {
+  const std::string_view name = base_name(path);
+  if (is_in_bin(path) && (name.starts_with("activate") || name.starts_with("Activate")))
+    return moved_activate(content, move_);
+  if (content.starts_with("#!"))
+    return moved_script(content, move_, is_in_bin(path) ? way_.env : EnvPython::keep);
+  if (content.find('\0') == std::string::npos) return moved_text(content, move_);
+  if (way_.strings == Strings::keep) return std::nullopt;
+  unsigned left = 0;
+  auto changed = moved_strings(content, move_, left);
+  if (left > 0) add(strings_, path);
+  return changed;
+}
+
+// What is to be known of it besides.
+void VenvRelocation::learn(const std::string& path, const std::string& content) {
+  const std::string_view name = base_name(path);
+  if (name == "RECORD" && path.find(".dist-info/") != std::string::npos) {
+    records_.push_back(path);
+  } else if (name == "direct_url.json") {
+    const std::string source = editable_source(content);
+    if (!source.empty() && !is_below(source, move_.to())) {
+      const std::string_view package = base_name(split_path(path).parent);
+      outside_[source] = std::string(package.substr(0, package.find('-')));
+    }
+  } else if (name.ends_with(".pth")) {
+    for (const auto& directory : pth_paths(content)) {
+      if (!is_below(directory, move_.to())) outside_.emplace(directory, std::string(name));
+    }
+  }
+}
+
+void VenvRelocation::compiled(const std::string& path, int fd) {
+  std::string header(k_pyc_header, '\0');
+  if (::pread(fd, header.data(), header.size(), 0) != static_cast<ssize_t>(header.size())) return;
+  const bool by_hash = (number_at(header, 4) & k_by_hash) != 0;
+  compiled_[path] =
+      by_hash ? Stamp{UINT32_MAX, UINT32_MAX} : Stamp{number_at(header, 8), number_at(header, 12)};
+}
+
+Status VenvRelocation::replace(const WalkStep& step, const std::string& path,
+                               const std::string& content) {
+  const WritableDirectory writable(step.dir_fd);
+  constexpr int k_flags = O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW;
+  const auto file = open_at(step.dir_fd, k_new_name, k_flags, 0600);
+  if (!file) return not_changed(path, file.error().code);
+  const Status written = write_all(file->get(), std::string_view(content));
+  if (!written) return not_changed(path, written.error().code);
+  if (::fchmod(file->get(), step.info.st_mode & 0777) != 0 ||
+      ::renameat(step.dir_fd, k_new_name, step.dir_fd, step.name.c_str()) != 0) {
+    return not_changed(path, errno);
+  }
+  ++rewritten_;
+  fresh_[path] = record_hash(content);
+  return {};
+}
+
+Status VenvRelocation::update_records() {
+  if (fresh_.empty()) return {};
+  for (const auto& path : records_) TRY(update_record(path));
+  return {};
+}
+
+Status VenvRelocation::update_record(const std::string& path) {
+  const SplitPath split = split_path(path);
+  const std::string site(split_path(split.parent).parent);
+  const auto directory = open_directory_below(root_, split.parent);
+  if (!directory) return not_changed(path, directory.error().code);
+  const auto text = read_file(directory->get(), std::string(split.name), k_max_text);
+  if (!text) return {};
+  const auto updated = updated_record(*text, [&](const std::string& name) {
+    const auto file = joined(site, name);
+    const auto found = file ? fresh_.find(*file) : fresh_.end();
+    return found == fresh_.end() ? std::string() : found->second;
+  });
+  if (!updated) return {};
+  WalkStep step{WalkStep::Kind::leaf, directory->get(), std::string(split.name), {}, {}};
+  if (::fstatat(step.dir_fd, step.name.c_str(), &step.info, AT_SYMLINK_NOFOLLOW) != 0)
+    return not_changed(path, errno);
+  return replace(step, path, *updated);
+}
+
+std::vector<std::string> VenvRelocation::uncompiled() const {
+  std::vector<std::string> names;
+  for (const auto& [path, stamp] : sources_) {
+    const auto found = compiled_.find(compiled_name(path));
+    const bool by_hash = found != compiled_.end() && found->second.mtime == UINT32_MAX;
+    const bool valid = found != compiled_.end() && (by_hash || found->second == stamp);
+    if (!valid || fresh_.contains(path)) names.push_back(path);
+  }
+  std::sort(names.begin(), names.end());
+  return names;
+}
+
+void VenvRelocation::add(Finding& finding, const std::string& what) {
+  if (finding.count++ == 0) finding.first = what;
+}
+
+std::vector<std::string> VenvRelocation::notes() const {
+  std::vector<std::string> notes;
+  const auto list = [&notes](const Finding& finding, const char* what, const char* advice) {
+    if (finding.count == 0) return;
+    const std::string others =
+        finding.count == 1 ? "" : " and " + human_count(finding.count - 1) + " more";
+    notes.push_back(shown(finding.first) + others + " " + what + " (" + advice + ")");
+  };
+  if (!outside_.empty()) {
+    const auto& [source, package] = *outside_.begin();
+    const std::string others =
+        outside_.size() == 1 ? "" : ", and " + human_count(outside_.size() - 1) + " more";
+    notes.push_back(shown(package) + " is still read from " + shown(source) + others +
+                    " (install it without -e to have it here)");
+  }
+  list(libraries_, "look for libraries in the old place (RPATH)",
+       "make the environment from wheels, or give requirements.txt");
+  list(strings_, "still hold the old place", "choose a shorter destination");
+  list(links_, "lead out of the environment", "copy what they lead to into it");
+  return notes;
+}
+
+}  // namespace nodestage

@@ -1,0 +1,87 @@
+// VenvRelocation: one pass over a Python environment that was copied, extracted or built in one
+// place and will lie in another: what names the old place names the new one after it.
+//
+// Rewritten: texts (venv_text.hpp says how) up to 8 MiB, scripts up to 64 MiB, links, hashes in
+// RECORD; with Strings::move also strings in binaries. Not .pyc files: Python corrects the path in
+// those when it loads them. Nothing outside of the directory is touched, whatever links there are:
+// files are replaced by new ones, in directories that were opened without following any. Modes
+// stay.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+#include "daemon/worker/budget/meter.hpp"
+#include "daemon/worker/tree/tree_walk.hpp"
+#include "daemon/worker/venv/venv_text.hpp"
+
+namespace nodestage {
+
+class VenvRelocation {
+ public:
+  enum class Strings { keep, move };
+  struct Way {
+    EnvPython env = EnvPython::keep;  // scripts in bin of `/usr/bin/env python`
+    Strings strings = Strings::keep;  // in binaries
+    std::string origin;               // what links with ".." start from; "" if that is not known
+  };
+
+  // Borrows all; dir_fd (O_PATH is enough) is the environment's directory.
+  VenvRelocation(int dir_fd, const VenvMove& move, Way way, const Meter& meter)
+      : root_(dir_fd), move_(move), way_(std::move(way)), meter_(meter) {}
+
+  Status run();
+
+  // After run(): source files below lib/pythonX.Y without a valid compiled file, by their names
+  // below the environment.
+  [[nodiscard]] std::vector<std::string> uncompiled() const;
+  // What still names the old place or reads from outside, and what to do; a clause each.
+  [[nodiscard]] std::vector<std::string> notes() const;
+  [[nodiscard]] std::uint64_t files() const { return files_; }
+  [[nodiscard]] std::uint64_t bytes() const { return bytes_; }
+  [[nodiscard]] std::uint64_t rewritten() const { return rewritten_; }
+
+ private:
+  struct Finding {
+    std::uint64_t count = 0;
+    std::string first;
+  };
+  struct Stamp {
+    std::uint32_t mtime;
+    std::uint32_t size;
+    bool operator==(const Stamp&) const = default;
+  };
+
+  Status step(const TreeWalk& walk, const WalkStep& step);
+  Status link(const WalkStep& step, const std::string& path);
+  Status file(const WalkStep& step, const std::string& path);
+  Status content(const WalkStep& step, const std::string& path, int fd);
+  std::optional<std::string> moved(const std::string& path, const std::string& content);
+  void learn(const std::string& path, const std::string& content);
+  void compiled(const std::string& path, int fd);
+  Status replace(const WalkStep& step, const std::string& path, const std::string& content);
+  Status update_records();
+  Status update_record(const std::string& path);
+  static void add(Finding& finding, const std::string& what);
+
+  const int root_;
+  const VenvMove& move_;
+  const Way way_;
+  const Meter& meter_;
+  std::uint64_t files_ = 0;
+  std::uint64_t bytes_ = 0;
+  std::uint64_t rewritten_ = 0;
+  std::vector<std::string> records_;
+  std::unordered_map<std::string, std::string> fresh_;  // rewritten file → "sha256=...,SIZE"
+  std::unordered_map<std::string, Stamp> sources_;      // .py files below lib/pythonX.Y
+  std::unordered_map<std::string, Stamp> compiled_;     // .pyc → the source that it is of
+  std::map<std::string, std::string> outside_;          // editable sources → who names them
+  Finding libraries_;
+  Finding strings_;
+  Finding links_;
+};
+
+}  // namespace nodestage

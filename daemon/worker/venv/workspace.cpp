@@ -1,0 +1,152 @@
+#include "daemon/worker/venv/workspace.hpp"
+
+#include <fcntl.h>
+#include <stdio.h>
+#include <sys/stat.h>
+
+#include "common/os/file.hpp"
+#include "common/text/human.hpp"
+#include "daemon/worker/basis/fault.hpp"
+#include "daemon/worker/basis/log.hpp"
+#include "daemon/worker/tree/below.hpp"
+#include "daemon/worker/tree/dir_stack.hpp"
+#include "daemon/worker/tree/remove_tree.hpp"
+
+namespace nodestage {
+namespace {
+
+constexpr const char* k_workspace = ".nodestage-partial";
+constexpr const char* k_ledger = "complete";
+constexpr const char* k_items = "items";
+constexpr std::size_t k_max_ledger = std::size_t{64} * 1024 * 1024;
+
+bool is_inside(std::string_view path, std::string_view directory) {
+  return path.size() > directory.size() && path.starts_with(directory) &&
+         path[directory.size()] == '/';
+}
+
+bool exists(int dir_fd, const std::string& name) {
+  struct stat info {};
+  return ::fstatat(dir_fd, name.c_str(), &info, AT_SYMLINK_NOFOLLOW) == 0;
+}
+
+Error place_fault(const std::string& destination, int code) {
+  const std::string where = "$SLURM_TMPDIR/" + shown(destination);
+  if (code == EEXIST || code == ENOTEMPTY) {
+    return fault(code, where + ": exists already",
+                 "Give the dataset another place: --stage-dataset=SOURCE:DEST");
+  }
+  if (code == ELOOP || code == ENOTDIR) {
+    return fault(code, where + ": a directory on the way is a link or a file",
+                 "Give the dataset another place: --stage-dataset=SOURCE:DEST");
+  }
+  return fault(code, where + ": " + std::strerror(code),
+               "If it happens again, tell your site's support");
+}
+
+// A directory changes its parent only if its owner may write to it.
+int rename_any(int from_fd, const char* name, int to_fd, const char* to_name) {
+  if (::renameat2(from_fd, name, to_fd, to_name, RENAME_NOREPLACE) == 0) return 0;
+  const int code = errno;
+  struct stat info {};
+  if (code != EACCES || ::fstatat(from_fd, name, &info, AT_SYMLINK_NOFOLLOW) != 0 ||
+      !S_ISDIR(info.st_mode)) {
+    return code;
+  }
+  const auto directory = open_directory_at(from_fd, name);
+  if (!directory || !change_mode(directory->get(), info.st_mode | S_IRWXU)) return code;
+  const bool renamed = ::renameat2(from_fd, name, to_fd, to_name, RENAME_NOREPLACE) == 0;
+  const int second = errno;
+  static_cast<void>(change_mode(directory->get(), info.st_mode & 07777));
+  return renamed ? 0 : second;
+}
+
+void remove_below(int dir_fd, const std::string& name) {
+  if (::unlinkat(dir_fd, name.c_str(), 0) == 0) return;
+  const auto directory = open_directory_at(dir_fd, name);
+  if (!directory) return;
+  if (const Status removed = remove_tree_contents(directory->get()); !removed) {
+    log_line("not removed: " + name + "/" + removed.error().what);
+  }
+  ::unlinkat(dir_fd, name.c_str(), AT_REMOVEDIR);
+}
+
+}  // namespace
+
+Result<Workspace> Workspace::open(int job_fd) {
+  if (::mkdirat(job_fd, k_workspace, 0700) != 0 && errno != EEXIST) {
+    return place_fault(k_workspace, errno);
+  }
+  const auto top = open_directory_at(job_fd, k_workspace);
+  if (!top) return place_fault(k_workspace, top.error().code);
+  Workspace workspace(job_fd);
+  TRY(workspace.read_ledger(top->get()));
+  remove_below(top->get(), k_items);
+  if (::mkdirat(top->get(), k_items, 0700) != 0) return place_fault(k_workspace, errno);
+  TRY_ASSIGN(workspace.items_, open_directory_at(top->get(), k_items));
+  return workspace;
+}
+
+// A line without its end was not written whole, so its rename never came.
+Status Workspace::read_ledger(int top_fd) {
+  constexpr int k_flags = O_RDWR | O_CREAT | O_APPEND | O_NOFOLLOW | O_NONBLOCK;
+  TRY_ASSIGN(ledger_, open_at(top_fd, k_ledger, k_flags, 0600));
+  TRY_ASSIGN(std::string ledger, read_all(ledger_.get(), k_max_ledger));
+  const auto whole = ledger.rfind('\0');
+  ledger.resize(whole == std::string::npos ? 0 : whole + 1);
+  if (::ftruncate(ledger_.get(), static_cast<off_t>(ledger.size())) != 0)
+    return system_error(k_ledger);
+  for (std::size_t at = 0; at < ledger.size(); at = ledger.find('\0', at) + 1) {
+    placed_.emplace(ledger.c_str() + at);
+  }
+  return {};
+}
+
+Result<Fd> Workspace::make_item(std::size_t item) {
+  const std::string name = std::to_string(item);
+  if (::mkdirat(items_.get(), name.c_str(), 0700) != 0) return place_fault(k_workspace, errno);
+  return open_directory_at(items_.get(), name);
+}
+
+void Workspace::remove_item(std::size_t item) { remove_below(items_.get(), std::to_string(item)); }
+
+void Workspace::remove() { remove_below(job_fd_, k_workspace); }
+
+Status Workspace::claim(const std::string& destination, const std::string& source) {
+  const std::lock_guard lock(*mutex_);
+  for (const auto& [taken, by] : claims_) {
+    if (taken != destination && !is_inside(taken, destination) && !is_inside(destination, taken))
+      continue;
+    const std::string cause =
+        taken == destination
+            ? shown(by) + " and " + shown(source) + " would both become '" + shown(taken) + "'"
+            : shown(by) + " would become '" + shown(taken) + "', " + shown(source) + " '" +
+                  shown(destination) + "': one inside of the other";
+    return fault(EEXIST, cause, "Give one of them another place: --stage-dataset=SOURCE:DEST");
+  }
+  claims_.emplace(destination, source);
+  return {};
+}
+
+bool Workspace::is_placed(const std::string& destination) {
+  if (!placed_.contains(destination)) return false;
+  const SplitPath split = split_path(destination);
+  const auto parent = open_directory_below(job_fd_, split.parent);
+  return parent && exists(parent->get(), std::string(split.name));
+}
+
+Status Workspace::place(int from_fd, const std::string& name, const std::string& destination) {
+  const SplitPath split = split_path(destination);
+  const std::string last(split.name);
+  const auto parent = make_directories_below(job_fd_, split.parent, 0755);
+  if (!parent) return place_fault(destination, parent.error().code);
+  if (exists(parent->get(), last)) return place_fault(destination, EEXIST);
+  {
+    const std::lock_guard lock(*mutex_);
+    TRY(write_all(ledger_.get(), std::string_view(destination.c_str(), destination.size() + 1)));
+  }
+  const int code = rename_any(from_fd, name.c_str(), parent->get(), last.c_str());
+  return code == 0 ? Status() : Status(place_fault(destination, code));
+}
+
+}  // namespace nodestage

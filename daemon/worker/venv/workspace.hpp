@@ -1,0 +1,59 @@
+// Workspace: the hidden directory in which datasets are built, and the one rename by which each
+// comes to its name in the job directory: a name there is complete or absent.
+//
+//   .nodestage-partial/items/<item>/...   what an item builds
+//   .nodestage-partial/complete           destinations placed so far, NUL-terminated each
+//
+// A destination is written to `complete` just before its rename, so a worker that is started over
+// knows what an earlier one made. The user could forge it, and would cheat nobody but himself.
+#pragma once
+
+#include <sys/types.h>
+
+#include <map>
+#include <memory>
+#include <mutex>
+#include <set>
+#include <string>
+
+#include "common/os/fd.hpp"
+#include "common/result.hpp"
+
+namespace nodestage {
+
+class Workspace {
+ public:
+  // Removes what an earlier worker left half-built. job_fd is borrowed.
+  static Result<Workspace> open(int job_fd);
+
+  // The empty directory of an item.
+  Result<Fd> make_item(std::size_t item);
+  // Removes it with all in it; what cannot be removed goes with the job directory.
+  void remove_item(std::size_t item);
+  // Removes the whole workspace.
+  void remove();
+
+  // Reserves a destination for `source` (both are shown in the fault): no other may be the same, in
+  // it, or around it.
+  Status claim(const std::string& destination, const std::string& source);
+
+  // Whether an earlier worker placed it. Its parents are not trusted to be directories.
+  [[nodiscard]] bool is_placed(const std::string& destination);
+
+  // Renames `name` in from_fd to the destination, whose parents are made (0755 & ~umask), no link
+  // followed. A fault when something is there already.
+  Status place(int from_fd, const std::string& name, const std::string& destination);
+
+ private:
+  explicit Workspace(int job_fd) : job_fd_(job_fd) {}
+  Status read_ledger(int top_fd);
+
+  int job_fd_;
+  Fd items_;
+  Fd ledger_;
+  std::set<std::string, std::less<>> placed_;               // by earlier workers
+  std::map<std::string, std::string, std::less<>> claims_;  // destination → source
+  std::unique_ptr<std::mutex> mutex_ = std::make_unique<std::mutex>();
+};
+
+}  // namespace nodestage

@@ -1,0 +1,109 @@
+// EntryMaker: makes one entry of an archive below a directory, at once. What the threads of a
+// TreeWriter have in common.
+#pragma once
+
+#include <atomic>
+#include <ctime>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "common/wire/worker_order.hpp"
+#include "daemon/worker/archive/entries.hpp"
+#include "daemon/worker/tree/below.hpp"
+#include "daemon/worker/tree/file_sink.hpp"
+#include "daemon/worker/write/directory_cache.hpp"
+
+namespace nodestage {
+
+// An entry that is not a directory.
+struct NewEntry {
+  std::string name;  // the last part
+  Entry::Kind kind = Entry::Kind::file;
+  mode_t mode = 0;  // final
+  std::optional<timespec> mtime;
+  std::uint64_t size = 0;
+  std::string link;          // of a hard link: a path below the root
+  std::uint64_t number = 0;  // in the archive's order
+  SharedXattrs xattrs;       // of a file
+
+  struct Part {
+    std::uint64_t offset;
+    Bytes data;
+  };
+  // Of a file: what it holds (the memory is another's), or whence to fetch it.
+  Part data{};
+  std::vector<Part> more;
+  const EntryData* from = nullptr;
+  std::uint64_t id = 0;
+};
+
+struct DirectoryAttributes {
+  mode_t mode = 0;
+  std::optional<timespec> mtime;
+  SharedXattrs xattrs = {};
+};
+
+// What the site lets an entry bring, and how much was left out for that. Any thread.
+struct EntryRules {
+  const Escaping escaping = Escaping::fail;    // what an entry below a symbolic link means
+  std::atomic<std::uint64_t> escaped = 0;      // entries, where that is no fault
+  std::atomic<std::uint64_t> lost_xattrs = 0;  // that the file system does not take
+};
+
+// Of what comes before under one name the later entry wins: what has the name is removed. All
+// faults tell of the entry. One thread; borrows all.
+class EntryMaker {
+ public:
+  struct Way {
+    int root_fd;
+    Meter& meter;
+    Space& space;                   // this thread's
+    const std::atomic<bool>& quit;  // another thread has failed
+    EntryRules& rules;
+  };
+  explicit EntryMaker(const Way& way) : way_(way), directories_(way.root_fd) {}
+
+  // All of it, data and times. False: it was left out.
+  Result<bool> make(const std::string& parent, const NewEntry& entry);
+
+  // A file, made and still empty (none: it was left out); and the end of one whose data were
+  // written up to `end`.
+  Result<Fd> create(const std::string& parent, const NewEntry& entry);
+  Status complete(Fd file, const std::string& path, const NewEntry& entry, std::uint64_t end) const;
+
+  // The file that is there already, empty again: cpio gives the data with the last of its names. A
+  // new one where that is a link to no file, as the first name may have become; none: it was left
+  // out.
+  Result<Fd> create_again(const std::string& parent, const NewEntry& entry);
+
+  // Removes what has the name and is no directory.
+  Status make_directory(const std::string& path);
+  // Of a directory, which is made if need be.
+  Status set_attributes(const std::string& path, const DirectoryAttributes& attributes);
+
+  void forget_directories() { directories_.forget(); }
+
+ private:
+  [[nodiscard]] bool leaves_out(const Error& error) const;
+  Result<int> open_directory(const std::string& path);
+  Status count_directories(std::size_t made);
+  Result<std::optional<int>> parent_of(const std::string& parent, const NewEntry& entry);
+  Status make_room(int parent, const std::string& name, const std::string& path) const;
+  template <typename Make>
+  Status make_name(int parent, const std::string& name, const std::string& path, Make make) const;
+  Result<Fd> create_in(int parent, const std::string& path, const NewEntry& entry) const;
+  Status fill(int fd, const std::string& path, const NewEntry& entry, std::uint64_t& end) const;
+  Result<bool> hard_link(int parent, const std::string& path, const NewEntry& entry) const;
+  Status symlink(int parent, const std::string& path, const NewEntry& entry) const;
+  Status fifo(int parent, const std::string& path, const NewEntry& entry) const;
+  Status set_times(int parent, const std::string& path, const NewEntry& entry) const;
+
+  const Way way_;
+  DirectoryCache directories_;
+};
+
+// "a/b" and "c" → "a/b/c"
+std::string path_in(const std::string& parent, const std::string& name);
+
+}  // namespace nodestage

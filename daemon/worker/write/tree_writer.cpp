@@ -1,0 +1,299 @@
+#include "daemon/worker/write/tree_writer.hpp"
+
+#include <sys/stat.h>
+
+#include <algorithm>
+#include <functional>
+#include <iterator>
+#include <map>
+#include <utility>
+
+namespace nodestage {
+namespace {
+
+constexpr std::size_t k_links = std::size_t{1} << 15U;        // that wait, at most
+constexpr std::size_t k_link_bytes = std::size_t{16} << 20U;  // and their names
+constexpr std::size_t k_in_task = 64;
+constexpr std::size_t k_inline_link = 60;  // ext4: a text as long has a block of its own
+constexpr std::size_t k_special_names = std::size_t{1} << 16U;  // that are remembered, at most
+
+NewEntry new_entry_of(const Entry& entry, std::string_view name, std::uint64_t number) {
+  NewEntry made;
+  made.name = name;
+  made.kind = entry.kind;
+  made.mtime = entry.mtime;
+  made.size =
+      entry.kind == Entry::Kind::file || entry.kind == Entry::Kind::hard_link ? entry.size : 0;
+  made.link = entry.link;
+  if (entry.kind == Entry::Kind::file) made.xattrs = entry.xattrs;
+  made.number = number;
+  return made;
+}
+
+}  // namespace
+
+TreeWriter::TreeWriter(int root_fd, mode_t umask, Meter& meter, Space& space,
+                       TreeWriterLimits limits)
+    : umask_(umask),
+      special_(limits.special),
+      meter_(meter),
+      space_(space),
+      rules_{limits.escaping},
+      crew_({root_fd, meter, space, rules_}, {limits.threads, limits.queued}),
+      maker_({root_fd, meter, space, crew_.quit(), rules_}),
+      seen_(limits.names) {}
+
+TreeWriter::~TreeWriter() = default;
+
+const std::string* TreeWriter::failed_entry() const {
+  return failed_entry_ ? &*failed_entry_ : nullptr;
+}
+
+Status TreeWriter::failed(Error error, std::string entry) {
+  failed_entry_ = std::move(entry);
+  return error;
+}
+
+Status TreeWriter::outcome() {
+  if (!crew_.has_failed()) return {};
+  WriterFault fault = crew_.fault();
+  return failed(std::move(fault.error), std::move(fault.entry));
+}
+
+Status TreeWriter::add(const Entry& entry, const EntryData& from, std::uint64_t id) {
+  TRY(begin(entry));
+  if (!new_ || new_->kind != Entry::Kind::file) return {};
+  new_->from = &from;
+  new_->id = id;
+  return {};
+}
+
+Status TreeWriter::begin(const Entry& entry) {
+  TRY(complete());
+  TRY(meter_.check());
+  TRY(outcome());
+  ++number_;
+  if (leave_out(entry)) return {};
+  if (entry.name.empty()) {
+    if (entry.kind != Entry::Kind::directory) return fault(EINVAL, "an entry without a name", "");
+    directories_[""] = {mode_of(entry), entry.mtime, entry.xattrs};
+    return {};
+  }
+  const SplitPath split = split_path(entry.name);
+  TRY(enter(split.parent));
+  const std::uint64_t hash = SeenNames::hash(entry.name);
+  const SeenNames::Found found = seen_.find(hash);
+  if (entry.kind == Entry::Kind::hard_link && entry.link == entry.name) {
+    if (found.kind == SeenNames::Kind::nothing && !seen_.has_forgotten()) {
+      return fault(ENOENT, "is a hard link to itself, and nothing before it has that name",
+                   "Make the archive again without such an entry");
+    }
+    ++meter_.files;
+    if (entry.size > 0) begin_new(entry, split.name);
+    return {};
+  }
+  if (entry.kind == Entry::Kind::directory) {
+    TRY(add_directory(entry, found));
+    return see(hash, SeenNames::Kind::directory);
+  }
+  TRY(claim_name(entry.name, hash, found));
+  begin_new(entry, split.name);
+  return {};
+}
+
+void TreeWriter::begin_new(const Entry& entry, std::string_view name) {
+  new_ = new_entry_of(entry, name, number_);
+  new_->mode = mode_of(entry);
+}
+
+// Specials that are not kept, and what would be a link to one; set-id bits are counted only.
+bool TreeWriter::leave_out(const Entry& entry) {
+  const bool keeps = special_ == Special::keep;
+  if (!keeps && entry.kind == Entry::Kind::file && (entry.mode & (S_ISUID | S_ISGID)) != 0)
+    ++left_out_.set_ids;
+  const bool is_special =
+      entry.kind == Entry::Kind::other || (entry.kind == Entry::Kind::fifo && !keeps) ||
+      (entry.kind == Entry::Kind::hard_link && entry.size == 0 && !special_names_.empty() &&
+       special_names_.contains(SeenNames::hash(entry.link)));
+  if (is_special) ++left_out_.specials;
+  if (is_special && special_names_.size() < k_special_names) {
+    special_names_.insert(SeenNames::hash(entry.name));
+  } else if (!special_names_.empty()) {
+    special_names_.erase(SeenNames::hash(entry.name));
+  }
+  return is_special;
+}
+
+// What is in flight above an entry, and is no directory, must be there first: then the entry's
+// fault is the same as if one thread had made all.
+Status TreeWriter::enter(std::string_view parent) {
+  if (has_parent_ && parent == parent_) return {};
+  bool is_settled = false;
+  for (std::size_t end = 0; end < parent.size() && !is_settled;) {
+    end = std::min(parent.find('/', end + 1), parent.size());
+    const std::uint64_t hash = SeenNames::hash(parent.substr(0, end));
+    const SeenNames::Found found = seen_.find(hash);
+    is_settled = found.kind == SeenNames::Kind::other && found.in_flight;
+    if (is_settled) TRY(settle());
+    if (found.kind == SeenNames::Kind::nothing) TRY(see(hash, SeenNames::Kind::directory));
+  }
+  parent_ = parent;
+  has_parent_ = true;
+  return {};
+}
+
+// A directory is made by whoever needs it first, at the latest at the end.
+Status TreeWriter::add_directory(const Entry& entry, SeenNames::Found found) {
+  directories_[entry.name] = {mode_of(entry), entry.mtime, entry.xattrs};
+  if (found.kind == SeenNames::Kind::directory) return {};
+  if (found.kind == SeenNames::Kind::nothing && !seen_.has_forgotten()) return {};
+  if (found.in_flight) TRY(settle());
+  return maker_.make_directory(entry.name);
+}
+
+// Before a name is used that may be there already, in whatever state.
+Status TreeWriter::claim_name(const std::string& name, std::uint64_t hash, SeenNames::Found found) {
+  const bool is_directory = found.kind == SeenNames::Kind::directory;
+  if (is_directory || found.in_flight) TRY(settle());
+  if ((is_directory || seen_.has_forgotten()) && directories_.erase(name) + is_directory > 0) {
+    maker_.forget_directories();
+    ++generation_;
+    has_parent_ = false;
+  }
+  return see(hash, SeenNames::Kind::other);
+}
+
+// When there are too many, the others are forgotten.
+Status TreeWriter::see(std::uint64_t hash, SeenNames::Kind kind) {
+  if (seen_.is_full()) {
+    TRY(settle());
+    seen_.forget();
+    has_parent_ = false;
+  }
+  seen_.put(hash, kind);
+  return {};
+}
+
+// The entry that was added last has all of its data.
+Status TreeWriter::complete() {
+  if (!new_) return {};
+  if (large_) return complete_large();
+  NewEntry entry = *std::exchange(new_, std::nullopt);
+  const Slice memory = std::exchange(memory_, {});
+  gathered_.reset();
+  const std::string path = path_in(parent_, entry.name);
+  if (entry.kind == Entry::Kind::hard_link && entry.link == path) return {};  // it is there
+  Status put = entry.kind == Entry::Kind::hard_link ? put_link(std::move(entry))
+                                                    : put_entry(std::move(entry), memory);
+  return put || failed_entry_ ? put : failed(std::move(put.error()), path);
+}
+
+Status TreeWriter::put_entry(NewEntry entry, const Slice& memory) {
+  Amount amount;
+  if (entry.from == nullptr) {
+    BlockCount blocks;
+    amount = {blocks.add(entry.data.offset, entry.data.data.size()), 1};
+    for (const auto& part : entry.more) amount.bytes += blocks.add(part.offset, part.data.size());
+    if (entry.kind == Entry::Kind::symlink && entry.link.size() >= k_inline_link)
+      amount.bytes = in_blocks(entry.link.size());
+    TRY(space_.take(amount));
+  }
+  if (batch_ && batch_->parent() != parent_) TRY(hand_on());
+  if (!batch_) {
+    batch_ = std::make_unique<EntryBatch>(parent_, meter_, space_);
+    batch_->near = SeenNames::hash(parent_);
+  }
+  batch_->put(std::move(entry), memory, amount);
+  return batch_->is_full() ? hand_on() : Status();
+}
+
+// A link to a name in flight waits until all of these are there.
+Status TreeWriter::put_link(NewEntry entry) {
+  const std::uint64_t target = SeenNames::hash(entry.link);
+  const std::uint64_t name = SeenNames::hash(path_in(parent_, entry.name));
+  if (link_names_.contains(target)) TRY(settle());
+  const SeenNames::Found found = seen_.find(target);
+  seen_.put(name, SeenNames::Kind::other);
+  if (found.kind != SeenNames::Kind::other || !found.in_flight) {
+    // Whoever uses the target's name next waits for this link, which fails if there is no target.
+    if (found.kind != SeenNames::Kind::directory) seen_.put(target, SeenNames::Kind::other);
+    return put_entry(std::move(entry), {});
+  }
+  TRY(space_.take({0, 1}));
+  link_bytes_ += parent_.size() + entry.link.size();
+  links_.push_back({parent_, std::move(entry)});
+  link_names_.insert(name);
+  return links_.size() < k_links && link_bytes_ < k_link_bytes ? Status() : settle();
+}
+
+Status TreeWriter::submit(std::unique_ptr<WriterTask> task) {
+  task->generation = generation_;
+  crew_.submit(std::move(task));
+  return outcome();
+}
+
+Status TreeWriter::hand_on() { return batch_ ? submit(std::move(batch_)) : Status(); }
+
+// Waits until nothing is in flight.
+Status TreeWriter::settle() {
+  TRY(hand_on());
+  crew_.drain();
+  TRY(outcome());
+  for (std::size_t at = 0; at < links_.size(); at += k_in_task) {
+    const auto end =
+        links_.begin() + static_cast<std::ptrdiff_t>(std::min(at + k_in_task, links_.size()));
+    auto task = std::make_unique<LinkBatch>(
+        std::vector<LinkBatch::Link>(
+            std::make_move_iterator(links_.begin() + static_cast<std::ptrdiff_t>(at)),
+            std::make_move_iterator(end)),
+        meter_, space_);
+    task->near = at;
+    TRY(submit(std::move(task)));
+  }
+  if (!links_.empty()) crew_.drain();
+  links_.clear();
+  link_bytes_ = 0;
+  link_names_.clear();
+  seen_.settle();
+  return outcome();
+}
+
+Status TreeWriter::finish() {
+  TRY(complete());
+  TRY(settle());
+  return finish_directories();
+}
+
+// The deepest first, all of one depth together: a directory comes after all that is in it.
+Status TreeWriter::finish_directories() {
+  std::map<std::size_t, std::vector<DirectoryBatch::Directory>, std::greater<>> by_depth;
+  for (const auto& [path, attributes] : directories_) {
+    const auto slashes = static_cast<std::size_t>(std::count(path.begin(), path.end(), '/'));
+    by_depth[path.empty() ? 0 : slashes + 1].push_back({&path, &attributes});
+  }
+  for (auto& [depth, directories] : by_depth) {
+    TRY(finish_directories(directories));
+    crew_.drain();
+    TRY(outcome());
+  }
+  return {};
+}
+
+// Few of them are not worth a thread.
+Status TreeWriter::finish_directories(const std::vector<DirectoryBatch::Directory>& directories) {
+  for (std::size_t at = 0; at < directories.size(); at += k_in_task) {
+    const auto begin = directories.begin() + static_cast<std::ptrdiff_t>(at);
+    const std::size_t count = std::min(k_in_task, directories.size() - at);
+    auto task = std::make_unique<DirectoryBatch>(
+        std::vector<DirectoryBatch::Directory>(begin, begin + static_cast<std::ptrdiff_t>(count)));
+    task->near = at;
+    if (directories.size() > k_in_task) {
+      TRY(submit(std::move(task)));
+    } else if (auto failure = task->run(maker_)) {
+      return failed(std::move(failure->error), std::move(failure->entry));
+    }
+  }
+  return {};
+}
+
+}  // namespace nodestage

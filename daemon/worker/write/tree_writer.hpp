@@ -1,0 +1,139 @@
+// TreeWriter: writes an archive's entries below a directory, as GNU tar does for a user without -p.
+//
+// The caller's thread decides the order, and hands batches of new files, parts of large ones and
+// links to writers (writer_crew.hpp). They wait for each other only where the order shows: at a
+// name that comes again, below a name that is no directory, and at links to names that are not
+// there yet. Directories are made by whoever needs them first.
+//
+// Modes lose setuid, setgid, sticky and the umask's bits; owners are the caller's; times are kept
+// to the nanosecond. Of two entries with one name the later one wins. Directories get their mode
+// and time at the end. No link is ever followed, so an entry whose parent is a link is a fault, or
+// left out and counted.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <unordered_map>
+#include <unordered_set>
+#include <vector>
+
+#include "daemon/worker/archive/entries.hpp"
+#include "daemon/worker/tree/file_sink.hpp"
+#include "daemon/worker/write/seen_names.hpp"
+#include "daemon/worker/write/writer_crew.hpp"
+#include "daemon/worker/write/writer_tasks.hpp"
+
+namespace nodestage {
+
+struct TreeWriterLimits {
+  unsigned threads = 1;                                // at most, beside the caller's
+  std::size_t queued = std::size_t{64} * 1024 * 1024;  // bytes of data on their way to them
+  Escaping escaping = Escaping::fail;                  // of an entry below a link
+  Special special = Special::skip;
+  std::size_t names = std::size_t{1} << 20U;  // that are remembered
+};
+
+class TreeWriter {
+ public:
+  // Borrows all; root_fd may be O_PATH. The process's umask must be `umask`. No fault of a call is
+  // the last word: the caller destroys the writer, which stops and ends its threads.
+  TreeWriter(int root_fd, mode_t umask, Meter& meter, Space& space, TreeWriterLimits limits);
+  TreeWriter(const TreeWriter&) = delete;
+  TreeWriter& operator=(const TreeWriter&) = delete;
+  ~TreeWriter();
+
+  // One thread calls these, in the archive's order. entry.name and a hard link's entry.link are
+  // cleaned names below the root ("" is the root). They return before all is done: a fault may be
+  // that of an earlier entry, which failed_entry() then names.
+  Status add(const Entry& entry) { return begin(entry); }
+  // Data of the file (or late data of the hard link) that was added last.
+  Status write(std::uint64_t offset, const Slice& data);
+  // A file whose data a writer fetches; `from` is borrowed until a finish()
+  // that did well, else until this writer's end.
+  Status add(const Entry& entry, const EntryData& from, std::uint64_t id);
+
+  // Once, after the last entry: waits for all writers, then gives directories their modes and
+  // times.
+  Status finish();
+
+  // After a fault: the name of the entry that it is about, "" for one that names its own; null: the
+  // entry that was added last.
+  [[nodiscard]] const std::string* failed_entry() const;
+
+  // What was not made as the archive tells.
+  struct LeftOut {
+    std::uint64_t specials = 0;  // FIFOs, devices, sockets, and hard links to them
+    std::uint64_t set_ids = 0;   // files that are there without their set-id bits
+    std::uint64_t escaped = 0;   // below links, where that is no fault
+    std::uint64_t lost_xattrs = 0;
+  };
+  // After finish().
+  [[nodiscard]] LeftOut left_out() const {
+    LeftOut all = left_out_;
+    all.escaped = rules_.escaped;
+    all.lost_xattrs = rules_.lost_xattrs;
+    return all;
+  }
+
+ private:
+  Status begin(const Entry& entry);
+  void begin_new(const Entry& entry, std::string_view name);
+  bool leave_out(const Entry& entry);
+  Status enter(std::string_view parent);
+  Status see(std::uint64_t hash, SeenNames::Kind kind);
+  Status add_directory(const Entry& entry, SeenNames::Found found);
+  Status claim_name(const std::string& name, std::uint64_t hash, SeenNames::Found found);
+  bool keep(std::uint64_t offset, const Slice& data);
+  Status write_late(std::uint64_t offset, const Slice& data);
+  Status write_large(std::uint64_t offset, const Slice& data);
+  Status forget_new();
+  Status begin_large(Fd file);
+  Status write_part(std::uint64_t offset, Slice data);
+  Status complete();
+  Status complete_large();
+  Status put_entry(NewEntry entry, const Slice& memory);
+  Status put_link(NewEntry entry);
+  Status submit(std::unique_ptr<WriterTask> task);
+  Status hand_on();
+  Status settle();
+  Status finish_directories();
+  Status finish_directories(const std::vector<DirectoryBatch::Directory>& directories);
+  Status outcome();
+  Status failed(Error error, std::string entry);
+  [[nodiscard]] mode_t mode_of(const Entry& entry) const {
+    return entry.mode & (special_ == Special::keep ? 07777 : 0777) & ~umask_;
+  }
+
+  const mode_t umask_;
+  const Special special_;
+  Meter& meter_;
+  Space& space_;
+  // That the archive tells of. Writers look at them: they outlive the crew.
+  std::unordered_map<std::string, DirectoryAttributes> directories_;
+  EntryRules rules_;
+  WriterCrew crew_;
+  EntryMaker maker_;  // of the caller's thread
+
+  SeenNames seen_;
+  std::string parent_;        // of the entry that was added last
+  bool has_parent_ = false;   // parent_ was looked at
+  unsigned generation_ = 0;   // of directories
+  std::uint64_t number_ = 0;  // of entries
+  std::unique_ptr<EntryBatch> batch_;
+  std::vector<LinkBatch::Link> links_;  // to names in flight
+  std::size_t link_bytes_ = 0;          // of their names
+  std::unordered_set<std::uint64_t> link_names_;
+
+  // What was added last, while more of its data may come.
+  std::optional<NewEntry> new_;
+  Slice memory_;  // that its data are in
+  std::shared_ptr<std::byte[]> gathered_;
+  std::shared_ptr<LargeFile> large_;
+  BlockCount large_blocks_;
+
+  std::optional<std::string> failed_entry_;
+  LeftOut left_out_;
+  std::unordered_set<std::uint64_t> special_names_;  // hashes
+};
+
+}  // namespace nodestage

@@ -1,0 +1,132 @@
+// TreeWriter: the data of the entry that was added last, when they come block by block.
+#include <algorithm>
+#include <utility>
+
+#include "daemon/worker/write/tree_writer.hpp"
+
+namespace nodestage {
+namespace {
+
+// Larger files are opened at once and written in parts; smaller ones that come in pieces are
+// gathered first.
+constexpr std::uint64_t k_gathered_bytes = std::uint64_t{256} * 1024;
+constexpr std::size_t k_whole_bytes = std::size_t{1} << 20U;
+constexpr std::size_t k_part_bytes = std::size_t{1} << 20U;
+
+}  // namespace
+
+Status TreeWriter::write(std::uint64_t offset, const Slice& data) {
+  if (!new_ || data.empty()) return {};
+  TRY(outcome());
+  if (new_->kind == Entry::Kind::hard_link) return write_late(offset, data);
+  if (new_->kind != Entry::Kind::file) return {};
+  if (!large_ && keep(offset, data)) return {};
+  return write_large(offset, data);
+}
+
+// Whether the data are now with the entry: as they are when that is all of them, else copied.
+bool TreeWriter::keep(std::uint64_t offset, const Slice& data) {
+  NewEntry& entry = *new_;
+  if (offset == 0 && data.size() == entry.size && data.size() <= k_whole_bytes) {
+    entry.data = {0, data.bytes()};
+    memory_ = data;
+    return true;
+  }
+  if (entry.size > k_gathered_bytes || offset > entry.size || data.size() > entry.size - offset) {
+    return false;
+  }
+  if (!gathered_) {
+    gathered_.reset(new std::byte[entry.size]);
+    memory_ = {gathered_, {gathered_.get(), entry.size}};
+  }
+  std::byte* const to = gathered_.get() + offset;
+  std::copy(data.bytes().begin(), data.bytes().end(), to);
+  NewEntry::Part& last = entry.more.empty() ? entry.data : entry.more.back();
+  if (last.offset + last.data.size() == offset) {
+    last.data = {gathered_.get() + last.offset, last.data.size() + data.size()};
+  } else {
+    entry.more.push_back({offset, {to, data.size()}});
+  }
+  return true;
+}
+
+Status TreeWriter::write_large(std::uint64_t offset, const Slice& data) {
+  if (!large_) {
+    TRY(space_.take({0, 1}));
+    TRY_ASSIGN(Fd file, maker_.create(parent_, *new_));
+    if (!file) return forget_new();
+    TRY(begin_large(std::move(file)));
+  }
+  for (std::size_t done = 0; done < data.size();) {
+    const std::size_t bytes = std::min(k_part_bytes, data.size() - done);
+    TRY(write_part(offset + done, data.part(done, bytes)));
+    done += bytes;
+  }
+  return {};
+}
+
+// It is left out, and so is the rest of its data.
+Status TreeWriter::forget_new() {
+  new_.reset();
+  memory_ = {};
+  gathered_.reset();
+  return {};
+}
+
+// Of data that were gathered in vain, too: there is more than was told.
+Status TreeWriter::begin_large(Fd file) {
+  ++meter_.files;
+  large_ = std::make_shared<LargeFile>(std::move(file), path_in(parent_, new_->name), *new_);
+  large_blocks_ = {};
+  auto parts = std::exchange(new_->more, {});
+  if (!new_->data.data.empty()) parts.insert(parts.begin(), new_->data);
+  const Slice memory = std::exchange(memory_, {});
+  gathered_.reset();
+  for (const auto& part : parts) {
+    const auto at = static_cast<std::size_t>(part.data.data() - memory.bytes().data());
+    TRY(write_part(part.offset, memory.part(at, part.data.size())));
+  }
+  return {};
+}
+
+Status TreeWriter::write_part(std::uint64_t offset, Slice data) {
+  const Amount amount{large_blocks_.add(offset, data.size()), 0};
+  TRY(space_.take(amount));
+  large_->reach(offset + data.size());
+  large_->hold();
+  const std::size_t bytes = data.size();
+  auto task = std::make_unique<PartOfFile>(large_, offset, std::move(data),
+                                           PartOfFile::Way{meter_, space_, amount});
+  task->bytes = bytes;
+  task->near = number_;
+  task->only_near = true;
+  return submit(std::move(task));
+}
+
+// cpio (newc) gives the data with the last of a file's names, which may be the first one again.
+Status TreeWriter::write_late(std::uint64_t offset, const Slice& data) {
+  NewEntry entry = *new_;
+  TRY(settle());
+  const std::uint64_t escaped = rules_.escaped;
+  TRY(complete());
+  TRY(settle());
+  if (rules_.escaped != escaped) return {};  // the link is left out, and so are its data
+  TRY_ASSIGN(Fd file, maker_.create_again(parent_, entry));
+  if (!file) return {};
+  for (const std::string& name : {path_in(parent_, entry.name), entry.link}) {
+    seen_.put(SeenNames::hash(name), SeenNames::Kind::other);
+  }
+  entry.kind = Entry::Kind::file;
+  new_ = std::move(entry);
+  TRY(begin_large(std::move(file)));
+  --meter_.files;  // counted as a link
+  return write_large(offset, data);
+}
+
+Status TreeWriter::complete_large() {
+  new_.reset();
+  auto failure = std::exchange(large_, nullptr)->let_go(maker_);
+  return failure ? failed(std::move(failure->error), std::move(failure->entry)) : Status();
+}
+
+}  // namespace nodestage

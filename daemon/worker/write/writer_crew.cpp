@@ -1,0 +1,174 @@
+#include "daemon/worker/write/writer_crew.hpp"
+
+#include <algorithm>
+#include <exception>
+#include <system_error>
+#include <utility>
+
+namespace nodestage {
+namespace {
+
+constexpr std::size_t k_tasks_per_thread = 64;
+constexpr std::size_t k_bytes_per_thread = std::size_t{6} << 20U;
+
+// A thread's boundary for exceptions of libraries.
+std::optional<WriterFault> guarded(WriterTask& task, EntryMaker& maker) {
+  try {
+    return task.run(maker);
+  } catch (const std::exception& error) {
+    return WriterFault{thrown(error), "", 0};
+  }
+}
+
+}  // namespace
+
+WriterCrew::WriterCrew(const Way& way, const Limits& limits)
+    : way_(way),
+      limits_{limits.threads,
+              std::min(limits.queued_bytes, k_bytes_per_thread * std::max(limits.threads, 1U))} {
+  writers_.resize(std::max(limits.threads, 1U));
+  for (auto& writer : writers_) writer = std::make_unique<Writer>();
+}
+
+WriterCrew::~WriterCrew() {
+  {
+    const std::lock_guard lock(mutex_);
+    quit_ = true;
+    is_over_ = true;
+    has_work_.notify_all();
+  }
+  for (const auto& writer : writers_) {
+    if (writer->thread.joinable()) writer->thread.join();
+  }
+}
+
+bool WriterCrew::has_room() const {
+  return quit_ || queued_ == 0 ||
+         (queued_bytes_ < limits_.queued_bytes && queued_ < k_tasks_per_thread * writers_.size());
+}
+
+// Who waits for room is waked when half of it is there: else it would be for each task.
+bool WriterCrew::has_much_room() const {
+  return quit_ || queued_ == 0 ||
+         (queued_bytes_ < limits_.queued_bytes / 2 &&
+          queued_ < k_tasks_per_thread * writers_.size() / 2);
+}
+
+void WriterCrew::submit(std::unique_ptr<WriterTask> task) {
+  std::unique_lock lock(mutex_);
+  is_done_.wait(lock, [this] { return has_room(); });
+  if (quit_) return;
+  Writer& home = home_of(*task);
+  const bool only_near = task->only_near;
+  ++queued_;
+  queued_bytes_ += task->bytes;
+  home.tasks.push_back(std::move(task));
+  if (idle_ == 0 || (only_near && !home.thread.joinable())) start_thread(home);
+  if (only_near) {
+    has_work_.notify_all();
+  } else {
+    has_work_.notify_one();
+  }
+}
+
+// Its own thread or, when that runs, one of the others', which will help. Where there may be no
+// more threads the first one does it all.
+void WriterCrew::start_thread(Writer& home) {
+  const auto is_idle = [](const auto& writer) { return !writer->thread.joinable(); };
+  const auto other = std::find_if(writers_.begin(), writers_.end(), is_idle);
+  if (other == writers_.end()) return;
+  Writer& writer = home.thread.joinable() ? **other : home;
+  try {
+    writer.thread = std::thread([this, &writer] { work(writer); });
+  } catch (const std::system_error&) {
+    if (std::all_of(writers_.begin(), writers_.end(), is_idle)) throw;
+  }
+}
+
+// The writer of the last task that is near this one, else the one that has least to do.
+WriterCrew::Writer& WriterCrew::home_of(const WriterTask& task) {
+  if (last_home_ == nullptr || task.near != last_near_) {
+    last_near_ = task.near;
+    last_home_ =
+        std::min_element(writers_.begin(), writers_.end(), [](const auto& a, const auto& b) {
+          return a->tasks.size() < b->tasks.size();
+        })->get();
+  }
+  return *last_home_;
+}
+
+// Its own first task, or another's; null: there is none for it.
+std::unique_ptr<WriterTask> WriterCrew::next_task(Writer& own) {
+  std::unique_ptr<WriterTask> task;
+  if (!own.tasks.empty()) {
+    task = std::move(own.tasks.front());
+    own.tasks.pop_front();
+  } else {
+    task = task_of_another();
+  }
+  if (task) --queued_;
+  return task;
+}
+
+// The last one of whoever has most of them: so that each directory has one writer as long as there
+// are enough of them.
+std::unique_ptr<WriterTask> WriterCrew::task_of_another() {
+  Writer* most = nullptr;
+  for (const auto& writer : writers_) {
+    if (writer->tasks.empty()) continue;
+    if (writer->tasks.back()->only_near && writer->thread.joinable()) continue;
+    if (most == nullptr || writer->tasks.size() > most->tasks.size()) most = writer.get();
+  }
+  if (most == nullptr) return nullptr;
+  auto task = std::move(most->tasks.back());
+  most->tasks.pop_back();
+  return task;
+}
+
+void WriterCrew::work(Writer& own) {
+  Space space = way_.space.another();
+  EntryMaker maker({way_.root_fd, way_.meter, space, quit_, way_.rules});
+  unsigned generation = 0;
+  std::unique_lock lock(mutex_);
+  for (;;) {
+    std::unique_ptr<WriterTask> task;
+    ++idle_;
+    has_work_.wait(lock, [&] { return is_over_ || (task = next_task(own)) != nullptr; });
+    --idle_;
+    if (is_over_) return;
+    ++busy_;
+    lock.unlock();
+    if (std::exchange(generation, task->generation) != task->generation) {
+      maker.forget_directories();
+    }
+    const std::size_t bytes = task->bytes;
+    std::optional<WriterFault> failed;
+    if (!quit_) failed = guarded(*task, maker);
+    if (failed) fail(std::move(*failed));
+    task.reset();  // its memory, before anybody is told that there is room
+    lock.lock();
+    --busy_;
+    queued_bytes_ -= bytes;
+    if (has_much_room()) is_done_.notify_one();
+  }
+}
+
+void WriterCrew::drain() {
+  std::unique_lock lock(mutex_);
+  is_done_.wait(lock, [this] { return queued_ == 0 && busy_ == 0; });
+}
+
+WriterFault WriterCrew::fault() const {
+  const std::lock_guard lock(mutex_);
+  return fault_.value_or(WriterFault{});
+}
+
+void WriterCrew::fail(WriterFault fault) {
+  const std::lock_guard lock(mutex_);
+  const bool is_first = !fault_ || (fault.number < fault_->number && !is_stopped(fault.error));
+  if (is_first || is_stopped(fault_->error)) fault_ = std::move(fault);
+  quit_ = true;
+  is_done_.notify_one();
+}
+
+}  // namespace nodestage

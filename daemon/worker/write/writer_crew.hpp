@@ -1,0 +1,100 @@
+// WriterCrew: the threads of a TreeWriter, and what waits for them.
+#pragma once
+
+#include <atomic>
+#include <condition_variable>
+#include <deque>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "daemon/worker/write/entry_maker.hpp"
+
+namespace nodestage {
+
+struct WriterFault {
+  Error error;
+  std::string entry;         // its name
+  std::uint64_t number = 0;  // in the archive's order
+};
+
+// What a thread does in one go, up to the first fault.
+class WriterTask {
+ public:
+  WriterTask() = default;
+  WriterTask(const WriterTask&) = delete;
+  WriterTask& operator=(const WriterTask&) = delete;
+  virtual ~WriterTask() = default;
+  virtual std::optional<WriterFault> run(EntryMaker& maker) = 0;
+
+  std::size_t bytes = 0;    // of data that it holds
+  std::uint64_t near = 0;   // tasks with this in common go to one thread while all have work
+  bool only_near = false;   // or wait for it: who writes to a file keeps its lock from others
+  unsigned generation = 0;  // of directories: a thread forgets those of earlier ones
+};
+
+// Threads are started when there is work for them. One thread calls all but quit().
+class WriterCrew {
+ public:
+  struct Way {  // borrowed
+    int root_fd;
+    Meter& meter;
+    const Space& space;
+    EntryRules& rules;
+  };
+  struct Limits {
+    unsigned threads;
+    std::size_t queued_bytes;
+  };
+  WriterCrew(const Way& way, const Limits& limits);
+  WriterCrew(const WriterCrew&) = delete;
+  WriterCrew& operator=(const WriterCrew&) = delete;
+  ~WriterCrew();  // drops what waits, and ends the threads
+
+  // Waits while too much waits for the threads. After a fault nothing is done any more.
+  void submit(std::unique_ptr<WriterTask> task);
+  void drain();
+
+  [[nodiscard]] bool has_failed() const { return quit_; }
+  // After that: the fault that comes first in the archive, as far as it is known.
+  [[nodiscard]] WriterFault fault() const;
+  void fail(WriterFault fault);
+
+  // Set once something has failed.
+  [[nodiscard]] const std::atomic<bool>& quit() const { return quit_; }
+
+ private:
+  struct Writer {
+    std::deque<std::unique_ptr<WriterTask>> tasks;
+    std::thread thread;
+  };
+  void work(Writer& own);
+  std::unique_ptr<WriterTask> next_task(Writer& own);
+  std::unique_ptr<WriterTask> task_of_another();
+  Writer& home_of(const WriterTask& task);
+  void start_thread(Writer& home);
+  [[nodiscard]] bool has_room() const;
+  [[nodiscard]] bool has_much_room() const;
+
+  const Way way_;
+  const Limits limits_;
+  std::atomic<bool> quit_ = false;
+
+  mutable std::mutex mutex_;  // over what follows
+  std::condition_variable has_work_;
+  std::condition_variable is_done_;
+  std::vector<std::unique_ptr<Writer>> writers_;
+  std::optional<WriterFault> fault_;
+  std::size_t queued_ = 0;        // tasks
+  std::size_t queued_bytes_ = 0;  // of them and of those at work
+  std::size_t busy_ = 0;          // threads
+  std::size_t idle_ = 0;
+  std::uint64_t last_near_ = 0;
+  Writer* last_home_ = nullptr;
+  bool is_over_ = false;
+};
+
+}  // namespace nodestage

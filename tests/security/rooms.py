@@ -1,0 +1,67 @@
+#!/usr/bin/env python3
+"""Whether the sources include each other only as rooms.txt allows. Usage: rooms.py [TOP]"""
+
+import pathlib
+import re
+import sys
+
+INCLUDE = re.compile(r'^#include "([^"]+)"', re.MULTILINE)
+HOUSES = ("common", "daemon", "plugin", "cli")
+HERE = pathlib.Path(__file__).parent
+
+
+def read_table(path):
+    """room -> the rooms that it may include, and what is wrong with the table itself."""
+    table, faults = {}, []
+    for number, line in enumerate(path.read_text().splitlines(), 1):
+        if not line.strip() or line.startswith("#"):
+            continue
+        room, _, below = line.partition(":")
+        for other in below.split():
+            if other not in table:
+                faults.append(f"{path.name}:{number}: {room} may not include {other}, which is not above this line")
+        table[room] = set(below.split())
+    return table, faults
+
+
+def room_of(file, table):
+    for folder in file.parents:
+        if str(folder) in table:
+            return str(folder)
+    return None
+
+
+def check(top, table):
+    faults, used = [], {room: set() for room in table}
+    for house in HOUSES:
+        for source in sorted((top / house).rglob("*.[ch]pp")):
+            file = source.relative_to(top)
+            room = room_of(file, table)
+            if room is None:
+                faults.append(f"{file}: is in no room")
+                continue
+            for name in INCLUDE.findall(source.read_text()):
+                other = room_of(pathlib.Path(name), table)
+                if other is None:
+                    faults.append(f"{file}: includes {name}, which is in no room")
+                elif other != room:
+                    used[room].add(other)
+                    if other not in table[room]:
+                        faults.append(f"{file}: {room} may not include {name}")
+    for room, below in table.items():
+        for other in sorted(below - used[room]):
+            faults.append(f"rooms.txt: {room} may include {other}, but does not")
+    return faults
+
+
+def main():
+    top = pathlib.Path(sys.argv[1] if len(sys.argv) > 1 else HERE.parent.parent)
+    table, faults = read_table(HERE / "rooms.txt")
+    faults += check(top, table)
+    for fault in faults:
+        print(fault)
+    return 1 if faults else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
