@@ -10,8 +10,8 @@ import sys
 
 top, *documents = sys.argv[1:]
 sources = ''
-for folder in ('plugin', 'common', 'daemon/*', 'cli'):
-    for path in sorted(glob.glob(os.path.join(top, folder, '*.[ch]pp'))):
+for folder in ('plugin', 'common', 'daemon', 'cli'):
+    for path in sorted(glob.glob(os.path.join(top, folder, '**', '*.[ch]pp'), recursive=True)):
         with open(path, encoding='utf-8') as file:
             sources += re.sub(r'"\s*\n\s*"', '', file.read())
 sources = sources.replace('\\"', '"')
