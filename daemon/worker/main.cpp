@@ -18,6 +18,7 @@
 #include <exception>
 
 #include "common/os/file.hpp"
+#include "common/request/request.hpp"
 #include "daemon/worker/basis/log.hpp"
 #include "daemon/worker/out/measure.hpp"
 #include "daemon/worker/out/notice.hpp"
@@ -53,7 +54,7 @@ Result<WorkerOrder> read_order() {
 
 // Landlock looks at every directory from a name up to the place that is allowed: a tree that is
 // 100,000 levels deep would take minutes to remove. A removal walks by descriptors alone.
-Sandbox confine(const WorkerOrder& order, std::string_view request) {
+Sandbox confine(const WorkerOrder& order, const StageRequest& request) {
   const bool is_removal = order.task == WorkerTask::remove;
   const auto places =
       is_removal ? std::nullopt : write_places(order, request, k_worker_directory_fd, k_patience);
@@ -75,12 +76,48 @@ Status judge(const Sandbox& sandbox, const WorkerOrder& order) {
                           (sandbox.fault.empty() ? sandbox.lacking : sandbox.fault)};
 }
 
+bool has_request(WorkerTask task) {
+  return task == WorkerTask::stage || task == WorkerTask::stage_out || task == WorkerTask::recover;
+}
+
+// Once, before the sandbox: the builder and the places to write to depend on it.
+Result<StageRequest> read_request() {
+  TRY_ASSIGN(const std::string bytes, read_all(k_worker_request_fd, k_max_request_bytes));
+  return decode_request(bytes);
+}
+
+int refuse(const WorkerOrder& order, const Error& error) {
+  return order.task == WorkerTask::stage ? StageReport().fail(error.what, {})
+                                         : refuse_stage_out(order, error);
+}
+
+// Its text comes in the place of a request.
+int write_notice(const WorkerOrder& order) {
+  const auto text = read_all(k_worker_request_fd, k_max_request_bytes);
+  if (text) return run_notice(order, *text);
+  log_line("the notice cannot be read: " + text.error().what);
+  return 1;
+}
+
+int do_task(const WorkerOrder& order, const StageRequest& request, Builder* builder) {
+  switch (order.task) {
+    case WorkerTask::remove:
+      return run_remove(order);
+    case WorkerTask::measure:
+      return run_measure();
+    case WorkerTask::notice:
+      return write_notice(order);
+    case WorkerTask::stage:
+      return run_stage(order, request, builder);
+    default:
+      return run_stage_out(order, request);
+  }
+}
+
 int serve(const WorkerOrder& order) {
   if (order.task == WorkerTask::probe) return run_probe();
-  const bool has_request = order.task != WorkerTask::remove && order.task != WorkerTask::measure;
-  const auto request = has_request ? read_all(k_worker_request_fd, k_max_request_bytes)
-                                   : Result<std::string>(std::string());
-  if (!request) return StageReport().fail("the request: " + request.error().what, {});
+  const auto request = has_request(order.task) ? read_request() : Result(StageRequest());
+  if (!request) return refuse(order, request.error());
   auto builder = order.task == WorkerTask::stage ? start_builder(order, *request)
                                                  : Result<std::optional<Builder>>(std::nullopt);
   if (!builder) return StageReport().fail(builder.error().what, {});
@@ -89,18 +126,7 @@ int serve(const WorkerOrder& order) {
     if (confined) confined = judge(confine(order, *request), order);
     if (!confined) return StageReport().fail(confined.error().what, {});
   }
-  switch (order.task) {
-    case WorkerTask::remove:
-      return run_remove(order);
-    case WorkerTask::measure:
-      return run_measure();
-    case WorkerTask::notice:
-      return run_notice(order, *request);
-    case WorkerTask::stage:
-      return run_stage(order, *request, *builder ? &**builder : nullptr);
-    default:
-      return run_stage_out(order, *request);
-  }
+  return do_task(order, *request, *builder ? &**builder : nullptr);
 }
 
 int run() {

@@ -8,7 +8,6 @@
 #include <thread>
 
 #include "common/os/file.hpp"
-#include "common/request/request.hpp"
 #include "daemon/worker/out/deliver_output.hpp"
 #include "daemon/worker/out/notice.hpp"
 #include "daemon/worker/out/output_source.hpp"
@@ -20,13 +19,11 @@ namespace {
 constexpr int k_directory = O_PATH | O_DIRECTORY;
 
 // Paths of the targets; a second one for a file's target whose name leads to a directory.
-std::vector<std::string> paths_of_outputs(const WorkerOrder& order, std::string_view bytes,
+std::vector<std::string> paths_of_outputs(const WorkerOrder& order, const StageRequest& request,
                                           int job_fd) {
   std::vector<std::string> paths;
-  const auto request = decode_request(bytes);
-  if (!request) return paths;
-  for (std::size_t i = 0; i < request->outputs.size(); ++i) {
-    const OutputItem& item = request->outputs[i];
+  for (std::size_t i = 0; i < request.outputs.size(); ++i) {
+    const OutputItem& item = request.outputs[i];
     if ((order.delivered >> i & 1) != 0 || is_excluded(item.when, order.outcome)) continue;
     const auto source = find_output_source(job_fd, item.source);
     if (!source || source->kind == OutputSource::Kind::missing) continue;
@@ -38,7 +35,8 @@ std::vector<std::string> paths_of_outputs(const WorkerOrder& order, std::string_
   return paths;
 }
 
-std::vector<std::string> paths_of(const WorkerOrder& order, std::string_view request, int job_fd) {
+std::vector<std::string> paths_of(const WorkerOrder& order, const StageRequest& request,
+                                  int job_fd) {
   switch (order.task) {
     case WorkerTask::stage_out:
       return paths_of_outputs(order, request, job_fd);
@@ -88,7 +86,7 @@ Fd nearest_directory(const std::string& path) {
   return root ? std::move(*root) : Fd();
 }
 
-std::optional<std::vector<Fd>> write_places(const WorkerOrder& order, std::string_view request,
+std::optional<std::vector<Fd>> write_places(const WorkerOrder& order, const StageRequest& request,
                                             int job_fd, std::chrono::milliseconds patience) {
   std::vector<Fd> places;
   if (order.task == WorkerTask::stage || order.task == WorkerTask::remove) {

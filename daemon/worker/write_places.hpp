@@ -4,20 +4,19 @@
 #include <chrono>
 #include <optional>
 #include <string>
-#include <string_view>
 #include <vector>
 
 #include "common/os/fd.hpp"
+#include "common/request/request.hpp"
 #include "common/wire/worker_order.hpp"
 
 namespace nodestage {
 
 // The directories below which the task writes, for its sandbox; links are followed on the way, as
-// the task will. A target that is not there yet: the last directory on the way to it that is. What
-// a bad request names is left out, and the task will tell of it. Nothing: a file system does not
-// answer within `patience` (a thread may hang in it then, for as long as the process lives).
-// job_fd: the job directory, borrowed.
-std::optional<std::vector<Fd>> write_places(const WorkerOrder& order, std::string_view request,
+// the task will. A target that is not there yet: the last directory on the way to it that is.
+// Nothing: a file system does not answer within `patience` (a thread may hang in it then, for as
+// long as the process lives). job_fd: the job directory, borrowed.
+std::optional<std::vector<Fd>> write_places(const WorkerOrder& order, const StageRequest& request,
                                             int job_fd, std::chrono::milliseconds patience);
 
 // The last directory on the way to `path` (absolute) that is there: of "/a/b/c" perhaps "/a".

@@ -118,7 +118,7 @@ class StageOutJob {
     dup2(status_fd.get(), k_worker_status_fd);
     dup2(directory_fd.get(), k_worker_directory_fd);
     const mode_t before = umask(022);
-    const int code = run_stage_out(order, encode_request(request));
+    const int code = run_stage_out(order, request);
     umask(before);
     close(k_worker_status_fd);
     close(k_worker_directory_fd);

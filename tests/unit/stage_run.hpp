@@ -161,9 +161,8 @@ class StageRun {
     ::dup2(high_rate, k_worker_rate_fd);
     ::dup2(high_answer, k_worker_answer_fd);
     if (std::getenv("STAGE_LOG") == nullptr) ::dup2(::open("/dev/null", O_WRONLY), 2);
-    const std::string bytes = encode_request(request);
-    auto builder = start_builder(order, bytes);
-    return builder ? run_stage(order, bytes, *builder ? &**builder : nullptr) : 124;
+    auto builder = start_builder(order, request);
+    return builder ? run_stage(order, request, *builder ? &**builder : nullptr) : 124;
   }
 
   nodestage::Amount admitted_;

@@ -245,7 +245,9 @@ class FileEntries final : public ArchiveEntries {
     if (is_empty()) return static_cast<Entry*>(nullptr);
     return ArchiveEntries::next();
   }
-  [[nodiscard]] const ZipIndex* index() const override { return index_ ? &*index_ : nullptr; }
+  [[nodiscard]] const ArchiveContents* contents() const override {
+    return index_ ? &*index_ : nullptr;
+  }
 
  private:
   Error failed(const std::string& cause) override;

@@ -13,8 +13,8 @@
 
 namespace nodestage {
 
+class ArchiveContents;
 class EntryData;
-class ZipIndex;
 
 struct Entry {
   enum class Kind { file, directory, symlink, hard_link, fifo, other };  // other: device, socket
@@ -52,8 +52,8 @@ class Entries {
   [[nodiscard]] virtual const EntryData* data() const { return nullptr; }
   [[nodiscard]] virtual std::uint64_t id() const { return 0; }  // of the current entry
 
-  // What tells of all entries in advance; null: nothing does.
-  [[nodiscard]] virtual const ZipIndex* index() const { return nullptr; }
+  // Null: nothing tells of the entries in advance.
+  [[nodiscard]] virtual const ArchiveContents* contents() const { return nullptr; }
 };
 
 }  // namespace nodestage

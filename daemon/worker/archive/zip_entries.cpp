@@ -28,7 +28,7 @@ class ZipEntries final : public Entries, private EntryData {
   Result<Block> read() override;
   [[nodiscard]] const EntryData* data() const override { return is_fetched_ ? this : nullptr; }
   [[nodiscard]] std::uint64_t id() const override { return current_; }
-  [[nodiscard]] const ZipIndex* index() const override { return &index_; }
+  [[nodiscard]] const ArchiveContents* contents() const override { return &index_; }
 
  private:
   Status write(std::uint64_t id, FileSink& sink) const override;

@@ -186,6 +186,15 @@ ZipRecord ZipIndex::record(std::size_t member) const {
   return record;
 }
 
+ArchiveContents::Member ZipIndex::member(std::size_t number) const {
+  const ZipRecord told = record(number);
+  return {told.name(), told.size};
+}
+
+Status ZipIndex::check_readable(std::size_t number) const {
+  return record(number).check_readable();
+}
+
 Status ZipIndex::list_members(const Source& source, std::uint64_t shift) {
   std::string_view rest = text();
   while (auto record = ZipRecord::parse(rest)) {

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "daemon/worker/archive/archive_contents.hpp"
 #include "daemon/worker/archive/zip_record.hpp"
 #include "daemon/worker/read/source.hpp"
 
@@ -11,14 +12,16 @@ namespace nodestage {
 
 // Of the members in the order of their places in the file, in which later ones win. Its memory is
 // the directory itself and 16 bytes for each member.
-class ZipIndex {
+class ZipIndex final : public ArchiveContents {
  public:
   struct Place {
     std::uint64_t offset;  // of the local header
     std::uint32_t record;  // in the directory
   };
 
-  [[nodiscard]] std::size_t size() const { return places_.size(); }
+  [[nodiscard]] std::size_t size() const override { return places_.size(); }
+  [[nodiscard]] Member member(std::size_t number) const override;
+  [[nodiscard]] Status check_readable(std::size_t number) const override;
   // Until the index ends; any thread.
   [[nodiscard]] ZipRecord record(std::size_t member) const;
   [[nodiscard]] std::uint64_t offset(std::size_t member) const { return places_[member].offset; }
@@ -27,11 +30,10 @@ class ZipIndex {
     return member + 1 < places_.size() ? places_[member + 1].offset : directory_offset_;
   }
 
-  [[nodiscard]] std::uint64_t total_size() const { return total_size_; }  // of all data, unpacked
+  [[nodiscard]] std::uint64_t total_size() const override { return total_size_; }
   // Whether all members are stored or deflated (Deflate64 too), and without a password.
-  [[nodiscard]] bool is_plain() const { return is_plain_; }
-  // Whether the file goes on behind the archive's end.
-  [[nodiscard]] bool has_junk() const { return has_junk_; }
+  [[nodiscard]] bool is_plain() const override { return is_plain_; }
+  [[nodiscard]] bool has_junk() const override { return has_junk_; }
 
  private:
   friend Result<ZipIndex> read_zip_index(const Source& source);

@@ -6,7 +6,6 @@
 #include <csignal>
 #include <vector>
 
-#include "common/request/request.hpp"
 #include "common/text/human.hpp"
 #include "common/wire/status_file.hpp"
 #include "daemon/worker/out/deliver_output.hpp"
@@ -100,29 +99,28 @@ bool shows_a_run(const StageRequest& request) {
 
 }  // namespace
 
-int run_stage_out(const WorkerOrder& order, std::string_view request_bytes) {
+int refuse_stage_out(const WorkerOrder& order, const Error& error) {
+  tell_phase(WorkerPhase::failed, 0,
+             "the request cannot be read: " + printable(error.what) + "\n" + advice(order, 0));
+  return 1;
+}
+
+int run_stage_out(const WorkerOrder& order, const StageRequest& request) {
   tell_phase(WorkerPhase::starting, 0);
-  const auto request = decode_request(request_bytes);
-  if (!request) {
-    tell_phase(
-        WorkerPhase::failed, 0,
-        "the request cannot be read: " + printable(request.error().what) + "\n" + advice(order, 0));
-    return 1;
-  }
-  ::umask(static_cast<mode_t>(request->umask));
+  ::umask(static_cast<mode_t>(request.umask));
   std::signal(SIGXFSZ, SIG_IGN);
 
   std::vector<OutputReport> reports;
-  reports.reserve(request->outputs.size());
-  for (const OutputItem& item : request->outputs) {
+  reports.reserve(request.outputs.size());
+  for (const OutputItem& item : request.outputs) {
     reports.emplace_back(k_worker_status_fd, reports.size(), item);
   }
   tell_phase(WorkerPhase::working, reports.size());
   // What is there of a staged input may be a part of it, which must not replace the whole in a
   // target.
-  const bool ran = order.ran || order.task == WorkerTask::recover || shows_a_run(*request);
+  const bool ran = order.ran || order.task == WorkerTask::recover || shows_a_run(request);
   const bool recovers = order.task == WorkerTask::recover;
-  const MissingOutputs missing = find_missing(*request, order.outcome, k_worker_directory_fd);
+  const MissingOutputs missing = find_missing(request, order.outcome, k_worker_directory_fd);
   bool is_left_taken = false;
   for (std::size_t i = 0; i < reports.size(); ++i) {
     const auto deliver = recovers ? recover_output : deliver_output;
@@ -134,9 +132,9 @@ int run_stage_out(const WorkerOrder& order, std::string_view request_bytes) {
       recover_names(missing.left, order, k_worker_directory_fd, reports[i]);
       is_left_taken = true;
     } else if (!recovers && missing.is_missing[i]) {
-      tell_missing(order, request->outputs[i].source, missing, reports[i]);
+      tell_missing(order, request.outputs[i].source, missing, reports[i]);
     } else {
-      deliver(request->outputs[i], order, k_worker_directory_fd, reports[i]);
+      deliver(request.outputs[i], order, k_worker_directory_fd, reports[i]);
     }
   }
   const std::string cause = cause_text(order, reports);

@@ -118,11 +118,11 @@ Need need_of_file(const struct stat& info) {
   return need_of({in_blocks(std::min(size, stored)), 1});
 }
 
-Need need_of_members(const ZipIndex& index, const EntryFilter& filter) {
+Need need_of_members(const ArchiveContents& contents, const EntryFilter& filter) {
   Amount sum{0, 1};
-  for (std::size_t i = 0; i < index.size(); ++i) {
-    const ZipRecord member = index.record(i);
-    const auto name = clean_entry_name(member.name());
+  for (std::size_t i = 0; i < contents.size(); ++i) {
+    const ArchiveContents::Member member = contents.member(i);
+    const auto name = clean_entry_name(member.name);
     if (!name || !filter.map(*name)) continue;
     sum = sum + Amount{in_blocks(member.size), 1};
   }

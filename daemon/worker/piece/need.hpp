@@ -7,9 +7,9 @@
 // exclude= leave of a stream is not known either.
 #pragma once
 
+#include "daemon/worker/archive/archive_contents.hpp"
 #include "daemon/worker/archive/container.hpp"
 #include "daemon/worker/archive/entry_filter.hpp"
-#include "daemon/worker/archive/zip_index.hpp"
 #include "daemon/worker/budget/allowance.hpp"
 #include "daemon/worker/read/source.hpp"
 
@@ -19,7 +19,7 @@ namespace nodestage {
 Need need_of_file(const struct stat& info);
 
 // Of a zip archive; a member whose name is no good is left to its extraction.
-Need need_of_members(const ZipIndex& index, const EntryFilter& filter);
+Need need_of_members(const ArchiveContents& contents, const EntryFilter& filter);
 
 // Of any other archive, all of it. Reads a few bytes at the source's ends.
 Result<Need> need_of_archive(const Source& source, Coding coding, Container container);

@@ -169,19 +169,19 @@ Status Piece::open_entries() {
                                               : open_file_entries(container_, *source_);
   if (!entries) return std::move(entries.error());
   entries_ = std::move(*entries);
-  return container_ == Container::zip ? check_members(*entries_->index()) : Status();
+  return entries_->contents() != nullptr ? check_members(*entries_->contents()) : Status();
 }
 
-// Before anything is written: whether what is wanted of a zip can be read here.
-Status Piece::check_members(const ZipIndex& index) const {
-  if (index.is_plain()) return {};
+// Before anything is written: whether what is wanted of it can be read here.
+Status Piece::check_members(const ArchiveContents& contents) const {
+  if (contents.is_plain()) return {};
   const EntryFilter filter(*item_);
-  for (std::size_t i = 0; i < index.size(); ++i) {
-    const ZipRecord record = index.record(i);
-    const auto name = clean_entry_name(record.name());
+  for (std::size_t i = 0; i < contents.size(); ++i) {
+    const std::string member = contents.member(i).name;
+    const auto name = clean_entry_name(member);
     if (!name || !filter.map(*name)) continue;
-    if (Status readable = record.check_readable(); !readable)
-      return at_entry(std::move(readable.error()), record.name());
+    if (Status readable = contents.check_readable(i); !readable)
+      return at_entry(std::move(readable.error()), member);
   }
   return {};
 }
@@ -192,7 +192,7 @@ Result<Need> Piece::need() {
   const EntryFilter filter(*item_);
   if (container_ == Container::zip) {
     TRY(open_entries());
-    return need_of_members(*entries_->index(), filter);
+    return need_of_members(*entries_->contents(), filter);
   }
   if (!item_->include.empty() || !item_->exclude.empty()) return Need{};
   TRY_ASSIGN(Need need, need_of_archive(*source_, decoder_->coding(), container_));
@@ -220,7 +220,7 @@ Status Piece::extract(const Place& place) {
   add_note(skipped_note(left_out.set_ids, "set-id bits of files"));
   add_note(skipped_note(left_out.lost_xattrs, k_lost_xattrs));
   add_note(decoder_->note());
-  if (entries_->index() != nullptr && entries_->index()->has_junk())
+  if (entries_->contents() != nullptr && entries_->contents()->has_junk())
     add_note("bytes behind the end of the archive were ignored");
   return {};
 }

@@ -8,6 +8,7 @@
 
 #include "common/request/request.hpp"
 #include "common/wire/worker_order.hpp"
+#include "daemon/worker/archive/archive_contents.hpp"
 #include "daemon/worker/archive/container.hpp"
 #include "daemon/worker/archive/entries.hpp"
 #include "daemon/worker/budget/meter.hpp"
@@ -29,7 +30,7 @@ struct PieceLimits {
 
 // What the beginning of a source is like, for an estimate.
 struct PieceLook {
-  struct Index {          // a zip archive's
+  struct Index {          // of an archive that has one, a zip
     std::uint64_t files;  // members that are no directories
     std::uint64_t bytes;  // of all, unpacked
     bool is_plain;        // for many threads
@@ -103,7 +104,7 @@ class Piece {
   Status copy_as_file(const Place& place);
   Status extract(const Place& place);
   Status open_entries();
-  [[nodiscard]] Status check_members(const ZipIndex& index) const;
+  [[nodiscard]] Status check_members(const ArchiveContents& contents) const;
   Status write_entries(Entries& entries, TreeWriter& writer, EntryLimits& limits);
   Status refuse(const Error& error, const std::string& name);
   Status write_entry(Entries& entries, const Entry& entry, TreeWriter& writer,

@@ -2,7 +2,7 @@
 #include <algorithm>
 #include <vector>
 
-#include "daemon/worker/archive/zip_entries.hpp"
+#include "daemon/worker/archive/archive_contents.hpp"
 #include "daemon/worker/piece/piece.hpp"
 
 namespace nodestage {
@@ -44,14 +44,13 @@ Result<PieceLook> Piece::look(std::chrono::milliseconds limit) {
   const auto begun = Clock::now();
   const auto end = begun + limit;
   if (form_ == Form::archive) TRY(open_entries());
-  const bool has_index = form_ == Form::archive && entries_->index() != nullptr;
-  if (has_index) {
-    const ZipIndex& index = *entries_->index();
-    look.index = PieceLook::Index{0, index.total_size(), index.is_plain()};
-    for (std::size_t i = 0; i < index.size(); ++i)
-      look.index->files += index.record(i).name().ends_with('/') ? 0U : 1U;
+  const ArchiveContents* contents = form_ == Form::archive ? entries_->contents() : nullptr;
+  if (contents != nullptr) {
+    look.index = PieceLook::Index{0, contents->total_size(), contents->is_plain()};
+    for (std::size_t i = 0; i < contents->size(); ++i)
+      look.index->files += contents->member(i).name.ends_with('/') ? 0U : 1U;
   }
-  if (form_ == Form::archive && !has_index) {
+  if (form_ == Form::archive && contents == nullptr) {
     const std::uint64_t before = meter_->bytes_read;
     TRY_ASSIGN(look.is_whole, read_entries(*entries_, end, look));
     // libarchive reads a 7z itself, from its beginning on, after the headers at its end.

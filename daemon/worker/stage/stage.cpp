@@ -222,27 +222,23 @@ class Stage {
 
 }  // namespace
 
-int run_stage(const WorkerOrder& order, std::string_view request_bytes, Builder* builder) {
+int run_stage(const WorkerOrder& order, const StageRequest& request, Builder* builder) {
   StageReport report;
-  const auto request = decode_request(request_bytes);
-  if (!request) return report.fail(request.error().what, {});
-  if (!order.refuse_outputs.empty() && !request->outputs.empty())
+  if (!order.refuse_outputs.empty() && !request.outputs.empty())
     return report.fail(order.refuse_outputs, {});
-  ::umask(request->umask);
+  ::umask(request.umask);
   auto workspace = Workspace::open(k_worker_directory_fd);
   if (!workspace) return report.fail(workspace.error().what, {});
-  if (request->venv && builder == nullptr && order.refuse_venv.empty())
+  if (request.venv && builder == nullptr && order.refuse_venv.empty())
     return report.fail("there is no builder", {});
-  return Stage(order, *request, *workspace, builder).run();
+  return Stage(order, request, *workspace, builder).run();
 }
 
 Result<std::optional<Builder>> start_builder(const WorkerOrder& order,
-                                             std::string_view request_bytes) {
+                                             const StageRequest& request) {
   std::optional<Builder> builder;
-  if (!order.refuse_venv.empty()) return builder;
-  const auto request = decode_request(request_bytes);
-  if (!request || !request->venv) return builder;
-  TRY_ASSIGN(Builder started, Builder::start(k_worker_directory_fd, request->umask));
+  if (!order.refuse_venv.empty() || !request.venv) return builder;
+  TRY_ASSIGN(Builder started, Builder::start(k_worker_directory_fd, request.umask));
   builder.emplace(std::move(started));
   return builder;
 }

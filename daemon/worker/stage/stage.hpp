@@ -2,8 +2,8 @@
 #pragma once
 
 #include <optional>
-#include <string_view>
 
+#include "common/request/request.hpp"
 #include "common/wire/worker_order.hpp"
 #include "daemon/worker/venv/builder.hpp"
 
@@ -17,12 +17,11 @@ namespace nodestage {
 // is `optional` or `async`, or any with OnFailure::proceed, may fail: its record says so. The
 // failure of another is the phase `failed` at once; what else runs is stopped then.
 // `builder` is what start_builder() has given for this request; borrowed.
-int run_stage(const WorkerOrder& order, std::string_view request_bytes, Builder* builder);
+int run_stage(const WorkerOrder& order, const StageRequest& request, Builder* builder);
 
-// The process that run_stage() needs for a request with an environment; nothing for any other, for
-// one that cannot be read, and where order.refuse_venv says why there is to be none. Before the
+// The process that run_stage() needs for a request with an environment; nothing for any other, and
+// where order.refuse_venv says why there is to be none. Before the
 // worker's sandbox, in which no process can be made.
-Result<std::optional<Builder>> start_builder(const WorkerOrder& order,
-                                             std::string_view request_bytes);
+Result<std::optional<Builder>> start_builder(const WorkerOrder& order, const StageRequest& request);
 
 }  // namespace nodestage
