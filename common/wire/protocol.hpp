@@ -208,7 +208,7 @@ struct StatusRow {             // field order on the wire:
   std::uint32_t uid = 0;       // u32
   std::string user;            // text
   std::string node;            // text
-  std::string state;           // text, as in daemon/root/job.hpp
+  std::string state;           // text, as in daemon/root/basis/job.hpp
   std::uint64_t begun_at = 0;  // u64, seconds since 1970; 0: not known
   std::string cause;           // text, of a failure; may hold several lines
   std::string others;          // text, which nodes of the job are not ready, where that is known

@@ -24,13 +24,14 @@
 #include "common/build_info.hpp"
 #include "common/os/file.hpp"
 #include "common/wire/daemon_about.hpp"
-#include "daemon/root/cgroup_keeper.hpp"
-#include "daemon/root/config.hpp"
-#include "daemon/root/jobs.hpp"
-#include "daemon/root/log.hpp"
-#include "daemon/root/metrics_file.hpp"
-#include "daemon/root/sandbox_probe.hpp"
-#include "daemon/root/server.hpp"
+#include "daemon/root/basis/config.hpp"
+#include "daemon/root/basis/log.hpp"
+#include "daemon/root/basis/textfile.hpp"
+#include "daemon/root/front/metrics_file.hpp"
+#include "daemon/root/front/server.hpp"
+#include "daemon/root/jobs/jobs.hpp"
+#include "daemon/root/workers/cgroup_keeper.hpp"
+#include "daemon/root/workers/sandbox_probe.hpp"
 
 namespace nodestage {
 namespace {

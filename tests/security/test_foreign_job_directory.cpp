@@ -6,7 +6,7 @@
 #include <unistd.h>
 
 #include "../unit/scratch.hpp"
-#include "daemon/root/areas.hpp"
+#include "daemon/root/basis/areas.hpp"
 
 using namespace nodestage;
 

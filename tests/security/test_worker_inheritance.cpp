@@ -15,7 +15,7 @@
 
 #include "../unit/scratch.hpp"
 #include "common/os/file.hpp"
-#include "daemon/root/worker_process.hpp"
+#include "daemon/root/workers/worker_process.hpp"
 
 using namespace nodestage;
 

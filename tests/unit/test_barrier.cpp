@@ -1,6 +1,6 @@
 #include <doctest/doctest.h>
 
-#include "daemon/root/barrier.hpp"
+#include "daemon/root/nodes/barrier.hpp"
 
 using namespace nodestage;
 using namespace std::chrono_literals;

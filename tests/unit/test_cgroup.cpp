@@ -4,7 +4,7 @@
 #include <fstream>
 #include <sstream>
 
-#include "daemon/root/cgroup.hpp"
+#include "daemon/root/workers/cgroup.hpp"
 #include "scratch.hpp"
 
 using namespace nodestage;

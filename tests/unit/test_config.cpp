@@ -7,7 +7,7 @@
 #include <set>
 #include <sstream>
 
-#include "daemon/root/config.hpp"
+#include "daemon/root/basis/config.hpp"
 
 using namespace nodestage;
 

@@ -1,6 +1,6 @@
 #include <doctest/doctest.h>
 
-#include "daemon/root/credit.hpp"
+#include "daemon/root/slurm/credit.hpp"
 
 using namespace nodestage;
 

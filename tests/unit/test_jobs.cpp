@@ -15,8 +15,8 @@
 
 #include "common/os/child.hpp"
 #include "common/wire/daemon_client.hpp"
-#include "daemon/root/jobs.hpp"
-#include "daemon/root/server.hpp"
+#include "daemon/root/front/server.hpp"
+#include "daemon/root/jobs/jobs.hpp"
 #include "scratch.hpp"
 
 using namespace nodestage;

@@ -9,7 +9,7 @@
 #include <sstream>
 
 #include "common/os/fd.hpp"
-#include "daemon/root/log.hpp"
+#include "daemon/root/basis/log.hpp"
 #include "scratch.hpp"
 
 using namespace nodestage;

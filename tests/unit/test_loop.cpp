@@ -4,7 +4,7 @@
 
 #include <vector>
 
-#include "daemon/root/loop.hpp"
+#include "daemon/root/basis/loop.hpp"
 
 using namespace nodestage;
 

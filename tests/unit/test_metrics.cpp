@@ -8,7 +8,8 @@
 #include <set>
 #include <sstream>
 
-#include "daemon/root/metrics_file.hpp"
+#include "daemon/root/basis/textfile.hpp"
+#include "daemon/root/front/metrics_file.hpp"
 #include "scratch.hpp"
 
 using namespace nodestage;

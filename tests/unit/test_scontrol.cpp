@@ -4,8 +4,8 @@
 
 #include <fstream>
 
-#include "daemon/root/scontrol.hpp"
-#include "daemon/root/slurm_question.hpp"
+#include "daemon/root/slurm/scontrol.hpp"
+#include "daemon/root/slurm/slurm_question.hpp"
 #include "scratch.hpp"
 
 using namespace nodestage;

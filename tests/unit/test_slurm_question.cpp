@@ -1,7 +1,7 @@
 #include <doctest/doctest.h>
 
-#include "daemon/root/slurm_question.hpp"
-#include "daemon/root/slurm_steps.hpp"
+#include "daemon/root/slurm/slurm_question.hpp"
+#include "daemon/root/slurm/slurm_steps.hpp"
 
 using namespace nodestage;
 

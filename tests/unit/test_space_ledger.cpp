@@ -1,6 +1,6 @@
 #include <doctest/doctest.h>
 
-#include "daemon/root/space_ledger.hpp"
+#include "daemon/root/jobs/space_ledger.hpp"
 
 using namespace nodestage;
 

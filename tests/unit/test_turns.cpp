@@ -2,7 +2,7 @@
 
 #include <vector>
 
-#include "daemon/root/turns.hpp"
+#include "daemon/root/jobs/turns.hpp"
 
 using namespace nodestage;
 

@@ -1,0 +1,192 @@
+#include "daemon/root/basis/areas.hpp"
+
+#include <dirent.h>
+#include <fcntl.h>
+#include <linux/openat2.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+
+#include <charconv>
+#include <memory>
+
+#include "common/os/file.hpp"
+
+namespace nodestage {
+namespace {
+
+constexpr int k_directory = O_RDONLY | O_DIRECTORY | O_NOFOLLOW;
+
+Result<Fd> make_private(int dir_fd, const std::string& name) {
+  if (::mkdirat(dir_fd, name.c_str(), 0700) != 0 && errno != EEXIST) return system_error(name);
+  TRY_ASSIGN(Fd fd, open_at(dir_fd, name, k_directory));
+  struct stat info {};
+  if (::fstat(fd.get(), &info) != 0) return system_error(name);
+  if (info.st_uid != 0 || (info.st_mode & 077) != 0) {
+    return Error{EPERM, name + ": must belong to root with mode 0700"};
+  }
+  return fd;
+}
+
+Result<std::optional<Fd>> open_users(int dir_fd, const std::string& name, std::uint32_t uid,
+                                     Mounts mounts) {
+  auto fd =
+      open_beneath(dir_fd, name, k_directory, 0, mounts == Mounts::refuse ? RESOLVE_NO_XDEV : 0UL);
+  if (!fd && fd.error().code == EXDEV) return Error{EXDEV, name + ": something is mounted there"};
+  if (!fd && fd.error().code == ENOENT) return std::optional<Fd>();
+  if (!fd) return std::move(fd.error());
+  struct stat info {};
+  if (::fstat(fd->get(), &info) != 0) return system_error(name);
+  if (info.st_uid != uid) {
+    return Error{EPERM, name + ": belongs to uid " + std::to_string(info.st_uid) +
+                            ", not to the job's user"};
+  }
+  return std::optional<Fd>(std::move(*fd));
+}
+
+// "<uid>.<gid>.<n>", as trash() makes it.
+std::optional<TrashEntry> parse_trash_name(const std::string& name) {
+  TrashEntry entry{name};
+  const char* const end = name.data() + name.size();
+  const auto uid = std::from_chars(name.data(), end, entry.uid);
+  if (uid.ec != std::errc() || uid.ptr == end || *uid.ptr != '.') return {};
+  const auto gid = std::from_chars(uid.ptr + 1, end, entry.gid);
+  if (gid.ec != std::errc() || gid.ptr == end || *gid.ptr != '.') return {};
+  return entry;
+}
+
+}  // namespace
+
+std::string to_text(const JobKey& key) {
+  return std::to_string(key.job) + "." + std::to_string(key.restart);
+}
+
+Result<Areas> Areas::open(const std::string& root) {
+  Areas areas;
+  areas.root_ = root;
+  TRY_ASSIGN(areas.root_fd_, open_at(AT_FDCWD, root, O_RDONLY | O_DIRECTORY));
+  struct stat info {};
+  if (::fstat(areas.root_fd_.get(), &info) != 0) return system_error(root);
+  const bool others_write = (info.st_mode & 022) != 0 && (info.st_mode & S_ISVTX) == 0;
+  if (info.st_uid != 0 || others_write) {
+    return Error{EPERM, root + ": must belong to root and be writable by root only (or be sticky)"};
+  }
+  TRY_ASSIGN(const Fd hidden, make_private(areas.root_fd_.get(), ".nodestage"));
+  TRY_ASSIGN(areas.status_, make_private(hidden.get(), "status"));
+  TRY_ASSIGN(areas.trash_, make_private(hidden.get(), "trash"));
+  TRY_ASSIGN(areas.hold_, make_private(hidden.get(), "hold"));
+  timespec now{};
+  ::clock_gettime(CLOCK_REALTIME, &now);  // trash names must differ from an earlier daemon's
+  areas.next_trash_ = static_cast<std::uint64_t>(now.tv_sec) * 1'000'000'000 +
+                      static_cast<std::uint64_t>(now.tv_nsec);
+  return areas;
+}
+
+Status Areas::make_directory(const std::string& name, std::uint32_t uid, std::uint32_t gid) const {
+  const auto make = [&] { return ::mkdirat(root_fd_.get(), name.c_str(), 0700) == 0; };
+  if (!make()) {
+    if (errno != EEXIST) return system_error(path_of(name));
+    if (!remove_begun(name)) {
+      TRY_ASSIGN(const auto existing, open_directory(name, uid));
+      return existing ? Status() : Error{EEXIST, path_of(name) + ": is in the way"};
+    }
+    if (!make()) return system_error(path_of(name));
+  }
+  const auto fd = open_at(root_fd_.get(), name, k_directory);
+  if (fd && ::fchown(fd->get(), uid, gid) == 0) return {};
+  const Error fault = fd ? system_error(path_of(name)) : fd.error();
+  static_cast<void>(remove_begun(name));
+  return fault;
+}
+
+// What a daemon leaves that dies before the directory is the user's: root's, and empty.
+bool Areas::remove_begun(const std::string& name) const {
+  struct stat info {};
+  return ::fstatat(root_fd_.get(), name.c_str(), &info, AT_SYMLINK_NOFOLLOW) == 0 &&
+         info.st_mode == (S_IFDIR | 0700) && info.st_uid == 0 &&
+         ::unlinkat(root_fd_.get(), name.c_str(), AT_REMOVEDIR) == 0;
+}
+
+Result<std::optional<Fd>> Areas::open_directory(const std::string& name, std::uint32_t uid,
+                                                Mounts mounts) const {
+  auto fd = open_users(root_fd_.get(), name, uid, mounts);
+  if (!fd) return Error{fd.error().code, root_ + "/" + fd.error().what};
+  return fd;
+}
+
+bool Areas::is_mount(int directory_fd) const {
+  struct statx info {};
+  struct statx root {};
+  if (::statx(directory_fd, "", AT_EMPTY_PATH, 0, &info) != 0 ||
+      ::statx(root_fd_.get(), "", AT_EMPTY_PATH, 0, &root) != 0)
+    return false;
+  if ((info.stx_attributes_mask & STATX_ATTR_MOUNT_ROOT) != 0)
+    return (info.stx_attributes & STATX_ATTR_MOUNT_ROOT) != 0;
+  // A kernel before 5.8; it does not tell bind mounts of the same file system.
+  return info.stx_dev_major != root.stx_dev_major || info.stx_dev_minor != root.stx_dev_minor;
+}
+
+Result<Fd> Areas::open_status(const JobKey& key, const char* task, int flags) const {
+  return open_at(status_.get(), to_text(key) + "." + task, flags | O_NOFOLLOW, 0600);
+}
+
+void Areas::remove_status(const JobKey& key) const {
+  for (const char* task : {"stage", "answer", "out", "measure", "recover"}) {
+    ::unlinkat(status_.get(), (to_text(key) + "." + task).c_str(), 0);
+  }
+}
+
+Status Areas::trash(int from_fd, const std::string& from, std::uint32_t uid, std::uint32_t gid) {
+  const std::string name =
+      std::to_string(uid) + "." + std::to_string(gid) + "." + std::to_string(next_trash_++);
+  if (::renameat(from_fd, from.c_str(), trash_.get(), name.c_str()) != 0 && errno != ENOENT) {
+    return system_error(from);
+  }
+  return {};
+}
+
+Status Areas::move_to_trash(const std::string& name, std::uint32_t uid, std::uint32_t gid) {
+  return trash(root_fd_.get(), name, uid, gid);
+}
+
+Status Areas::move_to_hold(const std::string& name, const JobKey& key) const {
+  if (::renameat(root_fd_.get(), name.c_str(), hold_.get(), to_text(key).c_str()) != 0) {
+    return system_error(path_of(name));
+  }
+  return {};
+}
+
+Result<std::optional<Fd>> Areas::open_held(const JobKey& key, std::uint32_t uid) const {
+  return open_users(hold_.get(), to_text(key), uid, Mounts::refuse);
+}
+
+Status Areas::move_held_to_trash(const JobKey& key, std::uint32_t uid, std::uint32_t gid) {
+  return trash(hold_.get(), to_text(key), uid, gid);
+}
+
+std::vector<TrashEntry> Areas::list_trash() const {
+  std::vector<TrashEntry> entries;
+  const int fd = ::openat(trash_.get(), ".", k_directory | O_CLOEXEC);
+  const std::unique_ptr<DIR, int (*)(DIR*)> directory(::fdopendir(fd), ::closedir);
+  if (!directory) return entries;
+  while (const dirent* item = ::readdir(directory.get())) {
+    if (const auto entry = parse_trash_name(item->d_name)) entries.push_back(*entry);
+  }
+  return entries;
+}
+
+Result<Fd> Areas::open_trash(const std::string& name) const {
+  return open_beneath(trash_.get(), name, k_directory, 0, RESOLVE_NO_XDEV);
+}
+
+Status Areas::remove_trash(const std::string& name) const {
+  if (::unlinkat(trash_.get(), name.c_str(), AT_REMOVEDIR) == 0) return {};
+  if (errno == ENOTDIR && ::unlinkat(trash_.get(), name.c_str(), 0) == 0) return {};
+  return system_error(name);
+}
+
+std::string Areas::held_path(const JobKey& key) const {
+  return root_ + "/.nodestage/hold/" + to_text(key);
+}
+
+}  // namespace nodestage

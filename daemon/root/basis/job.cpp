@@ -1,0 +1,50 @@
+#include "daemon/root/basis/job.hpp"
+
+#include <sys/wait.h>
+
+namespace nodestage {
+
+const char* to_text(JobState state) {
+  switch (state) {
+    case JobState::waiting_for_directory:
+      return "waiting for the job directory";
+    case JobState::queued:
+      return "queued";
+    case JobState::staging:
+      return "staging";
+    case JobState::ready:
+      return "ready";
+    case JobState::failed:
+      return "failed";
+    case JobState::stopping:
+      return "stopping";
+    case JobState::awaiting_outcome:
+      return "ending";
+    case JobState::staging_out:
+      return "staging out";
+    case JobState::held:
+      return "held";
+    case JobState::gone:
+      return "gone";
+  }
+  return "?";
+}
+
+JobOutcome outcome_of(const JobRecord& record) {
+  const auto told_by = [](std::uint32_t status) {
+    return status == 0 ? JobOutcome::success : JobOutcome::failure;
+  };
+  if (record.exit_code != 0) return JobOutcome::failure;
+  if (record.batch_status) return told_by(*record.batch_status);
+  if (record.facts.batch)
+    return record.first_status ? told_by(*record.first_status) : JobOutcome::unknown;
+  const auto status = record.last_status ? record.last_status : record.first_status;
+  if (!status) return JobOutcome::unknown;
+  // A batch script on the first node may have ended well after a step that did not.
+  const bool another_counts =
+      !record.outcome_known && record.begin.node_count > 1 && record.begin.node_index != 0;
+  return *status != 0 && another_counts && WIFEXITED(*status) ? JobOutcome::unknown
+                                                              : told_by(*status);
+}
+
+}  // namespace nodestage

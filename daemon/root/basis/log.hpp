@@ -1,0 +1,86 @@
+// The daemon's log: one line an event. To journald with fields where stderr is its stream, else to
+// stderr as text: "TIME LEVEL: job=12.0 uid=1000 role=worker: TEXT".
+//
+//   field              of
+//   MESSAGE, PRIORITY  every line; the text alone, and syslog's number of the level
+//   NODESTAGE_JOB      a job's lines: "12.0", job id and restart count
+//   NODESTAGE_UID      a job's lines: the user's number
+//   NODESTAGE_ROLE     every line: daemon, worker, notice: whose words they are
+//   NODESTAGE_ITEM     a line about one item: its source
+//
+// Texts may hold what users wrote: what is not printable is escaped here, and newlines become "; ",
+// so that no line or field can be forged.
+#pragma once
+
+#include <spdlog/common.h>
+#include <spdlog/fmt/fmt.h>
+#include <sys/types.h>
+
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "common/wire/status_file.hpp"
+#include "daemon/root/basis/job.hpp"
+
+namespace nodestage {
+
+// What a line is about.
+struct Subject {
+  std::string job = {};  // "12.0"; "": none
+  uid_t uid = 0;         // of the job's user
+  std::string role = "daemon";
+  std::string item = {};  // "": none, or all
+};
+
+Subject about(const JobRecord& record, const char* role = "daemon");
+Subject about(const Begin& begin);
+Subject about_item(const JobRecord& record, const std::string& item);
+
+// A line of each of a job's items, with `before` at its start: lines[i] is about status.items[i].
+void log_items(const JobRecord& record, std::string_view before, const WorkerStatus& status,
+               const std::vector<std::string>& lines);
+
+namespace log {
+
+using Level = spdlog::level::level_enum;
+
+// Where lines go, from now on: decided by $JOURNAL_STREAM and stderr. Until then, and in tests, as
+// text to spdlog's default logger.
+void open();
+void set_level(const std::string& name);  // trace, debug, info, warn, error, critical, off
+
+bool is_wanted(Level level);
+// Nothing, unless the level is wanted.
+void write(Level level, const Subject& subject, std::string_view text);
+
+// "NAME=value" of each field.
+std::vector<std::string> journal_fields(Level level, const Subject& subject, std::string_view text);
+
+// Whether `fd` is the file that systemd(1) names in $JOURNAL_STREAM ("device:inode").
+bool is_journal_stream(const char* journal_stream, int fd);
+
+// info("…{}…", value), info(about(record), "…{}…", value)
+template <Level k_level>
+struct Line {
+  template <typename... Values>
+  void operator()(const Subject& subject, fmt::format_string<Values...> format,
+                  Values&&... values) const {
+    if (is_wanted(k_level))
+      write(k_level, subject, fmt::format(format, std::forward<Values>(values)...));
+  }
+  template <typename... Values>
+  void operator()(fmt::format_string<Values...> format, Values&&... values) const {
+    (*this)(Subject{}, format, std::forward<Values>(values)...);
+  }
+};
+
+inline constexpr Line<Level::debug> debug;
+inline constexpr Line<Level::info> info;
+inline constexpr Line<Level::warn> warn;
+inline constexpr Line<Level::err> error;
+inline constexpr Line<Level::critical> critical;
+
+}  // namespace log
+}  // namespace nodestage

@@ -1,0 +1,61 @@
+// Loop: one thread, one epoll set, a list of timers. Everything in the daemon happens in its
+// callbacks.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <utility>
+
+#include "common/os/fd.hpp"
+#include "common/result.hpp"
+
+namespace nodestage {
+
+using Clock = std::chrono::steady_clock;
+
+class Loop {
+ public:
+  using Callback = std::function<void()>;
+  using TimerId = std::pair<Clock::time_point, std::uint64_t>;
+
+  static Result<Loop> create();
+
+  // Calls `ready` whenever fd can be read or was hung up, until forget(fd). fd is borrowed and must
+  // be forgotten before it is closed. A callback may forget any fd, its own included.
+  Status watch(int fd, Callback ready);
+  // For a watched fd: calls `writable` as well, whenever it can be written to; {} ends that.
+  Status want_write(int fd, Callback writable);
+  void forget(int fd);
+
+  // Calls `due` once; one that is set by another timer's callback, in a later round than that.
+  TimerId after(std::chrono::milliseconds delay, Callback due);
+  void cancel(TimerId timer);
+
+  // Until stop(); may be called again then. A fault of epoll itself only.
+  Status run();
+  void stop() { stopped_ = true; }
+
+ private:
+  explicit Loop(Fd epoll) : epoll_(std::move(epoll)) {}
+  [[nodiscard]] int milliseconds_to_next_timer() const;
+  void run_due_timers();
+
+  struct Watched {
+    std::uint32_t number;  // which tells a descriptor from an earlier one of its number
+    Callback ready;
+    Callback writable;
+  };
+  void handle(std::uint64_t mark, std::uint32_t events);
+
+  Fd epoll_;
+  std::map<int, std::shared_ptr<Watched>> watched_;
+  std::map<TimerId, Callback> timers_;
+  std::uint64_t next_timer_ = 0;
+  std::uint32_t next_watched_ = 0;
+  bool stopped_ = false;
+};
+
+}  // namespace nodestage

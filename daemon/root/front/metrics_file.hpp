@@ -1,0 +1,39 @@
+// MetricsFile: keeps the file of `metrics.textfile` up to date: looked at every 5 s, replaced (by a
+// rename) when something that is the daemon's own has changed, or once a minute. Without the
+// setting it does nothing at all.
+#pragma once
+
+#include <functional>
+#include <optional>
+#include <string>
+
+#include "daemon/root/basis/config.hpp"
+#include "daemon/root/basis/loop.hpp"
+#include "daemon/root/jobs/metrics.hpp"
+
+namespace nodestage {
+
+class MetricsFile {
+ public:
+  using Source = std::function<Metrics()>;
+  MetricsFile(Loop& loop, const Config& config, Source source)
+      : loop_(loop), config_(config), source_(std::move(source)) {}
+
+  // At the start and after each reload. A file whose name is no longer set is removed.
+  void settings_changed();
+
+ private:
+  void look();
+  void write(const MetricsText& text);
+
+  Loop& loop_;
+  const Config& config_;
+  Source source_;
+  std::string path_;  // "": off
+  std::string written_;
+  Clock::time_point written_at_{};
+  std::optional<Loop::TimerId> timer_;
+  bool has_failed_ = false;
+};
+
+}  // namespace nodestage

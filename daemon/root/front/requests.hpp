@@ -1,0 +1,16 @@
+// The requests that the daemon serves: an allow-list of {kind, who may, handler}.
+#pragma once
+
+#include <cstdint>
+#include <string_view>
+
+#include "daemon/root/jobs/jobs.hpp"
+
+namespace nodestage {
+
+// Decodes one packet of a caller with `uid`, checks the table and calls the handler, which answers
+// through `reply` now or later. What is not in the table is refused and logged. The ticket of
+// a later answer, or 0.
+Ticket handle_request(Jobs& jobs, std::uint32_t uid, std::string_view packet, const Reply& reply);
+
+}  // namespace nodestage

@@ -1,0 +1,230 @@
+#include "daemon/root/front/server.hpp"
+
+#include <fcntl.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include <algorithm>
+
+#include "common/wire/daemon_client.hpp"
+#include "daemon/root/basis/log.hpp"
+#include "daemon/root/basis/refusal_log.hpp"
+#include "daemon/root/front/requests.hpp"
+
+namespace nodestage {
+namespace {
+
+// What is kept for callers that do not read. Root may ask for all jobs of the node.
+constexpr std::size_t k_most_unsent_of_user = std::size_t{8} << 20;
+constexpr std::size_t k_most_unsent_of_users = std::size_t{64} << 20;
+constexpr std::size_t k_most_unsent_of_root = std::size_t{64} << 20;
+// Of users' requests between two looks at everything else.
+constexpr std::chrono::milliseconds k_users_share{5};
+constexpr int k_backlog = 1024;
+constexpr int k_most_accepted = 256;
+
+Result<sockaddr_un> address_of(const std::string& path) {
+  sockaddr_un address{};
+  address.sun_family = AF_UNIX;
+  if (path.size() >= sizeof address.sun_path)
+    return Error{ENAMETOOLONG, path + ": too long for a socket"};
+  path.copy(address.sun_path, path.size());
+  return address;
+}
+
+bool somebody_listens(const sockaddr_un& address) {
+  const Fd probe(::socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0));
+  return ::connect(probe.get(), reinterpret_cast<const sockaddr*>(&address), sizeof address) == 0;
+}
+
+}  // namespace
+
+Status Server::listen(const std::string& path) {
+  TRY(listen_at(path, 0666));
+  return listen_at(root_socket(path), 0600);
+}
+
+Status Server::listen_at(const std::string& path, std::uint32_t mode) {
+  TRY_ASSIGN(const sockaddr_un address, address_of(path));
+  if (somebody_listens(address)) return Error{EADDRINUSE, path + ": another nodestaged is running"};
+  ::unlink(path.c_str());
+  Fd listener(::socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+  if (!listener ||
+      ::bind(listener.get(), reinterpret_cast<const sockaddr*>(&address), sizeof address) != 0 ||
+      ::chmod(path.c_str(), mode) != 0 || ::listen(listener.get(), k_backlog) != 0) {
+    return system_error(path);
+  }
+  const int fd = listeners_.emplace_back(std::move(listener)).get();
+  return loop_.watch(fd, [this, fd] { accept_all(fd); });
+}
+
+// In bounds: others may come as fast as they are taken in.
+void Server::accept_all(int listener) {
+  for (int i = 0; i < k_most_accepted; ++i) {
+    Fd fd(::accept4(listener, nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
+    if (!fd) return;
+    ucred peer{};
+    socklen_t size = sizeof peer;
+    if (::getsockopt(fd.get(), SOL_SOCKET, SO_PEERCRED, &peer, &size) == 0)
+      admit(std::move(fd), peer.uid);
+  }
+}
+
+void Server::admit(Fd fd, std::uint32_t uid) {
+  // Root always finds a place; one user may use half of the rest.
+  const std::size_t most = std::min<std::size_t>(config_.daemon.max_connections, descriptors_);
+  const auto account = accounts_.find(uid);
+  const bool crowd = account != accounts_.end() && account->second.connections >= most / 2;
+  if (!crowd && connections_.size() >= most) {
+    // Who waits for no answer makes room, the oldest first: with subordinate uids one user can be
+    // many.
+    const auto idle = std::find_if(connections_.begin(), connections_.end(), [](const auto& item) {
+      return item.second.ticket == 0 && item.second.uid != 0;
+    });
+    if (idle != connections_.end()) close(idle->first);
+  }
+  if ((crowd || connections_.size() >= most) && uid != 0) {
+    log_refusal("uid=" + std::to_string(uid), "too many connections, one more");
+    return;
+  }
+  const std::uint64_t id = next_++;
+  Connection& connection = connections_[id];
+  connection.fd = std::move(fd);
+  connection.uid = uid;
+  ++accounts_[uid].connections;
+  if (!loop_.watch(connection.fd.get(), [this, id] { readable(id); })) return close(id);
+  connection.deadline =
+      loop_.after(std::chrono::seconds(config_.daemon.request_wait_s), [this, id] { close(id); });
+}
+
+void Server::readable(std::uint64_t id) {
+  Connection& connection = connections_.at(id);
+  if (connection.asked || connection.uid == 0) return answer(id);
+  // It stays in the socket until it is its user's turn.
+  loop_.forget(connection.fd.get());
+  accounts_[connection.uid].waiting.push_back(id);
+  if (!std::exchange(is_serving_, true)) loop_.after({}, [this] { serve_users(); });
+}
+
+void Server::serve_users() {
+  is_serving_ = false;
+  const auto end = Clock::now() + k_users_share;
+  for (;;) {
+    const auto is_waiting = [](const auto& item) { return !item.second.waiting.empty(); };
+    auto next = std::find_if(accounts_.upper_bound(last_served_), accounts_.end(), is_waiting);
+    if (next == accounts_.end())
+      next = std::find_if(accounts_.begin(), accounts_.end(), is_waiting);
+    if (next == accounts_.end()) return;
+    if (Clock::now() >= end) break;
+    last_served_ = next->first;
+    const std::uint64_t id = next->second.waiting.front();
+    next->second.waiting.pop_front();
+    const auto connection = connections_.find(id);
+    if (connection == connections_.end()) continue;  // it has made room
+    const int fd = connection->second.fd.get();
+    if (loop_.watch(fd, [this, id] { readable(id); })) {
+      answer(id);
+    } else {
+      close(id);
+    }
+  }
+  // A daemon that is never idle waits for its own processor time behind every job of the node.
+  is_serving_ = true;
+  loop_.after(k_users_share, [this] { serve_users(); });
+}
+
+void Server::answer(std::uint64_t id) {
+  Connection& connection = connections_.at(id);
+  static std::string packet(k_max_message_bytes + 1, '\0');  // one thread, one buffer
+  const ssize_t count = ::recv(connection.fd.get(), packet.data(), packet.size(), MSG_DONTWAIT);
+  if (count < 0 && (errno == EAGAIN || errno == EINTR)) return;
+  if (count <= 0 || connection.asked) return close(id);
+  connection.asked = true;
+  loop_.cancel(*connection.deadline);
+  const auto bytes = static_cast<std::size_t>(count);
+  const Ticket ticket =
+      handle_request(jobs_, connection.uid, std::string_view(packet).substr(0, bytes),
+                     [this, id](const Message& message) { send(id, message); });
+  connection.ticket = ticket;
+}
+
+// A caller that does not read loses progress. Long lists wait here, in bounds, until he has read:
+// the daemon never waits for anybody. The connection is closed by its caller, or soon by the
+// deadline.
+void Server::send(std::uint64_t id, const Message& message) {
+  const auto found = connections_.find(id);
+  if (found == connections_.end()) return;
+  Connection& connection = found->second;
+  const bool is_row =
+      std::holds_alternative<StatusRow>(message) || std::holds_alternative<StatusItem>(message) ||
+      std::holds_alternative<HeldRow>(message) || std::holds_alternative<ReportRow>(message);
+  const bool is_progress = std::holds_alternative<Progress>(message);
+  std::string packet = encode_message(message);
+  if (is_progress) {
+    ::send(connection.fd.get(), packet.data(), packet.size(), MSG_NOSIGNAL | MSG_DONTWAIT);
+    return;
+  }
+  const bool is_sent = send_or_keep(id, connection, std::move(packet));
+  if (is_row) return;
+  if (is_sent) ::shutdown(connection.fd.get(), SHUT_WR);
+  connection.deadline =
+      loop_.after(std::chrono::seconds(config_.daemon.request_wait_s), [this, id] { close(id); });
+}
+
+// Whether nothing is left to send.
+bool Server::send_or_keep(std::uint64_t id, Connection& connection, std::string packet) {
+  if (connection.is_cut) return false;
+  if (connection.unsent.empty()) {
+    const int fd = connection.fd.get();
+    if (::send(fd, packet.data(), packet.size(), MSG_NOSIGNAL | MSG_DONTWAIT) >= 0) return true;
+    if (errno == EMSGSIZE) log::error("an answer of {} bytes is too long to send", packet.size());
+    if (errno != EAGAIN) return true;
+    if (!loop_.want_write(fd, [this, id] { send_unsent(id); })) return true;
+  }
+  const bool is_root = connection.uid == 0;
+  std::size_t& unsent = accounts_[connection.uid].unsent_bytes;
+  connection.is_cut =
+      unsent + packet.size() > (is_root ? k_most_unsent_of_root : k_most_unsent_of_user) ||
+      (!is_root && users_unsent_bytes_ + packet.size() > k_most_unsent_of_users);
+  if (connection.is_cut) return false;
+  unsent += packet.size();
+  if (!is_root) users_unsent_bytes_ += packet.size();
+  connection.unsent.push_back(std::move(packet));
+  return false;
+}
+
+void Server::release(const Connection& connection, std::size_t bytes) {
+  accounts_[connection.uid].unsent_bytes -= bytes;
+  if (connection.uid != 0) users_unsent_bytes_ -= bytes;
+}
+
+void Server::send_unsent(std::uint64_t id) {
+  Connection& connection = connections_.at(id);
+  const int fd = connection.fd.get();
+  while (!connection.unsent.empty()) {
+    const std::string& packet = connection.unsent.front();
+    const bool sent = ::send(fd, packet.data(), packet.size(), MSG_NOSIGNAL | MSG_DONTWAIT) >= 0;
+    if (!sent && errno == EAGAIN) return;
+    release(connection, packet.size());
+    connection.unsent.pop_front();
+  }
+  static_cast<void>(loop_.want_write(fd, nullptr));
+  ::shutdown(fd, SHUT_WR);  // the last answer was among them
+}
+
+void Server::close(std::uint64_t id) {
+  const auto found = connections_.find(id);
+  if (found == connections_.end()) return;
+  Connection connection = std::move(found->second);
+  connections_.erase(found);
+  loop_.forget(connection.fd.get());
+  for (const std::string& packet : connection.unsent) release(connection, packet.size());
+  const auto account = accounts_.find(connection.uid);
+  if (--account->second.connections == 0) accounts_.erase(account);
+  if (connection.deadline) loop_.cancel(*connection.deadline);
+  if (connection.ticket != 0) jobs_.leave(connection.ticket);
+}
+
+}  // namespace nodestage

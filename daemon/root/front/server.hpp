@@ -1,0 +1,77 @@
+// Server: the unix sockets. Who is at the other end is SO_PEERCRED; what a caller may ask is the
+// table in requests.hpp. One request a connection.
+//
+// Slurm's hooks, which are root, must be answered within seconds whatever users do. So root has a
+// socket of its own, whose backlog nobody else fills; its requests are answered as they come, those
+// of users in turn, each user's one after the other and for a few milliseconds at a time; and what
+// is kept for callers that do not read has a limit for each user.
+#pragma once
+
+#include <cstdint>
+#include <deque>
+#include <functional>
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "common/wire/protocol.hpp"
+#include "daemon/root/basis/config.hpp"
+#include "daemon/root/basis/loop.hpp"
+#include "daemon/root/jobs/jobs.hpp"
+
+namespace nodestage {
+
+class Server {
+ public:
+  // `descriptors`: how many connections may be open at once, whatever daemon.max_connections says.
+  Server(Loop& loop, const Config& config, Jobs& jobs, std::size_t descriptors)
+      : loop_(loop), config_(config), jobs_(jobs), descriptors_(descriptors) {}
+
+  // Binds the socket (0666: everybody may ask, the table says what) and root's beside it (0600,
+  // common/wire/daemon_client.hpp). A socket that nobody listens to is replaced; one that somebody
+  // does is a fault.
+  Status listen(const std::string& path);
+
+ private:
+  struct Connection {
+    Fd fd;
+    std::uint32_t uid = 0;
+    Ticket ticket = 0;                      // of a request that is answered later
+    bool asked = false;                     // its one request has been read
+    std::optional<Loop::TimerId> deadline;  // for the request
+    std::deque<std::string> unsent;         // answers that its socket had no room for
+    bool is_cut = false;                    // there were too many; it hears no last one
+  };
+  struct Account {  // of one uid
+    std::size_t connections = 0;
+    std::size_t unsent_bytes = 0;
+    std::deque<std::uint64_t> waiting;  // connections whose request is there and not yet read
+  };
+
+  Status listen_at(const std::string& path, std::uint32_t mode);
+  void accept_all(int listener);
+  void admit(Fd fd, std::uint32_t uid);
+  void readable(std::uint64_t id);
+  void serve_users();
+  void answer(std::uint64_t id);
+  void send(std::uint64_t id, const Message& message);
+  bool send_or_keep(std::uint64_t id, Connection& connection, std::string packet);
+  void release(const Connection& connection, std::size_t bytes);
+  void send_unsent(std::uint64_t id);
+  void close(std::uint64_t id);
+
+  Loop& loop_;
+  const Config& config_;
+  Jobs& jobs_;
+  std::size_t descriptors_;
+  std::vector<Fd> listeners_;
+  std::map<std::uint64_t, Connection> connections_;
+  std::map<std::uint32_t, Account> accounts_;
+  std::uint64_t next_ = 1;
+  std::size_t users_unsent_bytes_ = 0;
+  std::uint32_t last_served_ = 0;  // a uid: the turn is the next one's
+  bool is_serving_ = false;        // serve_users() will be called
+};
+
+}  // namespace nodestage

@@ -1,0 +1,190 @@
+#include "daemon/root/jobs/credits.hpp"
+
+#include <algorithm>
+
+#include "common/text/human.hpp"
+#include "daemon/root/basis/log.hpp"
+#include "daemon/root/jobs/hold.hpp"
+
+namespace nodestage {
+namespace {
+
+constexpr std::chrono::seconds k_first_pause{1};
+constexpr std::size_t k_most_looks = 1000;
+constexpr unsigned k_most_doublings = 8;  // about four minutes
+
+}  // namespace
+
+void Credits::begin_look(const JobKey& key, std::uint32_t step) {
+  Account& account = accounts_[key];
+  if (account.steps.size() >= k_most_looks && account.steps.count(step) == 0) return;
+  ++account.steps[step];
+  count_use(account);
+}
+
+void Credits::end_look(const JobKey& key, std::uint32_t step) {
+  Account& account = accounts_[key];
+  const auto found = account.steps.find(step);
+  if (found == account.steps.end()) return;  // of the last daemon
+  if (--found->second == 0) account.steps.erase(found);
+  count_use(account);
+}
+
+void Credits::note_use(const JobKey& key, const std::string& node, bool is_in_use) {
+  Account& account = accounts_[key];
+  if (is_in_use)
+    account.nodes.insert(node);
+  else
+    account.nodes.erase(node);
+  count_use(account);
+}
+
+bool Credits::is_looked_at(const JobKey& key) const {
+  const auto found = accounts_.find(key);
+  return found != accounts_.end() && !found->second.steps.empty();
+}
+
+void Credits::count_use(Account& account) {
+  const bool is_used = !account.steps.empty() || !account.nodes.empty();
+  if (is_used && !account.since) account.since = Clock::now();
+  if (is_used || !account.since) return;
+  account.time += Clock::now() - *account.since;
+  account.since.reset();
+}
+
+std::uint64_t Credits::used_s(const JobKey& key) const {
+  const auto found = accounts_.find(key);
+  if (found == accounts_.end()) return 0;
+  const Account& account = found->second;
+  const auto used =
+      account.time + (account.since ? Clock::now() - *account.since : Clock::duration());
+  return static_cast<std::uint64_t>(std::chrono::ceil<std::chrono::seconds>(used).count());
+}
+
+void Credits::owe(JobRecord& record) {
+  const Config::Credit& settings = config_.credit;
+  if (!settings.enabled || !is_on_first_node(record) || record.state != JobState::ready ||
+      record.ended || record.credited)
+    return;
+  const JobKey key = record.key();
+  if (files_.status(key, WorkerTask::stage).items.empty()) return;  // results only, say
+  const std::uint64_t now = epoch_now();
+  const std::uint64_t seconds = now - std::min(now, record.begun_at + used_s(key));
+  record.credit_minutes = credit_minutes(seconds, settings);
+  if (record.credit_minutes == 0) {
+    log::info(about(record), "nothing is added to its time limit: it was held for {} s only",
+              seconds);
+    return;
+  }
+  queue(key, {});
+}
+
+void Credits::queue(const JobKey& key, std::chrono::milliseconds delay) {
+  if (find_owed(key) == nullptr) return;
+  loop_.after(delay, [this, key] {
+    queue_.push_back(key);
+    go_on();
+  });
+}
+
+JobRecord* Credits::find_owed(const JobKey& key) {
+  JobRecord* record = table_.find(key);
+  if (record == nullptr || !config_.credit.enabled) return nullptr;
+  const bool is_owed = record->credit_minutes > 0 && !record->credited;
+  return is_owed && !record->ended && is_live(*record) ? record : nullptr;
+}
+
+// One job at a time.
+void Credits::go_on() {
+  while (!queue_.empty() && !scontrol_.busy()) {
+    const JobKey key = queue_.front();
+    queue_.pop_front();
+    if (find_owed(key) != nullptr) ask_limit(key, std::to_string(key.job));
+  }
+}
+
+void Credits::ask_limit(const JobKey& key, const std::string& id) {
+  const auto take = [this, key, id](const Scontrol::Output& output) {
+    take_limit(key, id, read_job_limit(key, output.text));
+    go_on();
+  };
+  if (const Status asked = scontrol_.run({"--oneliner", "show", "job", id}, take); !asked)
+    try_later(key, asked.error().what);
+}
+
+void Credits::take_limit(const JobKey& key, const std::string& asked, const JobLimit& limit) {
+  JobRecord* record = find_owed(key);
+  if (record == nullptr) return;
+  switch (limit.answer) {
+    case JobLimit::Answer::known:
+      return ask_max_time(key, limit);
+    case JobLimit::Answer::ask_for:
+      if (limit.id != asked) return ask_limit(key, limit.id);
+      return forgo(*record, "Slurm's answer about the job is not clear");
+    case JobLimit::Answer::later:
+      return try_later(key, limit.why);
+    case JobLimit::Answer::never:
+      return forgo(*record, limit.why);
+  }
+}
+
+void Credits::ask_max_time(const JobKey& key, const JobLimit& limit) {
+  const auto take = [this, key, limit](const Scontrol::Output& output) {
+    take_max_time(key, limit, output);
+    go_on();
+  };
+  const Status asked = scontrol_.run({"--oneliner", "show", "partition", limit.partition}, take);
+  if (!asked) try_later(key, asked.error().what);
+}
+
+void Credits::take_max_time(const JobKey& key, const JobLimit& limit,
+                            const Scontrol::Output& output) {
+  JobRecord* record = find_owed(key);
+  if (record == nullptr) return;
+  const auto most = read_max_time(limit.partition, output.text);
+  if (!most) return try_later(key, "Slurm gave no clear answer about its partition");
+  const auto raised = raised_limit(limit.minutes, record->credit_minutes, *most);
+  if (!raised)
+    return forgo(*record, "it is at the MaxTime of partition " + printable(limit.partition));
+  raise_limit(*record, limit, *raised);
+}
+
+void Credits::raise_limit(JobRecord& record, const JobLimit& limit, std::uint32_t raised) {
+  record.credited = true;
+  if (const Status saved = table_.save_now(record); !saved) {
+    log::error(about(record),
+               "nothing is added to its time limit: the journal cannot be written: {}",
+               saved.error().what);
+    return;
+  }
+  const auto take = [this, subject = about(record), from = limit.minutes,
+                     raised](const Scontrol::Output& output) {
+    if (output.succeeded) {
+      log::info(subject, "{} min of staging were added to its time limit: {} min, was {} min",
+                raised - from, raised, from);
+    } else {
+      log::warn(subject, "Slurm did not confirm that its time limit was raised to {} min: {}",
+                raised, output.text);
+    }
+    go_on();
+  };
+  const Status sent =
+      scontrol_.run({"update", "JobId=" + limit.id, "TimeLimit=" + std::to_string(raised)}, take);
+  if (!sent) log::error(about(record), "its time limit was not raised: {}", sent.error().what);
+}
+
+void Credits::try_later(const JobKey& key, const std::string& why) {
+  const JobRecord* record = table_.find(key);
+  if (record == nullptr) return;
+  const auto pause = k_first_pause * (1U << std::min(accounts_[key].tries++, k_most_doublings));
+  log::info(about(*record), "its time limit is looked at again in {} s: {}", pause.count(), why);
+  queue(key, pause);
+}
+
+void Credits::forgo(JobRecord& record, const std::string& why) {
+  record.credit_minutes = 0;
+  log::info(about(record), "nothing is added to its time limit: {}", why);
+  table_.save(record);
+}
+
+}  // namespace nodestage

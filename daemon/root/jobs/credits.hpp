@@ -1,0 +1,72 @@
+// Credits: Slurm charges staging to the job's time limit; with credit.enabled the first node adds
+// it again.
+//
+// What is owed is journaled with the state `ready`, so a restarted daemon asks on. `credited` is
+// journaled before Slurm is told: a daemon that dies in between credits not at all, never twice.
+#pragma once
+
+#include <cstdint>
+#include <deque>
+#include <map>
+#include <optional>
+#include <set>
+#include <string>
+
+#include "daemon/root/basis/config.hpp"
+#include "daemon/root/basis/loop.hpp"
+#include "daemon/root/jobs/job_files.hpp"
+#include "daemon/root/jobs/job_table.hpp"
+#include "daemon/root/slurm/credit.hpp"
+#include "daemon/root/slurm/scontrol.hpp"
+
+namespace nodestage {
+
+class Credits {
+ public:
+  Credits(Loop& loop, const Config& config, JobTable& table, const JobFiles& files)
+      : loop_(loop), config_(config), table_(table), files_(files), scontrol_(loop, config) {}
+
+  // Steps here, and other nodes, that use the job before it is ready, as a user could who stops the
+  // staging and works meanwhile in a step that claims to look only: that time is not credited.
+  void begin_look(const JobKey& key, std::uint32_t step);
+  void end_look(const JobKey& key, std::uint32_t step);
+  void note_use(const JobKey& key, const std::string& node, bool is_in_use);
+  [[nodiscard]] bool is_looked_at(const JobKey& key) const;
+
+  // The job is ready: what its limit is owed, into its record, which the caller saves.
+  void owe(JobRecord& record);
+  // Of a job that is carried on from the journal: what is still owed.
+  void carry_on(const JobKey& key) { queue(key, {}); }
+  void forget(const JobKey& key) { accounts_.erase(key); }
+
+ private:
+  struct Account {
+    std::map<std::uint32_t, std::size_t> steps;  // that only look: tasks of each, here
+    std::set<std::string> nodes;                 // other ones, as they tell
+    std::optional<Clock::time_point> since;      // it has been in use
+    Clock::duration time{};                      // in which it was
+    unsigned tries = 0;
+  };
+  static void count_use(Account& account);
+  [[nodiscard]] std::uint64_t used_s(const JobKey& key) const;
+  void queue(const JobKey& key, std::chrono::milliseconds delay);
+  [[nodiscard]] JobRecord* find_owed(const JobKey& key);
+  void go_on();
+  void ask_limit(const JobKey& key, const std::string& id);
+  void take_limit(const JobKey& key, const std::string& asked, const JobLimit& limit);
+  void ask_max_time(const JobKey& key, const JobLimit& limit);
+  void take_max_time(const JobKey& key, const JobLimit& limit, const Scontrol::Output& output);
+  void raise_limit(JobRecord& record, const JobLimit& limit, std::uint32_t raised);
+  void try_later(const JobKey& key, const std::string& why);
+  void forgo(JobRecord& record, const std::string& why);
+
+  Loop& loop_;
+  const Config& config_;
+  JobTable& table_;
+  const JobFiles& files_;
+  Scontrol scontrol_;
+  std::map<JobKey, Account> accounts_;
+  std::deque<JobKey> queue_;
+};
+
+}  // namespace nodestage

@@ -1,0 +1,36 @@
+// JobFiles: what a job has on this node's disk: its directory, and the files through which its
+// workers and the daemon talk. Needs root, as Areas does.
+#pragma once
+
+#include "common/os/fd.hpp"
+#include "common/result.hpp"
+#include "common/wire/status_file.hpp"
+#include "common/wire/worker_order.hpp"
+#include "daemon/root/basis/areas.hpp"
+#include "daemon/root/basis/job.hpp"
+
+namespace nodestage {
+
+// The end of the names of a task's status file and cgroup.
+const char* name_of(WorkerTask task);
+
+class JobFiles {
+ public:
+  explicit JobFiles(const Areas& areas) : areas_(areas) {}
+
+  // Where it is now. ENOENT: it is gone.
+  [[nodiscard]] Result<Fd> directory(const JobRecord& record) const;
+  // Its name, for people and for the environment of steps.
+  [[nodiscard]] std::string path(const JobRecord& record) const;
+  // Empty, for a worker that is about to start.
+  [[nodiscard]] Result<Fd> new_status(const JobKey& key, WorkerTask task) const;
+  // What the last worker with this task has written; nothing where there was none.
+  [[nodiscard]] WorkerStatus status(const JobKey& key, WorkerTask task) const;
+  // Where results are kept that were not delivered.
+  [[nodiscard]] std::string kept_in(const JobRecord& record) const;
+
+ private:
+  const Areas& areas_;
+};
+
+}  // namespace nodestage

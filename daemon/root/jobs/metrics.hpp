@@ -1,0 +1,88 @@
+// Metrics: what the daemon counts, and its text for Prometheus (exposition format 0.0.4, as
+// node_exporter's textfile collector takes it). Counters begin at 0 with each daemon. Names, labels
+// and meanings are in docs/admin.md, which a test holds against this. Pure; who fills it is
+// jobs_metrics.cpp, who writes it metrics_file.cpp.
+#pragma once
+
+#include <array>
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <string>
+
+#include "common/wire/status_file.hpp"
+#include "daemon/root/basis/job.hpp"
+#include "daemon/root/workers/workers.hpp"
+
+namespace nodestage {
+
+enum class Activity { stage, stage_out };
+
+// Where a job's time goes.
+enum class Phase { directory, queued, staging, barrier, outcome, stage_out };
+
+enum class FailureCause {
+  data,        // a source, an archive or a target: what the worker itself says
+  space,       // the local disk
+  time_limit,  // staging.limit, stageout.limit
+  memory,      // worker.memory
+  process,     // the worker ended before it was done
+  start,       // the worker could not be started
+  directory,   // the site's Prolog has not made it
+  other_node,  // the job fails here since it failed there
+  refused,     // at its prolog
+  journal,     // cannot be written
+};
+
+inline constexpr std::size_t k_activities = 2;
+inline constexpr std::size_t k_phases = 6;
+inline constexpr std::size_t k_failure_causes = 10;
+inline constexpr std::size_t k_job_states = 10;
+
+// What workers claim to have done.
+struct Work {
+  std::uint64_t bytes_read = 0;
+  std::uint64_t bytes_written = 0;
+  std::uint64_t files = 0;
+};
+Work work_of(const WorkerStatus& status);  // every claim bounded
+FailureCause cause_of(const WorkerEnd& end, const WorkerStatus& status);
+
+struct Counters {
+  struct Spent {
+    std::uint64_t times = 0;
+    std::uint64_t milliseconds = 0;
+  };
+  std::array<Work, k_activities> work{};
+  std::array<Spent, k_phases> spent{};
+  std::array<std::array<std::uint64_t, k_failure_causes>, k_activities> failures{};
+
+  // Adds what `now` is beyond `counted`, and sets that to it; less than before adds nothing.
+  void add_work(Activity activity, const Work& now, Work& counted);
+  void add_time(Phase phase, std::chrono::steady_clock::duration time);
+  // In a state of which nobody wants to know the time: nothing.
+  void add_time(JobState state, std::chrono::steady_clock::duration time);
+  void add_failure(Activity activity, FailureCause cause);
+};
+
+struct Metrics {
+  Counters counters;
+  std::array<std::uint64_t, k_job_states> jobs{};  // by JobState
+  std::uint64_t held_results = 0;
+  std::uint64_t held_bytes = 0;
+  std::uint64_t trash_trees = 0;
+  // Of the file system of the job directories:
+  std::uint64_t promised_bytes = 0;
+  std::uint64_t free_bytes = 0;
+  std::uint64_t free_inodes = 0;
+  std::uint64_t size_bytes = 0;
+};
+
+// `disk` changes without any doing of the daemon's, so that alone is no reason to write the file.
+struct MetricsText {
+  std::string own;
+  std::string disk;
+};
+MetricsText metrics_text(const Metrics& metrics);
+
+}  // namespace nodestage

@@ -1,0 +1,46 @@
+// Notices: what is told to users by a file beside their job's output, written by workers with their
+// rights, one at a time for each user: a target that hangs delays only its owner's.
+#pragma once
+
+#include <cstdint>
+#include <deque>
+#include <functional>
+#include <map>
+#include <set>
+#include <string>
+
+#include "daemon/root/basis/config.hpp"
+#include "daemon/root/basis/log.hpp"
+#include "daemon/root/workers/workers.hpp"
+
+namespace nodestage {
+
+class Notices {
+ public:
+  enum class Told { yes, no };
+  using OnTold = std::function<void(Told)>;
+
+  Notices(Workers& workers, const Config& config) : workers_(workers), config_(config) {}
+
+  // `start`: a `notice` order with the text as its request. A later notice of the same run replaces
+  // one that still waits. `told` is called once: when it is replaced or its worker could not be
+  // started (from within tell()), or when that has ended. A fault is logged and given up.
+  void tell(WorkerStart start, Subject subject, OnTold told);
+
+ private:
+  struct Notice {
+    WorkerStart start;
+    Subject subject;
+    OnTold told;
+  };
+  void start_next(std::uint32_t uid);
+  Result<Workers::Id> start(const Notice& notice);
+
+  Workers& workers_;
+  const Config& config_;
+  std::map<std::uint32_t, std::deque<Notice>> waiting_;  // by uid
+  std::set<std::uint32_t> at_work_;
+  std::uint64_t next_ = 1;
+};
+
+}  // namespace nodestage

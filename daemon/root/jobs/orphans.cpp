@@ -1,0 +1,108 @@
+#include "daemon/root/jobs/orphans.hpp"
+
+#include <unistd.h>
+
+#include <set>
+#include <utility>
+
+#include "daemon/root/basis/log.hpp"
+#include "daemon/root/slurm/slurm_steps.hpp"
+
+namespace nodestage {
+namespace {
+
+constexpr unsigned k_answers_needed = 2;
+constexpr const char* k_without_marker =
+    "the node was rebooted, or the epilog did not reach the daemon";
+
+bool may_be_orphan(const JobRecord& record) { return !record.ended && is_live(record); }
+
+}  // namespace
+
+std::string Orphans::marker_of(const JobRecord& record) const {
+  const std::string& socket = config_.daemon.socket;
+  return socket.substr(0, socket.rfind('/')) + "/jobs/" + std::to_string(record.begin.job);
+}
+
+// The prolog writes the marker before it tells `begin`; the epilog removes it after `end`.
+bool Orphans::has_marker(const JobRecord& record) const {
+  return ::access(marker_of(record).c_str(), F_OK) == 0 || errno != ENOENT;
+}
+
+// What is known of a last step says nothing of a job that was cut off.
+void Orphans::mark(JobRecord& record, const char* why) {
+  log::warn(about(record), "has ended without an epilog: {}", why);
+  record.ended = true;
+  if (!record.batch_status) record.last_status.reset();
+  table_.save(record);
+}
+
+void Orphans::found(JobRecord& record, const char* why) {
+  mark(record, why);
+  ::unlink(marker_of(record).c_str());
+  on_found_(record.key());
+}
+
+void Orphans::check_old(JobRecord& record) {
+  if (may_be_orphan(record) && !has_marker(record) &&
+      jobs_with_steps().count(record.begin.job) == 0)
+    mark(record, k_without_marker);
+}
+
+void Orphans::watch() {
+  if (timer_) loop_.cancel(*timer_);
+  timer_ = loop_.after(std::chrono::seconds(config_.daemon.orphan_check_s), [this] {
+    timer_.reset();
+    check();
+    watch();
+  });
+}
+
+void Orphans::check() {
+  std::vector<JobKey> unmarked;
+  std::vector<JobKey> marked;
+  for (const auto& [key, record] : table_.all()) {
+    if (may_be_orphan(record)) (has_marker(record) ? marked : unmarked).push_back(key);
+  }
+  std::erase_if(gone_answers_, [this](const auto& item) { return !table_.find(item.first); });
+  if (unmarked.empty() && marked.empty()) return;
+  const std::set<std::uint32_t> running = jobs_with_steps();
+  std::erase_if(marked, [&](const JobKey& key) { return running.count(key.job) > 0; });
+  for (const JobKey& key : unmarked) {
+    JobRecord* record = table_.find(key);
+    if (record != nullptr && running.count(key.job) == 0) found(*record, k_without_marker);
+  }
+  if (slurm_.busy()) return;
+  to_ask_ = std::move(marked);
+  ask_next();
+}
+
+void Orphans::ask_next() {
+  while (!to_ask_.empty()) {
+    const JobKey key = to_ask_.back();
+    to_ask_.pop_back();
+    const JobRecord* record = table_.find(key);
+    if (record == nullptr || !may_be_orphan(*record)) continue;
+    const Status asked =
+        slurm_.ask(key, [this, key](SlurmAnswer answer) { take_answer(key, answer); });
+    if (!asked) log::error("Slurm cannot be asked: {}", asked.error().what);
+    return;
+  }
+}
+
+void Orphans::take_answer(const JobKey& key, SlurmAnswer answer) {
+  const bool is_unclear = answer == SlurmAnswer::unclear || answer == SlurmAnswer::none;
+  if (is_unclear)
+    log::info("Slurm ({}) gave no clear answer about job {}; it is asked again later",
+              config_.slurm.scontrol, key.job);
+  if (answer == SlurmAnswer::none) return to_ask_.clear();
+  JobRecord* record = table_.find(key);
+  if (!is_unclear && record != nullptr && may_be_orphan(*record)) {
+    unsigned& answers = gone_answers_[key];
+    answers = answer == SlurmAnswer::gone ? answers + 1 : 0;
+    if (answers >= k_answers_needed) found(*record, "Slurm says that it is over");
+  }
+  ask_next();
+}
+
+}  // namespace nodestage

@@ -1,0 +1,58 @@
+// Orphans: jobs of which no epilog came, or none that reached the daemon.
+//
+// A step that lives on this node is proof that its job does. Else, when the prolog's marker is
+// gone, the node was rebooted or the epilog's `end` was lost. Else slurmd may have died with the
+// job, or runs no step here: Slurm is asked, and believed when it says twice that this run is over.
+#pragma once
+
+#include <functional>
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "daemon/root/basis/config.hpp"
+#include "daemon/root/basis/loop.hpp"
+#include "daemon/root/jobs/job_table.hpp"
+#include "daemon/root/slurm/slurm_question.hpp"
+
+namespace nodestage {
+
+class Orphans {
+ public:
+  // What becomes of a job that was found to have ended. It may forget the job.
+  using OnFound = std::function<void(const JobKey& key)>;
+
+  Orphans(Loop& loop, const Config& config, JobTable& table, SlurmQuestion& slurm, OnFound on_found)
+      : loop_(loop),
+        config_(config),
+        table_(table),
+        slurm_(slurm),
+        on_found_(std::move(on_found)) {}
+
+  // Of a job that is carried on from the journal: notes it as ended where a reboot has ended it,
+  // before anything is started for it.
+  void check_old(JobRecord& record);
+  // Every daemon.orphan_check seconds from now on, and once at once with check().
+  void watch();
+  void check();
+
+ private:
+  [[nodiscard]] std::string marker_of(const JobRecord& record) const;
+  [[nodiscard]] bool has_marker(const JobRecord& record) const;
+  void mark(JobRecord& record, const char* why);
+  void found(JobRecord& record, const char* why);
+  void ask_next();
+  void take_answer(const JobKey& key, SlurmAnswer answer);
+
+  Loop& loop_;
+  const Config& config_;
+  JobTable& table_;
+  SlurmQuestion& slurm_;
+  OnFound on_found_;
+  std::optional<Loop::TimerId> timer_;
+  std::vector<JobKey> to_ask_;               // Slurm, about these
+  std::map<JobKey, unsigned> gone_answers_;  // of Slurm, one after the other
+};
+
+}  // namespace nodestage

@@ -1,0 +1,55 @@
+// Records: what the node keeps of jobs that are gone, for `nodestage report`.
+//
+//   STATE_DIR/records/<job>.<restart>.<uid>.json     a NodeReport (common/wire/node_report.hpp),
+//   0600
+//
+// The oldest go first, beyond records.keep and records.days. A record that cannot be written or
+// read is logged and harms nobody. Needs root. Test: tests/unit/test_records.cpp.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "common/os/fd.hpp"
+#include "common/result.hpp"
+#include "daemon/root/basis/areas.hpp"
+#include "daemon/root/basis/config.hpp"
+
+namespace nodestage {
+
+class Records {
+ public:
+  // Makes the directory if need be. The settings are borrowed.
+  Records(const std::string& state_dir, const Config& config);
+
+  // One of the same run is replaced.
+  void keep(const JobKey& key, std::uint32_t uid, const std::string& report);
+
+  // Those of a job that `uid` may see (root: all).
+  [[nodiscard]] std::vector<std::string> find(std::uint32_t job, std::uint32_t uid) const;
+
+  // What is too old or too many goes.
+  void trim();
+
+ private:
+  struct Entry {
+    std::uint32_t uid = 0;
+    std::uint64_t written = 0;  // seconds since 1970
+  };
+  using Entries = std::map<JobKey, Entry>;
+
+  Status open(const std::string& state_dir);
+  [[nodiscard]] static std::string name_of(const Entries::value_type& entry);
+  Entries::iterator remove(Entries::iterator entry);
+  [[nodiscard]] bool is_too_old(const Entry& entry) const;
+
+  const Config& config_;
+  std::optional<Fd> directory_;
+  Entries entries_;
+  int fault_ = 0;  // errno of the last write
+};
+
+}  // namespace nodestage

@@ -1,0 +1,41 @@
+// Trash: removes what lies in the trash area, one tree of an owner at a time, by workers with the
+// rights of the tree's owner. Only what such a worker cannot remove (files of other owners:
+// subordinate uids of containers) is given to one that is root with three file capabilities and
+// nothing else.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <set>
+#include <string>
+
+#include "daemon/root/basis/areas.hpp"
+#include "daemon/root/basis/config.hpp"
+#include "daemon/root/workers/workers.hpp"
+
+namespace nodestage {
+
+class Trash {
+ public:
+  Trash(Areas& areas, Workers& workers, const Config& config)
+      : areas_(areas), workers_(workers), config_(config) {}
+
+  // Starts on what is there, for a few owners at a time. A tree that cannot be removed is logged
+  // and left until try_again().
+  void sweep();
+  void try_again();
+
+ private:
+  enum class By { owner, root };
+  void remove(const TrashEntry& entry, By by);
+  void removed(const TrashEntry& entry, By by, const WorkerEnd& end);
+
+  Areas& areas_;
+  Workers& workers_;
+  const Config& config_;
+  std::set<std::uint32_t>
+      at_work_;  // owners: each can stop (SIGSTOP) his own remover, and delays only himself
+  std::map<std::string, bool> given_up_;
+};
+
+}  // namespace nodestage

@@ -1,0 +1,52 @@
+// Turns: work in the background of which each user has so many pieces at once and no more. The rest
+// waits, first come first served; nobody's waits for another user's.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <deque>
+#include <functional>
+#include <map>
+#include <set>
+#include <utility>
+
+#include "daemon/root/basis/areas.hpp"
+#include "daemon/root/basis/loop.hpp"
+
+namespace nodestage {
+
+class Turns {
+ public:
+  enum class Begun {
+    yes,     // until end()
+    no,      // nothing is left to do, or it cannot be done now
+    failed,  // nor can others be begun: they wait for a second
+  };
+  using Begin = std::function<Begun()>;
+
+  Turns(Loop& loop, std::size_t of_one_user) : loop_(loop), of_one_user_(of_one_user) {}
+
+  // Calls `begin` once, at once or when it is the key's turn; not for a key that waits or works.
+  void ask(std::uint32_t uid, const JobKey& key, Begin begin);
+  // What was begun by an earlier daemon.
+  void take(std::uint32_t uid, const JobKey& key) { users_[uid].at_work.insert(key); }
+  // The work has ended. Nothing for a key that does not work.
+  void end(std::uint32_t uid, const JobKey& key);
+  [[nodiscard]] bool is_waiting(std::uint32_t uid, const JobKey& key) const;
+
+ private:
+  struct User {
+    std::deque<std::pair<JobKey, Begin>> queue;
+    std::set<JobKey> waiting;  // those in the queue
+    std::set<JobKey> at_work;
+    bool is_paused = false;
+    bool is_looked_at = false;  // go_on() is at it further up
+  };
+  void go_on(std::uint32_t uid);
+
+  Loop& loop_;
+  std::size_t of_one_user_;
+  std::map<std::uint32_t, User> users_;
+};
+
+}  // namespace nodestage

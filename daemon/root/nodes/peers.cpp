@@ -1,0 +1,278 @@
+#include "daemon/root/nodes/peers.hpp"
+
+#include <sys/resource.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <chrono>
+
+#include "common/text/human.hpp"
+#include "daemon/root/basis/log.hpp"
+#include "daemon/root/basis/refusal_log.hpp"
+#include "daemon/root/nodes/signer.hpp"
+#include "daemon/root/workers/privileges.hpp"
+
+namespace nodestage {
+namespace {
+
+constexpr std::chrono::seconds k_first_pause{1};
+constexpr std::chrono::seconds k_longest_pause{60};
+constexpr std::chrono::seconds k_carrier_look{2};
+constexpr std::size_t k_shown = 500;  // of a text of nodestage-peer
+constexpr std::chrono::seconds k_munge_retry{10};
+constexpr std::uint64_t k_try_munge = 0;  // the id of a request that is for nobody
+constexpr std::size_t k_max_waiting = 50'000;
+
+// The body of nodestage-peer's Helper: it becomes the unprivileged program.
+int become_carrier(const std::string& program, const std::string& user) {
+  if (const Status became = become_user(user); !became) {
+    ::dprintf(STDERR_FILENO, "nodestage-peer: %s\n", became.error().what.c_str());
+    return 1;
+  }
+  std::string name = "nodestage-peer";
+  std::string locale = "LC_ALL=C.UTF-8";
+  char* const argv[] = {name.data(), nullptr};
+  char* const environment[] = {locale.data(), nullptr};
+  ::execve(program.c_str(), argv, environment);
+  ::dprintf(STDERR_FILENO, "nodestage-peer: %s\n", system_error(program).what.c_str());
+  return 1;
+}
+
+}  // namespace
+
+void Peers::start(OnNote on_note) {
+  on_note_ = std::move(on_note);
+  settings_changed();
+}
+
+void Peers::settings_changed() {
+  if (settings_ && *settings_ == config_.peer) return;
+  signer_.reset();
+  carrier_.reset();
+  signer_ended();
+  carrier_ended();
+  munge_answered_ = false;
+  munge_fault_.clear();
+  carrier_fault_.clear();
+  carrier_failed_.reset();
+  signer_pause_ = carrier_pause_ = k_first_pause;
+  settings_ = config_.peer;
+  if (config_.peer.barrier == UseBarrier::off) return;
+  start_signer();
+  start_carrier();
+}
+
+std::optional<std::string> Peers::off() const {
+  if (config_.peer.barrier == UseBarrier::off) return "the configuration says so";
+  if (!munge_answered_ && !munge_fault_.empty()) return munge_fault_;
+  return {};
+}
+
+std::optional<std::string> Peers::broken() const {
+  const auto patience = std::chrono::seconds(config_.peer.silence_wait_s);
+  if (!carrier_failed_ || Clock::now() - *carrier_failed_ < patience) return {};
+  return carrier_fault_;
+}
+
+void Peers::start_signer() {
+  auto helper = Helper::start(
+      loop_, [user = config_.peer.user] { return run_signer(user); },
+      [this](std::string_view packet) { from_signer(packet); },
+      [this] {
+        signer_.reset();
+        signer_ended();
+        start_again(&Peers::start_signer, signer_pause_);
+      });
+  if (!helper) {
+    log::error("the signer for other nodes cannot be started: {}", helper.error().what);
+    return start_again(&Peers::start_signer, signer_pause_);
+  }
+  signer_ = std::move(*helper);
+  try_munge();
+}
+
+void Peers::start_carrier() {
+  auto helper = Helper::start(
+      loop_, [&peer = config_.peer] { return become_carrier(peer.program, peer.user); },
+      [this](std::string_view packet) { from_carrier(packet); },
+      [this] {
+        carrier_fails("nodestage-peer has ended");
+        carrier_.reset();
+        carrier_ended();
+        start_again(&Peers::start_carrier, carrier_pause_);
+      });
+  if (!helper) {
+    carrier_fails("nodestage-peer cannot be started: " + helper.error().what);
+    return start_again(&Peers::start_carrier, carrier_pause_);
+  }
+  carrier_ = std::move(*helper);
+  const auto number = [](std::uint64_t value) { return static_cast<std::uint32_t>(value); };
+  carrier_->send(encode_peer_message(
+      PeerSettings{number(config_.peer.port), number(config_.peer.io_wait_s),
+                   number(config_.peer.max_connections), config_.peer.addresses}));
+}
+
+// One that cannot live is tried less and less often.
+void Peers::start_again(void (Peers::*child)(), std::chrono::seconds& pause) {
+  const auto now = std::exchange(pause, std::min(2 * pause, k_longest_pause));
+  loop_.after(now, [this, child] {
+    const bool runs = child == &Peers::start_signer ? signer_ != nullptr : carrier_ != nullptr;
+    if (!runs && config_.peer.barrier != UseBarrier::off) (this->*child)();
+  });
+}
+
+// Until MUNGE has answered once.
+void Peers::try_munge() {
+  if (munge_timer_) loop_.cancel(*munge_timer_);
+  munge_timer_.reset();
+  if (!signer_ || munge_answered_) return;
+  signer_->send(encode_sign_request({k_try_munge, ""}));
+  munge_timer_ = loop_.after(k_munge_retry, [this] { try_munge(); });
+}
+
+void Peers::from_signer(std::string_view packet) {
+  auto reply = decode_sign_reply(packet);
+  if (!reply) return;
+  if (reply->fault.empty() && !munge_answered_) {
+    log::info("MUNGE answers: nodes of a job can tell each other that they are ready");
+    munge_answered_ = true;
+    signer_pause_ = k_first_pause;
+  }
+  if (reply->fault != munge_fault_ && !reply->fault.empty()) {
+    log::warn("no credential for other nodes: {}", printable(reply->fault));
+  }
+  munge_fault_ = reply->fault;
+  const auto found = unsigned_.find(reply->id);
+  if (found == unsigned_.end()) return;
+  const Unsigned request = std::move(found->second);
+  unsigned_.erase(found);
+  for (const std::string& node : request.to) {
+    if (!reply->fault.empty()) {
+      request.on_sent(node, {PeerFault::Where::here, printable(reply->fault)});
+    } else {
+      deliver(node, reply->credential, request.on_sent);
+    }
+  }
+}
+
+void Peers::carrier_fails(const std::string& why) {
+  const std::string text = shortened(printable(why), k_shown);
+  if (!carrier_failed_) carrier_failed_ = Clock::now();
+  if (text != carrier_fault_) log::error("this node hears no notes of others: {}", text);
+  carrier_fault_ = text;
+}
+
+// A nodestage-peer that has work and says nothing hangs.
+void Peers::watch_carrier() {
+  if (!carrier_ || unsent_.empty()) return;
+  const auto limit = std::chrono::seconds(2 * config_.peer.io_wait_s + 5);
+  if (Clock::now() - carrier_spoke_ < limit) {
+    loop_.after(k_carrier_look, [this] { watch_carrier(); });
+    return;
+  }
+  carrier_fails("nodestage-peer does not answer");
+  carrier_.reset();
+  carrier_ended();
+  start_again(&Peers::start_carrier, carrier_pause_);
+}
+
+void Peers::from_carrier(std::string_view packet) {
+  carrier_spoke_ = Clock::now();
+  const auto message = decode_peer_message(packet);
+  if (!message) return;
+  if (const auto* listening = std::get_if<PeerListening>(&*message)) take(*listening);
+  if (const auto* delivered = std::get_if<PeerDelivered>(&*message)) take(*delivered);
+  if (const auto* received = std::get_if<PeerReceived>(&*message)) take(*received);
+  if (const auto* dropped = std::get_if<PeerDropped>(&*message)) {
+    log_refusal("peer " + shortened(dropped->address, k_shown), shortened(dropped->why, k_shown));
+  }
+}
+
+void Peers::take(const PeerListening& listening) {
+  if (!listening.fault.empty())
+    return carrier_fails("nodestage-peer cannot listen: " + listening.fault);
+  log::info("nodestage-peer listens on port {}", config_.peer.port);
+  carrier_fault_.clear();
+  carrier_failed_.reset();
+  carrier_pause_ = k_first_pause;
+}
+
+void Peers::take(const PeerDelivered& delivered) {
+  const auto found = unsent_.find(delivered.id);
+  if (found == unsent_.end()) return;
+  const Unsent unsent = std::move(found->second);
+  unsent_.erase(found);
+  PeerFault fault;
+  if (!delivered.fault.empty())
+    fault = {PeerFault::Where::there, shortened(printable(delivered.fault), k_shown)};
+  unsent.on_sent(unsent.node, fault);
+}
+
+void Peers::take(const PeerReceived& received) const {
+  const auto note = decode_peer_note(received.payload);
+  if (!note) return log_refusal("peer", note.error().what);
+  on_note_(*note);
+}
+
+void Peers::send(PeerNote note, const OnSent& on_sent) {
+  const std::vector<std::string> all = std::move(note.to);
+  for (auto first = all.begin(); first != all.end();) {
+    const auto count = std::min<std::ptrdiff_t>(all.end() - first, k_max_note_destinations);
+    note.to.assign(first, first + count);
+    first += count;
+    note.sequence = next_sequence();
+    const SignId id = next_id_++;
+    const bool taken = signer_ && unsigned_.size() < k_max_waiting &&
+                       signer_->send(encode_sign_request({id, encode_peer_note(note)}));
+    if (taken) {
+      unsigned_.emplace(id, Unsigned{note.to, on_sent});
+    } else {
+      for (const std::string& node : note.to)
+        fail_later(node, "credentials cannot be made now", on_sent);
+    }
+  }
+}
+
+void Peers::probe(const std::string& node, OnSent on_sent) {
+  deliver(node, "", std::move(on_sent));
+}
+
+void Peers::deliver(const std::string& node, const std::string& credential, OnSent on_sent) {
+  const std::uint64_t id = next_id_++;
+  const bool taken = carrier_ && unsent_.size() < k_max_waiting &&
+                     carrier_->send(encode_peer_message(PeerDeliver{id, node, credential}));
+  if (!taken) return fail_later(node, "nodestage-peer does not run now", on_sent);
+  if (unsent_.empty()) {
+    carrier_spoke_ = Clock::now();
+    loop_.after(k_carrier_look, [this] { watch_carrier(); });
+  }
+  unsent_.emplace(id, Unsent{node, std::move(on_sent)});
+}
+
+void Peers::fail_later(const std::string& node, const std::string& why, const OnSent& on_sent) {
+  loop_.after(std::chrono::milliseconds(0), [node, why, on_sent] {
+    on_sent(node, {PeerFault::Where::here, why});
+  });
+}
+
+void Peers::signer_ended() {
+  for (const auto& [id, request] : std::exchange(unsigned_, {})) {
+    for (const std::string& node : request.to)
+      fail_later(node, "the signer has ended", request.on_sent);
+  }
+}
+
+void Peers::carrier_ended() {
+  for (const auto& [id, unsent] : std::exchange(unsent_, {})) {
+    fail_later(unsent.node, "nodestage-peer has ended", unsent.on_sent);
+  }
+}
+
+std::uint64_t Peers::next_sequence() {
+  const auto now = std::chrono::system_clock::now().time_since_epoch();
+  const auto ns = std::chrono::duration_cast<std::chrono::nanoseconds>(now).count();
+  sequence_ = std::max(sequence_ + 1, static_cast<std::uint64_t>(ns));
+  return sequence_;
+}
+
+}  // namespace nodestage

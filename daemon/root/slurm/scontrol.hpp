@@ -1,0 +1,55 @@
+// Scontrol: runs Slurm's own scontrol in a child, one at a time.
+//
+// The child is uid 0 without any capability: Slurm knows it as root, the kernel does not. Its time
+// (slurm.answer_wait) and its output are bounded, and the daemon never waits for it.
+#pragma once
+
+#include <sys/types.h>
+
+#include <functional>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "common/os/fd.hpp"
+#include "daemon/root/basis/config.hpp"
+#include "daemon/root/basis/loop.hpp"
+
+namespace nodestage {
+
+class Scontrol {
+ public:
+  struct Output {
+    std::string text;        // stdout and stderr; empty when it is too long to be taken whole
+    bool succeeded = false;  // exit status 0
+  };
+  using OnEnd = std::function<void(const Output&)>;
+
+  Scontrol(Loop& loop, const Config& config) : loop_(loop), config_(config) {}
+  Scontrol(const Scontrol&) = delete;
+  Scontrol& operator=(const Scontrol&) = delete;
+  ~Scontrol();
+
+  [[nodiscard]] bool busy() const { return child_.has_value(); }
+  // When not busy. The end is told from the loop, and then it is not busy any more.
+  Status run(std::vector<std::string> arguments, OnEnd on_end);
+
+ private:
+  struct Child {
+    OnEnd on_end;
+    pid_t pid = 0;
+    Fd pid_fd;
+    Fd output;
+    std::string text;
+    Loop::TimerId limit;
+  };
+  void read_output();
+  void ended();
+  void end_child();
+
+  Loop& loop_;
+  const Config& config_;
+  std::optional<Child> child_;
+};
+
+}  // namespace nodestage

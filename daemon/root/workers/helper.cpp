@@ -1,0 +1,106 @@
+#include "daemon/root/workers/helper.hpp"
+
+#include <fcntl.h>
+#include <signal.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "common/os/child.hpp"
+#include "common/os/file.hpp"
+#include "common/wire/peer_channel.hpp"
+#include "daemon/root/basis/log.hpp"
+
+namespace nodestage {
+namespace {
+
+constexpr std::size_t k_max_unsent = 20'000;
+
+[[noreturn]] void be_the_child(const Helper::Body& body, int channel, int null) {
+  static_assert(k_peer_channel_fd == 3);
+  const Status placed = place_descriptors({null, STDERR_FILENO, STDERR_FILENO, channel, null});
+  if (!placed || !reset_process()) ::_exit(126);
+  ::_exit(body());
+}
+
+}  // namespace
+
+Result<std::unique_ptr<Helper>> Helper::start(Loop& loop, const Body& body, OnPacket on_packet,
+                                              OnEnd on_end) {
+  int ends[2];
+  if (::socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends) != 0)
+    return system_error("socketpair");
+  Fd ours(ends[0]);
+  const Fd theirs(ends[1]);
+  ::fcntl(ours.get(), F_SETFL, O_NONBLOCK);
+  TRY_ASSIGN(const Fd null, open_at(AT_FDCWD, "/dev/null", O_RDONLY));
+  const pid_t pid = ::fork();
+  if (pid < 0) return system_error("fork");
+  if (pid == 0) be_the_child(body, theirs.get(), null.get());
+  std::unique_ptr<Helper> helper(new Helper(loop, std::move(on_packet), std::move(on_end)));
+  helper->pid_ = pid;
+  helper->channel_ = std::move(ours);
+  TRY_ASSIGN(helper->pid_fd_, open_pid(pid));
+  TRY(helper->watch());
+  return helper;
+}
+
+Status Helper::watch() {
+  TRY(loop_.watch(channel_.get(), [this] { readable(); }));
+  return loop_.watch(pid_fd_.get(), [this] { ended(); });
+}
+
+Helper::~Helper() {
+  if (channel_) loop_.forget(channel_.get());
+  if (pid_fd_) loop_.forget(pid_fd_.get());
+  if (pid_ == 0) return;
+  ::kill(pid_, SIGKILL);
+  ::waitpid(pid_, nullptr, 0);
+}
+
+void Helper::readable() {
+  static std::string packet(k_max_channel_bytes, '\0');  // one thread, one buffer
+  const ssize_t count = ::recv(channel_.get(), packet.data(), packet.size(), 0);
+  if (count < 0 && (errno == EAGAIN || errno == EINTR)) return;
+  if (count <= 0) {  // it has closed its end: pid_fd_ tells the rest
+    open_ = false;
+    loop_.forget(channel_.get());
+    ::kill(pid_, SIGKILL);
+    return;
+  }
+  on_packet_(std::string_view(packet).substr(0, static_cast<std::size_t>(count)));
+}
+
+bool Helper::send(std::string packet) {
+  if (!open_ || unsent_.size() >= k_max_unsent) return false;
+  unsent_.push_back(std::move(packet));
+  if (unsent_.size() == 1) flush();
+  return true;
+}
+
+void Helper::flush() {
+  if (!open_) return;
+  while (!unsent_.empty()) {
+    const std::string& packet = unsent_.front();
+    const ssize_t sent =
+        ::send(channel_.get(), packet.data(), packet.size(), MSG_NOSIGNAL | MSG_DONTWAIT);
+    if (sent < 0 && errno == EAGAIN) break;
+    if (sent < 0 && errno == EINTR) continue;
+    if (sent < 0 && errno == EMSGSIZE)
+      log::error("a message of {} bytes to a child is too long", packet.size());
+    unsent_.pop_front();  // another fault: it is ending, which ended() will tell
+  }
+  const bool more = !unsent_.empty();
+  static_cast<void>(loop_.want_write(
+      channel_.get(), more ? Loop::Callback([this] { flush(); }) : Loop::Callback()));
+}
+
+void Helper::ended() {
+  if (::waitpid(pid_, nullptr, WNOHANG) != pid_) return;
+  pid_ = 0;
+  loop_.forget(pid_fd_.get());
+  const OnEnd on_end = on_end_;
+  on_end();
+}
+
+}  // namespace nodestage

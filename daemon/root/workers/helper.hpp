@@ -1,0 +1,56 @@
+// Helper: a child of the daemon that serves it over a SOCK_SEQPACKET pair and ends with it: what
+// may block, or needs no privilege, is done there.
+#pragma once
+
+#include <sys/types.h>
+
+#include <cstdint>
+#include <deque>
+#include <functional>
+#include <memory>
+#include <string>
+#include <string_view>
+
+#include "common/os/fd.hpp"
+#include "common/result.hpp"
+#include "daemon/root/basis/loop.hpp"
+
+namespace nodestage {
+
+class Helper {
+ public:
+  // Runs in the child, as root; its end of the channel is k_peer_channel_fd, its stderr the
+  // daemon's, and it has no other descriptor. Returns the exit code.
+  using Body = std::function<int()>;
+  using OnPacket = std::function<void(std::string_view)>;
+  // It has ended. The callback may destroy the Helper.
+  using OnEnd = std::function<void()>;
+
+  static Result<std::unique_ptr<Helper>> start(Loop& loop, const Body& body, OnPacket on_packet,
+                                               OnEnd on_end);
+  Helper(const Helper&) = delete;
+  Helper& operator=(const Helper&) = delete;
+  ~Helper();
+
+  // Never blocks: what the child is too slow for is kept. False when that is too much.
+  bool send(std::string packet);
+
+ private:
+  Helper(Loop& loop, OnPacket on_packet, OnEnd on_end)
+      : loop_(loop), on_packet_(std::move(on_packet)), on_end_(std::move(on_end)) {}
+  Status watch();
+  void readable();
+  void flush();
+  void ended();
+
+  Loop& loop_;
+  OnPacket on_packet_;
+  OnEnd on_end_;
+  pid_t pid_ = 0;  // 0: reaped
+  Fd pid_fd_;
+  Fd channel_;
+  bool open_ = true;  // until it closes its end
+  std::deque<std::string> unsent_;
+};
+
+}  // namespace nodestage

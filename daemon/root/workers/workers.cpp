@@ -1,0 +1,191 @@
+#include "daemon/root/workers/workers.hpp"
+
+#include <unistd.h>
+
+#include <algorithm>
+
+#include "common/text/human.hpp"
+#include "daemon/root/basis/log.hpp"
+
+namespace nodestage {
+namespace {
+
+// A worker speaks with the rights of its user: neither its lines nor their number are trusted.
+constexpr unsigned k_max_log_lines = 200;
+constexpr std::size_t k_max_log_line = 1000;
+
+void log_line(const Subject& subject, std::string_view line) {
+  if (!line.starts_with(k_error_mark))
+    return log::info(subject, "{}", line.substr(0, k_max_log_line));
+  line.remove_prefix(std::string_view(k_error_mark).size());
+  log::error(subject, "{}", line.substr(0, k_max_log_line));
+}
+
+}  // namespace
+
+Result<Workers::Id> Workers::start(const WorkerStart& start, const CgroupLimits& resources,
+                                   const Limits& limits, Subject subject, OnEnd on_end) {
+  static_cast<void>(
+      cgroups_.kill(start.cgroup));  // one that an earlier daemon started and had not yet noted
+  TRY(cgroups_.create(start.cgroup, resources));
+  auto process = WorkerProcess::start(start, cgroups_);
+  if (!process) {
+    remove_cgroup(start.cgroup, 0);
+    return std::move(process.error());
+  }
+  const Id id = add({std::move(*process),
+                     start.cgroup,
+                     std::move(subject),
+                     std::move(on_end),
+                     limits,
+                     {},
+                     {},
+                     0,
+                     {}});
+  Worker& worker = workers_.at(id);
+  TRY(watch(id));
+  TRY(loop_.watch(worker.process.started_fd(), [this, id] { started(id); }));
+  set_timer(worker, limits.start, [this, id] {
+    Worker& late = workers_.at(id);
+    late.verdict =
+        WorkerEnd{WorkerEnd::Kind::not_started,
+                  "the user's groups could not be resolved within " +
+                      human_duration(static_cast<std::uint64_t>(late.limits.start.count()) * 1000) +
+                      " (does the node's name service answer?)"};
+    kill(id);
+  });
+  return id;
+}
+
+std::optional<Workers::Id> Workers::adopt(const ProcessMark& mark, const std::string& cgroup,
+                                          const Limits& limits, Subject subject, OnEnd on_end) {
+  auto process = WorkerProcess::adopt(mark);
+  if (!process) return {};
+  const Id id = add(
+      {std::move(*process), cgroup, std::move(subject), std::move(on_end), limits, {}, {}, 0, {}});
+  if (!watch(id)) return {};
+  set_timer(workers_.at(id), limits.run, [this, id] { over_limit(id); });
+  return id;
+}
+
+Workers::Id Workers::add(Worker worker) {
+  workers_.emplace(next_, std::move(worker));
+  return next_++;
+}
+
+Status Workers::watch(Id id) {
+  Worker& worker = workers_.at(id);
+  TRY(loop_.watch(worker.process.pid_fd(), [this, id] { ended(id); }));
+  if (worker.process.log_fd() >= 0) {
+    TRY(loop_.watch(worker.process.log_fd(), [this, id] { read_log(id); }));
+  }
+  return {};
+}
+
+void Workers::set_timer(Worker& worker, std::chrono::seconds delay, Loop::Callback due) {
+  if (worker.timer) loop_.cancel(*worker.timer);
+  worker.timer = loop_.after(delay, std::move(due));
+}
+
+void Workers::started(Id id) {
+  Worker& worker = workers_.at(id);
+  loop_.forget(worker.process.started_fd());
+  const std::string fault = worker.process.read_start_fault();
+  if (!fault.empty()) {
+    worker.verdict = WorkerEnd{WorkerEnd::Kind::not_started, fault};
+    return;  // it ends by itself
+  }
+  if (!worker.verdict) set_timer(worker, worker.limits.run, [this, id] { over_limit(id); });
+}
+
+void Workers::read_log(Id id) {
+  Worker& worker = workers_.at(id);
+  char block[4096];
+  const ssize_t count = ::read(worker.process.log_fd(), block, sizeof block);
+  if (count < 0 && (errno == EAGAIN || errno == EINTR)) return;
+  if (count <= 0) {
+    loop_.forget(worker.process.log_fd());
+    return;
+  }
+  worker.log_rest.append(block, static_cast<std::size_t>(count));
+  for (std::size_t end = 0; (end = worker.log_rest.find('\n')) != std::string::npos;) {
+    if (++worker.log_lines <= k_max_log_lines)
+      log_line(worker.subject, worker.log_rest.substr(0, end));
+    if (worker.log_lines == k_max_log_lines + 1)
+      log_line(worker.subject, "(more lines are not logged)");
+    worker.log_rest.erase(0, end + 1);
+  }
+  if (worker.log_rest.size() > k_max_log_line) worker.log_rest.resize(k_max_log_line);
+}
+
+void Workers::over_limit(Id id) {
+  Worker& worker = workers_.at(id);
+  worker.verdict =
+      WorkerEnd{WorkerEnd::Kind::over_limit,
+                "took longer than the limit of " +
+                    human_duration(static_cast<std::uint64_t>(worker.limits.run.count()) * 1000)};
+  kill(id);
+}
+
+void Workers::kill(Id id) {
+  const auto found = workers_.find(id);
+  if (found == workers_.end()) return;
+  Worker& worker = found->second;
+  if (!cgroups_.kill(worker.cgroup)) worker.process.kill();
+  worker.process.kill();
+  set_timer(worker, worker.limits.kill, [this, id] {
+    log::error(workers_.at(id).subject,
+               "cannot be killed; it is left behind, blocked in the kernel");
+    report(id, {WorkerEnd::Kind::stuck,
+                "hangs in the kernel and cannot be ended: a file system does not answer"});
+  });
+}
+
+ProcessMark Workers::mark(Id id) const {
+  const auto found = workers_.find(id);
+  return found == workers_.end() ? ProcessMark{} : found->second.process.mark();
+}
+
+void Workers::ended(Id id) {
+  Worker& worker = workers_.at(id);
+  if (worker.process.started_fd() >= 0) started(id);
+  if (worker.process.log_fd() >= 0) read_log(id);
+  loop_.forget(worker.process.log_fd());
+  loop_.forget(worker.process.pid_fd());
+  WorkerEnd end{WorkerEnd::Kind::ended, worker.process.reap()};
+  if (cgroups_.ran_out_of_memory(worker.cgroup))
+    end = {WorkerEnd::Kind::no_memory, "ran out of memory (worker.memory in nodestaged.toml)"};
+  static_cast<void>(cgroups_.kill(worker.cgroup));  // children that it left
+  remove_cgroup(worker.cgroup, 50);
+  report(id, worker.verdict.value_or(end));
+  workers_.erase(id);
+}
+
+// Tells the owner, once.
+void Workers::report(Id id, const WorkerEnd& end) {
+  Worker& worker = workers_.at(id);
+  if (worker.timer) loop_.cancel(*worker.timer);
+  worker.timer.reset();
+  const OnEnd on_end = std::exchange(worker.on_end, nullptr);
+  if (on_end) on_end(end);
+}
+
+void Workers::remove_cgroup(const std::string& name, int tries_left) {
+  if (cgroups_.remove(name) || tries_left == 0) return;
+  loop_.after(std::chrono::milliseconds(100),
+              [this, name, tries_left] { remove_cgroup(name, tries_left - 1); });
+}
+
+void Workers::kill_strangers() {
+  for (const std::string& name : cgroups_.list()) {
+    const bool known = std::any_of(workers_.begin(), workers_.end(), [&name](const auto& item) {
+      return item.second.cgroup == name;
+    });
+    if (known) continue;
+    log::warn("ending a worker that belongs to no job: cgroup {}", name);
+    static_cast<void>(cgroups_.kill(name));
+    remove_cgroup(name, 50);
+  }
+}
+
+}  // namespace nodestage

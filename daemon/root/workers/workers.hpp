@@ -1,0 +1,89 @@
+// Workers: all worker processes of this daemon, each watched from its start to its end.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "daemon/root/basis/log.hpp"
+#include "daemon/root/basis/loop.hpp"
+#include "daemon/root/workers/cgroup.hpp"
+#include "daemon/root/workers/worker_process.hpp"
+
+namespace nodestage {
+
+struct WorkerEnd {
+  enum class Kind {
+    ended,        // by itself or by a signal; `text` says which
+    not_started,  // it never became the worker; `text` says why
+    over_limit,   // its time limit passed and it was killed
+    no_memory,    // the kernel killed it at the memory limit of its cgroup
+    stuck,        // killed, but the kernel does not let it end (a dead file system); given up
+  };
+  Kind kind = Kind::ended;
+  std::string text;
+};
+
+class Workers {
+ public:
+  using Id = std::uint64_t;
+  using OnEnd = std::function<void(const WorkerEnd&)>;
+
+  struct Limits {
+    std::chrono::seconds start{30};  // to become the worker: NSS is asked meanwhile
+    std::chrono::seconds run{86'400};
+    std::chrono::seconds kill{10};  // from SIGKILL to giving it up
+  };
+
+  Workers(Loop& loop, Cgroups cgroups) : loop_(loop), cgroups_(std::move(cgroups)) {}
+
+  // `subject`: what the lines of the worker's output are about. on_end is called once, from the
+  // loop, never from start().
+  Result<Id> start(const WorkerStart& start, const CgroupLimits& resources, const Limits& limits,
+                   Subject subject, OnEnd on_end);
+  // A worker of an earlier daemon, if it lives.
+  std::optional<Id> adopt(const ProcessMark& mark, const std::string& cgroup, const Limits& limits,
+                          Subject subject, OnEnd on_end);
+  // SIGKILL to it and all its children; on_end follows.
+  void kill(Id id);
+  [[nodiscard]] ProcessMark mark(Id id) const;
+  // Whether all that a worker starts ends with it, whatever that does.
+  [[nodiscard]] bool ends_all() const { return cgroups_.available(); }
+
+  // Ends what earlier daemons left in cgroups that no adopted worker uses.
+  void kill_strangers();
+
+ private:
+  struct Worker {
+    WorkerProcess process;
+    std::string cgroup;
+    Subject subject;
+    OnEnd on_end;
+    Limits limits;
+    std::optional<WorkerEnd> verdict;  // set when the daemon ends it
+    std::optional<Loop::TimerId> timer;
+    unsigned log_lines = 0;
+    std::string log_rest;
+  };
+
+  Id add(Worker worker);
+  Status watch(Id id);
+  void started(Id id);
+  void read_log(Id id);
+  void over_limit(Id id);
+  void ended(Id id);
+  void report(Id id, const WorkerEnd& end);
+  void set_timer(Worker& worker, std::chrono::seconds delay, Loop::Callback due);
+  void remove_cgroup(const std::string& name, int tries_left);
+
+  Loop& loop_;
+  Cgroups cgroups_;
+  std::map<Id, Worker> workers_;
+  Id next_ = 1;
+};
+
+}  // namespace nodestage

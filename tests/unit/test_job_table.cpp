@@ -1,0 +1,145 @@
+#include <doctest/doctest.h>
+#include <spdlog/spdlog.h>
+
+#include <filesystem>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "daemon/root/jobs/job_table.hpp"
+#include "scratch.hpp"
+
+using namespace nodestage;
+
+namespace {
+
+constexpr JobState k_states[] = {JobState::waiting_for_directory,
+                                 JobState::queued,
+                                 JobState::staging,
+                                 JobState::ready,
+                                 JobState::failed,
+                                 JobState::stopping,
+                                 JobState::awaiting_outcome,
+                                 JobState::staging_out,
+                                 JobState::held,
+                                 JobState::gone};
+
+std::vector<JobState> followers(JobState from) {
+  std::vector<JobState> found;
+  for (const JobState to : k_states) {
+    if (may_follow(from, to)) found.push_back(to);
+  }
+  return found;
+}
+
+struct Site {
+  Scratch scratch;
+  Loop loop = std::move(*Loop::create());
+  Result<Journal> journal = Journal::open(scratch / "state");
+  JobTable table{loop, *journal};
+
+  Site() { spdlog::set_level(spdlog::level::off); }
+
+  static JobRecord record(std::uint32_t job, std::uint32_t restart = 0) {
+    JobRecord record;
+    record.begin.job = job;
+    record.begin.restart = restart;
+    record.begin.uid = record.begin.gid = 1000;
+    record.begin.request = "{}";
+    record.begun_at = 1'700'000'000 + job;
+    return record;
+  }
+  // Nothing can be written any more, nor by root.
+  void lose_disk() const { std::filesystem::remove_all(scratch / "state/jobs"); }
+  [[nodiscard]] std::size_t on_disk() const { return journal->load().records.size(); }
+};
+
+}  // namespace
+
+TEST_CASE("from each state there is a way to the end, and none back from it") {
+  using enum JobState;
+  for (const JobState from : k_states) {
+    CAPTURE(to_text(from));
+    CHECK(may_follow(from, gone));
+    CHECK_FALSE(may_follow(from, waiting_for_directory) == (from != waiting_for_directory));
+  }
+  CHECK(followers(gone) == std::vector{gone});
+}
+
+TEST_CASE("what was staged or has failed is not staged again, and an ending job does not run") {
+  using enum JobState;
+  CHECK(followers(ready) ==
+        std::vector{failed, stopping, awaiting_outcome, staging_out, held, gone});
+  CHECK(followers(failed) == std::vector{stopping, awaiting_outcome, staging_out, held, gone});
+  CHECK(followers(stopping) == std::vector{stopping, awaiting_outcome, staging_out, held, gone});
+  CHECK(followers(staging_out) == std::vector{staging_out, held, gone});
+  CHECK(followers(held) == std::vector{staging_out, held, gone});
+}
+
+TEST_CASE("a new job is in the journal, or nowhere") {
+  Site site;
+  const auto added = site.table.add(Site::record(1));
+  REQUIRE(added);
+  CHECK(site.table.find({1, 0}) == *added);
+  CHECK(site.on_disk() == 1);
+  site.lose_disk();
+  CHECK_FALSE(site.table.add(Site::record(2)));
+  CHECK(site.table.find({2, 0}) == nullptr);
+}
+
+TEST_CASE("a forgotten job is forgotten by the journal too") {
+  Site site;
+  REQUIRE(site.table.add(Site::record(1)));
+  site.table.forget({1, 0});
+  CHECK(site.table.find({1, 0}) == nullptr);
+  CHECK(site.on_disk() == 0);
+  CHECK(site.table.all().empty());
+}
+
+TEST_CASE("the next daemon has all jobs, the oldest first") {
+  Site first;
+  for (const std::uint32_t job : {3U, 1U, 2U}) REQUIRE(first.table.add(Site::record(job)));
+  JobTable second(first.loop, *first.journal);
+  CHECK(second.load() == std::vector<JobKey>{{1, 0}, {2, 0}, {3, 0}});
+  REQUIRE(second.find({2, 0}) != nullptr);
+  CHECK(second.find({2, 0})->begin.request == "{}");
+}
+
+TEST_CASE("a job's steps and its epilog mean its newest run") {
+  Site site;
+  for (const std::uint32_t restart : {0U, 2U, 1U})
+    REQUIRE(site.table.add(Site::record(7, restart)));
+  REQUIRE(site.table.add(Site::record(8)));
+  REQUIRE(site.table.find_live(7) != nullptr);
+  CHECK(site.table.find_live(7)->begin.restart == 2);
+  site.table.set_state(*site.table.find({7, 2}), JobState::gone);
+  REQUIRE(site.table.find_live(7) != nullptr);
+  CHECK(site.table.find_live(7)->begin.restart == 1);
+  CHECK(site.table.find_live(6) == nullptr);
+}
+
+TEST_CASE("the first time in a state counts") {
+  Site site;
+  JobRecord& record = **site.table.add(Site::record(1));
+  site.table.set_state(record, JobState::queued);
+  CHECK(record.times.staging == 0);
+  site.table.set_state(record, JobState::staging);
+  CHECK(record.times.staging != 0);
+  record.times.staging = 5;
+  site.table.set_state(record, JobState::queued);
+  site.table.set_state(record, JobState::staging);
+  CHECK(record.times.staging == 5);
+}
+
+TEST_CASE("what the journal lacks is known, until it is written or forgotten") {
+  Site site;
+  JobRecord& record = **site.table.add(Site::record(1));
+  CHECK_FALSE(site.table.unsaved({1, 0}));
+  site.lose_disk();
+  CHECK_FALSE(site.table.save_now(record));
+  CHECK_FALSE(site.table.unsaved({1, 0}));  // the caller knows
+  site.table.save(record);
+  CHECK(site.table.unsaved({1, 0}));
+  site.table.forget({1, 0});
+  CHECK_FALSE(site.table.unsaved({1, 0}));
+}

@@ -1,0 +1,118 @@
+// How workers are promised room on the disk, through the files that they and the daemon share.
+#include <doctest/doctest.h>
+#include <fcntl.h>
+#include <spdlog/spdlog.h>
+#include <unistd.h>
+
+#include <functional>
+#include <optional>
+
+#include "daemon/root/jobs/space_desk.hpp"
+#include "scratch.hpp"
+
+using namespace nodestage;
+
+namespace {
+
+constexpr JobKey k_job{1, 0};
+constexpr Amount k_little{4096, 1};
+constexpr Amount k_too_much{k_no_limit / 2, 1};
+
+bool can_run() {
+  if (::geteuid() == 0) return true;
+  MESSAGE("skipped: not root, whom the areas must belong to");
+  return false;
+}
+
+struct Site {
+  Scratch scratch;
+  Config config;
+  Result<Loop> loop = Loop::create();
+  Result<Areas> areas = Areas::open(scratch / "");
+  std::optional<SpaceDesk> desk;
+  Fd answers;
+
+  Site() {
+    spdlog::set_level(spdlog::level::off);
+    REQUIRE(areas);
+    config.staging.trash_wait_s = 3600;
+    desk.emplace(*loop, config, *areas);
+    auto file = desk->make_answer_file(k_job);
+    REQUIRE(file);
+    answers = std::move(*file);
+    desk->open(k_job, {}, Fd(::open(scratch.path().c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC)));
+  }
+  // As the worker's status file says it.
+  void claim(std::uint64_t serial, const Amount& need) const {
+    const auto file = areas->open_status(k_job, "stage", O_RDWR | O_CREAT);
+    REQUIRE(file);
+    REQUIRE(write_space_written(file->get(), {}));
+    REQUIRE(write_space_claim(file->get(), {serial, need, need, {}, 0}));
+  }
+  // Nothing when none has come after so many turns of the desk.
+  std::optional<SpaceAnswer> answer(std::uint64_t serial, int turns = 100) {
+    std::optional<SpaceAnswer> last;
+    std::function<void()> look = [&] {
+      const auto read = read_space_answer(answers.get());
+      if (read && read->serial == serial) last = *read;
+      if (last || turns-- == 0) return loop->stop();
+      loop->after(std::chrono::milliseconds(60), look);
+    };
+    loop->after(std::chrono::milliseconds(60), look);
+    REQUIRE(loop->run());
+    return last;
+  }
+};
+
+}  // namespace
+
+TEST_CASE("a claim that fits is admitted, and promised until the worker ends") {
+  if (!can_run()) return;
+  Site site;
+  CHECK_FALSE(site.answer(1, 2));  // nothing was asked for
+  site.claim(1, k_little);
+  const auto answer = site.answer(1);
+  REQUIRE(answer);
+  CHECK(answer->granted == 1);
+  CHECK(fits(k_little, answer->admitted));
+  CHECK(site.desk->promised_to(k_job) == k_little);
+  CHECK_FALSE(site.desk->close(k_job));
+  CHECK(site.desk->promised_to(k_job) == Amount{});
+}
+
+TEST_CASE("a claim beyond the disk is refused, and the end tells of it once") {
+  if (!can_run()) return;
+  Site site;
+  site.claim(1, k_too_much);
+  const auto answer = site.answer(1);
+  REQUIRE(answer);
+  CHECK(answer->granted == 0);
+  CHECK(site.desk->promised_to(k_job) == Amount{});
+  CHECK(site.desk->close(k_job));
+  CHECK_FALSE(site.desk->close(k_job));
+}
+
+TEST_CASE("while trash is being removed nobody is refused, and then all are answered") {
+  if (!can_run()) return;
+  Site site;
+  REQUIRE(site.areas->make_directory("old", 1000, 1000));
+  REQUIRE(site.areas->move_to_trash("old", 1000, 1000));
+  const auto trash = site.areas->list_trash();
+  REQUIRE(trash.size() == 1);
+  site.claim(1, k_too_much);
+  CHECK_FALSE(site.answer(1, 3));
+  REQUIRE(site.areas->remove_trash(trash[0].name));
+  const auto answer = site.answer(1);
+  REQUIRE(answer);
+  CHECK(answer->granted == 0);
+}
+
+TEST_CASE("another daemon's desk knows what was admitted") {
+  if (!can_run()) return;
+  Site site;
+  site.claim(1, k_little);
+  REQUIRE(site.answer(1));
+  SpaceDesk next(*site.loop, site.config, *site.areas);
+  next.open(k_job, {}, Fd(::open(site.scratch.path().c_str(), O_RDONLY | O_CLOEXEC)));
+  CHECK(next.promised_to(k_job) == k_little);
+}
