@@ -29,43 +29,34 @@ def paired(row, above, below):
     return statistics.median(ratios), min(ratios), max(ratios)
 
 
-def verdict(ratio, goal):
-    if goal is None:
-        return ""
-    if ratio >= goal:
-        return "reached"
-    return f"{100 * ratio / goal:.0f} %"
-
-
-def line(row, peer, goal):
+def line(row, peer):
     ratio, low, high = paired(row, peer, "us")
-    floor = paired(row, "us", "floor")[0]
     at_most = paired(row, peer, "floor")[0]
+    floor = paired(row, "us", "floor")[0]
     resident = max(sample[1] for sample in row["samples"]["us"])
-    return [row["name"], peer.replace("|", "\\|"), f"{ratio:.2f}× ({low:.2f}–{high:.2f})", f"{goal:.1f}×" if goal else "–",
-            verdict(ratio, goal), f"{at_most:.2f}×", f"{statistics.median(seconds(row, 'us')):.2f} s", f"{floor:.2f}×",
-            f"{resident:.0f} MiB"]
+    return [row["name"], peer.replace("|", "\\|"), f"{ratio:.2f}× ({low:.2f}–{high:.2f})", f"{at_most:.2f}×",
+            f"{statistics.median(seconds(row, 'us')):.2f} s", f"{floor:.2f}×", f"{resident:.0f} MiB"]
 
 
-HEADER = ["workload", "against", "faster (range)", "goal", "", "the floor", "our time", "over the floor", "resident"]
+HEADER = ["workload", "against", "faster (range)", "floor", "time", "over floor", "memory"]
 
 
 def table(result):
     lines = [HEADER, ["---"] * len(HEADER)]
     for row in result["rows"]:
-        lines.extend(line(row, peer, goal) for peer, goal in row["peers"].items())
+        lines.extend(line(row, peer) for peer in row["peers"])
     return "\n".join("| " + " | ".join(cells) + " |" for cells in lines)
 
 
 def summary(result):
-    rows = [(paired(row, peer, "us")[0], paired(row, peer, "floor")[0], goal, f"{row['name']} against {peer}")
-            for row in result["rows"] for peer, goal in row["peers"].items() if not peer.startswith("dd ")]
-    goals = [row for row in rows if row[2]]
-    near = [row for row in goals if row[0] >= 0.9 * row[2]]
-    beyond = [row for row in goals if row not in near and row[1] < 0.9 * row[2]]
-    slower = [name for ratio, _, _, name in rows if ratio < 1]
-    return (f"{len(near)} of {len(goals)} comparisons with a goal reach 90 % of it. Of the others, {len(beyond)} have a goal "
-            f"that the floor itself does not come near. Slower than the other program: {'; '.join(slower) or 'none'}.")
+    """Of all comparisons but those with dd, which extracts nothing."""
+    ratios = {f"{row['name']} against `{peer}`": paired(row, peer, "us")[0]
+              for row in result["rows"] for peer in row["peers"] if not peer.startswith("dd ")}
+    if not ratios:
+        return "No comparison."
+    slower = [f"{name} ({ratio:.2f}×)" for name, ratio in ratios.items() if ratio < 1]
+    return (f"nodestage is faster in {len(ratios) - len(slower)} of {len(ratios)} comparisons with another program, by "
+            f"{statistics.median(ratios.values()):.2f}× in the median. It is slower in: {'; '.join(slower) or 'none'}.")
 
 
 def text(result):
