@@ -12,6 +12,8 @@ inline std::uint64_t wall_ms() {
       std::chrono::duration_cast<std::chrono::milliseconds>(now).count());
 }
 
+inline std::uint64_t wall_s() { return wall_ms() / 1000; }
+
 // A moment of the steady clock. The two clocks are compared once, so that one moment is always told
 // as the same number.
 inline std::uint64_t wall_ms(std::chrono::steady_clock::time_point moment) {

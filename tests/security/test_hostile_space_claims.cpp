@@ -6,7 +6,7 @@
 
 #include "common/os/fd.hpp"
 #include "common/wire/status_file.hpp"
-#include "daemon/root/jobs/space_ledger.hpp"
+#include "daemon/root/tasks/space_ledger.hpp"
 #include "mutations.hpp"
 
 using namespace nodestage;

@@ -1,7 +1,7 @@
 #include <doctest/doctest.h>
 
 #include "common/text/human.hpp"
-#include "daemon/root/jobs/hold.hpp"
+#include "daemon/root/held/hold.hpp"
 
 using namespace nodestage;
 

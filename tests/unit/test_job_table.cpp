@@ -6,7 +6,7 @@
 #include <utility>
 #include <vector>
 
-#include "daemon/root/jobs/job_table.hpp"
+#include "daemon/root/table/job_table.hpp"
 #include "scratch.hpp"
 
 using namespace nodestage;
@@ -36,7 +36,8 @@ struct Site {
   Scratch scratch;
   Loop loop = std::move(*Loop::create());
   Result<Journal> journal = Journal::open(scratch / "state");
-  JobTable table{loop, *journal};
+  Counters counters;
+  JobTable table{loop, *journal, counters};
 
   Site() { spdlog::set_level(spdlog::level::off); }
 
@@ -99,7 +100,7 @@ TEST_CASE("a forgotten job is forgotten by the journal too") {
 TEST_CASE("the next daemon has all jobs, the oldest first") {
   Site first;
   for (const std::uint32_t job : {3U, 1U, 2U}) REQUIRE(first.table.add(Site::record(job)));
-  JobTable second(first.loop, *first.journal);
+  JobTable second(first.loop, *first.journal, first.counters);
   CHECK(second.load() == std::vector<JobKey>{{1, 0}, {2, 0}, {3, 0}});
   REQUIRE(second.find({2, 0}) != nullptr);
   CHECK(second.find({2, 0})->begin.request == "{}");

@@ -4,7 +4,7 @@
 #include <fstream>
 #include <set>
 
-#include "daemon/root/jobs/journal.hpp"
+#include "daemon/root/table/journal.hpp"
 #include "scratch.hpp"
 
 using namespace nodestage;

@@ -6,7 +6,7 @@
 #include <fstream>
 
 #include "common/wire/node_report.hpp"
-#include "daemon/root/jobs/records.hpp"
+#include "daemon/root/table/records.hpp"
 #include "scratch.hpp"
 
 using namespace nodestage;

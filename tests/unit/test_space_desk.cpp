@@ -7,7 +7,7 @@
 #include <functional>
 #include <optional>
 
-#include "daemon/root/jobs/space_desk.hpp"
+#include "daemon/root/tasks/space_desk.hpp"
 #include "scratch.hpp"
 
 using namespace nodestage;

@@ -1,6 +1,6 @@
 #include <doctest/doctest.h>
 
-#include "daemon/root/jobs/space_ledger.hpp"
+#include "daemon/root/tasks/space_ledger.hpp"
 
 using namespace nodestage;
 

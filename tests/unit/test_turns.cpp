@@ -2,7 +2,7 @@
 
 #include <vector>
 
-#include "daemon/root/jobs/turns.hpp"
+#include "daemon/root/table/turns.hpp"
 
 using namespace nodestage;
 

@@ -17,12 +17,12 @@ namespace {
 
 constexpr int k_directory = O_RDONLY | O_DIRECTORY | O_NOFOLLOW;
 
-Result<Fd> make_private(int dir_fd, const std::string& name) {
+Result<Fd> make_private(int dir_fd, const std::string& name, std::uint32_t owner) {
   if (::mkdirat(dir_fd, name.c_str(), 0700) != 0 && errno != EEXIST) return system_error(name);
   TRY_ASSIGN(Fd fd, open_at(dir_fd, name, k_directory));
   struct stat info {};
   if (::fstat(fd.get(), &info) != 0) return system_error(name);
-  if (info.st_uid != 0 || (info.st_mode & 077) != 0) {
+  if (info.st_uid != owner || (info.st_mode & 077) != 0) {
     return Error{EPERM, name + ": must belong to root with mode 0700"};
   }
   return fd;
@@ -61,20 +61,21 @@ std::string to_text(const JobKey& key) {
   return std::to_string(key.job) + "." + std::to_string(key.restart);
 }
 
-Result<Areas> Areas::open(const std::string& root) {
+Result<Areas> Areas::open(const std::string& root, std::uint32_t owner) {
   Areas areas;
   areas.root_ = root;
+  areas.owner_ = owner;
   TRY_ASSIGN(areas.root_fd_, open_at(AT_FDCWD, root, O_RDONLY | O_DIRECTORY));
   struct stat info {};
   if (::fstat(areas.root_fd_.get(), &info) != 0) return system_error(root);
   const bool others_write = (info.st_mode & 022) != 0 && (info.st_mode & S_ISVTX) == 0;
-  if (info.st_uid != 0 || others_write) {
+  if (info.st_uid != owner || others_write) {
     return Error{EPERM, root + ": must belong to root and be writable by root only (or be sticky)"};
   }
-  TRY_ASSIGN(const Fd hidden, make_private(areas.root_fd_.get(), ".nodestage"));
-  TRY_ASSIGN(areas.status_, make_private(hidden.get(), "status"));
-  TRY_ASSIGN(areas.trash_, make_private(hidden.get(), "trash"));
-  TRY_ASSIGN(areas.hold_, make_private(hidden.get(), "hold"));
+  TRY_ASSIGN(const Fd hidden, make_private(areas.root_fd_.get(), ".nodestage", owner));
+  TRY_ASSIGN(areas.status_, make_private(hidden.get(), "status", owner));
+  TRY_ASSIGN(areas.trash_, make_private(hidden.get(), "trash", owner));
+  TRY_ASSIGN(areas.hold_, make_private(hidden.get(), "hold", owner));
   timespec now{};
   ::clock_gettime(CLOCK_REALTIME, &now);  // trash names must differ from an earlier daemon's
   areas.next_trash_ = static_cast<std::uint64_t>(now.tv_sec) * 1'000'000'000 +
@@ -103,7 +104,7 @@ Status Areas::make_directory(const std::string& name, std::uint32_t uid, std::ui
 bool Areas::remove_begun(const std::string& name) const {
   struct stat info {};
   return ::fstatat(root_fd_.get(), name.c_str(), &info, AT_SYMLINK_NOFOLLOW) == 0 &&
-         info.st_mode == (S_IFDIR | 0700) && info.st_uid == 0 &&
+         info.st_mode == (S_IFDIR | 0700) && info.st_uid == owner_ &&
          ::unlinkat(root_fd_.get(), name.c_str(), AT_REMOVEDIR) == 0;
 }
 

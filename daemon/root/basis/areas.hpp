@@ -41,9 +41,9 @@ enum class Mounts { refuse, enter };
 
 class Areas {
  public:
-  // Opens ROOT, which must exist, belong to root and not be writable by others (unless sticky), and
-  // makes what is missing below .nodestage.
-  static Result<Areas> open(const std::string& root);
+  // Opens ROOT, which must exist, belong to `owner` and not be writable by others (unless sticky),
+  // and makes what is missing below .nodestage. `owner`: the daemon's own user, root but in tests.
+  static Result<Areas> open(const std::string& root, std::uint32_t owner = 0);
 
   // Makes the job directory `name`. One that is already there is taken when it is a directory of
   // `uid` (a restarted daemon, a site's Prolog), made anew when a daemon that died may have begun
@@ -79,6 +79,7 @@ class Areas {
   Status trash(int from_fd, const std::string& from, std::uint32_t uid, std::uint32_t gid);
 
   std::string root_;
+  std::uint32_t owner_ = 0;
   Fd root_fd_;
   Fd status_;
   Fd trash_;

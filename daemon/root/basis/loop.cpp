@@ -4,6 +4,8 @@
 
 #include <algorithm>
 
+#include "common/os/wall_clock.hpp"
+
 namespace nodestage {
 namespace {
 
@@ -46,16 +48,20 @@ void Loop::forget(int fd) {
 }
 
 Loop::TimerId Loop::after(std::chrono::milliseconds delay, Callback due) {
-  const TimerId id{Clock::now() + delay, next_timer_++};
+  const TimerId id{now() + delay, next_timer_++};
   timers_.emplace(id, std::move(due));
   return id;
+}
+
+std::uint64_t Loop::wall_ms() const {
+  return nodestage::wall_ms() + static_cast<std::uint64_t>(ahead_.count());
 }
 
 void Loop::cancel(TimerId timer) { timers_.erase(timer); }
 
 int Loop::milliseconds_to_next_timer() const {
   if (timers_.empty()) return -1;
-  const auto left = timers_.begin()->first.first - Clock::now();
+  const auto left = timers_.begin()->first.first - now();
   const auto rounded_up = std::chrono::ceil<std::chrono::milliseconds>(left).count();
   return static_cast<int>(std::clamp<long>(rounded_up, 0, 60'000));
 }
@@ -63,7 +69,7 @@ int Loop::milliseconds_to_next_timer() const {
 // Those of this moment. What they set waits for the next round, so that descriptors have their
 // turn.
 void Loop::run_due_timers() {
-  const TimerId last{Clock::now(), next_timer_};
+  const TimerId last{now(), next_timer_};
   while (!stopped_ && !timers_.empty() && timers_.begin()->first < last) {
     const auto node = timers_.extract(timers_.begin());
     node.mapped()();

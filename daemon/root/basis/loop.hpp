@@ -1,5 +1,5 @@
-// Loop: one thread, one epoll set, a list of timers. Everything in the daemon happens in its
-// callbacks.
+// Loop: one thread, one epoll set, a list of timers, and the clocks. Everything in the daemon
+// happens in its callbacks.
 #pragma once
 
 #include <chrono>
@@ -34,6 +34,13 @@ class Loop {
   TimerId after(std::chrono::milliseconds delay, Callback due);
   void cancel(TimerId timer);
 
+  // The time, by which timers are due. The wall clock, for what outlives the daemon: since 1970.
+  [[nodiscard]] Clock::time_point now() const { return Clock::now() + ahead_; }
+  [[nodiscard]] std::uint64_t wall_ms() const;
+  [[nodiscard]] std::uint64_t wall_s() const { return wall_ms() / 1000; }
+  // For tests: both clocks go forward at once.
+  void advance(std::chrono::milliseconds time) { ahead_ += time; }
+
   // Until stop(); may be called again then. A fault of epoll itself only.
   Status run();
   void stop() { stopped_ = true; }
@@ -55,6 +62,7 @@ class Loop {
   std::map<TimerId, Callback> timers_;
   std::uint64_t next_timer_ = 0;
   std::uint32_t next_watched_ = 0;
+  std::chrono::milliseconds ahead_{0};  // of the machine's clocks
   bool stopped_ = false;
 };
 

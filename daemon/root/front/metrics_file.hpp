@@ -9,7 +9,7 @@
 
 #include "daemon/root/basis/config.hpp"
 #include "daemon/root/basis/loop.hpp"
-#include "daemon/root/jobs/metrics.hpp"
+#include "daemon/root/table/metrics.hpp"
 
 namespace nodestage {
 

@@ -1,10 +1,10 @@
 #include "daemon/root/jobs/credits.hpp"
 
 #include <algorithm>
+#include <utility>
 
 #include "common/text/human.hpp"
 #include "daemon/root/basis/log.hpp"
-#include "daemon/root/jobs/hold.hpp"
 
 namespace nodestage {
 namespace {
@@ -44,11 +44,11 @@ bool Credits::is_looked_at(const JobKey& key) const {
   return found != accounts_.end() && !found->second.steps.empty();
 }
 
-void Credits::count_use(Account& account) {
+void Credits::count_use(Account& account) const {
   const bool is_used = !account.steps.empty() || !account.nodes.empty();
-  if (is_used && !account.since) account.since = Clock::now();
+  if (is_used && !account.since) account.since = loop_.now();
   if (is_used || !account.since) return;
-  account.time += Clock::now() - *account.since;
+  account.time += loop_.now() - *account.since;
   account.since.reset();
 }
 
@@ -57,8 +57,12 @@ std::uint64_t Credits::used_s(const JobKey& key) const {
   if (found == accounts_.end()) return 0;
   const Account& account = found->second;
   const auto used =
-      account.time + (account.since ? Clock::now() - *account.since : Clock::duration());
+      account.time + (account.since ? loop_.now() - *account.since : Clock::duration());
   return static_cast<std::uint64_t>(std::chrono::ceil<std::chrono::seconds>(used).count());
+}
+
+void Credits::may_run(JobRecord& record) {
+  if (!std::exchange(record.may_have_run, true)) owe(record);
 }
 
 void Credits::owe(JobRecord& record) {
@@ -68,7 +72,7 @@ void Credits::owe(JobRecord& record) {
     return;
   const JobKey key = record.key();
   if (files_.status(key, WorkerTask::stage).items.empty()) return;  // results only, say
-  const std::uint64_t now = epoch_now();
+  const std::uint64_t now = loop_.wall_s();
   const std::uint64_t seconds = now - std::min(now, record.begun_at + used_s(key));
   record.credit_minutes = credit_minutes(seconds, settings);
   if (record.credit_minutes == 0) {

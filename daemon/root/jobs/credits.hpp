@@ -14,10 +14,10 @@
 
 #include "daemon/root/basis/config.hpp"
 #include "daemon/root/basis/loop.hpp"
-#include "daemon/root/jobs/job_files.hpp"
-#include "daemon/root/jobs/job_table.hpp"
 #include "daemon/root/slurm/credit.hpp"
 #include "daemon/root/slurm/scontrol.hpp"
+#include "daemon/root/table/job_files.hpp"
+#include "daemon/root/table/job_table.hpp"
 
 namespace nodestage {
 
@@ -33,8 +33,10 @@ class Credits {
   void note_use(const JobKey& key, const std::string& node, bool is_in_use);
   [[nodiscard]] bool is_looked_at(const JobKey& key) const;
 
-  // The job is ready: what its limit is owed, into its record, which the caller saves.
-  void owe(JobRecord& record);
+  // From here on a step can run at any time, or somebody who is in the job by other means. What the
+  // job's limit is owed goes into its record, which the caller saves. Nothing is owed to a job that
+  // ran while it was staged (--stage-wait=none).
+  void may_run(JobRecord& record);
   // Of a job that is carried on from the journal: what is still owed.
   void carry_on(const JobKey& key) { queue(key, {}); }
   void forget(const JobKey& key) { accounts_.erase(key); }
@@ -47,7 +49,8 @@ class Credits {
     Clock::duration time{};                      // in which it was
     unsigned tries = 0;
   };
-  static void count_use(Account& account);
+  void count_use(Account& account) const;
+  void owe(JobRecord& record);
   [[nodiscard]] std::uint64_t used_s(const JobKey& key) const;
   void queue(const JobKey& key, std::chrono::milliseconds delay);
   [[nodiscard]] JobRecord* find_owed(const JobKey& key);

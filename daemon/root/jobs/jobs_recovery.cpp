@@ -1,4 +1,4 @@
-// Carrying on with the jobs of an earlier daemon, from the journal.
+// Jobs: carrying on with the jobs of an earlier daemon, from the journal.
 #include "daemon/root/basis/log.hpp"
 #include "daemon/root/jobs/jobs.hpp"
 
@@ -15,80 +15,80 @@ void Jobs::recover() {
   const std::vector<JobKey> keys = table_.load();
   // First all workers that live, so that what is started next knows of every place that is taken.
   for (const JobKey& key : keys) take_over(*table_.find(key));
-  for (const JobKey& key : keys) carry_on(*find(key));
+  for (const JobKey& key : keys) carry_on(*table_.find(key));
   at_.workers.kill_strangers();
-  start_queued();
+  staging_.start_queued();
   at_.trash.sweep();
   orphans_.check();
   orphans_.watch();
 }
 
 void Jobs::take_over(JobRecord& record) {
-  const JobKey key = record.key();
-  Job& job = jobs_.emplace(key, Job(record)).first->second;
   log::info(about(record), "carried on from the journal: {}", to_text(record.state));
   // The last daemon may have ended between the move to the hold area and its note of it.
   const auto unmoved =
       at_.areas.open_directory(record.directory, record.begin.uid, mounts_of(record));
-  const auto moved = at_.areas.open_held(key, record.begin.uid);
+  const auto moved = at_.areas.open_held(record.key(), record.begin.uid);
   if (unmoved && !*unmoved && moved && *moved) record.in_hold = true;
   orphans_.check_old(record);
-  adopt_worker(job, task_of(record.state));
+  if (task_of(record.state) == WorkerTask::stage)
+    staging_.adopt(record);
+  else
+    ending_.adopt(record);
 }
 
-void Jobs::carry_on(Job& job) {
-  const WorkerPhase phase = worker_status(job, task_of(job.record.state)).phase;
-  join(job);
-  go_on(job, phase == WorkerPhase::done || phase == WorkerPhase::failed ? WorkersWord::last
-                                                                        : WorkersWord::open);
+void Jobs::carry_on(JobRecord& record) {
+  const WorkerPhase phase = files_.status(record.key(), task_of(record.state)).phase;
+  talk_.join(record);
+  go_on(record, phase == WorkerPhase::done || phase == WorkerPhase::failed ? WorkersWord::last
+                                                                           : WorkersWord::open);
 }
 
-void Jobs::go_on(Job& job, WorkersWord word) {
-  const JobKey key = job.record.key();
-  const bool still_staging = job.record.state == JobState::waiting_for_directory ||
-                             job.record.state == JobState::queued ||
-                             job.record.state == JobState::staging;
-  // Its end was as far as the daemon came.
-  if (job.record.ended && still_staging) return stop_staging(job);
-  switch (job.record.state) {
+void Jobs::go_on(JobRecord& record, WorkersWord word) {
+  switch (record.state) {
     case JobState::waiting_for_directory:
-      if (const Status made = make_directory(job.record); made)
-        set_out(job);
-      else
-        fail(job, FailureCause::directory, made.error().what);
-      break;
     case JobState::queued:
-      enqueue(job);
-      break;
     case JobState::staging:
-      if (job.worker) break;
-      word == WorkersWord::last ? staging_ended(key, {}) : enqueue(job);
-      break;
-    case JobState::stopping:
-      job.worker ? at_.workers.kill(*job.worker) : begin_stage_out(job);
-      break;
-    case JobState::awaiting_outcome:
-      begin_stage_out(job);
-      break;
-    case JobState::staging_out:
-      if (job.worker && job.record.hold.since != 0) retries_.take(job.record.begin.uid, key);
-      if (job.worker) break;
-      word == WorkersWord::last ? stage_out_ended(key, {}) : begin_stage_out(job);
-      break;
+      // Its end was as far as the daemon came.
+      return record.ended ? ending_.stop(record) : go_on_staging(record, word);
     case JobState::ready:
-      credits_.carry_on(key);
+      credits_.carry_on(record.key());
       [[fallthrough]];
     case JobState::failed:
-      if (job.record.ended) stop_staging(job);
-      break;
+      if (record.ended) ending_.stop(record);
+      return;
+    case JobState::stopping:
+      if (!staging_.stop(record)) ending_.stage_out(record);
+      return;
+    case JobState::awaiting_outcome:
+      return ending_.stage_out(record);
+    case JobState::staging_out:
+      return go_on_staging_out(record, word);
     case JobState::held:
-      move_to_hold(job);  // if that has failed before: outside the hold area it would be lost here
-      look_after(job);
-      break;
+      // If that has failed before: outside the hold area the results would be lost here.
+      ending_.move_to_hold(record);
+      return held_.look_after(record);
     case JobState::gone:
-      finish(job);
-      break;
+      return ending_.finish(record);
   }
+}
+
+void Jobs::go_on_staging(JobRecord& record, WorkersWord word) {
+  const JobKey key = record.key();
+  if (workers_.is_working(key, WorkerTask::stage)) return;
+  if (record.state == JobState::queued) return staging_.enqueue(record);
+  if (record.state == JobState::staging)
+    return word == WorkersWord::last ? staging_.worker_ended(key, {}) : staging_.enqueue(record);
+  const Status made = staging_.make_directory(record);
+  if (!made) return staging_.fail(record, FailureCause::directory, made.error().what);
+  staging_.set_out(record);
+}
+
+void Jobs::go_on_staging_out(JobRecord& record, WorkersWord word) {
+  const JobKey key = record.key();
+  if (!workers_.is_working(key, WorkerTask::stage_out))
+    return word == WorkersWord::last ? ending_.worker_ended(key, {}) : ending_.stage_out(record);
+  if (record.hold.since != 0) held_.carry_on_try(record);
 }
 
 }  // namespace nodestage

@@ -13,8 +13,8 @@
 
 #include "daemon/root/basis/config.hpp"
 #include "daemon/root/basis/loop.hpp"
-#include "daemon/root/jobs/job_table.hpp"
 #include "daemon/root/slurm/slurm_question.hpp"
+#include "daemon/root/table/job_table.hpp"
 
 namespace nodestage {
 

@@ -70,7 +70,7 @@ std::optional<std::string> Peers::off() const {
 
 std::optional<std::string> Peers::broken() const {
   const auto patience = std::chrono::seconds(config_.peer.silence_wait_s);
-  if (!carrier_failed_ || Clock::now() - *carrier_failed_ < patience) return {};
+  if (!carrier_failed_ || loop_.now() - *carrier_failed_ < patience) return {};
   return carrier_fault_;
 }
 
@@ -157,7 +157,7 @@ void Peers::from_signer(std::string_view packet) {
 
 void Peers::carrier_fails(const std::string& why) {
   const std::string text = shortened(printable(why), k_shown);
-  if (!carrier_failed_) carrier_failed_ = Clock::now();
+  if (!carrier_failed_) carrier_failed_ = loop_.now();
   if (text != carrier_fault_) log::error("this node hears no notes of others: {}", text);
   carrier_fault_ = text;
 }
@@ -166,7 +166,7 @@ void Peers::carrier_fails(const std::string& why) {
 void Peers::watch_carrier() {
   if (!carrier_ || unsent_.empty()) return;
   const auto limit = std::chrono::seconds(2 * config_.peer.io_wait_s + 5);
-  if (Clock::now() - carrier_spoke_ < limit) {
+  if (loop_.now() - carrier_spoke_ < limit) {
     loop_.after(k_carrier_look, [this] { watch_carrier(); });
     return;
   }
@@ -177,7 +177,7 @@ void Peers::watch_carrier() {
 }
 
 void Peers::from_carrier(std::string_view packet) {
-  carrier_spoke_ = Clock::now();
+  carrier_spoke_ = loop_.now();
   const auto message = decode_peer_message(packet);
   if (!message) return;
   if (const auto* listening = std::get_if<PeerListening>(&*message)) take(*listening);
@@ -243,7 +243,7 @@ void Peers::deliver(const std::string& node, const std::string& credential, OnSe
                      carrier_->send(encode_peer_message(PeerDeliver{id, node, credential}));
   if (!taken) return fail_later(node, "nodestage-peer does not run now", on_sent);
   if (unsent_.empty()) {
-    carrier_spoke_ = Clock::now();
+    carrier_spoke_ = loop_.now();
     loop_.after(k_carrier_look, [this] { watch_carrier(); });
   }
   unsent_.emplace(id, Unsent{node, std::move(on_sent)});

@@ -38,6 +38,9 @@ class Peers {
   using OnSent = std::function<void(const std::string& node, const PeerFault& fault)>;
 
   Peers(Loop& loop, const Config& config) : loop_(loop), config_(config) {}
+  Peers(const Peers&) = delete;
+  Peers& operator=(const Peers&) = delete;
+  virtual ~Peers() = default;
 
   void start(OnNote on_note);
   // After a reload of the configuration.
@@ -45,14 +48,14 @@ class Peers {
 
   // Why the nodes of a job cannot talk here, for a user; nothing when they can. MUNGE that has
   // answered once is only away for a while, and counts as there.
-  [[nodiscard]] std::optional<std::string> off() const;
+  [[nodiscard]] virtual std::optional<std::string> off() const;
   // Why this node cannot hear others although they rely on it, for longer than peer.silence_wait.
-  [[nodiscard]] std::optional<std::string> broken() const;
+  [[nodiscard]] virtual std::optional<std::string> broken() const;
 
   // To all nodes in note.to, in as few credentials as may be; note.sequence is filled in here.
-  void send(PeerNote note, const OnSent& on_sent);
+  virtual void send(PeerNote note, const OnSent& on_sent);
   // Only connects, to see whether a nodestage-peer listens there.
-  void probe(const std::string& node, OnSent on_sent);
+  virtual void probe(const std::string& node, OnSent on_sent);
 
  private:
   using SignId = std::uint64_t;

@@ -1,4 +1,5 @@
-// Workers: all worker processes of this daemon, each watched from its start to its end.
+// Workers: all worker processes of this daemon, each watched from its start to its end. Tests of
+// what starts them put others in their place.
 #pragma once
 
 #include <chrono>
@@ -40,19 +41,22 @@ class Workers {
   };
 
   Workers(Loop& loop, Cgroups cgroups) : loop_(loop), cgroups_(std::move(cgroups)) {}
+  Workers(const Workers&) = delete;
+  Workers& operator=(const Workers&) = delete;
+  virtual ~Workers() = default;
 
   // `subject`: what the lines of the worker's output are about. on_end is called once, from the
   // loop, never from start().
-  Result<Id> start(const WorkerStart& start, const CgroupLimits& resources, const Limits& limits,
-                   Subject subject, OnEnd on_end);
+  virtual Result<Id> start(const WorkerStart& start, const CgroupLimits& resources,
+                           const Limits& limits, Subject subject, OnEnd on_end);
   // A worker of an earlier daemon, if it lives.
-  std::optional<Id> adopt(const ProcessMark& mark, const std::string& cgroup, const Limits& limits,
-                          Subject subject, OnEnd on_end);
+  virtual std::optional<Id> adopt(const ProcessMark& mark, const std::string& cgroup,
+                                  const Limits& limits, Subject subject, OnEnd on_end);
   // SIGKILL to it and all its children; on_end follows.
-  void kill(Id id);
-  [[nodiscard]] ProcessMark mark(Id id) const;
+  virtual void kill(Id id);
+  [[nodiscard]] virtual ProcessMark mark(Id id) const;
   // Whether all that a worker starts ends with it, whatever that does.
-  [[nodiscard]] bool ends_all() const { return cgroups_.available(); }
+  [[nodiscard]] virtual bool ends_all() const { return cgroups_.available(); }
 
   // Ends what earlier daemons left in cgroups that no adopted worker uses.
   void kill_strangers();

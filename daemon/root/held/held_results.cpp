@@ -1,0 +1,261 @@
+#include "daemon/root/held/held_results.hpp"
+
+#include <algorithm>
+#include <climits>
+#include <utility>
+
+#include "common/text/human.hpp"
+#include "daemon/root/basis/log.hpp"
+#include "daemon/root/held/hold.hpp"
+
+namespace nodestage {
+namespace {
+
+// The clock may be set, so no wait for a date is one long sleep.
+constexpr std::uint64_t k_longest_sleep_s = 600;
+
+bool is_usable(const std::string& directory) {
+  return directory.starts_with('/') && directory.size() < PATH_MAX &&
+         directory.find('\0') == std::string::npos;
+}
+
+Refused several(const std::vector<JobKey>& keys) {
+  std::string names;
+  for (const JobKey& key : keys) names += (names.empty() ? "" : ", ") + to_text(key);
+  return {RefusalReason::busy, "several runs of this job are held; name one: " + names};
+}
+
+}  // namespace
+
+void HeldResults::hold(JobRecord& record) {
+  note_failure(record);
+  at_.table.change(record, JobState::held);
+}
+
+// What was learned, and when the next try comes.
+void HeldResults::note_failure(JobRecord& record) {
+  HoldRecord& hold = record.hold;
+  const WorkerStatus status = at_.files.status(record.key(), WorkerTask::stage_out);
+  const std::uint64_t now = at_.loop.wall_s();
+  if (hold.since == 0) hold.since = now;
+  const std::vector<std::string> reasons = reasons_of(status, record.cause);
+  if (reasons != hold.reasons) hold.is_told = false;
+  hold.reasons = reasons;
+  hold.delivered |= delivered_items(status);
+  hold.retry_at = 0;
+  if (!can_try_again(status)) return;
+  const Config::Hold& settings = at_.config.hold;
+  const auto delay =
+      retry_delay_s(record.stage_outs, settings.retry_first_s, settings.retry_most_s);
+  hold.retry_at = now + delay;
+  log::info(about(record), "delivery is tried again in {}", human_duration(delay * 1000));
+}
+
+void HeldResults::look_after(JobRecord& record) {
+  if (is_taken_away(record)) return at_.events.let_go(record);
+  if (!record.hold.is_measured) measurements_.ask(record);
+  if (!record.hold.is_told) tell_held(record);
+  recoveries_.go_on(record);
+  set_timer(record.key());
+}
+
+void HeldResults::settings_changed() {
+  for (const auto& [key, record] : at_.table.all()) set_timer(key);
+}
+
+void HeldResults::cancel_timer(const JobKey& key) {
+  const auto node = timers_.extract(key);
+  if (!node.empty()) at_.loop.cancel(node.mapped());
+}
+
+void HeldResults::set_timer(const JobKey& key) {
+  cancel_timer(key);
+  JobRecord* record = at_.table.find(key);
+  if (record == nullptr || record->state != JobState::held || is_leaving(key)) return;
+  const std::uint64_t now = at_.loop.wall_s();
+  mend_times(record->hold, at_.config.hold, now);
+  const std::uint64_t next = next_date(*record);
+  const auto sleep = std::clamp<std::uint64_t>(next > now ? next - now : 0, 1, k_longest_sleep_s);
+  timers_[key] = at_.loop.after(std::chrono::seconds(sleep), [this, key] {
+    timers_.erase(key);
+    timer_due(key);
+  });
+}
+
+std::uint64_t HeldResults::next_date(const JobRecord& record) const {
+  const HoldTimes times = hold_times(record.hold, at_.config.hold);
+  const JobKey key = record.key();
+  std::uint64_t next = record.hold.warned_at == 0 ? times.warn : times.expire;
+  if (record.hold.retry_at != 0 && !retries_.is_waiting(record.begin.uid, key))
+    next = std::min(next, record.hold.retry_at);
+  if (const auto due = measurements_.due(key)) next = std::min(next, *due);
+  return next;
+}
+
+void HeldResults::timer_due(const JobKey& key) {
+  JobRecord* record = at_.table.find(key);
+  if (record == nullptr || record->state != JobState::held) return;
+  const HoldRecord& hold = record->hold;
+  const std::uint64_t now = at_.loop.wall_s();
+  if (hold.warned_at == 0 && now >= hold_times(hold, at_.config.hold).warn) warn(*record);
+  if (is_expired(*record)) {
+    log::warn(about(*record),
+              "results that could not be delivered are removed, having been kept since {}",
+              human_date(hold.since));
+    return let_go(*record, expired_notice(*record),
+                  "the results were removed, having been held for their time");
+  }
+  const auto due = measurements_.due(key);
+  if (due && now >= *due) measurements_.ask(*record);
+  if (!is_busy(key) && hold.retry_at != 0 && now >= hold.retry_at)
+    retries_.ask(record->begin.uid, key, [this, key] { return try_again(key); });
+  set_timer(key);
+}
+
+bool HeldResults::is_expired(const JobRecord& record) const {
+  return !is_busy(record.key()) && record.hold.warned_at != 0 &&
+         at_.loop.wall_s() >= hold_times(record.hold, at_.config.hold).expire;
+}
+
+bool HeldResults::is_busy(const JobKey& key) const {
+  return measurements_.is_running(key) || recoveries_.is_busy(key);
+}
+
+void HeldResults::warn(JobRecord& record) {
+  record.hold.warned_at = at_.loop.wall_s();
+  log::warn(about(record), "results that could not be delivered are removed on {}",
+            human_date(hold_times(record.hold, at_.config.hold).expire));
+  at_.table.save(record);
+  tell_held(record);
+}
+
+Turns::Begun HeldResults::try_again(const JobKey& key) {
+  JobRecord* record = at_.table.find(key);
+  if (record == nullptr || record->state != JobState::held || is_leaving(key))
+    return Turns::Begun::no;
+  if (is_taken_away(*record)) {
+    at_.events.let_go(*record);
+    return Turns::Begun::no;
+  }
+  if (is_busy(key)) {
+    set_timer(key);  // which comes again
+    return Turns::Begun::no;
+  }
+  log::info(about(*record), "delivery is tried again");
+  at_.events.try_again(*record);
+  record = at_.table.find(key);
+  return record != nullptr && record->state == JobState::staging_out ? Turns::Begun::yes
+                                                                     : Turns::Begun::failed;
+}
+
+// By the administrators.
+bool HeldResults::is_taken_away(const JobRecord& record) {
+  if (!record.in_hold) return false;
+  const auto tree = at_.areas.open_held(record.key(), record.begin.uid);
+  if (!tree || *tree) return false;
+  log::warn(about(record), "the held results were taken away from {}",
+            at_.areas.held_path(record.key()));
+  partings_[record.key()] = "the administrators took the held results away";
+  return true;
+}
+
+// The user is told first: a daemon that is killed meanwhile has the next one do both again.
+void HeldResults::let_go(JobRecord& record, const std::string& text, std::string parting) {
+  partings_[record.key()] = std::move(parting);
+  tell_user(record, text, [this, key = record.key()](Notices::Told) {
+    if (JobRecord* told = at_.table.find(key)) at_.events.let_go(*told);
+  });
+}
+
+std::string HeldResults::parting(const JobKey& key) const {
+  const auto found = partings_.find(key);
+  return found == partings_.end() ? "" : found->second;
+}
+
+void HeldResults::forget(const JobRecord& record) {
+  const JobKey key = record.key();
+  recoveries_.answer(record, Recovered{{"nothing is held any more: it was delivered meanwhile"}});
+  cancel_timer(key);
+  measurements_.forget(key);
+  partings_.erase(key);
+}
+
+void HeldResults::tell_user(const JobRecord& record, const std::string& text,
+                            Notices::OnTold told) const {
+  WorkerStart start = at_.workers.order(record, WorkerTask::notice);
+  start.request = text;
+  at_.notices.tell(std::move(start), about(record, "notice"), std::move(told));
+}
+
+// What could not be written is tried again with the next failed delivery.
+void HeldResults::tell_held(const JobRecord& record) {
+  const HoldTimes times = hold_times(record.hold, at_.config.hold);
+  tell_user(record, held_notice(record, times), [this, key = record.key()](Notices::Told outcome) {
+    JobRecord* told = at_.table.find(key);
+    if (told == nullptr || outcome == Notices::Told::no) return;
+    told->hold.is_told = true;
+    at_.table.save(*told);
+  });
+}
+
+std::vector<JobKey> HeldResults::find(const Recover& ask) const {
+  std::vector<JobKey> keys;
+  for (const auto& [key, record] : at_.table.all()) {
+    const bool meant =
+        key.job == ask.job && (ask.restart == k_no_number || ask.restart == key.restart);
+    if (meant && record.hold.since != 0) keys.push_back(key);
+  }
+  return keys;
+}
+
+Ticket HeldResults::recover(const Recover& ask, Ticket ticket, const Reply& reply) {
+  const auto refuse = [&reply](Refused refusal) -> Ticket {
+    reply(std::move(refusal));
+    return 0;
+  };
+  if (!is_usable(ask.directory))
+    return refuse({RefusalReason::malformed, "the directory must be an absolute path"});
+  const auto keys = find(ask);
+  if (keys.empty()) return refuse({RefusalReason::unknown_job, "no results of this job are held"});
+  if (keys.size() > 1) return refuse(several(keys));
+  const JobKey key = keys.front();
+  JobRecord& record = *at_.table.find(key);
+  const bool is_tried = at_.workers.is_working(key, WorkerTask::stage_out);
+  const bool can_start = record.state == JobState::held || is_tried;
+  if (recoveries_.is_busy(key) || is_leaving(key) || !can_start)
+    return refuse(
+        {RefusalReason::busy, "the results of this job are being recovered or let go now"});
+  recoveries_.ask(record, ticket, reply, ask.directory);
+  // A try that is under way may hang, so it makes way; its end comes back through look_after().
+  if (is_tried)
+    at_.workers.kill(key, WorkerTask::stage_out);
+  else
+    recoveries_.go_on(record);
+  return recoveries_.is_busy(key) ? ticket : 0;
+}
+
+void HeldResults::recovery_ended(const JobKey& key, const std::optional<std::string>& directory) {
+  JobRecord* record = at_.table.find(key);
+  if (record == nullptr) return;
+  if (!directory) return set_timer(key);
+  tell_user(*record, recovered_notice(*record, *directory), [](Notices::Told) {});
+  partings_[key] = "the results were recovered to " + *directory;
+  at_.events.let_go(*record);
+}
+
+std::string HeldResults::refusal_of_outputs(const JobRecord& record) const {
+  if (!record.directory_is_ours && at_.config.stageout.unkept == UnkeptOutputs::refuse) {
+    const auto tree = at_.files.directory(record);
+    if (tree && at_.areas.is_mount(tree->get()))
+      return unkept_refusal(at_.areas.path_of(record.directory), record.begin.node);
+  }
+  std::vector<HeldTree> held;
+  for (const auto& [key, other] : at_.table.all()) {
+    if (other.begin.uid != record.begin.uid || other.hold.since == 0) continue;
+    const bool is_late = !other.hold.is_measured && measurements_.is_late(key);
+    held.push_back({key, other.hold.bytes, is_late});
+  }
+  return outputs_refusal(held, record.begin.node, at_.config.hold);
+}
+
+}  // namespace nodestage

@@ -1,0 +1,102 @@
+// HeldResults: results that could not be delivered, from the failure to their delivery, recovery or
+// expiry: when they are tried again, how large they are, what their user is told, and whether their
+// user may have more.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "daemon/root/basis/areas.hpp"
+#include "daemon/root/basis/config.hpp"
+#include "daemon/root/basis/loop.hpp"
+#include "daemon/root/held/measurements.hpp"
+#include "daemon/root/held/recoveries.hpp"
+#include "daemon/root/table/job_events.hpp"
+#include "daemon/root/table/job_files.hpp"
+#include "daemon/root/table/job_table.hpp"
+#include "daemon/root/table/reply.hpp"
+#include "daemon/root/table/turns.hpp"
+#include "daemon/root/tasks/job_workers.hpp"
+#include "daemon/root/tasks/notices.hpp"
+
+namespace nodestage {
+
+class HeldResults {
+ public:
+  struct Places {
+    Loop& loop;
+    const Config& config;
+    const Areas& areas;
+    JobTable& table;
+    const JobFiles& files;
+    JobWorkers& workers;
+    Notices& notices;
+    JobEvents& events;
+  };
+  explicit HeldResults(const Places& places) : at_(places) {}
+  HeldResults(const HeldResults&) = delete;
+  HeldResults& operator=(const HeldResults&) = delete;
+
+  // A stage-out has failed; `record.cause` says why. The state becomes held.
+  void hold(JobRecord& record);
+  // Of a job that is carried on from the journal: one that is held, one that is being tried again.
+  void look_after(JobRecord& record);
+  void carry_on_try(const JobRecord& record) { retries_.take(record.begin.uid, record.key()); }
+  // A try has ended, however.
+  void try_ended(const JobRecord& record) { retries_.end(record.begin.uid, record.key()); }
+  void settings_changed();
+
+  // The results are removed once their user has been told `text`. `parting`: why, for the report.
+  void let_go(JobRecord& record, const std::string& text, std::string parting = {});
+  [[nodiscard]] bool is_leaving(const JobKey& key) const { return partings_.count(key) > 0; }
+  // Why held results left; "" when they did not, or were delivered.
+  [[nodiscard]] std::string parting(const JobKey& key) const;
+  void tell_user(const JobRecord& record, const std::string& text, Notices::OnTold told) const;
+  // The job is about to be forgotten.
+  void forget(const JobRecord& record);
+
+  // `nodestage recover`.
+  [[nodiscard]] std::vector<JobKey> find(const Recover& ask) const;
+  Ticket recover(const Recover& ask, Ticket ticket, const Reply& reply);
+  bool leave(Ticket ticket) { return recoveries_.leave(ticket); }
+
+  // Why outputs of a new job are refused; "" when they are not.
+  [[nodiscard]] std::string refusal_of_outputs(const JobRecord& record) const;
+
+ private:
+  void note_failure(JobRecord& record);
+  void set_timer(const JobKey& key);
+  void timer_due(const JobKey& key);
+  void cancel_timer(const JobKey& key);
+  [[nodiscard]] std::uint64_t next_date(const JobRecord& record) const;
+  void warn(JobRecord& record);
+  [[nodiscard]] bool is_expired(const JobRecord& record) const;
+  [[nodiscard]] bool is_busy(const JobKey& key) const;
+  Turns::Begun try_again(const JobKey& key);
+  [[nodiscard]] bool is_taken_away(const JobRecord& record);
+  void tell_held(const JobRecord& record);
+  void recovery_ended(const JobKey& key, const std::optional<std::string>& directory);
+
+  // Of each user, of each kind: targets that hang delay only their owner's other results, and
+  // thousands of results are no thousands of processes.
+  static constexpr std::size_t k_turns = 4;
+
+  Places at_;
+  Turns retries_{at_.loop, k_turns};
+  Measurements measurements_{at_.loop,    at_.table, at_.files,
+                             at_.workers, k_turns,   [this](const JobKey& key) { set_timer(key); }};
+  Recoveries recoveries_{at_.loop,
+                         at_.table,
+                         at_.files,
+                         at_.workers,
+                         k_turns,
+                         [this](const JobKey& key, const auto& directory) {
+                           recovery_ended(key, directory); }};
+  std::map<JobKey, Loop::TimerId> timers_;  // for the next thing to do
+  std::map<JobKey, std::string> partings_;  // of those that leave, once their user is told
+};
+
+}  // namespace nodestage

@@ -1,0 +1,201 @@
+#include "daemon/root/held/hold.hpp"
+
+#include <algorithm>
+
+#include "common/os/wall_clock.hpp"
+#include "common/talk/summary.hpp"
+#include "common/text/human.hpp"
+
+namespace nodestage {
+namespace {
+
+constexpr std::uint64_t k_day_s = 86'400;
+// 2023: a node whose clock says less has booted without one, and learns the time soon.
+constexpr std::uint64_t k_clock_floor = 1'672'531'200;
+constexpr std::size_t k_most_reasons = 16;
+constexpr std::size_t k_reason_width = 600;
+constexpr std::size_t k_jobs_width = 400;
+constexpr std::uint64_t k_largest_bytes = 1ULL << 60;  // of one tree: a worker's word is a claim
+
+// As `nodestage recover` takes it.
+std::string run_name(const JobKey& key) {
+  const std::string job = std::to_string(key.job);
+  return key.restart == 0 ? job : job + "." + std::to_string(key.restart);
+}
+
+std::string title(const JobRecord& record) {
+  return "nodestage: job " + std::to_string(record.begin.job) +
+         (record.begin.restart == 0 ? "" : ", restart " + std::to_string(record.begin.restart)) +
+         ", node " + printable(record.begin.node) + "\n\n";
+}
+
+std::string updated() { return "\n(Written " + human_date(wall_s()) + ".)\n"; }
+
+bool is_open(const ItemRecord& item) {
+  const auto state = static_cast<ItemState>(item.state);
+  return state != ItemState::done && state != ItemState::skipped;
+}
+
+std::string first_line(const std::string& text) { return text.substr(0, text.find('\n')); }
+
+}  // namespace
+
+std::uint64_t retry_delay_s(std::uint32_t tries, std::uint64_t first, std::uint64_t most) {
+  std::uint64_t delay = std::min(first, most);
+  for (std::uint32_t i = 1; i < tries && delay < most; ++i) delay = std::min(2 * delay, most);
+  return delay;
+}
+
+HoldTimes hold_times(const HoldRecord& hold, const Config::Hold& settings) {
+  const std::uint64_t notice_s = std::min(settings.warn_days, settings.days) * k_day_s;
+  const std::uint64_t expire = hold.since + settings.days * k_day_s;
+  const std::uint64_t told = hold.warned_at == 0 ? 0 : hold.warned_at + notice_s;
+  return {expire - notice_s, std::max(expire, told)};
+}
+
+void mend_times(HoldRecord& hold, const Config::Hold& settings, std::uint64_t now) {
+  if (now < k_clock_floor) return;
+  if (hold.since < k_clock_floor) hold.since = now;
+  hold.since = std::min(hold.since, now);
+  if (hold.warned_at > now) hold.warned_at = 0;
+  if (hold.retry_at != 0) hold.retry_at = std::min(hold.retry_at, now + settings.retry_most_s);
+}
+
+bool can_try_again(const WorkerStatus& status) {
+  if (status.phase != WorkerPhase::failed || status.items.empty()) return true;
+  return std::any_of(status.items.begin(), status.items.end(), [](const ItemRecord& item) {
+    return is_open(item) && (item.flags & k_item_final) == 0;
+  });
+}
+
+std::uint64_t delivered_items(const WorkerStatus& status) {
+  std::uint64_t bits = 0;
+  for (std::size_t i = 0; i < std::min<std::size_t>(status.items.size(), 64); ++i) {
+    if (!is_open(status.items[i])) bits |= 1ULL << i;
+  }
+  return bits;
+}
+
+std::vector<std::string> reasons_of(const WorkerStatus& status, const std::string& cause) {
+  std::vector<std::string> reasons;
+  if (status.phase != WorkerPhase::failed || status.items.empty())
+    reasons.push_back(shortened(first_line(cause), k_reason_width));
+  const std::vector<std::string> lines = delivery_lines(status);
+  for (std::size_t i = 0; i < status.items.size(); ++i) {
+    if (!is_open(status.items[i])) continue;
+    if (reasons.size() == k_most_reasons) {
+      reasons.emplace_back("(and more)");
+      break;
+    }
+    reasons.push_back(printable(shortened(lines[i], k_reason_width)));
+  }
+  return reasons;
+}
+
+std::string held_notice(const JobRecord& record, const HoldTimes& times) {
+  const std::string node = printable(record.begin.node);
+  const std::string command = "    nodestage recover " + run_name(record.key()) + " DIR";
+  std::string text = title(record) + "These results of the job could not be delivered:\n";
+  for (const std::string& reason : record.hold.reasons) text += "    " + reason + "\n";
+  text += "\nThey are kept on " + node + " until " + human_date(times.expire) +
+          "; then they are removed.\n";
+  if (record.hold.warned_at != 0) text += "THIS IS SOON.\n";
+  text += record.hold.retry_at == 0
+              ? "No further try is made, since none could go better.\n"
+              : "Delivery is tried again from time to time: when the cause is gone you need do "
+                "nothing,\nand this file will say so.\n";
+  text += "To copy them to a directory DIR that you can write to, from a login node:\n" + command +
+          " --node=" + node + "\nor\n    srun -w " + node + " -N1 -n1 nodestage recover " +
+          run_name(record.key()) + " DIR\nor on " + node + " itself:\n" + command + "\n";
+  return text + updated();
+}
+
+std::string delivered_notice(const JobRecord& record) {
+  return title(record) +
+         "All results of the job are delivered now. Earlier tries had failed:\nnothing is left to "
+         "do, and this file can be removed.\n" +
+         updated();
+}
+
+std::string recovered_notice(const JobRecord& record, const std::string& directory) {
+  return title(record) + "The results that had not been delivered were copied to\n    " +
+         printable(directory) +
+         "\nand are no longer kept on the node. This file can be removed.\n" + updated();
+}
+
+std::string expired_notice(const JobRecord& record) {
+  std::string text = title(record) + "These results were kept since " +
+                     human_date(record.hold.since) + " and have now been removed:\n";
+  for (const std::string& reason : record.hold.reasons) text += "    " + reason + "\n";
+  return text + updated();
+}
+
+std::string lost_notice(const JobRecord& record) {
+  std::string text = title(record) + "These results of the job could not be delivered:\n";
+  for (const std::string& reason : record.hold.reasons) text += "    " + reason + "\n";
+  text +=
+      "\nThey are lost: this site mounts the job's directory and removes it when the job has "
+      "ended, so nodestage\ncould not keep them. Your administrators can say more "
+      "(stageout.unkept in nodestaged.toml).\n";
+  return text + updated();
+}
+
+std::string missing_notice(const JobRecord& record, const WorkerStatus& status) {
+  std::string lines;
+  for (const ItemRecord& item : status.items) {
+    if ((item.flags & k_item_missing) != 0)
+      lines += "    " + printable(shortened(field_text(item.note), k_reason_width)) + "\n";
+  }
+  if (lines.empty()) return "";
+  return title(record) + "These were to be copied back, and were not there when the job ended:\n" +
+         lines +
+         "\nThe job's directory is removed. Is a name misspelt, or did the job end before it wrote "
+         "them?\nThe key `optional` behind a source says that it need not be there.\n" +
+         updated();
+}
+
+std::string outputs_refusal(const std::vector<HeldTree>& held, const std::string& node,
+                            const Config::Hold& settings) {
+  std::uint64_t bytes = 0;
+  std::string jobs;
+  const HeldTree* unmeasured = nullptr;
+  for (const HeldTree& tree : held) {
+    bytes += std::min(tree.bytes, k_largest_bytes / (held.size() + 1));
+    if (jobs.size() <= k_jobs_width) jobs += (jobs.empty() ? "" : ", ") + run_name(tree.key);
+    if (tree.is_unmeasurable) unmeasured = &tree;
+  }
+  std::string much;
+  if (settings.max_bytes != 0 && bytes > settings.max_bytes) {
+    much = human_bytes(bytes) +
+           " of your earlier results that could not be delivered are kept there, and " +
+           human_bytes(settings.max_bytes) + " may be";
+  } else if (settings.max_bytes != 0 && unmeasured != nullptr) {
+    much =
+        "how much of your earlier results that could not be delivered is kept there is not known "
+        "(those of job " +
+        run_name(unmeasured->key) +
+        " could not be measured in time: that process of yours was ended or is slow), and " +
+        human_bytes(settings.max_bytes) + " may be";
+  } else if (settings.max_jobs != 0 && held.size() >= settings.max_jobs) {
+    much = "results of " + human_count(held.size()) +
+           " of your earlier jobs that could not be delivered are kept there, and those of " +
+           human_count(settings.max_jobs) + " may be";
+  }
+  if (much.empty()) return "";
+  const std::string where = printable(node);
+  return "--stage-out is refused on " + where + ": " + much + " (held: job " +
+         shortened(jobs, k_jobs_width) + ").\nGet them out and submit again: `srun -w " + where +
+         " -N1 -n1 nodestage held` lists them, `nodestage recover JOBID DIR --node=" + where +
+         "` copies one to a directory. Jobs without --stage-out run, and --exclude=" + where +
+         " avoids the node.";
+}
+
+std::string unkept_refusal(const std::string& path, const std::string& node) {
+  return "--stage-out is refused on " + printable(node) + ": the job's directory " +
+         printable(path) +
+         " is a mount of the site's, so results that could not be delivered could not be kept.\n"
+         "Copy them at the end of the job script, or ask your administrators (stageout.unkept in "
+         "nodestaged.toml).";
+}
+
+}  // namespace nodestage

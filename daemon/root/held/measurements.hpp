@@ -1,0 +1,60 @@
+// Measurements: how large held results are. A process of the user's measures, which the user can
+// stop or kill: what it has not said in time counts as too large, and is measured again later.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <optional>
+
+#include "daemon/root/basis/loop.hpp"
+#include "daemon/root/table/job_files.hpp"
+#include "daemon/root/table/job_table.hpp"
+#include "daemon/root/table/turns.hpp"
+#include "daemon/root/tasks/job_workers.hpp"
+
+namespace nodestage {
+
+class Measurements {
+ public:
+  // One has failed: when it is due again has changed.
+  using OnFailure = std::function<void(const JobKey& key)>;
+
+  Measurements(Loop& loop, JobTable& table, const JobFiles& files, JobWorkers& workers,
+               std::size_t of_one_user, OnFailure on_failure)
+      : loop_(loop),
+        table_(table),
+        files_(files),
+        workers_(workers),
+        turns_(loop, of_one_user),
+        on_failure_(std::move(on_failure)) {}
+
+  // When it is the user's turn. The result goes into the record and the journal.
+  void ask(const JobRecord& record);
+  [[nodiscard]] bool is_running(const JobKey& key) const;
+  // When the next try after a failure is due, in seconds since 1970.
+  [[nodiscard]] std::optional<std::uint64_t> due(const JobKey& key) const;
+  // Whether a size that is not known yet should be.
+  [[nodiscard]] bool is_late(const JobKey& key) const;
+  void forget(const JobKey& key) { tries_.erase(key); }
+
+ private:
+  struct Tries {
+    std::uint64_t since = 0;  // seconds since 1970
+    std::uint32_t failed = 0;
+    std::optional<std::uint64_t> due;
+  };
+  Turns::Begun start(const JobKey& key);
+  void measured(const JobKey& key, std::uint32_t uid, const WorkerEnd& end);
+  void try_later(const JobKey& key);
+
+  Loop& loop_;
+  JobTable& table_;
+  const JobFiles& files_;
+  JobWorkers& workers_;
+  Turns turns_;
+  OnFailure on_failure_;
+  std::map<JobKey, Tries> tries_;
+};
+
+}  // namespace nodestage

@@ -1,0 +1,65 @@
+// Recoveries: held results go to a directory that their user names (`nodestage recover`), by a
+// worker of the user's, a few at a time for each user.
+#pragma once
+
+#include <functional>
+#include <map>
+#include <optional>
+#include <string>
+
+#include "daemon/root/basis/loop.hpp"
+#include "daemon/root/table/job_files.hpp"
+#include "daemon/root/table/job_table.hpp"
+#include "daemon/root/table/reply.hpp"
+#include "daemon/root/table/turns.hpp"
+#include "daemon/root/tasks/job_workers.hpp"
+
+namespace nodestage {
+
+class Recoveries {
+ public:
+  // One has ended: the directory where everything is, or nothing when the results stay.
+  using OnEnd = std::function<void(const JobKey& key, const std::optional<std::string>& directory)>;
+
+  Recoveries(Loop& loop, JobTable& table, const JobFiles& files, JobWorkers& workers,
+             std::size_t of_one_user, OnEnd on_end)
+      : loop_(loop),
+        table_(table),
+        files_(files),
+        workers_(workers),
+        turns_(loop, of_one_user),
+        on_end_(std::move(on_end)) {}
+
+  // The caller hears every second that it goes on, and how far it is. Nothing starts before
+  // go_on().
+  void ask(const JobRecord& record, Ticket ticket, Reply reply, const std::string& directory);
+  // The results are held, and nobody else is at them: when it is the user's turn.
+  void go_on(const JobRecord& record);
+  [[nodiscard]] bool is_busy(const JobKey& key) const { return asked_.count(key) > 0; }
+  // The caller went away. Whether it was one of these.
+  bool leave(Ticket ticket);
+  // The last answer, if somebody waits for it.
+  void answer(const JobRecord& record, const Message& message);
+
+ private:
+  struct Asked {
+    Ticket ticket = 0;
+    Reply reply;  // none: its caller went away
+    std::string directory;
+    std::optional<Loop::TimerId> timer;
+  };
+  void report_progress(const JobKey& key);
+  Turns::Begun start(const JobKey& key);
+  Status start_worker(JobRecord& record, const Asked& asked);
+  void ended(const JobKey& key, const WorkerEnd& end);
+
+  Loop& loop_;
+  JobTable& table_;
+  const JobFiles& files_;
+  JobWorkers& workers_;
+  Turns turns_;
+  OnEnd on_end_;
+  std::map<JobKey, Asked> asked_;
+};
+
+}  // namespace nodestage

@@ -1,0 +1,208 @@
+#include "daemon/root/jobs/ending.hpp"
+
+#include <algorithm>
+#include <filesystem>
+#include <utility>
+
+#include "common/talk/summary.hpp"
+#include "common/text/human.hpp"
+#include "daemon/root/basis/log.hpp"
+#include "daemon/root/held/hold.hpp"
+
+namespace nodestage {
+namespace {
+
+bool is_empty(int directory_fd) {
+  std::error_code fault;
+  return std::filesystem::is_empty("/proc/self/fd/" + std::to_string(directory_fd), fault) &&
+         !fault;
+}
+
+}  // namespace
+
+Ticket Ending::end(const JobKey& key, const End& end, Ticket ticket, const Reply& reply) {
+  JobRecord& record = *at_.table.find(key);
+  std::uint64_t wait_s = at_.config.stageout.epilog_wait_s;
+  if (end.limit_s != 0) wait_s = std::min<std::uint64_t>(wait_s, end.limit_s);
+  const auto timer =
+      at_.loop.after(std::chrono::seconds(wait_s), [this, key] { go_on_in_background(key); });
+  enders_[key].emplace(ticket, Ender{reply, timer});
+  if (!record.ended) {
+    record.ended = true;
+    record.exit_code = end.exit_code;
+    at_.table.save(record);
+    at_.events.ended(record);
+  }
+  const auto enders = enders_.find(key);
+  return enders != enders_.end() && enders->second.count(ticket) > 0 ? ticket : 0;
+}
+
+bool Ending::leave(Ticket ticket) {
+  for (auto& [key, enders] : enders_) {
+    const auto ender = enders.find(ticket);
+    if (ender == enders.end()) continue;
+    at_.loop.cancel(ender->second.timer);
+    enders.erase(ender);
+    return true;
+  }
+  return false;
+}
+
+void Ending::stop(JobRecord& record) {
+  const JobKey key = record.key();
+  if (record.times.ended == 0) record.times.ended = at_.loop.wall_ms();
+  if (record.cause.empty()) record.cause = "the job has ended";
+  if (!at_.staging.stop(record) && !at_.workers.is_working(key, WorkerTask::stage_out))
+    return stage_out(record);
+  at_.waiting.tell(key);
+}
+
+// Whether no step is known to have run, nor left anything: one that was to wait for nothing may not
+// have reached this daemon or the last one, so what it has made is looked for.
+bool Ending::has_nothing(const JobRecord& record) const {
+  if (record.begin.request.empty()) return true;
+  if (record.may_have_run) return false;
+  const auto tree = at_.files.directory(record);
+  // EPERM: not yet given to the user, as a daemon left it that died while it made it.
+  return tree ? is_empty(tree->get()) : tree.error().code == ENOENT || tree.error().code == EPERM;
+}
+
+void Ending::stage_out(JobRecord& record) {
+  record.cause.clear();
+  if (has_nothing(record)) return finish(record);
+  if (at_.outcomes.is_lacking(record)) return at_.outcomes.await(record);
+  start_stage_out(record);
+}
+
+void Ending::start_stage_out(JobRecord& record) {
+  ++record.stage_outs;
+  if (const Status started = start_worker(record); !started) {
+    at_.counters.add_failure(Activity::stage_out, FailureCause::start);
+    return hold(record, "the stage-out could not be started: " + started.error().what);
+  }
+  at_.table.change(record, JobState::staging_out);
+}
+
+Status Ending::start_worker(JobRecord& record) {
+  TRY_ASSIGN(const Fd directory, at_.files.directory(record));
+  WorkerStart start = at_.workers.order(record, WorkerTask::stage_out);
+  start.directory_fd = directory.get();
+  return at_.workers.start(
+      record, start, at_.workers.bounds(record, WorkerTask::stage_out),
+      [this](const JobKey& key, const WorkerEnd& end) { worker_ended(key, end); });
+}
+
+bool Ending::adopt(JobRecord& record) {
+  return at_.workers.adopt(
+      record, WorkerTask::stage_out,
+      [this](const JobKey& key, const WorkerEnd& end) { worker_ended(key, end); });
+}
+
+void Ending::worker_ended(const JobKey& key, const WorkerEnd& end) {
+  JobRecord* record = at_.table.find(key);
+  if (record == nullptr) return;
+  at_.held.try_ended(*record);
+  record->times.out_end = at_.loop.wall_ms();
+  const WorkerStatus status = at_.files.status(key, WorkerTask::stage_out);
+  log_items(*record, "stage-out: ", status, delivery_lines(status));
+  if (status.phase == WorkerPhase::done) return delivered(*record, status);
+  at_.counters.add_failure(Activity::stage_out, cause_of(end, status));
+  hold(*record,
+       status.phase == WorkerPhase::failed ? status.cause : "the stage-out process " + end.text);
+}
+
+void Ending::delivered(JobRecord& record, const WorkerStatus& status) {
+  if (record.hold.since != 0) return at_.held.let_go(record, delivered_notice(record));
+  const std::string missing = missing_notice(record, status);
+  if (!missing.empty()) at_.held.tell_user(record, missing, [](Notices::Told) {});
+  finish(record);
+}
+
+// The epilog can wait no longer. The tree leaves its name, so that nothing of the job is left
+// there; where it cannot, since the site has mounted it there, nobody of ours stays in it.
+void Ending::go_on_in_background(const JobKey& key) {
+  JobRecord* record = at_.table.find(key);
+  if (record == nullptr) return;
+  if (at_.held.is_leaving(key)) return answer(key, {EndOutcome::lost, record->cause});
+  move_to_hold(*record);
+  if (!record->in_hold && !record->directory_is_ours) {
+    log::warn(about(*record), "the epilog can wait no longer, and the site unmounts the directory");
+    if (!at_.workers.is_working(key, WorkerTask::stage_out) &&
+        !at_.workers.is_working(key, WorkerTask::stage))
+      return hold(*record, "the job's end had to be waited for too long");
+    at_.workers.kill(key, WorkerTask::stage_out);
+    return at_.workers.kill(key, WorkerTask::stage);
+  }
+  log::warn(about(*record), "the epilog returns before its end; {} goes on in the background",
+            to_text(record->state));
+  answer(key, {EndOutcome::background, "results are still being copied and will be delivered"});
+}
+
+void Ending::move_to_hold(JobRecord& record) const {
+  if (record.in_hold) return;
+  const Status moved = at_.areas.move_to_hold(record.directory, record.key());
+  if (!moved) {
+    log::error(about(record), "cannot be moved to the hold area: {}", moved.error().what);
+    const auto tree =
+        at_.areas.open_directory(record.directory, record.begin.uid, mounts_of(record));
+    if (!tree || *tree) return;  // else there is nothing to keep, or the last daemon has moved it
+  }
+  record.in_hold = true;
+  at_.table.save(record);
+}
+
+void Ending::hold(JobRecord& record, const std::string& cause) {
+  const JobKey key = record.key();
+  move_to_hold(record);
+  record.cause = printable(cause, Newlines::keep);
+  if (!record.in_hold && !record.directory_is_ours) return lose(record, cause);
+  const bool is_new = record.hold.since == 0;
+  log::write(
+      is_new ? log::Level::err : log::Level::warn, about(record),
+      "the stage-out failed and the data are kept in " + at_.files.kept_in(record) + ": " + cause);
+  at_.held.hold(record);
+  answer(key, {EndOutcome::held, record.cause});
+  at_.waiting.tell(key);
+  if (JobRecord* held = at_.table.find(key)) at_.held.look_after(*held);
+}
+
+// The directory is the site's, and can be moved to no place where it would stay. What a worker's
+// cause says after its first line is how to fetch what is kept.
+void Ending::lose(JobRecord& record, const std::string& cause) {
+  const JobKey key = record.key();
+  record.cause = printable(cause.substr(0, cause.find('\n')));
+  log::error(about(record),
+             "the stage-out failed, and the data cannot be kept since the site has mounted {}: {}",
+             at_.areas.path_of(record.directory), record.cause);
+  record.hold.reasons = reasons_of(at_.files.status(key, WorkerTask::stage_out), record.cause);
+  answer(key, {EndOutcome::lost, record.cause});
+  at_.waiting.tell(key);
+  at_.held.let_go(record, lost_notice(record),
+                  "the results could not be delivered, and were lost with the site's directory");
+}
+
+void Ending::finish(JobRecord& record) {
+  const JobKey key = record.key();
+  Status moved;
+  if (record.in_hold) {
+    moved = at_.areas.move_held_to_trash(key, record.begin.uid, record.begin.gid);
+  } else if (record.directory_is_ours) {
+    moved = at_.areas.move_to_trash(record.directory, record.begin.uid, record.begin.gid);
+  }
+  if (!moved) log::error(about(record), "cannot be removed: {}", moved.error().what);
+  at_.table.change(record, JobState::gone);
+  answer(key, {EndOutcome::done, ""});
+  at_.waiting.tell(key);
+  at_.events.gone(record, moved ? Remains::nothing : Remains::tree);
+}
+
+void Ending::answer(const JobKey& key, const Ended& ended) {
+  const auto node = enders_.extract(key);
+  if (node.empty()) return;
+  for (const auto& [ticket, ender] : node.mapped()) {
+    at_.loop.cancel(ender.timer);
+    ender.reply(ended);
+  }
+}
+
+}  // namespace nodestage

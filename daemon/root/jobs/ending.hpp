@@ -1,0 +1,81 @@
+// Ending: a job from its end to the last trace of it. Staging is stopped, results are staged out or
+// held, the tree becomes trash.
+#pragma once
+
+#include <map>
+#include <optional>
+#include <string>
+
+#include "daemon/root/basis/areas.hpp"
+#include "daemon/root/basis/config.hpp"
+#include "daemon/root/basis/loop.hpp"
+#include "daemon/root/held/held_results.hpp"
+#include "daemon/root/jobs/outcomes.hpp"
+#include "daemon/root/jobs/waiting.hpp"
+#include "daemon/root/staging/staging.hpp"
+#include "daemon/root/table/job_events.hpp"
+#include "daemon/root/table/job_files.hpp"
+#include "daemon/root/table/job_table.hpp"
+#include "daemon/root/table/metrics.hpp"
+#include "daemon/root/table/reply.hpp"
+#include "daemon/root/tasks/job_workers.hpp"
+
+namespace nodestage {
+
+class Ending {
+ public:
+  struct Places {
+    Loop& loop;
+    const Config& config;
+    Areas& areas;
+    JobTable& table;
+    const JobFiles& files;
+    JobWorkers& workers;
+    Staging& staging;
+    HeldResults& held;
+    Outcomes& outcomes;
+    Waiting& waiting;
+    Counters& counters;
+    JobEvents& events;
+  };
+  explicit Ending(const Places& places) : at_(places) {}
+  Ending(const Ending&) = delete;
+  Ending& operator=(const Ending&) = delete;
+
+  // The epilog has come, and waits. The ticket again, or 0 when it has its answer already.
+  Ticket end(const JobKey& key, const End& end, Ticket ticket, const Reply& reply);
+  bool leave(Ticket ticket);
+
+  // Whatever the staging is at, it ends here; the results come next.
+  void stop(JobRecord& record);
+  // The staging is over: asks how the job ended, where that is not known here, and goes on.
+  void stage_out(JobRecord& record);
+  void start_stage_out(JobRecord& record);
+  // Of a job that is carried on from the journal: the worker that its record notes, if it lives.
+  bool adopt(JobRecord& record);
+  void worker_ended(const JobKey& key, const WorkerEnd& end);
+  // Out of the way of another run of the job. Where that cannot be, the record is not in hold.
+  void move_to_hold(JobRecord& record) const;
+  // Nothing of the job is to be kept.
+  void finish(JobRecord& record);
+
+ private:
+  struct Ender {
+    Reply reply;
+    Loop::TimerId timer{};
+  };
+  using Enders = std::map<Ticket, Ender>;
+
+  Status start_worker(JobRecord& record);
+  [[nodiscard]] bool has_nothing(const JobRecord& record) const;
+  void delivered(JobRecord& record, const WorkerStatus& status);
+  void go_on_in_background(const JobKey& key);
+  void hold(JobRecord& record, const std::string& cause);
+  void lose(JobRecord& record, const std::string& cause);
+  void answer(const JobKey& key, const Ended& ended);
+
+  Places at_;
+  std::map<JobKey, Enders> enders_;
+};
+
+}  // namespace nodestage

@@ -1,0 +1,166 @@
+#include "daemon/root/jobs/job_views.hpp"
+
+#include <sys/statvfs.h>
+
+#include "common/talk/summary.hpp"
+#include "common/text/human.hpp"
+#include "daemon/root/held/hold.hpp"
+
+namespace nodestage {
+namespace {
+
+constexpr std::chrono::milliseconds k_status_age{200};
+
+bool may_see(std::uint32_t uid, const JobRecord& record) {
+  return uid == 0 || uid == record.begin.uid;
+}
+
+const char* to_text(JobOutcome outcome) {
+  switch (outcome) {
+    case JobOutcome::success:
+      return "success";
+    case JobOutcome::failure:
+      return "failure";
+    case JobOutcome::unknown:
+      break;
+  }
+  return "unknown";
+}
+
+std::string cause_in(const JobRecord& record, const std::string& parting) {
+  if (!record.failure.empty()) return record.failure;
+  if (record.verdict == Verdict::failed) return record.verdict_text;
+  if (!parting.empty()) return parting;
+  return record.state == JobState::held ? record.cause : "";
+}
+
+std::string state_in(const JobRecord& record) {
+  if (record.state != JobState::gone) return nodestage::to_text(record.state);
+  return !record.failure.empty() || record.verdict == Verdict::failed ? "failed" : "done";
+}
+
+std::vector<ReportItem> items_in(const WorkerStatus& status, std::uint64_t from, std::uint64_t to) {
+  std::vector<ReportItem> items;
+  for (const ItemRecord& item : status.items) items.push_back(report_item(item, from, to));
+  return items;
+}
+
+}  // namespace
+
+NodeReport JobViews::report_of(const JobRecord& record) const {
+  const JobKey key = record.key();
+  NodeReport report;
+  report.job = record.begin.job;
+  report.restart = record.begin.restart;
+  report.uid = record.begin.uid;
+  report.node = record.begin.node;
+  report.node_index = record.begin.node_index;
+  report.node_count = record.begin.node_count;
+  report.state = state_in(record);
+  if (record.ended) report.outcome = to_text(outcome_of(record));
+  report.cause = cause_in(record, at_.held.parting(key));
+  report.times = record.times;
+  if (report.times.begun == 0)
+    report.times.begun = record.begun_at * 1000;  // an older daemon's job
+  report.at = record.times.gone != 0 ? record.times.gone : at_.loop.wall_ms();
+  const std::uint64_t from = report.times.begun;
+  report.items = items_in(at_.files.status(key, WorkerTask::stage), from, report.at);
+  report.outputs = items_in(at_.files.status(key, WorkerTask::stage_out), from, report.at);
+  return report;
+}
+
+// Of a job that wanted nothing there is nothing to report.
+void JobViews::keep_report(const JobRecord& record) const {
+  if (record.begin.request.empty()) return;
+  at_.records.keep(record.key(), record.begin.uid, encode_report(report_of(record)));
+}
+
+std::vector<std::string> JobViews::reports(std::uint32_t wanted, std::uint32_t uid) const {
+  std::vector<std::string> reports = at_.records.find(wanted, uid);
+  for (const auto& [key, record] : at_.table.all()) {
+    if (key.job != wanted || !may_see(uid, record)) continue;
+    if (record.begin.request.empty() || record.state == JobState::gone) continue;
+    reports.push_back(encode_report(report_of(record)));
+  }
+  return reports;
+}
+
+// A user who asks in a loop has each status file read once in a while, not each time.
+const std::vector<StatusItem>& JobViews::items_of(const JobKey& key, WorkerTask task) {
+  Seen& seen = seen_[key];
+  const auto now = at_.loop.now();
+  if (seen.task != task || now - seen.at >= k_status_age)
+    seen = {now, task, status_items(at_.files.status(key, task), task)};
+  return seen.items;
+}
+
+StatusRow JobViews::row_of(const JobRecord& record) const {
+  const JobKey key = record.key();
+  const bool others_failed = record.cause.empty() && record.verdict == Verdict::failed;
+  StatusRow row;
+  row.job = key.job;
+  row.restart = key.restart;
+  row.uid = record.begin.uid;
+  row.user = printable(record.begin.user);
+  row.node = printable(record.begin.node);
+  row.state = nodestage::to_text(record.state);
+  row.begun_at = record.begun_at;
+  row.cause = others_failed ? record.verdict_text : record.cause;
+  row.others = at_.talk.list(key);
+  if (record.in_hold) row.kept_in = at_.areas.held_path(key);
+  return row;
+}
+
+std::vector<JobStatus> JobViews::status(std::uint32_t wanted, std::uint32_t uid) {
+  std::vector<JobStatus> found;
+  for (const auto& [key, record] : at_.table.all()) {
+    if ((wanted != 0 && wanted != key.job) || !may_see(uid, record)) continue;
+    const bool is_out = record.state == JobState::staging_out || record.state == JobState::held;
+    const WorkerTask task = is_out ? WorkerTask::stage_out : WorkerTask::stage;
+    JobStatus& status = found.emplace_back();
+    status.row = row_of(record);
+    status.items = items_of(key, task);
+    // Nobody works on them any more.
+    for (StatusItem& item : status.items) {
+      if (record.state == JobState::failed && item.state == ItemState::working)
+        item.state = ItemState::failed;
+    }
+  }
+  return found;
+}
+
+std::vector<HeldRow> JobViews::held(std::uint32_t uid) const {
+  std::vector<HeldRow> rows;
+  for (const auto& [key, record] : at_.table.all()) {
+    const HoldRecord& hold = record.hold;
+    if (hold.since == 0 || !may_see(uid, record)) continue;
+    const bool is_tried = record.state == JobState::staging_out;
+    rows.push_back({key.job, key.restart, record.begin.uid, record.begin.node, hold.since,
+                    hold_times(hold, at_.config.hold).expire,
+                    is_tried ? at_.loop.wall_s() : hold.retry_at, hold.is_measured, hold.bytes,
+                    at_.files.kept_in(record), hold.reasons});
+  }
+  return rows;
+}
+
+Metrics JobViews::metrics(const Counters& counters) const {
+  Metrics metrics;
+  metrics.counters = counters;
+  for (const auto& [key, record] : at_.table.all()) {
+    ++metrics.jobs[static_cast<std::size_t>(record.state)];
+    metrics.promised_bytes += at_.desk.promised_to(key).bytes;
+    if (record.hold.since == 0) continue;
+    ++metrics.held_results;
+    metrics.held_bytes += record.hold.bytes;
+  }
+  metrics.trash_trees = at_.areas.list_trash().size();
+  struct statvfs disk {};
+  if (::statvfs(tmpdir_root(at_.config).c_str(), &disk) == 0) {
+    metrics.free_bytes = disk.f_bavail * disk.f_frsize;
+    metrics.free_inodes = disk.f_favail;
+    metrics.size_bytes = disk.f_blocks * disk.f_frsize;
+  }
+  return metrics;
+}
+
+}  // namespace nodestage

@@ -1,0 +1,68 @@
+// JobViews: what is shown of the jobs: their status, reports, held results and figures. Changes
+// nothing of them.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "common/wire/node_report.hpp"
+#include "common/wire/protocol.hpp"
+#include "daemon/root/basis/areas.hpp"
+#include "daemon/root/basis/config.hpp"
+#include "daemon/root/basis/loop.hpp"
+#include "daemon/root/held/held_results.hpp"
+#include "daemon/root/jobs/peer_talk.hpp"
+#include "daemon/root/table/job_files.hpp"
+#include "daemon/root/table/job_table.hpp"
+#include "daemon/root/table/metrics.hpp"
+#include "daemon/root/table/records.hpp"
+#include "daemon/root/tasks/job_workers.hpp"
+#include "daemon/root/tasks/space_desk.hpp"
+
+namespace nodestage {
+
+class JobViews {
+ public:
+  struct Places {
+    const Loop& loop;
+    const Config& config;
+    const Areas& areas;
+    const JobTable& table;
+    const JobFiles& files;
+    const SpaceDesk& desk;
+    const HeldResults& held;
+    const PeerTalk& talk;
+    Records& records;
+  };
+  explicit JobViews(const Places& places) : at_(places) {}
+
+  // Of all that `uid` may see (root: all); job 0: all of them.
+  [[nodiscard]] std::vector<JobStatus> status(std::uint32_t job, std::uint32_t uid);
+  // Results that could not be delivered.
+  [[nodiscard]] std::vector<HeldRow> held(std::uint32_t uid) const;
+  // NodeReports of a job's runs, those that are gone included; JSON.
+  [[nodiscard]] std::vector<std::string> reports(std::uint32_t job, std::uint32_t uid) const;
+  // The report of a job that is about to be forgotten is kept.
+  void keep_report(const JobRecord& record) const;
+  // `counters`, and what is there now.
+  [[nodiscard]] Metrics metrics(const Counters& counters) const;
+  void forget(const JobKey& key) { seen_.erase(key); }
+
+ private:
+  // What status() has said of the items.
+  struct Seen {
+    Clock::time_point at{};
+    WorkerTask task{};
+    std::vector<StatusItem> items;
+  };
+  [[nodiscard]] const std::vector<StatusItem>& items_of(const JobKey& key, WorkerTask task);
+  [[nodiscard]] StatusRow row_of(const JobRecord& record) const;
+  [[nodiscard]] NodeReport report_of(const JobRecord& record) const;
+
+  Places at_;
+  std::map<JobKey, Seen> seen_;
+};
+
+}  // namespace nodestage

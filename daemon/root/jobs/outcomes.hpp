@@ -1,0 +1,56 @@
+// Outcomes: how a job of several nodes ended is known on its first node and needed on all (`when=`
+// of --stage-out). The first node says so to all, and to each that asks later; the others wait for
+// it.
+#pragma once
+
+#include <map>
+#include <string>
+#include <vector>
+
+#include "common/wire/peer_note.hpp"
+#include "daemon/root/basis/config.hpp"
+#include "daemon/root/basis/loop.hpp"
+#include "daemon/root/jobs/peer_talk.hpp"
+#include "daemon/root/nodes/peers.hpp"
+#include "daemon/root/table/job_events.hpp"
+#include "daemon/root/table/job_table.hpp"
+
+namespace nodestage {
+
+class Outcomes {
+ public:
+  struct Places {
+    Loop& loop;
+    const Config& config;
+    JobTable& table;
+    Peers& peers;
+    PeerTalk& talk;
+    JobEvents& events;
+  };
+  explicit Outcomes(const Places& places) : at_(places) {}
+
+  // Whether this node has to ask before it can stage out.
+  [[nodiscard]] bool is_lacking(const JobRecord& record) const;
+  // Asks until it is known, or peer.outcome_wait is over; then `outcome_known`.
+  void await(JobRecord& record);
+  // The job is about to be forgotten here, but another node may still ask.
+  void keep(const JobRecord& record);
+  // A note about a job that is not here. Whether it asks for what was kept; it is answered then.
+  bool answer(const PeerNote& note);
+  // A job that was refused here is on no list, so its first node is told from here.
+  void tell_refusal(const Begin& begin, const std::string& what);
+
+ private:
+  struct Kept {
+    JobNote note;
+    std::string node;
+    std::vector<std::string> members;
+  };
+  void ask(const JobKey& key, Clock::time_point give_up);
+  void tell_refusal(const Begin& begin, const std::string& what, unsigned tries);
+
+  Places at_;
+  std::map<JobKey, Kept> kept_;
+};
+
+}  // namespace nodestage

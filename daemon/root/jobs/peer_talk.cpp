@@ -1,0 +1,240 @@
+#include "daemon/root/jobs/peer_talk.hpp"
+
+#include <algorithm>
+#include <memory>
+#include <utility>
+
+#include "common/talk/summary.hpp"
+#include "common/text/human.hpp"
+#include "daemon/root/basis/log.hpp"
+#include "daemon/root/basis/refusal_log.hpp"
+#include "daemon/root/jobs/peer_texts.hpp"
+
+namespace nodestage {
+namespace {
+
+// How often a job with an open verdict is looked at.
+constexpr std::chrono::milliseconds k_pulse{250};
+constexpr std::chrono::seconds k_pulse_when_off{10};
+// A note that was not taken is sent again after 1 to 2 seconds.
+constexpr std::chrono::milliseconds k_resend{1000};
+constexpr std::chrono::milliseconds k_line_age{500};
+
+}  // namespace
+
+void PeerTalk::join(const JobRecord& record) {
+  if (!is_shared(record)) return;
+  const JobKey key = record.key();
+  if (is_on_first_node(record)) {
+    Talk& talk = talks_[key];
+    talk.members = {record.begin.nodes.begin(), record.begin.nodes.end()};
+    if (record.verdict == Verdict::open && !record.ended)
+      talk.barrier.emplace(record.begin.nodes, at_.loop.now());
+  }
+  at_.loop.after(std::chrono::milliseconds(0), [this, key] {
+    take_early(key);
+    pulse(key);
+  });
+}
+
+void PeerTalk::take_early(const JobKey& key) {
+  for (const PeerNote& note : early_.take(key)) {
+    if (JobRecord* record = at_.table.find(key)) take(*record, note);
+  }
+}
+
+void PeerTalk::pulse(const JobKey& key) {
+  JobRecord* record = at_.table.find(key);
+  if (record == nullptr || record->verdict != Verdict::open || record->ended) return;
+  const bool off = at_.peers.off().has_value();
+  at_.loop.after(off ? k_pulse_when_off : k_pulse, [this, key] { pulse(key); });
+  if (off) return;
+  at_.staging.look(*record);
+  record = at_.table.find(key);
+  if (record == nullptr || record->verdict != Verdict::open) return;
+  if (const auto why = at_.peers.broken()) return go_without_peers(*record, *why);
+  is_on_first_node(*record) ? watch_others(*record) : watch_first(*record);
+}
+
+bool PeerTalk::is_open(const JobRecord& record) const {
+  return is_shared(record) && record.verdict == Verdict::open && !at_.peers.off();
+}
+
+NodeNote PeerTalk::own_state(const JobRecord& record) const {
+  const JobKey key = record.key();
+  NodeNote note;
+  switch (record.state) {
+    case JobState::waiting_for_directory:
+    case JobState::queued:
+      break;
+    case JobState::staging: {
+      const Progress progress = progress_of(at_.files.status(key, WorkerTask::stage));
+      note.state = NodeState::staging;
+      note.bytes_read = progress.bytes_read;
+      note.bytes_total = progress.bytes_total;
+      break;
+    }
+    case JobState::failed:
+      note.state = NodeState::failed;
+      note.cause = bounded(record.cause);
+      break;
+    default:
+      note.state = NodeState::ready;
+      note.waits = is_awaited_(key) ? k_listens : 0;
+      note.ended = record.ended ? 1 : 0;
+  }
+  const bool has_run = record.times.run != 0;
+  if (has_run || at_.credits.is_looked_at(key)) note.waits |= k_is_in_use;
+  return note;
+}
+
+void PeerTalk::state_changed(JobRecord& record) {
+  if (!is_open(record)) return;
+  is_on_first_node(record) ? watch_others(record) : report(record);
+}
+
+void PeerTalk::use_changed(const JobRecord& record) {
+  if (is_open(record) && !is_on_first_node(record)) report(record);
+}
+
+void PeerTalk::report(const JobRecord& record) { send_report(record, own_state(record)); }
+
+void PeerTalk::send_report(const JobRecord& record, const NodeNote& note) {
+  const JobKey key = record.key();
+  talks_[key].next_note = at_.loop.now() + note_interval(record);
+  at_.peers.send({{record.begin.first_node}, record.begin.node, key.job, key.restart, 0, note},
+                 [this, key](const std::string& node, const PeerFault& fault) {
+                   report_sent(key, node, fault);
+                 });
+}
+
+void PeerTalk::report_sent(const JobKey& key, const std::string& node, const PeerFault& fault) {
+  const JobRecord* record = at_.table.find(key);
+  if (record == nullptr) return;
+  Talk& talk = talks_[key];
+  if (fault.text != talk.send_fault && !fault.text.empty())
+    log::warn(about(*record), "{} was not told of this node: {}", printable(node), fault.text);
+  talk.send_fault = fault.text;
+  const std::chrono::milliseconds jitter(record->begin.node_index % 1000);
+  if (!fault.text.empty())
+    talk.next_note = std::min(talk.next_note, at_.loop.now() + k_resend + jitter);
+}
+
+void PeerTalk::decide(JobRecord& record, Verdict verdict, const std::string& text) {
+  record.verdict = verdict;
+  record.times.decided = at_.loop.wall_ms();
+  record.verdict_text = bounded(printable(text, Newlines::keep));
+  talks_[record.key()].barrier.reset();
+  if (verdict == Verdict::ready)
+    log::info(about(record), "all nodes are ready{}", text.empty() ? "" : "; " + text);
+  else
+    log::warn(about(record), "the job fails on all nodes: {}", text);
+  at_.events.decided(record);
+}
+
+std::string PeerTalk::line(const JobRecord& record) {
+  const auto found = talks_.find(record.key());
+  if (found == talks_.end()) return {};
+  Talk& talk = found->second;
+  const auto now = at_.loop.now();
+  if (talk.barrier && now - talk.line_made >= k_line_age) {
+    talk.line_made = now;
+    talk.line = record.state == JobState::ready ? talk.barrier->text() : talk.barrier->count_text();
+  }
+  return talk.line;
+}
+
+std::string PeerTalk::list(const JobKey& key) const {
+  const auto found = talks_.find(key);
+  return found == talks_.end() || !found->second.barrier ? "" : found->second.barrier->text();
+}
+
+JobNote PeerTalk::note_of(const JobRecord& record) const {
+  const auto talk = talks_.find(record.key());
+  const bool is_undecided = talk != talks_.end() && talk->second.barrier;
+  JobNote note;
+  note.verdict = record.verdict;
+  note.text = bounded(is_undecided ? talk->second.barrier->text() : record.verdict_text);
+  note.facts = record.facts;
+  note.outcome_known = knows_outcome(record);
+  note.status = record.batch_status;
+  if (!note.status && !record.facts.batch) note.status = record.last_status;
+  return note;
+}
+
+void PeerTalk::tell_nodes(const JobRecord& record, std::vector<std::string> nodes) {
+  std::erase(nodes, record.begin.node);
+  if (nodes.empty() || at_.peers.off()) return;
+  // Whoever wants to know asks again; so one line of the log is enough.
+  const auto logged = std::make_shared<bool>(false);
+  at_.peers.send(
+      {std::move(nodes), record.begin.node, record.begin.job, record.begin.restart, 0,
+       note_of(record)},
+      [logged, subject = about(record)](const std::string& node, const PeerFault& fault) {
+        if (fault.text.empty() || std::exchange(*logged, true)) return;
+        log::info(subject, "{} was not told: {}", printable(node), fault.text);
+      });
+}
+
+void PeerTalk::tell_all_nodes(const JobRecord& record) {
+  if (is_shared(record) && is_on_first_node(record)) tell_nodes(record, record.begin.nodes);
+}
+
+// Why a note is not taken; "" when it is.
+std::string PeerTalk::refusal_of(const JobRecord& record, const Talk& talk,
+                                 const PeerNote& note) const {
+  const Begin& begin = record.begin;
+  if (std::find(note.to.begin(), note.to.end(), begin.node) == note.to.end())
+    return "a note that is for another node";
+  const bool to_first = is_on_first_node(record);
+  if (to_first != std::holds_alternative<NodeNote>(note.body)) return "a note of the wrong kind";
+  if (note.from == begin.node ||
+      (to_first ? talk.members.count(note.from) == 0 : note.from != begin.first_node))
+    return "a note from a node that is not of job " + to_text(record.key());
+  const auto found = talk.sequences.find(note.from);
+  const std::uint64_t last = found == talk.sequences.end() ? 0 : found->second;
+  if (note.sequence > last) return {};
+  if (note.sequence == last) return "a note that came before";
+  return "a note that is older than the last one";  // connections may overtake each other
+}
+
+void PeerTalk::take(JobRecord& record, const PeerNote& note) {
+  Talk& talk = talks_[record.key()];
+  const std::string refusal = refusal_of(record, talk, note);
+  if (!refusal.empty()) return log_refusal("peer " + printable(note.from), refusal);
+  talk.sequences[note.from] = note.sequence;
+  std::visit([&](const auto& body) { take(record, talk, note.from, body); }, note.body);
+}
+
+void PeerTalk::take(JobRecord& record, Talk& talk, const std::string& from, const NodeNote& note) {
+  at_.credits.note_use(record.key(), from, (note.waits & k_is_in_use) != 0);
+  if (talk.barrier) {
+    NodeNote shown = note;
+    shown.cause = printable(note.cause, Newlines::keep);
+    talk.barrier->take(from, shown, at_.loop.now());
+    if (const Verdict verdict = talk.barrier->verdict(); verdict != Verdict::open)
+      return decide(record, verdict, talk.barrier->text());
+  }
+  // It has missed what all were told.
+  if (note.ended != 0 ? knows_outcome(record) : !talk.barrier) tell_nodes(record, {from});
+}
+
+void PeerTalk::take(JobRecord& record, Talk& talk, const std::string&, const JobNote& note) {
+  talk.heard = at_.loop.now();
+  talk.asked_after = false;
+  talk.line = printable(note.text);
+  if (note.facts.known) record.facts = note.facts;
+  if (note.outcome_known) {
+    record.outcome_known = true;
+    record.first_status = note.status;
+  }
+  if (record.state == JobState::awaiting_outcome) {
+    if (record.outcome_known) at_.events.outcome_known(record);
+  } else if (note.verdict != Verdict::open && record.verdict == Verdict::open) {
+    decide(record, note.verdict, note.text);
+  } else if (note.verdict != Verdict::open || note.outcome_known) {
+    at_.table.save(record);
+  }
+}
+
+}  // namespace nodestage

@@ -1,0 +1,110 @@
+// PeerTalk: what the daemons of a job's nodes say to each other while it is open whether the job
+// runs. Every node reports to the job's first one, which decides when all are ready (Barrier); a
+// node that is silent is knocked at, and named. How the job ended: outcomes.hpp.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <optional>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "common/wire/peer_note.hpp"
+#include "daemon/root/basis/config.hpp"
+#include "daemon/root/basis/loop.hpp"
+#include "daemon/root/jobs/credits.hpp"
+#include "daemon/root/jobs/early_notes.hpp"
+#include "daemon/root/nodes/barrier.hpp"
+#include "daemon/root/nodes/peers.hpp"
+#include "daemon/root/staging/staging.hpp"
+#include "daemon/root/table/job_events.hpp"
+#include "daemon/root/table/job_files.hpp"
+#include "daemon/root/table/job_table.hpp"
+
+namespace nodestage {
+
+class PeerTalk {
+ public:
+  struct Places {
+    Loop& loop;
+    const Config& config;
+    JobTable& table;
+    const JobFiles& files;
+    Peers& peers;
+    Staging& staging;
+    Credits& credits;
+    JobEvents& events;
+  };
+  // Whether a step here waits for all nodes of the job.
+  using IsAwaited = std::function<bool(const JobKey& key)>;
+
+  PeerTalk(const Places& places, IsAwaited is_awaited)
+      : at_(places), is_awaited_(std::move(is_awaited)) {}
+  PeerTalk(const PeerTalk&) = delete;
+  PeerTalk& operator=(const PeerTalk&) = delete;
+
+  // A job that is new here, or is carried on from the journal.
+  void join(const JobRecord& record);
+  void forget(const JobKey& key) { talks_.erase(key); }
+
+  // Ready or failed: the others hear of it at once.
+  void state_changed(JobRecord& record);
+  // A step here uses the job before all are ready, or does so no more: the first node hears of it.
+  void use_changed(const JobRecord& record);
+  // To the job's first node, how it goes here.
+  void report(const JobRecord& record);
+  // From the first node, what it knows: to all, or some.
+  void tell_all_nodes(const JobRecord& record);
+  [[nodiscard]] JobNote note_of(const JobRecord& record) const;
+  // From the daemon of another node; refused and logged when it is not the job's, or is late.
+  void take(JobRecord& record, const PeerNote& note);
+  // The same about a job that is not here: it is taken when the job comes.
+  void keep_for_later(const PeerNote& note) { early_.keep(note); }
+
+  // About the nodes that are not ready, for people: brief, and at length.
+  [[nodiscard]] std::string line(const JobRecord& record);
+  [[nodiscard]] std::string list(const JobKey& key) const;
+
+ private:
+  struct Talk {
+    // On the first node:
+    std::optional<Barrier> barrier;  // while the verdict is open
+    std::set<std::string> members;
+    Clock::time_point line_made{};
+    // On all:
+    std::map<std::string, std::uint64_t> sequences;  // of the last note from each node
+    std::string line;
+    Clock::time_point next_note{};
+    // On the other nodes, about the first:
+    std::optional<Clock::time_point> heard;      // its last note
+    std::optional<Clock::time_point> listening;  // since when a step waits for its verdict
+    bool asked_after = false;
+    std::string send_fault;  // of the last note to it
+  };
+  [[nodiscard]] bool is_open(const JobRecord& record) const;
+  [[nodiscard]] NodeNote own_state(const JobRecord& record) const;
+  void take_early(const JobKey& key);
+  void pulse(const JobKey& key);
+  void send_report(const JobRecord& record, const NodeNote& note);
+  void report_sent(const JobKey& key, const std::string& node, const PeerFault& fault);
+  void tell_nodes(const JobRecord& record, std::vector<std::string> nodes);
+  void watch_others(JobRecord& record);
+  void judge(const JobKey& key, const std::string& node, const PeerFault& fault);
+  void watch_first(JobRecord& record);
+  void judge_first(const JobKey& key, const PeerFault& fault);
+  void go_without_peers(JobRecord& record, const std::string& why);
+  void decide(JobRecord& record, Verdict verdict, const std::string& text);
+  [[nodiscard]] std::string refusal_of(const JobRecord& record, const Talk& talk,
+                                       const PeerNote& note) const;
+  void take(JobRecord& record, Talk& talk, const std::string& from, const NodeNote& note);
+  void take(JobRecord& record, Talk& talk, const std::string& from, const JobNote& note);
+
+  Places at_;
+  IsAwaited is_awaited_;
+  std::map<JobKey, Talk> talks_;
+  EarlyNotes early_{at_.loop};
+};
+
+}  // namespace nodestage

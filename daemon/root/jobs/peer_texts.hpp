@@ -1,0 +1,28 @@
+// What is said to users about the other nodes of their job, and how often its nodes talk. Pure.
+#pragma once
+
+#include <chrono>
+#include <string>
+
+#include "daemon/root/basis/config.hpp"
+#include "daemon/root/basis/job.hpp"
+
+namespace nodestage {
+
+// Between two notes of one node while nothing happens: of a large job less often, so that its first
+// node gets at most a hundred each second (from 3,000 nodes on: n / 30).
+std::chrono::milliseconds note_interval(const JobRecord& record);
+// How long a node may be silent.
+std::chrono::seconds silence_of(const JobRecord& record, const Config& config);
+
+// As much of a text as fits into a note.
+std::string bounded(const std::string& text);
+// What to do about that node; follows a cause.
+std::string submit_again(const std::string& node);
+// Why a node is silent, as far as knocking at its port has shown: `fault`, "" when it listens.
+std::string why_silent(const Begin& begin, bool has_begun, const std::string& fault,
+                       const Config& config);
+// Why the job's first node gives no verdict.
+std::string why_first_is_silent(const Begin& begin, const std::string& fault, const Config& config);
+
+}  // namespace nodestage

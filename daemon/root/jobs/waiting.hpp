@@ -1,0 +1,89 @@
+// Waiting: the callers that wait for a job: its steps until it may run (`wait`), and its processes
+// until datasets are there (`await`, nodestage wait). Each hears how far things are, and has one
+// last answer.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "common/wire/protocol.hpp"
+#include "common/wire/status_file.hpp"
+#include "daemon/root/basis/loop.hpp"
+#include "daemon/root/jobs/credits.hpp"
+#include "daemon/root/jobs/peer_talk.hpp"
+#include "daemon/root/nodes/peers.hpp"
+#include "daemon/root/staging/staging.hpp"
+#include "daemon/root/table/job_files.hpp"
+#include "daemon/root/table/job_table.hpp"
+#include "daemon/root/table/reply.hpp"
+#include "daemon/root/tasks/job_workers.hpp"
+
+namespace nodestage {
+
+class Waiting {
+ public:
+  struct Places {
+    Loop& loop;
+    JobTable& table;
+    const JobFiles& files;
+    const JobWorkers& workers;
+    const Peers& peers;
+    Staging& staging;
+    PeerTalk& talk;
+    Credits& credits;
+  };
+  explicit Waiting(const Places& places) : at_(places) {}
+  Waiting(const Waiting&) = delete;
+  Waiting& operator=(const Waiting&) = delete;
+
+  // The ticket again, or 0 when the answer is there already.
+  Ticket wait(const JobKey& key, const Wait& wait, Ticket ticket, Reply reply);
+  Ticket await(const JobKey& key, const Await& ask, Ticket ticket, Reply reply);
+  // Answers those whose answer is known by now.
+  void tell(const JobKey& key);
+  // The caller went away. Whether it was one of these.
+  bool leave(Ticket ticket);
+  // Nobody of the job waits any more.
+  void forget(const JobKey& key) { waiters_.erase(key); }
+
+  // Whether a step waits for all nodes of the job.
+  [[nodiscard]] bool is_for_all(const JobKey& key) const;
+
+ private:
+  struct Waiter {
+    Reply reply;
+    std::uint32_t interval_ms = 0;
+    bool speaks = false;
+    WaitScope scope = WaitScope::node;
+    std::optional<std::vector<std::string>> names;  // of an await; empty: all datasets
+    Loop::TimerId timer{};
+  };
+  enum class Word { not_yet, ready, failed };
+
+  Ticket add(const JobKey& key, Ticket ticket, Waiter waiter);
+  Waiter* find(const JobKey& key, Ticket ticket);
+  void remove(const JobKey& key, Ticket ticket);
+  void tick(const JobKey& key, Ticket ticket);
+  [[nodiscard]] Word word_for(const JobRecord& record, WaitScope scope) const;
+  void answer(JobRecord& record, const Waiter& waiter, Word word);
+  [[nodiscard]] Ready ready_message(JobRecord& record, const Waiter& waiter);
+  [[nodiscard]] std::string note_on_others(const JobRecord& record, WaitScope scope) const;
+  [[nodiscard]] Progress progress(const JobRecord& record, const Waiter& waiter) const;
+  [[nodiscard]] WorkerStatus status_of(const JobRecord& record) const {
+    return at_.files.status(record.key(), WorkerTask::stage);
+  }
+
+  // waiting_await.cpp
+  [[nodiscard]] std::optional<Message> word_on(const JobRecord& record,
+                                               const std::vector<std::string>& names) const;
+  [[nodiscard]] Progress progress_on(const JobRecord& record,
+                                     const std::vector<std::string>& names) const;
+
+  Places at_;
+  std::map<JobKey, std::map<Ticket, Waiter>> waiters_;
+};
+
+}  // namespace nodestage

@@ -1,0 +1,48 @@
+#include "daemon/root/staging/fair_queue.hpp"
+
+#include <algorithm>
+
+namespace nodestage {
+
+void FairQueue::erase(const JobKey& job) {
+  std::erase_if(jobs_, [&job](const Waiting& waiting) { return waiting.job == job; });
+}
+
+std::optional<JobKey> FairQueue::next(const UserPlaces& places, std::size_t limit) const {
+  const Waiting* best = nullptr;
+  std::size_t fewest = limit;
+  for (const Waiting& waiting : jobs_) {
+    const auto has = places.find(waiting.uid);
+    const std::size_t count = has == places.end() ? 0 : has->second;
+    if (count >= fewest) continue;
+    fewest = count;
+    best = &waiting;
+  }
+  if (best == nullptr) return {};
+  return best->job;
+}
+
+// A user's first job comes when he has as many places as now, his second with one more, and so on.
+std::vector<JobKey> FairQueue::in_turn(const UserPlaces& places) const {
+  struct Turn {
+    std::size_t round;
+    JobKey job;
+  };
+  UserPlaces rounds = places;
+  std::vector<Turn> turns;
+  turns.reserve(jobs_.size());
+  for (const Waiting& waiting : jobs_) turns.push_back({rounds[waiting.uid]++, waiting.job});
+  std::stable_sort(turns.begin(), turns.end(),
+                   [](const Turn& a, const Turn& b) { return a.round < b.round; });
+  std::vector<JobKey> order;
+  order.reserve(turns.size());
+  for (const Turn& turn : turns) order.push_back(turn.job);
+  return order;
+}
+
+std::size_t FairQueue::ahead_of(const JobKey& job, const UserPlaces& places) const {
+  const auto order = in_turn(places);
+  return static_cast<std::size_t>(std::find(order.begin(), order.end(), job) - order.begin());
+}
+
+}  // namespace nodestage

@@ -1,0 +1,202 @@
+#include "daemon/root/staging/staging.hpp"
+
+#include <random>
+#include <utility>
+
+#include "common/talk/summary.hpp"
+#include "common/text/human.hpp"
+#include "daemon/root/basis/log.hpp"
+#include "daemon/root/tasks/worker_orders.hpp"
+
+namespace nodestage {
+namespace {
+
+constexpr std::chrono::milliseconds k_directory_poll{200};
+
+// Of the item that the job fails for; "" when it is none.
+// Others end as failed, too, as they are stopped; the cause is "NAME: " and the item's own note.
+std::string failed_source(const WorkerStatus& status) {
+  for (const ItemRecord& item : status.items) {
+    const std::string note = field_text(item.note);
+    if (static_cast<ItemState>(item.state) == ItemState::failed && !note.empty() &&
+        status.cause.find(": " + note) != std::string::npos)
+      return field_text(item.source);
+  }
+  return {};
+}
+
+std::uint32_t random_delay_ms(std::uint64_t largest_s) {
+  std::random_device random;
+  std::uniform_int_distribution<std::uint32_t> delays(0,
+                                                      static_cast<std::uint32_t>(largest_s * 1000));
+  return delays(random);
+}
+
+// Why a job fails whose worker ended without a word of its own.
+std::string cause_of_end(const WorkerEnd& end) {
+  switch (end.kind) {
+    case WorkerEnd::Kind::over_limit:
+      return "the staging " + end.text +
+             " and was ended\nAsk for less data, or ask your administrators (staging.limit in "
+             "nodestaged.toml on this node).";
+    case WorkerEnd::Kind::no_memory:
+      return "the staging process " + end.text +
+             "\nPack the data so that less is needed to unpack them (xz -6, zstd without "
+             "--long), or ask your administrators.";
+    default:
+      const bool started = end.kind != WorkerEnd::Kind::not_started;
+      return (started ? "the staging process " + end.text + " before it was done"
+                      : "the staging process could not be started: " + end.text) +
+             "\nSubmit again; if it happens again tell your administrators: the log of "
+             "nodestaged on this node says more.";
+  }
+}
+
+}  // namespace
+
+Status Staging::make_directory(const JobRecord& record) const {
+  if (!record.directory_is_ours) return {};
+  Status made = at_.areas.make_directory(record.directory, record.begin.uid, record.begin.gid);
+  if (made) return made;
+  return Error{made.error().code, "the job directory cannot be made: " + made.error().what};
+}
+
+void Staging::set_out(JobRecord& record) {
+  if (record.directory_is_ours) return enqueue(record);
+  at_.table.change(record, JobState::waiting_for_directory);
+  seek_directory(record.key(), at_.loop.now() + std::chrono::seconds(at_.config.tmpdir.wait_s));
+}
+
+// tmpdir.create = "never": a Prolog script of the site makes it after the SPANK prolog.
+void Staging::seek_directory(const JobKey& key, Clock::time_point give_up) {
+  JobRecord* record = at_.table.find(key);
+  if (record == nullptr || record->state != JobState::waiting_for_directory) return;
+  const auto directory =
+      at_.areas.open_directory(record->directory, record->begin.uid, mounts_of(*record));
+  if (directory && *directory) return enqueue(*record);
+  // A fault too may pass: between the site's mkdir and its chown it is root's.
+  if (at_.loop.now() >= give_up) {
+    if (!directory) return fail(*record, FailureCause::directory, directory.error().what);
+    return fail(*record, FailureCause::directory,
+                at_.areas.path_of(record->directory) +
+                    ": the site's Prolog has not made this directory within " +
+                    human_duration(at_.config.tmpdir.wait_s * 1000) +
+                    "\nTell your administrators (tmpdir.create = \"never\" in nodestaged.toml).");
+  }
+  at_.loop.after(k_directory_poll, [this, key, give_up] { seek_directory(key, give_up); });
+}
+
+void Staging::enqueue(JobRecord& record) {
+  if (record.begin.request.empty()) {
+    at_.table.set_state(record, JobState::ready);
+    return at_.events.ready(record);
+  }
+  at_.table.change(record, JobState::queued);
+  queue_.push(record.key(), record.begin.uid);
+}
+
+void Staging::start(const JobKey& key) {
+  JobRecord* record = at_.table.find(key);
+  if (record == nullptr || record->state != JobState::queued) return;
+  const Status started = start_worker(*record);
+  if (started) return at_.table.change(*record, JobState::staging);
+  fail(*record, FailureCause::start,
+       "staging could not be started: " + started.error().what +
+           "\nTell your administrators: the log of nodestaged on this node says more.");
+}
+
+Status Staging::start_worker(JobRecord& record) {
+  TRY_ASSIGN(Fd directory, at_.files.directory(record));
+  TRY_ASSIGN(const Fd answer, at_.desk.make_answer_file(record.key()));
+  WorkerStart start = order_of(record);
+  start.answer_fd = answer.get();
+  start.directory_fd = directory.get();
+  TRY(at_.workers.start(
+      record, start, at_.workers.bounds(record, WorkerTask::stage),
+      [this](const JobKey& key, const WorkerEnd& end) { worker_ended(key, end); }));
+  take_place(record, std::move(directory));
+  return {};
+}
+
+WorkerStart Staging::order_of(const JobRecord& record) const {
+  WorkerStart start = at_.workers.order(record, WorkerTask::stage);
+  if (record.begin.node_count >= at_.config.read.start_jitter_nodes)
+    start.order.start_delay_ms = random_delay_ms(at_.config.read.start_jitter_s);
+  start.order.refuse_outputs = at_.held.refusal_of_outputs(record);
+  if (!at_.workers.ends_all()) start.order.refuse_venv = venv_refusal(record.begin.node);
+  return start;
+}
+
+void Staging::take_place(const JobRecord& record, Fd directory) {
+  queue_.take_place(record.key(), record.begin.uid);
+  at_.desk.open(record.key(), about(record), std::move(directory));
+}
+
+void Staging::adopt(JobRecord& record) {
+  const auto on_end = [this](const JobKey& key, const WorkerEnd& end) { worker_ended(key, end); };
+  if (!at_.workers.adopt(record, WorkerTask::stage, on_end)) return;
+  queue_.take_place(record.key(), record.begin.uid);
+  if (auto directory = at_.files.directory(record)) take_place(record, std::move(*directory));
+}
+
+void Staging::worker_ended(const JobKey& key, const WorkerEnd& end) {
+  queue_.leave_place(key);
+  const bool lacked_space = at_.desk.close(key);
+  if (JobRecord* record = at_.table.find(key)) take_word(*record, end, lacked_space);
+  queue_.go_on();
+}
+
+void Staging::take_word(JobRecord& record, const WorkerEnd& end, bool lacked_space) {
+  const WorkerStatus status = at_.files.status(record.key(), WorkerTask::stage);
+  const bool is_done = status.phase == WorkerPhase::done;
+  if (is_done) log_items(record, "staged: ", status, summary_lines(status));
+  if (record.ended) return at_.events.stopped(record);
+  if (record.state == JobState::failed)
+    return at_.table.save(record);  // its journal could not be
+                                    // written meanwhile
+  const FailureCause why = lacked_space ? FailureCause::space : cause_of(end, status);
+  if (status.phase == WorkerPhase::failed)
+    return fail(record, why, status.cause, failed_source(status));
+  if (is_done) {
+    if (record.state == JobState::ready) return;
+    at_.table.set_state(record, JobState::ready);
+    return at_.events.ready(record);
+  }
+  if (record.state != JobState::ready) return fail(record, why, cause_of_end(end));
+  log::warn(about(record), "the worker {} before its async items were staged", end.text);
+  async_faults_[record.key()] = "the staging process " + end.text + " before it was staged";
+  at_.table.save(record);
+}
+
+void Staging::look(JobRecord& record) {
+  if (record.state != JobState::staging ||
+      at_.files.status(record.key(), WorkerTask::stage).phase != WorkerPhase::ready)
+    return;
+  at_.table.set_state(record, JobState::ready);
+  at_.events.ready(record);
+}
+
+void Staging::fail(JobRecord& record, FailureCause why, const std::string& cause,
+                   const std::string& item) {
+  at_.counters.add_failure(Activity::stage, why);
+  record.cause = printable(cause, Newlines::keep);
+  record.failure = record.cause;
+  log::warn(about_item(record, item), "staging failed: {}", cause);
+  at_.table.set_state(record, JobState::failed);
+  at_.events.failed(record);
+}
+
+bool Staging::stop(JobRecord& record) {
+  queue_.erase(record.key());
+  if (!at_.workers.is_working(record.key(), WorkerTask::stage)) return false;
+  at_.table.change(record, JobState::stopping);
+  at_.workers.kill(record.key(), WorkerTask::stage);
+  return true;
+}
+
+std::string Staging::async_fault(const JobKey& key) const {
+  const auto found = async_faults_.find(key);
+  return found == async_faults_.end() ? "" : found->second;
+}
+
+}  // namespace nodestage

@@ -1,0 +1,79 @@
+// Staging: a job from its directory to ready or failed.
+#pragma once
+
+#include <map>
+#include <string>
+
+#include "daemon/root/basis/areas.hpp"
+#include "daemon/root/basis/config.hpp"
+#include "daemon/root/basis/loop.hpp"
+#include "daemon/root/held/held_results.hpp"
+#include "daemon/root/staging/staging_queue.hpp"
+#include "daemon/root/table/job_events.hpp"
+#include "daemon/root/table/job_files.hpp"
+#include "daemon/root/table/job_table.hpp"
+#include "daemon/root/table/metrics.hpp"
+#include "daemon/root/tasks/job_workers.hpp"
+#include "daemon/root/tasks/space_desk.hpp"
+
+namespace nodestage {
+
+class Staging {
+ public:
+  struct Places {
+    Loop& loop;
+    const Config& config;
+    const Areas& areas;
+    JobTable& table;
+    const JobFiles& files;
+    JobWorkers& workers;
+    SpaceDesk& desk;
+    const HeldResults& held;  // may refuse outputs
+    Counters& counters;
+    JobEvents& events;
+    int rate_fd;
+  };
+  explicit Staging(const Places& places) : at_(places) {}
+  Staging(const Staging&) = delete;
+  Staging& operator=(const Staging&) = delete;
+
+  // The directory of a job that waits for it is made, or found made by a daemon that died.
+  [[nodiscard]] Status make_directory(const JobRecord& record) const;
+  // From there on: the directory is there, or the site makes it.
+  void set_out(JobRecord& record);
+  // Of a job that is carried on from the journal: the worker that its record notes, if it lives;
+  // a job that waited for a place; one whose worker has ended and has said how.
+  void adopt(JobRecord& record);
+  void enqueue(JobRecord& record);
+  void worker_ended(const JobKey& key, const WorkerEnd& end);
+
+  // A worker with `async` items says ready before it ends: looks whether it has.
+  void look(JobRecord& record);
+  // `item`: the source of the one that failed, where there is one.
+  void fail(JobRecord& record, FailureCause why, const std::string& cause,
+            const std::string& item = {});
+  // The job has ended: it waits for no place, and its worker is killed. Whether there is one, whose
+  // end is reported as `stopped`.
+  bool stop(JobRecord& record);
+  void start_queued() { queue_.go_on(); }
+
+  [[nodiscard]] std::size_t jobs_ahead(const JobKey& key) const { return queue_.ahead_of(key); }
+  // Why async items of a ready job were not staged: how their worker ended; "" when it has not, or
+  // has done all.
+  [[nodiscard]] std::string async_fault(const JobKey& key) const;
+  void forget(const JobKey& key) { async_faults_.erase(key); }
+
+ private:
+  void seek_directory(const JobKey& key, Clock::time_point give_up);
+  void start(const JobKey& key);
+  Status start_worker(JobRecord& record);
+  [[nodiscard]] WorkerStart order_of(const JobRecord& record) const;
+  void take_place(const JobRecord& record, Fd directory);
+  void take_word(JobRecord& record, const WorkerEnd& end, bool lacked_space);
+
+  Places at_;
+  StagingQueue queue_{at_.config, at_.rate_fd, [this](const JobKey& key) { start(key); }};
+  std::map<JobKey, std::string> async_faults_;
+};
+
+}  // namespace nodestage

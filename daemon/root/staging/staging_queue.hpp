@@ -1,0 +1,50 @@
+// StagingQueue: the places among staging.max_jobs. Who has them, whose turn it is, and each one's
+// share of the node's rate.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <map>
+
+#include "daemon/root/basis/areas.hpp"
+#include "daemon/root/basis/config.hpp"
+#include "daemon/root/staging/fair_queue.hpp"
+
+namespace nodestage {
+
+class StagingQueue {
+ public:
+  // Starts the job's staging and takes its place, or does neither.
+  using Start = std::function<void(const JobKey& job)>;
+
+  // `rate_fd`: the file that workers have as k_worker_rate_fd, written here; -1: none.
+  StagingQueue(const Config& config, int rate_fd, Start start)
+      : config_(config), rate_fd_(rate_fd), start_(std::move(start)) {}
+
+  // The job waits, and starts when there is a place.
+  void push(const JobKey& job, std::uint32_t uid);
+  // It waits no more.
+  void erase(const JobKey& job) { waiting_.erase(job); }
+  // Starts those for whom there are places now.
+  void go_on();
+
+  void take_place(const JobKey& job, std::uint32_t uid) { places_[job] = uid; }
+  void leave_place(const JobKey& job) { places_.erase(job); }
+
+  // How many come before it, those that stage now included.
+  [[nodiscard]] std::size_t ahead_of(const JobKey& job) const;
+
+ private:
+  [[nodiscard]] UserPlaces places_by_user() const;
+  [[nodiscard]] std::size_t places_of_one_user() const;
+  void share_rate() const;
+
+  const Config& config_;
+  const int rate_fd_;
+  Start start_;
+  FairQueue waiting_;
+  std::map<JobKey, std::uint32_t> places_;  // → uid
+};
+
+}  // namespace nodestage

@@ -1,0 +1,40 @@
+// JobEvents: what the owners of a job's parts report to each other. Each calls what lies below it
+// and reports upwards by these; Jobs, which implements them, passes them on. A call may forget the
+// job: whoever reports does not use the record afterwards, but looks the key up again.
+#pragma once
+
+#include "daemon/root/basis/job.hpp"
+
+namespace nodestage {
+
+// What is left of a job that is gone.
+enum class Remains {
+  nothing,
+  tree,  // it could not be removed: the journal keeps the job, and the next daemon tries again
+};
+
+class JobEvents {
+ public:
+  // The job's state has become ready or failed; the journal does not know it yet.
+  virtual void ready(JobRecord& record) = 0;
+  virtual void failed(JobRecord& record) = 0;
+  // Whether the job runs was decided for all its nodes; the journal does not know it yet.
+  virtual void decided(JobRecord& record) = 0;
+  // The job's end has been noted: by the epilog, or since none came.
+  virtual void ended(JobRecord& record) = 0;
+  // The staging worker of a job that has ended is gone, so its results can be delivered.
+  virtual void stopped(JobRecord& record) = 0;
+  // How the job ended is known, or is not going to be.
+  virtual void outcome_known(JobRecord& record) = 0;
+  // Held results: it is time for another try.
+  virtual void try_again(JobRecord& record) = 0;
+  // Held results: nothing is to be kept any more.
+  virtual void let_go(JobRecord& record) = 0;
+  // The job's state has become gone: its tree is trash, and whoever waited has an answer.
+  virtual void gone(JobRecord& record, Remains remains) = 0;
+
+ protected:
+  ~JobEvents() = default;
+};
+
+}  // namespace nodestage

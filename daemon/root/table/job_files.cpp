@@ -1,0 +1,49 @@
+#include "daemon/root/table/job_files.hpp"
+
+#include <fcntl.h>
+
+#include <utility>
+
+namespace nodestage {
+
+const char* name_of(WorkerTask task) {
+  switch (task) {
+    case WorkerTask::stage_out:
+      return "out";
+    case WorkerTask::measure:
+      return "measure";
+    case WorkerTask::recover:
+      return "recover";
+    default:
+      return "stage";
+  }
+}
+
+Result<Fd> JobFiles::directory(const JobRecord& record) const {
+  TRY_ASSIGN(auto fd, record.in_hold ? areas_.open_held(record.key(), record.begin.uid)
+                                     : areas_.open_directory(record.directory, record.begin.uid,
+                                                             mounts_of(record)));
+  if (!fd) return Error{ENOENT, path(record) + ": the job directory is gone"};
+  return std::move(*fd);
+}
+
+std::string JobFiles::path(const JobRecord& record) const {
+  return areas_.path_of(record.directory);
+}
+
+Result<Fd> JobFiles::new_status(const JobKey& key, WorkerTask task) const {
+  return areas_.open_status(key, name_of(task), O_RDWR | O_CREAT | O_TRUNC);
+}
+
+WorkerStatus JobFiles::status(const JobKey& key, WorkerTask task) const {
+  const auto fd = areas_.open_status(key, name_of(task), O_RDONLY);
+  if (!fd) return {};
+  auto status = read_worker_status(fd->get());
+  return status ? std::move(*status) : WorkerStatus{};
+}
+
+std::string JobFiles::kept_in(const JobRecord& record) const {
+  return record.in_hold ? areas_.held_path(record.key()) : path(record);
+}
+
+}  // namespace nodestage

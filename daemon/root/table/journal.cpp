@@ -1,0 +1,184 @@
+#include "daemon/root/table/journal.hpp"
+
+#include <dirent.h>
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <memory>
+
+#include "common/os/file.hpp"
+#include "common/text/json_value.hpp"
+#include "common/wire/request_limits.hpp"
+
+namespace nodestage {
+namespace {
+
+using Json = nlohmann::json;
+
+constexpr int k_version = 1;
+
+// Without these nothing can be done for a job.
+bool is_required(std::string_view field) {
+  return field == "job" || field == "restart" || field == "uid" || field == "gid" ||
+         field == "state" || field == "directory";
+}
+
+// Calls field(name, member) for each member, for both directions.
+template <typename Record, typename Field>
+void each_field(Record& record, Field field) {
+  field("job", record.begin.job);
+  field("restart", record.begin.restart);
+  field("uid", record.begin.uid);
+  field("gid", record.begin.gid);
+  field("user", record.begin.user);
+  field("node", record.begin.node);
+  field("node_count", record.begin.node_count);
+  field("node_index", record.begin.node_index);
+  field("first_node", record.begin.first_node);
+  field("nodes", record.begin.nodes);
+  field("at_allocation", record.begin.at_allocation);
+  field("cpus", record.begin.cpus);
+  field("work_dir", record.begin.work_dir);
+  field("stdout_path", record.begin.stdout_path);
+  field("state", record.state);
+  field("directory", record.directory);
+  field("directory_is_ours", record.directory_is_ours);
+  field("in_hold", record.in_hold);
+  field("may_have_run", record.may_have_run);
+  field("announced", record.announced);
+  field("ended", record.ended);
+  field("cause", record.cause);
+  field("failure", record.failure);
+  field("begun_ms", record.times.begun);
+  field("staging_ms", record.times.staging);
+  field("staged_ms", record.times.staged);
+  field("decided_ms", record.times.decided);
+  field("run_ms", record.times.run);
+  field("ended_ms", record.times.ended);
+  field("out_ms", record.times.out);
+  field("out_end_ms", record.times.out_end);
+  field("held_ms", record.times.held);
+  field("gone_ms", record.times.gone);
+  field("worker_pid", record.worker.pid);
+  field("worker_start_ticks", record.worker.start_ticks);
+  field("batch_status", record.batch_status);
+  field("last_status", record.last_status);
+  field("last_step", record.last_step);
+  field("exit_code", record.exit_code);
+  field("stage_outs", record.stage_outs);
+  field("held_since", record.hold.since);
+  field("retry_at", record.hold.retry_at);
+  field("held_bytes", record.hold.bytes);
+  field("is_measured", record.hold.is_measured);
+  field("is_told", record.hold.is_told);
+  field("warned_at", record.hold.warned_at);
+  field("delivered", record.hold.delivered);
+  field("reasons", record.hold.reasons);
+  field("facts_known", record.facts.known);
+  field("array_job", record.facts.array_job);
+  field("array_task", record.facts.array_task);
+  field("job_name", record.facts.job_name);
+  field("batch", record.facts.batch);
+  field("begun_at", record.begun_at);
+  field("credit_minutes", record.credit_minutes);
+  field("credited", record.credited);
+  field("verdict", record.verdict);
+  field("verdict_text", record.verdict_text);
+  field("outcome_known", record.outcome_known);
+  field("first_status", record.first_status);
+}
+
+}  // namespace
+
+std::string encode_record(const JobRecord& record) {
+  Json json{{"version", k_version}};
+  each_field(record, [&json]<typename T>(const char* name, const T& value) {
+    if constexpr (std::is_same_v<T, std::optional<std::uint32_t>>) {
+      json[name] = value ? Json(*value) : Json(nullptr);
+    } else {
+      json[name] = to_json_value(value);
+    }
+  });
+  // In lists (of nodes, of reasons), what is not UTF-8 becomes U+FFFD instead of a throw.
+  return json.dump(1, ' ', false, Json::error_handler_t::replace);
+}
+
+Result<JobRecord> decode_record(std::string_view text) {
+  try {
+    const Json json = Json::parse(text);
+    if (json.at("version") != k_version) return Error{EINVAL, "a journal entry of another version"};
+    JobRecord record;
+    each_field(record, [&json]<typename T>(const char* name, T& value) {
+      // A field that the daemon of an earlier release did not know keeps its default.
+      if (!json.contains(name) && !is_required(name)) return;
+      const Json& field = json.at(name);
+      if constexpr (std::is_same_v<T, std::optional<std::uint32_t>>) {
+        if (!field.is_null()) value = from_json_value<std::uint32_t>(field);
+      } else {
+        value = from_json_value<T>(field);
+      }
+    });
+    return record;
+  } catch (const std::exception& fault) {  // the library's boundary
+    return Error{EINVAL, fault.what()};
+  }
+}
+
+Result<Journal> Journal::open(const std::string& state_dir) {
+  for (const std::string& path : {state_dir, state_dir + "/jobs"}) {
+    if (::mkdir(path.c_str(), 0700) != 0 && errno != EEXIST) return system_error(path);
+  }
+  TRY_ASSIGN(Fd directory, open_at(AT_FDCWD, state_dir + "/jobs", O_RDONLY | O_DIRECTORY));
+  return Journal(std::move(directory));
+}
+
+Status Journal::save(const JobRecord& record) const {
+  return replace_file(directory_.get(), to_text(record.key()) + ".json", encode_record(record),
+                      0600);
+}
+
+Status Journal::save_request(const JobRecord& record) const {
+  return replace_file(directory_.get(), to_text(record.key()) + ".request", record.begin.request,
+                      0600);
+}
+
+void Journal::forget(const JobKey& key) const {
+  for (const char* suffix : {".json", ".request"}) {
+    ::unlinkat(directory_.get(), (to_text(key) + suffix).c_str(), 0);
+  }
+}
+
+// By a daemon that died over it: what had not become an entry yet.
+bool Journal::is_half_written(const std::string& name) const {
+  if (name.starts_with('.')) return name.ends_with(".new");
+  constexpr std::string_view k_suffix = ".request";
+  if (!name.ends_with(k_suffix)) return false;
+  const std::string entry = name.substr(0, name.size() - k_suffix.size()) + ".json";
+  return ::faccessat(directory_.get(), entry.c_str(), F_OK, AT_SYMLINK_NOFOLLOW) != 0 &&
+         errno == ENOENT;
+}
+
+Journal::Loaded Journal::load() const {
+  Loaded loaded;
+  const int fd = ::openat(directory_.get(), ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  const std::unique_ptr<DIR, int (*)(DIR*)> directory(::fdopendir(fd), ::closedir);
+  while (const dirent* entry = directory ? ::readdir(directory.get()) : nullptr) {
+    const std::string name = entry->d_name;
+    if (is_half_written(name)) ::unlinkat(directory_.get(), name.c_str(), 0);
+    if (name.starts_with('.') || !name.ends_with(".json")) continue;
+    const std::string request_name = name.substr(0, name.size() - 5) + ".request";
+    const auto text = read_file(directory_.get(), name, 1 << 20);
+    auto record = text ? decode_record(*text) : Result<JobRecord>(text.error());
+    auto request = read_file(directory_.get(), request_name, k_max_request_bytes);
+    if (!record || !request) {
+      loaded.faults.push_back(name + ": " + (record ? request.error().what : record.error().what));
+      continue;
+    }
+    record->begin.request = std::move(*request);
+    loaded.records.push_back(std::move(*record));
+  }
+  return loaded;
+}
+
+}  // namespace nodestage

@@ -1,0 +1,192 @@
+#include "daemon/root/table/metrics.hpp"
+
+#include <optional>
+#include <vector>
+
+#include "common/build_info.hpp"
+
+namespace nodestage {
+namespace {
+
+// The labels, in the order of their enums.
+constexpr const char* k_activity[k_activities] = {"stage", "stage_out"};
+constexpr const char* k_phase[k_phases] = {"directory", "queued",  "staging",
+                                           "barrier",   "outcome", "stage_out"};
+constexpr const char* k_cause[k_failure_causes] = {"data",    "space",  "time_limit", "memory",
+                                                   "process", "start",  "directory",  "other_node",
+                                                   "refused", "journal"};
+constexpr const char* k_state[k_job_states] = {
+    "waiting_for_directory", "queued",      "staging", "ready", "failed", "stopping",
+    "awaiting_outcome",      "staging_out", "held",    "gone"};
+
+template <typename Enum>
+constexpr std::size_t index(Enum value) {
+  return static_cast<std::size_t>(value);
+}
+static_assert(index(Activity::stage_out) + 1 == k_activities);
+static_assert(index(Phase::stage_out) + 1 == k_phases);
+static_assert(index(FailureCause::journal) + 1 == k_failure_causes);
+static_assert(index(JobState::gone) + 1 == k_job_states);
+
+std::uint64_t beyond(std::uint64_t now, std::uint64_t& counted) {
+  const std::uint64_t more = now > counted ? now - counted : 0;
+  counted += more;
+  return more;
+}
+
+std::string seconds(std::uint64_t milliseconds) {
+  const std::string rest = std::to_string(milliseconds % 1000);
+  return std::to_string(milliseconds / 1000) + "." + std::string(3 - rest.size(), '0') + rest;
+}
+
+std::optional<Phase> phase_of(JobState state) {
+  switch (state) {
+    case JobState::waiting_for_directory:
+      return Phase::directory;
+    case JobState::queued:
+      return Phase::queued;
+    case JobState::staging:
+      return Phase::staging;
+    case JobState::awaiting_outcome:
+      return Phase::outcome;
+    case JobState::staging_out:
+      return Phase::stage_out;
+    default:
+      return {};
+  }
+}
+
+// One text: families of samples.
+class Families {
+ public:
+  explicit Families(std::string& text) : text_(text) {}
+
+  void begin(const std::string& name, const char* type, const char* help) {
+    name_ = "nodestage_" + name;
+    text_ += "# HELP " + name_ + " " + help + "\n# TYPE " + name_ + " " + type + "\n";
+  }
+  void add(const std::string& labels, const std::string& value, const char* suffix = "") {
+    text_ += name_ + suffix + (labels.empty() ? "" : "{" + labels + "}") + " " + value + "\n";
+  }
+  void gauge(const std::string& name, const char* help, std::uint64_t value) {
+    begin(name, "gauge", help);
+    add("", std::to_string(value));
+  }
+
+ private:
+  std::string& text_;
+  std::string name_;
+};
+
+std::string label(const char* name, const std::string& value) {
+  return std::string(name) + "=\"" + value + "\"";
+}
+
+void add_work(Families& families, const Counters& counters) {
+  const auto family = [&](const char* name, const char* help, std::uint64_t Work::*member) {
+    families.begin(name, "counter", help);
+    for (std::size_t i = 0; i < k_activities; ++i) {
+      families.add(label("activity", k_activity[i]), std::to_string(counters.work[i].*member));
+    }
+  };
+  family("read_bytes_total", "Bytes read from sources.", &Work::bytes_read);
+  family("written_bytes_total", "Bytes written to destinations.", &Work::bytes_written);
+  family("files_total", "Files, links and other entries made, without directories.", &Work::files);
+}
+
+void add_times(Families& families, const Counters& counters) {
+  families.begin("phase_seconds", "summary", "Time that jobs spent in each phase, at its end.");
+  for (std::size_t i = 0; i < k_phases; ++i) {
+    const std::string phase = label("phase", k_phase[i]);
+    families.add(phase, seconds(counters.spent[i].milliseconds), "_sum");
+    families.add(phase, std::to_string(counters.spent[i].times), "_count");
+  }
+}
+
+void add_failures(Families& families, const Counters& counters) {
+  families.begin("failures_total", "counter", "Jobs whose staging or stage-out failed, by cause.");
+  for (std::size_t i = 0; i < k_activities; ++i) {
+    for (std::size_t cause = 0; cause < k_failure_causes; ++cause) {
+      families.add(label("activity", k_activity[i]) + "," + label("cause", k_cause[cause]),
+                   std::to_string(counters.failures[i][cause]));
+    }
+  }
+}
+
+}  // namespace
+
+Work work_of(const WorkerStatus& status) {
+  Work work;
+  for (const ItemRecord& item : status.items) {
+    work.bytes_read += item.bytes_read;
+    work.bytes_written += item.bytes_written;
+    work.files += item.files;
+  }
+  return work;
+}
+
+FailureCause cause_of(const WorkerEnd& end, const WorkerStatus& status) {
+  if (status.phase == WorkerPhase::failed) return FailureCause::data;
+  switch (end.kind) {
+    case WorkerEnd::Kind::not_started:
+      return FailureCause::start;
+    case WorkerEnd::Kind::over_limit:
+      return FailureCause::time_limit;
+    case WorkerEnd::Kind::no_memory:
+      return FailureCause::memory;
+    default:
+      return FailureCause::process;
+  }
+}
+
+void Counters::add_work(Activity activity, const Work& now, Work& counted) {
+  Work& total = work[index(activity)];
+  total.bytes_read += beyond(now.bytes_read, counted.bytes_read);
+  total.bytes_written += beyond(now.bytes_written, counted.bytes_written);
+  total.files += beyond(now.files, counted.files);
+}
+
+void Counters::add_time(Phase phase, std::chrono::steady_clock::duration time) {
+  Spent& total = spent[index(phase)];
+  ++total.times;
+  total.milliseconds += static_cast<std::uint64_t>(
+      std::chrono::duration_cast<std::chrono::milliseconds>(time).count());
+}
+
+void Counters::add_time(JobState state, std::chrono::steady_clock::duration time) {
+  if (const auto phase = phase_of(state)) add_time(*phase, time);
+}
+
+void Counters::add_failure(Activity activity, FailureCause cause) {
+  ++failures[index(activity)][index(cause)];
+}
+
+MetricsText metrics_text(const Metrics& metrics) {
+  MetricsText text;
+  Families own(text.own);
+  own.begin("build_info", "gauge", "1, with the version of the daemon that wrote this.");
+  own.add(label("version", k_version), "1");
+  own.begin("jobs", "gauge", "Jobs that the daemon knows, by what becomes of them now.");
+  for (std::size_t i = 0; i < index(JobState::gone); ++i) {
+    own.add(label("state", k_state[i]), std::to_string(metrics.jobs[i]));
+  }
+  add_work(own, metrics.counters);
+  add_times(own, metrics.counters);
+  add_failures(own, metrics.counters);
+  own.gauge("held_results", "Jobs whose results could not be delivered and are kept.",
+            metrics.held_results);
+  own.gauge("held_bytes", "Size on disk of what is kept.", metrics.held_bytes);
+  own.gauge("trash_trees", "Trees of ended jobs that are still to be removed.",
+            metrics.trash_trees);
+
+  Families disk(text.disk);
+  disk.gauge("tmpdir_size_bytes", "Size of the file system of the job directories.",
+             metrics.size_bytes);
+  disk.gauge("tmpdir_free_bytes", "What is free there.", metrics.free_bytes);
+  disk.gauge("tmpdir_free_inodes", "Inodes that are free there.", metrics.free_inodes);
+  disk.gauge("tmpdir_promised_bytes", "What jobs were promised of it and have not yet written.",
+             metrics.promised_bytes);
+  return text;
+}
+
+}  // namespace nodestage

@@ -1,0 +1,121 @@
+#include "daemon/root/table/records.hpp"
+
+#include <dirent.h>
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <charconv>
+#include <memory>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "common/os/file.hpp"
+#include "common/os/wall_clock.hpp"
+#include "common/wire/node_report.hpp"
+#include "daemon/root/basis/log.hpp"
+
+namespace nodestage {
+namespace {
+
+constexpr std::uint64_t k_day = 86'400;
+
+// Nothing for what is no record's name.
+std::optional<std::pair<JobKey, std::uint32_t>> parse_name(std::string_view name) {
+  std::uint32_t numbers[3] = {};
+  for (std::uint32_t& number : numbers) {
+    const char* const end = name.data() + name.size();
+    const auto read = std::from_chars(name.data(), end, number);
+    if (read.ec != std::errc() || read.ptr == end || *read.ptr != '.') return {};
+    name.remove_prefix(static_cast<std::size_t>(read.ptr - name.data()) + 1);
+  }
+  if (name != "json") return {};
+  return std::pair(JobKey{numbers[0], numbers[1]}, numbers[2]);
+}
+
+}  // namespace
+
+Records::Records(const std::string& state_dir, const Config& config) : config_(config) {
+  if (const Status opened = open(state_dir); !opened)
+    log::error("no records of jobs are kept: {}", opened.error().what);
+  trim();
+}
+
+Status Records::open(const std::string& state_dir) {
+  const std::string path = state_dir + "/records";
+  if (::mkdir(path.c_str(), 0700) != 0 && errno != EEXIST) return system_error(path);
+  TRY_ASSIGN(Fd directory, open_at(AT_FDCWD, path, O_RDONLY | O_DIRECTORY));
+  directory_ = std::move(directory);
+  const int fd = ::openat(directory_->get(), ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  const std::unique_ptr<DIR, int (*)(DIR*)> list(::fdopendir(fd), ::closedir);
+  while (const dirent* item = list ? ::readdir(list.get()) : nullptr) {
+    const auto parsed = parse_name(item->d_name);
+    struct stat info {};
+    if (!parsed || ::fstatat(directory_->get(), item->d_name, &info, AT_SYMLINK_NOFOLLOW) != 0)
+      continue;
+    entries_[parsed->first] = {parsed->second, static_cast<std::uint64_t>(info.st_mtim.tv_sec)};
+  }
+  return {};
+}
+
+std::string Records::name_of(const Entries::value_type& entry) {
+  return to_text(entry.first) + "." + std::to_string(entry.second.uid) + ".json";
+}
+
+Records::Entries::iterator Records::remove(Entries::iterator entry) {
+  ::unlinkat(directory_->get(), name_of(*entry).c_str(), 0);
+  return entries_.erase(entry);
+}
+
+bool Records::is_too_old(const Entry& entry) const {
+  return entry.written + config_.records.days * k_day < wall_s();
+}
+
+void Records::trim() {
+  for (auto entry = entries_.begin(); entry != entries_.end();) {
+    entry = is_too_old(entry->second) ? remove(entry) : std::next(entry);
+  }
+  if (entries_.size() <= config_.records.keep) return;
+  std::vector<Entries::iterator> by_age;
+  for (auto entry = entries_.begin(); entry != entries_.end(); ++entry) by_age.push_back(entry);
+  const auto kept = by_age.end() - static_cast<std::ptrdiff_t>(config_.records.keep);
+  std::nth_element(by_age.begin(), kept - 1, by_age.end(), [](const auto& a, const auto& b) {
+    return std::pair(a->second.written, a->first) < std::pair(b->second.written, b->first);
+  });
+  std::for_each(by_age.begin(), kept, [this](const auto& entry) { remove(entry); });
+}
+
+void Records::keep(const JobKey& key, std::uint32_t uid, const std::string& report) {
+  if (!directory_ || config_.records.keep == 0) return;
+  const Entries::value_type entry{key, {uid, wall_s()}};
+  // Job ids come again when Slurm's counter has been set back.
+  const auto other = entries_.find(key);
+  if (other != entries_.end() && other->second.uid != uid) remove(other);
+  const Status written = replace_file(directory_->get(), name_of(entry), report, 0600);
+  // Once, and not for each job.
+  const int before = std::exchange(fault_, written ? 0 : written.error().code);
+  if (!written && before != fault_)
+    log::error("records of jobs cannot be written: {}", written.error().what);
+  if (written && before != 0) log::info("records of jobs are written again");
+  if (!written) return;
+  entries_[key] = entry.second;
+  trim();
+}
+
+std::vector<std::string> Records::find(std::uint32_t job, std::uint32_t uid) const {
+  std::vector<std::string> reports;
+  for (auto entry = entries_.lower_bound({job, 0});
+       entry != entries_.end() && entry->first.job == job; ++entry) {
+    if ((uid != 0 && uid != entry->second.uid) || is_too_old(entry->second)) continue;
+    auto report = read_file(directory_->get(), name_of(*entry), k_max_report_bytes);
+    if (report)
+      reports.push_back(std::move(*report));
+    else
+      log::warn("a record cannot be read: {}", report.error().what);
+  }
+  return reports;
+}
+
+}  // namespace nodestage

@@ -1,0 +1,16 @@
+// How whoever asked the daemon for something is answered.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+
+#include "common/wire/protocol.hpp"
+
+namespace nodestage {
+
+// Sends a message to the caller. Called from the loop; may be called several times (progress).
+using Reply = std::function<void(const Message&)>;
+// Of a caller that waits; 0: it has its answer already.
+using Ticket = std::uint64_t;
+
+}  // namespace nodestage

@@ -1,0 +1,87 @@
+#include "daemon/root/tasks/job_workers.hpp"
+
+#include "daemon/root/basis/log.hpp"
+#include "daemon/root/tasks/worker_orders.hpp"
+
+namespace nodestage {
+namespace {
+
+// The journal knows of the worker with these tasks, and its work is counted.
+bool is_noted(WorkerTask task) {
+  return task == WorkerTask::stage || task == WorkerTask::stage_out;
+}
+
+}  // namespace
+
+WorkerStart JobWorkers::order(const JobRecord& record, WorkerTask task) const {
+  WorkerStart start = order_for(record, task, config_, files_.path(record));
+  start.rate_fd = rate_fd_;
+  return start;
+}
+
+JobWorkers::Bounds JobWorkers::bounds(const JobRecord& record, WorkerTask task) const {
+  return {resources_of(record, config_), limits_of(task, config_)};
+}
+
+Status JobWorkers::start(JobRecord& record, WorkerStart start, const Bounds& bounds, OnEnd on_end) {
+  const Which which{record.key(), start.order.task};
+  TRY_ASSIGN(const Fd status, files_.new_status(which.first, which.second));
+  start.status_fd = status.get();
+  TRY_ASSIGN(const Workers::Id id,
+             workers_.start(start, bounds.resources, bounds.limits, about(record, "worker"),
+                            on_end_of(which, std::move(on_end))));
+  at_work_.insert_or_assign(which, Worker{id, loop_.now(), {}});
+  if (is_noted(which.second)) record.worker = workers_.mark(id);
+  return {};
+}
+
+bool JobWorkers::adopt(JobRecord& record, WorkerTask task, OnEnd on_end) {
+  const Which which{record.key(), task};
+  const auto id = workers_.adopt(record.worker, cgroup_of(record, task), limits_of(task, config_),
+                                 about(record, "worker"), on_end_of(which, std::move(on_end)));
+  if (!id) return false;
+  // The last daemon has counted what its status says by now.
+  at_work_.insert_or_assign(which, Worker{*id, loop_.now() - age_of(record.worker),
+                                          work_of(files_.status(which.first, task))});
+  return true;
+}
+
+// The job may be forgotten by then.
+Workers::OnEnd JobWorkers::on_end_of(const Which& which, OnEnd on_end) {
+  return [this, which, on_end = std::move(on_end)](const WorkerEnd& end) {
+    if (const auto found = at_work_.find(which); found != at_work_.end()) {
+      count(which, found->second);
+      at_work_.erase(found);
+    }
+    JobRecord* record = table_.find(which.first);
+    if (record != nullptr && is_noted(which.second)) record->worker = {};
+    on_end(which.first, end);
+  };
+}
+
+void JobWorkers::kill(const JobKey& key, WorkerTask task) {
+  const auto found = at_work_.find({key, task});
+  if (found != at_work_.end()) workers_.kill(found->second.id);
+}
+
+bool JobWorkers::is_working(const JobKey& key, WorkerTask task) const {
+  return at_work_.count({key, task}) > 0;
+}
+
+Clock::duration JobWorkers::age(const JobKey& key, WorkerTask task) const {
+  const auto found = at_work_.find({key, task});
+  return found == at_work_.end() ? Clock::duration() : loop_.now() - found->second.begun;
+}
+
+void JobWorkers::count_work() {
+  for (auto& [which, worker] : at_work_) count(which, worker);
+}
+
+void JobWorkers::count(const Which& which, Worker& worker) {
+  if (!is_noted(which.second)) return;
+  const auto activity =
+      which.second == WorkerTask::stage_out ? Activity::stage_out : Activity::stage;
+  counters_.add_work(activity, work_of(files_.status(which.first, which.second)), worker.counted);
+}
+
+}  // namespace nodestage

@@ -1,0 +1,68 @@
+#include "daemon/root/tasks/notices.hpp"
+
+#include <string_view>
+#include <vector>
+
+#include "daemon/root/basis/log.hpp"
+
+namespace nodestage {
+namespace {
+
+constexpr std::chrono::seconds k_run_limit{60};
+constexpr std::string_view k_ended_well = "ended with code 0";  // WorkerProcess::reap()
+
+bool same_run(const WorkerOrder& a, const WorkerOrder& b) {
+  return a.job == b.job && a.restart == b.restart;
+}
+
+}  // namespace
+
+void Notices::tell(WorkerStart start, Subject subject, OnTold told) {
+  const std::uint32_t uid = start.order.uid;
+  std::deque<Notice>& waiting = waiting_[uid];
+  std::vector<OnTold> replaced;
+  for (const Notice& notice : waiting) {
+    if (same_run(notice.start.order, start.order)) replaced.push_back(notice.told);
+  }
+  std::erase_if(waiting, [&start](const Notice& notice) {
+    return same_run(notice.start.order, start.order);
+  });
+  waiting.push_back({std::move(start), std::move(subject), std::move(told)});
+  start_next(uid);
+  for (const OnTold& old : replaced) old(Told::no);
+}
+
+void Notices::start_next(std::uint32_t uid) {
+  while (at_work_.count(uid) == 0 && waiting_.count(uid) > 0) {
+    std::deque<Notice>& waiting = waiting_[uid];
+    Notice notice = std::move(waiting.front());
+    waiting.pop_front();
+    if (waiting.empty()) waiting_.erase(uid);
+    // A name of its own each: an earlier one may be stuck in the kernel.
+    const std::string job = std::to_string(notice.start.order.job);
+    notice.start.cgroup = "notice-" + job + "." + std::to_string(next_++);
+    if (const auto id = start(notice); id) {
+      at_work_.insert(uid);
+    } else {
+      log::error(notice.subject, "the user's notice cannot be written: {}", id.error().what);
+      notice.told(Told::no);
+    }
+  }
+}
+
+Result<Workers::Id> Notices::start(const Notice& notice) {
+  const Workers::Limits limits{std::chrono::seconds(config_.staging.groups_wait_s), k_run_limit,
+                               std::chrono::seconds(config_.worker.kill_wait_s)};
+  const auto on_end = [this, uid = notice.start.order.uid, subject = notice.subject,
+                       told = notice.told](const WorkerEnd& end) {
+    at_work_.erase(uid);
+    const bool written = end.kind == WorkerEnd::Kind::ended && end.text == k_ended_well;
+    if (!written) log::warn(subject, "the user's notice was not written: its process {}", end.text);
+    told(written ? Told::yes : Told::no);
+    start_next(uid);
+  };
+  return workers_.start(notice.start, {1, config_.worker.memory_bytes, config_.worker.pids}, limits,
+                        notice.subject, on_end);
+}
+
+}  // namespace nodestage

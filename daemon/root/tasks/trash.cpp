@@ -1,0 +1,71 @@
+#include "daemon/root/tasks/trash.hpp"
+
+#include "daemon/root/basis/log.hpp"
+
+namespace nodestage {
+namespace {
+
+constexpr std::size_t k_most_removers = 8;
+
+}  // namespace
+
+void Trash::sweep() {
+  for (const TrashEntry& entry : areas_.list_trash()) {
+    if (at_work_.size() >= k_most_removers) return;
+    if (given_up_.count(entry.name) > 0 || at_work_.count(entry.uid) > 0) continue;
+    remove(entry, entry.uid == 0 || entry.gid == 0 ? By::root : By::owner);
+  }
+}
+
+void Trash::try_again() {
+  given_up_.clear();
+  sweep();
+}
+
+void Trash::remove(const TrashEntry& entry, By by) {
+  auto tree = areas_.open_trash(entry.name);
+  if (!tree) {
+    if (areas_.remove_trash(entry.name))
+      return;  // a file or a link: the user has put it in the directory's place
+    log::error("trash {}: {}", entry.name, tree.error().what);
+    given_up_[entry.name] = true;
+    return;
+  }
+  WorkerStart start;
+  start.program = config_.daemon.worker_path;
+  start.cgroup = "remove-" + entry.name;
+  start.groups = Groups::primary;
+  start.directory_fd = tree->get();
+  start.order.task = WorkerTask::remove;
+  start.order.uid = by == By::root ? 0 : entry.uid;
+  start.order.gid = by == By::root ? 0 : entry.gid;
+  const auto id =
+      workers_.start(start, {1, config_.worker.memory_bytes, config_.worker.pids}, {},
+                     Subject{{}, entry.uid, "remover", "trash/" + entry.name},
+                     [this, entry, by](const WorkerEnd& end) { removed(entry, by, end); });
+  if (id) {
+    at_work_.insert(entry.uid);
+  } else {
+    log::error("trash {}: {}", entry.name, id.error().what);
+    given_up_[entry.name] = true;
+  }
+}
+
+void Trash::removed(const TrashEntry& entry, By by, const WorkerEnd& end) {
+  at_work_.erase(entry.uid);
+  const Status gone = areas_.remove_trash(entry.name);
+  if (!gone && by == By::owner &&
+      (end.kind == WorkerEnd::Kind::ended || end.kind == WorkerEnd::Kind::over_limit ||
+       end.kind == WorkerEnd::Kind::no_memory)) {
+    log::info("trash {}: its owner could not remove all of it; removing the rest as root",
+              entry.name);
+    remove(entry, By::root);
+  } else if (!gone) {
+    log::error("trash {}: cannot be removed: {} (remover {})", entry.name, gone.error().what,
+               end.text);
+    given_up_[entry.name] = true;
+  }
+  sweep();
+}
+
+}  // namespace nodestage

@@ -1,0 +1,76 @@
+#include "daemon/root/tasks/worker_orders.hpp"
+
+#include <utility>
+
+#include "common/text/human.hpp"
+#include "daemon/root/table/job_files.hpp"
+
+namespace nodestage {
+
+// Each stage-out has one of its own: an earlier one may be stuck in the kernel.
+std::string cgroup_of(const JobRecord& record, WorkerTask task) {
+  const std::string name = to_text(record.key()) + "." + name_of(task);
+  const bool again = task == WorkerTask::stage_out && record.stage_outs > 1;
+  return again ? name + "." + std::to_string(record.stage_outs) : name;
+}
+
+Workers::Limits limits_of(WorkerTask task, const Config& config) {
+  const std::uint64_t run_s =
+      task == WorkerTask::stage ? config.staging.limit_s : config.stageout.limit_s;
+  return {std::chrono::seconds(config.staging.groups_wait_s), std::chrono::seconds(run_s),
+          std::chrono::seconds(config.worker.kill_wait_s)};
+}
+
+CgroupLimits resources_of(const JobRecord& record, const Config& config) {
+  return {record.begin.cpus, config.worker.memory_bytes, config.worker.pids};
+}
+
+WorkerStart order_for(const JobRecord& record, WorkerTask task, const Config& config,
+                      std::string directory) {
+  const std::uint64_t threads = config.staging.threads;
+  WorkerStart start;
+  start.program = config.daemon.worker_path;
+  start.cgroup = cgroup_of(record, task);
+  start.request = record.begin.request;
+  WorkerOrder& order = start.order;
+  order.task = task;
+  order.job = record.begin.job;
+  order.restart = record.begin.restart;
+  order.uid = record.begin.uid;
+  order.gid = record.begin.gid;
+  order.user = record.begin.user;
+  order.node = record.begin.node;
+  order.node_index = record.begin.node_index;
+  order.node_count = record.begin.node_count;
+  order.directory = std::move(directory);
+  order.threads = threads == 0 ? record.begin.cpus : static_cast<std::uint32_t>(threads);
+  order.leave_free_bytes = config.staging.leave_free_bytes;
+  order.on_failure = config.staging.on_failure;
+  order.sandbox = config.worker.sandbox;
+  order.extract = config.extract;
+  order.venv_build = config.venv.build;
+  order.venv_installer = config.venv.installer;
+  order.venv_find_links = config.venv.find_links;
+  order.venv_uv = config.venv.uv;
+  order.venv_module_init = config.venv.module_init;
+  order.venv_limit_s = static_cast<std::uint32_t>(config.venv.limit_s);
+  order.outcome = outcome_of(record);
+  order.array_known = record.facts.known;
+  order.array_job = record.facts.array_job;
+  order.array_task = record.facts.array_task;
+  order.job_name = record.facts.job_name;
+  order.ran = record.may_have_run;
+  order.delivered = record.hold.delivered;
+  order.tries = record.stage_outs - (task == WorkerTask::stage_out ? 1 : 0);
+  order.stdout_path = record.begin.stdout_path;
+  order.work_dir = record.begin.work_dir;
+  return start;
+}
+
+std::string venv_refusal(const std::string& node) {
+  return "environments are not staged on " + printable(node) +
+         ": its nodestaged has no cgroups (worker.cgroup), so it could not end what their programs "
+         "leave behind";
+}
+
+}  // namespace nodestage
