@@ -14,7 +14,7 @@ for folder in ('plugin', 'common', 'daemon', 'cli'):
     for path in sorted(glob.glob(os.path.join(top, folder, '**', '*.[ch]pp'), recursive=True)):
         with open(path, encoding='utf-8') as file:
             sources += re.sub(r'"\s*\n\s*"', '', file.read())
-sources = sources.replace('\\"', '"')
+sources = sources.replace('\\"', '"').replace('\\\\', '\\')
 # Of the C library, and of pip.
 sources += 'No such file or directory, Permission denied, No matching distribution found for '
 
