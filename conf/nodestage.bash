@@ -1,5 +1,5 @@
-# Completion for bash: verbs and options of nodestage, files where they are wanted.
-# shellcheck shell=bash disable=SC2207  # names with blanks are split at newlines alone
+# Completion for bash: the verbs and options of nodestage, and files where it takes a path.
+# shellcheck shell=bash disable=SC2207  # names are split at newlines only, since they can contain blanks
 
 _nodestage_files() {
     local IFS=$'\n'
@@ -25,7 +25,7 @@ _nodestage() {
         if [[ -z $verb && ${COMP_WORDS[i]} != -* ]]; then
             verb=${COMP_WORDS[i]}
         elif [[ $verb == run && ${COMP_WORDS[i]} == -- ]]; then
-            # What follows is a command line of its own.
+            # The words after it are a command line of their own.
             if declare -F _command_offset >/dev/null; then
                 _command_offset $((i + 1))
             elif ((COMP_CWORD == i + 1)); then
@@ -40,7 +40,7 @@ _nodestage() {
         COMPREPLY=($(compgen -W "${!options[*]} --help --version" -- "$cur"))
         return
     fi
-    # "--name=value" comes as three words.
+    # bash splits "--name=value" into three words.
     if [[ $cur == = ]]; then
         cur=''
     elif [[ $prev == = ]]; then
