@@ -88,7 +88,9 @@ std::vector<std::string> split_command(int& argc, char** argv) {
 std::string option_without_value(int argc, char** argv) {
   for (int i = 2; i < argc; ++i) {
     std::string word = argv[i];
-    if (word.starts_with("--stage-") && word.ends_with('=')) return word;
+    if (word == "--") break;
+    const bool is_empty = word.starts_with("--") && word.find('=') + 1 == word.size();
+    if (is_empty || (word.starts_with("--stage-") && word.ends_with('='))) return word;
     const bool takes_next = word.starts_with("--stage-") && word.find('=') == std::string::npos;
     if (takes_next && (i + 1 == argc || argv[i + 1][0] == '\0' ||
                        std::string_view(argv[i + 1]).starts_with("--")))

@@ -279,7 +279,10 @@ int run(int argc, char** argv) {
 
 int main(int argc, char** argv) {
   try {
-    return nodestage::run(argc, argv);
+    const int code = nodestage::run(argc, argv);
+    if (std::fflush(stdout) == 0 && std::ferror(stdout) == 0) return code;
+    std::fprintf(stderr, "nodestaged: the output could not be written\n");
+    return code == 0 ? 1 : code;
   } catch (const std::exception& fault) {  // of a library
     std::fprintf(stderr, "nodestaged: %s\n", fault.what());
     return 1;

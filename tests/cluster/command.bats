@@ -112,6 +112,14 @@ gone() {
     run me nodestage plan --stage-venv=
     [ "$status" = 2 ]
     has "$output" "--stage-venv= has no value"
+    # Nor of another verb.
+    for words in "report 4711 --html= --json" "recover 4711 there --node= --socket=none" "pack tree --output= --force"; do
+        # shellcheck disable=SC2086
+        run me nodestage $words
+        echo "$output"
+        [ "$status" = 2 ]
+        has "$output" "= has no value: is a variable that it names not set?"
+    done
     nothing_left
 }
 

@@ -172,6 +172,11 @@ $RATE 644 root
     configure n1 ''
     run on n1 nodestaged --check
     [ "$output" = "$CONFIG: ok" ]
+    for option in --check --version --help; do
+        run on n1 sh -c "nodestaged $option >/dev/full"
+        [ "$status" -eq 1 ]
+        has "$output" "the output could not be written"
+    done
 }
 
 @test "with a wrong file the daemon does not start and says the same; a missing file is named" {

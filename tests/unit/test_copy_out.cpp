@@ -1,4 +1,5 @@
 #include <doctest/doctest.h>
+#include <signal.h>
 #include <sys/mount.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
@@ -101,6 +102,37 @@ TEST_CASE("what an earlier try has made gets modes and times as if it had been o
   REQUIRE(chmod((job.target / "out/b/deep").c_str(), 0550) == 0);
   set_mtime(job.target / "out/b/deep", deep.st_mtim.tv_sec, deep.st_mtim.tv_nsec);
   job.order.tries = 1;
+  REQUIRE(job.run() == 0);
+  CHECK(describe(job.target / "out") == whole);
+}
+
+// Ends, by SIGKILL, the process that runs a job's delivery, when the first name is made in
+// `directory`.
+void kill_in(StageOutJob& job, const fs::path& directory) {
+  const auto time = [&] { return fs::last_write_time(directory); };
+  const auto before = time();
+  const pid_t child = ::fork();
+  if (child == 0) ::_exit(job.run());
+  while (time() == before && ::waitpid(child, nullptr, WNOHANG) == 0) ::usleep(100);
+  ::kill(child, SIGKILL);
+  ::waitpid(child, nullptr, 0);
+}
+
+TEST_CASE("a try that is killed in a directory which an earlier one has finished costs no times") {
+  StageOutJob job;
+  make_tree(job.directory / "results");
+  for (int i = 0; i < 3000; ++i) write_file(job.directory / "results/b" / std::to_string(i), "x");
+  fs::permissions(job.directory / "results/b", fs::perms(0755));
+  set_mtime(job.directory / "results/b", 1000000003, 999999999);
+  const AsUser user;
+  job.ask("results", "out");
+  REQUIRE(job.run() == 0);
+  const auto whole = describe(job.target / "out");
+  job.order.tries = 1;
+  kill_in(job, job.target / "out/b");
+  REQUIRE(lstat_of(job.target / "out/b").st_mtim.tv_sec != 1000000003);
+  CHECK((lstat_of(job.target / "out/b").st_mode & 0777) == 0755);  // open to those who read it
+  job.order.tries = 2;
   REQUIRE(job.run() == 0);
   CHECK(describe(job.target / "out") == whole);
 }

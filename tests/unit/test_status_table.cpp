@@ -35,6 +35,15 @@ TEST_CASE("status table: one node, with each kind of item") {
         "  n1: data.tar.gz (tar.gz): ends too early\n");
 }
 
+TEST_CASE("status table: colour marks what has failed and what is held, if it is asked for") {
+  StatusReport report;
+  report.jobs.push_back(sample_job("n1", "held", {sample_item(ItemState::failed)}));
+  const std::string text = status_text(report, "", Owners::hide, true);
+  CHECK(text.find("\x1b[33mheld\x1b[0m") != std::string::npos);
+  CHECK(text.find("\x1b[31mfailed") != std::string::npos);
+  CHECK(status_text(report, "", Owners::hide).find('\x1b') == std::string::npos);
+}
+
 TEST_CASE("status table: the nodes of a job, and what is to be said of them") {
   StatusReport report;
   report.jobs.push_back(sample_job("n1", "ready", {sample_item(ItemState::done)}));

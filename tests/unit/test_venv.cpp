@@ -328,6 +328,7 @@ TEST_CASE("venv: a failed build shows the last lines of its log, and keeps it be
   CHECK(note.find("\nOnly wheels count") != std::string::npos);
   CHECK(note.ends_with("and give wheels=DIR"));
   CHECK(note.find("Put a wheel of pack that") != std::string::npos);
+  CHECK(note.find("login") == std::string::npos);  // `run` says it, too
   CHECK(run.output("tail -n 1 env.log") == "No matching distribution found for pack==1\n");
   CHECK(run.in_job("test \"$(ls -A | xargs)\" = env.log"));
 }

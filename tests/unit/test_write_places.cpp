@@ -2,6 +2,11 @@
 #include <fcntl.h>
 #include <sys/stat.h>
 
+#include <chrono>
+#include <filesystem>
+#include <fstream>
+#include <string>
+
 #include "common/request/request.hpp"
 #include "daemon/worker/write_places.hpp"
 #include "scratch.hpp"

@@ -77,14 +77,7 @@ void Server::admit(Fd fd, std::uint32_t uid) {
   const std::size_t most = std::min<std::size_t>(config_.daemon.max_connections, descriptors_);
   const auto account = accounts_.find(uid);
   const bool crowd = account != accounts_.end() && account->second.connections >= most / 2;
-  if (!crowd && connections_.size() >= most) {
-    // Who waits for no answer makes room, the oldest first: with subordinate uids one user can be
-    // many.
-    const auto idle = std::find_if(connections_.begin(), connections_.end(), [](const auto& item) {
-      return item.second.ticket == 0 && item.second.uid != 0;
-    });
-    if (idle != connections_.end()) close(idle->first);
-  }
+  if (!crowd && connections_.size() >= most) make_room(uid);
   if ((crowd || connections_.size() >= most) && uid != 0) {
     log_refusal("uid=" + std::to_string(uid), "too many connections, one more");
     return;
@@ -97,6 +90,32 @@ void Server::admit(Fd fd, std::uint32_t uid) {
   if (!loop_.watch(connection.fd.get(), [this, id] { readable(id); })) return close(id);
   connection.deadline =
       loop_.after(std::chrono::seconds(config_.daemon.request_wait_s), [this, id] { close(id); });
+}
+
+// Who waits for no answer goes first, the oldest first: with subordinate uids one user can be many.
+// Then the oldest of the user who has by far the most.
+void Server::make_room(std::uint32_t uid) {
+  const auto oldest = [this](const auto& leaves) {
+    const auto found = std::find_if(connections_.begin(), connections_.end(), leaves);
+    if (found != connections_.end()) close(found->first);
+    return found != connections_.end();
+  };
+  if (oldest([](const auto& item) { return item.second.ticket == 0 && item.second.uid != 0; }))
+    return;
+  const auto own = accounts_.find(uid);
+  const auto richest = richest_user(&Account::connections);
+  if (richest != accounts_.end() && richest->first != uid &&
+      richest->second.connections > 1 + (own == accounts_.end() ? 0 : own->second.connections))
+    oldest([who = richest->first](const auto& item) { return item.second.uid == who; });
+}
+
+Server::Accounts::iterator Server::richest_user(std::size_t Account::*what) {
+  auto richest = accounts_.end();
+  for (auto account = accounts_.upper_bound(0); account != accounts_.end(); ++account) {
+    if (richest == accounts_.end() || account->second.*what > richest->second.*what)
+      richest = account;
+  }
+  return richest;
 }
 
 void Server::readable(std::uint64_t id) {
@@ -186,13 +205,27 @@ bool Server::send_or_keep(std::uint64_t id, Connection& connection, std::string 
   const bool is_root = connection.uid == 0;
   std::size_t& unsent = accounts_[connection.uid].unsent_bytes;
   connection.is_cut =
-      unsent + packet.size() > (is_root ? k_most_unsent_of_root : k_most_unsent_of_user) ||
-      (!is_root && users_unsent_bytes_ + packet.size() > k_most_unsent_of_users);
+      unsent + packet.size() > (is_root ? k_most_unsent_of_root : k_most_unsent_of_user);
+  if (connection.is_cut) return false;
+  if (!is_root && users_unsent_bytes_ + packet.size() > k_most_unsent_of_users) cut_richest();
   if (connection.is_cut) return false;
   unsent += packet.size();
   if (!is_root) users_unsent_bytes_ += packet.size();
   connection.unsent.push_back(std::move(packet));
   return false;
+}
+
+// All of the user who has the most to read.
+void Server::cut_richest() {
+  const auto richest = richest_user(&Account::unsent_bytes);
+  if (richest == accounts_.end()) return;
+  for (auto& [id, connection] : connections_) {
+    if (connection.uid != richest->first || connection.unsent.empty()) continue;
+    for (const std::string& packet : connection.unsent) release(connection, packet.size());
+    connection.unsent.clear();
+    connection.is_cut = true;
+    loop_.after({}, [this, id = id] { close(id); });  // not here: somebody's answer is being sent
+  }
 }
 
 void Server::release(const Connection& connection, std::size_t bytes) {

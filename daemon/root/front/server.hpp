@@ -4,7 +4,8 @@
 // Slurm's hooks, which are root, must be answered within seconds whatever users do. So root has a
 // socket of its own, whose backlog nobody else fills; its requests are answered as they come, those
 // of users in turn, each user's one after the other and for a few milliseconds at a time; and what
-// is kept for callers that do not read has a limit for each user.
+// is kept for callers that do not read has a limit for each user. Where all users together have too
+// much of something, who has the most of it gives way.
 #pragma once
 
 #include <cstdint>
@@ -48,15 +49,19 @@ class Server {
     std::size_t unsent_bytes = 0;
     std::deque<std::uint64_t> waiting;  // connections whose request is there and not yet read
   };
+  using Accounts = std::map<std::uint32_t, Account>;  // by uid
 
   Status listen_at(const std::string& path, std::uint32_t mode);
   void accept_all(int listener);
   void admit(Fd fd, std::uint32_t uid);
+  void make_room(std::uint32_t uid);
+  Accounts::iterator richest_user(std::size_t Account::*what);
   void readable(std::uint64_t id);
   void serve_users();
   void answer(std::uint64_t id);
   void send(std::uint64_t id, const Message& message);
   bool send_or_keep(std::uint64_t id, Connection& connection, std::string packet);
+  void cut_richest();
   void release(const Connection& connection, std::size_t bytes);
   void send_unsent(std::uint64_t id);
   void close(std::uint64_t id);
@@ -67,7 +72,7 @@ class Server {
   std::size_t descriptors_;
   std::vector<Fd> listeners_;
   std::map<std::uint64_t, Connection> connections_;
-  std::map<std::uint32_t, Account> accounts_;
+  Accounts accounts_;
   std::uint64_t next_ = 1;
   std::size_t users_unsent_bytes_ = 0;
   std::uint32_t last_served_ = 0;  // a uid: the turn is the next one's

@@ -1,17 +1,16 @@
 #include "daemon/worker/out/copy_out.hpp"
 
-#include <dirent.h>
 #include <fcntl.h>
 #include <sys/stat.h>
 
 #include <array>
 #include <cstring>
-#include <memory>
 #include <utility>
 #include <vector>
 
 #include "common/os/file.hpp"
 #include "daemon/worker/tree/below.hpp"
+#include "daemon/worker/tree/directory_listing.hpp"
 
 namespace nodestage {
 namespace {
@@ -35,8 +34,11 @@ bool is_refused(int code) {
   return code == EPERM || code == EACCES || code == ENOTSUP || code == ENOSYS || code == EINVAL;
 }
 
-bool is_unfinished(const struct stat& there) {
-  return there.st_uid == ::geteuid() && (there.st_mode & 05777) == k_unfinished;
+// As it was made, or as a finished one is marked that a later try fills again.
+bool is_unfinished(const struct stat& there, const struct stat& source) {
+  const mode_t mode = there.st_mode & 05777;
+  const bool is_marked = mode == k_unfinished || mode == ((source.st_mode & 0777) | S_ISVTX);
+  return is_marked && there.st_uid == ::geteuid();
 }
 
 // As a finished copy of it does.
@@ -48,13 +50,9 @@ bool looks_like(const struct stat& there, const struct stat& source) {
 // As one is that was made a moment ago: what somebody has put in its place since then is his, and
 // keeps its mode.
 bool is_empty(int directory) {
-  const int fd = ::openat(directory, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-  const std::unique_ptr<DIR, int (*)(DIR*)> listing(::fdopendir(fd), ::closedir);
-  while (const dirent* entry = listing ? ::readdir(listing.get()) : nullptr) {
-    const std::string_view name = entry->d_name;
-    if (name != "." && name != "..") return false;
-  }
-  return listing != nullptr;
+  const Fd readable(::openat(directory, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+  const auto names = list_directory(readable.get(), 1);
+  return names && names->empty();
 }
 
 }  // namespace
@@ -117,12 +115,14 @@ Result<CopyOut::Made> CopyOut::make_directory(int target_fd, const std::string& 
   struct stat there {};
   if (::fstat(opened->get(), &there) != 0) return system_error("cannot look at the directory");
   const bool is_ours =
-      is_new ? is_empty(opened->get()) : is_unfinished(there) || looks_like(there, source);
+      is_new ? is_empty(opened->get()) : is_unfinished(there, source) || looks_like(there, source);
   fd = std::move(*opened);
   if (!is_ours) return Made::before;
-  // A finished one may be closed to its owner.
-  if (is_new || (there.st_mode & 0700) != 0700)
-    static_cast<void>(change_mode(fd.get(), k_unfinished | (there.st_mode & S_ISGID)));
+  // A finished one may be closed to its owner; one that is not stays open to those who read it.
+  const bool is_closed = is_new || (there.st_mode & 0700) != 0700;
+  const mode_t mode =
+      is_closed ? k_unfinished | (there.st_mode & S_ISGID) : (there.st_mode & 03777) | S_ISVTX;
+  if (mode != (there.st_mode & 07777)) static_cast<void>(change_mode(fd.get(), mode));
   return Made::here;
 }
 

@@ -5,10 +5,11 @@
 // tree where the file system can. Not kept: owner, ACLs, extended attributes. Left out and counted:
 // sockets, FIFOs, devices. A directory that is there already keeps its mode; one that is made gets
 // the source's mode and mtime, and keeps the set-group-id bit it inherited, and so does one that an
-// earlier try has made: while one is filled its mode is 01700, and a finished one looks as its
-// source does. Where the target's file system refuses modes or times the rest is delivered. Below
-// the target no link is followed, and what is set is set by descriptors: others may write there,
-// too, and put their names in the place of ours.
+// earlier try has made. While one is filled its mode is 01700; one that an earlier try had
+// finished, which looks as its source does, has the sticky bit besides its own mode. Where the
+// target's file system refuses modes or times the rest is delivered. Below the target no link is
+// followed, and what is set is set by descriptors: others may write there, too, and put their names
+// in the place of ours.
 #pragma once
 
 #include <cstdint>

@@ -9,6 +9,7 @@
 #include "common/text/human.hpp"
 #include "common/text/name_pattern.hpp"
 #include "common/text/path_names.hpp"
+#include "daemon/worker/tree/sync_crew.hpp"
 
 namespace nodestage {
 namespace {
@@ -85,6 +86,15 @@ OutputTarget plain_target(std::string path, const std::string& node, const Outpu
   return target;
 }
 
+// Of a directory that was made. Where its parent may not be read, with its whole file system.
+Status sync_name(int parent_fd, int made_fd) {
+  const Fd parent(::openat(parent_fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+  const Fd made(::openat(made_fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+  const int rc = parent ? ::fsync(parent.get()) : made ? ::syncfs(made.get()) : 0;
+  if (rc == 0 || is_sync_refusal(errno)) return {};
+  return system_error("the target's file system did not store a new directory");
+}
+
 Result<Fd> make_directory(int parent_fd, const std::string& name, const std::string& path) {
   constexpr int k_flags = O_PATH | O_DIRECTORY;
   auto fd = open_at(parent_fd, name, k_flags);
@@ -92,12 +102,10 @@ Result<Fd> make_directory(int parent_fd, const std::string& name, const std::str
     if (fd) return fd;
     return system_error(path, fd.error().code);
   }
-  if (::mkdirat(parent_fd, name.c_str(), 0777) != 0) {
-    if (errno != EEXIST) return system_error("cannot make the directory " + path);
-  } else if (const Fd parent{::openat(parent_fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC)}) {
-    ::fsync(parent.get());  // of what may not be read, the name is stored when its server likes
-  }
+  const bool is_new = ::mkdirat(parent_fd, name.c_str(), 0777) == 0;
+  if (!is_new && errno != EEXIST) return system_error("cannot make the directory " + path);
   fd = open_at(parent_fd, name, k_flags);
+  if (fd && is_new) TRY(sync_name(parent_fd, fd->get()));
   if (fd) return fd;
   if (fd.error().code == ENOENT) return Error{ENOENT, path + ": is a link that leads nowhere"};
   return system_error(path, fd.error().code);

@@ -13,10 +13,9 @@ namespace {
 constexpr unsigned k_threads = 16;
 constexpr std::size_t k_most_waiting = 64;
 
-// Of a file system that cannot.
-bool is_refusal(int code) { return code == EINVAL || code == ENOTSUP || code == EROFS; }
-
 }  // namespace
+
+bool is_sync_refusal(int code) { return code == EINVAL || code == ENOTSUP || code == EROFS; }
 
 SyncCrew::~SyncCrew() {
   {
@@ -29,7 +28,7 @@ SyncCrew::~SyncCrew() {
 
 void SyncCrew::note(int code) {
   const std::lock_guard lock(mutex_);
-  if (fault_ == 0 && !is_refusal(code)) fault_ = code;
+  if (fault_ == 0 && !is_sync_refusal(code)) fault_ = code;
 }
 
 void SyncCrew::add(Fd written) {

@@ -14,6 +14,9 @@
 
 namespace nodestage {
 
+// The errno of a file system that cannot store at once what is asked for.
+bool is_sync_refusal(int code);
+
 class SyncCrew {
  public:
   SyncCrew() = default;

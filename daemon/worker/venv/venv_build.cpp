@@ -226,8 +226,8 @@ Error EnvironmentBuild::not_built(const std::string& what, int code) const {
   if (wheels_only) cause += std::string("\nOnly wheels count: ") + k_no_sources;
   return fault(0, cause,
                "Put a wheel of " + shown(missing) +
-                   " that fits this Python into a directory (pip download or pip wheel on a login "
-                   "node) and give wheels=DIR");
+                   " that fits this Python into a directory (pip download or pip wheel where "
+                   "there is a network) and give wheels=DIR");
 }
 
 Status EnvironmentBuild::load_modules() {
