@@ -123,7 +123,7 @@ class Jobs final : private JobEvents {
   HeldResults held_{{at_.loop, at_.config, at_.areas, table_, files_, workers_, notices_, *this}};
   Staging staging_{{at_.loop, at_.config, at_.areas, table_, files_, workers_, desk_, held_,
                     counters_, *this, at_.rate_fd}};
-  PeerTalk talk_{{at_.loop, at_.config, table_, files_, at_.peers, staging_, credits_, *this},
+  PeerTalk talk_{{at_.loop, at_.config, table_, workers_, at_.peers, staging_, credits_, *this},
                  [this](const JobKey& key) { return waiting_.is_for_all(key); }};
   Outcomes outcomes_{{at_.loop, at_.config, table_, at_.peers, talk_, *this}};
   Waiting waiting_{{at_.loop, table_, files_, workers_, at_.peers, staging_, talk_, credits_}};

@@ -25,11 +25,13 @@ void Jobs::recover() {
 
 void Jobs::take_over(JobRecord& record) {
   log::info(about(record), "carried on from the journal: {}", to_text(record.state));
-  // The last daemon may have ended between the move to the hold area and its note of it.
+  // The last daemon may have ended between the move to the hold area and its note of it; and after
+  // a power loss the note can be there and the move not.
   const auto unmoved =
       at_.areas.open_directory(record.directory, record.begin.uid, mounts_of(record));
   const auto moved = at_.areas.open_held(record.key(), record.begin.uid);
-  if (unmoved && !*unmoved && moved && *moved) record.in_hold = true;
+  const bool is_known = unmoved && moved;
+  if (is_known && unmoved->has_value() != moved->has_value()) record.in_hold = moved->has_value();
   orphans_.check_old(record);
   if (task_of(record.state) == WorkerTask::stage)
     staging_.adopt(record);

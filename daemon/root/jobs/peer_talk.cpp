@@ -68,7 +68,7 @@ NodeNote PeerTalk::own_state(const JobRecord& record) const {
     case JobState::queued:
       break;
     case JobState::staging: {
-      const Progress progress = progress_of(at_.files.status(key, WorkerTask::stage));
+      const Progress progress = progress_of(at_.workers.status(key, WorkerTask::stage));
       note.state = NodeState::staging;
       note.bytes_read = progress.bytes_read;
       note.bytes_total = progress.bytes_total;

@@ -20,8 +20,8 @@
 #include "daemon/root/nodes/peers.hpp"
 #include "daemon/root/staging/staging.hpp"
 #include "daemon/root/table/job_events.hpp"
-#include "daemon/root/table/job_files.hpp"
 #include "daemon/root/table/job_table.hpp"
+#include "daemon/root/tasks/job_workers.hpp"
 
 namespace nodestage {
 
@@ -31,7 +31,7 @@ class PeerTalk {
     Loop& loop;
     const Config& config;
     JobTable& table;
-    const JobFiles& files;
+    const JobWorkers& workers;
     Peers& peers;
     Staging& staging;
     Credits& credits;

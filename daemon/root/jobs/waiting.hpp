@@ -73,7 +73,7 @@ class Waiting {
   [[nodiscard]] std::string note_on_others(const JobRecord& record, WaitScope scope) const;
   [[nodiscard]] Progress progress(const JobRecord& record, const Waiter& waiter) const;
   [[nodiscard]] WorkerStatus status_of(const JobRecord& record) const {
-    return at_.files.status(record.key(), WorkerTask::stage);
+    return at_.workers.status(record.key(), WorkerTask::stage);
   }
 
   // waiting_await.cpp

@@ -170,7 +170,7 @@ void Staging::take_word(JobRecord& record, const WorkerEnd& end, bool lacked_spa
 
 void Staging::look(JobRecord& record) {
   if (record.state != JobState::staging ||
-      at_.files.status(record.key(), WorkerTask::stage).phase != WorkerPhase::ready)
+      at_.workers.status(record.key(), WorkerTask::stage).phase != WorkerPhase::ready)
     return;
   at_.table.set_state(record, JobState::ready);
   at_.events.ready(record);

@@ -6,6 +6,8 @@
 namespace nodestage {
 namespace {
 
+constexpr std::chrono::milliseconds k_status_age{100};
+
 // The journal knows of the worker with these tasks, and its work is counted.
 bool is_noted(WorkerTask task) {
   return task == WorkerTask::stage || task == WorkerTask::stage_out;
@@ -30,7 +32,7 @@ Status JobWorkers::start(JobRecord& record, WorkerStart start, const Bounds& bou
   TRY_ASSIGN(const Workers::Id id,
              workers_.start(start, bounds.resources, bounds.limits, about(record, "worker"),
                             on_end_of(which, std::move(on_end))));
-  at_work_.insert_or_assign(which, Worker{id, loop_.now(), {}});
+  at_work_.insert_or_assign(which, Worker{id, loop_.now(), {}, {}, {}});
   if (is_noted(which.second)) record.worker = workers_.mark(id);
   return {};
 }
@@ -42,7 +44,7 @@ bool JobWorkers::adopt(JobRecord& record, WorkerTask task, OnEnd on_end) {
   if (!id) return false;
   // The last daemon has counted what its status says by now.
   at_work_.insert_or_assign(which, Worker{*id, loop_.now() - age_of(record.worker),
-                                          work_of(files_.status(which.first, task))});
+                                          work_of(files_.status(which.first, task)), {}, {}});
   return true;
 }
 
@@ -71,6 +73,17 @@ bool JobWorkers::is_working(const JobKey& key, WorkerTask task) const {
 Clock::duration JobWorkers::age(const JobKey& key, WorkerTask task) const {
   const auto found = at_work_.find({key, task});
   return found == at_work_.end() ? Clock::duration() : loop_.now() - found->second.begun;
+}
+
+WorkerStatus JobWorkers::status(const JobKey& key, WorkerTask task) const {
+  const auto found = at_work_.find({key, task});
+  if (found == at_work_.end()) return files_.status(key, task);
+  const Worker& worker = found->second;
+  if (loop_.now() - worker.read_at >= k_status_age) {
+    worker.read = files_.status(key, task);
+    worker.read_at = loop_.now();
+  }
+  return worker.read;
 }
 
 void JobWorkers::count_work() {

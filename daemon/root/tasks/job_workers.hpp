@@ -54,6 +54,9 @@ class JobWorkers {
   [[nodiscard]] bool is_working(const JobKey& key, WorkerTask task) const;
   // How long it has worked; zero where there is none.
   [[nodiscard]] Clock::duration age(const JobKey& key, WorkerTask task) const;
+  // What its status file says, or, where there is none, the last one's. While it works the file is
+  // not read anew for everybody who asks, but every 100 ms.
+  [[nodiscard]] WorkerStatus status(const JobKey& key, WorkerTask task) const;
   // Counts what those at work have done by now.
   void count_work();
   // Whether all that a worker starts ends with it.
@@ -65,6 +68,8 @@ class JobWorkers {
     Workers::Id id = 0;
     Clock::time_point begun{};
     Work counted;
+    mutable Clock::time_point read_at{};
+    mutable WorkerStatus read;
   };
   Workers::OnEnd on_end_of(const Which& which, OnEnd on_end);
   void count(const Which& which, Worker& worker);

@@ -1,0 +1,189 @@
+// JobSite: all of the daemon's job handling on a directory of its own, without root, worker
+// processes or other nodes: the test says what workers and nodes say, and how time passes.
+#pragma once
+
+#include <doctest/doctest.h>
+#include <spdlog/spdlog.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <fstream>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "daemon/root/jobs/jobs.hpp"
+#include "scratch.hpp"
+
+namespace nodestage {
+
+class ScriptedWorkers final : public Workers {
+ public:
+  struct Started {
+    Id id;
+    WorkerOrder order;
+    std::string request;
+    Fd status;
+    OnEnd on_end;
+  };
+  explicit ScriptedWorkers(Loop& loop) : Workers(loop, Cgroups::none()) {}
+
+  Result<Id> start(const WorkerStart& start, const CgroupLimits&, const Limits&, Subject,
+                   OnEnd on_end) override {
+    if (is_refusing) return Error{ENOMEM, "no process can be made"};
+    alive.push_back(
+        {next_++, start.order, start.request, Fd(::dup(start.status_fd)), std::move(on_end)});
+    return alive.back().id;
+  }
+  std::optional<Id> adopt(const ProcessMark&, const std::string&, const Limits&, Subject,
+                          OnEnd) override {
+    return {};
+  }
+  void kill(Id id) override { killed.push_back(id); }
+  [[nodiscard]] ProcessMark mark(Id id) const override { return {static_cast<int>(id), id}; }
+  [[nodiscard]] bool ends_all() const override { return true; }
+
+  [[nodiscard]] Started* find(WorkerTask task) {
+    const auto found = std::find_if(alive.begin(), alive.end(), [task](const Started& started) {
+      return started.order.task == task;
+    });
+    return found == alive.end() ? nullptr : &*found;
+  }
+  // The worker writes its phase; with `end` its process is gone, too. Whether there was one.
+  bool say(WorkerTask task, WorkerPhase phase, const char* cause = "") {
+    Started* started = find(task);
+    if (started == nullptr) return false;
+    StatusHeader header{};
+    header.magic = k_status_magic;
+    header.phase = static_cast<std::uint32_t>(phase);
+    set_field(header.cause, cause);
+    header.items = task == WorkerTask::measure ? 1 : 0;
+    if (header.items != 0) REQUIRE(write_status_item(started->status.get(), 0, {}));
+    REQUIRE(write_status_header(started->status.get(), header));
+    return true;
+  }
+  bool end(WorkerTask task, const WorkerEnd& how = {WorkerEnd::Kind::ended, "ended with code 0"}) {
+    Started* started = find(task);
+    if (started == nullptr) return false;
+    const OnEnd on_end = std::move(started->on_end);
+    alive.erase(alive.begin() + (started - alive.data()));
+    on_end(how);
+    return true;
+  }
+
+  bool is_refusing = false;
+  std::vector<Started> alive;
+  std::vector<Id> killed;
+
+ private:
+  Id next_ = 1;
+};
+
+class ScriptedPeers final : public Peers {
+ public:
+  using Peers::Peers;
+  [[nodiscard]] std::optional<std::string> off() const override { return {}; }
+  [[nodiscard]] std::optional<std::string> broken() const override { return {}; }
+  void send(PeerNote note, const OnSent&) override { sent.push_back(std::move(note)); }
+  void probe(const std::string& node, OnSent on_sent) override {
+    probed.emplace_back(node, std::move(on_sent));
+  }
+
+  std::vector<PeerNote> sent;
+  std::vector<std::pair<std::string, OnSent>> probed;
+};
+
+struct JobSite {
+  static std::uint32_t user() { return ::geteuid() == 0 ? 1000 : ::geteuid(); }
+  static std::uint32_t group() { return ::geteuid() == 0 ? 1000 : ::getegid(); }
+
+  Scratch scratch;
+  Config config;
+  Loop loop = std::move(*Loop::create());
+  Areas areas = std::move(*Areas::open(scratch / "", ::geteuid()));
+  Journal journal = std::move(*Journal::open(scratch / "state"));
+  ScriptedWorkers workers{loop};
+  ScriptedPeers peers{loop, config};
+  Trash trash{areas, workers, config};
+  SlurmQuestion slurm{loop, config};
+  Records records{scratch / "state", config};
+  std::optional<Jobs> jobs;
+  std::vector<Message> answers;
+  Reply reply = [this](const Message& message) { answers.push_back(message); };
+
+  JobSite() {
+    spdlog::set_level(spdlog::level::off);
+    std::filesystem::create_directories(scratch / "run/jobs");
+    config.daemon.socket = scratch / "run/socket";
+    config.slurm.scontrol = "/bin/false";
+    start_daemon();
+  }
+  // As systemd does: the journal and the trees stay, nothing that was in memory does.
+  void start_daemon() {
+    jobs.reset();
+    workers.alive.clear();
+    jobs.emplace(
+        Jobs::Places{loop, config, areas, journal, workers, trash, peers, slurm, records, -1});
+    jobs->recover();
+  }
+  // In steps, so that what a timer starts has its turn, too.
+  void pass(std::chrono::milliseconds time) {
+    constexpr int k_steps = 8;
+    for (int i = 0; i < k_steps; ++i) {
+      loop.advance(time / k_steps);
+      loop.after(std::chrono::milliseconds(0), [this] { loop.stop(); });
+      REQUIRE(loop.run());
+    }
+  }
+
+  Begin request(std::uint32_t job, std::uint32_t restart = 0) const {
+    std::ofstream(scratch / ("run/jobs/" + std::to_string(job)));
+    Begin begin;
+    begin.job = job;
+    begin.restart = restart;
+    begin.uid = user();
+    begin.gid = group();
+    begin.user = "alice";
+    begin.node = "n1";
+    begin.node_count = 1;
+    begin.cpus = 1;
+    begin.request = "{}";
+    return begin;
+  }
+  // Of the second node of two.
+  Begin shared_request(std::uint32_t job) const {
+    Begin begin = request(job);
+    begin.first_node = "n0";
+    begin.node_count = 2;
+    begin.node_index = 1;
+    return begin;
+  }
+  Ticket wait(std::uint32_t job) {
+    Wait wait;
+    wait.job = job;
+    wait.interval_ms = 1000;
+    return jobs->wait(wait, reply);
+  }
+  Ticket end(std::uint32_t job) { return jobs->end(End{job, k_no_number, 0, 0}, reply); }
+  void hear_from_first(std::uint32_t job, JobNote note) {
+    jobs->take_note({{"n1"}, "n0", job, 0, ++sequence, std::move(note)});
+  }
+  // "" when the job is not known any more.
+  std::string state_of(std::uint32_t job, std::uint32_t restart = 0) {
+    for (const JobStatus& status : jobs->status(job, 0)) {
+      if (status.row.restart == restart) return status.row.state;
+    }
+    return "";
+  }
+  [[nodiscard]] std::size_t trees(const char* area) const {
+    const std::filesystem::directory_iterator list(scratch / (std::string(".nodestage/") + area));
+    return static_cast<std::size_t>(
+        std::distance(begin(list), std::filesystem::directory_iterator()));
+  }
+
+  std::uint64_t sequence = 0;
+};
+
+}  // namespace nodestage

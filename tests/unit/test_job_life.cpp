@@ -1,0 +1,272 @@
+// The life of a job on a node: each event in each state, without root and without waiting.
+#include <doctest/doctest.h>
+
+#include <functional>
+#include <map>
+#include <string>
+#include <string_view>
+
+#include "job_site.hpp"
+
+using namespace nodestage;
+
+namespace {
+
+constexpr std::uint32_t k_job = 7;
+constexpr std::uint32_t k_other = 3;
+
+// As in job_table.cpp; '-': forgotten.
+char letter_of(const std::string& state) {
+  static const std::map<std::string, char> k_letters = {{"waiting for the job directory", 'w'},
+                                                        {"queued", 'q'},
+                                                        {"staging", 's'},
+                                                        {"ready", 'r'},
+                                                        {"failed", 'f'},
+                                                        {"stopping", 'x'},
+                                                        {"ending", 'a'},
+                                                        {"staging out", 'o'},
+                                                        {"held", 'h'},
+                                                        {"gone", 'g'},
+                                                        {"", '-'}};
+  return k_letters.at(state);
+}
+
+void stage(JobSite& site, WorkerPhase phase) {
+  REQUIRE(site.workers.say(WorkerTask::stage, phase, "data.tar: cut off"));
+  REQUIRE(site.workers.end(WorkerTask::stage));
+}
+
+// Brings the job to the state by what brings it there.
+void bring_to(JobSite& site, char state) {
+  const std::string_view after = "rfxaoh";
+  const auto is_after = [&](char other) {
+    return after.find(state) != after.npos && after.find(state) >= after.find(other);
+  };
+  if (state == 'w') site.config.tmpdir.create = CreateDirectory::never;
+  if (state == 'q') {
+    site.config.staging.max_jobs = 1;
+    REQUIRE(std::holds_alternative<Accepted>(site.jobs->begin(site.request(k_other))));
+    site.pass(std::chrono::seconds(2));  // so that the next daemon knows which came first
+  }
+  const Begin begin = state == 'a' ? site.shared_request(k_job) : site.request(k_job);
+  REQUIRE(std::holds_alternative<Accepted>(site.jobs->begin(begin)));
+  if (is_after('r') && state != 'x')
+    stage(site, state == 'f' ? WorkerPhase::failed : WorkerPhase::done);
+  if (state == 'a') site.hear_from_first(k_job, {Verdict::ready, "", {}, false, {}});
+  if (is_after('a')) site.wait(k_job);
+  if (is_after('x')) site.end(k_job);
+  if (state == 'h') {
+    site.workers.say(WorkerTask::stage_out, WorkerPhase::failed, "no space left");
+    site.workers.end(WorkerTask::stage_out);
+    site.workers.say(WorkerTask::measure, WorkerPhase::done);
+    site.workers.end(WorkerTask::measure);
+  }
+  site.pass(std::chrono::milliseconds(0));
+  REQUIRE(letter_of(site.state_of(k_job)) == state);
+}
+
+struct Event {
+  char letter;
+  std::function<void(JobSite&)> happen;
+};
+
+const std::vector<Event>& events() {
+  static const std::vector<Event> k_events = {
+      {'b', [](JobSite& site) { site.jobs->begin(site.request(k_job)); }},
+      {'n', [](JobSite& site) { site.jobs->begin(site.request(k_job, 1)); }},
+      {'w', [](JobSite& site) { site.wait(k_job); }},
+      {'x',
+       [](JobSite& site) {
+         site.jobs->exited({k_job, 0, 256});
+       }},
+      {'e', [](JobSite& site) { site.end(k_job); }},
+      {'D',
+       [](JobSite& site) {
+         site.workers.say(WorkerTask::stage, WorkerPhase::done);
+         site.workers.end(WorkerTask::stage);
+       }},
+      {'F',
+       [](JobSite& site) {
+         site.workers.say(WorkerTask::stage, WorkerPhase::failed, "data.tar: cut off");
+         site.workers.end(WorkerTask::stage);
+       }},
+      {'K', [](JobSite& site) { site.workers.end(WorkerTask::stage); }},
+      {'O',
+       [](JobSite& site) {
+         site.workers.say(WorkerTask::stage_out, WorkerPhase::done);
+         site.workers.end(WorkerTask::stage_out);
+       }},
+      {'U',
+       [](JobSite& site) {
+         site.workers.say(WorkerTask::stage_out, WorkerPhase::failed, "no space left");
+         site.workers.end(WorkerTask::stage_out);
+       }},
+      {'v',
+       [](JobSite& site) {
+         site.hear_from_first(k_job, {Verdict::failed, "n2", {}, false, {}});
+       }},
+      {'k',
+       [](JobSite& site) {
+         site.hear_from_first(k_job, {Verdict::ready, "", {}, true, 0});
+       }},
+      {'s', [](JobSite& site) { site.jobs->settings_changed(); }},
+      {'d', [](JobSite& site) { site.start_daemon(); }},
+      {'t', [](JobSite& site) { site.pass(std::chrono::hours(1)); }},
+  };
+  return k_events;
+}
+
+// clang-format off
+// The state (rows) and the event (columns) → the state after it, for a job that has one item.
+//   b  its prolog once more              O  the worker that stages out has done so
+//   n  the prolog of its next run        U  and this one has failed
+//   w  a step waits                      v  the first node says that the job fails
+//   x  a step's task has exited          k  and how the job ended
+//   e  its epilog                        s  the settings are read again
+//   D  the staging worker has done all   d  the daemon dies, and with it the workers
+//   F  and this one has failed           t  an hour passes
+//   K  and this one was killed
+constexpr const char* k_table[][2] = {
+    //    bnwxeDFKOUvksdt
+    {"w", "w-ww-wwwwwwwwwf"},
+    {"q", "q-qq-sssqqqqqqq"},
+    {"s", "sxssxrffsssssss"},
+    {"r", "rorrorrrrrrrrrr"},
+    {"f", "f-ff-ffffffffff"},
+    {"x", "xxxxx---xxxxx-x"},
+    {"a", "aaaaaaaaaaaoaao"},
+    {"o", "oooooooo-hooooo"},
+    {"h", "hhhhhhhhhhhhhho"},
+};
+// clang-format on
+
+}  // namespace
+
+TEST_CASE("each event in each state") {
+  for (const auto& [from, after] : k_table) {
+    REQUIRE(std::string_view(after).size() == events().size());
+    std::string seen;
+    for (const Event& event : events()) {
+      JobSite site;
+      bring_to(site, from[0]);
+      event.happen(site);
+      seen += letter_of(site.state_of(k_job));
+    }
+    CAPTURE(from);
+    CHECK(seen == after);
+  }
+}
+
+TEST_CASE("a step is answered when the data are there, and once") {
+  JobSite site;
+  site.jobs->begin(site.request(k_job));
+  const Ticket ticket = site.wait(k_job);
+  CHECK(ticket != 0);
+  REQUIRE(site.answers.size() == 1);
+  CHECK(std::holds_alternative<Progress>(site.answers[0]));
+  stage(site, WorkerPhase::done);
+  REQUIRE(site.answers.size() == 2);
+  CHECK(std::holds_alternative<Ready>(site.answers[1]));
+  site.jobs->leave(ticket);
+  site.pass(std::chrono::minutes(1));
+  CHECK(site.answers.size() == 2);
+}
+
+TEST_CASE("a step that went away is told nothing more") {
+  JobSite site;
+  site.jobs->begin(site.request(k_job));
+  site.jobs->leave(site.wait(k_job));
+  stage(site, WorkerPhase::done);
+  CHECK(site.answers.size() == 1);
+}
+
+TEST_CASE("a worker that cannot be started fails the job, and gives its place to the next") {
+  JobSite site;
+  site.config.staging.max_jobs = 1;
+  site.workers.is_refusing = true;
+  site.jobs->begin(site.request(k_other));
+  CHECK(site.state_of(k_other) == "failed");
+  site.workers.is_refusing = false;
+  site.jobs->begin(site.request(k_job));
+  CHECK(site.state_of(k_job) == "staging");
+}
+
+TEST_CASE("nothing is left of a job that ran, and the epilog hears so") {
+  JobSite site;
+  bring_to(site, 'o');
+  site.workers.say(WorkerTask::stage_out, WorkerPhase::done);
+  site.workers.end(WorkerTask::stage_out);
+  REQUIRE(!site.answers.empty());
+  REQUIRE(std::holds_alternative<Ended>(site.answers.back()));
+  CHECK(std::get<Ended>(site.answers.back()).outcome == EndOutcome::done);
+  CHECK(site.trees("hold") == 0);
+  CHECK(site.trees("trash") == 1);
+  CHECK(site.journal.load().records.empty());
+  CHECK(site.jobs->reports(k_job, 0).size() == 1);
+}
+
+TEST_CASE(
+    "an epilog that can wait no longer leaves the tree in the hold area, while it is copied") {
+  JobSite site;
+  bring_to(site, 'o');
+  site.pass(std::chrono::seconds(site.config.stageout.epilog_wait_s + 1));
+  REQUIRE(std::holds_alternative<Ended>(site.answers.back()));
+  CHECK(std::get<Ended>(site.answers.back()).outcome == EndOutcome::background);
+  CHECK(site.state_of(k_job) == "staging out");
+  CHECK(site.trees("hold") == 1);
+}
+
+TEST_CASE("held results are tried again, warned of, and removed once their user was told") {
+  JobSite site;
+  bring_to(site, 'h');
+  CHECK(site.jobs->held(0).size() == 1);
+  CHECK(site.jobs->held(JobSite::user() + 1).empty());
+  unsigned tries = 0;
+  bool is_warned = false;
+  for (std::uint64_t day = 0; day <= site.config.hold.days && site.state_of(k_job) != ""; ++day) {
+    CAPTURE(day);
+    site.pass(std::chrono::hours(24));
+    if (site.workers.say(WorkerTask::stage_out, WorkerPhase::failed, "no space left")) {
+      site.workers.end(WorkerTask::stage_out);
+      ++tries;
+    }
+    const auto* notice = site.workers.find(WorkerTask::notice);
+    if (notice == nullptr) continue;
+    is_warned |= site.journal.load().records.at(0).hold.warned_at != 0;
+    site.workers.end(WorkerTask::notice);
+  }
+  site.pass(std::chrono::hours(24));
+  site.workers.end(WorkerTask::notice);
+  CHECK(tries > 3);
+  CHECK(is_warned);
+  CHECK(site.state_of(k_job) == "");
+  CHECK(site.trees("hold") == 0);
+}
+
+TEST_CASE("results whose way to the hold area was lost with the power are found at their place") {
+  JobSite site;
+  bring_to(site, 'o');
+  site.pass(std::chrono::seconds(site.config.stageout.epilog_wait_s + 1));
+  REQUIRE(site.journal.load().records.at(0).in_hold);
+  std::filesystem::rename(site.scratch / ".nodestage/hold/7.0", site.scratch / "alice.7.0");
+  site.start_daemon();
+  CHECK(site.state_of(k_job) == "staging out");
+  CHECK_FALSE(site.journal.load().records.at(0).in_hold);
+  site.workers.say(WorkerTask::stage_out, WorkerPhase::done);
+  site.workers.end(WorkerTask::stage_out);
+  CHECK(site.state_of(k_job) == "");
+  CHECK_FALSE(std::filesystem::exists(site.scratch / "alice.7.0"));
+}
+
+TEST_CASE("a user who asks in a loop has a status file read ten times a second at most") {
+  JobSite site;
+  site.jobs->begin(site.request(k_job));
+  site.wait(k_job);
+  site.workers.say(WorkerTask::stage, WorkerPhase::ready);
+  // Just read: that it is ready is seen with the next reading.
+  site.wait(k_job);
+  CHECK(site.state_of(k_job) == "staging");
+  site.pass(std::chrono::milliseconds(800));
+  site.wait(k_job);
+  CHECK(site.state_of(k_job) == "ready");
+}
