@@ -1,7 +1,7 @@
 // Metrics: what the daemon counts, and its text for Prometheus (exposition format 0.0.4, as
 // node_exporter's textfile collector takes it). Counters begin at 0 with each daemon. Names, labels
-// and meanings are in docs/admin.md, which a test holds against this. Pure; JobViews fills it in, and
-// MetricsFile writes it.
+// and meanings are in docs/admin.md, which a test holds against this. Pure; JobViews fills it in,
+// and MetricsFile writes it.
 #pragma once
 
 #include <array>

@@ -43,8 +43,11 @@ bool JobWorkers::adopt(JobRecord& record, WorkerTask task, OnEnd on_end) {
                                  about(record, "worker"), on_end_of(which, std::move(on_end)));
   if (!id) return false;
   // The last daemon has counted what its status says by now.
-  at_work_.insert_or_assign(which, Worker{*id, loop_.now() - age_of(record.worker),
-                                          work_of(files_.status(which.first, task)), {}, {}});
+  at_work_.insert_or_assign(which, Worker{*id,
+                                          loop_.now() - age_of(record.worker),
+                                          work_of(files_.status(which.first, task)),
+                                          {},
+                                          {}});
   return true;
 }
 
