@@ -22,7 +22,8 @@ k_clang_packages=(clang clang-format clang-tidy libclang-rt-dev)
 k_machine_packages=(qemu-system-x86 debootstrap openssh-client e2fsprogs iproute2 procps bats python3)
 k_package_packages=(lintian rpm systemd debootstrap)
 
-say() { printf '\n== %s\n' "$*" >&2; }
+# With the seconds since the start.
+say() { printf '\n== %s [%d s]\n' "$*" "$SECONDS" >&2; }
 die() { printf '%s: %s\n' "${0##*/}" "$*" >&2; exit 1; }
 
 need_root() {
@@ -100,9 +101,9 @@ make_deb() {
   (cd "$top" && cpack --preset deb >build/cpack.log 2>&1) || die "cpack failed: build/cpack.log"
 }
 
-# Installs the release build into build/stage, as `cmake --install` would into /.
+# install_stage PRESET: installs that build into build/stage, as `cmake --install` would into /.
 install_stage() {
   rm -rf "$top/build/stage"
-  DESTDIR="$top/build/stage" cmake --install "$top/build/release" >/dev/null || die "cmake --install failed"
+  DESTDIR="$top/build/stage" cmake --install "$top/build/$1" >/dev/null || die "cmake --install failed"
   echo "$top/build/stage"
 }

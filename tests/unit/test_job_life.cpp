@@ -270,3 +270,23 @@ TEST_CASE("a user who asks in a loop has a status file read ten times a second a
   site.wait(k_job);
   CHECK(site.state_of(k_job) == "ready");
 }
+
+TEST_CASE("time in which a step looked at a job is not added to its limit, whoever saw it begin") {
+  for (const bool restarts : {false, true}) {
+    CAPTURE(restarts);
+    JobSite site;
+    site.config.credit.enabled = true;
+    site.jobs->begin(site.request(k_job));
+    Wait look;
+    look.job = k_job;
+    look.step = 1;
+    look.goes_on = k_looks;
+    site.jobs->wait(look, site.reply);
+    CHECK(site.journal.load().records.at(0).is_looked_at);
+    if (restarts) site.start_daemon();
+    CHECK(site.journal.load().records.at(0).credited == restarts);
+    look.goes_on = k_looked;
+    if (!restarts) site.jobs->wait(look, site.reply);
+    CHECK(site.journal.load().records.at(0).is_looked_at == restarts);
+  }
+}

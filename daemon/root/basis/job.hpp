@@ -68,6 +68,7 @@ struct JobRecord {
   std::uint64_t begun_at = 0;        // seconds since 1970
   std::uint32_t credit_minutes = 0;  // owed to the job's time limit, unless credited
   bool credited = false;             // Slurm has been told, or was about to be: never again
+  bool is_looked_at = false;         // by a step here, before it is ready
   // Of a job with several nodes:
   Verdict verdict = Verdict::open;
   std::string verdict_text;

@@ -20,6 +20,7 @@ void Credits::begin_look(const JobKey& key, std::uint32_t step) {
   if (account.steps.size() >= k_most_looks && account.steps.count(step) == 0) return;
   ++account.steps[step];
   count_use(account);
+  note_looks(key, account);
 }
 
 void Credits::end_look(const JobKey& key, std::uint32_t step) {
@@ -28,6 +29,24 @@ void Credits::end_look(const JobKey& key, std::uint32_t step) {
   if (found == account.steps.end()) return;  // of the last daemon
   if (--found->second == 0) account.steps.erase(found);
   count_use(account);
+  note_looks(key, account);
+}
+
+// For the next daemon.
+void Credits::note_looks(const JobKey& key, const Account& account) {
+  JobRecord* record = table_.find(key);
+  const bool is_looked_at = !account.steps.empty();
+  if (record == nullptr || !config_.credit.enabled || record->is_looked_at == is_looked_at) return;
+  record->is_looked_at = is_looked_at;
+  table_.save(*record);
+}
+
+void Credits::carry_on(JobRecord& record) {
+  if (record.state == JobState::ready) return queue(record.key(), {});
+  const bool is_staged = record.times.staged != 0 || record.ended;
+  if (!config_.credit.enabled || !record.is_looked_at || is_staged) return;
+  record.credited = true;
+  forgo(record, "a step was in the job when nodestaged was restarted");
 }
 
 void Credits::note_use(const JobKey& key, const std::string& node, bool is_in_use) {

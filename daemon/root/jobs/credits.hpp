@@ -37,8 +37,9 @@ class Credits {
   // job's limit is owed goes into its record, which the caller saves. Nothing is owed to a job that
   // ran while it was staged (--stage-wait=none).
   void may_run(JobRecord& record);
-  // Of a job that is carried on from the journal: what is still owed.
-  void carry_on(const JobKey& key) { queue(key, {}); }
+  // Of a job that is carried on from the journal: what is still owed. How long a step had looked at
+  // it before nobody knows, so nothing is owed then.
+  void carry_on(JobRecord& record);
   void forget(const JobKey& key) { accounts_.erase(key); }
 
  private:
@@ -50,6 +51,7 @@ class Credits {
     unsigned tries = 0;
   };
   void count_use(Account& account) const;
+  void note_looks(const JobKey& key, const Account& account);
   void owe(JobRecord& record);
   [[nodiscard]] std::uint64_t used_s(const JobKey& key) const;
   void queue(const JobKey& key, std::chrono::milliseconds delay);

@@ -42,6 +42,7 @@ void Jobs::take_over(JobRecord& record) {
 void Jobs::carry_on(JobRecord& record) {
   const WorkerPhase phase = files_.status(record.key(), task_of(record.state)).phase;
   talk_.join(record);
+  credits_.carry_on(record);
   go_on(record, phase == WorkerPhase::done || phase == WorkerPhase::failed ? WorkersWord::last
                                                                            : WorkersWord::open);
 }
@@ -54,8 +55,6 @@ void Jobs::go_on(JobRecord& record, WorkersWord word) {
       // Its end was as far as the daemon came.
       return record.ended ? ending_.stop(record) : go_on_staging(record, word);
     case JobState::ready:
-      credits_.carry_on(record.key());
-      [[fallthrough]];
     case JobState::failed:
       if (record.ended) ending_.stop(record);
       return;
