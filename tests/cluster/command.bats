@@ -377,7 +377,7 @@ make_big() {
     me mkdir -p dir.tar
     run me nodestage plan --stage-dataset=dir.tar --stage-out=a:out/x --stage-out=b:out/x
     [ "$status" -eq 0 ]
-    has "$output" "warning: $PLACE/work/dir.tar is named like an archive and is a directory" "warning: 'a' and 'b' are both copied to "
+    has "$output" "warning: $PLACE/work/dir.tar is named like an archive but is a directory" "warning: 'a' and 'b' are both copied to "
     run me nodestage run --stage-dataset=dir.tar -- true
     [ "$status" -eq 0 ]
     has "$output" "warning: $PLACE/work/dir.tar is named like an archive"

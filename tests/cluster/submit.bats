@@ -356,15 +356,15 @@ SCRIPT
     refused "did you mean 'strip'?" "${b[@]}" --stage-dataset=data.tar.gz,stirp=1
     refused "did you mean 'success'?" "${b[@]}" --stage-out=results:out,when=sucess
     refused "no such user" "${b[@]}" --stage-dataset=~nobody-here/x
-    refused "bytes of at most 16,384" "${b[@]}" "--stage-dataset=$(printf 'x/%.0s' {1..9000})y"
+    refused "a job can hold at most 16,384" "${b[@]}" "--stage-dataset=$(printf 'x/%.0s' {1..9000})y"
     refused "unknown key 'a'" alice salloc --stage-dataset=x,a true
     refused "unknown key 'a'" alice srun --stage-dataset=x,a true
     printf '#!/bin/sh\n#SBATCH --stage-out=results\n' | on ctl tee /home/alice/bad.sh >/dev/null
     # shellcheck disable=SC2016
     printf '#!/bin/sh\n#SBATCH --stage-out=results:$SCRATCH/out_%%j\n' | on ctl tee /home/alice/variable.sh >/dev/null
-    refused '$SCRATCH is not expanded here: Slurm takes #SBATCH lines' alice sbatch variable.sh
+    refused '$SCRATCH is not expanded here: Slurm does not expand variables in #SBATCH lines' alice sbatch variable.sh
     has "$output" "Write the path itself" "                     ^~~~~~~~"
-    refused "the address of a server cannot be named here" "${b[@]}" --stage-dataset=https://example.org/data.tar
+    refused "a URL cannot be given here" "${b[@]}" --stage-dataset=https://example.org/data.tar
     refused "HOST:PATH cannot be staged; write \\: for a colon in a path" "${b[@]}" --stage-dataset=host:/data.tar
     # One mistake, one message: what is wrong, the text and a mark under the place in it.
     refused "--stage-out: a source and a target are needed" alice sbatch bad.sh
@@ -386,8 +386,8 @@ $command: error:                         ^~~~~~~" ]
     run as alice sbatch --parsable --hold --stage-dataset=data.tar.gz/ --stage-dataset=dir.tar:as-dir \
         --stage-dataset=other.tar:x/other.tar --stage-out=a:out/both --stage-out=b:out/both --wrap true
     [ "$status" -eq 0 ]
-    told "/home/alice/data.tar.gz/ is a file and no directory: write it without the '/' at its end"
-    told '/home/alice/dir.tar is named like an archive and is a directory: it is copied as it is, to \$SLURM_TMPDIR/as-dir'
+    told "/home/alice/data.tar.gz/ is a file, not a directory: write it without the '/' at its end"
+    told '/home/alice/dir.tar is named like an archive but is a directory: it is copied as it is, to \$SLURM_TMPDIR/as-dir'
     told '\$SLURM_TMPDIR/x/other.tar becomes a directory, with what is in /home/alice/other.tar'
     told "'a' and 'b' are both copied to /home/alice/out/both"
     as alice scancel "$(tail -n 1 <<<"$output")"
