@@ -142,8 +142,8 @@ $RATE 644 root
     cluster daemon stop n1
     sbatch_wait -w n1 --stage-dataset=data.tar --wrap 'echo must not run'
     [ "$STATE $EXIT" = "FAILED 1" ]
-    [[ $OUTPUT == *"nodestage: n1: no data could be staged on this node: nodestaged, which would do it, does not answer"* ]]
-    [[ $OUTPUT == *"Submit the job again; --exclude=n1 avoids this node."*"tell the administrators"* ]]
+    [[ $OUTPUT == *"nodestage: n1: no data could be staged on this node: nodestaged does not answer"* ]]
+    [[ $OUTPUT == *"Submit the job again; --exclude=n1 avoids this node."*"tell your administrators"* ]]
     [[ $OUTPUT != *"must not run"* ]]
     cluster wait-idle 15
     cluster daemon start n1

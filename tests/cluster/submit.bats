@@ -144,7 +144,7 @@ SCRIPT
         lines_like 1 "$who: NODESTAGE_DATASET_DATA=/localscratch/alice\.[0-9]+\.0/data\$" "$text"
     done
     has "$text" the-same
-    lacks "$text" "reach it with srun"
+    lacks "$text" "reach the data with srun"
     # salloc returns before the epilog's end.
     assert_idle_clean
     [ "$(contents out/salloc/n1/file)" = typed ]
@@ -156,7 +156,7 @@ echo "local: ${SLURM_TMPDIR-unset} ${NODESTAGE_DATASET-unset}"
 srun bash -c '~/show $(hostname); diff -r ~/ref $NODESTAGE_DATASET && echo same'
 TYPED
     [ "$status" -eq 0 ]
-    lines_like 1 "nodestage: the data goes to the disks of the job's nodes.*reach it with srun" "$output"
+    lines_like 1 "nodestage: the data is staged on the job's nodes.*reach the data with srun" "$output"
     has "$output" "local: unset unset"
     lines_like 2 '^same$' "$output"
     for node in n1 n2; do
@@ -167,7 +167,7 @@ TYPED
     run as alice salloc --stage-dataset=data.tar.gz srun bash -c 'diff -r ~/ref $NODESTAGE_DATASET && echo same'
     [ "$status" -eq 0 ]
     lines_like 1 '^same$' "$output"
-    lacks "$output" "reach it with srun"
+    lacks "$output" "reach the data with srun"
     assert_idle_clean
 }
 
@@ -415,7 +415,7 @@ SCRIPT
     on ctl scontrol reconfigure
     run as alice "${held[@]}"
     [ "$status" -eq 0 ]
-    lines_like 1 'nodestage: warning: the data sets are at least 3\.0 GiB, and no node has more than 2\.0 GiB of local disk \(TmpDisk\)' "$output"
+    lines_like 1 'nodestage: warning: the datasets have at least 3\.0 GiB, and no node has more than 2\.0 GiB of local disk \(TmpDisk\)' "$output"
     as alice truncate -s 2G huge
     run as alice "${held[@]}"
     [ "$status" -eq 0 ]
@@ -564,7 +564,7 @@ SCRIPT
     cluster restart-slurm --slurm-conf=KillWait=5
     run as alice salloc -N2 --stage-dataset=data.tar.gz <<<'srun bash -c "diff -r ~/ref \$NODESTAGE_DATASET && echo same"'
     [ "$status" -eq 0 ]
-    lines_like 1 "nodestage: the data goes to the disks of the job's nodes.*reach it with srun" "$output"
+    lines_like 1 "nodestage: the data is staged on the job's nodes.*reach the data with srun" "$output"
     lines_like 2 '^same$' "$output"
     assert_idle_clean
 }
