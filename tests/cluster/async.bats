@@ -113,7 +113,7 @@ PYTHON
 
 @test "outside of a job, in a job that is over and in another user's job: 2" {
     wait_of alice -u NODESTAGE_JOBID
-    [ "$status" = 2 ] && [[ $output == *"not inside of a job"* ]]
+    [ "$status" = 2 ] && [[ $output == *"not inside a job"* ]]
     wait_of alice SLURM_JOB_ID=4711
     [ "$status" = 2 ] && [[ $output == *"no such job of yours"* ]]
     wait_of alice SLURM_JOB_ID=x

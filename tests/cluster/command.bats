@@ -107,7 +107,7 @@ gone() {
         run me sh -c "nodestage run $words"
         echo "$output"
         [ "$status" = 125 ]
-        has "$output" "--stage-dataset" "has no value: is a variable that it names not set?"
+        has "$output" "--stage-dataset" "has no value: is a variable in it not set?"
     done
     run me nodestage plan --stage-venv=
     [ "$status" = 2 ]
@@ -225,7 +225,7 @@ gone() {
     ends_with 130
     rm "$PLACE/work/ready" "$PLACE/work/told"
     log=$(cat "$PLACE/log")
-    has "$log" "ended by SIGINT" "results were not delivered: they are kept in $PLACE/work/tmp/nodestage-run-" "Fetch them with: cp -a "
+    has "$log" "stopped by SIGINT" "results were not delivered: they are kept in $PLACE/work/tmp/nodestage-run-" "Fetch them with: cp -a "
     [ ! -e "$PLACE/work/out/second" ]
     command=$(sed -n 's/.*Fetch them with: \(.*\)/\1/p' <<<"$log")
     me sh -c "${command//ELSEWHERE/out/second}"
@@ -250,7 +250,7 @@ gone() {
     wait_until 10 test -e "$PLACE/work/ready"
     kill -INT "$BEGUN"
     ends_with 130
-    has "$(cat "$PLACE/log")" "ended by SIGINT while it staged"
+    has "$(cat "$PLACE/log")" "stopped by SIGINT while staging"
     [ ! -e "$PLACE/work/ran" ]
     rm "$PLACE/work/ready"
     nothing_left
@@ -260,7 +260,7 @@ gone() {
     me sh -c 'printf "#!/bin/sh\necho last words >&2\nexit 9\n" >dies && chmod +x dies'
     run me nodestage run --worker="$PLACE/work/dies" --stage-dataset=tree -- touch ran
     [ "$status" = 125 ]
-    has "$output" "it ended with code 9 (last words)"
+    has "$output" "it exited with code 9 (last words)"
     nothing_left
 }
 
@@ -327,7 +327,7 @@ gone() {
     echo "$output"
     [ "$status" = 0 ]
     has "$output" "$PLACE/work/data.tar.gz -> \$SLURM_TMPDIR/data" "tar.gz, " "by one thread: it is one gzip stream" \
-        "2,500 files" "nodestage pack $PLACE/work/many -o many.tar.zst" "in all on each node: "
+        "2,500 files" "nodestage pack $PLACE/work/many -o many.tar.zst" "in total on each node: "
     run me nodestage plan --json --stage-dataset=data.tar.gz --stage-dataset=many --stage-out=r:out/%j
     [ "$status" = 0 ]
     python3 -c '
@@ -347,7 +347,7 @@ assert many["files"] == 2500 and len(many["advice"]) == 1 and out["option"] == "
     run me nodestage plan --stage-dataset=missing.tar --stage-dataset=tree --stage-out=r:/proc/none/x
     echo "$output"
     [ "$status" = 1 ]
-    has "$output" "FAULT    $PLACE/work/missing.tar: No such file" "tree -> " "you may not write there"
+    has "$output" "FAULT    $PLACE/work/missing.tar: No such file" "tree -> " "you cannot write there"
     for wrong in "" --frobnicate --stage-dataset=a,foo=1; do
         # shellcheck disable=SC2086
         run me nodestage plan $wrong
@@ -430,7 +430,7 @@ make_big() {
     exits_with 1 missing -o out/a.tar
     exits_with 1 tree -o missing/a.tar
     exits_with 2 tree -o tree/sub/a.tar
-    has "$output" "would lie in what it packs"
+    has "$output" "would be inside the directory that it packs"
     exits_with 2 tree -o out/a.tar.gz
     exits_with 2 tree -o out/a.tar --mtime=yesterday
     exits_with 2 tree
@@ -454,7 +454,7 @@ make_big() {
         umount "$PLACE/small"
         echo "$output"
         [ "$status" = 1 ]
-        has "$output" "No space left on device" "Make room"
+        has "$output" "No space left on device" "Free some space"
         [ -z "$left" ]
     fi
     me sh -c 'mkdir huge && for i in $(seq 60); do cp big/sub/text huge/$i; done'
@@ -530,7 +530,7 @@ completed() {
     has "$output" "--jsn (did you mean '--json'?)" "nodestage plan --help"
     run me nodestage
     [ "$status" = 2 ]
-    has "$output" "no verb is named"
+    has "$output" "no verb is given"
     run me nodestage held one
     [ "$status" = 2 ]
     has "$output" one "nodestage held --help"

@@ -362,7 +362,7 @@ nothing_of_the_site_is_left() {
     assert_idle_clean
     [ -z "$(on ctl cat /project/site-busy)" ]
     [ -z "$(on n1 sh -c 'grep /localscratch/ /proc/self/mounts || true')" ]
-    [ "$(on_node n1 alice nodestage held)" = "no results of yours are held on this node" ]
+    [ "$(on_node n1 alice nodestage held)" = "this node holds no results of yours" ]
 }
 
 @test "a job directory that the site mounts: outputs are refused, or delivered in time or lost, which is said; its umount succeeds" {
