@@ -1,7 +1,7 @@
 #!/usr/bin/env bats
 #
-# Goal: a job that starts before its async data are there can wait for them in one line, and knows by
-# the exit code whether they came: never success for what is not whole, never a wait without an end.
+# Goal: a job that starts before its async data is there can wait for it in one line, and the exit code
+# shows whether the data arrived: never success for incomplete data, never a wait without an end.
 
 # shellcheck disable=SC2016,SC2030,SC2031,SC2153
 load helpers

@@ -1,9 +1,9 @@
 #!/usr/bin/env bats
 #
-# Goal: `nodestage run` is a job's whole life for an ordinary user without Slurm: what is staged is
-# there, results arrive, exit codes and signals are the command's, nothing is left, and nothing is
-# lost. `plan` tells what staging would be like and changes nothing. `pack` makes archives that every
-# tar reads and staging extracts in parallel, whole or not at all. No cluster is needed.
+# Goal: `nodestage run` does the work of a whole job for an ordinary user without Slurm: the data is
+# staged, results arrive, exit codes and signals are the command's, and nothing is left or lost. `plan`
+# forecasts staging and changes nothing. `pack` makes archives that every tar can read and that staging
+# extracts in parallel, complete or not at all. No cluster is needed.
 
 # shellcheck disable=SC2016,SC2030,SC2031
 load helpers

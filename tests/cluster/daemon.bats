@@ -1,8 +1,8 @@
 #!/usr/bin/env bats
 #
 # Goal: the daemon may be away, killed, misconfigured, attacked or restarted at any moment, and a job
-# either gets all that it asked for or fails in words that say why; no other job, no node and no other
-# user's data is touched; and what was started is always brought to its end.
+# either gets everything that it asked for or fails with a message that says why. No other job, no node
+# and no other user's data is affected, and whatever was started is always completed.
 
 # shellcheck disable=SC2016,SC2034,SC2153
 load helpers

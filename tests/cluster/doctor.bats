@@ -1,7 +1,7 @@
 #!/usr/bin/env bats
 #
-# Goal: `nodestage doctor` has no complaint about hosts that are well, and names each thing that is broken, with what
-# to do and exit code 1, to an ordinary user, too.
+# Goal: `nodestage doctor` finds no problem on hosts that are set up correctly, and names each broken thing, with what
+# to do and exit code 1, also for an ordinary user.
 
 # shellcheck disable=SC2016,SC2153
 load helpers

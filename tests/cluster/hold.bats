@@ -1,8 +1,8 @@
 #!/usr/bin/env bats
 #
-# Goal: a result that cannot be delivered is lost by no fault of its target: it is kept, its user is told,
-# it is delivered as soon as the target lets it, `nodestage recover` brings it elsewhere, and it goes only
-# then or after its time, with a warning before. Who has too much held is refused more, and nobody else.
+# Goal: no fault of its target loses a result: the result is kept, the user is informed, it is delivered
+# as soon as the target permits, and `nodestage recover` copies it elsewhere. It is removed only then or,
+# after a warning, when it expires. Only users with too many held results are refused more.
 
 # shellcheck disable=SC2016,SC2034,SC2153
 load helpers

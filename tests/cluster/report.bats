@@ -1,8 +1,8 @@
 #!/usr/bin/env bats
 #
-# Goal: one command tells a user, on the login node and long after the job, when what happened on each of its
-# nodes; a user sees his own jobs only; the records are few, small, root's, and harm nobody when they cannot be
-# written; a restart of the daemon loses nothing of them.
+# Goal: one command shows a user, on the login node and long after the job, what happened on each of its nodes, and
+# when. Users see only their own jobs. The records are few, small, owned by root, and harmless when they cannot be
+# written; a restart of the daemon loses none of them.
 
 # shellcheck disable=SC2016,SC2034,SC2153
 load helpers

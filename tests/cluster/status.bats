@@ -1,8 +1,8 @@
 #!/usr/bin/env bats
 #
-# Goal: `nodestage status` tells how staging goes on every node of a job, to its user and to root: on a
-# node by its daemon, from the login node by short steps of srun, and what cannot be told is named with
-# what to do. To look at a job changes nothing of it.
+# Goal: `nodestage status` shows the staging on every node of a job, to its user and to root: on a node
+# from its daemon, on the login node by short steps of srun. It names what cannot be shown, with what to
+# do. It changes nothing of the job.
 
 # shellcheck disable=SC2016,SC2153
 load helpers

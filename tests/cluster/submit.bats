@@ -1,9 +1,9 @@
 #!/usr/bin/env bats
 #
-# Goal: whatever way a user submits (sbatch, #SBATCH lines, salloc, srun, arrays, requeue, from inside
+# Goal: however a user submits (sbatch, #SBATCH lines, salloc, srun, arrays, requeue, from inside
 # another job) and however the paths are named, the job finds its data complete on every node and the
 # same variables in every process, the results arrive, the nodes are clean, and the job's output says
-# in words what happened. What cannot work is refused at submit. Who uses no option pays nothing.
+# in words what happened. What cannot work is refused at submit. Jobs without an option pay nothing.
 
 # shellcheck disable=SC2016,SC2153
 load helpers

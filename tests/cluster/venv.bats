@@ -1,10 +1,10 @@
 #!/usr/bin/env bats
 #
-# Goal: --stage-venv gives a job a Python environment on every node's own disk that is whole, active, and
-# knows nothing of the place where it came from: made of a virtual environment (any kind, any path), an
-# archive of one, or a requirements.txt that is built offline. What cannot work fails the job in words,
-# and nothing that a stranger has put into an environment reaches beyond the job directory. numpy is
-# Debian's, as a wheel (lib/make_wheels.py).
+# Goal: --stage-venv gives a job a virtual environment on every node's own disk that is complete, active,
+# and independent of its original path: from a virtual environment (any kind, any path), an archive of
+# one, or a requirements.txt that is built offline. What cannot work fails the job with a message, and
+# nothing that a stranger put into an environment reaches beyond the job directory. numpy is Debian's, as
+# a wheel (lib/make_wheels.py).
 
 # shellcheck disable=SC2016
 load helpers

@@ -1,7 +1,7 @@
 #!/usr/bin/env bats
 #
-# Goal: what happens on real sites: slurmd is restarted, a node loses its power, the NFS server goes away and comes
-# back, quotas and disks are full on either side, jobs are requeued, arrays, a private /tmp. Jobs end well or with the
+# Goal: the events of real sites: slurmd is restarted, a node loses its power, the NFS server goes away and comes back,
+# quotas and disks are full on either side, jobs are requeued, arrays, a private /tmp. Jobs succeed or fail with the
 # cause, results are delivered or held, no node is drained, and nothing is left.
 
 # shellcheck disable=SC2016
