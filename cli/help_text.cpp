@@ -5,19 +5,19 @@ namespace nodestage::help {
 const char* const k_command =
     R"(nodestage run --stage-dataset=data.tar.gz --stage-out=results:out -- ./train.sh
 
-Data on local disk before a job's first line runs, results back when it ends.
-Usage: nodestage VERB [options]     nodestage help VERB tells the rest
+Copies data to local disk before a job starts, and results back when it ends.
+Usage: nodestage VERB [options]     nodestage help VERB describes a verb
 
-  run       a job's whole life here, without Slurm: stage, run a command,
-            stage out, clean
-  plan      what staging would be like: how much, how long, what would be faster
-  pack      a directory as an archive that is extracted in parallel
-  status    how the staging of your jobs goes, here or on all nodes of one
-  wait      inside a job: until datasets of it are in place on this node
-  held      your results that could not be delivered and are kept on this node
-  recover   copy what a job could not deliver to a directory, and let it go
-  report    when what happened to a job on its nodes, as a table and a drawing
-  doctor    what on this host keeps staging from working, and what to do
+  run       do the work of a whole job here, without Slurm: stage, run a
+            command, stage out, clean up
+  plan      forecast staging: how much, how long, what would be faster
+  pack      pack a directory into an archive that is extracted in parallel
+  status    show the staging of your jobs, here or on all nodes of a job
+  wait      inside a job: wait until its datasets are in place on this node
+  held      list your results that could not be delivered and are kept here
+  recover   copy a job's held results to a directory, and stop holding them
+  report    show what happened to a job on its nodes, and when, with a drawing
+  doctor    find what keeps staging from working on this host, and what to do
 
   -h, --help    -V, --version
 
@@ -27,160 +27,160 @@ Manual: man 1 nodestage (this command), man 7 nodestage (the options of sbatch)
 const char* const k_run =
     R"(nodestage run --stage-dataset=data.tar.gz --stage-out=results:out -- ./train.sh
 
-The whole life of a job without Slurm and without root: a private directory,
-data into it, COMMAND with SLURM_TMPDIR and NODESTAGE_DATASET set, results back,
-everything removed.
+Does the work of a whole job without Slurm and without root: creates a private
+directory, stages data into it, runs COMMAND with SLURM_TMPDIR and
+NODESTAGE_DATASET set, copies results back, and removes everything.
 Usage: nodestage run [options] [--] COMMAND...
 
   --stage-dataset=SOURCE[:DEST][,key[=value]]...   may be repeated
   --stage-venv=SOURCE[:DEST][,key[=value]]...      active for COMMAND
   --stage-out=SOURCE:TARGET[,key[=value]]...       may be repeated
   --stage-wait=WHEN   as in a job script; here COMMAND waits for all
-  --tmpdir=DIR   where the directory is made; default: $TMPDIR, else /tmp
+  --tmpdir=DIR   the parent of the directory; default: $TMPDIR, else /tmp
   -h, --help
 
-Exit code: COMMAND's; 128 + n: signal n ended it; 123: COMMAND did well, but a
-result could not be delivered and is kept (it says where); 125: wrong arguments,
-or the staging failed, and COMMAND was not run; 126, 127: COMMAND cannot be run,
-is not found. SIGINT, SIGTERM and SIGHUP go to COMMAND; a second one ends all.
+Exit code: COMMAND's; 128 + n: signal n stopped it; 123: COMMAND succeeded, but
+a result could not be delivered and is kept (a message says where); 125: wrong
+arguments, or staging failed, and COMMAND was not run; 126, 127: COMMAND cannot
+be run, is not found. SIGINT, SIGTERM and SIGHUP go to COMMAND; a second one
+stops everything.
 All keys and patterns: man 7 nodestage
 )";
 
 const char* const k_plan = R"(nodestage plan --stage-dataset=data.tar.gz --stage-out=results:out_%j
 
-What staging would be like, with nothing changed: for each item what it is, how
-many bytes and files, how it is read (in parallel or not, and why), the local
-disk it needs, about how long it takes, and what would be faster.
+Forecasts staging without changing anything: for each item, what it is, how many
+bytes and files, how it is read (in parallel or not, and why), the local disk
+space that it needs, about how long it takes, and what would be faster.
 Usage: nodestage plan [options]
 
   --stage-dataset=SOURCE[:DEST][,key[=value]]...   may be repeated
   --stage-venv=SOURCE[:DEST][,key[=value]]...
   --stage-out=SOURCE:TARGET[,key[=value]]...       may be repeated
-  --json         for programs
+  --json         print JSON
   -h, --help
 
-Each source is looked at for about a second: the time is an estimate for this
-host, now. Numbers that were not counted say "about" or "more than".
-Exit code: 0; 1: an item could not be staged as it is now (FAULT says why);
-2: wrong arguments.
+Each source is examined for about a second: the time is an estimate for this
+host now. Numbers that were not counted say "about" or "more than".
+Exit code: 0; 1: an item could not be staged now (FAULT says why); 2: wrong
+arguments.
 All keys and patterns: man 7 nodestage
 )";
 
 const char* const k_pack = R"(nodestage pack data -o data.tar.zst
 
-The contents of a directory as one archive that any tar reads, and that staging
-extracts with all its threads. It appears under its name when it is whole and on
-disk, or not at all. Sockets, FIFOs and devices are left out.
+Packs a directory's contents into one archive that every tar can read, and that
+staging extracts with all its threads. It gets its name once it is complete and
+on disk, or not at all. Sockets, FIFOs and devices are omitted.
 Usage: nodestage pack [options] DIR -o FILE
 
   -o,--output=FILE   .tar.zst: compressed by all threads, in independent frames
-                     .tar: as it is, for data that do not compress
-  --mtime=MOMENT     for all entries, instead of each its own: 2026-11-21,
+                     .tar: not compressed, for data that does not compress
+  --mtime=MOMENT     set this time for all entries: 2026-11-21,
                      2026-11-21T15:30:00 (UTC) or @SECONDS since 1970
-  --force            replace FILE if it is there
+  --force            replace FILE if it exists
   -h, --help
 
-Names are sorted, and owners are not kept: equal trees with equal times make
+Names are sorted, and owners are not kept: equal trees with equal times give
 equal archives.
 Exit code: 0; 1: it could not be made, and nothing is left; 2: wrong arguments;
-128 + n: signal n ended it, and nothing is left.
+128 + n: signal n stopped it, and nothing is left.
 )";
 
 const char* const k_status = R"(nodestage status --watch 4711
 
-How the staging of jobs goes, or their stage-out: for each node and item the
-state, bytes, files, rate and time left. Your own jobs; root: all jobs.
+Shows the staging or stage-out of your jobs (root: all jobs): for each node and
+item, the state, bytes, files, rate and time left.
 Usage: nodestage status [options] [JOBID]
 
-  JOBID          on a node of the job what its daemon knows; elsewhere each node
-                 of the running job is asked by a short step (srun --overlap).
-                 Of an array: JOBID_TASK. Without it: all jobs of this node
-  --here         only the daemon of this node, never Slurm
-  --json         for programs
-  --watch        again and again, until nothing changes any more: every 2 s,
-                 by Slurm every 10 s
+  JOBID          on a node of the job, ask its daemon; elsewhere, ask each node
+                 of the running job with a short step (srun --overlap).
+                 For an array: JOBID_TASK. Without it: all jobs of this node
+  --here         ask only the daemon of this node, never Slurm
+  --json         print JSON
+  --watch        repeat until nothing changes any more: every 2 s, with Slurm
+                 every 10 s
   --socket=PATH  the daemon's socket
   -h, --help
 
-Why a staging failed is in the job's own output, too.
+The job's own output also says why its staging failed.
 Exit code: 0, also when the job is pending; 1: a daemon, a node or Slurm does
 not answer; 2: wrong arguments; 3: the job is not yours, not known, or over.
 )";
 
 const char* const k_report = R"(nodestage report 4711 --html=report.html
 
-When what happened to a job, while it runs or afterwards: for each node how long
-it was queued, staged, waited for other nodes, ran, staged out; for each item
-when it was read and finished. From what its nodes have kept.
+Shows what happened to a job, and when, during its run or afterwards: for each
+node, how long it was queued, staged, waited for other nodes, ran, and staged
+out; for each item, when it was read and finished. Uses the nodes' records.
 Usage: nodestage report [options] JOBID[.RESTART]
 
-  --html=FILE        a page with a drawing is written, too
-  --json             for programs
-  --node=NODE[,...]  ask these nodes only
-  --here             what this node knows, without Slurm
+  --html=FILE        also write a page with a drawing
+  --json             print JSON
+  --node=NODE[,...]  ask only these nodes
+  --here             ask only this node, without Slurm
   --socket=PATH      the daemon's socket
   -h, --help
 
-The job's nodes are asked by srun: with a step in the job while it runs, and
-later with a job of one short task on each, for which they must have a CPU free
-within a minute. A job of the one node that this is needs neither.
-Exit code: 0; 1: nobody could be asked; 2: wrong arguments; 3: no record of such
-a job of yours.
+srun asks the job's nodes: with a step of the job while it runs, and later with
+a job of one short task on each node, which needs a free CPU there within a
+minute. For a job on this node alone, srun is not used.
+Exit code: 0; 1: no node could be asked; 2: wrong arguments; 3: no record of
+such a job of yours.
 )";
 
 const char* const k_wait = R"(nodestage wait images
 
-Inside a job: waits until datasets of it are in place on this node. Those with
-the key `async` are so only after the job has begun.
+Inside a job: waits until its datasets are in place on this node. A dataset with
+the key `async` can arrive after the job has started.
 Usage: nodestage wait [options] [NAME...]
 
-  NAME           as in NODESTAGE_DATASET_<NAME>, or a place below $SLURM_TMPDIR;
+  NAME           as in NODESTAGE_DATASET_<NAME>, or a path below $SLURM_TMPDIR;
                  without one: all of the job's datasets
-  --quiet        say nothing but why it failed
+  --quiet        print nothing but the cause of a failure
   --socket=PATH  the daemon's socket
   -h, --help
 
-Exit code: 0; 1: a dataset could not be staged, and why is said; 2: wrong
+Exit code: 0; 1: a dataset could not be staged (a message says why); 2: wrong
 arguments, or no job of yours is staged here.
 )";
 
 const char* const k_held = R"(nodestage held
 
-Your results that could not be delivered and are kept on this node, with the
-reason, until when, and when delivery is tried again. Root: everybody's.
+Lists your results that could not be delivered and are kept on this node, with
+the reason, the expiry, and the next try. Root: the results of all users.
 Usage: nodestage held [options]
 
   --socket=PATH  the daemon's socket
   -h, --help
 
 On another node: srun -w NODE -N1 -n1 nodestage held
-To get them out: nodestage recover
+To copy them elsewhere: nodestage recover
 Exit code: 0; 1: the daemon does not answer; 2: wrong arguments.
 )";
 
 const char* const k_recover = R"(nodestage recover 4711 rescued --node=n12
 
-Copies what a job could not deliver to a directory; the node then keeps it no
-longer.
+Copies a job's held results to a directory. The node then no longer keeps them.
 Usage: nodestage recover [options] JOBID[.RESTART] DIR
 
   JOBID          the job, as `nodestage held` shows it
-  DIR            made if need be
-  --node=NODE    the node that holds it, reached by srun
+  DIR            created if it does not exist
+  --node=NODE    the node that holds the results, reached with srun
   --socket=PATH  the daemon's socket
   -h, --help
 
-Exit code: 0; 1: it could not be copied, and stays held; 2: wrong arguments, or
-nothing of that job is held for you here.
+Exit code: 0; 1: the results could not be copied, and stay held; 2: wrong
+arguments, or this node holds no results of such a job of yours.
 )";
 
 const char* const k_doctor = R"(nodestage doctor
 
-What on this host keeps staging from working, and what to do about it: Slurm's
-configuration, the plugin, the daemon, the disk, cgroups, the sandbox.
+Finds what keeps staging from working on this host, and says what to do: checks
+Slurm's configuration, the plugin, the daemon, the disk, cgroups, the sandbox.
 Usage: nodestage doctor [options]
 
-  --host=login|compute  what this host is; default: as it looks
+  --host=login|compute  the kind of this host; default: detected
   --socket=PATH         the daemon's socket
   -h, --help
 

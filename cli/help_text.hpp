@@ -1,4 +1,4 @@
-// What --help says: an example first, then all options, on one screen.
+// The text of --help: an example first, then all options, at most 24 lines of 80 columns.
 #pragma once
 
 namespace nodestage::help {

@@ -1,6 +1,6 @@
-// nodestage: the command. Runs with the rights of whoever calls it; asks the daemon of this node on
-// its unix socket, which shows a user's own jobs to the user and all to root, or does a job's work
-// itself (`run`: by a worker of its own). Holds and drops nothing. One file per verb.
+// nodestage: the command. Runs with its caller's rights, without privileges to drop. Asks this
+// node's daemon on its unix socket, which shows users their own jobs and root all jobs, or does a
+// job's work itself (`run`, with its own worker). One file per verb.
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <cstdio>
@@ -25,7 +25,7 @@
 namespace nodestage {
 namespace {
 
-// A verb's own text instead of what the library would make.
+// Shows a verb's own help text in place of the library's.
 class HelpText final : public CLI::Formatter {
  public:
   explicit HelpText(const char* text) : text_(text) {}
@@ -46,12 +46,12 @@ void add_request_options(CLI::App& verb, RequestTexts& texts) {
   add("--stage-dataset", texts.datasets);
   add("--stage-venv", texts.venvs);
   add("--stage-out", texts.outputs);
-  // Of a job's steps; here there is one process, which waits for all.
+  // For a job's steps. Accepted here, where the one process waits for everything.
   static std::string wait;
   verb.add_option("--stage-wait", wait)->check(CLI::IsMember({"all", "node", "none"}));
 }
 
-// As people type them: `help`, `help run`, `version`, `-V`.
+// Accepts other spellings: `help`, `help run`, `version`, `-V`.
 void accept_other_spellings(std::vector<char*>& words) {
   static char help[] = "--help";
   static char version[] = "--version";
@@ -66,7 +66,7 @@ void accept_other_spellings(std::vector<char*>& words) {
   }
 }
 
-// What `run` is to run: from the first word on that is no option, or what follows "--".
+// Splits off the command of `run`: the words from the first that is not an option, or after "--".
 std::vector<std::string> split_command(int& argc, char** argv) {
   if (argc < 3 || std::strcmp(argv[1], "run") != 0) return {};
   for (int i = 2; i < argc; ++i) {
@@ -84,7 +84,7 @@ std::vector<std::string> split_command(int& argc, char** argv) {
   return {};
 }
 
-// The library would take the next word for a value that is missing: a variable that is not set.
+// For a missing value (a variable that is not set), the library would take the next word.
 std::string option_without_value(int argc, char** argv) {
   for (int i = 2; i < argc; ++i) {
     std::string word = argv[i];
@@ -99,7 +99,7 @@ std::string option_without_value(int argc, char** argv) {
   return "";
 }
 
-// For a word that the library did not expect.
+// A suggestion for an option that does not exist.
 std::string meant_option(const CLI::App& verb) {
   const std::vector<std::string> extras = verb.remaining();
   if (extras.empty() || !extras.front().starts_with("--")) return "";
@@ -127,7 +127,7 @@ class Command {
   int run(int argc, char** argv) {
     run_arguments_.command = split_command(argc, argv);
     if (const std::string word = option_without_value(argc, argv); !word.empty()) {
-      fault(printable(word) + " has no value: is a variable that it names not set?",
+      fault(printable(word) + " has no value: is a variable in it not set?",
             std::string("`nodestage ") + argv[1] + " --help` shows how it is used.");
       return std::strcmp(argv[1], "run") == 0 ? k_not_run : k_wrong_usage;
     }
@@ -231,18 +231,18 @@ class Command {
     set_help(*pack_, help::k_pack);
   }
 
-  // Help and the version are no faults, and the library's own.
+  // The library itself shows help and the version, which are not faults.
   int usage(const CLI::ParseError& error, const std::string& first_word) {
     if (error.get_exit_code() == 0) return app_.exit(error);
     const auto verbs = app_.get_subcommands();
     if (verbs.empty()) {
       return wrong_usage(
           first_word.empty()
-              ? "no verb is named"
+              ? "no verb is given"
               : "'" + printable(first_word) + "' is not known" +
                     did_you_mean(first_word, {"run", "plan", "pack", "status", "wait", "held",
                                               "recover", "report", "doctor"}),
-          "`nodestage --help` names the verbs.");
+          "`nodestage --help` lists the verbs.");
     }
     const CLI::App* verb = verbs.front();
     fault(error.what() + meant_option(*verb),
@@ -281,7 +281,7 @@ int main(int argc, char** argv) {
     std::vector<char*> words(argv, argv + argc);
     nodestage::accept_other_spellings(words);
     const int code = nodestage::Command().run(static_cast<int>(words.size()), words.data());
-    // A disk may be full only now.
+    // Only flushing can show that a disk is full.
     if (std::fflush(stdout) == 0 && std::ferror(stdout) == 0) return code;
     std::fprintf(stderr, "nodestage: the output could not be written\n");
     return code == 0 ? 1 : code;

@@ -15,7 +15,7 @@
 namespace nodestage {
 namespace {
 
-// What is left of a message beside the request and the rest.
+// What a message has left beside the request and the other fields.
 constexpr std::size_t k_max_list_bytes = k_max_message_bytes - k_max_request_bytes - 16 * 1024;
 
 std::size_t list_bytes(const std::vector<std::string>& names) {
@@ -24,7 +24,7 @@ std::size_t list_bytes(const std::vector<std::string>& names) {
   return bytes;
 }
 
-// Of an unknown index, or a list that is too short: the first node's.
+// For an unknown index or a list that is too short, the first node's CPUs.
 std::uint32_t cpus_of(std::uint32_t node_index) {
   const std::string cpus = text_from_environment("SLURM_JOB_CPUS_PER_NODE");
   if (const auto here = cpus_of_node(cpus, node_index)) return *here;
@@ -80,7 +80,7 @@ Begin begin_from_environment() {
 End end_from_environment() {
   End end;
   end.job = number_from_environment("SLURM_JOB_ID");
-  // From the job's credential, which not every epilog has.
+  // The count comes from the job's credential, which not every epilog has.
   if (!text_from_environment("SLURM_JOB_RESTART_COUNT").empty())
     end.restart = number_from_environment("SLURM_JOB_RESTART_COUNT");
   end.exit_code = number_from_environment("SLURM_JOB_EXIT_CODE");

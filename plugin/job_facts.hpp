@@ -1,4 +1,4 @@
-// What slurmd tells the prolog and the epilog about the job, by the environment.
+// The facts about the job in the environment that slurmd gives the prolog and the epilog.
 #pragma once
 
 #include <cstdint>
@@ -8,17 +8,17 @@
 
 namespace nodestage {
 
-// The request as the user's side made it, untrusted; "" when there is none.
+// The encoded request from the user's side, untrusted; "" if there is none.
 std::string requested_staging();
 
-// 0 when the variable is missing or no number. A job id of 0 is no job's.
+// 0 if the variable is missing or not a number. No job has the id 0.
 std::uint32_t number_from_environment(const char* name);
 std::string text_from_environment(const char* name);
 
 Begin begin_from_environment();
 
-// limit_s is left 0. After a requeue slurmd gives the epilog the restart count of the run to come,
-// so `restart` is no key here; the job id is, since a job has one run at a time on a node.
+// Leaves limit_s at 0. After a requeue, slurmd gives the epilog the restart count of the next run,
+// so the job id alone identifies the run here: a node has at most one run of a job at a time.
 End end_from_environment();
 
 }  // namespace nodestage

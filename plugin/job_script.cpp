@@ -13,51 +13,50 @@
 namespace nodestage {
 namespace {
 
-// Between our end and the epilog's time limit, for whatever else Slurm does in that time.
+// Time between our end and the epilog's limit, for the rest of Slurm's epilog.
 constexpr std::chrono::seconds k_timeout_reserve{15};
-// The daemon is told less than we wait, so that its answer still arrives.
+// The daemon gets a shorter limit than our own wait, so that its answer arrives in time.
 constexpr std::chrono::seconds k_answer_reserve{2};
 
-// What a user reads whose job could not be announced.
+// The message to the user of a job that could not be announced.
 std::string user_text(const Begin& begin, const std::string& cause) {
   return "no data could be staged on this node: " + cause +
          ".\nSubmit the job again; --exclude=" + begin.node +
-         " avoids this node. If it happens again, tell the administrators.";
+         " avoids this node. If it happens again, tell your administrators.";
 }
 
 std::string size_text(const Begin& begin) {
-  return "the request for staging has " + human_count(begin.request.size()) +
-         " bytes and at most " + human_count(k_max_request_bytes) +
+  return "the staging request has " + human_count(begin.request.size()) + " bytes, and at most " +
+         human_count(k_max_request_bytes) +
          " are possible.\nUse fewer or shorter --stage-dataset, --stage-venv and --stage-out "
-         "options (one glob "
-         "instead of many names, for example) and submit the job again.";
+         "options (for example, one glob instead of many names) and submit the job again.";
 }
 
-// What went wrong, or "".
+// The cause if it failed, or "".
 std::string announce(const PluginSettings& settings, const Begin& begin) {
   const Deadline deadline = Clock::now() + settings.begin_wait;
   const auto reply = ask_daemon(settings.socket, begin, deadline, deadline);
-  if (!reply) return "nodestaged, which would do it, does not answer (" + reply.error().what + ")";
+  if (!reply) return "nodestaged does not answer (" + reply.error().what + ")";
   if (std::holds_alternative<Accepted>(reply.value())) return {};
   if (const auto* refused = std::get_if<Refused>(&reply.value())) {
-    return "nodestaged has refused it (" + refused->what + ")";
+    return "nodestaged refused the job (" + refused->what + ")";
   }
-  return "nodestaged has answered with something else than was asked";
+  return "nodestaged gave an unexpected answer";
 }
 
-// The marker's text: empty when the daemon knows the job.
+// The marker's text: empty if the daemon knows the job.
 std::string begin_job(const PluginSettings& settings, const Begin& begin) {
   if (begin.request.size() > k_max_request_bytes) return size_text(begin);
   const std::string cause = announce(settings, begin);
   return cause.empty() ? cause : user_text(begin, cause);
 }
 
-// The first line of it: what follows is for the user.
+// Logs the first line only; the rest is for the user.
 void log_fault(std::uint32_t job, const std::string& what) {
   slurm_error("nodestage: job %u: %s", job, printable(what.substr(0, what.find('\n'))).c_str());
 }
 
-// The longest that the epilog may take.
+// The limit for the epilog hook.
 std::chrono::seconds epilog_limit(const PluginSettings& settings) {
   const auto timeout = epilog_timeout();
   if (!timeout) return settings.epilog_wait;
@@ -68,7 +67,7 @@ void log_end(std::uint32_t job, const Message& reply) {
   const auto* ended = std::get_if<Ended>(&reply);
   if (ended == nullptr) {
     const auto* refused = std::get_if<Refused>(&reply);
-    log_fault(job, "at its end: " + (refused == nullptr ? "an answer that was not asked for"
+    log_fault(job, "at its end: " + (refused == nullptr ? "nodestaged gave an unexpected answer"
                                                         : "nodestaged refuses: " + refused->what));
   } else if (ended->outcome == EndOutcome::lost) {
     slurm_error("nodestage: job %u: a result could not be delivered and cannot be kept: %s", job,
@@ -91,8 +90,8 @@ void end_job(const PluginSettings& settings, End end) {
   if (reply) {
     log_end(end.job, reply.value());
   } else {
-    log_fault(end.job, "nodestaged has not confirmed its end (" + reply.error().what +
-                           "); it will find that out by itself");
+    log_fault(end.job, "nodestaged did not confirm the end of the job (" + reply.error().what +
+                           "); it detects the end by itself");
   }
 }
 
@@ -101,12 +100,12 @@ void end_job(const PluginSettings& settings, End end) {
 int job_prolog(const PluginSettings& settings) {
   if (requested_staging().empty() && !wants_every_job(settings.runtime_dir)) return 0;
   const Begin begin = begin_from_environment();
-  // With a directory for every job: none for root's, which the daemon would refuse and so fail.
+  // Root's jobs get no directory even if every job gets one: the daemon would refuse and fail them.
   if (begin.request.empty() && (begin.uid == 0 || begin.gid == 0)) return 0;
-  // The marker first: when we are killed from here on, the tasks ask the daemon and hear from it
-  // that it does not know the job.
+  // Write the marker first: if this process is killed after that, the tasks ask the daemon, which
+  // answers that it does not know the job.
   if (const Status marked = write_marker(settings.runtime_dir, begin.job, ""); !marked) {
-    log_fault(begin.job, "it cannot be announced to its tasks: " + marked.error().what);
+    log_fault(begin.job, "its marker cannot be written: " + marked.error().what);
     return 0;
   }
   const std::string failure = begin_job(settings, begin);
@@ -124,7 +123,7 @@ int job_epilog(const PluginSettings& settings) {
   if (!marked && requested_staging().empty() && !wants_every_job(settings.runtime_dir)) return 0;
   const std::uint64_t number = marker_number(settings.runtime_dir, end.job);
   end_job(settings, end);
-  // When Slurm has given this node up meanwhile, the next run of the job may be here already.
+  // If Slurm has given up this node meanwhile, the job's next run can already be here.
   if (marker_number(settings.runtime_dir, end.job) == number)
     remove_marker(settings.runtime_dir, end.job);
   return 0;

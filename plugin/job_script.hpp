@@ -1,5 +1,6 @@
-// The plugin in the prolog and the epilog: the daemon hears that a job begins and ends. Runs as
-// root, each time in a new process. Both return 0 whatever happens: anything else drains the node.
+// The plugin in the prolog and the epilog: reports a job's start and end to the daemon. Runs as
+// root, each time in a new process. Both functions always return 0: any other value drains the
+// node.
 #pragma once
 
 #include "plugin/plugin_settings.hpp"

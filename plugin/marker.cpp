@@ -15,13 +15,13 @@ std::string marker_path(const std::string& runtime_dir, std::uint32_t job) {
 
 Status make_directory(const std::string& path) {
   if (::mkdir(path.c_str(), 0755) == 0) {
-    // slurmd's umask is not known here.
+    // slurmd's umask is unknown.
     return ::chmod(path.c_str(), 0755) == 0 ? Status() : system_error(path);
   }
   return errno == EEXIST ? Status() : system_error(path);
 }
 
-// The directory, opened, when nobody but the caller can put names into it.
+// Opens the directory if the caller alone can create names in it.
 Result<Fd> open_own_directory(const std::string& path) {
   TRY_ASSIGN(Fd fd, open_at(AT_FDCWD, path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW));
   struct stat status {};

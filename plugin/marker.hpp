@@ -1,11 +1,11 @@
-// Markers: how the prolog tells a job's tasks on this node what to do.
+// Markers: how the prolog informs a job's tasks on this node whether the job stages.
 //
-// One file per job, RUNTIME_DIR/jobs/JOBID, written by root (0644, its directory 0755), replaced
-// atomically:
-//   absent   the job has not asked for staging: no hook does anything
+// One file per job, RUNTIME_DIR/jobs/JOBID, written by root (0644, in a 0755 directory) and
+// replaced atomically:
+//   absent   the job does not stage: no hook does anything
 //   empty    the daemon knows the job: ask it
-//   text     the daemon could not be told; the text says why and what to do, for the user
-// RUNTIME_DIR/every-job exists when every job gets a job directory, whether it asks or not.
+//   text     the daemon could not be informed; the text says why and what to do, for the user
+// RUNTIME_DIR/every-job exists if every job gets a job directory, with or without a request.
 #pragma once
 
 #include <cstddef>
@@ -23,21 +23,21 @@ enum class MarkerState { absent, ask_daemon, failed };
 
 struct Marker {
   MarkerState state = MarkerState::absent;
-  std::string message;  // when failed; as written, so pass it through printable()
+  std::string message;  // for `failed`; unchanged, so pass it through printable()
 };
 
 bool wants_every_job(const std::string& runtime_dir);
 
-// A marker that is there but cannot be read is `failed`, with the cause as its message.
+// A marker that exists but cannot be read is `failed`, with the cause as its message.
 Marker read_marker(const std::string& runtime_dir, std::uint32_t job);
 
-// Makes the directories at need; refuses one that another than the caller (root, but in tests) owns
-// or may write to.
+// Creates the directories if necessary. Refuses (EPERM) a directory that anyone but the caller
+// (root, except in tests) owns or can write to.
 Status write_marker(const std::string& runtime_dir, std::uint32_t job, std::string_view message);
 
 void remove_marker(const std::string& runtime_dir, std::uint32_t job);
 
-// Tells a marker from one that a later run of the job has written; 0 while there is none.
+// Identifies a marker, to distinguish it from that of a later run of the job; 0 if there is none.
 std::uint64_t marker_number(const std::string& runtime_dir, std::uint32_t job);
 
 }  // namespace nodestage

@@ -70,7 +70,7 @@ std::string set_variables(PluginSettings& settings, std::string_view text) {
   return {};
 }
 
-// What is wrong with one argument, or "".
+// Applies one argument. Returns what is wrong with it, or "".
 std::string set_one(PluginSettings& settings, std::string_view argument) {
   const std::size_t equals = argument.find('=');
   const std::string_view name = argument.substr(0, equals);

@@ -14,13 +14,13 @@ struct PluginSettings {
   std::string runtime_dir = k_runtime_dir;    // absolute
   std::string socket;                         // absolute; default: nodestaged.sock in runtime_dir
   std::chrono::seconds begin_wait{5};         // how long the prolog tries to reach the daemon
-  std::chrono::seconds daemon_wait{60};       // how long a task tries to reach one that is away
-  std::chrono::seconds stage_wait{86400};     // a task's wait in all
-  std::chrono::seconds epilog_wait{900};      // the epilog hook's wait in all
-  std::chrono::seconds progress{10};          // between two progress lines in a file
+  std::chrono::seconds daemon_wait{60};       // how long a task tries to reach an absent daemon
+  std::chrono::seconds stage_wait{86400};     // the limit of a task's whole wait
+  std::chrono::seconds epilog_wait{900};      // the limit of the epilog hook's whole wait
+  std::chrono::seconds progress{10};          // between two progress lines, not on a terminal
   std::vector<std::string> venv_environment;  // more variables for a build: "NAME", "PREFIX*"
 
-  // What is wrong with the arguments, for the administrator. A bad argument leaves its default: a
+  // What is wrong with the arguments, for the administrator. A bad argument keeps its default: a
   // typing error must not break every client command or drain a node.
   std::vector<std::string> complaints;
 };

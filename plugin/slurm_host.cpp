@@ -22,7 +22,7 @@ T* host_symbol(const char* name) {
 
 const slurm_conf_t* host_conf() { return host_symbol<const slurm_conf_t>("slurm_conf"); }
 
-// Of the program's options, opaque here: slurm_opt_t differs from release to release.
+// The program's options are opaque here: slurm_opt_t differs between releases.
 bool option_is_set(const char* name) {
   void* const options = host_symbol<void>("opt");
   auto* const is_set = host_symbol<bool(void*, const char*)>("slurm_option_isset");
@@ -37,7 +37,7 @@ bool uses_interactive_step() {
          std::strstr(conf->launch_params, "use_interactive_step") != nullptr;
 }
 
-// The arguments of this process, its name first; none when they cannot be read.
+// The arguments of this process, its name first; none if they cannot be read.
 std::vector<std::string> own_arguments() {
   constexpr std::size_t k_max_bytes = 4 << 20;
   std::vector<std::string> arguments;
@@ -49,8 +49,8 @@ std::vector<std::string> own_arguments() {
   return arguments;
 }
 
-// A salloc that keeps its command among its options (24.11 does): getopt has left off at it. With
-// components, each of which getopt begins anew, that cannot be told.
+// For a salloc that keeps its command among its options (as 24.11 does): getopt has stopped at the
+// command. With several components, each with a getopt run of its own, the command is not known.
 SallocCommand command_after_options() {
   const std::vector<std::string> arguments = own_arguments();
   if (host_symbol<void>("saopt") == nullptr || arguments.empty()) return SallocCommand::not_salloc;
@@ -64,7 +64,7 @@ SallocCommand command_after_options() {
   return uses_interactive_step() ? SallocCommand::step : SallocCommand::local;
 }
 
-// Slurm 26.05 has one for each.
+// Slurm 26.05 has separate limits for prolog and epilog.
 template <typename Conf>
 std::uint16_t epilog_timeout_of(const Conf& conf) {
   if constexpr (requires { conf.epilog_timeout; }) {
@@ -85,7 +85,7 @@ std::optional<std::chrono::seconds> epilog_timeout() {
 }
 
 std::string prolog_host_list() {
-  for (const char* name : {"SLURM_JOB_NODELIST", "SLURM_NODELIST"}) {  // the latter in 22.05
+  for (const char* name : {"SLURM_JOB_NODELIST", "SLURM_NODELIST"}) {  // 22.05 has the latter
     const char* const list = std::getenv(name);
     if (list != nullptr && *list != '\0') return list;
   }

@@ -1,4 +1,4 @@
-// Slurm's <spank.h> fit for C++, and typed access to what a hook may ask of it.
+// Slurm's <spank.h> for C++, and typed access to its items.
 #pragma once
 
 #include <sys/types.h>
@@ -12,15 +12,15 @@ extern "C" {
 
 namespace nodestage {
 
-// The item's value, or `fallback` where this context does not know it.
+// The item's value, or `fallback` if it is not available in this context.
 template <typename T>
 T spank_item_or(spank_t spank, spank_item_t item, T fallback) {
   T value = fallback;
   return spank_get_item(spank, item, &value) == ESPANK_SUCCESS ? value : fallback;
 }
 
-// A variable of the job's environment (remote context only), or "" when it is not there or longer
-// than a name has any reason to be.
+// A variable of the job's environment (remote context only), or "" if it is not set or has 1,024
+// bytes or more.
 inline std::string spank_variable(spank_t spank, const char* name) {
   char value[1024];
   if (spank_getenv(spank, name, value, sizeof value) != ESPANK_SUCCESS) return {};

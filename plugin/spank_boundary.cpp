@@ -1,10 +1,10 @@
-// The SPANK boundary: every symbol that Slurm looks for. Each hook hands over to the file of its
-// context; no exception leaves it, since one that did would end slurmd or slurmstepd.
+// The SPANK boundary: every symbol that Slurm looks for. Each hook calls a function in the file of
+// its context. No exception leaves a hook, since that would terminate slurmd or slurmstepd.
 //
 //   context     file            hooks
 //   allocator,  submit.cpp      init, option callback, init_post_opt
 //     local
-//   slurmd      (here)          init: the settings are checked, nothing else
+//   slurmd      (here)          init, which only checks the settings
 //   job script  job_script.cpp  job_prolog, job_epilog
 //   remote      task.cpp        init, option callback, task_init_privileged, task_init, task_exit
 #include <exception>
@@ -17,7 +17,7 @@
 #include "plugin/task.hpp"
 
 extern "C" {
-// A const of C++ is internal unless it was declared extern before.
+// A C++ const has internal linkage unless it was declared extern before.
 extern const char plugin_name[];
 extern const char plugin_type[];
 extern const unsigned int plugin_version;
@@ -28,8 +28,7 @@ SPANK_PLUGIN(nodestage, NODESTAGE_VERSION_NUMBER)
 namespace nodestage {
 namespace {
 
-// Runs the body of a hook. Library code may throw (memory, mostly): then `on_exception` is
-// returned.
+// Runs the body of a hook. Returns `on_exception` if library code throws (mostly bad_alloc).
 template <typename Body>
 int guarded(const char* hook, int on_exception, Body body) noexcept {
   try {
@@ -65,7 +64,7 @@ struct OptionHelp {
   const char* usage;
 };
 
-// --help gives name and argument 23 columns and the usage 50; what is longer is wrapped.
+// --help has 23 columns for name and argument and 50 for the usage; it wraps longer texts.
 constexpr OptionHelp k_options[] = {
     {StageOption::dataset, "stage-dataset", "SRC",
      "copy or unpack into $SLURM_TMPDIR: ~/d.tar[:DEST]"},
@@ -75,7 +74,7 @@ constexpr OptionHelp k_options[] = {
     {StageOption::wait, "stage-wait", "WHAT", "wait for staging on all nodes: all|node|none"},
 };
 
-// spank.h wants char*, and copies.
+// spank.h takes char*, and copies the text.
 void register_options(spank_t spank) {
   for (const auto& help : k_options) {
     spank_option option{const_cast<char*>(help.name),  const_cast<char*>(help.argument),

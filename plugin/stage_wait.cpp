@@ -34,7 +34,7 @@ class Conversation {
   StageWaitResult fail_refused(const Refused& refused);
 
   Result<DaemonConnection> begin_wait();
-  // Until the daemon has decided; nothing when the connection broke, which note_absence() knows.
+  // Returns the daemon's verdict, or that of note_absence() if the connection breaks.
   std::optional<StageWaitResult> listen(DaemonConnection& connection);
   std::optional<StageWaitResult> take(const Message& message);
   std::optional<StageWaitResult> note_absence(const Error& error);
@@ -53,28 +53,29 @@ StageWaitResult Conversation::fail(const std::string& text) {
 }
 
 StageWaitResult Conversation::fail_at_limit() {
-  return fail("staging has not ended after " + duration_text(settings_.stage_wait) +
-              ", the longest that a task waits here. Ask for less data, or ask the administrators "
+  return fail("staging has not finished after " + duration_text(settings_.stage_wait) +
+              ", the longest that a task waits here. Stage less data, or ask your administrators "
               "why it takes so long.");
 }
 
 StageWaitResult Conversation::fail_away(const Error& cause) {
   return fail("nodestaged, which stages the data on this node, has not answered for " +
               duration_text(settings_.daemon_wait) + " (" + cause.what +
-              "). Submit the job again, " + "with --exclude=" + order_.node +
-              " to avoid this node, and tell the administrators about it.");
+              "). Submit the job again, with --exclude=" + order_.node +
+              " to avoid this node, and tell your administrators.");
 }
 
 StageWaitResult Conversation::fail_refused(const Refused& refused) {
   switch (refused.reason) {
     case RefusalReason::unknown_job:
-      return fail("nodestaged knows nothing of this job any more (" + refused.what +
-                  "). Its directory on this node may be gone: submit the job again.");
+      return fail("nodestaged no longer knows this job (" + refused.what +
+                  "). Its directory on this node may have been removed: submit the job again.");
     case RefusalReason::malformed:
-      return fail("nodestaged on this node does not understand this Slurm plugin (" + refused.what +
-                  "). Tell the administrators: plugin and daemon must be of one release.");
+      return fail(
+          "nodestaged on this node does not understand this Slurm plugin (" + refused.what +
+          "). Tell your administrators: the plugin and the daemon must be of the same release.");
     default:
-      return fail("nodestaged refuses: " + refused.what + ". Tell the administrators.");
+      return fail("nodestaged refuses: " + refused.what + ". Tell your administrators.");
   }
 }
 
@@ -93,22 +94,21 @@ std::optional<StageWaitResult> Conversation::take(const Message& message) {
     return fail(failed->cause);
   }
   if (const auto* refused = std::get_if<Refused>(&message)) return fail_refused(*refused);
-  return fail("nodestaged answered with something else than was asked. Tell the administrators.");
+  return fail("nodestaged gave an unexpected answer. Tell your administrators.");
 }
 
 std::optional<StageWaitResult> Conversation::note_absence(const Error& error) {
   if (error.code == ETIMEDOUT) return fail_at_limit();
   if (!is_daemon_away(error)) {
-    return fail("nodestaged cannot be asked (" + error.what + "). Tell the administrators.");
+    return fail("nodestaged cannot be asked (" + error.what + "). Tell your administrators.");
   }
   const Deadline now = Clock::now();
   if (now >= limit()) return fail_at_limit();
   if (!away_since_) away_since_ = now;
   if (now - *away_since_ >= settings_.daemon_wait) return fail_away(error);
   if (!absence_mentioned_ && now - *away_since_ >= k_mention_absence) {
-    voice_.say(
-        "nodestaged does not answer, perhaps it is being restarted; waiting for it for up to " +
-        duration_text(settings_.daemon_wait));
+    voice_.say("nodestaged does not answer; it may be restarting; waiting for it for up to " +
+               duration_text(settings_.daemon_wait));
     absence_mentioned_ = true;
   }
   ::poll(nullptr, 0, static_cast<int>(k_reconnect_pause.count()));
@@ -142,7 +142,7 @@ StageWaitResult Conversation::run() {
   }
 }
 
-// --stage-wait=none: what is ready is taken, what is not stops nobody.
+// For --stage-wait=none: uses what is ready, and waits for nothing.
 StageWaitResult ask_once(const StageWaitOrder& order, const PluginSettings& settings,
                          TaskVoice& voice) {
   const Deadline limit = Clock::now() + k_patience_of_none;
@@ -160,7 +160,7 @@ StageWaitResult ask_once(const StageWaitOrder& order, const PluginSettings& sett
       result.environment = {"SLURM_TMPDIR=" + progress->directory};
     }
   } else if (const auto* failed = std::get_if<Failed>(&reply.value())) {
-    voice.say("staging has failed; going on as asked by --stage-wait=none\n" + failed->cause);
+    voice.say("staging has failed; the job goes on because of --stage-wait=none\n" + failed->cause);
   } else if (const auto* refused = std::get_if<Refused>(&reply.value())) {
     voice.say("the state of staging is not known (" + refused->what + ")");
   }

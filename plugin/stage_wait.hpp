@@ -1,4 +1,4 @@
-// The wait of one task for its node's staging: the conversation with the daemon, without SPANK.
+// A task's wait for its node's staging: the conversation with the daemon, without SPANK.
 #pragma once
 
 #include <string>
@@ -12,7 +12,7 @@
 namespace nodestage {
 
 struct StageWaitOrder {
-  Wait wait;                            // `speaks`, `scope` and `interval_ms` are filled in
+  Wait wait;                            // wait_for_stage sets `speaks`, `scope` and `interval_ms`
   StageWait patience = StageWait::all;  // none: ask once and go on in any case
   std::string node;
 };
@@ -21,11 +21,11 @@ enum class StageVerdict { go_on, fail };
 
 struct StageWaitResult {
   StageVerdict verdict = StageVerdict::fail;
-  std::vector<std::string> environment;  // NAME=VALUE as the daemon gave them, not checked
+  std::vector<std::string> environment;  // NAME=VALUE from the daemon, not checked
 };
 
-// Ends with ready, with a failure, or at a limit of the settings; the cause of a failure has been
-// said then. Reconnects when the daemon restarts. Blocks; a signal that kills is the way out.
+// Returns when staging is ready or has failed, or at a limit in the settings; writes the cause of a
+// failure to `voice`. Reconnects if the daemon restarts. Blocks; only a fatal signal interrupts it.
 StageWaitResult wait_for_stage(const StageWaitOrder& order, const PluginSettings& settings,
                                TaskVoice& voice);
 

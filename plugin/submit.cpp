@@ -21,14 +21,15 @@ constexpr const char* k_request_name = "NODESTAGE_SPEC";
 
 const char* name_of(StageOption option) { return k_option_names[static_cast<int>(option)]; }
 
-// The options of the component being read. Slurm calls back with an equal text more than once
-// (environment, script, command line), so each is taken once.
+// The options of the current component. Slurm can pass the same text more than once (environment,
+// script, command line), so each text is taken once.
 struct Gathered {
   StageRequest request;
   std::vector<std::string> texts;
 };
 
-// Made at the first option and never freed: no destructor may run when Slurm closes the plugin.
+// Allocated at the first option and never freed: no destructor may run when Slurm unloads the
+// plugin.
 Gathered*& gathered() {
   static constinit Gathered* options = nullptr;
   return options;
@@ -44,8 +45,9 @@ std::string exported_name(StageOption option) {
   return name;
 }
 
-// Slurm exports a heterogeneous job's options after each component, and reads them back in before
-// the next one's own. Only the first call with such a text is that: the variable is removed then.
+// Slurm exports a heterogeneous job's options after each component, and reads them in again before
+// the options of the next one. Only the first call with such a text is that copy, so that call
+// removes the variable.
 bool is_of_the_component_before(StageOption option, std::string_view text) {
   const std::string name = exported_name(option);
   const char* exported = std::getenv(name.c_str());
@@ -58,7 +60,7 @@ constexpr const char* k_too_late =
     "staging happens when the allocation starts, and this one has started: give the option to "
     "sbatch or salloc (or to an srun outside of a job)";
 
-// The lines of `cause` (common/request/option_mark.hpp).
+// Prints the lines of `cause` (common/request/option_mark.hpp).
 int refuse(const Error& cause) {
   std::istringstream lines(cause.what);
   for (std::string line; std::getline(lines, line);) slurm_error("%s", line.c_str());
@@ -83,27 +85,27 @@ Status gather(StageRequest& request, StageOption option, std::string_view text) 
 
 void warn(const std::string& text) { slurm_spank_log("nodestage: warning: %s", text.c_str()); }
 
-// Of data that no node has room for. Slurm knows its nodes' disks by asking the controller, so it
-// is asked for large data only.
+// Warns of data that no node has space for. The sizes of the nodes' disks come from the controller,
+// so only requests with much data ask for them.
 void warn_of_size(const StageRequest& request) {
   constexpr std::uint64_t k_large = 1ULL << 30;
   const std::uint64_t bytes = least_bytes(request);
   if (bytes < k_large) return;
   const auto disk = largest_node_disk();
   if (!disk || bytes <= *disk) return;
-  warn("the data sets are at least " + human_bytes(bytes) + ", and no node has more than " +
+  warn("the datasets have at least " + human_bytes(bytes) + ", and no node has more than " +
        human_bytes(*disk) + " of local disk (TmpDisk): staging them will fail");
 }
 
 void tell_salloc_where_the_data_is() {
   if (salloc_command() != SallocCommand::local) return;
   slurm_spank_log(
-      "nodestage: the data goes to the disks of the job's nodes, and this shell's environment "
-      "cannot be changed; reach it with srun, for example: srun sh -c 'ls \"$SLURM_TMPDIR\"'");
+      "nodestage: the data is staged on the job's nodes, and this shell's environment cannot be "
+      "changed; reach the data with srun, for example: srun sh -c 'ls \"$SLURM_TMPDIR\"'");
 }
 
-// Without PrologFlags=Alloc a node's prolog runs at its first step and gets what srun sends along:
-// that must be the job's request. (srun itself forgets what it had imported.)
+// Without PrologFlags=Alloc, a node's prolog runs at its first step, with the environment that srun
+// sends; this must contain the job's request. (srun itself drops what it had imported.)
 int forward_request(spank_t spank) {
   const char* request = std::getenv("SLURM_SPANK_NODESTAGE_SPEC");
   if (request != nullptr && std::string_view(request).size() <= k_max_request_bytes) {
@@ -118,7 +120,7 @@ int submit_init(spank_t spank, const PluginSettings& settings) {
   for (const auto& complaint : settings.complaints) slurm_error("nodestage: %s", complaint.c_str());
   drop_inherited_variables(in_allocation() ? SubmitFor::step : SubmitFor::allocation);
   if (in_allocation()) return 0;
-  // srun has copied SLURM_SPANK_* from the environment before it called us.
+  // srun copied SLURM_SPANK_* from the environment before it called this hook.
   for (const char* name :
        {k_request_name, "_SLURM_SPANK_OPTION_nodestage_stage_dataset",
         "_SLURM_SPANK_OPTION_nodestage_stage_out", "_SLURM_SPANK_OPTION_nodestage_stage_venv"}) {
@@ -151,7 +153,7 @@ int submit_request(spank_t spank, const PluginSettings& settings) {
   StageRequest request =
       gathered() == nullptr ? StageRequest{} : std::exchange(*gathered(), {}).request;
   if (request.datasets.empty() && request.outputs.empty() && !request.venv) {
-    spank_job_control_unsetenv(spank, k_request_name);  // of the component before
+    spank_job_control_unsetenv(spank, k_request_name);  // of the previous component
     return 0;
   }
   if (spank_context() == S_CTX_LOCAL && srun_names_a_job()) {

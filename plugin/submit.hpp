@@ -7,17 +7,17 @@
 
 namespace nodestage {
 
-// Numbers of the options, as Slurm hands them to the callback.
+// The options' numbers, as Slurm passes them to the callback.
 enum class StageOption : int { dataset = 1, output = 2, wait = 3, venv = 4 };
 
-// Before the options are read: nothing of an outer job is inherited.
+// Before the options are read: drops what is inherited from an outer job. Always 0.
 int submit_init(spank_t spank, const PluginSettings& settings);
 
-// One occurrence of an option. 0, or -1 after the cause has been printed.
+// Takes one occurrence of an option. Returns 0, or -1 after printing the cause.
 int submit_option(StageOption option, std::string_view text);
 
-// After all options (of one heterogeneous component): the request goes into the job-control
-// environment. 0, or -1 after the cause has been printed.
+// After all options (of one heterogeneous component): puts the request into the job-control
+// environment. Returns 0, or -1 after printing the cause.
 int submit_request(spank_t spank, const PluginSettings& settings);
 
 }  // namespace nodestage

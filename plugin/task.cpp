@@ -29,14 +29,14 @@ constexpr std::chrono::seconds k_exit_wait{1};
 // slurm.h's NO_VAL: "no such number".
 constexpr std::uint32_t k_slurm_no_value = 0xfffffffe;
 
-// What the step's options were; filled in slurmstepd, read in its forked children.
+// The step's options; set in slurmstepd, read in its forked children.
 struct StepOptions {
   bool asks_for_staging = false;
   StageWait wait = StageWait::all;
 };
 constinit StepOptions step_options;
 
-// proctrack/linuxproc spares every process named slurmstepd when it kills a job.
+// Renames the process: proctrack/linuxproc does not kill processes named slurmstepd.
 class ProcessName {
  public:
   explicit ProcessName(const char* name) {
@@ -51,7 +51,7 @@ class ProcessName {
   char old_[16] = {};
 };
 
-// While it lives, SIGINT and SIGTERM end the process at once, whatever they did before.
+// While it lives, SIGINT and SIGTERM kill the process at once, whatever they did before.
 class DeadlySignals {
  public:
   DeadlySignals() {
@@ -85,7 +85,7 @@ std::uint32_t step_of(spank_t spank) {
   return spank_item_or<std::uint32_t>(spank, S_JOB_STEPID, k_slurm_no_value);
 }
 
-// Neither the batch script nor an interactive step ever does.
+// Never true for the batch script or an interactive step.
 bool only_observes(spank_t spank) {
   return step_of(spank) <= SLURM_MAX_NORMAL_STEP_ID &&
          !spank_variable(spank, k_observer_variable).empty();
@@ -109,9 +109,9 @@ bool expects_staging(spank_t spank) {
   return step_options.asks_for_staging || !spank_variable(spank, "NODESTAGE_JOBID").empty();
 }
 
-// A step that asked, or whose job has staged on another node, where no prolog has run our hook. In
-// a heterogeneous job every component's step carries the options of all, so there it may be as it
-// should.
+// For a step that asks for staging, or whose job staged on another node, on a node where no prolog
+// ran our hook. In a heterogeneous job that can be correct, since each component's step carries the
+// options of all components.
 int unannounced(spank_t spank, TaskVoice& voice) {
   if (!spank_variable(spank, "SLURM_HET_SIZE").empty()) {
     voice.say("note: nothing was staged for this component of the job on this node");
@@ -119,9 +119,9 @@ int unannounced(spank_t spank, TaskVoice& voice) {
   }
   voice.say(
       "slurmd has not announced this job to nodestage, so nothing was staged: was slurmd restarted "
-      "after the plugin was installed? Tell the administrators. (srun --jobid cannot stage: give "
-      "the option to the sbatch or salloc that makes the job. A requeued job whose start is forced "
-      "within two minutes runs without a prolog: submit it anew.)");
+      "after the plugin was installed? Tell your administrators. (srun --jobid cannot stage: give "
+      "the option to the sbatch or salloc that creates the job. A requeued job that is forced to "
+      "start within two minutes runs without a prolog: submit it again.)");
   slurm_info(
       "nodestage: job %u: slurmd has not announced this job to nodestage: was slurmd "
       "restarted after the plugin was installed?",
@@ -129,7 +129,7 @@ int unannounced(spank_t spank, TaskVoice& voice) {
   return -1;
 }
 
-// A variable of the job's environment at any length.
+// A variable of the job's environment, of any length.
 std::string long_variable(spank_t spank, std::string_view name) {
   char** environment = spank_item_or<char**>(spank, S_JOB_ENV, nullptr);
   for (; environment != nullptr && *environment != nullptr; ++environment) {
@@ -147,8 +147,8 @@ void leave_venv(spank_t spank, const std::string& venv) {
   if (!path.empty()) spank_setenv(spank, "PATH", path_without(path, venv + "/bin").c_str(), 1);
 }
 
-// srun brings the environment of the process that called it: in a heterogeneous job that may be of
-// a component that staged, on a node that did not.
+// srun passes on its caller's environment: in a heterogeneous job, that of a component that staged
+// can reach a node that did not.
 void drop_environment_of_another_job(spank_t spank) {
   const std::string job = spank_variable(spank, "NODESTAGE_JOBID");
   if (job.empty() || job == std::to_string(job_of(spank))) return;
@@ -163,8 +163,8 @@ void drop_environment_of_another_job(spank_t spank) {
   for (const auto& name : names) spank_unsetenv(spank, name.c_str());
 }
 
-// A step whose environment comes from a process of this job, which had it active, keeps what was
-// made of it since (deactivate, module load).
+// A step whose environment comes from a process of this job with the virtual environment active
+// keeps later changes to it (deactivate, module load).
 void activate_venv(spank_t spank, const std::vector<std::string>& environment) {
   const std::string venv = venv_in(environment);
   const bool is_inherited =
@@ -189,14 +189,14 @@ void set_environment(spank_t spank, const std::vector<std::string>& environment)
   spank_setenv(spank, "NODESTAGE_JOBID", std::to_string(job_of(spank)).c_str(), 1);
 }
 
-// Who of a step's tasks speaks.
+// How this task of the step speaks.
 Speech speech_of(spank_t spank) {
   if (spank_item_or(spank, S_TASK_ID, 0) != 0) return Speech::silent;
   const bool first_node = spank_item_or<std::uint32_t>(spank, S_JOB_NODEID, 0) == 0;
   return first_node || step_options.wait != StageWait::all ? Speech::aloud : Speech::results;
 }
 
-// Each component of a heterogeneous job has a prolog, and so a barrier, of its own.
+// Each component of a heterogeneous job has its own prologs, and so its own barrier.
 void say_what_is_not_waited_for(spank_t spank, TaskVoice& voice) {
   const bool batch = step_of(spank) == SLURM_BATCH_SCRIPT;
   if (!batch || step_options.wait != StageWait::all) return;
@@ -265,7 +265,7 @@ int task_init(spank_t spank, const PluginSettings& settings) {
 }
 
 int task_exit(spank_t spank, const PluginSettings& settings) {
-  static constinit bool gave_up = false;  // one task's second is the whole step's
+  static constinit bool gave_up = false;  // one task's wait uses up the whole step's limit
   static constinit bool told_run = false;
   const std::uint32_t job = job_of(spank);
   if (gave_up || read_marker(settings.runtime_dir, job).state != MarkerState::ask_daemon) return 0;
@@ -274,11 +274,11 @@ int task_exit(spank_t spank, const PluginSettings& settings) {
     const auto reply = ask_daemon(settings.socket, message, limit, limit);
     if (reply) return true;
     gave_up = true;
-    slurm_info("nodestage: job %u: the end of a task was not told to nodestaged: %s", job,
+    slurm_info("nodestage: job %u: the end of a task could not be reported to nodestaged: %s", job,
                printable(reply.error().what).c_str());
     return false;
   };
-  // The daemon may have been away when the task began, and any other step runs with its word only.
+  // The daemon may have been away when the task started; all other steps wait for its verdict.
   const bool looks = only_observes(spank);
   if (looks || (step_options.wait == StageWait::none && !std::exchange(told_run, true))) {
     Wait wait = wait_message(spank);

@@ -1,5 +1,5 @@
-// The plugin in slurmstepd: a task waits for its node's data before it runs, and its end is told to
-// the daemon.
+// The plugin in slurmstepd: a task waits for its node's data before it runs, and the task's end is
+// reported to the daemon.
 #pragma once
 
 #include <string_view>
@@ -10,18 +10,19 @@
 
 namespace nodestage {
 
-// An option as it reached this step: the last value of each. Never refuses; a step that has got an
-// unreadable --stage-wait waits.
+// Takes an option that reached this step; the last value of each option counts. Never refuses: with
+// an invalid --stage-wait, the step waits.
 void step_option(StageOption option, std::string_view text);
 
-// As root, in the child that will be the task: who does not wait is told of, and no user can be in
-// the way of that. Always 0.
+// As root, in the child that becomes the task: reports to the daemon that a step does not wait.
+// Runs as root so that no user can prevent it. Always 0.
 int task_init_privileged(spank_t spank, const PluginSettings& settings);
 
-// As the user, in the child that will be the task. 0: run it; -1: it fails, the cause is printed.
+// As the user, in the child that becomes the task. 0: run it; -1: it fails, and the cause was
+// printed.
 int task_init(spank_t spank, const PluginSettings& settings);
 
-// As root in slurmstepd. Always 0, within a second for the whole step.
+// As root in slurmstepd. Always 0; takes at most a second for the whole step.
 int task_exit(spank_t spank, const PluginSettings& settings);
 
 }  // namespace nodestage

@@ -1,4 +1,4 @@
-# Shared by scripts/demo and scripts/test: what they need, and the build.
+# Shared by the scripts: the packages that they need, and the build.
 # shellcheck shell=bash disable=SC2034
 
 top=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
@@ -9,7 +9,7 @@ k_build_packages=(
   libtomlplusplus-dev libcli11-dev libcap-dev libseccomp-dev libsystemd-dev libasio-dev libmunge-dev doctest-dev
   libisal-dev libbz2-dev liblzma-dev liblz4-dev libssl-dev libzstd-dev dpkg-dev file
 )
-# An older zip writes no symbolic link into an archive that goes to a pipe.
+# An older zip does not write symbolic links to an archive in a pipe.
 k_cluster_packages=(
   slurmd slurmctld slurm-client slurm-wlm-basic-plugins munge iproute2 nftables util-linux util-linux-extra procps psmisc bats
   tar cpio 'zip>=3.0-13+deb12u1' unzip p7zip-full bzip2 xz-utils zstd lz4 attr acl
@@ -27,10 +27,10 @@ say() { printf '\n== %s [%d s]\n' "$*" "$SECONDS" >&2; }
 die() { printf '%s: %s\n' "${0##*/}" "$*" >&2; exit 1; }
 
 need_root() {
-  [ "$(id -u)" = 0 ] || die "must be run by root (try: sudo $0): it makes namespaces for a test cluster"
+  [ "$(id -u)" = 0 ] || die "needs root to make namespaces for a test cluster; try: sudo $0"
 }
 
-# missing_packages NAME|NAME>=VERSION...: the names of those that are not there, or too old.
+# missing_packages NAME|NAME>=VERSION...: prints the names of those that are not installed, or too old.
 missing_packages() {
   local wanted package least status version
   for wanted in "$@"; do
@@ -40,7 +40,7 @@ missing_packages() {
   done
 }
 
-# Debian's packages start their services when they are installed; nothing of ours needs that.
+# Debian's packages start their services at installation; this prevents it.
 install_packages() {
   local missing policy=/usr/sbin/policy-rc.d made_policy=no
   missing=$(missing_packages "$@")
@@ -63,24 +63,24 @@ debian_name() {
   (. /etc/os-release && echo "${VERSION_CODENAME-}")
 }
 
-# make_debian_root NAME DIR: a root of that Debian, from debootstrap's own mirror; one that is whole is taken as it is.
+# make_debian_root NAME DIR: makes a root of that Debian, from debootstrap's own mirror; keeps a complete one.
 make_debian_root() {
   local log script=/usr/share/debootstrap/scripts/$1
-  # A debootstrap that is older than that Debian makes it as it makes the one to come.
+  # A debootstrap that is older than that Debian makes it with the script of Debian's next release.
   [ -e "$script" ] || script=/usr/share/debootstrap/scripts/sid
   if ! debian_root_is_whole "$2"; then
     say "making a root of Debian $1"
     rm -rf --one-file-system "$2"
     mkdir -p "$2"
     log=$(debootstrap --variant=minbase "$1" "$2" "" "$script" 2>&1) || die "debootstrap failed:"$'\n'"$(tail -n 20 <<<"$log")"
-    # The lists of a Debian that is not released yet are valid for a week, and a mirror may be behind.
+    # The lists of a Debian that is not released yet are valid for a week, and a mirror can be older.
     echo 'Acquire::Check-Valid-Until "false";' >"$2/etc/apt/apt.conf.d/90valid"
     touch "$2/.whole"
   fi
   cp /etc/resolv.conf "$2/etc/resolv.conf"
 }
 
-# Made to the end, its programs run, and no package is half installed.
+# Whether the root is complete, its programs run, and no package is half installed.
 debian_root_is_whole() {
   [ -e "$1/.whole" ] && [ -z "$(chroot "$1" dpkg --audit 2>&1 || echo broken)" ]
 }
@@ -89,11 +89,11 @@ debian_root_is_whole() {
 build() {
   say "building ($1)"
   (cd "$top" && cmake --preset "$1" >"build-$1.log" 2>&1 && cmake --build --preset "$1" >>"build-$1.log" 2>&1) ||
-    { tail -n 40 "$top/build-$1.log" >&2; die "the build failed; all of it is in build-$1.log"; }
+    { tail -n 40 "$top/build-$1.log" >&2; die "the build failed; the whole output is in build-$1.log"; }
   rm -f "$top/build-$1.log"
 }
 
-# The deb of this machine's Slurm, into build/packages.
+# Builds the deb for this machine's Slurm in build/packages.
 make_deb() {
   install_packages "${k_build_packages[@]}"
   build release
@@ -101,7 +101,7 @@ make_deb() {
   (cd "$top" && cpack --preset deb >build/cpack.log 2>&1) || die "cpack failed: build/cpack.log"
 }
 
-# install_stage PRESET: installs that build into build/stage, as `cmake --install` would into /.
+# install_stage PRESET: installs that build into build/stage, as `cmake --install` would into /, and prints that path.
 install_stage() {
   rm -rf "$top/build/stage"
   DESTDIR="$top/build/stage" cmake --install "$top/build/$1" >/dev/null || die "cmake --install failed"

@@ -1,8 +1,8 @@
-"""A terminal session as a picture: record_terminal.py SVG TITLE CMD... <STEPS
+"""Draws a terminal session as a picture: record_terminal.py SVG TITLE CMD... <STEPS
 
-Runs CMD (a shell with the prompt "$ ") on a terminal of 128 columns, types the lines of STEPS, each when the
-prompt is there, and draws what was on the screen at the end. A line "^C AFTER TEXT" presses Ctrl-C when a line
-with TEXT has come. Where a browser moves pictures, each line appears after as long as it took, pauses cut short.
+Runs CMD (a shell with the prompt "$ ") on a terminal of 128 columns, types each line of STEPS at the next prompt,
+and draws the final screen. A line "^C AFTER TEXT" types Ctrl-C after a line with TEXT. In a browser with animations,
+each line appears after its original delay; long pauses are shortened.
 """
 import fcntl
 import html
@@ -20,7 +20,7 @@ LONGEST_PAUSE, LIMIT = 2.0, 180
 
 
 class Screen:
-    """Lines as a terminal without cursor movement but CR, LF, backspace and erase-line shows them."""
+    """The lines of a terminal whose only control sequences are CR, LF, backspace and erase-line."""
 
     def __init__(self):
         self.lines, self.times, self.column = [''], [0.0], 0
@@ -66,10 +66,10 @@ def record(command, steps):
             steps.pop(0)
         elif not awaited and screen.lines[-1] == '$ ':
             seen = len(screen.lines)
-            time.sleep(3)  # a job has begun by then
+            time.sleep(3)  # a job has started by then
             os.write(terminal, steps.pop(0).encode() + b'\n')
     if steps:
-        sys.exit('it did not end; the screen was:\n' + '\n'.join(screen.lines))
+        sys.exit('it did not exit; the screen was:\n' + '\n'.join(screen.lines))
     time.sleep(1)
     screen.write(os.read(terminal, 65536).decode(errors='replace'), clock + 0.5)
     os.close(terminal)
@@ -78,7 +78,7 @@ def record(command, steps):
 
 
 def rows(lines):
-    """Lines that are longer than the terminal go on in the next row, as there."""
+    """Splits lines at the width of the terminal into rows, as a terminal does."""
     for line, when in lines:
         for begin in range(0, len(line), COLUMNS):
             yield line[begin:begin + COLUMNS], when, line

@@ -14,7 +14,7 @@
 namespace nodestage {
 namespace {
 
-// In the child; returns only when the program cannot be run: errno's value.
+// In the child. Returns only if the program cannot be run, with errno's value.
 int become(const std::vector<std::string>& words, const std::vector<VariableChange>& environment,
            const Signals& signals) {
   ::setpgid(0, 0);
@@ -49,7 +49,7 @@ Result<CommandProcess> CommandProcess::start(const std::vector<std::string>& wor
     ::_exit(::write(failed.write.get(), &code, sizeof code) < 0 ? 126 : 127);
   }
   process.pid_ = pid;
-  ::setpgid(pid, pid);  // whoever of both comes first
+  ::setpgid(pid, pid);  // parent and child both call it: either can be first
   failed.write.reset();
   int code = 0;
   ssize_t count = 0;
@@ -79,7 +79,7 @@ void CommandProcess::signal(int number) const {
   if (pid_ > 0) ::kill(-pid_, number);
 }
 
-// Its number is its group's until it is waited for, so that is last.
+// waitpid comes last: until then, no other process can get the pid, which is the group's number.
 bool CommandProcess::has_ended() {
   while (pid_ > 0) {
     siginfo_t info{};
@@ -105,13 +105,13 @@ void CommandProcess::stopped(int number) {
   if (!wants_terminal || !give_terminal()) {
     const bool had_terminal = has_terminal_;
     take_terminal();
-    ::kill(0, SIGSTOP);  // as the shell expects it of all that it has started as one job
+    ::kill(0, SIGSTOP);  // as a shell expects of all processes of one job
     if (wants_terminal || had_terminal) give_terminal();
   }
   signal(SIGCONT);
 }
 
-// False: it is not ours to give.
+// False if the terminal does not belong to this process's group.
 bool CommandProcess::give_terminal() {
   if (!terminal_ || ::tcgetpgrp(terminal_.get()) != ::getpgrp()) return false;
   has_terminal_ = ::tcsetpgrp(terminal_.get(), pid_) == 0;

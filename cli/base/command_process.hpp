@@ -1,9 +1,9 @@
-// CommandProcess: the user's command as a process group of its own, so that a signal reaches all of
-// it and nothing else.
+// CommandProcess: the user's command in its own process group, so that a signal reaches all of its
+// processes and no others.
 //
-// On a terminal it is started in the background, as far as that knows: Ctrl-C comes to us. One that
-// reads from the terminal or sets its modes is then given it, as a shell would; what the user types
-// is its own from there on.
+// On a terminal the command starts as a background group, so Ctrl-C reaches this process. If the
+// command reads from the terminal or sets its modes, it gets the terminal, as from a shell, and
+// from then on everything that the user types.
 #pragma once
 
 #include <sys/types.h>
@@ -20,21 +20,21 @@ namespace nodestage {
 
 class CommandProcess {
  public:
-  // Returns when it runs. The fault's code is execvp's errno when the program cannot be run.
+  // Returns when the program runs. If it cannot be run, the fault's code is execvp's errno.
   static Result<CommandProcess> start(const std::vector<std::string>& words,
                                       const std::vector<VariableChange>& environment,
                                       const Signals& signals);
   CommandProcess(CommandProcess&&) noexcept;
   ~CommandProcess();
 
-  // To all of its group.
+  // Sends a signal to the whole group.
   void signal(int number) const;
 
-  // After a SIGCHLD. Whether it has ended; then what it left in its group is ended, too. One that
-  // was stopped stops this process with it, and goes on when that does.
+  // To be called after a SIGCHLD. Whether the command has exited; if so, kills what is left of its
+  // group. If the command was stopped, stops this process too; both continue together.
   [[nodiscard]] bool has_ended();
 
-  // After its end: its exit code, 128 + n when signal n has ended it.
+  // After has_ended(): its exit code, or 128 + n if signal n killed it.
   [[nodiscard]] int code() const { return code_; }
 
  private:
@@ -43,9 +43,9 @@ class CommandProcess {
   bool give_terminal();
   void take_terminal();
 
-  pid_t pid_ = -1;  // -1: has ended
+  pid_t pid_ = -1;  // -1: has exited
   int code_ = 0;
-  Fd terminal_;  // this process's controlling one, if there is one
+  Fd terminal_;  // this process's controlling terminal, if any
   bool has_terminal_ = false;
 };
 

@@ -19,7 +19,7 @@ int wrong_usage(const std::string& what, const std::string& to_do) {
 
 int daemon_fault(const std::string& what) {
   return fault(what,
-               "On a compute node tell your administrators (systemctl status nodestaged); a login "
+               "On a compute node, tell your administrators (systemctl status nodestaged); a login "
                "node has no daemon.");
 }
 

@@ -1,4 +1,4 @@
-// What the verbs of the command share: how they reach the daemon, and how they fail.
+// Shared by the command's verbs: conversations with the daemon, and errors.
 #pragma once
 
 #include <chrono>
@@ -15,17 +15,17 @@ inline constexpr int k_fault = 1;
 inline constexpr int k_wrong_usage = 2;
 inline constexpr int k_no_such_job = 3;
 
-// Prints both to stderr; k_fault, k_wrong_usage.
+// Print both to stderr; return k_fault and k_wrong_usage.
 int fault(const std::string& what, const std::string& to_do);
 int wrong_usage(const std::string& what, const std::string& to_do);
 int daemon_fault(const std::string& what);
 
-// Sends `request` and hands over each message of the answer until on_message gives an exit code,
-// which is returned; k_fault, told, when the daemon does not answer.
+// Sends `request` and passes each message of the answer to on_message until that returns an exit
+// code, which is the result. If the daemon does not answer, prints that and returns k_fault.
 using OnMessage = std::function<std::optional<int>(const Message&)>;
 int converse(const std::string& socket, const Message& request, const OnMessage& on_message);
 
-// The same, where the fault is the caller's to tell.
+// The same, but the caller reports the fault.
 Result<int> exchange(const std::string& socket, const Message& request,
                      const OnMessage& on_message);
 

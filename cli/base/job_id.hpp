@@ -11,7 +11,7 @@ namespace nodestage {
 
 struct JobId {
   std::uint32_t job = 0;
-  std::uint32_t restart = k_no_number;  // k_no_number: not said
+  std::uint32_t restart = k_no_number;  // k_no_number: not given
 };
 
 std::optional<JobId> parse_job_id(const std::string& text);

@@ -29,7 +29,7 @@ Result<PrivateDirectory> PrivateDirectory::make(const std::string& parent) {
   const std::string shown = printable(path);
   path += "/nodestage-run-XXXXXX";
   if (::mkdtemp(path.data()) == nullptr)
-    return system_error("no directory can be made in " + shown);
+    return system_error("cannot create a directory in " + shown);
   auto fd = open_at(AT_FDCWD, path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW);
   if (fd) return PrivateDirectory(path, std::move(*fd));
   ::rmdir(path.c_str());

@@ -8,10 +8,11 @@
 
 namespace nodestage {
 
-// Made with mode 0700 and a name of its own; removed at the end with all in it, unless it is kept.
+// Created with mode 0700 and a unique name. The destructor removes it with its contents unless
+// kept.
 class PrivateDirectory {
  public:
-  // Below `parent`, which must be there; by default $TMPDIR, else /tmp.
+  // Creates it below `parent`, which must exist; if empty: $TMPDIR, else /tmp.
   static Result<PrivateDirectory> make(const std::string& parent);
   PrivateDirectory(PrivateDirectory&& other) noexcept;
   ~PrivateDirectory();
@@ -19,7 +20,7 @@ class PrivateDirectory {
   [[nodiscard]] const std::string& path() const { return path_; }  // absolute
   [[nodiscard]] int fd() const { return fd_.get(); }
 
-  // The fault names what is left of it.
+  // The fault names what could not be removed.
   Status remove();
   void keep() { is_ours_ = false; }
 

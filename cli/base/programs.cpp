@@ -35,11 +35,11 @@ std::vector<char*> pointers(std::vector<std::string>& texts) {
   return all;
 }
 
-// In the child; returns only when the program cannot be run.
+// In the child. Returns only if the program cannot be run.
 int become(Program program, int null, int out, int errors, pid_t parent) {
   if (!place_descriptors({null, out, errors, null}) || !reset_process()) return 126;
   if (program.account && !become(*program.account)) return 126;
-  ::prctl(PR_SET_PDEATHSIG, SIGTERM);  // a change of the uid would undo it
+  ::prctl(PR_SET_PDEATHSIG, SIGTERM);  // after the change of uid, which would reset it
   if (::getppid() != parent) return 126;
   auto argv = pointers(program.words);
   if (!program.environment) {
@@ -75,7 +75,7 @@ class Running {
     ::waitpid(pid_, nullptr, 0);
   }
 
-  // Whether it has come to its end: it, and all who hold its output.
+  // Whether the program, and every process that holds its output, has ended.
   bool has_ended() {
     if (pid_ <= 0) return true;
     const bool over = Clock::now() >= limit_ + k_grace;
@@ -104,7 +104,7 @@ class Running {
   }
 
  private:
-  // To its session; to itself, as long as it has none.
+  // Sends it to the session, and to the process in case it has no session yet.
   void signal(int number) const {
     ::kill(-pid_, number);
     ::kill(pid_, number);
@@ -149,7 +149,7 @@ std::vector<ProgramEnd> run_programs(const std::vector<Program>& programs,
     if (running.empty()) return ends;
     std::vector<pollfd> watched;
     for (const Running& one : running) one.add_to(watched);
-    // A child that has closed its output is looked after soon.
+    // Polls soon again for a child that has closed its output.
     ::poll(watched.data(), watched.size(), watched.size() < 2 * running.size() ? 10 : 200);
     for (const pollfd& on : watched) {
       if (on.revents == 0) continue;

@@ -15,8 +15,8 @@ struct RequestTexts {  // in the order of the command line
   std::vector<std::string> outputs;
 };
 
-// As the plugin would read them, here and now; tells its warnings on stderr. The fault marks the
-// place in an option's text (common/request/option_mark.hpp).
+// Parses the options as the plugin does, for staging that starts now; prints warnings to stderr.
+// The fault marks the wrong part of an option's text (common/request/option_mark.hpp).
 Result<StageRequest> to_request(const RequestTexts& texts);
 
 }  // namespace nodestage

@@ -32,7 +32,7 @@ Result<Signals> Signals::open() {
   for (const int signal : k_others) {
     if (!is_ignored(signal)) ::sigaddset(&wanted, signal);
   }
-  static_cast<void>(::signal(SIGCHLD, SIG_DFL));  // ignored, there would be no exit code
+  static_cast<void>(::signal(SIGCHLD, SIG_DFL));  // if it were ignored, there would be no exit code
   ::sigaddset(&wanted, SIGCHLD);
   Signals signals;
   signals.fd_ = Fd(::signalfd(-1, &wanted, SFD_CLOEXEC | SFD_NONBLOCK));

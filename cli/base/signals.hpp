@@ -1,4 +1,4 @@
-// Signals: those that this process is sent, one after another, instead of their usual effect.
+// Signals: receives this process's signals one by one, in place of their default effect.
 #pragma once
 
 #include <signal.h>
@@ -11,22 +11,22 @@
 
 namespace nodestage {
 
-// Whether a signal asks a program to end: SIGINT, SIGTERM, SIGHUP, SIGQUIT.
+// Whether a signal asks a program to exit: SIGINT, SIGTERM, SIGHUP, SIGQUIT.
 bool is_deadly(int signal);
 
-// While it lives, the deadly ones, SIGUSR1, SIGUSR2, SIGWINCH, SIGTSTP and SIGCHLD come from
-// next(); those that were ignored before (nohup) stay so. SIGPIPE is ignored, SIGTTOU blocked. One
-// at a time; one thread.
+// While it lives, next() returns the deadly signals, SIGUSR1, SIGUSR2, SIGWINCH, SIGTSTP and
+// SIGCHLD; signals that were ignored before (nohup) stay ignored. SIGPIPE is ignored, SIGTTOU
+// blocked. At most one object at a time, used by one thread.
 class Signals {
  public:
   static Result<Signals> open();
   Signals(Signals&&) = default;
   ~Signals();
 
-  // The next one, or nothing when none came for so long.
+  // The next signal, or nullopt if none arrives within `patience`.
   std::optional<int> next(std::chrono::milliseconds patience);
 
-  // In a forked child: everything as it was before.
+  // In a forked child: restores the signal handling from before open().
   void give_back() const;
 
  private:

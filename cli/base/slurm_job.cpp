@@ -37,7 +37,7 @@ Error why_not_told(const ProgramEnd& end, const std::string& program) {
   if (end.is_not_run()) return {ENOEXEC, "Slurm's " + program + " cannot be run on this host"};
   if (end.late) {
     return {ETIMEDOUT,
-            "Slurm has not answered within " + std::to_string(k_program_limit.count()) + " s"};
+            "Slurm did not answer within " + std::to_string(k_program_limit.count()) + " s"};
   }
   const std::string why = end.errors.substr(0, end.errors.find('\n'));
   return {EIO, program + " failed: " + shortened(printable(why), 200)};
@@ -62,7 +62,7 @@ bool is_job_id(std::string_view text) {
          (end == std::string_view::npos || is_number(text.substr(end + 1)));
 }
 
-// An array's id brings its tasks, each with an id of its own; that of a heterogeneous job its
+// An array's id gives its tasks, each with its own id; that of a heterogeneous job gives its
 // components.
 Result<SlurmJob> read_job(const std::string& wanted, std::string_view output) {
   std::vector<SlurmJob> found;

@@ -1,4 +1,4 @@
-// SlurmJob: what Slurm tells this process's user of a job, by its own commands.
+// SlurmJob: what Slurm's commands report of a job to this process's user.
 #pragma once
 
 #include <cstdint>
@@ -11,7 +11,7 @@
 namespace nodestage {
 
 struct SlurmJob {
-  std::uint32_t id = 0;  // of an array's task: its own
+  std::uint32_t id = 0;  // for a task of an array: the task's own
   std::uint32_t uid = 0;
   std::string state;   // "RUNNING"
   std::string nodes;   // "n[1-3]"; empty: none yet
@@ -21,20 +21,20 @@ struct SlurmJob {
 enum class JobTime { pending, running, over };
 JobTime time_of(const SlurmJob& job);
 
-// "12", of an array or a heterogeneous job also "12_3", "12+1".
+// "12"; for an array or a heterogeneous job also "12_3" or "12+1".
 bool is_job_id(std::string_view text);
 
-// Faults: ENOENT, Slurm knows no such job; EINVAL, `wanted` means several; others: Slurm cannot be
-// asked.
+// Faults: ENOENT: Slurm knows no such job; EINVAL: `wanted` matches several jobs; others: Slurm
+// cannot be asked.
 Result<SlurmJob> find_job(const std::string& wanted);
-// The same of what squeue has printed (k_squeue_format).
+// The same from squeue's output in k_squeue_format.
 inline constexpr const char* k_squeue_format = "%A|%F|%K|%T|%U|%N|%r";
 Result<SlurmJob> read_job(const std::string& wanted, std::string_view output);
 
 // "n[1-3]" → n1, n2, n3.
 Result<std::vector<std::string>> expand_nodes(const std::string& nodes);
 
-// Where the job's output goes; empty: not known.
+// The path of the job's output file; empty: not known.
 std::string output_path(std::uint32_t job);
 
 }  // namespace nodestage

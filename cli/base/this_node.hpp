@@ -1,4 +1,4 @@
-// What this process can tell of the host and, inside of one, the Slurm job that it runs in.
+// Facts about this process: its host, its user, and the Slurm job that it runs in, if any.
 #pragma once
 
 #include <cstdint>
@@ -7,16 +7,16 @@
 
 namespace nodestage {
 
-// Slurm's name of it, else the host's without its domain.
+// Slurm's name of this node, else the host name without the domain.
 std::string node_name();
 
-// A variable that holds a number and nothing else.
+// The value of a variable that holds a number and nothing else.
 std::optional<std::uint32_t> number_in(const char* variable);
 
-// CPUs that this process may use; 1 at least.
+// The number of CPUs that this process may use; at least 1.
 unsigned usable_cpus();
 
-// The name of the user whose process this is; the uid when it has none.
+// The name of this process's user, or the uid if it has no name.
 std::string user_name();
 
 }  // namespace nodestage

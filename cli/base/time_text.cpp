@@ -6,7 +6,7 @@
 namespace nodestage {
 
 Result<std::int64_t> parse_moment(const std::string& text) {
-  const Error wrong{EINVAL, "'" + text + "' is no moment"};
+  const Error wrong{EINVAL, "'" + text + "' is not a date or time"};
   if (text.starts_with('@')) {
     std::int64_t seconds = 0;
     const char* end = text.data() + text.size();

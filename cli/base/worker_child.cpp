@@ -30,20 +30,20 @@ Result<Fd> memory_file(const char* name) {
   return fd;
 }
 
-// An ordinary user's process may have inheritable ones, which the worker refuses.
+// A user's process can have inheritable capabilities, with which the worker refuses to run.
 void drop_capabilities() {
   __user_cap_header_struct header{_LINUX_CAPABILITY_VERSION_3, 0};
   __user_cap_data_struct none[2] = {};
   ::syscall(SYS_capset, &header, none);
 }
 
-// The child's whole life up to execve; returns only with a fault.
+// In the child, up to execve. Returns only with a fault.
 Status become_worker(const std::string& program, pid_t parent) {
   TRY(reset_process());
   drop_capabilities();
   if (::prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0) return system_error("no_new_privs");
   if (::prctl(PR_SET_PDEATHSIG, SIGKILL) != 0 || ::getppid() != parent)
-    return Error{ESRCH, "its parent has gone"};
+    return Error{ESRCH, "its parent has exited"};
   std::string name = "nodestage-worker";
   std::string path = "PATH=/usr/local/bin:/usr/bin:/bin";
   std::string locale = "LC_ALL=C.UTF-8";
@@ -106,8 +106,8 @@ bool WorkerChild::has_ended() {
   return pid_ < 0;
 }
 
-// Its builder (daemon/worker/venv/builder.hpp) sees that and ends what it runs; as a subreaper this
-// process waits for those, too.
+// When the worker dies, its builder (daemon/worker/venv/builder.hpp) kills what it runs; as a
+// subreaper, this process waits for those, too.
 void WorkerChild::kill() {
   if (pid_ < 0) return;
   ::prctl(PR_SET_CHILD_SUBREAPER, 1);
@@ -120,9 +120,9 @@ void WorkerChild::kill() {
 }
 
 std::string WorkerChild::last_words() const {
-  std::string text = "it ended with code " + std::to_string(WEXITSTATUS(wait_status_));
+  std::string text = "it exited with code " + std::to_string(WEXITSTATUS(wait_status_));
   if (WIFSIGNALED(wait_status_))
-    text = std::string("it was ended by a signal: ") + ::strsignal(WTERMSIG(wait_status_));
+    text = std::string("it was killed by a signal: ") + ::strsignal(WTERMSIG(wait_status_));
   ::lseek(log_.get(), 0, SEEK_SET);
   auto log = read_all(log_.get(), k_max_log);
   if (!log) return text;

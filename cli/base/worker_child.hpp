@@ -1,7 +1,7 @@
-// WorkerChild: a nodestage-worker run by this process for its own user, with the descriptors, the
-// privileges (none) and the messages that the daemon gives it: common/wire/worker_order.hpp.
+// WorkerChild: a nodestage-worker that this process runs for its own user, with the same
+// descriptors, privileges (none) and messages as from the daemon: common/wire/worker_order.hpp.
 //
-// Nobody limits its rate or its time, and it admits itself to the disk. It ends with this process.
+// It has no limit of rate or time, and admits itself to the disk. It dies with this process.
 #pragma once
 
 #include <sys/types.h>
@@ -15,8 +15,8 @@
 
 namespace nodestage {
 
-// The worker of this installation: beside this program (../libexec/nodestage), or else where the
-// build says.
+// The path of this installation's worker: relative to this program (../libexec/nodestage), or else
+// the path from the build.
 std::string worker_program();
 
 // directory_fd is borrowed.
@@ -29,27 +29,27 @@ struct WorkerCall {
 
 class WorkerChild {
  public:
-  // Returns when the worker runs; a fault when it cannot be started.
+  // Returns when the worker runs; a fault if it cannot be started.
   static Result<WorkerChild> start(const WorkerCall& call);
   WorkerChild(WorkerChild&&) noexcept;
   ~WorkerChild() { kill(); }
 
-  // Whether it has ended. Never blocks.
+  // Whether it has exited. Never blocks.
   [[nodiscard]] bool has_ended();
 
-  // Ends it, and what it has started, at once; waits for that.
+  // Kills it and the processes that it started, and waits for them.
   void kill();
 
-  // What it has said so far.
+  // What it has reported so far.
   [[nodiscard]] Result<WorkerStatus> status() const { return read_worker_status(status_.get()); }
 
-  // After its end without a word of its own: why, as far as that is known.
+  // For a worker that exited without reporting a cause: the cause, as far as it is known.
   [[nodiscard]] std::string last_words() const;
 
  private:
   WorkerChild() = default;
 
-  pid_t pid_ = -1;  // -1: has ended
+  pid_t pid_ = -1;  // -1: has exited
   int wait_status_ = 0;
   Fd status_;
   Fd log_;  // what it printed

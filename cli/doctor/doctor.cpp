@@ -26,7 +26,8 @@ namespace nodestage {
 namespace {
 
 constexpr const char* k_default_plugstack = "/etc/slurm/plugstack.conf";
-constexpr std::uint32_t k_no_job = 0xfffffffd;  // the daemon is asked about; there is none of it
+constexpr std::uint32_t k_no_job =
+    0xfffffffd;  // a job id that does not exist, to ask the daemon about
 
 class Report {
  public:
@@ -52,7 +53,7 @@ class Report {
   bool has_colour_ = shows_colour();
 };
 
-// What a program prints.
+// What a program prints to stdout and stderr.
 std::string output_of(std::vector<std::string> words) {
   const ProgramEnd end = run_program({std::move(words), {}, {}});
   return end.output + end.errors;
@@ -60,7 +61,7 @@ std::string output_of(std::vector<std::string> words) {
 
 std::string first_line(const std::string& text) { return text.substr(0, text.find('\n')); }
 
-// When a process began, as the clock on the wall.
+// When a process started, in wall-clock time.
 std::optional<timespec> begin_of(const std::string& pid) {
   const auto text = read_file(AT_FDCWD, "/proc/" + pid + "/stat", 65536);
   if (!text || text->rfind(')') == std::string::npos) return {};
@@ -82,8 +83,8 @@ std::optional<timespec> begin_of(const std::string& pid) {
   return timespec{begun / 1'000'000'000, begun % 1'000'000'000};
 }
 
-// Its name is that of the program: Debian's is slurmd-wlm, and that is what a slurmd is called that
-// has started itself anew (`scontrol reconfigure` since Slurm 24.05).
+// The process name is the program's: Debian's is slurmd-wlm, which is also the name of a slurmd
+// that restarted itself (`scontrol reconfigure` since Slurm 24.05).
 bool is_slurmd(const std::string& pid) {
   struct stat owner {};
   if (::stat(("/proc/" + pid).c_str(), &owner) != 0 || owner.st_uid != 0) return false;
@@ -91,7 +92,7 @@ bool is_slurmd(const std::string& pid) {
   return name && (*name == "slurmd\n" || name->starts_with("slurmd-"));
 }
 
-// Of the slurmd of this host that has run the longest.
+// The start of this host's longest-running slurmd.
 std::optional<timespec> begin_of_slurmd() {
   std::optional<timespec> begun;
   const std::unique_ptr<DIR, int (*)(DIR*)> proc(::opendir("/proc"), ::closedir);
@@ -128,7 +129,7 @@ class Doctor {
 
   int run() {
     std::printf(
-        "This host is taken for a %s node (--host=login or --host=compute says otherwise).\n",
+        "This host is examined as a %s node (--host=login or --host=compute changes that).\n",
         is_node_ ? "compute" : "login");
     ask_slurm();
     look_at_plugin();
@@ -145,9 +146,9 @@ class Doctor {
     config_ = parse_slurm_config(text);
     if (config_.count("PrologFlags") == 0) {
       config_.clear();
-      report_.add(Finding{Grade::problem,
-                          "Slurm's configuration cannot be read: " + first_line(text),
-                          "scontrol show config must work here; the checks of it are left out."});
+      report_.add(
+          Finding{Grade::problem, "Slurm's configuration cannot be read: " + first_line(text),
+                  "`scontrol show config` must work here; the checks of its output are skipped."});
     }
     slurm_release_ = slurm_release_of(output_of({"scontrol", "--version"}));
   }
@@ -158,7 +159,7 @@ class Doctor {
     if (!line) {
       return report_.add(
           Finding{Grade::problem, line.error().what,
-                  "Slurm's commands on this host load no plugin: make plugstack.conf."});
+                  "Slurm's commands on this host load no plugin: create plugstack.conf."});
     }
     report_.add(judge_line(*line, plugstack));
     line_ = std::move(*line);
@@ -168,8 +169,8 @@ class Doctor {
     if (!plugin) {
       return report_.add(
           Finding{Grade::problem, plugin.error().what,
-                  "Install the package; until then a `required` line breaks every command "
-                  "of Slurm's on this host."});
+                  "Install the package; until then a `required` line breaks every Slurm "
+                  "command on this host."});
     }
     report_.add(judge_plugin(*plugin, slurm_release_));
     plugin_ = std::move(*plugin);
@@ -183,12 +184,13 @@ class Doctor {
 
   void look_at_slurmd() {
     if (!slurmd_begun_) {
-      return report_.add(Finding{Grade::problem, "slurmd does not run", "systemctl status slurmd"});
+      return report_.add(
+          Finding{Grade::problem, "slurmd is not running", "systemctl status slurmd"});
     }
     report_.add(judge_slurmd(*slurmd_begun_, *plugin_, *line_));
   }
 
-  // A socket that is not the default's is that of the plugin's line.
+  // If --socket is the default, the socket in the plugin's line counts.
   void look_at_daemon() {
     std::string socket = arguments_.socket;
     if (socket == k_socket_path && !settings_.socket.empty()) socket = settings_.socket;
@@ -245,7 +247,7 @@ class Doctor {
     if (::statfs(root, &type) != 0 || ::statvfs(root, &space) != 0) {
       report_.add(
           Finding{Grade::problem, system_error(about_.tmpdir_root).what,
-                  "tmpdir.path in nodestaged.toml names a directory of root's that is there."});
+                  "tmpdir.path in nodestaged.toml must name an existing directory of root."});
       return;
     }
     report_.add(

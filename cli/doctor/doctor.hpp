@@ -7,11 +7,11 @@ namespace nodestage {
 
 struct DoctorArguments {
   std::string socket;
-  std::string host;  // "login", "compute"; "": as this host looks
+  std::string host;  // "login" or "compute"; "": detected
 };
 
-// Looks at this host and prints a line for each thing: ok, warning or problem, and what to do.
-// Needs no root. The exit code: 0 no problem (warnings may be), 1 at least one problem.
+// Examines this host and prints one line per finding: ok, warning or problem, and what to do. Does
+// not need root. Exit code: 0: no problem (but perhaps warnings); 1: at least one problem.
 int examine_host(const DoctorArguments& arguments);
 
 }  // namespace nodestage

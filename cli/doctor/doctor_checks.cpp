@@ -18,7 +18,7 @@ namespace {
 
 constexpr const char* k_plugin_name = "spank_nodestage.so";
 constexpr unsigned k_deepest_include = 8;
-// The plugin leaves so much of PrologEpilogTimeout.
+// The plugin leaves this much of PrologEpilogTimeout.
 constexpr std::uint64_t k_epilog_margin_s = 15;
 constexpr std::uint64_t k_no_timeout = 65534;
 
@@ -138,13 +138,14 @@ Finding judge_file_system(std::uint64_t type, const std::string& place) {
       case FileSystem::local:
         return ok(what);
       case FileSystem::memory:
-        return warning(what + ", which is memory",
-                       "It is fast, but what is staged is missing from the jobs' memory: size it.");
+        return warning(what + ", which is in memory",
+                       "It is fast, but staged data takes memory from the jobs: limit its size.");
       case FileSystem::shared:
         return problem(what + ", which other nodes share",
                        "Set tmpdir.path to a local disk (nodestaged.toml).");
       case FileSystem::fuse:
-        return warning(what, "Set tmpdir.path to a local disk (nodestaged.toml), if this is none.");
+        return warning(what,
+                       "If this is not a local disk, set tmpdir.path to one (nodestaged.toml).");
     }
   }
   return ok("job directories are in " + place);
@@ -165,7 +166,7 @@ std::vector<std::string> values_in(std::string_view conf, const std::string& key
   return values;
 }
 
-// Of prologs or epilogs, in seconds, by its name in slurm.conf.
+// The limit of prologs or epilogs, in seconds, and its name in slurm.conf.
 struct TimeLimit {
   std::string name;
   std::uint64_t seconds = 0;
@@ -185,7 +186,7 @@ Finding judge_prolog_limit(const TimeLimit& limit, const PluginSettings& setting
                  "Set it to 300 or more in slurm.conf.");
 }
 
-// epilog_wait_s: of the daemon; 0: not known.
+// epilog_wait_s: the daemon's setting; 0: not known.
 Finding judge_epilog_limit(const TimeLimit& limit, const PluginSettings& settings,
                            std::uint64_t epilog_wait_s) {
   auto wait = static_cast<std::uint64_t>(settings.epilog_wait.count());
@@ -228,7 +229,7 @@ std::uint32_t slurm_release_of(std::string_view text) {
 Finding judge_plugin(const PluginFile& plugin, std::uint32_t slurm_release) {
   const std::string is_for = plugin.path + " is for Slurm " + release_text(plugin.slurm_version);
   if (slurm_release == 0)
-    return warning(is_for + "; this host's Slurm does not tell its version",
+    return warning(is_for + "; this host's Slurm does not report its version",
                    "See scontrol --version.");
   if (plugin.slurm_version >> 8 == slurm_release >> 8) return ok(is_for + ", as is this host's");
   return problem(
@@ -255,25 +256,25 @@ Finding judge_line(const std::optional<PlugstackLine>& line, const std::string& 
 std::vector<Finding> judge_arguments(const PlugstackLine& line, const PluginSettings& settings) {
   std::vector<Finding> findings;
   for (const std::string& complaint : settings.complaints) {
-    findings.push_back(
-        warning(complaint + " (" + line.file + ")", "Its default is used until it is right."));
+    findings.push_back(warning(complaint + " (" + line.file + ")",
+                               "The default is used until this is corrected."));
   }
   return findings;
 }
 
 Finding judge_slurmd(const timespec& begun, const PluginFile& plugin, const PlugstackLine& line) {
   const std::string since =
-      "slurmd runs since " + human_date(static_cast<std::uint64_t>(begun.tv_sec));
+      "slurmd has been running since " + human_date(static_cast<std::uint64_t>(begun.tv_sec));
   const auto after = [&since](const char* what, const timespec& when) {
     return since + ", but the plugin" + what + human_date(static_cast<std::uint64_t>(when.tv_sec));
   };
   if (is_later(plugin.installed, begun))
     return problem(after(" was installed ", plugin.installed),
-                   "systemctl restart slurmd: it looks for plugins at its start only; jobs go on.");
+                   "systemctl restart slurmd: it loads plugins only when it starts; jobs go on.");
   if (is_later(line.changed, begun))
     return warning(
         after("'s line was changed ", line.changed),
-        "If the line is new: systemctl restart slurmd. If its arguments are, all is well.");
+        "If the line is new: systemctl restart slurmd. For new arguments alone, do nothing.");
   return ok(since + ", after the plugin was installed");
 }
 
@@ -284,10 +285,9 @@ Finding judge_prolog_flags(const SlurmConfig& config) {
     if (small.find(flag) != std::string::npos) return ok("PrologFlags=" + flags);
   }
   return problem(
-      "PrologFlags has no Alloc: a job's nodes begin to stage with their first step only, so jobs "
-      "of "
-      "several nodes fail",
-      "Set PrologFlags=Alloc in slurm.conf (Contain has it in it); scontrol reconfigure.");
+      "PrologFlags has no Alloc: a job's nodes start to stage only with their first step, so jobs "
+      "of several nodes fail",
+      "Set PrologFlags=Alloc in slurm.conf (Contain includes it); scontrol reconfigure.");
 }
 
 Finding judge_batch_start(const SlurmConfig& config, const PluginSettings& settings) {
@@ -332,15 +332,16 @@ Finding judge_private_tmp(const SlurmConfig& config, std::string_view container_
   for (const std::string& base : values_in(container_conf, "BasePath")) hidden.push_back(base);
   if (tmpdir_root.empty())
     return warning(
-        "private /tmp (" + type + "); the daemon does not tell where job directories are",
-        "tmpdir.path must lie outside BasePath and Dirs.");
+        "private /tmp (" + type + "); the daemon does not report where job directories are",
+        "tmpdir.path must be outside BasePath and Dirs.");
   for (const std::string& directory : hidden) {
     if (!is_below(tmpdir_root, directory)) continue;
     std::string what = "private /tmp (" + type + "): job directories in ";
     what.append(tmpdir_root).append(" are hidden from jobs by ").append(directory);
-    return problem(std::move(what), "Set tmpdir.path to a place outside of it (nodestaged.toml).");
+    return problem(std::move(what),
+                   "Set tmpdir.path to a directory outside of it (nodestaged.toml).");
   }
-  return ok("private /tmp (" + type + "); job directories lie outside of it");
+  return ok("private /tmp (" + type + "); job directories are outside of it");
 }
 
 Finding judge_versions(const std::string& command, const std::string& daemon,
@@ -356,8 +357,9 @@ Finding judge_versions(const std::string& command, const std::string& daemon,
     same = same && daemon == command;
   }
   if (same) return ok(what);
-  return problem(what + ": not the same release",
-                 "Install one release of all; systemctl restart nodestaged (staging goes on).");
+  return problem(
+      what + ": not the same release",
+      "Install the same release of all; systemctl restart nodestaged (staging goes on).");
 }
 
 Finding judge_silent_daemon(const std::string& fault, std::string_view unit) {
@@ -371,22 +373,22 @@ Finding judge_silent_daemon(const std::string& fault, std::string_view unit) {
   const bool has_failed = one_of("ActiveState") == "failed";
   if (status == "219")
     return problem(what +
-                       "; systemd cannot start it (status=219/CGROUP), since processes live "
+                       "; systemd cannot start it (status=219/CGROUP), since processes run "
                        "below its cgroup",
                    "systemd-cgls --unit nodestaged shows them. With the packaged units none do: "
-                   "workers live in nodestage-workers.service. When they have ended: systemctl "
+                   "workers run in nodestage-workers.service. When they have exited: systemctl "
                    "reset-failed nodestaged; systemctl start nodestaged.");
   if (has_failed && status == "78")
     return problem(what + "; its configuration is wrong (status=78)",
                    "nodestaged --check names the line; then systemctl start nodestaged.");
   if (has_failed && !restarts.empty() && restarts != "0")
-    return problem(what + "; it has ended again and again (status=" + status +
-                       "), and systemd has given it up after " + restarts +
+    return problem(what + "; it has exited repeatedly (status=" + status +
+                       "), and systemd has given up after " + restarts +
                        " restarts (its start limit)",
-                   "journalctl -u nodestaged tells why; then systemctl reset-failed nodestaged; "
+                   "journalctl -u nodestaged shows why; then systemctl reset-failed nodestaged; "
                    "systemctl start nodestaged.");
   return problem(what,
-                 "systemctl enable --now nodestaged; why it ended: journalctl -u nodestaged, "
+                 "systemctl enable --now nodestaged; why it exited: journalctl -u nodestaged, "
                  "nodestaged --check.");
 }
 
@@ -394,13 +396,13 @@ std::vector<Finding> judge_disk(const LocalDisk& disk, const DaemonAbout& about)
   std::vector<Finding> findings = {judge_file_system(disk.type, about.tmpdir_root)};
   const std::string what =
       human_bytes(disk.free_bytes) + " of " + human_bytes(disk.size_bytes) + " are free there";
-  const char* to_do = "See `nodestage held` as root, and what else lies there.";
+  const char* to_do = "See `nodestage held` as root, and what else is stored there.";
   if (disk.free_bytes <= about.leave_free_bytes) {
     findings.push_back(problem(what + ", no more than staging.leave_free (" +
                                    human_bytes(about.leave_free_bytes) + "): every job is refused",
                                to_do));
   } else if (disk.free_bytes < disk.size_bytes / 10 || disk.free_inodes == 0) {
-    findings.push_back(warning(what + (disk.free_inodes == 0 ? ", but no inode" : ""), to_do));
+    findings.push_back(warning(what + (disk.free_inodes == 0 ? ", but no inode is" : ""), to_do));
   } else {
     findings.push_back(ok(what));
   }
@@ -417,7 +419,7 @@ Finding judge_sandbox(const DaemonAbout& about) {
     case SandboxState::Kind::lacking:
       return {
           about.sandbox_required ? Grade::problem : Grade::warning,
-          "this kernel does not confine workers in full: " + text + jobs_fail,
+          "this kernel cannot confine workers in full: " + text + jobs_fail,
           "Landlock needs Linux 5.19 or later with lsm=...,landlock on its command line; system "
           "calls, CONFIG_SECCOMP_FILTER."};
     case SandboxState::Kind::fault:
@@ -428,8 +430,8 @@ Finding judge_sandbox(const DaemonAbout& about) {
     case SandboxState::Kind::unknown:
       break;
   }
-  return warning("the daemon has not told yet whether its workers confine themselves",
-                 "Ask again; else look for \"sandbox\" in its log.");
+  return warning("the daemon has not reported yet whether its workers confine themselves",
+                 "Try again later, or look for \"sandbox\" in its log.");
 }
 
 Finding judge_openat2(bool has_openat2) {
@@ -442,7 +444,7 @@ Finding judge_cgroups(const DaemonAbout& about) {
   const std::string& missing = about.cgroups_missing;
   if (about.cgroups_in_unit)
     return problem(
-        "workers live below nodestaged's own cgroup: while one lives, systemd cannot "
+        "workers run below nodestaged's own cgroup: while one runs, systemd cannot "
         "start nodestaged again (status=219/CGROUP)",
         "Install nodestage-workers.service, and nodestaged.service as it is packaged.");
   if (missing.empty()) return ok("workers have cgroups with all limits");

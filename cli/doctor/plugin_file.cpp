@@ -15,7 +15,7 @@ namespace {
 
 constexpr std::size_t k_max_bytes = 64 << 20;
 
-// A record at an offset of the file, if all of it is there.
+// The record at an offset of the file, if it is complete.
 template <typename T>
 std::optional<T> record_at(std::string_view file, std::uint64_t offset) {
   if (offset > file.size() || file.size() - offset < sizeof(T)) return {};
@@ -29,7 +29,7 @@ std::optional<Elf64_Shdr> section(std::string_view file, const Elf64_Ehdr& heade
   return record_at<Elf64_Shdr>(file, header.e_shoff + std::uint64_t{number} * header.e_shentsize);
 }
 
-// Where in the file the byte of an address lies.
+// The file offset of a virtual address.
 std::optional<std::uint64_t> offset_of(std::string_view file, const Elf64_Ehdr& header,
                                        std::uint64_t address) {
   for (unsigned i = 0; i < header.e_phnum; ++i) {
@@ -77,7 +77,7 @@ Result<PluginFile> read_plugin_file(const std::string& path) {
   if (::fstat(fd.get(), &info) != 0) return system_error(path);
   TRY_ASSIGN(const std::string file, read_all(fd.get(), k_max_bytes));
   const auto slurm = exported_number(file, "plugin_version");
-  if (!slurm) return Error{ENOEXEC, path + ": is no plugin of Slurm's"};
+  if (!slurm) return Error{ENOEXEC, path + ": is not a Slurm plugin"};
   return PluginFile{path, *slurm, exported_number(file, "spank_plugin_version").value_or(0),
                     info.st_ctim};
 }

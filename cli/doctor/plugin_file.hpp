@@ -1,5 +1,5 @@
-// PluginFile: what spank_nodestage.so tells without being loaded, which only Slurm's programs can:
-// the numbers that it shows to Slurm, read from the file's symbols.
+// PluginFile: the version numbers that spank_nodestage.so exports, read from the file's symbols,
+// since only Slurm's programs can load it.
 #pragma once
 
 #include <cstdint>
@@ -14,11 +14,11 @@ struct PluginFile {
   std::string path;
   std::uint32_t slurm_version = 0;  // plugin_version: major << 16 | minor << 8 | micro
   std::uint32_t version =
-      0;                 // spank_plugin_version: nodestage's own: major * 1e6 + minor * 1e3 + patch
-  timespec installed{};  // when the file came to its place (ctime)
+      0;                 // spank_plugin_version, nodestage's: major * 1e6 + minor * 1e3 + patch
+  timespec installed{};  // when the file was installed (ctime)
 };
 
-// A fault: no such file, or none that Slurm could load as a plugin.
+// A fault if there is no such file, or Slurm could not load it as a plugin.
 Result<PluginFile> read_plugin_file(const std::string& path);
 
 }  // namespace nodestage

@@ -40,7 +40,7 @@ int show_held(const std::string& socket) {
       return {};
     }
     if (const auto* refused = std::get_if<Refused>(&message)) return daemon_fault(refused->what);
-    if (rows == 0) std::printf("no results of yours are held on this node\n");
+    if (rows == 0) std::printf("this node holds no results of yours\n");
     return 0;
   });
 }

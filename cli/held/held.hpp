@@ -5,8 +5,8 @@
 
 namespace nodestage {
 
-// The caller's results that could not be delivered and are kept on this node; root: everybody's.
-// The exit code: 0, also when there are none; 1 (no answer).
+// Prints the caller's held results on this node; for root, those of all users. Exit code: 0, also
+// if there are none; 1: no answer.
 int show_held(const std::string& socket);
 
 }  // namespace nodestage

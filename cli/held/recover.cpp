@@ -18,7 +18,7 @@ namespace {
 
 constexpr int k_nothing_held = 2;
 
-// By text only: the node's view of links may be another.
+// By text only: links can differ on the node.
 std::string absolute(const std::string& path) {
   if (path.starts_with('/')) return path;
   char here[PATH_MAX];
@@ -36,13 +36,13 @@ int become_srun(const RecoverArguments& arguments, const std::string& directory)
   argv.push_back(nullptr);
   ::execvp(argv[0], argv.data());
   return fault(std::string("srun cannot be started: ") + std::strerror(errno),
-               "--node needs Slurm's srun; on the node itself leave it out.");
+               "--node needs Slurm's srun; on the node itself, omit --node.");
 }
 
 int nothing_held(const RecoverArguments& arguments) {
-  fault("no results of job " + arguments.job + " of yours are held on this node",
-        "The file nodestage-JOBID.txt beside the job's output names the node: --node=NODE asks "
-        "there.\n`nodestage held` lists what is held here.");
+  fault("this node holds no results of a job " + arguments.job + " of yours",
+        "The file nodestage-JOBID.txt beside the job's output names the node: give it with "
+        "--node=NODE.\n`nodestage held` lists what this node holds.");
   return k_nothing_held;
 }
 
@@ -63,9 +63,10 @@ void show(const Progress& progress, const std::string& end) {
 int recover(const RecoverArguments& arguments) {
   const auto id = parse_job_id(arguments.job);
   if (!id)
-    return fault("'" + arguments.job + "' is no job", "JOBID is a number, or JOBID.RESTART.");
+    return fault("'" + arguments.job + "' is not a job id", "JOBID is a number, or JOBID.RESTART.");
   const Recover ask{id->job, id->restart, absolute(arguments.directory)};
-  if (ask.directory.empty()) return fault("the current directory is gone", "Name DIR from /.");
+  if (ask.directory.empty())
+    return fault("the current directory does not exist", "Give an absolute DIR.");
   if (!arguments.node.empty()) return become_srun(arguments, ask.directory);
   return converse(arguments.socket, ask, [&](const Message& message) -> std::optional<int> {
     if (const auto* progress = std::get_if<Progress>(&message)) {
@@ -75,9 +76,9 @@ int recover(const RecoverArguments& arguments) {
     show({}, "\r\033[K");
     if (const auto* answer = std::get_if<Refused>(&message)) return refused(arguments, *answer);
     const auto* recovered = std::get_if<Recovered>(&message);
-    if (recovered == nullptr) return daemon_fault("an answer that was not asked for");
+    if (recovered == nullptr) return daemon_fault("nodestaged gave an unexpected answer");
     for (const std::string& line : recovered->lines) std::printf("%s\n", printable(line).c_str());
-    std::printf("nothing of job %s is held on this node any more\n", arguments.job.c_str());
+    std::printf("this node no longer holds results of job %s\n", arguments.job.c_str());
     return 0;
   });
 }

@@ -35,7 +35,7 @@ class Compressor {
     return check(ZSTD_CCtx_setParameter(context_.get(), ZSTD_c_checksumFlag, 1));
   }
 
-  // At once, so its content's size stands in the frame's header.
+  // Compresses in one call, so that the frame's header has the content size.
   Status compress(std::string_view content, std::string& out) {
     out.resize(ZSTD_compressBound(content.size()));
     const std::size_t size =
@@ -56,7 +56,7 @@ Status FrameWriter::run(unsigned threads) {
   try {
     for (unsigned i = 1; i < threads && form_ == FrameForm::zstd; ++i)
       others.emplace_back([this] { work(); });
-  } catch (const std::system_error&) {  // fewer are enough
+  } catch (const std::system_error&) {  // go on with fewer threads
   }
   work();
   for (auto& thread : others) thread.join();
@@ -84,7 +84,7 @@ Status FrameWriter::work_through() {
   std::string packed;
   for (;;) {
     TRY_ASSIGN(const Turn turn, read_next(content));
-    // An empty archive is a frame, too: a file of none is no zstd file.
+    // An empty archive is one empty frame: a file without frames is not a zstd file.
     if (turn.bytes == 0 && turn.number > 0) return {};
     if (form_ == FrameForm::zstd) TRY(compressor.compress(content, packed));
     TRY(write_in_turn(turn.number, form_ == FrameForm::zstd ? packed : content, turn.bytes));
@@ -92,7 +92,7 @@ Status FrameWriter::work_through() {
   }
 }
 
-// 0 bytes at the end.
+// Turn::bytes is 0 at the end.
 Result<FrameWriter::Turn> FrameWriter::read_next(std::string& content) {
   const std::lock_guard lock(reading_);
   content.resize(k_frame_bytes);

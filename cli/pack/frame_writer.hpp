@@ -1,8 +1,8 @@
-// FrameWriter: a stream as a zstd file of independent frames, one for each 4 MiB of it, compressed
-// by many threads, with a seek table behind them; or as it is.
+// FrameWriter: writes a stream as a zstd file of independent frames of 4 MiB each, compressed by
+// several threads and followed by a seek table; or unchanged.
 //
-// A frame tells its content's size and has a checksum. 4 MiB: also when four datasets share a
-// worker's memory, each frame is small enough for any thread to decode it on its own
+// A frame states its content size and has a checksum. 4 MiB is small enough for each thread to
+// decode a frame on its own even if four datasets share a worker's memory
 // (daemon/worker/decode/zstd_frames.hpp).
 #pragma once
 
@@ -25,14 +25,14 @@ inline constexpr std::size_t k_frame_bytes = std::size_t{4} << 20;
 
 class FrameWriter {
  public:
-  // Reads `from` to its end, a pipe, and closes it when it reads no more: at its end, at a fault,
-  // and after stop(). `to` is borrowed.
+  // Reads the pipe `from` to its end. Closes it when it stops reading: at the end, at a fault, and
+  // after stop(). `to` is borrowed.
   FrameWriter(Fd from, int to, FrameForm form) : from_(std::move(from)), to_(to), form_(form) {}
 
-  // By so many threads (plain: one), until all is written; then the seek table.
+  // Writes everything with `threads` threads (plain: one), then the seek table.
   Status run(unsigned threads);
 
-  // From any thread: run() ends soon, with the fault ECANCELED.
+  // From any thread: makes run() return soon, with the fault ECANCELED.
   void stop() { stop_ = true; }
 
   [[nodiscard]] std::uint64_t written() const { return written_; }

@@ -63,7 +63,7 @@ bool is_below(int inner, int outer) {
   }
 }
 
-// What OutputReport has written last.
+// The last record that OutputReport wrote.
 ItemRecord record_of(int status_fd) {
   ItemRecord record{};
   if (::pread(status_fd, &record, sizeof record, k_items_offset) !=
@@ -72,8 +72,8 @@ ItemRecord record_of(int status_fd) {
   return record;
 }
 
-// One archive on its way: a thread that reads the tree, threads that write, and the caller's, which
-// shows progress and takes signals.
+// Packs one archive: a thread reads the tree, other threads write, and the caller's thread shows
+// progress and handles signals.
 class Packing {
  public:
   Packing(Fd directory, std::string name, Signals& signals)
@@ -87,7 +87,7 @@ class Packing {
     report_.begin("tar", "");
   }
 
-  // The signal that has ended it is in signal() then, and the fault says nothing.
+  // If a signal stopped it, signal() returns that signal, and the fault has no meaning.
   Status run(int to, FrameForm form, std::optional<std::int64_t> mtime) {
     TRY_ASSIGN(Pipe tar, make_pipe());
     ::fcntl(tar.write.get(), F_SETPIPE_SZ, 1 << 20);
@@ -107,7 +107,7 @@ class Packing {
     reading.join();
     writing.join();
     voice_.clear();
-    // Where the writer has failed by itself, that is why the other could not go on.
+    // If the writer failed by itself, its fault is the reason for the reader's.
     if (!written && written.error().code != ECANCELED) return written;
     return packed;
   }
@@ -168,7 +168,7 @@ class Packing {
   int signal_ = 0;
 };
 
-// On disk, and under its name.
+// Syncs the archive and gives it its name.
 Status put_in_place(Fd file, const PendingName& pending, const OutputPlace& place,
                     Overwrite overwrite) {
   if (::fsync(file.get()) != 0) return system_error("cannot write the archive");
@@ -184,14 +184,14 @@ std::string advice(int code) {
   switch (code) {
     case ENOSPC:
     case EDQUOT:
-      return "Make room there, or write it to another place with -o.";
+      return "Free some space there, or write to another directory with -o.";
     case EACCES:
     case EPERM:
-      return "Check that you may read all of the directory and write where -o says.";
+      return "Check that you can read the whole directory and write to the path of -o.";
     case EEXIST:
       return "--force replaces it.";
     default:
-      return "Nothing is left of it; try again.";
+      return "Nothing was left behind; try again.";
   }
 }
 
@@ -206,7 +206,7 @@ int make(const PackArguments& arguments, FrameForm form, std::optional<std::int6
   Packing packing(std::move(directory), last_part(arguments.directory), *signals);
   Status done = packing.run(file->get(), form, mtime);
   if (packing.signal() != 0) {
-    fault("ended by signal " + std::to_string(packing.signal()), "Nothing is left of it.");
+    fault("stopped by signal " + std::to_string(packing.signal()), "Nothing was left behind.");
     return 128 + packing.signal();
   }
   if (done) done = put_in_place(std::move(*file), pending, place, arguments.overwrite);
@@ -220,7 +220,7 @@ int make(const PackArguments& arguments, FrameForm form, std::optional<std::int6
 int pack_directory(const PackArguments& arguments) {
   const auto form = form_of(arguments.output);
   if (!form)
-    return wrong_usage(arguments.output + ": the archive's name ends in .tar.zst or .tar",
+    return wrong_usage(arguments.output + ": the archive's name must end in .tar.zst or .tar",
                        "Write -o NAME.tar.zst, which is compressed, or -o NAME.tar.");
   std::optional<std::int64_t> mtime;
   if (!arguments.mtime.empty()) {
@@ -232,19 +232,19 @@ int pack_directory(const PackArguments& arguments) {
   }
   auto directory = open_at(AT_FDCWD, arguments.directory, O_RDONLY | O_DIRECTORY);
   if (!directory)
-    return fault(directory.error().what, "DIR is a directory of yours whose contents are packed.");
+    return fault(directory.error().what, "DIR must be a directory that you can read.");
   auto place = open_place(arguments.output);
-  if (!place) return fault(place.error().what, "The archive's directory must be there: mkdir -p");
+  if (!place) return fault(place.error().what, "The archive's directory must exist: mkdir -p");
   if (is_below(place->directory.get(), directory->get()))
-    return wrong_usage("the archive would lie in what it packs",
-                       "Name a place outside of " + arguments.directory + " with -o.");
+    return wrong_usage("the archive would be inside the directory that it packs",
+                       "Name a file outside of " + arguments.directory + " with -o.");
   struct stat info {};
   const bool is_there =
       ::fstatat(place->directory.get(), place->name.c_str(), &info, AT_SYMLINK_NOFOLLOW) == 0;
   if (is_there && S_ISDIR(info.st_mode))
     return wrong_usage(arguments.output + ": is a directory", "Name a file with -o.");
   if (is_there && arguments.overwrite == Overwrite::refuse)
-    return fault(arguments.output + ": is there already", advice(EEXIST));
+    return fault(arguments.output + ": already exists", advice(EEXIST));
   return make(arguments, *form, mtime, std::move(*directory), *place);
 }
 

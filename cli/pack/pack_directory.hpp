@@ -10,13 +10,13 @@ enum class Overwrite { refuse, replace };
 struct PackArguments {
   std::string directory;
   std::string output;  // *.tar.zst, *.tzst or *.tar
-  std::string mtime;   // of all entries; empty: each its own
+  std::string mtime;   // for all entries; empty: each keeps its own
   Overwrite overwrite = Overwrite::refuse;
 };
 
-// The contents of a directory as an archive that any tar reads, and that staging extracts by many
-// threads. It comes to its name when it is whole and on disk, or not at all. The exit code: 0; 1;
-// k_wrong_usage; 128 + n when signal n has ended it.
+// Packs a directory's contents into an archive that every tar can read and staging extracts with
+// several threads. The archive gets its name once it is complete and on disk, or not at all. Exit
+// code: 0; 1: a fault; k_wrong_usage; 128 + n: signal n stopped it.
 int pack_directory(const PackArguments& arguments);
 
 }  // namespace nodestage

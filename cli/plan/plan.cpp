@@ -57,7 +57,7 @@ void print(const PlanItem& item) {
   const bool is_output = item.option == "stage-out";
   const std::string place = "$SLURM_TMPDIR/";
   std::string line = printable((is_output ? place : "") + item.source);
-  // Where it has no name of its own in the request, and is not there to give it one: none.
+  // Without a destination in the request, and without a source that gives one, there is none.
   if (!item.destination.empty())
     line += " -> " + printable((is_output ? "" : place) + item.destination);
   std::printf("%s\n", line.c_str());
@@ -113,7 +113,7 @@ void print_all(const std::vector<PlanItem>& items) {
   for (const PlanItem& item : items) print(item);
   const Amount sum = sum_of_needs(items);
   if (items.size() > 1 && sum.bytes > 0) {
-    std::printf("in all on each node: %s\n", space_text(sum).c_str());
+    std::printf("in total on each node: %s\n", space_text(sum).c_str());
   }
 }
 
@@ -131,12 +131,12 @@ void print_json(const std::vector<PlanItem>& items) {
 int plan(const PlanArguments& arguments) {
   if (::geteuid() == 0)
     return fault(
-        "refuses to run as root: it decodes what others wrote, and root's jobs are not staged",
+        "refuses to run as root: it decodes files of users, and root's jobs are not staged",
         "Run it as the user whose job it is: sudo -u USER nodestage plan ...");
   const auto request = to_request(arguments.texts);
-  if (!request) return wrong_usage(request.error().what, "`man 7 nodestage` has every key.");
+  if (!request) return wrong_usage(request.error().what, "`man 7 nodestage` describes every key.");
   if (const auto text = request_text(*request); !text)
-    return wrong_usage(text.error().what, "Write the options so that they fit together.");
+    return wrong_usage(text.error().what, "Change the options so that they fit together.");
   std::vector<PlanItem> items;
   const unsigned threads = usable_cpus();
   for (const auto& item : request->datasets) items.push_back(plan_dataset(item, threads));
@@ -144,7 +144,7 @@ int plan(const PlanArguments& arguments) {
   for (const auto& item : request->outputs) items.push_back(plan_output(item));
   if (items.empty())
     return wrong_usage("there is nothing to plan",
-                       "Name what is staged, for example: nodestage plan "
+                       "Give at least one source, for example: nodestage plan "
                        "--stage-dataset=data.tar.gz");
   if (arguments.format == PlanFormat::json) {
     print_json(items);

@@ -12,8 +12,8 @@ struct PlanArguments {
   PlanFormat format = PlanFormat::text;
 };
 
-// Looks at each source for about a second, changes nothing, and prints what staging it would be
-// like. The exit code: 0; 1 an item could not be staged as it is now, or this is root;
+// Examines each source for about a second, changes nothing, and prints a forecast of its staging.
+// Exit code: 0; 1: an item could not be staged in its present state, or the caller is root;
 // k_wrong_usage.
 int plan(const PlanArguments& arguments);
 

@@ -1,5 +1,5 @@
-// A directory as a source, looked at by the names and the first files in it. Nothing is changed:
-// what may not be read is passed over.
+// Examines a directory as a source, by its names and its first files. Changes nothing, and skips
+// what it cannot read.
 #include <fcntl.h>
 #include <fts.h>
 #include <sys/stat.h>
@@ -34,7 +34,7 @@ struct Seen {
   Clock::duration read_time{};
 };
 
-// One file's data, as a copy would read it; of a large file what comes in time.
+// Reads one file's data as a copy would; of a large file, as much as the time allows.
 void read_file_data(const char* path, Clock::time_point end, Seen& seen, std::vector<char>& block) {
   const Fd fd(::open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK));
   if (!fd) return;
@@ -81,7 +81,7 @@ Seen walk(const std::string& path) {
   Seen seen;
   std::string name = path;
   char* const roots[] = {name.data(), nullptr};
-  // The source itself may be a link, as the user would follow it.
+  // The source itself can be a link, which is followed.
   const std::unique_ptr<FTS, int (*)(FTS*)> tree(
       ::fts_open(roots, FTS_PHYSICAL | FTS_COMFOLLOW | FTS_NOCHDIR, nullptr), ::fts_close);
   if (!tree) return seen;
@@ -107,7 +107,7 @@ void tell_time(const Seen& seen, unsigned threads, PlanItem& plan) {
   plan.time = about_seconds(plan.seconds) + (seen.is_whole ? "" : " at least") + ", as the first " +
               human_count(seen.read_files) + (seen.read_files == 1 ? " file" : " files") +
               " took " + human_duration(static_cast<std::uint64_t>(spent * 1000)) +
-              " to read one by one here and now";
+              " to read one by one on this host now";
 }
 
 }  // namespace
@@ -132,7 +132,7 @@ void look_at_directory(const std::string& path, unsigned threads, PlanItem& plan
   }
   if (seen.unreadable > 0) {
     plan.fault = human_count(seen.unreadable) + " of " + path +
-                 " may not be read\nMake them readable: chmod -R u+rX " + shell_word(path);
+                 " cannot be read\nMake them readable: chmod -R u+rX " + shell_word(path);
   }
 }
 

@@ -15,10 +15,10 @@
 namespace nodestage {
 namespace {
 
-// What one thread makes of a stream that is smaller is not worth anybody's while.
+// Below this size of a stream, advice to repack it is not worthwhile.
 constexpr std::uint64_t k_worth_packing = std::uint64_t{64} << 20;
 constexpr double k_worth_seconds = 2;
-// Files that a node's disk takes a second, a cautious value: docs/performance.md.
+// Files per second that a node's disk takes; a cautious value, from docs/performance.md.
 constexpr double k_files_per_second = 20000;
 
 std::string pack_line(const std::string& source) {
@@ -34,7 +34,7 @@ std::string many_threads(unsigned threads, const std::string& why) {
          ": " + why;
 }
 
-// How an archive is read, and what would be better.
+// Adds how an archive is read, and advice for a faster format.
 void tell_reading(const Piece& piece, const PieceLook& look, unsigned threads, PlanItem& plan) {
   const auto serial = [&](const std::string& why) {
     plan.reading = one_thread(why);
@@ -49,27 +49,27 @@ void tell_reading(const Piece& piece, const PieceLook& look, unsigned threads, P
   };
   if (look.index) {
     if (look.index->is_plain) return parallel("each member of a zip can be read on its own");
-    return serial("its members are packed by a rare method");
+    return serial("its members use a rare compression method");
   }
   if (piece.container() == Container::seven_zip) return serial("a 7z archive is one stream");
   switch (piece.coding()) {
     case Coding::plain:
       return parallel("it is not compressed; several parts are read, and files written, at a time");
     case Coding::bzip2:
-      return parallel("blocks of bzip2 can be told apart");
+      return parallel("its bzip2 blocks can be found and decoded independently");
     case Coding::gzip:
-      if (look.threads > 1) return parallel("its gzip members tell their size (bgzip)");
+      if (look.threads > 1) return parallel("its gzip members state their size (bgzip)");
       return serial("it is one gzip stream");
     case Coding::zstd:
       if (look.threads > 1) return parallel("it has independent zstd frames");
-      return serial("it is one zstd frame, or has too large ones");
+      return serial("it is one zstd frame, or its frames are too large");
     case Coding::xz:
       if (piece.xz_blocks() > 1) return parallel("it has xz blocks of known size");
       return serial("it is one xz block");
     case Coding::lz4:
       return serial("it is one lz4 stream");
     case Coding::compress:
-      return serial("it is one stream of compress");
+      return serial("it is one compress stream (.Z)");
   }
 }
 
@@ -79,7 +79,7 @@ double scaled(std::uint64_t part, std::uint64_t whole, double value) {
 
 std::uint64_t rounded(double value) { return static_cast<std::uint64_t>(std::llround(value)); }
 
-// What the beginning says of the whole.
+// Estimates the whole from the part that was read.
 void tell_amounts(const Piece& piece, const PieceLook& look, PlanItem& plan) {
   const std::uint64_t size = plan.source_bytes.value;
   if (look.index && plan.sources == 1) {
@@ -111,10 +111,10 @@ void tell_time(const Piece& piece, const PieceLook& look, PlanItem& plan) {
   plan.time = about_seconds(plan.seconds) + ", as " + part + " of it took " +
               human_duration(static_cast<std::uint64_t>(look.spent.count())) + " to read" +
               (is_decoded && piece.coding() != Coding::plain ? " and decode" : "") +
-              " here and now";
+              " on this host now";
   if (making > reading) {
-    plan.time = about_seconds(plan.seconds) + ", for so many files, at " +
-                human_count(static_cast<std::uint64_t>(k_files_per_second)) + " a second";
+    plan.time = about_seconds(plan.seconds) + ", for that many files, at " +
+                human_count(static_cast<std::uint64_t>(k_files_per_second)) + " per second";
   }
 }
 
@@ -140,13 +140,13 @@ Status look_at_file(Piece& piece, unsigned threads, PlanItem& plan) {
   if (piece.container()) {
     tell_reading(piece, look, threads, plan);
   } else {
-    plan.reading = "as it is, in long reads";
+    plan.reading = "as it is, in large blocks";
   }
   if (plan.sources > 1) {
     const auto bytes = static_cast<double>(need.expected.bytes);
     plan.need = {rounded(scaled(piece.size(), plan.source_bytes.value, bytes)), 0};
   }
-  // Where files are known, a guess of inodes is worth nothing. Directories come on top.
+  // A number of files is better than a guess of inodes. Directories add to it.
   if (plan.files.surety != Surety::unknown && !look.index) plan.need.inodes = plan.files.value + 1;
   plan.need.bytes = std::max(plan.need.bytes, plan.bytes.value);
   return {};
@@ -176,7 +176,7 @@ Status look_at(const DatasetItem& item, unsigned threads, PlanItem& plan) {
   return look_at_file(piece, threads, plan);
 }
 
-// The nearest directory to a target that is there; "": none can be looked at.
+// The nearest existing ancestor of a target's path; at least "/".
 std::string nearest(std::string path) {
   struct stat info {};
   while (!path.empty() && ::stat(path.c_str(), &info) != 0) path.resize(path.rfind('/'));
@@ -192,7 +192,7 @@ PlanItem plan_dataset(const DatasetItem& item, unsigned threads) {
   plan.destination = item.destination;
   if (const Status looked = look_at(item, threads, plan); !looked) plan.fault = looked.error().what;
   if (!item.include.empty() || !item.exclude.empty())
-    plan.advice.emplace_back("the numbers are those of all of it, before include= and exclude=");
+    plan.advice.emplace_back("the numbers are for the whole source, before include= and exclude=");
   return plan;
 }
 
@@ -205,11 +205,11 @@ PlanItem plan_venv(const VenvItem& item, unsigned threads) {
   if (plan.what == "directory") {
     plan.what = "virtual environment";
     plan.advice.assign(
-        1, "each node reads every file of it: an archive beside it is faster; nodestage pack " +
+        1, "each node reads every file of it: an archive of it is faster; nodestage pack " +
                shell_word(item.source) + " -o " + shell_word(item.source + ".tar.zst"));
   } else if (plan.what == "file") {
     plan.what = "requirements file";
-    plan.reading = "an environment is built of wheels on the node";
+    plan.reading = "a virtual environment is built from wheels on the node";
     plan.bytes = plan.files = {};
     plan.need = {};
     plan.time.clear();
@@ -230,11 +230,11 @@ PlanItem plan_output(const OutputItem& item) {
   const bool is_packed = item.pack || !archive_suffix(item.target).empty();
   plan.what = std::string(is_packed ? "packed into one archive, " : "copied, ") +
               k_when[static_cast<int>(item.when)];
-  // What follows a pattern is made by the job.
+  // The path from the first pattern on is known only in the job.
   const std::string fixed = item.target.substr(0, item.target.find('%'));
   const std::string place = nearest(fixed.substr(0, fixed.rfind('/') + 1));
   if (::access(place.c_str(), W_OK | X_OK) != 0) {
-    plan.fault = shown(place) + ": you may not write there\nName a target in a directory of yours";
+    plan.fault = shown(place) + ": you cannot write there\nName a target in a directory of yours";
   }
   return plan;
 }

@@ -1,4 +1,4 @@
-// PlanItem: what is known of one item before it is staged, and what follows from that.
+// PlanItem: what is known of one item before its staging, and the resulting forecast.
 #pragma once
 
 #include <chrono>
@@ -12,7 +12,7 @@
 
 namespace nodestage {
 
-// How sure a number is.
+// How certain a number is; `told`: exact.
 enum class Surety { unknown, guessed, at_least, told };
 
 struct Known {
@@ -20,7 +20,7 @@ struct Known {
   Surety surety = Surety::unknown;
 };
 
-// Texts are not yet made printable.
+// Texts are not made printable yet.
 struct PlanItem {
   std::string option;       // "stage-dataset"
   std::string source;       // as it was given, absolute
@@ -30,23 +30,23 @@ struct PlanItem {
   Known source_bytes;
   Known bytes;          // on local disk
   Known files;          // every kind of entry but directories
-  Amount need;          // of local disk, expected; nothing where it is not known
-  std::string reading;  // how, and why so
-  std::string time;     // about how long, and the basis; "" where nothing can be said
+  Amount need;          // the expected need of local disk; 0 if not known
+  std::string reading;  // how it is read, and why
+  std::string time;     // an estimate and its basis; "" if not known
   double seconds = -1;  // the same; negative: not known
   bool is_parallel = false;
   std::vector<std::string> advice;
-  std::string fault;  // why it cannot be staged as it is now: a line what, a line what to do
+  std::string fault;  // why it cannot be staged now: a line with the cause, a line with the advice
 };
 
-// So long at most is spent on looking at a source.
+// The time limit for examining one source.
 inline constexpr std::chrono::milliseconds k_look{1000};
 
 PlanItem plan_dataset(const DatasetItem& item, unsigned threads);
 PlanItem plan_venv(const VenvItem& item, unsigned threads);
 PlanItem plan_output(const OutputItem& item);
 
-// What a directory is like: `what`, bytes, files, time, advice for a source of so many files.
+// Fills in a directory's `what`, bytes, files and time, and advice if it has many files.
 void look_at_directory(const std::string& path, unsigned threads, PlanItem& plan);
 
 }  // namespace nodestage

@@ -65,7 +65,7 @@ class Report {
     if (is_meant && !is_known) reports_.push_back(std::move(report));
   }
 
-  // All nodes of the runs that this node knows.
+  // Whether this node knows all nodes of the runs.
   [[nodiscard]] bool is_whole() const {
     return !reports_.empty() && std::all_of(reports_.begin(), reports_.end(),
                                             [](const auto& one) { return one.node_count <= 1; });
@@ -79,20 +79,20 @@ class Report {
       nodes->count = 0;
     }
     if (!nodes) {
-      if (!reports_.empty()) return {};  // those of this node; show() says what is missing
-      return fault("Slurm does not tell on which nodes job " + std::to_string(id_.job) + " ran",
+      if (!reports_.empty()) return {};  // this node's reports; show() reports what is missing
+      return fault("Slurm does not report on which nodes job " + std::to_string(id_.job) + " ran",
                    "Name them: nodestage report " + arguments_.job +
                        " --node=NODE[,NODE]. On a node itself: nodestage report " + arguments_.job +
                        " --here");
     }
     if (!nodes->is_running)
-      std::fprintf(stderr, "nodestage: asking %s by a job of one short task on each (srun)\n",
+      std::fprintf(stderr, "nodestage: asking %s with a job of one short task on each (srun)\n",
                    printable(nodes->list).c_str());
     auto reports = ask_nodes(*nodes, arguments_.job, arguments_.socket);
     if (!reports)
       return fault("the nodes " + nodes->list + " cannot be asked: " + reports.error().what,
-                   "What srun says above is the reason; busy nodes can be asked later. One node "
-                   "alone: --node=NODE, or on it: nodestage report " +
+                   "srun's messages above show the cause; busy nodes can be asked later. To ask "
+                   "one node: --node=NODE, or on that node: nodestage report " +
                        arguments_.job + " --here");
     for (NodeReport& report : *reports) take(std::move(report));
     return {};
@@ -106,8 +106,8 @@ class Report {
 
   int show() {
     if (reports_.empty()) {
-      fault("there is no record of job " + std::to_string(id_.job) + " of yours",
-            "Records are of jobs that staged something, and the nodes keep them for a time "
+      fault("there is no record of a job " + std::to_string(id_.job) + " of yours",
+            "Nodes keep records only of jobs that staged something, and only for a time "
             "(records.days in nodestaged.toml).");
       return k_no_such_job;
     }
@@ -141,7 +141,7 @@ class Report {
   static void tell_missing(const Reports& run) {
     const NodeReport& first = run.front();
     if (first.node_count <= run.size()) return;
-    std::fprintf(stderr, "nodestage: %s: %zu of its %u nodes have told of it\n",
+    std::fprintf(stderr, "nodestage: %s: %zu of its %u nodes have reported\n",
                  run_name(first).c_str(), run.size(), first.node_count);
   }
 
@@ -164,8 +164,8 @@ class Report {
 int report(const ReportArguments& arguments) {
   const auto id = parse_job_id(arguments.job);
   if (!id)
-    return wrong_usage("'" + arguments.job + "' is no job",
-                       "JOBID is a number, or JOBID.RESTART; of an array's task: as `squeue "
+    return wrong_usage("'" + arguments.job + "' is not a job id",
+                       "JOBID is a number, or JOBID.RESTART; for a task of an array, as `squeue "
                        "--format=%A` shows it.");
   return Report(arguments, *id).run();
 }

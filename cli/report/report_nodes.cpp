@@ -17,7 +17,7 @@
 namespace nodestage {
 namespace {
 
-// For a place in the queue, and for the answers.
+// The limit for the job to start, and for the answers.
 constexpr unsigned k_immediate_s = 60;
 constexpr std::chrono::seconds k_answers{k_immediate_s + 60};
 constexpr std::size_t k_most_answers = std::size_t{256} << 20;
@@ -106,7 +106,7 @@ Result<std::vector<NodeReport>> ask_nodes(const JobNodes& nodes, const std::stri
   Program program{
       srun_words(nodes, job, socket), environment_outside_of_jobs(), {}, k_most_answers};
   program.environment->push_back(std::string(k_observer_variable) + "=1");
-  // Slurm lets nobody else make a step of a job, root neither.
+  // Slurm lets only the job's user create a step of it, not even root.
   if (::geteuid() == 0 && nodes.uid.value_or(0) != 0) {
     TRY_ASSIGN(program.account, account_of(*nodes.uid));
     program.environment = step_environment();

@@ -1,5 +1,5 @@
-// Where a job ran, and how `nodestage report` asks there. Pure, but for find_nodes_of()
-// and ask_nodes().
+// The nodes of a job, and how `nodestage report` asks them. Pure, except for find_nodes_of() and
+// ask_nodes().
 #pragma once
 
 #include <cstdint>
@@ -16,25 +16,25 @@ struct JobNodes {
   std::string list;         // as Slurm writes it: "n[1-3],m1"
   std::uint32_t count = 0;  // 0: not known
   bool is_running = false;
-  std::optional<std::uint32_t> uid = {};  // whose a running job is
+  std::optional<std::uint32_t> uid = {};  // the owner of a running job
 };
 
-// Of lines "JOBID|STATE|COUNT|LIST[|UID]", that of the job, if it has nodes.
+// The job's line among lines "JOBID|STATE|COUNT|LIST[|UID]"; nullopt if the job has no nodes.
 std::optional<JobNodes> parse_job_nodes(const std::string& lines, std::uint32_t job);
 
-// A task on each node that prints what its daemon knows: a step of the job while it runs, else a
-// job of its own.
+// An srun command with one task per node that prints what the node's daemon knows: a step of the
+// job while it runs, else a new job.
 std::vector<std::string> srun_words(const JobNodes& nodes, const std::string& job,
                                     const std::string& socket);
 
-// This process's, but for what a job that it is in would tell srun.
+// This process's environment, without the variables of an outer job that would affect srun.
 std::vector<std::string> environment_outside_of_jobs();
 
-// By squeue, and once that has forgotten the job by sacct, where there is accounting.
+// Asks squeue or, once Slurm has forgotten the job, sacct (if there is accounting).
 std::optional<JobNodes> find_nodes_of(std::uint32_t job);
 
-// By srun, whose complaints go to stderr; waits at most about two minutes. Root asks a running
-// job's nodes as its user.
+// Asks with srun, whose messages go to stderr; waits for at most about two minutes. Root asks a
+// running job's nodes as the job's user.
 Result<std::vector<NodeReport>> ask_nodes(const JobNodes& nodes, const std::string& job,
                                           const std::string& socket);
 

@@ -152,7 +152,7 @@ std::string section(const std::vector<NodeReport>& run) {
       human_count(run.size()) + (first.node_count > run.size()
                                      ? " of " + human_count(first.node_count) + " nodes"
                                      : (run.size() == 1 ? " node" : " nodes"));
-  return "<section><h1>" + markup(run_name(first)) + "</h1><p>begun " + human_date(begin / 1000) +
+  return "<section><h1>" + markup(run_name(first)) + "</h1><p>started " + human_date(begin / 1000) +
          " · " + nodes + (outcome.empty() ? "" : " · the job " + outcome) + "</p>\n" +
          waterfall(run) + key_of_colours() + "<h2>Nodes</h2>\n" + nodes_table(run) +
          "<h2>Items</h2>\n" + items_table(run) + "</section>\n";

@@ -8,12 +8,12 @@
 
 namespace nodestage {
 
-// One self-contained file: HTML that is well-formed XML, too, with an SVG waterfall and the same as
-// tables for each run; no script, nothing from elsewhere. `runs` holds one run each, sorted by
-// node; none is empty. Every text of a report is escaped.
+// One self-contained HTML file that is also well-formed XML, with an SVG waterfall and tables for
+// each run; without scripts and external resources. Each element of `runs` is one run, not empty,
+// sorted by node. Every text of a report is escaped.
 std::string report_page(const std::vector<std::vector<NodeReport>>& runs);
 
-// Text for an element or a quoted attribute; what XML cannot hold becomes U+FFFD.
+// Escapes text for an element or a quoted attribute; what XML cannot contain becomes U+FFFD.
 std::string markup(const std::string& text);
 
 }  // namespace nodestage

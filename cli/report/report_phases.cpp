@@ -49,7 +49,8 @@ const char* to_class(Stretch stretch) { return k_names[static_cast<std::size_t>(
 
 std::vector<Span> node_spans(const NodeReport& report) {
   const JobTimes& t = report.times;
-  const std::uint64_t here = first_known({t.ended, t.gone, report.at});  // the end of what goes on
+  const std::uint64_t here =
+      first_known({t.ended, t.gone, report.at});  // the end of what has not ended
   const std::uint64_t last = first_known({t.gone, report.at});
   Spans spans;
   spans.add(Stretch::queued, t.begun, first_known({t.staging, t.staged, here}));
@@ -68,7 +69,7 @@ std::vector<Span> node_spans(const NodeReport& report) {
 
 std::vector<Span> item_spans(const NodeReport& report, const ReportItem& item) {
   const std::uint64_t end = first_known({item.ended, report.times.ended, report.at});
-  // What is under way may be read still.
+  // An item that has not ended may still be read.
   const std::uint64_t read = item.ended == 0 ? end : first_known({item.read_to, end});
   Spans spans;
   spans.add(Stretch::read, item.begun, read);

@@ -1,4 +1,4 @@
-// What the table and the page of `nodestage report` show of a report: stretches of time. Pure.
+// The stretches of time that the table and the page of `nodestage report` show. Pure.
 #pragma once
 
 #include <cstdint>
@@ -10,16 +10,16 @@
 namespace nodestage {
 
 enum class Stretch {
-  queued,      // the job had begun, its staging had not
+  queued,      // the job had started, but not its staging
   staging,     // from the worker's start to ready here, or failed
-  others,      // ready here; other nodes of the job were not
-  first_task,  // all were ready; no task had come yet
+  others,      // ready here, but not on other nodes of the job
+  first_task,  // all nodes were ready; no task had started yet
   run,         // from the first task to the epilog
   ending,      // from the epilog to the stage-out
   stage_out,
   held,    // results could not be delivered
-  read,    // of an item: to the last byte of its source; extracting goes on beside
-  finish,  // of an item: from there to its end
+  read,    // of an item: until the last byte of its source is read; extracts meanwhile
+  finish,  // of an item: from then to its end
 };
 inline constexpr std::size_t k_stretches = 10;
 
@@ -34,15 +34,15 @@ struct Span {
   [[nodiscard]] std::uint64_t length() const { return to - from; }
 };
 
-// In order; only those that took time. What is under way ends at report.at.
+// In order, without empty ones. A stretch that has not ended ends at report.at.
 std::vector<Span> node_spans(const NodeReport& report);
 std::vector<Span> item_spans(const NodeReport& report, const ReportItem& item);
 std::vector<Span> output_spans(const NodeReport& report, const ReportItem& item);
 
-// Of all spans of a kind.
+// The total length of all spans of this kind, in milliseconds.
 std::uint64_t total(const std::vector<Span>& spans, Stretch stretch);
 
-// The earliest begin of all, 0 when none is known.
+// The earliest start in all reports; 0 if none is known.
 std::uint64_t begin_of(const std::vector<NodeReport>& reports);
 
 }  // namespace nodestage

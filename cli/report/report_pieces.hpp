@@ -1,7 +1,7 @@
-// How reports come through srun, which passes on the lines of its tasks as they come, and breaks
-// those of more than 1,024 bytes: in lines of their own.
+// The format in which reports pass through srun, which mixes the lines of its tasks and breaks
+// lines of more than 1,024 bytes: each report is split into lines of its own.
 //
-//   nodestage-report NODE RESTART INDEX COUNT TEXT     TEXT: part INDEX, from 0, of COUNT of the
+//   nodestage-report NODE RESTART INDEX COUNT TEXT     TEXT: part INDEX (from 0) of COUNT of the
 //   JSON
 //
 // Pure. Test: tests/unit/test_report_pieces.cpp.
@@ -17,7 +17,7 @@ namespace nodestage {
 // A report as encode_report() makes it; each line ends with a newline.
 std::string to_pieces(const NodeReport& report, const std::string& json);
 
-// What is whole among all lines; others, and what is no report, are passed over.
+// The complete reports in all lines. Ignores other lines and what is not a report.
 std::vector<NodeReport> from_pieces(const std::string& text);
 
 }  // namespace nodestage

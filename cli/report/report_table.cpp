@@ -12,7 +12,7 @@ namespace {
 constexpr std::size_t k_name_bytes = 48;
 constexpr const char* k_none = "-";
 
-// Characters; each is taken to be one column wide.
+// The width in characters, assuming one column for each.
 std::size_t width_of(const std::string& text) {
   return static_cast<std::size_t>(std::count_if(text.begin(), text.end(), [](char c) {
     return (static_cast<unsigned char>(c) & 0xc0) != 0x80;
@@ -89,7 +89,7 @@ void add_items(Grid& grid, const NodeReport& report, std::uint64_t begin) {
   }
 }
 
-// Why something is not as its user wanted it.
+// The causes of failures, and other notes.
 std::string notes_part(const std::vector<NodeReport>& reports) {
   std::string text;
   const auto add = [&text](const std::string& node, const std::string& what) {
@@ -104,7 +104,7 @@ std::string notes_part(const std::vector<NodeReport>& reports) {
       }
     }
     if (report.omitted != 0)
-      add(report.node, human_count(report.omitted) + " more items were too much for the record");
+      add(report.node, human_count(report.omitted) + " more items did not fit into the record");
   }
   return text;
 }
@@ -121,7 +121,7 @@ std::string state_text(const ReportItem& item) {
 }
 
 std::string outcome_text(const NodeReport& report) {
-  if (report.outcome == "success") return "did well";
+  if (report.outcome == "success") return "succeeded";
   return report.outcome == "failure" ? "failed" : "";
 }
 
@@ -129,7 +129,7 @@ std::string report_table(const std::vector<NodeReport>& reports) {
   const std::uint64_t begin = begin_of(reports);
   const NodeReport& first = reports.front();
   const std::string outcome = outcome_text(first);
-  std::string text = run_name(first) + ", begun " + human_date(begin / 1000) +
+  std::string text = run_name(first) + ", started " + human_date(begin / 1000) +
                      (outcome.empty() ? "" : ", " + outcome) + "\n\n" + nodes_part(reports);
   Grid items({"NODE", "ITEM", "STATE", "FROM", "READ", "FINISH", "FILES", "WRITTEN"}, 3);
   bool has_items = false;

@@ -8,7 +8,7 @@
 
 namespace nodestage {
 
-// Of one run of a job, sorted by node. Moments are told from the begin of the first node.
+// `reports`: one run of a job, sorted by node. Times are relative to the first node's start.
 std::string report_table(const std::vector<NodeReport>& reports);
 
 // "job 12, restart 1"
@@ -17,7 +17,7 @@ std::string run_name(const NodeReport& report);
 // "failed, optional", for people.
 std::string state_text(const ReportItem& item);
 
-// "did well", "failed", or "" while that is not known.
+// "succeeded", "failed", or "" while that is not known.
 std::string outcome_text(const NodeReport& report);
 
 }  // namespace nodestage

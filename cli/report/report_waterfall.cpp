@@ -16,9 +16,9 @@ namespace {
 // The drawing's units; the page scales it to its own width.
 constexpr double k_width = 1160;
 constexpr double k_names = 250;  // of the column of names
-constexpr double k_words = 150;  // of the column behind the bars
+constexpr double k_words = 150;  // of the column to the right of the bars
 constexpr double k_bars = k_width - k_names - k_words;
-constexpr double k_axis = 34;  // of the head
+constexpr double k_axis = 34;  // height of the head
 constexpr double k_row = 20;
 constexpr double k_node_row = 26;
 constexpr double k_node_gap = 8;
@@ -153,7 +153,7 @@ class Waterfall {
     y_ += height;
   }
 
-  // Of an item that failed: marked. Of a node, where there is room: its duration within.
+  // Marks a failed item. A node's bar contains its duration if there is space.
   [[nodiscard]] std::string bar(const Span& span, double height, const Words& words) const {
     const bool is_node = height == k_node_row;
     const double left = scale_.at(span.from);

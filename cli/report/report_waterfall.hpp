@@ -8,8 +8,8 @@
 
 namespace nodestage {
 
-// An SVG element of one run, sorted by node: a row for each node, and one for each of its items.
-// Classes are those of the page's style.
+// An SVG element for one run, sorted by node: a row for each node and for each of its items. Uses
+// the classes of the page's style.
 std::string waterfall(const std::vector<NodeReport>& run);
 
 }  // namespace nodestage

@@ -7,7 +7,7 @@
 namespace nodestage {
 namespace {
 
-// A gap of more than this share of all that is seen is folded.
+// Folds a gap that is longer than this share of all intervals with something to show.
 constexpr double k_folded_share = 0.2;
 constexpr double k_folded_width = 64;
 constexpr double k_tick_width = 84;

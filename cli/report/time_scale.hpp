@@ -1,5 +1,5 @@
-// TimeScale: where a moment lies on a drawing. Long stretches in which nothing is to be seen are
-// folded to a fixed width, so that a minute of staging can be read beside a week of work.
+// TimeScale: maps times to positions in a drawing. Folds long stretches without anything to show to
+// a fixed width, so that a minute of staging is visible beside a week of work.
 #pragma once
 
 #include <cstdint>
@@ -23,15 +23,16 @@ class TimeScale {
   };
   struct Tick {
     double at = 0;
-    std::string text;  // from the first moment on
+    std::string text;  // relative to the first moment
   };
 
-  // `seen`: where something is to be seen, in any order; of no length: a moment. `width`: of all.
+  // `seen`: the intervals with something to show, in any order; a moment has length 0. `width`: the
+  // whole width.
   TimeScale(std::vector<Interval> seen, double width);
 
-  // Moments outside are moved to the ends.
+  // Times outside of the scale are moved to its ends.
   [[nodiscard]] double at(std::uint64_t moment) const;
-  // In order, without gaps; one at least.
+  // In order, without gaps; at least one.
   [[nodiscard]] const std::vector<Piece>& pieces() const { return pieces_; }
   [[nodiscard]] std::vector<Tick> ticks() const;
 

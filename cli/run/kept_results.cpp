@@ -8,7 +8,7 @@
 namespace nodestage {
 namespace {
 
-constexpr std::size_t k_most_named = 5;  // more of them: the directory as a whole
+constexpr std::size_t k_most_named = 5;  // for more, the directory as a whole is named
 
 }  // namespace
 
@@ -18,7 +18,7 @@ std::vector<std::string> kept_results(const StageRequest& request, JobOutcome ou
   for (const OutputItem& item : request.outputs) {
     if (is_excluded(item.when, outcome)) continue;
     const auto source = find_output_source(directory_fd, item.source);
-    // What cannot be looked at may be there.
+    // A source that cannot be examined may exist.
     if (!source) paths.push_back(item.source);
     if (source) paths.insert(paths.end(), source->paths.begin(), source->paths.end());
   }

@@ -1,4 +1,4 @@
-// What of a job's results is left in its directory when they could not be delivered.
+// The results that are left in a job's directory when they could not be delivered.
 #pragma once
 
 #include <string>
@@ -9,7 +9,7 @@
 
 namespace nodestage {
 
-// Paths below the directory that --stage-out names, are there, and by when= were to be delivered.
+// The paths below the directory that --stage-out names, that exist, and whose when= applies.
 std::vector<std::string> kept_results(const StageRequest& request, JobOutcome outcome,
                                       int directory_fd);
 

@@ -65,14 +65,14 @@ class Run {
   }
 
  private:
-  // The exit code when COMMAND is not to be run.
+  // Returns an exit code if COMMAND must not run.
   std::optional<int> stage() {
     environment_.push_back({"SLURM_TMPDIR", directory_.path()});
     environment_.push_back({"NODESTAGE_RUN", std::to_string(::getpid())});
     if (request_.datasets.empty() && !request_.venv) return {};
     const auto status = work(WorkerTask::stage);
     if (signal_ != 0) {
-      voice_.say("ended by " + signal_name(signal_) + " while it staged; nothing is left of it");
+      voice_.say("stopped by " + signal_name(signal_) + " while staging; nothing is left behind");
       return 128 + signal_;
     }
     if (!status) {
@@ -96,14 +96,15 @@ class Run {
       environment_.push_back(std::move(change));
   }
 
-  // Its exit code; nothing when a second signal has ended all of this.
+  // COMMAND's exit code; nullopt if a second signal stopped everything.
   std::optional<int> run_command() {
     auto process = CommandProcess::start(arguments_.command, environment_, signals_);
     if (!process) {
       const bool is_missing = process.error().code == ENOENT;
       voice_.say("the command cannot be run: " + process.error().what +
-                 (is_missing ? "\nCheck its name and PATH; a program here is ./NAME."
-                             : "\nIs it a program, and may you execute it? (chmod +x)"));
+                 (is_missing
+                      ? "\nCheck its name and PATH; for a program in this directory, write ./NAME."
+                      : "\nIs it a program, and may you execute it? (chmod +x)"));
       return is_missing ? k_not_found : k_not_executable;
     }
     has_run_ = true;
@@ -122,7 +123,7 @@ class Run {
     return process->code();
   }
 
-  // Whether all is where it belongs.
+  // Whether everything was delivered.
   bool stage_out(int code) {
     if (request_.outputs.empty()) return true;
     order_.outcome = code == 0 ? JobOutcome::success : JobOutcome::failure;
@@ -133,12 +134,12 @@ class Run {
     return status->phase == WorkerPhase::done;
   }
 
-  // What was not delivered stays. `code`: nothing when signal_ has ended COMMAND.
+  // Keeps what was not delivered. `code`: nullopt if signal_ stopped COMMAND.
   int keep(std::optional<int> code) {
     voice_.clear();
     if (signal_ != 0) {
       code = 128 + signal_;
-      voice_.say("ended by " + signal_name(signal_));
+      voice_.say("stopped by " + signal_name(signal_));
     }
     if (order_.outcome == JobOutcome::unknown) order_.outcome = JobOutcome::failure;
     const auto kept = kept_results(request_, order_.outcome, directory_.fd());
@@ -157,16 +158,17 @@ class Run {
     return code;
   }
 
-  // What the worker has said at its end; a fault in words for its user, or signal_.
+  // The worker's final status; or a fault in words for the user, or with signal_ set.
   Result<WorkerStatus> work(WorkerTask task) {
     order_.task = task;
     TRY_ASSIGN(const std::string text, request_text(request_));
     const std::string program = arguments_.worker.empty() ? worker_program() : arguments_.worker;
     auto worker = WorkerChild::start({program, order_, text, directory_.fd()});
     if (!worker) {
-      return Error{0, "nodestage-worker cannot be started: " + worker.error().what +
-                          "\nIs nodestage installed whole? It lies beside this command, in "
-                          "../libexec/nodestage."};
+      return Error{0,
+                   "nodestage-worker cannot be started: " + worker.error().what +
+                       "\nIs nodestage installed completely? The worker's path, relative to this "
+                       "command, is ../libexec/nodestage."};
     }
     if (!follow(*worker)) return Error{EINTR, "ended"};
     TRY_ASSIGN(WorkerStatus status, worker->status());
@@ -174,11 +176,11 @@ class Run {
                          (status.phase == WorkerPhase::failed && task == WorkerTask::stage_out);
     if (is_told) return status;
     if (!status.cause.empty()) return Error{0, status.cause};
-    return Error{0, "nodestage-worker has not ended as it should: " + worker->last_words() +
-                        "\nTry again; if it happens again, tell your site's support."};
+    return Error{0, "nodestage-worker failed: " + worker->last_words() +
+                        "\nTry again; if it happens again, tell your administrators."};
   }
 
-  // False when a signal has ended it.
+  // False if a signal stopped it.
   bool follow(WorkerChild& worker) {
     const auto begun = Clock::now();
     while (!worker.has_ended()) {
@@ -212,7 +214,7 @@ class Run {
   Signals& signals_;
   TaskVoice voice_;
   std::vector<VariableChange> environment_;  // of COMMAND
-  int signal_ = 0;                           // that has ended this
+  int signal_ = 0;                           // the signal that stopped this; 0: none
   bool has_run_ = false;
 };
 
@@ -221,34 +223,35 @@ Status check(const StageRequest& request, const WorkerOrder& order) {
   const auto text = request_text(request);
   if (!text) return text.error();
   if (!request.venv || is_venv_path(order.directory)) return {};
-  return Error{EINVAL, "an environment cannot lie in " + printable(order.directory) +
-                           ": its path would hold a quote, '$', '`', ':' or '\\'\nName another "
-                           "place: --tmpdir=DIR"};
+  return Error{EINVAL, "a virtual environment cannot be in " + printable(order.directory) +
+                           ": its path would contain a quote, '$', '`', ':' or '\\'\nName another "
+                           "directory: --tmpdir=DIR"};
 }
 
 }  // namespace
 
 int run_job(const RunArguments& arguments) {
   if (::geteuid() == 0)
-    return not_run("refuses to run as root: data are staged with an ordinary user's rights",
-                   "Run it as the user whose data they are: sudo -u USER nodestage run ...");
+    return not_run("refuses to run as root: data is staged with an ordinary user's rights",
+                   "Run it as the user who owns the data: sudo -u USER nodestage run ...");
   if (arguments.command.empty())
-    return not_run("no command is named",
+    return not_run("no command is given",
                    "Write it after --, for example: nodestage run --stage-dataset=data.tar -- ls");
   auto request = to_request(arguments.texts);
-  if (!request) return not_run(request.error().what, "`man 7 nodestage` has every key.");
-  for (DatasetItem& item : request->datasets) item.async = false;  // there is nobody to ask for it
+  if (!request) return not_run(request.error().what, "`man 7 nodestage` describes every key.");
+  for (DatasetItem& item : request->datasets) item.async = false;  // nothing could ask for it later
   auto signals = Signals::open();
   if (!signals) return not_run(signals.error().what, "Try again.");
   auto directory = PrivateDirectory::make(arguments.tmpdir);
   if (!directory)
-    return not_run(directory.error().what, "Name a directory of yours with room: --tmpdir=DIR");
+    return not_run(directory.error().what,
+                   "Name a directory of yours with enough space: --tmpdir=DIR");
   const WorkerOrder order = run_order(directory->path(), arguments.command.front());
   if (const Status checked = check(*request, order); !checked) {
     const std::string& text = checked.error().what;
     const std::size_t line = text.find('\n');
     return not_run(text.substr(0, line), line == std::string::npos
-                                             ? "Write the options so that they fit together."
+                                             ? "Change the options so that they fit together."
                                              : text.substr(line + 1));
   }
   leave_staged_job();

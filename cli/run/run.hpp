@@ -15,14 +15,14 @@ struct RunArguments {
   std::vector<std::string> command;
 };
 
-// Exit codes of its own; else COMMAND's, or 128 + n when signal n ended it or the staging.
-inline constexpr int k_not_delivered = 123;  // COMMAND ended with 0, and a result is kept
+// Its own exit codes; else COMMAND's, or 128 + n if signal n stopped COMMAND or the staging.
+inline constexpr int k_not_delivered = 123;  // COMMAND returned 0, and a result is kept
 inline constexpr int k_not_run = 125;        // wrong arguments, or the staging failed
 inline constexpr int k_not_executable = 126;
 inline constexpr int k_not_found = 127;
 
-// The whole life of a job, by this process: a private directory, staging, COMMAND with the job's
-// environment, stage-out, cleaning. Refuses root.
+// Does the work of a whole job: creates a private directory, stages, runs COMMAND with the job's
+// environment, stages out, and removes the directory. Refuses to run as root.
 int run_job(const RunArguments& arguments);
 
 }  // namespace nodestage

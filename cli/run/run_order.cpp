@@ -41,7 +41,7 @@ WorkerOrder run_order(const std::string& directory, const std::string& command) 
   return order;
 }
 
-// Slurm's own value of %a outside of an array is a number that nobody wants in a path.
+// Slurm's own value of %a outside of an array is a number that is useless in a path.
 Status check_targets(const StageRequest& request, const WorkerOrder& order) {
   PatternFacts facts;
   facts.job = order.job;
@@ -57,7 +57,7 @@ Status check_targets(const StageRequest& request, const WorkerOrder& order) {
     if (expanded) continue;
     return Error{expanded.error().code,
                  "--stage-out, target '" + printable(item.target) + "': " + expanded.error().what +
-                     "\nThis is no task of a job array: give it a number with "
+                     "\nThis is not a task of a job array: give it a number with "
                      "SLURM_ARRAY_TASK_ID=1 before the command, or leave the pattern out."};
   }
   return {};

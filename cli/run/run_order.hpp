@@ -1,4 +1,4 @@
-// What `nodestage run` tells the worker, in the place of slurmd and the daemon.
+// The worker's order from `nodestage run`, in place of slurmd and the daemon.
 #pragma once
 
 #include <string>
@@ -8,12 +8,12 @@
 
 namespace nodestage {
 
-// Of the Slurm job that this process runs in, where there is one. Else: the job id is this
-// process's id, restart count and node number are 0, the job's name is the command's, and it is no
-// array.
+// Uses the facts of the Slurm job that this process runs in, if any. Otherwise the job id is this
+// process's id, the restart count and node index are 0, the job's name is the command's, and there
+// is no array.
 WorkerOrder run_order(const std::string& directory, const std::string& command);
 
-// Whether every target's patterns have a value; the fault names the target and says what to do.
+// Checks that every target's patterns have a value. The fault names the target and says what to do.
 Status check_targets(const StageRequest& request, const WorkerOrder& order);
 
 }  // namespace nodestage

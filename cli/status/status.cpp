@@ -19,7 +19,7 @@
 namespace nodestage {
 namespace {
 
-// Between two looks. Each of the second kind is a step on every node.
+// The pause between two queries. Each query through Slurm is a step on every node.
 constexpr std::chrono::seconds k_pause_here{2};
 constexpr std::chrono::seconds k_pause_by_slurm{10};
 
@@ -29,7 +29,8 @@ struct Failure {
   std::string to_do;
 };
 
-constexpr const char* k_whose = "`nodestage status` shows your own jobs, and all of them to root.";
+constexpr const char* k_whose =
+    "`nodestage status` shows your own jobs; for root, it shows all jobs.";
 
 Result<StatusReport> ask_daemon_here(const std::string& socket, std::uint32_t job) {
   StatusReport report;
@@ -58,12 +59,12 @@ Look ask_the_nodes(const StatusArguments& arguments, const SlurmJob& job) {
   auto report = ask_nodes(job, arguments.socket);
   if (!report)
     return Failure{k_fault, report.error().what,
-                   "On a node of the job `nodestage status --here` needs no Slurm."};
+                   "On a node of the job, `nodestage status --here` works without Slurm."};
   if (report->jobs.empty() && report->faults.empty())
     return Failure{
         k_no_such_job,
         "nodestaged knows nothing of job " + arguments.job + " on its nodes (" + job.nodes + ")",
-        "It was submitted without a --stage- option, or is ending just now."};
+        "It was submitted without a --stage- option, or it is just ending."};
   report->slurm_state = job.state;
   return std::move(*report);
 }
@@ -72,15 +73,15 @@ Failure not_found(const Error& error) {
   switch (error.code) {
     case ENOENT:
       return {k_no_such_job, error.what,
-              "A job that has ended is forgotten soon. What became of its staging is in the job's "
-              "own output; results that could not be delivered are listed by `nodestage held` on "
-              "its nodes."};
+              "Slurm soon forgets a job that has ended. The result of its staging is in the job's "
+              "own output; `nodestage held` on its nodes lists results that could not be "
+              "delivered."};
     case EINVAL:
       return {k_wrong_usage, error.what, "Name one of them as squeue lists it: JOBID_TASK."};
     default:
       return {k_fault, error.what,
-              "squeue must work here. On a node of the job `nodestage status --here` needs no "
-              "Slurm."};
+              "squeue must work here. On a node of the job, `nodestage status --here` works "
+              "without Slurm."};
   }
 }
 
@@ -89,10 +90,10 @@ Failure is_over(const SlurmJob& job) {
   if (output.empty()) output = "the terminal of srun or salloc";
   const std::string nodes = printable(job.nodes);
   const std::string id = std::to_string(job.id);
-  std::string to_do = "What became of its staging is in the job's output: " + output;
+  std::string to_do = "The result of its staging is in the job's output: " + output;
   if (!nodes.empty())
-    to_do +=
-        "\nWhat nodestaged still knows of it: srun -w " + nodes + " nodestage status --here " + id;
+    to_do += "\nTo see what nodestaged still knows of it: srun -w " + nodes +
+             " nodestage status --here " + id;
   return {k_no_such_job, "job " + id + " is over (" + printable(job.state) + ")", to_do};
 }
 
@@ -114,8 +115,8 @@ Look ask_only_here(const StatusArguments& arguments) {
   auto report = ask_daemon_here(arguments.socket, job);
   if (!report && is_daemon_away(report.error()))
     return Failure{k_fault, report.error().what,
-                   "A login node has none: name the job there, `nodestage status JOBID`. On a "
-                   "compute node tell your administrators (systemctl status nodestaged)."};
+                   "A login node has no nodestaged: name the job, `nodestage status JOBID`. On a "
+                   "compute node, tell your administrators (systemctl status nodestaged)."};
   if (!report)
     return Failure{k_fault, report.error().what,
                    "Tell your administrators (systemctl status nodestaged)."};
@@ -126,7 +127,7 @@ Look ask_only_here(const StatusArguments& arguments) {
 }
 
 Look look(const StatusArguments& arguments) {
-  // The task of an array has an id of its own, which only Slurm knows.
+  // A task of an array has its own id, which only Slurm knows.
   if (arguments.job.find_first_of("_+") != std::string::npos) return ask_slurm(arguments);
   Look here = ask_only_here(arguments);
   const bool is_known = std::holds_alternative<StatusReport>(here);
@@ -152,7 +153,7 @@ class Display {
  private:
   static void write(const std::string& text) { static_cast<void>(!write_all(STDOUT_FILENO, text)); }
 
-  // Over what was there, in as many lines as there are; lines that are too long are cut.
+  // Draws over the previous text, with as many lines as the terminal has; cuts long lines.
   void redraw(const std::string& text) {
     winsize size{};
     const bool is_known = ::ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_row > 1;
@@ -174,7 +175,7 @@ class Display {
 
 int end_of(const StatusReport& report) {
   if (report.faults.empty()) return 0;
-  return fault("not every node of the job has told its state",
+  return fault("not every node of the job has reported its state",
                "sinfo -n NODE says whether a node is up; for its nodestaged ask your "
                "administrators (systemctl status nodestaged).");
 }
@@ -183,8 +184,8 @@ int end_of(const StatusReport& report) {
 
 int show_status(const StatusArguments& arguments) {
   if (!arguments.job.empty() && !is_job_id(arguments.job))
-    return wrong_usage("'" + arguments.job + "' is no job",
-                       "JOBID is a number; of an array's task JOBID_TASK.");
+    return wrong_usage("'" + arguments.job + "' is not a job id",
+                       "JOBID is a number; for a task of an array, JOBID_TASK.");
   Display display(arguments);
   for (;;) {
     const Look seen = look(arguments);

@@ -13,8 +13,8 @@
 namespace nodestage {
 namespace {
 
-// "nodestage: nodestaged does not answer on this host: ..." of the command there, else what srun
-// says first.
+// The message of the command on the node ("nodestage: nodestaged does not answer on this host:
+// ..."), else srun's first line.
 std::string why_not_told(const ProgramEnd& end) {
   if (end.late) return "no answer within " + std::to_string(k_program_limit.count()) + " s";
   if (end.is_not_run() && end.errors.empty()) return "srun cannot be run on this host";
@@ -23,7 +23,7 @@ std::string why_not_told(const ProgramEnd& end) {
   if (const std::size_t ours = why.find(k_ours); ours != std::string_view::npos)
     why.remove_prefix(ours + k_ours.size());
   why = why.substr(0, why.find('\n'));
-  if (why.empty()) why = "srun failed without a word";
+  if (why.empty()) why = "srun failed without a message";
   return printable(shortened(why, 300));
 }
 
@@ -64,7 +64,7 @@ void add_answer(StatusReport& report, const std::string& node, const SlurmJob& j
     if (!is_of_job) return report.faults.push_back({node, "an answer about another job"});
     std::move(jobs->begin(), jobs->end(), std::back_inserter(report.jobs));
   } else if (end.code == k_no_such_job) {
-    report.faults.push_back({node, "nodestaged there does not know the job"});
+    report.faults.push_back({node, "nodestaged on this node does not know the job"});
   } else {
     report.faults.push_back({node, why_not_told(end)});
   }

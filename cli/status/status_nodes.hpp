@@ -1,4 +1,4 @@
-// The nodes of a running job, asked by steps of it: one srun for each node, which runs
+// Asks the nodes of a running job by steps of the job: one srun per node, which runs
 // `nodestage status --here` there.
 #pragma once
 
@@ -10,18 +10,18 @@
 
 namespace nodestage {
 
-// As this process's user, or as the job's when that is root. Each srun is ended after
-// k_program_limit; its node is named among the faults then. Jobs and faults are empty where no node
-// knows the job. A fault: Slurm or the user's account cannot be asked.
+// Runs as this process's user or, for root, as the job's user. An srun is killed after
+// k_program_limit, and its node is then among the faults. Jobs and faults are empty if no node
+// knows the job. A fault if Slurm or the user's account cannot be asked.
 Result<StatusReport> ask_nodes(const SlurmJob& job, const std::string& socket);
 
-// Of a step that only looks at a job. Its processes are the job's user's, and can be looked into:
-// they get nothing of this process's environment. Nor may another job's SLURM_ variables steer
-// srun.
+// The environment of a step that only observes a job. It contains nothing of this process's
+// environment, since the step's processes belong to the job's user, who can read it, and since
+// another job's SLURM_ variables would affect srun.
 std::vector<std::string> step_environment();
 
-// The srun for one node, and what came of it: that is in the hands of the job's user, and tells of
-// this job alone.
+// The srun for one node, and the evaluation of its output. The job's user controls that output, so
+// only what it says about this job is used.
 Program step_on(const std::string& node, const SlurmJob& job, const std::string& socket);
 void add_answer(StatusReport& report, const std::string& node, const SlurmJob& job,
                 const ProgramEnd& end);

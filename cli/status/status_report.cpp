@@ -15,16 +15,16 @@ namespace {
 using Json = nlohmann::json;
 
 constexpr int k_json_version = 1;
-constexpr std::uint64_t k_shortest_ms = 100;       // of which a rate is told
-constexpr std::uint64_t k_longest_s = 100 * 3600;  // it stands still
+constexpr std::uint64_t k_shortest_ms = 100;       // the shortest duration with a rate
+constexpr std::uint64_t k_longest_s = 100 * 3600;  // a longer estimate means no progress
 constexpr std::array k_item_states = {"waiting", "working", "done", "failed", "skipped"};
-constexpr std::array k_item_kinds = {"dataset", "venv", "output"};  // from 1 on
+constexpr std::array k_item_kinds = {"dataset", "venv", "output"};  // ItemKind counts from 1
 
 bool has_flag(const StatusItem& item, std::uint32_t flag) { return (item.flags & flag) != 0; }
 
 const char* to_text(ItemKind kind) { return k_item_kinds.at(static_cast<std::size_t>(kind) - 1); }
 
-// Where it is not empty.
+// Adds a text that is not empty.
 void put_text(Json& json, const char* name, const std::string& text) {
   if (!text.empty()) json[name] = printable(text, Newlines::keep);
 }
@@ -66,7 +66,7 @@ Json to_json(const JobStatus& status) {
   return json;
 }
 
-// Readers: each throws what is derived from std::exception.
+// Readers: each can throw a std::exception.
 
 std::string text_of(const Json& json, const char* name) {
   return printable(json.at(name).get_ref<const std::string&>(), Newlines::keep);
@@ -191,7 +191,7 @@ Result<std::vector<JobStatus>> jobs_of_json(std::string_view text) {
     for (const Json& job : json.at("jobs")) jobs.push_back(job_of(job));
     return jobs;
   } catch (const std::exception& fault) {
-    return Error{EPROTO, std::string("an answer that cannot be read: ") +
+    return Error{EPROTO, std::string("the answer cannot be read: ") +
                              shortened(printable(fault.what()), 200)};
   }
 }

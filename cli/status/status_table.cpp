@@ -20,7 +20,7 @@ using Cells = std::array<std::string, k_columns>;
 
 const Cells k_head = {"NODE", "STATE", "ITEM", "ITEM STATE", "BYTES", "FILES", "RATE", "LEFT"};
 
-// In characters, as far as a terminal shows each in one column.
+// The width in characters, assuming one column for each.
 std::size_t width_of(const std::string& text) {
   return static_cast<std::size_t>(std::count_if(text.begin(), text.end(), [](char c) {
     return (static_cast<unsigned char>(c) & 0xc0U) != 0x80U;
@@ -112,7 +112,7 @@ void add_line(std::string& text, const std::string& node, const std::string& wha
   text += line + '\n';
 }
 
-// What does not fit into the table.
+// Adds what does not fit into the table.
 void add_words(std::string& text, const JobStatus& status) {
   const StatusRow& row = status.row;
   const std::string cause = in_one_line(row.cause);
@@ -140,8 +140,8 @@ std::string job_text(const std::vector<const JobStatus*>& nodes, Owners owners, 
 
 std::string nothing_text(const StatusReport& report, const std::string& job) {
   if (job.empty()) return "nodestaged knows no job of yours on this node\n";
-  if (!report.faults.empty()) return "job " + job + ": no node has told anything of it\n";
-  return "job " + job + " is pending: staging begins when it starts" +
+  if (!report.faults.empty()) return "job " + job + ": no node has reported anything about it\n";
+  return "job " + job + " is pending: its staging starts when the job starts" +
          (report.reason.empty() || report.reason == "None"
               ? ""
               : " (" + printable(report.reason) + ")") +

@@ -1,4 +1,4 @@
-// What `nodestage status` says to people.
+// The text of `nodestage status`.
 #pragma once
 
 #include <string>
@@ -9,9 +9,9 @@ namespace nodestage {
 
 enum class Owners { hide, name };
 
-// A table for each job, a line for each node and item, and below it what is to be said of them.
-// Ends with a newline; holds nothing else that a terminal would obey. `job` is what was asked for;
-// "": all.
+// A table for each job, with a line for each node and item, and notes below it. Ends with a
+// newline. Contains no control characters but newlines and, with has_colour, colors. `job`: the
+// requested job; "": all.
 std::string status_text(const StatusReport& report, const std::string& job, Owners owners,
                         bool has_colour = false);
 

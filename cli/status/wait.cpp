@@ -18,13 +18,13 @@ namespace nodestage {
 namespace {
 
 constexpr std::chrono::seconds k_line_interval{10};
-constexpr std::chrono::seconds k_patience{60};  // with a daemon that is away
+constexpr std::chrono::seconds k_patience{60};  // for a daemon that is away
 constexpr std::chrono::seconds k_mention_absence{2};
 constexpr std::chrono::milliseconds k_reconnect_pause{200};
 constexpr const char* k_what_a_name_is =
-    "NAME is that of NODESTAGE_DATASET_<NAME>, or a place below $SLURM_TMPDIR.";
+    "NAME is the <NAME> of NODESTAGE_DATASET_<NAME>, or a path below $SLURM_TMPDIR.";
 
-// 0: not inside a job.
+// The job id from the environment; 0 outside of a job.
 std::uint32_t job_of_environment() {
   for (const char* variable : {"NODESTAGE_JOBID", "SLURM_JOB_ID"}) {
     const char* text = std::getenv(variable);
@@ -59,7 +59,7 @@ class Waiting {
   }
 
  private:
-  // Until the answer is in code_, or a fault.
+  // Returns when the answer is in code_, or with a fault.
   Status converse_once() {
     TRY_ASSIGN(DaemonConnection daemon, DaemonConnection::open(arguments_.socket));
     TRY(daemon.send(ask_, Clock::now() + k_patience));
@@ -89,7 +89,7 @@ class Waiting {
       return k_fault;
     }
     if (const auto* refused = std::get_if<Refused>(&message)) return refusal(*refused);
-    return daemon_fault("an answer that was not asked for");
+    return daemon_fault("nodestaged gave an unexpected answer");
   }
 
   [[nodiscard]] int refusal(const Refused& refused) const {
@@ -103,15 +103,15 @@ class Waiting {
                            "`nodestage wait` works inside a job with --stage-dataset or "
                            "--stage-out, on its nodes, while it runs.");
       case RefusalReason::malformed:
-        return wrong_usage("nodestaged does not take this: " + refused.what,
-                           "If the names are right, command and daemon are of two releases: tell "
-                           "your administrators.");
+        return wrong_usage("nodestaged does not accept this: " + refused.what,
+                           "If the names are right, the command and the daemon are of different "
+                           "releases: tell your administrators.");
       default:
         return daemon_fault("nodestaged refuses: " + refused.what);
     }
   }
 
-  // An exit code when there is nothing more to wait for.
+  // An exit code if there is nothing more to wait for.
   std::optional<int> note_absence(const Error& error) {
     if (!was_reached_ && error.code == ENOENT && std::getenv("NODESTAGE_JOBID") == nullptr)
       return wrong_usage("nothing is staged on this host: no nodestaged runs here",
@@ -127,9 +127,7 @@ class Waiting {
       return daemon_fault("nodestaged has not answered for 60 s (" + error.what + ")");
     }
     if (!absence_mentioned_ && now - *away_since_ >= k_mention_absence) {
-      voice_.say(
-          "nodestaged does not answer, perhaps it is being restarted; waiting for it for up to "
-          "60 s");
+      voice_.say("nodestaged does not answer; it may be restarting; waiting for it for up to 60 s");
       absence_mentioned_ = true;
     }
     return {};
@@ -156,12 +154,12 @@ bool is_staged_here(const std::string& name) {
          ::access((is_path ? name : std::string(directory) + "/" + name).c_str(), F_OK) == 0;
 }
 
-// `nodestage run` has waited for all of them before.
+// `nodestage run` has already waited for all of them.
 int wait_in_run(const WaitArguments& arguments) {
   for (const std::string& name : arguments.names) {
     if (is_staged_here(name)) continue;
     return fault("'" + name + "' was not staged: it failed, or no dataset has that name",
-                 "What `nodestage run` said before the command began tells which; " +
+                 "The output of `nodestage run` before the command started says which; " +
                      std::string(k_what_a_name_is));
   }
   return 0;
@@ -173,15 +171,14 @@ int wait_for_datasets(const WaitArguments& arguments) {
   if (std::getenv("NODESTAGE_RUN") != nullptr) return wait_in_run(arguments);
   const std::uint32_t job = job_of_environment();
   if (job == 0)
-    return wrong_usage(
-        "this is not inside of a job: neither NODESTAGE_JOBID nor SLURM_JOB_ID is set",
-        "Call it in the job's script, or in a step of it.");
+    return wrong_usage("this is not inside a job: neither NODESTAGE_JOBID nor SLURM_JOB_ID is set",
+                       "Call it in the job's script, or in a step of it.");
   if (arguments.names.size() > k_max_await_names)
     return wrong_usage("more than " + std::to_string(k_max_await_names) + " names",
                        "Without names it waits for all.");
   for (const std::string& name : arguments.names) {
     if (name.empty() || name.size() > k_max_await_name_bytes)
-      return wrong_usage("'" + name + "' is no name of a dataset", k_what_a_name_is);
+      return wrong_usage("'" + name + "' is not the name of a dataset", k_what_a_name_is);
   }
   return Waiting(arguments, job).run();
 }

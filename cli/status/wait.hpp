@@ -12,7 +12,7 @@ struct WaitArguments {
   bool quiet = false;
 };
 
-// The exit code: 0 (they are in place), 1 (failed, or no answer), k_wrong_usage.
+// Exit code: 0: the datasets are in place; 1: staging failed, or no answer; k_wrong_usage.
 int wait_for_datasets(const WaitArguments& arguments);
 
 }  // namespace nodestage

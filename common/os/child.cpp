@@ -58,7 +58,7 @@ Status reset_process() {
   ::umask(077);
   const rlimit no_core{0, 0};
   ::setrlimit(RLIMIT_CORE, &no_core);
-  // The unit protects the daemon from the kernel's OOM killer, and that would be inherited.
+  // The unit protects the daemon from the kernel's OOM killer; a child would inherit that.
   if (const auto score = open_at(AT_FDCWD, "/proc/self/oom_score_adj", O_WRONLY)) {
     static_cast<void>(!write_all(score->get(), std::string_view("0")));
   }

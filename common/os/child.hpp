@@ -1,4 +1,4 @@
-// What every child process of ours does between fork and its own work, and what it is given.
+// What each of our child processes does between fork and its own work, and what it inherits.
 #pragma once
 
 #include <string>
@@ -15,18 +15,18 @@ struct Pipe {
 };
 Result<Pipe> make_pipe();
 
-// A file in memory that nobody can change, read from offset 0: `text`.
+// A sealed file in memory with `text` as its contents; its offset is 0. `name` is for /proc only.
 Result<Fd> sealed_text(const char* name, const std::string& text);
 
-// In the child: puts each descriptor of `from` at its index, the last of them closed by execve, and
-// closes every other one.
+// In the child: moves each descriptor of `from` to its index (execve closes the last of them) and
+// closes all others.
 Status place_descriptors(std::vector<int> from);
 
-// In the child: default signals, none blocked, a session of its own, umask 077, no core file, an
-// ordinary prey for the kernel's OOM killer, the root directory.
+// In the child: sets default signal handlers, unblocks all signals, starts a new session, sets
+// umask 077, disables core files, resets oom_score_adj to 0, and changes to the root directory.
 Status reset_process();
 
-// Of a child: readable when it has ended.
+// A pidfd for a child; it becomes readable when the child exits.
 Result<Fd> open_pid(int pid);
 
 }  // namespace nodestage

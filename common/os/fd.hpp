@@ -7,7 +7,7 @@
 
 namespace nodestage {
 
-// Move-only. Closes what it owns; -1 owns nothing. Whoever opens passes O_CLOEXEC.
+// Move-only. Closes what it owns; -1 owns nothing. The code that opens a descriptor sets O_CLOEXEC.
 class [[nodiscard]] Fd {
  public:
   Fd() = default;

@@ -11,24 +11,24 @@
 
 namespace nodestage {
 
-// Opens with O_CLOEXEC; `what` of a fault is the path. dir_fd may be AT_FDCWD.
+// Opens with O_CLOEXEC. A fault's `what` starts with the path. dir_fd may be AT_FDCWD.
 Result<Fd> open_at(int dir_fd, const std::string& path, int flags, unsigned mode = 0);
 
-// Opens `path` below dir_fd; it may not leave that directory, by "..", an absolute name or a
-// link (openat2 with RESOLVE_BENEATH | RESOLVE_NO_MAGICLINKS, and the flags given as `resolve`).
+// Opens `path` below dir_fd. It cannot leave that directory by "..", an absolute name or a link
+// (openat2 with RESOLVE_BENEATH | RESOLVE_NO_MAGICLINKS and the flags in `resolve`).
 Result<Fd> open_beneath(int dir_fd, const std::string& path, int flags, unsigned mode = 0,
                         unsigned long resolve = 0);
 
-// All of the file from its start, refused beyond max_bytes.
+// Reads from the descriptor's offset (read_file: the start) to the end; EFBIG beyond max_bytes.
 Result<std::string> read_all(int fd, std::size_t max_bytes);
 Result<std::string> read_file(int dir_fd, const std::string& path, std::size_t max_bytes);
 
-// Every byte or a fault.
+// Writes every byte or returns a fault.
 Status write_all(int fd, std::span<const std::byte> data);
 Status write_all(int fd, std::string_view data);
 
-// Replaces `name` in dir_fd atomically and durably: a temporary name, fsync, rename, fsync of the
-// directory.
+// Replaces `name` in dir_fd atomically and durably: writes a temporary file, syncs it, renames it,
+// and syncs the directory.
 Status replace_file(int dir_fd, const std::string& name, std::string_view data, unsigned mode);
 
 }  // namespace nodestage

@@ -1,4 +1,4 @@
-// What a descriptor's reader makes of escape codes.
+// Whether a descriptor's reader interprets escape codes, and colored text.
 #pragma once
 
 #include <string>
@@ -6,12 +6,12 @@
 
 namespace nodestage {
 
-// A terminal that moves its cursor when told. `type`: its user's TERM; "dumb" is one that does not.
+// Whether `fd` is a terminal that can move its cursor. `type` is its TERM; "dumb" means it cannot.
 bool obeys_escapes(int fd, std::string_view type);
-// The same, with TERM of this process.
+// The same, with this process's TERM.
 bool obeys_escapes(int fd);
 
-// What is shown on standard output may have colour: a terminal, and no NO_COLOR (no-color.org).
+// Whether output may be colored: stdout is a terminal, and NO_COLOR (no-color.org) is not set.
 bool shows_colour();
 
 enum class Ink { plain, red, yellow };

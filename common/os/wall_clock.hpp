@@ -1,4 +1,4 @@
-// Moments as milliseconds since 1970, for records that outlive the process.
+// Times as milliseconds since 1970, for records that outlive the process.
 #pragma once
 
 #include <chrono>
@@ -14,8 +14,8 @@ inline std::uint64_t wall_ms() {
 
 inline std::uint64_t wall_s() { return wall_ms() / 1000; }
 
-// A moment of the steady clock. The two clocks are compared once, so that one moment is always told
-// as the same number.
+// Converts a time of the steady clock. The two clocks are compared once, so that one moment always
+// gives the same number.
 inline std::uint64_t wall_ms(std::chrono::steady_clock::time_point moment) {
   static const auto k_steady = std::chrono::steady_clock::now();
   static const std::uint64_t k_wall = wall_ms();

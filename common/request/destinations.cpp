@@ -19,7 +19,7 @@ Status check_beside_venv(const DatasetItem& item, const VenvItem& venv) {
   return Error{EEXIST, "'" + item.source + "' and the environment '" + venv.source +
                            "' would both go to $SLURM_TMPDIR/" +
                            (taken.size() < venv.destination.size() ? taken : venv.destination) +
-                           "; give one of them another place: --stage-venv=SOURCE:DEST"};
+                           "; give one of them another destination: --stage-venv=SOURCE:DEST"};
 }
 
 }  // namespace
@@ -39,15 +39,16 @@ Status check_together(const StageRequest& request) {
     const std::string destination = destination_of(item);
     for (std::size_t k = 0; k < i; ++k) {
       const DatasetItem& other = request.datasets[k];
-      // Where a glob without a destination leads is known on the node only; the worker checks it.
+      // Only the node knows where a glob without a destination goes; the worker checks it.
       const bool open_glob = (item.destination.empty() && is_glob(item.source)) ||
                              (other.destination.empty() && is_glob(other.source));
       const std::string taken = destination_of(other);
       if (open_glob || (!inside(taken, destination) && !inside(destination, taken))) continue;
-      return Error{EEXIST, "'" + other.source + "' and '" + item.source +
-                               "' would both go to $SLURM_TMPDIR/" +
-                               (destination.size() < taken.size() ? destination : taken) +
-                               "; give one of them another place: --stage-dataset=SOURCE:DEST"};
+      return Error{EEXIST,
+                   "'" + other.source + "' and '" + item.source +
+                       "' would both go to $SLURM_TMPDIR/" +
+                       (destination.size() < taken.size() ? destination : taken) +
+                       "; give one of them another destination: --stage-dataset=SOURCE:DEST"};
     }
     if (request.venv) TRY(check_beside_venv(item, *request.venv));
     const std::string name = item.name.empty() ? variable_name(destination) : item.name;

@@ -1,4 +1,4 @@
-// Where the items of a request go, by their names alone, and that they do not meet there.
+// The destinations of a request's items, from their names alone, and the check for collisions.
 #pragma once
 
 #include <string>
@@ -9,12 +9,12 @@
 
 namespace nodestage {
 
-// Where `item` would go: its destination, or the default one.
+// The item's destination, or the default one, below the job directory.
 std::string destination_of(const DatasetItem& item);
 
-// Refuses what can only be a mistake in the request as a whole: two items (the venv is one) with
-// one destination, or one inside another, or one variable name. The fault names both items and what
-// to do.
+// Refuses a request in which two items (the virtual environment is one) have the same destination
+// or the same variable name, or one destination is inside another. The fault names both items and
+// says what to do.
 Status check_together(const StageRequest& request);
 
 }  // namespace nodestage

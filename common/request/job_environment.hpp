@@ -1,4 +1,4 @@
-// The variables by which a job's processes know what was staged for them.
+// The environment variables that show a job's processes what was staged for them.
 #pragma once
 
 #include <optional>
@@ -8,33 +8,32 @@
 
 namespace nodestage {
 
-// A variable that a staged job's tasks are given.
+// Whether `name` is a variable that staging sets for a job's tasks.
 bool is_of_a_staged_job(std::string_view name);
 
-// In a step's environment: it only looks at the job (`nodestage status`), so it waits for nothing
-// and its end tells nothing of how the job did.
+// Marks a step that only observes the job (`nodestage status`): it waits for nothing, and its exit
+// status does not count as the job's outcome.
 inline constexpr const char* k_observer_variable = "NODESTAGE_OBSERVER";
 
-// Removes them from this process's environment, when it is of a staged job: another job will not
-// find on its nodes what they name. So goes its Python environment's part of PATH, and VIRTUAL_ENV
-// when it is that environment. Not thread-safe, as environ is not.
+// If this process belongs to a staged job, removes these variables from its environment, since what
+// they name does not exist on another job's nodes. Also removes the staged virtual environment from
+// PATH, and VIRTUAL_ENV if it names that one. Not thread-safe, as environ is not.
 void leave_staged_job();
 
-// The name of NAME=VALUE when it is one that staging may set (SLURM_TMPDIR, NODESTAGE_[A-Z0-9_]*),
-// else "".
+// The name in NAME=VALUE if staging may set it (SLURM_TMPDIR, NODESTAGE_[A-Z0-9_]*), else "".
 std::string settable_name(const std::string& variable);
 
 struct VariableChange {
   std::string name;
-  std::optional<std::string> value;  // nothing: it is unset
+  std::optional<std::string> value;  // nullopt: unset it
 
   bool operator==(const VariableChange&) const = default;
 };
 
-// Where the staged Python environment lies, by the variables that staging gave; "": there is none.
+// The path of the staged virtual environment, from staging's NAME=VALUE list; "" if there is none.
 std::string venv_in(const std::vector<std::string>& environment);
 
-// What its activate script would do; `path` is PATH as it was.
+// The changes that its activate script would make; `path` is the current PATH.
 std::vector<VariableChange> activation_of(const std::string& venv, std::string_view path);
 
 }  // namespace nodestage

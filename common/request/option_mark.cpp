@@ -9,11 +9,11 @@
 namespace nodestage {
 namespace {
 
-// With the longest option's name and "sbatch: error: " before it a line fits a terminal.
+// With "sbatch: error: " and the longest option's name before it, a line fits a terminal.
 constexpr std::size_t k_columns = 46;
 constexpr std::string_view k_more = "...";
 
-// What one character of the text, or one byte that is none, looks like.
+// How one character of the text is shown, or one byte that is not part of a character.
 struct Cell {
   std::string shown;
   std::size_t columns;
@@ -25,7 +25,7 @@ bool is_among(char32_t c, std::initializer_list<std::pair<char32_t, char32_t>> r
                      [c](const auto& range) { return c >= range.first && c <= range.second; });
 }
 
-// As terminals have it: combining marks take no column, East Asian characters and emoji two.
+// As terminals do: combining marks take no column, East Asian characters and emoji take two.
 std::size_t columns_of(char32_t c) {
   if (is_among(c, {{0x300, 0x36f}, {0x200b, 0x200f}, {0x20d0, 0x20ff}, {0xfe00, 0xfe0f}})) return 0;
   return is_among(c, {{0x1100, 0x115f},
@@ -41,7 +41,7 @@ std::size_t columns_of(char32_t c) {
              : 1;
 }
 
-// Of one valid sequence of UTF-8.
+// Decodes one valid UTF-8 sequence.
 char32_t code_point(std::string_view sequence) {
   const auto first = static_cast<unsigned char>(sequence.front());
   if (sequence.size() == 1) return first;
@@ -61,7 +61,7 @@ std::vector<Cell> cells_of(std::string_view text) {
   for (std::size_t i = 0; i < text.size();) {
     std::string_view piece = text.substr(i, sequence_length(static_cast<unsigned char>(text[i])));
     std::string shown = printable(piece);
-    if (shown != piece) {  // not a character, or not one to print
+    if (shown != piece) {  // not a character, or not a printable one
       piece = piece.substr(0, 1);
       shown = printable(piece);
       cells.push_back({shown, shown.size(), i});
@@ -79,8 +79,8 @@ struct Window {
   std::size_t last;
 };
 
-// Around `place`, of at most k_columns: the place from its start, then what is before it, then what
-// is behind.
+// At most k_columns around `place`: the place from its start, then what precedes it, then what
+// follows.
 Window window_around(const std::vector<Cell>& cells, TextPlace place) {
   Window window{0, 0};
   while (window.first < cells.size() && cells[window.first].begin < place.begin) ++window.first;

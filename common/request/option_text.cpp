@@ -30,7 +30,7 @@ Error wrong(std::string what, std::string_view example) {
   return Error{EINVAL, what.append(" (the form is ").append(example).append(")")};
 }
 
-// Escapes resolved; where it stands in the text, and where the first $NAME in it.
+// A part with its escapes resolved, its position in the text, and that of its first $NAME.
 struct Part {
   std::string text;
   TextPlace place;
@@ -41,7 +41,7 @@ bool is_name_character(char c) {
   return c == '_' || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9');
 }
 
-// Of "$NAME" or "${NAME}" at `begin`; nothing where a dollar sign is just that.
+// The position of "$NAME" or "${NAME}" at `begin`; nullopt for a plain dollar sign.
 std::optional<TextPlace> variable_at(std::string_view text, std::size_t begin) {
   if (text[begin] != '$') return {};
   std::size_t end = begin + 1;
@@ -53,13 +53,13 @@ std::optional<TextPlace> variable_at(std::string_view text, std::size_t begin) {
   return TextPlace{begin, end + (is_braced && text.substr(end).starts_with('}') ? 1 : 0)};
 }
 
-// The text cut at unescaped separators.
+// The text split at unescaped separators.
 struct Cut {
   std::vector<Part> paths;  // separated by ':'
   std::vector<Part> keys;   // after the first ','
 };
 
-// `at`, of all that reads a text: the place that is being read, for a fault.
+// Every reader here keeps `at` on the part that it reads, so that a fault can mark it.
 Result<Cut> cut_option(std::string_view text, TextPlace& at, std::string_view example) {
   Cut cut{{Part{}}, {}};
   Part* part = &cut.paths.back();
@@ -84,8 +84,8 @@ Result<Cut> cut_option(std::string_view text, TextPlace& at, std::string_view ex
     at = {0, text.size()};
     return Error{
         EINVAL,
-        "the address of a server cannot be named here: what is staged, and where results go, "
-        "lies on file systems that the nodes mount; fetch the data before"};
+        "a URL cannot be given here: sources and targets are paths on file systems that the nodes "
+        "mount; download the data before you submit the job"};
   }
   if (cut.paths.size() > 2) {
     at = {cut.paths[2].place.begin - 1, cut.paths[2].place.begin};
@@ -94,7 +94,7 @@ Result<Cut> cut_option(std::string_view text, TextPlace& at, std::string_view ex
   return cut;
 }
 
-// What `read(at)` makes of an option's text; its fault is marked where it was.
+// Returns what `read(at)` makes of an option's text; marks `at` in its fault.
 template <typename Read>
 auto read_marked(std::string_view option, std::string_view text, Read read)
     -> decltype(read(std::declval<TextPlace&>())) {
@@ -110,7 +110,8 @@ Result<std::string> home_of(const std::string& user) {
   return std::string(entry->pw_dir);
 }
 
-// Absolute, by text only: "~" and the start directory; "." and doubled slashes stay as they are.
+// Makes a path absolute by text only: expands "~" and prepends the start directory; keeps "."
+// and double slashes.
 Result<std::string> absolute(const std::string& path, const SubmitPlace& place) {
   if (path.starts_with('/')) return path;
   if (!path.starts_with('~')) {
@@ -125,19 +126,19 @@ Result<std::string> absolute(const std::string& path, const SubmitPlace& place) 
   return home + path.substr(slash);
 }
 
-// A part that names a place. Nobody expands what Slurm reads from a script.
+// Refuses a variable in a path: nothing expands what Slurm reads from a script.
 Status check_variables(const Part& part, std::string_view text, TextPlace& at) {
   at = part.place;
   if (!part.variable) return {};
   at = *part.variable;
   return Error{EINVAL, std::string(text.substr(at.begin, at.end - at.begin)) +
-                           " is not expanded here: Slurm takes #SBATCH lines, and a shell takes "
-                           "what is in single quotes, as it is written. Write the path itself "
-                           "(~ is understood), or give the option on the command line; \\$ is a "
-                           "dollar sign in a name"};
+                           " is not expanded here: Slurm does not expand variables in #SBATCH "
+                           "lines, and a shell does not expand them in single quotes. Write the "
+                           "path itself (~ is expanded), or give the option on the command line; "
+                           "for a dollar sign in a name, write \\$"};
 }
 
-// "./a//b/" → "a/b": destinations and outputs' sources are compared as text.
+// "./a//b/" → "a/b", since destinations and outputs' sources are compared as text.
 std::string tidy(std::string_view path) {
   std::string result;
   while (!path.empty()) {
@@ -291,8 +292,8 @@ Status set_venv_key(VenvItem& item, const KeyValue& entry, const SubmitPlace& pl
 
 Error not_below(std::string_view what, const std::string& path) {
   return Error{EINVAL, std::string(what) + " '" + path +
-                           "' must be a name below $SLURM_TMPDIR: relative, without '..' and not "
-                           "beginning with .nodestage" +
+                           "' must be a path below $SLURM_TMPDIR: relative, without '..', and not "
+                           "starting with .nodestage" +
                            (path.starts_with('/') || path.starts_with('~')
                                 ? " (HOST:PATH cannot be staged; write \\: for a colon in a path)"
                                 : "")};
@@ -329,7 +330,7 @@ Result<OutputItem> read_output(std::string_view text, const SubmitPlace& place, 
   TRY_ASSIGN(const Cut cut, cut_option(text, at, k_output_example));
   at = cut.paths[0].place;
   if (cut.paths.size() != 2 || cut.paths[0].text.empty() || cut.paths[1].text.empty()) {
-    if (!cut.paths[0].text.empty()) at.begin = at.end;  // a target is missing behind it
+    if (!cut.paths[0].text.empty()) at.begin = at.end;  // the target after it is missing
     return wrong("a source and a target are needed", k_output_example);
   }
   OutputItem item;

@@ -88,8 +88,8 @@ Json from_venv(const VenvItem& item) {
 
 // ---- reading
 
-// Takes the keys of one object; the first bad one is remembered. finish() refuses what was not
-// taken, so that no key of a later version is ignored silently.
+// Reads the keys of one object and remembers the first bad one. finish() refuses keys that were not
+// read, so that no key of a later version is ignored silently.
 class Fields {
  public:
   Fields(const Json& object, std::string place) : place_(std::move(place)) {
@@ -259,8 +259,8 @@ Result<VenvItem> to_venv(const Json& json) {
   if (!is_absolute(item.source)) fields.fail("has a source that is not an absolute path");
   if (!is_path_below(item.destination) || !is_venv_path(item.destination))
     fields.fail("has a destination that does not stay below $SLURM_TMPDIR");
-  if (!is_absolute_or_empty(item.python)) fields.fail("has a python that is no absolute path");
-  if (!is_absolute_or_empty(item.wheels)) fields.fail("has wheels that are no absolute path");
+  if (!is_absolute_or_empty(item.python)) fields.fail("has a python that is not an absolute path");
+  if (!is_absolute_or_empty(item.wheels)) fields.fail("has wheels that are not an absolute path");
   if (!std::all_of(item.environment.begin(), item.environment.end(), is_assignment))
     fields.fail("has a variable that is not NAME=VALUE");
   TRY(fields.finish());
@@ -310,7 +310,7 @@ Result<StageRequest> decode_request(std::string_view json) {
                  "the request is larger than " + std::to_string(k_max_request_bytes) + " bytes"};
   }
   try {
-    // Deeper than any request; copying such a value could use up the stack.
+    // No request is deeper, and copying a deeper value could overflow the stack.
     constexpr int k_max_depth = 8;
     bool too_deep = false;
     const auto look = [&too_deep](int depth, Json::parse_event_t, const Json&) {

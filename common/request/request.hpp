@@ -1,8 +1,8 @@
 // StageRequest: what a user asked for, and its JSON form.
 //
-// The plugin makes it at submit, on the login node, and encodes it into the job's environment
-// (SPANK_NODESTAGE_SPEC). To everything on a node it is untrusted: the daemon passes it on as
-// opaque bytes, and only the worker, with the rights of the job's user, decodes it.
+// The plugin builds it at submit, on the login node, and encodes it into the job's environment
+// (SPANK_NODESTAGE_SPEC). On a node it is untrusted: the daemon passes it on as opaque bytes, and
+// only the worker, with the rights of the job's user, decodes it.
 //
 // JSON, version 1 (golden test: tests/unit/test_request.cpp):
 //   {"version":1, "umask":18, "wait":"all",
@@ -13,9 +13,8 @@
 //    "venv":{"source":"/abs/requirements.txt", "destination":"env", "python":"/usr/bin/python3",
 //            "modules":["python/3.11"], "wheels":"/abs/wheelhouse", "optional":false,
 //            "environment":["PATH=/usr/bin"]}}
-// Keys with their default value are left out, "version" and the sources excepted. A string that is
-// not UTF-8 (a file name may be any bytes) is {"hex":"6162ff"}. An unknown key or version is
-// refused.
+// Keys with their default value are omitted, except "version" and the sources. A string that is not
+// UTF-8 (a file name can be any bytes) is {"hex":"6162ff"}. An unknown key or version is refused.
 #pragma once
 
 #include <cstddef>
@@ -36,25 +35,25 @@ enum class StageWait { all, node, none };
 
 struct DatasetItem {
   std::string source;       // absolute path or glob
-  std::string destination;  // below the job directory; empty: by the source's name
-  std::string name;         // of NODESTAGE_DATASET_<name>; empty: by the destination
+  std::string destination;  // below the job directory; empty: from the source's name
+  std::string name;         // of NODESTAGE_DATASET_<name>; empty: from the destination
   Extract extract = Extract::automatic;
   unsigned strip = 0;                // leading components of each entry's name to drop
   std::vector<std::string> include;  // globs on entry names; empty: everything
   std::vector<std::string> exclude;
   bool optional = false;          // its failure does not fail the job
   bool async = false;             // the job does not wait for it
-  TarEnd eof = TarEnd::required;  // the blocks of zeros behind a tar's last member
+  TarEnd eof = TarEnd::required;  // the blocks of zeros after a tar's last member
 
   bool operator==(const DatasetItem&) const = default;
 };
 
 struct OutputItem {
-  std::string source;  // below the job directory, may be a glob
+  std::string source;  // below the job directory; can be a glob
   std::string target;  // absolute path with % patterns, unexpanded
   When when = When::always;
   bool pack = false;      // into one archive
-  bool optional = false;  // it need not be there
+  bool optional = false;  // it need not exist
 
   bool operator==(const OutputItem&) const = default;
 };
@@ -64,9 +63,9 @@ struct VenvItem {
   std::string destination = "env";       // below the job directory
   std::string python;                    // absolute; empty: the first in the build's PATH
   std::vector<std::string> modules;      // loaded before a build
-  std::string wheels;                    // a directory, absolute; empty: none of the user's
+  std::string wheels;                    // an absolute directory; empty: the user gives none
   bool optional = false;                 // its failure does not fail the job
-  std::vector<std::string> environment;  // of the submission, for a build: NAME=VALUE
+  std::vector<std::string> environment;  // NAME=VALUE, from the submission, for a build
 
   bool operator==(const VenvItem&) const = default;
 };
@@ -83,10 +82,10 @@ struct StageRequest {
 
 std::string encode_request(const StageRequest& request);
 
-// Checks everything that can be checked without a file system: sizes, counts, that sources of
-// datasets and targets of outputs are absolute, that destinations and sources of outputs stay
-// below the job directory (relative, no "..", not empty, not "."), that no string holds a NUL.
-// The fault says which item and why. Never throws.
+// Checks everything that can be checked without a file system: sizes and counts; that datasets'
+// sources and outputs' targets are absolute; that destinations and outputs' sources stay below the
+// job directory (relative, no "..", not empty, not "."); that no string contains a NUL. The fault
+// names the item and the cause (EINVAL, or E2BIG for the size). Never throws.
 Result<StageRequest> decode_request(std::string_view json);
 
 }  // namespace nodestage

@@ -32,9 +32,9 @@ std::string about_dataset(const DatasetItem& item, Start start) {
   const std::string name = without_slashes(item.source);
   const auto type = type_of(name);
   if (name != item.source && type == S_IFREG)
-    return item.source + " is a file and no directory: write it without the '/' at its end";
+    return item.source + " is a file, not a directory: write it without the '/' at its end";
   if (type == S_IFDIR && !archive_suffix(name).empty())
-    return name + " is named like an archive and is a directory: it is copied as it is, to " +
+    return name + " is named like an archive but is a directory: it is copied as it is, to " +
            "$SLURM_TMPDIR/" + destination_of(item);
   if (type != S_IFDIR && item.extract == Extract::automatic &&
       !archive_suffix(item.destination).empty() && !archive_suffix(name).empty())
@@ -55,8 +55,8 @@ void add_missing_of_venv(std::vector<std::string>& warnings, const VenvItem& ven
   }
 }
 
-// Of an output that is no glob (whose matches keep their names): where its files go: a target that
-// ends in '/' takes the source below its own name.
+// Where an output's files go: a target that ends in '/' receives the source under its own name. Not
+// for globs, whose matches keep their names.
 std::string place_of(const OutputItem& item) {
   if (!item.target.ends_with('/')) return item.target;
   return item.target + item.source.substr(item.source.rfind('/') + 1);
@@ -76,7 +76,7 @@ void add_shared_targets(std::vector<std::string>& warnings,
         continue;
       warnings.push_back("'" + outputs[k].source + "' and '" + outputs[i].source +
                          "' are both copied to " + place_of(outputs[i]) +
-                         ": of one name in both, only one is there in the end");
+                         ": of two files with the same name, only one remains");
     }
   }
 }

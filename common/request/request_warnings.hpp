@@ -1,4 +1,4 @@
-// What in a request is likely a mistake, but may be meant: told at submit, and no reason to refuse.
+// Warnings at submit about what is probably a mistake but could be intended.
 #pragma once
 
 #include <cstdint>
@@ -9,16 +9,16 @@
 
 namespace nodestage {
 
-// Whether what is missing now can still come into being: a job starts later, `nodestage run` now.
+// When staging starts: a job's later, so a missing source can still appear; `nodestage run`'s now.
 enum class Start { now, later };
 
-// Printable sentences of one line, without "warning". Looks at the names and at what stat(2) says
-// of the sources; opens nothing.
+// Printable sentences of one line each, without a "warning:" prefix. Uses only the names and
+// stat(2) of the sources; opens nothing.
 std::vector<std::string> request_warnings(const StageRequest& request, Start start);
 
-// At least so many bytes go to a node's disk: the files that are named as sources of datasets, an
-// archive counted as large as it is packed. Globs, directories and what is filtered or optional are
-// not counted.
+// The least number of bytes that go to a node's disk: the sizes of the files that are datasets'
+// sources (an archive counts with its packed size). Globs, directories, and filtered or optional
+// datasets are not counted.
 std::uint64_t least_bytes(const StageRequest& request);
 
 }  // namespace nodestage

@@ -1,12 +1,12 @@
-// Whether a dataset's source is there now, as the submitting user sees it.
+// Whether a dataset's source exists now, as the submitting user sees it.
 #pragma once
 
 #include <string>
 
 namespace nodestage {
 
-// A name that exists literally, or a glob with at least one match. What cannot be told (a directory
-// that may not be read) counts as there: this is for a warning.
+// True for a name that exists literally and for a glob with at least one match. If that cannot be
+// determined (in an unreadable directory), it is true, since the result is used for a warning only.
 bool source_exists(const std::string& source);
 
 }  // namespace nodestage

@@ -46,13 +46,13 @@ std::string longest_variable(const VenvItem& venv) {
       std::max_element(venv.environment.begin(), venv.environment.end(),
                        [](const auto& a, const auto& b) { return a.size() < b.size(); });
   if (longest == venv.environment.end()) return {};
-  return " (of the environment, which --stage-venv brings, " +
-         longest->substr(0, longest->find('=')) + " alone is " + human_count(longest->size()) +
-         ": submit with a shorter one, or give the path of a virtual environment, which is not "
-         "built)";
+  return " (--stage-venv takes variables of your environment along, and " +
+         longest->substr(0, longest->find('=')) + " alone has " + human_count(longest->size()) +
+         " bytes: submit with a shorter value, or give the path of an existing virtual "
+         "environment, which is not built)";
 }
 
-// The option that was added last is the one that does not go with those before it.
+// If the items conflict, the option that was added last is at fault.
 Status check_added(const StageRequest& request, std::string_view option, std::string_view text) {
   const Status together = check_together(request);
   if (together) return {};
@@ -84,7 +84,8 @@ Status add_output(StageRequest& request, std::string_view text) {
 Status add_venv(StageRequest& request, std::string_view text) {
   if (request.venv)
     return marked("stage-venv", text, {0, text.size()},
-                  {EEXIST, "a job has one environment, and " + request.venv->source + " is it"});
+                  {EEXIST, "a job can have one virtual environment, and this one already has " +
+                               request.venv->source});
   TRY_ASSIGN(request.venv, parse_venv_option(text, submit_place()));
   return check_added(request, "stage-venv", text);
 }
@@ -101,10 +102,11 @@ Result<std::string> request_text(StageRequest request) {
   request.umask = current_umask();
   std::string text = encode_request(request);
   if (text.size() > k_max_request_bytes) {
-    return Error{E2BIG, "the options need " + human_count(text.size()) + " bytes of at most " +
+    return Error{E2BIG, "the options need " + human_count(text.size()) +
+                            " bytes, and a job can hold at most " +
                             human_count(k_max_request_bytes) +
-                            " that fit into a job; use fewer or shorter ones (one glob instead of "
-                            "many names, for example)" +
+                            "; use fewer or shorter ones (for example, one glob instead of many "
+                            "names)" +
                             (request.venv ? longest_variable(*request.venv) : "")};
   }
   return text;

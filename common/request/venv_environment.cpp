@@ -8,7 +8,7 @@
 namespace nodestage {
 namespace {
 
-// No variable that may hold a secret (PIP_INDEX_URL), and none that the build sets itself.
+// No variable that can hold a secret (PIP_INDEX_URL), and none that the build sets itself.
 constexpr std::string_view k_for_build[] = {
     "PATH",          "LD_LIBRARY_PATH", "PYTHONPATH",     "HOME",           "XDG_CONFIG_HOME",
     "MODULEPATH",    "PIP_CONFIG_FILE", "PIP_FIND_LINKS", "PIP_CONSTRAINT", "UV_CONFIG_FILE",
@@ -26,7 +26,7 @@ bool is_program(const std::string& path) {
          ::access(path.c_str(), X_OK) == 0;
 }
 
-// Calls use(part) for each part of a list of directories.
+// Calls use(part) for each part of a colon-separated list of directories.
 template <typename Use>
 void each_part(std::string_view path, Use use) {
   for (;;) {

@@ -1,5 +1,5 @@
-// What an environment variable has to do with a staged Python environment: at submit, what a build
-// will need; in the task, PATH.
+// Environment variables of a staged virtual environment: at submit, those that a build will need;
+// in the task, PATH.
 #pragma once
 
 #include <string>
@@ -8,16 +8,16 @@
 
 namespace nodestage {
 
-// The variables that a build may need of a submission, as NAME=VALUE: the allow-list of the source
-// and what `more` names ("NAME", or "PREFIX*" for all that begin so). Sorted; empty values are left
-// out. Not thread-safe, as environ is not.
+// The variables of this process that a build may need, as NAME=VALUE: the allow-list in the source
+// and those that `more` names ("NAME", or "PREFIX*" for all with that prefix). Sorted, without
+// empty values. Not thread-safe, as environ is not.
 std::vector<std::string> environment_for_build(const std::vector<std::string>& more);
 
-// The python3, or else python, that a shell would find in `path`; "" for none. Relative parts of
-// `path` are passed over.
+// The python3, or else the python, that a shell would find in `path`; "" if there is none. Relative
+// parts of `path` are ignored.
 std::string python_in(std::string_view path);
 
-// `path` with `directory` first, and nowhere else; without it at all.
+// `path` with `directory` at its start only, and `path` without it.
 std::string path_with_first(std::string_view path, std::string_view directory);
 std::string path_without(std::string_view path, std::string_view directory);
 

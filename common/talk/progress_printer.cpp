@@ -8,7 +8,7 @@
 namespace nodestage {
 namespace {
 
-// The speed follows what the last few seconds were like, not one reading.
+// The speed is an average over the last few seconds, not one reading.
 constexpr double k_speed_memory_ms = 5000;
 constexpr std::size_t k_name_width = 60;
 
@@ -72,13 +72,13 @@ std::string ProgressPrinter::time_left(const Progress& progress) const {
   if (progress.bytes_total <= progress.bytes_read) return {};
   const auto rest = static_cast<double>(progress.bytes_total - progress.bytes_read);
   const double seconds = rest / bytes_per_second_;
-  if (seconds > 100 * 3600) return {};  // it stands still: a number would be invented
+  if (seconds > 100 * 3600) return {};  // no progress: a number would be invented
   return ", about " + whole_seconds(seconds) + " left";
 }
 
 std::string ProgressPrinter::staging_line(const Progress& progress) const {
   const bool is_counted = progress.bytes_total + progress.bytes_read + progress.files > 0;
-  // An environment that is built has no figures; its installer's words are part of its name.
+  // A virtual environment's build has no figures; the installer's output is part of its name.
   if (!is_counted && !progress.current.empty()) return item_name(progress);
   std::string text = item_name(progress) + ": ";
   if (progress.bytes_total > 0) {

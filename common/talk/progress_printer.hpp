@@ -1,4 +1,4 @@
-// ProgressPrinter: the daemon's progress records as lines for people.
+// ProgressPrinter: formats the daemon's progress records for people.
 #pragma once
 
 #include <cstdint>
@@ -8,14 +8,14 @@
 
 namespace nodestage {
 
-// Keeps what it needs for the speed between two calls. Pure: prints nothing, reads no clock. Lines
-// hold no newline and nothing that a terminal would obey.
+// Keeps the state for the speed between calls; prints nothing and reads no clock. Lines contain no
+// newline and no control characters.
 //   "data.tar.gz: 1.2 of 4.0 GiB (30%), about 9 s left, 310.0 MiB/s, 12,345 files"
 //   "item 2 of 3, data.tar.gz: 1.2 of 4.0 GiB (30%), 12,345 files"
 //   "item 3 of 3, requirements.txt: Installing collected packages: numpy"
 //   "waiting for 2 other jobs that stage on this node"
 //   "ready here; 1 of 3 nodes is not ready: n3 (34% of 4.0 GiB)"
-// Where this node is not ready either, what it says of the others follows in the same line.
+// If this node is not ready either, the line about the others follows its own progress.
 class ProgressPrinter {
  public:
   std::string line(const Progress& progress);
@@ -37,8 +37,8 @@ std::string bytes_of(std::uint64_t part, std::uint64_t whole);
 // "30%", never more than 100%.
 std::string percent(std::uint64_t part, std::uint64_t whole);
 
-// A line for a terminal of that many columns: the last details go first, then the name, the figures
-// last.
+// Shortens a line to `width` columns: first drops the last details, then shortens the name, and
+// finally the figures.
 std::string without_details(std::string line, std::size_t width);
 
 }  // namespace nodestage

@@ -83,7 +83,7 @@ std::vector<StatusItem> status_items(const WorkerStatus& status, WorkerTask task
 }
 
 std::vector<std::string> summary_lines(const WorkerStatus& status) {
-  // Together with the environment they go into one message (k_max_message_bytes).
+  // The lines and the environment share one message (k_max_message_bytes).
   constexpr std::size_t k_max_bytes = 32 * 1024;
   std::vector<std::string> lines;
   std::size_t bytes = 0;
@@ -128,7 +128,7 @@ Progress progress_of(const WorkerStatus& status, Counted counted) {
     total_known = total_known && (item.bytes_total != 0 || !open);
     if (!open) ++progress.items_done;
     if (open && first_open == nullptr) first_open = &item;
-    // One that waits may be read already, to learn what it needs.
+    // A waiting item may already be read, to find out how much space it needs.
     const bool in_work = state == ItemState::working || (open && item.bytes_read > 0);
     if (in_work && progress.current.empty()) {
       progress.current = printable(last_part(field_text(item.source)));

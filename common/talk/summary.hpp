@@ -1,5 +1,5 @@
-// What a job's output says about its staging, from what the worker reported. Every text is bounded
-// and printable.
+// What a job's output says about its staging, from the worker's status. Texts are bounded and
+// printable.
 #pragma once
 
 #include <string>
@@ -11,22 +11,22 @@
 
 namespace nodestage {
 
-// Of a cause and, in a second line, what to do: "cause. what to do", printable.
+// Joins lines (a cause, then what to do) as "cause. what to do", printable.
 std::string in_one_line(const std::string& text);
 
-// "data.tar.gz (tar.gz)", of a path and what it is, where that is known.
+// "data.tar.gz (tar.gz)" from a path and its format; without the format if `what` is empty.
 std::string item_title(const std::string& source, const std::string& what);
 
-// What `nodestage status` is told of the items of a worker with this task.
+// The items of a worker with this task, for `nodestage status`.
 std::vector<StatusItem> status_items(const WorkerStatus& status, WorkerTask task);
 
-// One line per item: what, where, files, bytes, seconds, and its note.
+// One line per item: source, destination, files, bytes, duration, and its note.
 std::vector<std::string> summary_lines(const WorkerStatus& status);
 
-// The same of a stage-out.
+// The same for a stage-out.
 std::vector<std::string> delivery_lines(const WorkerStatus& status);
 
-// The sums over the items that the job waits for, or over all.
+// The sums over the items that the job waits for, or over all items.
 enum class Counted { without_async, all };
 Progress progress_of(const WorkerStatus& status, Counted counted = Counted::without_async);
 

@@ -11,7 +11,7 @@
 namespace nodestage {
 namespace {
 
-// Staging that takes less is over before anybody wonders.
+// Shorter staging shows no progress line.
 constexpr std::chrono::seconds k_first_line{2};
 constexpr std::chrono::milliseconds k_moving_interval{250};
 constexpr char k_clear_line[] = "\r\x1b[K";

@@ -1,4 +1,4 @@
-// TaskVoice: what a waiting task says in the job's own output.
+// TaskVoice: what a waiting task writes to the job's own output.
 #pragma once
 
 #include <chrono>
@@ -10,14 +10,14 @@
 
 namespace nodestage {
 
-// Only one task of a node speaks; the others are silent. In a step of several nodes that waits for
-// all of them, the first tells of the progress of all, the others of what they have done.
+// Only one task per node speaks; the others are silent. In a step that waits for several nodes, the
+// first node reports the progress of all (`aloud`), the others only their results.
 enum class Speech { silent, results, aloud };
 
-// Writes "nodestage: NODE: ..." lines to a borrowed descriptor: where `moves_lines`, as on a
-// terminal that obeys escape codes (common/os/terminal.hpp), progress is one moving line, cleared
-// before anything else is said and at the end; else a line now and then. Text is made printable
-// here. A failed write is ignored: the job's output is not ours to judge.
+// Writes "nodestage: NODE: ..." lines to a borrowed descriptor. With `moves_lines`, for a terminal
+// that obeys escape codes (common/os/terminal.hpp), progress is one line that is redrawn, and
+// cleared before other text and at the end; else it is one line per `interval`. Text is made
+// printable here. A failed write is ignored, since the job's output is the user's concern.
 class TaskVoice {
  public:
   TaskVoice(Speech speech, int fd, bool moves_lines, std::string_view node,
@@ -26,12 +26,12 @@ class TaskVoice {
   TaskVoice& operator=(const TaskVoice&) = delete;
   ~TaskVoice() { clear(); }
 
-  void say(std::string_view text);  // may hold several lines
+  void say(std::string_view text);  // can contain several lines
   void progress(const Progress& progress);
-  void clear();  // ends a moving line
+  void clear();  // removes the redrawn line
 
   [[nodiscard]] bool speaks() const { return speech_ != Speech::silent; }
-  // How often the daemon should report, so that lines come when they should.
+  // How often the daemon should report, so that lines are written on time.
   [[nodiscard]] std::chrono::milliseconds report_interval() const;
 
  private:

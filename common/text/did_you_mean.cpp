@@ -6,7 +6,7 @@
 namespace nodestage {
 namespace {
 
-constexpr std::size_t k_longest_word = 32;  // no key or value is longer; a path is no misspelt one
+constexpr std::size_t k_longest_word = 32;  // no key or value is longer; paths are not compared
 constexpr std::size_t k_shortest_beginning = 3;
 
 std::string lower(std::string_view text) {
@@ -17,7 +17,7 @@ std::string lower(std::string_view text) {
   return result;
 }
 
-// Letters to insert, remove, replace or exchange with their neighbour.
+// The number of letters to insert, remove, replace, or swap with a neighbor.
 std::size_t distance(const std::string& a, const std::string& b) {
   std::vector<std::vector<std::size_t>> steps(a.size() + 1, std::vector<std::size_t>(b.size() + 1));
   for (std::size_t i = 0; i <= a.size(); ++i) steps[i][0] = i;

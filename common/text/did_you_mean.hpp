@@ -1,4 +1,4 @@
-// What a user may have meant by a word that is not known.
+// Suggestions for a word that is not known.
 #pragma once
 
 #include <string>
@@ -7,8 +7,8 @@
 
 namespace nodestage {
 
-// " (did you mean 'strip'?)" for "stirp": of `known` the one that is nearest by its letters, case
-// left aside, or begins with `word`. "" when none is near.
+// " (did you mean 'strip'?)" for "stirp": names the word of `known` that has the nearest spelling,
+// ignoring case, or starts with `word`. "" if none is near.
 std::string did_you_mean(std::string_view word, const std::vector<std::string_view>& known);
 
 }  // namespace nodestage

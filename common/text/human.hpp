@@ -1,4 +1,4 @@
-// Numbers and names as people read them.
+// Numbers and names formatted for people.
 #pragma once
 
 #include <cstdint>
@@ -10,8 +10,7 @@ namespace nodestage {
 
 // "0 B", "1023 B", "1.5 KiB", "12.0 GiB"
 std::string human_bytes(std::uint64_t bytes, int decimals = 1);
-// Two amounts of which a sentence tells that one is not the other: with as many decimals as it
-// takes to see that. "1.002 GiB", "1.000 GiB"
+// Two amounts with as many decimals as it takes to show that they differ: "1.002 GiB", "1.000 GiB"
 std::pair<std::string, std::string> human_bytes_apart(std::uint64_t one, std::uint64_t other);
 std::string human_count(std::uint64_t count);  // "1,234,567"
 std::string human_duration(
@@ -20,19 +19,18 @@ std::string human_duration(
 std::string about_seconds(double seconds);
 std::string human_date(std::uint64_t epoch);  // "2026-11-21 15:30", the node's local time
 
-// For a terminal or a log: control characters and invalid UTF-8 as \xNN; newlines kept or
-// turned into "; " when asked.
+// Makes text safe for a terminal or a log: control characters and invalid UTF-8 become \xNN;
+// newlines can be kept, or become "; ".
 enum class Newlines { escape, keep, join };
 std::string printable(std::string_view text, Newlines newlines = Newlines::escape);
 
-// As a shell reads it as one word. Of printable text the same as it is, in quotes where it needs
-// them.
+// Quotes printable text, if needed, so that a shell reads it as one word.
 std::string shell_word(const std::string& text);
 
-// The last part of a path, without slashes behind it.
+// The last part of a path, without trailing slashes.
 std::string last_part(const std::string& path);
 
-// At most `width` bytes, the middle replaced by "..." at need.
+// At most `width` bytes; replaces the middle of a longer text by "...".
 std::string shortened(std::string_view text, std::size_t width);
 
 }  // namespace nodestage

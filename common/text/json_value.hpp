@@ -1,7 +1,7 @@
-// Values of our own JSON documents (orders, journal entries) as C++ values, and back.
+// Converts values of our own JSON documents (orders, journal entries) to C++ values and back.
 //
-// nlohmann's get<T>() casts any number to T: 1e40 as an int is undefined behaviour, 300 as a byte
-// is 44. Here a number that T cannot hold is an error, as a text in its place is.
+// nlohmann's get<T>() casts any number to T: 1e40 as an int is undefined behavior, 300 as a byte is
+// 44. Here a number that T cannot hold is an error, as a value of another type is.
 #pragma once
 
 #include <nlohmann/json.hpp>
@@ -14,7 +14,7 @@
 
 namespace nodestage {
 
-// Texts are any bytes: each becomes the code point of its number.
+// Strings can be any bytes: each byte becomes the code point of its value (latin1.hpp).
 template <typename T>
 nlohmann::json to_json_value(const T& value) {
   if constexpr (std::is_same_v<T, std::string>) {
@@ -24,7 +24,7 @@ nlohmann::json to_json_value(const T& value) {
   }
 }
 
-// Throws what is derived from std::exception where `json` is no T.
+// Throws a std::exception if `json` is not a T.
 template <typename T>
 T from_json_value(const nlohmann::json& json) {
   if constexpr (std::is_same_v<T, std::string>) {

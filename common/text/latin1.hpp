@@ -1,5 +1,5 @@
-// User and job names and paths may be any bytes; JSON wants UTF-8, and Latin-1 maps each byte to a
-// code point. There and back gives the same bytes.
+// User names, job names and paths can be any bytes, but JSON needs UTF-8: reads each byte as
+// Latin-1, so that the round trip gives the same bytes.
 #pragma once
 
 #include <string>
@@ -8,7 +8,7 @@
 namespace nodestage {
 
 std::string latin1_to_utf8(std::string_view bytes);
-// Of what latin1_to_utf8() has made.
+// `text` must be a result of latin1_to_utf8().
 std::string utf8_to_latin1(std::string_view text);
 
 }  // namespace nodestage

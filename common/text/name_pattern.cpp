@@ -5,16 +5,16 @@
 namespace nodestage {
 namespace {
 
-// One %-item of a text: its letter, its width (0: none given).
+// One pattern: its letter and its width (0: none given).
 struct Item {
   char letter;
   unsigned width;
 };
 
 constexpr std::string_view k_letters = "jAauxNnr";
-constexpr unsigned k_max_width = 10;  // as Slurm: a larger one is taken as 10
+constexpr unsigned k_max_width = 10;  // as in Slurm; a larger width counts as 10
 
-// Calls literal(text) and item(Item) for the parts of text, in order.
+// Calls literal(text) or item(Item) for each part of text, in order.
 template <typename Literal, typename OnItem>
 Status for_each_part(std::string_view text, Literal literal, OnItem on_item) {
   while (!text.empty()) {

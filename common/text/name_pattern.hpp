@@ -1,7 +1,7 @@
 // The % patterns of a stage-out target, as in Slurm's own file-name patterns (sbatch(1), "filename
-// pattern"): %j job id, %A array's job id (the job id when no array), %a array index, %u user,
-// %x job name, %N node name, %n node's index in the job, %r restart count, %% a percent sign. A
-// number between % and the letter pads numbers with zeros (%4a).
+// pattern"): %j job id, %A array's job id (the job id outside of an array), %a array index, %u
+// user, %x job name, %N node name, %n node's index in the job, %r restart count, %% a percent sign.
+// A number between % and the letter pads numbers with zeros (%4a).
 #pragma once
 
 #include <cstdint>
@@ -13,7 +13,7 @@
 
 namespace nodestage {
 
-// What is empty is not known here.
+// An empty member is not known here.
 struct PatternFacts {
   std::uint32_t job = 0;
   std::uint32_t restart = 0;
@@ -25,14 +25,14 @@ struct PatternFacts {
   std::optional<std::string> job_name;
 };
 
-// A fault names the pattern that is unknown to the grammar (EINVAL) or whose value is not known
-// here (ENODATA). Values are never interpreted again; a '/' in a job name becomes '_'.
+// A fault names the pattern that does not exist (EINVAL) or whose value is not known here
+// (ENODATA). Values are not expanded again; a '/' in a job name becomes '_'.
 Result<std::string> expand_pattern(std::string_view text, const PatternFacts& facts);
 
-// Only the grammar, for the check at submit.
+// Checks the syntax only, at submit.
 Status check_pattern(std::string_view text);
 
-// Whether `text` holds %N or %n, and so differs from node to node.
+// Whether `text` contains %N or %n and so differs from node to node.
 bool names_node(std::string_view text);
 
 }  // namespace nodestage

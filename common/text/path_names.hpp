@@ -1,4 +1,4 @@
-// What the names of files and directories tell, by themselves.
+// What can be known of files and directories from their names alone.
 #pragma once
 
 #include <string>
@@ -6,31 +6,31 @@
 
 namespace nodestage {
 
-// "/p/data.tar.zst" → "data"; "/p/dir/" → "dir"; "x.h5" → "x.h5". For a glob: the glob's own
-// base name without suffix.
+// "/p/data.tar.zst" → "data"; "/p/dir/" → "dir"; "x.h5" → "x.h5". A glob gives its own base name
+// without the suffix.
 std::string default_destination(std::string_view source);
 
-// Whether `path` ends in it, in lower or upper case.
+// Whether `path` ends in `suffix`, ignoring case.
 bool has_suffix(std::string_view path, std::string_view suffix);
 
-// The longest archive suffix (".tar.gz", ".tgz", ".zip", …) that `path` ends in, in lower case
-// whatever the path's is, or "". It lives for ever.
+// The longest archive suffix (".tar.gz", ".tgz", ".zip", …) that `path` ends in, ignoring case, or
+// "". The result is in lower case and has static storage.
 std::string_view archive_suffix(std::string_view path);
 
-// The <NAME> of NODESTAGE_DATASET_<NAME>: upper case, every other character than A-Z 0-9 is '_',
-// '_' before a leading digit.
+// The <NAME> of NODESTAGE_DATASET_<NAME>: in upper case, with '_' for every character other than
+// A-Z 0-9, and before a leading digit.
 std::string variable_name(std::string_view text);
 
-// Contains * ? or [. The worker takes a name that exists literally as that file all the same, and
-// "\\*" (typed so) as a literal star.
+// Whether `path` contains * ? or [. If a file with that literal name exists, the worker takes it as
+// that file; it takes "\\*" (typed so) as a literal star.
 bool is_glob(std::string_view path);
 
-// "a/b", "a b": yes. "", ".", "/a", "../a", "a/../b", a name with NUL, one that starts with
-// ".nodestage": no.
+// True for "a/b" and "a b"; false for "", ".", "/a", "../a", "a/../b", a name with a NUL, and one
+// that starts with ".nodestage".
 bool is_path_below(std::string_view path);
 
-// Whether an environment can lie there: its path goes into scripts of many shells and into PATH, so
-// it holds no quote, '$', '\\', '`', ':' and no control character.
+// Whether a virtual environment can be at `path`: the path goes into scripts of many shells and
+// into PATH, so it must not contain quotes, '$', '\\', '`', ':' or control characters.
 bool is_venv_path(std::string_view path);
 
 // [A-Za-z_][A-Za-z0-9_]*

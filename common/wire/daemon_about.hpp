@@ -1,6 +1,6 @@
-// DaemonAbout: what the running daemon says of itself, for `nodestage doctor`: the file `about` in
-// its runtime directory, readable by all, written at its start and at each reload. One NAME=VALUE a
-// line; names that a reader does not know are passed over.
+// DaemonAbout: what the running daemon reports about itself to `nodestage doctor`: the file `about`
+// in its runtime directory, readable by all, written at its start and at each reload. One
+// NAME=VALUE per line; a reader ignores names that it does not know.
 #pragma once
 
 #include <cstdint>
@@ -9,13 +9,13 @@
 
 namespace nodestage {
 
-// Whether its workers can confine themselves (Landlock, seccomp), as one that tried it has told.
+// Whether its workers can confine themselves (Landlock, seccomp), as a worker that tried reported.
 struct SandboxState {
   enum class Kind {
     unknown,  // not tried yet
     holds,    // all of it
-    lacking,  // the kernel has no more; `text` says what is missing
-    fault,    // the kernel has it, and it could not be entered; `text` says why
+    lacking,  // the kernel lacks a part; `text` says what is missing
+    fault,    // the kernel supports it, but a worker could not enter it; `text` says why
   };
   Kind kind = Kind::unknown;
   std::string text;  // one line
@@ -25,10 +25,10 @@ struct SandboxState {
 
 struct DaemonAbout {
   std::string version;                 // version=
-  std::string tmpdir_root;             // tmpdir=      where the job directories are
+  std::string tmpdir_root;             // tmpdir=      the directory of the job directories
   std::uint64_t leave_free_bytes = 0;  // leave_free=  staging.leave_free
   std::uint64_t epilog_wait_s = 0;     // epilog_wait= stageout.epilog_wait
-  std::string cgroups_missing;   // no_cgroups=  controllers that workers lack; "off" by setting
+  std::string cgroups_missing;   // no_cgroups=  controllers that workers lack; "off": a setting
   bool cgroups_in_unit = false;  // cgroups_in_unit= 1: workers live below the daemon's own unit
   SandboxState sandbox;  // sandbox=     "holds", "lacking: TEXT", "fault: TEXT"; "": unknown
   bool sandbox_required = false;  // sandbox_required=  worker.sandbox; 0 or 1

@@ -19,7 +19,7 @@ int milliseconds_until(Deadline deadline) {
   return static_cast<int>(std::clamp<std::chrono::milliseconds::rep>(left.count(), 0, 3'600'000));
 }
 
-// Until the descriptor has `events` (or is broken, which the next call tells better).
+// Waits until the descriptor has `events` or is broken (then the next call on it fails).
 Status wait_for(int fd, short events, Deadline deadline) {
   for (;;) {
     pollfd entry{fd, events, 0};
@@ -43,7 +43,7 @@ Result<Fd> connect_to(const std::string& path) {
   path.copy(address.sun_path, path.size());
   Fd fd(::socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0));
   if (!fd) return system_error("socket");
-  // Where others crowd the backlog.
+  // The wait while the daemon's backlog is full.
   const timeval patience{k_backlog_wait.count(), 0};
   ::setsockopt(fd.get(), SOL_SOCKET, SO_SNDTIMEO, &patience, sizeof patience);
   if (::connect(fd.get(), reinterpret_cast<const sockaddr*>(&address), sizeof address) != 0 ||
@@ -90,7 +90,7 @@ Result<Message> DaemonConnection::receive(Deadline deadline) {
     const ssize_t count = ::recv(socket_.get(), packet.data(), packet.size(), MSG_TRUNC);
     if (count < 0 && (errno == EINTR || would_block())) continue;
     if (count < 0) return system_error("receive from nodestaged");
-    if (count == 0) return Error{ECONNRESET, "nodestaged has closed the connection"};
+    if (count == 0) return Error{ECONNRESET, "nodestaged closed the connection"};
     const auto bytes = static_cast<std::size_t>(count);
     if (bytes > packet.size()) return Error{EPROTO, "a message longer than the protocol allows"};
     return decode_message(std::string_view(packet).substr(0, bytes));
@@ -128,7 +128,7 @@ Result<Message> ask_daemon(const std::string& path, const Message& request, Dead
     const Status sent = connection.send(request, answer);
     auto reply = sent ? connection.receive(answer) : Result<Message>(sent.error());
     if (reply || !is_daemon_away(reply.error()) || Clock::now() >= answer) return reply;
-    // It was there and is gone, perhaps for a restart: the same patience again.
+    // The daemon went away after it had answered, perhaps to restart: start the same wait again.
     reach = std::min(answer, Clock::now() + patience);
     pause_until(reach);
   }

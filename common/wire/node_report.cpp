@@ -15,10 +15,10 @@ constexpr int k_version = 1;
 constexpr std::size_t k_path_bytes = 300;
 constexpr std::size_t k_note_bytes = 400;
 constexpr std::size_t k_cause_bytes = 2000;
-// For all but the items.
+// Reserved for all but the items.
 constexpr std::size_t k_head_bytes = 16 * 1024;
 
-// Calls field(name, member) for each member, for both directions.
+// Calls field(name, member) for each member; serves both directions.
 template <typename Times, typename Field>
 void each_time(Times& times, Field field) {
   field("begun", times.begun);
@@ -65,7 +65,7 @@ void each_field(Report& report, Field field) {
   field("omitted", report.omitted);
 }
 
-// Escapes make a text longer; so does cutting one within a character.
+// Bounds the escaped length: escapes make a text longer, and so does a cut within a character.
 std::string bounded(const std::string& text, std::size_t bytes) {
   const std::string shown = printable(shortened(text, bytes));
   return shown.size() <= bytes ? shown : printable(shortened(shown, bytes));
@@ -105,7 +105,7 @@ std::string dump(const Json& json) {
   return json.dump(-1, ' ', false, Json::error_handler_t::replace);
 }
 
-// As many as `room` has bytes for.
+// As many items as `room` has bytes for.
 Json items_to_json(const std::vector<ReportItem>& items, std::size_t& room,
                    std::uint32_t& omitted) {
   Json list = Json::array();
@@ -160,7 +160,7 @@ std::string encode_report(NodeReport report) {
   report.cause = bounded(printable(report.cause, Newlines::join), k_cause_bytes);
   Json json{{"version", k_version}};
   std::size_t room = k_max_report_bytes - k_head_bytes;
-  // Outputs first: they are fewer.
+  // Outputs come first, since there are fewer of them.
   json["outputs"] = items_to_json(report.outputs, room, report.omitted);
   json["items"] = items_to_json(report.items, room, report.omitted);
   Json& times = json["times"];

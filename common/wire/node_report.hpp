@@ -1,10 +1,11 @@
-// NodeReport: when what happened in one run of a job on one node, as the node's daemon tells it
-// and keeps it (`nodestage report`).
+// NodeReport: the times and items of one run of a job on one node, as the node's daemon reports and
+// keeps them (for `nodestage report`).
 //
-//   JSON, version 1, k_max_report_bytes at most, UTF-8: the keys are the members' names; the items
-//   of "items" and "outputs" are objects. What does not fit is left out, and counted in "omitted".
+//   JSON, version 1, at most k_max_report_bytes, UTF-8: the keys are the members' names; the
+//   elements of "items" and "outputs" are objects. Items that do not fit are omitted and counted in
+//   "omitted".
 //
-// Times are milliseconds since 1970 by the clock of that node; 0: not (yet). Texts are printable.
+// Times are milliseconds since 1970 by that node's clock; 0: has not happened. Texts are printable.
 // The numbers and texts of items are claims of the user's worker; their times lie within the job's.
 #pragma once
 
@@ -21,16 +22,16 @@ namespace nodestage {
 inline constexpr std::size_t k_max_report_bytes = 64 * 1024;
 
 struct JobTimes {
-  std::uint64_t begun = 0;    // the prolog came
+  std::uint64_t begun = 0;    // the prolog announced the job
   std::uint64_t staging = 0;  // the worker was started
-  std::uint64_t staged = 0;   // ready here, or failed
-  std::uint64_t decided = 0;  // of several nodes: all were ready, or one had failed
-  std::uint64_t run = 0;      // the first task was let go
-  std::uint64_t ended = 0;    // the epilog came
-  std::uint64_t out = 0;      // the first stage-out began
-  std::uint64_t out_end = 0;  // the last one that has ended
-  std::uint64_t held = 0;     // results could not be delivered for the first time
-  std::uint64_t gone = 0;     // nothing of the job was left here
+  std::uint64_t staged = 0;   // staging was ready here, or failed
+  std::uint64_t decided = 0;  // with several nodes: all were ready, or one had failed
+  std::uint64_t run = 0;      // the first task started
+  std::uint64_t ended = 0;    // the epilog announced the end
+  std::uint64_t out = 0;      // the first stage-out started
+  std::uint64_t out_end = 0;  // the last stage-out ended
+  std::uint64_t held = 0;     // results were held for the first time
+  std::uint64_t gone = 0;     // nothing of the job was left on the node
 
   bool operator==(const JobTimes&) const = default;
 };
@@ -47,7 +48,7 @@ struct ReportItem {
   std::uint64_t bytes_written = 0;
   std::uint64_t files = 0;
   std::uint64_t begun = 0;
-  std::uint64_t read_to = 0;  // the last byte of the source was read
+  std::uint64_t read_to = 0;  // when the last byte of the source was read
   std::uint64_t ended = 0;
 
   bool operator==(const ReportItem&) const = default;
@@ -63,7 +64,7 @@ struct NodeReport {
   std::string state;
   std::string outcome;   // of the job's own work: success, failure, unknown
   std::string cause;     // why its staging failed, or why results are held
-  std::uint64_t at = 0;  // what is said here is so at this moment
+  std::uint64_t at = 0;  // the time of this report
   JobTimes times;
   std::vector<ReportItem> items;    // of the staging
   std::vector<ReportItem> outputs;  // of the last stage-out
@@ -72,13 +73,13 @@ struct NodeReport {
   bool operator==(const NodeReport&) const = default;
 };
 
-// A worker's claims, bounded: texts are made short and printable, and times that are neither 0 nor
-// from `from` to `to` are moved there.
+// Bounds a worker's claims: shortens texts and makes them printable, and moves times other than 0
+// into [from, to].
 ReportItem report_item(const ItemRecord& record, std::uint64_t from, std::uint64_t to);
 
-// One line without a newline.
+// One line, without the newline.
 std::string encode_report(NodeReport report);
-// A fault for what is no report; texts are made printable.
+// A fault if `json` is not a report. Makes texts printable.
 Result<NodeReport> decode_report(std::string_view json);
 
 }  // namespace nodestage

@@ -1,8 +1,8 @@
-// The channel between nodestaged and its child nodestage-peer: what is carried, and how.
+// The channel between nodestaged and its child nodestage-peer: its messages and their format.
 //
-// nodestage-peer inherits one end of a SOCK_SEQPACKET socket pair as descriptor k_peer_channel_fd;
-// one message a packet, k_max_channel_bytes at most. Its first message is PeerSettings. When the
-// daemon's end is closed, nodestage-peer ends.
+// nodestage-peer inherits one end of a SOCK_SEQPACKET socket pair as descriptor k_peer_channel_fd.
+// Each packet is one message of at most k_max_channel_bytes. The daemon's first message is
+// PeerSettings. When the daemon closes its end, nodestage-peer exits.
 //
 //   u8 kind | fields as in common/wire/wire.hpp, in the order below
 //   1  settings  daemon → peer   u32 port, u32 io_wait_s, u32 max_connections, texts addresses
@@ -12,9 +12,10 @@
 //   5  received  peer → daemon   text payload
 //   6  dropped   peer → daemon   text address, text why
 //
-// Between two peers, over TCP, one note a connection:
-//   sender → receiver   "NSP1" | u32 length, little-endian, k_max_credential_bytes at most |
-//   credential receiver → sender   one byte: 'A' taken, 'R' refused; then both close
+// Between two peers, over TCP, one note per connection:
+//   sender → receiver   "NSP1" | u32 length, little-endian, at most
+//                       k_max_credential_bytes | credential
+//   receiver → sender   one byte: 'A' accepted, 'R' refused; then both close
 //
 // Golden test: tests/unit/test_peer_channel.cpp.
 #pragma once
@@ -39,38 +40,38 @@ inline constexpr char k_peer_refused = 'R';
 
 struct PeerSettings {
   std::uint32_t port = 0;
-  std::uint32_t io_wait_s = 5;           // for each connection, from its start to its end
-  std::uint32_t max_connections = 1024;  // incoming; beyond it the oldest is dropped
-  std::vector<std::string> addresses;    // "NODE=ADDRESS", one for each address of a node; other
-                                         // nodes are resolved by the system
+  std::uint32_t io_wait_s = 5;           // limit for each connection as a whole
+  std::uint32_t max_connections = 1024;  // incoming; beyond it, the oldest is dropped
+  std::vector<std::string> addresses;    // "NODE=ADDRESS", one for each address of a node; the
+                                         // system resolves other nodes
 };
 
-// Brings the credential to the node's nodestage-peer. With an empty credential: only connects, to
-// see whether one listens there.
+// Asks for the credential to be sent to the node's nodestage-peer. With an empty credential, the
+// peer only connects, to see whether one listens there.
 struct PeerDeliver {
   std::uint64_t id = 0;
   std::string node;
   std::string credential;
 };
 
-// The port is open (fault empty), or cannot be opened and will be tried again. With wrong settings:
-// why, and nodestage-peer ends.
+// The port is open (`fault` is empty), or cannot be opened and will be tried again. If the settings
+// are wrong, `fault` says why, and nodestage-peer exits.
 struct PeerListening {
   std::string fault;
 };
 
 struct PeerDelivered {
   std::uint64_t id = 0;
-  std::string fault;  // empty: taken (or, without a credential, connected)
+  std::string fault;  // empty: accepted (or, without a credential, connected)
 };
 
-// The payload of a credential that uid 0 has made, in a connection from an address of the host that
-// the note names in `from`. The daemon checks all the rest.
+// The payload of a credential that uid 0 made, from a connection whose address belongs to the host
+// that the note names in `from`. The daemon checks everything else.
 struct PeerReceived {
   std::string payload;
 };
 
-// A connection that brought nothing of use; for the log.
+// A connection without a usable note; for the log.
 struct PeerDropped {
   std::string address;
   std::string why;

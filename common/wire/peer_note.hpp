@@ -1,12 +1,12 @@
-// PeerNote: what the daemons of one job's nodes tell each other.
+// PeerNote: the messages between the daemons of one job's nodes.
 //
-// The nodes of a job push NodeNotes to the job's first node, which pushes JobNotes to the others.
-// A note is the payload of a MUNGE credential that root of the sending node has made and that only
-// the user of nodestage-peer can decode (MUNGE's UID restriction); nodestage-peer carries it over
-// TCP. Root on any host that has the MUNGE key is trusted, as Slurm itself does.
+// The nodes of a job push NodeNotes to the job's first node, which pushes JobNotes to the others. A
+// note is the payload of a MUNGE credential that root of the sending node made and that only the
+// user of nodestage-peer can decode (MUNGE's UID restriction); nodestage-peer sends it over TCP.
+// Root on every host that has the MUNGE key is trusted, as Slurm itself does.
 //
-// Every note is a whole state, so one that is lost costs time only: it is sent again while it
-// matters, and an older one (by its sequence number) is dropped.
+// Every note holds the complete state, so a lost note costs only time: the sender repeats it while
+// it matters, and the receiver drops one with an older sequence number.
 //
 //   u8 version (1) | u8 kind | texts to | text from | u32 job | u32 restart | u64 sequence | body
 //   kind 1  NodeNote   u8 state, u8 waits, u8 ended, u64 bytes_read, u64 bytes_total, text cause
@@ -31,35 +31,36 @@
 namespace nodestage {
 
 inline constexpr std::uint8_t k_peer_note_version = 1;
-// How many nodes one credential may be for. Making one costs about as much as sending it.
+// How many nodes can share one credential. Making one costs about as much as sending it.
 inline constexpr std::size_t k_max_note_destinations = 64;
 inline constexpr std::size_t k_max_note_text_bytes = 4096;
 inline constexpr std::size_t k_max_note_bytes = 32 * 1024;
 
 enum class NodeState : std::uint8_t { begun = 1, staging = 2, ready = 3, failed = 4 };
 
-inline constexpr std::uint8_t k_listens = 1;    // ready, and a step waits: it wants to hear more
-inline constexpr std::uint8_t k_is_in_use = 2;  // a step runs there, or has, before all are ready
+inline constexpr std::uint8_t k_listens = 1;  // ready, and a step waits there: send it JobNotes
+inline constexpr std::uint8_t k_is_in_use =
+    2;  // a step runs or ran there before all nodes were ready
 
 struct NodeNote {
   NodeState state = NodeState::begun;
   std::uint8_t waits = 0;  // bits: k_listens, k_is_in_use
-  std::uint8_t ended = 0;  // 1: the job has ended there, and its outcome is asked for
+  std::uint8_t ended = 0;  // 1: the job has ended there, and the node needs the outcome
   std::uint64_t bytes_read = 0;
   std::uint64_t bytes_total = 0;  // 0: not known
   std::string cause;              // when failed
 };
 
 enum class Verdict : std::uint8_t {
-  open = 1,    // not all nodes are ready; `text` says which, for people
-  ready = 2,   // all are; `text` may hold a warning (a node that is gone on without)
+  open = 1,    // not all nodes are ready; `text` says which, in words
+  ready = 2,   // all are; `text` may hold a warning (the job goes on without a node)
   failed = 3,  // `text` is the cause, with the node's name
 };
 
-// What a prolog does not know and a step on the job's first node has told.
+// What a prolog does not know; a step on the job's first node reports it.
 struct JobFacts {
   bool known = false;
-  std::uint32_t array_job = k_no_number;  // k_no_number: the job is not of an array
+  std::uint32_t array_job = k_no_number;  // k_no_number: not an array job
   std::uint32_t array_task = k_no_number;
   std::string job_name;
   bool batch = false;  // the job has a batch script
@@ -71,10 +72,10 @@ struct JobNote {
   Verdict verdict = Verdict::open;
   std::string text;
   JobFacts facts;
-  // Of the batch script, or of the last step on the first node when there is none. Known from the
-  // script's end, or the job's, on.
+  // The outcome of the batch script or, without one, of the last step on the first node. Known once
+  // the script, or the job, has ended.
   bool outcome_known = false;
-  std::optional<std::uint32_t> status;  // as wait(2) gives it; nothing: no step ran there
+  std::optional<std::uint32_t> status;  // as from wait(2); nullopt: no step ran there
 };
 
 struct PeerNote {
@@ -82,14 +83,14 @@ struct PeerNote {
   std::string from;
   std::uint32_t job = 0;
   std::uint32_t restart = 0;
-  std::uint64_t sequence = 0;  // grows with every note that a daemon makes, over its restarts too
+  std::uint64_t sequence = 0;  // grows with every note of a daemon, also across its restarts
   std::variant<NodeNote, JobNote> body;
 };
 
 std::string encode_peer_note(const PeerNote& note);
 
-// A fault for another version, an unknown kind or value, a text that is too long, fields that are
-// cut off, or bytes left over. Texts are as they came: pass them through printable().
+// A fault (EPROTO) for another version, an unknown kind or value, a text that is too long, missing
+// fields, or trailing bytes. Texts are unchanged: pass them through printable() before use.
 Result<PeerNote> decode_peer_note(std::string_view data);
 
 }  // namespace nodestage

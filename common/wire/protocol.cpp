@@ -9,7 +9,7 @@
 namespace nodestage {
 namespace {
 
-// One overload per direction and message keeps the two lists of fields side by side.
+// One overload per direction and message keeps the two field lists side by side.
 void put(WireEncoder& out, const Begin& m) {
   out.u32(m.job), out.u32(m.restart), out.u32(m.uid), out.u32(m.gid);
   out.text(m.user), out.text(m.node), out.u32(m.node_count), out.u32(m.node_index);

@@ -1,12 +1,11 @@
 // The messages between the SPANK plugin (or the command) and nodestaged.
 //
-// Transport: a SOCK_SEQPACKET unix socket, one message a packet, k_max_message_bytes at most. The
-// caller's identity is SO_PEERCRED of the connection, never a field.
+// Transport: a SOCK_SEQPACKET unix socket; each packet is one message of at most
+// k_max_message_bytes. The caller's identity is SO_PEERCRED of the connection, never a field.
 //
-//   every message:  u8 version (1) | u8 kind | fields as in common/wire/wire.hpp, in the order
-//   below
+//   every message:  u8 version (1) | u8 kind | fields as in common/wire/wire.hpp, in this order:
 //
-//   kind          from → to   who may          fields
+//   kind          from → to   allowed for      fields
 //   1  begin      → daemon    uid 0            u32 job, u32 restart, u32 uid, u32 gid, text user,
 //                                              text node, u32 node_count, u32 node_index,
 //                                              text first_node, texts nodes, u8 at_allocation,
@@ -37,7 +36,7 @@
 // begin, exited → accepted | refused. end → ended | refused. wait → progress*, ready | failed |
 // refused. status → (status_row, status_item*)*, accepted. held → held_row*, accepted. recover →
 // progress*, recovered | refused. await → progress*, ready | failed | refused. report →
-// report_row*, accepted. One request a connection; the daemon closes it.
+// report_row*, accepted. One request per connection; the daemon closes it.
 // Golden test: tests/unit/test_protocol.cpp.
 #pragma once
 
@@ -56,7 +55,7 @@ namespace nodestage {
 inline constexpr std::uint8_t k_protocol_version = 1;
 inline constexpr std::size_t k_max_message_bytes = 128 * 1024;
 inline constexpr std::uint32_t k_no_number =
-    0xffffffff;  // an array id that is not known or not there
+    0xffffffff;  // a number that is not known or does not exist
 
 struct Begin {
   std::uint32_t job = 0;
@@ -73,31 +72,31 @@ struct Begin {
                                    // run late
   std::uint32_t cpus = 1;          // of the job on this node
   std::string work_dir;
-  std::string stdout_path;  // as slurmd has it: may be empty, relative, or hold % patterns
-  std::string request;      // opaque; empty: only a job directory is wanted
+  std::string stdout_path;  // from slurmd: can be empty, relative, or contain % patterns
+  std::string request;      // opaque; empty: only a job directory is needed
 };
 
 struct End {
   std::uint32_t job = 0;
-  std::uint32_t restart = k_no_number;  // k_no_number: Slurm has not said which run it is
+  std::uint32_t restart = k_no_number;  // k_no_number: Slurm did not say which run it is
   std::uint32_t exit_code = 0;          // SLURM_JOB_EXIT_CODE, a wait status
-  std::uint32_t limit_s = 0;            // how long the caller can wait at most; 0: no limit
+  std::uint32_t limit_s = 0;            // how long the caller can wait; 0: no limit
 };
 
 enum class WaitScope : std::uint8_t {
   node = 1,  // for this node's staging
-  all = 2,   // for that of all nodes of the job
+  all = 2,   // for the staging of all the job's nodes
 };
 
 // Wait::goes_on: the step does not depend on the answer.
 inline constexpr std::uint8_t k_runs = 1;    // --stage-wait=none
-inline constexpr std::uint8_t k_looks = 2;   // it is no work of the job's: `nodestage status`
-inline constexpr std::uint8_t k_looked = 3;  // and has ended; both are root's to tell
+inline constexpr std::uint8_t k_looks = 2;   // it only observes the job: `nodestage status`
+inline constexpr std::uint8_t k_looked = 3;  // it observed, and has ended; root alone sends both
 
 struct Wait {
   std::uint32_t job = 0;
   std::uint32_t step = 0;
-  std::uint8_t speaks = 0;   // 1: this caller prints, so it may have the summary lines
+  std::uint8_t speaks = 0;   // 1: this caller prints, so it can receive the summary lines
   std::uint8_t goes_on = 0;  // k_runs, k_looks or k_looked
   WaitScope scope = WaitScope::all;
   std::uint32_t interval_ms = 1000;
@@ -109,7 +108,7 @@ struct Wait {
 struct Exited {
   std::uint32_t job = 0;
   std::uint32_t step = 0;
-  std::uint32_t wait_status = 0;  // of the task, as wait(2) gives it
+  std::uint32_t wait_status = 0;  // of the task, as from wait(2)
 };
 
 struct StatusQuery {
@@ -118,24 +117,25 @@ struct StatusQuery {
 
 struct HeldQuery {};
 
-// Asks for the results of a held run to be copied below a directory; the tree goes when all were.
+// Asks for a held run's results to be copied below a directory; when all are copied, the daemon
+// removes the held tree.
 struct Recover {
   std::uint32_t job = 0;
-  std::uint32_t restart = k_no_number;  // k_no_number: the one run of it that is held
-  std::string directory;                // absolute; made as the job's user
+  std::uint32_t restart = k_no_number;  // k_no_number: the only held run of the job
+  std::string directory;                // absolute; created as the job's user
 };
 
-// Asks to be told when datasets of a running job are in place on this node.
+// Asks for an answer once datasets of a running job are in place on this node.
 struct Await {
   std::uint32_t job = 0;
   std::uint32_t interval_ms = 1000;
-  std::vector<std::string> names;  // as a person writes them; none: all datasets
+  std::vector<std::string> names;  // as a user types them; none: all datasets
 };
 
 inline constexpr std::size_t k_max_await_names = 64;
 inline constexpr std::size_t k_max_await_name_bytes = 256;
 
-// Asks what this node knows of a job that is here or has been.
+// Asks what this node knows of a current or past job.
 struct ReportQuery {
   std::uint32_t job = 0;
 };
@@ -143,12 +143,12 @@ struct ReportQuery {
 struct Accepted {};
 
 enum class RefusalReason : std::uint8_t {
-  malformed = 1,      // the message cannot be read, or its version is another
+  malformed = 1,      // the message cannot be read, or has another version
   not_permitted = 2,  // this uid may not send this kind, or not for this job
-  unknown_job = 3,    // nothing is known of the job on this node
-  busy = 4,           // the job id is still in use by an earlier run
+  unknown_job = 3,    // the node knows nothing of the job
+  busy = 4,           // an earlier run still uses the job id
   fault = 5,          // the daemon failed; `what` says how
-  unknown_name = 6,   // the job has no such dataset; `what` names those it has
+  unknown_name = 6,   // the job has no such dataset; `what` lists those that it has
 };
 
 struct Refused {
@@ -172,28 +172,29 @@ struct Progress {                                 // field order on the wire:
   std::uint64_t bytes_total = 0;                  // u64, of the sources; 0: not known yet
   std::uint64_t bytes_written = 0;                // u64
   std::uint64_t files = 0;                        // u64, written so far
-  std::uint64_t elapsed_ms = 0;                   // u64, since the worker began
-  std::string current;                            // text, the item in work; printable
+  std::uint64_t elapsed_ms = 0;                   // u64, since the worker started
+  std::string current;                            // text, the current item; printable
   std::string directory;  // text, the job directory: for a step that does not wait
   std::string others;     // text, which nodes of the job are not ready; printable
 };
 
 struct Ready {
   std::vector<std::string> environment;  // NAME=VALUE
-  std::vector<std::string> lines;        // the summary; empty but for the first speaker
+  std::vector<std::string> lines;        // the summary; empty for all but the first speaker
 };
 
 struct Failed {
-  std::string cause;               // may hold several lines; printable
-  std::vector<std::string> lines;  // of the items that did well; empty but for the first speaker
+  std::string cause;               // can have several lines; printable
+  std::vector<std::string> lines;  // of the staged items; empty for all but the first speaker
 };
 
 enum class EndOutcome : std::uint8_t {
   nothing = 1,     // the daemon knew no such job
-  done = 2,        // results delivered (or none asked for), directory gone
-  background = 3,  // still copying when the wait's limit passed; goes on without the caller
+  done = 2,        // results delivered (or none requested), directory removed
+  background = 3,  // still copying at the wait's limit; goes on without the caller
   held = 4,        // a result could not be delivered and is kept on the node
-  lost = 5,  // a result could not be delivered, and goes with the directory, which is the site's
+  lost =
+      5,  // a result could not be delivered, and is lost with the directory, which the site removes
 };
 
 struct Ended {
@@ -210,14 +211,14 @@ struct StatusRow {             // field order on the wire:
   std::string node;            // text
   std::string state;           // text, as in daemon/root/basis/job.hpp
   std::uint64_t begun_at = 0;  // u64, seconds since 1970; 0: not known
-  std::string cause;           // text, of a failure; may hold several lines
-  std::string others;          // text, which nodes of the job are not ready, where that is known
-  std::string kept_in;         // text, the tree in the hold area; empty: it is not there
+  std::string cause;           // text, of a failure; can have several lines
+  std::string others;          // text, which nodes of the job are not ready, if known
+  std::string kept_in;         // text, the tree in the hold area; empty: there is none
 };
 
 enum class ItemKind : std::uint8_t { dataset = 1, venv = 2, output = 3 };
 
-// An item of the run whose row came before. What a worker claims: bounded, texts printable.
+// An item of the run in the preceding row. A worker's claims: bounded, with printable texts.
 struct StatusItem {                      // field order on the wire:
   ItemKind kind = ItemKind::dataset;     // u8
   ItemState state = ItemState::waiting;  // u32
@@ -226,7 +227,7 @@ struct StatusItem {                      // field order on the wire:
   std::uint64_t bytes_total = 0;         // u64, of the source; 0: not known
   std::uint64_t bytes_written = 0;       // u64
   std::uint64_t files = 0;               // u64, every kind of entry but directories
-  std::uint64_t elapsed_ms = 0;          // u64, since it was begun
+  std::uint64_t elapsed_ms = 0;          // u64, since the item was started
   std::string name;                      // text, <NAME> of NODESTAGE_DATASET_<NAME>
   std::string what;                      // text, "tar.gz"; empty: not known
   std::string source;                    // text
@@ -234,7 +235,7 @@ struct StatusItem {                      // field order on the wire:
   std::string note;                      // text, a warning or the cause of the failure
 };
 
-struct JobStatus {  // no message: a row and its items
+struct JobStatus {  // not a message: a row and its items
   StatusRow row;
   std::vector<StatusItem> items;
 };
@@ -247,7 +248,7 @@ struct HeldRow {                     // field order on the wire:
   std::string node;                  // text
   std::uint64_t since = 0;           // u64
   std::uint64_t expires = 0;         // u64
-  std::uint64_t next_try = 0;        // u64; 0: none will be made
+  std::uint64_t next_try = 0;        // u64; 0: no further try
   std::uint8_t is_measured = 0;      // u8
   std::uint64_t bytes = 0;           // u64, of the whole tree on disk
   std::string path;                  // text
@@ -268,8 +269,7 @@ using Message = std::variant<Begin, End, Wait, Exited, StatusQuery, HeldQuery, R
 
 std::string encode_message(const Message& message);
 
-// A fault for a message of another version, an unknown kind, fields that are cut off, or bytes
-// left over.
+// A fault (EPROTO) for another version, an unknown kind, missing fields, or trailing bytes.
 Result<Message> decode_message(std::string_view packet);
 
 }  // namespace nodestage

@@ -12,14 +12,14 @@ namespace {
 
 constexpr std::size_t k_claim_offset = offsetof(StatusHeader, claim);
 
-// Records of less than a page: a short count is a fault of the file system.
+// Records are smaller than a page, so a short count is a fault of the file system.
 Status put(int fd, const void* data, std::size_t bytes, std::size_t offset) {
   const ssize_t count = ::pwrite(fd, data, bytes, static_cast<off_t>(offset));
   if (count < 0) return system_error("space record");
   return static_cast<std::size_t>(count) == bytes ? Status() : Error{ENOSPC, "space record"};
 }
 
-// The body, then the serial that makes it count.
+// Writes the body, then the serial that makes it valid.
 template <typename Record>
 Status put_with_serial(int fd, const Record& record, std::size_t end, std::size_t offset) {
   constexpr std::size_t k_body = sizeof record.serial;

@@ -1,14 +1,14 @@
-// SpaceClaim and SpaceAnswer: how a staging worker asks for room on the node's local disk, and how
+// SpaceClaim and SpaceAnswer: how a staging worker asks for space on the node's local disk, and how
 // the daemon admits it.
 //
-// The claim is the last part of the worker's status file header (status_file.hpp); the answer is
-// the whole of a file that the daemon alone writes and the worker holds open for reading, one per
-// job (k_worker_answer_fd). Both are overwritten in place; `serial` is written last, so an answer
-// with the serial of the claim is an answer to it. All amounts are sums since the worker's start:
-// what a worker may still write is admitted - written. A claim is made with the user's rights:
-// nothing of it is believed beyond decide() and SpaceLedger.
+// The claim is the last part of the header of the worker's status file (status_file.hpp). The
+// answer is a whole file, one per job, that only the daemon writes and the worker has open for
+// reading (k_worker_answer_fd). Both are overwritten in place. `serial` is written last, so an
+// answer with the claim's serial answers that claim. All amounts are sums since the worker's start:
+// the worker can still write admitted - written. A claim is made with the user's rights: only
+// decide() and SpaceLedger use it.
 //
-// Files, not messages, so that a restarted daemon finds both.
+// These are files, not messages, so that a restarted daemon finds both.
 #pragma once
 
 #include <algorithm>
@@ -33,7 +33,7 @@ inline std::uint64_t less(std::uint64_t a, std::uint64_t b) { return a > b ? a -
 inline std::uint64_t more(std::uint64_t a, std::uint64_t b) {
   return a > k_no_limit - b ? k_no_limit : a + b;
 }
-// Neither goes below zero or beyond k_no_limit.
+// Saturate at 0 and at k_no_limit.
 inline Amount operator-(const Amount& a, const Amount& b) {
   return {less(a.bytes, b.bytes), less(a.inodes, b.inodes)};
 }
@@ -51,21 +51,21 @@ inline bool fits(const Amount& part, const Amount& whole) {
 }
 
 struct SpaceClaim {
-  std::uint64_t serial;  // 0: nothing was asked for yet
-  Amount need;           // expected; it may go down without a new serial
-  Amount least;          // with less the worker cannot go on
+  std::uint64_t serial;  // 0: no claim yet
+  Amount need;           // expected; can decrease without a new serial
+  Amount least;          // the worker cannot go on with less
   Amount written;        // so far
   std::uint64_t unused;
 };
 
 struct SpaceAnswer {
   std::uint64_t serial;
-  std::uint32_t granted;  // 1: `admitted` holds the claim's least
-  std::uint32_t others;   // jobs that hold `promised`
+  std::uint32_t granted;  // 1: `admitted` includes the claim's least
+  std::uint32_t others;   // jobs that `promised` belongs to
   Amount admitted;
-  Amount written;   // as the daemon had it
+  Amount written;   // as the daemon read it
   Amount free;      // on the file system
-  Amount promised;  // to others, and not yet written
+  Amount promised;  // to other jobs, and not yet written
   std::uint64_t leave_free;
   std::uint64_t unused;
 };
@@ -73,7 +73,7 @@ struct SpaceAnswer {
 static_assert(sizeof(SpaceClaim) == 64 && std::is_trivially_copyable_v<SpaceClaim>);
 static_assert(sizeof(SpaceAnswer) == 96 && std::is_trivially_copyable_v<SpaceAnswer>);
 
-// What there is on a file system.
+// The state of a file system, for decide().
 struct Disk {
   Amount free{k_no_limit, k_no_limit};
   std::uint64_t leave_free = 0;  // bytes
@@ -81,21 +81,21 @@ struct Disk {
   std::uint32_t others = 0;
 };
 
-// Admits the least, if it is there, and of what is only expected beyond that no more than half of
-// what is left then, so that no guess keeps others out. Else refuses, and what `admitted` was
-// stays.
+// If `least` is available, admits it, and of the rest of `need` at most half of the space that is
+// then left, so that a guess does not keep other jobs out. Otherwise refuses and keeps `admitted`.
 SpaceAnswer decide(const SpaceClaim& claim, const Amount& admitted, const Disk& disk);
 
-// Free space and inodes of the file system of an open file. One without a count of inodes, or one
-// that cannot be asked, has no limit.
+// Free space and inodes of the file system of an open file; k_no_limit where the file system does
+// not count inodes or statvfs fails.
 Amount free_on(int fd);
 
-// The worker's claim, in its status file. write: all but `written`, the serial last. fd borrowed.
+// The worker's claim, in its status file (borrowed). write_space_claim writes all but `written`,
+// and the serial last.
 Status write_space_claim(int status_fd, const SpaceClaim& claim);
 Status write_space_written(int status_fd, const Amount& written);
 Result<SpaceClaim> read_space_claim(int status_fd);
 
-// The daemon's answer, in its own file. A file that is too short reads as serial 0.
+// The daemon's answer, in its own file (borrowed). A file that is too short reads as serial 0.
 Status write_space_answer(int fd, const SpaceAnswer& answer);
 Result<SpaceAnswer> read_space_answer(int fd);
 

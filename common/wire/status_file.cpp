@@ -20,7 +20,7 @@ Status write_at(int fd, const void* data, std::size_t bytes, std::size_t offset)
   return {};
 }
 
-// How many bytes could be read; fewer than asked at the end of the file.
+// The number of bytes read; fewer than `bytes` at the end of the file.
 Result<std::size_t> read_at(int fd, void* data, std::size_t bytes, std::size_t offset) {
   std::size_t done = 0;
   while (done < bytes) {

@@ -1,18 +1,18 @@
-// The status file: how a worker tells the daemon what it does.
+// The status file: how a worker reports its state to the daemon.
 //
-// One file per job and worker kind, made by the daemon in the hidden `.nodestage` directory beside
-// the job directories and passed to the worker as an open descriptor. The worker overwrites
-// fixed-size records in place with pwrite; the daemon reads them when somebody asks and when the
-// worker has ended. A file and not a pipe, so that a restarted daemon knows all that an adopted
-// worker has said. What it holds was written with the rights of the job's user: every number is a
-// claim and every text is bounded and made printable before it goes anywhere.
+// One file per job and worker kind. The daemon creates it in the hidden `.nodestage` directory
+// beside the job directories and passes it to the worker as an open descriptor. The worker
+// overwrites fixed-size records in place with pwrite; the daemon reads them on request and when the
+// worker has exited. It is a file and not a pipe so that a restarted daemon knows everything that
+// an adopted worker reported. The contents are written with the rights of the job's user: every
+// number is a claim, and every text is bounded and made printable before use.
 //
 //   offset 0                              StatusHeader
 //   k_environment_offset                  environment: NAME=VALUE, NUL-terminated each
 //   k_items_offset + i * sizeof(ItemRecord)   ItemRecord i
 //
-// Native byte order: writer and reader are on one host. A reader may see a record half-updated
-// while the worker lives (progress only); after the worker's end it is whole.
+// Native byte order: writer and reader are on one host. While the worker lives, a reader can see a
+// partly updated record (this matters for progress only); once it has exited, records are complete.
 #pragma once
 
 #include <cstddef>
@@ -32,11 +32,11 @@ inline constexpr std::uint32_t k_status_magic = 0x3167736e;  // "nsg1"
 
 enum class WorkerPhase : std::uint32_t {
   none = 0,      // nothing written yet
-  starting = 1,  // the worker runs, items are not known yet
+  starting = 1,  // the worker runs; the items are not known yet
   working = 2,
-  ready = 3,   // all that the job waits for is in place; `async` items may go on
-  done = 4,    // ended well
-  failed = 5,  // ended, `cause` says why
+  ready = 3,   // all that the job waits for is in place; `async` items may still run
+  done = 4,    // finished without a fault
+  failed = 5,  // failed; `cause` says why
 };
 
 enum class ItemState : std::uint32_t {
@@ -53,7 +53,7 @@ struct StatusHeader {
   std::uint32_t items;  // how many ItemRecords are valid
   std::uint32_t environment_bytes;
   char cause[4016];  // NUL-terminated; lines separated by '\n'
-  SpaceClaim claim;  // written on its own: common/wire/space_claim.hpp
+  SpaceClaim claim;  // written separately: common/wire/space_claim.hpp
 };
 
 struct ItemRecord {
@@ -70,13 +70,13 @@ struct ItemRecord {
   char destination[1024];
   char name[256];   // of a dataset: the <NAME> of NODESTAGE_DATASET_<NAME>
   char note[1672];  // a warning or the cause of the failure
-  // Milliseconds since 1970; 0: not (yet), or not known.
+  // Milliseconds since 1970; 0: has not happened, or not known.
   std::uint64_t begun_ms;
-  std::uint64_t read_to_ms;  // of the last byte that was read from the source
+  std::uint64_t read_to_ms;  // when the last byte of the source was read
   std::uint64_t ended_ms;
 };
 
-// The worker is not done with it.
+// Whether the worker still has to work on the item.
 inline bool is_unfinished(const ItemRecord& item) {
   const auto state = static_cast<ItemState>(item.state);
   return state == ItemState::waiting || state == ItemState::working;
@@ -84,9 +84,9 @@ inline bool is_unfinished(const ItemRecord& item) {
 
 inline constexpr std::uint32_t k_item_async = 1;
 inline constexpr std::uint32_t k_item_optional = 2;
-inline constexpr std::uint32_t k_item_final = 4;     // failed, and no further try can help
-inline constexpr std::uint32_t k_item_venv = 8;      // an environment
-inline constexpr std::uint32_t k_item_missing = 16;  // an output whose source is not there
+inline constexpr std::uint32_t k_item_final = 4;     // failed, and another try cannot succeed
+inline constexpr std::uint32_t k_item_venv = 8;      // a virtual environment
+inline constexpr std::uint32_t k_item_missing = 16;  // an output whose source does not exist
 inline constexpr std::size_t k_environment_offset = 4096;
 inline constexpr std::size_t k_max_environment_bytes = 64 * 1024;
 inline constexpr std::size_t k_items_offset = k_environment_offset + k_max_environment_bytes;
@@ -94,7 +94,7 @@ inline constexpr std::size_t k_items_offset = k_environment_offset + k_max_envir
 static_assert(sizeof(StatusHeader) == 4096 && std::is_trivially_copyable_v<StatusHeader>);
 static_assert(sizeof(ItemRecord) == 4096 && std::is_trivially_copyable_v<ItemRecord>);
 
-// Copies text into a field, shortened if need be, always NUL-terminated.
+// Copies text into a field, truncated if necessary, always NUL-terminated.
 template <std::size_t size>
 void set_field(char (&field)[size], std::string_view text) {
   const std::size_t bytes = text.size() < size ? text.size() : size - 1;
@@ -109,18 +109,18 @@ std::string field_text(const char (&field)[size]) {
   return std::string(all.substr(0, all.find('\0')));
 }
 
-// Worker's side. fd is borrowed. The header is written without its claim.
+// For the worker. `fd` is borrowed. write_status_header does not write the claim.
 Status write_status_header(int fd, const StatusHeader& header);
 Status write_status_environment(int fd, const std::vector<std::string>& environment);
 Status write_status_item(int fd, std::size_t index, const ItemRecord& item);
 
-// Daemon's side: a copy with every claim bounded (item count, environment size, every number of an
-// item). A file too short or without the magic reads as phase `none`.
-inline constexpr std::uint64_t k_largest_claim = 1ULL << 50;  // no node does so much at once
+// For the daemon: a copy with every claim bounded (item count, environment size, every number of an
+// item). A file that is too short or lacks the magic reads as phase `none`.
+inline constexpr std::uint64_t k_largest_claim = 1ULL << 50;  // more than any node stages at once
 struct WorkerStatus {
   WorkerPhase phase = WorkerPhase::none;
   std::string cause;
-  std::vector<std::string> environment;  // only NAME=VALUE with NAME of NODESTAGE_[A-Z0-9_]*
+  std::vector<std::string> environment;  // NAME=VALUE, where NAME is NODESTAGE_[A-Z0-9_]*
   std::vector<ItemRecord> items;
 };
 Result<WorkerStatus> read_worker_status(int fd);

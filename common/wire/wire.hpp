@@ -5,7 +5,7 @@
 //   text           u32 length in bytes, then the bytes (any bytes; no terminator)
 //   list of text   u32 count, then each text
 //
-// A WireDecoder never reads past its input: after the first bad field every further one reads as
+// A WireDecoder never reads past its input: after the first bad field, every further field reads as
 // zero or empty, and ok() is false.
 #pragma once
 
@@ -44,7 +44,7 @@ class WireDecoder {
   std::vector<std::string> texts();
 
   [[nodiscard]] bool ok() const { return ok_; }
-  // ok() and nothing left over.
+  // ok(), and no bytes are left.
   [[nodiscard]] bool finished() const { return ok_ && rest_.empty(); }
 
  private:

@@ -1,4 +1,4 @@
-// A std::variant on the wire: the alternative that a number names, read by its own get().
+// Decodes a std::variant: a number selects the alternative, and get() reads its fields.
 #pragma once
 
 #include <cstddef>
@@ -11,8 +11,8 @@
 
 namespace nodestage {
 
-// get(in, alternative) reads the fields. A fault for an index that is none, fields that are cut off
-// or wrong, and bytes left over.
+// get(in, alternative) reads the fields. A fault (EPROTO) for an unknown index, missing or wrong
+// fields, or trailing bytes.
 template <typename Variant, std::size_t index = 0, typename Get>
 Result<Variant> decode_alternative(std::size_t wanted, WireDecoder& in, Get get) {
   if constexpr (index == std::variant_size_v<Variant>) {

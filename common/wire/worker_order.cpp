@@ -5,13 +5,13 @@
 namespace nodestage {
 namespace {
 
-// Without these nothing can be done.
+// A worker cannot do anything without these fields.
 bool is_required(std::string_view field) {
   return field == "task" || field == "job" || field == "restart" || field == "uid" ||
          field == "gid" || field == "directory";
 }
 
-// Calls field(name, member) for each member, for both directions.
+// Calls field(name, member) for each member; serves both directions.
 template <typename Order, typename Field>
 void each_field(Order& order, Field field) {
   field("task", order.task);
@@ -70,8 +70,8 @@ Result<WorkerOrder> decode_order(std::string_view text) {
     const auto json = nlohmann::json::parse(text);
     WorkerOrder order;
     each_field(order, [&json]<typename T>(const char* name, T& value) {
-      // While a package is upgraded the daemon of the earlier release still starts workers of this
-      // one: a field that it does not know keeps its default.
+      // During an upgrade, a daemon of the previous release still starts workers of this one: a
+      // field that it does not send keeps its default.
       if (json.contains(name) || is_required(name)) value = from_json_value<T>(json.at(name));
     });
     return order;

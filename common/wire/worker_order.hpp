@@ -1,6 +1,6 @@
-// WorkerOrder: what the daemon tells a worker about its task. Trusted: it comes from the daemon,
-// the facts in it from slurmd. JSON on an inherited descriptor; the user's request travels beside
-// it as the opaque bytes that it is.
+// WorkerOrder: a worker's task, from the daemon. Trusted: the daemon writes it, with facts from
+// slurmd. JSON on an inherited descriptor; the user's request is passed separately, as opaque
+// bytes.
 #pragma once
 
 #include <cstdint>
@@ -19,15 +19,14 @@ inline constexpr int k_worker_order_fd = 3;      // WorkerOrder as JSON, at offs
 inline constexpr int k_worker_request_fd = 4;    // the user's request, at offset 0
 inline constexpr int k_worker_status_fd = 5;     // common/wire/status_file.hpp
 inline constexpr int k_worker_directory_fd = 6;  // the job directory (for `remove`: the tree)
-inline constexpr int k_worker_rate_fd = 7;  // 8 bytes, native u64: bytes per second this worker may
-                                            // read from sources now; 0: unlimited. pread it anew
-                                            // every second.
-inline constexpr int k_worker_answer_fd =
-    8;  // SpaceAnswer (common/wire/space_claim.hpp); no regular
-        // file: nobody answers, the worker admits itself
+inline constexpr int k_worker_rate_fd = 7;       // 8 bytes, native u64: bytes per second that this
+                                                 // worker may read from sources; 0: unlimited. The
+                                                 // worker reads it again (pread) every second.
+inline constexpr int k_worker_answer_fd = 8;  // SpaceAnswer (common/wire/space_claim.hpp); if it is
+                                              // not a regular file, the worker admits itself
 inline constexpr int k_worker_fds_end = 9;
 
-// Begins a line on descriptor 2 that needs an administrator, as in sd-daemon(3).
+// Prefix of a line on descriptor 2 that needs an administrator, as in sd-daemon(3).
 inline constexpr char k_error_mark[] = "<3>";
 
 enum class WorkerTask {
@@ -35,9 +34,9 @@ enum class WorkerTask {
   stage_out,
   remove,
   measure,  // the size of the tree k_worker_directory_fd
-  notice,   // k_worker_request_fd's text into a file beside the job's stdout
-  recover,  // of a held tree: the results that were not delivered, below recover_to
-  probe,    // of no job: whether workers can confine themselves on this node
+  notice,   // writes k_worker_request_fd's text to a file beside the job's stdout
+  recover,  // copies a held tree's undelivered results below recover_to
+  probe,    // not for a job: whether workers can confine themselves on this node
 };
 
 enum class JobOutcome { success, failure, unknown };
@@ -46,27 +45,27 @@ enum class OnFailure { fail, proceed };
 
 // What a worker that stages needs of its sandbox.
 enum class SandboxNeed {
-  available,  // as much as can be had
+  available,  // as much as the kernel has
   required,   // all of it, or nothing is staged
 };
 
 // What the site lets --stage-venv run while it stages.
 enum class VenvBuild {
-  wheels_only,  // environments are built, of wheels alone
+  wheels_only,  // virtual environments are built from wheels alone
   off,          // nothing is built
-  any,          // source distributions, too
+  any,          // also from source distributions
 };
 enum class VenvInstaller { pip, uv };
 
-// What an archive may bring, as the site has it.
-enum class Escaping { fail, skip };  // of an entry that would leave its destination
-enum class Special { skip, keep };   // FIFOs, and set-id and sticky bits
+// What an archive may contain, by the site's settings.
+enum class Escaping { fail, skip };  // for an entry that would leave its destination
+enum class Special { skip, keep };   // for FIFOs, and for set-id and sticky bits
 struct ExtractRules {
   Escaping escaping = Escaping::fail;
   Special special = Special::skip;
   std::uint64_t max_entries = 1'000'000'000;
-  std::uint64_t max_ratio = 50'000;  // of bytes written to bytes of the archive
-  bool xattrs = false;               // with copies of directories, too
+  std::uint64_t max_ratio = 50'000;  // bytes written per byte of the archive
+  bool xattrs = false;               // also in copies of directories
 
   bool operator==(const ExtractRules&) const = default;
 };
@@ -83,18 +82,18 @@ struct WorkerOrder {
   std::uint32_t node_count = 1;
   std::string directory;  // the job directory's path, for the environment and messages
   std::uint32_t threads = 1;
-  std::uint64_t leave_free_bytes = 0;  // of the job directory's file system
+  std::uint64_t leave_free_bytes = 0;  // on the job directory's file system
   std::uint32_t start_delay_ms = 0;
   OnFailure on_failure = OnFailure::fail;
-  std::string refuse_outputs;  // stage: why a request with outputs must fail; empty: it need not
-  std::string refuse_venv;     // stage: why an environment must fail; empty: it need not
+  std::string refuse_outputs;  // stage: why a request with outputs must fail; empty: it may pass
+  std::string refuse_venv;     // stage: why a virtual environment must fail; empty: it may pass
   SandboxNeed sandbox = SandboxNeed::available;
   ExtractRules extract;
   VenvBuild venv_build = VenvBuild::wheels_only;
   VenvInstaller venv_installer = VenvInstaller::pip;
   std::vector<std::string> venv_find_links;  // directories of wheels
   std::string venv_uv;                       // the program's path
-  std::string venv_module_init;  // what a shell reads to know `module`; empty: the usual places
+  std::string venv_module_init;  // the script that defines `module`; empty: the usual paths
   std::uint32_t venv_limit_s = 3600;
   // stage_out only:
   JobOutcome outcome = JobOutcome::unknown;
@@ -104,11 +103,11 @@ struct WorkerOrder {
   std::string job_name;      // empty: unknown
   bool ran = true;           // false: the staging failed, and no step is known to have run
   // stage_out and recover of a held tree:
-  std::uint64_t delivered = 0;  // bit i: item i of --stage-out needs no delivery any more
-  std::uint32_t tries = 0;      // that were made before
+  std::uint64_t delivered = 0;  // bit i: item i of --stage-out needs no more delivery
+  std::uint32_t tries = 0;      // the number of earlier tries
   std::string recover_to;       // recover only: absolute
   // notice only:
-  std::string stdout_path;  // as slurmd has it
+  std::string stdout_path;  // from slurmd
   std::string work_dir;
 };
 

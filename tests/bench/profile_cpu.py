@@ -1,4 +1,4 @@
-"""Where the processor time of a row goes: `perf record` of each command once, its samples by what the kernel did."""
+"""The CPU time of a row: runs `perf record` of each command once, and groups its samples by the kernel's activity."""
 import collections
 import subprocess
 
@@ -38,7 +38,7 @@ class Recorder:
                 *become, *command]
 
     def spent(self):
-        """{what: seconds} of what was recorded last."""
+        """{what: seconds} of the last recording."""
         script = subprocess.run(["perf", "script", "-i", self.path, "-F", "comm,ip,sym"], stdout=subprocess.PIPE,
                                 stderr=subprocess.DEVNULL, check=True, text=True, errors="replace").stdout
         spent = collections.Counter()

@@ -1,4 +1,4 @@
-"""The table, from a run's result."""
+"""Makes the table from a run's result."""
 import os
 import platform
 import re
@@ -49,7 +49,7 @@ def table(result):
 
 
 def summary(result):
-    """Of all comparisons but those with dd, which extracts nothing."""
+    """All comparisons, except those with dd, which extracts nothing."""
     ratios = {f"{row['name']} against `{peer}`": paired(row, peer, "us")[0]
               for row in result["rows"] for peer in row["peers"] if not peer.startswith("dd ")}
     if not ratios:

@@ -1,4 +1,4 @@
-"""The rows of the table: which workload in which form, from what source, and against which programs."""
+"""The rows of the table: the workload, its form, its source, and the programs to compare with."""
 import dataclasses
 
 # Each is run in an empty directory, by the shell; $s the source, $n the workload's name.

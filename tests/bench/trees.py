@@ -1,4 +1,4 @@
-"""Compares the tree that was packed with the one that was made of it: names, types, modes, times, contents."""
+"""Compares the packed tree with the extracted one: names, types, modes, times, contents."""
 import filecmp
 import os
 import stat

@@ -1,4 +1,4 @@
-"""One row: us, its peers and the floor, in turns, each into an empty directory of its own."""
+"""One row: nodestage, its peers and the floor, in turns, each into its own empty directory."""
 import mmap
 import os
 import shutil
@@ -16,7 +16,7 @@ READ_US, CALL_US = 2000, 250
 
 
 class Failed(Exception):
-    """A program that was to be timed failed, or what it wrote is wrong."""
+    """A timed program failed, or its output is wrong."""
 
 
 SETTLE_SECONDS = 61
@@ -24,13 +24,13 @@ SPARE_MEMORY = 512 << 20
 
 
 def above(top):
-    """The directory of all that is extracted."""
+    """The directory above everything that is extracted."""
     return f"{top}/into"
 
 
 class Written:
-    """What earlier rows have written. It is removed only for want of space: ext4 passes over inodes that were freed less
-    than a minute ago, one by one, and where many were a run takes many times as long."""
+    """The output of earlier rows. It is removed only for lack of space: ext4 skips, one by one, inodes that were freed
+    less than a minute ago, and after many removals a run takes many times as long."""
 
     def __init__(self, options):
         self.top = above(options.dir)
@@ -52,7 +52,7 @@ class Written:
 
 
 def give(path, user):
-    """To the user that all runs as; {}: it is ours already."""
+    """Changes the owner of path to `user`; {}: it keeps its owner."""
     if user:
         os.chown(path, user["user"], user["group"])
 
@@ -89,7 +89,7 @@ class Trial:
         return samples
 
     def profile(self, rounds):
-        """What each command's processor time is spent for: {name: {what: seconds}}, medians."""
+        """The activities that take each command's CPU time: {name: {what: seconds}}, medians."""
         recorder = profile_cpu.Recorder(f"{self.workloads.top}/perf", self.options.user)
         spent = {name: [] for name in self.commands}
         self._warm()
@@ -154,7 +154,7 @@ class Trial:
             subprocess.run(["rm", "-rf", self.into], check=True)
 
     def to_write(self):
-        """What the runs leave, at most: bytes, files."""
+        """The most that the runs leave: bytes, files."""
         if self.row.workload == "large":
             return 0, 0
         with open(self.workloads.manifest(self.row.workload), "rb") as file:

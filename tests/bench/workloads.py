@@ -1,6 +1,6 @@
 """The workloads: trees made from a fixed seed, and each of them as archives.
 
-Everything is made once below a directory and found there by the next run. A workload's parts:
+Everything is created once below a directory, where the next run finds it. A workload's parts:
   tree/NAME          the tree itself
   manifest/NAME      what bench-floor reads
   archive/NAME.FORM  the archives, see FORMS
@@ -152,7 +152,7 @@ def frames(tar, archive):
 
 
 class Workloads:
-    """Makes what is asked for below `top`; every path that it gives is the user's."""
+    """Creates what is requested below `top`; the user owns every path that it returns."""
 
     def __init__(self, top, scale, own, as_user):
         """own(path) gives a directory to the user; as_user(action) calls action as the user."""
@@ -184,7 +184,7 @@ class Workloads:
         return f"{self.top}/manifest/{name}"
 
     def bytes_in_memory(self, name):
-        """What the tree takes in the kernel's caches when it is written."""
+        """The size of the tree in the kernel's caches when it is written."""
         total = 0
         with open(self.manifest(name), encoding="utf-8") as file:
             for entry in file:

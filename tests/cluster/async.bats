@@ -1,7 +1,7 @@
 #!/usr/bin/env bats
 #
-# Goal: a job that starts before its async data are there can wait for them in one line, and knows by
-# the exit code whether they came: never success for what is not whole, never a wait without an end.
+# Goal: a job that starts before its async data is there can wait for it in one line, and the exit code
+# shows whether the data arrived: never success for incomplete data, never a wait without an end.
 
 # shellcheck disable=SC2016,SC2030,SC2031,SC2153
 load helpers
@@ -113,7 +113,7 @@ PYTHON
 
 @test "outside of a job, in a job that is over and in another user's job: 2" {
     wait_of alice -u NODESTAGE_JOBID
-    [ "$status" = 2 ] && [[ $output == *"not inside of a job"* ]]
+    [ "$status" = 2 ] && [[ $output == *"not inside a job"* ]]
     wait_of alice SLURM_JOB_ID=4711
     [ "$status" = 2 ] && [[ $output == *"no such job of yours"* ]]
     wait_of alice SLURM_JOB_ID=x

@@ -2,11 +2,11 @@
 #
 # Goal: a bad input fails its job, and nothing else. The job ends FAILED with exit code 1; its output
 # names the node, the file, the cause and what to do; its script never ran; no node is drained and
-# nothing stays on one. A request that did not come from our plugin (forged, broken, huge) is refused
-# on the node, logged there, and reaches nobody else's data.
+# nothing is left on one. A request that did not come from our plugin (forged, broken, huge) is refused
+# on the node, logged there, and does not reach other users' data.
 #
 # A case is one line: "SOURCE[:DEST][,key]... | regex | regex ...": each extended regex must match
-# the job's output; " | " with its blanks parts them. All jobs of a table are submitted at once.
+# the job's output; " | " with its blanks separates them. All jobs of a table are submitted at once.
 
 # shellcheck disable=SC2016
 load helpers

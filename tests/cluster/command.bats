@@ -1,9 +1,9 @@
 #!/usr/bin/env bats
 #
-# Goal: `nodestage run` is a job's whole life for an ordinary user without Slurm: what is staged is
-# there, results arrive, exit codes and signals are the command's, nothing is left, and nothing is
-# lost. `plan` tells what staging would be like and changes nothing. `pack` makes archives that every
-# tar reads and staging extracts in parallel, whole or not at all. No cluster is needed.
+# Goal: `nodestage run` does the work of a whole job for an ordinary user without Slurm: the data is
+# staged, results arrive, exit codes and signals are the command's, and nothing is left or lost. `plan`
+# forecasts staging and changes nothing. `pack` makes archives that every tar can read and that staging
+# extracts in parallel, complete or not at all. No cluster is needed.
 
 # shellcheck disable=SC2016,SC2030,SC2031
 load helpers
@@ -107,7 +107,7 @@ gone() {
         run me sh -c "nodestage run $words"
         echo "$output"
         [ "$status" = 125 ]
-        has "$output" "--stage-dataset" "has no value: is a variable that it names not set?"
+        has "$output" "--stage-dataset" "has no value: is a variable in it not set?"
     done
     run me nodestage plan --stage-venv=
     [ "$status" = 2 ]
@@ -233,7 +233,7 @@ gone() {
     ends_with 130
     rm "$PLACE/work/ready" "$PLACE/work/told"
     log=$(cat "$PLACE/log")
-    has "$log" "ended by SIGINT" "results were not delivered: they are kept in $PLACE/work/tmp/nodestage-run-" "Fetch them with: cp -a "
+    has "$log" "stopped by SIGINT" "results were not delivered: they are kept in $PLACE/work/tmp/nodestage-run-" "Fetch them with: cp -a "
     [ ! -e "$PLACE/work/out/second" ]
     command=$(sed -n 's/.*Fetch them with: \(.*\)/\1/p' <<<"$log")
     me sh -c "${command//ELSEWHERE/out/second}"
@@ -258,7 +258,7 @@ gone() {
     wait_until 10 test -e "$PLACE/work/ready"
     kill -INT "$BEGUN"
     ends_with 130
-    has "$(cat "$PLACE/log")" "ended by SIGINT while it staged"
+    has "$(cat "$PLACE/log")" "stopped by SIGINT while staging"
     [ ! -e "$PLACE/work/ran" ]
     rm "$PLACE/work/ready"
     nothing_left
@@ -268,7 +268,7 @@ gone() {
     me sh -c 'printf "#!/bin/sh\necho last words >&2\nexit 9\n" >dies && chmod +x dies'
     run me nodestage run --worker="$PLACE/work/dies" --stage-dataset=tree -- touch ran
     [ "$status" = 125 ]
-    has "$output" "it ended with code 9 (last words)"
+    has "$output" "it exited with code 9 (last words)"
     nothing_left
 }
 
@@ -335,7 +335,7 @@ gone() {
     echo "$output"
     [ "$status" = 0 ]
     has "$output" "$PLACE/work/data.tar.gz -> \$SLURM_TMPDIR/data" "tar.gz, " "by one thread: it is one gzip stream" \
-        "2,500 files" "nodestage pack $PLACE/work/many -o many.tar.zst" "in all on each node: "
+        "2,500 files" "nodestage pack $PLACE/work/many -o many.tar.zst" "in total on each node: "
     run me nodestage plan --json --stage-dataset=data.tar.gz --stage-dataset=many --stage-out=r:out/%j
     [ "$status" = 0 ]
     python3 -c '
@@ -355,7 +355,7 @@ assert many["files"] == 2500 and len(many["advice"]) == 1 and out["option"] == "
     run me nodestage plan --stage-dataset=missing.tar --stage-dataset=tree --stage-out=r:/proc/none/x
     echo "$output"
     [ "$status" = 1 ]
-    has "$output" "FAULT    $PLACE/work/missing.tar: No such file" "tree -> " "you may not write there"
+    has "$output" "FAULT    $PLACE/work/missing.tar: No such file" "tree -> " "you cannot write there"
     for wrong in "" --frobnicate --stage-dataset=a,foo=1; do
         # shellcheck disable=SC2086
         run me nodestage plan $wrong
@@ -385,7 +385,7 @@ make_big() {
     me mkdir -p dir.tar
     run me nodestage plan --stage-dataset=dir.tar --stage-out=a:out/x --stage-out=b:out/x
     [ "$status" -eq 0 ]
-    has "$output" "warning: $PLACE/work/dir.tar is named like an archive and is a directory" "warning: 'a' and 'b' are both copied to "
+    has "$output" "warning: $PLACE/work/dir.tar is named like an archive but is a directory" "warning: 'a' and 'b' are both copied to "
     run me nodestage run --stage-dataset=dir.tar -- true
     [ "$status" -eq 0 ]
     has "$output" "warning: $PLACE/work/dir.tar is named like an archive"
@@ -438,7 +438,7 @@ make_big() {
     exits_with 1 missing -o out/a.tar
     exits_with 1 tree -o missing/a.tar
     exits_with 2 tree -o tree/sub/a.tar
-    has "$output" "would lie in what it packs"
+    has "$output" "would be inside the directory that it packs"
     exits_with 2 tree -o out/a.tar.gz
     exits_with 2 tree -o out/a.tar --mtime=yesterday
     exits_with 2 tree
@@ -462,7 +462,7 @@ make_big() {
         umount "$PLACE/small"
         echo "$output"
         [ "$status" = 1 ]
-        has "$output" "No space left on device" "Make room"
+        has "$output" "No space left on device" "Free some space"
         [ -z "$left" ]
     fi
     me sh -c 'mkdir huge && for i in $(seq 60); do cp big/sub/text huge/$i; done'
@@ -538,7 +538,7 @@ completed() {
     has "$output" "--jsn (did you mean '--json'?)" "nodestage plan --help"
     run me nodestage
     [ "$status" = 2 ]
-    has "$output" "no verb is named"
+    has "$output" "no verb is given"
     run me nodestage held one
     [ "$status" = 2 ]
     has "$output" one "nodestage held --help"

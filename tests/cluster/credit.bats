@@ -1,8 +1,8 @@
 #!/usr/bin/env bats
 #
-# Goal: with credit.enabled the time that staging took is added to the job's time limit, once for a run
-# whatever dies meanwhile, never past the partition's MaxTime, and to this job's limit alone. Without it
-# no limit is touched.
+# Goal: with credit.enabled, the time that staging took is added to the job's time limit: once per run,
+# whatever dies meanwhile, never past the partition's MaxTime, and only to this job's limit. Without it,
+# no limit is changed.
 
 # shellcheck disable=SC2016,SC2153
 load helpers

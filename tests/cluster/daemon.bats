@@ -1,8 +1,8 @@
 #!/usr/bin/env bats
 #
 # Goal: the daemon may be away, killed, misconfigured, attacked or restarted at any moment, and a job
-# either gets all that it asked for or fails in words that say why; no other job, no node and no other
-# user's data is touched; and what was started is always brought to its end.
+# either gets everything that it asked for or fails with a message that says why. No other job, no node
+# and no other user's data is affected, and whatever was started is always completed.
 
 # shellcheck disable=SC2016,SC2034,SC2153
 load helpers
@@ -142,8 +142,8 @@ $RATE 644 root
     cluster daemon stop n1
     sbatch_wait -w n1 --stage-dataset=data.tar --wrap 'echo must not run'
     [ "$STATE $EXIT" = "FAILED 1" ]
-    [[ $OUTPUT == *"nodestage: n1: no data could be staged on this node: nodestaged, which would do it, does not answer"* ]]
-    [[ $OUTPUT == *"Submit the job again; --exclude=n1 avoids this node."*"tell the administrators"* ]]
+    [[ $OUTPUT == *"nodestage: n1: no data could be staged on this node: nodestaged does not answer"* ]]
+    [[ $OUTPUT == *"Submit the job again; --exclude=n1 avoids this node."*"tell your administrators"* ]]
     [[ $OUTPUT != *"must not run"* ]]
     cluster wait-idle 15
     cluster daemon start n1

@@ -1,20 +1,20 @@
 #!/usr/bin/env bats
 #
-# Goal: what the documents say can be done as they say it. Each block of README.md, the guides and the
-# manual pages' examples has a marker (lib/blocks.py), and is run here by it:
+# Goal: the instructions in the documents work as written. Each block of README.md, the guides and the
+# manual pages' examples has a marker (lib/blocks.py), which says how it is run here:
 #
-#   job: NAME           saved in alice's home, submitted by her, and COMPLETED
-#   output:             the last job's output has these lines, but for numbers and times
-#   file: NAME          saved in her home
-#   run: user           by alice on the login node; her jobs that it leaves end well
-#   run: compute        by root on n1
-#   config: FILE        taken by who reads FILE: nodestaged.toml, slurm.conf, plugstack
-#   build:              the presets are there, and what scripts/test builds with
-#   machine: NAME       run on virtual machines, which have systemd, by tests/machine (scripts/test --machines); here: it is
-#   tested: FILE        that suite takes it from the document and runs it
+#   job: NAME           saved in alice's home, submitted as alice, and COMPLETED
+#   output:             the last job's output has these lines, except for numbers and times
+#   file: NAME          saved in alice's home
+#   run: user           as alice on the login node; the jobs that it leaves succeed
+#   run: compute        as root on n1
+#   config: FILE        accepted by the program that reads FILE: nodestaged.toml, slurm.conf, plugstack
+#   build:              the presets exist, and they are those that scripts/test builds with
+#   machine: NAME       run on virtual machines with systemd by tests/machine (scripts/test --machines); here: it exists
+#   tested: FILE        that suite takes the block from the document and runs it
 #   not run: REASON     counted, and shown
 #
-# alice's home has what the guides speak of: ~/projects/def-x, ~/scratch, a module, a wheelhouse.
+# alice's home has what the guides mention: ~/projects/def-x, ~/scratch, a module, a wheelhouse.
 
 # shellcheck disable=SC2016
 load helpers

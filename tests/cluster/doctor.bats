@@ -1,7 +1,7 @@
 #!/usr/bin/env bats
 #
-# Goal: `nodestage doctor` has no complaint about hosts that are well, and names each thing that is broken, with what
-# to do and exit code 1, to an ordinary user, too.
+# Goal: `nodestage doctor` finds no problem on hosts that are set up correctly, and names each broken thing, with what
+# to do and exit code 1, also for an ordinary user.
 
 # shellcheck disable=SC2016,SC2153
 load helpers
@@ -34,7 +34,7 @@ finds() {
     run on n1 nodestage doctor
     echo "$output"
     [ "$status" -eq 0 ]
-    [[ $output == *"taken for a compute node"* && $output == *"problems: 0, "* ]]
+    [[ $output == *"examined as a compute node"* && $output == *"problems: 0, "* ]]
     for what in "is for Slurm $(slurm_release), as is this host's" "is \`required\`" "after the plugin was installed" "nodestaged answers" \
         "PrologFlags=Alloc" "BatchStartTimeout=" "PrologEpilogTimeout: none" "no private /tmp" "running daemon" \
         "job directories are in /localscratch" "are free there" "seccomp" "openat2"; do
@@ -46,23 +46,23 @@ finds() {
     run on ctl nodestage doctor --host=login
     echo "$output"
     [ "$status" -eq 0 ]
-    [[ $output == *"taken for a login node"* && $output != *nodestaged\ answers* && $output != *openat2* ]]
+    [[ $output == *"examined as a login node"* && $output != *nodestaged\ answers* && $output != *openat2* ]]
     run on ctl nodestage doctor --host=compute
     [ "$status" -eq 1 ]
-    [[ $output == *"slurmd does not run"* && $output == *"nodestaged does not answer"* ]]
+    [[ $output == *"slurmd is not running"* && $output == *"nodestaged does not answer"* ]]
     run on ctl nodestage doctor --host=toaster
     [ "$status" -gt 1 ]
 }
 
 @test "slurmd is found after a reconfiguration, and a user's program of that name is not slurmd" {
     on ctl scontrol reconfigure  # Slurm 24.11 executes slurmd anew, under another name
-    wait_until 10 finds ok "slurmd runs since"
+    wait_until 10 finds ok "slurmd has been running since"
     on n1 nodestage doctor | diff <(cluster exec n1 --user=alice -- nodestage doctor) -
     as alice cp "$(type -P sleep)" slurmd
     as alice ./slurmd 60 &
     wait_until 10 on ctl pgrep -x slurmd
     run on ctl nodestage doctor --host=compute
-    [[ $output == *"slurmd does not run"* ]]
+    [[ $output == *"slurmd is not running"* ]]
     on ctl pkill -x slurmd
     wait
 }
@@ -82,7 +82,7 @@ finds() {
     cluster restart-slurm --private-tmp
     run on n1 nodestage doctor
     echo "$output"
-    grep -F "ok       private /tmp (job_container/tmpfs); job directories lie outside of it" <<<"$output"
+    grep -F "ok       private /tmp (job_container/tmpfs); job directories are outside of it" <<<"$output"
     on n1 sh -c 'echo BasePath=/localscratch >/etc/slurm/job_container.conf'
     finds problem "job directories in /localscratch are hidden"
     cluster restart-slurm
@@ -156,7 +156,7 @@ data[at:at + 4] = b"\x08\x02\x17\x00"
 open(sys.argv[1], "wb").write(data)' "$PLUGIN" "$at" "$(slurm_version)"
     finds problem "is for Slurm 23.02, but this host.s is $(slurm_release)"
     on n1 sh -c "echo nothing >$PLUGIN"
-    finds problem "is no plugin of Slurm"
+    finds problem "is not a Slurm plugin"
     on n1 rm "$PLUGIN"
     finds problem "No such file or directory"
     on n1 cp /tmp/plugin.so "$PLUGIN"

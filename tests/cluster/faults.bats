@@ -1,8 +1,8 @@
 #!/usr/bin/env bats
 #
-# Goal: whatever dies, hangs or is restarted, and whenever: a job's data are complete or it fails with
-# the cause, its results arrive exactly as asked or are kept, and nothing of it stays on the node. A
-# job that runs is never touched. docs/reliability.md has the table of faults.
+# Goal: whatever dies, hangs or is restarted, and whenever: a job's data is complete or the job fails
+# with the cause, its results arrive exactly as requested or are kept, and nothing of it stays on the
+# node. A running job is never affected. docs/reliability.md has the table of faults.
 
 # shellcheck disable=SC2016,SC2030,SC2031,SC2034,SC2153
 load helpers

@@ -1,8 +1,8 @@
 #!/usr/bin/env bats
 #
-# Goal: hundreds of jobs at once, half of them hopeless and many cancelled at any moment, cost each other
-# nothing: every good one is correct, every bad one is explained, no node is drained, and the daemons
-# keep no descriptor, no process and no memory of it.
+# Goal: hundreds of jobs at once, half of them hopeless and many cancelled at any moment, do not affect
+# each other: every good one is correct, every bad one is explained, no node is drained, and the daemons
+# keep no descriptor, process or memory of them.
 
 # shellcheck disable=SC2016,SC2034,SC2153
 load helpers

@@ -1,8 +1,8 @@
 #!/usr/bin/env bats
 #
-# Goal: a result that cannot be delivered is lost by no fault of its target: it is kept, its user is told,
-# it is delivered as soon as the target lets it, `nodestage recover` brings it elsewhere, and it goes only
-# then or after its time, with a warning before. Who has too much held is refused more, and nobody else.
+# Goal: no fault of its target loses a result: the result is kept, the user is informed, it is delivered
+# as soon as the target permits, and `nodestage recover` copies it elsewhere. It is removed only then or,
+# after a warning, when it expires. Only users with too many held results are refused more.
 
 # shellcheck disable=SC2016,SC2034,SC2153
 load helpers
@@ -160,11 +160,11 @@ journal() {
     [[ $output == *"/project/team/alice: Permission denied"*"in $HOLD/$JOBID.0" ]]
     [[ $(on n1 nodestage held) == "job $JOBID of uid 20001: on n1"* ]]
     # Another user sees nothing, and can do nothing with it: neither by the command nor by his own client.
-    [ "$(on_node n1 bob nodestage held)" = "no results of yours are held on this node" ]
+    [ "$(on_node n1 bob nodestage held)" = "this node holds no results of yours" ]
     run on_node n1 bob nodestage recover "$JOBID" /tmp/stolen
     echo "$output"
     [ "$status" -eq 2 ]
-    [[ $output == *"no results of job $JOBID of yours are held on this node"* ]]
+    [[ $output == *"this node holds no results of a job $JOBID of yours"* ]]
     [ "$(client bob recover "$JOBID")" = "refused 2 this user may not ask that" ]
     run on n1 test -e /tmp/stolen
     [ "$status" -ne 0 ]
@@ -178,7 +178,7 @@ journal() {
     run on_node n1 alice nodestage recover "$JOBID" back
     echo "$output"
     [ "$status" -eq 0 ]
-    [[ $output == *"nothing of job $JOBID is held on this node any more" ]]
+    [[ $output == *"this node no longer holds results of job $JOBID" ]]
     [ "$(as alice sh -c 'cd back && find . -type f | sort | xargs && cat deep/er/part-1 deep/er/part-2 one.txt | xargs')" = \
         $'./deep/er/part-1 ./deep/er/part-2 ./one.txt\n1 2 one' ]
     [ -z "$(on ctl find /home/alice/back ! -user alice)" ]
@@ -200,7 +200,7 @@ journal() {
     run as alice nodestage recover "$JOBID" elsewhere --node=n2
     echo "$output"
     [ "$status" -eq 2 ]
-    [[ $output == *"no results of job $JOBID of yours are held on this node"*"nodestage-JOBID.txt beside the job's output names the node"* ]]
+    [[ $output == *"this node holds no results of a job $JOBID of yours"*"nodestage-JOBID.txt beside the job's output names the node"* ]]
     # Bob's step on the node may not have it either.
     run as bob srun -w n1 -N1 -n1 nodestage recover "$JOBID" /tmp/stolen
     [ "$status" -eq 2 ]

@@ -1,10 +1,11 @@
 #!/usr/bin/env bats
 #
 # Goal: what a job finds in $SLURM_TMPDIR is, name by name and byte by byte, what its user would have
-# got with `tar xf`, `cpio -i`, `unzip`, `7z x` or `cp -a`. The job script does just that into another
+# got with `tar xf`, `cpio -i`, `unzip`, `7z x` or `cp -a`. The job script runs that tool into another
 # directory and compares listings of both: type, mode, mtime, link target, hard links, size, holes,
-# SHA-256. Where the tool itself falls short, lib/check.sh says so. The tree (lib/tree.py) has what is hard to copy. Files that are no archives are copied;
-# keys and globs do what the manual says; sources and targets that root cannot read work.
+# SHA-256. Where the tool itself is not correct, lib/check.sh says so. The tree (lib/tree.py) has what is
+# hard to copy. Files that are not archives are copied; keys and globs work as in the manual; sources and
+# targets that root cannot read work.
 
 # shellcheck disable=SC2016
 load helpers

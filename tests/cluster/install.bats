@@ -1,7 +1,7 @@
 #!/usr/bin/env bats
 #
-# Goal: what `cmake --install` puts on a node is complete, in the documented places, with harmless
-# modes; the privileged programs link no decoder; the unit does not take away what users' jobs need;
+# Goal: what `cmake --install` puts on a node is complete, in the documented paths, with harmless
+# modes; the privileged programs link no decoder; the unit does not remove what users' jobs need;
 # configuration, unit and manual pages are accepted by the tools that read them. No cluster is needed.
 
 # shellcheck disable=SC2016

@@ -1,8 +1,8 @@
 #!/usr/bin/env bats
 #
-# Goal: whatever ends a job while its data are staged, its node is soon idle and clean; jobs of several
-# users on a node neither see nor disturb each other, nor does a name service that hangs for one of
-# them; the worker holds the rights of its user and no more; and no tree that a job leaves stays.
+# Goal: whatever ends a job while its data is staged, its node is soon idle and clean. Jobs of several
+# users on a node neither see nor disturb each other, even if a name service hangs for one of them; the
+# worker has the rights of its user and no more; and no tree of a job stays.
 
 # shellcheck disable=SC2016,SC2046,SC2153
 load helpers
@@ -362,7 +362,7 @@ nothing_of_the_site_is_left() {
     assert_idle_clean
     [ -z "$(on ctl cat /project/site-busy)" ]
     [ -z "$(on n1 sh -c 'grep /localscratch/ /proc/self/mounts || true')" ]
-    [ "$(on_node n1 alice nodestage held)" = "no results of yours are held on this node" ]
+    [ "$(on_node n1 alice nodestage held)" = "this node holds no results of yours" ]
 }
 
 @test "a job directory that the site mounts: outputs are refused, or delivered in time or lost, which is said; its umount succeeds" {

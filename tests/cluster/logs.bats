@@ -1,8 +1,8 @@
 #!/usr/bin/env bats
 #
-# Goal: where nodestaged's stderr is journald's stream, each event of it is one entry with the fields that
-# docs/admin.md names, and nothing is on stderr; what users write (names, lines of their processes) makes no second
-# line, no control character and no field. Elsewhere the same lines are text.
+# Goal: where nodestaged's stderr is journald's stream, each event is one entry with the fields that docs/admin.md
+# names, and nothing is on stderr. What users write (names, lines of their processes) adds no second line, no control
+# character and no field. Elsewhere the same lines are text.
 
 # shellcheck disable=SC2016,SC2153
 load helpers

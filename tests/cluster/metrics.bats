@@ -1,7 +1,7 @@
 #!/usr/bin/env bats
 #
-# Goal: with metrics.textfile the daemon writes what it counts, in a form that Prometheus takes, and the figures are
-# those of the jobs that ran: bytes and files, seconds, failures by cause, held results. Without it, no file.
+# Goal: with metrics.textfile, the daemon writes its counters in a form that Prometheus accepts, and the figures are
+# those of the jobs that ran: bytes and files, seconds, failures by cause, held results. Without it, there is no file.
 
 # shellcheck disable=SC2016,SC2153
 load helpers

@@ -1,9 +1,9 @@
 #!/usr/bin/env bats
 #
 # Goal: the nodes of a job act as one. No step starts before every node is ready, unless it says so; one
-# node's failure is everybody's, with its name and cause; a node, a daemon, a port or a MUNGE that is not
-# there is named within the configured time, and never a deadlock; nobody but root of the cluster's
-# hosts is believed; what only one node knows reaches all. After each of these the nodes are clean.
+# node's failure fails all, with its name and cause; a node, a daemon, a port or a MUNGE that is not
+# there is named within the configured time, without a deadlock; only root on the cluster's hosts is
+# trusted; what only one node knows reaches all. After each of these, the nodes are clean.
 
 # shellcheck disable=SC2016,SC2153
 load helpers

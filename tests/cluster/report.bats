@@ -1,8 +1,8 @@
 #!/usr/bin/env bats
 #
-# Goal: one command tells a user, on the login node and long after the job, when what happened on each of its
-# nodes; a user sees his own jobs only; the records are few, small, root's, and harm nobody when they cannot be
-# written; a restart of the daemon loses nothing of them.
+# Goal: one command shows a user, on the login node and long after the job, what happened on each of its nodes, and
+# when. Users see only their own jobs. The records are few, small, owned by root, and harmless when they cannot be
+# written; a restart of the daemon loses none of them.
 
 # shellcheck disable=SC2016,SC2034,SC2153
 load helpers
@@ -64,7 +64,7 @@ records_on() {
     run as alice nodestage report "$JOBID"
     echo "$output"
     [ "$status" = 0 ]
-    has "$output" "asking n[1-2] by a job of one short task on each" "job $JOBID, begun 20" ", did well" \
+    has "$output" "asking n[1-2] with a job of one short task on each" "job $JOBID, started 20" ", succeeded" \
         "NODE  STATE  QUEUED" "n1    done" "n2    done" "data.tar.gz (tar.gz)" "tree (directory)" "stage-out res (directory)"
     as alice nodestage report "$JOBID" --json --html=report.html >"$BATS_TEST_TMPDIR/json"
     holds '[x["node"] for x in r] == ["n1", "n2"]' <"$BATS_TEST_TMPDIR/json"
@@ -102,7 +102,7 @@ SCRIPT
     wait_until 60 job_has_output "$JOBID" told
     run job_output "$JOBID"
     echo "$output"
-    has "$output" "job $JOBID, begun 20" "n1    ready" "n2    ready" "data.tar.gz (tar.gz)"
+    has "$output" "job $JOBID, started 20" "n1    ready" "n2    ready" "data.tar.gz (tar.gz)"
     [[ $output != *"asking"* ]]
     run as alice nodestage report "$JOBID" --json
     holds '[x["state"] for x in r] == ["ready"] * 2 and all(x["times"]["ended"] == 0 < x["times"]["run"] for x in r)' <<<"$output"
@@ -124,7 +124,7 @@ SCRIPT
     holds 'r[0]["state"] == "failed" and "cut.tar.gz" in r[0]["cause"] and r[0]["times"]["run"] == 0' <<<"$output"
     run report_on n1 bob "$JOBID"
     [ "$status" = 3 ]
-    has "$output" "there is no record of job $JOBID of yours"
+    has "$output" "there is no record of a job $JOBID of yours"
     run on_node n1 bob sh -c "ls $RECORDS; cat $RECORDS/*"
     [ "$status" != 0 ]
     [[ $output != *cut* ]]
@@ -225,11 +225,11 @@ END
     run as alice nodestage report 999999
     echo "$output"
     [ "$status" = 1 ]
-    has "$output" "Slurm does not tell on which nodes job 999999 ran" "nodestage report 999999 --node=NODE"
+    has "$output" "Slurm does not report on which nodes job 999999 ran" "nodestage report 999999 --node=NODE"
     run as alice nodestage report 999999 --node=n1
     echo "$output"
     [ "$status" = 3 ]
-    has "$output" "there is no record of job 999999 of yours"
+    has "$output" "there is no record of a job 999999 of yours"
     run as alice nodestage report 999999 --here
     [ "$status" = 1 ]
     has "$output" "nodestaged does not answer on this host"
@@ -254,5 +254,5 @@ END
     on ctl rm -r /opt/fake
     echo "$output"
     [ "$status" = 0 ]
-    has "$output" "asking n1 by a job" "n1    done"
+    has "$output" "asking n1 with a job" "n1    done"
 }

@@ -1,10 +1,10 @@
 #!/usr/bin/env bats
 #
-# Goal: staging never fills a node's disk, and tells before it writes. A job whose data do not fit fails
-# at once and says what it needs, what is free, what other jobs were promised, what must stay free, on
-# which node, and what to do; what was promised to one job no other gets, also after a restart of the
-# daemon; a source that holds more than it tells stops there, and nothing of it stays. Jobs whose data
-# fit pass. One user's slow jobs hold nobody else up.
+# Goal: staging never fills a node's disk, and reports a lack of space before it writes. A job whose data
+# does not fit fails at once and says what it needs, what is free, what other jobs were promised, what must
+# stay free, on which node, and what to do. No other job gets what was promised to one job, also after a
+# restart of the daemon. A source that holds more than it states stops there, and nothing of it stays. Jobs
+# whose data fits pass. One user's slow jobs do not delay other users' jobs.
 #
 # /localscratch has 64 MiB, of which 4 must stay free.
 

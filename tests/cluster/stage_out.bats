@@ -1,8 +1,8 @@
 #!/usr/bin/env bats
 #
-# Goal: what a job leaves in $SLURM_TMPDIR reaches the place that --stage-out names, as its user would
-# have copied it, whatever the end of the job; nothing there is ever half a file under its name; and
-# what cannot be delivered is kept on its node with its reason, without harm to node or neighbours.
+# Goal: what a job leaves in $SLURM_TMPDIR reaches the target of --stage-out as its user would have copied
+# it, whatever the end of the job. A name there is never half a file, and what cannot be delivered is
+# kept on its node with the cause, without harm to the node or its neighbors.
 
 # shellcheck disable=SC2016,SC2034,SC2046,SC2153
 load helpers

@@ -1,8 +1,8 @@
 #!/usr/bin/env bats
 #
-# Goal: `nodestage status` tells how staging goes on every node of a job, to its user and to root: on a
-# node by its daemon, from the login node by short steps of srun, and what cannot be told is named with
-# what to do. To look at a job changes nothing of it.
+# Goal: `nodestage status` shows the staging on every node of a job, to its user and to root: on a node
+# from its daemon, on the login node by short steps of srun. It names what cannot be shown, with what to
+# do. It changes nothing of the job.
 
 # shellcheck disable=SC2016,SC2153
 load helpers
@@ -89,7 +89,7 @@ looks() {
         # shellcheck disable=SC2086
         run as_on n1 bob nodestage status $here "$id"
         [ "$status" = 3 ]
-        has "$output" "job $id" "yours" "shows your own jobs, and all of them to root"
+        has "$output" "job $id" "yours" "shows your own jobs; for root, it shows all jobs"
     done
     run as_on n2 alice nodestage status "$id"
     [ "$status" = 0 ]
@@ -168,7 +168,7 @@ LOOK
     echo "$output"
     [ "$status" = 3 ]
     [ "${lines[0]}" = "nodestage: job $JOBID is over (FAILED)" ]
-    [ "${lines[1]}" = "What became of its staging is in the job's output: /home/alice/slurm-$JOBID.out" ]
+    [ "${lines[1]}" = "The result of its staging is in the job's output: /home/alice/slurm-$JOBID.out" ]
     has "$(job_output "$JOBID")" "cut.tar"
     # A result that is kept: on its node the daemon knows it until it is gone.
     sbatch_wait -w n1 --stage-out=r:/proc/nowhere --wrap 'mkdir $SLURM_TMPDIR/r'
@@ -179,7 +179,7 @@ LOOK
     has "$output" "r (directory)" failed "n1: kept in /localscratch/.nodestage/hold/$JOBID.0"
     run as alice nodestage status "$JOBID"
     [ "$status" = 3 ]
-    [ "${lines[2]}" = "What nodestaged still knows of it: srun -w n1 nodestage status --here $JOBID" ]
+    [ "${lines[2]}" = "To see what nodestaged still knows of it: srun -w n1 nodestage status --here $JOBID" ]
     run as alice srun -w n1 nodestage recover "$JOBID" /home/alice/out/recovered
     [ "$status" = 0 ]
     assert_idle_clean
@@ -189,7 +189,7 @@ LOOK
     id=$(submit alice --hold --array=1-2 --stage-dataset=slow/data.tar --wrap 'sleep 60')
     run as alice nodestage status "${id}_2"
     [ "$status" = 0 ]
-    [ "$output" = "job ${id}_2 is pending: staging begins when it starts (JobHeldUser)" ]
+    [ "$output" = "job ${id}_2 is pending: its staging starts when the job starts (JobHeldUser)" ]
     run as alice nodestage status --json "$id"
     [ "$status" = 0 ]
     [ "$(told "$output" 's["jobs"], s["slurm_state"]')" = "([], 'PENDING')" ]

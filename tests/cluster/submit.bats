@@ -1,9 +1,9 @@
 #!/usr/bin/env bats
 #
-# Goal: whatever way a user submits (sbatch, #SBATCH lines, salloc, srun, arrays, requeue, from inside
+# Goal: however a user submits (sbatch, #SBATCH lines, salloc, srun, arrays, requeue, from inside
 # another job) and however the paths are named, the job finds its data complete on every node and the
 # same variables in every process, the results arrive, the nodes are clean, and the job's output says
-# in words what happened. What cannot work is refused at submit. Who uses no option pays nothing.
+# in words what happened. What cannot work is refused at submit. Jobs without an option pay nothing.
 
 # shellcheck disable=SC2016,SC2153
 load helpers
@@ -144,7 +144,7 @@ SCRIPT
         lines_like 1 "$who: NODESTAGE_DATASET_DATA=/localscratch/alice\.[0-9]+\.0/data\$" "$text"
     done
     has "$text" the-same
-    lacks "$text" "reach it with srun"
+    lacks "$text" "reach the data with srun"
     # salloc returns before the epilog's end.
     assert_idle_clean
     [ "$(contents out/salloc/n1/file)" = typed ]
@@ -156,7 +156,7 @@ echo "local: ${SLURM_TMPDIR-unset} ${NODESTAGE_DATASET-unset}"
 srun bash -c '~/show $(hostname); diff -r ~/ref $NODESTAGE_DATASET && echo same'
 TYPED
     [ "$status" -eq 0 ]
-    lines_like 1 "nodestage: the data goes to the disks of the job's nodes.*reach it with srun" "$output"
+    lines_like 1 "nodestage: the data is staged on the job's nodes.*reach the data with srun" "$output"
     has "$output" "local: unset unset"
     lines_like 2 '^same$' "$output"
     for node in n1 n2; do
@@ -167,7 +167,7 @@ TYPED
     run as alice salloc --stage-dataset=data.tar.gz srun bash -c 'diff -r ~/ref $NODESTAGE_DATASET && echo same'
     [ "$status" -eq 0 ]
     lines_like 1 '^same$' "$output"
-    lacks "$output" "reach it with srun"
+    lacks "$output" "reach the data with srun"
     assert_idle_clean
 }
 
@@ -356,15 +356,15 @@ SCRIPT
     refused "did you mean 'strip'?" "${b[@]}" --stage-dataset=data.tar.gz,stirp=1
     refused "did you mean 'success'?" "${b[@]}" --stage-out=results:out,when=sucess
     refused "no such user" "${b[@]}" --stage-dataset=~nobody-here/x
-    refused "bytes of at most 16,384" "${b[@]}" "--stage-dataset=$(printf 'x/%.0s' {1..9000})y"
+    refused "a job can hold at most 16,384" "${b[@]}" "--stage-dataset=$(printf 'x/%.0s' {1..9000})y"
     refused "unknown key 'a'" alice salloc --stage-dataset=x,a true
     refused "unknown key 'a'" alice srun --stage-dataset=x,a true
     printf '#!/bin/sh\n#SBATCH --stage-out=results\n' | on ctl tee /home/alice/bad.sh >/dev/null
     # shellcheck disable=SC2016
     printf '#!/bin/sh\n#SBATCH --stage-out=results:$SCRATCH/out_%%j\n' | on ctl tee /home/alice/variable.sh >/dev/null
-    refused '$SCRATCH is not expanded here: Slurm takes #SBATCH lines' alice sbatch variable.sh
+    refused '$SCRATCH is not expanded here: Slurm does not expand variables in #SBATCH lines' alice sbatch variable.sh
     has "$output" "Write the path itself" "                     ^~~~~~~~"
-    refused "the address of a server cannot be named here" "${b[@]}" --stage-dataset=https://example.org/data.tar
+    refused "a URL cannot be given here" "${b[@]}" --stage-dataset=https://example.org/data.tar
     refused "HOST:PATH cannot be staged; write \\: for a colon in a path" "${b[@]}" --stage-dataset=host:/data.tar
     # One mistake, one message: what is wrong, the text and a mark under the place in it.
     refused "--stage-out: a source and a target are needed" alice sbatch bad.sh
@@ -386,8 +386,8 @@ $command: error:                         ^~~~~~~" ]
     run as alice sbatch --parsable --hold --stage-dataset=data.tar.gz/ --stage-dataset=dir.tar:as-dir \
         --stage-dataset=other.tar:x/other.tar --stage-out=a:out/both --stage-out=b:out/both --wrap true
     [ "$status" -eq 0 ]
-    told "/home/alice/data.tar.gz/ is a file and no directory: write it without the '/' at its end"
-    told '/home/alice/dir.tar is named like an archive and is a directory: it is copied as it is, to \$SLURM_TMPDIR/as-dir'
+    told "/home/alice/data.tar.gz/ is a file, not a directory: write it without the '/' at its end"
+    told '/home/alice/dir.tar is named like an archive but is a directory: it is copied as it is, to \$SLURM_TMPDIR/as-dir'
     told '\$SLURM_TMPDIR/x/other.tar becomes a directory, with what is in /home/alice/other.tar'
     told "'a' and 'b' are both copied to /home/alice/out/both"
     as alice scancel "$(tail -n 1 <<<"$output")"
@@ -415,7 +415,7 @@ SCRIPT
     on ctl scontrol reconfigure
     run as alice "${held[@]}"
     [ "$status" -eq 0 ]
-    lines_like 1 'nodestage: warning: the data sets are at least 3\.0 GiB, and no node has more than 2\.0 GiB of local disk \(TmpDisk\)' "$output"
+    lines_like 1 'nodestage: warning: the datasets have at least 3\.0 GiB, and no node has more than 2\.0 GiB of local disk \(TmpDisk\)' "$output"
     as alice truncate -s 2G huge
     run as alice "${held[@]}"
     [ "$status" -eq 0 ]
@@ -564,7 +564,7 @@ SCRIPT
     cluster restart-slurm --slurm-conf=KillWait=5
     run as alice salloc -N2 --stage-dataset=data.tar.gz <<<'srun bash -c "diff -r ~/ref \$NODESTAGE_DATASET && echo same"'
     [ "$status" -eq 0 ]
-    lines_like 1 "nodestage: the data goes to the disks of the job's nodes.*reach it with srun" "$output"
+    lines_like 1 "nodestage: the data is staged on the job's nodes.*reach the data with srun" "$output"
     lines_like 2 '^same$' "$output"
     assert_idle_clean
 }

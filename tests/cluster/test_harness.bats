@@ -1,13 +1,12 @@
 #!/usr/bin/env bats
 #
-# Goal: the test cluster is a fair picture of a real one, and leaves nothing behind. Plain Slurm (no
-# stage) with every kind of job that nodestage's tests use runs on it: batch, steps, interactive,
-# arrays, cancelled, requeued, preempted, with both process trackers and with a private /tmp. Hosts
-# are apart where nodes are apart (processes, /tmp, /localscratch, cgroups) and share what nodes
-# share (/home, /project), on a real file system. What tests make go wrong goes wrong as it does on a
-# real one: a node that dies and comes back, MUNGE that is away, a closed port, a slow file system. Two
-# instances run at once. After `down`, even with jobs, daemons and FUSE mounts still there, the machine
-# is as it was.
+# Goal: the test cluster behaves like a real one, and leaves nothing behind. Plain Slurm (without a stage)
+# runs every kind of job that nodestage's tests use: batch, steps, interactive, arrays, cancelled,
+# requeued, preempted, with both process trackers and with a private /tmp. Hosts are separate where nodes
+# are separate (processes, /tmp, /localscratch, cgroups) and share what nodes share (/home, /project), on
+# a real file system. Injected faults look as on a real cluster: a node that dies and comes back, MUNGE
+# that is away, a closed port, a slow file system. Two instances can run at once. After `down`, even with
+# jobs, daemons and FUSE mounts still there, the machine is as before.
 
 # shellcheck disable=SC2016,SC2013,SC2153
 load helpers

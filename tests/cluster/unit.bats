@@ -1,9 +1,9 @@
 #!/usr/bin/env bats
 #
-# Goal: what nodestaged.service takes away, by its filter of system calls and its capabilities, is nothing that the
-# daemon, a worker or the process that builds environments needs. The harness starts every daemon under both
-# (lib/under_unit.py), so all suites would notice what fails; here each call that is made is held against the filter as
-# systemd expands it, since a refused call can also pass in silence. On machines with systemd: tests/machine.
+# Goal: the filter of system calls and the capabilities of nodestaged.service remove nothing that the daemon, a worker
+# or the process that builds environments needs. The harness starts every daemon under both (lib/under_unit.py), so a
+# fault would fail all suites. Here each call that is made is compared with the filter as systemd expands it, since a
+# refused call can also go unnoticed. On machines with systemd: tests/machine.
 
 # shellcheck disable=SC2016
 load helpers

@@ -1,10 +1,10 @@
 #!/usr/bin/env bats
 #
-# Goal: --stage-venv gives a job a Python environment on every node's own disk that is whole, active, and
-# knows nothing of the place where it came from: made of a virtual environment (any kind, any path), an
-# archive of one, or a requirements.txt that is built offline. What cannot work fails the job in words,
-# and nothing that a stranger has put into an environment reaches beyond the job directory. numpy is
-# Debian's, as a wheel (lib/make_wheels.py).
+# Goal: --stage-venv gives a job a virtual environment on every node's own disk that is complete, active,
+# and independent of its original path: from a virtual environment (any kind, any path), an archive of
+# one, or a requirements.txt that is built offline. What cannot work fails the job with a message, and
+# nothing that a stranger put into an environment reaches beyond the job directory. numpy is Debian's, as
+# a wheel (lib/make_wheels.py).
 
 # shellcheck disable=SC2016
 load helpers
@@ -291,14 +291,14 @@ SCRIPT
         [ "$status" -ne 0 ]
         has "$output" "$part"
     }
-    refused 'a job has one environment' --stage-venv=envs/plain --stage-venv=envs/copies
+    refused 'a job can have one virtual environment' --stage-venv=envs/plain --stage-venv=envs/copies
     refused "unknown key 'strip'" --stage-venv=envs/plain,strip=1
     refused 'cannot hold quotes' "--stage-venv=envs/plain:a'b"
     refused 'below $SLURM_TMPDIR' --stage-venv=envs/plain:../up
     refused 'would both go to $SLURM_TMPDIR/env' --stage-venv=envs/plain --stage-dataset=plain.tar.gz:env/data
     run as alice env "LD_LIBRARY_PATH=$(printf '/x%.0s' {1..9000})" sbatch --wrap true --stage-venv=requirements.txt
     [ "$status" -ne 0 ]
-    has "$output" 'of at most 16,384' 'LD_LIBRARY_PATH alone is'
+    has "$output" 'a job can hold at most 16,384' 'LD_LIBRARY_PATH alone has'
     run as alice sbatch --hold --wrap true --stage-venv=not/yet.txt,wheels=nowhere
     [ "$status" -eq 0 ]
     has "$output" '/home/alice/not/yet.txt does not exist yet' '/home/alice/nowhere does not exist yet'

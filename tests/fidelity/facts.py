@@ -1,4 +1,4 @@
-"""What is known of each name in a tree, and where two trees differ."""
+"""The facts about each name in a tree, and the differences of two trees."""
 import hashlib
 import os
 import stat
@@ -33,7 +33,7 @@ def of_tree(top):
 
 
 def differences(reference, ours):
-    """Of two trees' facts, a line each."""
+    """The differences of two trees' facts, one line each."""
     lines = []
     for name in sorted(reference.keys() | ours.keys()):
         a, b = reference.get(name), ours.get(name)

@@ -1,4 +1,4 @@
-"""Every format: how its archives are made, which tool is the reference, and what is not compared."""
+"""The formats: how their archives are made, which tool is the reference, and what is not compared."""
 import dataclasses
 import os
 import subprocess
@@ -104,7 +104,7 @@ FORMATS = [
 
 
 def pack(chosen, random, tree, archive):
-    """Makes archive.SUFFIX of the tree, for tar and cpio in any compression; returns its path, and facts of what is in it."""
+    """Makes archive.SUFFIX of the tree, for tar and cpio in any compression; returns its path, and the facts of its contents."""
     path = f"{archive}.{chosen.suffix}"
     if callable(chosen.pack):
         packed = chosen.pack(random, path)

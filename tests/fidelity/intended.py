@@ -1,4 +1,4 @@
-"""Where we differ from a tool on purpose, or the tool falls short: each with its reason, and applied to both trees'
+"""Intended differences from a tool, and faults of the tool: each with its reason, and applied to both trees'
 facts before they are compared. Documented for users in docs/nodestage.7 (EXTRACTION)."""
 import dataclasses
 from typing import Callable
@@ -8,7 +8,7 @@ SECOND = 1_000_000_000
 
 @dataclasses.dataclass
 class Trees:
-    """Facts of the trees (facts.py); packed: what the archive says of directories at least."""
+    """Facts of the trees (facts.py); packed: at least what the archive says of directories."""
     reference: dict
     ours: dict
     packed: dict

@@ -1,4 +1,4 @@
-"""Archives that no tree is: names that come again, with another kind, links to what is replaced later."""
+"""Archives that do not correspond to a tree: repeated names, with other kinds, and links to what is replaced later."""
 import io
 import os
 import posixpath
@@ -14,7 +14,7 @@ MODES = [0o644, 0o600, 0o755, 0o444, 0o000, 0o4755, 0o666]
 
 
 class Model:
-    """The tree as it is after the entries so far: keeps to what GNU tar extracts without an error."""
+    """The tree after the entries so far. Allows only what GNU tar extracts without an error."""
 
     def __init__(self, random, traits):
         self.random = random
@@ -28,7 +28,7 @@ class Model:
                 self.names.append(name)
 
     def pick(self):
-        """A name and a kind that may come next."""
+        """A name and a kind that are allowed next."""
         name = self.random.choice(self.names)
         parent = posixpath.dirname(name)
         while parent:
@@ -94,7 +94,7 @@ def add_to_tar(random, archive, model, name, kind):
 
 
 def zip_of(random, path):
-    """Names come once: Python's zipfile warns, unzip takes the last and 7-Zip both."""
+    """Each name occurs once: Python's zipfile warns, unzip takes the last and 7-Zip both."""
     model = Model(random, Traits(names="text"))
     written = set()
     with zipfile.ZipFile(path, "w") as archive:

@@ -1,4 +1,4 @@
-"""Random trees: within what a format can hold (Traits), everything that is hard to extract."""
+"""Random trees with everything that is hard to extract, within what a format can hold (Traits)."""
 import dataclasses
 import os
 
@@ -77,7 +77,7 @@ def content_of(random, sizes=SMALL + [10_239, 10_240, 65_536, 200_001]):
 
 
 class Builder:
-    """Makes one tree. Modes and times come last, from the bottom up."""
+    """Makes one tree. Sets modes and times last, from the bottom up."""
 
     def __init__(self, random, traits, top, owner):
         self.random, self.traits, self.top, self.owner = random, traits, os.fsencode(top), owner
@@ -200,5 +200,5 @@ class Builder:
 
 
 def build(random, traits, top, owner=None):
-    """owner: (uid, gid) of all that is made, or None: the caller's."""
+    """owner: (uid, gid) of the whole tree, or None: the caller's."""
     Builder(random, traits, top, owner).run(random.choice([1, 15, 40, 40, 60, 60, 60, 500]))

@@ -1,8 +1,8 @@
 #!/usr/bin/env bats
 #
 # Goal: all three options on two real machines with homes on NFS (root_squash): what a job sees and what comes back is
-# equal byte for byte; workers are bounded as the settings say, as the kernel shows it, and confined; where they cannot
-# be, log, doctor and worker.sandbox say so.
+# equal byte for byte; workers are bounded by the settings, as the kernel shows, and confined; where they cannot be
+# confined, log, doctor and worker.sandbox say so.
 
 # shellcheck disable=SC2016
 load machine

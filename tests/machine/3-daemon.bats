@@ -1,8 +1,8 @@
 #!/usr/bin/env bats
 #
-# Goal: the daemon is restarted, killed and upgraded by systemd and dpkg while data are staged, while a job runs and
-# while results are delivered: no job notices, workers keep their limits, and the daemon is there again. A daemon
-# that ends again and again comes to a state that an administrator finds named.
+# Goal: systemd and dpkg restart, kill and upgrade the daemon while data is staged, while a job runs and while results
+# are delivered: no job notices, workers keep their limits, and the daemon runs again. A daemon that exits repeatedly
+# reaches a state whose cause an administrator can find.
 
 # shellcheck disable=SC2016
 load machine

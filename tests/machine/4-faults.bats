@@ -1,7 +1,7 @@
 #!/usr/bin/env bats
 #
-# Goal: what happens on real sites: slurmd is restarted, a node loses its power, the NFS server goes away and comes
-# back, quotas and disks are full on either side, jobs are requeued, arrays, a private /tmp. Jobs end well or with the
+# Goal: the events of real sites: slurmd is restarted, a node loses its power, the NFS server goes away and comes back,
+# quotas and disks are full on either side, jobs are requeued, arrays, a private /tmp. Jobs succeed or fail with the
 # cause, results are delivered or held, no node is drained, and nothing is left.
 
 # shellcheck disable=SC2016
@@ -163,7 +163,7 @@ retry_most = 5'
     on ctl 'systemctl restart slurmctld'
     for node in n1 n2; do on "$node" 'systemctl restart slurmd'; done
     wait_until 60 nodes_idle
-    has "$(on n1 'nodestage doctor')" "private /tmp (job_container/tmpfs); job directories lie outside of it"
+    has "$(on n1 'nodestage doctor')" "private /tmp (job_container/tmpfs); job directories are outside of it"
     submit alice '-N2 --stage-dataset=data.tar:d --stage-out=results:~/out_%j/%N --wrap="touch /tmp/mine; srun --ntasks-per-node=1 cp -r \$SLURM_TMPDIR/d \$SLURM_TMPDIR/results"'
     ended "$JOB" COMPLETED
     for node in n1 n2; do

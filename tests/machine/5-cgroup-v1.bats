@@ -1,7 +1,7 @@
 #!/usr/bin/env bats
 #
-# Goal: on a node whose systemd uses cgroup v1, workers have their limits and the daemon comes and goes as on v2. (From
-# systemd 256 on there is no v1 any more.)
+# Goal: on a node whose systemd uses cgroup v1, workers have their limits and the daemon can be restarted, as on v2.
+# (systemd 256 and later have no v1.)
 
 # shellcheck disable=SC2016
 load machine

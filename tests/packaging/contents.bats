@@ -1,8 +1,8 @@
 #!/usr/bin/env bats
 #
-# Goal: the deb and the rpm hold what `cmake --install` puts on a node and nothing that must not be there; they fit
-# one Slurm release; their scripts touch nothing but nodestage; lintian has nothing to say; the unit is as safe as
-# the documentation says. Nothing is installed here: see life.bats.
+# Goal: the deb and the rpm contain what `cmake --install` puts on a node and nothing that must not be there; they fit
+# one Slurm release; their scripts touch nothing but nodestage; lintian reports nothing; the unit is as safe as the
+# documentation says. Nothing is installed here: see life.bats.
 #
 # $NODESTAGE_BUILD: a build for /usr (preset `release`).
 

@@ -1,10 +1,10 @@
 #!/usr/bin/env bats
 #
 # Goal: in a clean Debian root the deb is installed, upgraded, removed, installed again and purged: Slurm's commands
-# work at every stage, what the administrators wrote is kept, held results are never touched, and a purge leaves
-# nothing but the system user. Needs root, and a Debian mirror for the root.
+# work at every stage, administrators' changes are kept, held results are never touched, and a purge leaves nothing but
+# the system user. Needs root, and a Debian mirror for the root.
 #
-# The tests are one story: each goes on where the one before has ended.
+# The tests form one sequence: each continues where the previous one ended.
 
 # shellcheck disable=SC2016
 load packages

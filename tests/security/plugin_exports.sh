@@ -1,6 +1,6 @@
 #!/bin/sh
-# Goal: the plugin shows Slurm exactly the documented symbols (a stray one could replace a function
-# of the program that loads it), and needs no library but the C library's.
+# Goal: the plugin exports exactly the documented symbols (a stray one could replace a function of
+# the program that loads it), and needs no library but the C library's.
 # Usage: plugin_exports.sh PLUGIN.so
 set -eu
 plugin=$1

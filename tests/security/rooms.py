@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Whether the sources include each other only as rooms.txt allows. Usage: rooms.py [TOP]"""
+"""Checks that the sources include each other only as rooms.txt allows. Usage: rooms.py [TOP]"""
 
 import pathlib
 import re

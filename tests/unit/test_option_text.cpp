@@ -253,8 +253,8 @@ TEST_CASE("variables that nobody expands are refused, with what to write; \\$ is
 }
 
 TEST_CASE("addresses and other machines' paths are refused with the reason") {
-  CHECK(has(dataset_fault("https://host/data.tar"), "address of a server"));
-  CHECK(has(output_fault("results:s3://bucket/x"), "address of a server"));
+  CHECK(has(dataset_fault("https://host/data.tar"), "a URL cannot be given"));
+  CHECK(has(output_fault("results:s3://bucket/x"), "a URL cannot be given"));
   CHECK(has(dataset_fault("host:/p/data.tar"), "HOST:PATH cannot be staged"));
   CHECK(has(dataset_fault("host:~/data.tar"), "HOST:PATH cannot be staged"));
 }

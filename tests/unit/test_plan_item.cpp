@@ -53,7 +53,7 @@ TEST_CASE("plan: each kind of archive is told, counted and read as staging would
   for (const Row& row : {Row{"p.tar", "tar", true, "not compressed"},
                          Row{"p.tar.gz", "tar.gz", false, "one gzip stream"},
                          Row{"p.tar.xz", "tar.xz", false, "one xz block"},
-                         Row{"p.tar.bz2", "tar.bz2", true, "blocks of bzip2"},
+                         Row{"p.tar.bz2", "tar.bz2", true, "bzip2 blocks"},
                          Row{"p.tar.lz4", "tar.lz4", false, "one lz4 stream"},
                          Row{"z.7z", "7z", false, "a 7z archive is one stream"},
                          Row{"z.zip", "zip", true, "each member"}}) {

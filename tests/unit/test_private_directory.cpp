@@ -52,5 +52,5 @@ TEST_CASE("by default it lies below TMPDIR; a parent that is missing is a fault"
   const auto missing = PrivateDirectory::make(scratch / "missing");
   REQUIRE(!missing);
   CHECK(missing.error().what ==
-        "no directory can be made in " + (scratch / "missing") + ": No such file or directory");
+        "cannot create a directory in " + (scratch / "missing") + ": No such file or directory");
 }

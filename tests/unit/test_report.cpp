@@ -119,8 +119,8 @@ TEST_CASE("the table") {
   other.state = "failed";
   other.cause = "why\nand what to do";
   const std::string table = report_table({ended_report("n1", 0), other});
-  CHECK(table.find("job 12, begun 2023-") == 0);
-  CHECK(table.find(", did well\n") != std::string::npos);
+  CHECK(table.find("job 12, started 2023-") == 0);
+  CHECK(table.find(", succeeded\n") != std::string::npos);
   for (const char* line :
        {"NODE  STATE   QUEUED  STAGING  OTHERS         RUN  STAGE-OUT  HELD\n",
         "n1    done     2.0 s   10.0 s   3.0 s  1 h 06 min      4.0 s     -\n",

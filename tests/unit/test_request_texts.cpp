@@ -27,7 +27,7 @@ TEST_CASE("a fault names the option and its text") {
   CHECK(unknown.error().what.ends_with("\n  --stage-dataset=/a,foo=1\n                     ^~~~~"));
   const auto second = to_request({{}, {"/v", "/w"}, {}});
   REQUIRE(!second);
-  CHECK(second.error().what.starts_with("--stage-venv: a job has one environment"));
+  CHECK(second.error().what.starts_with("--stage-venv: a job can have one virtual environment"));
   CHECK(second.error().what.ends_with("\n  --stage-venv=/w\n               ^~"));
   const auto same = to_request({{"/a/x.tar", "/b/x.tar"}, {}, {}});
   REQUIRE(!same);

@@ -58,10 +58,10 @@ TEST_CASE("nothing is said of what is as it looks") {
 
 TEST_CASE("archives and directories that are named like the other") {
   CHECK(of_dataset("data.tar/") ==
-        "data.tar/ is a file and no directory: write it without the '/' at its end\n");
-  CHECK(of_dataset("plain/:x").starts_with("plain/ is a file and no directory"));
+        "data.tar/ is a file, not a directory: write it without the '/' at its end\n");
+  CHECK(of_dataset("plain/:x").starts_with("plain/ is a file, not a directory"));
   CHECK(of_dataset("dir.tar") ==
-        "dir.tar is named like an archive and is a directory: it is copied as it is, to "
+        "dir.tar is named like an archive but is a directory: it is copied as it is, to "
         "$SLURM_TMPDIR/dir\n");
   CHECK(of_dataset("dir.tar/:x").find("$SLURM_TMPDIR/x") != std::string::npos);
   CHECK(of_dataset("data.tar:in/data.tar").starts_with("$SLURM_TMPDIR/in/data.tar becomes a dir"));
@@ -84,7 +84,7 @@ TEST_CASE("two outputs in one place") {
     return submitted.warnings();
   };
   CHECK(of({"a:/out", "b:/out"}) ==
-        "'a' and 'b' are both copied to /out: of one name in both, only one is there in the end\n");
+        "'a' and 'b' are both copied to /out: of two files with the same name, only one remains\n");
   CHECK(of({"x/a:/out/", "y/a:/out/"}).find("both copied to /out/a") != std::string::npos);
   CHECK(of({"a:/out,when=success", "b:/out"}) != "");
   CHECK(of({"a:/out,when=success", "b:/out,when=failure"}) == "");

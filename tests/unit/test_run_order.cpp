@@ -37,7 +37,7 @@ TEST_CASE("outside of Slurm every pattern but %a has a sensible value") {
   const Status refused = check_targets(with_target("/o/%A_%a"), order);
   REQUIRE(!refused);
   CHECK(refused.error().what.find("'/o/%A_%a': the value of %a is not known") != std::string::npos);
-  CHECK(refused.error().what.find("\nThis is no task of a job array") != std::string::npos);
+  CHECK(refused.error().what.find("\nThis is not a task of a job array") != std::string::npos);
 }
 
 TEST_CASE("inside of a Slurm job they are that job's") {

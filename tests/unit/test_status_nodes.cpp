@@ -78,13 +78,13 @@ TEST_CASE("answers of nodes become one report, and what went wrong is named by n
   CHECK(merged.jobs.size() == 2);
   REQUIRE(merged.faults.size() == 7);
   CHECK(merged.faults[0].node == "n3");
-  CHECK(merged.faults[0].what.starts_with("an answer that cannot be read: "));
-  CHECK(merged.faults[1].what == "nodestaged there does not know the job");
+  CHECK(merged.faults[0].what.starts_with("the answer cannot be read: "));
+  CHECK(merged.faults[1].what == "nodestaged on this node does not know the job");
   CHECK(merged.faults[2].what == "nodestaged does not answer");
   CHECK(merged.faults[3].what == "srun: error: Unable to create step");
   CHECK(merged.faults[4].what == "no answer within 20 s");
   CHECK(merged.faults[5].what == "srun cannot be run on this host");
-  CHECK(merged.faults[6].what == "srun failed without a word");
+  CHECK(merged.faults[6].what == "srun failed without a message");
 }
 
 TEST_CASE("a node's answer, which the job's user can forge, tells of no other job or user") {

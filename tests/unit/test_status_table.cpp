@@ -85,13 +85,13 @@ TEST_CASE("status table: when there is nothing to show") {
   report.slurm_state = "PENDING";
   report.reason = "Priority";
   CHECK(status_text(report, "12", Owners::hide) ==
-        "job 12 is pending: staging begins when it starts (Priority)\n");
+        "job 12 is pending: its staging starts when the job starts (Priority)\n");
   report.reason = "None";
   CHECK(status_text(report, "12", Owners::hide) ==
-        "job 12 is pending: staging begins when it starts\n");
+        "job 12 is pending: its staging starts when the job starts\n");
   report.faults.push_back({"n1", "why"});
   CHECK(status_text(report, "12", Owners::hide) ==
-        "job 12: no node has told anything of it\n  n1: why\n");
+        "job 12: no node has reported anything about it\n  n1: why\n");
 }
 
 TEST_CASE("status table: nothing of a node drives the terminal") {

@@ -1,4 +1,4 @@
-"""What the barrier costs a job's first node: many senders against one real daemon.
+"""Measures the cost of the barrier on a job's first node: many senders, one real daemon.
 
 python3 barrier_cost.py first JOB UID NODES    on the first node, as root: begins a job of NODES nodes (n1, c0001, ...)
                                                and waits for all of them; prints the time (s) at which all were ready

@@ -1,7 +1,7 @@
 """The blocks of a document, for docs.bats: blocks.py DOCUMENT DIR.
 
 Each block (fenced in Markdown; .Dl and .Bd -literal below EXAMPLES in a manual page) has a line before it
-that says what the test does with it: <!-- KIND: ARGUMENT -->, or .\\" KIND: ARGUMENT. A block without one,
+that says how the test uses it: <!-- KIND: ARGUMENT -->, or .\\" KIND: ARGUMENT. A block without one,
 or an indented one, is an error. DIR/N gets the text of block N, DIR/index a line for each: N, line, kind
 and argument, with tabs between.
 """

@@ -1,6 +1,6 @@
-"""Run by `python` in a job of venv.bats: prints what is wrong with the environment that it runs in, then "checked: PLACE".
+"""Run with `python` in a job of venv.bats: prints what is wrong with its environment, then "checked: PATH".
 
-check_venv.py OLD [numpy]: OLD is the place that nothing may name any more.
+check_venv.py OLD [numpy]: OLD is the path that nothing may contain any more.
 """
 import glob
 import importlib

@@ -1,11 +1,11 @@
-"""Speaks to nodestaged's socket as any program of a user could: bytes as in common/wire/protocol.hpp.
+"""Speaks to nodestaged's socket as any program of a user could, with bytes as in common/wire/protocol.hpp.
 
-python3 - VERB ARG... <daemon_client.py, on a node, as the user in question:
+python3 - VERB ARG... <daemon_client.py, on a node, as the user to test:
   begin JOB UID   end JOB   wait JOB   exited JOB   status JOB   held JOB   recover JOB
                   sends that request, prints the answers: "refused 2 TEXT", "accepted", "row JOB STATE", ...
-  attack          garbage, half messages, too long ones, silence, hasty ends; prints "survived N"
-  crowd N         opens N connections that never ask, prints how many still stand after 1 s ("open N"), stays
-                  until its stdin ends
+  attack          garbage, half messages, too long ones, silence, early closes; prints "survived N"
+  crowd N         opens N connections that never send, prints how many are still open after 1 s ("open N"), and
+                  stays until its stdin ends
   storm N FILE    N processes that ask for the status of all jobs in a loop, and N that connect in one, until FILE exists
   latency N       as root: asks N times as Slurm's hooks do, 5 s for each; prints "answered N, median, p99, most" in ms
 """

@@ -1,7 +1,7 @@
-"""What a hostile user runs on a node, as himself.
+"""Attacks that a hostile user runs on a node, with that user's rights.
 
   connections N            opens N connections to nodestaged's socket, as many at once as it can; prints "connected N"
-  nest DIR N               makes N directories, one in the other
+  nest DIR N               makes N nested directories
   plant DIR VICTIM SECONDS replaces what is below DIR, at any depth and again and again, by links to VICTIM and by FIFOs;
                            goes on when DIR is renamed; prints "planted N"
 """
@@ -69,7 +69,7 @@ def replace(parent, name, victim, random_, number):
 
 
 def walk(directory):
-    """Descriptors of DIRECTORY and of what is below it, never through a link."""
+    """Yields descriptors of DIRECTORY and of everything below it; never follows a link."""
     yield directory
     try:
         names = os.listdir(directory)

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""journald.py SOCKET FILE: takes what journald's native protocol brings to SOCKET; each entry is one line of JSON in
+"""journald.py SOCKET FILE: receives journald's native protocol on SOCKET; writes each entry as one line of JSON to
 FILE. A field is NAME=VALUE and a newline, or NAME, a newline, the length as 8 bytes and the value."""
 import json
 import os

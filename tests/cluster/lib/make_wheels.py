@@ -1,8 +1,8 @@
 """Wheels and a source distribution for venv.bats, without a network: make_wheels.py DIR.
 
-numpy is what Debian's python3-numpy installs, with the script that its metadata names, as a wheel
-(PEP 427). `shout` is pure Python with a script and a text of its place. `onlysource` is a source
-distribution that tries to write outside of where it is built.
+numpy is Debian's python3-numpy, with the script that its metadata names, as a wheel (PEP 427). `shout` is
+pure Python with a script and a text that contains its path. `onlysource` is a source distribution that
+tries to write outside of its build directory.
 """
 import base64
 import hashlib

@@ -1,8 +1,8 @@
-"""Makes thousands of held results out of one, for a daemon that is stopped.
+"""Makes thousands of held results from one, while the daemon is stopped.
 
 many_held.py make JOB COUNT RETRY_AT   job JOB's journal entry and held tree, COUNT times, as jobs 1000001 and
                                        on, each with its next try at that time (seconds since 1970; 0: never)
-many_held.py remove                    what is left of those
+many_held.py remove                    removes what is left of them
 """
 import json
 import os

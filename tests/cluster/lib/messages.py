@@ -1,7 +1,7 @@
-"""Whether messages are the programs' own: messages.py TOP DOCUMENT...
+"""Checks that quoted messages are the programs' own: messages.py TOP DOCUMENT...
 
-The first column of a document's tables, where it is `text in backquotes`, under a heading that speaks of
-reading or reporting. `…` stands for what changes; every part between is in a string of the sources.
+Checks `text in backquotes` in the first column of a document's tables whose heading is about reading or
+reporting. `…` stands for what varies; every part between must be in a string of the sources.
 """
 import glob
 import os

@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
-"""on_terminal.py CMD...: CMD on a terminal of its own, as in a shell's foreground. When it says "ready" a line
-is typed, when it says "again" Ctrl-Z; when that has stopped it, it is continued and gets Ctrl-C. Prints what it wrote; the exit code is CMD's, or 128 + n."""
+"""on_terminal.py CMD...: runs CMD on its own terminal, as in a shell's foreground. Types a line when CMD prints
+"ready", and Ctrl-Z when it prints "again"; when CMD has stopped, continues it and types Ctrl-C. Prints the output
+of CMD; the exit code is CMD's, or 128 + n."""
 import os
 import pty
 import select

@@ -1,7 +1,7 @@
-"""prolog_cost.py PAIRS, on a node: what `slurmstepd spank prolog` and `... epilog` cost with nodestage's plugin and
-with an empty one, in turns, and the differences within each pair. What slurmd gave it was kept in /tmp.
+"""prolog_cost.py PAIRS, on a node: measures `slurmstepd spank prolog` and `... epilog` with nodestage's plugin and
+with an empty one, in turns, and the differences within each pair. Its input from slurmd was saved in /tmp.
 
-Two times: from start to end, which other load on the machine blurs, and of the CPU."""
+Measures wall-clock time, which other load on the machine affects, and CPU time."""
 import os
 import statistics
 import subprocess

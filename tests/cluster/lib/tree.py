@@ -1,5 +1,5 @@
 #!/usr/bin/python3
-"""A directory tree with everything that is hard to copy, and a listing to compare two trees by.
+"""A directory tree with everything that is hard to copy, and a listing to compare two trees.
 
   tree.py make DIR                  makes it
   tree.py list DIR [--ignore=...]   one line for each name: type, mode, mtime in ns, link target,
@@ -8,7 +8,7 @@
   tree.py hostile KIND FILE         a tar that tries to leave its destination
   tree.py flip FILE OFFSET          changes one byte; a negative offset counts from the end
 
-Parts, each a directory of its own, so that a format can leave out what it cannot hold:
+Parts, each in its own directory, so that a format can omit what it cannot hold:
   base, links, dirs, names  everything holds these    sparse  files with holes
   odd     names that zip and 7z change                long    paths of more than 100 bytes (not v7)
   extreme names of 255 bytes, paths of more than 256 (only gnu, pax, cpio, zip)
@@ -98,7 +98,7 @@ def make_sparse(top):
 
 
 def set_times(top):
-    """Bottom up, since a time of a directory changes with what is in it."""
+    """Works bottom up, since a directory's time changes with its contents."""
     number = 0
     for folder, directories, files in os.walk(top, topdown=False):
         for name in sorted(files + directories) + (["."] if folder == top else []):

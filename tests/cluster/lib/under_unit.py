@@ -1,7 +1,7 @@
-"""Runs a program under what a systemd unit lets it do, where systemd does not run: under_unit.py UNIT PROGRAM [ARGUMENT]...
+"""Runs a program with a systemd unit's restrictions, without systemd: under_unit.py UNIT PROGRAM [ARGUMENT]...
 
-SystemCallFilter= with SystemCallErrorNumber=, as this machine's systemd-analyze expands it, by libseccomp; and
-CapabilityBoundingSet=, by setpriv. Needs root. `under_unit.py UNIT` alone prints the calls that are allowed.
+SystemCallFilter= with SystemCallErrorNumber=, as this machine's systemd-analyze expands it, with libseccomp; and
+CapabilityBoundingSet=, with setpriv. Needs root. `under_unit.py UNIT` alone prints the allowed calls.
 """
 import ctypes
 import errno
