@@ -165,7 +165,7 @@ journal() {
     echo "$output"
     [ "$status" -eq 2 ]
     [[ $output == *"no results of job $JOBID of yours are held on this node"* ]]
-    [ "$(client bob recover "$JOBID")" = "refused 2 this user may not ask that" ]
+    [ "$(client bob recover "$JOBID")" = "refused 2 this user may not send this request" ]
     run on n1 test -e /tmp/stolen
     [ "$status" -ne 0 ]
     # A directory that cannot be written to: it stays.

@@ -1,4 +1,4 @@
-// Loop: one thread, one epoll set, a list of timers. Everything in the daemon happens in its
+// Loop: one thread, one epoll set, and a list of timers. Everything in the daemon runs in its
 // callbacks.
 #pragma once
 
@@ -23,18 +23,18 @@ class Loop {
 
   static Result<Loop> create();
 
-  // Calls `ready` whenever fd can be read or was hung up, until forget(fd). fd is borrowed and must
-  // be forgotten before it is closed. A callback may forget any fd, its own included.
+  // Calls `ready` whenever fd can be read or was hung up, until forget(fd). fd is borrowed; forget
+  // it before you close it. A callback may forget any fd, its own included.
   Status watch(int fd, Callback ready);
-  // For a watched fd: calls `writable` as well, whenever it can be written to; {} ends that.
+  // For a watched fd: also calls `writable` whenever fd can be written to. {} stops that.
   Status want_write(int fd, Callback writable);
   void forget(int fd);
 
-  // Calls `due` once; one that is set by another timer's callback, in a later round than that.
+  // Calls `due` once. A timer that is set in a timer's callback runs in a later round.
   TimerId after(std::chrono::milliseconds delay, Callback due);
   void cancel(TimerId timer);
 
-  // Until stop(); may be called again then. A fault of epoll itself only.
+  // Runs until stop() and may be called again after that. Only epoll itself can cause a fault.
   Status run();
   void stop() { stopped_ = true; }
 
@@ -44,7 +44,7 @@ class Loop {
   void run_due_timers();
 
   struct Watched {
-    std::uint32_t number;  // which tells a descriptor from an earlier one of its number
+    std::uint32_t number;  // distinguishes it from an earlier descriptor with the same fd
     Callback ready;
     Callback writable;
   };
