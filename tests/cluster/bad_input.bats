@@ -185,9 +185,9 @@ TABLE
 ~/bad/through-upward-link.tar    | entry 'way/escaped': is below .* symbolic link              | without that link
 ~/bad/hard-link.tar              | entry 'stolen': is a hard link that leads out of the archive          | Make the archive again
 ~/bad/hard-link-through-link.tar | entry 'stolen': is a hard link to 'way/passwd'             | hard links
-~/bad/file-as-directory.tar      | entry 'name/below': is below what the archive holds as a file    | again
-~/bad/same/*/data.tar            | same/a/data\.tar and .*same/b/data\.tar would both become 'data' | another place
-~/bad/same/*/data.tar:d          | same/a/data\.tar and .*same/b/data\.tar would both become 'data' | another place
+~/bad/file-as-directory.tar      | entry 'name/below': is below a name that is a file in the archive| again
+~/bad/same/*/data.tar            | same/a/data\.tar and .*same/b/data\.tar would both become 'data' | another destination
+~/bad/same/*/data.tar:d          | same/a/data\.tar and .*same/b/data\.tar would both become 'data' | another destination
 ~/bad/same/a/*.tar & ~/bad/good.tar:data   | would both become 'data'                         | SOURCE:DEST
 ~/bad/same/a/*.tar & ~/bad/good.tar:data/x | 'data': one inside of the other                  | SOURCE:DEST
 TABLE

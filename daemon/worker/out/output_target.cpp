@@ -13,7 +13,7 @@
 namespace nodestage {
 namespace {
 
-constexpr std::uint32_t k_no_array_task = 4294967294;  // Slurm's NO_VAL, what its own %a gives
+constexpr std::uint32_t k_no_array_task = 4294967294;  // Slurm's NO_VAL, the value of its own %a
 
 PatternFacts facts_of(const WorkerOrder& order) {
   PatternFacts facts;
@@ -31,7 +31,7 @@ PatternFacts facts_of(const WorkerOrder& order) {
   return facts;
 }
 
-// What packing needs to know of the target's text before anything is added to it.
+// Decides whether to pack, from the target's text before anything is added to it.
 bool is_packed(const OutputItem& item, const OutputSource& source, const std::string& target) {
   if (item.pack) return true;
   if (archive_suffix(target).empty()) return false;
@@ -44,7 +44,7 @@ void split(const std::string& path, OutputTarget& target) {
   target.name = path.substr(slash + 1);
 }
 
-// The archive's name when TARGET is only the directory to put it in.
+// The archive's name if TARGET is only the directory for it.
 std::string default_archive_name(const WorkerOrder& order, const OutputSource& source) {
   if (source.kind == OutputSource::Kind::matches) return "job-" + std::to_string(order.job);
   return last_part(source.paths.front());
@@ -95,7 +95,7 @@ Result<Fd> make_directory(int parent_fd, const std::string& name, const std::str
   if (::mkdirat(parent_fd, name.c_str(), 0777) != 0) {
     if (errno != EEXIST) return system_error("cannot make the directory " + path);
   } else if (const Fd parent{::openat(parent_fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC)}) {
-    ::fsync(parent.get());  // of what may not be read, the name is stored when its server likes
+    ::fsync(parent.get());  // if it may not be read, its server stores the name on its own
   }
   fd = open_at(parent_fd, name, k_flags);
   if (fd) return fd;

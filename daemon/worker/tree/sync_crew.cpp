@@ -13,7 +13,7 @@ namespace {
 constexpr unsigned k_threads = 16;
 constexpr std::size_t k_most_waiting = 64;
 
-// Of a file system that cannot.
+// The errno of a file system that cannot sync.
 bool is_refusal(int code) { return code == EINVAL || code == ENOTSUP || code == EROFS; }
 
 }  // namespace
