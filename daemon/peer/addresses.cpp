@@ -39,8 +39,7 @@ std::string cause_of(int fault) {
 
 }  // namespace
 
-// Without AI_ADDRCONFIG: what has no route fails at connect, and the source of a note may come by
-// any of them.
+// Without AI_ADDRCONFIG: an address without a route fails at connect, and notes may come from any.
 Result<Addresses> resolve(const std::string& name) {
   addrinfo hints{};
   hints.ai_socktype = SOCK_STREAM;
@@ -65,7 +64,7 @@ Status AddressBook::configure(const std::vector<std::string>& pairs) {
     const Address address = asio::ip::make_address(text, fault);
     if (fault || equals == 0) {
       return Error{EINVAL, "'" + printable(shortened(pair, 80)) +
-                               "' of peer.addresses is no name of a node with an IP address"};
+                               "' of peer.addresses is not a node's name with an IP address"};
     }
     configured_[pair.substr(0, equals)].push_back(address);
   }
@@ -84,7 +83,7 @@ std::optional<Result<Addresses>> AddressBook::known(const std::string& node,
 }
 
 Result<Addresses> AddressBook::find(const std::string& node, Clock::time_point now) {
-  if (!is_name(node)) return Error{EINVAL, "a name of a node that is none"};
+  if (!is_name(node)) return Error{EINVAL, "not the name of a node"};
   if (auto answer = known(node, now)) return std::move(*answer);
   Result<Addresses> answer = resolver_(node);
   if (!answer) answer.error().what = printable(node) + ": " + answer.error().what;

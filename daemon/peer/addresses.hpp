@@ -1,8 +1,9 @@
-// AddressBook: which addresses a node has. From the daemon's settings where they name the node,
-// else from the system, kept for a minute (a failure for five seconds).
+// AddressBook: the addresses of each node. They come from the daemon's settings if these name the
+// node, otherwise from the system's resolver. The resolver's answer is kept for a minute, a failure
+// for five seconds.
 //
-// find() may be called by several threads at once and may block for as long as the system's
-// resolver does; known() never blocks. Needs no privilege.
+// Several threads may call find() at once; it blocks as long as the resolver does. known() never
+// blocks. Needs no privilege.
 #pragma once
 
 #include <asio/ip/address.hpp>
@@ -19,10 +20,10 @@
 namespace nodestage {
 
 using Address = asio::ip::address;
-using Addresses = std::vector<Address>;  // in the order in which they are to be tried
+using Addresses = std::vector<Address>;  // in the order in which to try them
 using Clock = std::chrono::steady_clock;
 
-// Asks the system; may block for long. `what` of a fault says why without the name.
+// Asks the system's resolver; may block for long. A fault gives the cause without the name.
 Result<Addresses> resolve(const std::string& name);
 
 class AddressBook {
@@ -31,10 +32,10 @@ class AddressBook {
 
   explicit AddressBook(Resolver resolver = resolve) : resolver_(std::move(resolver)) {}
 
-  // "NODE=ADDRESS" each. A fault for a text that is no such pair. Before the first find().
+  // Takes "NODE=ADDRESS" pairs; a fault names the first text that is not one. Before find().
   Status configure(const std::vector<std::string>& pairs);
 
-  // Faults are sentences that begin with the node's name.
+  // The text of a fault starts with the node's name. known() is empty if a look-up is needed.
   Result<Addresses> find(const std::string& node, Clock::time_point now = Clock::now());
   std::optional<Result<Addresses>> known(const std::string& node,
                                          Clock::time_point now = Clock::now());
@@ -48,12 +49,12 @@ class AddressBook {
 
   Resolver resolver_;
   std::map<std::string, Addresses> configured_;
-  std::mutex mutex_;  // of kept_
+  std::mutex mutex_;  // for kept_
   std::map<std::string, Kept> kept_;
 };
 
-// Addresses as they are compared: an IPv4 address inside IPv6 is IPv4, and the interface that an
-// IPv6 address came by does not count.
+// The form in which addresses are compared: an IPv4 address mapped into IPv6 becomes IPv4, and the
+// scope (interface) of an IPv6 address is dropped.
 Address comparable(const Address& address);
 
 // For messages: "10.0.0.2", "10.0.0.2, fd00::2".

@@ -1,5 +1,5 @@
-// Background: a few threads for calls that block (munged, the resolver). What they return comes
-// back to the io_context's thread; nothing else may be touched by a job.
+// Background: a few threads for calls that block (munged, the resolver). Results are handed back in
+// the io_context's thread; a job must not touch anything else.
 #pragma once
 
 #include <asio/io_context.hpp>
@@ -11,7 +11,7 @@ namespace nodestage {
 
 inline constexpr std::size_t k_background_threads = 4;
 
-// Must be destroyed before the io_context. The destructor drops the jobs that have not begun and
+// Must be destroyed before the io_context. The destructor drops jobs that have not started and
 // waits for those that have.
 class Background {
  public:
@@ -23,7 +23,7 @@ class Background {
     threads_.join();
   }
 
-  // job() in a thread, then done(what it returned) in the io_context. Bounded by the caller.
+  // Runs job() in a thread, then done(result) in the io_context. The caller bounds their number.
   template <typename Job, typename Done>
   void run(Job job, Done done) {
     asio::post(threads_, [&io = io_, job = std::move(job), done = std::move(done)]() mutable {

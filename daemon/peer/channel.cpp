@@ -5,7 +5,7 @@
 namespace nodestage {
 namespace {
 
-constexpr int k_packets_a_turn = 32;  // then the connections have theirs
+constexpr int k_packets_a_turn = 32;  // then the connections get their turn
 
 }  // namespace
 
@@ -62,7 +62,7 @@ void Channel::say(const PeerMessage& message) {
   if (unsent_.size() == 1) await_room();
 }
 
-// Any other fault than a full channel means that it is ending, which read_packet() will see.
+// Any fault other than a full channel means a closing channel; read_packet() reports that.
 Offered Channel::send(const std::string& packet) {
   const int fd = socket_.native_handle();
   if (::send(fd, packet.data(), packet.size(), MSG_DONTWAIT | MSG_NOSIGNAL) >= 0) {

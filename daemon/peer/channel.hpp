@@ -1,6 +1,6 @@
 // Channel: nodestage-peer's end of the packets to and from nodestaged
-// (common/wire/peer_channel.hpp). Never blocks. One thread. Faults of sending are not told: the end
-// of the channel is.
+// (common/wire/peer_channel.hpp). Never blocks. One thread. Faults of sending are not reported; the
+// end of the channel is.
 #pragma once
 
 #include <asio/posix/stream_descriptor.hpp>
@@ -19,17 +19,17 @@ enum class Offered { taken, full };
 class Channel {
  public:
   using OnMessage = std::function<void(PeerMessage)>;
-  // Empty: the daemon has closed its end. A fault: it said what cannot be read.
+  // Empty: the daemon has closed its end. A fault: the daemon sent a packet that cannot be decoded.
   using OnEnd = std::function<void(const Status&)>;
 
   Channel(asio::io_context& io, Fd socket) : socket_(io, socket.release()) {}
 
-  // Calls on_message for each packet until the end, which it tells once.
+  // Calls on_message for each packet, and on_end once.
   void listen(OnMessage on_message, OnEnd on_end);
 
-  // Now or not at all.
+  // Sends now or not at all.
   [[nodiscard]] Offered offer(const PeerMessage& message);
-  // Now or when there is room, in order.
+  // Sends now or when there is room, in order.
   void say(const PeerMessage& message);
 
  private:

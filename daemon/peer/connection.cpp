@@ -35,7 +35,7 @@ void Connection::time_out(std::chrono::seconds limit) {
       return end("its credential was not checked" + within +
                  ": do munged and the resolver answer?");
     case Awaits::reply_taken:
-      return end("it did not take the answer" + within);
+      return end("it did not read the answer" + within);
   }
 }
 
@@ -46,13 +46,13 @@ void Connection::read_header() {
                    });
 }
 
-// One that closes without a byte only looked whether somebody listens.
+// A connection that is closed without a byte only checked whether the port listens.
 void Connection::take_header(const std::error_code& ec, std::size_t count) {
   if (ec && count == 0) return end("");
   if (ec) return end("half a frame: closed after " + std::to_string(count) + " bytes");
   const std::string_view header(header_.data(), header_.size());
   if (header.substr(0, k_peer_frame_magic.size()) != k_peer_frame_magic) {
-    return end("what it sent does not begin as a note of nodestage-peer");
+    return end("what it sent is not a note of nodestage-peer");
   }
   const std::uint32_t length = WireDecoder(header.substr(k_peer_frame_magic.size())).u32();
   if (length == 0 || length > k_max_credential_bytes) {
@@ -61,7 +61,7 @@ void Connection::take_header(const std::error_code& ec, std::size_t count) {
   read_credential(length);
 }
 
-// Into a buffer that grows as bytes come: a claim of 64 KiB costs nothing.
+// Into a buffer that grows as bytes arrive, so that a claim of 64 KiB costs nothing.
 void Connection::read_credential(std::size_t length) {
   asio::async_read(
       socket_, asio::dynamic_buffer(credential_, length), asio::transfer_exactly(length),

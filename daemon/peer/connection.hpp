@@ -1,5 +1,5 @@
-// Connection: one incoming connection, from accept to close: magic, length, credential, one byte
-// back, all under one limit. Knows nothing of what a credential says. One thread; a pending
+// Connection: one incoming connection, from accept to close: magic, length, credential, and one
+// byte back, all within one limit. It does not look into the credential. One thread; a pending
 // operation keeps it alive.
 #pragma once
 
@@ -18,16 +18,16 @@ namespace nodestage {
 class Connection : public std::enable_shared_from_this<Connection> {
  public:
   using Self = std::shared_ptr<Connection>;
-  // A whole frame has come: answer() is waited for.
+  // A whole frame has arrived; the connection waits for answer().
   using OnCredential = std::function<void(const Self&, std::string credential)>;
-  // Once, when it is closed. `why` is empty when there is nothing to tell.
+  // Called once, when the connection is closed. `why` is empty when there is nothing to report.
   using OnEnd = std::function<void(const Self&, const std::string& why)>;
 
   Connection(asio::ip::tcp::socket socket, const Address& source);
 
   void start(std::chrono::seconds limit, OnCredential on_credential, OnEnd on_end);
-  void answer(char reply);           // k_peer_taken or k_peer_refused, then closes
-  void end(const std::string& why);  // both: nothing when it has ended
+  void answer(char reply);           // k_peer_taken or k_peer_refused; then closes
+  void end(const std::string& why);  // like answer(), does nothing once ended
 
   [[nodiscard]] const Address& source() const { return source_; }
 

@@ -30,7 +30,7 @@ std::string why_refused(munge_err_t fault) {
       return "its credential was made with another MUNGE key, or altered: is munge.key the same on "
              "all nodes?";
     case EMUNGE_BAD_CRED:
-      return "what it sent is no MUNGE credential";
+      return "what it sent is not a MUNGE credential";
     case EMUNGE_SOCKET:
       return "munged does not answer on this node: does the service munge run?";
     default:
@@ -44,8 +44,8 @@ Error refusal(munge_err_t fault, const Context& context) {
   return {EACCES, why_refused(fault) + " (MUNGE: " + printable(shortened(detail, 200)) + ")"};
 }
 
-// Set by munge_decode from the credential. Without it a root service that signs what others ask for
-// could be made to sign a note.
+// munge_decode takes it from the credential. Without this check, a root service that signs other
+// programs' texts could be made to sign a note.
 bool is_for_this_user(const Context& context) {
   uid_t uid = 0;
   return ::munge_ctx_get(context.get(), MUNGE_OPT_UID_RESTRICTION, &uid) == EMUNGE_SUCCESS &&
@@ -54,7 +54,7 @@ bool is_for_this_user(const Context& context) {
 
 Result<Context> context_for(const std::string& socket) {
   Context context(::munge_ctx_create(), ::munge_ctx_destroy);
-  if (!context) return Error{ENOMEM, "MUNGE's library gives no context"};
+  if (!context) return Error{ENOMEM, "libmunge cannot create a context"};
   if (socket.empty()) return context;
   const munge_err_t fault = ::munge_ctx_set(context.get(), MUNGE_OPT_SOCKET, socket.c_str());
   if (fault != EMUNGE_SUCCESS) return refusal(fault, context);
@@ -64,7 +64,7 @@ Result<Context> context_for(const std::string& socket) {
 Result<std::string> open_by_munge(const std::string& credential, const std::string& socket) {
   if (credential.find('\0') != std::string::npos) return refusal(EMUNGE_BAD_CRED, {nullptr, {}});
   TRY_ASSIGN(const Context context, context_for(socket));
-  void* bytes = nullptr;  // made for some of the faults, too
+  void* bytes = nullptr;  // set for some of the faults, too
   int count = 0;
   uid_t uid = 0;
   gid_t gid = 0;
@@ -98,7 +98,7 @@ Result<std::string> verified_note(const std::string& credential, const Address& 
   });
   if (listed) return payload;
   const std::string node = printable(note.from);
-  return Error{EACCES, "its note is of node " + node + ", whose addresses are here " +
+  return Error{EACCES, "its note is of node " + node + ", whose addresses on this node are " +
                            address_text(addresses) + ": if " + node +
                            " sends from this address too, name it in peer.addresses"};
 }

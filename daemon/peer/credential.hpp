@@ -1,6 +1,6 @@
-// What proves a note: the MUNGE credential that carries it, and the address that it came from.
-// Both calls may block (munged, the resolver) and may be made by several threads at once. Their
-// faults say what an administrator would check; texts in them are printable.
+// What proves a note: the MUNGE credential that carries it, and the address that it came from. Both
+// calls may block (munged, the resolver), and several threads may make them at once. Faults say
+// what an administrator should check; their texts are printable.
 #pragma once
 
 #include <functional>
@@ -11,14 +11,14 @@
 
 namespace nodestage {
 
-// The payload of a credential that uid 0 has made for this process's user.
+// Returns the payload of a credential that uid 0 made for this process's user.
 using OpenCredential = std::function<Result<std::string>(const std::string& credential)>;
 
-// By munged. `socket`: for tests; empty: MUNGE's own.
+// An opener that asks munged. `socket` is for tests; empty: MUNGE's default.
 OpenCredential munge_opener(std::string socket = {});
 
-// The payload of the credential, once it is shown to be a PeerNote that was sent from an address of
-// the node in its `from`.
+// Returns the credential's payload after proving that it is a PeerNote and was sent from an address
+// of the node in its `from`.
 Result<std::string> verified_note(const std::string& credential, const Address& source,
                                   const OpenCredential& open, AddressBook& book);
 

@@ -37,8 +37,8 @@ void Delivery::take_addresses(Result<Addresses> found) {
   try_next();
 }
 
-// The time that is left is shared by the addresses that are left: one that swallows packets must
-// not cost the others their turn.
+// The addresses that are left share the time that is left: one that swallows packets must not use
+// up the turn of the others.
 void Delivery::try_next() {
   const Clock::time_point now = Clock::now();
   if (tried_ == addresses_.size() || (now >= due_ && tried_ > 0)) return end(faults_);
@@ -70,7 +70,7 @@ void Delivery::send() {
   WireEncoder length;
   length.u32(static_cast<std::uint32_t>(order_.credential.size()));
   frame_ = std::string(k_peer_frame_magic) + length.data() + order_.credential;
-  // A fault is seen by the reading, which also gets an answer that came before the fault.
+  // The read reports a fault; it also gets an answer that came before the fault.
   asio::async_write(socket_, asio::buffer(frame_),
                     [self = shared_from_this()](const std::error_code&, std::size_t) {});
   await_reply();
@@ -82,17 +82,18 @@ void Delivery::await_reply() {
                      if (self->ended_) return;
                      if (!ec) return self->judge_reply();
                      self->end(self->place() + ": closed without an answer (" + ec.message() +
-                               "): the log there says why");
+                               "): see the log of nodestaged there");
                    });
 }
 
 void Delivery::judge_reply() {
   if (reply_ == k_peer_taken) return end("");
-  if (reply_ == k_peer_refused) return end(place() + " refused it: its log says why");
+  if (reply_ == k_peer_refused)
+    return end(place() + " refused it: see the log of nodestaged there");
   end(place() + ": what answers there is not nodestage-peer");
 }
 
-// A wait that was replaced may have come due already: its handler then finds that a later one runs.
+// A replaced wait may already be due: its handler then finds that a later one is running.
 void Delivery::await_time(Clock::time_point due) {
   timer_.expires_at(due);
   timer_.async_wait([self = shared_from_this(), due](const std::error_code& ec) {

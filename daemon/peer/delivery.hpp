@@ -1,5 +1,6 @@
-// Delivery: one credential brought to one node, all under one limit: the node's addresses in turn,
-// connect, frame, the one byte back. One thread; a pending operation keeps it alive.
+// Delivery: brings one credential to one node within one limit: tries the node's addresses in turn,
+// connects, sends the frame, reads the one byte back. One thread; a pending operation keeps it
+// alive.
 #pragma once
 
 #include <asio/ip/tcp.hpp>
@@ -24,8 +25,8 @@ class Delivery : public std::enable_shared_from_this<Delivery> {
     std::uint16_t port;
     std::chrono::seconds limit;
   };
-  // Each is called once; released, when nothing of it is under way any more, comes last: a name may
-  // be looked up for longer than the delivery may last.
+  // Each is called once. on_release comes last, when no operation is pending any more: looking up a
+  // name can take longer than the delivery may last.
   using OnReport = std::function<void(const std::string& fault)>;
   using OnRelease = std::function<void()>;
 
@@ -56,7 +57,7 @@ class Delivery : public std::enable_shared_from_this<Delivery> {
   Clock::time_point due_;
   Addresses addresses_;
   std::size_t tried_ = 0;  // addresses_[tried_ - 1] is in use
-  std::string faults_;     // of the addresses before
+  std::string faults_;     // of the addresses tried before
   std::string frame_;
   char reply_ = 0;
   Step step_ = Step::look_up;

@@ -1,5 +1,6 @@
-// DropReports: tells the daemon of connections that brought nothing of use, so many a second at
-// most. Anybody on the network can cause them: what is beyond that is counted, and the count told.
+// DropReports: reports connections that brought nothing of use to the daemon, at most
+// k_drops_a_second. Anybody on the network can cause such connections, so further ones are only
+// counted, and the count is reported.
 #pragma once
 
 #include <asio/steady_timer.hpp>

@@ -5,7 +5,7 @@ namespace nodestage {
 void Incoming::accept(asio::ip::tcp::socket socket) {
   std::error_code fault;
   const auto source = socket.remote_endpoint(fault);
-  if (fault) return;  // gone already
+  if (fault) return;  // closed already
   if (open_.size() >= limits_.max_connections) {
     drop_oldest("closed to make room: " + std::to_string(limits_.max_connections) +
                 " connections were open (peer.max_connections)");
@@ -30,7 +30,7 @@ void Incoming::forget(const Connection::Self& connection, const std::string& why
   if (!why.empty()) drops_.tell(address_text(connection->source()), why);
 }
 
-// The queue of the threads is bounded here, since connections can come and go while checks wait.
+// The threads' queue is bounded here, since connections can come and go while checks wait.
 void Incoming::judge(const Connection::Self& connection, std::string credential) {
   if (checking_ >= limits_.max_connections) {
     return refuse(connection, "too many credentials wait to be checked: does munged answer?");
@@ -44,7 +44,7 @@ void Incoming::judge(const Connection::Self& connection, std::string credential)
                   });
 }
 
-// A good note is passed on even when its sender has not waited: its credential is used up.
+// A good note is passed on even if its sender has not waited: its credential is used up.
 void Incoming::settle(const Connection::Self& connection, Result<std::string> payload) {
   if (!payload) return refuse(connection, payload.error().what);
   if (channel_.offer(PeerReceived{std::move(*payload)}) == Offered::full) {

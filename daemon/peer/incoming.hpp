@@ -1,5 +1,5 @@
-// Incoming: the connections that other nodes have opened, and what becomes of their notes.
-// A note is with the daemon before its sender hears that it was taken. One thread.
+// Incoming: the connections that other nodes opened, and what becomes of their notes. The daemon
+// has a note before its sender hears that it was taken. One thread.
 #pragma once
 
 #include <chrono>
@@ -21,7 +21,7 @@ class Incoming {
     std::chrono::seconds io_wait{5};
     std::size_t max_connections = 1024;
   };
-  // Called in background threads.
+  // Called in background threads. Returns the note.
   using Check = std::function<Result<std::string>(const std::string& credential, const Address&)>;
 
   Incoming(asio::io_context& io, Background& background, Channel& channel, Limits limits,
@@ -32,9 +32,9 @@ class Incoming {
         limits_(limits),
         check_(std::move(check)) {}
 
-  // Takes the connection over. Beyond max_connections the oldest is closed.
+  // Takes ownership of the connection. Beyond max_connections, the oldest is closed.
   void accept(asio::ip::tcp::socket socket);
-  // Nothing when there is none.
+  // Does nothing when no connection is open.
   void drop_oldest(const std::string& why);
 
  private:
@@ -49,7 +49,7 @@ class Incoming {
   Limits limits_;
   Check check_;
   std::list<Connection::Self> open_;  // oldest first
-  std::size_t checking_ = 0;          // outlives a connection that is closed meanwhile
+  std::size_t checking_ = 0;          // counts connections that were closed meanwhile, too
 };
 
 }  // namespace nodestage

@@ -1,5 +1,5 @@
-// Listener: the TCP port, on every address of the host, IPv6 with IPv4 where the kernel has IPv6.
-// One thread; needs no privilege for a port from 1024 on.
+// Listener: the TCP port on every address of the host, IPv6 with IPv4 if the kernel has IPv6. One
+// thread; needs no privilege for ports from 1024 on.
 #pragma once
 
 #include <asio/ip/tcp.hpp>
@@ -22,12 +22,12 @@ class Listener {
 
   using Clock = std::chrono::steady_clock;
 
-  // A port that is in use is tried again until `patience` is over: the nodestage-peer of an earlier
-  // daemon may be ending.
+  // A port in use is tried again until `patience` is over: the nodestage-peer of an earlier daemon
+  // may be about to exit.
   explicit Listener(asio::io_context& io, std::chrono::milliseconds patience = k_port_patience)
       : patience_(patience), acceptor_(io), timer_(io) {}
 
-  // Tells on_open once. Port 0: one of the kernel's choice.
+  // Calls on_open once. Port 0: the kernel chooses one.
   void open(std::uint16_t port, OnOpen on_open);
   [[nodiscard]] std::uint16_t port() const;
 

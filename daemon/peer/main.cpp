@@ -1,10 +1,10 @@
 // nodestage-peer: carries the notes of this node's daemon to other nodes, and theirs to it.
 //
-// Inherits, from nodestaged: the uid and gid of the user `nodestage`, no capability, and descriptor
-// 3, its end of the channel (common/wire/peer_channel.hpp); 2 is the daemon's log. Verifies that no
-// uid is 0 and that descriptor 3 is such a socket. Serves any host that connects to its TCP port,
-// but passes on only what root of a host with the cluster's MUNGE key has made for it. Ends when
-// the daemon's end of the channel is closed: it outlives nothing.
+// Inherits from nodestaged the uid and gid of the user `nodestage`, no capability, and descriptor
+// 3, its end of the channel (common/wire/peer_channel.hpp); descriptor 2 is the daemon's log.
+// Verifies that no uid is 0 and that descriptor 3 is such a socket. Serves any host that connects
+// to its TCP port, but passes on only what root of a host with the cluster's MUNGE key made for it.
+// Exits when the daemon closes its end of the channel: it outlives nothing.
 #include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
@@ -23,12 +23,12 @@ namespace nodestage {
 namespace {
 
 constexpr char k_help[] =
-    "nodestage-peer is started by nodestaged, and is not for people. It carries what the nodes of "
-    "a\n"
-    "job tell each other. Its settings are in the section [peer] of nodestaged.toml.\n";
+    "nodestaged starts nodestage-peer; do not start it yourself. It carries the messages between\n"
+    "the nodes of a job. Its settings are in the section [peer] of nodestaged.toml.\n";
 
 int refuse() {
-  std::fputs("nodestage-peer: started by nodestaged only, as an unprivileged user\n", stderr);
+  std::fputs("nodestage-peer: only nodestaged starts this program, as an unprivileged user\n",
+             stderr);
   return 2;
 }
 
@@ -64,7 +64,7 @@ int run() {
   ::prctl(PR_SET_DUMPABLE, 0);
   raise_descriptor_limit();
   Peer peer(Fd(k_peer_channel_fd), {});
-  // Not by way of destructors: a thread may be in a look-up that takes long yet.
+  // Without destructors: a thread may still be in a long look-up.
   std::_Exit(peer.run());
 }
 

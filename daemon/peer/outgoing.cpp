@@ -18,7 +18,7 @@ void Outgoing::start(PeerDeliver order) {
       [this] { released(); });
 }
 
-// By the loop, not here: a delivery that fails at once would start the next one inside its own end.
+// From the loop, not here: a delivery that fails at once would start the next one within its end.
 void Outgoing::released() {
   asio::post(means_.io, [this] {
     --active_;

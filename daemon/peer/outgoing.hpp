@@ -1,4 +1,4 @@
-// Outgoing: the deliveries that the daemon has ordered, so many at a time, the rest in order.
+// Outgoing: the deliveries that the daemon ordered, at most k_max_deliveries at a time, in order.
 // Each is answered by one PeerDelivered. One thread.
 #pragma once
 

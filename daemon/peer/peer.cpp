@@ -56,7 +56,7 @@ void Peer::open_port() {
 
 Status Peer::take(const PeerSettings& settings) {
   if (settings.port == 0 || settings.port > 65'535) {
-    return Error{EINVAL, std::to_string(settings.port) + " is no TCP port"};
+    return Error{EINVAL, std::to_string(settings.port) + " is not a TCP port"};
   }
   if (settings.io_wait_s == 0 || settings.io_wait_s > 86'400 || settings.max_connections == 0) {
     return Error{EINVAL, "a limit that is not allowed (peer.io_wait, peer.max_connections)"};
@@ -64,7 +64,7 @@ Status Peer::take(const PeerSettings& settings) {
   return book_.configure(settings.addresses);
 }
 
-// Without its port it can still send; the port is tried again.
+// Without the port, nodestage-peer can still send. The port is tried again.
 void Peer::opened(const Status& status) {
   if (!status) {
     channel_.say(PeerListening{status.error().what});
@@ -76,8 +76,9 @@ void Peer::opened(const Status& status) {
   }
   if (parts_.any_port) parts_.any_port(listener_.port());
   channel_.say(PeerListening{});
-  listener_.serve([this](asio::ip::tcp::socket socket) { incoming_->accept(std::move(socket)); },
-                  [this] { incoming_->drop_oldest("closed: no descriptor is left"); });
+  listener_.serve(
+      [this](asio::ip::tcp::socket socket) { incoming_->accept(std::move(socket)); },
+      [this] { incoming_->drop_oldest("closed: nodestage-peer has no descriptor left"); });
 }
 
 void Peer::fail_to_listen(const std::string& fault) {

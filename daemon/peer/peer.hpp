@@ -1,4 +1,4 @@
-// Peer: all of nodestage-peer but its process: what it hears from the daemon, the port, the
+// Peer: all of nodestage-peer except its process: messages from the daemon, the port, and
 // connections both ways. Keeps no state of jobs and reads no user's data. Needs no privilege.
 #pragma once
 
@@ -26,16 +26,16 @@ class Peer {
   struct Parts {
     OpenCredential open = munge_opener();
     AddressBook::Resolver resolver = resolve;
-    // For tests: listens on a port of the kernel's choice instead of the settings' and tells it
-    // here, before it says PeerListening.
+    // For tests: listens on a port that the kernel chooses instead of the settings' port, and
+    // reports it here before it says PeerListening.
     std::function<void(std::uint16_t port)> any_port;
   };
 
   Peer(Fd channel, Parts parts);
 
-  // Until the daemon's end of the channel is closed: 0. 1 when the settings are wrong (which the
-  // daemon was told) or when the daemon's words make no sense (told on fd 2). The destructor waits
-  // for look-ups that have begun.
+  // Runs until the daemon closes its end of the channel. Returns 0; or 1 if the settings are wrong
+  // (reported to the daemon) or a message of the daemon makes no sense (reported on fd 2). The
+  // destructor waits for look-ups that have started.
   int run();
 
  private:
@@ -47,7 +47,7 @@ class Peer {
   void end(const Status& status);
   void fail_to_listen(const std::string& fault);
 
-  // The threads go first, then what they and the pending operations refer to.
+  // Threads are destroyed first, then what they and the pending operations refer to.
   asio::io_context io_{1};
   AddressBook book_;
   Parts parts_;

@@ -1,11 +1,11 @@
 // nodestaged: the staging daemon, one per node.
 //
-// Inherits: uid 0 and the capabilities of its systemd unit, which it needs to make directories for
+// Inherits uid 0 and the capabilities of its systemd unit, which it needs to make directories for
 // users and to start workers as them. Drops nothing itself: each worker drops everything before it
-// touches what a user wrote (privileges.hpp). Serves the unix socket until SIGTERM; SIGHUP reads
-// the configuration again. Workers outlive it (nodestage-workers.service has their cgroups); the
-// next daemon takes them over. With --keep-cgroup it is the one process of that service, and
-// nothing of the above (cgroup_keeper.hpp).
+// touches what a user wrote (privileges.hpp). Serves the unix sockets until SIGTERM. On SIGHUP it
+// reads the configuration again. Workers outlive it (nodestage-workers.service has their cgroups),
+// and the next daemon takes them over. With --keep-cgroup it is the one process of that service and
+// does nothing else (cgroup_keeper.hpp).
 #include <fcntl.h>
 #include <signal.h>
 #include <sys/prctl.h>
@@ -39,10 +39,11 @@ namespace {
 struct Arguments {
   std::string config = k_config_path;
   bool check_only = false;
-  std::string keep_cgroup;  // the file for it; "": the daemon itself
+  std::string keep_cgroup;  // the file to write; "": run as the daemon
 };
 
-// So that systemd does not try again what only an editor mends (sysexits.h's EX_CONFIG).
+// sysexits.h's EX_CONFIG: tells systemd not to restart the daemon until somebody edits the
+// configuration.
 constexpr int k_wrong_config = 78;
 
 constexpr char k_usage[] =
@@ -54,7 +55,7 @@ constexpr char k_usage[] =
     "  --version       print the version and exit\n"
     "See nodestaged(8).\n";
 
-// The exit code when there is nothing more to do.
+// Returns the exit code when there is nothing more to do.
 std::optional<int> parse_arguments(int argc, char** argv, Arguments& arguments) {
   for (int i = 1; i < argc; ++i) {
     const std::string_view argument = argv[i];
@@ -79,7 +80,7 @@ std::optional<int> parse_arguments(int argc, char** argv, Arguments& arguments) 
   return {};
 }
 
-// With tmpdir.create = "always" the plugin must ask for every job: this file tells it.
+// With tmpdir.create = "always" the plugin must ask the daemon for every job: this file says so.
 Status mark_every_job(const Config& config, const std::string& runtime_dir) {
   const std::string path = runtime_dir + "/every-job";
   if (config.tmpdir.create != CreateDirectory::always) {
@@ -90,7 +91,7 @@ Status mark_every_job(const Config& config, const std::string& runtime_dir) {
   return {};
 }
 
-// For `nodestage doctor`. `found`: what this daemon has found out about its node.
+// For `nodestage doctor`: what this daemon found out about its node.
 struct Found {
   std::string no_cgroups;
   bool cgroups_in_unit = false;
@@ -109,7 +110,7 @@ void tell_about(const Config& config, const Found& found, const std::string& run
   if (!told) log::error("{}", told.error().what);
 }
 
-// Takes what may change while jobs are there; the rest stays until a restart.
+// Takes over what may change while there are jobs. The rest needs a restart.
 void take_over(Config& running, Config fresh) {
   if (fresh.tmpdir.path != running.tmpdir.path || fresh.daemon.socket != running.daemon.socket ||
       fresh.daemon.state_dir != running.daemon.state_dir) {
@@ -147,7 +148,7 @@ Result<Fd> block_signals() {
   return fd;
 }
 
-// Below the cgroup that nodestage-workers.service keeps, or, where that is not used, below the own.
+// Uses the cgroup that nodestage-workers.service keeps or, without that service, the daemon's own.
 Result<Cgroups> find_cgroups(const Config& config, const std::string& runtime_dir, Found& found) {
   if (config.worker.cgroup == UseCgroups::off) {
     found.no_cgroups = "off";
@@ -162,24 +163,24 @@ Result<Cgroups> find_cgroups(const Config& config, const std::string& runtime_di
   TRY_ASSIGN(Cgroups cgroups, Cgroups::discover(*kept));
   if (is_kept && !cgroups.available())
     return Error{ENOENT, file +
-                             " names a cgroup that is not there (try: systemctl restart "
+                             " names a cgroup that does not exist (try: systemctl restart "
                              "nodestage-workers)"};
   found.cgroups_in_unit = !is_kept && ::getenv("INVOCATION_ID") != nullptr;  // systemd.exec(5)
   if (found.cgroups_in_unit) {
     log::warn(
-        "workers live below this service's own cgroup: while one lives, systemd cannot start the "
-        "service again (status 219); nodestage-workers.service is there for that");
+        "workers run below this service's own cgroup: while one runs, systemd cannot start the "
+        "service again (status 219). Start nodestage-workers.service to avoid that");
   }
   found.no_cgroups = cgroups.missing();
   if (!cgroups.missing().empty()) {
-    log::warn("workers run without these limits, their cgroup controllers are not there: {}",
+    log::warn("workers run without these limits, since their cgroup controllers are missing: {}",
               cgroups.missing());
   }
   return cgroups;
 }
 
-// Raises this process's limit as far as it goes; what is left of it for connections, so that those
-// who ask leave enough for jobs.
+// Raises this process's limit as far as possible and returns the share for connections. The rest
+// remains for jobs.
 std::size_t descriptors_for_connections(const Config& config) {
   rlimit files{};
   if (::getrlimit(RLIMIT_NOFILE, &files) != 0) return config.daemon.max_connections;
@@ -189,8 +190,8 @@ std::size_t descriptors_for_connections(const Config& config) {
   const std::size_t most =
       all - std::max<std::size_t>(all / 4, std::min<std::size_t>(all / 2, 256));
   if (most < config.daemon.max_connections)
-    log::warn("at most {} connections at once, since this process may have {} open files", most,
-              all);
+    log::warn("at most {} connections can be open at once, since this process may open {} files",
+              most, all);
   return most;
 }
 
@@ -239,7 +240,7 @@ Status serve(const Arguments& arguments, Config& config) {
   ::sd_notify(0, "READY=1");
   TRY(loop.run());
   ::sd_notify(0, "STOPPING=1");
-  log::info("stopped; workers go on and the next daemon takes them over");
+  log::info("stopped; workers keep running, and the next daemon takes them over");
   return {};
 }
 
@@ -283,7 +284,7 @@ int main(int argc, char** argv) {
     if (std::fflush(stdout) == 0 && std::ferror(stdout) == 0) return code;
     std::fprintf(stderr, "nodestaged: the output could not be written\n");
     return code == 0 ? 1 : code;
-  } catch (const std::exception& fault) {  // of a library
+  } catch (const std::exception& fault) {  // thrown by a library
     std::fprintf(stderr, "nodestaged: %s\n", fault.what());
     return 1;
   }

@@ -1,15 +1,14 @@
 // nodestage-worker: one task for one job, as the job's user.
 //
-// Inherits, from nodestaged: the uid, gid and groups of the job's user, no capability,
-// no_new_privs, and the descriptors of common/wire/worker_order.hpp: its order, the user's request,
-// the status file, the job directory, the rate. Verifies, before it reads any of it: that no id is
-// 0, that every capability set is empty, that no_new_privs is set, and that the ids are the
-// order's. (Only the task `remove`, whose order names uid 0, may run as root: for files of foreign
+// Inherits from nodestaged the uid, gid, and groups of the job's user, no capability, no_new_privs,
+// and the descriptors of common/wire/worker_order.hpp: its order, the user's request, the status
+// file, the job directory, the rate. Before it reads any of these, it verifies that no id is 0,
+// that every capability set is empty, that no_new_privs is set, and that the ids are the order's.
+// (Only the task `remove`, whose order names uid 0, may run as root, to remove files of foreign
 // owners.) For a request with --stage-venv it starts one process, the builder (builder.hpp), before
-// any thread. Drops, once it knows its task and before it opens a source: what sandbox.hpp says, as
-// far as the kernel can. Serves nobody: it does its task, writes the status file, logs to fd 2, and
-// ends; SIGTERM ends it at any moment, and what it was building is then incomplete under hidden
-// names only.
+// any thread. Once it knows its task and before it opens a source, it drops what sandbox.hpp lists,
+// as far as the kernel can. It serves no requests: it does its task, writes the status file, logs
+// to fd 2, and exits. SIGTERM stops it at any moment; incomplete data have hidden names.
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -35,10 +34,10 @@ namespace nodestage {
 namespace {
 
 constexpr std::size_t k_max_order_bytes = 64 * 1024;
-// For file systems of targets to answer; delivery matters more than where else it could write.
+// The time for targets' file systems to answer; then delivery matters more than confinement.
 constexpr auto k_patience = std::chrono::seconds(20);
 
-// The sanitizers need calls that no worker makes: a fork and ptrace, to look for leaks.
+// The sanitizers need calls that no worker makes: fork and ptrace, to look for leaks.
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
 constexpr bool k_is_sanitized = true;
 #else
@@ -52,26 +51,28 @@ Result<WorkerOrder> read_order() {
   return order;
 }
 
-// Landlock looks at every directory from a name up to the place that is allowed: a tree that is
-// 100,000 levels deep would take minutes to remove. A removal walks by descriptors alone.
+// Landlock checks every directory from a name up to the allowed one: it would take minutes to
+// remove a tree that is 100,000 levels deep. A removal walks by descriptors alone.
 Sandbox confine(const WorkerOrder& order, const StageRequest& request) {
   const bool is_removal = order.task == WorkerTask::remove;
   const auto places =
       is_removal ? std::nullopt : write_places(order, request, k_worker_directory_fd, k_patience);
   if (!places && !is_removal)
-    log_line("where this process writes is not confined: a target's file system does not answer");
+    log_line(
+        "the directories to which this process writes are not confined: a target's file system "
+        "does not answer");
   const Special special = order.extract.special;
   return places ? enter_sandbox(Profile::decode, special, *places)
                 : enter_sandbox(Profile::decode, special);
 }
 
-// What the kernel lacks is no news to the daemon's log: it tells so at its start (probe.hpp).
+// What the kernel lacks is not logged here: the daemon reports it at its start (probe.hpp).
 Status judge(const Sandbox& sandbox, const WorkerOrder& order) {
   if (!sandbox.fault.empty()) log_error("not in the sandbox: " + sandbox.fault);
   const bool is_needed = order.task == WorkerTask::stage && order.sandbox == SandboxNeed::required;
   if (!is_needed || sandbox.holds()) return {};
   return Error{EPERM, "the process that stages cannot confine itself on node '" + order.node +
-                          "', and its administrators stage nothing without that "
+                          "', and its administrators require that "
                           "(worker.sandbox): " +
                           (sandbox.fault.empty() ? sandbox.lacking : sandbox.fault)};
 }
@@ -80,7 +81,7 @@ bool has_request(WorkerTask task) {
   return task == WorkerTask::stage || task == WorkerTask::stage_out || task == WorkerTask::recover;
 }
 
-// Once, before the sandbox: the builder and the places to write to depend on it.
+// Called once, before the sandbox: both the builder and the sandbox depend on it.
 Result<StageRequest> read_request() {
   TRY_ASSIGN(const std::string bytes, read_all(k_worker_request_fd, k_max_request_bytes));
   return decode_request(bytes);
@@ -91,7 +92,7 @@ int refuse(const WorkerOrder& order, const Error& error) {
                                          : refuse_stage_out(order, error);
 }
 
-// Its text comes in the place of a request.
+// The notice's text takes the place of a request.
 int write_notice(const WorkerOrder& order) {
   const auto text = read_all(k_worker_request_fd, k_max_request_bytes);
   if (text) return run_notice(order, *text);

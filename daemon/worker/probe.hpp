@@ -1,12 +1,12 @@
-// Whether a worker can confine itself on this node, tried by the program and on the road by which
-// workers come: what the daemon's unit forbids to them is met here as it would be there.
+// Tests whether a worker can confine itself on this node, with the program and the start that
+// workers have, so that what the daemon's unit forbids is found as a worker would find it.
 #pragma once
 
 namespace nodestage {
 
-// Enters both sandboxes, that of a worker and that of a process which builds environments, and
-// writes to the status file: phase `done`, all holds, or `cause` tells what the kernel lacks; phase
-// `failed`, `cause` tells what could not be entered, and why. Returns the exit code.
+// Enters both sandboxes, a worker's and that of a process that builds environments, and writes the
+// result to the status file. Phase `done`: `cause` is empty or names what the kernel lacks. Phase
+// `failed`: `cause` says what could not be entered, and why. Returns the exit code.
 int run_probe();
 
 }  // namespace nodestage

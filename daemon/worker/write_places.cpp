@@ -18,7 +18,7 @@ namespace {
 
 constexpr int k_directory = O_PATH | O_DIRECTORY;
 
-// Paths of the targets; a second one for a file's target whose name leads to a directory.
+// Paths of the targets, with a second one for a file's target if that name leads to a directory.
 std::vector<std::string> paths_of_outputs(const WorkerOrder& order, const StageRequest& request,
                                           int job_fd) {
   std::vector<std::string> paths;
@@ -49,7 +49,7 @@ std::vector<std::string> paths_of(const WorkerOrder& order, const StageRequest& 
   }
 }
 
-// What the thread that looks at foreign file systems shares with the one that waits for it.
+// Shared by the thread that looks at foreign file systems and the thread that waits for it.
 struct Search {
   std::mutex mutex;
   std::condition_variable ended;

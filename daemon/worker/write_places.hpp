@@ -12,14 +12,14 @@
 
 namespace nodestage {
 
-// The directories below which the task writes, for its sandbox; links are followed on the way, as
-// the task will. A target that is not there yet: the last directory on the way to it that is.
-// Nothing: a file system does not answer within `patience` (a thread may hang in it then, for as
-// long as the process lives). job_fd: the job directory, borrowed.
+// The directories below which the task writes, for its sandbox. Links are followed on the way, as
+// the task follows them. For a target that does not exist yet: the last directory on its path that
+// exists. Empty if a file system does not answer within `patience`; a thread may then hang in it
+// for as long as the process lives. job_fd: the job directory, borrowed.
 std::optional<std::vector<Fd>> write_places(const WorkerOrder& order, const StageRequest& request,
                                             int job_fd, std::chrono::milliseconds patience);
 
-// The last directory on the way to `path` (absolute) that is there: of "/a/b/c" perhaps "/a".
+// The last directory on `path` (absolute) that exists: of "/a/b/c" perhaps "/a".
 Fd nearest_directory(const std::string& path);
 
 }  // namespace nodestage

@@ -128,8 +128,8 @@ TABLE
     as alice sh -c 'mkdir bad/afs && cp bad/good.tar bad/ticket.tar && cp bad/good.tar bad/afs/ticket'
     for node in $(nodes); do on "$node" sh -c 'echo /project/no_ticket.so >/etc/ld.so.preload'; done
     run all_refused <<'TABLE'
-~/bad/ticket.tar | bad/ticket\.tar: Key has expired                    | Its file system wants a ticket
-~/bad/afs        | afs/ticket: cannot be read: Key has expired     | Its file system wants a ticket
+~/bad/ticket.tar | bad/ticket\.tar: Key has expired                    | Its file system requires a ticket
+~/bad/afs        | afs/ticket: cannot be read: Key has expired     | Its file system requires a ticket
 TABLE
     for node in $(nodes); do on "$node" rm /etc/ld.so.preload; done
     echo "$output"
@@ -183,11 +183,11 @@ TABLE
 ~/bad/dotdot.tar                 | dotdot\.tar: entry 'a/\.\./\.\./escaped': .*'\.\.'          | Make the archive again
 ~/bad/through-link.tar           | entry 'way/escaped': is below .* symbolic link              | without that link
 ~/bad/through-upward-link.tar    | entry 'way/escaped': is below .* symbolic link              | without that link
-~/bad/hard-link.tar              | entry 'stolen': is a hard link out of the archive          | Make the archive again
+~/bad/hard-link.tar              | entry 'stolen': is a hard link that leads out of the archive          | Make the archive again
 ~/bad/hard-link-through-link.tar | entry 'stolen': is a hard link to 'way/passwd'             | hard links
-~/bad/file-as-directory.tar      | entry 'name/below': is below what the archive holds as a file    | again
-~/bad/same/*/data.tar            | same/a/data\.tar and .*same/b/data\.tar would both become 'data' | another place
-~/bad/same/*/data.tar:d          | same/a/data\.tar and .*same/b/data\.tar would both become 'data' | another place
+~/bad/file-as-directory.tar      | entry 'name/below': is below a name that is a file in the archive| again
+~/bad/same/*/data.tar            | same/a/data\.tar and .*same/b/data\.tar would both become 'data' | another destination
+~/bad/same/*/data.tar:d          | same/a/data\.tar and .*same/b/data\.tar would both become 'data' | another destination
 ~/bad/same/a/*.tar & ~/bad/good.tar:data   | would both become 'data'                         | SOURCE:DEST
 ~/bad/same/a/*.tar & ~/bad/good.tar:data/x | 'data': one inside of the other                  | SOURCE:DEST
 TABLE

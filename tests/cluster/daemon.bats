@@ -161,7 +161,7 @@ $RATE 644 root
         [ "$status" -eq 1 ]
         [[ $output == "nodestaged: $CONFIG:$2: "*"$3"* ]]
     }
-    check $'[staging]\nmax_job = 3' 2 "unknown key 'staging.max_job'; [staging] knows: max_jobs,"
+    check $'[staging]\nmax_job = 3' 2 "unknown key 'staging.max_job'; the keys of [staging] are: max_jobs,"
     check $'\n\n[stage]\n' 3 "unknown section or key 'stage'; the sections are: tmpdir, staging,"
     check $'[staging]\nmax_jobs = 0' 2 "'staging.max_jobs' must be a whole number from 1 to 10000"
     check $'[staging]\nmax_jobs = "4"' 2 "'staging.max_jobs' must be a whole number"
@@ -399,15 +399,15 @@ SCRIPT
     id=$(submit_staged)
     wait_until 15 status_is "$id" staging
     for verb in wait exited end; do
-        [ "$(client bob "$verb" "$id")" = "refused 2 this user may not ask that" ]
+        [ "$(client bob "$verb" "$id")" = "refused 2 this user may not send this request" ]
     done
-    [ "$(client bob begin 4711 20002)" = "refused 2 this user may not ask that" ]
-    [ "$(client bob begin "$id" 20001)" = "refused 2 this user may not ask that" ]
+    [ "$(client bob begin 4711 20002)" = "refused 2 this user may not send this request" ]
+    [ "$(client bob begin "$id" 20001)" = "refused 2 this user may not send this request" ]
     # The user herself may not say that her job begins or ends either.
-    [ "$(client alice end "$id")" = "refused 2 this user may not ask that" ]
-    [ "$(client alice begin 4711 20001)" = "refused 2 this user may not ask that" ]
+    [ "$(client alice end "$id")" = "refused 2 this user may not send this request" ]
+    [ "$(client alice begin 4711 20001)" = "refused 2 this user may not send this request" ]
     # A job that is not there looks like one that is another's.
-    [ "$(client bob wait 4711)" = "refused 2 this user may not ask that" ]
+    [ "$(client bob wait 4711)" = "refused 2 this user may not send this request" ]
     [ "$(client bob status 0)" = accepted ]
     [ "$(client bob status "$id")" = accepted ]
     [[ $(client alice status 0) == "row $id 20001 staging |"*accepted ]]

@@ -238,7 +238,7 @@ ready_line() {
         done' sh /nothing
     cluster daemon kill n1
     cluster daemon start n1
-    daemon_log n1 | grep -q 'ending a worker that belongs to no job: cgroup remove-'
+    daemon_log n1 | grep -q 'killing a worker that belongs to no job: cgroup remove-'
     wait_until 20 job_is "$id" COMPLETED
     assert_idle_clean
 }
@@ -274,7 +274,7 @@ ready_line() {
     job_output "$id"
     [ "$(job_state "$id") $(job_field "$id" ExitCode)" = "FAILED 1:0" ]
     job_has_output "$id" "the staging took longer than the limit of 4.0 s" ||
-        job_has_output "$id" "hangs in the kernel and cannot be ended: a file system does not answer"
+        job_has_output "$id" "hangs in the kernel and cannot be killed: a file system does not answer"
     on n1 pkill -CONT -x bindfs
     slow_unmount n1 /home/alice/hung
     assert_idle_clean 30

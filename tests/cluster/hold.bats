@@ -164,8 +164,8 @@ journal() {
     run on_node n1 bob nodestage recover "$JOBID" /tmp/stolen
     echo "$output"
     [ "$status" -eq 2 ]
-    [[ $output == *"this node holds no results of a job $JOBID of yours"* ]]
-    [ "$(client bob recover "$JOBID")" = "refused 2 this user may not ask that" ]
+    [[ $output == *"no results of job $JOBID of yours are held on this node"* ]]
+    [ "$(client bob recover "$JOBID")" = "refused 2 this user may not send this request" ]
     run on n1 test -e /tmp/stolen
     [ "$status" -ne 0 ]
     # A directory that cannot be written to: it stays.

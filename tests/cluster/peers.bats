@@ -206,7 +206,7 @@ SCRIPT
     cluster exec n2 --user=bob -- python3 /tmp/take.py 3>&- &
     wait_until 10 eval 'on n2 ss -Hltn "sport = :$PORT" | grep -q .'
     cluster daemon start n2
-    wait_until 20 logged n2 "hears no notes of others: nodestage-peer cannot listen: port $PORT: Address already in use"
+    wait_until 20 logged n2 "receives no notes from other nodes: nodestage-peer cannot listen: port $PORT: Address already in use"
     sleep 10 # silence_wait
     run as alice srun -N2 -w n1,n2 --stage-dataset=slow/data.tar echo started
     [ "$status" -ne 0 ]

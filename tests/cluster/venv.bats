@@ -176,7 +176,7 @@ failed_job() {
     hash=$(as alice sh -c 'sha256sum wheels/shout-*.whl | cut -d" " -f1')
     as alice sh -c "echo 'shout==1.0 --hash=sha256:$hash' >hashes.txt; echo 'shout==1.0 --hash=sha256:${hash/[0-9]/x}' | tr x f >wrong.txt; : >empty.txt"
     check_job nothing '' --stage-venv=hashes.txt,wheels=wheels
-    failed_job 'the environment could not be built: pip ended with code 1' 'HASH' -- --stage-venv=wrong.txt,wheels=wheels
+    failed_job 'the environment could not be built: pip exited with code 1' 'HASH' -- --stage-venv=wrong.txt,wheels=wheels
     sbatch_wait --stage-venv=empty.txt --wrap 'python -c "import sys; print(sys.prefix)"; ls $SLURM_TMPDIR | xargs; test -e $SLURM_TMPDIR/env.log && echo logged'
     [ "$STATE $EXIT" = "COMPLETED 0" ]
     has "$OUTPUT" $'\n'"/localscratch/alice.$JOBID.0/env" $'\nenv env.log\nlogged'
@@ -189,7 +189,7 @@ failed_job() {
         -- --stage-venv=none.txt,wheels=wheels
     failed_job 'No matching distribution found for onlysource' "Only wheels count: source distributions run their authors' code" \
         -- --stage-venv=source.txt,wheels=wheels
-    failed_job "'-e .' is no wheel" wheels-only -- --stage-venv=editable.txt
+    failed_job "'-e .' is not a wheel" wheels-only -- --stage-venv=editable.txt
     failed_job 'has no /opt/no/such/python' -- --stage-venv=none.txt,python=/opt/no/such/python
     # What is optional is left out, and its log stays.
     sbatch_wait --stage-venv=none.txt,wheels=wheels,optional --wrap 'echo "venv: ${NODESTAGE_VENV-none} ${VIRTUAL_ENV-none}"; grep -c nosuchpackage $SLURM_TMPDIR/env.log'
@@ -208,8 +208,8 @@ failed_job() {
         mkdir src; echo "from setuptools import setup; setup(name=\"shout\", version=\"1.0\")" >src/setup.py
         echo "shout @ file:///home/alice/src" >constraints.txt; printf "%s\n" "-c constraints.txt" shout >by_constraint.txt
         printf "%s\n" "# coding: utf-7" "+AC0-e /home/alice/src" >by_coding.txt'
-    failed_job "'shout @ file:///home/alice/src' is no wheel" -- --stage-venv=by_constraint.txt,wheels=wheels
-    failed_job 'pip ended with code' 'One of the requirements is no wheel' wheels-only -- --stage-venv=by_coding.txt,wheels=wheels
+    failed_job "'shout @ file:///home/alice/src' is not a wheel" -- --stage-venv=by_constraint.txt,wheels=wheels
+    failed_job 'pip exited with code' 'One of the requirements is not a wheel' wheels-only -- --stage-venv=by_coding.txt,wheels=wheels
     assert_idle_clean 60
 }
 

@@ -23,7 +23,8 @@ TEST_CASE("no entry is written below a link, wherever it leads") {
       CHECK(Attack::names(
           attack.stage_bytes(tar({directory("elsewhere"), soft_link("way", to), evil_file(below)}),
                              "evil.tar"),
-          "evil.tar", "entry '" + below + "': is below what the archive holds as a symbolic link"));
+          "evil.tar",
+          "entry '" + below + "': is below a name that is a symbolic link in the archive"));
     }
   }
 }
@@ -128,5 +129,5 @@ TEST_CASE("a file below a file escapes nowhere, and stays a fault") {
   attack.stage.order.extract.escaping = nodestage::Escaping::skip;
   CHECK(Attack::names(
       attack.stage_bytes(tar({evil_file("f"), evil_file("f/in")}), "evil.tar"), "evil.tar",
-      "entry 'f/in': is below what the archive holds as a file, not as a directory"));
+      "entry 'f/in': is below a name that is a file in the archive, not a directory"));
 }

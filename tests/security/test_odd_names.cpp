@@ -75,7 +75,7 @@ TEST_CASE("a name too long for a file system is a fault that says so") {
   name[1] = '/';
   const std::string fault =
       attack.stage_bytes(tar({gnu_long('L', name), {"x", '0', "", "x"}}), "long.tar");
-  CHECK(Attack::names(fault, "long.tar", "a part of its name has 256 bytes"));
+  CHECK(Attack::names(fault, "long.tar", "a component of its name has 256 bytes"));
 }
 
 TEST_CASE("a name of a mebibyte is a fault, and the message stays short") {
@@ -97,11 +97,11 @@ TEST_CASE("a tree too deep is a fault that says so; the deepest there may be is 
   CHECK(attack.stage.in_job("rm -r got"));
   CHECK(Attack::names(
       attack.stage_bytes(tar({gnu_long('L', name + "f"), {"x", '0', "", "x"}}), "deep.tar"),
-      "deep.tar", "it lies 1,001 directories deep"));
+      "deep.tar", "it is 1,001 directories deep"));
 }
 
 TEST_CASE("a link to nothing is a fault") {
   Attack attack;
   CHECK(Attack::names(attack.stage_bytes(tar({{"link", '2', ""}}), "odd.tar"), "odd.tar",
-                      "entry 'link': is a link to nothing"));
+                      "entry 'link': is a link with an empty target"));
 }

@@ -94,7 +94,8 @@ TEST_CASE("addresses of nodes") {
 
 TEST_CASE("a fault names file, line, key and what is allowed") {
   CHECK(fault_of("\n[staging]\nmax_job=1\n") ==
-        "f.toml:3: unknown key 'staging.max_job'; [staging] knows: max_jobs, max_jobs_per_user, "
+        "f.toml:3: unknown key 'staging.max_job'; the keys of [staging] are: max_jobs, "
+        "max_jobs_per_user, "
         "threads, "
         "leave_free, trash_wait, limit, groups_wait, on_failure");
   CHECK(

@@ -74,7 +74,7 @@ TEST_CASE("a file that became shorter is a fault that names it") {
       REQUIRE_FALSE(copied);
       CHECK(copied.error().what ==
             "dir/from: became shorter while it was copied\n"
-            "Let nothing write to a dataset while a job starts with it");
+            "Do not write to a dataset while a job that uses it starts");
     }
   }
 }

@@ -230,8 +230,8 @@ TEST_CASE("headers of a cpio that lie are faults") {
       CHECK(tells(with(field, value), "an invalid number"));
   }
   CHECK(tells(with(k_size, "FFFFFFFF"), "cut off"));
-  CHECK(tells(with(k_size, "00000005"), "something else where a cpio header should be"));
-  CHECK(tells(with(k_size, "00000000"), "something else where a cpio header should be"));
+  CHECK(tells(with(k_size, "00000005"), "other data where a cpio header should be"));
+  CHECK(tells(with(k_size, "00000000"), "other data where a cpio header should be"));
   CHECK(tells(with(k_name_size, "00000000"), "a name of 0 bytes"));
   CHECK(tells(with(k_name_size, "00000001"), "a name without an end"));
   CHECK(tells(with(k_name_size, "FFFFFFFF"), "a name of 4294967295 bytes"));

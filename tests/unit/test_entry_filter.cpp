@@ -45,7 +45,7 @@ TEST_CASE("globs that make no difference are told") {
   CHECK(filter.map("train/1"));
   CHECK(filter.map("train/1.txt"));
   CHECK(!filter.map("train/cache/1"));
-  CHECK(filter.idle_globs() == "include=vall takes nothing, exclude=cache leaves nothing out");
+  CHECK(filter.idle_globs() == "include=vall selects nothing, exclude=cache excludes nothing");
   CHECK(filter.map("vall"));
   CHECK(!filter.map("cache"));
   CHECK(filter.idle_globs() == "");

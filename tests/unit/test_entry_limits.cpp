@@ -40,19 +40,21 @@ TEST_CASE("what an archive may hold") {
 }
 
 TEST_CASE("what it may not, in words") {
-  CHECK(fault_of(named(std::string("a\0b", 3))).starts_with("its name holds a NUL byte"));
+  CHECK(fault_of(named(std::string("a\0b", 3))).starts_with("its name contains a NUL byte"));
   CHECK(fault_of(named("d/" + std::string(256, 'n') + "/f"))
             .starts_with(
-                "a part of its name has 256 bytes, and file systems take no more than 255\n"));
+                "a component of its name has 256 bytes, and file systems accept at most 255\n"));
   CHECK(fault_of(named(deep(EntryLimits::k_depth + 1)))
-            .starts_with("it lies 1,001 directories deep, and no more than 1,000 are taken\n"));
+            .starts_with("it is 1,001 directories deep, and at most 1,000 are accepted\n"));
   CHECK(fault_of(named(deep(EntryLimits::k_name_bytes)))
-            .starts_with("its name has 65,536 bytes, and no more than 32,768 are taken\n"));
-  CHECK(fault_of(named("l", Entry::Kind::symlink)).starts_with("is a link to nothing\n"));
-  CHECK(fault_of(named("l", Entry::Kind::symlink, std::string(4096, 'l')))
-            .starts_with("is a link to a name of 4,096 bytes, and no more than 4,095 are taken\n"));
-  CHECK(fault_of(named("h", Entry::Kind::hard_link, std::string(32'769, 'l')))
-            .starts_with("is a link to a name of 32,769 bytes, and no more than 32,768 are taken"));
+            .starts_with("its name has 65,536 bytes, and at most 32,768 are accepted\n"));
+  CHECK(fault_of(named("l", Entry::Kind::symlink)).starts_with("is a link with an empty target\n"));
+  CHECK(
+      fault_of(named("l", Entry::Kind::symlink, std::string(4096, 'l')))
+          .starts_with("is a link with a target of 4,096 bytes, and at most 4,095 are accepted\n"));
+  CHECK(
+      fault_of(named("h", Entry::Kind::hard_link, std::string(32'769, 'l')))
+          .starts_with("is a link with a target of 32,769 bytes, and at most 32,768 are accepted"));
   CHECK(fault_of(named("h", Entry::Kind::hard_link, std::string("a\0b", 3)))
-            .starts_with("is a link to a name that holds a NUL byte\n"));
+            .starts_with("is a link with a NUL byte in its target\n"));
 }

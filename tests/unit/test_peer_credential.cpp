@@ -139,8 +139,8 @@ TEST_CASE("credentials of a real munged: only root's, for this user, and once") 
   char& byte = altered[altered.size() / 2];
   byte = byte == 'A' ? 'B' : 'A';
   CHECK_FALSE(open(altered));
-  CHECK(contains(open("garbage").error().what, "what it sent is no MUNGE credential"));
-  CHECK(contains(open(good + std::string("\0x", 2)).error().what, "no MUNGE credential"));
+  CHECK(contains(open("garbage").error().what, "what it sent is not a MUNGE credential"));
+  CHECK(contains(open(good + std::string("\0x", 2)).error().what, "not a MUNGE credential"));
   CHECK_FALSE(open(""));
   check_peer(munged);
 }

@@ -75,7 +75,7 @@ TEST_CASE("a note of one node from another's address is refused") {
 
 TEST_CASE("garbage, half frames and lengths that are not allowed are dropped without an answer") {
   PeerRun peer(settings());
-  CHECK(contains(why_dropped(peer, "GET / HTTP/1.1\r\n\r\n"), "does not begin as a note"));
+  CHECK(contains(why_dropped(peer, "GET / HTTP/1.1\r\n\r\n"), "is not a note of nodestage-peer"));
   CHECK(contains(why_dropped(peer, "NSP"), "closed after 3 bytes"));
   CHECK(contains(why_dropped(peer, frame("abcdef").substr(0, 11)), "after 3 of 6 bytes"));
   CHECK(contains(why_dropped(peer, frame("")), "a frame of 0 bytes"));
@@ -176,7 +176,7 @@ TEST_CASE("a daemon whose words make no sense ends it") {
 
 TEST_CASE("settings that are not allowed are told as the cause of not listening") {
   PeerRun peer({70'000, 5, 5, {}});
-  CHECK(std::get<PeerListening>(peer.hear()).fault == "70000 is no TCP port");
+  CHECK(std::get<PeerListening>(peer.hear()).fault == "70000 is not a TCP port");
   CHECK(peer.wait() == 1);
   PeerRun other({0, 5, 5, {"n1=x"}});
   CHECK(contains(std::get<PeerListening>(other.hear()).fault, "'n1=x'"));

@@ -52,7 +52,7 @@ TEST_CASE("a note goes from one peer to the other") {
   CHECK(receiver.hear_kind<PeerReceived>().payload == note_from("n1"));
   CHECK(fault_of(sender, "here", "").empty());  // only looks
   const std::string place = "n1 (127.0.0.1) port " + std::to_string(receiver.port());
-  CHECK(fault_of(sender, "n1", "bad") == place + " refused it: its log says why");
+  CHECK(fault_of(sender, "n1", "bad") == place + " refused it: see the log of nodestaged there");
   CHECK(receiver.hear_kind<PeerDropped>().why == "not a good credential");
 }
 
@@ -83,7 +83,7 @@ TEST_CASE("a name that is not known is named") {
   PeerRun sender(settings(1));
   CHECK(fault_of(sender, "n9", "x") == "n9: the name is not known here (test)");
   CHECK(fault_of(sender, "n9", "x") == "n9: the name is not known here (test)");  // as it was kept
-  CHECK(fault_of(sender, "", "x") == "a name of a node that is none");
+  CHECK(fault_of(sender, "", "x") == "not the name of a node");
 }
 
 TEST_CASE("answers that are none") {

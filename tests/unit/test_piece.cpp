@@ -34,7 +34,8 @@ TEST_CASE("a name that claims an archive must hold one") {
                     "H.ZIP") == 0);
   CHECK(run.build(run.scratch / "e.tar").find("empty (0 bytes)") != std::string::npos);
   for (const std::string name : {"h.tar.gz", "s.zip", "g.tgz", "H.ZIP"}) {
-    CHECK(run.build(run.scratch / name).find("its content is none") != std::string::npos);
+    CHECK(run.build(run.scratch / name).find("is named like an archive, but is not one") !=
+          std::string::npos);
     run.item.extract = Extract::no;
     CHECK(run.build(run.scratch / name) == "");
     CHECK(run.name == name);
@@ -109,7 +110,7 @@ TEST_CASE("a glob that makes no difference is told") {
     CHECK(run.idle_globs == "");
     run.item.include = {"train", "vall"};
     CHECK(run.build(run.scratch / name) == "");
-    CHECK(run.idle_globs == "include=vall takes nothing");
+    CHECK(run.idle_globs == "include=vall selects nothing");
     CHECK(run.note == "");
   }
 }

@@ -53,8 +53,8 @@ TEST_CASE("requirements: what would run code of its sources is refused, with the
     const std::string fault = fault_of("numpy\n" + std::string(line) + "\n");
     CHECK(fault.find("wheels-only") != std::string::npos);
   }
-  CHECK(fault_of("-\\\r\ne .\r\n").find("'-e .' is no wheel") != std::string::npos);
-  CHECK(fault_of("-\\\ne .\n").find("'-e .' is no wheel") != std::string::npos);
+  CHECK(fault_of("-\\\r\ne .\r\n").find("'-e .' is not a wheel") != std::string::npos);
+  CHECK(fault_of("-\\\ne .\n").find("'-e .' is not a wheel") != std::string::npos);
 }
 
 TEST_CASE("requirements: -r is followed, in circles too") {

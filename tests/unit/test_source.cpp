@@ -11,7 +11,7 @@ TEST_CASE("a file system that wants a ticket is named as the cause, whatever is 
   for (const int code : {ENOKEY, EKEYEXPIRED, EKEYREVOKED, EKEYREJECTED}) {
     const std::string cause = std::strerror(code);
     const std::string advice =
-        "\nIts file system wants a ticket or token (Kerberos, AFS) that staging";
+        "\nIts file system requires a ticket or token (Kerberos, AFS) that staging";
     CHECK(open_fault("/p/d.tar", code).what.find("/p/d.tar: " + cause + advice) == 0);
     CHECK(
         unreadable_source("/p/d/f", code).what.find("/p/d/f: cannot be read: " + cause + advice) ==

@@ -158,7 +158,7 @@ TEST_CASE("destinations") {
   SUBCASE("exists already") {
     REQUIRE(stage.in_job("mkdir -p a/b; echo mine > a/b/c"));
     CHECK(stage.run() == 1);
-    CHECK(stage.status.cause.find("$SLURM_TMPDIR/a/b/c: exists already") != std::string::npos);
+    CHECK(stage.status.cause.find("$SLURM_TMPDIR/a/b/c: already exists") != std::string::npos);
     CHECK(stage.in_job("grep -q mine a/b/c"));
   }
   SUBCASE("through a link") {
@@ -191,7 +191,7 @@ TEST_CASE("a worker that is started over keeps what was placed") {
       "mkdir -p .nodestage-partial/items/1; echo half > .nodestage-partial/items/1/one; "
       "printf 'f\\0g' > .nodestage-partial/complete; echo placed > f"));
   REQUIRE(stage.run() == 0);
-  CHECK(stage.note(0) == "in place already");
+  CHECK(stage.note(0) == "already in place");
   CHECK(stage.in_job("grep -q placed f && grep -q y g && test ! -e .nodestage-partial"));
 }
 

@@ -127,8 +127,8 @@ TEST_CASE("venv: what is none is refused in words") {
     CHECK(run.in_job("test -z \"$(ls -A)\" || ls -A"));
   };
   refused("dir", "is a directory without pyvenv.cfg\n--stage-venv takes");
-  refused("dir.tar", "holds no virtual environment");
-  refused("p.toml", "is no requirements file");
+  refused("dir.tar", "contains no virtual environment");
+  refused("p.toml", "is not a requirements file");
   refused("nowhere", "No such file or directory");
   refused("empty", "has no bin/python");
   refused("c", "is a conda environment, which cannot be moved as it is");
@@ -256,7 +256,7 @@ TEST_CASE("venv: requirements where they may not be built, or not as they are") 
   REQUIRE(run.in_data("echo -e . >r.txt; echo '-e .' >r.txt") == 0);
   auto& item = run.add_venv("r.txt");
   CHECK(run.run() == 1);
-  CHECK(run.cause().find("'-e .' is no wheel") != std::string::npos);
+  CHECK(run.cause().find("'-e .' is not a wheel") != std::string::npos);
   run.order.venv_build = VenvBuild::off;
   CHECK(run.run() == 1);
   CHECK(run.cause().find("venv.build = \"off\"") != std::string::npos);
@@ -324,7 +324,7 @@ TEST_CASE("venv: a failed build shows the last lines of its log, and keeps it be
   REQUIRE(run.run() == 0);
   CHECK(run.state() == ItemState::failed);
   const std::string note = run.note();
-  CHECK(note.find("-m virtualenv after it, ended with code 3\n  | 90\n") != std::string::npos);
+  CHECK(note.find("-m virtualenv after it, exited with code 3\n  | 90\n") != std::string::npos);
   CHECK(note.find("\nOnly wheels count") != std::string::npos);
   CHECK(note.ends_with("and give wheels=DIR"));
   CHECK(note.find("Put a wheel of pack that") != std::string::npos);
@@ -354,7 +354,7 @@ chmod 755 py)") == 0);
   run.add_venv("r.txt").python = run.data() + "/py";
   SUBCASE("wheels") {
     CHECK(run.run() == 1);
-    CHECK_MESSAGE(run.cause().find("One of the requirements is no wheel") != std::string::npos,
+    CHECK_MESSAGE(run.cause().find("One of the requirements is not a wheel") != std::string::npos,
                   run.cause());
   }
   SUBCASE("any") {
@@ -376,6 +376,6 @@ TEST_CASE("venv: a build that leaves something else than its log") {
                       make + "; exit 4\\n' >py; chmod 755 py") == 0);
   run.add_venv("r.txt").python = run.data() + "/py";
   CHECK(run.run() == 1);
-  CHECK(run.cause().find("ended with code 4") != std::string::npos);
+  CHECK(run.cause().find("exited with code 4") != std::string::npos);
   CHECK(run.cause().find("secret") == std::string::npos);
 }

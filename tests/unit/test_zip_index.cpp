@@ -124,7 +124,7 @@ TEST_CASE("bytes behind the end are ignored when the directory is where it says"
   CHECK(fault_of(run, whole + "\nx") == "");
   spit(run.scratch / "x.zip", whole + "\nx");
   CHECK(run.build(run.scratch / "x.zip") == "");
-  CHECK(run.note == "bytes behind the end of the archive were ignored");
+  CHECK(run.note == "bytes after the end of the archive were ignored");
   CHECK(fault_of(run, zip({}) + "x") == "");
   // An inner zip whose end happens to be left of an outer one.
   for (const std::string& inner : {whole, zip({})}) {
@@ -155,7 +155,7 @@ TEST_CASE("what is wanted of it must be readable, which is told before anything 
     member.told.method = member.local.method = 6;
     spit(run.scratch / "x.zip", zip({stored("one", "1"), member}));
     CHECK(has(run.build(run.scratch / "x.zip"),
-              "x.zip: entry 'big': is packed by method 6, which is not read here\n"));
+              "x.zip: entry 'big': is compressed with method 6, which nodestage cannot read\n"));
   }
   SUBCASE("Deflate64, and one that only libarchive reads") {
     Member other = stored("bzip2", "1");
@@ -163,8 +163,8 @@ TEST_CASE("what is wanted of it must be readable, which is told before anything 
     member.told.method = member.local.method = 9;
     spit(run.scratch / "x.zip", zip({other, member}));
     CHECK(has(run.build(run.scratch / "x.zip"),
-              "x.zip: entry 'big': is packed by method 9 (Deflate64) among others, "
-              "which is not read here\n"));
+              "x.zip: entry 'big': is compressed with method 9 (Deflate64) among others, "
+              "which nodestage cannot read\n"));
     return;
   }
   SUBCASE("a password") {

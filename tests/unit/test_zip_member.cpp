@@ -162,7 +162,7 @@ TEST_CASE("a local header that says something else is a fault that says what") {
   spit(run.scratch / "x.zip", bytes);
   const auto all = zip_file::read_all(run.scratch / "x.zip",
                                       [](Source& source) { return open_zip_entries(source); });
-  CHECK(all.fault.find("no entry begins where the directory says") != std::string::npos);
+  CHECK(all.fault.find("no entry starts where the directory says") != std::string::npos);
 }
 
 TEST_CASE("data that are not as both headers say are a fault") {
@@ -177,19 +177,19 @@ TEST_CASE("data that are not as both headers say are a fault") {
       CHECK(fails(run, member, "wrong checksum"));
       member = good;
       member.told.size = ++member.local.size;
-      CHECK(fails(run, member, "do not have the size told"));
+      CHECK(fails(run, member, "do not have the recorded size"));
       member = good;
       member.told.size = --member.local.size;
-      CHECK(fails(run, member, "do not have the size told"));
+      CHECK(fails(run, member, "do not have the recorded size"));
       if (is_stored) continue;
       member = good;
       member.data += '\0';
       member.told.packed = ++member.local.packed;
-      CHECK(fails(run, member, "compressed data do not have the size told"));
+      CHECK(fails(run, member, "compressed data do not have the recorded size"));
       member = good;
       member.data.resize(member.data.size() - 2);
       member.told.packed = member.local.packed = member.data.size();
-      CHECK(fails(run, member, "compressed data do not have the size told"));
+      CHECK(fails(run, member, "compressed data do not have the recorded size"));
       member = good;
       member.data[0] = '\7';  // a block of the type that there is not
       CHECK(fails(run, member, "invalid compressed data"));

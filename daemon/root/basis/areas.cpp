@@ -44,7 +44,7 @@ Result<std::optional<Fd>> open_users(int dir_fd, const std::string& name, std::u
   return std::optional<Fd>(std::move(*fd));
 }
 
-// "<uid>.<gid>.<n>", as trash() makes it.
+// Parses "<uid>.<gid>.<n>", a name that trash() made.
 std::optional<TrashEntry> parse_trash_name(const std::string& name) {
   TrashEntry entry{name};
   const char* const end = name.data() + name.size();
@@ -77,7 +77,7 @@ Result<Areas> Areas::open(const std::string& root, std::uint32_t owner) {
   TRY_ASSIGN(areas.trash_, make_private(hidden.get(), "trash", owner));
   TRY_ASSIGN(areas.hold_, make_private(hidden.get(), "hold", owner));
   timespec now{};
-  ::clock_gettime(CLOCK_REALTIME, &now);  // trash names must differ from an earlier daemon's
+  ::clock_gettime(CLOCK_REALTIME, &now);  // trash names must differ from those of an earlier daemon
   areas.next_trash_ = static_cast<std::uint64_t>(now.tv_sec) * 1'000'000'000 +
                       static_cast<std::uint64_t>(now.tv_nsec);
   return areas;
@@ -100,7 +100,7 @@ Status Areas::make_directory(const std::string& name, std::uint32_t uid, std::ui
   return fault;
 }
 
-// What a daemon leaves that dies before the directory is the user's: root's, and empty.
+// Removes what a daemon leaves that dies before the directory is the user's: root's, and empty.
 bool Areas::remove_begun(const std::string& name) const {
   struct stat info {};
   return ::fstatat(root_fd_.get(), name.c_str(), &info, AT_SYMLINK_NOFOLLOW) == 0 &&
@@ -123,7 +123,7 @@ bool Areas::is_mount(int directory_fd) const {
     return false;
   if ((info.stx_attributes_mask & STATX_ATTR_MOUNT_ROOT) != 0)
     return (info.stx_attributes & STATX_ATTR_MOUNT_ROOT) != 0;
-  // A kernel before 5.8; it does not tell bind mounts of the same file system.
+  // A kernel before 5.8: bind mounts of the same file system cannot be recognized.
   return info.stx_dev_major != root.stx_dev_major || info.stx_dev_minor != root.stx_dev_minor;
 }
 

@@ -2,13 +2,13 @@
 //
 //   ROOT/<name>                  the job directory, 0700, the user's   (ROOT/<name> is tmpdir.path)
 //   ROOT/.nodestage/             0700, root's
-//     status/<job>.<restart>.<task>   what workers say (common/wire/status_file.hpp)
-//     status/<job>.<restart>.answer   what the daemon says to them (common/wire/space_claim.hpp)
-//     trash/<uid>.<gid>.<n>           trees on their way out
-//     hold/<job>.<restart>/           trees whose stage-out failed or goes on in the background
+//     status/<job>.<restart>.<task>   what workers report (common/wire/status_file.hpp)
+//     status/<job>.<restart>.answer   the daemon's answers to them (common/wire/space_claim.hpp)
+//     trash/<uid>.<gid>.<n>           trees that wait for removal
+//     hold/<job>.<restart>/           trees whose stage-out failed or continues in the background
 //
-// All on one file system, so that every move is one rename. Needs root. No function here reads
-// what a user wrote.
+// All of it is on one file system, so that every move is one rename. Needs root. No function here
+// reads what a user wrote.
 #pragma once
 
 #include <cstdint>
@@ -35,32 +35,32 @@ struct TrashEntry {
   std::uint32_t gid = 0;
 };
 
-// Whether a mount may be in a directory's place. A user can mount there (FUSE), and what does not
-// answer would block the daemon; only directories that the site makes are expected to be mounts.
+// Whether a job directory may be a mount. Users can mount something there (FUSE), and a mount that
+// does not answer would block the daemon. Only directories that the site makes may be mounts.
 enum class Mounts { refuse, enter };
 
 class Areas {
  public:
-  // Opens ROOT, which must exist, belong to `owner` and not be writable by others (unless sticky),
-  // and makes what is missing below .nodestage. `owner`: the daemon's own user, root but in tests.
+  // Opens ROOT, which must exist, belong to `owner`, and not be writable by others (unless sticky).
+  // Makes what is missing below .nodestage. `owner` is the daemon's own user: root, except in tests.
   static Result<Areas> open(const std::string& root, std::uint32_t owner = 0);
 
-  // Makes the job directory `name`. One that is already there is taken when it is a directory of
-  // `uid` (a restarted daemon, a site's Prolog), made anew when a daemon that died may have begun
-  // it, else refused.
+  // Makes the job directory `name`. An existing directory of `uid` is used as it is (a restarted
+  // daemon, a site's Prolog). One that a daemon may have left unfinished when it died is made
+  // again. Anything else is a fault.
   Status make_directory(const std::string& name, std::uint32_t uid, std::uint32_t gid) const;
-  // The directory `name` if it is there and belongs to `uid`; never through a link. Nothing while
+  // Opens the directory `name` if it exists and belongs to `uid`; never follows a link. Empty while
   // it is missing.
   Result<std::optional<Fd>> open_directory(const std::string& name, std::uint32_t uid,
                                            Mounts mounts = Mounts::refuse) const;
 
-  // Whether the job directory, open at `directory_fd`, is a mount, which can be moved to no area.
+  // Whether the job directory, open at `directory_fd`, is a mount. Mounts cannot be moved.
   [[nodiscard]] bool is_mount(int directory_fd) const;
 
   Result<Fd> open_status(const JobKey& key, const char* task, int flags) const;
   void remove_status(const JobKey& key) const;
 
-  // Away from its name at once. Nothing to do when it is missing.
+  // Renames it away at once. Succeeds when `name` is missing.
   Status move_to_trash(const std::string& name, std::uint32_t uid, std::uint32_t gid);
   Status move_to_hold(const std::string& name, const JobKey& key) const;
   Result<std::optional<Fd>> open_held(const JobKey& key, std::uint32_t uid) const;
@@ -68,7 +68,7 @@ class Areas {
 
   [[nodiscard]] std::vector<TrashEntry> list_trash() const;
   Result<Fd> open_trash(const std::string& name) const;
-  // The emptied directory itself, or what is no directory.
+  // Removes the emptied directory, or an entry that is not a directory.
   Status remove_trash(const std::string& name) const;
 
   [[nodiscard]] std::string path_of(const std::string& name) const { return root_ + "/" + name; }

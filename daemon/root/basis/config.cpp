@@ -16,7 +16,7 @@
 namespace nodestage {
 namespace {
 
-// Sets a key from its TOML value; the text of what is allowed when the value is not.
+// Sets a key from its TOML value. If the value is not allowed, returns the text of what is.
 using Setter = std::function<std::optional<std::string>(Config&, const toml::node&)>;
 
 struct Key {
@@ -108,7 +108,7 @@ Setter absolute_path(Member member) {
   };
 }
 
-// A list of absolute paths, in all not too long for the worker's order.
+// A list of absolute paths, bounded in total by what the worker's order can hold.
 template <typename Member>
 Setter directories(Member member) {
   return [=](Config& config, const toml::node& node) -> std::optional<std::string> {
@@ -140,7 +140,7 @@ Setter path_or_empty(Member member) {
   };
 }
 
-// They go to nodestage-peer in one message (common/wire/peer_channel.hpp).
+// All addresses go to nodestage-peer in one message (common/wire/peer_channel.hpp).
 constexpr std::size_t k_max_addresses_bytes = 96 * 1024;
 
 // [peer.addresses]: n1 = "10.0.0.1" or n1 = ["10.0.0.1", "10.1.0.1"].
@@ -314,7 +314,7 @@ Status set_section(Config& config, const std::string& section, const toml::table
     const std::string full = std::string(section).append(".").append(name.str());
     if (key == keys().end()) {
       std::string what = at(file, name.source()) + "unknown key '";
-      what.append(full).append("'; [").append(section).append("] knows: ");
+      what.append(full).append("'; the keys of [").append(section).append("] are: ");
       return Error{EINVAL, what + known_names(section)};
     }
     if (const auto allowed = key->set(config, node)) {
@@ -346,7 +346,7 @@ Result<Config> parse_config(std::string_view text, const std::string& file_name)
   config.peer.program = k_peer_path;
   try {
     TRY(set_all(config, toml::parse(text, file_name), file_name));
-  } catch (const toml::parse_error& fault) {  // the library's boundary
+  } catch (const toml::parse_error& fault) {  // thrown by the library
     return Error{EINVAL, at(file_name, fault.source()) + std::string(fault.description())};
   }
   return config;

@@ -1,8 +1,8 @@
 // The daemon's configuration: /etc/nodestage/nodestaged.toml.
 //
-// Every key, its default and its unit are in conf/nodestaged.toml, which a unit test holds against
-// this struct. An unknown key, a wrong type or a value out of range is a fault that names file,
-// line, key and what is allowed.
+// conf/nodestaged.toml has every key with its default and its unit; a unit test compares it with
+// this struct. An unknown key, a wrong type, or a value out of range is a fault that names the
+// file, the line, the key, and what is allowed.
 #pragma once
 
 #include <cstdint>
@@ -86,7 +86,7 @@ struct Config {
     std::uint64_t io_wait_s = 5;
     std::uint64_t max_connections = 1024;
     std::vector<std::string> addresses;  // "NODE=ADDRESS"
-    std::string program;                 // of the build by default
+    std::string program;                 // default: the one of this build
 
     bool operator==(const Peer&) const = default;
   } peer;
@@ -109,7 +109,7 @@ struct Config {
   struct {
     std::string socket = "/run/nodestage/nodestaged.sock";
     std::string state_dir = "/var/lib/nodestage";
-    std::string worker_path;  // of the build by default
+    std::string worker_path;  // default: the one of this build
     std::uint64_t request_wait_s = 5;
     std::uint64_t max_connections = 4096;
     std::uint64_t orphan_check_s = 300;
@@ -123,7 +123,7 @@ Result<Config> load_config(const std::string& path);
 // Every key as "section.key", in the order of the struct.
 std::vector<std::string> config_keys();
 
-// tmpdir.path is "ROOT/NAME": only NAME holds patterns.
+// tmpdir.path is "ROOT/NAME"; only NAME contains patterns.
 std::string tmpdir_root(const Config& config);
 std::string tmpdir_name_pattern(const Config& config);
 

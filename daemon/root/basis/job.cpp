@@ -40,7 +40,7 @@ JobOutcome outcome_of(const JobRecord& record) {
     return record.first_status ? told_by(*record.first_status) : JobOutcome::unknown;
   const auto status = record.last_status ? record.last_status : record.first_status;
   if (!status) return JobOutcome::unknown;
-  // A batch script on the first node may have ended well after a step that did not.
+  // The batch script on the first node may have succeeded after a step that failed.
   const bool another_counts =
       !record.outcome_known && record.begin.node_count > 1 && record.begin.node_index != 0;
   return *status != 0 && another_counts && WIFEXITED(*status) ? JobOutcome::unknown

@@ -1,4 +1,4 @@
-// Job: what the daemon knows of one run of one Slurm job on this node, and its journal entry.
+// Job: what the daemon knows of one run of one Slurm job on this node, and the job's journal entry.
 #pragma once
 
 #include <cstdint>
@@ -17,74 +17,75 @@
 namespace nodestage {
 
 enum class JobState {
-  waiting_for_directory,  // the daemon makes it at once, a site (tmpdir.create) when it will
+  waiting_for_directory,  // the daemon makes it at once; a site (tmpdir.create) may take time
   queued,                 // for a place among staging.max_jobs
   staging,
   ready,             // the job may run
   failed,            // the job may not run; `cause` says why
-  stopping,          // the end came while the staging worker still lived
+  stopping,          // the job ended while the staging worker was still running
   awaiting_outcome,  // after the end: the job's first node knows how the job ended
   staging_out,       // after the end
   held,              // the stage-out failed: the tree is in the hold area
-  gone,              // nothing of the job is left here; about to be forgotten
+  gone,              // nothing of the job is left on the node; it is about to be forgotten
 };
 
 const char* to_text(JobState state);
 
-// Of results that could not be delivered. Times are seconds since 1970, so that they mean the same
-// after a restart of the daemon or the node.
+// About results that could not be delivered. Times are seconds since 1970, so that they keep their
+// meaning across a restart of the daemon or the node.
 struct HoldRecord {
   std::uint64_t since = 0;           // 0: never held
-  std::uint64_t retry_at = 0;        // 0: no further try is made
-  std::uint64_t bytes = 0;           // of the whole tree on disk
+  std::uint64_t retry_at = 0;        // no further try is made if 0
+  std::uint64_t bytes = 0;           // disk space of the whole tree
   bool is_measured = false;          // whether `bytes` is known
-  bool is_told = false;              // the user's notice says what is so
-  std::uint64_t warned_at = 0;       // 0: not yet warned that it will expire
-  std::uint64_t delivered = 0;       // bit i: item i of --stage-out needs no delivery any more
+  bool is_told = false;              // the user's notice is up to date
+  std::uint64_t warned_at = 0;       // 0: no warning of the expiry was given yet
+  std::uint64_t delivered = 0;       // bit i: item i of --stage-out needs no further delivery
   std::vector<std::string> reasons;  // what was not delivered and why; printable
 };
 
-// Plain data: what the journal keeps. `begin.request` is kept in a file of its own, as it came.
+// Plain data that the journal keeps. `begin.request` is kept as it came, in a file of its own.
 struct JobRecord {
   Begin begin;
   JobState state = JobState::queued;
   std::string directory;          // name below the tmpdir root
   bool directory_is_ours = true;  // made by the daemon, so removed by it
   bool in_hold = false;           // the tree has been renamed into the hold area
-  bool may_have_run = false;      // it was ready, or a step did not wait for that
-  bool announced = false;         // the summary has been given to a step
+  bool may_have_run = false;      // it was ready, or a step did not wait for it
+  bool announced = false;         // a step was given the summary
   bool ended = false;             // the epilog has come
   std::string cause;
   std::string failure;  // why the staging failed; stays after the end
   JobTimes times;
   ProcessMark worker;                         // pid 0: none
   std::optional<std::uint32_t> batch_status;  // wait status of the batch script
-  std::optional<std::uint32_t> last_status;   // of the last step's task that ended
-  std::uint32_t last_step = k_no_number;      // of which last_status tells
+  std::optional<std::uint32_t> last_status;   // of the task of the last step that ended
+  std::uint32_t last_step = k_no_number;      // the step of last_status
   std::uint32_t exit_code = 0;                // of the epilog
-  std::uint32_t stage_outs = 0;               // workers for it that were started
+  std::uint32_t stage_outs = 0;               // how many workers were started for stage-out
   HoldRecord hold;
   JobFacts facts;                    // reported by a step here or on the first node
   std::uint64_t begun_at = 0;        // seconds since 1970
-  std::uint32_t credit_minutes = 0;  // owed to the job's time limit, unless credited
-  bool credited = false;             // Slurm has been told, or was about to be: never again
-  bool is_looked_at = false;         // by a step here, before it is ready
+  std::uint32_t credit_minutes = 0;  // to add to the job's time limit, unless credited
+  bool credited = false;             // Slurm was asked for it, or was about to be: never ask again
+  bool is_looked_at = false;         // by a step here, before the job is ready
   // Of a job with several nodes:
   Verdict verdict = Verdict::open;
   std::string verdict_text;
-  bool outcome_known = false;                 // the first node has said how the job ended
+  bool outcome_known = false;                 // the first node has reported how the job ended
   std::optional<std::uint32_t> first_status;  // of the batch script or the first node's last step
 
   [[nodiscard]] JobKey key() const { return {begin.job, begin.restart}; }
 };
 
-// Neither held nor being delivered in the background: what the job's steps and epilog mean.
+// Whether steps and the epilog that name this job mean this run: it is neither held nor being
+// delivered in the background.
 inline bool is_live(const JobRecord& record) {
   return !record.in_hold && record.hold.since == 0 && record.state != JobState::held &&
          record.state != JobState::gone;
 }
 
-// Of its job directory.
+// Whether its job directory may be a mount.
 inline Mounts mounts_of(const JobRecord& record) {
   return record.directory_is_ours ? Mounts::refuse : Mounts::enter;
 }
@@ -96,10 +97,10 @@ inline bool is_shared(const Begin& begin) {
 inline bool is_shared(const JobRecord& record) { return is_shared(record.begin); }
 inline bool is_on_first_node(const JobRecord& record) { return record.begin.node_index == 0; }
 
-// On the first node: whether it can tell the others how the job ended.
+// On the first node: whether it can report to the others how the job ended.
 inline bool knows_outcome(const JobRecord& record) { return record.ended || record.batch_status; }
 
-// Whether the job did well, from what steps and the epilog have reported.
+// Whether the job succeeded, from what its steps and the epilog reported.
 JobOutcome outcome_of(const JobRecord& record);
 
 }  // namespace nodestage

@@ -1,4 +1,4 @@
-// The place in this file is no news to a reader of the journal.
+// The position in this file means nothing to a reader of the journal.
 #define SD_JOURNAL_SUPPRESS_LOCATION
 #include "daemon/root/basis/log.hpp"
 
@@ -83,7 +83,7 @@ bool is_journal_stream(const char* journal_stream, int fd) {
 void open() {
   to_journal = is_journal_stream(::getenv("JOURNAL_STREAM"), STDERR_FILENO);
   spdlog::set_default_logger(spdlog::stderr_logger_st("nodestaged"));
-  // What journald could not be handed comes by its stream, with its time.
+  // What could not be sent to journald goes to its stream, with the time.
   spdlog::set_pattern(to_journal ? "%l: %v" : "%Y-%m-%dT%H:%M:%S.%e %l: %v");
   spdlog::flush_on(Level::info);
 }

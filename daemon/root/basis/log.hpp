@@ -1,15 +1,15 @@
-// The daemon's log: one line an event. To journald with fields where stderr is its stream, else to
-// stderr as text: "TIME LEVEL: job=12.0 uid=1000 role=worker: TEXT".
+// The daemon's log: one line per event. If stderr is journald's stream, lines go to journald with
+// fields, otherwise to stderr as text: "TIME LEVEL: job=12.0 uid=1000 role=worker: TEXT".
 //
-//   field              of
-//   MESSAGE, PRIORITY  every line; the text alone, and syslog's number of the level
-//   NODESTAGE_JOB      a job's lines: "12.0", job id and restart count
-//   NODESTAGE_UID      a job's lines: the user's number
-//   NODESTAGE_ROLE     every line: daemon, worker, notice: whose words they are
-//   NODESTAGE_ITEM     a line about one item: its source
+//   field              in
+//   MESSAGE, PRIORITY  every line: the text alone, and syslog's number of the level
+//   NODESTAGE_JOB      lines about a job: "12.0", job id and restart count
+//   NODESTAGE_UID      lines about a job: the user's number
+//   NODESTAGE_ROLE     every line: the author of the text: daemon, worker, notice
+//   NODESTAGE_ITEM     lines about one item: its source
 //
-// Texts may hold what users wrote: what is not printable is escaped here, and newlines become "; ",
-// so that no line or field can be forged.
+// Texts may contain what users wrote. Unprintable characters are escaped here and newlines become
+// "; ", so that no line or field can be forged.
 #pragma once
 
 #include <spdlog/common.h>
@@ -38,7 +38,8 @@ Subject about(const JobRecord& record, const char* role = "daemon");
 Subject about(const Begin& begin);
 Subject about_item(const JobRecord& record, const std::string& item);
 
-// A line of each of a job's items, with `before` at its start: lines[i] is about status.items[i].
+// Logs one line for each of a job's items, which starts with `before`; lines[i] is about
+// status.items[i].
 void log_items(const JobRecord& record, std::string_view before, const WorkerStatus& status,
                const std::vector<std::string>& lines);
 
@@ -46,16 +47,16 @@ namespace log {
 
 using Level = spdlog::level::level_enum;
 
-// Where lines go, from now on: decided by $JOURNAL_STREAM and stderr. Until then, and in tests, as
-// text to spdlog's default logger.
+// Chooses the destination of lines from $JOURNAL_STREAM and stderr. Before this call, and in tests,
+// lines go as text to spdlog's default logger.
 void open();
 void set_level(const std::string& name);  // trace, debug, info, warn, error, critical, off
 
 bool is_wanted(Level level);
-// Nothing, unless the level is wanted.
+// Does nothing unless the level is wanted.
 void write(Level level, const Subject& subject, std::string_view text);
 
-// "NAME=value" of each field.
+// The "NAME=value" text of each field.
 std::vector<std::string> journal_fields(Level level, const Subject& subject, std::string_view text);
 
 // Whether `fd` is the file that systemd(1) names in $JOURNAL_STREAM ("device:inode").

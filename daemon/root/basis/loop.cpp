@@ -9,8 +9,8 @@
 namespace nodestage {
 namespace {
 
-// An event of a round may be of a descriptor that an earlier callback of the round has closed, and
-// whose number has another one by then.
+// An event can be about a descriptor that an earlier callback of the same round closed, and whose
+// number belongs to another descriptor by then.
 std::uint64_t mark_of(int fd, std::uint32_t number) {
   return std::uint64_t{number} << 32 | static_cast<std::uint32_t>(fd);
 }
@@ -66,8 +66,8 @@ int Loop::milliseconds_to_next_timer() const {
   return static_cast<int>(std::clamp<long>(rounded_up, 0, 60'000));
 }
 
-// Those of this moment. What they set waits for the next round, so that descriptors have their
-// turn.
+// Only timers that are due now. Those that they set wait for the next round, so that descriptors
+// get their turn.
 void Loop::run_due_timers() {
   const TimerId last{now(), next_timer_};
   while (!stopped_ && !timers_.empty() && timers_.begin()->first < last) {

@@ -1,5 +1,5 @@
-// Loop: one thread, one epoll set, a list of timers, and the clocks. Everything in the daemon
-// happens in its callbacks.
+// Loop: one thread, one epoll set, a list of timers, and the clocks. Everything in the daemon runs in
+// its callbacks.
 #pragma once
 
 #include <chrono>
@@ -23,25 +23,26 @@ class Loop {
 
   static Result<Loop> create();
 
-  // Calls `ready` whenever fd can be read or was hung up, until forget(fd). fd is borrowed and must
-  // be forgotten before it is closed. A callback may forget any fd, its own included.
+  // Calls `ready` whenever fd can be read or was hung up, until forget(fd). fd is borrowed; forget
+  // it before you close it. A callback may forget any fd, its own included.
   Status watch(int fd, Callback ready);
-  // For a watched fd: calls `writable` as well, whenever it can be written to; {} ends that.
+  // For a watched fd: also calls `writable` whenever fd can be written to. {} stops that.
   Status want_write(int fd, Callback writable);
   void forget(int fd);
 
-  // Calls `due` once; one that is set by another timer's callback, in a later round than that.
+  // Calls `due` once. A timer that is set in a timer's callback runs in a later round.
   TimerId after(std::chrono::milliseconds delay, Callback due);
   void cancel(TimerId timer);
 
-  // The time, by which timers are due. The wall clock, for what outlives the daemon: since 1970.
+  // The time by which timers are due, and the wall clock, for what outlives the daemon: milliseconds
+  // and seconds since 1970.
   [[nodiscard]] Clock::time_point now() const { return Clock::now() + ahead_; }
   [[nodiscard]] std::uint64_t wall_ms() const;
   [[nodiscard]] std::uint64_t wall_s() const { return wall_ms() / 1000; }
-  // For tests: both clocks go forward at once.
+  // For tests: puts both clocks forward.
   void advance(std::chrono::milliseconds time) { ahead_ += time; }
 
-  // Until stop(); may be called again then. A fault of epoll itself only.
+  // Runs until stop() and may be called again after that. Only epoll itself can cause a fault.
   Status run();
   void stop() { stopped_ = true; }
 
@@ -51,7 +52,7 @@ class Loop {
   void run_due_timers();
 
   struct Watched {
-    std::uint32_t number;  // which tells a descriptor from an earlier one of its number
+    std::uint32_t number;  // distinguishes it from an earlier descriptor with the same fd
     Callback ready;
     Callback writable;
   };

@@ -1,5 +1,5 @@
-// Lines about refused callers. Anybody can cause them, so their number is bounded: what
-// is beyond that is counted and told with the next line that is written.
+// Log lines about refused callers. Anybody can cause them, so their number is bounded. Further
+// refusals are counted, and the next line that is written reports their number.
 #pragma once
 
 #include <string>

@@ -8,7 +8,7 @@
 namespace nodestage {
 
 // Replaces `path` with a file of mode 0644. Not synced: after a crash the next daemon writes it
-// anew. A link or file that somebody left under the temporary name is removed, never followed.
+// again. A link or file under the temporary name is removed, never followed.
 Status replace_textfile(const std::string& path, std::string_view text);
 
 }  // namespace nodestage

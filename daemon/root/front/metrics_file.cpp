@@ -33,7 +33,7 @@ void MetricsFile::look() {
 void MetricsFile::write(const MetricsText& text) {
   const Status replaced = replace_textfile(path_, text.own + text.disk);
   if (!replaced && !has_failed_) {
-    log::warn("metrics.textfile cannot be written (said once): {}", replaced.error().what);
+    log::warn("metrics.textfile cannot be written (logged once): {}", replaced.error().what);
   }
   has_failed_ = !replaced;
   if (!replaced) return;

@@ -1,6 +1,6 @@
-// MetricsFile: keeps the file of `metrics.textfile` up to date: looked at every 5 s, replaced (by a
-// rename) when something that is the daemon's own has changed, or once a minute. Without the
-// setting it does nothing at all.
+// MetricsFile: keeps the file of `metrics.textfile` up to date. Every 5 s it compares the figures,
+// and replaces the file (by a rename) when one of the daemon's own has changed, or once a minute.
+// Without the setting it does nothing.
 #pragma once
 
 #include <functional>
@@ -19,7 +19,7 @@ class MetricsFile {
   MetricsFile(Loop& loop, const Config& config, Source source)
       : loop_(loop), config_(config), source_(std::move(source)) {}
 
-  // At the start and after each reload. A file whose name is no longer set is removed.
+  // Call it at the start and after each reload. Removes the file of a path that is no longer set.
   void settings_changed();
 
  private:

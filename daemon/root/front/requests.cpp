@@ -7,8 +7,8 @@ namespace {
 
 enum class Who {
   root,          // slurmd's and slurmstepd's privileged hooks
-  root_or_user,  // those, and the user of the job that the message names
-  anyone,        // the handler shows only what is the caller's
+  root_or_user,  // root, and the user of the job that the message names
+  anyone,        // the handler shows callers only what is theirs
 };
 
 struct Caller {
@@ -24,7 +24,8 @@ Ticket handle(const Caller& caller, const Begin& m) {
 Ticket handle(const Caller& caller, const End& m) { return caller.jobs.end(m, caller.reply); }
 Ticket handle(const Caller& caller, const Wait& m) {
   if (m.goes_on < k_looks || caller.uid == 0) return caller.jobs.wait(m, caller.reply);
-  caller.reply(Refused{RefusalReason::not_permitted, "only slurmstepd tells of a look"});
+  caller.reply(
+      Refused{RefusalReason::not_permitted, "only slurmstepd may report a step that observes"});
   return 0;
 }
 Ticket handle(const Caller& caller, const Exited& m) {
@@ -58,7 +59,7 @@ Ticket handle(const Caller& caller, const ReportQuery& m) {
   return 0;
 }
 
-// Of the job that a message names.
+// The uid of the job that a message names.
 template <typename T>
 std::optional<std::uint32_t> owner_of(const Jobs& jobs, const T& message) {
   return jobs.owner(message.job);
@@ -68,7 +69,7 @@ std::optional<std::uint32_t> owner_of(const Jobs& jobs, const Recover& message) 
 }
 
 template <typename T>
-struct Rule;  // no rule: not a request
+struct Rule;  // a type without a rule is not a request
 template <>
 struct Rule<Begin> {
   static constexpr Who k_who = Who::root;
@@ -131,7 +132,7 @@ template <typename T>
 Ticket dispatch(const Caller& caller, const T& message) {
   if constexpr (Request<T>) {
     if (may(caller, message)) return handle(caller, message);
-    return refuse(caller, RefusalReason::not_permitted, "this user may not ask that");
+    return refuse(caller, RefusalReason::not_permitted, "this user may not send this request");
   } else {
     return refuse(caller, RefusalReason::malformed, "not a request");
   }

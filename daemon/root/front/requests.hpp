@@ -1,4 +1,4 @@
-// The requests that the daemon serves: an allow-list of {kind, who may, handler}.
+// The requests that the daemon serves: an allow-list of {kind, who may send it, handler}.
 #pragma once
 
 #include <cstdint>
@@ -8,9 +8,9 @@
 
 namespace nodestage {
 
-// Decodes one packet of a caller with `uid`, checks the table and calls the handler, which answers
-// through `reply` now or later. What is not in the table is refused and logged. The ticket of
-// a later answer, or 0.
+// Decodes one packet of a caller with `uid`, checks the table, and calls the handler, which answers
+// through `reply` now or later. What is not in the table is refused and logged. Returns the ticket
+// of a later answer, or 0.
 Ticket handle_request(Jobs& jobs, std::uint32_t uid, std::string_view packet, const Reply& reply);
 
 }  // namespace nodestage

@@ -16,11 +16,11 @@
 namespace nodestage {
 namespace {
 
-// What is kept for callers that do not read. Root may ask for all jobs of the node.
+// The bound on answers kept for callers that do not read. Root may ask for all jobs of the node.
 constexpr std::size_t k_most_unsent_of_user = std::size_t{8} << 20;
 constexpr std::size_t k_most_unsent_of_users = std::size_t{64} << 20;
 constexpr std::size_t k_most_unsent_of_root = std::size_t{64} << 20;
-// Of users' requests between two looks at everything else.
+// The time for users' requests between two looks at everything else.
 constexpr std::chrono::milliseconds k_users_share{5};
 constexpr int k_backlog = 1024;
 constexpr int k_most_accepted = 256;
@@ -60,7 +60,7 @@ Status Server::listen_at(const std::string& path, std::uint32_t mode) {
   return loop_.watch(fd, [this, fd] { accept_all(fd); });
 }
 
-// In bounds: others may come as fast as they are taken in.
+// Bounded: callers may connect as fast as they are accepted.
 void Server::accept_all(int listener) {
   for (int i = 0; i < k_most_accepted; ++i) {
     Fd fd(::accept4(listener, nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
@@ -73,13 +73,13 @@ void Server::accept_all(int listener) {
 }
 
 void Server::admit(Fd fd, std::uint32_t uid) {
-  // Root always finds a place; one user may use half of the rest.
+  // Root always gets a connection; one user may use half of the rest.
   const std::size_t most = std::min<std::size_t>(config_.daemon.max_connections, descriptors_);
   const auto account = accounts_.find(uid);
   const bool crowd = account != accounts_.end() && account->second.connections >= most / 2;
   if (!crowd && connections_.size() >= most) make_room(uid);
   if ((crowd || connections_.size() >= most) && uid != 0) {
-    log_refusal("uid=" + std::to_string(uid), "too many connections, one more");
+    log_refusal("uid=" + std::to_string(uid), "too many connections");
     return;
   }
   const std::uint64_t id = next_++;
@@ -121,7 +121,7 @@ Server::Accounts::iterator Server::richest_user(std::size_t Account::*what) {
 void Server::readable(std::uint64_t id) {
   Connection& connection = connections_.at(id);
   if (connection.asked || connection.uid == 0) return answer(id);
-  // It stays in the socket until it is its user's turn.
+  // The request stays in the socket until its user's turn.
   loop_.forget(connection.fd.get());
   accounts_[connection.uid].waiting.push_back(id);
   if (!std::exchange(is_serving_, true)) loop_.after({}, [this] { serve_users(); });
@@ -141,7 +141,7 @@ void Server::serve_users() {
     const std::uint64_t id = next->second.waiting.front();
     next->second.waiting.pop_front();
     const auto connection = connections_.find(id);
-    if (connection == connections_.end()) continue;  // it has made room
+    if (connection == connections_.end()) continue;  // it was closed to make room
     const int fd = connection->second.fd.get();
     if (loop_.watch(fd, [this, id] { readable(id); })) {
       answer(id);
@@ -149,7 +149,7 @@ void Server::serve_users() {
       close(id);
     }
   }
-  // A daemon that is never idle waits for its own processor time behind every job of the node.
+  // A daemon that is never idle would wait for processor time behind every job of the node.
   is_serving_ = true;
   loop_.after(k_users_share, [this] { serve_users(); });
 }
@@ -169,9 +169,8 @@ void Server::answer(std::uint64_t id) {
   connection.ticket = ticket;
 }
 
-// A caller that does not read loses progress. Long lists wait here, in bounds, until he has read:
-// the daemon never waits for anybody. The connection is closed by its caller, or soon by the
-// deadline.
+// Callers that do not read lose progress. Long lists are kept here, within bounds, until the caller
+// has read: the daemon never waits for a caller. The caller or the deadline closes the connection.
 void Server::send(std::uint64_t id, const Message& message) {
   const auto found = connections_.find(id);
   if (found == connections_.end()) return;
@@ -192,7 +191,7 @@ void Server::send(std::uint64_t id, const Message& message) {
       loop_.after(std::chrono::seconds(config_.daemon.request_wait_s), [this, id] { close(id); });
 }
 
-// Whether nothing is left to send.
+// Returns whether nothing is left to send.
 bool Server::send_or_keep(std::uint64_t id, Connection& connection, std::string packet) {
   if (connection.is_cut) return false;
   if (connection.unsent.empty()) {

@@ -1,11 +1,12 @@
-// Server: the unix sockets. Who is at the other end is SO_PEERCRED; what a caller may ask is the
-// table in requests.hpp. One request a connection.
+// Server: the unix sockets. SO_PEERCRED identifies the caller, and the table in requests.hpp says
+// what a caller may send. One request per connection.
 //
-// Slurm's hooks, which are root, must be answered within seconds whatever users do. So root has a
-// socket of its own, whose backlog nobody else fills; its requests are answered as they come, those
-// of users in turn, each user's one after the other and for a few milliseconds at a time; and what
-// is kept for callers that do not read has a limit for each user. Where all users together have too
-// much of something, who has the most of it gives way.
+// Slurm's hooks, which run as root, must be answered within seconds whatever users do:
+//  - Root has a socket of its own, whose backlog nobody else fills.
+//  - Root's requests are answered as they come. Users' requests take turns by user, for a few
+//    milliseconds at a time.
+//  - What is kept for callers that do not read is limited per user.
+//  - Where all users together have too much of something, the user who has the most of it gives way.
 #pragma once
 
 #include <cstdint>
@@ -25,13 +26,13 @@ namespace nodestage {
 
 class Server {
  public:
-  // `descriptors`: how many connections may be open at once, whatever daemon.max_connections says.
+  // `descriptors`: how many connections may be open at once, whatever daemon.max_connections is.
   Server(Loop& loop, const Config& config, Jobs& jobs, std::size_t descriptors)
       : loop_(loop), config_(config), jobs_(jobs), descriptors_(descriptors) {}
 
-  // Binds the socket (0666: everybody may ask, the table says what) and root's beside it (0600,
-  // common/wire/daemon_client.hpp). A socket that nobody listens to is replaced; one that somebody
-  // does is a fault.
+  // Binds the socket (mode 0666; the table decides who may ask for what) and root's beside it
+  // (0600, common/wire/daemon_client.hpp). A socket without a listener is replaced; one with a
+  // listener is a fault.
   Status listen(const std::string& path);
 
  private:
@@ -41,13 +42,13 @@ class Server {
     Ticket ticket = 0;                      // of a request that is answered later
     bool asked = false;                     // its one request has been read
     std::optional<Loop::TimerId> deadline;  // for the request
-    std::deque<std::string> unsent;         // answers that its socket had no room for
-    bool is_cut = false;                    // there were too many; it hears no last one
+    std::deque<std::string> unsent;         // answers that the socket had no room for
+    bool is_cut = false;                    // there were too many; no last answer is sent
   };
   struct Account {  // of one uid
     std::size_t connections = 0;
     std::size_t unsent_bytes = 0;
-    std::deque<std::uint64_t> waiting;  // connections whose request is there and not yet read
+    std::deque<std::uint64_t> waiting;  // connections with a request that is not read yet
   };
   using Accounts = std::map<std::uint32_t, Account>;  // by uid
 
@@ -75,7 +76,7 @@ class Server {
   Accounts accounts_;
   std::uint64_t next_ = 1;
   std::size_t users_unsent_bytes_ = 0;
-  std::uint32_t last_served_ = 0;  // a uid: the turn is the next one's
+  std::uint32_t last_served_ = 0;  // a uid; the next one's turn follows
   bool is_serving_ = false;        // serve_users() will be called
 };
 

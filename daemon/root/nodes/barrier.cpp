@@ -138,7 +138,7 @@ std::string Barrier::text() const {
         (text.empty() ? "" : "\n") + ("going on without " + printable(name)) + ": " + node.cause;
   }
   if (verdict() == Verdict::ready) return text;
-  // The slowest first: who has not begun, then who has read the least.
+  // The slowest first: nodes that have not begun, then those that have read the least.
   std::vector<std::pair<double, std::string>> slow;
   for (std::string& name : open_nodes()) slow.emplace_back(share(at(name)), std::move(name));
   const std::size_t shown = slow.size() <= k_names_shown + 1 ? slow.size() : k_names_shown;

@@ -1,5 +1,5 @@
-// Barrier: what a job's first node knows of all the job's nodes, and what follows. Pure: sends
-// nothing, reads no clock, and is told the time.
+// Barrier: what a job's first node knows of all nodes of the job, and what follows from that. Pure:
+// it sends nothing and reads no clock; callers pass the time.
 #pragma once
 
 #include <chrono>
@@ -24,30 +24,30 @@ class Barrier {
 
   Barrier(const std::vector<std::string>& nodes, Time now);
 
-  // The newest state of a node; of one that is not of the job, nothing.
+  // Takes the newest state of a node; ignores a node that is not of the job.
   void take(const std::string& node, const NodeNote& note, Time now);
 
-  // Nodes that have become too silent; each is named once until it has spoken again.
+  // Returns nodes that have been silent for too long. Each is returned once, until it speaks again.
   std::vector<std::string> overdue(Time now, const Limits& limits);
   [[nodiscard]] bool has_begun(const std::string& node) const;
-  // Named by overdue() and silent since. ask_again(): that was this node's fault, and its time
-  // begins anew.
+  // is_asked_after(): overdue() returned the node, and it has been silent since. ask_again(): the
+  // silence was this node's fault, so the node's time starts again.
   [[nodiscard]] bool is_asked_after(const std::string& node) const;
   void ask_again(const std::string& node, Time now);
-  // The barrier goes on without a node, if it has not spoken in the meantime.
+  // The barrier goes on without the node, unless it has spoken in the meantime.
   void leave_out(const std::string& node, const std::string& why);
-  // The same node fails the job.
+  // Likewise, but the node fails the job.
   void fail(const std::string& node, const std::string& cause);
 
-  // failed as soon as one is.
+  // failed as soon as one node has failed.
   [[nodiscard]] Verdict verdict() const;
-  // For people. failed: the first failed node's name and cause. ready: the nodes that were left
-  // out, or "". open: which nodes are not ready and how far the slowest is.
+  // A text for users. failed: the first failed node and its cause. ready: the nodes that were left
+  // out, or "". open: which nodes are not ready, and how far the slowest are.
   [[nodiscard]] std::string text() const;
-  // open, in few words: "2 of 3 nodes are not ready".
+  // If open, a short text: "2 of 3 nodes are not ready".
   [[nodiscard]] std::string count_text() const;
 
-  // Nodes where a step waits for the verdict.
+  // Nodes on which a step waits for the verdict.
   [[nodiscard]] std::vector<std::string> listeners() const;
 
  private:
@@ -55,7 +55,7 @@ class Barrier {
   struct Node {
     Phase phase = Phase::silent;
     bool listens = false;
-    bool asked_after = false;  // named by overdue()
+    bool asked_after = false;  // overdue() returned it
     std::uint64_t bytes_read = 0;
     std::uint64_t bytes_total = 0;
     std::string cause;
@@ -69,7 +69,7 @@ class Barrier {
 
   std::vector<std::string> order_;
   std::map<std::string, Node> nodes_;
-  std::size_t open_;  // how many are neither ready nor left out nor failed
+  std::size_t open_;  // nodes that are neither ready nor left out nor failed
   std::size_t failed_ = 0;
 };
 

@@ -18,12 +18,12 @@ namespace {
 constexpr std::chrono::seconds k_first_pause{1};
 constexpr std::chrono::seconds k_longest_pause{60};
 constexpr std::chrono::seconds k_carrier_look{2};
-constexpr std::size_t k_shown = 500;  // of a text of nodestage-peer
+constexpr std::size_t k_shown = 500;  // of a text that nodestage-peer sends
 constexpr std::chrono::seconds k_munge_retry{10};
-constexpr std::uint64_t k_try_munge = 0;  // the id of a request that is for nobody
+constexpr std::uint64_t k_try_munge = 0;  // the id of a request without a recipient
 constexpr std::size_t k_max_waiting = 50'000;
 
-// The body of nodestage-peer's Helper: it becomes the unprivileged program.
+// The body of nodestage-peer's Helper: becomes the unprivileged program.
 int become_carrier(const std::string& program, const std::string& user) {
   if (const Status became = become_user(user); !became) {
     ::dprintf(STDERR_FILENO, "nodestage-peer: %s\n", became.error().what.c_str());
@@ -96,7 +96,7 @@ void Peers::start_carrier() {
       loop_, [&peer = config_.peer] { return become_carrier(peer.program, peer.user); },
       [this](std::string_view packet) { from_carrier(packet); },
       [this] {
-        carrier_fails("nodestage-peer has ended");
+        carrier_fails("nodestage-peer has exited");
         carrier_.reset();
         carrier_ended();
         start_again(&Peers::start_carrier, carrier_pause_);
@@ -112,7 +112,7 @@ void Peers::start_carrier() {
                    number(config_.peer.max_connections), config_.peer.addresses}));
 }
 
-// One that cannot live is tried less and less often.
+// A child that keeps failing is started less and less often.
 void Peers::start_again(void (Peers::*child)(), std::chrono::seconds& pause) {
   const auto now = std::exchange(pause, std::min(2 * pause, k_longest_pause));
   loop_.after(now, [this, child] {
@@ -121,7 +121,7 @@ void Peers::start_again(void (Peers::*child)(), std::chrono::seconds& pause) {
   });
 }
 
-// Until MUNGE has answered once.
+// Repeats until MUNGE has answered once.
 void Peers::try_munge() {
   if (munge_timer_) loop_.cancel(*munge_timer_);
   munge_timer_.reset();
@@ -134,12 +134,12 @@ void Peers::from_signer(std::string_view packet) {
   auto reply = decode_sign_reply(packet);
   if (!reply) return;
   if (reply->fault.empty() && !munge_answered_) {
-    log::info("MUNGE answers: nodes of a job can tell each other that they are ready");
+    log::info("MUNGE answers: the nodes of a job can report to each other");
     munge_answered_ = true;
     signer_pause_ = k_first_pause;
   }
   if (reply->fault != munge_fault_ && !reply->fault.empty()) {
-    log::warn("no credential for other nodes: {}", printable(reply->fault));
+    log::warn("credentials for notes to other nodes cannot be made: {}", printable(reply->fault));
   }
   munge_fault_ = reply->fault;
   const auto found = unsigned_.find(reply->id);
@@ -158,11 +158,11 @@ void Peers::from_signer(std::string_view packet) {
 void Peers::carrier_fails(const std::string& why) {
   const std::string text = shortened(printable(why), k_shown);
   if (!carrier_failed_) carrier_failed_ = loop_.now();
-  if (text != carrier_fault_) log::error("this node hears no notes of others: {}", text);
+  if (text != carrier_fault_) log::error("this node receives no notes from other nodes: {}", text);
   carrier_fault_ = text;
 }
 
-// A nodestage-peer that has work and says nothing hangs.
+// A nodestage-peer that has work and reports nothing is hung.
 void Peers::watch_carrier() {
   if (!carrier_ || unsent_.empty()) return;
   const auto limit = std::chrono::seconds(2 * config_.peer.io_wait_s + 5);
@@ -241,7 +241,7 @@ void Peers::deliver(const std::string& node, const std::string& credential, OnSe
   const std::uint64_t id = next_id_++;
   const bool taken = carrier_ && unsent_.size() < k_max_waiting &&
                      carrier_->send(encode_peer_message(PeerDeliver{id, node, credential}));
-  if (!taken) return fail_later(node, "nodestage-peer does not run now", on_sent);
+  if (!taken) return fail_later(node, "nodestage-peer is not running now", on_sent);
   if (unsent_.empty()) {
     carrier_spoke_ = loop_.now();
     loop_.after(k_carrier_look, [this] { watch_carrier(); });
@@ -258,13 +258,13 @@ void Peers::fail_later(const std::string& node, const std::string& why, const On
 void Peers::signer_ended() {
   for (const auto& [id, request] : std::exchange(unsigned_, {})) {
     for (const std::string& node : request.to)
-      fail_later(node, "the signer has ended", request.on_sent);
+      fail_later(node, "the signer process has exited", request.on_sent);
   }
 }
 
 void Peers::carrier_ended() {
   for (const auto& [id, unsent] : std::exchange(unsent_, {})) {
-    fail_later(unsent.node, "nodestage-peer has ended", unsent.on_sent);
+    fail_later(unsent.node, "nodestage-peer has exited", unsent.on_sent);
   }
 }
 

@@ -1,10 +1,10 @@
-// Peers: this node's side of the talk between the daemons of a job's nodes
+// Peers: this node's side of the messages between the daemons of a job's nodes
 // (common/wire/peer_note.hpp).
 //
-// Two children do what may block or needs no root: the signer makes MUNGE credentials, and
-// nodestage-peer carries them over TCP and opens those that come in. A child that ends is started
-// again. What comes in was made by root of a host that has the cluster's MUNGE key and came from an
-// address of the node in `from`; whether that node may say it is for the caller to check.
+// Two children do what may block or needs no root. The signer makes MUNGE credentials.
+// nodestage-peer carries them over TCP and opens those that arrive. A child that exits is started
+// again. A note that arrives was made by root of a host with the cluster's MUNGE key, and came from
+// an address of the node in `from`. The caller must check whether that node may send it.
 #pragma once
 
 #include <chrono>
@@ -28,13 +28,13 @@ namespace nodestage {
 struct PeerFault {
   enum class Where { none, here, there };
   Where where = Where::none;
-  std::string text;  // for people
+  std::string text;  // for users
 };
 
 class Peers {
  public:
   using OnNote = std::function<void(const PeerNote&)>;
-  // Once for each node, from the loop, never from the call that sends.
+  // Called once for each node, from the loop, never from the call that sends.
   using OnSent = std::function<void(const std::string& node, const PeerFault& fault)>;
 
   Peers(Loop& loop, const Config& config) : loop_(loop), config_(config) {}
@@ -43,18 +43,19 @@ class Peers {
   virtual ~Peers() = default;
 
   void start(OnNote on_note);
-  // After a reload of the configuration.
+  // Call it after a reload of the configuration.
   void settings_changed();
 
-  // Why the nodes of a job cannot talk here, for a user; nothing when they can. MUNGE that has
-  // answered once is only away for a while, and counts as there.
+  // Why the nodes of a job cannot communicate here, as a text for a user; empty when they can. Once
+  // MUNGE has answered, a later failure counts as temporary.
   [[nodiscard]] virtual std::optional<std::string> off() const;
-  // Why this node cannot hear others although they rely on it, for longer than peer.silence_wait.
+  // Why this node has not received notes for longer than peer.silence_wait though others rely on
+  // it.
   [[nodiscard]] virtual std::optional<std::string> broken() const;
 
-  // To all nodes in note.to, in as few credentials as may be; note.sequence is filled in here.
+  // Sends to all nodes in note.to with as few credentials as possible. Fills in note.sequence.
   virtual void send(PeerNote note, const OnSent& on_sent);
-  // Only connects, to see whether a nodestage-peer listens there.
+  // Only connects, to find out whether a nodestage-peer listens there.
   virtual void probe(const std::string& node, OnSent on_sent);
 
  private:
@@ -87,7 +88,7 @@ class Peers {
 
   Loop& loop_;
   const Config& config_;
-  std::optional<Config::Peer> settings_;  // of the children that run
+  std::optional<Config::Peer> settings_;  // the settings with which the children were started
   OnNote on_note_;
   std::unique_ptr<Helper> signer_;
   std::unique_ptr<Helper> carrier_;

@@ -37,7 +37,7 @@ SignReply sign(const std::string& user, const SignRequest& request) {
   const MungeContext context(::munge_ctx_create(), ::munge_ctx_destroy);
   if (!context ||
       ::munge_ctx_set(context.get(), MUNGE_OPT_UID_RESTRICTION, *uid) != EMUNGE_SUCCESS) {
-    reply.fault = "MUNGE's library gives no context";
+    reply.fault = "libmunge cannot create a context";
     return reply;
   }
   char* made = nullptr;
@@ -77,13 +77,13 @@ Result<SignReply> decode_sign_reply(std::string_view packet) {
 
 int run_signer(const std::string& user) {
   ::prctl(PR_SET_NAME, "nodestaged-sign");
-  ::signal(SIGPIPE, SIG_IGN);  // of munged's socket
+  ::signal(SIGPIPE, SIG_IGN);  // from munged's socket
   if (!drop_capabilities()) return 1;
   std::string packet(k_max_note_bytes + 64, '\0');
   for (;;) {
     const ssize_t count = ::recv(k_peer_channel_fd, packet.data(), packet.size(), 0);
     if (count < 0 && errno == EINTR) continue;
-    if (count <= 0) return 0;  // the daemon has ended
+    if (count <= 0) return 0;  // the daemon has exited
     WireDecoder in(std::string_view(packet).substr(0, static_cast<std::size_t>(count)));
     SignRequest request;
     request.id = in.u64(), request.payload = in.text();

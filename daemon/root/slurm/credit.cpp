@@ -16,7 +16,7 @@ std::optional<std::uint32_t> number_of(std::string_view text) {
   return number;
 }
 
-// "02:03:04": its parts; empty when one is no number.
+// The parts of "02:03:04"; empty when one is not a number.
 std::vector<std::uint64_t> parts_of(std::string_view text) {
   std::vector<std::uint64_t> parts;
   for (;;) {
@@ -44,7 +44,7 @@ std::vector<std::string_view> lines_of(std::string_view output) {
   return lines;
 }
 
-// The value of `name` (" Name="), when the line has it exactly once.
+// The value of `name` (" Name=") if the line contains it exactly once.
 std::string_view only_field(std::string_view line, std::string_view name) {
   const std::size_t at = line.find(name);
   if (at == std::string_view::npos || line.find(name, at + 1) != std::string_view::npos) return {};
@@ -62,7 +62,7 @@ JobLimit no_limit(JobLimit::Answer answer, std::string why) {
 JobLimit never(std::string why) { return no_limit(JobLimit::Answer::never, std::move(why)); }
 JobLimit later(std::string why) { return no_limit(JobLimit::Answer::later, std::move(why)); }
 
-// The id of an array's first-made record means the whole array to Slurm.
+// Slurm takes the id of an array's first record for the whole array.
 std::string own_id(const JobKey& run, std::string_view ids) {
   const std::string_view array = only_field(ids, " ArrayJobId=");
   const std::string_view task = only_field(ids, " ArrayTaskId=");
@@ -83,7 +83,7 @@ JobLimit read_line(const JobKey& run, std::string_view line) {
   if (state != "RUNNING") return never("the job does not run");
   if (*minutes == k_unlimited) return never("the job has no time limit");
   if (partition.find(',') != std::string_view::npos)
-    return never("Slurm names several partitions of the job");
+    return never("Slurm reports several partitions for the job");
   JobLimit limit;
   limit.answer = JobLimit::Answer::known;
   limit.partition = partition;
@@ -125,7 +125,7 @@ JobLimit read_job_limit(const JobKey& run, std::string_view output) {
                          output.find("Invalid job id specified") != std::string_view::npos;
     return unknown ? never("Slurm does not know the job") : later("Slurm gave no clear answer");
   }
-  // What precedes the name is Slurm's own.
+  // The text before the job's name is Slurm's own.
   const std::string_view ids = found->substr(0, found->find(" JobName="));
   if (ids.find(" HetJobId=") != std::string_view::npos)
     return never("it is a component of a heterogeneous job");

@@ -1,9 +1,8 @@
-// Credit: what is added to a job's time limit for its staging, and what Slurm has said of the
-// limit.
+// Credit: what is added to a job's time limit for its staging, and what Slurm reports of the limit.
 //
-// Job names, comments and paths in scontrol's output are the user's, and a limit is not his to
-// raise: an answer counts only when it has one line and each field that matters once. Who forges a
-// field gets nothing.
+// Job names, comments, and paths in scontrol's output come from the user, who must not be able to
+// raise the limit. So an answer counts only if it has one line and each field that matters once.
+// Forging a field gains nothing.
 #pragma once
 
 #include <cstdint>
@@ -18,23 +17,23 @@ namespace nodestage {
 
 inline constexpr std::uint32_t k_unlimited = 0xffffffff;
 
-// Minutes of "3" (minutes), "03:04" (minutes, seconds), "02:03:04", "1-02:03:04" (days first);
-// seconds are dropped. UNLIMITED and INFINITE are k_unlimited; nothing for all else, such as
+// Minutes of "3" (minutes), "03:04" (minutes, seconds), "02:03:04", or "1-02:03:04" (days first).
+// Seconds are dropped. UNLIMITED and INFINITE are k_unlimited. Empty for any other text, such as
 // Partition_Limit.
 std::optional<std::uint32_t> parse_minutes(std::string_view text);
 
-// For so many seconds of staging.
+// The credit for this many seconds of staging.
 std::uint32_t credit_minutes(std::uint64_t seconds, const Config::Credit& settings);
 
 struct JobLimit {
   enum class Answer {
-    known,    // it runs, and what follows is so
-    ask_for,  // ask for `id` instead, of which Slurm tells alone
+    known,    // the job runs, and the fields below are valid
+    ask_for,  // ask for `id` instead, which names this job alone
     later,    // not yet, or no answer
-    never,    // there is nothing to add to
+    never,    // there is nothing to add to, now or later
   } answer = Answer::later;
   std::string why;  // of later and never
-  std::string id;   // by which Slurm means this job alone: "12", or "10_3" of an array
+  std::string id;   // names this job alone to Slurm: "12", or "10_3" of an array
   std::string partition;
   std::uint32_t minutes = 0;
 };
@@ -45,7 +44,7 @@ JobLimit read_job_limit(const JobKey& run, std::string_view output);
 // From `scontrol --oneliner show partition`: minutes.
 std::optional<std::uint32_t> read_max_time(const std::string& partition, std::string_view output);
 
-// limit + credit, at most max_time; nothing when that is no more than `limit`.
+// limit + credit, at most max_time. Empty if that is not more than `limit`.
 std::optional<std::uint32_t> raised_limit(std::uint32_t limit, std::uint32_t credit,
                                           std::uint32_t max_time);
 

@@ -16,11 +16,11 @@
 namespace nodestage {
 namespace {
 
-// The first id of an array brings the lines of all its tasks that Slurm still knows.
+// For the first id of an array, Slurm lists all tasks that it still knows.
 constexpr std::size_t k_max_output = 4 << 20;
 constexpr int k_blocks_at_once = 64;  // more than a pipe holds
 
-// Returns only when it cannot be started.
+// Returns only if the program cannot be started.
 int become_scontrol(const std::string& program, std::vector<std::string> arguments) {
   if (!drop_capabilities()) return 126;
   ::prctl(PR_SET_PDEATHSIG, SIGKILL);
@@ -59,7 +59,7 @@ Status Scontrol::run(std::vector<std::string> arguments, OnEnd on_end) {
   }
   child_.emplace(Child{std::move(on_end), pid, {}, std::move(pipe.read), {}, {}});
   child_->limit = loop_.after(std::chrono::seconds(config_.slurm.answer_wait_s), [this] {
-    ::kill(-child_->pid, SIGKILL);  // and what it has started; ended() follows
+    ::kill(-child_->pid, SIGKILL);  // and its children; ended() follows
     ::kill(child_->pid, SIGKILL);
   });
   auto pid_fd = open_pid(pid);

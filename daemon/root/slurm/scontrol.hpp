@@ -1,7 +1,7 @@
 // Scontrol: runs Slurm's own scontrol in a child, one at a time.
 //
-// The child is uid 0 without any capability: Slurm knows it as root, the kernel does not. Its time
-// (slurm.answer_wait) and its output are bounded, and the daemon never waits for it.
+// The child is uid 0 without any capability: Slurm accepts it as root, and the kernel grants it
+// nothing. Its time (slurm.answer_wait) and output are bounded. The daemon never waits for it.
 #pragma once
 
 #include <sys/types.h>
@@ -20,7 +20,7 @@ namespace nodestage {
 class Scontrol {
  public:
   struct Output {
-    std::string text;        // stdout and stderr; empty when it is too long to be taken whole
+    std::string text;        // stdout and stderr; empty if they exceed the bound
     bool succeeded = false;  // exit status 0
   };
   using OnEnd = std::function<void(const Output&)>;
@@ -31,7 +31,7 @@ class Scontrol {
   ~Scontrol();
 
   [[nodiscard]] bool busy() const { return child_.has_value(); }
-  // When not busy. The end is told from the loop, and then it is not busy any more.
+  // Only when not busy. on_end is called once from the loop; the object is not busy by then.
   Status run(std::vector<std::string> arguments, OnEnd on_end);
 
  private:

@@ -11,7 +11,7 @@ constexpr std::array<std::string_view, 9> k_ended = {"COMPLETED", "CANCELLED", "
                                                      "TIMEOUT",   "NODE_FAIL", "PREEMPTED",
                                                      "BOOT_FAIL", "DEADLINE",  "OUT_OF_MEMORY"};
 
-// The line about this job: an array's id brings those of its other tasks, too.
+// The line about this job. For an array's id, Slurm prints those of its other tasks, too.
 std::string_view line_about(std::uint32_t job, std::string_view output) {
   const std::string begin = "JobId=" + std::to_string(job) + " ";
   while (!output.empty()) {
@@ -41,7 +41,7 @@ SlurmAnswer read_answer(const JobKey& run, std::string_view output) {
   const std::string_view state = field(line, " JobState=");
   const std::string_view count = field(line, " Restarts=");
   if (state.empty() || count.empty()) return SlurmAnswer::unclear;
-  // The count may be that of the run to come already, while epilogs of this one are due.
+  // The count may already be that of the next run while epilogs of this one are still due.
   if (state == "COMPLETING") return SlurmAnswer::here;
   if (std::find(k_ended.begin(), k_ended.end(), state) != k_ended.end()) return SlurmAnswer::gone;
   std::uint32_t restart = 0;

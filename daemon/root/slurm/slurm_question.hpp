@@ -1,7 +1,7 @@
-// SlurmQuestion: asks Slurm whether a run of a job still is, by scontrol (scontrol.hpp).
+// SlurmQuestion: asks Slurm with scontrol (scontrol.hpp) whether a run of a job still exists.
 //
-// As root, since with PrivateData=jobs Slurm tells other users of a running job what it tells of
-// one that never was.
+// It asks as root: with PrivateData=jobs, Slurm gives other users the same answer about a running
+// job as about one that never existed.
 #pragma once
 
 #include <functional>
@@ -13,14 +13,14 @@
 namespace nodestage {
 
 enum class SlurmAnswer {
-  gone,     // Slurm does not know this run any more, or knows that it has ended
-  here,     // it waits, runs or is about to end: an epilog is still to come
-  unclear,  // an answer that says neither: a name with a newline in it, say
-  none,     // no answer: the controller is away, say; nor would it know of other jobs
+  gone,     // Slurm does not know this run any more, or reports that it has ended
+  here,     // it waits, runs, or is about to end: an epilog is still to come
+  unclear,  // an answer that shows neither, for instance because of a newline in a name
+  none,     // no answer, for instance from a controller that is down; the same for other jobs
 };
 
-// What `scontrol --oneliner show job JOB` has printed about `run`. Names in it are the user's, who
-// can deceive us about his own job only.
+// Reads what `scontrol --oneliner show job JOB` printed about `run`. Names in it come from users,
+// who can only deceive the daemon about their own job.
 SlurmAnswer read_answer(const JobKey& run, std::string_view output);
 
 class SlurmQuestion {
@@ -30,7 +30,7 @@ class SlurmQuestion {
   SlurmQuestion(Loop& loop, const Config& config) : scontrol_(loop, config) {}
 
   [[nodiscard]] bool busy() const { return scontrol_.busy(); }
-  // When not busy. The answer comes from the loop.
+  // Only when not busy. on_answer is called once, from the loop.
   Status ask(const JobKey& run, OnAnswer on_answer);
 
  private:

@@ -14,7 +14,7 @@ namespace {
 
 constexpr std::string_view k_title = "slurmstepd: [";
 
-// Slurm's step manager takes its user's rights for moments, but stays root as its real uid.
+// Slurm's step manager takes on its user's rights at times, but its real uid stays root.
 bool is_stepd_of_root(const std::string& process) {
   const auto name = read_file(AT_FDCWD, process + "/comm", 64);
   if (!name || *name != "slurmstepd\n") return false;

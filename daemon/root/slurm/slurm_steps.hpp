@@ -1,4 +1,4 @@
-// Which jobs have a step on this node, told by its slurmstepd processes alone.
+// Which jobs have a step on this node, found by their slurmstepd processes alone.
 #pragma once
 
 #include <cstdint>
@@ -8,10 +8,10 @@
 
 namespace nodestage {
 
-// The job of a slurmstepd that has named itself "slurmstepd: [12.batch]".
+// The job of a slurmstepd whose command line is "slurmstepd: [12.batch]".
 std::optional<std::uint32_t> job_of_step(std::string_view command_line);
 
-// Only what root has started counts. Blocks on no user's process: of those it reads the name alone.
+// Only processes that root started count. Never blocks on a user's process: it reads only its name.
 std::set<std::uint32_t> jobs_with_steps();
 
 }  // namespace nodestage

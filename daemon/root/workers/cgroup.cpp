@@ -59,7 +59,7 @@ Result<std::map<std::string, Mount>> cgroup_mounts(const std::string& proc) {
   return mounts;
 }
 
-// Controller → the process's cgroup in its hierarchy; `text` is its /proc/PID/cgroup.
+// Controller → the process's cgroup in its hierarchy. `text` is the process's /proc/PID/cgroup.
 std::map<std::string, std::string> cgroups_in(const std::string& text) {
   std::map<std::string, std::string> own;
   std::istringstream lines(text);
@@ -76,7 +76,7 @@ std::map<std::string, std::string> cgroups_in(const std::string& text) {
   return own;
 }
 
-// The directory of a cgroup, or "" where it lies outside what is mounted.
+// The directory of a cgroup, or "" if it lies outside of what is mounted.
 std::string directory_of(const Mount& mount, const std::string& cgroup) {
   if (mount.root == "/") return cgroup == "/" ? mount.point : mount.point + cgroup;
   if (cgroup == mount.root) return mount.point;
@@ -95,8 +95,8 @@ std::vector<pid_t> processes_in(const std::string& directory) {
 
 constexpr const char* k_limiting[] = {"cpu", "memory", "pids"};
 
-// Version 2: hands the controllers that limit on to the children of `directory`. A cgroup that does
-// so may hold no process itself (but for the root): this one moves into a leaf first.
+// Version 2: delegates the limiting controllers to the children of `directory`. A cgroup that does
+// so must not hold processes itself (except the root), so this process moves into a leaf first.
 Status enable_controllers(const std::string& directory) {
   TRY_ASSIGN(const std::string text,
              read_file(AT_FDCWD, directory + "/cgroup.controllers", k_max_bytes));
@@ -113,7 +113,7 @@ Status enable_controllers(const std::string& directory) {
   return write_value(directory + "/cgroup.subtree_control", wanted);
 }
 
-// Version 2: those that the children of `directory` have.
+// Version 2: the controllers that the children of `directory` have.
 void add_enabled(const std::string& directory, std::set<std::string>& limited) {
   const auto text = read_file(AT_FDCWD, directory + "/cgroup.subtree_control", k_max_bytes);
   if (!text) return;
@@ -121,7 +121,7 @@ void add_enabled(const std::string& directory, std::set<std::string>& limited) {
   for (std::string name; names >> name;) limited.insert(name);
 }
 
-// The value of one limit in one hierarchy; nothing is written where the file is not there.
+// Writes one limit in one hierarchy; does nothing if the file does not exist.
 Status set_limit(const std::string& file, const std::string& value) {
   if (::access(file.c_str(), F_OK) != 0) return {};
   return write_value(file, value);
@@ -208,7 +208,7 @@ bool Cgroups::kill(const std::string& name) const {
     if (::access(directory.c_str(), F_OK) != 0) continue;
     found = true;
     if (write_value(directory + "/cgroup.kill", "1")) return true;
-    // Version 1: whoever forks meanwhile is met in a later round; the pids limit bounds it.
+    // Version 1: a later round kills what forked meanwhile, and the pids limit bounds it.
     for (int round = 0; round < 8; ++round) {
       const auto pids = processes_in(directory);
       if (pids.empty()) break;
@@ -218,7 +218,7 @@ bool Cgroups::kill(const std::string& name) const {
   return found;
 }
 
-// "oom_kill N" in memory.events (version 2) or memory.oom_control.
+// Reads "oom_kill N" from memory.events (version 2) or memory.oom_control.
 bool Cgroups::ran_out_of_memory(const std::string& name) const {
   static constexpr std::string_view k_count = "oom_kill ";
   for (const Base& base : bases_) {

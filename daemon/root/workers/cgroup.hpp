@@ -1,11 +1,12 @@
-// Cgroups: one cgroup per worker, below the one that the site gives to workers (with systemd that
-// of nodestage-workers.service), or below the daemon's own.
+// Cgroups: one cgroup per worker, below the one that the site gives to workers (with systemd, that
+// of nodestage-workers.service) or below the daemon's own.
 //
-// Under systemd it must not be the daemon's own: what lives below a service's cgroup keeps the
-// service from being started again (status 219). Version 2 with delegated controllers, or version 1
-// (cpu, memory, pids, freezer), as the kernel and that cgroup offer. Limits that the host cannot
-// enforce are left out and named once by missing(). Needs root, or a delegated cgroup. Formats:
-// Documentation/admin-guide/cgroup-v2.rst and cgroup-v1/*.rst of the kernel; proc(5), cgroups(7).
+// Under systemd it must not be the daemon's own: processes below a service's cgroup keep systemd
+// from starting the service again (status 219). Uses version 2 with delegated controllers, or
+// version 1 (cpu, memory, pids, freezer), whichever the kernel and that cgroup offer. Limits that
+// the host cannot enforce are left out, and missing() names them. Needs root or a delegated cgroup.
+// Formats: Documentation/admin-guide/cgroup-v2.rst and cgroup-v1/*.rst of the kernel; proc(5),
+// cgroups(7).
 #pragma once
 
 #include <sys/types.h>
@@ -26,35 +27,35 @@ struct CgroupLimits {
 
 class Cgroups {
  public:
-  // Makes the own cgroup one for workers, and returns which it is: the text of /proc/self/cgroup.
-  // With version 2 this process moves into a leaf `supervisor`, since a cgroup that hands
-  // controllers on may not hold processes. `proc` is /proc (a test passes another).
+  // Prepares this process's own cgroup for workers and returns its identity: the text of
+  // /proc/self/cgroup. With version 2, this process moves into a leaf `supervisor`, since a cgroup
+  // that delegates controllers must not hold processes. `proc` is /proc, except in tests.
   static Result<std::string> hand_on(const std::string& proc = "/proc");
-  // `cgroup`: what hand_on() has returned, here or in another process that lives.
+  // `cgroup`: what hand_on() returned, in this process or in another one that still runs.
   static Result<Cgroups> discover(const std::string& cgroup, const std::string& proc = "/proc");
-  // No cgroups: every call below does nothing.
+  // Without cgroups: every call below does nothing.
   static Cgroups none() { return Cgroups(); }
 
   // Makes the cgroup `name` with its limits.
   Status create(const std::string& name, const CgroupLimits& limits) const;
-  // Moves the calling process (a forked child, still root) into `name`. Async-signal-safe enough
-  // for a single-threaded parent.
+  // Moves the calling process (a forked child, still root) into `name`. Safe in the child of a
+  // single-threaded parent.
   Status enter(const std::string& name) const;
-  // SIGKILL to all that is in `name`; false when there is no such cgroup here.
+  // Sends SIGKILL to all processes in `name`. False if there is no such cgroup.
   [[nodiscard]] bool kill(const std::string& name) const;
-  // Whether the kernel has killed a process in `name` for want of memory.
+  // Whether the kernel killed a process in `name` because of the memory limit.
   [[nodiscard]] bool ran_out_of_memory(const std::string& name) const;
-  // Removes `name`; false while something is still in it. True when it is not there.
+  // Removes `name`. False while a process is still in it. True if it does not exist.
   [[nodiscard]] bool remove(const std::string& name) const;
-  // The names that exist, for the clean-up at start.
+  // The names that exist, for cleaning up at the start.
   [[nodiscard]] std::vector<std::string> list() const;
 
   [[nodiscard]] bool available() const { return !bases_.empty(); }
   [[nodiscard]] const std::string& missing() const { return missing_; }
 
  private:
-  // systemd: version 1 without a controller, by which systemd knows what belongs to a service, and
-  // what ends with it.
+  // systemd: version 1 without a controller, by which systemd knows what belongs to a service and
+  // exits with it.
   enum class Kind { unified, cpu, memory, pids, freezer, systemd };
   struct Base {
     Kind kind;

@@ -1,8 +1,8 @@
-// What nodestage-workers.service runs: it keeps the workers' cgroup for nodestaged.
+// The process of nodestage-workers.service: keeps the workers' cgroup for nodestaged.
 //
-// systemd removes the cgroup of a service in which no process is, and does not start a service
-// whose cgroup has children with processes. So the workers' cgroup is that of a service of its own,
-// with this one process in it, and the daemon comes and goes beside it.
+// systemd removes the cgroup of a service without processes, and does not start a service whose
+// cgroup has children with processes. So the workers' cgroup belongs to a service of its own with
+// this one process, and the daemon can be stopped and started beside it.
 #pragma once
 
 #include <string>
@@ -11,9 +11,9 @@
 
 namespace nodestage {
 
-// Makes the own cgroup one for workers (Cgroups::hand_on), writes to `file` which it is, tells
-// systemd, and waits for SIGTERM; then removes `file`. Needs root, or a delegated cgroup, and no
-// capability.
+// Prepares this process's own cgroup for workers (Cgroups::hand_on), writes its identity to `file`,
+// notifies systemd, and waits for SIGTERM. Then removes `file`. Needs root or a delegated cgroup,
+// and no capability.
 Status keep_cgroup(const std::string& file);
 
 }  // namespace nodestage

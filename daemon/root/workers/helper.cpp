@@ -62,7 +62,7 @@ void Helper::readable() {
   static std::string packet(k_max_channel_bytes, '\0');  // one thread, one buffer
   const ssize_t count = ::recv(channel_.get(), packet.data(), packet.size(), 0);
   if (count < 0 && (errno == EAGAIN || errno == EINTR)) return;
-  if (count <= 0) {  // it has closed its end: pid_fd_ tells the rest
+  if (count <= 0) {  // the child has closed its end; pid_fd_ reports its exit
     open_ = false;
     loop_.forget(channel_.get());
     ::kill(pid_, SIGKILL);
@@ -88,7 +88,7 @@ void Helper::flush() {
     if (sent < 0 && errno == EINTR) continue;
     if (sent < 0 && errno == EMSGSIZE)
       log::error("a message of {} bytes to a child is too long", packet.size());
-    unsent_.pop_front();  // another fault: it is ending, which ended() will tell
+    unsent_.pop_front();  // another fault: it is exiting, and ended() reports that
   }
   const bool more = !unsent_.empty();
   static_cast<void>(loop_.want_write(

@@ -1,5 +1,5 @@
-// Helper: a child of the daemon that serves it over a SOCK_SEQPACKET pair and ends with it: what
-// may block, or needs no privilege, is done there.
+// Helper: a child of the daemon that serves it over a SOCK_SEQPACKET pair and exits with it. It
+// does what may block or needs no privilege.
 #pragma once
 
 #include <sys/types.h>
@@ -19,11 +19,11 @@ namespace nodestage {
 
 class Helper {
  public:
-  // Runs in the child, as root; its end of the channel is k_peer_channel_fd, its stderr the
-  // daemon's, and it has no other descriptor. Returns the exit code.
+  // Runs in the child, as root. The child's end of the channel is k_peer_channel_fd, its stderr is
+  // the daemon's, and it has no other descriptor. Returns the exit code.
   using Body = std::function<int()>;
   using OnPacket = std::function<void(std::string_view)>;
-  // It has ended. The callback may destroy the Helper.
+  // The child has exited. The callback may destroy the Helper.
   using OnEnd = std::function<void()>;
 
   static Result<std::unique_ptr<Helper>> start(Loop& loop, const Body& body, OnPacket on_packet,
@@ -32,7 +32,7 @@ class Helper {
   Helper& operator=(const Helper&) = delete;
   ~Helper();
 
-  // Never blocks: what the child is too slow for is kept. False when that is too much.
+  // Never blocks: what the child does not read in time is kept. False if that becomes too much.
   bool send(std::string packet);
 
  private:

@@ -20,7 +20,7 @@ Status keep_capabilities(std::span<const cap_value_t> kept) {
   if (!set) return system_error("cap_init");
   auto* caps = static_cast<cap_t>(set.get());
   for (const cap_flag_t flag : {CAP_PERMITTED, CAP_EFFECTIVE}) {
-    if (kept.empty()) break;  // which cap_set_flag would refuse; a new set is empty
+    if (kept.empty()) break;  // cap_set_flag refuses an empty list; a new set is empty
     if (::cap_set_flag(caps, flag, static_cast<int>(kept.size()), kept.data(), CAP_SET) != 0) {
       return system_error("cap_set_flag");
     }
@@ -29,7 +29,7 @@ Status keep_capabilities(std::span<const cap_value_t> kept) {
   return {};
 }
 
-// What a later execve could give back.
+// Drops what a later execve could give back.
 Status drop_bounding_set(std::span<const cap_value_t> kept) {
   for (cap_value_t cap = 0; CAP_IS_SUPPORTED(cap); ++cap) {
     bool keep = false;
@@ -65,19 +65,19 @@ Status verify_dropped(const Identity& identity) {
   ::getresuid(&uids[0], &uids[1], &uids[2]);
   ::getresgid(&gids[0], &gids[1], &gids[2]);
   for (const uid_t uid : uids) {
-    if (uid != identity.uid) return Error{EPERM, "a uid of root is left"};
+    if (uid != identity.uid) return Error{EPERM, "root's uid could not be dropped"};
   }
   for (const gid_t gid : gids) {
-    if (gid != identity.gid) return Error{EPERM, "a gid of root is left"};
+    if (gid != identity.gid) return Error{EPERM, "root's gid could not be dropped"};
   }
   if (::setuid(0) == 0 || ::seteuid(0) == 0 || ::setgid(0) == 0) {
-    return Error{EPERM, "root can be taken back"};
+    return Error{EPERM, "the process could become root again"};
   }
   const Capabilities now(::cap_get_proc(), ::cap_free);
   const Capabilities empty(::cap_init(), ::cap_free);
   if (!now || !empty ||
       ::cap_compare(static_cast<cap_t>(now.get()), static_cast<cap_t>(empty.get())) != 0) {
-    return Error{EPERM, "a capability is left"};
+    return Error{EPERM, "not all capabilities could be dropped"};
   }
   return {};
 }

@@ -1,4 +1,4 @@
-// Giving up root for good, in a forked child that will become a worker.
+// Gives up root for good, in a forked child that will become a worker.
 #pragma once
 
 #include <cstdint>
@@ -9,8 +9,8 @@
 namespace nodestage {
 
 enum class Groups {
-  resolve,  // all supplementary groups of the user, asked of NSS: may take long or for ever
-  primary,  // none but the gid given
+  resolve,  // all supplementary groups of the user, from NSS: may take long or forever
+  primary,  // none but the given gid
 };
 
 struct Identity {
@@ -20,18 +20,18 @@ struct Identity {
 };
 
 // Turns the calling process, which must be uid 0 and single-threaded, into `identity`: groups, gid
-// and uid (real, effective, saved), empty capability sets (bounding set included), no_new_privs;
-// then shows that none of it can be taken back. A uid or gid of 0 is refused.
+// and uid (real, effective, saved), empty capability sets (bounding set included), no_new_privs.
+// Then verifies that none of it can be taken back. Refuses a uid or gid of 0.
 Status become(const Identity& identity, Groups groups);
 
-// The same for a system user by its name, without its supplementary groups. Asks NSS.
+// The same for a system user by name, without supplementary groups. Asks NSS.
 Status become_user(const std::string& user);
 
 // Keeps uid 0 but only what removing files of any owner needs (CAP_DAC_OVERRIDE,
 // CAP_DAC_READ_SEARCH, CAP_FOWNER), with no_new_privs.
 Status become_remover();
 
-// Keeps uid 0 and nothing else: no capability, no_new_privs.
+// Keeps uid 0 without any capability, with no_new_privs.
 Status drop_capabilities();
 
 }  // namespace nodestage

@@ -21,7 +21,7 @@ SandboxState state_of(const WorkerStatus& status, const WorkerEnd& end) {
   if (status.phase == WorkerPhase::done)
     return {told.empty() ? SandboxState::Kind::holds : SandboxState::Kind::lacking, told};
   if (status.phase == WorkerPhase::failed) return {SandboxState::Kind::fault, told};
-  return {SandboxState::Kind::fault, "the process that tries it " + end.text};
+  return {SandboxState::Kind::fault, "the process that tried it " + end.text};
 }
 
 void tell(const SandboxState& state, SandboxNeed need) {
@@ -58,7 +58,9 @@ void SandboxProbe::start(const std::string& directory, const OnFound& on_found) 
       start, {1, config_.worker.memory_bytes, config_.worker.pids}, limits,
       Subject{{}, {}, "worker", "sandbox"},
       [this, status, on_found](const WorkerEnd& end) { found(*status, end, on_found); });
-  if (!begun) log::error("whether workers can confine themselves: {}", begun.error().what);
+  if (!begun)
+    log::error("the test whether workers can confine themselves could not start: {}",
+               begun.error().what);
 }
 
 void SandboxProbe::found(const Fd& status, const WorkerEnd& end, const OnFound& on_found) const {

@@ -1,5 +1,5 @@
-// SandboxProbe: whether workers can confine themselves on this node, found out once at the daemon's
-// start by a worker that does just that (daemon/worker/probe.hpp), as the user "nobody".
+// SandboxProbe: finds out whether workers can confine themselves on this node. A worker tries just
+// that (daemon/worker/probe.hpp), once at the daemon's start, as the user "nobody".
 #pragma once
 
 #include <functional>
@@ -13,12 +13,12 @@ namespace nodestage {
 
 class SandboxProbe {
  public:
-  // What has come out of it, once, from the loop.
+  // Called once, from the loop, with the result.
   using OnFound = std::function<void(const SandboxState&)>;
 
   SandboxProbe(Workers& workers, const Config& config) : workers_(workers), config_(config) {}
 
-  // `directory`: any that is there. Logs what is found, or why nothing can be.
+  // `directory`: any that exists. Logs the result, or why there is none.
   void start(const std::string& directory, const OnFound& on_found);
 
  private:

@@ -19,12 +19,12 @@ namespace {
 
 constexpr int k_started_fd = k_worker_fds_end;  // closed by execve
 
-// What the daemon writes and the worker must not; -1: nothing to read.
+// Reopens what the daemon writes and the worker must not, for reading only. -1: an empty file.
 Result<Fd> for_reading(int fd) {
   return open_at(AT_FDCWD, fd < 0 ? "/dev/null" : "/proc/self/fd/" + std::to_string(fd), O_RDONLY);
 }
 
-// The child's whole life up to execve; returns only with a fault.
+// The child's whole life up to execve; returns only a fault.
 Status become_worker(const WorkerStart& start, const Cgroups& cgroups) {
   TRY(cgroups.enter(start.cgroup));
   TRY(reset_process());
@@ -47,7 +47,7 @@ Status become_worker(const WorkerStart& start, const Cgroups& cgroups) {
 std::uint64_t start_ticks_of(pid_t pid) {
   const auto text = read_file(AT_FDCWD, "/proc/" + std::to_string(pid) + "/stat", 4096);
   if (!text) return 0;
-  // The command's name, in parentheses, may hold anything; field 3 follows its end.
+  // The command's name, in parentheses, may contain anything; field 3 follows the last parenthesis.
   std::istringstream fields(text->substr(std::min(text->rfind(')') + 1, text->size())));
   std::string field;
   for (int number = 3; number <= 22; ++number) fields >> field;
@@ -73,7 +73,7 @@ Result<WorkerProcess> WorkerProcess::start(const WorkerStart& start, const Cgrou
   TRY_ASSIGN(Pipe log, make_pipe());
   const int status_fd = start.status_fd >= 0 ? start.status_fd : null.get();
   const int directory_fd = start.directory_fd >= 0 ? start.directory_fd : null.get();
-  // A worker that could write the rate would change every other's, and admit itself with the other.
+  // With write access, a worker could change every worker's rate and admit itself.
   TRY_ASSIGN(const Fd rate, for_reading(start.rate_fd));
   TRY_ASSIGN(const Fd answer, for_reading(start.answer_fd));
 
@@ -129,13 +129,13 @@ void WorkerProcess::kill() const {
 std::string WorkerProcess::reap() {
   if (!child_) return "ended";
   int status = 0;
-  // Never blocks: one that somebody traces is shown to its tracer first, and would be waited for
-  // until that ends.
+  // Never blocks: the kernel reports a traced child to its tracer first, and the daemon would wait
+  // until the tracer exits.
   if (::waitpid(mark_.pid, &status, WNOHANG) != mark_.pid) return "ended";
   child_ = false;
   if (WIFSIGNALED(status)) {
     const int signal = WTERMSIG(status);
-    if (signal == SIGSYS) return "was ended by SIGSYS: it made a system call that no worker makes";
+    if (signal == SIGSYS) return "was killed by SIGSYS: it made a system call that no worker makes";
     return "was killed by signal " + std::to_string(signal) + " (" + ::strsignal(signal) + ")";
   }
   return "ended with code " + std::to_string(WEXITSTATUS(status));

@@ -1,8 +1,8 @@
-// WorkerProcess: one nodestage-worker, from fork to its end.
+// WorkerProcess: one nodestage-worker, from fork to exit.
 //
 // start() forks a child that enters its cgroup, gives up root (privileges.hpp), and becomes the
 // worker with exactly the descriptors of common/wire/worker_order.hpp. The parent never waits: it
-// watches started_fd() and pid_fd() in its loop.
+// watches started_fd() and pid_fd() in its loop. start() needs root.
 #pragma once
 
 #include <sys/types.h>
@@ -34,33 +34,33 @@ struct WorkerStart {
   int answer_fd = -1;
 };
 
-// How long a process has been there.
+// How long ago the process started.
 std::chrono::milliseconds age_of(const ProcessMark& mark);
 
 class WorkerProcess {
  public:
   static Result<WorkerProcess> start(const WorkerStart& start, const Cgroups& cgroups);
 
-  // The process that `mark` names, if it still lives.
+  // The process that `mark` names, if it still runs.
   static std::optional<WorkerProcess> adopt(const ProcessMark& mark);
 
   [[nodiscard]] const ProcessMark& mark() const { return mark_; }
 
-  // Readable when the process has ended.
+  // Readable when the process has exited.
   [[nodiscard]] int pid_fd() const { return pid_fd_.get(); }
 
-  // Readable once: the worker runs (read_start_fault() is empty) or could not be started. -1 when
+  // Readable once: the worker runs (read_start_fault() is empty) or could not be started. -1 if
   // adopted or already read.
   [[nodiscard]] int started_fd() const { return started_.get(); }
   [[nodiscard]] std::string read_start_fault();
 
-  // What the worker prints; -1 when adopted.
+  // The worker's stdout and stderr; -1 if adopted.
   [[nodiscard]] int log_fd() const { return log_.get(); }
 
   void kill() const;
 
-  // After pid_fd() became readable: "ended with code 1", "killed by signal 9 (Killed)"; of an
-  // adopted process nothing is known.
+  // To be called when pid_fd() is readable. Returns "ended with code 1" or "was killed by signal 9
+  // (Killed)"; only "ended" for an adopted process, of which nothing is known.
   [[nodiscard]] std::string reap();
 
  private:

@@ -10,7 +10,7 @@
 namespace nodestage {
 namespace {
 
-// A worker speaks with the rights of its user: neither its lines nor their number are trusted.
+// A worker has its user's rights: neither its lines nor their number are trusted.
 constexpr unsigned k_max_log_lines = 200;
 constexpr std::size_t k_max_log_line = 1000;
 
@@ -25,8 +25,7 @@ void log_line(const Subject& subject, std::string_view line) {
 
 Result<Workers::Id> Workers::start(const WorkerStart& start, const CgroupLimits& resources,
                                    const Limits& limits, Subject subject, OnEnd on_end) {
-  static_cast<void>(
-      cgroups_.kill(start.cgroup));  // one that an earlier daemon started and had not yet noted
+  static_cast<void>(cgroups_.kill(start.cgroup));  // an earlier daemon's, not recorded yet
   TRY(cgroups_.create(start.cgroup, resources));
   auto process = WorkerProcess::start(start, cgroups_);
   if (!process) {
@@ -93,7 +92,7 @@ void Workers::started(Id id) {
   const std::string fault = worker.process.read_start_fault();
   if (!fault.empty()) {
     worker.verdict = WorkerEnd{WorkerEnd::Kind::not_started, fault};
-    return;  // it ends by itself
+    return;  // it exits by itself
   }
   if (!worker.verdict) set_timer(worker, worker.limits.run, [this, id] { over_limit(id); });
 }
@@ -135,9 +134,9 @@ void Workers::kill(Id id) {
   worker.process.kill();
   set_timer(worker, worker.limits.kill, [this, id] {
     log::error(workers_.at(id).subject,
-               "cannot be killed; it is left behind, blocked in the kernel");
+               "cannot be killed and is left behind, blocked in the kernel");
     report(id, {WorkerEnd::Kind::stuck,
-                "hangs in the kernel and cannot be ended: a file system does not answer"});
+                "hangs in the kernel and cannot be killed: a file system does not answer"});
   });
 }
 
@@ -155,13 +154,13 @@ void Workers::ended(Id id) {
   WorkerEnd end{WorkerEnd::Kind::ended, worker.process.reap()};
   if (cgroups_.ran_out_of_memory(worker.cgroup))
     end = {WorkerEnd::Kind::no_memory, "ran out of memory (worker.memory in nodestaged.toml)"};
-  static_cast<void>(cgroups_.kill(worker.cgroup));  // children that it left
+  static_cast<void>(cgroups_.kill(worker.cgroup));  // children that it left behind
   remove_cgroup(worker.cgroup, 50);
   report(id, worker.verdict.value_or(end));
   workers_.erase(id);
 }
 
-// Tells the owner, once.
+// Reports to the owner, once.
 void Workers::report(Id id, const WorkerEnd& end) {
   Worker& worker = workers_.at(id);
   if (worker.timer) loop_.cancel(*worker.timer);
@@ -182,7 +181,7 @@ void Workers::kill_strangers() {
       return item.second.cgroup == name;
     });
     if (known) continue;
-    log::warn("ending a worker that belongs to no job: cgroup {}", name);
+    log::warn("killing a worker that belongs to no job: cgroup {}", name);
     static_cast<void>(cgroups_.kill(name));
     remove_cgroup(name, 50);
   }

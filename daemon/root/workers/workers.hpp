@@ -1,5 +1,5 @@
-// Workers: all worker processes of this daemon, each watched from its start to its end. Tests of
-// what starts them put others in their place.
+// Workers: all worker processes of this daemon, each watched from its start to its exit. Tests put
+// scripted ones in their place.
 #pragma once
 
 #include <chrono>
@@ -19,11 +19,11 @@ namespace nodestage {
 
 struct WorkerEnd {
   enum class Kind {
-    ended,        // by itself or by a signal; `text` says which
+    ended,        // it exited or was killed by a signal; `text` says which
     not_started,  // it never became the worker; `text` says why
     over_limit,   // its time limit passed and it was killed
-    no_memory,    // the kernel killed it at the memory limit of its cgroup
-    stuck,        // killed, but the kernel does not let it end (a dead file system); given up
+    no_memory,    // the kernel killed it at its cgroup's memory limit
+    stuck,        // killed, but blocked in the kernel (a dead file system); given up
   };
   Kind kind = Kind::ended;
   std::string text;
@@ -35,7 +35,7 @@ class Workers {
   using OnEnd = std::function<void(const WorkerEnd&)>;
 
   struct Limits {
-    std::chrono::seconds start{30};  // to become the worker: NSS is asked meanwhile
+    std::chrono::seconds start{30};  // to become the worker, which includes asking NSS
     std::chrono::seconds run{86'400};
     std::chrono::seconds kill{10};  // from SIGKILL to giving it up
   };
@@ -45,20 +45,20 @@ class Workers {
   Workers& operator=(const Workers&) = delete;
   virtual ~Workers() = default;
 
-  // `subject`: what the lines of the worker's output are about. on_end is called once, from the
-  // loop, never from start().
+  // `subject`: what the worker's log lines are about. on_end is called once, from the loop, never
+  // from start().
   virtual Result<Id> start(const WorkerStart& start, const CgroupLimits& resources,
                            const Limits& limits, Subject subject, OnEnd on_end);
-  // A worker of an earlier daemon, if it lives.
+  // Takes over a worker of an earlier daemon, if it still runs.
   virtual std::optional<Id> adopt(const ProcessMark& mark, const std::string& cgroup,
                                   const Limits& limits, Subject subject, OnEnd on_end);
-  // SIGKILL to it and all its children; on_end follows.
+  // Sends SIGKILL to the worker and all its children; on_end follows.
   virtual void kill(Id id);
   [[nodiscard]] virtual ProcessMark mark(Id id) const;
-  // Whether all that a worker starts ends with it, whatever that does.
+  // Whether everything that a worker starts is killed with it, whatever it does.
   [[nodiscard]] virtual bool ends_all() const { return cgroups_.available(); }
 
-  // Ends what earlier daemons left in cgroups that no adopted worker uses.
+  // Kills what earlier daemons left in cgroups that no adopted worker uses.
   void kill_strangers();
 
  private:
@@ -68,7 +68,7 @@ class Workers {
     Subject subject;
     OnEnd on_end;
     Limits limits;
-    std::optional<WorkerEnd> verdict;  // set when the daemon ends it
+    std::optional<WorkerEnd> verdict;  // set when the daemon kills it
     std::optional<Loop::TimerId> timer;
     unsigned log_lines = 0;
     std::string log_rest;

@@ -1,5 +1,5 @@
-// What an archive tells in advance about all of its members. Only formats with a directory of their
-// own have this.
+// What an archive lists in advance about all of its members. Only formats with a directory of their
+// own have it.
 #pragma once
 
 #include <cstddef>
@@ -24,12 +24,12 @@ class ArchiveContents {
 
   [[nodiscard]] virtual std::size_t size() const = 0;
   [[nodiscard]] virtual Member member(std::size_t number) const = 0;
-  // A fault when that member's data cannot be read here, with the cause.
+  // A fault, with the cause, if that member's data cannot be read here.
   [[nodiscard]] virtual Status check_readable(std::size_t number) const = 0;
   [[nodiscard]] virtual std::uint64_t total_size() const = 0;  // of all data, unpacked
-  // Whether many threads can read it; then every member is readable.
+  // Whether many threads can read it; if so, every member is readable.
   [[nodiscard]] virtual bool is_plain() const = 0;
-  // Whether the file goes on behind the archive's end.
+  // Whether the file continues after the archive's end.
   [[nodiscard]] virtual bool has_junk() const = 0;
 };
 

@@ -21,8 +21,8 @@ struct ArchiveFree {
 };
 using Archive = std::unique_ptr<archive, ArchiveFree>;
 
-// libarchive converts names to the locale's charset, and in UTF-8 composes accents. In the C locale
-// it warns and leaves the bytes as they are.
+// libarchive converts names to the locale's charset, and composes accents in UTF-8. In the C locale
+// it only warns and leaves the bytes as they are.
 class PlainLocale {
  public:
   PlainLocale() : before_(::uselocale(c_locale())) {}
@@ -38,8 +38,8 @@ class PlainLocale {
   locale_t before_;
 };
 
-// Warnings about a header that leave the entry as it was meant: names, and ACLs, which are not
-// kept.
+// Whether a warning about a header leaves the entry as it was meant. That holds for names, and for
+// ACLs, which are not kept.
 bool is_harmless_warning(archive* handle) {
   const char* text = archive_error_string(handle);
   if (text == nullptr) return false;
@@ -81,14 +81,14 @@ Entry entry_of(archive_entry* raw) {
   return entry;
 }
 
-// libarchive's memory is its own, and changes with the next call.
+// libarchive's memory is its own and changes with the next call.
 Slice copied(Bytes data) {
   const std::shared_ptr<std::byte[]> memory(new std::byte[data.size()]);
   std::copy(data.begin(), data.end(), memory.get());
   return {memory, Bytes(memory.get(), data.size())};
 }
 
-// What both ways of reading share: libarchive's answers made strict.
+// What both ways of reading share: libarchive's answers, made strict.
 class ArchiveEntries : public Entries {
  public:
   Result<Entry*> next() override;
@@ -209,13 +209,13 @@ la_ssize_t StreamEntries::give_block(const void** data) {
 }
 
 Error StreamEntries::failed(const std::string& cause) {
-  // libarchive's words for the end of the input are many; whoever asked beyond it is cut off.
+  // libarchive has many texts for the end of the input. A read beyond it is a cut-off input.
   if (input_ended_ && cause.find("password") == std::string::npos) return decoder_.cut_off();
   return decoder_.damaged(cause.empty() ? "not a valid entry" : cause);
 }
 
-// Where libarchive stopped: behind the end marker, if there was one. The input's last block starts
-// on a tar block, so what precedes this place is in block_ or before_.
+// Checks the bytes at which libarchive stopped: after the end marker, if there was one. The input's
+// last block starts on a tar block, so what precedes this point is in block_ or before_.
 bool StreamEntries::ended_with_zeros() const {
   const auto position = static_cast<std::uint64_t>(archive_filter_bytes(handle(), 0));
   const auto header = static_cast<std::uint64_t>(archive_read_header_position(handle()));
@@ -255,7 +255,7 @@ class FileEntries final : public ArchiveEntries {
   Status at_end() override;
   la_ssize_t give_block(const void** data);
   la_int64_t seek(la_int64_t offset, int whence);
-  // A zip without members, which libarchive takes for no zip.
+  // A zip without members, which libarchive does not recognize as a zip.
   [[nodiscard]] bool is_empty() const { return index_ && index_->size() == 0; }
 
   const Container container_;
@@ -310,7 +310,7 @@ Error FileEntries::failed(const std::string& cause) {
   if (locked) return password_fault(shown(source_.path()) + ": ");
   if (container_ == Container::seven_zip && source_.path().ends_with(".001")) {
     return fault(0, shown(source_.path()) + ": is one part of a 7z archive in several files",
-                 "Make one file of them: cat WHOLE.7z.* > WHOLE.7z");
+                 "Join the files: cat WHOLE.7z.* > WHOLE.7z");
   }
   return fault(
       0,
@@ -320,7 +320,7 @@ Error FileEntries::failed(const std::string& cause) {
 
 Status FileEntries::name_entry(Entry& entry) {
   if (!index_) return {};
-  if (seen_ >= index_->size()) return failed("more entries than its directory tells of");
+  if (seen_ >= index_->size()) return failed("more entries than its directory lists");
   Entry told = index_->record(seen_++).entry();
   entry.name = std::move(told.name);
   if (!is_index_given_) return {};
@@ -330,7 +330,7 @@ Status FileEntries::name_entry(Entry& entry) {
 }
 
 Status FileEntries::at_end() {
-  if (index_ && seen_ != index_->size()) return failed("two entries at one place");
+  if (index_ && seen_ != index_->size()) return failed("two entries at one position");
   return {};
 }
 

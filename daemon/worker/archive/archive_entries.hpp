@@ -1,10 +1,10 @@
-// Entries read by libarchive.
+// Entries that libarchive reads.
 //
-// zip and 7z come from a file that can seek. tar and cpio, from a decoded stream, are what tests
-// compare our own readers with. Stricter than libarchive: a tar without its end marker, junk
-// between cpio entries, a checksum that is wrong and an entry with a password are faults. Names
-// come as the archive's own bytes, but for 7z, which holds UTF-16 (libarchive also composes accents
-// there: NFC).
+// zip and 7z come from a file that can seek. tar and cpio come from a decoded stream, and only
+// tests use them, to compare our own readers with. Stricter than libarchive: a tar without its end
+// marker, junk between cpio entries, a wrong checksum, and an entry with a password are faults.
+// Names are the archive's own bytes, except for 7z, which has UTF-16 (libarchive also composes
+// accents there: NFC).
 #pragma once
 
 #include <memory>
@@ -17,11 +17,11 @@
 
 namespace nodestage {
 
-// `decoder` (borrowed) gives the archive from its start.
+// `decoder` (borrowed) returns the archive from its start.
 Result<std::unique_ptr<Entries>> open_stream_entries(Container container, Decoder& decoder);
 
-// `source` (borrowed): a zip or 7z file. LC_CTYPE must be a UTF-8 locale for 7z. `index`: of a zip,
-// when it was read already; then modes and times are as it tells them (libarchive takes a time
+// `source` (borrowed): a zip or 7z file. LC_CTYPE must be a UTF-8 locale for 7z. `index`: that of a
+// zip if it was read already; modes and times are then taken from it (libarchive takes a time
 // before 1970 for one after 2106).
 Result<std::unique_ptr<Entries>> open_file_entries(Container container, Source& source,
                                                    std::optional<ZipIndex> index = std::nullopt);

@@ -31,7 +31,7 @@ std::optional<std::uint64_t> octal(std::string_view field) {
   return value;
 }
 
-// Every kind of tar has the sum of the header's bytes, the field itself counted as blanks; old
+// Every kind of tar has the sum of the header's bytes, with the sum's field counted as blanks. Old
 // writers summed signed bytes.
 bool is_tar(std::string_view start) {
   if (start.size() < k_tar_block) return false;
@@ -48,7 +48,7 @@ bool is_tar(std::string_view start) {
   return sum == wanted || signed_sum == wanted;
 }
 
-// The old binary kind has a magic of two bytes only, so its name must look like one too.
+// The old binary form has a magic of only two bytes, so the name must look like one, too.
 bool is_binary_cpio(std::string_view start) {
   if (start.size() < 28) return false;
   const bool little = start.starts_with("\xc7\x71"sv);

@@ -1,4 +1,4 @@
-// Which archive format a file is, told by its content.
+// Which archive format a file has, by its content.
 #pragma once
 
 #include <string_view>
@@ -11,14 +11,14 @@ enum class Container { none, tar, cpio, zip, seven_zip };
 
 std::string_view container_name(Container container);  // "tar", "cpio", "zip", "7z", ""
 
-// From the first bytes of a decoded stream (512 are enough; fewer: the stream ends there). A block
-// of zeros is none: it may be an empty tar, and may be any other file.
+// Takes the first bytes of a decoded stream: 512 are enough, and fewer mean that the stream ends
+// there. A block of zeros is `none`: it may be an empty tar or any other file.
 Container recognise_container(Bytes start);
 
-// Whether 512 bytes of zeros stand at the start: an empty tar, if the name says so.
+// Whether the stream starts with 512 bytes of zeros: an empty tar, if the name says so.
 bool starts_with_zero_block(Bytes start);
 
-// Files that are zip inside, and that their users know as files: .npz, .pt, .docx, .jar, …
+// Files that are zip archives inside but are files to their users: .npz, .pt, .docx, .jar, …
 bool is_zip_by_accident(std::string_view path);
 
 }  // namespace nodestage

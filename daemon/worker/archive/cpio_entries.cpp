@@ -63,7 +63,7 @@ class CpioEntries final : public Entries {
   Decoder& decoder_;
   CpioForm form_ = CpioForm::none;  // before the first header
   DecodedBytes bytes_;
-  std::string text_;          // what was taken last
+  std::string text_;          // the text that was taken last
   std::uint64_t stored_ = 0;  // bytes of the current entry's data that are still to come
   std::uint64_t padding_ = 0;
   std::uint64_t offset_ = 0;  // in the file
@@ -73,7 +73,7 @@ class CpioEntries final : public Entries {
   Entry entry_;
 };
 
-// Of data that nobody has read, too.
+// Covers data that nobody has read, too.
 Status CpioEntries::end_entry() {
   while (stored_ > 0) TRY(take_data());
   return bytes_.pass_over(std::exchange(padding_, 0));
@@ -98,13 +98,13 @@ Result<CpioHeader> CpioEntries::take_header() {
   }
   if (form_ == CpioForm::none) return damaged("not a cpio header");
   TRY(bytes_.take_text(text_, cpio_header_bytes(form_)));
-  if (cpio_form(text_) != form_) return damaged("something else where a cpio header should be");
+  if (cpio_form(text_) != form_) return damaged("other data where a cpio header should be");
   const auto header = cpio_header(form_, text_);
   if (!header) return damaged("a cpio header with an invalid number");
   return *header;
 }
 
-// Some writers fill names with NULs, so that the data begin where they want them.
+// Some writers fill names with NULs so that the data start where they want them.
 Status CpioEntries::take_name(std::uint64_t size) {
   if (size == 0 || size > k_most_name_bytes)
     return damaged("a cpio header with a name of " + std::to_string(size) + " bytes");
@@ -152,8 +152,8 @@ Status CpioEntries::find_first_name(const CpioHeader& header) {
   }
   auto first = links_.first_name(file, header.links, entry_.name);
   if (!first) {
-    return fault(0, "after it the archive has more hard links than are remembered (256 MiB)",
-                 "Make several archives of it, or a tar");
+    return fault(0, "after it the archive has more hard links than can be tracked (256 MiB)",
+                 "Split it into several archives, or make a tar");
   }
   if (first->empty()) return {};
   entry_.kind = Entry::Kind::hard_link;
@@ -161,7 +161,7 @@ Status CpioEntries::find_first_name(const CpioHeader& header) {
   return {};
 }
 
-// As much as a block holds. With the last of them the checksum is known to be right.
+// Takes as much as a block holds. After the last bytes the checksum is known to be right.
 Result<Slice> CpioEntries::take_data() {
   TRY_ASSIGN(const bool is_there, bytes_.fill());
   if (!is_there) return decoder_.cut_off();

@@ -1,16 +1,18 @@
 // Entries of a cpio archive, straight from a decoder's blocks.
 //
-// newc, crc, odc and bin in both byte orders (cpio_header.hpp); the first header tells which, and
-// all others are of the same form. Wrong numbers, a name of no or more than 65,535 bytes or without
-// its NUL, a symbolic link of more than 4,095 bytes, what is no header between two entries, a wrong
-// checksum (crc) and the input's end before the trailer are faults. What follows the trailer is
-// passed over.
+// Reads newc, crc, odc, and bin in both byte orders (cpio_header.hpp). The first header decides,
+// and all others must have the same form. Faults:
+//  - wrong numbers; a name of no bytes, of more than 65,535 bytes, or without its NUL
+//  - a symbolic link of more than 4,095 bytes
+//  - anything but a header between two entries
+//  - a wrong checksum (crc), and an input that ends before the trailer
+// What follows the trailer is skipped.
 //
-// Regular files of more than one name and the same device and inode are one file: its first name is
-// a file's, the others are hard links to that one; each with the data that stand there (newc and
-// crc: those of the last one only). What else has several names (symbolic links, FIFOs) is made for
-// each, as GNU cpio does for symbolic links. Of files whose other names are still to come at most
-// 256 MiB are remembered (cpio_links.hpp): more is a fault.
+// Regular files with more than one name and the same device and inode are one file. The first name
+// becomes a file, the others hard links to it, each with the data that stand there (newc and crc:
+// only the last one has data). Other entries with several names (symbolic links, FIFOs) are created
+// for each name, as GNU cpio does for symbolic links. At most 256 MiB are remembered about files
+// whose other names are still to come (cpio_links.hpp); more is a fault.
 #pragma once
 
 #include <memory>
@@ -20,7 +22,7 @@
 
 namespace nodestage {
 
-// `decoder` (borrowed) gives the archive from its start.
+// `decoder` (borrowed) returns the archive from its start.
 std::unique_ptr<Entries> open_cpio_entries(Decoder& decoder);
 
 }  // namespace nodestage

@@ -14,7 +14,7 @@ unsigned value_of(char digit) {
   return 16;
 }
 
-// Fields of digits, one after another.
+// Reads fields of digits, one after another.
 class Digits {
  public:
   Digits(std::string_view text, unsigned base) : text_(text), base_(base) {}

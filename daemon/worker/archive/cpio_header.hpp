@@ -1,16 +1,16 @@
-// One header of a cpio archive, of every form that is written today.
+// One header of a cpio archive, in every form that is written today.
 //
 //   newc  "070701", and crc "070702", then 13 numbers of 8 hexadecimal digits: ino, mode, uid, gid,
 //         nlink, mtime, filesize, devmajor, devminor, rdevmajor, rdevminor, namesize, check: 110
-//         bytes. Zero to three bytes fill header and name to a multiple of 4, and so the data
+//         bytes. Zero to three bytes pad header and name to a multiple of 4, and likewise the data
 //         (System V; cpio(5) of the BSDs)
 //   odc   "070707", octal digits: dev 6, ino 6, mode 6, uid 6, gid 6, nlink 6, rdev 6, mtime 11,
-//         namesize 6, filesize 11: 76 bytes; nothing is filled (POSIX.1-1988)
+//         namesize 6, filesize 11: 76 bytes; no padding (POSIX.1-1988)
 //   bin   13 words of 16 bits in the writer's byte order: 070707, dev, ino, mode, uid, gid, nlink,
-//         rdev, mtime (2, the high one first), namesize, filesize (2, likewise): 26 bytes. Filled
+//         rdev, mtime (2, the high one first), namesize, filesize (2, likewise): 26 bytes. Padded
 //         to a multiple of 2
 //
-// Name (with its NUL, which namesize counts), then data follow.
+// The name (with its NUL, which namesize counts) and then the data follow.
 #pragma once
 
 #include <cstdint>
@@ -21,14 +21,14 @@ namespace nodestage {
 
 enum class CpioForm { none, newc, odc, bin_little, bin_big };  // newc: crc as well
 
-// Of the first bytes of a header; six are enough.
+// Takes the first bytes of a header; six are enough.
 CpioForm cpio_form(std::string_view start);
 
 constexpr std::size_t cpio_header_bytes(CpioForm form) {
   return form == CpioForm::newc ? 110 : form == CpioForm::odc ? 76 : 26;
 }
 
-// What header and name, and then the data, are filled to a multiple of.
+// Header and name, and then the data, are padded to a multiple of this.
 constexpr std::uint64_t cpio_alignment(CpioForm form) {
   return form == CpioForm::newc ? 4 : form == CpioForm::odc ? 1 : 2;
 }
@@ -44,7 +44,7 @@ struct CpioHeader {
   std::optional<std::uint64_t> checksum;  // of crc: the sum of the data's bytes, modulo 2^32
 };
 
-// `header`: as many bytes as the form has. Nothing for another form, or for what is no number.
+// `header`: as many bytes as the form has. Empty for another form or a field without a number.
 std::optional<CpioHeader> cpio_header(CpioForm form, std::string_view header);
 
 }  // namespace nodestage

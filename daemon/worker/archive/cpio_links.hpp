@@ -1,4 +1,4 @@
-// CpioLinks: under which name a file of a cpio archive came first.
+// CpioLinks: the name under which a file of a cpio archive came first.
 #pragma once
 
 #include <compare>
@@ -16,17 +16,17 @@ class CpioLinks {
   struct File {
     std::uint64_t device = 0;
     std::uint64_t inode = 0;
-    // Of forms whose inode numbers are too short for today's file systems, so that different files
-    // come with the same one. There each name has its file's data.
+    // For forms whose inode numbers are too short for today's file systems, so that different files
+    // have the same number. In these forms, each name has its file's data.
     std::uint64_t mode = 0;
     std::uint64_t mtime = 0;
     std::uint64_t size = 0;
     auto operator<=>(const File&) const = default;
   };
 
-  // Of a file that claims `links` (more than 1) names: the name given to the first call for it, or
-  // "" when this is the first. Nothing: no memory for more. A file is remembered until all of its
-  // names have come, or another file has its first one.
+  // For a file that claims `links` (more than 1) names: returns the name given to the first call
+  // for it, or "" if this is the first. Empty: no memory for more. A file is remembered until all
+  // of its names have come, or another file takes its first name.
   std::optional<std::string> first_name(const File& file, std::uint64_t links,
                                         const std::string& name) {
     const auto known = files_.find(file);
@@ -44,7 +44,7 @@ class CpioLinks {
     return first;
   }
 
-  // The name is another entry's from now on.
+  // Another entry has this name from now on.
   void forget(const std::string& name) {
     const auto found = firsts_.find(name);
     if (found == firsts_.end()) return;
@@ -62,10 +62,10 @@ class CpioLinks {
     std::string first;
     std::uint64_t to_come;
   };
-  // A node of each map with its memory's own head, and a longer name beside them.
+  // A node of each map with the allocator's overhead; long names count separately.
   static std::size_t bytes_of(const std::string& name) { return 208 + name.size(); }
 
-  // Not by hashes: whoever makes an archive chooses the numbers.
+  // Not hashes: the author of an archive chooses the numbers.
   std::map<File, Names> files_;
   std::map<std::string_view, std::map<File, Names>::iterator> firsts_;
   std::size_t bytes_ = 0;

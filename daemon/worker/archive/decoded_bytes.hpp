@@ -1,4 +1,4 @@
-// DecodedBytes: a decoder's blocks as one run of bytes, for those who read a format out of it.
+// DecodedBytes: a decoder's blocks as one run of bytes, for readers of a format.
 #pragma once
 
 #include <algorithm>
@@ -9,12 +9,12 @@
 
 namespace nodestage {
 
-// One thread. Faults are the decoder's; where the input ends before what was asked for, cut_off().
+// One thread. Faults are the decoder's; if the input ends before the requested bytes, cut_off().
 class DecodedBytes {
  public:
   explicit DecodedBytes(Decoder& decoder) : decoder_(decoder) {}  // borrowed
 
-  // Whether there is more; then left() is not empty.
+  // Whether there is more; if so, left() is not empty.
   Result<bool> fill() {
     if (at_ < block_.size()) return true;
     block_ = {};
@@ -23,8 +23,8 @@ class DecodedBytes {
     return !block_.empty();
   }
 
-  // What is left of the current block; passes over the first `bytes` of that, or takes them with
-  // their memory.
+  // What is left of the current block. skip() passes over its first `bytes`; take() returns them
+  // and shares their memory.
   [[nodiscard]] Bytes left() const { return block_.bytes().subspan(at_); }
   void skip(std::size_t bytes) { at_ += bytes; }
   [[nodiscard]] Slice take(std::size_t bytes) {
@@ -33,7 +33,7 @@ class DecodedBytes {
     return taken;
   }
 
-  // These may lie across blocks.
+  // The following two work across blocks.
   Status pass_over(std::uint64_t bytes) {
     while (bytes > 0) {
       TRY_ASSIGN(const std::size_t step, next_step(bytes));

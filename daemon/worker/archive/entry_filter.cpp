@@ -25,7 +25,8 @@ Result<std::string> clean_entry_name(std::string_view raw) {
   while (!raw.empty()) {
     const std::string_view part = raw.substr(0, raw.find('/'));
     raw.remove_prefix(std::min(raw.size(), part.size() + 1));
-    if (part == "..") return Error{EINVAL, "its name holds '..' and would leave the destination"};
+    if (part == "..")
+      return Error{EINVAL, "its name contains '..' and would leave the destination"};
     if (part.empty() || part == ".") continue;
     if (!cleaned.empty()) cleaned += '/';
     cleaned += part;
@@ -35,7 +36,7 @@ Result<std::string> clean_entry_name(std::string_view raw) {
 
 EntryFilter::Glob::Glob(const std::string& text) : typed(text), cleaned(clean_glob(text)) {}
 
-// Whether it matches the name or a directory that this is in.
+// Whether it matches the name or a directory that contains it.
 bool EntryFilter::Glob::matches(const std::string& name) const {
   if (::fnmatch(cleaned.c_str(), name.c_str(), 0) == 0) return true;
   for (std::size_t at = name.find('/'); at != std::string::npos; at = name.find('/', at + 1)) {
@@ -50,7 +51,7 @@ EntryFilter::EntryFilter(unsigned strip, const std::vector<std::string>& include
       include_(include.begin(), include.end()),
       exclude_(exclude.begin(), exclude.end()) {}
 
-// Asks those that have not matched so far, too, though the answer is known: two may match the same.
+// Asks all globs that have not matched so far, even if the answer is known: several may match.
 bool EntryFilter::any_matches(const Globs& globs, const std::string& name) {
   bool any = false;
   for (const Glob& glob : globs) {
@@ -93,8 +94,8 @@ std::string EntryFilter::idle_globs() const {
       text.append(key).append(shown(glob.typed)).append(effect);
     }
   };
-  tell(include_, "include=", " takes nothing");
-  tell(exclude_, "exclude=", " leaves nothing out");
+  tell(include_, "include=", " selects nothing");
+  tell(exclude_, "exclude=", " excludes nothing");
   if (idle > k_told_globs)
     text += ", likewise " + human_count(idle - k_told_globs) + " other globs";
   return text;

@@ -1,13 +1,14 @@
 // EntryFilter: which entries are staged, and under which names: strip=, include=, exclude=.
 //
-// A name is first cleaned ("/a//./b/" is "a/b"), then loses its first `strip` components; an entry
-// with no component left is left out. Then the globs look at what is left, the whole of it:
-//   - "*" and "?" match "/" too: "*.png" is every PNG file at any depth, "train/*" all of train.
-//   - A glob that matches a directory matches all below it: "train" is all of train, too.
-//   - It is cleaned as names are: "./train/", as `tar tf` shows it, is "train"; "." is all.
-//   - There is no search in the middle: ".git" is only the one at the top, "*/.git" the others.
-// Left out is what matches an exclude glob, or no include glob where there are some. Directories
-// on the way to what stays are made as needed.
+// A name is first cleaned ("/a//./b/" becomes "a/b"), then loses its first `strip` components. An
+// entry without any component left is dropped. The globs then apply to the whole of the remaining
+// name:
+//  - "*" and "?" match "/" too: "*.png" is every PNG file at any depth, "train/*" all of train.
+//  - A glob that matches a directory matches all below it: "train" is all of train, too.
+//  - Globs are cleaned as names are: "./train/", as `tar tf` shows it, is "train"; "." is all.
+//  - Globs match from the start: ".git" is only the one at the top, "*/.git" the others.
+// An entry is dropped if it matches an exclude glob, or if there are include globs and it matches
+// none. Directories above the remaining entries are made as needed.
 #pragma once
 
 #include <atomic>
@@ -33,20 +34,20 @@ class EntryFilter {
   explicit EntryFilter(const DatasetItem& item)
       : EntryFilter(item.strip, item.include, item.exclude) {}
 
-  // The name under which the entry of that cleaned name is staged; nothing: it is left out.
+  // The name under which the entry of that cleaned name is staged; empty: it is dropped.
   [[nodiscard]] std::optional<std::string> map(std::string_view cleaned) const;
 
-  // The same without the globs: for the target of a hard link.
+  // The same without the globs, for the target of a hard link.
   [[nodiscard]] std::optional<std::string> strip(std::string_view cleaned) const;
 
-  [[nodiscard]] bool wants(const std::string& name) const;     // of a name after strip
-  [[nodiscard]] bool excludes(const std::string& name) const;  // all of a directory, too
+  [[nodiscard]] bool wants(const std::string& name) const;     // for a name after strip
+  [[nodiscard]] bool excludes(const std::string& name) const;  // for a directory: all of it
   [[nodiscard]] bool takes_all() const {
     return strip_ == 0 && include_.empty() && exclude_.empty();
   }
 
-  // For the user, once all names were asked for: which globs have made no difference, as a mistyped
-  // one makes none. Empty: all have.
+  // For the user, after all names were asked for: the globs that made no difference, for instance
+  // because of a typing mistake. Empty if every glob did.
   [[nodiscard]] std::string idle_globs() const;
 
  private:

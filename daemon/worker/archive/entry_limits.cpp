@@ -9,15 +9,15 @@ namespace nodestage {
 namespace {
 
 constexpr const char* k_make_again = "Make the archive again without such an entry";
-constexpr const char* k_split = "Make several archives of it";
+constexpr const char* k_split = "Split it into several archives";
 
 Status check_name(std::string_view name) {
   if (name.find('\0') != std::string_view::npos)
-    return fault(EINVAL, "its name holds a NUL byte, which no file's name can", k_make_again);
+    return fault(EINVAL, "its name contains a NUL byte, which no file's name can", k_make_again);
   if (name.size() > EntryLimits::k_name_bytes) {
     return fault(ENAMETOOLONG,
-                 "its name has " + human_count(name.size()) + " bytes, and no more than " +
-                     human_count(EntryLimits::k_name_bytes) + " are taken",
+                 "its name has " + human_count(name.size()) + " bytes, and at most " +
+                     human_count(EntryLimits::k_name_bytes) + " are accepted",
                  k_make_again);
   }
   std::size_t depth = 0;
@@ -27,31 +27,31 @@ Status check_name(std::string_view name) {
     if (!part.empty()) ++depth;
     if (part.size() <= EntryLimits::k_part_bytes) continue;
     return fault(ENAMETOOLONG,
-                 "a part of its name has " + human_count(part.size()) +
-                     " bytes, and file systems take no more than " +
+                 "a component of its name has " + human_count(part.size()) +
+                     " bytes, and file systems accept at most " +
                      human_count(EntryLimits::k_part_bytes),
                  k_make_again);
   }
   if (depth <= EntryLimits::k_depth) return {};
   return fault(ENAMETOOLONG,
-               "it lies " + human_count(depth) + " directories deep, and no more than " +
-                   human_count(EntryLimits::k_depth) + " are taken",
+               "it is " + human_count(depth) + " directories deep, and at most " +
+                   human_count(EntryLimits::k_depth) + " are accepted",
                k_make_again);
 }
 
 Status check_link(const Entry& entry) {
   if (entry.kind != Entry::Kind::symlink && entry.kind != Entry::Kind::hard_link) return {};
-  if (entry.link.empty()) return fault(EINVAL, "is a link to nothing", k_make_again);
+  if (entry.link.empty()) return fault(EINVAL, "is a link with an empty target", k_make_again);
   const std::size_t most =
       entry.kind == Entry::Kind::symlink ? EntryLimits::k_link_bytes : EntryLimits::k_name_bytes;
   if (entry.link.size() > most) {
     return fault(ENAMETOOLONG,
-                 "is a link to a name of " + human_count(entry.link.size()) +
-                     " bytes, and no more than " + human_count(most) + " are taken",
+                 "is a link with a target of " + human_count(entry.link.size()) +
+                     " bytes, and at most " + human_count(most) + " are accepted",
                  k_make_again);
   }
   if (entry.link.find('\0') == std::string::npos) return {};
-  return fault(EINVAL, "is a link to a name that holds a NUL byte", k_make_again);
+  return fault(EINVAL, "is a link with a NUL byte in its target", k_make_again);
 }
 
 }  // namespace
@@ -67,7 +67,7 @@ Status EntryLimits::check(const Entry& entry) {
     directory_bytes_ += entry.name.size() + k_bytes_beside_name + bytes_of(entry.xattrs);
   if (directory_bytes_ > k_directory_bytes) {
     return fault(E2BIG,
-                 "what must be kept of the archive's directories takes more than " +
+                 "the list of the archive's directories takes more than " +
                      human_bytes(k_directory_bytes) + " of memory",
                  k_split);
   }
@@ -77,9 +77,9 @@ Status EntryLimits::check(const Entry& entry) {
 Status EntryLimits::check_ratio(std::uint64_t written) const {
   if (written < k_ratio_from_bytes || written / rules_.max_ratio <= source_bytes_) return {};
   return fault(E2BIG,
-               "the archive of " + human_bytes(source_bytes_) + " has become " +
-                   human_bytes(written) + " and is taken for a bomb",
-               "If it is none, stage a directory, or pack it in another way");
+               "the archive of " + human_bytes(source_bytes_) + " has grown to " +
+                   human_bytes(written) + " and is treated as an archive bomb",
+               "If it is not one, stage a directory, or pack it in another way");
 }
 
 }  // namespace nodestage

@@ -1,5 +1,5 @@
-// EntryLimits: what no archive that means well reaches, so that one that means harm ends with a
-// clear fault before it costs much. What it may write in all is the Allowance's matter.
+// EntryLimits: limits that no well-meant archive reaches, so that a harmful one fails with a clear
+// fault before it costs much. The total that it may write is limited by the Allowance.
 #pragma once
 
 #include <cstdint>
@@ -13,30 +13,30 @@ namespace nodestage {
 
 class EntryLimits {
  public:
-  // source_bytes: of the archive itself. Entries and ratio are the site's matter; by default
-  // 10,000,000 entries a minute would take more than an hour, and of the ratios gzip reaches 1,030,
-  // xz 7,000 and zstd 33,000 on nothing but zeros; beyond is what bzip2 makes of zeros, and a zip
-  // whose members share their data.
+  // source_bytes: the size of the archive itself. The site sets the limits of entries and ratio.
+  // The defaults: 10,000,000 entries a minute would take more than an hour. Of nothing but zeros,
+  // gzip reaches a ratio of 1,030, xz 7,000, and zstd 33,000; only bzip2 of zeros, and a zip whose
+  // members share their data, reach more.
   explicit EntryLimits(std::uint64_t source_bytes, const ExtractRules& rules = {})
       : source_bytes_(source_bytes), rules_(rules) {}
 
-  // For each entry, in the archive's order. The fault does not name the entry.
+  // Call it for each entry, in the archive's order. The fault does not name the entry.
   Status check(const Entry& entry);
-  // Now and then, and at the end; `written`: bytes of all entries so far.
+  // Call it now and then, and at the end. `written`: bytes of all entries so far.
   [[nodiscard]] Status check_ratio(std::uint64_t written) const;
 
-  // NAME_MAX: no Linux file system takes more.
+  // NAME_MAX: no Linux file system accepts more.
   static constexpr std::size_t k_part_bytes = 255;
-  // Eight times PATH_MAX: no program could open it by its name in one call, few in several.
-  // A hard link's other name is one, too.
+  // Eight times PATH_MAX: no program could open it by its name in one call, few in several. Also
+  // the limit of a hard link's target.
   static constexpr std::size_t k_name_bytes = std::size_t{32} * 1024;
   static constexpr std::size_t k_link_bytes = 4095;  // PATH_MAX less its NUL: of a symlink's text
   static constexpr std::size_t k_depth = 1000;
-  // Of directories, which are kept in memory until the end: their names and extended attributes,
-  // and for each its time, mode and place.
+  // For directories, which are kept in memory until the end: their names and extended attributes,
+  // and for each its time, mode, and position.
   static constexpr std::uint64_t k_directory_bytes = std::uint64_t{512} << 20;
   static constexpr std::uint64_t k_bytes_beside_name = 128;
-  // A small archive of zeros is nobody's harm.
+  // A small archive of zeros harms nobody.
   static constexpr std::uint64_t k_ratio_from_bytes = std::uint64_t{4} << 30;
 
  private:

@@ -23,7 +23,7 @@ std::optional<std::uint64_t> decimal(std::string_view text) {
   return value;
 }
 
-// "-1.25": what comes behind the ninth digit of the fraction is cut off, towards the past.
+// Reads "-1.25". Digits after the ninth of the fraction are cut off, towards the past.
 std::optional<timespec> time_of(std::string_view text) {
   const bool is_negative = text.starts_with('-');
   if (is_negative) text.remove_prefix(1);
@@ -45,7 +45,7 @@ std::optional<timespec> time_of(std::string_view text) {
   return timespec{-whole - 1, k_billion - fraction};
 }
 
-// The value of a key, or nothing where it takes it back.
+// Sets the value of a key, or clears it if the record takes it back.
 template <typename T>
 Status set(std::optional<T>& target, std::string_view key, std::string_view text,
            std::optional<T> value) {
@@ -65,7 +65,7 @@ int hex_digit(char c) {
   return c >= 'A' && c <= 'F' ? c - 'A' + 10 : -1;
 }
 
-// "%3D" → "="; other text stays.
+// "%3D" becomes "="; other text stays.
 std::string without_escapes(std::string_view text) {
   std::string plain;
   for (std::size_t i = 0; i < text.size(); ++i) {
@@ -78,7 +78,7 @@ std::string without_escapes(std::string_view text) {
   return plain;
 }
 
-// With or without its padding. Nothing: it is none.
+// With or without padding. Empty if the text is not base64.
 std::optional<std::string> from_base64(std::string_view text) {
   constexpr std::string_view k_digits =
       "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
@@ -139,14 +139,14 @@ Status PaxHeader::take(std::string_view key, std::string_view value) {
 
 void PaxHeader::take_xattr(std::string name, std::string value) {
   if (!is_kept_xattr(name) || name.find('\0') != std::string::npos) return;
-  // What no file system takes is counted as lost, and needs not be kept for that.
+  // A name that no file system accepts counts as lost; there is no need to keep all of it.
   name.resize(std::min(name.size(), k_max_xattr_name + 1));
   value.resize(std::min(value.size(), k_max_xattr_value + 1));
   value.shrink_to_fit();
   put_xattr(xattrs, std::move(name), std::move(value));
 }
 
-// One that names somebody without an id may be there as an attribute, too: that tells all.
+// An ACL that names somebody without an id may be present as an attribute, too, which is complete.
 void PaxHeader::take_acl(const char* name, std::string_view text) {
   const auto acl = acl_of_text(text);
   const bool is_there = std::any_of(xattrs.begin(), xattrs.end(),

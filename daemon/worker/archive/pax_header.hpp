@@ -1,13 +1,12 @@
 // The records of a pax extended header: POSIX.1-2001, pax(1) "pax Extended Header".
 //
-//   "LENGTH KEY=VALUE\n"...   LENGTH: of the whole record, in decimal; an empty VALUE takes back
-//   what
-//                             was said before
-//   path, linkpath, size, mtime; hdrcharset does not matter where names are bytes
+//   "LENGTH KEY=VALUE\n"...   LENGTH: of the whole record, in decimal; an empty VALUE takes an
+//                             earlier one back
+//   path, linkpath, size, mtime; hdrcharset does not matter, since names are bytes
 //   SCHILY.xattr.NAME (bytes; GNU tar writes % and = of NAME as %25 and %3D), LIBARCHIVE.xattr.NAME
 //   (base64; NAME as in a URL), SCHILY.acl.{access,default}: what xattrs.hpp keeps
-//   GNU.sparse.{major,minor,name,realsize}           1.0; the map stands before the data
-//   GNU.sparse.{size,numblocks,offset,numbytes}      0.0; offset and numbytes come again and again
+//   GNU.sparse.{major,minor,name,realsize}           1.0; the map precedes the data
+//   GNU.sparse.{size,numblocks,offset,numbytes}      0.0; offset and numbytes are repeated
 //   GNU.sparse.{name,size,numblocks,map}             0.1; map: "OFFSET,SIZE,..."
 #pragma once
 
@@ -29,7 +28,7 @@ struct PaxSparse {
   std::optional<std::string> name;
   std::optional<std::uint64_t> size;   // of the file with its holes
   std::vector<std::uint64_t> numbers;  // offset, size, offset, …
-  bool has_count = false;              // numblocks: with it a map of 0.0 or 0.1 begins
+  bool has_count = false;              // numblocks: it starts a map of 0.0 or 0.1
 };
 
 struct PaxHeader {
@@ -41,7 +40,7 @@ struct PaxHeader {
   std::optional<PaxSparse> sparse;
   Xattrs xattrs;
 
-  // Adds what the records say. A fault's `what` is the cause alone.
+  // Adds the records' values. A fault's `what` is the cause alone.
   Status read(std::string_view records);
 
  private:

@@ -56,16 +56,16 @@ class TarEntries final : public Entries {
   std::uint64_t offset_ = 0;  // in the file
   bool is_sparse_ = false;
   std::vector<Piece> pieces_;
-  std::size_t piece_ = 0;  // the current one; its offset and size are what is left of it
+  std::size_t piece_ = 0;  // the current one; offset and size are of what is left
   PaxHeader global_;
   PaxHeader local_;
-  bool has_pax_ = false;        // somewhere before
+  bool has_pax_ = false;        // somewhere earlier
   bool has_extension_ = false;  // before the next entry
   Entry entry_;
 };
 
-// Headers never lie across two blocks: all but the last one are multiples of 512 bytes. What comes
-// after that one is the input's end, or why there is no more.
+// Headers never lie across two blocks: all blocks but the last are multiples of 512 bytes. After
+// the last one comes the input's end, or the reason why there is no more.
 Result<TarHeader> TarEntries::take_block() {
   TRY_ASSIGN(bool is_there, bytes_.fill());
   if (is_there && bytes_.left().size() < k_tar_block) {
@@ -97,9 +97,8 @@ Result<Entry*> TarEntries::next() {
       if (end_ == TarEnd::optional) return static_cast<Entry*>(nullptr);
       Error error = decoder_.cut_off();
       error.what +=
-          "\nWhat is there ends with a whole member: if the program that wrote it leaves the end "
-          "of "
-          "an archive out, the key eof=optional stages it";
+          "\nThe archive ends after a complete member. If the program that wrote it leaves out the "
+          "end marker, the key eof=optional stages it";
       return error;
     }
     TRY_ASSIGN(const TarHeader header, take_block());
@@ -119,7 +118,7 @@ Result<Entry*> TarEntries::next() {
   }
 }
 
-// Whether the header only tells of what follows. After that it must not be looked at any more.
+// Whether the header only describes what follows. After that it must not be used any more.
 Result<bool> TarEntries::take_extension(const TarHeader& header, std::uint64_t size) {
   const char type = header.type();
   switch (type) {
@@ -137,7 +136,7 @@ Result<bool> TarEntries::take_extension(const TarHeader& header, std::uint64_t s
       TRY_ASSIGN(const std::string text, take_text(size));
       PaxHeader& pax = type == 'g' ? global_ : local_;
       if (Status read = pax.read(text); !read) return damaged(read.error().what);
-      global_.xattrs.clear();  // they are never of all entries
+      global_.xattrs.clear();  // they never apply to all entries
       has_pax_ = true;
       has_extension_ = has_extension_ || type != 'g';
       return true;
@@ -150,7 +149,7 @@ Result<bool> TarEntries::take_extension(const TarHeader& header, std::uint64_t s
       return true;
     case 'M':
     case 'N':
-      return fault(0, "is of an archive that was split into volumes, or of a very old GNU tar",
+      return fault(0, "belongs to an archive that was split into volumes, or to a very old GNU tar",
                    "Make the archive again as one file");
     default:
       return false;
@@ -169,9 +168,9 @@ Entry::Kind kind_of(char type, std::string_view name) {
     case '6':
       return Entry::Kind::fifo;
     case '5':
-    case 'D':  // GNU: with a list of what it held
+    case 'D':  // GNU: with a list of its contents
       return Entry::Kind::directory;
-    default:  // as old tars had it
+    default:  // as old tars treated it
       return name.ends_with('/') ? Entry::Kind::directory : Entry::Kind::file;
   }
 }
@@ -209,7 +208,7 @@ Status TarEntries::begin_entry(const TarHeader& header, std::uint64_t size) {
   return {};
 }
 
-// What of the data is there, and where they go.
+// Decides which data are present and where they go.
 Status TarEntries::keep_data(const TarHeader& header, std::uint64_t size) {
   offset_ = 0;
   is_sparse_ = false;
@@ -221,7 +220,7 @@ Status TarEntries::keep_data(const TarHeader& header, std::uint64_t size) {
   if (type == 'S' || (local_.sparse && entry_.kind == Entry::Kind::file))
     return begin_sparse(header);
   if (entry_.kind == Entry::Kind::hard_link && size > 0) {
-    // Only pax has data there. What was meant by others the next block tells.
+    // Only pax has data there. For the others, the next block shows what was meant.
     bool is_without = header.dialect() != TarHeader::Dialect::ustar;
     if (!is_without && !has_pax_) {
       TRY_ASSIGN(is_without, is_header_next());
@@ -245,7 +244,7 @@ Status TarEntries::begin_sparse(const TarHeader& header) {
   piece_ = 0;
   if (header.type() == 'S') {
     if (header.dialect() != TarHeader::Dialect::gnu) {
-      return damaged("a sparse file as only star writes them");
+      return damaged("a sparse file in a form that only star writes");
     }
     const auto size = header.number(483, 12);
     if (!size || *size < 0) return damaged("a sparse file with an invalid size");
@@ -261,7 +260,7 @@ Status TarEntries::begin_sparse(const TarHeader& header) {
     return end_pieces();
   }
   if (sparse.major != 0) return damaged("a sparse file of an unknown kind");
-  // Other readers differ in what it is then.
+  // Other readers differ in how they read such a map.
   if (!sparse.has_count || sparse.numbers.size() % 2 != 0)
     return damaged("a sparse file with an invalid map");
   for (std::size_t i = 0; i < sparse.numbers.size(); i += 2) {
@@ -294,8 +293,8 @@ Status TarEntries::add_gnu_pieces(const TarHeader& header, std::size_t at, std::
   return {};
 }
 
-// Decimal numbers, a line each: how many pieces, then offset and size of each. Whole blocks of them
-// stand before the data, and are counted with these.
+// Decimal numbers, one per line: the number of pieces, then offset and size of each. They fill
+// whole blocks before the data and are counted with these.
 Status TarEntries::read_map() {
   std::uint64_t left = 1;  // numbers
   bool is_count = true;
@@ -329,7 +328,7 @@ Status TarEntries::read_map() {
   return {};
 }
 
-// In order, and none over another one: writers fill them side by side.
+// Pieces must be in order and must not overlap: writers fill them side by side.
 Status TarEntries::add_piece(std::uint64_t offset, std::uint64_t size) {
   const std::uint64_t end = pieces_.empty() ? 0 : pieces_.back().offset + pieces_.back().size;
   if (offset > entry_.size || size > entry_.size - offset || pieces_.size() > k_max_pieces ||
@@ -340,7 +339,7 @@ Status TarEntries::add_piece(std::uint64_t offset, std::uint64_t size) {
   return {};
 }
 
-// The pieces are what is stored, no more and no less.
+// The pieces must add up to exactly what is stored.
 Status TarEntries::end_pieces() {
   std::uint64_t sum = 0;
   for (const Piece& piece : pieces_) sum += std::min(piece.size, k_max_size - sum);

@@ -14,7 +14,7 @@ constexpr std::size_t k_checksum_size = 8;
 unsigned char byte_of(char c) { return static_cast<unsigned char>(c); }
 
 std::optional<std::int64_t> base_256(std::string_view field) {
-  // The bit that tells of this base is none of the number's; the one below it is the sign.
+  // The bit that marks this base is not part of the number; the one below it is the sign.
   const bool is_negative = (byte_of(field[0]) & 0x40U) != 0;
   std::int64_t value = is_negative ? -1 : 0;
   constexpr std::int64_t k_edge = std::int64_t{1} << 55U;
@@ -32,7 +32,7 @@ std::optional<std::int64_t> base_256(std::string_view field) {
 std::optional<std::int64_t> tar_number(std::string_view field) {
   if (!field.empty() && (byte_of(field[0]) & 0x80U) != 0) return base_256(field);
   while (field.starts_with(' ')) field.remove_prefix(1);
-  // GNU tar passes over a NUL before the digits, others take it for the end.
+  // GNU tar skips a NUL before the digits; others treat it as the end.
   if (field.starts_with('\0') && field.find_first_not_of(" \0"sv) != std::string_view::npos)
     return std::nullopt;
   std::int64_t value = 0;
@@ -51,9 +51,9 @@ bool TarHeader::is_zero() const {
 bool TarHeader::has_right_checksum() const {
   const auto claimed = number(k_checksum, k_checksum_size);
   if (!claimed) return false;
-  // The field itself counts as blanks.
+  // The checksum's own field counts as blanks.
   std::int64_t sum = static_cast<std::int64_t>(k_checksum_size) * ' ';
-  std::int64_t high = 0;  // bytes that are negative when they are signed
+  std::int64_t high = 0;  // bytes that are negative as signed ones
   const auto count = [&](std::string_view bytes, std::int64_t sign) {
     unsigned part = 0;
     unsigned part_high = 0;

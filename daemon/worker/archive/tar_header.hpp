@@ -1,4 +1,4 @@
-// One 512-byte header block of a tar archive, whatever has written it.
+// One 512-byte header block of a tar archive, whichever program wrote it.
 //
 //   v7     name 0/100, mode 100/8, uid, gid, size 124/12, mtime 136/12, checksum 148/8, type 156,
 //          linkname 157/100
@@ -19,25 +19,25 @@ namespace nodestage {
 
 inline constexpr std::size_t k_tar_block = 512;
 
-// A number field: blanks, octal digits, then a blank or NUL; or base 256, signed, when the first
-// bit is set. An empty one is 0. Nothing for what is none, or does not fit.
+// A number field: blanks, octal digits, then a blank or NUL; or base 256, signed, if the first bit
+// is set. An empty field is 0. Empty result if it is not a number or does not fit.
 std::optional<std::int64_t> tar_number(std::string_view field);
 
 class TarHeader {
  public:
   enum class Dialect { v7, ustar, gnu };
 
-  // 512 bytes, borrowed.
+  // Borrows 512 bytes.
   explicit TarHeader(Bytes block)
       : block_(reinterpret_cast<const char*>(block.data()), k_tar_block) {}
 
   [[nodiscard]] bool is_zero() const;
-  // Of unsigned bytes, or of signed ones as some old writers had it.
+  // The sum of unsigned bytes, or of signed ones, as some old writers computed it.
   [[nodiscard]] bool has_right_checksum() const;
 
   [[nodiscard]] char type() const { return block_[156]; }
   [[nodiscard]] Dialect dialect() const;
-  void get_name(std::string& name) const;  // with its prefix
+  void get_name(std::string& name) const;  // including its prefix
   [[nodiscard]] std::string_view link() const { return text(157, 100); }
   [[nodiscard]] std::optional<std::int64_t> number(std::size_t at, std::size_t size) const {
     return tar_number(block_.substr(at, size));

@@ -11,9 +11,9 @@ namespace nodestage {
 namespace {
 
 constexpr std::size_t k_block = std::size_t{1} << 20;
-// Of members that this object's own thread reads: as many as may be on their way to the writers.
+// For members that this object's own thread reads: the blocks that may be on their way to writers.
 constexpr std::size_t k_blocks = 32;
-// Stored members from here on are cut for several writers.
+// Stored members of at least this size are divided among several writers.
 constexpr std::uint64_t k_large = 8 * k_block;
 
 class ZipEntries final : public Entries, private EntryData {
@@ -47,8 +47,8 @@ class ZipEntries final : public Entries, private EntryData {
   std::uint64_t streamed_bytes_ = 0;
 };
 
-// A file of which one thread must read all while several write: one that is most of the archive,
-// and one that is quickly read, as nothing has to be decompressed.
+// A file that one thread must read alone while several write: it is most of the archive, or it is
+// read fast because nothing has to be decompressed.
 bool ZipEntries::is_for_one_thread() const {
   if (entry_.kind != Entry::Kind::file || entry_.size < k_large) return false;
   return index_.record(current_).method == ZipRecord::stored ||
@@ -76,14 +76,14 @@ Status ZipEntries::read_link() {
   ZipMember member(source_, index_, current_);
   if (start.empty() || member.size() == 0 || member.size() >= PATH_MAX) {
     return damaged_zip(source_, "the symbolic link '" + shown(entry_.name) +
-                                    "' leads nowhere, or its text is too long");
+                                    "' has an empty target, or one that is too long");
   }
   TRY(member.open(start.bytes()));
   TRY_ASSIGN(const Bytes text, member.whole());
   entry_.link.assign(reinterpret_cast<const char*>(text.data()), text.size());
   if (entry_.link.find('\0') == std::string::npos) return {};
-  return damaged_zip(source_,
-                     "the text of the symbolic link '" + shown(entry_.name) + "' holds a NUL byte");
+  return damaged_zip(
+      source_, "the target of the symbolic link '" + shown(entry_.name) + "' contains a NUL byte");
 }
 
 Result<Block> ZipEntries::read() {

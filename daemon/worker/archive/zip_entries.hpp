@@ -1,4 +1,4 @@
-// The entries of a zip file, by its central directory.
+// The entries of a zip file, from its central directory.
 #pragma once
 
 #include <memory>
@@ -8,10 +8,10 @@
 
 namespace nodestage {
 
-// `source` (borrowed). An archive whose members are all stored or deflated is read here: entries in
-// the order of their places in the file, and most data by the writers' threads. libarchive reads
-// any other one. Stricter than libarchive: header and directory must agree on the name, and members
-// must not overlap.
+// `source` (borrowed). If all members are stored or deflated, the archive is read here: entries in
+// the order of their positions in the file, and most data by the writers' threads. libarchive reads
+// any other archive. Stricter than libarchive: header and directory must agree on the name, and
+// members must not overlap.
 Result<std::unique_ptr<Entries>> open_zip_entries(Source& source);
 
 }  // namespace nodestage

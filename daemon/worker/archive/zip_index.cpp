@@ -20,14 +20,14 @@ constexpr std::size_t k_local_bytes = 30;
 constexpr std::size_t k_max_comment = 65535;
 constexpr std::uint64_t k_max_directory = 1ULL << 30;
 
-// As the end record tells of the directory.
+// The directory as the end record describes it.
 struct Directory {
   std::uint64_t size = 0;
   std::uint64_t offset = 0;
   std::uint64_t end = 0;      // where the end record, or that of zip64, begins
-  std::uint64_t members = 0;  // as it tells; without zip64 the last 16 bits of their number
-  std::uint64_t shift = 0;    // to be added to all offsets
-  bool has_junk = false;      // behind its end
+  std::uint64_t members = 0;  // as recorded; without zip64, the last 16 bits of their number
+  std::uint64_t shift = 0;    // add it to all offsets
+  bool has_junk = false;      // after its end
 };
 
 struct End {
@@ -39,14 +39,14 @@ Error truncated(const Source& source) {
   return fault(
       0,
       shown(source.path()) + ": cut off at " + human_bytes(source.size()) +
-          ": the zip archive has no whole directory at its end",
+          ": the zip archive has no complete directory at its end",
       "Was its creation or transfer stopped, by a quota or a time limit? Test it with: unzip -t " +
           shell_word(shown(source.path())));
 }
 
 Error in_parts(const Source& source) {
   return fault(0, shown(source.path()) + ": is one part of a zip archive in several files",
-               "Make one file of them: zip -s 0 PARTS.zip --out WHOLE.zip");
+               "Join the files: zip -s 0 PARTS.zip --out WHOLE.zip");
 }
 
 Result<std::vector<char>> bytes_at(const Source& source, std::uint64_t offset, std::uint64_t size) {
@@ -68,7 +68,7 @@ Result<bool> starts_at(const Source& source, std::uint64_t offset, std::string_v
   return text_of(start) == magic;
 }
 
-// The zip64 end record: where its locator says, or, behind something else, right before that.
+// The zip64 end record: where its locator points or, behind a self-extractor, right before it.
 Result<Directory> wide_directory(const Source& source, std::string_view locator,
                                  std::uint64_t locator_at) {
   const auto told = little<std::uint64_t>(locator, 8);
@@ -84,16 +84,16 @@ Result<Directory> wide_directory(const Source& source, std::string_view locator,
   return truncated(source);
 }
 
-// Whether the directory that the end record tells of is there and ends right before it: then what
-// looks like a record of zip64 there is in a name.
+// Whether the directory that the end record describes exists and ends right before it: if so, what
+// looks like a record of zip64 there is part of a name.
 Result<bool> ends_at(const Source& source, std::string_view end, std::uint64_t at) {
   const std::uint64_t size = little<std::uint32_t>(end, 12);
   if (size == 0 || size > at || little<std::uint32_t>(end, 16) != at - size) return false;
   return starts_at(source, at - size, k_record);
 }
 
-// The comment, whose length is the last field, should reach to the file's end; or, as bsdtar writes
-// it to a pipe, to zeros that do.
+// The comment, whose length is the last field, should reach to the file's end or to zeros that do
+// (bsdtar writes them to a pipe).
 std::optional<End> find_end(std::string_view tail) {
   const auto follows = [tail](std::size_t at) -> std::optional<std::string_view> {
     if (at + k_end_bytes > tail.size()) return std::nullopt;
@@ -115,7 +115,7 @@ std::optional<End> find_end(std::string_view tail) {
   return last;
 }
 
-// The end of the file that may hold the end record.
+// The end of the file, which may contain the end record.
 Result<std::vector<char>> read_tail(const Source& source) {
   const std::uint64_t size = std::min<std::uint64_t>(source.size(), k_end_bytes + k_max_comment);
   return bytes_at(source, source.size() - size, size);
@@ -146,8 +146,8 @@ Result<Directory> told_directory(const Source& source) {
   return directory;
 }
 
-// Where it says, or else right before its end: then something stands before the archive. Not if
-// something stands behind it, too: that is how a zip within a zip that was cut off looks.
+// At the recorded offset, or else right before the end record: then data precede the archive. Not
+// if data follow it, too: that is how a cut-off zip within a zip looks.
 Result<Directory> find_directory(const Source& source) {
   TRY_ASSIGN(Directory directory, told_directory(source));
   const bool has_outer = directory.has_junk && directory.end > 0;
@@ -215,8 +215,8 @@ Status ZipIndex::list_members(const Source& source, std::uint64_t shift) {
   return {};
 }
 
-// The local header repeats the name; how long its extra fields are is not known here, so who reads
-// it looks again.
+// The local header repeats the name. The length of its extra fields is not known here, so the
+// reader checks again.
 Status ZipIndex::check_places(const Source& source) const {
   for (std::size_t i = 0; i < places_.size(); ++i) {
     const ZipRecord record = this->record(i);
@@ -246,8 +246,8 @@ Result<ZipIndex> read_zip_index(const Source& source) {
   TRY(index.list_members(source, directory.shift));
   const std::uint64_t found = index.size();
   if (found != directory.members && (found & 0xffff) != directory.members) {
-    return damaged_zip(source, "its directory holds " + human_count(found) +
-                                   " entries and tells of " + human_count(directory.members));
+    return damaged_zip(source, "its directory contains " + human_count(found) +
+                                   " entries but announces " + human_count(directory.members));
   }
   TRY(index.check_places(source));
   return index;

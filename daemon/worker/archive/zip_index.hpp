@@ -1,4 +1,4 @@
-// The central directory of a zip file: where its members are, and what is told of them in advance.
+// The central directory of a zip file: the positions of its members, and what it lists about them.
 #pragma once
 
 #include <cstdint>
@@ -10,7 +10,7 @@
 
 namespace nodestage {
 
-// Of the members in the order of their places in the file, in which later ones win. Its memory is
+// The members in the order of their positions in the file, in which later ones win. Its memory is
 // the directory itself and 16 bytes for each member.
 class ZipIndex final : public ArchiveContents {
  public:
@@ -22,16 +22,16 @@ class ZipIndex final : public ArchiveContents {
   [[nodiscard]] std::size_t size() const override { return places_.size(); }
   [[nodiscard]] Member member(std::size_t number) const override;
   [[nodiscard]] Status check_readable(std::size_t number) const override;
-  // Until the index ends; any thread.
+  // Valid as long as the index. Any thread.
   [[nodiscard]] ZipRecord record(std::size_t member) const;
   [[nodiscard]] std::uint64_t offset(std::size_t member) const { return places_[member].offset; }
-  // Where its room ends: the next member or the directory begins.
+  // The end of the member's room: the start of the next member or of the directory.
   [[nodiscard]] std::uint64_t end(std::size_t member) const {
     return member + 1 < places_.size() ? places_[member + 1].offset : directory_offset_;
   }
 
   [[nodiscard]] std::uint64_t total_size() const override { return total_size_; }
-  // Whether all members are stored or deflated (Deflate64 too), and without a password.
+  // Whether all members are stored or deflated (Deflate64 too) and have no password.
   [[nodiscard]] bool is_plain() const override { return is_plain_; }
   [[nodiscard]] bool has_junk() const override { return has_junk_; }
 
@@ -49,10 +49,10 @@ class ZipIndex final : public ArchiveContents {
   bool has_junk_ = false;
 };
 
-// A fault when the directory, at the file's end, is missing (the file is cut off), and when members
-// overlap each other or it (a bomb, or damage). Offsets that do not count what stands before the
-// archive (a self-extractor) are put right. Bytes behind the archive's end are no fault when the
-// directory is where it says.
+// Faults: the directory at the file's end is missing (the file is cut off); members overlap each
+// other or the directory (a bomb, or damage). Offsets that do not count the data before the archive
+// (a self-extractor) are corrected. Bytes after the archive's end are not a fault if the directory
+// is where the end record says.
 //
 //   end record  "PK\5\6" … u16 disk at 4, u32 size at 12, u32 offset at 16, u16 comment at 20
 //   its zip64   "PK\6\7" 20 bytes before it, u64 at 8: where "PK\6\6" is: u64 size at 40, offset
@@ -60,10 +60,10 @@ class ZipIndex final : public ArchiveContents {
 //   members     see zip_record.hpp; a signature, "PK\5\5", may follow
 Result<ZipIndex> read_zip_index(const Source& source);
 
-// Whether the file ends as a zip does, whatever it begins with.
+// Whether the file ends as a zip does, however it starts.
 Result<bool> has_zip_end(const Source& source);
 
-// "PATH: damaged or cut off: CAUSE", and what to do.
+// "PATH: damaged or cut off: CAUSE", with the advice.
 Error damaged_zip(const Source& source, const std::string& cause);
 
 }  // namespace nodestage

@@ -25,7 +25,7 @@ std::uint32_t crc_of(Bytes data, std::uint32_t before = 0) {
                            data.size());
 }
 
-// What a thread needs again and again, and what is not worth making for each file.
+// What a thread needs again and again and is too expensive to make for each file.
 struct Tools {
   inflate_state inflate;
   std::unique_ptr<Codec> deflate64;  // made for the first member that needs it
@@ -38,10 +38,10 @@ Tools& tools() {
   return tools;
 }
 
-// A number that the local header may leave open: for a data descriptor, or for the zip64 field.
+// Whether a number agrees. A local header with a data descriptor or zip64 field may leave it out.
 bool agrees(std::uint64_t local, std::uint64_t told) { return local == 0 || local == told; }
 
-// On what the local header and the directory disagree; "" for nothing. `local` has the whole name.
+// What the local header and the directory disagree on; "" for nothing. `local` has the whole name.
 std::string disagreement(std::string_view local, std::string_view extra, const ZipRecord& record) {
   if (local.substr(k_local_bytes, record.raw_name.size()) != record.raw_name) return "name";
   if (little<std::uint16_t>(local, 8) != record.method) return "compression method";
@@ -56,7 +56,7 @@ std::string disagreement(std::string_view local, std::string_view extra, const Z
 }
 
 void feed(inflate_state& state, Bytes in) {
-  // The library does not write there.
+  // The library does not write to it.
   state.next_in = const_cast<std::uint8_t*>(reinterpret_cast<const std::uint8_t*>(in.data()));
   state.avail_in = static_cast<std::uint32_t>(in.size());
 }
@@ -94,7 +94,7 @@ Status ZipMember::open(Bytes start) {
 
 Result<std::size_t> ZipMember::header_size(std::string_view local) const {
   if (local.size() < k_local_bytes || !local.starts_with("PK\3\4"sv)) {
-    return damaged("no entry begins where the directory says");
+    return damaged("no entry starts where the directory says");
   }
   const std::size_t name_size = little<std::uint16_t>(local, 26);
   const std::size_t size = k_local_bytes + name_size + little<std::uint16_t>(local, 28);
@@ -115,7 +115,7 @@ bool ZipMember::is_small() const {
 
 Result<Bytes> ZipMember::whole() {
   if (record_.method == ZipRecord::deflated64) {
-    const std::span out(tools().out.get(), record_.size + 1);  // next() ends when it is not filled
+    const std::span out(tools().out.get(), record_.size + 1);  // one more than next() fills
     TRY_ASSIGN(const std::size_t count, next(out));
     return Bytes(out.first(count));
   }

@@ -9,12 +9,12 @@ namespace {
 constexpr std::size_t k_local_bytes = 30;
 constexpr std::size_t k_max_extra = 65535;
 constexpr std::uint64_t k_large = ZipReads::k_run_bytes / 2;
-// Other bytes between members are read with them when they are fewer.
+// Other bytes between members are read along if they are fewer.
 constexpr std::uint64_t k_gap = 128 * 1024;
-// More than threads can be in use at once: it bounds nothing, the threads do.
+// More than threads can use at once: the threads are the bound, not this number.
 constexpr std::size_t k_buffers = 4096;
 
-// Where the member's data must have ended; the local header's extra fields are not known yet.
+// The latest end of the member's data; the local header's length is not known yet.
 std::uint64_t latest_end(const ZipIndex& index, std::size_t member) {
   const ZipRecord record = index.record(member);
   return std::min(index.end(member), record.offset + k_local_bytes + record.raw_name.size() +
@@ -69,7 +69,7 @@ Result<Slice> ZipReads::member(std::size_t member) {
   return held.slice.part(skipped, std::min<std::uint64_t>(size, held.slice.size() - skipped));
 }
 
-// Others that need the same run wait for the one that reads it.
+// Other threads that need the same run wait for the one that reads it.
 Result<Slice> ZipReads::slice_of(std::size_t run) {
   const auto kept = this->kept(run);
   const std::lock_guard lock(kept->mutex);

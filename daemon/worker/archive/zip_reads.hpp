@@ -1,8 +1,8 @@
-// ZipReads: the bytes of a zip file that its members' readers need, in few large reads.
+// ZipReads: reads the bytes of a zip file that its members' readers need, in few large reads.
 //
-// Small members that are neighbours are read together by the first thread that needs one of them.
-// Each thread holds on to what it used last, and what several threads used last is kept for the
-// others. A member that is large in the file is for its reader to read on its own.
+// The first thread that needs one of several neighboring small members reads them all. Each thread
+// keeps what it used last, and what several threads used last is kept for the others. The reader of
+// a large member reads it itself.
 #pragma once
 
 #include <memory>
@@ -17,12 +17,13 @@ namespace nodestage {
 class ZipReads {
  public:
   static constexpr std::size_t k_run_bytes = std::size_t{1} << 20;
-  static constexpr std::size_t k_runs_kept = 16;  // beside one for each thread
+  static constexpr std::size_t k_runs_kept = 16;  // plus one for each thread
 
-  // Both borrowed.
+  // Borrows both.
   ZipReads(const Source& source, const ZipIndex& index);
 
-  // From the member's local header to its end, or to the file's; empty: it is large. Any thread.
+  // The bytes from the member's local header to its end, or to the file's. Empty: the member is
+  // large. Any thread.
   Result<Slice> member(std::size_t member);
 
  private:
@@ -33,7 +34,7 @@ class ZipReads {
   };
   struct Kept {
     std::size_t run = 0;
-    std::mutex mutex;  // over what follows
+    std::mutex mutex;  // guards what follows
     bool is_read = false;
     Slice slice;
   };
@@ -51,11 +52,11 @@ class ZipReads {
 
   const Source& source_;
   const ZipIndex& index_;
-  const std::uint64_t serial_;  // of this object; no other one has had it
+  const std::uint64_t serial_;  // of this object; no other object had the same
   std::vector<Run> runs_;
   BufferPool memory_;
-  std::mutex mutex_;                         // over what follows
-  std::vector<std::shared_ptr<Kept>> kept_;  // the one used last comes last
+  std::mutex mutex_;                         // guards what follows
+  std::vector<std::shared_ptr<Kept>> kept_;  // the one used last is at the end
   std::vector<bool> was_read_;               // or is being read now
 };
 

@@ -16,8 +16,8 @@ constexpr std::uint32_t k_in_wide_field = 0xffffffff;
 
 enum System : std::uint8_t { msdos = 0, unix_like = 3, macos = 19 };
 
-// In a zone of its own that mktime() asks for: the process's. The last answer is kept, since a
-// tree's files often have one time.
+// In the process's time zone, which mktime() looks up. The last answer is kept, since a tree's
+// files often have the same time.
 std::int64_t time_of_dos(std::uint32_t dos_time) {
   thread_local std::uint32_t last = 0;
   thread_local std::int64_t last_time = -1;
@@ -84,15 +84,15 @@ std::optional<ZipRecord> ZipRecord::parse(std::string_view data) {
   return record;
 }
 
-// Stored, deflated, bzip2, LZMA, zstd, xz, PPMd. Of AES (99) the password is told.
+// Accepts stored, deflated, bzip2, LZMA, zstd, xz, PPMd. AES (99) has a password.
 Status ZipRecord::check_readable() const {
   if ((flags & (encrypted | strong)) != 0) return password_fault();
   static constexpr std::uint16_t k_known[] = {0, 8, 12, 14, 93, 95, 98};
   if (std::find(std::begin(k_known), std::end(k_known), method) != std::end(k_known)) return {};
   const std::string_view where = method == deflated64 ? " (Deflate64) among others" : "";
   return fault(0,
-               "is packed by method " + std::to_string(method) + std::string(where) +
-                   ", which is not read here",
+               "is compressed with method " + std::to_string(method) + std::string(where) +
+                   ", which nodestage cannot read",
                "Pack the data again: nodestage pack DIRECTORY");
 }
 
@@ -120,7 +120,7 @@ std::uint32_t ZipRecord::unix_mode() const {
   return (attributes & k_read_only) != 0 ? mode & (S_IFDIR | 0555) : mode;
 }
 
-// Seconds are signed, but a DOS time beyond 2038 tells of those that went past their end.
+// Seconds are signed, but a DOS time after 2038 shows that they wrapped around.
 std::optional<std::int64_t> ZipRecord::unix_time() const {
   std::optional<std::uint32_t> seconds;
   if (const auto times = find_extra(extra, 0x5855); times && times->size() >= 8) {

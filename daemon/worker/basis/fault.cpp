@@ -33,8 +33,8 @@ Error with_advice(Error error, std::string_view advice) {
 
 Error thrown(const std::exception& error) {
   if (dynamic_cast<const std::bad_alloc*>(&error) == nullptr) return Error{0, error.what()};
-  return fault(ENOMEM, "the worker got no more memory",
-               "Tell your site's support: its limit is worker.memory of nodestaged.toml");
+  return fault(ENOMEM, "the worker ran out of memory",
+               "Tell your site's support: its limit is worker.memory in nodestaged.toml");
 }
 
 std::string shown(std::string_view name) { return printable(shortened(name, 600)); }

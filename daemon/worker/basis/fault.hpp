@@ -1,4 +1,4 @@
-// Faults as a job's user reads them: one line of what happened, one line of what to do.
+// Faults as a job's user reads them: one line says what happened, one line says what to do.
 #pragma once
 
 #include <exception>
@@ -12,23 +12,23 @@ namespace nodestage {
 // "CAUSE\nADVICE". `code` as in Error.
 Error fault(int code, std::string cause, std::string_view advice);
 
-// Of an archive or an entry that a password locks; `whose`: "" or "PATH: ".
+// For an archive or an entry with a password; `whose`: "" or "PATH: ".
 Error password_fault(std::string whose = {});
 
-// Puts text before, or at the end of, the first line; the advice stays as it is.
+// Puts text before the first line, or at its end; the advice stays as it is.
 Error with_prefix(Error error, std::string_view prefix);
 Error with_suffix(Error error, std::string_view suffix);
 
-// The same with an advice, for an error that has none yet.
+// Adds advice to an error that has none yet.
 Error with_advice(Error error, std::string_view advice);
 
-// What a library has thrown, at a thread's boundary.
+// For an exception of a library, at a thread's boundary.
 Error thrown(const std::exception& error);
 
-// A path or an entry's name as it is shown: printable, not too long.
+// A path or an entry's name as it is shown: printable and not too long.
 std::string shown(std::string_view name);
 
-// The fault of other threads after one has failed: never shown.
+// The fault of the other threads after one has failed: never shown.
 Error stopped();
 bool is_stopped(const Error& error);
 

@@ -11,7 +11,7 @@ namespace {
 
 void write_line(const std::string& mark, std::string_view text) {
   const std::string line = mark + printable(shortened(text, 2000), Newlines::join) + "\n";
-  // A log that cannot be written is no reason to fail a job.
+  // A log that cannot be written is not a reason to fail a job.
   [[maybe_unused]] const auto written = ::write(STDERR_FILENO, line.data(), line.size());
 }
 

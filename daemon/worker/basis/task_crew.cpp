@@ -9,7 +9,7 @@
 namespace nodestage {
 namespace {
 
-// A worker with many datasets stays far from its limit of tasks (pids).
+// Keeps a worker with many datasets far from its limit of processes (pids).
 constexpr unsigned k_most_grown = 64;
 std::atomic<unsigned> all_grown = 0;
 
@@ -100,7 +100,7 @@ void TaskCrew::end_task(const Status& status) {
   if (left_ == 0 || has_failed_) changed_.notify_all();
 }
 
-// Without another thread the others do it all.
+// If no thread can be started, the others do all of the work.
 void TaskCrew::start_thread() {
   const auto number = static_cast<unsigned>(threads_.size() + 1);
   try {

@@ -1,8 +1,8 @@
-// TaskCrew: threads that work off tasks which lead to more tasks, such as the parts of a tree.
+// TaskCrew: threads that work on tasks which lead to more tasks, such as the parts of a tree.
 //
-// A thread takes the newest of its own tasks, so that what is begun ends soon and memory follows
-// the depth of a tree, not its breadth. One that has none takes the oldest of another's: likely the
-// largest part, and far from where that one works.
+// A thread takes the newest of its own tasks, so that what was started ends soon and memory depends
+// on the depth of a tree, not on its breadth. A thread without tasks takes the oldest of another
+// thread's: probably the largest part, and far from where that thread works.
 #pragma once
 
 #include <atomic>
@@ -26,13 +26,13 @@ class TaskCrew {
     Task(const Task&) = delete;
     Task& operator=(const Task&) = delete;
     virtual ~Task() = default;
-    // `thread` is below Size::most; each number is one thread's.
+    // `thread` is below Size::most and identifies one thread.
     virtual Status run(unsigned thread) = 0;
   };
   using Tasks = std::vector<std::unique_ptr<Task>>;
 
-  // It begins with `busy` threads, the caller's among them, and grows to `most` where tasks ask for
-  // it; all crews of the process together by a bounded number.
+  // The crew starts with `busy` threads, the caller's among them, and grows up to `most` when tasks
+  // ask for it. The growth of all crews of the process together is bounded.
   struct Size {
     unsigned busy;
     unsigned most;
@@ -41,17 +41,17 @@ class TaskCrew {
   TaskCrew(const TaskCrew&) = delete;
   TaskCrew& operator=(const TaskCrew&) = delete;
 
-  // Once. Returns when no task is left or one has failed, with that fault; an exception of a
-  // library counts as one. Then no thread runs any more, and what was not begun is dropped.
+  // Call it once. Returns when no task is left or one has failed, with that fault; a library's
+  // exception counts as one. No thread runs any more then; tasks that were not started are dropped.
   Status run(Tasks first);
 
-  // From a running task: the last of them is taken first.
+  // Called by a running task. The last of `tasks` is taken first.
   void add(unsigned thread, Tasks tasks);
 
-  // From a task that waits more than it computes: one more thread, if it may be.
+  // Called by a task that waits more than it computes: adds one thread, if possible.
   void grow();
 
-  // Long tasks ask from time to time whether it is worth going on.
+  // Long tasks ask this from time to time and stop early.
   [[nodiscard]] bool has_failed() const { return has_failed_; }
 
   [[nodiscard]] unsigned most() const { return size_.most; }
@@ -69,11 +69,11 @@ class TaskCrew {
   const Size size_;
   std::atomic<bool> has_failed_ = false;
 
-  mutable std::mutex mutex_;  // over what follows
+  mutable std::mutex mutex_;  // guards what follows
   std::condition_variable changed_;
   std::vector<std::deque<std::unique_ptr<Task>>> tasks_;  // of each thread
   std::size_t left_ = 0;                                  // tasks that have not ended
-  std::vector<std::thread> threads_;                      // but the caller's
+  std::vector<std::thread> threads_;                      // without the caller's
   unsigned grown_ = 0;
   Status result_;
 };

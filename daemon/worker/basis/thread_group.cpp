@@ -14,8 +14,9 @@ Status ThreadGroup::start(unsigned count, const std::function<void()>& work) {
       threads_.emplace_back(work);
     } catch (const std::system_error& error) {
       if (!threads_.empty()) break;
-      return fault(error.code().value(), std::string("no thread can be started: ") + error.what(),
-                   "Tell your site's support: the limit of processes of a worker is reached");
+      return fault(
+          error.code().value(), std::string("no thread can be started: ") + error.what(),
+          "Tell your site's support: the worker's limit of processes (worker.pids) is reached");
     }
   }
   return {};

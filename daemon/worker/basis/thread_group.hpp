@@ -1,4 +1,4 @@
-// ThreadGroup: a few threads that do the same work, until it is done or its owner goes.
+// ThreadGroup: a few threads that do the same work, until it is done or its owner is destroyed.
 #pragma once
 
 #include <exception>
@@ -11,8 +11,7 @@
 
 namespace nodestage {
 
-// Not movable. `work` must return soon after whatever its owner does to stop it, and must not
-// throw.
+// Not movable. `work` must return soon after its owner asks it to stop, and must not throw.
 class ThreadGroup {
  public:
   ThreadGroup() = default;
@@ -20,7 +19,7 @@ class ThreadGroup {
   ThreadGroup& operator=(const ThreadGroup&) = delete;
   ~ThreadGroup() { join(); }
 
-  // As many of `count` threads as the system lets us have; none is a fault. Once.
+  // Starts as many of `count` threads as the system allows; none is a fault. Call it once.
   Status start(unsigned count, const std::function<void()>& work);
   void join();
 

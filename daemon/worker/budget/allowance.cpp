@@ -17,7 +17,7 @@ constexpr std::chrono::milliseconds k_poll{10};
 constexpr std::uint64_t k_mebibyte = 1024 * 1024;
 constexpr std::uint64_t k_tell_bytes = k_mebibyte;
 constexpr std::uint64_t k_check_bytes = 64 * k_mebibyte;
-// What an item takes more than it was expected to is asked for in steps of at least this.
+// If an item takes more than expected, more is requested in steps of at least this.
 constexpr Amount k_step{64 * k_mebibyte, 1024};
 
 bool is_regular(int fd) {
@@ -38,7 +38,7 @@ Allowance::Allowance(const Places& places, const std::atomic<bool>& stop)
 
 Status Allowance::ask(const Need& need, const std::string& subject) {
   const std::lock_guard lock(mutex_);
-  const Amount kept = smaller(need_, {limit_bytes_, limit_inodes_});  // by what was asked before
+  const Amount kept = smaller(need_, {limit_bytes_, limit_inodes_});  // reserved before
   const Amount least = larger(kept, taken()) + need.least;
   return extend(larger(need_, taken()) + need.expected, least, {subject, need.least});
 }
@@ -78,7 +78,7 @@ Status Allowance::catch_up() {
   return taken_bytes_ > checked_ ? check_disk() : Status();
 }
 
-// Others write to the disk, too: the jobs that run.
+// Others write to the disk, too: the running jobs.
 Status Allowance::check_disk() {
   const std::uint64_t now = taken_bytes_;
   const std::uint64_t on_its_way = now - std::min<std::uint64_t>(now, written_bytes_);

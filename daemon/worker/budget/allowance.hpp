@@ -1,4 +1,4 @@
-// Allowance: how much this worker may write to the node's local disk, as the daemon has admitted.
+// Allowance: how much this worker may write to the node's local disk, as granted by the daemon.
 #pragma once
 
 #include <atomic>
@@ -9,33 +9,34 @@
 
 namespace nodestage {
 
-// What an item is expected to take, and what it takes at least.
+// What an item will probably take, and what it takes at least.
 struct Need {
   Amount expected;
   Amount least;
 };
 
-// One per worker, shared by all its threads. Whatever is written is taken from it first; when it
-// does not suffice, the daemon is asked for more, and the thread waits for the answer. The free
-// space that the site wants left is kept, whoever else fills the disk meanwhile.
+// One per worker, shared by all its threads. Whatever is written is taken from it first. If it does
+// not suffice, it asks the daemon for more, and the thread waits for the answer. It keeps the free
+// space that the site wants left, even if others fill the disk meanwhile.
 class Allowance {
  public:
   struct Places {  // borrowed
     int status_fd;
-    int answer_fd;  // no regular file: there is no daemon, and only leave_free counts
+    int answer_fd;  // not a regular file: no daemon; only leave_free counts
     int dir_fd;     // any directory on the file system
     std::uint64_t leave_free = 0;
     std::string node;
   };
   Allowance(const Places& places, const std::atomic<bool>& stop);
 
-  // Before its first write. Refused: a fault that begins with `subject`, such as "PATH: needs".
+  // Call it before the item's first write. A refusal is a fault that starts with `subject`, such as
+  // "PATH: needs".
   Status ask(const Need& need, const std::string& subject);
 
-  // Of an item that has ended: what it was expected to take and did not.
+  // For an item that has ended: returns what it was expected to take and did not.
   void give_back(const Amount& amount);
 
-  // Before a write, and after it. The faults are in the words of the user, or stopped().
+  // Call take() before a write, and wrote() after it. Faults are texts for the user, or stopped().
   Status take(const Amount& amount);
   void wrote(const Amount& amount);
 
@@ -61,12 +62,12 @@ class Allowance {
   std::atomic<std::uint64_t> taken_inodes_ = 0;
   std::atomic<std::uint64_t> written_bytes_ = 0;
   std::atomic<std::uint64_t> written_inodes_ = 0;
-  std::atomic<std::uint64_t> told_ = 0;  // written bytes, as the daemon was told last
+  std::atomic<std::uint64_t> told_ = 0;  // written bytes that were last reported to the daemon
   std::atomic<std::uint64_t> limit_bytes_ = 0;
   std::atomic<std::uint64_t> limit_inodes_ = 0;
-  std::atomic<std::uint64_t> checked_ = 0;  // the disk has room for so many bytes taken
+  std::atomic<std::uint64_t> checked_ = 0;  // the disk has room for this many taken bytes
 
-  std::mutex mutex_;  // over what follows
+  std::mutex mutex_;  // guards what follows
   std::uint64_t serial_ = 0;
   Amount need_;  // as stated
 };

@@ -1,4 +1,4 @@
-// Meter: what one item has read and written so far, and the place where its thread is slowed down
+// Meter: what one item has read and written so far, and the point where its thread is slowed down
 // (rate limit) or stopped.
 #pragma once
 
@@ -11,17 +11,17 @@
 
 namespace nodestage {
 
-// Any thread counts and reads. The rate limit and `stop` are borrowed and shared.
+// Any thread may count and read. The rate limit and `stop` are borrowed and shared.
 class Meter {
  public:
   using Clock = std::chrono::steady_clock;
 
   Meter(RateLimit& rate, const std::atomic<bool>& stop) : rate_(rate), stop_(stop) {}
 
-  // After each block read from a source: waits until the rate limit lets it pass, then counts it.
-  // The fault is stopped().
+  // Call it after each block read from a source: waits until the rate limit lets the block pass,
+  // then counts it. The fault is stopped().
   Status count_read(std::uint64_t bytes) { return count_read(bytes, stop_); }
-  // The same; waits no longer once `given_up` is set, too.
+  // The same, but also stops waiting once `given_up` is set.
   Status count_read(std::uint64_t bytes, const std::atomic<bool>& given_up) {
     rate_.take(bytes, stop_, given_up);
     bytes_read += bytes;
@@ -34,7 +34,7 @@ class Meter {
   std::atomic<std::uint64_t> bytes_total = 0;  // of the source; 0: unknown
   std::atomic<Clock::time_point> last_read = Clock::time_point();
   std::atomic<std::uint64_t> bytes_written = 0;
-  std::atomic<std::uint64_t> files = 0;  // every kind of entry but directories
+  std::atomic<std::uint64_t> files = 0;  // entries of every kind but directories
 
  private:
   RateLimit& rate_;

@@ -1,4 +1,4 @@
-// RateLimit: how fast this worker may read from sources, as the daemon says it in a shared file.
+// RateLimit: how fast this worker may read sources, from a shared file that the daemon writes.
 #pragma once
 
 #include <atomic>
@@ -8,13 +8,13 @@
 
 namespace nodestage {
 
-// A token bucket for all threads of the worker. The rate (8 bytes at offset 0 of fd, bytes per
-// second, 0: unlimited) is read anew every second. A fd that cannot be read: unlimited.
+// A token bucket for all threads of the worker. The rate (8 bytes at offset 0 of fd, in bytes per
+// second, 0: unlimited) is read again every second. If fd cannot be read: unlimited.
 class RateLimit {
  public:
   explicit RateLimit(int fd) : fd_(fd) {}  // borrowed
 
-  // Returns when `bytes` may have been read, or early once one of the two is set.
+  // Returns when `bytes` may have been read, or early once `stop` or `given_up` is set.
   void take(std::uint64_t bytes, const std::atomic<bool>& stop, const std::atomic<bool>& given_up);
 
  private:
@@ -25,7 +25,7 @@ class RateLimit {
   const int fd_;
   std::mutex mutex_;
   double rate_ = 0;
-  double tokens_ = 0;  // negative: already used and to be waited for
+  double tokens_ = 0;  // negative: already used, and must be waited for
   Clock::time_point refilled_{};
   Clock::time_point rate_read_{};
 };

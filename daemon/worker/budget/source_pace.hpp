@@ -1,5 +1,5 @@
-// SourcePace: whether a source keeps the thread that reads it waiting, as a network file system or
-// a cold disk does.
+// SourcePace: whether a source keeps the reading thread waiting, like a network file system or cold
+// disk.
 #pragma once
 
 #include <chrono>
@@ -13,14 +13,14 @@ class SourcePace {
  public:
   using Clock = std::chrono::steady_clock;
 
-  // After each answer of the source, with the data that it gave.
+  // Call it after each answer of the source, with the amount of data in it.
   void add(Clock::time_point asked, std::uint64_t bytes) {
     ++answers_;
     if (Clock::now() - asked > k_prompt + k_per_kilobyte * (bytes / 1024)) ++late_;
   }
 
-  // Whether many of the latest answers were late; false while they are few. A thread that has lost
-  // its CPU for a moment finds one of them late.
+  // Whether many of the latest answers were late; false while they are few. A thread that lost its
+  // CPU for a moment sees only one late answer.
   bool take_is_slow() {
     if (answers_ < k_enough) return false;
     return std::exchange(late_, 0) * 3 > std::exchange(answers_, 0);

@@ -1,4 +1,4 @@
-// Space: what one item takes of the node's local disk, and the words when there is too little.
+// Space: what one item takes of the node's local disk, and the texts for when there is too little.
 #pragma once
 
 #include <atomic>
@@ -14,21 +14,21 @@
 
 namespace nodestage {
 
-// What a file of `bytes` takes, in the blocks that file systems commonly use.
+// What a file of `bytes` takes in the blocks that file systems commonly use.
 std::uint64_t in_blocks(std::uint64_t bytes);
 
-// The blocks of one file that is written in parts, with holes between them.
+// Counts the blocks of one file that is written in parts, with holes between them.
 class BlockCount {
  public:
-  // Bytes of the blocks that this part takes, but for one that it shares with the part before.
+  // Bytes of the blocks that this part takes, without a block that it shares with the part before.
   std::uint64_t add(std::uint64_t offset, std::uint64_t size);
 
  private:
   std::uint64_t end_ = 0;  // of the last block of the part before
 };
 
-// One per item and thread: another() is for another thread of the same item. All is borrowed;
-// dir_fd is any directory on the file system.
+// One per item and thread; another() makes one for another thread of the same item. Everything is
+// borrowed. dir_fd is any directory on the file system.
 class Space {
  public:
   Space(int dir_fd, Allowance& allowance) : dir_fd_(dir_fd), allowance_(allowance) {}
@@ -44,25 +44,26 @@ class Space {
 
   [[nodiscard]] Space another() const { return {dir_fd_, allowance_, taken_}; }
 
-  // Before each: a new file, directory or link; then data of the file that was made last.
+  // Call these before each step: a new file, directory, or link; then data of the file that was
+  // made last.
   Status will_make() {
     file_bytes_ = 0;
     return will_take({0, 1});
   }
   Status will_write(std::uint64_t bytes);
 
-  // Instead of will_make(): what follows are blocks of a file that another thread has made.
+  // Instead of will_make(): blocks of a file that another thread made follow.
   void goes_on() { file_bytes_ = 0; }
 
-  // The same for whoever knows better what was written when. Any thread.
+  // The same for callers that know better what was written when. Any thread.
   Status take(const Amount& amount);
   void wrote(const Amount& amount) { allowance_.wrote(amount); }
 
-  // The item has ended, and so have its other threads: all is written, and what it was expected to
-  // take beyond that is free again.
+  // The item and its other threads have ended: all is written, and what it was expected to take
+  // beyond that is returned.
   void settle(const Amount& expected);
 
-  // The fault for `name` that could not be written, from errno's value. Any thread.
+  // The fault for `name`, which could not be written; `code` is errno's value. Any thread.
   [[nodiscard]] Error explain(std::string_view name, int code) const;
 
  private:
@@ -77,16 +78,16 @@ class Space {
   const int dir_fd_;
   Allowance& allowance_;
   std::uint64_t file_bytes_ = 0;
-  Amount pending_;  // taken last, and written when the next is taken
+  Amount pending_;  // taken last; it counts as written at the next call
   std::shared_ptr<Taken> taken_ = std::make_shared<Taken>();
 };
 
-// The fault for a refusal of `missing` more; it begins with `subject`, which ends in "needs" or the
-// like, and then tells of `need`.
+// The fault for a refusal of `missing` more. It starts with `subject`, which ends in "needs" or the
+// like, and then names `need`.
 Error too_little_space(const std::string& subject, const std::string& node, const Amount& need,
                        const Amount& missing, const SpaceAnswer& answer);
 
-// The fault for a disk that others have filled.
+// The fault for a disk that other jobs or programs filled.
 Error disk_is_full(const std::string& node, std::uint64_t free, std::uint64_t leave_free);
 
 }  // namespace nodestage

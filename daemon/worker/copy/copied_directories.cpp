@@ -45,7 +45,7 @@ CopiedDirectory& CopiedDirectories::add(CopiedDirectory& parent, std::string nam
   return directory;
 }
 
-// What is open of it, and then its turn comes last.
+// Returns its open descriptor, if any, and makes it the last to be closed.
 SharedFd CopiedDirectories::open_one(CopiedDirectory& directory, SharedFd CopiedDirectory::*side) {
   const std::lock_guard lock(mutex_);
   if (directory.*side) turns_.splice(turns_.end(), turns_, directory.turn);
@@ -56,7 +56,7 @@ SharedFd CopiedDirectories::open_one(CopiedDirectory& directory, SharedFd Copied
 SharedFd CopiedDirectories::keep(CopiedDirectory& directory, SharedFd CopiedDirectory::*side,
                                  Fd fd) {
   auto shared = std::make_shared<const Fd>(std::move(fd));
-  std::vector<SharedFd> closed;  // without the lock
+  std::vector<SharedFd> closed;  // closed without the lock
   const std::lock_guard lock(mutex_);
   if (directory.*side) return directory.*side;
   directory.*side = shared;
@@ -112,7 +112,7 @@ Status CopiedDirectories::make(CopiedDirectory& directory, Space& space) {
   return {};
 }
 
-// The copy of one that is made.
+// Opens the copy of a directory that was made before.
 Result<SharedFd> CopiedDirectories::open_again(CopiedDirectory& directory) {
   if (auto open = open_one(directory, &CopiedDirectory::to)) return open;
   TRY_ASSIGN(const Fd way, open_directory_below(root_to_->get(), path(directory)));
@@ -122,7 +122,7 @@ Result<SharedFd> CopiedDirectories::open_again(CopiedDirectory& directory) {
   return keep(directory, &CopiedDirectory::to, std::move(fd));
 }
 
-// By a loop: a destructor's or function's recursion would end at some depth.
+// A loop: the recursion of a destructor or function would fail at some depth.
 Status CopiedDirectories::end_part(CopiedDirectory& directory, const Space& space) {
   SharedFd below;
   for (CopiedDirectory* at = &directory; at != nullptr && --at->parts == 0;) {
@@ -134,7 +134,7 @@ Status CopiedDirectories::end_part(CopiedDirectory& directory, const Space& spac
   return {};
 }
 
-// `below`: a directory in it, if one was finished right before: from there the way is short.
+// `below`: a directory in it that was finished right before, if any; its ".." is the shortest path.
 Status CopiedDirectories::finish(CopiedDirectory& directory, SharedFd& below, const Space& space) {
   SharedFd fd = directory.parent == nullptr ? root_to_ : open_one(directory, &CopiedDirectory::to);
   if (!fd && below) {
@@ -149,7 +149,7 @@ Status CopiedDirectories::finish(CopiedDirectory& directory, SharedFd& below, co
     fd = std::move(*again);
   }
   if (xattrs_ != nullptr) TRY(finish_xattrs(directory, fd->get(), space));
-  // The mode comes last: it may be one that lets its owner do nothing.
+  // The mode comes last: it may deny everything to the owner.
   const std::array<timespec, 2> times{timespec{0, UTIME_OMIT}, directory.info.st_mtim};
   if (::futimens(fd->get(), times.data()) != 0 ||
       ::fchmod(fd->get(), directory.info.st_mode & 07777) != 0) {
@@ -162,7 +162,7 @@ Status CopiedDirectories::finish(CopiedDirectory& directory, SharedFd& below, co
 Status CopiedDirectories::finish_xattrs(CopiedDirectory& directory, int to, const Space& space) {
   const auto source = from(directory);
   if (!source) return space.explain(path(directory), source.error().code);
-  // One that was opened again has no reading.
+  // A directory that was opened again is not open for reading.
   const Fd readable(::openat((*source)->get(), ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC));
   const Status copied =
       readable ? copy_xattrs(readable.get(), to, *xattrs_) : Status(bare_error(errno));

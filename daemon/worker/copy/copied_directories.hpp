@@ -1,7 +1,7 @@
-// CopiedDirectories: the directories that a copy of a tree is in, on both sides.
+// CopiedDirectories: the directories that the copy of a tree is working on, on both sides.
 //
-// Few are open at a time; the others are opened again by their path when they are needed, never
-// through a link, and only where the same directory is still there (ESTALE). Any depth.
+// Only few are open at a time. The others are opened again by path when needed, never through a
+// link, and only if the same directory is still there (otherwise ESTALE). Any depth.
 #pragma once
 
 #include <sys/stat.h>
@@ -31,23 +31,23 @@ struct CopiedDirectory {
 
  private:
   friend class CopiedDirectories;
-  std::atomic<std::size_t> parts = 1;  // that are not copied yet, the listing of its names included
-  std::mutex making;                   // over the copy's first open
+  std::atomic<std::size_t> parts = 1;  // not copied yet, the listing of its names included
+  std::mutex making;                   // guards the first open of the copy
   std::atomic<bool> is_made = false;
   dev_t made_device = 0;
   ino_t made_inode = 0;
 
-  SharedFd from;  // these are under CopiedDirectories::mutex_
+  SharedFd from;  // guarded, with what follows, by CopiedDirectories::mutex_
   SharedFd to;
   std::list<CopiedDirectory*>::iterator turn;
   std::list<std::unique_ptr<CopiedDirectory>>::iterator self;
 };
 
-// For several threads; all calls for one directory are within a part of it that is not ended.
-// Faults of from() are the cause alone; those of the others are in the words of the user.
+// For several threads. Call these for a directory only within a part of it that has not ended.
+// Faults of from() are the cause alone; those of the others are texts for the user.
 class CopiedDirectories {
  public:
-  // The root on both sides; what is given is open for reading. `to` is the directory that is
+  // The root on both sides; `from` and `to` are open for reading. `to` is the directory that is
   // filled. `xattrs`: as in FileToCopy.
   CopiedDirectories(Fd from, Fd to, const struct stat& info, XattrCopy* xattrs = nullptr);
   CopiedDirectories(const CopiedDirectories&) = delete;
@@ -56,21 +56,21 @@ class CopiedDirectories {
   [[nodiscard]] CopiedDirectory& root() const { return *root_; }
   [[nodiscard]] int target_root() const { return root_to_->get(); }
 
-  // A directory below `parent` and a part of it. It begins with one part.
+  // A directory below `parent`, and a part of it. It starts with one part.
   CopiedDirectory& add(CopiedDirectory& parent, std::string name, const struct stat& info, Fd from);
 
   // The source, for *at calls.
   Result<SharedFd> from(CopiedDirectory& directory);
 
-  // The copy; with all above it it is made at the first call.
+  // The copy. The first call makes it and all directories above it.
   Result<SharedFd> to(CopiedDirectory& directory, Space& space);
 
   static void begin_part(CopiedDirectory& directory) { ++directory.parts; }
 
-  // After the last part the directory gets its mode and times, and is gone; so its parent, perhaps.
+  // After the last part the directory gets its mode and times and is destroyed; so may its parent.
   Status end_part(CopiedDirectory& directory, const Space& space);
 
-  // Below the root, "" for it: "a/b".
+  // The path below the root, "" for the root: "a/b".
   static std::string path(const CopiedDirectory& directory);
 
  private:
@@ -86,9 +86,9 @@ class CopiedDirectories {
   XattrCopy* const xattrs_;
   SharedFd root_from_;
   SharedFd root_to_;
-  std::mutex mutex_;  // over what follows
+  std::mutex mutex_;  // guards what follows
   std::list<std::unique_ptr<CopiedDirectory>> all_;
-  std::list<CopiedDirectory*> turns_;  // those with open descriptors, the latest last
+  std::list<CopiedDirectory*> turns_;  // directories with open descriptors, the latest last
   CopiedDirectory* root_;
 };
 

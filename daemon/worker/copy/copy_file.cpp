@@ -27,7 +27,7 @@ Result<Xattrs> xattrs_of(const FileToCopy& from) {
       "Test it: getfattr -d -m - FILE");
 }
 
-// The source is named in full, and its copy by its last part: the copy is what cannot be written.
+// Names the source in full and the copy by its last component: the copy is what cannot be written.
 Error copy_fault(const Space& space, std::string_view source, int code) {
   return with_prefix(space.explain(source.substr(source.rfind('/') + 1), code),
                      shown(source) + ": ");
@@ -37,7 +37,7 @@ constexpr std::size_t k_block_bytes = std::size_t{1024} * 1024;
 constexpr std::uint64_t k_kernel_bytes = 8ULL * 1024 * 1024;
 constexpr std::uint64_t k_small_bytes = 256ULL * 1024;  // read and write are faster
 
-// Of a thread, for all its files.
+// One per thread, for all its files.
 thread_local std::vector<std::byte> block;
 
 class Copy {
@@ -59,7 +59,7 @@ class Copy {
   }
 
  private:
-  // One at the end of the file is made by its size.
+  // A hole at the end of the file is made by setting the size.
   [[nodiscard]] Status end_hole(std::uint64_t end) const {
     const bool is_last = end == static_cast<std::uint64_t>(from_.info.st_size);
     if (is_last && ::ftruncate(to_, from_.info.st_size) != 0) return write_fault(errno);
@@ -88,7 +88,7 @@ class Copy {
     return {};
   }
 
-  // Room for what is copied next, perhaps in several parts.
+  // Reserves room for what is copied next, perhaps in several parts.
   Status reserve(std::uint64_t bytes) {
     Status enough = space_.will_write(bytes);
     if (enough) reserved_ = bytes;
@@ -96,7 +96,7 @@ class Copy {
     return with_prefix(std::move(enough.error()), shown(from_.name) + ": ");
   }
 
-  // Any trouble here is left to the other way, which tells more.
+  // Any fault here is left to the other way of copying, which reports more.
   Result<std::uint64_t> copy_in_kernel(DataRange range) {
     auto in = static_cast<off_t>(range.begin);
     auto out = in;
@@ -131,7 +131,7 @@ class Copy {
     const std::string name = shown(from_.name);
     if (code == 0) {
       return fault(EIO, name + ": became shorter while it was copied",
-                   "Let nothing write to a dataset while a job starts with it");
+                   "Do not write to a dataset while a job that uses it starts");
     }
     const char* for_key = advice_for_key(code);
     return fault(code, name + ": cannot be read: " + std::strerror(code),
@@ -143,8 +143,8 @@ class Copy {
   const int to_;
   Meter& meter_;
   Space& space_;
-  std::uint64_t reserved_ = 0;  // of the local disk, and not yet copied
-  // copy_file_range is of use and has not failed yet
+  std::uint64_t reserved_ = 0;  // of the local disk, and not copied yet
+  // Whether copy_file_range is worthwhile and has not failed yet.
   bool kernel_ = static_cast<std::uint64_t>(from_.info.st_size) > k_small_bytes;
 };
 
@@ -168,7 +168,7 @@ Status copy_xattrs(int from, int to, XattrCopy& copy) {
   return {};
 }
 
-// The mode comes last: it may forbid to write, and an ACL changes it.
+// The mode comes last: it may deny writing, and an ACL changes it.
 Status end_copy(const FileToCopy& from, Fd to, const Space& space) {
   const std::array<timespec, 2> times{timespec{0, UTIME_OMIT}, from.info.st_mtim};
   bool has_mode = from.mode == FileToCopy::Mode::set;

@@ -1,4 +1,4 @@
-// The copy of one file's data into a new file, at once or in parts.
+// Copies one file's data into a new file, at once or in parts.
 #pragma once
 
 #include <sys/stat.h>
@@ -14,37 +14,38 @@
 
 namespace nodestage {
 
-// Extended attributes are kept; those that the file system does not take are counted. Any thread.
+// Extended attributes are kept; those that the file system does not accept are counted. Any thread.
 struct XattrCopy {
   std::atomic<std::uint64_t> lost = 0;
 };
 
 struct FileToCopy {
   int fd;                                               // at any offset
-  const struct stat& info;                              // of it; info.st_size bytes are copied
+  const struct stat& info;                              // of fd; info.st_size bytes are copied
   std::string_view name;                                // for messages
-  enum class Mode { to_set, set } mode = Mode::to_set;  // of the copy: set when it was made
-  SourcePace* pace = nullptr;                           // learns of reads, if there is one
+  enum class Mode { to_set, set } mode = Mode::to_set;  // set: the copy was created with its mode
+  SourcePace* pace = nullptr;                           // records reads, unless null
   XattrCopy* xattrs = nullptr;                          // null: they are not kept
 };
 
-// What a copy has: without the set-id bits.
+// The mode of a copy: without the set-id bits.
 inline mode_t mode_of_copy(const struct stat& info) { return info.st_mode & 01777; }
 
-// Into `to`, empty and open for writing: data with its holes (shared blocks where the file system
-// can), then extended attributes, mode (without set-id bits) and mtime, then a checked close.
+// Copies into `to`, which is empty and open for writing: data with holes (sharing blocks if the
+// file system can), then extended attributes, mode (without set-id bits), and mtime, then a checked
+// close.
 Status copy_file(const FileToCopy& from, Fd to, Meter& meter, Space& space);
 
-// The steps of copy_file, for several threads with one file. First, by one of them: true when that
-// gave the copy all its data.
+// The steps of copy_file, for several threads with one file. One of them calls this first: true if
+// the copy then has all its data.
 Result<bool> share_blocks(const FileToCopy& from, int to, Meter& meter);
-// Else all parts of the file; each begins at a multiple of 4096.
+// Otherwise all parts of the file are copied; each starts at a multiple of 4096.
 Status copy_range(const FileToCopy& from, int to, DataRange range, Meter& meter, Space& space);
-// Last.
+// The last step.
 Status end_copy(const FileToCopy& from, Fd to, const Space& space);
 
-// Those of the open file or directory `from` to `to`, whose mode must be set afterwards. The fault:
-// they cannot be read; its `what` is the cause alone.
+// Copies those of the open file or directory `from` to `to`, whose mode must be set afterwards. A
+// fault means that they cannot be read; its `what` is the cause alone.
 Status copy_xattrs(int from, int to, XattrCopy& copy);
 
 // Copies mtime to a link or other entry; never follows it.

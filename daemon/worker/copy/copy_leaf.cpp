@@ -14,7 +14,7 @@
 namespace nodestage {
 namespace {
 
-// Parts of this size keep all threads busy with one file; a file of fewer bytes than two is one.
+// Parts of this size keep all threads busy with one file. Files below two parts are one.
 constexpr std::uint64_t k_part_bytes = 16ULL * 1024 * 1024;
 
 constexpr int k_open_source = O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY;
@@ -28,7 +28,7 @@ Error unreadable_source(const std::string& path, int code) {
       code, shown(path) + ": cannot be read: " + std::strerror(code),
       for_key != nullptr ? for_key
       : code == ENOENT || code == ESTALE
-          ? "Let nothing write to a dataset while a job starts with it"
+          ? "Do not write to a dataset while a job that uses it starts"
           : "The job's user must be able to read all of it, or leave it out with exclude=");
 }
 
@@ -48,7 +48,7 @@ struct CopyLeaf::OpenFile {
   }
 };
 
-// Whose last part ends it.
+// Its last part ends it.
 struct CopyLeaf::LargeFile {
   OpenFile file;
   std::atomic<std::uint64_t> parts;
@@ -66,7 +66,7 @@ class CopyLeaf::PartTask final : public TaskCrew::Task {
   const DataRange range_;
 };
 
-// A name of a file with several, where no link can be made.
+// One name of a file with several, if no link can be made.
 class CopyLeaf::AgainTask final : public TaskCrew::Task {
  public:
   AgainTask(CopyLeaf& copy, Name name) : copy_(copy), name_(std::move(name)) {}
@@ -217,7 +217,7 @@ Status CopyLeaf::symlink(At& at, const std::string& name, Links links) {
   return link_others(path, info, at.thread);
 }
 
-// True when nothing remains to be done for that name here.
+// True if nothing remains to be done for that name here.
 Result<bool> CopyLeaf::is_linked(At& at, const std::string& name, const struct stat& info,
                                  Links links) {
   using Turn = SharedLinks<Name>::Met::Turn;
@@ -230,7 +230,7 @@ Result<bool> CopyLeaf::is_linked(At& at, const std::string& name, const struct s
   return met.turn == Turn::link && make_link(met.first, at.to->get(), name);
 }
 
-// Of a file that is complete as `path`, those links that other threads have left to this one.
+// Makes the links to a file, now complete as `path`, that other threads left to this one.
 Status CopyLeaf::link_others(const std::string& path, const struct stat& info, unsigned thread) {
   if (info.st_nlink < 2) return {};
   Space& space = space_of(thread);
@@ -255,7 +255,7 @@ bool CopyLeaf::make_link(const std::string& first, int to, const std::string& na
          ::linkat(parent->get(), std::string(split.name).c_str(), to, name.c_str(), 0) == 0;
 }
 
-// Where a link cannot be made (a mode, a limit of the file system) the file is copied once more.
+// If a link cannot be made (a mode, a limit of the file system), the file is copied once more.
 Status CopyLeaf::copy_again(CopiedDirectory& directory, const std::string& name, unsigned thread) {
   const std::string path = CopiedDirectories::path(directory);
   const auto from = way_.directories.from(directory);

@@ -1,4 +1,4 @@
-// CopyLeaf: copies what is no directory: one entry of a tree at a time in each of several threads.
+// CopyLeaf: copies the entries of a tree but directories, one at a time in each of several threads.
 #pragma once
 
 #include <atomic>
@@ -14,7 +14,7 @@
 
 namespace nodestage {
 
-// The fault for a source's entry that could not be read, from errno's value.
+// The fault for a source's entry that could not be read; `code` is errno's value.
 Error unreadable_source(const std::string& path, int code);
 
 class CopyLeaf {
@@ -25,31 +25,31 @@ class CopyLeaf {
     CopiedDirectories& directories;
     TaskCrew& crew;
     XattrCopy* xattrs;  // as in FileToCopy
-    mode_t made_modes;  // bits of a mode that a file has when it was made with them
+    mode_t made_modes;  // the bits of a mode that files get when they are created with it
   };
-  // `space`: the item's; each thread gets one of its own.
+  // `space`: the item's; each thread gets its own.
   CopyLeaf(const Way& way, Space& space);
 
-  // Where the entries of a batch are.
+  // The directory that contains the entries of a batch.
   struct At {
     CopiedDirectory& directory;
     SharedFd from;
-    SharedFd to;         // once the copy is made
+    SharedFd to;         // once the copy exists
     std::string prefix;  // of paths below the root: "", "a/b/"
     unsigned thread;
-    TaskCrew::Tasks tasks;  // that came of its entries, and are for the crew
+    TaskCrew::Tasks tasks;  // made for its entries; the caller gives them to the crew
   };
 
-  // Copies a file or link, or begins to: a large file becomes parts in at.tasks.
+  // Copies a file or link, or starts to: a large file becomes parts in at.tasks.
   Status copy(At& at, const ListedName& entry);
 
-  // DT_… of an entry of a file system that lists none.
+  // The DT_… type of an entry, for file systems that do not list it.
   [[nodiscard]] Result<unsigned char> type_of(const At& at, const std::string& name) const;
 
   [[nodiscard]] Error unreadable(const std::string& path, int code) const;
   [[nodiscard]] Space& space_of(unsigned thread) { return hands_[thread].space; }
 
-  // After a task: where the source keeps threads waiting, the crew grows.
+  // Call it after a task: if the source keeps threads waiting, the crew grows.
   void end_task(unsigned thread);
   [[nodiscard]] std::uint64_t skipped() const { return skipped_; }
   [[nodiscard]] std::uint64_t taken() const { return taken_; }
@@ -59,7 +59,7 @@ class CopyLeaf {
     CopiedDirectory* directory;
     std::string name;
   };
-  struct Hand {  // of each thread
+  struct Hand {  // one for each thread
     Space space;
     SourcePace pace = {};
   };

@@ -14,13 +14,13 @@
 namespace nodestage {
 namespace {
 
-// So many names are sorted and handed out at a time.
+// The number of names that are sorted and handed out at a time.
 constexpr std::size_t k_sorted_names = 8192;
 constexpr std::size_t k_batch_names = 16;
-// Each waits for one answer of the source at a time.
+// Each of these waits for one answer of the source at a time.
 constexpr unsigned k_waiting_threads = 16;
 
-// Where a default ACL or the umask would take part, the mode is set once more.
+// If a default ACL or the umask would interfere, the mode is set once more.
 mode_t modes_at_open(int to, mode_t umask) {
   const bool has_default_acl = ::fgetxattr(to, "system.posix_acl_default", nullptr, 0) >= 0;
   return has_default_acl ? 0 : 01777 & ~umask;
@@ -62,7 +62,7 @@ class TreeRun {
   CopyLeaf leaves_;
 };
 
-// A directory below `parent`, and all that is in it.
+// A directory below `parent` and everything in it.
 class TreeRun::ListTask final : public TaskCrew::Task {
  public:
   ListTask(TreeRun& run, CopiedDirectory& parent, std::string name)
@@ -88,7 +88,7 @@ class TreeRun::BatchTask final : public TaskCrew::Task {
   std::vector<ListedName> names_;
 };
 
-// The next names of a directory that is open.
+// The next names of an open directory.
 class TreeRun::NamesTask final : public TaskCrew::Task {
  public:
   NamesTask(TreeRun& run, CopiedDirectory& directory, SharedFd fd)
@@ -120,7 +120,7 @@ void TreeRun::add_directory(CopiedDirectory& parent, const std::string& name,
   tasks.push_back(std::make_unique<ListTask>(*this, parent, name));
 }
 
-// With include globs a directory is made when something in it is wanted.
+// With include globs, a directory is made when something in it is wanted.
 Status TreeRun::list(CopiedDirectory& parent, const std::string& name, unsigned thread) {
   const std::string path = prefix(parent) + name;
   if (!way_.filter.excludes(path)) {
@@ -138,8 +138,8 @@ Status TreeRun::list(CopiedDirectory& parent, const std::string& name, unsigned 
   return directories_.end_part(parent, leaves_.space_of(thread));
 }
 
-// What remains of a large directory is left to a thread that has nothing else to do; so names never
-// outnumber the copies by much.
+// The rest of a large directory is left to a thread that has nothing else to do, so that names
+// never outnumber the copies by much.
 Status TreeRun::list_names(CopiedDirectory& directory, const SharedFd& fd, unsigned thread) {
   TRY(way_.meter.check());
   auto names = list_directory(fd->get(), k_sorted_names);
@@ -154,7 +154,7 @@ Status TreeRun::list_names(CopiedDirectory& directory, const SharedFd& fd, unsig
   return directories_.end_part(directory, leaves_.space_of(thread));
 }
 
-// In the order of inodes, which on a disk is likely that of the data. Files come last, so that
+// In the order of inodes, which on a disk is probably that of the data. Files come last, so that
 // they are copied first.
 TaskCrew::Tasks TreeRun::tasks_for(CopiedDirectory& directory, std::vector<ListedName> names) {
   const auto files = std::partition(names.begin(), names.end(),
@@ -174,7 +174,8 @@ TaskCrew::Tasks TreeRun::tasks_for(CopiedDirectory& directory, std::vector<Liste
   return tasks;
 }
 
-// What comes of an entry (the parts of a large file) goes first, or too many would be open.
+// The tasks that an entry leads to (the parts of a large file) go first; otherwise too many files
+// would be open.
 Status TreeRun::copy_batch(CopiedDirectory& directory, std::vector<ListedName>& names,
                            unsigned thread) {
   const auto from = directories_.from(directory);

@@ -1,11 +1,10 @@
-// CopyTree: a directory's contents, as cp -a --no-preserve=ownership copies them.
+// CopyTree: copies a directory's contents as cp -a --no-preserve=ownership does.
 //
-// Kept: modes (of files without the set-id bits), times, extended attributes and ACLs if that is
-// wished, links as links, hard links within the
-// tree, holes. FIFOs, sockets and devices are left out and counted. Whatever cannot be read is a
-// fault that names it. Any depth and length of path.
+// Kept: modes (of files without the set-id bits), times, extended attributes and ACLs if requested,
+// links as links, hard links within the tree, and holes. FIFOs, sockets, and devices are left out
+// and counted. Whatever cannot be read is a fault that names it. Any depth and length of path.
 //
-// Several threads list directories and copy what is in them; the number of those that wait for the
+// Several threads list directories and copy their contents. The number of threads that wait for the
 // source grows with its latency.
 #pragma once
 
@@ -22,22 +21,23 @@ namespace nodestage {
 class CopyTree {
  public:
   struct Way {
-    const EntryFilter& filter;  // its `strip` has no meaning here
+    const EntryFilter& filter;  // its `strip` is ignored here
     Meter& meter;
     Space& space;
     mode_t umask;                 // of the process
-    unsigned threads;             // that compute; more may wait
+    unsigned threads;             // threads that compute; more may wait
     XattrCopy* xattrs = nullptr;  // as in FileToCopy
   };
 
-  // `to` (borrowed): the empty directory that is filled; `path`: the source's, for messages.
+  // `to` (borrowed): the empty directory to fill. `path`: the source's, for messages.
   CopyTree(int to, std::string path, const Way& way) : to_(to), path_(std::move(path)), way_(way) {}
 
-  // Everything below `from` (O_PATH is enough), then from's own mode and times. Once.
+  // Copies everything below `from` (O_PATH is enough), then from's own mode and times. Call it
+  // once.
   Status run(Fd from);
 
   [[nodiscard]] std::uint64_t skipped() const { return skipped_; }
-  [[nodiscard]] std::uint64_t taken() const { return taken_; }  // entries but directories
+  [[nodiscard]] std::uint64_t taken() const { return taken_; }  // entries other than directories
 
  private:
   const int to_;

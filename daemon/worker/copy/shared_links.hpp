@@ -11,17 +11,18 @@
 
 namespace nodestage {
 
-// Who meets a file with several links first copies it. Who meets it while that goes on leaves his
-// name here, and the first makes that link, too: no thread waits for another. Remembers a file
-// until all its links were met, so memory follows the open ends only. `Name` is what a link needs.
+// The thread that first meets a file with several links copies it. A thread that meets the file
+// meanwhile leaves its name here, and the first thread makes that link, too: no thread waits for
+// another. A file is remembered until all its links were met, so memory depends only on files with
+// links still to come. `Name` is what a link needs.
 template <typename Name>
 class SharedLinks {
  public:
   struct Met {
     enum class Turn {
-      copy,  // the first: done() must follow
-      link,  // to `first`
-      left,  // to whom copies it; nothing more to do
+      copy,  // the first: copy it, then call done()
+      link,  // make a link to `first`
+      left,  // left to the copying thread; nothing more to do
     };
     Turn turn;
     std::string first;  // path of the copy that is complete
@@ -43,7 +44,7 @@ class SharedLinks {
     return met;
   }
 
-  // The file is complete under its first name: those links the caller makes.
+  // The file is complete under its first name. Returns the links that the caller must make.
   std::vector<Name> done(const struct stat& info) {
     const std::lock_guard lock(mutex_);
     const auto entry = files_.find(key(info));

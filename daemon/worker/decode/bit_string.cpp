@@ -9,7 +9,7 @@ unsigned byte_at(Bytes from, std::uint64_t index) {
   return index < from.size() ? std::to_integer<unsigned>(from[index]) : 0;
 }
 
-// Eight bits from bit `first` on, with zeros behind the end.
+// Eight bits starting at bit `first`, with zeros after the end.
 unsigned octet_at(Bytes from, std::uint64_t first) {
   const unsigned shift = first % 8;
   return (byte_at(from, first / 8) << shift | byte_at(from, first / 8 + 1) >> (8 - shift)) & 0xffU;
@@ -23,9 +23,9 @@ void BitString::append(Bytes from, std::uint64_t first, std::uint64_t bits) {
     if (bits > 0) append(octet_at(from, first) >> (8 - bits), static_cast<unsigned>(bits));
     return;
   }
-  // Nearly all of the time; the loop must be short.
+  // Nearly all of the time is spent here, so the loop must be short.
   const std::uint64_t whole = bits / 8;
-  const std::uint64_t inside = whole > 0 ? whole - 1 : 0;  // whose second byte is surely there
+  const std::uint64_t inside = whole > 0 ? whole - 1 : 0;  // whose second byte surely exists
   const std::size_t begin = bytes_.size();
   const unsigned shift = first % 8;
   bytes_.resize(begin + whole);

@@ -9,14 +9,14 @@ namespace nodestage {
 namespace {
 
 constexpr const char* k_cause = "bzip2 data or checksum";
-constexpr unsigned k_most_pieces = 4;  // of one block; two in one are a rare chance already
+constexpr unsigned k_most_pieces = 4;  // of one block; even two are a rare chance
 
-// One block on its way through libbz2.
+// Decodes one block with libbz2.
 class BlockStream {
  public:
-  // `is_last`: the file ends behind the bits, so let them end as they do.
+  // `is_last`: the file ends after these bits, so they may end anywhere.
   BlockStream(const Bzip2Piece& piece, bool is_last) {
-    // The greatest size of blocks: with it libbz2 takes them all.
+    // The greatest block size, with which libbz2 accepts all of them.
     for (const char c : {'B', 'Z', 'h', '9'}) input_.append(static_cast<unsigned char>(c), 8);
     input_.append(piece.bits);
     if (!is_last) {
@@ -46,7 +46,7 @@ class BlockStream {
     return stream_.avail_out == 0 ? Outcome::no_room : Outcome::no_more_input;
   }
 
-  // How far in the piece.
+  // How far it got in the piece.
   [[nodiscard]] std::uint64_t consumed() const { return std::max(stream_.total_in_lo32, 4U) - 4; }
 
  private:
@@ -67,7 +67,7 @@ class Bzip2Part final : public Part {
     if (piece_.kind == Bzip2Piece::Kind::block) begin();
   }
 
-  // What is one block, though a number inside it looked like the beginning of another piece.
+  // Joins two pieces that are one block in which a number looks like the start of another piece.
   bool join(const Bzip2Part& behind) {
     if (!behind.fault) fault = behind.fault;
     piece_.bits.append(behind.piece_.bits);
@@ -118,7 +118,7 @@ class Bzip2Part final : public Part {
   Outcome outcome_ = Outcome::whole;
 };
 
-// What must stand between the end of one stream and the next block.
+// What must separate the end of one stream from the next block.
 bool is_stream_header(Bytes bytes) {
   const auto is = [&bytes](std::size_t i, char c) {
     return std::to_integer<unsigned char>(bytes[i]) == static_cast<unsigned char>(c);
@@ -175,7 +175,7 @@ void Bzip2Parts::end_stream(Part& part, const Bzip2Piece& piece) {
     return;
   }
   checksum_ = 0;
-  // The stream is filled up to a byte.
+  // The stream is padded to a whole byte.
   const std::uint64_t end =
       (piece.first_bit + Bzip2Piece::k_head_bits + 7) / 8 * 8 - piece.first_bit;
   BitString behind;

@@ -1,6 +1,6 @@
-// Bzip2Parts: a bzip2 file as parts, a block each, decoded by all threads: libbz2 gets each block
-// as a stream of its own. What joins blocks, the stream's checksum and what follows it, is verified
-// in order.
+// Bzip2Parts: a bzip2 file as parts of one block each, decoded by all threads: libbz2 gets each
+// block as a stream of its own. The checksum of each stream and what follows the stream are
+// verified in order.
 #pragma once
 
 #include "daemon/worker/decode/bzip2_pieces.hpp"
@@ -8,8 +8,7 @@
 
 namespace nodestage {
 
-// Memory: 3.7 MiB for each thread, a compressed block (1 MiB, of hostile files 2.5 MiB) for each
-// part.
+// Memory: 3.7 MiB a thread, and a compressed block (1 MiB; in a hostile file 2.5 MiB) a part.
 class Bzip2Parts final : public PartMaker {
  public:
   // The store must have 4 blocks more than its consumer and all waiting parts hold.
@@ -29,7 +28,7 @@ class Bzip2Parts final : public PartMaker {
 
   // The consumer's:
   std::uint32_t checksum_ = 0;  // of the stream's blocks so far
-  bool is_over_ = false;        // what follows is no bzip2
+  bool is_over_ = false;        // what follows is not bzip2
   std::string note_;
 };
 

@@ -10,10 +10,10 @@ using Kind = Bzip2Piece::Kind;
 
 constexpr std::size_t k_step = std::size_t{256} * 1024;
 constexpr std::uint64_t k_number_mask = (std::uint64_t{1} << Bzip2Piece::k_number_bits) - 1;
-// No block has so many zero bytes in a row: 900,000 bits are the most.
+// No block has this many zero bytes in a row: it has at most 900,000 bits of them.
 constexpr std::size_t k_padding = std::size_t{256} * 1024;
 
-// By the third byte of a number's place: at which of 8 bits of its first byte it may begin.
+// By the third byte of a possible number: the bits of its first byte at which it may begin.
 constexpr std::array<std::uint8_t, 256> make_candidates() {
   std::array<std::uint8_t, 256> candidates{};
   for (const std::uint64_t number : {Bzip2Piece::k_block_number, Bzip2Piece::k_end_number}) {
@@ -26,7 +26,7 @@ constexpr std::array<std::uint8_t, 256> make_candidates() {
 }
 constexpr auto k_candidates = make_candidates();
 
-// Seven bytes, as far as there are so many.
+// Seven bytes, or as many as there are.
 std::uint64_t bytes_at(const std::vector<std::byte>& raw, std::size_t at) {
   std::uint64_t value = 0;
   for (std::size_t i = at; i < at + 7; ++i)
@@ -69,7 +69,7 @@ Status Bzip2Pieces::read() {
   return {};
 }
 
-// Zeros behind the end of a stream may be many.
+// There may be many zeros after the end of a stream.
 bool Bzip2Pieces::drop_padding() {
   if (kind_ != Kind::stream_end) return false;
   const std::uint64_t head = (start_ + Bzip2Piece::k_head_bits + 7) / 8;

@@ -1,8 +1,8 @@
-// Bzip2Pieces: a bzip2 file, cut at each place where a block or the end of a stream seems to begin.
+// Bzip2Pieces: a bzip2 file, cut wherever a block or the end of a stream seems to begin.
 //
 // Both begin, at any bit, with a number of 48 bits ("1AY&SY", the digits of pi; "\x17rE8P\x90", of
-// its square root) and a checksum of 32 bits. By chance, or by somebody's will, data may hold such
-// a number too: then a block is in several pieces, which only its decoder can tell.
+// its square root) and a checksum of 32 bits. By chance or on purpose, data may contain such a
+// number, too. A block is then in several pieces, which only its decoder can recognize.
 #pragma once
 
 #include <cstdint>
@@ -16,11 +16,11 @@ namespace nodestage {
 struct Bzip2Piece {
   enum class Kind { block, stream_end };
   Kind kind = Kind::block;
-  BitString bits;              // from its number up to the next one
+  BitString bits;              // from its number up to the next number
   std::uint64_t offset = 0;    // of its first bit, in bytes of the file
   unsigned first_bit = 0;      // in that byte
-  std::uint64_t position = 0;  // in the file, behind it
-  bool is_last = false;        // the file ends with it, or it is too long for what it is
+  std::uint64_t position = 0;  // in the file, after the piece
+  bool is_last = false;        // the file ends with it, or it is too long to be valid
 
   static constexpr unsigned k_number_bits = 48;
   static constexpr unsigned k_checksum_bits = 32;
@@ -40,10 +40,10 @@ inline constexpr std::uint64_t k_most_bzip2_bytes = 5 * 512 * 1024;
 // One thread. Memory: a piece of k_most_bzip2_bytes and 256 KiB.
 class Bzip2Pieces {
  public:
-  // A file that was recognised as bzip2's. The input is borrowed.
+  // For a file that was recognized as bzip2. The input is borrowed.
   explicit Bzip2Pieces(CompressedInput& input) : input_(input) {}
 
-  // Nothing at the end. The fault is the input's.
+  // Empty at the end. A fault is the input's.
   Result<std::optional<Bzip2Piece>> next();
 
  private:
@@ -60,8 +60,8 @@ class Bzip2Pieces {
   std::vector<std::byte> raw_;    // of the file, from the byte with the piece's first bit on
   std::uint64_t raw_offset_ = 0;  // of raw_ in the file, as if nothing had been dropped
   std::uint64_t dropped_ = 0;     // from raw_
-  std::uint64_t start_ = 32;      // of the piece, a bit of raw_: behind "BZh9"
-  std::uint64_t searched_ = 0;    // no number begins before this bit, but the piece's own
+  std::uint64_t start_ = 32;      // of the piece, a bit of raw_: after "BZh9"
+  std::uint64_t searched_ = 0;    // apart from the piece's own, no number begins before this bit
   std::optional<Bzip2Piece::Kind> kind_;
   bool has_ended_ = false;  // the input
   bool is_over_ = false;

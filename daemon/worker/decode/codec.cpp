@@ -21,7 +21,7 @@ Byte* as(std::span<std::byte> bytes) {
   return reinterpret_cast<Byte*>(bytes.data());
 }
 
-// bzlib takes a pointer to non-const input, and does not write to it.
+// bzlib takes a pointer to non-const input but does not write to it.
 template <typename Byte>
 Byte* as(Bytes bytes) {
   return reinterpret_cast<Byte*>(const_cast<std::byte*>(bytes.data()));

@@ -1,5 +1,5 @@
-// Codec: one compressed format, decoded frame by frame. What is read from where, several frames in
-// a file and cut-off files are the Decoder's business.
+// Codec: one compressed format, decoded frame by frame. Where input comes from, files with several
+// frames, and cut-off files are the Decoder's concern.
 #pragma once
 
 #include <cstddef>
@@ -21,14 +21,14 @@ std::string_view coding_suffix(Coding coding);
 // The command that tests such a file: "gzip -t", …
 std::string_view coding_test(Coding coding);
 
-// Bytes that must be at hand for the two below (fewer: the file ends there).
+// The number of bytes to pass to the two functions below (fewer: the file ends there).
 inline constexpr std::size_t k_magic_bytes = 16;
 
-// Told by the magic bytes at a file's start. A skippable frame belongs to zstd and lz4 alike; what
-// follows it tells, when that is in `start`.
+// Recognizes the coding by the magic bytes at a file's start. Both zstd and lz4 have skippable
+// frames; what follows such a frame decides, if it is in `start`.
 Coding recognise_coding(Bytes start);
 
-// Whether another frame of `coding` (a gzip member, an xz stream) begins here.
+// Whether `start` is the start of another frame of `coding` (a gzip member, an xz stream).
 bool begins_frame(Coding coding, Bytes start);
 
 class Codec {
@@ -36,7 +36,7 @@ class Codec {
   struct Step {
     std::size_t consumed;
     std::size_t produced;
-    bool frame_ended;  // whole and, where the format has one, its checksum verified
+    bool frame_ended;  // completely; its checksum, if the format has one, was verified
   };
 
   Codec() = default;
@@ -44,13 +44,13 @@ class Codec {
   Codec& operator=(const Codec&) = delete;
   virtual ~Codec() = default;
 
-  // Before each frame.
+  // Call it before each frame.
   virtual Status begin_frame() = 0;
-  // `in` is empty only at the end of the file. A step that does nothing wants more input. A fault's
-  // `what` is the cause alone ("gzip checksum"); its code is ENOMEM when the frame is perhaps good,
-  // but needs too much memory.
+  // `in` is empty only at the end of the file. A step that consumes and produces nothing needs more
+  // input. A fault's `what` is the cause alone ("gzip checksum"); its code is ENOMEM if the frame
+  // may be good but needs too much memory.
   virtual Result<Step> decode(Bytes in, std::span<std::byte> out) = 0;
-  // After a fault: about where in `in` it was met, and how much of `out` came before it.
+  // After a fault: roughly where in `in` it occurred, and how much of `out` came before it.
   [[nodiscard]] const Step& before_fault() const { return before_fault_; }
 
  protected:
@@ -63,11 +63,11 @@ class Codec {
   Step before_fault_{};
 };
 
-// A frame that needs a larger window (zstd, xz: dictionary) is refused.
+// A frame that needs a larger window (zstd; xz: dictionary) is refused.
 inline constexpr std::uint64_t k_max_window = std::uint64_t{128} << 20;
 
-// For a codec that has threads of its own (xz): how many, and what memory they may take together.
-// A codec without takes its window and less than 8 MiB.
+// For a codec with threads of its own (xz): their number, and the memory that they may take
+// together. Any other codec takes its window and less than 8 MiB.
 struct CodecLimits {
   unsigned threads = 1;
   std::uint64_t memory = 0;

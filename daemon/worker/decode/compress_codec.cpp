@@ -25,7 +25,7 @@ class Compress final : public Codec {
     is_end_ = in.empty();
     std::size_t consumed = take_header(in);
     if (header_size_ < k_header_bytes) {
-      if (is_end_) return failed({0, "a header that is cut off"}, consumed, 0);
+      if (is_end_) return failed({0, "a truncated header"}, consumed, 0);
       return Step{consumed, 0, false};
     }
     std::size_t produced = 0;
@@ -74,7 +74,7 @@ class Compress final : public Codec {
     if (known_ > (1U << width_) - 1 && width_ < most_width_) set_width(width_ + 1);
   }
 
-  // Of a group that is whole, or the file's last one: what is not used of it must have been read.
+  // Whether the group is complete, or the file's last one: its unused rest must have been read.
   [[nodiscard]] bool has_code() const {
     return (group_size_ == width_ || is_end_) && (code_ + 1) * width_ <= group_size_ * 8;
   }
@@ -97,7 +97,7 @@ class Compress final : public Codec {
     return bits >> bit % 8 & ((1U << width_) - 1);
   }
 
-  // What the code means goes to pending_, backwards. False: it means nothing.
+  // Puts what the code means into pending_, backwards. False: it means nothing.
   bool take(std::uint32_t code) {
     if (clears_ && code == k_clear) {
       forget();
@@ -106,7 +106,7 @@ class Compress final : public Codec {
     if (code >= known_ + (last_ && known_ < 1U << most_width_ ? 1 : 0)) return false;
     if (!last_ && code >= k_literals) return false;
     std::uint32_t from = code;
-    if (code == known_) {  // the one that is made just now: the last text and its own first byte
+    if (code == known_) {  // the one being defined: the last text and its own first byte
       pending_.push_back(first_);
       from = *last_;
     }
@@ -137,11 +137,11 @@ class Compress final : public Codec {
   unsigned width_ = k_least_width;
   std::array<std::uint8_t, k_most_width> group_{};  // eight codes: as many bytes as a code has bits
   std::size_t group_size_ = 0;
-  std::size_t code_ = 0;               // of the group, the next one
+  std::size_t code_ = 0;               // the next one of the group
   bool is_end_ = false;                // of the file
-  std::uint32_t known_ = k_literals;   // codes that mean something
-  std::optional<std::uint32_t> last_;  // code; none yet, or not since the table was forgotten
-  std::uint8_t first_ = 0;             // byte of what that meant
+  std::uint32_t known_ = k_literals;   // number of codes that mean something
+  std::optional<std::uint32_t> last_;  // code; empty at first and after the table was reset
+  std::uint8_t first_ = 0;             // the first byte of what that code meant
   std::vector<std::uint16_t> prefix_ = std::vector<std::uint16_t>(1U << k_most_width);
   std::vector<std::uint8_t> suffix_ = std::vector<std::uint8_t>(1U << k_most_width);
   std::vector<std::uint8_t> pending_;

@@ -1,4 +1,4 @@
-// DecodeFaults: what can be wrong with a source's content, in its user's words.
+// DecodeFaults: the faults of a source's content, as texts for its user.
 #pragma once
 
 #include <cstdint>
@@ -10,19 +10,19 @@
 
 namespace nodestage {
 
-// Offsets are of the source file, so of its compressed bytes. Any thread.
+// Offsets are positions in the source file, so among its compressed bytes. Any thread.
 class DecodeFaults {
  public:
   DecodeFaults(const Source& source, Coding coding)
       : path_(source.path()), size_(source.size()), coding_(coding) {}
 
-  // The file ends at `offset`, too early.
+  // The file ends at `offset`, which is too early.
   [[nodiscard]] Error cut_off(std::uint64_t offset) const;
-  // Wrong bytes at about `offset`, by what their coding says.
+  // Wrong bytes at about `offset`, according to their coding.
   [[nodiscard]] Error damaged_at(std::uint64_t offset, std::string_view cause) const;
-  // The same by what they mean: it was noticed when all before `offset` was decoded.
+  // Wrong content, noticed when everything before `offset` was decoded.
   [[nodiscard]] Error damaged_before(std::uint64_t offset, std::string_view cause) const;
-  // A Codec's fault; one that is stopped() as it is.
+  // A Codec's fault. stopped() is returned unchanged.
   [[nodiscard]] Error of_codec(std::uint64_t offset, const Error& error) const;
 
  private:

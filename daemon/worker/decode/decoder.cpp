@@ -10,7 +10,7 @@ namespace {
 
 constexpr std::size_t k_first_bytes = std::size_t{1} << 20;  // a multiple of 512
 constexpr std::size_t k_peeked_bytes = std::size_t{64} << 10;
-// A file whose decoded data begin behind that is not recognised as an archive.
+// A file whose decoded data begin after this many blocks is not recognized as an archive.
 constexpr std::size_t k_most_first_blocks = 16;
 
 }  // namespace
@@ -26,7 +26,7 @@ Result<Decoder> Decoder::open(Source& source, const DecoderLimits& limits) {
 Result<Slice> Decoder::read_first() {
   if (first_.size() >= k_most_first_blocks) return Slice();
   const std::uint64_t rest = source_->size() - std::min(source_->position(), source_->size());
-  // More than the rest, so that a file that has grown is noticed.
+  // More than the rest, so that growth of the file is noticed.
   const std::size_t bytes = std::min<std::uint64_t>(k_first_bytes, (rest / 512 + 1) * 512);
   const std::shared_ptr<std::byte[]> memory(new std::byte[bytes]);
   TRY_ASSIGN(const std::size_t count, source_->read({memory.get(), bytes}));

@@ -1,15 +1,16 @@
-// Decoder: a Source's bytes, decompressed when they are compressed, by threads of its own.
+// Decoder: a Source's bytes, decompressed by its own threads if they are compressed.
 //
 //   source → ReadAhead (8 threads) → [the coding's maker and parts (threads)] → next()
 //
-// | coding | in parallel | memory beside the blocks |
-// |---|---|---|
-// | plain | reading | |
-// | gzip | members that tell their size (bgzip) | 0.1 MiB a thread |
-// | zstd | frames of at most a third of the memory, with a window of at most 8 MiB | the window,
-// and 0.3 MiB, a thread; a larger window (at most 128 MiB) is one thread's | | bzip2 | blocks | 4.7
-// MiB a thread | | xz | blocks of known size, as the memory allows | dictionary, block and
-// compressed block a thread; at least the dictionary (at most 128 MiB) | | lz4 | | 8 MiB |
+//   coding  in parallel                            memory in addition to the blocks
+//   plain   reading                                none
+//   gzip    members with a size field (bgzip)      0.1 MiB per thread
+//   zstd    frames of at most a third of the       the window and 0.3 MiB per thread; a larger
+//           memory, with a window up to 8 MiB      window (at most 128 MiB) for one thread
+//   bzip2   blocks                                 4.7 MiB per thread
+//   xz      blocks of known size, as the memory    dictionary, block, and compressed block per
+//           allows                                 thread; at least the dictionary (up to 128 MiB)
+//   lz4     nothing                                8 MiB
 #pragma once
 
 #include <memory>
@@ -22,44 +23,44 @@
 
 namespace nodestage {
 
-// So many slices of different blocks may be held by whoever consumes them; with more, next() may
-// wait for ever.
+// How many slices of different blocks consumers may hold. With more, next() may wait forever.
 inline constexpr std::size_t k_decoder_blocks_held = 16;
 
 struct DecoderLimits {
-  unsigned threads = 2;  // that decode; those that read only wait
-  // Of blocks that are read, worked and held, and of the decoders' own memory but for one large
-  // window (above). Less than 32 MiB counts as 32 MiB; bzip2 takes 48 MiB at least.
+  unsigned threads = 2;  // that decode; reading threads only wait
+  // For blocks that are read, decoded, and held, and for the decoders' own memory except one large
+  // window (above). Less than 32 MiB counts as 32 MiB; bzip2 takes at least 48 MiB.
   std::size_t memory = std::size_t{64} << 20;
 };
 
-// Several members, streams or frames in one file are one stream, as gzip(1) and its kin see it.
-// Zero bytes behind the last one are padding; other bytes there are ignored, with a note.
+// Several members, streams, or frames in one file are one stream, as in gzip(1) and similar
+// programs. Zero bytes after the last one are padding; other bytes there are ignored, with a note.
 //
-// One thread's. Its end, at any moment, stops and joins its threads; only a read that hangs in the
-// kernel is waited for.
+// Used by one thread. The destructor may run at any moment; it stops and joins the threads, and
+// waits only for a read that hangs in the kernel.
 class Decoder {
  public:
-  // Recognises the coding by the first MiB. The source is borrowed. No thread runs yet.
+  // Recognizes the coding from the first MiB. The source is borrowed. Starts no thread yet.
   static Result<Decoder> open(Source& source, const DecoderLimits& limits = {});
 
-  // The next block, of at most 4 MiB: a multiple of 512 bytes but at the end, where the last one
-  // may be shorter; then empty. A fault comes after everything decoded before it was given, and
-  // stays. The first call starts the threads.
+  // The next block, of at most 4 MiB. Its size is a multiple of 512 bytes, except for the last one.
+  // Empty at the end. A fault comes after everything that was decoded before it, and is repeated.
+  // The first call starts the threads.
   Result<Slice> next();
 
-  // The first bytes of what next() will give: 64 KiB, or as many as there are before an end or a
+  // The first bytes of what next() will return: 64 KiB, or as many as there are before an end or a
   // fault. Only before the first next(); valid until then.
   Result<Bytes> peek();
 
-  // To the end, so that a cut-off tail and the last checksum are noticed. Nothing for plain files.
+  // Reads to the end, so that a cut-off tail and a wrong last checksum are noticed. Does nothing
+  // for plain files.
   Status drain();
 
-  // In the file: all that next() has given lies before it.
+  // The position in the file before which everything lies that next() has returned.
   [[nodiscard]] std::uint64_t position() const {
     return decoding_ != nullptr ? decoding_->position() : source_->position();
   }
-  // Threads that decode, after the first next(); 1 also where a library has threads of its own.
+  // Threads that decode, after the first next(); 1 for a library that has threads of its own.
   [[nodiscard]] unsigned threads() const { return decoding_ != nullptr ? decoding_->threads() : 1; }
 
   [[nodiscard]] Coding coding() const { return coding_; }
@@ -67,7 +68,7 @@ class Decoder {
 
   // The fault for a file that ends too early.
   [[nodiscard]] Error cut_off() const;
-  // The fault for content that cannot be right.
+  // The fault for invalid content.
   [[nodiscard]] Error damaged(std::string_view cause) const;
 
  private:
@@ -79,7 +80,7 @@ class Decoder {
   Source* source_;
   DecoderLimits limits_;
   Coding coding_ = Coding::plain;
-  std::vector<Slice> first_;  // of the file, read to recognise it
+  std::vector<Slice> first_;  // of the file, read to recognize the coding
   std::vector<std::byte> peeked_;
   std::unique_ptr<Decoding> decoding_;  // null before the first next()
   Status fault_;

@@ -1,4 +1,4 @@
-// Decoding: one way to turn a source's bytes into decoded blocks; which one, Decoder chooses.
+// Decoding: one way to turn a source's bytes into decoded blocks; the Decoder chooses which.
 #pragma once
 
 #include <cstdint>
@@ -11,7 +11,7 @@
 
 namespace nodestage {
 
-// One thread's. Its end joins its threads.
+// Used by one thread. The destructor joins its threads.
 class Decoding {
  public:
   Decoding() = default;
@@ -21,10 +21,10 @@ class Decoding {
 
   // As Decoder::next().
   virtual Result<Slice> next() = 0;
-  // In the file: all that was given lies before it.
+  // The position in the file before which everything lies that was returned.
   [[nodiscard]] virtual std::uint64_t position() const = 0;
   [[nodiscard]] virtual unsigned threads() const { return 1; }
-  // At the end: what the user may want to know, or "".
+  // At the end: a note for the user, or "".
   [[nodiscard]] virtual std::string note() const = 0;
 };
 

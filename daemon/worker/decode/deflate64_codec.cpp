@@ -19,7 +19,7 @@ struct Range {
   std::uint8_t extra;  // bits that are added to it
 };
 
-// Of the codes from 257 on.
+// For the codes from 257 on.
 constexpr Range k_lengths[] = {
     {3, 0},  {4, 0},  {5, 0},  {6, 0},   {7, 0},   {8, 0},   {9, 0},   {10, 0},  {11, 1}, {13, 1},
     {15, 1}, {17, 1}, {19, 2}, {23, 2},  {27, 2},  {31, 2},  {35, 3},  {43, 3},  {51, 3}, {59, 3},
@@ -31,15 +31,15 @@ constexpr Range distance_range(unsigned code) {
   return {((2U + code % 2) << extra) + 1, static_cast<std::uint8_t>(extra)};
 }
 
-// A prefix code, by its next 15 bits: the first bit is the lowest.
+// A prefix code, looked up by the next 15 bits: the first bit is the lowest.
 class Code {
  public:
   struct Symbol {
     std::uint16_t value;
-    std::uint8_t bits;  // 0: no symbol begins so
+    std::uint8_t bits;  // 0: no symbol begins like this
   };
 
-  // False: more codes than there are.
+  // False: more codes than possible.
   bool set(std::span<const std::uint8_t> bits_of_symbol) {
     std::array<std::uint32_t, k_longest_code + 1> count{};
     for (const std::uint8_t bits : bits_of_symbol)
@@ -104,7 +104,7 @@ class Deflate64 final : public Codec {
     copy,
     end
   };
-  enum class Advance { yes, no };  // no: input or room is wanted, or the data are faulty
+  enum class Advance { yes, no };  // no: it needs input or room, or the data are faulty
 
   Advance go_on() {
     switch (part_) {
@@ -143,8 +143,8 @@ class Deflate64 final : public Codec {
   }
 
   // --- bits -------------------------------------------------------------------------------------
-  // Between two calls there is less than is wanted next: bytes are taken one by one as they are
-  // needed, and what was taken in advance is given back.
+  // Between two calls, fewer bits are held than are needed next: bytes are taken one by one when
+  // needed, and those that were taken in advance are given back.
 
   bool add_byte() {
     if (in_.empty()) return false;
@@ -168,7 +168,7 @@ class Deflate64 final : public Codec {
     return value;
   }
 
-  // Of the bytes that this call took.
+  // Only bytes that this call took.
   void give_back(std::size_t taken) {
     const std::size_t bytes = std::min<std::size_t>(bit_count_ / 8, taken);
     in_ = {in_.data() - bytes, in_.size() + bytes};
@@ -176,7 +176,7 @@ class Deflate64 final : public Codec {
     bits_ &= (std::uint64_t{1} << bit_count_) - 1;
   }
 
-  // Nothing of it is taken. A symbol without bits: input is wanted, or the data are faulty.
+  // Takes nothing. A symbol with no bits: more input is needed, or the data are faulty.
   Code::Symbol next_symbol(const Code& code) {
     for (;;) {
       const Code::Symbol symbol = code.at(bits_);
@@ -189,7 +189,8 @@ class Deflate64 final : public Codec {
     }
   }
 
-  // --- a block's beginning ----------------------------------------------------------------------
+  // --- a block's start
+  // -----------------------------------------------------------------------------
 
   Advance take_block() {
     if (is_last_) return enter(Part::end);
@@ -337,12 +338,12 @@ class Deflate64 final : public Codec {
   unsigned bit_count_ = 0;
   bool is_faulty_ = false;
   Part part_ = Part::block;
-  bool is_last_ = false;         // of the blocks, the one that was begun last
+  bool is_last_ = false;         // of the blocks, the current one
   std::uint64_t written_ = 0;    // bytes
-  std::uint32_t copy_left_ = 0;  // of stored data, or of those that come again
+  std::uint32_t copy_left_ = 0;  // of stored data, or of repeated data
   std::uint32_t distance_ = 0;
   std::size_t literal_count_ = 0;
-  std::size_t symbol_count_ = 0;  // with the distances
+  std::size_t symbol_count_ = 0;  // including the distances
   std::size_t code_length_count_ = 0;
   std::size_t next_length_ = 0;
   std::array<std::uint8_t, k_most_symbols + k_distances> lengths_{};

@@ -1,5 +1,5 @@
-// FrameParts: a file of compressed frames as parts. Frames that can be told apart without decoding
-// them, and are small enough, are decoded by any thread; others one after another by the maker.
+// FrameParts: a file of compressed frames as parts. Frames that can be separated without decoding,
+// and are small enough, are decoded by any thread. The maker decodes others one by one.
 #pragma once
 
 #include <memory>
@@ -11,7 +11,7 @@
 
 namespace nodestage {
 
-// What a compressed file is decoded from and into; the parts and their makers borrow it.
+// The input and output of decoding a compressed file; the parts and their makers borrow it.
 struct DecodeStore {
   DecodeStore(const Source& source, std::vector<Slice> first, Coding coding,
               const ReadAheadLimits& ahead, std::size_t bytes, std::size_t count)
@@ -22,7 +22,7 @@ struct DecodeStore {
         blocks(source, std::move(first), ahead),
         input(0, [this] { return blocks.next(); }),
         pool(k_headroom + bytes, count) {}
-  // A part's next block to fill. False: stopped.
+  // Adds the part's next block to fill. False: stopped.
   bool add_block(Part& part) {
     part.blocks.push_back({pool.take(), 0});
     if (part.blocks.back().buffer.owner != nullptr) return true;
@@ -35,16 +35,16 @@ struct DecodeStore {
     pool.stop();
   }
 
-  const std::size_t block_bytes;  // of a block's room
+  const std::size_t block_bytes;  // the room in a block
   const std::size_t block_count;
-  const std::size_t input_bytes;  // that the blocks of the input have together
+  const std::size_t input_bytes;  // of all the input's blocks together
   DecodeFaults faults;
   SourceBlocks blocks;
   CompressedInput input;
   BufferPool pool;
 };
 
-// Frames that any thread may decode on its own.
+// Frames that any thread can decode independently.
 class WholeFrames {
  public:
   WholeFrames() = default;
@@ -52,20 +52,20 @@ class WholeFrames {
   WholeFrames& operator=(const WholeFrames&) = delete;
   virtual ~WholeFrames() = default;
 
-  // Whether the frame at the input's place may be one, told by a short look.
+  // Whether a short look shows that there may be such a frame at the input's position.
   virtual bool may_begin(CompressedInput& input) = 0;
-  // Takes it, and some that follow; null: it is none, and nothing was taken. A fault of the input
-  // is left to the next who asks it.
+  // Takes the frame, and some that follow. Null: there is none, and nothing was taken. A fault of
+  // the input is left for the next call that reads it.
   virtual std::unique_ptr<Part> take(DecodeStore& store) = 0;
 };
 
 class FrameParts final : public PartMaker {
  public:
-  // `whole` is null where there are none.
+  // `whole` is null if the format has none.
   FrameParts(std::unique_ptr<DecodeStore> store, Coding coding, std::unique_ptr<Codec> codec,
              std::unique_ptr<WholeFrames> whole);
 
-  // Whether the file begins with frames for many threads. Before the first make().
+  // Whether the file begins with frames for many threads. Only before the first make().
   bool begins_with_whole_frames();
 
   std::unique_ptr<Part> make() override;
@@ -76,7 +76,7 @@ class FrameParts final : public PartMaker {
   const std::unique_ptr<DecodeStore> store_;
   const std::unique_ptr<WholeFrames> whole_;
   FrameReader reader_;
-  std::unique_ptr<Part> first_;  // made already
+  std::unique_ptr<Part> first_;  // made in advance
 };
 
 }  // namespace nodestage

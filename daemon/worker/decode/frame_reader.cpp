@@ -52,7 +52,7 @@ std::size_t FrameReader::fill(std::span<std::byte> out, const std::function<bool
   return done;
 }
 
-// Some decoded bytes, perhaps none.
+// Decodes some bytes, possibly none.
 std::size_t FrameReader::step(std::span<std::byte> out) {
   if (const auto held = input_.ensure(1); !held) return failed(held.error());
   const Bytes in = input_.front();
@@ -64,7 +64,7 @@ std::size_t FrameReader::step(std::span<std::byte> out) {
   }
   if (step->consumed == 0 && step->produced == 0 && !step->frame_ended) {
     if (in.empty()) return failed(faults_.cut_off(input_.offset()));
-    return failed(faults_.damaged_at(input_.offset(), "no end of it can be found"));
+    return failed(faults_.damaged_at(input_.offset(), "its end cannot be found"));
   }
   input_.skip(step->consumed);
   if (step->frame_ended) place_ = Place::between_frames;

@@ -1,6 +1,6 @@
-// FrameReader: the frames of a compressed file (gzip members, xz streams, …), one after another and
-// by one Codec, as one stream. Zero bytes between and behind them are padding; other bytes behind
-// the last one are ignored, with a note.
+// FrameReader: the frames of a compressed file (gzip members, xz streams, …), decoded one after
+// another by one Codec, as one stream. Zero bytes between and after them are padding; other bytes
+// after the last one are ignored, with a note.
 #pragma once
 
 #include <functional>
@@ -13,25 +13,25 @@
 
 namespace nodestage {
 
-// One thread. All but the codec is borrowed.
+// One thread. Everything but the codec is borrowed.
 class FrameReader {
  public:
   FrameReader(CompressedInput& input, Coding coding, std::unique_ptr<Codec> codec,
               const DecodeFaults& faults)
       : input_(input), coding_(coding), codec_(std::move(codec)), faults_(faults) {}
 
-  // Between frames: whether another one follows, at the input's place then.
+  // Between frames: whether another one follows. If so, the input is at its start.
   Result<bool> find_frame();
   [[nodiscard]] bool is_in_frame() const { return place_ == Place::in_frame; }
 
-  // Decoded bytes into `out`, from this frame and those that follow, unless `leave` says of a later
-  // one, at whose start the input is, that it is not to be begun. Fewer than `out` then, at the
-  // end, and before a fault, which is in fault().
+  // Fills `out` with decoded bytes of this frame and those that follow. At the start of each later
+  // frame, `leave` may return true to stop before it. Returns fewer bytes than `out` has in that
+  // case, at the end, and before a fault, which fault() returns.
   std::size_t fill(std::span<std::byte> out, const std::function<bool()>& leave = {});
   [[nodiscard]] const Status& fault() const { return fault_; }
   [[nodiscard]] bool is_at_end() const { return place_ == Place::at_end; }
 
-  // At the end: of what was ignored, or "".
+  // At the end: a note about what was ignored, or "".
   [[nodiscard]] const std::string& note() const { return note_; }
 
  private:
@@ -52,9 +52,9 @@ class FrameReader {
 };
 
 inline constexpr const char* k_junk_note =
-    "bytes behind the end of the compressed data were ignored";
+    "bytes after the end of the compressed data were ignored";
 
-// Passes over zero bytes. Whether anything follows.
+// Skips zero bytes. Returns whether anything follows.
 Result<bool> skip_zeros(CompressedInput& input);
 
 }  // namespace nodestage

@@ -16,11 +16,11 @@ constexpr unsigned k_reserved = 0xe0;
 constexpr std::size_t k_flags_at = 3;
 constexpr std::size_t k_deflate_at = 2;
 
-// A member's header, in pieces of any size. Its fields, and which of them are there, in the order
-// in which they come; nothing of them is kept.
+// A member's header, in pieces of any size. It tracks which fields are present, in their order, and
+// keeps nothing of them.
 class GzipHeader {
  public:
-  // How many bytes of `in` belong to it; not all of them: the header is complete.
+  // The number of bytes of `in` that belong to the header. Fewer than all: the header is complete.
   Result<std::size_t> feed(Bytes in) {
     std::size_t used = 0;
     while (used < in.size() && field_ != Field::none) TRY(take(in[used++]));
@@ -72,7 +72,7 @@ class GzipHeader {
     return {};
   }
 
-  // To `next`, or to the first field after it that is there.
+  // Moves to `next`, or to the first field after it that is present.
   void leave(Field next) {
     at_ = 0;
     number_ = 0;
@@ -109,7 +109,7 @@ class Gzip final : public Codec {
     in = in.subspan(*used);
     const auto in_size = static_cast<std::uint32_t>(std::min<std::size_t>(in.size(), k_most));
     const auto out_size = static_cast<std::uint32_t>(std::min<std::size_t>(out.size(), k_most));
-    // ISA-L's pointer is to non-const input, which it does not write to.
+    // ISA-L takes a pointer to non-const input, to which it does not write.
     state_->next_in = reinterpret_cast<std::uint8_t*>(const_cast<std::byte*>(in.data()));
     state_->avail_in = in_size;
     state_->next_out = reinterpret_cast<std::uint8_t*>(out.data());

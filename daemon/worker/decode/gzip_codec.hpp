@@ -1,4 +1,4 @@
-// The codec of gzip members (RFC 1952): ISA-L inflates; headers are read here.
+// The codec of gzip members (RFC 1952): ISA-L inflates; headers are parsed here.
 #pragma once
 
 #include <memory>
@@ -7,10 +7,10 @@
 
 namespace nodestage {
 
-// The header's CRC16, where there is one, and the trailer's CRC32 and length are verified.
+// The header's CRC16, if present, and the trailer's CRC32 and length are verified.
 std::unique_ptr<Codec> make_gzip_codec();
 
-// A failed call of isal_inflate() as a Codec's fault.
+// The Codec's fault for a failed call of isal_inflate().
 Error inflate_fault(int status);
 
 }  // namespace nodestage

@@ -34,7 +34,7 @@ void OrderedParts::work() {
   }
 }
 
-// Null: no more.
+// Null: there are no more.
 std::shared_ptr<OrderedParts::Slot> OrderedParts::make() {
   const std::lock_guard making(making_);
   {

@@ -1,9 +1,9 @@
-// OrderedParts: a decoded stream made part by part, several at a time, and given in order.
+// OrderedParts: a decoded stream, made part by part, several at a time, and returned in order.
 //
 //   PartMaker (one thread at a time) → Part::work() (all threads) → next() (the consumer)
 //
-// What depends on what came before it is done by the maker: finding where the next part begins, or,
-// where a format is one long chain, all of its decoding. What does not is done by work().
+// The maker does what depends on earlier data: it finds where the next part begins or, if a format
+// is one long chain, decodes all of it. work() does the rest.
 #pragma once
 
 #include <condition_variable>
@@ -19,7 +19,7 @@
 
 namespace nodestage {
 
-// Bytes before a block's data that its consumer may fill, to give blocks of round sizes.
+// Bytes before a block's data that its consumer may fill, to make blocks of round sizes.
 inline constexpr std::size_t k_headroom = 512;
 
 class Part {
@@ -35,17 +35,17 @@ class Part {
   Part& operator=(const Part&) = delete;
   virtual ~Part() = default;
 
-  // Fills `blocks`, for which the maker has taken all buffers: so parts that came first never wait
-  // for buffers of those that came later. At a fault, what is right before it, and `fault`.
+  // Fills `blocks`, for which the maker has taken all buffers, so that earlier parts never wait for
+  // buffers of later ones. On a fault, sets `fault`; the blocks then have the good data before it.
   virtual void work() {}
 
-  // By the consumer, when it has taken all blocks: puts in what did not fit into them. None: no
-  // more.
+  // Called by the consumer when it has taken all blocks: adds blocks with what did not fit. None:
+  // there is no more.
   virtual void go_on() {}
 
   std::vector<Block> blocks;
-  std::uint64_t position = 0;  // in the file, behind the part
-  Status fault;                // behind the blocks; nothing comes after it
+  std::uint64_t position = 0;  // in the file, after the part
+  Status fault;                // after the blocks; nothing follows it
 };
 
 class OrderedParts;
@@ -57,23 +57,23 @@ class PartMaker {
   PartMaker& operator=(const PartMaker&) = delete;
   virtual ~PartMaker() = default;
 
-  // The next part; null at the end. It may hold a fault already. One thread at a time.
+  // The next part; null at the end. It may already contain a fault. One thread at a time.
   virtual std::unique_ptr<Part> make() = 0;
 
-  // By the consumer, for each part in order, when it is worked: what needs its neighbours.
+  // Called by the consumer for each worked part, in order: does what needs the part's neighbors.
   virtual void settle(Part& /*part*/, OrderedParts& /*behind*/) {}
 
-  // From any thread: whoever waits in make() comes back with stopped().
+  // From any thread: a call that waits in make() returns stopped().
   virtual void stop() = 0;
 
-  // At the end: what the user may want to know, or "".
+  // At the end: a note for the user, or "".
   [[nodiscard]] virtual const std::string& note() const = 0;
 };
 
-// Not movable. next() is one thread's, which also ends it.
+// Not movable. One thread calls next() and destroys this.
 class OrderedParts {
  public:
-  // At most `depth` parts wait or are worked at a time. The maker is borrowed.
+  // At most `depth` parts wait or are being worked at a time. The maker is borrowed.
   OrderedParts(PartMaker& maker, std::size_t depth) : maker_(maker), depth_(depth) {}
   OrderedParts(const OrderedParts&) = delete;
   OrderedParts& operator=(const OrderedParts&) = delete;
@@ -83,7 +83,7 @@ class OrderedParts {
     return threads_.start(threads, [this] { work(); });
   }
 
-  // Null at the end, and behind a part with a fault.
+  // Null at the end, and after a part with a fault.
   std::unique_ptr<Part> next();
 
  private:
@@ -98,13 +98,13 @@ class OrderedParts {
 
   PartMaker& maker_;
   const std::size_t depth_;
-  std::mutex making_;  // over the maker
+  std::mutex making_;  // guards the maker
 
-  std::mutex mutex_;  // over what follows
+  std::mutex mutex_;  // guards what follows
   std::condition_variable room_;
   std::condition_variable worked_;
   std::deque<std::shared_ptr<Slot>> slots_;
-  bool is_over_ = false;  // the maker has made the last one, or is not wanted any more
+  bool is_over_ = false;  // the maker has made the last part, or no more are wanted
 
   ThreadGroup threads_;
 };

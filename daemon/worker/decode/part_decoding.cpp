@@ -22,13 +22,13 @@ Result<Slice> PartDecoding::next() {
       return slice;
     }
   }
-  // What is decoded comes first.
+  // Decoded data come first.
   if (carried_bytes_ > 0) return last();
   if (!fault_) return fault_.error();
   return Slice();
 }
 
-// Nothing: the end.
+// Empty: the end.
 Result<std::optional<Part::Block>> PartDecoding::next_block() {
   for (;;) {
     if (part_ == nullptr) {

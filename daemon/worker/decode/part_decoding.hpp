@@ -11,7 +11,7 @@ namespace nodestage {
 
 class PartDecoding final : public Decoding {
  public:
-  // Depth as in OrderedParts. The fault: no thread.
+  // Depth as in OrderedParts. A fault: no thread could be started.
   static Result<std::unique_ptr<Decoding>> start(std::unique_ptr<PartMaker> maker, unsigned threads,
                                                  std::size_t depth);
 
@@ -36,7 +36,7 @@ class PartDecoding final : public Decoding {
   std::unique_ptr<Part> part_;
   std::size_t taken_ = 0;  // of its blocks
   std::uint64_t position_ = 0;
-  std::array<std::byte, k_round> carried_{};  // the end of what was given, not yet a round size
+  std::array<std::byte, k_round> carried_{};  // the end of the data, not a round size yet
   std::size_t carried_bytes_ = 0;
   Status fault_;
   bool has_ended_ = false;

@@ -15,11 +15,11 @@ namespace {
 constexpr std::size_t k_mib = std::size_t{1} << 20;
 constexpr unsigned k_reads_in_flight = 8;
 constexpr std::size_t k_input_blocks = 16;  // of a compressed file
-constexpr std::size_t k_serial_depth = 6;   // blocks that one thread is ahead
-constexpr std::size_t k_spare_blocks = 4;   // made, joined (bzip2), gone on with and handed out
+constexpr std::size_t k_serial_depth = 6;   // blocks that one thread may be ahead
+constexpr std::size_t k_spare_blocks = 4;   // being made, joined (bzip2), continued, and handed out
 constexpr std::size_t k_bzip2_part = 6 * k_mib;  // with its thread, block and compressed block
 
-// A power of two. Larger ones leave the processor's caches, and were slower.
+// Returns a power of two. Larger blocks exceed the processor's caches, and were slower.
 std::size_t block_size(std::size_t wanted, std::size_t least = k_mib / 2) {
   return std::clamp(std::bit_floor(std::max<std::size_t>(wanted, 1)), least, k_mib);
 }
@@ -43,11 +43,11 @@ class Plain final : public Decoding {
   std::uint64_t position_ = 0;
 };
 
-// Shares of the memory. What a coding's own decoders need is in `rest`.
+// The memory's shares. `rest` is for a coding's own decoders.
 struct Shares {
   ReadAheadLimits ahead;
   std::size_t block_bytes;
-  std::size_t rest;  // without the input, and what the consumer and the way to it may hold
+  std::size_t rest;  // without the input, the consumer's blocks, and those on their way to it
 
   Shares(std::size_t memory, std::size_t least_block)
       : ahead{block_size(memory / 64), k_input_blocks, k_reads_in_flight},
@@ -68,10 +68,10 @@ class Start {
         coding_(coding),
         threads_(std::max(limits.threads, 1U)),
         memory_(std::max(limits.memory, 32 * k_mib)),
-        // A block of bzip2's is up to 900,000 bytes, and should be done by one thread.
+        // A bzip2 block has up to 900,000 bytes and should be decoded by one thread.
         shares_(memory_, coding == Coding::bzip2 ? k_mib : k_mib / 2) {}
 
-  // A decoder of one gzip stream by many threads would be chosen here.
+  // The place to choose a decoder of one gzip stream by many threads.
   Result<std::unique_ptr<Decoding>> run() {
     switch (coding_) {
       case Coding::plain:

@@ -1,12 +1,12 @@
-// Which way a source is decoded, and what memory each part of the way gets.
+// Chooses how a source is decoded, and how much memory each stage gets.
 #pragma once
 
 #include "daemon/worker/decode/decoder.hpp"
 
 namespace nodestage {
 
-// `first` are the source's blocks up to its position(). The source is borrowed. The fault: no
-// thread.
+// `first`: the source's blocks up to its position(). The source is borrowed. A fault: no thread
+// could be started.
 Result<std::unique_ptr<Decoding>> start_decoding(const Source& source, std::vector<Slice> first,
                                                  Coding coding, const DecoderLimits& limits);
 

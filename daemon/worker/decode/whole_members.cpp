@@ -10,7 +10,7 @@
 namespace nodestage {
 namespace {
 
-constexpr std::size_t k_fixed_header = 12;  // with the size of the extra field
+constexpr std::size_t k_fixed_header = 12;  // including the size of the extra field
 constexpr std::size_t k_trailer = 8;
 constexpr std::size_t k_most_data = 64 * 1024;
 constexpr std::size_t k_most_member = 64 * 1024;
@@ -26,7 +26,7 @@ unsigned word(const std::array<std::byte, 2>& bytes) {
   return std::to_integer<unsigned>(bytes[0]) | std::to_integer<unsigned>(bytes[1]) << 8;
 }
 
-// The member's size by its field "BC", when the extra field has one.
+// The member's size according to field "BC", if the extra field has one.
 std::optional<std::size_t> told_size(const CompressedInput& input, std::size_t at,
                                      std::size_t extra) {
   for (const std::size_t end = at + extra; at + 4 <= end;) {
@@ -51,7 +51,7 @@ std::optional<Member> header_at(CompressedInput& input, std::size_t at) {
   return Member{k_fixed_header + extra, *size, 0};
 }
 
-// Nothing also where the file ends too early: what is wrong then is for the FrameReader to say.
+// Also empty if the file ends too early: the FrameReader reports what is wrong then.
 std::optional<Member> member_at(CompressedInput& input, std::size_t at) {
   auto member = header_at(input, at);
   if (!member) return std::nullopt;

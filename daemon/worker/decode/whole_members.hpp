@@ -1,4 +1,4 @@
-// Gzip members that tell their size, as bgzip writes them (BGZF, SAM specification 4.1: an extra
+// Gzip members that contain their size, as bgzip writes them (BGZF, SAM specification 4.1: an extra
 // field "BC" with the member's size less 1; 64 KiB of data at most), decoded by any thread.
 #pragma once
 

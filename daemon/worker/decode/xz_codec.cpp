@@ -5,7 +5,7 @@
 namespace nodestage {
 namespace {
 
-// What a decoder with a dictionary of k_max_window takes beside it.
+// What a decoder with a dictionary of k_max_window takes in addition to it.
 constexpr std::uint64_t k_beside_window = 4ULL << 20;
 
 Error fault_of(lzma_ret status) {
@@ -15,7 +15,7 @@ Error fault_of(lzma_ret status) {
     case LZMA_MEMLIMIT_ERROR:
       return {ENOMEM, "its dictionary is too large"};
     case LZMA_OPTIONS_ERROR:
-      return {0, "xz: an option that is not known here"};
+      return {0, "xz: an unknown option"};
     default:
       return {0, "xz data or checksum"};
   }
@@ -31,7 +31,7 @@ class Xz final : public Codec {
     return Error{ENOMEM, "no memory"};
   }
 
-  // The first call that does nothing may be a decoder's turn in itself; the second one tells.
+  // The first call without progress may be part of the decoder's work; the second one is an error.
   Result<Step> decode(Bytes in, std::span<std::byte> out) override {
     TRY_ASSIGN(Step step, code(in, out));
     if (step.consumed == 0 && step.produced == 0 && !step.frame_ended) return code(in, out);

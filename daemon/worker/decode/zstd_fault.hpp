@@ -1,4 +1,4 @@
-// What libzstd's error codes are to a Codec's caller.
+// Translates libzstd's error codes for a Codec's caller.
 #pragma once
 
 #include <cstddef>
@@ -7,7 +7,7 @@
 
 namespace nodestage {
 
-// `code` is what a function of libzstd returned, and ZSTD_isError(). The fault is as Codec's are.
+// `code` is what a function of libzstd returned, and a ZSTD_isError(). The fault is like a Codec's.
 Error zstd_fault(std::size_t code);
 
 }  // namespace nodestage

@@ -18,12 +18,12 @@ constexpr std::uint32_t k_frame_magic = 0xfd2fb528;
 constexpr std::uint32_t k_skippable_magic = 0x184d2a50;  // the last 4 bits are free
 
 struct Frame {
-  std::uint64_t size = 0;   // with header and checksum
-  std::uint64_t bound = 0;  // of its decoded size
+  std::uint64_t size = 0;   // including header and checksum
+  std::uint64_t bound = 0;  // upper bound of its decoded size
 };
 
-// Looks at a frame without taking it. A fault of the input, and its end, read as zeros, and are
-// told by is_whole().
+// Looks at a frame without taking it. A fault of the input and its end read as zeros; is_whole()
+// reports them.
 class Look {
  public:
   Look(CompressedInput& input, std::uint64_t at, std::uint64_t end)
@@ -88,7 +88,8 @@ FrameHeader header_in(Look& look) {
   return header;
 }
 
-// The blocks' data, up to and with the last one. Nothing: not to be told apart, or too much of it.
+// The size of the blocks' data, up to and including the last one. Empty: not separable, or too
+// large.
 std::optional<std::uint64_t> blocks_bound(Look& look, std::uint64_t most) {
   std::uint64_t bound = 0;
   for (;;) {
@@ -98,7 +99,7 @@ std::optional<std::uint64_t> blocks_bound(Look& look, std::uint64_t most) {
     if (!look.is_whole() || type == 3 || size > k_most_in_block) return std::nullopt;
     look.skip(type == 1 ? 1 : size);
     bound += type == 2 ? k_most_in_block : size;
-    // What each block really has is known to the decoder alone, so this is a wide bound.
+    // Only the decoder knows a block's real size, so this bound is a generous one.
     if (bound > most + k_most_in_block) return std::nullopt;
     if ((block & 1) != 0) return bound;
   }
@@ -114,7 +115,7 @@ std::optional<Frame> frame_at(CompressedInput& input, std::uint64_t at, std::uin
   } else if (magic == k_frame_magic) {
     const FrameHeader header = header_in(look);
     if (header.window > k_most_window || header.content.value_or(0) > most) return std::nullopt;
-    // Where the content's size is told, that is the bound, and more would be an error.
+    // If the frame announces its content's size, that is the bound, and more would be an error.
     const auto bound = blocks_bound(look, header.content ? k_no_bound : most);
     if (!bound) return std::nullopt;
     frame.bound = std::min(header.content.value_or(*bound), *bound);
@@ -192,13 +193,13 @@ class FramesPart final : public Part {
         if (block < blocks.size()) blocks[block].size = out.pos;
         const bool is_stuck = in.pos == before && out.pos == got && left != 0;
         if (is_stuck && in.pos < in.size)
-          return faults_.damaged_at(at + in.pos, "zstd: more data than it tells of");
+          return faults_.damaged_at(at + in.pos, "zstd: more data than the frame announces");
         has_more = in.pos < in.size || (out.pos == out.size && left != 0 && !is_stuck);
         is_in_frame_ = left != 0;
       }
       at += slice.size();
     }
-    if (is_in_frame_) return faults_.damaged_at(at, "zstd: more data than it tells of");
+    if (is_in_frame_) return faults_.damaged_at(at, "zstd: more data than the frame announces");
     return {};
   }
 
@@ -213,14 +214,14 @@ class ZstdFrames final : public WholeFrames {
  public:
   explicit ZstdFrames(std::size_t most_blocks) : most_blocks_(most_blocks) {}
 
-  // That takes a walk over its blocks.
+  // Finding that out takes a walk over its blocks.
   bool may_begin(CompressedInput&) override { return true; }
 
   std::unique_ptr<Part> take(DecodeStore& store) override {
     const std::uint64_t most_size = store.input_bytes / 3 * 2;
     const std::uint64_t most = most_blocks_ * store.block_bytes;
     Frame sum;
-    // Small ones together.
+    // Small frames are put together.
     while (sum.bound < store.block_bytes && sum.size < store.block_bytes) {
       const std::uint64_t room = sum.bound == 0 ? most : store.block_bytes - sum.bound;
       const auto frame = frame_at(store.input, sum.size, most_size, room);

@@ -22,7 +22,7 @@ std::uint32_t number_at(std::span<const std::byte> data, std::size_t at) {
   return number;
 }
 
-// Empty when it is not all there.
+// Empty if not all of it exists.
 Result<std::vector<std::byte>> bytes_at(const Source& source, std::uint64_t at,
                                         std::uint64_t size) {
   std::vector<std::byte> data(size);

@@ -1,5 +1,5 @@
-// The seek table of zstd's seekable format: a skippable frame at a file's end that tells the sizes
-// of all frames before it. Every zstd passes over it. All numbers are little-endian.
+// The seek table of zstd's seekable format: a skippable frame at a file's end with the sizes of all
+// frames before it. Every zstd skips it. All numbers are little-endian.
 //
 //   u32 0x184d2a5e | u32 size of what follows
 //   for each frame: u32 compressed size | u32 content size | u32 checksum, if bit 7 is set below
@@ -26,7 +26,7 @@ struct FrameSizes {
 // Without checksums.
 std::string encode_seek_table(const std::vector<FrameSizes>& frames);
 
-// How much all frames hold; nothing where there is no table, or it is not of this file.
+// The total content of all frames; empty if there is no table, or not one of this file.
 Result<std::optional<std::uint64_t>> content_by_seek_table(const Source& source);
 
 }  // namespace nodestage

@@ -15,7 +15,7 @@
 namespace nodestage {
 namespace {
 
-// A smaller one is stored while the next ones are written.
+// Files from this size on are synced at once, smaller ones while the next ones are written.
 constexpr off_t k_sync_bytes = off_t{4} << 20;
 
 bool ends_item(int code) { return code == ENOSPC || code == EDQUOT; }
@@ -26,7 +26,7 @@ std::array<timespec, 2> times_of(const struct stat& info) {
 
 Status bare_error() { return Error{errno, std::strerror(errno)}; }
 
-// Of directories that are being filled; with the set-group-id bit that one inherits.
+// The mode of directories that are being filled; the inherited set-group-id bit is added.
 constexpr mode_t k_unfinished = 01700;
 
 // Some FUSE and CIFS mounts keep neither modes nor times.
@@ -41,14 +41,14 @@ bool is_unfinished(const struct stat& there, const struct stat& source) {
   return is_marked && there.st_uid == ::geteuid();
 }
 
-// As a finished copy of it does.
+// Whether the directory looks like a finished copy of `source`.
 bool looks_like(const struct stat& there, const struct stat& source) {
   return there.st_uid == ::geteuid() && (there.st_mode & 01777) == (source.st_mode & 01777) &&
          there.st_mtim.tv_sec == source.st_mtim.tv_sec;
 }
 
-// As one is that was made a moment ago: what somebody has put in its place since then is his, and
-// keeps its mode.
+// Whether the directory is empty, as one is that was just created. One that somebody else put there
+// since then is theirs, and keeps its mode.
 bool is_empty(int directory) {
   const Fd readable(::openat(directory, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC));
   const auto names = list_directory(readable.get(), 1);
@@ -57,7 +57,7 @@ bool is_empty(int directory) {
 
 }  // namespace
 
-// Where a tree copy stands, on both sides.
+// The state of a tree copy, on both sides.
 struct CopyOut::Descent {
   TreeWalk walk;
   DirStack targets;
@@ -99,7 +99,7 @@ Status CopyOut::directory(const SourceEntry& source, const std::string& name,
   return check(name, end_directory(held.get(), *made, info));
 }
 
-// A directory `name` in target_fd, made at need; `fd` gets it.
+// Opens the directory `name` in target_fd and stores it in `fd`; creates it if it does not exist.
 Result<CopyOut::Made> CopyOut::make_directory(int target_fd, const std::string& name,
                                               const struct stat& source, Fd& fd) {
   const bool is_new = ::mkdirat(target_fd, name.c_str(), 0700) == 0;
@@ -118,7 +118,7 @@ Result<CopyOut::Made> CopyOut::make_directory(int target_fd, const std::string& 
       is_new ? is_empty(opened->get()) : is_unfinished(there, source) || looks_like(there, source);
   fd = std::move(*opened);
   if (!is_ours) return Made::before;
-  // A finished one may be closed to its owner; one that is not stays open to those who read it.
+  // A finished directory may deny access to its owner. One that does not stays open to its readers.
   const bool is_closed = is_new || (there.st_mode & 0700) != 0700;
   const mode_t mode =
       is_closed ? k_unfinished | (there.st_mode & S_ISGID) : (there.st_mode & 03777) | S_ISVTX;
@@ -126,12 +126,12 @@ Result<CopyOut::Made> CopyOut::make_directory(int target_fd, const std::string& 
   return Made::here;
 }
 
-// By the descriptor that holds it since it was made (O_PATH): who may write to the target can have
-// put anything under its name meanwhile. The inherited set-group-id bit stays: it gives new files
-// the project's group.
+// Uses the descriptor that has been open since the directory was created (O_PATH): others who can
+// write to the target may have put anything under its name meanwhile. The inherited set-group-id
+// bit stays: it gives new files the project's group.
 Status CopyOut::end_directory(int fd, Made made, const struct stat& info) {
   if (made == Made::before) return syncs_.add_directory(fd, names_);
-  // The mode may be one that closes it to its owner.
+  // The mode may deny access to the directory's owner.
   Fd readable(::openat(fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC));
   struct stat now {};
   if (!readable || ::fstat(fd, &now) != 0) return bare_error();
@@ -142,7 +142,7 @@ Status CopyOut::end_directory(int fd, Made made, const struct stat& info) {
   return {};
 }
 
-// What could not be set is told, and holds nothing up where the file system has refused it.
+// A refusal by the file system becomes a note and does not stop the copy.
 Status CopyOut::keep(const char* what, int code) {
   if (code == 0) return {};
   if (!is_refused(code)) return system_error(std::string("cannot set the ") + what, code);
@@ -255,7 +255,7 @@ Status CopyOut::link(const SourceEntry& source, int target_fd, const std::string
   return pending.commit(name);
 }
 
-// By a way without links, and only to the file that was written there.
+// Opens no link on the path, and links only to the file that was written there.
 Status CopyOut::hard_link(const HardLinks::First& first, int target_fd,
                           const std::string& name) const {
   const SplitPath split = split_path(first.name);
@@ -270,14 +270,14 @@ Status CopyOut::hard_link(const HardLinks::First& first, int target_fd,
   return pending.commit(name);
 }
 
-// The source may hold the target: without an end, if the copy went into it.
+// Whether this is the target: the source may contain it, and a copy into it would never end.
 bool CopyOut::is_target(const struct stat& info) const {
   struct stat target {};
   return ::fstat(target_.get(), &target) == 0 && target.st_dev == info.st_dev &&
          target.st_ino == info.st_ino;
 }
 
-// Reports a fault of one entry, and tells whether the item can go on.
+// Reports a fault of one entry; returns whether the item can go on.
 Status CopyOut::check(const std::string& path, const Status& status) {
   if (status) return {};
   report_.add_fault(path, status.error());

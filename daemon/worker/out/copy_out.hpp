@@ -1,15 +1,16 @@
-// CopyOut: copies trees and single entries into a target that others may be reading: every file and
-// link appears under its name at once and complete, replacing what was there.
+// CopyOut: copies trees and single entries into a target that others may be reading. Every file and
+// link appears under its name at once and complete, and replaces what was there.
 //
-// Kept: content, holes, mode (without set-id bits), mtime, links as links, hard links within one
-// tree where the file system can. Not kept: owner, ACLs, extended attributes. Left out and counted:
-// sockets, FIFOs, devices. A directory that is there already keeps its mode; one that is made gets
-// the source's mode and mtime, and keeps the set-group-id bit it inherited, and so does one that an
-// earlier try has made. While one is filled its mode is 01700; one that an earlier try had
-// finished, which looks as its source does, has the sticky bit besides its own mode. Where the
-// target's file system refuses modes or times the rest is delivered. Below the target no link is
-// followed, and what is set is set by descriptors: others may write there, too, and put their names
-// in the place of ours.
+//  - Kept: content, holes, mode (without set-id bits), mtime, links as links, and hard links within
+//    one tree if the file system can. Not kept: owner, ACLs, extended attributes. Left out and
+//    counted: sockets, FIFOs, devices.
+//  - An existing directory keeps its mode. A directory that this or an earlier try created gets the
+//    source's mode and mtime, and keeps the set-group-id bit that it inherited. Its mode is 01700
+//    while it is filled. A finished one looks as its source does, and has the sticky bit as well
+//    while a later try fills it again. That is how each is recognized.
+//  - If the target's file system refuses modes or times, the rest is still delivered.
+//  - Below the target no link is followed, and attributes are set by descriptors: others may write
+//    there, too, and put their own entries under our names.
 #pragma once
 
 #include <cstdint>
@@ -26,24 +27,24 @@
 
 namespace nodestage {
 
-// What fails for one entry goes to the report as a fault and the copy goes on. The Status of each
-// call is a fault only when going on is pointless: the target is full, or the way is lost.
+// A failure of one entry goes to the report as a fault, and the copy continues. A call's Status is
+// a fault only if continuing is pointless: the target is full, or a directory is out of reach.
 class CopyOut {
  public:
-  // `target`: the directory all of this copies into, owned, may be O_PATH.
+  // `target`: the directory into which everything is copied; owned, may be O_PATH.
   CopyOut(Fd target, PendingNames names, OutputReport& report);
 
-  // The contents of a directory into the target.
+  // Copies the contents of a directory into the target.
   Status contents(Fd directory);
 
-  // One entry of any kind into the target, as `name`.
+  // Copies one entry of any kind into the target, as `name`.
   Status entry(const SourceEntry& source, const std::string& name);
 
-  // Everything written so far is on stable storage, or a fault tells of what was lost.
+  // Brings everything written so far to stable storage. A fault says what was lost.
   Status sync();
 
  private:
-  enum class Made { here, before };  // by us, in this try or an earlier one
+  enum class Made { here, before };  // created by us, in this try or an earlier one
   struct Descent;
   static Result<Made> make_directory(int target_fd, const std::string& name,
                                      const struct stat& source, Fd& fd);
@@ -65,9 +66,9 @@ class CopyOut {
   Fd target_;
   PendingNames names_;
   SyncCrew syncs_;
-  bool refuses_ = false;  // modes or times; told once
+  bool refuses_ = false;  // modes or times; noted once
   OutputReport& report_;
-  HardLinks links_;  // names below the target
+  HardLinks links_;  // with names below the target
 };
 
 }  // namespace nodestage

@@ -26,7 +26,7 @@ std::string kind_text(const OutputSource& source) {
   return human_count(count) + (count == 1 ? " match" : " matches");
 }
 
-// What a literal name leads to is meant; what a glob finds is taken as it is.
+// A literal name means what it leads to; a match of a glob is taken as it is.
 SourceEntry entry_of(const OutputSource& source, const std::string& path, int directory_fd) {
   return {directory_fd, path, source.kind == Kind::matches ? O_NOFOLLOW : 0};
 }

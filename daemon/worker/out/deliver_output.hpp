@@ -1,4 +1,4 @@
-// The delivery of one --stage-out item.
+// Delivers one --stage-out item.
 #pragma once
 
 #include "common/request/request.hpp"
@@ -7,11 +7,11 @@
 
 namespace nodestage {
 
-// Whether `when=` says that the item is not wanted.
+// Whether `when=` excludes the item.
 bool is_excluded(When when, JobOutcome outcome);
 
-// Finds, places and copies or packs; the report ends as done, failed or skipped. directory_fd: the
-// job directory, borrowed. Needs the rights of the job's user and no others.
+// Finds the sources and copies or packs them to the target. The report ends as done, failed, or
+// skipped. directory_fd: the job directory, borrowed. Needs the rights of the job's user.
 void deliver_output(const OutputItem& item, const WorkerOrder& order, int directory_fd,
                     OutputReport& report);
 

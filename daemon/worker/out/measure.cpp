@@ -16,7 +16,7 @@ void add(TreeSize& size, const WalkStep& step) {
   if (step.kind != WalkStep::Kind::leaf && step.kind != WalkStep::Kind::directory) return;
   const auto bytes = static_cast<std::uint64_t>(step.info.st_blocks) * k_block;
   const bool is_leaf = step.kind == WalkStep::Kind::leaf;
-  // Each name of a file its share; names outside of the tree there are none.
+  // Each name of a file gets its share; no name is outside of the tree.
   size.bytes += is_leaf && step.info.st_nlink > 1 ? bytes / step.info.st_nlink : bytes;
   if (is_leaf) ++size.files;
 }

@@ -21,7 +21,7 @@ constexpr std::size_t k_names_at_a_time = 4096;
 constexpr std::size_t k_shown_names = 8;
 constexpr std::size_t k_name_width = 60;
 
-// What a glob without a destination has put at the top.
+// Whether `name` is what a glob without a destination put at the top level.
 bool matches(const DatasetItem& item, const std::string& name) {
   if (!item.destination.empty()) return false;
   const std::string pattern = last_part(item.source);

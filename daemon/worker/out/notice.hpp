@@ -1,4 +1,4 @@
-// The `notice` task: tells a user by a file what became of a job's results.
+// The `notice` task: informs a user by a file of what became of a job's results.
 #pragma once
 
 #include <string>
@@ -8,16 +8,16 @@
 
 namespace nodestage {
 
-// The directory of the job's stdout; the work directory when that is not known: the path is empty,
-// holds a % pattern before its last part, or is a device's.
+// The directory of the job's stdout. If that is not known, the work directory: the path is empty,
+// is a device's, or has a % pattern before its last component.
 std::string notice_directory(const std::string& stdout_path, const std::string& work_dir);
 
-// "nodestage-JOBID.txt"; with the restart count of a later run, and with the node's name when the
-// job has several, each of which may have something to tell.
+// "nodestage-JOBID.txt", with the restart count of a later run, and with the node's name if the job
+// has several nodes, each of which may have something to report.
 std::string notice_name(const WorkerOrder& order);
 
-// Writes `text` there, atomically, mode 0600, or else into the work directory; a fault is logged.
-// Needs the rights of the job's user. The exit code.
+// Writes `text` there, atomically, with mode 0600; if that fails, into the work directory. A fault
+// is logged. Needs the rights of the job's user. Returns the exit code.
 int run_notice(const WorkerOrder& order, std::string_view text);
 
 }  // namespace nodestage

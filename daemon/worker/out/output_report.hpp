@@ -1,4 +1,4 @@
-// OutputReport: what is told about one --stage-out item, while it runs and at its end.
+// OutputReport: what is reported about one --stage-out item, while it runs and at its end.
 #pragma once
 
 #include <chrono>
@@ -19,26 +19,26 @@ class OutputReport {
   OutputReport(int status_fd, std::size_t index, const OutputItem& item);
 
   void begin(std::string_view what, std::string_view destination);
-  void add_bytes(std::uint64_t bytes);  // copied: read and written
+  void add_bytes(std::uint64_t bytes);  // of copied data: read and written
   void add_read(std::uint64_t bytes);
   void set_written(std::uint64_t bytes) { record_.bytes_written = bytes; }
   void add_file();
-  void add_special();                    // a socket, FIFO or device that was left out
-  void add_note(std::string_view text);  // a warning, a sentence without full stop
+  void add_special();                    // a socket, FIFO, or device that was left out
+  void add_note(std::string_view text);  // a warning: a sentence without a full stop
 
-  // One entry could not be delivered; `path` names it below the source. Only counted beyond the
-  // first few.
+  // One entry could not be delivered; `path` names it below the source. Entries after the first few
+  // are only counted.
   void add_fault(std::string_view path, const Error& error);
 
   [[nodiscard]] std::uint64_t faults() const { return faults_; }
   [[nodiscard]] int first_code() const { return first_code_; }  // errno of the first fault
 
   void skip(std::string_view why);
-  // The same of a source that is not there, of which the user is told.
+  // Like skip(), for a source that does not exist, which the user is notified of.
   void miss(std::string_view why);
-  // Failed when there were faults or `delivered` is one, else done.
+  // Ends as failed if there were faults or `delivered` is one, otherwise as done.
   void finish(const Status& delivered);
-  // Failed, in a way that no further try can mend.
+  // Ends as failed, in a way that no further try can repair.
   void give_up(const Error& why);
 
   [[nodiscard]] ItemState state() const { return static_cast<ItemState>(record_.state); }

@@ -31,7 +31,7 @@ Result<std::vector<std::string>> matching_names(int directory_fd, const std::str
   std::vector<std::string> names;
   auto fd = open_beneath(directory_fd, directory.empty() ? "." : directory, O_RDONLY | O_DIRECTORY);
   if (!fd) {
-    // An earlier component matched what is no directory, or a link to elsewhere: no match.
+    // An earlier component matched no directory, or a link that leads out: no match.
     const int code = fd.error().code;
     if (is_absence(code) || code == ELOOP || code == EXDEV) return names;
     return named(directory, code);
@@ -54,7 +54,7 @@ std::string joined(const std::string& directory, const std::string& name) {
   return directory.empty() ? name : directory + "/" + name;
 }
 
-// Adds what `pattern` (without slashes at its ends) names below `directory`.
+// Adds what `pattern` (without slashes at its ends) matches below `directory`.
 Status expand(int directory_fd, const std::string& directory, const std::string& pattern,
               std::vector<std::string>& found) {
   const std::size_t slash = pattern.find('/');
@@ -72,8 +72,7 @@ Status expand(int directory_fd, const std::string& directory, const std::string&
       found.push_back(path);
     } else if (const int code = entry.error().code;
                !is_absence(code) && code != ELOOP && code != EXDEV) {
-      return named(
-          path, code);  // it may be there: nothing missing, but something that cannot be delivered
+      return named(path, code);  // it may exist: not missing, but impossible to deliver
     }
   }
   return {};

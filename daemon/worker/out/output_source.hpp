@@ -10,19 +10,19 @@ namespace nodestage {
 
 struct OutputSource {
   enum class Kind {
-    missing,  // nothing of that name, or no match
-    file,     // one thing that is no directory
+    missing,  // nothing has that name, or nothing matches
+    file,     // one entry other than a directory
     directory,
-    matches,  // what a glob found, links not followed
+    matches,  // the matches of a glob; links are not followed
   };
   Kind kind = Kind::missing;
   std::vector<std::string> paths;  // below the job directory, sorted; one unless `matches`
 };
 
-// A name that exists literally is taken as that, links followed as long as they stay below
-// directory_fd; else a glob is expanded, component by component: "*" does not match what starts
-// with '.', and nothing matches ".nodestage…". A fault: a link leaves the directory, or a directory
-// cannot be read.
+// A name that exists literally is used as it is; links are followed as long as they stay below
+// directory_fd. Otherwise it is expanded as a glob, component by component: "*" does not match
+// names that start with '.', and nothing matches ".nodestage…". A fault: a link leaves the
+// directory, or a directory cannot be read.
 Result<OutputSource> find_output_source(int directory_fd, const std::string& source);
 
 }  // namespace nodestage

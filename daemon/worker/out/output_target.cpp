@@ -14,7 +14,7 @@
 namespace nodestage {
 namespace {
 
-constexpr std::uint32_t k_no_array_task = 4294967294;  // Slurm's NO_VAL, what its own %a gives
+constexpr std::uint32_t k_no_array_task = 4294967294;  // Slurm's NO_VAL, the value of its own %a
 
 PatternFacts facts_of(const WorkerOrder& order) {
   PatternFacts facts;
@@ -32,7 +32,7 @@ PatternFacts facts_of(const WorkerOrder& order) {
   return facts;
 }
 
-// What packing needs to know of the target's text before anything is added to it.
+// Decides whether to pack, from the target's text before anything is added to it.
 bool is_packed(const OutputItem& item, const OutputSource& source, const std::string& target) {
   if (item.pack) return true;
   if (archive_suffix(target).empty()) return false;
@@ -45,7 +45,7 @@ void split(const std::string& path, OutputTarget& target) {
   target.name = path.substr(slash + 1);
 }
 
-// The archive's name when TARGET is only the directory to put it in.
+// The archive's name if TARGET is only the directory for it.
 std::string default_archive_name(const WorkerOrder& order, const OutputSource& source) {
   if (source.kind == OutputSource::Kind::matches) return "job-" + std::to_string(order.job);
   return last_part(source.paths.front());

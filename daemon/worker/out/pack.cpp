@@ -15,7 +15,7 @@ namespace {
 
 constexpr std::size_t k_block_bytes = 1 << 20;
 
-// libarchive turns names into UTF-8 by the locale of the thread; "C" would know ASCII only.
+// libarchive converts names to UTF-8 by the thread's locale; "C" would only know ASCII.
 class Utf8Locale {
  public:
   Utf8Locale()
@@ -61,7 +61,7 @@ int set_format(archive* to, Format format) {
 struct Codec {
   std::string_view ending;  // of the suffix
   int (*add)(archive*);
-  const char* module;  // whose option "threads" is understood, or nothing
+  const char* module;  // with an option "threads", or null
 };
 
 constexpr Codec k_codecs[] = {
@@ -75,7 +75,7 @@ constexpr Codec k_codecs[] = {
     {"tgz", ::archive_write_add_filter_gzip, nullptr},
 };
 
-// An older libarchive may not know the option: then one thread does it.
+// An older libarchive may not know the option; one thread compresses then.
 int add_codec(archive* to, const std::string& suffix, unsigned threads) {
   for (const Codec& codec : k_codecs) {
     if (!suffix.ends_with(codec.ending)) continue;
@@ -99,7 +99,7 @@ Status map_holes(archive_entry* entry, int fd, const struct stat& info) {
                                      static_cast<la_int64_t>(range->end - range->begin));
     offset = range->end;
   }
-  if (offset == 0) ::archive_entry_sparse_add_entry(entry, 0, 0);  // one hole, as bsdtar says it
+  if (offset == 0) ::archive_entry_sparse_add_entry(entry, 0, 0);  // one hole, in bsdtar's notation
   return {};
 }
 
@@ -241,7 +241,7 @@ Status Pack::write_data(int fd, std::uint64_t size) {
     for (std::size_t done = 0; done < bytes;) {
       const la_ssize_t taken = ::archive_write_data(archive_, block_.data() + done, bytes - done);
       if (taken < 0) return fault(static_cast<int>(taken));
-      if (taken == 0) return Error{EIO, "the archive takes no more data"};
+      if (taken == 0) return Error{EIO, "no more data can be written to the archive"};
       done += static_cast<std::size_t>(taken);
     }
     offset += bytes;

@@ -1,4 +1,4 @@
-// Pack: a stage-out source as one archive, written by libarchive.
+// Pack: writes a stage-out source into one archive with libarchive.
 #pragma once
 
 #include <cstdint>
@@ -18,33 +18,33 @@ struct archive_entry;
 
 namespace nodestage {
 
-// Whether archives of this suffix (of common/request/option_text.hpp) can be written: all but .7z.
+// Whether archives of this suffix (common/request/option_text.hpp) can be written: all but .7z.
 Status check_pack_suffix(const std::string& suffix);
 
-// All or nothing: the first fault ends the archive, for one that lacks something must not look
-// whole. tar is pax restricted; entries are sorted, names relative, owned by `user`; holes and hard
-// links are kept in tar. Sockets, FIFOs and devices are left out and counted.
+// All or nothing: the first fault ends the archive, since an incomplete one must not look complete.
+// tar is pax restricted. Entries are sorted; names are relative; the owner is `user`. tar keeps
+// holes and hard links. Sockets, FIFOs, and devices are left out and counted.
 class Pack {
  public:
-  // Writes to `fd`, borrowed, in the format of the (checked) suffix, with `threads` where the codec
-  // can.
+  // Writes to `fd`, borrowed, in the format of the (checked) suffix, with `threads` if the codec
+  // can use them.
   static Result<std::unique_ptr<Pack>> begin(int fd, const std::string& suffix, unsigned threads,
                                              const std::string& user, OutputReport& report);
   Pack(const Pack&) = delete;
   Pack& operator=(const Pack&) = delete;
   ~Pack();
 
-  // From here on: nothing of the owner, of inodes and of times but the modification's, which is
-  // `mtime` if that is given. Equal trees make equal archives.
+  // From here on, entries have no owner, no inode, and no time but the modification's, which is
+  // `mtime` if that is given. Equal trees become equal archives.
   void make_reproducible(std::optional<std::int64_t> mtime) { stamp_ = Stamp{mtime}; }
 
-  // The contents of a directory, named `prefix` + their path in it.
+  // Adds the contents of a directory, each named `prefix` + its path in the directory.
   Status contents(Fd directory, const std::string& prefix);
 
-  // One entry of any kind as `name`.
+  // Adds one entry of any kind as `name`.
   Status entry(const SourceEntry& source, const std::string& name);
 
-  // The archive's end. Without it the file is not an archive.
+  // Writes the archive's end. Without it, the file is not an archive.
   Status finish();
 
  private:
@@ -69,8 +69,8 @@ class Pack {
   std::string user_;
   std::optional<Stamp> stamp_;
   archive* archive_;
-  bool is_tar_ = false;  // has hard links and holes
-  HardLinks links_;      // names in the archive
+  bool is_tar_ = false;  // keeps hard links and holes
+  HardLinks links_;      // with names in the archive
   std::string block_;
 };
 

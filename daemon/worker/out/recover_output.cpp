@@ -13,7 +13,7 @@ namespace {
 
 using Kind = OutputSource::Kind;
 
-// "a/b/" is "a" and "b".
+// "a/b/" becomes "a" and "b".
 std::string parent_of(const std::string& path) {
   const std::size_t slash = path.rfind('/', path.find_last_not_of('/'));
   return slash == std::string::npos ? "" : "/" + path.substr(0, slash);

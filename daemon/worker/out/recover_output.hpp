@@ -1,4 +1,4 @@
-// The recovery of one --stage-out item of a held tree.
+// Recovers one --stage-out item of a held tree.
 #pragma once
 
 #include <string>
@@ -11,13 +11,14 @@
 namespace nodestage {
 
 // Copies what SOURCE names to order.recover_to/SOURCE, each match of a glob to its own path there,
-// unpacked and whatever TARGET was; not what `when=` is known to exclude. The report ends as done,
-// failed or skipped. directory_fd: the held tree, borrowed. Needs the rights of the job's user.
+// unpacked and whatever TARGET was. Skips what `when=` is known to exclude. The report ends as
+// done, failed, or skipped. directory_fd: the held tree, borrowed. Needs the rights of the job's
+// user.
 void recover_output(const OutputItem& item, const WorkerOrder& order, int directory_fd,
                     OutputReport& report);
 
-// Copies what has these names at the top of the tree to order.recover_to: of a tree that holds
-// nothing of what --stage-out names.
+// Copies the entries with these names at the top level of the tree to order.recover_to. For a tree
+// that contains nothing of what --stage-out names.
 void recover_names(const std::vector<std::string>& names, const WorkerOrder& order,
                    int directory_fd, OutputReport& report);
 

@@ -30,7 +30,7 @@ void tell_phase(WorkerPhase phase, std::size_t items, std::string_view cause = "
   static_cast<void>(write_status_header(k_worker_status_fd, header));
 }
 
-// What the results' owner can do; the node's name for the command.
+// What the owner of the results can do; the node's name is for the command.
 std::string advice(const WorkerOrder& order, int code) {
   std::string first;
   switch (code) {
@@ -72,8 +72,8 @@ bool is_first_node(const WorkerOrder& order) {
   return order.node_index == 0 || order.node_count == 1;
 }
 
-// A misspelt name must not cost a job's results: they are kept. Not those of a job that failed,
-// which often has none; nor of another node than the job's first, which often writes them all.
+// A misspelled name must not cost a job its results, so they are kept. Not those of a job that
+// failed, which often has none, nor on nodes other than the first, which often writes all.
 bool keeps_what_is_left(const MissingOutputs& missing, const WorkerOrder& order) {
   return missing.are_all && !missing.left.empty() && order.delivered == 0 &&
          order.outcome != JobOutcome::failure && is_first_node(order);
@@ -86,7 +86,7 @@ void tell_missing(const WorkerOrder& order, const std::string& source,
   keeps_what_is_left(missing, order) ? report.give_up(Error{ENOENT, note}) : report.miss(note);
 }
 
-// Of a job whose staging failed: whether there is a result that the staging cannot have made.
+// For a job whose staging failed: whether there is a result that the staging cannot have made.
 bool shows_a_run(const StageRequest& request) {
   return std::any_of(
       request.outputs.begin(), request.outputs.end(), [&request](const OutputItem& item) {
@@ -116,7 +116,7 @@ int run_stage_out(const WorkerOrder& order, const StageRequest& request) {
     reports.emplace_back(k_worker_status_fd, reports.size(), item);
   }
   tell_phase(WorkerPhase::working, reports.size());
-  // What is there of a staged input may be a part of it, which must not replace the whole in a
+  // What exists of a staged input may be only a part of it, which must not replace the whole in a
   // target.
   const bool ran = order.ran || order.task == WorkerTask::recover || shows_a_run(request);
   const bool recovers = order.task == WorkerTask::recover;

@@ -19,7 +19,7 @@ constexpr std::uint64_t k_max_xz_index = 64 * 1024 * 1024;
 constexpr std::size_t k_zstd_header = 18;               // the longest
 constexpr std::uint64_t k_bytes_per_inode = 64 * 1024;  // a guess for archives without an index
 
-// Fewer bytes when the file is shorter.
+// Fewer bytes if the file is shorter.
 Result<std::vector<std::byte>> bytes_at(const Source& source, std::uint64_t offset,
                                         std::uint64_t size) {
   std::vector<std::byte> data(size);
@@ -37,8 +37,8 @@ struct Content {
   std::uint64_t least;
 };
 
-// The last member's size modulo 4 GiB. One that is smaller than the file has wrapped, if the file
-// is large enough for that; else there are several members.
+// The last member's size modulo 4 GiB. If it is smaller than the file, it has wrapped around if the
+// file is large enough for that; otherwise there are several members.
 Result<std::optional<Content>> in_gzip(const Source& source) {
   if (source.size() < 18) return std::optional<Content>();
   TRY_ASSIGN(const auto end, bytes_at(source, source.size() - 4, 4));
@@ -51,7 +51,8 @@ Result<std::optional<Content>> in_gzip(const Source& source) {
   return std::optional(Content{last, source.size()});
 }
 
-// Of the last stream, which is the only one in nearly all files. Calls use(index) if it is there.
+// Reads the index of the last stream, which is the only one in nearly all files. Calls use(index)
+// if there is one.
 template <typename Use>
 Status with_xz_index(const Source& source, Use use) {
   constexpr std::size_t k_footer = LZMA_STREAM_HEADER_SIZE;
@@ -136,7 +137,7 @@ std::uint64_t xz_blocks_of(const Source& source) {
   return looked ? blocks : 0;
 }
 
-// Several members, streams or frames hold more than what one of them says.
+// Several members, streams, or frames contain more than one of them announces.
 Result<Need> need_of_archive(const Source& source, Coding coding, Container container) {
   const std::uint64_t size = source.size();
   TRY_ASSIGN(const auto content, content_of(source, coding));

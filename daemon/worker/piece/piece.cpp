@@ -37,7 +37,7 @@ std::string skipped_note(std::uint64_t count, std::string_view what) {
 
 Error parted_link(const std::string& link) {
   return fault(ENOENT, "is a hard link to '" + shown(link) + "', which strip= leaves out",
-               "include=, exclude= and strip= must not part hard links");
+               "include=, exclude= and strip= must not separate hard links");
 }
 
 bool seeks(Container container) {
@@ -64,7 +64,7 @@ Status Piece::recognise() {
   return item_->extract == Extract::automatic ? recognise_file() : Status();
 }
 
-// A file whose name claims nothing may hold anything: trouble with its first bytes is no fault.
+// A file whose name promises nothing may contain anything: faults in its first bytes do not count.
 Status Piece::recognise_file() {
   const bool claims_archive = !archive_suffix(last_part(path_)).empty();
   if (source_->size() == 0 && claims_archive) {
@@ -79,7 +79,7 @@ Status Piece::recognise_file() {
   if (start) container_ = recognise_container(*start);
   if (start && claims_archive && starts_with_zero_block(*start)) container_ = Container::tar;
   if (container_ == Container::none && archive_suffix(last_part(path_)) == ".zip") {
-    // Behind a program that extracts it, or the last of several files.
+    // A zip after a program that extracts it, or the last of several files.
     TRY_ASSIGN(const bool is_zip, has_zip_end(*source_));
     if (is_zip) container_ = Container::zip;
   }
@@ -99,7 +99,7 @@ Status Piece::recognise_file() {
 
 Error Piece::not_an_archive() const {
   return fault(
-      0, shown(path_) + ": is named like an archive, but its content is none",
+      0, shown(path_) + ": is named like an archive, but is not one",
       "Look at it with: file " + shell_word(shown(path_)) + " (extract=no copies it as it is)");
 }
 
@@ -145,7 +145,7 @@ Status Piece::copy_directory(const Place& place) {
 }
 
 Status Piece::copy_as_file(const Place& place) {
-  meter_->bytes_read -= source_->position();  // what was read to recognise it is read again
+  meter_->bytes_read -= source_->position();  // the bytes read to recognize it are read again
   TRY(place.space.will_make());
   auto to = open_at(place.dir_fd, place.name, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW, 0600);
   if (!to) return place.space.explain(place.name, to.error().code);
@@ -172,7 +172,7 @@ Status Piece::open_entries() {
   return entries_->contents() != nullptr ? check_members(*entries_->contents()) : Status();
 }
 
-// Before anything is written: whether what is wanted of it can be read here.
+// Before anything is written: checks whether the wanted members can be read here.
 Status Piece::check_members(const ArchiveContents& contents) const {
   if (contents.is_plain()) return {};
   const EntryFilter filter(*item_);
@@ -221,7 +221,7 @@ Status Piece::extract(const Place& place) {
   add_note(skipped_note(left_out.lost_xattrs, k_lost_xattrs));
   add_note(decoder_->note());
   if (entries_->contents() != nullptr && entries_->contents()->has_junk())
-    add_note("bytes behind the end of the archive were ignored");
+    add_note("bytes after the end of the archive were ignored");
   return {};
 }
 
@@ -246,7 +246,7 @@ Status Piece::write_entries(Entries& entries, TreeWriter& writer, EntryLimits& l
       continue;
     }
     if (cleaned->empty() && entry.kind != Entry::Kind::directory) {
-      return fault(EINVAL, shown(path_) + ": holds an entry without a name",
+      return fault(EINVAL, shown(path_) + ": contains an entry without a name",
                    "Make the archive again without such an entry");
     }
     const auto mapped = filter.map(*cleaned);
@@ -256,7 +256,7 @@ Status Piece::write_entries(Entries& entries, TreeWriter& writer, EntryLimits& l
     if (entry.kind == Entry::Kind::hard_link) {
       const auto link = clean_entry_name(entry.link);
       if (!link) {
-        TRY(refuse(Error{EINVAL, "is a hard link out of the archive"}, name));
+        TRY(refuse(Error{EINVAL, "is a hard link that leads out of the archive"}, name));
         continue;
       }
       auto stripped = filter.strip(*link);
@@ -273,14 +273,14 @@ Status Piece::write_entries(Entries& entries, TreeWriter& writer, EntryLimits& l
   return check_taken(seen, taken);
 }
 
-// The fault of an entry that leads out of the archive, if that is to be one.
+// The fault of an entry that leads out of the archive, or ok if the settings skip such entries.
 Status Piece::refuse(const Error& error, const std::string& name) {
   if (limits_.rules.escaping == Escaping::fail) return at_entry(error, name);
   ++escaped_;
   return {};
 }
 
-// Of this archive alone.
+// For this archive alone.
 Status Piece::check_ratio(const EntryLimits& limits) const {
   return limits.check_ratio(meter_->bytes_written - written_before_);
 }
@@ -305,7 +305,7 @@ Status Piece::check_taken(std::uint64_t seen, std::uint64_t taken) const {
                    : "Look at its names; globs match what strip= leaves of them");
 }
 
-// Faults of the source begin with its path; those of an entry get it here.
+// Faults of the source start with its path; those of an entry get it here.
 Error Piece::at_entry(Error error, const std::string& name) const {
   if (is_stopped(error)) return error;
   const std::string path = shown(path_) + ": ";

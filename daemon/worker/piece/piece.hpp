@@ -1,4 +1,4 @@
-// Piece: one source path on its way to one tree or file: source → decoder → entries → writer.
+// Piece: one source path that becomes one tree or file: source → decoder → entries → writer.
 #pragma once
 
 #include <chrono>
@@ -23,63 +23,63 @@ class EntryFilter;
 class EntryLimits;
 
 struct PieceLimits {
-  unsigned threads = 1;                                 // that write, and that decode
-  std::size_t memory = std::size_t{192} * 1024 * 1024;  // of data on their way
+  unsigned threads = 1;                                 // writing threads, and decoding threads
+  std::size_t memory = std::size_t{192} * 1024 * 1024;  // for data that are being processed
   ExtractRules rules = {};
 };
 
-// What the beginning of a source is like, for an estimate.
+// What the start of a source is like, for an estimate.
 struct PieceLook {
   struct Index {          // of an archive that has one, a zip
-    std::uint64_t files;  // members that are no directories
+    std::uint64_t files;  // members other than directories
     std::uint64_t bytes;  // of all, unpacked
-    bool is_plain;        // for many threads
+    bool is_plain;        // many threads can read it
   };
-  std::uint64_t position = 0;  // so much of the source was read,
-  std::uint64_t bytes = 0;     // which is so much of files' data (of an archive that is a stream),
-  std::uint64_t files = 0;     // in so many files (the same),
+  std::uint64_t position = 0;  // bytes read of the source,
+  std::uint64_t bytes = 0;  // which contain this much of files' data (if the archive is a stream),
+  std::uint64_t files = 0;  // in this many files (likewise)
   std::chrono::milliseconds spent{0};
-  bool is_whole = false;  // it was all of it
-  unsigned threads = 1;   // that have decoded it
+  bool is_whole = false;  // everything was read
+  unsigned threads = 1;   // that decoded it
   std::optional<Index> index;
 };
 
 class Piece {
  public:
-  // Opens the source and finds out what it is. Archives are told by content. What is no archive is
-  // copied as it is, unless its name claims one (".tar.gz"): then a fault, for the job expects a
-  // directory; extract=no copies even that. A zip that its name calls another kind of file (".npz",
-  // ".pt", ".docx") is copied, too. `item` and `meter` are borrowed.
+  // Opens the source and finds out what it is. Archives are recognized by content. Anything else is
+  // copied as it is, unless its name claims an archive (".tar.gz"): that is a fault, since the job
+  // expects a directory; extract=no copies even that. A zip whose name claims another kind of file
+  // (".npz", ".pt", ".docx") is copied, too. `item` and `meter` are borrowed.
   static Result<Piece> open(const std::string& path, const DatasetItem& item, Meter& meter,
                             const PieceLimits& limits);
 
-  // Under this name it is staged by default: the base name, which an archive or a directory loses
-  // an archive's suffix of.
+  // The name under which it is staged by default: the base name, without an archive's suffix for an
+  // archive or a directory.
   [[nodiscard]] std::string default_name() const;
 
   [[nodiscard]] std::string kind() const;  // "tar.gz", "zip", "directory", "file"
 
-  // Of the source file; 0 for a directory.
+  // The source file's size; 0 for a directory.
   [[nodiscard]] std::uint64_t size() const { return source_ ? source_->size() : 0; }
 
-  // nullopt for a directory, and what is copied as it is.
+  // nullopt for a directory, and for a file that is copied as it is.
   [[nodiscard]] std::optional<Container> container() const {
     return form_ == Form::archive ? std::optional(container_) : std::nullopt;
   }
-  // Of an archive.
+  // The coding of an archive.
   [[nodiscard]] Coding coding() const { return decoder_ ? decoder_->coding() : Coding::plain; }
   [[nodiscard]] bool is_directory() const { return form_ == Form::directory; }
-  // An xz file's; 0 when that is not known.
+  // The blocks of an xz file; 0 if unknown.
   [[nodiscard]] std::uint64_t xz_blocks() const { return source_ ? xz_blocks_of(*source_) : 0; }
 
-  // What build() will take of the local disk, as far as that is known (need.hpp).
+  // What build() will take of the local disk, as far as is known (need.hpp).
   Result<Need> need();
 
-  // Reads on for about that long, as build() would with all its threads, and writes nothing. A
-  // directory is not looked at. Instead of build(), once.
+  // Reads on for about `limit` as build() would, with all its threads, and writes nothing. Does not
+  // read directories. Call it once, instead of build().
   Result<PieceLook> look(std::chrono::milliseconds limit);
 
-  // Makes `name` in dir_fd. Once. The process's umask must be `umask`.
+  // Makes `name` in dir_fd. Call it once. The process's umask must be `umask`.
   struct Place {
     int dir_fd;
     std::string name;
@@ -88,11 +88,11 @@ class Piece {
   };
   Status build(const Place& place);
 
-  // After build(): what the user may want to know, or "".
+  // After build(): a note for the user, or "".
   [[nodiscard]] const std::string& note() const { return note_; }
 
-  // After build(): which globs have made no difference here (EntryFilter::idle_globs()), or "". In
-  // a glob's other sources they may.
+  // After build(): the globs that made no difference here (EntryFilter::idle_globs()), or "". They
+  // may make one in other sources of the same item.
   [[nodiscard]] const std::string& idle_globs() const { return idle_globs_; }
 
  private:
@@ -123,9 +123,9 @@ class Piece {
   Form form_ = Form::file;
   Container container_ = Container::none;
   std::unique_ptr<Source> source_;    // null for a directory
-  std::unique_ptr<Decoder> decoder_;  // null where nothing is decoded
-  std::unique_ptr<Entries> entries_;  // of an archive that is open
-  std::uint64_t written_before_ = 0;  // by a glob's other archives
+  std::unique_ptr<Decoder> decoder_;  // null if nothing is decoded
+  std::unique_ptr<Entries> entries_;  // of an open archive
+  std::uint64_t written_before_ = 0;  // by other archives of the same item
   std::uint64_t escaped_ = 0;         // entries whose names lead out of it
   std::string note_;
   std::string idle_globs_;

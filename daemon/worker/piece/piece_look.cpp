@@ -1,4 +1,4 @@
-// Piece::look(): a start of what build() would do, with nothing written.
+// Piece::look(): does the start of what build() would do, and writes nothing.
 #include <algorithm>
 #include <vector>
 
@@ -12,7 +12,7 @@ using Clock = std::chrono::steady_clock;
 
 constexpr std::size_t k_block = std::size_t{1} << 20;
 
-// Of one file that is read as it is. Whether that was all.
+// Reads one file as it is. Returns whether that was all of it.
 Result<bool> read_plainly(Source& source, Clock::time_point end) {
   std::vector<std::byte> block(k_block);
   while (Clock::now() < end) {
@@ -22,7 +22,7 @@ Result<bool> read_plainly(Source& source, Clock::time_point end) {
   return false;
 }
 
-// Whether it came to the archive's end.
+// Returns whether it reached the archive's end.
 Result<bool> read_entries(Entries& entries, Clock::time_point end, PieceLook& look) {
   while (Clock::now() < end) {
     TRY_ASSIGN(const Entry* entry, entries.next());
@@ -53,7 +53,7 @@ Result<PieceLook> Piece::look(std::chrono::milliseconds limit) {
   if (form_ == Form::archive && contents == nullptr) {
     const std::uint64_t before = meter_->bytes_read;
     TRY_ASSIGN(look.is_whole, read_entries(*entries_, end, look));
-    // libarchive reads a 7z itself, from its beginning on, after the headers at its end.
+    // libarchive reads a 7z itself, from its start, after the headers at its end.
     look.position =
         container_ == Container::seven_zip ? meter_->bytes_read - before : decoder_->position();
     if (look.is_whole || look.position > source_->size()) look.position = source_->size();

@@ -14,7 +14,7 @@ struct BufferPool::State {
   }
 
   const std::size_t bytes;
-  std::mutex mutex;  // over what follows
+  std::mutex mutex;  // guards what follows
   std::condition_variable changed;
   std::vector<Memory> free;
   std::size_t unmade;

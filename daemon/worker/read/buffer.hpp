@@ -1,4 +1,4 @@
-// Memory that the threads of a pipeline hand on without copying: who fills it, then shares it.
+// Memory that a pipeline's threads pass on without copying: one thread fills it, then it is shared.
 #pragma once
 
 #include <condition_variable>
@@ -12,7 +12,7 @@
 
 namespace nodestage {
 
-// Bytes that do not change any more, and a share in the memory that they are in. Any thread.
+// Bytes that do not change any more, and a share of the memory that contains them. Any thread.
 class Slice {
  public:
   Slice() = default;
@@ -31,9 +31,9 @@ class Slice {
   Bytes bytes_;
 };
 
-// A bounded number of equal buffers, made when they are first needed. Whoever holds buffers while
-// he waits for another one of the same pool must let go of them by other means (a writer that gets
-// on without him), or the wait is for ever.
+// A bounded number of equal buffers, allocated when first needed. A thread that waits for a buffer
+// while it holds others of the same pool waits forever, unless another thread releases some (a
+// writer that proceeds without it).
 class BufferPool {
  public:
   BufferPool(std::size_t bytes, std::size_t count);
@@ -41,13 +41,13 @@ class BufferPool {
   struct Buffer {
     std::shared_ptr<const void> owner;
     std::span<std::byte> memory;
-    // The first `size` bytes, to be read only from now on.
+    // The first `size` bytes, which must not be written any more.
     [[nodiscard]] Slice filled(std::size_t size) const {
       return {owner, Bytes(memory).first(size)};
     }
   };
 
-  // Waits until one is free. After stop() at once, with one that is empty (no owner).
+  // Waits until a buffer is free. After stop(), returns at once, with an empty buffer (no owner).
   Buffer take();
   void stop();
 

@@ -1,5 +1,4 @@
-// CompressedInput: a file's bytes in order, as its decoder looks at them: some way ahead, then
-// taken.
+// CompressedInput: a file's bytes in order, for a decoder that looks ahead, then takes them.
 #pragma once
 
 #include <array>
@@ -13,8 +12,8 @@
 
 namespace nodestage {
 
-// One thread. What it holds are shares in the blocks that it was given: to look far ahead takes
-// blocks from a bounded pool.
+// One thread. Holds shares of the blocks that it was given: looking far ahead takes blocks from a
+// bounded pool.
 class CompressedInput {
  public:
   using Pull = std::function<Result<Slice>()>;  // the next block; empty: the end
@@ -22,13 +21,13 @@ class CompressedInput {
   // `offset`: of the first block in the file.
   CompressedInput(std::uint64_t offset, Pull pull) : offset_(offset), pull_(std::move(pull)) {}
 
-  // Gets more until `bytes` can be looked at. How many can: fewer only at the end.
+  // Reads until `bytes` can be looked at. Returns how many can; fewer only at the end.
   Result<std::size_t> ensure(std::size_t bytes);
 
-  // What can be looked at in one piece; empty only when nothing is there (ensure(1)).
+  // What can be looked at in one piece; empty only if nothing is there (ensure(1)).
   [[nodiscard]] Bytes front() const { return blocks_.empty() ? Bytes() : blocks_.front().bytes(); }
 
-  // Bytes `at`, … into `out`: all of `out` was ensured.
+  // Copies bytes from `at` on into `out`; all of them must be ensured.
   void copy(std::size_t at, std::span<std::byte> out) const;
   template <std::size_t Size>
   [[nodiscard]] std::array<std::byte, Size> bytes_at(std::size_t at) const {
@@ -37,11 +36,11 @@ class CompressedInput {
     return bytes;
   }
 
-  // Both of what was ensured.
+  // Both take only bytes that were ensured.
   void skip(std::size_t bytes);
   std::vector<Slice> take(std::size_t bytes);
 
-  // In the file, of what comes next.
+  // The position of the next byte in the file.
   [[nodiscard]] std::uint64_t offset() const { return offset_; }
 
  private:

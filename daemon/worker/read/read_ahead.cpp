@@ -51,7 +51,8 @@ void ReadAhead::stop() {
   may_go_.notify_all();
 }
 
-// The buffer first: so who has a ticket goes on, and blocks come in order though there are few.
+// Takes the buffer first, so that a thread with a ticket can always proceed and blocks come in
+// order even if there are few.
 void ReadAhead::work() {
   while (await_turn()) {
     BufferPool::Buffer buffer;
@@ -85,19 +86,19 @@ Result<Slice> ReadAhead::read(Ticket ticket, const BufferPool::Buffer& buffer) {
   TRY_ASSIGN(const std::size_t bytes,
              source_.fetch_at(offset_of(ticket), buffer.memory.first(size_of(ticket))));
   const std::lock_guard lock(paying_);
-  // In small steps, so that a slow rate shows as progress.
+  // In small steps, so that progress is visible at a slow rate.
   for (std::size_t paid = 0; paid < bytes; paid += k_paid_at_once) {
     TRY(source_.meter().count_read(std::min(k_paid_at_once, bytes - paid), is_stopped_));
   }
   return buffer.filled(bytes);
 }
 
-// What is short is the last: of what lies behind, in other threads' hands, nothing is given.
+// A short block is the last one; later blocks of other threads are dropped.
 void ReadAhead::put(Ticket ticket, Result<Slice> block) {
   const std::lock_guard lock(mutex_);
   if (!block || block->size() < size_of(ticket)) {
     last_ = std::min(last_, ticket);
-    may_go_.notify_all();  // the others are done
+    may_go_.notify_all();  // the other threads are done
   }
   ready_.emplace(ticket, std::move(block));
   is_ready_.notify_one();

@@ -1,7 +1,7 @@
-// ReadAhead: a Source's bytes in order, fetched by threads of its own before they are asked for.
-// Reads are long and several are in flight, so that a file system that takes its time for each
-// (FUSE, NFS) is waited for seldom. How many begins with two and grows with each wait: what comes
-// from the page cache at once would only leave the processor's caches again before it is used.
+// ReadAhead: a Source's bytes in order, which its own threads fetch in advance. Reads are long and
+// several are in flight, so that a file system with a high latency (FUSE, NFS) seldom causes a
+// wait. It starts with two reads and adds one at each wait: data that come from the page cache at
+// once would otherwise leave the processor's caches again before they are used.
 #pragma once
 
 #include <atomic>
@@ -17,16 +17,16 @@
 
 namespace nodestage {
 
-// Memory: block_bytes * blocks. At most `blocks` - 1 blocks may be held by those who got them, or
-// next() waits until one of them is let go.
+// Memory: block_bytes * blocks. Consumers may hold at most `blocks` - 1 blocks; otherwise next()
+// waits until one is released.
 struct ReadAheadLimits {
   std::size_t block_bytes;  // of one read, a power of two
   std::size_t blocks;
-  unsigned in_flight;  // reads at most, and threads
+  unsigned in_flight;  // maximum of reads, and threads
 };
 
-// Not movable. Its end waits for the reads that are in flight: a thread that hangs in the kernel
-// cannot be waked.
+// Not movable. The destructor waits for the reads in flight: a thread that hangs in the kernel
+// cannot be woken.
 class ReadAhead {
  public:
   // Reads from `offset` on. The source is borrowed.
@@ -35,14 +35,14 @@ class ReadAhead {
   ReadAhead& operator=(const ReadAhead&) = delete;
   ~ReadAhead();
 
-  // Before the first next(). The fault: no thread.
+  // Call it before the first next(). A fault: no thread could be started.
   Status start();
 
-  // The next block; empty at the end, as often as asked. All but the last one end at a multiple of
-  // block_bytes of the file. A fault comes after all blocks before it, and stays.
+  // The next block; empty at the end, and again after it. All blocks but the last end at a multiple
+  // of block_bytes in the file. A fault comes after all blocks before it, and is repeated.
   Result<Slice> next();
 
-  // From any thread: next() gives stopped() from now on.
+  // From any thread: next() returns stopped() from now on.
   void stop();
 
  private:
@@ -61,14 +61,14 @@ class ReadAhead {
   const ReadAheadLimits limits_;
   BufferPool pool_;
   std::atomic<bool> is_stopped_ = false;
-  std::mutex paying_;  // one thread waits for the rate limit, or the debts of all would add up
+  std::mutex paying_;  // only one thread waits for the rate limit, or all debts would add up
 
-  std::mutex mutex_;                  // over what follows
+  std::mutex mutex_;                  // guards what follows
   std::condition_variable is_ready_;  // for next()
   std::condition_variable may_go_;    // for the threads
-  std::size_t ahead_ = 2;             // blocks that may be begun before they are wanted
+  std::size_t ahead_ = 2;             // blocks that may be started before they are wanted
   std::size_t turns_ = 0;             // threads that will take the next tickets
-  Ticket begun_ = 0;                  // tickets below were given out
+  Ticket begun_ = 0;                  // lower tickets were given out
   Ticket wanted_ = 0;                 // by next()
   Ticket last_ = std::numeric_limits<Ticket>::max();
   std::map<Ticket, Result<Slice>> ready_;

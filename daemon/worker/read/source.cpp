@@ -24,8 +24,8 @@ Error open_fault(const std::string& path, int code) {
   if (code == EACCES || code == EPERM) {
     return fault(code, cause,
                  "The job's user must be able to read it: namei -l " + shell_word(shown(path)) +
-                     " (if you can, its file system may want a ticket, as with Kerberos, that you "
-                     "have there and not on the node)");
+                     " (if you can, its file system may require a ticket, as with Kerberos, that "
+                     "you have there and not on the node)");
   }
   return fault(
       code, cause,
@@ -35,9 +35,8 @@ Error open_fault(const std::string& path, int code) {
 const char* advice_for_key(int code) {
   if (code != ENOKEY && code != EKEYEXPIRED && code != EKEYREVOKED && code != EKEYREJECTED)
     return nullptr;
-  return "Its file system wants a ticket or token (Kerberos, AFS) that staging on a node does not "
-         "have; "
-         "stage from one that does not, or ask your site's support";
+  return "Its file system requires a ticket or token (Kerberos, AFS) that staging on a node does "
+         "not have. Stage from another file system, or ask your site's support";
 }
 
 Result<struct stat> examine_source(const std::string& path) {

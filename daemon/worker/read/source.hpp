@@ -1,4 +1,4 @@
-// Source: a regular file that is staged, read with the rights of the job's user.
+// Source: a regular file to stage, read with the rights of the job's user.
 #pragma once
 
 #include <sys/stat.h>
@@ -14,14 +14,14 @@
 
 namespace nodestage {
 
-// The fault for errno's value at opening `path`, or at looking for it.
+// The fault for a failure to open or find `path`; `code` is errno's value.
 Error open_fault(const std::string& path, int code);
 
-// What to do when a file system wants a ticket that this process has not; nullptr for any other
+// The advice if a file system requires a ticket that this process lacks; nullptr for any other
 // errno.
 const char* advice_for_key(int code);
 
-// What a source path leads to, links followed. Faults tell the user what to do.
+// Examines what a source path leads to, links followed. Faults include advice for the user.
 Result<struct stat> examine_source(const std::string& path);
 
 // Opens a directory source (O_PATH).
@@ -32,13 +32,13 @@ class Source {
   // Regular files only; never blocks on a FIFO or device. The meter is borrowed.
   static Result<Source> open(const std::string& path, Meter& meter);
 
-  // Reads on from where the last read() ended: all of `into` unless the end comes first.
+  // Reads on from where the last read() ended. Fills all of `into` unless the end comes first.
   Result<std::size_t> read(std::span<std::byte> into);
 
-  // The same at `offset`, which the position of read() does not feel. Any thread.
+  // The same at `offset`, without moving the position of read(). Any thread.
   Result<std::size_t> read_at(std::uint64_t offset, std::span<std::byte> into) const;
 
-  // The same, but the meter does not know of it yet.
+  // The same, but without counting it in the meter.
   Result<std::size_t> fetch_at(std::uint64_t offset, std::span<std::byte> into) const;
 
   [[nodiscard]] int fd() const { return fd_.get(); }
@@ -48,7 +48,7 @@ class Source {
   [[nodiscard]] std::uint64_t position() const { return position_; }
   [[nodiscard]] Meter& meter() const { return *meter_; }
 
-  // The fault for errno's value at reading.
+  // The fault for a failed read; `code` is errno's value.
   [[nodiscard]] Error read_fault(int code) const;
 
  private:

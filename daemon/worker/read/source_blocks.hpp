@@ -1,4 +1,4 @@
-// SourceBlocks: a whole source file in blocks: those that were read when it was recognised, then
+// SourceBlocks: a whole source file in blocks: first those that were read to recognize it, then
 // what a ReadAhead fetches.
 #pragma once
 
@@ -11,10 +11,10 @@ namespace nodestage {
 
 class SourceBlocks {
  public:
-  // `first` are the source's first blocks, up to its position(). The source is borrowed.
+  // `first`: the source's first blocks, up to its position(). The source is borrowed.
   SourceBlocks(const Source& source, std::vector<Slice> first, const ReadAheadLimits& limits);
 
-  // Before the first next(). Nothing is begun when the source ends where `first` does.
+  // Call it before the first next(). Starts nothing if the source ends where `first` does.
   Status start();
 
   // As ReadAhead's.
@@ -23,7 +23,7 @@ class SourceBlocks {
 
  private:
   std::deque<Slice> first_;
-  bool is_all_;  // in first_
+  bool is_all_;  // everything is in first_
   ReadAhead ahead_;
 };
 

@@ -20,15 +20,15 @@
 namespace nodestage {
 namespace {
 
-// Names, since not every machine has each call, and not every libseccomp knows each.
+// By name, since not every machine has each call, and not every libseccomp knows each.
 constexpr const char* k_allowed[] = {
     // memory
     "brk", "madvise", "membarrier", "mmap", "mprotect", "mremap", "munmap",
-    // threads, signals, the end
+    // threads, signals, exit
     "exit", "exit_group", "futex", "getcpu", "gettid", "restart_syscall", "rseq", "rt_sigaction",
     "rt_sigprocmask", "rt_sigreturn", "sched_getaffinity", "sched_yield", "set_robust_list",
     "sigaltstack",
-    // what is known of this process and this machine
+    // facts about this process and this machine
     "getegid", "geteuid", "getgid", "getpid", "getppid", "getrandom", "getrusage", "getuid",
     "sysinfo", "umask", "uname",
     // time
@@ -36,23 +36,23 @@ constexpr const char* k_allowed[] = {
     // descriptors
     "close", "close_range", "dup", "dup2", "dup3", "fadvise64", "fcntl", "lseek", "pipe2", "poll",
     "ppoll", "readahead",
-    // to read
+    // reading
     "access", "faccessat", "faccessat2", "fgetxattr", "flistxattr", "fstat", "fstatfs",
     "getdents64", "getxattr", "lgetxattr", "listxattr", "llistxattr", "lstat", "newfstatat", "open",
     "openat", "openat2", "pread64", "preadv", "preadv2", "read", "readlink", "readlinkat", "readv",
     "stat", "statfs", "statx",
-    // to write
+    // writing
     "chmod", "copy_file_range", "fallocate", "fchmod", "fchmodat", "fchmodat2", "fdatasync",
     "fremovexattr", "fsetxattr", "fsync", "ftruncate", "link", "linkat", "lremovexattr",
     "lsetxattr", "mkdir", "mkdirat", "pwrite64", "pwritev", "pwritev2", "rename", "renameat",
     "renameat2", "rmdir", "sendfile", "setxattr", "symlink", "symlinkat", "sync_file_range",
     "syncfs", "unlink", "unlinkat", "utimensat", "write", "writev"};
 
-// What nobody needs who makes or builds files.
+// Calls that no program needs to make or build files.
 constexpr const char* k_forbidden[] = {
-    // other processes' insides
+    // the memory of other processes
     "kcmp", "pidfd_getfd", "process_madvise", "process_vm_readv", "process_vm_writev", "ptrace",
-    // other views
+    // namespaces and mounts
     "chroot", "fsconfig", "fsmount", "fsopen", "mount", "mount_setattr", "move_mount",
     "open_by_handle_at", "open_tree", "personality", "pivot_root", "sethostname", "setns",
     "umount2", "unshare",
@@ -62,7 +62,7 @@ constexpr const char* k_forbidden[] = {
     "ioperm", "iopl", "kexec_file_load", "kexec_load", "keyctl", "modify_ldt", "perf_event_open",
     "quotactl", "reboot", "request_key", "swapoff", "swapon", "syslog", "userfaultfd", "vhangup"};
 
-// And who decodes.
+// Calls that, in addition, no decoder needs.
 constexpr const char* k_deadly[] = {
     // other programs, other processes
     "execve", "execveat", "fork", "kill", "pidfd_send_signal", "rt_sigqueueinfo",
@@ -91,10 +91,10 @@ Status add(const Filter& filter, std::uint32_t action, const char* name,
   return code == 0 ? Status() : Status(filter_error(name, code));
 }
 
-// Speed: by default the kernel of before 5.16 slows a filtered process down (speculation controls
-// meant for programs that run foreign code, as this one does not), and a filter is one long list.
+// For speed: before 5.16, the kernel slows a filtered process down by default (speculation controls
+// meant for programs that run foreign code, as this one does not), and a filter is a long list.
 Status set_attributes(const Filter& filter) {
-  // Where the call itself is refused, the library only says that an attribute is not known.
+  // If the call itself is refused, the library only reports that an attribute is not known.
   constexpr std::uint32_t k_action = SECCOMP_RET_KILL_PROCESS;
   if (::syscall(SYS_seccomp, SECCOMP_GET_ACTION_AVAIL, 0, &k_action) != 0)
     return confinement_error("seccomp", errno);
@@ -120,25 +120,25 @@ constexpr scmp_arg_cmp is(unsigned argument, std::uint64_t value) {
   return {argument, SCMP_CMP_EQ, value, 0};
 }
 
-// Calls that do good and harm, by their arguments.
+// Calls that are useful or harmful depending on their arguments.
 Status add_by_arguments(const Filter& filter) {
   constexpr std::uint64_t k_thread = CLONE_THREAD;
   TRY(add(filter, SCMP_ACT_ALLOW, "clone",
           scmp_arg_cmp{0, SCMP_CMP_MASKED_EQ, k_thread, k_thread}));
   TRY(add(filter, SCMP_ACT_KILL_PROCESS, "clone",
           scmp_arg_cmp{0, SCMP_CMP_MASKED_EQ, k_thread, 0}));
-  // clone3 has its flags in memory, where no filter can look: the C library asks clone() then.
+  // clone3 has its flags in memory, where no filter can look: the C library then uses clone().
   for (const std::uint64_t request : {std::uint64_t{FICLONE}, std::uint64_t{FICLONERANGE}})
     TRY(add(filter, SCMP_ACT_ALLOW, "ioctl", is(1, request)));
   // abort() of this process.
   TRY(add(filter, SCMP_ACT_ALLOW, "tgkill", is(0, static_cast<std::uint64_t>(::getpid()))));
-  // Limits are asked for, never changed.
+  // Limits can be read but not changed.
   TRY(add(filter, SCMP_ACT_ALLOW, "prlimit64", is(0, 0), is(2, 0)));
-  // Names of threads, and of memory (which newer C libraries give).
+  // Names of threads, and of memory (which newer C libraries set).
   constexpr std::uint64_t k_set_vma = 0x53564d41;  // PR_SET_VMA
   for (const std::uint64_t option : {std::uint64_t{PR_SET_NAME}, k_set_vma})
     TRY(add(filter, SCMP_ACT_ALLOW, "prctl", is(0, option)));
-  // A worker may step back itself (daemon/worker/tree/remove_tree.cpp).
+  // A worker can lower its own priority (daemon/worker/tree/remove_tree.cpp).
   constexpr std::uint64_t k_io_priority_of_process = 1;  // ioprio_set(2)
   TRY(add(filter, SCMP_ACT_ALLOW, "setpriority", is(0, PRIO_PROCESS), is(1, 0)));
   return add(filter, SCMP_ACT_ALLOW, "ioprio_set", is(0, k_io_priority_of_process), is(1, 0));
@@ -170,7 +170,7 @@ Status filter_build_calls() {
   if (!filter) return Error{ENOMEM, "seccomp_init failed"};
   TRY(set_attributes(filter));
   for (const char* name : k_forbidden) TRY(add(filter, SCMP_ACT_ERRNO(EPERM), name));
-  constexpr std::uint64_t k_user_namespace = CLONE_NEWUSER;  // without it there is no other one
+  constexpr std::uint64_t k_user_namespace = CLONE_NEWUSER;  // others need it
   TRY(add(filter, SCMP_ACT_ERRNO(EPERM), "clone",
           scmp_arg_cmp{0, SCMP_CMP_MASKED_EQ, k_user_namespace, k_user_namespace}));
   TRY(add(filter, SCMP_ACT_ERRNO(ENOSYS), "clone3"));  // see above

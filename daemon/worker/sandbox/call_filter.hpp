@@ -1,4 +1,4 @@
-// The system calls that a worker, and what it starts, may make (seccomp).
+// The system calls that a worker and the programs it starts may make (seccomp).
 #pragma once
 
 #include "common/result.hpp"
@@ -6,17 +6,18 @@
 
 namespace nodestage {
 
-// For all threads of this process, there now or later, and never undone: what reading, decoding and
-// writing files takes is allowed. What no worker has a use for and an intruder has (to run
-// programs, to trace, to open sockets, to mount, to load code into the kernel, to change ids, to
-// make processes) ends the process by SIGSYS. Anything else answers ENOSYS, as an older kernel
-// would. Sets no_new_privs. A fault leaves all as it was. With Special::keep FIFOs can be made.
+// Applies to all present and future threads of this process and cannot be undone. Allowed is what
+// reading, decoding, and writing files takes. What only an intruder has a use for (running
+// programs, tracing, opening sockets, mounting, loading code into the kernel, changing ids,
+// creating processes) kills the process by SIGSYS. Anything else returns ENOSYS, as on an older
+// kernel. Sets no_new_privs. A fault leaves everything as it was. With Special::keep, FIFOs can be
+// created.
 Status filter_calls(Special special);
 
-// The same for a process that builds environments, and for all that it starts: no other process is
-// traced or read, no namespace made, no socket but of AF_UNIX, and none of the kernel's large parts
-// used that no build needs. Such a call is refused (EPERM, EACCES; clone3 ENOSYS). Anything else is
-// allowed.
+// The same for a process that builds environments and everything that it starts: it cannot trace or
+// read another process, create a namespace, open a socket other than AF_UNIX, or use the large
+// parts of the kernel that no build needs. Such a call is refused (EPERM, EACCES; clone3 ENOSYS).
+// Anything else is allowed.
 Status filter_build_calls();
 
 }  // namespace nodestage

@@ -27,7 +27,7 @@ int landlock_version() {
   if (version >= 0) return static_cast<int>(version);
   const int code = errno;
   if (code == EOPNOTSUPP) return 0;  // switched off
-  // A filter of system calls may answer as a kernel without it would.
+  // A filter of system calls may answer like a kernel without Landlock.
   if (code == ENOSYS && !lists("/sys/kernel/security/lsm", "landlock")) return 0;
   return -code;
 }

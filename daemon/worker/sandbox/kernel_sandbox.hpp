@@ -7,18 +7,18 @@
 
 namespace nodestage {
 
-// From this version of Landlock's interface on, what lies below a directory may be renamed and
-// linked between its directories, which staging does.
+// From this version of Landlock's interface on, entries can be renamed and linked between the
+// directories below an allowed one, which staging needs.
 inline constexpr int k_landlock_wanted = 2;
 
 // The version of Landlock (landlock_create_ruleset(2)). 0: the kernel has none, or it is switched
-// off. Below 0: -errno; the kernel has it, or may have it, and this process is not let to it.
+// off. Below 0: -errno; the kernel has it, or may have it, and does not let this process use it.
 int landlock_version();
 
-// Whether the kernel has seccomp filters that end a process, whoever may use them.
+// Whether the kernel has seccomp filters that kill a process, usable by this process or not.
 bool has_seccomp_filters();
 
-// A system call by which a process confines itself has failed with `code`: with the likely reason.
+// The fault for a system call of confinement that failed with `code`, with the likely reason.
 Error confinement_error(const std::string& call, int code);
 
 }  // namespace nodestage

@@ -1,4 +1,4 @@
-// Landlock: this process and all threads that it starts write nowhere but below a few directories.
+// Landlock: lets this process and all threads that it starts write only below a few directories.
 #pragma once
 
 #include <span>
@@ -9,12 +9,12 @@
 
 namespace nodestage {
 
-// From now on nothing is written, made, renamed, linked or removed but below `directories` (O_PATH
-// does), no device or FIFO is made, no device controlled and no program run anywhere, no TCP port
-// used, and no process outside sent a signal, as far as the kernel's version has it. Reading stays
-// as it was, and so does what is open already. Never undone, only narrowed. Needs no_new_privs, and
-// a process without other threads; a fault leaves all as it was.
-// With Special::keep FIFOs can be made below `directories`, too.
+// From now on, as far as the kernel's version supports it: nothing is written, created, renamed,
+// linked, or removed except below `directories` (O_PATH is enough); no device or FIFO is created;
+// no device is controlled and no program run anywhere; no TCP port is used; no process outside is
+// sent a signal. Reading stays as it was, and so do open files. Cannot be undone, only narrowed.
+// Needs no_new_privs and a process without other threads. A fault leaves everything as it was. With
+// Special::keep, FIFOs can also be created below `directories`.
 Status confine_writes(std::span<const Fd> directories, Special special);
 
 }  // namespace nodestage

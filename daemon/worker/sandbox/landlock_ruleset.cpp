@@ -29,7 +29,7 @@ std::uint64_t known(std::uint64_t rights, int version) {
   return rights;
 }
 
-// An older kernel knows the first fields only.
+// An older kernel knows only the first fields.
 std::size_t size_for(int version) {
   if (version >= 6) return sizeof(RulesetAttributes);
   return version >= 4 ? offsetof(RulesetAttributes, scoped) : offsetof(RulesetAttributes, network);

@@ -1,4 +1,4 @@
-// LandlockRuleset: the kernel's interface to Landlock, as far as it is used; a build machine's
+// LandlockRuleset: the part of the kernel's Landlock interface that is used here. A build machine's
 // kernel headers may be older than the node's kernel. Interface:
 // Documentation/userspace-api/landlock.rst of the kernel.
 #pragma once
@@ -28,21 +28,21 @@ enum LandlockRight : std::uint64_t {
   k_landlock_control_device = 1 << 15,  // from version 5 on
 };
 
-// All that changes something.
+// Every right that changes something.
 inline constexpr std::uint64_t k_landlock_all_writes = 0xfff2;
 
 class LandlockRuleset {
  public:
-  // Will take `rights` away, those that the kernel knows; TCP ports (from version 4 on), and
-  // signals to processes and abstract sockets outside (from version 6 on). ENOSYS where there is no
-  // Landlock, or one before version 2.
+  // Prepares to take away `rights`, as far as the kernel knows them, TCP ports (from version 4 on),
+  // and signals to processes and abstract sockets outside (from version 6 on). ENOSYS if there is
+  // no Landlock, or a version before 2.
   static Result<LandlockRuleset> make(std::uint64_t rights);
 
-  // But for these, on what `path_fd` (O_PATH does) is or what is below it.
+  // Leaves `rights` on `path_fd` (O_PATH is enough) and everything below it.
   Status allow(int path_fd, std::uint64_t rights) const;
 
-  // For this process, all its threads to come and all that it starts, never undone. Needs
-  // no_new_privs.
+  // Applies to this process, its future threads, and everything that it starts. Cannot be undone.
+  // Needs no_new_privs.
   Status enter() const;
 
  private:

@@ -1,4 +1,4 @@
-// The proof that this process holds no right that the job's user lacks.
+// Proves that this process has no right that the job's user lacks.
 #pragma once
 
 #include <string_view>
@@ -8,12 +8,12 @@
 
 namespace nodestage {
 
-// A fault unless every uid and gid (real, effective, saved, of the file system) is the order's and
-// not 0, the inheritable, permitted, effective and ambient capability sets are empty, and
-// no_new_privs is set. Supplementary groups and the bounding set may be anything.
+// A fault unless all of this holds: every uid and gid (real, effective, saved, of the file system)
+// is the order's and not 0; the inheritable, permitted, effective, and ambient capability sets are
+// empty; no_new_privs is set. Supplementary groups and the bounding set may be anything.
 Status verify_privileges(const WorkerOrder& order);
 
-// The same for the text of /proc/self/status.
+// The same for a text of /proc/self/status.
 Status verify_process_status(std::string_view status, const WorkerOrder& order);
 
 }  // namespace nodestage

@@ -15,10 +15,10 @@ namespace {
 // Each writer keeps 64 directories open, and a job may have hundreds of CPUs.
 constexpr rlim_t k_open_files = 64 * 1024;
 
-// Not limited here: memory (RLIMIT_AS counts what is only reserved, so each thread's stack and
-// heap; the worker's cgroup has worker.memory), processes (RLIMIT_NPROC counts all of the user's;
-// the cgroup has worker.pids, and fork() is deadly), the size of a file (the disk is admitted as a
-// whole, allowance.hpp), CPU time (the daemon limits the time that a task takes).
+// Not limited here: memory (RLIMIT_AS also counts what is only reserved, such as each thread's
+// stack and heap; the worker's cgroup has worker.memory), processes (RLIMIT_NPROC counts all of the
+// user's; the cgroup has worker.pids, and fork() is deadly), the size of a file (the disk is
+// admitted as a whole, allowance.hpp), CPU time (the daemon limits the duration of a task).
 void limit_resources() {
   const rlimit no_dump{0, 0};
   static_cast<void>(::setrlimit(RLIMIT_CORE, &no_dump));
@@ -59,7 +59,7 @@ void note_calls(Sandbox& sandbox, const Status& filtered) {
 }
 
 Sandbox enter_sandbox(Profile profile, Special special, const std::vector<Fd>& places) {
-  static_cast<void>(::prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0));  // set already, but in tests
+  static_cast<void>(::prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0));  // already set, except in tests
   Sandbox sandbox;
   limit_resources();
   note_writes(sandbox, confine_writes(places, special));

@@ -11,30 +11,30 @@
 
 namespace nodestage {
 
-// Which rights a task needs. (What pip and other programs need is in build_sandbox.hpp.)
+// The rights that a task needs. (build_sandbox.hpp has those of pip and other programs.)
 enum class Profile {
-  decode,  // reads and decodes what it does not trust, and writes files
+  decode,  // reads and decodes untrusted data, and writes files
 };
 
-// What holds now.
+// The confinement in force.
 struct Sandbox {
   bool writes_confined = false;
   bool calls_filtered = false;
-  std::string lacking;  // what this kernel does not offer: no fault
-  std::string fault;    // what it does offer and this process could not enter, with the cause
+  std::string lacking;  // what this kernel does not offer; not a fault
+  std::string fault;    // what the kernel offers but this process could not enter, with the cause
 
   [[nodiscard]] bool holds() const { return writes_confined && calls_filtered; }
 };
 
-// Notes what confining where it writes, and which calls it makes, has come to.
+// Records the results of confining writes and of filtering system calls.
 void note_writes(Sandbox& sandbox, const Status& confined);
 void note_calls(Sandbox& sandbox, const Status& filtered);
 
-// Limits open files, memory dumps, the places to write to (below `places`) and the system calls.
-// With Special::keep FIFOs can be made, too. What cannot be entered is left out. For a process
-// without other threads that may go on.
+// Limits open files, memory dumps, the directories to write to (below `places`), and the system
+// calls. With Special::keep, FIFOs can be created, too. What cannot be entered is left out. Needs a
+// process without other threads that may proceed.
 Sandbox enter_sandbox(Profile profile, Special special, const std::vector<Fd>& places);
-// The same, with the places to write to as they are: for one that cannot know them in time.
+// The same without a limit on the directories to write to, for a task that cannot know them.
 Sandbox enter_sandbox(Profile profile, Special special);
 
 }  // namespace nodestage

@@ -28,7 +28,7 @@ Status ask_for(const std::vector<Dataset*>& datasets, Allowance& allowance) {
   return allowance.ask(sum, subject_of(datasets, sum));
 }
 
-// 0 for what is needed, which is never left out.
+// 0 for a needed dataset, which is never left out.
 std::uint64_t spare_bytes(const Dataset* dataset) {
   return dataset->is_needed() ? 0 : 1 + dataset->need().expected.bytes;
 }

@@ -1,4 +1,4 @@
-// The admission of all that a job waits for, as a whole and before any of it is written.
+// Admits everything that a job waits for, as a whole and before any of it is written.
 #pragma once
 
 #include <vector>
@@ -8,8 +8,8 @@
 
 namespace nodestage {
 
-// All of them are weighed. While there is no room for all, what the job can do without is left out,
-// the largest first, and taken from `datasets`. A fault when the rest does not fit.
+// All datasets must have been weighed. While there is no room for all, removes the largest dataset
+// that the job does not need from `datasets` and leaves it out. A fault if the rest does not fit.
 Status admit_datasets(std::vector<Dataset*>& datasets, Allowance& allowance);
 
 }  // namespace nodestage

@@ -19,11 +19,11 @@ namespace nodestage {
 namespace {
 
 constexpr std::string_view k_job_directory = ".";
-constexpr double k_alike = 0.75;  // so far, at least, matches of a glob are like the first one
+constexpr double k_alike = 0.75;  // matches of a glob are assumed this much like the first one
 
-thread_local int glob_fault = 0;  // what stopped the search: glob() itself does not tell
+thread_local int glob_fault = 0;  // what stopped the search; glob() itself does not report it
 
-// As in a shell, what may not be read holds no match; other trouble stops the search.
+// As in a shell, an unreadable directory contains no match. Other faults stop the search.
 int is_serious(const char*, int code) {
   glob_fault = code;
   return code != EACCES && code != ENOENT && code != ENOTDIR;
@@ -39,7 +39,7 @@ Result<std::vector<std::string>> glob_matches(const std::string& pattern) {
     return fault(ENOENT, shown(pattern) + ": no file matches", "Check it: ls -d " + shown(pattern));
   }
   return with_suffix(open_fault(pattern, status == GLOB_NOSPACE ? ENOMEM : glob_fault),
-                     ": a directory on the way cannot be read");
+                     ": a directory on the path cannot be read");
 }
 
 Amount scaled(const Amount& amount, double times) {
@@ -92,7 +92,7 @@ Status Dataset::measure() {
   return {};
 }
 
-// A glob's matches are taken to be like the first one.
+// Assumes that a glob's matches are like the first one.
 Status Dataset::weigh() {
   if (!item_.destination.empty() && context_.workspace.is_placed(item_.destination)) return {};
   TRY_ASSIGN(Piece piece, Piece::open(sources_.front(), item_, meter_, context_.limits));
@@ -102,7 +102,7 @@ Status Dataset::weigh() {
     const double times = static_cast<double>(source_bytes_) / static_cast<double>(piece.size());
     need_ = {scaled(need_.expected, times), scaled(need_.least, times * k_alike)};
   }
-  // Those that begin at once go on with what is open; of others it would only take memory.
+  // Datasets that start at once continue with the open source. For others it would waste memory.
   if (index_ < context_.at_once) {
     first_ = std::move(piece);
   } else {
@@ -132,7 +132,7 @@ Status Dataset::learn_destination() {
 
 Status Dataset::claim(const std::string& destination, const std::string& source) {
   if (!is_path_below(destination)) {
-    return fault(EINVAL, shown(source) + ": no name for its destination can be made from this",
+    return fault(EINVAL, shown(source) + ": its destination's name cannot be derived from this",
                  "Give it one: --stage-dataset=SOURCE:DEST");
   }
   TRY(context_.workspace.claim(destination, source));
@@ -158,7 +158,7 @@ Status Dataset::run() {
   return {};
 }
 
-// All matches into one directory, which is then placed.
+// Stages all matches into one directory, which is then renamed into place.
 Status Dataset::stage_group(int item_fd) {
   if (::mkdirat(item_fd, "all", 0777) != 0) return space_.explain("all", errno);
   auto all = open_directory_at(item_fd, "all");
@@ -171,7 +171,7 @@ Status Dataset::stage_group(int item_fd) {
       return fault(EEXIST,
                    shown(first->second) + " and " + shown(source) + " would both become '" +
                        shown(name) + "'",
-                   "Give one of them another place: --stage-dataset=SOURCE:DEST");
+                   "Give one of them another destination: --stage-dataset=SOURCE:DEST");
     }
     TRY(build(piece, all->get(), name));
   }
@@ -189,7 +189,7 @@ Status Dataset::stage_one(int item_fd, const std::string& source) {
   return context_.workspace.place(item_fd, "one", destination);
 }
 
-// The log of a build lies beside the environment, also when that failed.
+// The log of a build is placed beside the environment, also if the build failed.
 Status Dataset::build_venv(Piece& piece, int dir_fd, const std::string& name) {
   set_kind(Venv::kind(piece));
   Venv venv(*venv_, context_.order, meter_, *context_.builder, context_.stop,
@@ -216,7 +216,7 @@ Status Dataset::build(Piece& piece, int dir_fd, const std::string& name) {
 
 bool Dataset::keep_placed(const std::string& destination) {
   if (!context_.workspace.is_placed(destination)) return false;
-  add_note("in place already");
+  add_note("already in place");
   return true;
 }
 
@@ -256,7 +256,7 @@ std::optional<Dataset::Variable> Dataset::variable() const {
                   context_.order.directory + (is_whole ? "" : "/" + destination_)};
 }
 
-// By the likely destination while that is not known.
+// Uses the likely destination while the final one is not known.
 std::string Dataset::short_name() const {
   if (!item_.name.empty()) return variable_name(item_.name);
   const bool is_known = !destination_.empty() && destination_ != k_job_directory;
@@ -280,7 +280,7 @@ ItemRecord Dataset::record() const {
     record.elapsed_ms = static_cast<std::uint64_t>(
         std::chrono::duration_cast<std::chrono::milliseconds>(spent).count());
     record.begun_ms = wall_ms(*begun_);
-    // Something is read before, to learn the need: of a small source that is all.
+    // Some bytes are read earlier, to learn the need; for a small source that is all of it.
     const Clock::time_point read_to = meter_.last_read;
     if (read_to != Clock::time_point()) record.read_to_ms = wall_ms(std::max(read_to, *begun_));
     if (ended_) record.ended_ms = wall_ms(*ended_);

@@ -1,5 +1,5 @@
-// Dataset: one --stage-dataset= option, or the --stage-venv= one, on its way: which sources it
-// means, where they go, how far they are.
+// Dataset: one --stage-dataset= option, or the --stage-venv= one: its sources, its destination, and
+// its progress.
 #pragma once
 
 #include <chrono>
@@ -27,41 +27,41 @@ struct StageContext {
   RateLimit& rate;
   const std::atomic<bool>& stop;
   Allowance& allowance;
-  std::size_t at_once;         // datasets that run side by side
-  PieceLimits limits;          // of each of them
-  Builder* builder = nullptr;  // for an environment; null: there is none
+  std::size_t at_once;         // number of datasets that run side by side
+  PieceLimits limits;          // for each of them
+  Builder* builder = nullptr;  // for an environment; null if there is none
 };
 
-// Not movable. One thread at a time calls plan(), then weigh(), then run(); any thread the others.
+// Not movable. One thread at a time calls plan(), then weigh(), then run(). The rest is for any
+// thread.
 class Dataset {
  public:
-  // Borrows all. With `venv`, `item` is what of it is as with any dataset; context.builder is
-  // there.
+  // Borrows everything. With `venv`, `item` has the part of it that it shares with any dataset, and
+  // context.builder must not be null.
   Dataset(const DatasetItem& item, std::size_t index, const StageContext& context,
           const VenvItem* venv = nullptr);
 
-  // Finds the sources and claims the destination, as far as that is known without reading. A glob
-  // is one when no file has that very name; its matches are sorted. An `async` dataset also learns
-  // its destination here, so that the job can know it before the data is there.
+  // Finds the sources and claims the destination, as far as that is known without reading. A source
+  // is a glob only if no file has exactly that name; its matches are sorted. An `async` dataset
+  // also determines its destination here, so that the job can know it before the data arrive.
   Status plan();
 
-  // Opens the first source, and learns from it what all of them will take of the local disk:
+  // Opens the first source and derives from it what all of them will take of the local disk:
   // need(). An `async` dataset does that in run(), and asks the Allowance for it.
   Status weigh();
   [[nodiscard]] const Need& need() const { return need_; }
 
-  // Stages all of it. Each piece comes to its name at once, by rename; with a glob and a
-  // destination, all pieces together do.
+  // Stages everything. Each piece gets its name at once, by rename; with a glob and a destination,
+  // all pieces together do.
   Status run();
 
-  // What became of plan(), weigh() and run(), for the record and the log.
+  // Records the result of plan(), weigh(), and run(), for the status record and the log.
   void end(const Status& status);
-  // The same for one that was weighed, and for which there is no room.
+  // The same for a weighed dataset for which there is no room.
   void leave_out(const Error& refusal);
 
-  // NODESTAGE_DATASET_<…> or NODESTAGE_VENV, and the path that it tells: of the dataset, or, for a
-  // glob without a destination, the job directory. Nothing before the destination is known or when
-  // it failed.
+  // NODESTAGE_DATASET_<…> or NODESTAGE_VENV, and its path: that of the dataset or, for a glob
+  // without a destination, the job directory. Empty before that is known and after a failure.
   struct Variable {
     std::string name;
     std::string value;
@@ -102,12 +102,12 @@ class Dataset {
   Space space_;
   std::vector<std::string> sources_;
   std::uint64_t source_bytes_ = 0;
-  std::optional<Piece> first_;  // of the sources, when it is open already
+  std::optional<Piece> first_;  // the first source, if it is open already
   Need need_;
   bool is_group_ = false;                     // a glob
   std::map<std::string, std::string> names_;  // of a group: default name → source
 
-  mutable std::mutex mutex_;  // over what follows
+  mutable std::mutex mutex_;  // guards what follows
   ItemState state_ = ItemState::waiting;
   std::string kind_;
   std::string note_;

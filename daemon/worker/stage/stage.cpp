@@ -24,7 +24,7 @@ constexpr auto k_report_interval = std::chrono::milliseconds(100);
 constexpr std::size_t k_at_once = 4;
 constexpr std::size_t k_memory = std::size_t{192} * 1024 * 1024;
 
-// Each dataset has threads of its own, so only a few of them run side by side.
+// Each dataset has threads of its own, so only a few datasets run side by side.
 std::size_t datasets_at_once(const WorkerOrder& order, const StageRequest& request) {
   return std::clamp<std::size_t>(
       std::min<std::size_t>(order.threads, request.datasets.size() + (request.venv ? 1 : 0)), 1,
@@ -67,7 +67,7 @@ class Stage {
     delay();
     plan();
     report_.write(WorkerPhase::working, datasets_);
-    // What the job waits for is weighed and admitted as a whole; an `async` dataset when it begins.
+    // What the job waits for is weighed and admitted as a whole, an `async` dataset when it starts.
     const bool done = in_threads(Round::weigh) && admit() && in_threads(Round::run);
     workspace_.remove();
     if (!done) return 1;
@@ -79,7 +79,7 @@ class Stage {
  private:
   enum class Round { weigh, run };
 
-  // So that not all nodes begin to read in one moment.
+  // Delays the start, so that not all nodes start to read at the same moment.
   void delay() {
     if (order_.start_delay_ms == 0) return;
     for (auto& dataset : datasets_) {
@@ -103,7 +103,7 @@ class Stage {
     }
   }
 
-  // False when the job has failed; then that is reported already.
+  // False if the job has failed, which was reported then.
   bool in_threads(Round round) {
     queue_.assign(awaited_.begin(), awaited_.end());
     if (round == Round::run) queue_.insert(queue_.end(), async_.begin(), async_.end());
@@ -158,7 +158,7 @@ class Stage {
   }
 
   void end(Dataset& dataset, const Status& status) {
-    dataset.end(status);  // first: the report of the failure has its state
+    dataset.end(status);  // first: the report of the failure shows its state
     if (!status && dataset.is_needed() && !is_stopped(status.error())) {
       fail(with_prefix(status.error(), dataset.name() + ": "));
     }
@@ -172,7 +172,7 @@ class Stage {
     changed_.notify_one();
   }
 
-  // The one reporter: the main thread, until nothing is left or a needed dataset failed.
+  // The one reporter: the main thread, until nothing is left or a needed dataset has failed.
   void follow(Round round) {
     bool is_ready = false;
     std::unique_lock lock(mutex_);
@@ -187,7 +187,7 @@ class Stage {
     if (stop_) report_.fail(cause_, datasets_);
   }
 
-  // NODESTAGE_DATASET is the first option's, if that one did well.
+  // NODESTAGE_DATASET is the first option's, if that one succeeded.
   [[nodiscard]] std::vector<std::string> environment() const {
     std::vector<std::string> variables;
     for (const auto& dataset : datasets_) {
@@ -212,7 +212,7 @@ class Stage {
   StageReport report_;
   std::vector<Dataset*> async_;
 
-  std::mutex mutex_;  // over what follows, while there are threads
+  std::mutex mutex_;  // guards what follows, while there are threads
   std::condition_variable changed_;
   std::deque<Dataset*> queue_;     // of the round
   std::size_t left_ = 0;           // of the round's datasets
@@ -230,7 +230,7 @@ int run_stage(const WorkerOrder& order, const StageRequest& request, Builder* bu
   auto workspace = Workspace::open(k_worker_directory_fd);
   if (!workspace) return report.fail(workspace.error().what, {});
   if (request.venv && builder == nullptr && order.refuse_venv.empty())
-    return report.fail("there is no builder", {});
+    return report.fail("the process that builds environments was not started", {});
   return Stage(order, request, *workspace, builder).run();
 }
 

@@ -1,4 +1,4 @@
-// The `stage` task: all datasets of a request, and its environment, into the job directory.
+// The `stage` task: stages all datasets of a request, and its environment, into the job directory.
 #pragma once
 
 #include <optional>
@@ -14,14 +14,14 @@ namespace nodestage {
 // cause.
 //
 // Phases: starting, working, ready (all that the job waits for is in place), done. A dataset that
-// is `optional` or `async`, or any with OnFailure::proceed, may fail: its record says so. The
-// failure of another is the phase `failed` at once; what else runs is stopped then.
-// `builder` is what start_builder() has given for this request; borrowed.
+// is `optional` or `async`, or any with OnFailure::proceed, may fail; its record says so. The
+// failure of any other causes the phase `failed` at once and stops the rest. `builder` is what
+// start_builder() returned for this request; borrowed.
 int run_stage(const WorkerOrder& order, const StageRequest& request, Builder* builder);
 
-// The process that run_stage() needs for a request with an environment; nothing for any other, and
-// where order.refuse_venv says why there is to be none. Before the
-// worker's sandbox, in which no process can be made.
+// Starts the process that run_stage() needs for a request with an environment. Empty for any other
+// request, and if order.refuse_venv says why there must be none. Call it before the worker's
+// sandbox, in which no process can be created.
 Result<std::optional<Builder>> start_builder(const WorkerOrder& order, const StageRequest& request);
 
 }  // namespace nodestage

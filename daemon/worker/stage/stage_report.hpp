@@ -1,4 +1,4 @@
-// StageReport: the staging half's side of the status file.
+// StageReport: writes the status file while the worker stages.
 #pragma once
 
 #include <deque>
@@ -10,17 +10,17 @@
 
 namespace nodestage {
 
-// One thread. A status file that cannot be written is logged and no reason to stop: the daemon then
-// sees no progress.
+// One thread. A status file that cannot be written is logged and does not stop the staging; the
+// daemon sees no progress then.
 class StageReport {
  public:
-  // Before the phase `ready` is written.
+  // Call it before the phase `ready` is written.
   void set_environment(const std::vector<std::string>& environment);
 
-  // Records that have changed, then the header.
+  // Writes the records that have changed, then the header.
   void write(WorkerPhase phase, const std::deque<Dataset>& datasets);
 
-  // Phase `failed`; returns 1, the exit code.
+  // Writes the phase `failed`; returns 1, the exit code.
   int fail(const std::string& cause, const std::deque<Dataset>& datasets);
 
  private:

@@ -18,15 +18,15 @@ Result<Fd> duplicate(int fd) {
 }
 
 Result<Fd> open_step(int dir_fd, std::string_view path) {
-  // Without O_NOFOLLOW, which would make ENOTDIR of a link at the end.
+  // Without O_NOFOLLOW, with which a link at the end would be ENOTDIR.
   auto fd = open_beneath(dir_fd, std::string(path), O_PATH | O_DIRECTORY, 0, RESOLVE_NO_SYMLINKS);
   if (fd) return fd;
   const int code = fd.error().code;
-  if (code == ELOOP) return Error{code, "a symbolic link is on the way"};
+  if (code == ELOOP) return Error{code, "a symbolic link is on the path"};
   return Error{code, std::strerror(code)};
 }
 
-// The longest part of path, in whole names, that fits one system call.
+// The longest part of path, in whole names, that fits into one system call.
 std::string_view first_step(std::string_view path) {
   if (path.size() <= k_step_bytes) return path;
   return path.substr(0, path.rfind('/', k_step_bytes));

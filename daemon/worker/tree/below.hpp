@@ -1,4 +1,4 @@
-// Directories below a root in a tree that holds other people's names: never through a link, never
+// Opens directories below a root in a tree with other people's names: never through a link, never
 // out of the root, at any length of path.
 #pragma once
 
@@ -12,11 +12,11 @@
 
 namespace nodestage {
 
-// `path` is relative, without "." and ".."; empty: the root itself. O_PATH. A fault's `what` is the
-// cause alone (ELOOP: a link is on the way).
+// `path` is relative, without "." and ".."; empty: the root itself. Opened with O_PATH. A fault's
+// `what` is the cause alone (ELOOP: a link is on the path).
 Result<Fd> open_directory_below(int root_fd, std::string_view path);
 
-// The same, with what is missing made (mode & ~umask), and `made` counted up for each.
+// The same, but creates missing directories (mode & ~umask) and adds their number to `made`.
 Result<Fd> make_directories_below(int root_fd, std::string_view path, mode_t mode,
                                   std::size_t* made = nullptr);
 

@@ -1,6 +1,6 @@
-// DirStack: the directories from a root down to where a walk stands. Only the deepest few are open,
-// so depth costs memory and no descriptors; a directory above them is opened again as ".." of its
-// child when the walk comes back to it.
+// DirStack: the directories from a root down to the position of a walk. Only the deepest few are
+// open, so depth costs memory but no descriptors. A directory above them is opened again as ".." of
+// its child when the walk returns to it.
 #pragma once
 
 #include <fcntl.h>
@@ -15,10 +15,10 @@
 namespace nodestage {
 
 // Opens the directory `name` of dir_fd with O_PATH, never through a link. `resolve` may add
-// RESOLVE_NO_XDEV (EXDEV then tells of a mount point). A fault's `what` is the cause alone.
+// RESOLVE_NO_XDEV (EXDEV then means a mount point). A fault's `what` is the cause alone.
 Result<Fd> open_directory_at(int dir_fd, const std::string& name, unsigned long resolve = 0);
 
-// chmod of what an O_PATH descriptor holds; no name is looked up, so no link can be followed.
+// chmod of the file behind an O_PATH descriptor. No name is looked up, so no link can be followed.
 Status change_mode(int path_fd, mode_t mode);
 
 class DirStack {
@@ -32,14 +32,14 @@ class DirStack {
 
   Status push(Fd child);
 
-  // Back to the parent; what was the top. ESTALE when ".." is not the directory that it was:
-  // somebody moved it.
+  // Returns to the parent; the result is the previous top. ESTALE if ".." is not the same directory
+  // any more, because somebody moved it.
   Result<Fd> pop();
 
  private:
   struct Level {
     Fd fd;
-    dev_t device;  // known once `fd` was closed
+    dev_t device;  // valid once `fd` was closed
     ino_t inode;
   };
   Status reopen(std::size_t level);

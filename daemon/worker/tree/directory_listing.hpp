@@ -1,4 +1,4 @@
-// The names in a directory, some at a time.
+// The names in a directory, a number of them at a time.
 #pragma once
 
 #include <cstddef>
@@ -12,12 +12,12 @@ namespace nodestage {
 
 struct ListedName {
   std::uint64_t inode;
-  unsigned char type;  // DT_…, DT_UNKNOWN where the file system does not tell
+  unsigned char type;  // DT_…; DT_UNKNOWN if the file system does not report it
   std::string name;
 };
 
-// From where a directory, open for reading, was read last: at least `count` more names, without "."
-// and ".."; fewer at its end.
+// Continues after the last call for a directory that is open for reading: returns at least `count`
+// more names, without "." and ".."; fewer at the end.
 Result<std::vector<ListedName>> list_directory(int fd, std::size_t count);
 
 }  // namespace nodestage

@@ -1,5 +1,5 @@
-// The data of one source file: opening it, which parts of it hold data, a copy that keeps the
-// holes.
+// The data of one source file: opening it, finding the parts that contain data, and a copy that
+// keeps the holes.
 #pragma once
 
 #include <sys/stat.h>
@@ -19,26 +19,26 @@ struct DataRange {
   std::uint64_t end;
 };
 
-// The first range of data at or after `offset`, within `size`; nothing when only a hole is left.
-// A file system that knows no holes shows all as data.
+// The first range of data at or after `offset`, within `size`; empty if only a hole is left. A file
+// system without holes reports everything as data.
 Result<std::optional<DataRange>> next_data(int fd, std::uint64_t offset, std::uint64_t size);
 
 using OnBytes = std::function<void(std::uint64_t)>;  // called for each block with its size
 
 // Copies `size` bytes from the start of `from` to the empty file `to`; holes stay holes. A fault
-// tells whether reading or writing failed.
+// says whether reading or writing failed.
 Status copy_data(int from, int to, std::uint64_t size, const OnBytes& on_bytes);
 
-// One thing to read: `path` below dir_fd, borrowed, opened with open_beneath. `follow`: 0, or
-// O_NOFOLLOW where a link is to be taken as the link.
+// An entry to read: `path` below dir_fd (borrowed), opened with open_beneath. `follow`: 0, or
+// O_NOFOLLOW to read a link itself.
 struct SourceEntry {
   int dir_fd;
   std::string path;
   int follow;
 };
 
-// Opens a regular file for reading. One that its owner, the caller, may not read gets u+r for the
-// moment of the open.
+// Opens a regular file for reading. If its owner, the caller, may not read it, it gets u+r while it
+// is being opened.
 Result<Fd> open_for_reading(const SourceEntry& source, const struct stat& info);
 
 // The text of a symbolic link.

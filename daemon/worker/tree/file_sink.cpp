@@ -7,9 +7,9 @@
 namespace nodestage {
 namespace {
 
-// What is written at once lies in the page cache in one piece (a large folio) when it begins at a
-// multiple of its length: otherwise in four or five, as archives' blocks end anywhere. Large pieces
-// took up to three times the processor's time to get (docs/performance.md).
+// A write goes to one piece (a large folio) of the page cache if it starts at a multiple of its
+// length, otherwise to four or five: archives' blocks end anywhere. Larger pieces took up to three
+// times the processor time (docs/performance.md).
 constexpr std::size_t k_write_bytes = std::size_t{32} * 1024;
 
 }  // namespace
@@ -37,7 +37,7 @@ Status FileSink::count(std::uint64_t offset, std::uint64_t bytes) {
   if (way_.quit) return stopped();
   TRY(way_.meter.check());
   if (offset > size_ || bytes > size_ - offset) {
-    return fault(EFBIG, "holds more than the archive tells of it", "Make the archive again");
+    return fault(EFBIG, "is larger than the archive records", "Make the archive again");
   }
   TRY(way_.space.will_write(bytes));
   end_ = std::max(end_, offset + bytes);

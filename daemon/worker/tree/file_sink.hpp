@@ -1,4 +1,4 @@
-// The data of one new file, when a writer's thread fetches it itself.
+// The data of one new file that a writer's thread fetches itself.
 #pragma once
 
 #include <atomic>
@@ -10,23 +10,22 @@
 
 namespace nodestage {
 
-// A new file, empty and open for writing, that is `size` bytes long when all is done. One thread.
+// A new file, empty and open for writing, which has `size` bytes at the end. One thread.
 class FileSink {
  public:
   struct Way {
     Meter& meter;
-    Space& space;                   // will_make() was asked for the file
+    Space& space;                   // will_make() was called for the file
     const std::atomic<bool>& quit;  // another thread has failed
   };
-  // All is borrowed.
+  // Borrows everything.
   FileSink(int fd, std::uint64_t size, Way way) : fd_(fd), size_(size), way_(way) {}
 
-  // All of `data`; what no call covers stays a hole. Refused beyond the size. When the file could
-  // not be written, an Error's `what` is errno's text alone.
+  // Writes all of `data`; what no call covers stays a hole. Refused beyond the size. If the file
+  // could not be written, an Error's `what` is errno's text alone.
   Status write(std::uint64_t offset, Bytes data);
 
-  // For those who fill it by other means (copy_file_range), which must count() the bytes
-  // before.
+  // For callers that fill the file by other means (copy_file_range). They count() the bytes first.
   [[nodiscard]] int fd() const { return fd_; }
   Status count(std::uint64_t offset, std::uint64_t bytes);
 
@@ -42,10 +41,10 @@ class FileSink {
   bool failed_to_write_ = false;
 };
 
-// All of `data`, into any file. An Error's `what` is errno's text alone.
+// Writes all of `data` into any file. An Error's `what` is errno's text alone.
 Status write_at(int fd, std::uint64_t offset, Bytes data);
 
-// Data that the writers' threads fetch: a zip's members, for one.
+// Data that the writers' threads fetch, such as a zip's members.
 class EntryData {
  public:
   EntryData() = default;
@@ -53,8 +52,8 @@ class EntryData {
   EntryData& operator=(const EntryData&) = delete;
   virtual ~EntryData() = default;
 
-  // Fills the file of the entry `id`, once for each. Called by any thread, by several at once for
-  // different ids. A fault of the sink is forwarded unchanged; others are as those of Entries.
+  // Fills the file of the entry `id`; once for each. Any thread may call it, several at once for
+  // different ids. Faults of the sink are forwarded unchanged; others are as in Entries.
   virtual Status write(std::uint64_t id, FileSink& sink) const = 0;
 };
 

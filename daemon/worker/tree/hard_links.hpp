@@ -1,4 +1,4 @@
-// HardLinks: which name a file with several links was first met under, and what was made there.
+// HardLinks: under which name a file with several links was first met, and what was created there.
 #pragma once
 
 #include <sys/stat.h>
@@ -10,16 +10,17 @@
 
 namespace nodestage {
 
-// Remembers a file until all its links were met, so memory follows the open ends only.
+// Remembers a file until all its links were met, so memory follows the files with links still to
+// come.
 class HardLinks {
  public:
   using Id = std::pair<dev_t, ino_t>;
   struct First {
     std::string name;
-    Id copy;  // as copied() has told; 0, 0: it has not
+    Id copy;  // as passed to copied(); 0, 0: not yet
   };
 
-  // What the first call for this file was given, or nothing when this is the first.
+  // What the first call for this file was given, or empty if this is the first.
   std::optional<First> first(const struct stat& info, const std::string& name) {
     if (info.st_nlink < 2) return {};
     const auto [entry, is_new] = links_.try_emplace(id(info), Link{{name, {}}, info.st_nlink});
@@ -29,13 +30,13 @@ class HardLinks {
     return first;
   }
 
-  // The first name is that of `copy` now.
+  // The first name is now that of `copy`.
   void copied(const struct stat& info, const struct stat& copy) {
     const auto found = links_.find(id(info));
     if (found != links_.end()) found->second.first.copy = id(copy);
   }
 
-  // The name given to the first call holds nothing good.
+  // What is under the name given to the first call cannot be used.
   void forget(const struct stat& info) { links_.erase(id(info)); }
 
   static Id id(const struct stat& info) { return {info.st_dev, info.st_ino}; }

@@ -17,7 +17,7 @@ namespace {
 std::uint32_t random_number() {
   std::uint32_t number = 0;
   if (::getrandom(&number, sizeof number, 0) == sizeof number) return number;
-  timespec now{};  // O_EXCL is what protects; this only has to differ
+  timespec now{};  // O_EXCL protects; this only has to differ
   ::clock_gettime(CLOCK_REALTIME, &now);
   return static_cast<std::uint32_t>(now.tv_nsec) ^ static_cast<std::uint32_t>(::getpid()) << 16;
 }
@@ -55,8 +55,8 @@ PendingName::PendingName(int dir_fd, const PendingNames& names) : dir_fd_(dir_fd
   temporary_ = names.prefix + tail;
 }
 
-// After a commit there is nothing of that name, but for one case: rename() of a link onto another
-// link of the same file does nothing and leaves both.
+// After a commit the name does not exist, with one exception: rename() of a link onto another link
+// of the same file does nothing and leaves both.
 PendingName::~PendingName() { ::unlinkat(dir_fd_, temporary_.c_str(), 0); }
 
 Result<Fd> PendingName::create_file(unsigned mode) const {
@@ -75,7 +75,7 @@ Status PendingName::commit_new(const std::string& name) const {
   constexpr unsigned k_new = RENAME_NOREPLACE;
   if (::renameat2(dir_fd_, temporary_.c_str(), dir_fd_, name.c_str(), k_new) == 0) return {};
   if (errno != EINVAL && errno != ENOSYS) return system_error("cannot rename to its final name");
-  // A file system that cannot say so (NFS): the next best.
+  // A file system that does not support that (NFS): the next best.
   if (::faccessat(dir_fd_, name.c_str(), F_OK, AT_SYMLINK_NOFOLLOW) == 0)
     return system_error("cannot rename to its final name", EEXIST);
   return commit(name);

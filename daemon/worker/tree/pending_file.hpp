@@ -10,19 +10,19 @@
 
 namespace nodestage {
 
-// The temporary names of one run of a job on one node: ".nodestage-<job>-<node and
-// run><random>.tmp".
+// The temporary names of one run of a job on one node:
+//   .nodestage-<job>-<node and run><random>.tmp
 struct PendingNames {
   std::string prefix;
   bool may_be_left = false;  // an earlier worker of the same run may have been killed
 };
 PendingNames pending_names(const WorkerOrder& order);
 
-// Removes what an earlier worker of the same run, if there was one, has left in a directory. Those
-// of other nodes and runs, which may be at work there, stay.
+// Removes what an earlier worker of the same run, if there was one, left in a directory. Names of
+// other nodes and runs, which may be at work there, stay.
 void remove_leftovers(int dir_fd, const PendingNames& names);
 
-// Owns one temporary name in a directory; what is made under it is removed unless commit()
+// Owns one temporary name in a directory. What is created under it is removed unless commit()
 // succeeded. dir_fd is borrowed.
 class PendingName {
  public:
@@ -33,12 +33,12 @@ class PendingName {
 
   [[nodiscard]] const char* c_str() const { return temporary_.c_str(); }
 
-  // Makes it as an empty file, open for writing.
+  // Creates it as an empty file that is open for writing.
   Result<Fd> create_file(unsigned mode) const;
 
-  // Replaces `name`. EISDIR when that is a directory.
+  // Replaces `name`. EISDIR if that is a directory.
   Status commit(const std::string& name) const;
-  // EEXIST when there is something of that name.
+  // EEXIST if `name` exists.
   Status commit_new(const std::string& name) const;
 
  private:
@@ -46,7 +46,7 @@ class PendingName {
   std::string temporary_;
 };
 
-// Closes `file` and tells what close() reports: some file systems (NFS) tell of a full quota only
+// Closes `file` and returns the fault of close(): some file systems (NFS) report a full quota only
 // there.
 Status close_checked(Fd file);
 

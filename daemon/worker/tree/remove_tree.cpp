@@ -14,7 +14,7 @@
 namespace nodestage {
 namespace {
 
-// A second pass finds what came or moved during the first.
+// A second pass finds what was added or moved during the first.
 constexpr int k_passes = 2;
 
 Status remove_entry(const WalkStep& step) {
@@ -45,7 +45,7 @@ Status remove_pass(int dir_fd) {
 
 void step_back() {
   static_cast<void>(::setpriority(PRIO_PROCESS, 0, 19));
-  // Newer releases of <linux/ioprio.h> are no C++; the values are of ioprio_set(2).
+  // Newer releases of <linux/ioprio.h> are not valid C++; the values are those of ioprio_set(2).
   constexpr int k_this_process = 1;
   constexpr int k_idle = 3 << 13;
   static_cast<void>(::syscall(SYS_ioprio_set, k_this_process, 0, k_idle));

@@ -1,5 +1,5 @@
-// Removal of a directory tree, by the tree's owner or, for files of foreign owners, by root with
-// CAP_DAC_OVERRIDE, CAP_FOWNER and CAP_DAC_READ_SEARCH alone.
+// Removes a directory tree, as the tree's owner or, for files of foreign owners, as root with only
+// CAP_DAC_OVERRIDE, CAP_FOWNER, and CAP_DAC_READ_SEARCH.
 #pragma once
 
 #include "common/result.hpp"
@@ -8,12 +8,12 @@
 namespace nodestage {
 
 // Removes everything below dir_fd; the directory itself stays (mode u+rwx). Never follows a link,
-// never crosses a mount point. Goes on past what it cannot remove; the fault names the first such
-// thing. What vanishes meanwhile is no fault, so two runs at a time do no harm.
+// never crosses a mount point. Continues after a failure; the fault names the first entry that
+// stays. What vanishes meanwhile is not a fault, so two runs at the same time do no harm.
 Status remove_tree_contents(int dir_fd);
 
-// The `remove` task: the tree at k_worker_directory_fd, at nice 19 and idle I/O priority. Exit
-// code 0: empty; 1: something is left, named on stderr.
+// The `remove` task: removes the tree at k_worker_directory_fd, at nice 19 and idle I/O priority.
+// Exit code 0: the tree is empty; 1: something is left, and stderr names it.
 int run_remove(const WorkerOrder& order);
 
 }  // namespace nodestage

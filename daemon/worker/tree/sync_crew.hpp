@@ -1,6 +1,6 @@
-// SyncCrew: brings what was written to stable storage, many files at once: one fsync waits for the
-// disk or the server, and nobody else's data are written for it, as syncfs() of a shared mount
-// would.
+// SyncCrew: brings what was written to stable storage, many files at once, since each fsync waits
+// for the disk or the server. Other people's data are not written for it, as syncfs() of a shared
+// mount would do.
 #pragma once
 
 #include <condition_variable>
@@ -24,27 +24,27 @@ class SyncCrew {
   SyncCrew& operator=(const SyncCrew&) = delete;
   ~SyncCrew();
 
-  // A file that was written. Waits while too many are under way.
+  // Adds a file that was written. Waits while too many are being synced.
   void add(Fd written);
 
-  // A directory in which names were made; borrowed, O_PATH is enough. Where its owner may not read
-  // it, its whole file system is stored at once, by a file that is made there for a moment.
+  // Adds a directory in which names were created; borrowed, O_PATH is enough. If its owner may not
+  // read it, its whole file system is synced, through a file that is created there for a moment.
   Status add_directory(int directory_fd, const PendingNames& names);
 
-  // Until all that were added are stored, or a fault tells that some are not.
+  // Returns when everything added is stored. A fault says that some of it is not.
   Status finish();
 
  private:
   void work();
   void note(int code);
 
-  std::mutex mutex_;  // over what follows
+  std::mutex mutex_;  // guards what follows
   std::condition_variable changed_;
   std::deque<Fd> waiting_;
   unsigned at_work_ = 0;
   bool is_started_ = false;
   bool is_over_ = false;
-  int fault_ = 0;  // errno of the first
+  int fault_ = 0;  // errno of the first fault
   ThreadGroup threads_;
 };
 

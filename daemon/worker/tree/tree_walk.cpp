@@ -24,7 +24,7 @@ TreeWalk::~TreeWalk() {
   }
 }
 
-// What the walk gives its owner on each directory.
+// The owner's rights that the walk adds to each directory.
 mode_t TreeWalk::needed_mode() const { return purpose_ == WalkFor::reading ? 0500 : 0700; }
 
 Result<TreeWalk::Level> TreeWalk::enter(const Fd& dir) const {
@@ -32,7 +32,7 @@ Result<TreeWalk::Level> TreeWalk::enter(const Fd& dir) const {
   if (::fstat(dir.get(), &level.info) != 0) return system_error("fstat");
   const mode_t mode = level.info.st_mode & 07777;
   const mode_t needed = needed_mode();
-  // Where this is refused (another's directory), the group's rights or a capability may do.
+  // If this is refused (another user's directory), the group's rights or a capability may do.
   if ((mode & needed) != needed && change_mode(dir.get(), mode | needed)) level.mode_back = mode;
 
   const Fd readable(::openat(dir.get(), ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC));
@@ -111,7 +111,7 @@ Status TreeWalk::descend(WalkStep& step) {
 Status TreeWalk::leave() {
   const Level& level = levels_.back();
   if (purpose_ == WalkFor::reading && level.mode_back) {
-    // Best effort: the next attempt copes with either mode.
+    // Best effort: the next attempt works with either mode.
     static_cast<void>(change_mode(dirs_.top(), *level.mode_back));
   }
   levels_.pop_back();

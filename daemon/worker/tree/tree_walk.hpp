@@ -1,5 +1,5 @@
-// TreeWalk: everything below a directory, one step at a time, directories before and after what
-// is in them. By descriptors only: no path is ever built, no link followed, any depth.
+// TreeWalk: everything below a directory, one step at a time, directories before and after their
+// contents. By descriptors only: it builds no path, follows no link, and works at any depth.
 #pragma once
 
 #include <sys/stat.h>
@@ -13,8 +13,8 @@
 namespace nodestage {
 
 enum class WalkFor {
-  reading,   // sorted; a directory that its owner may not read is made readable while the walk is
-             // in it, then gets its mode back
+  reading,   // sorted; a directory that its owner may not read is readable while the walk is in
+             // it, then gets its mode back
   removing,  // unsorted; every directory is made u+rwx; mount points are faults (EXDEV)
 };
 
@@ -26,9 +26,9 @@ struct WalkStep {
     fault,          // the entry could not be examined or entered: `fault`
   };
   Kind kind;
-  int dir_fd;        // the directory that holds the entry (O_PATH), valid until the next step
+  int dir_fd;        // the directory that contains the entry (O_PATH), valid until the next step
   std::string name;  // of the entry in it
-  struct stat info;  // as it was before the walk touched the mode; not of a fault
+  struct stat info;  // as before the walk changed the mode; invalid for a fault
   Error fault;
 };
 
@@ -37,15 +37,16 @@ class TreeWalk {
   // `root`: a descriptor of the directory, O_PATH is enough. There is no step for the root itself.
   static Result<TreeWalk> begin(Fd root, WalkFor purpose);
   TreeWalk(TreeWalk&&) = default;
-  ~TreeWalk();  // gives back the modes when the walk was not ended
+  ~TreeWalk();  // restores the modes if the walk did not end
 
-  // Nothing at the end. A fault here ends the walk: the way back is lost.
+  // Empty at the end. A fault here ends the walk, since it cannot return to the parent any more.
   Result<std::optional<WalkStep>> next();
 
-  // Right after a `directory` step: leaves it, with nothing of it seen and no directory_end.
+  // Right after a `directory` step: leaves the directory, with nothing of it seen and no
+  // directory_end.
   Status skip();
 
-  // The path of the last step below the root, for messages and archive names; without limit.
+  // The path of the last step below the root, for messages and archive names; of any length.
   [[nodiscard]] std::string path(const WalkStep& step) const;
 
  private:
@@ -53,7 +54,7 @@ class TreeWalk {
     std::string name;
     struct stat info;                 // before any chmod
     std::optional<mode_t> mode_back;  // to restore on the way out
-    std::string names;                // NUL-terminated each; a million take 20 MB so
+    std::string names;                // NUL-terminated each; a million take about 20 MB
     std::vector<std::size_t> starts;  // of the names not yet seen, the next one last
   };
 

@@ -26,8 +26,8 @@ struct AclEntry {
 
 struct Tag {
   std::string_view name;
-  std::uint16_t own;    // without a name behind it
-  std::uint16_t other;  // with one; 0: there is none
+  std::uint16_t own;    // without a name after it
+  std::uint16_t other;  // with a name; 0: not possible
 };
 constexpr std::array<Tag, 4> k_tags = {
     {{"user", 1, 2}, {"group", 4, 8}, {"mask", 0x10, 0}, {"other", 0x20, 0}}};
@@ -38,7 +38,7 @@ std::string_view trimmed(std::string_view text) {
   return text.substr(0, text.find_last_not_of(k_blanks) + 1);
 }
 
-// What stands before the next of `ends`; both are taken off.
+// The text before the next of `ends`; removes both from `text`.
 std::string_view take(std::string_view& text, std::string_view ends) {
   const std::string_view part = text.substr(0, text.find_first_of(ends));
   text.remove_prefix(std::min(part.size() + 1, text.size()));

@@ -25,12 +25,12 @@ constexpr std::uint32_t k_max_message = 8 * 1024 * 1024;
 constexpr std::chrono::milliseconds k_stop_poll{100};
 constexpr std::chrono::seconds k_check_interval{1};
 constexpr int k_not_started = 127;
-constexpr char k_gone[] = "the process that builds environments has ended";
+constexpr char k_gone[] = "the process that builds environments has exited";
 
-// A message: u32 size of what follows, then texts, each ended by a NUL. First, from the builder:
-// "1" or "0" for each half of its sandbox, what is lacking, the fault. Then, to it, for each
-// command: directory, log, output, the number of arguments, the arguments, the environment; and
-// from it an int, the exit code.
+// A message: u32 size of what follows, then texts, each terminated by a NUL. First, from the
+// builder: "1" or "0" for each half of its sandbox, what is lacking, the fault. Then, for each
+// command, to the builder: directory, log, output, the number of arguments, the arguments, the
+// environment; and back from it an int, the exit code.
 std::string message_of(const std::vector<std::string>& texts) {
   std::string body;
   for (const auto& text : texts) body.append(text).push_back('\0');
@@ -80,7 +80,7 @@ BuildCommand decode_command(std::string_view body) {
   return command;
 }
 
-// False at the end, which is that of the process on the other side.
+// False at the end of the pipe, when the process on the other side has exited.
 bool receive(int pipe, void* data, std::size_t size) {
   auto* at = static_cast<char*>(data);
   while (size > 0) {
@@ -136,7 +136,7 @@ std::vector<char*> pointers(std::vector<std::string>& texts) {
   ::_exit(k_not_started);
 }
 
-// What a command has left behind, in whatever session: it became ours (subreaper).
+// Kills what a command left behind, in whatever session: it became our child (subreaper).
 void end_children() {
   for (;;) {
     const auto list = read_file(AT_FDCWD, "/proc/thread-self/children", 1 << 20);
@@ -150,12 +150,12 @@ void end_children() {
       rest.remove_prefix(std::min(used + 1, rest.size()));
     }
     const pid_t ended = ::waitpid(-1, nullptr, any ? 0 : WNOHANG);
-    // The kernel may leave out of the list who comes to us while it writes it.
+    // The kernel may omit children from the list that arrive while it is written.
     if (ended < 0 || (ended == 0 && !list)) return;
   }
 }
 
-// The command's status; nothing when the worker has gone.
+// The command's status; empty if the worker has exited.
 bool wait_for(pid_t child, int commands, int& status) {
   const Fd ended(static_cast<int>(::syscall(SYS_pidfd_open, child, 0)));
   pollfd on[] = {{ended.get(), POLLIN, 0}, {commands, POLLIN, 0}};
@@ -189,11 +189,11 @@ bool serve_one(int commands, int answers) {
   ::prctl(PR_SET_NAME, "nodestage-build");
   ::prctl(PR_SET_CHILD_SUBREAPER, 1);
   if (!write_all(answers, std::string_view(encode(enter_build_sandbox(job_fd))))) ::_exit(1);
-  // What this process has inherited (the status file, above all) is not for what it starts.
+  // The commands must not inherit what this process did, above all the status file.
   ::syscall(SYS_close_range, 3U, ~0U, CLOSE_RANGE_CLOEXEC);
   try {
     while (serve_one(commands, answers)) continue;
-  } catch (const std::exception&) {  // no memory: the worker sees the end
+  } catch (const std::exception&) {  // no memory: the worker sees that the pipe is closed
   }
   end_children();
   ::_exit(0);
@@ -227,8 +227,8 @@ Result<Builder> Builder::start(int job_fd, mode_t umask) {
 
 Builder::~Builder() { end(); }
 
-// It sees the end of its commands, ends what it runs, then itself; and that is the end of its
-// answers. (It is not waited for as a child: it goes with this process.)
+// The builder sees the end of its commands, kills what it runs, and exits, which closes its
+// answers. (It is not waited for as a child; it exits with this process.)
 void Builder::end() {
   if (!commands_) return;
   commands_.reset();

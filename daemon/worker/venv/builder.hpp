@@ -1,6 +1,6 @@
 // Builder: the process below the worker that runs other programs (python, pip, uv, a shell for
 // modules), one after another. The worker itself starts none: it has threads, and a sandbox in
-// which nothing can be started.
+// which no program can be started.
 #pragma once
 
 #include <sys/types.h>
@@ -17,35 +17,37 @@
 
 namespace nodestage {
 
-// No string holds a NUL.
+// No string may contain a NUL.
 struct BuildCommand {
   std::vector<std::string> arguments;    // the first one is the program's path
   std::vector<std::string> environment;  // all of it
   std::string directory;                 // where it runs
-  std::string log;                       // its output is added to this file, which is made (0600)
-  std::string output;                    // its standard output goes here instead, unless empty
+  std::string log;                       // its output is appended to this file, created with 0600
+  std::string output;                    // if not empty, its standard output goes here instead
 };
 
-// Movable. One thread at a time calls run().
+// Movable. One thread at a time may call run().
 class Builder {
  public:
   using Clock = std::chrono::steady_clock;
 
-  // Forks it, into enter_build_sandbox(job_fd) and with that umask; no other thread may run yet. It
-  // ends, with all that it has started, when this object does, or this process. From here on
-  // SIGPIPE is ignored. The other functions make no system call but read, write, poll and close:
-  // they work in the worker's sandbox, which is entered after this.
+  // Forks the builder, which enters enter_build_sandbox(job_fd) and takes that umask. No other
+  // thread may run yet. The builder, with everything that it started, exits when this object is
+  // destroyed or this process exits. SIGPIPE is ignored from here on. The other functions use no
+  // system calls but read, write, poll, and close, so they work in the worker's sandbox, which is
+  // entered later.
   static Result<Builder> start(int job_fd, mode_t umask);
   Builder(Builder&&) = default;
   Builder& operator=(Builder&&) = delete;
   ~Builder();
 
-  // What holds for it and all that it starts.
+  // The sandbox of the builder and everything that it starts.
   [[nodiscard]] const Sandbox& sandbox() const { return sandbox_; }
 
-  // The exit code, 128 + N after signal N; 127: `arguments[0]` cannot be started, the log says why.
-  // Ended early, all that the command started with it: stopped(); a fault of `check`, which is
-  // asked every second; ETIMEDOUT at the deadline. There is no further run() after that.
+  // Returns the exit code, or 128 + N after signal N. 127: `arguments[0]` cannot be started; the
+  // log says why. The command and everything that it started are killed early for these faults:
+  // stopped(); a fault of `check`, which is called every second; ETIMEDOUT at the deadline. run()
+  // must not be called again after that.
   Result<int> run(const BuildCommand& command, Clock::time_point deadline,
                   const std::atomic<bool>& stop, const std::function<Status()>& check);
 
@@ -56,7 +58,7 @@ class Builder {
         sandbox_(std::move(sandbox)) {}
   void end();
 
-  Fd commands_;  // pipes; the builder ends when the first one is closed
+  Fd commands_;  // pipes; the builder exits when this one is closed
   Fd answers_;
   Sandbox sandbox_;
 };

@@ -27,7 +27,7 @@ std::vector<T> read_array(int fd, std::uint64_t offset, std::size_t count) {
   return items;
 }
 
-// Where in the file the byte lies that is loaded to `address`; 0 if nowhere.
+// The offset in the file of the byte that is loaded to `address`; 0 if there is none.
 std::uint64_t file_offset(const std::vector<Segment>& segments, std::uint64_t address) {
   for (const auto& segment : segments) {
     if (segment.p_type == PT_LOAD && address >= segment.p_vaddr &&

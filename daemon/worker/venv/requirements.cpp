@@ -28,7 +28,7 @@ std::string_view trimmed(std::string_view text) {
   return text.substr(first, text.find_last_not_of(k_blanks) - first + 1);
 }
 
-// With one kind of line ends.
+// Replaces all kinds of line ends by one.
 std::string with_newlines(std::string_view text) {
   std::string result;
   for (std::size_t i = 0; i < text.size(); ++i) {
@@ -39,7 +39,7 @@ std::string with_newlines(std::string_view text) {
   return result;
 }
 
-// The next line without its comment, continued ones joined.
+// The next line without its comment, with continued lines joined.
 std::string next_line(std::string_view& text) {
   std::string line;
   for (bool more = true; more && !text.empty();) {
@@ -60,13 +60,13 @@ struct Option {
 };
 
 struct Line {
-  std::string requirement;  // what stands before the first option
+  std::string requirement;  // the text before the first option
   std::vector<Option> options;
 };
 
 bool is_blank(char c) { return c == ' ' || c == '\t'; }
 
-// "-r FILE", "-rFILE", "--requirement FILE", "--requirement=FILE"; quotes are only left out.
+// Parses "-r FILE", "-rFILE", "--requirement FILE", "--requirement=FILE"; quotes are removed.
 Line parsed(std::string_view text) {
   std::vector<std::string> words;
   for (std::size_t i = 0; i < text.size(); ++i) {
@@ -91,7 +91,7 @@ Line parsed(std::string_view text) {
   return line;
 }
 
-// Of a long name, as many letters will do as no other one begins with.
+// A long option's name can be shortened to as many letters as distinguish it.
 bool is_option(const Option& option, std::string_view brief, std::string_view full,
                std::size_t least) {
   if (option.name == brief) return true;
@@ -103,7 +103,7 @@ bool ends_in_any(std::string_view text, std::initializer_list<std::string_view> 
                      [text](std::string_view end) { return text.ends_with(end); });
 }
 
-// A path or an address, and no wheel.
+// Whether it is a path or an address, and not a wheel.
 bool is_source(std::string_view line) {
   std::string_view place = line;
   if (const auto at = line.find(" @ "); at != std::string_view::npos) {
@@ -126,7 +126,7 @@ bool wants_source(const Line& line) {
   return !line.requirement.empty() && is_source(line.requirement);
 }
 
-// Another file, which pip reads too: of requirements, or of constraints (which may name sources).
+// Another file that pip reads, too: of requirements, or of constraints (which may name sources).
 std::string file_in(const Option& option, const std::string& path) {
   static constexpr std::string_view k_scheme = "file://";
   if (!is_option(option, "-r", "--requirement", 7) && !is_option(option, "-c", "--constraint", 3))
@@ -149,7 +149,7 @@ Status check(const std::string& path, std::set<std::string>& seen) {
       return fault(
           EPERM,
           shown(path) + ": '" + shown(text_line) +
-              "' is no wheel: installing it would run code of its sources, which this "
+              "' is not a wheel: installing it would run code of its sources, which this "
               "site does not allow while a job is staged (venv.build = \"wheels-only\")",
           "Make a wheel of it (pip wheel --no-deps -w DIR ...), name that in the file, and "
           "give wheels=DIR");
@@ -179,7 +179,7 @@ Status check_is_requirements(const std::string& path) {
                         path.ends_with(".yaml") || path.ends_with(".lock") ||
                         path.ends_with("/Pipfile");
   if (!is_other && text->find('\0') == std::string::npos) return {};
-  return fault(EINVAL, shown(path) + ": is no requirements file",
+  return fault(EINVAL, shown(path) + ": is not a requirements file",
                "--stage-venv takes a virtual environment, an archive of one, or a requirements.txt "
                "(made by: pip freeze > requirements.txt)");
 }

@@ -1,4 +1,4 @@
-// What a requirements file asks for, as far as it matters before pip sees it.
+// What a requirements file requests, as far as it matters before pip reads it.
 #pragma once
 
 #include <string>
@@ -7,15 +7,14 @@
 
 namespace nodestage {
 
-// With venv.build = "wheels-only": a fault, in words, for a line that would run code of the sources
-// that it names (a local directory, an editable install, a source archive, a version control
-// system), or would allow that (--no-binary). Follows -r and -c. pip itself reads the file; what is
-// not understood here is its to complain of, and that no code runs is not left to this
-// (venv_build.cpp).
+// With venv.build = "wheels-only": a fault for a line that would run code of the sources that it
+// names (a local directory, an editable install, a source archive, a version control system), or
+// would allow that (--no-binary). Follows -r and -c. pip itself reads the file and reports what is
+// not understood here; venv_build.cpp, not this check, ensures that no such code runs.
 Status check_wheels_only(const std::string& path);
 
-// Whether a file that is no archive can be a requirements file: text, without a NUL. A fault in the
-// words of the user.
+// A fault, as a text for the user, unless a file that is not an archive can be a requirements file:
+// text, without a NUL.
 Status check_is_requirements(const std::string& path);
 
 }  // namespace nodestage

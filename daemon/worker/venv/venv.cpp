@@ -24,8 +24,9 @@ constexpr const char* k_list = "sources";
 constexpr int k_max_depth = 16;  // "home/alice/envs/x" in an archive
 constexpr const char* k_reminder = "after a `module load`: source $NODESTAGE_VENV/bin/activate";
 
-// argv: processes, a file of names that end in NUL, the directory where they lie, the one that
-// their code objects name. Processes of its own and no multiprocessing, which needs /dev/shm.
+// argv: the number of processes, a file of names that end in NUL, the directory of these files, and
+// the directory that their code objects name. It starts processes without multiprocessing, which
+// needs /dev/shm.
 constexpr const char* k_compile = R"(
 import os, py_compile, sys
 count, names, here, there = int(sys.argv[1]), sys.argv[2], sys.argv[3], sys.argv[4]
@@ -64,7 +65,7 @@ std::string without_slashes(std::string path) {
   return path;
 }
 
-// The only name in a directory, which is a directory; "" if that is not so.
+// The only name in a directory if that is a directory, otherwise "".
 std::string only_directory(int dir_fd) {
   auto fd = open_at(dir_fd, ".", O_RDONLY | O_DIRECTORY);
   if (!fd) return {};
@@ -139,7 +140,7 @@ Status Venv::copy(Piece& piece, const Piece::Place& place) {
   if (::realpath(item_.source.c_str(), resolved) != nullptr) from_.emplace_back(resolved);
   from_.push_back(without_slashes(item_.source));
   way_.origin = from_.front();
-  // Before thousands of files are read for nothing.
+  // Checked before thousands of files are read in vain.
   const VenvMove move(from_, order_.directory + "/" + item_.destination);
   if (kind == VenvKind::venv) TRY(venv_python(source->get(), move, item_.source, order_.node));
   TRY(piece.build(place));
@@ -173,8 +174,8 @@ Status Venv::extract(Piece& piece, const Piece::Place& place) {
   }
   return fault(EINVAL,
                shown(item_.source) +
-                   ": holds no virtual environment: there is no pyvenv.cfg at its top, or in a "
-                   "directory that is alone there",
+                   ": contains no virtual environment: there is no pyvenv.cfg at its top, or in a "
+                   "directory that is the only entry there",
                "Make it with: tar czf env.tar.gz -C DIR_OF_THE_ENVIRONMENT .");
 }
 
@@ -193,7 +194,7 @@ Status Venv::build(const Piece::Place& place) {
   return commands_->build(path_of(place.dir_fd) + "/" + place.name);
 }
 
-// Its own program writes the path where it lies now; then that is the old place.
+// conda-pack's own program writes the present path, which is the old one from then on.
 Status Venv::unpack_conda(const std::string& path) {
   if (order_.venv_build == VenvBuild::off) {
     return fault(EPERM,
@@ -223,7 +224,7 @@ Status Venv::relocate(int dir_fd, const std::string& path) {
   return compile(names, path, program);
 }
 
-// With the program outside, which runs none of the environment's files (-I -S).
+// Uses the program outside, which runs none of the environment's files (-I -S).
 Status Venv::compile(const std::vector<std::string>& names, const std::string& path,
                      const std::string& program) {
   std::string list;

@@ -1,6 +1,6 @@
-// Venv: the environment of --stage-venv on its way: a virtual environment that is copied, an
-// archive of one that is extracted, or a requirements.txt that is built; then made to lie where the
-// job will find it.
+// Venv: the environment of --stage-venv: a virtual environment that is copied, an archive of one
+// that is extracted, or a requirements.txt that is built. It is then rewritten for the path where
+// the job finds it.
 #pragma once
 
 #include <functional>
@@ -20,8 +20,8 @@ namespace nodestage {
 
 class Venv {
  public:
-  // All borrowed. What runs programs does so in `builder`.
-  // `tell` is called now and then while something is built, with what its installer says.
+  // Borrows everything. Programs run in `builder`. `tell` is called now and then during a build,
+  // with the installer's output.
   using Tell = std::function<void(const std::string&)>;
   Venv(const VenvItem& item, const WorkerOrder& order, Meter& meter, Builder& builder,
        const std::atomic<bool>& stop, Tell tell)
@@ -35,15 +35,15 @@ class Venv {
   // "venv", "tar.gz of a venv", "requirements".
   [[nodiscard]] static std::string kind(const Piece& piece);
 
-  // Makes place.name in place.dir_fd of the source that `piece` has opened: whole, with paths that
-  // are right once it is renamed to the item's destination, and with compiled files that are valid
-  // there. Beside it a directory "build" is made, with the log of what was run, if anything was.
+  // Makes place.name in place.dir_fd from the source that `piece` has opened: complete, with paths
+  // that are right once it is renamed to the item's destination, and with compiled files that are
+  // valid there. If anything was run, creates a directory "build" beside it, with the log.
   Status make(Piece& piece, const Piece::Place& place);
 
-  // After make(): for the user.
+  // After make(): a note for the user, or "".
   [[nodiscard]] const std::string& note() const { return note_; }
 
-  // After make(), in any case: whether the user may want to read the log.
+  // After make(), also if it failed: whether the user may want to read the log.
   [[nodiscard]] bool has_log() const { return has_log_; }
   static constexpr const char* k_log_directory = "build";
   static constexpr const char* k_log_name = "log";
@@ -66,7 +66,7 @@ class Venv {
   const std::atomic<bool>& stop_;
   Tell tell_;
   std::unique_ptr<EnvironmentBuild> commands_;
-  std::vector<std::string> from_;  // where it was, as far as the source tells
+  std::vector<std::string> from_;  // where it was before, as far as the source shows
   VenvRelocation::Way way_;
   std::string note_;
   bool has_log_ = false;

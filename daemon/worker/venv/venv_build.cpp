@@ -23,14 +23,15 @@ constexpr std::size_t k_max_environment = 1024 * 1024;
 constexpr std::size_t k_shown_lines = 12;
 constexpr std::size_t k_shown_bytes = 1500;
 
-// $1: the file that defines `module`; $2...: the modules. What env -0 prints goes to a file.
+// $1: the file that defines `module`; $2...: the modules. The output of env -0 goes to a file.
 constexpr const char* k_load_modules =
     "init=$1; shift; . \"$init\" || exit 3; for m in \"$@\"; do module load \"$m\" >&2 || exit 4; "
     "done; "
     "exec env -0";
 
-// argv: "wheels" or "any", then pip's. No file beside the requirements is a module of pip's. Who
-// builds a source distribution starts a program; who installs wheels starts none, and so it cannot.
+// argv: "wheels" or "any", then pip's. A file beside the requirements cannot pose as a module of
+// pip's. Building a source distribution starts a program, and installing wheels does not, so with
+// "wheels" no program can be started.
 constexpr const char* k_pip = R"(
 import sys
 sys.path[:] = [place for place in sys.path if place]
@@ -52,7 +53,7 @@ std::string_view name_of(std::string_view variable) {
   return variable.substr(0, variable.find('='));
 }
 
-// What a build has written: it may have left anything under that name.
+// A build may have left anything under the log's name.
 std::string text_of_file(const std::string& path, std::size_t most) {
   const auto fd = open_at(AT_FDCWD, path, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY);
   struct stat info {};
@@ -61,7 +62,7 @@ std::string text_of_file(const std::string& path, std::size_t most) {
   return text ? *text : std::string();
 }
 
-// The last lines of a log that say something, the last one first.
+// The last lines of a log that contain text, the last one first.
 std::vector<std::string_view> last_words(std::string_view log, std::size_t most) {
   std::vector<std::string_view> lines;
   while (!log.empty() && lines.size() < most) {
@@ -97,7 +98,7 @@ std::string last_lines(std::string_view log) {
                                       : "\n  | ..." + text.substr(text.size() - k_shown_bytes);
 }
 
-// The name in pip's "No matching distribution found for NAME"; "" if that is not the reason.
+// The name in pip's "No matching distribution found for NAME"; "" if that is not the cause.
 std::string not_found(std::string_view log) {
   static constexpr std::string_view k_words = "No matching distribution found for ";
   const std::size_t at = log.rfind(k_words);
@@ -106,7 +107,7 @@ std::string not_found(std::string_view log) {
   return std::string(rest.substr(0, rest.find_first_of(" \n=<>!~[;(")));
 }
 
-// Where pip says that it looked.
+// Where pip searched, according to its log.
 std::string searched(std::string_view log) {
   static constexpr std::string_view k_words = "Looking in links: ";
   const std::size_t at = log.find(k_words);
@@ -134,8 +135,8 @@ std::string EnvironmentBuild::value(const std::string& name) const {
   return {};
 }
 
-// Nothing of the build outlives it: its caches are thrown away, and so is a HOME for the code of
-// source distributions. The user's configuration of pip, uv and modules is read where it is.
+// Nothing of the build outlives it: its caches are removed, and so is a HOME for the code of source
+// distributions. The user's configuration of pip, uv, and modules is read from its usual paths.
 Status EnvironmentBuild::make_scratch() const {
   for (const char* name : {"/home", "/tmp", "/cache"}) {
     const std::string path = place_.scratch + name;
@@ -212,12 +213,12 @@ Status EnvironmentBuild::check_disk() const {
 Error EnvironmentBuild::not_built(const std::string& what, int code) const {
   const std::string log_text = text_of_file(log(), k_max_log);
   std::string cause = shown(place_.item.source) + ": the environment could not be built: " + what +
-                      " ended with code " + std::to_string(code) + last_lines(log_text);
+                      " exited with code " + std::to_string(code) + last_lines(log_text);
   if (const std::string places = searched(log_text); !places.empty())
     cause += "\nWheels were searched in: " + places;
   const bool wheels_only = place_.order.venv_build == VenvBuild::wheels_only;
   if (wheels_only && log_text.find(k_fork_refused) != std::string::npos) {
-    return fault(0, cause + "\nOne of the requirements is no wheel: " + k_no_sources,
+    return fault(0, cause + "\nOne of the requirements is not a wheel: " + k_no_sources,
                  "Make a wheel of it (pip wheel --no-deps -w DIR ...), and give wheels=DIR");
   }
   const std::string missing = not_found(log_text);
@@ -301,7 +302,7 @@ Status EnvironmentBuild::build(const std::string& directory) {
   return build_with_pip(python, directory);
 }
 
-// Some distributions have a Python without ensurepip, and virtualenv instead.
+// Some distributions have a Python without ensurepip but with virtualenv.
 Status EnvironmentBuild::build_with_pip(const std::string& python, const std::string& directory) {
   TRY_ASSIGN(const int code, execute({python, "-m", "venv", "--clear", directory}));
   if (code != 0) {

@@ -1,4 +1,4 @@
-// A Python environment from requirements.txt: built on the node, offline, by pip or uv.
+// Builds a Python environment from requirements.txt: on the node, offline, by pip or uv.
 #pragma once
 
 #include <atomic>
@@ -13,24 +13,25 @@
 
 namespace nodestage {
 
-// All commands of one item run with it; borrowed: all but `scratch`.
+// All commands of one item use it. Everything but `scratch` is borrowed.
 struct BuildPlace {
   Builder& builder;
   const VenvItem& item;
   const WorkerOrder& order;
   const std::atomic<bool>& stop;
   std::string scratch;  // an existing directory for TMPDIR, caches and "log", absolute
-  std::function<void(const std::string&)> tell;  // now and then: the last line of the log
+  std::function<void(const std::string&)> tell;  // called now and then with the log's last line
 };
 
 class EnvironmentBuild {
  public:
   explicit EnvironmentBuild(BuildPlace place);
 
-  // Into `directory`, which does not exist yet. Paths in it name that place. No .pyc is made.
+  // Builds into `directory`, which must not exist yet. Paths in the environment name that
+  // directory. No .pyc files are made.
   Status build(const std::string& directory);
 
-  // Any other command, in the environment of a build; `what` is for the fault.
+  // Runs any other command, in the environment of a build; `what` is for the fault.
   Status run(std::vector<std::string> arguments, const std::string& what);
 
   [[nodiscard]] const std::string& scratch() const { return place_.scratch; }
@@ -45,7 +46,7 @@ class EnvironmentBuild {
   [[nodiscard]] std::vector<std::string> install_options() const;
   void set(const std::string& name, const std::string& value);
   [[nodiscard]] std::string value(const std::string& name) const;
-  // Relative names in a requirements file start where the installer runs.
+  // The directory to which relative names in a requirements file refer.
   enum class RunIn { scratch, source_directory };
   Status install(std::vector<std::string> arguments, const std::string& what);
   Result<int> execute(std::vector<std::string> arguments, RunIn place = RunIn::scratch,

@@ -38,7 +38,7 @@ std::string editable_source(std::string_view direct_url) {
     const std::string url = json.value("url", "");
     if (!json.contains("dir_info") || !json["dir_info"].value("editable", false)) return {};
     return percent_decoded(url.starts_with(k_scheme) ? url.substr(k_scheme.size()) : url);
-  } catch (const nlohmann::json::exception&) {  // the library's boundary
+  } catch (const nlohmann::json::exception&) {  // thrown by the library
     return {};
   }
 }

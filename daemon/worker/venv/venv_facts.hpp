@@ -1,4 +1,4 @@
-// What the files of a Python environment say of it. Pure functions.
+// What the files of a Python environment say about it. Pure functions.
 //
 //   direct_url.json  {"url": "file:///...", "dir_info": {"editable": true}} (PEP 610)
 //   pyvenv.cfg       KEY = VALUE in each line (PEP 405)
@@ -10,13 +10,14 @@
 
 namespace nodestage {
 
-// Where an editable install reads from, by its direct_url.json; "" for any other.
+// The directory that an editable install is read from, by its direct_url.json; "" for any other.
 std::string editable_source(std::string_view direct_url);
 
-// Absolute paths that a .pth file adds to sys.path.
+// The absolute paths that a .pth file adds to sys.path.
 std::vector<std::string> pth_paths(std::string_view pth);
 
-// What a shell activate script says of the place where it was made: VIRTUAL_ENV=...; "" if nothing.
+// The path where the environment was made, from a shell activate script (VIRTUAL_ENV=...); "" if
+// there is none.
 std::string place_in_activate(std::string_view activate);
 
 // The value of "KEY = VALUE" in pyvenv.cfg, "" if there is none.

@@ -23,7 +23,7 @@ constexpr std::size_t k_max_file = 1 << 20;
 constexpr std::size_t k_start_of_script = 4096;
 constexpr int k_max_links = 16;
 
-// Never through a link.
+// Never opens through a link.
 Result<Fd> open_in(int dir_fd, const std::string& path, int flags) {
   return open_beneath(dir_fd, path, flags, 0, RESOLVE_NO_SYMLINKS);
 }
@@ -59,7 +59,7 @@ bool exists(int dir_fd, const std::string& name) {
   return ::fstatat(dir_fd, name.c_str(), &info, AT_SYMLINK_NOFOLLOW) == 0;
 }
 
-// Where bin/python leads: a path outside, or the name of a file in bin.
+// What bin/python leads to: a path outside, or the name of a file in bin.
 std::string end_of_links(int bin_fd, const VenvMove& move, std::string name) {
   for (int i = 0; i < k_max_links; ++i) {
     std::string target = link_text(bin_fd, name);
@@ -86,7 +86,7 @@ std::string version_in(const std::string& name) {
   return good ? version : std::string();
 }
 
-// Of "/usr/bin/python3", which is a link to python3.11.
+// The version of "/usr/bin/python3", which is a link to python3.11.
 std::string version_of(const std::string& python) {
   char resolved[PATH_MAX];
   if (::realpath(python.c_str(), resolved) == nullptr) return {};
@@ -103,7 +103,7 @@ Error no_interpreter(const std::string& source, const std::string& python,
                "requirements.txt with python=PATH or module=NAME");
 }
 
-// In `home` of pyvenv.cfg, for an environment with a copy of the program.
+// Looks in `home` of pyvenv.cfg, for an environment with a copy of the program.
 std::string python_at_home(const std::string& home, const std::string& version) {
   for (const auto& name : {"/python" + version, std::string("/python3"), std::string("/python")}) {
     std::string program = home;
@@ -141,7 +141,8 @@ Result<VenvPython> venv_python(int dir_fd, const VenvMove& move, const std::stri
   const std::string home = venv_setting(text_of(dir_fd, "pyvenv.cfg"), "home");
   const auto bin = open_in(dir_fd, "bin", O_PATH | O_DIRECTORY);
   if (!bin || (!exists(bin->get(), "python") && !exists(bin->get(), "python3"))) {
-    return fault(ENOENT, shown(source) + ": has no bin/python: it is no whole virtual environment",
+    return fault(ENOENT,
+                 shown(source) + ": has no bin/python: it is not a complete virtual environment",
                  "Make it again with: python3 -m venv DIR");
   }
   const std::string name = exists(bin->get(), "python") ? "python" : "python3";
@@ -160,7 +161,7 @@ Result<VenvPython> venv_python(int dir_fd, const VenvMove& move, const std::stri
     return fault(0,
                  shown(source) + ": was made for Python " + python.version + ", and " +
                      shown(python.path) + " on node " + node + " is " + version,
-                 "Make the environment anew on a host with the same software as the nodes");
+                 "Make the environment again on a host with the same software as the nodes");
   }
   return python;
 }

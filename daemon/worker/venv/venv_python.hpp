@@ -1,4 +1,4 @@
-// The interpreter behind a Python environment: where it is, and whether this node has it.
+// The interpreter behind a Python environment: its path, and whether this node has it.
 #pragma once
 
 #include <string>
@@ -11,26 +11,26 @@
 namespace nodestage {
 
 struct VenvPython {
-  std::string path;     // absolute, outside of the environment; "": it has one of its own (conda)
-  std::string version;  // of lib/pythonX.Y in it: "3.11"; "" if there is none
+  std::string path;     // absolute, outside of the environment; "": inside (conda)
+  std::string version;  // from lib/pythonX.Y inside: "3.11"; "" if there is none
 };
 
-// Of the environment in dir_fd, before it is relocated. `move.from()` begins with the place that
-// links of bin with ".." start from; `source` is for messages. A fault that names the interpreter
-// when this node lacks it, or has another version of it. No file of the environment is run.
+// For the environment in dir_fd, before it is relocated. The first of `move.from()` is the path
+// from which links in bin with ".." start; `source` is for messages. A fault names the interpreter
+// if this node lacks it or has another version of it. Runs no file of the environment.
 Result<VenvPython> venv_python(int dir_fd, const VenvMove& move, const std::string& source,
                                const std::string& node);
 
-// Where an environment was made, by what its own files say: activate, pyvenv.cfg, most #! lines of
+// Where an environment was made, according to its own files: activate, pyvenv.cfg, most #! lines of
 // bin. May be empty.
 std::vector<std::string> old_places(int dir_fd);
 
-// What a directory is: it holds pyvenv.cfg; conda-meta and bin/python; or none of these.
+// What a directory is: it contains pyvenv.cfg; conda-meta and bin/python; or none of these.
 enum class VenvKind { none, venv, conda };
 VenvKind venv_kind(int dir_fd);
 
-// The first `name` in PATH of `environment` ("NAME=VALUE" each) that this process may run; "" if
-// none.
+// The first `name` in PATH of `environment` (a list of "NAME=VALUE") that this process may run; ""
+// if there is none.
 std::string program_in(const std::vector<std::string>& environment, std::string_view name);
 
 bool is_program(const std::string& path);

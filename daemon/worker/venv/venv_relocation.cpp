@@ -19,7 +19,7 @@ namespace nodestage {
 namespace {
 
 constexpr std::size_t k_max_text = 8 * 1024 * 1024;
-constexpr std::size_t k_max_script = 64 * 1024 * 1024;  // archives behind a #!
+constexpr std::size_t k_max_script = 64 * 1024 * 1024;  // archives after a #! line
 constexpr std::size_t k_max_binary = 256 * 1024 * 1024;
 constexpr const char* k_new_name = ".nodestage-new";
 // The size of a .pyc file's header (PEP 552): magic, flags, then mtime and size of the source or,
@@ -33,7 +33,7 @@ std::string_view base_name(std::string_view path) { return split_path(path).name
 
 bool is_in_bin(std::string_view path) { return split_path(path).parent == "bin"; }
 
-// "lib/python3.11/x/y.py" → "3.11"; "" for what is not below such a directory.
+// "lib/python3.11/x/y.py" → "3.11"; "" if the path is not below such a directory.
 std::string_view python_version(std::string_view path) {
   const std::size_t start = path.starts_with("lib/python") ? 10 : 12;
   if (start == 12 && !path.starts_with("lib64/python")) return {};
@@ -63,7 +63,7 @@ std::uint32_t number_at(const std::string& data, std::size_t at) {
   return value;
 }
 
-// "a/b" and "../c" → "a/c"; nothing when it leads out of the root.
+// "a/b" and "../c" → "a/c"; empty if the path leads out of the root.
 std::optional<std::string> joined(std::string_view directory, std::string_view path) {
   std::vector<std::string_view> names;
   for (std::string_view rest : {directory, path}) {
@@ -85,7 +85,7 @@ std::optional<std::string> joined(std::string_view directory, std::string_view p
   return result;
 }
 
-// Writing needs a directory that its owner may change.
+// Makes a directory writable to its owner, which writing needs.
 class WritableDirectory {
  public:
   explicit WritableDirectory(int fd) : fd_(fd) {
@@ -110,7 +110,7 @@ class WritableDirectory {
 Error not_changed(const std::string& path, int code) {
   return fault(code,
                "the environment's file " + shown(path) +
-                   ": cannot be changed for its new place: " + std::strerror(code),
+                   ": cannot be rewritten for its new path: " + std::strerror(code),
                "If it happens again, tell your site's support");
 }
 
@@ -177,7 +177,7 @@ Status VenvRelocation::file(const WalkStep& step, const std::string& path) {
   if (step.info.st_size == 0) return {};
   constexpr int k_flags = O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY;
   const auto fd = open_at(step.dir_fd, step.name, k_flags);
-  if (!fd) return {};  // what its owner may not read is used by nobody
+  if (!fd) return {};  // nobody uses what its owner may not read
   if (path.ends_with(".pyc")) {
     compiled(path, fd->get());
     return {};
@@ -220,7 +220,7 @@ std::optional<std::string> VenvRelocation::moved(const std::string& path,
   return changed;
 }
 
-// What is to be known of it besides.
+// Notes what else must be known of it.
 void VenvRelocation::learn(const std::string& path, const std::string& content) {
   const std::string_view name = base_name(path);
   if (name == "RECORD" && path.find(".dist-info/") != std::string::npos) {
@@ -319,9 +319,9 @@ std::vector<std::string> VenvRelocation::notes() const {
     notes.push_back(shown(package) + " is still read from " + shown(source) + others +
                     " (install it without -e to have it here)");
   }
-  list(libraries_, "look for libraries in the old place (RPATH)",
+  list(libraries_, "look for libraries in the old directory (RPATH)",
        "make the environment from wheels, or give requirements.txt");
-  list(strings_, "still hold the old place", "choose a shorter destination");
+  list(strings_, "still contain the old path", "choose a shorter destination");
   list(links_, "lead out of the environment", "copy what they lead to into it");
   return notes;
 }

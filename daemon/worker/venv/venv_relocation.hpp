@@ -1,10 +1,10 @@
-// VenvRelocation: one pass over a Python environment that was copied, extracted or built in one
-// place and will lie in another: what names the old place names the new one after it.
+// VenvRelocation: one pass over a Python environment that was copied, extracted, or built under one
+// path and will be used under another: whatever names the old path names the new one afterwards.
 //
-// Rewritten: texts (venv_text.hpp says how) up to 8 MiB, scripts up to 64 MiB, links, hashes in
-// RECORD; with Strings::move also strings in binaries. Not .pyc files: Python corrects the path in
-// those when it loads them. Nothing outside of the directory is touched, whatever links there are:
-// files are replaced by new ones, in directories that were opened without following any. Modes
+// Rewritten: texts (as in venv_text.hpp) up to 8 MiB, scripts up to 64 MiB, links, hashes in
+// RECORD; with Strings::move also strings in binaries. .pyc files are not: Python corrects their
+// path when it loads them. Nothing outside of the directory is touched, whatever links there are:
+// files are replaced by new ones, in directories that were opened without following links. Modes
 // stay.
 #pragma once
 
@@ -24,21 +24,21 @@ class VenvRelocation {
  public:
   enum class Strings { keep, move };
   struct Way {
-    EnvPython env = EnvPython::keep;  // scripts in bin of `/usr/bin/env python`
+    EnvPython env = EnvPython::keep;  // scripts in bin with `/usr/bin/env python`
     Strings strings = Strings::keep;  // in binaries
-    std::string origin;               // what links with ".." start from; "" if that is not known
+    std::string origin;               // the path from which links with ".." start; "" if not known
   };
 
-  // Borrows all; dir_fd (O_PATH is enough) is the environment's directory.
+  // Borrows everything; dir_fd (O_PATH is enough) is the environment's directory.
   VenvRelocation(int dir_fd, const VenvMove& move, Way way, const Meter& meter)
       : root_(dir_fd), move_(move), way_(std::move(way)), meter_(meter) {}
 
   Status run();
 
-  // After run(): source files below lib/pythonX.Y without a valid compiled file, by their names
+  // After run(): source files below lib/pythonX.Y without a valid compiled file, by their paths
   // below the environment.
   [[nodiscard]] std::vector<std::string> uncompiled() const;
-  // What still names the old place or reads from outside, and what to do; a clause each.
+  // What still names the old path or is read from outside, and what to do; one clause each.
   [[nodiscard]] std::vector<std::string> notes() const;
   [[nodiscard]] std::uint64_t files() const { return files_; }
   [[nodiscard]] std::uint64_t bytes() const { return bytes_; }
@@ -77,8 +77,8 @@ class VenvRelocation {
   std::vector<std::string> records_;
   std::unordered_map<std::string, std::string> fresh_;  // rewritten file → "sha256=...,SIZE"
   std::unordered_map<std::string, Stamp> sources_;      // .py files below lib/pythonX.Y
-  std::unordered_map<std::string, Stamp> compiled_;     // .pyc → the source that it is of
-  std::map<std::string, std::string> outside_;          // editable sources → who names them
+  std::unordered_map<std::string, Stamp> compiled_;     // .pyc → its source
+  std::map<std::string, std::string> outside_;  // editable sources → the packages that name them
   Finding libraries_;
   Finding strings_;
   Finding links_;

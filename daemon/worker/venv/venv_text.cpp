@@ -9,7 +9,7 @@ namespace nodestage {
 namespace {
 
 constexpr std::size_t k_kernel_limit = 127;
-constexpr std::size_t k_max_line = 4096;  // that is looked at for quotes
+constexpr std::size_t k_max_line = 4096;  // the longest line that is searched for quotes
 constexpr std::string_view k_exec = "'''exec' ";
 constexpr std::string_view k_exec_end = "\n' '''\n";
 
@@ -17,13 +17,13 @@ bool is_letter_or_digit(char c) {
   return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9');
 }
 
-// A byte that could be part of a longer name of which the path would only be a piece.
+// Whether a byte can be part of a longer name of which the path is only a piece.
 bool is_of_a_name(char c) {
   return is_letter_or_digit(c) || c == '_' || c == '-' || c == '+' || c == '~' || c == '%' ||
          (static_cast<unsigned char>(c) & 0x80) != 0;
 }
 
-// "-I/p/env" and its kin are not "I/p/env".
+// "-I/p/env" and similar options are not "I/p/env".
 bool begins_here(std::string_view text, std::size_t at) {
   if (at == 0) return true;
   const char before = text[at - 1];
@@ -31,7 +31,7 @@ bool begins_here(std::string_view text, std::size_t at) {
   return !is_of_a_name(before) && before != '.';
 }
 
-// A full stop may end a sentence, or go on with the name.
+// A full stop can end a sentence or continue the name.
 bool ends_here(std::string_view text, std::size_t at) {
   if (at >= text.size()) return true;
   if (text[at] == '.') return at + 1 >= text.size() || !is_of_a_name(text[at + 1]);
@@ -52,17 +52,17 @@ std::string percent_encoded(std::string_view path) {
   return text;
 }
 
-// As it stands in a JSON text that is ASCII; "" for what is no UTF-8.
+// The path as it is written in a JSON text of ASCII; "" if it is not UTF-8.
 std::string json_escaped(const std::string& path) {
   try {
     const std::string text = nlohmann::json(path).dump(-1, ' ', true);
     return text.substr(1, text.size() - 2);
-  } catch (const nlohmann::json::exception&) {  // the library's boundary
+  } catch (const nlohmann::json::exception&) {  // thrown by the library
     return {};
   }
 }
 
-// Inside of single quotes, as Python's shlex.quote writes it.
+// The path inside single quotes, as Python's shlex.quote writes it.
 std::string shell_escaped(std::string_view path) {
   std::string text;
   for (const char c : path) {
@@ -77,7 +77,7 @@ std::string shell_escaped(std::string_view path) {
 
 using Spelling = VenvMove::Spelling;
 
-// Calls put(begin, end, spelling) for each place of a path in `text`, in order.
+// Calls put(begin, end, spelling) for each occurrence of a path in `text`, in order.
 template <typename Put>
 bool each_place(std::string_view text, const VenvMove& move, Put put) {
   const auto& all = move.spellings();
@@ -108,7 +108,7 @@ bool each_place(std::string_view text, const VenvMove& move, Put put) {
   }
 }
 
-// Whether `at` is inside of quotes on its line.
+// Whether `at` is inside quotes on its line.
 bool is_quoted(std::string_view text, std::size_t at) {
   const std::size_t line = std::max(text.rfind('\n', at) + 1, at - std::min(at, k_max_line));
   char open = '\0';
@@ -143,7 +143,7 @@ std::string_view trimmed(std::string_view text) {
   return text;
 }
 
-// What follows the '#!', cut at the first blank.
+// The text after '#!', cut at the first blank.
 Interpreter one_line(std::string_view line, std::size_t length) {
   const std::string_view text = trimmed(line);
   const std::size_t blank = std::min(text.find_first_of(" \t"), text.size());
@@ -175,7 +175,7 @@ std::optional<Interpreter> in_exec_form(std::string_view script, std::size_t sec
                      std::string(trimmed(rest.substr(path_end, script_name - path_end))), length};
 }
 
-// The interpreter's new path, "" when it stays.
+// The interpreter's new path, or "" if it stays.
 std::string moved_interpreter(const Interpreter& interpreter, const VenvMove& move, EnvPython env) {
   if (env == EnvPython::take && interpreter.path.ends_with("/env") &&
       is_python_name(interpreter.arguments)) {
@@ -277,7 +277,7 @@ std::string interpreter_lines(const Interpreter& interpreter) {
                    2 + interpreter.path.size() + arguments.size() <= k_kernel_limit;
   if (one) return "#!" + interpreter.path + arguments + "\n";
   const std::string name = interpreter.path.substr(interpreter.path.rfind('/') + 1);
-  // The three lines are no Perl, and would start a shell again and again.
+  // The three lines are not valid Perl, and would start a shell again and again.
   if (!is_python_name(name))
     return "#!/usr/bin/env " + std::string(arguments.empty() ? "" : "-S ") + name + arguments +
            "\n";

@@ -3,11 +3,11 @@
 //
 //   #! line          "#!INTERPRETER [ARGUMENT]\n"; the kernel reads 127 bytes of it (255 from Linux
 //                    5.1 on) and ends the interpreter at a blank. For longer paths, or with blanks,
-//                    pip and others write three lines that are sh and Python:
+//                    pip and others write three lines that are both sh and Python:
 //                      #!/bin/sh
 //                      '''exec' "INTERPRETER" [ARGUMENT] "$0" "$@"
 //                      ' '''
-//                    Scripts of other languages look for it in PATH then: "#!/usr/bin/env NAME\n".
+//                    Scripts in other languages then use PATH: "#!/usr/bin/env NAME\n".
 //   RECORD           of an installed wheel: PATH,sha256=BASE64,SIZE in each line (PEP 376)
 #pragma once
 
@@ -19,13 +19,13 @@
 
 namespace nodestage {
 
-// The places where an environment was, and the one where it will be. All are absolute, without '/'
+// The paths where an environment was, and the one where it will be. All are absolute, without '/'
 // at the end.
 class VenvMove {
  public:
   VenvMove(std::vector<std::string> from, std::string to);
 
-  // A path as it may be written in a text, and as the new one is written there.
+  // A path in one of the forms in which texts contain it, and the new path in the same form.
   struct Spelling {
     std::string from;
     std::string to;
@@ -43,48 +43,47 @@ class VenvMove {
   std::vector<Spelling> spellings_;  // the longest first: "/p/env/inner" before "/p/env"
 };
 
-// Every path in `text` that is one of move.from(), or below it, leads to move.to(); also where it
-// is percent-encoded (URLs), with \u escapes (JSON), or quoted for a shell. A path that only begins
-// alike
-// ("/p/env2" for "/p/env") or ends alike ("/mnt/p/env") is another. Nothing when none is there.
+// Replaces every path in `text` that is, or is below, one of move.from() by one at move.to(), also
+// if it is percent-encoded (URLs), has \u escapes (JSON), or is quoted for a shell. A path that
+// only starts alike ("/p/env2" for "/p/env") or ends alike ("/mnt/p/env") is another one. Empty if
+// there is none.
 std::optional<std::string> moved_text(std::string_view text, const VenvMove& move);
 
-// In a file that is no text: each path in a string that ends in a NUL, which keeps its length.
-// Nothing when none is there; a string that would grow stays as it is, and `left` counts it.
+// For a binary file: replaces each path in a string that ends in a NUL, which keeps its length.
+// Empty if there is none. A string that would grow stays as it is, and `left` counts it.
 std::optional<std::string> moved_strings(std::string_view data, const VenvMove& move,
                                          unsigned& left);
 
-// The same as moved_text() for a shell's activate script, with quotes around the new path where it
-// stands bare and needs some.
+// Like moved_text(), for a shell's activate script: quotes a bare new path if necessary.
 std::optional<std::string> moved_activate(std::string_view text, const VenvMove& move);
 
 // A script's interpreter.
 struct Interpreter {
   std::string path;
-  std::string arguments;   // as they are in the script; most have none
-  std::size_t length = 0;  // of the lines that name it, with their end
+  std::string arguments;   // as in the script; most have none
+  std::size_t length = 0;  // of the lines that name it, including their end
 };
 std::optional<Interpreter> interpreter_of(std::string_view script);
 
-// The lines that name it: in one line where the kernel can read that.
+// The lines that name the interpreter: one line if the kernel can read it.
 std::string interpreter_lines(const Interpreter& interpreter);
 
-// A script, whatever follows its first lines. Its interpreter is moved, and with `env` one that
-// `/usr/bin/env pythonN` looks for, too; then the rest, unless it holds a NUL (an archive behind a
-// #!).
+// Rewrites a script, whatever follows its first lines: its interpreter, with EnvPython::take also
+// one that `/usr/bin/env pythonN` looks for; then the rest, unless it contains a NUL (an archive
+// after a #! line).
 enum class EnvPython { keep, take };
 std::optional<std::string> moved_script(std::string_view script, const VenvMove& move,
                                         EnvPython env);
 
-// A file's "sha256=BASE64,SIZE" in RECORD: the digits of URLs, without padding. "" if this
-// machine's OpenSSL has no SHA-256 to give.
+// A file's "sha256=BASE64,SIZE" in RECORD, with the digits of URLs and without padding. "" if this
+// machine's OpenSSL has no SHA-256.
 std::string record_hash(std::string_view content);
 
-// RECORD with other hashes and sizes: fresh(path) is the new content's "sha256=...,SIZE" for a path
-// as it is there, or "". Nothing when all is as it was.
+// RECORD with new hashes and sizes: fresh(path) returns the new content's "sha256=...,SIZE" for a
+// path as written there, or "". Empty if nothing changes.
 std::optional<std::string> updated_record(
     std::string_view record, const std::function<std::string(const std::string&)>& fresh);
 
-bool is_below(std::string_view path, std::string_view directory);  // or is it
+bool is_below(std::string_view path, std::string_view directory);  // or equal to it
 
 }  // namespace nodestage

@@ -33,18 +33,18 @@ bool exists(int dir_fd, const std::string& name) {
 Error place_fault(const std::string& destination, int code) {
   const std::string where = "$SLURM_TMPDIR/" + shown(destination);
   if (code == EEXIST || code == ENOTEMPTY) {
-    return fault(code, where + ": exists already",
-                 "Give the dataset another place: --stage-dataset=SOURCE:DEST");
+    return fault(code, where + ": already exists",
+                 "Give the dataset another destination: --stage-dataset=SOURCE:DEST");
   }
   if (code == ELOOP || code == ENOTDIR) {
-    return fault(code, where + ": a directory on the way is a link or a file",
-                 "Give the dataset another place: --stage-dataset=SOURCE:DEST");
+    return fault(code, where + ": a directory on the path is a link or a file",
+                 "Give the dataset another destination: --stage-dataset=SOURCE:DEST");
   }
   return fault(code, where + ": " + std::strerror(code),
                "If it happens again, tell your site's support");
 }
 
-// A directory changes its parent only if its owner may write to it.
+// Renaming a directory changes its "..", so its owner must be able to write to it.
 int rename_any(int from_fd, const char* name, int to_fd, const char* to_name) {
   if (::renameat2(from_fd, name, to_fd, to_name, RENAME_NOREPLACE) == 0) return 0;
   const int code = errno;
@@ -87,7 +87,7 @@ Result<Workspace> Workspace::open(int job_fd) {
   return workspace;
 }
 
-// A line without its end was not written whole, so its rename never came.
+// A line without its end was not written completely, so its rename did not happen.
 Status Workspace::read_ledger(int top_fd) {
   constexpr int k_flags = O_RDWR | O_CREAT | O_APPEND | O_NOFOLLOW | O_NONBLOCK;
   TRY_ASSIGN(ledger_, open_at(top_fd, k_ledger, k_flags, 0600));
@@ -122,7 +122,8 @@ Status Workspace::claim(const std::string& destination, const std::string& sourc
             ? shown(by) + " and " + shown(source) + " would both become '" + shown(taken) + "'"
             : shown(by) + " would become '" + shown(taken) + "', " + shown(source) + " '" +
                   shown(destination) + "': one inside of the other";
-    return fault(EEXIST, cause, "Give one of them another place: --stage-dataset=SOURCE:DEST");
+    return fault(EEXIST, cause,
+                 "Give one of them another destination: --stage-dataset=SOURCE:DEST");
   }
   claims_.emplace(destination, source);
   return {};

@@ -1,11 +1,11 @@
 // Workspace: the hidden directory in which datasets are built, and the one rename by which each
-// comes to its name in the job directory: a name there is complete or absent.
+// gets its name in the job directory, so that a name there is complete or absent.
 //
 //   .nodestage-partial/items/<item>/...   what an item builds
 //   .nodestage-partial/complete           destinations placed so far, NUL-terminated each
 //
-// A destination is written to `complete` just before its rename, so a worker that is started over
-// knows what an earlier one made. The user could forge it, and would cheat nobody but himself.
+// A destination is written to `complete` just before its rename, so that a restarted worker knows
+// what an earlier one made. Users who forge it only deceive themselves.
 #pragma once
 
 #include <sys/types.h>
@@ -23,25 +23,25 @@ namespace nodestage {
 
 class Workspace {
  public:
-  // Removes what an earlier worker left half-built. job_fd is borrowed.
+  // Removes what an earlier worker left unfinished. job_fd is borrowed.
   static Result<Workspace> open(int job_fd);
 
-  // The empty directory of an item.
+  // Creates the empty directory of an item.
   Result<Fd> make_item(std::size_t item);
-  // Removes it with all in it; what cannot be removed goes with the job directory.
+  // Removes it and its contents. What cannot be removed is removed with the job directory.
   void remove_item(std::size_t item);
   // Removes the whole workspace.
   void remove();
 
-  // Reserves a destination for `source` (both are shown in the fault): no other may be the same, in
-  // it, or around it.
+  // Reserves a destination for `source` (a fault shows both): no other destination may be the same,
+  // inside it, or around it.
   Status claim(const std::string& destination, const std::string& source);
 
   // Whether an earlier worker placed it. Its parents are not trusted to be directories.
   [[nodiscard]] bool is_placed(const std::string& destination);
 
-  // Renames `name` in from_fd to the destination, whose parents are made (0755 & ~umask), no link
-  // followed. A fault when something is there already.
+  // Renames `name` in from_fd to the destination and creates its parents (0755 & ~umask), without
+  // following links. A fault if the destination exists already.
   Status place(int from_fd, const std::string& name, const std::string& destination);
 
  private:

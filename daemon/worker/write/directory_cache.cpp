@@ -38,8 +38,7 @@ Result<int> DirectoryCache::open(const std::string& path) {
   return place->fd.get();
 }
 
-// Most directories are new, and in one that is open. What cannot be reached that way is looked for
-// from the root on.
+// Most directories are new and in one that is open. Otherwise the path is opened from the root.
 Result<Fd> DirectoryCache::open_or_make(const std::string& path) {
   const SplitPath split = split_path(path);
   if (const auto parent = open(std::string(split.parent))) {

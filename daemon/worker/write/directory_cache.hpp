@@ -1,5 +1,5 @@
-// DirectoryCache: the directories below a root that a thread writes to, and those on the way to
-// them, kept open.
+// DirectoryCache: keeps open the directories that a thread writes to below a root, and their
+// parents.
 #pragma once
 
 #include <array>
@@ -13,20 +13,20 @@
 
 namespace nodestage {
 
-// A directory was reached without a link on the way when it was opened; whatever becomes of its
-// name later, the descriptor stays in the tree. One thread.
+// A directory is opened without following a link; whatever becomes of its name later, the
+// descriptor stays in the tree. One thread.
 class DirectoryCache {
  public:
   explicit DirectoryCache(int root_fd) : root_(root_fd) {}  // borrowed
 
-  // O_PATH, valid until the next call. What is missing is made (0777 & ~umask). Where this process
-  // may open no more files, those that were kept are closed. Faults as in below.hpp.
+  // O_PATH, valid until the next call. Missing directories are created (0777 & ~umask). If this
+  // process may open no more files, the cached directories are closed. Faults as in below.hpp.
   Result<int> open(const std::string& path);
 
-  // How many were made since the last call.
+  // The number of directories created since the last call.
   std::size_t take_made() { return std::exchange(made_, 0); }
 
-  // A directory may have gone, and its name may be another's.
+  // Call it when a directory may have been removed or its name reused.
   void forget();
 
  private:

@@ -22,17 +22,18 @@ std::array<timespec, 2> times_of(const std::optional<timespec>& mtime) {
 }
 
 Error no_target(const std::string& link, int code) {
-  return fault(code, "is a hard link to '" + shown(link) + "', which is not there",
-               "include=, exclude= and strip= must not part hard links; without these, make the "
-               "archive again: it must hold a file before its links");
+  return fault(
+      code, "is a hard link to '" + shown(link) + "', which does not exist",
+      "include=, exclude= and strip= must not separate hard links; without these, make the "
+      "archive again: it must contain a file before its links");
 }
 
 Error no_directory(int code) {
   if (code != ELOOP) {
-    return fault(code, "is below what the archive holds as a file, not as a directory",
+    return fault(code, "is below a name that is a file in the archive, not a directory",
                  "Make the archive again without one of them");
   }
-  return fault(code, "is below what the archive holds as a symbolic link, not as a directory",
+  return fault(code, "is below a name that is a symbolic link in the archive, not a directory",
                "nodestage follows no links there; make the archive again without that link");
 }
 
@@ -44,14 +45,15 @@ std::string path_in(const std::string& parent, const std::string& name) {
   return parent.empty() ? name : parent + "/" + name;
 }
 
-// Below a link, where that is no fault: counted.
+// Whether an entry below a link is left out, if the settings allow that; counts it.
 bool EntryMaker::leaves_out(const Error& error) const {
   if (error.code != ELOOP || way_.rules.escaping == Escaping::fail) return false;
   ++way_.rules.escaped;
   return true;
 }
 
-// Made if need be. Who makes it is known only then, so it is counted afterwards.
+// Creates the directory if necessary. Only then is it known which thread did; so it is counted
+// after.
 Result<int> EntryMaker::open_directory(const std::string& path) {
   auto fd = directories_.open(path);
   TRY(count_directories(directories_.take_made()));
@@ -66,7 +68,7 @@ Status EntryMaker::count_directories(std::size_t made) {
   return {};
 }
 
-// Nothing: what is in it is left out.
+// Empty: what is in it is left out.
 Result<std::optional<int>> EntryMaker::parent_of(const std::string& parent, const NewEntry& entry) {
   const auto fd = open_directory(parent);
   if (fd) return std::optional(*fd);
@@ -101,7 +103,7 @@ Status EntryMaker::make_room(int parent, const std::string& name, const std::str
   return way_.space.explain(path, errno);
 }
 
-// Calls `make` (0, or -1 and errno), once more after making room.
+// Calls `make` (which returns 0, or -1 and errno), and once more after making room.
 template <typename Make>
 Status EntryMaker::make_name(int parent, const std::string& name, const std::string& path,
                              Make make) const {
@@ -151,12 +153,12 @@ Status EntryMaker::complete(Fd file, const std::string& path, const NewEntry& en
   if (end < entry.size && ::ftruncate(file.get(), static_cast<off_t>(entry.size)) != 0) {
     return way_.space.explain(path, errno);
   }
-  // The mode comes last: it may forbid to write, and an ACL has changed it.
+  // The mode comes last: it may deny writing, and an ACL has changed it.
   if (entry.xattrs) {
     if (::fchmod(file.get(), entry.mode | S_IWUSR) != 0) return way_.space.explain(path, errno);
     way_.rules.lost_xattrs += set_xattrs(file.get(), *entry.xattrs);
   }
-  // Writing takes set-id bits away.
+  // Writing clears set-id bits.
   const bool has_mode = !entry.xattrs && (entry.mode & ~k_permissions) == 0;
   if (!has_mode && ::fchmod(file.get(), entry.mode) != 0) return way_.space.explain(path, errno);
   const auto times = times_of(entry.mtime);
@@ -182,7 +184,7 @@ Result<bool> EntryMaker::hard_link(int parent, const std::string& path,
   return true;
 }
 
-// By descriptors: another process may put a link, or another file, in its place meanwhile.
+// By descriptors: another process may replace it with a link or another file meanwhile.
 Result<Fd> EntryMaker::create_again(const std::string& parent, const NewEntry& entry) {
   TRY_ASSIGN(const auto directory, parent_of(parent, entry));
   if (!directory) return Fd();
@@ -217,7 +219,7 @@ Status EntryMaker::fifo(int parent, const std::string& path, const NewEntry& ent
   return set_times(parent, path, entry);
 }
 
-// Of what is not opened.
+// For entries that are not opened.
 Status EntryMaker::set_times(int parent, const std::string& path, const NewEntry& entry) const {
   const auto times = times_of(entry.mtime);
   if (::utimensat(parent, entry.name.c_str(), times.data(), AT_SYMLINK_NOFOLLOW) == 0) return {};
@@ -238,7 +240,7 @@ Status EntryMaker::make_directory(const std::string& path) {
 }
 
 Status EntryMaker::set_attributes(const std::string& path, const DirectoryAttributes& attributes) {
-  // Most are there, and none is needed again.
+  // Most exist already, and none is needed again.
   const auto there = open_directory_below(way_.root_fd, path);
   const auto directory = there ? Result<int>(there->get()) : open_directory(path);
   if (!directory && leaves_out(directory.error())) return {};

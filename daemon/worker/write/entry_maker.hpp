@@ -1,5 +1,5 @@
-// EntryMaker: makes one entry of an archive below a directory, at once. What the threads of a
-// TreeWriter have in common.
+// EntryMaker: creates one entry of an archive below a directory, at once. All threads of a
+// TreeWriter use it.
 #pragma once
 
 #include <atomic>
@@ -18,7 +18,7 @@ namespace nodestage {
 
 // An entry that is not a directory.
 struct NewEntry {
-  std::string name;  // the last part
+  std::string name;  // the last component
   Entry::Kind kind = Entry::Kind::file;
   mode_t mode = 0;  // final
   std::optional<timespec> mtime;
@@ -31,7 +31,7 @@ struct NewEntry {
     std::uint64_t offset;
     Bytes data;
   };
-  // Of a file: what it holds (the memory is another's), or whence to fetch it.
+  // Of a file: its data (in memory owned by others), or where to fetch them from.
   Part data{};
   std::vector<Part> more;
   const EntryData* from = nullptr;
@@ -44,15 +44,15 @@ struct DirectoryAttributes {
   SharedXattrs xattrs = {};
 };
 
-// What the site lets an entry bring, and how much was left out for that. Any thread.
+// What the site lets an entry contain, and how much was left out because of that. Any thread.
 struct EntryRules {
-  const Escaping escaping = Escaping::fail;    // what an entry below a symbolic link means
-  std::atomic<std::uint64_t> escaped = 0;      // entries, where that is no fault
-  std::atomic<std::uint64_t> lost_xattrs = 0;  // that the file system does not take
+  const Escaping escaping = Escaping::fail;    // the meaning of an entry below a symbolic link
+  std::atomic<std::uint64_t> escaped = 0;      // entries, if that is not a fault
+  std::atomic<std::uint64_t> lost_xattrs = 0;  // that the file system does not accept
 };
 
-// Of what comes before under one name the later entry wins: what has the name is removed. All
-// faults tell of the entry. One thread; borrows all.
+// Of entries with the same name, the later one wins: what has the name is removed. All faults are
+// about the entry. One thread; borrows everything.
 class EntryMaker {
  public:
   struct Way {
@@ -64,22 +64,22 @@ class EntryMaker {
   };
   explicit EntryMaker(const Way& way) : way_(way), directories_(way.root_fd) {}
 
-  // All of it, data and times. False: it was left out.
+  // Creates the entry with its data and times. False: it was left out.
   Result<bool> make(const std::string& parent, const NewEntry& entry);
 
-  // A file, made and still empty (none: it was left out); and the end of one whose data were
-  // written up to `end`.
+  // create() makes a file that is still empty (no descriptor: it was left out). complete() finishes
+  // one whose data were written up to `end`.
   Result<Fd> create(const std::string& parent, const NewEntry& entry);
   Status complete(Fd file, const std::string& path, const NewEntry& entry, std::uint64_t end) const;
 
-  // The file that is there already, empty again: cpio gives the data with the last of its names. A
-  // new one where that is a link to no file, as the first name may have become; none: it was left
-  // out.
+  // Opens the existing file and empties it: cpio has the data with the last of a file's names.
+  // Creates a new file if the name is a link to something else, which the first name may have
+  // become. No descriptor: it was left out.
   Result<Fd> create_again(const std::string& parent, const NewEntry& entry);
 
-  // Removes what has the name and is no directory.
+  // Removes what has the name and is not a directory.
   Status make_directory(const std::string& path);
-  // Of a directory, which is made if need be.
+  // For a directory, which is created if necessary.
   Status set_attributes(const std::string& path, const DirectoryAttributes& attributes);
 
   void forget_directories() { directories_.forget(); }

@@ -14,7 +14,7 @@ constexpr std::uint32_t k_last_generation = std::numeric_limits<std::uint32_t>::
 
 std::uint64_t SeenNames::hash(std::string_view name) { return std::hash<std::string_view>()(name); }
 
-// Of the name, or of the free slot where it belongs.
+// The slot of the name, or the free slot where it belongs.
 std::size_t SeenNames::place_of(std::uint64_t hash) const {
   const std::size_t mask = slots_.size() - 1;
   std::size_t at = hash & mask;
@@ -45,7 +45,7 @@ void SeenNames::grow() {
 }
 
 void SeenNames::settle() {
-  if (generation_ < k_last_generation) ++generation_;  // at the last one it is full
+  if (generation_ < k_last_generation) ++generation_;  // at the last generation it is full
 }
 
 bool SeenNames::is_full() const { return used_ >= most_ || generation_ >= k_last_generation; }

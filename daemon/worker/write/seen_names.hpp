@@ -1,5 +1,4 @@
-// SeenNames: the names that an archive has given so far, and which of them writers may still be at
-// work on.
+// SeenNames: the names that an archive had so far, and which of them writers may be working on.
 #pragma once
 
 #include <cstddef>
@@ -9,7 +8,7 @@
 
 namespace nodestage {
 
-// Remembers names by a hash, a million in 32 MiB. Two names of one hash only cost a wait. One
+// Stores names by hash, a million in 32 MiB. Two names with the same hash only cost a wait. One
 // thread.
 class SeenNames {
  public:
@@ -24,13 +23,13 @@ class SeenNames {
   [[nodiscard]] static std::uint64_t hash(std::string_view name);
 
   [[nodiscard]] Found find(std::uint64_t hash) const;
-  void put(std::uint64_t hash, Kind kind);  // or puts it in flight again
+  void put(std::uint64_t hash, Kind kind);  // or marks it as in flight again
 
-  // Nobody is at work on any of them.
+  // No writer is working on any of them.
   void settle();
 
-  // After settle(), and before the next put(), when it is_full(): what it does not find may have
-  // been there all the same.
+  // If is_full(): call forget() after settle() and before the next put(). From then on, find() may
+  // miss a name that was seen.
   [[nodiscard]] bool is_full() const;
   void forget();
   [[nodiscard]] bool has_forgotten() const { return has_forgotten_; }

@@ -11,11 +11,11 @@
 namespace nodestage {
 namespace {
 
-constexpr std::size_t k_links = std::size_t{1} << 15U;        // that wait, at most
-constexpr std::size_t k_link_bytes = std::size_t{16} << 20U;  // and their names
+constexpr std::size_t k_links = std::size_t{1} << 15U;        // the maximum that waits
+constexpr std::size_t k_link_bytes = std::size_t{16} << 20U;  // and of their names
 constexpr std::size_t k_in_task = 64;
-constexpr std::size_t k_inline_link = 60;  // ext4: a text as long has a block of its own
-constexpr std::size_t k_special_names = std::size_t{1} << 16U;  // that are remembered, at most
+constexpr std::size_t k_inline_link = 60;  // ext4: a text of this length has its own block
+constexpr std::size_t k_special_names = std::size_t{1} << 16U;  // the maximum that is remembered
 
 NewEntry new_entry_of(const Entry& entry, std::string_view name, std::uint64_t number) {
   NewEntry made;
@@ -106,7 +106,7 @@ void TreeWriter::begin_new(const Entry& entry, std::string_view name) {
   new_->mode = mode_of(entry);
 }
 
-// Specials that are not kept, and what would be a link to one; set-id bits are counted only.
+// Leaves out special files that are not kept, and links to them; set-id bits are only counted.
 bool TreeWriter::leave_out(const Entry& entry) {
   const bool keeps = special_ == Special::keep;
   if (!keeps && entry.kind == Entry::Kind::file && (entry.mode & (S_ISUID | S_ISGID)) != 0)
@@ -124,8 +124,8 @@ bool TreeWriter::leave_out(const Entry& entry) {
   return is_special;
 }
 
-// What is in flight above an entry, and is no directory, must be there first: then the entry's
-// fault is the same as if one thread had made all.
+// Parents of an entry that are in flight and not directories must be complete first: the entry's
+// fault is then the same as if one thread had made everything.
 Status TreeWriter::enter(std::string_view parent) {
   if (has_parent_ && parent == parent_) return {};
   bool is_settled = false;
@@ -142,7 +142,7 @@ Status TreeWriter::enter(std::string_view parent) {
   return {};
 }
 
-// A directory is made by whoever needs it first, at the latest at the end.
+// A directory is created by the thread that needs it first, at the latest at the end.
 Status TreeWriter::add_directory(const Entry& entry, SeenNames::Found found) {
   directories_[entry.name] = {mode_of(entry), entry.mtime, entry.xattrs};
   if (found.kind == SeenNames::Kind::directory) return {};
@@ -151,7 +151,7 @@ Status TreeWriter::add_directory(const Entry& entry, SeenNames::Found found) {
   return maker_.make_directory(entry.name);
 }
 
-// Before a name is used that may be there already, in whatever state.
+// Called before a name is used that may exist already, in any state.
 Status TreeWriter::claim_name(const std::string& name, std::uint64_t hash, SeenNames::Found found) {
   const bool is_directory = found.kind == SeenNames::Kind::directory;
   if (is_directory || found.in_flight) TRY(settle());
@@ -163,7 +163,7 @@ Status TreeWriter::claim_name(const std::string& name, std::uint64_t hash, SeenN
   return see(hash, SeenNames::Kind::other);
 }
 
-// When there are too many, the others are forgotten.
+// If there are too many, the others are forgotten.
 Status TreeWriter::see(std::uint64_t hash, SeenNames::Kind kind) {
   if (seen_.is_full()) {
     TRY(settle());
@@ -182,7 +182,7 @@ Status TreeWriter::complete() {
   const Slice memory = std::exchange(memory_, {});
   gathered_.reset();
   const std::string path = path_in(parent_, entry.name);
-  if (entry.kind == Entry::Kind::hard_link && entry.link == path) return {};  // it is there
+  if (entry.kind == Entry::Kind::hard_link && entry.link == path) return {};  // it exists
   Status put = entry.kind == Entry::Kind::hard_link ? put_link(std::move(entry))
                                                     : put_entry(std::move(entry), memory);
   return put || failed_entry_ ? put : failed(std::move(put.error()), path);
@@ -207,7 +207,7 @@ Status TreeWriter::put_entry(NewEntry entry, const Slice& memory) {
   return batch_->is_full() ? hand_on() : Status();
 }
 
-// A link to a name in flight waits until all of these are there.
+// A link to a name in flight waits until all names in flight exist.
 Status TreeWriter::put_link(NewEntry entry) {
   const std::uint64_t target = SeenNames::hash(entry.link);
   const std::uint64_t name = SeenNames::hash(path_in(parent_, entry.name));
@@ -215,7 +215,7 @@ Status TreeWriter::put_link(NewEntry entry) {
   const SeenNames::Found found = seen_.find(target);
   seen_.put(name, SeenNames::Kind::other);
   if (found.kind != SeenNames::Kind::other || !found.in_flight) {
-    // Whoever uses the target's name next waits for this link, which fails if there is no target.
+    // The next use of the target's name waits for this link, which fails if there is no target.
     if (found.kind != SeenNames::Kind::directory) seen_.put(target, SeenNames::Kind::other);
     return put_entry(std::move(entry), {});
   }
@@ -264,7 +264,7 @@ Status TreeWriter::finish() {
   return finish_directories();
 }
 
-// The deepest first, all of one depth together: a directory comes after all that is in it.
+// The deepest first, all of one depth together: a directory follows its contents.
 Status TreeWriter::finish_directories() {
   std::map<std::size_t, std::vector<DirectoryBatch::Directory>, std::greater<>> by_depth;
   for (const auto& [path, attributes] : directories_) {
@@ -279,7 +279,7 @@ Status TreeWriter::finish_directories() {
   return {};
 }
 
-// Few of them are not worth a thread.
+// A few of them are not worth a thread.
 Status TreeWriter::finish_directories(const std::vector<DirectoryBatch::Directory>& directories) {
   for (std::size_t at = 0; at < directories.size(); at += k_in_task) {
     const auto begin = directories.begin() + static_cast<std::ptrdiff_t>(at);

@@ -1,14 +1,14 @@
 // TreeWriter: writes an archive's entries below a directory, as GNU tar does for a user without -p.
 //
-// The caller's thread decides the order, and hands batches of new files, parts of large ones and
-// links to writers (writer_crew.hpp). They wait for each other only where the order shows: at a
-// name that comes again, below a name that is no directory, and at links to names that are not
-// there yet. Directories are made by whoever needs them first.
+// The caller's thread decides the order, and hands batches of new files, parts of large files, and
+// links to writers (writer_crew.hpp). They wait for each other only if the order matters: at a
+// repeated name, below a name that is not a directory, and at links to names that do not exist yet.
+// Directories are created by the thread that needs them first.
 //
-// Modes lose setuid, setgid, sticky and the umask's bits; owners are the caller's; times are kept
-// to the nanosecond. Of two entries with one name the later one wins. Directories get their mode
-// and time at the end. No link is ever followed, so an entry whose parent is a link is a fault, or
-// left out and counted.
+// Modes lose setuid, setgid, sticky, and the umask's bits; the owner is the caller; times are kept
+// to the nanosecond. Of two entries with the same name, the later one wins. Directories get their
+// mode and time at the end. No link is ever followed, so an entry whose parent is a link is a
+// fault, or left out and counted.
 #pragma once
 
 #include <memory>
@@ -26,45 +26,45 @@
 namespace nodestage {
 
 struct TreeWriterLimits {
-  unsigned threads = 1;                                // at most, beside the caller's
+  unsigned threads = 1;                                // maximum, in addition to the caller's
   std::size_t queued = std::size_t{64} * 1024 * 1024;  // bytes of data on their way to them
   Escaping escaping = Escaping::fail;                  // of an entry below a link
   Special special = Special::skip;
-  std::size_t names = std::size_t{1} << 20U;  // that are remembered
+  std::size_t names = std::size_t{1} << 20U;  // the maximum that is remembered
 };
 
 class TreeWriter {
  public:
-  // Borrows all; root_fd may be O_PATH. The process's umask must be `umask`. No fault of a call is
-  // the last word: the caller destroys the writer, which stops and ends its threads.
+  // Borrows everything; root_fd may be O_PATH. The process's umask must be `umask`. After a fault,
+  // destroy the writer, which stops and joins its threads.
   TreeWriter(int root_fd, mode_t umask, Meter& meter, Space& space, TreeWriterLimits limits);
   TreeWriter(const TreeWriter&) = delete;
   TreeWriter& operator=(const TreeWriter&) = delete;
   ~TreeWriter();
 
   // One thread calls these, in the archive's order. entry.name and a hard link's entry.link are
-  // cleaned names below the root ("" is the root). They return before all is done: a fault may be
-  // that of an earlier entry, which failed_entry() then names.
+  // cleaned names below the root ("" is the root). They return before the work is complete: a fault
+  // may be that of an earlier entry, which failed_entry() then names.
   Status add(const Entry& entry) { return begin(entry); }
   // Data of the file (or late data of the hard link) that was added last.
   Status write(std::uint64_t offset, const Slice& data);
-  // A file whose data a writer fetches; `from` is borrowed until a finish()
-  // that did well, else until this writer's end.
+  // A file whose data a writer fetches. `from` is borrowed until finish() succeeds, or until this
+  // writer is destroyed.
   Status add(const Entry& entry, const EntryData& from, std::uint64_t id);
 
-  // Once, after the last entry: waits for all writers, then gives directories their modes and
-  // times.
+  // Call it once, after the last entry. It waits for all writers, then gives directories their
+  // modes and times.
   Status finish();
 
-  // After a fault: the name of the entry that it is about, "" for one that names its own; null: the
-  // entry that was added last.
+  // After a fault: the name of the entry that caused it; "" if the fault names it; null: the entry
+  // that was added last.
   [[nodiscard]] const std::string* failed_entry() const;
 
-  // What was not made as the archive tells.
+  // What was not made as recorded in the archive.
   struct LeftOut {
     std::uint64_t specials = 0;  // FIFOs, devices, sockets, and hard links to them
-    std::uint64_t set_ids = 0;   // files that are there without their set-id bits
-    std::uint64_t escaped = 0;   // below links, where that is no fault
+    std::uint64_t set_ids = 0;   // files that lost their set-id bits
+    std::uint64_t escaped = 0;   // below links, if that is not a fault
     std::uint64_t lost_xattrs = 0;
   };
   // After finish().
@@ -108,7 +108,7 @@ class TreeWriter {
   const Special special_;
   Meter& meter_;
   Space& space_;
-  // That the archive tells of. Writers look at them: they outlive the crew.
+  // Directories with an entry of their own. Writers read them, so they outlive the crew.
   std::unordered_map<std::string, DirectoryAttributes> directories_;
   EntryRules rules_;
   WriterCrew crew_;
@@ -116,7 +116,7 @@ class TreeWriter {
 
   SeenNames seen_;
   std::string parent_;        // of the entry that was added last
-  bool has_parent_ = false;   // parent_ was looked at
+  bool has_parent_ = false;   // parent_ was checked
   unsigned generation_ = 0;   // of directories
   std::uint64_t number_ = 0;  // of entries
   std::unique_ptr<EntryBatch> batch_;
@@ -126,7 +126,7 @@ class TreeWriter {
 
   // What was added last, while more of its data may come.
   std::optional<NewEntry> new_;
-  Slice memory_;  // that its data are in
+  Slice memory_;  // contains its data
   std::shared_ptr<std::byte[]> gathered_;
   std::shared_ptr<LargeFile> large_;
   BlockCount large_blocks_;

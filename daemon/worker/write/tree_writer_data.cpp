@@ -1,4 +1,4 @@
-// TreeWriter: the data of the entry that was added last, when they come block by block.
+// TreeWriter: the data of the entry that was added last, if they come block by block.
 #include <algorithm>
 #include <utility>
 
@@ -7,7 +7,7 @@
 namespace nodestage {
 namespace {
 
-// Larger files are opened at once and written in parts; smaller ones that come in pieces are
+// Larger files are opened at once and written in parts. Smaller ones that come in pieces are
 // gathered first.
 constexpr std::uint64_t k_gathered_bytes = std::uint64_t{256} * 1024;
 constexpr std::size_t k_whole_bytes = std::size_t{1} << 20U;
@@ -24,7 +24,8 @@ Status TreeWriter::write(std::uint64_t offset, const Slice& data) {
   return write_large(offset, data);
 }
 
-// Whether the data are now with the entry: as they are when that is all of them, else copied.
+// Keeps the data with the entry, as they are if that is all of them, otherwise as a copy. Returns
+// whether it did.
 bool TreeWriter::keep(std::uint64_t offset, const Slice& data) {
   NewEntry& entry = *new_;
   if (offset == 0 && data.size() == entry.size && data.size() <= k_whole_bytes) {
@@ -73,7 +74,7 @@ Status TreeWriter::forget_new() {
   return {};
 }
 
-// Of data that were gathered in vain, too: there is more than was told.
+// Also takes over data that were gathered in vain, because there is more than was announced.
 Status TreeWriter::begin_large(Fd file) {
   ++meter_.files;
   large_ = std::make_shared<LargeFile>(std::move(file), path_in(parent_, new_->name), *new_);
@@ -103,7 +104,7 @@ Status TreeWriter::write_part(std::uint64_t offset, Slice data) {
   return submit(std::move(task));
 }
 
-// cpio (newc) gives the data with the last of a file's names, which may be the first one again.
+// cpio (newc) has the data with the last of a file's names, which may be the first one again.
 Status TreeWriter::write_late(std::uint64_t offset, const Slice& data) {
   NewEntry entry = *new_;
   TRY(settle());

@@ -47,7 +47,7 @@ bool WriterCrew::has_room() const {
          (queued_bytes_ < limits_.queued_bytes && queued_ < k_tasks_per_thread * writers_.size());
 }
 
-// Who waits for room is waked when half of it is there: else it would be for each task.
+// A waiting caller is woken when half of the room is free, instead of for each task.
 bool WriterCrew::has_much_room() const {
   return quit_ || queued_ == 0 ||
          (queued_bytes_ < limits_.queued_bytes / 2 &&
@@ -71,8 +71,8 @@ void WriterCrew::submit(std::unique_ptr<WriterTask> task) {
   }
 }
 
-// Its own thread or, when that runs, one of the others', which will help. Where there may be no
-// more threads the first one does it all.
+// Starts the writer's own thread or, if that runs, another writer's, which will help. If no more
+// threads are possible, the first one does all of the work.
 void WriterCrew::start_thread(Writer& home) {
   const auto is_idle = [](const auto& writer) { return !writer->thread.joinable(); };
   const auto other = std::find_if(writers_.begin(), writers_.end(), is_idle);
@@ -85,7 +85,7 @@ void WriterCrew::start_thread(Writer& home) {
   }
 }
 
-// The writer of the last task that is near this one, else the one that has least to do.
+// The writer of the last task that is near this one, otherwise the one with the least work.
 WriterCrew::Writer& WriterCrew::home_of(const WriterTask& task) {
   if (last_home_ == nullptr || task.near != last_near_) {
     last_near_ = task.near;
@@ -97,7 +97,7 @@ WriterCrew::Writer& WriterCrew::home_of(const WriterTask& task) {
   return *last_home_;
 }
 
-// Its own first task, or another's; null: there is none for it.
+// Its own first task, or another writer's; null: there is none for it.
 std::unique_ptr<WriterTask> WriterCrew::next_task(Writer& own) {
   std::unique_ptr<WriterTask> task;
   if (!own.tasks.empty()) {
@@ -110,8 +110,8 @@ std::unique_ptr<WriterTask> WriterCrew::next_task(Writer& own) {
   return task;
 }
 
-// The last one of whoever has most of them: so that each directory has one writer as long as there
-// are enough of them.
+// The last task of the writer that has the most, so that each directory has one writer as long as
+// there are enough directories.
 std::unique_ptr<WriterTask> WriterCrew::task_of_another() {
   Writer* most = nullptr;
   for (const auto& writer : writers_) {
@@ -145,7 +145,7 @@ void WriterCrew::work(Writer& own) {
     std::optional<WriterFault> failed;
     if (!quit_) failed = guarded(*task, maker);
     if (failed) fail(std::move(*failed));
-    task.reset();  // its memory, before anybody is told that there is room
+    task.reset();  // releases its memory before room is reported
     lock.lock();
     --busy_;
     queued_bytes_ -= bytes;

@@ -1,4 +1,4 @@
-// WriterCrew: the threads of a TreeWriter, and what waits for them.
+// WriterCrew: the threads of a TreeWriter, and the tasks that wait for them.
 #pragma once
 
 #include <atomic>
@@ -30,13 +30,13 @@ class WriterTask {
   virtual ~WriterTask() = default;
   virtual std::optional<WriterFault> run(EntryMaker& maker) = 0;
 
-  std::size_t bytes = 0;    // of data that it holds
-  std::uint64_t near = 0;   // tasks with this in common go to one thread while all have work
-  bool only_near = false;   // or wait for it: who writes to a file keeps its lock from others
+  std::size_t bytes = 0;    // of data that it keeps
+  std::uint64_t near = 0;   // tasks with the same value go to one thread while all have work
+  bool only_near = false;   // or wait for it: a file's writer keeps its lock from others
   unsigned generation = 0;  // of directories: a thread forgets those of earlier ones
 };
 
-// Threads are started when there is work for them. One thread calls all but quit().
+// Threads are started when there is work for them. One thread calls everything except quit().
 class WriterCrew {
  public:
   struct Way {  // borrowed
@@ -52,14 +52,14 @@ class WriterCrew {
   WriterCrew(const Way& way, const Limits& limits);
   WriterCrew(const WriterCrew&) = delete;
   WriterCrew& operator=(const WriterCrew&) = delete;
-  ~WriterCrew();  // drops what waits, and ends the threads
+  ~WriterCrew();  // drops what waits, and joins the threads
 
-  // Waits while too much waits for the threads. After a fault nothing is done any more.
+  // Waits while too much waits for the threads. After a fault, nothing more is done.
   void submit(std::unique_ptr<WriterTask> task);
   void drain();
 
   [[nodiscard]] bool has_failed() const { return quit_; }
-  // After that: the fault that comes first in the archive, as far as it is known.
+  // After a failure: the fault that comes first in the archive, as far as known.
   [[nodiscard]] WriterFault fault() const;
   void fail(WriterFault fault);
 
@@ -83,13 +83,13 @@ class WriterCrew {
   const Limits limits_;
   std::atomic<bool> quit_ = false;
 
-  mutable std::mutex mutex_;  // over what follows
+  mutable std::mutex mutex_;  // guards what follows
   std::condition_variable has_work_;
   std::condition_variable is_done_;
   std::vector<std::unique_ptr<Writer>> writers_;
   std::optional<WriterFault> fault_;
   std::size_t queued_ = 0;        // tasks
-  std::size_t queued_bytes_ = 0;  // of them and of those at work
+  std::size_t queued_bytes_ = 0;  // of them and of those being worked on
   std::size_t busy_ = 0;          // threads
   std::size_t idle_ = 0;
   std::uint64_t last_near_ = 0;

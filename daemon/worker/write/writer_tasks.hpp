@@ -1,4 +1,4 @@
-// What a TreeWriter gives its writers to do.
+// The tasks that a TreeWriter gives to its writers.
 #pragma once
 
 #include <algorithm>
@@ -19,10 +19,10 @@ class EntryBatch final : public WriterTask {
 
   // The entry's data are in `memory`, of which the batch takes a share.
   void put(NewEntry entry, const Slice& memory, const Amount& amount);
-  // Whether it should go its way before more comes to it.
+  // Whether it should be handed on before more is added.
   [[nodiscard]] bool is_full() const;
   [[nodiscard]] const std::string& parent() const { return parent_; }
-  // How many different blocks of a decoder it may hold.
+  // The number of different blocks of a decoder that it may hold.
   static constexpr std::size_t k_memories = 14;
 
   std::optional<WriterFault> run(EntryMaker& maker) override;
@@ -32,7 +32,7 @@ class EntryBatch final : public WriterTask {
   Meter& meter_;
   Space& space_;  // only for wrote()
   Amount amount_;
-  std::uint64_t to_fetch_ = 0;  // bytes of the entries' data that it does not hold
+  std::uint64_t to_fetch_ = 0;  // bytes of the entries' data that it does not contain
   std::vector<NewEntry> entries_;
   std::vector<Slice> memories_;
 };
@@ -54,15 +54,15 @@ class LinkBatch final : public WriterTask {
   Space& space_;  // only for wrote()
 };
 
-// A file that several writers fill. Whoever lets go of it last completes it. Any thread.
+// A file that several writers fill. The last one to release it completes it. Any thread.
 class LargeFile {
  public:
   LargeFile(Fd file, std::string path, NewEntry entry)
       : file_(std::move(file)), path_(std::move(path)), entry_(std::move(entry)) {}
 
-  // Held by its maker at first.
+  // Its maker holds it at first.
   void hold() { ++holders_; }
-  // All that was held was written, up to `end`.
+  // Releases it, after everything that was held was written, up to `end`.
   std::optional<WriterFault> let_go(const EntryMaker& maker);
 
   [[nodiscard]] int fd() const { return file_.get(); }
@@ -97,7 +97,7 @@ class PartOfFile final : public WriterTask {
   const Way way_;
 };
 
-// Directories of one depth, when nothing more comes into them.
+// Directories of one depth, when nothing more is added to them.
 class DirectoryBatch final : public WriterTask {
  public:
   struct Directory {
