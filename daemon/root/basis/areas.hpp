@@ -42,7 +42,8 @@ enum class Mounts { refuse, enter };
 class Areas {
  public:
   // Opens ROOT, which must exist, belong to `owner`, and not be writable by others (unless sticky).
-  // Makes what is missing below .nodestage. `owner` is the daemon's own user: root, except in tests.
+  // Makes what is missing below .nodestage. `owner` is the daemon's own user: root, except in
+  // tests.
   static Result<Areas> open(const std::string& root, std::uint32_t owner = 0);
 
   // Makes the job directory `name`. An existing directory of `uid` is used as it is (a restarted

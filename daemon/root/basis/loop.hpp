@@ -1,5 +1,5 @@
-// Loop: one thread, one epoll set, a list of timers, and the clocks. Everything in the daemon runs in
-// its callbacks.
+// Loop: one thread, one epoll set, a list of timers, and the clocks. Everything in the daemon runs
+// in its callbacks.
 #pragma once
 
 #include <chrono>
@@ -34,8 +34,8 @@ class Loop {
   TimerId after(std::chrono::milliseconds delay, Callback due);
   void cancel(TimerId timer);
 
-  // The time by which timers are due, and the wall clock, for what outlives the daemon: milliseconds
-  // and seconds since 1970.
+  // The time by which timers are due, and the wall clock, for what outlives the daemon:
+  // milliseconds and seconds since 1970.
   [[nodiscard]] Clock::time_point now() const { return Clock::now() + ahead_; }
   [[nodiscard]] std::uint64_t wall_ms() const;
   [[nodiscard]] std::uint64_t wall_s() const { return wall_ms() / 1000; }

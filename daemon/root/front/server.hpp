@@ -6,7 +6,8 @@
 //  - Root's requests are answered as they come. Users' requests take turns by user, for a few
 //    milliseconds at a time.
 //  - What is kept for callers that do not read is limited per user.
-//  - Where all users together have too much of something, the user who has the most of it gives way.
+//  - Where all users together have too much of something, the user who has the most of it gives
+//  way.
 #pragma once
 
 #include <cstdint>
