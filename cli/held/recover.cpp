@@ -63,7 +63,8 @@ void show(const Progress& progress, const std::string& end) {
 int recover(const RecoverArguments& arguments) {
   const auto id = parse_job_id(arguments.job);
   if (!id)
-    return fault("'" + arguments.job + "' is not a job id", "JOBID is a number, or JOBID.RESTART.");
+    return wrong_usage("'" + arguments.job + "' is not a job id",
+                       "JOBID is a number, or JOBID.RESTART.");
   const Recover ask{id->job, id->restart, absolute(arguments.directory)};
   if (ask.directory.empty())
     return fault("the current directory does not exist", "Give an absolute DIR.");

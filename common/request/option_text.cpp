@@ -349,6 +349,11 @@ Result<OutputItem> read_output(std::string_view text, const SubmitPlace& place, 
   if (Status pattern = check_pattern(item.target); !pattern) {
     return wrong("the target '" + item.target + "' has " + pattern.error().what, k_output_example);
   }
+  // A file that is an archive already is copied, whatever it is.
+  const std::string_view suffix = archive_suffix(item.target);
+  if (!is_writable_archive(suffix) && archive_suffix(item.source).empty())
+    return wrong("archives of the kind " + std::string(suffix) + " cannot be written, only read",
+                 k_output_example);
   for (const Part& key : cut.keys) {
     at = key.place;
     TRY(set_output_key(item, split_key(key.text)));

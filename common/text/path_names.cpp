@@ -23,6 +23,10 @@ std::string_view archive_suffix(std::string_view path) {
   return longest;
 }
 
+bool is_writable_archive(std::string_view suffix) {
+  return suffix != ".7z" && !suffix.ends_with(".z");
+}
+
 std::string default_destination(std::string_view source) {
   while (source.ends_with('/')) source.remove_suffix(1);
   std::string_view name = source.substr(source.rfind('/') + 1);

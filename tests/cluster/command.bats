@@ -113,6 +113,9 @@ gone() {
     [ "$status" = 2 ]
     has "$output" "--stage-venv= has no value"
     # Nor of another verb.
+    run me nodestage recover abc there
+    [ "$status" = 2 ]
+    has "$output" "'abc' is not a job id"
     for words in "report 4711 --html= --json" "recover 4711 there --node= --socket=none" "pack tree --output= --force"; do
         # shellcheck disable=SC2086
         run me nodestage $words

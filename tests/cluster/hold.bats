@@ -164,7 +164,7 @@ journal() {
     run on_node n1 bob nodestage recover "$JOBID" /tmp/stolen
     echo "$output"
     [ "$status" -eq 2 ]
-    [[ $output == *"no results of job $JOBID of yours are held on this node"* ]]
+    [[ $output == *"this node holds no results of a job $JOBID of yours"* ]]
     [ "$(client bob recover "$JOBID")" = "refused 2 this user may not send this request" ]
     run on n1 test -e /tmp/stolen
     [ "$status" -ne 0 ]

@@ -136,6 +136,14 @@ TEST_CASE("the place of a fault is marked") {
   CHECK(lines(wait.error().what) == "  --stage-wait=some\n               ^~~~");
 }
 
+TEST_CASE("a target that would become an archive which cannot be written") {
+  CHECK(has(output_fault("r:/t.7z"), "archives of the kind .7z cannot be written, only read"));
+  CHECK(has(output_fault("r:/t.tar.Z,pack"), "archives of the kind .tar.z cannot be written"));
+  // A file that is an archive already is copied.
+  CHECK(parse_output_option("r.7z:/t.7z", k_place));
+  CHECK(parse_output_option("r:/t.zip", k_place));
+}
+
 TEST_CASE("stage-out") {
   const auto item = output("results:~/out_%j,when=success,pack");
   CHECK(item == OutputItem{"results", "/home/alice/out_%j", When::success, true});

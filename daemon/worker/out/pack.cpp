@@ -9,6 +9,7 @@
 #include <algorithm>
 
 #include "common/os/file.hpp"
+#include "common/text/path_names.hpp"
 
 namespace nodestage {
 namespace {
@@ -39,12 +40,12 @@ struct EntryDeleter {
 };
 using Entry = std::unique_ptr<archive_entry, EntryDeleter>;
 
-enum class Format { tar, cpio, zip, seven_zip };
+enum class Format { tar, cpio, zip };
 
 Format format_of(const std::string& suffix) {
   if (suffix.starts_with(".cpio")) return Format::cpio;
   if (suffix == ".zip") return Format::zip;
-  return suffix == ".7z" ? Format::seven_zip : Format::tar;
+  return Format::tar;
 }
 
 int set_format(archive* to, Format format) {
@@ -110,7 +111,7 @@ Error entry_error(const std::string& name, const Error& cause) {
 }  // namespace
 
 Status check_pack_suffix(const std::string& suffix) {
-  if (format_of(suffix) != Format::seven_zip) return {};
+  if (is_writable_archive(suffix)) return {};
   return Error{EINVAL, "archives of the kind " + suffix + " cannot be written, only read"};
 }
 

@@ -18,7 +18,7 @@ struct archive_entry;
 
 namespace nodestage {
 
-// Whether archives of this suffix (common/request/option_text.hpp) can be written: all but .7z.
+// Whether archives of this suffix (common/text/path_names.hpp) can be written.
 Status check_pack_suffix(const std::string& suffix);
 
 // All or nothing: the first fault ends the archive, since an incomplete one must not look complete.
