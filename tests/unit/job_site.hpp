@@ -59,8 +59,8 @@ class ScriptedWorkers final : public Workers {
     header.magic = k_status_magic;
     header.phase = static_cast<std::uint32_t>(phase);
     set_field(header.cause, cause);
-    header.items = task == WorkerTask::measure ? 1 : 0;
-    if (header.items != 0) REQUIRE(write_status_item(started->status.get(), 0, {}));
+    header.items = 1;
+    REQUIRE(write_status_item(started->status.get(), 0, {}));
     REQUIRE(write_status_header(started->status.get(), header));
     return true;
   }
@@ -107,7 +107,7 @@ struct JobSite {
   ScriptedWorkers workers{loop};
   ScriptedPeers peers{loop, config};
   Trash trash{areas, workers, config};
-  SlurmQuestion slurm{loop, config};
+  std::optional<SlurmQuestion> slurm;
   Records records{scratch / "state", config};
   std::optional<Jobs> jobs;
   std::vector<Message> answers;
@@ -120,12 +120,16 @@ struct JobSite {
     config.slurm.scontrol = "/bin/false";
     start_daemon();
   }
-  // As systemd does: the journal and the trees stay, nothing that was in memory does.
+  // As systemd does: the journal and the trees stay, nothing that was in memory does, nor a timer.
   void start_daemon() {
     jobs.reset();
+    slurm.reset();
     workers.alive.clear();
+    loop = std::move(*Loop::create());
+    loop.advance(passed);
+    slurm.emplace(loop, config);
     jobs.emplace(
-        Jobs::Places{loop, config, areas, journal, workers, trash, peers, slurm, records, -1});
+        Jobs::Places{loop, config, areas, journal, workers, trash, peers, *slurm, records, -1});
     jobs->recover();
   }
   // In steps, so that what a timer starts has its turn, too.
@@ -133,6 +137,7 @@ struct JobSite {
     constexpr int k_steps = 8;
     for (int i = 0; i < k_steps; ++i) {
       loop.advance(time / k_steps);
+      passed += time / k_steps;
       loop.after(std::chrono::milliseconds(0), [this] { loop.stop(); });
       REQUIRE(loop.run());
     }
@@ -148,6 +153,7 @@ struct JobSite {
     begin.user = "alice";
     begin.node = "n1";
     begin.node_count = 1;
+    begin.node_index = 0;
     begin.cpus = 1;
     begin.request = "{}";
     return begin;
@@ -183,6 +189,7 @@ struct JobSite {
         std::distance(begin(list), std::filesystem::directory_iterator()));
   }
 
+  std::chrono::milliseconds passed{0};
   std::uint64_t sequence = 0;
 };
 

@@ -37,7 +37,7 @@ void stage(JobSite& site, WorkerPhase phase) {
 }
 
 // Brings the job to the state by what brings it there.
-void bring_to(JobSite& site, char state) {
+void bring_to(JobSite& site, char state, bool is_shared = false) {
   const std::string_view after = "rfxaoh";
   const auto is_after = [&](char other) {
     return after.find(state) != after.npos && after.find(state) >= after.find(other);
@@ -48,13 +48,14 @@ void bring_to(JobSite& site, char state) {
     REQUIRE(std::holds_alternative<Accepted>(site.jobs->begin(site.request(k_other))));
     site.pass(std::chrono::seconds(2));  // so that the next daemon knows which came first
   }
-  const Begin begin = state == 'a' ? site.shared_request(k_job) : site.request(k_job);
+  const Begin begin = is_shared || state == 'a' ? site.shared_request(k_job) : site.request(k_job);
   REQUIRE(std::holds_alternative<Accepted>(site.jobs->begin(begin)));
   if (is_after('r') && state != 'x')
     stage(site, state == 'f' ? WorkerPhase::failed : WorkerPhase::done);
   if (state == 'a') site.hear_from_first(k_job, {Verdict::ready, "", {}, false, {}});
   if (is_after('a')) site.wait(k_job);
   if (is_after('x')) site.end(k_job);
+  if (state == 'x') CHECK(site.workers.killed.size() == 1);
   if (state == 'h') {
     site.workers.say(WorkerTask::stage_out, WorkerPhase::failed, "no space left");
     site.workers.end(WorkerTask::stage_out);
@@ -73,7 +74,14 @@ struct Event {
 const std::vector<Event>& events() {
   static const std::vector<Event> k_events = {
       {'b', [](JobSite& site) { site.jobs->begin(site.request(k_job)); }},
-      {'n', [](JobSite& site) { site.jobs->begin(site.request(k_job, 1)); }},
+      {'n',
+       [](JobSite& site) {
+         REQUIRE(std::holds_alternative<Accepted>(site.jobs->begin(site.request(k_job, 1))));
+         const std::string next = site.state_of(k_job, 1);
+         const bool is_there =
+             next == "staging" || next == "queued" || next == "waiting for the job directory";
+         CHECK(is_there);
+       }},
       {'w', [](JobSite& site) { site.wait(k_job); }},
       {'x',
        [](JobSite& site) {
@@ -157,6 +165,74 @@ TEST_CASE("each event in each state") {
   }
 }
 
+TEST_CASE("what the first node says of all nodes is what a step on another one hears") {
+  for (const Verdict verdict : {Verdict::ready, Verdict::failed}) {
+    CAPTURE(static_cast<int>(verdict));
+    JobSite site;
+    bring_to(site, 'r', true);
+    CHECK(site.wait(k_job) != 0);
+    CHECK(std::holds_alternative<Progress>(site.answers.back()));
+    site.hear_from_first(k_job, {verdict, "n2 has no space left", {}, false, {}});
+    CHECK(std::holds_alternative<Ready>(site.answers.back()) == (verdict == Verdict::ready));
+    if (verdict != Verdict::failed) continue;
+    REQUIRE(std::holds_alternative<Failed>(site.answers.back()));
+    CHECK(std::get<Failed>(site.answers.back()).cause == "n2 has no space left");
+  }
+}
+
+TEST_CASE("a step hears at once that another node has failed, though this one still stages") {
+  JobSite site;
+  bring_to(site, 's', true);
+  CHECK(site.wait(k_job) != 0);
+  site.hear_from_first(k_job, {Verdict::failed, "n2", {}, false, {}});
+  CHECK(std::holds_alternative<Failed>(site.answers.back()));
+  CHECK(site.state_of(k_job) == "staging");
+}
+
+TEST_CASE("a first node that says nothing is knocked at, and the job fails with its name") {
+  JobSite site;
+  bring_to(site, 'r', true);
+  site.wait(k_job);
+  for (int i = 0; i < 4; ++i) site.pass(std::chrono::seconds(site.config.peer.begin_wait_s));
+  REQUIRE(site.peers.probed.size() == 1);
+  CHECK(site.peers.probed[0].first == "n0");
+  site.peers.probed[0].second("n0", {PeerFault::Where::there, "connection refused"});
+  REQUIRE(std::holds_alternative<Failed>(site.answers.back()));
+  CHECK(std::get<Failed>(site.answers.back()).cause.find("n0") == 0);
+}
+
+TEST_CASE("the directory of the next run is not taken for results that were taken away") {
+  JobSite site;
+  bring_to(site, 'h');
+  REQUIRE(std::holds_alternative<Accepted>(site.jobs->begin(site.request(k_job, 1))));
+  std::filesystem::remove_all(site.scratch / ".nodestage/hold/7.0");
+  site.start_daemon();
+  CHECK(std::filesystem::exists(site.scratch / "alice.7.0"));
+  CHECK(site.state_of(k_job, 1) == "staging");
+  CHECK(site.trees("hold") == 0);
+}
+
+TEST_CASE("a worker that the daemon lost is not looked for again") {
+  JobSite site;
+  bring_to(site, 'o');
+  CHECK(site.journal.load().records.at(0).worker.pid != 0);
+  site.workers.say(WorkerTask::stage_out, WorkerPhase::failed, "no space left");
+  site.start_daemon();
+  CHECK(site.state_of(k_job) == "held");
+  CHECK(site.journal.load().records.at(0).worker.pid == 0);
+}
+
+TEST_CASE("a job that cannot be noted as ready fails, and says so") {
+  JobSite site;
+  site.jobs->begin(site.request(k_job));
+  std::filesystem::remove_all(site.scratch / "state/jobs");
+  site.wait(k_job);
+  stage(site, WorkerPhase::done);
+  CHECK(site.state_of(k_job) == "failed");
+  REQUIRE(std::holds_alternative<Failed>(site.answers.back()));
+  CHECK(std::get<Failed>(site.answers.back()).cause.find("its journal") != std::string::npos);
+}
+
 TEST_CASE("a step is answered when the data are there, and once") {
   JobSite site;
   site.jobs->begin(site.request(k_job));
@@ -223,7 +299,8 @@ TEST_CASE("held results are tried again, warned of, and removed once their user 
   CHECK(site.jobs->held(JobSite::user() + 1).empty());
   unsigned tries = 0;
   bool is_warned = false;
-  for (std::uint64_t day = 0; day <= site.config.hold.days && site.state_of(k_job) != ""; ++day) {
+  std::string last_notice;
+  for (std::uint64_t day = 0; day <= site.config.hold.days + 1; ++day) {
     CAPTURE(day);
     site.pass(std::chrono::hours(24));
     if (site.workers.say(WorkerTask::stage_out, WorkerPhase::failed, "no space left")) {
@@ -232,14 +309,15 @@ TEST_CASE("held results are tried again, warned of, and removed once their user 
     }
     const auto* notice = site.workers.find(WorkerTask::notice);
     if (notice == nullptr) continue;
+    CHECK(site.state_of(k_job) != "");
+    last_notice = notice->request;
     is_warned |= site.journal.load().records.at(0).hold.warned_at != 0;
     site.workers.end(WorkerTask::notice);
   }
-  site.pass(std::chrono::hours(24));
-  site.workers.end(WorkerTask::notice);
   CHECK(tries > 3);
   CHECK(is_warned);
   CHECK(site.state_of(k_job) == "");
+  CHECK(last_notice.find("removed") != std::string::npos);
   CHECK(site.trees("hold") == 0);
 }
 
@@ -258,35 +336,26 @@ TEST_CASE("results whose way to the hold area was lost with the power are found 
   CHECK_FALSE(std::filesystem::exists(site.scratch / "alice.7.0"));
 }
 
-TEST_CASE("a user who asks in a loop has a status file read ten times a second at most") {
-  JobSite site;
-  site.jobs->begin(site.request(k_job));
-  site.wait(k_job);
-  site.workers.say(WorkerTask::stage, WorkerPhase::ready);
-  // Just read: that it is ready is seen with the next reading.
-  site.wait(k_job);
-  CHECK(site.state_of(k_job) == "staging");
-  site.pass(std::chrono::milliseconds(800));
-  site.wait(k_job);
-  CHECK(site.state_of(k_job) == "ready");
-}
-
 TEST_CASE("time in which a step looked at a job is not added to its limit, whoever saw it begin") {
-  for (const bool restarts : {false, true}) {
-    CAPTURE(restarts);
-    JobSite site;
-    site.config.credit.enabled = true;
-    site.jobs->begin(site.request(k_job));
-    Wait look;
-    look.job = k_job;
-    look.step = 1;
-    look.goes_on = k_looks;
-    site.jobs->wait(look, site.reply);
-    CHECK(site.journal.load().records.at(0).is_looked_at);
-    if (restarts) site.start_daemon();
-    CHECK(site.journal.load().records.at(0).credited == restarts);
-    look.goes_on = k_looked;
-    if (!restarts) site.jobs->wait(look, site.reply);
-    CHECK(site.journal.load().records.at(0).is_looked_at == restarts);
+  for (const bool looks : {false, true}) {
+    for (const bool restarts : {false, true}) {
+      CAPTURE(looks);
+      CAPTURE(restarts);
+      JobSite site;
+      site.config.credit.enabled = true;
+      site.jobs->begin(site.request(k_job));
+      Wait look;
+      look.job = k_job;
+      look.step = 1;
+      look.goes_on = k_looks;
+      if (looks) site.jobs->wait(look, site.reply);
+      site.pass(std::chrono::minutes(30));
+      CHECK(site.journal.load().records.at(0).is_looked_at == looks);
+      if (restarts) site.start_daemon();
+      look.goes_on = k_looked;
+      if (looks) site.jobs->wait(look, site.reply);
+      stage(site, WorkerPhase::done);
+      CHECK((site.journal.load().records.at(0).credit_minutes == 0) == looks);
+    }
   }
 }

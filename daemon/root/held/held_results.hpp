@@ -86,15 +86,20 @@ class HeldResults {
 
   Places at_;
   Turns retries_{at_.loop, k_turns};
-  Measurements measurements_{at_.loop,    at_.table, at_.files,
-                             at_.workers, k_turns,   [this](const JobKey& key) { set_timer(key); }};
-  Recoveries recoveries_{at_.loop,
-                         at_.table,
-                         at_.files,
-                         at_.workers,
-                         k_turns,
-                         [this](const JobKey& key, const auto& directory) {
-                           recovery_ended(key, directory); }};
+  Measurements measurements_{at_.loop,
+                             at_.table,
+                             at_.files,
+                             at_.workers,
+                             k_turns,
+                             [this](const JobKey& key) { return is_leaving(key); },
+                             [this](const JobKey& key) { set_timer(key); }};
+  Recoveries recoveries_{
+      at_.loop,
+      at_.table,
+      at_.files,
+      at_.workers,
+      k_turns,
+      [this](const JobKey& key, const std::optional<std::string>& to) { recovery_ended(key, to); }};
   std::map<JobKey, Loop::TimerId> timers_;  // for the next thing to do
   std::map<JobKey, std::string> partings_;  // of those that leave, once their user is told
 };

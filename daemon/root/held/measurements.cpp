@@ -38,7 +38,9 @@ bool Measurements::is_late(const JobKey& key) const {
 
 Turns::Begun Measurements::start(const JobKey& key) {
   JobRecord* record = table_.find(key);
-  if (record == nullptr || record->hold.since == 0) return Turns::Begun::no;
+  if (record == nullptr || record->hold.since == 0 || record->state == JobState::gone ||
+      is_leaving_(key))
+    return Turns::Begun::no;
   const auto tree = files_.directory(*record);
   if (!tree) return Turns::Begun::no;
   WorkerStart order = workers_.order(*record, WorkerTask::measure);

@@ -19,14 +19,17 @@ class Measurements {
  public:
   // One has failed: when it is due again has changed.
   using OnFailure = std::function<void(const JobKey& key)>;
+  // Whether the results are about to be removed.
+  using IsLeaving = std::function<bool(const JobKey& key)>;
 
   Measurements(Loop& loop, JobTable& table, const JobFiles& files, JobWorkers& workers,
-               std::size_t of_one_user, OnFailure on_failure)
+               std::size_t of_one_user, IsLeaving is_leaving, OnFailure on_failure)
       : loop_(loop),
         table_(table),
         files_(files),
         workers_(workers),
         turns_(loop, of_one_user),
+        is_leaving_(std::move(is_leaving)),
         on_failure_(std::move(on_failure)) {}
 
   // When it is the user's turn. The result goes into the record and the journal.
@@ -53,6 +56,7 @@ class Measurements {
   const JobFiles& files_;
   JobWorkers& workers_;
   Turns turns_;
+  IsLeaving is_leaving_;
   OnFailure on_failure_;
   std::map<JobKey, Tries> tries_;
 };

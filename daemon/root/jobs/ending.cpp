@@ -31,7 +31,7 @@ Ticket Ending::end(const JobKey& key, const End& end, Ticket ticket, const Reply
     record.ended = true;
     record.exit_code = end.exit_code;
     at_.table.save(record);
-    at_.events.ended(record);
+    ended(record);
   }
   const auto enders = enders_.find(key);
   return enders != enders_.end() && enders->second.count(ticket) > 0 ? ticket : 0;
@@ -46,6 +46,11 @@ bool Ending::leave(Ticket ticket) {
     return true;
   }
   return false;
+}
+
+void Ending::ended(JobRecord& record) {
+  at_.talk.tell_all_nodes(record);
+  stop(record);
 }
 
 void Ending::stop(JobRecord& record) {

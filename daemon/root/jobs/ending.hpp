@@ -3,7 +3,6 @@
 #pragma once
 
 #include <map>
-#include <optional>
 #include <string>
 
 #include "daemon/root/basis/areas.hpp"
@@ -11,6 +10,7 @@
 #include "daemon/root/basis/loop.hpp"
 #include "daemon/root/held/held_results.hpp"
 #include "daemon/root/jobs/outcomes.hpp"
+#include "daemon/root/jobs/peer_talk.hpp"
 #include "daemon/root/jobs/waiting.hpp"
 #include "daemon/root/staging/staging.hpp"
 #include "daemon/root/table/job_events.hpp"
@@ -33,6 +33,7 @@ class Ending {
     JobWorkers& workers;
     Staging& staging;
     HeldResults& held;
+    PeerTalk& talk;
     Outcomes& outcomes;
     Waiting& waiting;
     Counters& counters;
@@ -46,6 +47,8 @@ class Ending {
   Ticket end(const JobKey& key, const End& end, Ticket ticket, const Reply& reply);
   bool leave(Ticket ticket);
 
+  // The job's end is noted: by the epilog, or since none came. Its other nodes hear of it.
+  void ended(JobRecord& record);
   // Whatever the staging is at, it ends here; the results come next.
   void stop(JobRecord& record);
   // The staging is over: asks how the job ended, where that is not known here, and goes on.

@@ -18,7 +18,6 @@
 #include "daemon/root/table/job_table.hpp"
 #include "daemon/root/table/metrics.hpp"
 #include "daemon/root/table/records.hpp"
-#include "daemon/root/tasks/job_workers.hpp"
 #include "daemon/root/tasks/space_desk.hpp"
 
 namespace nodestage {
@@ -51,7 +50,7 @@ class JobViews {
   void forget(const JobKey& key) { seen_.erase(key); }
 
  private:
-  // What status() has said of the items.
+  // What status() has said of the items, of ended workers, too; not read anew each time.
   struct Seen {
     Clock::time_point at{};
     WorkerTask task{};

@@ -193,14 +193,16 @@ void Jobs::learn(JobRecord& record, const Wait& wait) {
 }
 
 Ticket Jobs::await(const Await& ask, Reply reply) {
-  const JobRecord* record = table_.find_live(ask.job);
-  if (is_bounded(ask) && record != nullptr)
-    return waiting_.await(record->key(), ask, next_ticket_++, std::move(reply));
-  if (!is_bounded(ask))
+  if (!is_bounded(ask)) {
     reply(Refused{RefusalReason::malformed, "too many or too long names"});
-  else
+    return 0;
+  }
+  const JobRecord* record = table_.find_live(ask.job);
+  if (record == nullptr) {
     reply(Refused{RefusalReason::unknown_job, "nothing is known of this job on this node"});
-  return 0;
+    return 0;
+  }
+  return waiting_.await(record->key(), ask, next_ticket_++, std::move(reply));
 }
 
 Ticket Jobs::end(const End& end, const Reply& reply) {
@@ -267,11 +269,6 @@ void Jobs::decided(JobRecord& record) {
   table_.save(record);
   talk_.tell_all_nodes(record);
   waiting_.tell(key);
-}
-
-void Jobs::ended(JobRecord& record) {
-  talk_.tell_all_nodes(record);
-  ending_.stop(record);
 }
 
 void Jobs::gone(JobRecord& record, Remains remains) {

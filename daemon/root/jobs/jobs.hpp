@@ -97,6 +97,7 @@ class Jobs final : private JobEvents {
   // jobs_recovery.cpp: after a restart of the daemon
   enum class WorkersWord { open, last };  // whether the status file says how the task ended
   void take_over(JobRecord& record);
+  [[nodiscard]] bool is_given_on(const JobRecord& record) const;
   void carry_on(JobRecord& record);
   void go_on(JobRecord& record, WorkersWord word);
   void go_on_staging(JobRecord& record, WorkersWord word);
@@ -105,7 +106,6 @@ class Jobs final : private JobEvents {
   void ready(JobRecord& record) override;
   void failed(JobRecord& record) override;
   void decided(JobRecord& record) override;
-  void ended(JobRecord& record) override;
   void stopped(JobRecord& record) override { ending_.stage_out(record); }
   void outcome_known(JobRecord& record) override { ending_.start_stage_out(record); }
   void try_again(JobRecord& record) override { ending_.start_stage_out(record); }
@@ -127,10 +127,10 @@ class Jobs final : private JobEvents {
                  [this](const JobKey& key) { return waiting_.is_for_all(key); }};
   Outcomes outcomes_{{at_.loop, at_.config, table_, at_.peers, talk_, *this}};
   Waiting waiting_{{at_.loop, table_, files_, workers_, at_.peers, staging_, talk_, credits_}};
-  Ending ending_{{at_.loop, at_.config, at_.areas, table_, files_, workers_, staging_, held_,
+  Ending ending_{{at_.loop, at_.config, at_.areas, table_, files_, workers_, staging_, held_, talk_,
                   outcomes_, waiting_, counters_, *this}};
   Orphans orphans_{at_.loop, at_.config, table_, at_.slurm,
-                   [this](const JobKey& key) { ended(*table_.find(key)); }};
+                   [this](const JobKey& key) { ending_.ended(*table_.find(key)); }};
   JobViews views_{
       {at_.loop, at_.config, at_.areas, table_, files_, desk_, held_, talk_, at_.records}};
   Ticket next_ticket_ = 1;

@@ -1,4 +1,6 @@
 // Jobs: carrying on with the jobs of an earlier daemon, from the journal.
+#include <algorithm>
+
 #include "daemon/root/basis/log.hpp"
 #include "daemon/root/jobs/jobs.hpp"
 
@@ -23,15 +25,24 @@ void Jobs::recover() {
   orphans_.watch();
 }
 
+// Whether the name of the job's directory is that of a later run by now (make_way()).
+bool Jobs::is_given_on(const JobRecord& record) const {
+  const auto& all = table_.all();
+  return std::any_of(all.upper_bound(record.key()), all.end(), [&record](const auto& item) {
+    return item.second.directory == record.directory;
+  });
+}
+
 void Jobs::take_over(JobRecord& record) {
   log::info(about(record), "carried on from the journal: {}", to_text(record.state));
-  // The last daemon may have ended between the move to the hold area and its note of it; and after
-  // a power loss the note can be there and the move not.
+  // The last daemon may have died between the move to the hold area and its note of it. After a
+  // power loss the note can be there and the move not.
   const auto unmoved =
       at_.areas.open_directory(record.directory, record.begin.uid, mounts_of(record));
   const auto moved = at_.areas.open_held(record.key(), record.begin.uid);
   const bool is_known = unmoved && moved;
-  if (is_known && unmoved->has_value() != moved->has_value()) record.in_hold = moved->has_value();
+  if (is_known && *moved && !*unmoved) record.in_hold = true;
+  if (is_known && *unmoved && !*moved && !is_given_on(record)) record.in_hold = false;
   orphans_.check_old(record);
   if (task_of(record.state) == WorkerTask::stage)
     staging_.adopt(record);

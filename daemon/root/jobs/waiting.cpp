@@ -4,8 +4,6 @@
 #include <utility>
 
 #include "common/talk/summary.hpp"
-#include "common/text/human.hpp"
-#include "daemon/root/basis/log.hpp"
 
 namespace nodestage {
 namespace {
@@ -140,7 +138,7 @@ Ready Waiting::ready_message(JobRecord& record, const Waiter& waiter) {
   if (!waiter.speaks || record.announced) return ready;
   ready.lines = summary_lines(status);
   const std::string note = note_on_others(record, waiter.scope);
-  if (!note.empty()) ready.lines.push_back("note: " + note);
+  if (!note.empty()) ready.lines.push_back(note);
   record.announced = true;
   at_.table.save(record);
   return ready;
@@ -152,9 +150,10 @@ std::string Waiting::note_on_others(const JobRecord& record, WaitScope scope) co
   const auto off = at_.peers.off();
   const bool too_many = begin.node_count > 1 && begin.first_node.empty() && !begin.request.empty();
   if (too_many || (off && is_shared(record)))
-    return "this step did not wait for the job's other nodes: " +
+    return "note: this step did not wait for the job's other nodes: " +
            (too_many ? "the list of their names is too long" : *off);
-  return is_shared(record) ? record.verdict_text : "";
+  const bool has_text = is_shared(record) && !record.verdict_text.empty();
+  return has_text ? "note: " + record.verdict_text : "";
 }
 
 Progress Waiting::progress(const JobRecord& record, const Waiter& waiter) const {

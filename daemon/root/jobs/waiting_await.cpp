@@ -1,6 +1,4 @@
 // What a process of the job waits for: datasets, by name or all.
-#include <algorithm>
-
 #include "common/talk/summary.hpp"
 #include "common/text/human.hpp"
 #include "daemon/root/jobs/awaited.hpp"

@@ -114,7 +114,8 @@ Status Staging::start_worker(JobRecord& record) {
   TRY(at_.workers.start(
       record, start, at_.workers.bounds(record, WorkerTask::stage),
       [this](const JobKey& key, const WorkerEnd& end) { worker_ended(key, end); }));
-  take_place(record, std::move(directory));
+  queue_.take_place(record.key(), record.begin.uid);
+  at_.desk.open(record.key(), about(record), std::move(directory));
   return {};
 }
 
@@ -127,16 +128,12 @@ WorkerStart Staging::order_of(const JobRecord& record) const {
   return start;
 }
 
-void Staging::take_place(const JobRecord& record, Fd directory) {
-  queue_.take_place(record.key(), record.begin.uid);
-  at_.desk.open(record.key(), about(record), std::move(directory));
-}
-
 void Staging::adopt(JobRecord& record) {
   const auto on_end = [this](const JobKey& key, const WorkerEnd& end) { worker_ended(key, end); };
   if (!at_.workers.adopt(record, WorkerTask::stage, on_end)) return;
   queue_.take_place(record.key(), record.begin.uid);
-  if (auto directory = at_.files.directory(record)) take_place(record, std::move(*directory));
+  if (auto directory = at_.files.directory(record))
+    at_.desk.open(record.key(), about(record), std::move(*directory));
 }
 
 void Staging::worker_ended(const JobKey& key, const WorkerEnd& end) {
@@ -151,9 +148,8 @@ void Staging::take_word(JobRecord& record, const WorkerEnd& end, bool lacked_spa
   const bool is_done = status.phase == WorkerPhase::done;
   if (is_done) log_items(record, "staged: ", status, summary_lines(status));
   if (record.ended) return at_.events.stopped(record);
-  if (record.state == JobState::failed)
-    return at_.table.save(record);  // its journal could not be
-                                    // written meanwhile
+  // Its journal could not be written meanwhile.
+  if (record.state == JobState::failed) return at_.table.save(record);
   const FailureCause why = lacked_space ? FailureCause::space : cause_of(end, status);
   if (status.phase == WorkerPhase::failed)
     return fail(record, why, status.cause, failed_source(status));

@@ -68,7 +68,6 @@ class Staging {
   void start(const JobKey& key);
   Status start_worker(JobRecord& record);
   [[nodiscard]] WorkerStart order_of(const JobRecord& record) const;
-  void take_place(const JobRecord& record, Fd directory);
   void take_word(JobRecord& record, const WorkerEnd& end, bool lacked_space);
 
   Places at_;

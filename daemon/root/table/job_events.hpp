@@ -20,8 +20,6 @@ class JobEvents {
   virtual void failed(JobRecord& record) = 0;
   // Whether the job runs was decided for all its nodes; the journal does not know it yet.
   virtual void decided(JobRecord& record) = 0;
-  // The job's end has been noted: by the epilog, or since none came.
-  virtual void ended(JobRecord& record) = 0;
   // The staging worker of a job that has ended is gone, so its results can be delivered.
   virtual void stopped(JobRecord& record) = 0;
   // How the job ended is known, or is not going to be.

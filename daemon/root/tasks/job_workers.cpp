@@ -41,7 +41,10 @@ bool JobWorkers::adopt(JobRecord& record, WorkerTask task, OnEnd on_end) {
   const Which which{record.key(), task};
   const auto id = workers_.adopt(record.worker, cgroup_of(record, task), limits_of(task, config_),
                                  about(record, "worker"), on_end_of(which, std::move(on_end)));
-  if (!id) return false;
+  if (!id) {
+    if (is_noted(task)) record.worker = {};
+    return false;
+  }
   // The last daemon has counted what its status says by now.
   at_work_.insert_or_assign(which, Worker{*id,
                                           loop_.now() - age_of(record.worker),

@@ -80,7 +80,7 @@ void SpaceDesk::attend(const JobKey& key, Customer& customer) {
 // refused.
 bool SpaceDesk::awaits_trash(Customer& customer, const Amount& free) const {
   if (areas_.list_trash().empty()) return false;
-  const auto now = Clock::now();
+  const auto now = loop_.now();
   Freed& freed = customer.freed;
   if (!freed.since || !fits(free, freed.most)) freed.since = now;
   freed.most = larger(freed.most, free);
