@@ -36,7 +36,7 @@ void stage(JobSite& site, WorkerPhase phase) {
   REQUIRE(site.workers.end(WorkerTask::stage));
 }
 
-// Brings the job to the state by what brings it there.
+// Brings the job to the state by the events that lead there.
 void bring_to(JobSite& site, char state) {
   const std::string_view after = "rfxaoh";
   const auto is_after = [&](char other) {
@@ -172,7 +172,7 @@ TEST_CASE("a step is answered when the data are there, and once") {
   CHECK(site.answers.size() == 2);
 }
 
-TEST_CASE("a step that went away is told nothing more") {
+TEST_CASE("a step that went away gets no more answers") {
   JobSite site;
   site.jobs->begin(site.request(k_job));
   site.jobs->leave(site.wait(k_job));
@@ -191,7 +191,7 @@ TEST_CASE("a worker that cannot be started fails the job, and gives its place to
   CHECK(site.state_of(k_job) == "staging");
 }
 
-TEST_CASE("nothing is left of a job that ran, and the epilog hears so") {
+TEST_CASE("nothing is left of a job that ran, and the epilog's answer says so") {
   JobSite site;
   bring_to(site, 'o');
   site.workers.say(WorkerTask::stage_out, WorkerPhase::done);
@@ -216,7 +216,7 @@ TEST_CASE(
   CHECK(site.trees("hold") == 1);
 }
 
-TEST_CASE("held results are tried again, warned of, and removed once their user was told") {
+TEST_CASE("held results are tried again, warned of, and removed after the notice") {
   JobSite site;
   bring_to(site, 'h');
   CHECK(site.jobs->held(0).size() == 1);
@@ -243,7 +243,7 @@ TEST_CASE("held results are tried again, warned of, and removed once their user 
   CHECK(site.trees("hold") == 0);
 }
 
-TEST_CASE("results whose way to the hold area was lost with the power are found at their place") {
+TEST_CASE("results whose move to the hold area was lost with the power are found where they were") {
   JobSite site;
   bring_to(site, 'o');
   site.pass(std::chrono::seconds(site.config.stageout.epilog_wait_s + 1));
@@ -263,7 +263,7 @@ TEST_CASE("a user who asks in a loop has a status file read ten times a second a
   site.jobs->begin(site.request(k_job));
   site.wait(k_job);
   site.workers.say(WorkerTask::stage, WorkerPhase::ready);
-  // Just read: that it is ready is seen with the next reading.
+  // It was just read, so the next reading shows that it is ready.
   site.wait(k_job);
   CHECK(site.state_of(k_job) == "staging");
   site.pass(std::chrono::milliseconds(800));
@@ -271,7 +271,7 @@ TEST_CASE("a user who asks in a loop has a status file read ten times a second a
   CHECK(site.state_of(k_job) == "ready");
 }
 
-TEST_CASE("time in which a step looked at a job is not added to its limit, whoever saw it begin") {
+TEST_CASE("time in which a step looked at a job is not added to its limit, also after a restart") {
   for (const bool restarts : {false, true}) {
     CAPTURE(restarts);
     JobSite site;
