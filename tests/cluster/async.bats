@@ -131,7 +131,7 @@ PYTHON
     assert_idle_clean
 }
 
-@test "the daemon is killed and started again while a job waits: it goes on waiting, and ends with 0" {
+@test "the daemon is killed and started again while a job waits: it goes on waiting, and exits with 0" {
     submit_held_back <<SCRIPT
 #!/bin/bash
 $EXITS

@@ -151,7 +151,7 @@ TABLE
 TABLE
 }
 
-@test "damaged archives, archives that are none, empty ones, archives with a password" {
+@test "damaged archives, files that are not archives, empty ones, archives with a password" {
     all_refused <<'TABLE'
 ~/bad/crc.tar.gz     | crc\.tar\.gz: damaged                                  | gzip -t
 ~/bad/flipped.tar.xz | flipped\.tar\.xz: damaged                              | xz -t
@@ -178,7 +178,7 @@ TABLE
     grep -qE 'missing\.tar: not staged \(optional, the job goes on\): .*No such file' <<<"$OUTPUT"
 }
 
-@test "archives that try to leave their place, and destinations that meet" {
+@test "archives that try to leave their directory, and destinations that meet" {
     all_refused <<'TABLE'
 ~/bad/dotdot.tar                 | dotdot\.tar: entry 'a/\.\./\.\./escaped': .*'\.\.'          | Make the archive again
 ~/bad/through-link.tar           | entry 'way/escaped': is below .* symbolic link              | without that link
@@ -207,7 +207,7 @@ TABLE
     done
 }
 
-@test "a disk that is too small: what the source tells of, and a directory as it grows" {
+@test "a disk that is too small: for what the source reports, and for a directory as it grows" {
     all_refused --exclusive <<'TABLE'
 ~/bad/large.bin    | large\.bin: needs 80\.0 MiB of local disk, but node n[123] has | --tmp=SIZE
 ~/bad/large.tar    | large\.tar: needs 80\.0 MiB of local disk                      | --tmp=SIZE

@@ -68,7 +68,7 @@ gone() {
     [[ ! -e /proc/$1 || $(cut -d' ' -f3 "/proc/$1/stat") == Z ]]
 }
 
-@test "run: data are there, the environment tells where, results arrive, nothing is left" {
+@test "run: data are there, the environment says where, results arrive, nothing is left" {
     run me nodestage run --stage-dataset=data.tar.gz --stage-dataset=tree:copy,name=c --stage-out=results:out/first -- \
         sh -c 'diff -r "$NODESTAGE_DATASET" ~/tree && diff -r "$NODESTAGE_DATASET_C" "$SLURM_TMPDIR/copy" &&
             stat -c %a "$SLURM_TMPDIR" && mkdir "$SLURM_TMPDIR/results" && echo done >"$SLURM_TMPDIR/results/r"'
@@ -101,7 +101,7 @@ gone() {
     nothing_left
 }
 
-@test "run, plan: a variable that is not set is told of, and eats no option" {
+@test "run, plan: a variable that is not set is reported, and eats no option" {
     # shellcheck disable=SC2016
     for words in '--stage-dataset=$NONE -- true' '--stage-dataset="$NONE" -- true' '--stage-dataset $NONE --stage-out=r:out/r -- true'; do
         run me sh -c "nodestage run $words"
@@ -138,7 +138,7 @@ gone() {
     nothing_left
 }
 
-@test "run: a staging that fails tells the cause, runs nothing, leaves nothing" {
+@test "run: a staging that fails reports the cause, runs nothing, leaves nothing" {
     me sh -c 'head -c 100 data.tar.gz >cut.tar.gz'
     for source in cut.tar.gz missing.tar; do
         run me nodestage run --stage-dataset=tree --stage-dataset="$source" --stage-out=r:out/none -- touch ran
@@ -226,7 +226,7 @@ gone() {
     nothing_left
 }
 
-@test "run: a second signal ends all; results that are there are kept, and it says how to copy them" {
+@test "run: a second signal stops all; results that are there are kept, and it says how to copy them" {
     begin nodestage run --stage-out=r:out/second -- sh -c 'trap ": >told" TERM; trap "" INT; echo x >$SLURM_TMPDIR/r; : >ready; while :; do sleep 0.05; done'
     wait_until 10 test -e "$PLACE/work/ready"
     kill -TERM "$BEGUN"
@@ -255,7 +255,7 @@ gone() {
     nothing_left
 }
 
-@test "run: a signal while it stages ends it, and nothing is left" {
+@test "run: a signal while it stages stops it, and nothing is left" {
     me sh -c 'printf "#!/bin/sh\n: >ready\nsleep 1000\n" >slow && sed -i "s|: >|: >$PWD/|" slow && chmod +x slow'
     begin nodestage run --worker="$PLACE/work/slow" --stage-dataset=tree -- touch ran
     wait_until 10 test -e "$PLACE/work/ready"
@@ -267,7 +267,7 @@ gone() {
     nothing_left
 }
 
-@test "run: a worker that dies without a word is told of" {
+@test "run: a worker that dies without a word is reported" {
     me sh -c 'printf "#!/bin/sh\necho last words >&2\nexit 9\n" >dies && chmod +x dies'
     run me nodestage run --worker="$PLACE/work/dies" --stage-dataset=tree -- touch ran
     [ "$status" = 125 ]
@@ -292,7 +292,7 @@ gone() {
     me sh -c 'rm -rf tmp/*'
 }
 
-@test "run: what the command leaves behind in its group ends with it" {
+@test "run: what the command leaves behind in its group is stopped with it" {
     run me nodestage run -- sh -c 'sleep 1234.5 & echo'
     [ "$status" = 0 ]
     wait_until 5 sh -c '! pgrep -f "^sleep 1234.5"'
@@ -331,7 +331,7 @@ gone() {
     nothing_left
 }
 
-@test "plan: tells of each item what it is, how it is read and what would be faster; changes nothing" {
+@test "plan: shows of each item what it is, how it is read and what would be faster; changes nothing" {
     me sh -c 'mkdir many && cd many && seq 2500 | xargs touch'
     before=$(me sh -c 'find . -printf "%p %m %s %T@\n" | sort')
     run me nodestage plan --stage-dataset=data.tar.gz --stage-dataset=many --stage-out=r:out/%j
@@ -427,7 +427,7 @@ make_big() {
     me sh -c 'rm -r again out/?.tar*'
 }
 
-@test "pack: what is there stays unless --force; errors are told, and nothing is left" {
+@test "pack: what is there stays unless --force; errors are reported, and nothing is left" {
     me sh -c 'echo mine >out/there.tar'
     exits_with() {
         run me nodestage pack "${@:2}"

@@ -132,7 +132,7 @@ looks_at() {
     sleep 1
 }
 
-@test "killed while it asks: the next daemon asks on; killed when it has told Slurm: never again" {
+@test "killed while it asks: the next daemon asks on; killed after its update to Slurm: never again" {
     on n1 tee /root/scontrol >/dev/null <<'SCRIPT'
 #!/bin/sh
 case "$*" in *"$(cat /root/stop)"*) sleep 10 ;; esac

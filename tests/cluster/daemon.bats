@@ -97,7 +97,7 @@ assert_staged_exactly() {
     [ "$(grep -c 'data.tar (tar) -> .*data: 2 files, 3.0 MiB' <<<"$output")" = 1 ]
 }
 
-@test "the daemon's places belong to root and show nobody's names" {
+@test "the daemon's directories belong to root and show no user's names" {
     modes=$(on n1 stat -c '%n %a %U' /run/nodestage /run/nodestage/nodestaged.sock "$RATE" /var/lib/nodestage \
         /var/lib/nodestage/jobs /localscratch/.nodestage /localscratch/.nodestage/{status,trash,hold})
     echo "$modes"
@@ -387,7 +387,7 @@ SCRIPT
     assert_staged_exactly "$id"
 }
 
-@test "the daemon started by an ordinary user says who must start it" {
+@test "the daemon started by an ordinary user says that root must start it" {
     run cluster exec n1 --user=alice -- /usr/sbin/nodestaged
     [ "$status" -eq 1 ]
     [[ $output == "nodestaged: must be started by root"* ]]
@@ -514,7 +514,7 @@ client_crowd() {
     id=$(submit_staged)
     wait_until 30 job_is "$id" FAILED
     job_output "$id"
-    job_output "$id" | grep -F 'nodestage: n1: the staging took longer than the limit of 1.0 s and was ended'
+    job_output "$id" | grep -F 'nodestage: n1: the staging took longer than the limit of 1.0 s and was stopped'
     job_output "$id" | grep -F 'staging.limit'
     assert_idle_clean
 }

@@ -218,7 +218,7 @@ run_blocks() {
     block_output "" "$BATS_TEST_TMPDIR/said"
 }
 
-@test "spank_nodestage(8) tells of every argument of the plugin, with its default" {
+@test "spank_nodestage(8) shows every argument of the plugin, with its default" {
     told=$(sed -nE 's/^\.It Cm ([a-z_]+) Ns = Ns (Pa )?(\S+).*/\1=\3/p' "$TOP/docs/spank_nodestage.8" | sed 's/=Ar$/=NAME/' | sort)
     [ "$told" = "$(sed -nE 's/^#   ([a-z_]+=[^ ,]+).*/\1/p' "$TOP/conf/plugstack-nodestage.conf" | sort)" ]
     known=$(tr -d '\n' <"$TOP/plugin/plugin_settings.cpp" | sed -E 's/.*unknown; known are ([^;]*);.*/\1/' | grep -oE '[a-z_]+' | grep -vx and | sort)

@@ -42,7 +42,7 @@ finds() {
     done
 }
 
-@test "a login node that is well, and what it is told to be" {
+@test "a login node that is well, and a host that --host= says it is" {
     run on ctl nodestage doctor --host=login
     echo "$output"
     [ "$status" -eq 0 ]
@@ -67,7 +67,7 @@ finds() {
     wait
 }
 
-@test "an ordinary user is told the same" {
+@test "an ordinary user sees the same" {
     on n1 nodestage doctor >"$BATS_TEST_TMPDIR/root"
     cluster exec n1 --user=alice -- nodestage doctor | diff "$BATS_TEST_TMPDIR/root" -
 }

@@ -92,7 +92,7 @@ journal() {
     on n1 grep -oP "\"$2\": \K[^,]*" "$JOBS/$1.0.json"
 }
 
-@test "permission lost: the user is told; given back: the next try delivers, what was there is not touched, and the notice says so" {
+@test "permission lost: the user gets a notice; given back: the next try delivers, what was there is not touched, and the notice says so" {
     reload_daemons "$SOON"
     closed_target /project/locked
     as alice mkdir -p logs
@@ -124,7 +124,7 @@ journal() {
     assert_idle_clean
 }
 
-@test "the target's file system full: held and told of; with room again the next try delivers; nothing half is left" {
+@test "the target's file system full: held and reported; with room again the next try delivers; nothing half is left" {
     reload_daemons "$SOON"
     on n1 sh -c 'mkdir -p /mnt/small && mount -t tmpfs -o size=1M,mode=0700,uid=20001,gid=20001 tmpfs /mnt/small'
     sbatch_wait -w n1 -o /dev/null --stage-out=res:/mnt/small/out \
@@ -222,7 +222,7 @@ journal() {
     assert_idle_clean
 }
 
-@test "the target's mount hangs: the worker is ended in time, the result held, another job served; the next try clears up" {
+@test "the target's mount hangs: the worker is stopped in time, the result held, another job served; the next try clears up" {
     reload_daemons $'[stageout]\nepilog_wait = 1\nlimit = 8\n[worker]\nkill_wait = 2\n'"$SOON"
     as alice mkdir -p /project/slow
     on n1 mkdir -p /mnt/slow
@@ -281,7 +281,7 @@ journal() {
     on n1 bindfs --write-rate=2M /project/slow2 /mnt/slow2
     run on_node n1 alice timeout -s INT 2 nodestage recover "$JOBID" /mnt/slow2/back
     [ "$status" -ne 0 ]
-    wait_until 10 log_says "$JOBID" "recovery is given up, its caller went away"
+    wait_until 10 log_says "$JOBID" "recovery is given up: its caller went away"
     wait_until 10 no_worker
     is_held "$JOBID"
     on_node n1 alice nodestage recover "$JOBID" /mnt/slow2/back >"$BATS_TEST_TMPDIR/recover" 2>&1 3>&- &
@@ -326,7 +326,7 @@ no_worker() {
     assert_idle_clean
 }
 
-@test "killed daemons: a held result is known to the next, its pause goes on, the try comes, the user is told once" {
+@test "killed daemons: a held result is known to the next, its pause goes on, the try comes, the user gets one notice" {
     reload_daemons "$LATE"
     hold_one
     retry_at=$(journal "$JOBID" retry_at)
@@ -405,7 +405,7 @@ SCRIPT
     assert_idle_clean
 }
 
-@test "before its time is over log and user are warned, then it is removed, and both are told" {
+@test "before its time is over log and user are warned, then it is removed, and both say so" {
     reload_daemons "$LATE"
     hold_one
     cluster daemon stop n1
@@ -431,7 +431,7 @@ SCRIPT
     assert_idle_clean
 }
 
-@test "ten thousand held results, all due: the daemon answers, stages for others, ends when told, and takes no new outputs of that user" {
+@test "ten thousand held results, all due: the daemon answers, stages for others, exits when asked, and takes no new outputs of that user" {
     reload_daemons "$LATE"
     hold_one
     cluster daemon stop n1
@@ -445,7 +445,7 @@ SCRIPT
     wait_until 60 some_tries
     run as alice srun --quiet -w n1 --stage-out=res:/project/closed/more true
     [ "$status" -ne 0 ]
-    has "$output" "results of 10,001 of your earlier jobs" "those of 1,000 may be"
+    has "$output" "results of 10,001 of your earlier jobs" "and the limit is 1,000"
     cluster daemon stop n1
     many_held remove
     cluster daemon start n1
@@ -513,7 +513,7 @@ many_held() {
     assert_idle_clean
 }
 
-@test "who ends the process that measures his results has no more room by that; they are measured again" {
+@test "a user who kills the process that measures their results gains no room; they are measured again" {
     reload_daemons "$LATE"$'\nmax_bytes = "1MiB"'
     closed_target /project/closed
     held=$(submit alice -w n1 --stage-out='res:/project/closed/%j' --wrap \
@@ -526,7 +526,7 @@ many_held() {
     wait
     sbatch_wait -w n1 --stage-out=f:out --wrap true
     [ "$STATE" = FAILED ]
-    has "$OUTPUT" "those of job $held could not be measured in time" "1.0 MiB may be"
+    has "$OUTPUT" "those of job $held could not be measured in time" "and the limit is 1.0 MiB"
     wait_until 90 log_says "$held" " MiB are held"
     on_node n1 alice nodestage recover "$held" measured
     assert_idle_clean
@@ -543,7 +543,7 @@ many_held() {
     sbatch_wait -w n1 --stage-dataset=data --stage-out=res:/project/more --wrap 'echo must not run'
     [ "$STATE $EXIT" = "FAILED 1" ]
     [[ $OUTPUT != *"must not run"* ]]
-    [[ $OUTPUT == *"--stage-out is refused on n1: 3.0 MiB of your earlier results that could not be delivered are kept there, and 1.0 MiB may be (held: job $held)"* ]]
+    [[ $OUTPUT == *"--stage-out is refused on n1: 3.0 MiB of your earlier results that could not be delivered are kept there, and the limit is 1.0 MiB (held: job $held)"* ]]
     [[ $OUTPUT == *"nodestage held"*"nodestage recover JOBID DIR --node=n1"* ]]
     # Without --stage-out, of another user, on another node.
     sbatch_wait -w n1 --stage-dataset=data --wrap 'cat $NODESTAGE_DATASET'

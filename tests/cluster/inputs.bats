@@ -134,7 +134,7 @@ check elsewhere/base copy ~/tree/base
 SCRIPT
 }
 
-@test "files that are no archives, and archives with extract=no, are copied" {
+@test "files that are not archives, and archives with extract=no, are copied" {
     staged_same 8 --stage-dataset='~/in/model.h5' --stage-dataset='~/in/image.sqfs' \
         --stage-dataset='~/in/table.csv.gz' --stage-dataset='~/in/arrays.npz' --stage-dataset='~/in/nothing' \
         --stage-dataset='~/in/pax-gz.tar.gz:kept.tar.gz,extract=no' \
@@ -207,7 +207,7 @@ NODESTAGE_DATASET_SHARD__=TMP
 EXPECTED
 }
 
-@test "archives are told by content: a tar.gz named .bin and a zip without a suffix are extracted" {
+@test "archives are recognized by content: a tar.gz named .bin and a zip without a suffix are extracted" {
     staged_same 3 --stage-dataset='~/in/archive.bin' --stage-dataset='~/in/zip-without-suffix' \
         --stage-dataset='~/in/really-zstd.tar.gz' <<'SCRIPT'
 check archive.bin tar xzf ~/in/archive.bin

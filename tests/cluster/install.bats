@@ -30,7 +30,7 @@ setting() {
     sed -n "s/^$1=//p" "$UNIT"
 }
 
-@test "every file is in its documented place" {
+@test "every file is at its documented path" {
     for file in usr/sbin/nodestaged usr/libexec/nodestage/nodestage-worker usr/libexec/nodestage/nodestage-peer etc/nodestage/nodestaged.toml \
         etc/slurm/plugstack.conf.d/nodestage.conf; do
         [ -f "$STAGE/$file" ]
@@ -52,7 +52,7 @@ setting() {
     [ -x "$STAGE/usr/bin/nodestage" ]
 }
 
-@test "no file is set-uid, set-gid, writable by others than root, or owned by somebody else" {
+@test "no file is set-uid, set-gid, writable by others than root, or owned by another account" {
     run find "$STAGE" -type f \( -perm /6022 -o ! -uid 0 -o ! -gid 0 \)
     [ -z "$output" ]
     # Programs, and the plugin, may be run; nothing else.
@@ -167,7 +167,7 @@ setting() {
     done
 }
 
-@test "the programs tell their version and their usage" {
+@test "the programs show their version and their usage" {
     run "$STAGE/usr/sbin/nodestaged" --version
     [ "$status" -eq 0 ]
     [[ $output =~ ^nodestaged\ [0-9]+\.[0-9]+ ]]

@@ -51,7 +51,7 @@ logged() {
     daemon_log "$1" | grep -q "$2"
 }
 
-@test "one slow node: the batch script starts when it is ready, and the output says who is not" {
+@test "one slow node: the batch script starts when it is ready, and the output says which is not" {
     hold_back n3
     id=$(submit alice -N3 --stage-dataset=slow/data.tar <<'SCRIPT'
 #!/bin/bash
@@ -216,7 +216,7 @@ SCRIPT
     assert_idle_clean 40
 }
 
-@test "how the job ended reaches a node that could not be told at first" {
+@test "how the job ended reaches a node that could not be reached at first" {
     reload_daemons "${LIMITS/outcome_wait = 10/outcome_wait = 40}"
     id=$(submit alice -N2 -w n1,n2 --stage-out=r:/home/alice/out/late,when=success <<'SCRIPT'
 #!/bin/bash
@@ -353,7 +353,7 @@ SCRIPT
     cluster daemon start n1
 }
 
-@test "who is not root of one of the job's nodes is not believed, and that is logged" {
+@test "a sender that is not root of one of the job's nodes is not believed, and that is logged" {
     hold_back n3
     id=$(submit alice -N3 --stage-dataset=slow/data.tar --wrap 'echo started')
     wait_until 20 job_has_output "$id" "is not ready: n3"

@@ -57,7 +57,7 @@ records_on() {
     on "$1" sh -c "ls $RECORDS | wc -l"
 }
 
-@test "after the job one command on the login node tells of all its nodes" {
+@test "after the job one command on the login node reports all its nodes" {
     sbatch_wait -N2 --stage-dataset=data.tar.gz --stage-dataset=tree:copy --stage-out='res:out_%j' \
         --wrap 'srun --ntasks-per-node=1 sh -c "mkdir \$SLURM_TMPDIR/res; echo x >\$SLURM_TMPDIR/res/x"'
     [ "$STATE $EXIT" = "COMPLETED 0" ]
@@ -112,7 +112,7 @@ SCRIPT
     wait_until 30 job_ended "$JOBID"
 }
 
-@test "a data set that failed, and why; its user and root see it, another user does not" {
+@test "a dataset that failed, and why; its user and root see it, another user does not" {
     sbatch_wait -w n1 --stage-dataset=data.tar.gz --stage-dataset=cut.tar.gz --wrap true
     [ "$STATE" = FAILED ]
     run report_on n1 alice "$JOBID"
@@ -143,7 +143,7 @@ SCRIPT
     assert_idle_clean
 }
 
-@test "root asks all nodes of a job that runs; another user is told nothing" {
+@test "root asks all nodes of a job that runs; another user gets nothing" {
     JOBID=$(submit alice -N2 --stage-dataset=data.tar.gz --wrap 'echo begun; sleep 60')
     wait_until 30 job_has_output "$JOBID" begun
     on_node ctl root nodestage report "$JOBID" --json |
@@ -203,7 +203,7 @@ END
     [ "$(records_on n1)" = "$before" ]
 }
 
-@test "records that cannot be written are told of once, and the jobs do well" {
+@test "records that cannot be written are reported once, and the jobs do well" {
     stage_one --wrap true
     local last=$JOBID uid before
     uid=$(on n1 id -u alice)
@@ -221,7 +221,7 @@ END
     [[ $(daemon_log n1) == *"records of jobs are written again"* ]]
 }
 
-@test "who asks for what is not there is told what to do" {
+@test "a question about what is not there is answered with what to do" {
     run as alice nodestage report 999999
     echo "$output"
     [ "$status" = 1 ]
@@ -244,7 +244,7 @@ END
     has "$output" "/nonexistent/x.html: No such file or directory"
 }
 
-@test "once Slurm's controller has forgotten the job, accounting tells where it ran" {
+@test "once Slurm's controller has forgotten the job, accounting says where it ran" {
     stage_one --wrap true
     on ctl install -d /opt/fake
     on ctl sh -c 'printf "#!/bin/sh\nexit 1\n" >/opt/fake/squeue

@@ -83,7 +83,7 @@ refused() {
     assert_idle_clean
 }
 
-@test "data that fit: files, a directory, archives that tell too little, several jobs at once" {
+@test "data that fit: files, a directory, archives that report too little, several jobs at once" {
     local ids=() id
     ids+=("$(submit alice --stage-dataset=fifteen.bin --wrap 'cmp fifteen.bin $NODESTAGE_DATASET && echo same')")
     ids+=("$(submit alice --stage-dataset='dir/[12]' --wrap 'cmp dir/1 $SLURM_TMPDIR/1 && cmp dir/2 $SLURM_TMPDIR/2 && echo same')")
@@ -132,7 +132,7 @@ SCRIPT
     wait_until 10 on n1 test -e "$1"
 }
 
-@test "1 GiB of zeros in 1 MiB: refused at once where the format tells, stopped where it does not" {
+@test "1 GiB of zeros in 1 MiB: refused at once where the format reports it, stopped where it does not" {
     sbatch_wait --stage-dataset=told.tar.gz --wrap 'echo script ran'
     refused '/home/alice/told\.tar\.gz: needs 1\.0 GiB of local disk'
     watch_free /tmp/watch

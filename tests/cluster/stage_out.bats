@@ -208,7 +208,7 @@ hidden_step() {
     as alice srun --jobid="$1" -N1 -w "$2" --stage-wait=none sh -c "directory=/localscratch/alice.$1.0; $3"
 }
 
-@test "--stage-wait=none: a step that could not tell that it runs gets its results back, although the staging failed" {
+@test "--stage-wait=none: a step that could not report that it runs gets its results back, although the staging failed" {
     as alice mkdir -p /project/out
     as alice sh -c 'echo whole >/project/out/state; echo no archive >bad.tar.gz; echo whole >state'
     local options=(-N1 --no-shell --stage-wait=none --stage-dataset=state --stage-dataset=no-such-file --stage-out=found:/project/out/found
@@ -258,7 +258,7 @@ failed_on() {
     assert_clean
 }
 
-@test "a misspelt source: told with what is there; kept when nothing else was asked for and the job did well; or optional" {
+@test "a misspelled source: reported with what is there; kept when nothing else was asked for and the job did well; or optional" {
     as alice sh -c 'mkdir given && echo g >given/g'
     script='mkdir $SLURM_TMPDIR/results && echo model >$SLURM_TMPDIR/results/model'
     sbatch_wait -w n1 --stage-dataset=given --stage-out=reslts:/project/misspelt --wrap "$script"

@@ -380,7 +380,7 @@ $command: error:                         ^~~~~~~" ]
     [ -z "$(as alice squeue --noheader --me)" ]
 }
 
-@test "what is likely a mistake is told at submit, and the job goes on" {
+@test "what is likely a mistake is reported at submit, and the job goes on" {
     as alice sh -c 'mkdir -p dir.tar; echo in >dir.tar/file'
     told() { lines_like 1 "nodestage: warning: $1" "$output"; }
     run as alice sbatch --parsable --hold --stage-dataset=data.tar.gz/ --stage-dataset=dir.tar:as-dir \
@@ -406,7 +406,7 @@ SCRIPT
     [ "$(contents out/twice/1 out/twice/2)" = $'1\n2' ]
 }
 
-@test "data that no node has room for are told at submit, where Slurm knows the nodes' disks" {
+@test "data that no node has room for are reported at submit, where Slurm knows the nodes' disks" {
     local held=(sbatch --hold --stage-dataset=huge --wrap true)
     as alice truncate -s 3G huge
     run as alice "${held[@]}"

@@ -60,7 +60,7 @@ second() {
     [ "$status" -ne 0 ]
 }
 
-@test "shared and private places lie on a real file system, none on overlayfs" {
+@test "shared and private directories lie on a real file system, none on overlayfs" {
     for dir in /home /project /localscratch /tmp /var/lib/nodestage; do
         [ "$(on n1 stat -f -c %T "$dir")" != overlayfs ]
     done
@@ -274,7 +274,7 @@ SCRIPT
     [[ $output == *"already running"* ]]
 }
 
-@test "a boot starts nodestaged if it ran before, or as it is told" {
+@test "a boot starts nodestaged if it ran before, or as requested" {
     second exec n1 touch /localscratch/in-memory
     second crash n1
     # `all` is all that are there.
@@ -292,7 +292,7 @@ SCRIPT
     second wait-idle 30
 }
 
-@test "a daemon that does not come up is told, with its log" {
+@test "a daemon that does not come up is reported, with its log" {
     second exec n1 -- sh -c 'printf "#!/bin/sh\necho broken; exit 1\n" >/usr/sbin/nodestaged'
     run second daemon start n1
     [ "$status" -ne 0 ]

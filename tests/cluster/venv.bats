@@ -250,7 +250,7 @@ SCRIPT
     assert_idle_clean 60
 }
 
-@test "nothing opens the old place" {
+@test "nothing opens the old path" {
     sbatch_wait --limit=120 -w n1 --stage-venv=envs/plain <<'SCRIPT'
 #!/bin/bash
 strace -f -qq -e trace=%file -o trace.txt bash -c '
@@ -343,7 +343,7 @@ SCRIPT
     assert_idle_clean 60
 }
 
-@test "without cgroups, in which all ends that an environment's programs start, none is staged; data sets are" {
+@test "without cgroups, in which all that an environment's programs start is stopped, none is staged; datasets are" {
     for node in n1 n2 n3; do on "$node" sh -c 'printf "[worker]\ncgroup = \"off\"\n" >/etc/nodestage/nodestaged.toml'; done
     cluster daemon restart all
     sbatch_wait -w n1 --stage-venv=plain.tar.gz --wrap 'echo must not run'

@@ -20,7 +20,7 @@ namespace nodestage {
 
 inline bool can_run() {
   if (::geteuid() == 0) return true;
-  MESSAGE("skipped: not root, whom the areas must belong to");
+  MESSAGE("skipped: the areas must belong to root");
   return false;
 }
 

@@ -1,5 +1,5 @@
-// JobSite: all of the daemon's job handling on a directory of its own, without root, worker
-// processes or other nodes: the test says what workers and nodes say, and how time passes.
+// JobSite: all of the daemon's job handling in a directory of its own, without root, worker
+// processes or other nodes: the test sets what workers and nodes report, and how time passes.
 #pragma once
 
 #include <doctest/doctest.h>
@@ -51,7 +51,7 @@ class ScriptedWorkers final : public Workers {
     });
     return found == alive.end() ? nullptr : &*found;
   }
-  // The worker writes its phase; with `end` its process is gone, too. Whether there was one.
+  // The worker writes its phase; end() is its exit. Both return whether there was a worker.
   bool say(WorkerTask task, WorkerPhase phase, const char* cause = "") {
     Started* started = find(task);
     if (started == nullptr) return false;
@@ -132,7 +132,7 @@ struct JobSite {
         Jobs::Places{loop, config, areas, journal, workers, trash, peers, *slurm, records, -1});
     jobs->recover();
   }
-  // In steps, so that what a timer starts has its turn, too.
+  // In steps, so that what a timer starts runs, too.
   void pass(std::chrono::milliseconds time) {
     constexpr int k_steps = 8;
     for (int i = 0; i < k_steps; ++i) {
@@ -158,7 +158,7 @@ struct JobSite {
     begin.request = "{}";
     return begin;
   }
-  // Of the second node of two.
+  // From the second node of two.
   Begin shared_request(std::uint32_t job) const {
     Begin begin = request(job);
     begin.first_node = "n0";
@@ -176,7 +176,7 @@ struct JobSite {
   void hear_from_first(std::uint32_t job, JobNote note) {
     jobs->take_note({{"n1"}, "n0", job, 0, ++sequence, std::move(note)});
   }
-  // "" when the job is not known any more.
+  // "" when the job is no longer known.
   std::string state_of(std::uint32_t job, std::uint32_t restart = 0) {
     for (const JobStatus& status : jobs->status(job, 0)) {
       if (status.row.restart == restart) return status.row.state;

@@ -248,7 +248,7 @@ TEST_CASE("a step is answered when the data are there, and once") {
   CHECK(site.answers.size() == 2);
 }
 
-TEST_CASE("a step that went away is told nothing more") {
+TEST_CASE("a step that went away gets no more answers") {
   JobSite site;
   site.jobs->begin(site.request(k_job));
   site.jobs->leave(site.wait(k_job));
@@ -267,7 +267,7 @@ TEST_CASE("a worker that cannot be started fails the job, and gives its place to
   CHECK(site.state_of(k_job) == "staging");
 }
 
-TEST_CASE("nothing is left of a job that ran, and the epilog hears so") {
+TEST_CASE("nothing is left of a job that ran, and the epilog's answer says so") {
   JobSite site;
   bring_to(site, 'o');
   site.workers.say(WorkerTask::stage_out, WorkerPhase::done);
@@ -292,7 +292,7 @@ TEST_CASE(
   CHECK(site.trees("hold") == 1);
 }
 
-TEST_CASE("held results are tried again, warned of, and removed once their user was told") {
+TEST_CASE("held results are tried again, warned of, and removed after the notice") {
   JobSite site;
   bring_to(site, 'h');
   CHECK(site.jobs->held(0).size() == 1);
@@ -321,7 +321,7 @@ TEST_CASE("held results are tried again, warned of, and removed once their user 
   CHECK(site.trees("hold") == 0);
 }
 
-TEST_CASE("results whose way to the hold area was lost with the power are found at their place") {
+TEST_CASE("results whose move to the hold area was lost with the power are found where they were") {
   JobSite site;
   bring_to(site, 'o');
   site.pass(std::chrono::seconds(site.config.stageout.epilog_wait_s + 1));

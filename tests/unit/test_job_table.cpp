@@ -50,7 +50,7 @@ struct Site {
     record.begun_at = 1'700'000'000 + job;
     return record;
   }
-  // Nothing can be written any more, nor by root.
+  // Nothing can be written any more, not even by root.
   void lose_disk() const { std::filesystem::remove_all(scratch / "state/jobs"); }
   [[nodiscard]] std::size_t on_disk() const { return journal->load().records.size(); }
 };

@@ -55,8 +55,8 @@ TEST_CASE("metrics: every sample has its help, its type and its labels") {
   metrics.held_bytes = 5000;
   metrics.free_bytes = 7;
   const MetricsText text = metrics_text(metrics);
-  CHECK(text.own.find("# HELP nodestage_jobs Jobs that the daemon knows, by what becomes of them "
-                      "now.\n# TYPE nodestage_jobs gauge\n"
+  CHECK(text.own.find("# HELP nodestage_jobs Jobs that the daemon knows, by state.\n"
+                      "# TYPE nodestage_jobs gauge\n"
                       "nodestage_jobs{state=\"waiting_for_directory\"} 0\n"
                       "nodestage_jobs{state=\"queued\"} 0\n"
                       "nodestage_jobs{state=\"staging\"} 2\n") != std::string::npos);

@@ -1,4 +1,4 @@
-// How workers are promised room on the disk, through the files that they and the daemon share.
+// How workers are promised space on the disk, through the files that they and the daemon share.
 #include <doctest/doctest.h>
 #include <fcntl.h>
 #include <spdlog/spdlog.h>
@@ -20,7 +20,7 @@ constexpr Amount k_too_much{k_no_limit / 2, 1};
 
 bool can_run() {
   if (::geteuid() == 0) return true;
-  MESSAGE("skipped: not root, whom the areas must belong to");
+  MESSAGE("skipped: the areas must belong to root");
   return false;
 }
 
@@ -66,7 +66,7 @@ struct Site {
 
 }  // namespace
 
-TEST_CASE("a claim that fits is admitted, and promised until the worker ends") {
+TEST_CASE("a claim that fits is admitted, and promised until the worker exits") {
   if (!can_run()) return;
   Site site;
   CHECK_FALSE(site.answer(1, 2));  // nothing was asked for
@@ -80,7 +80,7 @@ TEST_CASE("a claim that fits is admitted, and promised until the worker ends") {
   CHECK(site.desk->promised_to(k_job) == Amount{});
 }
 
-TEST_CASE("a claim beyond the disk is refused, and the end tells of it once") {
+TEST_CASE("a claim beyond the disk is refused, and close() reports it once") {
   if (!can_run()) return;
   Site site;
   site.claim(1, k_too_much);
@@ -92,7 +92,7 @@ TEST_CASE("a claim beyond the disk is refused, and the end tells of it once") {
   CHECK_FALSE(site.desk->close(k_job));
 }
 
-TEST_CASE("while trash is being removed nobody is refused, and then all are answered") {
+TEST_CASE("while trash is being removed no claim is refused, and then each is answered") {
   if (!can_run()) return;
   Site site;
   REQUIRE(site.areas->make_directory("old", 1000, 1000));

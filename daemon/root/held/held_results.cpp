@@ -11,7 +11,7 @@
 namespace nodestage {
 namespace {
 
-// The clock may be set, so no wait for a date is one long sleep.
+// The clock can be changed, so no wait for a date is one long sleep.
 constexpr std::uint64_t k_longest_sleep_s = 600;
 
 bool is_usable(const std::string& directory) {
@@ -32,7 +32,7 @@ void HeldResults::hold(JobRecord& record) {
   at_.table.change(record, JobState::held);
 }
 
-// What was learned, and when the next try comes.
+// Notes what was learned, and when the next try comes.
 void HeldResults::note_failure(JobRecord& record) {
   HoldRecord& hold = record.hold;
   const WorkerStatus status = at_.files.status(record.key(), WorkerTask::stage_out);
@@ -103,7 +103,7 @@ void HeldResults::timer_due(const JobKey& key) {
               "results that could not be delivered are removed, having been kept since {}",
               human_date(hold.since));
     return let_go(*record, expired_notice(*record),
-                  "the results were removed, having been held for their time");
+                  "the results were removed after the time for which the site holds them");
   }
   const auto due = measurements_.due(key);
   if (due && now >= *due) measurements_.ask(*record);
@@ -138,7 +138,7 @@ Turns::Begun HeldResults::try_again(const JobKey& key) {
     return Turns::Begun::no;
   }
   if (is_busy(key)) {
-    set_timer(key);  // which comes again
+    set_timer(key);  // which asks again
     return Turns::Begun::no;
   }
   log::info(about(*record), "delivery is tried again");
@@ -159,7 +159,7 @@ bool HeldResults::is_taken_away(const JobRecord& record) {
   return true;
 }
 
-// The user is told first: a daemon that is killed meanwhile has the next one do both again.
+// The notice comes first: if this daemon is killed meanwhile, the next one does both again.
 void HeldResults::let_go(JobRecord& record, const std::string& text, std::string parting) {
   partings_[record.key()] = std::move(parting);
   tell_user(record, text, [this, key = record.key()](Notices::Told) {
@@ -174,7 +174,7 @@ std::string HeldResults::parting(const JobKey& key) const {
 
 void HeldResults::forget(const JobRecord& record) {
   const JobKey key = record.key();
-  recoveries_.answer(record, Recovered{{"nothing is held any more: it was delivered meanwhile"}});
+  recoveries_.answer(record, Recovered{{"nothing is held any more: the results were delivered"}});
   cancel_timer(key);
   measurements_.forget(key);
   partings_.erase(key);
@@ -187,7 +187,7 @@ void HeldResults::tell_user(const JobRecord& record, const std::string& text,
   at_.notices.tell(std::move(start), about(record, "notice"), std::move(told));
 }
 
-// What could not be written is tried again with the next failed delivery.
+// A notice that could not be written is tried again with the next failed delivery.
 void HeldResults::tell_held(const JobRecord& record) {
   const HoldTimes times = hold_times(record.hold, at_.config.hold);
   tell_user(record, held_notice(record, times), [this, key = record.key()](Notices::Told outcome) {
@@ -224,9 +224,9 @@ Ticket HeldResults::recover(const Recover& ask, Ticket ticket, const Reply& repl
   const bool can_start = record.state == JobState::held || is_tried;
   if (recoveries_.is_busy(key) || is_leaving(key) || !can_start)
     return refuse(
-        {RefusalReason::busy, "the results of this job are being recovered or let go now"});
+        {RefusalReason::busy, "the results of this job are being recovered or removed now"});
   recoveries_.ask(record, ticket, reply, ask.directory);
-  // A try that is under way may hang, so it makes way; its end comes back through look_after().
+  // A try under way can hang, so it is killed; look_after() follows its end.
   if (is_tried)
     at_.workers.kill(key, WorkerTask::stage_out);
   else

@@ -1,5 +1,5 @@
 // HeldResults: results that could not be delivered, from the failure to their delivery, recovery or
-// expiry: when they are tried again, how large they are, what their user is told, and whether their
+// expiry: when they are tried again, how large they are, what their notices say, and whether their
 // user may have more.
 #pragma once
 
@@ -42,14 +42,14 @@ class HeldResults {
 
   // A stage-out has failed; `record.cause` says why. The state becomes held.
   void hold(JobRecord& record);
-  // Of a job that is carried on from the journal: one that is held, one that is being tried again.
+  // For jobs that are carried on from the journal: one that is held, one that is being tried again.
   void look_after(JobRecord& record);
   void carry_on_try(const JobRecord& record) { retries_.take(record.begin.uid, record.key()); }
-  // A try has ended, however.
+  // A try has ended, with any result.
   void try_ended(const JobRecord& record) { retries_.end(record.begin.uid, record.key()); }
   void settings_changed();
 
-  // The results are removed once their user has been told `text`. `parting`: why, for the report.
+  // Removes the results after the notice `text` to their user. `parting`: why, for the report.
   void let_go(JobRecord& record, const std::string& text, std::string parting = {});
   [[nodiscard]] bool is_leaving(const JobKey& key) const { return partings_.count(key) > 0; }
   // Why held results left; "" when they did not, or were delivered.
@@ -80,8 +80,8 @@ class HeldResults {
   void tell_held(const JobRecord& record);
   void recovery_ended(const JobKey& key, const std::optional<std::string>& directory);
 
-  // Of each user, of each kind: targets that hang delay only their owner's other results, and
-  // thousands of results are no thousands of processes.
+  // For each user and kind of work: targets that hang delay only their owner's other results, and
+  // thousands of results do not start thousands of processes.
   static constexpr std::size_t k_turns = 4;
 
   Places at_;
@@ -101,7 +101,7 @@ class HeldResults {
       k_turns,
       [this](const JobKey& key, const std::optional<std::string>& to) { recovery_ended(key, to); }};
   std::map<JobKey, Loop::TimerId> timers_;  // for the next thing to do
-  std::map<JobKey, std::string> partings_;  // of those that leave, once their user is told
+  std::map<JobKey, std::string> partings_;  // of those that leave, after their notice
 };
 
 }  // namespace nodestage

@@ -10,12 +10,12 @@ namespace nodestage {
 namespace {
 
 constexpr std::uint64_t k_day_s = 86'400;
-// 2023: a node whose clock says less has booted without one, and learns the time soon.
+// 2023: a node whose clock shows less has booted without one, and gets the time soon.
 constexpr std::uint64_t k_clock_floor = 1'672'531'200;
 constexpr std::size_t k_most_reasons = 16;
 constexpr std::size_t k_reason_width = 600;
 constexpr std::size_t k_jobs_width = 400;
-constexpr std::uint64_t k_largest_bytes = 1ULL << 60;  // of one tree: a worker's word is a claim
+constexpr std::uint64_t k_largest_bytes = 1ULL << 60;  // of one tree: a worker's figure is a claim
 
 // As `nodestage recover` takes it.
 std::string run_name(const JobKey& key) {
@@ -98,33 +98,35 @@ std::string held_notice(const JobRecord& record, const HoldTimes& times) {
   std::string text = title(record) + "These results of the job could not be delivered:\n";
   for (const std::string& reason : record.hold.reasons) text += "    " + reason + "\n";
   text += "\nThey are kept on " + node + " until " + human_date(times.expire) +
-          "; then they are removed.\n";
+          ". Then they are removed.\n";
   if (record.hold.warned_at != 0) text += "THIS IS SOON.\n";
-  text += record.hold.retry_at == 0
-              ? "No further try is made, since none could go better.\n"
-              : "Delivery is tried again from time to time: when the cause is gone you need do "
-                "nothing,\nand this file will say so.\n";
-  text += "To copy them to a directory DIR that you can write to, from a login node:\n" + command +
-          " --node=" + node + "\nor\n    srun -w " + node + " -N1 -n1 nodestage recover " +
-          run_name(record.key()) + " DIR\nor on " + node + " itself:\n" + command + "\n";
+  text +=
+      record.hold.retry_at == 0
+          ? "No further try is made, because it could not succeed.\n"
+          : "Delivery is tried again from time to time. Once the cause is removed, you need not "
+            "do anything:\nwhen the results are delivered, this file will say so.\n";
+  text += "To copy them to a directory DIR that you can write to, run this on a login node:\n" +
+          command + " --node=" + node + "\nor\n    srun -w " + node +
+          " -N1 -n1 nodestage recover " + run_name(record.key()) + " DIR\nor this on " + node +
+          " itself:\n" + command + "\n";
   return text + updated();
 }
 
 std::string delivered_notice(const JobRecord& record) {
   return title(record) +
-         "All results of the job are delivered now. Earlier tries had failed:\nnothing is left to "
-         "do, and this file can be removed.\n" +
+         "All results of the job are delivered now, after earlier tries had failed.\nYou need not "
+         "do anything, and can remove this file.\n" +
          updated();
 }
 
 std::string recovered_notice(const JobRecord& record, const std::string& directory) {
   return title(record) + "The results that had not been delivered were copied to\n    " +
          printable(directory) +
-         "\nand are no longer kept on the node. This file can be removed.\n" + updated();
+         "\nand are no longer kept on the node. You can remove this file.\n" + updated();
 }
 
 std::string expired_notice(const JobRecord& record) {
-  std::string text = title(record) + "These results were kept since " +
+  std::string text = title(record) + "These results had been kept since " +
                      human_date(record.hold.since) + " and have now been removed:\n";
   for (const std::string& reason : record.hold.reasons) text += "    " + reason + "\n";
   return text + updated();
@@ -135,7 +137,7 @@ std::string lost_notice(const JobRecord& record) {
   for (const std::string& reason : record.hold.reasons) text += "    " + reason + "\n";
   text +=
       "\nThey are lost: this site mounts the job's directory and removes it when the job has "
-      "ended, so nodestage\ncould not keep them. Your administrators can say more "
+      "ended, so nodestage\ncould not keep them. Your administrators know more "
       "(stageout.unkept in nodestaged.toml).\n";
   return text + updated();
 }
@@ -147,10 +149,10 @@ std::string missing_notice(const JobRecord& record, const WorkerStatus& status) 
       lines += "    " + printable(shortened(field_text(item.note), k_reason_width)) + "\n";
   }
   if (lines.empty()) return "";
-  return title(record) + "These were to be copied back, and were not there when the job ended:\n" +
+  return title(record) + "These sources of --stage-out were not there when the job ended:\n" +
          lines +
-         "\nThe job's directory is removed. Is a name misspelt, or did the job end before it wrote "
-         "them?\nThe key `optional` behind a source says that it need not be there.\n" +
+         "\nThe job's directory is removed. Is a name misspelled, or did the job end before it "
+         "wrote them?\nIf a source need not be there, add the key `optional` after it.\n" +
          updated();
 }
 
@@ -166,25 +168,27 @@ std::string outputs_refusal(const std::vector<HeldTree>& held, const std::string
   }
   std::string much;
   if (settings.max_bytes != 0 && bytes > settings.max_bytes) {
-    much = human_bytes(bytes) +
-           " of your earlier results that could not be delivered are kept there, and " +
-           human_bytes(settings.max_bytes) + " may be";
+    much =
+        human_bytes(bytes) +
+        " of your earlier results that could not be delivered are kept there, and the limit is " +
+        human_bytes(settings.max_bytes);
   } else if (settings.max_bytes != 0 && unmeasured != nullptr) {
     much =
         "how much of your earlier results that could not be delivered is kept there is not known "
         "(those of job " +
         run_name(unmeasured->key) +
-        " could not be measured in time: that process of yours was ended or is slow), and " +
-        human_bytes(settings.max_bytes) + " may be";
+        " could not be measured in time: your process that measures was killed or is slow), and "
+        "the limit is " +
+        human_bytes(settings.max_bytes);
   } else if (settings.max_jobs != 0 && held.size() >= settings.max_jobs) {
     much = "results of " + human_count(held.size()) +
-           " of your earlier jobs that could not be delivered are kept there, and those of " +
-           human_count(settings.max_jobs) + " may be";
+           " of your earlier jobs that could not be delivered are kept there, and the limit is " +
+           human_count(settings.max_jobs);
   }
   if (much.empty()) return "";
   const std::string where = printable(node);
   return "--stage-out is refused on " + where + ": " + much + " (held: job " +
-         shortened(jobs, k_jobs_width) + ").\nGet them out and submit again: `srun -w " + where +
+         shortened(jobs, k_jobs_width) + ").\nRecover them and submit again: `srun -w " + where +
          " -N1 -n1 nodestage held` lists them, `nodestage recover JOBID DIR --node=" + where +
          "` copies one to a directory. Jobs without --stage-out run, and --exclude=" + where +
          " avoids the node.";

@@ -12,27 +12,27 @@
 
 namespace nodestage {
 
-// How long after the tries-th failed try the next one comes: `first`, doubled each time up to
-// `most`.
+// The pause after `tries` failed tries: `first`, doubled each time up to `most`.
 std::uint64_t retry_delay_s(std::uint32_t tries, std::uint64_t first, std::uint64_t most);
 
 struct HoldTimes {
   std::uint64_t warn = 0;
   std::uint64_t expire = 0;
 };
-// Nothing goes before it was warned of for warn_days, whatever the clock was when it was held.
+// Nothing is removed before a warning of warn_days, whatever the clock showed when it was held.
 HoldTimes hold_times(const HoldRecord& hold, const Config::Hold& settings);
 
-// Dates that lie in the future, or too far in it, since the clock or the settings were changed.
-// Nothing while the clock is plainly behind, as on a node that boots without one: what is held
-// would seem to be years old afterwards. For the same reason what was held by such a clock counts
-// from now.
+// Corrects dates that lie in the future, or too far in it, because the clock or the settings were
+// changed. Does nothing while the clock is plainly behind, as on a node that boots without one:
+// held results would seem years old afterwards. For the same reason, results held by such a clock
+// count from now.
 void mend_times(HoldRecord& hold, const Config::Hold& settings, std::uint64_t now);
 
-// Of the last stage-out's status, which may have been cut off by the worker's end.
+// From the last stage-out's status, which the worker's exit may have cut off.
 bool can_try_again(const WorkerStatus& status);
 std::uint64_t delivered_items(const WorkerStatus& status);
-// One line an item that was not delivered, bounded; the first line of `cause` where there is none.
+// One line for each item that was not delivered, bounded. The first line of `cause` comes before
+// them if the worker did not report its failure.
 std::vector<std::string> reasons_of(const WorkerStatus& status, const std::string& cause);
 
 // The user's notice (nodestage-JOBID.txt).
@@ -41,21 +41,21 @@ std::string delivered_notice(const JobRecord& record);
 std::string recovered_notice(const JobRecord& record, const std::string& directory);
 std::string expired_notice(const JobRecord& record);
 std::string lost_notice(const JobRecord& record);
-// Of outputs that were not there; "" when all were.
+// About outputs that were not there; "" when all were.
 std::string missing_notice(const JobRecord& record, const WorkerStatus& status);
 
 struct HeldTree {
   JobKey key;
   std::uint64_t bytes = 0;
-  // The process that measures is its user's, who can end or stop it: what it has not told in time
-  // may be of any size.
+  // The process that measures runs as its user, who can kill or stop it: what it has not reported
+  // in time may be of any size.
   bool is_unmeasurable = false;
 };
 // Why a new job with --stage-out may not run while `held`, all of one user, are here; "" when it
 // may.
 std::string outputs_refusal(const std::vector<HeldTree>& held, const std::string& node,
                             const Config::Hold& settings);
-// The same where they could not be kept, since the site mounts the job directory `path`.
+// The same where they could not be kept, because the site mounts the job directory `path`.
 std::string unkept_refusal(const std::string& path, const std::string& node);
 
 }  // namespace nodestage

@@ -1,5 +1,5 @@
-// Measurements: how large held results are. A process of the user's measures, which the user can
-// stop or kill: what it has not said in time counts as too large, and is measured again later.
+// Measurements: how large held results are. A process of the user measures, which the user can stop
+// or kill: what it has not reported in time counts as too large, and is measured again later.
 #pragma once
 
 #include <cstdint>
@@ -17,7 +17,7 @@ namespace nodestage {
 
 class Measurements {
  public:
-  // One has failed: when it is due again has changed.
+  // One has failed: due() has changed.
   using OnFailure = std::function<void(const JobKey& key)>;
   // Whether the results are about to be removed.
   using IsLeaving = std::function<bool(const JobKey& key)>;
@@ -32,12 +32,12 @@ class Measurements {
         is_leaving_(std::move(is_leaving)),
         on_failure_(std::move(on_failure)) {}
 
-  // When it is the user's turn. The result goes into the record and the journal.
+  // Starts when it is the user's turn. The result goes into the record and the journal.
   void ask(const JobRecord& record);
   [[nodiscard]] bool is_running(const JobKey& key) const;
   // When the next try after a failure is due, in seconds since 1970.
   [[nodiscard]] std::optional<std::uint64_t> due(const JobKey& key) const;
-  // Whether a size that is not known yet should be.
+  // Whether a size that is not known yet should be known by now.
   [[nodiscard]] bool is_late(const JobKey& key) const;
   void forget(const JobKey& key) { tries_.erase(key); }
 

@@ -16,7 +16,7 @@ constexpr std::chrono::seconds k_progress_pause{1};
 
 void Recoveries::ask(const JobRecord& record, Ticket ticket, Reply reply,
                      const std::string& directory) {
-  log::info(about(record), "recovery to {} begins", printable(directory));
+  log::info(about(record), "recovery to {} starts", printable(directory));
   asked_.insert_or_assign(record.key(), Asked{ticket, std::move(reply), directory, {}});
   report_progress(record.key());
 }
@@ -55,7 +55,7 @@ Status Recoveries::start_worker(JobRecord& record, const Asked& asked) {
   WorkerStart order = workers_.order(record, WorkerTask::recover);
   order.order.recover_to = asked.directory;
   order.directory_fd = tree.get();
-  // A name of its own each: an earlier one may be stuck in the kernel.
+  // Each has its own name: an earlier one may be stuck in the kernel.
   order.cgroup += "." + std::to_string(asked.ticket);
   return workers_.start(record, order, workers_.bounds(record, WorkerTask::recover),
                         [this](const JobKey& key, const WorkerEnd& end) { ended(key, end); });
@@ -75,7 +75,7 @@ void Recoveries::ended(const JobKey& key, const WorkerEnd& end) {
   }
   const std::string cause =
       status.phase == WorkerPhase::failed ? status.cause : "the process " + end.text;
-  log::warn(about(*record), "recovery failed, the results stay: {}", cause);
+  log::warn(about(*record), "recovery failed, and the results stay held: {}", cause);
   answer(*record, Refused{RefusalReason::fault, printable(cause, Newlines::keep)});
   on_end_(key, {});
 }
@@ -96,7 +96,7 @@ bool Recoveries::leave(Ticket ticket) {
   const JobKey key = found->first;
   found->second.reply = nullptr;
   const JobRecord* record = table_.find(key);
-  if (record != nullptr) log::info(about(*record), "recovery is given up, its caller went away");
+  if (record != nullptr) log::info(about(*record), "recovery is given up: its caller went away");
   if (workers_.is_working(key, WorkerTask::recover)) {
     workers_.kill(key, WorkerTask::recover);
   } else if (record != nullptr) {

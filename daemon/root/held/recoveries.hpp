@@ -1,5 +1,5 @@
-// Recoveries: held results go to a directory that their user names (`nodestage recover`), by a
-// worker of the user's, a few at a time for each user.
+// Recoveries: copies of held results to a directory that their user names (`nodestage recover`), by
+// workers that run as the user, a few at a time for each user.
 #pragma once
 
 #include <functional>
@@ -30,15 +30,14 @@ class Recoveries {
         turns_(loop, of_one_user),
         on_end_(std::move(on_end)) {}
 
-  // The caller hears every second that it goes on, and how far it is. Nothing starts before
-  // go_on().
+  // The caller gets its progress every second. Nothing starts before go_on().
   void ask(const JobRecord& record, Ticket ticket, Reply reply, const std::string& directory);
-  // The results are held, and nobody else is at them: when it is the user's turn.
+  // The results are held, and nothing else uses them: starts when it is the user's turn.
   void go_on(const JobRecord& record);
   [[nodiscard]] bool is_busy(const JobKey& key) const { return asked_.count(key) > 0; }
-  // The caller went away. Whether it was one of these.
+  // The caller went away. Returns whether it was one of these.
   bool leave(Ticket ticket);
-  // The last answer, if somebody waits for it.
+  // The last answer, if a caller waits for it.
   void answer(const JobRecord& record, const Message& message);
 
  private:

@@ -11,7 +11,7 @@ namespace {
 constexpr std::string_view k_variable = "NODESTAGE_DATASET";
 constexpr std::size_t k_max_text_bytes = 32 * 1024;
 
-// As a name stands in a record.
+// A name as a record has it.
 std::string as_field(std::string name) {
   name.resize(std::min(name.size(), sizeof ItemRecord::name - 1));
   return name;

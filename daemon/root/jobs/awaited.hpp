@@ -10,8 +10,8 @@
 namespace nodestage {
 
 struct Awaited {
-  WorkerStatus status;               // with the meant items alone
-  std::vector<std::string> unknown;  // names that mean none
+  WorkerStatus status;               // only with the items that are meant
+  std::vector<std::string> unknown;  // names that mean no item
 };
 
 // A name is the <NAME> of NODESTAGE_DATASET_<NAME>, in any case, with or without the prefix; or
@@ -23,9 +23,8 @@ Awaited choose_awaited(const WorkerStatus& status, const std::vector<std::string
 // Whether every item has ended.
 bool all_ended(const WorkerStatus& status);
 
-// Of each failed item, "dataset 'NAME': " and why; empty when none has failed. `fault` is what to
-// say of items that were not ended; empty: they may still be. Optional items count when they were
-// named.
+// For each failed item, "dataset 'NAME': " and why; empty when none has failed. `fault`: why items
+// that have not ended never will; empty: they still can. Optional items count when they were named.
 enum class Optional { counts, is_left_out };
 std::string failures(const WorkerStatus& status, Optional optional, const std::string& fault);
 

@@ -90,7 +90,7 @@ void Credits::owe(JobRecord& record) {
       record.ended || record.credited)
     return;
   const JobKey key = record.key();
-  if (files_.status(key, WorkerTask::stage).items.empty()) return;  // results only, say
+  if (files_.status(key, WorkerTask::stage).items.empty()) return;  // only results, for example
   const std::uint64_t now = loop_.wall_s();
   const std::uint64_t seconds = now - std::min(now, record.begun_at + used_s(key));
   record.credit_minutes = credit_minutes(seconds, settings);

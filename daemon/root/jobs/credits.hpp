@@ -1,8 +1,8 @@
-// Credits: Slurm charges staging to the job's time limit; with credit.enabled the first node adds
-// it again.
+// Credits: Slurm charges staging to the job's time limit; with credit.enabled, the first node adds
+// that time to the limit.
 //
-// What is owed is journaled with the state `ready`, so a restarted daemon asks on. `credited` is
-// journaled before Slurm is told: a daemon that dies in between credits not at all, never twice.
+// What is owed is journaled with the state `ready`, so a restarted daemon carries on. `credited` is
+// journaled before Slurm is asked: a daemon that dies in between adds nothing, and never twice.
 #pragma once
 
 #include <cstdint>
@@ -26,26 +26,26 @@ class Credits {
   Credits(Loop& loop, const Config& config, JobTable& table, const JobFiles& files)
       : loop_(loop), config_(config), table_(table), files_(files), scontrol_(loop, config) {}
 
-  // Steps here, and other nodes, that use the job before it is ready, as a user could who stops the
-  // staging and works meanwhile in a step that claims to look only: that time is not credited.
+  // Steps here, and other nodes, that use the job before it is ready: that time is not credited. A
+  // user could stop the staging and work meanwhile in a step that claims only to look.
   void begin_look(const JobKey& key, std::uint32_t step);
   void end_look(const JobKey& key, std::uint32_t step);
   void note_use(const JobKey& key, const std::string& node, bool is_in_use);
   [[nodiscard]] bool is_looked_at(const JobKey& key) const;
 
-  // From here on a step can run at any time, or somebody who is in the job by other means. What the
-  // job's limit is owed goes into its record, which the caller saves. Nothing is owed to a job that
-  // ran while it was staged (--stage-wait=none).
+  // From here on, a step can run at any time, or a process that is in the job by other means. What
+  // the job's limit is owed goes into its record, which the caller saves. Nothing is owed to a job
+  // that ran while it was staged (--stage-wait=none).
   void may_run(JobRecord& record);
-  // Of a job that is carried on from the journal: what is still owed. How long a step had looked at
-  // it before nobody knows, so nothing is owed then.
+  // For a job that is carried on from the journal: what is still owed. Nothing is owed if a step
+  // had looked at it, because it is not known for how long.
   void carry_on(JobRecord& record);
   void forget(const JobKey& key) { accounts_.erase(key); }
 
  private:
   struct Account {
     std::map<std::uint32_t, std::size_t> steps;  // that only look: tasks of each, here
-    std::set<std::string> nodes;                 // other ones, as they tell
+    std::set<std::string> nodes;                 // other ones, as they report
     std::optional<Clock::time_point> since;      // it has been in use
     Clock::duration time{};                      // in which it was
     unsigned tries = 0;

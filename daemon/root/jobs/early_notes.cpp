@@ -3,7 +3,7 @@
 namespace nodestage {
 namespace {
 
-// The first node's prolog may be the last.
+// The first node's prolog can be the last.
 constexpr std::chrono::seconds k_age{300};
 constexpr std::size_t k_max_bytes = 16 << 20;
 

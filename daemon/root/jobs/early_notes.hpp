@@ -1,5 +1,5 @@
 // EarlyNotes: notes about jobs whose prolog has not run here yet. The newest of each node, in
-// bounds: what nodestage-peer passes on is root's of another node, but it might lie.
+// bounds: what nodestage-peer passes on should be from root of another node, but can be forged.
 #pragma once
 
 #include <cstddef>
@@ -19,7 +19,7 @@ class EarlyNotes {
   explicit EarlyNotes(const Loop& loop) : loop_(loop) {}
 
   void keep(const PeerNote& note);
-  // Those of a job, which are kept no longer.
+  // Those of a job, which are no longer kept.
   std::vector<PeerNote> take(const JobKey& key);
 
  private:

@@ -62,13 +62,13 @@ void Ending::stop(JobRecord& record) {
   at_.waiting.tell(key);
 }
 
-// Whether no step is known to have run, nor left anything: one that was to wait for nothing may not
-// have reached this daemon or the last one, so what it has made is looked for.
+// Whether no step is known to have run or to have left anything. A step that waits for nothing may
+// not have reached this daemon or the last one, so what it has made is looked for.
 bool Ending::has_nothing(const JobRecord& record) const {
   if (record.begin.request.empty()) return true;
   if (record.may_have_run) return false;
   const auto tree = at_.files.directory(record);
-  // EPERM: not yet given to the user, as a daemon left it that died while it made it.
+  // EPERM: not yet given to the user, because a daemon died while it made the directory.
   return tree ? is_empty(tree->get()) : tree.error().code == ENOENT || tree.error().code == EPERM;
 }
 
@@ -123,8 +123,8 @@ void Ending::delivered(JobRecord& record, const WorkerStatus& status) {
   finish(record);
 }
 
-// The epilog can wait no longer. The tree leaves its name, so that nothing of the job is left
-// there; where it cannot, since the site has mounted it there, nobody of ours stays in it.
+// The epilog can wait no longer. The tree leaves its path, so that nothing of the job is left
+// there; where it cannot, because the site has mounted it there, no worker stays in it.
 void Ending::go_on_in_background(const JobKey& key) {
   JobRecord* record = at_.table.find(key);
   if (record == nullptr) return;
@@ -134,11 +134,11 @@ void Ending::go_on_in_background(const JobKey& key) {
     log::warn(about(*record), "the epilog can wait no longer, and the site unmounts the directory");
     if (!at_.workers.is_working(key, WorkerTask::stage_out) &&
         !at_.workers.is_working(key, WorkerTask::stage))
-      return hold(*record, "the job's end had to be waited for too long");
+      return hold(*record, "the epilog could wait no longer");
     at_.workers.kill(key, WorkerTask::stage_out);
     return at_.workers.kill(key, WorkerTask::stage);
   }
-  log::warn(about(*record), "the epilog returns before its end; {} goes on in the background",
+  log::warn(about(*record), "the epilog can wait no longer; {} goes on in the background",
             to_text(record->state));
   answer(key, {EndOutcome::background, "results are still being copied and will be delivered"});
 }
@@ -171,8 +171,8 @@ void Ending::hold(JobRecord& record, const std::string& cause) {
   if (JobRecord* held = at_.table.find(key)) at_.held.look_after(*held);
 }
 
-// The directory is the site's, and can be moved to no place where it would stay. What a worker's
-// cause says after its first line is how to fetch what is kept.
+// The directory is the site's, and cannot be moved to where it would stay. After its first line, a
+// worker's cause says how to fetch what is kept, so the rest is dropped.
 void Ending::lose(JobRecord& record, const std::string& cause) {
   const JobKey key = record.key();
   record.cause = printable(cause.substr(0, cause.find('\n')));

@@ -1,5 +1,5 @@
 // Ending: a job from its end to the last trace of it. Staging is stopped, results are staged out or
-// held, the tree becomes trash.
+// held, and the tree becomes trash.
 #pragma once
 
 #include <map>
@@ -43,23 +43,23 @@ class Ending {
   Ending(const Ending&) = delete;
   Ending& operator=(const Ending&) = delete;
 
-  // The epilog has come, and waits. The ticket again, or 0 when it has its answer already.
+  // The epilog waits. Returns its ticket, or 0 when it has its answer already.
   Ticket end(const JobKey& key, const End& end, Ticket ticket, const Reply& reply);
   bool leave(Ticket ticket);
 
   // The job's end is noted: by the epilog, or since none came. Its other nodes hear of it.
   void ended(JobRecord& record);
-  // Whatever the staging is at, it ends here; the results come next.
+  // Stops the staging in any state; the results come next.
   void stop(JobRecord& record);
   // The staging is over: asks how the job ended, where that is not known here, and goes on.
   void stage_out(JobRecord& record);
   void start_stage_out(JobRecord& record);
-  // Of a job that is carried on from the journal: the worker that its record notes, if it lives.
+  // For a job that is carried on from the journal: the worker that its record notes, if it lives.
   bool adopt(JobRecord& record);
   void worker_ended(const JobKey& key, const WorkerEnd& end);
-  // Out of the way of another run of the job. Where that cannot be, the record is not in hold.
+  // Makes way for another run of the job. If that fails, record.in_hold stays false.
   void move_to_hold(JobRecord& record) const;
-  // Nothing of the job is to be kept.
+  // Nothing of the job needs to be kept.
   void finish(JobRecord& record);
 
  private:

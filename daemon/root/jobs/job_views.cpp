@@ -69,7 +69,7 @@ NodeReport JobViews::report_of(const JobRecord& record) const {
   return report;
 }
 
-// Of a job that wanted nothing there is nothing to report.
+// A job without a request has nothing to report.
 void JobViews::keep_report(const JobRecord& record) const {
   if (record.begin.request.empty()) return;
   at_.records.keep(record.key(), record.begin.uid, encode_report(report_of(record)));
@@ -85,7 +85,7 @@ std::vector<std::string> JobViews::reports(std::uint32_t wanted, std::uint32_t u
   return reports;
 }
 
-// A user who asks in a loop has each status file read once in a while, not each time.
+// For a user who asks in a loop, each status file is read once in a while, not each time.
 const std::vector<StatusItem>& JobViews::items_of(const JobKey& key, WorkerTask task) {
   Seen& seen = seen_[key];
   const auto now = at_.loop.now();
@@ -120,7 +120,7 @@ std::vector<JobStatus> JobViews::status(std::uint32_t wanted, std::uint32_t uid)
     JobStatus& status = found.emplace_back();
     status.row = row_of(record);
     status.items = items_of(key, task);
-    // Nobody works on them any more.
+    // No worker works on them any more.
     for (StatusItem& item : status.items) {
       if (record.state == JobState::failed && item.state == ItemState::working)
         item.state = ItemState::failed;

@@ -1,5 +1,5 @@
-// JobViews: what is shown of the jobs: their status, reports, held results and figures. Changes
-// nothing of them.
+// JobViews: what is shown of the jobs: their status, reports, held results and figures. It does not
+// change them.
 #pragma once
 
 #include <cstdint>
@@ -50,7 +50,7 @@ class JobViews {
   void forget(const JobKey& key) { seen_.erase(key); }
 
  private:
-  // What status() has said of the items, of ended workers, too; not read anew each time.
+  // The items as status() last showed them, those of ended workers, too.
   struct Seen {
     Clock::time_point at{};
     WorkerTask task{};

@@ -10,7 +10,7 @@
 namespace nodestage {
 namespace {
 
-// The caller's word: longer than any file name, and short enough for the worker's order.
+// Of the caller's text: longer than any file name, and short enough for the worker's order.
 constexpr std::size_t k_max_job_name = 1024;
 constexpr std::uint32_t k_batch_step = 0xfffffffb;  // SLURM_BATCH_SCRIPT of slurm.h
 
@@ -70,13 +70,13 @@ Message Jobs::admit(const Begin& begin) {
   return add(std::move(*record));
 }
 
-// Earlier runs of the job make way for a new one. Slurm lets every epilog end before the next
+// Earlier runs of the job make way for a new one. Slurm lets every epilog finish before the next
 // prolog, so an earlier run that is still here has lost its epilog. Its results are delivered
-// beside the new run. What of any run could not be moved to the hold area would go the way of this
+// beside the new run. A tree that could not be moved to the hold area would be removed with this
 // run's directory.
 Status Jobs::make_way(const JobKey& key, const std::string& directory) {
   while (JobRecord* earlier = table_.find_live(key.job)) {
-    log::warn(about(*earlier), "a new run begins, but no epilog came");
+    log::warn(about(*earlier), "a new run starts, but no epilog came");
     earlier->ended = true;
     ending_.move_to_hold(*earlier);
     if (!earlier->in_hold) return Error{EBUSY, "an earlier run of the job is still here"};
@@ -110,7 +110,7 @@ Result<JobRecord> Jobs::new_record(const Begin& begin) const {
   record.times.begun = at_.loop.wall_ms();
   record.begun_at = record.times.begun / 1000;
   TRY_ASSIGN(record.directory, expand_pattern(tmpdir_name_pattern(at_.config), facts));
-  // A list without this node is none.
+  // A list without this node is not valid.
   auto& nodes = record.begin.nodes;
   if (is_on_first_node(record) && std::find(nodes.begin(), nodes.end(), begin.node) == nodes.end())
     record.begin.first_node.clear();
@@ -118,7 +118,7 @@ Result<JobRecord> Jobs::new_record(const Begin& begin) const {
   return record;
 }
 
-// The journal first: of what it does not know the next daemon would leave the directory.
+// The journal comes first: without an entry, the next daemon would leave the directory behind.
 Message Jobs::add(JobRecord new_record) {
   const JobKey key = new_record.key();
   const auto added = table_.add(std::move(new_record));
@@ -141,7 +141,7 @@ Message Jobs::exited(const Exited& exited) {
   if (batch && record->batch_status) return Accepted{};  // it ends once
   if (batch) record->facts.batch = true;
   auto& status = batch ? record->batch_status : record->last_status;
-  // A step did as its worst task. Many tasks that end alike are one write of the journal.
+  // A step is as its worst task. Many tasks that exit alike cause one write of the journal.
   const bool same_step = exited.step == std::exchange(record->last_step, exited.step);
   if (same_step && status.value_or(0) != 0) return Accepted{};
   if (status == exited.wait_status && (same_step || exited.wait_status == 0)) return Accepted{};
@@ -155,7 +155,7 @@ Ticket Jobs::wait(const Wait& wait, Reply reply) {
   JobRecord* record = table_.find_live(wait.job);
   if (record == nullptr) {
     reply(Refused{RefusalReason::unknown_job,
-                  "the staging daemon knows nothing of this job: its prolog has not reached it"});
+                  "the staging daemon does not know this job: the prolog has not reached it"});
     return 0;
   }
   if (wait.goes_on == k_looks || wait.goes_on == k_looked) {
@@ -167,14 +167,14 @@ Ticket Jobs::wait(const Wait& wait, Reply reply) {
   return waiting_.wait(record->key(), wait, next_ticket_++, std::move(reply));
 }
 
-// A step here that only looks at the job, from its beginning to its end.
+// A step here that only looks at the job starts or exits.
 void Jobs::note_look(JobRecord& record, const Wait& wait) {
   const JobKey key = record.key();
   wait.goes_on == k_looks ? credits_.begin_look(key, wait.step) : credits_.end_look(key, wait.step);
   talk_.use_changed(record);
 }
 
-// What a step says of its job.
+// Notes what a step says about its job.
 void Jobs::learn(JobRecord& record, const Wait& wait) {
   JobFacts facts = record.facts;
   if (!facts.known)
@@ -199,7 +199,7 @@ Ticket Jobs::await(const Await& ask, Reply reply) {
   }
   const JobRecord* record = table_.find_live(ask.job);
   if (record == nullptr) {
-    reply(Refused{RefusalReason::unknown_job, "nothing is known of this job on this node"});
+    reply(Refused{RefusalReason::unknown_job, "the job is not known on this node"});
     return 0;
   }
   return waiting_.await(record->key(), ask, next_ticket_++, std::move(reply));
@@ -207,8 +207,8 @@ Ticket Jobs::await(const Await& ask, Reply reply) {
 
 Ticket Jobs::end(const End& end, const Reply& reply) {
   const JobRecord* record = table_.find_live(end.job);
-  // Where slurmctld requeues a job as it ends, it counts before it makes the epilog's credential:
-  // so the end of run 0 may come as that of run 1.
+  // Where slurmctld requeues a job as it ends, it counts before it makes the epilog's credential,
+  // so the end of run 0 can come as that of run 1.
   if (record != nullptr && end.restart < record->begin.restart) {
     log::warn(about(*record), "the end of run {} of the job has come late; run {} goes on",
               end.restart, record->begin.restart);
@@ -239,7 +239,7 @@ void Jobs::take_note(const PeerNote& note) {
 void Jobs::ready(JobRecord& record) {
   if (!is_shared(record) || at_.peers.off()) credits_.may_run(record);
   table_.save(record);
-  // The next daemon would stage again what the job works on by then.
+  // Otherwise the next daemon would stage again what the job works on by then.
   if (const auto why = table_.unsaved(record.key()))
     return staging_.fail(record, FailureCause::journal,
                          "nodestaged cannot note that the data are ready: its journal on this node "

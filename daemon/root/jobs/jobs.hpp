@@ -1,6 +1,6 @@
 // Jobs: what happens to each job of this node, from its prolog to the last trace of it. Each part
-// of that has an owner; Jobs makes them, gives each request to whom it concerns, and passes on what
-// they report (job_events.hpp). The states of a job and their order are in job_table.hpp.
+// of that has an owner; Jobs makes them, gives each request to the one it concerns, and passes on
+// what they report (job_events.hpp). The states of a job and their order are in job_table.hpp.
 #pragma once
 
 #include <cstdint>
@@ -58,16 +58,16 @@ class Jobs final : private JobEvents {
 
   // Carries on with the jobs of an earlier daemon.
   void recover();
-  // After a reload of the configuration: what changes for jobs that are here already.
+  // After a reload of the configuration: applies it to the jobs that are here already.
   void settings_changed();
 
   Message begin(const Begin& begin);
   Message exited(const Exited& exited);
-  // The uid of a live job, for the check who may ask.
+  // The uid of a live job, for the check whether a caller may ask.
   [[nodiscard]] std::optional<std::uint32_t> owner(std::uint32_t job) const;
   // The same of a run whose results are held.
   [[nodiscard]] std::optional<std::uint32_t> owner_of_held(const Recover& ask) const;
-  // From the daemon of another node.
+  // A note from the daemon of another node.
   void take_note(const PeerNote& note);
   // Answers now or later, through `reply`.
   Ticket wait(const Wait& wait, Reply reply);
@@ -76,7 +76,7 @@ class Jobs final : private JobEvents {
   Ticket recover_held(const Recover& ask, const Reply& reply);
   // The caller went away.
   void leave(Ticket ticket);
-  // What job_views.hpp says of them.
+  // See job_views.hpp.
   [[nodiscard]] std::vector<JobStatus> status(std::uint32_t job, std::uint32_t uid) {
     return views_.status(job, uid);
   }

@@ -15,7 +15,7 @@ WorkerTask task_of(JobState state) {
 
 void Jobs::recover() {
   const std::vector<JobKey> keys = table_.load();
-  // First all workers that live, so that what is started next knows of every place that is taken.
+  // First all workers that live, so that every place that is taken is known before the next start.
   for (const JobKey& key : keys) take_over(*table_.find(key));
   for (const JobKey& key : keys) carry_on(*table_.find(key));
   at_.workers.kill_strangers();
@@ -63,7 +63,7 @@ void Jobs::go_on(JobRecord& record, WorkersWord word) {
     case JobState::waiting_for_directory:
     case JobState::queued:
     case JobState::staging:
-      // Its end was as far as the daemon came.
+      // The last daemon noted its end and came no further.
       return record.ended ? ending_.stop(record) : go_on_staging(record, word);
     case JobState::ready:
     case JobState::failed:
@@ -77,7 +77,7 @@ void Jobs::go_on(JobRecord& record, WorkersWord word) {
     case JobState::staging_out:
       return go_on_staging_out(record, word);
     case JobState::held:
-      // If that has failed before: outside the hold area the results would be lost here.
+      // It may have failed before, and outside the hold area the results would be lost.
       ending_.move_to_hold(record);
       return held_.look_after(record);
     case JobState::gone:

@@ -24,12 +24,12 @@ std::string Orphans::marker_of(const JobRecord& record) const {
   return socket.substr(0, socket.rfind('/')) + "/jobs/" + std::to_string(record.begin.job);
 }
 
-// The prolog writes the marker before it tells `begin`; the epilog removes it after `end`.
+// The prolog writes the marker before it sends `begin`; the epilog removes it after `end`.
 bool Orphans::has_marker(const JobRecord& record) const {
   return ::access(marker_of(record).c_str(), F_OK) == 0 || errno != ENOENT;
 }
 
-// What is known of a last step says nothing of a job that was cut off.
+// The status of a last step says nothing about a job that was cut off.
 void Orphans::mark(JobRecord& record, const char* why) {
   log::warn(about(record), "has ended without an epilog: {}", why);
   record.ended = true;

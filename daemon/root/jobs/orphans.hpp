@@ -1,8 +1,9 @@
-// Orphans: jobs of which no epilog came, or none that reached the daemon.
+// Orphans: jobs whose epilog never came, or did not reach the daemon.
 //
-// A step that lives on this node is proof that its job does. Else, when the prolog's marker is
-// gone, the node was rebooted or the epilog's `end` was lost. Else slurmd may have died with the
-// job, or runs no step here: Slurm is asked, and believed when it says twice that this run is over.
+// A step that lives on this node is proof that its job does. Otherwise, if the prolog's marker is
+// gone, the node was rebooted or the epilog's `end` was lost. If it is there, slurmd may have died
+// with the job, or runs no step here: Slurm is asked, and believed when it says twice that this run
+// is over.
 #pragma once
 
 #include <functional>
@@ -20,7 +21,7 @@ namespace nodestage {
 
 class Orphans {
  public:
-  // What becomes of a job that was found to have ended. It may forget the job.
+  // Handles a job that was found to have ended. It may forget the job.
   using OnFound = std::function<void(const JobKey& key)>;
 
   Orphans(Loop& loop, const Config& config, JobTable& table, SlurmQuestion& slurm, OnFound on_found)
@@ -30,10 +31,10 @@ class Orphans {
         slurm_(slurm),
         on_found_(std::move(on_found)) {}
 
-  // Of a job that is carried on from the journal: notes it as ended where a reboot has ended it,
+  // For a job that is carried on from the journal: notes it as ended where a reboot has ended it,
   // before anything is started for it.
   void check_old(JobRecord& record);
-  // Every daemon.orphan_check seconds from now on, and once at once with check().
+  // Checks every daemon.orphan_check seconds from now on; check() does so at once.
   void watch();
   void check();
 
@@ -52,7 +53,7 @@ class Orphans {
   OnFound on_found_;
   std::optional<Loop::TimerId> timer_;
   std::vector<JobKey> to_ask_;               // Slurm, about these
-  std::map<JobKey, unsigned> gone_answers_;  // of Slurm, one after the other
+  std::map<JobKey, unsigned> gone_answers_;  // of Slurm, in a row
 };
 
 }  // namespace nodestage

@@ -10,7 +10,7 @@ namespace nodestage {
 namespace {
 
 constexpr std::chrono::seconds k_ask_again{1};
-// Beyond the time that the others ask.
+// Beyond the time for which the others ask.
 constexpr std::chrono::seconds k_age{60};
 constexpr unsigned k_refusal_tries = 5;
 

@@ -1,5 +1,5 @@
 // Outcomes: how a job of several nodes ended is known on its first node and needed on all (`when=`
-// of --stage-out). The first node says so to all, and to each that asks later; the others wait for
+// of --stage-out). The first node sends it to all, and to each that asks later; the others wait for
 // it.
 #pragma once
 
@@ -35,9 +35,10 @@ class Outcomes {
   void await(JobRecord& record);
   // The job is about to be forgotten here, but another node may still ask.
   void keep(const JobRecord& record);
-  // A note about a job that is not here. Whether it asks for what was kept; it is answered then.
+  // A note about a job that is not here. Returns whether something was kept of the job; a node that
+  // asks gets it.
   bool answer(const PeerNote& note);
-  // A job that was refused here is on no list, so its first node is told from here.
+  // A job that was refused here is not in the table, so the refusal is sent to its first node here.
   void tell_refusal(const Begin& begin, const std::string& what);
 
  private:

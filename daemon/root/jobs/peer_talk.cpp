@@ -113,7 +113,8 @@ void PeerTalk::report_sent(const JobKey& key, const std::string& node, const Pee
   if (record == nullptr) return;
   Talk& talk = talks_[key];
   if (fault.text != talk.send_fault && !fault.text.empty())
-    log::warn(about(*record), "{} was not told of this node: {}", printable(node), fault.text);
+    log::warn(about(*record), "{} did not get the report of this node: {}", printable(node),
+              fault.text);
   talk.send_fault = fault.text;
   const std::chrono::milliseconds jitter(record->begin.node_index % 1000);
   if (!fault.text.empty())
@@ -165,14 +166,14 @@ JobNote PeerTalk::note_of(const JobRecord& record) const {
 void PeerTalk::tell_nodes(const JobRecord& record, std::vector<std::string> nodes) {
   std::erase(nodes, record.begin.node);
   if (nodes.empty() || at_.peers.off()) return;
-  // Whoever wants to know asks again; so one line of the log is enough.
+  // A node that needs the answer asks again, so one line of the log is enough.
   const auto logged = std::make_shared<bool>(false);
   at_.peers.send(
       {std::move(nodes), record.begin.node, record.begin.job, record.begin.restart, 0,
        note_of(record)},
       [logged, subject = about(record)](const std::string& node, const PeerFault& fault) {
         if (fault.text.empty() || std::exchange(*logged, true)) return;
-        log::info(subject, "{} was not told: {}", printable(node), fault.text);
+        log::info(subject, "{} did not get the note: {}", printable(node), fault.text);
       });
 }
 
@@ -195,7 +196,7 @@ std::string PeerTalk::refusal_of(const JobRecord& record, const Talk& talk,
   const std::uint64_t last = found == talk.sequences.end() ? 0 : found->second;
   if (note.sequence > last) return {};
   if (note.sequence == last) return "a note that came before";
-  return "a note that is older than the last one";  // connections may overtake each other
+  return "a note that is older than the last one";  // connections can overtake each other
 }
 
 void PeerTalk::take(JobRecord& record, const PeerNote& note) {
@@ -215,7 +216,7 @@ void PeerTalk::take(JobRecord& record, Talk& talk, const std::string& from, cons
     if (const Verdict verdict = talk.barrier->verdict(); verdict != Verdict::open)
       return decide(record, verdict, talk.barrier->text());
   }
-  // It has missed what all were told.
+  // It has missed what was sent to all.
   if (note.ended != 0 ? knows_outcome(record) : !talk.barrier) tell_nodes(record, {from});
 }
 

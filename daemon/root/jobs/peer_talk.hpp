@@ -1,6 +1,6 @@
-// PeerTalk: what the daemons of a job's nodes say to each other while it is open whether the job
+// PeerTalk: what the daemons of a job's nodes send each other until it is decided whether the job
 // runs. Every node reports to the job's first one, which decides when all are ready (Barrier); a
-// node that is silent is knocked at, and named. How the job ended: outcomes.hpp.
+// node that is silent is probed, and named. How the job ended: outcomes.hpp.
 #pragma once
 
 #include <cstdint>
@@ -49,21 +49,21 @@ class PeerTalk {
   void join(const JobRecord& record);
   void forget(const JobKey& key) { talks_.erase(key); }
 
-  // Ready or failed: the others hear of it at once.
+  // Ready or failed: reports it to the others at once.
   void state_changed(JobRecord& record);
-  // A step here uses the job before all are ready, or does so no more: the first node hears of it.
+  // A step here uses the job before all are ready, or no longer does: reports it to the first node.
   void use_changed(const JobRecord& record);
-  // To the job's first node, how it goes here.
+  // Reports this node's state to the job's first node.
   void report(const JobRecord& record);
-  // From the first node, what it knows: to all, or some.
+  // On the first node: sends what it knows to all.
   void tell_all_nodes(const JobRecord& record);
   [[nodiscard]] JobNote note_of(const JobRecord& record) const;
-  // From the daemon of another node; refused and logged when it is not the job's, or is late.
+  // A note from another node's daemon; refused and logged when it is not the job's, or is late.
   void take(JobRecord& record, const PeerNote& note);
   // The same about a job that is not here: it is taken when the job comes.
   void keep_for_later(const PeerNote& note) { early_.keep(note); }
 
-  // About the nodes that are not ready, for people: brief, and at length.
+  // The nodes that are not ready, as text for users: brief, and in full.
   [[nodiscard]] std::string line(const JobRecord& record);
   [[nodiscard]] std::string list(const JobKey& key) const;
 

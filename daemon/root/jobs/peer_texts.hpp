@@ -1,4 +1,4 @@
-// What is said to users about the other nodes of their job, and how often its nodes talk. Pure.
+// Messages to users about the other nodes of their job, and how often its nodes send notes. Pure.
 #pragma once
 
 #include <chrono>
@@ -9,8 +9,8 @@
 
 namespace nodestage {
 
-// Between two notes of one node while nothing happens: of a large job less often, so that its first
-// node gets at most a hundred each second (from 3,000 nodes on: n / 30).
+// The time between two notes of one node while nothing happens: longer in a large job, so that its
+// first node gets at most a hundred each second (from 3,000 nodes on: n / 30).
 std::chrono::milliseconds note_interval(const JobRecord& record);
 // How long a node may be silent.
 std::chrono::seconds silence_of(const JobRecord& record, const Config& config);
@@ -19,7 +19,7 @@ std::chrono::seconds silence_of(const JobRecord& record, const Config& config);
 std::string bounded(const std::string& text);
 // What to do about that node; follows a cause.
 std::string submit_again(const std::string& node);
-// Why a node is silent, as far as knocking at its port has shown: `fault`, "" when it listens.
+// Why a node is silent, as far as a probe of its port has shown: `fault`, "" when it listens.
 std::string why_silent(const Begin& begin, bool has_begun, const std::string& fault,
                        const Config& config);
 // Why the job's first node gives no verdict.

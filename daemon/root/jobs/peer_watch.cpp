@@ -1,4 +1,4 @@
-// PeerTalk: who is silent, and what comes of it.
+// PeerTalk: which nodes are silent, and what follows.
 #include <algorithm>
 
 #include "common/text/human.hpp"
@@ -29,7 +29,7 @@ void PeerTalk::watch_others(JobRecord& record) {
   tell_nodes(record, talk.barrier->listeners());
 }
 
-// A node has been silent for too long, and this came of knocking at its port.
+// A node has been silent for too long; `fault` is what a probe of its port has shown.
 void PeerTalk::judge(const JobKey& key, const std::string& node, const PeerFault& fault) {
   JobRecord* record = at_.table.find(key);
   if (record == nullptr || at_.peers.off()) return;
@@ -53,7 +53,7 @@ void PeerTalk::watch_first(JobRecord& record) {
   const bool listens = record.state == JobState::ready && is_awaited_(key);
   if (listens && !talk.listening) {
     talk.listening = now;
-    talk.next_note = now;  // it is to know at once
+    talk.next_note = now;  // the first node must know at once
   } else if (!listens) {
     talk.listening.reset();
   }
@@ -85,7 +85,7 @@ void PeerTalk::judge_first(const JobKey& key, const PeerFault& fault) {
         : decide(*record, Verdict::ready, "going on without the others: " + cause);
 }
 
-// This node hears nothing, and that will not pass by itself.
+// This node receives nothing, and that will not pass by itself.
 void PeerTalk::go_without_peers(JobRecord& record, const std::string& why) {
   const std::string cause = "this node cannot hear the job's other nodes: " + why;
   if (at_.config.peer.on_missing == OnMissing::proceed)

@@ -44,7 +44,7 @@ void Waiting::remove(const JobKey& key, Ticket ticket) {
   if (waiters->second.empty()) waiters_.erase(waiters);
 }
 
-// Answers one waiter, or tells it how far things are and comes again.
+// Answers one waiter, or reports progress to it and sets its next tick.
 void Waiting::tick(const JobKey& key, Ticket ticket) {
   if (JobRecord* record = at_.table.find(key)) at_.staging.look(*record);
   tell(key);
@@ -56,7 +56,7 @@ void Waiting::tick(const JobKey& key, Ticket ticket) {
     remove(key, ticket);
     return reply(*word);
   }
-  // A crowd of waiters is told less often: each time the status file is read for it.
+  // Many waiters get progress less often: each time, the status file is read for it.
   const auto pause =
       std::max<std::uint64_t>(waiter->interval_ms, k_waiter_share_ms * waiters_[key].size());
   waiter->timer =
@@ -64,7 +64,7 @@ void Waiting::tick(const JobKey& key, Ticket ticket) {
   waiter->reply(progress(*record, *waiter));
 }
 
-// An await's answer is looked for in its own tick(), unless all is lost.
+// An await is answered by its own tick(), unless the job has failed.
 void Waiting::tell(const JobKey& key) {
   const auto waiters = waiters_.find(key);
   if (waiters == waiters_.end()) return;

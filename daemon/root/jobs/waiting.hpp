@@ -1,5 +1,5 @@
 // Waiting: the callers that wait for a job: its steps until it may run (`wait`), and its processes
-// until datasets are there (`await`, nodestage wait). Each hears how far things are, and has one
+// until datasets are there (`await`, nodestage wait). Each gets reports of the progress, and one
 // last answer.
 #pragma once
 
@@ -39,14 +39,14 @@ class Waiting {
   Waiting(const Waiting&) = delete;
   Waiting& operator=(const Waiting&) = delete;
 
-  // The ticket again, or 0 when the answer is there already.
+  // Returns the ticket, or 0 when the answer was given already.
   Ticket wait(const JobKey& key, const Wait& wait, Ticket ticket, Reply reply);
   Ticket await(const JobKey& key, const Await& ask, Ticket ticket, Reply reply);
   // Answers those whose answer is known by now.
   void tell(const JobKey& key);
-  // The caller went away. Whether it was one of these.
+  // The caller went away. Returns whether it was one of these.
   bool leave(Ticket ticket);
-  // Nobody of the job waits any more.
+  // No caller of the job waits any more.
   void forget(const JobKey& key) { waiters_.erase(key); }
 
   // Whether a step waits for all nodes of the job.

@@ -22,8 +22,8 @@ Refused unknown_names(const std::vector<std::string>& unknown, const WorkerStatu
 
 }  // namespace
 
-// The answer, when there is one yet. While the job still stages the list may be half made, and the
-// name of a dataset may still be a guess: then only names that are known have one.
+// The answer, if there is one yet. While the job still stages, the list can be incomplete and the
+// name of a dataset still a guess: then only names that are known have one.
 std::optional<Message> Waiting::word_on(const JobRecord& record,
                                         const std::vector<std::string>& names) const {
   const bool is_ready = record.state == JobState::ready;
@@ -44,7 +44,7 @@ std::optional<Message> Waiting::word_on(const JobRecord& record,
   if (is_lost) {
     fault = at_.staging.async_fault(record.key());
     if (fault.empty()) fault = "the staging process ended before it was staged";
-    fault += "\nSubmit again; if it happens again tell your administrators.";
+    fault += "\nSubmit again; if it happens again, tell your administrators.";
   }
   const std::string failed =
       failures(awaited.status, names.empty() ? Optional::is_left_out : Optional::counts, fault);

@@ -22,7 +22,7 @@ std::optional<JobKey> FairQueue::next(const UserPlaces& places, std::size_t limi
   return best->job;
 }
 
-// A user's first job comes when he has as many places as now, his second with one more, and so on.
+// A user's first job counts with the user's places now, the second with one more, and so on.
 std::vector<JobKey> FairQueue::in_turn(const UserPlaces& places) const {
   struct Turn {
     std::size_t round;

@@ -13,8 +13,8 @@ namespace {
 
 constexpr std::chrono::milliseconds k_directory_poll{200};
 
-// Of the item that the job fails for; "" when it is none.
-// Others end as failed, too, as they are stopped; the cause is "NAME: " and the item's own note.
+// The source of the item for which the job fails; "" when no item is the cause.
+// Items that were stopped are failed, too; the cause is "NAME: " and the item's own note.
 std::string failed_source(const WorkerStatus& status) {
   for (const ItemRecord& item : status.items) {
     const std::string note = field_text(item.note);
@@ -32,12 +32,12 @@ std::uint32_t random_delay_ms(std::uint64_t largest_s) {
   return delays(random);
 }
 
-// Why a job fails whose worker ended without a word of its own.
+// Why a job fails whose worker ended without reporting a cause.
 std::string cause_of_end(const WorkerEnd& end) {
   switch (end.kind) {
     case WorkerEnd::Kind::over_limit:
       return "the staging " + end.text +
-             " and was ended\nAsk for less data, or ask your administrators (staging.limit in "
+             " and was stopped\nAsk for less data, or ask your administrators (staging.limit in "
              "nodestaged.toml on this node).";
     case WorkerEnd::Kind::no_memory:
       return "the staging process " + end.text +
@@ -47,7 +47,7 @@ std::string cause_of_end(const WorkerEnd& end) {
       const bool started = end.kind != WorkerEnd::Kind::not_started;
       return (started ? "the staging process " + end.text + " before it was done"
                       : "the staging process could not be started: " + end.text) +
-             "\nSubmit again; if it happens again tell your administrators: the log of "
+             "\nSubmit again; if it happens again, tell your administrators: the log of "
              "nodestaged on this node says more.";
   }
 }
@@ -74,7 +74,7 @@ void Staging::seek_directory(const JobKey& key, Clock::time_point give_up) {
   const auto directory =
       at_.areas.open_directory(record->directory, record->begin.uid, mounts_of(*record));
   if (directory && *directory) return enqueue(*record);
-  // A fault too may pass: between the site's mkdir and its chown it is root's.
+  // A fault can pass, too: between the site's mkdir and its chown, the directory is root's.
   if (at_.loop.now() >= give_up) {
     if (!directory) return fail(*record, FailureCause::directory, directory.error().what);
     return fail(*record, FailureCause::directory,

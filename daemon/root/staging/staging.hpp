@@ -37,29 +37,29 @@ class Staging {
   Staging(const Staging&) = delete;
   Staging& operator=(const Staging&) = delete;
 
-  // The directory of a job that waits for it is made, or found made by a daemon that died.
+  // Makes the directory of a job that waits for it, or finds it made by a daemon that died.
   [[nodiscard]] Status make_directory(const JobRecord& record) const;
-  // From there on: the directory is there, or the site makes it.
+  // Goes on from there: the directory is there, or the site makes it.
   void set_out(JobRecord& record);
-  // Of a job that is carried on from the journal: the worker that its record notes, if it lives;
-  // a job that waited for a place; one whose worker has ended and has said how.
+  // For jobs that are carried on from the journal: the worker that the record notes, if it lives; a
+  // job that waited for a place; one whose worker has exited and reported how.
   void adopt(JobRecord& record);
   void enqueue(JobRecord& record);
   void worker_ended(const JobKey& key, const WorkerEnd& end);
 
-  // A worker with `async` items says ready before it ends: looks whether it has.
+  // A worker with `async` items reports ready before it exits: looks whether it has.
   void look(JobRecord& record);
   // `item`: the source of the one that failed, where there is one.
   void fail(JobRecord& record, FailureCause why, const std::string& cause,
             const std::string& item = {});
-  // The job has ended: it waits for no place, and its worker is killed. Whether there is one, whose
-  // end is reported as `stopped`.
+  // The job has ended: it leaves the queue, and its worker is killed. Returns whether there is one,
+  // whose exit is reported as `stopped`.
   bool stop(JobRecord& record);
   void start_queued() { queue_.go_on(); }
 
   [[nodiscard]] std::size_t jobs_ahead(const JobKey& key) const { return queue_.ahead_of(key); }
-  // Why async items of a ready job were not staged: how their worker ended; "" when it has not, or
-  // has done all.
+  // Why async items of a ready job were not staged: how their worker ended; "" when it still runs
+  // or has staged all.
   [[nodiscard]] std::string async_fault(const JobKey& key) const;
   void forget(const JobKey& key) { async_faults_.erase(key); }
 

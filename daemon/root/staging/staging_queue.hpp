@@ -1,5 +1,5 @@
-// StagingQueue: the places among staging.max_jobs. Who has them, whose turn it is, and each one's
-// share of the node's rate.
+// StagingQueue: the staging.max_jobs places for jobs that stage: which jobs have one, which comes
+// next, and the share of each in the node's rate.
 #pragma once
 
 #include <cstddef>
@@ -24,15 +24,15 @@ class StagingQueue {
 
   // The job waits, and starts when there is a place.
   void push(const JobKey& job, std::uint32_t uid);
-  // It waits no more.
+  // It no longer waits.
   void erase(const JobKey& job) { waiting_.erase(job); }
-  // Starts those for whom there are places now.
+  // Starts the jobs for which there are places now.
   void go_on();
 
   void take_place(const JobKey& job, std::uint32_t uid) { places_[job] = uid; }
   void leave_place(const JobKey& job) { places_.erase(job); }
 
-  // How many come before it, those that stage now included.
+  // How many come before it, including those that stage now.
   [[nodiscard]] std::size_t ahead_of(const JobKey& job) const;
 
  private:

@@ -1,6 +1,6 @@
-// JobEvents: what the owners of a job's parts report to each other. Each calls what lies below it
-// and reports upwards by these; Jobs, which implements them, passes them on. A call may forget the
-// job: whoever reports does not use the record afterwards, but looks the key up again.
+// JobEvents: what the owners of a job's parts report to each other. Each calls the owners below it
+// and reports upwards by these functions; Jobs implements them and passes reports on. A call may
+// forget the job: the caller must not use the record afterwards, but looks the key up again.
 #pragma once
 
 #include "daemon/root/basis/job.hpp"
@@ -18,17 +18,17 @@ class JobEvents {
   // The job's state has become ready or failed; the journal does not know it yet.
   virtual void ready(JobRecord& record) = 0;
   virtual void failed(JobRecord& record) = 0;
-  // Whether the job runs was decided for all its nodes; the journal does not know it yet.
+  // It was decided for all nodes whether the job runs; the journal does not know it yet.
   virtual void decided(JobRecord& record) = 0;
   // The staging worker of a job that has ended is gone, so its results can be delivered.
   virtual void stopped(JobRecord& record) = 0;
-  // How the job ended is known, or is not going to be.
+  // How the job ended is known, or will not become known.
   virtual void outcome_known(JobRecord& record) = 0;
   // Held results: it is time for another try.
   virtual void try_again(JobRecord& record) = 0;
-  // Held results: nothing is to be kept any more.
+  // Held results: nothing needs to be kept any more.
   virtual void let_go(JobRecord& record) = 0;
-  // The job's state has become gone: its tree is trash, and whoever waited has an answer.
+  // The job's state has become gone: its tree is trash, and each caller that waited has an answer.
   virtual void gone(JobRecord& record, Remains remains) = 0;
 
  protected:

@@ -18,15 +18,15 @@ class JobFiles {
  public:
   explicit JobFiles(const Areas& areas) : areas_(areas) {}
 
-  // Where it is now. ENOENT: it is gone.
+  // The job directory, opened where it is now. ENOENT: it is gone.
   [[nodiscard]] Result<Fd> directory(const JobRecord& record) const;
-  // Its name, for people and for the environment of steps.
+  // Its path, for messages and for the environment of steps.
   [[nodiscard]] std::string path(const JobRecord& record) const;
-  // Empty, for a worker that is about to start.
+  // An empty status file, for a worker that is about to start.
   [[nodiscard]] Result<Fd> new_status(const JobKey& key, WorkerTask task) const;
-  // What the last worker with this task has written; nothing where there was none.
+  // What the last worker with this task has written; empty if there was none.
   [[nodiscard]] WorkerStatus status(const JobKey& key, WorkerTask task) const;
-  // Where results are kept that were not delivered.
+  // The path of results that were not delivered.
   [[nodiscard]] std::string kept_in(const JobRecord& record) const;
 
  private:

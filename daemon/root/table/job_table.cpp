@@ -22,7 +22,7 @@ constexpr std::string_view k_transitions[] = {
     /* w */   "wq.rf.aohg",  // ready at once: a job that wants a directory only
     /* q */   ".qs.f.aohg",
     /* s */   ".q.rfxaohg",  // queued again when its worker was lost with the daemon
-    /* r */   "....fxaohg",  // failed when the journal cannot tell that it was ready
+    /* r */   "....fxaohg",  // failed when the journal cannot note that it is ready
     /* f */   ".....xaohg",
     /* x */   ".....xaohg",
     /* a */   "......aohg",
@@ -32,7 +32,7 @@ constexpr std::string_view k_transitions[] = {
 };
 // clang-format on
 
-// Where the record has the moment at which the job came to this state.
+// Where the record notes the time at which the job came to this state.
 std::uint64_t* time_of(JobTimes& times, JobState state) {
   switch (state) {
     case JobState::staging:
@@ -120,7 +120,7 @@ void JobTable::change(JobRecord& record, JobState state) {
   save(record);
 }
 
-// The first moment counts: after a restart of the daemon a job can come to a state again.
+// The first time counts: after a restart of the daemon, a job can come to a state again.
 void JobTable::note_times(JobRecord& record, JobState state) {
   std::uint64_t* const time = time_of(record.times, state);
   if (time != nullptr && *time == 0) *time = loop_.wall_ms();

@@ -1,5 +1,5 @@
-// JobTable: the runs of jobs that this node knows, and their journal. The only place that changes
-// the state of one.
+// JobTable: the runs of jobs that this node knows, and their journal. Only this class changes the
+// state of one.
 //
 //   begin → waiting_for_directory → queued → staging → ready | failed
 //   end   → [stopping] → [awaiting_outcome] → staging_out → gone | held
@@ -19,8 +19,8 @@
 
 namespace nodestage {
 
-// Whether a job may come from one state to another. A state comes to itself where a daemon begins
-// again what the last one was at, or where a try has failed.
+// Whether a job may go from one state to another. A state follows itself where a daemon starts
+// again what the last one had under way, or where a try has failed.
 bool may_follow(JobState from, JobState to);
 
 class JobTable {
@@ -32,29 +32,29 @@ class JobTable {
   JobTable(const JobTable&) = delete;
   JobTable& operator=(const JobTable&) = delete;
 
-  // A record stays where it is until it is forgotten.
+  // A record keeps its address until it is forgotten.
   [[nodiscard]] const Records& all() const { return records_; }
   JobRecord* find(const JobKey& key);
-  // The newest run of a job that its steps and its epilog mean.
+  // The newest live run of a job, which its steps and its epilog mean.
   JobRecord* find_live(std::uint32_t job);
   [[nodiscard]] const JobRecord* find_live(std::uint32_t job) const;
 
   // A new job. It is in the journal when this succeeds, and nowhere when it fails.
   Result<JobRecord*> add(JobRecord record);
-  // What the journal holds, the oldest first; faults are logged. The table takes all of it.
+  // Takes all that the journal holds, and returns its keys, the oldest first. Faults are logged.
   std::vector<JobKey> load();
-  // From the journal, too.
+  // Removes it from the journal, too.
   void forget(const JobKey& key);
 
   // Does not write the journal: the caller does, once it has noted what comes with the state.
   void set_state(JobRecord& record, JobState state);
-  // Writes it, too.
+  // Sets the state and writes the journal.
   void change(JobRecord& record, JobState state);
-  // Since when the job has been in its state; nothing before this daemon has changed it.
+  // When the job came to its state; nothing before this daemon has changed it.
   [[nodiscard]] std::optional<Clock::time_point> since(const JobKey& key) const;
-  // What could not be written is tried again until it can.
+  // A write that fails is tried again until it succeeds.
   void save(const JobRecord& record);
-  // Now or not at all.
+  // Tries only once.
   Status save_now(const JobRecord& record) const { return journal_.save(record); }
   // Why the journal is behind with this job; nothing when it is not.
   [[nodiscard]] std::optional<std::string> unsaved(const JobKey& key) const;

@@ -150,7 +150,7 @@ void Journal::forget(const JobKey& key) const {
   }
 }
 
-// By a daemon that died over it: what had not become an entry yet.
+// Left by a daemon that died while it wrote: not an entry yet.
 bool Journal::is_half_written(const std::string& name) const {
   if (name.starts_with('.')) return name.ends_with(".new");
   constexpr std::string_view k_suffix = ".request";

@@ -1,8 +1,8 @@
 // Journal: the jobs of this node on disk, so that a daemon can carry on where another stopped.
 //
 //   STATE_DIR/jobs/<job>.<restart>.json      JobRecord, replaced atomically at every change
-//   STATE_DIR/jobs/<job>.<restart>.request   the user's request, as it came; never read by root
-//                                            but to hand it to a worker
+//   STATE_DIR/jobs/<job>.<restart>.request   the user's request, as it came; root reads it only
+//                                            to hand it to a worker
 //
 // JSON, version 1; the keys are JobRecord's. Needs root. Test: tests/unit/test_journal.cpp.
 #pragma once
@@ -23,7 +23,7 @@ class Journal {
  public:
   static Result<Journal> open(const std::string& state_dir);
 
-  // Durable when it returns. save_request() once, before the first save().
+  // Durable on return. Call save_request() once, before the first save().
   Status save(const JobRecord& record) const;
   Status save_request(const JobRecord& record) const;
   void forget(const JobKey& key) const;
@@ -32,7 +32,7 @@ class Journal {
     std::vector<JobRecord> records;
     std::vector<std::string> faults;  // files that could not be read; they are left in place
   };
-  // Removes what a daemon that died had begun to write. Nobody else may write meanwhile.
+  // Removes what a daemon that died had started to write. Nothing else may write meanwhile.
   [[nodiscard]] Loaded load() const;
 
  private:

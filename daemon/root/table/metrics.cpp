@@ -95,7 +95,7 @@ void add_work(Families& families, const Counters& counters) {
 }
 
 void add_times(Families& families, const Counters& counters) {
-  families.begin("phase_seconds", "summary", "Time that jobs spent in each phase, at its end.");
+  families.begin("phase_seconds", "summary", "Time that jobs spent in each phase that is over.");
   for (std::size_t i = 0; i < k_phases; ++i) {
     const std::string phase = label("phase", k_phase[i]);
     families.add(phase, seconds(counters.spent[i].milliseconds), "_sum");
@@ -166,7 +166,7 @@ MetricsText metrics_text(const Metrics& metrics) {
   Families own(text.own);
   own.begin("build_info", "gauge", "1, with the version of the daemon that wrote this.");
   own.add(label("version", k_version), "1");
-  own.begin("jobs", "gauge", "Jobs that the daemon knows, by what becomes of them now.");
+  own.begin("jobs", "gauge", "Jobs that the daemon knows, by state.");
   for (std::size_t i = 0; i < index(JobState::gone); ++i) {
     own.add(label("state", k_state[i]), std::to_string(metrics.jobs[i]));
   }
@@ -175,16 +175,16 @@ MetricsText metrics_text(const Metrics& metrics) {
   add_failures(own, metrics.counters);
   own.gauge("held_results", "Jobs whose results could not be delivered and are kept.",
             metrics.held_results);
-  own.gauge("held_bytes", "Size on disk of what is kept.", metrics.held_bytes);
+  own.gauge("held_bytes", "Size on disk of held results.", metrics.held_bytes);
   own.gauge("trash_trees", "Trees of ended jobs that are still to be removed.",
             metrics.trash_trees);
 
   Families disk(text.disk);
   disk.gauge("tmpdir_size_bytes", "Size of the file system of the job directories.",
              metrics.size_bytes);
-  disk.gauge("tmpdir_free_bytes", "What is free there.", metrics.free_bytes);
-  disk.gauge("tmpdir_free_inodes", "Inodes that are free there.", metrics.free_inodes);
-  disk.gauge("tmpdir_promised_bytes", "What jobs were promised of it and have not yet written.",
+  disk.gauge("tmpdir_free_bytes", "Bytes free on that file system.", metrics.free_bytes);
+  disk.gauge("tmpdir_free_inodes", "Inodes free on that file system.", metrics.free_inodes);
+  disk.gauge("tmpdir_promised_bytes", "Bytes that jobs were promised and have not yet written.",
              metrics.promised_bytes);
   return text;
 }

@@ -1,6 +1,6 @@
 // Metrics: what the daemon counts, and its text for Prometheus (exposition format 0.0.4, as
-// node_exporter's textfile collector takes it). Counters begin at 0 with each daemon. Names, labels
-// and meanings are in docs/admin.md, which a test holds against this. Pure; JobViews fills it in,
+// node_exporter's textfile collector takes it). Counters start at 0 with each daemon. Names, labels
+// and meanings are in docs/admin.md, which a test compares with this. Pure; JobViews fills it in,
 // and MetricsFile writes it.
 #pragma once
 
@@ -22,14 +22,14 @@ enum class Activity { stage, stage_out };
 enum class Phase { directory, queued, staging, barrier, outcome, stage_out };
 
 enum class FailureCause {
-  data,        // a source, an archive or a target: what the worker itself says
+  data,        // a source, an archive or a target: what the worker itself reports
   space,       // the local disk
   time_limit,  // staging.limit, stageout.limit
   memory,      // worker.memory
-  process,     // the worker ended before it was done
+  process,     // the worker exited before it was done
   start,       // the worker could not be started
   directory,   // the site's Prolog has not made it
-  other_node,  // the job fails here since it failed there
+  other_node,  // the job fails here because it failed there
   refused,     // at its prolog
   journal,     // cannot be written
 };
@@ -57,10 +57,10 @@ struct Counters {
   std::array<Spent, k_phases> spent{};
   std::array<std::array<std::uint64_t, k_failure_causes>, k_activities> failures{};
 
-  // Adds what `now` is beyond `counted`, and sets that to it; less than before adds nothing.
+  // Adds the amount by which `now` exceeds `counted`, and raises `counted` to `now`.
   void add_work(Activity activity, const Work& now, Work& counted);
   void add_time(Phase phase, std::chrono::steady_clock::duration time);
-  // In a state of which nobody wants to know the time: nothing.
+  // Adds nothing for a state whose time is not counted.
   void add_time(JobState state, std::chrono::steady_clock::duration time);
   void add_failure(Activity activity, FailureCause cause);
 };
@@ -78,7 +78,7 @@ struct Metrics {
   std::uint64_t size_bytes = 0;
 };
 
-// `disk` changes without any doing of the daemon's, so that alone is no reason to write the file.
+// `disk` changes without the daemon, so it alone is not a reason to write the file.
 struct MetricsText {
   std::string own;
   std::string disk;

@@ -22,7 +22,7 @@ namespace {
 
 constexpr std::uint64_t k_day = 86'400;
 
-// Nothing for what is no record's name.
+// Nothing for a name that is not a record's.
 std::optional<std::pair<JobKey, std::uint32_t>> parse_name(std::string_view name) {
   std::uint32_t numbers[3] = {};
   for (std::uint32_t& number : numbers) {
@@ -90,11 +90,11 @@ void Records::trim() {
 void Records::keep(const JobKey& key, std::uint32_t uid, const std::string& report) {
   if (!directory_ || config_.records.keep == 0) return;
   const Entries::value_type entry{key, {uid, wall_s()}};
-  // Job ids come again when Slurm's counter has been set back.
+  // Job ids repeat when Slurm's counter has been set back.
   const auto other = entries_.find(key);
   if (other != entries_.end() && other->second.uid != uid) remove(other);
   const Status written = replace_file(directory_->get(), name_of(entry), report, 0600);
-  // Once, and not for each job.
+  // Logged once, not for each job.
   const int before = std::exchange(fault_, written ? 0 : written.error().code);
   if (!written && before != fault_)
     log::error("records of jobs cannot be written: {}", written.error().what);

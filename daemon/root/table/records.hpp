@@ -4,7 +4,7 @@
 //   0600
 //
 // The oldest go first, beyond records.keep and records.days. A record that cannot be written or
-// read is logged and harms nobody. Needs root. Test: tests/unit/test_records.cpp.
+// read is logged, with no other effect. Needs root. Test: tests/unit/test_records.cpp.
 #pragma once
 
 #include <cstdint>
@@ -22,16 +22,16 @@ namespace nodestage {
 
 class Records {
  public:
-  // Makes the directory if need be. The settings are borrowed.
+  // Makes the directory if needed. The settings are borrowed.
   Records(const std::string& state_dir, const Config& config);
 
-  // One of the same run is replaced.
+  // Replaces one of the same run.
   void keep(const JobKey& key, std::uint32_t uid, const std::string& report);
 
   // Those of a job that `uid` may see (root: all).
   [[nodiscard]] std::vector<std::string> find(std::uint32_t job, std::uint32_t uid) const;
 
-  // What is too old or too many goes.
+  // Removes what is too old or too many.
   void trim();
 
  private:

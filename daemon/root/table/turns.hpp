@@ -1,5 +1,5 @@
-// Turns: work in the background of which each user has so many pieces at once and no more. The rest
-// waits, first come first served; nobody's waits for another user's.
+// Turns: background work of which each user has a limited number of pieces at once. The rest waits,
+// first come, first served; no user's work waits for another's.
 #pragma once
 
 #include <cstddef>
@@ -20,7 +20,7 @@ class Turns {
   enum class Begun {
     yes,     // until end()
     no,      // nothing is left to do, or it cannot be done now
-    failed,  // nor can others be begun: they wait for a second
+    failed,  // others cannot start either: they wait for a second
   };
   using Begin = std::function<Begun()>;
 
@@ -28,9 +28,9 @@ class Turns {
 
   // Calls `begin` once, at once or when it is the key's turn; not for a key that waits or works.
   void ask(std::uint32_t uid, const JobKey& key, Begin begin);
-  // What was begun by an earlier daemon.
+  // Work that an earlier daemon started.
   void take(std::uint32_t uid, const JobKey& key) { users_[uid].at_work.insert(key); }
-  // The work has ended. Nothing for a key that does not work.
+  // The work has ended. Does nothing for a key without work.
   void end(std::uint32_t uid, const JobKey& key);
   [[nodiscard]] bool is_waiting(std::uint32_t uid, const JobKey& key) const;
 
@@ -40,7 +40,7 @@ class Turns {
     std::set<JobKey> waiting;  // those in the queue
     std::set<JobKey> at_work;
     bool is_paused = false;
-    bool is_looked_at = false;  // go_on() is at it further up
+    bool is_looked_at = false;  // by a go_on() further up the stack
   };
   void go_on(std::uint32_t uid);
 

@@ -8,7 +8,7 @@ namespace {
 
 constexpr std::chrono::milliseconds k_status_age{100};
 
-// The journal knows of the worker with these tasks, and its work is counted.
+// The journal notes the worker of such a task, and its work is counted.
 bool is_noted(WorkerTask task) {
   return task == WorkerTask::stage || task == WorkerTask::stage_out;
 }
@@ -45,7 +45,7 @@ bool JobWorkers::adopt(JobRecord& record, WorkerTask task, OnEnd on_end) {
     if (is_noted(task)) record.worker = {};
     return false;
   }
-  // The last daemon has counted what its status says by now.
+  // The last daemon has counted what its status says so far.
   at_work_.insert_or_assign(which, Worker{*id,
                                           loop_.now() - age_of(record.worker),
                                           work_of(files_.status(which.first, task)),

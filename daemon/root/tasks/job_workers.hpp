@@ -1,4 +1,4 @@
-// JobWorkers: the worker processes of the jobs, at most one of a job for each task. Their orders
+// JobWorkers: the worker processes of the jobs, at most one for each task of a job. Their orders
 // and limits are in worker_orders.hpp.
 #pragma once
 
@@ -42,23 +42,23 @@ class JobWorkers {
   [[nodiscard]] WorkerStart order(const JobRecord& record, WorkerTask task) const;
   [[nodiscard]] Bounds bounds(const JobRecord& record, WorkerTask task) const;
 
-  // With a new status file. The order's directory must be open. Of `stage` and `stage_out` the
+  // With a new status file. The order's directory must be open. For `stage` and `stage_out`, the
   // record notes the process, so that the next daemon takes it over.
   Status start(JobRecord& record, WorkerStart start, const Bounds& bounds, OnEnd on_end);
-  // Of an earlier daemon, as the record notes it. Whether it lives.
+  // Takes over the worker of an earlier daemon that the record notes. Returns whether it lives.
   bool adopt(JobRecord& record, WorkerTask task, OnEnd on_end);
-  // SIGKILL; its end is reported as ever. Nothing where there is none.
+  // Sends SIGKILL; on_end follows. Does nothing where there is no worker.
   void kill(const JobKey& key, WorkerTask task);
 
   [[nodiscard]] bool is_working(const JobKey& key, WorkerTask task) const;
-  // How long it has worked; zero where there is none.
+  // How long it has run; zero where there is none.
   [[nodiscard]] Clock::duration age(const JobKey& key, WorkerTask task) const;
-  // What its status file says, or, where there is none, the last one's. While it works the file is
-  // not read anew for everybody who asks, but every 100 ms.
+  // What its status file says, or the last worker's if none runs. While one runs, the file is read
+  // every 100 ms at most, however many callers ask.
   [[nodiscard]] WorkerStatus status(const JobKey& key, WorkerTask task) const;
-  // Counts what those at work have done by now.
+  // Counts what the running workers have done so far.
   void count_work();
-  // Whether all that a worker starts ends with it.
+  // Whether everything that a worker starts is killed with it.
   [[nodiscard]] bool ends_all() const { return workers_.ends_all(); }
 
  private:

@@ -38,7 +38,7 @@ void Notices::start_next(std::uint32_t uid) {
     Notice notice = std::move(waiting.front());
     waiting.pop_front();
     if (waiting.empty()) waiting_.erase(uid);
-    // A name of its own each: an earlier one may be stuck in the kernel.
+    // Each has its own name: an earlier one may be stuck in the kernel.
     const std::string job = std::to_string(notice.start.order.job);
     notice.start.cgroup = "notice-" + job + "." + std::to_string(next_++);
     if (const auto id = start(notice); id) {

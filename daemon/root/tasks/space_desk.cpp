@@ -17,7 +17,7 @@ constexpr const char* k_answers = "answer";  // and of the file beside it
 
 }  // namespace
 
-// It has its whole length, so that on a full disk too an answer can be written over it.
+// It has its full length, so that an answer can be written over it on a full disk, too.
 Result<Fd> SpaceDesk::make_answer_file(const JobKey& key) const {
   TRY_ASSIGN(Fd file, areas_.open_status(key, k_answers, O_RDWR | O_CREAT | O_TRUNC));
   TRY(write_space_answer(file.get(), {}));
@@ -45,7 +45,7 @@ bool SpaceDesk::close(const JobKey& key) {
   return was_refused;
 }
 
-// First all that is known, so that each answer knows of all.
+// First reads all claims, so that each answer considers all of them.
 void SpaceDesk::attend_all() {
   timer_.reset();
   std::vector<JobKey> asking;
@@ -65,8 +65,9 @@ void SpaceDesk::attend(const JobKey& key, Customer& customer) {
   const auto file = areas_.open_status(key, k_answers, O_WRONLY);
   const Status written = file ? write_space_answer(file->get(), answer) : Status(file.error());
   if (!written) {
-    log::error(customer.subject, "cannot be told how much it may write: {}", written.error().what);
-    return;  // asked again at the next turn
+    log::error(customer.subject, "the answer to its request for space cannot be written: {}",
+               written.error().what);
+    return;  // tried again at the next turn
   }
   ledger_.book(key, answer);
   customer.was_refused = answer.granted == 0;
@@ -76,7 +77,7 @@ void SpaceDesk::attend(const JobKey& key, Customer& customer) {
              promised.inodes);
 }
 
-// Trees of jobs that have ended are removed in the background. While that makes room, nobody is
+// Trees of jobs that have ended are removed in the background. While that frees space, no claim is
 // refused.
 bool SpaceDesk::awaits_trash(Customer& customer, const Amount& free) const {
   if (areas_.list_trash().empty()) return false;

@@ -1,6 +1,6 @@
-// SpaceDesk: room on the local disk. Workers that stage ask for it in their status files, one by
-// one as they learn how much they need; each is answered in a file that the daemon alone writes
-// (common/wire/space_claim.hpp). What has been promised to whom is in the ledger.
+// SpaceDesk: admits workers to space on the local disk. Workers that stage ask for it in their
+// status files, step by step as they learn how much they need; each gets its answers in a file that
+// only the daemon writes (common/wire/space_claim.hpp). The ledger notes what each was promised.
 #pragma once
 
 #include <map>
@@ -21,12 +21,12 @@ class SpaceDesk {
   SpaceDesk(Loop& loop, const Config& config, const Areas& areas)
       : loop_(loop), config_(config), areas_(areas) {}
 
-  // Before a worker starts: a file that says nothing yet, for it to read and the desk to write.
+  // Before a worker starts: a file without an answer yet, which it reads and the desk writes.
   [[nodiscard]] Result<Fd> make_answer_file(const JobKey& key) const;
-  // A worker stages from now on. `directory`, the job's, is kept: what a user mounts over it later
-  // is not asked for its space.
+  // A worker stages from now on. `directory`, the job's, stays open: the space of what a user
+  // mounts over it later does not count.
   void open(const JobKey& key, Subject subject, Fd directory);
-  // It does so no more. Whether its last claim was refused.
+  // It no longer does. Returns whether its last claim was refused.
   bool close(const JobKey& key);
 
   // What the job was promised and has not written.
@@ -35,7 +35,7 @@ class SpaceDesk {
  private:
   // While a refusal waits for the trash to be emptied.
   struct Freed {
-    std::optional<Clock::time_point> since;  // there was as much free space as now
+    std::optional<Clock::time_point> since;  // the free space last grew then
     Amount most;
   };
   struct Customer {

@@ -1,10 +1,10 @@
 // SpaceLedger: what each staging worker of this node was promised of the local disk and has not
 // written yet.
 //
-// A worker's claims are made with its user's rights. So that none can harm others beyond what it
-// was admitted: what it says it has written never goes down, what it says it needs never raises
-// what it was promised, and it is admitted against the disk's true free space. Only arithmetic;
-// the records are read and written by SpaceDesk (space_desk.hpp).
+// A worker makes its claims with its user's rights. So that it cannot harm others beyond what it
+// was granted, the amount that it claims to have written never decreases, the amount that it claims
+// to need never raises its promise, and it is admitted against the disk's true free space. Only
+// arithmetic: SpaceDesk (space_desk.hpp) reads and writes the files.
 #pragma once
 
 #include <sys/types.h>
@@ -18,16 +18,16 @@ namespace nodestage {
 
 class SpaceLedger {
  public:
-  // A worker begins, or is taken over with the last answer to it. Promises count among jobs whose
-  // directories are on one device.
+  // A worker starts, or is taken over with the last answer to it. Promises count among jobs whose
+  // directories are on the same device.
   void open(const JobKey& job, dev_t device, const SpaceAnswer& last = {});
   void close(const JobKey& job) { entries_.erase(job); }
   [[nodiscard]] bool empty() const { return entries_.empty(); }
 
-  // Takes a claim to the books; whether it asks for an answer.
+  // Notes a claim. Returns whether it asks for an answer.
   bool note(const JobKey& job, const SpaceClaim& claim);
 
-  // The answer to the job's last claim. It counts once book() was called with it.
+  // The answer to the job's last claim. It counts once book() has been called with it.
   [[nodiscard]] SpaceAnswer answer(const JobKey& job, const Amount& free,
                                    std::uint64_t leave_free) const;
   void book(const JobKey& job, const SpaceAnswer& answer);

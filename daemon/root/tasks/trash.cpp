@@ -26,7 +26,7 @@ void Trash::remove(const TrashEntry& entry, By by) {
   auto tree = areas_.open_trash(entry.name);
   if (!tree) {
     if (areas_.remove_trash(entry.name))
-      return;  // a file or a link: the user has put it in the directory's place
+      return;  // a file or a link, by which the user has replaced the directory
     log::error("trash {}: {}", entry.name, tree.error().what);
     given_up_[entry.name] = true;
     return;

@@ -1,7 +1,7 @@
 // Trash: removes what lies in the trash area, one tree of an owner at a time, by workers with the
 // rights of the tree's owner. Only what such a worker cannot remove (files of other owners:
-// subordinate uids of containers) is given to one that is root with three file capabilities and
-// nothing else.
+// subordinate uids of containers) goes to one that is root with three file capabilities and nothing
+// else.
 #pragma once
 
 #include <cstdint>
@@ -20,8 +20,8 @@ class Trash {
   Trash(Areas& areas, Workers& workers, const Config& config)
       : areas_(areas), workers_(workers), config_(config) {}
 
-  // Starts on what is there, for a few owners at a time. A tree that cannot be removed is logged
-  // and left until try_again().
+  // Starts to remove what is there, for a few owners at a time. A tree that cannot be removed is
+  // logged and left until try_again().
   void sweep();
   void try_again();
 
@@ -34,7 +34,7 @@ class Trash {
   Workers& workers_;
   const Config& config_;
   std::set<std::uint32_t>
-      at_work_;  // owners: each can stop (SIGSTOP) his own remover, and delays only himself
+      at_work_;  // owners: one that stops (SIGSTOP) its remover delays only its own trees
   std::map<std::string, bool> given_up_;
 };
 

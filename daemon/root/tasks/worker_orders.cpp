@@ -7,7 +7,7 @@
 
 namespace nodestage {
 
-// Each stage-out has one of its own: an earlier one may be stuck in the kernel.
+// Each stage-out has its own: an earlier one may be stuck in the kernel.
 std::string cgroup_of(const JobRecord& record, WorkerTask task) {
   const std::string name = to_text(record.key()) + "." + name_of(task);
   const bool again = task == WorkerTask::stage_out && record.stage_outs > 1;
@@ -69,8 +69,8 @@ WorkerStart order_for(const JobRecord& record, WorkerTask task, const Config& co
 
 std::string venv_refusal(const std::string& node) {
   return "environments are not staged on " + printable(node) +
-         ": its nodestaged has no cgroups (worker.cgroup), so it could not end what their programs "
-         "leave behind";
+         ": its nodestaged has no cgroups (worker.cgroup), so it could not stop what their "
+         "programs leave behind";
 }
 
 }  // namespace nodestage

@@ -1,5 +1,5 @@
-// What a worker of a job is told and how it is limited, from the job's record and the settings.
-// Pure functions, which JobWorkers calls.
+// The orders and limits of a job's workers, from the job's record and the settings. Pure functions,
+// which JobWorkers calls.
 #pragma once
 
 #include <string>
@@ -18,12 +18,12 @@ std::string cgroup_of(const JobRecord& record, WorkerTask task);
 Workers::Limits limits_of(WorkerTask task, const Config& config);
 CgroupLimits resources_of(const JobRecord& record, const Config& config);
 
-// All of the order that follows from the record and the settings; `directory` is the job's, by its
-// name. Descriptors are still to be filled in.
+// All of the order that follows from the record and the settings; `directory` is the path of the
+// job's. The caller fills in the descriptors.
 WorkerStart order_for(const JobRecord& record, WorkerTask task, const Config& config,
                       std::string directory);
 
-// Where a node cannot end what programs leave behind: why its environments are not staged.
+// Why environments are not staged on a node that cannot stop what their programs leave behind.
 std::string venv_refusal(const std::string& node);
 
 }  // namespace nodestage
