@@ -5,6 +5,7 @@
 #include <doctest/doctest.h>
 #include <sys/stat.h>
 
+#include <fstream>
 #include <map>
 #include <string>
 

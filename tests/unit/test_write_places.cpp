@@ -2,6 +2,8 @@
 #include <fcntl.h>
 #include <sys/stat.h>
 
+#include <fstream>
+
 #include "common/request/request.hpp"
 #include "daemon/worker/write_places.hpp"
 #include "scratch.hpp"
