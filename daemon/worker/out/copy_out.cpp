@@ -1,15 +1,14 @@
 #include "daemon/worker/out/copy_out.hpp"
 
-#include <dirent.h>
 #include <fcntl.h>
 #include <sys/stat.h>
 
 #include <array>
 #include <cstring>
-#include <memory>
 #include <utility>
 #include <vector>
 
+#include "common/os/directory_stream.hpp"
 #include "common/os/file.hpp"
 #include "daemon/worker/tree/below.hpp"
 
@@ -48,13 +47,8 @@ bool looks_like(const struct stat& there, const struct stat& source) {
 // As one is that was made a moment ago: what somebody has put in its place since then is his, and
 // keeps its mode.
 bool is_empty(int directory) {
-  const int fd = ::openat(directory, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-  const std::unique_ptr<DIR, int (*)(DIR*)> listing(::fdopendir(fd), ::closedir);
-  while (const dirent* entry = listing ? ::readdir(listing.get()) : nullptr) {
-    const std::string_view name = entry->d_name;
-    if (name != "." && name != "..") return false;
-  }
-  return listing != nullptr;
+  auto listing = DirectoryStream::at(directory);
+  return !listing.next() && listing.code() == 0;
 }
 
 }  // namespace
