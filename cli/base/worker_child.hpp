@@ -4,10 +4,9 @@
 // Nobody limits its rate or its time, and it admits itself to the disk. It ends with this process.
 #pragma once
 
-#include <sys/types.h>
-
 #include <string>
 
+#include "common/os/child_process.hpp"
 #include "common/os/fd.hpp"
 #include "common/result.hpp"
 #include "common/wire/status_file.hpp"
@@ -31,7 +30,7 @@ class WorkerChild {
  public:
   // Returns when the worker runs; a fault when it cannot be started.
   static Result<WorkerChild> start(const WorkerCall& call);
-  WorkerChild(WorkerChild&&) noexcept;
+  WorkerChild(WorkerChild&&) noexcept = default;
   ~WorkerChild() { kill(); }
 
   // Whether it has ended. Never blocks.
@@ -49,7 +48,7 @@ class WorkerChild {
  private:
   WorkerChild() = default;
 
-  pid_t pid_ = -1;  // -1: has ended
+  ChildProcess child_;  // none: it has ended
   int wait_status_ = 0;
   Fd status_;
   Fd log_;  // what it printed

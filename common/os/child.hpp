@@ -26,6 +26,13 @@ Status place_descriptors(std::vector<int> from);
 // ordinary prey for the kernel's OOM killer, the root directory.
 Status reset_process();
 
+// As execve takes them: pointers to the texts, which they borrow, and a null pointer.
+std::vector<char*> exec_texts(std::vector<std::string>& texts);
+
+// In the child: becomes nodestage-worker, with no argument and an environment of its own. Returns
+// only with a fault.
+Error exec_worker(const std::string& program);
+
 // Of a child: readable when it has ended.
 Result<Fd> open_pid(int pid);
 
