@@ -1,15 +1,19 @@
-// Values of our own JSON documents (orders, journal entries) as C++ values, and back.
+// Values of our own JSON documents (orders, journal entries, reports) as C++ values, and back.
 //
 // nlohmann's get<T>() casts any number to T: 1e40 as an int is undefined behaviour, 300 as a byte
-// is 44. Here a number that T cannot hold is an error, as a text in its place is.
+// is 44. Here a number that T cannot hold is refused, as a text in its place is, and nothing is
+// thrown.
 #pragma once
 
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <stdexcept>
 #include <string>
 #include <type_traits>
 #include <utility>
+#include <vector>
 
+#include "common/enum_range.hpp"
 #include "common/text/latin1.hpp"
 
 namespace nodestage {
@@ -24,23 +28,73 @@ nlohmann::json to_json_value(const T& value) {
   }
 }
 
-// Throws what is derived from std::exception where `json` is no T.
+// False, with `value` as it was, where `json` is no T. A list's texts are as they stand there.
+template <typename T>
+bool read_json_value(const nlohmann::json& json, T& value);
+
+template <typename T>
+bool read_json_integer(const nlohmann::json& json, T& value) {
+  const bool fits = json.is_number_unsigned()
+                        ? std::in_range<T>(json.get<nlohmann::json::number_unsigned_t>())
+                        : json.is_number_integer() &&
+                              std::in_range<T>(json.get<nlohmann::json::number_integer_t>());
+  if (fits) value = json.get<T>();
+  return fits;
+}
+
+template <typename T>
+bool read_json_enum(const nlohmann::json& json, T& value) {
+  std::underlying_type_t<T> number{};
+  if (!read_json_integer(json, number)) return false;
+  if constexpr (RangedEnum<T>) {
+    const auto known = to_enum<T>(static_cast<std::uint64_t>(number));
+    if (!known) return false;
+    value = *known;
+  } else {
+    value = static_cast<T>(number);
+  }
+  return true;
+}
+
+inline bool read_json_texts(const nlohmann::json& json, std::vector<std::string>& value) {
+  std::vector<std::string> texts;
+  if (!json.is_array()) return false;
+  for (const auto& element : json) {
+    const auto* text = element.get_ptr<const std::string*>();
+    if (text == nullptr) return false;
+    texts.push_back(*text);
+  }
+  value = std::move(texts);
+  return true;
+}
+
+template <typename T>
+bool read_json_value(const nlohmann::json& json, T& value) {
+  if constexpr (std::is_same_v<T, std::string>) {
+    const auto* text = json.get_ptr<const std::string*>();
+    if (text != nullptr) value = utf8_to_latin1(*text);
+    return text != nullptr;
+  } else if constexpr (std::is_same_v<T, bool>) {
+    if (json.is_boolean()) value = json.get<bool>();
+    return json.is_boolean();
+  } else if constexpr (std::is_same_v<T, double>) {
+    if (json.is_number()) value = json.get<double>();
+    return json.is_number();
+  } else if constexpr (std::is_enum_v<T>) {
+    return read_json_enum(json, value);
+  } else if constexpr (std::is_integral_v<T>) {
+    return read_json_integer(json, value);
+  } else {
+    return read_json_texts(json, value);
+  }
+}
+
+// The same for a caller that catches what is derived from std::exception.
 template <typename T>
 T from_json_value(const nlohmann::json& json) {
-  if constexpr (std::is_same_v<T, std::string>) {
-    return utf8_to_latin1(json.get_ref<const std::string&>());
-  } else if constexpr (std::is_enum_v<T>) {
-    return static_cast<T>(from_json_value<std::underlying_type_t<T>>(json));
-  } else if constexpr (std::is_integral_v<T> && !std::is_same_v<T, bool>) {
-    const bool fits = json.is_number_unsigned()
-                          ? std::in_range<T>(json.get<nlohmann::json::number_unsigned_t>())
-                          : json.is_number_integer() &&
-                                std::in_range<T>(json.get<nlohmann::json::number_integer_t>());
-    if (!fits) throw std::out_of_range("a number that does not fit: " + json.dump());
-    return json.get<T>();
-  } else {
-    return json.get<T>();
-  }
+  T value{};
+  if (!read_json_value(json, value)) throw std::out_of_range("a wrong value: " + json.dump());
+  return value;
 }
 
 }  // namespace nodestage

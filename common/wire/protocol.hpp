@@ -3,8 +3,8 @@
 // Transport: a SOCK_SEQPACKET unix socket, one message a packet, k_max_message_bytes at most. The
 // caller's identity is SO_PEERCRED of the connection, never a field.
 //
-//   every message:  u8 version (1) | u8 kind | fields as in common/wire/wire.hpp, in the order
-//   below
+// clang-format off
+//   every message:  u8 version (1) | u8 kind | fields as in common/wire/wire.hpp, in this order
 //
 //   kind          from → to   who may          fields
 //   1  begin      → daemon    uid 0            u32 job, u32 restart, u32 uid, u32 gid, text user,
@@ -33,6 +33,7 @@
 //   24 recovered  ← daemon                     texts lines
 //   25 status_item ← daemon                    see StatusItem
 //   26 report_row ← daemon                     text report (common/wire/node_report.hpp)
+// clang-format on
 //
 // begin, exited → accepted | refused. end → ended | refused. wait → progress*, ready | failed |
 // refused. status → (status_row, status_item*)*, accepted. held → held_row*, accepted. recover →
@@ -88,6 +89,7 @@ enum class WaitScope : std::uint8_t {
   node = 1,  // for this node's staging
   all = 2,   // for that of all nodes of the job
 };
+constexpr EnumRange<WaitScope> range_of(WaitScope) { return {WaitScope::node, WaitScope::all}; }
 
 // Wait::goes_on: the step does not depend on the answer.
 inline constexpr std::uint8_t k_runs = 1;    // --stage-wait=none
@@ -150,6 +152,9 @@ enum class RefusalReason : std::uint8_t {
   fault = 5,          // the daemon failed; `what` says how
   unknown_name = 6,   // the job has no such dataset; `what` names those it has
 };
+constexpr EnumRange<RefusalReason> range_of(RefusalReason) {
+  return {RefusalReason::malformed, RefusalReason::unknown_name};
+}
 
 struct Refused {
   RefusalReason reason = RefusalReason::fault;
@@ -162,6 +167,9 @@ enum class ProgressPhase : std::uint8_t {
   staging = 3,
   others = 4,  // this node is ready, others of the job are not
 };
+constexpr EnumRange<ProgressPhase> range_of(ProgressPhase) {
+  return {ProgressPhase::queued, ProgressPhase::others};
+}
 
 struct Progress {                                 // field order on the wire:
   ProgressPhase phase = ProgressPhase::starting;  // u8
@@ -195,6 +203,9 @@ enum class EndOutcome : std::uint8_t {
   held = 4,        // a result could not be delivered and is kept on the node
   lost = 5,  // a result could not be delivered, and goes with the directory, which is the site's
 };
+constexpr EnumRange<EndOutcome> range_of(EndOutcome) {
+  return {EndOutcome::nothing, EndOutcome::lost};
+}
 
 struct Ended {
   EndOutcome outcome = EndOutcome::done;
@@ -216,6 +227,7 @@ struct StatusRow {             // field order on the wire:
 };
 
 enum class ItemKind : std::uint8_t { dataset = 1, venv = 2, output = 3 };
+constexpr EnumRange<ItemKind> range_of(ItemKind) { return {ItemKind::dataset, ItemKind::output}; }
 
 // An item of the run whose row came before. What a worker claims: bounded, texts printable.
 struct StatusItem {                      // field order on the wire:

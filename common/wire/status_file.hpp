@@ -17,11 +17,13 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <type_traits>
 #include <vector>
 
+#include "common/enum_range.hpp"
 #include "common/result.hpp"
 #include "common/wire/request_limits.hpp"
 #include "common/wire/space_claim.hpp"
@@ -38,6 +40,9 @@ enum class WorkerPhase : std::uint32_t {
   done = 4,    // ended well
   failed = 5,  // ended, `cause` says why
 };
+constexpr EnumRange<WorkerPhase> range_of(WorkerPhase) {
+  return {WorkerPhase::none, WorkerPhase::failed};
+}
 
 enum class ItemState : std::uint32_t {
   waiting = 0,
@@ -46,14 +51,18 @@ enum class ItemState : std::uint32_t {
   failed = 3,   // `note` says why
   skipped = 4,  // nothing to do; `note` says why (when= does not hold, the source is missing)
 };
+constexpr EnumRange<ItemState> range_of(ItemState) {
+  return {ItemState::waiting, ItemState::skipped};
+}
 
 struct StatusHeader {
   std::uint32_t magic;
   std::uint32_t phase;  // WorkerPhase
   std::uint32_t items;  // how many ItemRecords are valid
   std::uint32_t environment_bytes;
-  char cause[4016];  // NUL-terminated; lines separated by '\n'
-  SpaceClaim claim;  // written on its own: common/wire/space_claim.hpp
+  char cause[4012];           // NUL-terminated; lines separated by '\n'
+  std::uint32_t failed_item;  // whose failure `cause` tells, from 1 on; 0: of none, or not known
+  SpaceClaim claim;           // written on its own: common/wire/space_claim.hpp
 };
 
 struct ItemRecord {
@@ -76,11 +85,20 @@ struct ItemRecord {
   std::uint64_t ended_ms;
 };
 
+// `waiting` for what is no state.
+inline ItemState state_of(const ItemRecord& item) {
+  return to_enum<ItemState>(item.state).value_or(ItemState::waiting);
+}
+
 // The worker is not done with it.
 inline bool is_unfinished(const ItemRecord& item) {
-  const auto state = static_cast<ItemState>(item.state);
+  const ItemState state = state_of(item);
   return state == ItemState::waiting || state == ItemState::working;
 }
+
+// In a file of the first release `cause` had these four bytes, too: zeros but after the very
+// longest.
+static_assert(offsetof(StatusHeader, failed_item) == 4028);
 
 inline constexpr std::uint32_t k_item_async = 1;
 inline constexpr std::uint32_t k_item_optional = 2;
@@ -122,6 +140,7 @@ struct WorkerStatus {
   std::string cause;
   std::vector<std::string> environment;  // only NAME=VALUE with NAME of NODESTAGE_[A-Z0-9_]*
   std::vector<ItemRecord> items;
+  std::optional<std::size_t> failed_item;  // of `items`: the one whose failure `cause` tells
 };
 Result<WorkerStatus> read_worker_status(int fd);
 

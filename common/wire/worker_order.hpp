@@ -19,12 +19,12 @@ inline constexpr int k_worker_order_fd = 3;      // WorkerOrder as JSON, at offs
 inline constexpr int k_worker_request_fd = 4;    // the user's request, at offset 0
 inline constexpr int k_worker_status_fd = 5;     // common/wire/status_file.hpp
 inline constexpr int k_worker_directory_fd = 6;  // the job directory (for `remove`: the tree)
-inline constexpr int k_worker_rate_fd = 7;  // 8 bytes, native u64: bytes per second this worker may
-                                            // read from sources now; 0: unlimited. pread it anew
-                                            // every second.
-inline constexpr int k_worker_answer_fd =
-    8;  // SpaceAnswer (common/wire/space_claim.hpp); no regular
-        // file: nobody answers, the worker admits itself
+// 8 bytes, native u64: bytes per second this worker may read from sources now; 0: unlimited. pread
+// it anew every second.
+inline constexpr int k_worker_rate_fd = 7;
+// SpaceAnswer (common/wire/space_claim.hpp); no regular file: nobody answers, the worker admits
+// itself.
+inline constexpr int k_worker_answer_fd = 8;
 inline constexpr int k_worker_fds_end = 9;
 
 // Begins a line on descriptor 2 that needs an administrator, as in sd-daemon(3).
@@ -39,16 +39,26 @@ enum class WorkerTask {
   recover,  // of a held tree: the results that were not delivered, below recover_to
   probe,    // of no job: whether workers can confine themselves on this node
 };
+constexpr EnumRange<WorkerTask> range_of(WorkerTask) {
+  return {WorkerTask::stage, WorkerTask::probe};
+}
 
 enum class JobOutcome { success, failure, unknown };
+constexpr EnumRange<JobOutcome> range_of(JobOutcome) {
+  return {JobOutcome::success, JobOutcome::unknown};
+}
 
 enum class OnFailure { fail, proceed };
+constexpr EnumRange<OnFailure> range_of(OnFailure) { return {OnFailure::fail, OnFailure::proceed}; }
 
 // What a worker that stages needs of its sandbox.
 enum class SandboxNeed {
   available,  // as much as can be had
   required,   // all of it, or nothing is staged
 };
+constexpr EnumRange<SandboxNeed> range_of(SandboxNeed) {
+  return {SandboxNeed::available, SandboxNeed::required};
+}
 
 // What the site lets --stage-venv run while it stages.
 enum class VenvBuild {
@@ -56,11 +66,19 @@ enum class VenvBuild {
   off,          // nothing is built
   any,          // source distributions, too
 };
+constexpr EnumRange<VenvBuild> range_of(VenvBuild) {
+  return {VenvBuild::wheels_only, VenvBuild::any};
+}
 enum class VenvInstaller { pip, uv };
+constexpr EnumRange<VenvInstaller> range_of(VenvInstaller) {
+  return {VenvInstaller::pip, VenvInstaller::uv};
+}
 
 // What an archive may bring, as the site has it.
 enum class Escaping { fail, skip };  // of an entry that would leave its destination
 enum class Special { skip, keep };   // FIFOs, and set-id and sticky bits
+constexpr EnumRange<Escaping> range_of(Escaping) { return {Escaping::fail, Escaping::skip}; }
+constexpr EnumRange<Special> range_of(Special) { return {Special::skip, Special::keep}; }
 struct ExtractRules {
   Escaping escaping = Escaping::fail;
   Special special = Special::skip;
