@@ -1,14 +1,16 @@
 // The records of a pax extended header: POSIX.1-2001, pax(1) "pax Extended Header".
 //
-//   "LENGTH KEY=VALUE\n"...   LENGTH: of the whole record, in decimal; an empty VALUE takes back
-//   what
-//                             was said before
-//   path, linkpath, size, mtime; hdrcharset does not matter where names are bytes
-//   SCHILY.xattr.NAME (bytes; GNU tar writes % and = of NAME as %25 and %3D), LIBARCHIVE.xattr.NAME
-//   (base64; NAME as in a URL), SCHILY.acl.{access,default}: what xattrs.hpp keeps
-//   GNU.sparse.{major,minor,name,realsize}           1.0; the map stands before the data
-//   GNU.sparse.{size,numblocks,offset,numbytes}      0.0; offset and numbytes come again and again
-//   GNU.sparse.{name,size,numblocks,map}             0.1; map: "OFFSET,SIZE,..."
+// clang-format off
+//   "LENGTH KEY=VALUE\n"...                      LENGTH: of the whole record, in decimal;
+//                                                an empty VALUE takes back what was said before
+//   path, linkpath, size, mtime                  (hdrcharset does not matter where names are bytes)
+//   SCHILY.xattr.NAME                            bytes; GNU tar writes % and = of NAME as %25 and %3D
+//   LIBARCHIVE.xattr.NAME                        base64; NAME as in a URL
+//   SCHILY.acl.{access,default}                  text; of all three, what xattrs.hpp keeps
+//   GNU.sparse.{major,minor,name,realsize}       1.0; the map stands before the data
+//   GNU.sparse.{size,numblocks,offset,numbytes}  0.0; offset and numbytes come again and again
+//   GNU.sparse.{name,size,numblocks,map}         0.1; map: "OFFSET,SIZE,..."
+// clang-format on
 #pragma once
 
 #include <cstdint>

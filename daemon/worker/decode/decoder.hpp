@@ -2,14 +2,18 @@
 //
 //   source → ReadAhead (8 threads) → [the coding's maker and parts (threads)] → next()
 //
-// | coding | in parallel | memory beside the blocks |
-// |---|---|---|
-// | plain | reading | |
-// | gzip | members that tell their size (bgzip) | 0.1 MiB a thread |
-// | zstd | frames of at most a third of the memory, with a window of at most 8 MiB | the window,
-// and 0.3 MiB, a thread; a larger window (at most 128 MiB) is one thread's | | bzip2 | blocks | 4.7
-// MiB a thread | | xz | blocks of known size, as the memory allows | dictionary, block and
-// compressed block a thread; at least the dictionary (at most 128 MiB) | | lz4 | | 8 MiB |
+// clang-format off
+//   coding  in parallel                            memory beside the blocks
+//   plain   reading                                none
+//   gzip    members that tell their size (bgzip)   0.1 MiB a thread
+//   zstd    frames of at most a third of the       the window, and 0.3 MiB, a thread; a larger
+//           memory, with a window of at most       window (at most 128 MiB) is one thread's
+//           8 MiB
+//   bzip2   blocks                                 4.7 MiB a thread
+//   xz      blocks of known size, as the memory    dictionary, block and compressed block a thread;
+//           allows                                 at least the dictionary (at most 128 MiB)
+//   lz4     nothing                                8 MiB
+// clang-format on
 #pragma once
 
 #include <memory>
