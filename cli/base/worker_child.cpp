@@ -77,7 +77,7 @@ Result<WorkerChild> WorkerChild::start(const WorkerCall& call) {
          child.status_.get(), call.directory_fd, rate.get(), null.get(), started.write.get()});
     if (!placed) return 126;
     const Status fault = become_worker(call.program, parent);
-    static_cast<void>(!write_all(k_started_fd, fault.error().what));
+    static_cast<void>(!write_all(k_started_fd, fault.error().text()));
     return 127;
   };
   TRY_ASSIGN(child.child_, ChildProcess::start(Orphan::killed, body));

@@ -152,7 +152,7 @@ class Doctor {
     auto line = plugstack_line(plugstack);
     if (!line) {
       return report_.add(
-          Finding{Grade::problem, line.error().what,
+          Finding{Grade::problem, line.error().text(),
                   "Slurm's commands on this host load no plugin: make plugstack.conf."});
     }
     report_.add(judge_line(*line, plugstack));
@@ -162,7 +162,7 @@ class Doctor {
     auto plugin = read_plugin_file(path);
     if (!plugin) {
       return report_.add(
-          Finding{Grade::problem, plugin.error().what,
+          Finding{Grade::problem, plugin.error().text(),
                   "Install the package; until then a `required` line breaks every command "
                   "of Slurm's on this host."});
     }
@@ -196,7 +196,7 @@ class Doctor {
     }();
     if (!asked) {
       report_.add(judge_silent_daemon(
-          asked.error().what, output_of({"systemctl", "show", "nodestaged",
+          asked.error().text(), output_of({"systemctl", "show", "nodestaged",
                                            "--property=ActiveState,ExecMainStatus,NRestarts"})));
       return;
     }

@@ -196,7 +196,7 @@ PlanItem plan_dataset(const DatasetItem& item, unsigned threads) {
   plan.source = item.source;
   plan.destination = item.destination;
   if (const Status looked = look_at(item, threads, plan); !looked)
-    plan.fault = looked.error().what;
+    plan.fault = looked.error().text();
   if (!item.include.empty() || !item.exclude.empty())
     plan.advice.emplace_back("the numbers are those of all of it, before include= and exclude=");
   return plan;
@@ -208,7 +208,7 @@ PlanItem plan_venv(const VenvItem& item, unsigned threads) {
   plan.source = item.source;
   plan.destination = item.destination;
   const Status looked = look_at({item.source}, Unpacking(), threads, plan);
-  if (!looked) plan.fault = looked.error().what;
+  if (!looked) plan.fault = looked.error().text();
   if (plan.what == "directory") {
     plan.what = "virtual environment";
     plan.advice.assign(

@@ -226,7 +226,7 @@ Result<std::vector<JobStatus>> jobs_of_json(std::string_view text) {
   auto jobs = json.is_discarded() ? Error{EPROTO, "it is no JSON"} : jobs_of(json);
   if (jobs) return jobs;
   return Error{EPROTO,
-               "an answer that cannot be read: " + shortened(printable(jobs.error().what), 200)};
+               "an answer that cannot be read: " + shortened(printable(jobs.error().text()), 200)};
 }
 
 }  // namespace nodestage

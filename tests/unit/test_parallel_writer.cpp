@@ -218,7 +218,7 @@ TEST_CASE("data that writers fetch themselves") {
     data.too_much = 333;
     const Status status = add_all();
     REQUIRE(!status);
-    CHECK(status.error().what.starts_with("holds more than the archive tells of it"));
+    CHECK(status.error().text().starts_with("holds more than the archive tells of it"));
     REQUIRE(bench.writer.failed_entry() != nullptr);
     CHECK(*bench.writer.failed_entry() == "d1/333");
   }
@@ -226,7 +226,7 @@ TEST_CASE("data that writers fetch themselves") {
     data.no_memory = 333;
     const Status status = add_all();
     REQUIRE(!status);
-    CHECK(status.error().what.starts_with("the worker got no more memory\nTell your site's"));
+    CHECK(status.error().text().starts_with("the worker got no more memory\nTell your site's"));
   }
   SUBCASE("stopped") {
     bench.stop = true;
@@ -325,7 +325,7 @@ TEST_CASE("a hard link to what comes later is a fault each time") {
     if (status) status = bench.writer.add(file("a/z", 0));
     if (status) status = bench.writer.finish();
     REQUIRE_FALSE(status);
-    CHECK(status.error().what.starts_with("is a hard link to 'a/z', which is not there\n"));
+    CHECK(status.error().text().starts_with("is a hard link to 'a/z', which is not there\n"));
     CHECK(*bench.writer.failed_entry() == "b/x");
   }
 }

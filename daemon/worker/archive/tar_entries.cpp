@@ -96,7 +96,7 @@ Result<Entry*> TarEntries::next() {
     if (!is_there && !has_extension_) {
       if (end_ == TarEnd::optional) return static_cast<Entry*>(nullptr);
       Error error = decoder_.cut_off();
-      error.what +=
+      error.advice +=
           "\nWhat is there ends with a whole member: if the program that wrote it leaves the end "
           "of "
           "an archive out, the key eof=optional stages it";
@@ -136,7 +136,7 @@ Result<bool> TarEntries::take_extension(const TarHeader& header, std::uint64_t s
     case 'g': {
       TRY_ASSIGN(const std::string text, take_text(size));
       PaxHeader& pax = type == 'g' ? global_ : local_;
-      if (Status read = pax.read(text); !read) return damaged(read.error().what);
+      if (Status read = pax.read(text); !read) return damaged(read.error().text());
       global_.xattrs.clear();  // they are never of all entries
       has_pax_ = true;
       has_extension_ = has_extension_ || type != 'g';

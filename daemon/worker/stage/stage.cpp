@@ -166,7 +166,7 @@ class Stage {
     const std::lock_guard lock(mutex_);
     if (stop_) return;
     stop_ = true;
-    cause_ = error.what;
+    cause_ = error.text();
     if (item != nullptr) report_.blame(item->index());
     changed_.notify_one();
   }
@@ -227,7 +227,7 @@ int run_stage(const WorkerOrder& order, const StageRequest& request, Builder* bu
     return report.fail(order.refuse_outputs, {});
   ::umask(request.umask);
   auto workspace = Workspace::open(k_worker_directory_fd);
-  if (!workspace) return report.fail(workspace.error().what, {});
+  if (!workspace) return report.fail(workspace.error().text(), {});
   if (request.venv && builder == nullptr && order.refuse_venv.empty())
     return report.fail("there is no builder", {});
   return Stage(order, request, *workspace, builder).run();

@@ -8,7 +8,7 @@ namespace nodestage {
 namespace {
 
 void check(const Status& status) {
-  if (!status) log_line(status.error().what);
+  if (!status) log_line(status.error().text());
 }
 
 }  // namespace

@@ -67,9 +67,9 @@ void StagedItem::end(const Status& status) {
   const std::lock_guard lock(mutex_);
   ended_ = Clock::now();
   state_ = status ? ItemState::done : ItemState::failed;
-  if (!status) note_ = status.error().what;
+  if (!status) note_ = status.error().text();
   if (status || !is_stopped(status.error())) {
-    log_line(noun() + (" " + source_) + (status ? ": done" : ": failed: " + status.error().what));
+    log_line(noun() + (" " + source_) + (status ? ": done" : ": failed: " + status.error().text()));
   }
 }
 

@@ -168,7 +168,7 @@ Status check_is_requirements(const std::string& path) {
   const auto text = read_requirements(path);
   if (!text) {
     return fault(
-        text.error().code, shown(path) + ": cannot be read: " + text.error().what,
+        text.error().code, shown(path) + ": cannot be read: " + text.error().text(),
         "--stage-venv takes a virtual environment, an archive of one, or a requirements.txt");
   }
   const bool is_other = path.ends_with(".toml") || path.ends_with(".yml") ||
