@@ -1,7 +1,6 @@
 #include "plugin/job_facts.hpp"
 
 #include <algorithm>
-#include <charconv>
 #include <climits>
 #include <cstdlib>
 #include <string>
@@ -9,6 +8,7 @@
 #include <vector>
 
 #include "common/request/request.hpp"
+#include "common/text/parsing.hpp"
 #include "plugin/cpus_per_node.hpp"
 #include "plugin/slurm_host.hpp"
 
@@ -51,10 +51,7 @@ std::string text_from_environment(const char* name) {
 }
 
 std::uint32_t number_from_environment(const char* name) {
-  const std::string text = text_from_environment(name);
-  std::uint32_t number = 0;
-  const auto [stop, error] = std::from_chars(text.data(), text.data() + text.size(), number);
-  return error == std::errc() && stop == text.data() + text.size() ? number : 0;
+  return parse_number<std::uint32_t>(text_from_environment(name)).value_or(0);
 }
 
 std::string requested_staging() { return text_from_environment("SPANK_NODESTAGE_SPEC"); }

@@ -1,10 +1,10 @@
 #include "plugin/plugin_settings.hpp"
 
-#include <charconv>
 #include <cstdint>
 #include <string_view>
 
 #include "common/request/request.hpp"
+#include "common/text/parsing.hpp"
 #include "common/text/path_names.hpp"
 
 namespace nodestage {
@@ -37,14 +37,12 @@ constexpr PathSetting k_paths[] = {
 
 std::string set_seconds(PluginSettings& settings, const SecondsSetting& setting,
                         std::string_view text) {
-  std::uint32_t number = 0;
-  const auto [stop, error] = std::from_chars(text.data(), text.data() + text.size(), number);
-  const bool whole = error == std::errc() && stop == text.data() + text.size();
-  if (!whole || number < setting.least || number > setting.most) {
+  const auto number = parse_number<std::uint32_t>(text);
+  if (!number || *number < setting.least || *number > setting.most) {
     return "a number of seconds from " + std::to_string(setting.least) + " to " +
            std::to_string(setting.most) + " is needed";
   }
-  settings.*setting.value = std::chrono::seconds(number);
+  settings.*setting.value = std::chrono::seconds(*number);
   return {};
 }
 

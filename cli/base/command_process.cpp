@@ -25,10 +25,7 @@ int become(const std::vector<std::string>& words, const std::vector<VariableChan
       ::unsetenv(name.c_str());
   }
   std::vector<std::string> copies = words;
-  std::vector<char*> argv;
-  argv.reserve(copies.size() + 1);
-  for (std::string& word : copies) argv.push_back(word.data());
-  argv.push_back(nullptr);
+  const auto argv = exec_texts(copies);
   signals.give_back();
   ::execvp(argv[0], argv.data());
   return errno;
@@ -42,14 +39,13 @@ Result<CommandProcess> CommandProcess::start(const std::vector<std::string>& wor
   CommandProcess process;
   TRY_ASSIGN(Pipe failed, make_pipe());
   process.terminal_ = Fd(::open("/dev/tty", O_RDWR | O_CLOEXEC | O_NOCTTY));
-  const pid_t pid = ::fork();
-  if (pid < 0) return system_error("fork");
-  if (pid == 0) {
+  const auto body = [&] {
     const int code = become(words, environment, signals);
-    ::_exit(::write(failed.write.get(), &code, sizeof code) < 0 ? 126 : 127);
-  }
-  process.pid_ = pid;
-  ::setpgid(pid, pid);  // parent and child both call it: either can be first
+    return ::write(failed.write.get(), &code, sizeof code) < 0 ? 126 : 127;
+  };
+  TRY_ASSIGN(process.child_, ChildProcess::start(Orphan::killed, body));
+  // Parent and child both call it: either can be first.
+  ::setpgid(process.child_.pid(), process.child_.pid());
   failed.write.reset();
   int code = 0;
   ssize_t count = 0;
@@ -57,44 +53,33 @@ Result<CommandProcess> CommandProcess::start(const std::vector<std::string>& wor
     count = ::read(failed.read.get(), &code, sizeof code);
   } while (count < 0 && errno == EINTR);
   if (count != sizeof code) return process;
-  ::waitpid(pid, nullptr, 0);
-  process.pid_ = -1;
+  static_cast<void>(process.child_.wait());
   return system_error(words.front(), code);
 }
 
-CommandProcess::CommandProcess(CommandProcess&& other) noexcept
-    : pid_(std::exchange(other.pid_, -1)),
-      code_(other.code_),
-      terminal_(std::move(other.terminal_)),
-      has_terminal_(std::exchange(other.has_terminal_, false)) {}
-
 CommandProcess::~CommandProcess() {
-  if (pid_ < 0) return;
+  if (!child_) return;
   signal(SIGKILL);
-  ::waitpid(pid_, nullptr, 0);
+  static_cast<void>(child_.wait());
   take_terminal();
 }
 
-void CommandProcess::signal(int number) const {
-  if (pid_ > 0) ::kill(-pid_, number);
-}
+void CommandProcess::signal(int number) const { child_.signal_group(number); }
 
 // waitpid comes last: until then, no other process can get the pid, which is the group's number.
 bool CommandProcess::has_ended() {
-  while (pid_ > 0) {
+  while (child_) {
     siginfo_t info{};
+    const auto id = static_cast<id_t>(child_.pid());
     constexpr int k_look = WEXITED | WSTOPPED | WNOHANG | WNOWAIT;
-    if (::waitid(P_PID, static_cast<id_t>(pid_), &info, k_look) != 0 || info.si_pid == 0)
-      return false;
+    if (::waitid(P_PID, id, &info, k_look) != 0 || info.si_pid == 0) return false;
     if (info.si_code == CLD_STOPPED) {
-      ::waitid(P_PID, static_cast<id_t>(pid_), &info, WSTOPPED | WNOHANG);
+      ::waitid(P_PID, id, &info, WSTOPPED | WNOHANG);
       stopped(info.si_status);
       continue;
     }
     signal(SIGKILL);
-    int status = 0;
-    ::waitpid(std::exchange(pid_, -1), &status, 0);
-    code_ = WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status);
+    code_ = exit_code_of(child_.wait().value_or(0));
     take_terminal();
   }
   return true;
@@ -114,7 +99,7 @@ void CommandProcess::stopped(int number) {
 // False if the terminal does not belong to this process's group.
 bool CommandProcess::give_terminal() {
   if (!terminal_ || ::tcgetpgrp(terminal_.get()) != ::getpgrp()) return false;
-  has_terminal_ = ::tcsetpgrp(terminal_.get(), pid_) == 0;
+  has_terminal_ = ::tcsetpgrp(terminal_.get(), child_.pid()) == 0;
   return has_terminal_;
 }
 

@@ -6,12 +6,11 @@
 // from then on everything that the user types.
 #pragma once
 
-#include <sys/types.h>
-
 #include <string>
 #include <vector>
 
 #include "cli/base/signals.hpp"
+#include "common/os/child_process.hpp"
 #include "common/os/fd.hpp"
 #include "common/request/job_environment.hpp"
 #include "common/result.hpp"
@@ -24,7 +23,7 @@ class CommandProcess {
   static Result<CommandProcess> start(const std::vector<std::string>& words,
                                       const std::vector<VariableChange>& environment,
                                       const Signals& signals);
-  CommandProcess(CommandProcess&&) noexcept;
+  CommandProcess(CommandProcess&&) noexcept = default;
   ~CommandProcess();
 
   // Sends a signal to the whole group.
@@ -43,7 +42,7 @@ class CommandProcess {
   bool give_terminal();
   void take_terminal();
 
-  pid_t pid_ = -1;  // -1: has exited
+  ChildProcess child_;  // none: has exited
   int code_ = 0;
   Fd terminal_;  // this process's controlling terminal, if any
   bool has_terminal_ = false;

@@ -25,7 +25,7 @@ int daemon_fault(const std::string& what) {
 
 int converse(const std::string& socket, const Message& request, const OnMessage& on_message) {
   const auto code = exchange(socket, request, on_message);
-  return code ? *code : daemon_fault(code.error().what);
+  return code ? *code : daemon_fault(code.error().text());
 }
 
 Result<int> exchange(const std::string& socket, const Message& request,
@@ -33,7 +33,7 @@ Result<int> exchange(const std::string& socket, const Message& request,
   auto daemon = DaemonConnection::open(socket);
   if (!daemon)
     return Error{daemon.error().code,
-                 "nodestaged does not answer on this host: " + daemon.error().what};
+                 "nodestaged does not answer on this host: " + daemon.error().text()};
   TRY(daemon->send(request, Clock::now() + k_daemon_wait));
   for (;;) {
     TRY_ASSIGN(const Message message, daemon->receive(Clock::now() + k_daemon_wait));

@@ -6,13 +6,13 @@
 #include <pwd.h>
 #include <signal.h>
 #include <sys/prctl.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <list>
 
 #include "common/os/child.hpp"
+#include "common/os/child_process.hpp"
 #include "common/os/file.hpp"
 #include "common/wire/daemon_client.hpp"
 
@@ -27,25 +27,17 @@ bool become(const Account& account) {
          ::setuid(account.uid) == 0;
 }
 
-std::vector<char*> pointers(std::vector<std::string>& texts) {
-  std::vector<char*> all;
-  all.reserve(texts.size() + 1);
-  for (std::string& text : texts) all.push_back(text.data());
-  all.push_back(nullptr);
-  return all;
-}
-
 // In the child. Returns only if the program cannot be run.
 int become(Program program, int null, int out, int errors, pid_t parent) {
   if (!place_descriptors({null, out, errors, null}) || !reset_process()) return 126;
   if (program.account && !become(*program.account)) return 126;
   ::prctl(PR_SET_PDEATHSIG, SIGTERM);  // after the change of uid, which would reset it
   if (::getppid() != parent) return 126;
-  auto argv = pointers(program.words);
+  auto argv = exec_texts(program.words);
   if (!program.environment) {
     ::execvp(argv[0], argv.data());
   } else {
-    ::execvpe(argv[0], argv.data(), pointers(*program.environment).data());
+    ::execvpe(argv[0], argv.data(), exec_texts(*program.environment).data());
   }
   return errno == ENOENT ? 127 : 126;
 }
@@ -60,24 +52,21 @@ class Running {
     end_.code = 126;
     if (!null || !out || !errors) return;
     const pid_t parent = ::getpid();
-    pid_ = ::fork();
-    if (pid_ == 0)
-      ::_exit(become(program, null->get(), out->write.get(), errors->write.get(), parent));
-    if (pid_ < 0) return;
+    auto child = ChildProcess::start(Orphan::killed, [&] {
+      return become(program, null->get(), out->write.get(), errors->write.get(), parent);
+    });
+    if (!child) return;
+    child_ = std::move(*child);
     out_ = std::move(out->read);
     errors_ = std::move(errors->read);
   }
   Running(const Running&) = delete;
   Running& operator=(const Running&) = delete;
-  ~Running() {
-    if (pid_ <= 0) return;
-    signal(SIGKILL);
-    ::waitpid(pid_, nullptr, 0);
-  }
+  ~Running() { signal(SIGKILL); }
 
   // Whether the program, and every process that holds its output, has ended.
   bool has_ended() {
-    if (pid_ <= 0) return true;
+    if (!child_) return true;
     const bool over = Clock::now() >= limit_ + k_grace;
     if (over) {
       signal(SIGKILL);
@@ -86,11 +75,9 @@ class Running {
       signal(SIGTERM);
     }
     if (!over && (out_ || errors_)) return false;
-    int status = 0;
-    if (::waitpid(pid_, &status, over ? 0 : WNOHANG) != pid_) return false;
-    pid_ = -1;
-    end_.code = WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status);
-    return true;
+    const auto status = over ? child_.wait() : child_.reap();
+    if (status) end_.code = exit_code_of(*status);
+    return status.has_value();
   }
 
   void add_to(std::vector<pollfd>& watched) const {
@@ -106,8 +93,8 @@ class Running {
  private:
   // Sends it to the session, and to the process in case it has no session yet.
   void signal(int number) const {
-    ::kill(-pid_, number);
-    ::kill(pid_, number);
+    child_.signal_group(number);
+    child_.signal(number);
   }
   void read(Fd& from, std::string& into) const {
     char block[65536];
@@ -121,7 +108,7 @@ class Running {
   ProgramEnd& end_;
   std::size_t most_output_;
   Deadline limit_;
-  pid_t pid_ = -1;
+  ChildProcess child_;
   Fd out_;
   Fd errors_;
 };

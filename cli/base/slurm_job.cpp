@@ -1,10 +1,10 @@
 #include "cli/base/slurm_job.hpp"
 
 #include <algorithm>
-#include <charconv>
 
 #include "cli/base/programs.hpp"
 #include "common/text/human.hpp"
+#include "common/text/parsing.hpp"
 
 namespace nodestage {
 namespace {
@@ -20,8 +20,9 @@ std::vector<std::string_view> split(std::string_view text, char separator) {
 }
 
 bool read_number(std::string_view text, std::uint32_t& number) {
-  const auto end = std::from_chars(text.data(), text.data() + text.size(), number);
-  return end.ec == std::errc() && end.ptr == text.data() + text.size();
+  const auto read = parse_number<std::uint32_t>(text);
+  if (read) number = *read;
+  return read.has_value();
 }
 
 bool is_one_of(std::string_view word, std::initializer_list<std::string_view> words) {

@@ -5,10 +5,11 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <charconv>
 #include <climits>
 #include <cstdlib>
 #include <cstring>
+
+#include "common/text/parsing.hpp"
 
 namespace nodestage {
 
@@ -24,11 +25,7 @@ std::string node_name() {
 std::optional<std::uint32_t> number_in(const char* variable) {
   const char* text = std::getenv(variable);
   if (text == nullptr) return {};
-  std::uint32_t number = 0;
-  const char* end = text + std::strlen(text);
-  const auto read = std::from_chars(text, end, number);
-  if (read.ec != std::errc() || read.ptr != end) return {};
-  return number;
+  return parse_number<std::uint32_t>(text);
 }
 
 unsigned usable_cpus() {

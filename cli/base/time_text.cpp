@@ -1,18 +1,17 @@
 #include "cli/base/time_text.hpp"
 
-#include <charconv>
 #include <ctime>
+
+#include "common/text/parsing.hpp"
 
 namespace nodestage {
 
 Result<std::int64_t> parse_moment(const std::string& text) {
   const Error wrong{EINVAL, "'" + text + "' is not a date or time"};
   if (text.starts_with('@')) {
-    std::int64_t seconds = 0;
-    const char* end = text.data() + text.size();
-    const auto read = std::from_chars(text.data() + 1, end, seconds);
-    if (read.ec != std::errc() || read.ptr != end) return wrong;
-    return seconds;
+    const auto seconds = parse_number<std::int64_t>(std::string_view(text).substr(1));
+    if (!seconds) return wrong;
+    return *seconds;
   }
   for (const char* format : {"%Y-%m-%d", "%Y-%m-%dT%H:%M:%S", "%Y-%m-%dT%H:%M:%SZ"}) {
     std::tm parts{};

@@ -44,13 +44,7 @@ Status become_worker(const std::string& program, pid_t parent) {
   if (::prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0) return system_error("no_new_privs");
   if (::prctl(PR_SET_PDEATHSIG, SIGKILL) != 0 || ::getppid() != parent)
     return Error{ESRCH, "its parent has exited"};
-  std::string name = "nodestage-worker";
-  std::string path = "PATH=/usr/local/bin:/usr/bin:/bin";
-  std::string locale = "LC_ALL=C.UTF-8";
-  char* const argv[] = {name.data(), nullptr};
-  char* const environment[] = {path.data(), locale.data(), nullptr};
-  ::execve(program.c_str(), argv, environment);
-  return system_error(program);
+  return exec_worker(program);
 }
 
 }  // namespace
@@ -77,43 +71,34 @@ Result<WorkerChild> WorkerChild::start(const WorkerCall& call) {
   TRY_ASSIGN(const Fd null, open_at(AT_FDCWD, "/dev/null", O_RDONLY));
   TRY_ASSIGN(Pipe started, make_pipe());
   const pid_t parent = ::getpid();
-  const pid_t pid = ::fork();
-  if (pid < 0) return system_error("fork");
-  if (pid == 0) {
+  const auto body = [&] {
     const Status placed = place_descriptors(
         {null.get(), child.log_.get(), child.log_.get(), order.get(), request.get(),
          child.status_.get(), call.directory_fd, rate.get(), null.get(), started.write.get()});
-    if (!placed) ::_exit(126);
+    if (!placed) return 126;
     const Status fault = become_worker(call.program, parent);
-    static_cast<void>(!write_all(k_started_fd, fault.error().what));
-    ::_exit(127);
-  }
-  child.pid_ = pid;
+    static_cast<void>(!write_all(k_started_fd, fault.error().text()));
+    return 127;
+  };
+  TRY_ASSIGN(child.child_, ChildProcess::start(Orphan::killed, body));
   started.write.reset();
   TRY_ASSIGN(const std::string fault, read_all(started.read.get(), 4096));
   if (!fault.empty()) return Error{ENOENT, fault};
   return child;
 }
 
-WorkerChild::WorkerChild(WorkerChild&& other) noexcept
-    : pid_(std::exchange(other.pid_, -1)),
-      wait_status_(other.wait_status_),
-      status_(std::move(other.status_)),
-      log_(std::move(other.log_)) {}
-
 bool WorkerChild::has_ended() {
-  if (pid_ > 0 && ::waitpid(pid_, &wait_status_, WNOHANG) == pid_) pid_ = -1;
-  return pid_ < 0;
+  if (const auto status = child_.reap()) wait_status_ = *status;
+  return !child_;
 }
 
 // When the worker dies, its builder (daemon/worker/venv/builder.hpp) kills what it runs; as a
 // subreaper, this process waits for those, too.
 void WorkerChild::kill() {
-  if (pid_ < 0) return;
+  if (!child_) return;
   ::prctl(PR_SET_CHILD_SUBREAPER, 1);
-  ::kill(pid_, SIGKILL);
-  ::waitpid(pid_, &wait_status_, 0);
-  pid_ = -1;
+  child_.signal(SIGKILL);
+  wait_status_ = child_.wait().value_or(wait_status_);
   constexpr int k_tries = 500;
   for (int i = 0; i < k_tries && ::waitpid(-1, nullptr, WNOHANG) >= 0; ++i) ::poll(nullptr, 0, 10);
   ::prctl(PR_SET_CHILD_SUBREAPER, 0);

@@ -4,10 +4,9 @@
 // It has no limit of rate or time, and admits itself to the disk. It dies with this process.
 #pragma once
 
-#include <sys/types.h>
-
 #include <string>
 
+#include "common/os/child_process.hpp"
 #include "common/os/fd.hpp"
 #include "common/result.hpp"
 #include "common/wire/status_file.hpp"
@@ -31,7 +30,7 @@ class WorkerChild {
  public:
   // Returns when the worker runs; a fault if it cannot be started.
   static Result<WorkerChild> start(const WorkerCall& call);
-  WorkerChild(WorkerChild&&) noexcept;
+  WorkerChild(WorkerChild&&) noexcept = default;
   ~WorkerChild() { kill(); }
 
   // Whether it has exited. Never blocks.
@@ -49,7 +48,7 @@ class WorkerChild {
  private:
   WorkerChild() = default;
 
-  pid_t pid_ = -1;  // -1: has exited
+  ChildProcess child_;  // none: has exited
   int wait_status_ = 0;
   Fd status_;
   Fd log_;  // what it printed

@@ -1,6 +1,5 @@
 #include "cli/doctor/doctor.hpp"
 
-#include <dirent.h>
 #include <fcntl.h>
 #include <linux/openat2.h>
 #include <sys/stat.h>
@@ -10,14 +9,14 @@
 #include <unistd.h>
 
 #include <cstdio>
-#include <memory>
-#include <sstream>
 
 #include "cli/base/conversation.hpp"
 #include "cli/base/programs.hpp"
 #include "cli/doctor/doctor_checks.hpp"
 #include "common/build_info.hpp"
+#include "common/os/directory_stream.hpp"
 #include "common/os/file.hpp"
+#include "common/os/process_start.hpp"
 #include "common/os/terminal.hpp"
 #include "common/text/human.hpp"
 #include "common/wire/daemon_client.hpp"
@@ -63,12 +62,8 @@ std::string first_line(const std::string& text) { return text.substr(0, text.fin
 
 // When a process started, in wall-clock time.
 std::optional<timespec> begin_of(const std::string& pid) {
-  const auto text = read_file(AT_FDCWD, "/proc/" + pid + "/stat", 65536);
-  if (!text || text->rfind(')') == std::string::npos) return {};
-  std::istringstream fields(text->substr(text->rfind(')') + 1));
-  std::string field;
-  for (int number = 3; number <= 22; ++number) fields >> field;
-  const auto ticks = std::strtoull(field.c_str(), nullptr, 10);
+  const std::uint64_t ticks = start_ticks_of(pid);
+  if (ticks == 0) return {};
   timespec now{};
   timespec up{};
   ::clock_gettime(CLOCK_REALTIME, &now);
@@ -95,9 +90,9 @@ bool is_slurmd(const std::string& pid) {
 // The start of this host's longest-running slurmd.
 std::optional<timespec> begin_of_slurmd() {
   std::optional<timespec> begun;
-  const std::unique_ptr<DIR, int (*)(DIR*)> proc(::opendir("/proc"), ::closedir);
-  while (const dirent* entry = proc ? ::readdir(proc.get()) : nullptr) {
-    const std::string pid = entry->d_name;
+  auto processes = DirectoryStream::at(AT_FDCWD, "/proc");
+  while (const auto name = processes.next()) {
+    const std::string pid(*name);
     if (pid.find_first_not_of("0123456789") != std::string::npos) continue;
     if (!is_slurmd(pid)) continue;
     const auto found = begin_of(pid);
@@ -158,7 +153,7 @@ class Doctor {
     auto line = plugstack_line(plugstack);
     if (!line) {
       return report_.add(
-          Finding{Grade::problem, line.error().what,
+          Finding{Grade::problem, line.error().text(),
                   "Slurm's commands on this host load no plugin: create plugstack.conf."});
     }
     report_.add(judge_line(*line, plugstack));
@@ -168,7 +163,7 @@ class Doctor {
     auto plugin = read_plugin_file(path);
     if (!plugin) {
       return report_.add(
-          Finding{Grade::problem, plugin.error().what,
+          Finding{Grade::problem, plugin.error().text(),
                   "Install the package; until then a `required` line breaks every Slurm "
                   "command on this host."});
     }
@@ -203,8 +198,8 @@ class Doctor {
     }();
     if (!asked) {
       report_.add(judge_silent_daemon(
-          asked.error().what, output_of({"systemctl", "show", "nodestaged",
-                                         "--property=ActiveState,ExecMainStatus,NRestarts"})));
+          asked.error().text(), output_of({"systemctl", "show", "nodestaged",
+                                           "--property=ActiveState,ExecMainStatus,NRestarts"})));
       return;
     }
     report_.add(Finding{Grade::ok, "nodestaged answers at " + socket, ""});

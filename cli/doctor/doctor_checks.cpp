@@ -6,12 +6,12 @@
 
 #include <algorithm>
 #include <cctype>
-#include <charconv>
 #include <sstream>
 
 #include "common/build_info.hpp"
 #include "common/os/file.hpp"
 #include "common/text/human.hpp"
+#include "common/text/parsing.hpp"
 
 namespace nodestage {
 namespace {
@@ -30,12 +30,6 @@ Finding problem(std::string what, std::string to_do) {
   return {Grade::problem, std::move(what), std::move(to_do)};
 }
 
-std::string trimmed(std::string_view text) {
-  const std::size_t begin = text.find_first_not_of(" \t\r");
-  if (begin == std::string_view::npos) return "";
-  return std::string(text.substr(begin, text.find_last_not_of(" \t\r") - begin + 1));
-}
-
 std::string lower(std::string text) {
   std::transform(text.begin(), text.end(), text.begin(),
                  [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
@@ -48,10 +42,8 @@ std::string value_of(const SlurmConfig& config, const std::string& name) {
 }
 
 // "10 sec", "65534", "" .
-std::uint64_t number_of(const std::string& text) {
-  std::uint64_t number = 0;
-  std::from_chars(text.data(), text.data() + text.size(), number);
-  return number;
+std::uint64_t number_of(std::string_view text) {
+  return take_number<std::uint64_t>(text).value_or(0);
 }
 
 std::string release_text(std::uint32_t version) {
@@ -209,7 +201,7 @@ SlurmConfig parse_slurm_config(std::string_view text) {
   for (std::string line; std::getline(lines, line);) {
     const std::size_t equals = line.find('=');
     if (equals != std::string::npos)
-      config[trimmed(line.substr(0, equals))] = trimmed(line.substr(equals + 1));
+      config[std::string(trimmed(line.substr(0, equals)))] = trimmed(line.substr(equals + 1));
   }
   return config;
 }
@@ -217,13 +209,12 @@ SlurmConfig parse_slurm_config(std::string_view text) {
 std::uint32_t slurm_release_of(std::string_view text) {
   const std::size_t begin = text.find_first_of("0123456789");
   if (begin == std::string_view::npos) return 0;
-  const char* end = text.data() + text.size();
-  std::uint32_t major = 0;
-  std::uint32_t minor = 0;
-  const auto first = std::from_chars(text.data() + begin, end, major);
-  if (first.ptr == end || *first.ptr != '.') return 0;
-  if (std::from_chars(first.ptr + 1, end, minor).ec != std::errc()) return 0;
-  return major << 16 | minor << 8;
+  text.remove_prefix(begin);
+  const auto major = take_number<std::uint32_t>(text);
+  if (!major || !text.starts_with('.')) return 0;
+  text.remove_prefix(1);
+  const auto minor = take_number<std::uint32_t>(text);
+  return minor ? *major << 16 | *minor << 8 : 0;
 }
 
 Finding judge_plugin(const PluginFile& plugin, std::uint32_t slurm_release) {

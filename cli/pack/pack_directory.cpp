@@ -198,11 +198,11 @@ std::string advice(int code) {
 int make(const PackArguments& arguments, FrameForm form, std::optional<std::int64_t> mtime,
          Fd directory, const OutputPlace& place) {
   auto signals = Signals::open();
-  if (!signals) return fault(signals.error().what, "Try again.");
+  if (!signals) return fault(signals.error().text(), "Try again.");
   const PendingName pending(place.directory.get(),
                             {".nodestage-pack-" + std::to_string(::getpid()) + "-"});
   auto file = pending.create_file(0666);
-  if (!file) return fault(arguments.output + ": " + file.error().what, advice(file.error().code));
+  if (!file) return fault(arguments.output + ": " + file.error().text(), advice(file.error().code));
   Packing packing(std::move(directory), last_part(arguments.directory), *signals);
   Status done = packing.run(file->get(), form, mtime);
   if (packing.signal() != 0) {
@@ -210,7 +210,7 @@ int make(const PackArguments& arguments, FrameForm form, std::optional<std::int6
     return 128 + packing.signal();
   }
   if (done) done = put_in_place(std::move(*file), pending, place, arguments.overwrite);
-  if (!done) return fault(arguments.output + ": " + done.error().what, advice(done.error().code));
+  if (!done) return fault(arguments.output + ": " + done.error().text(), advice(done.error().code));
   std::printf("%s: %s\n", printable(arguments.output).c_str(), packing.summary().c_str());
   return 0;
 }
@@ -226,15 +226,15 @@ int pack_directory(const PackArguments& arguments) {
   if (!arguments.mtime.empty()) {
     const auto moment = parse_moment(arguments.mtime);
     if (!moment)
-      return wrong_usage("--mtime: " + moment.error().what,
+      return wrong_usage("--mtime: " + moment.error().text(),
                          "Write --mtime=2026-11-21, 2026-11-21T15:30:00 (UTC) or @SECONDS.");
     mtime = *moment;
   }
   auto directory = open_at(AT_FDCWD, arguments.directory, O_RDONLY | O_DIRECTORY);
   if (!directory)
-    return fault(directory.error().what, "DIR must be a directory that you can read.");
+    return fault(directory.error().text(), "DIR must be a directory that you can read.");
   auto place = open_place(arguments.output);
-  if (!place) return fault(place.error().what, "The archive's directory must exist: mkdir -p");
+  if (!place) return fault(place.error().text(), "The archive's directory must exist: mkdir -p");
   if (is_below(place->directory.get(), directory->get()))
     return wrong_usage("the archive would be inside the directory that it packs",
                        "Name a file outside of " + arguments.directory + " with -o.");

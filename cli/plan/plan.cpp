@@ -134,9 +134,10 @@ int plan(const PlanArguments& arguments) {
         "refuses to run as root: it decodes files of users, and root's jobs are not staged",
         "Run it as the user whose job it is: sudo -u USER nodestage plan ...");
   const auto request = to_request(arguments.texts);
-  if (!request) return wrong_usage(request.error().what, "`man 7 nodestage` describes every key.");
+  if (!request)
+    return wrong_usage(request.error().text(), "`man 7 nodestage` describes every key.");
   if (const auto text = request_text(*request); !text)
-    return wrong_usage(text.error().what, "Change the options so that they fit together.");
+    return wrong_usage(text.error().text(), "Change the options so that they fit together.");
   std::vector<PlanItem> items;
   const unsigned threads = usable_cpus();
   for (const auto& item : request->datasets) items.push_back(plan_dataset(item, threads));

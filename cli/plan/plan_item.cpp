@@ -152,15 +152,15 @@ Status look_at_file(Piece& piece, unsigned threads, PlanItem& plan) {
   return {};
 }
 
-Status look_at(const DatasetItem& item, unsigned threads, PlanItem& plan) {
-  TRY_ASSIGN(const auto sources, sources_of(item));
+Status look_at(const std::vector<std::string>& sources, const Unpacking& wanted, unsigned threads,
+               PlanItem& plan) {
   plan.sources = sources.size();
   RateLimit rate(-1);
   const std::atomic<bool> stop = false;
   Meter meter(rate, stop);
   PieceLimits limits;
   limits.threads = threads;
-  TRY_ASSIGN(Piece piece, Piece::open(sources.front(), item, meter, limits));
+  TRY_ASSIGN(Piece piece, Piece::open(sources.front(), wanted, meter, limits));
   if (plan.destination.empty() && sources.size() == 1) plan.destination = piece.default_name();
   plan.what = piece.kind();
   if (sources.size() > 1) plan.what = human_count(sources.size()) + " × " + plan.what;
@@ -174,6 +174,11 @@ Status look_at(const DatasetItem& item, unsigned threads, PlanItem& plan) {
     plan.source_bytes.value += static_cast<std::uint64_t>(info.st_size);
   }
   return look_at_file(piece, threads, plan);
+}
+
+Status look_at(const DatasetItem& item, unsigned threads, PlanItem& plan) {
+  TRY_ASSIGN(const auto sources, sources_of(item));
+  return look_at(sources, item, threads, plan);
 }
 
 // The nearest existing ancestor of a target's path; at least "/".
@@ -190,18 +195,20 @@ PlanItem plan_dataset(const DatasetItem& item, unsigned threads) {
   plan.option = "stage-dataset";
   plan.source = item.source;
   plan.destination = item.destination;
-  if (const Status looked = look_at(item, threads, plan); !looked) plan.fault = looked.error().what;
+  if (const Status looked = look_at(item, threads, plan); !looked)
+    plan.fault = looked.error().text();
   if (!item.include.empty() || !item.exclude.empty())
     plan.advice.emplace_back("the numbers are for the whole source, before include= and exclude=");
   return plan;
 }
 
 PlanItem plan_venv(const VenvItem& item, unsigned threads) {
-  DatasetItem source;
-  source.source = item.source;
-  source.destination = item.destination;
-  PlanItem plan = plan_dataset(source, threads);
+  PlanItem plan;
   plan.option = "stage-venv";
+  plan.source = item.source;
+  plan.destination = item.destination;
+  const Status looked = look_at({item.source}, Unpacking(), threads, plan);
+  if (!looked) plan.fault = looked.error().text();
   if (plan.what == "directory") {
     plan.what = "virtual environment";
     plan.advice.assign(

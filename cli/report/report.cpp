@@ -32,7 +32,7 @@ class Report {
     if (arguments_.nodes.empty()) {
       const Status asked = ask_here();
       if (!asked && is_only_here)
-        return daemon_fault("nodestaged does not answer on this host: " + asked.error().what);
+        return daemon_fault("nodestaged does not answer on this host: " + asked.error().text());
     }
     if (!is_only_here && !is_whole()) {
       if (const auto code = ask_others()) return *code;
@@ -90,7 +90,7 @@ class Report {
                    printable(nodes->list).c_str());
     auto reports = ask_nodes(*nodes, arguments_.job, arguments_.socket);
     if (!reports)
-      return fault("the nodes " + nodes->list + " cannot be asked: " + reports.error().what,
+      return fault("the nodes " + nodes->list + " cannot be asked: " + reports.error().text(),
                    "srun's messages above show the cause; busy nodes can be asked later. To ask "
                    "one node: --node=NODE, or on that node: nodestage report " +
                        arguments_.job + " --here");
@@ -121,7 +121,7 @@ class Report {
     for (const Reports& run : runs) tell_missing(run);
     if (arguments_.html.empty()) return 0;
     const Status written = write_page(report_page(runs));
-    return written ? 0 : fault(written.error().what, "Name another FILE: --html=FILE");
+    return written ? 0 : fault(written.error().text(), "Name another FILE: --html=FILE");
   }
 
   void print_json() const {
@@ -149,9 +149,9 @@ class Report {
     TRY_ASSIGN(const Fd file,
                open_at(AT_FDCWD, arguments_.html, O_WRONLY | O_CREAT | O_TRUNC, 0666));
     const Status written = write_all(file.get(), page);
-    return written
-               ? Status()
-               : Status(Error{written.error().code, arguments_.html + ": " + written.error().what});
+    return written ? Status()
+                   : Status(Error{written.error().code,
+                                  arguments_.html + ": " + written.error().text()});
   }
 
   const ReportArguments& arguments_;

@@ -13,6 +13,7 @@
 #include "common/build_info.hpp"
 #include "common/request/job_environment.hpp"
 #include "common/text/human.hpp"
+#include "common/text/parsing.hpp"
 
 namespace nodestage {
 namespace {
@@ -60,8 +61,7 @@ std::optional<JobNodes> parse_job_nodes(const std::string& lines, std::uint32_t 
     nodes.is_running = state == "RUNNING";
     std::uint32_t uid = 0;
     if (nodes.is_running && fields >> uid) nodes.uid = uid;
-    if (count.find_first_not_of("0123456789") == std::string::npos && count.size() < 9)
-      nodes.count = static_cast<std::uint32_t>(std::stoul("0" + count));
+    nodes.count = parse_number<std::uint32_t>(count).value_or(0);
     found = std::move(nodes);
   }
   return found;

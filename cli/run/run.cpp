@@ -76,7 +76,7 @@ class Run {
       return 128 + signal_;
     }
     if (!status) {
-      voice_.say(status.error().what);
+      voice_.say(status.error().text());
       return k_not_run;
     }
     for (const std::string& line : summary_lines(*status)) voice_.say(line);
@@ -101,7 +101,7 @@ class Run {
     auto process = CommandProcess::start(arguments_.command, environment_, signals_);
     if (!process) {
       const bool is_missing = process.error().code == ENOENT;
-      voice_.say("the command cannot be run: " + process.error().what +
+      voice_.say("the command cannot be run: " + process.error().text() +
                  (is_missing
                       ? "\nCheck its name and PATH; for a program in this directory, write ./NAME."
                       : "\nIs it a program, and may you execute it? (chmod +x)"));
@@ -128,7 +128,7 @@ class Run {
     if (request_.outputs.empty()) return true;
     order_.outcome = code == 0 ? JobOutcome::success : JobOutcome::failure;
     const auto status = work(WorkerTask::stage_out);
-    if (!status && signal_ == 0) voice_.say(status.error().what);
+    if (!status && signal_ == 0) voice_.say(status.error().text());
     if (!status) return false;
     for (const std::string& line : delivery_lines(*status)) voice_.say(line);
     return status->phase == WorkerPhase::done;
@@ -152,7 +152,7 @@ class Run {
 
   int clean(int code) {
     if (const Status removed = directory_.remove(); !removed) {
-      voice_.say("the directory could not be removed: " + removed.error().what +
+      voice_.say("the directory could not be removed: " + removed.error().text() +
                  "\nRemove it with: rm -rf " + shell_word(directory_.path()));
     }
     return code;
@@ -165,10 +165,9 @@ class Run {
     const std::string program = arguments_.worker.empty() ? worker_program() : arguments_.worker;
     auto worker = WorkerChild::start({program, order_, text, directory_.fd()});
     if (!worker) {
-      return Error{0,
-                   "nodestage-worker cannot be started: " + worker.error().what +
-                       "\nIs nodestage installed completely? The worker's path, relative to this "
-                       "command, is ../libexec/nodestage."};
+      return Error{0, "nodestage-worker cannot be started: " + worker.error().text(),
+                   "Is nodestage installed completely? The worker's path, relative to this "
+                   "command, is ../libexec/nodestage."};
     }
     if (!follow(*worker)) return Error{EINTR, "ended"};
     TRY_ASSIGN(WorkerStatus status, worker->status());
@@ -176,8 +175,8 @@ class Run {
                          (status.phase == WorkerPhase::failed && task == WorkerTask::stage_out);
     if (is_told) return status;
     if (!status.cause.empty()) return Error{0, status.cause};
-    return Error{0, "nodestage-worker failed: " + worker->last_words() +
-                        "\nTry again; if it happens again, tell your administrators."};
+    return Error{0, "nodestage-worker failed: " + worker->last_words(),
+                 "Try again; if it happens again, tell your administrators."};
   }
 
   // False if a signal stopped it.
@@ -223,9 +222,10 @@ Status check(const StageRequest& request, const WorkerOrder& order) {
   const auto text = request_text(request);
   if (!text) return text.error();
   if (!request.venv || is_venv_path(order.directory)) return {};
-  return Error{EINVAL, "a virtual environment cannot be in " + printable(order.directory) +
-                           ": its path would contain a quote, '$', '`', ':' or '\\'\nName another "
-                           "directory: --tmpdir=DIR"};
+  return Error{EINVAL,
+               "a virtual environment cannot be in " + printable(order.directory) +
+                   ": its path would contain a quote, '$', '`', ':' or '\\'",
+               "Name another directory: --tmpdir=DIR"};
 }
 
 }  // namespace
@@ -238,21 +238,20 @@ int run_job(const RunArguments& arguments) {
     return not_run("no command is given",
                    "Write it after --, for example: nodestage run --stage-dataset=data.tar -- ls");
   auto request = to_request(arguments.texts);
-  if (!request) return not_run(request.error().what, "`man 7 nodestage` describes every key.");
+  if (!request) return not_run(request.error().text(), "`man 7 nodestage` describes every key.");
   for (DatasetItem& item : request->datasets) item.async = false;  // nothing could ask for it later
   auto signals = Signals::open();
-  if (!signals) return not_run(signals.error().what, "Try again.");
+  if (!signals) return not_run(signals.error().text(), "Try again.");
   auto directory = PrivateDirectory::make(arguments.tmpdir);
   if (!directory)
-    return not_run(directory.error().what,
+    return not_run(directory.error().text(),
                    "Name a directory of yours with enough space: --tmpdir=DIR");
   const WorkerOrder order = run_order(directory->path(), arguments.command.front());
   if (const Status checked = check(*request, order); !checked) {
-    const std::string& text = checked.error().what;
-    const std::size_t line = text.find('\n');
-    return not_run(text.substr(0, line), line == std::string::npos
-                                             ? "Change the options so that they fit together."
-                                             : text.substr(line + 1));
+    const Error& error = checked.error();
+    return not_run(error.what, error.advice.empty()
+                                   ? "Change the options so that they fit together."
+                                   : error.advice);
   }
   leave_staged_job();
   return Run(arguments, *request, order, *directory, *signals).run();

@@ -56,9 +56,9 @@ Status check_targets(const StageRequest& request, const WorkerOrder& order) {
     const auto expanded = expand_pattern(item.target, facts);
     if (expanded) continue;
     return Error{expanded.error().code,
-                 "--stage-out, target '" + printable(item.target) + "': " + expanded.error().what +
-                     "\nThis is not a task of a job array: give it a number with "
-                     "SLURM_ARRAY_TASK_ID=1 before the command, or leave the pattern out."};
+                 "--stage-out, target '" + printable(item.target) + "': " + expanded.error().text(),
+                 "This is not a task of a job array: give it a number with "
+                 "SLURM_ARRAY_TASK_ID=1 before the command, or leave the pattern out."};
   }
   return {};
 }

@@ -58,7 +58,7 @@ using Look = std::variant<StatusReport, Failure>;
 Look ask_the_nodes(const StatusArguments& arguments, const SlurmJob& job) {
   auto report = ask_nodes(job, arguments.socket);
   if (!report)
-    return Failure{k_fault, report.error().what,
+    return Failure{k_fault, report.error().text(),
                    "On a node of the job, `nodestage status --here` works without Slurm."};
   if (report->jobs.empty() && report->faults.empty())
     return Failure{
@@ -114,11 +114,11 @@ Look ask_only_here(const StatusArguments& arguments) {
   const auto job = static_cast<std::uint32_t>(std::strtoul(arguments.job.c_str(), nullptr, 10));
   auto report = ask_daemon_here(arguments.socket, job);
   if (!report && is_daemon_away(report.error()))
-    return Failure{k_fault, report.error().what,
+    return Failure{k_fault, report.error().text(),
                    "A login node has no nodestaged: name the job, `nodestage status JOBID`. On a "
                    "compute node, tell your administrators (systemctl status nodestaged)."};
   if (!report)
-    return Failure{k_fault, report.error().what,
+    return Failure{k_fault, report.error().text(),
                    "Tell your administrators (systemctl status nodestaged)."};
   if (report->jobs.empty() && !arguments.job.empty())
     return Failure{k_no_such_job,

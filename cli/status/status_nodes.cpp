@@ -57,7 +57,7 @@ void add_answer(StatusReport& report, const std::string& node, const SlurmJob& j
                 const ProgramEnd& end) {
   if (end.code == 0 && !end.late) {
     auto jobs = jobs_of_json(end.output);
-    if (!jobs) return report.faults.push_back({node, jobs.error().what});
+    if (!jobs) return report.faults.push_back({node, jobs.error().text()});
     const bool is_of_job = std::all_of(jobs->begin(), jobs->end(), [&](const JobStatus& status) {
       return status.row.job == job.id && status.row.uid == job.uid;
     });

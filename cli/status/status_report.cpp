@@ -4,10 +4,9 @@
 #include <array>
 #include <cmath>
 #include <nlohmann/json.hpp>
-#include <stdexcept>
 
 #include "common/text/human.hpp"
-#include "common/text/json_value.hpp"
+#include "common/text/json_fields.hpp"
 
 namespace nodestage {
 namespace {
@@ -66,73 +65,112 @@ Json to_json(const JobStatus& status) {
   return json;
 }
 
-// Readers: each can throw a std::exception.
+// Reads the JSON that a node has printed: its texts become printable, and its claims bounded.
+class Reader {
+ public:
+  explicit Reader(const Json& json) : fields_(json) {}
 
-std::string text_of(const Json& json, const char* name) {
-  return printable(json.at(name).get_ref<const std::string&>(), Newlines::keep);
-}
+  template <typename T>
+  void number(const char* name, T& value) {
+    fields_.read(name, value);
+  }
+  void text(const char* name, std::string& value) {
+    fields_.read_utf8(name, value);
+    value = printable(value, Newlines::keep);
+  }
+  void optional_text(const char* name, std::string& value) {
+    if (fields_.has(name)) text(name, value);
+  }
+  void claim(const char* name, std::uint64_t& value) {
+    fields_.read(name, value);
+    value = std::min(value, k_largest_claim);
+  }
+  void milliseconds(const char* name, std::uint64_t& value) {
+    double seconds = 0;
+    fields_.read(name, seconds);
+    if (!(seconds >= 0)) return fields_.refuse(name, "is negative");
+    const auto most = static_cast<double>(k_largest_claim);
+    value = static_cast<std::uint64_t>(std::llround(std::min(seconds * 1000, most)));
+  }
+  void flag(const char* name, std::uint32_t& flags, std::uint32_t flag) {
+    bool is_set = false;
+    fields_.read(name, is_set);
+    if (is_set) flags |= flag;
+  }
+  // `names` has the names of T's values, in the order of the values.
+  template <typename T, typename Names>
+  void one_of(const Names& names, const char* name, T& value) {
+    std::string word;
+    fields_.read_utf8(name, word);
+    const auto found = std::find(names.begin(), names.end(), word);
+    if (found == names.end()) return fields_.refuse(name, "is not known");
+    const auto index = static_cast<std::uint64_t>(found - names.begin());
+    value = to_enum<T>(index + to_number(range_of(T{}).first)).value_or(value);
+  }
+  [[nodiscard]] bool has(const char* name) const { return fields_.has(name); }
+  const Json& list(const char* name) { return fields_.list(name); }
+  [[nodiscard]] const Status& status() const { return fields_.status(); }
 
-std::string optional_text(const Json& json, const char* name) {
-  return json.contains(name) ? text_of(json, name) : "";
-}
+ private:
+  JsonFields fields_;
+};
 
-template <typename T = std::uint64_t>
-T number_of(const Json& json, const char* name) {
-  return from_json_value<T>(json.at(name));
-}
-
-std::uint64_t claim_of(const Json& json, const char* name) {
-  return std::min(number_of(json, name), k_largest_claim);
-}
-
-template <typename Names>
-std::uint32_t index_of(const Names& names, const std::string& text) {
-  const auto found = std::find(names.begin(), names.end(), text);
-  if (found == names.end()) throw std::out_of_range(text);
-  return static_cast<std::uint32_t>(found - names.begin());
-}
-
-std::uint64_t milliseconds_of(const Json& json, const char* name) {
-  const auto seconds = json.at(name).get<double>();
-  const auto most = static_cast<double>(k_largest_claim);
-  if (!(seconds >= 0)) throw std::out_of_range(name);
-  return static_cast<std::uint64_t>(std::llround(std::min(seconds * 1000, most)));
-}
-
-StatusItem item_of(const Json& json) {
+Result<StatusItem> item_of(const Json& json) {
+  Reader in(json);
   StatusItem item;
-  item.kind = static_cast<ItemKind>(index_of(k_item_kinds, text_of(json, "kind")) + 1);
-  item.state = static_cast<ItemState>(index_of(k_item_states, text_of(json, "state")));
-  item.flags = (json.at("async").get<bool>() ? k_item_async : 0) |
-               (json.at("optional").get<bool>() ? k_item_optional : 0);
-  item.source = text_of(json, "source");
-  item.bytes_read = claim_of(json, "bytes_read");
-  if (json.contains("bytes_total")) item.bytes_total = claim_of(json, "bytes_total");
-  item.bytes_written = claim_of(json, "bytes_written");
-  item.files = claim_of(json, "files");
-  item.elapsed_ms = milliseconds_of(json, "elapsed_seconds");
-  item.name = optional_text(json, "name");
-  item.what = optional_text(json, "what");
-  item.destination = optional_text(json, "destination");
-  item.note = optional_text(json, "note");
+  in.one_of(k_item_kinds, "kind", item.kind);
+  in.one_of(k_item_states, "state", item.state);
+  in.flag("async", item.flags, k_item_async);
+  in.flag("optional", item.flags, k_item_optional);
+  in.text("source", item.source);
+  in.claim("bytes_read", item.bytes_read);
+  if (in.has("bytes_total")) in.claim("bytes_total", item.bytes_total);
+  in.claim("bytes_written", item.bytes_written);
+  in.claim("files", item.files);
+  in.milliseconds("elapsed_seconds", item.elapsed_ms);
+  in.optional_text("name", item.name);
+  in.optional_text("what", item.what);
+  in.optional_text("destination", item.destination);
+  in.optional_text("note", item.note);
+  TRY(in.status());
   return item;
 }
 
-JobStatus job_of(const Json& json) {
+Result<JobStatus> job_of(const Json& json) {
+  Reader in(json);
   JobStatus status;
   StatusRow& row = status.row;
-  row.job = number_of<std::uint32_t>(json, "job");
-  row.restart = number_of<std::uint32_t>(json, "restart");
-  row.uid = number_of<std::uint32_t>(json, "uid");
-  row.user = text_of(json, "user");
-  row.node = text_of(json, "node");
-  row.state = text_of(json, "state");
-  if (json.contains("begun")) row.begun_at = number_of(json, "begun");
-  row.cause = optional_text(json, "cause");
-  row.others = optional_text(json, "others");
-  row.kept_in = optional_text(json, "kept_in");
-  for (const Json& item : json.at("items")) status.items.push_back(item_of(item));
+  in.number("job", row.job);
+  in.number("restart", row.restart);
+  in.number("uid", row.uid);
+  in.text("user", row.user);
+  in.text("node", row.node);
+  in.text("state", row.state);
+  if (in.has("begun")) in.number("begun", row.begun_at);
+  in.optional_text("cause", row.cause);
+  in.optional_text("others", row.others);
+  in.optional_text("kept_in", row.kept_in);
+  for (const Json& item : in.list("items")) {
+    TRY_ASSIGN(StatusItem read, item_of(item));
+    status.items.push_back(std::move(read));
+  }
+  TRY(in.status());
   return status;
+}
+
+Result<std::vector<JobStatus>> jobs_of(const Json& json) {
+  Reader in(json);
+  int version = 0;
+  in.number("version", version);
+  TRY(in.status());
+  if (version != k_json_version) return Error{EPROTO, "another version"};
+  std::vector<JobStatus> jobs;
+  for (const Json& job : in.list("jobs")) {
+    TRY_ASSIGN(JobStatus read, job_of(job));
+    jobs.push_back(std::move(read));
+  }
+  TRY(in.status());
+  return jobs;
 }
 
 bool is_moving(const JobStatus& status) {
@@ -184,16 +222,11 @@ std::string to_json(const StatusReport& report, JsonForm form) {
 }
 
 Result<std::vector<JobStatus>> jobs_of_json(std::string_view text) {
-  try {
-    const Json json = Json::parse(text);
-    if (number_of(json, "version") != k_json_version) throw std::out_of_range("another version");
-    std::vector<JobStatus> jobs;
-    for (const Json& job : json.at("jobs")) jobs.push_back(job_of(job));
-    return jobs;
-  } catch (const std::exception& fault) {
-    return Error{EPROTO, std::string("the answer cannot be read: ") +
-                             shortened(printable(fault.what()), 200)};
-  }
+  const Json json = Json::parse(text, nullptr, false);
+  auto jobs = json.is_discarded() ? Error{EPROTO, "it is not JSON"} : jobs_of(json);
+  if (jobs) return jobs;
+  return Error{EPROTO,
+               "the answer cannot be read: " + shortened(printable(jobs.error().text()), 200)};
 }
 
 }  // namespace nodestage

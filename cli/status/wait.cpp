@@ -3,7 +3,6 @@
 #include <poll.h>
 #include <unistd.h>
 
-#include <charconv>
 #include <cstdlib>
 #include <cstring>
 #include <optional>
@@ -12,6 +11,7 @@
 #include "cli/base/this_node.hpp"
 #include "common/os/terminal.hpp"
 #include "common/talk/task_voice.hpp"
+#include "common/text/parsing.hpp"
 #include "common/text/path_names.hpp"
 
 namespace nodestage {
@@ -29,10 +29,7 @@ std::uint32_t job_of_environment() {
   for (const char* variable : {"NODESTAGE_JOBID", "SLURM_JOB_ID"}) {
     const char* text = std::getenv(variable);
     if (text == nullptr || *text == '\0') continue;
-    std::uint32_t job = 0;
-    const char* end = text + std::strlen(text);
-    const auto read = std::from_chars(text, end, job);
-    return read.ec == std::errc() && read.ptr == end ? job : 0;
+    return parse_number<std::uint32_t>(text).value_or(0);
   }
   return 0;
 }

@@ -66,6 +66,21 @@ Status reset_process() {
   return {};
 }
 
+std::vector<char*> exec_texts(std::vector<std::string>& texts) {
+  std::vector<char*> all;
+  all.reserve(texts.size() + 1);
+  for (std::string& text : texts) all.push_back(text.data());
+  all.push_back(nullptr);
+  return all;
+}
+
+Error exec_worker(const std::string& program) {
+  std::vector<std::string> name = {"nodestage-worker"};
+  std::vector<std::string> environment = {"PATH=/usr/local/bin:/usr/bin:/bin", "LC_ALL=C.UTF-8"};
+  ::execve(program.c_str(), exec_texts(name).data(), exec_texts(environment).data());
+  return system_error(program);
+}
+
 Result<Fd> open_pid(int pid) {
   Fd fd(static_cast<int>(::syscall(SYS_pidfd_open, pid, 0)));
   if (!fd) return system_error("pidfd_open");

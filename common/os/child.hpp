@@ -26,6 +26,14 @@ Status place_descriptors(std::vector<int> from);
 // umask 077, disables core files, resets oom_score_adj to 0, and changes to the root directory.
 Status reset_process();
 
+// The argument list that execve takes: pointers into `texts`, which must outlive them, and a null
+// pointer.
+std::vector<char*> exec_texts(std::vector<std::string>& texts);
+
+// In the child: executes nodestage-worker without arguments, in an environment of its own. Returns
+// only if that fails.
+Error exec_worker(const std::string& program);
+
 // A pidfd for a child; it becomes readable when the child exits.
 Result<Fd> open_pid(int pid);
 

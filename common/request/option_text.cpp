@@ -4,13 +4,13 @@
 
 #include <algorithm>
 #include <array>
-#include <charconv>
 #include <optional>
 #include <utility>
 
 #include "common/request/option_mark.hpp"
 #include "common/text/did_you_mean.hpp"
 #include "common/text/name_pattern.hpp"
+#include "common/text/parsing.hpp"
 #include "common/text/path_names.hpp"
 
 namespace nodestage {
@@ -177,13 +177,10 @@ Status takes_none(const KeyValue& entry, std::string_view example) {
 }
 
 Result<unsigned> to_strip(const std::string& text) {
-  unsigned value = 0;
-  const char* end = text.data() + text.size();
-  const auto [stop, error] = std::from_chars(text.data(), end, value);
-  if (error != std::errc() || stop != end || value > 1000) {
+  const auto value = parse_number<unsigned>(text);
+  if (!value || *value > 1000)
     return Error{EINVAL, "strip=" + text + ": a number from 0 to 1000 is needed"};
-  }
-  return value;
+  return *value;
 }
 
 Status set_dataset_key(DatasetItem& item, const KeyValue& entry) {

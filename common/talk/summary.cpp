@@ -21,7 +21,7 @@ std::string amount(const ItemRecord& item) {
 std::string line_of(const ItemRecord& item, const std::string& failed) {
   const std::string named = item_title(field_text(item.source), field_text(item.what));
   const std::string note = in_one_line(field_text(item.note));
-  switch (static_cast<ItemState>(item.state)) {
+  switch (state_of(item)) {
     case ItemState::done:
       return named + " -> " + printable(field_text(item.destination)) + ": " + amount(item) +
              (note.empty() ? "" : "; " + note);
@@ -42,7 +42,7 @@ StatusItem to_status_item(const ItemRecord& record, WorkerTask task) {
   StatusItem item;
   item.kind = (record.flags & k_item_venv) != 0 ? ItemKind::venv : ItemKind::dataset;
   if (task == WorkerTask::stage_out) item.kind = ItemKind::output;
-  item.state = static_cast<ItemState>(record.state);
+  item.state = state_of(record);
   item.flags = record.flags;
   item.bytes_read = record.bytes_read;
   item.bytes_total = record.bytes_total;
@@ -123,7 +123,7 @@ Progress progress_of(const WorkerStatus& status, Counted counted) {
     progress.bytes_total += item.bytes_total;
     progress.bytes_written += item.bytes_written;
     progress.files += item.files;
-    const auto state = static_cast<ItemState>(item.state);
+    const ItemState state = state_of(item);
     const bool open = is_unfinished(item);
     total_known = total_known && (item.bytes_total != 0 || !open);
     if (!open) ++progress.items_done;

@@ -1,17 +1,14 @@
 #include "common/wire/daemon_about.hpp"
 
 #include <algorithm>
-#include <charconv>
 #include <utility>
+
+#include "common/text/parsing.hpp"
 
 namespace nodestage {
 namespace {
 
-std::uint64_t number(std::string_view text) {
-  std::uint64_t value = 0;
-  const auto read = std::from_chars(text.data(), text.data() + text.size(), value);
-  return read.ec == std::errc() ? value : 0;
-}
+std::uint64_t number(std::string_view text) { return take_number<std::uint64_t>(text).value_or(0); }
 
 using Kind = SandboxState::Kind;
 constexpr std::pair<Kind, std::string_view> k_sandbox_kinds[] = {

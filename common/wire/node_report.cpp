@@ -4,7 +4,7 @@
 #include <nlohmann/json.hpp>
 
 #include "common/text/human.hpp"
-#include "common/text/json_value.hpp"
+#include "common/text/json_fields.hpp"
 
 namespace nodestage {
 namespace {
@@ -93,11 +93,12 @@ void put(Json& json, const char* name, const T& value) {
 }
 
 template <typename T>
-void get(const Json& json, const char* name, T& value) {
+void get(JsonFields& fields, const char* name, T& value) {
   if constexpr (std::is_same_v<T, std::string>) {
-    value = printable(json.at(name).get_ref<const std::string&>(), Newlines::keep);
+    fields.read_utf8(name, value);
+    value = printable(value, Newlines::keep);
   } else {
-    value = from_json_value<T>(json.at(name));
+    fields.read(name, value);
   }
 }
 
@@ -123,11 +124,13 @@ Json items_to_json(const std::vector<ReportItem>& items, std::size_t& room,
   return list;
 }
 
-std::vector<ReportItem> items_of(const Json& list) {
+Result<std::vector<ReportItem>> items_of(const Json& list) {
   std::vector<ReportItem> items;
   for (const Json& json : list) {
+    JsonFields fields(json);
     ReportItem& item = items.emplace_back();
-    each_item_field(item, [&](const char* name, auto& value) { get(json, name, value); });
+    each_item_field(item, [&](const char* name, auto& value) { get(fields, name, value); });
+    TRY(fields.status());
   }
   return items;
 }
@@ -139,7 +142,7 @@ ReportItem report_item(const ItemRecord& record, std::uint64_t from, std::uint64
     return claim == 0 ? 0 : std::clamp(claim, least, std::max(least, to));
   };
   ReportItem item;
-  item.state = to_text(static_cast<ItemState>(record.state));
+  item.state = to_text(state_of(record));
   item.is_async = (record.flags & k_item_async) != 0;
   item.is_optional = (record.flags & k_item_optional) != 0;
   item.what = bounded(field_text(record.what), sizeof record.what);
@@ -170,19 +173,19 @@ std::string encode_report(NodeReport report) {
 }
 
 Result<NodeReport> decode_report(std::string_view text) {
-  try {
-    const Json json = Json::parse(text);
-    if (json.at("version") != k_version) return Error{EINVAL, "a report of another version"};
-    NodeReport report;
-    each_field(report, [&](const char* name, auto& value) { get(json, name, value); });
-    const Json& times = json.at("times");
-    each_time(report.times, [&](const char* name, auto& value) { get(times, name, value); });
-    report.items = items_of(json.at("items"));
-    report.outputs = items_of(json.at("outputs"));
-    return report;
-  } catch (const std::exception& fault) {  // the library's boundary
-    return Error{EINVAL, fault.what()};
-  }
+  const Json json = Json::parse(text, nullptr, false);
+  if (json.is_discarded()) return Error{EINVAL, "it is not JSON"};
+  JsonFields fields(json);
+  if (fields.value("version") != k_version) return Error{EINVAL, "a report of another version"};
+  NodeReport report;
+  each_field(report, [&](const char* name, auto& value) { get(fields, name, value); });
+  JsonFields times(fields.value("times"));
+  each_time(report.times, [&](const char* name, auto& value) { get(times, name, value); });
+  TRY_ASSIGN(report.items, items_of(fields.list("items")));
+  TRY_ASSIGN(report.outputs, items_of(fields.list("outputs")));
+  TRY(fields.status());
+  TRY(times.status());
+  return report;
 }
 
 }  // namespace nodestage

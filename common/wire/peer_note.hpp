@@ -37,6 +37,7 @@ inline constexpr std::size_t k_max_note_text_bytes = 4096;
 inline constexpr std::size_t k_max_note_bytes = 32 * 1024;
 
 enum class NodeState : std::uint8_t { begun = 1, staging = 2, ready = 3, failed = 4 };
+constexpr EnumRange<NodeState> range_of(NodeState) { return {NodeState::begun, NodeState::failed}; }
 
 inline constexpr std::uint8_t k_listens = 1;  // ready, and a step waits there: send it JobNotes
 inline constexpr std::uint8_t k_is_in_use =
@@ -56,6 +57,7 @@ enum class Verdict : std::uint8_t {
   ready = 2,   // all are; `text` may hold a warning (the job goes on without a node)
   failed = 3,  // `text` is the cause, with the node's name
 };
+constexpr EnumRange<Verdict> range_of(Verdict) { return {Verdict::open, Verdict::failed}; }
 
 // What a prolog does not know; a step on the job's first node reports it.
 struct JobFacts {

@@ -3,151 +3,52 @@
 #include <algorithm>
 #include <iterator>
 
-#include "common/wire/wire.hpp"
+#include "common/wire/wire_fields.hpp"
 #include "common/wire/wire_variant.hpp"
 
 namespace nodestage {
 namespace {
 
-// One overload per direction and message keeps the two field lists side by side.
-void put(WireEncoder& out, const Begin& m) {
-  out.u32(m.job), out.u32(m.restart), out.u32(m.uid), out.u32(m.gid);
-  out.text(m.user), out.text(m.node), out.u32(m.node_count), out.u32(m.node_index);
-  out.text(m.first_node), out.texts(m.nodes), out.u8(m.at_allocation);
-  out.u32(m.cpus), out.text(m.work_dir), out.text(m.stdout_path), out.text(m.request);
+// The fields of each message, in their order on the wire.
+auto fields_of(Is<Begin> auto& m) {
+  return std::tie(m.job, m.restart, m.uid, m.gid, m.user, m.node, m.node_count, m.node_index,
+                  m.first_node, m.nodes, m.at_allocation, m.cpus, m.work_dir, m.stdout_path,
+                  m.request);
 }
-void get(WireDecoder& in, Begin& m) {
-  m.job = in.u32(), m.restart = in.u32(), m.uid = in.u32(), m.gid = in.u32();
-  m.user = in.text(), m.node = in.text(), m.node_count = in.u32(), m.node_index = in.u32();
-  m.first_node = in.text(), m.nodes = in.texts(), m.at_allocation = in.u8();
-  m.cpus = in.u32(), m.work_dir = in.text(), m.stdout_path = in.text();
-  m.request = in.text();
+auto fields_of(Is<End> auto& m) { return std::tie(m.job, m.restart, m.exit_code, m.limit_s); }
+auto fields_of(Is<Wait> auto& m) {
+  return std::tie(m.job, m.step, m.speaks, m.goes_on, m.scope, m.interval_ms, m.array_job,
+                  m.array_task, m.job_name);
 }
-
-void put(WireEncoder& out, const End& m) {
-  out.u32(m.job), out.u32(m.restart), out.u32(m.exit_code), out.u32(m.limit_s);
+auto fields_of(Is<Exited> auto& m) { return std::tie(m.job, m.step, m.wait_status); }
+auto fields_of(Is<StatusQuery> auto& m) { return std::tie(m.job); }
+auto fields_of(Is<HeldQuery> auto&) { return std::tie(); }
+auto fields_of(Is<Recover> auto& m) { return std::tie(m.job, m.restart, m.directory); }
+auto fields_of(Is<Await> auto& m) { return std::tie(m.job, m.interval_ms, m.names); }
+auto fields_of(Is<ReportQuery> auto& m) { return std::tie(m.job); }
+auto fields_of(Is<Accepted> auto&) { return std::tie(); }
+auto fields_of(Is<Refused> auto& m) { return std::tie(m.reason, m.what); }
+auto fields_of(Is<Progress> auto& m) {
+  return std::tie(m.phase, m.jobs_ahead, m.items_done, m.items, m.bytes_read, m.bytes_total,
+                  m.bytes_written, m.files, m.elapsed_ms, m.current, m.directory, m.others);
 }
-void get(WireDecoder& in, End& m) {
-  m.job = in.u32(), m.restart = in.u32(), m.exit_code = in.u32(), m.limit_s = in.u32();
+auto fields_of(Is<Ready> auto& m) { return std::tie(m.environment, m.lines); }
+auto fields_of(Is<Failed> auto& m) { return std::tie(m.cause, m.lines); }
+auto fields_of(Is<Ended> auto& m) { return std::tie(m.outcome, m.what); }
+auto fields_of(Is<StatusRow> auto& m) {
+  return std::tie(m.job, m.restart, m.uid, m.user, m.node, m.state, m.begun_at, m.cause, m.others,
+                  m.kept_in);
 }
-
-void put(WireEncoder& out, const Wait& m) {
-  out.u32(m.job), out.u32(m.step), out.u8(m.speaks), out.u8(m.goes_on);
-  out.u8(static_cast<std::uint8_t>(m.scope)), out.u32(m.interval_ms);
-  out.u32(m.array_job), out.u32(m.array_task), out.text(m.job_name);
+auto fields_of(Is<HeldRow> auto& m) {
+  return std::tie(m.job, m.restart, m.uid, m.node, m.since, m.expires, m.next_try, m.is_measured,
+                  m.bytes, m.path, m.reasons);
 }
-void get(WireDecoder& in, Wait& m) {
-  m.job = in.u32(), m.step = in.u32(), m.speaks = in.u8(), m.goes_on = in.u8();
-  m.scope = static_cast<WaitScope>(in.u8()), m.interval_ms = in.u32();
-  m.array_job = in.u32(), m.array_task = in.u32(), m.job_name = in.text();
+auto fields_of(Is<Recovered> auto& m) { return std::tie(m.lines); }
+auto fields_of(Is<StatusItem> auto& m) {
+  return std::tie(m.kind, m.state, m.flags, m.bytes_read, m.bytes_total, m.bytes_written, m.files,
+                  m.elapsed_ms, m.name, m.what, m.source, m.destination, m.note);
 }
-
-void put(WireEncoder& out, const Exited& m) {
-  out.u32(m.job), out.u32(m.step), out.u32(m.wait_status);
-}
-void get(WireDecoder& in, Exited& m) {
-  m.job = in.u32(), m.step = in.u32(), m.wait_status = in.u32();
-}
-
-void put(WireEncoder& out, const StatusQuery& m) { out.u32(m.job); }
-void get(WireDecoder& in, StatusQuery& m) { m.job = in.u32(); }
-
-void put(WireEncoder&, const HeldQuery&) {}
-void get(WireDecoder&, HeldQuery&) {}
-
-void put(WireEncoder& out, const Recover& m) {
-  out.u32(m.job), out.u32(m.restart), out.text(m.directory);
-}
-void get(WireDecoder& in, Recover& m) {
-  m.job = in.u32(), m.restart = in.u32(), m.directory = in.text();
-}
-
-void put(WireEncoder& out, const Await& m) {
-  out.u32(m.job), out.u32(m.interval_ms), out.texts(m.names);
-}
-void get(WireDecoder& in, Await& m) {
-  m.job = in.u32(), m.interval_ms = in.u32(), m.names = in.texts();
-}
-
-void put(WireEncoder& out, const ReportQuery& m) { out.u32(m.job); }
-void get(WireDecoder& in, ReportQuery& m) { m.job = in.u32(); }
-
-void put(WireEncoder&, const Accepted&) {}
-void get(WireDecoder&, Accepted&) {}
-
-void put(WireEncoder& out, const Refused& m) {
-  out.u8(static_cast<std::uint8_t>(m.reason)), out.text(m.what);
-}
-void get(WireDecoder& in, Refused& m) {
-  m.reason = static_cast<RefusalReason>(in.u8()), m.what = in.text();
-}
-
-void put(WireEncoder& out, const Progress& m) {
-  out.u8(static_cast<std::uint8_t>(m.phase)), out.u32(m.jobs_ahead);
-  out.u32(m.items_done), out.u32(m.items), out.u64(m.bytes_read), out.u64(m.bytes_total);
-  out.u64(m.bytes_written), out.u64(m.files), out.u64(m.elapsed_ms), out.text(m.current),
-      out.text(m.directory), out.text(m.others);
-}
-void get(WireDecoder& in, Progress& m) {
-  m.phase = static_cast<ProgressPhase>(in.u8()), m.jobs_ahead = in.u32();
-  m.items_done = in.u32(), m.items = in.u32(), m.bytes_read = in.u64(), m.bytes_total = in.u64();
-  m.bytes_written = in.u64(), m.files = in.u64(), m.elapsed_ms = in.u64(), m.current = in.text();
-  m.directory = in.text(), m.others = in.text();
-}
-
-void put(WireEncoder& out, const Ready& m) { out.texts(m.environment), out.texts(m.lines); }
-void get(WireDecoder& in, Ready& m) { m.environment = in.texts(), m.lines = in.texts(); }
-
-void put(WireEncoder& out, const Failed& m) { out.text(m.cause), out.texts(m.lines); }
-void get(WireDecoder& in, Failed& m) { m.cause = in.text(), m.lines = in.texts(); }
-
-void put(WireEncoder& out, const Ended& m) {
-  out.u8(static_cast<std::uint8_t>(m.outcome)), out.text(m.what);
-}
-void get(WireDecoder& in, Ended& m) {
-  m.outcome = static_cast<EndOutcome>(in.u8()), m.what = in.text();
-}
-
-void put(WireEncoder& out, const StatusRow& m) {
-  out.u32(m.job), out.u32(m.restart), out.u32(m.uid), out.text(m.user), out.text(m.node);
-  out.text(m.state), out.u64(m.begun_at), out.text(m.cause), out.text(m.others);
-  out.text(m.kept_in);
-}
-void get(WireDecoder& in, StatusRow& m) {
-  m.job = in.u32(), m.restart = in.u32(), m.uid = in.u32(), m.user = in.text(), m.node = in.text();
-  m.state = in.text(), m.begun_at = in.u64(), m.cause = in.text(), m.others = in.text();
-  m.kept_in = in.text();
-}
-
-void put(WireEncoder& out, const HeldRow& m) {
-  out.u32(m.job), out.u32(m.restart), out.u32(m.uid), out.text(m.node), out.u64(m.since);
-  out.u64(m.expires), out.u64(m.next_try), out.u8(m.is_measured), out.u64(m.bytes);
-  out.text(m.path), out.texts(m.reasons);
-}
-void get(WireDecoder& in, HeldRow& m) {
-  m.job = in.u32(), m.restart = in.u32(), m.uid = in.u32(), m.node = in.text(), m.since = in.u64();
-  m.expires = in.u64(), m.next_try = in.u64(), m.is_measured = in.u8(), m.bytes = in.u64();
-  m.path = in.text(), m.reasons = in.texts();
-}
-
-void put(WireEncoder& out, const Recovered& m) { out.texts(m.lines); }
-void get(WireDecoder& in, Recovered& m) { m.lines = in.texts(); }
-
-void put(WireEncoder& out, const StatusItem& m) {
-  out.u8(static_cast<std::uint8_t>(m.kind)), out.u32(static_cast<std::uint32_t>(m.state));
-  out.u32(m.flags), out.u64(m.bytes_read), out.u64(m.bytes_total), out.u64(m.bytes_written);
-  out.u64(m.files), out.u64(m.elapsed_ms), out.text(m.name), out.text(m.what);
-  out.text(m.source), out.text(m.destination), out.text(m.note);
-}
-void get(WireDecoder& in, StatusItem& m) {
-  m.kind = static_cast<ItemKind>(in.u8()), m.state = static_cast<ItemState>(in.u32());
-  m.flags = in.u32(), m.bytes_read = in.u64(), m.bytes_total = in.u64();
-  m.bytes_written = in.u64(), m.files = in.u64(), m.elapsed_ms = in.u64(), m.name = in.text();
-  m.what = in.text(), m.source = in.text(), m.destination = in.text(), m.note = in.text();
-}
-
-void put(WireEncoder& out, const ReportRow& m) { out.text(m.report); }
-void get(WireDecoder& in, ReportRow& m) { m.report = in.text(); }
+auto fields_of(Is<ReportRow> auto& m) { return std::tie(m.report); }
 
 // The kind of each alternative of Message, in its order.
 constexpr std::uint8_t k_kinds[] = {1,  2,  3,  4,  5,  6,  7,  8,  9,  16,
@@ -160,7 +61,7 @@ std::string encode_message(const Message& message) {
   WireEncoder out;
   out.u8(k_protocol_version);
   out.u8(k_kinds[message.index()]);
-  std::visit([&out](const auto& m) { put(out, m); }, message);
+  std::visit([&out](const auto& m) { put_fields(out, fields_of(m)); }, message);
   return out.data();
 }
 
@@ -174,8 +75,9 @@ Result<Message> decode_message(std::string_view packet) {
                              ", but this side speaks " + std::to_string(k_protocol_version)};
   }
   const auto* const found = std::find(std::begin(k_kinds), std::end(k_kinds), kind);
-  auto message = decode_alternative<Message>(static_cast<std::size_t>(found - k_kinds), in,
-                                             [](WireDecoder& d, auto& m) { get(d, m); });
+  auto message =
+      decode_alternative<Message>(static_cast<std::size_t>(found - k_kinds), in,
+                                  [](WireDecoder& d, auto& m) { get_fields(d, fields_of(m)); });
   if (!message) message.error().what += " (" + std::to_string(kind) + ")";
   return message;
 }

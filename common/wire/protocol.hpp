@@ -3,6 +3,7 @@
 // Transport: a SOCK_SEQPACKET unix socket; each packet is one message of at most
 // k_max_message_bytes. The caller's identity is SO_PEERCRED of the connection, never a field.
 //
+// clang-format off
 //   every message:  u8 version (1) | u8 kind | fields as in common/wire/wire.hpp, in this order:
 //
 //   kind          from → to   allowed for      fields
@@ -32,6 +33,7 @@
 //   24 recovered  ← daemon                     texts lines
 //   25 status_item ← daemon                    see StatusItem
 //   26 report_row ← daemon                     text report (common/wire/node_report.hpp)
+// clang-format on
 //
 // begin, exited → accepted | refused. end → ended | refused. wait → progress*, ready | failed |
 // refused. status → (status_row, status_item*)*, accepted. held → held_row*, accepted. recover →
@@ -87,6 +89,7 @@ enum class WaitScope : std::uint8_t {
   node = 1,  // for this node's staging
   all = 2,   // for the staging of all the job's nodes
 };
+constexpr EnumRange<WaitScope> range_of(WaitScope) { return {WaitScope::node, WaitScope::all}; }
 
 // Wait::goes_on: the step does not depend on the answer.
 inline constexpr std::uint8_t k_runs = 1;    // --stage-wait=none
@@ -150,6 +153,9 @@ enum class RefusalReason : std::uint8_t {
   fault = 5,          // the daemon failed; `what` says how
   unknown_name = 6,   // the job has no such dataset; `what` lists those that it has
 };
+constexpr EnumRange<RefusalReason> range_of(RefusalReason) {
+  return {RefusalReason::malformed, RefusalReason::unknown_name};
+}
 
 struct Refused {
   RefusalReason reason = RefusalReason::fault;
@@ -162,6 +168,9 @@ enum class ProgressPhase : std::uint8_t {
   staging = 3,
   others = 4,  // this node is ready, others of the job are not
 };
+constexpr EnumRange<ProgressPhase> range_of(ProgressPhase) {
+  return {ProgressPhase::queued, ProgressPhase::others};
+}
 
 struct Progress {                                 // field order on the wire:
   ProgressPhase phase = ProgressPhase::starting;  // u8
@@ -196,6 +205,9 @@ enum class EndOutcome : std::uint8_t {
   lost =
       5,  // a result could not be delivered, and is lost with the directory, which the site removes
 };
+constexpr EnumRange<EndOutcome> range_of(EndOutcome) {
+  return {EndOutcome::nothing, EndOutcome::lost};
+}
 
 struct Ended {
   EndOutcome outcome = EndOutcome::done;
@@ -217,6 +229,7 @@ struct StatusRow {             // field order on the wire:
 };
 
 enum class ItemKind : std::uint8_t { dataset = 1, venv = 2, output = 3 };
+constexpr EnumRange<ItemKind> range_of(ItemKind) { return {ItemKind::dataset, ItemKind::output}; }
 
 // An item of the run in the preceding row. A worker's claims: bounded, with printable texts.
 struct StatusItem {                      // field order on the wire:

@@ -83,10 +83,10 @@ Result<WorkerStatus> read_worker_status(int fd) {
   TRY_ASSIGN(const std::size_t bytes, read_at(fd, &header, sizeof header, 0));
   WorkerStatus status;
   if (bytes < offsetof(StatusHeader, claim) || header.magic != k_status_magic ||
-      header.phase > static_cast<std::uint32_t>(WorkerPhase::failed)) {
+      !to_enum<WorkerPhase>(header.phase)) {
     return status;
   }
-  status.phase = static_cast<WorkerPhase>(header.phase);
+  status.phase = *to_enum<WorkerPhase>(header.phase);
   status.cause = field_text(header.cause);
 
   std::string area(std::min<std::size_t>(header.environment_bytes, k_max_environment_bytes), '\0');
@@ -95,11 +95,13 @@ Result<WorkerStatus> read_worker_status(int fd) {
   status.environment = split_environment(std::string_view(area).substr(0, area_bytes));
 
   status.items.resize(std::min<std::size_t>(header.items, k_max_request_items));
+  if (header.failed_item > 0 && header.failed_item <= status.items.size())
+    status.failed_item = header.failed_item - 1;
   for (std::size_t i = 0; i < status.items.size(); ++i) {
     ItemRecord& item = status.items[i];
     TRY_ASSIGN(const std::size_t item_bytes,
                read_at(fd, &item, sizeof item, k_items_offset + i * sizeof item));
-    if (item_bytes < sizeof item || item.state > static_cast<std::uint32_t>(ItemState::skipped)) {
+    if (item_bytes < sizeof item || !to_enum<ItemState>(item.state)) {
       item = {};
     }
     bound_numbers(item);

@@ -17,11 +17,13 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <type_traits>
 #include <vector>
 
+#include "common/enum_range.hpp"
 #include "common/result.hpp"
 #include "common/wire/request_limits.hpp"
 #include "common/wire/space_claim.hpp"
@@ -38,6 +40,9 @@ enum class WorkerPhase : std::uint32_t {
   done = 4,    // finished without a fault
   failed = 5,  // failed; `cause` says why
 };
+constexpr EnumRange<WorkerPhase> range_of(WorkerPhase) {
+  return {WorkerPhase::none, WorkerPhase::failed};
+}
 
 enum class ItemState : std::uint32_t {
   waiting = 0,
@@ -46,13 +51,18 @@ enum class ItemState : std::uint32_t {
   failed = 3,   // `note` says why
   skipped = 4,  // nothing to do; `note` says why (when= does not hold, the source is missing)
 };
+constexpr EnumRange<ItemState> range_of(ItemState) {
+  return {ItemState::waiting, ItemState::skipped};
+}
 
 struct StatusHeader {
   std::uint32_t magic;
   std::uint32_t phase;  // WorkerPhase
   std::uint32_t items;  // how many ItemRecords are valid
   std::uint32_t environment_bytes;
-  char cause[4016];  // NUL-terminated; lines separated by '\n'
+  char cause[4012];  // NUL-terminated; lines separated by '\n'
+  // The item whose failure `cause` describes, from 1; 0: none, or not known.
+  std::uint32_t failed_item;
   SpaceClaim claim;  // written separately: common/wire/space_claim.hpp
 };
 
@@ -76,11 +86,20 @@ struct ItemRecord {
   std::uint64_t ended_ms;
 };
 
+// `waiting` if the record's number is not a state.
+inline ItemState state_of(const ItemRecord& item) {
+  return to_enum<ItemState>(item.state).value_or(ItemState::waiting);
+}
+
 // Whether the worker still has to work on the item.
 inline bool is_unfinished(const ItemRecord& item) {
-  const auto state = static_cast<ItemState>(item.state);
+  const ItemState state = state_of(item);
   return state == ItemState::waiting || state == ItemState::working;
 }
+
+// In files of the first release, these four bytes were the end of `cause`. They are zero there,
+// except after the longest causes.
+static_assert(offsetof(StatusHeader, failed_item) == 4028);
 
 inline constexpr std::uint32_t k_item_async = 1;
 inline constexpr std::uint32_t k_item_optional = 2;
@@ -122,6 +141,7 @@ struct WorkerStatus {
   std::string cause;
   std::vector<std::string> environment;  // NAME=VALUE, where NAME is NODESTAGE_[A-Z0-9_]*
   std::vector<ItemRecord> items;
+  std::optional<std::size_t> failed_item;  // the index in `items` of the failure in `cause`
 };
 Result<WorkerStatus> read_worker_status(int fd);
 

@@ -16,10 +16,14 @@ void WireEncoder::texts(const std::vector<std::string>& values) {
   for (const auto& value : values) text(value);
 }
 
+void WireDecoder::refuse() {
+  ok_ = false;
+  rest_ = {};
+}
+
 std::string_view WireDecoder::take(std::size_t bytes) {
   if (bytes > rest_.size()) {
-    ok_ = false;
-    rest_ = {};
+    refuse();
     return {};
   }
   const auto taken = rest_.substr(0, bytes);

@@ -1,6 +1,6 @@
 #include "common/wire/worker_order.hpp"
 
-#include "common/text/json_value.hpp"
+#include "common/text/json_fields.hpp"
 
 namespace nodestage {
 namespace {
@@ -66,18 +66,18 @@ std::string encode_order(const WorkerOrder& order) {
 }
 
 Result<WorkerOrder> decode_order(std::string_view text) {
-  try {
-    const auto json = nlohmann::json::parse(text);
-    WorkerOrder order;
-    each_field(order, [&json]<typename T>(const char* name, T& value) {
-      // During an upgrade, a daemon of the previous release still starts workers of this one: a
-      // field that it does not send keeps its default.
-      if (json.contains(name) || is_required(name)) value = from_json_value<T>(json.at(name));
-    });
-    return order;
-  } catch (const std::exception& fault) {  // the library's boundary
-    return Error{EINVAL, std::string("the worker's order cannot be read: ") + fault.what()};
-  }
+  const auto json = nlohmann::json::parse(text, nullptr, false);
+  if (json.is_discarded())
+    return Error{EINVAL, "the worker's order cannot be read: it is not JSON"};
+  JsonFields fields(json);
+  WorkerOrder order;
+  each_field(order, [&fields](const char* name, auto& value) {
+    // During an upgrade, a daemon of the previous release still starts workers of this one: a
+    // field that it does not send keeps its default.
+    if (fields.has(name) || is_required(name)) fields.read(name, value);
+  });
+  if (fields.status()) return order;
+  return Error{EINVAL, "the worker's order cannot be read: " + fields.status().error().what};
 }
 
 }  // namespace nodestage

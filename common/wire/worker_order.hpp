@@ -19,11 +19,11 @@ inline constexpr int k_worker_order_fd = 3;      // WorkerOrder as JSON, at offs
 inline constexpr int k_worker_request_fd = 4;    // the user's request, at offset 0
 inline constexpr int k_worker_status_fd = 5;     // common/wire/status_file.hpp
 inline constexpr int k_worker_directory_fd = 6;  // the job directory (for `remove`: the tree)
-inline constexpr int k_worker_rate_fd = 7;       // 8 bytes, native u64: bytes per second that this
-                                                 // worker may read from sources; 0: unlimited. The
-                                                 // worker reads it again (pread) every second.
-inline constexpr int k_worker_answer_fd = 8;  // SpaceAnswer (common/wire/space_claim.hpp); if it is
-                                              // not a regular file, the worker admits itself
+// 8 bytes, native u64: bytes per second that this worker may read from sources; 0: unlimited. The
+// worker reads it again (pread) every second.
+inline constexpr int k_worker_rate_fd = 7;
+// SpaceAnswer (common/wire/space_claim.hpp); if it is not a regular file, the worker admits itself.
+inline constexpr int k_worker_answer_fd = 8;
 inline constexpr int k_worker_fds_end = 9;
 
 // Prefix of a line on descriptor 2 that needs an administrator, as in sd-daemon(3).
@@ -38,16 +38,26 @@ enum class WorkerTask {
   recover,  // copies a held tree's undelivered results below recover_to
   probe,    // not for a job: whether workers can confine themselves on this node
 };
+constexpr EnumRange<WorkerTask> range_of(WorkerTask) {
+  return {WorkerTask::stage, WorkerTask::probe};
+}
 
 enum class JobOutcome { success, failure, unknown };
+constexpr EnumRange<JobOutcome> range_of(JobOutcome) {
+  return {JobOutcome::success, JobOutcome::unknown};
+}
 
 enum class OnFailure { fail, proceed };
+constexpr EnumRange<OnFailure> range_of(OnFailure) { return {OnFailure::fail, OnFailure::proceed}; }
 
 // What a worker that stages needs of its sandbox.
 enum class SandboxNeed {
   available,  // as much as the kernel has
   required,   // all of it, or nothing is staged
 };
+constexpr EnumRange<SandboxNeed> range_of(SandboxNeed) {
+  return {SandboxNeed::available, SandboxNeed::required};
+}
 
 // What the site lets --stage-venv run while it stages.
 enum class VenvBuild {
@@ -55,11 +65,19 @@ enum class VenvBuild {
   off,          // nothing is built
   any,          // also from source distributions
 };
+constexpr EnumRange<VenvBuild> range_of(VenvBuild) {
+  return {VenvBuild::wheels_only, VenvBuild::any};
+}
 enum class VenvInstaller { pip, uv };
+constexpr EnumRange<VenvInstaller> range_of(VenvInstaller) {
+  return {VenvInstaller::pip, VenvInstaller::uv};
+}
 
 // What an archive may contain, by the site's settings.
 enum class Escaping { fail, skip };  // for an entry that would leave its destination
 enum class Special { skip, keep };   // for FIFOs, and for set-id and sticky bits
+constexpr EnumRange<Escaping> range_of(Escaping) { return {Escaping::fail, Escaping::skip}; }
+constexpr EnumRange<Special> range_of(Special) { return {Special::skip, Special::keep}; }
 struct ExtractRules {
   Escaping escaping = Escaping::fail;
   Special special = Special::skip;

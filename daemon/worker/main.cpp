@@ -88,7 +88,7 @@ Result<StageRequest> read_request() {
 }
 
 int refuse(const WorkerOrder& order, const Error& error) {
-  return order.task == WorkerTask::stage ? StageReport().fail(error.what, {})
+  return order.task == WorkerTask::stage ? StageReport().fail(error.text(), {})
                                          : refuse_stage_out(order, error);
 }
 
@@ -96,7 +96,7 @@ int refuse(const WorkerOrder& order, const Error& error) {
 int write_notice(const WorkerOrder& order) {
   const auto text = read_all(k_worker_request_fd, k_max_request_bytes);
   if (text) return run_notice(order, *text);
-  log_line("the notice cannot be read: " + text.error().what);
+  log_line("the notice cannot be read: " + text.error().text());
   return 1;
 }
 
@@ -121,11 +121,11 @@ int serve(const WorkerOrder& order) {
   if (!request) return refuse(order, request.error());
   auto builder = order.task == WorkerTask::stage ? start_builder(order, *request)
                                                  : Result<std::optional<Builder>>(std::nullopt);
-  if (!builder) return StageReport().fail(builder.error().what, {});
+  if (!builder) return StageReport().fail(builder.error().text(), {});
   if (!k_is_sanitized) {
     Status confined = *builder ? judge((*builder)->sandbox(), order) : Status();
     if (confined) confined = judge(confine(order, *request), order);
-    if (!confined) return StageReport().fail(confined.error().what, {});
+    if (!confined) return StageReport().fail(confined.error().text(), {});
   }
   return do_task(order, *request, *builder ? &**builder : nullptr);
 }
@@ -136,7 +136,7 @@ int run() {
   ::umask(077);
   const auto order = read_order();
   if (!order) {
-    log_line("refused to run: " + order.error().what);
+    log_line("refused to run: " + order.error().text());
     return 2;
   }
   return serve(*order);

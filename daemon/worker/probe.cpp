@@ -28,7 +28,7 @@ std::string both(const std::string& worker, const std::string& builder) {
 
 int run_probe() {
   const auto builder = Builder::start(k_worker_directory_fd, 077);
-  if (!builder) return report(WorkerPhase::failed, builder.error().what);
+  if (!builder) return report(WorkerPhase::failed, builder.error().text());
   std::vector<Fd> places;
   places.emplace_back(::fcntl(k_worker_directory_fd, F_DUPFD_CLOEXEC, 0));
   const Sandbox own = enter_sandbox(Profile::decode, Special::skip, places);

@@ -32,7 +32,7 @@ void fetch(const Entries& entries, const Entry& entry, std::uint64_t id, Reading
   const Status fetched = entries.data()->write(id, sink);
   require(sink.end() <= entry.size);
   if (fetched) return;
-  require(!fetched.error().what.empty());
+  require(!fetched.error().text().empty());
 }
 
 }  // namespace

@@ -50,7 +50,7 @@ inline SeenArchive read_archive(nodestage::Entries& entries) {
   while (seen.entries.size() < k_most_entries && bytes < k_most_bytes) {
     const auto next = entries.next();
     if (!next) {
-      require(!next.error().what.empty());
+      require(!next.error().text().empty());
       return seen;
     }
     if (*next == nullptr) {

@@ -5,6 +5,14 @@ import pathlib
 import re
 import sys
 
+# Whatever the table allows: the daemon that is root, and the process that listens on the network, get no way to a
+# request's decoder or an archive's, neither themselves nor through a room that they include.
+NEVER = (
+    ("daemon/root", "common/request"),
+    ("daemon/root", "daemon/worker"),
+    ("daemon/peer", "common/request"),
+    ("daemon/peer", "daemon/worker"),
+)
 INCLUDE = re.compile(r'^#include "([^"]+)"', re.MULTILINE)
 HOUSES = ("common", "daemon", "plugin", "cli")
 HERE = pathlib.Path(__file__).parent
@@ -29,6 +37,28 @@ def room_of(file, table):
         if str(folder) in table:
             return str(folder)
     return None
+
+
+def reachable(table, room):
+    found, rest = set(), [room]
+    while rest:
+        below = table[rest.pop()] - found
+        found |= below
+        rest += below
+    return found
+
+
+def lies_in(room, folder):
+    return room == folder or room.startswith(folder + "/")
+
+
+def check_never(table):
+    faults = []
+    for folder, other in NEVER:
+        for room in (room for room in table if lies_in(room, folder)):
+            for reached in sorted(below for below in reachable(table, room) if lies_in(below, other)):
+                faults.append(f"rooms.txt: {room} must never get at {reached}")
+    return faults
 
 
 def check(top, table):
@@ -57,6 +87,7 @@ def check(top, table):
 def main():
     top = pathlib.Path(sys.argv[1] if len(sys.argv) > 1 else HERE.parent.parent)
     table, faults = read_table(HERE / "rooms.txt")
+    faults += check_never(table)
     faults += check(top, table)
     for fault in faults:
         print(fault)

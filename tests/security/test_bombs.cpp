@@ -144,7 +144,7 @@ TEST_CASE("more than any archive holds is a fault") {
   CHECK(limits.check_ratio(0));
   const auto bomb = limits.check_ratio(EntryLimits::k_ratio_from_bytes);
   REQUIRE_FALSE(bomb);
-  CHECK(bomb.error().what.starts_with(
+  CHECK(bomb.error().text().starts_with(
       "the archive of 1000 B has grown to 4.0 GiB and is treated as an archive bomb\n"));
   CHECK(EntryLimits(1 << 20).check_ratio(EntryLimits::k_ratio_from_bytes));
 }
@@ -174,6 +174,6 @@ TEST_CASE("directories take no more memory than there is, by long names or by ma
     while ((within = limits.check(entry))) bytes += each;
     CHECK(bytes <= EntryLimits::k_directory_bytes);
     CHECK(bytes > EntryLimits::k_directory_bytes - each);
-    CHECK(within.error().what.find("512.0 MiB of memory\n") != std::string::npos);
+    CHECK(within.error().text().find("512.0 MiB of memory\n") != std::string::npos);
   }
 }

@@ -1,6 +1,7 @@
 // Attack: the structures of a zip, 7z, tar or cpio file damaged at one place or another, so that a
 // reader trusts an offset, a count or a length that is not so.
 #include <algorithm>
+#include <fstream>
 
 #include "attack.hpp"
 #include "crafted_archives.hpp"

@@ -77,7 +77,7 @@ TEST_CASE("a link that comes and goes in place of a directory lets nothing out")
       REQUIRE(piece);
       // It may fail, since a link is in its way, and it may win.
       const Status built = piece->build({dir.get(), "out" + std::to_string(run), 022, space});
-      if (!built) CHECK(built.error().what.find("evil.tar") != std::string::npos);
+      if (!built) CHECK(built.error().text().find("evil.tar") != std::string::npos);
     }
     over = true;
     attacker.join();

@@ -29,7 +29,7 @@ TEST_CASE("no link leads a stage-out's source out of the job directory") {
     CAPTURE(source);
     const auto found = find_output_source(directory.get(), source);
     REQUIRE_FALSE(found);
-    CHECK(found.error().what.find("out of the job directory") != std::string::npos);
+    CHECK(found.error().text().find("out of the job directory") != std::string::npos);
   }
   // A glob names the links themselves, and nothing behind them.
   const auto behind = find_output_source(directory.get(), "*/k*");

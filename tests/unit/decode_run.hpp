@@ -71,7 +71,7 @@ class DecodeRun {
     for (bool was_round = true;;) {
       auto block = decoder->next();
       if (!block) {
-        result.fault = block.error().what;
+        result.fault = block.error().text();
         const auto again = decoder->next();
         CHECK(!again);
         break;

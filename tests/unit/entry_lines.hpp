@@ -29,7 +29,7 @@ inline std::string line_of(nodestage::Entry& entry, nodestage::Entries& entries)
   std::uint64_t sum = 0;
   while (!is_directory) {
     auto block = entries.read();
-    if (!block) return "fault: " + block.error().what;
+    if (!block) return "fault: " + block.error().text();
     if (block->data.empty()) break;
     const auto bytes = block->data.bytes();
     if (block->offset + bytes.size() > entry.size) return "fault: beyond the size";
@@ -56,12 +56,12 @@ inline std::vector<std::string> lines_of(const std::string& path, const OpenEntr
   auto decoder = nodestage::Decoder::open(*source);
   REQUIRE(decoder);
   auto opened = open(*decoder);
-  if (!opened) return {"fault: " + opened.error().what};
+  if (!opened) return {"fault: " + opened.error().text()};
   nodestage::Entries& entries = **opened;
   std::vector<std::string> lines;
   for (;;) {
     auto next = entries.next();
-    lines.push_back(!next              ? "fault: " + next.error().what
+    lines.push_back(!next              ? "fault: " + next.error().text()
                     : *next == nullptr ? "end"
                                        : line_of(**next, entries));
     if (!next || *next == nullptr || lines.back().starts_with("fault: ")) return lines;

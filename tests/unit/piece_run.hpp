@@ -37,7 +37,7 @@ class PieceRun {
     nodestage::Allowance allowance({-1, -1, dir.get(), leave_free, "n1"}, stop);
     nodestage::Space space(dir.get(), allowance);
     auto piece = nodestage::Piece::open(path, item, meter, {.threads = threads, .rules = rules});
-    if (!piece) return piece.error().what;
+    if (!piece) return piece.error().text();
     kind = piece->kind();
     name = piece->default_name();
     out_ = "out" + std::to_string(++count_);
@@ -45,7 +45,7 @@ class PieceRun {
     note = piece->note();
     idle_globs = piece->idle_globs();
     bytes_read = meter.bytes_read;
-    return built ? "" : built.error().what;
+    return built ? "" : built.error().text();
   }
 
   void drop() const { std::filesystem::remove_all(out()); }

@@ -72,7 +72,7 @@ TEST_CASE("a file that became shorter is a fault that names it") {
       file.resize(left);
       const Status copied = file.copy();
       REQUIRE_FALSE(copied);
-      CHECK(copied.error().what ==
+      CHECK(copied.error().text() ==
             "dir/from: became shorter while it was copied\n"
             "Do not write to a dataset while a job that uses it starts");
     }

@@ -7,6 +7,7 @@
 #include <sys/wait.h>
 
 #include <atomic>
+#include <fstream>
 #include <thread>
 
 #include "stage_out_job.hpp"

@@ -17,7 +17,7 @@ Entry named(const std::string& name, Entry::Kind kind = Entry::Kind::file,
 
 std::string fault_of(const Entry& entry) {
   const Status within = EntryLimits(1).check(entry);
-  return within ? "" : within.error().what;
+  return within ? "" : within.error().text();
 }
 
 std::string deep(std::size_t depth) {

@@ -37,7 +37,7 @@ struct Placed {
   }
   std::string path(const std::string& target) const {
     const auto placed = (*this)(target);
-    return placed ? placed->path() : placed.error().what;
+    return placed ? placed->path() : placed.error().text();
   }
 };
 
@@ -144,10 +144,10 @@ TEST_CASE("a directory that cannot be made is named") {
   const Scratch scratch;
   write_file(scratch / "file", "");
   fs::create_symlink("nowhere", scratch / "dangling");
-  CHECK(make_directories(scratch / "file/x").error().what == scratch / "file: Not a directory");
-  CHECK(make_directories(scratch / "dangling/x").error().what ==
+  CHECK(make_directories(scratch / "file/x").error().text() == scratch / "file: Not a directory");
+  CHECK(make_directories(scratch / "dangling/x").error().text() ==
         scratch / "dangling: is a link that leads nowhere");
   fs::permissions(scratch.path(), fs::perms(0500));
-  CHECK(make_directories(scratch / "new/x").error().what ==
+  CHECK(make_directories(scratch / "new/x").error().text() ==
         "cannot make the directory " + scratch / "new: Permission denied");
 }

@@ -219,7 +219,7 @@ TEST_CASE("data that writers fetch themselves") {
     data.too_much = 333;
     const Status status = add_all();
     REQUIRE(!status);
-    CHECK(status.error().what.starts_with("is larger than the archive records"));
+    CHECK(status.error().text().starts_with("is larger than the archive records"));
     REQUIRE(bench.writer.failed_entry() != nullptr);
     CHECK(*bench.writer.failed_entry() == "d1/333");
   }
@@ -227,7 +227,7 @@ TEST_CASE("data that writers fetch themselves") {
     data.no_memory = 333;
     const Status status = add_all();
     REQUIRE(!status);
-    CHECK(status.error().what.starts_with("the worker ran out of memory\nTell your site's"));
+    CHECK(status.error().text().starts_with("the worker ran out of memory\nTell your site's"));
   }
   SUBCASE("stopped") {
     bench.stop = true;
@@ -326,7 +326,7 @@ TEST_CASE("a hard link to what comes later is a fault each time") {
     if (status) status = bench.writer.add(file("a/z", 0));
     if (status) status = bench.writer.finish();
     REQUIRE_FALSE(status);
-    CHECK(status.error().what.starts_with("is a hard link to 'a/z', which does not exist\n"));
+    CHECK(status.error().text().starts_with("is a hard link to 'a/z', which does not exist\n"));
     CHECK(*bench.writer.failed_entry() == "b/x");
   }
 }

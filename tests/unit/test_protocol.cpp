@@ -104,6 +104,23 @@ TEST_CASE("another version and unknown kinds are refused") {
   CHECK_FALSE(decode_message(std::string("\x01\xff", 2)));
 }
 
+TEST_CASE("a number that is none of an enumeration's values makes a message unreadable") {
+  const auto with = [](const Message& message, std::size_t at, char number) {
+    std::string packet = encode_message(message);
+    packet.at(at) = number;
+    return decode_message(packet);
+  };
+  const Wait wait{1, 2, 1, 0, WaitScope::node, 250, 40, 7, "name"};
+  REQUIRE(with(wait, 12, 2));
+  for (const char number : {'\0', '\3', '\xff'}) CHECK_FALSE(with(wait, 12, number));
+  CHECK_FALSE(with(Refused{RefusalReason::fault, "x"}, 2, 7));
+  CHECK_FALSE(with(Progress{}, 2, 5));
+  CHECK_FALSE(with(Ended{}, 2, 0));
+  CHECK_FALSE(with(StatusItem{}, 2, 4));
+  CHECK_FALSE(with(StatusItem{}, 3, 5));
+  CHECK_FALSE(with(StatusItem{}, 6, 1));
+}
+
 TEST_CASE("a list that claims four billion texts ends at the packet's end") {
   CHECK_FALSE(decode_message(std::string("\x01\x13\xff\xff\xff\xff", 6)));
 }
@@ -138,6 +155,34 @@ TEST_CASE("a worker's order there and back") {
   CHECK(decoded->recover_to == order.recover_to);
   CHECK_FALSE(decode_order("{}"));
   CHECK_FALSE(decode_order("nonsense"));
+}
+
+// While a package is upgraded a daemon starts workers of the next release.
+TEST_CASE("golden bytes of a worker's order") {
+  WorkerOrder order;
+  order.task = WorkerTask::stage_out;
+  order.job = 7;
+  order.user = "al\xef";
+  order.directory = "/localscratch/a.7.0";
+  order.venv_find_links = {"/w"};
+  order.extract.special = Special::keep;
+  order.outcome = JobOutcome::failure;
+  order.delivered = 1ULL << 63;
+  const std::string golden =
+      R"({"array_job":4294967295,"array_known":false,"array_task":4294967295,)"
+      R"("delivered":9223372036854775808,"directory":"/localscratch/a.7.0",)"
+      R"("extract_escaping":0,"extract_max_entries":1000000000,"extract_max_ratio":50000,)"
+      R"("extract_special":1,"extract_xattrs":false,"gid":0,"job":7,"job_name":"",)"
+      R"("leave_free_bytes":0,"node":"","node_count":1,"node_index":4294967295,)"
+      R"("on_failure":0,"outcome":1,"ran":true,"recover_to":"","refuse_outputs":"",)"
+      R"("refuse_venv":"","restart":0,"sandbox":0,"start_delay_ms":0,"stdout_path":"",)"
+      R"("task":1,"threads":1,"tries":0,"uid":0,"user":"alï","venv_build":0,)"
+      R"("venv_find_links":["/w"],"venv_installer":0,"venv_limit_s":3600,)"
+      R"("venv_module_init":"","venv_uv":"","work_dir":""})";
+  CHECK(encode_order(order) == golden);
+  const auto decoded = decode_order(golden);
+  REQUIRE(decoded);
+  CHECK(encode_order(*decoded) == golden);
 }
 
 TEST_CASE("a worker's order lacks what the daemon of an earlier release did not know") {
@@ -175,5 +220,9 @@ TEST_CASE("a number that its field cannot hold makes a worker's order unreadable
     CHECK_FALSE(decode_order(with("job", number)));
   }
   CHECK_FALSE(decode_order(with("task", "1e40")));
+  CHECK(decode_order(with("task", "6")));
+  for (const char* number : {"7", "-1", "4294967296"})
+    CHECK_FALSE(decode_order(with("task", number)));
+  CHECK_FALSE(decode_order(with("extract_special", "2")));
   CHECK_FALSE(decode_order(with("leave_free_bytes", "-1")));
 }

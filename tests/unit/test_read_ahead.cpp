@@ -115,7 +115,7 @@ TEST_CASE("a read that fails is told, and stays") {
     const auto block = ahead.next();
     REQUIRE(!block);
     CHECK(block.error().code == EIO);
-    CHECK(block.error().what.find("cannot be read") != std::string::npos);
+    CHECK(block.error().text().find("cannot be read") != std::string::npos);
   }
 }
 

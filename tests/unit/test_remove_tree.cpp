@@ -103,7 +103,7 @@ TEST_CASE("what cannot be removed is named, the rest goes") {
   if (seteuid(65534) != 0) abort();
   const Status removed = tree.remove();
   REQUIRE_FALSE(removed);
-  CHECK(removed.error().what == "foreign/file: Permission denied");
+  CHECK(removed.error().text() == "foreign/file: Permission denied");
   CHECK(names_in(tree.root) == std::vector<std::string>{"foreign"});
   if (seteuid(0) != 0) abort();
   CHECK(tree.remove());
@@ -129,7 +129,7 @@ TEST_CASE("a mount point is not crossed") {
     }
     const Fd fd(open((scratch / "tree").c_str(), O_PATH | O_DIRECTORY | O_CLOEXEC));
     const Status removed = remove_tree_contents(fd.get());
-    _exit(!removed && removed.error().what == "mount: is a mount point and stays" ? 0 : 1);
+    _exit(!removed && removed.error().text() == "mount: is a mount point and stays" ? 0 : 1);
   }
   int wait_status = 0;
   waitpid(child, &wait_status, 0);

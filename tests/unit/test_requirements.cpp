@@ -14,7 +14,7 @@ std::string fault_of(const std::string& content) {
   const Scratch scratch;
   std::ofstream(scratch / "r.txt", std::ios::binary) << content;
   const Status status = check_wheels_only(scratch / "r.txt");
-  return status ? "" : status.error().what;
+  return status ? "" : status.error().text();
 }
 
 }  // namespace
@@ -65,7 +65,7 @@ TEST_CASE("requirements: -r is followed, in circles too") {
   std::ofstream(scratch / "c.txt") << "-e .\n";
   const Status status = check_wheels_only(scratch / "a.txt");
   REQUIRE_FALSE(status);
-  CHECK(status.error().what.find("c.txt: '-e .'") != std::string::npos);
+  CHECK(status.error().text().find("c.txt: '-e .'") != std::string::npos);
 }
 
 TEST_CASE("requirements: constraints and addresses of files are followed, so many of them") {

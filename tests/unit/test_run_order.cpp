@@ -36,8 +36,9 @@ TEST_CASE("outside of Slurm every pattern but %a has a sensible value") {
   CHECK(check_targets(with_target("/o/%j-%A-%u-%x-%N-%n-%r-%%"), order));
   const Status refused = check_targets(with_target("/o/%A_%a"), order);
   REQUIRE(!refused);
-  CHECK(refused.error().what.find("'/o/%A_%a': the value of %a is not known") != std::string::npos);
-  CHECK(refused.error().what.find("\nThis is not a task of a job array") != std::string::npos);
+  CHECK(refused.error().text().find("'/o/%A_%a': the value of %a is not known") !=
+        std::string::npos);
+  CHECK(refused.error().text().find("\nThis is not a task of a job array") != std::string::npos);
 }
 
 TEST_CASE("inside of a Slurm job they are that job's") {

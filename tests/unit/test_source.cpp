@@ -12,19 +12,19 @@ TEST_CASE("a file system that wants a ticket is named as the cause, whatever is 
     const std::string cause = std::strerror(code);
     const std::string advice =
         "\nIts file system requires a ticket or token (Kerberos, AFS) that staging";
-    CHECK(open_fault("/p/d.tar", code).what.find("/p/d.tar: " + cause + advice) == 0);
-    CHECK(
-        unreadable_source("/p/d/f", code).what.find("/p/d/f: cannot be read: " + cause + advice) ==
-        0);
+    CHECK(open_fault("/p/d.tar", code).text().find("/p/d.tar: " + cause + advice) == 0);
+    CHECK(unreadable_source("/p/d/f", code)
+              .text()
+              .find("/p/d/f: cannot be read: " + cause + advice) == 0);
   }
 }
 
 TEST_CASE("other faults at opening have an advice of their own") {
-  CHECK(open_fault("/p/d.tar", ENOENT).what ==
+  CHECK(open_fault("/p/d.tar", ENOENT).text() ==
         "/p/d.tar: No such file or directory\nCheck the path: ls -l /p/d.tar");
-  const std::string denied = open_fault("/p/d.tar", EACCES).what;
+  const std::string denied = open_fault("/p/d.tar", EACCES).text();
   CHECK(denied.find("/p/d.tar: Permission denied\nThe job's user must be able to read it: namei -l "
                     "/p/d.tar") == 0);
   CHECK(denied.find("as with Kerberos") != std::string::npos);
-  CHECK(open_fault("/p/d.tar", EIO).what.find("Is its file system mounted") != std::string::npos);
+  CHECK(open_fault("/p/d.tar", EIO).text().find("Is its file system mounted") != std::string::npos);
 }

@@ -113,7 +113,7 @@ TEST_CASE("the words of a refusal") {
   answer.leave_free = 4 * k_mib;
   const auto words = [&](std::uint64_t bytes) {
     const Amount need{bytes * k_mib, 1};
-    return too_little_space("/p/x: needs", "n1", need, need, answer).what;
+    return too_little_space("/p/x: needs", "n1", need, need, answer).text();
   };
   const std::string first =
       "/p/x: needs 80.0 MiB of local disk, but node n1 has 60.0 MiB free, of "

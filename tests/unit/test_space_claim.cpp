@@ -1,8 +1,10 @@
 #include <doctest/doctest.h>
 #include <sys/mman.h>
+#include <unistd.h>
 
 #include "common/os/fd.hpp"
 #include "common/wire/status_file.hpp"
+#include "hex.hpp"
 
 using namespace nodestage;
 
@@ -72,4 +74,43 @@ TEST_CASE("claims and answers are what was written, beside the rest of the statu
   REQUIRE(write_space_answer(other.get(), decide(claim, {}, disk_of(100, 10, 20))));
   CHECK(read_space_answer(other.get())->serial == 7);
   CHECK(read_space_answer(other.get())->free.bytes == 100);
+}
+
+// A daemon reads the claims of workers that its predecessor, of an earlier release, has started,
+// and they read its answers.
+TEST_CASE("golden bytes of a claim and of an answer") {
+  const auto bytes_of = [](const Fd& fd, std::size_t count, off_t offset) {
+    std::string bytes(count, '\0');
+    REQUIRE(::pread(fd.get(), bytes.data(), count, offset) == static_cast<ssize_t>(count));
+    return hex(bytes);
+  };
+  const Fd status(::memfd_create("status", MFD_CLOEXEC));
+  REQUIRE(write_space_written(status.get(), {6, 7}));
+  REQUIRE(write_space_claim(status.get(), {1, {2, 3}, {4, 5}, {8, 9}, 0}));
+  CHECK(bytes_of(status, 64, 4032) ==
+        "0100000000000000"
+        "0200000000000000"
+        "0300000000000000"
+        "0400000000000000"
+        "0500000000000000"
+        "0600000000000000"
+        "0700000000000000"
+        "0000000000000000");
+
+  const Fd answer(::memfd_create("answer", MFD_CLOEXEC));
+  REQUIRE(write_space_answer(answer.get(), {1, 1, 2, {3, 4}, {5, 6}, {7, 8}, {9, 10}, 11, 0}));
+  CHECK(bytes_of(answer, 96, 0) ==
+        "0100000000000000"
+        "01000000"
+        "02000000"
+        "0300000000000000"
+        "0400000000000000"
+        "0500000000000000"
+        "0600000000000000"
+        "0700000000000000"
+        "0800000000000000"
+        "0900000000000000"
+        "0a00000000000000"
+        "0b00000000000000"
+        "0000000000000000");
 }

@@ -225,3 +225,22 @@ TEST_CASE("a refusal of outputs fails a request that has some, and no other") {
   CHECK(stage.run() == 1);
   CHECK(stage.status.cause == "too much is held");
 }
+
+TEST_CASE("the status names the item that the job fails for, and none when it goes on") {
+  StageRun stage;
+  REQUIRE(stage.in_data("echo x > a") == 0);
+  stage.add("a");
+  stage.add("missing").optional = true;
+  REQUIRE(stage.run() == 0);
+  CHECK_FALSE(stage.status.failed_item);
+  stage.add("missing.too");
+  REQUIRE(stage.run() == 1);
+  CHECK(stage.status.failed_item == 2);
+  CHECK(stage.status.cause.starts_with("dataset 'missing.too': "));
+  stage.request.datasets.pop_back();
+  stage.request.venv.emplace();
+  stage.request.venv->source = stage.data() + "/no.env";
+  REQUIRE(stage.run() == 1);
+  CHECK(stage.status.failed_item == 2);
+  CHECK(stage.status.cause.starts_with("the environment: "));
+}

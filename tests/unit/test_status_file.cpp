@@ -1,15 +1,113 @@
 #include <doctest/doctest.h>
 #include <fcntl.h>
 #include <sys/mman.h>
+#include <unistd.h>
+
+#include <algorithm>
 
 #include "common/os/fd.hpp"
 #include "common/wire/status_file.hpp"
+#include "hex.hpp"
 
 using namespace nodestage;
 
 namespace {
+
 Fd scratch_file() { return Fd(::memfd_create("status", MFD_CLOEXEC)); }
+
+std::string bytes_at(const Fd& fd, off_t offset, std::size_t count) {
+  std::string bytes(count, '\0');
+  REQUIRE(::pread(fd.get(), bytes.data(), count, offset) == static_cast<ssize_t>(count));
+  return bytes;
+}
+
+std::string zeros(std::size_t count) { return std::string(count, '\0'); }
+
+void write_bytes(const Fd& fd, const std::string& bytes, off_t offset) {
+  REQUIRE(::pwrite(fd.get(), bytes.data(), bytes.size(), offset) ==
+          static_cast<ssize_t>(bytes.size()));
+}
+
 }  // namespace
+
+// A daemon reads the files of workers that its predecessor, of an earlier release, has started.
+TEST_CASE("golden bytes of a status file") {
+  const Fd fd = scratch_file();
+  StatusHeader header{k_status_magic, 5, 1, 14, {}, 1, {}};
+  set_field(header.cause, "why");
+  ItemRecord item{3, k_item_async | k_item_final, 1, 2, 3, 4, 5, {}, {}, {}, {}, {}, 6, 7, 8};
+  set_field(item.what, "tar");
+  set_field(item.source, "/s");
+  set_field(item.destination, "/d");
+  set_field(item.name, "N");
+  set_field(item.note, "no");
+  REQUIRE(write_status_environment(fd.get(), {"NODESTAGE_A=1"}));
+  REQUIRE(write_status_item(fd.get(), 0, item));
+  REQUIRE(write_status_header(fd.get(), header));
+
+  CHECK(hex(bytes_at(fd, 0, 16)) ==
+        "6e736731"
+        "05000000"
+        "01000000"
+        "0e000000");
+  CHECK(bytes_at(fd, 16, 4012) == "why" + zeros(4009));
+  CHECK(hex(bytes_at(fd, 4028, 4)) == "01000000");
+  CHECK(bytes_at(fd, 4096, 14) == std::string("NODESTAGE_A=1\0", 14));
+  constexpr off_t k_item = 4096 + 65536;
+  CHECK(hex(bytes_at(fd, k_item, 48)) ==
+        "03000000"
+        "05000000"
+        "0100000000000000"
+        "0200000000000000"
+        "0300000000000000"
+        "0400000000000000"
+        "0500000000000000");
+  CHECK(bytes_at(fd, k_item + 48, 48) == "tar" + zeros(45));
+  CHECK(bytes_at(fd, k_item + 96, 1024) == "/s" + zeros(1022));
+  CHECK(bytes_at(fd, k_item + 1120, 1024) == "/d" + zeros(1022));
+  CHECK(bytes_at(fd, k_item + 2144, 256) == "N" + zeros(255));
+  CHECK(bytes_at(fd, k_item + 2400, 1672) == "no" + zeros(1670));
+  CHECK(hex(bytes_at(fd, k_item + 4072, 24)) ==
+        "0600000000000000"
+        "0700000000000000"
+        "0800000000000000");
+}
+
+// Before the field for the item that has failed, `cause` went on to the claim.
+TEST_CASE("a status file of the first release is read, whatever its cause's length") {
+  for (const std::size_t length : {0UL, 3UL, 4011UL, 4012UL, 4014UL, 4015UL}) {
+    const Fd fd = scratch_file();
+    write_bytes(fd,
+                std::string("nsg1"
+                            "\5\0\0\0"
+                            "\1\0\0\0"
+                            "\0\0\0\0",
+                            16),
+                0);
+    write_bytes(fd, std::string(length, 'x') + zeros(4016 - length + 64), 16);
+    write_bytes(fd, std::string("\3\0\0\0", 4) + zeros(4092), 4096 + 65536);
+    const auto status = read_worker_status(fd.get());
+    REQUIRE(status);
+    CHECK(status->phase == WorkerPhase::failed);
+    CHECK(status->cause == std::string(std::min<std::size_t>(length, 4012), 'x'));
+    REQUIRE(status->items.size() == 1);
+    CHECK(state_of(status->items[0]) == ItemState::failed);
+    CHECK_FALSE(status->failed_item);
+  }
+}
+
+TEST_CASE("the item that has failed is one of those that are there") {
+  const Fd fd = scratch_file();
+  StatusHeader header{k_status_magic, 5, 2, 0, {}, 0, {}};
+  const auto failed = [&](std::uint32_t item) {
+    header.failed_item = item;
+    REQUIRE(write_status_header(fd.get(), header));
+    return read_worker_status(fd.get())->failed_item;
+  };
+  CHECK(failed(1) == 0);
+  CHECK(failed(2) == 1);
+  for (const std::uint32_t item : {0U, 3U, 65U, ~0U}) CHECK_FALSE(failed(item));
+}
 
 TEST_CASE("what a worker writes is what the daemon reads") {
   const Fd fd = scratch_file();

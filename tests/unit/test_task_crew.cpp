@@ -94,7 +94,7 @@ TEST_CASE("a fault ends a crew, and what was not begun is dropped") {
     };
     const Status done = crew.run(tasks(many));
     REQUIRE_FALSE(done);
-    CHECK(done.error().what == "first");
+    CHECK(done.error().text() == "first");
     CHECK(crew.has_failed());
   }
 }
@@ -104,5 +104,5 @@ TEST_CASE("an exception in a task is a fault") {
   const Status done =
       crew.run(tasks({[](unsigned) -> Status { throw std::runtime_error("no memory"); }}));
   REQUIRE_FALSE(done);
-  CHECK(done.error().what == "no memory");
+  CHECK(done.error().text() == "no memory");
 }

@@ -149,16 +149,16 @@ class Reader {
   Reading read_all(const std::string& path, Open open) {
     Reading all;
     auto source = nodestage::Source::open(path, meter_);
-    if (!source) return {{}, source.error().what};
+    if (!source) return {{}, source.error().text()};
     auto entries = open(*source);
-    if (!entries) return {{}, entries.error().what};
+    if (!entries) return {{}, entries.error().text()};
     for (;;) {
       const auto entry = (*entries)->next();
-      if (!entry) return all.fault = entry.error().what, all;
+      if (!entry) return all.fault = entry.error().text(), all;
       if (*entry == nullptr) return all;
       Seen& seen = all.entries.emplace_back(Seen{**entry, ""});
       if (const auto status = read_data(**entries, seen); !status) {
-        return all.fault = status.error().what, all;
+        return all.fault = status.error().text(), all;
       }
     }
   }

@@ -1,16 +1,14 @@
 #include "daemon/root/basis/areas.hpp"
 
-#include <dirent.h>
 #include <fcntl.h>
 #include <linux/openat2.h>
 #include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
 
-#include <charconv>
-#include <memory>
-
+#include "common/os/directory_stream.hpp"
 #include "common/os/file.hpp"
+#include "common/text/parsing.hpp"
 
 namespace nodestage {
 namespace {
@@ -46,13 +44,13 @@ Result<std::optional<Fd>> open_users(int dir_fd, const std::string& name, std::u
 
 // Parses "<uid>.<gid>.<n>", a name that trash() made.
 std::optional<TrashEntry> parse_trash_name(const std::string& name) {
-  TrashEntry entry{name};
-  const char* const end = name.data() + name.size();
-  const auto uid = std::from_chars(name.data(), end, entry.uid);
-  if (uid.ec != std::errc() || uid.ptr == end || *uid.ptr != '.') return {};
-  const auto gid = std::from_chars(uid.ptr + 1, end, entry.gid);
-  if (gid.ec != std::errc() || gid.ptr == end || *gid.ptr != '.') return {};
-  return entry;
+  std::string_view rest = name;
+  const auto uid = take_number<std::uint32_t>(rest);
+  if (!uid || !rest.starts_with('.')) return {};
+  rest.remove_prefix(1);
+  const auto gid = take_number<std::uint32_t>(rest);
+  if (!gid || !rest.starts_with('.')) return {};
+  return TrashEntry{name, *uid, *gid};
 }
 
 }  // namespace
@@ -167,11 +165,9 @@ Status Areas::move_held_to_trash(const JobKey& key, std::uint32_t uid, std::uint
 
 std::vector<TrashEntry> Areas::list_trash() const {
   std::vector<TrashEntry> entries;
-  const int fd = ::openat(trash_.get(), ".", k_directory | O_CLOEXEC);
-  const std::unique_ptr<DIR, int (*)(DIR*)> directory(::fdopendir(fd), ::closedir);
-  if (!directory) return entries;
-  while (const dirent* item = ::readdir(directory.get())) {
-    if (const auto entry = parse_trash_name(item->d_name)) entries.push_back(*entry);
+  auto directory = DirectoryStream::at(trash_.get());
+  while (const auto name = directory.next()) {
+    if (const auto entry = parse_trash_name(std::string(*name))) entries.push_back(*entry);
   }
   return entries;
 }

@@ -5,13 +5,13 @@
 #include <toml++/toml.h>
 
 #include <algorithm>
-#include <charconv>
 #include <functional>
 #include <optional>
 
 #include "common/build_info.hpp"
 #include "common/os/file.hpp"
 #include "common/text/name_pattern.hpp"
+#include "common/text/parsing.hpp"
 
 namespace nodestage {
 namespace {
@@ -50,14 +50,12 @@ Setter boolean(Member member) {
   };
 }
 
-std::optional<std::uint64_t> to_bytes(std::string_view text) {
-  std::uint64_t value = 0;
-  const auto [unit_begin, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-  if (error != std::errc()) return {};
-  const std::string_view unit = text.substr(static_cast<std::size_t>(unit_begin - text.data()));
+std::optional<std::uint64_t> to_bytes(std::string_view unit) {
+  const auto value = take_number<std::uint64_t>(unit);
+  if (!value) return {};
   static constexpr std::string_view k_units[] = {"B", "KiB", "MiB", "GiB", "TiB"};
   for (std::size_t i = 0; i < std::size(k_units); ++i) {
-    if (unit == k_units[i] && value <= k_no_largest >> (10 * i)) return value << (10 * i);
+    if (unit == k_units[i] && *value <= k_no_largest >> (10 * i)) return *value << (10 * i);
   }
   return {};
 }

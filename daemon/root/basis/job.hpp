@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "common/enum_range.hpp"
 #include "common/result.hpp"
 #include "common/wire/node_report.hpp"
 #include "common/wire/peer_note.hpp"
@@ -28,6 +29,10 @@ enum class JobState {
   held,              // the stage-out failed: the tree is in the hold area
   gone,              // nothing of the job is left on the node; it is about to be forgotten
 };
+
+constexpr EnumRange<JobState> range_of(JobState) {
+  return {JobState::waiting_for_directory, JobState::gone};
+}
 
 const char* to_text(JobState state);
 

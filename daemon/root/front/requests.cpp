@@ -1,5 +1,9 @@
 #include "daemon/root/front/requests.hpp"
 
+#include <optional>
+#include <tuple>
+#include <type_traits>
+
 #include "daemon/root/basis/refusal_log.hpp"
 
 namespace nodestage {
@@ -17,22 +21,28 @@ struct Caller {
   const Reply& reply;
 };
 
-Ticket handle(const Caller& caller, const Begin& m) {
+// ---- what answers each kind
+
+Ticket on_begin(const Caller& caller, const Begin& m) {
   caller.reply(caller.jobs.begin(m));
   return 0;
 }
-Ticket handle(const Caller& caller, const End& m) { return caller.jobs.end(m, caller.reply); }
-Ticket handle(const Caller& caller, const Wait& m) {
+
+Ticket on_end(const Caller& caller, const End& m) { return caller.jobs.end(m, caller.reply); }
+
+Ticket on_wait(const Caller& caller, const Wait& m) {
   if (m.goes_on < k_looks || caller.uid == 0) return caller.jobs.wait(m, caller.reply);
   caller.reply(
       Refused{RefusalReason::not_permitted, "only slurmstepd may report a step that observes"});
   return 0;
 }
-Ticket handle(const Caller& caller, const Exited& m) {
+
+Ticket on_exited(const Caller& caller, const Exited& m) {
   caller.reply(caller.jobs.exited(m));
   return 0;
 }
-Ticket handle(const Caller& caller, const StatusQuery& m) {
+
+Ticket on_status(const Caller& caller, const StatusQuery& m) {
   for (const JobStatus& status : caller.jobs.status(m.job, caller.uid)) {
     caller.reply(status.row);
     for (const StatusItem& item : status.items) caller.reply(item);
@@ -41,84 +51,76 @@ Ticket handle(const Caller& caller, const StatusQuery& m) {
   return 0;
 }
 
-Ticket handle(const Caller& caller, const HeldQuery&) {
+Ticket on_held(const Caller& caller, const HeldQuery&) {
   for (const HeldRow& row : caller.jobs.held(caller.uid)) caller.reply(row);
   caller.reply(Accepted{});
   return 0;
 }
-Ticket handle(const Caller& caller, const Recover& m) {
+
+Ticket on_recover(const Caller& caller, const Recover& m) {
   return caller.jobs.recover_held(m, caller.reply);
 }
 
-Ticket handle(const Caller& caller, const Await& m) { return caller.jobs.await(m, caller.reply); }
+Ticket on_await(const Caller& caller, const Await& m) { return caller.jobs.await(m, caller.reply); }
 
-Ticket handle(const Caller& caller, const ReportQuery& m) {
+Ticket on_report(const Caller& caller, const ReportQuery& m) {
   for (std::string& report : caller.jobs.reports(m.job, caller.uid))
     caller.reply(ReportRow{std::move(report)});
   caller.reply(Accepted{});
   return 0;
 }
 
-// The uid of the job that a message names.
+// ---- who may ask what
+
+template <typename T>
+struct Rule {
+  Who who;
+  Ticket (*handler)(const Caller&, const T&);
+};
+
+// The allow-list: a kind that is not here is no request.
+// clang-format off
+constexpr std::tuple k_rules{
+    //   kind          who may             handler
+    Rule<Begin>      {Who::root,          on_begin},
+    Rule<End>        {Who::root,          on_end},
+    Rule<Wait>       {Who::root_or_user,  on_wait},  // of looks: root alone
+    Rule<Exited>     {Who::root,          on_exited},
+    Rule<StatusQuery>{Who::anyone,        on_status},
+    Rule<HeldQuery>  {Who::anyone,        on_held},
+    Rule<Recover>    {Who::root_or_user,  on_recover},
+    Rule<Await>      {Who::root_or_user,  on_await},
+    Rule<ReportQuery>{Who::anyone,        on_report},
+};
+// clang-format on
+
+template <typename T, typename... Kinds>
+constexpr bool has_rule(const std::tuple<Rule<Kinds>...>&) {
+  return (std::is_same_v<T, Kinds> || ...);
+}
+
+// Of the job, or of the held run, that a message names.
 template <typename T>
 std::optional<std::uint32_t> owner_of(const Jobs& jobs, const T& message) {
-  return jobs.owner(message.job);
-}
-std::optional<std::uint32_t> owner_of(const Jobs& jobs, const Recover& message) {
-  return jobs.owner_of_held(message);
+  if constexpr (std::is_same_v<T, Recover>) {
+    return jobs.owner_of_held(message);
+  } else if constexpr (std::is_same_v<T, HeldQuery>) {
+    return {};  // it names none
+  } else {
+    return jobs.owner(message.job);
+  }
 }
 
 template <typename T>
-struct Rule;  // a type without a rule is not a request
-template <>
-struct Rule<Begin> {
-  static constexpr Who k_who = Who::root;
-};
-template <>
-struct Rule<End> {
-  static constexpr Who k_who = Who::root;
-};
-template <>
-struct Rule<Wait> {
-  static constexpr Who k_who = Who::root_or_user;
-};
-template <>
-struct Rule<Exited> {
-  static constexpr Who k_who = Who::root;
-};
-template <>
-struct Rule<StatusQuery> {
-  static constexpr Who k_who = Who::anyone;
-};
-template <>
-struct Rule<HeldQuery> {
-  static constexpr Who k_who = Who::anyone;
-};
-template <>
-struct Rule<Recover> {
-  static constexpr Who k_who = Who::root_or_user;
-};
-
-template <>
-struct Rule<Await> {
-  static constexpr Who k_who = Who::root_or_user;
-};
-
-template <>
-struct Rule<ReportQuery> {
-  static constexpr Who k_who = Who::anyone;
-};
-
-template <typename T>
-concept Request = requires {
-  Rule<T>::k_who;
-};
-
-template <Request T>
-bool may(const Caller& caller, const T& message) {
-  if (Rule<T>::k_who == Who::anyone || caller.uid == 0) return true;
-  if constexpr (Rule<T>::k_who == Who::root_or_user)
-    return owner_of(caller.jobs, message) == caller.uid;
+bool may(const Caller& caller, const T& message, Who who) {
+  switch (who) {
+    case Who::root:
+      return caller.uid == 0;
+    case Who::root_or_user:
+      return caller.uid == 0 || owner_of(caller.jobs, message) == caller.uid;
+    case Who::anyone:
+      return true;
+  }
   return false;
 }
 
@@ -130,8 +132,9 @@ Ticket refuse(const Caller& caller, RefusalReason reason, const std::string& wha
 
 template <typename T>
 Ticket dispatch(const Caller& caller, const T& message) {
-  if constexpr (Request<T>) {
-    if (may(caller, message)) return handle(caller, message);
+  if constexpr (has_rule<T>(k_rules)) {
+    const auto& rule = std::get<Rule<T>>(k_rules);
+    if (may(caller, message, rule.who)) return rule.handler(caller, message);
     return refuse(caller, RefusalReason::not_permitted, "this user may not send this request");
   } else {
     return refuse(caller, RefusalReason::malformed, "not a request");

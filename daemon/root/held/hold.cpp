@@ -32,7 +32,7 @@ std::string title(const JobRecord& record) {
 std::string updated() { return "\n(Written " + human_date(wall_s()) + ".)\n"; }
 
 bool is_open(const ItemRecord& item) {
-  const auto state = static_cast<ItemState>(item.state);
+  const ItemState state = state_of(item);
   return state != ItemState::done && state != ItemState::skipped;
 }
 

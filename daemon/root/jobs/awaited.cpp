@@ -79,7 +79,7 @@ bool all_ended(const WorkerStatus& status) {
 std::string failures(const WorkerStatus& status, Optional optional, const std::string& fault) {
   std::string text;
   for (const ItemRecord& item : status.items) {
-    const bool failed = static_cast<ItemState>(item.state) == ItemState::failed;
+    const bool failed = state_of(item) == ItemState::failed;
     const bool left_out = optional == Optional::is_left_out && (item.flags & k_item_optional) != 0;
     if (left_out || (!failed && (fault.empty() || !is_unfinished(item)))) continue;
     const std::string note = failed ? field_text(item.note) : fault;

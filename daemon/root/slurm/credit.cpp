@@ -1,8 +1,9 @@
 #include "daemon/root/slurm/credit.hpp"
 
 #include <algorithm>
-#include <charconv>
 #include <vector>
+
+#include "common/text/parsing.hpp"
 
 namespace nodestage {
 namespace {
@@ -10,10 +11,7 @@ namespace {
 constexpr std::uint64_t k_day = 24 * 60;
 
 std::optional<std::uint32_t> number_of(std::string_view text) {
-  std::uint32_t number = 0;
-  const auto [stop, error] = std::from_chars(text.data(), text.data() + text.size(), number);
-  if (error != std::errc() || stop != text.data() + text.size()) return {};
-  return number;
+  return parse_number<std::uint32_t>(text);
 }
 
 // The parts of "02:03:04"; empty when one is not a number.

@@ -3,7 +3,6 @@
 #include <fcntl.h>
 #include <signal.h>
 #include <sys/prctl.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -24,15 +23,11 @@ constexpr int k_blocks_at_once = 64;  // more than a pipe holds
 int become_scontrol(const std::string& program, std::vector<std::string> arguments) {
   if (!drop_capabilities()) return 126;
   ::prctl(PR_SET_PDEATHSIG, SIGKILL);
-  std::string name = "scontrol", path = "PATH=/usr/bin:/bin", locale = "LC_ALL=C.UTF-8";
-  const char* conf = ::getenv("SLURM_CONF");
-  std::string slurm_conf = std::string("SLURM_CONF=") + (conf == nullptr ? "" : conf);
-  std::vector<char*> argv{name.data()};
-  for (std::string& argument : arguments) argv.push_back(argument.data());
-  argv.push_back(nullptr);
-  char* const environment[] = {path.data(), locale.data(),
-                               conf == nullptr ? nullptr : slurm_conf.data(), nullptr};
-  ::execve(program.c_str(), argv.data(), environment);
+  arguments.insert(arguments.begin(), "scontrol");
+  std::vector<std::string> environment = {"PATH=/usr/bin:/bin", "LC_ALL=C.UTF-8"};
+  if (const char* conf = ::getenv("SLURM_CONF"))
+    environment.push_back(std::string("SLURM_CONF=") + conf);
+  ::execve(program.c_str(), exec_texts(arguments).data(), exec_texts(environment).data());
   return 127;
 }
 
@@ -40,9 +35,8 @@ int become_scontrol(const std::string& program, std::vector<std::string> argumen
 
 Scontrol::~Scontrol() {
   if (!child_) return;
-  ::kill(-child_->pid, SIGKILL);
-  ::kill(child_->pid, SIGKILL);
-  ::waitpid(child_->pid, nullptr, WNOHANG);
+  kill();
+  static_cast<void>(child_->process.reap());
   end_child();
 }
 
@@ -50,27 +44,30 @@ Status Scontrol::run(std::vector<std::string> arguments, OnEnd on_end) {
   TRY_ASSIGN(const Fd null, open_at(AT_FDCWD, "/dev/null", O_RDONLY));
   TRY_ASSIGN(Pipe pipe, make_pipe());
   ::fcntl(pipe.read.get(), F_SETFL, O_NONBLOCK);
-  const pid_t pid = ::fork();
-  if (pid < 0) return system_error("fork");
-  if (pid == 0) {
+  const auto body = [&] {
     const int out = pipe.write.get();
-    if (!place_descriptors({null.get(), out, out, null.get()}) || !reset_process()) ::_exit(126);
-    ::_exit(become_scontrol(config_.slurm.scontrol, std::move(arguments)));
-  }
-  child_.emplace(Child{std::move(on_end), pid, {}, std::move(pipe.read), {}, {}});
-  child_->limit = loop_.after(std::chrono::seconds(config_.slurm.answer_wait_s), [this] {
-    ::kill(-child_->pid, SIGKILL);  // and its children; ended() follows
-    ::kill(child_->pid, SIGKILL);
-  });
-  auto pid_fd = open_pid(pid);
+    if (!place_descriptors({null.get(), out, out, null.get()}) || !reset_process()) return 126;
+    return become_scontrol(config_.slurm.scontrol, std::move(arguments));
+  };
+  TRY_ASSIGN(ChildProcess process, ChildProcess::start(Orphan::left, body));
+  child_.emplace(Child{std::move(on_end), std::move(process), {}, std::move(pipe.read), {}, {}});
+  child_->limit = loop_.after(std::chrono::seconds(config_.slurm.answer_wait_s),
+                              [this] { kill(); });  // ended() follows
+  auto pid_fd = open_pid(child_->process.pid());
   if (!pid_fd || !loop_.watch(pid_fd->get(), [this] { ended(); })) {
-    ::kill(pid, SIGKILL);
-    ::waitpid(pid, nullptr, 0);
+    child_->process.signal(SIGKILL);
+    static_cast<void>(child_->process.wait());
     end_child();
     return Error{EAGAIN, "scontrol cannot be watched"};
   }
   child_->pid_fd = std::move(*pid_fd);
   return loop_.watch(child_->output.get(), [this] { read_output(); });
+}
+
+// And what it has started.
+void Scontrol::kill() {
+  child_->process.signal_group(SIGKILL);
+  child_->process.signal(SIGKILL);
 }
 
 void Scontrol::read_output() {
@@ -86,8 +83,7 @@ void Scontrol::read_output() {
 
 void Scontrol::ended() {
   read_output();
-  int status = -1;
-  ::waitpid(child_->pid, &status, WNOHANG);
+  const auto status = child_->process.reap();
   Output output{std::move(child_->text), status == 0};
   if (output.text.size() == k_max_output) output.text.clear();
   const OnEnd on_end = std::move(child_->on_end);

@@ -4,13 +4,12 @@
 // nothing. Its time (slurm.answer_wait) and output are bounded. The daemon never waits for it.
 #pragma once
 
-#include <sys/types.h>
-
 #include <functional>
 #include <optional>
 #include <string>
 #include <vector>
 
+#include "common/os/child_process.hpp"
 #include "common/os/fd.hpp"
 #include "daemon/root/basis/config.hpp"
 #include "daemon/root/basis/loop.hpp"
@@ -37,12 +36,13 @@ class Scontrol {
  private:
   struct Child {
     OnEnd on_end;
-    pid_t pid = 0;
+    ChildProcess process;
     Fd pid_fd;
     Fd output;
     std::string text;
     Loop::TimerId limit;
   };
+  void kill();
   void read_output();
   void ended();
   void end_child();

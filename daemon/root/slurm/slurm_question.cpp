@@ -2,7 +2,8 @@
 
 #include <algorithm>
 #include <array>
-#include <charconv>
+
+#include "common/text/parsing.hpp"
 
 namespace nodestage {
 namespace {
@@ -39,15 +40,14 @@ SlurmAnswer read_answer(const JobKey& run, std::string_view output) {
     return unknown ? SlurmAnswer::gone : SlurmAnswer::none;
   }
   const std::string_view state = field(line, " JobState=");
-  const std::string_view count = field(line, " Restarts=");
+  std::string_view count = field(line, " Restarts=");
   if (state.empty() || count.empty()) return SlurmAnswer::unclear;
   // The count may already be that of the next run while epilogs of this one are still due.
   if (state == "COMPLETING") return SlurmAnswer::here;
   if (std::find(k_ended.begin(), k_ended.end(), state) != k_ended.end()) return SlurmAnswer::gone;
-  std::uint32_t restart = 0;
-  if (std::from_chars(count.data(), count.data() + count.size(), restart).ec != std::errc())
-    return SlurmAnswer::unclear;
-  return restart > run.restart ? SlurmAnswer::gone : SlurmAnswer::here;
+  const auto restart = take_number<std::uint32_t>(count);
+  if (!restart) return SlurmAnswer::unclear;
+  return *restart > run.restart ? SlurmAnswer::gone : SlurmAnswer::here;
 }
 
 Status SlurmQuestion::ask(const JobKey& run, OnAnswer on_answer) {

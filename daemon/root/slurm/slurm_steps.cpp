@@ -1,13 +1,12 @@
 #include "daemon/root/slurm/slurm_steps.hpp"
 
-#include <dirent.h>
 #include <fcntl.h>
 
-#include <charconv>
-#include <memory>
 #include <string>
 
+#include "common/os/directory_stream.hpp"
 #include "common/os/file.hpp"
+#include "common/text/parsing.hpp"
 
 namespace nodestage {
 namespace {
@@ -27,20 +26,16 @@ bool is_stepd_of_root(const std::string& process) {
 std::optional<std::uint32_t> job_of_step(std::string_view command_line) {
   if (!command_line.starts_with(k_title)) return {};
   command_line.remove_prefix(k_title.size());
-  std::uint32_t job = 0;
-  const char* end = command_line.data() + command_line.size();
-  const auto [rest, error] = std::from_chars(command_line.data(), end, job);
-  if (error != std::errc() || rest == end || *rest != '.') return {};
-  return job;
+  const auto job = take_number<std::uint32_t>(command_line);
+  return command_line.starts_with('.') ? job : std::nullopt;
 }
 
 std::set<std::uint32_t> jobs_with_steps() {
   std::set<std::uint32_t> jobs;
-  const std::unique_ptr<DIR, int (*)(DIR*)> processes(::opendir("/proc"), ::closedir);
-  if (!processes) return jobs;
-  while (const dirent* entry = ::readdir(processes.get())) {
-    if (entry->d_name[0] < '1' || entry->d_name[0] > '9') continue;
-    const std::string process = std::string("/proc/") + entry->d_name;
+  auto processes = DirectoryStream::at(AT_FDCWD, "/proc");
+  while (const auto name = processes.next()) {
+    if (name->front() < '1' || name->front() > '9') continue;
+    const std::string process = std::string("/proc/").append(*name);
     if (!is_stepd_of_root(process)) continue;
     const auto line = read_file(AT_FDCWD, process + "/cmdline", 4096);
     if (!line) continue;

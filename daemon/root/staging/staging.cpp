@@ -13,16 +13,9 @@ namespace {
 
 constexpr std::chrono::milliseconds k_directory_poll{200};
 
-// The source of the item for which the job fails; "" when no item is the cause.
-// Items that were stopped are failed, too; the cause is "NAME: " and the item's own note.
+// The source of the item for which the job fails; "" if it does not fail for an item.
 std::string failed_source(const WorkerStatus& status) {
-  for (const ItemRecord& item : status.items) {
-    const std::string note = field_text(item.note);
-    if (static_cast<ItemState>(item.state) == ItemState::failed && !note.empty() &&
-        status.cause.find(": " + note) != std::string::npos)
-      return field_text(item.source);
-  }
-  return {};
+  return status.failed_item ? field_text(status.items[*status.failed_item].source) : "";
 }
 
 std::uint32_t random_delay_ms(std::uint64_t largest_s) {

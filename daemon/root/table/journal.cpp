@@ -1,14 +1,14 @@
 #include "daemon/root/table/journal.hpp"
 
-#include <dirent.h>
 #include <fcntl.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include <memory>
 
+#include "common/os/directory_stream.hpp"
 #include "common/os/file.hpp"
-#include "common/text/json_value.hpp"
+#include "common/text/json_fields.hpp"
 #include "common/wire/request_limits.hpp"
 
 namespace nodestage {
@@ -106,24 +106,26 @@ std::string encode_record(const JobRecord& record) {
 }
 
 Result<JobRecord> decode_record(std::string_view text) {
-  try {
-    const Json json = Json::parse(text);
-    if (json.at("version") != k_version) return Error{EINVAL, "a journal entry of another version"};
-    JobRecord record;
-    each_field(record, [&json]<typename T>(const char* name, T& value) {
-      // A field that the daemon of an earlier release did not know keeps its default.
-      if (!json.contains(name) && !is_required(name)) return;
-      const Json& field = json.at(name);
-      if constexpr (std::is_same_v<T, std::optional<std::uint32_t>>) {
-        if (!field.is_null()) value = from_json_value<std::uint32_t>(field);
-      } else {
-        value = from_json_value<T>(field);
-      }
-    });
-    return record;
-  } catch (const std::exception& fault) {  // the library's boundary
-    return Error{EINVAL, fault.what()};
-  }
+  const Json json = Json::parse(text, nullptr, false);
+  if (json.is_discarded()) return Error{EINVAL, "is not JSON"};
+  JsonFields fields(json);
+  int version = 0;
+  fields.read("version", version);
+  if (fields.status() && version != k_version)
+    return Error{EINVAL, "a journal entry of another version"};
+  JobRecord record;
+  each_field(record, [&fields]<typename T>(const char* name, T& value) {
+    // A field that the daemon of an earlier release did not know keeps its default.
+    if (!fields.has(name) && !is_required(name)) return;
+    if constexpr (std::is_same_v<T, std::optional<std::uint32_t>>) {
+      if (fields.value(name).is_null()) return;
+      fields.read(name, value.emplace());
+    } else {
+      fields.read(name, value);
+    }
+  });
+  TRY(fields.status());
+  return record;
 }
 
 Result<Journal> Journal::open(const std::string& state_dir) {
@@ -162,10 +164,9 @@ bool Journal::is_half_written(const std::string& name) const {
 
 Journal::Loaded Journal::load() const {
   Loaded loaded;
-  const int fd = ::openat(directory_.get(), ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-  const std::unique_ptr<DIR, int (*)(DIR*)> directory(::fdopendir(fd), ::closedir);
-  while (const dirent* entry = directory ? ::readdir(directory.get()) : nullptr) {
-    const std::string name = entry->d_name;
+  auto names = DirectoryStream::at(directory_.get());
+  while (const auto next = names.next()) {
+    const std::string name(*next);
     if (is_half_written(name)) ::unlinkat(directory_.get(), name.c_str(), 0);
     if (name.starts_with('.') || !name.ends_with(".json")) continue;
     const std::string request_name = name.substr(0, name.size() - 5) + ".request";

@@ -1,19 +1,19 @@
 #include "daemon/root/table/records.hpp"
 
-#include <dirent.h>
 #include <fcntl.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
-#include <charconv>
 #include <memory>
 #include <string_view>
 #include <utility>
 #include <vector>
 
+#include "common/os/directory_stream.hpp"
 #include "common/os/file.hpp"
 #include "common/os/wall_clock.hpp"
+#include "common/text/parsing.hpp"
 #include "common/wire/node_report.hpp"
 #include "daemon/root/basis/log.hpp"
 
@@ -26,10 +26,10 @@ constexpr std::uint64_t k_day = 86'400;
 std::optional<std::pair<JobKey, std::uint32_t>> parse_name(std::string_view name) {
   std::uint32_t numbers[3] = {};
   for (std::uint32_t& number : numbers) {
-    const char* const end = name.data() + name.size();
-    const auto read = std::from_chars(name.data(), end, number);
-    if (read.ec != std::errc() || read.ptr == end || *read.ptr != '.') return {};
-    name.remove_prefix(static_cast<std::size_t>(read.ptr - name.data()) + 1);
+    const auto read = take_number<std::uint32_t>(name);
+    if (!read || !name.starts_with('.')) return {};
+    number = *read;
+    name.remove_prefix(1);
   }
   if (name != "json") return {};
   return std::pair(JobKey{numbers[0], numbers[1]}, numbers[2]);
@@ -48,12 +48,12 @@ Status Records::open(const std::string& state_dir) {
   if (::mkdir(path.c_str(), 0700) != 0 && errno != EEXIST) return system_error(path);
   TRY_ASSIGN(Fd directory, open_at(AT_FDCWD, path, O_RDONLY | O_DIRECTORY));
   directory_ = std::move(directory);
-  const int fd = ::openat(directory_->get(), ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-  const std::unique_ptr<DIR, int (*)(DIR*)> list(::fdopendir(fd), ::closedir);
-  while (const dirent* item = list ? ::readdir(list.get()) : nullptr) {
-    const auto parsed = parse_name(item->d_name);
+  auto names = DirectoryStream::at(directory_->get());
+  while (const auto name = names.next()) {
+    const auto parsed = parse_name(*name);
     struct stat info {};
-    if (!parsed || ::fstatat(directory_->get(), item->d_name, &info, AT_SYMLINK_NOFOLLOW) != 0)
+    const std::string file(*name);
+    if (!parsed || ::fstatat(directory_->get(), file.c_str(), &info, AT_SYMLINK_NOFOLLOW) != 0)
       continue;
     entries_[parsed->first] = {parsed->second, static_cast<std::uint64_t>(info.st_mtim.tv_sec)};
   }

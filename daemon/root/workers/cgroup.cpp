@@ -1,6 +1,5 @@
 #include "daemon/root/workers/cgroup.hpp"
 
-#include <dirent.h>
 #include <fcntl.h>
 #include <signal.h>
 #include <sys/stat.h>
@@ -9,10 +8,10 @@
 #include <algorithm>
 #include <charconv>
 #include <map>
-#include <memory>
 #include <set>
 #include <sstream>
 
+#include "common/os/directory_stream.hpp"
 #include "common/os/file.hpp"
 
 namespace nodestage {
@@ -243,12 +242,9 @@ bool Cgroups::remove(const std::string& name) const {
 std::vector<std::string> Cgroups::list() const {
   std::vector<std::string> names;
   for (const Base& base : bases_) {
-    const std::unique_ptr<DIR, int (*)(DIR*)> directory(::opendir(base.directory.c_str()),
-                                                        ::closedir);
-    if (!directory) continue;
-    while (const dirent* entry = ::readdir(directory.get())) {
-      const std::string_view name = entry->d_name;
-      if (name.starts_with(k_prefix)) names.emplace_back(name.substr(sizeof k_prefix - 1));
+    auto directory = DirectoryStream::at(AT_FDCWD, base.directory);
+    while (const auto name = directory.next()) {
+      if (name->starts_with(k_prefix)) names.emplace_back(name->substr(sizeof k_prefix - 1));
     }
   }
   std::sort(names.begin(), names.end());

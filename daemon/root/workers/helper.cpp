@@ -3,7 +3,6 @@
 #include <fcntl.h>
 #include <signal.h>
 #include <sys/socket.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include "common/os/child.hpp"
@@ -16,11 +15,11 @@ namespace {
 
 constexpr std::size_t k_max_unsent = 20'000;
 
-[[noreturn]] void be_the_child(const Helper::Body& body, int channel, int null) {
+int be_the_child(const Helper::Body& body, int channel, int null) {
   static_assert(k_peer_channel_fd == 3);
   const Status placed = place_descriptors({null, STDERR_FILENO, STDERR_FILENO, channel, null});
-  if (!placed || !reset_process()) ::_exit(126);
-  ::_exit(body());
+  if (!placed || !reset_process()) return 126;
+  return body();
 }
 
 }  // namespace
@@ -34,13 +33,12 @@ Result<std::unique_ptr<Helper>> Helper::start(Loop& loop, const Body& body, OnPa
   const Fd theirs(ends[1]);
   ::fcntl(ours.get(), F_SETFL, O_NONBLOCK);
   TRY_ASSIGN(const Fd null, open_at(AT_FDCWD, "/dev/null", O_RDONLY));
-  const pid_t pid = ::fork();
-  if (pid < 0) return system_error("fork");
-  if (pid == 0) be_the_child(body, theirs.get(), null.get());
+  const auto life = [&] { return be_the_child(body, theirs.get(), null.get()); };
+  TRY_ASSIGN(ChildProcess child, ChildProcess::start(Orphan::killed, life));
   std::unique_ptr<Helper> helper(new Helper(loop, std::move(on_packet), std::move(on_end)));
-  helper->pid_ = pid;
+  helper->child_ = std::move(child);
   helper->channel_ = std::move(ours);
-  TRY_ASSIGN(helper->pid_fd_, open_pid(pid));
+  TRY_ASSIGN(helper->pid_fd_, open_pid(helper->child_.pid()));
   TRY(helper->watch());
   return helper;
 }
@@ -53,9 +51,6 @@ Status Helper::watch() {
 Helper::~Helper() {
   if (channel_) loop_.forget(channel_.get());
   if (pid_fd_) loop_.forget(pid_fd_.get());
-  if (pid_ == 0) return;
-  ::kill(pid_, SIGKILL);
-  ::waitpid(pid_, nullptr, 0);
 }
 
 void Helper::readable() {
@@ -65,7 +60,7 @@ void Helper::readable() {
   if (count <= 0) {  // the child has closed its end; pid_fd_ reports its exit
     open_ = false;
     loop_.forget(channel_.get());
-    ::kill(pid_, SIGKILL);
+    child_.signal(SIGKILL);
     return;
   }
   on_packet_(std::string_view(packet).substr(0, static_cast<std::size_t>(count)));
@@ -96,8 +91,7 @@ void Helper::flush() {
 }
 
 void Helper::ended() {
-  if (::waitpid(pid_, nullptr, WNOHANG) != pid_) return;
-  pid_ = 0;
+  if (!child_.reap()) return;
   loop_.forget(pid_fd_.get());
   const OnEnd on_end = on_end_;
   on_end();

@@ -2,8 +2,6 @@
 // does what may block or needs no privilege.
 #pragma once
 
-#include <sys/types.h>
-
 #include <cstdint>
 #include <deque>
 #include <functional>
@@ -11,6 +9,7 @@
 #include <string>
 #include <string_view>
 
+#include "common/os/child_process.hpp"
 #include "common/os/fd.hpp"
 #include "common/result.hpp"
 #include "daemon/root/basis/loop.hpp"
@@ -46,7 +45,7 @@ class Helper {
   Loop& loop_;
   OnPacket on_packet_;
   OnEnd on_end_;
-  pid_t pid_ = 0;  // 0: reaped
+  ChildProcess child_;
   Fd pid_fd_;
   Fd channel_;
   bool open_ = true;  // until it closes its end

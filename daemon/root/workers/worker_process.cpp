@@ -9,10 +9,10 @@
 #include <algorithm>
 #include <cstring>
 #include <ctime>
-#include <sstream>
 
 #include "common/os/child.hpp"
 #include "common/os/file.hpp"
+#include "common/os/process_start.hpp"
 
 namespace nodestage {
 namespace {
@@ -34,24 +34,7 @@ Status become_worker(const WorkerStart& start, const Cgroups& cgroups) {
   } else {
     TRY(become({start.order.uid, start.order.gid, start.order.user}, start.groups));
   }
-  std::string program = start.program;
-  std::string name = "nodestage-worker";
-  std::string path = "PATH=/usr/local/bin:/usr/bin:/bin";
-  std::string locale = "LC_ALL=C.UTF-8";
-  char* const argv[] = {name.data(), nullptr};
-  char* const environment[] = {path.data(), locale.data(), nullptr};
-  ::execve(program.c_str(), argv, environment);
-  return system_error(program);
-}
-
-std::uint64_t start_ticks_of(pid_t pid) {
-  const auto text = read_file(AT_FDCWD, "/proc/" + std::to_string(pid) + "/stat", 4096);
-  if (!text) return 0;
-  // The command's name, in parentheses, may contain anything; field 3 follows the last parenthesis.
-  std::istringstream fields(text->substr(std::min(text->rfind(')') + 1, text->size())));
-  std::string field;
-  for (int number = 3; number <= 22; ++number) fields >> field;
-  return std::strtoull(field.c_str(), nullptr, 10);
+  return exec_worker(start.program);
 }
 
 }  // namespace
@@ -77,28 +60,27 @@ Result<WorkerProcess> WorkerProcess::start(const WorkerStart& start, const Cgrou
   TRY_ASSIGN(const Fd rate, for_reading(start.rate_fd));
   TRY_ASSIGN(const Fd answer, for_reading(start.answer_fd));
 
-  const pid_t pid = ::fork();
-  if (pid < 0) return system_error("fork");
-  if (pid == 0) {
+  WorkerProcess process;
+  const auto body = [&] {
     const Status placed =
         place_descriptors({null.get(), log.write.get(), log.write.get(), order.get(), request.get(),
                            status_fd, directory_fd, rate.get(), answer.get(), started.write.get()});
-    if (!placed) ::_exit(126);
+    if (!placed) return 126;
     const Status fault = become_worker(start, cgroups);
     static_cast<void>(!write_all(k_started_fd, fault.error().what));
-    ::_exit(127);
-  }
-  WorkerProcess process;
-  process.child_ = true;
-  process.mark_ = {pid, start_ticks_of(pid)};
+    return 127;
+  };
+  TRY_ASSIGN(process.child_, ChildProcess::start(Orphan::left, body));
+  const pid_t pid = process.child_.pid();
+  process.mark_ = {pid, start_ticks_of(std::to_string(pid))};
   auto pid_fd = open_pid(pid);
   process.started_ = std::move(started.read);
   process.log_ = std::move(log.read);
   ::fcntl(process.log_.get(), F_SETFL, O_NONBLOCK);
   ::fcntl(process.started_.get(), F_SETFL, O_NONBLOCK);
   if (!pid_fd) {
-    ::kill(pid, SIGKILL);
-    ::waitpid(pid, nullptr, 0);
+    process.child_.signal(SIGKILL);
+    static_cast<void>(process.child_.wait());
     return pid_fd.error();
   }
   process.pid_fd_ = std::move(*pid_fd);
@@ -112,7 +94,7 @@ std::optional<WorkerProcess> WorkerProcess::adopt(const ProcessMark& mark) {
   auto pid_fd = open_pid(mark.pid);
   if (!pid_fd) return {};
   process.pid_fd_ = std::move(*pid_fd);
-  if (start_ticks_of(mark.pid) != mark.start_ticks) return {};
+  if (start_ticks_of(std::to_string(mark.pid)) != mark.start_ticks) return {};
   return process;
 }
 
@@ -127,18 +109,14 @@ void WorkerProcess::kill() const {
 }
 
 std::string WorkerProcess::reap() {
-  if (!child_) return "ended";
-  int status = 0;
-  // Never blocks: the kernel reports a traced child to its tracer first, and the daemon would wait
-  // until the tracer exits.
-  if (::waitpid(mark_.pid, &status, WNOHANG) != mark_.pid) return "ended";
-  child_ = false;
-  if (WIFSIGNALED(status)) {
-    const int signal = WTERMSIG(status);
+  const auto status = child_.reap();
+  if (!status) return "ended";
+  if (WIFSIGNALED(*status)) {
+    const int signal = WTERMSIG(*status);
     if (signal == SIGSYS) return "was killed by SIGSYS: it made a system call that no worker makes";
     return "was killed by signal " + std::to_string(signal) + " (" + ::strsignal(signal) + ")";
   }
-  return "ended with code " + std::to_string(WEXITSTATUS(status));
+  return "ended with code " + std::to_string(WEXITSTATUS(*status));
 }
 
 }  // namespace nodestage

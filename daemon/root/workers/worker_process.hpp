@@ -5,13 +5,12 @@
 // watches started_fd() and pid_fd() in its loop. start() needs root.
 #pragma once
 
-#include <sys/types.h>
-
 #include <chrono>
 #include <cstdint>
 #include <optional>
 #include <string>
 
+#include "common/os/child_process.hpp"
 #include "common/os/fd.hpp"
 #include "common/result.hpp"
 #include "common/wire/worker_order.hpp"
@@ -37,6 +36,7 @@ struct WorkerStart {
 // How long ago the process started.
 std::chrono::milliseconds age_of(const ProcessMark& mark);
 
+// It outlives this object, and the daemon.
 class WorkerProcess {
  public:
   static Result<WorkerProcess> start(const WorkerStart& start, const Cgroups& cgroups);
@@ -66,7 +66,7 @@ class WorkerProcess {
  private:
   WorkerProcess() = default;
   ProcessMark mark_;
-  bool child_ = false;
+  ChildProcess child_;  // none: adopted
   Fd pid_fd_;
   Fd started_;
   Fd log_;

@@ -18,7 +18,6 @@
 #include <string_view>
 #include <vector>
 
-#include "common/request/request.hpp"
 #include "common/result.hpp"
 
 namespace nodestage {
@@ -31,8 +30,6 @@ class EntryFilter {
  public:
   EntryFilter(unsigned strip, const std::vector<std::string>& include,
               const std::vector<std::string>& exclude);
-  explicit EntryFilter(const DatasetItem& item)
-      : EntryFilter(item.strip, item.include, item.exclude) {}
 
   // The name under which the entry of that cleaned name is staged; empty: it is dropped.
   [[nodiscard]] std::optional<std::string> map(std::string_view cleaned) const;

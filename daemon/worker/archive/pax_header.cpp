@@ -1,7 +1,8 @@
 #include "daemon/worker/archive/pax_header.hpp"
 
 #include <algorithm>
-#include <charconv>
+
+#include "common/text/parsing.hpp"
 
 namespace nodestage {
 namespace {
@@ -17,10 +18,7 @@ Error invalid(std::string_view key) {
 }
 
 std::optional<std::uint64_t> decimal(std::string_view text) {
-  std::uint64_t value = 0;
-  const auto [end, code] = std::from_chars(text.data(), text.data() + text.size(), value);
-  if (text.empty() || code != std::errc() || end != text.data() + text.size()) return std::nullopt;
-  return value;
+  return parse_number<std::uint64_t>(text);
 }
 
 // Reads "-1.25". Digits after the ninth of the fraction are cut off, towards the past.

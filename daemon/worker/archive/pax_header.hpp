@@ -1,5 +1,6 @@
 // The records of a pax extended header: POSIX.1-2001, pax(1) "pax Extended Header".
 //
+// clang-format off
 //   "LENGTH KEY=VALUE\n"...   LENGTH: of the whole record, in decimal; an empty VALUE takes an
 //                             earlier one back
 //   path, linkpath, size, mtime; hdrcharset does not matter, since names are bytes
@@ -8,6 +9,7 @@
 //   GNU.sparse.{major,minor,name,realsize}           1.0; the map precedes the data
 //   GNU.sparse.{size,numblocks,offset,numbytes}      0.0; offset and numbytes are repeated
 //   GNU.sparse.{name,size,numblocks,map}             0.1; map: "OFFSET,SIZE,..."
+// clang-format on
 #pragma once
 
 #include <cstdint>

@@ -96,7 +96,7 @@ Result<Entry*> TarEntries::next() {
     if (!is_there && !has_extension_) {
       if (end_ == TarEnd::optional) return static_cast<Entry*>(nullptr);
       Error error = decoder_.cut_off();
-      error.what +=
+      error.advice +=
           "\nThe archive ends after a complete member. If the program that wrote it leaves out the "
           "end marker, the key eof=optional stages it";
       return error;
@@ -135,7 +135,7 @@ Result<bool> TarEntries::take_extension(const TarHeader& header, std::uint64_t s
     case 'g': {
       TRY_ASSIGN(const std::string text, take_text(size));
       PaxHeader& pax = type == 'g' ? global_ : local_;
-      if (Status read = pax.read(text); !read) return damaged(read.error().what);
+      if (Status read = pax.read(text); !read) return damaged(read.error().text());
       global_.xattrs.clear();  // they never apply to all entries
       has_pax_ = true;
       has_extension_ = has_extension_ || type != 'g';

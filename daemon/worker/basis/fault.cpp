@@ -7,7 +7,7 @@
 namespace nodestage {
 
 Error fault(int code, std::string cause, std::string_view advice) {
-  return Error{code, cause.append("\n").append(advice)};
+  return Error{code, std::move(cause), std::string(advice)};
 }
 
 Error password_fault(std::string whose) {
@@ -27,7 +27,9 @@ Error with_suffix(Error error, std::string_view suffix) {
 }
 
 Error with_advice(Error error, std::string_view advice) {
-  if (error.what.find('\n') == std::string::npos) error.what.append("\n").append(advice);
+  // What a program has printed, below the cause, comes with all that is to be said.
+  const bool has_lines = error.what.find('\n') != std::string::npos;
+  if (error.advice.empty() && !has_lines) error.advice = advice;
   return error;
 }
 

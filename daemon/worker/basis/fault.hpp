@@ -1,4 +1,4 @@
-// Faults as a job's user reads them: one line says what happened, one line says what to do.
+// Faults as a job's user reads them: what happened, and what to do about it.
 #pragma once
 
 #include <exception>
@@ -9,13 +9,13 @@
 
 namespace nodestage {
 
-// "CAUSE\nADVICE". `code` as in Error.
+// An Error with an advice.
 Error fault(int code, std::string cause, std::string_view advice);
 
 // For an archive or an entry with a password; `whose`: "" or "PATH: ".
 Error password_fault(std::string whose = {});
 
-// Puts text before the first line, or at its end; the advice stays as it is.
+// Puts text before, or at the end of, the first line of the cause; the advice stays as it is.
 Error with_prefix(Error error, std::string_view prefix);
 Error with_suffix(Error error, std::string_view suffix);
 

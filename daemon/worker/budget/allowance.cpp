@@ -26,7 +26,7 @@ bool is_regular(int fd) {
 }
 
 void log_fault(const Status& status) {
-  if (!status) log_line(status.error().what);
+  if (!status) log_line(status.error().text());
 }
 
 }  // namespace

@@ -23,7 +23,7 @@ Result<Xattrs> xattrs_of(const FileToCopy& from) {
   if (xattrs) return xattrs;
   return fault(
       xattrs.error().code,
-      shown(from.name) + ": its extended attributes cannot be read: " + xattrs.error().what,
+      shown(from.name) + ": its extended attributes cannot be read: " + xattrs.error().text(),
       "Test it: getfattr -d -m - FILE");
 }
 

@@ -2,6 +2,7 @@
 //
 //   source → ReadAhead (8 threads) → [the coding's maker and parts (threads)] → next()
 //
+// clang-format off
 //   coding  in parallel                            memory in addition to the blocks
 //   plain   reading                                none
 //   gzip    members with a size field (bgzip)      0.1 MiB per thread
@@ -11,6 +12,7 @@
 //   xz      blocks of known size, as the memory    dictionary, block, and compressed block per
 //           allows                                 thread; at least the dictionary (up to 128 MiB)
 //   lz4     nothing                                8 MiB
+// clang-format on
 #pragma once
 
 #include <memory>

@@ -102,7 +102,7 @@ class MembersPart final : public Part {
     const int status = isal_inflate_stateless(&state);
     if (status != ISAL_DECOMP_OK || state.avail_in != 0 || state.avail_out != 0) {
       const Error error = inflate_fault(status);
-      return faults_.damaged_at(input.offset() + member.size - state.avail_in, error.what);
+      return faults_.damaged_at(input.offset() + member.size - state.avail_in, error.text());
     }
     block.size += member.data;
     input.skip(member.size);

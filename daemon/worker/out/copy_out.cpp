@@ -8,6 +8,7 @@
 #include <utility>
 #include <vector>
 
+#include "common/os/directory_stream.hpp"
 #include "common/os/file.hpp"
 #include "daemon/worker/tree/below.hpp"
 #include "daemon/worker/tree/directory_listing.hpp"
@@ -50,9 +51,8 @@ bool looks_like(const struct stat& there, const struct stat& source) {
 // Whether the directory is empty, as one is that was just created. One that somebody else put there
 // since then is theirs, and keeps its mode.
 bool is_empty(int directory) {
-  const Fd readable(::openat(directory, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC));
-  const auto names = list_directory(readable.get(), 1);
-  return names && names->empty();
+  auto listing = DirectoryStream::at(directory);
+  return !listing.next() && listing.code() == 0;
 }
 
 }  // namespace

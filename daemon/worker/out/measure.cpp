@@ -47,7 +47,7 @@ int run_measure() {
     record.files = size->files;
     static_cast<void>(write_status_item(k_worker_status_fd, 0, record));
   } else {
-    log_line("the held tree cannot be measured: " + size.error().what);
+    log_line("the held tree cannot be measured: " + size.error().text());
   }
   static_cast<void>(write_status_header(k_worker_status_fd, header));
   return size ? 0 : 1;

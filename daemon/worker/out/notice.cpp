@@ -44,7 +44,7 @@ int run_notice(const WorkerOrder& order, std::string_view text) {
   const Status written = write_notice(first, order, text);
   if (written) return 0;
   if (first != order.work_dir && write_notice(order.work_dir, order, text)) return 0;
-  log_line("the notice cannot be written to " + first + ": " + written.error().what);
+  log_line("the notice cannot be written to " + first + ": " + written.error().text());
   return 1;
 }
 

@@ -62,7 +62,7 @@ void OutputReport::add_note(std::string_view text) { append_sentence(notes_, tex
 void OutputReport::add_fault(std::string_view path, const Error& error) {
   if (faults_++ == 0) first_code_ = error.code;
   if (faults_ <= k_named_faults) {
-    append_sentence(fault_text_, shown(path, k_path_width) + ": " + error.what);
+    append_sentence(fault_text_, shown(path, k_path_width) + ": " + error.text());
   }
 }
 
@@ -85,7 +85,7 @@ void OutputReport::finish(const Status& delivered) {
   }
   if (!delivered) {
     if (first_code_ == 0) first_code_ = delivered.error().code;
-    append_sentence(text, printable(delivered.error().what));
+    append_sentence(text, printable(delivered.error().text()));
   }
   if (specials_ > 0) {
     add_note(counted(specials_, "socket, FIFO or device was", "sockets, FIFOs or devices were") +

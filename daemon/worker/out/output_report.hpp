@@ -41,7 +41,7 @@ class OutputReport {
   // Ends as failed, in a way that no further try can repair.
   void give_up(const Error& why);
 
-  [[nodiscard]] ItemState state() const { return static_cast<ItemState>(record_.state); }
+  [[nodiscard]] ItemState state() const { return state_of(record_); }
   [[nodiscard]] std::string note() const { return field_text(record_.note); }
   [[nodiscard]] std::string source() const { return field_text(record_.source); }
   [[nodiscard]] std::string destination() const { return field_text(record_.destination); }

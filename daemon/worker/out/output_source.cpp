@@ -1,13 +1,12 @@
 #include "daemon/worker/out/output_source.hpp"
 
-#include <dirent.h>
 #include <fcntl.h>
 #include <fnmatch.h>
 #include <sys/stat.h>
 
 #include <algorithm>
-#include <memory>
 
+#include "common/os/directory_stream.hpp"
 #include "common/os/file.hpp"
 #include "common/text/path_names.hpp"
 
@@ -21,9 +20,9 @@ Error named(const std::string& path, int code) {
   return system_error(path, code);
 }
 
-bool matches(const std::string& pattern, const char* name) {
-  return !std::string_view(name).starts_with(".nodestage") &&
-         ::fnmatch(pattern.c_str(), name, FNM_PERIOD) == 0;
+bool matches(const std::string& pattern, const std::string& name) {
+  return !name.starts_with(".nodestage") &&
+         ::fnmatch(pattern.c_str(), name.c_str(), FNM_PERIOD) == 0;
 }
 
 Result<std::vector<std::string>> matching_names(int directory_fd, const std::string& directory,
@@ -36,17 +35,11 @@ Result<std::vector<std::string>> matching_names(int directory_fd, const std::str
     if (is_absence(code) || code == ELOOP || code == EXDEV) return names;
     return named(directory, code);
   }
-  const auto close = [](DIR* stream) { ::closedir(stream); };
-  const std::unique_ptr<DIR, decltype(close)> stream(::fdopendir(fd->get()), close);
-  if (!stream) return named(directory, errno);
-  static_cast<void>(fd->release());
-  errno = 0;
-  while (const dirent* entry = ::readdir(stream.get())) {
-    const std::string_view name = entry->d_name;
-    if (name != "." && name != ".." && matches(pattern, entry->d_name)) names.emplace_back(name);
-    errno = 0;
+  DirectoryStream stream(std::move(*fd));
+  while (const auto next = stream.next()) {
+    if (std::string name(*next); matches(pattern, name)) names.push_back(std::move(name));
   }
-  if (errno != 0) return named(directory, errno);
+  if (stream.code() != 0) return named(directory, stream.code());
   return names;
 }
 

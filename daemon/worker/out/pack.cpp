@@ -105,7 +105,7 @@ Status map_holes(archive_entry* entry, int fd, const struct stat& info) {
 }
 
 Error entry_error(const std::string& name, const Error& cause) {
-  return Error{cause.code, name + ": " + cause.what};
+  return Error{cause.code, name + ": " + cause.what, cause.advice};
 }
 
 }  // namespace

@@ -101,7 +101,7 @@ bool shows_a_run(const StageRequest& request) {
 
 int refuse_stage_out(const WorkerOrder& order, const Error& error) {
   tell_phase(WorkerPhase::failed, 0,
-             "the request cannot be read: " + printable(error.what) + "\n" + advice(order, 0));
+             "the request cannot be read: " + printable(error.text()) + "\n" + advice(order, 0));
   return 1;
 }
 

@@ -46,9 +46,9 @@ bool seeks(Container container) {
 
 }  // namespace
 
-Result<Piece> Piece::open(const std::string& path, const DatasetItem& item, Meter& meter,
+Result<Piece> Piece::open(const std::string& path, const Unpacking& wanted, Meter& meter,
                           const PieceLimits& limits) {
-  Piece piece(path, item, meter, limits);
+  Piece piece(path, wanted, meter, limits);
   TRY(piece.recognise());
   return piece;
 }
@@ -61,7 +61,7 @@ Status Piece::recognise() {
   }
   TRY_ASSIGN(Source source, Source::open(path_, *meter_));
   source_ = std::make_unique<Source>(std::move(source));
-  return item_->extract == Extract::automatic ? recognise_file() : Status();
+  return wanted_.extract == Extract::automatic ? recognise_file() : Status();
 }
 
 // A file whose name promises nothing may contain anything: faults in its first bytes do not count.
@@ -131,7 +131,7 @@ Status Piece::build(const Place& place) {
 Status Piece::copy_directory(const Place& place) {
   TRY_ASSIGN(Fd from, open_source_directory(path_));
   TRY_ASSIGN(const Fd to, make_directory(place));
-  const EntryFilter filter(*item_);
+  const EntryFilter filter(wanted_.strip, wanted_.include, wanted_.exclude);
   XattrCopy xattrs;
   CopyTree copy(to.get(), path_,
                 {filter, *meter_, place.space, place.umask, limits_.threads,
@@ -139,7 +139,7 @@ Status Piece::copy_directory(const Place& place) {
   TRY(copy.run(std::move(from)));
   add_note(skipped_note(xattrs.lost, k_lost_xattrs));
   add_note(skipped_note(copy.skipped(), "FIFOs, sockets or devices"));
-  if (item_->strip > 0) add_note("strip= has no meaning for a directory");
+  if (wanted_.strip > 0) add_note("strip= has no meaning for a directory");
   idle_globs_ = filter.idle_globs();
   return check_taken(filter.takes_all() ? 0 : 1, copy.taken());
 }
@@ -161,7 +161,7 @@ Status Piece::copy_as_file(const Place& place) {
 Status Piece::open_entries() {
   if (entries_) return {};
   if (!seeks(container_)) {
-    entries_ = container_ == Container::tar ? open_tar_entries(*decoder_, item_->eof)
+    entries_ = container_ == Container::tar ? open_tar_entries(*decoder_, wanted_.eof)
                                             : open_cpio_entries(*decoder_);
     return {};
   }
@@ -175,7 +175,7 @@ Status Piece::open_entries() {
 // Before anything is written: checks whether the wanted members can be read here.
 Status Piece::check_members(const ArchiveContents& contents) const {
   if (contents.is_plain()) return {};
-  const EntryFilter filter(*item_);
+  const EntryFilter filter(wanted_.strip, wanted_.include, wanted_.exclude);
   for (std::size_t i = 0; i < contents.size(); ++i) {
     const std::string member = contents.member(i).name;
     const auto name = clean_entry_name(member);
@@ -189,14 +189,14 @@ Status Piece::check_members(const ArchiveContents& contents) const {
 Result<Need> Piece::need() {
   if (form_ == Form::directory) return Need{};
   if (form_ == Form::file) return need_of_file(source_->info());
-  const EntryFilter filter(*item_);
+  const EntryFilter filter(wanted_.strip, wanted_.include, wanted_.exclude);
   if (container_ == Container::zip) {
     TRY(open_entries());
     return need_of_members(*entries_->contents(), filter);
   }
-  if (!item_->include.empty() || !item_->exclude.empty()) return Need{};
+  if (!wanted_.include.empty() || !wanted_.exclude.empty()) return Need{};
   TRY_ASSIGN(Need need, need_of_archive(*source_, decoder_->coding(), container_));
-  if (item_->strip > 0) need.least = {};
+  if (wanted_.strip > 0) need.least = {};
   return need;
 }
 
@@ -226,7 +226,7 @@ Status Piece::extract(const Place& place) {
 }
 
 Status Piece::write_entries(Entries& entries, TreeWriter& writer, EntryLimits& limits) {
-  const EntryFilter filter(*item_);
+  const EntryFilter filter(wanted_.strip, wanted_.include, wanted_.exclude);
   std::string name;
   std::uint64_t seen = 0;
   std::uint64_t taken = 0;

@@ -6,7 +6,6 @@
 #include <optional>
 #include <string>
 
-#include "common/request/request.hpp"
 #include "common/wire/worker_order.hpp"
 #include "daemon/worker/archive/archive_contents.hpp"
 #include "daemon/worker/archive/container.hpp"
@@ -15,6 +14,7 @@
 #include "daemon/worker/budget/space.hpp"
 #include "daemon/worker/decode/decoder.hpp"
 #include "daemon/worker/piece/need.hpp"
+#include "daemon/worker/piece/unpacking.hpp"
 
 namespace nodestage {
 
@@ -49,8 +49,8 @@ class Piece {
   // Opens the source and finds out what it is. Archives are recognized by content. Anything else is
   // copied as it is, unless its name claims an archive (".tar.gz"): that is a fault, since the job
   // expects a directory; extract=no copies even that. A zip whose name claims another kind of file
-  // (".npz", ".pt", ".docx") is copied, too. `item` and `meter` are borrowed.
-  static Result<Piece> open(const std::string& path, const DatasetItem& item, Meter& meter,
+  // (".npz", ".pt", ".docx") is copied, too. `meter` is borrowed.
+  static Result<Piece> open(const std::string& path, const Unpacking& wanted, Meter& meter,
                             const PieceLimits& limits);
 
   // The name under which it is staged by default: the base name, without an archive's suffix for an
@@ -96,8 +96,8 @@ class Piece {
   [[nodiscard]] const std::string& idle_globs() const { return idle_globs_; }
 
  private:
-  Piece(std::string path, const DatasetItem& item, Meter& meter, const PieceLimits& limits)
-      : path_(std::move(path)), item_(&item), meter_(&meter), limits_(limits) {}
+  Piece(std::string path, Unpacking wanted, Meter& meter, const PieceLimits& limits)
+      : path_(std::move(path)), wanted_(std::move(wanted)), meter_(&meter), limits_(limits) {}
   Status recognise();
   Status recognise_file();
   Status copy_directory(const Place& place);
@@ -117,7 +117,7 @@ class Piece {
 
   enum class Form { directory, file, archive };
   std::string path_;
-  const DatasetItem* item_;
+  Unpacking wanted_;
   Meter* meter_;
   PieceLimits limits_;
   Form form_ = Form::file;

@@ -48,14 +48,14 @@ void note_writes(Sandbox& sandbox, const Status& confined) {
   const int version = landlock_version();
   const bool is_offered = version < 0 || version >= k_landlock_wanted;
   add(is_offered ? sandbox.fault : sandbox.lacking,
-      "where it writes is not confined: " + confined.error().what);
+      "where it writes is not confined: " + confined.error().text());
 }
 
 void note_calls(Sandbox& sandbox, const Status& filtered) {
   sandbox.calls_filtered = static_cast<bool>(filtered);
   if (filtered) return;
   add(has_seccomp_filters() ? sandbox.fault : sandbox.lacking,
-      "its system calls are not filtered: " + filtered.error().what);
+      "its system calls are not filtered: " + filtered.error().text());
 }
 
 Sandbox enter_sandbox(Profile profile, Special special, const std::vector<Fd>& places) {

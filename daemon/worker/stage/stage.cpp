@@ -12,9 +12,10 @@
 
 #include "common/text/human.hpp"
 #include "daemon/worker/basis/log.hpp"
-#include "daemon/worker/stage/admit_datasets.hpp"
+#include "daemon/worker/stage/admit_items.hpp"
 #include "daemon/worker/stage/dataset.hpp"
 #include "daemon/worker/stage/stage_report.hpp"
+#include "daemon/worker/stage/staged_venv.hpp"
 
 namespace nodestage {
 namespace {
@@ -24,8 +25,8 @@ constexpr auto k_report_interval = std::chrono::milliseconds(100);
 constexpr std::size_t k_at_once = 4;
 constexpr std::size_t k_memory = std::size_t{192} * 1024 * 1024;
 
-// Each dataset has threads of its own, so only a few datasets run side by side.
-std::size_t datasets_at_once(const WorkerOrder& order, const StageRequest& request) {
+// Each item has threads of its own, so only a few items run side by side.
+std::size_t items_at_once(const WorkerOrder& order, const StageRequest& request) {
   return std::clamp<std::size_t>(
       std::min<std::size_t>(order.threads, request.datasets.size() + (request.venv ? 1 : 0)), 1,
       k_at_once);
@@ -46,33 +47,29 @@ class Stage {
         allowance_({k_worker_status_fd, k_worker_answer_fd, k_worker_directory_fd,
                     order.leave_free_bytes, order.node},
                    stop_),
-        at_once_(datasets_at_once(order, request)),
-        context_{order,  workspace,  request.umask, rate_,
-                 stop_,  allowance_, at_once_,      limits_of_each(order, at_once_),
-                 builder},
-        workspace_(workspace) {
-    for (const auto& item : request.datasets) {
-      datasets_.emplace_back(item, datasets_.size(), context_);
-    }
-    if (!request.venv) return;
-    venv_item_.source = request.venv->source;
-    venv_item_.destination = request.venv->destination;
-    venv_item_.name = "VENV";
-    venv_item_.optional = request.venv->optional;
-    datasets_.emplace_back(venv_item_, datasets_.size(), context_, &*request.venv);
+        at_once_(items_at_once(order, request)),
+        context_{order, workspace,  request.umask, rate_,
+                 stop_, allowance_, at_once_,      limits_of_each(order, at_once_)},
+        workspace_(workspace),
+        has_datasets_(!request.datasets.empty()) {
+    for (const auto& item : request.datasets)
+      items_.push_back(std::make_unique<Dataset>(item, items_.size(), context_));
+    if (request.venv)
+      items_.push_back(
+          std::make_unique<StagedVenv>(*request.venv, items_.size(), context_, builder));
   }
 
   int run() {
-    report_.write(WorkerPhase::starting, datasets_);
+    report_.write(WorkerPhase::starting, items_);
     delay();
     plan();
-    report_.write(WorkerPhase::working, datasets_);
-    // What the job waits for is weighed and admitted as a whole, an `async` dataset when it starts.
+    report_.write(WorkerPhase::working, items_);
+    // What the job waits for is weighed and admitted as a whole; an `async` dataset when it starts.
     const bool done = in_threads(Round::weigh) && admit() && in_threads(Round::run);
     workspace_.remove();
     if (!done) return 1;
     report_.set_environment(environment());
-    report_.write(WorkerPhase::done, datasets_);
+    report_.write(WorkerPhase::done, items_);
     return 0;
   }
 
@@ -82,22 +79,22 @@ class Stage {
   // Delays the start, so that not all nodes start to read at the same moment.
   void delay() {
     if (order_.start_delay_ms == 0) return;
-    for (auto& dataset : datasets_) {
-      dataset.set_note("starts after " + human_duration(order_.start_delay_ms) +
-                       ", so that not all nodes read at once");
+    for (auto& item : items_) {
+      item->set_note("starts after " + human_duration(order_.start_delay_ms) +
+                     ", so that not all nodes read at once");
     }
-    report_.write(WorkerPhase::starting, datasets_);
+    report_.write(WorkerPhase::starting, items_);
     std::this_thread::sleep_for(std::chrono::milliseconds(order_.start_delay_ms));
   }
 
   void plan() {
-    for (auto& dataset : datasets_) {
-      const Status planned = guarded([&] { return dataset.plan(); });
+    for (auto& item : items_) {
+      const Status planned = guarded([&] { return item->plan(); });
       if (planned) {
-        dataset.set_note("");
-        (dataset.is_async() ? async_ : awaited_).push_back(&dataset);
+        item->set_note("");
+        (item->is_async() ? async_ : awaited_).push_back(item.get());
       } else {
-        end(dataset, planned);
+        end(*item, planned);
       }
       if (stop_) return;
     }
@@ -119,9 +116,9 @@ class Stage {
   }
 
   bool admit() {
-    if (const Status admitted = admit_datasets(awaited_, allowance_); !admitted) {
-      fail(admitted.error());
-      report_.fail(cause_, datasets_);
+    if (const Status admitted = admit_items(awaited_, allowance_); !admitted) {
+      fail(admitted.error(), nullptr);
+      report_.fail(cause_, items_);
     }
     return !stop_;
   }
@@ -137,38 +134,40 @@ class Stage {
   }
 
   void work(Round round) {
-    while (Dataset* dataset = take()) {
+    while (StagedItem* item = take()) {
       const Status done =
-          guarded([&] { return round == Round::weigh ? dataset->weigh() : dataset->run(); });
+          guarded([&] { return round == Round::weigh ? item->weigh() : item->run(); });
       const bool ended = !done || round == Round::run;
-      if (ended) end(*dataset, done);
+      if (ended) end(*item, done);
       const std::lock_guard lock(mutex_);
       --left_;
-      if (ended) std::erase(awaited_, dataset);
+      if (ended) std::erase(awaited_, item);
       changed_.notify_one();
     }
   }
 
-  Dataset* take() {
+  StagedItem* take() {
     const std::lock_guard lock(mutex_);
     if (queue_.empty() || stop_) return nullptr;
-    Dataset* dataset = queue_.front();
+    StagedItem* item = queue_.front();
     queue_.pop_front();
-    return dataset;
+    return item;
   }
 
-  void end(Dataset& dataset, const Status& status) {
-    dataset.end(status);  // first: the report of the failure shows its state
-    if (!status && dataset.is_needed() && !is_stopped(status.error())) {
-      fail(with_prefix(status.error(), dataset.name() + ": "));
+  void end(StagedItem& item, const Status& status) {
+    item.end(status);  // first: the report of the failure shows its state
+    if (!status && item.is_needed() && !is_stopped(status.error())) {
+      fail(with_prefix(status.error(), item.name() + ": "), &item);
     }
   }
 
-  void fail(const Error& error) {
+  // `item`: the one that has failed; null when it is none alone.
+  void fail(const Error& error, const StagedItem* item) {
     const std::lock_guard lock(mutex_);
     if (stop_) return;
     stop_ = true;
-    cause_ = error.what;
+    cause_ = error.text();
+    if (item != nullptr) report_.blame(item->index());
     changed_.notify_one();
   }
 
@@ -181,19 +180,19 @@ class Stage {
         is_ready = true;
         report_.set_environment(environment());
       }
-      report_.write(is_ready ? WorkerPhase::ready : WorkerPhase::working, datasets_);
+      report_.write(is_ready ? WorkerPhase::ready : WorkerPhase::working, items_);
       changed_.wait_for(lock, k_report_interval);
     }
-    if (stop_) report_.fail(cause_, datasets_);
+    if (stop_) report_.fail(cause_, items_);
   }
 
   // NODESTAGE_DATASET is the first option's, if that one succeeded.
   [[nodiscard]] std::vector<std::string> environment() const {
     std::vector<std::string> variables;
-    for (const auto& dataset : datasets_) {
-      const auto variable = dataset.variable();
+    for (const auto& item : items_) {
+      const auto variable = item->variable();
       if (!variable) continue;
-      if (&dataset == &datasets_.front() && !dataset.is_venv())
+      if (has_datasets_ && item->index() == 0)
         variables.push_back("NODESTAGE_DATASET=" + variable->value);
       variables.push_back(variable->name + "=" + variable->value);
     }
@@ -207,16 +206,16 @@ class Stage {
   const std::size_t at_once_;
   StageContext context_;
   Workspace& workspace_;
-  DatasetItem venv_item_;
-  std::deque<Dataset> datasets_;
+  const bool has_datasets_;
+  StagedItems items_;
   StageReport report_;
-  std::vector<Dataset*> async_;
+  std::vector<StagedItem*> async_;
 
   std::mutex mutex_;  // guards what follows, while there are threads
   std::condition_variable changed_;
-  std::deque<Dataset*> queue_;     // of the round
-  std::size_t left_ = 0;           // of the round's datasets
-  std::vector<Dataset*> awaited_;  // datasets that the job waits for and that have not ended
+  std::deque<StagedItem*> queue_;     // of the round
+  std::size_t left_ = 0;              // of the round's items
+  std::vector<StagedItem*> awaited_;  // items that the job waits for and that have not ended
   std::string cause_;
 };
 
@@ -228,7 +227,7 @@ int run_stage(const WorkerOrder& order, const StageRequest& request, Builder* bu
     return report.fail(order.refuse_outputs, {});
   ::umask(request.umask);
   auto workspace = Workspace::open(k_worker_directory_fd);
-  if (!workspace) return report.fail(workspace.error().what, {});
+  if (!workspace) return report.fail(workspace.error().text(), {});
   if (request.venv && builder == nullptr && order.refuse_venv.empty())
     return report.fail("the process that builds environments was not started", {});
   return Stage(order, request, *workspace, builder).run();

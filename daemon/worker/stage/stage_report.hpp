@@ -1,12 +1,11 @@
 // StageReport: writes the status file while the worker stages.
 #pragma once
 
-#include <deque>
 #include <string>
 #include <vector>
 
 #include "common/wire/status_file.hpp"
-#include "daemon/worker/stage/dataset.hpp"
+#include "daemon/worker/stage/staged_item.hpp"
 
 namespace nodestage {
 
@@ -18,13 +17,16 @@ class StageReport {
   void set_environment(const std::vector<std::string>& environment);
 
   // Writes the records that have changed, then the header.
-  void write(WorkerPhase phase, const std::deque<Dataset>& datasets);
+  void write(WorkerPhase phase, const StagedItems& items);
+
+  // Names the item whose failure is the cause of fail().
+  void blame(std::size_t item) { header_.failed_item = static_cast<std::uint32_t>(item) + 1; }
 
   // Writes the phase `failed`; returns 1, the exit code.
-  int fail(const std::string& cause, const std::deque<Dataset>& datasets);
+  int fail(const std::string& cause, const StagedItems& items);
 
  private:
-  StatusHeader header_{k_status_magic, 0, 0, 0, {}, {}};
+  StatusHeader header_{k_status_magic, 0, 0, 0, {}, 0, {}};
   std::vector<ItemRecord> written_;
 };
 

@@ -1,14 +1,13 @@
 #include "daemon/worker/tree/pending_file.hpp"
 
-#include <dirent.h>
 #include <fcntl.h>
 #include <sys/random.h>
 #include <sys/stat.h>
 
 #include <cstdio>
 #include <ctime>
-#include <memory>
 
+#include "common/os/directory_stream.hpp"
 #include "common/os/file.hpp"
 
 namespace nodestage {
@@ -40,12 +39,10 @@ PendingNames pending_names(const WorkerOrder& order) {
 
 void remove_leftovers(int dir_fd, const PendingNames& names) {
   if (!names.may_be_left) return;
-  const int fd = ::openat(dir_fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-  const std::unique_ptr<DIR, int (*)(DIR*)> directory(::fdopendir(fd), ::closedir);
-  while (const dirent* entry = directory ? ::readdir(directory.get()) : nullptr) {
-    const std::string_view name = entry->d_name;
-    if (name.starts_with(names.prefix) && name.ends_with(".tmp"))
-      ::unlinkat(dir_fd, entry->d_name, 0);
+  auto directory = DirectoryStream::at(dir_fd);
+  while (const auto name = directory.next()) {
+    if (name->starts_with(names.prefix) && name->ends_with(".tmp"))
+      ::unlinkat(dir_fd, std::string(*name).c_str(), 0);
   }
 }
 

@@ -39,7 +39,7 @@ Status remove_pass(int dir_fd) {
     if (!*step) return first;
     const Status removed = remove_entry(**step);
     if (removed || removed.error().code == ENOENT || !first) continue;
-    first = Error{removed.error().code, walk.path(**step) + ": " + removed.error().what};
+    first = Error{removed.error().code, walk.path(**step) + ": " + removed.error().text()};
   }
 }
 
@@ -67,7 +67,7 @@ int run_remove(const WorkerOrder& order) {
   const Status removed = remove_tree_contents(k_worker_directory_fd);
   if (removed) return 0;
   std::fprintf(stderr, "job %u: not removed: %s\n", order.job,
-               printable(shortened(removed.error().what, 800)).c_str());
+               printable(shortened(removed.error().text(), 800)).c_str());
   return 1;
 }
 

@@ -1,11 +1,10 @@
 #include "daemon/worker/tree/tree_walk.hpp"
 
-#include <dirent.h>
 #include <linux/openat2.h>
 
 #include <algorithm>
-#include <memory>
 
+#include "common/os/directory_stream.hpp"
 #include "common/os/file.hpp"
 
 namespace nodestage {
@@ -35,29 +34,17 @@ Result<TreeWalk::Level> TreeWalk::enter(const Fd& dir) const {
   // If this is refused (another user's directory), the group's rights or a capability may do.
   if ((mode & needed) != needed && change_mode(dir.get(), mode | needed)) level.mode_back = mode;
 
-  const Fd readable(::openat(dir.get(), ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC));
-  if (!readable) return Error{errno, std::strerror(errno)};
-  TRY(read_names(readable.get(), level));
+  TRY(read_names(dir, level));
   return level;
 }
 
-Status TreeWalk::read_names(int fd, Level& level) const {
-  const auto close = [](DIR* stream) { ::closedir(stream); };
-  Fd copy(::fcntl(fd, F_DUPFD_CLOEXEC, 0));
-  const std::unique_ptr<DIR, decltype(close)> stream(copy ? ::fdopendir(copy.get()) : nullptr,
-                                                     close);
-  if (!stream) return system_error("fdopendir");
-  static_cast<void>(copy.release());
-  for (;;) {
-    errno = 0;
-    const dirent* entry = ::readdir(stream.get());
-    if (entry == nullptr) break;
-    const std::string_view name = entry->d_name;
-    if (name == "." || name == "..") continue;
+Status TreeWalk::read_names(const Fd& dir, Level& level) const {
+  auto stream = DirectoryStream::at(dir.get());
+  while (const auto name = stream.next()) {
     level.starts.push_back(level.names.size());
-    level.names.append(name).push_back('\0');
+    level.names.append(*name).push_back('\0');
   }
-  if (errno != 0) return Error{errno, std::strerror(errno)};
+  if (stream.code() != 0) return Error{stream.code(), std::strerror(stream.code())};
   if (purpose_ != WalkFor::removing) {
     const char* names = level.names.data();
     std::sort(level.starts.begin(), level.starts.end(), [names](std::size_t a, std::size_t b) {

@@ -61,7 +61,7 @@ class TreeWalk {
   TreeWalk(DirStack dirs, WalkFor purpose) : dirs_(std::move(dirs)), purpose_(purpose) {}
   [[nodiscard]] mode_t needed_mode() const;
   Result<Level> enter(const Fd& dir) const;
-  Status read_names(int fd, Level& level) const;
+  Status read_names(const Fd& dir, Level& level) const;
   WalkStep examine(std::string name);
   Status descend(WalkStep& step);
   Status leave();

@@ -4,9 +4,10 @@
 
 #include <algorithm>
 #include <array>
-#include <charconv>
 #include <cstdint>
 #include <tuple>
+
+#include "common/text/parsing.hpp"
 
 namespace nodestage {
 namespace {
@@ -32,25 +33,18 @@ struct Tag {
 constexpr std::array<Tag, 4> k_tags = {
     {{"user", 1, 2}, {"group", 4, 8}, {"mask", 0x10, 0}, {"other", 0x20, 0}}};
 
-std::string_view trimmed(std::string_view text) {
-  constexpr auto k_blanks = " \t"sv;
-  text.remove_prefix(std::min(text.find_first_not_of(k_blanks), text.size()));
-  return text.substr(0, text.find_last_not_of(k_blanks) + 1);
-}
+constexpr auto k_blanks = " \t"sv;
 
 // The text before the next of `ends`; removes both from `text`.
 std::string_view take(std::string_view& text, std::string_view ends) {
   const std::string_view part = text.substr(0, text.find_first_of(ends));
   text.remove_prefix(std::min(part.size() + 1, text.size()));
-  return trimmed(part);
+  return trimmed(part, k_blanks);
 }
 
 std::optional<std::uint32_t> id_of(std::string_view text) {
-  std::uint32_t id = 0;
-  const auto [end, code] = std::from_chars(text.data(), text.data() + text.size(), id);
-  if (text.empty() || code != std::errc() || end != text.data() + text.size() || id == k_no_id)
-    return std::nullopt;
-  return id;
+  const auto id = parse_number<std::uint32_t>(text);
+  return id == k_no_id ? std::nullopt : id;
 }
 
 std::optional<std::uint16_t> permissions_of(std::string_view text) {
@@ -74,7 +68,7 @@ std::optional<AclEntry> acl_entry_of(std::string_view text) {
   const auto permissions = permissions_of(take(text, ":"));
   if (!permissions) return std::nullopt;
   if (who.empty()) return AclEntry{tag->own, *permissions, k_no_id};
-  const auto told = id_of(trimmed(text));
+  const auto told = id_of(trimmed(text, k_blanks));
   const auto id = told ? told : id_of(who);
   if (!id || tag->other == 0) return std::nullopt;
   return AclEntry{tag->other, *permissions, *id};

@@ -1,10 +1,12 @@
 // Extended attributes that staging may keep: those of the user's namespace, and POSIX ACLs, which
 // the kernel shows as two more attributes. All others belong to the system.
 //
+// clang-format off
 //   ACL   u32 version 2, then for each entry u16 tag, u16 permissions, u32 id (little-endian):
 //         <linux/posix_acl_xattr.h>; entries in the order of tags, then of ids
 //   text  "user::rw-,user:NAME:r--:1000,group::r--,mask::r--,other::---": acl(5); also one
 //         per line, with an id as NAME, or as a fourth field as bsdtar writes it
+// clang-format on
 #pragma once
 
 #include <cstddef>

@@ -10,11 +10,13 @@
 #include <sys/wait.h>
 
 #include <algorithm>
-#include <charconv>
 #include <exception>
 #include <optional>
 
+#include "common/os/child.hpp"
+#include "common/os/child_process.hpp"
 #include "common/os/file.hpp"
+#include "common/text/parsing.hpp"
 #include "daemon/worker/basis/fault.hpp"
 #include "daemon/worker/sandbox/build_sandbox.hpp"
 
@@ -72,9 +74,7 @@ BuildCommand decode_command(std::string_view body) {
   command.directory = take();
   command.log = take();
   command.output = take();
-  const std::string number = take();
-  std::size_t count = 0;
-  std::from_chars(number.data(), number.data() + number.size(), count);
+  auto count = parse_number<std::size_t>(take()).value_or(0);
   while (count-- > 0 && !body.empty()) command.arguments.push_back(take());
   while (!body.empty()) command.environment.push_back(take());
   return command;
@@ -108,15 +108,8 @@ int open_output(const std::string& path) {
   return ::open(path.c_str(), k_flags, 0600);
 }
 
-std::vector<char*> pointers(std::vector<std::string>& texts) {
-  std::vector<char*> result;
-  result.reserve(texts.size() + 1);
-  for (auto& text : texts) result.push_back(text.data());
-  result.push_back(nullptr);
-  return result;
-}
-
-[[noreturn]] void become(BuildCommand& command) noexcept {
+// Returns only when it cannot be started: the exit code.
+int become(BuildCommand& command) {
   ::setpgid(0, 0);
   sigset_t none;
   ::sigemptyset(&none);
@@ -127,13 +120,13 @@ std::vector<char*> pointers(std::vector<std::string>& texts) {
   const int null = ::open("/dev/null", O_RDONLY | O_CLOEXEC);
   const bool placed = ::dup2(null, 0) == 0 && ::dup2(output, 1) == 1 && ::dup2(log, 2) == 2;
   if (placed && ::chdir(command.directory.c_str()) == 0) {
-    auto arguments = pointers(command.arguments);
-    auto environment = pointers(command.environment);
+    auto arguments = exec_texts(command.arguments);
+    auto environment = exec_texts(command.environment);
     ::execve(arguments[0], arguments.data(), environment.data());
   }
   const std::string cause = system_error(command.arguments[0]).what + "\n";
   static_cast<void>(!write_all(2, std::string_view(cause)));
-  ::_exit(k_not_started);
+  return k_not_started;
 }
 
 // Kills what a command left behind, in whatever session: it became our child (subreaper).
@@ -143,11 +136,9 @@ void end_children() {
     std::string_view rest = list ? std::string_view(*list) : std::string_view();
     bool any = false;
     while (!rest.empty()) {
-      int pid = 0;
-      const auto [end, error] = std::from_chars(rest.data(), rest.data() + rest.size(), pid);
-      if (error == std::errc() && pid > 0) any = ::kill(pid, SIGKILL) == 0 || any;
-      const auto used = static_cast<std::size_t>(end - rest.data());
-      rest.remove_prefix(std::min(used + 1, rest.size()));
+      const auto pid = take_number<int>(rest);
+      if (pid && *pid > 0) any = ::kill(*pid, SIGKILL) == 0 || any;
+      rest.remove_prefix(std::min<std::size_t>(1, rest.size()));
     }
     const pid_t ended = ::waitpid(-1, nullptr, any ? 0 : WNOHANG);
     // The kernel may omit children from the list that arrive while it is written.
@@ -156,13 +147,13 @@ void end_children() {
 }
 
 // The command's status; empty if the worker has exited.
-bool wait_for(pid_t child, int commands, int& status) {
-  const Fd ended(static_cast<int>(::syscall(SYS_pidfd_open, child, 0)));
-  pollfd on[] = {{ended.get(), POLLIN, 0}, {commands, POLLIN, 0}};
+std::optional<int> wait_for(ChildProcess& child, int commands) {
+  const auto ended = open_pid(child.pid());
+  pollfd on[] = {{ended ? ended->get() : -1, POLLIN, 0}, {commands, POLLIN, 0}};
   for (;;) {
-    if (::poll(on, 2, -1) < 0 && errno != EINTR) return false;
-    if (on[1].revents != 0) return false;
-    if (on[0].revents != 0) return ::waitpid(child, &status, 0) == child;
+    if (::poll(on, 2, -1) < 0 && errno != EINTR) return {};
+    if (on[1].revents != 0) return {};
+    if (on[0].revents != 0) return child.wait();
   }
 }
 
@@ -171,24 +162,25 @@ bool serve_one(int commands, int answers) {
   if (!body) return false;
   BuildCommand command = decode_command(*body);
   if (command.arguments.empty()) return false;
-  const pid_t child = ::fork();
-  if (child < 0) return false;
-  if (child == 0) become(command);
-  ::setpgid(child, child);
-  int status = 0;
-  const bool ended = wait_for(child, commands, status);
-  ::kill(-child, SIGKILL);
+  // end_children() waits for it, with all that it has started.
+  auto child = ChildProcess::start(Orphan::left, [&command] { return become(command); });
+  if (!child) return false;
+  const pid_t group = child->pid();
+  ::setpgid(group, group);
+  const auto status = wait_for(*child, commands);
+  ::kill(-group, SIGKILL);
   end_children();
-  if (!ended) return false;
-  const int code = WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
+  if (!status) return false;
+  const int code = exit_code_of(*status);
   return static_cast<bool>(
       write_all(answers, std::string_view(reinterpret_cast<const char*>(&code), sizeof code)));
 }
 
-[[noreturn]] void serve(int commands, int answers, int job_fd) {
+// Returns the exit code.
+int serve(int commands, int answers, int job_fd) {
   ::prctl(PR_SET_NAME, "nodestage-build");
   ::prctl(PR_SET_CHILD_SUBREAPER, 1);
-  if (!write_all(answers, std::string_view(encode(enter_build_sandbox(job_fd))))) ::_exit(1);
+  if (!write_all(answers, std::string_view(encode(enter_build_sandbox(job_fd))))) return 1;
   // The commands must not inherit what this process did, above all the status file.
   ::syscall(SYS_close_range, 3U, ~0U, CLOSE_RANGE_CLOEXEC);
   try {
@@ -196,33 +188,26 @@ bool serve_one(int commands, int answers) {
   } catch (const std::exception&) {  // no memory: the worker sees that the pipe is closed
   }
   end_children();
-  ::_exit(0);
+  return 0;
 }
 
 }  // namespace
 
 Result<Builder> Builder::start(int job_fd, mode_t umask) {
-  int to[2];
-  int from[2];
-  if (::pipe2(to, O_CLOEXEC) != 0) return system_error("pipe2");
-  Fd its_commands(to[0]);
-  Fd commands(to[1]);
-  if (::pipe2(from, O_CLOEXEC) != 0) return system_error("pipe2");
-  Fd answers(from[0]);
-  Fd its_answers(from[1]);
-  const pid_t pid = ::fork();
-  if (pid < 0) return system_error("fork");
-  if (pid == 0) {
-    commands.reset();
-    answers.reset();
+  TRY_ASSIGN(Pipe commands, make_pipe());
+  TRY_ASSIGN(Pipe answers, make_pipe());
+  // Not waited for as a child: it goes with this process.
+  TRY(ChildProcess::start(Orphan::left, [&] {
+    commands.write.reset();
+    answers.read.reset();
     ::umask(umask);
-    serve(its_commands.get(), its_answers.get(), job_fd);
-  }
+    return serve(commands.read.get(), answers.write.get(), job_fd);
+  }));
   static_cast<void>(::signal(SIGPIPE, SIG_IGN));
-  its_answers.reset();
-  const auto sandbox = receive_message(answers.get());
+  answers.write.reset();
+  const auto sandbox = receive_message(answers.read.get());
   if (!sandbox) return Error{EPIPE, k_gone};
-  return Builder(std::move(commands), std::move(answers), decode_sandbox(*sandbox));
+  return Builder(std::move(commands.write), std::move(answers.read), decode_sandbox(*sandbox));
 }
 
 Builder::~Builder() { end(); }

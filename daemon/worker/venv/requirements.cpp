@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "common/os/file.hpp"
+#include "common/text/parsing.hpp"
 #include "daemon/worker/basis/fault.hpp"
 
 namespace nodestage {
@@ -21,12 +22,7 @@ Result<std::string> read_requirements(const std::string& path) {
   return read_all(fd.get(), k_max_bytes);
 }
 
-std::string_view trimmed(std::string_view text) {
-  static constexpr std::string_view k_blanks = " \t";
-  const std::size_t first = text.find_first_not_of(k_blanks);
-  if (first == std::string_view::npos) return {};
-  return text.substr(first, text.find_last_not_of(k_blanks) - first + 1);
-}
+constexpr std::string_view k_blanks = " \t";
 
 // Replaces all kinds of line ends by one.
 std::string with_newlines(std::string_view text) {
@@ -46,12 +42,12 @@ std::string next_line(std::string_view& text) {
     const std::size_t end = std::min(text.find('\n'), text.size());
     std::string_view part = text.substr(0, end);
     text.remove_prefix(std::min(end + 1, text.size()));
-    more = part.ends_with('\\') && !trimmed(part).starts_with('#');
+    more = part.ends_with('\\') && !trimmed(part, k_blanks).starts_with('#');
     line += part.substr(0, part.size() - (more ? 1 : 0));
   }
   const std::size_t comment =
       line.starts_with('#') ? 0 : std::min(line.find(" #"), line.find("\t#"));
-  return std::string(trimmed(std::string_view(line).substr(0, comment)));
+  return std::string(trimmed(std::string_view(line).substr(0, comment), k_blanks));
 }
 
 struct Option {
@@ -107,7 +103,7 @@ bool ends_in_any(std::string_view text, std::initializer_list<std::string_view> 
 bool is_source(std::string_view line) {
   std::string_view place = line;
   if (const auto at = line.find(" @ "); at != std::string_view::npos) {
-    place = trimmed(line.substr(at + 3));
+    place = trimmed(line.substr(at + 3), k_blanks);
   }
   place = place.substr(0, place.find_first_of(" ;"));
   place = place.substr(0, place.find('#'));
@@ -172,7 +168,7 @@ Status check_is_requirements(const std::string& path) {
   const auto text = read_requirements(path);
   if (!text) {
     return fault(
-        text.error().code, shown(path) + ": cannot be read: " + text.error().what,
+        text.error().code, shown(path) + ": cannot be read: " + text.error().text(),
         "--stage-venv takes a virtual environment, an archive of one, or a requirements.txt");
   }
   const bool is_other = path.ends_with(".toml") || path.ends_with(".yml") ||

@@ -1,6 +1,5 @@
 #include "daemon/worker/venv/venv.hpp"
 
-#include <dirent.h>
 #include <fcntl.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -8,6 +7,7 @@
 #include <climits>
 #include <cstdlib>
 
+#include "common/os/directory_stream.hpp"
 #include "common/os/file.hpp"
 #include "common/text/human.hpp"
 #include "daemon/worker/basis/fault.hpp"
@@ -67,15 +67,11 @@ std::string without_slashes(std::string path) {
 
 // The only name in a directory if that is a directory, otherwise "".
 std::string only_directory(int dir_fd) {
-  auto fd = open_at(dir_fd, ".", O_RDONLY | O_DIRECTORY);
-  if (!fd) return {};
-  const std::unique_ptr<DIR, int (*)(DIR*)> dir(::fdopendir(fd->release()), ::closedir);
+  auto directory = DirectoryStream::at(dir_fd);
   std::string only;
-  while (const dirent* entry = dir ? ::readdir(dir.get()) : nullptr) {
-    const std::string name = entry->d_name;
-    if (name == "." || name == "..") continue;
+  while (const auto name = directory.next()) {
     if (!only.empty()) return {};
-    only = name;
+    only = *name;
   }
   struct stat info {};
   const bool is_directory = !only.empty() &&

@@ -3,15 +3,10 @@
 #include <charconv>
 #include <nlohmann/json.hpp>
 
+#include "common/text/parsing.hpp"
+
 namespace nodestage {
 namespace {
-
-std::string_view trimmed(std::string_view text) {
-  const auto is_blank = [](char c) { return c == ' ' || c == '\t' || c == '\r'; };
-  while (!text.empty() && is_blank(text.front())) text.remove_prefix(1);
-  while (!text.empty() && is_blank(text.back())) text.remove_suffix(1);
-  return text;
-}
 
 std::string percent_decoded(std::string_view text) {
   std::string path;

@@ -1,6 +1,5 @@
 #include "daemon/worker/venv/venv_python.hpp"
 
-#include <dirent.h>
 #include <fcntl.h>
 #include <linux/openat2.h>
 #include <sys/stat.h>
@@ -10,8 +9,8 @@
 #include <climits>
 #include <cstdlib>
 #include <map>
-#include <memory>
 
+#include "common/os/directory_stream.hpp"
 #include "common/os/file.hpp"
 #include "daemon/worker/basis/fault.hpp"
 #include "daemon/worker/venv/venv_facts.hpp"
@@ -40,9 +39,8 @@ std::vector<std::string> names_in(int dir_fd, const std::string& path) {
   std::vector<std::string> names;
   auto fd = open_in(dir_fd, path, O_RDONLY | O_DIRECTORY);
   if (!fd) return names;
-  const std::unique_ptr<DIR, int (*)(DIR*)> dir(::fdopendir(fd->release()), ::closedir);
-  while (const dirent* entry = dir ? ::readdir(dir.get()) : nullptr)
-    names.emplace_back(entry->d_name);
+  DirectoryStream directory(std::move(*fd));
+  while (const auto name = directory.next()) names.emplace_back(*name);
   std::sort(names.begin(), names.end());
   return names;
 }

@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
+#include "common/text/parsing.hpp"
+
 namespace nodestage {
 namespace {
 
@@ -134,13 +136,6 @@ bool is_python_name(std::string_view name) {
     return name.find_first_not_of("0123456789.td", kind.size()) == std::string_view::npos;
   }
   return false;
-}
-
-std::string_view trimmed(std::string_view text) {
-  const auto is_blank = [](char c) { return c == ' ' || c == '\t' || c == '\r'; };
-  while (!text.empty() && is_blank(text.front())) text.remove_prefix(1);
-  while (!text.empty() && is_blank(text.back())) text.remove_suffix(1);
-  return text;
 }
 
 // The text after '#!', cut at the first blank.

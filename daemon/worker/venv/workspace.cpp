@@ -66,7 +66,7 @@ void remove_below(int dir_fd, const std::string& name) {
   const auto directory = open_directory_at(dir_fd, name);
   if (!directory) return;
   if (const Status removed = remove_tree_contents(directory->get()); !removed) {
-    log_line("not removed: " + name + "/" + removed.error().what);
+    log_line("not removed: " + name + "/" + removed.error().text());
   }
   ::unlinkat(dir_fd, name.c_str(), AT_REMOVEDIR);
 }

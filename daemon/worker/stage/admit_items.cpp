@@ -1,0 +1,52 @@
+#include "daemon/worker/stage/admit_items.hpp"
+
+#include <algorithm>
+
+#include "common/text/human.hpp"
+
+namespace nodestage {
+namespace {
+
+std::string subject_of(const std::vector<StagedItem*>& items, const Need& sum) {
+  const std::size_t others = items.size() - 1;
+  std::string subject = items.front()->source();
+  if (others == 0) {
+    subject += ": needs";
+  } else {
+    subject += others == 1 ? " and another dataset together need"
+                           : " and " + human_count(others) + " other datasets together need";
+  }
+  return sum.least.bytes < sum.expected.bytes ? subject + " at least" : subject;
+}
+
+Status ask_for(const std::vector<StagedItem*>& items, Allowance& allowance) {
+  Need sum;
+  for (const StagedItem* item : items) {
+    sum = {sum.expected + item->need().expected, sum.least + item->need().least};
+  }
+  if (sum.expected == Amount{}) return {};
+  return allowance.ask(sum, subject_of(items, sum));
+}
+
+// 0 for what is needed, which is never left out.
+std::uint64_t spare_bytes(const StagedItem* item) {
+  return item->is_needed() ? 0 : 1 + item->need().expected.bytes;
+}
+
+}  // namespace
+
+Status admit_items(std::vector<StagedItem*>& items, Allowance& allowance) {
+  while (!items.empty()) {
+    Status admitted = ask_for(items, allowance);
+    if (admitted) return {};
+    const auto spare = std::max_element(
+        items.begin(), items.end(),
+        [](const StagedItem* a, const StagedItem* b) { return spare_bytes(a) < spare_bytes(b); });
+    if ((*spare)->is_needed()) return admitted;
+    (*spare)->leave_out(admitted.error());
+    items.erase(spare);
+  }
+  return {};
+}
+
+}  // namespace nodestage

@@ -1,0 +1,135 @@
+// StagedItem: one item of a request that a worker stages, a dataset or an environment: its place
+// among the others, the room it needs, and how far it is.
+#pragma once
+
+#include <sys/types.h>
+
+#include <atomic>
+#include <chrono>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "common/wire/status_file.hpp"
+#include "common/wire/worker_order.hpp"
+#include "daemon/worker/basis/fault.hpp"
+#include "daemon/worker/budget/allowance.hpp"
+#include "daemon/worker/budget/meter.hpp"
+#include "daemon/worker/budget/space.hpp"
+#include "daemon/worker/piece/piece.hpp"
+#include "daemon/worker/venv/workspace.hpp"
+
+namespace nodestage {
+
+// What all items of a worker share; borrowed.
+struct StageContext {
+  const WorkerOrder& order;
+  Workspace& workspace;
+  mode_t umask;
+  RateLimit& rate;
+  const std::atomic<bool>& stop;
+  Allowance& allowance;
+  std::size_t at_once;  // items that run side by side
+  PieceLimits limits;   // of each of them
+};
+
+// Not movable. One thread at a time calls plan(), then weigh(), then run(); any thread the others.
+class StagedItem {
+ public:
+  StagedItem(const StagedItem&) = delete;
+  StagedItem& operator=(const StagedItem&) = delete;
+  virtual ~StagedItem() = default;
+
+  // Finds the sources and claims the destination, as far as that is known without reading.
+  virtual Status plan() = 0;
+
+  // Opens the first source, and learns from it what all of them will take of the local disk:
+  // need(). An `async` item does that in run(), and asks the Allowance for it.
+  virtual Status weigh() = 0;
+  [[nodiscard]] const Need& need() const { return need_; }
+
+  // Stages all of it.
+  Status run();
+
+  // What became of plan(), weigh() and run(), for the record and the log.
+  void end(const Status& status);
+  // The same for one that was weighed, and for which there is no room.
+  void leave_out(const Error& refusal);
+
+  // A variable of the job, and the path that it tells. Nothing before the destination is known or
+  // when it failed.
+  struct Variable {
+    std::string name;
+    std::string value;
+  };
+  [[nodiscard]] std::optional<Variable> variable() const;
+
+  [[nodiscard]] std::size_t index() const { return index_; }  // among all of the request
+  [[nodiscard]] ItemRecord record() const;
+  [[nodiscard]] virtual std::string name() const = 0;  // for messages: "dataset 'x'"
+  [[nodiscard]] std::string source() const { return shown(source_); }
+  [[nodiscard]] bool is_async() const { return patience_ == Patience::async; }
+  [[nodiscard]] bool is_needed() const;  // its failure fails the job
+  void set_note(const std::string& text);
+
+ protected:
+  using Clock = std::chrono::steady_clock;
+  // Whether the job waits for it, and fails with it.
+  enum class Patience { needed, optional, async };
+
+  // All is borrowed.
+  StagedItem(const std::string& source, Patience patience, std::size_t index,
+             const StageContext& context);
+
+  // The work of run().
+  virtual Status stage() = 0;
+  [[nodiscard]] virtual const char* noun() const = 0;           // for the log: "dataset"
+  [[nodiscard]] virtual std::uint32_t kind_flag() const = 0;    // of the record
+  [[nodiscard]] virtual std::string short_name() const = 0;     // of the record; under mutex_
+  [[nodiscard]] virtual std::string variable_name() const = 0;  // under mutex_
+
+  // Looks at sources_, which must be there, and learns how large they are.
+  Status measure();
+  // An item that begins at once goes on with what is open; of others it would only take memory.
+  void keep_open(Piece piece);
+  Result<Piece> open_piece(const std::string& source, const Unpacking& wanted);
+  bool keep_placed(const std::string& destination);
+  void set_kind(const std::string& kind);
+  void set_destination(const std::string& destination);
+  void add_note(const std::string& text);
+
+  static constexpr std::string_view k_job_directory = ".";
+  const std::string& source_;
+  const Patience patience_;
+  const std::size_t index_;
+  const StageContext& context_;
+  Meter meter_;
+  Space space_;
+  std::vector<std::string> sources_;
+  std::uint64_t source_bytes_ = 0;
+  std::optional<Piece> first_;  // of the sources, when it is open already
+  Need need_;
+
+  mutable std::mutex mutex_;  // over what follows
+  ItemState state_ = ItemState::waiting;
+  std::string kind_;
+  std::string note_;
+  std::string destination_;  // "." for the job directory itself
+  std::optional<Clock::time_point> begun_;
+  std::optional<Clock::time_point> ended_;
+
+ private:
+  // Under mutex_.
+  void tell_amounts(ItemRecord& record) const;
+  void tell_times(ItemRecord& record) const;
+  void tell_texts(ItemRecord& record) const;
+  [[nodiscard]] std::string destination_path() const;
+};
+
+// In the request's order: datasets, then the environment.
+using StagedItems = std::vector<std::unique_ptr<StagedItem>>;
+
+}  // namespace nodestage

@@ -1,0 +1,61 @@
+#include "daemon/worker/stage/staged_venv.hpp"
+
+#include "daemon/worker/tree/dir_stack.hpp"
+#include "daemon/worker/venv/venv.hpp"
+
+namespace nodestage {
+namespace {
+
+constexpr const char* k_built = "one";  // in the item's directory, until it is placed
+
+}  // namespace
+
+StagedVenv::StagedVenv(const VenvItem& item, std::size_t index, const StageContext& context,
+                       Builder* builder)
+    : StagedItem(item.source, item.optional ? Patience::optional : Patience::needed, index,
+                 context),
+      item_(item),
+      builder_(builder) {}
+
+Status StagedVenv::plan() {
+  if (!context_.order.refuse_venv.empty()) return Error{EPERM, context_.order.refuse_venv};
+  sources_ = {item_.source};
+  TRY(measure());
+  TRY(context_.workspace.claim(item_.destination, item_.source));
+  set_destination(item_.destination);
+  return {};
+}
+
+Status StagedVenv::weigh() {
+  if (context_.workspace.is_placed(item_.destination)) return {};
+  TRY_ASSIGN(Piece piece, Piece::open(item_.source, Unpacking(), meter_, context_.limits));
+  TRY_ASSIGN(need_, piece.need());
+  keep_open(std::move(piece));
+  return {};
+}
+
+Status StagedVenv::stage() {
+  if (keep_placed(item_.destination)) return {};
+  TRY_ASSIGN(const Fd item_fd, context_.workspace.make_item(index_));
+  TRY_ASSIGN(Piece piece, open_piece(item_.source, Unpacking()));
+  TRY(build(piece, item_fd.get()));
+  return context_.workspace.place(item_fd.get(), k_built, item_.destination);
+}
+
+// The log of a build lies beside the environment, also when that failed.
+Status StagedVenv::build(Piece& piece, int item_fd) {
+  set_kind(Venv::kind(piece));
+  Venv venv(item_, context_.order, meter_, *builder_, context_.stop,
+            [this](const std::string& text) { set_note(text); });
+  Status made = venv.make(piece, {item_fd, k_built, context_.umask, space_});
+  set_note("");
+  const auto logs = open_directory_at(item_fd, Venv::k_log_directory);
+  if (logs && venv.has_log()) {
+    static_cast<void>(
+        !context_.workspace.place(logs->get(), Venv::k_log_name, item_.destination + ".log"));
+  }
+  add_note(venv.note());
+  return made;
+}
+
+}  // namespace nodestage

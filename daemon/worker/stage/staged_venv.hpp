@@ -1,0 +1,34 @@
+// StagedVenv: the --stage-venv= option on its way.
+#pragma once
+
+#include <string>
+
+#include "common/request/request.hpp"
+#include "daemon/worker/stage/staged_item.hpp"
+#include "daemon/worker/venv/builder.hpp"
+
+namespace nodestage {
+
+class StagedVenv final : public StagedItem {
+ public:
+  // Borrows all. `builder` may be null where the site refuses environments.
+  StagedVenv(const VenvItem& item, std::size_t index, const StageContext& context,
+             Builder* builder);
+
+  Status plan() override;
+  Status weigh() override;
+  [[nodiscard]] std::string name() const override { return "the environment"; }
+
+ private:
+  Status stage() override;
+  [[nodiscard]] const char* noun() const override { return "venv"; }
+  [[nodiscard]] std::uint32_t kind_flag() const override { return k_item_venv; }
+  [[nodiscard]] std::string short_name() const override { return "VENV"; }
+  [[nodiscard]] std::string variable_name() const override { return "NODESTAGE_VENV"; }
+  Status build(Piece& piece, int item_fd);
+
+  const VenvItem& item_;
+  Builder* const builder_;
+};
+
+}  // namespace nodestage
