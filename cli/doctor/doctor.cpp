@@ -12,7 +12,9 @@
 
 #include "cli/base/conversation.hpp"
 #include "cli/base/programs.hpp"
-#include "cli/doctor/doctor_checks.hpp"
+#include "cli/doctor/node_checks.hpp"
+#include "cli/doctor/plugstack.hpp"
+#include "cli/doctor/slurm_checks.hpp"
 #include "common/build_info.hpp"
 #include "common/os/directory_stream.hpp"
 #include "common/os/file.hpp"

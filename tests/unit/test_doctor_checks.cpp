@@ -3,7 +3,9 @@
 #include <filesystem>
 #include <fstream>
 
-#include "cli/doctor/doctor_checks.hpp"
+#include "cli/doctor/node_checks.hpp"
+#include "cli/doctor/plugstack.hpp"
+#include "cli/doctor/slurm_checks.hpp"
 #include "scratch.hpp"
 
 using namespace nodestage;

@@ -1,0 +1,36 @@
+#include "cli/doctor/conf_text.hpp"
+
+#include <algorithm>
+#include <cctype>
+#include <sstream>
+
+namespace nodestage {
+
+std::string lower(std::string text) {
+  std::transform(text.begin(), text.end(), text.begin(),
+                 [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
+  return text;
+}
+
+std::vector<std::string> words_of(const std::string& line) {
+  std::istringstream words(line.substr(0, line.find('#')));
+  std::vector<std::string> list;
+  for (std::string word; words >> word;) list.push_back(word);
+  return list;
+}
+
+std::vector<std::string> values_in(std::string_view text, const std::string& key) {
+  std::vector<std::string> values;
+  std::istringstream lines{std::string(text)};
+  for (std::string line; std::getline(lines, line);) {
+    for (const std::string& word : words_of(line)) {
+      const std::size_t equals = word.find('=');
+      if (equals == std::string::npos || lower(word.substr(0, equals)) != lower(key)) continue;
+      std::istringstream parts(word.substr(equals + 1));
+      for (std::string part; std::getline(parts, part, ',');) values.push_back(part);
+    }
+  }
+  return values;
+}
+
+}  // namespace nodestage

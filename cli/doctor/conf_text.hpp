@@ -1,0 +1,18 @@
+// The text of configuration files: words, and values by key.
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace nodestage {
+
+std::string lower(std::string text);
+
+// The words of a line, without a comment that starts with '#'.
+std::vector<std::string> words_of(const std::string& line);
+
+// Each value of KEY=VALUE[,VALUE]... in any line. Keys are compared without regard to case.
+std::vector<std::string> values_in(std::string_view text, const std::string& key);
+
+}  // namespace nodestage

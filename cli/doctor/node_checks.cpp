@@ -1,0 +1,165 @@
+#include "cli/doctor/node_checks.hpp"
+
+#include "cli/doctor/conf_text.hpp"
+#include "common/text/human.hpp"
+
+namespace nodestage {
+namespace {
+
+std::string version_text(std::uint32_t number) {
+  return std::to_string(number / 1'000'000) + "." + std::to_string(number / 1000 % 1000) + "." +
+         std::to_string(number % 1000);
+}
+
+struct FileSystem {
+  std::uint64_t type;
+  const char* name;
+  enum { local, memory, shared, fuse } kind;
+};
+constexpr FileSystem k_file_systems[] = {
+    {0xEF53, "ext4", FileSystem::local},        {0x58465342, "xfs", FileSystem::local},
+    {0x9123683E, "btrfs", FileSystem::local},   {0x2FC12FC1, "zfs", FileSystem::local},
+    {0x794C7630, "overlay", FileSystem::local}, {0x01021994, "tmpfs", FileSystem::memory},
+    {0x6969, "nfs", FileSystem::shared},        {0x0BD00BD0, "lustre", FileSystem::shared},
+    {0x47504653, "gpfs", FileSystem::shared},   {0x19830326, "beegfs", FileSystem::shared},
+    {0x00C36400, "ceph", FileSystem::shared},   {0xFF534D42, "cifs", FileSystem::shared},
+    {0xFE534D42, "smb", FileSystem::shared},    {0x5346414F, "afs", FileSystem::shared},
+    {0x01021997, "9p", FileSystem::shared},     {0x65735546, "fuse", FileSystem::fuse},
+};
+
+Finding judge_file_system(std::uint64_t type, const std::string& place) {
+  for (const FileSystem& known : k_file_systems) {
+    if (known.type != type) continue;
+    const std::string what = "job directories are in " + place + ", on " + known.name;
+    switch (known.kind) {
+      case FileSystem::local:
+        return ok(what);
+      case FileSystem::memory:
+        return warning(what + ", which is in memory",
+                       "It is fast, but staged data takes memory from the jobs: limit its size.");
+      case FileSystem::shared:
+        return problem(what + ", which other nodes share",
+                       "Set tmpdir.path to a local disk (nodestaged.toml).");
+      case FileSystem::fuse:
+        return warning(what,
+                       "If this is not a local disk, set tmpdir.path to one (nodestaged.toml).");
+    }
+  }
+  return ok("job directories are in " + place);
+}
+
+}  // namespace
+
+Finding judge_versions(const std::string& command, const std::string& daemon,
+                       std::uint32_t plugin_version) {
+  std::string what = "nodestage " + command;
+  bool same = true;
+  if (plugin_version != 0) {
+    what += ", plugin " + version_text(plugin_version);
+    same = same && version_text(plugin_version) == command;
+  }
+  if (!daemon.empty()) {
+    what += ", running daemon " + daemon;
+    same = same && daemon == command;
+  }
+  if (same) return ok(what);
+  return problem(
+      what + ": not the same release",
+      "Install the same release of all; systemctl restart nodestaged (staging goes on).");
+}
+
+Finding judge_silent_daemon(const std::string& fault, std::string_view unit) {
+  const std::string what = "nodestaged does not answer: " + fault;
+  const auto one_of = [&unit](const char* name) {
+    const auto values = values_in(unit, name);
+    return values.empty() ? std::string() : values.front();
+  };
+  const std::string status = one_of("ExecMainStatus");
+  const std::string restarts = one_of("NRestarts");
+  const bool has_failed = one_of("ActiveState") == "failed";
+  if (status == "219")
+    return problem(what +
+                       "; systemd cannot start it (status=219/CGROUP), since processes run "
+                       "below its cgroup",
+                   "systemd-cgls --unit nodestaged shows them. With the packaged units none do: "
+                   "workers run in nodestage-workers.service. When they have exited: systemctl "
+                   "reset-failed nodestaged; systemctl start nodestaged.");
+  if (has_failed && status == "78")
+    return problem(what + "; its configuration is wrong (status=78)",
+                   "nodestaged --check names the line; then systemctl start nodestaged.");
+  if (has_failed && !restarts.empty() && restarts != "0")
+    return problem(what + "; it has exited repeatedly (status=" + status +
+                       "), and systemd has given up after " + restarts +
+                       " restarts (its start limit)",
+                   "journalctl -u nodestaged shows why; then systemctl reset-failed nodestaged; "
+                   "systemctl start nodestaged.");
+  return problem(what,
+                 "systemctl enable --now nodestaged; why it exited: journalctl -u nodestaged, "
+                 "nodestaged --check.");
+}
+
+std::vector<Finding> judge_disk(const LocalDisk& disk, const DaemonAbout& about) {
+  std::vector<Finding> findings = {judge_file_system(disk.type, about.tmpdir_root)};
+  const std::string what =
+      human_bytes(disk.free_bytes) + " of " + human_bytes(disk.size_bytes) + " are free there";
+  const char* to_do = "See `nodestage held` as root, and what else is stored there.";
+  if (disk.free_bytes <= about.leave_free_bytes) {
+    findings.push_back(problem(what + ", no more than staging.leave_free (" +
+                                   human_bytes(about.leave_free_bytes) + "): every job is refused",
+                               to_do));
+  } else if (disk.free_bytes < disk.size_bytes / 10 || disk.free_inodes == 0) {
+    findings.push_back(warning(what + (disk.free_inodes == 0 ? ", but no inode is" : ""), to_do));
+  } else {
+    findings.push_back(ok(what));
+  }
+  return findings;
+}
+
+Finding judge_sandbox(const DaemonAbout& about) {
+  const std::string& text = about.sandbox.text;
+  const char* jobs_fail =
+      about.sandbox_required ? "; jobs that stage fail here (worker.sandbox)" : "";
+  switch (about.sandbox.kind) {
+    case SandboxState::Kind::holds:
+      return ok("workers confine themselves (Landlock, seccomp)");
+    case SandboxState::Kind::lacking:
+      return {
+          about.sandbox_required ? Grade::problem : Grade::warning,
+          "this kernel cannot confine workers in full: " + text + jobs_fail,
+          "Landlock needs Linux 5.19 or later with lsm=...,landlock on its command line; system "
+          "calls, CONFIG_SECCOMP_FILTER."};
+    case SandboxState::Kind::fault:
+      return problem("workers cannot enter their sandbox: " + text + jobs_fail,
+                     "SystemCallFilter= of nodestaged.service must allow landlock_create_ruleset, "
+                     "landlock_add_rule, landlock_restrict_self and seccomp: compare systemctl cat "
+                     "nodestaged with the packaged unit.");
+    case SandboxState::Kind::unknown:
+      break;
+  }
+  return warning("the daemon has not reported yet whether its workers confine themselves",
+                 "Try again later, or look for \"sandbox\" in its log.");
+}
+
+Finding judge_openat2(bool has_openat2) {
+  return has_openat2 ? ok("openat2")
+                     : problem("no openat2: workers and the daemon cannot open files safely",
+                               "Linux 5.9 or later.");
+}
+
+Finding judge_cgroups(const DaemonAbout& about) {
+  const std::string& missing = about.cgroups_missing;
+  if (about.cgroups_in_unit)
+    return problem(
+        "workers run below nodestaged's own cgroup: while one runs, systemd cannot "
+        "start nodestaged again (status=219/CGROUP)",
+        "Install nodestage-workers.service, and nodestaged.service as it is packaged.");
+  if (missing.empty()) return ok("workers have cgroups with all limits");
+  if (missing == "off")
+    return warning("workers have no cgroups (worker.cgroup = \"off\")",
+                   "Set it to \"auto\" (nodestaged.toml).");
+  return warning(
+      "workers lack limits of: " + missing,
+      "Enable these cgroup controllers, with Delegate=yes in nodestage-workers.service.");
+}
+
+}  // namespace nodestage

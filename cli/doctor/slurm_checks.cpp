@@ -1,0 +1,194 @@
+#include "cli/doctor/slurm_checks.hpp"
+
+#include <algorithm>
+#include <sstream>
+
+#include "cli/doctor/conf_text.hpp"
+#include "common/build_info.hpp"
+#include "common/text/human.hpp"
+#include "common/text/parsing.hpp"
+
+namespace nodestage {
+namespace {
+
+// The plugin leaves this much of PrologEpilogTimeout.
+constexpr std::uint64_t k_epilog_margin_s = 15;
+constexpr std::uint64_t k_no_timeout = 65534;
+
+std::string value_of(const SlurmConfig& config, const std::string& name) {
+  const auto found = config.find(name);
+  return found == config.end() || found->second == "(null)" ? "" : found->second;
+}
+
+// "10 sec", "65534", "" .
+std::uint64_t number_of(std::string_view text) {
+  return take_number<std::uint64_t>(text).value_or(0);
+}
+
+std::string release_text(std::uint32_t version) {
+  const std::string minor = std::to_string(version >> 8 & 255);
+  return std::to_string(version >> 16) + "." + (minor.size() < 2 ? "0" : "") + minor;
+}
+
+bool is_later(const timespec& a, const timespec& b) {
+  return a.tv_sec != b.tv_sec ? a.tv_sec > b.tv_sec : a.tv_nsec > b.tv_nsec;
+}
+
+bool is_below(const std::string& path, std::string directory) {
+  while (directory.size() > 1 && directory.ends_with('/')) directory.pop_back();
+  return path == directory || directory == "/" || path.starts_with(directory + "/");
+}
+
+// The limit of prologs or epilogs, in seconds, and its name in slurm.conf.
+struct TimeLimit {
+  std::string name;
+  std::uint64_t seconds = 0;
+
+  [[nodiscard]] bool is_none() const { return seconds == 0 || seconds >= k_no_timeout; }
+  [[nodiscard]] std::string text() const {
+    return name + (is_none() ? ": none" : "=" + std::to_string(seconds));
+  }
+};
+
+Finding judge_prolog_limit(const TimeLimit& limit, const PluginSettings& settings) {
+  const auto begin_wait = static_cast<std::uint64_t>(settings.begin_wait.count());
+  if (limit.is_none() || limit.seconds > begin_wait + k_epilog_margin_s) return ok(limit.text());
+  return problem(limit.text() +
+                     ": too short for a prolog that waits for the daemon, or for any stage-out; a "
+                     "timeout drains the node",
+                 "Set it to 300 or more in slurm.conf.");
+}
+
+// epilog_wait_s: the daemon's setting; 0: not known.
+Finding judge_epilog_limit(const TimeLimit& limit, const PluginSettings& settings,
+                           std::uint64_t epilog_wait_s) {
+  auto wait = static_cast<std::uint64_t>(settings.epilog_wait.count());
+  if (epilog_wait_s != 0) wait = std::min(wait, epilog_wait_s);
+  if (limit.is_none() || limit.seconds >= wait + k_epilog_margin_s) return ok(limit.text());
+  const std::uint64_t left =
+      limit.seconds > k_epilog_margin_s ? limit.seconds - k_epilog_margin_s : 1;
+  return warning(limit.text() + ": an epilog waits " + std::to_string(left) +
+                     " s for results instead of " + std::to_string(wait) +
+                     " s; the rest is copied in the background",
+                 "Set it to " + std::to_string(wait + k_epilog_margin_s) +
+                     " or more in slurm.conf, or stageout.epilog_wait to less.");
+}
+
+}  // namespace
+
+SlurmConfig parse_slurm_config(std::string_view text) {
+  SlurmConfig config;
+  std::istringstream lines{std::string(text)};
+  for (std::string line; std::getline(lines, line);) {
+    const std::size_t equals = line.find('=');
+    if (equals != std::string::npos)
+      config[std::string(trimmed(line.substr(0, equals)))] = trimmed(line.substr(equals + 1));
+  }
+  return config;
+}
+
+std::uint32_t slurm_release_of(std::string_view text) {
+  const std::size_t begin = text.find_first_of("0123456789");
+  if (begin == std::string_view::npos) return 0;
+  text.remove_prefix(begin);
+  const auto major = take_number<std::uint32_t>(text);
+  if (!major || !text.starts_with('.')) return 0;
+  text.remove_prefix(1);
+  const auto minor = take_number<std::uint32_t>(text);
+  return minor ? *major << 16 | *minor << 8 : 0;
+}
+
+Finding judge_plugin(const PluginFile& plugin, std::uint32_t slurm_release) {
+  const std::string is_for = plugin.path + " is for Slurm " + release_text(plugin.slurm_version);
+  if (slurm_release == 0)
+    return warning(is_for + "; this host's Slurm does not report its version",
+                   "See scontrol --version.");
+  if (plugin.slurm_version >> 8 == slurm_release >> 8) return ok(is_for + ", as is this host's");
+  return problem(
+      is_for + ", but this host's is " + release_text(slurm_release),
+      "Install the package that was built for Slurm " + release_text(slurm_release) + ".");
+}
+
+Finding judge_slurmd(const timespec& begun, const PluginFile& plugin, const PlugstackLine& line) {
+  const std::string since =
+      "slurmd has been running since " + human_date(static_cast<std::uint64_t>(begun.tv_sec));
+  const auto after = [&since](const char* what, const timespec& when) {
+    return since + ", but the plugin" + what + human_date(static_cast<std::uint64_t>(when.tv_sec));
+  };
+  if (is_later(plugin.installed, begun))
+    return problem(after(" was installed ", plugin.installed),
+                   "systemctl restart slurmd: it loads plugins only when it starts; jobs go on.");
+  if (is_later(line.changed, begun))
+    return warning(
+        after("'s line was changed ", line.changed),
+        "If the line is new: systemctl restart slurmd. For new arguments alone, do nothing.");
+  return ok(since + ", after the plugin was installed");
+}
+
+Finding judge_prolog_flags(const SlurmConfig& config) {
+  const std::string flags = value_of(config, "PrologFlags");
+  const std::string small = lower(flags);
+  for (const char* flag : {"alloc", "contain", "x11"}) {
+    if (small.find(flag) != std::string::npos) return ok("PrologFlags=" + flags);
+  }
+  return problem(
+      "PrologFlags has no Alloc: a job's nodes start to stage only with their first step, so jobs "
+      "of several nodes fail",
+      "Set PrologFlags=Alloc in slurm.conf (Contain includes it); scontrol reconfigure.");
+}
+
+Finding judge_batch_start(const SlurmConfig& config, const PluginSettings& settings) {
+  const std::uint64_t limit = number_of(value_of(config, "BatchStartTimeout"));
+  const auto wait = static_cast<std::uint64_t>(settings.begin_wait.count());
+  const std::string what = "BatchStartTimeout=" + std::to_string(limit);
+  if (limit > wait) return ok(what);
+  return warning(
+      what + ": while the daemon is away a prolog takes " + std::to_string(wait) +
+          " s (begin_wait), and Slurm would requeue the job",
+      "Set BatchStartTimeout to " + std::to_string(wait + 5) + " or more in slurm.conf.");
+}
+
+std::vector<Finding> judge_time_limits(const SlurmConfig& config, const PluginSettings& settings,
+                                       std::uint64_t epilog_wait_s) {
+  const auto limit_in = [&config](const char* name) -> TimeLimit {
+    return {name, number_of(value_of(config, name))};
+  };
+  if (config.count("EpilogTimeout") > 0)  // from Slurm 26.05 on
+    return {judge_prolog_limit(limit_in("PrologTimeout"), settings),
+            judge_epilog_limit(limit_in("EpilogTimeout"), settings, epilog_wait_s)};
+  const TimeLimit both = limit_in("PrologEpilogTimeout");
+  Finding prolog = judge_prolog_limit(both, settings);
+  if (prolog.grade != Grade::ok) return {std::move(prolog)};
+  return {judge_epilog_limit(both, settings, epilog_wait_s)};
+}
+
+Finding judge_proctrack(const SlurmConfig& config) {
+  const std::string type = value_of(config, "ProctrackType");
+  if (type == "proctrack/cgroup") return ok("ProctrackType=" + type);
+  return warning("ProctrackType=" + type + ": processes can leave their job",
+                 "Set ProctrackType=proctrack/cgroup in slurm.conf.");
+}
+
+Finding judge_private_tmp(const SlurmConfig& config, std::string_view container_conf,
+                          const std::string& tmpdir_root) {
+  std::string type = value_of(config, "JobContainerType");
+  if (type.empty()) type = value_of(config, "NamespaceType");
+  if (type.find("tmpfs") == std::string::npos) return ok("no private /tmp");
+  std::vector<std::string> hidden = values_in(container_conf, "Dirs");
+  if (hidden.empty()) hidden = {"/tmp", "/dev/shm"};
+  for (const std::string& base : values_in(container_conf, "BasePath")) hidden.push_back(base);
+  if (tmpdir_root.empty())
+    return warning(
+        "private /tmp (" + type + "); the daemon does not report where job directories are",
+        "tmpdir.path must be outside BasePath and Dirs.");
+  for (const std::string& directory : hidden) {
+    if (!is_below(tmpdir_root, directory)) continue;
+    std::string what = "private /tmp (" + type + "): job directories in ";
+    what.append(tmpdir_root).append(" are hidden from jobs by ").append(directory);
+    return problem(std::move(what),
+                   "Set tmpdir.path to a directory outside of it (nodestaged.toml).");
+  }
+  return ok("private /tmp (" + type + "); job directories are outside of it");
+}
+
+}  // namespace nodestage

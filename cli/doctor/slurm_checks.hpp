@@ -1,0 +1,41 @@
+// The judgments of `nodestage doctor` on Slurm: its configuration, the plugin, and slurmd. Pure.
+#pragma once
+
+#include <cstdint>
+#include <ctime>
+#include <map>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "cli/doctor/finding.hpp"
+#include "cli/doctor/plugin_file.hpp"
+#include "cli/doctor/plugstack.hpp"
+#include "plugin/plugin_settings.hpp"
+
+namespace nodestage {
+
+// The output of `scontrol show config`: values by name.
+using SlurmConfig = std::map<std::string, std::string>;
+SlurmConfig parse_slurm_config(std::string_view text);
+
+// The release in "slurm-wlm 22.05.8", encoded as in Slurm's plugins, without the micro version; 0
+// if there is none.
+std::uint32_t slurm_release_of(std::string_view text);
+
+Finding judge_plugin(const PluginFile& plugin, std::uint32_t slurm_release);
+
+// Whether a slurmd that started at `begun` has loaded the plugin and its line.
+Finding judge_slurmd(const timespec& begun, const PluginFile& plugin, const PlugstackLine& line);
+
+Finding judge_prolog_flags(const SlurmConfig& config);
+Finding judge_batch_start(const SlurmConfig& config, const PluginSettings& settings);
+// Slurm's time limits for prologs and epilogs. epilog_wait_s: the daemon's setting; 0: not known.
+std::vector<Finding> judge_time_limits(const SlurmConfig& config, const PluginSettings& settings,
+                                       std::uint64_t epilog_wait_s);
+Finding judge_proctrack(const SlurmConfig& config);
+// container_conf: the contents of job_container.conf; tmpdir_root: "" if not known.
+Finding judge_private_tmp(const SlurmConfig& config, std::string_view container_conf,
+                          const std::string& tmpdir_root);
+
+}  // namespace nodestage
