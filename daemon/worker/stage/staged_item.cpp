@@ -56,7 +56,7 @@ Status StagedItem::run() {
 
 bool StagedItem::keep_placed(const std::string& destination) {
   if (!context_.workspace.is_placed(destination)) return false;
-  add_note("in place already");
+  add_note("already in place");
   return true;
 }
 
