@@ -1,5 +1,5 @@
-// StagedItem: one item of a request that a worker stages, a dataset or an environment: its place
-// among the others, the room it needs, and how far it is.
+// StagedItem: one item of a request that a worker stages, a dataset or a virtual environment: its
+// position among the others, the space that it needs, and its progress.
 #pragma once
 
 #include <sys/types.h>
@@ -36,7 +36,8 @@ struct StageContext {
   PieceLimits limits;   // of each of them
 };
 
-// Not movable. One thread at a time calls plan(), then weigh(), then run(); any thread the others.
+// Not movable. One thread at a time calls plan(), then weigh(), then run(). The rest is for any
+// thread.
 class StagedItem {
  public:
   StagedItem(const StagedItem&) = delete;
@@ -46,17 +47,17 @@ class StagedItem {
   // Finds the sources and claims the destination, as far as that is known without reading.
   virtual Status plan() = 0;
 
-  // Opens the first source, and learns from it what all of them will take of the local disk:
+  // Opens the first source and derives from it what all of them will take of the local disk:
   // need(). An `async` item does that in run(), and asks the Allowance for it.
   virtual Status weigh() = 0;
   [[nodiscard]] const Need& need() const { return need_; }
 
-  // Stages all of it.
+  // Stages everything.
   Status run();
 
-  // What became of plan(), weigh() and run(), for the record and the log.
+  // Records the result of plan(), weigh(), and run(), for the status record and the log.
   void end(const Status& status);
-  // The same for one that was weighed, and for which there is no room.
+  // The same for a weighed item for which there is no room.
   void leave_out(const Error& refusal);
 
   // A variable of the job, and the path that it tells. Nothing before the destination is known or

@@ -1,4 +1,4 @@
-// StagedVenv: the --stage-venv= option on its way.
+// StagedVenv: a --stage-venv= option: its source, and the environment that is made of it.
 #pragma once
 
 #include <string>
@@ -11,7 +11,7 @@ namespace nodestage {
 
 class StagedVenv final : public StagedItem {
  public:
-  // Borrows all. `builder` may be null where the site refuses environments.
+  // Borrows everything. `builder` may be null if the site refuses environments.
   StagedVenv(const VenvItem& item, std::size_t index, const StageContext& context,
              Builder* builder);
 
