@@ -121,7 +121,7 @@ gone() {
         run me nodestage $words
         echo "$output"
         [ "$status" = 2 ]
-        has "$output" "= has no value: is a variable that it names not set?"
+        has "$output" "= has no value: is a variable in it not set?"
     done
     nothing_left
 }

@@ -177,10 +177,10 @@ fits() {
     grep '^nodestage:[x!*]:950:' "$root/etc/passwd"
 }
 
-@test "the unit's exposure is the one that docs/admin.md tells" {
+@test "the exposure of the unit is the one that docs/admin.md reports" {
     unit=$(find "$STAGE" -name nodestaged.service)
     level=$(systemd-analyze security --offline=yes --no-pager "$unit" | grep -oP 'Overall exposure level for \S+ \K[0-9.]+')
     [ -n "$level" ]
     version=$(systemd-analyze --version | grep -oP '^systemd \K[0-9]+')
-    grep -E '^exposure level' "$BATS_TEST_DIRNAME/../../docs/admin.md" | grep -F "**$level** (systemd $version)"
+    grep -F 'exposure level' "$BATS_TEST_DIRNAME/../../docs/admin.md" | grep -F "**$level** (systemd $version)"
 }
