@@ -36,9 +36,9 @@ Error wrong_form(std::string what, std::string_view example) {
   return Error{EINVAL, what.append(" (the form is ").append(example).append(")")};
 }
 
-Result<Cut> cut_option(std::string_view text, TextPlace& at, std::string_view example) {
-  Cut cut{{Part{}}, {}};
-  Part* part = &cut.paths.back();
+Result<OptionCut> cut_option(std::string_view text, TextPlace& at, std::string_view example) {
+  OptionCut cut{{OptionPart{}}, {}};
+  OptionPart* part = &cut.paths.back();
   for (std::size_t i = 0; i < text.size(); ++i) {
     const char c = text[i];
     const char next = i + 1 < text.size() ? text[i + 1] : '\0';
@@ -49,7 +49,7 @@ Result<Cut> cut_option(std::string_view text, TextPlace& at, std::string_view ex
       at = {i, i + 1};
       return wrong_form("a backslash at the end; write \\\\ for one", example);
     } else if (c == ',' || (c == ':' && cut.keys.empty())) {
-      part = &(c == ',' ? cut.keys : cut.paths).emplace_back(Part{"", {i + 1, i + 1}});
+      part = &(c == ',' ? cut.keys : cut.paths).emplace_back(OptionPart{"", {i + 1, i + 1}});
     } else {
       if (!part->variable) part->variable = variable_at(text, i);
       part->text += c;
@@ -84,7 +84,7 @@ Result<std::string> absolute_path(const std::string& path, const SubmitPlace& pl
   return home + path.substr(slash);
 }
 
-Status check_variables(const Part& part, std::string_view text, TextPlace& at) {
+Status check_variables(const OptionPart& part, std::string_view text, TextPlace& at) {
   at = part.place;
   if (!part.variable) return {};
   at = *part.variable;
@@ -110,18 +110,18 @@ std::string tidy_path(std::string_view path) {
   return result;
 }
 
-KeyValue split_key(const std::string& text) {
+OptionKey split_key(const std::string& text) {
   const std::size_t equals = text.find('=');
   if (equals == std::string::npos) return {text, "", false};
   return {text.substr(0, equals), text.substr(equals + 1), true};
 }
 
-Status needs_value(const KeyValue& entry, std::string_view example) {
+Status needs_value(const OptionKey& entry, std::string_view example) {
   if (entry.has_value && !entry.value.empty()) return {};
   return wrong_form("the key '" + entry.key + "' needs a value: " + entry.key + "=...", example);
 }
 
-Status takes_none(const KeyValue& entry, std::string_view example) {
+Status takes_none(const OptionKey& entry, std::string_view example) {
   if (!entry.has_value) return {};
   return wrong_form("the key '" + entry.key + "' takes no value", example);
 }

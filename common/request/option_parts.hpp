@@ -17,23 +17,23 @@ namespace nodestage {
 Error wrong_form(std::string what, std::string_view example);
 
 // A part with its escapes resolved, its position in the text, and that of its first $NAME.
-struct Part {
+struct OptionPart {
   std::string text;
   TextPlace place;
   std::optional<TextPlace> variable = {};
 };
 
 // The text split at unescaped separators.
-struct Cut {
-  std::vector<Part> paths;  // separated by ':'
-  std::vector<Part> keys;   // after the first ','
+struct OptionCut {
+  std::vector<OptionPart> paths;  // separated by ':'
+  std::vector<OptionPart> keys;   // after the first ','
 };
 
 // Every reader here keeps `at` on the part that it reads, so that a fault can mark it.
-Result<Cut> cut_option(std::string_view text, TextPlace& at, std::string_view example);
+Result<OptionCut> cut_option(std::string_view text, TextPlace& at, std::string_view example);
 
 // Refuses a variable in a path: nothing expands what Slurm reads from a script.
-Status check_variables(const Part& part, std::string_view text, TextPlace& at);
+Status check_variables(const OptionPart& part, std::string_view text, TextPlace& at);
 
 // Makes a path absolute by text only: expands "~" and prepends the start directory; keeps "."
 // and double slashes.
@@ -42,13 +42,13 @@ Result<std::string> absolute_path(const std::string& path, const SubmitPlace& pl
 // "./a//b/" → "a/b", since destinations and outputs' sources are compared as text.
 std::string tidy_path(std::string_view path);
 
-struct KeyValue {
+struct OptionKey {
   std::string key;
   std::string value;
   bool has_value = false;
 };
-KeyValue split_key(const std::string& text);
-Status needs_value(const KeyValue& entry, std::string_view example);
-Status takes_none(const KeyValue& entry, std::string_view example);
+OptionKey split_key(const std::string& text);
+Status needs_value(const OptionKey& entry, std::string_view example);
+Status takes_none(const OptionKey& entry, std::string_view example);
 
 }  // namespace nodestage

@@ -42,7 +42,7 @@ Result<unsigned> to_strip(const std::string& text) {
   return *value;
 }
 
-Status set_dataset_key(DatasetItem& item, const KeyValue& entry) {
+Status set_dataset_key(DatasetItem& item, const OptionKey& entry) {
   const std::string& key = entry.key;
   if (key == "optional" || key == "async") {
     TRY(takes_none(entry, k_dataset_example));
@@ -81,7 +81,7 @@ Status set_dataset_key(DatasetItem& item, const KeyValue& entry) {
   return {};
 }
 
-Status set_output_key(OutputItem& item, const KeyValue& entry) {
+Status set_output_key(OutputItem& item, const OptionKey& entry) {
   if (entry.key == "pack" || entry.key == "optional") {
     TRY(takes_none(entry, k_output_example));
     (entry.key == "pack" ? item.pack : item.optional) = true;
@@ -124,7 +124,7 @@ Result<std::vector<std::string>> to_modules(std::string_view text) {
   }
 }
 
-Status set_venv_key(VenvItem& item, const KeyValue& entry, const SubmitPlace& place) {
+Status set_venv_key(VenvItem& item, const OptionKey& entry, const SubmitPlace& place) {
   if (entry.key == "optional") {
     TRY(takes_none(entry, k_venv_example));
     item.optional = true;
@@ -164,7 +164,7 @@ Result<std::string> to_destination(const std::string& path) {
 }
 
 Result<DatasetItem> read_dataset(std::string_view text, const SubmitPlace& place, TextPlace& at) {
-  TRY_ASSIGN(const Cut cut, cut_option(text, at, k_dataset_example));
+  TRY_ASSIGN(const OptionCut cut, cut_option(text, at, k_dataset_example));
   DatasetItem item;
   TRY(check_variables(cut.paths[0], text, at));
   if (cut.paths[0].text.empty()) return wrong_form("no source is named", k_dataset_example);
@@ -173,7 +173,7 @@ Result<DatasetItem> read_dataset(std::string_view text, const SubmitPlace& place
     TRY(check_variables(cut.paths[1], text, at));
     TRY_ASSIGN(item.destination, to_destination(cut.paths[1].text));
   }
-  for (const Part& key : cut.keys) {
+  for (const OptionPart& key : cut.keys) {
     at = key.place;
     TRY(set_dataset_key(item, split_key(key.text)));
   }
@@ -186,7 +186,7 @@ Result<DatasetItem> read_dataset(std::string_view text, const SubmitPlace& place
 }
 
 Result<OutputItem> read_output(std::string_view text, const SubmitPlace& place, TextPlace& at) {
-  TRY_ASSIGN(const Cut cut, cut_option(text, at, k_output_example));
+  TRY_ASSIGN(const OptionCut cut, cut_option(text, at, k_output_example));
   at = cut.paths[0].place;
   if (cut.paths.size() != 2 || cut.paths[0].text.empty() || cut.paths[1].text.empty()) {
     if (!cut.paths[0].text.empty()) at.begin = at.end;  // the target after it is missing
@@ -215,7 +215,7 @@ Result<OutputItem> read_output(std::string_view text, const SubmitPlace& place, 
     return wrong_form(
         "archives of the kind " + std::string(suffix) + " cannot be written, only read",
         k_output_example);
-  for (const Part& key : cut.keys) {
+  for (const OptionPart& key : cut.keys) {
     at = key.place;
     TRY(set_output_key(item, split_key(key.text)));
   }
@@ -223,7 +223,7 @@ Result<OutputItem> read_output(std::string_view text, const SubmitPlace& place, 
 }
 
 Result<VenvItem> read_venv(std::string_view text, const SubmitPlace& place, TextPlace& at) {
-  TRY_ASSIGN(const Cut cut, cut_option(text, at, k_venv_example));
+  TRY_ASSIGN(const OptionCut cut, cut_option(text, at, k_venv_example));
   VenvItem item;
   TRY(check_variables(cut.paths[0], text, at));
   if (cut.paths[0].text.empty()) return wrong_form("no source is named", k_venv_example);
@@ -238,7 +238,7 @@ Result<VenvItem> read_venv(std::string_view text, const SubmitPlace& place, Text
         "control characters: it becomes a part of PATH and of shell scripts",
         k_venv_example);
   }
-  for (const Part& key : cut.keys) {
+  for (const OptionPart& key : cut.keys) {
     TRY(check_variables(key, text, at));
     TRY(set_venv_key(item, split_key(key.text), place));
   }
