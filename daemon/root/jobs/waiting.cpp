@@ -72,12 +72,12 @@ void Waiting::tell(const JobKey& key) {
   for (const auto& [ticket, waiter] : waiters->second) tickets.push_back(ticket);
   for (const Ticket ticket : tickets) {
     JobRecord* record = at_.table.find(key);
-    const Waiter* waiter = find(key, ticket);
+    Waiter* waiter = find(key, ticket);
     if (record == nullptr || waiter == nullptr) continue;
     const Word word = word_for(*record, waiter->scope);
     if (word == Word::not_yet || (word == Word::ready && waiter->names)) continue;
     at_.loop.cancel(waiter->timer);
-    const Waiter answered = *waiter;
+    const Waiter answered = std::move(*waiter);
     remove(key, ticket);
     answer(*record, answered, word);
   }

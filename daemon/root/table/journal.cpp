@@ -4,8 +4,6 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include <memory>
-
 #include "common/os/directory_stream.hpp"
 #include "common/os/file.hpp"
 #include "common/text/json_fields.hpp"

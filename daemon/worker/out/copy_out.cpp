@@ -11,7 +11,6 @@
 #include "common/os/directory_stream.hpp"
 #include "common/os/file.hpp"
 #include "daemon/worker/tree/below.hpp"
-#include "daemon/worker/tree/directory_listing.hpp"
 
 namespace nodestage {
 namespace {
