@@ -58,6 +58,7 @@ Json from_dataset(const DatasetItem& item) {
   if (!item.exclude.empty()) object["exclude"] = from_texts(item.exclude);
   put_flag(object, "optional", item.optional);
   put_flag(object, "async", item.async);
+  put_flag(object, "shared", item.shared);
   return object;
 }
 
@@ -82,6 +83,7 @@ Json from_venv(const VenvItem& item) {
   if (!item.modules.empty()) object["modules"] = from_texts(item.modules);
   put_text(object, "wheels", item.wheels);
   put_flag(object, "optional", item.optional);
+  put_flag(object, "shared", item.shared);
   if (!item.environment.empty()) object["environment"] = from_texts(item.environment);
   return object;
 }
@@ -214,6 +216,7 @@ Result<DatasetItem> to_dataset(const Json& json, std::size_t index) {
   item.exclude = fields.texts("exclude");
   item.optional = fields.flag("optional");
   item.async = fields.flag("async");
+  item.shared = fields.flag("shared");
   if (!is_absolute(item.source)) fields.fail("has a source that is not an absolute path");
   if (!item.destination.empty() && !is_path_below(item.destination)) {
     fields.fail("has a destination that does not stay below $SLURM_TMPDIR");
@@ -255,6 +258,7 @@ Result<VenvItem> to_venv(const Json& json) {
   item.modules = fields.texts("modules");
   item.wheels = fields.text("wheels");
   item.optional = fields.flag("optional");
+  item.shared = fields.flag("shared");
   item.environment = fields.texts("environment", k_max_request_bytes);  // the shortest has 4
   if (!is_absolute(item.source)) fields.fail("has a source that is not an absolute path");
   if (!is_path_below(item.destination) || !is_venv_path(item.destination))

@@ -8,10 +8,11 @@
 //   {"version":1, "umask":18, "wait":"all",
 //    "datasets":[{"source":"/abs/data.tar", "destination":"data", "name":"DATA", "extract":"auto",
 //                 "strip":0, "eof":"optional", "include":["*"], "exclude":[], "optional":false,
-//                 "async":false}],
+//                 "async":false, "shared":false}],
 //    "outputs":[{"source":"results", "target":"/abs/out_%j", "when":"always", "pack":false}],
 //    "venv":{"source":"/abs/requirements.txt", "destination":"env", "python":"/usr/bin/python3",
 //            "modules":["python/3.11"], "wheels":"/abs/wheelhouse", "optional":false,
+//            "shared":false,
 //            "environment":["PATH=/usr/bin"]}}
 // Keys with their default value are omitted, except "version" and the sources. A string that is not
 // UTF-8 (a file name can be any bytes) is {"hex":"6162ff"}. An unknown key or version is refused.
@@ -44,6 +45,7 @@ struct DatasetItem {
   bool optional = false;          // its failure does not fail the job
   bool async = false;             // the job does not wait for it
   TarEnd eof = TarEnd::required;  // the blocks of zeros after a tar's last member
+  bool shared = false;            // read-only, and kept for further jobs (wire/shared_item.hpp)
 
   bool operator==(const DatasetItem&) const = default;
 };
@@ -66,6 +68,7 @@ struct VenvItem {
   std::string wheels;                    // an absolute directory; empty: the user gives none
   bool optional = false;                 // its failure does not fail the job
   std::vector<std::string> environment;  // NAME=VALUE, from the submission, for a build
+  bool shared = false;                   // read-only, and kept for further jobs
 
   bool operator==(const VenvItem&) const = default;
 };

@@ -26,6 +26,8 @@ auto fields_of(Is<HeldQuery> auto&) { return std::tie(); }
 auto fields_of(Is<Recover> auto& m) { return std::tie(m.job, m.restart, m.directory); }
 auto fields_of(Is<Await> auto& m) { return std::tie(m.job, m.interval_ms, m.names); }
 auto fields_of(Is<ReportQuery> auto& m) { return std::tie(m.job); }
+auto fields_of(Is<CacheQuery> auto&) { return std::tie(); }
+auto fields_of(Is<CacheDrop> auto& m) { return std::tie(m.names); }
 auto fields_of(Is<Accepted> auto&) { return std::tie(); }
 auto fields_of(Is<Refused> auto& m) { return std::tie(m.reason, m.what); }
 auto fields_of(Is<Progress> auto& m) {
@@ -49,10 +51,14 @@ auto fields_of(Is<StatusItem> auto& m) {
                   m.elapsed_ms, m.name, m.what, m.source, m.destination, m.note);
 }
 auto fields_of(Is<ReportRow> auto& m) { return std::tie(m.report); }
+auto fields_of(Is<CacheRow> auto& m) {
+  return std::tie(m.name, m.uid, m.user, m.node, m.what, m.source, m.path, m.job, m.made_at,
+                  m.used_at, m.bytes, m.files, m.source_bytes, m.hits, m.jobs);
+}
 
 // The kind of each alternative of Message, in its order.
-constexpr std::uint8_t k_kinds[] = {1,  2,  3,  4,  5,  6,  7,  8,  9,  16,
-                                    17, 18, 19, 20, 21, 22, 23, 24, 25, 26};
+constexpr std::uint8_t k_kinds[] = {1,  2,  3,  4,  5,  6,  7,  8,  9,  10, 11, 16,
+                                    17, 18, 19, 20, 21, 22, 23, 24, 25, 26, 27};
 static_assert(std::size(k_kinds) == std::variant_size_v<Message>);
 
 }  // namespace

@@ -22,6 +22,8 @@
 //   7  recover    → daemon    uid 0, job's     u32 job, u32 restart, text directory
 //   8  await      → daemon    uid 0, job's     u32 job, u32 interval_ms, texts names
 //   9  report     → daemon    anyone (own)     u32 job
+//   10 cache      → daemon    anyone (own)     (none)
+//   11 drop       → daemon    anyone (own)     texts names
 //   16 accepted   ← daemon                     (none)
 //   17 refused    ← daemon                     u8 reason, text what
 //   18 progress   ← daemon                     see Progress
@@ -33,13 +35,14 @@
 //   24 recovered  ← daemon                     texts lines
 //   25 status_item ← daemon                    see StatusItem
 //   26 report_row ← daemon                     text report (common/wire/node_report.hpp)
+//   27 cache_row  ← daemon                     see CacheRow
 // clang-format on
 //
 // begin, exited → accepted | refused. end → ended | refused. wait → progress*, ready | failed |
 // refused. status → (status_row, status_item*)*, accepted. held → held_row*, accepted. recover →
 // progress*, recovered | refused. await → progress*, ready | failed | refused. report →
-// report_row*, accepted. One request per connection; the daemon closes it.
-// Golden test: tests/unit/test_protocol.cpp.
+// report_row*, accepted. cache → cache_row*, accepted. drop → cache_row*, accepted. One request per
+// connection; the daemon closes it. Golden test: tests/unit/test_protocol.cpp.
 #pragma once
 
 #include <cstddef>
@@ -141,6 +144,15 @@ inline constexpr std::size_t k_max_await_name_bytes = 256;
 // Asks what this node knows of a current or past job.
 struct ReportQuery {
   std::uint32_t job = 0;
+};
+
+// Asks what the cache of shared items holds on this node.
+struct CacheQuery {};
+
+// Asks for entries of the cache to be removed; the answer has a row for each that was found, and
+// those that jobs use stay.
+struct CacheDrop {
+  std::vector<std::string> names;  // CacheRow::name; none: all that the caller may see
 };
 
 struct Accepted {};
@@ -276,9 +288,29 @@ struct ReportRow {
   std::string report;
 };
 
-using Message = std::variant<Begin, End, Wait, Exited, StatusQuery, HeldQuery, Recover, Await,
-                             ReportQuery, Accepted, Refused, Progress, Ready, Failed, Ended,
-                             StatusRow, HeldRow, Recovered, StatusItem, ReportRow>;
+// A tree or file that further jobs of its user find on this node (common/wire/shared_item.hpp).
+struct CacheRow {                  // field order on the wire:
+  std::string name;                // text, "<uid>.<key>"
+  std::uint32_t uid = 0;           // u32
+  std::string user;                // text
+  std::string node;                // text
+  std::string what;                // text, "tar.gz"
+  std::string source;              // text
+  std::string path;                // text
+  std::uint32_t job = 0;           // u32, that staged it
+  std::uint64_t made_at = 0;       // u64, seconds since 1970
+  std::uint64_t used_at = 0;       // u64, seconds since 1970: a job last began or ended to use it
+  std::uint64_t bytes = 0;         // u64, as its worker claims
+  std::uint64_t files = 0;         // u64, as its worker claims
+  std::uint64_t source_bytes = 0;  // u64, which a further job does not read
+  std::uint64_t hits = 0;          // u64, jobs that found it, since the daemon started
+  std::uint32_t jobs = 0;          // u32, that use it now
+};
+
+using Message =
+    std::variant<Begin, End, Wait, Exited, StatusQuery, HeldQuery, Recover, Await, ReportQuery,
+                 CacheQuery, CacheDrop, Accepted, Refused, Progress, Ready, Failed, Ended,
+                 StatusRow, HeldRow, Recovered, StatusItem, ReportRow, CacheRow>;
 
 std::string encode_message(const Message& message);
 

@@ -68,8 +68,7 @@ struct StatusHeader {
 
 struct ItemRecord {
   std::uint32_t state;        // ItemState
-  std::uint32_t flags;        // k_item_async | k_item_optional | k_item_final | k_item_venv |
-                              // k_item_missing
+  std::uint32_t flags;        // k_item_async and the others below
   std::uint64_t bytes_read;   // of the source
   std::uint64_t bytes_total;  // of the source; 0: unknown
   std::uint64_t bytes_written;
@@ -106,6 +105,9 @@ inline constexpr std::uint32_t k_item_optional = 2;
 inline constexpr std::uint32_t k_item_final = 4;     // failed, and another try cannot succeed
 inline constexpr std::uint32_t k_item_venv = 8;      // a virtual environment
 inline constexpr std::uint32_t k_item_missing = 16;  // an output whose source does not exist
+inline constexpr std::uint32_t k_item_shared = 32;   // it asks to be shared (shared_item.hpp)
+inline constexpr std::uint32_t k_item_whole = 64;    // staged as ShareRole::lead, can be kept
+inline constexpr std::uint32_t k_item_linked = 128;  // ShareRole::link: nothing was staged
 inline constexpr std::size_t k_environment_offset = 4096;
 inline constexpr std::size_t k_max_environment_bytes = 64 * 1024;
 inline constexpr std::size_t k_items_offset = k_environment_offset + k_max_environment_bytes;

@@ -10,6 +10,7 @@
 
 #include "common/result.hpp"
 #include "common/wire/protocol.hpp"
+#include "common/wire/shared_item.hpp"
 
 namespace nodestage {
 
@@ -33,13 +34,15 @@ enum class WorkerTask {
   stage,
   stage_out,
   remove,
-  measure,  // the size of the tree k_worker_directory_fd
-  notice,   // writes k_worker_request_fd's text to a file beside the job's stdout
-  recover,  // copies a held tree's undelivered results below recover_to
-  probe,    // not for a job: whether workers can confine themselves on this node
+  measure,   // the size of the tree k_worker_directory_fd
+  notice,    // writes k_worker_request_fd's text to a file beside the job's stdout
+  recover,   // copies a held tree's undelivered results below recover_to
+  probe,     // not for a job: whether workers can confine themselves on this node
+  identify,  // finds the keys of a request's shared items (shared_item.hpp)
+  compare,   // the tree k_worker_directory_fd: when it was last changed
 };
 constexpr EnumRange<WorkerTask> range_of(WorkerTask) {
-  return {WorkerTask::stage, WorkerTask::probe};
+  return {WorkerTask::stage, WorkerTask::compare};
 }
 
 enum class JobOutcome { success, failure, unknown };
@@ -113,6 +116,10 @@ struct WorkerOrder {
   std::string venv_uv;                       // the program's path
   std::string venv_module_init;  // the script that defines `module`; empty: the usual paths
   std::uint32_t venv_limit_s = 3600;
+  // identify and stage:
+  std::string cache;                     // the path of the cache; empty: this node keeps nothing
+  std::vector<std::string> cache_never;  // what lies below these directories is not kept
+  std::vector<SharedItem> shared;        // stage: what was decided; an item without one is `own`
   // stage_out only:
   JobOutcome outcome = JobOutcome::unknown;
   std::uint32_t array_job = k_no_number;

@@ -37,7 +37,7 @@ void stage(JobSite& site, WorkerPhase phase) {
 }
 
 // Brings the job to the state by what brings it there.
-void bring_to(JobSite& site, char state, bool is_shared = false) {
+void bring_to(JobSite& site, char state, bool spans_nodes = false) {
   const std::string_view after = "rfxaoh";
   const auto is_after = [&](char other) {
     return after.find(state) != after.npos && after.find(state) >= after.find(other);
@@ -48,7 +48,8 @@ void bring_to(JobSite& site, char state, bool is_shared = false) {
     REQUIRE(std::holds_alternative<Accepted>(site.jobs->begin(site.request(k_other))));
     site.pass(std::chrono::seconds(2));  // so that the next daemon knows which came first
   }
-  const Begin begin = is_shared || state == 'a' ? site.shared_request(k_job) : site.request(k_job);
+  const Begin begin =
+      spans_nodes || state == 'a' ? site.shared_request(k_job) : site.request(k_job);
   REQUIRE(std::holds_alternative<Accepted>(site.jobs->begin(begin)));
   if (is_after('r') && state != 'x')
     stage(site, state == 'f' ? WorkerPhase::failed : WorkerPhase::done);

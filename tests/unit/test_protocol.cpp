@@ -43,7 +43,10 @@ std::vector<Message> one_of_each() {
           Recovered{{"line"}},
           StatusItem{ItemKind::venv, ItemState::failed, 5, 1, 2, 3, 4, 5, "A", "tar", "/s", "/d",
                      "why"},
-          ReportRow{"{}"}};
+          ReportRow{"{}"},
+          CacheQuery{},
+          CacheDrop{{"1000.ab"}},
+          CacheRow{"1000.ab", 1000, "alice", "n1", "tar", "/s", "/c", 7, 8, 9, 10, 11, 12, 13, 14}};
 }
 
 }  // namespace
@@ -75,6 +78,14 @@ TEST_CASE("golden bytes of version 1") {
         "0100000063010000006f010000006b");
   CHECK(hex(encode_message(ReportQuery{12})) == "01090c000000");
   CHECK(hex(encode_message(ReportRow{"{}"})) == "011a020000007b7d");
+  CHECK(hex(encode_message(CacheQuery{})) == "010a");
+  CHECK(hex(encode_message(CacheDrop{{"a"}})) == "010b010000000100000061");
+  CHECK(hex(encode_message(CacheRow{"n", 1, "u", "m", "w", "s", "p", 2, 3, 4, 5, 6, 7, 8, 9})) ==
+        "011b"
+        "010000006e01000000"
+        "0100000075010000006d0100000077010000007301000000700200000003000000000000"
+        "000400000000000000050000000000000006000000000000000700000000000000080000"
+        "000000000009000000");
 }
 
 TEST_CASE("every kind there and back") {
@@ -168,14 +179,17 @@ TEST_CASE("golden bytes of a worker's order") {
   order.extract.special = Special::keep;
   order.outcome = JobOutcome::failure;
   order.delivered = 1ULL << 63;
+  order.shared = {{1, ShareRole::link, "ab", "/c", "why"}};
   const std::string golden =
       R"({"array_job":4294967295,"array_known":false,"array_task":4294967295,)"
+      R"("cache":"","cache_never":[],)"
       R"("delivered":9223372036854775808,"directory":"/localscratch/a.7.0",)"
       R"("extract_escaping":0,"extract_max_entries":1000000000,"extract_max_ratio":50000,)"
       R"("extract_special":1,"extract_xattrs":false,"gid":0,"job":7,"job_name":"",)"
       R"("leave_free_bytes":0,"node":"","node_count":1,"node_index":4294967295,)"
       R"("on_failure":0,"outcome":1,"ran":true,"recover_to":"","refuse_outputs":"",)"
-      R"("refuse_venv":"","restart":0,"sandbox":0,"start_delay_ms":0,"stdout_path":"",)"
+      R"("refuse_venv":"","restart":0,"sandbox":0,)"
+      R"("shared":[{"item":1,"key":"ab","note":"why","path":"/c","role":2}],"start_delay_ms":0,"stdout_path":"",)"
       R"("task":1,"threads":1,"tries":0,"uid":0,"user":"alï","venv_build":0,)"
       R"("venv_find_links":["/w"],"venv_installer":0,"venv_limit_s":3600,)"
       R"("venv_module_init":"","venv_uv":"","work_dir":""})";
@@ -220,8 +234,8 @@ TEST_CASE("a number that its field cannot hold makes a worker's order unreadable
     CHECK_FALSE(decode_order(with("job", number)));
   }
   CHECK_FALSE(decode_order(with("task", "1e40")));
-  CHECK(decode_order(with("task", "6")));
-  for (const char* number : {"7", "-1", "4294967296"})
+  CHECK(decode_order(with("task", "8")));
+  for (const char* number : {"9", "-1", "4294967296"})
     CHECK_FALSE(decode_order(with("task", number)));
   CHECK_FALSE(decode_order(with("extract_special", "2")));
   CHECK_FALSE(decode_order(with("leave_free_bytes", "-1")));

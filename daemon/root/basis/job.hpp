@@ -96,10 +96,10 @@ inline Mounts mounts_of(const JobRecord& record) {
 }
 
 // Whether the daemons of several nodes stage this job together.
-inline bool is_shared(const Begin& begin) {
+inline bool spans_nodes(const Begin& begin) {
   return begin.node_count > 1 && !begin.first_node.empty() && !begin.request.empty();
 }
-inline bool is_shared(const JobRecord& record) { return is_shared(record.begin); }
+inline bool spans_nodes(const JobRecord& record) { return spans_nodes(record.begin); }
 inline bool is_on_first_node(const JobRecord& record) { return record.begin.node_index == 0; }
 
 // On the first node: whether it can report to the others how the job ended.

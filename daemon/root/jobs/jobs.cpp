@@ -237,7 +237,7 @@ void Jobs::take_note(const PeerNote& note) {
 
 // With several nodes the job may run when all are ready: decided().
 void Jobs::ready(JobRecord& record) {
-  if (!is_shared(record) || at_.peers.off()) credits_.may_run(record);
+  if (!spans_nodes(record) || at_.peers.off()) credits_.may_run(record);
   table_.save(record);
   // Otherwise the next daemon would stage again what the job works on by then.
   if (const auto why = table_.unsaved(record.key()))

@@ -17,7 +17,7 @@ constexpr unsigned k_refusal_tries = 5;
 }  // namespace
 
 bool Outcomes::is_lacking(const JobRecord& record) const {
-  return is_shared(record) && !is_on_first_node(record) && !record.outcome_known &&
+  return spans_nodes(record) && !is_on_first_node(record) && !record.outcome_known &&
          at_.config.peer.outcome_wait_s > 0 && !at_.peers.off();
 }
 
@@ -39,7 +39,7 @@ void Outcomes::ask(const JobKey& key, Clock::time_point give_up) {
 }
 
 void Outcomes::keep(const JobRecord& record) {
-  if (!is_shared(record) || !is_on_first_node(record)) return;
+  if (!spans_nodes(record) || !is_on_first_node(record)) return;
   const JobKey key = record.key();
   kept_[key] = {at_.talk.note_of(record), record.begin.node, record.begin.nodes};
   at_.loop.after(k_age + std::chrono::seconds(2 * at_.config.peer.outcome_wait_s),
@@ -65,7 +65,7 @@ void Outcomes::tell_refusal(const Begin& begin, const std::string& what) {
 }
 
 void Outcomes::tell_refusal(const Begin& begin, const std::string& what, unsigned tries) {
-  if (!is_shared(begin) || begin.node_index == 0 || tries == 0 || at_.peers.off()) return;
+  if (!spans_nodes(begin) || begin.node_index == 0 || tries == 0 || at_.peers.off()) return;
   NodeNote note;
   note.state = NodeState::failed;
   note.cause = bounded("nodestaged has refused the job: " + what);

@@ -23,7 +23,7 @@ constexpr std::chrono::milliseconds k_line_age{500};
 }  // namespace
 
 void PeerTalk::join(const JobRecord& record) {
-  if (!is_shared(record)) return;
+  if (!spans_nodes(record)) return;
   const JobKey key = record.key();
   if (is_on_first_node(record)) {
     Talk& talk = talks_[key];
@@ -57,7 +57,7 @@ void PeerTalk::pulse(const JobKey& key) {
 }
 
 bool PeerTalk::is_open(const JobRecord& record) const {
-  return is_shared(record) && record.verdict == Verdict::open && !at_.peers.off();
+  return spans_nodes(record) && record.verdict == Verdict::open && !at_.peers.off();
 }
 
 NodeNote PeerTalk::own_state(const JobRecord& record) const {
@@ -178,7 +178,7 @@ void PeerTalk::tell_nodes(const JobRecord& record, std::vector<std::string> node
 }
 
 void PeerTalk::tell_all_nodes(const JobRecord& record) {
-  if (is_shared(record) && is_on_first_node(record)) tell_nodes(record, record.begin.nodes);
+  if (spans_nodes(record) && is_on_first_node(record)) tell_nodes(record, record.begin.nodes);
 }
 
 // Why a note is not taken; "" when it is.

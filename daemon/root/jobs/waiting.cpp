@@ -102,7 +102,7 @@ bool Waiting::is_for_all(const JobKey& key) const {
 }
 
 Waiting::Word Waiting::word_for(const JobRecord& record, WaitScope scope) const {
-  const bool all = scope == WaitScope::all && is_shared(record) && !at_.peers.off();
+  const bool all = scope == WaitScope::all && spans_nodes(record) && !at_.peers.off();
   switch (record.state) {
     case JobState::waiting_for_directory:
     case JobState::queued:
@@ -149,10 +149,10 @@ std::string Waiting::note_on_others(const JobRecord& record, WaitScope scope) co
   const Begin& begin = record.begin;
   const auto off = at_.peers.off();
   const bool too_many = begin.node_count > 1 && begin.first_node.empty() && !begin.request.empty();
-  if (too_many || (off && is_shared(record)))
+  if (too_many || (off && spans_nodes(record)))
     return "note: this step did not wait for the job's other nodes: " +
            (too_many ? "the list of their names is too long" : *off);
-  const bool has_text = is_shared(record) && !record.verdict_text.empty();
+  const bool has_text = spans_nodes(record) && !record.verdict_text.empty();
   return has_text ? "note: " + record.verdict_text : "";
 }
 

@@ -1,0 +1,54 @@
+// Items with the key `shared`: staged once on a node, and found there by every further job of the
+// same user that asks for the same.
+//
+// The way of such an item:
+//   1. The worker task `identify` opens the source as the user and writes into the item's record
+//      (status_file.hpp): flag k_item_shared; `name`: its key, or "" if it must not be kept, and
+//      then `note`: why; `what`: the last part of its destination; bytes_total: of its source.
+//   2. The daemon decides what the job does with it: ShareRole.
+//   3. The worker task `stage` is told by WorkerOrder::shared. An item that it staged to be kept
+//   has
+//      the flag k_item_whole, and one that it only linked k_item_linked.
+//   4. The daemon moves a whole item into the cache by one exchange of names, which leaves the link
+//      in the job directory.
+//
+// The cache is ROOT/.nodestage-cache, beside the job directories:
+//   <uid>.<key>/         root's, 0711
+//     <name>             the tree or the file, the user's, without write bits (a directory: 0500)
+//     record             root's; an entry without it does not count
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+#include "common/enum_range.hpp"
+
+namespace nodestage {
+
+inline constexpr std::size_t k_share_key_bytes = 32;  // lowercase hexadecimal digits
+
+enum class ShareRole {
+  own,   // stage it read-only for this job alone; `note` says why
+  lead,  // stage it to be kept at `path`
+  link,  // it is there: link to `path`
+};
+constexpr EnumRange<ShareRole> range_of(ShareRole) { return {ShareRole::own, ShareRole::link}; }
+
+struct SharedItem {
+  std::uint32_t item = 0;  // its index among the request's items: datasets, then the environment
+  ShareRole role = ShareRole::own;
+  std::string key;   // as identified; empty for `own`
+  std::string path;  // absolute, of the tree or file in the cache; empty for `own`
+  std::string note;  // for the summary: "staged by job 4711", or why it is not shared
+
+  bool operator==(const SharedItem&) const = default;
+};
+
+// Whether a request can have such an item. A request that says so in other words than
+// encode_request() is staged without sharing.
+inline bool may_share(std::string_view request) {
+  return request.find("\"shared\":true") != std::string_view::npos;
+}
+
+}  // namespace nodestage
