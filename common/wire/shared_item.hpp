@@ -15,14 +15,17 @@
 // The cache is ROOT/.nodestage-cache, beside the job directories:
 //   <uid>.<key>/         root's, 0711
 //     <name>             the tree or the file, the user's, without write bits (a directory: 0500)
-//     record             root's; an entry without it does not count
+//   <uid>.<key>.record   root's, 0600; an entry without it does not count
 #pragma once
 
 #include <cstdint>
+#include <nlohmann/json_fwd.hpp>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "common/enum_range.hpp"
+#include "common/result.hpp"
 
 namespace nodestage {
 
@@ -44,6 +47,10 @@ struct SharedItem {
 
   bool operator==(const SharedItem&) const = default;
 };
+
+// For documents that hold such items: a worker's order, the journal.
+nlohmann::json to_json(const std::vector<SharedItem>& items);
+Result<std::vector<SharedItem>> to_shared_items(const nlohmann::json& json);
 
 // Whether a request can have such an item. A request that says so in other words than
 // encode_request() is staged without sharing.

@@ -57,26 +57,6 @@ void each_field(Order& order, Field field) {
   field("work_dir", order.work_dir);
 }
 
-nlohmann::json to_json(const SharedItem& shared) {
-  return {{"item", shared.item},
-          {"role", shared.role},
-          {"key", to_json_value(shared.key)},
-          {"path", to_json_value(shared.path)},
-          {"note", to_json_value(shared.note)}};
-}
-
-Result<SharedItem> to_shared_item(const nlohmann::json& json) {
-  JsonFields fields(json);
-  SharedItem shared;
-  fields.read("item", shared.item);
-  fields.read("role", shared.role);
-  fields.read("key", shared.key);
-  fields.read("path", shared.path);
-  fields.read("note", shared.note);
-  TRY(fields.status());
-  return shared;
-}
-
 }  // namespace
 
 std::string encode_order(const WorkerOrder& order) {
@@ -84,8 +64,7 @@ std::string encode_order(const WorkerOrder& order) {
   each_field(order, [&json]<typename T>(const char* name, const T& value) {
     json[name] = to_json_value(value);
   });
-  json["shared"] = nlohmann::json::array();
-  for (const SharedItem& shared : order.shared) json["shared"].push_back(to_json(shared));
+  json["shared"] = to_json(order.shared);
   return json.dump();
 }
 
@@ -101,10 +80,7 @@ Result<WorkerOrder> decode_order(std::string_view text) {
     if (fields.has(name) || is_required(name)) fields.read(name, value);
   });
   if (fields.has("shared")) {
-    for (const auto& element : fields.list("shared")) {
-      TRY_ASSIGN(SharedItem shared, to_shared_item(element));
-      order.shared.push_back(std::move(shared));
-    }
+    TRY_ASSIGN(order.shared, to_shared_items(fields.value("shared")));
   }
   if (fields.status()) return order;
   return Error{EINVAL, "the worker's order cannot be read: " + fields.status().error().what};

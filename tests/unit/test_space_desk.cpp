@@ -31,12 +31,14 @@ struct Site {
   Result<Areas> areas = Areas::open(scratch / "");
   std::optional<SpaceDesk> desk;
   Fd answers;
+  int unused = 0;  // how often room can be made
+  SpaceDesk::MakeRoom make_room = [this] { return unused > 0 && unused-- > 0; };
 
   Site() {
     spdlog::set_level(spdlog::level::off);
     REQUIRE(areas);
     config.staging.trash_wait_s = 3600;
-    desk.emplace(*loop, config, *areas);
+    desk.emplace(*loop, config, *areas, make_room);
     auto file = desk->make_answer_file(k_job);
     REQUIRE(file);
     answers = std::move(*file);
@@ -107,12 +109,32 @@ TEST_CASE("while trash is being removed no claim is refused, and then each is an
   CHECK(answer->granted == 0);
 }
 
+TEST_CASE("all that nobody uses is removed before a claim is refused") {
+  if (!can_run()) return;
+  Site site;
+  site.unused = 3;
+  site.claim(1, k_too_much);
+  const auto answer = site.answer(1);
+  REQUIRE(answer);
+  CHECK(answer->granted == 0);
+  CHECK(site.unused == 0);
+}
+
+TEST_CASE("nothing is removed for a claim that fits") {
+  if (!can_run()) return;
+  Site site;
+  site.unused = 3;
+  site.claim(1, k_little);
+  REQUIRE(site.answer(1));
+  CHECK(site.unused == 3);
+}
+
 TEST_CASE("another daemon's desk knows what was admitted") {
   if (!can_run()) return;
   Site site;
   site.claim(1, k_little);
   REQUIRE(site.answer(1));
-  SpaceDesk next(*site.loop, site.config, *site.areas);
+  SpaceDesk next(*site.loop, site.config, *site.areas, site.make_room);
   next.open(k_job, {}, Fd(::open(site.scratch.path().c_str(), O_RDONLY | O_CLOEXEC)));
   CHECK(next.promised_to(k_job) == k_little);
 }

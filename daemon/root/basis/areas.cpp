@@ -26,6 +26,17 @@ Result<Fd> make_private(int dir_fd, const std::string& name, std::uint32_t owner
   return fd;
 }
 
+// Users pass through it to what is theirs.
+Result<Fd> make_passage(int dir_fd, const std::string& name, std::uint32_t owner) {
+  if (::mkdirat(dir_fd, name.c_str(), 0711) != 0 && errno != EEXIST) return system_error(name);
+  TRY_ASSIGN(Fd fd, open_at(dir_fd, name, k_directory));
+  struct stat info {};
+  if (::fstat(fd.get(), &info) != 0) return system_error(name);
+  if (info.st_uid != owner || (info.st_mode & 022) != 0)
+    return Error{EPERM, name + ": must belong to root and be writable by root only"};
+  return fd;
+}
+
 Result<std::optional<Fd>> open_users(int dir_fd, const std::string& name, std::uint32_t uid,
                                      Mounts mounts) {
   auto fd =
@@ -74,6 +85,7 @@ Result<Areas> Areas::open(const std::string& root, std::uint32_t owner) {
   TRY_ASSIGN(areas.status_, make_private(hidden.get(), "status", owner));
   TRY_ASSIGN(areas.trash_, make_private(hidden.get(), "trash", owner));
   TRY_ASSIGN(areas.hold_, make_private(hidden.get(), "hold", owner));
+  TRY_ASSIGN(areas.cache_, make_passage(areas.root_fd_.get(), ".nodestage-cache", owner));
   timespec now{};
   ::clock_gettime(CLOCK_REALTIME, &now);  // trash names must differ from those of an earlier daemon
   areas.next_trash_ = static_cast<std::uint64_t>(now.tv_sec) * 1'000'000'000 +
@@ -130,7 +142,7 @@ Result<Fd> Areas::open_status(const JobKey& key, const char* task, int flags) co
 }
 
 void Areas::remove_status(const JobKey& key) const {
-  for (const char* task : {"stage", "answer", "out", "measure", "recover"}) {
+  for (const char* task : {"stage", "answer", "out", "measure", "recover", "identify"}) {
     ::unlinkat(status_.get(), (to_text(key) + "." + task).c_str(), 0);
   }
 }

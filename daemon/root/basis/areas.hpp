@@ -6,6 +6,7 @@
 //     status/<job>.<restart>.answer   the daemon's answers to them (common/wire/space_claim.hpp)
 //     trash/<uid>.<gid>.<n>           trees that wait for removal
 //     hold/<job>.<restart>/           trees whose stage-out failed or continues in the background
+//   ROOT/.nodestage-cache/       0711, root's: shared items (common/wire/shared_item.hpp)
 //
 // All of it is on one file system, so that every move is one rename. Needs root. No function here
 // reads what a user wrote.
@@ -61,8 +62,12 @@ class Areas {
   Result<Fd> open_status(const JobKey& key, const char* task, int flags) const;
   void remove_status(const JobKey& key) const;
 
-  // Renames it away at once. Succeeds when `name` is missing.
+  // Renames it away at once, to be removed as that user. Succeeds when `name` is missing.
   Status move_to_trash(const std::string& name, std::uint32_t uid, std::uint32_t gid);
+  // The same for `name` in any directory of this file system (borrowed).
+  Status move_to_trash(int from_fd, const std::string& name, std::uint32_t uid, std::uint32_t gid) {
+    return trash(from_fd, name, uid, gid);
+  }
   Status move_to_hold(const std::string& name, const JobKey& key) const;
   Result<std::optional<Fd>> open_held(const JobKey& key, std::uint32_t uid) const;
   Status move_held_to_trash(const JobKey& key, std::uint32_t uid, std::uint32_t gid);
@@ -71,6 +76,11 @@ class Areas {
   Result<Fd> open_trash(const std::string& name) const;
   // Removes the emptied directory, or an entry that is not a directory.
   Status remove_trash(const std::string& name) const;
+
+  // .nodestage-cache.
+  [[nodiscard]] int cache_fd() const { return cache_.get(); }
+  [[nodiscard]] std::string cache_path() const { return root_ + "/.nodestage-cache"; }
+  [[nodiscard]] std::uint32_t owner() const { return owner_; }
 
   [[nodiscard]] std::string path_of(const std::string& name) const { return root_ + "/" + name; }
   [[nodiscard]] std::string held_path(const JobKey& key) const;
@@ -85,6 +95,7 @@ class Areas {
   Fd status_;
   Fd trash_;
   Fd hold_;
+  Fd cache_;
   std::uint64_t next_trash_ = 0;
 };
 

@@ -43,6 +43,16 @@ struct Config {
     std::uint64_t start_jitter_nodes = 64;
   } read;
   ExtractRules extract;
+  struct Cache {
+    bool enabled = true;
+    std::uint64_t keep_free_percent = 20;
+    std::uint64_t max_bytes = 0;
+    std::uint64_t max_age_s = 7 * 86'400;
+    std::uint64_t identify_wait_s = 60;
+    std::vector<std::string> never;
+
+    bool operator==(const Cache&) const = default;
+  } cache;
   struct Venv {
     VenvBuild build = VenvBuild::wheels_only;
     VenvInstaller installer = VenvInstaller::pip;

@@ -11,6 +11,7 @@
 #include "common/wire/node_report.hpp"
 #include "common/wire/peer_note.hpp"
 #include "common/wire/protocol.hpp"
+#include "common/wire/shared_item.hpp"
 #include "common/wire/worker_order.hpp"
 #include "daemon/root/basis/areas.hpp"
 #include "daemon/root/basis/process_mark.hpp"
@@ -74,6 +75,7 @@ struct JobRecord {
   std::uint32_t credit_minutes = 0;  // to add to the job's time limit, unless credited
   bool credited = false;             // Slurm was asked for it, or was about to be: never ask again
   bool is_looked_at = false;         // by a step here, before the job is ready
+  std::vector<SharedItem> shared;    // what it does with its shared items; keeps them in the cache
   // Of a job with several nodes:
   Verdict verdict = Verdict::open;
   std::string verdict_text;

@@ -70,6 +70,18 @@ Ticket on_report(const Caller& caller, const ReportQuery& m) {
   return 0;
 }
 
+Ticket on_cache(const Caller& caller, const CacheQuery&) {
+  for (const CacheRow& row : caller.jobs.cache(caller.uid)) caller.reply(row);
+  caller.reply(Accepted{});
+  return 0;
+}
+
+Ticket on_drop(const Caller& caller, const CacheDrop& m) {
+  for (const CacheRow& row : caller.jobs.drop(caller.uid, m.names)) caller.reply(row);
+  caller.reply(Accepted{});
+  return 0;
+}
+
 // ---- who may ask what
 
 template <typename T>
@@ -91,6 +103,8 @@ constexpr std::tuple k_rules{
     Rule<Recover>    {Who::root_or_user,  on_recover},
     Rule<Await>      {Who::root_or_user,  on_await},
     Rule<ReportQuery>{Who::anyone,        on_report},
+    Rule<CacheQuery> {Who::anyone,        on_cache},
+    Rule<CacheDrop>  {Who::anyone,        on_drop},
 };
 // clang-format on
 
@@ -104,7 +118,8 @@ template <typename T>
 std::optional<std::uint32_t> owner_of(const Jobs& jobs, const T& message) {
   if constexpr (std::is_same_v<T, Recover>) {
     return jobs.owner_of_held(message);
-  } else if constexpr (std::is_same_v<T, HeldQuery>) {
+  } else if constexpr (std::is_same_v<T, HeldQuery> || std::is_same_v<T, CacheQuery> ||
+                       std::is_same_v<T, CacheDrop>) {
     return {};  // it names none
   } else {
     return jobs.owner(message.job);

@@ -153,6 +153,7 @@ Metrics JobViews::metrics(const Counters& counters) const {
     ++metrics.held_results;
     metrics.held_bytes += record.hold.bytes;
   }
+  at_.cache.add_to(metrics);
   metrics.trash_trees = at_.areas.list_trash().size();
   struct statvfs disk {};
   if (::statvfs(tmpdir_root(at_.config).c_str(), &disk) == 0) {

@@ -12,6 +12,7 @@
 #include "daemon/root/basis/areas.hpp"
 #include "daemon/root/basis/config.hpp"
 #include "daemon/root/basis/loop.hpp"
+#include "daemon/root/cache/cache.hpp"
 #include "daemon/root/held/held_results.hpp"
 #include "daemon/root/jobs/peer_talk.hpp"
 #include "daemon/root/table/job_files.hpp"
@@ -32,6 +33,7 @@ class JobViews {
     const JobFiles& files;
     const SpaceDesk& desk;
     const HeldResults& held;
+    const Cache& cache;
     const PeerTalk& talk;
     Records& records;
   };

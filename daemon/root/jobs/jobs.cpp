@@ -23,6 +23,7 @@ bool is_bounded(const Await& ask) {
 }  // namespace
 
 void Jobs::settings_changed() {
+  cache_.settings_changed();
   staging_.start_queued();
   at_.records.trim();
   held_.settings_changed();

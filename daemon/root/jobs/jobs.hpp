@@ -13,6 +13,7 @@
 #include "daemon/root/basis/areas.hpp"
 #include "daemon/root/basis/config.hpp"
 #include "daemon/root/basis/loop.hpp"
+#include "daemon/root/cache/cache.hpp"
 #include "daemon/root/held/held_results.hpp"
 #include "daemon/root/jobs/credits.hpp"
 #include "daemon/root/jobs/ending.hpp"
@@ -51,6 +52,7 @@ class Jobs final : private JobEvents {
     SlurmQuestion& slurm;
     Records& records;
     int rate_fd;  // k_worker_rate_fd, written here; -1: none
+    std::string boot = CacheArea::this_boot();
   };
   explicit Jobs(const Places& places) : at_(places) {}
   Jobs(const Jobs&) = delete;
@@ -76,6 +78,11 @@ class Jobs final : private JobEvents {
   Ticket recover_held(const Recover& ask, const Reply& reply);
   // The caller went away.
   void leave(Ticket ticket);
+  // See cache.hpp.
+  [[nodiscard]] std::vector<CacheRow> cache(std::uint32_t uid) const { return cache_.rows(uid); }
+  std::vector<CacheRow> drop(std::uint32_t uid, const std::vector<std::string>& names) {
+    return cache_.drop(uid, names);
+  }
   // See job_views.hpp.
   [[nodiscard]] std::vector<JobStatus> status(std::uint32_t job, std::uint32_t uid) {
     return views_.status(job, uid);
@@ -116,12 +123,13 @@ class Jobs final : private JobEvents {
   Counters counters_;
   JobTable table_{at_.loop, at_.journal, counters_};
   JobFiles files_{at_.areas};
-  SpaceDesk desk_{at_.loop, at_.config, at_.areas};
+  Cache cache_{{at_.loop, at_.config, at_.areas, at_.workers, at_.trash, counters_, at_.boot}};
+  SpaceDesk desk_{at_.loop, at_.config, at_.areas, [this] { return cache_.make_room(); }};
   JobWorkers workers_{at_.loop, at_.config, table_, files_, at_.workers, counters_, at_.rate_fd};
   Notices notices_{at_.workers, at_.config};
   Credits credits_{at_.loop, at_.config, table_, files_};
   HeldResults held_{{at_.loop, at_.config, at_.areas, table_, files_, workers_, notices_, *this}};
-  Staging staging_{{at_.loop, at_.config, at_.areas, table_, files_, workers_, desk_, held_,
+  Staging staging_{{at_.loop, at_.config, at_.areas, table_, files_, workers_, desk_, held_, cache_,
                     counters_, *this, at_.rate_fd}};
   PeerTalk talk_{{at_.loop, at_.config, table_, workers_, at_.peers, staging_, credits_, *this},
                  [this](const JobKey& key) { return waiting_.is_for_all(key); }};
@@ -132,7 +140,7 @@ class Jobs final : private JobEvents {
   Orphans orphans_{at_.loop, at_.config, table_, at_.slurm,
                    [this](const JobKey& key) { ending_.ended(*table_.find(key)); }};
   JobViews views_{
-      {at_.loop, at_.config, at_.areas, table_, files_, desk_, held_, talk_, at_.records}};
+      {at_.loop, at_.config, at_.areas, table_, files_, desk_, held_, cache_, talk_, at_.records}};
   Ticket next_ticket_ = 1;
 };
 

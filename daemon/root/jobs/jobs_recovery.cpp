@@ -15,6 +15,7 @@ WorkerTask task_of(JobState state) {
 
 void Jobs::recover() {
   const std::vector<JobKey> keys = table_.load();
+  cache_.load();
   // First all workers that live, so that every place that is taken is known before the next start.
   for (const JobKey& key : keys) take_over(*table_.find(key));
   for (const JobKey& key : keys) carry_on(*table_.find(key));
@@ -44,6 +45,7 @@ void Jobs::take_over(JobRecord& record) {
   if (is_known && *moved && !*unmoved) record.in_hold = true;
   if (is_known && *unmoved && !*moved && !is_given_on(record)) record.in_hold = false;
   orphans_.check_old(record);
+  staging_.carry_on(record);
   if (task_of(record.state) == WorkerTask::stage)
     staging_.adopt(record);
   else

@@ -161,6 +161,7 @@ Progress Waiting::progress(const JobRecord& record, const Waiter& waiter) const 
   const bool is_ready = record.state == JobState::ready;
   if (record.state == JobState::queued) {
     progress.phase = ProgressPhase::queued;
+    progress.current = at_.staging.waits_for(record.key());
     progress.jobs_ahead = static_cast<std::uint32_t>(at_.staging.jobs_ahead(record.key()));
   } else if (record.state == JobState::staging || (waiter.names && is_ready)) {
     progress = waiter.names ? progress_on(record, *waiter.names) : progress_of(status_of(record));

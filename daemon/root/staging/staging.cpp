@@ -1,5 +1,6 @@
 #include "daemon/root/staging/staging.hpp"
 
+#include <algorithm>
 #include <random>
 #include <utility>
 
@@ -85,20 +86,26 @@ void Staging::enqueue(JobRecord& record) {
     return at_.events.ready(record);
   }
   at_.table.change(record, JobState::queued);
+  if (sharing_.concerns(record)) return sharing_.decide(record);
   queue_.push(record.key(), record.begin.uid);
 }
 
-void Staging::start(const JobKey& key) {
+void Staging::go_on(JobRecord& record, Sharing::Rest rest) {
+  if (rest == Sharing::Rest::only_links) return start(record.key(), Place::none);
+  queue_.push(record.key(), record.begin.uid);
+}
+
+void Staging::start(const JobKey& key, Place place) {
   JobRecord* record = at_.table.find(key);
   if (record == nullptr || record->state != JobState::queued) return;
-  const Status started = start_worker(*record);
+  const Status started = start_worker(*record, place);
   if (started) return at_.table.change(*record, JobState::staging);
   fail(*record, FailureCause::start,
        "staging could not be started: " + started.error().what +
            "\nTell your administrators: the log of nodestaged on this node says more.");
 }
 
-Status Staging::start_worker(JobRecord& record) {
+Status Staging::start_worker(JobRecord& record, Place place) {
   TRY_ASSIGN(Fd directory, at_.files.directory(record));
   TRY_ASSIGN(const Fd answer, at_.desk.make_answer_file(record.key()));
   WorkerStart start = order_of(record);
@@ -107,7 +114,7 @@ Status Staging::start_worker(JobRecord& record) {
   TRY(at_.workers.start(
       record, start, at_.workers.bounds(record, WorkerTask::stage),
       [this](const JobKey& key, const WorkerEnd& end) { worker_ended(key, end); }));
-  queue_.take_place(record.key(), record.begin.uid);
+  if (place == Place::needed) queue_.take_place(record.key(), record.begin.uid);
   at_.desk.open(record.key(), about(record), std::move(directory));
   return {};
 }
@@ -116,6 +123,11 @@ WorkerStart Staging::order_of(const JobRecord& record) const {
   WorkerStart start = at_.workers.order(record, WorkerTask::stage);
   if (record.begin.node_count >= at_.config.read.start_jitter_nodes)
     start.order.start_delay_ms = random_delay_ms(at_.config.read.start_jitter_s);
+  const auto& shared = record.shared;
+  const bool is_kept = std::any_of(shared.begin(), shared.end(), [](const SharedItem& item) {
+    return item.role != ShareRole::own;
+  });
+  if (is_kept) start.order.cache = at_.cache.path();
   start.order.refuse_outputs = at_.held.refusal_of_outputs(record);
   if (!at_.workers.ends_all()) start.order.refuse_venv = venv_refusal(record.begin.node);
   return start;
@@ -146,23 +158,28 @@ void Staging::take_word(JobRecord& record, const WorkerEnd& end, bool lacked_spa
   const FailureCause why = lacked_space ? FailureCause::space : cause_of(end, status);
   if (status.phase == WorkerPhase::failed)
     return fail(record, why, status.cause, failed_source(status));
-  if (is_done) {
-    if (record.state == JobState::ready) return;
-    at_.table.set_state(record, JobState::ready);
-    return at_.events.ready(record);
-  }
+  if (is_done) return become_ready(record, status, Sharing::Report::last);
   if (record.state != JobState::ready) return fail(record, why, cause_of_end(end));
   log::warn(about(record), "the worker {} before its async items were staged", end.text);
   async_faults_[record.key()] = "the staging process " + end.text + " before it was staged";
+  sharing_.failed(record);
   at_.table.save(record);
 }
 
-void Staging::look(JobRecord& record) {
-  if (record.state != JobState::staging ||
-      at_.workers.status(record.key(), WorkerTask::stage).phase != WorkerPhase::ready)
-    return;
+// First, what was staged for others is moved to where its links lead.
+void Staging::become_ready(JobRecord& record, const WorkerStatus& status, Sharing::Report report) {
+  const Status kept = sharing_.staged(record, status, report);
+  if (record.state == JobState::ready) return at_.table.save(record);
+  if (!kept && report == Sharing::Report::last) return enqueue(record);
+  if (!kept) return at_.workers.kill(record.key(), WorkerTask::stage);  // and then again
   at_.table.set_state(record, JobState::ready);
   at_.events.ready(record);
+}
+
+void Staging::look(JobRecord& record) {
+  if (record.state != JobState::staging) return;
+  const WorkerStatus status = at_.workers.status(record.key(), WorkerTask::stage);
+  if (status.phase == WorkerPhase::ready) become_ready(record, status, Sharing::Report::more);
 }
 
 void Staging::fail(JobRecord& record, FailureCause why, const std::string& cause,
@@ -172,11 +189,13 @@ void Staging::fail(JobRecord& record, FailureCause why, const std::string& cause
   record.failure = record.cause;
   log::warn(about_item(record, item), "staging failed: {}", cause);
   at_.table.set_state(record, JobState::failed);
+  sharing_.failed(record);
   at_.events.failed(record);
 }
 
 bool Staging::stop(JobRecord& record) {
   queue_.erase(record.key());
+  sharing_.let_go(record);
   if (!at_.workers.is_working(record.key(), WorkerTask::stage)) return false;
   at_.table.change(record, JobState::stopping);
   at_.workers.kill(record.key(), WorkerTask::stage);

@@ -8,6 +8,7 @@
 #include "daemon/root/basis/config.hpp"
 #include "daemon/root/basis/loop.hpp"
 #include "daemon/root/held/held_results.hpp"
+#include "daemon/root/staging/sharing.hpp"
 #include "daemon/root/staging/staging_queue.hpp"
 #include "daemon/root/table/job_events.hpp"
 #include "daemon/root/table/job_files.hpp"
@@ -29,6 +30,7 @@ class Staging {
     JobWorkers& workers;
     SpaceDesk& desk;
     const HeldResults& held;  // may refuse outputs
+    Cache& cache;
     Counters& counters;
     JobEvents& events;
     int rate_fd;
@@ -44,6 +46,7 @@ class Staging {
   // For jobs that are carried on from the journal: the worker that the record notes, if it lives; a
   // job that waited for a place; one whose worker has exited and reported how.
   void adopt(JobRecord& record);
+  void carry_on(const JobRecord& record) { sharing_.carry_on(record); }
   void enqueue(JobRecord& record);
   void worker_ended(const JobKey& key, const WorkerEnd& end);
 
@@ -58,6 +61,8 @@ class Staging {
   void start_queued() { queue_.go_on(); }
 
   [[nodiscard]] std::size_t jobs_ahead(const JobKey& key) const { return queue_.ahead_of(key); }
+  // What a queued job waits for, if not for its turn; see Sharing::waits_for().
+  [[nodiscard]] std::string waits_for(const JobKey& key) const { return sharing_.waits_for(key); }
   // Why async items of a ready job were not staged: how their worker ended; "" when it still runs
   // or has staged all.
   [[nodiscard]] std::string async_fault(const JobKey& key) const;
@@ -65,13 +70,21 @@ class Staging {
 
  private:
   void seek_directory(const JobKey& key, Clock::time_point give_up);
-  void start(const JobKey& key);
-  Status start_worker(JobRecord& record);
+  // A job that only links to what is there needs no place.
+  enum class Place { needed, none };
+  void start(const JobKey& key, Place place);
+  Status start_worker(JobRecord& record, Place place);
+  void go_on(JobRecord& record, Sharing::Rest rest);
+  void become_ready(JobRecord& record, const WorkerStatus& status, Sharing::Report report);
   [[nodiscard]] WorkerStart order_of(const JobRecord& record) const;
   void take_word(JobRecord& record, const WorkerEnd& end, bool lacked_space);
 
   Places at_;
-  StagingQueue queue_{at_.config, at_.rate_fd, [this](const JobKey& key) { start(key); }};
+  StagingQueue queue_{at_.config, at_.rate_fd,
+                      [this](const JobKey& key) { start(key, Place::needed); }};
+  Sharing sharing_{{at_.loop, at_.config, at_.table, at_.files, at_.workers, at_.cache,
+                    at_.counters,
+                    [this](JobRecord& record, Sharing::Rest rest) { go_on(record, rest); }}};
   std::map<JobKey, std::string> async_faults_;
 };
 

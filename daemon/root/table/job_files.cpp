@@ -12,6 +12,8 @@ const char* name_of(WorkerTask task) {
       return "out";
     case WorkerTask::measure:
       return "measure";
+    case WorkerTask::identify:
+      return "identify";
     case WorkerTask::recover:
       return "recover";
     default:

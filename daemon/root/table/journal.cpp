@@ -99,6 +99,7 @@ std::string encode_record(const JobRecord& record) {
       json[name] = to_json_value(value);
     }
   });
+  if (!record.shared.empty()) json["shared"] = to_json(record.shared);
   // In lists (of nodes, of reasons), what is not UTF-8 becomes U+FFFD instead of a throw.
   return json.dump(1, ' ', false, Json::error_handler_t::replace);
 }
@@ -122,6 +123,9 @@ Result<JobRecord> decode_record(std::string_view text) {
       fields.read(name, value);
     }
   });
+  if (fields.has("shared")) {
+    TRY_ASSIGN(record.shared, to_shared_items(fields.value("shared")));
+  }
   TRY(fields.status());
   return record;
 }

@@ -113,6 +113,19 @@ void add_failures(Families& families, const Counters& counters) {
   }
 }
 
+void add_cache(Families& families, const Counters::Cache& cache) {
+  families.begin("shared_items_total", "counter",
+                 "Shared items of jobs, by what was done for them.");
+  families.add(label("result", "hit"), std::to_string(cache.hits));
+  families.add(label("result", "miss"), std::to_string(cache.misses));
+  families.add(label("result", "refused"), std::to_string(cache.refused));
+  families.begin("shared_bytes_not_read_total", "counter",
+                 "Bytes of the sources of shared items that were there already.");
+  families.add("", std::to_string(cache.bytes_not_read));
+  families.begin("cache_evictions_total", "counter", "Entries of the cache that were removed.");
+  families.add("", std::to_string(cache.evictions));
+}
+
 }  // namespace
 
 Work work_of(const WorkerStatus& status) {
@@ -178,6 +191,11 @@ MetricsText metrics_text(const Metrics& metrics) {
   own.gauge("held_bytes", "Size on disk of held results.", metrics.held_bytes);
   own.gauge("trash_trees", "Trees of ended jobs that are still to be removed.",
             metrics.trash_trees);
+
+  add_cache(own, metrics.counters.cache);
+  own.gauge("cache_entries", "Shared items that are kept for further jobs.", metrics.cache_entries);
+  own.gauge("cache_bytes", "Size of what is kept for further jobs, as workers reported it.",
+            metrics.cache_bytes);
 
   Families disk(text.disk);
   disk.gauge("tmpdir_size_bytes", "Size of the file system of the job directories.",

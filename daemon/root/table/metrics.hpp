@@ -53,9 +53,18 @@ struct Counters {
     std::uint64_t times = 0;
     std::uint64_t milliseconds = 0;
   };
+  // Shared items that jobs asked for, and entries that were removed.
+  struct Cache {
+    std::uint64_t hits = 0;     // they were there
+    std::uint64_t misses = 0;   // the job staged them to be kept
+    std::uint64_t refused = 0;  // the job staged them for itself
+    std::uint64_t evictions = 0;
+    std::uint64_t bytes_not_read = 0;  // of the sources of hits
+  };
   std::array<Work, k_activities> work{};
   std::array<Spent, k_phases> spent{};
   std::array<std::array<std::uint64_t, k_failure_causes>, k_activities> failures{};
+  Cache cache;
 
   // Adds the amount by which `now` exceeds `counted`, and raises `counted` to `now`.
   void add_work(Activity activity, const Work& now, Work& counted);
@@ -71,6 +80,8 @@ struct Metrics {
   std::uint64_t held_results = 0;
   std::uint64_t held_bytes = 0;
   std::uint64_t trash_trees = 0;
+  std::uint64_t cache_entries = 0;
+  std::uint64_t cache_bytes = 0;
   // Of the file system of the job directories:
   std::uint64_t promised_bytes = 0;
   std::uint64_t free_bytes = 0;

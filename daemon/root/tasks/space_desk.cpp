@@ -3,6 +3,7 @@
 #include <fcntl.h>
 #include <sys/stat.h>
 
+#include <algorithm>
 #include <utility>
 #include <vector>
 
@@ -12,6 +13,7 @@ namespace nodestage {
 namespace {
 
 constexpr std::chrono::milliseconds k_claim_poll{50};
+constexpr std::chrono::seconds k_least_patience{30};  // once something was removed for the claim
 constexpr const char* k_claims = "stage";    // the end of the name of the worker's status file
 constexpr const char* k_answers = "answer";  // and of the file beside it
 
@@ -61,7 +63,7 @@ void SpaceDesk::attend_all() {
 void SpaceDesk::attend(const JobKey& key, Customer& customer) {
   const SpaceAnswer answer =
       ledger_.answer(key, free_on(customer.disk.get()), config_.staging.leave_free_bytes);
-  if (answer.granted == 0 && awaits_trash(customer, answer.free)) return;
+  if (answer.granted == 0 && awaits_room(customer, answer.free)) return;
   const auto file = areas_.open_status(key, k_answers, O_WRONLY);
   const Status written = file ? write_space_answer(file->get(), answer) : Status(file.error());
   if (!written) {
@@ -78,14 +80,21 @@ void SpaceDesk::attend(const JobKey& key, Customer& customer) {
 }
 
 // Trees of jobs that have ended are removed in the background. While that frees space, no claim is
-// refused.
-bool SpaceDesk::awaits_trash(Customer& customer, const Amount& free) const {
-  if (areas_.list_trash().empty()) return false;
+// refused. What is kept and not in use goes to the trash, too, one after another: what each frees
+// is known when it is gone.
+bool SpaceDesk::awaits_room(Customer& customer, const Amount& free) const {
   const auto now = loop_.now();
   Freed& freed = customer.freed;
-  if (!freed.since || !fits(free, freed.most)) freed.since = now;
+  std::chrono::seconds patience(config_.staging.trash_wait_s);
+  if (customer.made_room) patience = std::max(patience, k_least_patience);
+  const bool is_removing = !areas_.list_trash().empty();
+  if (is_removing && (!freed.since || !fits(free, freed.most))) freed.since = now;
   freed.most = larger(freed.most, free);
-  return now - *freed.since < std::chrono::seconds(config_.staging.trash_wait_s);
+  if (is_removing && now - *freed.since < patience) return true;
+  if (!make_room_()) return false;
+  customer.made_room = true;
+  freed.since = now;
+  return true;
 }
 
 }  // namespace nodestage

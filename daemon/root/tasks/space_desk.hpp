@@ -3,6 +3,7 @@
 // only the daemon writes (common/wire/space_claim.hpp). The ledger notes what each was promised.
 #pragma once
 
+#include <functional>
 #include <map>
 #include <optional>
 
@@ -18,8 +19,10 @@ namespace nodestage {
 
 class SpaceDesk {
  public:
-  SpaceDesk(Loop& loop, const Config& config, const Areas& areas)
-      : loop_(loop), config_(config), areas_(areas) {}
+  // Moves something that nobody uses to the trash; false if there is nothing.
+  using MakeRoom = std::function<bool()>;
+  SpaceDesk(Loop& loop, const Config& config, const Areas& areas, MakeRoom make_room)
+      : loop_(loop), config_(config), areas_(areas), make_room_(std::move(make_room)) {}
 
   // Before a worker starts: a file without an answer yet, which it reads and the desk writes.
   [[nodiscard]] Result<Fd> make_answer_file(const JobKey& key) const;
@@ -42,15 +45,17 @@ class SpaceDesk {
     Subject subject;
     Fd disk;
     Freed freed;
+    bool made_room = false;
     bool was_refused = false;
   };
   void attend_all();
   void attend(const JobKey& key, Customer& customer);
-  bool awaits_trash(Customer& customer, const Amount& free) const;
+  bool awaits_room(Customer& customer, const Amount& free) const;
 
   Loop& loop_;
   const Config& config_;
   const Areas& areas_;
+  MakeRoom make_room_;
   SpaceLedger ledger_;
   std::map<JobKey, Customer> customers_;
   std::optional<Loop::TimerId> timer_;

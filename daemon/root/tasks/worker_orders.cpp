@@ -15,8 +15,9 @@ std::string cgroup_of(const JobRecord& record, WorkerTask task) {
 }
 
 Workers::Limits limits_of(WorkerTask task, const Config& config) {
-  const std::uint64_t run_s =
-      task == WorkerTask::stage ? config.staging.limit_s : config.stageout.limit_s;
+  const std::uint64_t run_s = task == WorkerTask::stage      ? config.staging.limit_s
+                              : task == WorkerTask::identify ? config.cache.identify_wait_s
+                                                             : config.stageout.limit_s;
   return {std::chrono::seconds(config.staging.groups_wait_s), std::chrono::seconds(run_s),
           std::chrono::seconds(config.worker.kill_wait_s)};
 }
@@ -54,6 +55,8 @@ WorkerStart order_for(const JobRecord& record, WorkerTask task, const Config& co
   order.venv_uv = config.venv.uv;
   order.venv_module_init = config.venv.module_init;
   order.venv_limit_s = static_cast<std::uint32_t>(config.venv.limit_s);
+  order.cache_never = config.cache.never;
+  order.shared = record.shared;
   order.outcome = outcome_of(record);
   order.array_known = record.facts.known;
   order.array_job = record.facts.array_job;

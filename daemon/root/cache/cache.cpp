@@ -1,0 +1,266 @@
+#include "daemon/root/cache/cache.hpp"
+
+#include <sys/stat.h>
+#include <sys/statvfs.h>
+
+#include <algorithm>
+
+#include "common/text/human.hpp"
+#include "daemon/root/basis/log.hpp"
+
+namespace nodestage {
+namespace {
+
+constexpr std::chrono::seconds k_look{1};
+
+Subject about(const CacheEntry& entry) { return {{}, entry.uid, "daemon", entry.source}; }
+
+std::uint64_t added(std::uint64_t a, std::uint64_t b) { return a + std::min(b, UINT64_MAX - a); }
+
+}  // namespace
+
+void Cache::load() {
+  settings_changed();
+  for (CacheEntry& entry : area_.load()) add(std::move(entry));
+  at_.trash.sweep();
+}
+
+void Cache::settings_changed() {
+  refusal_ = at_.config.cache.enabled ? "" : "this node keeps no shared data";
+  if (at_.boot.empty()) refusal_ = "this node's kernel has no boot id";
+  look_after();
+}
+
+void Cache::add(CacheEntry entry) {
+  const std::string name = entry.name;
+  entries_.insert_or_assign(name, Kept{std::move(entry), {}, 0, {}});
+  look_after();
+}
+
+const CacheEntry* Cache::find(const std::string& name) const {
+  const auto found = entries_.find(name);
+  return found == entries_.end() || !found->second.fault.empty() ? nullptr : &found->second.entry;
+}
+
+bool Cache::is_on_its_disk(int directory_fd) const {
+  struct stat there {};
+  struct stat here {};
+  return ::fstat(directory_fd, &there) == 0 && ::fstat(at_.areas.cache_fd(), &here) == 0 &&
+         there.st_dev == here.st_dev && !at_.areas.is_mount(directory_fd);
+}
+
+Status Cache::reserve(const CacheEntry& entry) {
+  if (!refusal_.empty()) return Error{EPERM, refusal_};
+  if (const auto found = entries_.find(entry.name); found != entries_.end())
+    return Error{EBUSY, "what was kept has been changed by a job"};
+  return area_.reserve(entry);
+}
+
+Status Cache::publish(CacheEntry entry, int job_fd, const std::string& destination) {
+  const JobKey job = entry.made_by;
+  const CacheEntry* known = find(entry.name);
+  const bool is_done = known != nullptr && known->made_by == job;
+  if (!is_done) {
+    if (entries_.contains(entry.name)) return Error{EEXIST, "it is there already"};
+    TRY(area_.publish(entry, job_fd, destination));
+    log::info(about(entry), "kept for further jobs: {} in {} files, as {}",
+              human_bytes(entry.bytes), entry.files, entry.name);
+  }
+  const std::string name = entry.name;
+  if (!is_done) add(std::move(entry));
+  use(name, job);
+  return {};
+}
+
+void Cache::use(const std::string& name, const JobKey& job) {
+  const auto found = entries_.find(name);
+  if (found == entries_.end() || !found->second.users.insert(job).second) return;
+  found->second.entry.used_at = at_.loop.wall_s();
+  area_.touch(name);
+}
+
+void Cache::hit(const std::string& name) {
+  const auto found = entries_.find(name);
+  if (found == entries_.end()) return;
+  ++found->second.hits;
+  ++at_.counters.cache.hits;
+  at_.counters.cache.bytes_not_read =
+      added(at_.counters.cache.bytes_not_read, found->second.entry.source_bytes);
+}
+
+void Cache::let_go(const JobKey& job) {
+  std::vector<std::string> left;
+  for (auto& [name, kept] : entries_) {
+    if (kept.users.erase(job) == 0) continue;
+    kept.entry.used_at = at_.loop.wall_s();
+    area_.touch(name);
+    if (kept.users.empty()) left.push_back(name);
+  }
+  for (const std::string& name : left) unused(name);
+}
+
+// The last user has gone: is the tree still what was published?
+void Cache::unused(const std::string& name) {
+  const auto found = entries_.find(name);
+  if (found == entries_.end()) return;
+  const Kept& kept = found->second;
+  if (kept.fault.empty() && kept.entry.changed != ChangeTime{}) {
+    comparisons_.ask(kept.entry, [this](const std::string& asked) { return find(asked); });
+    return;
+  }
+  evict(found, kept.fault.empty() ? "the disk had no room for its record" : "it was changed");
+}
+
+void Cache::compared(const std::string& name, const std::string& fault) {
+  const auto found = entries_.find(name);
+  if (found == entries_.end() || fault.empty()) return;
+  found->second.fault = fault;
+  log::warn(about(found->second.entry), "what is kept for further jobs as {} is not used again: {}",
+            name, fault);
+  if (found->second.users.empty()) evict(found, "it was changed");
+}
+
+bool Cache::evict(Entries::iterator kept, const char* why) {
+  const CacheEntry entry = std::move(kept->second.entry);
+  entries_.erase(kept);
+  ++at_.counters.cache.evictions;
+  const Status gone = area_.discard(entry);
+  if (gone)
+    log::info(about(entry), "no longer kept for further jobs: {} ({})", entry.name, why);
+  else
+    log::error(about(entry), "cannot be removed from the cache: {}", gone.error().what);
+  at_.trash.sweep();
+  return static_cast<bool>(gone);
+}
+
+// Of the users who have more than an equal share, the entry that was used least recently.
+Cache::Entries::iterator Cache::next_to_go(std::optional<std::uint32_t> uid) {
+  std::map<std::uint32_t, std::uint64_t> by_user;
+  std::uint64_t all = 0;
+  for (const auto& [name, kept] : entries_) {
+    by_user[kept.entry.uid] = added(by_user[kept.entry.uid], kept.entry.bytes);
+    all = added(all, kept.entry.bytes);
+  }
+  const std::uint64_t share = by_user.empty() ? 0 : all / by_user.size();
+  auto best = entries_.end();
+  bool best_has_more = false;
+  for (auto at = entries_.begin(); at != entries_.end(); ++at) {
+    const CacheEntry& entry = at->second.entry;
+    if (!at->second.users.empty() || (uid && *uid != entry.uid)) continue;
+    const bool has_more = by_user[entry.uid] >= share;
+    const bool is_first = best == entries_.end() || (has_more && !best_has_more) ||
+                          (has_more == best_has_more && entry.used_at < best->second.entry.used_at);
+    if (!is_first) continue;
+    best = at;
+    best_has_more = has_more;
+  }
+  return best;
+}
+
+bool Cache::make_room() {
+  const auto next = next_to_go({});
+  return next != entries_.end() && evict(next, "its space is needed");
+}
+
+bool Cache::make_room_of(std::uint32_t uid) {
+  bool any = false;
+  for (auto next = next_to_go(uid); next != entries_.end(); next = next_to_go(uid))
+    any = evict(next, "its user's quota is needed") || any;
+  return any;
+}
+
+// While there is an entry, the disk is looked at: a job that runs can fill it.
+void Cache::look_after() {
+  if (timer_ || entries_.empty()) return;
+  timer_ = at_.loop.after(k_look, [this] {
+    timer_.reset();
+    look();
+    look_after();
+  });
+}
+
+// One at a time: what it frees is seen when the trash is empty.
+void Cache::look() {
+  const std::uint64_t now = at_.loop.wall_s();
+  for (auto at = entries_.begin(); at != entries_.end();) {
+    const auto next = std::next(at);
+    const Kept& kept = at->second;
+    if (kept.users.empty() && !at_.config.cache.enabled)
+      evict(at, "cache.enabled");
+    else if (kept.users.empty() && kept.entry.used_at + at_.config.cache.max_age_s < now)
+      evict(at, "cache.max_age");
+    at = next;
+  }
+  const auto next = next_to_go({});
+  if (next == entries_.end()) return;
+  const std::uint64_t most = at_.config.cache.max_bytes;
+  if (most != 0 && sum() > most) {
+    evict(next, "cache.max_bytes");
+  } else if (is_pressed() && at_.areas.list_trash().empty()) {
+    evict(next, "cache.keep_free");
+  }
+}
+
+bool Cache::is_pressed() const {
+  struct statvfs disk {};
+  if (::fstatvfs(at_.areas.cache_fd(), &disk) != 0 || disk.f_blocks == 0) return false;
+  const auto percent =
+      static_cast<double>(disk.f_bavail) * 100 / static_cast<double>(disk.f_blocks);
+  return percent < static_cast<double>(at_.config.cache.keep_free_percent);
+}
+
+std::uint64_t Cache::sum() const {
+  std::uint64_t bytes = 0;
+  for (const auto& [name, kept] : entries_) bytes = added(bytes, kept.entry.bytes);
+  return bytes;
+}
+
+CacheRow Cache::row_of(const Kept& kept) const {
+  const CacheEntry& entry = kept.entry;
+  CacheRow row;
+  row.name = entry.name;
+  row.uid = entry.uid;
+  row.user = printable(entry.user);
+  row.what = entry.what;
+  row.source = entry.source;
+  row.path = area_.path_of(entry);
+  row.job = entry.made_by.job;
+  row.made_at = entry.made_at;
+  row.used_at = entry.used_at;
+  row.bytes = entry.bytes;
+  row.files = entry.files;
+  row.source_bytes = entry.source_bytes;
+  row.hits = kept.hits;
+  row.jobs = static_cast<std::uint32_t>(kept.users.size());
+  return row;
+}
+
+std::vector<CacheRow> Cache::rows(std::uint32_t uid) const {
+  std::vector<CacheRow> rows;
+  for (const auto& [name, kept] : entries_) {
+    if (uid == 0 || uid == kept.entry.uid) rows.push_back(row_of(kept));
+  }
+  return rows;
+}
+
+std::vector<CacheRow> Cache::drop(std::uint32_t uid, const std::vector<std::string>& names) {
+  std::vector<CacheRow> rows;
+  for (auto at = entries_.begin(); at != entries_.end();) {
+    const auto next = std::next(at);
+    const bool is_asked =
+        names.empty() || std::find(names.begin(), names.end(), at->first) != names.end();
+    if (is_asked && (uid == 0 || uid == at->second.entry.uid)) {
+      rows.push_back(row_of(at->second));
+      if (at->second.users.empty()) evict(at, "nodestage cache --drop");
+    }
+    at = next;
+  }
+  return rows;
+}
+
+void Cache::add_to(Metrics& metrics) const {
+  metrics.cache_entries = entries_.size();
+  metrics.cache_bytes = sum();
+}
+
+}  // namespace nodestage

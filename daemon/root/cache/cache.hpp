@@ -1,0 +1,105 @@
+// Cache: the shared items that this node keeps: which job uses which entry, and which entry goes
+// when. An entry without users is never in the way: it is removed as soon as its space is needed.
+#pragma once
+
+#include <chrono>
+#include <functional>
+#include <map>
+#include <optional>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "common/wire/protocol.hpp"
+#include "daemon/root/basis/config.hpp"
+#include "daemon/root/basis/loop.hpp"
+#include "daemon/root/cache/cache_area.hpp"
+#include "daemon/root/cache/comparisons.hpp"
+#include "daemon/root/table/metrics.hpp"
+#include "daemon/root/tasks/trash.hpp"
+#include "daemon/root/workers/workers.hpp"
+
+namespace nodestage {
+
+class Cache {
+ public:
+  struct Places {
+    Loop& loop;
+    const Config& config;
+    Areas& areas;
+    Workers& workers;
+    Trash& trash;
+    Counters& counters;
+    std::string boot;
+  };
+  explicit Cache(const Places& places) : at_(places) {}
+  Cache(const Cache&) = delete;
+  Cache& operator=(const Cache&) = delete;
+
+  // The entries of an earlier daemon. Call it first; then use() for what its jobs used.
+  void load();
+  void settings_changed();
+
+  // Why nothing is kept on this node; empty when it is.
+  [[nodiscard]] const std::string& refusal() const { return refusal_; }
+
+  // Null if there is none, or none that further jobs may use.
+  [[nodiscard]] const CacheEntry* find(const std::string& name) const;
+  [[nodiscard]] std::string path() const { return at_.areas.cache_path(); }
+  // Whether a tree that lies below there can be kept.
+  [[nodiscard]] bool is_on_its_disk(int directory_fd) const;
+  [[nodiscard]] std::string path_of(const CacheEntry& entry) const { return area_.path_of(entry); }
+
+  // Before a job stages an entry: a place for it. A fault also where an entry of that name is in
+  // use that further jobs may not use.
+  Status reserve(const CacheEntry& entry);
+  void abandon(const CacheEntry& entry) { static_cast<void>(!area_.discard(entry)); }
+  // See CacheArea::publish(); entry.made_by uses it from then on. Does nothing for what that job
+  // has published already.
+  Status publish(CacheEntry entry, int job_fd, const std::string& destination);
+
+  // The job uses the entry until let_go(). Does nothing where there is none.
+  void use(const std::string& name, const JobKey& job);
+  void hit(const std::string& name);  // counts it
+  void let_go(const JobKey& job);
+
+  // Removes the unused entry whose turn it is (of that user alone), and returns whether there was
+  // one. The space becomes free once the trash is empty.
+  bool make_room();
+  bool make_room_of(std::uint32_t uid);
+
+  // For `nodestage cache`, of all that `uid` may see (root: all); names: none for all.
+  [[nodiscard]] std::vector<CacheRow> rows(std::uint32_t uid) const;
+  std::vector<CacheRow> drop(std::uint32_t uid, const std::vector<std::string>& names);
+  void add_to(Metrics& metrics) const;
+
+ private:
+  struct Kept {
+    CacheEntry entry;
+    std::set<JobKey> users;
+    std::uint64_t hits = 0;
+    std::string fault;  // not empty: it does not count any more, and goes when its users have gone
+  };
+  using Entries = std::map<std::string, Kept>;
+  void add(CacheEntry entry);
+  void unused(const std::string& name);
+  void compared(const std::string& name, const std::string& fault);
+  bool evict(Entries::iterator kept, const char* why);
+  [[nodiscard]] Entries::iterator next_to_go(std::optional<std::uint32_t> uid);
+  void look_after();
+  void look();
+  [[nodiscard]] bool is_pressed() const;
+  [[nodiscard]] std::uint64_t sum() const;
+  [[nodiscard]] CacheRow row_of(const Kept& kept) const;
+
+  Places at_;
+  CacheArea area_{at_.areas, at_.boot};
+  Comparisons comparisons_{
+      area_, at_.workers, at_.config,
+      [this](const std::string& name, const std::string& fault) { compared(name, fault); }};
+  Entries entries_;
+  std::string refusal_;
+  std::optional<Loop::TimerId> timer_;
+};
+
+}  // namespace nodestage

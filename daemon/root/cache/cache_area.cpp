@@ -1,0 +1,230 @@
+#include "daemon/root/cache/cache_area.hpp"
+
+#include <fcntl.h>
+#include <linux/openat2.h>
+#include <stdio.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <set>
+
+#include "common/os/directory_stream.hpp"
+#include "common/os/file.hpp"
+#include "common/os/wall_clock.hpp"
+#include "common/text/parsing.hpp"
+#include "common/text/path_names.hpp"
+#include "daemon/root/basis/log.hpp"
+
+namespace nodestage {
+namespace {
+
+constexpr int k_directory = O_RDONLY | O_DIRECTORY | O_NOFOLLOW;
+constexpr const char* k_record = ".record";
+constexpr const char* k_draft = ".draft";
+constexpr std::size_t k_max_record = 64 * 1024;
+constexpr mode_t k_write_bits = 0222;
+
+// The entry that a name in the cache belongs to, a directory's or a record's.
+std::string entry_of(std::string_view name) {
+  for (const std::string_view suffix : {std::string_view(k_record), std::string_view(k_draft)}) {
+    if (name.ends_with(suffix)) return std::string(name.substr(0, name.size() - suffix.size()));
+  }
+  return std::string(name);
+}
+
+// The only name in a directory; "" if there are more or none.
+std::string only_name(int dir_fd) {
+  auto names = DirectoryStream::at(dir_fd);
+  std::string only;
+  while (const auto name = names.next()) {
+    if (!only.empty()) return {};
+    only = *name;
+  }
+  return only;
+}
+
+}  // namespace
+
+std::string CacheArea::this_boot() {
+  const auto text = read_file(AT_FDCWD, "/proc/sys/kernel/random/boot_id", 256);
+  return text ? std::string(trimmed(*text, " \n")) : std::string();
+}
+
+std::string CacheArea::path_of(const CacheEntry& entry) const {
+  return areas_.cache_path() + "/" + entry.name + "/" + entry.tree;
+}
+
+std::optional<CacheEntry> CacheArea::read(const std::string& name, const char* suffix) const {
+  const auto text = read_file(areas_.cache_fd(), name + suffix, k_max_record);
+  if (!text) return {};
+  auto entry = decode_entry(*text);
+  if (!entry || entry->name != name) return {};
+  return std::move(*entry);
+}
+
+std::vector<CacheEntry> CacheArea::load() {
+  std::set<std::string> names;
+  auto stream = DirectoryStream::at(areas_.cache_fd());
+  while (const auto name = stream.next()) names.insert(entry_of(*name));
+  std::vector<CacheEntry> entries;
+  for (const std::string& name : names) {
+    if (auto entry = load_entry(name)) entries.push_back(std::move(*entry));
+  }
+  return entries;
+}
+
+// Without a boot id of its own, nothing of the last daemon counts.
+std::optional<CacheEntry> CacheArea::load_entry(const std::string& name) {
+  auto entry = read(name, k_record);
+  const bool is_draft = !entry;
+  if (is_draft) entry = read(name, k_draft);
+  const auto directory = open_at(areas_.cache_fd(), name, k_directory);
+  const bool is_ours = entry && directory && !boot_.empty() && entry->boot == boot_;
+  const auto changed =
+      is_ours ? look_at_tree(directory->get(), *entry) : Result<ChangeTime>(Error{});
+  if (changed) {
+    if (is_draft) {
+      entry->changed = *changed;
+      finish(*entry);
+    }
+    struct stat info {};
+    if (::fstat(directory->get(), &info) == 0)
+      entry->used_at = static_cast<std::uint64_t>(info.st_mtim.tv_sec);
+    return entry;
+  }
+  CacheEntry rest = entry.value_or(CacheEntry{});
+  rest.name = name;
+  if (!entry && directory) {
+    struct stat info {};
+    rest.tree = only_name(directory->get());
+    if (!rest.tree.empty() &&
+        ::fstatat(directory->get(), rest.tree.c_str(), &info, AT_SYMLINK_NOFOLLOW) == 0) {
+      rest.uid = info.st_uid;
+      rest.gid = info.st_gid;
+    }
+  }
+  if (const Status gone = discard(rest); !gone)
+    log::error("the cache's entry {} cannot be removed: {}", name, gone.error().what);
+  return {};
+}
+
+// A fault unless it is the user's, in place and without write bits.
+Result<ChangeTime> CacheArea::look_at_tree(int dir_fd, const CacheEntry& entry) const {
+  struct stat info {};
+  if (::fstatat(dir_fd, entry.tree.c_str(), &info, AT_SYMLINK_NOFOLLOW) != 0)
+    return system_error(entry.tree);
+  struct stat area {};
+  if (::fstat(areas_.cache_fd(), &area) != 0) return system_error(areas_.cache_path());
+  const bool is_right = (S_ISDIR(info.st_mode) || S_ISREG(info.st_mode)) &&
+                        info.st_uid == entry.uid && info.st_dev == area.st_dev &&
+                        (info.st_mode & k_write_bits) == 0;
+  if (!is_right) return Error{EPERM, entry.tree + ": is not what was staged"};
+  return ChangeTime{info.st_ctim.tv_sec, static_cast<std::uint32_t>(info.st_ctim.tv_nsec)};
+}
+
+Status CacheArea::reserve(CacheEntry entry) {
+  if (boot_.empty()) return Error{EINVAL, "this kernel has no boot id"};
+  TRY(discard(entry));
+  entry.boot = boot_;
+  Status made = replace_file(areas_.cache_fd(), entry.name + k_draft, encode_entry(entry), 0600);
+  if (made) made = make(entry);
+  if (!made) static_cast<void>(!discard(entry));
+  return made;
+}
+
+Status CacheArea::make(const CacheEntry& entry) const {
+  if (::mkdirat(areas_.cache_fd(), entry.name.c_str(), 0711) != 0) return system_error(entry.name);
+  TRY_ASSIGN(const Fd directory, open_at(areas_.cache_fd(), entry.name, k_directory));
+  if (::fchmod(directory.get(), 0711) != 0 ||
+      ::symlinkat(path_of(entry).c_str(), directory.get(), entry.tree.c_str()) != 0 ||
+      ::fchownat(directory.get(), entry.tree.c_str(), entry.uid, entry.gid, AT_SYMLINK_NOFOLLOW) !=
+          0)
+    return system_error(entry.name);
+  return {};
+}
+
+Status CacheArea::publish(CacheEntry& entry, int job_fd, const std::string& destination) {
+  entry.boot = boot_;
+  entry.made_at = wall_s();
+  // A daemon that was started since then has removed what was reserved.
+  const bool is_reserved = read(entry.name, k_draft).has_value();
+  Status done = is_reserved ? Status() : reserve(entry);
+  if (done) done = exchange(entry, job_fd, destination);
+  if (!done) {
+    static_cast<void>(!discard(entry));
+    return done;
+  }
+  const auto directory = open_at(areas_.cache_fd(), entry.name, k_directory);
+  const auto changed =
+      directory ? look_at_tree(directory->get(), entry) : Result<ChangeTime>(directory.error());
+  if (!changed) {
+    static_cast<void>(!discard(entry));
+    return changed.error();
+  }
+  entry.changed = *changed;
+  entry.used_at = entry.made_at;
+  finish(entry);
+  return {};
+}
+
+Status CacheArea::exchange(const CacheEntry& entry, int job_fd,
+                           const std::string& destination) const {
+  const std::size_t slash = destination.rfind('/');
+  const std::string parent = slash == std::string::npos ? "." : destination.substr(0, slash);
+  const std::string last = slash == std::string::npos ? destination : destination.substr(slash + 1);
+  if (!is_path_below(destination) || last != entry.tree)
+    return Error{EINVAL, "its destination is not valid"};
+  TRY_ASSIGN(const Fd from,
+             open_beneath(job_fd, parent, k_directory, 0, RESOLVE_NO_SYMLINKS | RESOLVE_NO_XDEV));
+  TRY_ASSIGN(const Fd to, open_at(areas_.cache_fd(), entry.name, k_directory));
+  struct stat link {};
+  if (::fstatat(to.get(), entry.tree.c_str(), &link, AT_SYMLINK_NOFOLLOW) != 0 ||
+      !S_ISLNK(link.st_mode))
+    return Error{EEXIST, "its entry is not reserved"};
+  if (::renameat2(from.get(), last.c_str(), to.get(), entry.tree.c_str(), RENAME_EXCHANGE) != 0)
+    return system_error(destination);
+  return {};
+}
+
+// Where the disk has no room for the record, the draft takes its place: its tree counts, and will
+// be dropped when it is compared.
+void CacheArea::finish(CacheEntry& entry) const {
+  const std::string record = entry.name + k_record;
+  const std::string draft = entry.name + k_draft;
+  const Status written = entry.changed == ChangeTime{}
+                             ? Status(Error{ENOENT, "the time of its last change is not known"})
+                             : replace_file(areas_.cache_fd(), record, encode_entry(entry), 0600);
+  if (written) return remove_file(draft);
+  entry.changed = {};
+  if (::renameat(areas_.cache_fd(), draft.c_str(), areas_.cache_fd(), record.c_str()) != 0)
+    log::error("the record of the cache's entry {} cannot be written: {}", entry.name,
+               written.error().what);
+}
+
+void CacheArea::remove_file(const std::string& name) const {
+  ::unlinkat(areas_.cache_fd(), name.c_str(), 0);
+}
+
+Status CacheArea::discard(const CacheEntry& entry) {
+  remove_file(entry.name + k_record);
+  const auto directory = open_at(areas_.cache_fd(), entry.name, k_directory);
+  if (directory && !entry.tree.empty())
+    TRY(areas_.move_to_trash(directory->get(), entry.tree, entry.uid, entry.gid));
+  if (directory && ::unlinkat(areas_.cache_fd(), entry.name.c_str(), AT_REMOVEDIR) != 0)
+    return system_error(entry.name);
+  remove_file(entry.name + k_draft);
+  // Something that is not a directory, and none of ours.
+  if (!directory && directory.error().code != ENOENT) remove_file(entry.name);
+  return {};
+}
+
+Result<Fd> CacheArea::open_tree(const CacheEntry& entry) const {
+  return open_beneath(areas_.cache_fd(), entry.name + "/" + entry.tree,
+                      O_RDONLY | O_NOFOLLOW | O_NONBLOCK, 0, RESOLVE_NO_SYMLINKS | RESOLVE_NO_XDEV);
+}
+
+void CacheArea::touch(const std::string& name) const {
+  ::utimensat(areas_.cache_fd(), name.c_str(), nullptr, AT_SYMLINK_NOFOLLOW);
+}
+
+}  // namespace nodestage

@@ -1,0 +1,61 @@
+// CacheArea: the cache on the disk (common/wire/shared_item.hpp). Needs root. Nothing here reads
+// what a user wrote, and whatever a process does to its user's tree, only that user is affected.
+//
+// The way of an entry, so that after a crash at any moment nothing counts that is not whole:
+//   reserve()  a draft of its record, and its directory, with a link to itself as the tree
+//   publish()  the tree and the link change places, in one step; then the draft becomes the record
+//   discard()  the record is removed first, then the tree is moved to the trash
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "common/os/fd.hpp"
+#include "common/result.hpp"
+#include "daemon/root/basis/areas.hpp"
+#include "daemon/root/cache/cache_entry.hpp"
+
+namespace nodestage {
+
+class CacheArea {
+ public:
+  // `boot`: what /proc/sys/kernel/random/boot_id says.
+  CacheArea(Areas& areas, std::string boot) : areas_(areas), boot_(std::move(boot)) {}
+  static std::string this_boot();
+
+  // The entries that count. Removes everything else, but completes what an earlier daemon of this
+  // boot had put in place.
+  [[nodiscard]] std::vector<CacheEntry> load();
+
+  // The path where jobs find the tree.
+  [[nodiscard]] std::string path_of(const CacheEntry& entry) const;
+
+  // entry.name, .tree, .uid and .gid must be set. What is left of an earlier try is removed.
+  Status reserve(CacheEntry entry);
+  // Puts the tree that lies at `destination` below job_fd (borrowed) into the reserved entry, and a
+  // link to it there. Sets what is known by then: made_at, boot, changed. After a fault the entry
+  // is discarded, and the tree is where it was, unless its owner has interfered.
+  Status publish(CacheEntry& entry, int job_fd, const std::string& destination);
+  // Succeeds when there is nothing.
+  Status discard(const CacheEntry& entry);
+
+  // The tree, for `compare`; a regular file is opened for reading, too.
+  [[nodiscard]] Result<Fd> open_tree(const CacheEntry& entry) const;
+  // A job has begun or ended to use it: the time of its directory.
+  void touch(const std::string& name) const;
+
+ private:
+  [[nodiscard]] std::optional<CacheEntry> read(const std::string& name, const char* suffix) const;
+  [[nodiscard]] std::optional<CacheEntry> load_entry(const std::string& name);
+  [[nodiscard]] Result<ChangeTime> look_at_tree(int dir_fd, const CacheEntry& entry) const;
+  Status make(const CacheEntry& entry) const;
+  Status exchange(const CacheEntry& entry, int job_fd, const std::string& destination) const;
+  void finish(CacheEntry& entry) const;
+  void remove_file(const std::string& name) const;
+
+  Areas& areas_;
+  const std::string boot_;
+};
+
+}  // namespace nodestage

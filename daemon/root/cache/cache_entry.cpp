@@ -1,0 +1,82 @@
+#include "daemon/root/cache/cache_entry.hpp"
+
+#include <algorithm>
+
+#include "common/text/json_fields.hpp"
+#include "common/text/parsing.hpp"
+#include "common/wire/shared_item.hpp"
+
+namespace nodestage {
+namespace {
+
+constexpr int k_version = 1;
+
+// Calls field(name, member) for each member, for both directions.
+template <typename Entry, typename Field>
+void each_field(Entry& entry, Field field) {
+  field("name", entry.name);
+  field("uid", entry.uid);
+  field("gid", entry.gid);
+  field("user", entry.user);
+  field("tree", entry.tree);
+  field("what", entry.what);
+  field("source", entry.source);
+  field("source_bytes", entry.source_bytes);
+  field("bytes", entry.bytes);
+  field("files", entry.files);
+  field("job", entry.made_by.job);
+  field("restart", entry.made_by.restart);
+  field("made_at", entry.made_at);
+  field("boot", entry.boot);
+  field("changed_s", entry.changed.seconds);
+  field("changed_ns", entry.changed.nanoseconds);
+}
+
+bool is_key(std::string_view text) {
+  return text.size() == k_share_key_bytes &&
+         text.find_first_not_of("0123456789abcdef") == std::string_view::npos;
+}
+
+}  // namespace
+
+std::optional<ChangeTime> parse_change_time(std::string_view text) {
+  const auto seconds = take_number<std::int64_t>(text);
+  if (!seconds || !text.starts_with('.')) return {};
+  text.remove_prefix(1);
+  const auto nanoseconds = take_number<std::uint32_t>(text);
+  if (!nanoseconds || !text.empty()) return {};
+  return ChangeTime{*seconds, *nanoseconds};
+}
+
+std::string entry_name(std::uint32_t uid, std::string_view key) {
+  return is_key(key) ? std::to_string(uid) + "." + std::string(key) : std::string();
+}
+
+bool is_tree_name(std::string_view name) {
+  return !name.empty() && name.size() <= 255 && name != "." && name != ".." &&
+         name.find('/') == std::string_view::npos && name.find('\0') == std::string_view::npos;
+}
+
+std::string encode_entry(const CacheEntry& entry) {
+  nlohmann::json json{{"version", k_version}};
+  each_field(entry, [&json]<typename T>(const char* name, const T& value) {
+    json[name] = to_json_value(value);
+  });
+  return json.dump(1);
+}
+
+Result<CacheEntry> decode_entry(std::string_view text) {
+  const auto json = nlohmann::json::parse(text, nullptr, false);
+  if (json.is_discarded()) return Error{EINVAL, "is not JSON"};
+  JsonFields fields(json);
+  int version = 0;
+  fields.read("version", version);
+  if (fields.status() && version != k_version) return Error{EINVAL, "is of another version"};
+  CacheEntry entry;
+  each_field(entry, [&fields](const char* name, auto& value) { fields.read(name, value); });
+  TRY(fields.status());
+  if (!is_tree_name(entry.tree)) return Error{EINVAL, "names no tree"};
+  return entry;
+}
+
+}  // namespace nodestage

@@ -1,0 +1,53 @@
+// CacheEntry: what the daemon knows of one entry of the cache, and the entry's record, a file that
+// only root can write (common/wire/shared_item.hpp).
+#pragma once
+
+#include <compare>
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+#include "common/result.hpp"
+#include "daemon/root/basis/areas.hpp"
+
+namespace nodestage {
+
+// A time of the file system, as in struct statx.
+struct ChangeTime {
+  std::int64_t seconds = 0;
+  std::uint32_t nanoseconds = 0;
+
+  auto operator<=>(const ChangeTime&) const = default;
+};
+// Parses "SECONDS.NANOSECONDS", as the task `compare` reports it.
+std::optional<ChangeTime> parse_change_time(std::string_view text);
+
+struct CacheEntry {
+  std::string name;  // "<uid>.<key>", of its directory
+  std::uint32_t uid = 0;
+  std::uint32_t gid = 0;
+  std::string user;
+  std::string tree;  // the name of the tree, or of the file, in its directory
+  // What the worker of the job that staged it claims; printable and bounded:
+  std::string what;
+  std::string source;
+  std::uint64_t source_bytes = 0;
+  std::uint64_t bytes = 0;
+  std::uint64_t files = 0;
+  JobKey made_by;
+  std::uint64_t made_at = 0;  // seconds since 1970
+  std::string boot;           // it counts for the boot that made it alone
+  // Of the tree's top when it was put there, after which nothing below changed. 0: not known.
+  ChangeTime changed;
+  std::uint64_t used_at = 0;  // not in the record, but the time of its directory
+};
+
+// The name of the user's entry with that key; "" if it is no key.
+std::string entry_name(std::uint32_t uid, std::string_view key);
+// Whether it can be the name of a tree.
+bool is_tree_name(std::string_view name);
+
+std::string encode_entry(const CacheEntry& entry);
+Result<CacheEntry> decode_entry(std::string_view json);
+
+}  // namespace nodestage

@@ -1,0 +1,46 @@
+// Comparisons: whether trees of the cache are as they were published, looked at by workers with the
+// rights of their users, one at a time for each user, at the lowest priority.
+#pragma once
+
+#include <functional>
+#include <map>
+#include <string>
+
+#include "daemon/root/basis/config.hpp"
+#include "daemon/root/basis/loop.hpp"
+#include "daemon/root/cache/cache_area.hpp"
+#include "daemon/root/workers/workers.hpp"
+
+namespace nodestage {
+
+class Comparisons {
+ public:
+  // Empty: it is as it was. Otherwise why it does not count any more.
+  using OnResult = std::function<void(const std::string& name, const std::string& fault)>;
+
+  Comparisons(const CacheArea& area, Workers& workers, const Config& config, OnResult on_result)
+      : area_(area), workers_(workers), config_(config), on_result_(std::move(on_result)) {}
+
+  // Does nothing for an entry that waits already. on_result is called later, once; not for an entry
+  // that find() no longer knows when its turn has come.
+  using Find = std::function<const CacheEntry*(const std::string& name)>;
+  void ask(const CacheEntry& entry, const Find& find);
+
+ private:
+  struct Turn {
+    std::map<std::string, Find> waiting;
+    bool is_at_work = false;
+  };
+  void go_on(std::uint32_t uid);
+  bool start(const CacheEntry& entry);
+  void ended(const std::string& name, std::uint32_t uid, ChangeTime before, int status_fd,
+             const WorkerEnd& end);
+
+  const CacheArea& area_;
+  Workers& workers_;
+  const Config& config_;
+  OnResult on_result_;
+  std::map<std::uint32_t, Turn> turns_;  // by uid
+};
+
+}  // namespace nodestage

@@ -1,0 +1,302 @@
+#include "daemon/root/staging/sharing.hpp"
+
+#include <sys/stat.h>
+
+#include <algorithm>
+
+#include "common/text/human.hpp"
+#include "daemon/root/basis/log.hpp"
+
+namespace nodestage {
+namespace {
+
+constexpr unsigned k_most_failures = 2;
+
+std::string text_of(const JobKey& key) { return "job " + std::to_string(key.job); }
+
+bool is_done(const ItemRecord& item) { return state_of(item) == ItemState::done; }
+
+// The destination that the worker claims, below the job directory; "" if it is elsewhere.
+std::string destination_in(const ItemRecord& item, const std::string& directory) {
+  const std::string path = field_text(item.destination);
+  return path.starts_with(directory + "/") ? path.substr(directory.size() + 1) : std::string();
+}
+
+}  // namespace
+
+bool Sharing::concerns(const JobRecord& record) const {
+  return may_share(record.begin.request) && !plain_.contains(record.key());
+}
+
+// ---- what the job wants
+
+void Sharing::decide(JobRecord& record) {
+  const JobKey key = record.key();
+  give_up(key, Failure::none);
+  record.shared.clear();
+  turns_.ask(record.begin.uid, key, [this, key] { return identify(key); });
+}
+
+Turns::Begun Sharing::identify(const JobKey& key) {
+  JobRecord* record = at_.table.find(key);
+  if (record == nullptr || record->state != JobState::queued) return Turns::Begun::no;
+  const auto directory = at_.files.directory(*record);
+  Status started;
+  if (directory) {
+    WorkerStart start = at_.workers.order(*record, WorkerTask::identify);
+    start.directory_fd = directory->get();
+    if (refusal(*record).empty()) start.order.cache = at_.cache.path();
+    started = at_.workers.start(
+        *record, start, at_.workers.bounds(*record, WorkerTask::identify),
+        [this, uid = record->begin.uid](const JobKey& ended, const WorkerEnd& end) {
+          identified(ended, uid, end);
+        });
+  } else {
+    started = directory.error();
+  }
+  if (started) return Turns::Begun::yes;
+  // The staging itself reports what is wrong.
+  log::warn(about(*record), "its shared items cannot be identified: {}", started.error().what);
+  at_.loop.after(std::chrono::milliseconds(0), [this, key] { conclude(key); });
+  return Turns::Begun::no;
+}
+
+void Sharing::identified(const JobKey& key, std::uint32_t uid, const WorkerEnd& end) {
+  JobRecord* record = at_.table.find(key);
+  if (record != nullptr && record->state == JobState::queued) {
+    const WorkerStatus status = at_.files.status(key, WorkerTask::identify);
+    if (status.phase != WorkerPhase::done)
+      log::warn(about(*record), "its shared items were not identified: the process {}", end.text);
+    Asker asker;
+    asker.turn = next_turn_++;
+    asker.items = status.items.size();
+    for (std::uint32_t i = 0; i < status.items.size(); ++i) {
+      if ((status.items[i].flags & k_item_shared) != 0)
+        asker.wants.push_back(want_of(*record, status.items[i], i));
+    }
+    askers_.insert_or_assign(key, std::move(asker));
+    settle(key);
+  }
+  turns_.end(uid, key);
+}
+
+Sharing::Want Sharing::want_of(const JobRecord& record, const ItemRecord& item,
+                               std::uint32_t index) const {
+  Want want;
+  want.shared.item = index;
+  CacheEntry& entry = want.entry;
+  want.shared.key = field_text(item.name);
+  entry.name = entry_name(record.begin.uid, want.shared.key);
+  entry.uid = record.begin.uid;
+  entry.gid = record.begin.gid;
+  entry.user = record.begin.user;
+  entry.tree = field_text(item.what);
+  entry.source = printable(field_text(item.source));
+  entry.source_bytes = item.bytes_total;
+  entry.made_by = record.key();
+  if (!entry.name.empty() && is_tree_name(entry.tree)) return want;
+  want.is_open = false;
+  want.shared.key.clear();
+  want.shared.note = printable(field_text(item.note), Newlines::join);
+  return want;
+}
+
+// Why nothing is kept for this job; empty when it can be.
+std::string Sharing::refusal(const JobRecord& record) const {
+  if (!broken_.empty()) return broken_;
+  if (!at_.cache.refusal().empty()) return at_.cache.refusal();
+  const auto directory = at_.files.directory(record);
+  return directory && at_.cache.is_on_its_disk(directory->get())
+             ? ""
+             : "the job directory is on another file system than what is kept";
+}
+
+// ---- who stages
+
+void Sharing::settle(const JobKey& key) {
+  const JobRecord* record = at_.table.find(key);
+  const auto found = askers_.find(key);
+  if (record == nullptr || found == askers_.end()) return;
+  for (Want& want : found->second.wants) {
+    if (want.is_open) settle(*record, found->second, want);
+  }
+  const auto& wants = found->second.wants;
+  if (std::none_of(wants.begin(), wants.end(), [](const Want& want) { return want.is_open; }))
+    conclude(key);
+}
+
+void Sharing::settle(const JobRecord& record, Asker& asker, Want& want) {
+  const JobKey key = record.key();
+  SharedItem& shared = want.shared;
+  const auto own = [&](const std::string& why) {
+    want.is_open = false;
+    shared = {shared.item, ShareRole::own, "", "", why};
+  };
+  if (const CacheEntry* kept = at_.cache.find(want.entry.name)) {
+    want.is_open = false;
+    shared.role = ShareRole::link;
+    shared.path = at_.cache.path_of(*kept);
+    shared.note = "staged by " + text_of(kept->made_by);
+    at_.cache.use(kept->name, key);
+    return;
+  }
+  if (const std::string why = refusal(record); !why.empty()) return own(why);
+  const bool is_twice = std::any_of(asker.wants.begin(), asker.wants.end(), [&](const Want& other) {
+    return &other != &want && !other.is_open && other.shared.role == ShareRole::lead &&
+           other.entry.name == want.entry.name;
+  });
+  if (is_twice) return own("the job asks for it twice");
+  Fill& fill = fills_[want.entry.name];
+  if (fill.failures >= k_most_failures) return own("jobs before this one could not stage it");
+  if (fill.has_leader && !fill.is_led_by(key)) return;  // it waits
+  if (const Status reserved = at_.cache.reserve(want.entry); !reserved)
+    return own(reserved.error().what);
+  fill.entry = want.entry;
+  fill.has_leader = true;
+  want.is_open = false;
+  shared.role = ShareRole::lead;
+  shared.path = at_.cache.path_of(want.entry);
+}
+
+void Sharing::conclude(const JobKey& key) {
+  JobRecord* record = at_.table.find(key);
+  const auto node = askers_.extract(key);
+  if (record == nullptr || record->state != JobState::queued) return;
+  std::size_t links = 0;
+  if (!node.empty()) {
+    for (const Want& want : node.mapped().wants) {
+      record->shared.push_back(want.shared);
+      Counters::Cache& counts = at_.counters.cache;
+      if (want.shared.role == ShareRole::lead) ++counts.misses;
+      if (want.shared.role == ShareRole::own) ++counts.refused;
+      if (want.shared.role != ShareRole::link) continue;
+      at_.cache.hit(want.entry.name);
+      ++links;
+    }
+  }
+  at_.table.save(*record);
+  const bool is_all = links > 0 && links == node.mapped().items;
+  at_.decided(*record, is_all ? Rest::only_links : Rest::items);
+}
+
+// Those who wait for the entry, the earliest first.
+void Sharing::go_on(const std::string& name) {
+  std::vector<std::pair<std::uint64_t, JobKey>> waiting;
+  for (const auto& [key, asker] : askers_) {
+    const bool waits = std::any_of(asker.wants.begin(), asker.wants.end(), [&](const Want& want) {
+      return want.is_open && want.entry.name == name;
+    });
+    if (waits) waiting.emplace_back(asker.turn, key);
+  }
+  std::sort(waiting.begin(), waiting.end());
+  for (const auto& [turn, key] : waiting) settle(key);
+  const auto fill = fills_.find(name);
+  if (fill != fills_.end() && !fill->second.has_leader) fills_.erase(fill);
+}
+
+// ---- what was staged
+
+Status Sharing::staged(JobRecord& record, const WorkerStatus& status, Report report) {
+  const JobKey key = record.key();
+  Status fault;
+  for (SharedItem& shared : record.shared) {
+    const std::string name = entry_name(record.begin.uid, shared.key);
+    const auto fill = fills_.find(name);
+    if (shared.role != ShareRole::lead || fill == fills_.end() || !fill->second.is_led_by(key))
+      continue;
+    const ItemRecord item =
+        shared.item < status.items.size() ? status.items[shared.item] : ItemRecord{};
+    if (report == Report::more && is_unfinished(item)) continue;
+    const bool is_whole = is_done(item) && (item.flags & k_item_whole) != 0;
+    const Status kept = is_whole ? keep(record, item, fill->second.entry) : Status();
+    if (!kept) {
+      plain_.insert(key);
+      fault = kept;
+    }
+    if (is_whole && kept) {
+      shared.role = ShareRole::link;
+      lead_ended(name, Failure::none);
+    } else {
+      shared = {shared.item, ShareRole::own, "", "", kept ? "" : "it could not be kept"};
+      lead_ended(name, Failure::counts);
+    }
+  }
+  return fault;
+}
+
+Status Sharing::keep(const JobRecord& record, const ItemRecord& item, CacheEntry entry) {
+  entry.what = printable(field_text(item.what));
+  entry.bytes = item.bytes_written;
+  entry.files = item.files;
+  TRY_ASSIGN(const Fd directory, at_.files.directory(record));
+  Status kept =
+      at_.cache.publish(entry, directory.get(), destination_in(item, at_.files.path(record)));
+  if (kept) return kept;
+  log::error(about_item(record, entry.source), "cannot be kept for further jobs: {}",
+             kept.error().what);
+  if (kept.error().code == EXDEV || kept.error().code == EINVAL)
+    broken_ = "this node's file system cannot keep it";
+  return kept;
+}
+
+void Sharing::lead_ended(const std::string& name, Failure failure) {
+  const auto fill = fills_.find(name);
+  if (fill == fills_.end()) return;
+  fill->second.has_leader = false;
+  if (failure == Failure::counts) ++fill->second.failures;
+  go_on(name);
+}
+
+void Sharing::give_up(const JobKey& key, Failure failure) {
+  askers_.erase(key);
+  std::vector<CacheEntry> entries;
+  for (const auto& [name, fill] : fills_) {
+    if (fill.is_led_by(key)) entries.push_back(fill.entry);
+  }
+  for (const CacheEntry& entry : entries) {
+    at_.cache.abandon(entry);
+    lead_ended(entry.name, failure);
+  }
+}
+
+void Sharing::let_go(const JobRecord& record) {
+  const JobKey key = record.key();
+  at_.workers.kill(key, WorkerTask::identify);
+  give_up(key, Failure::none);
+  at_.cache.let_go(key);
+  plain_.erase(key);
+}
+
+void Sharing::carry_on(const JobRecord& record) {
+  if (record.ended) return;
+  for (const SharedItem& shared : record.shared) {
+    Fill fill;
+    CacheEntry& entry = fill.entry;
+    entry.name = entry_name(record.begin.uid, shared.key);
+    if (entry.name.empty()) continue;
+    at_.cache.use(entry.name, record.key());
+    if (shared.role != ShareRole::lead) continue;
+    entry.tree = last_part(shared.path);
+    entry.uid = record.begin.uid;
+    entry.gid = record.begin.gid;
+    entry.user = record.begin.user;
+    entry.made_by = record.key();
+    fill.has_leader = true;
+    fills_.insert_or_assign(entry.name, std::move(fill));
+  }
+}
+
+std::string Sharing::waits_for(const JobKey& key) const {
+  const auto found = askers_.find(key);
+  if (found == askers_.end()) return {};
+  for (const Want& want : found->second.wants) {
+    if (!want.is_open) continue;
+    const auto fill = fills_.find(want.entry.name);
+    if (fill == fills_.end()) continue;
+    return text_of(fill->second.entry.made_by) + ", which stages " + last_part(want.entry.source) +
+           " for both";
+  }
+  return {};
+}
+
+}  // namespace nodestage

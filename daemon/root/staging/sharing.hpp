@@ -1,0 +1,114 @@
+// Sharing: what a job does with its shared items (common/wire/shared_item.hpp), from its wish to
+// the moment when what it staged is kept for others.
+//
+// The first job that lacks an entry leads: it stages the item, and others that want the same wait
+// for it, holding neither a place among staging.max_jobs nor promised space. A job leads all that
+// it lacks and nobody leads yet, in the order in which jobs were identified, and if a leader gives
+// up, the earliest of those that wait for that entry leads. So jobs wait only for earlier ones, and
+// never for each other. When two jobs in a row could not stage an entry, each stages for itself.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "daemon/root/basis/config.hpp"
+#include "daemon/root/basis/loop.hpp"
+#include "daemon/root/cache/cache.hpp"
+#include "daemon/root/table/job_files.hpp"
+#include "daemon/root/table/job_table.hpp"
+#include "daemon/root/table/metrics.hpp"
+#include "daemon/root/table/turns.hpp"
+#include "daemon/root/tasks/job_workers.hpp"
+
+namespace nodestage {
+
+class Sharing {
+ public:
+  // What the job needs now that it is decided what to do with its shared items.
+  enum class Rest { items, only_links };
+  // The job's `shared` is complete and in the journal.
+  using OnDecided = std::function<void(JobRecord& record, Rest rest)>;
+
+  struct Places {
+    Loop& loop;
+    const Config& config;
+    JobTable& table;
+    const JobFiles& files;
+    JobWorkers& workers;
+    Cache& cache;
+    Counters& counters;
+    OnDecided decided;
+  };
+  explicit Sharing(const Places& places) : at_(places) {}
+  Sharing(const Sharing&) = delete;
+  Sharing& operator=(const Sharing&) = delete;
+
+  // Whether the job's shared items must be identified before it stages; false when it has none.
+  [[nodiscard]] bool concerns(const JobRecord& record) const;
+  // OnDecided follows, perhaps from within.
+  void decide(JobRecord& record);
+  // After a restart of the daemon: what the job uses, and what it is staging for others.
+  void carry_on(const JobRecord& record);
+
+  // The job's worker reports items that are in place: they are kept, and jobs that waited go on.
+  // With Report::last, what is not in place will not be. A fault: the job's links lead nowhere, so
+  // it must stage again.
+  enum class Report { more, last };
+  Status staged(JobRecord& record, const WorkerStatus& status, Report report);
+  // The job's staging has failed: others lead.
+  void failed(const JobRecord& record) { give_up(record.key(), Failure::counts); }
+  // The job has ended: it waits for nothing and uses nothing any more.
+  void let_go(const JobRecord& record);
+
+  // For the progress of a job that waits: "job 4711, which ..."; "" if it waits for nothing here.
+  [[nodiscard]] std::string waits_for(const JobKey& key) const;
+
+ private:
+  struct Want {
+    SharedItem shared;
+    CacheEntry entry;
+    bool is_open = true;  // it is not decided yet
+  };
+  struct Asker {
+    std::uint64_t turn = 0;  // an earlier one leads
+    std::vector<Want> wants;
+    std::size_t items = 0;  // of the whole request
+  };
+  struct Fill {
+    CacheEntry entry;  // what was reserved for its leader, entry.made_by
+    unsigned failures = 0;
+    bool has_leader = false;
+
+    [[nodiscard]] bool is_led_by(const JobKey& key) const {
+      return has_leader && entry.made_by == key;
+    }
+  };
+  enum class Failure { counts, none };
+
+  Turns::Begun identify(const JobKey& key);
+  void identified(const JobKey& key, std::uint32_t uid, const WorkerEnd& end);
+  [[nodiscard]] Want want_of(const JobRecord& record, const ItemRecord& item,
+                             std::uint32_t index) const;
+  void settle(const JobKey& key);
+  void settle(const JobRecord& record, Asker& asker, Want& want);
+  void conclude(const JobKey& key);
+  void go_on(const std::string& name);
+  Status keep(const JobRecord& record, const ItemRecord& item, CacheEntry entry);
+  void lead_ended(const std::string& name, Failure failure);
+  void give_up(const JobKey& key, Failure failure);
+  [[nodiscard]] std::string refusal(const JobRecord& record) const;
+
+  Places at_;
+  Turns turns_{at_.loop, 4};
+  std::map<JobKey, Asker> askers_;     // that are not decided
+  std::map<std::string, Fill> fills_;  // by the entry's name
+  std::set<JobKey> plain_;             // jobs that share nothing, after a fault
+  std::string broken_;                 // why nothing can be kept; until the next daemon
+  std::uint64_t next_turn_ = 1;
+};
+
+}  // namespace nodestage
