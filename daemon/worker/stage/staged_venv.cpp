@@ -12,21 +12,24 @@ constexpr const char* k_built = "one";  // in the item's directory, until it is 
 
 StagedVenv::StagedVenv(const VenvItem& item, std::size_t index, const StageContext& context,
                        Builder* builder)
-    : StagedItem(item.source, item.optional ? Patience::optional : Patience::needed, index,
-                 context),
+    : StagedItem(item.source, item.optional ? Patience::optional : Patience::needed,
+                 item.shared ? Sharing::asked : Sharing::none, index, context),
       item_(item),
       builder_(builder) {}
 
 Status StagedVenv::plan() {
   if (!context_.order.refuse_venv.empty()) return Error{EPERM, context_.order.refuse_venv};
-  sources_ = {item_.source};
-  TRY(measure());
+  if (!is_link()) {
+    sources_ = {item_.source};
+    TRY(measure());
+  }
   TRY(context_.workspace.claim(item_.destination, item_.source));
   set_destination(item_.destination);
   return {};
 }
 
 Status StagedVenv::weigh() {
+  if (is_link()) return {};
   if (context_.workspace.is_placed(item_.destination)) return {};
   TRY_ASSIGN(Piece piece, Piece::open(item_.source, Unpacking(), meter_, context_.limits));
   TRY_ASSIGN(need_, piece.need());
@@ -35,11 +38,12 @@ Status StagedVenv::weigh() {
 }
 
 Status StagedVenv::stage() {
-  if (keep_placed(item_.destination)) return {};
+  TRY_ASSIGN(const bool is_placed, keep_placed(item_.destination));
+  if (is_placed) return {};
   TRY_ASSIGN(const Fd item_fd, context_.workspace.make_item(index_));
   TRY_ASSIGN(Piece piece, open_piece(item_.source, Unpacking()));
   TRY(build(piece, item_fd.get()));
-  return context_.workspace.place(item_fd.get(), k_built, item_.destination);
+  return place(item_fd.get(), k_built, item_.destination);
 }
 
 // The log of a build lies beside the environment, also when that failed.

@@ -11,7 +11,8 @@ namespace nodestage {
 
 class StagedVenv final : public StagedItem {
  public:
-  // Borrows everything. `builder` may be null if the site refuses environments.
+  // Borrows everything. `builder` may be null if the site refuses environments, or if this one is
+  // only linked.
   StagedVenv(const VenvItem& item, std::size_t index, const StageContext& context,
              Builder* builder);
 
