@@ -20,16 +20,43 @@ void leave_venv() {
   }
 }
 
+void leave_cache() {
+  const char* cache = std::getenv("NODESTAGE_CACHE");
+  if (cache == nullptr || *cache == '\0') return;
+  for (const char* name : k_bind_lists) {
+    const char* list = std::getenv(name);
+    if (list == nullptr) continue;
+    const std::string rest = bind_list_without(list, cache);
+    if (rest.empty())
+      ::unsetenv(name);
+    else
+      ::setenv(name, rest.c_str(), 1);
+  }
+}
+
+// "" if `assignment` ("NAME=") is not in the list, or its value is not an absolute path.
+std::string absolute_value(const std::vector<std::string>& environment,
+                           std::string_view assignment) {
+  for (const std::string& variable : environment) {
+    if (!variable.starts_with(assignment) || settable_name(variable).empty()) continue;
+    const std::string value = variable.substr(assignment.size());
+    return value.starts_with('/') ? value : std::string();
+  }
+  return {};
+}
+
 }  // namespace
 
 bool is_of_a_staged_job(std::string_view name) {
   return name == "SLURM_TMPDIR" || name == "NODESTAGE_JOBID" || name == "NODESTAGE_RUN" ||
-         name == "NODESTAGE_VENV" || name.starts_with("NODESTAGE_DATASET");
+         name == "NODESTAGE_VENV" || name == "NODESTAGE_CACHE" ||
+         name.starts_with("NODESTAGE_DATASET");
 }
 
 void leave_staged_job() {
   if (std::getenv("NODESTAGE_JOBID") == nullptr && std::getenv("NODESTAGE_RUN") == nullptr) return;
   leave_venv();
+  leave_cache();
   std::vector<std::string> names;
   for (char** entry = environ; entry != nullptr && *entry != nullptr; ++entry) {
     const std::string_view variable(*entry);
@@ -53,13 +80,21 @@ std::string settable_name(const std::string& variable) {
 }
 
 std::string venv_in(const std::vector<std::string>& environment) {
-  static constexpr std::string_view k_name = "NODESTAGE_VENV=";
-  for (const std::string& variable : environment) {
-    if (!variable.starts_with(k_name) || settable_name(variable).empty()) continue;
-    const std::string venv = variable.substr(k_name.size());
-    return venv.starts_with('/') ? venv : std::string();
-  }
-  return {};
+  return absolute_value(environment, "NODESTAGE_VENV=");
+}
+
+std::string cache_in(const std::vector<std::string>& environment) {
+  const std::string cache = absolute_value(environment, "NODESTAGE_CACHE=");
+  return cache.find_first_of(",:") == std::string::npos ? cache : std::string();
+}
+
+std::string bind_list_with(std::string_view list, std::string_view path) {
+  const std::string rest = bind_list_without(list, path);
+  return (rest.empty() ? "" : rest + ",") + std::string(path);
+}
+
+std::string bind_list_without(std::string_view list, std::string_view path) {
+  return path_without(list, path, ',');
 }
 
 std::vector<VariableChange> activation_of(const std::string& venv, std::string_view path) {

@@ -17,7 +17,8 @@ inline constexpr const char* k_observer_variable = "NODESTAGE_OBSERVER";
 
 // If this process belongs to a staged job, removes these variables from its environment, since what
 // they name does not exist on another job's nodes. Also removes the staged virtual environment from
-// PATH, and VIRTUAL_ENV if it names that one. Not thread-safe, as environ is not.
+// PATH, VIRTUAL_ENV if it names that one, and the cache from the lists of bind paths. Not
+// thread-safe, as environ is not.
 void leave_staged_job();
 
 // The name in NAME=VALUE if staging may set it (SLURM_TMPDIR, NODESTAGE_[A-Z0-9_]*), else "".
@@ -33,7 +34,19 @@ struct VariableChange {
 // The path of the staged virtual environment, from staging's NAME=VALUE list; "" if there is none.
 std::string venv_in(const std::vector<std::string>& environment);
 
-// The changes that its activate script would make; `path` is the current PATH.
+// The path of the node's cache, from the same list; "" if there is none, and if it cannot be in a
+// list of bind paths.
+std::string cache_in(const std::vector<std::string>& environment);
+
+// The lists of paths, separated by commas, that a container sees in addition to its own.
+inline constexpr const char* k_bind_lists[] = {"APPTAINER_BINDPATH", "SINGULARITY_BINDPATH"};
+
+// `list` with `path` at its end only, and `list` without it.
+std::string bind_list_with(std::string_view list, std::string_view path);
+std::string bind_list_without(std::string_view list, std::string_view path);
+
+// The changes that the script `activate` of a virtual environment would make; `path` is the current
+// PATH.
 std::vector<VariableChange> activation_of(const std::string& venv, std::string_view path);
 
 }  // namespace nodestage
