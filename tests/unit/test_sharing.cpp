@@ -92,9 +92,9 @@ struct SharingSite : JobSite {
         fs::create_symlink(shared.path, at);
         item.flags |= k_item_linked;
       } else {
-        fs::create_directory(at);
-        std::ofstream(at + "/file") << "of job " << job;
-        ::chmod(at.c_str(), 0500);
+        // A file: without root, a directory that is not writable cannot be moved.
+        std::ofstream(at) << "of job " << job;
+        ::chmod(at.c_str(), 0400);
         if (::geteuid() == 0) REQUIRE(::chown(at.c_str(), user(), group()) == 0);
         if (shared.role == ShareRole::lead) item.flags |= flag_of_leads;
       }
@@ -130,7 +130,7 @@ struct SharingSite : JobSite {
   }
   [[nodiscard]] std::size_t kept() const { return jobs->cache(0).size(); }
   [[nodiscard]] std::string text_in(std::uint32_t job, const std::string& name) const {
-    std::ifstream file(job_path(job, name + "/file"));
+    std::ifstream file(job_path(job, name));
     return {std::istreambuf_iterator<char>(file), {}};
   }
 };
@@ -320,7 +320,7 @@ TEST_CASE("a tree that cannot be put into the cache is staged again, for the job
     fs::rename(site.job_path(1, "data"), site.scratch / "elsewhere");
     fs::create_symlink(site.scratch / "elsewhere", site.job_path(1, "data"));
   }
-  SUBCASE("it can be written to") { ::chmod(site.job_path(1, "data").c_str(), 0700); }
+  SUBCASE("it can be written to") { ::chmod(site.job_path(1, "data").c_str(), 0600); }
   REQUIRE(site.workers.say(WorkerTask::stage, 1, WorkerPhase::done, items));
   site.end_stage(1);
   CHECK(site.state_of(1) == "staging");
