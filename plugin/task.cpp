@@ -147,18 +147,17 @@ void leave_venv(spank_t spank, const std::string& venv) {
   if (!path.empty()) spank_setenv(spank, "PATH", path_without(path, venv + "/bin").c_str(), 1);
 }
 
-void leave_cache(spank_t spank, const std::string& cache) {
-  if (cache.empty()) return;
-  spank_unsetenv(spank, "NODESTAGE_CACHE");
-  for (const char* name : k_bind_lists) {
-    const std::string list = long_variable(spank, name);
-    if (list.empty()) continue;
-    const std::string rest = bind_list_without(list, cache);
-    if (rest.empty())
-      spank_unsetenv(spank, name);
+void change(spank_t spank, const std::vector<VariableChange>& changes) {
+  for (const auto& [name, value] : changes) {
+    if (value)
+      spank_setenv(spank, name.c_str(), value->c_str(), 1);
     else
-      spank_setenv(spank, name, rest.c_str(), 1);
+      spank_unsetenv(spank, name.c_str());
   }
+}
+
+VariableLookup lookup_in(spank_t spank) {
+  return [spank](const char* name) { return long_variable(spank, name); };
 }
 
 // srun passes on its caller's environment: in a heterogeneous job, that of a component that staged
@@ -174,42 +173,24 @@ void drop_environment_of_another_job(spank_t spank) {
     if (is_of_a_staged_job(name)) names.emplace_back(name);
   }
   leave_venv(spank, long_variable(spank, "NODESTAGE_VENV"));
-  leave_cache(spank, long_variable(spank, "NODESTAGE_CACHE"));
+  change(spank, cache_removal_of(lookup_in(spank)));
   for (const auto& name : names) spank_unsetenv(spank, name.c_str());
 }
 
-// Whether the step's environment comes from a process of this job in which `name` had this value.
-bool is_inherited(spank_t spank, const char* name, const std::string& value) {
-  return spank_variable(spank, "NODESTAGE_JOBID") == std::to_string(job_of(spank)) &&
-         long_variable(spank, name) == value;
-}
-
-// A step that inherits the virtual environment keeps later changes to it (deactivate, module load).
+// A step whose environment comes from a process of this job with the virtual environment active
+// keeps later changes to it (deactivate, module load).
 void activate_venv(spank_t spank, const std::vector<std::string>& environment) {
   const std::string venv = venv_in(environment);
-  if (venv.empty() || is_inherited(spank, "NODESTAGE_VENV", venv)) return;
-  for (const auto& [name, value] : activation_of(venv, long_variable(spank, "PATH"))) {
-    if (value)
-      spank_setenv(spank, name.c_str(), value->c_str(), 1);
-    else
-      spank_unsetenv(spank, name.c_str());
-  }
-}
-
-// Containers see the cache, to which the links in the job directory lead. A container does not
-// start with a bind path that does not exist, so a node without the cache drops another node's.
-void bind_cache(spank_t spank, const std::vector<std::string>& environment) {
-  const std::string cache = cache_in(environment);
-  const std::string before = long_variable(spank, "NODESTAGE_CACHE");
-  if (cache != before && !environment.empty()) leave_cache(spank, before);
-  if (cache.empty() || is_inherited(spank, "NODESTAGE_CACHE", cache)) return;
-  for (const char* name : k_bind_lists)
-    spank_setenv(spank, name, bind_list_with(long_variable(spank, name), cache).c_str(), 1);
+  const bool is_inherited =
+      spank_variable(spank, "NODESTAGE_JOBID") == std::to_string(job_of(spank)) &&
+      long_variable(spank, "NODESTAGE_VENV") == venv;
+  if (venv.empty() || is_inherited) return;
+  change(spank, activation_of(venv, long_variable(spank, "PATH")));
 }
 
 void set_environment(spank_t spank, const std::vector<std::string>& environment) {
   activate_venv(spank, environment);
-  bind_cache(spank, environment);
+  change(spank, cache_binding_of(environment, std::to_string(job_of(spank)), lookup_in(spank)));
   for (const auto& variable : environment) {
     const std::string name = settable_name(variable);
     if (name.empty()) continue;

@@ -10,6 +10,9 @@
 namespace nodestage {
 namespace {
 
+// Lists of paths, separated by commas, that containers see in addition to their own.
+constexpr const char* k_bind_lists[] = {"APPTAINER_BINDPATH", "SINGULARITY_BINDPATH"};
+
 void leave_venv() {
   const char* venv = std::getenv("NODESTAGE_VENV");
   if (venv == nullptr || *venv == '\0') return;
@@ -21,16 +24,15 @@ void leave_venv() {
 }
 
 void leave_cache() {
-  const char* cache = std::getenv("NODESTAGE_CACHE");
-  if (cache == nullptr || *cache == '\0') return;
-  for (const char* name : k_bind_lists) {
-    const char* list = std::getenv(name);
-    if (list == nullptr) continue;
-    const std::string rest = bind_list_without(list, cache);
-    if (rest.empty())
-      ::unsetenv(name);
+  const auto changes = cache_removal_of([](const char* name) {
+    const char* value = std::getenv(name);
+    return std::string(value == nullptr ? "" : value);
+  });
+  for (const auto& [name, value] : changes) {
+    if (value)
+      ::setenv(name.c_str(), value->c_str(), 1);
     else
-      ::setenv(name, rest.c_str(), 1);
+      ::unsetenv(name.c_str());
   }
 }
 
@@ -83,25 +85,42 @@ std::string venv_in(const std::vector<std::string>& environment) {
   return absolute_value(environment, "NODESTAGE_VENV=");
 }
 
-std::string cache_in(const std::vector<std::string>& environment) {
-  const std::string cache = absolute_value(environment, "NODESTAGE_CACHE=");
-  return cache.find_first_of(",:") == std::string::npos ? cache : std::string();
-}
-
-std::string bind_list_with(std::string_view list, std::string_view path) {
-  const std::string rest = bind_list_without(list, path);
-  return (rest.empty() ? "" : rest + ",") + std::string(path);
-}
-
-std::string bind_list_without(std::string_view list, std::string_view path) {
-  return path_without(list, path, ',');
-}
-
 std::vector<VariableChange> activation_of(const std::string& venv, std::string_view path) {
   if (path.empty()) path = "/usr/local/bin:/usr/bin:/bin";
   return {{"PATH", path_with_first(path, venv + "/bin")},
           {"VIRTUAL_ENV", venv},
           {"PYTHONHOME", std::nullopt}};
+}
+
+std::vector<VariableChange> cache_binding_of(const std::vector<std::string>& environment,
+                                             const std::string& job,
+                                             const VariableLookup& value_of) {
+  const std::string cache = absolute_value(environment, "NODESTAGE_CACHE=");
+  if (cache.find_first_of(",:") != std::string::npos) return {};
+  if (cache.empty())
+    return environment.empty() ? std::vector<VariableChange>() : cache_removal_of(value_of);
+  const std::string before = value_of("NODESTAGE_CACHE");
+  if (before == cache && value_of("NODESTAGE_JOBID") == job) return {};
+  std::vector<VariableChange> changes;
+  for (const char* name : k_bind_lists) {
+    std::string list = path_without(path_without(value_of(name), cache, ','), before, ',');
+    if (!list.empty()) list += ',';
+    changes.push_back({name, list + cache});
+  }
+  return changes;
+}
+
+std::vector<VariableChange> cache_removal_of(const VariableLookup& value_of) {
+  const std::string cache = value_of("NODESTAGE_CACHE");
+  if (cache.empty()) return {};
+  std::vector<VariableChange> changes{{"NODESTAGE_CACHE", std::nullopt}};
+  for (const char* name : k_bind_lists) {
+    const std::string list = value_of(name);
+    std::string rest = path_without(list, cache, ',');
+    if (rest == list) continue;
+    changes.push_back({name, rest.empty() ? std::nullopt : std::optional(std::move(rest))});
+  }
+  return changes;
 }
 
 }  // namespace nodestage

@@ -1,6 +1,7 @@
 // The environment variables that show a job's processes what was staged for them.
 #pragma once
 
+#include <functional>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -34,19 +35,22 @@ struct VariableChange {
 // The path of the staged virtual environment, from staging's NAME=VALUE list; "" if there is none.
 std::string venv_in(const std::vector<std::string>& environment);
 
-// The path of the node's cache, from the same list; "" if there is none, and if it cannot be in a
-// list of bind paths.
-std::string cache_in(const std::vector<std::string>& environment);
-
-// The lists of paths, separated by commas, that a container sees in addition to its own.
-inline constexpr const char* k_bind_lists[] = {"APPTAINER_BINDPATH", "SINGULARITY_BINDPATH"};
-
-// `list` with `path` at its end only, and `list` without it.
-std::string bind_list_with(std::string_view list, std::string_view path);
-std::string bind_list_without(std::string_view list, std::string_view path);
-
 // The changes that the script `activate` of a virtual environment would make; `path` is the current
 // PATH.
 std::vector<VariableChange> activation_of(const std::string& venv, std::string_view path);
+
+// The value of a variable of a task, or "".
+using VariableLookup = std::function<std::string(const char* name)>;
+
+// The changes that let the task's containers see the cache of its node: staging's list names it in
+// NODESTAGE_CACHE, and the lists of bind paths get it once, unless it contains ',' or ':'. A task
+// that inherits both from a process of its job keeps later changes to the lists. A container does
+// not start with a bind path that does not exist, so the cache of another node is removed.
+std::vector<VariableChange> cache_binding_of(const std::vector<std::string>& environment,
+                                             const std::string& job,
+                                             const VariableLookup& value_of);
+
+// The changes that remove the cache named by the task's NODESTAGE_CACHE, and this variable.
+std::vector<VariableChange> cache_removal_of(const VariableLookup& value_of);
 
 }  // namespace nodestage

@@ -22,7 +22,7 @@ std::string note_of(const ItemRecord& item) { return in_one_line(field_text(item
 
 // Of an item that is only linked, nothing was staged: the note says where it comes from.
 std::string result_of(const ItemRecord& item) {
-  const std::string note = note_of(item);
+  std::string note = note_of(item);
   if ((item.flags & k_item_linked) != 0 && !note.empty()) return note;
   return amount(item) + (note.empty() ? "" : "; " + note);
 }
