@@ -25,6 +25,7 @@
 #include "daemon/worker/probe.hpp"
 #include "daemon/worker/sandbox/privileges.hpp"
 #include "daemon/worker/sandbox/sandbox.hpp"
+#include "daemon/worker/share/compare_tree.hpp"
 #include "daemon/worker/share/identify.hpp"
 #include "daemon/worker/stage/stage.hpp"
 #include "daemon/worker/stage/stage_report.hpp"
@@ -112,6 +113,8 @@ int do_task(const WorkerOrder& order, const StageRequest& request, Builder* buil
       return write_notice(order);
     case WorkerTask::stage:
       return run_stage(order, request, builder);
+    case WorkerTask::compare:
+      return run_compare();
     case WorkerTask::identify:
       return run_identify(order, request);
     default:

@@ -23,6 +23,7 @@
 #include "common/wire/space_claim.hpp"
 #include "common/wire/status_file.hpp"
 #include "common/wire/worker_order.hpp"
+#include "daemon/worker/share/compare_tree.hpp"
 #include "daemon/worker/share/identify.hpp"
 #include "daemon/worker/stage/stage.hpp"
 #include "scratch.hpp"
@@ -163,6 +164,7 @@ class StageRun {
     ::dup2(high_rate, k_worker_rate_fd);
     ::dup2(high_answer, k_worker_answer_fd);
     if (std::getenv("STAGE_LOG") == nullptr) ::dup2(::open("/dev/null", O_WRONLY), 2);
+    if (order.task == WorkerTask::compare) return run_compare();
     if (order.task == WorkerTask::identify) return run_identify(order, request, share_limits);
     auto builder = start_builder(order, request);
     return builder ? run_stage(order, request, *builder ? &**builder : nullptr, share_limits) : 124;

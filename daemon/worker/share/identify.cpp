@@ -3,12 +3,17 @@
 #include <fcntl.h>
 #include <sys/stat.h>
 
+#include <atomic>
+
 #include "common/os/file.hpp"
 #include "common/text/human.hpp"
+#include "common/text/path_names.hpp"
 #include "common/wire/status_file.hpp"
 #include "daemon/worker/basis/log.hpp"
+#include "daemon/worker/piece/piece.hpp"
 #include "daemon/worker/read/find_sources.hpp"
 #include "daemon/worker/share/dataset_key.hpp"
+#include "daemon/worker/share/venv_key.hpp"
 
 namespace nodestage {
 namespace {
@@ -42,6 +47,27 @@ Finding find_dataset(const DatasetItem& item, const ShareRules& rules) {
   return finding;
 }
 
+// An archive's name or content says so.
+Result<VenvSource> venv_source(const std::string& path) {
+  if (!archive_suffix(path).empty()) return VenvSource::archive;
+  RateLimit rate(k_worker_rate_fd);
+  const std::atomic<bool> stop = false;
+  Meter meter(rate, stop);
+  TRY_ASSIGN(const Piece piece, Piece::open(path, Unpacking(), meter, {}));
+  return piece.container() ? VenvSource::archive : VenvSource::requirements;
+}
+
+Finding find_venv(const VenvItem& item, const ShareRules& rules) {
+  const auto file = open_at(AT_FDCWD, item.source, k_read);
+  struct stat info {};
+  if (!file || ::fstat(file->get(), &info) != 0)
+    return not_found(file ? system_error(item.source) : file.error());
+  const auto source = S_ISREG(info.st_mode) ? venv_source(item.source) : VenvSource::archive;
+  if (!source) return not_found(source.error());
+  return {identify_venv(item, *source, file->get(), rules), last_part(item.destination),
+          static_cast<std::uint64_t>(info.st_size)};
+}
+
 ItemRecord record_of(const std::string& source, std::uint32_t flags, const Finding& finding) {
   ItemRecord record{};
   record.state = static_cast<std::uint32_t>(ItemState::done);
@@ -68,6 +94,11 @@ int run_identify(const WorkerOrder& order, const StageRequest& request, ShareLim
   for (const auto& item : request.datasets) {
     records.push_back(item.shared ? record_of(item.source, 0, find_dataset(item, rules))
                                   : plain_record());
+  }
+  if (request.venv) {
+    records.push_back(request.venv->shared ? record_of(request.venv->source, k_item_venv,
+                                                       find_venv(*request.venv, rules))
+                                           : plain_record());
   }
   StatusHeader header{};
   header.magic = k_status_magic;

@@ -5,9 +5,11 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <climits>
 #include <cstdlib>
 
+#include "common/os/directory_stream.hpp"
 #include "common/os/file.hpp"
 #include "common/text/human.hpp"
 #include "common/wire/status_file.hpp"
@@ -24,6 +26,11 @@ constexpr const char* k_directory =
 constexpr const char* k_no_file = "it is not a regular file";
 constexpr const char* k_unreliable = "its file system does not tell reliably when a file changes";
 constexpr const char* k_just_changed = "it was changed less than a minute ago";
+constexpr const char* k_changed_inside = ": was changed less than a minute ago";
+constexpr std::size_t k_max_entries = 10'000;
+constexpr std::int64_t k_second = 1'000'000'000;
+
+std::int64_t nanoseconds(const timespec& time) { return time.tv_sec * k_second + time.tv_nsec; }
 
 // The path of an open file; "" if it has none.
 std::string path_of(int fd) {
@@ -47,7 +54,7 @@ bool is_below(std::string_view path, std::string_view directory) {
 std::int64_t now() {
   timespec time{};
   ::clock_gettime(CLOCK_REALTIME, &time);
-  return time.tv_sec * std::int64_t{1'000'000'000} + time.tv_nsec;
+  return nanoseconds(time);
 }
 
 // Whether the cache can have an entry with that name, and the status file can report it.
@@ -130,19 +137,74 @@ void ShareKey::add_content(const std::string& path, int fd, std::string_view con
 std::optional<FileLook> ShareKey::examine(const std::string& path, int fd) {
   if (is_refused()) return std::nullopt;
   const auto look = look_at(fd);
-  const std::string why = look ? distrust(path, fd, *look) : look.error().text();
+  const std::string why = look ? objection(path, fd, *look) : look.error().text();
   if (why.empty()) return *look;
   refuse(why);
   return std::nullopt;
 }
 
-std::string ShareKey::distrust(const std::string& path, int fd, const FileLook& look) {
+std::string ShareKey::objection(const std::string& path, int fd, const FileLook& look) {
   if (S_ISDIR(look.mode)) return k_directory;
   if (!S_ISREG(look.mode)) return k_no_file;
+  if (std::string why = distrust(path, fd); !why.empty()) return why;
+  return is_settled(look.mtime, look.ctime) ? "" : k_just_changed;
+}
+
+std::string ShareKey::distrust(const std::string& path, int fd) {
   if (std::string why = never_kept(path, fd); !why.empty()) return why;
-  if (!is_reliable(fd)) return k_unreliable;
-  const std::int64_t age = now() - std::max(look.mtime, look.ctime);
-  return age < 0 || age < rules_.limits.settled.count() ? k_just_changed : "";
+  return is_reliable(fd) ? "" : k_unreliable;
+}
+
+// A time in the future counts as just now.
+bool ShareKey::is_settled(std::int64_t mtime, std::int64_t ctime) const {
+  const std::int64_t age = now() - std::max(mtime, ctime);
+  return age >= 0 && age >= rules_.limits.settled.count();
+}
+
+void ShareKey::add_directory(const std::string& path) {
+  if (is_refused()) return;
+  add("directory", std::string_view(path));
+  const auto directory = open_at(AT_FDCWD, path, O_RDONLY | O_DIRECTORY);
+  if (!directory && directory.error().code == ENOENT) return add("entries", 0U);
+  const auto look = directory ? look_at(directory->get()) : directory.error();
+  const std::string why = look ? distrust(path, directory->get()) : look.error().text();
+  if (!why.empty()) return refuse(why);
+  if (!is_settled(look->mtime, look->ctime)) return refuse(shown(path) + k_changed_inside);
+  add_entries(path, directory->get());
+}
+
+void ShareKey::add_entries(const std::string& path, int dir_fd) {
+  auto stream = DirectoryStream::at(dir_fd);
+  std::vector<std::string> names;
+  while (const auto name = stream.next()) {
+    names.emplace_back(*name);
+    if (names.size() > k_max_entries) return refuse(shown(path) + ": contains too many files");
+  }
+  if (stream.code() != 0) return refuse(shown(path) + ": " + std::strerror(stream.code()));
+  std::sort(names.begin(), names.end());
+  add("entries", names);
+  for (const auto& name : names) {
+    struct stat info {};
+    if (::fstatat(dir_fd, name.c_str(), &info, 0) != 0) continue;  // a link to nothing
+    const std::int64_t mtime = nanoseconds(info.st_mtim);
+    if (!is_settled(mtime, nanoseconds(info.st_ctim)))
+      return refuse(shown(path + "/" + name) + k_changed_inside);
+    add("size", static_cast<std::uint64_t>(info.st_size));
+    add("mtime", static_cast<std::uint64_t>(mtime));
+  }
+}
+
+// Its content is the site's business: an upgrade replaces the file.
+void ShareKey::add_program(std::string_view label, const std::string& path) {
+  if (is_refused()) return;
+  const auto file = open_at(AT_FDCWD, path, O_PATH);
+  const auto look = file ? look_at(file->get()) : file.error();
+  if (!look) return refuse(look.error().text());
+  add(label, std::string_view(path));
+  add("real", std::string_view(resolved(path)));
+  add("inode", look->inode);
+  add("size", look->size);
+  add("mtime", static_cast<std::uint64_t>(look->mtime));
 }
 
 std::string ShareKey::never_kept(const std::string& path, int fd) const {

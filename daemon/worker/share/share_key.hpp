@@ -59,8 +59,13 @@ class ShareKey {
   // A file whose content the tree is made of, by what look_at() says of it. `path`: as the user
   // gave it.
   void add_file(const std::string& path, int fd);
-  // A file by its content. The caller reads it between two looks.
+  // A file by its content, which was read just before.
   void add_content(const std::string& path, int fd, std::string_view content);
+
+  // The names, sizes and times of a directory's entries. A directory that does not exist has none.
+  void add_directory(const std::string& path);
+  // A program that the tree is made with or for.
+  void add_program(std::string_view label, const std::string& path);
 
   // It must not be kept; the first reason counts.
   void refuse(const std::string& why);
@@ -77,7 +82,10 @@ class ShareKey {
   [[nodiscard]] static std::string digits_of(const Digest& digest);
   static void add_look(const Digest& digest, const FileLook& look);
   std::optional<FileLook> examine(const std::string& path, int fd);
-  [[nodiscard]] std::string distrust(const std::string& path, int fd, const FileLook& look);
+  [[nodiscard]] std::string objection(const std::string& path, int fd, const FileLook& look);
+  [[nodiscard]] std::string distrust(const std::string& path, int fd);
+  [[nodiscard]] bool is_settled(std::int64_t mtime, std::int64_t ctime) const;
+  void add_entries(const std::string& path, int dir_fd);
   [[nodiscard]] std::string never_kept(const std::string& path, int fd) const;
   bool is_reliable(int fd);
 

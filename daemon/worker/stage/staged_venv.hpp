@@ -27,6 +27,8 @@ class StagedVenv final : public StagedItem {
   [[nodiscard]] std::string short_name() const override { return "VENV"; }
   [[nodiscard]] std::string variable_name() const override { return "NODESTAGE_VENV"; }
   Status build(Piece& piece, int item_fd);
+  [[nodiscard]] Status take_writes(int item_fd) const;
+  [[nodiscard]] Identity identify(const Piece& piece) const;
 
   const VenvItem& item_;
   Builder* const builder_;
