@@ -158,7 +158,8 @@ std::string ShareKey::distrust(const std::string& path, int fd) {
 // A time in the future counts as just now.
 bool ShareKey::is_settled(std::int64_t mtime, std::int64_t ctime) const {
   const std::int64_t age = now() - std::max(mtime, ctime);
-  return age >= 0 && age >= rules_.limits.settled.count();
+  const std::chrono::nanoseconds asked = std::chrono::seconds(rules_.order.cache_min_age_s);
+  return age >= 0 && age >= std::min(asked, rules_.limits.settled).count();
 }
 
 void ShareKey::add_directory(const std::string& path) {
