@@ -219,14 +219,15 @@ sbatch_wait() {
     printf '%s\n' "$OUTPUT"
 }
 
-# What of nodestage's jobs is still on NODE: entries of /localscratch other than .nodestage, anything
-# in its areas, in the journal and among the markers, and workers. `allow_hold=1` leaves out what a
-# held result has: the hold area, its status and its journal.
+# What of nodestage's jobs is still on NODE: entries of /localscratch other than its own directories,
+# anything in its areas, in the journal and among the markers, and workers. `allow_hold=1` leaves out
+# what a held result has: the hold area, its status and its journal; `allow_cache=1` what is kept.
 node_remains() {
     local places=(/localscratch/.nodestage/trash /run/nodestage/jobs)
     ((${allow_hold:-0})) || places+=(/localscratch/.nodestage/{hold,status} /var/lib/nodestage/jobs)
+    ((${allow_cache:-0})) || places+=(/localscratch/.nodestage-cache)
     on "$1" sh -c '
-        find /localscratch -mindepth 1 -maxdepth 1 ! -name .nodestage
+        find /localscratch -mindepth 1 -maxdepth 1 ! -name .nodestage ! -name .nodestage-cache
         for dir in "$@"; do
             [ ! -d "$dir" ] || find "$dir" -mindepth 1
         done

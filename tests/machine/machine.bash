@@ -112,7 +112,7 @@ all_is_clean() {
 
 has_nothing() {
     local left
-    left=$(on "$1" 'find /localscratch -mindepth 1 -maxdepth 1 ! -name .nodestage ! -name lost+found
+    left=$(on "$1" 'find /localscratch -mindepth 1 -maxdepth 1 ! -name .nodestage ! -name .nodestage-cache ! -name lost+found
         find /localscratch/.nodestage/trash /localscratch/.nodestage/hold -mindepth 1 -maxdepth 1; ls -d '$WORKERS'/nodestage-worker-* 2>/dev/null || true')
     [[ -z $left ]] || { printf '%s has:\n%s\n' "$1" "$left"; return 1; }
 }

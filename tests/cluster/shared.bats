@@ -1,0 +1,373 @@
+#!/usr/bin/env bats
+#
+# Goal: what a user marks as `shared` is staged once on a node, and every further job of that user that asks
+# for the same has it at once, on the same blocks of the disk. It is the same only if nothing that it depends
+# on has changed, and only for who may read it. Jobs that want it at the same time wait for the one that
+# stages it, and never for each other. It is never in the way: what no job uses goes as soon as space is
+# needed. What a job has changed, what a crash has left, and what another boot made is not used again.
+#
+# /localscratch has 96 MiB, of which 4 must stay free.
+
+# shellcheck disable=SC2016,SC2153
+load helpers
+
+export NODESTAGE_CLUSTER=shared
+
+SETTINGS='[staging]
+leave_free = "4MiB"
+[cache]
+min_age = 1
+keep_free = 0
+'
+# What stages takes some seconds.
+SLOW=$SETTINGS$'[read]\nmax_rate = "300KiB"\n'
+
+setup_file() {
+    [[ -n ${NODESTAGE_STAGE:-} ]] || skip "NODESTAGE_STAGE names no installation of nodestage"
+    cluster_up --nodes=2 --cpus=40 --scratch-size=96M
+    on ctl sh -c 'cat >/project/make_wheels.py' <"$BATS_TEST_DIRNAME/lib/make_wheels.py"
+    as alice bash -e <<'SCRIPT'
+mkdir tree; for i in $(seq 500); do echo "$i" >"tree/$i"; done
+tar czf data.tar.gz tree
+head -c 1500000 /dev/urandom >slow.bin; tar cf slow.tar slow.bin
+head -c 1500000 /dev/urandom >slow2.bin; tar cf slow2.tar slow2.bin
+head -c 40M /dev/zero >forty.bin
+head -c 70M /dev/zero >seventy.bin
+head -c 200M /dev/zero >too_large.bin
+printf 'not an archive' >bad.tar.gz
+python3 /project/make_wheels.py wheels
+echo shout >requirements.txt
+SCRIPT
+    on ctl sh -c 'cp /home/alice/data.tar.gz /project/both.tar.gz; chmod 644 /project/both.tar.gz'
+    sleep 1.5
+}
+
+teardown_file() {
+    [[ -n ${NODESTAGE_STAGE:-} ]] || return 0
+    cluster_down
+}
+
+setup() {
+    reload_daemons "$SETTINGS"
+    empty_cache
+}
+
+# From now on no node keeps anything of an earlier test.
+empty_cache() {
+    local node
+    for node in $(nodes); do
+        wait_until 20 dropped "$node"
+    done
+}
+
+dropped() {
+    on "$1" nodestage cache --drop >/dev/null && [[ -z $(kept "$1") ]]
+}
+
+# kept NODE: the entries there.
+kept() {
+    on "$1" find /localscratch/.nodestage-cache -mindepth 1 -maxdepth 1 -type d -printf '%f\n'
+}
+
+number_kept() {
+    [[ $(kept "$1" | wc -l) == "$2" ]]
+}
+
+# is_hit, is_led: what the last job's output says of its first shared item.
+is_hit() {
+    grep -q 'shared, already here (staged by job' <<<"$OUTPUT"
+}
+is_led() {
+    grep -q 'shared: kept on this node for your further jobs' <<<"$OUTPUT"
+}
+
+# works_as WHAT: the job was done, and its item was WHAT (hit, led).
+works_as() {
+    [ "$STATE" = COMPLETED ] && "is_$1"
+}
+
+lines_in_log() {
+    [[ $(daemon_log "$1" | grep -c -- "$2") == "$3" ]]
+}
+
+# ---- the way of a shared item
+
+@test "a second job has it at once: a link to the same tree, read-only, by its variables too" {
+    sbatch_wait -w n1 --stage-dataset=data.tar.gz,shared --wrap 'cat $NODESTAGE_DATASET/tree/500; ls $SLURM_TMPDIR/data/tree | wc -l
+        readlink $SLURM_TMPDIR/data; echo "$NODESTAGE_DATASET $NODESTAGE_DATASET_DATA $NODESTAGE_CACHE $APPTAINER_BINDPATH $SINGULARITY_BINDPATH"
+        touch $SLURM_TMPDIR/data/new; rm -f $SLURM_TMPDIR/data/tree/1; find $NODESTAGE_DATASET/ -perm /222 | wc -l; stat -c %a $NODESTAGE_DATASET'
+    works_as led
+    first=$JOBID
+    path=$(grep -o '^/localscratch/\.nodestage-cache/[0-9]*\.[0-9a-f]*/data$' <<<"$OUTPUT")
+    has "$OUTPUT" "$path $path /localscratch/.nodestage-cache /localscratch/.nodestage-cache /localscratch/.nodestage-cache" \
+        "new': Permission denied" "1': Permission denied"
+    [ "$(tail -n 2 <<<"$OUTPUT" | xargs)" = "0 500" ]
+    sbatch_wait -w n1 --stage-dataset=data.tar.gz,shared --wrap 'cat $NODESTAGE_DATASET/tree/500; readlink $SLURM_TMPDIR/data'
+    works_as hit
+    has "$OUTPUT" "data.tar.gz -> /localscratch/alice.$JOBID.0/data: shared, already here (staged by job $first)" "$path" $'\n500\n'
+    allow_cache=1 assert_idle_clean
+    # On another node it is not there yet.
+    sbatch_wait -w n2 --stage-dataset=data.tar.gz,shared --wrap true
+    works_as led
+}
+
+@test "an array of 40 tasks on two nodes: one staging on each" {
+    sbatch_wait --limit=120 --array=1-40 --stage-dataset=data.tar.gz,shared --stage-dataset=slow.bin,shared \
+        --wrap 'echo "task ran on $SLURMD_NODENAME: $(ls $NODESTAGE_DATASET/tree | wc -l)"; sleep 1'
+    [ "$STATE" = COMPLETED ]
+    [ "$(grep -c 'task ran on .*: 500$' <<<"$OUTPUT")" = 40 ]
+    [ "$(grep -c 'data.tar.gz.*kept on this node' <<<"$OUTPUT")" = "$(grep -o 'task ran on n[12]' <<<"$OUTPUT" | sort -u | wc -l)" ]
+    [ "$(grep -c 'data.tar.gz.*already here' <<<"$OUTPUT")" = $((40 - $(grep -c 'data.tar.gz.*kept on this node' <<<"$OUTPUT"))) ]
+    ! grep -q 'not shared' <<<"$OUTPUT"
+    allow_cache=1 assert_idle_clean
+}
+
+@test "an environment of requirements: built once, active in each job from the same place" {
+    for what in led hit; do
+        sbatch_wait --limit=120 -w n1 --stage-venv=requirements.txt,wheels=wheels,shared \
+            --wrap 'python -c "import shout, sys; print(\"prefix\", sys.prefix)"; head -n 1 $VIRTUAL_ENV/bin/pip; echo "$VIRTUAL_ENV $NODESTAGE_VENV"'
+        works_as "$what"
+        path=$(grep -o '^prefix /localscratch/\.nodestage-cache/.*/env$' <<<"$OUTPUT")
+        has "$OUTPUT" "#!${path#prefix }/bin/python" "${path#prefix } ${path#prefix }"
+    done
+    # The file is another one, with the same requirement.
+    as alice sh -c 'echo "# the same" >>requirements.txt'
+    sleep 1.2
+    sbatch_wait --limit=120 -w n1 --stage-venv=requirements.txt,wheels=wheels,shared --wrap 'python -c "import shout"'
+    works_as led
+}
+
+@test "two users with the same file have an entry each, and see their own alone" {
+    for user in alice bob; do
+        sbatch_wait --as=$user -w n1 --stage-dataset=/project/both.tar.gz,shared --wrap true
+        works_as led
+    done
+    [ "$(kept n1 | wc -l)" = 2 ]
+    [ "$(on_node n1 alice nodestage cache | grep -c both.tar.gz)" = 1 ]
+    run on_node n1 bob ls "/localscratch/.nodestage-cache/$(kept n1 | grep "^$(on n1 id -u alice)\.")/both/tree"
+    [ "$status" != 0 ]
+}
+
+# ---- the same, or not
+
+@test "options that change the tree, and the umask, have entries of their own" {
+    for options in '' ,strip=1 ',include=tree/1*' ,extract=no; do
+        sbatch_wait -w n1 --stage-dataset="data.tar.gz$options,shared" --wrap true
+        works_as led
+    done
+    JOBID=$(as alice sh -c 'umask 077; sbatch --parsable -w n1 --stage-dataset=data.tar.gz,shared --wrap true')
+    wait_until 60 job_ended "$JOBID"
+    job_output "$JOBID" | grep -q 'kept on this node'
+    [ "$(kept n1 | wc -l)" = 5 ]
+}
+
+@test "what was changed since is not the same: its content with the old size and time, or another file behind a link" {
+    as alice sh -c 'cp data.tar.gz changing.bin; ln -sfn changing.bin link'
+    sleep 1.2
+    sbatch_wait -w n1 --stage-dataset=link:data.bin,shared --wrap true
+    works_as led
+    as alice sh -c 'touch -r changing.bin stamp; printf XXXX | dd of=changing.bin conv=notrunc status=none; touch -r stamp changing.bin'
+    sleep 1.2
+    sbatch_wait -w n1 --stage-dataset=link:data.bin,shared --wrap 'head -c 4 $NODESTAGE_DATASET'
+    works_as led
+    has "$OUTPUT" XXXX
+    as alice ln -sfn slow.bin link
+    sbatch_wait -w n1 --stage-dataset=link:data.bin,shared --wrap 'cmp $NODESTAGE_DATASET ~/slow.bin && echo the other'
+    works_as led
+    has "$OUTPUT" 'the other'
+}
+
+@test "what was changed just now is staged, and not kept" {
+    reload_daemons "${SETTINGS/min_age = 1/min_age = 60}"
+    as alice sh -c 'echo new >fresh.bin'
+    sbatch_wait -w n1 --stage-dataset=fresh.bin,shared --wrap 'cat $NODESTAGE_DATASET; echo x >>$NODESTAGE_DATASET'
+    has "$OUTPUT" 'not shared: it was changed less than a minute ago' $'\nnew\n' 'Permission denied'
+    [ -z "$(kept n1)" ]
+}
+
+@test "who may not read it any more has no hit" {
+    on ctl cp /home/alice/data.tar.gz /project/secret.tar.gz
+    sleep 1.2
+    sbatch_wait --as=bob -w n1 --stage-dataset=/project/secret.tar.gz,shared --wrap true
+    works_as led
+    on ctl chmod 600 /project/secret.tar.gz
+    sbatch_wait --as=bob -w n1 --stage-dataset=/project/secret.tar.gz,shared --wrap 'echo it ran'
+    [ "$STATE" = FAILED ]
+    has "$OUTPUT" 'secret.tar.gz: Permission denied'
+    [[ $OUTPUT != *"it ran"* ]]
+}
+
+@test "a file system of the user's own, and what the site never keeps" {
+    slow_mount --rate=100M n1 alice /home/alice/tree
+    sbatch_wait -w n1 --stage-dataset=tree/7:seven.bin,shared --wrap 'cat $NODESTAGE_DATASET'
+    slow_unmount n1 /home/alice/tree
+    has "$OUTPUT" 'not shared: its file system does not'
+    reload_daemons "$SETTINGS"$'never = ["/home/alice"]\n'
+    sbatch_wait -w n1 --stage-dataset=data.tar.gz,shared --wrap true
+    has "$OUTPUT" 'not shared: this site keeps nothing from /home/alice'
+    reload_daemons "$SETTINGS"$'enabled = false\n'
+    sbatch_wait -w n1 --stage-dataset=data.tar.gz,shared --wrap true
+    has "$OUTPUT" 'not shared: this node keeps no shared data'
+    [ -z "$(kept n1)" ]
+}
+
+# ---- together
+
+@test "a leader that is cancelled, and one that fails, leave it to the next" {
+    reload_daemons "$SLOW"
+    ids=()
+    for i in 1 2 3; do ids+=("$(submit alice -w n1 --stage-dataset=slow.tar,shared --wrap 'cmp $NODESTAGE_DATASET/slow.bin ~/slow.bin && echo right')"); done
+    wait_until 20 job_has_output "${ids[1]}" "waiting for job ${ids[0]}, which stages slow.tar for both"
+    as alice scancel "${ids[0]}"
+    for id in "${ids[@]:1}"; do
+        wait_until 60 job_ended "$id"
+        job_has_output "$id" right
+    done
+    job_has_output "${ids[1]}" 'kept on this node'
+    job_has_output "${ids[2]}" "already here (staged by job ${ids[1]})"
+    # A worker that is killed.
+    empty_cache
+    ids=()
+    for i in 1 2; do ids+=("$(submit alice -w n1 --stage-dataset=slow.tar,shared --wrap 'echo right')"); done
+    wait_until 20 job_has_output "${ids[1]}" "waiting for job ${ids[0]}"
+    on n1 pkill -KILL -x nodestage-worke
+    wait_until 60 job_ended "${ids[1]}"
+    [ "$(job_state "${ids[0]}")" = FAILED ]
+    job_has_output "${ids[1]}" right
+    job_has_output "${ids[1]}" 'kept on this node'
+}
+
+@test "what cannot be staged fails each job with its own cause" {
+    ids=()
+    for i in 1 2 3 4 5; do ids+=("$(submit alice -w n1 --stage-dataset=bad.tar.gz,shared --wrap 'echo it ran')"); done
+    for i in 1 2; do ids+=("$(submit alice -w n1 --stage-dataset=too_large.bin,shared --wrap 'echo it ran')"); done
+    for id in "${ids[@]}"; do
+        wait_until 60 job_ended "$id"
+        [ "$(job_state "$id")" = FAILED ]
+        job_output "$id" | grep -qE 'bad.tar.gz: |too_large.bin: needs'
+        ! job_has_output "$id" 'it ran'
+    done
+    [ -z "$(kept n1)" ]
+    assert_idle_clean
+}
+
+@test "the same items in another order, with one place: no job waits for ever" {
+    reload_daemons "${SETTINGS/leave_free/max_jobs = 1
+leave_free}"
+    ids=()
+    for i in 1 2 3; do
+        ids+=("$(submit alice -w n1 --stage-dataset=slow.tar,shared --stage-dataset=slow2.tar,shared --wrap 'echo right')")
+        ids+=("$(submit alice -w n1 --stage-dataset=slow2.tar,shared --stage-dataset=slow.tar,shared --stage-dataset=data.tar.gz,shared --wrap 'echo right')")
+    done
+    for id in "${ids[@]}"; do
+        wait_until 60 job_ended "$id"
+        job_has_output "$id" right
+    done
+    [ "$(kept n1 | wc -l)" = 3 ]
+}
+
+# ---- never in the way
+
+@test "a job that needs the space has it: what is not in use goes, what is in use stays" {
+    sbatch_wait -w n1 --stage-dataset=forty.bin,shared --wrap true
+    works_as led
+    sbatch_wait -w n1 --stage-dataset=seventy.bin --wrap 'stat -c %s $SLURM_TMPDIR/seventy.bin'
+    [ "$STATE" = COMPLETED ]
+    has "$OUTPUT" 73400320
+    [ -z "$(kept n1)" ]
+    sbatch_wait -w n1 --stage-dataset=forty.bin,shared --wrap true
+    id=$(submit alice -w n1 --stage-dataset=forty.bin,shared --wrap 'touch ~/uses; sleep 30')
+    wait_until 20 on ctl test -e /home/alice/uses
+    sbatch_wait -w n1 --stage-dataset=seventy.bin --wrap 'echo it ran'
+    [ "$STATE" = FAILED ]
+    has "$OUTPUT" 'seventy.bin: needs 70.0 MiB of local disk'
+    [ "$(kept n1 | wc -l)" = 1 ]
+    as alice scancel "$id"
+    as alice rm uses
+}
+
+@test "a running job that fills the disk, and the settings: what is not in use goes" {
+    sbatch_wait -w n1 --stage-dataset=forty.bin,shared --wrap true
+    works_as led
+    reload_daemons "${SETTINGS/keep_free = 0/keep_free = 30}"
+    [ "$(kept n1 | wc -l)" = 1 ]
+    sbatch_wait -w n1 --stage-dataset=data.tar.gz --wrap 'head -c 35M /dev/zero >$SLURM_TMPDIR/mine
+        for i in $(seq 50); do sleep 0.2; df --output=pcent /localscratch | tail -n 1; done | grep -qE " [1-4].%" && echo "there is room"'
+    has "$OUTPUT" 'there is room'
+    [ -z "$(kept n1)" ]
+    reload_daemons "$SETTINGS"
+    sbatch_wait -w n1 --stage-dataset=forty.bin,shared --wrap true
+    reload_daemons "$SETTINGS"$'max_age = 1\n'
+    wait_until 20 number_kept n1 0
+}
+
+# ---- changed, crashed, from another boot
+
+@test "a tree that a job has changed is not used again" {
+    for change in 'chmod u+w $NODESTAGE_DATASET/tree/1; echo other >$NODESTAGE_DATASET/tree/1' \
+        'chmod u+w $NODESTAGE_DATASET/tree; rm -f $NODESTAGE_DATASET/tree/2' 'ln $NODESTAGE_DATASET/tree/3 $SLURM_TMPDIR/mine'; do
+        sbatch_wait -w n1 --stage-dataset=data.tar.gz,shared --wrap "$change"
+        works_as led
+        wait_until 20 number_kept n1 0
+    done
+    daemon_log n1 | grep -q 'is not used again: a process of its user has changed it'
+    # A link that a job keeps elsewhere does not keep the entry.
+    assert_idle_clean
+}
+
+@test "the daemon is killed at any moment: jobs go on, and nothing half made is used" {
+    reload_daemons "$SLOW"
+    ids=()
+    for i in 1 2 3; do ids+=("$(submit alice -w n1 --stage-dataset=slow.tar,shared --wrap 'cmp $NODESTAGE_DATASET/slow.bin ~/slow.bin && echo right')"); done
+    wait_until 20 job_has_output "${ids[2]}" "waiting for job ${ids[0]}"
+    for i in 1 2 3 4 5 6; do
+        cluster daemon kill n1
+        cluster daemon start n1
+        sleep 0.7
+    done
+    for id in "${ids[@]}"; do
+        wait_until 90 job_ended "$id"
+        job_has_output "$id" right
+    done
+    [ "$(kept n1 | wc -l)" = 1 ]
+    sbatch_wait -w n1 --stage-dataset=slow.tar,shared --wrap 'cmp $NODESTAGE_DATASET/slow.bin ~/slow.bin'
+    works_as hit
+    allow_cache=1 assert_idle_clean
+}
+
+@test "after another boot nothing that was kept counts, whatever its files look like" {
+    sbatch_wait -w n1 --stage-dataset=data.tar.gz,shared --wrap true
+    works_as led
+    on n1 sh -c 'cp /proc/sys/kernel/random/boot_id /run/boot; echo 00000000-0000-4000-8000-000000000000 >/run/boot; mount --bind /run/boot /proc/sys/kernel/random/boot_id
+        truncate -s 0 /localscratch/.nodestage-cache/*/data/tree/9'
+    cluster daemon restart n1
+    wait_until 20 number_kept n1 0
+    sbatch_wait -w n1 --stage-dataset=data.tar.gz,shared --wrap 'cat $NODESTAGE_DATASET/tree/9'
+    on n1 umount /proc/sys/kernel/random/boot_id
+    cluster daemon restart n1
+    works_as led
+    has "$OUTPUT" $'\n9'
+}
+
+@test "nodestage cache lists and drops; the metrics count" {
+    reload_daemons "$SETTINGS"$'[metrics]\ntextfile = "/run/nodestage.prom"\n'
+    for what in led hit; do
+        sbatch_wait -w n1 --stage-dataset=data.tar.gz,shared --wrap true
+        works_as "$what"
+    done
+    run on_node n1 alice nodestage cache
+    echo "$output"
+    has "$output" data.tar.gz
+    wait_until 90 on n1 grep -qE '^nodestage_cache_entries 1$' /run/nodestage.prom
+    on n1 grep -E '^nodestage_shared_items_total\{result="hit"\} [1-9]' /run/nodestage.prom
+    run on_node n1 bob nodestage cache --drop
+    [ "$(kept n1 | wc -l)" = 1 ]
+    on_node n1 alice nodestage cache --drop
+    [ -z "$(kept n1)" ]
+}
+
+@test "nodestage run takes the option and shares nothing" {
+    run as alice nodestage run --stage-dataset=data.tar.gz,shared -- sh -c 'ls $NODESTAGE_DATASET/tree | wc -l; touch $NODESTAGE_DATASET/x'
+    echo "$output"
+    has "$output" 500 'Permission denied'
+}
