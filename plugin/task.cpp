@@ -147,6 +147,19 @@ void leave_venv(spank_t spank, const std::string& venv) {
   if (!path.empty()) spank_setenv(spank, "PATH", path_without(path, venv + "/bin").c_str(), 1);
 }
 
+void change(spank_t spank, const std::vector<VariableChange>& changes) {
+  for (const auto& [name, value] : changes) {
+    if (value)
+      spank_setenv(spank, name.c_str(), value->c_str(), 1);
+    else
+      spank_unsetenv(spank, name.c_str());
+  }
+}
+
+VariableLookup lookup_in(spank_t spank) {
+  return [spank](const char* name) { return long_variable(spank, name); };
+}
+
 // srun passes on its caller's environment: in a heterogeneous job, that of a component that staged
 // can reach a node that did not.
 void drop_environment_of_another_job(spank_t spank) {
@@ -160,6 +173,7 @@ void drop_environment_of_another_job(spank_t spank) {
     if (is_of_a_staged_job(name)) names.emplace_back(name);
   }
   leave_venv(spank, long_variable(spank, "NODESTAGE_VENV"));
+  change(spank, cache_removal_of(lookup_in(spank)));
   for (const auto& name : names) spank_unsetenv(spank, name.c_str());
 }
 
@@ -171,16 +185,12 @@ void activate_venv(spank_t spank, const std::vector<std::string>& environment) {
       spank_variable(spank, "NODESTAGE_JOBID") == std::to_string(job_of(spank)) &&
       long_variable(spank, "NODESTAGE_VENV") == venv;
   if (venv.empty() || is_inherited) return;
-  for (const auto& [name, value] : activation_of(venv, long_variable(spank, "PATH"))) {
-    if (value)
-      spank_setenv(spank, name.c_str(), value->c_str(), 1);
-    else
-      spank_unsetenv(spank, name.c_str());
-  }
+  change(spank, activation_of(venv, long_variable(spank, "PATH")));
 }
 
 void set_environment(spank_t spank, const std::vector<std::string>& environment) {
   activate_venv(spank, environment);
+  change(spank, cache_binding_of(environment, std::to_string(job_of(spank)), lookup_in(spank)));
   for (const auto& variable : environment) {
     const std::string name = settable_name(variable);
     if (name.empty()) continue;

@@ -65,6 +65,8 @@ void print(const PlanItem& item) {
   if (!item.reading.empty()) print_row("reading", item.reading);
   if (item.need.bytes > 0) print_row("space", space_text(item.need));
   if (!item.time.empty()) print_row("time", item.time);
+  if (item.is_shared)
+    print_row("shared", "read-only, and kept on each node for your further jobs while it has room");
   for (const std::string& advice : item.advice) print_row("advice", advice);
   if (!item.fault.empty()) print_row("FAULT", item.fault);
 }
@@ -98,6 +100,7 @@ nlohmann::json to_json(const PlanItem& item) {
   }
   if (item.seconds >= 0) json["seconds"] = item.seconds;
   if (!item.time.empty()) json["time"] = item.time;
+  if (item.is_shared) json["shared"] = true;
   for (const std::string& advice : item.advice) json["advice"].push_back(printable(advice));
   if (!item.fault.empty()) json["fault"] = printable(item.fault, Newlines::join);
   return json;

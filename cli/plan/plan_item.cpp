@@ -195,6 +195,7 @@ PlanItem plan_dataset(const DatasetItem& item, unsigned threads) {
   plan.option = "stage-dataset";
   plan.source = item.source;
   plan.destination = item.destination;
+  plan.is_shared = item.shared;
   if (const Status looked = look_at(item, threads, plan); !looked)
     plan.fault = looked.error().text();
   if (!item.include.empty() || !item.exclude.empty())
@@ -207,6 +208,7 @@ PlanItem plan_venv(const VenvItem& item, unsigned threads) {
   plan.option = "stage-venv";
   plan.source = item.source;
   plan.destination = item.destination;
+  plan.is_shared = item.shared;
   const Status looked = look_at({item.source}, Unpacking(), threads, plan);
   if (!looked) plan.fault = looked.error().text();
   if (plan.what == "directory") {

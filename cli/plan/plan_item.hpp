@@ -35,6 +35,7 @@ struct PlanItem {
   std::string time;     // an estimate and its basis; "" if not known
   double seconds = -1;  // the same; negative: not known
   bool is_parallel = false;
+  bool is_shared = false;  // the request has the key `shared`
   std::vector<std::string> advice;
   std::string fault;  // why it cannot be staged now: a line with the cause, a line with the advice
 };

@@ -246,7 +246,8 @@ int run_job(const RunArguments& arguments) {
   if (!directory)
     return not_run(directory.error().text(),
                    "Name a directory of yours with enough space: --tmpdir=DIR");
-  const WorkerOrder order = run_order(directory->path(), arguments.command.front());
+  WorkerOrder order = run_order(directory->path(), arguments.command.front());
+  order.shared = share_nothing(*request);
   if (const Status checked = check(*request, order); !checked) {
     const Error& error = checked.error();
     return not_run(error.what, error.advice.empty()

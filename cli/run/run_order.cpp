@@ -41,6 +41,21 @@ WorkerOrder run_order(const std::string& directory, const std::string& command) 
   return order;
 }
 
+std::vector<SharedItem> share_nothing(const StageRequest& request) {
+  std::vector<SharedItem> items;
+  const auto add = [&items](std::size_t index) {
+    SharedItem item;
+    item.item = static_cast<std::uint32_t>(index);
+    item.note = "`nodestage run` keeps nothing";
+    items.push_back(std::move(item));
+  };
+  for (std::size_t i = 0; i < request.datasets.size(); ++i) {
+    if (request.datasets[i].shared) add(i);
+  }
+  if (request.venv && request.venv->shared) add(request.datasets.size());
+  return items;
+}
+
 // Slurm's own value of %a outside of an array is a number that is useless in a path.
 Status check_targets(const StageRequest& request, const WorkerOrder& order) {
   PatternFacts facts;

@@ -22,10 +22,36 @@ Status check_beside_venv(const DatasetItem& item, const VenvItem& venv) {
                            "; give one of them another destination: --stage-venv=SOURCE:DEST"};
 }
 
+Status check_output(const OutputItem& output, const std::string& source,
+                    const std::string& destination) {
+  if (!inside(destination, output.source)) return {};
+  return Error{EROFS, "no result can be written to $SLURM_TMPDIR/" + output.source + ", because '" +
+                          source + "' is shared at $SLURM_TMPDIR/" + destination +
+                          ", and what is shared is read-only; write results elsewhere below "
+                          "$SLURM_TMPDIR, or remove the key shared"};
+}
+
 }  // namespace
 
 std::string destination_of(const DatasetItem& item) {
   return item.destination.empty() ? default_destination(item.source) : item.destination;
+}
+
+Status check_shared(const StageRequest& request) {
+  for (const DatasetItem& item : request.datasets) {
+    if (!item.shared) continue;
+    if (item.destination.empty() && is_glob(item.source))
+      return Error{EINVAL, "'" + item.source +
+                               "' is a glob without a destination: each match would go to a name "
+                               "of its own, and only one can be shared; give it a destination: "
+                               "--stage-dataset=SOURCE:DEST,shared"};
+    for (const OutputItem& output : request.outputs)
+      TRY(check_output(output, item.source, destination_of(item)));
+  }
+  if (!request.venv || !request.venv->shared) return {};
+  for (const OutputItem& output : request.outputs)
+    TRY(check_output(output, request.venv->source, request.venv->destination));
+  return {};
 }
 
 Status check_together(const StageRequest& request) {
@@ -57,7 +83,7 @@ Status check_together(const StageRequest& request) {
                                "; give one of them another name: --stage-dataset=SOURCE,name=NAME"};
     }
   }
-  return {};
+  return check_shared(request);
 }
 
 }  // namespace nodestage

@@ -12,9 +12,13 @@ namespace nodestage {
 // The item's destination, or the default one, below the job directory.
 std::string destination_of(const DatasetItem& item);
 
-// Refuses a request in which two items (the virtual environment is one) have the same destination
-// or the same variable name, or one destination is inside another. The fault names both items and
-// says what to do.
+// Refuses what can never be shared or delivered: a shared glob without a destination, and an output
+// at or below the destination of a shared item, which is read-only.
+Status check_shared(const StageRequest& request);
+
+// Refuses also a request in which two items (the virtual environment is one) have the same
+// destination or the same variable name, or one destination is inside another. The fault names both
+// items and says what to do.
 Status check_together(const StageRequest& request);
 
 }  // namespace nodestage

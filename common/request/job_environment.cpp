@@ -10,6 +10,9 @@
 namespace nodestage {
 namespace {
 
+// Lists of paths, separated by commas, that containers see in addition to their own.
+constexpr const char* k_bind_lists[] = {"APPTAINER_BINDPATH", "SINGULARITY_BINDPATH"};
+
 void leave_venv() {
   const char* venv = std::getenv("NODESTAGE_VENV");
   if (venv == nullptr || *venv == '\0') return;
@@ -20,16 +23,42 @@ void leave_venv() {
   }
 }
 
+void leave_cache() {
+  const auto changes = cache_removal_of([](const char* name) {
+    const char* value = std::getenv(name);
+    return std::string(value == nullptr ? "" : value);
+  });
+  for (const auto& [name, value] : changes) {
+    if (value)
+      ::setenv(name.c_str(), value->c_str(), 1);
+    else
+      ::unsetenv(name.c_str());
+  }
+}
+
+// "" if `assignment` ("NAME=") is not in the list, or its value is not an absolute path.
+std::string absolute_value(const std::vector<std::string>& environment,
+                           std::string_view assignment) {
+  for (const std::string& variable : environment) {
+    if (!variable.starts_with(assignment) || settable_name(variable).empty()) continue;
+    const std::string value = variable.substr(assignment.size());
+    return value.starts_with('/') ? value : std::string();
+  }
+  return {};
+}
+
 }  // namespace
 
 bool is_of_a_staged_job(std::string_view name) {
   return name == "SLURM_TMPDIR" || name == "NODESTAGE_JOBID" || name == "NODESTAGE_RUN" ||
-         name == "NODESTAGE_VENV" || name.starts_with("NODESTAGE_DATASET");
+         name == "NODESTAGE_VENV" || name == "NODESTAGE_CACHE" ||
+         name.starts_with("NODESTAGE_DATASET");
 }
 
 void leave_staged_job() {
   if (std::getenv("NODESTAGE_JOBID") == nullptr && std::getenv("NODESTAGE_RUN") == nullptr) return;
   leave_venv();
+  leave_cache();
   std::vector<std::string> names;
   for (char** entry = environ; entry != nullptr && *entry != nullptr; ++entry) {
     const std::string_view variable(*entry);
@@ -53,13 +82,7 @@ std::string settable_name(const std::string& variable) {
 }
 
 std::string venv_in(const std::vector<std::string>& environment) {
-  static constexpr std::string_view k_name = "NODESTAGE_VENV=";
-  for (const std::string& variable : environment) {
-    if (!variable.starts_with(k_name) || settable_name(variable).empty()) continue;
-    const std::string venv = variable.substr(k_name.size());
-    return venv.starts_with('/') ? venv : std::string();
-  }
-  return {};
+  return absolute_value(environment, "NODESTAGE_VENV=");
 }
 
 std::vector<VariableChange> activation_of(const std::string& venv, std::string_view path) {
@@ -67,6 +90,37 @@ std::vector<VariableChange> activation_of(const std::string& venv, std::string_v
   return {{"PATH", path_with_first(path, venv + "/bin")},
           {"VIRTUAL_ENV", venv},
           {"PYTHONHOME", std::nullopt}};
+}
+
+std::vector<VariableChange> cache_binding_of(const std::vector<std::string>& environment,
+                                             const std::string& job,
+                                             const VariableLookup& value_of) {
+  const std::string cache = absolute_value(environment, "NODESTAGE_CACHE=");
+  if (cache.find_first_of(",:") != std::string::npos) return {};
+  if (cache.empty())
+    return environment.empty() ? std::vector<VariableChange>() : cache_removal_of(value_of);
+  const std::string before = value_of("NODESTAGE_CACHE");
+  if (before == cache && value_of("NODESTAGE_JOBID") == job) return {};
+  std::vector<VariableChange> changes;
+  for (const char* name : k_bind_lists) {
+    std::string list = path_without(path_without(value_of(name), cache, ','), before, ',');
+    if (!list.empty()) list += ',';
+    changes.push_back({name, list + cache});
+  }
+  return changes;
+}
+
+std::vector<VariableChange> cache_removal_of(const VariableLookup& value_of) {
+  const std::string cache = value_of("NODESTAGE_CACHE");
+  if (cache.empty()) return {};
+  std::vector<VariableChange> changes{{"NODESTAGE_CACHE", std::nullopt}};
+  for (const char* name : k_bind_lists) {
+    const std::string list = value_of(name);
+    std::string rest = path_without(list, cache, ',');
+    if (rest == list) continue;
+    changes.push_back({name, rest.empty() ? std::nullopt : std::optional(std::move(rest))});
+  }
+  return changes;
 }
 
 }  // namespace nodestage

@@ -1,6 +1,7 @@
 // The environment variables that show a job's processes what was staged for them.
 #pragma once
 
+#include <functional>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -17,7 +18,8 @@ inline constexpr const char* k_observer_variable = "NODESTAGE_OBSERVER";
 
 // If this process belongs to a staged job, removes these variables from its environment, since what
 // they name does not exist on another job's nodes. Also removes the staged virtual environment from
-// PATH, and VIRTUAL_ENV if it names that one. Not thread-safe, as environ is not.
+// PATH, VIRTUAL_ENV if it names that one, and the cache from the lists of bind paths. Not
+// thread-safe, as environ is not.
 void leave_staged_job();
 
 // The name in NAME=VALUE if staging may set it (SLURM_TMPDIR, NODESTAGE_[A-Z0-9_]*), else "".
@@ -33,7 +35,22 @@ struct VariableChange {
 // The path of the staged virtual environment, from staging's NAME=VALUE list; "" if there is none.
 std::string venv_in(const std::vector<std::string>& environment);
 
-// The changes that its activate script would make; `path` is the current PATH.
+// The changes that the script `activate` of a virtual environment would make; `path` is the current
+// PATH.
 std::vector<VariableChange> activation_of(const std::string& venv, std::string_view path);
+
+// The value of a variable of a task, or "".
+using VariableLookup = std::function<std::string(const char* name)>;
+
+// The changes that let the task's containers see the cache of its node: staging's list names it in
+// NODESTAGE_CACHE, and the lists of bind paths get it once, unless it contains ',' or ':'. A task
+// that inherits both from a process of its job keeps later changes to the lists. A container does
+// not start with a bind path that does not exist, so the cache of another node is removed.
+std::vector<VariableChange> cache_binding_of(const std::vector<std::string>& environment,
+                                             const std::string& job,
+                                             const VariableLookup& value_of);
+
+// The changes that remove the cache named by the task's NODESTAGE_CACHE, and this variable.
+std::vector<VariableChange> cache_removal_of(const VariableLookup& value_of);
 
 }  // namespace nodestage

@@ -44,9 +44,9 @@ Result<unsigned> to_strip(const std::string& text) {
 
 Status set_dataset_key(DatasetItem& item, const OptionKey& entry) {
   const std::string& key = entry.key;
-  if (key == "optional" || key == "async") {
+  if (key == "optional" || key == "async" || key == "shared") {
     TRY(takes_none(entry, k_dataset_example));
-    (key == "async" ? item.async : item.optional) = true;
+    (key == "async" ? item.async : key == "shared" ? item.shared : item.optional) = true;
     return {};
   }
   static constexpr std::array k_with_value{"extract", "strip", "include", "exclude", "name", "eof"};
@@ -54,9 +54,9 @@ Status set_dataset_key(DatasetItem& item, const OptionKey& entry) {
     return wrong_form(
         "unknown key '" + key + "'" +
             did_you_mean(key, {"extract", "strip", "include", "exclude", "name", "optional",
-                               "async", "eof"}) +
+                               "async", "shared", "eof"}) +
             "; known: extract=auto|no, strip=N, include=GLOB, exclude=GLOB, name=NAME, "
-            "optional, async, eof=optional; write \\, for a comma inside a path",
+            "optional, async, shared, eof=optional; write \\, for a comma inside a path",
         k_dataset_example);
   }
   TRY(needs_value(entry, k_dataset_example));
@@ -125,16 +125,16 @@ Result<std::vector<std::string>> to_modules(std::string_view text) {
 }
 
 Status set_venv_key(VenvItem& item, const OptionKey& entry, const SubmitPlace& place) {
-  if (entry.key == "optional") {
+  if (entry.key == "optional" || entry.key == "shared") {
     TRY(takes_none(entry, k_venv_example));
-    item.optional = true;
+    (entry.key == "shared" ? item.shared : item.optional) = true;
     return {};
   }
   if (entry.key != "python" && entry.key != "module" && entry.key != "wheels") {
     return wrong_form(
         "unknown key '" + entry.key + "'" +
-            did_you_mean(entry.key, {"python", "module", "wheels", "optional"}) +
-            "; known: python=PATH, module=NAME[+NAME]..., wheels=DIR, optional; write "
+            did_you_mean(entry.key, {"python", "module", "wheels", "optional", "shared"}) +
+            "; known: python=PATH, module=NAME[+NAME]..., wheels=DIR, optional, shared; write "
             "\\, for a comma inside a path",
         k_venv_example);
   }

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
+#include "common/request/destinations.hpp"
 #include "common/text/path_names.hpp"
 
 namespace nodestage {
@@ -293,6 +294,7 @@ Result<StageRequest> to_request(const Json& json) {
   if (!venv.is_null()) {
     TRY_ASSIGN(request.venv, to_venv(venv));
   }
+  TRY(check_shared(request));
   return request;
 }
 

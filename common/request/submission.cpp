@@ -11,6 +11,7 @@
 #include "common/request/option_mark.hpp"
 #include "common/request/venv_environment.hpp"
 #include "common/text/human.hpp"
+#include "common/text/path_names.hpp"
 
 namespace nodestage {
 namespace {
@@ -39,6 +40,20 @@ std::string home_directory() {
 bool is_directory(const std::string& path) {
   struct stat info {};
   return ::stat(path.c_str(), &info) == 0 && S_ISDIR(info.st_mode);
+}
+
+std::string pack_line(const std::string& source) {
+  return "nodestage pack " + shell_word(source) + " -o " +
+         shell_word(default_destination(source) + ".tar.zst");
+}
+
+// The attributes of a directory do not show that a file below it has changed.
+Status check_not_directory(std::string_view option, std::string_view text,
+                           const std::string& source, std::string_view advice) {
+  if (!is_directory(source)) return {};
+  return marked(option, text, {0, text.size()},
+                {EISDIR, "'" + source + "' is a directory, which cannot be shared; " +
+                             std::string(advice) + pack_line(source)});
 }
 
 std::string longest_variable(const VenvItem& venv) {
@@ -71,6 +86,9 @@ SubmitPlace submit_place() { return {submit_directory(), home_directory()}; }
 
 Status add_dataset(StageRequest& request, std::string_view text) {
   TRY_ASSIGN(DatasetItem item, parse_dataset_option(text, submit_place()));
+  if (item.shared)
+    TRY(check_not_directory("stage-dataset", text, item.source,
+                            "pack it once, and stage the archive: "));
   request.datasets.push_back(std::move(item));
   return check_added(request, "stage-dataset", text);
 }
@@ -87,6 +105,9 @@ Status add_venv(StageRequest& request, std::string_view text) {
                   {EEXIST, "a job can have one virtual environment, and this one already has " +
                                request.venv->source});
   TRY_ASSIGN(request.venv, parse_venv_option(text, submit_place()));
+  if (request.venv->shared)
+    TRY(check_not_directory("stage-venv", text, request.venv->source,
+                            "give its requirements file, or pack it once and stage the archive: "));
   return check_added(request, "stage-venv", text);
 }
 

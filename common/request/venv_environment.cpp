@@ -26,14 +26,14 @@ bool is_program(const std::string& path) {
          ::access(path.c_str(), X_OK) == 0;
 }
 
-// Calls use(part) for each part of a colon-separated list of directories.
+// Calls use(part) for each part of a list of paths.
 template <typename Use>
-void each_part(std::string_view path, Use use) {
+void each_part(std::string_view path, char separator, Use use) {
   for (;;) {
-    const std::size_t colon = path.find(':');
-    use(path.substr(0, colon));
-    if (colon == std::string_view::npos) return;
-    path.remove_prefix(colon + 1);
+    const std::size_t end = path.find(separator);
+    use(path.substr(0, end));
+    if (end == std::string_view::npos) return;
+    path.remove_prefix(end + 1);
   }
 }
 
@@ -59,7 +59,7 @@ std::vector<std::string> environment_for_build(const std::vector<std::string>& m
 std::string python_in(std::string_view path) {
   for (const char* name : {"python3", "python"}) {
     std::string found;
-    each_part(path, [&](std::string_view part) {
+    each_part(path, ':', [&](std::string_view part) {
       if (!found.empty() || !part.starts_with('/')) return;
       std::string program = std::string(part) + "/" + name;
       if (is_program(program)) found = std::move(program);
@@ -69,12 +69,12 @@ std::string python_in(std::string_view path) {
   return {};
 }
 
-std::string path_without(std::string_view path, std::string_view directory) {
+std::string path_without(std::string_view path, std::string_view directory, char separator) {
   std::string rest;
   bool first = true;
-  each_part(path, [&](std::string_view part) {
+  each_part(path, separator, [&](std::string_view part) {
     if (part == directory) return;
-    if (!first) rest += ':';
+    if (!first) rest += separator;
     rest += part;
     first = false;
   });

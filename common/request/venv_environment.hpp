@@ -19,6 +19,6 @@ std::string python_in(std::string_view path);
 
 // `path` with `directory` at its start only, and `path` without it.
 std::string path_with_first(std::string_view path, std::string_view directory);
-std::string path_without(std::string_view path, std::string_view directory);
+std::string path_without(std::string_view path, std::string_view directory, char separator = ':');
 
 }  // namespace nodestage

@@ -12,7 +12,9 @@ namespace {
 constexpr double k_speed_memory_ms = 5000;
 constexpr std::size_t k_name_width = 60;
 
-std::string queue_line(std::uint32_t jobs_ahead) {
+std::string queue_line(const Progress& progress) {
+  const std::uint32_t jobs_ahead = progress.jobs_ahead;
+  if (!progress.current.empty()) return "waiting for " + printable(progress.current);
   if (jobs_ahead == 0) return "waiting for its turn to stage on this node";
   if (jobs_ahead == 1) return "waiting for another job that stages on this node";
   return "waiting for " + human_count(jobs_ahead) + " other jobs that stage on this node";
@@ -113,7 +115,7 @@ std::string ProgressPrinter::line(const Progress& progress) {
 std::string ProgressPrinter::own_line(const Progress& progress) {
   switch (progress.phase) {
     case ProgressPhase::queued:
-      return queue_line(progress.jobs_ahead);
+      return queue_line(progress);
     case ProgressPhase::starting:
       return "staging starts";
     case ProgressPhase::staging:

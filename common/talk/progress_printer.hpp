@@ -14,6 +14,7 @@ namespace nodestage {
 //   "item 2 of 3, data.tar.gz: 1.2 of 4.0 GiB (30%), 12,345 files"
 //   "item 3 of 3, requirements.txt: Installing collected packages: numpy"
 //   "waiting for 2 other jobs that stage on this node"
+//   "waiting for job 4711, which stages data.tar for this job, too"
 //   "ready here; 1 of 3 nodes is not ready: n3 (34% of 4.0 GiB)"
 // If this node is not ready either, the line about the others follows its own progress.
 class ProgressPrinter {

@@ -18,13 +18,21 @@ std::string amount(const ItemRecord& item) {
   return text;
 }
 
+std::string note_of(const ItemRecord& item) { return in_one_line(field_text(item.note)); }
+
+// Of an item that is only linked, nothing was staged: the note says where it comes from.
+std::string result_of(const ItemRecord& item) {
+  std::string note = note_of(item);
+  if ((item.flags & k_item_linked) != 0 && !note.empty()) return note;
+  return amount(item) + (note.empty() ? "" : "; " + note);
+}
+
 std::string line_of(const ItemRecord& item, const std::string& failed) {
   const std::string named = item_title(field_text(item.source), field_text(item.what));
-  const std::string note = in_one_line(field_text(item.note));
+  const std::string note = note_of(item);
   switch (state_of(item)) {
     case ItemState::done:
-      return named + " -> " + printable(field_text(item.destination)) + ": " + amount(item) +
-             (note.empty() ? "" : "; " + note);
+      return named + " -> " + printable(field_text(item.destination)) + ": " + result_of(item);
     case ItemState::failed:
       return named + failed +
              ((item.flags & k_item_optional) != 0 ? " (optional, the job goes on): " : ": ") + note;

@@ -20,7 +20,8 @@ std::string item_title(const std::string& source, const std::string& what);
 // The items of a worker with this task, for `nodestage status`.
 std::vector<StatusItem> status_items(const WorkerStatus& status, WorkerTask task);
 
-// One line per item: source, destination, files, bytes, duration, and its note.
+// One line per item: source, destination, files, bytes, duration, and its note. For an item that is
+// only linked (k_item_linked): source, destination, and its note.
 std::vector<std::string> summary_lines(const WorkerStatus& status);
 
 // The same for a stage-out.

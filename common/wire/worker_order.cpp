@@ -44,6 +44,7 @@ void each_field(Order& order, Field field) {
   field("venv_limit_s", order.venv_limit_s);
   field("cache", order.cache);
   field("cache_never", order.cache_never);
+  field("cache_min_age_s", order.cache_min_age_s);
   field("outcome", order.outcome);
   field("array_job", order.array_job);
   field("array_task", order.array_task);

@@ -119,6 +119,7 @@ struct WorkerOrder {
   // identify and stage:
   std::string cache;                     // the path of the cache; empty: this node keeps nothing
   std::vector<std::string> cache_never;  // what lies below these directories is not kept
+  std::uint32_t cache_min_age_s = 60;    // what was changed less than this before is not kept
   std::vector<SharedItem> shared;        // stage: what was decided; an item without one is `own`
   // stage_out only:
   JobOutcome outcome = JobOutcome::unknown;

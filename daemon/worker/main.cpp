@@ -25,6 +25,8 @@
 #include "daemon/worker/probe.hpp"
 #include "daemon/worker/sandbox/privileges.hpp"
 #include "daemon/worker/sandbox/sandbox.hpp"
+#include "daemon/worker/share/compare_tree.hpp"
+#include "daemon/worker/share/identify.hpp"
 #include "daemon/worker/stage/stage.hpp"
 #include "daemon/worker/stage/stage_report.hpp"
 #include "daemon/worker/tree/remove_tree.hpp"
@@ -78,7 +80,8 @@ Status judge(const Sandbox& sandbox, const WorkerOrder& order) {
 }
 
 bool has_request(WorkerTask task) {
-  return task == WorkerTask::stage || task == WorkerTask::stage_out || task == WorkerTask::recover;
+  return task == WorkerTask::stage || task == WorkerTask::identify ||
+         task == WorkerTask::stage_out || task == WorkerTask::recover;
 }
 
 // Called once, before the sandbox: both the builder and the sandbox depend on it.
@@ -88,8 +91,8 @@ Result<StageRequest> read_request() {
 }
 
 int refuse(const WorkerOrder& order, const Error& error) {
-  return order.task == WorkerTask::stage ? StageReport().fail(error.text(), {})
-                                         : refuse_stage_out(order, error);
+  const bool is_stage = order.task == WorkerTask::stage || order.task == WorkerTask::identify;
+  return is_stage ? StageReport().fail(error.text(), {}) : refuse_stage_out(order, error);
 }
 
 // The notice's text takes the place of a request.
@@ -110,6 +113,10 @@ int do_task(const WorkerOrder& order, const StageRequest& request, Builder* buil
       return write_notice(order);
     case WorkerTask::stage:
       return run_stage(order, request, builder);
+    case WorkerTask::compare:
+      return run_compare();
+    case WorkerTask::identify:
+      return run_identify(order, request);
     default:
       return run_stage_out(order, request);
   }

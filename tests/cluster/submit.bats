@@ -380,6 +380,48 @@ $command: error:                         ^~~~~~~" ]
     [ -z "$(as alice squeue --noheader --me)" ]
 }
 
+@test "shared: what cannot be shared or delivered is refused at submit, and the words say what to do" {
+    local b=(alice sbatch --wrap true) forms
+    as alice sh -c 'mkdir -p "my dir"; echo nothing >reqs.txt'
+    refused "'/home/alice/my dir' is a directory, which cannot be shared" "${b[@]}" '--stage-dataset=my dir,shared'
+    has "$output" "pack it once, and stage the archive: nodestage pack '/home/alice/my dir' -o 'my dir.tar.zst'" \
+        "error:   --stage-dataset=my dir,shared"
+    refused "'/home/alice/tree' is a directory, which cannot be shared" "${b[@]}" --stage-venv=tree,shared
+    has "$output" "give its requirements file, or pack it once and stage the archive: nodestage pack /home/alice/tree -o tree.tar.zst"
+    refused "'/home/alice/*.tar' is a glob without a destination" "${b[@]}" '--stage-dataset=*.tar,shared'
+    has "$output" "give it a destination: --stage-dataset=SOURCE:DEST,shared"
+    refused "would both go to \$SLURM_TMPDIR/a" "${b[@]}" --stage-dataset=data.tar.gz:a,shared --stage-dataset=other.tar:a/b
+    refused "takes no value" "${b[@]}" --stage-dataset=data.tar.gz,shared=yes
+    refused "did you mean 'shared'?" "${b[@]}" --stage-venv=reqs.txt,share
+    # A result cannot be in what is read-only, whichever of the two options comes first.
+    forms=(--stage-dataset=data.tar.gz,shared --stage-out=data/made:out/no)
+    refused "no result can be written to \$SLURM_TMPDIR/data/made" "${b[@]}" "${forms[@]}"
+    has "$output" "because '/home/alice/data.tar.gz' is shared at \$SLURM_TMPDIR/data, and what is shared is read-only" \
+        "write results elsewhere below \$SLURM_TMPDIR, or remove the key shared"
+    refused "no result can be written to \$SLURM_TMPDIR/data/made" "${b[@]}" "${forms[1]}" "${forms[0]}"
+    refused "no result can be written to \$SLURM_TMPDIR/env/lib" "${b[@]}" --stage-venv=reqs.txt,shared --stage-out=env/lib:out/no
+    refused "is a directory, which cannot be shared" alice salloc --stage-dataset=tree,shared true
+    refused "is a directory, which cannot be shared" alice srun --stage-dataset=tree,shared true
+    [ -z "$(as alice squeue --noheader --me)" ]
+    # `plan` and `run` say the same, and `plan` shows the key.
+    run as alice nodestage plan --stage-dataset=tree,shared
+    [ "$status" = 2 ]
+    has "$output" "is a directory, which cannot be shared"
+    run as alice nodestage run "${forms[@]}" -- true
+    [ "$status" = 125 ]
+    has "$output" "no result can be written to \$SLURM_TMPDIR/data/made"
+    run as alice nodestage plan --stage-dataset=data.tar.gz,shared
+    [ "$status" = 0 ]
+    has "$output" "  shared   read-only, and kept on each node for your further jobs"
+    run as alice nodestage plan --json --stage-dataset=data.tar.gz,shared --stage-dataset=other.tar
+    [ "$(grep -c '"shared": true' <<<"$output")" = 1 ]
+    # What can be shared is accepted: a file, a glob with one destination, and a source that is not there yet.
+    run as alice sbatch --parsable --hold --stage-dataset=data.tar.gz,shared '--stage-dataset=big*.tar:all,shared' \
+        --stage-dataset=later.tar,shared --stage-venv=reqs.txt,shared --stage-out=made:out/held --wrap true
+    [ "$status" -eq 0 ]
+    as alice scancel "$(tail -n 1 <<<"$output")"
+}
+
 @test "what is likely a mistake is reported at submit, and the job goes on" {
     as alice sh -c 'mkdir -p dir.tar; echo in >dir.tar/file'
     told() { lines_like 1 "nodestage: warning: $1" "$output"; }

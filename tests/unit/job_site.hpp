@@ -45,9 +45,10 @@ class ScriptedWorkers final : public Workers {
   [[nodiscard]] ProcessMark mark(Id id) const override { return {static_cast<int>(id), id}; }
   [[nodiscard]] bool ends_all() const override { return true; }
 
-  [[nodiscard]] Started* find(WorkerTask task) {
-    const auto found = std::find_if(alive.begin(), alive.end(), [task](const Started& started) {
-      return started.order.task == task;
+  // The worker of that job, or of any.
+  [[nodiscard]] Started* find(WorkerTask task, std::uint32_t job = k_no_number) {
+    const auto found = std::find_if(alive.begin(), alive.end(), [&](const Started& started) {
+      return started.order.task == task && (job == k_no_number || job == started.order.job);
     });
     return found == alive.end() ? nullptr : &*found;
   }
@@ -64,8 +65,23 @@ class ScriptedWorkers final : public Workers {
     REQUIRE(write_status_header(started->status.get(), header));
     return true;
   }
-  bool end(WorkerTask task, const WorkerEnd& how = {WorkerEnd::Kind::ended, "ended with code 0"}) {
-    Started* started = find(task);
+  // The same with items, of one job's worker.
+  bool say(WorkerTask task, std::uint32_t job, WorkerPhase phase,
+           const std::vector<ItemRecord>& items) {
+    Started* started = find(task, job);
+    if (started == nullptr) return false;
+    StatusHeader header{};
+    header.magic = k_status_magic;
+    header.phase = static_cast<std::uint32_t>(phase);
+    header.items = static_cast<std::uint32_t>(items.size());
+    for (std::size_t i = 0; i < items.size(); ++i)
+      REQUIRE(write_status_item(started->status.get(), i, items[i]));
+    REQUIRE(write_status_header(started->status.get(), header));
+    return true;
+  }
+  bool end(WorkerTask task, const WorkerEnd& how = {WorkerEnd::Kind::ended, "ended with code 0"},
+           std::uint32_t job = k_no_number) {
+    Started* started = find(task, job);
     if (started == nullptr) return false;
     const OnEnd on_end = std::move(started->on_end);
     alive.erase(alive.begin() + (started - alive.data()));
@@ -102,13 +118,14 @@ struct JobSite {
   Scratch scratch;
   Config config;
   Loop loop = std::move(*Loop::create());
-  Areas areas = std::move(*Areas::open(scratch / "", ::geteuid()));
+  Areas areas = std::move(*Areas::open(scratch.path(), ::geteuid()));
   Journal journal = std::move(*Journal::open(scratch / "state"));
   ScriptedWorkers workers{loop};
   ScriptedPeers peers{loop, config};
   Trash trash{areas, workers, config};
   std::optional<SlurmQuestion> slurm;
   Records records{scratch / "state", config};
+  std::string boot = "a boot";
   std::optional<Jobs> jobs;
   std::vector<Message> answers;
   Reply reply = [this](const Message& message) { answers.push_back(message); };
@@ -128,8 +145,8 @@ struct JobSite {
     loop = std::move(*Loop::create());
     loop.advance(passed);
     slurm.emplace(loop, config);
-    jobs.emplace(
-        Jobs::Places{loop, config, areas, journal, workers, trash, peers, *slurm, records, -1});
+    jobs.emplace(Jobs::Places{loop, config, areas, journal, workers, trash, peers, *slurm, records,
+                              -1, boot});
     jobs->recover();
   }
   // In steps, so that what a timer starts runs, too.

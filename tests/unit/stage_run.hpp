@@ -23,6 +23,8 @@
 #include "common/wire/space_claim.hpp"
 #include "common/wire/status_file.hpp"
 #include "common/wire/worker_order.hpp"
+#include "daemon/worker/share/compare_tree.hpp"
+#include "daemon/worker/share/identify.hpp"
 #include "daemon/worker/stage/stage.hpp"
 #include "scratch.hpp"
 
@@ -125,6 +127,7 @@ class StageRun {
 
   nodestage::WorkerStatus status;
   std::uint64_t rate = 0;
+  nodestage::ShareLimits share_limits;
   // What a daemon has to admit; nothing: there is no daemon.
   std::optional<nodestage::Amount> room;
   std::vector<nodestage::SpaceClaim> claims;  // that it has answered
@@ -161,8 +164,10 @@ class StageRun {
     ::dup2(high_rate, k_worker_rate_fd);
     ::dup2(high_answer, k_worker_answer_fd);
     if (std::getenv("STAGE_LOG") == nullptr) ::dup2(::open("/dev/null", O_WRONLY), 2);
+    if (order.task == WorkerTask::compare) return run_compare();
+    if (order.task == WorkerTask::identify) return run_identify(order, request, share_limits);
     auto builder = start_builder(order, request);
-    return builder ? run_stage(order, request, *builder ? &**builder : nullptr) : 124;
+    return builder ? run_stage(order, request, *builder ? &**builder : nullptr, share_limits) : 124;
   }
 
   nodestage::Amount admitted_;

@@ -47,7 +47,7 @@ TEST_CASE("sources become absolute by text") {
 TEST_CASE("destination and keys") {
   const auto item = dataset(
       "/p/a.tar:./in//put/,strip=2,include=*.png,include=b/*,exclude=*.tmp,"
-      "name=train-set,optional,async,extract=no");
+      "name=train-set,optional,async,shared,extract=no");
   CHECK(item.destination == "in/put");
   CHECK(item.strip == 2);
   CHECK(item.include == std::vector<std::string>{"*.png", "b/*"});
@@ -55,6 +55,8 @@ TEST_CASE("destination and keys") {
   CHECK(item.name == "TRAIN_SET");
   CHECK(item.optional);
   CHECK(item.async);
+  CHECK(item.shared);
+  CHECK_FALSE(dataset("/p/a.tar,async,optional").shared);
   CHECK(item.extract == Extract::no);
 }
 
@@ -75,6 +77,7 @@ TEST_CASE("bad syntax says what and shows the form") {
   CHECK(has(dataset_fault("/a,strip=-1"), "a number"));
   CHECK(has(dataset_fault("/a,strip"), "needs a value"));
   CHECK(has(dataset_fault("/a,optional=yes"), "takes no value"));
+  CHECK(has(dataset_fault("/a,shared=yes"), "takes no value"));
   CHECK(has(dataset_fault("/a,extract=maybe"), "only auto or no"));
   CHECK(has(dataset_fault("/a:/abs"), "below $SLURM_TMPDIR"));
   CHECK(has(dataset_fault("/a:../x"), "below $SLURM_TMPDIR"));
@@ -90,6 +93,8 @@ TEST_CASE("a misspelt key or value: what was meant") {
   CHECK(has(dataset_fault("/a,stirp=1"), "unknown key 'stirp' (did you mean 'strip'?); known"));
   CHECK(has(dataset_fault("/a,Optional"), "did you mean 'optional'?"));
   CHECK(has(dataset_fault("/a,opt"), "did you mean 'optional'?"));
+  CHECK(has(dataset_fault("/a,share"), "did you mean 'shared'?"));
+  CHECK(has(dataset_fault("/a,b"), "optional, async, shared, eof=optional"));
   CHECK(has(dataset_fault("/a,extract=on"), "extract=on (did you mean 'no'?): only auto or no"));
   CHECK_FALSE(has(dataset_fault("/a,b"), "did you mean"));
   CHECK_FALSE(has(dataset_fault("/a,"), "did you mean"));
@@ -101,6 +106,9 @@ TEST_CASE("a misspelt key or value: what was meant") {
   const auto venv = parse_venv_option("/v,moduel=gcc", k_place);
   REQUIRE_FALSE(venv);
   CHECK(has(venv.error().what, "unknown key 'moduel' (did you mean 'module'?); known"));
+  const auto shard = parse_venv_option("/v,shard", k_place);
+  REQUIRE_FALSE(shard);
+  CHECK(has(shard.error().what, "unknown key 'shard' (did you mean 'shared'?); known"));
   const auto wait = parse_wait_option("nod");
   REQUIRE_FALSE(wait);
   CHECK(has(wait.error().what, "'nod' (did you mean 'node'?): only all, node or none"));
@@ -173,14 +181,17 @@ TEST_CASE("stage-venv") {
   };
   CHECK(venv("~/env") == VenvItem{"/home/alice/env", "env", "", {}, "", false, {}});
   const auto full = venv(
-      "r.txt:py/env/,python=~/py/bin/python3,wheels=w,module=python/3.11+gcc,module=cuda,optional");
+      "r.txt:py/env/,python=~/py/bin/python3,wheels=w,module=python/"
+      "3.11+gcc,module=cuda,optional,shared");
   CHECK(full == VenvItem{"/work dir/r.txt",
                          "py/env",
                          "/home/alice/py/bin/python3",
                          {"python/3.11", "gcc", "cuda"},
                          "/work dir/w",
                          true,
-                         {}});
+                         {},
+                         true});
+  CHECK(has(fault("x,shared=1"), "takes no value"));
   CHECK(has(fault(""), "no source"));
   CHECK(has(fault("x:../y"), "below $SLURM_TMPDIR"));
   CHECK(has(fault("x:a\\:b"), "cannot hold quotes"));
@@ -203,6 +214,48 @@ TEST_CASE("an environment and a dataset in one place") {
   const Status status = check_together(request);
   REQUIRE_FALSE(status);
   CHECK(has(status.error().what, "the environment '/p/venv' would both go to $SLURM_TMPDIR/env"));
+}
+
+TEST_CASE("what is shared has one destination, beside all others") {
+  const auto refused = [](std::vector<DatasetItem> items) {
+    StageRequest request;
+    request.datasets = std::move(items);
+    const Status status = check_together(request);
+    return status ? "" : status.error().what;
+  };
+  CHECK(has(refused({dataset("/p/*.tar,shared")}),
+            "'/p/*.tar' is a glob without a destination: each match would go to a name of its own, "
+            "and only one can be shared; give it a destination: "
+            "--stage-dataset=SOURCE:DEST,shared"));
+  CHECK(refused({dataset("/p/*.tar:all,shared")}).empty());
+  CHECK(refused({dataset("/p/*.tar")}).empty());
+  CHECK(has(refused({dataset("/p/a.tar:a,shared"), dataset("/p/b.tar:a/b")}), "would both go to"));
+  CHECK(has(refused({dataset("/p/a.tar:a"), dataset("/p/b.tar:a/b,shared")}), "would both go to"));
+  CHECK(refused({dataset("/p/a.tar,shared"), dataset("/p/b.tar,shared")}).empty());
+}
+
+TEST_CASE("nothing is staged out of what is shared") {
+  StageRequest request;
+  request.datasets = {dataset("/p/data.tar,shared"), dataset("/p/own.tar"),
+                      dataset("/p/*:all/of,shared")};
+  request.venv = *parse_venv_option("/p/r.txt,shared", k_place);
+  const auto refused = [&request](std::string_view source) {
+    request.outputs = {output(std::string(source) + ":/t")};
+    const Status status = check_together(request);
+    return status ? "" : status.error().what;
+  };
+  CHECK(refused("data/out") ==
+        "no result can be written to $SLURM_TMPDIR/data/out, because '/p/data.tar' is shared at "
+        "$SLURM_TMPDIR/data, and what is shared is read-only; write results elsewhere below "
+        "$SLURM_TMPDIR, or remove the key shared");
+  for (const char* below : {"data", "./data//", "data/*", "all/of/x", "env", "env/lib"})
+    CHECK(has(refused(below), "what is shared is read-only"));
+  CHECK(has(refused("env/lib"), "because '/p/r.txt' is shared at $SLURM_TMPDIR/env"));
+  for (const char* beside : {"own", "own/x", "data2", "dat*", "all", "all/on", "env.log"})
+    CHECK(refused(beside).empty());
+  request.datasets.clear();
+  request.venv->shared = false;
+  CHECK(refused("env/lib").empty());
 }
 
 TEST_CASE("default destinations") {

@@ -74,6 +74,19 @@ TEST_CASE("plan: each kind of archive is told, counted and read as staging would
   CHECK(plan.of("p.tar.gz").destination == "p");
 }
 
+TEST_CASE("plan: what is shared is told") {
+  const Plan plan;
+  DatasetItem item;
+  item.source = plan.scratch / "data.bin";
+  CHECK_FALSE(plan_dataset(item, 4).is_shared);
+  item.shared = true;
+  CHECK(plan_dataset(item, 4).is_shared);
+  VenvItem venv;
+  venv.source = item.source;
+  venv.shared = true;
+  CHECK(plan_venv(venv, 4).is_shared);
+}
+
 TEST_CASE("plan: directories are walked, files are themselves") {
   const Plan plan;
   const PlanItem tree = plan.of("tree");

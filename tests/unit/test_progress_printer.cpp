@@ -83,6 +83,9 @@ TEST_CASE("progress: the queue and the start") {
   CHECK(printer.line(progress) == "waiting for another job that stages on this node");
   progress.jobs_ahead = 2;
   CHECK(printer.line(progress) == "waiting for 2 other jobs that stage on this node");
+  progress.current = "job 4711, which stages data.tar for this job,\ttoo";
+  CHECK(printer.line(progress) ==
+        "waiting for job 4711, which stages data.tar for this job,\\x09too");
   progress.phase = ProgressPhase::starting;
   CHECK(printer.line(progress) == "staging starts");
 }

@@ -182,7 +182,7 @@ TEST_CASE("golden bytes of a worker's order") {
   order.shared = {{1, ShareRole::link, "ab", "/c", "why"}};
   const std::string golden =
       R"({"array_job":4294967295,"array_known":false,"array_task":4294967295,)"
-      R"("cache":"","cache_never":[],)"
+      R"("cache":"","cache_min_age_s":60,"cache_never":[],)"
       R"("delivered":9223372036854775808,"directory":"/localscratch/a.7.0",)"
       R"("extract_escaping":0,"extract_max_entries":1000000000,"extract_max_ratio":50000,)"
       R"("extract_special":1,"extract_xattrs":false,"gid":0,"job":7,"job_name":"",)"

@@ -2,6 +2,7 @@
 
 #include "common/request/request.hpp"
 #include "common/text/path_names.hpp"
+#include "common/wire/shared_item.hpp"
 
 using namespace nodestage;
 
@@ -20,10 +21,11 @@ StageRequest full_request() {
                               {"a", "b"},
                               true,
                               true,
-                              TarEnd::optional});
+                              TarEnd::optional,
+                              true});
   request.outputs.push_back({"results", "/out_%j", When::failure, true});
-  request.venv = VenvItem{"/p/r.txt",  "py", "/usr/bin/python3",      {"python/3.11", "gcc"},
-                          "/p/wheels", true, {"PATH=/bin", "X_1=a=b"}};
+  request.venv = VenvItem{"/p/r.txt",  "py", "/usr/bin/python3",       {"python/3.11", "gcc"},
+                          "/p/wheels", true, {"PATH=/bin", "X_1=a=b"}, true};
   return request;
 }
 
@@ -38,12 +40,14 @@ TEST_CASE("golden JSON of version 1") {
   CHECK(
       encode_request(full_request()) ==
       R"({"datasets":[{"async":true,"destination":"data","eof":"optional","exclude":["a","b"],"extract":"no",)"
-      R"("include":["*.png"],"name":"DATA","optional":true,"source":"/p/data.tar","strip":2}],)"
+      R"("include":["*.png"],"name":"DATA","optional":true,"shared":true,"source":"/p/data.tar","strip":2}],)"
       R"("outputs":[{"pack":true,"source":"results","target":"/out_%j","when":"failure"}],)"
       R"("umask":23,"venv":{"destination":"py","environment":["PATH=/bin","X_1=a=b"],)"
       R"("modules":["python/3.11","gcc"],"optional":true,"python":"/usr/bin/python3",)"
-      R"("source":"/p/r.txt","wheels":"/p/wheels"},"version":1,"wait":"node"})");
+      R"("shared":true,"source":"/p/r.txt","wheels":"/p/wheels"},"version":1,"wait":"node"})");
   CHECK(encode_request({}) == R"({"version":1})");
+  CHECK(may_share(encode_request(full_request())));
+  CHECK_FALSE(may_share(encode_request({})));
 }
 
 TEST_CASE("there and back") {
@@ -84,9 +88,15 @@ TEST_CASE("a forged item is refused") {
   CHECK(dataset(R"("source":"/a","strip":1.5)").find("strip") != std::string::npos);
   CHECK(dataset(R"("source":"/a","extract":"yes")").find("extract") != std::string::npos);
   CHECK(dataset(R"("source":"/a","optional":1)").find("optional") != std::string::npos);
+  CHECK(dataset(R"("source":"/a","shared":1)").find("shared") != std::string::npos);
+  CHECK(dataset(R"("source":"/a*","shared":true)").find("glob") != std::string::npos);
+  CHECK(dataset(R"("source":"/a*","destination":"d","shared":true)").empty());
   CHECK(dataset(R"("source":"/a","include":"x")").find("include") != std::string::npos);
   CHECK(fault_of(R"({"version":1,"outputs":[{"source":"..","target":"/t"}]})").find("below") !=
         std::string::npos);
+  CHECK(fault_of(R"({"version":1,"datasets":[{"source":"/d","shared":true}],)"
+                 R"("outputs":[{"source":"d/x","target":"/t"}]})")
+            .find("read-only") != std::string::npos);
   CHECK(fault_of(R"({"version":1,"outputs":[{"source":"a","target":"t"}]})").find("absolute") !=
         std::string::npos);
   std::string many = R"({"version":1,"datasets":[)";
@@ -103,6 +113,7 @@ TEST_CASE("a forged venv is refused") {
   CHECK(decode_request(R"({"version":1,"venv":{"source":"/a"}})")->venv->destination == "env");
   CHECK(venv(R"("source":"a")").find("absolute") != std::string::npos);
   CHECK(venv(R"("source":"/a","python":"python3")").find("absolute") != std::string::npos);
+  CHECK(venv(R"("source":"/a","shared":"x")").find("shared") != std::string::npos);
   CHECK(venv(R"("source":"/a","wheels":"w")").find("absolute") != std::string::npos);
   for (const char* bad : {"/etc", "../x", ".nodestage-x", "a:b", "a'b", "a$b", "a\\nb", "a`b"}) {
     CHECK(venv(R"("source":"/a","destination":")" + std::string(bad) + '"').find("below") !=

@@ -1,6 +1,9 @@
 #include <doctest/doctest.h>
 
+#include <filesystem>
+
 #include "cli/base/request_texts.hpp"
+#include "scratch.hpp"
 
 using namespace nodestage;
 
@@ -43,4 +46,36 @@ TEST_CASE("an environment that is there needs nothing for a build") {
   REQUIRE(there);
   CHECK(there->venv->environment.empty());
   CHECK(there->venv->python.empty());
+}
+
+TEST_CASE("a directory cannot be shared: it should be packed") {
+  const Scratch scratch;
+  const std::string directory = scratch / "my env";
+  std::filesystem::create_directory(directory);
+  const std::string pack = "nodestage pack '" + directory + "' -o 'my env.tar.zst'";
+  const auto dataset = to_request({{directory + ":d,shared"}, {}, {}});
+  REQUIRE(!dataset);
+  CHECK(dataset.error().what.starts_with(
+      "--stage-dataset: '" + directory +
+      "' is a directory, which cannot be shared; pack it once, and stage the archive: " + pack +
+      "\n  --stage-dataset="));
+  const auto venv = to_request({{}, {directory + ",shared"}, {}});
+  REQUIRE(!venv);
+  CHECK(venv.error().what.starts_with(
+      "--stage-venv: '" + directory +
+      "' is a directory, which cannot be shared; give its requirements file, or pack it once and "
+      "stage the archive: " +
+      pack + "\n  --stage-venv="));
+  CHECK(to_request({{directory}, {}, {}}));
+  // What is not there yet can become an archive.
+  const auto late = to_request({{directory + ".tar,shared"}, {}, {}});
+  REQUIRE(late);
+  CHECK(late->datasets[0].shared);
+}
+
+TEST_CASE("a result in what is shared is refused, whichever option comes last") {
+  const auto refused = to_request({{"/p/data.tar,shared"}, {}, {"data/out:/t"}});
+  REQUIRE(!refused);
+  CHECK(refused.error().what.starts_with(
+      "--stage-out: no result can be written to $SLURM_TMPDIR/data/out, because '/p/data.tar'"));
 }

@@ -58,3 +58,16 @@ TEST_CASE("inside of a Slurm job they are that job's") {
   CHECK(order.restart == 1);
   CHECK(check_targets(with_target("/o/%A_%a"), order));
 }
+
+TEST_CASE("a run shares nothing and says so") {
+  StageRequest request;
+  request.datasets.resize(3);
+  CHECK(share_nothing(request).empty());
+  request.datasets[1].shared = true;
+  request.venv = VenvItem{};
+  request.venv->shared = true;
+  const auto items = share_nothing(request);
+  REQUIRE(items.size() == 2);
+  CHECK(items[0] == SharedItem{1, ShareRole::own, "", "", "`nodestage run` keeps nothing"});
+  CHECK(items[1].item == 3);
+}

@@ -23,6 +23,7 @@ const std::vector<std::string> k_all = {
     "NODESTAGE_DATASET",
     "NODESTAGE_DATASET_A",
     "NODESTAGE_VENV",
+    "NODESTAGE_CACHE",
     "NODESTAGE_OTHER",
     "SLURM_SPANK__SLURM_SPANK_OPTION_other_stage_dataset",
 };
@@ -56,18 +57,18 @@ TEST_CASE("submit environment: outside of a staged job the user's own variables 
   ::unsetenv("NODESTAGE_JOBID");
   CHECK(left_after(SubmitFor::allocation) ==
         std::vector<std::string>{"SLURM_TMPDIR", "NODESTAGE_DATASET", "NODESTAGE_DATASET_A",
-                                 "NODESTAGE_VENV", "NODESTAGE_OTHER",
+                                 "NODESTAGE_VENV", "NODESTAGE_CACHE", "NODESTAGE_OTHER",
                                  "SLURM_SPANK__SLURM_SPANK_OPTION_other_stage_dataset"});
 }
 
 TEST_CASE("submit environment: a step keeps its job's variables and --stage-wait") {
   set_all();
   CHECK(left_after(SubmitFor::step) ==
-        std::vector<std::string>{"SLURM_SPANK__SLURM_SPANK_OPTION_nodestage_stage_wait",
-                                 "_SLURM_SPANK_OPTION_nodestage_stage_dataset",
-                                 "_SLURM_SPANK_OPTION_nodestage_stage_wait",
-                                 "SLURM_SPANK_NODESTAGE_SPEC", "SPANK_NODESTAGE_SPEC",
-                                 "SLURM_TMPDIR", "NODESTAGE_JOBID", "NODESTAGE_DATASET",
-                                 "NODESTAGE_DATASET_A", "NODESTAGE_VENV", "NODESTAGE_OTHER",
-                                 "SLURM_SPANK__SLURM_SPANK_OPTION_other_stage_dataset"});
+        std::vector<std::string>{
+            "SLURM_SPANK__SLURM_SPANK_OPTION_nodestage_stage_wait",
+            "_SLURM_SPANK_OPTION_nodestage_stage_dataset",
+            "_SLURM_SPANK_OPTION_nodestage_stage_wait", "SLURM_SPANK_NODESTAGE_SPEC",
+            "SPANK_NODESTAGE_SPEC", "SLURM_TMPDIR", "NODESTAGE_JOBID", "NODESTAGE_DATASET",
+            "NODESTAGE_DATASET_A", "NODESTAGE_VENV", "NODESTAGE_CACHE", "NODESTAGE_OTHER",
+            "SLURM_SPANK__SLURM_SPANK_OPTION_other_stage_dataset"});
 }

@@ -30,6 +30,30 @@ TEST_CASE("a line says what, where, files, bytes, seconds, rate and note") {
         "2 devices skipped");
 }
 
+TEST_CASE("of what is only linked, the line says where it comes from") {
+  WorkerStatus status;
+  status.items.push_back(item(ItemState::done, "/p/data.tar"));
+  set_field(status.items[0].what, "tar");
+  status.items[0].flags = k_item_shared | k_item_linked;
+  set_field(status.items[0].note, "shared, already here (staged by job 4711)");
+  CHECK(summary_lines(status)[0] ==
+        "data.tar (tar) -> /localscratch/a.1.0/data: shared, already here (staged by job 4711)");
+  set_field(status.items[0].what, "");
+  CHECK(summary_lines(status)[0].starts_with("data.tar -> /localscratch/a.1.0/data: shared, "));
+  set_field(status.items[0].note, "a\nb\x1b[2J");
+  CHECK(summary_lines(status)[0].ends_with("/data: a. b\\x1b[2J"));
+  // Of one that was staged, the figures come first.
+  status.items[0].flags = k_item_shared | k_item_whole;
+  set_field(status.items[0].note, "shared: kept on this node for your further jobs");
+  CHECK(summary_lines(status)[0].ends_with(
+      "/data: 0 files, 0 B in 0.0 s; shared: kept on this node for your further jobs"));
+  // And if it failed, why.
+  status.items[0].state = static_cast<std::uint32_t>(ItemState::failed);
+  status.items[0].flags = k_item_linked;
+  set_field(status.items[0].note, "why");
+  CHECK(summary_lines(status)[0] == "data.tar: not staged: why");
+}
+
 TEST_CASE("failed, skipped and unfinished items") {
   WorkerStatus status;
   for (const auto state : {ItemState::failed, ItemState::skipped, ItemState::working}) {

@@ -222,6 +222,7 @@ const std::vector<Key>& keys() {
       {"cache", "max_bytes", size(MEMBER(cache.max_bytes))},
       {"cache", "max_age", number(MEMBER(cache.max_age_s), 1, 3650 * 86'400ULL)},
       {"cache", "identify_wait", number(MEMBER(cache.identify_wait_s), 1, 3600)},
+      {"cache", "min_age", number(MEMBER(cache.min_age_s), 0, 86'400)},
       {"cache", "never", directories(MEMBER(cache.never))},
       {"venv", "build",
        choice<VenvBuild>(MEMBER(venv.build), {{"wheels-only", VenvBuild::wheels_only},

@@ -49,6 +49,7 @@ struct Config {
     std::uint64_t max_bytes = 0;
     std::uint64_t max_age_s = 7 * 86'400;
     std::uint64_t identify_wait_s = 60;
+    std::uint64_t min_age_s = 60;
     std::vector<std::string> never;
 
     bool operator==(const Cache&) const = default;

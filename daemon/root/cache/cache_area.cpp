@@ -173,7 +173,7 @@ Status CacheArea::exchange(const CacheEntry& entry, int job_fd,
   const std::string parent = slash == std::string::npos ? "." : destination.substr(0, slash);
   const std::string last = slash == std::string::npos ? destination : destination.substr(slash + 1);
   if (!is_path_below(destination) || last != entry.tree)
-    return Error{EINVAL, "its destination is not valid"};
+    return Error{EPERM, "its destination is not valid"};
   TRY_ASSIGN(const Fd from,
              open_beneath(job_fd, parent, k_directory, 0, RESOLVE_NO_SYMLINKS | RESOLVE_NO_XDEV));
   TRY_ASSIGN(const Fd to, open_at(areas_.cache_fd(), entry.name, k_directory));

@@ -56,6 +56,7 @@ WorkerStart order_for(const JobRecord& record, WorkerTask task, const Config& co
   order.venv_module_init = config.venv.module_init;
   order.venv_limit_s = static_cast<std::uint32_t>(config.venv.limit_s);
   order.cache_never = config.cache.never;
+  order.cache_min_age_s = static_cast<std::uint32_t>(config.cache.min_age_s);
   order.shared = record.shared;
   order.outcome = outcome_of(record);
   order.array_known = record.facts.known;

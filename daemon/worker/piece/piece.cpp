@@ -15,6 +15,7 @@
 #include "daemon/worker/copy/copy_file.hpp"
 #include "daemon/worker/copy/copy_tree.hpp"
 #include "daemon/worker/tree/dir_stack.hpp"
+#include "daemon/worker/tree/write_bits.hpp"
 #include "daemon/worker/write/tree_writer.hpp"
 
 namespace nodestage {
@@ -137,6 +138,7 @@ Status Piece::copy_directory(const Place& place) {
                 {filter, *meter_, place.space, place.umask, limits_.threads,
                  limits_.rules.xattrs ? &xattrs : nullptr});
   TRY(copy.run(std::move(from)));
+  if (place.writes == Writes::taken) TRY(take_write_bits(to.get()));
   add_note(skipped_note(xattrs.lost, k_lost_xattrs));
   add_note(skipped_note(copy.skipped(), "FIFOs, sockets or devices"));
   if (wanted_.strip > 0) add_note("strip= has no meaning for a directory");
@@ -151,7 +153,9 @@ Status Piece::copy_as_file(const Place& place) {
   if (!to) return place.space.explain(place.name, to.error().code);
   ++meter_->files;
   XattrCopy xattrs;
-  FileToCopy file{source_->fd(), source_->info(), path_};
+  struct stat info = source_->info();
+  if (place.writes == Writes::taken) info.st_mode &= ~k_write_bits;
+  FileToCopy file{source_->fd(), info, path_};
   if (limits_.rules.xattrs) file.xattrs = &xattrs;
   TRY(copy_file(file, std::move(*to), *meter_, place.space));
   add_note(skipped_note(xattrs.lost, k_lost_xattrs));
@@ -203,8 +207,9 @@ Result<Need> Piece::need() {
 Status Piece::extract(const Place& place) {
   TRY_ASSIGN(const Fd to, make_directory(place));
   TRY(open_entries());
+  const mode_t umask = place.writes == Writes::taken ? place.umask | k_write_bits : place.umask;
   TreeWriter writer(
-      to.get(), place.umask, *meter_, place.space,
+      to.get(), umask, *meter_, place.space,
       {limits_.threads, limits_.memory / 3, limits_.rules.escaping, limits_.rules.special});
   EntryLimits limits(source_->size(), limits_.rules);
   written_before_ = meter_->bytes_written;

@@ -59,6 +59,9 @@ class Piece {
 
   [[nodiscard]] std::string kind() const;  // "tar.gz", "zip", "directory", "file"
 
+  // The descriptor of the source file, borrowed; -1 for a directory.
+  [[nodiscard]] int source_fd() const { return source_ ? source_->fd() : -1; }
+
   // The source file's size; 0 for a directory.
   [[nodiscard]] std::uint64_t size() const { return source_ ? source_->size() : 0; }
 
@@ -80,11 +83,16 @@ class Piece {
   Result<PieceLook> look(std::chrono::milliseconds limit);
 
   // Makes `name` in dir_fd. Call it once. The process's umask must be `umask`.
+  enum class Writes {
+    kept,
+    taken,  // nothing in it has write bits in the end, except its top directory perhaps
+  };
   struct Place {
     int dir_fd;
     std::string name;
     mode_t umask;
     Space& space;
+    Writes writes = Writes::kept;
   };
   Status build(const Place& place);
 

@@ -138,7 +138,7 @@ Status add_by_arguments(const Filter& filter) {
   constexpr std::uint64_t k_set_vma = 0x53564d41;  // PR_SET_VMA
   for (const std::uint64_t option : {std::uint64_t{PR_SET_NAME}, k_set_vma})
     TRY(add(filter, SCMP_ACT_ALLOW, "prctl", is(0, option)));
-  // A worker can lower its own priority (daemon/worker/tree/remove_tree.cpp).
+  // A worker can lower its own priority (daemon/worker/basis/low_priority.hpp).
   constexpr std::uint64_t k_io_priority_of_process = 1;  // ioprio_set(2)
   TRY(add(filter, SCMP_ACT_ALLOW, "setpriority", is(0, PRIO_PROCESS), is(1, 0)));
   return add(filter, SCMP_ACT_ALLOW, "ioprio_set", is(0, k_io_priority_of_process), is(1, 0));

@@ -1,42 +1,22 @@
 #include "daemon/worker/stage/dataset.hpp"
 
 #include <fcntl.h>
-#include <glob.h>
 #include <sys/stat.h>
 
 #include <algorithm>
 
 #include "common/request/destinations.hpp"
 #include "common/request/option_text.hpp"
+#include "common/text/human.hpp"
 #include "common/text/path_names.hpp"
-#include "daemon/worker/read/source.hpp"
+#include "daemon/worker/read/find_sources.hpp"
+#include "daemon/worker/share/dataset_key.hpp"
 #include "daemon/worker/tree/dir_stack.hpp"
 
 namespace nodestage {
 namespace {
 
 constexpr double k_alike = 0.75;  // matches of a glob are assumed this much like the first one
-
-thread_local int glob_fault = 0;  // what stopped the search; glob() itself does not report it
-
-// As in a shell, an unreadable directory contains no match. Other faults stop the search.
-int is_serious(const char*, int code) {
-  glob_fault = code;
-  return code != EACCES && code != ENOENT && code != ENOTDIR;
-}
-
-Result<std::vector<std::string>> glob_matches(const std::string& pattern) {
-  glob_t found{};
-  const int status = ::glob(pattern.c_str(), 0, is_serious, &found);
-  std::vector<std::string> paths(found.gl_pathv, found.gl_pathv + found.gl_pathc);
-  ::globfree(&found);
-  if (status == 0) return paths;
-  if (status == GLOB_NOMATCH) {
-    return fault(ENOENT, shown(pattern) + ": no file matches", "Check it: ls -d " + shown(pattern));
-  }
-  return with_suffix(open_fault(pattern, status == GLOB_NOSPACE ? ENOMEM : glob_fault),
-                     ": a directory on the path cannot be read");
-}
 
 Amount scaled(const Amount& amount, double times) {
   const auto scale = [times](std::uint64_t value) {
@@ -52,30 +32,26 @@ Dataset::Dataset(const DatasetItem& item, std::size_t index, const StageContext&
                  item.async      ? Patience::async
                  : item.optional ? Patience::optional
                                  : Patience::needed,
-                 index, context),
+                 item.shared ? Sharing::asked : Sharing::none, index, context),
       item_(item) {}
 
 Status Dataset::plan() {
-  TRY(find_sources());
+  if (is_link()) {
+    return claim(item_.destination.empty() ? last_part(decided_->path) : item_.destination,
+                 item_.source);
+  }
+  TRY_ASSIGN(FoundSources found, find_sources(item_.source));
+  sources_ = std::move(found.paths);
+  is_group_ = found.is_group;
   TRY(measure());
   if (!item_.destination.empty()) return claim(item_.destination, item_.source);
   if (is_group_) set_destination(std::string(k_job_directory));
   return item_.async && !is_group_ ? learn_destination() : Status();
 }
 
-Status Dataset::find_sources() {
-  struct stat info {};
-  is_group_ = is_glob(item_.source) && ::stat(item_.source.c_str(), &info) != 0;
-  if (!is_group_) {
-    sources_ = {item_.source};
-    return {};
-  }
-  TRY_ASSIGN(sources_, glob_matches(item_.source));
-  return {};
-}
-
 // Assumes that a glob's matches are like the first one.
 Status Dataset::weigh() {
+  if (is_link()) return {};
   if (!item_.destination.empty() && context_.workspace.is_placed(item_.destination)) return {};
   TRY_ASSIGN(Piece piece, Piece::open(sources_.front(), item_, meter_, context_.limits));
   if (!is_group_ && context_.workspace.is_placed(piece.default_name())) return {};
@@ -113,12 +89,16 @@ Status Dataset::claim(const std::string& destination, const std::string& source)
 }
 
 Status Dataset::stage() {
-  if (!item_.destination.empty() && keep_placed(item_.destination)) return {};
+  if (!item_.destination.empty()) {
+    TRY_ASSIGN(const bool is_placed, keep_placed(item_.destination));
+    if (is_placed) return {};
+  }
   if (item_.async) {
     TRY(weigh());
     TRY(ask());
   }
   TRY_ASSIGN(const Fd item_fd, context_.workspace.make_item(index_));
+  if (is_lead()) begin_watch();
   if (is_group_ && !item_.destination.empty()) return stage_group(item_fd.get());
   for (const auto& source : sources_) TRY(stage_one(item_fd.get(), source));
   return {};
@@ -139,9 +119,9 @@ Status Dataset::stage_group(int item_fd) {
                        shown(name) + "'",
                    "Give one of them another destination: --stage-dataset=SOURCE:DEST");
     }
-    TRY(build(piece, all->get(), name));
+    TRY(build(piece, source, all->get(), name));
   }
-  return context_.workspace.place(item_fd, "all", item_.destination);
+  return place(item_fd, "all", item_.destination);
 }
 
 Status Dataset::stage_one(int item_fd, const std::string& source) {
@@ -150,14 +130,28 @@ Status Dataset::stage_one(int item_fd, const std::string& source) {
   const std::string destination =
       item_.destination.empty() ? piece.default_name() : item_.destination;
   if (!is_claimed) TRY(claim(destination, source));
-  if (keep_placed(destination)) return {};
-  TRY(build(piece, item_fd, "one"));
-  return context_.workspace.place(item_fd, "one", destination);
+  TRY_ASSIGN(const bool is_placed, keep_placed(destination));
+  if (is_placed) return {};
+  TRY(build(piece, source, item_fd, "one"));
+  return place(item_fd, "one", destination);
 }
 
-Status Dataset::build(Piece& piece, int dir_fd, const std::string& name) {
+void Dataset::begin_watch() {
+  for (auto* key : {&before_, &after_})
+    key->emplace(dataset_key(item_, is_group_, sources_.front(), share_rules()));
+}
+
+Status Dataset::build(Piece& piece, const std::string& source, int dir_fd,
+                      const std::string& name) {
   set_kind(piece.kind());
-  TRY(piece.build({dir_fd, name, context_.umask, space_}));
+  const auto writes = is_shared() ? Piece::Writes::taken : Piece::Writes::kept;
+  if (before_) add_source(*before_, source, piece.source_fd());
+  TRY(piece.build({dir_fd, name, context_.umask, space_, writes}));
+  if (after_) {
+    add_source(*after_, source, piece.source_fd());
+    // Before the last source, the keys of a group do not agree.
+    if (source == sources_.back()) judge(before_->identity(), after_->identity());
+  }
   add_note(piece.note());
   if (!is_group_) add_note(piece.idle_globs());
   return {};

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <map>
+#include <optional>
 #include <string>
 
 #include "common/request/request.hpp"
@@ -14,9 +15,8 @@ class Dataset final : public StagedItem {
   // Borrows everything.
   Dataset(const DatasetItem& item, std::size_t index, const StageContext& context);
 
-  // A source is a glob only if no file has exactly that name; its matches are sorted. An `async`
-  // dataset also determines its destination here, so that the job can know it before the data
-  // arrives.
+  // An `async` dataset also determines its destination here, so that the job can know it before the
+  // data arrives.
   Status plan() override;
   Status weigh() override;
   [[nodiscard]] std::string name() const override;
@@ -29,17 +29,20 @@ class Dataset final : public StagedItem {
   [[nodiscard]] std::uint32_t kind_flag() const override { return 0; }
   [[nodiscard]] std::string short_name() const override;
   [[nodiscard]] std::string variable_name() const override;
-  Status find_sources();
   Status ask();
   Status learn_destination();
   Status stage_group(int items_fd);
   Status stage_one(int item_fd, const std::string& path);
-  Status build(Piece& piece, int dir_fd, const std::string& name);
+  void begin_watch();
+  Status build(Piece& piece, const std::string& source, int dir_fd, const std::string& name);
   Status claim(const std::string& destination, const std::string& source);
 
   const DatasetItem& item_;
   bool is_group_ = false;                     // a glob
   std::map<std::string, std::string> names_;  // of a group: default name → source
+  // Of one that leads: its key, by what its sources are before and after they are read.
+  std::optional<ShareKey> before_;
+  std::optional<ShareKey> after_;
 };
 
 }  // namespace nodestage

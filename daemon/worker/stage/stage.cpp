@@ -37,11 +37,18 @@ PieceLimits limits_of_each(const WorkerOrder& order, std::size_t at_once) {
           order.extract};
 }
 
+// Nothing is built of an environment that is only linked.
+bool needs_builder(const WorkerOrder& order, const StageRequest& request) {
+  if (!request.venv || !order.refuse_venv.empty()) return false;
+  const SharedItem* decided = decided_for(order, request.datasets.size());
+  return !request.venv->shared || decided == nullptr || decided->role != ShareRole::link;
+}
+
 class Stage {
  public:
   // `builder`: for request.venv, if there is one.
   Stage(const WorkerOrder& order, const StageRequest& request, Workspace& workspace,
-        Builder* builder)
+        Builder* builder, ShareLimits limits)
       : order_(order),
         rate_(k_worker_rate_fd),
         allowance_({k_worker_status_fd, k_worker_answer_fd, k_worker_directory_fd,
@@ -49,7 +56,8 @@ class Stage {
                    stop_),
         at_once_(items_at_once(order, request)),
         context_{order, workspace,  request.umask, rate_,
-                 stop_, allowance_, at_once_,      limits_of_each(order, at_once_)},
+                 stop_, allowance_, at_once_,      limits_of_each(order, at_once_),
+                 limits},
         workspace_(workspace),
         has_datasets_(!request.datasets.empty()) {
     for (const auto& item : request.datasets)
@@ -78,7 +86,8 @@ class Stage {
 
   // Delays the start, so that not all nodes start to read at the same moment.
   void delay() {
-    if (order_.start_delay_ms == 0) return;
+    const auto is_link = [](const auto& item) { return item->share_role() == ShareRole::link; };
+    if (order_.start_delay_ms == 0 || std::all_of(items_.begin(), items_.end(), is_link)) return;
     for (auto& item : items_) {
       item->set_note("starts after " + human_duration(order_.start_delay_ms) +
                      ", so that not all nodes read at once");
@@ -186,7 +195,8 @@ class Stage {
     if (stop_) report_.fail(cause_, items_);
   }
 
-  // NODESTAGE_DATASET is the first option's, if that one succeeded.
+  // NODESTAGE_DATASET is the first option's, if that one succeeded. NODESTAGE_CACHE is for all
+  // items that are in the cache or may get there.
   [[nodiscard]] std::vector<std::string> environment() const {
     std::vector<std::string> variables;
     for (const auto& item : items_) {
@@ -196,6 +206,9 @@ class Stage {
         variables.push_back("NODESTAGE_DATASET=" + variable->value);
       variables.push_back(variable->name + "=" + variable->value);
     }
+    const auto is_cached = [](const auto& item) { return item->share_role() != ShareRole::own; };
+    if (std::any_of(items_.begin(), items_.end(), is_cached))
+      variables.push_back("NODESTAGE_CACHE=" + order_.cache);
     return variables;
   }
 
@@ -221,22 +234,23 @@ class Stage {
 
 }  // namespace
 
-int run_stage(const WorkerOrder& order, const StageRequest& request, Builder* builder) {
+int run_stage(const WorkerOrder& order, const StageRequest& request, Builder* builder,
+              ShareLimits limits) {
   StageReport report;
   if (!order.refuse_outputs.empty() && !request.outputs.empty())
     return report.fail(order.refuse_outputs, {});
   ::umask(request.umask);
   auto workspace = Workspace::open(k_worker_directory_fd);
   if (!workspace) return report.fail(workspace.error().text(), {});
-  if (request.venv && builder == nullptr && order.refuse_venv.empty())
+  if (needs_builder(order, request) && builder == nullptr)
     return report.fail("the process that builds environments was not started", {});
-  return Stage(order, request, *workspace, builder).run();
+  return Stage(order, request, *workspace, builder, limits).run();
 }
 
 Result<std::optional<Builder>> start_builder(const WorkerOrder& order,
                                              const StageRequest& request) {
   std::optional<Builder> builder;
-  if (!order.refuse_venv.empty() || !request.venv) return builder;
+  if (!needs_builder(order, request)) return builder;
   TRY_ASSIGN(Builder started, Builder::start(k_worker_directory_fd, request.umask));
   builder.emplace(std::move(started));
   return builder;

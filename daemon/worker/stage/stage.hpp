@@ -5,6 +5,7 @@
 
 #include "common/request/request.hpp"
 #include "common/wire/worker_order.hpp"
+#include "daemon/worker/share/share_key.hpp"
 #include "daemon/worker/venv/builder.hpp"
 
 namespace nodestage {
@@ -17,7 +18,8 @@ namespace nodestage {
 // is `optional` or `async`, or any with OnFailure::proceed, may fail; its record says so. The
 // failure of any other causes the phase `failed` at once and stops the rest. `builder` is what
 // start_builder() returned for this request; borrowed.
-int run_stage(const WorkerOrder& order, const StageRequest& request, Builder* builder);
+int run_stage(const WorkerOrder& order, const StageRequest& request, Builder* builder,
+              ShareLimits limits = {});
 
 // Starts the process that run_stage() needs for a request with an environment. Empty for any other
 // request, and if order.refuse_venv says why there must be none. Call it before the worker's

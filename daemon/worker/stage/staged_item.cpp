@@ -11,12 +11,21 @@
 
 namespace nodestage {
 
-StagedItem::StagedItem(const std::string& source, Patience patience, std::size_t index,
-                       const StageContext& context)
+const SharedItem* decided_for(const WorkerOrder& order, std::size_t item) {
+  for (const auto& shared : order.shared) {
+    if (shared.item == item) return &shared;
+  }
+  return nullptr;
+}
+
+StagedItem::StagedItem(const std::string& source, Patience patience, Sharing sharing,
+                       std::size_t index, const StageContext& context)
     : source_(source),
       patience_(patience),
+      sharing_(sharing),
       index_(index),
       context_(context),
+      decided_(sharing == Sharing::asked ? decided_for(context.order, index) : nullptr),
       meter_(context.rate, context.stop),
       space_(k_worker_directory_fd, context.allowance) {}
 
@@ -51,13 +60,67 @@ Status StagedItem::run() {
     begun_ = Clock::now();
   }
   set_note("");
-  return stage();
+  TRY(is_link() ? link() : stage());
+  add_note(share_note());
+  return {};
 }
 
-bool StagedItem::keep_placed(const std::string& destination) {
+Result<bool> StagedItem::keep_placed(const std::string& destination) {
   if (!context_.workspace.is_placed(destination)) return false;
+  if (is_shared()) TRY(context_.workspace.protect(destination));
   add_note("already in place");
   return true;
+}
+
+Status StagedItem::place(int from_fd, const char* name, const std::string& destination) {
+  TRY(context_.workspace.place(from_fd, name, destination));
+  return is_shared() ? context_.workspace.protect(destination) : Status();
+}
+
+Status StagedItem::link() {
+  TRY_ASSIGN(const bool is_there, keep_placed(destination_));
+  if (!is_there) TRY(context_.workspace.link(decided_->path, destination_));
+  const bool is_linked = context_.workspace.is_link_to(destination_, decided_->path);
+  const std::lock_guard lock(mutex_);
+  is_linked_ = is_linked;
+  return {};
+}
+
+ShareRules StagedItem::share_rules() const {
+  return {context_.order, context_.umask, context_.share_limits};
+}
+
+std::string StagedItem::judge(const Identity& before, const Identity& after) {
+  const std::lock_guard lock(mutex_);
+  const std::string path = destination_path();
+  if (!is_same(before, after) || before.key != decided_->key) {
+    unkept_ = before.why_not.empty() ? "it was changed while it was read" : before.why_not;
+  } else if (last_part(path) != last_part(decided_->path)) {
+    unkept_ = "it has another name here";
+  } else if (path.size() >= sizeof ItemRecord::destination) {
+    unkept_ = "its path is too long for that";
+  } else {
+    is_whole_ = true;
+  }
+  return is_whole_ ? decided_->path : path;
+}
+
+// Under mutex_.
+std::string StagedItem::share_note() const {
+  const std::lock_guard lock(mutex_);
+  if (decided_ == nullptr) return {};
+  const std::string& note = decided_->note;
+  switch (decided_->role) {
+    case ShareRole::own:
+      return note.empty() ? "" : "not shared: " + note;
+    case ShareRole::lead:
+      return is_whole_ ? "shared: kept on this node for your further jobs"
+                       : "not shared: " + unkept_;
+    case ShareRole::link:
+      if (!is_linked_) return {};
+      return note.empty() ? "shared, already here" : "shared, already here (" + note + ")";
+  }
+  return {};
 }
 
 void StagedItem::end(const Status& status) {
@@ -85,7 +148,8 @@ bool StagedItem::is_needed() const {
 std::optional<StagedItem::Variable> StagedItem::variable() const {
   const std::lock_guard lock(mutex_);
   if (destination_.empty() || state_ == ItemState::failed) return std::nullopt;
-  return Variable{variable_name(), destination_path()};
+  const bool is_in_cache = is_linked_ || (is_whole_ && !is_async());
+  return Variable{variable_name(), is_in_cache ? decided_->path : destination_path()};
 }
 
 // The job directory while nothing more is known.
@@ -99,11 +163,17 @@ ItemRecord StagedItem::record() const {
   ItemRecord record{};
   record.state = static_cast<std::uint32_t>(state_);
   record.flags = (is_async() ? k_item_async : 0) |
-                 (is_needed() || is_async() ? 0 : k_item_optional) | kind_flag();
+                 (is_needed() || is_async() ? 0 : k_item_optional) | kind_flag() | share_flags();
   tell_amounts(record);
   if (begun_) tell_times(record);
   tell_texts(record);
   return record;
+}
+
+std::uint32_t StagedItem::share_flags() const {
+  const bool is_done = state_ == ItemState::done;
+  return (is_shared() ? k_item_shared : 0) | (is_done && is_whole_ ? k_item_whole : 0) |
+         (is_done && is_linked_ ? k_item_linked : 0);
 }
 
 void StagedItem::tell_amounts(ItemRecord& record) const {

@@ -20,6 +20,7 @@
 #include "daemon/worker/budget/meter.hpp"
 #include "daemon/worker/budget/space.hpp"
 #include "daemon/worker/piece/piece.hpp"
+#include "daemon/worker/share/share_key.hpp"
 #include "daemon/worker/venv/workspace.hpp"
 
 namespace nodestage {
@@ -34,8 +35,15 @@ struct StageContext {
   Allowance& allowance;
   std::size_t at_once;  // items that run side by side
   PieceLimits limits;   // of each of them
+  ShareLimits share_limits;
 };
 
+// What was decided for a shared item of the request; null: nothing, so it is the job's own.
+const SharedItem* decided_for(const WorkerOrder& order, std::size_t item);
+
+// An item with `shared` gets no write bits, whatever its ShareRole. One that is only linked is
+// neither opened nor weighed.
+//
 // Not movable. One thread at a time calls plan(), then weigh(), then run(). The rest is for any
 // thread.
 class StagedItem {
@@ -74,15 +82,17 @@ class StagedItem {
   [[nodiscard]] std::string source() const { return shown(source_); }
   [[nodiscard]] bool is_async() const { return patience_ == Patience::async; }
   [[nodiscard]] bool is_needed() const;  // its failure fails the job
+  [[nodiscard]] ShareRole share_role() const { return decided_ ? decided_->role : ShareRole::own; }
   void set_note(const std::string& text);
 
  protected:
   using Clock = std::chrono::steady_clock;
   // Whether the job waits for it, and fails with it.
   enum class Patience { needed, optional, async };
+  enum class Sharing { none, asked };  // `shared`
 
   // All is borrowed.
-  StagedItem(const std::string& source, Patience patience, std::size_t index,
+  StagedItem(const std::string& source, Patience patience, Sharing sharing, std::size_t index,
              const StageContext& context);
 
   // The work of run().
@@ -97,7 +107,15 @@ class StagedItem {
   // An item that begins at once goes on with what is open; of others it would only take memory.
   void keep_open(Piece piece);
   Result<Piece> open_piece(const std::string& source, const Unpacking& wanted);
-  bool keep_placed(const std::string& destination);
+  Result<bool> keep_placed(const std::string& destination);
+  Status place(int from_fd, const char* name, const std::string& destination);
+  [[nodiscard]] bool is_shared() const { return sharing_ == Sharing::asked; }
+  [[nodiscard]] bool is_link() const { return share_role() == ShareRole::link; }
+  [[nodiscard]] bool is_lead() const { return share_role() == ShareRole::lead; }
+  [[nodiscard]] ShareRules share_rules() const;
+  // Of an item that leads, when its sources were read: whether it can be kept, by what they were
+  // before and after that. Its destination must be known. Returns the path that the job will use.
+  std::string judge(const Identity& before, const Identity& after);
   void set_kind(const std::string& kind);
   void set_destination(const std::string& destination);
   void add_note(const std::string& text);
@@ -105,8 +123,10 @@ class StagedItem {
   static constexpr std::string_view k_job_directory = ".";
   const std::string& source_;
   const Patience patience_;
+  const Sharing sharing_;
   const std::size_t index_;
   const StageContext& context_;
+  const SharedItem* const decided_;  // null for an item without `shared`
   Meter meter_;
   Space space_;
   std::vector<std::string> sources_;
@@ -121,13 +141,19 @@ class StagedItem {
   std::string destination_;  // "." for the job directory itself
   std::optional<Clock::time_point> begun_;
   std::optional<Clock::time_point> ended_;
+  bool is_whole_ = false;                                        // staged to be kept, and it can be
+  bool is_linked_ = false;                                       // only linked
+  std::string unkept_ = "an earlier try of this job staged it";  // why it is not whole
 
  private:
+  Status link();
   // Under mutex_.
   void tell_amounts(ItemRecord& record) const;
   void tell_times(ItemRecord& record) const;
   void tell_texts(ItemRecord& record) const;
   [[nodiscard]] std::string destination_path() const;
+  [[nodiscard]] std::string share_note() const;
+  [[nodiscard]] std::uint32_t share_flags() const;
 };
 
 // In the request's order: datasets, then the environment.

@@ -1,6 +1,8 @@
 #include "daemon/worker/stage/staged_venv.hpp"
 
+#include "daemon/worker/share/venv_key.hpp"
 #include "daemon/worker/tree/dir_stack.hpp"
+#include "daemon/worker/tree/write_bits.hpp"
 #include "daemon/worker/venv/venv.hpp"
 
 namespace nodestage {
@@ -12,21 +14,24 @@ constexpr const char* k_built = "one";  // in the item's directory, until it is 
 
 StagedVenv::StagedVenv(const VenvItem& item, std::size_t index, const StageContext& context,
                        Builder* builder)
-    : StagedItem(item.source, item.optional ? Patience::optional : Patience::needed, index,
-                 context),
+    : StagedItem(item.source, item.optional ? Patience::optional : Patience::needed,
+                 item.shared ? Sharing::asked : Sharing::none, index, context),
       item_(item),
       builder_(builder) {}
 
 Status StagedVenv::plan() {
   if (!context_.order.refuse_venv.empty()) return Error{EPERM, context_.order.refuse_venv};
-  sources_ = {item_.source};
-  TRY(measure());
+  if (!is_link()) {
+    sources_ = {item_.source};
+    TRY(measure());
+  }
   TRY(context_.workspace.claim(item_.destination, item_.source));
   set_destination(item_.destination);
   return {};
 }
 
 Status StagedVenv::weigh() {
+  if (is_link()) return {};
   if (context_.workspace.is_placed(item_.destination)) return {};
   TRY_ASSIGN(Piece piece, Piece::open(item_.source, Unpacking(), meter_, context_.limits));
   TRY_ASSIGN(need_, piece.need());
@@ -35,18 +40,25 @@ Status StagedVenv::weigh() {
 }
 
 Status StagedVenv::stage() {
-  if (keep_placed(item_.destination)) return {};
+  TRY_ASSIGN(const bool is_placed, keep_placed(item_.destination));
+  if (is_placed) return {};
   TRY_ASSIGN(const Fd item_fd, context_.workspace.make_item(index_));
   TRY_ASSIGN(Piece piece, open_piece(item_.source, Unpacking()));
   TRY(build(piece, item_fd.get()));
-  return context_.workspace.place(item_fd.get(), k_built, item_.destination);
+  return place(item_fd.get(), k_built, item_.destination);
 }
 
 // The log of a build lies beside the environment, also when that failed.
 Status StagedVenv::build(Piece& piece, int item_fd) {
   set_kind(Venv::kind(piece));
-  Venv venv(item_, context_.order, meter_, *builder_, context_.stop,
-            [this](const std::string& text) { set_note(text); });
+  const std::optional<Identity> before = is_lead() ? std::optional(identify(piece)) : std::nullopt;
+  Venv venv(
+      item_, context_.order, meter_, *builder_, context_.stop,
+      [this](const std::string& text) { set_note(text); },
+      [&] {
+        return before ? judge(*before, identify(piece))
+                      : context_.order.directory + "/" + item_.destination;
+      });
   Status made = venv.make(piece, {item_fd, k_built, context_.umask, space_});
   set_note("");
   const auto logs = open_directory_at(item_fd, Venv::k_log_directory);
@@ -55,7 +67,19 @@ Status StagedVenv::build(Piece& piece, int item_fd) {
         !context_.workspace.place(logs->get(), Venv::k_log_name, item_.destination + ".log"));
   }
   add_note(venv.note());
-  return made;
+  TRY(std::move(made));
+  return is_shared() ? take_writes(item_fd) : Status();
+}
+
+Status StagedVenv::take_writes(int item_fd) const {
+  const auto top = open_directory_at(item_fd, k_built);
+  const Status taken = top ? take_write_bits(top->get()) : top.error();
+  return taken ? Status() : Status(with_prefix(taken.error(), source() + ": "));
+}
+
+Identity StagedVenv::identify(const Piece& piece) const {
+  const auto kind = piece.container() ? VenvSource::archive : VenvSource::requirements;
+  return identify_venv(item_, kind, piece.source_fd(), share_rules());
 }
 
 }  // namespace nodestage

@@ -11,7 +11,8 @@ namespace nodestage {
 
 class StagedVenv final : public StagedItem {
  public:
-  // Borrows everything. `builder` may be null if the site refuses environments.
+  // Borrows everything. `builder` may be null if the site refuses environments, or if this one is
+  // only linked.
   StagedVenv(const VenvItem& item, std::size_t index, const StageContext& context,
              Builder* builder);
 
@@ -26,6 +27,8 @@ class StagedVenv final : public StagedItem {
   [[nodiscard]] std::string short_name() const override { return "VENV"; }
   [[nodiscard]] std::string variable_name() const override { return "NODESTAGE_VENV"; }
   Status build(Piece& piece, int item_fd);
+  [[nodiscard]] Status take_writes(int item_fd) const;
+  [[nodiscard]] Identity identify(const Piece& piece) const;
 
   const VenvItem& item_;
   Builder* const builder_;

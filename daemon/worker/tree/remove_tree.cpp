@@ -1,14 +1,13 @@
 #include "daemon/worker/tree/remove_tree.hpp"
 
 #include <fcntl.h>
-#include <sys/resource.h>
-#include <sys/syscall.h>
 #include <unistd.h>
 
 #include <cstdio>
 
 #include "common/os/fd.hpp"
 #include "common/text/human.hpp"
+#include "daemon/worker/basis/low_priority.hpp"
 #include "daemon/worker/tree/tree_walk.hpp"
 
 namespace nodestage {
@@ -43,14 +42,6 @@ Status remove_pass(int dir_fd) {
   }
 }
 
-void step_back() {
-  static_cast<void>(::setpriority(PRIO_PROCESS, 0, 19));
-  // Newer releases of <linux/ioprio.h> are not valid C++; the values are those of ioprio_set(2).
-  constexpr int k_this_process = 1;
-  constexpr int k_idle = 3 << 13;
-  static_cast<void>(::syscall(SYS_ioprio_set, k_this_process, 0, k_idle));
-}
-
 }  // namespace
 
 Status remove_tree_contents(int dir_fd) {
@@ -63,7 +54,7 @@ Status remove_tree_contents(int dir_fd) {
 }
 
 int run_remove(const WorkerOrder& order) {
-  step_back();
+  lower_priority();
   const Status removed = remove_tree_contents(k_worker_directory_fd);
   if (removed) return 0;
   std::fprintf(stderr, "job %u: not removed: %s\n", order.job,

@@ -24,7 +24,10 @@ TreeWalk::~TreeWalk() {
 }
 
 // The owner's rights that the walk adds to each directory.
-mode_t TreeWalk::needed_mode() const { return purpose_ == WalkFor::reading ? 0500 : 0700; }
+mode_t TreeWalk::needed_mode() const {
+  if (purpose_ == WalkFor::looking) return 0;
+  return purpose_ == WalkFor::reading ? 0500 : 0700;
+}
 
 Result<TreeWalk::Level> TreeWalk::enter(const Fd& dir) const {
   Level level{};

@@ -15,6 +15,7 @@ namespace nodestage {
 enum class WalkFor {
   reading,   // sorted; a directory that its owner may not read is readable while the walk is in
              // it, then gets its mode back
+  looking,   // sorted; changes nothing, so such a directory is a fault
   removing,  // unsorted; every directory is made u+rwx; mount points are faults (EXDEV)
 };
 

@@ -99,14 +99,19 @@ bool ends_in_any(std::string_view text, std::initializer_list<std::string_view> 
                      [text](std::string_view end) { return text.ends_with(end); });
 }
 
-// Whether it is a path or an address, and not a wheel.
-bool is_source(std::string_view line) {
+// The name, path, or address in a requirement.
+std::string_view place_in(std::string_view line) {
   std::string_view place = line;
   if (const auto at = line.find(" @ "); at != std::string_view::npos) {
     place = trimmed(line.substr(at + 3), k_blanks);
   }
   place = place.substr(0, place.find_first_of(" ;"));
-  place = place.substr(0, place.find('#'));
+  return place.substr(0, place.find('#'));
+}
+
+// Whether it is a path or an address, and not a wheel.
+bool is_source(std::string_view line) {
+  const std::string_view place = place_in(line);
   if (ends_in_any(place, {".whl"})) return false;
   if (ends_in_any(place, {".tar.gz", ".tgz", ".zip", ".tar.bz2", ".tar.xz"})) return true;
   return place.find("://") != std::string_view::npos || place.starts_with('.') ||
@@ -157,7 +162,92 @@ Status check(const std::string& path, std::set<std::string>& seen) {
   return {};
 }
 
+// Lists what a file and its options read. Anything that is not understood here makes it unknown.
+class Listing {
+ public:
+  explicit Listing(const std::string& path) : directory_(directory_of(path)) { add_text(path); }
+
+  [[nodiscard]] RequirementFiles take() { return std::move(files_); }
+
+ private:
+  static std::string directory_of(const std::string& path) {
+    return path.substr(0, path.rfind('/') + 1);
+  }
+
+  void add_text(const std::string& path) {
+    if (!add_new(files_.texts, path)) return;
+    const auto read = read_requirements(path);
+    if (!read || files_.texts.size() > k_max_files) return give_up(path, "cannot be read whole");
+    const std::string text = with_newlines(*read);
+    for (std::string_view rest = text; !rest.empty() && files_.unknown.empty();) {
+      const std::string line = next_line(rest);
+      if (line.find("${") != std::string::npos) return give_up(path, "contains a variable");
+      add_line(parsed(line), path);
+    }
+  }
+
+  void add_line(const Line& line, const std::string& path) {
+    if (!line.requirement.empty()) add_requirement(line.requirement, path);
+    for (const auto& option : line.options) add_option(option, path);
+  }
+
+  void add_option(const Option& option, const std::string& path) {
+    static constexpr std::string_view k_harmless[] = {
+        "--hash",        "--pre",       "--prefer-binary", "--require-hashes",
+        "--only-binary", "--no-binary", "--no-index",      "--trusted-host"};
+    if (const std::string next = file_in(option, path); !next.empty()) return add_text(next);
+    const bool is_index =
+        is_option(option, "-i", "--index-url", 4) || is_option(option, "", "--extra-index-url", 4);
+    if (is_index && is_remote(option.value)) return;  // a build cannot reach it
+    if (is_option(option, "-f", "--find-links", 4)) return add_directory(option.value, path);
+    if (std::find(std::begin(k_harmless), std::end(k_harmless), option.name) ==
+        std::end(k_harmless))
+      give_up_content(path);
+  }
+
+  void add_directory(const std::string& value, const std::string& path) {
+    if (value.empty() || value.find(':') != std::string::npos) return give_up_content(path);
+    add_new(files_.directories, value.starts_with('/') ? value : directory_of(path) + value);
+  }
+
+  // Relative paths start where the build runs: in the directory of the first file.
+  void add_requirement(const std::string& requirement, const std::string& path) {
+    static constexpr std::string_view k_scheme = "file://";
+    std::string place(place_in(requirement));
+    if (is_source(requirement)) return give_up_content(path);
+    if (!place.ends_with(".whl")) return;
+    if (place.starts_with(k_scheme)) place.erase(0, k_scheme.size());
+    const bool is_relative = !place.starts_with('/');
+    if (place.find_first_of(":%") != std::string::npos ||
+        (is_relative && directory_of(path) != directory_))
+      return give_up_content(path);
+    add_new(files_.wheels, is_relative ? directory_ + place : place);
+  }
+
+  static bool is_remote(std::string_view address) {
+    return address.starts_with("https://") || address.starts_with("http://");
+  }
+
+  static bool add_new(std::vector<std::string>& paths, const std::string& path) {
+    if (std::find(paths.begin(), paths.end(), path) != paths.end()) return false;
+    paths.push_back(path);
+    return true;
+  }
+
+  void give_up(const std::string& path, std::string_view why) {
+    if (files_.unknown.empty()) files_.unknown = shown(path) + " " + std::string(why);
+  }
+  void give_up_content(const std::string& path) {
+    give_up(path, "names files whose content is not known");
+  }
+
+  const std::string directory_;
+  RequirementFiles files_;
+};
+
 }  // namespace
+
+RequirementFiles files_of_requirements(const std::string& path) { return Listing(path).take(); }
 
 Status check_wheels_only(const std::string& path) {
   std::set<std::string> seen;

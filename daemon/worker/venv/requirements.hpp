@@ -2,6 +2,7 @@
 #pragma once
 
 #include <string>
+#include <vector>
 
 #include "common/result.hpp"
 
@@ -16,5 +17,14 @@ Status check_wheels_only(const std::string& path);
 // A fault, as a text for the user, unless a file that is not an archive can be a requirements file:
 // text, without a NUL.
 Status check_is_requirements(const std::string& path);
+
+// All that an offline build reads because a requirements file says so. No path is listed twice.
+struct RequirementFiles {
+  std::vector<std::string> texts;        // the file itself, and what it includes by -r and -c
+  std::vector<std::string> wheels;       // files
+  std::vector<std::string> directories;  // of wheels
+  std::string unknown;                   // why it is not all known, for a user; empty: it is
+};
+RequirementFiles files_of_requirements(const std::string& path);
 
 }  // namespace nodestage

@@ -207,7 +207,8 @@ Status Venv::unpack_conda(const std::string& path) {
 Status Venv::relocate(int dir_fd, const std::string& path) {
   for (auto& place : old_places(dir_fd)) from_.push_back(std::move(place));
   from_.push_back(path);
-  const VenvMove move(from_, order_.directory + "/" + item_.destination);
+  const std::string to = decide_();
+  const VenvMove move(from_, to);
   TRY_ASSIGN(const VenvPython python, venv_python(dir_fd, move, item_.source, order_.node));
   VenvRelocation relocation(dir_fd, move, way_, meter_);
   TRY(relocation.run());
@@ -217,21 +218,20 @@ Status Venv::relocate(int dir_fd, const std::string& path) {
   const auto names = relocation.uncompiled();
   if (names.empty() || python.version.empty()) return {};
   const std::string program = python.path.empty() ? path + "/bin/python" : python.path;
-  return compile(names, path, program);
+  return compile(names, path, to, program);
 }
 
 // Uses the program outside, which runs none of the environment's files (-I -S).
 Status Venv::compile(const std::vector<std::string>& names, const std::string& path,
-                     const std::string& program) {
+                     const std::string& to, const std::string& program) {
   std::string list;
   for (const auto& name : names) list.append(name).push_back('\0');
   const std::string file = commands_->scratch() + "/" + k_list;
   TRY_ASSIGN(const Fd fd, open_at(AT_FDCWD, file, O_WRONLY | O_CREAT | O_EXCL, 0600));
   TRY(write_all(fd.get(), std::string_view(list)));
-  Status done =
-      commands_->run({program, "-I", "-S", "-c", k_compile, std::to_string(order_.threads), file,
-                      path, order_.directory + "/" + item_.destination},
-                     "the compilation of Python files");
+  Status done = commands_->run(
+      {program, "-I", "-S", "-c", k_compile, std::to_string(order_.threads), file, path, to},
+      "the compilation of Python files");
   if (!done && is_stopped(done.error())) return done;
   if (!done) add_note("its Python files are compiled when they are first imported");
   return {};

@@ -21,23 +21,26 @@ namespace nodestage {
 class Venv {
  public:
   // Borrows everything. Programs run in `builder`. `tell` is called now and then during a build,
-  // with the installer's output.
+  // with the installer's output. `decide` is called once, when nothing more is read of the source,
+  // and returns the absolute path where the job finds the environment.
   using Tell = std::function<void(const std::string&)>;
+  using Decide = std::function<std::string()>;
   Venv(const VenvItem& item, const WorkerOrder& order, Meter& meter, Builder& builder,
-       const std::atomic<bool>& stop, Tell tell)
+       const std::atomic<bool>& stop, Tell tell, Decide decide)
       : item_(item),
         order_(order),
         meter_(meter),
         builder_(builder),
         stop_(stop),
-        tell_(std::move(tell)) {}
+        tell_(std::move(tell)),
+        decide_(std::move(decide)) {}
 
   // "venv", "tar.gz of a venv", "requirements".
   [[nodiscard]] static std::string kind(const Piece& piece);
 
   // Makes place.name in place.dir_fd from the source that `piece` has opened: complete, with paths
-  // that are right once it is renamed to the item's destination, and with compiled files that are
-  // valid there. If anything was run, creates a directory "build" beside it, with the log.
+  // that are right once it is at the decided path, and with compiled files that are valid there. If
+  // anything was run, creates a directory "build" beside it, with the log.
   Status make(Piece& piece, const Piece::Place& place);
 
   // After make(): a note for the user, or "".
@@ -55,7 +58,7 @@ class Venv {
   Status unpack_conda(const std::string& path);
   Status relocate(int dir_fd, const std::string& path);
   Status compile(const std::vector<std::string>& names, const std::string& path,
-                 const std::string& program);
+                 const std::string& to, const std::string& program);
   Result<EnvironmentBuild*> commands(const Piece::Place& place);
   void add_note(const std::string& text);
 
@@ -65,6 +68,7 @@ class Venv {
   Builder& builder_;
   const std::atomic<bool>& stop_;
   Tell tell_;
+  Decide decide_;
   std::unique_ptr<EnvironmentBuild> commands_;
   std::vector<std::string> from_;  // where it was before, as far as the source shows
   VenvRelocation::Way way_;

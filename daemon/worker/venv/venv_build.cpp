@@ -118,6 +118,23 @@ std::string searched(std::string_view log) {
 
 }  // namespace
 
+std::string python_for(const VenvItem& item, const std::vector<std::string>& environment) {
+  std::string python = item.python;
+  for (const char* name : {"python3", "python"}) {
+    if (python.empty()) python = program_in(environment, name);
+  }
+  return python;
+}
+
+std::string module_init_of(const WorkerOrder& order) {
+  std::string init = order.venv_module_init;
+  struct stat info {};
+  for (const char* path : k_module_inits) {
+    if (init.empty() && ::stat(path, &info) == 0) init = path;
+  }
+  return init;
+}
+
 EnvironmentBuild::EnvironmentBuild(BuildPlace place)
     : place_(std::move(place)),
       deadline_(Builder::Clock::now() + std::chrono::seconds(place_.order.venv_limit_s)),
@@ -233,11 +250,8 @@ Error EnvironmentBuild::not_built(const std::string& what, int code) const {
 
 Status EnvironmentBuild::load_modules() {
   if (place_.item.modules.empty()) return {};
-  std::string init = place_.order.venv_module_init;
+  const std::string init = module_init_of(place_.order);
   struct stat info {};
-  for (const char* path : k_module_inits) {
-    if (init.empty() && ::stat(path, &info) == 0) init = path;
-  }
   if (init.empty() || ::stat(init.c_str(), &info) != 0) {
     return fault(ENOENT,
                  "module=" + shown(place_.item.modules.front()) + ": node " + place_.order.node +
@@ -263,10 +277,7 @@ Status EnvironmentBuild::load_modules() {
 }
 
 Result<std::string> EnvironmentBuild::find_python() const {
-  std::string python = place_.item.python;
-  for (const char* name : {"python3", "python"}) {
-    if (python.empty()) python = program_in(environment_, name);
-  }
+  std::string python = python_for(place_.item, environment_);
   if (!python.empty() && is_program(python)) return python;
   return fault(ENOENT,
                shown(place_.item.source) + ": node " + place_.order.node + " has no " +

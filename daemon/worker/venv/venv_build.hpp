@@ -13,6 +13,13 @@
 
 namespace nodestage {
 
+// The interpreter that builds the environment, as the request or its environment's PATH names it;
+// "" if there is none.
+std::string python_for(const VenvItem& item, const std::vector<std::string>& environment);
+
+// The script that defines `module` on this node; "" if there is none.
+std::string module_init_of(const WorkerOrder& order);
+
 // All commands of one item use it. Everything but `scratch` is borrowed.
 struct BuildPlace {
   Builder& builder;

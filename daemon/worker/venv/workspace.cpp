@@ -3,6 +3,9 @@
 #include <fcntl.h>
 #include <stdio.h>
 #include <sys/stat.h>
+#include <unistd.h>
+
+#include <climits>
 
 #include "common/os/file.hpp"
 #include "common/text/human.hpp"
@@ -136,18 +139,54 @@ bool Workspace::is_placed(const std::string& destination) {
   return parent && exists(parent->get(), std::string(split.name));
 }
 
-Status Workspace::place(int from_fd, const std::string& name, const std::string& destination) {
+// Opens the destination's parent, and notes in the ledger that the destination will be made.
+Status Workspace::prepare(const std::string& destination, Fd& parent) {
   const SplitPath split = split_path(destination);
-  const std::string last(split.name);
-  const auto parent = make_directories_below(job_fd_, split.parent, 0755);
-  if (!parent) return place_fault(destination, parent.error().code);
-  if (exists(parent->get(), last)) return place_fault(destination, EEXIST);
-  {
-    const std::lock_guard lock(*mutex_);
-    TRY(write_all(ledger_.get(), std::string_view(destination.c_str(), destination.size() + 1)));
-  }
-  const int code = rename_any(from_fd, name.c_str(), parent->get(), last.c_str());
+  auto made = make_directories_below(job_fd_, split.parent, 0755);
+  if (!made) return place_fault(destination, made.error().code);
+  if (exists(made->get(), std::string(split.name))) return place_fault(destination, EEXIST);
+  parent = std::move(*made);
+  const std::lock_guard lock(*mutex_);
+  return write_all(ledger_.get(), std::string_view(destination.c_str(), destination.size() + 1));
+}
+
+Status Workspace::place(int from_fd, const std::string& name, const std::string& destination) {
+  Fd parent;
+  TRY(prepare(destination, parent));
+  const std::string last(split_path(destination).name);
+  const int code = rename_any(from_fd, name.c_str(), parent.get(), last.c_str());
   return code == 0 ? Status() : Status(place_fault(destination, code));
+}
+
+Status Workspace::link(const std::string& target, const std::string& destination) {
+  Fd parent;
+  TRY(prepare(destination, parent));
+  const std::string last(split_path(destination).name);
+  if (::symlinkat(target.c_str(), parent.get(), last.c_str()) == 0) return {};
+  return place_fault(destination, errno);
+}
+
+bool Workspace::is_link_to(const std::string& destination, const std::string& target) const {
+  const SplitPath split = split_path(destination);
+  const auto parent = open_directory_below(job_fd_, split.parent);
+  char text[PATH_MAX];
+  const ssize_t size =
+      parent ? ::readlinkat(parent->get(), std::string(split.name).c_str(), text, sizeof text) : -1;
+  return size > 0 && std::string_view(text, static_cast<std::size_t>(size)) == target;
+}
+
+Status Workspace::protect(const std::string& destination) const {
+  const SplitPath split = split_path(destination);
+  const auto parent = open_directory_below(job_fd_, split.parent);
+  if (!parent) return place_fault(destination, parent.error().code);
+  const auto placed = open_beneath(parent->get(), std::string(split.name), O_PATH | O_NOFOLLOW);
+  struct stat info {};
+  if (!placed) return place_fault(destination, placed.error().code);
+  if (::fstat(placed->get(), &info) != 0) return place_fault(destination, errno);
+  const bool is_directory = S_ISDIR(info.st_mode);
+  if (!is_directory && (!S_ISREG(info.st_mode) || info.st_nlink > 1)) return {};
+  const Status changed = change_mode(placed->get(), is_directory ? 0500 : info.st_mode & 0500);
+  return changed ? Status() : Status(place_fault(destination, changed.error().code));
 }
 
 }  // namespace nodestage

@@ -44,7 +44,17 @@ class Workspace {
   // following links. A fault if the destination exists already.
   Status place(int from_fd, const std::string& name, const std::string& destination);
 
+  // The same for a new symbolic link to `target`.
+  Status link(const std::string& target, const std::string& destination);
+  // Whether the destination is that link.
+  [[nodiscard]] bool is_link_to(const std::string& destination, const std::string& target) const;
+
+  // Leaves what was placed to its owner alone, without write bits: 0500 for a directory. Does
+  // nothing to a link.
+  Status protect(const std::string& destination) const;
+
  private:
+  Status prepare(const std::string& destination, Fd& parent);
   explicit Workspace(int job_fd) : job_fd_(job_fd) {}
   Status read_ledger(int top_fd);
 

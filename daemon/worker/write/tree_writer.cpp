@@ -41,7 +41,9 @@ TreeWriter::TreeWriter(int root_fd, mode_t umask, Meter& meter, Space& space,
       rules_{limits.escaping},
       crew_({root_fd, meter, space, rules_}, {limits.threads, limits.queued}),
       maker_({root_fd, meter, space, crew_.quit(), rules_}),
-      seen_(limits.names) {}
+      seen_(limits.names) {
+  if (is_read_only()) note_directory("");
+}
 
 TreeWriter::~TreeWriter() = default;
 
@@ -76,7 +78,7 @@ Status TreeWriter::begin(const Entry& entry) {
   if (leave_out(entry)) return {};
   if (entry.name.empty()) {
     if (entry.kind != Entry::Kind::directory) return fault(EINVAL, "an entry without a name", "");
-    directories_[""] = {mode_of(entry), entry.mtime, entry.xattrs};
+    directories_[""] = attributes_of(entry);
     return {};
   }
   const SplitPath split = split_path(entry.name);
@@ -136,15 +138,27 @@ Status TreeWriter::enter(std::string_view parent) {
     is_settled = found.kind == SeenNames::Kind::other && found.in_flight;
     if (is_settled) TRY(settle());
     if (found.kind == SeenNames::Kind::nothing) TRY(see(hash, SeenNames::Kind::directory));
+    if (is_read_only() && found.kind != SeenNames::Kind::other)
+      note_directory(parent.substr(0, end));
   }
   parent_ = parent;
   has_parent_ = true;
   return {};
 }
 
+DirectoryAttributes TreeWriter::attributes_of(const Entry& entry) const {
+  const mode_t mode = mode_of(entry);
+  return {is_read_only() ? read_only_directory(mode) : mode, entry.mtime, entry.xattrs};
+}
+
+// For one that has no entry of its own, so far.
+void TreeWriter::note_directory(std::string_view path) {
+  directories_.try_emplace(std::string(path), DirectoryAttributes{0777U & ~umask_, {}, {}});
+}
+
 // A directory is created by the thread that needs it first, at the latest at the end.
 Status TreeWriter::add_directory(const Entry& entry, SeenNames::Found found) {
-  directories_[entry.name] = {mode_of(entry), entry.mtime, entry.xattrs};
+  directories_[entry.name] = attributes_of(entry);
   if (found.kind == SeenNames::Kind::directory) return {};
   if (found.kind == SeenNames::Kind::nothing && !seen_.has_forgotten()) return {};
   if (found.in_flight) TRY(settle());

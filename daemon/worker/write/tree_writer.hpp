@@ -7,8 +7,9 @@
 //
 // Modes lose setuid, setgid, sticky, and the umask's bits; the owner is the caller; times are kept
 // to the nanosecond. Of two entries with the same name, the later one wins. Directories get their
-// mode and time at the end. No link is ever followed, so an entry whose parent is a link is a
-// fault, or left out and counted.
+// mode and time at the end; with a umask that takes all write bits, so do those without an entry of
+// their own, and their owner can read them all. No link is ever followed, so an entry whose parent
+// is a link is a fault, or left out and counted.
 #pragma once
 
 #include <memory>
@@ -19,6 +20,7 @@
 
 #include "daemon/worker/archive/entries.hpp"
 #include "daemon/worker/tree/file_sink.hpp"
+#include "daemon/worker/tree/write_bits.hpp"
 #include "daemon/worker/write/seen_names.hpp"
 #include "daemon/worker/write/writer_crew.hpp"
 #include "daemon/worker/write/writer_tasks.hpp"
@@ -35,7 +37,8 @@ struct TreeWriterLimits {
 
 class TreeWriter {
  public:
-  // Borrows everything; root_fd may be O_PATH. The process's umask must be `umask`. After a fault,
+  // Borrows everything; root_fd may be O_PATH. `umask` may take more
+  // than the process's umask, and not less. After a fault,
   // destroy the writer, which stops and joins its threads.
   TreeWriter(int root_fd, mode_t umask, Meter& meter, Space& space, TreeWriterLimits limits);
   TreeWriter(const TreeWriter&) = delete;
@@ -100,6 +103,9 @@ class TreeWriter {
   Status finish_directories(const std::vector<DirectoryBatch::Directory>& directories);
   Status outcome();
   Status failed(Error error, std::string entry);
+  void note_directory(std::string_view path);
+  [[nodiscard]] DirectoryAttributes attributes_of(const Entry& entry) const;
+  [[nodiscard]] bool is_read_only() const { return (umask_ & k_write_bits) == k_write_bits; }
   [[nodiscard]] mode_t mode_of(const Entry& entry) const {
     return entry.mode & (special_ == Special::keep ? 07777 : 0777) & ~umask_;
   }

@@ -1,0 +1,19 @@
+// Which files a dataset's source means.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "common/result.hpp"
+
+namespace nodestage {
+
+struct FoundSources {
+  std::vector<std::string> paths;
+  bool is_group = false;  // `paths` are the sorted matches of a glob
+};
+
+// A source is a glob only if no file has exactly that name. Faults include advice for the user.
+Result<FoundSources> find_sources(const std::string& source);
+
+}  // namespace nodestage

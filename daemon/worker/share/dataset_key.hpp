@@ -1,0 +1,23 @@
+// The keys of shared datasets.
+#pragma once
+
+#include <string>
+
+#include "common/request/request.hpp"
+#include "daemon/worker/share/share_key.hpp"
+
+namespace nodestage {
+
+// The last part of the destination of a dataset that is staged from `source`; what a piece of it
+// would find by its content (Piece::default_name()).
+std::string dataset_name(const DatasetItem& item, const std::string& source);
+
+// The key of a dataset, without its sources. is_group: they are the matches of a glob, which only
+// a dataset with a destination may be. `first`: the first of them.
+ShareKey dataset_key(const DatasetItem& item, bool is_group, const std::string& first,
+                     const ShareRules& rules);
+
+// Adds a source, in the order in which they are staged.
+void add_source(ShareKey& key, const std::string& path, int fd);
+
+}  // namespace nodestage

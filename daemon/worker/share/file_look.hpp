@@ -1,0 +1,35 @@
+// What the kernel says of an open file, as far as it changes when the file does.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+#include "common/result.hpp"
+
+namespace nodestage {
+
+struct FileLook {
+  std::uint64_t device = 0;
+  std::uint64_t file_system = 0;  // f_fsid of statfs(2)
+  std::uint64_t inode = 0;
+  std::uint64_t size = 0;  // bytes
+  std::int64_t mtime = 0;  // nanoseconds since 1970
+  std::int64_t ctime = 0;  // likewise
+  std::uint32_t mode = 0;  // with the file's type
+
+  bool operator==(const FileLook&) const = default;
+};
+
+// Asks the file's server, whatever was remembered of it. `fd` may be O_PATH.
+Result<FileLook> look_at(int fd);
+
+// The number of the mount that an open file is on, as in /proc/self/mountinfo; "" if unknown.
+std::string mount_of(int fd);
+
+// Whether the file system of a mount reports reliably when a file changes: not if it is unknown, a
+// FUSE mount of an ordinary user, or NFS without close-to-open consistency (`nocto`). `mountinfo`:
+// the text of /proc/self/mountinfo (proc_pid_mountinfo(5)).
+bool reports_changes(std::string_view mountinfo, std::string_view mount);
+
+}  // namespace nodestage

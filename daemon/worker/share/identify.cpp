@@ -1,0 +1,115 @@
+#include "daemon/worker/share/identify.hpp"
+
+#include <fcntl.h>
+#include <sys/stat.h>
+
+#include <atomic>
+
+#include "common/os/file.hpp"
+#include "common/text/human.hpp"
+#include "common/text/path_names.hpp"
+#include "common/wire/status_file.hpp"
+#include "daemon/worker/basis/log.hpp"
+#include "daemon/worker/piece/piece.hpp"
+#include "daemon/worker/read/find_sources.hpp"
+#include "daemon/worker/share/dataset_key.hpp"
+#include "daemon/worker/share/venv_key.hpp"
+
+namespace nodestage {
+namespace {
+
+constexpr int k_read = O_RDONLY | O_NONBLOCK | O_NOCTTY;
+
+struct Finding {
+  Identity identity;
+  std::string name;         // the last part of the destination
+  std::uint64_t bytes = 0;  // of the sources
+};
+
+Finding not_found(const Error& error) { return {{{}, error.what, {}}, {}, 0}; }
+
+Finding find_dataset(const DatasetItem& item, const ShareRules& rules) {
+  const auto found = find_sources(item.source);
+  if (!found) return not_found(found.error());
+  Finding finding;
+  finding.name = dataset_name(item, found->paths.front());
+  ShareKey key = dataset_key(item, found->is_group, found->paths.front(), rules);
+  for (const auto& path : found->paths) {
+    const auto file = open_at(AT_FDCWD, path, k_read);
+    struct stat info {};
+    if (!file || ::fstat(file->get(), &info) != 0)
+      return not_found(file ? system_error(path) : file.error());
+    finding.bytes += static_cast<std::uint64_t>(info.st_size);
+    add_source(key, path, file->get());
+    if (key.is_refused()) break;
+  }
+  finding.identity = key.identity();
+  return finding;
+}
+
+// An archive's name or content says so.
+Result<VenvSource> venv_source(const std::string& path) {
+  if (!archive_suffix(path).empty()) return VenvSource::archive;
+  RateLimit rate(k_worker_rate_fd);
+  const std::atomic<bool> stop = false;
+  Meter meter(rate, stop);
+  TRY_ASSIGN(const Piece piece, Piece::open(path, Unpacking(), meter, {}));
+  return piece.container() ? VenvSource::archive : VenvSource::requirements;
+}
+
+Finding find_venv(const VenvItem& item, const ShareRules& rules) {
+  const auto file = open_at(AT_FDCWD, item.source, k_read);
+  struct stat info {};
+  if (!file || ::fstat(file->get(), &info) != 0)
+    return not_found(file ? system_error(item.source) : file.error());
+  const auto source = S_ISREG(info.st_mode) ? venv_source(item.source) : VenvSource::archive;
+  if (!source) return not_found(source.error());
+  return {identify_venv(item, *source, file->get(), rules), last_part(item.destination),
+          static_cast<std::uint64_t>(info.st_size)};
+}
+
+ItemRecord record_of(const std::string& source, std::uint32_t flags, const Finding& finding) {
+  ItemRecord record{};
+  record.state = static_cast<std::uint32_t>(ItemState::done);
+  record.flags = flags | k_item_shared;
+  record.bytes_total = finding.bytes;
+  set_field(record.what, finding.name);
+  set_field(record.source, shortened(source, sizeof record.source - 1));
+  set_field(record.name, finding.identity.key);
+  set_field(record.note, shortened(finding.identity.why_not, sizeof record.note - 1));
+  return record;
+}
+
+ItemRecord plain_record() {
+  ItemRecord record{};
+  record.state = static_cast<std::uint32_t>(ItemState::done);
+  return record;
+}
+
+}  // namespace
+
+int run_identify(const WorkerOrder& order, const StageRequest& request, ShareLimits limits) {
+  const ShareRules rules{order, request.umask, limits};
+  std::vector<ItemRecord> records;
+  for (const auto& item : request.datasets) {
+    records.push_back(item.shared ? record_of(item.source, 0, find_dataset(item, rules))
+                                  : plain_record());
+  }
+  if (request.venv) {
+    records.push_back(request.venv->shared ? record_of(request.venv->source, k_item_venv,
+                                                       find_venv(*request.venv, rules))
+                                           : plain_record());
+  }
+  StatusHeader header{};
+  header.magic = k_status_magic;
+  header.phase = static_cast<std::uint32_t>(WorkerPhase::done);
+  header.items = static_cast<std::uint32_t>(records.size());
+  Status written;
+  for (std::size_t i = 0; i < records.size() && written; ++i)
+    written = write_status_item(k_worker_status_fd, i, records[i]);
+  if (written) written = write_status_header(k_worker_status_fd, header);
+  if (!written) log_line("the keys of shared data cannot be reported: " + written.error().text());
+  return written ? 0 : 1;
+}
+
+}  // namespace nodestage

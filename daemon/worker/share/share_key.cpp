@@ -1,0 +1,253 @@
+#include "daemon/worker/share/share_key.hpp"
+
+#include <fcntl.h>
+#include <openssl/evp.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <climits>
+#include <cstdlib>
+
+#include "common/os/directory_stream.hpp"
+#include "common/os/file.hpp"
+#include "common/text/human.hpp"
+#include "common/wire/status_file.hpp"
+#include "daemon/worker/basis/fault.hpp"
+
+namespace nodestage {
+namespace {
+
+constexpr std::size_t k_max_mountinfo = 16 * 1024 * 1024;
+
+constexpr const char* k_no_cache = "this node keeps no shared data";
+constexpr const char* k_directory =
+    "it is a directory; make an archive of it with `nodestage pack`, and stage that";
+constexpr const char* k_no_file = "it is not a regular file";
+constexpr const char* k_unreliable = "its file system does not tell reliably when a file changes";
+constexpr const char* k_just_changed = "it was changed less than a minute ago";
+constexpr const char* k_changed_inside = ": was changed less than a minute ago";
+constexpr std::size_t k_max_entries = 10'000;
+constexpr std::int64_t k_second = 1'000'000'000;
+
+std::int64_t nanoseconds(const timespec& time) { return time.tv_sec * k_second + time.tv_nsec; }
+
+// The path of an open file; "" if it has none.
+std::string path_of(int fd) {
+  char path[PATH_MAX];
+  const std::string link = "/proc/self/fd/" + std::to_string(fd);
+  const ssize_t size = ::readlink(link.c_str(), path, sizeof path);
+  return size <= 0 ? std::string() : std::string(path, static_cast<std::size_t>(size));
+}
+
+std::string resolved(const std::string& path) {
+  char to[PATH_MAX];
+  return ::realpath(path.c_str(), to) != nullptr ? to : path;
+}
+
+bool is_below(std::string_view path, std::string_view directory) {
+  while (directory.ends_with('/')) directory.remove_suffix(1);
+  return path.starts_with(directory) &&
+         (path.size() == directory.size() || path[directory.size()] == '/');
+}
+
+std::int64_t now() {
+  timespec time{};
+  ::clock_gettime(CLOCK_REALTIME, &time);
+  return nanoseconds(time);
+}
+
+// Whether the cache can have an entry with that name, and the status file can report it.
+std::string unsuitable(const std::string& name) {
+  const bool fits = name.size() < sizeof ItemRecord::what && printable(name) == name;
+  if (!fits) return "its destination's name is too long for that, or not printable";
+  return name.empty() || name == "record" ? "its destination cannot have the name '" + name + "'"
+                                          : "";
+}
+
+}  // namespace
+
+bool is_same(const Identity& before, const Identity& after) {
+  return !before.key.empty() && before.key == after.key && before.seen == after.seen;
+}
+
+void ShareKey::Release::operator()(evp_md_ctx_st* digest) const { ::EVP_MD_CTX_free(digest); }
+
+ShareKey::ShareKey(const ShareRules& rules, std::string_view kind, const std::string& name)
+    : rules_(rules), digest_(::EVP_MD_CTX_new()), seen_(::EVP_MD_CTX_new()) {
+  for (const Digest* digest : {&digest_, &seen_}) {
+    if (!*digest || ::EVP_DigestInit_ex(digest->get(), EVP_sha256(), nullptr) != 1)
+      refuse("this machine's OpenSSL has no SHA-256");
+  }
+  if (rules.order.cache.empty()) refuse(k_no_cache);
+  if (const std::string why = unsuitable(name); !why.empty()) refuse(why);
+  add("version", k_share_version);
+  add("kind", kind);
+  add("owner", rules.order.uid);
+  add("name", name);
+  add("umask", rules.umask);
+  const ExtractRules& extract = rules.order.extract;
+  add("escaping", static_cast<unsigned>(extract.escaping));
+  add("special", static_cast<unsigned>(extract.special));
+  add("max_entries", extract.max_entries);
+  add("max_ratio", extract.max_ratio);
+  add("xattrs", extract.xattrs ? 1U : 0U);
+}
+
+void ShareKey::add_to(const Digest& digest, std::string_view label, std::string_view value) {
+  std::string text;
+  for (const std::string_view part : {label, value})
+    text.append(std::to_string(part.size())).append(":").append(part);
+  ::EVP_DigestUpdate(digest.get(), text.data(), text.size());
+}
+
+void ShareKey::add(std::string_view label, std::string_view value) {
+  if (!is_refused()) add_to(digest_, label, value);
+}
+
+void ShareKey::add(std::string_view label, std::uint64_t value) {
+  add(label, std::string_view(std::to_string(value)));
+}
+
+void ShareKey::add(std::string_view label, const std::vector<std::string>& values) {
+  add(label, values.size());
+  for (const auto& value : values) add(label, std::string_view(value));
+}
+
+void ShareKey::add_look(const Digest& digest, const FileLook& look) {
+  const std::pair<const char*, std::uint64_t> k_fields[] = {
+      {"device", look.device}, {"file_system", look.file_system},
+      {"inode", look.inode},   {"size", look.size},
+      {"mtime", look.mtime},   {"ctime", look.ctime}};
+  for (const auto& [label, value] : k_fields) add_to(digest, label, std::to_string(value));
+}
+
+void ShareKey::add_file(const std::string& path, int fd) {
+  if (const auto look = examine(path, fd)) add_look(digest_, *look);
+}
+
+void ShareKey::add_content(const std::string& path, int fd, std::string_view content) {
+  const auto look = examine(path, fd);
+  if (!look) return;
+  add("content", content);
+  add_look(seen_, *look);
+}
+
+// Empty if it must not be kept, which is noted then.
+std::optional<FileLook> ShareKey::examine(const std::string& path, int fd) {
+  if (is_refused()) return std::nullopt;
+  const auto look = look_at(fd);
+  const std::string why = look ? objection(path, fd, *look) : look.error().text();
+  if (why.empty()) return *look;
+  refuse(why);
+  return std::nullopt;
+}
+
+std::string ShareKey::objection(const std::string& path, int fd, const FileLook& look) {
+  if (S_ISDIR(look.mode)) return k_directory;
+  if (!S_ISREG(look.mode)) return k_no_file;
+  if (std::string why = distrust(path, fd); !why.empty()) return why;
+  return is_settled(look.mtime, look.ctime) ? "" : k_just_changed;
+}
+
+std::string ShareKey::distrust(const std::string& path, int fd) {
+  if (std::string why = never_kept(path, fd); !why.empty()) return why;
+  return is_reliable(fd) ? "" : k_unreliable;
+}
+
+// A time in the future counts as just now.
+bool ShareKey::is_settled(std::int64_t mtime, std::int64_t ctime) const {
+  const std::int64_t age = now() - std::max(mtime, ctime);
+  const std::chrono::nanoseconds asked = std::chrono::seconds(rules_.order.cache_min_age_s);
+  return age >= 0 && age >= std::min(asked, rules_.limits.settled).count();
+}
+
+void ShareKey::add_directory(const std::string& path) {
+  if (is_refused()) return;
+  add("directory", std::string_view(path));
+  const auto directory = open_at(AT_FDCWD, path, O_RDONLY | O_DIRECTORY);
+  if (!directory && directory.error().code == ENOENT) return add("entries", 0U);
+  const auto look = directory ? look_at(directory->get()) : directory.error();
+  const std::string why = look ? distrust(path, directory->get()) : look.error().text();
+  if (!why.empty()) return refuse(why);
+  if (!is_settled(look->mtime, look->ctime)) return refuse(shown(path) + k_changed_inside);
+  add_entries(path, directory->get());
+}
+
+void ShareKey::add_entries(const std::string& path, int dir_fd) {
+  auto stream = DirectoryStream::at(dir_fd);
+  std::vector<std::string> names;
+  while (const auto name = stream.next()) {
+    names.emplace_back(*name);
+    if (names.size() > k_max_entries) return refuse(shown(path) + ": contains too many files");
+  }
+  if (stream.code() != 0) return refuse(shown(path) + ": " + std::strerror(stream.code()));
+  std::sort(names.begin(), names.end());
+  add("entries", names);
+  for (const auto& name : names) {
+    struct stat info {};
+    if (::fstatat(dir_fd, name.c_str(), &info, 0) != 0) continue;  // a link to nothing
+    const std::int64_t mtime = nanoseconds(info.st_mtim);
+    if (!is_settled(mtime, nanoseconds(info.st_ctim)))
+      return refuse(shown(path + "/" + name) + k_changed_inside);
+    add("size", static_cast<std::uint64_t>(info.st_size));
+    add("mtime", static_cast<std::uint64_t>(mtime));
+  }
+}
+
+// Its content is the site's business: an upgrade replaces the file.
+void ShareKey::add_program(std::string_view label, const std::string& path) {
+  if (is_refused()) return;
+  const auto file = open_at(AT_FDCWD, path, O_PATH);
+  const auto look = file ? look_at(file->get()) : file.error();
+  if (!look) return refuse(look.error().text());
+  add(label, std::string_view(path));
+  add("real", std::string_view(resolved(path)));
+  add("inode", look->inode);
+  add("size", look->size);
+  add("mtime", static_cast<std::uint64_t>(look->mtime));
+}
+
+std::string ShareKey::never_kept(const std::string& path, int fd) const {
+  const std::string real = path_of(fd);
+  for (const auto& directory : rules_.order.cache_never) {
+    if (is_below(path, directory) || is_below(real, directory) ||
+        is_below(real, resolved(directory)))
+      return "this site keeps nothing from " + shown(directory);
+  }
+  return {};
+}
+
+bool ShareKey::is_reliable(int fd) {
+  const auto [mount, is_new] = mounts_.try_emplace(mount_of(fd), false);
+  if (!is_new) return mount->second;
+  const auto mounts = read_file(AT_FDCWD, "/proc/self/mountinfo", k_max_mountinfo);
+  mount->second = mounts && reports_changes(*mounts, mount->first);
+  return mount->second;
+}
+
+void ShareKey::refuse(const std::string& why) {
+  if (why_not_.empty()) why_not_ = why;
+}
+
+std::string ShareKey::digits_of(const Digest& digest) {
+  static constexpr char k_digits[] = "0123456789abcdef";
+  const Digest copy(::EVP_MD_CTX_new());
+  unsigned char bytes[EVP_MAX_MD_SIZE];
+  if (!copy || ::EVP_MD_CTX_copy_ex(copy.get(), digest.get()) != 1 ||
+      ::EVP_DigestFinal_ex(copy.get(), bytes, nullptr) != 1)
+    return {};
+  std::string text;
+  for (std::size_t i = 0; i < k_share_key_bytes / 2; ++i) {
+    text += k_digits[bytes[i] >> 4];
+    text += k_digits[bytes[i] & 15];
+  }
+  return text;
+}
+
+Identity ShareKey::identity() const {
+  if (is_refused()) return {{}, why_not_, {}};
+  return {digits_of(digest_), {}, digits_of(seen_)};
+}
+
+}  // namespace nodestage

@@ -1,0 +1,99 @@
+// ShareKey: the key of a shared item (common/wire/shared_item.hpp): a hash of everything that its
+// tree depends on, and whether the tree may be kept at all.
+//
+// The hash is SHA-256 over fields, each as LENGTH:BYTES of its label and of its value, with lengths
+// and numbers in decimal. The first field is the version of this format and of our extraction: a
+// release that makes other trees of the same source has another version.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "common/wire/worker_order.hpp"
+#include "daemon/worker/share/file_look.hpp"
+
+struct evp_md_ctx_st;  // of <openssl/evp.h>
+
+namespace nodestage {
+
+inline constexpr std::string_view k_share_version = "nodestage shared 1";
+
+struct ShareLimits {
+  // What was changed less than this before may be changed again without a new time. Shorter in
+  // tests.
+  std::chrono::nanoseconds settled = std::chrono::seconds(60);
+};
+
+struct ShareRules {
+  const WorkerOrder& order;  // borrowed
+  unsigned umask = 022;      // the request's
+  ShareLimits limits = {};
+};
+
+struct Identity {
+  std::string key;      // k_share_key_bytes digits; empty: it must not be kept
+  std::string why_not;  // then: the reason, for a user
+  // Differs when a file whose content is in the key was written meanwhile, even with the same
+  // content in the end.
+  std::string seen;
+};
+
+// Whether `why_not` is empty and both are of the same, unchanged sources.
+bool is_same(const Identity& before, const Identity& after);
+
+class ShareKey {
+ public:
+  // `kind`: what is made of the sources; `name`: the last part of the destination.
+  ShareKey(const ShareRules& rules, std::string_view kind, const std::string& name);
+
+  void add(std::string_view label, std::string_view value);
+  void add(std::string_view label, std::uint64_t value);
+  void add(std::string_view label, const std::vector<std::string>& values);
+
+  // A file whose content the tree is made of, by what look_at() says of it. `path`: as the user
+  // gave it.
+  void add_file(const std::string& path, int fd);
+  // A file by its content, which was read just before.
+  void add_content(const std::string& path, int fd, std::string_view content);
+
+  // The names, sizes and times of a directory's entries. A directory that does not exist has none.
+  void add_directory(const std::string& path);
+  // A program that the tree is made with or for.
+  void add_program(std::string_view label, const std::string& path);
+
+  // It must not be kept; the first reason counts.
+  void refuse(const std::string& why);
+  [[nodiscard]] bool is_refused() const { return !why_not_.empty(); }
+
+  [[nodiscard]] Identity identity() const;
+
+ private:
+  struct Release {
+    void operator()(evp_md_ctx_st* digest) const;
+  };
+  using Digest = std::unique_ptr<evp_md_ctx_st, Release>;
+  static void add_to(const Digest& digest, std::string_view label, std::string_view value);
+  [[nodiscard]] static std::string digits_of(const Digest& digest);
+  static void add_look(const Digest& digest, const FileLook& look);
+  std::optional<FileLook> examine(const std::string& path, int fd);
+  [[nodiscard]] std::string objection(const std::string& path, int fd, const FileLook& look);
+  [[nodiscard]] std::string distrust(const std::string& path, int fd);
+  [[nodiscard]] bool is_settled(std::int64_t mtime, std::int64_t ctime) const;
+  void add_entries(const std::string& path, int dir_fd);
+  [[nodiscard]] std::string never_kept(const std::string& path, int fd) const;
+  bool is_reliable(int fd);
+
+  const ShareRules rules_;
+  Digest digest_;
+  Digest seen_;
+  std::string why_not_;
+  std::map<std::string, bool> mounts_;  // whether they report changes
+};
+
+}  // namespace nodestage

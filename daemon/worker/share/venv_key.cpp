@@ -1,0 +1,130 @@
+#include "daemon/worker/share/venv_key.hpp"
+
+#include <fcntl.h>
+
+#include <algorithm>
+
+#include "common/os/file.hpp"
+#include "common/text/human.hpp"
+#include "daemon/worker/basis/fault.hpp"
+#include "daemon/worker/venv/requirements.hpp"
+#include "daemon/worker/venv/venv_build.hpp"
+
+namespace nodestage {
+namespace {
+
+constexpr int k_read = O_RDONLY | O_NONBLOCK | O_NOCTTY;
+constexpr std::size_t k_max_text = 4 * 1024 * 1024;
+
+// The value of a variable in a list of NAME=VALUE; "" if there is none.
+std::string value_in(const std::vector<std::string>& environment, std::string_view name) {
+  for (const auto& variable : environment) {
+    if (variable.starts_with(name) && variable.substr(name.size()).starts_with('='))
+      return variable.substr(name.size() + 1);
+  }
+  return {};
+}
+
+// By its content. Returns false if it does not exist.
+bool add_text(ShareKey& key, const std::string& path) {
+  const auto file = open_at(AT_FDCWD, path, k_read);
+  if (!file) return false;
+  const auto text = read_all(file->get(), k_max_text);
+  if (!text) {
+    key.refuse(shown(path) + ": " + text.error().text());
+    return true;
+  }
+  key.add_content(path, file->get(), *text);
+  return true;
+}
+
+// Where pip or uv looks for its settings. A site's settings in the interpreter's own directory come
+// and go with it.
+std::vector<std::string> settings_of(const VenvItem& item, VenvInstaller installer) {
+  const auto value = [&item](std::string_view name) { return value_in(item.environment, name); };
+  const std::string home = value("HOME");
+  const std::string own = value("XDG_CONFIG_HOME");
+  const std::string config = own.empty() ? home + "/.config" : own;
+  const std::string directory = item.source.substr(0, item.source.rfind('/') + 1);
+  if (installer == VenvInstaller::uv) {
+    return {value("UV_CONFIG_FILE"), config + "/uv/uv.toml", "/etc/uv/uv.toml",
+            directory + "uv.toml", directory + "pyproject.toml"};
+  }
+  return {value("PIP_CONFIG_FILE"), config + "/pip/pip.conf", home + "/.pip/pip.conf",
+          "/etc/pip.conf", "/etc/xdg/pip/pip.conf"};
+}
+
+void add_settings(ShareKey& key, const VenvItem& item, VenvInstaller installer) {
+  for (const auto& path : settings_of(item, installer)) {
+    if (path.starts_with('/') && add_text(key, path)) key.add("settings", std::string_view(path));
+  }
+}
+
+// Directories that a variable lists, separated by blanks (pip) or commas (uv).
+void add_listed(std::vector<std::string>& directories, std::string_view list) {
+  while (!list.empty()) {
+    const std::string_view one = list.substr(0, list.find_first_of(" ,"));
+    list.remove_prefix(std::min(one.size() + 1, list.size()));
+    if (one.starts_with('/')) directories.emplace_back(one);
+  }
+}
+
+std::vector<std::string> wheel_directories(const VenvItem& item, const WorkerOrder& order,
+                                           const RequirementFiles& files) {
+  std::vector<std::string> directories = order.venv_find_links;
+  if (!item.wheels.empty()) directories.insert(directories.begin(), item.wheels);
+  directories.insert(directories.end(), files.directories.begin(), files.directories.end());
+  for (const char* name : {"PIP_FIND_LINKS", "UV_FIND_LINKS"})
+    add_listed(directories, value_in(item.environment, name));
+  return directories;
+}
+
+void add_interpreter(ShareKey& key, const VenvItem& item, const WorkerOrder& order) {
+  key.add("modules", item.modules);
+  if (!item.modules.empty()) {
+    const std::string init = module_init_of(order);
+    if (!init.empty()) key.add_program("module_init", init);
+    if (item.python.empty()) return;
+  }
+  const std::string python = python_for(item, item.environment);
+  if (python.empty()) return key.refuse("this node has no python3 in the PATH of the submission");
+  key.add_program("python", python);
+}
+
+void add_requirements(ShareKey& key, const VenvItem& item, const WorkerOrder& order) {
+  key.add("installer", order.venv_installer == VenvInstaller::uv ? 1U : 0U);
+  if (order.venv_installer == VenvInstaller::uv) key.add_program("uv", order.venv_uv);
+  const RequirementFiles files = files_of_requirements(item.source);
+  if (!files.unknown.empty()) key.refuse(files.unknown);
+  key.add("texts", files.texts.size());
+  for (const auto& path : files.texts) {
+    if (!key.is_refused() && !add_text(key, path)) key.refuse(shown(path) + " cannot be read");
+  }
+  for (const auto& path : files.wheels) {
+    const auto wheel = open_at(AT_FDCWD, path, k_read);
+    if (!wheel) return key.refuse(wheel.error().what);
+    key.add("wheel", std::string_view(path));
+    key.add_file(path, wheel->get());
+  }
+  add_interpreter(key, item, order);
+  key.add("environment", item.environment);
+  for (const auto& directory : wheel_directories(item, order, files)) key.add_directory(directory);
+  add_settings(key, item, order.venv_installer);
+}
+
+}  // namespace
+
+Identity identify_venv(const VenvItem& item, VenvSource source, int fd, const ShareRules& rules) {
+  const bool is_archive = source == VenvSource::archive;
+  ShareKey key(rules, is_archive ? "archive of a venv" : "requirements",
+               last_part(item.destination));
+  key.add("build", static_cast<unsigned>(rules.order.venv_build));
+  if (is_archive) {
+    key.add_file(item.source, fd);
+  } else {
+    add_requirements(key, item, rules.order);
+  }
+  return key.identity();
+}
+
+}  // namespace nodestage

@@ -1,0 +1,20 @@
+// Trees that their owner only reads.
+#pragma once
+
+#include <sys/types.h>
+
+#include "common/result.hpp"
+
+namespace nodestage {
+
+inline constexpr mode_t k_write_bits = 0222;
+
+// A mode without write bits. The owner can list and enter a directory: it could not be compared
+// with what it was otherwise (compare_tree.hpp).
+constexpr mode_t read_only_directory(mode_t mode) { return (mode & ~k_write_bits) | 0500; }
+
+// Takes the write bits from everything below the directory, which itself keeps them. Follows no
+// link. dir_fd is borrowed; O_PATH is enough. A fault's `what` names the entry.
+Status take_write_bits(int dir_fd);
+
+}  // namespace nodestage

@@ -1,0 +1,206 @@
+#include <doctest/doctest.h>
+
+#include <functional>
+
+#include "share_run.hpp"
+
+using namespace nodestage;
+
+namespace {
+
+struct OneFile : ShareRun<StageRun> {
+  OneFile() {
+    REQUIRE(in_data("mkdir d && echo one >d/f && tar cf t.tar d && touch -d '2020-01-01' t.tar") ==
+            0);
+    add("t.tar").shared = true;
+  }
+  DatasetItem& item() { return request.datasets[0]; }
+};
+
+}  // namespace
+
+TEST_CASE("identify: the same file has the same key, and nothing is written") {
+  OneFile run;
+  const std::string key = run.key();
+  CHECK(key.size() == k_share_key_bytes);
+  CHECK(key.find_first_not_of("0123456789abcdef") == std::string::npos);
+  CHECK(run.why_not.empty());
+  CHECK(run.has_flag(k_item_shared));
+  CHECK(run.what() == "t");
+  CHECK(run.status.items[0].bytes_total == 10240);
+  CHECK(field_text(run.status.items[0].source) == run.data() + "/t.tar");
+  CHECK(run.key() == key);
+  CHECK(run.in_job("test -z \"$(ls -A)\""));
+}
+
+TEST_CASE("identify: items have records in the request's order, with or without `shared`") {
+  OneFile run;
+  run.add("t.tar").destination = "other";
+  run.add("t.tar").destination = "below/third";
+  run.request.datasets[2].shared = true;
+  const std::string key = run.key(2);
+  CHECK(run.what(2) == "third");
+  CHECK(run.status.items.size() == 3);
+  CHECK_FALSE(run.has_flag(k_item_shared, 1));
+  CHECK(field_text(run.status.items[1].name).empty());
+  CHECK(run.state(1) == ItemState::done);
+  CHECK(key != run.key(0));
+}
+
+TEST_CASE("identify: whatever changes the tree changes the key") {
+  OneFile run;
+  const std::string key = run.key();
+  std::function<void()> change;
+  SUBCASE("destination") { run.item().destination = "e"; }
+  SUBCASE("extract") { run.item().extract = Extract::no; }
+  SUBCASE("strip") { run.item().strip = 1; }
+  SUBCASE("include") { run.item().include = {"*"}; }
+  SUBCASE("exclude") { run.item().exclude = {"*x"}; }
+  SUBCASE("eof") { run.item().eof = TarEnd::optional; }
+  SUBCASE("umask") { run.request.umask = 077; }
+  SUBCASE("owner") { run.order.uid = 7; }
+  SUBCASE("escaping") { run.order.extract.escaping = Escaping::skip; }
+  SUBCASE("special") { run.order.extract.special = Special::keep; }
+  SUBCASE("max_entries") { run.order.extract.max_entries = 10; }
+  SUBCASE("max_ratio") { run.order.extract.max_ratio = 10; }
+  SUBCASE("xattrs") { run.order.extract.xattrs = true; }
+  SUBCASE("time") { REQUIRE(run.in_data("touch -d 2020-01-02 t.tar") == 0); }
+  SUBCASE("mode, which is not in the key, but changes the ctime") {
+    REQUIRE(run.in_data("chmod 600 t.tar") == 0);
+  }
+  SUBCASE("another file with the same content and time") {
+    REQUIRE(run.in_data("cp -p t.tar u && mv u t.tar") == 0);
+  }
+  SUBCASE("in-place rewrite of the same size with the old mtime") {
+    REQUIRE(run.in_data("printf x | dd of=t.tar bs=1 seek=600 conv=notrunc status=none && "
+                        "touch -d 2020-01-01 t.tar") == 0);
+  }
+  const std::string other = run.key();
+  CHECK(other.size() == k_share_key_bytes);
+  CHECK(other != key);
+}
+
+TEST_CASE("identify: the default destination is the one that staging finds") {
+  ShareRun<StageRun> run;
+  REQUIRE(run.in_data("echo x >f.h5; echo x >g; gzip -k g; tar czf t.tar.gz f.h5; "
+                      "touch -d 2020-01-01 *") == 0);
+  std::string source;
+  std::string name;
+  Extract extract = Extract::automatic;
+  SUBCASE("file") { source = "f.h5", name = "f.h5"; }
+  SUBCASE("compressed file") { source = "g.gz", name = "g.gz"; }
+  SUBCASE("archive") { source = "t.tar.gz", name = "t"; }
+  SUBCASE("archive as it is") { source = "t.tar.gz", name = "t.tar.gz", extract = Extract::no; }
+  run.add(source).shared = true;
+  run.request.datasets[0].extract = extract;
+  CHECK(run.key().size() == k_share_key_bytes);
+  CHECK(run.what() == name);
+  REQUIRE(run.run() == 0);
+  CHECK(run.in_job("test -e " + name));
+}
+
+TEST_CASE("identify: all matches of a glob are in the key") {
+  ShareRun<StageRun> run;
+  REQUIRE(run.in_data("for i in 1 2; do echo $i >f$i; done; touch -d 2020-01-01 f?") == 0);
+  run.add("f*").shared = true;
+  CHECK(run.key().empty());
+  CHECK(run.why_not.find("one destination") != std::string::npos);
+  run.request.datasets[0].destination = "all";
+  const std::string key = run.key();
+  CHECK(key.size() == k_share_key_bytes);
+  CHECK(run.what() == "all");
+  CHECK(run.status.items[0].bytes_total == 4);
+  SUBCASE("one more") { REQUIRE(run.in_data("touch -d 2020-01-01 f3") == 0); }
+  SUBCASE("another name") { REQUIRE(run.in_data("mv f1 f0") == 0); }
+  SUBCASE("one changed") { REQUIRE(run.in_data("touch -d 2021-01-01 f2") == 0); }
+  CHECK(run.key() != key);
+}
+
+TEST_CASE("identify: what must not be kept, and why") {
+  OneFile run;
+  std::string why;
+  SUBCASE("just changed") {
+    run.share_limits = {};
+    REQUIRE(run.in_data("touch t.tar") == 0);
+    why = "it was changed less than a minute ago";
+  }
+  SUBCASE("an old mtime does not help") {
+    run.share_limits = {};
+    why = "it was changed less than a minute ago";
+  }
+  SUBCASE("changed in the future") {
+    REQUIRE(run.in_data("touch -d 2100-01-01 t.tar") == 0);
+    why = "it was changed less than a minute ago";
+  }
+  SUBCASE("a directory") {
+    run.item().source = run.data() + "/d";
+    why = "it is a directory; make an archive of it with `nodestage pack`, and stage that";
+  }
+  SUBCASE("a FIFO") {
+    REQUIRE(run.in_data("mkfifo p") == 0);
+    run.item().source = run.data() + "/p";
+    why = "it is not a regular file";
+  }
+  SUBCASE("no cache") {
+    run.order.cache.clear();
+    why = "this node keeps no shared data";
+  }
+  SUBCASE("never, by the given path") {
+    run.order.cache_never = {"/elsewhere", run.data()};
+    why = "this site keeps nothing from " + run.data();
+  }
+  SUBCASE("never, by the path behind a link") {
+    REQUIRE(run.in_data("mkdir secret && mv t.tar secret && ln -s secret/t.tar t.tar") == 0);
+    run.order.cache_never = {run.data() + "/secret/"};
+    why = "this site keeps nothing from " + run.data() + "/secret/";
+  }
+  SUBCASE("never, and the setting names a link") {
+    REQUIRE(run.in_data("ln -s . link") == 0);
+    run.order.cache_never = {run.data() + "/link"};
+    why = "this site keeps nothing from " + run.data() + "/link";
+  }
+  SUBCASE("does not exist") {
+    run.item().source = run.data() + "/none";
+    why = run.data() + "/none: No such file or directory";
+  }
+  SUBCASE("must not be read any more") {
+    REQUIRE(run.in_data("chmod 0 t.tar") == 0);
+    why = run.data() + "/t.tar: Permission denied";
+  }
+  SUBCASE("a name that the cache needs") {
+    run.item().destination = "record";
+    why = "its destination cannot have the name 'record'";
+  }
+  SUBCASE("a name that cannot be reported") {
+    run.item().destination = std::string(48, 'n');
+    why = "its destination's name is too long for that, or not printable";
+  }
+  CHECK(run.key().empty());
+  CHECK(run.why_not == why);
+  CHECK(run.state() == ItemState::done);
+  CHECK(run.has_flag(k_item_shared));
+}
+
+TEST_CASE("a directory beside one that is never kept is not meant") {
+  OneFile run;
+  run.order.cache_never = {run.data().substr(0, run.data().size() - 1)};
+  CHECK(run.key().size() == k_share_key_bytes);
+}
+
+TEST_CASE("file systems that do not report reliably when a file changes") {
+  const std::string mounts =
+      "21 1 8:1 / / rw,relatime shared:1 - ext4 /dev/sda1 rw\n"
+      "22 21 0:40 / /a rw,nosuid,nodev - fuse.sshfs host:/ rw,user_id=1000,group_id=1000\n"
+      "23 21 0:41 / /b rw - fuse.cvmfs2 cvmfs2 ro,user_id=0,group_id=0,allow_other\n"
+      "24 21 0:42 / /c rw - nfs4 server:/x rw,vers=4.2,nocto,proto=tcp\n"
+      "25 21 0:43 / /d rw - nfs server:/x rw,vers=3,proto=tcp\n"
+      "26 21 0:44 / /e rw - fuse host:/ rw,user_id=01,user_id=1000\n";
+  CHECK(reports_changes(mounts, "21"));
+  CHECK_FALSE(reports_changes(mounts, "22"));
+  CHECK(reports_changes(mounts, "23"));
+  CHECK_FALSE(reports_changes(mounts, "24"));
+  CHECK(reports_changes(mounts, "25"));
+  CHECK_FALSE(reports_changes(mounts, "26"));
+  CHECK_FALSE(reports_changes(mounts, "2"));
+  CHECK_FALSE(reports_changes(mounts, ""));
+}

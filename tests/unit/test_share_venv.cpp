@@ -1,0 +1,302 @@
+#include <doctest/doctest.h>
+
+#include "daemon/worker/venv/requirements.hpp"
+#include "share_run.hpp"
+#include "venv_run.hpp"
+
+using namespace nodestage;
+
+namespace {
+
+// A requirements file with all that its build reads, in the data directory.
+struct Requirements : ShareRun<VenvRun> {
+  Requirements() {
+    REQUIRE(in_data("mkdir -p sub w links bin home/.config/pip && echo '-r sub/a.txt' >r.txt && "
+                    "echo 'pack' >sub/a.txt && echo w >w/pack-1-py3-none-any.whl && "
+                    "echo l >links/x.whl && echo m >init.sh && cp /bin/true bin/python3 && "
+                    "cp /bin/true bin/uv && echo '[global]' >home/.config/pip/pip.conf && "
+                    "touch -d 2020-01-01 w links sub w/* links/*") == 0);
+    auto& item = add_venv("r.txt");
+    item.shared = true;
+    item.wheels = data() + "/w";
+    item.environment = {"PATH=" + data() + "/bin", "HOME=" + data() + "/home"};
+    order.venv_find_links = {data() + "/links"};
+    order.venv_uv = data() + "/bin/uv";
+    order.venv_module_init = data() + "/init.sh";
+  }
+  VenvItem& item() { return *request.venv; }
+};
+
+// A stand-in for uv that makes an environment of what is in the requirements file.
+constexpr const char* k_uv = R"(cat >bin/uv <<'E'
+#!/bin/sh
+PATH=/usr/bin:/bin
+case $1 in
+venv) exec "$3" -m venv --without-pip "$4" ;;
+pip)
+  for last; do :; done
+  cp "$last" "${4%/bin/python}/what"
+  for i in 1 2 3 4 5 6 7 8 9; do [ -e wait ] || break; sleep 0.1; done
+  printf '#!%s\nprint(1)\n' "$4" >"${4%/*}/show" && chmod 755 "${4%/*}/show" ;;
+esac
+E
+chmod 755 bin/uv; rm bin/python3; ln -s /usr/bin/python3 bin/python3)";
+
+// As the daemon does it.
+int publish(const ShareRun<VenvRun>& run, const SharedItem& decided) {
+  const std::string entry = decided.path.substr(0, decided.path.rfind('/'));
+  return shell("/", "mkdir -p '" + entry + "' && chmod u+w '" + run.job() + "/env' && mv '" +
+                        run.job() + "/env' '" + decided.path + "' && chmod 500 '" + decided.path +
+                        "' && ln -s '" + decided.path + "' '" + run.job() + "/env'");
+}
+
+}  // namespace
+
+TEST_CASE("identify: a venv of requirements by all that its build reads") {
+  Requirements run;
+  const std::string key = run.key();
+  REQUIRE_MESSAGE(key.size() == k_share_key_bytes, run.why_not);
+  CHECK(run.what() == "env");
+  CHECK(run.has_flag(k_item_shared));
+  CHECK(run.has_flag(k_item_venv));
+  CHECK(run.status.items[0].bytes_total == 13);
+  CHECK(run.key() == key);
+  const auto in_data = [&run](const std::string& command) { REQUIRE(run.in_data(command) == 0); };
+  SUBCASE("text") { in_data("echo '# x' >>r.txt"); }
+  SUBCASE("included text") { in_data("echo other >sub/a.txt"); }
+  SUBCASE("a wheel is added") { in_data("touch -d 2020-01-01 w/y.whl"); }
+  SUBCASE("a wheel is replaced") { in_data("echo z >w/pack-1-py3-none-any.whl"); }
+  SUBCASE("a site's wheel is removed") { in_data("rm links/x.whl"); }
+  SUBCASE("other wheels") { run.item().wheels = run.data() + "/links"; }
+  SUBCASE("the site's wheels") { run.order.venv_find_links.clear(); }
+  SUBCASE("wheels by the environment") {
+    run.item().environment.push_back("PIP_FIND_LINKS=" + run.data() + "/sub");
+  }
+  SUBCASE("interpreter") { in_data("cp -p bin/python3 p && mv p bin/python3"); }
+  SUBCASE("python=") { run.item().python = "/usr/bin/python3"; }
+  SUBCASE("modules") { run.item().modules = {"python/3.11"}; }
+  SUBCASE("environment") { run.item().environment.push_back("X=1"); }
+  SUBCASE("settings of pip") { in_data("echo '[install]' >>home/.config/pip/pip.conf"); }
+  SUBCASE("destination") { run.item().destination = "other"; }
+  SUBCASE("installer") { run.order.venv_installer = VenvInstaller::uv; }
+  SUBCASE("what may be built") { run.order.venv_build = VenvBuild::any; }
+  SUBCASE("umask") { run.request.umask = 077; }
+  const std::string other = run.key();
+  CHECK_MESSAGE(other.size() == k_share_key_bytes, run.why_not);
+  CHECK(other != key);
+}
+
+TEST_CASE("identify: a wheel that the environment's find-links have is looked at") {
+  Requirements run;
+  run.item().environment.push_back("PIP_FIND_LINKS=https://host/ " + run.data() + "/sub");
+  const std::string key = run.key();
+  CHECK(key.size() == k_share_key_bytes);
+  REQUIRE(run.in_data("echo x >sub/x.whl") == 0);
+  CHECK(run.key() != key);
+}
+
+TEST_CASE("identify: the same bytes of requirements elsewhere have the same key") {
+  Requirements run;
+  const std::string key = run.key();
+  REQUIRE(run.in_data("mkdir copy && cp -r r.txt sub copy") == 0);
+  run.item().source = run.data() + "/copy/r.txt";
+  CHECK(run.key() == key);
+}
+
+TEST_CASE("identify: the script that defines `module`, and uv, are in the key") {
+  Requirements run;
+  std::string file;
+  SUBCASE("module") { run.item().modules = {"m"}, file = "init.sh"; }
+  SUBCASE("uv") { run.order.venv_installer = VenvInstaller::uv, file = "bin/uv"; }
+  const std::string key = run.key();
+  CHECK(key.size() == k_share_key_bytes);
+  REQUIRE(run.in_data("cp -p " + file + " x && mv x " + file) == 0);
+  CHECK(run.key() != key);
+}
+
+TEST_CASE("identify: requirements that must not be kept") {
+  Requirements run;
+  std::string why;
+  const auto lines = [&run](const std::string& text) {
+    REQUIRE(run.in_data("echo '" + text + "' >r.txt") == 0);
+  };
+  const std::string names = run.data() + "/r.txt names files whose content is not known";
+  SUBCASE("a local directory") { lines("./pkg"), why = names; }
+  SUBCASE("an editable install") { lines("-e ."), why = names; }
+  SUBCASE("an address") { lines("git+https://host/x.git"), why = names; }
+  SUBCASE("a remote wheel") { lines("https://host/x-1-py3-none-any.whl"), why = names; }
+  SUBCASE("wheels at an address") { lines("--find-links https://host/"), why = names; }
+  SUBCASE("a local index") { lines("--index-url file:///srv/index"), why = names; }
+  SUBCASE("an included address") { lines("-r https://host/r.txt"), why = names; }
+  SUBCASE("an option that is not known") { lines("--global-option=x"), why = names; }
+  SUBCASE("a variable") {
+    lines("${HOME}/x.whl");
+    why = run.data() + "/r.txt contains a variable";
+  }
+  SUBCASE("a file that cannot be read") {
+    lines("-r none.txt");
+    why = run.data() + "/none.txt cannot be read whole";
+  }
+  SUBCASE("a wheel that does not exist") {
+    lines("./x-1-py3-none-any.whl");
+    why = run.data() + "/./x-1-py3-none-any.whl: No such file or directory";
+  }
+  SUBCASE("too many wheels") {
+    REQUIRE(run.in_data("cd w && seq 10001 | xargs touch -d 2020-01-01 && touch -d 2020-01-01 .") ==
+            0);
+    why = run.data() + "/w: contains too many files";
+  }
+  SUBCASE("wheels that must not be kept") {
+    run.order.cache_never = {run.data() + "/w"};
+    why = "this site keeps nothing from " + run.data() + "/w";
+  }
+  SUBCASE("no interpreter") {
+    REQUIRE(run.in_data("rm bin/python3") == 0);
+    why = "this node has no python3 in the PATH of the submission";
+  }
+  SUBCASE("just changed") {
+    run.share_limits = {};
+    why = "it was changed less than a minute ago";
+  }
+  SUBCASE("a wheel that was just changed") {
+    REQUIRE(run.in_data("touch -d 2100-01-01 w/pack-1-py3-none-any.whl") == 0);
+    why = run.data() + "/w/pack-1-py3-none-any.whl: was changed less than a minute ago";
+  }
+  CHECK(run.key().empty());
+  CHECK(run.why_not == why);
+}
+
+TEST_CASE("requirements: what else a build reads") {
+  const Scratch scratch;
+  const std::string dir = scratch.path();
+  REQUIRE(::chmod(dir.c_str(), 0777) == 0);
+  const int made = shell(dir, R"(mkdir s; cat >r.txt <<'E'
+# all of it is known
+--index-url https://pypi.org/simple
+--extra-index-url=https://host/x
+numpy==1.2 --hash=sha256:12
+./w/x-1-py3-none-any.whl
+y @ file:///w/y-1-py3-none-any.whl#sha256=12
+-r s/a.txt
+-c s/a.txt
+-f wheels
+E
+echo '-r b.txt' >s/a.txt; echo '-c a.txt' >s/b.txt)");
+  REQUIRE(made == 0);
+  const RequirementFiles files = files_of_requirements(dir + "/r.txt");
+  CHECK(files.unknown.empty());
+  CHECK(files.texts ==
+        std::vector<std::string>{dir + "/r.txt", dir + "/s/a.txt", dir + "/s/b.txt"});
+  CHECK(files.wheels ==
+        std::vector<std::string>{dir + "/./w/x-1-py3-none-any.whl", "/w/y-1-py3-none-any.whl"});
+  CHECK(files.directories == std::vector<std::string>{dir + "/wheels"});
+}
+
+TEST_CASE("identify: a venv's archive, by name or content, and a directory") {
+  ShareRun<VenvRun> run;
+  REQUIRE(run.make("old") == 0);
+  REQUIRE(run.in_data("tar czf old.tgz -C old . && cp old.tgz packed && cp old.tgz bad.tgz && "
+                      "truncate -s 100 bad.tgz") == 0);
+  auto& item = run.add_venv("old.tgz");
+  item.shared = true;
+  const std::string key = run.key();
+  CHECK(key.size() == k_share_key_bytes);
+  // Its environment and wheels do not matter, since nothing is built.
+  item.environment = {"X=1"};
+  CHECK(run.key() == key);
+  run.order.venv_build = VenvBuild::off;
+  CHECK(run.key() != key);
+  item.source = run.data() + "/packed";
+  CHECK(run.key().size() == k_share_key_bytes);
+  item.source = run.data() + "/bad.tgz";  // the job that stages it reports the fault
+  CHECK(run.key().size() == k_share_key_bytes);
+  item.source = run.data() + "/old";
+  CHECK(run.key().empty());
+  CHECK(run.why_not.starts_with("it is a directory;"));
+}
+
+TEST_CASE("venv: a shared one works at its path in the cache, without write bits") {
+  ShareRun<VenvRun> run;
+  run.order.cache = run.data() + "/cache";
+  REQUIRE(run.make("old") == 0);
+  REQUIRE(run.in_data("tar czf old.tgz -C old . && chmod -R u+w old && rm -r old") == 0);
+  run.add_venv("old.tgz").shared = true;
+  const SharedItem decided = run.decide(ShareRole::lead, "env");
+  REQUIRE_MESSAGE(run.run() == 0, run.cause());
+  CHECK(run.has_flag(k_item_whole));
+  CHECK(run.note().ends_with("; shared: kept on this node for your further jobs"));
+  CHECK(run.status.environment == std::vector<std::string>{"NODESTAGE_VENV=" + decided.path,
+                                                           "NODESTAGE_CACHE=" + run.order.cache});
+  CHECK(run.in_job("test \"$(stat -c %a env)\" = 500"));
+  CHECK(run.output("find env ! -type l -perm /222").empty());
+  REQUIRE(publish(run, decided) == 0);
+  CHECK(run.output("env/bin/show") == decided.path + "/share " + decided.path + "\n");
+  CHECK(run.output("grep -rlF '" + run.job() + "' env/").empty());
+  CHECK(run.output("env/bin/python -c 'import pack; print(pack.PLACE)'") ==
+        decided.path + "/share\n");
+}
+
+TEST_CASE("venv: a shared one that cannot be kept works at its destination") {
+  ShareRun<VenvRun> run;
+  run.order.cache = run.data() + "/cache";
+  REQUIRE(run.make("old") == 0);
+  REQUIRE(run.in_data("tar czf old.tgz -C old .") == 0);
+  run.add_venv("old.tgz").shared = true;
+  run.decide(ShareRole::lead, "env");
+  REQUIRE(run.in_data("touch old.tgz") == 0);
+  REQUIRE_MESSAGE(run.run() == 0, run.cause());
+  CHECK_FALSE(run.has_flag(k_item_whole));
+  CHECK(run.note().ends_with("; not shared: it was changed while it was read"));
+  const std::string env = run.job() + "/env";
+  CHECK(run.status.environment[0] == "NODESTAGE_VENV=" + env);
+  CHECK(run.output("env/bin/show") == env + "/share " + env + "\n");
+  CHECK(run.output("grep -rlF '" + run.order.cache + "' env/").empty());
+  CHECK(run.output("find env ! -type l -perm /222").empty());
+}
+
+TEST_CASE("venv: a shared one that is built") {
+  Requirements run;
+  run.order.cache = run.data() + "/cache";
+  REQUIRE(run.in_data(k_uv) == 0);
+  run.order.venv_installer = VenvInstaller::uv;
+  bool is_changed = false;
+  SUBCASE("unchanged") {}
+  SUBCASE("its text is written during the build, with the same content") {
+    is_changed = true;
+    REQUIRE(run.in_data("touch wait; (for i in $(seq 3000); do test ! -e "
+                        "../job/.nodestage-partial/items/0/one/what || break; sleep 0.01; done; "
+                        "touch -d 2020-01-01 r.txt; rm wait) >/dev/null 2>&1 &") == 0);
+  }
+  const SharedItem decided = run.decide(ShareRole::lead, "env");
+  REQUIRE_MESSAGE(decided.key.size() == k_share_key_bytes, run.why_not);
+  REQUIRE_MESSAGE(run.run() == 0, run.cause());
+  CHECK(run.has_flag(k_item_whole) == !is_changed);
+  CHECK(run.output("cat env/what") == "-r sub/a.txt\n");
+  const std::string place = is_changed ? run.job() + "/env" : decided.path;
+  CHECK(run.output("head -1 env/bin/show") == "#!" + place + "/bin/python\n");
+  CHECK(run.output("find env ! -type l -perm /222").empty());
+  CHECK(run.in_job("test -e env.log"));
+}
+
+TEST_CASE("venv: one that is here already is only linked") {
+  Requirements run;
+  const SharedItem decided = run.decide(ShareRole::link, "env");
+  REQUIRE(run.in_data("rm -r r.txt sub bin") == 0);
+  REQUIRE(run.run() == 0);
+  CHECK(run.has_flag(k_item_linked));
+  CHECK(run.note() == "shared, already here");
+  CHECK(run.in_job("test \"$(readlink env)\" = " + decided.path + " && test ! -e env.log"));
+  CHECK(run.status.environment ==
+        std::vector<std::string>{"NODESTAGE_VENV=" + decided.path, "NODESTAGE_CACHE=/cache"});
+}
+
+TEST_CASE("venv: the job's own shared one has no write bits") {
+  ShareRun<VenvRun> run;
+  REQUIRE(run.make("old") == 0);
+  REQUIRE(run.in_data("tar czf old.tgz -C old .") == 0);
+  run.add_venv("old.tgz").shared = true;
+  REQUIRE_MESSAGE(run.run() == 0, run.cause());
+  CHECK(run.output("find env ! -type l -perm /222").empty());
+  CHECK(run.output("env/bin/show") == run.job() + "/env/share " + run.job() + "/env\n");
+  CHECK(run.note() == "after a `module load`: source $NODESTAGE_VENV/bin/activate");
+}

@@ -1,0 +1,513 @@
+// What jobs do with shared items, without root and worker processes: who leads, who waits, what is
+// kept, and what a daemon that was killed leaves behind.
+#include <doctest/doctest.h>
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <filesystem>
+#include <fstream>
+
+#include "common/text/human.hpp"
+#include "job_site.hpp"
+
+using namespace nodestage;
+namespace fs = std::filesystem;
+
+namespace {
+
+const std::string k_a(k_share_key_bytes, 'a');
+const std::string k_b(k_share_key_bytes, 'b');
+const WorkerEnd k_dead{WorkerEnd::Kind::ended, "was killed by signal 9"};
+
+struct Wish {
+  std::string key;   // "": it must not be kept
+  std::string name;  // of the tree
+};
+
+struct SharingSite : JobSite {
+  SharingSite() {
+    config.cache.keep_free_percent = 0;
+    config.staging.max_jobs = 1;
+  }
+  [[nodiscard]] std::string job_path(std::uint32_t job, const std::string& name = "") const {
+    return scratch / ("alice." + std::to_string(job) + ".0" + (name.empty() ? "" : "/" + name));
+  }
+  [[nodiscard]] std::string entry(const std::string& key) const {
+    return std::to_string(user()) + "." + key;
+  }
+  [[nodiscard]] std::string kept_path(const std::string& key, const std::string& name) const {
+    return scratch / (".nodestage-cache/" + entry(key) + "/" + name);
+  }
+  // A link to itself until the tree is there.
+  [[nodiscard]] bool is_pending(const std::string& key) const {
+    const std::string path = kept_path(key, "data");
+    return fs::is_symlink(path) && fs::read_symlink(path) == path;
+  }
+  void begin(std::uint32_t job) {
+    Begin begin = request(job);
+    begin.request = R"({"shared":true})";
+    REQUIRE(std::holds_alternative<Accepted>(jobs->begin(begin)));
+  }
+  // The job's worker has found out what it wants.
+  void identify(std::uint32_t job, const std::vector<Wish>& wishes) {
+    std::vector<ItemRecord> items;
+    for (const Wish& wish : wishes) {
+      ItemRecord item{};
+      item.state = static_cast<std::uint32_t>(ItemState::done);
+      item.flags = k_item_shared;
+      item.bytes_total = 1000;
+      set_field(item.name, wish.key);
+      set_field(item.what, wish.name);
+      set_field(item.source, "/p/" + wish.name + ".tar");
+      set_field(item.note, wish.key.empty() ? "it was changed less than a minute ago" : "");
+      items.push_back(item);
+    }
+    REQUIRE(workers.say(WorkerTask::identify, job, WorkerPhase::done, items));
+    REQUIRE(workers.end(WorkerTask::identify, {WorkerEnd::Kind::ended, "ended with code 0"}, job));
+  }
+  void ask(std::uint32_t job, const std::vector<Wish>& wishes) {
+    begin(job);
+    identify(job, wishes);
+  }
+  [[nodiscard]] std::vector<SharedItem> order(std::uint32_t job) {
+    const auto* started = workers.find(WorkerTask::stage, job);
+    return started == nullptr ? std::vector<SharedItem>() : started->order.shared;
+  }
+  [[nodiscard]] bool stages(std::uint32_t job) {
+    return workers.find(WorkerTask::stage, job) != nullptr;
+  }
+  // The worker's records of what it was told to do, which it has done.
+  std::vector<ItemRecord> do_all(std::uint32_t job, std::uint32_t flag_of_leads = k_item_whole) {
+    std::vector<ItemRecord> items;
+    for (const SharedItem& shared : order(job)) {
+      const std::string name =
+          shared.path.empty() ? "own" + std::to_string(shared.item) : last_part(shared.path);
+      const std::string at = job_path(job, name);
+      ItemRecord item{};
+      item.state = static_cast<std::uint32_t>(ItemState::done);
+      item.flags = k_item_shared;
+      set_field(item.destination, at);
+      if (shared.role == ShareRole::link) {
+        fs::create_symlink(shared.path, at);
+        item.flags |= k_item_linked;
+      } else {
+        // A file: without root, a directory that is not writable cannot be moved.
+        std::ofstream(at) << "of job " << job;
+        ::chmod(at.c_str(), 0400);
+        if (::geteuid() == 0) REQUIRE(::chown(at.c_str(), user(), group()) == 0);
+        if (shared.role == ShareRole::lead) item.flags |= flag_of_leads;
+      }
+      items.push_back(item);
+    }
+    return items;
+  }
+  void finish(std::uint32_t job, std::uint32_t flag_of_leads = k_item_whole) {
+    const auto items = do_all(job, flag_of_leads);
+    REQUIRE(workers.say(WorkerTask::stage, job, WorkerPhase::done, items));
+    end_stage(job);
+  }
+  void end_stage(std::uint32_t job,
+                 const WorkerEnd& how = {WorkerEnd::Kind::ended, "ended with code 0"}) {
+    REQUIRE(workers.end(WorkerTask::stage, how, job));
+  }
+  // Its results are delivered, and all is over.
+  void over(std::uint32_t job) {
+    end(job);
+    if (workers.find(WorkerTask::stage, job) != nullptr) end_stage(job, k_dead);
+    if (workers.find(WorkerTask::stage_out, job) == nullptr) return;
+    workers.say(WorkerTask::stage_out, job, WorkerPhase::done, {});
+    workers.end(WorkerTask::stage_out, {WorkerEnd::Kind::ended, "ended with code 0"}, job);
+  }
+  // The comparison of the one tree that waits for it.
+  void compare(const std::string& newest) {
+    ItemRecord item{};
+    set_field(item.name, newest);
+    auto* started = workers.find(WorkerTask::compare);
+    REQUIRE(started != nullptr);
+    REQUIRE(workers.say(WorkerTask::compare, started->order.job, WorkerPhase::done, {item}));
+    REQUIRE(workers.end(WorkerTask::compare));
+  }
+  [[nodiscard]] std::size_t kept() const { return jobs->cache(0).size(); }
+  [[nodiscard]] std::string text_in(std::uint32_t job, const std::string& name) const {
+    std::ifstream file(job_path(job, name));
+    return {std::istreambuf_iterator<char>(file), {}};
+  }
+};
+
+}  // namespace
+
+TEST_CASE("the first job stages for all, and each further one gets a link") {
+  SharingSite site;
+  site.begin(1);
+  CHECK_FALSE(site.stages(1));
+  site.identify(1, {{k_a, "data"}});
+  REQUIRE(site.order(1).size() == 1);
+  CHECK(site.order(1)[0].role == ShareRole::lead);
+  CHECK(site.order(1)[0].path == site.kept_path(k_a, "data"));
+  CHECK(site.is_pending(k_a));
+  site.finish(1);
+  CHECK(site.state_of(1) == "ready");
+  CHECK(fs::is_symlink(site.job_path(1, "data")));
+  CHECK(fs::read_symlink(site.job_path(1, "data")) == site.kept_path(k_a, "data"));
+  CHECK(site.text_in(1, "data") == "of job 1");
+
+  site.ask(2, {{k_a, "data"}});
+  REQUIRE(site.order(2).size() == 1);
+  CHECK(site.order(2)[0].role == ShareRole::link);
+  CHECK(site.order(2)[0].note == "staged by job 1");
+  site.finish(2);
+  CHECK(site.state_of(2) == "ready");
+  CHECK(site.text_in(2, "data") == "of job 1");
+  const auto rows = site.jobs->cache(0);
+  REQUIRE(rows.size() == 1);
+  CHECK(rows[0].jobs == 2);
+  CHECK(rows[0].hits == 1);
+  CHECK(rows[0].job == 1);
+  CHECK(site.jobs->cache(SharingSite::user() + 1).empty());
+  const Metrics metrics = site.jobs->metrics();
+  CHECK(metrics.counters.cache.hits == 1);
+  CHECK(metrics.counters.cache.misses == 1);
+  CHECK(metrics.counters.cache.bytes_not_read == 1000);
+}
+
+TEST_CASE("who finds all its items there does not wait for a place") {
+  SharingSite site;
+  site.ask(1, {{k_a, "data"}});
+  site.finish(1);
+  site.ask(2, {{k_b, "other"}});
+  CHECK(site.stages(2));  // the only place
+  site.ask(3, {{k_a, "data"}});
+  CHECK(site.stages(3));
+  site.ask(4, {{k_a, "data"}, {std::string(k_share_key_bytes, 'c'), "more"}});
+  CHECK_FALSE(site.stages(4));
+}
+
+TEST_CASE("who wants what another job stages waits for it without a place, and is told so") {
+  SharingSite site;
+  site.ask(1, {{k_a, "data"}});
+  site.ask(2, {{k_a, "data"}});
+  site.config.staging.max_jobs = 8;
+  site.pass(std::chrono::seconds(10));
+  CHECK_FALSE(site.stages(2));
+  CHECK(site.state_of(2) == "queued");
+  site.wait(2);
+  const auto* progress = std::get_if<Progress>(&site.answers.back());
+  REQUIRE(progress != nullptr);
+  CHECK(progress->current == "job 1, which stages data.tar for both");
+  site.finish(1);
+  REQUIRE(site.order(2).size() == 1);
+  CHECK(site.order(2)[0].role == ShareRole::link);
+}
+
+TEST_CASE("when the leader fails or is cancelled the next one leads") {
+  SharingSite site;
+  site.config.staging.max_jobs = 8;
+  for (const std::uint32_t job : {1U, 2U, 3U}) site.ask(job, {{k_a, "data"}});
+  SUBCASE("fails") {
+    site.end_stage(1, k_dead);
+    CHECK(site.state_of(1) == "failed");
+  }
+  SUBCASE("cancelled") { site.over(1); }
+  SUBCASE("staged it, but it must not be kept") { site.finish(1, 0); }
+  REQUIRE(site.order(2).size() == 1);
+  CHECK(site.order(2)[0].role == ShareRole::lead);
+  CHECK_FALSE(site.stages(3));
+  site.finish(2);
+  CHECK(site.order(3).at(0).role == ShareRole::link);
+  site.finish(3);
+  CHECK(site.text_in(3, "data") == "of job 2");
+}
+
+TEST_CASE("after two failures each stages for itself") {
+  SharingSite site;
+  site.config.staging.max_jobs = 8;
+  for (const std::uint32_t job : {1U, 2U, 3U, 4U}) site.ask(job, {{k_a, "data"}});
+  site.end_stage(1, k_dead);
+  site.end_stage(2, k_dead);
+  for (const std::uint32_t job : {3U, 4U}) {
+    REQUIRE(site.order(job).size() == 1);
+    CHECK(site.order(job)[0].role == ShareRole::own);
+    CHECK(site.order(job)[0].note == "jobs before this one could not stage it");
+    site.finish(job);
+    CHECK(site.state_of(job) == "ready");
+  }
+  CHECK(site.kept() == 0);
+}
+
+TEST_CASE("jobs that name the same items in another order do not wait for each other") {
+  SharingSite site;
+  site.ask(1, {{k_a, "a"}, {k_b, "b"}});
+  site.ask(2, {{k_b, "b"}, {k_a, "a"}});
+  site.ask(3, {{k_b, "b"}, {std::string(k_share_key_bytes, 'c'), "c"}});
+  SUBCASE("all goes well") {}
+  SUBCASE("the first one fails") { site.end_stage(1, k_dead); }
+  SUBCASE("the first one is cancelled") { site.over(1); }
+  for (int round = 0; round < 3; ++round) {
+    for (const std::uint32_t job : {1U, 2U, 3U}) {
+      if (site.stages(job)) site.finish(job);
+    }
+  }
+  CHECK(site.state_of(2) == "ready");
+  CHECK(site.state_of(3) == "ready");
+  CHECK(site.kept() == 3);
+}
+
+TEST_CASE("what must not be kept is staged for the job alone, with the reason") {
+  SharingSite site;
+  site.ask(1, {{"", "data"}});
+  REQUIRE(site.order(1).size() == 1);
+  CHECK(site.order(1)[0].role == ShareRole::own);
+  CHECK(site.order(1)[0].note == "it was changed less than a minute ago");
+  site.finish(1);
+  CHECK(site.state_of(1) == "ready");
+  CHECK(site.kept() == 0);
+}
+
+TEST_CASE("claims of a worker: no key, a path as a name, or one thing twice") {
+  SharingSite site;
+  for (const Wish& wish : {Wish{"../../etc", "data"}, Wish{k_a, ".."}, Wish{k_a, "a/b"},
+                           Wish{std::string(k_share_key_bytes, 'A'), "data"}}) {
+    site.ask(1, {wish});
+    REQUIRE(site.order(1).size() == 1);
+    CHECK(site.order(1)[0].role == ShareRole::own);
+    site.over(1);
+  }
+  site.ask(2, {{k_a, "data"}, {k_a, "data"}});
+  REQUIRE(site.order(2).size() == 2);
+  CHECK(site.order(2)[0].role == ShareRole::lead);
+  CHECK(site.order(2)[1].role == ShareRole::own);
+}
+
+TEST_CASE("a worker that cannot identify: the job stages for itself") {
+  SharingSite site;
+  site.begin(1);
+  REQUIRE(site.workers.end(WorkerTask::identify, {WorkerEnd::Kind::over_limit, "took too long"}));
+  CHECK(site.stages(1));
+  CHECK(site.order(1).empty());
+  site.workers.is_refusing = true;
+  site.begin(2);
+  site.workers.is_refusing = false;
+  site.finish(1);
+  site.pass(std::chrono::seconds(1));
+  CHECK(site.stages(2));
+}
+
+TEST_CASE("what the site does not keep") {
+  SharingSite site;
+  site.config.cache.enabled = false;
+  site.jobs->settings_changed();
+  site.begin(1);
+  CHECK(site.workers.find(WorkerTask::identify)->order.cache.empty());
+  site.identify(1, {{k_a, "data"}});
+  REQUIRE(site.order(1).size() == 1);
+  CHECK(site.order(1)[0].role == ShareRole::own);
+  CHECK(site.order(1)[0].note == "this node keeps no shared data");
+}
+
+TEST_CASE("a tree that cannot be put into the cache is staged again, for the job alone") {
+  SharingSite site;
+  site.config.staging.max_jobs = 8;
+  site.ask(1, {{k_a, "data"}});
+  site.ask(2, {{k_a, "data"}});
+  auto items = site.do_all(1);
+  SUBCASE("it is not there") { fs::remove_all(site.job_path(1, "data")); }
+  SUBCASE("its path leads elsewhere") {
+    fs::remove_all(site.job_path(1, "data"));
+    set_field(items[0].destination, site.job_path(1, "../alice.2.0/data"));
+  }
+  SUBCASE("a link leads to it") {
+    fs::rename(site.job_path(1, "data"), site.scratch / "elsewhere");
+    fs::create_symlink(site.scratch / "elsewhere", site.job_path(1, "data"));
+  }
+  SUBCASE("it can be written to") { ::chmod(site.job_path(1, "data").c_str(), 0600); }
+  REQUIRE(site.workers.say(WorkerTask::stage, 1, WorkerPhase::done, items));
+  site.end_stage(1);
+  CHECK(site.state_of(1) == "staging");
+  REQUIRE(site.order(1).size() == 1);
+  CHECK(site.order(1)[0].role == ShareRole::own);
+  CHECK(site.kept() == 0);
+  REQUIRE(site.workers.say(WorkerTask::stage, 1, WorkerPhase::done, {}));
+  site.end_stage(1);
+  CHECK(site.state_of(1) == "ready");
+  REQUIRE(site.order(2).size() == 1);
+  CHECK(site.order(2)[0].role == ShareRole::lead);
+}
+
+TEST_CASE("an entry stays while a job uses it, and is compared when the last one has gone") {
+  SharingSite site;
+  site.ask(1, {{k_a, "data"}});
+  site.finish(1);
+  site.ask(2, {{k_a, "data"}});
+  site.finish(2);
+  CHECK(site.jobs->drop(0, {}).size() == 1);
+  CHECK(site.kept() == 1);
+  site.over(1);
+  CHECK(site.workers.find(WorkerTask::compare) == nullptr);
+  site.over(2);
+  SUBCASE("unchanged: it is there for the next job") {
+    site.compare("1.0");
+    CHECK(site.kept() == 1);
+    site.ask(3, {{k_a, "data"}});
+    CHECK(site.order(3).at(0).role == ShareRole::link);
+  }
+  SUBCASE("changed: it is dropped") {
+    site.compare("99999999999.0");
+    CHECK(site.kept() == 0);
+    CHECK(site.trees("trash") > 0);
+    CHECK_FALSE(fs::exists(site.kept_path(k_a, "data")));
+  }
+  SUBCASE("it could not be looked at: it is dropped") {
+    REQUIRE(site.workers.end(WorkerTask::compare, k_dead));
+    CHECK(site.kept() == 0);
+  }
+  SUBCASE("changed, and in use again: no further job uses it") {
+    site.ask(3, {{k_a, "data"}});
+    site.compare("99999999999.0");
+    CHECK(site.kept() == 1);
+    site.ask(4, {{k_a, "data"}});
+    site.finish(3);
+    CHECK(site.order(4).at(0).role == ShareRole::own);
+    site.over(3);
+    CHECK(site.kept() == 0);
+  }
+  SUBCASE("its user drops it") {
+    CHECK(site.jobs->drop(SharingSite::user() + 1, {}).empty());
+    CHECK(site.jobs->drop(SharingSite::user(), {"1.b"}).empty());
+    CHECK(site.jobs->drop(SharingSite::user(), {site.entry(k_a)}).size() == 1);
+    CHECK(site.kept() == 0);
+  }
+}
+
+TEST_CASE("what is not used goes by age, by size, and when the disk fills") {
+  SharingSite site;
+  for (const auto& [job, key] : {std::pair(1U, k_a), std::pair(2U, k_b)}) {
+    site.ask(job, {{key, "data"}});
+    auto items = site.do_all(job);
+    items[0].bytes_written = UINT64_MAX;
+    REQUIRE(site.workers.say(WorkerTask::stage, job, WorkerPhase::done, items));
+    site.end_stage(job);
+    site.pass(std::chrono::seconds(10));
+    if (job == 1) {
+      site.over(1);
+      site.compare("1.0");
+    }
+  }
+  REQUIRE(site.kept() == 2);
+  SUBCASE("age") {
+    site.config.cache.max_age_s = 60;
+    site.pass(std::chrono::seconds(120));
+  }
+  SUBCASE("size, with figures that overflow") {
+    site.config.cache.max_bytes = 1 << 20;
+    site.pass(std::chrono::seconds(10));
+  }
+  SUBCASE("free space") {
+    site.workers.end(WorkerTask::remove);
+    for (const auto& tree : site.areas.list_trash())
+      fs::remove_all(site.scratch / (".nodestage/trash/" + tree.name));
+    site.config.cache.keep_free_percent = 100;
+    site.pass(std::chrono::seconds(10));
+  }
+  SUBCASE("switched off") {
+    site.config.cache.enabled = false;
+    site.jobs->settings_changed();
+    site.pass(std::chrono::seconds(10));
+  }
+  REQUIRE(site.kept() == 1);
+  CHECK(site.jobs->cache(0)[0].job == 2);  // in use
+}
+
+TEST_CASE("a daemon that is started again knows what is kept, and who uses it") {
+  SharingSite site;
+  site.ask(1, {{k_a, "data"}});
+  site.finish(1);
+  site.start_daemon();
+  REQUIRE(site.kept() == 1);
+  CHECK(site.jobs->cache(0)[0].jobs == 1);
+  site.ask(2, {{k_a, "data"}});
+  CHECK(site.order(2).at(0).role == ShareRole::link);
+  site.over(2);
+  site.over(1);
+  CHECK(site.workers.find(WorkerTask::compare) != nullptr);
+}
+
+TEST_CASE("after another boot nothing that was kept counts") {
+  SharingSite site;
+  site.ask(1, {{k_a, "data"}});
+  site.finish(1);
+  site.over(1);
+  site.boot = "another boot";
+  site.start_daemon();
+  CHECK(site.kept() == 0);
+  CHECK(fs::is_empty(site.scratch / ".nodestage-cache"));
+  CHECK(site.trees("trash") > 0);
+}
+
+TEST_CASE("a daemon that was killed while a leader staged") {
+  SharingSite site;
+  site.ask(1, {{k_a, "data"}});
+  SUBCASE("and while the worker worked: the job begins anew") {
+    site.start_daemon();
+    CHECK(site.kept() == 0);
+    site.identify(1, {{k_a, "data"}});
+    CHECK(site.order(1).at(0).role == ShareRole::lead);
+    site.finish(1);
+  }
+  SUBCASE("and after the worker was done: it is kept now") {
+    REQUIRE(site.workers.say(WorkerTask::stage, 1, WorkerPhase::done, site.do_all(1)));
+    site.start_daemon();
+  }
+  SUBCASE("and after the exchange, before the record") {
+    const auto items = site.do_all(1);
+    REQUIRE(site.workers.say(WorkerTask::stage, 1, WorkerPhase::done, items));
+    const std::string draft = site.scratch / (".nodestage-cache/" + site.entry(k_a) + ".draft");
+    const std::string saved = site.scratch / "draft";
+    fs::copy(draft, saved);
+    site.end_stage(1);
+    fs::remove(site.scratch / (".nodestage-cache/" + site.entry(k_a) + ".record"));
+    fs::copy(saved, draft);
+    site.start_daemon();
+  }
+  CHECK(site.state_of(1) == "ready");
+  CHECK(site.kept() == 1);
+  CHECK(site.text_in(1, "data") == "of job 1");
+  site.ask(2, {{k_a, "data"}});
+  CHECK(site.order(2).at(0).role == ShareRole::link);
+}
+
+TEST_CASE("a half written entry is never whole") {
+  SharingSite site;
+  site.ask(1, {{k_a, "data"}});
+  site.finish(1);
+  site.over(1);
+  const std::string record = site.scratch / (".nodestage-cache/" + site.entry(k_a) + ".record");
+  SUBCASE("no record") { fs::remove(record); }
+  SUBCASE("an empty record") { std::ofstream(record).close(); }
+  SUBCASE("a record of another entry") { std::ofstream(record) << R"({"version":1,"name":"1.b"})"; }
+  SUBCASE("no tree") { fs::remove_all(site.kept_path(k_a, "data")); }
+  SUBCASE("what is left of an eviction") {
+    fs::remove(record);
+    fs::remove_all(site.kept_path(k_a, "data"));
+  }
+  site.start_daemon();
+  CHECK(site.kept() == 0);
+  CHECK(fs::is_empty(site.scratch / ".nodestage-cache"));
+}
+
+TEST_CASE("an async item is kept when its worker has ended") {
+  SharingSite site;
+  site.ask(1, {{k_a, "data"}, {k_b, "late"}});
+  auto items = site.do_all(1);
+  items[1].state = static_cast<std::uint32_t>(ItemState::working);
+  items[1].flags |= k_item_async;
+  REQUIRE(site.workers.say(WorkerTask::stage, 1, WorkerPhase::ready, items));
+  site.wait(1);
+  CHECK(site.state_of(1) == "ready");
+  CHECK(site.kept() == 1);
+  items[1].state = static_cast<std::uint32_t>(ItemState::done);
+  REQUIRE(site.workers.say(WorkerTask::stage, 1, WorkerPhase::done, items));
+  site.end_stage(1);
+  CHECK(site.kept() == 2);
+  CHECK(site.text_in(1, "late") == "of job 1");
+}

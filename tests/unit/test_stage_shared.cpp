@@ -1,0 +1,257 @@
+#include <doctest/doctest.h>
+
+#include <algorithm>
+
+#include "share_run.hpp"
+
+using namespace nodestage;
+
+namespace {
+
+constexpr const char* k_whole = "shared: kept on this node for your further jobs";
+
+bool has(const std::vector<std::string>& texts, const std::string& text) {
+  return std::find(texts.begin(), texts.end(), text) != texts.end();
+}
+
+// "a" has no entry of its own in the archive, "b" is open to all, "c" may not be read.
+struct OneArchive : ShareRun<StageRun> {
+  OneArchive() {
+    REQUIRE(in_data("umask 0; mkdir -p d/a d/b d/c && echo 1 >d/a/one && echo 2 >d/b/two && "
+                    "ln d/b/two d/b/hard && ln -s two d/b/link && chmod 777 d/b d/b/two && "
+                    "tar cf t.tar d/a/one d/b && tar rf t.tar --no-recursion --mode=311 d/c && "
+                    "touch -d '2020-01-01' t.tar") == 0);
+    add("t.tar").shared = true;
+  }
+  // The modes of what is in a directory of the job, by name.
+  bool modes_are(const std::string& name, const std::string& modes) {
+    return in_job("test \"$(find " + name +
+                  "/ ! -type l -printf '%m ' | tr ' ' '\\n' | sort -u | xargs)\" = '" + modes +
+                  "'");
+  }
+};
+
+}  // namespace
+
+TEST_CASE("a shared archive has no write bits, whoever stages it") {
+  OneArchive run;
+  run.request.umask = 0;
+  SUBCASE("no daemon decides") {}
+  SUBCASE("own") { run.decide(ShareRole::own, "t"); }
+  SUBCASE("lead") { run.decide(ShareRole::lead, "t"); }
+  REQUIRE(run.run() == 0);
+  CHECK(run.in_job("test \"$(stat -c %a t)\" = 500"));
+  CHECK(run.modes_are("t/d", "444 511 555"));
+  CHECK(
+      run.in_job("cd t/d && test b/two -ef b/hard && test \"$(cat a/one b/link | xargs)\" = '1 2' "
+                 "&& test \"$(stat -c %a a b c b/two a/one | xargs)\" = '555 555 511 555 444'"));
+  CHECK(run.has_flag(k_item_shared));
+}
+
+TEST_CASE("what is not shared keeps its write bits") {
+  OneArchive run;
+  run.request.datasets[0].shared = false;
+  REQUIRE(run.run() == 0);
+  CHECK(run.in_job("test -w t && test -w t/d/a && test -w t/d/b/two && touch t/d/b/new"));
+  CHECK_FALSE(run.has_flag(k_item_shared));
+}
+
+TEST_CASE("a shared file, a group, and a directory have no write bits") {
+  ShareRun<StageRun> run;
+  REQUIRE(run.in_data("umask 0; echo 1 >f1; echo 2 >f2; mkdir -p d/e; echo 3 >d/e/f; "
+                      "tar cf f3.tar d; touch -d 2020-01-01 f*; chmod 777 f1") == 0);
+  run.add("f1").shared = true;
+  run.add("f*").shared = true;
+  run.request.datasets[1].destination = "all";
+  run.add("d").shared = true;
+  REQUIRE(run.run() == 0);
+  CHECK(run.in_job("test \"$(stat -c %a f1 all d | xargs)\" = '500 500 500'"));
+  CHECK(
+      run.in_job("test \"$(stat -c %a all/f1 all/f2 all/f3 all/f3/d/e d/e d/e/f | xargs)\" = "
+                 "'555 444 555 555 555 444'"));
+}
+
+TEST_CASE("a shared dataset that is to be kept") {
+  OneArchive run;
+  const SharedItem decided = run.decide(ShareRole::lead, "t");
+  REQUIRE(decided.key.size() == k_share_key_bytes);
+  REQUIRE(run.run() == 0);
+  CHECK(run.note() == k_whole);
+  CHECK(run.has_flag(k_item_whole));
+  CHECK_FALSE(run.has_flag(k_item_linked));
+  CHECK(field_text(run.status.items[0].destination) == run.job() + "/t");
+  CHECK(run.status.environment == std::vector<std::string>{"NODESTAGE_DATASET=" + decided.path,
+                                                           "NODESTAGE_DATASET_T=" + decided.path,
+                                                           "NODESTAGE_CACHE=/cache"});
+}
+
+TEST_CASE("a group that is to be kept") {
+  ShareRun<StageRun> run;
+  REQUIRE(run.in_data("for i in 1 2 3; do echo $i >f$i; done; touch -d 2020-01-01 f?") == 0);
+  run.add("f?").shared = true;
+  run.request.datasets[0].destination = "below/all";
+  const SharedItem decided = run.decide(ShareRole::lead, "all");
+  REQUIRE(run.run() == 0);
+  CHECK(run.note() == k_whole);
+  CHECK(run.has_flag(k_item_whole));
+  CHECK(has(run.status.environment, "NODESTAGE_DATASET=" + decided.path));
+}
+
+TEST_CASE("a dataset that was changed since it was identified is the job's own") {
+  OneArchive run;
+  run.decide(ShareRole::lead, "t");
+  SUBCASE("rewritten with the old time") {
+    REQUIRE(run.in_data("printf x | dd of=t.tar bs=1 seek=512 conv=notrunc status=none && "
+                        "touch -d 2020-01-01 t.tar") == 0);
+  }
+  SUBCASE("replaced") { REQUIRE(run.in_data("cp -p t.tar u && mv u t.tar") == 0); }
+  REQUIRE(run.run() == 0);
+  CHECK(run.note() == "not shared: it was changed while it was read");
+  CHECK_FALSE(run.has_flag(k_item_whole));
+  CHECK(has(run.status.environment, "NODESTAGE_DATASET=" + run.job() + "/t"));
+  CHECK(run.in_job("test \"$(stat -c %a t)\" = 500"));
+}
+
+TEST_CASE("a dataset that is changed while it is staged is the job's own") {
+  ShareRun<StageRun> run;
+  REQUIRE(run.in_data("head -c 3000000 /dev/zero >z && tar cf t.tar z && touch -d 2020-01-01 "
+                      "t.tar") == 0);
+  run.add("t.tar").shared = true;
+  run.decide(ShareRole::lead, "t");
+  run.rate = 2'000'000;
+  bool is_changed = false;
+  SUBCASE("unchanged") {}
+  SUBCASE("its time is set") {
+    is_changed = true;
+    REQUIRE(run.in_data("(for i in $(seq 10000); do test ! -e "
+                        "../job/.nodestage-partial/items/0/one/z || break; sleep 0.001; done; "
+                        "touch -d 2020-01-01 t.tar) >/dev/null 2>&1 &") == 0);
+  }
+  REQUIRE(run.run() == 0);
+  CHECK(run.has_flag(k_item_whole) == !is_changed);
+  CHECK(run.note() == (is_changed ? "not shared: it was changed while it was read" : k_whole));
+}
+
+TEST_CASE("what was changed just before is not kept") {
+  OneArchive run;
+  run.decide(ShareRole::lead, "t");
+  run.share_limits = {};
+  REQUIRE(run.run() == 0);
+  CHECK(run.note() == "not shared: it was changed less than a minute ago");
+  CHECK_FALSE(run.has_flag(k_item_whole));
+}
+
+TEST_CASE("a path that the record cannot hold is not kept") {
+  OneArchive run;
+  std::string path;
+  for (int i = 0; i < 5; ++i) path += std::string(200, 'p') + "/";
+  run.request.datasets[0].destination = path + "t";
+  run.decide(ShareRole::lead, "t");
+  REQUIRE(run.run() == 0);
+  CHECK_FALSE(run.has_flag(k_item_whole));
+  CHECK(run.note() == "not shared: its path is too long for that");
+}
+
+TEST_CASE("an item of another name than its entry is not kept") {
+  OneArchive run;
+  run.decide(ShareRole::lead, "other");
+  REQUIRE(run.run() == 0);
+  CHECK_FALSE(run.has_flag(k_item_whole));
+}
+
+TEST_CASE("an async dataset that is kept has its path in the job directory") {
+  OneArchive run;
+  run.request.datasets[0].async = true;
+  run.decide(ShareRole::lead, "t");
+  REQUIRE(run.run() == 0);
+  CHECK(run.has_flag(k_item_whole));
+  CHECK(run.status.environment ==
+        std::vector<std::string>{"NODESTAGE_DATASET=" + run.job() + "/t",
+                                 "NODESTAGE_DATASET_T=" + run.job() + "/t",
+                                 "NODESTAGE_CACHE=/cache"});
+}
+
+TEST_CASE("the job's own dataset says why it is not shared") {
+  OneArchive run;
+  run.decide(ShareRole::own, "t").note = "it is too large";
+  REQUIRE(run.run() == 0);
+  CHECK(run.note() == "not shared: it is too large");
+  CHECK(run.status.environment.size() == 2);
+}
+
+TEST_CASE("a dataset that is here already is only linked") {
+  OneArchive run;
+  SharedItem& decided = run.decide(ShareRole::link, "t");
+  decided.note = "staged by job 4711";
+  REQUIRE(run.in_data("chmod 0 t.tar; rm t.tar") == 0);  // nothing is read
+  std::string name = "t";
+  SUBCASE("default destination") {}
+  SUBCASE("a destination below others") {
+    name = "x/y/z";
+    run.request.datasets[0].destination = name;
+  }
+  SUBCASE("async") { run.request.datasets[0].async = true; }
+  run.room = Amount{};
+  REQUIRE(run.run() == 0);
+  CHECK(run.claims.empty());
+  CHECK(run.state() == ItemState::done);
+  CHECK(run.note() == "shared, already here (staged by job 4711)");
+  CHECK(run.has_flag(k_item_linked));
+  CHECK_FALSE(run.has_flag(k_item_whole));
+  CHECK(field_text(run.status.items[0].destination) == run.job() + "/" + name);
+  CHECK(run.in_job("test \"$(readlink " + name + ")\" = " + decided.path));
+  CHECK(has(run.status.environment, "NODESTAGE_DATASET=" + decided.path));
+  CHECK(has(run.status.environment, "NODESTAGE_CACHE=/cache"));
+}
+
+TEST_CASE("a link takes nobody's name and follows no link") {
+  OneArchive run;
+  run.decide(ShareRole::link, "t");
+  std::string cause;
+  SUBCASE("the name exists") {
+    REQUIRE(run.in_job("echo mine >t"));
+    cause = "$SLURM_TMPDIR/t: already exists";
+  }
+  SUBCASE("a link on the way") {
+    REQUIRE(run.in_job("ln -s ../data d"));
+    run.request.datasets[0].destination = "d/t";
+    cause = "$SLURM_TMPDIR/d/t: a directory on the path is a link or a file";
+  }
+  SUBCASE("another item has it") {
+    run.request.datasets.insert(run.request.datasets.begin() + 1, DatasetItem{});
+    run.request.datasets[1].source = run.data() + "/d";
+    run.request.datasets[1].destination = "t/below";
+    cause = "one inside of the other";
+  }
+  CHECK(run.run() == 1);
+  CHECK(run.status.cause.find(cause) != std::string::npos);
+  CHECK(run.in_data("test ! -L t") == 0);
+}
+
+TEST_CASE("a worker that is started again keeps what is there") {
+  OneArchive run;
+  run.decide(ShareRole::link, "t");
+  run.add("late").async = true;  // fails, and leaves the ledger
+  const auto ledger = [&run](const std::string& name) {
+    return run.in_job("mkdir -p .nodestage-partial && printf '" + name +
+                      "\\0' >.nodestage-partial/complete");
+  };
+  SUBCASE("a link") {
+    REQUIRE(ledger("t"));
+    REQUIRE(run.in_job("ln -s " + run.order.shared[0].path + " t"));
+    REQUIRE(run.run() == 0);
+    CHECK(run.has_flag(k_item_linked));
+    CHECK(has(run.status.environment, "NODESTAGE_DATASET=" + run.order.shared[0].path));
+  }
+  SUBCASE("a tree") {
+    run.order.shared[0].role = ShareRole::lead;
+    REQUIRE(ledger("t"));
+    REQUIRE(run.in_job("mkdir t"));
+    REQUIRE(run.run() == 0);
+    CHECK_FALSE(run.has_flag(k_item_linked));
+    CHECK_FALSE(run.has_flag(k_item_whole));
+    CHECK(run.note() == "already in place; not shared: an earlier try of this job staged it");
+    CHECK(has(run.status.environment, "NODESTAGE_DATASET=" + run.job() + "/t"));
+    CHECK(run.in_job("test \"$(stat -c %a t)\" = 500"));
+  }
+}
