@@ -16,6 +16,7 @@ Usage: nodestage VERB [options]     nodestage help VERB describes a verb
   wait      inside a job: wait until its datasets are in place on this node
   held      list your results that could not be delivered and are kept here
   recover   copy a job's held results to a directory, and stop holding them
+  cache     list or remove the `shared` items that this node keeps for your jobs
   report    show what happened to a job on its nodes, and when, with a drawing
   doctor    find what keeps staging from working on this host, and what to do
 
@@ -157,6 +158,25 @@ Usage: nodestage held [options]
 On another node: srun -w NODE -N1 -n1 nodestage held
 To copy them elsewhere: nodestage recover
 Exit code: 0; 1: the daemon does not answer; 2: wrong arguments.
+)";
+
+const char* const k_cache = R"(nodestage cache
+
+Lists your items with the key `shared` that this node keeps for your further
+jobs: source, size, age, and how many jobs use each now. They go when space is
+needed. Root: the items of all users.
+Usage: nodestage cache [options]
+       nodestage cache --drop [NAME...]
+
+  NAME           as the list shows it
+  --drop         remove these items, or all of yours; what jobs use stays
+  --json         print JSON
+  --socket=PATH  the daemon's socket
+  -h, --help
+
+On another node: srun -w NODE -N1 -n1 nodestage cache
+Exit code: 0; 1: something stays because a job uses it, or the daemon does not
+answer; 2: wrong arguments, or this node keeps nothing of that NAME.
 )";
 
 const char* const k_recover = R"(nodestage recover 4711 rescued --node=n12

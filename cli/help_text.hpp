@@ -12,6 +12,7 @@ extern const char* const k_report;
 extern const char* const k_wait;
 extern const char* const k_held;
 extern const char* const k_recover;
+extern const char* const k_cache;
 extern const char* const k_doctor;
 
 }  // namespace nodestage::help

@@ -8,6 +8,7 @@
 #include <string>
 
 #include "cli/base/conversation.hpp"
+#include "cli/cache/cache.hpp"
 #include "cli/doctor/doctor.hpp"
 #include "cli/held/held.hpp"
 #include "cli/held/recover.hpp"
@@ -154,6 +155,10 @@ class Command {
       return examine_host(doctor_arguments_);
     }
     if (held_->parsed()) return show_held(socket_);
+    if (cache_->parsed()) {
+      cache_arguments_.socket = socket_;
+      return cache(cache_arguments_);
+    }
     if (status_->parsed()) {
       status_arguments_.socket = socket_;
       return show_status(status_arguments_);
@@ -188,6 +193,8 @@ class Command {
     recover_->add_option("DIR", recover_arguments_.directory)->required();
     recover_->add_option("--node", recover_arguments_.node);
 
+    add_cache();
+
     wait_ = add_daemon_verb("wait", help::k_wait);
     wait_->add_option("NAME", wait_arguments_.names);
     wait_->add_flag("--quiet", wait_arguments_.quiet);
@@ -195,6 +202,14 @@ class Command {
     doctor_ = add_daemon_verb("doctor", help::k_doctor);
     doctor_->add_option("--host", doctor_arguments_.host)
         ->check(CLI::IsMember({"login", "compute"}));
+  }
+
+  // Names are not the option's own values: `--drop "$NAME"` must never mean `--drop`.
+  void add_cache() {
+    cache_ = add_daemon_verb("cache", help::k_cache);
+    auto* drop = cache_->add_flag("--drop", cache_arguments_.drop);
+    cache_->add_option("NAME", cache_arguments_.names)->needs(drop);
+    cache_->add_flag("--json", cache_arguments_.json)->excludes(drop);
   }
 
   void add_report() {
@@ -241,7 +256,7 @@ class Command {
               ? "no verb is given"
               : "'" + printable(first_word) + "' is not known" +
                     did_you_mean(first_word, {"run", "plan", "pack", "status", "wait", "held",
-                                              "recover", "report", "doctor"}),
+                                              "recover", "cache", "report", "doctor"}),
           "`nodestage --help` lists the verbs.");
     }
     const CLI::App* verb = verbs.front();
@@ -256,6 +271,7 @@ class Command {
   RecoverArguments recover_arguments_;
   WaitArguments wait_arguments_;
   DoctorArguments doctor_arguments_;
+  CacheArguments cache_arguments_;
   ReportArguments report_arguments_;
   RunArguments run_arguments_;
   PlanArguments plan_arguments_;
@@ -264,6 +280,7 @@ class Command {
   bool is_forced_ = false;
   CLI::App* status_ = nullptr;
   CLI::App* held_ = nullptr;
+  CLI::App* cache_ = nullptr;
   CLI::App* recover_ = nullptr;
   CLI::App* wait_ = nullptr;
   CLI::App* doctor_ = nullptr;

@@ -15,6 +15,7 @@ _nodestage() {
         [pack]='--output= --mtime= --force --help'
         [status]='--here --json --watch --socket= --help'
         [held]='--socket= --help'
+        [cache]='--drop --json --socket= --help'
         [recover]='--node= --socket= --help'
         [wait]='--quiet --socket= --help'
         [report]='--html= --node= --json --here --socket= --help'

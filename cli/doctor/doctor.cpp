@@ -247,10 +247,20 @@ class Doctor {
                   "tmpdir.path in nodestaged.toml must name an existing directory of root."});
       return;
     }
-    report_.add(
-        judge_disk({static_cast<std::uint64_t>(type.f_type), space.f_bavail * space.f_frsize,
-                    space.f_blocks * space.f_frsize, space.f_favail},
-                   about_));
+    const LocalDisk disk{static_cast<std::uint64_t>(type.f_type), space.f_bavail * space.f_frsize,
+                         space.f_blocks * space.f_frsize, space.f_favail};
+    report_.add(judge_disk(disk, about_));
+    look_at_cache(disk);
+  }
+
+  void look_at_cache(const LocalDisk& disk) {
+    const std::string path = about_.tmpdir_root + "/.nodestage-cache";
+    struct stat info {};
+    // A daemon of an older release has none.
+    if (::lstat(path.c_str(), &info) != 0) return;
+    report_.add(judge_cache_directory({path, info.st_mode, info.st_uid}));
+    if (const auto settings = read_cache_settings(k_config_path))
+      report_.add(judge_keep_free(disk, *settings));
   }
 
   const DoctorArguments& arguments_;

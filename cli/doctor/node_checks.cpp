@@ -1,5 +1,7 @@
 #include "cli/doctor/node_checks.hpp"
 
+#include <sys/stat.h>
+
 #include "cli/doctor/conf_text.hpp"
 #include "common/text/human.hpp"
 
@@ -113,6 +115,34 @@ std::vector<Finding> judge_disk(const LocalDisk& disk, const DaemonAbout& about)
     findings.push_back(ok(what));
   }
   return findings;
+}
+
+Finding judge_cache_directory(const CacheDirectory& directory) {
+  const std::string& path = directory.path;
+  std::string fault;
+  if (!S_ISDIR(directory.mode))
+    fault = " is not a directory";
+  else if (directory.uid != 0)
+    fault = " belongs to uid " + std::to_string(directory.uid) + ", not to root";
+  else if ((directory.mode & 022) != 0)
+    fault = " is writable by others than root";
+  if (fault.empty()) return ok("shared items are kept in " + path);
+  return problem(path + fault + ": nodestaged does not start with it",
+                 "Move it away while no job uses it; then systemctl restart nodestaged, which "
+                 "makes a new one.");
+}
+
+std::vector<Finding> judge_keep_free(const LocalDisk& disk, const CacheSettings& settings) {
+  if (!settings.enabled || disk.size_bytes == 0) return {};
+  const double percent =
+      static_cast<double>(disk.free_bytes) * 100 / static_cast<double>(disk.size_bytes);
+  const std::string free = std::to_string(static_cast<unsigned>(percent)) + "% are free there";
+  const std::string least = std::to_string(settings.keep_free_percent) + "%";
+  if (percent >= static_cast<double>(settings.keep_free_percent))
+    return {ok(free + ", and cache.keep_free is " + least)};
+  return {warning(free + ", less than cache.keep_free (" + least +
+                      "): a shared item is removed as soon as no job uses it",
+                  "Free space there, or set a lower cache.keep_free (nodestaged.toml).")};
 }
 
 Finding judge_sandbox(const DaemonAbout& about) {

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "cli/doctor/finding.hpp"
+#include "cli/doctor/node_config.hpp"
 #include "common/wire/daemon_about.hpp"
 
 namespace nodestage {
@@ -26,6 +27,16 @@ struct LocalDisk {
   std::uint64_t free_inodes = 0;
 };
 std::vector<Finding> judge_disk(const LocalDisk& disk, const DaemonAbout& about);
+
+// The directory of shared items beside the job directories, as fstatat(2) shows it.
+struct CacheDirectory {
+  std::string path;
+  std::uint32_t mode = 0;
+  std::uint32_t uid = 0;
+};
+Finding judge_cache_directory(const CacheDirectory& directory);
+// Whether anything can be kept there. Nothing to say where nothing is to be kept.
+std::vector<Finding> judge_keep_free(const LocalDisk& disk, const CacheSettings& settings);
 
 // What the running daemon's workers reported.
 Finding judge_sandbox(const DaemonAbout& about);

@@ -43,7 +43,9 @@ th { color: var(--dim); font-weight: 600; overflow-wrap: normal; }
 td.n, th.n { text-align: right; white-space: nowrap; font-variant-numeric: tabular-nums; }
 )";
 
-std::string duration(std::uint64_t ms) { return ms == 0 ? "–" : human_duration(ms); }
+constexpr const char* k_none = "–";
+
+std::string duration(std::uint64_t ms) { return ms == 0 ? k_none : human_duration(ms); }
 
 class Table {
  public:
@@ -117,9 +119,9 @@ std::string items_table(const std::vector<NodeReport>& run) {
     const bool has_begun = item.begun != 0 && item.begun >= begin;
     table.add({report.node, item.source + (item.what.empty() ? "" : " (" + item.what + ")"),
                item.destination, state_text(item),
-               has_begun ? "+" + human_duration(item.begun - begin) : "–", duration(read),
-               duration(finish), human_count(item.files), human_bytes(item.bytes_written),
-               item.note});
+               has_begun ? "+" + human_duration(item.begun - begin) : k_none, duration(read),
+               duration(finish), has_figures(item) ? human_count(item.files) : k_none,
+               has_figures(item) ? human_bytes(item.bytes_written) : k_none, item.note});
   };
   for (const NodeReport& report : run) {
     for (const ReportItem& item : report.items) {

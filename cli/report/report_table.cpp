@@ -1,7 +1,6 @@
 #include "cli/report/report_table.hpp"
 
-#include <algorithm>
-
+#include "cli/base/grid.hpp"
 #include "cli/report/report_phases.hpp"
 #include "common/talk/summary.hpp"
 #include "common/text/human.hpp"
@@ -11,44 +10,6 @@ namespace {
 
 constexpr std::size_t k_name_bytes = 48;
 constexpr const char* k_none = "-";
-
-// The width in characters, assuming one column for each.
-std::size_t width_of(const std::string& text) {
-  return static_cast<std::size_t>(std::count_if(text.begin(), text.end(), [](char c) {
-    return (static_cast<unsigned char>(c) & 0xc0) != 0x80;
-  }));
-}
-
-// Columns as wide as their widest cell; the first `left` of them are aligned to the left.
-class Grid {
- public:
-  Grid(std::vector<std::string> head, std::size_t left) : left_(left) { add(std::move(head)); }
-  void add(std::vector<std::string> row) {
-    widths_.resize(std::max(widths_.size(), row.size()));
-    for (std::size_t i = 0; i < row.size(); ++i) {
-      widths_[i] = std::max(widths_[i], width_of(row[i]));
-    }
-    rows_.push_back(std::move(row));
-  }
-  [[nodiscard]] std::string text() const {
-    std::string text;
-    for (const auto& row : rows_) {
-      std::string line;
-      for (std::size_t i = 0; i < row.size(); ++i) {
-        const std::string blanks(widths_[i] - std::min(widths_[i], width_of(row[i])), ' ');
-        line += (i == 0 ? "" : "  ") + (i < left_ ? row[i] + blanks : blanks + row[i]);
-      }
-      line.erase(line.find_last_not_of(' ') + 1);
-      text += line + "\n";
-    }
-    return text;
-  }
-
- private:
-  std::size_t left_;
-  std::vector<std::size_t> widths_;
-  std::vector<std::vector<std::string>> rows_;
-};
 
 std::string duration(std::uint64_t ms) { return ms == 0 ? k_none : human_duration(ms); }
 
@@ -74,8 +35,9 @@ void add_items(Grid& grid, const NodeReport& report, std::uint64_t begin) {
   const auto add = [&](const ReportItem& item, const std::string& name, std::uint64_t read,
                        std::uint64_t finish) {
     grid.add({report.node, shortened(name, k_name_bytes), state_text(item),
-              offset(item.begun, begin), duration(read), duration(finish), human_count(item.files),
-              human_bytes(item.bytes_written)});
+              offset(item.begun, begin), duration(read), duration(finish),
+              has_figures(item) ? human_count(item.files) : k_none,
+              has_figures(item) ? human_bytes(item.bytes_written) : k_none});
   };
   for (const ReportItem& item : report.items) {
     const std::vector<Span> spans = item_spans(report, item);
@@ -118,6 +80,11 @@ std::string run_name(const NodeReport& report) {
 
 std::string state_text(const ReportItem& item) {
   return item.state + (item.is_async ? ", async" : "") + (item.is_optional ? ", optional" : "");
+}
+
+bool has_figures(const ReportItem& item) {
+  const bool is_nothing = item.bytes_read == 0 && item.bytes_written == 0 && item.files == 0;
+  return item.state != "done" || !is_nothing || item.note.empty();
 }
 
 std::string outcome_text(const NodeReport& report) {

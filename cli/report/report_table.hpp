@@ -17,6 +17,10 @@ std::string run_name(const NodeReport& report);
 // "failed, optional", for people.
 std::string state_text(const ReportItem& item);
 
+// False for an item for which nothing had to be staged, as its note says: it was shared and there
+// already, for example.
+bool has_figures(const ReportItem& item);
+
 // "succeeded", "failed", or "" while that is not known.
 std::string outcome_text(const NodeReport& report);
 

@@ -124,9 +124,11 @@ class Waterfall {
   void add(const ReportItem& item, const std::string& mark, const std::vector<Span>& spans) {
     std::uint64_t spent = 0;
     for (const Span& span : spans) spent += span.length();
-    const bool is_done = item.state == "done";
-    const std::string words =
-        is_done ? human_duration(spent) + ", " + human_bytes(item.bytes_written) : state_text(item);
+    std::string words = state_text(item);
+    if (!has_figures(item))
+      words = item.note;
+    else if (item.state == "done")
+      words = human_duration(spent) + ", " + human_bytes(item.bytes_written);
     row({mark + item_title(item.source, item.what), "item", item.source + " → " + item.destination},
         spans, k_row, {words, item.note, item.state == "failed"});
   }

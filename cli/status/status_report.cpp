@@ -42,6 +42,7 @@ Json to_json(const StatusItem& item) {
   put_text(json, "what", item.what);
   put_text(json, "destination", item.destination);
   put_text(json, "note", item.note);
+  if (has_flag(item, k_item_linked)) json["linked"] = true;
   if (item.bytes_total != 0) json["bytes_total"] = item.bytes_total;
   if (const auto rate = rate_of(item); rate != 0) json["bytes_per_second"] = rate;
   if (const auto left = seconds_left(item)) json["seconds_left"] = *left;
@@ -122,6 +123,7 @@ Result<StatusItem> item_of(const Json& json) {
   in.one_of(k_item_states, "state", item.state);
   in.flag("async", item.flags, k_item_async);
   in.flag("optional", item.flags, k_item_optional);
+  if (in.has("linked")) in.flag("linked", item.flags, k_item_linked);
   in.text("source", item.source);
   in.claim("bytes_read", item.bytes_read);
   if (in.has("bytes_total")) in.claim("bytes_total", item.bytes_total);
@@ -189,7 +191,7 @@ bool is_moving(const JobStatus& status) {
 }  // namespace
 
 std::uint64_t rate_of(const StatusItem& item) {
-  if (item.elapsed_ms < k_shortest_ms) return 0;
+  if (item.elapsed_ms < k_shortest_ms || has_flag(item, k_item_linked)) return 0;
   const bool is_done = item.state == ItemState::done;
   if (!is_done && item.state != ItemState::working) return 0;
   return (is_done ? item.bytes_written : item.bytes_read) * 1000 / item.elapsed_ms;

@@ -4,6 +4,7 @@
 #include <array>
 #include <map>
 
+#include "cli/base/grid.hpp"
 #include "common/os/terminal.hpp"
 #include "common/talk/progress_printer.hpp"
 #include "common/talk/summary.hpp"
@@ -20,14 +21,11 @@ using Cells = std::array<std::string, k_columns>;
 
 const Cells k_head = {"NODE", "STATE", "ITEM", "ITEM STATE", "BYTES", "FILES", "RATE", "LEFT"};
 
-// The width in characters, assuming one column for each.
-std::size_t width_of(const std::string& text) {
-  return static_cast<std::size_t>(std::count_if(text.begin(), text.end(), [](char c) {
-    return (static_cast<unsigned char>(c) & 0xc0U) != 0x80U;
-  }));
-}
+// Nothing was staged for it, so it has no figures: its note says why.
+bool is_linked(const StatusItem& item) { return (item.flags & k_item_linked) != 0; }
 
 std::string bytes_text(const StatusItem& item) {
+  if (is_linked(item)) return "-";
   const bool is_open = item.state == ItemState::working || item.state == ItemState::waiting;
   if (!is_open) return item.state == ItemState::done ? human_bytes(item.bytes_written) : "-";
   if (item.bytes_total != 0)
@@ -37,7 +35,8 @@ std::string bytes_text(const StatusItem& item) {
 }
 
 Cells cells_of(const StatusItem& item) {
-  const bool has_begun = item.state == ItemState::working || item.state == ItemState::done;
+  const bool has_files =
+      !is_linked(item) && (item.state == ItemState::working || item.state == ItemState::done);
   const std::uint64_t rate = rate_of(item);
   const auto left = seconds_left(item);
   const std::string title = item_title(item.source, item.what);
@@ -46,7 +45,7 @@ Cells cells_of(const StatusItem& item) {
           printable(shortened(title, k_item_width)),
           to_text(item.state),
           bytes_text(item),
-          has_begun ? human_count(item.files) : "-",
+          has_files ? human_count(item.files) : "-",
           rate == 0 ? "-" : human_bytes(rate) + "/s",
           left ? about_seconds(static_cast<double>(*left)) : "-"};
 }

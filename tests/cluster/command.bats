@@ -478,7 +478,7 @@ make_big() {
 }
 
 @test "help opens with an example, fits a screen, and names every option" {
-    for verb in "" plan pack status report wait held recover doctor run; do
+    for verb in "" plan pack status report wait held recover cache doctor run; do
         # shellcheck disable=SC2086
         run me nodestage $verb --help
         [ "$status" = 0 ]
@@ -501,7 +501,7 @@ completed() {
 @test "bash completes verbs, their options and files" {
     cd "$PLACE/work"
     run completed nodestage ""
-    has "$output" run plan pack status wait held recover report
+    has "$output" run plan pack status wait held recover cache report
     [ "$(completed nodestage he)" = held ]
     [ "$(completed nodestage run --stage-d)" = --stage-dataset= ]
     [ "$(completed nodestage run --stage-dataset = data.t)" = data.tar.gz ]
@@ -509,7 +509,7 @@ completed() {
     [ "$(completed nodestage run -- setpri)" = setpriv ]
     [ "$(completed nodestage pack tr)" = tree ]
     # Every option that is offered is there.
-    for verb in run plan pack status wait held recover report; do
+    for verb in run plan pack status wait held recover cache report; do
         help=$(me nodestage "$verb" --help)
         for option in $(completed nodestage "$verb" --); do
             [[ $option == -- || $help == *"${option%=}"* ]]
@@ -545,6 +545,15 @@ completed() {
     run me nodestage held one
     [ "$status" = 2 ]
     has "$output" one "nodestage held --help"
+    for words in "cache one" "cache --drop --json" "cache --drop=one" "cache --drp"; do
+        # shellcheck disable=SC2086
+        run me nodestage $words
+        [ "$status" = 2 ]
+        has "$output" drop "nodestage cache --help"
+    done
+    run me nodestage cache --drop one --socket=none
+    [ "$status" = 1 ]
+    has "$output" "nodestaged does not answer"
     run me nodestage plan --stage-dataset=none.tar
     [ "$status" = 1 ]
     [ "${lines[0]%/none.tar}" != "${lines[0]}" ]

@@ -37,7 +37,8 @@ finds() {
     [[ $output == *"examined as a compute node"* && $output == *"problems: 0, "* ]]
     for what in "is for Slurm $(slurm_release), as is this host's" "is \`required\`" "after the plugin was installed" "nodestaged answers" \
         "PrologFlags=Alloc" "BatchStartTimeout=" "PrologEpilogTimeout: none" "no private /tmp" "running daemon" \
-        "job directories are in /localscratch" "are free there" "seccomp" "openat2"; do
+        "job directories are in /localscratch" "are free there" \
+        "shared items are kept in /localscratch/.nodestage-cache" "seccomp" "openat2"; do
         grep -E "^ok +" <<<"$output" | grep -F "$what"
     done
 }
@@ -99,7 +100,12 @@ finds_too() {
     cluster daemon start n1
     reload_daemons $'[staging]\nleave_free = "900TiB"\n'
     finds problem "no more than staging.leave_free"
+    reload_daemons $'[cache]\nkeep_free = 100\n'
+    finds warning "less than cache.keep_free \(100%\)"
     reload_daemons ""
+    on n1 chmod 777 /localscratch/.nodestage-cache
+    finds problem "/localscratch/.nodestage-cache is writable by others"
+    on n1 chmod 711 /localscratch/.nodestage-cache
     on n1 sed -i 's/^version=.*/version=9.9.9/' /run/nodestage/about
     finds problem "not the same release"
     cluster daemon restart n1

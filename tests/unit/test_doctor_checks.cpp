@@ -204,6 +204,57 @@ TEST_CASE("doctor: the disk") {
   CHECK(worst({0x6969, 500, 1000, 5}) == Grade::problem);
 }
 
+TEST_CASE("doctor: the directory of shared items is root's, and nobody else writes to it") {
+  CHECK(judge_cache_directory({"/s/.nodestage-cache", 0040711, 0}).grade == Grade::ok);
+  CHECK(judge_cache_directory({"/s/.nodestage-cache", 0040755, 0}).grade == Grade::ok);
+  for (const std::uint32_t mode : {0040731U, 0040713U, 0041777U, 0100600U, 0120777U}) {
+    CAPTURE(mode);
+    const Finding finding = judge_cache_directory({"/s/.nodestage-cache", mode, 0});
+    CHECK(finding.grade == Grade::problem);
+    CHECK(has(finding, "/s/.nodestage-cache is "));
+  }
+  const Finding foreign = judge_cache_directory({"/s/.nodestage-cache", 0040711, 1000});
+  CHECK(foreign.grade == Grade::problem);
+  CHECK(has(foreign, "belongs to uid 1000, not to root"));
+}
+
+TEST_CASE("doctor: less free than cache.keep_free is a warning") {
+  const auto judged = [](std::uint64_t free, const CacheSettings& settings) {
+    return judge_keep_free({0xEF53, free, 1000, 5}, settings);
+  };
+  REQUIRE(judged(200, {}).size() == 1);
+  CHECK(judged(200, {}).front().grade == Grade::ok);
+  REQUIRE(judged(199, {}).size() == 1);
+  CHECK(judged(199, {}).front().grade == Grade::warning);
+  CHECK(has(judged(199, {}).front(), "19% are free there, less than cache.keep_free (20%)"));
+  CHECK(judged(199, {true, 10}).front().grade == Grade::ok);
+  CHECK(judged(1, {false, 20}).empty());
+  CHECK(judge_keep_free({}, {}).empty());
+}
+
+TEST_CASE("doctor: the settings of the daemon, where its file can be read") {
+  const Scratch scratch;
+  const std::string path = scratch / "nodestaged.toml";
+  const auto read = [&path](const char* text) {
+    std::ofstream(path) << text;
+    return read_cache_settings(path);
+  };
+  CHECK_FALSE(read_cache_settings(path));
+  CHECK(read("") == CacheSettings{});
+  CHECK(read("[cache]\nkeep_free = 35\nenabled = false\n") == CacheSettings{false, 35});
+  // nodestaged --check reports these.
+  CHECK_FALSE(read("[cache\n"));
+  CHECK(read("cache = 3\n") == CacheSettings{});
+  CHECK(read("[cache]\nkeep_free = 101\nenabled = 1\n") == CacheSettings{});
+}
+
+TEST_CASE("doctor: the defaults are those of the installed file") {
+  std::ifstream example(std::string(NODESTAGE_SOURCE_DIR) + "/conf/nodestaged.toml");
+  std::string text{std::istreambuf_iterator<char>(example), {}};
+  CHECK(text.find("\n#keep_free = " + std::to_string(CacheSettings{}.keep_free_percent) + "\n") !=
+        std::string::npos);
+}
+
 TEST_CASE("doctor: a daemon that does not answer, and what systemd knows of it") {
   const auto judged = [](const char* unit) {
     Finding finding = judge_silent_daemon("no socket", unit);

@@ -132,6 +132,28 @@ TEST_CASE("the table") {
   }
 }
 
+TEST_CASE("an item that was there already has a note and no figures") {
+  NodeReport report = ended_report("n1", 0);
+  report.node_count = 1;
+  report.outputs.clear();
+  ReportItem& linked = report.items[0];
+  linked.bytes_read = linked.bytes_written = linked.files = 0;
+  linked.ended = linked.read_to = linked.begun;
+  linked.note = "shared, already here (staged by job 7)";
+  const std::string table = report_table({report});
+  INFO(table);
+  CHECK(table.find("n1    data.tar.gz (tar.gz)  done   +2.0 s     -       -      -        -\n") !=
+        std::string::npos);
+  CHECK(table.find("n1: data.tar.gz (tar.gz): shared, already here (staged by job 7)\n") !=
+        std::string::npos);
+  const std::string page = report_page({{report}});
+  CHECK(page.find("0 B") == std::string::npos);
+  CHECK(page.find("</title>shared, already here") != std::string::npos);
+  // An empty directory has figures.
+  linked.note.clear();
+  CHECK(report_table({report}).find(" 0 B\n") != std::string::npos);
+}
+
 TEST_CASE("hostile names become text in the page, and nothing else") {
   NodeReport report = ended_report("<script>", 0);
   const std::string evil =

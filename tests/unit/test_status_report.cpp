@@ -35,7 +35,10 @@ TEST_CASE("status: the JSON of a node is read back as it was") {
   venv.bytes_total = 0;
   venv.elapsed_ms = 1234;
   venv.note = "no wheel";
-  report.jobs.push_back(sample_job("n1", "failed", {sample_item(ItemState::working), venv}));
+  StatusItem linked = sample_item(ItemState::done);
+  linked.flags = k_item_linked;
+  report.jobs.push_back(
+      sample_job("n1", "failed", {sample_item(ItemState::working), venv, linked}));
   report.jobs[0].row.restart = 2;
   report.jobs[0].row.cause = "a cause\nwhat to do";
   report.jobs[0].row.others = "1 of 2 nodes is not ready: n2";
@@ -47,8 +50,8 @@ TEST_CASE("status: the JSON of a node is read back as it was") {
     REQUIRE(read);
     REQUIRE(read->size() == 1);
     CHECK(encode_message(read->front().row) == encode_message(report.jobs[0].row));
-    REQUIRE(read->front().items.size() == 2);
-    for (std::size_t i = 0; i < 2; ++i)
+    REQUIRE(read->front().items.size() == 3);
+    for (std::size_t i = 0; i < 3; ++i)
       CHECK(encode_message(read->front().items[i]) == encode_message(report.jobs[0].items[i]));
   }
 }

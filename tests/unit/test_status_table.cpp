@@ -35,6 +35,20 @@ TEST_CASE("status table: one node, with each kind of item") {
         "  n1: data.tar.gz (tar.gz): ends too early\n");
 }
 
+TEST_CASE("status table: an item that was there already has a note and no figures") {
+  StatusReport report;
+  StatusItem linked = sample_item(ItemState::done);
+  linked.flags = k_item_shared | k_item_linked;
+  linked.bytes_read = linked.bytes_total = linked.bytes_written = linked.files = 0;
+  linked.note = "shared, already here (staged by job 7)";
+  report.jobs.push_back(sample_job("n1", "ready", {linked}));
+  CHECK(status_text(report, "", Owners::hide) ==
+        "job 12: ready\n"
+        "  NODE  STATE  ITEM                  ITEM STATE  BYTES  FILES  RATE  LEFT\n"
+        "  n1    ready  data.tar.gz (tar.gz)  done        -      -      -     -\n"
+        "  n1: data.tar.gz (tar.gz): shared, already here (staged by job 7)\n");
+}
+
 TEST_CASE("status table: colour marks what has failed and what is held, if it is asked for") {
   StatusReport report;
   report.jobs.push_back(sample_job("n1", "held", {sample_item(ItemState::failed)}));

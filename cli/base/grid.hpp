@@ -1,0 +1,28 @@
+// Grid: a table of text, whose columns are as wide as their widest cells.
+#pragma once
+
+#include <cstddef>
+#include <string>
+#include <vector>
+
+namespace nodestage {
+
+class Grid {
+ public:
+  // The first `left` columns are aligned to the left, the others to the right.
+  Grid(std::vector<std::string> head, std::size_t left) : left_(left) { add(std::move(head)); }
+  // Cells are printable.
+  void add(std::vector<std::string> row);
+  // Lines with their newlines, without blanks at their ends.
+  [[nodiscard]] std::string text() const;
+
+ private:
+  std::size_t left_;
+  std::vector<std::size_t> widths_;
+  std::vector<std::vector<std::string>> rows_;
+};
+
+// The width of printable text in characters, assuming one column for each.
+std::size_t width_of(const std::string& text);
+
+}  // namespace nodestage

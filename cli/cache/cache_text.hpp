@@ -1,0 +1,21 @@
+// What `nodestage cache` prints. Pure; all texts are printable.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "cli/cache/cache_names.hpp"
+
+namespace nodestage {
+
+enum class CacheOwners { hide, name };
+
+// A table of all rows, or a sentence if there are none. `now`: seconds since 1970.
+std::string cache_table(const CacheRows& rows, CacheOwners owners, std::uint64_t now);
+std::string cache_json(const CacheRows& rows);
+
+// A line about a row that the daemon was asked to remove: it is removed unless jobs use it. `name`:
+// its short name.
+std::string drop_line(const CacheRow& row, const std::string& name);
+
+}  // namespace nodestage
