@@ -180,7 +180,7 @@ void ShareKey::add_entries(const std::string& path, int dir_fd) {
     if (::fstatat(dir_fd, name.c_str(), &info, 0) != 0) continue;  // a link to nothing
     const std::int64_t mtime = nanoseconds(info.st_mtim);
     if (!is_settled(mtime, nanoseconds(info.st_ctim)))
-      return refuse(shown(path + "/" + name) + k_changed_inside);
+      return refuse(shown(path) + "/" + shown(name) + k_changed_inside);
     add("size", static_cast<std::uint64_t>(info.st_size));
     add("mtime", static_cast<std::uint64_t>(mtime));
   }

@@ -13,6 +13,7 @@ namespace {
 constexpr std::size_t k_max_padding = 200;
 
 }  // namespace
+
 StagedVenv::StagedVenv(const VenvItem& item, std::size_t index, const StageContext& context,
                        Builder* builder)
     : StagedItem(item.source, item.optional ? Patience::optional : Patience::needed,
