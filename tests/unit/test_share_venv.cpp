@@ -264,7 +264,7 @@ TEST_CASE("venv: a shared one that is built") {
   SUBCASE("its text is written during the build, with the same content") {
     is_changed = true;
     REQUIRE(run.in_data("touch wait; (for i in $(seq 3000); do test ! -e "
-                        "../job/.nodestage-partial/items/0/one/what || break; sleep 0.01; done; "
+                        "../job/.nodestage-partial/items/0/one*/what || break; sleep 0.01; done; "
                         "touch -d 2020-01-01 r.txt; rm wait) >/dev/null 2>&1 &") == 0);
   }
   const SharedItem decided = run.decide(ShareRole::lead, "env");
@@ -276,6 +276,25 @@ TEST_CASE("venv: a shared one that is built") {
   CHECK(run.output("head -1 env/bin/show") == "#!" + place + "/bin/python\n");
   CHECK(run.output("find env ! -type l -perm /222").empty());
   CHECK(run.in_job("test -e env.log"));
+}
+
+TEST_CASE("venv: strings in the binaries of a shared one from conda-pack have room for its path") {
+  ShareRun<VenvRun> run;
+  run.order.cache = run.data() + "/" + std::string(60, 'c');
+  REQUIRE(run.in_data(R"(mkdir -p c/bin c/conda-meta c/lib; ln -s /usr/bin/python3 c/bin/python
+printf 'B\0/opt/old\0E' >c/lib/binary
+cat >c/bin/conda-unpack <<'E'
+import os
+prefix = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+open(prefix + "/lib/binary", "wb").write(b"B\0" + prefix.encode() + b"/x\0E")
+E
+tar czf c.tgz -C c .)") == 0);
+  run.add_venv("c.tgz").shared = true;
+  const SharedItem decided = run.decide(ShareRole::lead, "env");
+  REQUIRE_MESSAGE(run.run() == 0, run.cause());
+  CHECK(run.has_flag(k_item_whole));
+  CHECK(run.output("tr '\\0' '\\n' <env/lib/binary | grep -v '^$'") ==
+        "B\n" + decided.path + "/x\nE\n");
 }
 
 TEST_CASE("venv: one that is here already is only linked") {

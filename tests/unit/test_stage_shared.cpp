@@ -46,6 +46,24 @@ TEST_CASE("a shared archive has no write bits, whoever stages it") {
       run.in_job("cd t/d && test b/two -ef b/hard && test \"$(cat a/one b/link | xargs)\" = '1 2' "
                  "&& test \"$(stat -c %a a b c b/two a/one | xargs)\" = '555 555 511 555 444'"));
   CHECK(run.has_flag(k_item_shared));
+  if (run.order.shared.empty()) CHECK(run.note().empty());
+}
+
+TEST_CASE("shared archives of other formats have no write bits") {
+  ShareRun<StageRun> run;
+  std::string file;
+  std::string how;
+  SUBCASE("tar with its top directory") { file = "x.tar", how = "tar cf x.tar -C d ."; }
+  SUBCASE("cpio") { file = "x.cpio", how = "bsdtar --format newc -cf x.cpio -C d a b"; }
+  SUBCASE("zip") { file = "x.zip", how = "bsdtar --format zip -cf x.zip -C d a b"; }
+  SUBCASE("7z") { file = "x.7z", how = "bsdtar --format 7zip -cf x.7z -C d a b"; }
+  REQUIRE(run.in_data("mkdir -p d/a d/b/c && echo 1 >d/a/f && echo 2 >d/b/c/f && "
+                      "ln d/a/f d/a/hard && chmod -R a+rwX d && " +
+                      how) == 0);
+  run.add(file).shared = true;
+  REQUIRE(run.run() == 0);
+  CHECK(run.in_job("test -z \"$(find x ! -type l -perm /222)\""));
+  CHECK(run.in_job("test \"$(cat x/a/f x/a/hard x/b/c/f | xargs)\" = '1 1 2'"));
 }
 
 TEST_CASE("what is not shared keeps its write bits") {

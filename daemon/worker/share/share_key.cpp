@@ -3,7 +3,6 @@
 #include <fcntl.h>
 #include <openssl/evp.h>
 #include <sys/stat.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <climits>
@@ -14,6 +13,7 @@
 #include "common/text/human.hpp"
 #include "common/wire/status_file.hpp"
 #include "daemon/worker/basis/fault.hpp"
+#include "daemon/worker/tree/dir_stack.hpp"
 
 namespace nodestage {
 namespace {
@@ -31,14 +31,6 @@ constexpr std::size_t k_max_entries = 10'000;
 constexpr std::int64_t k_second = 1'000'000'000;
 
 std::int64_t nanoseconds(const timespec& time) { return time.tv_sec * k_second + time.tv_nsec; }
-
-// The path of an open file; "" if it has none.
-std::string path_of(int fd) {
-  char path[PATH_MAX];
-  const std::string link = "/proc/self/fd/" + std::to_string(fd);
-  const ssize_t size = ::readlink(link.c_str(), path, sizeof path);
-  return size <= 0 ? std::string() : std::string(path, static_cast<std::size_t>(size));
-}
 
 std::string resolved(const std::string& path) {
   char to[PATH_MAX];
@@ -189,7 +181,7 @@ void ShareKey::add_entries(const std::string& path, int dir_fd) {
     if (::fstatat(dir_fd, name.c_str(), &info, 0) != 0) continue;  // a link to nothing
     const std::int64_t mtime = nanoseconds(info.st_mtim);
     if (!is_settled(mtime, nanoseconds(info.st_ctim)))
-      return refuse(shown(path + "/" + name) + k_changed_inside);
+      return refuse(shown(path) + "/" + shown(name) + k_changed_inside);
     add("size", static_cast<std::uint64_t>(info.st_size));
     add("mtime", static_cast<std::uint64_t>(mtime));
   }

@@ -1,5 +1,7 @@
 #include "daemon/worker/stage/staged_venv.hpp"
 
+#include <algorithm>
+
 #include "daemon/worker/share/venv_key.hpp"
 #include "daemon/worker/tree/dir_stack.hpp"
 #include "daemon/worker/tree/write_bits.hpp"
@@ -8,7 +10,7 @@
 namespace nodestage {
 namespace {
 
-constexpr const char* k_built = "one";  // in the item's directory, until it is placed
+constexpr std::size_t k_max_padding = 200;
 
 }  // namespace
 
@@ -43,9 +45,17 @@ Status StagedVenv::stage() {
   TRY_ASSIGN(const bool is_placed, keep_placed(item_.destination));
   if (is_placed) return {};
   TRY_ASSIGN(const Fd item_fd, context_.workspace.make_item(index_));
+  if (is_lead()) pad_built(item_fd.get());
   TRY_ASSIGN(Piece piece, open_piece(item_.source, Unpacking()));
   TRY(build(piece, item_fd.get()));
-  return place(item_fd.get(), k_built, item_.destination);
+  return place(item_fd.get(), built_.c_str(), item_.destination);
+}
+
+// The path in a binary file cannot be replaced by a longer one.
+void StagedVenv::pad_built(int item_fd) {
+  const std::size_t length = path_of(item_fd).size() + 1 + built_.size();
+  const std::size_t wanted = std::min(decided_->path.size(), length + k_max_padding);
+  if (wanted > length) built_.append(wanted - length, '_');
 }
 
 // The log of a build lies beside the environment, also when that failed.
@@ -59,7 +69,7 @@ Status StagedVenv::build(Piece& piece, int item_fd) {
         return before ? judge(*before, identify(piece))
                       : context_.order.directory + "/" + item_.destination;
       });
-  Status made = venv.make(piece, {item_fd, k_built, context_.umask, space_});
+  Status made = venv.make(piece, {item_fd, built_, context_.umask, space_});
   set_note("");
   const auto logs = open_directory_at(item_fd, Venv::k_log_directory);
   if (logs && venv.has_log()) {
@@ -72,7 +82,7 @@ Status StagedVenv::build(Piece& piece, int item_fd) {
 }
 
 Status StagedVenv::take_writes(int item_fd) const {
-  const auto top = open_directory_at(item_fd, k_built);
+  const auto top = open_directory_at(item_fd, built_);
   const Status taken = top ? take_write_bits(top->get()) : top.error();
   return taken ? Status() : Status(with_prefix(taken.error(), source() + ": "));
 }

@@ -30,8 +30,11 @@ class StagedVenv final : public StagedItem {
   [[nodiscard]] Status take_writes(int item_fd) const;
   [[nodiscard]] Identity identify(const Piece& piece) const;
 
+  void pad_built(int item_fd);
+
   const VenvItem& item_;
   Builder* const builder_;
+  std::string built_ = "one";  // its name in the item's directory, until it is placed
 };
 
 }  // namespace nodestage

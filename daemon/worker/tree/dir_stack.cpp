@@ -3,8 +3,9 @@
 #include <linux/openat2.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
+#include <unistd.h>
 
-#include <string>
+#include <climits>
 
 #include "common/os/file.hpp"
 
@@ -27,6 +28,13 @@ Status change_mode(int path_fd, mode_t mode) {
   const std::string link = "/proc/self/fd/" + std::to_string(path_fd);
   if (::chmod(link.c_str(), mode) == 0) return {};
   return system_error("chmod");
+}
+
+std::string path_of(int fd) {
+  char path[PATH_MAX];
+  const std::string link = "/proc/self/fd/" + std::to_string(fd);
+  const ssize_t size = ::readlink(link.c_str(), path, sizeof path);
+  return size <= 0 ? std::string() : std::string(path, static_cast<std::size_t>(size));
 }
 
 Status DirStack::push(Fd child) {

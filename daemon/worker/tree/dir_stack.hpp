@@ -7,6 +7,7 @@
 #include <sys/types.h>
 
 #include <cstddef>
+#include <string>
 #include <vector>
 
 #include "common/os/fd.hpp"
@@ -20,6 +21,9 @@ Result<Fd> open_directory_at(int dir_fd, const std::string& name, unsigned long 
 
 // chmod of the file behind an O_PATH descriptor. No name is looked up, so no link can be followed.
 Status change_mode(int path_fd, mode_t mode);
+
+// The path of an open file, as the kernel knows it now; "" if it has none.
+std::string path_of(int fd);
 
 class DirStack {
  public:

@@ -53,13 +53,6 @@ for child in children:
     os.waitpid(child, 0)
 )";
 
-std::string path_of(int fd) {
-  char path[PATH_MAX];
-  const std::string link = "/proc/self/fd/" + std::to_string(fd);
-  const ssize_t size = ::readlink(link.c_str(), path, sizeof path);
-  return size <= 0 ? std::string() : std::string(path, static_cast<std::size_t>(size));
-}
-
 std::string without_slashes(std::string path) {
   while (path.size() > 1 && path.ends_with('/')) path.pop_back();
   return path;
