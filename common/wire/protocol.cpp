@@ -52,8 +52,8 @@ auto fields_of(Is<StatusItem> auto& m) {
 }
 auto fields_of(Is<ReportRow> auto& m) { return std::tie(m.report); }
 auto fields_of(Is<CacheRow> auto& m) {
-  return std::tie(m.name, m.uid, m.user, m.node, m.what, m.source, m.path, m.job, m.made_at,
-                  m.used_at, m.bytes, m.files, m.source_bytes, m.hits, m.jobs);
+  return std::tie(m.name, m.uid, m.user, m.what, m.source, m.path, m.job, m.made_at, m.used_at,
+                  m.bytes, m.files, m.source_bytes, m.hits, m.jobs);
 }
 
 // The kind of each alternative of Message, in its order.

@@ -293,7 +293,6 @@ struct CacheRow {                  // field order on the wire:
   std::string name;                // text, "<uid>.<key>"
   std::uint32_t uid = 0;           // u32
   std::string user;                // text
-  std::string node;                // text
   std::string what;                // text, "tar.gz"
   std::string source;              // text
   std::string path;                // text

@@ -102,12 +102,13 @@ static_assert(offsetof(StatusHeader, failed_item) == 4028);
 
 inline constexpr std::uint32_t k_item_async = 1;
 inline constexpr std::uint32_t k_item_optional = 2;
-inline constexpr std::uint32_t k_item_final = 4;     // failed, and another try cannot succeed
-inline constexpr std::uint32_t k_item_venv = 8;      // a virtual environment
-inline constexpr std::uint32_t k_item_missing = 16;  // an output whose source does not exist
-inline constexpr std::uint32_t k_item_shared = 32;   // it asks to be shared (shared_item.hpp)
-inline constexpr std::uint32_t k_item_whole = 64;    // staged as ShareRole::lead, can be kept
-inline constexpr std::uint32_t k_item_linked = 128;  // ShareRole::link: nothing was staged
+inline constexpr std::uint32_t k_item_final = 4;         // failed, and another try cannot succeed
+inline constexpr std::uint32_t k_item_venv = 8;          // a virtual environment
+inline constexpr std::uint32_t k_item_missing = 16;      // an output whose source does not exist
+inline constexpr std::uint32_t k_item_shared = 32;       // it asks to be shared (shared_item.hpp)
+inline constexpr std::uint32_t k_item_whole = 64;        // staged as ShareRole::lead, can be kept
+inline constexpr std::uint32_t k_item_linked = 128;      // ShareRole::link: nothing was staged
+inline constexpr std::uint32_t k_item_over_quota = 256;  // failed at its user's quota
 inline constexpr std::size_t k_environment_offset = 4096;
 inline constexpr std::size_t k_max_environment_bytes = 64 * 1024;
 inline constexpr std::size_t k_items_offset = k_environment_offset + k_max_environment_bytes;

@@ -46,7 +46,7 @@ std::vector<Message> one_of_each() {
           ReportRow{"{}"},
           CacheQuery{},
           CacheDrop{{"1000.ab"}},
-          CacheRow{"1000.ab", 1000, "alice", "n1", "tar", "/s", "/c", 7, 8, 9, 10, 11, 12, 13, 14}};
+          CacheRow{"1000.ab", 1000, "alice", "tar", "/s", "/c", 7, 8, 9, 10, 11, 12, 13, 14}};
 }
 
 }  // namespace
@@ -80,10 +80,10 @@ TEST_CASE("golden bytes of version 1") {
   CHECK(hex(encode_message(ReportRow{"{}"})) == "011a020000007b7d");
   CHECK(hex(encode_message(CacheQuery{})) == "010a");
   CHECK(hex(encode_message(CacheDrop{{"a"}})) == "010b010000000100000061");
-  CHECK(hex(encode_message(CacheRow{"n", 1, "u", "m", "w", "s", "p", 2, 3, 4, 5, 6, 7, 8, 9})) ==
+  CHECK(hex(encode_message(CacheRow{"n", 1, "u", "w", "s", "p", 2, 3, 4, 5, 6, 7, 8, 9})) ==
         "011b"
         "010000006e01000000"
-        "0100000075010000006d0100000077010000007301000000700200000003000000000000"
+        "01000000750100000077010000007301000000700200000003000000000000"
         "000400000000000000050000000000000006000000000000000700000000000000080000"
         "000000000009000000");
 }
@@ -185,7 +185,7 @@ TEST_CASE("golden bytes of a worker's order") {
       R"("cache":"","cache_min_age_s":60,"cache_never":[],)"
       R"("delivered":9223372036854775808,"directory":"/localscratch/a.7.0",)"
       R"("extract_escaping":0,"extract_max_entries":1000000000,"extract_max_ratio":50000,)"
-      R"("extract_special":1,"extract_xattrs":false,"gid":0,"job":7,"job_name":"",)"
+      R"("extract_special":1,"extract_xattrs":false,"gid":0,"is_urgent":false,"job":7,"job_name":"",)"
       R"("leave_free_bytes":0,"node":"","node_count":1,"node_index":4294967295,)"
       R"("on_failure":0,"outcome":1,"ran":true,"recover_to":"","refuse_outputs":"",)"
       R"("refuse_venv":"","restart":0,"sandbox":0,)"

@@ -511,3 +511,54 @@ TEST_CASE("an async item is kept when its worker has ended") {
   CHECK(site.kept() == 2);
   CHECK(site.text_in(1, "late") == "of job 1");
 }
+
+TEST_CASE("at the user's quota what is kept and not used goes, and the job stages again, once") {
+  SharingSite site;
+  site.ask(1, {{k_a, "data"}});
+  site.finish(1);
+  site.over(1);
+  REQUIRE(site.kept() == 1);
+  Begin plain = site.request(2);
+  REQUIRE(std::holds_alternative<Accepted>(site.jobs->begin(plain)));
+  const auto fail = [&site] {
+    ItemRecord item{};
+    item.state = static_cast<std::uint32_t>(ItemState::failed);
+    item.flags = k_item_over_quota;
+    REQUIRE(site.workers.say(WorkerTask::stage, 2, WorkerPhase::failed, {item}));
+    site.end_stage(2);
+  };
+  fail();
+  CHECK(site.state_of(2) == "queued");
+  CHECK(site.kept() == 0);
+  site.pass(std::chrono::seconds(2));
+  CHECK_FALSE(site.stages(2));  // not before it is removed
+  for (const auto& tree : site.areas.list_trash())
+    fs::remove_all(site.scratch / (".nodestage/trash/" + tree.name));
+  site.pass(std::chrono::seconds(2));
+  REQUIRE(site.stages(2));
+  fail();
+  CHECK(site.state_of(2) == "failed");
+}
+
+TEST_CASE("a daemon that is started again compares what nobody uses") {
+  SharingSite site;
+  site.ask(1, {{k_a, "data"}});
+  site.finish(1);
+  site.over(1);
+  REQUIRE(site.workers.find(WorkerTask::compare) != nullptr);
+  site.start_daemon();
+  site.compare("99999999999.0");
+  CHECK(site.kept() == 0);
+}
+
+TEST_CASE("what is removed for its space is not removed at the lowest priority") {
+  for (const bool is_needed : {false, true}) {
+    SharingSite site;
+    REQUIRE(site.areas.make_directory("old", SharingSite::user(), SharingSite::group()));
+    REQUIRE(site.areas.move_to_trash("old", SharingSite::user(), SharingSite::group()));
+    if (is_needed) site.trash.hurry(SharingSite::user());
+    site.trash.sweep();
+    REQUIRE(site.workers.find(WorkerTask::remove) != nullptr);
+    CHECK(site.workers.find(WorkerTask::remove)->order.is_urgent == is_needed);
+  }
+}

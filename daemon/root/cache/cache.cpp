@@ -25,6 +25,15 @@ void Cache::load() {
   at_.trash.sweep();
 }
 
+// The last daemon may have been killed before the last user's end was dealt with.
+void Cache::loaded() {
+  std::vector<std::string> names;
+  for (const auto& [name, kept] : entries_) {
+    if (kept.users.empty()) names.push_back(name);
+  }
+  for (const std::string& name : names) unused(name);
+}
+
 void Cache::settings_changed() {
   refusal_ = at_.config.cache.enabled ? "" : "this node keeps no shared data";
   if (at_.boot.empty()) refusal_ = "this node's kernel has no boot id";
@@ -120,7 +129,7 @@ void Cache::compared(const std::string& name, const std::string& fault) {
   if (found->second.users.empty()) evict(found, "it was changed");
 }
 
-bool Cache::evict(Entries::iterator kept, const char* why) {
+bool Cache::evict(Entries::iterator kept, const char* why, Haste haste) {
   const CacheEntry entry = std::move(kept->second.entry);
   entries_.erase(kept);
   ++at_.counters.cache.evictions;
@@ -129,6 +138,7 @@ bool Cache::evict(Entries::iterator kept, const char* why) {
     log::info(about(entry), "no longer kept for further jobs: {} ({})", entry.name, why);
   else
     log::error(about(entry), "cannot be removed from the cache: {}", gone.error().what);
+  if (haste == Haste::needed) at_.trash.hurry(entry.uid);
   at_.trash.sweep();
   return static_cast<bool>(gone);
 }
@@ -159,13 +169,13 @@ Cache::Entries::iterator Cache::next_to_go(std::optional<std::uint32_t> uid) {
 
 bool Cache::make_room() {
   const auto next = next_to_go({});
-  return next != entries_.end() && evict(next, "its space is needed");
+  return next != entries_.end() && evict(next, "its space is needed", Haste::needed);
 }
 
 bool Cache::make_room_of(std::uint32_t uid) {
   bool any = false;
   for (auto next = next_to_go(uid); next != entries_.end(); next = next_to_go(uid))
-    any = evict(next, "its user's quota is needed") || any;
+    any = evict(next, "its user's quota is needed", Haste::needed) || any;
   return any;
 }
 
@@ -197,7 +207,7 @@ void Cache::look() {
   if (most != 0 && sum() > most) {
     evict(next, "cache.max_bytes");
   } else if (is_pressed() && at_.areas.list_trash().empty()) {
-    evict(next, "cache.keep_free");
+    evict(next, "cache.keep_free", Haste::needed);
   }
 }
 

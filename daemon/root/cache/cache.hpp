@@ -36,8 +36,10 @@ class Cache {
   Cache(const Cache&) = delete;
   Cache& operator=(const Cache&) = delete;
 
-  // The entries of an earlier daemon. Call it first; then use() for what its jobs used.
+  // The entries of an earlier daemon. Call it first; then use() for what its jobs use, and then
+  // loaded().
   void load();
+  void loaded();
   void settings_changed();
 
   // Why nothing is kept on this node; empty when it is.
@@ -84,7 +86,8 @@ class Cache {
   void add(CacheEntry entry);
   void unused(const std::string& name);
   void compared(const std::string& name, const std::string& fault);
-  bool evict(Entries::iterator kept, const char* why);
+  enum class Haste { none, needed };
+  bool evict(Entries::iterator kept, const char* why, Haste haste = Haste::none);
   [[nodiscard]] Entries::iterator next_to_go(std::optional<std::uint32_t> uid);
   void look_after();
   void look();

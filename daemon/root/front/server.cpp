@@ -39,6 +39,13 @@ bool somebody_listens(const sockaddr_un& address) {
   return ::connect(probe.get(), reinterpret_cast<const sockaddr*>(&address), sizeof address) == 0;
 }
 
+// No other message follows it.
+bool is_last(const Message& message) {
+  return std::holds_alternative<Accepted>(message) || std::holds_alternative<Refused>(message) ||
+         std::holds_alternative<Ready>(message) || std::holds_alternative<Failed>(message) ||
+         std::holds_alternative<Ended>(message) || std::holds_alternative<Recovered>(message);
+}
+
 }  // namespace
 
 Status Server::listen(const std::string& path) {
@@ -175,9 +182,6 @@ void Server::send(std::uint64_t id, const Message& message) {
   const auto found = connections_.find(id);
   if (found == connections_.end()) return;
   Connection& connection = found->second;
-  const bool is_row =
-      std::holds_alternative<StatusRow>(message) || std::holds_alternative<StatusItem>(message) ||
-      std::holds_alternative<HeldRow>(message) || std::holds_alternative<ReportRow>(message);
   const bool is_progress = std::holds_alternative<Progress>(message);
   std::string packet = encode_message(message);
   if (is_progress) {
@@ -185,7 +189,7 @@ void Server::send(std::uint64_t id, const Message& message) {
     return;
   }
   const bool is_sent = send_or_keep(id, connection, std::move(packet));
-  if (is_row) return;
+  if (!is_last(message)) return;
   if (is_sent) ::shutdown(connection.fd.get(), SHUT_WR);
   connection.deadline =
       loop_.after(std::chrono::seconds(config_.daemon.request_wait_s), [this, id] { close(id); });

@@ -13,6 +13,7 @@ namespace nodestage {
 namespace {
 
 constexpr std::chrono::milliseconds k_directory_poll{200};
+constexpr std::chrono::seconds k_quota_wait{60};
 
 // The source of the item for which the job fails; "" if it does not fail for an item.
 std::string failed_source(const WorkerStatus& status) {
@@ -155,6 +156,7 @@ void Staging::take_word(JobRecord& record, const WorkerEnd& end, bool lacked_spa
   if (record.ended) return at_.events.stopped(record);
   // Its journal could not be written meanwhile.
   if (record.state == JobState::failed) return at_.table.save(record);
+  if (status.phase == WorkerPhase::failed && stage_again(record, status)) return;
   const FailureCause why = lacked_space ? FailureCause::space : cause_of(end, status);
   if (status.phase == WorkerPhase::failed)
     return fail(record, why, status.cause, failed_source(status));
@@ -164,6 +166,34 @@ void Staging::take_word(JobRecord& record, const WorkerEnd& end, bool lacked_spa
   async_faults_[record.key()] = "the staging process " + end.text + " before it was staged";
   sharing_.failed(record);
   at_.table.save(record);
+}
+
+// Once for each job: what is kept and not in use is not worth a failure at its user's quota.
+bool Staging::stage_again(JobRecord& record, const WorkerStatus& status) {
+  const bool is_quota =
+      std::any_of(status.items.begin(), status.items.end(),
+                  [](const ItemRecord& item) { return (item.flags & k_item_over_quota) != 0; });
+  const JobKey key = record.key();
+  if (!is_quota || over_quota_.contains(key) || record.state != JobState::staging ||
+      !at_.cache.make_room_of(record.begin.uid))
+    return false;
+  over_quota_.insert(key);
+  log::info(about(record), "over its user's quota: what is kept for further jobs goes");
+  sharing_.failed(record);
+  at_.table.change(record, JobState::queued);
+  await_quota(key, at_.loop.now() + k_quota_wait);
+  return true;
+}
+
+void Staging::await_quota(const JobKey& key, Clock::time_point give_up) {
+  JobRecord* record = at_.table.find(key);
+  if (record == nullptr || record->state != JobState::queued) return;
+  const auto trash = at_.areas.list_trash();
+  const bool is_removing =
+      std::any_of(trash.begin(), trash.end(),
+                  [record](const TrashEntry& entry) { return entry.uid == record->begin.uid; });
+  if (!is_removing || at_.loop.now() >= give_up) return enqueue(*record);
+  at_.loop.after(k_directory_poll, [this, key, give_up] { await_quota(key, give_up); });
 }
 
 // First, what was staged for others is moved to where its links lead.

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <map>
+#include <set>
 #include <string>
 
 #include "daemon/root/basis/areas.hpp"
@@ -66,7 +67,10 @@ class Staging {
   // Why async items of a ready job were not staged: how their worker ended; "" when it still runs
   // or has staged all.
   [[nodiscard]] std::string async_fault(const JobKey& key) const;
-  void forget(const JobKey& key) { async_faults_.erase(key); }
+  void forget(const JobKey& key) {
+    async_faults_.erase(key);
+    over_quota_.erase(key);
+  }
 
  private:
   void seek_directory(const JobKey& key, Clock::time_point give_up);
@@ -75,6 +79,8 @@ class Staging {
   void start(const JobKey& key, Place place);
   Status start_worker(JobRecord& record, Place place);
   void go_on(JobRecord& record, Sharing::Rest rest);
+  bool stage_again(JobRecord& record, const WorkerStatus& status);
+  void await_quota(const JobKey& key, Clock::time_point give_up);
   void become_ready(JobRecord& record, const WorkerStatus& status, Sharing::Report report);
   [[nodiscard]] WorkerStart order_of(const JobRecord& record) const;
   void take_word(JobRecord& record, const WorkerEnd& end, bool lacked_space);
@@ -86,6 +92,7 @@ class Staging {
                     at_.counters,
                     [this](JobRecord& record, Sharing::Rest rest) { go_on(record, rest); }}};
   std::map<JobKey, std::string> async_faults_;
+  std::set<JobKey> over_quota_;  // jobs that stage again, since their users' quota has room now
 };
 
 }  // namespace nodestage

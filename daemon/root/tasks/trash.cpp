@@ -1,5 +1,7 @@
 #include "daemon/root/tasks/trash.hpp"
 
+#include <algorithm>
+
 #include "daemon/root/basis/log.hpp"
 
 namespace nodestage {
@@ -10,7 +12,12 @@ constexpr std::size_t k_most_removers = 8;
 }  // namespace
 
 void Trash::sweep() {
-  for (const TrashEntry& entry : areas_.list_trash()) {
+  const auto entries = areas_.list_trash();
+  std::erase_if(urgent_, [&entries](std::uint32_t uid) {
+    return std::none_of(entries.begin(), entries.end(),
+                        [uid](const TrashEntry& entry) { return entry.uid == uid; });
+  });
+  for (const TrashEntry& entry : entries) {
     if (at_work_.size() >= k_most_removers) return;
     if (given_up_.count(entry.name) > 0 || at_work_.count(entry.uid) > 0) continue;
     remove(entry, entry.uid == 0 || entry.gid == 0 ? By::root : By::owner);
@@ -39,6 +46,7 @@ void Trash::remove(const TrashEntry& entry, By by) {
   start.order.task = WorkerTask::remove;
   start.order.uid = by == By::root ? 0 : entry.uid;
   start.order.gid = by == By::root ? 0 : entry.gid;
+  start.order.is_urgent = urgent_.contains(entry.uid);
   const auto id =
       workers_.start(start, {1, config_.worker.memory_bytes, config_.worker.pids}, {},
                      Subject{{}, entry.uid, "remover", "trash/" + entry.name},

@@ -24,6 +24,8 @@ class Trash {
   // logged and left until try_again().
   void sweep();
   void try_again();
+  // The space is needed: what is there of that owner's trees is removed at normal priority.
+  void hurry(std::uint32_t uid) { urgent_.insert(uid); }
 
  private:
   enum class By { owner, root };
@@ -35,6 +37,7 @@ class Trash {
   const Config& config_;
   std::set<std::uint32_t>
       at_work_;  // owners: one that stops (SIGSTOP) its remover delays only its own trees
+  std::set<std::uint32_t> urgent_;  // owners, until nothing of theirs is left
   std::map<std::string, bool> given_up_;
 };
 

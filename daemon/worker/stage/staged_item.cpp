@@ -131,6 +131,7 @@ void StagedItem::end(const Status& status) {
   ended_ = Clock::now();
   state_ = status ? ItemState::done : ItemState::failed;
   if (!status) note_ = status.error().text();
+  is_over_quota_ = !status && status.error().code == EDQUOT;
   if (status || !is_stopped(status.error())) {
     log_line(noun() + (" " + source_) + (status ? ": done" : ": failed: " + status.error().text()));
   }
@@ -172,8 +173,8 @@ ItemRecord StagedItem::record() const {
 
 std::uint32_t StagedItem::share_flags() const {
   const bool is_done = state_ == ItemState::done;
-  return (is_shared() ? k_item_shared : 0) | (is_done && is_whole_ ? k_item_whole : 0) |
-         (is_done && is_linked_ ? k_item_linked : 0);
+  return (is_shared() ? k_item_shared : 0) | (is_over_quota_ ? k_item_over_quota : 0) |
+         (is_done && is_whole_ ? k_item_whole : 0) | (is_done && is_linked_ ? k_item_linked : 0);
 }
 
 void StagedItem::tell_amounts(ItemRecord& record) const {

@@ -135,6 +135,7 @@ class StagedItem {
   Need need_;
 
   mutable std::mutex mutex_;  // over what follows
+  bool is_over_quota_ = false;
   ItemState state_ = ItemState::waiting;
   std::string kind_;
   std::string note_;

@@ -54,7 +54,7 @@ Status remove_tree_contents(int dir_fd) {
 }
 
 int run_remove(const WorkerOrder& order) {
-  lower_priority();
+  if (!order.is_urgent) lower_priority();
   const Status removed = remove_tree_contents(k_worker_directory_fd);
   if (removed) return 0;
   std::fprintf(stderr, "job %u: not removed: %s\n", order.job,
