@@ -335,6 +335,53 @@ leave_free}"
     allow_cache=1 assert_idle_clean
 }
 
+# killed_at CALL N: the daemon is killed at its Nth CALL from now on, if there are that many, and started again.
+# A job that stages an entry, one that finds it, and the end of both come meanwhile.
+killed_at() {
+    local pid id strace
+    pid=$(on n1 cat /.harness/nodestaged.pid)
+    on n1 strace -qq -o /dev/null -e trace="$1" -e inject="$1:signal=KILL:when=$2" -p "$pid" 3>&- &
+    strace=$!
+    wait_until 10 is_traced n1 "$pid"
+    for i in 1 2; do
+        id=$(submit alice -w n1 --stage-dataset=data.tar.gz,shared --wrap 'cat $NODESTAGE_DATASET/tree/9')
+        while ! job_ended "$id"; do
+            on n1 kill -0 "$pid" 2>/dev/null || on n1 pgrep -x nodestaged >/dev/null || cluster daemon start n1
+            sleep 0.1
+        done
+        if job_state "$id" | grep -qx COMPLETED; then
+            job_has_output "$id" $'\n9' || { echo "killed at $1 $2: the data is not whole"; job_output "$id"; return 1; }
+        else
+            # It was killed before it knew of the job.
+            job_output "$id" | grep -qE 'does not know this job|cannot be reached|closed the connection' ||
+                { echo "killed at $1 $2: $(job_output "$id")"; return 1; }
+        fi
+    done
+    dropped n1 || true
+    on n1 pgrep -x nodestaged >/dev/null || cluster daemon start n1
+    IS_KILLED=no
+    on n1 kill -0 "$pid" 2>/dev/null || IS_KILLED=yes
+    kill "$strace" 2>/dev/null || true
+    wait "$strace" 2>/dev/null || true
+}
+
+@test "the daemon is killed at each rename, removal and creation of an entry's way" {
+    calls=0
+    for call in renameat2 symlinkat mkdirat unlinkat renameat; do
+        # All of them take some minutes: NODESTAGE_EACH_CALL=1.
+        step=$([[ $call != renameat && $call != unlinkat ]] && echo 1 || echo "${NODESTAGE_EACH_CALL:-5}")
+        for n in $(seq 1 "$step" 60); do
+            killed_at "$call" "$n"
+            [ "$IS_KILLED" = yes ] || break
+            calls=$((calls + 1))
+        done
+    done
+    echo "# killed at $calls calls" >&3
+    [ "$calls" -gt 10 ]
+    empty_cache
+    assert_idle_clean
+}
+
 @test "after another boot nothing that was kept counts, whatever its files look like" {
     sbatch_wait -w n1 --stage-dataset=data.tar.gz,shared --wrap true
     works_as led

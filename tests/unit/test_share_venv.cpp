@@ -224,7 +224,7 @@ TEST_CASE("venv: a shared one works at its path in the cache, without write bits
   const SharedItem decided = run.decide(ShareRole::lead, "env");
   REQUIRE_MESSAGE(run.run() == 0, run.cause());
   CHECK(run.has_flag(k_item_whole));
-  CHECK(run.note().ends_with("; shared: kept on this node for your further jobs"));
+  CHECK(run.note().ends_with("; shared: kept on this node for your further jobs; it is read-only"));
   CHECK(run.status.environment == std::vector<std::string>{"NODESTAGE_VENV=" + decided.path,
                                                            "NODESTAGE_CACHE=" + run.order.cache});
   CHECK(run.in_job("test \"$(stat -c %a env)\" = 500"));
@@ -246,7 +246,7 @@ TEST_CASE("venv: a shared one that cannot be kept works at its destination") {
   REQUIRE(run.in_data("touch old.tgz") == 0);
   REQUIRE_MESSAGE(run.run() == 0, run.cause());
   CHECK_FALSE(run.has_flag(k_item_whole));
-  CHECK(run.note().ends_with("; not shared: it was changed while it was read"));
+  CHECK(run.note().ends_with("; not shared: it was changed while it was read; it is read-only"));
   const std::string env = run.job() + "/env";
   CHECK(run.status.environment[0] == "NODESTAGE_VENV=" + env);
   CHECK(run.output("env/bin/show") == env + "/share " + env + "\n");
@@ -303,7 +303,7 @@ TEST_CASE("venv: one that is here already is only linked") {
   REQUIRE(run.in_data("rm -r r.txt sub bin") == 0);
   REQUIRE(run.run() == 0);
   CHECK(run.has_flag(k_item_linked));
-  CHECK(run.note() == "shared, already here");
+  CHECK(run.note() == "shared, already here; it is read-only");
   CHECK(run.in_job("test \"$(readlink env)\" = " + decided.path + " && test ! -e env.log"));
   CHECK(run.status.environment ==
         std::vector<std::string>{"NODESTAGE_VENV=" + decided.path, "NODESTAGE_CACHE=/cache"});

@@ -476,6 +476,22 @@ TEST_CASE("a daemon that was killed while a leader staged") {
   CHECK(site.order(2).at(0).role == ShareRole::link);
 }
 
+TEST_CASE("a worker that had done its work when the daemon died before it could note it") {
+  SharingSite site;
+  site.ask(1, {{k_a, "data"}});
+  REQUIRE(site.workers.say(WorkerTask::stage, 1, WorkerPhase::done, site.do_all(1)));
+  const std::string journal = site.scratch / "state/jobs/1.0.json";
+  std::ifstream file(journal);
+  std::string text{std::istreambuf_iterator<char>(file), {}};
+  const std::string staging = "\"state\": 2";
+  REQUIRE(text.find(staging) != std::string::npos);
+  std::ofstream(journal) << text.replace(text.find(staging), staging.size(), "\"state\": 1");
+  site.start_daemon();
+  CHECK(site.state_of(1) == "ready");
+  CHECK(site.text_in(1, "data") == "of job 1");
+  CHECK(site.kept() == 1);
+}
+
 TEST_CASE("a half written entry is never whole") {
   SharingSite site;
   site.ask(1, {{k_a, "data"}});

@@ -8,7 +8,7 @@ using namespace nodestage;
 
 namespace {
 
-constexpr const char* k_whole = "shared: kept on this node for your further jobs";
+constexpr const char* k_whole = "shared: kept on this node for your further jobs; it is read-only";
 
 bool has(const std::vector<std::string>& texts, const std::string& text) {
   return std::find(texts.begin(), texts.end(), text) != texts.end();
@@ -124,7 +124,7 @@ TEST_CASE("a dataset that was changed since it was identified is the job's own")
   }
   SUBCASE("replaced") { REQUIRE(run.in_data("cp -p t.tar u && mv u t.tar") == 0); }
   REQUIRE(run.run() == 0);
-  CHECK(run.note() == "not shared: it was changed while it was read");
+  CHECK(run.note() == "not shared: it was changed while it was read; it is read-only");
   CHECK_FALSE(run.has_flag(k_item_whole));
   CHECK(has(run.status.environment, "NODESTAGE_DATASET=" + run.job() + "/t"));
   CHECK(run.in_job("test \"$(stat -c %a t)\" = 500"));
@@ -147,7 +147,8 @@ TEST_CASE("a dataset that is changed while it is staged is the job's own") {
   }
   REQUIRE(run.run() == 0);
   CHECK(run.has_flag(k_item_whole) == !is_changed);
-  CHECK(run.note() == (is_changed ? "not shared: it was changed while it was read" : k_whole));
+  CHECK(run.note() ==
+        (is_changed ? "not shared: it was changed while it was read; it is read-only" : k_whole));
 }
 
 TEST_CASE("what was changed just before is not kept") {
@@ -155,7 +156,7 @@ TEST_CASE("what was changed just before is not kept") {
   run.decide(ShareRole::lead, "t");
   run.share_limits = {};
   REQUIRE(run.run() == 0);
-  CHECK(run.note() == "not shared: it was changed less than a minute ago");
+  CHECK(run.note() == "not shared: it was changed less than a minute ago; it is read-only");
   CHECK_FALSE(run.has_flag(k_item_whole));
 }
 
@@ -167,7 +168,7 @@ TEST_CASE("a path that the record cannot hold is not kept") {
   run.decide(ShareRole::lead, "t");
   REQUIRE(run.run() == 0);
   CHECK_FALSE(run.has_flag(k_item_whole));
-  CHECK(run.note() == "not shared: its path is too long for that");
+  CHECK(run.note() == "not shared: its path is too long for that; it is read-only");
 }
 
 TEST_CASE("an item of another name than its entry is not kept") {
@@ -193,7 +194,7 @@ TEST_CASE("the job's own dataset says why it is not shared") {
   OneArchive run;
   run.decide(ShareRole::own, "t").note = "it is too large";
   REQUIRE(run.run() == 0);
-  CHECK(run.note() == "not shared: it is too large");
+  CHECK(run.note() == "not shared: it is too large; it is read-only");
   CHECK(run.status.environment.size() == 2);
 }
 
@@ -213,7 +214,7 @@ TEST_CASE("a dataset that is here already is only linked") {
   REQUIRE(run.run() == 0);
   CHECK(run.claims.empty());
   CHECK(run.state() == ItemState::done);
-  CHECK(run.note() == "shared, already here (staged by job 4711)");
+  CHECK(run.note() == "shared, already here (staged by job 4711); it is read-only");
   CHECK(run.has_flag(k_item_linked));
   CHECK_FALSE(run.has_flag(k_item_whole));
   CHECK(field_text(run.status.items[0].destination) == run.job() + "/" + name);
@@ -268,7 +269,8 @@ TEST_CASE("a worker that is started again keeps what is there") {
     REQUIRE(run.run() == 0);
     CHECK_FALSE(run.has_flag(k_item_linked));
     CHECK_FALSE(run.has_flag(k_item_whole));
-    CHECK(run.note() == "already in place; not shared: an earlier try of this job staged it");
+    CHECK(run.note() ==
+          "already in place; not shared: an earlier try of this job staged it; it is read-only");
     CHECK(has(run.status.environment, "NODESTAGE_DATASET=" + run.job() + "/t"));
     CHECK(run.in_job("test \"$(stat -c %a t)\" = 500"));
   }

@@ -143,8 +143,12 @@ Result<Fd> Areas::open_status(const JobKey& key, const char* task, int flags) co
 
 void Areas::remove_status(const JobKey& key) const {
   for (const char* task : {"stage", "answer", "out", "measure", "recover", "identify"}) {
-    ::unlinkat(status_.get(), (to_text(key) + "." + task).c_str(), 0);
+    remove_status(key, task);
   }
+}
+
+void Areas::remove_status(const JobKey& key, const char* task) const {
+  ::unlinkat(status_.get(), (to_text(key) + "." + task).c_str(), 0);
 }
 
 Status Areas::trash(int from_fd, const std::string& from, std::uint32_t uid, std::uint32_t gid) {

@@ -61,6 +61,7 @@ class Areas {
 
   Result<Fd> open_status(const JobKey& key, const char* task, int flags) const;
   void remove_status(const JobKey& key) const;
+  void remove_status(const JobKey& key, const char* task) const;
 
   // Renames it away at once, to be removed as that user. Succeeds when `name` is missing.
   Status move_to_trash(const std::string& name, std::uint32_t uid, std::uint32_t gid);

@@ -91,9 +91,11 @@ void Jobs::go_on(JobRecord& record, WorkersWord word) {
 void Jobs::go_on_staging(JobRecord& record, WorkersWord word) {
   const JobKey key = record.key();
   if (workers_.is_working(key, WorkerTask::stage)) return;
-  if (record.state == JobState::queued) return staging_.enqueue(record);
-  if (record.state == JobState::staging)
-    return word == WorkersWord::last ? staging_.worker_ended(key, {}) : staging_.enqueue(record);
+  if (record.state == JobState::queued && word == WorkersWord::last)
+    table_.set_state(record, JobState::staging);  // the last daemon could not note it
+  if (record.state == JobState::staging && word == WorkersWord::last)
+    return staging_.worker_ended(key, {});
+  if (record.state != JobState::waiting_for_directory) return staging_.enqueue(record);
   const Status made = staging_.make_directory(record);
   if (!made) return staging_.fail(record, FailureCause::directory, made.error().what);
   staging_.set_out(record);

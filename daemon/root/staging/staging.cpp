@@ -86,6 +86,8 @@ void Staging::enqueue(JobRecord& record) {
     at_.table.set_state(record, JobState::ready);
     return at_.events.ready(record);
   }
+  // The word of an earlier worker is not the next one's.
+  at_.files.forget_status(record.key(), WorkerTask::stage);
   at_.table.change(record, JobState::queued);
   if (sharing_.concerns(record)) return sharing_.decide(record);
   queue_.push(record.key(), record.begin.uid);

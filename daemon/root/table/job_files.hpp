@@ -24,6 +24,10 @@ class JobFiles {
   [[nodiscard]] std::string path(const JobRecord& record) const;
   // An empty status file, for a worker that is about to start.
   [[nodiscard]] Result<Fd> new_status(const JobKey& key, WorkerTask task) const;
+  // No worker with this task has written anything any more.
+  void forget_status(const JobKey& key, WorkerTask task) const {
+    areas_.remove_status(key, name_of(task));
+  }
   // What the last worker with this task has written; empty if there was none.
   [[nodiscard]] WorkerStatus status(const JobKey& key, WorkerTask task) const;
   // The path of results that were not delivered.

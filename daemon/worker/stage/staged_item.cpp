@@ -10,6 +10,11 @@
 #include "daemon/worker/read/source.hpp"
 
 namespace nodestage {
+namespace {
+
+constexpr const char* k_read_only = "; it is read-only";  // so that EACCES is no riddle
+
+}  // namespace
 
 const SharedItem* decided_for(const WorkerOrder& order, std::size_t item) {
   for (const auto& shared : order.shared) {
@@ -112,13 +117,14 @@ std::string StagedItem::share_note() const {
   const std::string& note = decided_->note;
   switch (decided_->role) {
     case ShareRole::own:
-      return note.empty() ? "" : "not shared: " + note;
+      return note.empty() ? "" : "not shared: " + note + k_read_only;
     case ShareRole::lead:
-      return is_whole_ ? "shared: kept on this node for your further jobs"
-                       : "not shared: " + unkept_;
+      return (is_whole_ ? "shared: kept on this node for your further jobs"
+                        : "not shared: " + unkept_) +
+             k_read_only;
     case ShareRole::link:
       if (!is_linked_) return {};
-      return note.empty() ? "shared, already here" : "shared, already here (" + note + ")";
+      return "shared, already here" + (note.empty() ? "" : " (" + note + ")") + k_read_only;
   }
   return {};
 }
