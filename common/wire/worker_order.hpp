@@ -121,7 +121,6 @@ struct WorkerOrder {
   std::vector<std::string> cache_never;  // what lies below these directories is not kept
   std::uint32_t cache_min_age_s = 60;    // what was changed less than this before is not kept
   std::vector<SharedItem> shared;        // stage: what was decided; an item without one is `own`
-  bool is_repeated = false;  // stage: what an earlier worker of this run has placed is made again
   // remove only:
   bool is_urgent = false;  // the space is needed: not at the lowest priority
   // stage_out only:

@@ -185,7 +185,7 @@ TEST_CASE("golden bytes of a worker's order") {
       R"("cache":"","cache_min_age_s":60,"cache_never":[],)"
       R"("delivered":9223372036854775808,"directory":"/localscratch/a.7.0",)"
       R"("extract_escaping":0,"extract_max_entries":1000000000,"extract_max_ratio":50000,)"
-      R"("extract_special":1,"extract_xattrs":false,"gid":0,"is_repeated":false,"is_urgent":false,"job":7,"job_name":"",)"
+      R"("extract_special":1,"extract_xattrs":false,"gid":0,"is_urgent":false,"job":7,"job_name":"",)"
       R"("leave_free_bytes":0,"node":"","node_count":1,"node_index":4294967295,)"
       R"("on_failure":0,"outcome":1,"ran":true,"recover_to":"","refuse_outputs":"",)"
       R"("refuse_venv":"","restart":0,"sandbox":0,)"

@@ -75,7 +75,6 @@ struct JobRecord {
   std::uint32_t credit_minutes = 0;  // to add to the job's time limit, unless credited
   bool credited = false;             // Slurm was asked for it, or was about to be: never ask again
   bool is_looked_at = false;         // by a step here, before the job is ready
-  bool is_repeated = false;          // its staging is, since what it made could not be used
   std::vector<SharedItem> shared;    // what it does with its shared items; keeps them in the cache
   // Of a job with several nodes:
   Verdict verdict = Verdict::open;

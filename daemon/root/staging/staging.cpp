@@ -176,10 +176,10 @@ bool Staging::stage_again(JobRecord& record, const WorkerStatus& status) {
       std::any_of(status.items.begin(), status.items.end(),
                   [](const ItemRecord& item) { return (item.flags & k_item_over_quota) != 0; });
   const JobKey key = record.key();
-  if (!is_quota || record.is_repeated || record.state != JobState::staging ||
+  if (!is_quota || over_quota_.contains(key) || record.state != JobState::staging ||
       !at_.cache.make_room_of(record.begin.uid))
     return false;
-  record.is_repeated = true;
+  over_quota_.insert(key);
   log::info(about(record), "over its user's quota: what is kept for further jobs goes");
   sharing_.failed(record);
   at_.table.change(record, JobState::queued);
@@ -202,10 +202,7 @@ void Staging::await_quota(const JobKey& key, Clock::time_point give_up) {
 void Staging::become_ready(JobRecord& record, const WorkerStatus& status, Sharing::Report report) {
   const Status kept = sharing_.staged(record, status, report);
   if (record.state == JobState::ready) return at_.table.save(record);
-  if (!kept && report == Sharing::Report::last) {
-    record.is_repeated = true;
-    return enqueue(record);
-  }
+  if (!kept && report == Sharing::Report::last) return enqueue(record);
   if (!kept) return at_.workers.kill(record.key(), WorkerTask::stage);  // and then again
   at_.table.set_state(record, JobState::ready);
   at_.events.ready(record);

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <map>
+#include <set>
 #include <string>
 
 #include "daemon/root/basis/areas.hpp"
@@ -66,7 +67,10 @@ class Staging {
   // Why async items of a ready job were not staged: how their worker ended; "" when it still runs
   // or has staged all.
   [[nodiscard]] std::string async_fault(const JobKey& key) const;
-  void forget(const JobKey& key) { async_faults_.erase(key); }
+  void forget(const JobKey& key) {
+    async_faults_.erase(key);
+    over_quota_.erase(key);
+  }
 
  private:
   void seek_directory(const JobKey& key, Clock::time_point give_up);
@@ -88,6 +92,7 @@ class Staging {
                     at_.counters,
                     [this](JobRecord& record, Sharing::Rest rest) { go_on(record, rest); }}};
   std::map<JobKey, std::string> async_faults_;
+  std::set<JobKey> over_quota_;  // jobs that stage again, since their users' quota has room now
 };
 
 }  // namespace nodestage

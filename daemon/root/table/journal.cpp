@@ -82,7 +82,6 @@ void each_field(Record& record, Field field) {
   field("credit_minutes", record.credit_minutes);
   field("credited", record.credited);
   field("is_looked_at", record.is_looked_at);
-  field("is_repeated", record.is_repeated);
   field("verdict", record.verdict);
   field("verdict_text", record.verdict_text);
   field("outcome_known", record.outcome_known);

@@ -58,7 +58,6 @@ WorkerStart order_for(const JobRecord& record, WorkerTask task, const Config& co
   order.cache_never = config.cache.never;
   order.cache_min_age_s = static_cast<std::uint32_t>(config.cache.min_age_s);
   order.shared = record.shared;
-  order.is_repeated = record.is_repeated;
   order.outcome = outcome_of(record);
   order.array_known = record.facts.known;
   order.array_job = record.facts.array_job;

@@ -34,21 +34,16 @@ Status StagedVenv::plan() {
 
 Status StagedVenv::weigh() {
   if (is_link()) return {};
-  if (!is_shared() && context_.workspace.is_placed(item_.destination)) return {};
+  if (context_.workspace.is_placed(item_.destination)) return {};
   TRY_ASSIGN(Piece piece, Piece::open(item_.source, Unpacking(), meter_, context_.limits));
   TRY_ASSIGN(need_, piece.need());
   keep_open(std::move(piece));
   return {};
 }
 
-// What an earlier worker has placed may name a path in the cache, where it is not.
 Status StagedVenv::stage() {
-  if (is_shared()) {
-    context_.workspace.take_back(item_.destination);
-  } else {
-    TRY_ASSIGN(const bool is_placed, keep_placed(item_.destination));
-    if (is_placed) return {};
-  }
+  TRY_ASSIGN(const bool is_placed, keep_placed(item_.destination));
+  if (is_placed) return {};
   TRY_ASSIGN(const Fd item_fd, context_.workspace.make_item(index_));
   if (is_lead()) pad_built(item_fd.get());
   TRY_ASSIGN(Piece piece, open_piece(item_.source, Unpacking()));

@@ -76,13 +76,13 @@ void remove_below(int dir_fd, const std::string& name) {
 
 }  // namespace
 
-Result<Workspace> Workspace::open(int job_fd, Existing existing) {
+Result<Workspace> Workspace::open(int job_fd) {
   if (::mkdirat(job_fd, k_workspace, 0700) != 0 && errno != EEXIST) {
     return place_fault(k_workspace, errno);
   }
   const auto top = open_directory_at(job_fd, k_workspace);
   if (!top) return place_fault(k_workspace, top.error().code);
-  Workspace workspace(job_fd, existing);
+  Workspace workspace(job_fd);
   TRY(workspace.read_ledger(top->get()));
   remove_below(top->get(), k_items);
   if (::mkdirat(top->get(), k_items, 0700) != 0) return place_fault(k_workspace, errno);
@@ -139,21 +139,12 @@ bool Workspace::is_placed(const std::string& destination) {
   return parent && exists(parent->get(), std::string(split.name));
 }
 
-void Workspace::take_back(const std::string& destination) {
-  if (!is_placed(destination)) return;
-  const SplitPath split = split_path(destination);
-  const auto parent = open_directory_below(job_fd_, split.parent);
-  if (parent) remove_below(parent->get(), std::string(split.name));
-}
-
 // Opens the destination's parent, and notes in the ledger that the destination will be made.
 Status Workspace::prepare(const std::string& destination, Fd& parent) {
   const SplitPath split = split_path(destination);
   auto made = make_directories_below(job_fd_, split.parent, 0755);
   if (!made) return place_fault(destination, made.error().code);
-  const std::string last(split.name);
-  if (existing_ == Existing::replace) remove_below(made->get(), last);
-  if (exists(made->get(), last)) return place_fault(destination, EEXIST);
+  if (exists(made->get(), std::string(split.name))) return place_fault(destination, EEXIST);
   parent = std::move(*made);
   const std::lock_guard lock(*mutex_);
   return write_all(ledger_.get(), std::string_view(destination.c_str(), destination.size() + 1));

@@ -23,11 +23,8 @@ namespace nodestage {
 
 class Workspace {
  public:
-  // What place() and link() do with something that has the destination's name already.
-  enum class Existing { refuse, replace };
-
   // Removes what an earlier worker left unfinished. job_fd is borrowed.
-  static Result<Workspace> open(int job_fd, Existing existing = Existing::refuse);
+  static Result<Workspace> open(int job_fd);
 
   // Creates the empty directory of an item.
   Result<Fd> make_item(std::size_t item);
@@ -43,11 +40,8 @@ class Workspace {
   // Whether an earlier worker placed it. Its parents are not trusted to be directories.
   [[nodiscard]] bool is_placed(const std::string& destination);
 
-  // Removes what an earlier worker has placed there, so that it can be made again.
-  void take_back(const std::string& destination);
-
   // Renames `name` in from_fd to the destination and creates its parents (0755 & ~umask), without
-  // following links. A fault if the destination exists already, unless it is to be replaced.
+  // following links. A fault if the destination exists already.
   Status place(int from_fd, const std::string& name, const std::string& destination);
 
   // The same for a new symbolic link to `target`.
@@ -61,11 +55,10 @@ class Workspace {
 
  private:
   Status prepare(const std::string& destination, Fd& parent);
-  Workspace(int job_fd, Existing existing) : job_fd_(job_fd), existing_(existing) {}
+  explicit Workspace(int job_fd) : job_fd_(job_fd) {}
   Status read_ledger(int top_fd);
 
   int job_fd_;
-  Existing existing_;
   Fd items_;
   Fd ledger_;
   std::set<std::string, std::less<>> placed_;               // by earlier workers
