@@ -334,6 +334,30 @@ TEST_CASE("a tree that cannot be put into the cache is staged again, for the job
   CHECK(site.order(2)[0].role == ShareRole::lead);
 }
 
+TEST_CASE("one that cannot be put into the cache while others are staged: the job stages again") {
+  SharingSite site;
+  site.ask(1, {{k_a, "data"}, {k_b, "late"}});
+  auto items = site.do_all(1);
+  CHECK_FALSE(site.workers.find(WorkerTask::stage)->order.is_again);
+  fs::remove_all(site.job_path(1, "data"));
+  items[1].state = static_cast<std::uint32_t>(ItemState::working);
+  items[1].flags |= k_item_async;
+  REQUIRE(site.workers.say(WorkerTask::stage, 1, WorkerPhase::ready, items));
+  site.wait(1);
+  CHECK(site.workers.killed.size() == 1);
+  site.pass(std::chrono::seconds(10));
+  CHECK(site.state_of(1) == "staging");
+  CHECK(site.workers.killed.size() == 1);
+  site.end_stage(1, k_dead);
+  CHECK(site.state_of(1) == "staging");
+  REQUIRE(site.stages(1));
+  CHECK(site.workers.find(WorkerTask::stage)->order.is_again);
+  CHECK(site.order(1).at(0).role == ShareRole::own);
+  REQUIRE(site.workers.say(WorkerTask::stage, 1, WorkerPhase::done, {}));
+  site.end_stage(1);
+  CHECK(site.state_of(1) == "ready");
+}
+
 TEST_CASE("an entry stays while a job uses it, and is compared when the last one has gone") {
   SharingSite site;
   site.ask(1, {{k_a, "data"}});

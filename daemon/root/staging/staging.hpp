@@ -70,6 +70,7 @@ class Staging {
   void forget(const JobKey& key) {
     async_faults_.erase(key);
     over_quota_.erase(key);
+    again_.erase(key);
   }
 
  private:
@@ -93,6 +94,7 @@ class Staging {
                     [this](JobRecord& record, Sharing::Rest rest) { go_on(record, rest); }}};
   std::map<JobKey, std::string> async_faults_;
   std::set<JobKey> over_quota_;  // jobs that stage again, since their users' quota has room now
+  std::set<JobKey> again_;       // jobs that stage again once their workers have ended
 };
 
 }  // namespace nodestage
