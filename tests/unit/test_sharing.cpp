@@ -500,6 +500,71 @@ TEST_CASE("a daemon that was killed while a leader staged") {
   CHECK(site.order(2).at(0).role == ShareRole::link);
 }
 
+TEST_CASE("a daemon that is started again does not wait for a job that stages nothing more") {
+  SharingSite site;
+  SUBCASE("it has failed") {
+    site.ask(1, {{k_b, "data"}});
+    site.end_stage(1, k_dead);
+    CHECK(site.state_of(1) == "failed");
+    site.start_daemon();
+  }
+  SUBCASE("the worker of its async items was killed") {
+    site.ask(1, {{k_a, "data"}, {k_b, "late"}});
+    auto items = site.do_all(1);
+    items[1].state = static_cast<std::uint32_t>(ItemState::working);
+    items[1].flags |= k_item_async;
+    REQUIRE(site.workers.say(WorkerTask::stage, 1, WorkerPhase::ready, items));
+    site.wait(1);
+    SUBCASE("before") { site.end_stage(1, k_dead); }
+    SUBCASE("meanwhile") {}
+    site.start_daemon();
+    CHECK(site.state_of(1) == "ready");
+  }
+  site.ask(2, {{k_b, "data"}});
+  REQUIRE(site.stages(2));
+  CHECK(site.order(2).at(0).role == ShareRole::lead);
+  site.finish(2);
+  site.over(1);
+  CHECK(site.text_in(2, "data") == "of job 2");
+}
+
+TEST_CASE("async items that were staged while no daemon ran are kept") {
+  SharingSite site;
+  site.ask(1, {{k_a, "data"}, {k_b, "late"}});
+  auto items = site.do_all(1);
+  items[1].state = static_cast<std::uint32_t>(ItemState::working);
+  items[1].flags |= k_item_async;
+  REQUIRE(site.workers.say(WorkerTask::stage, 1, WorkerPhase::ready, items));
+  site.wait(1);
+  items[1].state = static_cast<std::uint32_t>(ItemState::done);
+  REQUIRE(site.workers.say(WorkerTask::stage, 1, WorkerPhase::done, items));
+  site.start_daemon();
+  CHECK(site.kept() == 2);
+  CHECK(site.text_in(1, "late") == "of job 1");
+}
+
+TEST_CASE("what was kept is there when its job begins anew after a restart of the daemon") {
+  SharingSite site;
+  site.ask(1, {{k_a, "data"}, {k_b, "late"}});
+  auto items = site.do_all(1);
+  items[1].state = static_cast<std::uint32_t>(ItemState::working);
+  items[1].flags |= k_item_async;
+  REQUIRE(site.workers.say(WorkerTask::stage, 1, WorkerPhase::ready, items));
+  fs::copy(site.scratch / "state", site.scratch / "saved", fs::copy_options::recursive);
+  site.wait(1);
+  CHECK(site.kept() == 1);
+  fs::remove_all(site.scratch / "state/jobs/");
+  fs::copy(site.scratch / "saved", site.scratch / "state",
+           fs::copy_options::recursive | fs::copy_options::overwrite_existing);
+  site.journal = std::move(*Journal::open(site.scratch / "state"));
+  site.start_daemon();
+  CHECK(site.state_of(1) == "queued");
+  site.identify(1, {{k_a, "data"}, {k_b, "late"}});
+  CHECK(site.order(1).at(0).role == ShareRole::link);
+  CHECK(site.order(1).at(1).role == ShareRole::lead);
+  CHECK(site.text_in(1, "data") == "of job 1");
+}
+
 TEST_CASE("a half written entry is never whole") {
   SharingSite site;
   site.ask(1, {{k_a, "data"}});

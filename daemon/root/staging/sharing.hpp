@@ -59,8 +59,10 @@ class Sharing {
   // it must stage again.
   enum class Report { more, last };
   Status staged(JobRecord& record, const WorkerStatus& status, Report report);
-  // The job's staging has failed: others lead.
-  void failed(const JobRecord& record) { give_up(record.key(), Failure::counts); }
+  // The job's staging has failed: others lead. The caller saves the record.
+  void failed(JobRecord& record);
+  // Whether others wait for what the job stages.
+  [[nodiscard]] bool leads(const JobKey& key) const;
   // The job has ended: it waits for nothing and uses nothing any more.
   void let_go(const JobRecord& record);
 

@@ -48,6 +48,8 @@ class Staging {
   // job that waited for a place; one whose worker has exited and reported how.
   void adopt(JobRecord& record);
   void carry_on(const JobRecord& record) { sharing_.carry_on(record); }
+  // Whether other jobs wait for what this one stages.
+  [[nodiscard]] bool leads(const JobKey& key) const { return sharing_.leads(key); }
   void enqueue(JobRecord& record);
   void worker_ended(const JobKey& key, const WorkerEnd& end);
 
