@@ -358,6 +358,30 @@ TEST_CASE("one that cannot be put into the cache while others are staged: the jo
   CHECK(site.state_of(1) == "ready");
 }
 
+TEST_CASE("a tree that cannot be moved ends the sharing of its user alone") {
+  if (::geteuid() != 0) return;  // there is no other user then
+  SharingSite site;
+  site.ask(1, {{k_a, "data"}});
+  auto items = site.do_all(1);
+  // A directory does not change places with one below it: EINVAL.
+  fs::remove(site.job_path(1, "data"));
+  fs::create_directory(site.job_path(1, "data"));
+  fs::rename(site.scratch / ".nodestage-cache", site.job_path(1, "data/cache"));
+  REQUIRE(site.workers.say(WorkerTask::stage, 1, WorkerPhase::done, items));
+  site.end_stage(1);
+  fs::rename(site.job_path(1, "data/cache"), site.scratch / ".nodestage-cache");
+  site.over(1);
+  site.ask(2, {{k_b, "data"}});
+  CHECK(site.order(2).at(0).role == ShareRole::own);
+  site.over(2);
+  Begin other = site.request(3);
+  other.uid = SharingSite::user() + 1;
+  other.request = R"({"shared":true})";
+  REQUIRE(std::holds_alternative<Accepted>(site.jobs->begin(other)));
+  site.identify(3, {{k_a, "data"}});
+  CHECK(site.order(3).at(0).role == ShareRole::lead);
+}
+
 TEST_CASE("an entry stays while a job uses it, and is compared when the last one has gone") {
   SharingSite site;
   site.ask(1, {{k_a, "data"}});

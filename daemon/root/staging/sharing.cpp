@@ -103,7 +103,7 @@ Sharing::Want Sharing::want_of(const JobRecord& record, const ItemRecord& item,
 
 // Why nothing is kept for this job; empty when it can be.
 std::string Sharing::refusal(const JobRecord& record) const {
-  if (!broken_.empty()) return broken_;
+  if (broken_.contains(record.begin.uid)) return "this node's file system cannot keep it";
   if (!at_.cache.refusal().empty()) return at_.cache.refusal();
   const auto directory = at_.files.directory(record);
   return directory && at_.cache.is_on_its_disk(directory->get())
@@ -236,8 +236,7 @@ Status Sharing::keep(const JobRecord& record, const ItemRecord& item, CacheEntry
   if (kept) return kept;
   log::error(about_item(record, entry.source), "cannot be kept for further jobs: {}",
              kept.error().what);
-  if (kept.error().code == EXDEV || kept.error().code == EINVAL)
-    broken_ = "this node's file system cannot keep it";
+  if (kept.error().code == EXDEV || kept.error().code == EINVAL) broken_.insert(record.begin.uid);
   return kept;
 }
 

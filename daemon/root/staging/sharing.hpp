@@ -109,7 +109,9 @@ class Sharing {
   std::map<JobKey, Asker> askers_;     // that are not decided
   std::map<std::string, Fill> fills_;  // by the entry's name
   std::set<JobKey> plain_;             // jobs that share nothing, after a fault
-  std::string broken_;                 // why nothing can be kept; until the next daemon
+  // Users whose trees could not be moved into the cache, until the next daemon: either the file
+  // system cannot do it, or the user sees to that.
+  std::set<std::uint32_t> broken_;
   std::uint64_t next_turn_ = 1;
 };
 
