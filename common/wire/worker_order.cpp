@@ -45,6 +45,7 @@ void each_field(Order& order, Field field) {
   field("cache", order.cache);
   field("cache_never", order.cache_never);
   field("cache_min_age_s", order.cache_min_age_s);
+  field("is_again", order.is_again);
   field("is_urgent", order.is_urgent);
   field("outcome", order.outcome);
   field("array_job", order.array_job);

@@ -117,6 +117,9 @@ struct WorkerOrder {
   std::string venv_module_init;  // the script that defines `module`; empty: the usual paths
   std::uint32_t venv_limit_s = 3600;
   // identify and stage:
+  // stage: an earlier worker of the job may have placed some of what it asks for, so that what lies
+  // at an item's destination gives way to it.
+  bool is_again = false;
   std::string cache;                     // the path of the cache; empty: this node keeps nothing
   std::vector<std::string> cache_never;  // what lies below these directories is not kept
   std::uint32_t cache_min_age_s = 60;    // what was changed less than this before is not kept

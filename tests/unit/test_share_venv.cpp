@@ -254,6 +254,25 @@ TEST_CASE("venv: a shared one that cannot be kept works at its destination") {
   CHECK(run.output("find env ! -type l -perm /222").empty());
 }
 
+TEST_CASE("venv: what an earlier worker has made for a path in the cache is made again") {
+  ShareRun<VenvRun> run;
+  run.order.cache = run.data() + "/cache";
+  REQUIRE(run.make("old") == 0);
+  REQUIRE(run.in_data("tar czf old.tgz -C old .") == 0);
+  run.add_venv("old.tgz").shared = true;
+  run.decide(ShareRole::lead, "env");
+  REQUIRE_MESSAGE(run.run() == 0, run.cause());
+  SUBCASE("its worker had ended") {}
+  SUBCASE("its worker was killed") {
+    REQUIRE(run.in_job("mkdir .nodestage-partial && printf 'env\\0' >.nodestage-partial/complete"));
+  }
+  run.order.shared[0] = {0, ShareRole::own, "", "", "it could not be kept"};
+  run.order.is_again = true;
+  REQUIRE_MESSAGE(run.run() == 0, run.cause());
+  const std::string env = run.job() + "/env";
+  CHECK(run.output("env/bin/show") == env + "/share " + env + "\n");
+}
+
 TEST_CASE("venv: a shared one that is built") {
   Requirements run;
   run.order.cache = run.data() + "/cache";

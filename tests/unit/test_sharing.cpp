@@ -334,6 +334,54 @@ TEST_CASE("a tree that cannot be put into the cache is staged again, for the job
   CHECK(site.order(2)[0].role == ShareRole::lead);
 }
 
+TEST_CASE("one that cannot be put into the cache while others are staged: the job stages again") {
+  SharingSite site;
+  site.ask(1, {{k_a, "data"}, {k_b, "late"}});
+  auto items = site.do_all(1);
+  CHECK_FALSE(site.workers.find(WorkerTask::stage)->order.is_again);
+  fs::remove_all(site.job_path(1, "data"));
+  items[1].state = static_cast<std::uint32_t>(ItemState::working);
+  items[1].flags |= k_item_async;
+  REQUIRE(site.workers.say(WorkerTask::stage, 1, WorkerPhase::ready, items));
+  site.wait(1);
+  CHECK(site.workers.killed.size() == 1);
+  site.pass(std::chrono::seconds(10));
+  CHECK(site.state_of(1) == "staging");
+  CHECK(site.workers.killed.size() == 1);
+  site.end_stage(1, k_dead);
+  CHECK(site.state_of(1) == "staging");
+  REQUIRE(site.stages(1));
+  CHECK(site.workers.find(WorkerTask::stage)->order.is_again);
+  CHECK(site.order(1).at(0).role == ShareRole::own);
+  REQUIRE(site.workers.say(WorkerTask::stage, 1, WorkerPhase::done, {}));
+  site.end_stage(1);
+  CHECK(site.state_of(1) == "ready");
+}
+
+TEST_CASE("a tree that cannot be moved ends the sharing of its user alone") {
+  if (::geteuid() != 0) return;  // there is no other user then
+  SharingSite site;
+  site.ask(1, {{k_a, "data"}});
+  auto items = site.do_all(1);
+  // A directory does not change places with one below it: EINVAL.
+  fs::remove(site.job_path(1, "data"));
+  fs::create_directory(site.job_path(1, "data"));
+  fs::rename(site.scratch / ".nodestage-cache", site.job_path(1, "data/cache"));
+  REQUIRE(site.workers.say(WorkerTask::stage, 1, WorkerPhase::done, items));
+  site.end_stage(1);
+  fs::rename(site.job_path(1, "data/cache"), site.scratch / ".nodestage-cache");
+  site.over(1);
+  site.ask(2, {{k_b, "data"}});
+  CHECK(site.order(2).at(0).role == ShareRole::own);
+  site.over(2);
+  Begin other = site.request(3);
+  other.uid = SharingSite::user() + 1;
+  other.request = R"({"shared":true})";
+  REQUIRE(std::holds_alternative<Accepted>(site.jobs->begin(other)));
+  site.identify(3, {{k_a, "data"}});
+  CHECK(site.order(3).at(0).role == ShareRole::lead);
+}
+
 TEST_CASE("an entry stays while a job uses it, and is compared when the last one has gone") {
   SharingSite site;
   site.ask(1, {{k_a, "data"}});
@@ -490,6 +538,71 @@ TEST_CASE("a worker that had done its work when the daemon died before it could 
   CHECK(site.state_of(1) == "ready");
   CHECK(site.text_in(1, "data") == "of job 1");
   CHECK(site.kept() == 1);
+}
+
+TEST_CASE("a daemon that is started again does not wait for a job that stages nothing more") {
+  SharingSite site;
+  SUBCASE("it has failed") {
+    site.ask(1, {{k_b, "data"}});
+    site.end_stage(1, k_dead);
+    CHECK(site.state_of(1) == "failed");
+    site.start_daemon();
+  }
+  SUBCASE("the worker of its async items was killed") {
+    site.ask(1, {{k_a, "data"}, {k_b, "late"}});
+    auto items = site.do_all(1);
+    items[1].state = static_cast<std::uint32_t>(ItemState::working);
+    items[1].flags |= k_item_async;
+    REQUIRE(site.workers.say(WorkerTask::stage, 1, WorkerPhase::ready, items));
+    site.wait(1);
+    SUBCASE("before") { site.end_stage(1, k_dead); }
+    SUBCASE("meanwhile") {}
+    site.start_daemon();
+    CHECK(site.state_of(1) == "ready");
+  }
+  site.ask(2, {{k_b, "data"}});
+  REQUIRE(site.stages(2));
+  CHECK(site.order(2).at(0).role == ShareRole::lead);
+  site.finish(2);
+  site.over(1);
+  CHECK(site.text_in(2, "data") == "of job 2");
+}
+
+TEST_CASE("async items that were staged while no daemon ran are kept") {
+  SharingSite site;
+  site.ask(1, {{k_a, "data"}, {k_b, "late"}});
+  auto items = site.do_all(1);
+  items[1].state = static_cast<std::uint32_t>(ItemState::working);
+  items[1].flags |= k_item_async;
+  REQUIRE(site.workers.say(WorkerTask::stage, 1, WorkerPhase::ready, items));
+  site.wait(1);
+  items[1].state = static_cast<std::uint32_t>(ItemState::done);
+  REQUIRE(site.workers.say(WorkerTask::stage, 1, WorkerPhase::done, items));
+  site.start_daemon();
+  CHECK(site.kept() == 2);
+  CHECK(site.text_in(1, "late") == "of job 1");
+}
+
+TEST_CASE("what was kept is there when its job begins anew after a restart of the daemon") {
+  SharingSite site;
+  site.ask(1, {{k_a, "data"}, {k_b, "late"}});
+  auto items = site.do_all(1);
+  items[1].state = static_cast<std::uint32_t>(ItemState::working);
+  items[1].flags |= k_item_async;
+  REQUIRE(site.workers.say(WorkerTask::stage, 1, WorkerPhase::ready, items));
+  fs::copy(site.scratch / "state", site.scratch / "saved", fs::copy_options::recursive);
+  site.wait(1);
+  CHECK(site.kept() == 1);
+  fs::remove_all(site.scratch / "state/jobs/");
+  fs::copy(site.scratch / "saved", site.scratch / "state",
+           fs::copy_options::recursive | fs::copy_options::overwrite_existing);
+  site.journal = std::move(*Journal::open(site.scratch / "state"));
+  site.start_daemon();
+  CHECK(site.state_of(1) == "queued");
+  site.identify(1, {{k_a, "data"}, {k_b, "late"}});
+  CHECK(site.order(1).at(0).role == ShareRole::link);
+  CHECK(site.order(1).at(1).role == ShareRole::lead);
+  CHECK(site.text_in(1, "data") == "of job 1");
 }
 
 TEST_CASE("a half written entry is never whole") {

@@ -275,3 +275,20 @@ TEST_CASE("a worker that is started again keeps what is there") {
     CHECK(run.in_job("test \"$(stat -c %a t)\" = 500"));
   }
 }
+
+TEST_CASE("what an earlier worker has placed gives way where the job stages again") {
+  OneArchive run;
+  run.decide(ShareRole::lead, "t");
+  REQUIRE(run.run() == 0);
+  REQUIRE(run.has_flag(k_item_whole));
+  run.order.shared[0] = {0, ShareRole::own, "", "", "it could not be kept"};
+  SUBCASE("not unless the daemon says so") {
+    CHECK(run.run() == 1);
+    CHECK(run.status.cause.find("already exists") != std::string::npos);
+  }
+  SUBCASE("the daemon says so") {
+    run.order.is_again = true;
+    CHECK(run.run() == 0);
+    CHECK(run.in_job("test -f t/d/a/one && test \"$(stat -c %a t)\" = 500"));
+  }
+}

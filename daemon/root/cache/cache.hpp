@@ -55,7 +55,10 @@ class Cache {
   // Before a job stages an entry: a place for it. A fault also where an entry of that name is in
   // use that further jobs may not use.
   Status reserve(const CacheEntry& entry);
-  void abandon(const CacheEntry& entry) { static_cast<void>(!area_.discard(entry)); }
+  // It will not be staged. Does nothing to what was published.
+  void abandon(const CacheEntry& entry) {
+    if (!entries_.contains(entry.name)) static_cast<void>(!area_.discard(entry));
+  }
   // See CacheArea::publish(); entry.made_by uses it from then on. Does nothing for what that job
   // has published already.
   Status publish(CacheEntry entry, int job_fd, const std::string& destination);

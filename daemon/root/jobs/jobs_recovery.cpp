@@ -70,7 +70,10 @@ void Jobs::go_on(JobRecord& record, WorkersWord word) {
       return record.ended ? ending_.stop(record) : go_on_staging(record, word);
     case JobState::ready:
     case JobState::failed:
-      if (record.ended) ending_.stop(record);
+      if (record.ended) return ending_.stop(record);
+      // Its worker has ended, unseen, and others would wait for what it staged for them.
+      if (staging_.leads(record.key()) && !workers_.is_working(record.key(), WorkerTask::stage))
+        staging_.worker_ended(record.key(), {WorkerEnd::Kind::ended, "ended"});
       return;
     case JobState::stopping:
       if (!staging_.stop(record)) ending_.stage_out(record);

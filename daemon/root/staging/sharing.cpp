@@ -103,7 +103,7 @@ Sharing::Want Sharing::want_of(const JobRecord& record, const ItemRecord& item,
 
 // Why nothing is kept for this job; empty when it can be.
 std::string Sharing::refusal(const JobRecord& record) const {
-  if (!broken_.empty()) return broken_;
+  if (broken_.contains(record.begin.uid)) return "this node's file system cannot keep it";
   if (!at_.cache.refusal().empty()) return at_.cache.refusal();
   const auto directory = at_.files.directory(record);
   return directory && at_.cache.is_on_its_disk(directory->get())
@@ -149,8 +149,10 @@ void Sharing::settle(const JobRecord& record, Asker& asker, Want& want) {
   Fill& fill = fills_[want.entry.name];
   if (fill.failures >= k_most_failures) return own("jobs before this one could not stage it");
   if (fill.has_leader && !fill.is_led_by(key)) return;  // it waits
-  if (const Status reserved = at_.cache.reserve(want.entry); !reserved)
+  if (const Status reserved = at_.cache.reserve(want.entry); !reserved) {
+    if (fill.failures == 0) fills_.erase(want.entry.name);
     return own(reserved.error().what);
+  }
   fill.entry = want.entry;
   fill.has_leader = true;
   want.is_open = false;
@@ -234,8 +236,7 @@ Status Sharing::keep(const JobRecord& record, const ItemRecord& item, CacheEntry
   if (kept) return kept;
   log::error(about_item(record, entry.source), "cannot be kept for further jobs: {}",
              kept.error().what);
-  if (kept.error().code == EXDEV || kept.error().code == EINVAL)
-    broken_ = "this node's file system cannot keep it";
+  if (kept.error().code == EXDEV || kept.error().code == EINVAL) broken_.insert(record.begin.uid);
   return kept;
 }
 
@@ -257,6 +258,20 @@ void Sharing::give_up(const JobKey& key, Failure failure) {
     at_.cache.abandon(entry);
     lead_ended(entry.name, failure);
   }
+}
+
+// In the journal, too, or after a restart of the daemon others would wait for this job.
+void Sharing::failed(JobRecord& record) {
+  for (SharedItem& shared : record.shared) {
+    if (shared.role == ShareRole::lead)
+      shared = {shared.item, ShareRole::own, "", "", "it could not be kept"};
+  }
+  give_up(record.key(), Failure::counts);
+}
+
+bool Sharing::leads(const JobKey& key) const {
+  return std::any_of(fills_.begin(), fills_.end(),
+                     [&key](const auto& item) { return item.second.is_led_by(key); });
 }
 
 void Sharing::let_go(const JobRecord& record) {

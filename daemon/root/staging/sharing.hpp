@@ -59,8 +59,10 @@ class Sharing {
   // it must stage again.
   enum class Report { more, last };
   Status staged(JobRecord& record, const WorkerStatus& status, Report report);
-  // The job's staging has failed: others lead.
-  void failed(const JobRecord& record) { give_up(record.key(), Failure::counts); }
+  // The job's staging has failed: others lead. The caller saves the record.
+  void failed(JobRecord& record);
+  // Whether others wait for what the job stages.
+  [[nodiscard]] bool leads(const JobKey& key) const;
   // The job has ended: it waits for nothing and uses nothing any more.
   void let_go(const JobRecord& record);
 
@@ -107,7 +109,9 @@ class Sharing {
   std::map<JobKey, Asker> askers_;     // that are not decided
   std::map<std::string, Fill> fills_;  // by the entry's name
   std::set<JobKey> plain_;             // jobs that share nothing, after a fault
-  std::string broken_;                 // why nothing can be kept; until the next daemon
+  // Users whose trees could not be moved into the cache, until the next daemon: either the file
+  // system cannot do it, or the user sees to that.
+  std::set<std::uint32_t> broken_;
   std::uint64_t next_turn_ = 1;
 };
 

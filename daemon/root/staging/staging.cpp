@@ -131,6 +131,8 @@ WorkerStart Staging::order_of(const JobRecord& record) const {
     return item.role != ShareRole::own;
   });
   if (is_kept) start.order.cache = at_.cache.path();
+  start.order.is_again = record.times.staging != 0 &&
+                         (may_share(record.begin.request) || over_quota_.contains(record.key()));
   start.order.refuse_outputs = at_.held.refusal_of_outputs(record);
   if (!at_.workers.ends_all()) start.order.refuse_venv = venv_refusal(record.begin.node);
   return start;
@@ -156,6 +158,8 @@ void Staging::take_word(JobRecord& record, const WorkerEnd& end, bool lacked_spa
   const bool is_done = status.phase == WorkerPhase::done;
   if (is_done) log_items(record, "staged: ", status, summary_lines(status));
   if (record.ended) return at_.events.stopped(record);
+  const bool is_again = again_.erase(record.key()) > 0;
+  if (is_again && record.state == JobState::staging) return enqueue(record);
   // Its journal could not be written meanwhile.
   if (record.state == JobState::failed) return at_.table.save(record);
   if (status.phase == WorkerPhase::failed && stage_again(record, status)) return;
@@ -203,13 +207,17 @@ void Staging::become_ready(JobRecord& record, const WorkerStatus& status, Sharin
   const Status kept = sharing_.staged(record, status, report);
   if (record.state == JobState::ready) return at_.table.save(record);
   if (!kept && report == Sharing::Report::last) return enqueue(record);
-  if (!kept) return at_.workers.kill(record.key(), WorkerTask::stage);  // and then again
+  if (!kept) {
+    again_.insert(record.key());
+    at_.table.save(record);
+    return at_.workers.kill(record.key(), WorkerTask::stage);
+  }
   at_.table.set_state(record, JobState::ready);
   at_.events.ready(record);
 }
 
 void Staging::look(JobRecord& record) {
-  if (record.state != JobState::staging) return;
+  if (record.state != JobState::staging || again_.contains(record.key())) return;
   const WorkerStatus status = at_.workers.status(record.key(), WorkerTask::stage);
   if (status.phase == WorkerPhase::ready) become_ready(record, status, Sharing::Report::more);
 }

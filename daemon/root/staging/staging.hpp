@@ -48,6 +48,8 @@ class Staging {
   // job that waited for a place; one whose worker has exited and reported how.
   void adopt(JobRecord& record);
   void carry_on(const JobRecord& record) { sharing_.carry_on(record); }
+  // Whether other jobs wait for what this one stages.
+  [[nodiscard]] bool leads(const JobKey& key) const { return sharing_.leads(key); }
   void enqueue(JobRecord& record);
   void worker_ended(const JobKey& key, const WorkerEnd& end);
 
@@ -70,6 +72,7 @@ class Staging {
   void forget(const JobKey& key) {
     async_faults_.erase(key);
     over_quota_.erase(key);
+    again_.erase(key);
   }
 
  private:
@@ -93,6 +96,7 @@ class Staging {
                     [this](JobRecord& record, Sharing::Rest rest) { go_on(record, rest); }}};
   std::map<JobKey, std::string> async_faults_;
   std::set<JobKey> over_quota_;  // jobs that stage again, since their users' quota has room now
+  std::set<JobKey> again_;       // jobs that stage again once their workers have ended
 };
 
 }  // namespace nodestage

@@ -240,7 +240,9 @@ int run_stage(const WorkerOrder& order, const StageRequest& request, Builder* bu
   if (!order.refuse_outputs.empty() && !request.outputs.empty())
     return report.fail(order.refuse_outputs, {});
   ::umask(request.umask);
-  auto workspace = Workspace::open(k_worker_directory_fd);
+  auto workspace =
+      Workspace::open(k_worker_directory_fd,
+                      order.is_again ? Workspace::Existing::goes : Workspace::Existing::stays);
   if (!workspace) return report.fail(workspace.error().text(), {});
   if (needs_builder(order, request) && builder == nullptr)
     return report.fail("the process that builds environments was not started", {});

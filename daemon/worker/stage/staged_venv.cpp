@@ -34,16 +34,19 @@ Status StagedVenv::plan() {
 
 Status StagedVenv::weigh() {
   if (is_link()) return {};
-  if (context_.workspace.is_placed(item_.destination)) return {};
+  if (!is_shared() && context_.workspace.is_placed(item_.destination)) return {};
   TRY_ASSIGN(Piece piece, Piece::open(item_.source, Unpacking(), meter_, context_.limits));
   TRY_ASSIGN(need_, piece.need());
   keep_open(std::move(piece));
   return {};
 }
 
+// What an earlier worker placed may have been made for a path in the cache, where it is not.
 Status StagedVenv::stage() {
-  TRY_ASSIGN(const bool is_placed, keep_placed(item_.destination));
-  if (is_placed) return {};
+  if (!is_shared()) {
+    TRY_ASSIGN(const bool is_placed, keep_placed(item_.destination));
+    if (is_placed) return {};
+  }
   TRY_ASSIGN(const Fd item_fd, context_.workspace.make_item(index_));
   if (is_lead()) pad_built(item_fd.get());
   TRY_ASSIGN(Piece piece, open_piece(item_.source, Unpacking()));

@@ -76,13 +76,13 @@ void remove_below(int dir_fd, const std::string& name) {
 
 }  // namespace
 
-Result<Workspace> Workspace::open(int job_fd) {
+Result<Workspace> Workspace::open(int job_fd, Existing existing) {
   if (::mkdirat(job_fd, k_workspace, 0700) != 0 && errno != EEXIST) {
     return place_fault(k_workspace, errno);
   }
   const auto top = open_directory_at(job_fd, k_workspace);
   if (!top) return place_fault(k_workspace, top.error().code);
-  Workspace workspace(job_fd);
+  Workspace workspace(job_fd, existing);
   TRY(workspace.read_ledger(top->get()));
   remove_below(top->get(), k_items);
   if (::mkdirat(top->get(), k_items, 0700) != 0) return place_fault(k_workspace, errno);
@@ -144,6 +144,7 @@ Status Workspace::prepare(const std::string& destination, Fd& parent) {
   const SplitPath split = split_path(destination);
   auto made = make_directories_below(job_fd_, split.parent, 0755);
   if (!made) return place_fault(destination, made.error().code);
+  if (existing_ == Existing::goes) remove_below(made->get(), std::string(split.name));
   if (exists(made->get(), std::string(split.name))) return place_fault(destination, EEXIST);
   parent = std::move(*made);
   const std::lock_guard lock(*mutex_);

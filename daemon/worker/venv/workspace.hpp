@@ -23,8 +23,10 @@ namespace nodestage {
 
 class Workspace {
  public:
+  // Whether what is at a destination already is a fault or gives way.
+  enum class Existing { stays, goes };
   // Removes what an earlier worker left unfinished. job_fd is borrowed.
-  static Result<Workspace> open(int job_fd);
+  static Result<Workspace> open(int job_fd, Existing existing = Existing::stays);
 
   // Creates the empty directory of an item.
   Result<Fd> make_item(std::size_t item);
@@ -41,7 +43,7 @@ class Workspace {
   [[nodiscard]] bool is_placed(const std::string& destination);
 
   // Renames `name` in from_fd to the destination and creates its parents (0755 & ~umask), without
-  // following links. A fault if the destination exists already.
+  // following links. A fault if the destination exists already and stays.
   Status place(int from_fd, const std::string& name, const std::string& destination);
 
   // The same for a new symbolic link to `target`.
@@ -55,10 +57,11 @@ class Workspace {
 
  private:
   Status prepare(const std::string& destination, Fd& parent);
-  explicit Workspace(int job_fd) : job_fd_(job_fd) {}
+  Workspace(int job_fd, Existing existing) : job_fd_(job_fd), existing_(existing) {}
   Status read_ledger(int top_fd);
 
   int job_fd_;
+  Existing existing_;
   Fd items_;
   Fd ledger_;
   std::set<std::string, std::less<>> placed_;               // by earlier workers
