@@ -59,10 +59,12 @@ Usage: nodestage plan [options]
   --stage-venv=SOURCE[:DEST][,key[=value]]...
   --stage-out=SOURCE:TARGET[,key[=value]]...       may be repeated
   --json         print JSON
+  --socket=PATH
   -h, --help
 
 Each source is examined for about a second: the time is an estimate for this
-host now. Numbers that were not counted say "about" or "more than".
+host now. Numbers that were not counted say "about" or "more than". On a compute
+node it says whether an item with the key `shared` is there already.
 Exit code: 0; 1: an item could not be staged now (FAULT says why); 2: wrong
 arguments.
 All keys and patterns: man 7 nodestage

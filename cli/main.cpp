@@ -140,6 +140,7 @@ class Command {
     if (run_->parsed()) return run_job(run_arguments_);
     if (plan_->parsed()) {
       if (is_json_) plan_arguments_.format = PlanFormat::json;
+      plan_arguments_.socket = socket_;
       return plan(plan_arguments_);
     }
     if (pack_->parsed()) {
@@ -234,6 +235,7 @@ class Command {
     plan_ = app_.add_subcommand("plan");
     add_request_options(*plan_, plan_arguments_.texts);
     plan_->add_flag("--json", is_json_);
+    plan_->add_option("--socket", socket_);
     set_help(*plan_, help::k_plan);
   }
 

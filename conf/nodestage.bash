@@ -11,7 +11,7 @@ _nodestage() {
     local cur=${COMP_WORDS[COMP_CWORD]} prev=${COMP_WORDS[COMP_CWORD - 1]} verb='' i
     local -A options=(
         [run]='--stage-dataset= --stage-venv= --stage-out= --tmpdir= --help --'
-        [plan]='--stage-dataset= --stage-venv= --stage-out= --json --help'
+        [plan]='--stage-dataset= --stage-venv= --stage-out= --json --socket= --help'
         [pack]='--output= --mtime= --force --help'
         [status]='--here --json --watch --socket= --help'
         [held]='--socket= --help'

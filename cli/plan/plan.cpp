@@ -9,6 +9,8 @@
 #include "cli/base/conversation.hpp"
 #include "cli/base/this_node.hpp"
 #include "cli/plan/plan_item.hpp"
+#include "cli/plan/plan_kept.hpp"
+#include "common/build_info.hpp"
 #include "common/request/submission.hpp"
 #include "common/text/human.hpp"
 
@@ -65,8 +67,7 @@ void print(const PlanItem& item) {
   if (!item.reading.empty()) print_row("reading", item.reading);
   if (item.need.bytes > 0) print_row("space", space_text(item.need));
   if (!item.time.empty()) print_row("time", item.time);
-  if (item.is_shared)
-    print_row("shared", "read-only, and kept on each node for your further jobs while it has room");
+  if (item.is_shared && item.fault.empty()) print_row("shared", kept_text(item));
   for (const std::string& advice : item.advice) print_row("advice", advice);
   if (!item.fault.empty()) print_row("FAULT", item.fault);
 }
@@ -74,6 +75,11 @@ void print(const PlanItem& item) {
 const char* name_of(Surety surety) {
   static constexpr const char* k_names[] = {"unknown", "estimate", "at_least", "exact"};
   return k_names[static_cast<int>(surety)];
+}
+
+const char* name_of(KeptHere kept) {
+  static constexpr const char* k_names[] = {"unknown", "hit", "miss", "not_kept"};
+  return k_names[static_cast<int>(kept)];
 }
 
 void put(nlohmann::json& json, const char* key, const Known& known) {
@@ -100,7 +106,12 @@ nlohmann::json to_json(const PlanItem& item) {
   }
   if (item.seconds >= 0) json["seconds"] = item.seconds;
   if (!item.time.empty()) json["time"] = item.time;
-  if (item.is_shared) json["shared"] = true;
+  if (item.is_shared) {
+    json["shared"] = true;
+    if (item.fault.empty()) json["shared_here"] = name_of(item.kept);
+    if (item.kept == KeptHere::hit) json["staged_by"] = item.kept_by;
+    if (item.kept == KeptHere::refused) json["not_kept"] = printable(item.not_kept);
+  }
   for (const std::string& advice : item.advice) json["advice"].push_back(printable(advice));
   if (!item.fault.empty()) json["fault"] = printable(item.fault, Newlines::join);
   return json;
@@ -139,7 +150,8 @@ int plan(const PlanArguments& arguments) {
   const auto request = to_request(arguments.texts);
   if (!request)
     return wrong_usage(request.error().text(), "`man 7 nodestage` describes every key.");
-  if (const auto text = request_text(*request); !text)
+  const auto text = request_text(*request);
+  if (!text)
     return wrong_usage(text.error().text(), "Change the options so that they fit together.");
   std::vector<PlanItem> items;
   const unsigned threads = usable_cpus();
@@ -150,6 +162,7 @@ int plan(const PlanArguments& arguments) {
     return wrong_usage("there is nothing to plan",
                        "Give at least one source, for example: nodestage plan "
                        "--stage-dataset=data.tar.gz");
+  find_kept(*text, arguments.socket, k_config_path, items);
   if (arguments.format == PlanFormat::json) {
     print_json(items);
   } else {

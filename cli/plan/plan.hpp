@@ -1,6 +1,8 @@
 // nodestage plan [options]
 #pragma once
 
+#include <string>
+
 #include "cli/base/request_texts.hpp"
 
 namespace nodestage {
@@ -9,6 +11,7 @@ enum class PlanFormat { text, json };
 
 struct PlanArguments {
   RequestTexts texts;
+  std::string socket;  // of this machine's daemon, for shared items
   PlanFormat format = PlanFormat::text;
 };
 

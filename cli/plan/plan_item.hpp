@@ -20,6 +20,14 @@ struct Known {
   Surety surety = Surety::unknown;
 };
 
+// Whether this node keeps a shared item already.
+enum class KeptHere {
+  unknown,  // no daemon answers on this machine
+  hit,      // it does
+  miss,     // not yet
+  refused,  // it would not keep it
+};
+
 // Texts are not made printable yet.
 struct PlanItem {
   std::string option;       // "stage-dataset"
@@ -36,6 +44,9 @@ struct PlanItem {
   double seconds = -1;  // the same; negative: not known
   bool is_parallel = false;
   bool is_shared = false;  // the request has the key `shared`
+  KeptHere kept = KeptHere::unknown;
+  std::uint32_t kept_by = 0;  // for a hit: the job that staged it
+  std::string not_kept;       // for `refused`: why
   std::vector<std::string> advice;
   std::string fault;  // why it cannot be staged now: a line with the cause, a line with the advice
 };

@@ -413,6 +413,23 @@ killed_at() {
     [ -z "$(kept n1)" ]
 }
 
+@test "nodestage plan says whether an item is on the node" {
+    run on_node n1 alice nodestage plan --stage-dataset=data.tar.gz,shared
+    has "$output" 'shared   not on this node yet'
+    sbatch_wait -w n1 --stage-dataset=data.tar.gz,shared --stage-venv=requirements.txt,wheels=wheels,shared --wrap true
+    works_as led
+    run on_node n1 alice nodestage plan --stage-dataset=data.tar.gz,shared
+    has "$output" "shared   already on this node (staged by job $JOBID)"
+    # For the job's own submission, in the same words and with the same umask and environment.
+    run on_node n1 alice nodestage plan --json --stage-dataset=data.tar.gz,strip=1,shared --stage-venv=requirements.txt,wheels=wheels,shared
+    has "$output" '"shared_here": "miss"' '"shared_here": "hit"'
+    run on_node n1 bob nodestage plan --stage-dataset=/project/both.tar.gz,shared
+    has "$output" 'shared   not on this node yet'
+    reload_daemons "$SETTINGS"$'never = ["/home/alice"]\n'
+    run on_node n1 alice nodestage plan --stage-dataset=data.tar.gz,shared
+    has "$output" 'shared   would not be kept: this site keeps nothing from /home/alice'
+}
+
 @test "nodestage run takes the option and shares nothing" {
     run as alice nodestage run --stage-dataset=data.tar.gz,shared -- sh -c 'ls $NODESTAGE_DATASET/tree | wc -l; touch $NODESTAGE_DATASET/x'
     echo "$output"

@@ -412,9 +412,10 @@ $command: error:                         ^~~~~~~" ]
     has "$output" "no result can be written to \$SLURM_TMPDIR/data/made"
     run as alice nodestage plan --stage-dataset=data.tar.gz,shared
     [ "$status" = 0 ]
-    has "$output" "  shared   read-only, and kept on each node for your further jobs"
+    has "$output" "  shared   unknown here, as no nodestaged answers on this machine; each node keeps it for your further jobs"
     run as alice nodestage plan --json --stage-dataset=data.tar.gz,shared --stage-dataset=other.tar
     [ "$(grep -c '"shared": true' <<<"$output")" = 1 ]
+    has "$output" '"shared_here": "unknown"'
     # What can be shared is accepted: a file, a glob with one destination, and a source that is not there yet.
     run as alice sbatch --parsable --hold --stage-dataset=data.tar.gz,shared '--stage-dataset=big*.tar:all,shared' \
         --stage-dataset=later.tar,shared --stage-venv=reqs.txt,shared --stage-out=made:out/held --wrap true

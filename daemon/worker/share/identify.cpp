@@ -50,7 +50,7 @@ Finding find_dataset(const DatasetItem& item, const ShareRules& rules) {
 // An archive's name or content says so.
 Result<VenvSource> venv_source(const std::string& path) {
   if (!archive_suffix(path).empty()) return VenvSource::archive;
-  RateLimit rate(k_worker_rate_fd);
+  RateLimit rate(-1);  // for the first bytes alone
   const std::atomic<bool> stop = false;
   Meter meter(rate, stop);
   TRY_ASSIGN(const Piece piece, Piece::open(path, Unpacking(), meter, {}));
@@ -87,6 +87,18 @@ ItemRecord plain_record() {
 }
 
 }  // namespace
+
+std::vector<Identity> identities_of(const WorkerOrder& order, const StageRequest& request,
+                                    ShareLimits limits) {
+  const ShareRules rules{order, request.umask, limits};
+  std::vector<Identity> identities;
+  for (const auto& item : request.datasets)
+    identities.push_back(item.shared ? find_dataset(item, rules).identity : Identity());
+  if (request.venv)
+    identities.push_back(request.venv->shared ? find_venv(*request.venv, rules).identity
+                                              : Identity());
+  return identities;
+}
 
 int run_identify(const WorkerOrder& order, const StageRequest& request, ShareLimits limits) {
   const ShareRules rules{order, request.umask, limits};

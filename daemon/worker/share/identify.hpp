@@ -1,15 +1,22 @@
 // The `identify` task: the keys of a request's shared items (common/wire/shared_item.hpp).
 #pragma once
 
+#include <vector>
+
 #include "common/request/request.hpp"
 #include "common/wire/worker_order.hpp"
 #include "daemon/worker/share/share_key.hpp"
 
 namespace nodestage {
 
+// Of each item, in the request's order; an empty one for an item without the key `shared`. Needs
+// the rights of the job's user. Reads little, whatever the sources' sizes.
+std::vector<Identity> identities_of(const WorkerOrder& order, const StageRequest& request,
+                                    ShareLimits limits = {});
+
 // Inherits the descriptors of common/wire/worker_order.hpp. Reports one ItemRecord for each item,
 // in the request's order, and the phase done. An item that cannot be read is not kept; the task
-// `stage` reports that fault. Reads little, whatever the sources' sizes. Returns the exit code.
+// `stage` reports that fault. Returns the exit code.
 int run_identify(const WorkerOrder& order, const StageRequest& request, ShareLimits limits = {});
 
 }  // namespace nodestage

@@ -1,0 +1,21 @@
+// Whether this node keeps a request's shared items already. Runs as the user whose items they are.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "cli/plan/plan_item.hpp"
+
+namespace nodestage {
+
+// Sets `kept` and what belongs to it in the shared ones of `items`, which are those of `request`
+// (as encode_request() gives it) in its order. `socket`: of this machine's daemon. `config`: the
+// path of its configuration, on which keys depend; what cannot be read has its defaults, and then
+// the worst is a miss that would be a hit. Changes nothing if the daemon does not answer.
+void find_kept(const std::string& request, const std::string& socket, const std::string& config,
+               std::vector<PlanItem>& items);
+
+// A sentence without its subject, which is a shared item.
+std::string kept_text(const PlanItem& item);
+
+}  // namespace nodestage
