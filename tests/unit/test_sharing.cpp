@@ -608,6 +608,47 @@ TEST_CASE("a half written entry is never whole") {
   CHECK(fs::is_empty(site.scratch / ".nodestage-cache"));
 }
 
+TEST_CASE("an entry that its user has made writable stays while a job uses it") {
+  SharingSite site;
+  site.ask(1, {{k_a, "data"}});
+  site.finish(1);
+  ::chmod(site.kept_path(k_a, "data").c_str(), 0600);
+  site.start_daemon();
+  CHECK(site.text_in(1, "data") == "of job 1");
+  site.over(1);
+  site.compare("99999999999.0");
+  CHECK(site.kept() == 0);
+}
+
+TEST_CASE("what cannot be removed is tried again, and does not stand before others") {
+  SharingSite site;
+  for (const auto& [job, key] : {std::pair(1U, k_a), std::pair(2U, k_b)}) {
+    site.ask(job, {{key, "data"}});
+    auto items = site.do_all(job);
+    items[0].bytes_written = 1000;
+    REQUIRE(site.workers.say(WorkerTask::stage, job, WorkerPhase::done, items));
+    site.end_stage(job);
+    site.over(job);
+    site.compare("1.0");
+  }
+  const std::string in_the_way = site.kept_path(k_a, "mount");
+  std::ofstream(in_the_way).close();
+  site.jobs->drop(0, {site.entry(k_a)});
+  CHECK(site.kept() == 2);
+  site.ask(3, {{k_a, "data"}});
+  CHECK(site.order(3).at(0).role == ShareRole::own);
+  site.over(3);
+  site.config.cache.max_bytes = 1;
+  SUBCASE("others go") {
+    site.pass(std::chrono::seconds(10));
+    REQUIRE(site.kept() == 1);
+    CHECK(site.jobs->cache(0)[0].name == site.entry(k_a));
+  }
+  fs::remove(in_the_way);
+  site.pass(std::chrono::seconds(10));
+  CHECK(fs::is_empty(site.scratch / ".nodestage-cache"));
+}
+
 TEST_CASE("an async item is kept when its worker has ended") {
   SharingSite site;
   site.ask(1, {{k_a, "data"}, {k_b, "late"}});

@@ -42,7 +42,7 @@ void Cache::settings_changed() {
 
 void Cache::add(CacheEntry entry) {
   const std::string name = entry.name;
-  entries_.insert_or_assign(name, Kept{std::move(entry), {}, 0, {}});
+  entries_.insert_or_assign(name, Kept{std::move(entry), {}, 0, {}, false});
   look_after();
 }
 
@@ -129,18 +129,23 @@ void Cache::compared(const std::string& name, const std::string& fault) {
   if (found->second.users.empty()) evict(found, "it was changed");
 }
 
+// A mount of its user's can be in the way.
 bool Cache::evict(Entries::iterator kept, const char* why, Haste haste) {
-  const CacheEntry entry = std::move(kept->second.entry);
+  const CacheEntry entry = kept->second.entry;
+  if (const Status gone = area_.discard(entry); !gone) {
+    if (!kept->second.is_stuck)
+      log::error(about(entry), "cannot be removed from the cache, and is tried again: {}",
+                 gone.error().what);
+    kept->second.is_stuck = true;
+    kept->second.fault = "it could not be removed";
+    return false;
+  }
   entries_.erase(kept);
   ++at_.counters.cache.evictions;
-  const Status gone = area_.discard(entry);
-  if (gone)
-    log::info(about(entry), "no longer kept for further jobs: {} ({})", entry.name, why);
-  else
-    log::error(about(entry), "cannot be removed from the cache: {}", gone.error().what);
+  log::info(about(entry), "no longer kept for further jobs: {} ({})", entry.name, why);
   if (haste == Haste::needed) at_.trash.hurry(entry.uid);
   at_.trash.sweep();
-  return static_cast<bool>(gone);
+  return true;
 }
 
 // Of the users who have more than an equal share, the entry that was used least recently.
@@ -156,7 +161,8 @@ Cache::Entries::iterator Cache::next_to_go(std::optional<std::uint32_t> uid) {
   bool best_has_more = false;
   for (auto at = entries_.begin(); at != entries_.end(); ++at) {
     const CacheEntry& entry = at->second.entry;
-    if (!at->second.users.empty() || (uid && *uid != entry.uid)) continue;
+    const bool can_go = at->second.users.empty() && !at->second.is_stuck;
+    if (!can_go || (uid && *uid != entry.uid)) continue;
     const bool has_more = by_user[entry.uid] >= share;
     const bool is_first = best == entries_.end() || (has_more && !best_has_more) ||
                           (has_more == best_has_more && entry.used_at < best->second.entry.used_at);
@@ -168,8 +174,10 @@ Cache::Entries::iterator Cache::next_to_go(std::optional<std::uint32_t> uid) {
 }
 
 bool Cache::make_room() {
-  const auto next = next_to_go({});
-  return next != entries_.end() && evict(next, "its space is needed", Haste::needed);
+  for (auto next = next_to_go({}); next != entries_.end(); next = next_to_go({})) {
+    if (evict(next, "its space is needed", Haste::needed)) return true;
+  }
+  return false;
 }
 
 bool Cache::make_room_of(std::uint32_t uid) {
@@ -195,7 +203,9 @@ void Cache::look() {
   for (auto at = entries_.begin(); at != entries_.end();) {
     const auto next = std::next(at);
     const Kept& kept = at->second;
-    if (kept.users.empty() && !at_.config.cache.enabled)
+    if (kept.users.empty() && kept.is_stuck)
+      evict(at, "it could not be removed before");
+    else if (kept.users.empty() && !at_.config.cache.enabled)
       evict(at, "cache.enabled");
     else if (kept.users.empty() && kept.entry.used_at + at_.config.cache.max_age_s < now)
       evict(at, "cache.max_age");

@@ -84,6 +84,7 @@ class Cache {
     std::set<JobKey> users;
     std::uint64_t hits = 0;
     std::string fault;  // not empty: it does not count any more, and goes when its users have gone
+    bool is_stuck = false;  // it could not be removed, and is tried again
   };
   using Entries = std::map<std::string, Kept>;
   void add(CacheEntry entry);
