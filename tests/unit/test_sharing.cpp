@@ -305,6 +305,19 @@ TEST_CASE("what the site does not keep") {
   CHECK(site.order(1)[0].note == "this node keeps no shared data");
 }
 
+TEST_CASE("a cache that is not root's own is not used, and stops nothing else") {
+  SharingSite site;
+  ::chmod((site.scratch / ".nodestage-cache").c_str(), 0777);
+  auto areas = Areas::open(site.scratch.path(), ::geteuid());
+  REQUIRE(areas);
+  site.areas = std::move(*areas);
+  site.start_daemon();
+  site.ask(1, {{k_a, "data"}});
+  CHECK(site.order(1).at(0).note == "this node keeps no shared data");
+  site.finish(1);
+  CHECK(site.state_of(1) == "ready");
+}
+
 TEST_CASE("a tree that cannot be put into the cache is staged again, for the job alone") {
   SharingSite site;
   site.config.staging.max_jobs = 8;

@@ -21,6 +21,8 @@ std::uint64_t added(std::uint64_t a, std::uint64_t b) { return a + std::min(b, U
 
 void Cache::load() {
   settings_changed();
+  if (!at_.areas.cache_fault().empty())
+    log::error("nothing is kept for further jobs: {}", at_.areas.cache_fault());
   for (CacheEntry& entry : area_.load()) add(std::move(entry));
   at_.trash.sweep();
 }
@@ -35,7 +37,8 @@ void Cache::loaded() {
 }
 
 void Cache::settings_changed() {
-  refusal_ = at_.config.cache.enabled ? "" : "this node keeps no shared data";
+  const bool is_on = at_.config.cache.enabled && at_.areas.cache_fault().empty();
+  refusal_ = is_on ? "" : "this node keeps no shared data";
   if (at_.boot.empty()) refusal_ = "this node's kernel has no boot id";
   look_after();
 }
