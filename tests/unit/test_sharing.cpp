@@ -479,6 +479,22 @@ TEST_CASE("what is not used goes by age, by size, and when the disk fills") {
   CHECK(site.jobs->cache(0)[0].job == 2);  // in use
 }
 
+TEST_CASE("a tree whose removal does not end does not keep what is kept on a full disk") {
+  SharingSite site;
+  for (const auto& [job, key] : {std::pair(1U, k_a), std::pair(2U, k_b)}) {
+    site.ask(job, {{key, "data"}});
+    site.finish(job);
+    site.over(job);
+    site.compare("1.0");
+  }
+  REQUIRE(site.trees("trash") > 0);
+  site.config.cache.keep_free_percent = 100;
+  site.pass(std::chrono::seconds(8));
+  CHECK(site.kept() == 2);  // what is removed may be enough
+  site.pass(std::chrono::seconds(80));
+  CHECK(site.kept() == 0);
+}
+
 TEST_CASE("a daemon that is started again knows what is kept, and who uses it") {
   SharingSite site;
   site.ask(1, {{k_a, "data"}});

@@ -12,6 +12,7 @@ namespace nodestage {
 namespace {
 
 constexpr std::chrono::seconds k_look{1};
+constexpr std::chrono::seconds k_patience{30};  // with what is removed and may not get done
 
 Subject about(const CacheEntry& entry) { return {{}, entry.uid, "daemon", entry.source}; }
 
@@ -200,7 +201,7 @@ void Cache::look_after() {
   });
 }
 
-// One at a time: what it frees is seen when the trash is empty.
+// One at a time: what it frees is seen when the trash is empty. A user can delay that.
 void Cache::look() {
   const std::uint64_t now = at_.loop.wall_s();
   for (auto at = entries_.begin(); at != entries_.end();) {
@@ -214,13 +215,19 @@ void Cache::look() {
       evict(at, "cache.max_age");
     at = next;
   }
+  if (!is_pressed())
+    pressed_since_.reset();
+  else if (!pressed_since_)
+    pressed_since_ = at_.loop.now();
   const auto next = next_to_go({});
   if (next == entries_.end()) return;
   const std::uint64_t most = at_.config.cache.max_bytes;
   if (most != 0 && sum() > most) {
     evict(next, "cache.max_bytes");
-  } else if (is_pressed() && at_.areas.list_trash().empty()) {
+  } else if (pressed_since_ &&
+             (at_.loop.now() - *pressed_since_ >= k_patience || at_.areas.list_trash().empty())) {
     evict(next, "cache.keep_free", Haste::needed);
+    pressed_since_ = at_.loop.now();
   }
 }
 

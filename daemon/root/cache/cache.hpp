@@ -107,6 +107,8 @@ class Cache {
   Entries entries_;
   std::string refusal_;
   std::optional<Loop::TimerId> timer_;
+  std::optional<Clock::time_point>
+      pressed_since_;  // the disk lacks free space, or the last entry went
 };
 
 }  // namespace nodestage
