@@ -2,6 +2,7 @@
 // kept, and what a daemon that was killed leaves behind.
 #include <doctest/doctest.h>
 #include <fcntl.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -662,6 +663,14 @@ TEST_CASE("what cannot be removed is tried again, and does not stand before othe
   }
   const std::string in_the_way = site.kept_path(k_a, "mount");
   std::ofstream(in_the_way).close();
+  SUBCASE("nor can it be opened") {
+    rlimit limit{};
+    REQUIRE(::getrlimit(RLIMIT_NOFILE, &limit) == 0);
+    const rlimit none{0, limit.rlim_max};
+    REQUIRE(::setrlimit(RLIMIT_NOFILE, &none) == 0);
+    site.jobs->drop(0, {site.entry(k_a)});
+    REQUIRE(::setrlimit(RLIMIT_NOFILE, &limit) == 0);
+  }
   site.jobs->drop(0, {site.entry(k_a)});
   CHECK(site.kept() == 2);
   site.ask(3, {{k_a, "data"}});

@@ -215,13 +215,15 @@ void CacheArea::remove_file(const std::string& name) const {
 Status CacheArea::discard(const CacheEntry& entry) {
   remove_file(entry.name + k_record);
   const auto directory = open_at(areas_.cache_fd(), entry.name, k_directory);
+  // Something that is not a directory is none of ours.
+  if (!directory && directory.error().code != ENOENT &&
+      ::unlinkat(areas_.cache_fd(), entry.name.c_str(), 0) != 0)
+    return directory.error();
   if (directory && !entry.tree.empty())
     TRY(areas_.move_to_trash(directory->get(), entry.tree, entry.uid, entry.gid));
   if (directory && ::unlinkat(areas_.cache_fd(), entry.name.c_str(), AT_REMOVEDIR) != 0)
     return system_error(entry.name);
   remove_file(entry.name + k_draft);
-  // Something that is not a directory, and none of ours.
-  if (!directory && directory.error().code != ENOENT) remove_file(entry.name);
   return {};
 }
 
