@@ -2,6 +2,7 @@
 // kept, and what a daemon that was killed leaves behind.
 #include <doctest/doctest.h>
 #include <fcntl.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -305,6 +306,19 @@ TEST_CASE("what the site does not keep") {
   CHECK(site.order(1)[0].note == "this node keeps no shared data");
 }
 
+TEST_CASE("a cache that is not root's own is not used, and stops nothing else") {
+  SharingSite site;
+  ::chmod((site.scratch / ".nodestage-cache").c_str(), 0777);
+  auto areas = Areas::open(site.scratch.path(), ::geteuid());
+  REQUIRE(areas);
+  site.areas = std::move(*areas);
+  site.start_daemon();
+  site.ask(1, {{k_a, "data"}});
+  CHECK(site.order(1).at(0).note == "this node keeps no shared data");
+  site.finish(1);
+  CHECK(site.state_of(1) == "ready");
+}
+
 TEST_CASE("a tree that cannot be put into the cache is staged again, for the job alone") {
   SharingSite site;
   site.config.staging.max_jobs = 8;
@@ -466,6 +480,22 @@ TEST_CASE("what is not used goes by age, by size, and when the disk fills") {
   CHECK(site.jobs->cache(0)[0].job == 2);  // in use
 }
 
+TEST_CASE("a tree whose removal does not end does not keep what is kept on a full disk") {
+  SharingSite site;
+  for (const auto& [job, key] : {std::pair(1U, k_a), std::pair(2U, k_b)}) {
+    site.ask(job, {{key, "data"}});
+    site.finish(job);
+    site.over(job);
+    site.compare("1.0");
+  }
+  REQUIRE(site.trees("trash") > 0);
+  site.config.cache.keep_free_percent = 100;
+  site.pass(std::chrono::seconds(8));
+  CHECK(site.kept() == 2);  // what is removed may be enough
+  site.pass(std::chrono::seconds(80));
+  CHECK(site.kept() == 0);
+}
+
 TEST_CASE("a daemon that is started again knows what is kept, and who uses it") {
   SharingSite site;
   site.ask(1, {{k_a, "data"}});
@@ -621,6 +651,55 @@ TEST_CASE("a half written entry is never whole") {
   }
   site.start_daemon();
   CHECK(site.kept() == 0);
+  CHECK(fs::is_empty(site.scratch / ".nodestage-cache"));
+}
+
+TEST_CASE("an entry that its user has made writable stays while a job uses it") {
+  SharingSite site;
+  site.ask(1, {{k_a, "data"}});
+  site.finish(1);
+  ::chmod(site.kept_path(k_a, "data").c_str(), 0600);
+  site.start_daemon();
+  CHECK(site.text_in(1, "data") == "of job 1");
+  site.over(1);
+  site.compare("99999999999.0");
+  CHECK(site.kept() == 0);
+}
+
+TEST_CASE("what cannot be removed is tried again, and does not stand before others") {
+  SharingSite site;
+  for (const auto& [job, key] : {std::pair(1U, k_a), std::pair(2U, k_b)}) {
+    site.ask(job, {{key, "data"}});
+    auto items = site.do_all(job);
+    items[0].bytes_written = 1000;
+    REQUIRE(site.workers.say(WorkerTask::stage, job, WorkerPhase::done, items));
+    site.end_stage(job);
+    site.over(job);
+    site.compare("1.0");
+  }
+  const std::string in_the_way = site.kept_path(k_a, "mount");
+  std::ofstream(in_the_way).close();
+  SUBCASE("nor can it be opened") {
+    rlimit limit{};
+    REQUIRE(::getrlimit(RLIMIT_NOFILE, &limit) == 0);
+    const rlimit none{0, limit.rlim_max};
+    REQUIRE(::setrlimit(RLIMIT_NOFILE, &none) == 0);
+    site.jobs->drop(0, {site.entry(k_a)});
+    REQUIRE(::setrlimit(RLIMIT_NOFILE, &limit) == 0);
+  }
+  site.jobs->drop(0, {site.entry(k_a)});
+  CHECK(site.kept() == 2);
+  site.ask(3, {{k_a, "data"}});
+  CHECK(site.order(3).at(0).role == ShareRole::own);
+  site.over(3);
+  site.config.cache.max_bytes = 1;
+  SUBCASE("others go") {
+    site.pass(std::chrono::seconds(10));
+    REQUIRE(site.kept() == 1);
+    CHECK(site.jobs->cache(0)[0].name == site.entry(k_a));
+  }
+  fs::remove(in_the_way);
+  site.pass(std::chrono::seconds(10));
   CHECK(fs::is_empty(site.scratch / ".nodestage-cache"));
 }
 

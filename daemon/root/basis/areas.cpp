@@ -85,7 +85,11 @@ Result<Areas> Areas::open(const std::string& root, std::uint32_t owner) {
   TRY_ASSIGN(areas.status_, make_private(hidden.get(), "status", owner));
   TRY_ASSIGN(areas.trash_, make_private(hidden.get(), "trash", owner));
   TRY_ASSIGN(areas.hold_, make_private(hidden.get(), "hold", owner));
-  TRY_ASSIGN(areas.cache_, make_passage(areas.root_fd_.get(), ".nodestage-cache", owner));
+  auto cache = make_passage(areas.root_fd_.get(), ".nodestage-cache", owner);
+  if (cache)
+    areas.cache_ = std::move(*cache);
+  else
+    areas.cache_fault_ = root + "/" + cache.error().what;
   timespec now{};
   ::clock_gettime(CLOCK_REALTIME, &now);  // trash names must differ from those of an earlier daemon
   areas.next_trash_ = static_cast<std::uint64_t>(now.tv_sec) * 1'000'000'000 +

@@ -78,8 +78,9 @@ class Areas {
   // Removes the emptied directory, or an entry that is not a directory.
   Status remove_trash(const std::string& name) const;
 
-  // .nodestage-cache.
+  // .nodestage-cache; -1 where it cannot be used, and then why: in ROOT, a user may have made it.
   [[nodiscard]] int cache_fd() const { return cache_.get(); }
+  [[nodiscard]] const std::string& cache_fault() const { return cache_fault_; }
   [[nodiscard]] std::string cache_path() const { return root_ + "/.nodestage-cache"; }
   [[nodiscard]] std::uint32_t owner() const { return owner_; }
 
@@ -97,6 +98,7 @@ class Areas {
   Fd trash_;
   Fd hold_;
   Fd cache_;
+  std::string cache_fault_;
   std::uint64_t next_trash_ = 0;
 };
 

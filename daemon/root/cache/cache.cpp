@@ -12,6 +12,7 @@ namespace nodestage {
 namespace {
 
 constexpr std::chrono::seconds k_look{1};
+constexpr std::chrono::seconds k_patience{30};  // with what is removed and may not get done
 
 Subject about(const CacheEntry& entry) { return {{}, entry.uid, "daemon", entry.source}; }
 
@@ -21,6 +22,8 @@ std::uint64_t added(std::uint64_t a, std::uint64_t b) { return a + std::min(b, U
 
 void Cache::load() {
   settings_changed();
+  if (!at_.areas.cache_fault().empty())
+    log::error("nothing is kept for further jobs: {}", at_.areas.cache_fault());
   for (CacheEntry& entry : area_.load()) add(std::move(entry));
   at_.trash.sweep();
 }
@@ -35,14 +38,15 @@ void Cache::loaded() {
 }
 
 void Cache::settings_changed() {
-  refusal_ = at_.config.cache.enabled ? "" : "this node keeps no shared data";
+  const bool is_on = at_.config.cache.enabled && at_.areas.cache_fault().empty();
+  refusal_ = is_on ? "" : "this node keeps no shared data";
   if (at_.boot.empty()) refusal_ = "this node's kernel has no boot id";
   look_after();
 }
 
 void Cache::add(CacheEntry entry) {
   const std::string name = entry.name;
-  entries_.insert_or_assign(name, Kept{std::move(entry), {}, 0, {}});
+  entries_.insert_or_assign(name, Kept{std::move(entry), {}, 0, {}, false});
   look_after();
 }
 
@@ -129,18 +133,23 @@ void Cache::compared(const std::string& name, const std::string& fault) {
   if (found->second.users.empty()) evict(found, "it was changed");
 }
 
+// A mount of its user's can be in the way.
 bool Cache::evict(Entries::iterator kept, const char* why, Haste haste) {
-  const CacheEntry entry = std::move(kept->second.entry);
+  const CacheEntry entry = kept->second.entry;
+  if (const Status gone = area_.discard(entry); !gone) {
+    if (!kept->second.is_stuck)
+      log::error(about(entry), "cannot be removed from the cache, and is tried again: {}",
+                 gone.error().what);
+    kept->second.is_stuck = true;
+    kept->second.fault = "it could not be removed";
+    return false;
+  }
   entries_.erase(kept);
   ++at_.counters.cache.evictions;
-  const Status gone = area_.discard(entry);
-  if (gone)
-    log::info(about(entry), "no longer kept for further jobs: {} ({})", entry.name, why);
-  else
-    log::error(about(entry), "cannot be removed from the cache: {}", gone.error().what);
+  log::info(about(entry), "no longer kept for further jobs: {} ({})", entry.name, why);
   if (haste == Haste::needed) at_.trash.hurry(entry.uid);
   at_.trash.sweep();
-  return static_cast<bool>(gone);
+  return true;
 }
 
 // Of the users who have more than an equal share, the entry that was used least recently.
@@ -156,7 +165,8 @@ Cache::Entries::iterator Cache::next_to_go(std::optional<std::uint32_t> uid) {
   bool best_has_more = false;
   for (auto at = entries_.begin(); at != entries_.end(); ++at) {
     const CacheEntry& entry = at->second.entry;
-    if (!at->second.users.empty() || (uid && *uid != entry.uid)) continue;
+    const bool can_go = at->second.users.empty() && !at->second.is_stuck;
+    if (!can_go || (uid && *uid != entry.uid)) continue;
     const bool has_more = by_user[entry.uid] >= share;
     const bool is_first = best == entries_.end() || (has_more && !best_has_more) ||
                           (has_more == best_has_more && entry.used_at < best->second.entry.used_at);
@@ -168,8 +178,10 @@ Cache::Entries::iterator Cache::next_to_go(std::optional<std::uint32_t> uid) {
 }
 
 bool Cache::make_room() {
-  const auto next = next_to_go({});
-  return next != entries_.end() && evict(next, "its space is needed", Haste::needed);
+  for (auto next = next_to_go({}); next != entries_.end(); next = next_to_go({})) {
+    if (evict(next, "its space is needed", Haste::needed)) return true;
+  }
+  return false;
 }
 
 bool Cache::make_room_of(std::uint32_t uid) {
@@ -189,25 +201,33 @@ void Cache::look_after() {
   });
 }
 
-// One at a time: what it frees is seen when the trash is empty.
+// One at a time: what it frees is seen when the trash is empty. A user can delay that.
 void Cache::look() {
   const std::uint64_t now = at_.loop.wall_s();
   for (auto at = entries_.begin(); at != entries_.end();) {
     const auto next = std::next(at);
     const Kept& kept = at->second;
-    if (kept.users.empty() && !at_.config.cache.enabled)
+    if (kept.users.empty() && kept.is_stuck)
+      evict(at, "it could not be removed before");
+    else if (kept.users.empty() && !at_.config.cache.enabled)
       evict(at, "cache.enabled");
     else if (kept.users.empty() && kept.entry.used_at + at_.config.cache.max_age_s < now)
       evict(at, "cache.max_age");
     at = next;
   }
+  if (!is_pressed())
+    pressed_since_.reset();
+  else if (!pressed_since_)
+    pressed_since_ = at_.loop.now();
   const auto next = next_to_go({});
   if (next == entries_.end()) return;
   const std::uint64_t most = at_.config.cache.max_bytes;
   if (most != 0 && sum() > most) {
     evict(next, "cache.max_bytes");
-  } else if (is_pressed() && at_.areas.list_trash().empty()) {
+  } else if (pressed_since_ &&
+             (at_.loop.now() - *pressed_since_ >= k_patience || at_.areas.list_trash().empty())) {
     evict(next, "cache.keep_free", Haste::needed);
+    pressed_since_ = at_.loop.now();
   }
 }
 

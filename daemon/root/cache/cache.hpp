@@ -84,6 +84,7 @@ class Cache {
     std::set<JobKey> users;
     std::uint64_t hits = 0;
     std::string fault;  // not empty: it does not count any more, and goes when its users have gone
+    bool is_stuck = false;  // it could not be removed, and is tried again
   };
   using Entries = std::map<std::string, Kept>;
   void add(CacheEntry entry);
@@ -106,6 +107,8 @@ class Cache {
   Entries entries_;
   std::string refusal_;
   std::optional<Loop::TimerId> timer_;
+  std::optional<Clock::time_point>
+      pressed_since_;  // the disk lacks free space, or the last entry went
 };
 
 }  // namespace nodestage

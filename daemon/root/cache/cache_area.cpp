@@ -43,6 +43,14 @@ std::string only_name(int dir_fd) {
   return only;
 }
 
+// Never of what a user has mounted there, which may not answer.
+Result<struct stat> look(int dir_fd, const std::string& name) {
+  TRY_ASSIGN(const Fd found, open_beneath(dir_fd, name, O_PATH | O_NOFOLLOW, 0, RESOLVE_NO_XDEV));
+  struct stat info {};
+  if (::fstat(found.get(), &info) != 0) return system_error(name);
+  return info;
+}
+
 }  // namespace
 
 std::string CacheArea::this_boot() {
@@ -80,8 +88,10 @@ std::optional<CacheEntry> CacheArea::load_entry(const std::string& name) {
   if (is_draft) entry = read(name, k_draft);
   const auto directory = open_at(areas_.cache_fd(), name, k_directory);
   const bool is_ours = entry && directory && !boot_.empty() && entry->boot == boot_;
+  // Jobs may use it. If its user has changed it, it is dropped when they have ended.
+  const WriteBits bits = is_draft ? WriteBits::refused : WriteBits::ignored;
   const auto changed =
-      is_ours ? look_at_tree(directory->get(), *entry) : Result<ChangeTime>(Error{});
+      is_ours ? look_at_tree(directory->get(), *entry, bits) : Result<ChangeTime>(Error{});
   if (changed) {
     if (is_draft) {
       entry->changed = *changed;
@@ -95,12 +105,10 @@ std::optional<CacheEntry> CacheArea::load_entry(const std::string& name) {
   CacheEntry rest = entry.value_or(CacheEntry{});
   rest.name = name;
   if (!entry && directory) {
-    struct stat info {};
     rest.tree = only_name(directory->get());
-    if (!rest.tree.empty() &&
-        ::fstatat(directory->get(), rest.tree.c_str(), &info, AT_SYMLINK_NOFOLLOW) == 0) {
-      rest.uid = info.st_uid;
-      rest.gid = info.st_gid;
+    if (const auto info = look(directory->get(), rest.tree)) {
+      rest.uid = info->st_uid;
+      rest.gid = info->st_gid;
     }
   }
   if (const Status gone = discard(rest); !gone)
@@ -109,15 +117,14 @@ std::optional<CacheEntry> CacheArea::load_entry(const std::string& name) {
 }
 
 // A fault unless it is the user's, in place and without write bits.
-Result<ChangeTime> CacheArea::look_at_tree(int dir_fd, const CacheEntry& entry) const {
-  struct stat info {};
-  if (::fstatat(dir_fd, entry.tree.c_str(), &info, AT_SYMLINK_NOFOLLOW) != 0)
-    return system_error(entry.tree);
+Result<ChangeTime> CacheArea::look_at_tree(int dir_fd, const CacheEntry& entry,
+                                           WriteBits bits) const {
+  TRY_ASSIGN(const struct stat info, look(dir_fd, entry.tree));
   struct stat area {};
   if (::fstat(areas_.cache_fd(), &area) != 0) return system_error(areas_.cache_path());
   const bool is_right = (S_ISDIR(info.st_mode) || S_ISREG(info.st_mode)) &&
                         info.st_uid == entry.uid && info.st_dev == area.st_dev &&
-                        (info.st_mode & k_write_bits) == 0;
+                        (bits == WriteBits::ignored || (info.st_mode & k_write_bits) == 0);
   if (!is_right) return Error{EPERM, entry.tree + ": is not what was staged"};
   return ChangeTime{info.st_ctim.tv_sec, static_cast<std::uint32_t>(info.st_ctim.tv_nsec)};
 }
@@ -208,13 +215,15 @@ void CacheArea::remove_file(const std::string& name) const {
 Status CacheArea::discard(const CacheEntry& entry) {
   remove_file(entry.name + k_record);
   const auto directory = open_at(areas_.cache_fd(), entry.name, k_directory);
+  // Something that is not a directory is none of ours.
+  if (!directory && directory.error().code != ENOENT &&
+      ::unlinkat(areas_.cache_fd(), entry.name.c_str(), 0) != 0)
+    return directory.error();
   if (directory && !entry.tree.empty())
     TRY(areas_.move_to_trash(directory->get(), entry.tree, entry.uid, entry.gid));
   if (directory && ::unlinkat(areas_.cache_fd(), entry.name.c_str(), AT_REMOVEDIR) != 0)
     return system_error(entry.name);
   remove_file(entry.name + k_draft);
-  // Something that is not a directory, and none of ours.
-  if (!directory && directory.error().code != ENOENT) remove_file(entry.name);
   return {};
 }
 

@@ -48,7 +48,9 @@ class CacheArea {
  private:
   [[nodiscard]] std::optional<CacheEntry> read(const std::string& name, const char* suffix) const;
   [[nodiscard]] std::optional<CacheEntry> load_entry(const std::string& name);
-  [[nodiscard]] Result<ChangeTime> look_at_tree(int dir_fd, const CacheEntry& entry) const;
+  enum class WriteBits { refused, ignored };
+  [[nodiscard]] Result<ChangeTime> look_at_tree(int dir_fd, const CacheEntry& entry,
+                                                WriteBits bits = WriteBits::refused) const;
   Status make(const CacheEntry& entry) const;
   Status exchange(const CacheEntry& entry, int job_fd, const std::string& destination) const;
   void finish(CacheEntry& entry) const;

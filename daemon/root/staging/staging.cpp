@@ -208,8 +208,7 @@ void Staging::become_ready(JobRecord& record, const WorkerStatus& status, Sharin
   if (record.state == JobState::ready) return at_.table.save(record);
   if (!kept && report == Sharing::Report::last) return enqueue(record);
   if (!kept) {
-    again_.insert(record.key());
-    at_.table.save(record);
+    again_.insert(record.key());  // not in the journal: another daemon finds it out again
     return at_.workers.kill(record.key(), WorkerTask::stage);
   }
   at_.table.set_state(record, JobState::ready);
