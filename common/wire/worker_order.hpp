@@ -117,15 +117,10 @@ struct WorkerOrder {
   std::string venv_module_init;  // the script that defines `module`; empty: the usual paths
   std::uint32_t venv_limit_s = 3600;
   // identify and stage:
-  // stage: an earlier worker of the job may have placed some of what it asks for, so that what lies
-  // at an item's destination gives way to it.
-  bool is_again = false;
+  std::uint32_t cache_min_age_s = 60;    // what was changed less than this before is not kept
   std::string cache;                     // the path of the cache; empty: this node keeps nothing
   std::vector<std::string> cache_never;  // what lies below these directories is not kept
-  std::uint32_t cache_min_age_s = 60;    // what was changed less than this before is not kept
   std::vector<SharedItem> shared;        // stage: what was decided; an item without one is `own`
-  // remove only:
-  bool is_urgent = false;  // the space is needed: not at the lowest priority
   // stage_out only:
   JobOutcome outcome = JobOutcome::unknown;
   std::uint32_t array_job = k_no_number;
@@ -133,6 +128,10 @@ struct WorkerOrder {
   bool array_known = false;  // whether the two above were reported (both k_no_number: no array)
   std::string job_name;      // empty: unknown
   bool ran = true;           // false: the staging failed, and no step is known to have run
+  bool is_urgent = false;    // remove only: the space is needed: not at the lowest priority
+  // stage only: an earlier worker of the job may have placed some of what it asks for, so that what
+  // lies at an item's destination gives way to it.
+  bool is_again = false;
   // stage_out and recover of a held tree:
   std::uint64_t delivered = 0;  // bit i: item i of --stage-out needs no more delivery
   std::uint32_t tries = 0;      // the number of earlier tries
