@@ -131,7 +131,7 @@ stages() {
     [ "$(grep -c 'task ran on .*: 500$' <<<"$OUTPUT")" = 40 ]
     [ "$(grep -c 'data.tar.gz.*kept on this node' <<<"$OUTPUT")" = "$(grep -o 'task ran on n[12]' <<<"$OUTPUT" | sort -u | wc -l)" ]
     [ "$(grep -c 'data.tar.gz.*already here' <<<"$OUTPUT")" = $((40 - $(grep -c 'data.tar.gz.*kept on this node' <<<"$OUTPUT"))) ]
-    ! grep -q 'not shared' <<<"$OUTPUT"
+    [[ $OUTPUT != *'not shared'* ]]
     allow_cache=1 assert_idle_clean
 }
 
@@ -258,7 +258,7 @@ stages() {
         wait_until 60 job_ended "$id"
         [ "$(job_state "$id")" = FAILED ]
         job_output "$id" | grep -qE 'bad.tar.gz: |too_large.bin: needs'
-        ! job_has_output "$id" 'it ran'
+        [[ $(job_output "$id") != *'it ran'* ]]
     done
     [ -z "$(kept n1)" ]
     assert_idle_clean

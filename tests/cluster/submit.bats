@@ -394,7 +394,7 @@ $command: error:                         ^~~~~~~" ]
     refused "takes no value" "${b[@]}" --stage-dataset=data.tar.gz,shared=yes
     refused "did you mean 'shared'?" "${b[@]}" --stage-venv=reqs.txt,share
     # A result cannot be in what is read-only, whichever of the two options comes first.
-    forms=(--stage-dataset=data.tar.gz,shared --stage-out=data/made:out/no)
+    forms=('--stage-dataset=data.tar.gz,shared' --stage-out=data/made:out/no)
     refused "no result can be written to \$SLURM_TMPDIR/data/made" "${b[@]}" "${forms[@]}"
     has "$output" "because '/home/alice/data.tar.gz' is shared at \$SLURM_TMPDIR/data, and what is shared is read-only" \
         "write results elsewhere below \$SLURM_TMPDIR, or remove the key shared"
