@@ -321,7 +321,7 @@ leave_free}"
         'chmod u+w $NODESTAGE_DATASET/tree; rm -f $NODESTAGE_DATASET/tree/2' 'ln $NODESTAGE_DATASET/tree/3 $SLURM_TMPDIR/mine'; do
         sbatch_wait -w n1 --stage-dataset=data.tar.gz,shared --wrap "$change"
         works_as led
-        wait_until 20 number_kept n1 0
+        wait_until 20 number_kept n1 0 || { daemon_log n1 | tail -n 30; false; }
     done
     daemon_log n1 | grep -q 'is not used again: a process of its user has changed it'
     # A link that a job keeps elsewhere does not keep the entry.
@@ -373,7 +373,8 @@ killed_at() {
     on n1 pgrep -x nodestaged >/dev/null || cluster daemon start n1
     IS_KILLED=no
     on n1 kill -0 "$pid" 2>/dev/null || IS_KILLED=yes
-    kill "$strace" 2>/dev/null || true
+    # Or it would kill the daemon in a later test.
+    on n1 pkill -x strace || true
     wait "$strace" 2>/dev/null || true
 }
 
