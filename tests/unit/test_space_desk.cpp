@@ -2,6 +2,7 @@
 #include <doctest/doctest.h>
 #include <fcntl.h>
 #include <spdlog/spdlog.h>
+#include <sys/statvfs.h>
 #include <unistd.h>
 
 #include <functional>
@@ -109,11 +110,23 @@ TEST_CASE("while trash is being removed no claim is refused, and then each is an
   CHECK(answer->granted == 0);
 }
 
-TEST_CASE("all that nobody uses is removed before a claim is refused") {
+TEST_CASE("nothing is removed for a claim that the whole disk cannot hold") {
   if (!can_run()) return;
   Site site;
   site.unused = 3;
   site.claim(1, k_too_much);
+  REQUIRE(site.answer(1));
+  CHECK(site.unused == 3);
+}
+
+TEST_CASE("all that nobody uses is removed before a claim is refused") {
+  if (!can_run()) return;
+  Site site;
+  site.unused = 3;
+  site.config.staging.leave_free_bytes = 0;
+  struct statvfs disk {};
+  REQUIRE(::statvfs(site.scratch.path().c_str(), &disk) == 0);
+  site.claim(1, {std::uint64_t{disk.f_blocks} * disk.f_frsize - 1, 1});
   const auto answer = site.answer(1);
   REQUIRE(answer);
   CHECK(answer->granted == 0);

@@ -12,6 +12,7 @@ namespace nodestage {
 namespace {
 
 constexpr std::chrono::seconds k_look{1};
+constexpr std::size_t k_most_of_one_user = 1000;
 constexpr std::chrono::seconds k_patience{30};  // with what is removed and may not get done
 
 Subject about(const CacheEntry& entry) { return {{}, entry.uid, "daemon", entry.source}; }
@@ -66,6 +67,14 @@ Status Cache::reserve(const CacheEntry& entry) {
   if (!refusal_.empty()) return Error{EPERM, refusal_};
   if (const auto found = entries_.find(entry.name); found != entries_.end())
     return Error{EBUSY, "what was kept has been changed by a job"};
+  const auto count = std::count_if(entries_.begin(), entries_.end(), [&entry](const auto& kept) {
+    return kept.second.entry.uid == entry.uid;
+  });
+  if (static_cast<std::size_t>(count) >= k_most_of_one_user) {
+    const auto next = next_to_go(entry.uid);
+    if (next == entries_.end() || !evict(next, "its user has too many"))
+      return Error{EUSERS, "too many shared items of its user are in use"};
+  }
   return area_.reserve(entry);
 }
 
@@ -124,9 +133,10 @@ void Cache::unused(const std::string& name) {
   evict(found, kept.fault.empty() ? "the disk had no room for its record" : "it was changed");
 }
 
-void Cache::compared(const std::string& name, const std::string& fault) {
+// It may have been removed meanwhile, and made again.
+void Cache::compared(const std::string& name, ChangeTime before, const std::string& fault) {
   const auto found = entries_.find(name);
-  if (found == entries_.end() || fault.empty()) return;
+  if (found == entries_.end() || found->second.entry.changed != before || fault.empty()) return;
   found->second.fault = fault;
   log::warn(about(found->second.entry), "what is kept for further jobs as {} is not used again: {}",
             name, fault);
@@ -234,9 +244,11 @@ void Cache::look() {
 bool Cache::is_pressed() const {
   struct statvfs disk {};
   if (::fstatvfs(at_.areas.cache_fd(), &disk) != 0 || disk.f_blocks == 0) return false;
-  const auto percent =
-      static_cast<double>(disk.f_bavail) * 100 / static_cast<double>(disk.f_blocks);
-  return percent < static_cast<double>(at_.config.cache.keep_free_percent);
+  const auto is_short = [this](fsblkcnt_t free, fsblkcnt_t all) {
+    return static_cast<double>(free) * 100 <
+           static_cast<double>(all) * static_cast<double>(at_.config.cache.keep_free_percent);
+  };
+  return is_short(disk.f_bavail, disk.f_blocks) || is_short(disk.f_favail, disk.f_files);
 }
 
 std::uint64_t Cache::sum() const {

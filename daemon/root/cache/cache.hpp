@@ -89,7 +89,7 @@ class Cache {
   using Entries = std::map<std::string, Kept>;
   void add(CacheEntry entry);
   void unused(const std::string& name);
-  void compared(const std::string& name, const std::string& fault);
+  void compared(const std::string& name, ChangeTime before, const std::string& fault);
   enum class Haste { none, needed };
   bool evict(Entries::iterator kept, const char* why, Haste haste = Haste::none);
   [[nodiscard]] Entries::iterator next_to_go(std::optional<std::uint32_t> uid);
@@ -101,9 +101,9 @@ class Cache {
 
   Places at_;
   CacheArea area_{at_.areas, at_.boot};
-  Comparisons comparisons_{
-      area_, at_.workers, at_.config,
-      [this](const std::string& name, const std::string& fault) { compared(name, fault); }};
+  Comparisons comparisons_{area_, at_.workers, at_.config,
+                           [this](const std::string& name, ChangeTime before,
+                                  const std::string& fault) { compared(name, before, fault); }};
   Entries entries_;
   std::string refusal_;
   std::optional<Loop::TimerId> timer_;

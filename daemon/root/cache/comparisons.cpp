@@ -42,7 +42,7 @@ bool Comparisons::start(const CacheEntry& entry) {
   const auto tree = area_.open_tree(entry);
   const auto status = std::make_shared<Fd>(::memfd_create("nodestage-compare", MFD_CLOEXEC));
   if (!tree || !*status) {
-    on_result_(entry.name, "it could not be opened");
+    on_result_(entry.name, entry.changed, "it could not be opened");
     return false;
   }
   WorkerStart start;
@@ -59,7 +59,7 @@ bool Comparisons::start(const CacheEntry& entry) {
                      Subject{{}, entry.uid, "compare", entry.name},
                      [this, name = entry.name, uid = entry.uid, before = entry.changed, status](
                          const WorkerEnd& end) { ended(name, uid, before, status->get(), end); });
-  if (!id) on_result_(entry.name, "it could not be looked at: " + id.error().what);
+  if (!id) on_result_(entry.name, entry.changed, "it could not be looked at: " + id.error().what);
   return static_cast<bool>(id);
 }
 
@@ -67,7 +67,7 @@ void Comparisons::ended(const std::string& name, std::uint32_t uid, ChangeTime b
                         int status_fd, const WorkerEnd& end) {
   const auto status = read_worker_status(status_fd);
   turns_[uid].is_at_work = false;
-  on_result_(name, fault_in(status ? *status : WorkerStatus{}, before, end));
+  on_result_(name, before, fault_in(status ? *status : WorkerStatus{}, before, end));
   go_on(uid);
 }
 

@@ -15,8 +15,10 @@ namespace nodestage {
 
 class Comparisons {
  public:
-  // Empty: it is as it was. Otherwise why it does not count any more.
-  using OnResult = std::function<void(const std::string& name, const std::string& fault)>;
+  // About the entry of that name that was published at `before`. No fault: it is as it was.
+  // Otherwise why it does not count any more.
+  using OnResult =
+      std::function<void(const std::string& name, ChangeTime before, const std::string& fault)>;
 
   Comparisons(const CacheArea& area, Workers& workers, const Config& config, OnResult on_result)
       : area_(area), workers_(workers), config_(config), on_result_(std::move(on_result)) {}

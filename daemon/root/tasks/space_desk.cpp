@@ -2,6 +2,7 @@
 
 #include <fcntl.h>
 #include <sys/stat.h>
+#include <sys/statvfs.h>
 
 #include <algorithm>
 #include <utility>
@@ -16,6 +17,11 @@ constexpr std::chrono::milliseconds k_claim_poll{50};
 constexpr std::chrono::seconds k_least_patience{30};  // once something was removed for the claim
 constexpr const char* k_claims = "stage";    // the end of the name of the worker's status file
 constexpr const char* k_answers = "answer";  // and of the file beside it
+
+std::uint64_t size_of_disk(int fd) {
+  struct statvfs disk {};
+  return ::fstatvfs(fd, &disk) == 0 ? std::uint64_t{disk.f_blocks} * disk.f_frsize : k_no_limit;
+}
 
 }  // namespace
 
@@ -63,7 +69,7 @@ void SpaceDesk::attend_all() {
 void SpaceDesk::attend(const JobKey& key, Customer& customer) {
   const SpaceAnswer answer =
       ledger_.answer(key, free_on(customer.disk.get()), config_.staging.leave_free_bytes);
-  if (answer.granted == 0 && awaits_room(customer, answer.free)) return;
+  if (answer.granted == 0 && awaits_room(key, customer, answer.free)) return;
   const auto file = areas_.open_status(key, k_answers, O_WRONLY);
   const Status written = file ? write_space_answer(file->get(), answer) : Status(file.error());
   if (!written) {
@@ -81,8 +87,8 @@ void SpaceDesk::attend(const JobKey& key, Customer& customer) {
 
 // Trees of jobs that have ended are removed in the background. While that frees space, no claim is
 // refused. What is kept and not in use goes to the trash, too, one after another: what each frees
-// is known when it is gone.
-bool SpaceDesk::awaits_room(Customer& customer, const Amount& free) const {
+// is known when it is gone. Nothing goes for a claim that the whole disk could not hold.
+bool SpaceDesk::awaits_room(const JobKey& key, Customer& customer, const Amount& free) const {
   const auto now = loop_.now();
   Freed& freed = customer.freed;
   std::chrono::seconds patience(config_.staging.trash_wait_s);
@@ -91,7 +97,10 @@ bool SpaceDesk::awaits_room(Customer& customer, const Amount& free) const {
   if (is_removing && (!freed.since || !fits(free, freed.most))) freed.since = now;
   freed.most = larger(freed.most, free);
   if (is_removing && now - *freed.since < patience) return true;
-  if (!make_room_()) return false;
+  const std::uint64_t least = ledger_.least_of(key).bytes;
+  if (more(least, config_.staging.leave_free_bytes) > size_of_disk(customer.disk.get()) ||
+      !make_room_())
+    return false;
   customer.made_room = true;
   freed.since = now;
   return true;

@@ -50,7 +50,7 @@ class SpaceDesk {
   };
   void attend_all();
   void attend(const JobKey& key, Customer& customer);
-  bool awaits_room(Customer& customer, const Amount& free) const;
+  bool awaits_room(const JobKey& key, Customer& customer, const Amount& free) const;
 
   Loop& loop_;
   const Config& config_;

@@ -47,6 +47,11 @@ void SpaceLedger::book(const JobKey& job, const SpaceAnswer& answer) {
   entry.answered = answer.serial;
 }
 
+Amount SpaceLedger::least_of(const JobKey& job) const {
+  const auto found = entries_.find(job);
+  return found == entries_.end() ? Amount{} : found->second.claim.least - found->second.written;
+}
+
 Amount SpaceLedger::promised_to(const JobKey& job) const {
   const auto found = entries_.find(job);
   return found == entries_.end() ? Amount{} : promise_of(found->second);

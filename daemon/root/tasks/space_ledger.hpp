@@ -32,6 +32,8 @@ class SpaceLedger {
                                    std::uint64_t leave_free) const;
   void book(const JobKey& job, const SpaceAnswer& answer);
 
+  // What the job cannot do without and has not written.
+  [[nodiscard]] Amount least_of(const JobKey& job) const;
   // What the job was promised and has not written.
   [[nodiscard]] Amount promised_to(const JobKey& job) const;
 
