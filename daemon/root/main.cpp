@@ -208,7 +208,7 @@ Status serve(const Arguments& arguments, Config& config) {
   TRY_ASSIGN(const Fd rate, open_at(AT_FDCWD, runtime_dir + "/read-rate", O_RDWR | O_CREAT, 0644));
 
   Workers workers(loop, std::move(cgroups));
-  Trash trash(areas, workers, config);
+  Trash trash(loop, areas, workers, config);
   Peers peers(loop, config);
   SlurmQuestion slurm(loop, config);
   Records records(config.daemon.state_dir, config);

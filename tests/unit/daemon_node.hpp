@@ -31,7 +31,7 @@ struct DaemonNode {
   Result<Areas> areas = Areas::open(scratch / "");
   Result<Journal> journal = Journal::open(scratch / "state");
   Workers workers{*loop, Cgroups::none()};
-  Trash trash{*areas, workers, config};
+  Trash trash{*loop, *areas, workers, config};
   Peers peers{*loop, config};
   SlurmQuestion slurm{*loop, config};
   Records records{scratch / "state", config};

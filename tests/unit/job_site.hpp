@@ -122,7 +122,7 @@ struct JobSite {
   Journal journal = std::move(*Journal::open(scratch / "state"));
   ScriptedWorkers workers{loop};
   ScriptedPeers peers{loop, config};
-  Trash trash{areas, workers, config};
+  Trash trash{loop, areas, workers, config};
   std::optional<SlurmQuestion> slurm;
   Records records{scratch / "state", config};
   std::string boot = "a boot";

@@ -770,3 +770,22 @@ TEST_CASE("what is removed for its space is not removed at the lowest priority")
     CHECK(site.workers.find(WorkerTask::remove)->order.is_urgent == is_needed);
   }
 }
+
+TEST_CASE("a tree that could not be removed is tried again") {
+  SharingSite site;
+  REQUIRE(site.areas.make_directory("old", SharingSite::user(), SharingSite::group()));
+  REQUIRE(site.areas.move_to_trash("old", SharingSite::user(), SharingSite::group()));
+  const auto trash = site.areas.list_trash();
+  REQUIRE(trash.size() == 1);
+  const std::string tree = site.scratch / (".nodestage/trash/" + trash[0].name);
+  std::ofstream(tree + "/planted").close();
+  site.trash.sweep();
+  REQUIRE(site.workers.end(WorkerTask::remove));  // its owner's, and then root's
+  REQUIRE(site.workers.end(WorkerTask::remove));
+  site.trash.sweep();
+  CHECK(site.workers.find(WorkerTask::remove) == nullptr);
+  fs::remove(tree + "/planted");
+  site.pass(std::chrono::seconds(70));
+  REQUIRE(site.workers.end(WorkerTask::remove));
+  CHECK(site.trees("trash") == 0);
+}

@@ -8,6 +8,7 @@ namespace nodestage {
 namespace {
 
 constexpr std::size_t k_most_removers = 8;
+constexpr std::chrono::seconds k_pause{60};
 
 }  // namespace
 
@@ -24,9 +25,17 @@ void Trash::sweep() {
   }
 }
 
-void Trash::try_again() {
-  given_up_.clear();
-  sweep();
+// A process of the owner's may have made new files there all the time.
+void Trash::give_up(const TrashEntry& entry, const std::string& why) {
+  if (told_.insert(entry.name).second)
+    log::error("trash {}: cannot be removed, and is tried again: {}", entry.name, why);
+  if (given_up_.empty()) {
+    loop_.after(k_pause, [this] {
+      given_up_.clear();
+      sweep();
+    });
+  }
+  given_up_.insert(entry.name);
 }
 
 void Trash::remove(const TrashEntry& entry, By by) {
@@ -34,9 +43,7 @@ void Trash::remove(const TrashEntry& entry, By by) {
   if (!tree) {
     if (areas_.remove_trash(entry.name))
       return;  // a file or a link, by which the user has replaced the directory
-    log::error("trash {}: {}", entry.name, tree.error().what);
-    given_up_[entry.name] = true;
-    return;
+    return give_up(entry, tree.error().what);
   }
   WorkerStart start;
   start.program = config_.daemon.worker_path;
@@ -54,8 +61,7 @@ void Trash::remove(const TrashEntry& entry, By by) {
   if (id) {
     at_work_.insert(entry.uid);
   } else {
-    log::error("trash {}: {}", entry.name, id.error().what);
-    given_up_[entry.name] = true;
+    give_up(entry, id.error().what);
   }
 }
 
@@ -69,9 +75,9 @@ void Trash::removed(const TrashEntry& entry, By by, const WorkerEnd& end) {
               entry.name);
     remove(entry, By::root);
   } else if (!gone) {
-    log::error("trash {}: cannot be removed: {} (remover {})", entry.name, gone.error().what,
-               end.text);
-    given_up_[entry.name] = true;
+    give_up(entry, gone.error().what + " (remover " + end.text + ")");
+  } else {
+    told_.erase(entry.name);
   }
   sweep();
 }

@@ -5,25 +5,24 @@
 #pragma once
 
 #include <cstdint>
-#include <map>
 #include <set>
 #include <string>
 
 #include "daemon/root/basis/areas.hpp"
 #include "daemon/root/basis/config.hpp"
+#include "daemon/root/basis/loop.hpp"
 #include "daemon/root/workers/workers.hpp"
 
 namespace nodestage {
 
 class Trash {
  public:
-  Trash(Areas& areas, Workers& workers, const Config& config)
-      : areas_(areas), workers_(workers), config_(config) {}
+  Trash(Loop& loop, Areas& areas, Workers& workers, const Config& config)
+      : loop_(loop), areas_(areas), workers_(workers), config_(config) {}
 
   // Starts to remove what is there, for a few owners at a time. A tree that cannot be removed is
-  // logged and left until try_again().
+  // logged, and tried again each minute.
   void sweep();
-  void try_again();
   // The space is needed: what is there of that owner's trees is removed at normal priority.
   void hurry(std::uint32_t uid) { urgent_.insert(uid); }
 
@@ -31,14 +30,17 @@ class Trash {
   enum class By { owner, root };
   void remove(const TrashEntry& entry, By by);
   void removed(const TrashEntry& entry, By by, const WorkerEnd& end);
+  void give_up(const TrashEntry& entry, const std::string& why);
 
+  Loop& loop_;
   Areas& areas_;
   Workers& workers_;
   const Config& config_;
   std::set<std::uint32_t>
       at_work_;  // owners: one that stops (SIGSTOP) its remover delays only its own trees
   std::set<std::uint32_t> urgent_;  // owners, until nothing of theirs is left
-  std::map<std::string, bool> given_up_;
+  std::set<std::string> given_up_;  // names, until the next try
+  std::set<std::string> told_;      // names that were logged
 };
 
 }  // namespace nodestage
