@@ -229,8 +229,8 @@ stages() {
 @test "a leader that is cancelled, and one that fails, leave it to the next" {
     reload_daemons "$SLOW"
     submit_after_leader 3 'cmp $NODESTAGE_DATASET/slow.bin ~/slow.bin && echo right'
-    reload_daemons "$SETTINGS"
     as alice scancel "${ids[0]}"
+    reload_daemons "$SETTINGS"
     for id in "${ids[@]:1}"; do
         wait_until 60 job_ended "$id"
         job_has_output "$id" right
@@ -242,8 +242,8 @@ stages() {
     empty_cache
     reload_daemons "$SLOW"
     submit_after_leader 2 'echo right'
-    reload_daemons "$SETTINGS"
     on n1 pkill -KILL -x nodestage-worke
+    reload_daemons "$SETTINGS"
     wait_until 60 job_ended "${ids[1]}"
     [ "$(job_state "${ids[0]}")" = FAILED ]
     job_has_output "${ids[1]}" right
