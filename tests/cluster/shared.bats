@@ -230,6 +230,7 @@ stages() {
     reload_daemons "$SLOW"
     submit_after_leader 3 'cmp $NODESTAGE_DATASET/slow.bin ~/slow.bin && echo right'
     as alice scancel "${ids[0]}"
+    wait_until 30 job_ended "${ids[0]}"
     reload_daemons "$SETTINGS"
     for id in "${ids[@]:1}"; do
         wait_until 60 job_ended "$id"
@@ -243,6 +244,7 @@ stages() {
     reload_daemons "$SLOW"
     submit_after_leader 2 'echo right'
     on n1 pkill -KILL -x nodestage-worke
+    wait_until 30 job_ended "${ids[0]}"
     reload_daemons "$SETTINGS"
     wait_until 60 job_ended "${ids[1]}"
     [ "$(job_state "${ids[0]}")" = FAILED ]
