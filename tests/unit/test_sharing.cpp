@@ -789,3 +789,37 @@ TEST_CASE("a tree that could not be removed is tried again") {
   REQUIRE(site.workers.end(WorkerTask::remove));
   CHECK(site.trees("trash") == 0);
 }
+
+TEST_CASE("a user has a thousand entries at most: the one that was used least recently goes") {
+  SharingSite site;
+  for (std::uint64_t i = 0; i < 1000; ++i) {
+    CacheEntry entry;
+    const std::string number = std::to_string(i);
+    entry.name = site.entry(std::string(k_share_key_bytes - number.size(), '0') + number);
+    entry.uid = SharingSite::user();
+    entry.gid = SharingSite::group();
+    entry.tree = "data";
+    entry.boot = site.boot;
+    entry.changed = {1, 1};
+    const std::string place = site.scratch / (".nodestage-cache/" + entry.name);
+    fs::create_directory(place);
+    std::ofstream(place + "/data").close();
+    ::chmod((place + "/data").c_str(), 0400);
+    if (::geteuid() == 0) REQUIRE(::chown((place + "/data").c_str(), entry.uid, entry.gid) == 0);
+    std::ofstream(place + ".record") << encode_entry(entry);
+    const timespec used[2] = {{static_cast<time_t>(5000 - i), 0},
+                              {static_cast<time_t>(5000 - i), 0}};
+    REQUIRE(::utimensat(AT_FDCWD, place.c_str(), used, 0) == 0);
+  }
+  site.config.cache.max_age_s = 3650ULL * 86'400 * 20;
+  site.start_daemon();
+  REQUIRE(site.kept() == 1000);
+  site.ask(1, {{k_a, "data"}});
+  CHECK(site.order(1).at(0).role == ShareRole::lead);
+  site.finish(1);
+  CHECK(site.kept() == 1000);
+  const auto rows = site.jobs->cache(0);
+  CHECK(std::none_of(rows.begin(), rows.end(), [&](const CacheRow& row) {
+    return row.name == site.entry(std::string(k_share_key_bytes - 3, '0') + "999");
+  }));
+}
