@@ -26,7 +26,6 @@ void Cache::load() {
   if (!at_.areas.cache_fault().empty())
     log::error("nothing is kept for further jobs: {}", at_.areas.cache_fault());
   for (CacheEntry& entry : area_.load()) add(std::move(entry));
-  at_.trash.sweep();
 }
 
 // The last daemon may have been killed before the last user's end was dealt with.

@@ -36,8 +36,9 @@ class Cache {
   Cache(const Cache&) = delete;
   Cache& operator=(const Cache&) = delete;
 
-  // The entries of an earlier daemon. Call it first; then use() for what its jobs use, and then
-  // loaded().
+  // The entries of an earlier daemon. Call it first, then use() for what its jobs use, and loaded()
+  // when no worker of the earlier daemon runs that is not taken over. What does not count is trash
+  // by then, which is not swept here.
   void load();
   void loaded();
   void settings_changed();

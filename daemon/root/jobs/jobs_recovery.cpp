@@ -19,8 +19,9 @@ void Jobs::recover() {
   // First all workers that live, so that every place that is taken is known before the next start.
   for (const JobKey& key : keys) take_over(*table_.find(key));
   for (const JobKey& key : keys) carry_on(*table_.find(key));
-  cache_.loaded();
+  // Removers and comparisons of the last daemon, too, before the same are started.
   at_.workers.kill_strangers();
+  cache_.loaded();
   staging_.start_queued();
   at_.trash.sweep();
   orphans_.check();
