@@ -323,7 +323,7 @@ leave_free}"
         'chmod u+w $NODESTAGE_DATASET/tree; rm -f $NODESTAGE_DATASET/tree/2' 'ln $NODESTAGE_DATASET/tree/3 $SLURM_TMPDIR/mine'; do
         sbatch_wait -w n1 --stage-dataset=data.tar.gz,shared --wrap "$change"
         works_as led
-        wait_until 20 number_kept n1 0 || { daemon_log n1 | tail -n 30; false; }
+        wait_until 60 number_kept n1 0 || { daemon_log n1 | tail -n 30; false; }
     done
     daemon_log n1 | grep -q 'is not used again: a process of its user has changed it'
     # A link that a job keeps elsewhere does not keep the entry.
