@@ -9,7 +9,7 @@ class ShareRun : public Run {
  public:
   ShareRun() {
     this->order.cache = "/cache";
-    this->share_limits.settled = std::chrono::nanoseconds(0);
+    this->order.cache_min_age_s = 0;
   }
 
   // The key of an item; "" if it must not be kept: then why_not says why.

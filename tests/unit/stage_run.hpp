@@ -127,7 +127,6 @@ class StageRun {
 
   nodestage::WorkerStatus status;
   std::uint64_t rate = 0;
-  nodestage::ShareLimits share_limits;
   // What a daemon has to admit; nothing: there is no daemon.
   std::optional<nodestage::Amount> room;
   std::vector<nodestage::SpaceClaim> claims;  // that it has answered
@@ -165,9 +164,9 @@ class StageRun {
     ::dup2(high_answer, k_worker_answer_fd);
     if (std::getenv("STAGE_LOG") == nullptr) ::dup2(::open("/dev/null", O_WRONLY), 2);
     if (order.task == WorkerTask::compare) return run_compare();
-    if (order.task == WorkerTask::identify) return run_identify(order, request, share_limits);
+    if (order.task == WorkerTask::identify) return run_identify(order, request);
     auto builder = start_builder(order, request);
-    return builder ? run_stage(order, request, *builder ? &**builder : nullptr, share_limits) : 124;
+    return builder ? run_stage(order, request, *builder ? &**builder : nullptr) : 124;
   }
 
   nodestage::Amount admitted_;

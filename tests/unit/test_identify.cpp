@@ -120,12 +120,12 @@ TEST_CASE("identify: what must not be kept, and why") {
   OneFile run;
   std::string why;
   SUBCASE("just changed") {
-    run.share_limits = {};
+    run.order.cache_min_age_s = 60;
     REQUIRE(run.in_data("touch t.tar") == 0);
     why = "it was changed less than a minute ago";
   }
   SUBCASE("an old mtime does not help") {
-    run.share_limits = {};
+    run.order.cache_min_age_s = 60;
     why = "it was changed less than a minute ago";
   }
   SUBCASE("changed in the future") {
@@ -203,4 +203,13 @@ TEST_CASE("file systems that do not report reliably when a file changes") {
   CHECK_FALSE(reports_changes(mounts, "26"));
   CHECK_FALSE(reports_changes(mounts, "2"));
   CHECK_FALSE(reports_changes(mounts, ""));
+}
+
+TEST_CASE("identify: the site says how long a source must have been as it is") {
+  OneFile run;
+  run.item().source = "/bin/ls";  // older than a minute, and younger than a century
+  run.order.cache_min_age_s = 60;
+  CHECK(run.key().size() == k_share_key_bytes);
+  run.order.cache_min_age_s = 100U * 365 * 86'400;
+  CHECK(run.key().empty());
 }

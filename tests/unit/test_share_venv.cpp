@@ -155,7 +155,7 @@ TEST_CASE("identify: requirements that must not be kept") {
     why = "this node has no python3 in the PATH of the submission";
   }
   SUBCASE("just changed") {
-    run.share_limits = {};
+    run.order.cache_min_age_s = 60;
     why = "it was changed less than a minute ago";
   }
   SUBCASE("a wheel that was just changed") {

@@ -154,7 +154,7 @@ TEST_CASE("a dataset that is changed while it is staged is the job's own") {
 TEST_CASE("what was changed just before is not kept") {
   OneArchive run;
   run.decide(ShareRole::lead, "t");
-  run.share_limits = {};
+  run.order.cache_min_age_s = 60;
   REQUIRE(run.run() == 0);
   CHECK(run.note() == "not shared: it was changed less than a minute ago; it is read-only");
   CHECK_FALSE(run.has_flag(k_item_whole));

@@ -4,6 +4,8 @@
 #include <sys/stat.h>
 
 #include <atomic>
+#include <optional>
+#include <vector>
 
 #include "common/os/file.hpp"
 #include "common/text/human.hpp"
@@ -80,38 +82,47 @@ ItemRecord record_of(const std::string& source, std::uint32_t flags, const Findi
   return record;
 }
 
+// Of each item in the request's order; none for one that is not shared.
+std::vector<std::optional<Finding>> findings_of(const WorkerOrder& order,
+                                                const StageRequest& request) {
+  const ShareRules rules{order, request.umask};
+  std::vector<std::optional<Finding>> findings;
+  for (const auto& item : request.datasets)
+    findings.push_back(item.shared ? std::optional(find_dataset(item, rules)) : std::nullopt);
+  if (const auto& venv = request.venv)
+    findings.push_back(venv->shared ? std::optional(find_venv(*venv, rules)) : std::nullopt);
+  return findings;
+}
+
 ItemRecord plain_record() {
   ItemRecord record{};
   record.state = static_cast<std::uint32_t>(ItemState::done);
   return record;
 }
 
+std::vector<ItemRecord> records_of(const WorkerOrder& order, const StageRequest& request) {
+  std::vector<ItemRecord> records;
+  for (const auto& finding : findings_of(order, request)) {
+    const std::size_t i = records.size();
+    const bool is_venv = i == request.datasets.size();
+    const std::string& source = is_venv ? request.venv->source : request.datasets[i].source;
+    records.push_back(finding ? record_of(source, is_venv ? k_item_venv : 0, *finding)
+                              : plain_record());
+  }
+  return records;
+}
+
 }  // namespace
 
-std::vector<Identity> identities_of(const WorkerOrder& order, const StageRequest& request,
-                                    ShareLimits limits) {
-  const ShareRules rules{order, request.umask, limits};
+std::vector<Identity> identities_of(const WorkerOrder& order, const StageRequest& request) {
   std::vector<Identity> identities;
-  for (const auto& item : request.datasets)
-    identities.push_back(item.shared ? find_dataset(item, rules).identity : Identity());
-  if (request.venv)
-    identities.push_back(request.venv->shared ? find_venv(*request.venv, rules).identity
-                                              : Identity());
+  for (const auto& finding : findings_of(order, request))
+    identities.push_back(finding ? finding->identity : Identity());
   return identities;
 }
 
-int run_identify(const WorkerOrder& order, const StageRequest& request, ShareLimits limits) {
-  const ShareRules rules{order, request.umask, limits};
-  std::vector<ItemRecord> records;
-  for (const auto& item : request.datasets) {
-    records.push_back(item.shared ? record_of(item.source, 0, find_dataset(item, rules))
-                                  : plain_record());
-  }
-  if (request.venv) {
-    records.push_back(request.venv->shared ? record_of(request.venv->source, k_item_venv,
-                                                       find_venv(*request.venv, rules))
-                                           : plain_record());
-  }
+int run_identify(const WorkerOrder& order, const StageRequest& request) {
+  const std::vector<ItemRecord> records = records_of(order, request);
   StatusHeader header{};
   header.magic = k_status_magic;
   header.phase = static_cast<std::uint32_t>(WorkerPhase::done);

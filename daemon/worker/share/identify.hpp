@@ -11,12 +11,11 @@ namespace nodestage {
 
 // Of each item, in the request's order; an empty one for an item without the key `shared`. Needs
 // the rights of the job's user. Reads little, whatever the sources' sizes.
-std::vector<Identity> identities_of(const WorkerOrder& order, const StageRequest& request,
-                                    ShareLimits limits = {});
+std::vector<Identity> identities_of(const WorkerOrder& order, const StageRequest& request);
 
 // Inherits the descriptors of common/wire/worker_order.hpp. Reports one ItemRecord for each item,
 // in the request's order, and the phase done. An item that cannot be read is not kept; the task
 // `stage` reports that fault. Returns the exit code.
-int run_identify(const WorkerOrder& order, const StageRequest& request, ShareLimits limits = {});
+int run_identify(const WorkerOrder& order, const StageRequest& request);
 
 }  // namespace nodestage

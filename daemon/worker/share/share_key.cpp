@@ -150,8 +150,7 @@ std::string ShareKey::distrust(const std::string& path, int fd) {
 // A time in the future counts as just now.
 bool ShareKey::is_settled(std::int64_t mtime, std::int64_t ctime) const {
   const std::int64_t age = now() - std::max(mtime, ctime);
-  const std::chrono::nanoseconds asked = std::chrono::seconds(rules_.order.cache_min_age_s);
-  return age >= 0 && age >= std::min(asked, rules_.limits.settled).count();
+  return age >= std::int64_t{rules_.order.cache_min_age_s} * k_second;
 }
 
 void ShareKey::add_directory(const std::string& path) {

@@ -6,7 +6,6 @@
 // release that makes other trees of the same source has another version.
 #pragma once
 
-#include <chrono>
 #include <cstdint>
 #include <map>
 #include <memory>
@@ -24,16 +23,9 @@ namespace nodestage {
 
 inline constexpr std::string_view k_share_version = "nodestage shared 1";
 
-struct ShareLimits {
-  // What was changed less than this before may be changed again without a new time. Shorter in
-  // tests.
-  std::chrono::nanoseconds settled = std::chrono::seconds(60);
-};
-
 struct ShareRules {
   const WorkerOrder& order;  // borrowed
   unsigned umask = 022;      // the request's
-  ShareLimits limits = {};
 };
 
 struct Identity {

@@ -48,7 +48,7 @@ class Stage {
  public:
   // `builder`: for request.venv, if there is one.
   Stage(const WorkerOrder& order, const StageRequest& request, Workspace& workspace,
-        Builder* builder, ShareLimits limits)
+        Builder* builder)
       : order_(order),
         rate_(k_worker_rate_fd),
         allowance_({k_worker_status_fd, k_worker_answer_fd, k_worker_directory_fd,
@@ -56,8 +56,7 @@ class Stage {
                    stop_),
         at_once_(items_at_once(order, request)),
         context_{order, workspace,  request.umask, rate_,
-                 stop_, allowance_, at_once_,      limits_of_each(order, at_once_),
-                 limits},
+                 stop_, allowance_, at_once_,      limits_of_each(order, at_once_)},
         workspace_(workspace),
         has_datasets_(!request.datasets.empty()) {
     for (const auto& item : request.datasets)
@@ -234,8 +233,7 @@ class Stage {
 
 }  // namespace
 
-int run_stage(const WorkerOrder& order, const StageRequest& request, Builder* builder,
-              ShareLimits limits) {
+int run_stage(const WorkerOrder& order, const StageRequest& request, Builder* builder) {
   StageReport report;
   if (!order.refuse_outputs.empty() && !request.outputs.empty())
     return report.fail(order.refuse_outputs, {});
@@ -246,7 +244,7 @@ int run_stage(const WorkerOrder& order, const StageRequest& request, Builder* bu
   if (!workspace) return report.fail(workspace.error().text(), {});
   if (needs_builder(order, request) && builder == nullptr)
     return report.fail("the process that builds environments was not started", {});
-  return Stage(order, request, *workspace, builder, limits).run();
+  return Stage(order, request, *workspace, builder).run();
 }
 
 Result<std::optional<Builder>> start_builder(const WorkerOrder& order,

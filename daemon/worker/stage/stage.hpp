@@ -18,8 +18,7 @@ namespace nodestage {
 // is `optional` or `async`, or any with OnFailure::proceed, may fail; its record says so. The
 // failure of any other causes the phase `failed` at once and stops the rest. `builder` is what
 // start_builder() returned for this request; borrowed.
-int run_stage(const WorkerOrder& order, const StageRequest& request, Builder* builder,
-              ShareLimits limits = {});
+int run_stage(const WorkerOrder& order, const StageRequest& request, Builder* builder);
 
 // Starts the process that run_stage() needs for a request with an environment. Empty for any other
 // request, and if order.refuse_venv says why there must be none. Call it before the worker's

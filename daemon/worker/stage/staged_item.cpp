@@ -91,9 +91,7 @@ Status StagedItem::link() {
   return {};
 }
 
-ShareRules StagedItem::share_rules() const {
-  return {context_.order, context_.umask, context_.share_limits};
-}
+ShareRules StagedItem::share_rules() const { return {context_.order, context_.umask}; }
 
 std::string StagedItem::judge(const Identity& before, const Identity& after) {
   const std::lock_guard lock(mutex_);

@@ -35,7 +35,6 @@ struct StageContext {
   Allowance& allowance;
   std::size_t at_once;  // items that run side by side
   PieceLimits limits;   // of each of them
-  ShareLimits share_limits;
 };
 
 // What was decided for a shared item of the request; null: nothing, so it is the job's own.
