@@ -24,23 +24,15 @@ std::optional<std::vector<CacheRow>> kept_rows(const std::string& socket) {
   return rows;
 }
 
-// As far as keys depend on it, what the daemon orders (daemon/root/tasks/worker_orders.cpp).
+// What the daemon orders, as far as keys depend on it.
 WorkerOrder order_of(const std::string& path) {
   const auto loaded = load_config(path);
   const Config config = loaded ? *loaded : Config();
-  WorkerOrder order;
+  WorkerOrder order = order_from(config);
   order.task = WorkerTask::identify;
   order.uid = ::getuid();
   order.gid = ::getgid();
-  order.extract = config.extract;
-  order.venv_build = config.venv.build;
-  order.venv_installer = config.venv.installer;
-  order.venv_find_links = config.venv.find_links;
-  order.venv_uv = config.venv.uv;
-  order.venv_module_init = config.venv.module_init;
   if (config.cache.enabled) order.cache = tmpdir_root(config);
-  order.cache_never = config.cache.never;
-  order.cache_min_age_s = static_cast<std::uint32_t>(config.cache.min_age_s);
   return order;
 }
 

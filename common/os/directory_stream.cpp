@@ -34,4 +34,14 @@ std::optional<std::string_view> DirectoryStream::next() {
   return {};
 }
 
+std::string only_name(int dir_fd) {
+  auto names = DirectoryStream::at(dir_fd);
+  std::string only;
+  while (const auto name = names.next()) {
+    if (!only.empty()) return {};
+    only = *name;
+  }
+  return only;
+}
+
 }  // namespace nodestage

@@ -39,4 +39,7 @@ class [[nodiscard]] DirectoryStream {
   int code_ = 0;
 };
 
+// The only name in a directory (borrowed); "" if there are more or none.
+std::string only_name(int dir_fd);
+
 }  // namespace nodestage

@@ -82,7 +82,6 @@ class Areas {
   [[nodiscard]] int cache_fd() const { return cache_.get(); }
   [[nodiscard]] const std::string& cache_fault() const { return cache_fault_; }
   [[nodiscard]] std::string cache_path() const { return root_ + "/.nodestage-cache"; }
-  [[nodiscard]] std::uint32_t owner() const { return owner_; }
 
   [[nodiscard]] std::string path_of(const std::string& name) const { return root_ + "/" + name; }
   [[nodiscard]] std::string held_path(const JobKey& key) const;

@@ -362,6 +362,23 @@ Result<Config> load_config(const std::string& path) {
   return parse_config(text, path);
 }
 
+WorkerOrder order_from(const Config& config) {
+  WorkerOrder order;
+  order.leave_free_bytes = config.staging.leave_free_bytes;
+  order.on_failure = config.staging.on_failure;
+  order.sandbox = config.worker.sandbox;
+  order.extract = config.extract;
+  order.venv_build = config.venv.build;
+  order.venv_installer = config.venv.installer;
+  order.venv_find_links = config.venv.find_links;
+  order.venv_uv = config.venv.uv;
+  order.venv_module_init = config.venv.module_init;
+  order.venv_limit_s = static_cast<std::uint32_t>(config.venv.limit_s);
+  order.cache_never = config.cache.never;
+  order.cache_min_age_s = static_cast<std::uint32_t>(config.cache.min_age_s);
+  return order;
+}
+
 std::vector<std::string> config_keys() {
   std::vector<std::string> names;
   for (const Key& key : keys()) names.push_back(std::string(key.section) + "." + key.name);

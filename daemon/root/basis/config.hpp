@@ -131,6 +131,10 @@ struct Config {
 Result<Config> parse_config(std::string_view text, const std::string& file_name);
 Result<Config> load_config(const std::string& path);
 
+// The part of a worker's order that follows from the settings alone. (What a shared item's key
+// depends on is among it, so `nodestage plan` needs it, too.)
+WorkerOrder order_from(const Config& config);
+
 // Every key as "section.key", in the order of the struct.
 std::vector<std::string> config_keys();
 

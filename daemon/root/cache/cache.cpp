@@ -126,7 +126,7 @@ void Cache::unused(const std::string& name) {
   if (found == entries_.end()) return;
   const Kept& kept = found->second;
   if (kept.fault.empty() && kept.entry.changed != ChangeTime{}) {
-    comparisons_.ask(kept.entry, [this](const std::string& asked) { return find(asked); });
+    comparisons_.ask(kept.entry);
     return;
   }
   evict(found, kept.fault.empty() ? "the disk had no room for its record" : "it was changed");
@@ -228,13 +228,16 @@ void Cache::look() {
     pressed_since_.reset();
   else if (!pressed_since_)
     pressed_since_ = at_.loop.now();
+  const std::uint64_t most = at_.config.cache.max_bytes;
+  const bool is_large = most != 0 && sum() > most;
+  const bool is_due = pressed_since_ && (at_.loop.now() - *pressed_since_ >= k_patience ||
+                                         at_.areas.list_trash().empty());
+  if (!is_large && !is_due) return;
   const auto next = next_to_go({});
   if (next == entries_.end()) return;
-  const std::uint64_t most = at_.config.cache.max_bytes;
-  if (most != 0 && sum() > most) {
+  if (is_large) {
     evict(next, "cache.max_bytes");
-  } else if (pressed_since_ &&
-             (at_.loop.now() - *pressed_since_ >= k_patience || at_.areas.list_trash().empty())) {
+  } else {
     evict(next, "cache.keep_free", Haste::needed);
     pressed_since_ = at_.loop.now();
   }

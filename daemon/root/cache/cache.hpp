@@ -103,6 +103,7 @@ class Cache {
   Places at_;
   CacheArea area_{at_.areas, at_.boot};
   Comparisons comparisons_{area_, at_.workers, at_.config,
+                           [this](const std::string& name) { return find(name); },
                            [this](const std::string& name, ChangeTime before,
                                   const std::string& fault) { compared(name, before, fault); }};
   Entries entries_;

@@ -32,17 +32,6 @@ std::string entry_of(std::string_view name) {
   return std::string(name);
 }
 
-// The only name in a directory; "" if there are more or none.
-std::string only_name(int dir_fd) {
-  auto names = DirectoryStream::at(dir_fd);
-  std::string only;
-  while (const auto name = names.next()) {
-    if (!only.empty()) return {};
-    only = *name;
-  }
-  return only;
-}
-
 // Never of what a user has mounted there, which may not answer.
 Result<struct stat> look(int dir_fd, const std::string& name) {
   TRY_ASSIGN(const Fd found, open_beneath(dir_fd, name, O_PATH | O_NOFOLLOW, 0, RESOLVE_NO_XDEV));

@@ -23,8 +23,8 @@ std::string fault_in(const WorkerStatus& status, ChangeTime before, const Worker
 
 }  // namespace
 
-void Comparisons::ask(const CacheEntry& entry, const Find& find) {
-  turns_[entry.uid].waiting.emplace(entry.name, find);
+void Comparisons::ask(const CacheEntry& entry) {
+  turns_[entry.uid].waiting.insert(entry.name);
   go_on(entry.uid);
 }
 
@@ -32,7 +32,7 @@ void Comparisons::go_on(std::uint32_t uid) {
   Turn& turn = turns_[uid];
   while (!turn.is_at_work && !turn.waiting.empty()) {
     const auto next = turn.waiting.extract(turn.waiting.begin());
-    const CacheEntry* entry = next.mapped()(next.key());
+    const CacheEntry* entry = find_(next.value());
     if (entry != nullptr) turn.is_at_work = start(*entry);
   }
   if (!turn.is_at_work) turns_.erase(uid);

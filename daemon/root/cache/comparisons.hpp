@@ -4,6 +4,7 @@
 
 #include <functional>
 #include <map>
+#include <set>
 #include <string>
 
 #include "daemon/root/basis/config.hpp"
@@ -20,17 +21,23 @@ class Comparisons {
   using OnResult =
       std::function<void(const std::string& name, ChangeTime before, const std::string& fault)>;
 
-  Comparisons(const CacheArea& area, Workers& workers, const Config& config, OnResult on_result)
-      : area_(area), workers_(workers), config_(config), on_result_(std::move(on_result)) {}
+  using Find = std::function<const CacheEntry*(const std::string& name)>;
+
+  Comparisons(const CacheArea& area, Workers& workers, const Config& config, Find find,
+              OnResult on_result)
+      : area_(area),
+        workers_(workers),
+        config_(config),
+        find_(std::move(find)),
+        on_result_(std::move(on_result)) {}
 
   // Does nothing for an entry that waits already. on_result is called later, once; not for an entry
   // that find() no longer knows when its turn has come.
-  using Find = std::function<const CacheEntry*(const std::string& name)>;
-  void ask(const CacheEntry& entry, const Find& find);
+  void ask(const CacheEntry& entry);
 
  private:
   struct Turn {
-    std::map<std::string, Find> waiting;
+    std::set<std::string> waiting;  // names
     bool is_at_work = false;
   };
   void go_on(std::uint32_t uid);
@@ -41,6 +48,7 @@ class Comparisons {
   const CacheArea& area_;
   Workers& workers_;
   const Config& config_;
+  Find find_;
   OnResult on_result_;
   std::map<std::uint32_t, Turn> turns_;  // by uid
 };

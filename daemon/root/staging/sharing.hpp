@@ -15,7 +15,6 @@
 #include <string>
 #include <vector>
 
-#include "daemon/root/basis/config.hpp"
 #include "daemon/root/basis/loop.hpp"
 #include "daemon/root/cache/cache.hpp"
 #include "daemon/root/table/job_files.hpp"
@@ -35,7 +34,6 @@ class Sharing {
 
   struct Places {
     Loop& loop;
-    const Config& config;
     JobTable& table;
     const JobFiles& files;
     JobWorkers& workers;

@@ -91,8 +91,7 @@ class Staging {
   Places at_;
   StagingQueue queue_{at_.config, at_.rate_fd,
                       [this](const JobKey& key) { start(key, Place::needed); }};
-  Sharing sharing_{{at_.loop, at_.config, at_.table, at_.files, at_.workers, at_.cache,
-                    at_.counters,
+  Sharing sharing_{{at_.loop, at_.table, at_.files, at_.workers, at_.cache, at_.counters,
                     [this](JobRecord& record, Sharing::Rest rest) { go_on(record, rest); }}};
   std::map<JobKey, std::string> async_faults_;
   std::set<JobKey> over_quota_;  // jobs that stage again, since their users' quota has room now

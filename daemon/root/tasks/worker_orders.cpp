@@ -34,6 +34,7 @@ WorkerStart order_for(const JobRecord& record, WorkerTask task, const Config& co
   start.cgroup = cgroup_of(record, task);
   start.request = record.begin.request;
   WorkerOrder& order = start.order;
+  order = order_from(config);
   order.task = task;
   order.job = record.begin.job;
   order.restart = record.begin.restart;
@@ -45,18 +46,6 @@ WorkerStart order_for(const JobRecord& record, WorkerTask task, const Config& co
   order.node_count = record.begin.node_count;
   order.directory = std::move(directory);
   order.threads = threads == 0 ? record.begin.cpus : static_cast<std::uint32_t>(threads);
-  order.leave_free_bytes = config.staging.leave_free_bytes;
-  order.on_failure = config.staging.on_failure;
-  order.sandbox = config.worker.sandbox;
-  order.extract = config.extract;
-  order.venv_build = config.venv.build;
-  order.venv_installer = config.venv.installer;
-  order.venv_find_links = config.venv.find_links;
-  order.venv_uv = config.venv.uv;
-  order.venv_module_init = config.venv.module_init;
-  order.venv_limit_s = static_cast<std::uint32_t>(config.venv.limit_s);
-  order.cache_never = config.cache.never;
-  order.cache_min_age_s = static_cast<std::uint32_t>(config.cache.min_age_s);
   order.shared = record.shared;
   order.outcome = outcome_of(record);
   order.array_known = record.facts.known;

@@ -16,15 +16,6 @@ namespace {
 constexpr int k_read = O_RDONLY | O_NONBLOCK | O_NOCTTY;
 constexpr std::size_t k_max_text = 4 * 1024 * 1024;
 
-// The value of a variable in a list of NAME=VALUE; "" if there is none.
-std::string value_in(const std::vector<std::string>& environment, std::string_view name) {
-  for (const auto& variable : environment) {
-    if (variable.starts_with(name) && variable.substr(name.size()).starts_with('='))
-      return variable.substr(name.size() + 1);
-  }
-  return {};
-}
-
 // By its content. Returns false if it does not exist.
 bool add_text(ShareKey& key, const std::string& path) {
   const auto file = open_at(AT_FDCWD, path, k_read);

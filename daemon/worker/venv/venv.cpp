@@ -60,12 +60,7 @@ std::string without_slashes(std::string path) {
 
 // The only name in a directory if that is a directory, otherwise "".
 std::string only_directory(int dir_fd) {
-  auto directory = DirectoryStream::at(dir_fd);
-  std::string only;
-  while (const auto name = directory.next()) {
-    if (!only.empty()) return {};
-    only = *name;
-  }
+  const std::string only = only_name(dir_fd);
   struct stat info {};
   const bool is_directory = !only.empty() &&
                             ::fstatat(dir_fd, only.c_str(), &info, AT_SYMLINK_NOFOLLOW) == 0 &&

@@ -135,6 +135,14 @@ std::string module_init_of(const WorkerOrder& order) {
   return init;
 }
 
+std::string value_in(const std::vector<std::string>& environment, std::string_view name) {
+  for (const auto& variable : environment) {
+    if (name_of(variable) == name && variable.size() > name.size())
+      return variable.substr(name.size() + 1);
+  }
+  return {};
+}
+
 EnvironmentBuild::EnvironmentBuild(BuildPlace place)
     : place_(std::move(place)),
       deadline_(Builder::Clock::now() + std::chrono::seconds(place_.order.venv_limit_s)),
@@ -146,10 +154,7 @@ void EnvironmentBuild::set(const std::string& name, const std::string& value) {
 }
 
 std::string EnvironmentBuild::value(const std::string& name) const {
-  for (const auto& variable : environment_) {
-    if (name_of(variable) == name) return variable.substr(name.size() + 1);
-  }
-  return {};
+  return value_in(environment_, name);
 }
 
 // Nothing of the build outlives it: its caches are removed, and so is a HOME for the code of source

@@ -20,6 +20,9 @@ std::string python_for(const VenvItem& item, const std::vector<std::string>& env
 // The script that defines `module` on this node; "" if there is none.
 std::string module_init_of(const WorkerOrder& order);
 
+// The value of a variable in a list of NAME=VALUE; "" if there is none.
+std::string value_in(const std::vector<std::string>& environment, std::string_view name);
+
 // All commands of one item use it. Everything but `scratch` is borrowed.
 struct BuildPlace {
   Builder& builder;
