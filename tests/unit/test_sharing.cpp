@@ -823,3 +823,23 @@ TEST_CASE("a user has a thousand entries at most: the one that was used least re
     return row.name == site.entry(std::string(k_share_key_bytes - 3, '0') + "999");
   }));
 }
+
+TEST_CASE("what a job changes at once is later than what was published") {
+  SharingSite site;
+  site.config.staging.max_jobs = 100;
+  for (std::uint32_t job = 1; job <= 30; ++job) {
+    const std::string number = std::to_string(job);
+    const std::string key = std::string(k_share_key_bytes - number.size(), '0') + number;
+    site.ask(job, {{key, "data"}});
+    site.finish(job);
+    const std::string tree = site.kept_path(key, "data");
+    REQUIRE(::chmod(tree.c_str(), 0600) == 0);
+    struct stat info {};
+    REQUIRE(::stat(tree.c_str(), &info) == 0);
+    std::ifstream file(site.scratch / (".nodestage-cache/" + site.entry(key) + ".record"));
+    const auto entry = decode_entry(std::string{std::istreambuf_iterator<char>(file), {}});
+    REQUIRE(entry);
+    const ChangeTime now{info.st_ctim.tv_sec, static_cast<std::uint32_t>(info.st_ctim.tv_nsec)};
+    CHECK(now > entry->changed);
+  }
+}

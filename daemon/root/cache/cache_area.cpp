@@ -4,6 +4,7 @@
 #include <linux/openat2.h>
 #include <stdio.h>
 #include <sys/stat.h>
+#include <time.h>
 #include <unistd.h>
 
 #include <set>
@@ -38,6 +39,19 @@ Result<struct stat> look(int dir_fd, const std::string& name) {
   struct stat info {};
   if (::fstat(found.get(), &info) != 0) return system_error(name);
   return info;
+}
+
+// Times of files are those of the kernel's last tick. What a job changes within the tick of the
+// publication would look unchanged, so no job may run before the next one; some milliseconds.
+void await_next_tick(const ChangeTime& changed) {
+  constexpr int k_most_pauses = 25;
+  constexpr timespec k_pause{0, 2'000'000};
+  for (int i = 0; i < k_most_pauses; ++i) {
+    timespec now{};
+    ::clock_gettime(CLOCK_REALTIME_COARSE, &now);
+    if (ChangeTime{now.tv_sec, static_cast<std::uint32_t>(now.tv_nsec)} > changed) return;
+    ::nanosleep(&k_pause, nullptr);
+  }
 }
 
 }  // namespace
@@ -160,6 +174,7 @@ Status CacheArea::publish(CacheEntry& entry, int job_fd, const std::string& dest
   entry.changed = *changed;
   entry.used_at = entry.made_at;
   finish(entry);
+  await_next_tick(*changed);
   return {};
 }
 
