@@ -74,7 +74,8 @@ Result<WorkerChild> WorkerChild::start(const WorkerCall& call) {
   const auto body = [&] {
     const Status placed = place_descriptors(
         {null.get(), child.log_.get(), child.log_.get(), order.get(), request.get(),
-         child.status_.get(), call.directory_fd, rate.get(), null.get(), started.write.get()});
+         child.status_.get(), call.directory_fd, rate.get(), null.get(),
+         call.delivered_fd >= 0 ? call.delivered_fd : null.get(), started.write.get()});
     if (!placed) return 126;
     const Status fault = become_worker(call.program, parent);
     static_cast<void>(!write_all(k_started_fd, fault.error().text()));

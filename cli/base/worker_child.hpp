@@ -18,12 +18,13 @@ namespace nodestage {
 // the path from the build.
 std::string worker_program();
 
-// directory_fd is borrowed.
+// Descriptors are borrowed.
 struct WorkerCall {
   std::string program;
   WorkerOrder order;
   std::string request;
   int directory_fd = -1;
+  int delivered_fd = -1;  // k_worker_delivered_fd; -1: none
 };
 
 class WorkerChild {

@@ -60,6 +60,7 @@ Json from_dataset(const DatasetItem& item) {
   put_flag(object, "optional", item.optional);
   put_flag(object, "async", item.async);
   put_flag(object, "shared", item.shared);
+  if (item.newest != 0) object["newest"] = item.newest;
   return object;
 }
 
@@ -73,6 +74,7 @@ Json from_output(const OutputItem& item) {
   if (item.when != When::always) object["when"] = k_when_names[static_cast<int>(item.when)];
   put_flag(object, "pack", item.pack);
   put_flag(object, "optional", item.optional);
+  if (item.every_s != 0) object["every"] = item.every_s;
   return object;
 }
 
@@ -218,6 +220,7 @@ Result<DatasetItem> to_dataset(const Json& json, std::size_t index) {
   item.optional = fields.flag("optional");
   item.async = fields.flag("async");
   item.shared = fields.flag("shared");
+  item.newest = fields.number("newest", 0, k_max_newest);
   if (!is_absolute(item.source)) fields.fail("has a source that is not an absolute path");
   if (!item.destination.empty() && !is_path_below(item.destination)) {
     fields.fail("has a destination that does not stay below $SLURM_TMPDIR");
@@ -238,6 +241,9 @@ Result<OutputItem> to_output(const Json& json, std::size_t index) {
     fields.fail("has a source that does not stay below $SLURM_TMPDIR");
   }
   if (!is_absolute(item.target)) fields.fail("has a target that is not an absolute path");
+  item.every_s = fields.number("every", 0, k_max_every_s);
+  if (const Status early = check_early(item); item.every_s != 0 && !early)
+    fields.fail("has an interval, but " + early.error().what);
   TRY(fields.finish());
   return item;
 }
@@ -299,6 +305,15 @@ Result<StageRequest> to_request(const Json& json) {
 }
 
 }  // namespace
+
+Status check_early(const OutputItem& item) {
+  if (item.when != When::always)
+    return Error{EINVAL, std::string("when=") + k_when_names[static_cast<int>(item.when)] +
+                             " is decided at the end of the job"};
+  if (item.pack || (!archive_suffix(item.target).empty() && archive_suffix(item.source).empty()))
+    return Error{EINVAL, "its target is an archive, which is written once, at the end of the job"};
+  return {};
+}
 
 std::string encode_request(const StageRequest& request) {
   Json json{{"version", 1}};

@@ -8,8 +8,9 @@
 //   {"version":1, "umask":18, "wait":"all",
 //    "datasets":[{"source":"/abs/data.tar", "destination":"data", "name":"DATA", "extract":"auto",
 //                 "strip":0, "eof":"optional", "include":["*"], "exclude":[], "optional":false,
-//                 "async":false, "shared":false}],
-//    "outputs":[{"source":"results", "target":"/abs/out_%j", "when":"always", "pack":false}],
+//                 "async":false, "shared":false, "newest":0}],
+//    "outputs":[{"source":"results", "target":"/abs/out_%j", "when":"always", "pack":false,
+//                "every":900}],
 //    "venv":{"source":"/abs/requirements.txt", "destination":"env", "python":"/usr/bin/python3",
 //            "modules":["python/3.11"], "wheels":"/abs/wheelhouse", "optional":false,
 //            "shared":false,
@@ -46,6 +47,7 @@ struct DatasetItem {
   bool async = false;             // the job does not wait for it
   TarEnd eof = TarEnd::required;  // the blocks of zeros after a tar's last member
   bool shared = false;            // read-only, and kept for further jobs (wire/shared_item.hpp)
+  unsigned newest = 0;            // how many of the newest entries to take; 0: all
 
   bool operator==(const DatasetItem&) const = default;
 };
@@ -56,6 +58,7 @@ struct OutputItem {
   When when = When::always;
   bool pack = false;      // into one archive
   bool optional = false;  // it need not exist
+  unsigned every_s = 0;   // delivered at this interval while the job runs; 0: at its end only
 
   bool operator==(const OutputItem&) const = default;
 };
@@ -72,6 +75,13 @@ struct VenvItem {
 
   bool operator==(const VenvItem&) const = default;
 };
+
+inline constexpr unsigned k_max_newest = 100'000;
+inline constexpr unsigned k_max_every_s = 30 * 86'400;
+
+// Whether an output can be delivered while its job runs; otherwise the fault says why not: what
+// `when` depends on is not known yet, and an archive is written once.
+Status check_early(const OutputItem& item);
 
 struct StageRequest {
   std::vector<DatasetItem> datasets;

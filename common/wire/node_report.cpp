@@ -50,6 +50,15 @@ void each_item_field(Item& item, Field field) {
   field("ended", item.ended);
 }
 
+template <typename Push, typename Field>
+void each_push_field(Push& push, Field field) {
+  field("begun", push.begun);
+  field("ended", push.ended);
+  field("bytes_written", push.bytes_written);
+  field("files", push.files);
+  field("has_failed", push.has_failed);
+}
+
 template <typename Report, typename Field>
 void each_field(Report& report, Field field) {
   field("job", report.job);
@@ -137,6 +146,27 @@ Result<std::vector<ReportItem>> items_of(const Json& list) {
 
 }  // namespace
 
+Json to_json(const std::vector<ReportPush>& pushes) {
+  Json list = Json::array();
+  for (const ReportPush& push : pushes) {
+    Json json;
+    each_push_field(push, [&](const char* name, const auto& value) { put(json, name, value); });
+    list.push_back(std::move(json));
+  }
+  return list;
+}
+
+Result<std::vector<ReportPush>> to_report_pushes(const Json& list) {
+  std::vector<ReportPush> pushes;
+  for (const Json& json : list) {
+    JsonFields fields(json);
+    ReportPush& push = pushes.emplace_back();
+    each_push_field(push, [&](const char* name, auto& value) { get(fields, name, value); });
+    TRY(fields.status());
+  }
+  return pushes;
+}
+
 ReportItem report_item(const ItemRecord& record, std::uint64_t from, std::uint64_t to) {
   const auto moment = [&](std::uint64_t claim, std::uint64_t least) {
     return claim == 0 ? 0 : std::clamp(claim, least, std::max(least, to));
@@ -166,6 +196,8 @@ std::string encode_report(NodeReport report) {
   // Outputs come first, since there are fewer of them.
   json["outputs"] = items_to_json(report.outputs, room, report.omitted);
   json["items"] = items_to_json(report.items, room, report.omitted);
+  json["pushes"] = to_json(report.pushes);
+  json["pushes_in_all"] = report.pushes_in_all;
   Json& times = json["times"];
   each_time(report.times, [&](const char* name, auto value) { put(times, name, value); });
   each_field(report, [&](const char* name, const auto& value) { put(json, name, value); });
@@ -183,6 +215,10 @@ Result<NodeReport> decode_report(std::string_view text) {
   each_time(report.times, [&](const char* name, auto& value) { get(times, name, value); });
   TRY_ASSIGN(report.items, items_of(fields.list("items")));
   TRY_ASSIGN(report.outputs, items_of(fields.list("outputs")));
+  if (fields.has("pushes")) {  // else of an earlier release
+    TRY_ASSIGN(report.pushes, to_report_pushes(fields.list("pushes")));
+    fields.read("pushes_in_all", report.pushes_in_all);
+  }
   TRY(fields.status());
   TRY(times.status());
   return report;

@@ -2,14 +2,15 @@
 // keeps them (for `nodestage report`).
 //
 //   JSON, version 1, at most k_max_report_bytes, UTF-8: the keys are the members' names; the
-//   elements of "items" and "outputs" are objects. Items that do not fit are omitted and counted in
-//   "omitted".
+//   elements of "items", "outputs", and "pushes" are objects. Items that do not fit are omitted and
+//   counted in "omitted".
 //
 // Times are milliseconds since 1970 by that node's clock; 0: has not happened. Texts are printable.
 // The numbers and texts of items are claims of the user's worker; their times lie within the job's.
 #pragma once
 
 #include <cstdint>
+#include <nlohmann/json_fwd.hpp>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -54,6 +55,18 @@ struct ReportItem {
   bool operator==(const ReportItem&) const = default;
 };
 
+// One delivery of results while the job ran.
+struct ReportPush {
+  std::uint64_t begun = 0;
+  std::uint64_t ended = 0;
+  std::uint64_t bytes_written = 0;
+  std::uint64_t files = 0;
+  bool has_failed = false;
+
+  bool operator==(const ReportPush&) const = default;
+};
+inline constexpr std::size_t k_max_report_pushes = 64;
+
 struct NodeReport {
   std::uint32_t job = 0;
   std::uint32_t restart = 0;
@@ -67,7 +80,9 @@ struct NodeReport {
   std::uint64_t at = 0;  // the time of this report
   JobTimes times;
   std::vector<ReportItem> items;    // of the staging
-  std::vector<ReportItem> outputs;  // of the last stage-out
+  std::vector<ReportItem> outputs;  // of the last stage-out; before that, of the last push
+  std::vector<ReportPush> pushes;   // the latest k_max_report_pushes
+  std::uint32_t pushes_in_all = 0;
   std::uint32_t omitted = 0;
 
   bool operator==(const NodeReport&) const = default;
@@ -76,6 +91,10 @@ struct NodeReport {
 // Bounds a worker's claims: shortens texts and makes them printable, and moves times other than 0
 // into [from, to].
 ReportItem report_item(const ItemRecord& record, std::uint64_t from, std::uint64_t to);
+
+// Also for the daemon's journal.
+nlohmann::json to_json(const std::vector<ReportPush>& pushes);
+Result<std::vector<ReportPush>> to_report_pushes(const nlohmann::json& list);
 
 // One line, without the newline.
 std::string encode_report(NodeReport report);

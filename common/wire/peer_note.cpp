@@ -16,12 +16,24 @@ auto fields_of(Is<JobNote> auto& m) {
   return std::tie(m.verdict, m.text, m.facts.known, m.facts.array_job, m.facts.array_task,
                   m.facts.job_name, m.facts.batch, m.outcome_known, m.status);
 }
+// Only where it holds something: earlier releases refuse it, and do not know the option either.
+void put_rest(WireEncoder& out, const NodeNote& m) {
+  if (!m.chosen.empty()) out.text(m.chosen);
+}
+void put_rest(WireEncoder&, const JobNote&) {}
+void get_rest(WireDecoder& in, NodeNote& m) {
+  if (in.ok() && !in.finished()) m.chosen = in.text();
+}
+void get_rest(WireDecoder&, JobNote&) {}
+
 // The fields that precede the body of every note.
 auto head_of(Is<PeerNote> auto& note) {
   return std::tie(note.to, note.from, note.job, note.restart, note.sequence);
 }
 
-bool is_sound(const NodeNote& m) { return m.cause.size() <= k_max_note_text_bytes; }
+bool is_sound(const NodeNote& m) {
+  return m.cause.size() <= k_max_note_text_bytes && m.chosen.size() <= k_max_note_text_bytes;
+}
 bool is_sound(const JobNote& m) {
   return m.text.size() <= k_max_note_text_bytes && m.facts.job_name.size() <= k_max_note_text_bytes;
 }
@@ -33,7 +45,12 @@ std::string encode_peer_note(const PeerNote& note) {
   out.u8(k_peer_note_version);
   out.u8(static_cast<std::uint8_t>(note.body.index() + 1));
   put_fields(out, head_of(note));
-  std::visit([&out](const auto& m) { put_fields(out, fields_of(m)); }, note.body);
+  std::visit(
+      [&out](const auto& m) {
+        put_fields(out, fields_of(m));
+        put_rest(out, m);
+      },
+      note.body);
   return out.data();
 }
 
@@ -50,6 +67,7 @@ Result<PeerNote> decode_peer_note(std::string_view data) {
   get_fields(in, head_of(note));
   TRY_ASSIGN(note.body, decode_alternative<Body>(kind - 1, in, [](WireDecoder& d, auto& m) {
                get_fields(d, fields_of(m));
+               get_rest(d, m);
              }));
   const bool sound = std::visit([](const auto& m) { return is_sound(m); }, note.body);
   if (!sound || note.to.size() > k_max_note_destinations) {

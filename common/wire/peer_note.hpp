@@ -9,7 +9,8 @@
 // it matters, and the receiver drops one with an older sequence number.
 //
 //   u8 version (1) | u8 kind | texts to | text from | u32 job | u32 restart | u64 sequence | body
-//   kind 1  NodeNote   u8 state, u8 waits, u8 ended, u64 bytes_read, u64 bytes_total, text cause
+//   kind 1  NodeNote   u8 state, u8 waits, u8 ended, u64 bytes_read, u64 bytes_total, text cause,
+//                      [text chosen]: left out where it is empty, as earlier releases do
 //   kind 2  JobNote    u8 verdict, text text, u8 facts_known, u32 array_job, u32 array_task,
 //                      text job_name, u8 batch, u8 outcome_known, u8 has_status, u32 status
 //   fields as in common/wire/wire.hpp
@@ -50,6 +51,7 @@ struct NodeNote {
   std::uint64_t bytes_read = 0;
   std::uint64_t bytes_total = 0;  // 0: not known
   std::string cause;              // when failed
+  std::string chosen;             // when ready: StatusHeader::chosen
 };
 
 enum class Verdict : std::uint8_t {

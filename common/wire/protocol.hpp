@@ -24,6 +24,7 @@
 //   9  report     → daemon    anyone (own)     u32 job
 //   10 cache      → daemon    anyone (own)     (none)
 //   11 drop       → daemon    anyone (own)     texts names
+//   12 push       → daemon    uid 0, job's     u32 job, u32 interval_ms, u8 waits, texts names
 //   16 accepted   ← daemon                     (none)
 //   17 refused    ← daemon                     u8 reason, text what
 //   18 progress   ← daemon                     see Progress
@@ -41,8 +42,9 @@
 // begin, exited → accepted | refused. end → ended | refused. wait → progress*, ready | failed |
 // refused. status → (status_row, status_item*)*, accepted. held → held_row*, accepted. recover →
 // progress*, recovered | refused. await → progress*, ready | failed | refused. report →
-// report_row*, accepted. cache → cache_row*, accepted. drop → cache_row*, accepted. One request per
-// connection; the daemon closes it. Golden test: tests/unit/test_protocol.cpp.
+// report_row*, accepted. cache → cache_row*, accepted. drop → cache_row*, accepted. push →
+// accepted | progress*, ready | failed | refused. One request per connection; the daemon closes it.
+// Golden test: tests/unit/test_protocol.cpp.
 #pragma once
 
 #include <cstddef>
@@ -155,6 +157,17 @@ struct CacheDrop {
   std::vector<std::string> names;  // CacheRow::name; none: all that the caller may see
 };
 
+// Asks for outputs of a running job to be delivered from this node, as they are now. The answer is
+// `accepted` at once if the caller does not wait; otherwise `ready` (all that they held was in
+// their targets, and synced, at some moment after the request) or `failed`, with lines for each
+// output.
+struct Push {
+  std::uint32_t job = 0;
+  std::uint32_t interval_ms = 1000;
+  std::uint8_t waits = 1;
+  std::vector<std::string> names;  // sources of --stage-out as a user types them; none: all
+};
+
 struct Accepted {};
 
 enum class RefusalReason : std::uint8_t {
@@ -163,7 +176,7 @@ enum class RefusalReason : std::uint8_t {
   unknown_job = 3,    // the node knows nothing of the job
   busy = 4,           // an earlier run still uses the job id
   fault = 5,          // the daemon failed; `what` says how
-  unknown_name = 6,   // the job has no such dataset; `what` lists those that it has
+  unknown_name = 6,   // the job has no such dataset or output; `what` lists those that it has
 };
 constexpr EnumRange<RefusalReason> range_of(RefusalReason) {
   return {RefusalReason::malformed, RefusalReason::unknown_name};
@@ -308,7 +321,7 @@ struct CacheRow {                  // field order on the wire:
 
 using Message =
     std::variant<Begin, End, Wait, Exited, StatusQuery, HeldQuery, Recover, Await, ReportQuery,
-                 CacheQuery, CacheDrop, Accepted, Refused, Progress, Ready, Failed, Ended,
+                 CacheQuery, CacheDrop, Push, Accepted, Refused, Progress, Ready, Failed, Ended,
                  StatusRow, HeldRow, Recovered, StatusItem, ReportRow, CacheRow>;
 
 std::string encode_message(const Message& message);

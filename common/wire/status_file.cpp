@@ -3,6 +3,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <iterator>
 
 namespace nodestage {
 namespace {
@@ -88,6 +89,10 @@ Result<WorkerStatus> read_worker_status(int fd) {
   }
   status.phase = *to_enum<WorkerPhase>(header.phase);
   status.cause = field_text(header.cause);
+  if (status.phase == WorkerPhase::ready || status.phase == WorkerPhase::done) {
+    status.chosen = field_text(header.chosen);
+    status.every_s.assign(std::begin(header.every_s), std::end(header.every_s));
+  }
 
   std::string area(std::min<std::size_t>(header.environment_bytes, k_max_environment_bytes), '\0');
   TRY_ASSIGN(const std::size_t area_bytes,

@@ -60,7 +60,12 @@ struct StatusHeader {
   std::uint32_t phase;  // WorkerPhase
   std::uint32_t items;  // how many ItemRecords are valid
   std::uint32_t environment_bytes;
-  char cause[4012];  // NUL-terminated; lines separated by '\n'
+  char cause[3244];  // NUL-terminated; lines separated by '\n'
+  // `stage`, phases ready and done: what `newest=` has chosen here, one line for each such item;
+  // NUL-terminated. The nodes of a job compare it.
+  char chosen[512];
+  // `stage`, the same phases: the interval of each item of --stage-out in seconds; 0: none.
+  std::uint32_t every_s[k_max_request_items];
   // The item whose failure `cause` describes, from 1; 0: none, or not known.
   std::uint32_t failed_item;
   SpaceClaim claim;  // written separately: common/wire/space_claim.hpp
@@ -96,8 +101,8 @@ inline bool is_unfinished(const ItemRecord& item) {
   return state == ItemState::waiting || state == ItemState::working;
 }
 
-// In files of the first release, these four bytes were the end of `cause`. They are zero there,
-// except after the longest causes.
+// In files of earlier releases, what follows `cause` was the end of it: zero there, except after
+// the longest causes.
 static_assert(offsetof(StatusHeader, failed_item) == 4028);
 
 inline constexpr std::uint32_t k_item_async = 1;
@@ -109,6 +114,8 @@ inline constexpr std::uint32_t k_item_shared = 32;       // it asks to be shared
 inline constexpr std::uint32_t k_item_whole = 64;        // staged as ShareRole::lead, can be kept
 inline constexpr std::uint32_t k_item_linked = 128;      // ShareRole::link: nothing was staged
 inline constexpr std::uint32_t k_item_over_quota = 256;  // failed at its user's quota
+inline constexpr std::uint32_t k_item_unsettled =
+    512;  // push: some of it is left for the next time
 inline constexpr std::size_t k_environment_offset = 4096;
 inline constexpr std::size_t k_max_environment_bytes = 64 * 1024;
 inline constexpr std::size_t k_items_offset = k_environment_offset + k_max_environment_bytes;
@@ -145,6 +152,8 @@ struct WorkerStatus {
   std::vector<std::string> environment;  // NAME=VALUE, where NAME is NODESTAGE_[A-Z0-9_]*
   std::vector<ItemRecord> items;
   std::optional<std::size_t> failed_item;  // the index in `items` of the failure in `cause`
+  std::string chosen;                      // as in the header
+  std::vector<std::uint32_t> every_s;      // as in the header; empty or k_max_request_items
 };
 Result<WorkerStatus> read_worker_status(int fd);
 

@@ -56,6 +56,10 @@ void each_field(Order& order, Field field) {
   field("delivered", order.delivered);
   field("tries", order.tries);
   field("recover_to", order.recover_to);
+  field("keeps_list", order.keeps_list);
+  field("push_all", order.push_all);
+  field("push_items", order.push_items);
+  field("push_names", order.push_names);
   field("stdout_path", order.stdout_path);
   field("work_dir", order.work_dir);
 }

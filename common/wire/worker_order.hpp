@@ -15,17 +15,21 @@
 namespace nodestage {
 
 // The descriptors that a worker inherits, besides 0 (/dev/null), 1 and 2 (a pipe to the daemon's
-// log). All but the job directory and status are read-only.
+// log). All but the job directory, status, and the list of deliveries are read-only.
 inline constexpr int k_worker_order_fd = 3;      // WorkerOrder as JSON, at offset 0
 inline constexpr int k_worker_request_fd = 4;    // the user's request, at offset 0
 inline constexpr int k_worker_status_fd = 5;     // common/wire/status_file.hpp
 inline constexpr int k_worker_directory_fd = 6;  // the job directory (for `remove`: the tree)
-// 8 bytes, native u64: bytes per second that this worker may read from sources; 0: unlimited. The
-// worker reads it again (pread) every second.
+// 8 bytes, native u64: bytes per second that this worker may read from sources or, for `push` and
+// `stage_out`, write to targets; 0: unlimited. The worker reads it again (pread) every second.
 inline constexpr int k_worker_rate_fd = 7;
 // SpaceAnswer (common/wire/space_claim.hpp); if it is not a regular file, the worker admits itself.
 inline constexpr int k_worker_answer_fd = 8;
-inline constexpr int k_worker_fds_end = 9;
+// For `push` and `stage_out`: what was delivered while the job ran
+// (daemon/worker/out/delivered_list.hpp), for this worker to read and to continue. The daemon keeps
+// it as long as the job, and does not read it.
+inline constexpr int k_worker_delivered_fd = 9;
+inline constexpr int k_worker_fds_end = 10;
 
 // Prefix of a line on descriptor 2 that needs an administrator, as in sd-daemon(3).
 inline constexpr char k_error_mark[] = "<3>";
@@ -40,9 +44,10 @@ enum class WorkerTask {
   probe,     // not for a job: whether workers can confine themselves on this node
   identify,  // finds the keys of a request's shared items (shared_item.hpp)
   compare,   // the tree k_worker_directory_fd: when it was last changed
+  push,      // stage_out of what has changed, while the job runs
 };
 constexpr EnumRange<WorkerTask> range_of(WorkerTask) {
-  return {WorkerTask::stage, WorkerTask::compare};
+  return {WorkerTask::stage, WorkerTask::push};
 }
 
 enum class JobOutcome { success, failure, unknown };
@@ -136,6 +141,12 @@ struct WorkerOrder {
   std::uint64_t delivered = 0;  // bit i: item i of --stage-out needs no more delivery
   std::uint32_t tries = 0;      // the number of earlier tries
   std::string recover_to;       // recover only: absolute
+  // stage_out and push:
+  bool keeps_list = false;  // k_worker_delivered_fd and, for targets, k_worker_rate_fd are valid
+  // push only; an output is delivered if any of the three names it:
+  bool push_all = false;
+  std::uint64_t push_items = 0;         // bit i: item i of --stage-out
+  std::vector<std::string> push_names;  // sources of --stage-out, as users type them
   // notice only:
   std::string stdout_path;  // from slurmd
   std::string work_dir;

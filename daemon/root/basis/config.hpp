@@ -68,6 +68,9 @@ struct Config {
     std::uint64_t epilog_wait_s = 600;
     std::uint64_t limit_s = 86'400;
     UnkeptOutputs unkept = UnkeptOutputs::refuse;
+    std::uint64_t max_rate_bytes = 0;
+    std::uint64_t least_interval_s = 60;
+    std::uint64_t push_stall_s = 600;
   } stageout;
   struct Hold {
     std::uint64_t days = 30;

@@ -75,6 +75,10 @@ struct JobRecord {
   std::uint32_t credit_minutes = 0;  // to add to the job's time limit, unless credited
   bool credited = false;             // Slurm was asked for it, or was about to be: never ask again
   bool is_looked_at = false;         // by a step here, before the job is ready
+  ProcessMark pusher;                // of the worker with the task `push`; pid 0: none
+  std::vector<ReportPush> pushes;    // the latest k_max_report_pushes
+  std::uint32_t pushes_in_all = 0;   // that have ended
+  bool push_has_failed = false;      // the last one; its user was told
   std::vector<SharedItem> shared;    // what it does with its shared items; keeps them in the cache
   // Of a job with several nodes:
   Verdict verdict = Verdict::open;

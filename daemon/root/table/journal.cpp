@@ -82,6 +82,10 @@ void each_field(Record& record, Field field) {
   field("credit_minutes", record.credit_minutes);
   field("credited", record.credited);
   field("is_looked_at", record.is_looked_at);
+  field("pusher_pid", record.pusher.pid);
+  field("pusher_start_ticks", record.pusher.start_ticks);
+  field("pushes_in_all", record.pushes_in_all);
+  field("push_has_failed", record.push_has_failed);
   field("verdict", record.verdict);
   field("verdict_text", record.verdict_text);
   field("outcome_known", record.outcome_known);
@@ -100,6 +104,7 @@ std::string encode_record(const JobRecord& record) {
     }
   });
   if (!record.shared.empty()) json["shared"] = to_json(record.shared);
+  if (!record.pushes.empty()) json["pushes"] = to_json(record.pushes);
   // In lists (of nodes, of reasons), what is not UTF-8 becomes U+FFFD instead of a throw.
   return json.dump(1, ' ', false, Json::error_handler_t::replace);
 }
@@ -125,6 +130,9 @@ Result<JobRecord> decode_record(std::string_view text) {
   });
   if (fields.has("shared")) {
     TRY_ASSIGN(record.shared, to_shared_items(fields.value("shared")));
+  }
+  if (fields.has("pushes")) {
+    TRY_ASSIGN(record.pushes, to_report_pushes(fields.value("pushes")));
   }
   TRY(fields.status());
   return record;

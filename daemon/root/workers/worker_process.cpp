@@ -56,15 +56,16 @@ Result<WorkerProcess> WorkerProcess::start(const WorkerStart& start, const Cgrou
   TRY_ASSIGN(Pipe log, make_pipe());
   const int status_fd = start.status_fd >= 0 ? start.status_fd : null.get();
   const int directory_fd = start.directory_fd >= 0 ? start.directory_fd : null.get();
+  const int delivered_fd = start.delivered_fd >= 0 ? start.delivered_fd : null.get();
   // With write access, a worker could change every worker's rate and admit itself.
   TRY_ASSIGN(const Fd rate, for_reading(start.rate_fd));
   TRY_ASSIGN(const Fd answer, for_reading(start.answer_fd));
 
   WorkerProcess process;
   const auto body = [&] {
-    const Status placed =
-        place_descriptors({null.get(), log.write.get(), log.write.get(), order.get(), request.get(),
-                           status_fd, directory_fd, rate.get(), answer.get(), started.write.get()});
+    const Status placed = place_descriptors(
+        {null.get(), log.write.get(), log.write.get(), order.get(), request.get(), status_fd,
+         directory_fd, rate.get(), answer.get(), delivered_fd, started.write.get()});
     if (!placed) return 126;
     const Status fault = become_worker(start, cgroups);
     static_cast<void>(!write_all(k_started_fd, fault.error().what));

@@ -31,6 +31,7 @@ struct WorkerStart {
   int directory_fd = -1;
   int rate_fd = -1;
   int answer_fd = -1;
+  int delivered_fd = -1;  // open for reading and writing; -1: none
 };
 
 // How long ago the process started.
