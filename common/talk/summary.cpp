@@ -49,7 +49,7 @@ std::string line_of(const ItemRecord& item, const std::string& failed) {
 StatusItem to_status_item(const ItemRecord& record, WorkerTask task) {
   StatusItem item;
   item.kind = (record.flags & k_item_venv) != 0 ? ItemKind::venv : ItemKind::dataset;
-  if (task == WorkerTask::stage_out) item.kind = ItemKind::output;
+  if (task == WorkerTask::stage_out || task == WorkerTask::push) item.kind = ItemKind::output;
   item.state = state_of(record);
   item.flags = record.flags;
   item.bytes_read = record.bytes_read;
