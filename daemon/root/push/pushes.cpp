@@ -278,6 +278,7 @@ void Pushes::note_end(JobRecord& record, Job& job, const WorkerStatus& status,
   const std::uint64_t now = at_.loop.wall_ms();
   const Work work = work_of(status);
   const std::uint64_t begun = job.begun_ms == 0 ? now : job.begun_ms;
+  const bool had_failed = !record.pushes.empty() && record.pushes.back().has_failed;
   record.pushes.push_back(
       {begun, now, work.bytes_written, work.files, result == PushResult::failed});
   if (record.pushes.size() > k_max_report_pushes) record.pushes.erase(record.pushes.begin());
@@ -289,11 +290,10 @@ void Pushes::note_end(JobRecord& record, Job& job, const WorkerStatus& status,
   if (result == PushResult::failed) at_.counters.add_failure(Activity::push, cause_of(end, status));
   if (!job.shown) job.shown.emplace();
   show_push(status, *job.shown);
-  if (result == PushResult::failed)
+  // A job can ask as often as it likes: the log has the first failure of a row.
+  if (result == PushResult::failed && !had_failed)
     log::warn(about(record), "a delivery while the job runs has failed: {}",
               cause_of_failure(status, end));
-  else if (work.files > 0)
-    log_items(record, "delivered while the job runs: ", status, delivery_lines(status));
 }
 
 // One notice when it begins to fail, and one when it succeeds again. Who waits sees it there.
