@@ -2,7 +2,7 @@
 //
 // Inherits from nodestaged the uid, gid, and groups of the job's user, no capability, no_new_privs,
 // and the descriptors of common/wire/worker_order.hpp: its order, the user's request, the status
-// file, the job directory, the rate. Before it reads any of these, it verifies that no id is 0,
+// file, the job directory, the rate, the list of deliveries. Before it reads any of these, it verifies that no id is 0,
 // that every capability set is empty, that no_new_privs is set, and that the ids are the order's.
 // (Only the task `remove`, whose order names uid 0, may run as root, to remove files of foreign
 // owners.) For a request with --stage-venv it starts one process, the builder (builder.hpp), before
@@ -19,6 +19,7 @@
 #include "common/os/file.hpp"
 #include "common/request/request.hpp"
 #include "daemon/worker/basis/log.hpp"
+#include "daemon/worker/basis/low_priority.hpp"
 #include "daemon/worker/out/measure.hpp"
 #include "daemon/worker/out/notice.hpp"
 #include "daemon/worker/out/stage_out.hpp"
@@ -81,7 +82,7 @@ Status judge(const Sandbox& sandbox, const WorkerOrder& order) {
 
 bool has_request(WorkerTask task) {
   return task == WorkerTask::stage || task == WorkerTask::identify ||
-         task == WorkerTask::stage_out || task == WorkerTask::recover;
+         task == WorkerTask::stage_out || task == WorkerTask::push || task == WorkerTask::recover;
 }
 
 // Called once, before the sandbox: both the builder and the sandbox depend on it.
@@ -117,6 +118,9 @@ int do_task(const WorkerOrder& order, const StageRequest& request, Builder* buil
       return run_compare();
     case WorkerTask::identify:
       return run_identify(order, request);
+    case WorkerTask::push:
+      lower_priority();
+      return run_stage_out(order, request);
     default:
       return run_stage_out(order, request);
   }
@@ -138,7 +142,7 @@ int serve(const WorkerOrder& order) {
 }
 
 int run() {
-  for (const int signal : {SIGPIPE, SIGXFSZ}) static_cast<void>(std::signal(signal, SIG_IGN));
+  for (const int signal : {SIGPIPE, SIGXFSZ, SIGIO}) static_cast<void>(std::signal(signal, SIG_IGN));
   std::setlocale(LC_ALL, "C.UTF-8");
   ::umask(077);
   const auto order = read_order();

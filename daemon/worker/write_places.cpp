@@ -9,9 +9,12 @@
 
 #include "common/os/file.hpp"
 #include "daemon/worker/out/deliver_output.hpp"
+#include "daemon/worker/out/delivered_list.hpp"
 #include "daemon/worker/out/notice.hpp"
 #include "daemon/worker/out/output_source.hpp"
 #include "daemon/worker/out/output_target.hpp"
+#include "daemon/worker/out/push.hpp"
+#include "daemon/worker/tree/pending_file.hpp"
 
 namespace nodestage {
 namespace {
@@ -24,7 +27,10 @@ std::vector<std::string> paths_of_outputs(const WorkerOrder& order, const StageR
   std::vector<std::string> paths;
   for (std::size_t i = 0; i < request.outputs.size(); ++i) {
     const OutputItem& item = request.outputs[i];
-    if ((order.delivered >> i & 1) != 0 || is_excluded(item.when, order.outcome)) continue;
+    const bool is_due = order.task == WorkerTask::push
+                            ? is_selected(order, item, i) && check_early(item)
+                            : (order.delivered >> i & 1) == 0;
+    if (!is_due || is_excluded(item.when, order.outcome)) continue;
     const auto source = find_output_source(job_fd, item.source);
     if (!source || source->kind == OutputSource::Kind::missing) continue;
     const auto target = place_output(item, order, *source);
@@ -32,6 +38,10 @@ std::vector<std::string> paths_of_outputs(const WorkerOrder& order, const StageR
     paths.push_back(target->directory);
     if (target->form == OutputTarget::Form::named) paths.push_back(target->path());
   }
+  // What a worker that was killed has left may lie elsewhere: its output need not be due.
+  if (!order.keeps_list) return paths;
+  const std::string left = left_temporary(k_worker_delivered_fd, pending_names(order).prefix);
+  if (!left.empty()) paths.push_back(left.substr(0, left.rfind('/') + 1));
   return paths;
 }
 
@@ -39,6 +49,7 @@ std::vector<std::string> paths_of(const WorkerOrder& order, const StageRequest& 
                                   int job_fd) {
   switch (order.task) {
     case WorkerTask::stage_out:
+    case WorkerTask::push:
       return paths_of_outputs(order, request, job_fd);
     case WorkerTask::recover:
       return {order.recover_to};

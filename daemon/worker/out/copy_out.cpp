@@ -5,6 +5,7 @@
 
 #include <array>
 #include <cstring>
+#include <optional>
 #include <utility>
 #include <vector>
 
@@ -24,6 +25,10 @@ std::array<timespec, 2> times_of(const struct stat& info) {
   return {timespec{0, UTIME_OMIT}, info.st_mtim};
 }
 
+// The fault of a copy whose source does not hold still: never shown.
+constexpr int k_was_changed = EINPROGRESS;
+Status was_changed() { return Error{k_was_changed, "was changed while it was copied"}; }
+
 Status bare_error() { return Error{errno, std::strerror(errno)}; }
 
 // The mode of directories that are being filled; the inherited set-group-id bit is added.
@@ -34,11 +39,20 @@ bool is_refused(int code) {
   return code == EPERM || code == EACCES || code == ENOTSUP || code == ENOSYS || code == EINVAL;
 }
 
+// What a finished directory with the permissions `mode` has while a later try fills it again.
+mode_t refilled(mode_t mode) { return (mode & 0777) | 0700 | S_ISVTX; }
+
 // As it was made, or as a finished one is marked that a later try fills again.
 bool is_unfinished(const struct stat& there, const struct stat& source) {
   const mode_t mode = there.st_mode & 05777;
-  const bool is_marked = mode == k_unfinished || mode == ((source.st_mode & 0777) | S_ISVTX);
+  const bool is_marked = mode == k_unfinished || mode == refilled(source.st_mode);
   return is_marked && there.st_uid == ::geteuid();
+}
+
+// Whether it looks as a delivery has left it that gave it the permissions `mode`.
+bool is_as_made(const struct stat& there, mode_t mode) {
+  const mode_t now = there.st_mode & 01777;
+  return (now == (mode & 01777) || now == refilled(mode)) && there.st_uid == ::geteuid();
 }
 
 // Whether the directory looks like a finished copy of `source`.
@@ -56,54 +70,87 @@ bool is_empty(int directory) {
 
 }  // namespace
 
-// The state of a tree copy, on both sides.
-struct CopyOut::Descent {
-  TreeWalk walk;
-  DirStack targets;
-  std::vector<Made> made = {};  // of the targets below the first
+// A directory in the target.
+struct CopyOut::Into {
+  int fd;
+  bool& is_changed;  // set when a name is made there
 };
 
-CopyOut::CopyOut(Fd target, PendingNames names, OutputReport& report)
-    : target_(std::move(target)), names_(std::move(names)), report_(report) {
+// A directory below the target.
+struct CopyOut::Level {
+  std::string name;
+  struct stat source;
+  Made made = Made::before;
+  bool is_new = false;      // made just now
+  bool is_changed = false;  // a name was made in it
+  bool is_lost = false;     // it cannot be opened, which was reported
+};
+
+// The state of a tree copy, on both sides. Early deliveries do not open the directories in which
+// nothing is copied: `targets` has the first of `levels`, those that were opened.
+struct CopyOut::Descent {
+  DirStack targets;  // from the target itself on
+  bool& is_changed;  // a name was made in the target itself
+  std::vector<Level> levels = {};
+  std::optional<TreeWalk> walk = {};
+
+  [[nodiscard]] std::size_t opened() const { return targets.depth() - 1; }
+  Into into() { return {targets.top(), opened() == 0 ? is_changed : levels[opened() - 1].is_changed}; }
+  // The path of the first level that was not opened.
+  [[nodiscard]] std::string next_path() const {
+    std::string path = levels.front().name;
+    for (std::size_t i = 1; i <= opened(); ++i) path += "/" + levels[i].name;
+    return path;
+  }
+};
+
+CopyOut::CopyOut(Fd target, PendingNames names, OutputReport& report, CopyScope scope)
+    : target_(std::move(target)), names_(std::move(names)), report_(report), scope_(scope) {
+  struct stat info {};
+  if (::fstat(target_.get(), &info) == 0) target_id_ = HardLinks::id(info);
   remove_leftovers(target_.get(), names_);
 }
 
 Status CopyOut::contents(Fd directory) {
   Fd target(::fcntl(target_.get(), F_DUPFD_CLOEXEC, 0));
   if (!target) return system_error("dup");
-  return tree(std::move(directory), std::move(target), "");
+  Descent at{DirStack(std::move(target)), is_changed_};
+  return tree(std::move(directory), at, "");
 }
 
 Status CopyOut::entry(const SourceEntry& source, const std::string& name) {
   struct stat info {};
   auto handle = open_beneath(source.dir_fd, source.path, O_PATH | source.follow);
+  if (!handle && is_early() && handle.error().code == ENOENT) return {};
   if (!handle || ::fstat(handle->get(), &info) != 0) {
     return check(source.path, system_error("cannot read", handle ? errno : handle.error().code));
   }
   if (S_ISDIR(info.st_mode)) return directory(source, name, info);
-  return leaf(source, target_.get(), name, name, info);
+  if (is_early() && is_noted(name, info)) return {};
+  return leaf(source, {target_.get(), is_changed_}, name, name, info);
 }
 
 Status CopyOut::directory(const SourceEntry& source, const std::string& name,
                           const struct stat& info) {
   auto from = open_beneath(source.dir_fd, source.path, O_PATH | O_DIRECTORY | source.follow);
   if (!from) return check(source.path, from.error());
-  Fd to;
-  const auto made = make_directory(target_.get(), name, info, to);
-  if (!made) return check(name, made.error());
-  remove_leftovers(to.get(), names_);
-  const Fd held(::fcntl(to.get(), F_DUPFD_CLOEXEC, 0));
-  if (!held) return system_error("dup");
-  TRY(tree(std::move(*from), std::move(to), name + "/"));
-  return check(name, end_directory(held.get(), *made, info));
+  Fd target(::fcntl(target_.get(), F_DUPFD_CLOEXEC, 0));
+  if (!target) return system_error("dup");
+  Descent at{DirStack(std::move(target)), is_changed_};
+  at.levels.push_back({name, info});
+  if (!may_stay_closed(name, info)) {
+    TRY_ASSIGN(const bool is_reached, reach(at));
+    if (!is_reached) return {};
+  }
+  TRY(tree(std::move(*from), at, name + "/"));
+  return leave_directory(at, name, info);
 }
 
-// Opens the directory `name` in target_fd and stores it in `fd`; creates it if it does not exist.
-Result<CopyOut::Made> CopyOut::make_directory(int target_fd, const std::string& name,
-                                              const struct stat& source, Fd& fd) {
-  const bool is_new = ::mkdirat(target_fd, name.c_str(), 0700) == 0;
-  if (!is_new && errno != EEXIST) return system_error("cannot make the directory");
-  auto opened = open_directory_at(target_fd, name);
+// Opens the directory of `level` in target_fd; creates it if it does not exist.
+Result<Fd> CopyOut::make_directory(int target_fd, Level& level, const std::string& path) const {
+  level.is_new = ::mkdirat(target_fd, level.name.c_str(), 0700) == 0;
+  if (!level.is_new && errno != EEXIST) return system_error("cannot make the directory");
+  auto opened = open_directory_at(target_fd, level.name);
   if (!opened) {
     const int code = opened.error().code;
     if (code == ENOTDIR || code == ELOOP) {
@@ -113,23 +160,33 @@ Result<CopyOut::Made> CopyOut::make_directory(int target_fd, const std::string& 
   }
   struct stat there {};
   if (::fstat(opened->get(), &there) != 0) return system_error("cannot look at the directory");
-  const bool is_ours =
-      is_new ? is_empty(opened->get()) : is_unfinished(there, source) || looks_like(there, source);
-  fd = std::move(*opened);
-  if (!is_ours) return Made::before;
-  // A finished directory may deny access to its owner. One that does not stays open to its readers.
-  const bool is_closed = is_new || (there.st_mode & 0700) != 0700;
+  const auto mode_before =
+      scope_.list != nullptr ? scope_.list->made_mode(scope_.item, path) : std::nullopt;
+  const bool is_ours = level.is_new ? is_empty(opened->get())
+                                    : is_unfinished(there, level.source) ||
+                                          looks_like(there, level.source) ||
+                                          (mode_before && is_as_made(there, *mode_before));
+  level.made = is_ours ? Made::here : Made::before;
+  if (!is_ours) return opened;
+  // A finished one stays open to its readers. It may have denied access to its owner.
   const mode_t mode =
-      is_closed ? k_unfinished | (there.st_mode & S_ISGID) : (there.st_mode & 03777) | S_ISVTX;
-  if (mode != (there.st_mode & 07777)) static_cast<void>(change_mode(fd.get(), mode));
-  return Made::here;
+      level.is_new ? k_unfinished | (there.st_mode & S_ISGID) : (there.st_mode & 02000) | refilled(there.st_mode);
+  if (mode != (there.st_mode & 07777)) static_cast<void>(change_mode(opened->get(), mode));
+  return opened;
 }
 
 // Uses the descriptor that has been open since the directory was created (O_PATH): others who can
 // write to the target may have put anything under its name meanwhile. The inherited set-group-id
 // bit stays: it gives new files the project's group.
-Status CopyOut::end_directory(int fd, Made made, const struct stat& info) {
-  if (made == Made::before) return syncs_.add_directory(fd, names_);
+Status CopyOut::end_directory(int fd, const Level& level, const std::string& path,
+                              const struct stat& info) {
+  if (level.made == Made::before) {
+    if (is_early()) {
+      scope_.list->add_directory(scope_.item, path, info, DirectoryOrigin::others);
+      if (!level.is_changed && !scope_.syncs_all) return {};
+    }
+    return syncs_.add_directory(fd, names_);
+  }
   // The mode may deny access to the directory's owner.
   Fd readable(::openat(fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC));
   struct stat now {};
@@ -138,6 +195,8 @@ Status CopyOut::end_directory(int fd, Made made, const struct stat& info) {
   TRY(keep("mode", changed ? 0 : changed.error().code));
   TRY(keep("time", ::utimensat(fd, "", times_of(info).data(), AT_EMPTY_PATH) == 0 ? 0 : errno));
   syncs_.add(std::move(readable));
+  if (is_early())
+    scope_.list->add_directory(scope_.item, path, info, DirectoryOrigin::delivery);
   return {};
 }
 
@@ -151,118 +210,219 @@ Status CopyOut::keep(const char* what, int code) {
   return {};
 }
 
-Status CopyOut::tree(Fd source, Fd target, const std::string& prefix) {
+Status CopyOut::tree(Fd source, Descent& at, const std::string& prefix) {
   auto walk = TreeWalk::begin(std::move(source), WalkFor::reading);
   if (!walk) return check(prefix.empty() ? "." : prefix, walk.error());
-  Descent at{std::move(*walk), DirStack(std::move(target))};
+  at.walk.emplace(std::move(*walk));
   for (;;) {
-    TRY_ASSIGN(const auto next, at.walk.next());
+    TRY_ASSIGN(const auto next, at.walk->next());
     if (!next) return {};
-    TRY(step(at, *next, prefix + at.walk.path(*next)));
+    TRY(step(at, *next, prefix + at.walk->path(*next)));
   }
 }
 
 Status CopyOut::step(Descent& at, const WalkStep& step, const std::string& path) {
   switch (step.kind) {
-    case WalkStep::Kind::leaf: {
-      const SourceEntry source{step.dir_fd, step.name, O_NOFOLLOW};
-      return leaf(source, at.targets.top(), step.name, path, step.info);
-    }
-    case WalkStep::Kind::directory: {
-      if (is_target(step.info)) {
-        TRY(at.walk.skip());
-        return check(path, Error{ELOOP, "is the target itself"});
-      }
-      Fd child;
-      const auto made = make_directory(at.targets.top(), step.name, step.info, child);
-      if (!made) {
-        TRY(at.walk.skip());
-        return check(path, made.error());
-      }
-      remove_leftovers(child.get(), names_);
-      at.made.push_back(*made);
-      return at.targets.push(std::move(child));
-    }
-    case WalkStep::Kind::directory_end: {
-      TRY_ASSIGN(const Fd target, at.targets.pop());
-      const Made made = at.made.back();
-      at.made.pop_back();
-      return check(path, end_directory(target.get(), made, step.info));
-    }
+    case WalkStep::Kind::leaf:
+      return step_leaf(at, step, path);
+    case WalkStep::Kind::directory:
+      return begin_directory(at, step, path);
+    case WalkStep::Kind::directory_end:
+      return leave_directory(at, path, step.info);
     case WalkStep::Kind::fault:
       break;
   }
+  if (is_early() && step.fault.code == ENOENT) return {};
   return check(path, step.fault);
 }
 
-Status CopyOut::leaf(const SourceEntry& source, int target_fd, const std::string& name,
+Status CopyOut::step_leaf(Descent& at, const WalkStep& step, const std::string& path) {
+  if (is_early() && is_noted(path, step.info)) {
+    report_.add_unchanged();
+    return {};
+  }
+  TRY_ASSIGN(const bool is_reached, reach(at));
+  if (!is_reached) return {};
+  return leaf({step.dir_fd, step.name, O_NOFOLLOW}, at.into(), step.name, path, step.info);
+}
+
+Status CopyOut::begin_directory(Descent& at, const WalkStep& step, const std::string& path) {
+  if (is_target(step.info)) {
+    TRY(at.walk->skip());
+    return check(path, Error{ELOOP, "is the target itself"});
+  }
+  at.levels.push_back({step.name, step.info});
+  if (may_stay_closed(path, step.info)) return {};
+  TRY_ASSIGN(const bool is_reached, reach(at));
+  if (is_reached) return {};
+  at.levels.pop_back();
+  return at.walk->skip();
+}
+
+Status CopyOut::leave_directory(Descent& at, const std::string& path, const struct stat& info) {
+  const bool is_open = at.opened() == at.levels.size();
+  const Level level = std::move(at.levels.back());
+  at.levels.pop_back();
+  if (!is_open) return {};
+  TRY_ASSIGN(const Fd target, at.targets.pop());
+  return check(path, end_directory(target.get(), level, path, info));
+}
+
+// Opens what is not open yet of the directories that lead to the walk's position. False: one of
+// them is lost.
+Result<bool> CopyOut::reach(Descent& at) {
+  while (at.opened() < at.levels.size()) {
+    Level& level = at.levels[at.opened()];
+    if (level.is_lost) return false;
+    const std::string path = at.next_path();
+    auto child = make_directory(at.targets.top(), level, path);
+    if (!child) {
+      level.is_lost = true;
+      TRY(check(path, child.error()));
+      return false;
+    }
+    if (level.is_new) at.into().is_changed = true;
+    remove_leftovers(child->get(), names_);
+    TRY(at.targets.push(std::move(*child)));
+  }
+  return true;
+}
+
+bool CopyOut::is_noted(const std::string& path, const struct stat& info) const {
+  return scope_.list != nullptr && scope_.list->has(scope_.item, path, info);
+}
+
+// Whether a directory in the target is opened only if something is copied into it.
+bool CopyOut::may_stay_closed(const std::string& path, const struct stat& info) const {
+  return is_early() && !scope_.syncs_all && is_noted(path, info);
+}
+
+// Whether nothing is left to do for a file or link at the end of the job.
+bool CopyOut::is_delivered(int target_fd, const std::string& name, const std::string& path,
+                           const struct stat& info) const {
+  struct stat there {};
+  return scope_.what == CopyWhat::missing && is_noted(path, info) &&
+         ::fstatat(target_fd, name.c_str(), &there, AT_SYMLINK_NOFOLLOW) == 0 &&
+         (there.st_mode & S_IFMT) == (info.st_mode & S_IFMT) && there.st_size == info.st_size &&
+         (S_ISLNK(info.st_mode) || there.st_mtim.tv_sec == info.st_mtim.tv_sec);
+}
+
+Status CopyOut::leaf(const SourceEntry& source, Into into, const std::string& name,
                      const std::string& path, const struct stat& info) {
   if (!S_ISREG(info.st_mode) && !S_ISLNK(info.st_mode)) {
     report_.add_special();
     return {};
   }
-  Status copied;
-  if (S_ISLNK(info.st_mode)) {
-    copied = link(source, target_fd, name, info);
-  } else {
-    const auto first = links_.first(info, path);
-    if (!first || !hard_link(*first, target_fd, name)) {
-      copied = file(source, target_fd, name, info);
-      if (!copied) links_.forget(info);
-    }
+  if (is_delivered(into.fd, name, path, info)) {
+    report_.add_unchanged();
+    return {};
   }
-  if (!copied) return check(path, copied);
-  report_.add_file();
+  const auto copied = copy_leaf(source, into, name, path, info);
+  if (!copied || *copied != Copied::whole) links_.forget(info);
+  if (!copied) return check(path, copied.error());
+  if (*copied == Copied::whole) {
+    into.is_changed = true;
+    report_.add_file();
+  } else if (*copied == Copied::unsettled) {
+    if (info.st_nlink > 1) unsettled_.insert(HardLinks::id(info));
+    report_.add_unsettled(path);
+  }
   return {};
 }
 
-Status CopyOut::file(const SourceEntry& source, int target_fd, const std::string& name,
-                     const struct stat& info) {
+Result<CopyOut::Copied> CopyOut::copy_leaf(const SourceEntry& source, Into into,
+                                           const std::string& name, const std::string& path,
+                                           const struct stat& info) {
+  if (S_ISLNK(info.st_mode)) return link(source, into, name, path, info);
+  // All names of a file come at once, or they would become several files.
+  if (!unsettled_.empty() && unsettled_.count(HardLinks::id(info)) > 0) return Copied::unsettled;
+  const auto first = links_.first(info, path);
+  // Early, the file may have changed since its first name was copied.
+  const bool is_same = first && (!is_early() || is_noted(first->name, info));
+  if (!is_same || !hard_link(*first, into, name)) return file(source, into, name, path, info);
+  if (is_early()) scope_.list->add(scope_.item, path, info);
+  return Copied::whole;
+}
+
+Result<CopyOut::Copied> CopyOut::file(const SourceEntry& source, Into into, const std::string& name,
+                                      const std::string& path, const struct stat& info) {
   struct stat there {};
-  if (::fstatat(target_fd, name.c_str(), &there, AT_SYMLINK_NOFOLLOW) == 0 &&
+  if (::fstatat(into.fd, name.c_str(), &there, AT_SYMLINK_NOFOLLOW) == 0 &&
       S_ISDIR(there.st_mode)) {
     return Error{EISDIR, "is a file here and a directory in the target"};
   }
-  TRY_ASSIGN(const Fd from, open_for_reading(source, info));
-  const PendingName pending(target_fd, names_);
+  const auto from = open_for_reading(source, info);
+  if (!from && is_early() && from.error().code == ENOENT) return Copied::vanished;
+  if (!from) return from.error();
+  if (!is_early()) {
+    TRY(write_file(from->get(), into, name, info, nullptr));
+    return Copied::whole;
+  }
+  const auto settled = SettledFile::look(from->get(), *scope_.settled);
+  if (!settled) return Copied::unsettled;
+  const Status written = write_file(from->get(), into, name, settled->info(), &*settled);
+  if (!written && written.error().code == k_was_changed) return Copied::unsettled;
+  if (!written && written.error().code == EIO && !settled->is_same()) return Copied::unsettled;
+  TRY(written);
+  scope_.list->add(scope_.item, path, settled->info());
+  return Copied::whole;
+}
+
+// `settled`: only if the file holds still, and on stable storage before it has its name.
+Status CopyOut::write_file(int from, Into into, const std::string& name, const struct stat& info,
+                           const SettledFile* settled) {
+  const PendingName pending(into.fd, names_);
   TRY_ASSIGN(Fd to, pending.create_file(0600));
-  TRY(copy_data(from.get(), to.get(), static_cast<std::uint64_t>(info.st_size),
-                [this](std::uint64_t bytes) { report_.add_bytes(bytes); }));
+  const auto on_bytes = [&](std::uint64_t bytes) {
+    report_.add_bytes(bytes);
+    return settled == nullptr || settled->is_same() ? Status() : was_changed();
+  };
+  TRY(copy_data(from, to.get(), static_cast<std::uint64_t>(info.st_size), on_bytes));
+  if (settled != nullptr && !settled->was_whole()) return was_changed();
   TRY(keep("mode", ::fchmod(to.get(), info.st_mode & 0777) == 0 ? 0 : errno));
   TRY(keep("time", ::futimens(to.get(), times_of(info).data()) == 0 ? 0 : errno));
-  if (info.st_size >= k_sync_bytes && ::fsync(to.get()) != 0) return system_error("cannot write");
+  const bool is_synced_first = settled != nullptr || info.st_size >= k_sync_bytes;
+  if (is_synced_first && ::fsync(to.get()) != 0 && !is_sync_refusal(errno))
+    return system_error("cannot write");
   struct stat copy {};
   if (::fstat(to.get(), &copy) == 0) links_.copied(info, copy);
   Fd written;
-  if (info.st_size < k_sync_bytes) written = Fd(::fcntl(to.get(), F_DUPFD_CLOEXEC, 0));
+  if (!is_synced_first) written = Fd(::fcntl(to.get(), F_DUPFD_CLOEXEC, 0));
   TRY(close_checked(std::move(to)));
   TRY(pending.commit(name));
   if (written) syncs_.add(std::move(written));
   return {};
 }
 
-Status CopyOut::link(const SourceEntry& source, int target_fd, const std::string& name,
-                     const struct stat& info) const {
-  TRY_ASSIGN(const std::string text, read_link(source));
-  const PendingName pending(target_fd, names_);
-  if (::symlinkat(text.c_str(), target_fd, pending.c_str()) != 0) {
+Result<CopyOut::Copied> CopyOut::link(const SourceEntry& source, Into into, const std::string& name,
+                                      const std::string& path, const struct stat& info) const {
+  const auto text = read_link(source);
+  const bool is_gone = !text && (text.error().code == ENOENT || text.error().code == EINVAL);
+  if (is_gone && is_early()) return Copied::vanished;
+  if (!text) return text.error();
+  const PendingName pending(into.fd, names_);
+  if (::symlinkat(text->c_str(), into.fd, pending.c_str()) != 0) {
     return system_error("cannot make a link in the target");
   }
   // Some file systems keep no times of links.
   static_cast<void>(
-      ::utimensat(target_fd, pending.c_str(), times_of(info).data(), AT_SYMLINK_NOFOLLOW));
-  return pending.commit(name);
+      ::utimensat(into.fd, pending.c_str(), times_of(info).data(), AT_SYMLINK_NOFOLLOW));
+  TRY(pending.commit(name));
+  // One that was changed within the tick may be another one by now that looks the same.
+  if (is_early() && age_of(info.st_ctim) >= scope_.settled->tick)
+    scope_.list->add(scope_.item, path, info);
+  return Copied::whole;
 }
 
 // Opens no link on the path, and links only to the file that was written there.
-Status CopyOut::hard_link(const HardLinks::First& first, int target_fd,
+Status CopyOut::hard_link(const HardLinks::First& first, Into into,
                           const std::string& name) const {
   const SplitPath split = split_path(first.name);
   TRY_ASSIGN(const Fd parent, open_directory_below(target_.get(), split.parent));
-  const PendingName pending(target_fd, names_);
+  const PendingName pending(into.fd, names_);
   struct stat made {};
-  if (::linkat(parent.get(), std::string(split.name).c_str(), target_fd, pending.c_str(), 0) != 0 ||
-      ::fstatat(target_fd, pending.c_str(), &made, AT_SYMLINK_NOFOLLOW) != 0) {
+  if (::linkat(parent.get(), std::string(split.name).c_str(), into.fd, pending.c_str(), 0) != 0 ||
+      ::fstatat(into.fd, pending.c_str(), &made, AT_SYMLINK_NOFOLLOW) != 0) {
     return system_error("link");
   }
   if (HardLinks::id(made) != first.copy) return Error{ESTALE, "another file is there now"};
@@ -271,9 +431,7 @@ Status CopyOut::hard_link(const HardLinks::First& first, int target_fd,
 
 // Whether this is the target: the source may contain it, and a copy into it would never end.
 bool CopyOut::is_target(const struct stat& info) const {
-  struct stat target {};
-  return ::fstat(target_.get(), &target) == 0 && target.st_dev == info.st_dev &&
-         target.st_ino == info.st_ino;
+  return HardLinks::id(info) == target_id_;
 }
 
 // Reports a fault of one entry; returns whether the item can go on.
@@ -285,7 +443,8 @@ Status CopyOut::check(const std::string& path, const Status& status) {
 }
 
 Status CopyOut::sync() {
-  TRY(syncs_.add_directory(target_.get(), names_));
+  if (!is_early() || is_changed_ || scope_.syncs_all)
+    TRY(syncs_.add_directory(target_.get(), names_));
   return syncs_.finish();
 }
 

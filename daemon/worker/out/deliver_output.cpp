@@ -31,6 +31,9 @@ SourceEntry entry_of(const OutputSource& source, const std::string& path, int di
   return {directory_fd, path, source.kind == Kind::matches ? O_NOFOLLOW : 0};
 }
 
+constexpr const char* k_archive_at_end =
+    "its target is an archive, which is written once, at the end of the job";
+
 Status clash(const std::string& path, const std::string& name) {
   return Error{EEXIST, path + ": another match is called " + name +
                            " too, and only one of them can have that name in the target"};
@@ -38,12 +41,14 @@ Status clash(const std::string& path, const std::string& name) {
 
 class Delivery {
  public:
+  // Borrows everything.
   Delivery(const WorkerOrder& order, int directory_fd, const OutputSource& source,
-           const OutputTarget& target, OutputReport& report)
+           const OutputTarget& target, CopyScope scope, OutputReport& report)
       : order_(order),
         directory_fd_(directory_fd),
         source_(source),
         target_(target),
+        scope_(scope),
         report_(report) {}
 
   Status run() const {
@@ -56,20 +61,33 @@ class Delivery {
         name = last_part(source_.paths.front());
       }
     }
-    CopyOut copy(std::move(into), pending_names(order_), report_);
+    CopyOut copy(std::move(into), names(), report_, scope_);
     const Status copied = copy_sources(copy, name);
     const Status synced = copy.sync();
+    if (!synced && is_early()) scope_.list->take_back();
     return copied ? synced : copied;
   }
 
  private:
+  [[nodiscard]] bool is_early() const { return scope_.what == CopyWhat::changed; }
+
+  [[nodiscard]] PendingNames names() const {
+    PendingNames names = pending_names(order_);
+    if (scope_.list != nullptr && scope_.list->was_busy()) names.may_be_left = true;
+    if (is_early())
+      names.before = [list = scope_.list](const std::string& path) { list->note_temporary(path); };
+    return names;
+  }
+
   Status copy_sources(CopyOut& copy, const std::string& name) const {
     const std::string& first = source_.paths.front();
     if (target_.form == Form::named)
       return copy.entry(entry_of(source_, first, directory_fd_), name);
     if (target_.form == Form::contents) {
-      TRY_ASSIGN(Fd directory, open_beneath(directory_fd_, first, O_PATH | O_DIRECTORY));
-      return copy.contents(std::move(directory));
+      auto directory = open_beneath(directory_fd_, first, O_PATH | O_DIRECTORY);
+      if (!directory && is_early() && directory.error().code == ENOENT) return {};
+      if (!directory) return directory.error();
+      return copy.contents(std::move(*directory));
     }
     return each_by_base_name(
         [&](const SourceEntry& entry, const std::string& base) { return copy.entry(entry, base); });
@@ -88,9 +106,9 @@ class Delivery {
 
   Status pack(int into_fd) const {
     TRY(check_pack_suffix(target_.suffix));
-    const PendingNames names = pending_names(order_);
-    remove_leftovers(into_fd, names);
-    const PendingName pending(into_fd, names);
+    const PendingNames own = names();
+    remove_leftovers(into_fd, own);
+    const PendingName pending(into_fd, own);
     TRY_ASSIGN(Fd file, pending.create_file(0666));
     TRY_ASSIGN(const auto archive,
                Pack::begin(file.get(), target_.suffix, order_.threads, order_.user, report_));
@@ -100,7 +118,7 @@ class Delivery {
     TRY(close_checked(std::move(file)));
     TRY(pending.commit(target_.name));
     SyncCrew syncs;
-    TRY(syncs.add_directory(into_fd, names));
+    TRY(syncs.add_directory(into_fd, own));
     return syncs.finish();
   }
 
@@ -119,6 +137,7 @@ class Delivery {
   int directory_fd_;
   const OutputSource& source_;
   const OutputTarget& target_;
+  CopyScope scope_;
   OutputReport& report_;
 };
 
@@ -130,7 +149,7 @@ bool is_excluded(When when, JobOutcome outcome) {
 }
 
 void deliver_output(const OutputItem& item, const WorkerOrder& order, int directory_fd,
-                    OutputReport& report) {
+                    const EarlierDelivery& earlier, OutputReport& report) {
   if (is_excluded(item.when, order.outcome)) {
     return report.skip(item.when == When::success ? "when=success, and the job failed"
                                                   : "when=failure, and the job succeeded");
@@ -148,7 +167,36 @@ void deliver_output(const OutputItem& item, const WorkerOrder& order, int direct
   if (!target) return report.give_up(target.error());
   const bool packed = target->form == Form::archive;
   report.begin(packed ? target->suffix.substr(1) : kind_text(*source), target->path());
-  report.finish(Delivery(order, directory_fd, *source, *target, report).run());
+  CopyScope scope;
+  if (earlier.list != nullptr) scope = {CopyWhat::missing, earlier.list, earlier.item};
+  report.finish(Delivery(order, directory_fd, *source, *target, scope, report).run());
+}
+
+void push_output(const OutputItem& item, const WorkerOrder& order, int directory_fd,
+                 const EarlierDelivery& earlier, const SettleRules& rules, OutputReport& report) {
+  CopyScope scope{CopyWhat::changed, earlier.list, earlier.item, &rules};
+  Status pushed;
+  for (unsigned look = 1;; ++look) {
+    const auto source = find_output_source(directory_fd, item.source);
+    if (!source) return report.finish(source.error());
+    if (source->kind == Kind::missing) {
+      if (look > 1) break;
+      return report.skip(item.source + ": nothing of that name in the job's directory yet");
+    }
+    const auto target = place_output(item, order, *source);
+    if (!target) return report.finish(target.error());
+    if (target->form == Form::archive) return report.skip(k_archive_at_end);
+    if (look == 1) {
+      scope.syncs_all = earlier.list->begin_output(earlier.item);
+      report.begin(kind_text(*source), target->path());
+    }
+    pushed = Delivery(order, directory_fd, *source, *target, scope, report).run();
+    if (!pushed || report.unsettled() == 0 || look >= rules.looks) break;
+    rules.wait(rules.between);
+    report.begin_again();
+  }
+  if (pushed) earlier.list->end_output(earlier.item);
+  report.finish(pushed);
 }
 
 }  // namespace nodestage

@@ -3,16 +3,30 @@
 
 #include "common/request/request.hpp"
 #include "common/wire/worker_order.hpp"
+#include "daemon/worker/out/delivered_list.hpp"
 #include "daemon/worker/out/output_report.hpp"
+#include "daemon/worker/out/settled_file.hpp"
 
 namespace nodestage {
 
 // Whether `when=` excludes the item.
 bool is_excluded(When when, JobOutcome outcome);
 
+// What earlier deliveries of the item brought, for the two calls below. Borrows everything.
+struct EarlierDelivery {
+  DeliveredList* list = nullptr;  // null: nothing
+  std::size_t item = 0;           // the item's index
+};
+
 // Finds the sources and copies or packs them to the target. The report ends as done, failed, or
 // skipped. directory_fd: the job directory, borrowed. Needs the rights of the job's user.
 void deliver_output(const OutputItem& item, const WorkerOrder& order, int directory_fd,
-                    OutputReport& report);
+                    const EarlierDelivery& earlier, OutputReport& report);
+
+// The same while the job runs: copies only what has changed since the earlier deliveries and is
+// whole, and continues their list (not null). What is being written is looked at rules.looks times,
+// and named in the report. SIGIO must be ignored.
+void push_output(const OutputItem& item, const WorkerOrder& order, int directory_fd,
+                 const EarlierDelivery& earlier, const SettleRules& rules, OutputReport& report);
 
 }  // namespace nodestage

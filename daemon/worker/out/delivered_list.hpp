@@ -2,54 +2,83 @@
 // copies only what has changed since.
 //
 // The file k_worker_delivered_fd: a header of k_delivered_head_bytes, then a record for each
-// delivery of a file or link, in the order of deliveries. The last record of a name counts. Only
-// the workers of one job write and read it, one at a time, with the rights of the job's user: what
-// it says is a claim of that user about their own files. A header or a tail that is not complete
-// (the worker was killed) reads as if it were not there: what it would say is copied again.
+// delivery of a file, link, or directory, in the order of deliveries. The last record of a name
+// counts. Only the workers of one job write and read it, one at a time, with the rights of the
+// job's user: what it says is a claim of that user about their own files. A header, record, or tail
+// that is not complete (the worker was killed) reads as if it were not there: what it would say is
+// copied again.
 //
-//   offset 0      u64 magic, u32 is_busy (a worker that set it has not ended by itself),
+//   offset 0      u64 magic, u64 is_busy (1: a worker that set it has not ended by itself),
+//                 u64 unfinished (bit i: deliveries of output i may not be synced as a whole),
 //                 text: the path of the temporary name in a target that is in use; NUL-terminated
-//   then, each    u64 name (FNV-1a of the output's index, '/', and the path below its source),
-//                 u64 device, u64 inode, u64 size, i64 mtime, i64 ctime (nanoseconds since 1970)
+//   then, each    u64 name (FNV-1a of the output's index, '/', the path below its target, and for
+//                 a directory another '/'),
+//                 u64 device, u64 inode, u64 size, i64 mtime, i64 ctime (nanoseconds since 1970),
+//                 u64 check (FNV-1a of the bytes before it)
+//                 of a directory: the mode for size; DirectoryOrigin for ctime
 //   Native byte order.
 #pragma once
 
 #include <sys/stat.h>
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <unordered_map>
-
-#include "common/result.hpp"
+#include <vector>
 
 namespace nodestage {
 
 inline constexpr std::size_t k_delivered_head_bytes = 4096;
+// More names are not noted, and what has them is copied each time. They take some 70 MiB of memory.
+inline constexpr std::size_t k_max_delivered_names = std::size_t{1} << 20;
+
+// Who made a directory in a target.
+enum class DirectoryOrigin {
+  delivery,  // it gets its source's mode and time
+  others,
+};
+
+// The path of the temporary name that an earlier worker left when it was killed, if its base name
+// begins with `prefix` (PendingNames) and ends in ".tmp"; else "". `fd`: k_worker_delivered_fd.
+std::string left_temporary(int fd, std::string_view prefix);
 
 // One thread. A file that cannot be written only costs time later: nothing is reported.
 class DeliveredList {
  public:
-  // Without a list: nothing was delivered, and nothing is noted.
-  DeliveredList() = default;
-  // Reads the list. `fd` is borrowed, and open for reading and writing.
+  // Reads the list. `fd` is borrowed, and open for reading and writing. Without one (-1), nothing
+  // was delivered, and nothing is noted.
   explicit DeliveredList(int fd);
   DeliveredList(const DeliveredList&) = delete;
   DeliveredList& operator=(const DeliveredList&) = delete;
 
-  // Removes the temporary name that an earlier worker left when it was killed, if its base name
-  // begins with `prefix` (PendingNames) and ends in ".tmp". Marks the list as busy.
+  // Removes left_temporary(), and marks the list as busy.
   void begin(std::string_view prefix);
-  // The worker ends by itself.
+  // The worker ends by itself, with no temporary name left.
   void end();
+  // Whether an earlier worker did not end by itself.
+  [[nodiscard]] bool was_busy() const { return was_busy_; }
+
+  // The deliveries of an output begin. True if earlier ones were cut off: names that they made may
+  // not be synced.
+  bool begin_output(std::size_t item);
+  // All that was noted of the output is synced.
+  void end_output(std::size_t item);
+  // Nothing that was noted since begin_output() may be relied on: it could not be synced.
+  void take_back();
 
   // Whether the entry looks as it did when it was delivered last. `item`: the output's index;
-  // `path`: below the output's source.
+  // `path`: below the output's target. For a directory: mode and mtime, whatever its entries.
   [[nodiscard]] bool has(std::size_t item, std::string_view path, const struct stat& info) const;
+  // The mode of a directory in the target, if a delivery has made it.
+  [[nodiscard]] std::optional<mode_t> made_mode(std::size_t item, std::string_view path) const;
+
   // It was delivered as it looks in `info`, and is under its name in the target.
   void add(std::size_t item, std::string_view path, const struct stat& info);
-  // Nothing that add() noted since the list was read may be relied on: it could not be synced.
-  void take_back();
+  void add_directory(std::size_t item, std::string_view path, const struct stat& info,
+                     DirectoryOrigin origin);
+
   // Before the temporary name is made in a target.
   void note_temporary(std::string_view path);
 
@@ -63,11 +92,21 @@ class DeliveredList {
 
     bool operator==(const Look&) const = default;
   };
+  struct Record;
   static Look look_of(const struct stat& info);
+  static Record record_of(std::uint64_t name, const Look& look);
+  std::size_t read_records();
+  void compact();
+  [[nodiscard]] bool has_room(std::uint64_t name) const;
+  void note(std::uint64_t name, const Look& look);
 
   int fd_ = -1;
-  std::uint64_t end_ = k_delivered_head_bytes;
-  std::unordered_map<std::uint64_t, Look> last_;  // by the hash of the name
+  bool was_busy_ = false;
+  std::uint64_t unfinished_ = 0;
+  std::uint64_t end_ = k_delivered_head_bytes;        // where the next record goes
+  std::uint64_t output_end_ = k_delivered_head_bytes;  // at begin_output()
+  std::vector<std::uint64_t> noted_;                   // names, since begin_output()
+  std::unordered_map<std::uint64_t, Look> last_;       // by the hash of the name
 };
 
 }  // namespace nodestage

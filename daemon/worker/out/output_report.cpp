@@ -1,5 +1,7 @@
 #include "daemon/worker/out/output_report.hpp"
 
+#include <utility>
+
 #include "common/os/wall_clock.hpp"
 #include "common/text/human.hpp"
 
@@ -7,6 +9,8 @@ namespace nodestage {
 namespace {
 
 constexpr std::uint64_t k_named_faults = 3;
+constexpr std::uint64_t k_named_unsettled = 5;
+constexpr std::atomic<bool> k_never = false;
 constexpr std::size_t k_path_width = 200;
 
 std::string shown(std::string_view path, std::size_t width) {
@@ -24,8 +28,9 @@ std::string counted(std::uint64_t count, std::string_view one, std::string_view 
 
 }  // namespace
 
-OutputReport::OutputReport(int status_fd, std::size_t index, const OutputItem& item)
-    : status_fd_(status_fd), index_(index) {
+OutputReport::OutputReport(int status_fd, std::size_t index, const OutputItem& item,
+                           RateLimit* rate)
+    : status_fd_(status_fd), index_(index), rate_(rate) {
   set_field(record_.source, shown(item.source, sizeof record_.source - 1));
   set_field(record_.destination, shown(item.target, sizeof record_.destination - 1));
   publish();
@@ -40,9 +45,26 @@ void OutputReport::begin(std::string_view what, std::string_view destination) {
   publish();
 }
 
+void OutputReport::begin_again() {
+  faults_ = specials_ = unsettled_ = 0;
+  first_code_ = 0;
+  fault_text_.clear();
+  unsettled_names_.clear();
+}
+
 void OutputReport::add_bytes(std::uint64_t bytes) {
   record_.bytes_written += bytes;
   add_read(bytes);
+  slow_down(bytes);
+}
+
+void OutputReport::set_written(std::uint64_t bytes) {
+  const std::uint64_t before = std::exchange(record_.bytes_written, bytes);
+  if (bytes > before) slow_down(bytes - before);
+}
+
+void OutputReport::slow_down(std::uint64_t written) {
+  if (rate_ != nullptr) rate_->take(written, k_never, k_never);
 }
 
 void OutputReport::add_read(std::uint64_t bytes) {
@@ -52,6 +74,14 @@ void OutputReport::add_read(std::uint64_t bytes) {
 
 void OutputReport::add_file() {
   ++record_.files;
+  tick();
+}
+
+void OutputReport::add_unsettled(std::string_view path) {
+  if (unsettled_++ < k_named_unsettled) {
+    if (!unsettled_names_.empty()) unsettled_names_ += ", ";
+    unsettled_names_ += shown(path, k_path_width);
+  }
   tick();
 }
 
@@ -90,6 +120,13 @@ void OutputReport::finish(const Status& delivered) {
   if (specials_ > 0) {
     add_note(counted(specials_, "socket, FIFO or device was", "sockets, FIFOs or devices were") +
              " left out");
+  }
+  if (unsettled_ > 0) {
+    record_.flags |= k_item_unsettled;
+    if (unsettled_ > k_named_unsettled)
+      unsettled_names_ += " and " + human_count(unsettled_ - k_named_unsettled) + " more";
+    add_note(counted(unsettled_, "file was", "files were") + " being written and " +
+             (unsettled_ == 1 ? "is" : "are") + " left for the next delivery: " + unsettled_names_);
   }
   const bool failed = !text.empty();
   if (failed && !notes_.empty()) text += "; ";

@@ -9,6 +9,7 @@
 #include "common/request/request.hpp"
 #include "common/result.hpp"
 #include "common/wire/status_file.hpp"
+#include "daemon/worker/budget/rate_limit.hpp"
 
 namespace nodestage {
 
@@ -16,13 +17,19 @@ namespace nodestage {
 // every change of state. A status file that cannot be written stops nothing.
 class OutputReport {
  public:
-  OutputReport(int status_fd, std::size_t index, const OutputItem& item);
+  // `rate`: for what is written to the target; borrowed; null: none.
+  OutputReport(int status_fd, std::size_t index, const OutputItem& item, RateLimit* rate = nullptr);
 
   void begin(std::string_view what, std::string_view destination);
+  // All entries are looked at once more: what was found of them before is forgotten.
+  void begin_again();
+  // Both wait until the rate limit lets the bytes pass.
   void add_bytes(std::uint64_t bytes);  // of copied data: read and written
+  void set_written(std::uint64_t bytes);
   void add_read(std::uint64_t bytes);
-  void set_written(std::uint64_t bytes) { record_.bytes_written = bytes; }
   void add_file();
+  void add_unchanged() { tick(); }             // an entry that is not copied
+  void add_unsettled(std::string_view path);  // an entry that is being written
   void add_special();                    // a socket, FIFO, or device that was left out
   void add_note(std::string_view text);  // a warning: a sentence without a full stop
 
@@ -31,6 +38,7 @@ class OutputReport {
   void add_fault(std::string_view path, const Error& error);
 
   [[nodiscard]] std::uint64_t faults() const { return faults_; }
+  [[nodiscard]] std::uint64_t unsettled() const { return unsettled_; }
   [[nodiscard]] int first_code() const { return first_code_; }  // errno of the first fault
 
   void skip(std::string_view why);
@@ -51,14 +59,18 @@ class OutputReport {
   void tick();
   void publish();
   void end(ItemState state);
+  void slow_down(std::uint64_t written);
 
   int status_fd_;
   std::size_t index_;
+  RateLimit* rate_;
   ItemRecord record_{};
   Clock::time_point started_ = Clock::now();
   Clock::time_point published_{};
   std::uint64_t faults_ = 0;
   std::uint64_t specials_ = 0;
+  std::uint64_t unsettled_ = 0;
+  std::string unsettled_names_;  // the first few
   int first_code_ = 0;
   std::string fault_text_;
   std::string notes_;

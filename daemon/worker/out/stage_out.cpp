@@ -8,11 +8,15 @@
 
 #include "common/text/human.hpp"
 #include "common/wire/status_file.hpp"
+#include "daemon/worker/budget/rate_limit.hpp"
 #include "daemon/worker/out/deliver_output.hpp"
+#include "daemon/worker/out/delivered_list.hpp"
 #include "daemon/worker/out/missing_outputs.hpp"
 #include "daemon/worker/out/output_report.hpp"
 #include "daemon/worker/out/output_source.hpp"
+#include "daemon/worker/out/push.hpp"
 #include "daemon/worker/out/recover_output.hpp"
+#include "daemon/worker/tree/pending_file.hpp"
 
 namespace nodestage {
 namespace {
@@ -46,10 +50,17 @@ std::string advice(const WorkerOrder& order, int code) {
     default:
       break;
   }
+  if (order.task == WorkerTask::push)
+    return first + "It is tried again the next time, and at the end of the job.";
   if (order.task == WorkerTask::recover)
     return first + "The data are still kept on this node; name another directory if need be.";
   return first + "The data are kept on this node: `nodestage recover " + std::to_string(order.job) +
          " DIR --node=" + order.node + "` copies them to DIR.";
+}
+
+const char* name_of(WorkerTask task) {
+  if (task == WorkerTask::push) return "delivery";
+  return task == WorkerTask::recover ? "recovery" : "stage-out";
 }
 
 std::string cause_text(const WorkerOrder& order, const std::vector<OutputReport>& reports) {
@@ -61,9 +72,8 @@ std::string cause_text(const WorkerOrder& order, const std::vector<OutputReport>
     if (first == nullptr) first = &report;
   }
   if (first == nullptr) return "";
-  const bool recovers = order.task == WorkerTask::recover;
-  std::string text = std::string(recovers ? "recovery of " : "stage-out of ") + first->source() +
-                     " to " + first->destination() + " failed: " + first->note();
+  std::string text = std::string(name_of(order.task)) + " of " + first->source() + " to " +
+                     first->destination() + " failed: " + first->note();
   if (failed > 1) text += " (and " + human_count(failed - 1) + " more of --stage-out failed)";
   return text + "\n" + advice(order, first->first_code());
 }
@@ -97,6 +107,42 @@ bool shows_a_run(const StageRequest& request) {
       });
 }
 
+void deliver_outputs(const WorkerOrder& order, const StageRequest& request, DeliveredList& list,
+                     std::vector<OutputReport>& reports) {
+  // What exists of a staged input may be only a part of it, which must not replace the whole in a
+  // target.
+  const bool ran = order.ran || shows_a_run(request);
+  const MissingOutputs missing = find_missing(request, order.outcome, k_worker_directory_fd);
+  for (std::size_t i = 0; i < reports.size(); ++i) {
+    if ((order.delivered >> i & 1) != 0) {
+      reports[i].skip(k_delivered_before);
+    } else if (!ran) {
+      reports[i].skip(k_no_run);
+    } else if (missing.is_missing[i]) {
+      tell_missing(order, request.outputs[i].source, missing, reports[i]);
+    } else {
+      const EarlierDelivery earlier{order.keeps_list ? &list : nullptr, i};
+      deliver_output(request.outputs[i], order, k_worker_directory_fd, earlier, reports[i]);
+    }
+  }
+}
+
+void recover_outputs(const WorkerOrder& order, const StageRequest& request,
+                     std::vector<OutputReport>& reports) {
+  const MissingOutputs missing = find_missing(request, order.outcome, k_worker_directory_fd);
+  bool is_left_taken = false;
+  for (std::size_t i = 0; i < reports.size(); ++i) {
+    if ((order.delivered >> i & 1) != 0) {
+      reports[i].skip(k_delivered_before);
+    } else if (missing.is_missing[i] && missing.are_all && !is_left_taken) {
+      recover_names(missing.left, order, k_worker_directory_fd, reports[i]);
+      is_left_taken = true;
+    } else {
+      recover_output(request.outputs[i], order, k_worker_directory_fd, reports[i]);
+    }
+  }
+}
+
 }  // namespace
 
 int refuse_stage_out(const WorkerOrder& order, const Error& error) {
@@ -105,38 +151,31 @@ int refuse_stage_out(const WorkerOrder& order, const Error& error) {
   return 1;
 }
 
-int run_stage_out(const WorkerOrder& order, const StageRequest& request) {
+int run_stage_out(const WorkerOrder& order, const StageRequest& request,
+                  const SettleRules& rules) {
   tell_phase(WorkerPhase::starting, 0);
   ::umask(static_cast<mode_t>(request.umask));
-  std::signal(SIGXFSZ, SIG_IGN);
+  for (const int signal : {SIGXFSZ, SIGIO}) std::signal(signal, SIG_IGN);
 
+  const bool recovers = order.task == WorkerTask::recover;
+  const bool is_listed = order.keeps_list && !recovers;
+  RateLimit rate(is_listed ? k_worker_rate_fd : -1);
   std::vector<OutputReport> reports;
   reports.reserve(request.outputs.size());
   for (const OutputItem& item : request.outputs) {
-    reports.emplace_back(k_worker_status_fd, reports.size(), item);
+    reports.emplace_back(k_worker_status_fd, reports.size(), item, &rate);
   }
   tell_phase(WorkerPhase::working, reports.size());
-  // What exists of a staged input may be only a part of it, which must not replace the whole in a
-  // target.
-  const bool ran = order.ran || order.task == WorkerTask::recover || shows_a_run(request);
-  const bool recovers = order.task == WorkerTask::recover;
-  const MissingOutputs missing = find_missing(request, order.outcome, k_worker_directory_fd);
-  bool is_left_taken = false;
-  for (std::size_t i = 0; i < reports.size(); ++i) {
-    const auto deliver = recovers ? recover_output : deliver_output;
-    if ((order.delivered >> i & 1) != 0) {
-      reports[i].skip(k_delivered_before);
-    } else if (!ran) {
-      reports[i].skip(k_no_run);
-    } else if (recovers && missing.is_missing[i] && missing.are_all && !is_left_taken) {
-      recover_names(missing.left, order, k_worker_directory_fd, reports[i]);
-      is_left_taken = true;
-    } else if (!recovers && missing.is_missing[i]) {
-      tell_missing(order, request.outputs[i].source, missing, reports[i]);
-    } else {
-      deliver(request.outputs[i], order, k_worker_directory_fd, reports[i]);
-    }
+  DeliveredList list(is_listed ? k_worker_delivered_fd : -1);
+  list.begin(pending_names(order).prefix);
+  if (order.task == WorkerTask::push) {
+    push_outputs(order, request, k_worker_directory_fd, list, rules, reports);
+  } else if (recovers) {
+    recover_outputs(order, request, reports);
+  } else {
+    deliver_outputs(order, request, list, reports);
   }
+  list.end();
   const std::string cause = cause_text(order, reports);
   tell_phase(cause.empty() ? WorkerPhase::done : WorkerPhase::failed, reports.size(), cause);
   return cause.empty() ? 0 : 1;

@@ -41,7 +41,7 @@ Status copy_range(int from, int to, DataRange range, std::vector<char>& block,
     if (!transfer(::pwrite, to, block.data(), bytes, range.begin)) {
       return system_error("cannot write");
     }
-    on_bytes(bytes);
+    TRY(on_bytes(bytes));
     range.begin += bytes;
   }
   return {};

@@ -23,10 +23,10 @@ struct DataRange {
 // system without holes reports everything as data.
 Result<std::optional<DataRange>> next_data(int fd, std::uint64_t offset, std::uint64_t size);
 
-using OnBytes = std::function<void(std::uint64_t)>;  // called for each block with its size
+using OnBytes = std::function<Status(std::uint64_t)>;  // called for each block with its size
 
 // Copies `size` bytes from the start of `from` to the empty file `to`; holes stay holes. A fault
-// says whether reading or writing failed.
+// says whether reading or writing failed, or is on_bytes' own.
 Status copy_data(int from, int to, std::uint64_t size, const OnBytes& on_bytes);
 
 // An entry to read: `path` below dir_fd (borrowed), opened with open_beneath. `follow`: 0, or

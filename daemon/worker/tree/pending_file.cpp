@@ -9,6 +9,7 @@
 
 #include "common/os/directory_stream.hpp"
 #include "common/os/file.hpp"
+#include "daemon/worker/tree/dir_stack.hpp"
 
 namespace nodestage {
 namespace {
@@ -34,7 +35,7 @@ PendingNames pending_names(const WorkerOrder& order) {
   const std::string place = order.node + "/" + std::to_string(order.restart);
   char prefix[64];
   std::snprintf(prefix, sizeof prefix, ".nodestage-%u-%08x", order.job, short_hash(place));
-  return {prefix, order.tries > 0};
+  return {prefix, order.tries > 0, {}};
 }
 
 void remove_leftovers(int dir_fd, const PendingNames& names) {
@@ -50,6 +51,9 @@ PendingName::PendingName(int dir_fd, const PendingNames& names) : dir_fd_(dir_fd
   char tail[16];
   std::snprintf(tail, sizeof tail, "%08x.tmp", random_number());
   temporary_ = names.prefix + tail;
+  if (!names.before) return;
+  if (const std::string directory = path_of(dir_fd); !directory.empty())
+    names.before(directory + "/" + temporary_);
 }
 
 // After a commit the name does not exist, with one exception: rename() of a link onto another link

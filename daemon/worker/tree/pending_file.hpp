@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <string>
 
 #include "common/os/fd.hpp"
@@ -15,6 +16,7 @@ namespace nodestage {
 struct PendingNames {
   std::string prefix;
   bool may_be_left = false;  // an earlier worker of the same run may have been killed
+  std::function<void(const std::string& path)> before;  // called before each is used, unless empty
 };
 PendingNames pending_names(const WorkerOrder& order);
 

@@ -1,0 +1,238 @@
+#include "daemon/worker/out/delivered_list.hpp"
+
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstddef>
+#include <cstring>
+#include <type_traits>
+
+#include "common/text/human.hpp"
+
+namespace nodestage {
+namespace {
+
+constexpr std::uint64_t k_magic = 0x3164766c6567736e;  // "nsgelvd1"
+constexpr std::size_t k_records_at_a_time = 1024;
+
+struct DeliveredHead {
+  std::uint64_t magic;
+  std::uint64_t is_busy;
+  std::uint64_t unfinished;
+  char temporary[k_delivered_head_bytes - 3 * sizeof(std::uint64_t)];
+};
+static_assert(sizeof(DeliveredHead) == k_delivered_head_bytes);
+
+constexpr std::uint64_t k_hash_start = 14695981039346656037U;
+
+// FNV-1a.
+std::uint64_t hash_of(std::string_view bytes, std::uint64_t hash = k_hash_start) {
+  for (const char c : bytes) hash = (hash ^ static_cast<unsigned char>(c)) * 1099511628211U;
+  return hash;
+}
+
+std::uint64_t name_of(std::size_t item, std::string_view path, const char* tail = "") {
+  return hash_of(tail, hash_of(path, hash_of(std::to_string(item) + "/")));
+}
+
+std::int64_t nanoseconds(const timespec& time) {
+  return static_cast<std::int64_t>(time.tv_sec) * 1'000'000'000 + time.tv_nsec;
+}
+
+std::size_t read_at(int fd, void* data, std::size_t bytes, std::uint64_t offset) {
+  std::size_t done = 0;
+  while (done < bytes) {
+    const ssize_t count = ::pread(fd, static_cast<char*>(data) + done, bytes - done,
+                                  static_cast<off_t>(offset + done));
+    if (count < 0 && errno == EINTR) continue;
+    if (count <= 0) break;
+    done += static_cast<std::size_t>(count);
+  }
+  return done;
+}
+
+bool write_at(int fd, const void* data, std::size_t bytes, std::uint64_t offset) {
+  return ::pwrite(fd, data, bytes, static_cast<off_t>(offset)) == static_cast<ssize_t>(bytes);
+}
+
+// All zeros if there is none.
+DeliveredHead read_head(int fd) {
+  DeliveredHead head{};
+  const bool is_whole = fd >= 0 && read_at(fd, &head, sizeof head, 0) == sizeof head;
+  if (!is_whole || head.magic != k_magic) return DeliveredHead{};
+  head.temporary[sizeof head.temporary - 1] = '\0';
+  return head;
+}
+
+}  // namespace
+
+struct DeliveredList::Record {
+  std::uint64_t name;
+  Look look;
+  std::uint64_t check;
+
+  [[nodiscard]] std::uint64_t sum() const {
+    static_assert(std::is_trivially_copyable_v<Record> && sizeof(Record) == 56);
+    return hash_of({reinterpret_cast<const char*>(this), offsetof(Record, check)});
+  }
+};
+
+std::string left_temporary(int fd, std::string_view prefix) {
+  const DeliveredHead head = read_head(fd);
+  const std::string path = head.is_busy != 0 ? head.temporary : "";
+  const std::string name = last_part(path);
+  const bool is_ours = path.starts_with('/') && path.ends_with(".tmp") && name.starts_with(prefix);
+  return is_ours ? path : "";
+}
+
+DeliveredList::DeliveredList(int fd) : fd_(fd) {
+  const DeliveredHead head = read_head(fd);
+  if (head.magic == 0) return;  // a new one, or none
+  was_busy_ = head.is_busy != 0;
+  unfinished_ = head.unfinished;
+  if (read_records() > 2 * last_.size()) compact();
+}
+
+// The number of records in the file. An earlier record of a name does no harm where a later one
+// cannot be read: nothing looks again as it did before it was changed.
+std::size_t DeliveredList::read_records() {
+  std::vector<Record> records(k_records_at_a_time);
+  std::size_t all = 0;
+  for (;;) {
+    const std::size_t bytes = read_at(fd_, records.data(), records.size() * sizeof(Record), end_);
+    const std::size_t count = bytes / sizeof(Record);
+    for (std::size_t i = 0; i < count; ++i) {
+      const Record& record = records[i];
+      if (record.check == record.sum() && has_room(record.name))
+        last_.insert_or_assign(record.name, record.look);
+    }
+    all += count;
+    end_ += count * sizeof(Record);
+    if (count < records.size()) return all;
+  }
+}
+
+// In place, from the start. If the worker is killed meanwhile, the names that were not written yet
+// have their last records behind those that were.
+void DeliveredList::compact() {
+  std::vector<Record> records;
+  std::uint64_t end = k_delivered_head_bytes;
+  const auto write = [&] {
+    const std::size_t bytes = records.size() * sizeof(Record);
+    if (!write_at(fd_, records.data(), bytes, end)) return false;
+    end += bytes;
+    records.clear();
+    return true;
+  };
+  for (const auto& [name, look] : last_) {
+    records.push_back(record_of(name, look));
+    if (records.size() == k_records_at_a_time && !write()) return;
+  }
+  if (!write() || ::ftruncate(fd_, static_cast<off_t>(end)) != 0) return;
+  end_ = end;
+}
+
+void DeliveredList::begin(std::string_view prefix) {
+  if (fd_ < 0) return;
+  if (const std::string left = left_temporary(fd_, prefix); !left.empty()) ::unlink(left.c_str());
+  const DeliveredHead head{k_magic, 1, unfinished_, {}};
+  static_cast<void>(write_at(fd_, &head, sizeof head, 0));
+}
+
+void DeliveredList::end() {
+  constexpr std::uint64_t k_idle = 0;
+  if (fd_ >= 0)
+    static_cast<void>(write_at(fd_, &k_idle, sizeof k_idle, offsetof(DeliveredHead, is_busy)));
+}
+
+void DeliveredList::note_temporary(std::string_view path) {
+  char text[sizeof DeliveredHead::temporary];
+  if (fd_ < 0 || path.size() >= sizeof text) return;
+  path.copy(text, path.size());
+  text[path.size()] = '\0';
+  static_cast<void>(write_at(fd_, text, path.size() + 1, offsetof(DeliveredHead, temporary)));
+}
+
+bool DeliveredList::begin_output(std::size_t item) {
+  output_end_ = end_;
+  noted_.clear();
+  if (fd_ < 0) return false;
+  const std::uint64_t bit = std::uint64_t{1} << item;
+  const bool was_cut_off = (unfinished_ & bit) != 0;
+  unfinished_ |= bit;
+  static_cast<void>(
+      write_at(fd_, &unfinished_, sizeof unfinished_, offsetof(DeliveredHead, unfinished)));
+  return was_cut_off;
+}
+
+void DeliveredList::end_output(std::size_t item) {
+  if (fd_ < 0) return;
+  unfinished_ &= ~(std::uint64_t{1} << item);
+  static_cast<void>(
+      write_at(fd_, &unfinished_, sizeof unfinished_, offsetof(DeliveredHead, unfinished)));
+}
+
+void DeliveredList::take_back() {
+  for (const std::uint64_t name : noted_) last_.erase(name);
+  noted_.clear();
+  if (fd_ >= 0 && ::ftruncate(fd_, static_cast<off_t>(output_end_)) == 0) end_ = output_end_;
+}
+
+DeliveredList::Look DeliveredList::look_of(const struct stat& info) {
+  return {static_cast<std::uint64_t>(info.st_dev), static_cast<std::uint64_t>(info.st_ino),
+          static_cast<std::uint64_t>(info.st_size), nanoseconds(info.st_mtim),
+          nanoseconds(info.st_ctim)};
+}
+
+DeliveredList::Record DeliveredList::record_of(std::uint64_t name, const Look& look) {
+  Record record{name, look, 0};
+  record.check = record.sum();
+  return record;
+}
+
+bool DeliveredList::has(std::size_t item, std::string_view path, const struct stat& info) const {
+  if (last_.empty()) return false;
+  const bool is_directory = S_ISDIR(info.st_mode);
+  const auto found = last_.find(name_of(item, path, is_directory ? "/" : ""));
+  if (found == last_.end()) return false;
+  Look now = look_of(info);
+  if (is_directory) {
+    now.size = info.st_mode & 07777;
+    now.ctime = found->second.ctime;
+  }
+  return found->second == now;
+}
+
+std::optional<mode_t> DeliveredList::made_mode(std::size_t item, std::string_view path) const {
+  const auto found = last_.find(name_of(item, path, "/"));
+  if (found == last_.end()) return {};
+  if (found->second.ctime != static_cast<std::int64_t>(DirectoryOrigin::delivery)) return {};
+  return static_cast<mode_t>(found->second.size);
+}
+
+void DeliveredList::add(std::size_t item, std::string_view path, const struct stat& info) {
+  note(name_of(item, path), look_of(info));
+}
+
+void DeliveredList::add_directory(std::size_t item, std::string_view path, const struct stat& info,
+                                  DirectoryOrigin origin) {
+  Look look = look_of(info);
+  look.size = info.st_mode & 07777;
+  look.ctime = static_cast<std::int64_t>(origin);
+  note(name_of(item, path, "/"), look);
+}
+
+bool DeliveredList::has_room(std::uint64_t name) const {
+  return last_.size() < k_max_delivered_names || last_.count(name) > 0;
+}
+
+void DeliveredList::note(std::uint64_t name, const Look& look) {
+  if (fd_ < 0 || !has_room(name)) return;
+  last_.insert_or_assign(name, look);
+  noted_.push_back(name);
+  const Record record = record_of(name, look);
+  if (write_at(fd_, &record, sizeof record, end_)) end_ += sizeof record;
+}
+
+}  // namespace nodestage

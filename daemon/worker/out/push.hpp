@@ -1,0 +1,24 @@
+// The task `push`: delivers outputs while their job runs.
+#pragma once
+
+#include <vector>
+
+#include "common/request/request.hpp"
+#include "common/wire/worker_order.hpp"
+#include "daemon/worker/out/delivered_list.hpp"
+#include "daemon/worker/out/output_report.hpp"
+#include "daemon/worker/out/settled_file.hpp"
+
+namespace nodestage {
+
+// Whether the order asks for item `index` of --stage-out: all, by its number, or by its source as a
+// user types it ("results/", "$SLURM_TMPDIR/results", a path below the job directory).
+bool is_selected(const WorkerOrder& order, const OutputItem& item, std::size_t index);
+
+// Delivers what is selected and can be delivered early; the rest ends as skipped. One report for
+// each output. `list`: begun.
+void push_outputs(const WorkerOrder& order, const StageRequest& request, int directory_fd,
+                  DeliveredList& list, const SettleRules& rules,
+                  std::vector<OutputReport>& reports);
+
+}  // namespace nodestage

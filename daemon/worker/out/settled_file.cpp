@@ -1,0 +1,69 @@
+#include "daemon/worker/out/settled_file.hpp"
+
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <ctime>
+
+namespace nodestage {
+namespace {
+
+using Time = SettleRules::Time;
+
+bool is_equal(const timespec& a, const timespec& b) {
+  return a.tv_sec == b.tv_sec && a.tv_nsec == b.tv_nsec;
+}
+
+bool look_alike(const struct stat& a, const struct stat& b) {
+  return a.st_dev == b.st_dev && a.st_ino == b.st_ino && a.st_size == b.st_size &&
+         is_equal(a.st_mtim, b.st_mtim) && is_equal(a.st_ctim, b.st_ctim);
+}
+
+}  // namespace
+
+Time age_of(const timespec& time) {
+  timespec now{};
+  ::clock_gettime(CLOCK_REALTIME, &now);
+  return std::chrono::duration_cast<Time>(std::chrono::seconds(now.tv_sec - time.tv_sec) +
+                                          std::chrono::nanoseconds(now.tv_nsec - time.tv_nsec));
+}
+
+// The kernel grants a lease for reading only if nobody can write, and leaves it to nobody else to
+// find that out.
+Writers writers_of(int fd) {
+  if (::fcntl(fd, F_SETLEASE, F_RDLCK) != 0)
+    return errno == EAGAIN ? Writers::some : Writers::unknown;
+  static_cast<void>(::fcntl(fd, F_SETLEASE, F_UNLCK));
+  return Writers::none;
+}
+
+std::optional<SettledFile> SettledFile::look(int fd, const SettleRules& rules) {
+  const Writers writers = writers_of(fd);
+  struct stat info {};
+  if (::fstat(fd, &info) != 0 || !S_ISREG(info.st_mode)) return {};
+  const SettledFile file(fd, writers, info);
+  if (writers == Writers::none) {
+    // One wait will do: what is written after it has another time.
+    if (age_of(info.st_ctim) < rules.tick) rules.wait(rules.tick);
+  } else {
+    if (std::min(age_of(info.st_mtim), age_of(info.st_ctim)) < rules.quiet) return {};
+    // Later writes through a mapping change the file's time only if its pages are clean.
+    if (::fdatasync(fd) != 0 && errno != EINVAL && errno != EROFS) return {};
+  }
+  if (!file.is_same()) return {};
+  return file;
+}
+
+bool SettledFile::is_same() const {
+  struct stat now {};
+  return ::fstat(fd_, &now) == 0 && look_alike(now, info_);
+}
+
+bool SettledFile::was_whole() const {
+  // In this order: who closed it before the first call has changed what the second one sees.
+  if (writers_ == Writers::none && writers_of(fd_) == Writers::some) return false;
+  return is_same();
+}
+
+}  // namespace nodestage

@@ -1,0 +1,62 @@
+// SettledFile: whether a file of a job that runs is whole, so that a copy of it is one of the
+// versions that its program made.
+#pragma once
+
+#include <sys/stat.h>
+
+#include <chrono>
+#include <functional>
+#include <optional>
+#include <thread>
+
+#include "common/result.hpp"
+
+namespace nodestage {
+
+struct SettleRules {
+  using Time = std::chrono::milliseconds;
+
+  Time quiet{10'000};   // how long a file that is held open for writing must not have changed
+  Time tick{20};        // two changes within it may have one time
+  Time between{1'000};  // before files that were being written are looked at again
+  unsigned looks = 4;   // at each file
+  std::function<void(Time)> wait = [](Time time) { std::this_thread::sleep_for(time); };
+};
+
+// Whether some process has a file open for writing, or mapped so.
+enum class Writers {
+  none,
+  some,
+  unknown,  // the file is another user's, or its file system cannot say
+};
+// `fd`: open for reading, by nobody but the caller. A process that opens the file for writing at
+// this very moment waits for the end of this call. Needs SIGIO to be ignored.
+Writers writers_of(int fd);
+
+// The look at a file before it is copied.
+class SettledFile {
+ public:
+  // Empty if it is being written, or was a moment ago. `fd`: as above; borrowed. May wait for
+  // rules.tick.
+  static std::optional<SettledFile> look(int fd, const SettleRules& rules);
+
+  [[nodiscard]] const struct stat& info() const { return info_; }
+
+  // Whether the file still looks as it did.
+  [[nodiscard]] bool is_same() const;
+  // After it was read: whether what was read is whole.
+  [[nodiscard]] bool was_whole() const;
+
+ private:
+  SettledFile(int fd, Writers writers, const struct stat& info)
+      : fd_(fd), writers_(writers), info_(info) {}
+
+  int fd_;
+  Writers writers_;
+  struct stat info_;
+};
+
+// How long ago that was by the wall clock; negative for a time in the future.
+SettleRules::Time age_of(const timespec& time);
+
+}  // namespace nodestage
