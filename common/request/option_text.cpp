@@ -8,6 +8,8 @@
 #include "common/request/option_mark.hpp"
 #include "common/request/option_parts.hpp"
 #include "common/text/did_you_mean.hpp"
+#include "common/text/duration.hpp"
+#include "common/text/human.hpp"
 #include "common/text/name_pattern.hpp"
 #include "common/text/parsing.hpp"
 #include "common/text/path_names.hpp"
@@ -42,6 +44,23 @@ Result<unsigned> to_strip(const std::string& text) {
   return *value;
 }
 
+Result<unsigned> to_newest(const std::string& text) {
+  const auto value = parse_number<unsigned>(text);
+  if (!value || *value == 0 || *value > k_max_newest)
+    return Error{EINVAL, "newest=" + text + ": a number from 1 to " + human_count(k_max_newest) +
+                             " is needed"};
+  return *value;
+}
+
+Result<unsigned> to_interval(const std::string& text) {
+  const auto seconds = parse_duration(text);
+  if (!seconds || *seconds == 0 || *seconds > k_max_every_s)
+    return Error{EINVAL, "every=" + text +
+                             ": a time from 1 second to 30 days is needed, such as 900, 90s, 15m, "
+                             "1h or 2d"};
+  return static_cast<unsigned>(*seconds);
+}
+
 Status set_dataset_key(DatasetItem& item, const OptionKey& entry) {
   const std::string& key = entry.key;
   if (key == "optional" || key == "async" || key == "shared") {
@@ -49,13 +68,14 @@ Status set_dataset_key(DatasetItem& item, const OptionKey& entry) {
     (key == "async" ? item.async : key == "shared" ? item.shared : item.optional) = true;
     return {};
   }
-  static constexpr std::array k_with_value{"extract", "strip", "include", "exclude", "name", "eof"};
+  static constexpr std::array k_with_value{"extract", "strip", "newest", "include",
+                                           "exclude", "name",  "eof"};
   if (std::find(k_with_value.begin(), k_with_value.end(), key) == k_with_value.end()) {
     return wrong_form(
         "unknown key '" + key + "'" +
-            did_you_mean(key, {"extract", "strip", "include", "exclude", "name", "optional",
-                               "async", "shared", "eof"}) +
-            "; known: extract=auto|no, strip=N, include=GLOB, exclude=GLOB, name=NAME, "
+            did_you_mean(key, {"extract", "strip", "newest", "include", "exclude", "name",
+                               "optional", "async", "shared", "eof"}) +
+            "; known: extract=auto|no, strip=N, newest=N, include=GLOB, exclude=GLOB, name=NAME, "
             "optional, async, shared, eof=optional; write \\, for a comma inside a path",
         k_dataset_example);
   }
@@ -73,6 +93,8 @@ Status set_dataset_key(DatasetItem& item, const OptionKey& entry) {
     item.eof = TarEnd::optional;
   } else if (key == "strip") {
     TRY_ASSIGN(item.strip, to_strip(entry.value));
+  } else if (key == "newest") {
+    TRY_ASSIGN(item.newest, to_newest(entry.value));
   } else if (key == "name") {
     item.name = variable_name(entry.value);
   } else {
@@ -87,14 +109,19 @@ Status set_output_key(OutputItem& item, const OptionKey& entry) {
     (entry.key == "pack" ? item.pack : item.optional) = true;
     return {};
   }
-  if (entry.key != "when") {
+  if (entry.key != "when" && entry.key != "every") {
     return wrong_form(
-        "unknown key '" + entry.key + "'" + did_you_mean(entry.key, {"when", "pack", "optional"}) +
-            "; known: when=always|success|failure, pack, optional; write \\, for a comma "
-            "inside a path",
+        "unknown key '" + entry.key + "'" +
+            did_you_mean(entry.key, {"when", "every", "pack", "optional"}) +
+            "; known: when=always|success|failure, every=TIME, pack, optional; write \\, for a "
+            "comma inside a path",
         k_output_example);
   }
   TRY(needs_value(entry, k_output_example));
+  if (entry.key == "every") {
+    TRY_ASSIGN(item.every_s, to_interval(entry.value));
+    return {};
+  }
   if (entry.value == "always")
     item.when = When::always;
   else if (entry.value == "success")
@@ -173,9 +200,15 @@ Result<DatasetItem> read_dataset(std::string_view text, const SubmitPlace& place
     TRY(check_variables(cut.paths[1], text, at));
     TRY_ASSIGN(item.destination, to_destination(cut.paths[1].text));
   }
+  TextPlace newest;
   for (const OptionPart& key : cut.keys) {
     at = key.place;
     TRY(set_dataset_key(item, split_key(key.text)));
+    if (split_key(key.text).key == "newest") newest = at;
+  }
+  if (Status chooses = check_newest(item); !chooses) {
+    at = newest;
+    return std::move(chooses.error());
   }
   if (item.destination.empty() && !is_path_below(default_destination(item.source))) {
     at = cut.paths[0].place;
@@ -215,9 +248,19 @@ Result<OutputItem> read_output(std::string_view text, const SubmitPlace& place, 
     return wrong_form(
         "archives of the kind " + std::string(suffix) + " cannot be written, only read",
         k_output_example);
+  TextPlace every;
   for (const OptionPart& key : cut.keys) {
     at = key.place;
     TRY(set_output_key(item, split_key(key.text)));
+    if (split_key(key.text).key == "every") every = at;
+  }
+  if (const Status early = check_early(item); item.every_s != 0 && !early) {
+    at = every;
+    return Error{EINVAL,
+                 "every= delivers while the job runs, and this output can only be delivered at its "
+                 "end: " +
+                     early.error().what +
+                     "; remove every=, or name what you want earlier in a second --stage-out"};
   }
   return item;
 }

@@ -225,6 +225,8 @@ Result<DatasetItem> to_dataset(const Json& json, std::size_t index) {
   if (!item.destination.empty() && !is_path_below(item.destination)) {
     fields.fail("has a destination that does not stay below $SLURM_TMPDIR");
   }
+  if (const Status chooses = check_newest(item); !chooses)
+    fields.fail("cannot be staged: " + chooses.error().what);
   TRY(fields.finish());
   return item;
 }
@@ -312,6 +314,22 @@ Status check_early(const OutputItem& item) {
                              " is decided at the end of the job"};
   if (item.pack || (!archive_suffix(item.target).empty() && archive_suffix(item.source).empty()))
     return Error{EINVAL, "its target is an archive, which is written once, at the end of the job"};
+  return {};
+}
+
+Status check_newest(const DatasetItem& item) {
+  if (item.newest == 0) return {};
+  if (item.shared)
+    return Error{
+        EINVAL,
+        "newest= and shared exclude each other: what is newest can differ from job to job, "
+        "and what is shared stays the same; remove one of the two"};
+  if (!is_glob(item.source) && !archive_suffix(item.source).empty())
+    return Error{
+        EINVAL, "newest= chooses among the entries of a directory or the matches of a glob, and '" +
+                    item.source +
+                    "' is named like an archive; name the directory that holds it (write a "
+                    "directory of that name with '/' at its end), or remove newest="};
   return {};
 }
 

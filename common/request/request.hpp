@@ -83,6 +83,9 @@ inline constexpr unsigned k_max_every_s = 30 * 86'400;
 // `when` depends on is not known yet, and an archive is written once.
 Status check_early(const OutputItem& item);
 
+// Whether newest= can choose anything of this dataset, as far as its options show.
+Status check_newest(const DatasetItem& item);
+
 struct StageRequest {
   std::vector<DatasetItem> datasets;
   std::vector<OutputItem> outputs;

@@ -27,10 +27,24 @@ std::string missing(const std::string& path) {
   return path + " does not exist yet; it must exist when the job starts";
 }
 
+// Of a source with newest=; "" when there is nothing to say.
+std::string about_newest(const DatasetItem& item, std::optional<mode_t> type, Start start) {
+  if (type == S_IFREG)
+    return item.source + " is a file, and newest= chooses among the entries of a directory: name " +
+           "its directory, or remove newest=";
+  if (start == Start::later && !item.optional && type == S_IFDIR && is_empty_directory(item.source))
+    return item.source + " is empty; for newest=, something must be in it when the job starts " +
+           "(with the key optional, the job starts without it)";
+  return {};
+}
+
 // "" when there is nothing to say.
 std::string about_dataset(const DatasetItem& item, Start start) {
   const std::string name = without_slashes(item.source);
   const auto type = type_of(name);
+  if (item.newest != 0) {
+    if (std::string warning = about_newest(item, type, start); !warning.empty()) return warning;
+  }
   if (name != item.source && type == S_IFREG)
     return item.source + " is a file, not a directory: write it without the '/' at its end";
   if (type == S_IFDIR && !archive_suffix(name).empty())

@@ -13,7 +13,7 @@ namespace nodestage {
 enum class Start { now, later };
 
 // Printable sentences of one line each, without a "warning:" prefix. Uses only the names and
-// stat(2) of the sources; opens nothing.
+// stat(2) of the sources, and of a directory with newest= whether it is empty.
 std::vector<std::string> request_warnings(const StageRequest& request, Start start);
 
 // The least number of bytes that go to a node's disk: the sizes of the files that are datasets'

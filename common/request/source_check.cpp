@@ -4,6 +4,7 @@
 #include <sys/stat.h>
 
 #include <cerrno>
+#include <filesystem>
 
 #include "common/text/path_names.hpp"
 
@@ -18,6 +19,12 @@ bool source_exists(const std::string& source) {
   const int result = ::glob(source.c_str(), GLOB_NOSORT, nullptr, &found);
   ::globfree(&found);
   return result != GLOB_NOMATCH;
+}
+
+bool is_empty_directory(const std::string& path) {
+  std::error_code fault;
+  const std::filesystem::directory_iterator first(path, fault);
+  return !fault && first == std::filesystem::directory_iterator();
 }
 
 }  // namespace nodestage

@@ -1,4 +1,4 @@
-// Whether a dataset's source exists now, as the submitting user sees it.
+// What a dataset's source is now, as the submitting user sees it.
 #pragma once
 
 #include <string>
@@ -8,5 +8,8 @@ namespace nodestage {
 // True for a name that exists literally and for a glob with at least one match. If that cannot be
 // determined (in an unreadable directory), it is true, since the result is used for a warning only.
 bool source_exists(const std::string& source);
+
+// Whether it is a directory that can be read and has no entry.
+bool is_empty_directory(const std::string& path);
 
 }  // namespace nodestage

@@ -60,6 +60,31 @@ TEST_CASE("destination and keys") {
   CHECK(item.extract == Extract::no);
 }
 
+TEST_CASE("newest") {
+  CHECK(dataset("/p/run").newest == 0);
+  CHECK(dataset("/p/run:start,newest=1,optional").newest == 1);
+  CHECK(dataset("/p/*.tar,newest=100000").newest == 100000);
+  CHECK(dataset("/p/x.tar/,newest=2").newest == 2);
+  for (const char* wrong : {"0", "-1", "100001", "x", "1x", "99999999999999999999"}) {
+    INFO(wrong);
+    CHECK(has(dataset_fault(std::string("/p/run,newest=") + wrong),
+              "a number from 1 to 100,000 is needed"));
+  }
+  CHECK(has(dataset_fault("/p/run,newest"), "needs a value"));
+  CHECK(has(dataset_fault("/p/run,newst=1"), "did you mean 'newest'?"));
+  CHECK(has(dataset_fault("/p/run,b"), "strip=N, newest=N, include=GLOB"));
+}
+
+TEST_CASE("newest of what never has entries, or must stay the same") {
+  CHECK(has(dataset_fault("/p/x.tar.gz,newest=1"), "'/p/x.tar.gz' is named like an archive"));
+  CHECK(has(dataset_fault("/p/x.tar.gz,newest=1"), "write a directory of that name with '/'"));
+  const std::string shared = dataset_fault("/p/run,newest=1,shared");
+  CHECK(has(shared, "newest= and shared exclude each other"));
+  CHECK(has(shared,
+            "\n  --stage-dataset=/p/run,newest=1,shared\n"
+            "                         ^~~~~~~~"));
+}
+
 TEST_CASE("escapes: colon, comma, backslash, and every other byte as it is") {
   const auto item = dataset("/p/a\\:b\\,c\\\\d e\"f\n\xc3\xa9.tar:x\\:y");
   CHECK(item.source == "/p/a:b,c\\d e\"f\n\xc3\xa9.tar");
@@ -166,6 +191,37 @@ TEST_CASE("stage-out") {
   CHECK(has(output_fault("r:/t/%z"), "unknown pattern %z"));
   CHECK(has(output_fault("r:/t,when=later"), "only always"));
   CHECK(has(output_fault("r:/t,strip=1"), "unknown key"));
+}
+
+TEST_CASE("every") {
+  CHECK(output("r:/t").every_s == 0);
+  CHECK(output("r:/t,every=1").every_s == 1);
+  CHECK(output("r:/t,every=90s,optional").every_s == 90);
+  CHECK(output("r:/t,every=15m,when=always").every_s == 900);
+  CHECK(output("r:/t,every=1h").every_s == 3600);
+  CHECK(output("r:/t,every=30d").every_s == k_max_every_s);
+  CHECK(output("r.tar:/t.tar,every=1h").every_s == 3600);  // a file that is an archive already
+  for (const char* wrong : {"0", "0s", "31d", "2592001", "1w", "m", "-5", "1.5h", "1h30m", "soon",
+                            "5124095576030432h", "99999999999999999999"}) {
+    INFO(wrong);
+    CHECK(has(output_fault(std::string("r:/t,every=") + wrong),
+              "a time from 1 second to 30 days is needed, such as 900, 90s, 15m, 1h or 2d"));
+  }
+  CHECK(has(output_fault("r:/t,every"), "needs a value"));
+  CHECK(has(output_fault("r:/t,evry=1h"), "unknown key 'evry' (did you mean 'every'?); known"));
+  CHECK(has(output_fault("r:/t,b"), "every=TIME, pack, optional"));
+}
+
+TEST_CASE("every for what can only be delivered at the end") {
+  CHECK(has(output_fault("r:/t,every=1h,when=success"),
+            "this output can only be delivered at its end: when=success is decided at the end of "
+            "the job; remove every="));
+  CHECK(has(output_fault("r:/t,when=failure,every=1h"), "when=failure is decided at the end"));
+  CHECK(has(output_fault("r:/t,pack,every=1h"), "its target is an archive"));
+  CHECK(has(output_fault("r:/t.tar.zst,every=1h,optional"), "its target is an archive"));
+  CHECK(has(output_fault("r:/t,every=1h,when=success"),
+            "\n  --stage-out=r:/t,every=1h,when=success\n"
+            "                   ^~~~~~~~"));
 }
 
 TEST_CASE("stage-venv") {

@@ -2,6 +2,7 @@
 
 #include <cstdint>
 
+#include "common/text/duration.hpp"
 #include "common/text/parsing.hpp"
 
 using namespace nodestage;
@@ -30,4 +31,19 @@ TEST_CASE("blanks are those at both ends") {
   CHECK(trimmed(" \t").empty());
   CHECK(trimmed("").empty());
   CHECK(trimmed(" a\r", " \t") == "a\r");
+}
+
+TEST_CASE("a duration is a number of seconds, or has one unit") {
+  CHECK(parse_duration("0") == 0U);
+  CHECK(parse_duration("90") == 90U);
+  CHECK(parse_duration("90s") == 90U);
+  CHECK(parse_duration("15m") == 900U);
+  CHECK(parse_duration("1h") == 3600U);
+  CHECK(parse_duration("2d") == 172800U);
+  CHECK(parse_duration("18446744073709551615") == 18446744073709551615U);
+  for (const char* text : {"", "s", "1x", "1 h", "1H", "1min", "1h30m", "-1", "+1", "1.5h", " 1",
+                           "18446744073709551616", "18446744073709551615m"}) {
+    CAPTURE(text);
+    CHECK_FALSE(parse_duration(text));
+  }
 }

@@ -50,6 +50,20 @@ TEST_CASE("golden JSON of version 1") {
   CHECK_FALSE(may_share(encode_request({})));
 }
 
+TEST_CASE("golden JSON of newest and every") {
+  StageRequest request;
+  request.datasets.push_back({"/p/run"});
+  request.datasets.back().newest = 3;
+  request.outputs.push_back({"results", "/out_%j"});
+  request.outputs.back().every_s = 900;
+  const std::string json =
+      R"({"datasets":[{"newest":3,"source":"/p/run"}],)"
+      R"("outputs":[{"every":900,"source":"results","target":"/out_%j"}],"version":1})";
+  CHECK(encode_request(request) == json);
+  REQUIRE(decode_request(json));
+  CHECK(*decode_request(json) == request);
+}
+
 TEST_CASE("there and back") {
   CHECK(*decode_request(encode_request(full_request())) == full_request());
   StageRequest odd;
@@ -92,6 +106,20 @@ TEST_CASE("a forged item is refused") {
   CHECK(dataset(R"("source":"/a*","shared":true)").find("glob") != std::string::npos);
   CHECK(dataset(R"("source":"/a*","destination":"d","shared":true)").empty());
   CHECK(dataset(R"("source":"/a","include":"x")").find("include") != std::string::npos);
+  CHECK(dataset(R"("source":"/a","newest":100000)").empty());
+  CHECK(dataset(R"("source":"/a","newest":100001)").find("newest") != std::string::npos);
+  CHECK(dataset(R"("source":"/a","newest":-1)").find("newest") != std::string::npos);
+  CHECK(dataset(R"("source":"/a.tar","newest":1)").find("an archive") != std::string::npos);
+  CHECK(dataset(R"("source":"/a","newest":1,"shared":true)").find("exclude each other") !=
+        std::string::npos);
+  const auto output = [](const std::string& fields) {
+    return fault_of(R"({"version":1,"outputs":[{"source":"r","target":"/t",)" + fields + "}]}");
+  };
+  CHECK(output(R"("every":2592000)").empty());
+  CHECK(output(R"("every":2592001)").find("every") != std::string::npos);
+  CHECK(output(R"("every":1,"pack":true)").find("has an interval, but its target is an archive") !=
+        std::string::npos);
+  CHECK(output(R"("every":1,"when":"success")").find("when=success") != std::string::npos);
   CHECK(fault_of(R"({"version":1,"outputs":[{"source":"..","target":"/t"}]})").find("below") !=
         std::string::npos);
   CHECK(fault_of(R"({"version":1,"datasets":[{"source":"/d","shared":true}],)"

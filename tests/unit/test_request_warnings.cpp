@@ -67,6 +67,34 @@ TEST_CASE("archives and directories that are named like the other") {
   CHECK(of_dataset("data.tar:in/data.tar").starts_with("$SLURM_TMPDIR/in/data.tar becomes a dir"));
 }
 
+TEST_CASE("newest of what has no entries yet, or never") {
+  Submitted submitted;
+  std::ofstream(submitted.scratch / "dir/entry").flush();
+  std::filesystem::create_directory(submitted.scratch / "empty");
+  const std::string place = submitted.scratch.path().string() + "/";
+  const auto said = [&](const char* text, Start start = Start::later) {
+    submitted.request.datasets.clear();
+    submitted.dataset(text);
+    return submitted.warnings(start);
+  };
+  CHECK(said("dir,newest=1") == "");
+  CHECK(said("da*,newest=1") == "");
+  CHECK(said("empty,newest=1,optional") == "");
+  CHECK(said("empty") == "");
+  CHECK(said("empty,newest=1", Start::now) == "");
+  CHECK(said("empty,newest=1") ==
+        place +
+            "empty is empty; for newest=, something must be in it when the job starts (with "
+            "the key optional, the job starts without it)\n");
+  CHECK(said("late,newest=1") ==
+        place + "late does not exist yet; it must exist when the job starts\n");
+  CHECK(said("late,newest=1,optional") == "");
+  CHECK(said("plain,newest=1", Start::now) ==
+        place +
+            "plain is a file, and newest= chooses among the entries of a directory: name its "
+            "directory, or remove newest=\n");
+}
+
 TEST_CASE("what is missing is told where it can still come") {
   Submitted submitted;
   submitted.dataset("late\n.tar");

@@ -104,6 +104,11 @@ class TreeRun::NamesTask final : public TaskCrew::Task {
 Status TreeRun::run() {
   TaskCrew::Tasks first;
   CopiedDirectory& root = directories_.root();
+  if (way_.only != nullptr) {
+    first = tasks_for(root, *way_.only);
+    TRY(directories_.end_part(root, leaves_.space_of(0)));  // instead of the listing
+    return crew_.run(std::move(first));
+  }
   TRY_ASSIGN(SharedFd fd, directories_.from(root));
   first.push_back(std::make_unique<NamesTask>(*this, root, std::move(fd)));
   return crew_.run(std::move(first));

@@ -9,12 +9,14 @@
 #pragma once
 
 #include <string>
+#include <vector>
 
 #include "common/os/fd.hpp"
 #include "daemon/worker/archive/entry_filter.hpp"
 #include "daemon/worker/budget/meter.hpp"
 #include "daemon/worker/budget/space.hpp"
 #include "daemon/worker/copy/copy_file.hpp"
+#include "daemon/worker/tree/directory_listing.hpp"
 
 namespace nodestage {
 
@@ -27,6 +29,8 @@ class CopyTree {
     mode_t umask;                 // of the process
     unsigned threads;             // threads that compute; more may wait
     XattrCopy* xattrs = nullptr;  // as in FileToCopy
+    // What is copied of the directory itself; null: every entry. One that is missing is a fault.
+    const std::vector<ListedName>* only = nullptr;
   };
 
   // `to` (borrowed): the empty directory to fill. `path`: the source's, for messages.

@@ -109,14 +109,22 @@ Result<std::optional<Content>> content_of(const Source& source, Coding coding) {
   }
 }
 
-Need need_of(const Amount& amount) { return {amount, amount}; }
+Need exactly(const Amount& amount) { return {amount, amount}; }
 
 }  // namespace
 
 Need need_of_file(const struct stat& info) {
   const auto size = static_cast<std::uint64_t>(info.st_size);
   const auto stored = static_cast<std::uint64_t>(info.st_blocks) * 512;
-  return need_of({in_blocks(std::min(size, stored)), 1});
+  return exactly({in_blocks(std::min(size, stored)), 1});
+}
+
+Need need_of(const NewestChoice& choice) {
+  Amount sum{0, 1};
+  for (const NewestEntry& entry : choice.entries) {
+    if (S_ISREG(entry.info.st_mode)) sum = sum + need_of_file(entry.info).expected;
+  }
+  return exactly(sum);
 }
 
 Need need_of_members(const ArchiveContents& contents, const EntryFilter& filter) {
@@ -127,7 +135,7 @@ Need need_of_members(const ArchiveContents& contents, const EntryFilter& filter)
     if (!name || !filter.map(*name)) continue;
     sum = sum + Amount{in_blocks(member.size), 1};
   }
-  return need_of(sum);
+  return exactly(sum);
 }
 
 std::uint64_t xz_blocks_of(const Source& source) {

@@ -5,20 +5,24 @@
 //  - other compressed formats: what they record of their content (gzip's last field, xz's index,
 //    zstd's seek table or first frame), otherwise twice the source's size
 // A directory is not walked, since that would burden the shared file system as much as the copy
-// does: it is admitted as it grows (Allowance). How much include= and exclude= leave of a stream is
-// not known either.
+// does: it is admitted as it grows (Allowance), except for the files that newest= chooses in it.
+// How much include= and exclude= leave of a stream is not known either.
 #pragma once
 
 #include "daemon/worker/archive/archive_contents.hpp"
 #include "daemon/worker/archive/container.hpp"
 #include "daemon/worker/archive/entry_filter.hpp"
 #include "daemon/worker/budget/allowance.hpp"
+#include "daemon/worker/piece/newest.hpp"
 #include "daemon/worker/read/source.hpp"
 
 namespace nodestage {
 
 // For a file that is copied, without its holes.
 Need need_of_file(const struct stat& info);
+
+// For the chosen entries of a directory: of the files among them, exact.
+Need need_of(const NewestChoice& choice);
 
 // For a zip archive. A member with an invalid name is left to the extraction.
 Need need_of_members(const ArchiveContents& contents, const EntryFilter& filter);

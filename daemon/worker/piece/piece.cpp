@@ -1,5 +1,6 @@
 #include "daemon/worker/piece/piece.hpp"
 
+#include <dirent.h>
 #include <fcntl.h>
 
 #include <algorithm>
@@ -41,6 +42,15 @@ Error parted_link(const std::string& link) {
                "include=, exclude= and strip= must not separate hard links");
 }
 
+std::vector<ListedName> listed(const NewestChoice* choice) {
+  std::vector<ListedName> names;
+  if (choice == nullptr) return names;
+  for (const NewestEntry& entry : choice->entries)
+    names.push_back(
+        {entry.info.st_ino, static_cast<unsigned char>(IFTODT(entry.info.st_mode)), entry.name});
+  return names;
+}
+
 bool seeks(Container container) {
   return container == Container::zip || container == Container::seven_zip;
 }
@@ -60,6 +70,7 @@ Status Piece::recognise() {
     form_ = Form::directory;
     return {};
   }
+  if (wanted_.only != nullptr) return newest_of_file(path_);
   TRY_ASSIGN(Source source, Source::open(path_, *meter_));
   source_ = std::make_unique<Source>(std::move(source));
   return wanted_.extract == Extract::automatic ? recognise_file() : Status();
@@ -134,15 +145,19 @@ Status Piece::copy_directory(const Place& place) {
   TRY_ASSIGN(const Fd to, make_directory(place));
   const EntryFilter filter(wanted_.strip, wanted_.include, wanted_.exclude);
   XattrCopy xattrs;
-  CopyTree copy(to.get(), path_,
-                {filter, *meter_, place.space, place.umask, limits_.threads,
-                 limits_.rules.xattrs ? &xattrs : nullptr});
-  TRY(copy.run(std::move(from)));
+  const std::vector<ListedName> only = listed(wanted_.only);
+  CopyTree copy(
+      to.get(), path_,
+      {filter, *meter_, place.space, place.umask, limits_.threads,
+       limits_.rules.xattrs ? &xattrs : nullptr, wanted_.only != nullptr ? &only : nullptr});
+  Status copied = copy.run(std::move(from));
+  if (!copied)
+    return wanted_.only != nullptr ? fault_of_chosen(std::move(copied.error())) : copied.error();
   if (place.writes == Writes::taken) TRY(take_write_bits(to.get()));
   add_note(skipped_note(xattrs.lost, k_lost_xattrs));
   add_note(skipped_note(copy.skipped(), "FIFOs, sockets or devices"));
   if (wanted_.strip > 0) add_note("strip= has no meaning for a directory");
-  idle_globs_ = filter.idle_globs();
+  if (wanted_.only == nullptr) idle_globs_ = filter.idle_globs();  // else it has not seen all names
   return check_taken(filter.takes_all() ? 0 : 1, copy.taken());
 }
 
@@ -191,7 +206,7 @@ Status Piece::check_members(const ArchiveContents& contents) const {
 }
 
 Result<Need> Piece::need() {
-  if (form_ == Form::directory) return Need{};
+  if (form_ == Form::directory) return wanted_.only == nullptr ? Need{} : need_of(*wanted_.only);
   if (form_ == Form::file) return need_of_file(source_->info());
   const EntryFilter filter(wanted_.strip, wanted_.include, wanted_.exclude);
   if (container_ == Container::zip) {

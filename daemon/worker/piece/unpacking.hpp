@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "common/request/request.hpp"
+#include "daemon/worker/piece/newest.hpp"
 
 namespace nodestage {
 
@@ -23,6 +24,9 @@ struct Unpacking {
   std::vector<std::string> include;  // globs on entry names; empty: everything
   std::vector<std::string> exclude;
   TarEnd eof = TarEnd::required;
+  // Of a directory, these entries alone; null: all. What is not a directory is a fault then.
+  // Borrowed.
+  const NewestChoice* only = nullptr;
 };
 
 }  // namespace nodestage

@@ -9,7 +9,6 @@
 #include "common/request/option_text.hpp"
 #include "common/text/human.hpp"
 #include "common/text/path_names.hpp"
-#include "daemon/worker/read/find_sources.hpp"
 #include "daemon/worker/share/dataset_key.hpp"
 #include "daemon/worker/tree/dir_stack.hpp"
 
@@ -25,6 +24,16 @@ Amount scaled(const Amount& amount, double times) {
   return {scale(amount.bytes), scale(amount.inodes)};
 }
 
+// 0 if it is not known: with a directory among them.
+std::uint64_t bytes_of(const NewestChoice& choice) {
+  std::uint64_t bytes = 0;
+  for (const NewestEntry& entry : choice.entries) {
+    if (!S_ISREG(entry.info.st_mode)) return 0;
+    bytes += static_cast<std::uint64_t>(entry.info.st_size);
+  }
+  return bytes;
+}
+
 }  // namespace
 
 Dataset::Dataset(const DatasetItem& item, std::size_t index, const StageContext& context)
@@ -33,17 +42,32 @@ Dataset::Dataset(const DatasetItem& item, std::size_t index, const StageContext&
                  : item.optional ? Patience::optional
                                  : Patience::needed,
                  item.shared ? Sharing::asked : Sharing::none, index, context),
-      item_(item) {}
+      item_(item),
+      wanted_(item) {}
+
+// A choice holds for all workers of the job.
+Result<DatasetSources> Dataset::find() {
+  if (item_.newest == 0) return dataset_sources(item_);
+  TRY_ASSIGN(const std::string kept, context_.workspace.kept_choice(index_));
+  if (auto again = sources_of_choice(item_, kept)) return std::move(*again);
+  TRY_ASSIGN(DatasetSources found, dataset_sources(item_));
+  TRY(context_.workspace.keep_choice(index_, text_of_choice(found)));
+  return found;
+}
 
 Status Dataset::plan() {
   if (is_link()) {
     return claim(item_.destination.empty() ? last_part(decided_->path) : item_.destination,
                  item_.source);
   }
-  TRY_ASSIGN(FoundSources found, find_sources(item_.source));
+  TRY_ASSIGN(DatasetSources found, find());
   sources_ = std::move(found.paths);
   is_group_ = found.is_group;
-  TRY(measure());
+  newest_ = std::move(found.newest);
+  if (newest_ && !is_group_) wanted_.only = &*newest_;
+  if (Status measured = measure(); !measured)
+    return newest_ ? fault_of_chosen(std::move(measured.error())) : measured;
+  if (wanted_.only != nullptr) meter_.bytes_total = bytes_of(*newest_);
   if (!item_.destination.empty()) return claim(item_.destination, item_.source);
   if (is_group_) set_destination(std::string(k_job_directory));
   return item_.async && !is_group_ ? learn_destination() : Status();
@@ -53,7 +77,7 @@ Status Dataset::plan() {
 Status Dataset::weigh() {
   if (is_link()) return {};
   if (!item_.destination.empty() && context_.workspace.is_placed(item_.destination)) return {};
-  TRY_ASSIGN(Piece piece, Piece::open(sources_.front(), item_, meter_, context_.limits));
+  TRY_ASSIGN(Piece piece, Piece::open(sources_.front(), wanted_, meter_, context_.limits));
   if (!is_group_ && context_.workspace.is_placed(piece.default_name())) return {};
   TRY_ASSIGN(need_, piece.need());
   if (sources_.size() > 1 && piece.size() > 0) {
@@ -62,6 +86,12 @@ Status Dataset::weigh() {
   }
   keep_open(std::move(piece));
   return {};
+}
+
+Result<Piece> Dataset::open(const std::string& source) {
+  auto piece = open_piece(source, wanted_);
+  if (!piece && newest_) return fault_of_chosen(std::move(piece.error()));
+  return piece;
 }
 
 Status Dataset::ask() {
@@ -74,7 +104,7 @@ Status Dataset::ask() {
 
 Status Dataset::learn_destination() {
   Meter uncounted(context_.rate, context_.stop);
-  TRY_ASSIGN(const Piece piece, Piece::open(sources_.front(), item_, uncounted, {}));
+  TRY_ASSIGN(const Piece piece, Piece::open(sources_.front(), wanted_, uncounted, {}));
   return claim(piece.default_name(), sources_.front());
 }
 
@@ -89,6 +119,7 @@ Status Dataset::claim(const std::string& destination, const std::string& source)
 }
 
 Status Dataset::stage() {
+  if (newest_) add_note(newest_text(*newest_));
   if (!item_.destination.empty()) {
     TRY_ASSIGN(const bool is_placed, keep_placed(item_.destination));
     if (is_placed) return {};
@@ -100,7 +131,25 @@ Status Dataset::stage() {
   TRY_ASSIGN(const Fd item_fd, context_.workspace.make_item(index_));
   if (is_lead()) begin_watch();
   if (is_group_ && !item_.destination.empty()) return stage_group(item_fd.get());
-  for (const auto& source : sources_) TRY(stage_one(item_fd.get(), source));
+  if (newest_) return stage_choice(item_fd.get());
+  for (const auto& source : sources_) {
+    TRY_ASSIGN(const std::string destination, build_one(item_fd.get(), source, "one"));
+    if (!destination.empty()) TRY(place(item_fd.get(), "one", destination));
+  }
+  return {};
+}
+
+// The job must not see half a choice.
+Status Dataset::stage_choice(int item_fd) {
+  std::vector<std::string> destinations;
+  for (const auto& source : sources_) {
+    const std::string name = std::to_string(destinations.size());
+    TRY_ASSIGN(destinations.emplace_back(), build_one(item_fd, source, name));
+  }
+  for (std::size_t i = 0; i < destinations.size(); ++i) {
+    if (destinations[i].empty()) continue;
+    TRY(place(item_fd, std::to_string(i).c_str(), destinations[i]));
+  }
   return {};
 }
 
@@ -110,7 +159,7 @@ Status Dataset::stage_group(int item_fd) {
   auto all = open_directory_at(item_fd, "all");
   if (!all) return space_.explain("all", all.error().code);
   for (const auto& source : sources_) {
-    TRY_ASSIGN(Piece piece, open_piece(source, item_));
+    TRY_ASSIGN(Piece piece, open(source));
     const std::string name = piece.default_name();
     const auto [first, is_new] = names_.emplace(name, source);
     if (!is_new) {
@@ -124,16 +173,17 @@ Status Dataset::stage_group(int item_fd) {
   return place(item_fd, "all", item_.destination);
 }
 
-Status Dataset::stage_one(int item_fd, const std::string& source) {
-  TRY_ASSIGN(Piece piece, open_piece(source, item_));
+Result<std::string> Dataset::build_one(int item_fd, const std::string& source,
+                                       const std::string& name) {
+  TRY_ASSIGN(Piece piece, open(source));
   const bool is_claimed = variable().has_value() && !is_group_;
   const std::string destination =
       item_.destination.empty() ? piece.default_name() : item_.destination;
   if (!is_claimed) TRY(claim(destination, source));
   TRY_ASSIGN(const bool is_placed, keep_placed(destination));
-  if (is_placed) return {};
-  TRY(build(piece, source, item_fd, "one"));
-  return place(item_fd, "one", destination);
+  if (is_placed) return std::string();
+  TRY(build(piece, source, item_fd, name));
+  return destination;
 }
 
 void Dataset::begin_watch() {
@@ -159,6 +209,16 @@ Status Dataset::build(Piece& piece, const std::string& source, int dir_fd,
 
 std::string Dataset::name() const {
   return "dataset '" + shown(item_.name.empty() ? destination_of(item_) : item_.name) + "'";
+}
+
+// The same for the same choice, whatever the order of the times.
+std::string Dataset::chosen() const {
+  if (item_.newest == 0) return {};
+  auto names = newest_ ? names_of(*newest_) : std::vector<std::string>{"none"};
+  std::sort(names.begin(), names.end());
+  std::string text = printable(destination_of(item_)) + ":";
+  for (const auto& name : names) text += (&name == &names.front() ? " " : ", ") + printable(name);
+  return text;
 }
 
 // Uses the likely destination while the final one is not known.

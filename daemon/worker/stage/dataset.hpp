@@ -6,6 +6,7 @@
 #include <string>
 
 #include "common/request/request.hpp"
+#include "daemon/worker/piece/dataset_sources.hpp"
 #include "daemon/worker/stage/staged_item.hpp"
 
 namespace nodestage {
@@ -20,24 +21,32 @@ class Dataset final : public StagedItem {
   Status plan() override;
   Status weigh() override;
   [[nodiscard]] std::string name() const override;
+  // The names in their order; "none" if nothing could be chosen.
+  [[nodiscard]] std::string chosen() const override;
 
  private:
   // Each piece gets its name at once, by rename; with a glob and a destination, all pieces together
-  // do.
+  // do; what newest= has chosen, once all of it is complete.
   Status stage() override;
   [[nodiscard]] const char* noun() const override { return "dataset"; }
   [[nodiscard]] std::uint32_t kind_flag() const override { return 0; }
   [[nodiscard]] std::string short_name() const override;
   [[nodiscard]] std::string variable_name() const override;
+  Result<DatasetSources> find();
+  Result<Piece> open(const std::string& source);
   Status ask();
   Status learn_destination();
   Status stage_group(int items_fd);
-  Status stage_one(int item_fd, const std::string& path);
+  // Returns the destination, where `name` in item_fd is to be placed; "": it is there already.
+  Result<std::string> build_one(int item_fd, const std::string& source, const std::string& name);
+  Status stage_choice(int item_fd);
   void begin_watch();
   Status build(Piece& piece, const std::string& source, int dir_fd, const std::string& name);
   Status claim(const std::string& destination, const std::string& source);
 
   const DatasetItem& item_;
+  Unpacking wanted_;
+  std::optional<NewestChoice> newest_;
   bool is_group_ = false;                     // a glob
   std::map<std::string, std::string> names_;  // of a group: default name → source
   // Of one that leads: its key, by what its sources are before and after they are read.

@@ -61,6 +61,7 @@ class Stage {
         has_datasets_(!request.datasets.empty()) {
     for (const auto& item : request.datasets)
       items_.push_back(std::make_unique<Dataset>(item, items_.size(), context_));
+    report_.set_intervals(request.outputs);
     if (request.venv)
       items_.push_back(
           std::make_unique<StagedVenv>(*request.venv, items_.size(), context_, builder));
@@ -70,6 +71,7 @@ class Stage {
     report_.write(WorkerPhase::starting, items_);
     delay();
     plan();
+    report_.set_chosen(items_);
     report_.write(WorkerPhase::working, items_);
     // What the job waits for is weighed and admitted as a whole; an `async` dataset when it starts.
     const bool done = in_threads(Round::weigh) && admit() && in_threads(Round::run);

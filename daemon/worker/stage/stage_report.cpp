@@ -1,7 +1,11 @@
 #include "daemon/worker/stage/stage_report.hpp"
 
+#include <algorithm>
+#include <cinttypes>
+#include <cstdio>
 #include <cstring>
 
+#include "common/text/human.hpp"
 #include "daemon/worker/basis/log.hpp"
 
 namespace nodestage {
@@ -11,7 +15,44 @@ void check(const Status& status) {
   if (!status) log_line(status.error().text());
 }
 
+// FNV-1a.
+std::string hash_of(std::string_view text) {
+  std::uint64_t hash = 14695981039346656037U;
+  for (const char c : text) hash = (hash ^ static_cast<unsigned char>(c)) * 1099511628211U;
+  char digits[17];
+  std::snprintf(digits, sizeof digits, "%016" PRIx64, hash);
+  return digits;
+}
+
+// At most `width` bytes. A hash distinguishes what differs only in the part that is left out.
+std::string limited(const std::string& text, std::size_t width) {
+  if (text.size() <= width) return text;
+  const std::string end = " (" + hash_of(text) + ")";
+  return shortened(text, width - end.size()) + end;
+}
+
+constexpr std::size_t k_short_line = 120;
+
 }  // namespace
+
+// Each line gets its share of the field; many lines are limited as a whole.
+void StageReport::set_chosen(const StagedItems& items) {
+  std::vector<std::string> lines;
+  for (const auto& item : items) {
+    if (std::string line = item->chosen(); !line.empty()) lines.push_back(std::move(line));
+  }
+  constexpr std::size_t k_room = sizeof header_.chosen - 1;
+  const std::size_t share = k_room / std::max<std::size_t>(lines.size(), 1) - 1;
+  std::string text;
+  for (const auto& line : lines)
+    text += (text.empty() ? "" : "\n") + limited(line, std::max(share, k_short_line));
+  set_field(header_.chosen, limited(text, k_room));
+}
+
+void StageReport::set_intervals(const std::vector<OutputItem>& outputs) {
+  for (std::size_t i = 0; i < std::min(outputs.size(), k_max_request_items); ++i)
+    header_.every_s[i] = outputs[i].every_s;
+}
 
 void StageReport::set_environment(const std::vector<std::string>& environment) {
   check(write_status_environment(k_worker_status_fd, environment));

@@ -4,6 +4,7 @@
 #include <string>
 #include <vector>
 
+#include "common/request/request.hpp"
 #include "common/wire/status_file.hpp"
 #include "daemon/worker/stage/staged_item.hpp"
 
@@ -15,6 +16,10 @@ class StageReport {
  public:
   // Call it before the phase `ready` is written.
   void set_environment(const std::vector<std::string>& environment);
+
+  // The same: what newest= has chosen, and the intervals of the outputs.
+  void set_chosen(const StagedItems& items);
+  void set_intervals(const std::vector<OutputItem>& outputs);
 
   // Writes the records that have changed, then the header.
   void write(WorkerPhase phase, const StagedItems& items);

@@ -75,6 +75,8 @@ class StagedItem {
   };
   [[nodiscard]] std::optional<Variable> variable() const;
 
+  // What newest= has chosen, after plan(): "start: a.pt, b.pt", printable; "": it was not asked to.
+  [[nodiscard]] virtual std::string chosen() const { return {}; }
   [[nodiscard]] std::size_t index() const { return index_; }  // among all of the request
   [[nodiscard]] ItemRecord record() const;
   [[nodiscard]] virtual std::string name() const = 0;  // for messages: "dataset 'x'"

@@ -21,12 +21,15 @@ namespace {
 constexpr const char* k_workspace = ".nodestage-partial";
 constexpr const char* k_ledger = "complete";
 constexpr const char* k_items = "items";
+constexpr const char* k_new_choice = "choice.new";
 constexpr std::size_t k_max_ledger = std::size_t{64} * 1024 * 1024;
 
 bool is_inside(std::string_view path, std::string_view directory) {
   return path.size() > directory.size() && path.starts_with(directory) &&
          path[directory.size()] == '/';
 }
+
+std::string choice_name(std::size_t item) { return "choice-" + std::to_string(item); }
 
 bool exists(int dir_fd, const std::string& name) {
   struct stat info {};
@@ -80,13 +83,15 @@ Result<Workspace> Workspace::open(int job_fd, Existing existing) {
   if (::mkdirat(job_fd, k_workspace, 0700) != 0 && errno != EEXIST) {
     return place_fault(k_workspace, errno);
   }
-  const auto top = open_directory_at(job_fd, k_workspace);
+  auto top = open_directory_at(job_fd, k_workspace);
   if (!top) return place_fault(k_workspace, top.error().code);
   Workspace workspace(job_fd, existing);
-  TRY(workspace.read_ledger(top->get()));
-  remove_below(top->get(), k_items);
-  if (::mkdirat(top->get(), k_items, 0700) != 0) return place_fault(k_workspace, errno);
-  TRY_ASSIGN(workspace.items_, open_directory_at(top->get(), k_items));
+  workspace.top_ = std::move(*top);
+  const int top_fd = workspace.top_.get();
+  TRY(workspace.read_ledger(top_fd));
+  remove_below(top_fd, k_items);
+  if (::mkdirat(top_fd, k_items, 0700) != 0) return place_fault(k_workspace, errno);
+  TRY_ASSIGN(workspace.items_, open_directory_at(top_fd, k_items));
   return workspace;
 }
 
@@ -112,6 +117,26 @@ Result<Fd> Workspace::make_item(std::size_t item) {
 }
 
 void Workspace::remove_item(std::size_t item) { remove_below(items_.get(), std::to_string(item)); }
+
+// One that was not written completely has no name yet.
+Status Workspace::keep_choice(std::size_t item, const std::string& choice) {
+  constexpr int k_flags = O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW | O_NONBLOCK;
+  const auto file = open_at(top_.get(), k_new_choice, k_flags, 0600);
+  if (!file) return place_fault(k_workspace, file.error().code);
+  if (const Status written = write_all(file->get(), choice); !written)
+    return place_fault(k_workspace, written.error().code);
+  if (::renameat(top_.get(), k_new_choice, top_.get(), choice_name(item).c_str()) != 0)
+    return place_fault(k_workspace, errno);
+  return {};
+}
+
+Result<std::string> Workspace::kept_choice(std::size_t item) const {
+  constexpr int k_flags = O_RDONLY | O_NOFOLLOW | O_NONBLOCK;
+  const auto file = open_at(top_.get(), choice_name(item), k_flags);
+  if (!file && file.error().code == ENOENT) return std::string();
+  if (!file) return place_fault(k_workspace, file.error().code);
+  return read_all(file->get(), k_max_ledger);
+}
 
 void Workspace::remove() { remove_below(job_fd_, k_workspace); }
 

@@ -3,6 +3,7 @@
 //
 //   .nodestage-partial/items/<item>/...   what an item builds
 //   .nodestage-partial/complete           destinations placed so far, NUL-terminated each
+//   .nodestage-partial/choice-<item>      what newest= has chosen for an item
 //
 // A destination is written to `complete` just before its rename, so that a restarted worker knows
 // what an earlier one made. Users who forge it only deceive themselves.
@@ -32,6 +33,10 @@ class Workspace {
   Result<Fd> make_item(std::size_t item);
   // Removes it and its contents. What cannot be removed is removed with the job directory.
   void remove_item(std::size_t item);
+  // What newest= has chosen for an item is chosen once: a worker that goes on after this one finds
+  // it again. "": nothing was chosen yet.
+  Status keep_choice(std::size_t item, const std::string& choice);
+  Result<std::string> kept_choice(std::size_t item) const;
   // Removes the whole workspace.
   void remove();
 
@@ -62,6 +67,7 @@ class Workspace {
 
   int job_fd_;
   Existing existing_;
+  Fd top_;
   Fd items_;
   Fd ledger_;
   std::set<std::string, std::less<>> placed_;               // by earlier workers
