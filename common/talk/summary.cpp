@@ -49,7 +49,7 @@ std::string line_of(const ItemRecord& item, const std::string& failed) {
 StatusItem to_status_item(const ItemRecord& record, WorkerTask task) {
   StatusItem item;
   item.kind = (record.flags & k_item_venv) != 0 ? ItemKind::venv : ItemKind::dataset;
-  if (task == WorkerTask::stage_out) item.kind = ItemKind::output;
+  if (task == WorkerTask::stage_out || task == WorkerTask::push) item.kind = ItemKind::output;
   item.state = state_of(record);
   item.flags = record.flags;
   item.bytes_read = record.bytes_read;
@@ -63,6 +63,19 @@ StatusItem to_status_item(const ItemRecord& record, WorkerTask task) {
   item.destination = printable(field_text(record.destination));
   item.note = in_one_line(field_text(record.note));
   return item;
+}
+
+// A push says nothing of the outputs that it was not asked for.
+bool is_asked_for(const ItemRecord& item) {
+  return state_of(item) != ItemState::skipped || !field_text(item.note).empty();
+}
+
+std::string delivery_line(const ItemRecord& item) {
+  return line_of(item, " -> " + printable(field_text(item.destination)) + ": not delivered");
+}
+
+std::string outputs_text(std::size_t count) {
+  return count == 1 ? "an output" : human_count(count) + " outputs";
 }
 
 }  // namespace
@@ -110,11 +123,40 @@ std::vector<std::string> summary_lines(const WorkerStatus& status) {
 
 std::vector<std::string> delivery_lines(const WorkerStatus& status) {
   std::vector<std::string> lines;
+  lines.reserve(status.items.size());
+  for (const ItemRecord& item : status.items) lines.push_back(delivery_line(item));
+  return lines;
+}
+
+std::vector<std::string> push_lines(const WorkerStatus& status) {
+  std::vector<std::string> lines;
   for (const ItemRecord& item : status.items) {
-    const std::string target = printable(field_text(item.destination));
-    lines.push_back(line_of(item, " -> " + target + ": not delivered"));
+    if (is_asked_for(item)) lines.push_back(delivery_line(item));
   }
   return lines;
+}
+
+std::string push_cause(const WorkerStatus& status) {
+  std::size_t failed = 0;
+  std::size_t unsettled = 0;
+  for (const ItemRecord& item : status.items) {
+    if (state_of(item) == ItemState::failed || is_unfinished(item))
+      ++failed;
+    else if ((item.flags & k_item_unsettled) != 0)
+      ++unsettled;
+  }
+  if (failed != 0)
+    return outputs_text(failed) +
+           " could not be delivered now\nRemove the cause and push again; what is left is "
+           "delivered "
+           "when the job ends.";
+  if (unsettled != 0)
+    return "files of " + outputs_text(unsettled) +
+           " were being written, and are not delivered yet\nPush again when they are complete, or "
+           "let the program write a file under another name and rename it; what is left is "
+           "delivered when the job ends.";
+  if (status.phase == WorkerPhase::done) return {};
+  return status.cause.empty() ? "the delivery has stopped\nPush again." : status.cause;
 }
 
 Progress progress_of(const WorkerStatus& status, Counted counted) {

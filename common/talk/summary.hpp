@@ -27,6 +27,12 @@ std::vector<std::string> summary_lines(const WorkerStatus& status);
 // The same for a stage-out.
 std::vector<std::string> delivery_lines(const WorkerStatus& status);
 
+// The same for a push, without the outputs that were not asked for (skipped without a note).
+std::vector<std::string> push_lines(const WorkerStatus& status);
+// Why a push did not deliver all that was asked for, in two lines: the cause, and what to do.
+// Empty: it did. For a worker that ended.
+std::string push_cause(const WorkerStatus& status);
+
 // The sums over the items that the job waits for, or over all items.
 enum class Counted { without_async, all };
 Progress progress_of(const WorkerStatus& status, Counted counted = Counted::without_async);
