@@ -74,6 +74,8 @@ class ScriptedWorkers final : public Workers {
     header.magic = k_status_magic;
     header.phase = static_cast<std::uint32_t>(phase);
     header.items = static_cast<std::uint32_t>(items.size());
+    std::copy(every_s.begin(), every_s.end(), header.every_s);
+    set_field(header.chosen, chosen);
     for (std::size_t i = 0; i < items.size(); ++i)
       REQUIRE(write_status_item(started->status.get(), i, items[i]));
     REQUIRE(write_status_header(started->status.get(), header));
@@ -90,6 +92,8 @@ class ScriptedWorkers final : public Workers {
   }
 
   bool is_refusing = false;
+  std::vector<std::uint32_t> every_s;  // what workers report of `every=` and `newest=`
+  std::string chosen;
   std::vector<Started> alive;
   std::vector<Id> killed;
 
@@ -145,8 +149,8 @@ struct JobSite {
     loop = std::move(*Loop::create());
     loop.advance(passed);
     slurm.emplace(loop, config);
-    jobs.emplace(Jobs::Places{loop, config, areas, journal, workers, trash, peers, *slurm, records,
-                              -1, boot});
+    jobs.emplace(Jobs::Places{
+        loop, config, areas, journal, workers, trash, peers, *slurm, records, {}, boot});
     jobs->recover();
   }
   // In steps, so that what a timer starts runs, too.

@@ -138,3 +138,40 @@ TEST_CASE("listeners are the nodes where a step waits now") {
   barrier.take("n2", note(NodeState::ready), k_start);
   CHECK(barrier.listeners() == std::vector<std::string>{"n3"});
 }
+
+TEST_CASE("nodes that have chosen different entries fail the job, and both are named") {
+  const auto chose = [](const char* text) {
+    NodeNote made = note(NodeState::ready);
+    made.chosen = text;
+    return made;
+  };
+  Barrier barrier({"n1", "n2", "n3"}, k_start);
+  barrier.take("n1", chose("start: a.pt"), k_start);
+  barrier.take("n2", chose("start: b.pt"), k_start);
+  CHECK(barrier.verdict() == Verdict::open);
+  barrier.take("n2", note(NodeState::staging), k_start);  // it stages again
+  barrier.take("n2", chose("start: a.pt"), k_start);
+  barrier.take("n3", chose("start: c.pt"), k_start);
+  CHECK(barrier.verdict() == Verdict::failed);
+  CHECK(
+      barrier.text().starts_with("newest= has not chosen the same on all nodes: n1 has start: "
+                                 "a.pt, and n3 has start: c.pt\n"));
+  barrier.take("n3", chose("start: a.pt"), k_start);
+  CHECK(barrier.verdict() == Verdict::ready);
+  CHECK(barrier.text().empty());
+}
+
+TEST_CASE("a node that has chosen nothing differs, too; one that is left out does not") {
+  NodeNote chosen = note(NodeState::ready);
+  chosen.chosen = "start: a.pt";
+  Barrier barrier({"n1", "n2"}, k_start);
+  barrier.take("n1", chosen, k_start);
+  barrier.take("n2", note(NodeState::ready), k_start);
+  CHECK(barrier.verdict() == Verdict::failed);
+  CHECK(barrier.text().find("n2 has nothing") != std::string::npos);
+  Barrier other({"n1", "n2"}, k_start);
+  other.take("n1", chosen, k_start);
+  REQUIRE(other.overdue(k_start + 61s, k_limits) == std::vector<std::string>{"n2"});
+  other.leave_out("n2", "silent");
+  CHECK(other.verdict() == Verdict::ready);
+}

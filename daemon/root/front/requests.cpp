@@ -82,6 +82,8 @@ Ticket on_drop(const Caller& caller, const CacheDrop& m) {
   return 0;
 }
 
+Ticket on_push(const Caller& caller, const Push& m) { return caller.jobs.push(m, caller.reply); }
+
 // ---- who may ask what
 
 template <typename T>
@@ -105,6 +107,7 @@ constexpr std::tuple k_rules{
     Rule<ReportQuery>{Who::anyone,        on_report},
     Rule<CacheQuery> {Who::anyone,        on_cache},
     Rule<CacheDrop>  {Who::anyone,        on_drop},
+    Rule<Push>       {Who::root_or_user,  on_push},
 };
 // clang-format on
 

@@ -142,6 +142,25 @@ std::string lost_notice(const JobRecord& record) {
   return text + updated();
 }
 
+std::string push_failed_notice(const JobRecord& record, const std::string& cause) {
+  return title(record) +
+         "The job runs, and results of it could not be delivered meanwhile (`every` of "
+         "--stage-out, "
+         "or nodestage push):\n    " +
+         printable(shortened(cause.substr(0, cause.find('\n')), k_reason_width)) +
+         "\n\nThey are still in the job's directory, and are tried again at the next interval and "
+         "at the end of the job.\nIf the cause is a full disk or quota, make room; if it is a "
+         "permission, change it.\nWhen a delivery succeeds, this file will say so.\n" +
+         updated();
+}
+
+std::string pushed_again_notice(const JobRecord& record) {
+  return title(record) +
+         "Results of the running job are delivered again, after earlier tries had failed.\nYou "
+         "need not do anything, and can remove this file.\n" +
+         updated();
+}
+
 std::string missing_notice(const JobRecord& record, const WorkerStatus& status) {
   std::string lines;
   for (const ItemRecord& item : status.items) {

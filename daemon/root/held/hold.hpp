@@ -41,6 +41,9 @@ std::string delivered_notice(const JobRecord& record);
 std::string recovered_notice(const JobRecord& record, const std::string& directory);
 std::string expired_notice(const JobRecord& record);
 std::string lost_notice(const JobRecord& record);
+// About deliveries while the job runs: they have begun to fail; they succeed again.
+std::string push_failed_notice(const JobRecord& record, const std::string& cause);
+std::string pushed_again_notice(const JobRecord& record);
 // About outputs that were not there; "" when all were.
 std::string missing_notice(const JobRecord& record, const WorkerStatus& status);
 

@@ -72,7 +72,9 @@ bool Ending::has_nothing(const JobRecord& record) const {
   return tree ? is_empty(tree->get()) : tree.error().code == ENOENT || tree.error().code == EPERM;
 }
 
+// A push that is under way gives way to the stage-out, which delivers what it has left.
 void Ending::stage_out(JobRecord& record) {
+  if (at_.pushes.stop(record)) return at_.waiting.tell(record.key());
   record.cause.clear();
   if (has_nothing(record)) return finish(record);
   if (at_.outcomes.is_lacking(record)) return at_.outcomes.await(record);
@@ -132,11 +134,13 @@ void Ending::go_on_in_background(const JobKey& key) {
   move_to_hold(*record);
   if (!record->in_hold && !record->directory_is_ours) {
     log::warn(about(*record), "the epilog can wait no longer, and the site unmounts the directory");
-    if (!at_.workers.is_working(key, WorkerTask::stage_out) &&
-        !at_.workers.is_working(key, WorkerTask::stage))
-      return hold(*record, "the epilog could wait no longer");
-    at_.workers.kill(key, WorkerTask::stage_out);
-    return at_.workers.kill(key, WorkerTask::stage);
+    bool is_worked_on = false;
+    for (const auto task : {WorkerTask::stage, WorkerTask::push, WorkerTask::stage_out}) {
+      is_worked_on = is_worked_on || at_.workers.is_working(key, task);
+      at_.workers.kill(key, task);
+    }
+    if (!is_worked_on) hold(*record, "the epilog could wait no longer");
+    return;
   }
   log::warn(about(*record), "the epilog can wait no longer; {} goes on in the background",
             to_text(record->state));

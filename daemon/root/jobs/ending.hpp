@@ -12,6 +12,7 @@
 #include "daemon/root/jobs/outcomes.hpp"
 #include "daemon/root/jobs/peer_talk.hpp"
 #include "daemon/root/jobs/waiting.hpp"
+#include "daemon/root/push/pushes.hpp"
 #include "daemon/root/staging/staging.hpp"
 #include "daemon/root/table/job_events.hpp"
 #include "daemon/root/table/job_files.hpp"
@@ -33,6 +34,7 @@ class Ending {
     JobWorkers& workers;
     Staging& staging;
     HeldResults& held;
+    Pushes& pushes;
     PeerTalk& talk;
     Outcomes& outcomes;
     Waiting& waiting;

@@ -45,6 +45,19 @@ std::vector<ReportItem> items_in(const WorkerStatus& status, std::uint64_t from,
   return items;
 }
 
+// What was delivered while the job runs.
+void add_outputs(const WorkerStatus& pushed, std::vector<StatusItem>& items) {
+  std::vector<StatusItem> outputs = status_items(pushed, WorkerTask::push);
+  for (std::size_t i = 0; i < outputs.size(); ++i) {
+    StatusItem& output = outputs[i];
+    const std::uint64_t ended_s = pushed.items[i].ended_ms / 1000;
+    if (output.state == ItemState::done && ended_s != 0)
+      output.note =
+          "delivered " + human_date(ended_s) + (output.note.empty() ? "" : "; ") + output.note;
+    items.push_back(std::move(output));
+  }
+}
+
 }  // namespace
 
 NodeReport JobViews::report_of(const JobRecord& record) const {
@@ -65,7 +78,11 @@ NodeReport JobViews::report_of(const JobRecord& record) const {
   report.at = record.times.gone != 0 ? record.times.gone : at_.loop.wall_ms();
   const std::uint64_t from = report.times.begun;
   report.items = items_in(at_.files.status(key, WorkerTask::stage), from, report.at);
-  report.outputs = items_in(at_.files.status(key, WorkerTask::stage_out), from, report.at);
+  const WorkerStatus out = at_.files.status(key, WorkerTask::stage_out);
+  report.outputs =
+      items_in(out.phase == WorkerPhase::none ? at_.pushes.status(record) : out, from, report.at);
+  report.pushes = record.pushes;
+  report.pushes_in_all = record.pushes_in_all;
   return report;
 }
 
@@ -120,6 +137,7 @@ std::vector<JobStatus> JobViews::status(std::uint32_t wanted, std::uint32_t uid)
     JobStatus& status = found.emplace_back();
     status.row = row_of(record);
     status.items = items_of(key, task);
+    if (!is_out) add_outputs(at_.pushes.status(record), status.items);
     // No worker works on them any more.
     for (StatusItem& item : status.items) {
       if (record.state == JobState::failed && item.state == ItemState::working)

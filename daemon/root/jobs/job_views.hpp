@@ -15,6 +15,7 @@
 #include "daemon/root/cache/cache.hpp"
 #include "daemon/root/held/held_results.hpp"
 #include "daemon/root/jobs/peer_talk.hpp"
+#include "daemon/root/push/pushes.hpp"
 #include "daemon/root/table/job_files.hpp"
 #include "daemon/root/table/job_table.hpp"
 #include "daemon/root/table/metrics.hpp"
@@ -33,6 +34,7 @@ class JobViews {
     const JobFiles& files;
     const SpaceDesk& desk;
     const HeldResults& held;
+    const Pushes& pushes;
     const Cache& cache;
     const PeerTalk& talk;
     Records& records;

@@ -24,6 +24,7 @@ bool is_bounded(const Await& ask) {
 
 void Jobs::settings_changed() {
   cache_.settings_changed();
+  workers_.share_rate();
   staging_.start_queued();
   at_.records.trim();
   held_.settings_changed();
@@ -206,6 +207,15 @@ Ticket Jobs::await(const Await& ask, Reply reply) {
   return waiting_.await(record->key(), ask, next_ticket_++, std::move(reply));
 }
 
+Ticket Jobs::push(const Push& ask, Reply reply) {
+  JobRecord* record = table_.find_live(ask.job);
+  if (record == nullptr) {
+    reply(Refused{RefusalReason::unknown_job, "the job is not known on this node"});
+    return 0;
+  }
+  return pushes_.push(*record, ask, next_ticket_++, std::move(reply));
+}
+
 Ticket Jobs::end(const End& end, const Reply& reply) {
   const JobRecord* record = table_.find_live(end.job);
   // Where slurmctld requeues a job as it ends, it counts before it makes the epilog's credential,
@@ -227,7 +237,8 @@ Ticket Jobs::recover_held(const Recover& ask, const Reply& reply) {
 }
 
 void Jobs::leave(Ticket ticket) {
-  if (!held_.leave(ticket) && !waiting_.leave(ticket)) ending_.leave(ticket);
+  if (!held_.leave(ticket) && !waiting_.leave(ticket) && !pushes_.leave(ticket))
+    ending_.leave(ticket);
 }
 
 void Jobs::take_note(const PeerNote& note) {
@@ -247,6 +258,7 @@ void Jobs::ready(JobRecord& record) {
                          "cannot be written: " +
                              *why + "\nTell your administrators.");
   const JobKey key = record.key();
+  pushes_.watch(record);
   talk_.state_changed(record);
   waiting_.tell(key);
 }
@@ -281,6 +293,7 @@ void Jobs::gone(JobRecord& record, Remains remains) {
     at_.areas.remove_status(key);
     credits_.forget(key);
     staging_.forget(key);
+    pushes_.forget(key);
     talk_.forget(key);
     waiting_.forget(key);
     views_.forget(key);

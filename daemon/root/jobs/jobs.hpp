@@ -23,6 +23,7 @@
 #include "daemon/root/jobs/peer_talk.hpp"
 #include "daemon/root/jobs/waiting.hpp"
 #include "daemon/root/nodes/peers.hpp"
+#include "daemon/root/push/pushes.hpp"
 #include "daemon/root/slurm/slurm_question.hpp"
 #include "daemon/root/staging/staging.hpp"
 #include "daemon/root/table/job_events.hpp"
@@ -51,7 +52,7 @@ class Jobs final : private JobEvents {
     Peers& peers;
     SlurmQuestion& slurm;
     Records& records;
-    int rate_fd;  // k_worker_rate_fd, written here; -1: none
+    JobWorkers::RateFiles rates;
     std::string boot = CacheArea::this_boot();
   };
   explicit Jobs(const Places& places) : at_(places) {}
@@ -74,6 +75,7 @@ class Jobs final : private JobEvents {
   // Answers now or later, through `reply`.
   Ticket wait(const Wait& wait, Reply reply);
   Ticket await(const Await& ask, Reply reply);
+  Ticket push(const Push& ask, Reply reply);
   Ticket end(const End& end, const Reply& reply);
   Ticket recover_held(const Recover& ask, const Reply& reply);
   // The caller went away.
@@ -125,22 +127,23 @@ class Jobs final : private JobEvents {
   JobFiles files_{at_.areas};
   Cache cache_{{at_.loop, at_.config, at_.areas, at_.workers, at_.trash, counters_, at_.boot}};
   SpaceDesk desk_{at_.loop, at_.config, at_.areas, [this] { return cache_.make_room(); }};
-  JobWorkers workers_{at_.loop, at_.config, table_, files_, at_.workers, counters_, at_.rate_fd};
+  JobWorkers workers_{at_.loop, at_.config, table_, files_, at_.workers, counters_, at_.rates};
   Notices notices_{at_.workers, at_.config};
   Credits credits_{at_.loop, at_.config, table_, files_};
   HeldResults held_{{at_.loop, at_.config, at_.areas, table_, files_, workers_, notices_, *this}};
   Staging staging_{{at_.loop, at_.config, at_.areas, table_, files_, workers_, desk_, held_, cache_,
-                    counters_, *this, at_.rate_fd}};
+                    counters_, *this, at_.rates.read}};
+  Pushes pushes_{{at_.loop, at_.config, table_, files_, workers_, held_, counters_, *this}};
   PeerTalk talk_{{at_.loop, at_.config, table_, workers_, at_.peers, staging_, credits_, *this},
                  [this](const JobKey& key) { return waiting_.is_for_all(key); }};
   Outcomes outcomes_{{at_.loop, at_.config, table_, at_.peers, talk_, *this}};
   Waiting waiting_{{at_.loop, table_, files_, workers_, at_.peers, staging_, talk_, credits_}};
-  Ending ending_{{at_.loop, at_.config, at_.areas, table_, files_, workers_, staging_, held_, talk_,
-                  outcomes_, waiting_, counters_, *this}};
+  Ending ending_{{at_.loop, at_.config, at_.areas, table_, files_, workers_, staging_, held_,
+                  pushes_, talk_, outcomes_, waiting_, counters_, *this}};
   Orphans orphans_{at_.loop, at_.config, table_, at_.slurm,
                    [this](const JobKey& key) { ending_.ended(*table_.find(key)); }};
-  JobViews views_{
-      {at_.loop, at_.config, at_.areas, table_, files_, desk_, held_, cache_, talk_, at_.records}};
+  JobViews views_{{at_.loop, at_.config, at_.areas, table_, files_, desk_, held_, pushes_, cache_,
+                   talk_, at_.records}};
   Ticket next_ticket_ = 1;
 };
 

@@ -52,6 +52,7 @@ void Jobs::take_over(JobRecord& record) {
     staging_.adopt(record);
   else
     ending_.adopt(record);
+  pushes_.adopt(record);
 }
 
 void Jobs::carry_on(JobRecord& record) {
@@ -72,6 +73,7 @@ void Jobs::go_on(JobRecord& record, WorkersWord word) {
     case JobState::ready:
     case JobState::failed:
       if (record.ended) return ending_.stop(record);
+      pushes_.watch(record);
       // Its worker has ended, unseen, and others would wait for what it staged for them.
       if (staging_.leads(record.key()) && !workers_.is_working(record.key(), WorkerTask::stage))
         staging_.worker_ended(record.key(), {WorkerEnd::Kind::ended, "ended"});

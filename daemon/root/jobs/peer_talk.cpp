@@ -80,6 +80,7 @@ NodeNote PeerTalk::own_state(const JobRecord& record) const {
       break;
     default:
       note.state = NodeState::ready;
+      note.chosen = at_.workers.status(key, WorkerTask::stage).chosen;
       note.waits = is_awaited_(key) ? k_listens : 0;
       note.ended = record.ended ? 1 : 0;
   }
@@ -212,6 +213,7 @@ void PeerTalk::take(JobRecord& record, Talk& talk, const std::string& from, cons
   if (talk.barrier) {
     NodeNote shown = note;
     shown.cause = printable(note.cause, Newlines::keep);
+    shown.chosen = printable(note.chosen, Newlines::keep);
     talk.barrier->take(from, shown, at_.loop.now());
     if (const Verdict verdict = talk.barrier->verdict(); verdict != Verdict::open)
       return decide(record, verdict, talk.barrier->text());

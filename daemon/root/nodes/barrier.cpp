@@ -45,6 +45,7 @@ void Barrier::take(const std::string& name, const NodeNote& note, Time now) {
     case NodeState::staging:
       return move(node, Phase::staging);
     case NodeState::ready:
+      node.chosen = note.chosen;
       return move(node, Phase::ready);
     case NodeState::failed:
       node.cause = note.cause;
@@ -92,7 +93,30 @@ void Barrier::fail(const std::string& node, const std::string& cause) {
 
 Verdict Barrier::verdict() const {
   if (failed_ > 0) return Verdict::failed;
-  return open_ > 0 ? Verdict::open : Verdict::ready;
+  if (open_ > 0) return Verdict::open;
+  return difference().empty() ? Verdict::ready : Verdict::failed;
+}
+
+// Which two nodes have chosen different entries; "" if none have. A node without a choice counts:
+// it goes on without an optional item that others have.
+std::string Barrier::difference() const {
+  const std::string* first = nullptr;
+  for (const std::string& name : order_) {
+    const Node& node = at(name);
+    if (node.phase != Phase::ready) continue;
+    if (first == nullptr) first = &name;
+    const std::string& chosen = at(*first).chosen;
+    if (node.chosen == chosen) continue;
+    const auto shown = [](const std::string& node_name, const std::string& text) {
+      return printable(node_name) + " has " +
+             (text.empty() ? "nothing" : printable(text, Newlines::join));
+    };
+    return "newest= has not chosen the same on all nodes: " + shown(*first, chosen) + ", and " +
+           shown(name, node.chosen) +
+           "\nSubmit the job again; if another job writes there at the same time, let this one "
+           "depend on its end (--dependency).";
+  }
+  return "";
 }
 
 const Barrier::Node& Barrier::at(const std::string& name) const { return nodes_.at(name); }
@@ -137,7 +161,10 @@ std::string Barrier::text() const {
     text +=
         (text.empty() ? "" : "\n") + ("going on without " + printable(name)) + ": " + node.cause;
   }
-  if (verdict() == Verdict::ready) return text;
+  if (open_ == 0) {
+    const std::string difference = this->difference();
+    return difference.empty() ? text : difference;
+  }
   // The slowest first: nodes that have not begun, then those that have read the least.
   std::vector<std::pair<double, std::string>> slow;
   for (std::string& name : open_nodes()) slow.emplace_back(share(at(name)), std::move(name));

@@ -39,7 +39,8 @@ class Barrier {
   // Likewise, but the node fails the job.
   void fail(const std::string& node, const std::string& cause);
 
-  // failed as soon as one node has failed.
+  // failed as soon as one node has failed, and when all are ready and have chosen different entries
+  // for `newest=`.
   [[nodiscard]] Verdict verdict() const;
   // A text for users. failed: the first failed node and its cause. ready: the nodes that were left
   // out, or "". open: which nodes are not ready, and how far the slowest are.
@@ -59,9 +60,11 @@ class Barrier {
     std::uint64_t bytes_read = 0;
     std::uint64_t bytes_total = 0;
     std::string cause;
+    std::string chosen;  // NodeNote::chosen
     Time heard{};
   };
   void move(Node& node, Phase phase);
+  [[nodiscard]] std::string difference() const;
   [[nodiscard]] std::vector<std::string> open_nodes() const;
   [[nodiscard]] std::string state_text(const std::string& name) const;
   [[nodiscard]] const Node& at(const std::string& name) const;

@@ -14,6 +14,8 @@ const char* name_of(WorkerTask task) {
       return "measure";
     case WorkerTask::identify:
       return "identify";
+    case WorkerTask::push:
+      return "push";
     case WorkerTask::recover:
       return "recover";
     default:
@@ -35,6 +37,10 @@ std::string JobFiles::path(const JobRecord& record) const {
 
 Result<Fd> JobFiles::new_status(const JobKey& key, WorkerTask task) const {
   return areas_.open_status(key, name_of(task), O_RDWR | O_CREAT | O_TRUNC);
+}
+
+Result<Fd> JobFiles::delivered_list(const JobKey& key) const {
+  return areas_.open_status(key, "delivered", O_RDWR | O_CREAT);
 }
 
 WorkerStatus JobFiles::status(const JobKey& key, WorkerTask task) const {

@@ -24,6 +24,8 @@ class JobFiles {
   [[nodiscard]] std::string path(const JobRecord& record) const;
   // An empty status file, for a worker that is about to start.
   [[nodiscard]] Result<Fd> new_status(const JobKey& key, WorkerTask task) const;
+  // k_worker_delivered_fd: kept until the job is forgotten.
+  [[nodiscard]] Result<Fd> delivered_list(const JobKey& key) const;
   // No worker with this task has written anything any more.
   void forget_status(const JobKey& key, WorkerTask task) const {
     areas_.remove_status(key, name_of(task));

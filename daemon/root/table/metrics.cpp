@@ -9,7 +9,7 @@ namespace nodestage {
 namespace {
 
 // The labels, in the order of their enums.
-constexpr const char* k_activity[k_activities] = {"stage", "stage_out"};
+constexpr const char* k_activity[k_activities] = {"stage", "stage_out", "push"};
 constexpr const char* k_phase[k_phases] = {"directory", "queued",  "staging",
                                            "barrier",   "outcome", "stage_out"};
 constexpr const char* k_cause[k_failure_causes] = {"data",    "space",  "time_limit", "memory",
@@ -23,7 +23,7 @@ template <typename Enum>
 constexpr std::size_t index(Enum value) {
   return static_cast<std::size_t>(value);
 }
-static_assert(index(Activity::stage_out) + 1 == k_activities);
+static_assert(index(Activity::push) + 1 == k_activities);
 static_assert(index(Phase::stage_out) + 1 == k_phases);
 static_assert(index(FailureCause::journal) + 1 == k_failure_causes);
 static_assert(index(JobState::gone) + 1 == k_job_states);
@@ -104,7 +104,8 @@ void add_times(Families& families, const Counters& counters) {
 }
 
 void add_failures(Families& families, const Counters& counters) {
-  families.begin("failures_total", "counter", "Jobs whose staging or stage-out failed, by cause.");
+  families.begin("failures_total", "counter",
+                 "Stagings, stage-outs and pushes that failed, by cause.");
   for (std::size_t i = 0; i < k_activities; ++i) {
     for (std::size_t cause = 0; cause < k_failure_causes; ++cause) {
       families.add(label("activity", k_activity[i]) + "," + label("cause", k_cause[cause]),
@@ -124,6 +125,16 @@ void add_cache(Families& families, const Counters::Cache& cache) {
   families.add("", std::to_string(cache.bytes_not_read));
   families.begin("cache_evictions_total", "counter", "Entries of the cache that were removed.");
   families.add("", std::to_string(cache.evictions));
+}
+
+void add_pushes(Families& families, const Counters::Pushes& pushes) {
+  constexpr const char* k_result[] = {"done", "unsettled", "failed"};
+  families.begin("pushes_total", "counter", "Deliveries while a job ran, by how they ended.");
+  for (std::size_t i = 0; i < pushes.results.size(); ++i)
+    families.add(label("result", k_result[i]), std::to_string(pushes.results[i]));
+  families.begin("push_seconds_total", "counter",
+                 "Time that deliveries while a job ran have taken.");
+  families.add("", seconds(pushes.milliseconds));
 }
 
 }  // namespace
@@ -170,6 +181,11 @@ void Counters::add_time(JobState state, std::chrono::steady_clock::duration time
   if (const auto phase = phase_of(state)) add_time(*phase, time);
 }
 
+void Counters::add_push(Pushed result, std::uint64_t milliseconds) {
+  ++pushes.results[index(result)];
+  pushes.milliseconds += milliseconds;
+}
+
 void Counters::add_failure(Activity activity, FailureCause cause) {
   ++failures[index(activity)][index(cause)];
 }
@@ -193,6 +209,7 @@ MetricsText metrics_text(const Metrics& metrics) {
             metrics.trash_trees);
 
   add_cache(own, metrics.counters.cache);
+  add_pushes(own, metrics.counters.pushes);
   own.gauge("cache_entries", "Shared items that are kept for further jobs.", metrics.cache_entries);
   own.gauge("cache_bytes", "Size of what is kept for further jobs, as workers reported it.",
             metrics.cache_bytes);

@@ -16,7 +16,7 @@
 
 namespace nodestage {
 
-enum class Activity { stage, stage_out };
+enum class Activity { stage, stage_out, push };
 
 // Where a job's time goes.
 enum class Phase { directory, queued, staging, barrier, outcome, stage_out };
@@ -34,7 +34,7 @@ enum class FailureCause {
   journal,     // cannot be written
 };
 
-inline constexpr std::size_t k_activities = 2;
+inline constexpr std::size_t k_activities = 3;
 inline constexpr std::size_t k_phases = 6;
 inline constexpr std::size_t k_failure_causes = 10;
 inline constexpr std::size_t k_job_states = 10;
@@ -44,6 +44,8 @@ struct Work {
   std::uint64_t bytes_read = 0;
   std::uint64_t bytes_written = 0;
   std::uint64_t files = 0;
+
+  bool operator==(const Work&) const = default;
 };
 Work work_of(const WorkerStatus& status);  // every claim bounded
 FailureCause cause_of(const WorkerEnd& end, const WorkerStatus& status);
@@ -61,16 +63,24 @@ struct Counters {
     std::uint64_t evictions = 0;
     std::uint64_t bytes_not_read = 0;  // of the sources of hits
   };
+  // Deliveries while a job runs.
+  enum class Pushed { done, unsettled, failed };
+  struct Pushes {
+    std::array<std::uint64_t, 3> results{};  // by Pushed
+    std::uint64_t milliseconds = 0;
+  };
   std::array<Work, k_activities> work{};
   std::array<Spent, k_phases> spent{};
   std::array<std::array<std::uint64_t, k_failure_causes>, k_activities> failures{};
   Cache cache;
+  Pushes pushes;
 
   // Adds the amount by which `now` exceeds `counted`, and raises `counted` to `now`.
   void add_work(Activity activity, const Work& now, Work& counted);
   void add_time(Phase phase, std::chrono::steady_clock::duration time);
   // Adds nothing for a state whose time is not counted.
   void add_time(JobState state, std::chrono::steady_clock::duration time);
+  void add_push(Pushed result, std::uint64_t milliseconds);
   void add_failure(Activity activity, FailureCause cause);
 };
 

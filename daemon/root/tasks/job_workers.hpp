@@ -20,6 +20,11 @@ class JobWorkers {
  public:
   // Called from the loop, never from start(). The worker is forgotten by then.
   using OnEnd = std::function<void(const JobKey& key, const WorkerEnd& end)>;
+  // What workers have as k_worker_rate_fd; -1: none.
+  struct RateFiles {
+    int read = -1;     // written by the queue for places to stage
+    int deliver = -1;  // written here: of pushes and stage-outs
+  };
   // How a worker of a job is limited.
   struct Bounds {
     CgroupLimits resources;
@@ -27,14 +32,14 @@ class JobWorkers {
   };
 
   JobWorkers(Loop& loop, const Config& config, JobTable& table, const JobFiles& files,
-             Workers& workers, Counters& counters, int rate_fd)
+             Workers& workers, Counters& counters, const RateFiles& rates)
       : loop_(loop),
         config_(config),
         table_(table),
         files_(files),
         workers_(workers),
         counters_(counters),
-        rate_fd_(rate_fd) {}
+        rates_(rates) {}
   JobWorkers(const JobWorkers&) = delete;
   JobWorkers& operator=(const JobWorkers&) = delete;
 
@@ -42,8 +47,8 @@ class JobWorkers {
   [[nodiscard]] WorkerStart order(const JobRecord& record, WorkerTask task) const;
   [[nodiscard]] Bounds bounds(const JobRecord& record, WorkerTask task) const;
 
-  // With a new status file. The order's directory must be open. For `stage` and `stage_out`, the
-  // record notes the process, so that the next daemon takes it over.
+  // With a new status file. The order's directory must be open. For `stage`, `stage_out` and
+  // `push`, the record notes the process, so that the next daemon takes it over.
   Status start(JobRecord& record, WorkerStart start, const Bounds& bounds, OnEnd on_end);
   // Takes over the worker of an earlier daemon that the record notes. Returns whether it lives.
   bool adopt(JobRecord& record, WorkerTask task, OnEnd on_end);
@@ -58,6 +63,8 @@ class JobWorkers {
   [[nodiscard]] WorkerStatus status(const JobKey& key, WorkerTask task) const;
   // Counts what the running workers have done so far.
   void count_work();
+  // stageout.max_rate may have changed.
+  void share_rate() const;
   // Whether everything that a worker starts is killed with it.
   [[nodiscard]] bool ends_all() const { return workers_.ends_all(); }
 
@@ -79,7 +86,7 @@ class JobWorkers {
   const JobFiles& files_;
   Workers& workers_;
   Counters& counters_;
-  const int rate_fd_;
+  const RateFiles rates_;
   std::map<Which, Worker> at_work_;
 };
 

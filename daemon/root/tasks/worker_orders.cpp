@@ -7,11 +7,13 @@
 
 namespace nodestage {
 
-// Each stage-out has its own: an earlier one may be stuck in the kernel.
+// Each stage-out and push has its own: an earlier one may be stuck in the kernel.
 std::string cgroup_of(const JobRecord& record, WorkerTask task) {
   const std::string name = to_text(record.key()) + "." + name_of(task);
-  const bool again = task == WorkerTask::stage_out && record.stage_outs > 1;
-  return again ? name + "." + std::to_string(record.stage_outs) : name;
+  const std::uint32_t earlier = task == WorkerTask::stage_out ? record.stage_outs - 1
+                                : task == WorkerTask::push    ? record.pushes_in_all
+                                                              : 0;
+  return earlier > 0 ? name + "." + std::to_string(earlier + 1) : name;
 }
 
 Workers::Limits limits_of(WorkerTask task, const Config& config) {
@@ -55,6 +57,7 @@ WorkerStart order_for(const JobRecord& record, WorkerTask task, const Config& co
   order.ran = record.may_have_run;
   order.delivered = record.hold.delivered;
   order.tries = record.stage_outs - (task == WorkerTask::stage_out ? 1 : 0);
+  order.keeps_list = keeps_list(task);
   order.stdout_path = record.begin.stdout_path;
   order.work_dir = record.begin.work_dir;
   return start;

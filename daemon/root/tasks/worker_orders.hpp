@@ -12,6 +12,11 @@
 
 namespace nodestage {
 
+// Whether workers with this task note what they deliver, and share stageout.max_rate.
+constexpr bool keeps_list(WorkerTask task) {
+  return task == WorkerTask::stage_out || task == WorkerTask::push;
+}
+
 // The name of the worker's cgroup.
 std::string cgroup_of(const JobRecord& record, WorkerTask task);
 

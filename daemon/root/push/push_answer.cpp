@@ -1,0 +1,107 @@
+#include "daemon/root/push/push_answer.hpp"
+
+#include <algorithm>
+
+#include "common/talk/summary.hpp"
+#include "common/text/human.hpp"
+
+namespace nodestage {
+namespace {
+
+constexpr std::size_t k_max_list_bytes = 16 * 1024;
+
+// Of an output that was not asked for, the worker reports nothing but its source.
+bool is_concerned(const ItemRecord& item) {
+  return state_of(item) != ItemState::skipped || item.note[0] != '\0';
+}
+
+bool is_unsettled(const ItemRecord& item) { return (item.flags & k_item_unsettled) != 0; }
+
+std::string source_of(const ItemRecord& item) { return printable(field_text(item.source)); }
+
+std::string list_of_outputs(const WorkerStatus& status) {
+  std::string list;
+  for (const ItemRecord& item : status.items)
+    list += (list.empty() ? "'" : ", '") + source_of(item) + "'";
+  return shortened(list, k_max_list_bytes);
+}
+
+// The worker shortens what is too long for a record; so does this.
+bool is_named(const ItemRecord& item, const std::vector<std::string>& names) {
+  return std::any_of(names.begin(), names.end(), [&item](const std::string& name) {
+    return field_text(item.source) == shortened(name, sizeof item.source - 1);
+  });
+}
+
+Refused unknown_names(const std::vector<std::string>& unknown, const WorkerStatus& status) {
+  std::string text;
+  for (const std::string& name : unknown)
+    text += (text.empty() ? "'" : ", '") + printable(name) + "'";
+  return {RefusalReason::unknown_name,
+          "the job has no output " + shortened(text, k_max_list_bytes) +
+              "; the sources of its --stage-out: " + list_of_outputs(status)};
+}
+
+// The first lines that say why not all is delivered.
+std::string cause_in(const WorkerStatus& asked) {
+  for (const ItemRecord& item : asked.items) {
+    const bool is_named_alone = state_of(item) == ItemState::skipped;
+    if (state_of(item) == ItemState::failed || is_unsettled(item) || is_named_alone)
+      return source_of(item) + ": " + in_one_line(field_text(item.note));
+  }
+  return "";
+}
+
+}  // namespace
+
+PushResult result_of(const WorkerStatus& status) {
+  if (status.phase != WorkerPhase::done) return PushResult::failed;
+  const bool is_open = std::any_of(status.items.begin(), status.items.end(), is_unsettled);
+  return is_open ? PushResult::unsettled : PushResult::done;
+}
+
+std::string cause_of_failure(const WorkerStatus& status, const WorkerEnd& end) {
+  if (status.phase == WorkerPhase::failed) return printable(status.cause, Newlines::keep);
+  return "the process that delivers " + end.text;
+}
+
+Message answer_to(const std::vector<std::string>& names, const WorkerStatus& status,
+                  const WorkerEnd& end) {
+  if (status.phase != WorkerPhase::done && status.phase != WorkerPhase::failed)
+    return Failed{cause_of_failure(status, end), {}};
+  if (status.items.empty() && status.phase == WorkerPhase::failed)
+    return Failed{cause_of_failure(status, end), {}};
+  if (status.items.empty())
+    return Refused{RefusalReason::unknown_name,
+                   "the job has no --stage-out, so there is nothing to deliver"};
+  std::vector<std::string> unknown;
+  for (const std::string& name : names) {
+    const auto& items = status.items;
+    if (std::none_of(items.begin(), items.end(),
+                     [&name](const ItemRecord& item) { return is_named(item, {name}); }))
+      unknown.push_back(name);
+  }
+  if (!unknown.empty()) return unknown_names(unknown, status);
+  WorkerStatus asked;
+  bool has_failed = false;
+  for (const ItemRecord& item : status.items) {
+    const bool is_meant = names.empty() ? is_concerned(item) : is_named(item, names);
+    if (!is_meant) continue;
+    asked.items.push_back(item);
+    const bool is_skipped = !names.empty() && state_of(item) == ItemState::skipped;
+    has_failed =
+        has_failed || is_skipped || state_of(item) == ItemState::failed || is_unsettled(item);
+  }
+  std::vector<std::string> lines = delivery_lines(asked);
+  if (!has_failed) return Ready{{}, std::move(lines)};
+  return Failed{cause_in(asked), std::move(lines)};
+}
+
+void show_push(const WorkerStatus& status, std::vector<ItemRecord>& shown) {
+  if (shown.size() < status.items.size()) shown.resize(status.items.size());
+  for (std::size_t i = 0; i < status.items.size(); ++i) {
+    if (is_concerned(status.items[i]) || shown[i].source[0] == '\0') shown[i] = status.items[i];
+  }
+}
+
+}  // namespace nodestage

@@ -1,0 +1,53 @@
+// Which of a job's outputs are to be delivered, and when. Pure; Pushes (pushes.hpp) acts on it.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <optional>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "common/wire/worker_order.hpp"
+#include "daemon/root/basis/job.hpp"
+#include "daemon/root/basis/loop.hpp"
+
+namespace nodestage {
+
+// Outputs of one job: all, or those of a timer, or those that callers named.
+struct PushWanted {
+  bool all = false;
+  std::uint64_t items = 0;  // bit i: item i of --stage-out
+  std::set<std::string> names;
+
+  [[nodiscard]] bool is_empty() const { return !all && items == 0 && names.empty(); }
+  void add(const std::vector<std::string>& more);  // none: all
+  void write_to(WorkerOrder& order) const;
+};
+
+// How long after the start of a job its first delivery is due. The nodes of a job, and jobs that
+// started together, take turns within the interval.
+std::chrono::milliseconds first_delay(const Begin& begin, std::chrono::seconds interval);
+
+// The outputs with the key `every`, each with the moment when it is due.
+class PushTimes {
+ public:
+  // `every_s`: as the worker reports it; `least_s`: what a shorter interval is raised to.
+  PushTimes() = default;
+  PushTimes(const Begin& begin, const std::vector<std::uint32_t>& every_s, std::uint64_t least_s,
+            Clock::time_point now);
+
+  [[nodiscard]] std::optional<Clock::time_point> next() const;
+  // Those that are due now: bit i for item i. They are due again after their interval.
+  std::uint64_t take_due(Clock::time_point now);
+
+ private:
+  struct Output {
+    std::size_t item;
+    std::chrono::seconds interval;
+    Clock::time_point due;
+  };
+  std::vector<Output> outputs_;
+};
+
+}  // namespace nodestage

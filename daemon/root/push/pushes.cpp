@@ -1,0 +1,330 @@
+#include "daemon/root/push/pushes.hpp"
+
+#include <algorithm>
+#include <utility>
+
+#include "common/talk/summary.hpp"
+#include "common/text/human.hpp"
+#include "daemon/root/basis/log.hpp"
+#include "daemon/root/held/hold.hpp"
+#include "daemon/root/push/push_answer.hpp"
+
+namespace nodestage {
+namespace {
+
+constexpr std::chrono::milliseconds k_least_interval{100};
+constexpr std::chrono::milliseconds k_caller_share{10};
+constexpr std::uint64_t k_stall_parts =
+    8;  // in the time after which a worker that is stuck is given up
+constexpr std::size_t k_max_name_bytes = 4096;
+constexpr std::size_t k_max_names_bytes = 16 * 1024;  // of a push in all: they go into one order
+
+bool is_bounded(const Push& ask) {
+  return ask.names.size() <= k_max_request_items &&
+         std::all_of(ask.names.begin(), ask.names.end(),
+                     [](const std::string& name) { return name.size() <= k_max_name_bytes; });
+}
+
+std::size_t bytes_of(const PushWanted& wanted) {
+  std::size_t bytes = 0;
+  for (const std::string& name : wanted.names) bytes += name.size();
+  return bytes;
+}
+
+// A job that has no directory yet, or none any more, has nothing to deliver.
+bool can_push(const JobRecord& record) {
+  return is_live(record) && !record.ended && record.state != JobState::waiting_for_directory;
+}
+
+}  // namespace
+
+Pushes::Job* Pushes::find(const JobKey& key) {
+  const auto found = jobs_.find(key);
+  return found == jobs_.end() ? nullptr : &found->second;
+}
+
+Ticket Pushes::push(JobRecord& record, const Push& ask, Ticket ticket, Reply reply) {
+  const auto refuse = [&reply](RefusalReason reason, std::string what) -> Ticket {
+    reply(Refused{reason, std::move(what)});
+    return 0;
+  };
+  const JobKey key = record.key();
+  if (!is_bounded(ask)) return refuse(RefusalReason::malformed, "too many or too long names");
+  if (record.begin.request.empty())
+    return refuse(RefusalReason::unknown_name,
+                  "the job has no --stage-out, so there is nothing to deliver");
+  if (!can_push(record))
+    return refuse(RefusalReason::unknown_job, "the job does not run on this node any more, or yet");
+  Job& job = jobs_[key];
+  PushWanted next = job.next;
+  next.add(ask.names);
+  if (bytes_of(next) > k_max_names_bytes)
+    return refuse(RefusalReason::busy, "too many names are asked for at once; try again");
+  job.next = std::move(next);
+  if (ask.waits == 0) {
+    reply(Accepted{});
+    ticket = 0;
+  } else {
+    const auto interval = std::max(std::chrono::milliseconds(ask.interval_ms), k_least_interval);
+    job.callers.emplace(ticket, Caller{std::move(reply), ask.names, interval, false, {}});
+    tick(key, ticket);
+  }
+  go_on(record);
+  return ticket;
+}
+
+bool Pushes::leave(Ticket ticket) {
+  for (auto& [key, job] : jobs_) {
+    const auto found = job.callers.find(ticket);
+    if (found == job.callers.end()) continue;
+    at_.loop.cancel(found->second.timer);
+    job.callers.erase(found);
+    return true;
+  }
+  return false;
+}
+
+void Pushes::tick(const JobKey& key, Ticket ticket) {
+  Job* job = find(key);
+  if (job == nullptr || job->callers.count(ticket) == 0) return;
+  Caller& caller = job->callers.at(ticket);
+  Progress progress;
+  progress.phase = ProgressPhase::queued;
+  if (caller.is_served) {
+    progress = progress_of(at_.workers.status(key, WorkerTask::push), Counted::all);
+    progress.elapsed_ms =
+        static_cast<std::uint64_t>(std::chrono::duration_cast<std::chrono::milliseconds>(
+                                       at_.workers.age(key, WorkerTask::push))
+                                       .count());
+  } else if (at_.workers.is_working(key, WorkerTask::push)) {
+    progress.current = "the delivery that is under way";
+  }
+  const auto callers = static_cast<std::int64_t>(job->callers.size());
+  const auto pause = std::max(caller.interval, std::chrono::milliseconds(k_caller_share * callers));
+  caller.timer = at_.loop.after(pause, [this, key, ticket] { tick(key, ticket); });
+  caller.reply(progress);
+}
+
+void Pushes::watch(const JobRecord& record) {
+  const JobKey key = record.key();
+  const WorkerStatus status = at_.workers.status(key, WorkerTask::stage);
+  PushTimes times(record.begin, status.every_s, at_.config.stageout.least_interval_s,
+                  at_.loop.now());
+  if (!times.next()) return;
+  jobs_[key].times = std::move(times);
+  set_timer(key);
+}
+
+void Pushes::set_timer(const JobKey& key) {
+  Job& job = jobs_[key];
+  if (job.timer) at_.loop.cancel(*job.timer);
+  job.timer.reset();
+  const auto next = job.times.next();
+  if (!next) return;
+  const auto wait = std::chrono::ceil<std::chrono::milliseconds>(*next - at_.loop.now());
+  job.timer = at_.loop.after(std::max(wait, std::chrono::milliseconds(0)), [this, key] {
+    jobs_[key].timer.reset();
+    due(key);
+  });
+}
+
+// Before the first step has run there is nothing to deliver.
+void Pushes::due(const JobKey& key) {
+  JobRecord* record = at_.table.find(key);
+  if (record == nullptr || !can_push(*record)) return;
+  Job& job = jobs_[key];
+  const std::uint64_t items = job.times.take_due(at_.loop.now());
+  set_timer(key);
+  if (record->times.run == 0) return;
+  job.next.items |= items;
+  go_on(*record);
+}
+
+// Starts the next push, if one is wanted and none is under way.
+void Pushes::go_on(JobRecord& record) {
+  const JobKey key = record.key();
+  const Job* job = find(key);
+  if (job == nullptr || job->next.is_empty()) return;
+  if (at_.workers.is_working(key, WorkerTask::push)) return;
+  turns_.ask(record.begin.uid, key, [this, key] { return start(key); });
+}
+
+Turns::Begun Pushes::start(const JobKey& key) {
+  JobRecord* record = at_.table.find(key);
+  Job* job = find(key);
+  if (record == nullptr || job == nullptr || !can_push(*record) || job->next.is_empty())
+    return Turns::Begun::no;
+  const PushWanted wanted = std::exchange(job->next, {});
+  for (auto& [ticket, caller] : job->callers) caller.is_served = true;
+  if (const Status started = start_worker(*record, wanted); !started) {
+    worker_ended(key,
+                 {WorkerEnd::Kind::not_started, "could not be started: " + started.error().what});
+    return Turns::Begun::no;
+  }
+  job->begun_ms = at_.loop.wall_ms();
+  job->moved_at = at_.loop.now();
+  job->seen = {};
+  at_.table.save(*record);
+  look(key);
+  return Turns::Begun::yes;
+}
+
+Status Pushes::start_worker(JobRecord& record, const PushWanted& wanted) {
+  TRY_ASSIGN(const Fd directory, at_.files.directory(record));
+  WorkerStart start = at_.workers.order(record, WorkerTask::push);
+  wanted.write_to(start.order);
+  start.directory_fd = directory.get();
+  return at_.workers.start(
+      record, start, at_.workers.bounds(record, WorkerTask::push),
+      [this](const JobKey& key, const WorkerEnd& end) { worker_ended(key, end); });
+}
+
+// A target that does not answer must not keep the next push waiting for ever.
+void Pushes::look(const JobKey& key) {
+  Job* job = find(key);
+  if (job == nullptr || !at_.workers.is_working(key, WorkerTask::push)) return;
+  const auto limit = std::chrono::seconds(at_.config.stageout.push_stall_s);
+  const Work done = work_of(at_.workers.status(key, WorkerTask::push));
+  if (done != job->seen) {
+    job->seen = done;
+    job->moved_at = at_.loop.now();
+  }
+  if (at_.loop.now() - job->moved_at < limit) {
+    job->look_timer = at_.loop.after(std::chrono::milliseconds(limit) / k_stall_parts,
+                                     [this, key] { look(key); });
+    return;
+  }
+  job->given_up = "was stopped: for " + human_duration(at_.config.stageout.push_stall_s * 1000) +
+                  " it could copy nothing (stageout.push_stall); a target does not answer";
+  at_.workers.kill(key, WorkerTask::push);
+}
+
+void Pushes::adopt(JobRecord& record) {
+  const JobKey key = record.key();
+  const bool lives =
+      at_.workers.adopt(record, WorkerTask::push,
+                        [this](const JobKey& of, const WorkerEnd& end) { worker_ended(of, end); });
+  if (!lives) return;
+  Job& job = jobs_[key];
+  job.begun_ms = at_.loop.wall_ms();
+  job.moved_at = at_.loop.now();
+  turns_.take(record.begin.uid, key);
+  look(key);
+}
+
+bool Pushes::stop(JobRecord& record) {
+  const JobKey key = record.key();
+  if (Job* job = find(key)) {
+    if (job->timer) at_.loop.cancel(*job->timer);
+    job->timer.reset();
+    job->times = {};
+    job->next = {};
+    answer(*job, false, [](const Caller&) { return Failed{"the job has ended", {}}; });
+  }
+  if (!at_.workers.is_working(key, WorkerTask::push)) return false;
+  at_.workers.kill(key, WorkerTask::push);
+  at_.table.change(record, JobState::stopping);
+  return true;
+}
+
+// Answers those whom the worker has served, or all.
+template <typename Answer>
+bool Pushes::answer(Job& job, bool served_only, Answer make) {
+  std::vector<Caller> answered;
+  for (auto next = job.callers.begin(); next != job.callers.end();) {
+    const auto caller = next++;
+    if (served_only && !caller->second.is_served) continue;
+    at_.loop.cancel(caller->second.timer);
+    answered.push_back(std::move(caller->second));
+    job.callers.erase(caller);
+  }
+  for (const Caller& caller : answered) caller.reply(make(caller));
+  return !answered.empty();
+}
+
+void Pushes::worker_ended(const JobKey& key, WorkerEnd end) {
+  JobRecord* record = at_.table.find(key);
+  Job& job = jobs_[key];
+  if (record == nullptr) {
+    jobs_.erase(key);
+    return;
+  }
+  if (job.look_timer) at_.loop.cancel(*job.look_timer);
+  job.look_timer.reset();
+  if (const auto given_up = std::exchange(job.given_up, {})) end.text = *given_up;
+  // Without a worker, what the file says is the last one's.
+  const WorkerStatus status = end.kind == WorkerEnd::Kind::not_started
+                                  ? WorkerStatus()
+                                  : at_.files.status(key, WorkerTask::push);
+  const bool is_stopped = record->ended;
+  if (!is_stopped) {
+    note_end(*record, job, status, end);
+    const bool was_awaited = answer(
+        job, true, [&](const Caller& caller) { return answer_to(caller.names, status, end); });
+    tell_user(*record, status, end, was_awaited);
+  }
+  at_.table.save(*record);
+  turns_.end(record->begin.uid, key);
+  if (record->ended) {
+    if (record->state == JobState::stopping) at_.events.stopped(*record);
+    return;
+  }
+  go_on(*record);
+}
+
+void Pushes::note_end(JobRecord& record, Job& job, const WorkerStatus& status,
+                      const WorkerEnd& end) {
+  const PushResult result = result_of(status);
+  const std::uint64_t now = at_.loop.wall_ms();
+  const Work work = work_of(status);
+  const std::uint64_t begun = job.begun_ms == 0 ? now : job.begun_ms;
+  record.pushes.push_back(
+      {begun, now, work.bytes_written, work.files, result == PushResult::failed});
+  if (record.pushes.size() > k_max_report_pushes) record.pushes.erase(record.pushes.begin());
+  ++record.pushes_in_all;
+  at_.counters.add_push(result == PushResult::done        ? Counters::Pushed::done
+                        : result == PushResult::unsettled ? Counters::Pushed::unsettled
+                                                          : Counters::Pushed::failed,
+                        now - std::min(begun, now));
+  if (result == PushResult::failed) at_.counters.add_failure(Activity::push, cause_of(end, status));
+  if (!job.shown) job.shown.emplace();
+  show_push(status, *job.shown);
+  if (result == PushResult::failed)
+    log::warn(about(record), "a delivery while the job runs has failed: {}",
+              cause_of_failure(status, end));
+  else if (work.files > 0)
+    log_items(record, "delivered while the job runs: ", status, delivery_lines(status));
+}
+
+// One notice when it begins to fail, and one when it succeeds again. Who waits sees it there.
+void Pushes::tell_user(JobRecord& record, const WorkerStatus& status, const WorkerEnd& end,
+                       bool was_awaited) {
+  const bool has_failed = result_of(status) == PushResult::failed;
+  if (has_failed == record.push_has_failed || (has_failed && was_awaited)) return;
+  record.push_has_failed = has_failed;
+  const std::string text = has_failed ? push_failed_notice(record, cause_of_failure(status, end))
+                                      : pushed_again_notice(record);
+  at_.held.tell_user(record, text, [](Notices::Told) {});
+}
+
+WorkerStatus Pushes::status(const JobRecord& record) const {
+  const JobKey key = record.key();
+  const bool works = at_.workers.is_working(key, WorkerTask::push);
+  const auto found = jobs_.find(key);
+  const bool is_shown = found != jobs_.end() && found->second.shown;
+  if (!works && is_shown) {
+    WorkerStatus status;
+    status.phase = WorkerPhase::done;
+    status.items = *found->second.shown;
+    return status;
+  }
+  WorkerStatus status = at_.workers.status(key, WorkerTask::push);
+  if (is_shown) {
+    std::vector<ItemRecord> items = *found->second.shown;
+    show_push(status, items);
+    status.items = std::move(items);
+  }
+  return status;
+}
+
+}  // namespace nodestage

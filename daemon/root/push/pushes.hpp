@@ -1,0 +1,102 @@
+// Pushes: results that are delivered while their job runs: when somebody in the job asks
+// (`nodestage push`), and at the intervals of `every=`. One worker of a job at a time; whoever asks
+// meanwhile is served by the next. Nothing here fails or delays a job.
+#pragma once
+
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "common/wire/protocol.hpp"
+#include "common/wire/status_file.hpp"
+#include "daemon/root/basis/config.hpp"
+#include "daemon/root/basis/loop.hpp"
+#include "daemon/root/held/held_results.hpp"
+#include "daemon/root/push/push_plan.hpp"
+#include "daemon/root/table/job_events.hpp"
+#include "daemon/root/table/job_files.hpp"
+#include "daemon/root/table/job_table.hpp"
+#include "daemon/root/table/metrics.hpp"
+#include "daemon/root/table/reply.hpp"
+#include "daemon/root/table/turns.hpp"
+#include "daemon/root/tasks/job_workers.hpp"
+
+namespace nodestage {
+
+class Pushes {
+ public:
+  struct Places {
+    Loop& loop;
+    const Config& config;
+    JobTable& table;
+    const JobFiles& files;
+    JobWorkers& workers;
+    const HeldResults& held;  // tells users
+    Counters& counters;
+    JobEvents& events;
+  };
+  explicit Pushes(const Places& places) : at_(places) {}
+  Pushes(const Pushes&) = delete;
+  Pushes& operator=(const Pushes&) = delete;
+
+  // `nodestage push`. Returns the ticket, or 0 when the answer was given already.
+  Ticket push(JobRecord& record, const Push& ask, Ticket ticket, Reply reply);
+  bool leave(Ticket ticket);
+
+  // The job has become ready, or is carried on so: the intervals of its outputs are known.
+  void watch(const JobRecord& record);
+  // For a job that is carried on from the journal: the worker that its record notes, if it lives.
+  void adopt(JobRecord& record);
+  // The job has ended: nothing is delivered here any more. Returns whether a worker is being
+  // killed, whose exit is reported as `stopped`. The state is `stopping` then.
+  bool stop(JobRecord& record);
+  void forget(const JobKey& key) { jobs_.erase(key); }
+
+  // The outputs as the pushes left them, for `nodestage status`.
+  [[nodiscard]] WorkerStatus status(const JobRecord& record) const;
+
+ private:
+  struct Caller {
+    Reply reply;
+    std::vector<std::string> names;
+    std::chrono::milliseconds interval{};
+    bool is_served = false;  // by the worker that runs now, not the next one
+    Loop::TimerId timer{};
+  };
+  struct Job {
+    PushTimes times;
+    std::optional<Loop::TimerId> timer;  // for the next output that is due
+    PushWanted next;
+    std::map<Ticket, Caller> callers;
+    std::uint64_t begun_ms = 0;    // of the push under way
+    Work seen;                     // what it has done so far,
+    Clock::time_point moved_at{};  // and when that last changed
+    std::optional<Loop::TimerId> look_timer;
+    std::optional<std::string> given_up;  // why the daemon killed it
+    std::optional<std::vector<ItemRecord>> shown;
+  };
+  [[nodiscard]] Job* find(const JobKey& key);
+  void set_timer(const JobKey& key);
+  void due(const JobKey& key);
+  void go_on(JobRecord& record);
+  Turns::Begun start(const JobKey& key);
+  Status start_worker(JobRecord& record, const PushWanted& wanted);
+  void look(const JobKey& key);
+  void tick(const JobKey& key, Ticket ticket);
+  void worker_ended(const JobKey& key, WorkerEnd end);
+  void note_end(JobRecord& record, Job& job, const WorkerStatus& status, const WorkerEnd& end);
+  void tell_user(JobRecord& record, const WorkerStatus& status, const WorkerEnd& end,
+                 bool was_awaited);
+  template <typename Answer>
+  bool answer(Job& job, bool served_only, Answer make);
+
+  // For each user: targets that hang delay only their owner's other jobs.
+  static constexpr std::size_t k_turns = 4;
+
+  Places at_;
+  Turns turns_{at_.loop, k_turns};
+  std::map<JobKey, Job> jobs_;
+};
+
+}  // namespace nodestage

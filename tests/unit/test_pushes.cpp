@@ -1,0 +1,363 @@
+// Results that are delivered while their job runs: when, for whom, and what a push that fails,
+// hangs or outlives its job does. Without root and worker processes.
+#include <doctest/doctest.h>
+
+#include <filesystem>
+
+#include "daemon/root/push/push_answer.hpp"
+#include "daemon/root/push/push_plan.hpp"
+#include "job_site.hpp"
+
+using namespace nodestage;
+using namespace std::chrono_literals;
+
+namespace {
+
+constexpr std::uint32_t k_job = 7;
+
+ItemRecord output(const char* source, ItemState state, std::uint32_t flags = 0,
+                  const char* note = "") {
+  ItemRecord item{};
+  set_field(item.source, source);
+  set_field(item.destination, "/scratch/out");
+  set_field(item.note, note);
+  item.state = static_cast<std::uint32_t>(state);
+  item.flags = flags;
+  item.files = state == ItemState::done ? 3 : 0;
+  item.bytes_written = item.files * 10;
+  return item;
+}
+
+struct PushSite : JobSite {
+  void run_job(std::vector<std::uint32_t> every_s = {}) {
+    workers.every_s = std::move(every_s);
+    REQUIRE(std::holds_alternative<Accepted>(jobs->begin(request(k_job))));
+    REQUIRE(workers.say(WorkerTask::stage, k_job, WorkerPhase::done, {}));
+    REQUIRE(workers.end(WorkerTask::stage));
+    wait(k_job);
+    REQUIRE(state_of(k_job) == "ready");
+    answers.clear();
+  }
+  Ticket push(std::vector<std::string> names = {}, std::uint8_t waits = 1) {
+    return jobs->push({k_job, 1000, waits, std::move(names)}, reply);
+  }
+  [[nodiscard]] const WorkerOrder* order() {
+    const auto* started = workers.find(WorkerTask::push);
+    return started == nullptr ? nullptr : &started->order;
+  }
+  void finish(WorkerPhase phase, const std::vector<ItemRecord>& items,
+              const WorkerEnd& how = {WorkerEnd::Kind::ended, "ended with code 0"}) {
+    REQUIRE(workers.say(WorkerTask::push, k_job, phase, items));
+    REQUIRE(workers.end(WorkerTask::push, how));
+  }
+  void finish() { finish(WorkerPhase::done, {output("results", ItemState::done)}); }
+  template <typename Kind>
+  [[nodiscard]] std::size_t count() const {
+    return static_cast<std::size_t>(
+        std::count_if(answers.begin(), answers.end(),
+                      [](const Message& m) { return std::holds_alternative<Kind>(m); }));
+  }
+  // Ends the push under way, if there is one; whether there was.
+  bool finish_one() {
+    if (order() == nullptr) return false;
+    finish();
+    return true;
+  }
+  // The text of the user's last notice; "" if none was written since the last call.
+  std::string notice() {
+    auto* started = workers.find(WorkerTask::notice);
+    if (started == nullptr) return "";
+    const std::string text = started->request;
+    workers.end(WorkerTask::notice);
+    return text;
+  }
+};
+
+}  // namespace
+
+TEST_CASE("a push is answered when its worker has delivered") {
+  PushSite site;
+  site.run_job();
+  CHECK(site.push() != 0);
+  REQUIRE(site.order() != nullptr);
+  CHECK(site.order()->push_all);
+  CHECK(site.order()->keeps_list);
+  CHECK(site.count<Ready>() == 0);
+  site.finish();
+  REQUIRE(site.count<Ready>() == 1);
+  const auto& lines = std::get<Ready>(site.answers.back()).lines;
+  REQUIRE(lines.size() == 1);
+  CHECK(lines[0].starts_with("results -> /scratch/out: 3 files"));
+  CHECK(site.order() == nullptr);
+}
+
+TEST_CASE("who does not wait is answered at once, and delivered for") {
+  PushSite site;
+  site.run_job();
+  CHECK(site.push({}, 0) == 0);
+  CHECK(site.count<Accepted>() == 1);
+  CHECK(site.finish_one());
+  CHECK(site.count<Ready>() == 0);
+}
+
+TEST_CASE("calls during a push wait for the next one, all for the same") {
+  PushSite site;
+  site.run_job();
+  site.push({"a"});
+  REQUIRE(site.order() != nullptr);
+  CHECK(site.order()->push_names == std::vector<std::string>{"a"});
+  CHECK_FALSE(site.order()->push_all);
+  site.push({"b"});
+  site.push({"c"});
+  site.finish(WorkerPhase::done, {output("a", ItemState::done), output("b", ItemState::skipped),
+                                  output("c", ItemState::skipped)});
+  CHECK(site.count<Ready>() == 1);
+  REQUIRE(site.order() != nullptr);
+  CHECK(site.order()->push_names == std::vector<std::string>{"b", "c"});
+  site.finish(WorkerPhase::done, {output("a", ItemState::skipped), output("b", ItemState::done),
+                                  output("c", ItemState::done)});
+  CHECK(site.count<Ready>() == 3);
+  CHECK(site.order() == nullptr);
+}
+
+TEST_CASE("what was being written is not there yet") {
+  PushSite site;
+  site.run_job();
+  site.push();
+  site.finish(WorkerPhase::done,
+              {output("results", ItemState::done, k_item_unsettled, "1 file was being written")});
+  REQUIRE(site.count<Failed>() == 1);
+  CHECK(std::get<Failed>(site.answers.back()).cause == "results: 1 file was being written");
+  CHECK(site.notice().empty());
+}
+
+TEST_CASE("names that the job does not have, and jobs without outputs") {
+  PushSite site;
+  site.run_job();
+  site.push({"reslts"});
+  site.finish(WorkerPhase::done, {output("results", ItemState::skipped)});
+  REQUIRE(site.count<Refused>() == 1);
+  CHECK(std::get<Refused>(site.answers.back()).reason == RefusalReason::unknown_name);
+  CHECK(std::get<Refused>(site.answers.back()).what ==
+        "the job has no output 'reslts'; the sources of its --stage-out: 'results'");
+  site.push();
+  site.finish(WorkerPhase::done, {});
+  CHECK(site.count<Refused>() == 2);
+  site.jobs->push({99, 1000, 1, {}}, site.reply);
+  CHECK(site.count<Refused>() == 3);
+}
+
+TEST_CASE("a push that fails tells its caller the cause, and nobody else") {
+  PushSite site;
+  site.run_job();
+  site.push();
+  site.finish(WorkerPhase::failed,
+              {output("results", ItemState::failed, 0, "a.pt: No space left on device")});
+  REQUIRE(site.count<Failed>() == 1);
+  CHECK(std::get<Failed>(site.answers.back()).cause == "results: a.pt: No space left on device");
+  CHECK(site.notice().empty());
+  CHECK(site.state_of(k_job) == "ready");
+}
+
+TEST_CASE("the intervals begin within the first and go on") {
+  PushSite site;
+  site.run_job({0, 900});
+  CHECK(site.order() == nullptr);
+  site.pass(900s);
+  REQUIRE(site.order() != nullptr);
+  CHECK(site.order()->push_items == 2);
+  CHECK_FALSE(site.order()->push_all);
+  site.finish();
+  CHECK(site.order() == nullptr);
+  site.pass(700s);
+  CHECK(site.order() == nullptr);
+  site.pass(201s);
+  CHECK(site.finish_one());
+}
+
+TEST_CASE("an interval that is too short is raised") {
+  PushSite site;
+  site.config.stageout.least_interval_s = 600;
+  site.run_job({1});
+  site.pass(500s);
+  CHECK(site.order() == nullptr);
+  site.pass(101s);
+  CHECK(site.finish_one());
+}
+
+TEST_CASE("pushes at intervals that fail: one notice, and one when they succeed again") {
+  PushSite site;
+  site.run_job({60});
+  const auto fail = [&] {
+    site.pass(61s);
+    REQUIRE(site.order() != nullptr);
+    REQUIRE(site.workers.say(WorkerTask::push, WorkerPhase::failed, "the quota is full\nadvice"));
+    REQUIRE(site.workers.end(WorkerTask::push));
+  };
+  fail();
+  CHECK(site.notice().find("the quota is full") != std::string::npos);
+  fail();
+  CHECK(site.notice().empty());
+  site.pass(61s);
+  site.finish();
+  CHECK(site.notice().find("delivered again") != std::string::npos);
+  site.pass(61s);
+  site.finish();
+  CHECK(site.notice().empty());
+  CHECK(site.jobs->metrics().counters.pushes.results == std::array<std::uint64_t, 3>{2, 0, 2});
+}
+
+TEST_CASE("a push without progress is given up, and the next one starts") {
+  PushSite site;
+  site.config.stageout.push_stall_s = 80;
+  site.run_job();
+  site.push();
+  const auto id = site.workers.find(WorkerTask::push)->id;
+  site.pass(70s);
+  CHECK(site.workers.killed.empty());
+  REQUIRE(site.workers.say(WorkerTask::push, k_job, WorkerPhase::working,
+                           {output("results", ItemState::done)}));
+  site.pass(70s);  // it has moved
+  CHECK(site.workers.killed.empty());
+  site.push();
+  site.pass(100s);
+  REQUIRE(site.workers.killed == std::vector<Workers::Id>{id});
+  REQUIRE(site.workers.end(WorkerTask::push, {WorkerEnd::Kind::stuck, "hangs"}));
+  REQUIRE(site.count<Failed>() == 1);
+  CHECK(site.count<Ready>() == 0);
+  CHECK(site.order() != nullptr);  // for the second caller
+}
+
+TEST_CASE("the end of the job stops a push, and the stage-out waits for its exit") {
+  PushSite site;
+  site.run_job({60});
+  site.push();
+  const auto id = site.workers.find(WorkerTask::push)->id;
+  site.end(k_job);
+  CHECK(site.workers.killed == std::vector<Workers::Id>{id});
+  CHECK(site.count<Failed>() == 1);
+  CHECK(site.state_of(k_job) == "stopping");
+  CHECK(site.workers.find(WorkerTask::stage_out) == nullptr);
+  REQUIRE(site.workers.end(WorkerTask::push, {WorkerEnd::Kind::ended, "was killed by signal 9"}));
+  REQUIRE(site.workers.find(WorkerTask::stage_out) != nullptr);
+  CHECK(site.workers.find(WorkerTask::stage_out)->order.keeps_list);
+  CHECK(site.notice().empty());
+  REQUIRE(site.workers.say(WorkerTask::stage_out, WorkerPhase::done));
+  REQUIRE(site.workers.end(WorkerTask::stage_out));
+  CHECK(site.state_of(k_job).empty());
+  site.pass(500s);
+  CHECK(site.order() == nullptr);
+  // Nothing of the job is left but its record.
+  CHECK(std::filesystem::is_empty(site.scratch / ".nodestage/status"));
+}
+
+TEST_CASE("a restarted daemon goes on with the intervals, and with a job that has ended") {
+  PushSite site;
+  site.run_job({60});
+  site.push();
+  site.start_daemon();  // the worker died with it
+  CHECK(site.order() == nullptr);
+  site.pass(61s);
+  CHECK(site.finish_one());
+  site.push();
+  site.end(k_job);
+  CHECK(site.state_of(k_job) == "stopping");
+  site.start_daemon();
+  CHECK(site.state_of(k_job) == "staging out");
+}
+
+TEST_CASE("a push whose worker cannot be started fails, and does not repeat the last one's word") {
+  PushSite site;
+  site.run_job();
+  site.push();
+  site.finish();
+  site.answers.clear();
+  site.workers.is_refusing = true;
+  site.push();
+  REQUIRE(site.count<Failed>() == 1);
+  CHECK(site.count<Ready>() == 0);
+  site.workers.is_refusing = false;
+  site.push();
+  site.finish();
+  CHECK(site.count<Ready>() == 1);
+}
+
+TEST_CASE("a caller that goes away is not answered, and its push goes on") {
+  PushSite site;
+  site.run_job();
+  const Ticket ticket = site.push();
+  site.jobs->leave(ticket);
+  const std::size_t before = site.answers.size();
+  site.pass(10s);
+  CHECK(site.finish_one());
+  CHECK(site.answers.size() == before);
+}
+
+TEST_CASE("the status shows what was delivered, each output as of its last push") {
+  PushSite site;
+  site.run_job();
+  site.push({"a"});
+  ItemRecord done = output("a", ItemState::done);
+  done.ended_ms = 1'700'000'000'000;
+  site.finish(WorkerPhase::done, {done, output("b", ItemState::skipped)});
+  site.push({"b"});
+  site.finish(WorkerPhase::done,
+              {output("a", ItemState::skipped), output("b", ItemState::failed, 0, "full")});
+  const auto status = site.jobs->status(k_job, 0);
+  REQUIRE(status.size() == 1);
+  REQUIRE(status[0].items.size() == 2);
+  CHECK(status[0].items[0].kind == ItemKind::output);
+  CHECK(status[0].items[0].note.starts_with("delivered 2023-11-1"));
+  CHECK(status[0].items[1].state == ItemState::failed);
+  CHECK(status[0].items[1].note == "full");
+}
+
+TEST_CASE("the report has the latest pushes, and counts all") {
+  PushSite site;
+  site.run_job();
+  for (std::size_t i = 0; i < k_max_report_pushes + 3; ++i) {
+    site.push();
+    site.finish();
+  }
+  site.push();
+  site.finish(WorkerPhase::failed, {output("results", ItemState::failed, 0, "full")});
+  site.start_daemon();
+  const auto reports = site.jobs->reports(k_job, 0);
+  REQUIRE(reports.size() == 1);
+  const auto report = decode_report(reports[0]);
+  REQUIRE(report);
+  CHECK(report->pushes_in_all == k_max_report_pushes + 4);
+  REQUIRE(report->pushes.size() == k_max_report_pushes);
+  CHECK(report->pushes.back().has_failed);
+  CHECK_FALSE(report->pushes.front().has_failed);
+  CHECK(report->pushes.front().files == 3);
+}
+
+TEST_CASE("nodes and jobs take turns within the interval, and none is late") {
+  Begin begin;
+  begin.node_count = 4;
+  std::chrono::milliseconds last{-1};
+  for (std::uint32_t i = 0; i < 4; ++i) {
+    begin.node_index = i;
+    const auto delay = first_delay(begin, 900s);
+    CHECK(delay > last);
+    CHECK(delay <= 900s);
+    last = delay;
+  }
+  begin.node_count = 1;
+  begin.node_index = k_no_number;
+  for (begin.job = 1; begin.job < 200; ++begin.job) {
+    CHECK(first_delay(begin, 900s) <= 900s);
+    CHECK(first_delay(begin, 900s) >= 700s);
+  }
+  begin.job = 4711;
+  const auto one = first_delay(begin, 900s);
+  begin.job = 4712;
+  CHECK(first_delay(begin, 900s) != one);
+}
+
+TEST_CASE("claims about intervals are bounded") {
+  const PushTimes times({}, {0xffffffff}, 60, Clock::time_point{});
+  REQUIRE(times.next());
+  CHECK(*times.next() - Clock::time_point{} <= 31 * 24h);
+}
