@@ -89,6 +89,8 @@ int JobConversation::refusal(const Refused& refused) const {
       return wrong_usage("nodestaged does not accept this: " + refused.what,
                          "If the names are right, the command and the daemon are of different "
                          "releases: tell your administrators.");
+    case RefusalReason::busy:
+      return fault(refused.what, "Try again in a moment.");
     default:
       return daemon_fault("nodestaged refuses: " + refused.what);
   }

@@ -46,7 +46,8 @@ std::optional<WorkerStop> watch_worker(WorkerChild& worker, Signals& signals, Ta
 Result<WorkerStatus> end_of_worker(const WorkerChild& worker, WorkerTask task) {
   TRY_ASSIGN(WorkerStatus status, worker.status());
   const bool is_of_outputs = task == WorkerTask::stage_out || task == WorkerTask::push;
-  if (status.phase == WorkerPhase::done || (status.phase == WorkerPhase::failed && is_of_outputs))
+  const bool has_items = is_of_outputs && !status.items.empty();
+  if (status.phase == WorkerPhase::done || (status.phase == WorkerPhase::failed && has_items))
     return status;
   if (!status.cause.empty()) return Error{0, status.cause};
   return Error{0, "nodestage-worker failed: " + worker.last_words(),

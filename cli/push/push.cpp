@@ -10,6 +10,7 @@
 #include "cli/base/this_node.hpp"
 #include "cli/push/push_in_run.hpp"
 #include "common/os/terminal.hpp"
+#include "common/wire/request_limits.hpp"
 
 namespace nodestage {
 namespace {
@@ -32,7 +33,7 @@ int take_answer(const Message& answer, TaskVoice& voice) {
   const auto* failed = std::get_if<Failed>(&answer);
   if (failed == nullptr) return daemon_fault("nodestaged gave an unexpected answer");
   say(failed->lines);
-  voice.say(failed->cause);
+  voice.say(failed->lines.empty() ? failed->cause : k_not_all_delivered);
   return k_fault;
 }
 
@@ -61,10 +62,10 @@ std::string output_source_name(std::string name, const std::string& job_director
 
 int push_outputs(PushArguments arguments) {
   const char* directory = std::getenv("SLURM_TMPDIR");
-  if (arguments.names.size() > k_max_await_names) return too_many_names(k_max_await_names);
+  if (arguments.names.size() > k_max_request_items) return too_many_names(k_max_request_items);
   for (std::string& name : arguments.names) {
     name = output_source_name(name, directory == nullptr ? "" : directory);
-    if (name.empty() || name.size() > k_max_await_name_bytes)
+    if (name.empty())
       return wrong_usage("'" + name + "' is not a source of --stage-out", k_what_a_name_is);
   }
   TaskVoice voice(Speech::aloud, STDERR_FILENO, obeys_escapes(STDERR_FILENO), node_name(),

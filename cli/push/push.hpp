@@ -17,6 +17,11 @@ struct PushArguments {
 // signal n stopped it.
 int push_outputs(PushArguments arguments);
 
+// What follows the lines of outputs that are not all delivered.
+inline constexpr const char* k_not_all_delivered =
+    "not everything is in its target now: what is left is delivered by the next push, or when the "
+    "job ends";
+
 // The source of --stage-out that a user means by `name`, which can also be a path below
 // `job_directory`, end in '/', and begin with "./".
 std::string output_source_name(std::string name, const std::string& job_directory);

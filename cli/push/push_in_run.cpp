@@ -72,8 +72,8 @@ class RunPush {
     const auto status = end_of_worker(*worker, WorkerTask::push);
     if (!status) return failed(status.error());
     for (const std::string& line : push_lines(*status)) voice_.say(line);
-    const std::string cause = push_cause(*status);
-    return cause.empty() ? 0 : failed({0, cause});
+    const auto asked = order.push_all ? PushAsked::all : PushAsked::by_name;
+    return is_all_delivered(*status, asked) ? 0 : failed({0, k_not_all_delivered});
   }
 
   int failed(const Error& error) {

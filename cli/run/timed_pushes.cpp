@@ -55,9 +55,9 @@ void TimedPushes::start(Deadline now) {
     order.push_items |= timer.bit;
     timer.due = now + timer.interval;
   }
-  if (!turn) return note_failure(turn.error().text());
+  if (!turn) return note_failure("\n" + turn.error().text());
   auto worker = place_->start(std::move(**turn), order, directory_fd_);
-  if (!worker) return note_failure(worker.error().text());
+  if (!worker) return note_failure("\n" + worker.error().text());
   worker_.emplace(std::move(*worker));
 }
 
@@ -65,19 +65,19 @@ void TimedPushes::start(Deadline now) {
 void TimedPushes::note_end() {
   const auto status = end_of_worker(*worker_, WorkerTask::push);
   worker_.reset();
-  if (!status) return note_failure(status.error().text());
+  if (!status) return note_failure("\n" + status.error().text());
   if (status->phase == WorkerPhase::done) {
     has_failed_ = false;
     return;
   }
-  std::string what;
-  for (const std::string& line : push_lines(*status)) what += line + "\n";
-  note_failure(what + push_cause(*status));
+  std::string lines;
+  for (const std::string& line : push_lines(*status)) lines += "\n" + line;
+  note_failure(lines);
 }
 
-void TimedPushes::note_failure(const std::string& what) {
+void TimedPushes::note_failure(const std::string& lines) {
   if (!std::exchange(has_failed_, true))
-    say_("results could not be delivered while the command runs; it is tried again: " + what);
+    say_("results could not be delivered while the command runs; it is tried again:" + lines);
 }
 
 }  // namespace nodestage

@@ -42,7 +42,7 @@ class TimedPushes {
   };
   void start(Deadline now);
   void note_end();
-  void note_failure(const std::string& what);
+  void note_failure(const std::string& lines);  // each after a newline
 
   const PushDirectory* place_;
   int directory_fd_;

@@ -1,5 +1,7 @@
 #include "common/talk/summary.hpp"
 
+#include <algorithm>
+
 #include "common/text/human.hpp"
 
 namespace nodestage {
@@ -74,10 +76,6 @@ std::string delivery_line(const ItemRecord& item) {
   return line_of(item, " -> " + printable(field_text(item.destination)) + ": not delivered");
 }
 
-std::string outputs_text(std::size_t count) {
-  return count == 1 ? "an output" : human_count(count) + " outputs";
-}
-
 }  // namespace
 
 std::string in_one_line(const std::string& text) {
@@ -136,27 +134,14 @@ std::vector<std::string> push_lines(const WorkerStatus& status) {
   return lines;
 }
 
-std::string push_cause(const WorkerStatus& status) {
-  std::size_t failed = 0;
-  std::size_t unsettled = 0;
-  for (const ItemRecord& item : status.items) {
-    if (state_of(item) == ItemState::failed || is_unfinished(item))
-      ++failed;
-    else if ((item.flags & k_item_unsettled) != 0)
-      ++unsettled;
-  }
-  if (failed != 0)
-    return outputs_text(failed) +
-           " could not be delivered now\nRemove the cause and push again; what is left is "
-           "delivered "
-           "when the job ends.";
-  if (unsettled != 0)
-    return "files of " + outputs_text(unsettled) +
-           " were being written, and are not delivered yet\nPush again when they are complete, or "
-           "let the program write a file under another name and rename it; what is left is "
-           "delivered when the job ends.";
-  if (status.phase == WorkerPhase::done) return {};
-  return status.cause.empty() ? "the delivery has stopped\nPush again." : status.cause;
+bool is_all_delivered(const WorkerStatus& status, PushAsked asked) {
+  const auto is_open = [asked](const ItemRecord& item) {
+    const bool is_not_sent = state_of(item) == ItemState::skipped && is_asked_for(item);
+    return state_of(item) == ItemState::failed || is_unfinished(item) ||
+           (item.flags & k_item_unsettled) != 0 || (asked == PushAsked::by_name && is_not_sent);
+  };
+  return status.phase == WorkerPhase::done &&
+         std::none_of(status.items.begin(), status.items.end(), is_open);
 }
 
 Progress progress_of(const WorkerStatus& status, Counted counted) {

@@ -29,9 +29,10 @@ std::vector<std::string> delivery_lines(const WorkerStatus& status);
 
 // The same for a push, without the outputs that were not asked for (skipped without a note).
 std::vector<std::string> push_lines(const WorkerStatus& status);
-// Why a push did not deliver all that was asked for, in two lines: the cause, and what to do.
-// Empty: it did. For a worker that ended.
-std::string push_cause(const WorkerStatus& status);
+// Whether a push has delivered all that was asked for: outputs by their names, which must be there
+// and can be delivered early, or all that there is.
+enum class PushAsked { by_name, all };
+bool is_all_delivered(const WorkerStatus& status, PushAsked asked);
 
 // The sums over the items that the job waits for, or over all items.
 enum class Counted { without_async, all };

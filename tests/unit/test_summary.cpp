@@ -67,7 +67,7 @@ TEST_CASE("failed, skipped and unfinished items") {
   CHECK(lines[2] == "x.tar (tar.gz): not finished");
 }
 
-TEST_CASE("a push has a line for each output that was asked for, and a cause if one is not whole") {
+TEST_CASE("a push has a line for each output that was asked for") {
   WorkerStatus status;
   status.phase = WorkerPhase::done;
   for (const char* source : {"results", "logs", "other"}) {
@@ -75,29 +75,31 @@ TEST_CASE("a push has a line for each output that was asked for, and a cause if 
     set_field(status.items.back().what, "");
     set_field(status.items.back().destination, "/t");
   }
-  status.items[2].state = static_cast<std::uint32_t>(ItemState::skipped);
+  ItemRecord& other = status.items[2];
+  other.state = static_cast<std::uint32_t>(ItemState::skipped);
   CHECK(push_lines(status) == std::vector<std::string>{"results -> /t: 0 files, 0 B in 0.0 s",
                                                        "logs -> /t: 0 files, 0 B in 0.0 s"});
-  CHECK(push_cause(status).empty());
-  set_field(status.items[2].note, "is not there yet");
+  CHECK(is_all_delivered(status, PushAsked::all));
+  CHECK(is_all_delivered(status, PushAsked::by_name));
+  // What is not there yet is no fault, unless it was asked for by its name.
+  set_field(other.note, "is not there yet");
   CHECK(push_lines(status)[2] == "other: skipped: is not there yet");
-  CHECK(push_cause(status).empty());
+  CHECK(is_all_delivered(status, PushAsked::all));
+  CHECK_FALSE(is_all_delivered(status, PushAsked::by_name));
   status.items[0].flags = k_item_unsettled;
-  CHECK(push_cause(status).starts_with(
-      "files of an output were being written, and are not delivered yet\n"));
+  CHECK_FALSE(is_all_delivered(status, PushAsked::all));
+  status.items[0].flags = 0;
   status.items[1].state = static_cast<std::uint32_t>(ItemState::failed);
   set_field(status.items[1].note, "No space left on device");
-  status.phase = WorkerPhase::failed;
   CHECK(push_lines(status)[1] == "logs -> /t: not delivered: No space left on device");
-  CHECK(push_cause(status).starts_with("an output could not be delivered now\n"));
-  status.items.clear();
-  status.cause = "no sandbox";
-  CHECK(push_cause(status) == "no sandbox");
-  status.cause.clear();
-  CHECK(push_cause(status).starts_with("the delivery has stopped"));
-  CHECK(status_items({WorkerPhase::done, "", {}, {item(ItemState::done, "a")}, {}, "", {}},
-                     WorkerTask::push)[0]
-            .kind == ItemKind::output);
+  CHECK_FALSE(is_all_delivered(status, PushAsked::all));
+  status.items[1].state = static_cast<std::uint32_t>(ItemState::working);
+  CHECK_FALSE(is_all_delivered(status, PushAsked::all));
+  status.items.resize(1);
+  CHECK(is_all_delivered(status, PushAsked::all));
+  status.phase = WorkerPhase::failed;
+  CHECK_FALSE(is_all_delivered(status, PushAsked::all));
+  CHECK(status_items(status, WorkerTask::push)[0].kind == ItemKind::output);
 }
 
 TEST_CASE("what a worker wrote cannot drive a terminal") {
