@@ -83,6 +83,28 @@ std::vector<Span> output_spans(const NodeReport& report, const ReportItem& item)
   return spans.take();
 }
 
+std::string push_text(const NodeReport& report, const ReportPush& push) {
+  const auto passed = [](std::uint64_t from, std::uint64_t to) {
+    return human_duration(to - std::min(from, to));
+  };
+  const std::string when = " at +" + passed(report.times.begun, push.ended);
+  if (push.has_failed) return "the delivery failed" + when;
+  return "delivered" + when + ": " + human_count(push.files) +
+         (push.files == 1 ? " file, " : " files, ") + human_bytes(push.bytes_written) + " in " +
+         passed(push.begun, push.ended);
+}
+
+std::string last_push_text(const NodeReport& report) {
+  if (report.pushes.empty()) return "";
+  const std::uint64_t ended = report.pushes.back().ended;
+  return "+" + human_duration(ended - std::min(ended, report.times.begun));
+}
+
+bool have_pushes(const std::vector<NodeReport>& reports) {
+  return std::any_of(reports.begin(), reports.end(),
+                     [](const NodeReport& report) { return !report.pushes.empty(); });
+}
+
 std::uint64_t total(const std::vector<Span>& spans, Stretch stretch) {
   std::uint64_t sum = 0;
   for (const Span& span : spans) {
