@@ -92,19 +92,14 @@ std::string nodes_table(const std::vector<NodeReport>& run) {
                {"run", k_number},
                {"stage-out", k_number},
                {"held", k_number},
-               {"deliveries while it ran", k_number},
-               {"the last", k_number},
                {"note", k_text}});
   for (const NodeReport& report : run) {
     const std::vector<Span> spans = node_spans(report);
     std::vector<std::string> row{report.node, report.state};
     for (const Stretch column : k_columns) row.push_back(duration(total(spans, column)));
-    const bool has_pushes = !report.pushes.empty();
-    row.push_back(has_pushes ? human_count(report.pushes_in_all) : k_none);
-    row.push_back(has_pushes
-                      ? last_push_text(report) + (report.pushes.back().has_failed ? ", failed" : "")
-                      : k_none);
-    row.push_back(report.cause);
+    std::string note = report.cause;
+    if (!report.pushes.empty()) note += (note.empty() ? "" : "; ") + pushes_text(report);
+    row.push_back(note);
     table.add(row);
   }
   return table.text();

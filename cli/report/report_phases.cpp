@@ -94,15 +94,11 @@ std::string push_text(const NodeReport& report, const ReportPush& push) {
          passed(push.begun, push.ended);
 }
 
-std::string last_push_text(const NodeReport& report) {
-  if (report.pushes.empty()) return "";
-  const std::uint64_t ended = report.pushes.back().ended;
-  return "+" + human_duration(ended - std::min(ended, report.times.begun));
-}
-
-bool have_pushes(const std::vector<NodeReport>& reports) {
-  return std::any_of(reports.begin(), reports.end(),
-                     [](const NodeReport& report) { return !report.pushes.empty(); });
+std::string pushes_text(const NodeReport& report) {
+  const bool is_one = report.pushes_in_all <= 1;
+  return (is_one ? "one delivery" : human_count(report.pushes_in_all) + " deliveries") +
+         " while the job ran" + (is_one ? ": " : "; the last: ") +
+         push_text(report, report.pushes.back());
 }
 
 std::uint64_t total(const std::vector<Span>& spans, Stretch stretch) {

@@ -21,19 +21,11 @@ std::string offset(std::uint64_t moment, std::uint64_t begin) {
 std::string nodes_part(const std::vector<NodeReport>& reports) {
   constexpr Stretch k_columns[] = {Stretch::queued, Stretch::staging,   Stretch::others,
                                    Stretch::run,    Stretch::stage_out, Stretch::held};
-  std::vector<std::string> head = {"NODE",   "STATE", "QUEUED",    "STAGING",
-                                   "OTHERS", "RUN",   "STAGE-OUT", "HELD"};
-  const bool has_pushes = have_pushes(reports);
-  if (has_pushes) head.insert(head.end(), {"PUSHES", "LAST"});
-  Grid grid(std::move(head), 2);
+  Grid grid({"NODE", "STATE", "QUEUED", "STAGING", "OTHERS", "RUN", "STAGE-OUT", "HELD"}, 2);
   for (const NodeReport& report : reports) {
     const std::vector<Span> spans = node_spans(report);
     std::vector<std::string> row{report.node, report.state};
     for (const Stretch column : k_columns) row.push_back(duration(total(spans, column)));
-    if (has_pushes) {
-      row.push_back(human_count(report.pushes_in_all));
-      row.push_back(report.pushes.empty() ? k_none : last_push_text(report));
-    }
     grid.add(std::move(row));
   }
   return grid.text();
@@ -73,8 +65,7 @@ std::string notes_part(const std::vector<NodeReport>& reports) {
         if (!is_told) add(report.node, item_title(item.source, item.what) + ": " + item.note);
       }
     }
-    if (!report.pushes.empty() && report.pushes.back().has_failed)
-      add(report.node, "the last delivery while the job ran has failed");
+    if (!report.pushes.empty()) add(report.node, pushes_text(report));
     if (report.omitted != 0)
       add(report.node, human_count(report.omitted) + " more items did not fit into the record");
   }

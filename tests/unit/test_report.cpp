@@ -156,22 +156,19 @@ TEST_CASE("an item that was there already has a note and no figures") {
 
 TEST_CASE("deliveries while the job ran: a mark for each, their number and the last one") {
   NodeReport report = ended_report("n1", 0);
-  CHECK(report_table({report}).find("PUSHES") == std::string::npos);
   report.pushes = {{s(900), s(904), 2048, 3, false}, {s(1799), s(1800), 0, 0, true}};
   report.pushes_in_all = 70;
+  const std::string words =
+      "70 deliveries while the job ran; the last: the delivery failed at +30 min 00 s";
   const std::string table = report_table({report, ended_report("n2", 1)});
   INFO(table);
-  for (const char* line :
-       {"STAGE-OUT  HELD  PUSHES          LAST\n", "4.0 s     -      70  +30 min 00 s\n",
-        "4.0 s     -       0             -\n",
-        "n1: the last delivery while the job ran has failed\n"})
-    CHECK(table.find(line) != std::string::npos);
+  CHECK(table.find("\nn1: " + words + "\n") != std::string::npos);
+  CHECK(table.find("n2: ") == std::string::npos);
   const std::string page = report_page({{report, ended_report("n2", 1)}});
   CHECK(page.find("<title>delivered at +15 min 04 s: 3 files, 2.0 KiB in 4.0 s</title>") !=
         std::string::npos);
   CHECK(page.find("<title>the delivery failed at +30 min 00 s</title>") != std::string::npos);
-  CHECK(page.find("<td class=\"n\">70</td><td class=\"n\">+30 min 00 s, failed</td>") !=
-        std::string::npos);
+  CHECK(page.find("<td>" + words + "</td>") != std::string::npos);
   const auto marks =
       "len([e for e in root.iter() if e.tag.endswith('path') and "
       "e.get('class').startswith('push')]) == ";
@@ -179,6 +176,10 @@ TEST_CASE("deliveries while the job ran: a mark for each, their number and the l
   report.pushes[0] = {~0ULL, 0, ~0ULL, ~0ULL, false};     // nonsense of a node
   report.pushes[1] = {0, ~0ULL, 0, 0, false};
   CHECK(is_well_formed(report_page({{report}})));
+  report.pushes.resize(1);
+  report.pushes_in_all = 1;
+  CHECK(report_table({report}).find("n1: one delivery while the job ran: delivered at +") !=
+        std::string::npos);
   // Before the end, the outputs are those of the last push.
   report.times = {s(0), s(2), s(12), s(15), s(15)};
   CHECK(report_table({report}).find("n1    push results (tar.gz)") != std::string::npos);
