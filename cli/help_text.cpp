@@ -14,6 +14,7 @@ Usage: nodestage VERB [options]     nodestage help VERB describes a verb
   pack      pack a directory into an archive that is extracted in parallel
   status    show the staging of your jobs, here or on all nodes of a job
   wait      inside a job: wait until its datasets are in place on this node
+  push      inside a job: deliver its results now, while it goes on
   held      list your results that could not be delivered and are kept here
   recover   copy a job's held results to a directory, and stop holding them
   cache     list or remove the `shared` items that this node keeps for your jobs
@@ -146,6 +147,26 @@ Usage: nodestage wait [options] [NAME...]
 
 Exit code: 0; 1: a dataset could not be staged (a message says why); 2: wrong
 arguments, or no job of yours is staged here.
+)";
+
+const char* const k_push = R"(nodestage push results
+
+Inside a job with --stage-out: delivers this node's outputs as they are now, and
+waits until they are in their targets and synced there. It copies only what has
+changed since the last delivery. The job goes on meanwhile.
+Usage: nodestage push [options] [SOURCE...]
+
+  SOURCE         as in --stage-out, or that path below $SLURM_TMPDIR; without
+                 one: all of the job's outputs
+  --no-wait      only ask for it
+  --socket=PATH  the daemon's socket
+  -h, --help
+
+On all nodes of a job: srun --ntasks-per-node=1 nodestage push
+A file that is being written is left for the next delivery, so the target has
+whole files only: write a file under another name, and rename it when complete.
+Exit code: 0; 1: something could not be delivered now (a message says why; the
+job's end delivers it); 2: wrong arguments, or no job of yours is staged here.
 )";
 
 const char* const k_held = R"(nodestage held

@@ -10,6 +10,7 @@ extern const char* const k_pack;
 extern const char* const k_status;
 extern const char* const k_report;
 extern const char* const k_wait;
+extern const char* const k_push;
 extern const char* const k_held;
 extern const char* const k_recover;
 extern const char* const k_cache;

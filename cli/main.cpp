@@ -15,6 +15,7 @@
 #include "cli/help_text.hpp"
 #include "cli/pack/pack_directory.hpp"
 #include "cli/plan/plan.hpp"
+#include "cli/push/push.hpp"
 #include "cli/report/report.hpp"
 #include "cli/run/run.hpp"
 #include "cli/status/status.hpp"
@@ -151,6 +152,10 @@ class Command {
       wait_arguments_.socket = socket_;
       return wait_for_datasets(wait_arguments_);
     }
+    if (push_->parsed()) {
+      push_arguments_.socket = socket_;
+      return push_outputs(push_arguments_);
+    }
     if (doctor_->parsed()) {
       doctor_arguments_.socket = socket_;
       return examine_host(doctor_arguments_);
@@ -199,6 +204,10 @@ class Command {
     wait_ = add_daemon_verb("wait", help::k_wait);
     wait_->add_option("NAME", wait_arguments_.names);
     wait_->add_flag("--quiet", wait_arguments_.quiet);
+
+    push_ = add_daemon_verb("push", help::k_push);
+    push_->add_option("SOURCE", push_arguments_.names);
+    push_->add_flag("--no-wait", push_arguments_.no_wait);
 
     doctor_ = add_daemon_verb("doctor", help::k_doctor);
     doctor_->add_option("--host", doctor_arguments_.host)
@@ -257,8 +266,8 @@ class Command {
           first_word.empty()
               ? "no verb is given"
               : "'" + printable(first_word) + "' is not known" +
-                    did_you_mean(first_word, {"run", "plan", "pack", "status", "wait", "held",
-                                              "recover", "cache", "report", "doctor"}),
+                    did_you_mean(first_word, {"run", "plan", "pack", "status", "wait", "push",
+                                              "held", "recover", "cache", "report", "doctor"}),
           "`nodestage --help` lists the verbs.");
     }
     const CLI::App* verb = verbs.front();
@@ -272,6 +281,7 @@ class Command {
   StatusArguments status_arguments_;
   RecoverArguments recover_arguments_;
   WaitArguments wait_arguments_;
+  PushArguments push_arguments_;
   DoctorArguments doctor_arguments_;
   CacheArguments cache_arguments_;
   ReportArguments report_arguments_;
@@ -285,6 +295,7 @@ class Command {
   CLI::App* cache_ = nullptr;
   CLI::App* recover_ = nullptr;
   CLI::App* wait_ = nullptr;
+  CLI::App* push_ = nullptr;
   CLI::App* doctor_ = nullptr;
   CLI::App* report_ = nullptr;
   CLI::App* run_ = nullptr;

@@ -17,6 +17,7 @@ _nodestage() {
         [held]='--socket= --help'
         [cache]='--drop --json --socket= --help'
         [recover]='--node= --socket= --help'
+        [push]='--no-wait --socket= --help'
         [wait]='--quiet --socket= --help'
         [report]='--html= --node= --json --here --socket= --help'
         [doctor]='--host= --socket= --help'

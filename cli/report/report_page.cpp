@@ -33,6 +33,7 @@ svg .failed { stroke: var(--bad); stroke-width: 2; }
 .task { fill: var(--task); } .run { fill: var(--run); } .ending { fill: var(--ending); }
 .out { fill: var(--out); } .held { fill: var(--held); } .read { fill: var(--read); }
 .finish { fill: var(--finish); }
+.push { fill: var(--out); stroke: var(--page); stroke-width: 1; } svg .push.failed { fill: var(--bad); stroke: var(--page); }
 ul.key { list-style: none; padding: 0; margin: .6rem 0; display: flex; flex-wrap: wrap; gap: .2rem 1.2rem; }
 ul.key svg { display: inline-block; width: 12px; height: 12px; margin-right: .4em; vertical-align: -1px; }
 div.wide { overflow-x: auto; }
@@ -96,7 +97,9 @@ std::string nodes_table(const std::vector<NodeReport>& run) {
     const std::vector<Span> spans = node_spans(report);
     std::vector<std::string> row{report.node, report.state};
     for (const Stretch column : k_columns) row.push_back(duration(total(spans, column)));
-    row.push_back(report.cause);
+    std::string note = report.cause;
+    if (!report.pushes.empty()) note += (note.empty() ? "" : "; ") + pushes_text(report);
+    row.push_back(note);
     table.add(row);
   }
   return table.text();
@@ -143,7 +146,9 @@ std::string key_of_colours() {
                 "class=\"") +
             to_class(stretch) + "\"/></svg>" + to_text(stretch) + "</li>";
   }
-  return text + "</ul>\n";
+  return text +
+         "<li><svg viewBox=\"0 0 12 12\"><path class=\"push\" d=\"M6 1l5 5l-5 5l-5 -5z\"/></svg>"
+         "a delivery while the job ran</li></ul>\n";
 }
 
 std::string section(const std::vector<NodeReport>& run) {

@@ -83,6 +83,24 @@ std::vector<Span> output_spans(const NodeReport& report, const ReportItem& item)
   return spans.take();
 }
 
+std::string push_text(const NodeReport& report, const ReportPush& push) {
+  const auto passed = [](std::uint64_t from, std::uint64_t to) {
+    return human_duration(to - std::min(from, to));
+  };
+  const std::string when = " at +" + passed(report.times.begun, push.ended);
+  if (push.has_failed) return "the delivery failed" + when;
+  return "delivered" + when + ": " + human_count(push.files) +
+         (push.files == 1 ? " file, " : " files, ") + human_bytes(push.bytes_written) + " in " +
+         passed(push.begun, push.ended);
+}
+
+std::string pushes_text(const NodeReport& report) {
+  const bool is_one = report.pushes_in_all <= 1;
+  return (is_one ? "one delivery" : human_count(report.pushes_in_all) + " deliveries") +
+         " while the job ran" + (is_one ? ": " : "; the last: ") +
+         push_text(report, report.pushes.back());
+}
+
 std::uint64_t total(const std::vector<Span>& spans, Stretch stretch) {
   std::uint64_t sum = 0;
   for (const Span& span : spans) {

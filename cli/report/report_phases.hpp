@@ -39,6 +39,11 @@ std::vector<Span> node_spans(const NodeReport& report);
 std::vector<Span> item_spans(const NodeReport& report, const ReportItem& item);
 std::vector<Span> output_spans(const NodeReport& report, const ReportItem& item);
 
+// "delivered at +1 h 06 min: 3 files, 2.0 KiB in 4.0 s", for people.
+std::string push_text(const NodeReport& report, const ReportPush& push);
+// "3 deliveries while the job ran; the last: delivered at ...". There is at least one.
+std::string pushes_text(const NodeReport& report);
+
 // The total length of all spans of this kind, in milliseconds.
 std::uint64_t total(const std::vector<Span>& spans, Stretch stretch);
 

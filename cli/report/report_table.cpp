@@ -46,8 +46,8 @@ void add_items(Grid& grid, const NodeReport& report, std::uint64_t begin) {
   }
   for (const ReportItem& item : report.outputs) {
     const std::vector<Span> spans = output_spans(report, item);
-    add(item, "stage-out " + item_title(item.source, item.what), total(spans, Stretch::stage_out),
-        0);
+    const char* task = report.times.out == 0 ? "push " : "stage-out ";
+    add(item, task + item_title(item.source, item.what), total(spans, Stretch::stage_out), 0);
   }
 }
 
@@ -65,6 +65,7 @@ std::string notes_part(const std::vector<NodeReport>& reports) {
         if (!is_told) add(report.node, item_title(item.source, item.what) + ": " + item.note);
       }
     }
+    if (!report.pushes.empty()) add(report.node, pushes_text(report));
     if (report.omitted != 0)
       add(report.node, human_count(report.omitted) + " more items did not fit into the record");
   }

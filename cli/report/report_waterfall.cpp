@@ -24,6 +24,7 @@ constexpr double k_node_row = 26;
 constexpr double k_node_gap = 8;
 constexpr double k_least_bar = 2;
 constexpr double k_least_labelled = 70;
+constexpr double k_mark = 5;  // half of its width
 constexpr std::size_t k_name_characters = 34;
 
 // The first `count` characters of printable text.
@@ -116,9 +117,22 @@ class Waterfall {
                   k_width, k_node_row);
     row({report.node, "name", report.node}, node_spans(report), k_node_row,
         {report.state, report.cause, report.state == "failed" || report.state == "held"});
+    add_pushes(report);
     for (const ReportItem& item : report.items) add(item, "", item_spans(report, item));
     for (const ReportItem& item : report.outputs) add(item, "↑ ", output_spans(report, item));
     y_ += k_node_gap;
+  }
+
+  // Marks on the bar of the node, whose row is the last one.
+  void add_pushes(const NodeReport& report) {
+    for (const ReportPush& push : report.pushes) {
+      const double x =
+          std::clamp(k_names + scale_.at(push.ended), k_names + k_mark, k_names + k_bars - k_mark);
+      rows_ += formatted("<path class=\"push%s\" d=\"M%.1f %.1fl%.1f %.1fl%.1f %.1fl%.1f %.1fz\">",
+                         push.has_failed ? " failed" : "", x, y_ - k_node_row / 2 - k_mark, k_mark,
+                         k_mark, -k_mark, k_mark, -k_mark, -k_mark) +
+               title(push_text(report, push)) + "</path>\n";
+    }
   }
 
   void add(const ReportItem& item, const std::string& mark, const std::vector<Span>& spans) {

@@ -9,10 +9,13 @@
 #include "cli/base/command_process.hpp"
 #include "cli/base/conversation.hpp"
 #include "cli/base/private_directory.hpp"
+#include "cli/base/push_directory.hpp"
 #include "cli/base/signals.hpp"
 #include "cli/base/worker_child.hpp"
+#include "cli/base/worker_watch.hpp"
 #include "cli/run/kept_results.hpp"
 #include "cli/run/run_order.hpp"
+#include "cli/run/timed_pushes.hpp"
 #include "common/os/terminal.hpp"
 #include "common/request/submission.hpp"
 #include "common/talk/summary.hpp"
@@ -24,7 +27,7 @@ namespace nodestage {
 namespace {
 
 constexpr std::chrono::seconds k_line_interval{10};
-constexpr std::chrono::hours k_no_hurry{1};
+constexpr std::chrono::milliseconds k_turn_interval{100};
 
 int not_run(const std::string& what, const std::string& to_do) {
   fault(what, to_do);
@@ -58,6 +61,10 @@ class Run {
 
   int run() {
     if (const auto code = stage()) return clean(*code);
+    if (const Status prepared = prepare_pushes(); !prepared) {
+      voice_.say(prepared.error().text());
+      return clean(k_not_run);
+    }
     const auto code = run_command();
     if (!has_run_) return clean(*code);
     if (!code || !stage_out(*code)) return keep(code);
@@ -81,6 +88,15 @@ class Run {
     }
     for (const std::string& line : summary_lines(*status)) voice_.say(line);
     set_environment(status->environment);
+    return {};
+  }
+
+  Status prepare_pushes() {
+    if (request_.outputs.empty()) return {};
+    TRY_ASSIGN(const std::string text, request_text(request_));
+    TRY_ASSIGN(PushDirectory made, PushDirectory::make(arguments_.tmpdir, order_, text, program()));
+    environment_.push_back({k_push_directory_variable, made.path()});
+    push_directory_.emplace(std::move(made));
     return {};
   }
 
@@ -108,9 +124,13 @@ class Run {
       return is_missing ? k_not_found : k_not_executable;
     }
     has_run_ = true;
+    TimedPushes pushes(
+        request_, push_directory_ ? &*push_directory_ : nullptr, directory_.fd(),
+        [this](const std::string& text) { voice_.say(text); }, Clock::now());
     bool was_asked = false;
     while (!process->has_ended()) {
-      const auto signal = signals_.next(k_no_hurry);
+      pushes.step(Clock::now());
+      const auto signal = signals_.next(pushes.patience(Clock::now()));
       if (!signal || *signal == SIGCHLD) continue;
       if (is_deadly(*signal) && std::exchange(was_asked, true)) {
         signal_ = *signal;
@@ -127,7 +147,7 @@ class Run {
   bool stage_out(int code) {
     if (request_.outputs.empty()) return true;
     order_.outcome = code == 0 ? JobOutcome::success : JobOutcome::failure;
-    const auto status = work(WorkerTask::stage_out);
+    const auto status = deliver();
     if (!status && signal_ == 0) voice_.say(status.error().text());
     if (!status) return false;
     for (const std::string& line : delivery_lines(*status)) voice_.say(line);
@@ -162,54 +182,47 @@ class Run {
   Result<WorkerStatus> work(WorkerTask task) {
     order_.task = task;
     TRY_ASSIGN(const std::string text, request_text(request_));
-    const std::string program = arguments_.worker.empty() ? worker_program() : arguments_.worker;
-    auto worker = WorkerChild::start({program, order_, text, directory_.fd()});
-    if (!worker) {
-      return Error{0, "nodestage-worker cannot be started: " + worker.error().text(),
-                   "Is nodestage installed completely? The worker's path, relative to this "
-                   "command, is ../libexec/nodestage."};
-    }
-    if (!follow(*worker)) return Error{EINTR, "ended"};
-    TRY_ASSIGN(WorkerStatus status, worker->status());
-    const bool is_told = status.phase == WorkerPhase::done ||
-                         (status.phase == WorkerPhase::failed && task == WorkerTask::stage_out);
-    if (is_told) return status;
-    if (!status.cause.empty()) return Error{0, status.cause};
-    return Error{0, "nodestage-worker failed: " + worker->last_words(),
-                 "Try again; if it happens again, tell your administrators."};
+    auto worker = WorkerChild::start({program(), order_, text, directory_.fd()});
+    if (!worker) return cannot_start_worker(worker.error());
+    return end_of(*worker);
   }
 
-  // False if a signal stopped it.
-  bool follow(WorkerChild& worker) {
-    const auto begun = Clock::now();
-    while (!worker.has_ended()) {
-      const auto signal = signals_.next(voice_.report_interval());
-      if (signal && is_deadly(*signal)) {
-        worker.kill();
-        signal_ = *signal;
-        voice_.clear();
-        return false;
+  // Once no other worker can write to the targets: none waits for its turn any more.
+  Result<WorkerStatus> deliver() {
+    order_.task = WorkerTask::stage_out;
+    TRY(push_directory_->close());
+    for (;;) {
+      TRY_ASSIGN(auto turn, push_directory_->take_turn());
+      if (turn) {
+        TRY_ASSIGN(WorkerChild worker,
+                   push_directory_->start(std::move(*turn), order_, directory_.fd()));
+        return end_of(worker);
       }
-      if (signal && *signal == SIGTSTP) ::kill(0, SIGSTOP);
-      if (!signal) show(worker, begun);
+      const auto signal = signals_.next(k_turn_interval);
+      if (signal && is_deadly(*signal)) {
+        signal_ = *signal;
+        return Error{EINTR, "ended"};
+      }
     }
-    voice_.clear();
-    return true;
   }
 
-  void show(const WorkerChild& worker, Deadline begun) {
-    const auto status = worker.status();
-    if (!status) return;
-    Progress progress = progress_of(*status, Counted::all);
-    progress.elapsed_ms = static_cast<std::uint64_t>(
-        std::chrono::duration_cast<std::chrono::milliseconds>(Clock::now() - begun).count());
-    voice_.progress(progress);
+  Result<WorkerStatus> end_of(WorkerChild& worker) {
+    if (const auto stop = watch_worker(worker, signals_, voice_)) {
+      signal_ = stop->signal;
+      return Error{EINTR, "ended"};
+    }
+    return end_of_worker(worker, order_.task);
+  }
+
+  [[nodiscard]] std::string program() const {
+    return arguments_.worker.empty() ? worker_program() : arguments_.worker;
   }
 
   const RunArguments& arguments_;
   const StageRequest& request_;
   WorkerOrder order_;
   PrivateDirectory& directory_;
+  std::optional<PushDirectory> push_directory_;  // if the request has outputs
   Signals& signals_;
   TaskVoice voice_;
   std::vector<VariableChange> environment_;  // of COMMAND

@@ -43,6 +43,7 @@ Json to_json(const StatusItem& item) {
   put_text(json, "destination", item.destination);
   put_text(json, "note", item.note);
   if (has_flag(item, k_item_linked)) json["linked"] = true;
+  if (has_flag(item, k_item_unsettled)) json["unsettled"] = true;
   if (item.bytes_total != 0) json["bytes_total"] = item.bytes_total;
   if (const auto rate = rate_of(item); rate != 0) json["bytes_per_second"] = rate;
   if (const auto left = seconds_left(item)) json["seconds_left"] = *left;
@@ -124,6 +125,7 @@ Result<StatusItem> item_of(const Json& json) {
   in.flag("async", item.flags, k_item_async);
   in.flag("optional", item.flags, k_item_optional);
   if (in.has("linked")) in.flag("linked", item.flags, k_item_linked);
+  if (in.has("unsettled")) in.flag("unsettled", item.flags, k_item_unsettled);
   in.text("source", item.source);
   in.claim("bytes_read", item.bytes_read);
   if (in.has("bytes_total")) in.claim("bytes_total", item.bytes_total);

@@ -24,6 +24,11 @@ const Cells k_head = {"NODE", "STATE", "ITEM", "ITEM STATE", "BYTES", "FILES", "
 // Nothing was staged for it, so it has no figures: its note says why.
 bool is_linked(const StatusItem& item) { return (item.flags & k_item_linked) != 0; }
 
+// Not delivered while the job runs, so far.
+bool is_for_the_end(const StatusItem& item) {
+  return item.kind == ItemKind::output && item.state == ItemState::skipped && item.note.empty();
+}
+
 std::string bytes_text(const StatusItem& item) {
   if (is_linked(item)) return "-";
   const bool is_open = item.state == ItemState::working || item.state == ItemState::waiting;
@@ -43,7 +48,7 @@ Cells cells_of(const StatusItem& item) {
   return {"",
           "",
           printable(shortened(title, k_item_width)),
-          to_text(item.state),
+          is_for_the_end(item) ? "at the end" : to_text(item.state),
           bytes_text(item),
           has_files ? human_count(item.files) : "-",
           rate == 0 ? "-" : human_bytes(rate) + "/s",
@@ -117,7 +122,11 @@ void add_words(std::string& text, const JobStatus& status) {
   const std::string cause = in_one_line(row.cause);
   for (const StatusItem& item : status.items) {
     const bool is_told = cause.find(item.note) != std::string::npos;
-    if (!is_told) add_line(text, row.node, item_title(item.source, item.what) + ": " + item.note);
+    if (is_told) continue;
+    const bool has_target = item.kind == ItemKind::output && !item.destination.empty();
+    add_line(text, row.node,
+             item_title(item.source, item.what) +
+                 (has_target ? " -> " + printable(item.destination) : "") + ": " + item.note);
   }
   add_line(text, row.node, row.cause);
   add_line(text, row.node, row.others);

@@ -51,7 +51,7 @@ std::string absolute_value(const std::vector<std::string>& environment,
 
 bool is_of_a_staged_job(std::string_view name) {
   return name == "SLURM_TMPDIR" || name == "NODESTAGE_JOBID" || name == "NODESTAGE_RUN" ||
-         name == "NODESTAGE_VENV" || name == "NODESTAGE_CACHE" ||
+         name == "NODESTAGE_VENV" || name == "NODESTAGE_CACHE" || name == "NODESTAGE_PUSH_DIR" ||
          name.starts_with("NODESTAGE_DATASET");
 }
 

@@ -1,5 +1,7 @@
 #include "common/talk/summary.hpp"
 
+#include <algorithm>
+
 #include "common/text/human.hpp"
 
 namespace nodestage {
@@ -65,6 +67,15 @@ StatusItem to_status_item(const ItemRecord& record, WorkerTask task) {
   return item;
 }
 
+// A push says nothing of the outputs that it was not asked for.
+bool is_asked_for(const ItemRecord& item) {
+  return state_of(item) != ItemState::skipped || !field_text(item.note).empty();
+}
+
+std::string delivery_line(const ItemRecord& item) {
+  return line_of(item, " -> " + printable(field_text(item.destination)) + ": not delivered");
+}
+
 }  // namespace
 
 std::string in_one_line(const std::string& text) {
@@ -110,11 +121,27 @@ std::vector<std::string> summary_lines(const WorkerStatus& status) {
 
 std::vector<std::string> delivery_lines(const WorkerStatus& status) {
   std::vector<std::string> lines;
+  lines.reserve(status.items.size());
+  for (const ItemRecord& item : status.items) lines.push_back(delivery_line(item));
+  return lines;
+}
+
+std::vector<std::string> push_lines(const WorkerStatus& status) {
+  std::vector<std::string> lines;
   for (const ItemRecord& item : status.items) {
-    const std::string target = printable(field_text(item.destination));
-    lines.push_back(line_of(item, " -> " + target + ": not delivered"));
+    if (is_asked_for(item)) lines.push_back(delivery_line(item));
   }
   return lines;
+}
+
+bool is_all_delivered(const WorkerStatus& status, PushAsked asked) {
+  const auto is_open = [asked](const ItemRecord& item) {
+    const bool is_not_sent = state_of(item) == ItemState::skipped && is_asked_for(item);
+    return state_of(item) == ItemState::failed || is_unfinished(item) ||
+           (item.flags & k_item_unsettled) != 0 || (asked == PushAsked::by_name && is_not_sent);
+  };
+  return status.phase == WorkerPhase::done &&
+         std::none_of(status.items.begin(), status.items.end(), is_open);
 }
 
 Progress progress_of(const WorkerStatus& status, Counted counted) {

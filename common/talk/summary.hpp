@@ -27,6 +27,13 @@ std::vector<std::string> summary_lines(const WorkerStatus& status);
 // The same for a stage-out.
 std::vector<std::string> delivery_lines(const WorkerStatus& status);
 
+// The same for a push, without the outputs that were not asked for (skipped without a note).
+std::vector<std::string> push_lines(const WorkerStatus& status);
+// Whether a push has delivered all that was asked for: outputs by their names, which must be there
+// and can be delivered early, or all that there is.
+enum class PushAsked { by_name, all };
+bool is_all_delivered(const WorkerStatus& status, PushAsked asked);
+
 // The sums over the items that the job waits for, or over all items.
 enum class Counted { without_async, all };
 Progress progress_of(const WorkerStatus& status, Counted counted = Counted::without_async);

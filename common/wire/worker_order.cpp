@@ -71,6 +71,8 @@ std::string encode_order(const WorkerOrder& order) {
   each_field(order, [&json]<typename T>(const char* name, const T& value) {
     json[name] = to_json_value(value);
   });
+  // Unlike other lists, users write this one: its texts can be any bytes.
+  for (auto& name : json["push_names"]) name = latin1_to_utf8(name.get_ref<const std::string&>());
   json["shared"] = to_json(order.shared);
   return json.dump();
 }
@@ -86,6 +88,7 @@ Result<WorkerOrder> decode_order(std::string_view text) {
     // field that it does not send keeps its default.
     if (fields.has(name) || is_required(name)) fields.read(name, value);
   });
+  for (std::string& name : order.push_names) name = utf8_to_latin1(name);
   if (fields.has("shared")) {
     TRY_ASSIGN(order.shared, to_shared_items(fields.value("shared")));
   }

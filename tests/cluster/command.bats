@@ -478,7 +478,7 @@ make_big() {
 }
 
 @test "help opens with an example, fits a screen, and names every option" {
-    for verb in "" plan pack status report wait held recover cache doctor run; do
+    for verb in "" plan pack status report wait push held recover cache doctor run; do
         # shellcheck disable=SC2086
         run me nodestage $verb --help
         [ "$status" = 0 ]
@@ -501,7 +501,7 @@ completed() {
 @test "bash completes verbs, their options and files" {
     cd "$PLACE/work"
     run completed nodestage ""
-    has "$output" run plan pack status wait held recover cache report
+    has "$output" run plan pack status wait push held recover cache report
     [ "$(completed nodestage he)" = held ]
     [ "$(completed nodestage run --stage-d)" = --stage-dataset= ]
     [ "$(completed nodestage run --stage-dataset = data.t)" = data.tar.gz ]

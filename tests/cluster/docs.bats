@@ -174,7 +174,7 @@ run_blocks() {
 @test "the user's guide" {
     run_blocks docs/user.md
     # The chain of three pieces has gone on from each checkpoint, and four forms of one script had one result.
-    as alice sh -c '[ "$(cat scratch/checkpoints/demo/epoch3.pt)" = 3 ] && [ "$(cat scratch/out_*/epoch1.pt)" = 1111 ]'
+    as alice sh -c '[ "$(cat scratch/run1/epoch3.pt)" = 3 ] && [ "$(cat scratch/out_*/epoch1.pt)" = 1111 ]'
 }
 
 @test "the admin's guide" {

@@ -64,6 +64,7 @@ TEST_CASE("job environment: what `nodestage run` has set is left as what a job's
   leave_staged_job();
   CHECK(::getenv("SLURM_TMPDIR") != nullptr);  // the user's own
   ::setenv("NODESTAGE_RUN", "1", 1);
+  ::setenv("NODESTAGE_PUSH_DIR", "/l.2", 1);
   ::setenv("NODESTAGE_DATASET_A", "/l/a", 1);
   ::setenv("NODESTAGE_VENV", "/l/env", 1);
   ::setenv("VIRTUAL_ENV", "/l/env", 1);
@@ -72,8 +73,9 @@ TEST_CASE("job environment: what `nodestage run` has set is left as what a job's
   ::setenv("APPTAINER_BINDPATH", "/data:/in,/l/cache", 1);
   ::setenv("SINGULARITY_BINDPATH", "/l/cache", 1);
   leave_staged_job();
-  for (const char* name : {"SLURM_TMPDIR", "NODESTAGE_RUN", "NODESTAGE_DATASET_A", "NODESTAGE_VENV",
-                           "VIRTUAL_ENV", "NODESTAGE_CACHE", "SINGULARITY_BINDPATH"}) {
+  for (const char* name :
+       {"SLURM_TMPDIR", "NODESTAGE_RUN", "NODESTAGE_PUSH_DIR", "NODESTAGE_DATASET_A",
+        "NODESTAGE_VENV", "VIRTUAL_ENV", "NODESTAGE_CACHE", "SINGULARITY_BINDPATH"}) {
     CAPTURE(name);
     CHECK(::getenv(name) == nullptr);
   }

@@ -26,6 +26,8 @@ NodeReport full_report() {
   report.items.push_back({"done", true, false, "tar.gz", "/p/d\xc3\xa4ta.tar.gz", "/l/data", "note",
                           1, 2, 3, 4, 5, 6});
   report.outputs.push_back({"failed", false, true, "", "res", "/scratch/x", "", 0, 0, 0, 7, 0, 8});
+  report.pushes = {{10, 20, 30, 40, false}, {50, 60, 0, 0, true}};
+  report.pushes_in_all = 7;
   return report;
 }
 
@@ -63,6 +65,23 @@ TEST_CASE("what is no report is a fault") {
   CHECK_FALSE(with("\"job\":12", "\"job\":\"12\""));
   CHECK_FALSE(with("\"node\":\"n1\"", "\"node\":1"));
   CHECK_FALSE(with("\"is_async\":true", "\"is_async\":1"));
+}
+
+TEST_CASE("the deliveries of a report are objects; a report of an earlier release has none") {
+  std::string json = encode_report(full_report());
+  const std::string pushes =
+      R"("pushes":[{"begun":10,"bytes_written":30,"ended":20,"files":40,"has_failed":false},)"
+      R"({"begun":50,"bytes_written":0,"ended":60,"files":0,"has_failed":true}],"pushes_in_all":7,)";
+  const std::size_t at = json.find(pushes);
+  REQUIRE(at != std::string::npos);
+  json.erase(at, pushes.size());
+  const auto earlier = decode_report(json);
+  REQUIRE(earlier);
+  CHECK(earlier->pushes.empty());
+  CHECK(earlier->pushes_in_all == 0);
+  for (const char* wrong : {"7", "[7]", "[{}]", R"({"a":{}})"})
+    CHECK_FALSE(decode_report(std::string(json).insert(
+        at, "\"pushes\":" + std::string(wrong) + ",\"pushes_in_all\":7,")));
 }
 
 TEST_CASE("what came through others' hands is printable") {

@@ -11,6 +11,12 @@ PeerNote node_note() {
   return {{"n1"}, "n2", 7, 1, 0x0102030405060708, NodeNote{NodeState::failed, 1, 0, 5, 6, "no"}};
 }
 
+PeerNote choice_note() {
+  PeerNote note = node_note();
+  std::get<NodeNote>(note.body) = {NodeState::ready, 1, 0, 5, 6, "", "start: e3.pt"};
+  return note;
+}
+
 PeerNote job_note() {
   JobNote body{Verdict::ready, "t", {true, 40, k_no_number, "nm", true}, true, 256};
   return {{"n2", "n3"}, "n1", 7, 0, 9, std::move(body)};
@@ -35,6 +41,18 @@ TEST_CASE("peer note: golden bytes of version 1") {
         "0500000000000000"
         "0600000000000000"
         "020000006e6f");
+  CHECK(hex(encode_peer_note(choice_note())) ==
+        "0101"
+        "01000000020000006e31"
+        "020000006e32"
+        "07000000"
+        "01000000"
+        "0807060504030201"
+        "030100"
+        "0500000000000000"
+        "0600000000000000"
+        "00000000"
+        "0c00000073746172743a2065332e7074");
   CHECK(hex(encode_peer_note(job_note())) ==
         "0102"
         "02000000020000006e32020000006e33"
@@ -69,6 +87,21 @@ TEST_CASE("peer note: there and back, and cut anywhere it is refused") {
     }
     CHECK_FALSE(decode_peer_note(data + "x"));
   }
+}
+
+// Releases before `newest` end the note after its cause, and accept no more.
+TEST_CASE(
+    "peer note: what was chosen is left out where it is empty, and there and back otherwise") {
+  const std::string data = encode_peer_note(choice_note());
+  const auto decoded = decode_peer_note(data);
+  REQUIRE(decoded);
+  CHECK(std::get<NodeNote>(decoded->body).chosen == "start: e3.pt");
+  CHECK(encode_peer_note(*decoded) == data);
+  CHECK_FALSE(decode_peer_note(data + "x"));
+  CHECK_FALSE(decode_peer_note(std::string_view(data).substr(0, data.size() - 1)));
+  PeerNote wordy = choice_note();
+  std::get<NodeNote>(wordy.body).chosen.assign(k_max_note_text_bytes + 1, 'x');
+  CHECK_FALSE(decode_peer_note(encode_peer_note(wordy)));
 }
 
 TEST_CASE("peer note: a status that is not known stays so") {

@@ -46,7 +46,8 @@ std::vector<Message> one_of_each() {
           ReportRow{"{}"},
           CacheQuery{},
           CacheDrop{{"1000.ab"}},
-          CacheRow{"1000.ab", 1000, "alice", "tar", "/s", "/c", 7, 8, 9, 10, 11, 12, 13, 14}};
+          CacheRow{"1000.ab", 1000, "alice", "tar", "/s", "/c", 7, 8, 9, 10, 11, 12, 13, 14},
+          Push{1, 250, 0, {"results", "a b"}}};
 }
 
 }  // namespace
@@ -86,6 +87,8 @@ TEST_CASE("golden bytes of version 1") {
         "01000000750100000077010000007301000000700200000003000000000000"
         "000400000000000000050000000000000006000000000000000700000000000000080000"
         "000000000009000000");
+  CHECK(hex(encode_message(Push{1, 250, 1, {"AB"}})) ==
+        "010c01000000fa0000000101000000020000004142");
 }
 
 TEST_CASE("every kind there and back") {
@@ -152,6 +155,10 @@ TEST_CASE("a worker's order there and back") {
   order.ran = false;
   order.delivered = 1ULL << 63;
   order.recover_to = "/d\xff";
+  order.keeps_list = true;
+  order.push_all = true;
+  order.push_items = 1ULL << 63;
+  order.push_names = {"a", "b\xff"};
   const auto decoded = decode_order(encode_order(order));
   REQUIRE(decoded);
   CHECK(decoded->task == order.task);
@@ -164,6 +171,10 @@ TEST_CASE("a worker's order there and back") {
   CHECK_FALSE(decoded->ran);
   CHECK(decoded->delivered == order.delivered);
   CHECK(decoded->recover_to == order.recover_to);
+  CHECK(decoded->keeps_list);
+  CHECK(decoded->push_all);
+  CHECK(decoded->push_items == order.push_items);
+  CHECK(decoded->push_names == order.push_names);
   CHECK_FALSE(decode_order("{}"));
   CHECK_FALSE(decode_order("nonsense"));
 }
@@ -179,6 +190,9 @@ TEST_CASE("golden bytes of a worker's order") {
   order.extract.special = Special::keep;
   order.outcome = JobOutcome::failure;
   order.delivered = 1ULL << 63;
+  order.keeps_list = true;
+  order.push_items = 2;
+  order.push_names = {"results"};
   order.shared = {{1, ShareRole::link, "ab", "/c", "why"}};
   const std::string golden =
       R"({"array_job":4294967295,"array_known":false,"array_task":4294967295,)"
@@ -186,9 +200,10 @@ TEST_CASE("golden bytes of a worker's order") {
       R"("delivered":9223372036854775808,"directory":"/localscratch/a.7.0",)"
       R"("extract_escaping":0,"extract_max_entries":1000000000,"extract_max_ratio":50000,)"
       R"("extract_special":1,"extract_xattrs":false,"gid":0,"is_again":false,"is_urgent":false,"job":7,)"
-      R"("job_name":"",)"
+      R"("job_name":"","keeps_list":true,)"
       R"("leave_free_bytes":0,"node":"","node_count":1,"node_index":4294967295,)"
-      R"("on_failure":0,"outcome":1,"ran":true,"recover_to":"","refuse_outputs":"",)"
+      R"("on_failure":0,"outcome":1,"push_all":false,)"
+      R"("push_items":2,"push_names":["results"],"ran":true,"recover_to":"","refuse_outputs":"",)"
       R"("refuse_venv":"","restart":0,"sandbox":0,)"
       R"("shared":[{"item":1,"key":"ab","note":"why","path":"/c","role":2}],"start_delay_ms":0,"stdout_path":"",)"
       R"("task":1,"threads":1,"tries":0,"uid":0,"user":"alï","venv_build":0,)"
@@ -235,8 +250,8 @@ TEST_CASE("a number that its field cannot hold makes a worker's order unreadable
     CHECK_FALSE(decode_order(with("job", number)));
   }
   CHECK_FALSE(decode_order(with("task", "1e40")));
-  CHECK(decode_order(with("task", "8")));
-  for (const char* number : {"9", "-1", "4294967296"})
+  CHECK(decode_order(with("task", "9")));
+  for (const char* number : {"10", "-1", "4294967296"})
     CHECK_FALSE(decode_order(with("task", number)));
   CHECK_FALSE(decode_order(with("extract_special", "2")));
   CHECK_FALSE(decode_order(with("leave_free_bytes", "-1")));

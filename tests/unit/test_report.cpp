@@ -154,6 +154,37 @@ TEST_CASE("an item that was there already has a note and no figures") {
   CHECK(report_table({report}).find(" 0 B\n") != std::string::npos);
 }
 
+TEST_CASE("deliveries while the job ran: a mark for each, their number and the last one") {
+  NodeReport report = ended_report("n1", 0);
+  report.pushes = {{s(900), s(904), 2048, 3, false}, {s(1799), s(1800), 0, 0, true}};
+  report.pushes_in_all = 70;
+  const std::string words =
+      "70 deliveries while the job ran; the last: the delivery failed at +30 min 00 s";
+  const std::string table = report_table({report, ended_report("n2", 1)});
+  INFO(table);
+  CHECK(table.find("\nn1: " + words + "\n") != std::string::npos);
+  CHECK(table.find("n2: ") == std::string::npos);
+  const std::string page = report_page({{report, ended_report("n2", 1)}});
+  CHECK(page.find("<title>delivered at +15 min 04 s: 3 files, 2.0 KiB in 4.0 s</title>") !=
+        std::string::npos);
+  CHECK(page.find("<title>the delivery failed at +30 min 00 s</title>") != std::string::npos);
+  CHECK(page.find("<td>" + words + "</td>") != std::string::npos);
+  const auto marks =
+      "len([e for e in root.iter() if e.tag.endswith('path') and "
+      "e.get('class').startswith('push')]) == ";
+  CHECK(is_well_formed(page, std::string(marks) + "3"));  // with that of the key
+  report.pushes[0] = {~0ULL, 0, ~0ULL, ~0ULL, false};     // nonsense of a node
+  report.pushes[1] = {0, ~0ULL, 0, 0, false};
+  CHECK(is_well_formed(report_page({{report}})));
+  report.pushes.resize(1);
+  report.pushes_in_all = 1;
+  CHECK(report_table({report}).find("n1: one delivery while the job ran: delivered at +") !=
+        std::string::npos);
+  // Before the end, the outputs are those of the last push.
+  report.times = {s(0), s(2), s(12), s(15), s(15)};
+  CHECK(report_table({report}).find("n1    push results (tar.gz)") != std::string::npos);
+}
+
 TEST_CASE("hostile names become text in the page, and nothing else") {
   NodeReport report = ended_report("<script>", 0);
   const std::string evil =

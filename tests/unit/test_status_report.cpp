@@ -37,8 +37,11 @@ TEST_CASE("status: the JSON of a node is read back as it was") {
   venv.note = "no wheel";
   StatusItem linked = sample_item(ItemState::done);
   linked.flags = k_item_linked;
+  StatusItem output = sample_item(ItemState::done);
+  output.kind = ItemKind::output;
+  output.flags = k_item_unsettled;
   report.jobs.push_back(
-      sample_job("n1", "failed", {sample_item(ItemState::working), venv, linked}));
+      sample_job("n1", "failed", {sample_item(ItemState::working), venv, linked, output}));
   report.jobs[0].row.restart = 2;
   report.jobs[0].row.cause = "a cause\nwhat to do";
   report.jobs[0].row.others = "1 of 2 nodes is not ready: n2";
@@ -50,8 +53,8 @@ TEST_CASE("status: the JSON of a node is read back as it was") {
     REQUIRE(read);
     REQUIRE(read->size() == 1);
     CHECK(encode_message(read->front().row) == encode_message(report.jobs[0].row));
-    REQUIRE(read->front().items.size() == 3);
-    for (std::size_t i = 0; i < 3; ++i)
+    REQUIRE(read->front().items.size() == 4);
+    for (std::size_t i = 0; i < 4; ++i)
       CHECK(encode_message(read->front().items[i]) == encode_message(report.jobs[0].items[i]));
   }
 }

@@ -49,6 +49,27 @@ TEST_CASE("status table: an item that was there already has a note and no figure
         "  n1: data.tar.gz (tar.gz): shared, already here (staged by job 7)\n");
 }
 
+TEST_CASE("status table: outputs that are delivered while the job runs have their target") {
+  StatusReport report;
+  StatusItem results = sample_item(ItemState::done);
+  results.kind = ItemKind::output;
+  results.source = "results";
+  results.destination = "/scratch/run1";
+  results.what.clear();
+  results.note = "delivered 2026-11-24 14:05";
+  StatusItem other = results;
+  other.source = "logs";
+  other.state = ItemState::skipped;
+  other.note.clear();
+  report.jobs.push_back(sample_job("n1", "ready", {results, other}));
+  CHECK(status_text(report, "", Owners::hide) ==
+        "job 12: ready\n"
+        "  NODE  STATE  ITEM     ITEM STATE  BYTES    FILES   RATE       LEFT\n"
+        "  n1    ready  results  done        8.0 MiB  12,345  4.0 MiB/s  -\n"
+        "               logs     at the end  -        -       -          -\n"
+        "  n1: results -> /scratch/run1: delivered 2026-11-24 14:05\n");
+}
+
 TEST_CASE("status table: colour marks what has failed and what is held, if it is asked for") {
   StatusReport report;
   report.jobs.push_back(sample_job("n1", "held", {sample_item(ItemState::failed)}));

@@ -67,6 +67,41 @@ TEST_CASE("failed, skipped and unfinished items") {
   CHECK(lines[2] == "x.tar (tar.gz): not finished");
 }
 
+TEST_CASE("a push has a line for each output that was asked for") {
+  WorkerStatus status;
+  status.phase = WorkerPhase::done;
+  for (const char* source : {"results", "logs", "other"}) {
+    status.items.push_back(item(ItemState::done, source));
+    set_field(status.items.back().what, "");
+    set_field(status.items.back().destination, "/t");
+  }
+  ItemRecord& other = status.items[2];
+  other.state = static_cast<std::uint32_t>(ItemState::skipped);
+  CHECK(push_lines(status) == std::vector<std::string>{"results -> /t: 0 files, 0 B in 0.0 s",
+                                                       "logs -> /t: 0 files, 0 B in 0.0 s"});
+  CHECK(is_all_delivered(status, PushAsked::all));
+  CHECK(is_all_delivered(status, PushAsked::by_name));
+  // What is not there yet is no fault, unless it was asked for by its name.
+  set_field(other.note, "is not there yet");
+  CHECK(push_lines(status)[2] == "other: skipped: is not there yet");
+  CHECK(is_all_delivered(status, PushAsked::all));
+  CHECK_FALSE(is_all_delivered(status, PushAsked::by_name));
+  status.items[0].flags = k_item_unsettled;
+  CHECK_FALSE(is_all_delivered(status, PushAsked::all));
+  status.items[0].flags = 0;
+  status.items[1].state = static_cast<std::uint32_t>(ItemState::failed);
+  set_field(status.items[1].note, "No space left on device");
+  CHECK(push_lines(status)[1] == "logs -> /t: not delivered: No space left on device");
+  CHECK_FALSE(is_all_delivered(status, PushAsked::all));
+  status.items[1].state = static_cast<std::uint32_t>(ItemState::working);
+  CHECK_FALSE(is_all_delivered(status, PushAsked::all));
+  status.items.resize(1);
+  CHECK(is_all_delivered(status, PushAsked::all));
+  status.phase = WorkerPhase::failed;
+  CHECK_FALSE(is_all_delivered(status, PushAsked::all));
+  CHECK(status_items(status, WorkerTask::push)[0].kind == ItemKind::output);
+}
+
 TEST_CASE("what a worker wrote cannot drive a terminal") {
   WorkerStatus status;
   status.items.push_back(item(ItemState::failed, "/p/\x1b[2J.tar"));

@@ -1,7 +1,7 @@
 #!/bin/bash
 # For docs.bats: what the guides speak of, in the home of the user who runs it.
 set -e
-mkdir -p scratch/checkpoints projects .config/pip logs
+mkdir -p scratch projects .config/pip logs
 ln -s /project/def-x projects/def-x
 mkdir projects/def-x/images
 for i in {1..300}; do

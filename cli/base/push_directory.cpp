@@ -1,0 +1,76 @@
+#include "cli/base/push_directory.hpp"
+
+#include <fcntl.h>
+#include <sys/file.h>
+#include <unistd.h>
+
+#include "cli/base/worker_watch.hpp"
+#include "common/os/file.hpp"
+
+namespace nodestage {
+namespace {
+
+constexpr const char* k_order = "order";
+constexpr const char* k_request = "request";
+constexpr const char* k_program = "program";
+constexpr const char* k_list = "list";
+constexpr const char* k_closed = "closed";
+constexpr unsigned k_mode = 0600;
+constexpr std::size_t k_max_bytes = 1 << 20;  // of an order or a request
+
+Status make_file(int directory_fd, const char* name, std::string_view text) {
+  TRY_ASSIGN(const Fd file, open_at(directory_fd, name, O_WRONLY | O_CREAT | O_EXCL, k_mode));
+  return write_all(file.get(), text);
+}
+
+}  // namespace
+
+Result<PushDirectory> PushDirectory::make(const std::string& parent, const WorkerOrder& order,
+                                          const std::string& request, const std::string& program) {
+  PushDirectory directory;
+  TRY_ASSIGN(PrivateDirectory own, PrivateDirectory::make(parent));
+  directory.own_.emplace(std::move(own));
+  directory.path_ = directory.own_->path();
+  directory.order_ = order;
+  directory.request_ = request;
+  directory.program_ = program;
+  TRY(make_file(directory.fd(), k_order, encode_order(order)));
+  TRY(make_file(directory.fd(), k_request, request));
+  TRY(make_file(directory.fd(), k_program, program));
+  TRY(make_file(directory.fd(), k_list, ""));
+  return directory;
+}
+
+Result<PushDirectory> PushDirectory::open(const std::string& path) {
+  PushDirectory directory;
+  directory.path_ = path;
+  TRY_ASSIGN(directory.fd_, open_at(AT_FDCWD, path, O_RDONLY | O_DIRECTORY));
+  TRY_ASSIGN(const std::string order, read_file(directory.fd(), k_order, k_max_bytes));
+  TRY_ASSIGN(directory.order_, decode_order(order));
+  TRY_ASSIGN(directory.request_, read_file(directory.fd(), k_request, k_max_bytes));
+  TRY_ASSIGN(directory.program_, read_file(directory.fd(), k_program, k_max_bytes));
+  return directory;
+}
+
+Status PushDirectory::close() { return make_file(fd(), k_closed, ""); }
+
+bool PushDirectory::is_closed() const {
+  return ::faccessat(fd(), k_list, F_OK, 0) != 0 || ::faccessat(fd(), k_closed, F_OK, 0) == 0;
+}
+
+Result<std::optional<PushTurn>> PushDirectory::take_turn() const {
+  TRY_ASSIGN(Fd list, open_at(fd(), k_list, O_RDWR));
+  if (::flock(list.get(), LOCK_EX | LOCK_NB) == 0)
+    return std::optional<PushTurn>(PushTurn{std::move(list)});
+  if (errno == EWOULDBLOCK || errno == EINTR) return std::optional<PushTurn>();
+  return system_error(path_ + "/" + k_list);
+}
+
+Result<WorkerChild> PushDirectory::start(PushTurn turn, WorkerOrder order, int directory_fd) const {
+  order.keeps_list = true;
+  auto worker = WorkerChild::start({program_, order, request_, directory_fd, turn.list.get()});
+  if (!worker) return cannot_start_worker(worker.error());
+  return worker;
+}
+
+}  // namespace nodestage

@@ -1,0 +1,67 @@
+// PushDirectory: what `nodestage push` needs inside of `nodestage run`, in place of a daemon: a
+// directory of its own beside the job directory, which COMMAND knows by NODESTAGE_PUSH_DIR.
+//
+//   order    WorkerOrder as JSON
+//   request  the request as JSON
+//   program  the worker's path
+//   list     k_worker_delivered_fd. Whoever has a flock on it delivers; a worker inherits the lock,
+//            so that it lasts until no worker can write to a target any more
+//   closed   once COMMAND has exited: no push starts, and one under way is called off
+#pragma once
+
+#include <optional>
+#include <string>
+
+#include "cli/base/private_directory.hpp"
+#include "cli/base/worker_child.hpp"
+#include "common/os/fd.hpp"
+#include "common/result.hpp"
+#include "common/wire/worker_order.hpp"
+
+namespace nodestage {
+
+inline constexpr const char* k_push_directory_variable = "NODESTAGE_PUSH_DIR";
+
+// One push of the caller, who has the lock as long as this or its worker lives.
+struct PushTurn {
+  Fd list;
+};
+
+class PushDirectory {
+ public:
+  // For `run`: creates it below `parent` (PrivateDirectory). It is removed with this object.
+  static Result<PushDirectory> make(const std::string& parent, const WorkerOrder& order,
+                                    const std::string& request, const std::string& program);
+  // For `push`: opens it. Nothing is removed.
+  static Result<PushDirectory> open(const std::string& path);
+
+  [[nodiscard]] const std::string& path() const { return path_; }
+  [[nodiscard]] const WorkerOrder& order() const { return order_; }
+  [[nodiscard]] const std::string& request() const { return request_; }
+
+  // Calls off what is under way. The caller waits for its turn after that.
+  Status close();
+  [[nodiscard]] bool is_closed() const;
+
+  // Empty while another push is under way. Never blocks.
+  [[nodiscard]] Result<std::optional<PushTurn>> take_turn() const;
+
+  // Starts a worker for the outputs that `order` names (WorkerOrder::push_all and so on). The
+  // worker takes the turn over: from here on, only its end gives the turn to the next.
+  // `directory_fd`: the job directory, borrowed.
+  [[nodiscard]] Result<WorkerChild> start(PushTurn turn, WorkerOrder order, int directory_fd) const;
+
+ private:
+  PushDirectory() = default;
+
+  std::optional<PrivateDirectory> own_;
+  std::string path_;
+  Fd fd_;  // of an opened one
+  WorkerOrder order_;
+  std::string request_;
+  std::string program_;
+
+  [[nodiscard]] int fd() const { return own_ ? own_->fd() : fd_.get(); }
+};
+
+}  // namespace nodestage
