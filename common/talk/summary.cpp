@@ -14,7 +14,7 @@ std::string count_of(std::uint64_t files) {
 std::string amount(const ItemRecord& item) {
   std::string text = count_of(item.files) + ", " + human_bytes(item.bytes_written) + " in " +
                      human_duration(item.elapsed_ms);
-  if (item.elapsed_ms >= 100) {
+  if (item.elapsed_ms >= 100 && item.bytes_written != 0) {
     text += " (" + human_bytes(item.bytes_written * 1000 / item.elapsed_ms) + "/s)";
   }
   return text;

@@ -87,6 +87,10 @@ TEST_CASE("a push has a line for each output that was asked for") {
   CHECK(is_all_delivered(status, PushAsked::all));
   CHECK_FALSE(is_all_delivered(status, PushAsked::by_name));
   status.items[0].flags = k_item_unsettled;
+  status.items[0].elapsed_ms = 3000;
+  set_field(status.items[0].note, "1 file was being written");
+  CHECK(push_lines(status)[0] ==  // a rate of nothing is none
+        "results -> /t: 0 files, 0 B in 3.0 s; 1 file was being written");
   CHECK_FALSE(is_all_delivered(status, PushAsked::all));
   status.items[0].flags = 0;
   status.items[1].state = static_cast<std::uint32_t>(ItemState::failed);
