@@ -64,6 +64,7 @@ void print(const PlanItem& item) {
     line += " -> " + printable((is_output ? "" : place) + item.destination);
   std::printf("%s\n", line.c_str());
   if (!item.what.empty()) print_row("what", what_text(item));
+  if (!item.newest_text.empty()) print_row("choice", item.newest_text + ", as of now");
   if (!item.reading.empty()) print_row("reading", item.reading);
   if (item.need.bytes > 0) print_row("space", space_text(item.need));
   if (!item.time.empty()) print_row("time", item.time);
@@ -98,6 +99,12 @@ nlohmann::json to_json(const PlanItem& item) {
   put(json, "source_bytes", item.source_bytes);
   put(json, "bytes", item.bytes);
   put(json, "files", item.files);
+  if (!item.newest_text.empty()) {
+    json["newest"] = nlohmann::json::array();
+    for (const std::string& name : item.newest) json["newest"].push_back(printable(name));
+    json["newest_among"] = item.newest_among;
+  }
+  if (item.every_s != 0) json["every_s"] = item.every_s;
   if (item.need.bytes > 0) json["need_bytes"] = item.need.bytes;
   if (item.need.inodes > 0) json["need_inodes"] = item.need.inodes;
   if (!item.reading.empty()) {

@@ -77,18 +77,23 @@ void count_entry(const FTSENT& entry, Seen& seen, std::vector<char>& block) {
   seen.read_time += Clock::now() - begun;
 }
 
-Seen walk(const std::string& path) {
+Seen walk(const std::string& path, const std::vector<std::string>& only) {
   Seen seen;
-  std::string name = path;
-  char* const roots[] = {name.data(), nullptr};
+  std::vector<std::string> names{path};
+  if (!only.empty()) names.clear();
+  for (const std::string& name : only) names.push_back(path + "/" + name);
+  std::vector<char*> roots;
+  for (std::string& name : names) roots.push_back(name.data());
+  roots.push_back(nullptr);
   // The source itself can be a link, which is followed.
-  const std::unique_ptr<FTS, int (*)(FTS*)> tree(
-      ::fts_open(roots, FTS_PHYSICAL | FTS_COMFOLLOW | FTS_NOCHDIR, nullptr), ::fts_close);
+  const int way = FTS_PHYSICAL | FTS_NOCHDIR | (only.empty() ? FTS_COMFOLLOW : 0);
+  const std::unique_ptr<FTS, int (*)(FTS*)> tree(::fts_open(roots.data(), way, nullptr),
+                                                 ::fts_close);
   if (!tree) return seen;
   std::vector<char> block(std::size_t{1} << 20);
   const auto end = Clock::now() + k_walk;
   while (const FTSENT* entry = ::fts_read(tree.get())) {
-    if (entry->fts_level > 0) count_entry(*entry, seen, block);
+    if (entry->fts_level > 0 || !only.empty()) count_entry(*entry, seen, block);
     if (Clock::now() < end) continue;
     seen.is_whole = false;
     break;
@@ -112,8 +117,9 @@ void tell_time(const Seen& seen, unsigned threads, PlanItem& plan) {
 
 }  // namespace
 
-void look_at_directory(const std::string& path, unsigned threads, PlanItem& plan) {
-  const Seen seen = walk(path);
+void look_at_directory(const std::string& path, const std::vector<std::string>& only,
+                       unsigned threads, PlanItem& plan) {
+  const Seen seen = walk(path, only);
   const Surety surety = seen.is_whole ? Surety::told : Surety::at_least;
   plan.files = {plan.files.value + seen.files, surety};
   plan.bytes = {plan.bytes.value + seen.bytes, surety};
@@ -122,7 +128,7 @@ void look_at_directory(const std::string& path, unsigned threads, PlanItem& plan
   plan.is_parallel = threads > 1;
   plan.reading = "file by file, " + human_count(threads) + " at a time";
   tell_time(seen, threads, plan);
-  if (seen.files >= k_many_files) {
+  if (seen.files >= k_many_files && only.empty()) {
     plan.advice.push_back("a directory of " + std::string(seen.is_whole ? "" : "more than ") +
                           human_count(seen.files) +
                           " files is slow on a shared file system, and every node reads it: "

@@ -1,6 +1,5 @@
 #include "cli/plan/plan_item.hpp"
 
-#include <glob.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -10,6 +9,7 @@
 
 #include "common/text/human.hpp"
 #include "common/text/path_names.hpp"
+#include "daemon/worker/piece/dataset_sources.hpp"
 #include "daemon/worker/piece/piece.hpp"
 
 namespace nodestage {
@@ -118,19 +118,6 @@ void tell_time(const Piece& piece, const PieceLook& look, PlanItem& plan) {
   }
 }
 
-Result<std::vector<std::string>> sources_of(const DatasetItem& item) {
-  struct stat info {};
-  if (!is_glob(item.source) || ::stat(item.source.c_str(), &info) == 0)
-    return std::vector<std::string>{item.source};
-  glob_t found{};
-  const int status = ::glob(item.source.c_str(), 0, nullptr, &found);
-  std::vector<std::string> paths(found.gl_pathv, found.gl_pathv + found.gl_pathc);
-  ::globfree(&found);
-  if (status == 0) return paths;
-  return fault(ENOENT, shown(item.source) + ": no file matches",
-               "Check it with: ls -d " + shown(item.source));
-}
-
 Status look_at_file(Piece& piece, unsigned threads, PlanItem& plan) {
   TRY_ASSIGN(const Need need, piece.need());
   plan.need = need.expected;
@@ -165,7 +152,8 @@ Status look_at(const std::vector<std::string>& sources, const Unpacking& wanted,
   plan.what = piece.kind();
   if (sources.size() > 1) plan.what = human_count(sources.size()) + " × " + plan.what;
   if (piece.is_directory()) {
-    for (const std::string& source : sources) look_at_directory(source, threads, plan);
+    const auto only = wanted.only != nullptr ? names_of(*wanted.only) : std::vector<std::string>();
+    for (const std::string& source : sources) look_at_directory(source, only, threads, plan);
     return {};
   }
   plan.source_bytes.surety = Surety::told;
@@ -176,9 +164,26 @@ Status look_at(const std::vector<std::string>& sources, const Unpacking& wanted,
   return look_at_file(piece, threads, plan);
 }
 
+// In files there is nothing that include= and exclude= could still leave out.
+bool are_files(const NewestChoice& choice) {
+  return std::all_of(choice.entries.begin(), choice.entries.end(),
+                     [](const NewestEntry& entry) { return S_ISREG(entry.info.st_mode); });
+}
+
 Status look_at(const DatasetItem& item, unsigned threads, PlanItem& plan) {
-  TRY_ASSIGN(const auto sources, sources_of(item));
-  return look_at(sources, item, threads, plan);
+  TRY_ASSIGN(const DatasetSources sources, dataset_sources(item));
+  Unpacking wanted(item);
+  if (sources.newest) {
+    plan.newest = names_of(*sources.newest);
+    plan.newest_among = sources.newest->among;
+    plan.newest_text = newest_text(*sources.newest);
+    if (!sources.is_group) wanted.only = &*sources.newest;
+  }
+  TRY(look_at(sources.paths, wanted, threads, plan));
+  const bool is_filtered = !item.include.empty() || !item.exclude.empty();
+  if (is_filtered && !(wanted.only != nullptr && are_files(*wanted.only)))
+    plan.advice.emplace_back("the numbers are for the whole source, before include= and exclude=");
+  return {};
 }
 
 // The nearest existing ancestor of a target's path; at least "/".
@@ -198,8 +203,6 @@ PlanItem plan_dataset(const DatasetItem& item, unsigned threads) {
   plan.is_shared = item.shared;
   if (const Status looked = look_at(item, threads, plan); !looked)
     plan.fault = looked.error().text();
-  if (!item.include.empty() || !item.exclude.empty())
-    plan.advice.emplace_back("the numbers are for the whole source, before include= and exclude=");
   return plan;
 }
 
@@ -239,6 +242,10 @@ PlanItem plan_output(const OutputItem& item) {
   const bool is_packed = item.pack || !archive_suffix(item.target).empty();
   plan.what = std::string(is_packed ? "packed into one archive, " : "copied, ") +
               k_when[static_cast<int>(item.when)];
+  plan.every_s = item.every_s;
+  if (item.every_s != 0)
+    plan.what +=
+        ", and every " + human_duration(std::uint64_t{1000} * item.every_s) + " while the job runs";
   // The path from the first pattern on is known only in the job.
   const std::string fixed = item.target.substr(0, item.target.find('%'));
   const std::string place = nearest(fixed.substr(0, fixed.rfind('/') + 1));

@@ -45,8 +45,12 @@ struct PlanItem {
   bool is_parallel = false;
   bool is_shared = false;  // the request has the key `shared`
   KeptHere kept = KeptHere::unknown;
-  std::uint32_t kept_by = 0;  // for a hit: the job that staged it
-  std::string not_kept;       // for `refused`: why
+  std::uint32_t kept_by = 0;        // for a hit: the job that staged it
+  std::string not_kept;             // for `refused`: why
+  std::vector<std::string> newest;  // what newest= would choose now, the newest first
+  std::uint64_t newest_among = 0;   // how many there are to choose from
+  std::string newest_text;          // the same as a sentence; "": without newest=
+  std::uint64_t every_s = 0;        // of an output: the interval of its deliveries; 0: none
   std::vector<std::string> advice;
   std::string fault;  // why it cannot be staged now: a line with the cause, a line with the advice
 };
@@ -58,7 +62,9 @@ PlanItem plan_dataset(const DatasetItem& item, unsigned threads);
 PlanItem plan_venv(const VenvItem& item, unsigned threads);
 PlanItem plan_output(const OutputItem& item);
 
-// Fills in a directory's `what`, bytes, files and time, and advice if it has many files.
-void look_at_directory(const std::string& path, unsigned threads, PlanItem& plan);
+// Fills in a directory's `what`, bytes, files and time, and advice if it has many files. `only`:
+// the names of the entries that count; empty: all.
+void look_at_directory(const std::string& path, const std::vector<std::string>& only,
+                       unsigned threads, PlanItem& plan);
 
 }  // namespace nodestage

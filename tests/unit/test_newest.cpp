@@ -165,7 +165,9 @@ TEST_CASE("newest: with optional, the job starts without it, and the nodes can c
   item.optional = true;
   REQUIRE(stage.run() == 0);
   CHECK(stage.state() == ItemState::failed);
-  CHECK(has(stage.note(), "it is empty"));
+  CHECK(stage.note() == stage.data() +
+                            "/empty: newest= has nothing to choose from: it is empty\nSomething "
+                            "must be in it when the job starts");
   CHECK(stage.status.environment.empty());
   CHECK(stage.status.chosen == "start: none");
 }

@@ -138,6 +138,64 @@ TEST_CASE("plan: a glob is the sum of what it matches") {
   CHECK(item.files.surety == Surety::guessed);
 }
 
+TEST_CASE("plan: what newest= would choose now is told and counted, and nothing else") {
+  const Plan plan;
+  plan.shell(
+      "mkdir run; cd run; for i in 1 2 3; do mkdir d$i; head -c 5000 /dev/zero > d$i/x; head -c "
+      "1000 /dev/zero > c$i.pt; touch -d 2024-01-0$i d$i c$i.pt; done; ln -s c1.pt latest");
+  DatasetItem item;
+  item.source = plan.scratch / "run";
+  item.newest = 2;
+  SUBCASE("of a directory") {
+    const PlanItem all = plan_dataset(item, 4);
+    CHECK(all.fault == "");
+    CHECK(all.newest == std::vector<std::string>{"d3", "c3.pt"});
+    CHECK(all.newest_among == 6);
+    CHECK(all.newest_text == "the newest 2 of 6: d3, c3.pt");
+    CHECK(all.what == "directory");
+    CHECK(all.destination == "run");
+    CHECK(all.files.value == 2);
+    CHECK(all.bytes.value == 6000);
+    CHECK(all.need.bytes == 8192 + 4096);
+    CHECK(all.need.inodes == 4);
+  }
+  SUBCASE("after include and exclude") {
+    item.include = {"*.pt"};
+    item.exclude = {"c3*"};
+    const PlanItem some = plan_dataset(item, 4);
+    CHECK(some.newest == std::vector<std::string>{"c2.pt", "c1.pt"});
+    CHECK(some.bytes.value == 2000);
+    CHECK(some.advice.empty());
+    item.include.clear();  // inside of the directory that is chosen, something may be excluded
+    CHECK(plan_dataset(item, 4).advice.size() == 1);
+  }
+  SUBCASE("of a glob") {
+    item.source += "/*.pt";
+    const PlanItem some = plan_dataset(item, 4);
+    CHECK(some.newest_text == "the newest 2 of 3: c3.pt, c2.pt");
+    CHECK(some.sources == 2);
+    CHECK(some.bytes.value == 2000);
+  }
+  SUBCASE("what the worker would refuse") {
+    item.include = {"none"};
+    CHECK(plan_dataset(item, 4).fault.find("leave out all that is in it (7 entries)\n") !=
+          std::string::npos);
+    item.source = plan.scratch / "data.bin";
+    CHECK(plan_dataset(item, 4).fault.find("is a file, and newest= chooses") != std::string::npos);
+    item.source = plan.scratch / "missing";
+    CHECK(plan_dataset(item, 4).fault.find("with the key optional") != std::string::npos);
+  }
+}
+
+TEST_CASE("plan: the interval of an output") {
+  const Plan plan;
+  OutputItem item{"results", plan.scratch / "out"};
+  CHECK(plan_output(item).what == "copied, always");
+  item.every_s = 900;
+  CHECK(plan_output(item).what == "copied, always, and every 15 min 00 s while the job runs");
+  CHECK(plan_output(item).every_s == 900);
+}
+
 TEST_CASE("plan: what could not be staged is told with its cause") {
   const Plan plan;
   plan.shell(

@@ -45,7 +45,7 @@ Result<DatasetSources> dataset_sources(const DatasetItem& item) {
     return DatasetSources{std::move(found->paths), found->is_group, {}};
   }
   auto choice = found ? choose(item, *found) : Result<NewestChoice>(found.error());
-  if (!choice) return with_optional(std::move(choice.error()));
+  if (!choice) return item.optional ? choice.error() : with_optional(std::move(choice.error()));
   return sources_with(item, found->is_group, std::move(*choice));
 }
 
