@@ -2,14 +2,17 @@
 #pragma once
 
 #include <fcntl.h>
+#include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
+#include <chrono>
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
+#include <functional>
 #include <sstream>
 #include <string>
 #include <vector>
@@ -117,11 +120,20 @@ class StageOutJob {
     const Fd directory_fd = high(open(directory.c_str(), O_RDONLY | O_DIRECTORY));
     dup2(status_fd.get(), k_worker_status_fd);
     dup2(directory_fd.get(), k_worker_directory_fd);
+    const Fd list_fd = high(open(list.c_str(), O_RDWR | O_CREAT, 0600));
+    const Fd rate_fd = high(memfd_create("rate", MFD_CLOEXEC));
+    if (write(rate_fd.get(), &max_rate, sizeof max_rate) != sizeof max_rate) abort();
+    if (order.keeps_list) {
+      dup2(list_fd.get(), k_worker_delivered_fd);
+      dup2(rate_fd.get(), k_worker_rate_fd);
+    }
     const mode_t before = umask(022);
-    const int code = run_stage_out(order, request);
+    const int code = run_stage_out(order, request, rules);
     umask(before);
-    close(k_worker_status_fd);
-    close(k_worker_directory_fd);
+    for (const int fd : {k_worker_status_fd, k_worker_directory_fd}) close(fd);
+    if (order.keeps_list) {
+      for (const int fd : {k_worker_delivered_fd, k_worker_rate_fd}) close(fd);
+    }
     auto read = read_worker_status(status_fd.get());
     status = read ? std::move(*read) : WorkerStatus{};
     return code;
@@ -151,4 +163,52 @@ class StageOutJob {
   nodestage::WorkerOrder order;
   nodestage::StageRequest request;
   nodestage::WorkerStatus status;
+  // With order.keeps_list:
+  fs::path list = scratch_ / "list";
+  std::uint64_t max_rate = 0;
+  nodestage::SettleRules rules;
 };
+
+// While the job runs. Nothing waits: wait() is called instead.
+class PushJob : public StageOutJob {
+ public:
+  PushJob() {
+    order.task = nodestage::WorkerTask::push;
+    order.outcome = nodestage::JobOutcome::unknown;
+    order.keeps_list = true;
+    order.push_all = true;
+    rules.wait = [this](std::chrono::milliseconds time) {
+      waits.push_back(time);
+      if (on_wait) on_wait();
+    };
+  }
+
+  // At the end of the job.
+  int run_end() {
+    order.task = nodestage::WorkerTask::stage_out;
+    return run();
+  }
+  [[nodiscard]] std::uint64_t files(std::size_t item = 0) const {
+    return status.items.at(item).files;
+  }
+  [[nodiscard]] bool is_unsettled(std::size_t item = 0) const {
+    return (status.items.at(item).flags & nodestage::k_item_unsettled) != 0;
+  }
+
+  std::function<void()> on_wait;
+  std::vector<std::chrono::milliseconds> waits;
+};
+
+inline void set_mtime(const fs::path& path, time_t seconds, long nanoseconds) {
+  const timespec times[2] = {{0, UTIME_OMIT}, {seconds, nanoseconds}};
+  if (utimensat(AT_FDCWD, path.c_str(), times, AT_SYMLINK_NOFOLLOW) != 0) abort();
+}
+
+// Temporary names, anywhere below.
+inline std::vector<std::string> leftovers(const fs::path& root) {
+  std::vector<std::string> found;
+  for (const auto& entry : fs::recursive_directory_iterator(root)) {
+    if (entry.path().filename().string().starts_with(".nodestage-")) found.push_back(entry.path());
+  }
+  return found;
+}

@@ -16,11 +16,6 @@ using namespace nodestage;
 
 namespace {
 
-void set_mtime(const fs::path& path, time_t seconds, long nanoseconds) {
-  const timespec times[2] = {{0, UTIME_OMIT}, {seconds, nanoseconds}};
-  REQUIRE(utimensat(AT_FDCWD, path.c_str(), times, AT_SYMLINK_NOFOLLOW) == 0);
-}
-
 // Everything that a copy keeps, with times of its own.
 void make_tree(const fs::path& root) {
   write_file(root / "b/deep/file", "content");
@@ -39,14 +34,6 @@ void make_tree(const fs::path& root) {
   set_mtime(root / "dangling", 1000000001, 1);
   set_mtime(root / "b/deep", 1000000002, 2);
   set_mtime(root / "b", 1000000003, 999999999);
-}
-
-std::vector<std::string> leftovers(const fs::path& root) {
-  std::vector<std::string> found;
-  for (const auto& entry : fs::recursive_directory_iterator(root)) {
-    if (entry.path().filename().string().starts_with(".nodestage-")) found.push_back(entry.path());
-  }
-  return found;
 }
 
 }  // namespace

@@ -7,6 +7,7 @@
 #include <set>
 #include <utility>
 
+#include "daemon/worker/out/delivered_list.hpp"
 #include "stage_out_job.hpp"
 
 using namespace nodestage;
@@ -121,4 +122,65 @@ TEST_CASE("what could not be stored was not delivered, also the name of a direct
     CHECK(job.note().find("did not store a new directory") != std::string::npos);
     synced.faulty = {};
   }
+}
+
+TEST_CASE("a push stores each file before it has its name, and the directories that changed") {
+  PushJob job;
+  for (const char* name : {"a/f", "b/f", "c/deep/f"})
+    write_file(job.directory / "results" / name, "x");
+  fs::create_directories(job.target / "out/c");  // somebody else's
+  job.ask("results", "out");
+  forget();
+  REQUIRE(job.run() == 0);
+  CHECK(not_synced(job.target / "out") == std::vector<std::string>{});
+  forget();
+  REQUIRE(job.run() == 0);
+  CHECK(synced.files.empty());
+  write_file(job.directory / "results/b/f", "y");
+  forget();
+  REQUIRE(job.run() == 0);
+  CHECK(synced.files ==
+        std::set<File>{file_of(job.target / "out/b"), file_of(job.target / "out/b/f")});
+  write_file(job.directory / "results/c/new", "y");
+  forget();
+  REQUIRE(job.run() == 0);
+  CHECK(synced.files ==
+        std::set<File>{file_of(job.target / "out/c"), file_of(job.target / "out/c/new")});
+  CHECK(synced.devices.empty());
+}
+
+TEST_CASE(
+    "after a push that was cut off the next one stores all directories, also without a file") {
+  PushJob job;
+  for (const char* name : {"a/f", "b/f"}) write_file(job.directory / "results" / name, "x");
+  fs::create_directories(job.target / "out/b");
+  job.ask("results", "out");
+  REQUIRE(job.run() == 0);
+  {
+    const Fd list_fd(::open(job.list.c_str(), O_RDWR | O_CLOEXEC));
+    DeliveredList list(list_fd.get());
+    list.begin("");
+    list.begin_output(0);
+  }
+  for (const bool is_first : {true, false}) {
+    forget();
+    REQUIRE(job.run() == 0);
+    CHECK(job.files() == 0);
+    for (const char* name : {"out", "out/a", "out/b"})
+      CHECK((synced.files.count(file_of(job.target / name)) == 1) == is_first);
+  }
+}
+
+TEST_CASE("what a push could not store is copied again") {
+  PushJob job;
+  write_file(job.directory / "results/a/f", "x");
+  job.ask("results", "out");
+  REQUIRE(job.run() == 0);
+  write_file(job.directory / "results/a/f", "y");
+  synced.faulty = file_of(job.target / "out/a");
+  CHECK(job.run() == 1);
+  CHECK(job.note().find("did not store all") != std::string::npos);
+  synced.faulty = {};
+  CHECK(job.run() == 0);
+  CHECK(job.files() == 1);
 }

@@ -8,6 +8,8 @@
 #include <string>
 
 #include "common/request/request.hpp"
+#include "daemon/worker/out/delivered_list.hpp"
+#include "daemon/worker/tree/pending_file.hpp"
 #include "daemon/worker/write_places.hpp"
 #include "scratch.hpp"
 
@@ -110,4 +112,26 @@ TEST_CASE("recovery and notices have their own places") {
   job.order.stdout_path = job.out + "/slurm-7.out";
   job.order.work_dir = job.job;
   CHECK(job.places() == "/out/job");
+}
+
+TEST_CASE("a push writes to the targets of what it delivers, and where a killed one left a name") {
+  Job job;
+  fs::create_directories(job.scratch / "left");
+  job.order.task = WorkerTask::push;
+  job.order.push_names = {"results/"};
+  CHECK(job.of_output("results", job.out) == "/out");
+  CHECK(job.of_output("file", job.out + "/").empty());
+  CHECK(job.of_output("results", job.out + "/a.tar").empty());
+  job.order.keeps_list = true;
+  const Fd low(::open((job.scratch / "list").c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600));
+  const Fd kept(::fcntl(low.get(), F_DUPFD_CLOEXEC, 100));
+  REQUIRE(::dup2(kept.get(), k_worker_delivered_fd) == k_worker_delivered_fd);
+  const std::string prefix = pending_names(job.order).prefix;
+  DeliveredList list(k_worker_delivered_fd);
+  list.begin(prefix);
+  list.note_temporary(job.scratch / ("left/" + prefix + "01.tmp"));
+  CHECK(job.of_output("results", job.out) == "/out/left");
+  list.end();
+  CHECK(job.of_output("results", job.out) == "/out");
+  ::close(k_worker_delivered_fd);
 }
