@@ -200,7 +200,7 @@ notice_says() {
     slow_mount --rate=40k n1 alice /home/alice/slow
     id=$(submit alice -w n1 --stage-dataset=slow/data.bin:data.bin,async --stage-out=r:/project/alice/f --wrap 'echo r >$SLURM_TMPDIR/r; nodestage push; echo "exit $?"; nodestage wait 2>&1; cmp ~/slow/data.bin $SLURM_TMPDIR/data.bin && echo same')
     wait_until 40 job_has_output "$id" 'exit 0'
-    ! job_has_output "$id" same || false
+    [ -z "$(job_output "$id" | grep same)" ]
     wait_until 60 job_ended "$id"
     job_has_output "$id" same
     slow_unmount n1 /home/alice/slow
