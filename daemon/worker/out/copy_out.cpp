@@ -95,7 +95,9 @@ struct CopyOut::Descent {
   std::optional<TreeWalk> walk = {};
 
   [[nodiscard]] std::size_t opened() const { return targets.depth() - 1; }
-  Into into() { return {targets.top(), opened() == 0 ? is_changed : levels[opened() - 1].is_changed}; }
+  Into into() {
+    return {targets.top(), opened() == 0 ? is_changed : levels[opened() - 1].is_changed};
+  }
   // The path of the first level that was not opened.
   [[nodiscard]] std::string next_path() const {
     std::string path = levels.front().name;
@@ -169,8 +171,8 @@ Result<Fd> CopyOut::make_directory(int target_fd, Level& level, const std::strin
   level.made = is_ours ? Made::here : Made::before;
   if (!is_ours) return opened;
   // A finished one stays open to its readers. It may have denied access to its owner.
-  const mode_t mode =
-      level.is_new ? k_unfinished | (there.st_mode & S_ISGID) : (there.st_mode & 02000) | refilled(there.st_mode);
+  const mode_t mode = level.is_new ? k_unfinished | (there.st_mode & S_ISGID)
+                                   : (there.st_mode & 02000) | refilled(there.st_mode);
   if (mode != (there.st_mode & 07777)) static_cast<void>(change_mode(opened->get(), mode));
   return opened;
 }
@@ -195,8 +197,7 @@ Status CopyOut::end_directory(int fd, const Level& level, const std::string& pat
   TRY(keep("mode", changed ? 0 : changed.error().code));
   TRY(keep("time", ::utimensat(fd, "", times_of(info).data(), AT_EMPTY_PATH) == 0 ? 0 : errno));
   syncs_.add(std::move(readable));
-  if (is_early())
-    scope_.list->add_directory(scope_.item, path, info, DirectoryOrigin::delivery);
+  if (is_early()) scope_.list->add_directory(scope_.item, path, info, DirectoryOrigin::delivery);
   return {};
 }
 
@@ -415,8 +416,7 @@ Result<CopyOut::Copied> CopyOut::link(const SourceEntry& source, Into into, cons
 }
 
 // Opens no link on the path, and links only to the file that was written there.
-Status CopyOut::hard_link(const HardLinks::First& first, Into into,
-                          const std::string& name) const {
+Status CopyOut::hard_link(const HardLinks::First& first, Into into, const std::string& name) const {
   const SplitPath split = split_path(first.name);
   TRY_ASSIGN(const Fd parent, open_directory_below(target_.get(), split.parent));
   const PendingName pending(into.fd, names_);
@@ -430,9 +430,7 @@ Status CopyOut::hard_link(const HardLinks::First& first, Into into,
 }
 
 // Whether this is the target: the source may contain it, and a copy into it would never end.
-bool CopyOut::is_target(const struct stat& info) const {
-  return HardLinks::id(info) == target_id_;
-}
+bool CopyOut::is_target(const struct stat& info) const { return HardLinks::id(info) == target_id_; }
 
 // Reports a fault of one entry; returns whether the item can go on.
 Status CopyOut::check(const std::string& path, const Status& status) {
