@@ -2,13 +2,14 @@
 //
 // Inherits from nodestaged the uid, gid, and groups of the job's user, no capability, no_new_privs,
 // and the descriptors of common/wire/worker_order.hpp: its order, the user's request, the status
-// file, the job directory, the rate, the list of deliveries. Before it reads any of these, it verifies that no id is 0,
-// that every capability set is empty, that no_new_privs is set, and that the ids are the order's.
-// (Only the task `remove`, whose order names uid 0, may run as root, to remove files of foreign
-// owners.) For a request with --stage-venv it starts one process, the builder (builder.hpp), before
-// any thread. Once it knows its task and before it opens a source, it drops what sandbox.hpp lists,
-// as far as the kernel can. It serves no requests: it does its task, writes the status file, logs
-// to fd 2, and exits. SIGTERM stops it at any moment; incomplete data have hidden names.
+// file, the job directory, the rate, the list of deliveries. Before it reads any of these, it
+// verifies that no id is 0, that every capability set is empty, that no_new_privs is set, and that
+// the ids are the order's. (Only the task `remove`, whose order names uid 0, may run as root, to
+// remove files of foreign owners.) For a request with --stage-venv it starts one process, the
+// builder (builder.hpp), before any thread. Once it knows its task and before it opens a source, it
+// drops what sandbox.hpp lists, as far as the kernel can. It serves no requests: it does its task,
+// writes the status file, logs to fd 2, and exits. SIGTERM stops it at any moment; incomplete data
+// have hidden names.
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -142,7 +143,8 @@ int serve(const WorkerOrder& order) {
 }
 
 int run() {
-  for (const int signal : {SIGPIPE, SIGXFSZ, SIGIO}) static_cast<void>(std::signal(signal, SIG_IGN));
+  for (const int signal : {SIGPIPE, SIGXFSZ, SIGIO})
+    static_cast<void>(std::signal(signal, SIG_IGN));
   std::setlocale(LC_ALL, "C.UTF-8");
   ::umask(077);
   const auto order = read_order();
