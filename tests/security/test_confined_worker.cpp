@@ -126,6 +126,11 @@ TEST_CASE("what staging does inside it may do, and read anywhere") {
         "open-before: yes 0\n");
 }
 
+TEST_CASE("a delivery while the job runs may look for writers and lower its priority") {
+  const Ground at;
+  CHECK(confined({at.in, "lease", at.in + "/f", "priority"}) == "lease: yes 0\npriority: yes 0\n");
+}
+
 TEST_CASE("no socket, FIFO or device is made, not even inside") {
   if (!has_landlock()) return;
   const Ground at;

@@ -37,6 +37,7 @@ void kill_in_first_file(PushJob& job) {
   if (child == 0) ::_exit(job.run());
   int status = 0;
   while (leftovers(job.target).empty() && ::waitpid(child, &status, WNOHANG) == 0) ::usleep(1000);
+  ::usleep(20'000);  // without a rate it would have ended
   ::kill(child, SIGKILL);
   ::waitpid(child, &status, 0);
   CHECK(WIFSIGNALED(status));
@@ -161,16 +162,53 @@ TEST_CASE("what is closed while the push waits comes with it; what was renamed, 
 
 TEST_CASE("all names of a file that is being written wait for it") {
   PushJob job;
-  Fd writer = held_open(job.directory / "results/a");
+  job.rules.tick = std::chrono::hours(1);
   fs::create_directories(job.directory / "results");
-  writer = held_open(job.directory / "results/a");
-  fs::create_hard_link(job.directory / "results/a", job.directory / "results/b");
+  Fd writer = held_open(job.directory / "results/a");
+  fs::create_hard_link(job.directory / "results/a", job.directory / "results/c");
+  write_file(job.directory / "results/b", "x");
+  job.on_wait = [&] { writer.reset(); };  // between a and c
   job.ask("results", "out");
+  job.rules.looks = 1;
   CHECK(job.run() == 0);
-  CHECK(job.note() == "2 files were being written and are left for the next delivery: a, b");
-  writer.reset();
+  CHECK(job.note() == "2 files were being written and are left for the next delivery: a, c");
   CHECK(job.run() == 0);
-  CHECK(inode_of(job.target / "out/a") == inode_of(job.target / "out/b"));
+  CHECK(inode_of(job.target / "out/a") == inode_of(job.target / "out/c"));
+}
+
+TEST_CASE("what is opened for writing during its copy is not whole") {
+  PushJob job;
+  write_file(job.directory / "results/model.pt", std::string(k_large, 'x'));
+  job.ask("results", "out");
+  job.rules.looks = 1;
+  job.max_rate = 1;  // the copy waits
+  Fd writer;
+  std::thread program([&] {
+    while (leftovers(job.target).empty()) ::usleep(1000);
+    writer = held_open(job.directory / "results/model.pt");
+    const std::uint64_t no_limit = 0;
+    if (::pwrite(k_worker_rate_fd, &no_limit, sizeof no_limit, 0) < 0) abort();
+  });
+  CHECK(job.run() == 0);
+  program.join();
+  CHECK(job.is_unsettled());
+  CHECK(fs::is_empty(job.target / "out"));
+}
+
+TEST_CASE("a link that was changed within the tick comes once more") {
+  PushJob job;
+  fs::create_directory(job.directory / "results");
+  fs::create_symlink("a", job.directory / "results/link");
+  job.ask("results", "out");
+  job.rules.tick = std::chrono::hours(1);
+  for (int i = 0; i < 2; ++i) {
+    REQUIRE(job.run() == 0);
+    CHECK(job.files() == 1);
+  }
+  job.rules.tick = SettleRules::Time(0);
+  REQUIRE(job.run() == 0);
+  REQUIRE(job.run() == 0);
+  CHECK(job.files() == 0);
 }
 
 TEST_CASE("a log that is held open comes when it is quiet, and again when it has grown") {
@@ -469,11 +507,11 @@ TEST_CASE("what cannot be delivered early, or is not there yet, is skipped and s
 
 TEST_CASE("a permission that is lost: a fault of that entry, and delivered once it is back") {
   PushJob job;
-  write_file(job.directory / "results/a/f", "1");
-  write_file(job.directory / "results/b/f", "1");
+  for (const char* name : {"a/f", "a/g", "b/f"}) write_file(job.directory / "results" / name, "1");
   job.ask("results", "out");
   REQUIRE(job.run() == 0);
   write_file(job.directory / "results/a/f", "22");
+  write_file(job.directory / "results/a/g", "22");
   write_file(job.directory / "results/b/f", "22");
   fs::remove_all(job.target / "out/a");
   write_file(job.target / "out/a", "a file");

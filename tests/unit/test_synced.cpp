@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "daemon/worker/out/delivered_list.hpp"
+#include "daemon/worker/tree/dir_stack.hpp"
 #include "stage_out_job.hpp"
 
 using namespace nodestage;
@@ -19,8 +20,9 @@ using File = std::pair<dev_t, ino_t>;
 struct Synced {
   std::mutex mutex;
   std::set<File> files;
-  std::set<dev_t> devices;  // as a whole
-  File faulty = {};         // cannot be stored
+  std::set<std::string> names;  // of files, while they were stored
+  std::set<dev_t> devices;      // as a whole
+  File faulty = {};             // cannot be stored
 };
 Synced synced;
 
@@ -32,6 +34,7 @@ File file_of(const fs::path& path) {
 void forget() {
   const std::lock_guard lock(synced.mutex);
   synced.files.clear();
+  synced.names.clear();
   synced.devices.clear();
 }
 
@@ -59,6 +62,7 @@ extern "C" int fsync(int fd) {
       return -1;
     }
     synced.files.insert(file);
+    if (S_ISREG(info.st_mode)) synced.names.insert(fs::path(path_of(fd)).filename());
   }
   return static_cast<int>(::syscall(SYS_fsync, fd));
 }
@@ -146,6 +150,8 @@ TEST_CASE("a push stores each file before it has its name, and the directories t
   REQUIRE(job.run() == 0);
   CHECK(synced.files ==
         std::set<File>{file_of(job.target / "out/c"), file_of(job.target / "out/c/new")});
+  for (const std::string& name : synced.names) CHECK(name.starts_with(".nodestage-"));
+  CHECK_FALSE(synced.names.empty());
   CHECK(synced.devices.empty());
 }
 

@@ -61,6 +61,9 @@ bool looks_like(const struct stat& there, const struct stat& source) {
          there.st_mtim.tv_sec == source.st_mtim.tv_sec;
 }
 
+// Of entries other than directories.
+bool is_kept(const struct stat& info) { return S_ISREG(info.st_mode) || S_ISLNK(info.st_mode); }
+
 // Whether the directory is empty, as one is that was just created. One that somebody else put there
 // since then is theirs, and keeps its mode.
 bool is_empty(int directory) {
@@ -128,6 +131,10 @@ Status CopyOut::entry(const SourceEntry& source, const std::string& name) {
     return check(source.path, system_error("cannot read", handle ? errno : handle.error().code));
   }
   if (S_ISDIR(info.st_mode)) return directory(source, name, info);
+  if (!is_kept(info)) {
+    report_.add_special();
+    return {};
+  }
   if (is_early() && is_noted(name, info)) return {};
   return leaf(source, {target_.get(), is_changed_}, name, name, info);
 }
@@ -182,12 +189,10 @@ Result<Fd> CopyOut::make_directory(int target_fd, Level& level, const std::strin
 // bit stays: it gives new files the project's group.
 Status CopyOut::end_directory(int fd, const Level& level, const std::string& path,
                               const struct stat& info) {
+  const bool needs_sync = !is_early() || level.is_changed || scope_.syncs_all;
   if (level.made == Made::before) {
-    if (is_early()) {
-      scope_.list->add_directory(scope_.item, path, info, DirectoryOrigin::others);
-      if (!level.is_changed && !scope_.syncs_all) return {};
-    }
-    return syncs_.add_directory(fd, names_);
+    if (is_early()) scope_.list->add_directory(scope_.item, path, info, DirectoryOrigin::others);
+    return needs_sync ? syncs_.add_directory(fd, names_) : Status();
   }
   // The mode may deny access to the directory's owner.
   Fd readable(::openat(fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC));
@@ -196,7 +201,7 @@ Status CopyOut::end_directory(int fd, const Level& level, const std::string& pat
   const Status changed = change_mode(fd, (info.st_mode & 01777) | (now.st_mode & S_ISGID));
   TRY(keep("mode", changed ? 0 : changed.error().code));
   TRY(keep("time", ::utimensat(fd, "", times_of(info).data(), AT_EMPTY_PATH) == 0 ? 0 : errno));
-  syncs_.add(std::move(readable));
+  if (needs_sync || !is_noted(path, info)) syncs_.add(std::move(readable));
   if (is_early()) scope_.list->add_directory(scope_.item, path, info, DirectoryOrigin::delivery);
   return {};
 }
@@ -240,6 +245,10 @@ Status CopyOut::step(Descent& at, const WalkStep& step, const std::string& path)
 Status CopyOut::step_leaf(Descent& at, const WalkStep& step, const std::string& path) {
   if (is_early() && is_noted(path, step.info)) {
     report_.add_unchanged();
+    return {};
+  }
+  if (!is_kept(step.info)) {
+    report_.add_special();
     return {};
   }
   TRY_ASSIGN(const bool is_reached, reach(at));
@@ -310,10 +319,6 @@ bool CopyOut::is_delivered(int target_fd, const std::string& name, const std::st
 
 Status CopyOut::leaf(const SourceEntry& source, Into into, const std::string& name,
                      const std::string& path, const struct stat& info) {
-  if (!S_ISREG(info.st_mode) && !S_ISLNK(info.st_mode)) {
-    report_.add_special();
-    return {};
-  }
   if (is_delivered(into.fd, name, path, info)) {
     report_.add_unchanged();
     return {};
@@ -353,7 +358,8 @@ Result<CopyOut::Copied> CopyOut::file(const SourceEntry& source, Into into, cons
     return Error{EISDIR, "is a file here and a directory in the target"};
   }
   const auto from = open_for_reading(source, info);
-  if (!from && is_early() && from.error().code == ENOENT) return Copied::vanished;
+  const bool is_gone = !from && (from.error().code == ENOENT || from.error().code == ELOOP);
+  if (is_gone && is_early()) return Copied::vanished;
   if (!from) return from.error();
   if (!is_early()) {
     TRY(write_file(from->get(), into, name, info, nullptr));

@@ -105,7 +105,7 @@ class CopyOut {
   bool refuses_ = false;  // modes or times; noted once
   OutputReport& report_;
   CopyScope scope_;
-  HardLinks links_;  // with names below the target
+  HardLinks links_;                    // with names below the target
   std::set<HardLinks::Id> unsettled_;  // of files with several links
   bool is_changed_ = false;            // a name was made in the target itself
 };

@@ -103,7 +103,7 @@ class DeliveredList {
   int fd_ = -1;
   bool was_busy_ = false;
   std::uint64_t unfinished_ = 0;
-  std::uint64_t end_ = k_delivered_head_bytes;        // where the next record goes
+  std::uint64_t end_ = k_delivered_head_bytes;         // where the next record goes
   std::uint64_t output_end_ = k_delivered_head_bytes;  // at begin_output()
   std::vector<std::uint64_t> noted_;                   // names, since begin_output()
   std::unordered_map<std::uint64_t, Look> last_;       // by the hash of the name

@@ -49,6 +49,7 @@ void OutputReport::begin_again() {
   faults_ = specials_ = unsettled_ = 0;
   first_code_ = 0;
   fault_text_.clear();
+  notes_.clear();
   unsettled_names_.clear();
 }
 

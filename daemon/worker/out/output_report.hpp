@@ -28,10 +28,10 @@ class OutputReport {
   void set_written(std::uint64_t bytes);
   void add_read(std::uint64_t bytes);
   void add_file();
-  void add_unchanged() { tick(); }             // an entry that is not copied
+  void add_unchanged() { tick(); }            // an entry that is not copied
   void add_unsettled(std::string_view path);  // an entry that is being written
-  void add_special();                    // a socket, FIFO, or device that was left out
-  void add_note(std::string_view text);  // a warning: a sentence without a full stop
+  void add_special();                         // a socket, FIFO, or device that was left out
+  void add_note(std::string_view text);       // a warning: a sentence without a full stop
 
   // One entry could not be delivered; `path` names it below the source. Entries after the first few
   // are only counted.

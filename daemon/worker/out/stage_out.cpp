@@ -151,8 +151,7 @@ int refuse_stage_out(const WorkerOrder& order, const Error& error) {
   return 1;
 }
 
-int run_stage_out(const WorkerOrder& order, const StageRequest& request,
-                  const SettleRules& rules) {
+int run_stage_out(const WorkerOrder& order, const StageRequest& request, const SettleRules& rules) {
   tell_phase(WorkerPhase::starting, 0);
   ::umask(static_cast<mode_t>(request.umask));
   for (const int signal : {SIGXFSZ, SIGIO}) std::signal(signal, SIG_IGN);
