@@ -79,10 +79,10 @@ void count_entry(const FTSENT& entry, Seen& seen, std::vector<char>& block) {
 
 Seen walk(const std::string& path, const std::vector<std::string>& only) {
   Seen seen;
-  std::vector<std::string> names{path};
-  if (!only.empty()) names.clear();
-  for (const std::string& name : only) names.push_back(path + "/" + name);
+  std::vector<std::string> names(only.empty() ? 1 : only.size(), path);
+  for (std::size_t i = 0; i < only.size(); ++i) names[i].append("/").append(only[i]);
   std::vector<char*> roots;
+  roots.reserve(names.size() + 1);
   for (std::string& name : names) roots.push_back(name.data());
   roots.push_back(nullptr);
   // The source itself can be a link, which is followed.
