@@ -155,6 +155,24 @@ TEST_CASE("a push stores each file before it has its name, and the directories t
   CHECK(synced.devices.empty());
 }
 
+TEST_CASE("nothing is stored for what a push only looks at") {
+  PushJob job;
+  for (const char* name : {"a/f", "b/f", "b/g"}) write_file(job.directory / "results" / name, "x");
+  fs::create_directories(job.target / "out/b");  // somebody else's
+  fs::permissions(job.target / "out/b", fs::perms(0700));
+  job.ask("results", "out");
+  REQUIRE(job.run() == 0);
+  const Fd low(::open((job.directory / "results/a/f").c_str(), O_RDWR | O_CLOEXEC));
+  const Fd writer(::fcntl(low.get(), F_DUPFD_CLOEXEC, 100));
+  REQUIRE(::write(writer.get(), "y", 1) == 1);
+  fs::remove(job.directory / "results/b/g");
+  forget();
+  REQUIRE(job.run() == 0);
+  CHECK(job.is_unsettled());
+  CHECK(synced.files.empty());
+  CHECK((lstat_of(job.target / "out/a").st_mode & S_ISVTX) == 0);
+}
+
 TEST_CASE(
     "after a push that was cut off the next one stores all directories, also without a file") {
   PushJob job;
