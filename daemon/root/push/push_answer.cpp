@@ -92,7 +92,7 @@ Message answer_to(const std::vector<std::string>& names, const WorkerStatus& sta
     has_failed =
         has_failed || is_skipped || state_of(item) == ItemState::failed || is_unsettled(item);
   }
-  std::vector<std::string> lines = delivery_lines(asked);
+  std::vector<std::string> lines = lines_of_message(delivery_lines(asked));
   if (!has_failed) return Ready{{}, std::move(lines)};
   return Failed{cause_in(asked), std::move(lines)};
 }

@@ -17,7 +17,9 @@ constexpr std::chrono::milliseconds k_caller_share{10};
 constexpr std::uint64_t k_stall_parts =
     8;  // in the time after which a worker that is stuck is given up
 constexpr std::size_t k_max_name_bytes = 4096;
-constexpr std::size_t k_max_names_bytes = 16 * 1024;  // of a push in all: they go into one order
+// Of the names of a push in all. The sources of a request fit into it, and it leaves room for the
+// rest of the order (daemon/worker/main.cpp).
+constexpr std::size_t k_max_order_bytes = 32 * 1024;
 
 bool is_bounded(const Push& ask) {
   return ask.names.size() <= k_max_request_items &&
@@ -25,10 +27,11 @@ bool is_bounded(const Push& ask) {
                      [](const std::string& name) { return name.size() <= k_max_name_bytes; });
 }
 
-std::size_t bytes_of(const PushWanted& wanted) {
-  std::size_t bytes = 0;
-  for (const std::string& name : wanted.names) bytes += name.size();
-  return bytes;
+// As JSON, in which a byte can become six.
+bool fits_into_order(const PushWanted& wanted) {
+  WorkerOrder order;
+  wanted.write_to(order);
+  return encode_order(order).size() <= k_max_order_bytes;
 }
 
 // A job that has no directory yet, or none any more, has nothing to deliver.
@@ -49,7 +52,10 @@ Ticket Pushes::push(JobRecord& record, const Push& ask, Ticket ticket, Reply rep
     return 0;
   };
   const JobKey key = record.key();
-  if (!is_bounded(ask)) return refuse(RefusalReason::malformed, "too many or too long names");
+  PushWanted alone;
+  alone.add(ask.names);
+  if (!is_bounded(ask) || !fits_into_order(alone))
+    return refuse(RefusalReason::malformed, "too many or too long names");
   if (record.begin.request.empty())
     return refuse(RefusalReason::unknown_name,
                   "the job has no --stage-out, so there is nothing to deliver");
@@ -58,7 +64,7 @@ Ticket Pushes::push(JobRecord& record, const Push& ask, Ticket ticket, Reply rep
   Job& job = jobs_[key];
   PushWanted next = job.next;
   next.add(ask.names);
-  if (bytes_of(next) > k_max_names_bytes)
+  if (!fits_into_order(next))
     return refuse(RefusalReason::busy, "too many names are asked for at once; try again");
   job.next = std::move(next);
   if (ask.waits == 0) {
@@ -70,7 +76,7 @@ Ticket Pushes::push(JobRecord& record, const Push& ask, Ticket ticket, Reply rep
     tick(key, ticket);
   }
   go_on(record);
-  return ticket;
+  return job.callers.contains(ticket) ? ticket : 0;
 }
 
 bool Pushes::leave(Ticket ticket) {
