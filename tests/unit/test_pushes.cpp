@@ -208,6 +208,40 @@ TEST_CASE("pushes at intervals that fail: one notice, and one when they succeed 
   CHECK(site.jobs->metrics().counters.pushes.results == std::array<std::uint64_t, 3>{2, 0, 2});
 }
 
+TEST_CASE("an output that succeeds says nothing of another that fails") {
+  PushSite site;
+  site.run_job({60, 90});
+  const auto push_one = [&](std::uint64_t item, ItemState state) {
+    for (int i = 0; i < 100 && site.order() == nullptr; ++i) site.pass(1s);
+    REQUIRE(site.order() != nullptr);
+    REQUIRE(site.order()->push_items == item);
+    const bool is_a = item == 1;
+    site.finish(state == ItemState::failed ? WorkerPhase::failed : WorkerPhase::done,
+                {output("a", is_a ? state : ItemState::skipped),
+                 output("b", is_a ? ItemState::skipped : state)});
+    return site.notice();
+  };
+  CHECK(push_one(1, ItemState::failed) != "");
+  CHECK(push_one(2, ItemState::done) == "");
+  CHECK(push_one(1, ItemState::failed) == "");
+  CHECK(push_one(2, ItemState::done) == "");
+  CHECK(push_one(1, ItemState::done).find("delivered again") != std::string::npos);
+}
+
+TEST_CASE("a notice about a failed push is taken back when the job's end delivers all") {
+  PushSite site;
+  site.run_job({60});
+  site.pass(61s);
+  REQUIRE(site.workers.say(WorkerTask::push, WorkerPhase::failed, "the quota is full"));
+  REQUIRE(site.workers.end(WorkerTask::push));
+  CHECK(site.notice() != "");
+  site.end(k_job);
+  REQUIRE(site.workers.say(WorkerTask::stage_out, k_job, WorkerPhase::done,
+                           {output("a", ItemState::done)}));
+  REQUIRE(site.workers.end(WorkerTask::stage_out));
+  CHECK(site.notice().find("are delivered now") != std::string::npos);
+}
+
 TEST_CASE("a push without progress is given up, and the next one starts") {
   PushSite site;
   site.config.stageout.push_stall_s = 80;

@@ -127,7 +127,10 @@ void Ending::worker_ended(const JobKey& key, const WorkerEnd& end) {
 void Ending::delivered(JobRecord& record, const WorkerStatus& status) {
   if (record.hold.since != 0) return at_.held.let_go(record, delivered_notice(record));
   const std::string missing = missing_notice(record, status);
-  if (!missing.empty()) at_.held.tell_user(record, missing, [](Notices::Told) {});
+  if (!missing.empty())
+    at_.held.tell_user(record, missing, [](Notices::Told) {});
+  else if (record.push_has_failed)
+    at_.held.tell_user(record, delivered_notice(record), [](Notices::Told) {});
   finish(record);
 }
 

@@ -7,7 +7,6 @@
 #include "common/text/human.hpp"
 #include "daemon/root/basis/log.hpp"
 #include "daemon/root/held/hold.hpp"
-#include "daemon/root/push/push_answer.hpp"
 
 namespace nodestage {
 namespace {
@@ -267,7 +266,7 @@ void Pushes::worker_ended(const JobKey& key, WorkerEnd end) {
     note_end(*record, job, status, end);
     const bool was_awaited = answer(
         job, true, [&](const Caller& caller) { return answer_to(caller.names, status, end); });
-    tell_user(*record, status, end, was_awaited);
+    tell_user(*record, job, status, end, was_awaited);
   }
   at_.table.save(*record);
   turns_.end(record->begin.uid, key);
@@ -284,7 +283,7 @@ void Pushes::note_end(JobRecord& record, Job& job, const WorkerStatus& status,
   const std::uint64_t now = at_.loop.wall_ms();
   const Work work = work_of(status);
   const std::uint64_t begun = job.begun_ms == 0 ? now : job.begun_ms;
-  const bool had_failed = !record.pushes.empty() && record.pushes.back().has_failed;
+  const PushFailures before = std::exchange(job.failures, failures_after(job.failures, status));
   record.pushes.push_back(
       {begun, now, work.bytes_written, work.files, result == PushResult::failed});
   if (record.pushes.size() > k_max_report_pushes) record.pushes.erase(record.pushes.begin());
@@ -297,16 +296,18 @@ void Pushes::note_end(JobRecord& record, Job& job, const WorkerStatus& status,
   if (!job.shown) job.shown.emplace();
   show_push(status, *job.shown);
   // A job can ask as often as it likes: the log has the first failure of a row.
-  if (result == PushResult::failed && !had_failed)
+  if (result == PushResult::failed && before != job.failures && !job.failures.is_empty())
     log::warn(about(record), "a delivery while the job runs has failed: {}",
               cause_of_failure(status, end));
 }
 
-// One notice when it begins to fail, and one when it succeeds again. Who waits sees it there.
-void Pushes::tell_user(JobRecord& record, const WorkerStatus& status, const WorkerEnd& end,
-                       bool was_awaited) {
+// One notice when it begins to fail, and one when every output that failed succeeds again. Who
+// waits sees it there.
+void Pushes::tell_user(JobRecord& record, const Job& job, const WorkerStatus& status,
+                       const WorkerEnd& end, bool was_awaited) {
   const bool has_failed = result_of(status) == PushResult::failed;
   if (has_failed == record.push_has_failed || (has_failed && was_awaited)) return;
+  if (!has_failed && !job.failures.is_empty()) return;
   record.push_has_failed = has_failed;
   const std::string text = has_failed ? push_failed_notice(record, cause_of_failure(status, end))
                                       : pushed_again_notice(record);
