@@ -111,6 +111,10 @@ bool stepped(TimedPushes& pushes, Deadline now, Done is_done) {
 
 }  // namespace
 
+TEST_CASE("names that are longer than any request are wrong, and are not sent") {
+  CHECK(push("/nowhere", std::vector<std::string>(5, std::string(4000, 'x'))) == k_wrong);
+}
+
 TEST_CASE("a directory that others can enter names no program that is run") {
   FakeRun run;
   REQUIRE(::chmod(run.place().path().c_str(), 0755) == 0);
