@@ -2,10 +2,12 @@
 
 #include <fcntl.h>
 #include <sys/file.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "cli/base/worker_watch.hpp"
 #include "common/os/file.hpp"
+#include "common/text/human.hpp"
 
 namespace nodestage {
 namespace {
@@ -21,6 +23,16 @@ constexpr std::size_t k_max_bytes = 1 << 20;  // of an order or a request
 Status make_file(int directory_fd, const char* name, std::string_view text) {
   TRY_ASSIGN(const Fd file, open_at(directory_fd, name, O_WRONLY | O_CREAT | O_EXCL, k_mode));
   return write_all(file.get(), text);
+}
+
+// The directory names a program. The variable can have come here from another host, where the path
+// is free for anybody to take.
+Status check_owner(int directory_fd, const std::string& path) {
+  struct stat found {};
+  if (::fstat(directory_fd, &found) != 0) return system_error(path);
+  constexpr unsigned k_others = 077;
+  if (found.st_uid == ::geteuid() && (found.st_mode & k_others) == 0) return {};
+  return Error{EPERM, printable(path) + ": it is not a directory of `nodestage run` of yours"};
 }
 
 }  // namespace
@@ -44,7 +56,8 @@ Result<PushDirectory> PushDirectory::make(const std::string& parent, const Worke
 Result<PushDirectory> PushDirectory::open(const std::string& path) {
   PushDirectory directory;
   directory.path_ = path;
-  TRY_ASSIGN(directory.fd_, open_at(AT_FDCWD, path, O_RDONLY | O_DIRECTORY));
+  TRY_ASSIGN(directory.fd_, open_at(AT_FDCWD, path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW));
+  TRY(check_owner(directory.fd(), path));
   TRY_ASSIGN(const std::string order, read_file(directory.fd(), k_order, k_max_bytes));
   TRY_ASSIGN(directory.order_, decode_order(order));
   TRY_ASSIGN(directory.request_, read_file(directory.fd(), k_request, k_max_bytes));

@@ -32,7 +32,8 @@ class PushDirectory {
   // For `run`: creates it below `parent` (PrivateDirectory). It is removed with this object.
   static Result<PushDirectory> make(const std::string& parent, const WorkerOrder& order,
                                     const std::string& request, const std::string& program);
-  // For `push`: opens it. Nothing is removed.
+  // For `push`: opens it. EPERM if it is not a directory that only its caller can enter. Nothing is
+  // removed.
   static Result<PushDirectory> open(const std::string& path);
 
   [[nodiscard]] const std::string& path() const { return path_; }

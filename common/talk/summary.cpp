@@ -102,19 +102,20 @@ std::vector<StatusItem> status_items(const WorkerStatus& status, WorkerTask task
 }
 
 std::vector<std::string> summary_lines(const WorkerStatus& status) {
-  // The lines and the environment share one message (k_max_message_bytes).
-  constexpr std::size_t k_max_bytes = 32 * 1024;
   std::vector<std::string> lines;
+  for (const ItemRecord& item : status.items) lines.push_back(line_of(item, ": not staged"));
+  return lines_of_message(std::move(lines));
+}
+
+std::vector<std::string> lines_of_message(std::vector<std::string> lines) {
+  constexpr std::size_t k_max_bytes = 32 * 1024;
   std::size_t bytes = 0;
-  for (const ItemRecord& item : status.items) {
-    std::string line = line_of(item, ": not staged");
-    bytes += line.size() + sizeof(std::uint32_t);
-    if (bytes > k_max_bytes) {
-      lines.push_back("(" + human_count(status.items.size() - lines.size()) +
-                      " more, too long to show)");
-      break;
-    }
-    lines.push_back(std::move(line));
+  for (std::size_t i = 0; i < lines.size(); ++i) {
+    bytes += lines[i].size() + sizeof(std::uint32_t);
+    if (bytes <= k_max_bytes) continue;
+    const std::size_t more = lines.size() - i;
+    lines.resize(i);
+    lines.push_back("(" + human_count(more) + " more, too long to show)");
   }
   return lines;
 }

@@ -24,7 +24,11 @@ std::vector<StatusItem> status_items(const WorkerStatus& status, WorkerTask task
 // only linked (k_item_linked): source, destination, and its note.
 std::vector<std::string> summary_lines(const WorkerStatus& status);
 
-// The same for a stage-out.
+// As many of the lines as one message has room for beside an environment (k_max_message_bytes), and
+// how many more there are.
+std::vector<std::string> lines_of_message(std::vector<std::string> lines);
+
+// The same for a stage-out, without that limit.
 std::vector<std::string> delivery_lines(const WorkerStatus& status);
 
 // The same for a push, without the outputs that were not asked for (skipped without a note).

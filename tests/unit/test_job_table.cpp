@@ -71,6 +71,9 @@ TEST_CASE("what was staged or has failed is not staged again, and an ending job 
   using enum JobState;
   CHECK(followers(ready) ==
         std::vector{failed, stopping, awaiting_outcome, staging_out, held, gone});
+  // A push can be under way in each of them.
+  CHECK(may_follow(queued, stopping));
+  CHECK(may_follow(staging, stopping));
   CHECK(followers(failed) == std::vector{stopping, awaiting_outcome, staging_out, held, gone});
   CHECK(followers(stopping) == std::vector{stopping, awaiting_outcome, staging_out, held, gone});
   CHECK(followers(staging_out) == std::vector{staging_out, held, gone});

@@ -111,6 +111,28 @@ bool stepped(TimedPushes& pushes, Deadline now, Done is_done) {
 
 }  // namespace
 
+TEST_CASE("names that are longer than any request are wrong, and are not sent") {
+  CHECK(push("/nowhere", std::vector<std::string>(5, std::string(4000, 'x'))) == k_wrong);
+}
+
+TEST_CASE("a directory that others can enter names no program that is run") {
+  FakeRun run;
+  REQUIRE(::chmod(run.place().path().c_str(), 0755) == 0);
+  CHECK(push("/nowhere", {}) == k_wrong);
+  REQUIRE(::chmod(run.place().path().c_str(), 0700) == 0);
+  if (::geteuid() == 0) {
+    REQUIRE(::chown(run.place().path().c_str(), 1000, 1000) == 0);
+    CHECK(push("/nowhere", {}) == k_wrong);
+    REQUIRE(::chown(run.place().path().c_str(), 0, 0) == 0);
+  }
+  const std::string link = run.place().path() + ".link";
+  fs::create_directory_symlink(run.place().path(), link);
+  ::setenv("NODESTAGE_PUSH_DIR", link.c_str(), 1);
+  CHECK(push("/nowhere", {}) == k_wrong);
+  ::setenv("NODESTAGE_PUSH_DIR", run.place().path().c_str(), 1);
+  CHECK(push("/nowhere", {}) == 0);
+}
+
 TEST_CASE("push: an output is named as in --stage-out, or by its path") {
   for (const char* name : {"a/b", "a/b/", "./a/b", "/l/j/a/b", "/l/j/a/b//"})
     CHECK(output_source_name(name, "/l/j") == "a/b");

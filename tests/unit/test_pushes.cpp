@@ -1,6 +1,7 @@
 // Results that are delivered while their job runs: when, for whom, and what a push that fails,
 // hangs or outlives its job does. Without root and worker processes.
 #include <doctest/doctest.h>
+#include <sys/stat.h>
 
 #include <filesystem>
 
@@ -207,6 +208,40 @@ TEST_CASE("pushes at intervals that fail: one notice, and one when they succeed 
   CHECK(site.jobs->metrics().counters.pushes.results == std::array<std::uint64_t, 3>{2, 0, 2});
 }
 
+TEST_CASE("an output that succeeds says nothing of another that fails") {
+  PushSite site;
+  site.run_job({60, 90});
+  const auto push_one = [&](std::uint64_t item, ItemState state) {
+    for (int i = 0; i < 100 && site.order() == nullptr; ++i) site.pass(1s);
+    REQUIRE(site.order() != nullptr);
+    REQUIRE(site.order()->push_items == item);
+    const bool is_a = item == 1;
+    site.finish(state == ItemState::failed ? WorkerPhase::failed : WorkerPhase::done,
+                {output("a", is_a ? state : ItemState::skipped),
+                 output("b", is_a ? ItemState::skipped : state)});
+    return site.notice();
+  };
+  CHECK(push_one(1, ItemState::failed) != "");
+  CHECK(push_one(2, ItemState::done) == "");
+  CHECK(push_one(1, ItemState::failed) == "");
+  CHECK(push_one(2, ItemState::done) == "");
+  CHECK(push_one(1, ItemState::done).find("delivered again") != std::string::npos);
+}
+
+TEST_CASE("a notice about a failed push is taken back when the job's end delivers all") {
+  PushSite site;
+  site.run_job({60});
+  site.pass(61s);
+  REQUIRE(site.workers.say(WorkerTask::push, WorkerPhase::failed, "the quota is full"));
+  REQUIRE(site.workers.end(WorkerTask::push));
+  CHECK(site.notice() != "");
+  site.end(k_job);
+  REQUIRE(site.workers.say(WorkerTask::stage_out, k_job, WorkerPhase::done,
+                           {output("a", ItemState::done)}));
+  REQUIRE(site.workers.end(WorkerTask::stage_out));
+  CHECK(site.notice().find("are delivered now") != std::string::npos);
+}
+
 TEST_CASE("a push without progress is given up, and the next one starts") {
   PushSite site;
   site.config.stageout.push_stall_s = 80;
@@ -251,6 +286,93 @@ TEST_CASE("the end of the job stops a push, and the stage-out waits for its exit
   CHECK(std::filesystem::is_empty(site.scratch / ".nodestage/status"));
 }
 
+TEST_CASE("staging and a push that end after the job: the stage-out starts once, after both") {
+  for (const bool push_is_first : {true, false}) {
+    CAPTURE(push_is_first);
+    PushSite site;
+    REQUIRE(std::holds_alternative<Accepted>(site.jobs->begin(site.request(k_job))));
+    REQUIRE(site.workers.say(WorkerTask::stage, k_job, WorkerPhase::ready, {}));
+    site.wait(k_job);
+    site.pass(1s);
+    REQUIRE(site.state_of(k_job) == "ready");
+    site.push();
+    site.end(k_job);
+    const WorkerEnd killed{WorkerEnd::Kind::ended, "was killed by signal 9"};
+    REQUIRE(site.workers.end(push_is_first ? WorkerTask::push : WorkerTask::stage, killed));
+    CHECK(site.workers.find(WorkerTask::stage_out) == nullptr);
+    CHECK(site.state_of(k_job) == "stopping");
+    REQUIRE(site.workers.end(push_is_first ? WorkerTask::stage : WorkerTask::push, killed));
+    REQUIRE(site.workers.alive.size() == 1);
+    CHECK(site.workers.alive.front().order.task == WorkerTask::stage_out);
+    CHECK(site.state_of(k_job) == "staging out");
+  }
+}
+
+TEST_CASE("an epilog that can wait no longer for a push in the site's directory gets an answer") {
+  PushSite site;
+  site.config.tmpdir.create = CreateDirectory::never;
+  REQUIRE(std::holds_alternative<Accepted>(site.jobs->begin(site.request(k_job))));
+  const std::string directory = site.scratch / "alice.7.0";
+  std::filesystem::create_directory(directory);
+  REQUIRE(::chown(directory.c_str(), JobSite::user(), JobSite::group()) == 0);
+  REQUIRE(::chmod(directory.c_str(), 0700) == 0);
+  site.pass(1s);
+  REQUIRE(site.workers.say(WorkerTask::stage, k_job, WorkerPhase::done, {}));
+  REQUIRE(site.workers.end(WorkerTask::stage));
+  Wait wait;
+  wait.job = k_job;
+  wait.goes_on = k_runs;
+  site.jobs->wait(wait, site.reply);
+  // The tree cannot be moved, as if it were a mount.
+  std::ofstream(site.scratch / ".nodestage/hold/7.0");
+  site.push();
+  site.end(k_job);
+  REQUIRE(site.state_of(k_job) == "stopping");
+  site.pass(std::chrono::seconds(site.config.stageout.epilog_wait_s + 1));
+  REQUIRE(site.workers.end(WorkerTask::push, {WorkerEnd::Kind::stuck, "hangs"}));
+  CHECK(site.workers.find(WorkerTask::stage_out) == nullptr);
+  REQUIRE(site.count<Ended>() == 1);
+  CHECK(std::get<Ended>(site.answers.back()).outcome == EndOutcome::lost);
+}
+
+TEST_CASE("names that no order has room for are refused, and delay nobody") {
+  PushSite site;
+  site.run_job();
+  CHECK(site.push(std::vector<std::string>(9, std::string(4096, 'a'))) != 0);  // one name
+  site.finish();
+  site.answers.clear();
+  std::vector<std::string> names;
+  for (char i = 0; i < 5; ++i)
+    names.push_back(std::string(4095, '\x01') + static_cast<char>('a' + i));
+  CHECK(site.push(names) == 0);
+  REQUIRE(site.count<Refused>() == 1);
+  CHECK(std::get<Refused>(site.answers.back()).reason == RefusalReason::malformed);
+  CHECK(site.order() == nullptr);
+  // What several ask for during a push goes into one order.
+  site.push();
+  CHECK(site.push({names[0]}) != 0);
+  CHECK(site.push({names[1]}) == 0);
+  REQUIRE(site.count<Refused>() == 2);
+  CHECK(std::get<Refused>(site.answers.back()).reason == RefusalReason::busy);
+  site.finish();
+  REQUIRE(site.order() != nullptr);
+  CHECK(encode_order(*site.order()).size() < 64 * 1024);
+}
+
+TEST_CASE("an answer about many outputs with long notes fits into a message") {
+  const std::string text(1000, '\x01');
+  std::vector<ItemRecord> items;
+  for (std::size_t i = 0; i < k_max_request_items; ++i)
+    items.push_back(output(text.c_str(), ItemState::failed, 0, text.c_str()));
+  WorkerStatus status;
+  status.phase = WorkerPhase::failed;
+  status.items = items;
+  const Message answer = answer_to({}, status, {});
+  REQUIRE(std::holds_alternative<Failed>(answer));
+  CHECK(encode_message(answer).size() < k_max_message_bytes);
+  CHECK(std::get<Failed>(answer).lines.back().find(" more, too long to show") != std::string::npos);
+}
+
 TEST_CASE("a restarted daemon goes on with the intervals, and with a job that has ended") {
   PushSite site;
   site.run_job({60});
@@ -273,7 +395,7 @@ TEST_CASE("a push whose worker cannot be started fails, and does not repeat the 
   site.finish();
   site.answers.clear();
   site.workers.is_refusing = true;
-  site.push();
+  CHECK(site.push() == 0);
   REQUIRE(site.count<Failed>() == 1);
   CHECK(site.count<Ready>() == 0);
   site.workers.is_refusing = false;

@@ -78,7 +78,7 @@ struct JobRecord {
   ProcessMark pusher;                // of the worker with the task `push`; pid 0: none
   std::vector<ReportPush> pushes;    // the latest k_max_report_pushes
   std::uint32_t pushes_in_all = 0;   // that have ended
-  bool push_has_failed = false;      // the last one; its user was told
+  bool push_has_failed = false;      // the last thing that its user was told of them
   std::vector<SharedItem> shared;    // what it does with its shared items; keeps them in the cache
   // Of a job with several nodes:
   Verdict verdict = Verdict::open;

@@ -12,6 +12,8 @@
 namespace nodestage {
 namespace {
 
+constexpr const char* k_waited_long = "the epilog could wait no longer";
+
 bool is_empty(int directory_fd) {
   std::error_code fault;
   return std::filesystem::is_empty("/proc/self/fd/" + std::to_string(directory_fd), fault) &&
@@ -72,11 +74,15 @@ bool Ending::has_nothing(const JobRecord& record) const {
   return tree ? is_empty(tree->get()) : tree.error().code == ENOENT || tree.error().code == EPERM;
 }
 
-// A push that is under way gives way to the stage-out, which delivers what it has left.
+// A push that is under way gives way to the stage-out, which delivers what it has left. Staging and
+// push report their ends each: the last of them goes on.
 void Ending::stage_out(JobRecord& record) {
+  if (at_.workers.is_working(record.key(), WorkerTask::stage))
+    return at_.waiting.tell(record.key());
   if (at_.pushes.stop(record)) return at_.waiting.tell(record.key());
   record.cause.clear();
   if (has_nothing(record)) return finish(record);
+  if (late_.contains(record.key())) return hold(record, k_waited_long);
   if (at_.outcomes.is_lacking(record)) return at_.outcomes.await(record);
   start_stage_out(record);
 }
@@ -121,7 +127,10 @@ void Ending::worker_ended(const JobKey& key, const WorkerEnd& end) {
 void Ending::delivered(JobRecord& record, const WorkerStatus& status) {
   if (record.hold.since != 0) return at_.held.let_go(record, delivered_notice(record));
   const std::string missing = missing_notice(record, status);
-  if (!missing.empty()) at_.held.tell_user(record, missing, [](Notices::Told) {});
+  if (!missing.empty())
+    at_.held.tell_user(record, missing, [](Notices::Told) {});
+  else if (record.push_has_failed)
+    at_.held.tell_user(record, delivered_notice(record), [](Notices::Told) {});
   finish(record);
 }
 
@@ -139,7 +148,8 @@ void Ending::go_on_in_background(const JobKey& key) {
       is_worked_on = is_worked_on || at_.workers.is_working(key, task);
       at_.workers.kill(key, task);
     }
-    if (!is_worked_on) hold(*record, "the epilog could wait no longer");
+    if (!is_worked_on) return hold(*record, k_waited_long);
+    late_.insert(key);
     return;
   }
   log::warn(about(*record), "the epilog can wait no longer; {} goes on in the background",
@@ -206,6 +216,7 @@ void Ending::finish(JobRecord& record) {
 }
 
 void Ending::answer(const JobKey& key, const Ended& ended) {
+  late_.erase(key);
   const auto node = enders_.extract(key);
   if (node.empty()) return;
   for (const auto& [ticket, ender] : node.mapped()) {

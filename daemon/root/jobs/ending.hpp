@@ -3,6 +3,7 @@
 #pragma once
 
 #include <map>
+#include <set>
 #include <string>
 
 #include "daemon/root/basis/areas.hpp"
@@ -81,6 +82,7 @@ class Ending {
 
   Places at_;
   std::map<JobKey, Enders> enders_;
+  std::set<JobKey> late_;  // in the site's directory, until the last worker there has been killed
 };
 
 }  // namespace nodestage

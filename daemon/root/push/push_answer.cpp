@@ -4,6 +4,7 @@
 
 #include "common/talk/summary.hpp"
 #include "common/text/human.hpp"
+#include "common/wire/request_limits.hpp"
 
 namespace nodestage {
 namespace {
@@ -92,9 +93,21 @@ Message answer_to(const std::vector<std::string>& names, const WorkerStatus& sta
     has_failed =
         has_failed || is_skipped || state_of(item) == ItemState::failed || is_unsettled(item);
   }
-  std::vector<std::string> lines = delivery_lines(asked);
+  std::vector<std::string> lines = lines_of_message(delivery_lines(asked));
   if (!has_failed) return Ready{{}, std::move(lines)};
   return Failed{cause_in(asked), std::move(lines)};
+}
+
+PushFailures failures_after(PushFailures before, const WorkerStatus& status) {
+  const bool has_failed = result_of(status) == PushResult::failed;
+  PushFailures after{before.items, has_failed && status.items.empty()};
+  for (std::size_t i = 0; i < std::min(status.items.size(), k_max_request_items); ++i) {
+    const std::uint64_t bit = std::uint64_t{1} << i;
+    const ItemState state = state_of(status.items[i]);
+    if (state == ItemState::skipped) continue;
+    after.items = state == ItemState::done ? after.items & ~bit : after.items | bit;
+  }
+  return after;
 }
 
 void show_push(const WorkerStatus& status, std::vector<ItemRecord>& shown) {

@@ -2,6 +2,7 @@
 // calls. Texts are printable.
 #pragma once
 
+#include <cstdint>
 #include <optional>
 #include <string>
 #include <vector>
@@ -23,6 +24,16 @@ Message answer_to(const std::vector<std::string>& names, const WorkerStatus& sta
 
 // Why it failed: the worker's words, or how it ended.
 std::string cause_of_failure(const WorkerStatus& status, const WorkerEnd& end);
+
+// The outputs whose last delivery has failed: bit i of `items` for output i.
+struct PushFailures {
+  std::uint64_t items = 0;
+  bool is_unknown = false;  // a push ended before it could say of which outputs
+
+  [[nodiscard]] bool is_empty() const { return items == 0 && !is_unknown; }
+  bool operator==(const PushFailures&) const = default;
+};
+PushFailures failures_after(PushFailures before, const WorkerStatus& status);
 
 // Replaces those items of `shown` that the push was about, for `nodestage status`.
 void show_push(const WorkerStatus& status, std::vector<ItemRecord>& shown);

@@ -7,7 +7,6 @@
 #include "common/text/human.hpp"
 #include "daemon/root/basis/log.hpp"
 #include "daemon/root/held/hold.hpp"
-#include "daemon/root/push/push_answer.hpp"
 
 namespace nodestage {
 namespace {
@@ -17,7 +16,9 @@ constexpr std::chrono::milliseconds k_caller_share{10};
 constexpr std::uint64_t k_stall_parts =
     8;  // in the time after which a worker that is stuck is given up
 constexpr std::size_t k_max_name_bytes = 4096;
-constexpr std::size_t k_max_names_bytes = 16 * 1024;  // of a push in all: they go into one order
+// Of the names of a push in all. The sources of a request fit into it, and it leaves room for the
+// rest of the order (daemon/worker/main.cpp).
+constexpr std::size_t k_max_order_bytes = 32 * 1024;
 
 bool is_bounded(const Push& ask) {
   return ask.names.size() <= k_max_request_items &&
@@ -25,10 +26,11 @@ bool is_bounded(const Push& ask) {
                      [](const std::string& name) { return name.size() <= k_max_name_bytes; });
 }
 
-std::size_t bytes_of(const PushWanted& wanted) {
-  std::size_t bytes = 0;
-  for (const std::string& name : wanted.names) bytes += name.size();
-  return bytes;
+// As JSON, in which a byte can become six.
+bool fits_into_order(const PushWanted& wanted) {
+  WorkerOrder order;
+  wanted.write_to(order);
+  return encode_order(order).size() <= k_max_order_bytes;
 }
 
 // A job that has no directory yet, or none any more, has nothing to deliver.
@@ -49,7 +51,10 @@ Ticket Pushes::push(JobRecord& record, const Push& ask, Ticket ticket, Reply rep
     return 0;
   };
   const JobKey key = record.key();
-  if (!is_bounded(ask)) return refuse(RefusalReason::malformed, "too many or too long names");
+  PushWanted alone;
+  alone.add(ask.names);
+  if (!is_bounded(ask) || !fits_into_order(alone))
+    return refuse(RefusalReason::malformed, "too many or too long names");
   if (record.begin.request.empty())
     return refuse(RefusalReason::unknown_name,
                   "the job has no --stage-out, so there is nothing to deliver");
@@ -58,7 +63,7 @@ Ticket Pushes::push(JobRecord& record, const Push& ask, Ticket ticket, Reply rep
   Job& job = jobs_[key];
   PushWanted next = job.next;
   next.add(ask.names);
-  if (bytes_of(next) > k_max_names_bytes)
+  if (!fits_into_order(next))
     return refuse(RefusalReason::busy, "too many names are asked for at once; try again");
   job.next = std::move(next);
   if (ask.waits == 0) {
@@ -70,7 +75,7 @@ Ticket Pushes::push(JobRecord& record, const Push& ask, Ticket ticket, Reply rep
     tick(key, ticket);
   }
   go_on(record);
-  return ticket;
+  return job.callers.contains(ticket) ? ticket : 0;
 }
 
 bool Pushes::leave(Ticket ticket) {
@@ -261,7 +266,7 @@ void Pushes::worker_ended(const JobKey& key, WorkerEnd end) {
     note_end(*record, job, status, end);
     const bool was_awaited = answer(
         job, true, [&](const Caller& caller) { return answer_to(caller.names, status, end); });
-    tell_user(*record, status, end, was_awaited);
+    tell_user(*record, job, status, end, was_awaited);
   }
   at_.table.save(*record);
   turns_.end(record->begin.uid, key);
@@ -278,7 +283,7 @@ void Pushes::note_end(JobRecord& record, Job& job, const WorkerStatus& status,
   const std::uint64_t now = at_.loop.wall_ms();
   const Work work = work_of(status);
   const std::uint64_t begun = job.begun_ms == 0 ? now : job.begun_ms;
-  const bool had_failed = !record.pushes.empty() && record.pushes.back().has_failed;
+  const PushFailures before = std::exchange(job.failures, failures_after(job.failures, status));
   record.pushes.push_back(
       {begun, now, work.bytes_written, work.files, result == PushResult::failed});
   if (record.pushes.size() > k_max_report_pushes) record.pushes.erase(record.pushes.begin());
@@ -291,16 +296,18 @@ void Pushes::note_end(JobRecord& record, Job& job, const WorkerStatus& status,
   if (!job.shown) job.shown.emplace();
   show_push(status, *job.shown);
   // A job can ask as often as it likes: the log has the first failure of a row.
-  if (result == PushResult::failed && !had_failed)
+  if (result == PushResult::failed && before != job.failures && !job.failures.is_empty())
     log::warn(about(record), "a delivery while the job runs has failed: {}",
               cause_of_failure(status, end));
 }
 
-// One notice when it begins to fail, and one when it succeeds again. Who waits sees it there.
-void Pushes::tell_user(JobRecord& record, const WorkerStatus& status, const WorkerEnd& end,
-                       bool was_awaited) {
+// One notice when it begins to fail, and one when every output that failed succeeds again. Who
+// waits sees it there.
+void Pushes::tell_user(JobRecord& record, const Job& job, const WorkerStatus& status,
+                       const WorkerEnd& end, bool was_awaited) {
   const bool has_failed = result_of(status) == PushResult::failed;
   if (has_failed == record.push_has_failed || (has_failed && was_awaited)) return;
+  if (!has_failed && !job.failures.is_empty()) return;
   record.push_has_failed = has_failed;
   const std::string text = has_failed ? push_failed_notice(record, cause_of_failure(status, end))
                                       : pushed_again_notice(record);

@@ -13,6 +13,7 @@
 #include "daemon/root/basis/config.hpp"
 #include "daemon/root/basis/loop.hpp"
 #include "daemon/root/held/held_results.hpp"
+#include "daemon/root/push/push_answer.hpp"
 #include "daemon/root/push/push_plan.hpp"
 #include "daemon/root/table/job_events.hpp"
 #include "daemon/root/table/job_files.hpp"
@@ -75,6 +76,7 @@ class Pushes {
     std::optional<Loop::TimerId> look_timer;
     std::optional<std::string> given_up;  // why the daemon killed it
     std::optional<std::vector<ItemRecord>> shown;
+    PushFailures failures;
   };
   [[nodiscard]] Job* find(const JobKey& key);
   void set_timer(const JobKey& key);
@@ -86,8 +88,8 @@ class Pushes {
   void tick(const JobKey& key, Ticket ticket);
   void worker_ended(const JobKey& key, WorkerEnd end);
   void note_end(JobRecord& record, Job& job, const WorkerStatus& status, const WorkerEnd& end);
-  void tell_user(JobRecord& record, const WorkerStatus& status, const WorkerEnd& end,
-                 bool was_awaited);
+  void tell_user(JobRecord& record, const Job& job, const WorkerStatus& status,
+                 const WorkerEnd& end, bool was_awaited);
   template <typename Answer>
   bool answer(Job& job, bool served_only, Answer make);
 

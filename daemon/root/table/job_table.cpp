@@ -20,7 +20,7 @@ constexpr std::chrono::seconds k_save_again{5};
 constexpr std::string_view k_transitions[] = {
     //         wqsrfxaohg
     /* w */   "wq.rf.aohg",  // ready at once: a job that wants a directory only
-    /* q */   ".qs.f.aohg",
+    /* q */   ".qs.fxaohg",  // stopping for a push
     /* s */   ".q.rfxaohg",  // queued again when its worker was lost with the daemon
     /* r */   "....fxaohg",  // failed when the journal cannot note that it is ready
     /* f */   ".....xaohg",
