@@ -67,16 +67,15 @@ StatusItem to_status_item(const ItemRecord& record, WorkerTask task) {
   return item;
 }
 
-// A push says nothing of the outputs that it was not asked for.
-bool is_asked_for(const ItemRecord& item) {
-  return state_of(item) != ItemState::skipped || !field_text(item.note).empty();
-}
-
 std::string delivery_line(const ItemRecord& item) {
   return line_of(item, " -> " + printable(field_text(item.destination)) + ": not delivered");
 }
 
 }  // namespace
+
+bool is_asked_for(const ItemRecord& item) {
+  return state_of(item) != ItemState::skipped || item.note[0] != '\0';
+}
 
 std::string in_one_line(const std::string& text) {
   std::string line;

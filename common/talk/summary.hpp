@@ -31,7 +31,9 @@ std::vector<std::string> lines_of_message(std::vector<std::string> lines);
 // The same for a stage-out, without that limit.
 std::vector<std::string> delivery_lines(const WorkerStatus& status);
 
-// The same for a push, without the outputs that were not asked for (skipped without a note).
+// Whether a push was asked for the output; it says nothing of the others.
+bool is_asked_for(const ItemRecord& item);
+// The same for a push, without the outputs that were not asked for.
 std::vector<std::string> push_lines(const WorkerStatus& status);
 // Whether a push has delivered all that was asked for: outputs by their names, which must be there
 // and can be delivered early, or all that there is.

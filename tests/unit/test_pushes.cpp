@@ -478,8 +478,35 @@ TEST_CASE("nodes and jobs take turns within the interval, and none is late") {
   CHECK(first_delay(begin, 900s) != one);
 }
 
+TEST_CASE("a daemon that is restarted often does not put off what is due") {
+  PushSite site;
+  site.run_job({900});
+  for (int i = 0; i < 8; ++i) {
+    site.pass(120s);
+    if (site.finish_one()) return;
+    site.start_daemon();
+  }
+  FAIL("nothing was delivered in 16 minutes");
+}
+
+TEST_CASE("after a push that hangs in the kernel, the next one by interval comes an hour later") {
+  PushSite site;
+  site.run_job({60});
+  site.pass(61s);
+  REQUIRE(site.order() != nullptr);
+  REQUIRE(site.workers.end(WorkerTask::push, {WorkerEnd::Kind::stuck, "hangs"}));
+  site.notice();
+  site.pass(1800s);
+  CHECK(site.order() == nullptr);
+  site.push();  // asked for
+  CHECK(site.finish_one());
+  site.notice();
+  site.pass(1900s);
+  CHECK(site.finish_one());
+}
+
 TEST_CASE("claims about intervals are bounded") {
-  const PushTimes times({}, {0xffffffff}, 60, Clock::time_point{});
+  const PushTimes times({}, {0xffffffff}, 60, Clock::time_point{}, 0ms);
   REQUIRE(times.next());
   CHECK(*times.next() - Clock::time_point{} <= 31 * 24h);
 }

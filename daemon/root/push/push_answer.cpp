@@ -11,11 +11,6 @@ namespace {
 
 constexpr std::size_t k_max_list_bytes = 16 * 1024;
 
-// Of an output that was not asked for, the worker reports nothing but its source.
-bool is_concerned(const ItemRecord& item) {
-  return state_of(item) != ItemState::skipped || item.note[0] != '\0';
-}
-
 bool is_unsettled(const ItemRecord& item) { return (item.flags & k_item_unsettled) != 0; }
 
 std::string source_of(const ItemRecord& item) { return printable(field_text(item.source)); }
@@ -86,7 +81,7 @@ Message answer_to(const std::vector<std::string>& names, const WorkerStatus& sta
   WorkerStatus asked;
   bool has_failed = false;
   for (const ItemRecord& item : status.items) {
-    const bool is_meant = names.empty() ? is_concerned(item) : is_named(item, names);
+    const bool is_meant = names.empty() ? is_asked_for(item) : is_named(item, names);
     if (!is_meant) continue;
     asked.items.push_back(item);
     const bool is_skipped = !names.empty() && state_of(item) == ItemState::skipped;
@@ -113,7 +108,7 @@ PushFailures failures_after(PushFailures before, const WorkerStatus& status) {
 void show_push(const WorkerStatus& status, std::vector<ItemRecord>& shown) {
   if (shown.size() < status.items.size()) shown.resize(status.items.size());
   for (std::size_t i = 0; i < status.items.size(); ++i) {
-    if (is_concerned(status.items[i]) || shown[i].source[0] == '\0') shown[i] = status.items[i];
+    if (is_asked_for(status.items[i]) || shown[i].source[0] == '\0') shown[i] = status.items[i];
   }
 }
 

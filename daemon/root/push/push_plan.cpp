@@ -37,12 +37,14 @@ std::chrono::milliseconds first_delay(const Begin& begin, std::chrono::seconds i
 }
 
 PushTimes::PushTimes(const Begin& begin, const std::vector<std::uint32_t>& every_s,
-                     std::uint64_t least_s, Clock::time_point now) {
+                     std::uint64_t least_s, Clock::time_point now,
+                     std::chrono::milliseconds waited) {
   for (std::size_t i = 0; i < every_s.size(); ++i) {
     if (every_s[i] == 0) continue;
     const std::chrono::seconds interval(
         std::clamp<std::uint64_t>(every_s[i], std::min(least_s, k_most_s), k_most_s));
-    outputs_.push_back({i, interval, now + first_delay(begin, interval)});
+    const auto left = first_delay(begin, interval) - waited;
+    outputs_.push_back({i, interval, now + std::max(left, std::chrono::milliseconds(0))});
   }
 }
 
@@ -61,6 +63,10 @@ std::uint64_t PushTimes::take_due(Clock::time_point now) {
     output.due = now + output.interval;
   }
   return items;
+}
+
+void PushTimes::postpone(Clock::time_point until) {
+  for (Output& output : outputs_) output.due = std::max(output.due, until);
 }
 
 }  // namespace nodestage

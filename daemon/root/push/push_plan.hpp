@@ -32,14 +32,17 @@ std::chrono::milliseconds first_delay(const Begin& begin, std::chrono::seconds i
 // The outputs with the key `every`, each with the moment when it is due.
 class PushTimes {
  public:
-  // `every_s`: as the worker reports it; `least_s`: what a shorter interval is raised to.
+  // `every_s`: as the worker reports it; `least_s`: what a shorter interval is raised to; `waited`:
+  // how long ago the job became ready, or something was delivered.
   PushTimes() = default;
   PushTimes(const Begin& begin, const std::vector<std::uint32_t>& every_s, std::uint64_t least_s,
-            Clock::time_point now);
+            Clock::time_point now, std::chrono::milliseconds waited);
 
   [[nodiscard]] std::optional<Clock::time_point> next() const;
   // Those that are due now: bit i for item i. They are due again after their interval.
   std::uint64_t take_due(Clock::time_point now);
+  // Nothing is due before that.
+  void postpone(Clock::time_point until);
 
  private:
   struct Output {

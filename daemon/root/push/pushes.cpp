@@ -15,6 +15,7 @@ constexpr std::chrono::milliseconds k_least_interval{100};
 constexpr std::chrono::milliseconds k_caller_share{10};
 constexpr std::uint64_t k_stall_parts =
     8;  // in the time after which a worker that is stuck is given up
+constexpr std::chrono::hours k_after_stuck{1};
 constexpr std::size_t k_max_name_bytes = 4096;
 // Of the names of a push in all. The sources of a request fit into it, and it leaves room for the
 // rest of the order (daemon/worker/main.cpp).
@@ -113,8 +114,11 @@ void Pushes::tick(const JobKey& key, Ticket ticket) {
 void Pushes::watch(const JobRecord& record) {
   const JobKey key = record.key();
   const WorkerStatus status = at_.workers.status(key, WorkerTask::stage);
+  const std::uint64_t since =
+      record.pushes.empty() ? record.times.staged : record.pushes.back().ended;
+  const std::uint64_t now = at_.loop.wall_ms();
   PushTimes times(record.begin, status.every_s, at_.config.stageout.least_interval_s,
-                  at_.loop.now());
+                  at_.loop.now(), std::chrono::milliseconds(now - std::min(since, now)));
   if (!times.next()) return;
   jobs_[key].times = std::move(times);
   set_timer(key);
@@ -262,6 +266,11 @@ void Pushes::worker_ended(const JobKey& key, WorkerEnd end) {
                                   ? WorkerStatus()
                                   : at_.files.status(key, WorkerTask::push);
   const bool is_stopped = record->ended;
+  // Each that hangs in the kernel leaves a process there.
+  if (end.kind == WorkerEnd::Kind::stuck) {
+    job.times.postpone(at_.loop.now() + k_after_stuck);
+    if (!is_stopped) set_timer(key);
+  }
   if (!is_stopped) {
     note_end(*record, job, status, end);
     const bool was_awaited = answer(
