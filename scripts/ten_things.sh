@@ -7,7 +7,7 @@ sbatch --parsable --wait job.sh | tee last.job; cat job.out out_*/*/report.txt
 # 2. See what happened to that job, and when.
 nodestage report "$(cat last.job)"
 
-# 3. Ask what staging will need, how long it will take, and what would be faster.
+# 3. Ask what staging will need: how the archive is read, how much local disk, and how long.
 nodestage plan --stage-dataset=data.tar.gz
 
 # 4. Pack a directory into an archive that all CPUs extract, and stage it on two nodes.

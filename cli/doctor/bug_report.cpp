@@ -73,21 +73,29 @@ std::string bug_report_text(const BugReport& report, Redactor& redactor) {
   facts.emplace_back("system", or_unknown(report.system));
   facts.emplace_back("nodestaged", or_unknown(report.daemon));
   facts.emplace_back("tmpdir is", or_unknown(report.tmpdir_type));
-  const std::string text = facts_text(facts) + "\n== nodestage doctor\n" +
-                           findings_text(report.findings) + "\n== nodestaged.toml\n" +
-                           report.settings + "\n== plugstack.conf\n" + line_text(report.line) +
-                           "\n== slurm.conf\n" + slurm_text(report.slurm);
+  const std::string text = facts_text(facts) + "\n== findings\n" + findings_text(report.findings) +
+                           "\n== nodestaged.toml\n" + report.settings + "\n== plugstack.conf\n" +
+                           line_text(report.line) + "\n== slurm.conf\n" + slurm_text(report.slurm);
   return version_line() +
          ": a report for a bug. Paths, users, and hosts are replaced; read it before you send it."
          "\n\n" +
          redactor.redact(text);
 }
 
+std::vector<std::string> hosts_in_file(std::string_view slurm_conf) {
+  SlurmConfig config;
+  for (const char* key : {"ClusterName", "SlurmctldHost", "AccountingStorageHost"}) {
+    for (const std::string& value : values_in(slurm_conf, key))
+      config.emplace(key + std::to_string(config.size()), value);
+  }
+  return hosts_in(config);
+}
+
 std::vector<std::string> hosts_in(const SlurmConfig& config) {
   std::vector<std::string> hosts;
   for (const auto& [name, value] : config) {
     if (!is_set(value)) continue;
-    if (name != "ClusterName" && name.find("Host") == std::string::npos) continue;
+    if (!name.starts_with("ClusterName") && name.find("Host") == std::string::npos) continue;
     // As in `ctl(10.0.0.1)`.
     const std::string host = value.substr(0, value.find_first_of("( ,:"));
     hosts.push_back(host);

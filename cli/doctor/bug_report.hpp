@@ -29,6 +29,8 @@ std::string bug_report_text(const BugReport& report, Redactor& redactor);
 
 // The hosts and the cluster that Slurm's configuration names.
 std::vector<std::string> hosts_in(const SlurmConfig& config);
+// The same of the text of slurm.conf, for when slurmctld does not answer.
+std::vector<std::string> hosts_in_file(std::string_view slurm_conf);
 
 // The name of the file system below a path, from the text of /proc/self/mounts; "": not known.
 std::string file_system_of(const std::string& path, std::string_view mounts);

@@ -29,6 +29,7 @@ namespace nodestage {
 namespace {
 
 constexpr const char* k_default_plugstack = "/etc/slurm/plugstack.conf";
+constexpr const char* k_default_slurm_conf = "/etc/slurm/slurm.conf";
 constexpr std::uint32_t k_no_job =
     0xfffffffd;  // a job id that does not exist, to ask the daemon about
 
@@ -222,7 +223,7 @@ class Doctor {
     report_.add(judge_time_limits(config_, settings_, about_.epilog_wait_s));
     report_.add(judge_proctrack(config_));
     if (!is_node_) return;
-    const std::string slurm_conf = value_or(config_, "SLURM_CONF", "/etc/slurm/slurm.conf");
+    const std::string slurm_conf = value_or(config_, "SLURM_CONF", k_default_slurm_conf);
     const std::string directory = slurm_conf.substr(0, slurm_conf.rfind('/') + 1);
     auto container = read_file(AT_FDCWD, directory + "job_container.conf", 1 << 20);
     if (!container) container = read_file(AT_FDCWD, directory + "namespace.conf", 1 << 20);
@@ -268,8 +269,11 @@ class Doctor {
   int write_bug_report() {
     PrivateNames names = names_here();
     names.paths.push_back(about_.tmpdir_root);
-    const std::vector<std::string> hosts = hosts_in(config_);
-    names.hosts.insert(names.hosts.end(), hosts.begin(), hosts.end());
+    for (std::string& host : hosts_in(config_)) names.hosts.push_back(std::move(host));
+    const auto conf =
+        read_file(AT_FDCWD, value_or(config_, "SLURM_CONF", k_default_slurm_conf), 1 << 20);
+    for (std::string& host : hosts_in_file(conf ? *conf : std::string()))
+      names.hosts.push_back(std::move(host));
     Redactor redactor(std::move(names));
     const std::string text = bug_report_text(facts_for_report(), redactor);
     const auto written = [&]() -> Status {

@@ -43,7 +43,7 @@ thing() {
     thing 2
     has "$output" n1 n2 n3 data.tar.gz
     thing 3
-    has "$output" data.tar.gz "nodestage pack"
+    has "$output" data.tar.gz "by one thread: it is one gzip stream" "of local disk"
 }
 
 @test "4 to 6: an archive of one's own, a misspelled key, an archive that is cut off" {

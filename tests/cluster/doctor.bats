@@ -83,7 +83,7 @@ finds() {
     report=$(as alice cat $report)
     echo "$report"
     has "$report" "nodestage 0." "libarchive " "Landlock " "cgroups " "for Slurm $(slurm_release)" \
-        "ok       nodestaged answers at /run/nodestage/nodestaged.sock" "job directories are in <path-1>" \
+        "ok       nodestaged answers at /run/nodestage/nodestaged.sock" "job directories are in <path-" \
         "tmpdir.path = <path-" "venv.find_links = (a list of 1)" "required spank_nodestage.so" "PrologFlags "
     for name in alice n1 ctl "$(on n1 hostname)" "$(on ctl scontrol show config | sed -n 's/^ClusterName *= //p')" \
         /home /localscratch secret genome; do
@@ -204,7 +204,14 @@ open(sys.argv[1], "wb").write(data)' "$PLUGIN" "$at" "$(slurm_version)"
 
 @test "the controller does not answer" {
     cluster slurmctld stop
-    finds problem "Slurm's configuration cannot be read"
+    run on n1 nodestage doctor --report=/run/report
+    echo "$output"
+    [ "$status" -eq 1 ]
+    grep -A1 -E "^problem +Slurm's configuration cannot be read" <<<"$output" | grep -q -- '-> '
+    # Its host is named in slurm.conf alone.
+    report=$(on n1 cat /run/report)
+    has "$report" "problem  Slurm's configuration cannot be read" "(could not be read)"
+    [ -z "$(grep -iwE 'ctl|n1|doctor' <<<"$report")" ]
     cluster slurmctld start
     cluster wait-idle 30
 }

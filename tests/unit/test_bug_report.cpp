@@ -121,6 +121,8 @@ TEST_CASE("bug report: hosts that Slurm's configuration names") {
                                {"AccountingStorageHost", "(null)"},
                                {"AuthType", "auth/munge"}});
   CHECK(hosts == std::vector<std::string>{"big", "big", "ctl.example", "ctl"});
+  CHECK(hosts_in_file("# SlurmctldHost=x\nClusterName=big\nslurmctldhost=ctl(10.0.0.1)\n") ==
+        std::vector<std::string>{"big", "big", "ctl", "ctl"});
 }
 
 TEST_CASE("bug report: the file system of a directory, and the name of the system") {
