@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <regex>
-#include <sstream>
 
 namespace nodestage {
 namespace {

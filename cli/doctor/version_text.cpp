@@ -51,9 +51,8 @@ std::string libarchive_text() {
 
 // Releases before 2.31 cannot be asked: the file's name has the version.
 std::string isal_text() {
-  const std::string built = "built with " + std::to_string(ISAL_MAJOR_VERSION) + "." +
-                            std::to_string(ISAL_MINOR_VERSION) + "." +
-                            std::to_string(ISAL_PATCH_VERSION);
+  std::string built = "built with " + std::to_string(ISAL_MAJOR_VERSION) + "." +
+                      std::to_string(ISAL_MINOR_VERSION) + "." + std::to_string(ISAL_PATCH_VERSION);
   Dl_info found{};
   if (::dladdr(reinterpret_cast<const void*>(&isal_inflate_init), &found) == 0) return built;
   const std::unique_ptr<char, decltype(&std::free)> file(::realpath(found.dli_fname, nullptr),
