@@ -21,7 +21,7 @@ Usage: nodestage VERB [options]     nodestage help VERB describes a verb
   report    show what happened to a job on its nodes, and when, with a drawing
   doctor    find what keeps staging from working on this host, and what to do
 
-  -h, --help    -V, --version
+  -h, --help    -V, --version [--verbose]
 
 Manual: man 1 nodestage (this command), man 7 nodestage (the options of sbatch)
 )";
@@ -224,6 +224,8 @@ Slurm's configuration, the plugin, the daemon, the disk, cgroups, the sandbox.
 Usage: nodestage doctor [options]
 
   --host=login|compute  the kind of this host; default: detected
+  --report=FILE         also write a report for a bug: versions, findings and
+                        settings, without paths, users and hosts
   --socket=PATH         the daemon's socket
   -h, --help
 

@@ -10,6 +10,7 @@
 #include "cli/base/conversation.hpp"
 #include "cli/cache/cache.hpp"
 #include "cli/doctor/doctor.hpp"
+#include "cli/doctor/version_text.hpp"
 #include "cli/held/held.hpp"
 #include "cli/held/recover.hpp"
 #include "cli/help_text.hpp"
@@ -68,6 +69,16 @@ void accept_other_spellings(std::vector<char*>& words) {
   }
 }
 
+// `--version --verbose`, which the library would read as two options.
+bool asks_for_long_version(const std::vector<char*>& words) {
+  return words.size() == 3 && std::strcmp(words[1], "--version") == 0 &&
+         std::strcmp(words[2], "--verbose") == 0;
+}
+
+void print_long_version() {
+  std::printf("%s\n%s", version_line().c_str(), facts_text(version_facts()).c_str());
+}
+
 // Splits off the command of `run`: the words from the first that is not an option, or after "--".
 std::vector<std::string> split_command(int& argc, char** argv) {
   if (argc < 3 || std::strcmp(argv[1], "run") != 0) return {};
@@ -116,7 +127,7 @@ std::string meant_option(const CLI::App& verb) {
 class Command {
  public:
   Command() : app_("nodestage") {
-    app_.set_version_flag("--version", std::string("nodestage ") + k_version);
+    app_.set_version_flag("--version", version_line());
     app_.require_subcommand(1);
     set_help(app_, help::k_command);
     add_daemon_verbs();
@@ -212,6 +223,7 @@ class Command {
     doctor_ = add_daemon_verb("doctor", help::k_doctor);
     doctor_->add_option("--host", doctor_arguments_.host)
         ->check(CLI::IsMember({"login", "compute"}));
+    doctor_->add_option("--report", doctor_arguments_.report);
   }
 
   // Names are not the option's own values: `--drop "$NAME"` must never mean `--drop`.
@@ -310,7 +322,11 @@ int main(int argc, char** argv) {
   try {
     std::vector<char*> words(argv, argv + argc);
     nodestage::accept_other_spellings(words);
-    const int code = nodestage::Command().run(static_cast<int>(words.size()), words.data());
+    const bool is_long_version = nodestage::asks_for_long_version(words);
+    if (is_long_version) nodestage::print_long_version();
+    const int code = is_long_version
+                         ? 0
+                         : nodestage::Command().run(static_cast<int>(words.size()), words.data());
     // Only flushing can show that a disk is full.
     if (std::fflush(stdout) == 0 && std::ferror(stdout) == 0) return code;
     std::fprintf(stderr, "nodestage: the output could not be written\n");

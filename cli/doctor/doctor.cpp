@@ -1,19 +1,21 @@
 #include "cli/doctor/doctor.hpp"
 
 #include <fcntl.h>
-#include <linux/openat2.h>
 #include <sys/stat.h>
 #include <sys/statfs.h>
 #include <sys/statvfs.h>
-#include <sys/syscall.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstdio>
 
 #include "cli/base/conversation.hpp"
 #include "cli/base/programs.hpp"
+#include "cli/doctor/bug_report.hpp"
+#include "cli/doctor/kernel_features.hpp"
 #include "cli/doctor/node_checks.hpp"
 #include "cli/doctor/plugstack.hpp"
+#include "cli/doctor/settings_text.hpp"
 #include "cli/doctor/slurm_checks.hpp"
 #include "common/build_info.hpp"
 #include "common/os/directory_stream.hpp"
@@ -27,6 +29,7 @@ namespace nodestage {
 namespace {
 
 constexpr const char* k_default_plugstack = "/etc/slurm/plugstack.conf";
+constexpr const char* k_default_slurm_conf = "/etc/slurm/slurm.conf";
 constexpr std::uint32_t k_no_job =
     0xfffffffd;  // a job id that does not exist, to ask the daemon about
 
@@ -35,6 +38,7 @@ class Report {
   void add(const Finding& finding) {
     static constexpr const char* k_names[] = {"ok     ", "warning", "problem"};
     static constexpr Ink k_inks[] = {Ink::plain, Ink::yellow, Ink::red};
+    findings_.push_back(finding);
     const auto grade = static_cast<std::size_t>(finding.grade);
     ++counts_[grade];
     const std::string name = inked(k_names[grade], has_colour_ ? k_inks[grade] : Ink::plain);
@@ -48,8 +52,10 @@ class Report {
     std::printf("problems: %u, warnings: %u\n", counts_[2], counts_[1]);
     return counts_[2] == 0 ? 0 : k_fault;
   }
+  [[nodiscard]] const std::vector<Finding>& findings() const { return findings_; }
 
  private:
+  std::vector<Finding> findings_;
   unsigned counts_[3] = {};
   bool has_colour_ = shows_colour();
 };
@@ -134,7 +140,8 @@ class Doctor {
     report_.add(judge_versions(k_version, about_.version, plugin_ ? plugin_->version : 0));
     look_at_config();
     if (is_node_) look_at_node();
-    return report_.close();
+    const int code = report_.close();
+    return arguments_.report.empty() ? code : std::max(code, write_bug_report());
   }
 
  private:
@@ -216,7 +223,7 @@ class Doctor {
     report_.add(judge_time_limits(config_, settings_, about_.epilog_wait_s));
     report_.add(judge_proctrack(config_));
     if (!is_node_) return;
-    const std::string slurm_conf = value_or(config_, "SLURM_CONF", "/etc/slurm/slurm.conf");
+    const std::string slurm_conf = value_or(config_, "SLURM_CONF", k_default_slurm_conf);
     const std::string directory = slurm_conf.substr(0, slurm_conf.rfind('/') + 1);
     auto container = read_file(AT_FDCWD, directory + "job_container.conf", 1 << 20);
     if (!container) container = read_file(AT_FDCWD, directory + "namespace.conf", 1 << 20);
@@ -230,11 +237,7 @@ class Doctor {
       report_.add(judge_cgroups(about_));
       report_.add(judge_sandbox(about_));
     }
-    open_how how{};
-    const long fd = ::syscall(SYS_openat2, AT_FDCWD, ".", &how, sizeof how);
-    const bool has_openat2 = fd >= 0 || errno != ENOSYS;
-    if (fd >= 0) ::close(static_cast<int>(fd));
-    report_.add(judge_openat2(has_openat2));
+    report_.add(judge_openat2(has_openat2()));
   }
 
   void look_at_disk() {
@@ -261,6 +264,47 @@ class Doctor {
     report_.add(judge_cache_directory({path, info.st_mode, info.st_uid}));
     if (const auto settings = read_cache_settings(k_config_path))
       report_.add(judge_keep_free(disk, *settings));
+  }
+
+  int write_bug_report() {
+    PrivateNames names = names_here();
+    names.paths.push_back(about_.tmpdir_root);
+    for (std::string& host : hosts_in(config_)) names.hosts.push_back(std::move(host));
+    const auto conf =
+        read_file(AT_FDCWD, value_or(config_, "SLURM_CONF", k_default_slurm_conf), 1 << 20);
+    for (std::string& host : hosts_in_file(conf ? *conf : std::string()))
+      names.hosts.push_back(std::move(host));
+    Redactor redactor(std::move(names));
+    const std::string text = bug_report_text(facts_for_report(), redactor);
+    const auto written = [&]() -> Status {
+      TRY_ASSIGN(const Fd fd,
+                 open_at(AT_FDCWD, arguments_.report, O_WRONLY | O_CREAT | O_TRUNC, 0666));
+      return write_all(fd.get(), text);
+    }();
+    if (!written) return fault(written.error().text(), "Name another FILE: --report=FILE");
+    std::printf("report for a bug: %s (read it before you send it)\n",
+                printable(arguments_.report).c_str());
+    return 0;
+  }
+
+  BugReport facts_for_report() {
+    const auto text_of = [](const char* path) {
+      const auto text = read_file(AT_FDCWD, path, 1 << 20);
+      return text ? *text : std::string();
+    };
+    BugReport facts{version_facts(),
+                    system_name(text_of("/etc/os-release")),
+                    about_.version,
+                    "",
+                    report_.findings(),
+                    "(cannot be read)\n",
+                    config_,
+                    line_};
+    if (!about_.tmpdir_root.empty())
+      facts.tmpdir_type = file_system_of(about_.tmpdir_root, text_of("/proc/self/mounts"));
+    if (const auto settings = read_file(AT_FDCWD, k_config_path, 1 << 20))
+      facts.settings = settings_text(*settings);
+    return facts;
   }
 
   const DoctorArguments& arguments_;

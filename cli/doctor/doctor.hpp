@@ -7,7 +7,8 @@ namespace nodestage {
 
 struct DoctorArguments {
   std::string socket;
-  std::string host;  // "login" or "compute"; "": detected
+  std::string host;    // "login" or "compute"; "": detected
+  std::string report;  // a file to write the report for a bug to; "": none
 };
 
 // Examines this host and prints one line per finding: ok, warning or problem, and what to do. Does

@@ -4,6 +4,7 @@
 #include <sstream>
 
 #include "cli/doctor/conf_text.hpp"
+#include "cli/doctor/version_text.hpp"
 #include "common/build_info.hpp"
 #include "common/text/human.hpp"
 #include "common/text/parsing.hpp"
@@ -23,11 +24,6 @@ std::string value_of(const SlurmConfig& config, const std::string& name) {
 // "10 sec", "65534", "" .
 std::uint64_t number_of(std::string_view text) {
   return take_number<std::uint64_t>(text).value_or(0);
-}
-
-std::string release_text(std::uint32_t version) {
-  const std::string minor = std::to_string(version >> 8 & 255);
-  return std::to_string(version >> 16) + "." + (minor.size() < 2 ? "0" : "") + minor;
 }
 
 bool is_later(const timespec& a, const timespec& b) {
@@ -99,14 +95,15 @@ std::uint32_t slurm_release_of(std::string_view text) {
 }
 
 Finding judge_plugin(const PluginFile& plugin, std::uint32_t slurm_release) {
-  const std::string is_for = plugin.path + " is for Slurm " + release_text(plugin.slurm_version);
+  const std::string is_for =
+      plugin.path + " is for Slurm " + slurm_release_text(plugin.slurm_version);
   if (slurm_release == 0)
     return warning(is_for + "; this host's Slurm does not report its version",
                    "See scontrol --version.");
   if (plugin.slurm_version >> 8 == slurm_release >> 8) return ok(is_for + ", as is this host's");
   return problem(
-      is_for + ", but this host's is " + release_text(slurm_release),
-      "Install the package that was built for Slurm " + release_text(slurm_release) + ".");
+      is_for + ", but this host's is " + slurm_release_text(slurm_release),
+      "Install the package that was built for Slurm " + slurm_release_text(slurm_release) + ".");
 }
 
 Finding judge_slurmd(const timespec& begun, const PluginFile& plugin, const PlugstackLine& line) {

@@ -186,6 +186,23 @@ run_blocks() {
     run_blocks CONTRIBUTING.md
 }
 
+@test "the cheat sheet: its job runs, and the manual pages have each option, key, and verb in it" {
+    run_blocks docs/cheatsheet.md
+    names=$(grep '^|' "$TOP/docs/cheatsheet.md" | grep -oE '`[^`]*`' | grep -oE -- '--[a-z-]+|[a-z]+=|nodestage [a-z]+' | sed 's/^nodestage //; s/=$//; s/^--//' | sort -u)
+    [ "$(wc -l <<<"$names")" -gt 20 ]
+    for name in $names; do
+        sed 's/\\-/-/g' "$TOP/docs/nodestage.1" "$TOP/docs/nodestage.7" | grep -qwF -- "$name" || { echo "not in a manual page: $name"; false; }
+    done
+}
+
+@test "each answer of the FAQ names the test that shows it" {
+    shown=$(tr '\n' ' ' <"$TOP/docs/faq.md" | grep -oE '<!-- shown by: [^>]*-->' | sed -E 's/ +/ /g; s/<!-- shown by: (.*) -->/\1/')
+    [ "$(wc -l <<<"$shown")" = "$(grep -c '^### ' "$TOP/docs/faq.md")" ]
+    while IFS= read -r line; do
+        grep -qF "@test \"${line#*: }\"" "$TOP/${line%%: *}" || { echo "no such test: $line"; false; }
+    done <<<"$shown"
+}
+
 @test "the examples of the manual pages" {
     for page in nodestage.1 nodestage.7 nodestaged.8 nodestaged.toml.5 spank_nodestage.8; do
         run_blocks "docs/$page"

@@ -73,6 +73,37 @@ finds() {
     cluster exec n1 --user=alice -- nodestage doctor | diff "$BATS_TEST_TMPDIR/root" -
 }
 
+@test "the report for a bug has versions, findings, and settings, and no name of the site" {
+    local report=/home/alice/secret-project/report name
+    as alice mkdir secret-project
+    reload_daemons $'[tmpdir]\npath = "/localscratch/%u.%j.0"\n[venv]\nfind_links = ["/project/genome"]\n'
+    run cluster exec n1 --user=alice -- nodestage doctor --report=$report
+    [ "$status" -eq 0 ]
+    has "$output" "report for a bug: $report" "problems: 0"
+    report=$(as alice cat $report)
+    echo "$report"
+    has "$report" "nodestage 0." "libarchive " "Landlock " "cgroups " "for Slurm $(slurm_release)" \
+        "ok       nodestaged answers at /run/nodestage/nodestaged.sock" "job directories are in <path-" \
+        "tmpdir.path = <path-" "venv.find_links = (a list of 1)" "required spank_nodestage.so" "PrologFlags "
+    for name in alice n1 ctl "$(on n1 hostname)" "$(on ctl scontrol show config | sed -n 's/^ClusterName *= //p')" \
+        /home /localscratch secret genome; do
+        ! grep -qiwF -- "$name" <<<"$report" || { echo "in it: $name"; false; }
+    done
+    # No path of another kind.
+    [ -z "$(grep -oE "(^|[[:space:]=\"'(,:])/[A-Za-z0-9_.%-]+" <<<"$report" | grep -oE '/.*' | grep -vxE '/(etc|usr|run|var)')" ]
+    run on n1 nodestage doctor --report=/nowhere/report
+    [ "$status" -eq 1 ]
+    has "$output" "/nowhere/report: No such file or directory" "--report=FILE"
+    reload_daemons ""
+}
+
+@test "the long version" {
+    run on n1 nodestage --version --verbose
+    [ "$status" -eq 0 ]
+    has "$output" "$(on n1 nodestage --version)" "commit " "plugin      for Slurm $(slurm_release): " "kernel      Linux "
+    [ "$(on n1 nodestage version --verbose)" = "$output" ]
+}
+
 @test "slurm.conf: each thing that is wrong there" {
     cluster restart-slurm --no-alloc --proctrack=linuxproc --slurm-conf=BatchStartTimeout=3 --slurm-conf=PrologEpilogTimeout=60
     finds problem "PrologFlags has no Alloc"
@@ -173,7 +204,14 @@ open(sys.argv[1], "wb").write(data)' "$PLUGIN" "$at" "$(slurm_version)"
 
 @test "the controller does not answer" {
     cluster slurmctld stop
-    finds problem "Slurm's configuration cannot be read"
+    run on n1 nodestage doctor --report=/run/report
+    echo "$output"
+    [ "$status" -eq 1 ]
+    grep -A1 -E "^problem +Slurm's configuration cannot be read" <<<"$output" | grep -q -- '-> '
+    # Its host is named in slurm.conf alone.
+    report=$(on n1 cat /run/report)
+    has "$report" "problem  Slurm's configuration cannot be read" "(could not be read)"
+    [ -z "$(grep -iwE 'ctl|n1|doctor' <<<"$report")" ]
     cluster slurmctld start
     cluster wait-idle 30
 }

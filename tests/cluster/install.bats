@@ -186,3 +186,18 @@ setting() {
     [ "$status" -ne 124 ]
     [ -n "$output" ]
 }
+
+@test "a build knows its commit, and one of a tarball that it knows none" {
+    local commit="$BATS_TEST_DIRNAME/../../cli/doctor/commit.cmake" tree=$BATS_TEST_TMPDIR/tree
+    mkdir "$tree"
+    cmake -DSOURCE="$tree" -DOUTPUT="$tree/none.hpp" -P "$commit"
+    grep -qF 'k_commit[] = "";' "$tree/none.hpp"
+    git -C "$tree" init -q
+    git -C "$tree" -c user.name=x -c user.email=x commit -q --allow-empty -m x
+    cmake -DSOURCE="$tree" -DOUTPUT="$tree/one.hpp" -P "$commit"
+    grep -qE 'k_commit\[\] = "[0-9a-f]{12}";' "$tree/one.hpp"
+    # Below the checkout of something else.
+    mkdir "$tree/below"
+    cmake -DSOURCE="$tree/below" -DOUTPUT="$tree/below.hpp" -P "$commit"
+    cmp "$tree/none.hpp" "$tree/below.hpp"
+}

@@ -226,7 +226,8 @@ TEST_CASE("no page and no guide names a key that does not exist") {
   const auto known = config_keys();
   for (const std::string& name : known) sections.insert(name.substr(0, name.find('.')));
   for (const char* page :
-       {"README.md", "docs/admin.md", "docs/user.md", "docs/nodestage.1", "docs/nodestage.7",
+       {"README.md", "SECURITY.md", "docs/comparison.md", "docs/compatibility.md", "docs/faq.md",
+        "docs/admin.md", "docs/user.md", "docs/nodestage.1", "docs/nodestage.7",
         "docs/nodestaged.8", "docs/nodestaged.toml.5", "docs/spank_nodestage.8"}) {
     const std::string text = content(page);
     REQUIRE(!text.empty());

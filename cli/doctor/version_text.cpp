@@ -1,0 +1,114 @@
+#include "cli/doctor/version_text.hpp"
+
+#include <archive.h>
+#include <bzlib.h>
+#include <dlfcn.h>
+#include <isa-l.h>
+#include <lz4.h>
+#include <lzma.h>
+#include <openssl/crypto.h>
+#include <seccomp.h>
+#include <sys/utsname.h>
+#include <zstd.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <memory>
+
+#include "cli/doctor/commit.hpp"
+#include "cli/doctor/kernel_features.hpp"
+#include "cli/doctor/plugin_file.hpp"
+#include "cli/doctor/plugstack.hpp"
+#include "common/build_info.hpp"
+#include "common/text/human.hpp"
+
+namespace nodestage {
+namespace {
+
+constexpr const char* k_default_plugstack = "/etc/slurm/plugstack.conf";
+
+// The plugin in the line of plugstack.conf, or the one in the directory of this build.
+std::string plugin_path() {
+  const auto line = plugstack_line(k_default_plugstack);
+  const std::string name = line && *line ? (*line)->plugin : "spank_nodestage.so";
+  return name[0] == '/' ? name : std::string(NODESTAGE_PLUGIN_DIR) + "/" + name;
+}
+
+std::string plugin_text() {
+  const std::string path = plugin_path();
+  const auto plugin = read_plugin_file(path);
+  return plugin ? "for Slurm " + slurm_release_text(plugin->slurm_version) + ": " + path
+                : "none here (" + plugin.error().what + ")";
+}
+
+std::string commit_text() { return k_commit[0] == '\0' ? "not known" : k_commit; }
+
+std::string libarchive_text() {
+  std::string text = archive_version_details();
+  const std::string name = "libarchive ";
+  return text.starts_with(name) ? text.substr(name.size()) : text;
+}
+
+// Releases before 2.31 cannot be asked: the file's name has the version.
+std::string isal_text() {
+  std::string built = "built with " + std::to_string(ISAL_MAJOR_VERSION) + "." +
+                      std::to_string(ISAL_MINOR_VERSION) + "." + std::to_string(ISAL_PATCH_VERSION);
+  Dl_info found{};
+  if (::dladdr(reinterpret_cast<const void*>(&isal_inflate_init), &found) == 0) return built;
+  const std::unique_ptr<char, decltype(&std::free)> file(::realpath(found.dli_fname, nullptr),
+                                                         &std::free);
+  return file ? last_part(file.get()) + ", " + built : built;
+}
+
+std::string seccomp_library_text() {
+  const scmp_version* version = ::seccomp_version();
+  return version == nullptr
+             ? "not known"
+             : std::to_string(version->major) + "." + std::to_string(version->minor) + "." +
+                   std::to_string(version->micro);
+}
+
+std::string kernel_text() {
+  utsname names{};
+  if (::uname(&names) != 0) return "not known";
+  return std::string(names.sysname) + " " + names.release + " " + names.machine;
+}
+
+}  // namespace
+
+std::string version_line() { return std::string("nodestage ") + k_version; }
+
+Facts version_facts() {
+  return {{"commit", commit_text()},
+          {"compiler", __VERSION__},
+          {"plugin", plugin_text()},
+          {"libarchive", libarchive_text()},
+          {"ISA-L", isal_text()},
+          {"zstd", ZSTD_versionString()},
+          {"liblzma", lzma_version_string()},
+          {"lz4", LZ4_versionString()},
+          {"bzip2", BZ2_bzlibVersion()},
+          {"OpenSSL", OpenSSL_version(OPENSSL_VERSION_STRING)},
+          {"libseccomp", seccomp_library_text()},
+          {"kernel", kernel_text()},
+          {"Landlock", landlock_text(landlock_abi())},
+          {"seccomp", has_seccomp() ? "yes" : "no"},
+          {"openat2", has_openat2() ? "yes" : "no"},
+          {"cgroups", cgroup_text()}};
+}
+
+std::string facts_text(const Facts& facts) {
+  std::size_t width = 0;
+  for (const auto& fact : facts) width = std::max(width, fact.first.size());
+  std::string text;
+  for (const auto& [name, value] : facts)
+    text += name + std::string(width - name.size() + 2, ' ') + printable(value) + "\n";
+  return text;
+}
+
+std::string slurm_release_text(std::uint32_t version) {
+  const std::string minor = std::to_string(version >> 8 & 255);
+  return std::to_string(version >> 16) + "." + (minor.size() < 2 ? "0" : "") + minor;
+}
+
+}  // namespace nodestage
