@@ -1,6 +1,7 @@
 // Results while the job runs: what has changed and is whole, and never a part of a file.
 #include <doctest/doctest.h>
 #include <signal.h>
+#include <sys/mman.h>
 #include <sys/resource.h>
 #include <sys/wait.h>
 
@@ -181,6 +182,10 @@ TEST_CASE("a log that is held open comes when it is quiet, and again when it has
   job.ask("results", "out");
   job.run();
   CHECK(job.is_unsettled());
+  if (is_tmpfs(job.directory)) {
+    MESSAGE("skipped: on a tmpfs it comes when it is closed");
+    return;
+  }
   job.rules.quiet = SettleRules::Time(0);
   REQUIRE(job.run() == 0);
   CHECK_FALSE(job.is_unsettled());
@@ -188,6 +193,30 @@ TEST_CASE("a log that is held open comes when it is quiet, and again when it has
   REQUIRE(write(log.get(), "2", 1) == 1);
   REQUIRE(job.run() == 0);
   CHECK(file_text(job.target / "out/train.log") == "12");
+}
+
+TEST_CASE("what is mapped in a job directory in memory arrives at the end as it is then") {
+  if (!is_tmpfs("/dev/shm")) {
+    MESSAGE("skipped: no tmpfs");
+    return;
+  }
+  const InMemory memory;
+  PushJob job;
+  fs::create_directories(job.directory / "results");
+  Fd writer = held_open(job.directory / "results/state");
+  REQUIRE(write(writer.get(), "old", 3) == 3);
+  char* const mapped =
+      static_cast<char*>(mmap(nullptr, 3, PROT_READ | PROT_WRITE, MAP_SHARED, writer.get(), 0));
+  REQUIRE(static_cast<void*>(mapped) != MAP_FAILED);
+  mapped[0] = 'o';
+  writer.reset();
+  job.rules.quiet = SettleRules::Time(0);
+  job.ask("results", "out");
+  CHECK(job.run() == 0);
+  mapped[0] = 'b';  // changes no time
+  CHECK(job.run_end() == 0);
+  munmap(mapped, 3);
+  CHECK(file_text(job.target / "out/state") == "bld");
 }
 
 TEST_CASE("a file that never settles is delivered at the end") {
@@ -294,6 +323,28 @@ TEST_CASE("what is deleted in the target is not restored by a push, but at the e
   CHECK(describe(out) == describe(job.directory / "results"));
   CHECK(inode_of(out / "same") == same);
   CHECK(inode_of(out / "link") == link);
+}
+
+TEST_CASE("what others have put under its name since it was delivered is replaced at the end") {
+  PushJob job;
+  const fs::path out = job.target / "out";
+  write_file(job.directory / "results/metrics", "ours");
+  set_mtime(job.directory / "results/metrics", 1700000000, 123456789);
+  write_file(job.directory / "results/coarse", "ours");
+  set_mtime(job.directory / "results/coarse", 1700000000, 123456789);
+  fs::create_symlink("step-1000", job.directory / "results/latest");
+  ::usleep(20'000);
+  job.ask("results", "out");
+  REQUIRE(job.run() == 0);
+  set_mtime(out / "coarse", 1700000000, 123456000);  // as a file system that keeps microseconds
+  write_file(out / "metrics", "them");  // of the same second
+  set_mtime(out / "metrics", 1700000000, 987654321);
+  fs::remove(out / "latest");
+  fs::create_symlink("step-2000", out / "latest");
+  REQUIRE(job.run_end() == 0);
+  CHECK(file_text(out / "metrics") == "ours");
+  CHECK(fs::read_symlink(out / "latest") == "step-1000");
+  CHECK(job.files() == 2);
 }
 
 TEST_CASE("the end copies what is not there yet") {

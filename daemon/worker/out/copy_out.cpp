@@ -3,6 +3,7 @@
 #include <fcntl.h>
 #include <sys/stat.h>
 
+#include <algorithm>
 #include <array>
 #include <cstring>
 #include <optional>
@@ -23,6 +24,14 @@ bool ends_item(int code) { return code == ENOSPC || code == EDQUOT; }
 
 std::array<timespec, 2> times_of(const struct stat& info) {
   return {timespec{0, UTIME_OMIT}, info.st_mtim};
+}
+
+// Whether `there` is what a file system keeps of `time`: all of it, or as much as fits its units.
+bool is_copied_time(const timespec& there, const timespec& time) {
+  constexpr std::array<long, 5> k_units = {1, 100, 1'000, 1'000'000, 1'000'000'000};
+  return there.tv_sec == time.tv_sec && std::any_of(k_units.begin(), k_units.end(), [&](long unit) {
+           return there.tv_nsec == time.tv_nsec - time.tv_nsec % unit;
+         });
 }
 
 // The fault of a copy whose source does not hold still: never shown.
@@ -297,14 +306,19 @@ bool CopyOut::may_stay_closed(const std::string& path, const struct stat& info) 
   return is_early() && !scope_.syncs_all && is_noted(path, info);
 }
 
-// Whether nothing is left to do for a file or link at the end of the job.
-bool CopyOut::is_delivered(int target_fd, const std::string& name, const std::string& path,
-                           const struct stat& info) const {
+// Whether nothing is left to do for a file or link at the end of the job. Others may have put
+// theirs under its name since it was delivered.
+bool CopyOut::is_delivered(const SourceEntry& source, int target_fd, const std::string& name,
+                           const std::string& path, const struct stat& info) const {
   struct stat there {};
-  return scope_.what == CopyWhat::missing && is_noted(path, info) &&
-         ::fstatat(target_fd, name.c_str(), &there, AT_SYMLINK_NOFOLLOW) == 0 &&
-         (there.st_mode & S_IFMT) == (info.st_mode & S_IFMT) && there.st_size == info.st_size &&
-         (S_ISLNK(info.st_mode) || there.st_mtim.tv_sec == info.st_mtim.tv_sec);
+  if (scope_.what != CopyWhat::missing || !is_noted(path, info) ||
+      ::fstatat(target_fd, name.c_str(), &there, AT_SYMLINK_NOFOLLOW) != 0 ||
+      (there.st_mode & S_IFMT) != (info.st_mode & S_IFMT) || there.st_size != info.st_size)
+    return false;
+  if (S_ISREG(info.st_mode)) return is_copied_time(there.st_mtim, info.st_mtim);
+  const auto text = read_link(source);
+  const auto text_there = read_link({target_fd, name, O_NOFOLLOW});
+  return text && text_there && *text == *text_there;
 }
 
 Status CopyOut::leaf(const SourceEntry& source, Into into, const std::string& name,
@@ -313,7 +327,7 @@ Status CopyOut::leaf(const SourceEntry& source, Into into, const std::string& na
     report_.add_special();
     return {};
   }
-  if (is_delivered(into.fd, name, path, info)) {
+  if (is_delivered(source, into.fd, name, path, info)) {
     report_.add_unchanged();
     return {};
   }
