@@ -40,9 +40,6 @@ Status was_changed() { return Error{k_was_changed, "was changed while it was cop
 
 Status bare_error() { return Error{errno, std::strerror(errno)}; }
 
-// The mode of directories that are being filled; the inherited set-group-id bit is added.
-constexpr mode_t k_unfinished = 01700;
-
 // Some FUSE and CIFS mounts keep neither modes nor times.
 bool is_refused(int code) {
   return code == EPERM || code == EACCES || code == ENOTSUP || code == ENOSYS || code == EINVAL;
@@ -54,7 +51,7 @@ mode_t refilled(mode_t mode) { return (mode & 0777) | 0700 | S_ISVTX; }
 // As it was made, or as a finished one is marked that a later try fills again.
 bool is_unfinished(const struct stat& there, const struct stat& source) {
   const mode_t mode = there.st_mode & 05777;
-  const bool is_marked = mode == k_unfinished || mode == refilled(source.st_mode);
+  const bool is_marked = mode == k_unfinished_directory || mode == refilled(source.st_mode);
   return is_marked && there.st_uid == ::geteuid();
 }
 
@@ -179,7 +176,7 @@ Result<Fd> CopyOut::make_directory(int target_fd, Level& level, const std::strin
   if (!is_ours) return opened;
   // A finished one stays open to its readers. It may have denied access to its owner.
   const mode_t mode =
-      level.is_new ? k_unfinished | (there.st_mode & S_ISGID) : (there.st_mode & 02000) | refilled(there.st_mode);
+      level.is_new ? k_unfinished_directory | (there.st_mode & S_ISGID) : (there.st_mode & 02000) | refilled(there.st_mode);
   if (mode != (there.st_mode & 07777)) static_cast<void>(change_mode(opened->get(), mode));
   return opened;
 }
