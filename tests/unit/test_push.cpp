@@ -460,6 +460,23 @@ TEST_CASE("a directory that a push was killed in gets its mode and time later") 
   CHECK(describe(job.target / "out") == describe(job.directory / "results"));
 }
 
+TEST_CASE("a directory that a push was killed in has its new mode at the end, not the former one") {
+  PushJob job;
+  const fs::path sub = job.directory / "results/sub";
+  write_file(sub / "a", "1");
+  fs::permissions(sub, fs::perms(0755));
+  job.ask("results", "out");
+  REQUIRE(job.run() == 0);
+  write_file(sub / "b", "1");
+  fs::permissions(sub, fs::perms(0700));
+  REQUIRE(job.run() == 0);
+  // The second one, killed after it noted the directory and before it set the mode.
+  REQUIRE(chmod((job.target / "out/sub").c_str(), 01755) == 0);
+  write_file(sub / "c", "1");
+  REQUIRE(job.run_end() == 0);
+  CHECK((lstat_of(job.target / "out/sub").st_mode & 07777) == 0700);
+}
+
 TEST_CASE("a list with a torn record, or without a header: that is copied again") {
   PushJob job;
   for (const char* name : {"a", "b", "c"}) write_file(job.directory / "results" / name, "1");

@@ -55,10 +55,11 @@ bool is_unfinished(const struct stat& there, const struct stat& source) {
   return is_marked && there.st_uid == ::geteuid();
 }
 
-// Whether it looks as a delivery has left it that gave it the permissions `mode`.
+// Whether it looks as a delivery has left it that gave it the permissions `mode`, or that was cut
+// off while it filled it again, whatever permissions it had then.
 bool is_as_made(const struct stat& there, mode_t mode) {
   const mode_t now = there.st_mode & 01777;
-  return (now == (mode & 01777) || now == refilled(mode)) && there.st_uid == ::geteuid();
+  return (now == (mode & 01777) || (now & 01700) == 01700) && there.st_uid == ::geteuid();
 }
 
 // Whether the directory looks like a finished copy of `source`.
@@ -154,7 +155,7 @@ Status CopyOut::directory(const SourceEntry& source, const std::string& name,
 
 // Opens the directory of `level` in target_fd; creates it if it does not exist.
 Result<Fd> CopyOut::make_directory(int target_fd, Level& level, const std::string& path) const {
-  level.is_new = ::mkdirat(target_fd, level.name.c_str(), 0700) == 0;
+  level.is_new = ::mkdirat(target_fd, level.name.c_str(), k_unfinished_directory) == 0;
   if (!level.is_new && errno != EEXIST) return system_error("cannot make the directory");
   auto opened = open_directory_at(target_fd, level.name);
   if (!opened) {
@@ -197,12 +198,12 @@ Status CopyOut::end_directory(int fd, const Level& level, const std::string& pat
   Fd readable(::openat(fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC));
   struct stat now {};
   if (!readable || ::fstat(fd, &now) != 0) return bare_error();
+  // First, so that it is known as ours if this process is killed after it has its mode.
+  if (is_early()) scope_.list->add_directory(scope_.item, path, info, DirectoryOrigin::delivery);
   const Status changed = change_mode(fd, (info.st_mode & 01777) | (now.st_mode & S_ISGID));
   TRY(keep("mode", changed ? 0 : changed.error().code));
   TRY(keep("time", ::utimensat(fd, "", times_of(info).data(), AT_EMPTY_PATH) == 0 ? 0 : errno));
   syncs_.add(std::move(readable));
-  if (is_early())
-    scope_.list->add_directory(scope_.item, path, info, DirectoryOrigin::delivery);
   return {};
 }
 
