@@ -337,7 +337,7 @@ TEST_CASE("what others have put under its name since it was delivered is replace
   job.ask("results", "out");
   REQUIRE(job.run() == 0);
   set_mtime(out / "coarse", 1700000000, 123456000);  // as a file system that keeps microseconds
-  write_file(out / "metrics", "them");  // of the same second
+  write_file(out / "metrics", "them");               // of the same second
   set_mtime(out / "metrics", 1700000000, 987654321);
   fs::remove(out / "latest");
   fs::create_symlink("step-2000", out / "latest");
@@ -405,6 +405,23 @@ TEST_CASE("a directory of the user's own in the target keeps its mode") {
   }
   CHECK(file_text(job.target / "out/sub/theirs") == "x");
   CHECK(file_text(job.target / "out/sub/1") == "1");
+}
+
+TEST_CASE(
+    "a directory that the push may not read gets its mode back, unless the job has changed it") {
+  for (const bool changes : {false, true}) {
+    CAPTURE(changes);
+    PushJob job;
+    job.rules.tick = std::chrono::hours(1);
+    const fs::path sub = job.directory / "results/sub";
+    write_file(sub / "a", "1");
+    fs::permissions(sub, fs::perms(0300));
+    if (changes) job.on_wait = [&] { fs::permissions(sub, fs::perms(0755)); };
+    job.ask("results", "out");
+    REQUIRE(job.run() == 0);
+    CHECK(job.files() == 1);
+    CHECK((lstat_of(sub).st_mode & 07777) == (changes ? 0755 : 0300));
+  }
 }
 
 TEST_CASE("a directory that others read stays open to them, also one that denies writing") {
