@@ -21,6 +21,16 @@ namespace {
 
 constexpr int k_directory = O_PATH | O_DIRECTORY;
 
+// What there is to place. While a job runs, what is missing can be there when its turn comes, as a
+// directory or a file.
+std::vector<OutputSource> forms_of(const OutputSource& source, const WorkerOrder& order,
+                                   const OutputItem& item) {
+  using Kind = OutputSource::Kind;
+  if (source.kind != Kind::missing) return {source};
+  if (order.task != WorkerTask::push) return {};
+  return {{Kind::directory, {item.source}}, {Kind::file, {item.source}}};
+}
+
 // Paths of the targets, with a second one for a file's target if that name leads to a directory.
 std::vector<std::string> paths_of_outputs(const WorkerOrder& order, const StageRequest& request,
                                           int job_fd) {
@@ -32,11 +42,13 @@ std::vector<std::string> paths_of_outputs(const WorkerOrder& order, const StageR
                             : (order.delivered >> i & 1) == 0;
     if (!is_due || is_excluded(item.when, order.outcome)) continue;
     const auto source = find_output_source(job_fd, item.source);
-    if (!source || source->kind == OutputSource::Kind::missing) continue;
-    const auto target = place_output(item, order, *source);
-    if (!target) continue;
-    paths.push_back(target->directory);
-    if (target->form == OutputTarget::Form::named) paths.push_back(target->path());
+    if (!source) continue;
+    for (const OutputSource& form : forms_of(*source, order, item)) {
+      const auto target = place_output(item, order, form);
+      if (!target) continue;
+      paths.push_back(target->directory);
+      if (target->form == OutputTarget::Form::named) paths.push_back(target->path());
+    }
   }
   // What a worker that was killed has left may lie elsewhere: its output need not be due.
   if (!order.keeps_list) return paths;

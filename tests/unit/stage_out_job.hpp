@@ -5,6 +5,7 @@
 #include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/stat.h>
+#include <sys/statfs.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -42,6 +43,28 @@ class AsUser {
 
  private:
   bool is_root_;
+};
+
+// Whether files there are in memory alone.
+inline bool is_tmpfs(const fs::path& path) {
+  struct statfs system {};
+  return statfs(path.c_str(), &system) == 0 && system.f_type == 0x01021994;
+}
+
+// For its lifetime, scratch directories are made in memory.
+class InMemory {
+ public:
+  InMemory() {
+    const char* const before = getenv("TMPDIR");
+    if (before != nullptr) before_ = before;
+    setenv("TMPDIR", "/dev/shm", 1);
+  }
+  InMemory(const InMemory&) = delete;
+  InMemory& operator=(const InMemory&) = delete;
+  ~InMemory() { before_.empty() ? unsetenv("TMPDIR") : setenv("TMPDIR", before_.c_str(), 1); }
+
+ private:
+  std::string before_;
 };
 
 inline void write_file(const fs::path& path, const std::string& text) {

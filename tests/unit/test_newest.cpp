@@ -122,6 +122,22 @@ TEST_CASE("newest: links, FIFOs and files of stage-out that are not complete do 
   CHECK(stage.note() == "the newest 1 of 2: c1.pt");
 }
 
+TEST_CASE(
+    "newest: a directory whose delivery was cut off does not count, one that is complete does") {
+  StageRun stage;
+  REQUIRE(stage.in_data("mkdir -p run/step1 run/step2 run/step3; touch run/step1/a run/step2/a "
+                        "run/step3/a; chmod 1700 run/step2; chmod 3700 run/step3; touch -d "
+                        "2024-01-01 run/step1; touch -d 2024-01-02 run/step2; touch -d 2024-01-03 "
+                        "run/step3") == 0);
+  DatasetItem& item = stage.add("run");
+  item.newest = 1;
+  item.destination = "start";
+  SUBCASE("of a directory") {}
+  SUBCASE("of a glob") { item.source += "/step*"; }
+  REQUIRE(stage.run() == 0);
+  CHECK(job_is(stage, "start/step1/a"));
+}
+
 TEST_CASE("newest: nothing to choose from is a fault that says what to do") {
   StageRun stage;
   REQUIRE(stage.in_data("mkdir empty links some; ln -s /x links/x; touch some/a some/b file; "

@@ -1,6 +1,7 @@
 // Results while the job runs: what has changed and is whole, and never a part of a file.
 #include <doctest/doctest.h>
 #include <signal.h>
+#include <sys/mman.h>
 #include <sys/resource.h>
 #include <sys/wait.h>
 
@@ -219,6 +220,10 @@ TEST_CASE("a log that is held open comes when it is quiet, and again when it has
   job.ask("results", "out");
   job.run();
   CHECK(job.is_unsettled());
+  if (is_tmpfs(job.directory)) {
+    MESSAGE("skipped: on a tmpfs it comes when it is closed");
+    return;
+  }
   job.rules.quiet = SettleRules::Time(0);
   REQUIRE(job.run() == 0);
   CHECK_FALSE(job.is_unsettled());
@@ -226,6 +231,30 @@ TEST_CASE("a log that is held open comes when it is quiet, and again when it has
   REQUIRE(write(log.get(), "2", 1) == 1);
   REQUIRE(job.run() == 0);
   CHECK(file_text(job.target / "out/train.log") == "12");
+}
+
+TEST_CASE("what is mapped in a job directory in memory arrives at the end as it is then") {
+  if (!is_tmpfs("/dev/shm")) {
+    MESSAGE("skipped: no tmpfs");
+    return;
+  }
+  const InMemory memory;
+  PushJob job;
+  fs::create_directories(job.directory / "results");
+  Fd writer = held_open(job.directory / "results/state");
+  REQUIRE(write(writer.get(), "old", 3) == 3);
+  char* const mapped =
+      static_cast<char*>(mmap(nullptr, 3, PROT_READ | PROT_WRITE, MAP_SHARED, writer.get(), 0));
+  REQUIRE(static_cast<void*>(mapped) != MAP_FAILED);
+  mapped[0] = 'o';
+  writer.reset();
+  job.rules.quiet = SettleRules::Time(0);
+  job.ask("results", "out");
+  CHECK(job.run() == 0);
+  mapped[0] = 'b';  // changes no time
+  CHECK(job.run_end() == 0);
+  munmap(mapped, 3);
+  CHECK(file_text(job.target / "out/state") == "bld");
 }
 
 TEST_CASE("a file that never settles is delivered at the end") {
@@ -334,6 +363,28 @@ TEST_CASE("what is deleted in the target is not restored by a push, but at the e
   CHECK(inode_of(out / "link") == link);
 }
 
+TEST_CASE("what others have put under its name since it was delivered is replaced at the end") {
+  PushJob job;
+  const fs::path out = job.target / "out";
+  write_file(job.directory / "results/metrics", "ours");
+  set_mtime(job.directory / "results/metrics", 1700000000, 123456789);
+  write_file(job.directory / "results/coarse", "ours");
+  set_mtime(job.directory / "results/coarse", 1700000000, 123456789);
+  fs::create_symlink("step-1000", job.directory / "results/latest");
+  ::usleep(20'000);
+  job.ask("results", "out");
+  REQUIRE(job.run() == 0);
+  set_mtime(out / "coarse", 1700000000, 123456000);  // as a file system that keeps microseconds
+  write_file(out / "metrics", "them");               // of the same second
+  set_mtime(out / "metrics", 1700000000, 987654321);
+  fs::remove(out / "latest");
+  fs::create_symlink("step-2000", out / "latest");
+  REQUIRE(job.run_end() == 0);
+  CHECK(file_text(out / "metrics") == "ours");
+  CHECK(fs::read_symlink(out / "latest") == "step-1000");
+  CHECK(job.files() == 2);
+}
+
 TEST_CASE("the end copies what is not there yet") {
   PushJob job;
   write_file(job.directory / "results/sub/a", "1");
@@ -394,6 +445,23 @@ TEST_CASE("a directory of the user's own in the target keeps its mode") {
   CHECK(file_text(job.target / "out/sub/1") == "1");
 }
 
+TEST_CASE(
+    "a directory that the push may not read gets its mode back, unless the job has changed it") {
+  for (const bool changes : {false, true}) {
+    CAPTURE(changes);
+    PushJob job;
+    job.rules.tick = std::chrono::hours(1);
+    const fs::path sub = job.directory / "results/sub";
+    write_file(sub / "a", "1");
+    fs::permissions(sub, fs::perms(0300));
+    if (changes) job.on_wait = [&] { fs::permissions(sub, fs::perms(0755)); };
+    job.ask("results", "out");
+    REQUIRE(job.run() == 0);
+    CHECK(job.files() == 1);
+    CHECK((lstat_of(sub).st_mode & 07777) == (changes ? 0755 : 0300));
+  }
+}
+
 TEST_CASE("a directory that others read stays open to them, also one that denies writing") {
   PushJob job;
   job.rules.tick = std::chrono::hours(1);
@@ -445,6 +513,23 @@ TEST_CASE("a directory that a push was killed in gets its mode and time later") 
   kill_in_first_file(job);
   REQUIRE(job.run() == 0);
   CHECK(describe(job.target / "out") == describe(job.directory / "results"));
+}
+
+TEST_CASE("a directory that a push was killed in has its new mode at the end, not the former one") {
+  PushJob job;
+  const fs::path sub = job.directory / "results/sub";
+  write_file(sub / "a", "1");
+  fs::permissions(sub, fs::perms(0755));
+  job.ask("results", "out");
+  REQUIRE(job.run() == 0);
+  write_file(sub / "b", "1");
+  fs::permissions(sub, fs::perms(0700));
+  REQUIRE(job.run() == 0);
+  // The second one, killed after it noted the directory and before it set the mode.
+  REQUIRE(chmod((job.target / "out/sub").c_str(), 01755) == 0);
+  write_file(sub / "c", "1");
+  REQUIRE(job.run_end() == 0);
+  CHECK((lstat_of(job.target / "out/sub").st_mode & 07777) == 0700);
 }
 
 TEST_CASE("a list with a torn record, or without a header: that is copied again") {

@@ -1,7 +1,6 @@
 #include <doctest/doctest.h>
 #include <fcntl.h>
 #include <sys/mman.h>
-#include <sys/statfs.h>
 #include <unistd.h>
 
 #include <csignal>
@@ -11,9 +10,9 @@
 #include "common/os/fd.hpp"
 #include "daemon/worker/out/settled_file.hpp"
 #include "scratch.hpp"
+#include "stage_out_job.hpp"
 
 using namespace nodestage;
-namespace fs = std::filesystem;
 
 namespace {
 
@@ -107,9 +106,7 @@ TEST_CASE("a change during the copy is seen: written, opened, replaced, of anoth
 
 TEST_CASE("what is written through a mapping that is held open is seen by the file's time") {
   Looked at;
-  struct statfs system {};
-  REQUIRE(::statfs(at.path.c_str(), &system) == 0);
-  if (system.f_type == 0x01021994) {
+  if (is_tmpfs(at.path)) {
     MESSAGE("skipped: a tmpfs does not keep the time of such writes");
     return;
   }
@@ -125,6 +122,21 @@ TEST_CASE("what is written through a mapping that is held open is seen by the fi
   mapped[1] = 'O';
   CHECK_FALSE(settled->is_same());
   ::munmap(mapped, 7);
+}
+
+TEST_CASE(
+    "in memory, where such writes are not seen, what is held open is not whole, however quiet") {
+  if (!is_tmpfs("/dev/shm")) {
+    MESSAGE("skipped: no tmpfs");
+    return;
+  }
+  const InMemory memory;
+  Looked at;
+  at.rules.quiet = SettleRules::Time(0);
+  Fd writer = at.open_for_writing();
+  CHECK_FALSE(at.look());
+  writer.reset();
+  CHECK(at.look());
 }
 
 TEST_CASE("a directory or FIFO is no file that settles") {

@@ -114,6 +114,17 @@ TEST_CASE("recovery and notices have their own places") {
   CHECK(job.places() == "/out/job");
 }
 
+TEST_CASE(
+    "a push may write to the target of what is not there yet: it can be when its turn comes") {
+  Job job;
+  job.order.task = WorkerTask::push;
+  job.order.push_all = true;
+  fs::create_directory(job.out + "/there");
+  CHECK(job.of_output("later", job.out + "/there/") == "/out/there/out/there");
+  CHECK(job.of_output("later", job.out + "/there") == "/out/there/out/out/there");
+  CHECK(job.of_output("later", job.out + "/a.tar").empty());
+}
+
 TEST_CASE("a push writes to the targets of what it delivers, and where a killed one left a name") {
   Job job;
   fs::create_directories(job.scratch / "left");

@@ -3,6 +3,7 @@
 #include <fcntl.h>
 #include <sys/stat.h>
 
+#include <algorithm>
 #include <array>
 #include <cstring>
 #include <optional>
@@ -25,14 +26,19 @@ std::array<timespec, 2> times_of(const struct stat& info) {
   return {timespec{0, UTIME_OMIT}, info.st_mtim};
 }
 
+// Whether `there` is what a file system keeps of `time`: all of it, or as much as fits its units.
+bool is_copied_time(const timespec& there, const timespec& time) {
+  constexpr std::array<long, 5> k_units = {1, 100, 1'000, 1'000'000, 1'000'000'000};
+  return there.tv_sec == time.tv_sec && std::any_of(k_units.begin(), k_units.end(), [&](long unit) {
+           return there.tv_nsec == time.tv_nsec - time.tv_nsec % unit;
+         });
+}
+
 // The fault of a copy whose source does not hold still: never shown.
 constexpr int k_was_changed = EINPROGRESS;
 Status was_changed() { return Error{k_was_changed, "was changed while it was copied"}; }
 
 Status bare_error() { return Error{errno, std::strerror(errno)}; }
-
-// The mode of directories that are being filled; the inherited set-group-id bit is added.
-constexpr mode_t k_unfinished = 01700;
 
 // Some FUSE and CIFS mounts keep neither modes nor times.
 bool is_refused(int code) {
@@ -45,14 +51,15 @@ mode_t refilled(mode_t mode) { return (mode & 0777) | 0700 | S_ISVTX; }
 // As it was made, or as a finished one is marked that a later try fills again.
 bool is_unfinished(const struct stat& there, const struct stat& source) {
   const mode_t mode = there.st_mode & 05777;
-  const bool is_marked = mode == k_unfinished || mode == refilled(source.st_mode);
+  const bool is_marked = mode == k_unfinished_directory || mode == refilled(source.st_mode);
   return is_marked && there.st_uid == ::geteuid();
 }
 
-// Whether it looks as a delivery has left it that gave it the permissions `mode`.
+// Whether it looks as a delivery has left it that gave it the permissions `mode`, or that was cut
+// off while it filled it again, whatever permissions it had then.
 bool is_as_made(const struct stat& there, mode_t mode) {
   const mode_t now = there.st_mode & 01777;
-  return (now == (mode & 01777) || now == refilled(mode)) && there.st_uid == ::geteuid();
+  return (now == (mode & 01777) || (now & 01700) == 01700) && there.st_uid == ::geteuid();
 }
 
 // Whether the directory looks like a finished copy of `source`.
@@ -157,7 +164,7 @@ Status CopyOut::directory(const SourceEntry& source, const std::string& name,
 
 // Opens the directory of `level` in target_fd; creates it if it does not exist.
 Result<Fd> CopyOut::make_directory(int target_fd, Level& level, const std::string& path) const {
-  level.is_new = ::mkdirat(target_fd, level.name.c_str(), 0700) == 0;
+  level.is_new = ::mkdirat(target_fd, level.name.c_str(), k_unfinished_directory) == 0;
   if (!level.is_new && errno != EEXIST) return system_error("cannot make the directory");
   auto opened = open_directory_at(target_fd, level.name);
   if (!opened) {
@@ -178,7 +185,7 @@ Result<Fd> CopyOut::make_directory(int target_fd, Level& level, const std::strin
   level.made = is_ours ? Made::here : Made::before;
   if (!is_ours) return opened;
   // A finished one stays open to its readers. It may have denied access to its owner.
-  const mode_t mode = level.is_new ? k_unfinished | (there.st_mode & S_ISGID)
+  const mode_t mode = level.is_new ? k_unfinished_directory | (there.st_mode & S_ISGID)
                                    : (there.st_mode & 02000) | refilled(there.st_mode);
   if (mode != (there.st_mode & 07777)) static_cast<void>(change_mode(opened->get(), mode));
   return opened;
@@ -198,11 +205,13 @@ Status CopyOut::end_directory(int fd, const Level& level, const std::string& pat
   Fd readable(::openat(fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC));
   struct stat now {};
   if (!readable || ::fstat(fd, &now) != 0) return bare_error();
+  const bool has_look = is_noted(path, info);
+  // First, so that it is known as ours if this process is killed after it has its mode.
+  if (is_early()) scope_.list->add_directory(scope_.item, path, info, DirectoryOrigin::delivery);
   const Status changed = change_mode(fd, (info.st_mode & 01777) | (now.st_mode & S_ISGID));
   TRY(keep("mode", changed ? 0 : changed.error().code));
   TRY(keep("time", ::utimensat(fd, "", times_of(info).data(), AT_EMPTY_PATH) == 0 ? 0 : errno));
-  if (needs_sync || !is_noted(path, info)) syncs_.add(std::move(readable));
-  if (is_early()) scope_.list->add_directory(scope_.item, path, info, DirectoryOrigin::delivery);
+  if (needs_sync || !has_look) syncs_.add(std::move(readable));
   return {};
 }
 
@@ -307,19 +316,24 @@ bool CopyOut::may_stay_closed(const std::string& path, const struct stat& info) 
   return is_early() && !scope_.syncs_all && is_noted(path, info);
 }
 
-// Whether nothing is left to do for a file or link at the end of the job.
-bool CopyOut::is_delivered(int target_fd, const std::string& name, const std::string& path,
-                           const struct stat& info) const {
+// Whether nothing is left to do for a file or link at the end of the job. Others may have put
+// theirs under its name since it was delivered.
+bool CopyOut::is_delivered(const SourceEntry& source, int target_fd, const std::string& name,
+                           const std::string& path, const struct stat& info) const {
   struct stat there {};
-  return scope_.what == CopyWhat::missing && is_noted(path, info) &&
-         ::fstatat(target_fd, name.c_str(), &there, AT_SYMLINK_NOFOLLOW) == 0 &&
-         (there.st_mode & S_IFMT) == (info.st_mode & S_IFMT) && there.st_size == info.st_size &&
-         (S_ISLNK(info.st_mode) || there.st_mtim.tv_sec == info.st_mtim.tv_sec);
+  if (scope_.what != CopyWhat::missing || !is_noted(path, info) ||
+      ::fstatat(target_fd, name.c_str(), &there, AT_SYMLINK_NOFOLLOW) != 0 ||
+      (there.st_mode & S_IFMT) != (info.st_mode & S_IFMT) || there.st_size != info.st_size)
+    return false;
+  if (S_ISREG(info.st_mode)) return is_copied_time(there.st_mtim, info.st_mtim);
+  const auto text = read_link(source);
+  const auto text_there = read_link({target_fd, name, O_NOFOLLOW});
+  return text && text_there && *text == *text_there;
 }
 
 Status CopyOut::leaf(const SourceEntry& source, Into into, const std::string& name,
                      const std::string& path, const struct stat& info) {
-  if (is_delivered(into.fd, name, path, info)) {
+  if (is_delivered(source, into.fd, name, path, info)) {
     report_.add_unchanged();
     return {};
   }

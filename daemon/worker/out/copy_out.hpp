@@ -93,8 +93,8 @@ class CopyOut {
   Status hard_link(const HardLinks::First& first, Into into, const std::string& name) const;
   bool is_noted(const std::string& path, const struct stat& info) const;
   bool may_stay_closed(const std::string& path, const struct stat& info) const;
-  bool is_delivered(int target_fd, const std::string& name, const std::string& path,
-                    const struct stat& info) const;
+  bool is_delivered(const SourceEntry& source, int target_fd, const std::string& name,
+                    const std::string& path, const struct stat& info) const;
   bool is_target(const struct stat& info) const;
   Status check(const std::string& path, const Status& status);
 

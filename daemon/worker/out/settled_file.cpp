@@ -1,9 +1,12 @@
 #include "daemon/worker/out/settled_file.hpp"
 
 #include <fcntl.h>
+#include <linux/magic.h>
+#include <sys/statfs.h>
 #include <unistd.h>
 
 #include <algorithm>
+#include <cstdint>
 #include <ctime>
 
 namespace nodestage {
@@ -18,6 +21,15 @@ bool is_equal(const timespec& a, const timespec& b) {
 bool look_alike(const struct stat& a, const struct stat& b) {
   return a.st_dev == b.st_dev && a.st_ino == b.st_ino && a.st_size == b.st_size &&
          is_equal(a.st_mtim, b.st_mtim) && is_equal(a.st_ctim, b.st_ctim);
+}
+
+// Whether a write through a mapping changes the file's time after an fdatasync(). It does not where
+// nothing is ever written back: only the first write of each page does.
+bool shows_mapped_writes(int fd) {
+  struct statfs system {};
+  if (::fstatfs(fd, &system) != 0) return false;
+  const auto type = static_cast<std::uint32_t>(system.f_type);
+  return type != TMPFS_MAGIC && type != RAMFS_MAGIC && type != HUGETLBFS_MAGIC;
 }
 
 }  // namespace
@@ -48,6 +60,7 @@ std::optional<SettledFile> SettledFile::look(int fd, const SettleRules& rules) {
     if (age_of(info.st_ctim) < rules.tick) rules.wait(rules.tick);
   } else {
     if (std::min(age_of(info.st_mtim), age_of(info.st_ctim)) < rules.quiet) return {};
+    if (!shows_mapped_writes(fd)) return {};
     // Later writes through a mapping change the file's time only if its pages are clean.
     if (::fdatasync(fd) != 0 && errno != EINVAL && errno != EROFS) return {};
   }

@@ -36,8 +36,9 @@ Writers writers_of(int fd);
 // The look at a file before it is copied.
 class SettledFile {
  public:
-  // Empty if it is being written, or was a moment ago. `fd`: as above; borrowed. May wait for
-  // rules.tick.
+  // Empty if it is being written, or was a moment ago, or if it is held open in a file system in
+  // memory, where later writes through a mapping are not seen. `fd`: as above; borrowed. May wait
+  // for rules.tick.
   static std::optional<SettledFile> look(int fd, const SettleRules& rules);
 
   [[nodiscard]] const struct stat& info() const { return info_; }

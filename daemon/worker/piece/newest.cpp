@@ -15,6 +15,7 @@
 #include "daemon/worker/copy/copy_leaf.hpp"
 #include "daemon/worker/read/source.hpp"
 #include "daemon/worker/tree/directory_listing.hpp"
+#include "daemon/worker/tree/pending_file.hpp"
 
 namespace nodestage {
 namespace {
@@ -60,6 +61,12 @@ class Newest {
 
 bool is_unfinished_output(const std::string& name) {
   return name.starts_with(".nodestage-") && name.ends_with(".tmp");
+}
+
+// A directory that stage-out or a push has begun and not completed: its node was lost, or it is
+// still at work.
+bool is_unfinished_output(const struct stat& info) {
+  return S_ISDIR(info.st_mode) && (info.st_mode & 05777) == k_unfinished_directory;
 }
 
 bool can_be_staged(const struct stat& info) {
@@ -127,7 +134,8 @@ class DirectoryChoice {
     if (::fstatat(fd, listed.name.c_str(), &info, AT_SYMLINK_NOFOLLOW) != 0)
       return errno == ENOENT ? Status()
                              : Status(unreadable_source(item_.source + "/" + listed.name, errno));
-    if (can_be_staged(info)) newest_.add(std::move(listed.name), info);
+    if (can_be_staged(info) && !is_unfinished_output(info))
+      newest_.add(std::move(listed.name), info);
     return {};
   }
 
@@ -160,7 +168,8 @@ Result<NewestChoice> newest_of_matches(const DatasetItem& item,
       if (errno == ENOENT) continue;
       return open_fault(path, errno);
     }
-    if (can_be_staged(info) && wants_match(filter, name, info)) newest.add(path, info);
+    if (can_be_staged(info) && !is_unfinished_output(info) && wants_match(filter, name, info))
+      newest.add(path, info);
   }
   NewestChoice choice = newest.take();
   choice.start = start_of_glob(item.source);

@@ -1,8 +1,8 @@
 // The newest entries of a directory, or matches of a glob: what newest=N chooses.
 //
 // Newest is what has the latest mtime, to the nanosecond; of equal ones, the name that sorts last.
-// What stage-out has not completed (".nodestage-*.tmp") does not count, and neither do FIFOs,
-// sockets, and devices.
+// What stage-out has not completed (".nodestage-*.tmp", directories with the mode
+// k_unfinished_directory) does not count, and neither do FIFOs, sockets, and devices.
 //  - A directory: its entries whose names include= and exclude= leave. Symbolic links do not count:
 //    they would be copied as links, to something that is probably not chosen.
 //  - A glob: its matches, links followed. One whose last component exclude= matches does not count,

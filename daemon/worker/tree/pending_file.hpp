@@ -1,6 +1,8 @@
 // PendingName: a name in a target directory that becomes complete at once, by rename, or never.
 #pragma once
 
+#include <sys/types.h>
+
 #include <cstdint>
 #include <functional>
 #include <string>
@@ -19,6 +21,10 @@ struct PendingNames {
   std::function<void(const std::string& path)> before;  // called before each is used, unless empty
 };
 PendingNames pending_names(const WorkerOrder& order);
+
+// The mode of a directory in a target that is filled for the first time; the inherited set-group-id
+// bit is added.
+inline constexpr mode_t k_unfinished_directory = 01700;
 
 // Removes what an earlier worker of the same run, if there was one, left in a directory. Names of
 // other nodes and runs, which may be at work there, stay.

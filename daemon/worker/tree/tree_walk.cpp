@@ -100,10 +100,11 @@ Status TreeWalk::descend(WalkStep& step) {
 
 Status TreeWalk::leave() {
   const Level& level = levels_.back();
-  if (purpose_ == WalkFor::reading && level.mode_back) {
-    // Best effort: the next attempt works with either mode.
+  struct stat now {};
+  // Best effort: the next attempt works with either mode. What somebody else has set stays.
+  if (purpose_ == WalkFor::reading && level.mode_back && ::fstat(dirs_.top(), &now) == 0 &&
+      (now.st_mode & 07777) == (*level.mode_back | needed_mode()))
     static_cast<void>(change_mode(dirs_.top(), *level.mode_back));
-  }
   levels_.pop_back();
   if (levels_.empty()) return {};
   TRY_ASSIGN(const Fd left, dirs_.pop());
