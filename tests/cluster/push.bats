@@ -66,7 +66,7 @@ let_end() {
 
 @test "push delivers now, waits, and copies only what has changed" {
     sbatch_wait -w n1 --stage-out=results:/project/alice/a --wrap 'mkdir -p $SLURM_TMPDIR/results/sub; cd $SLURM_TMPDIR/results
-        echo one >one; echo two >sub/two; ln -s one link; nodestage push; echo "exit $?"; cd ~; find /project/alice/a -type f | sort
+        echo one >one; echo two >sub/two; ln -s one link; sleep 0.1; nodestage push; echo "exit $?"; cd ~; find /project/alice/a -type f | sort
         echo three >$SLURM_TMPDIR/results/three; nodestage push; echo "exit $?"; cat /project/alice/a/three
         nodestage push; echo "exit $?"; rm /project/alice/a/one; nodestage push; ls /project/alice/a'
     [ "$STATE" = COMPLETED ]
