@@ -491,32 +491,6 @@ make_big() {
     for way in version -V; do [ "$(me nodestage "$way")" = "$(me nodestage --version)" ]; done
 }
 
-# completed WORD...: what bash would offer for the last word; "=" is a word of its own there.
-completed() {
-    # shellcheck disable=SC2016
-    bash -c '. "$1"; shift; COMP_WORDS=("$@"); COMP_CWORD=$(($# - 1)); _nodestage 2>/dev/null; printf "%s\n" "${COMPREPLY[@]}"' \
-        sh "$NODESTAGE_STAGE/usr/share/bash-completion/completions/nodestage" "$@" | sort -u
-}
-
-@test "bash completes verbs, their options and files" {
-    cd "$PLACE/work"
-    run completed nodestage ""
-    has "$output" run plan pack status wait push held recover cache report
-    [ "$(completed nodestage he)" = held ]
-    [ "$(completed nodestage run --stage-d)" = --stage-dataset= ]
-    [ "$(completed nodestage run --stage-dataset = data.t)" = data.tar.gz ]
-    [ "$(completed nodestage run --tmpdir = t)" = $'tmp\ntree' ]
-    [ "$(completed nodestage run -- setpri)" = setpriv ]
-    [ "$(completed nodestage pack tr)" = tree ]
-    # Every option that is offered is there.
-    for verb in run plan pack status wait held recover cache report; do
-        help=$(me nodestage "$verb" --help)
-        for option in $(completed nodestage "$verb" --); do
-            [[ $option == -- || $help == *"${option%=}"* ]]
-        done
-    done
-}
-
 @test "output that cannot be written is exit code 1, for every verb" {
     me mkdir -p written
     begin_status() { status=0; output=$(me sh -c '"$@" >/dev/full' sh "$@" 2>&1) || status=$?; }

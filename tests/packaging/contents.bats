@@ -117,7 +117,7 @@ fits() {
     rpm -qp --configfiles "$RPM" | sort | diff "$BATS_TEST_TMPDIR/etc" -
     # `noreplace`
     run rpm -qp --queryformat '[%{FILEFLAGS:fflags} %{FILENAMES}\n]' "$RPM"
-    [ "$(grep -c "^cn /etc/" <<<"$output")" = 3 ]
+    [ "$(grep -c "^cn /etc/" <<<"$output")" = 4 ]
 }
 
 @test "logs go to the journal alone" {
