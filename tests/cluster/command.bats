@@ -341,6 +341,7 @@ gone() {
         "2,500 files" "nodestage pack $PLACE/work/many -o many.tar.zst" "in total on each node: "
     run me nodestage plan --json --stage-dataset=data.tar.gz --stage-dataset=many --stage-out=r:out/%j
     [ "$status" = 0 ]
+    "$BATS_TEST_DIRNAME/lib/schema.py" plan <<<"$output"
     python3 -c '
 import json, sys
 plan = json.load(sys.stdin)
@@ -359,6 +360,9 @@ assert many["files"] == 2500 and len(many["advice"]) == 1 and out["option"] == "
     echo "$output"
     [ "$status" = 1 ]
     has "$output" "FAULT    $PLACE/work/missing.tar: No such file" "tree -> " "you cannot write there"
+    me nodestage plan --json --stage-dataset=missing.tar --stage-dataset=.:all,newest=1 --stage-out=r:out/%j,every=5m \
+        >"$BATS_TEST_TMPDIR/plan" || true
+    "$BATS_TEST_DIRNAME/lib/schema.py" plan <"$BATS_TEST_TMPDIR/plan"
     for wrong in "" --frobnicate --stage-dataset=a,foo=1; do
         # shellcheck disable=SC2086
         run me nodestage plan $wrong
