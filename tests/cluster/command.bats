@@ -341,6 +341,7 @@ gone() {
         "2,500 files" "nodestage pack $PLACE/work/many -o many.tar.zst" "in total on each node: "
     run me nodestage plan --json --stage-dataset=data.tar.gz --stage-dataset=many --stage-out=r:out/%j
     [ "$status" = 0 ]
+    "$BATS_TEST_DIRNAME/lib/schema.py" plan <<<"$output"
     python3 -c '
 import json, sys
 plan = json.load(sys.stdin)
@@ -359,6 +360,9 @@ assert many["files"] == 2500 and len(many["advice"]) == 1 and out["option"] == "
     echo "$output"
     [ "$status" = 1 ]
     has "$output" "FAULT    $PLACE/work/missing.tar: No such file" "tree -> " "you cannot write there"
+    me nodestage plan --json --stage-dataset=missing.tar --stage-dataset=.:all,newest=1 --stage-out=r:out/%j,every=5m \
+        >"$BATS_TEST_TMPDIR/plan" || true
+    "$BATS_TEST_DIRNAME/lib/schema.py" plan <"$BATS_TEST_TMPDIR/plan"
     for wrong in "" --frobnicate --stage-dataset=a,foo=1; do
         # shellcheck disable=SC2086
         run me nodestage plan $wrong
@@ -489,32 +493,6 @@ make_big() {
     done
     has "$output" --stage-dataset= --stage-venv= --stage-out= --stage-wait= --tmpdir= 123 125 126 127
     for way in version -V; do [ "$(me nodestage "$way")" = "$(me nodestage --version)" ]; done
-}
-
-# completed WORD...: what bash would offer for the last word; "=" is a word of its own there.
-completed() {
-    # shellcheck disable=SC2016
-    bash -c '. "$1"; shift; COMP_WORDS=("$@"); COMP_CWORD=$(($# - 1)); _nodestage 2>/dev/null; printf "%s\n" "${COMPREPLY[@]}"' \
-        sh "$NODESTAGE_STAGE/usr/share/bash-completion/completions/nodestage" "$@" | sort -u
-}
-
-@test "bash completes verbs, their options and files" {
-    cd "$PLACE/work"
-    run completed nodestage ""
-    has "$output" run plan pack status wait push held recover cache report
-    [ "$(completed nodestage he)" = held ]
-    [ "$(completed nodestage run --stage-d)" = --stage-dataset= ]
-    [ "$(completed nodestage run --stage-dataset = data.t)" = data.tar.gz ]
-    [ "$(completed nodestage run --tmpdir = t)" = $'tmp\ntree' ]
-    [ "$(completed nodestage run -- setpri)" = setpriv ]
-    [ "$(completed nodestage pack tr)" = tree ]
-    # Every option that is offered is there.
-    for verb in run plan pack status wait held recover cache report; do
-        help=$(me nodestage "$verb" --help)
-        for option in $(completed nodestage "$verb" --); do
-            [[ $option == -- || $help == *"${option%=}"* ]]
-        done
-    done
 }
 
 @test "output that cannot be written is exit code 1, for every verb" {

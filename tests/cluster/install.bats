@@ -40,6 +40,15 @@ setting() {
     [ "${UNIT#"$STAGE"}" = "$units/nodestaged.service" ]
 }
 
+@test "every --json has a schema, which is one" {
+    "$BATS_TEST_DIRNAME/lib/schema.py" --schemas
+    for verb in $(sed -n 's/^\.Ss nodestage //p' "$BATS_TEST_DIRNAME/../../docs/nodestage.1"); do
+        schema=$STAGE/usr/share/nodestage/schemas/$verb.schema.json
+        "$STAGE/usr/bin/nodestage" "$verb" --help >"$BATS_TEST_TMPDIR/help"
+        if grep -q -- '^  --json' "$BATS_TEST_TMPDIR/help"; then [ -f "$schema" ]; else [ ! -e "$schema" ]; fi
+    done
+}
+
 @test "the plugin is where this machine's Slurm looks for plugins" {
     [ "$(wc -w <<<"$PLUGIN")" = 1 ]
     # Slurm's own plugins are there.

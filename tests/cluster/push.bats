@@ -112,6 +112,7 @@ let_end() {
     target_is /project/alice/c '1 2'
     run as alice nodestage report "$id"
     has "$output" 'deliver'
+    as alice nodestage report "$id" --json | "$BATS_TEST_DIRNAME/lib/schema.py" report
     [ "$(as alice nodestage report "$id" --json | python3 -c 'import json, sys; print(json.load(sys.stdin)[0]["pushes_in_all"] > 0)')" = True ]
     assert_idle_clean
 }

@@ -67,6 +67,7 @@ records_on() {
     has "$output" "asking n[1-2] with a job of one short task on each" "job $JOBID, started 20" ", succeeded" \
         "NODE  STATE  QUEUED" "n1    done" "n2    done" "data.tar.gz (tar.gz)" "tree (directory)" "stage-out res (directory)"
     as alice nodestage report "$JOBID" --json --html=report.html >"$BATS_TEST_TMPDIR/json"
+    "$BATS_TEST_DIRNAME/lib/schema.py" report <"$BATS_TEST_TMPDIR/json"
     holds '[x["node"] for x in r] == ["n1", "n2"]' <"$BATS_TEST_TMPDIR/json"
     holds 'all(x["state"] == "done" and x["outcome"] == "success" and x["node_count"] == 2 for x in r)' <"$BATS_TEST_TMPDIR/json"
     holds 'all([i["state"] for i in x["items"] + x["outputs"]] == ["done"] * 3 for x in r)' <"$BATS_TEST_TMPDIR/json"
@@ -135,6 +136,7 @@ SCRIPT
     as alice sh -c 'mkdir -p closed && chmod 500 closed'
     stage_one --stage-out=res:closed/res --wrap 'mkdir $SLURM_TMPDIR/res && echo x >$SLURM_TMPDIR/res/x'
     run report_on n1 alice "$JOBID" --json
+    "$BATS_TEST_DIRNAME/lib/schema.py" report <<<"$output"
     holds 'r[0]["state"] == "held" and r[0]["times"]["held"] > 0 == r[0]["times"]["gone"]' <<<"$output"
     holds 'r[0]["outputs"][0]["state"] == "failed" and "closed" in r[0]["cause"]' <<<"$output"
     as alice nodestage recover "$JOBID" recovered --node=n1

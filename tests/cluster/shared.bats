@@ -438,6 +438,8 @@ killed_at() {
     # For the job's own submission, in the same words and with the same umask and environment.
     run on_node n1 alice nodestage plan --json --stage-dataset=data.tar.gz,strip=1,shared --stage-venv=requirements.txt,wheels=wheels,shared
     has "$output" '"shared_here": "miss"' '"shared_here": "hit"'
+    "$BATS_TEST_DIRNAME/lib/schema.py" plan <<<"$output"
+    on_node n1 alice nodestage cache --json | "$BATS_TEST_DIRNAME/lib/schema.py" cache
     run on_node n1 bob nodestage plan --stage-dataset=/project/both.tar.gz,shared
     has "$output" 'shared   not on this node yet'
     reload_daemons "$SETTINGS"$'never = ["/home/alice"]\n'

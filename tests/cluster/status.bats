@@ -72,6 +72,7 @@ looks() {
     [[ ${lines[2]} =~ ^\ +n1\ +staging\ +large.tar\ \(tar\)\ +working\ +.*\ of\ 23.*\ MiB\ \([0-9]+%\)\ +[0-9]\ +.*iB/s\ +about ]]
     [[ ${lines[3]} =~ ^\ +f0(\ \(file\))?\ +(waiting|working|done)\  ]]
     run as_on n1 alice nodestage status --json "$id"
+    "$BATS_TEST_DIRNAME/lib/schema.py" status <<<"$output"
     [ "$(told "$output" 'sorted(s)')" = "['faults', 'jobs', 'version']" ]
     [ "$(told "$output" '[j["n1"][k] for k in ("job", "restart", "user", "state")]')" = "[$id, 0, 'alice', 'staging']" ]
     [ "$(told "$output" '[i[k] for i in j["n1"]["items"] for k in ("kind", "name", "async", "optional")]')" = \
@@ -113,6 +114,7 @@ looks() {
     [[ ${lines[4]} =~ ^\ +n3\ +staging\ +data.tar ]]
     has "$output" "n1: 1 of 3 nodes is not ready: n3 ("
     run as alice nodestage status --json "$id"
+    "$BATS_TEST_DIRNAME/lib/schema.py" status <<<"$output"
     [ "$(told "$output" '[(n, j[n]["state"]) for n in sorted(j)], s["slurm_state"], s["faults"]')" = \
         "([('n1', 'ready'), ('n2', 'ready'), ('n3', 'staging')], 'RUNNING', [])" ]
     run on ctl nodestage status "$id"
@@ -265,6 +267,7 @@ LOOK
     [ "$(grep '^job' "$BATS_TEST_TMPDIR/file" | tail -n 1)" = "job $id: ready" ]
     [ "$(grep '^job' "$BATS_TEST_TMPDIR/login" | tail -n 1)" = "job $id: ready" ]
     [ "$(told "$(tail -n 1 "$BATS_TEST_TMPDIR/json")" 'j["n1"]["state"]')" = ready ]
+    "$BATS_TEST_DIRNAME/lib/schema.py" status --lines <"$BATS_TEST_TMPDIR/json"
     # Nothing but text goes into a file; on a terminal each look begins at the top.
     run grep -c $'\x1b' "$BATS_TEST_TMPDIR/file"
     [ "$output" = 0 ]

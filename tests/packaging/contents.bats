@@ -86,7 +86,8 @@ fits() {
     comm -23 "$BATS_TEST_TMPDIR/wanted" "$BATS_TEST_TMPDIR/rpm" | tee "$BATS_TEST_TMPDIR/missing"
     [ ! -s "$BATS_TEST_TMPDIR/missing" ]
     comm -13 "$BATS_TEST_TMPDIR/wanted" "$BATS_TEST_TMPDIR/rpm" |
-        diff - <(printf '%s\n' /etc/nodestage /usr/libexec/nodestage /usr/share/licenses/slurm-spank-nodestage)
+        diff - <(printf '%s\n' /etc/nodestage /usr/libexec/nodestage /usr/share/licenses/slurm-spank-nodestage \
+            /usr/share/nodestage /usr/share/nodestage/{modulefiles,ondemand,schemas})
 }
 
 @test "every file is root's, and none is set-uid or writable by others" {
@@ -117,7 +118,7 @@ fits() {
     rpm -qp --configfiles "$RPM" | sort | diff "$BATS_TEST_TMPDIR/etc" -
     # `noreplace`
     run rpm -qp --queryformat '[%{FILEFLAGS:fflags} %{FILENAMES}\n]' "$RPM"
-    [ "$(grep -c "^cn /etc/" <<<"$output")" = 3 ]
+    [ "$(grep -c "^cn /etc/" <<<"$output")" = 4 ]
 }
 
 @test "logs go to the journal alone" {
