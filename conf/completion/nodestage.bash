@@ -156,7 +156,7 @@ _nodestage() {
         [push]='--no-wait --socket= --help'
         [wait]='--quiet --socket= --help'
         [report]='--html= --node= --json --here --socket= --help'
-        [doctor]='--host= --socket= --help'
+        [doctor]='--host= --report= --socket= --help'
     )
     COMPREPLY=()
     for ((i = 1; i < COMP_CWORD; i++)); do
@@ -188,7 +188,7 @@ _nodestage() {
         prev=''
     fi
     case $prev in
-    --output | -o | --html | --socket)
+    --output | -o | --html | --report | --socket)
         _nodestage_files -f "$cur"
         return
         ;;

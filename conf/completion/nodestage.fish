@@ -40,3 +40,4 @@ complete -c nodestage -n '__nodestage_verb recover report' -l node -x -d 'Only t
 complete -c nodestage -n '__nodestage_verb cache' -l drop -d 'Remove these items'
 complete -c nodestage -n '__nodestage_verb report' -l html -r -F -d 'Also write a page'
 complete -c nodestage -n '__nodestage_verb doctor' -l host -x -a 'login compute' -d 'The kind of this host'
+complete -c nodestage -n '__nodestage_verb doctor' -l report -r -F -d 'Also write a report for a bug'
