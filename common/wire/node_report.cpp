@@ -1,6 +1,7 @@
 #include "common/wire/node_report.hpp"
 
 #include <algorithm>
+#include <concepts>
 #include <nlohmann/json.hpp>
 
 #include "common/text/human.hpp"
@@ -34,6 +35,7 @@ void each_time(Times& times, Field field) {
 }
 
 template <typename Item, typename Field>
+requires std::same_as<std::remove_const_t<Item>, ReportItem>
 void each_item_field(Item& item, Field field) {
   field("state", item.state);
   field("is_async", item.is_async);
@@ -50,8 +52,10 @@ void each_item_field(Item& item, Field field) {
   field("ended", item.ended);
 }
 
+// The same for a push.
 template <typename Push, typename Field>
-void each_push_field(Push& push, Field field) {
+requires std::same_as<std::remove_const_t<Push>, ReportPush>
+void each_item_field(Push& push, Field field) {
   field("begun", push.begun);
   field("ended", push.ended);
   field("bytes_written", push.bytes_written);
@@ -115,13 +119,19 @@ std::string dump(const Json& json) {
   return json.dump(-1, ' ', false, Json::error_handler_t::replace);
 }
 
+template <typename Item>
+Json item_to_json(const Item& item) {
+  Json json;
+  each_item_field(item, [&](const char* name, const auto& value) { put(json, name, value); });
+  return json;
+}
+
 // As many items as `room` has bytes for.
 Json items_to_json(const std::vector<ReportItem>& items, std::size_t& room,
                    std::uint32_t& omitted) {
   Json list = Json::array();
   for (const ReportItem& item : items) {
-    Json json;
-    each_item_field(item, [&](const char* name, const auto& value) { put(json, name, value); });
+    Json json = item_to_json(item);
     const std::size_t bytes = dump(json).size() + 1;
     if (bytes > room) {
       ++omitted;
@@ -133,11 +143,12 @@ Json items_to_json(const std::vector<ReportItem>& items, std::size_t& room,
   return list;
 }
 
-Result<std::vector<ReportItem>> items_of(const Json& list) {
-  std::vector<ReportItem> items;
+template <typename Item>
+Result<std::vector<Item>> items_of(const Json& list) {
+  std::vector<Item> items;
   for (const Json& json : list) {
     JsonFields fields(json);
-    ReportItem& item = items.emplace_back();
+    Item& item = items.emplace_back();
     each_item_field(item, [&](const char* name, auto& value) { get(fields, name, value); });
     TRY(fields.status());
   }
@@ -148,23 +159,12 @@ Result<std::vector<ReportItem>> items_of(const Json& list) {
 
 Json to_json(const std::vector<ReportPush>& pushes) {
   Json list = Json::array();
-  for (const ReportPush& push : pushes) {
-    Json json;
-    each_push_field(push, [&](const char* name, const auto& value) { put(json, name, value); });
-    list.push_back(std::move(json));
-  }
+  for (const ReportPush& push : pushes) list.push_back(item_to_json(push));
   return list;
 }
 
 Result<std::vector<ReportPush>> to_report_pushes(const Json& list) {
-  std::vector<ReportPush> pushes;
-  for (const Json& json : list) {
-    JsonFields fields(json);
-    ReportPush& push = pushes.emplace_back();
-    each_push_field(push, [&](const char* name, auto& value) { get(fields, name, value); });
-    TRY(fields.status());
-  }
-  return pushes;
+  return items_of<ReportPush>(list);
 }
 
 ReportItem report_item(const ItemRecord& record, std::uint64_t from, std::uint64_t to) {
@@ -213,8 +213,8 @@ Result<NodeReport> decode_report(std::string_view text) {
   each_field(report, [&](const char* name, auto& value) { get(fields, name, value); });
   JsonFields times(fields.value("times"));
   each_time(report.times, [&](const char* name, auto& value) { get(times, name, value); });
-  TRY_ASSIGN(report.items, items_of(fields.list("items")));
-  TRY_ASSIGN(report.outputs, items_of(fields.list("outputs")));
+  TRY_ASSIGN(report.items, items_of<ReportItem>(fields.list("items")));
+  TRY_ASSIGN(report.outputs, items_of<ReportItem>(fields.list("outputs")));
   if (fields.has("pushes")) {  // else of an earlier release
     TRY_ASSIGN(report.pushes, to_report_pushes(fields.list("pushes")));
     fields.read("pushes_in_all", report.pushes_in_all);

@@ -63,10 +63,9 @@ std::string cause_of_failure(const WorkerStatus& status, const WorkerEnd& end) {
 
 Message answer_to(const std::vector<std::string>& names, const WorkerStatus& status,
                   const WorkerEnd& end) {
-  if (status.phase != WorkerPhase::done && status.phase != WorkerPhase::failed)
-    return Failed{cause_of_failure(status, end), {}};
-  if (status.items.empty() && status.phase == WorkerPhase::failed)
-    return Failed{cause_of_failure(status, end), {}};
+  const bool has_word = status.phase == WorkerPhase::done ||
+                        (status.phase == WorkerPhase::failed && !status.items.empty());
+  if (!has_word) return Failed{cause_of_failure(status, end), {}};
   if (status.items.empty())
     return Refused{RefusalReason::unknown_name,
                    "the job has no --stage-out, so there is nothing to deliver"};

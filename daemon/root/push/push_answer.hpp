@@ -3,7 +3,6 @@
 #pragma once
 
 #include <cstdint>
-#include <optional>
 #include <string>
 #include <vector>
 
@@ -15,10 +14,10 @@ namespace nodestage {
 
 enum class PushResult { done, unsettled, failed };
 
-// `end`: how its worker ended, where that did not report a phase.
 PushResult result_of(const WorkerStatus& status);
 
-// The answer to a caller that asked for `names`; none: all outputs.
+// The answer to a caller that asked for `names`; none: all outputs. `end`: how the worker ended,
+// for a status that does not say how the push did.
 Message answer_to(const std::vector<std::string>& names, const WorkerStatus& status,
                   const WorkerEnd& end);
 

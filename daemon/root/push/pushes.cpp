@@ -265,13 +265,12 @@ void Pushes::worker_ended(const JobKey& key, WorkerEnd end) {
   const WorkerStatus status = end.kind == WorkerEnd::Kind::not_started
                                   ? WorkerStatus()
                                   : at_.files.status(key, WorkerTask::push);
-  const bool is_stopped = record->ended;
   // Each that hangs in the kernel leaves a process there.
-  if (end.kind == WorkerEnd::Kind::stuck) {
+  if (end.kind == WorkerEnd::Kind::stuck && !record->ended) {
     job.times.postpone(at_.loop.now() + k_after_stuck);
-    if (!is_stopped) set_timer(key);
+    set_timer(key);
   }
-  if (!is_stopped) {
+  if (!record->ended) {
     note_end(*record, job, status, end);
     const bool was_awaited = answer(
         job, true, [&](const Caller& caller) { return answer_to(caller.names, status, end); });

@@ -8,6 +8,7 @@
 #include <cstring>
 #include <type_traits>
 
+#include "common/text/fnv1a.hpp"
 #include "common/text/human.hpp"
 
 namespace nodestage {
@@ -24,16 +25,8 @@ struct DeliveredHead {
 };
 static_assert(sizeof(DeliveredHead) == k_delivered_head_bytes);
 
-constexpr std::uint64_t k_hash_start = 14695981039346656037U;
-
-// FNV-1a.
-std::uint64_t hash_of(std::string_view bytes, std::uint64_t hash = k_hash_start) {
-  for (const char c : bytes) hash = (hash ^ static_cast<unsigned char>(c)) * 1099511628211U;
-  return hash;
-}
-
 std::uint64_t name_of(std::size_t item, std::string_view path, const char* tail = "") {
-  return hash_of(tail, hash_of(path, hash_of(std::to_string(item) + "/")));
+  return fnv1a(tail, fnv1a(path, fnv1a(std::to_string(item) + "/")));
 }
 
 std::int64_t nanoseconds(const timespec& time) {
@@ -74,7 +67,7 @@ struct DeliveredList::Record {
 
   [[nodiscard]] std::uint64_t sum() const {
     static_assert(std::is_trivially_copyable_v<Record> && sizeof(Record) == 56);
-    return hash_of({reinterpret_cast<const char*>(this), offsetof(Record, check)});
+    return fnv1a({reinterpret_cast<const char*>(this), offsetof(Record, check)});
   }
 };
 

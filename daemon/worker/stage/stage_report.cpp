@@ -5,6 +5,7 @@
 #include <cstdio>
 #include <cstring>
 
+#include "common/text/fnv1a.hpp"
 #include "common/text/human.hpp"
 #include "daemon/worker/basis/log.hpp"
 
@@ -15,12 +16,9 @@ void check(const Status& status) {
   if (!status) log_line(status.error().text());
 }
 
-// FNV-1a.
 std::string hash_of(std::string_view text) {
-  std::uint64_t hash = 14695981039346656037U;
-  for (const char c : text) hash = (hash ^ static_cast<unsigned char>(c)) * 1099511628211U;
   char digits[17];
-  std::snprintf(digits, sizeof digits, "%016" PRIx64, hash);
+  std::snprintf(digits, sizeof digits, "%016" PRIx64, fnv1a(text));
   return digits;
 }
 
