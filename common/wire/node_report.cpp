@@ -47,6 +47,8 @@ void each_item_field(Item& item, Field field) {
   field("bytes_read", item.bytes_read);
   field("bytes_written", item.bytes_written);
   field("files", item.files);
+  field("bytes_from_storage", item.bytes_from_storage);
+  field("bytes_from_nodes", item.bytes_from_nodes);
   field("begun", item.begun);
   field("read_to", item.read_to);
   field("ended", item.ended);
@@ -182,6 +184,8 @@ ReportItem report_item(const ItemRecord& record, std::uint64_t from, std::uint64
   item.bytes_read = record.bytes_read;
   item.bytes_written = record.bytes_written;
   item.files = record.files;
+  item.bytes_from_storage = record.bytes_from_storage;
+  item.bytes_from_nodes = record.bytes_from_nodes;
   item.begun = moment(record.begun_ms, from);
   item.read_to = moment(record.read_to_ms, item.begun);
   item.ended = moment(record.ended_ms, std::max(item.begun, item.read_to));

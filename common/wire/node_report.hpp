@@ -48,6 +48,8 @@ struct ReportItem {
   std::uint64_t bytes_read = 0;
   std::uint64_t bytes_written = 0;
   std::uint64_t files = 0;
+  std::uint64_t bytes_from_storage = 0;  // with a relay: read from the source's file system,
+  std::uint64_t bytes_from_nodes = 0;    // and received from other nodes of the job
   std::uint64_t begun = 0;
   std::uint64_t read_to = 0;  // when the last byte of the source was read
   std::uint64_t ended = 0;

@@ -13,7 +13,7 @@ auto fields_of(Is<PeerSettings> auto& m) {
 auto fields_of(Is<PeerDeliver> auto& m) { return std::tie(m.id, m.node, m.credential); }
 auto fields_of(Is<PeerListening> auto& m) { return std::tie(m.fault); }
 auto fields_of(Is<PeerDelivered> auto& m) { return std::tie(m.id, m.fault); }
-auto fields_of(Is<PeerReceived> auto& m) { return std::tie(m.payload); }
+auto fields_of(Is<PeerReceived> auto& m) { return std::tie(m.payload, m.address); }
 auto fields_of(Is<PeerDropped> auto& m) { return std::tie(m.address, m.why); }
 
 }  // namespace

@@ -9,7 +9,7 @@
 //   2  deliver   daemon → peer   u64 id, text node, text credential
 //   3  listening peer → daemon   text fault
 //   4  delivered peer → daemon   u64 id, text fault
-//   5  received  peer → daemon   text payload
+//   5  received  peer → daemon   text payload, text address
 //   6  dropped   peer → daemon   text address, text why
 //
 // Between two peers, over TCP, one note per connection:
@@ -69,6 +69,7 @@ struct PeerDelivered {
 // that the note names in `from`. The daemon checks everything else.
 struct PeerReceived {
   std::string payload;
+  std::string address;  // from which it came
 };
 
 // A connection without a usable note; for the log.

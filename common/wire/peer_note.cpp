@@ -1,5 +1,6 @@
 #include "common/wire/peer_note.hpp"
 
+#include "common/wire/relay_plan.hpp"
 #include "common/wire/wire_fields.hpp"
 #include "common/wire/wire_variant.hpp"
 
@@ -16,15 +17,20 @@ auto fields_of(Is<JobNote> auto& m) {
   return std::tie(m.verdict, m.text, m.facts.known, m.facts.array_job, m.facts.array_task,
                   m.facts.job_name, m.facts.batch, m.outcome_known, m.status);
 }
+auto fields_of(Is<RelayNote> auto& m) {
+  return std::tie(m.word, m.port, m.node, m.address, m.node_port, m.key);
+}
 // Only where it holds something: earlier releases refuse it, and do not know the option either.
 void put_rest(WireEncoder& out, const NodeNote& m) {
   if (!m.chosen.empty()) out.text(m.chosen);
 }
 void put_rest(WireEncoder&, const JobNote&) {}
+void put_rest(WireEncoder&, const RelayNote&) {}
 void get_rest(WireDecoder& in, NodeNote& m) {
   if (in.ok() && !in.finished()) m.chosen = in.text();
 }
 void get_rest(WireDecoder&, JobNote&) {}
+void get_rest(WireDecoder&, RelayNote&) {}
 
 // The fields that precede the body of every note.
 auto head_of(Is<PeerNote> auto& note) {
@@ -36,6 +42,12 @@ bool is_sound(const NodeNote& m) {
 }
 bool is_sound(const JobNote& m) {
   return m.text.size() <= k_max_note_text_bytes && m.facts.job_name.size() <= k_max_note_text_bytes;
+}
+
+bool is_sound(const RelayNote& m) {
+  const bool is_answer = m.word == RelayWord::answer;
+  return m.port <= 0xffff && m.node_port <= 0xffff && m.node.size() < 256 &&
+         m.address.size() < 64 && m.key.size() == (is_answer ? k_relay_key_bytes : 0);
 }
 
 }  // namespace

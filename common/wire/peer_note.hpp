@@ -13,7 +13,10 @@
 //                      [text chosen]: left out where it is empty, as earlier releases do
 //   kind 2  JobNote    u8 verdict, text text, u8 facts_known, u32 array_job, u32 array_task,
 //                      text job_name, u8 batch, u8 outcome_known, u8 has_status, u32 status
+//   kind 3  RelayNote  u8 word, u32 port, text node, text address, u32 node_port, text key
 //   fields as in common/wire/wire.hpp
+// Earlier releases refuse kind 3: it is sent only to a daemon that has shown that it knows it, by
+// k_relays in a NodeNote or by a RelayNote of its own.
 //
 // Golden test: tests/unit/test_peer_note.cpp.
 #pragma once
@@ -44,9 +47,11 @@ inline constexpr std::uint8_t k_listens = 1;  // ready, and a step waits there: 
 inline constexpr std::uint8_t k_is_in_use =
     2;  // a step runs or ran there before all nodes were ready
 
+inline constexpr std::uint8_t k_relays = 4;  // it knows RelayNotes, and relays are on there
+
 struct NodeNote {
   NodeState state = NodeState::begun;
-  std::uint8_t waits = 0;  // bits: k_listens, k_is_in_use
+  std::uint8_t waits = 0;  // bits: k_listens, k_is_in_use, k_relays
   std::uint8_t ended = 0;  // 1: the job has ended there, and the node needs the outcome
   std::uint64_t bytes_read = 0;
   std::uint64_t bytes_total = 0;  // 0: not known
@@ -82,13 +87,35 @@ struct JobNote {
   std::optional<std::uint32_t> status;  // as from wait(2); nullopt: no step ran there
 };
 
+// From whom a node's relay worker gets its data (common/wire/relay_plan.hpp). The job's first node
+// welcomes each node whose NodeNote has k_relays; the node joins when its staging has begun, and is
+// answered.
+enum class RelayWord : std::uint8_t {
+  welcome = 1,  // first node → node: it may join
+  join = 2,     // node → first node: `port` is where its relay worker listens; 0: nowhere
+  answer = 3,   // first node → node, for the join with `port`
+};
+constexpr EnumRange<RelayWord> range_of(RelayWord) {
+  return {RelayWord::welcome, RelayWord::answer};
+}
+
+struct RelayNote {
+  RelayWord word = RelayWord::welcome;
+  std::uint32_t port = 0;
+  // Of an answer:
+  std::string node;             // to get the data from; empty: from the original
+  std::string address;          // of that node, numeric; empty: that from which this note came
+  std::uint32_t node_port = 0;  // of its relay worker
+  std::string key;              // of the chain, k_relay_key_bytes
+};
+
 struct PeerNote {
   std::vector<std::string> to;  // node names
   std::string from;
   std::uint32_t job = 0;
   std::uint32_t restart = 0;
   std::uint64_t sequence = 0;  // grows with every note of a daemon, also across its restarts
-  std::variant<NodeNote, JobNote> body;
+  std::variant<NodeNote, JobNote, RelayNote> body;
 };
 
 std::string encode_peer_note(const PeerNote& note);

@@ -57,7 +57,8 @@ std::vector<std::string> split_environment(std::string_view area) {
 
 void bound_numbers(ItemRecord& item) {
   for (std::uint64_t* number :
-       {&item.bytes_read, &item.bytes_total, &item.bytes_written, &item.files, &item.elapsed_ms}) {
+       {&item.bytes_read, &item.bytes_total, &item.bytes_written, &item.files, &item.elapsed_ms,
+        &item.bytes_from_storage, &item.bytes_from_nodes}) {
     *number = std::min(*number, k_largest_claim);
   }
 }
@@ -93,6 +94,9 @@ Result<WorkerStatus> read_worker_status(int fd) {
     status.chosen = field_text(header.chosen);
     status.every_s.assign(std::begin(header.every_s), std::end(header.every_s));
   }
+
+  if (status.phase == WorkerPhase::working && header.relay_port <= 0xffff)
+    status.relay_port = static_cast<std::uint16_t>(header.relay_port);
 
   std::string area(std::min<std::size_t>(header.environment_bytes, k_max_environment_bytes), '\0');
   TRY_ASSIGN(const std::size_t area_bytes,

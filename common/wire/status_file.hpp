@@ -60,7 +60,8 @@ struct StatusHeader {
   std::uint32_t phase;  // WorkerPhase
   std::uint32_t items;  // how many ItemRecords are valid
   std::uint32_t environment_bytes;
-  char cause[3244];  // NUL-terminated; lines separated by '\n'
+  char cause[3240];          // NUL-terminated; lines separated by '\n'
+  std::uint32_t relay_port;  // `relay`, phase working: where it listens; 0: nowhere
   // `stage`, phases ready and done: what `newest=` has chosen here, one line for each such item;
   // NUL-terminated. The nodes of a job compare it.
   char chosen[512];
@@ -83,7 +84,11 @@ struct ItemRecord {
   char source[1024];  // for display, shortened in the middle when longer
   char destination[1024];
   char name[256];   // of a dataset: the <NAME> of NODESTAGE_DATASET_<NAME>
-  char note[1672];  // a warning or the cause of the failure
+  char note[1656];  // a warning or the cause of the failure
+  // `stage`: how much of the source was read from its file system, for this item on this node, and
+  // how much came from other nodes. Both 0: nothing was to be relayed.
+  std::uint64_t bytes_from_storage;
+  std::uint64_t bytes_from_nodes;
   // Milliseconds since 1970; 0: has not happened, or not known.
   std::uint64_t begun_ms;
   std::uint64_t read_to_ms;  // when the last byte of the source was read
@@ -154,6 +159,7 @@ struct WorkerStatus {
   std::optional<std::size_t> failed_item;  // the index in `items` of the failure in `cause`
   std::string chosen;                      // as in the header
   std::vector<std::uint32_t> every_s;      // as in the header; empty or k_max_request_items
+  std::uint16_t relay_port = 0;            // as in the header
 };
 Result<WorkerStatus> read_worker_status(int fd);
 

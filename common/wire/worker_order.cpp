@@ -60,6 +60,15 @@ void each_field(Order& order, Field field) {
   field("push_all", order.push_all);
   field("push_items", order.push_items);
   field("push_names", order.push_names);
+  field("has_board", order.has_board);
+  field("relay_least_bytes", order.relay_least_bytes);
+  field("relay_window", order.relay_window);
+  field("relay_file_systems", order.relay_file_systems);
+  field("relay_silence_s", order.relay_silence_s);
+  field("relay_patience_s", order.relay_patience_s);
+  field("relay_plan_s", order.relay_plan_s);
+  field("relay_first_port", order.relay_first_port);
+  field("relay_last_port", order.relay_last_port);
   field("stdout_path", order.stdout_path);
   field("work_dir", order.work_dir);
 }

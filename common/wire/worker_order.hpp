@@ -15,7 +15,8 @@
 namespace nodestage {
 
 // The descriptors that a worker inherits, besides 0 (/dev/null), 1 and 2 (a pipe to the daemon's
-// log). All but the job directory, status, and the list of deliveries are read-only.
+// log). All but the job directory, status, the list of deliveries, the board and the spool are
+// read-only.
 inline constexpr int k_worker_order_fd = 3;      // WorkerOrder as JSON, at offset 0
 inline constexpr int k_worker_request_fd = 4;    // the user's request, at offset 0
 inline constexpr int k_worker_status_fd = 5;     // common/wire/status_file.hpp
@@ -24,12 +25,17 @@ inline constexpr int k_worker_directory_fd = 6;  // the job directory (for `remo
 // `stage_out`, write to targets; 0: unlimited. The worker reads it again (pread) every second.
 inline constexpr int k_worker_rate_fd = 7;
 // SpaceAnswer (common/wire/space_claim.hpp); if it is not a regular file, the worker admits itself.
+// For `relay`: RelayPlan (common/wire/relay_plan.hpp).
 inline constexpr int k_worker_answer_fd = 8;
 // For `push` and `stage_out`: what was delivered while the job ran
 // (daemon/worker/out/delivered_list.hpp), for this worker to read and to continue. The daemon keeps
 // it as long as the job, and does not read it.
 inline constexpr int k_worker_delivered_fd = 9;
-inline constexpr int k_worker_fds_end = 10;
+// For `relay`, and for `stage` beside it: the RelayBoard (common/wire/relay_board.hpp) and the
+// spool, both for reading and writing.
+inline constexpr int k_worker_board_fd = 10;
+inline constexpr int k_worker_spool_fd = 11;
+inline constexpr int k_worker_fds_end = 12;
 
 // Prefix of a line on descriptor 2 that needs an administrator, as in sd-daemon(3).
 inline constexpr char k_error_mark[] = "<3>";
@@ -45,9 +51,10 @@ enum class WorkerTask {
   identify,  // finds the keys of a request's shared items (shared_item.hpp)
   compare,   // the tree k_worker_directory_fd: when it was last changed
   push,      // stage_out of what has changed, while the job runs
+  relay,     // beside `stage`: gets sources from other nodes of the job, and passes them on
 };
 constexpr EnumRange<WorkerTask> range_of(WorkerTask) {
-  return {WorkerTask::stage, WorkerTask::push};
+  return {WorkerTask::stage, WorkerTask::relay};
 }
 
 enum class JobOutcome { success, failure, unknown };
@@ -147,6 +154,16 @@ struct WorkerOrder {
   bool push_all = false;
   std::uint64_t push_items = 0;         // bit i: item i of --stage-out
   std::vector<std::string> push_names;  // sources of --stage-out, as users type them
+  // stage and relay:
+  bool has_board = false;  // k_worker_board_fd and k_worker_spool_fd are valid
+  std::uint64_t relay_least_bytes = 64ULL << 20;  // smaller sources are not relayed
+  std::uint64_t relay_window = 4ULL << 30;        // bytes of the spool; 0: nothing is relayed
+  std::vector<std::string> relay_file_systems;    // types, as in mountinfo; "fuse": "fuse.*", too
+  std::uint32_t relay_silence_s = 10;   // after which a process that says nothing is given up
+  std::uint32_t relay_patience_s = 10;  // for which a reader may keep others waiting, in all
+  std::uint32_t relay_plan_s = 5;       // relay only: after which it reads without a plan
+  std::uint16_t relay_first_port = 0;   // relay only: the ports to listen on; 0: any
+  std::uint16_t relay_last_port = 0;
   // notice only:
   std::string stdout_path;  // from slurmd
   std::string work_dir;

@@ -47,7 +47,8 @@ void Incoming::judge(const Connection::Self& connection, std::string credential)
 // A good note is passed on even if its sender has not waited: its credential is used up.
 void Incoming::settle(const Connection::Self& connection, Result<std::string> payload) {
   if (!payload) return refuse(connection, payload.error().what);
-  if (channel_.offer(PeerReceived{std::move(*payload)}) == Offered::full) {
+  if (channel_.offer(PeerReceived{std::move(*payload), address_text(connection->source())}) ==
+      Offered::full) {
     return refuse(connection, "nodestaged is too busy to take its note");
   }
   connection->answer(k_peer_taken);

@@ -142,10 +142,10 @@ Setter path_or_empty(Member member) {
 constexpr std::size_t k_max_addresses_bytes = 96 * 1024;
 
 // [peer.addresses]: n1 = "10.0.0.1" or n1 = ["10.0.0.1", "10.1.0.1"].
-std::optional<std::string> set_addresses(Config& config, const toml::node& node) {
+std::optional<std::string> to_addresses(const toml::node& node, std::vector<std::string>& into) {
   const std::string allowed = "a table of names of nodes, each with an address or a list of them";
   if (!node.is_table()) return allowed;
-  config.peer.addresses.clear();
+  into.clear();
   std::size_t bytes = 0;
   for (const auto& [name, value] : *node.as_table()) {
     toml::array one;
@@ -153,11 +153,45 @@ std::optional<std::string> set_addresses(Config& config, const toml::node& node)
     for (const auto& address : value.is_array() ? *value.as_array() : one) {
       const auto text = address.value_exact<std::string>();
       if (!text || !is_address(*text)) return allowed;
-      config.peer.addresses.push_back(std::string(name.str()) + "=" + *text);
-      bytes += config.peer.addresses.back().size() + sizeof(std::uint32_t);
+      into.push_back(std::string(name.str()) + "=" + *text);
+      bytes += into.back().size() + sizeof(std::uint32_t);
     }
   }
   if (bytes > k_max_addresses_bytes) return "at most 96 KiB: let the system resolve the names";
+  return {};
+}
+
+template <typename Member>
+Setter addresses(Member member) {
+  return [=](Config& config, const toml::node& node) { return to_addresses(node, member(config)); };
+}
+
+// "6826-6925"
+std::optional<std::string> set_relay_ports(Config& config, const toml::node& node) {
+  const std::string allowed = "a range of ports from 1024 on, such as \"6826-6925\"";
+  const auto text = node.value_exact<std::string>();
+  if (!text) return allowed;
+  std::string_view rest = *text;
+  const auto first = take_number<std::uint16_t>(rest);
+  if (!first || !rest.starts_with('-')) return allowed;
+  rest.remove_prefix(1);
+  const auto last = take_number<std::uint16_t>(rest);
+  if (!last || !rest.empty() || *first < 1024 || *last < *first) return allowed;
+  config.relay.ports = {*first, *last};
+  return {};
+}
+
+std::optional<std::string> set_file_systems(Config& config, const toml::node& node) {
+  const std::string allowed = "a list of at most 100 types of file systems, such as [\"nfs4\"]";
+  const auto* list = node.as_array();
+  if (list == nullptr || list->size() > 100) return allowed;
+  std::vector<std::string> types;
+  for (const auto& value : *list) {
+    const auto text = value.value_exact<std::string>();
+    if (!text || text->empty() || text->size() > 64) return allowed;
+    types.push_back(*text);
+  }
+  config.relay.file_systems = std::move(types);
   return {};
 }
 
@@ -271,8 +305,18 @@ const std::vector<Key>& keys() {
       {"peer", "outcome_wait", number(MEMBER(peer.outcome_wait_s), 0, 3600)},
       {"peer", "io_wait", number(MEMBER(peer.io_wait_s), 1, 600)},
       {"peer", "max_connections", number(MEMBER(peer.max_connections), 8, 100'000)},
-      {"peer", "addresses", set_addresses},
+      {"peer", "addresses", addresses(MEMBER(peer.addresses))},
       {"peer", "program", absolute_path(MEMBER(peer.program))},
+      {"relay", "enabled", boolean(MEMBER(relay.enabled))},
+      {"relay", "least_bytes", size(MEMBER(relay.least_bytes))},
+      {"relay", "window", size(MEMBER(relay.window_bytes))},
+      {"relay", "chain", number(MEMBER(relay.chain), 2, 100'000)},
+      {"relay", "ports", set_relay_ports},
+      {"relay", "silence_wait", number(MEMBER(relay.silence_wait_s), 2, 3600)},
+      {"relay", "patience", number(MEMBER(relay.patience_s), 1, 3600)},
+      {"relay", "answer_wait", number(MEMBER(relay.answer_wait_s), 1, 3600)},
+      {"relay", "file_systems", set_file_systems},
+      {"relay", "addresses", addresses(MEMBER(relay.addresses))},
       {"slurm", "scontrol", absolute_path(MEMBER(slurm.scontrol))},
       {"slurm", "answer_wait", number(MEMBER(slurm.answer_wait_s), 1, 600)},
       {"credit", "enabled", boolean(MEMBER(credit.enabled))},
@@ -377,6 +421,14 @@ WorkerOrder order_from(const Config& config) {
   order.venv_uv = config.venv.uv;
   order.venv_module_init = config.venv.module_init;
   order.venv_limit_s = static_cast<std::uint32_t>(config.venv.limit_s);
+  order.relay_least_bytes = config.relay.least_bytes;
+  order.relay_window = config.relay.window_bytes;
+  order.relay_file_systems = config.relay.file_systems;
+  order.relay_silence_s = static_cast<std::uint32_t>(config.relay.silence_wait_s);
+  order.relay_patience_s = static_cast<std::uint32_t>(config.relay.patience_s);
+  order.relay_plan_s = static_cast<std::uint32_t>(config.relay.answer_wait_s);
+  order.relay_first_port = config.relay.ports.first;
+  order.relay_last_port = config.relay.ports.last;
   order.cache_never = config.cache.never;
   order.cache_min_age_s = static_cast<std::uint32_t>(config.cache.min_age_s);
   return order;

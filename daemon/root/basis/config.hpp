@@ -21,6 +21,13 @@ enum class UseBarrier { automatic, off };
 enum class OnMissing { fail, proceed };
 enum class UnkeptOutputs { refuse, deliver };
 
+struct PortRange {
+  std::uint16_t first = 6826;
+  std::uint16_t last = 6925;
+
+  bool operator==(const PortRange&) const = default;
+};
+
 struct Config {
   struct {
     std::string path = "/localscratch/%u.%j.0";
@@ -104,6 +111,22 @@ struct Config {
 
     bool operator==(const Peer&) const = default;
   } peer;
+  struct Relay {
+    bool enabled = true;
+    std::uint64_t least_bytes = 64ULL << 20;
+    std::uint64_t window_bytes = 4ULL << 30;
+    std::uint64_t chain = 32;
+    PortRange ports;
+    std::uint64_t silence_wait_s = 10;
+    std::uint64_t patience_s = 10;
+    std::uint64_t answer_wait_s = 5;
+    std::vector<std::string> file_systems = {
+        "nfs",  "nfs4",  "lustre", "gpfs",   "beegfs",         "ceph",          "cifs",
+        "smb3", "pvfs2", "panfs",  "wekafs", "fuse.ceph-fuse", "fuse.glusterfs"};
+    std::vector<std::string> addresses;  // "NODE=ADDRESS"
+
+    bool operator==(const Relay&) const = default;
+  } relay;
   struct {
     std::string scontrol = "/usr/bin/scontrol";
     std::uint64_t answer_wait_s = 20;

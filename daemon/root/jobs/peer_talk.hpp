@@ -100,6 +100,7 @@ class PeerTalk {
                                        const PeerNote& note) const;
   void take(JobRecord& record, Talk& talk, const std::string& from, const NodeNote& note);
   void take(JobRecord& record, Talk& talk, const std::string& from, const JobNote& note);
+  static void take(JobRecord&, Talk&, const std::string&, const RelayNote&) {}
 
   Places at_;
   IsAwaited is_awaited_;

@@ -1,0 +1,41 @@
+// Board: the RelayBoard (common/wire/relay_board.hpp), mapped into this process.
+#pragma once
+
+#include <atomic>
+#include <chrono>
+#include <cstdint>
+
+#include "common/result.hpp"
+#include "common/wire/relay_board.hpp"
+
+namespace nodestage {
+
+class Board {
+ public:
+  // `fd`: k_worker_board_fd, borrowed. A fault if it is not a file of that size.
+  static Result<Board> map(int fd);
+  Board(Board&& other) noexcept;
+  Board& operator=(Board&& other) noexcept;
+  ~Board();
+
+  RelayBoard& operator*() const { return *board_; }
+  RelayBoard* operator->() const { return board_; }
+
+ private:
+  explicit Board(RelayBoard* board) : board_(board) {}
+  RelayBoard* board_;
+};
+
+// Raises the word by one and wakes all that wait for it, in either process.
+void raise(std::atomic<std::uint32_t>& word);
+// Returns when the word differs from `seen`, or after `limit`, or early.
+void await_raise(std::atomic<std::uint32_t>& word, std::uint32_t seen,
+                 std::chrono::milliseconds limit);
+
+// Where the ring of a slot has its bytes. ring_bytes: a multiple of 1 MiB, not 0.
+std::uint64_t ring_bytes(std::uint64_t window, std::uint32_t lanes);
+inline std::uint64_t spool_offset(std::size_t slot, std::uint64_t ring, std::uint64_t offset) {
+  return slot * ring + offset % ring;
+}
+
+}  // namespace nodestage
