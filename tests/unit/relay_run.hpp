@@ -309,9 +309,9 @@ class RelayRow {
     for (std::size_t i = 0; i < nodes_.size(); ++i) {
       RelayNode& node = *nodes_[i];
       if (change) change(node.order);
-      node.start();
       if (i == 0) node.set_head();
       if (i > 0) node.set_link(*nodes_[i - 1]);
+      node.start();
       node.set_lanes(lanes);
     }
   }

@@ -54,14 +54,14 @@ struct BehindForged {
 
  private:
   RawPeer connected() {
+    link.set_link(listener.port);
     for (auto* node : {&link, &last}) {
       node->order.relay_silence_s = 1;
+      if (node == &last) last.set_link(link);
       node->start();
       node->set_lanes();
       node->ask(file);
     }
-    link.set_link(listener.port);
-    last.set_link(link);
     return listener.accept();
   }
 };
@@ -209,7 +209,7 @@ TEST_CASE("a node before that says that it is alive is waited for") {
   BehindPeer at;
   at.begin_with(1000);
   std::thread alive([&] {
-    for (int i = 0; i < 15; ++i) {
+    for (int i = 0; i < 10; ++i) {
       at.peer.say(RelayMessage::alive);
       std::this_thread::sleep_for(std::chrono::milliseconds(200));
     }

@@ -46,7 +46,7 @@ struct TwoNodes {
   std::thread threads[2];
 
   TwoNodes() {
-    row.start();
+    row.start([](WorkerOrder& order) { order.relay_patience_s = 1; });
     row.ask(file);
     CHECK(in_time([this] { return row[1].is_in(RelaySlotState::serving); }));
   }
@@ -102,7 +102,7 @@ TEST_CASE("readers that are equally slow are not let go, however slow they are")
   at.read(0);
   at.read(1);
   CHECK(in_time([&] { return at.stops[0].is_reached() && at.stops[1].is_reached(); }));
-  std::this_thread::sleep_for(std::chrono::milliseconds(2500));
+  std::this_thread::sleep_for(std::chrono::milliseconds(1500));
   for (auto& stop : at.stops) stop.end();
   for (auto& thread : at.threads) thread.join();
   for (const std::size_t i : {0U, 1U}) {
