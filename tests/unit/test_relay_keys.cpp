@@ -1,6 +1,8 @@
 #include <doctest/doctest.h>
 
 #include <numeric>
+#include <string>
+#include <vector>
 
 #include "daemon/worker/relay/relay_keys.hpp"
 #include "hex.hpp"
