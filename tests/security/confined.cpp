@@ -1,8 +1,12 @@
 // A program in the worker's sandbox, which does what its arguments say and prints how it went. Not
 // sanitized: the sanitizers need what the sandbox forbids.
 //   confined [--keep-special] PLACE ATTEMPT...      PLACE: where it may write; "-": nowhere
+//   confined --relay - ATTEMPT...                   in that of a process that relays
 #include <errno.h>
 #include <fcntl.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <poll.h>
 #include <sched.h>
 #include <seccomp.h>
 #include <signal.h>
@@ -78,6 +82,37 @@ int in_i386_abi() {
   return static_cast<int>(result);
 }
 
+// Two sockets of this process that meet on the loopback interface, and say something.
+long talk(int family) {
+  const int server = socket(family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+  const int client = socket(family, SOCK_STREAM | SOCK_CLOEXEC, 0);
+  sockaddr_storage address{};
+  address.ss_family = static_cast<sa_family_t>(family);
+  auto* at = reinterpret_cast<sockaddr*>(&address);
+  socklen_t size = family == AF_INET6 ? sizeof(sockaddr_in6) : sizeof(sockaddr_in);
+  const int on = 1;
+  setsockopt(client, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
+  // The address of all interfaces leads to this host.
+  if (bind(server, at, size) != 0 || listen(server, 1) != 0 || getsockname(server, at, &size) != 0)
+    return -1;
+  if (connect(client, at, size) != 0) return -1;
+  pollfd entry{server, POLLIN, 0};
+  poll(&entry, 1, 60'000);
+  const int accepted = accept4(server, nullptr, nullptr, SOCK_CLOEXEC);
+  char byte = 'x';
+  if (accepted < 0 || send(client, &byte, 1, MSG_NOSIGNAL) != 1 || recv(accepted, &byte, 1, 0) != 1)
+    return -1;
+  return shutdown(client, SHUT_WR);
+}
+
+// What is written to what was open before, in a thread.
+long ring(const char* path) {
+  static const int fd = open(path, O_RDWR);
+  long result = -1;
+  std::thread([&result] { result = pwrite(fd, "x", 1, 0) - 1; }).join();
+  return result;
+}
+
 // What is tried, and how many arguments it takes. -1 and errno: refused.
 struct Attempt {
   int arguments;
@@ -133,6 +168,14 @@ const std::map<std::string, Attempt> k_attempts = {
      {0, [](Arguments) -> long { return call(SYS_tgkill, getppid(), getppid(), 0); }}},
     {"tcp", {0, [](Arguments) -> long { return socket(AF_INET, SOCK_STREAM, 0); }}},
     {"unix", {0, [](Arguments) -> long { return socket(AF_UNIX, SOCK_STREAM, 0); }}},
+    {"udp", {0, [](Arguments) -> long { return socket(AF_INET, SOCK_DGRAM, 0); }}},
+    {"raw", {0, [](Arguments) -> long { return socket(AF_INET, SOCK_RAW, 0); }}},
+    {"netlink", {0, [](Arguments) -> long { return socket(AF_NETLINK, SOCK_RAW, 0); }}},
+    {"talk-4", {0, [](Arguments) -> long { return talk(AF_INET); }}},
+    {"talk-6", {0, [](Arguments) -> long { return talk(AF_INET6); }}},
+    {"ring", {1, [](Arguments at) -> long { return ring(at[0]); }}},
+    {"mode", {1, [](Arguments at) -> long { return chmod(at[0], 0777); }}},
+    {"socketpair", {0, [](Arguments) -> long { return call(SYS_socketpair); }}},
     {"mount", {0, [](Arguments) -> long { return call(SYS_mount); }}},
     {"chroot", {0, [](Arguments) -> long { return chroot("/"); }}},
     {"setuid", {0, [](Arguments) -> long { return call(SYS_setuid, getuid()); }}},
@@ -167,6 +210,12 @@ int try_refused(int code) {
 
 int main(int argc, char** argv) {
   auto special = nodestage::Special::skip;
+  auto profile = nodestage::Profile::decode;
+  if (argc > 1 && strcmp(argv[1], "--relay") == 0) {
+    profile = nodestage::Profile::relay;
+    ++argv;
+    --argc;
+  }
   if (argc > 1 && strcmp(argv[1], "--keep-special") == 0) {
     special = nodestage::Special::keep;
     ++argv;
@@ -177,7 +226,10 @@ int main(int argc, char** argv) {
   std::vector<nodestage::Fd> places;
   if (strcmp(argv[1], "-") != 0)
     places.emplace_back(open(argv[1], O_PATH | O_DIRECTORY | O_CLOEXEC));
-  const auto sandbox = nodestage::enter_sandbox(nodestage::Profile::decode, special, places);
+  for (char** at = argv + 2; profile == nodestage::Profile::relay && *at != nullptr; ++at) {
+    if (strcmp(*at, "ring") == 0) ring(at[1]);
+  }
+  const auto sandbox = nodestage::enter_sandbox(profile, special, places);
   setvbuf(stdout, nullptr, _IONBF, 0);
   printf("%d%d\n", sandbox.writes_confined, sandbox.calls_filtered);
   for (char** at = argv + 2; *at != nullptr;) {

@@ -2,43 +2,17 @@
 // the rights of the job's user: writes to the user's other files, runs programs, reads other
 // processes, opens sockets, goes for the kernel.
 #include <doctest/doctest.h>
-#include <fcntl.h>
 
 #include <filesystem>
 #include <fstream>
 
 #include "../unit/scratch.hpp"
-#include "as_child.hpp"
-#include "daemon/worker/sandbox/kernel_sandbox.hpp"
-#include "daemon/worker/sandbox/landlock.hpp"
+#include "confined_run.hpp"
 
 using namespace nodestage;
 namespace fs = std::filesystem;
 
 namespace {
-
-// What the program prints but for its first line, which tells what holds.
-std::string confined(std::vector<std::string> arguments, std::string* holds = nullptr) {
-  arguments.insert(arguments.begin(), NODESTAGE_CONFINED);
-  std::string said = as_child([&] {
-    std::vector<char*> argv;
-    for (auto& argument : arguments) argv.push_back(argument.data());
-    argv.push_back(nullptr);
-    ::dup2(::open("/dev/null", O_WRONLY), 2);
-    ::execv(argv[0], argv.data());
-    return std::string("no execv");
-  });
-  const std::size_t line = said.find('\n');
-  REQUIRE(line == 2);
-  if (holds != nullptr) *holds = said.substr(0, line);
-  return said.substr(line + 1);
-}
-
-bool has_landlock() {
-  if (landlock_version() >= k_landlock_wanted) return true;
-  MESSAGE("skipped: this kernel has no Landlock");
-  return false;
-}
 
 // A place where it may write, and a file outside.
 struct Ground {

@@ -78,9 +78,11 @@ class Tap {
     open_ = bytes;
     changed_.notify_all();
   }
-  void await(std::uint64_t end) {
+  // How many bytes from `offset` on may be read; waits for the first.
+  std::uint64_t await(std::uint64_t offset) {
     std::unique_lock lock(mutex_);
-    changed_.wait(lock, [&] { return open_ >= end; });
+    changed_.wait(lock, [&] { return open_ > offset; });
+    return open_ - offset;
   }
 
  private:
@@ -95,8 +97,8 @@ inline OpenOriginal tapped(Tap& tap) {
     Tapped(std::unique_ptr<Original> original, Tap& tap)
         : original_(std::move(original)), tap_(tap) {}
     Result<std::size_t> read_at(std::uint64_t offset, std::span<std::byte> into) override {
-      tap_.await(offset + into.size());
-      return original_->read_at(offset, into);
+      const std::uint64_t most = tap_.await(offset);
+      return original_->read_at(offset, into.first(std::min<std::uint64_t>(into.size(), most)));
     }
 
    private:
@@ -143,6 +145,9 @@ class RelayNode {
       has_ended_ = true;
     });
     return port_;
+  }
+  void ask_to_stop() {
+    if (relay_) relay_->stop();
   }
   // As abruptly as a process that is killed.
   void stop() {
@@ -271,5 +276,64 @@ inline std::string read_slot(RelayNode& node, std::uint64_t size, std::size_t i 
   }
   return got;
 }
+
+// Reads on all nodes side by side, and checks what each got.
+inline void read_on_all(const std::vector<RelayNode*>& nodes, const RelayFile& file) {
+  std::vector<std::string> got(nodes.size());
+  // A node that joins when others have read much finds the beginning gone, in a small ring.
+  for (auto* node : nodes) CHECK(in_time([&] { return node->is_in(RelaySlotState::serving); }));
+  std::vector<std::thread> threads;
+  for (std::size_t i = 0; i < nodes.size(); ++i)
+    threads.emplace_back([&, i] { got[i] = read_slot(*nodes[i], file.bytes.size()); });
+  for (auto& thread : threads) thread.join();
+  for (std::size_t i = 0; i < nodes.size(); ++i) {
+    CAPTURE(i);
+    CHECK(got[i].size() == file.bytes.size());
+    CHECK((got[i] == file.bytes));
+  }
+}
+
+// Nodes in a row, of which the first is the head.
+class RelayRow {
+ public:
+  explicit RelayRow(std::size_t count, std::uint64_t window = 8 * k_mib,
+                    const std::function<OpenOriginal(std::size_t)>& open = {}) {
+    for (std::size_t i = 0; i < count; ++i)
+      nodes_.push_back(std::make_unique<RelayNode>(window, open ? open(i) : open_original));
+  }
+  ~RelayRow() {
+    for (auto& node : nodes_) node->ask_to_stop();
+  }
+  // `change`: of each order, first.
+  void start(const std::function<void(WorkerOrder&)>& change = {}, std::uint32_t lanes = 1) {
+    for (std::size_t i = 0; i < nodes_.size(); ++i) {
+      RelayNode& node = *nodes_[i];
+      if (change) change(node.order);
+      if (i == 0) node.set_head();
+      if (i > 0) node.set_link(*nodes_[i - 1]);
+      node.start();
+      node.set_lanes(lanes);
+    }
+  }
+  void ask(const RelayFile& file) {
+    for (auto& node : nodes_) node->ask(file);
+  }
+  [[nodiscard]] std::vector<RelayNode*> all() const {
+    std::vector<RelayNode*> all;
+    for (const auto& node : nodes_) all.push_back(node.get());
+    return all;
+  }
+  RelayNode& operator[](std::size_t i) { return *nodes_[i]; }
+  [[nodiscard]] std::size_t size() const { return nodes_.size(); }
+  // Of the original, by all of them.
+  [[nodiscard]] std::uint64_t from_storage() const {
+    std::uint64_t bytes = 0;
+    for (const auto& node : nodes_) bytes += node->slot().from_storage;
+    return bytes;
+  }
+
+ private:
+  std::vector<std::unique_ptr<RelayNode>> nodes_;
+};
 
 }  // namespace nodestage

@@ -5,24 +5,6 @@
 
 using namespace nodestage;
 
-namespace {
-
-// Reads on all nodes side by side, and checks what each got.
-void read_on_all(const std::vector<RelayNode*>& nodes, const RelayFile& file) {
-  std::vector<std::string> got(nodes.size());
-  std::vector<std::thread> threads;
-  for (std::size_t i = 0; i < nodes.size(); ++i)
-    threads.emplace_back([&, i] { got[i] = read_slot(*nodes[i], file.bytes.size()); });
-  for (auto& thread : threads) thread.join();
-  for (std::size_t i = 0; i < nodes.size(); ++i) {
-    CAPTURE(i);
-    CHECK(got[i].size() == file.bytes.size());
-    CHECK((got[i] == file.bytes));
-  }
-}
-
-}  // namespace
-
 TEST_CASE("two nodes: the second gets all of it from the first") {
   const Scratch scratch;
   const RelayFile file(scratch / "data", noise(5 * k_mib + 12345));
@@ -42,4 +24,150 @@ TEST_CASE("two nodes: the second gets all of it from the first") {
   CHECK(link.slot().from_storage == 0);
   CHECK(link.slot().from_nodes == file.bytes.size());
   CHECK(field_text(link.slot().upstream) == "before");
+}
+
+TEST_CASE("three nodes, and a ring that is much smaller than the source") {
+  const Scratch scratch;
+  const RelayFile file(scratch / "data", noise(9 * k_mib + 1));
+  RelayRow row(3, k_mib);
+  row.start();
+  row.ask(file);
+  read_on_all(row.all(), file);
+  CHECK(row[0].slot().from_storage == file.bytes.size());
+  CHECK(row.from_storage() == file.bytes.size());
+}
+
+TEST_CASE("a node that comes late gets it from its beginning, as long as that is kept") {
+  const Scratch scratch;
+  const RelayFile file(scratch / "data", noise(5 * k_mib));
+  RelayRow row(2);
+  row.start();
+  row[0].ask(file);
+  CHECK((read_slot(row[0], file.bytes.size()) == file.bytes));
+  row[0].close();
+  row[1].ask(file);
+  CHECK((read_slot(row[1], file.bytes.size()) == file.bytes));
+  CHECK(row.from_storage() == file.bytes.size());
+}
+
+TEST_CASE("a node that comes when the beginning is gone reads the original") {
+  const Scratch scratch;
+  const RelayFile file(scratch / "data", noise(5 * k_mib));
+  RelayRow row(2, k_mib);
+  row.start();
+  row[0].ask(file);
+  CHECK((read_slot(row[0], file.bytes.size()) == file.bytes));
+  row[1].ask(file);
+  CHECK((read_slot(row[1], file.bytes.size()) == file.bytes));
+  CHECK(row[1].slot().from_storage == file.bytes.size());
+}
+
+TEST_CASE("a node that is ahead has the one before it begin, which joins later") {
+  const Scratch scratch;
+  const RelayFile file(scratch / "data", noise(3 * k_mib));
+  RelayRow row(2);
+  row.start();
+  row[1].ask(file);
+  CHECK((read_slot(row[1], file.bytes.size()) == file.bytes));
+  CHECK(row[0].is_in(RelaySlotState::serving));
+  CHECK(field_text(row[0].slot().path) == file.path);
+  row[0].join();
+  CHECK((read_slot(row[0], file.bytes.size()) == file.bytes));
+  CHECK(row.from_storage() == file.bytes.size());
+}
+
+TEST_CASE("a node waits for one that has no plan yet, and for its lanes") {
+  const Scratch scratch;
+  const RelayFile file(scratch / "data", noise(3 * k_mib));
+  RelayNode head;
+  RelayNode link;
+  head.start();
+  link.start();
+  link.set_link(head);
+  link.set_lanes();
+  link.ask(file);
+  std::string got;
+  std::thread reader([&] { got = read_slot(link, file.bytes.size()); });
+  std::this_thread::sleep_for(std::chrono::milliseconds(300));
+  head.set_head();
+  std::this_thread::sleep_for(std::chrono::milliseconds(300));
+  head.set_lanes();
+  reader.join();
+  CHECK((got == file.bytes));
+  CHECK(link.slot().from_storage == 0);
+}
+
+TEST_CASE("without a plan a node reads for itself") {
+  const Scratch scratch;
+  const RelayFile file(scratch / "data", noise(k_mib));
+  RelayNode node;
+  node.order.relay_plan_s = 1;
+  node.start();
+  node.set_lanes();
+  node.ask(file);
+  CHECK((read_slot(node, file.bytes.size()) == file.bytes));
+  CHECK(node.slot().from_storage == file.bytes.size());
+}
+
+TEST_CASE("a plan that says off turns the board off, and ends the worker") {
+  RelayNode node;
+  node.start();
+  node.set_off("a node has an older release");
+  CHECK(in_time([&] { return node.has_ended(); }));
+  CHECK(node.board().is_off == 1);
+  CHECK(field_text(node.board().why) == "a node has an older release");
+}
+
+TEST_CASE("a worker ends once the staging is over and no successor is there") {
+  const Scratch scratch;
+  const RelayFile file(scratch / "data", noise(3 * k_mib));
+  RelayRow row(2);
+  row.start([](WorkerOrder& order) { order.relay_silence_s = 1; });
+  row.ask(file);
+  CHECK((read_slot(row[0], file.bytes.size()) == file.bytes));
+  row[0].close();
+  row[0].board().staging_is_over = 1;
+  raise(row[0].board().asks);
+  CHECK((read_slot(row[1], file.bytes.size()) == file.bytes));
+  CHECK(row[1].slot().from_storage == 0);
+  CHECK(in_time([&] { return row[0].has_ended(); }));
+  CHECK_FALSE(row[1].has_ended());
+}
+
+TEST_CASE("an empty board beats, and its words are raised a few times a second only") {
+  RelayNode node;
+  node.start();
+  const std::uint32_t beat = node.board().beat;
+  CHECK(in_time([&] { return node.board().beat != beat; }));
+  CHECK(node.board().magic == k_relay_board_magic);
+  CHECK(node.board().asks == 0);
+  CHECK(node.board().news == 0);
+}
+
+TEST_CASE("without a port a node still reads") {
+  const Scratch scratch;
+  const RelayFile file(scratch / "data", noise(k_mib));
+  RelayNode other;
+  const std::uint16_t taken = other.start();
+  RelayNode node;
+  node.order.relay_first_port = node.order.relay_last_port = taken;
+  CHECK(node.start() == 0);
+  node.set_head();
+  node.set_lanes();
+  node.ask(file);
+  CHECK((read_slot(node, file.bytes.size()) == file.bytes));
+}
+
+TEST_CASE("sixty-four nodes with a small window: one read, the same bytes") {
+  const Scratch scratch;
+  const RelayFile file(scratch / "data", noise(4 * k_mib + 777));
+  RelayRow row(64, k_mib);
+  row.start([](WorkerOrder& order) {
+    order.relay_silence_s = 60;
+    order.relay_patience_s = 60;
+  });
+  row.ask(file);
+  read_on_all(row.all(), file);
+  CHECK(row[0].slot().from_storage == file.bytes.size());
+  CHECK(row.from_storage() == file.bytes.size());
 }

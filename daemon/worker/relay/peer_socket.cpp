@@ -135,6 +135,12 @@ Result<PeerSocket> PeerSocket::connect(const std::string& address, std::uint16_t
   return made;
 }
 
+void PeerSocket::bound_buffers(std::uint64_t bytes) {
+  const auto value = static_cast<int>(std::min<std::uint64_t>(bytes, 1U << 30));
+  set_option(fd_.get(), SOL_SOCKET, SO_SNDBUF, value);
+  set_option(fd_.get(), SOL_SOCKET, SO_RCVBUF, value);
+}
+
 // 0: nothing until then.
 Result<short> PeerSocket::await(short events, RelayClock::time_point until) {
   for (;;) {

@@ -26,6 +26,9 @@ class PeerSocket {
   static Result<PeerSocket> connect(const std::string& address, std::uint16_t port,
                                     RelayClock::time_point until, const std::atomic<bool>& stop);
 
+  // Bounds what the kernel holds of what is under way, in each direction.
+  void bound_buffers(std::uint64_t bytes);
+
   // What has come, at most `into`; 0: nothing until then. That the other side has closed its end is
   // a fault (ECONNRESET).
   Result<std::size_t> read(std::span<std::byte> into, RelayClock::time_point until);

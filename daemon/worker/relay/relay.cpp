@@ -70,6 +70,7 @@ void Relay::run() {
 
 void Relay::stop() {
   basis_.stop = true;
+  server_.stop();
   table_.stop();
   for (auto* word : {&board_->asks, &board_->moves, &board_->news}) raise(*word);
 }

@@ -36,7 +36,7 @@ constexpr EnumRange<RelayMessage> range_of(RelayMessage) {
 }
 
 // How often a side that has nothing else to say says `alive`.
-inline constexpr auto k_alive_step = std::chrono::milliseconds(700);
+inline constexpr auto k_alive_step = std::chrono::milliseconds(300);
 
 struct RelayAsk {
   std::string path;

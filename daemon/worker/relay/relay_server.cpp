@@ -3,6 +3,7 @@
 #include <poll.h>
 #include <sys/socket.h>
 
+#include <algorithm>
 #include <memory>
 #include <string>
 #include <thread>
@@ -32,6 +33,10 @@ Status RelayServer::start() {
   return Error{EAGAIN, "no thread can be started"};
 }
 
+void RelayServer::stop() const {
+  if (listener_.fd) static_cast<void>(::shutdown(listener_.fd.get(), SHUT_RDWR));
+}
+
 void RelayServer::accept_all() {
   while (!basis_.stop) {
     pollfd entry{listener_.fd.get(), POLLIN, 0};
@@ -59,7 +64,7 @@ Result<SealedStream> RelayServer::meet(Fd socket) {
   if (plan.part != RelayPart::head && plan.part != RelayPart::link)
     return Error{0, "this node has no key"};
   return SealedStream::meet(PeerSocket(std::move(socket), basis_.stop), RelaySide::server, plan.key,
-                            RelayClock::now() + k_handshake_limit);
+                            RelayClock::now() + std::min(k_handshake_limit, basis_.silence()));
 }
 
 Status RelayServer::serve_proven(SealedStream stream) {

@@ -27,6 +27,9 @@ class RelayServer {
   Status start();
   [[nodiscard]] std::uint16_t port() const { return listener_.port; }
 
+  // Wakes the thread that accepts, which ends once RelayBasis::stop is set.
+  void stop() const;
+
   [[nodiscard]] unsigned successors() const { return proven_; }
   // When the last one was there; at first: when this was made.
   [[nodiscard]] RelayClock::time_point last_served() const { return last_served_; }

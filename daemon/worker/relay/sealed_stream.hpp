@@ -80,6 +80,7 @@ class SealedStream {
   // The next frame; nullopt: it is not complete by then. What has come of it is kept.
   Result<std::optional<SealedFrame>> receive(RelayClock::time_point until);
 
+  void bound_buffers(std::uint64_t bytes) { socket_.bound_buffers(bytes); }
   void finish(RelayClock::time_point until) { socket_.finish(until); }
 
  private:

@@ -14,10 +14,6 @@ namespace {
 // How long an upstream that was silent is left alone.
 constexpr std::chrono::seconds k_rest{60};
 
-std::size_t block_bytes(std::uint64_t ring) {
-  return std::min<std::uint64_t>(k_most_frame_bytes, ring / 8);
-}
-
 }  // namespace
 
 SlotFeed::SlotFeed(RelayBasis& basis, const Place& place, std::string path,
@@ -75,7 +71,8 @@ void SlotFeed::try_upstream(const RelayPlan& plan) {
 
 Status SlotFeed::pull(const RelayPlan& plan) {
   const RelayAsk ask{path_, identity_, ring_.watermark()};
-  TRY_ASSIGN(Upstream upstream, Upstream::ask(plan, ask, {basis_.silence(), stop_}));
+  TRY_ASSIGN(Upstream upstream,
+             Upstream::ask(plan, ask, {basis_.silence(), socket_bytes_for(place_.ring), stop_}));
   bool has_begun = false;
   while (!has_begun) {
     TRY_ASSIGN(const auto word, upstream.next());
@@ -123,7 +120,7 @@ Result<std::uint64_t> SlotFeed::await_room() {
 }
 
 Status SlotFeed::read_rest(Original& original) {
-  std::vector<std::byte> block(block_bytes(place_.ring));
+  std::vector<std::byte> block(frame_bytes_for(place_.ring));
   while (!ring_.is_complete()) {
     TRY_ASSIGN(const std::uint64_t room, await_room());
     const auto into = std::span(block).first(std::min<std::uint64_t>(room, block.size()));

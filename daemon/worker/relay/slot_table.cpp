@@ -40,13 +40,13 @@ std::size_t SlotTable::count_in(RelaySlotState state) {
 
 void SlotTable::tend() {
   const Lock lock(mutex_);
-  bool has_taken = false;
+  int taken = 0;
   for (std::size_t i = 0; i < lanes(); ++i) {
     const Entry& entry = entries_[i];
     if (entry.is_retiring && entry.feed->has_ended()) release(i);
-    if (!entries_[i].feed && is_in(i, RelaySlotState::asked)) has_taken |= take_ask(i);
+    if (!entries_[i].feed && is_in(i, RelaySlotState::asked)) taken += take_ask(i) ? 1 : 0;
   }
-  note_asks(has_taken);
+  note_asks(taken);
   if (lanes() == 0 || count_in(RelaySlotState::unused) > 0) {
     is_slot_wanted_ = false;
   } else if (is_slot_wanted_) {
@@ -54,10 +54,14 @@ void SlotTable::tend() {
   }
 }
 
-// The staging worker raises `asks` for a slot that it has claimed, and also when it finds none.
-void SlotTable::note_asks(bool has_taken) {
+// The staging worker raises `asks` once for each slot that it has claimed, which may have been
+// taken just before that, and once when it finds none.
+void SlotTable::note_asks(int taken) {
   const std::uint32_t asks = basis_.board.asks;
-  if (std::exchange(seen_asks_, asks) != asks && !has_taken) is_slot_wanted_ = true;
+  surplus_asks_ += static_cast<int>(asks - std::exchange(seen_asks_, asks)) - taken;
+  if (surplus_asks_ <= 0 || basis_.board.staging_is_over != 0) return;
+  surplus_asks_ = 0;
+  is_slot_wanted_ = true;
 }
 
 // The staging worker's description is a claim like any other.

@@ -56,7 +56,7 @@ class SlotTable {
   [[nodiscard]] bool is_staging_claiming();
   [[nodiscard]] bool has_feed_for(const RelayAsk& ask);
   bool take_ask(std::size_t i);
-  void note_asks(bool has_taken);
+  void note_asks(int taken);
   void begin(std::size_t i, const std::string& path, const RelayIdentity& identity);
   void release(std::size_t i);
   void free_one();
@@ -70,6 +70,7 @@ class SlotTable {
   std::size_t lanes_ = 0;  // 0: the staging worker has not said it yet
   std::uint64_t feeds_ = 0;
   std::uint32_t seen_asks_ = 0;
+  int surplus_asks_ = 0;
   bool is_slot_wanted_ = false;
 };
 

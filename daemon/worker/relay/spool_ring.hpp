@@ -12,6 +12,7 @@
 // slow as the others.
 #pragma once
 
+#include <algorithm>
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
@@ -25,10 +26,23 @@
 #include "common/result.hpp"
 #include "common/wire/relay_board.hpp"
 #include "daemon/worker/relay/peer_socket.hpp"
+#include "daemon/worker/relay/sealed_stream.hpp"
 
 namespace nodestage {
 
 class RingReader;
+
+// What is on its way to a successor counts as sent. Of what is in its socket and in a frame, it
+// must be so little that a successor with a full ring does not look as if it had nothing left to
+// read: less than a quarter of a ring.
+inline std::uint64_t frame_bytes_for(std::uint64_t ring) {
+  return std::min<std::uint64_t>(k_most_frame_bytes, ring / 16);
+}
+// 0: whatever the kernel finds best.
+inline std::uint64_t socket_bytes_for(std::uint64_t ring) {
+  constexpr std::uint64_t k_large = 128ULL << 20;
+  return ring < k_large ? ring / 32 : 0;
+}
 
 class SpoolRing {
  public:
@@ -59,6 +73,7 @@ class SpoolRing {
   [[nodiscard]] std::size_t successors() const;
   [[nodiscard]] bool has_beginning() const;
   [[nodiscard]] bool is_over() const;
+  [[nodiscard]] std::uint64_t bytes() const { return place_.ring; }
 
  private:
   friend class RingReader;

@@ -85,7 +85,6 @@ Result<JoinedFeed> Successor::join(const RelayAsk& ask) {
 }
 
 Status Successor::send_more(RingReader& reader) {
-  block_.resize(k_most_frame_bytes);
   TRY_ASSIGN(const std::size_t bytes, reader.read(block_));
   TRY(send(RelayMessage::data, std::span(block_).first(bytes)));
   reader.advance(bytes);
@@ -122,6 +121,9 @@ Status Successor::serve() {
     return leave(joined.error().what);
   }
   reader_ = joined->reader.get();
+  const std::uint64_t ring = joined->feed->ring().bytes();
+  if (const auto bytes = socket_bytes_for(ring); bytes > 0) stream_.bound_buffers(bytes);
+  block_.resize(frame_bytes_for(ring));
   TRY(send(RelayMessage::begin, {}));
   return serve_from(*joined->reader);
 }

@@ -11,6 +11,7 @@ Upstream::Upstream(SealedStream stream, const Limits& limits)
 Result<Upstream> Upstream::ask(const RelayPlan& plan, const RelayAsk& ask, const Limits& limits) {
   const auto until = RelayClock::now() + limits.silence;
   TRY_ASSIGN(PeerSocket socket, PeerSocket::connect(plan.address, plan.port, until, limits.stop));
+  if (limits.socket_bytes > 0) socket.bound_buffers(limits.socket_bytes);
   TRY_ASSIGN(SealedStream stream,
              SealedStream::meet(std::move(socket), RelaySide::client, plan.key, until));
   Upstream upstream(std::move(stream), limits);

@@ -4,6 +4,7 @@
 #include <atomic>
 #include <chrono>
 #include <cstddef>
+#include <cstdint>
 #include <optional>
 #include <span>
 
@@ -19,6 +20,7 @@ class Upstream {
  public:
   struct Limits {
     std::chrono::milliseconds silence;
+    std::uint64_t socket_bytes;  // as of socket_bytes_for()
     const std::atomic<bool>& stop;
   };
   // Connects, proves the key, and asks. ETIMEDOUT if it is silent for too long.

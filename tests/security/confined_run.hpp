@@ -1,0 +1,38 @@
+// Runs the program `confined` (confined.cpp).
+#pragma once
+
+#include <doctest/doctest.h>
+#include <fcntl.h>
+
+#include <string>
+#include <vector>
+
+#include "as_child.hpp"
+#include "daemon/worker/sandbox/kernel_sandbox.hpp"
+
+namespace nodestage {
+
+// What the program prints but for its first line, which tells what holds.
+inline std::string confined(std::vector<std::string> arguments, std::string* holds = nullptr) {
+  arguments.insert(arguments.begin(), NODESTAGE_CONFINED);
+  std::string said = as_child([&] {
+    std::vector<char*> argv;
+    for (auto& argument : arguments) argv.push_back(argument.data());
+    argv.push_back(nullptr);
+    ::dup2(::open("/dev/null", O_WRONLY), 2);
+    ::execv(argv[0], argv.data());
+    return std::string("no execv");
+  });
+  const std::size_t line = said.find('\n');
+  REQUIRE(line == 2);
+  if (holds != nullptr) *holds = said.substr(0, line);
+  return said.substr(line + 1);
+}
+
+inline bool has_landlock() {
+  if (landlock_version() >= k_landlock_wanted) return true;
+  MESSAGE("skipped: this kernel has no Landlock");
+  return false;
+}
+
+}  // namespace nodestage

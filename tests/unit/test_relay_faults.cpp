@@ -1,0 +1,378 @@
+// What goes wrong between nodes: each goes on, and at most one more reads the original.
+#include <doctest/doctest.h>
+
+#include <filesystem>
+
+#include "relay_peer.hpp"
+#include "relay_run.hpp"
+
+using namespace nodestage;
+
+namespace {
+
+// Reads on some nodes side by side, in threads.
+class Readers {
+ public:
+  Readers(const std::vector<RelayNode*>& nodes, const RelayFile& file)
+      : nodes_(nodes), file_(file), got_(nodes.size()) {
+    for (std::size_t i = 0; i < nodes.size(); ++i)
+      threads_.emplace_back([this, i] { got_[i] = read_slot(*nodes_[i], file_.bytes.size()); });
+  }
+  void check_all() {
+    for (auto& thread : threads_) thread.join();
+    for (std::size_t i = 0; i < got_.size(); ++i) {
+      CAPTURE(i);
+      CHECK(got_[i].size() == file_.bytes.size());
+      CHECK((got_[i] == file_.bytes));
+    }
+  }
+
+ private:
+  const std::vector<RelayNode*> nodes_;
+  const RelayFile& file_;
+  std::vector<std::string> got_;
+  std::vector<std::thread> threads_;
+};
+
+// A node whose node before is played by the test, and one behind it. Both must get all.
+struct BehindForged {
+  Scratch scratch;
+  RelayFile file{scratch / "data", noise(3 * k_mib)};
+  RawListener listener;
+  RelayNode link;
+  RelayNode last;
+  RawPeer peer;
+
+  BehindForged() : peer(connected()) {}
+  // What the link has got so far from the test is what it does not read itself.
+  void check_goes_on(std::uint64_t from_nodes) {
+    Readers({&link, &last}, file).check_all();
+    CHECK(link.slot().from_nodes == from_nodes);
+    CHECK(link.slot().from_storage == file.bytes.size() - from_nodes);
+    CHECK(last.slot().from_storage == 0);
+  }
+
+ private:
+  RawPeer connected() {
+    link.set_link(listener.port);
+    for (auto* node : {&link, &last}) {
+      node->order.relay_silence_s = 1;
+      if (node == &last) last.set_link(link);
+      node->start();
+      node->set_lanes();
+      node->ask(file);
+    }
+    return listener.accept();
+  }
+};
+
+// The same, once it has asked a node that knows the key.
+struct BehindPeer : BehindForged {
+  BehindPeer() {
+    peer.meet_as_server();
+    const auto ask = peer.hear();
+    CHECK(ask.first == RelayMessage::ask);
+    CHECK((ask.second == encode_ask({file.path, file.identity, 0})));
+  }
+  void begin_with(std::size_t bytes) {
+    peer.say(RelayMessage::begin);
+    if (bytes > 0) peer.say(RelayMessage::data, file.bytes.substr(0, bytes));
+  }
+};
+
+}  // namespace
+
+TEST_CASE("a node that is killed costs one more reader, from the same offset on") {
+  const Scratch scratch;
+  const RelayFile file(scratch / "data", noise(8 * k_mib));
+  const std::uint64_t size = file.bytes.size();
+  for (const std::uint64_t at : {std::uint64_t{0}, size / 2, size - 256 * 1024}) {
+    CAPTURE(at);
+    Tap tap;
+    tap.open_to(at);
+    RelayRow row(4, 8 * k_mib,
+                 [&tap](std::size_t i) { return i == 0 ? tapped(tap) : open_original; });
+    row.start();
+    row.ask(file);
+    Readers readers({&row[0], &row[2], &row[3]}, file);
+    CHECK(in_time(
+        [&] { return row[3].is_in(RelaySlotState::serving) && row[3].slot().watermark == at; }));
+    row[1].stop();
+    CHECK(in_time([&] { return row[3].slot().watermark == size; }));
+    tap.open_to(UINT64_MAX);
+    readers.check_all();
+    CHECK(row[0].slot().from_storage == size);
+    CHECK(row[1].slot().from_storage == 0);
+    CHECK(row[2].slot().from_storage == size - at);
+    CHECK(row[2].slot().from_nodes == at);
+    CHECK(row[3].slot().from_storage == 0);
+  }
+}
+
+TEST_CASE("a file system that stalls for longer than every limit is still read once") {
+  const Scratch scratch;
+  const RelayFile file(scratch / "data", noise(3 * k_mib));
+  Tap tap;
+  tap.open_to(k_mib);
+  RelayRow row(3, 8 * k_mib,
+               [&tap](std::size_t i) { return i == 0 ? tapped(tap) : open_original; });
+  row.start([](WorkerOrder& order) { order.relay_silence_s = 1; });
+  row.ask(file);
+  Readers readers(row.all(), file);
+  std::this_thread::sleep_for(std::chrono::seconds(3));
+  CHECK(row[2].slot().watermark == k_mib);
+  tap.open_to(UINT64_MAX);
+  readers.check_all();
+  CHECK(row.from_storage() == file.bytes.size());
+}
+
+TEST_CASE("a node whose file cannot be read sees that, and the next one reads the original") {
+  const Scratch scratch;
+  const RelayFile file(scratch / "data", noise(3 * k_mib));
+  RelayRow row(4, 8 * k_mib, [](std::size_t i) -> OpenOriginal {
+    if (i != 1) return open_original;
+    return [](const std::string& path, const RelayIdentity&) -> Result<std::unique_ptr<Original>> {
+      return system_error(path, EACCES);
+    };
+  });
+  row.start();
+  row.ask(file);
+  Readers({&row[0], &row[2], &row[3]}, file).check_all();
+  CHECK(in_time([&] { return row[1].is_in(RelaySlotState::over); }));
+  CHECK(field_text(row[1].slot().why) == file.path + ": Permission denied");
+  CHECK(row[1].slot().watermark == 0);
+  CHECK(row[2].slot().from_storage == file.bytes.size());
+  CHECK(row[3].slot().from_storage == 0);
+}
+
+TEST_CASE("another file at the same path is not passed on") {
+  const Scratch scratch;
+  const RelayFile file(scratch / "data", noise(k_mib));
+  RelayNode node;
+  node.start();
+  node.set_head();
+  node.set_lanes(3);
+  RelayFile older = file;
+  --older.identity.mtime_ns;
+  RelayFile smaller = file;
+  --smaller.identity.size;
+  RelayFile directory = file;
+  directory.path = scratch.path().string();
+  const RelayFile* const files[] = {&older, &smaller, &directory};
+  for (std::size_t i = 0; i < 3; ++i) node.ask(*files[i], i);
+  for (std::size_t i = 0; i < 3; ++i) {
+    CHECK(in_time([&] { return node.is_in(RelaySlotState::over, i); }));
+    CHECK(node.slot(i).watermark == 0);
+  }
+  const std::string same = file.path + ": is not the same file here, or has changed";
+  CHECK(field_text(node.slot(0).why) == same);
+  CHECK(field_text(node.slot(1).why) == same);
+  CHECK(field_text(node.slot(2).why) == directory.path + ": is not a regular file");
+}
+
+TEST_CASE("a file that is cut while it is read: every node has what was there, and sees the end") {
+  const Scratch scratch;
+  const RelayFile file(scratch / "data", noise(4 * k_mib));
+  Tap tap;
+  tap.open_to(k_mib);
+  RelayRow row(3, 8 * k_mib,
+               [&tap](std::size_t i) { return i == 0 ? tapped(tap) : open_original; });
+  row.start();
+  row.ask(file);
+  CHECK(in_time([&] { return row[2].slot().watermark == k_mib; }));
+  std::filesystem::resize_file(file.path, k_mib);
+  tap.open_to(UINT64_MAX);
+  for (std::size_t i = 0; i < row.size(); ++i) {
+    CHECK((read_slot(row[i], file.bytes.size()) == file.bytes.substr(0, k_mib)));
+    CHECK(row[i].is_in(RelaySlotState::over));
+    CHECK(field_text(row[i].slot().why) == file.path + ": ends earlier than it should");
+  }
+}
+
+TEST_CASE("a node before that accepts and says nothing is given up") {
+  BehindForged at;
+  at.check_goes_on(0);
+}
+
+TEST_CASE("a node before that proves itself and then says nothing is given up") {
+  BehindPeer at;
+  at.check_goes_on(0);
+}
+
+TEST_CASE("a node before that falls silent in the middle is given up there") {
+  BehindPeer at;
+  at.begin_with(1000);
+  at.check_goes_on(1000);
+}
+
+TEST_CASE("a node before that says that it is alive is waited for") {
+  BehindPeer at;
+  at.begin_with(1000);
+  std::thread alive([&] {
+    for (int i = 0; i < 10; ++i) {
+      at.peer.say(RelayMessage::alive);
+      std::this_thread::sleep_for(std::chrono::milliseconds(200));
+    }
+    for (std::size_t from = 1000; from < at.file.bytes.size(); from += 100'000)
+      at.peer.say(RelayMessage::data, at.file.bytes.substr(from, 100'000));
+    at.peer.say(RelayMessage::end);
+  });
+  at.check_goes_on(at.file.bytes.size());
+  alive.join();
+}
+
+TEST_CASE("a node before that does not know the key gives nothing") {
+  BehindForged at;
+  at.peer.send(std::string(64, 'n') + at.file.bytes);
+  at.check_goes_on(0);
+}
+
+TEST_CASE("a node before that refuses, leaves, ends early or breaks off is gone on without") {
+  SUBCASE("refuses") {
+    BehindPeer at;
+    at.peer.say(RelayMessage::leave, encode_reason("it is not there"));
+    at.check_goes_on(0);
+  }
+  SUBCASE("leaves") {
+    BehindPeer at;
+    at.begin_with(5000);
+    at.peer.say(RelayMessage::leave, encode_reason("you are too slow"));
+    at.check_goes_on(5000);
+  }
+  SUBCASE("ends early") {
+    BehindPeer at;
+    at.begin_with(5000);
+    at.peer.say(RelayMessage::end);
+    at.check_goes_on(5000);
+  }
+  SUBCASE("breaks off between frames") {
+    BehindPeer at;
+    at.begin_with(5000);
+    at.peer.close();
+    at.check_goes_on(5000);
+  }
+  SUBCASE("breaks off in a frame") {
+    BehindPeer at;
+    at.begin_with(5000);
+    at.peer.send(at.peer.seal(4, at.file.bytes.substr(5000, 5000)).substr(0, 3000));
+    at.peer.close();
+    at.check_goes_on(5000);
+  }
+}
+
+TEST_CASE("what a node before sends and should not is not taken") {
+  SUBCASE("a flipped bit") {
+    BehindPeer at;
+    at.begin_with(5000);
+    std::string frame = at.peer.seal(4, at.file.bytes.substr(5000, 5000));
+    frame[2500] = static_cast<char>(frame[2500] ^ 4);
+    at.peer.send(frame);
+    at.check_goes_on(5000);
+  }
+  SUBCASE("data before it begins") {
+    BehindPeer at;
+    at.peer.say(RelayMessage::data, at.file.bytes.substr(0, 1000));
+    at.check_goes_on(0);
+  }
+  SUBCASE("more than there is") {
+    BehindPeer at;
+    at.begin_with(0);
+    constexpr std::size_t k_step = 256 * 1024;
+    const std::size_t most = at.file.bytes.size() - k_step;
+    std::thread sender([&] {
+      for (std::size_t from = 0; from < most; from += k_step)
+        at.peer.say(RelayMessage::data, at.file.bytes.substr(from, k_step));
+      at.peer.say(RelayMessage::data, at.file.bytes.substr(most, 1000));
+      at.peer.say(RelayMessage::data, std::string(k_step, 'x'));
+    });
+    at.check_goes_on(most + 1000);
+    sender.join();
+  }
+  SUBCASE("an unknown kind") {
+    BehindPeer at;
+    at.begin_with(1000);
+    at.peer.send(at.peer.seal(99, "?"));
+    at.check_goes_on(1000);
+  }
+}
+
+TEST_CASE("a node before that cannot be reached is gone on without") {
+  const Scratch scratch;
+  const RelayFile file(scratch / "data", noise(k_mib));
+  RelayNode gone;
+  const std::uint16_t port = gone.start();
+  gone.stop();
+  RelayNode link;
+  link.start();
+  link.set_link(port);
+  link.set_lanes();
+  link.ask(file);
+  Readers({&link}, file).check_all();
+  CHECK(link.slot().from_storage == file.bytes.size());
+}
+
+TEST_CASE("strangers who prove nothing keep nobody out") {
+  const Scratch scratch;
+  const RelayFile file(scratch / "data", noise(k_mib));
+  RelayRow row(2);
+  const std::uint16_t port = row[0].start();
+  std::vector<RawPeer> strangers;
+  for (unsigned i = 0; i < k_most_unproven + 8; ++i) {
+    strangers.push_back(raw_connect(port));
+    strangers.back().send("nsrelay1");
+  }
+  row[0].set_head();
+  row[0].set_lanes();
+  row[1].order.relay_silence_s = 60;
+  row[1].start();
+  row[1].set_link(row[0]);
+  row[1].set_lanes();
+  row.ask(file);
+  Readers(row.all(), file).check_all();
+  CHECK(row[1].slot().from_storage == 0);
+  // Each was sent what it takes to prove the key, and no more.
+  for (auto& stranger : strangers) CHECK(stranger.read(1000).empty());
+}
+
+TEST_CASE("a successor that vanishes without a word is given up") {
+  const Scratch scratch;
+  const RelayFile file(scratch / "data", noise(64 * k_mib));
+  RelayNode head(k_mib);
+  head.order.relay_silence_s = 1;
+  const std::uint16_t port = head.start();
+  head.set_head();
+  head.set_lanes();
+  RawPeer gone = raw_connect(port);
+  gone.meet_as_client();
+  gone.say(RelayMessage::ask, encode_ask({file.path, file.identity, 0}));
+  CHECK(gone.hear().first == RelayMessage::begin);
+  // Nothing is read from here on, so it is full at some point.
+  head.board().staging_is_over = 1;
+  CHECK(in_time([&] { return head.has_ended(); }));
+  CHECK(head.slot().watermark < file.bytes.size());
+}
+
+TEST_CASE("an ask that is out of place, or for what is not relayed, is refused") {
+  const Scratch scratch;
+  const RelayFile file(scratch / "data", noise(k_mib));
+  RelayNode head;
+  head.order.relay_least_bytes = k_mib;
+  const std::uint16_t port = head.start();
+  head.set_head();
+  head.set_lanes();
+  const auto answer = [&](const RelayAsk& ask) {
+    RawPeer peer = raw_connect(port);
+    peer.meet_as_client();
+    peer.say(RelayMessage::ask, encode_ask(ask));
+    return peer.hear();
+  };
+  const std::pair small{RelayMessage::leave,
+                        encode_reason("it is smaller than what is relayed there")};
+  CHECK((answer({file.path, {k_mib - 1, 1, 1}, 0}) == small));
+  CHECK(answer({"relative", file.identity, 0}).first == RelayMessage{});
+  const std::pair begin{RelayMessage::begin, std::string()};
+  CHECK((answer({file.path, file.identity, 0}) == begin));
+  head.board().staging_is_over = 1;
+  const std::pair over{RelayMessage::leave, encode_reason("its staging is over there")};
+  CHECK((answer({"/another", file.identity, 0}) == over));
+}

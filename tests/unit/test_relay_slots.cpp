@@ -1,0 +1,122 @@
+// The slots of a board: who gets one, and when it is taken back.
+#include <doctest/doctest.h>
+
+#include "relay_run.hpp"
+
+using namespace nodestage;
+
+TEST_CASE("a closed slot is kept, and taken back when the staging worker finds none free") {
+  const Scratch scratch;
+  const RelayFile one(scratch / "one", noise(k_mib, 1));
+  const RelayFile other(scratch / "other", noise(2 * k_mib, 2));
+  RelayRow row(1);
+  row.start();
+  row[0].ask(one);
+  CHECK((read_slot(row[0], one.bytes.size()) == one.bytes));
+  row[0].close();
+  std::this_thread::sleep_for(std::chrono::milliseconds(500));
+  CHECK(row[0].is_in(RelaySlotState::serving));
+  raise(row[0].board().asks);
+  CHECK(in_time([&] { return row[0].is_in(RelaySlotState::unused); }));
+  CHECK(row[0].slot().watermark == 0);
+  CHECK(row[0].reader_is(RelayReader::none));
+  row[0].ask(other);
+  CHECK((read_slot(row[0], other.bytes.size()) == other.bytes));
+}
+
+TEST_CASE("of several slots, one that is of no use to others is taken back first") {
+  const Scratch scratch;
+  RelayRow row(1, 3 * k_mib);
+  row.start({}, 3);
+  std::vector<std::unique_ptr<RelayFile>> files;
+  // The second one's beginning is gone when it has been read.
+  for (const std::uint64_t size : {k_mib / 2, 4 * k_mib, k_mib / 2})
+    files.push_back(std::make_unique<RelayFile>(scratch / std::to_string(files.size()),
+                                                noise(size, files.size() + 1)));
+  for (std::size_t i = 0; i < files.size(); ++i) {
+    row[0].ask(*files[i], i);
+    CHECK((read_slot(row[0], files[i]->bytes.size(), i) == files[i]->bytes));
+  }
+  raise(row[0].board().asks);
+  std::this_thread::sleep_for(std::chrono::milliseconds(500));
+  for (std::size_t i = 0; i < 3; ++i) CHECK(row[0].is_in(RelaySlotState::serving, i));
+  for (std::size_t i = 0; i < 3; ++i) row[0].close(i);
+  raise(row[0].board().asks);
+  CHECK(in_time([&] { return row[0].is_in(RelaySlotState::unused, 1); }));
+  CHECK(row[0].is_in(RelaySlotState::serving, 0));
+  CHECK(row[0].is_in(RelaySlotState::serving, 2));
+}
+
+TEST_CASE("sources are relayed side by side, each in its own ring") {
+  const Scratch scratch;
+  RelayRow row(3, 4 * k_mib);
+  row.start({}, 4);
+  std::vector<std::unique_ptr<RelayFile>> files;
+  for (std::size_t i = 0; i < 4; ++i)
+    files.push_back(std::make_unique<RelayFile>(scratch / std::to_string(i),
+                                                noise((i + 1) * k_mib + i, i + 1)));
+  // In the middle in other slots than at its neighbours.
+  const auto slot_of = [](std::size_t node, std::size_t file) {
+    return node == 1 ? 3 - file : file;
+  };
+  for (std::size_t node = 0; node < row.size(); ++node) {
+    for (std::size_t i = 0; i < 4; ++i) row[node].ask(*files[i], slot_of(node, i));
+    for (std::size_t i = 0; i < 4; ++i)
+      CHECK(in_time([&] { return row[node].is_in(RelaySlotState::serving, i); }));
+  }
+  std::vector<std::thread> threads;
+  std::atomic<int> same = 0;
+  for (std::size_t node = 0; node < row.size(); ++node) {
+    for (std::size_t i = 0; i < 4; ++i)
+      threads.emplace_back([&, node, i] {
+        const std::string got = read_slot(row[node], files[i]->bytes.size(), slot_of(node, i));
+        same += got == files[i]->bytes ? 1 : 0;
+      });
+  }
+  for (auto& thread : threads) thread.join();
+  CHECK(same == 12);
+  for (std::size_t i = 0; i < 4; ++i) {
+    CHECK(row[0].slot(i).from_storage == files[i]->bytes.size());
+    CHECK(row[1].slot(i).from_storage == 0);
+    CHECK(row[2].slot(i).from_storage == 0);
+  }
+}
+
+TEST_CASE("a successor waits for a slot while all are in use, and gets the next one") {
+  const Scratch scratch;
+  const RelayFile one(scratch / "one", noise(k_mib, 1));
+  const RelayFile other(scratch / "other", noise(2 * k_mib, 2));
+  RelayRow row(2);
+  row.start([](WorkerOrder& order) { order.relay_patience_s = 60; });
+  row[0].ask(one);
+  CHECK((read_slot(row[0], one.bytes.size()) == one.bytes));
+  row[1].ask(other);
+  std::string got;
+  std::thread reader([&] { got = read_slot(row[1], other.bytes.size()); });
+  std::this_thread::sleep_for(std::chrono::milliseconds(500));
+  CHECK(row[1].slot().watermark == 0);
+  row[0].close();
+  reader.join();
+  CHECK((got == other.bytes));
+  CHECK(row[1].slot().from_storage == 0);
+}
+
+TEST_CASE("a slot without a path is over") {
+  RelayRow row(1);
+  row.start();
+  RelayFile nothing = RelayFile(Scratch() / "gone", "");
+  nothing.path = "";
+  row[0].ask(nothing);
+  CHECK(in_time([&] { return row[0].is_in(RelaySlotState::over); }));
+}
+
+TEST_CASE("a path without its NUL is bounded, and no path") {
+  RelayRow row(1);
+  row.start();
+  RelaySlot& slot = row[0].slot();
+  slot.identity = {k_mib, 1, 1};
+  std::fill(std::begin(slot.path), std::end(slot.path), '/');
+  slot.state = static_cast<std::uint32_t>(RelaySlotState::asked);
+  raise(row[0].board().asks);
+  CHECK(in_time([&] { return row[0].is_in(RelaySlotState::over); }));
+}
