@@ -99,7 +99,8 @@ void RelayedSources::expect(const std::string& path, const struct stat& info) {
 }
 
 std::uint64_t RelayedSources::spool_bytes() const {
-  return refused_.empty() ? std::min(order_.relay_window, expected_bytes_) : 0;
+  const bool is_off = !refused_.empty() || (*board_)->is_off != 0;
+  return is_off ? 0 : std::min(order_.relay_window, expected_bytes_);
 }
 
 std::uint64_t RelayedSources::spool_taken() const {
