@@ -5,6 +5,7 @@
 #include <random>
 
 #include "common/text/human.hpp"
+#include "common/text/parsing.hpp"
 #include "daemon/worker/basis/mounts.hpp"
 #include "fake_relay.hpp"
 #include "stage_run.hpp"
@@ -68,7 +69,7 @@ class RelayedStage : public StageRun {
 };
 
 // Calls `action` once, when `percent` of a source are there.
-auto at_percent(std::uint64_t percent, std::function<void(FakeRelay&, std::size_t)> action) {
+auto at_percent(std::uint64_t percent, const std::function<void(FakeRelay&, std::size_t)>& action) {
   return [percent, action, is_done = false](FakeRelay& relay, std::size_t slot) mutable {
     const RelaySlot& at = relay.slot(slot);
     if (is_done || at.watermark < at.identity.size * percent / 100) return true;
@@ -76,6 +77,11 @@ auto at_percent(std::uint64_t percent, std::function<void(FakeRelay&, std::size_
     action(relay, slot);
     return true;
   };
+}
+
+unsigned number_in(const char* variable, unsigned otherwise) {
+  const char* text = std::getenv(variable);
+  return text != nullptr ? parse_number<unsigned>(text).value_or(otherwise) : otherwise;
 }
 
 bool has(const std::string& text, const std::string& part) {
@@ -430,7 +436,7 @@ TEST_CASE("the spool is given up for data that find no more room") {
   CHECK(stage.relay->asked == 1);
 }
 
-// NODESTAGE_RELAY_SEEDS: how many.
+// NODESTAGE_RELAY_SEEDS: how many seeds; NODESTAGE_RELAY_SEED: the first.
 TEST_CASE("whatever a relay does and when, the trees are exact") {
   RelayedStage stage;
   stage.make_tree(3);
@@ -440,10 +446,8 @@ TEST_CASE("whatever a relay does and when, the trees are exact") {
   stage.add("t.tar.gz").destination = "o2";
   stage.add("t.zip").destination = "o3";
   stage.add("f");
-  const char* wanted = std::getenv("NODESTAGE_RELAY_SEEDS");
-  const unsigned seeds = wanted != nullptr ? static_cast<unsigned>(std::atoi(wanted)) : 8;
-  const char* first = std::getenv("NODESTAGE_RELAY_SEED");
-  const unsigned begin = first != nullptr ? static_cast<unsigned>(std::atoi(first)) : 1;
+  const unsigned seeds = number_in("NODESTAGE_RELAY_SEEDS", 8);
+  const unsigned begin = number_in("NODESTAGE_RELAY_SEED", 1);
   std::uint64_t from_nodes = 0;
   for (unsigned seed = begin; seed < begin + seeds; ++seed) {
     CAPTURE(seed);
