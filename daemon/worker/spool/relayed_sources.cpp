@@ -136,9 +136,9 @@ bool RelayedSources::turn_off(const std::string& why, const std::atomic<bool>& s
     board.is_off = 1;
   }
   for (auto* word : {&board.asks, &board.moves, &board.news}) raise(*word);
-  SilenceWatch watch(board, seconds(order_.relay_silence_s));
+  const auto end = SilenceWatch::Clock::now() + seconds(order_.relay_patience_s);
   const std::uint64_t before = spool_taken();
-  while (spool_taken() > 0 && !watch.is_silent() && !stop) {
+  while (spool_taken() > 0 && SilenceWatch::Clock::now() < end && !stop) {
     const std::uint32_t seen = board.news;
     await_raise(board.news, seen, k_step);
   }

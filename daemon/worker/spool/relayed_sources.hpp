@@ -88,8 +88,8 @@ class RelayedSources {
   void lose();
 
   // The local disk is needed for something else: nothing is relayed from now on, on this node and
-  // for those behind it. Waits until the relay worker has emptied the spool, or is silent. Returns
-  // whether there is room now that the spool could have taken.
+  // for those behind it. Waits for relay_patience_s at most until the relay worker has emptied the
+  // spool. Returns whether there is room now that the spool could have taken.
   bool turn_off(const std::string& why, const std::atomic<bool>& stop);
 
   // Tells the relay worker that nothing more is asked for.
