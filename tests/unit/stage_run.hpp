@@ -134,6 +134,7 @@ class StageRun {
   std::uint64_t rate = 0;
   // What a daemon has to admit; nothing: there is no daemon.
   std::optional<nodestage::Amount> room;
+  std::atomic<std::uint64_t> freed = 0;       // of what the worker says it has written
   std::vector<nodestage::SpaceClaim> claims;  // that it has answered
   // With order.has_board: the worker's.
   int board_fd = -1;
@@ -150,7 +151,7 @@ class StageRun {
       return;
     }
     Disk disk;
-    disk.free = *room - claim->written;
+    disk.free = *room + nodestage::Amount{freed, 0} - claim->written;
     const Amount admitted = claims.empty() ? Amount{} : admitted_;
     const SpaceAnswer answer = decide(*claim, admitted, disk);
     admitted_ = answer.admitted;

@@ -4,6 +4,7 @@
 
 #include <chrono>
 #include <thread>
+#include <utility>
 
 #include "common/text/human.hpp"
 #include "daemon/worker/basis/fault.hpp"
@@ -83,6 +84,7 @@ Status Allowance::check_disk() {
   const std::uint64_t now = taken_bytes_;
   const std::uint64_t on_its_way = now - std::min<std::uint64_t>(now, written_bytes_);
   const std::uint64_t free = free_on(at_.dir_fd).bytes;
+  if (free < more(at_.leave_free, on_its_way) && give_up_spare()) return check_disk();
   if (free < more(at_.leave_free, on_its_way)) return disk_is_full(at_.node, free, at_.leave_free);
   checked_ = now + std::min(k_check_bytes, free - at_.leave_free - on_its_way);
   return {};
@@ -91,12 +93,18 @@ Status Allowance::check_disk() {
 Status Allowance::extend(const Amount& need, const Amount& least, const Words& words) {
   const SpaceClaim claim{++serial_, larger(need, least), least, written(), 0};
   TRY_ASSIGN(const SpaceAnswer answer, answer_to(claim));
+  if (answer.granted == 0 && give_up_spare()) return extend(need, least, words);
   if (answer.granted == 0) {
     return too_little_space(words.subject, at_.node, words.need, least - claim.written, answer);
   }
   need_ = claim.need;
   set_limit(answer.admitted);
   return {};
+}
+
+bool Allowance::give_up_spare() {
+  const auto give_up = std::exchange(give_up_spare_, nullptr);
+  return give_up && give_up();
 }
 
 Result<SpaceAnswer> Allowance::answer_to(const SpaceClaim& claim) {

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <atomic>
+#include <functional>
 #include <mutex>
 #include <string>
 
@@ -29,6 +30,10 @@ class Allowance {
   };
   Allowance(const Places& places, const std::atomic<bool>& stop);
 
+  // What to call once, before the first refusal counts: it gives back what the job can do without.
+  // True: that made room. It must not call this object.
+  void set_spare(std::function<bool()> give_up) { give_up_spare_ = std::move(give_up); }
+
   // Call it before the item's first write. A refusal is a fault that starts with `subject`, such as
   // "PATH: needs".
   Status ask(const Need& need, const std::string& subject);
@@ -50,6 +55,7 @@ class Allowance {
     Amount need;
   };
   Status extend(const Amount& need, const Amount& least, const Words& words);
+  bool give_up_spare();
   Result<SpaceAnswer> answer_to(const SpaceClaim& claim);
   [[nodiscard]] Amount taken() const { return {taken_bytes_, taken_inodes_}; }
   [[nodiscard]] Amount written() const { return {written_bytes_, written_inodes_}; }
@@ -70,6 +76,7 @@ class Allowance {
   std::mutex mutex_;  // guards what follows
   std::uint64_t serial_ = 0;
   Amount need_;  // as stated
+  std::function<bool()> give_up_spare_;
 };
 
 }  // namespace nodestage

@@ -101,7 +101,7 @@ class Copy {
     if (from_.relayed != nullptr) return copy_relayed(part);
     TRY_ASSIGN(const std::uint64_t bytes, kernel_ ? copy_in_kernel(part) : copy_block(part));
     TRY(meter_.count_read(bytes));
-    meter_.from_storage += bytes;
+    if (from_.from_storage != nullptr) *from_.from_storage += bytes;
     meter_.bytes_written += bytes;
     return bytes;
   }

@@ -29,6 +29,8 @@ struct FileToCopy {
   SourcePace* pace = nullptr;                           // records reads, unless null
   XattrCopy* xattrs = nullptr;                          // null: they are not kept
   const Source* relayed = nullptr;                      // null: all of it is read from fd
+  // Counts what is read from fd, unless null.
+  std::atomic<std::uint64_t>* from_storage = nullptr;
 };
 
 // The mode of a copy: without the set-id bits.

@@ -188,6 +188,7 @@ Status Piece::copy_as_file(const Place& place) {
   FileToCopy file{source_->fd(), info, path_};
   if (limits_.rules.xattrs) file.xattrs = &xattrs;
   begin_relay(0);
+  file.from_storage = &meter_->from_storage;
   if (source_->relayed() != nullptr) file.relayed = source_.get();
   TRY(copy_file(file, std::move(*to), *meter_, place.space));
   add_note(skipped_note(xattrs.lost, k_lost_xattrs));

@@ -34,9 +34,9 @@ bool ItemRelay::was_asked() const {
 std::string ItemRelay::note() const {
   const std::lock_guard lock(mutex_);
   const std::uint64_t bytes = meter_.from_nodes;
-  const std::string from = bytes == 0 ? ""
-                                      : human_bytes(bytes) + " from " +
-                                            (node_.empty() ? "other nodes" : "node " + node_);
+  std::string from = bytes == 0 ? ""
+                                : human_bytes(bytes) + " from " +
+                                      (node_.empty() ? "other nodes" : "node " + node_);
   if (why_.empty()) return from;
   return from.empty() ? "read from the file system, not from other nodes: " + why_
                       : from + ", the rest from the file system: " + why_;

@@ -99,7 +99,8 @@ void RelayedSources::expect(const std::string& path, const struct stat& info) {
 }
 
 std::uint64_t RelayedSources::spool_bytes() const {
-  return refused_.empty() ? std::min(order_.relay_window, expected_bytes_) : 0;
+  const bool is_off = !refused_.empty() || (*board_)->is_off != 0;
+  return is_off ? 0 : std::min(order_.relay_window, expected_bytes_);
 }
 
 std::uint64_t RelayedSources::spool_taken() const {
@@ -120,10 +121,28 @@ void RelayedSources::refuse(const std::string& why) {
   end();
 }
 
+// `asks` is not raised: no slot is needed.
 void RelayedSources::end() {
-  if (!board_ || std::exchange(has_ended_, true)) return;
+  if (!board_ || has_ended_.exchange(true)) return;
   (*board_)->staging_is_over = 1;
-  raise((*board_)->asks);
+  raise((*board_)->moves);
+}
+
+bool RelayedSources::turn_off(const std::string& why, const std::atomic<bool>& stop) {
+  if (!board_ || lanes_ == 0) return false;
+  RelayBoard& board = **board_;
+  if (board.is_off == 0) {
+    board.why[why.copy(board.why, sizeof board.why - 1)] = '\0';
+    board.is_off = 1;
+  }
+  for (auto* word : {&board.asks, &board.moves, &board.news}) raise(*word);
+  const auto end = SilenceWatch::Clock::now() + seconds(order_.relay_patience_s);
+  const std::uint64_t before = spool_taken();
+  while (spool_taken() > 0 && SilenceWatch::Clock::now() < end && !stop) {
+    const std::uint32_t seen = board.news;
+    await_raise(board.news, seen, k_step);
+  }
+  return spool_taken() < before || before == 0;
 }
 
 void RelayedSources::lose() { lost_at_ = (*board_)->beat; }
@@ -158,8 +177,7 @@ std::optional<RelayPlace> RelayedSources::claim(const std::string& path, const s
       why = "too many sources are relayed at once";
       return std::nullopt;
     }
-    // It tells the relay worker that a slot is needed.
-    if (!watch) raise(board.asks);
+    raise(board.asks);  // tells the relay worker that a slot is needed
     if (!watch) watch.emplace(board, seconds(order_.relay_silence_s));
     await_raise(board.news, seen, k_step);
     if (watch->is_silent()) lose();

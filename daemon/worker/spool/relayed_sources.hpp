@@ -87,6 +87,11 @@ class RelayedSources {
   // The relay worker was silent for too long: nobody waits for it any more, unless it comes back.
   void lose();
 
+  // The local disk is needed for something else: nothing is relayed from now on, on this node and
+  // for those behind it. Waits for relay_patience_s at most until the relay worker has emptied the
+  // spool. Returns whether there is room now that the spool could have taken.
+  bool turn_off(const std::string& why, const std::atomic<bool>& stop);
+
   // Tells the relay worker that nothing more is asked for.
   void end();
 
@@ -105,7 +110,7 @@ class RelayedSources {
   std::size_t expected_ = 0;
   std::uint64_t expected_bytes_ = 0;
   std::uint32_t lanes_ = 0;
-  bool has_ended_ = false;
+  std::atomic<bool> has_ended_ = false;
   std::map<std::string, bool> mounts_;  // by number: whether their type is in the list
 
   std::mutex mutex_;  // over claims

@@ -6,9 +6,17 @@
 #include "daemon/worker/stage/admit_items.hpp"
 
 namespace nodestage {
+namespace {
 
-SpoolSpace::SpoolSpace(RelayedSources* relays, Allowance& allowance)
-    : relays_(relays), allowance_(allowance), space_(k_worker_directory_fd, allowance) {}
+constexpr char k_no_room[] = "the local disk has no room for that";
+
+}  // namespace
+
+SpoolSpace::SpoolSpace(RelayedSources* relays, Allowance& allowance, const std::atomic<bool>& stop)
+    : relays_(relays),
+      allowance_(allowance),
+      stop_(stop),
+      space_(k_worker_directory_fd, allowance) {}
 
 Status SpoolSpace::admit(std::vector<StagedItem*>& items, std::size_t at_once) {
   const std::uint64_t wanted = relays_ != nullptr ? in_blocks(relays_->spool_bytes()) : 0;
@@ -16,10 +24,11 @@ Status SpoolSpace::admit(std::vector<StagedItem*>& items, std::size_t at_once) {
   TRY(admit_items(items, claimed_, allowance_));
   if (relays_ == nullptr) return {};
   if (claimed_ < wanted) {
-    relays_->refuse("the local disk has no room for that");
-  } else {
-    relays_->begin(at_once);
+    relays_->refuse(k_no_room);
+    return {};
   }
+  relays_->begin(at_once);
+  if (claimed_ > 0) allowance_.set_spare([this] { return relays_->turn_off(k_no_room, stop_); });
   return {};
 }
 

@@ -1,9 +1,11 @@
 // SpoolSpace: what the relay worker's spool takes of the local disk, as this worker's claim.
 //
 // The relay worker writes the spool and has no claim of its own. What it is expected to take is
-// admitted with the data, and counts as written as far as the spool has grown.
+// admitted with the data, and counts as written as far as the spool has grown. Where the data find
+// no more room, the spool is given up for them.
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <vector>
 
@@ -18,7 +20,7 @@ namespace nodestage {
 class SpoolSpace {
  public:
   // `relays`: null if nothing is relayed.
-  SpoolSpace(RelayedSources* relays, Allowance& allowance);
+  SpoolSpace(RelayedSources* relays, Allowance& allowance, const std::atomic<bool>& stop);
 
   // admit_items(), and the spool with them. Without room for it, nothing is relayed.
   Status admit(std::vector<StagedItem*>& items, std::size_t at_once);
@@ -32,6 +34,7 @@ class SpoolSpace {
  private:
   RelayedSources* const relays_;
   Allowance& allowance_;
+  const std::atomic<bool>& stop_;
   Space space_;
   std::uint64_t claimed_ = 0;
   std::uint64_t counted_ = 0;

@@ -54,7 +54,7 @@ class Stage {
         allowance_({k_worker_status_fd, k_worker_answer_fd, k_worker_directory_fd,
                     order.leave_free_bytes, order.node},
                    stop_),
-        spool_(relays, allowance_),
+        spool_(relays, allowance_, stop_),
         at_once_(items_at_once(order, request)),
         context_{order,  workspace, request.umask,
                  rate_,  stop_,     allowance_,

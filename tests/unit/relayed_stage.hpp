@@ -1,0 +1,70 @@
+// RelayedStage: a staging worker whose sources a FakeRelay relays.
+#pragma once
+
+#include <doctest/doctest.h>
+
+#include "daemon/worker/basis/mounts.hpp"
+#include "fake_relay.hpp"
+#include "stage_run.hpp"
+
+namespace nodestage {
+
+inline constexpr std::uint64_t k_mib = 1 << 20;
+inline constexpr std::uint64_t k_head = 2 * k_mib;  // what recognizing a source reads of it
+
+inline std::string type_of_file_system(const std::string& path) {
+  const Fd here(::open(path.c_str(), O_PATH | O_CLOEXEC));
+  const auto mounts = read_mountinfo();
+  if (!mounts) return "unknown";
+  const auto mount = find_mount(*mounts, mount_of(here.get()));
+  return mount ? std::string(mount->type) : "unknown";
+}
+
+class RelayedStage : public StageRun {
+ public:
+  std::optional<FakeRelay> relay;
+
+  explicit RelayedStage(std::uint64_t window = 8 * k_mib) {
+    order.has_board = true;
+    order.relay_least_bytes = 1;
+    order.relay_file_systems = {type_of_file_system(data())};
+    order.relay_silence_s = 1;
+    order.relay_patience_s = 1;
+    meanwhile = [this](const std::atomic<bool>& over, int) { relay->run(over); };
+    renew(window);
+  }
+
+  // For another run of the worker.
+  void renew(std::uint64_t window) {
+    relay.emplace(window);
+    order.relay_window = window;
+    board_fd = relay->board_fd();
+    spool_fd = relay->spool_fd();
+  }
+
+  // The tree `t`: `mib` MiB in one file that does not compress, and small files.
+  void make_tree(unsigned mib) const {
+    REQUIRE(in_data("mkdir -p t/a && head -c " + std::to_string(mib) +
+                    "M /dev/urandom >t/large && seq 2000 >t/a/b && for i in $(seq 50); do seq $i "
+                    ">t/a/$i; done && ln -s b t/a/link") == 0);
+  }
+
+  // A tar of it is to be staged.
+  void add_tar(unsigned mib) {
+    make_tree(mib);
+    REQUIRE(in_data("tar cf t.tar t") == 0);
+    add("t.tar").destination = "out";
+  }
+
+  [[nodiscard]] const ItemRecord& item(std::size_t i = 0) const { return status.items.at(i); }
+  [[nodiscard]] bool is_exact() const { return in_job("diff -r --no-dereference out/t ../data/t"); }
+  [[nodiscard]] bool is_closed(std::size_t slot) {
+    return relay->slot(slot).reader == static_cast<std::uint32_t>(RelayReader::closed);
+  }
+};
+
+inline bool has(const std::string& text, const std::string& part) {
+  return text.find(part) != std::string::npos;
+}
+
+}  // namespace nodestage

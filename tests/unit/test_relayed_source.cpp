@@ -1,0 +1,255 @@
+// The slots of the board, as the staging worker claims, reads and closes them.
+#include <doctest/doctest.h>
+
+#include <thread>
+
+#include "daemon/worker/basis/mounts.hpp"
+#include "daemon/worker/read/read_ahead.hpp"
+#include "daemon/worker/spool/item_relay.hpp"
+#include "fake_relay.hpp"
+#include "piece_run.hpp"
+
+using namespace nodestage;
+
+namespace {
+
+constexpr std::uint64_t k_mib = 1 << 20;
+
+RelaySlotState state_of(const RelaySlot& slot) {
+  return static_cast<RelaySlotState>(slot.state.load());
+}
+RelayReader reader_of(const RelaySlot& slot) {
+  return static_cast<RelayReader>(slot.reader.load());
+}
+
+// A file of 8 MiB, a board, and a worker that is about to read it.
+class Reader {
+ public:
+  explicit Reader(std::uint64_t window = 4 * k_mib)
+      : relay(window), path_(scratch_ / "f"), meter_(rate_, stop) {
+    spit(path_, std::string(8 * k_mib, 'x'));
+    order.relay_least_bytes = 1;
+    order.relay_window = window;
+    order.relay_silence_s = 1;
+    order.relay_patience_s = 1;
+    const auto mounts = read_mountinfo();
+    REQUIRE(mounts);
+    auto source = Source::open(path_, meter_);
+    REQUIRE(source);
+    source_.emplace(std::move(*source));
+    const auto mount = find_mount(*mounts, mount_of(source_->fd()));
+    REQUIRE(mount);
+    order.relay_file_systems = {std::string(mount->type)};
+    sources_.emplace(order, relay.board_fd(), relay.spool_fd());
+    item_.emplace(&*sources_, meter_);
+  }
+
+  // The source and as many others are expected, that many side by side.
+  void expect(std::size_t number = 1, std::size_t at_once = 1) {
+    for (std::size_t i = 0; i < number; ++i) sources_->expect(path_, source_->info());
+    sources_->begin(at_once);
+  }
+
+  std::unique_ptr<RelayedSource> begin() {
+    return item_->begin(path_, source_->fd(), source_->info(), 0);
+  }
+
+  // As the relay worker does it for another node.
+  void serve_another(std::size_t slot, std::uint64_t low = 0) {
+    RelaySlot& to = relay.slot(slot);
+    const struct stat& info = source_->info();
+    to.identity = {source_->size(), info.st_mtim.tv_sec * 1'000'000'000 + info.st_mtim.tv_nsec,
+                   info.st_ctim.tv_sec * 1'000'000'000 + info.st_ctim.tv_nsec};
+    set_field(to.path, path_);
+    to.low = low;
+    relay.set_state(slot, RelaySlotState::serving);
+  }
+
+  Source& source() { return *source_; }
+  RelayedSources& sources() { return *sources_; }
+  ItemRelay& item() { return *item_; }
+
+  WorkerOrder order;
+  FakeRelay relay;
+  std::atomic<bool> stop = false;
+
+ private:
+  Scratch scratch_;
+  std::string path_;
+  RateLimit rate_{-1};
+  Meter meter_;
+  std::optional<RelayedSources> sources_;
+  std::optional<ItemRelay> item_;
+  std::optional<Source> source_;
+};
+
+}  // namespace
+
+TEST_CASE("a source is described in the first free slot") {
+  Reader reader;
+  reader.expect();
+  const std::uint32_t asks = reader.relay.board().asks;
+  auto relayed = reader.begin();
+  REQUIRE(relayed);
+  const RelaySlot& slot = reader.relay.slot(0);
+  CHECK(state_of(slot) == RelaySlotState::asked);
+  CHECK(reader_of(slot) == RelayReader::reading);
+  CHECK(field_text(slot.path) == reader.source().path());
+  CHECK(slot.identity.size == 8 * k_mib);
+  CHECK(slot.identity.mtime_ns / 1'000'000'000 == reader.source().info().st_mtim.tv_sec);
+  CHECK(slot.identity.ctime_ns % 1'000'000'000 == reader.source().info().st_ctim.tv_nsec);
+  CHECK(reader.relay.board().asks != asks);
+  relayed.reset();
+  CHECK(reader_of(slot) == RelayReader::closed);
+  CHECK(reader.relay.board().staging_is_over == 0);
+  reader.sources().end();
+  CHECK(reader.relay.board().staging_is_over == 1);
+}
+
+TEST_CASE("lanes are as many as can be used, in rings that are worth it") {
+  for (const auto& [window, number, at_once, lanes] : {std::array<std::uint64_t, 4>{64, 9, 4, 1},
+                                                       {4096, 1, 4, 1},
+                                                       {4096, 9, 1, 2},
+                                                       {4096, 9, 4, 8},
+                                                       {256, 9, 4, 4},
+                                                       {4, 9, 4, 1},
+                                                       {4096, 0, 4, 0}}) {
+    Reader reader(window * k_mib);
+    reader.expect(number, at_once);
+    CHECK(reader.relay.board().lanes == lanes);
+    CHECK(reader.relay.board().staging_is_over == (number == 0 ? 1 : 0));
+    CHECK(reader.sources().spool_bytes() == std::min(window * k_mib, number * 8 * k_mib));
+  }
+}
+
+TEST_CASE("types of file systems are compared whole, and fuse with all of its kinds") {
+  const std::string mounts =
+      "21 1 0:20 / /a rw - fuse.sshfs h:/ rw,user_id=0\n22 1 0:21 / /b rw - nfs4 s:/x rw\n";
+  CHECK(find_mount(mounts, "21")->type == "fuse.sshfs");
+  CHECK(find_mount(mounts, "21")->options == "rw,user_id=0");
+  CHECK_FALSE(find_mount(mounts, "2"));
+  Reader reader;
+  const std::string type = reader.order.relay_file_systems.front();
+  for (const std::string& wrong : {type + "x", type.substr(1), std::string("fuse")}) {
+    reader.order.relay_file_systems = {wrong};
+    RelayedSources sources(reader.order, reader.relay.board_fd(), reader.relay.spool_fd());
+    CHECK_FALSE(sources.qualifies(reader.source().fd(), reader.source().info()));
+  }
+}
+
+TEST_CASE("what is there for another node is read there") {
+  Reader reader(256 * k_mib);
+  reader.expect(4, 2);
+  SUBCASE("from its start") {
+    reader.serve_another(1);
+    CHECK(reader.begin());
+    CHECK(state_of(reader.relay.slot(0)) == RelaySlotState::unused);
+    CHECK(reader_of(reader.relay.slot(1)) == RelayReader::closed);
+    return;
+  }
+  SUBCASE("its start is gone") { reader.serve_another(1, 4096); }
+  SUBCASE("it is another version") {
+    reader.serve_another(1);
+    ++reader.relay.slot(1).identity.ctime_ns;
+  }
+  SUBCASE("it is another file") {
+    reader.serve_another(1);
+    set_field(reader.relay.slot(1).path, reader.source().path() + "x");
+  }
+  SUBCASE("it has ended before its end") {
+    reader.serve_another(1);
+    reader.relay.end(1, "");
+  }
+  SUBCASE("another item reads there") {
+    reader.serve_another(1);
+    const auto first = reader.begin();
+    CHECK(reader_of(reader.relay.slot(1)) == RelayReader::reading);
+    CHECK(reader.begin());
+  }
+  SUBCASE("it is being given back") {
+    reader.serve_another(1);
+    reader.relay.slot(1).reader = static_cast<std::uint32_t>(RelayReader::recycled);
+  }
+  const auto relayed = reader.begin();
+  REQUIRE(relayed);
+  CHECK(state_of(reader.relay.slot(0)) == RelaySlotState::asked);
+}
+
+TEST_CASE("nothing is asked of a relay worker that is lost, until it is back") {
+  Reader reader;
+  reader.expect();
+  reader.sources().lose();
+  CHECK_FALSE(reader.begin());
+  CHECK(reader.item().was_asked());
+  CHECK(reader.item().note() ==
+        "read from the file system, not from other nodes: the process that relays does not answer");
+  ++reader.relay.board().beat;
+  CHECK(reader.begin());
+}
+
+// The relay worker is alive and sends nothing: nothing but stop() ends the wait.
+TEST_CASE("a stopped read-ahead does not wait for other nodes") {
+  Reader reader;
+  reader.expect();
+  std::atomic<bool> over = false;
+  reader.relay.before = [](auto&, auto) { return false; };
+  std::thread relay([&] { reader.relay.run(over); });
+  reader.source().relay(reader.begin());
+  REQUIRE(reader.source().relayed() != nullptr);
+  {
+    ReadAhead ahead(reader.source(), 0, {k_mib, 8, 4});
+    REQUIRE(ahead.start());
+    Status stopped_read;
+    std::thread consumer([&] {
+      const auto block = ahead.next();
+      if (!block) stopped_read = block.error();
+    });
+    while (state_of(reader.relay.slot(0)) != RelaySlotState::serving) std::this_thread::yield();
+    SUBCASE("by its owner") { ahead.stop(); }
+    SUBCASE("by the worker's end") { reader.stop = true; }
+    SUBCASE("by the source's end") { static_cast<void>(reader.source().relayed()->close()); }
+    consumer.join();
+    REQUIRE_FALSE(stopped_read);
+    CHECK(is_stopped(stopped_read.error()));
+  }
+  over = true;
+  relay.join();
+}
+
+TEST_CASE("a read far ahead waits while the others go on, and no longer") {
+  Reader reader;
+  reader.expect();
+  auto relayed = reader.begin();
+  REQUIRE(relayed);
+  const std::atomic<bool> never = false;
+  std::vector<std::byte> block(4096);
+  RelaySlot& slot = reader.relay.slot(0);
+  std::atomic<bool> over = false;
+  reader.relay.disguise = 7;
+  reader.relay.before = [](FakeRelay& at, std::size_t i) {
+    return at.slot(i).watermark < 1 * k_mib || at.slot(i).position >= 1 * k_mib;
+  };
+  std::thread relay([&] { reader.relay.run(over); });
+  // Nobody else reads: it is the original's, and does not count as a place.
+  const auto far = relayed->fetch(6 * k_mib, block, never);
+  REQUIRE(far);
+  CHECK_FALSE(*far);
+  relayed->read_original(6 * k_mib, block.size());
+  CHECK(slot.position == 0);
+  // Another one reads up to there.
+  Result<bool> ahead = false;
+  std::vector<std::byte> other(4096);
+  std::thread waits([&] { ahead = relayed->fetch(3 * k_mib, other, never); });
+  for (std::uint64_t at = 0; at < 8 * k_mib; at += block.size()) {
+    const auto read = relayed->fetch(at, block, never);
+    REQUIRE(read);
+    if (!*read) relayed->read_original(at, block.size());
+    if (*read) REQUIRE(block.front() == std::byte{'x' ^ 7});
+  }
+  waits.join();
+  REQUIRE(ahead);
+  CHECK(slot.position == 8 * k_mib);
+  over = true;
+  relay.join();
+  CHECK(relayed->close().from_nodes == 8 * k_mib);
+}
