@@ -12,6 +12,7 @@
 #include "cli/base/conversation.hpp"
 #include "cli/base/programs.hpp"
 #include "cli/doctor/bug_report.hpp"
+#include "cli/doctor/free_ports.hpp"
 #include "cli/doctor/kernel_features.hpp"
 #include "cli/doctor/node_checks.hpp"
 #include "cli/doctor/plugstack.hpp"
@@ -237,6 +238,7 @@ class Doctor {
       report_.add(judge_cgroups(about_));
       report_.add(judge_sandbox(about_));
     }
+    look_at_relay();
     report_.add(judge_openat2(has_openat2()));
   }
 
@@ -264,6 +266,13 @@ class Doctor {
     report_.add(judge_cache_directory({path, info.st_mode, info.st_uid}));
     if (const auto settings = read_cache_settings(k_config_path))
       report_.add(judge_keep_free(disk, *settings));
+  }
+
+  void look_at_relay() {
+    const auto settings = read_relay_settings(k_config_path);
+    if (!settings || !settings->is_on) return;
+    const FreePorts ports = find_free_ports(settings->first_port, settings->last_port);
+    report_.add(judge_relay_ports(*settings, ports));
   }
 
   int write_bug_report() {

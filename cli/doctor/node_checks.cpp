@@ -145,6 +145,18 @@ std::vector<Finding> judge_keep_free(const LocalDisk& disk, const CacheSettings&
                   "Free space there, or set a lower cache.keep_free (nodestaged.toml).")};
 }
 
+Finding judge_relay_ports(const RelaySettings& settings, const FreePorts& ports) {
+  const std::string range = "relay.ports (" + std::to_string(settings.first_port) + "-" +
+                            std::to_string(settings.last_port) + ")";
+  if (ports.free != 0)
+    return ok(human_count(ports.free) + " of " + human_count(ports.tried) + " ports of " + range +
+              " are free");
+  return warning("no port of " + range + " is free (" + ports.fault +
+                     "): jobs on this node pass no source on to their other nodes",
+                 "ss -ltnp shows who listens there. Set relay.ports to a range that is free on all "
+                 "nodes (nodestaged.toml), and open it between them; or relay.enabled = false.");
+}
+
 Finding judge_sandbox(const DaemonAbout& about) {
   const std::string& text = about.sandbox.text;
   const char* jobs_fail =

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "cli/doctor/finding.hpp"
+#include "cli/doctor/free_ports.hpp"
 #include "cli/doctor/node_config.hpp"
 #include "common/wire/daemon_about.hpp"
 
@@ -37,6 +38,9 @@ struct CacheDirectory {
 Finding judge_cache_directory(const CacheDirectory& directory);
 // Whether anything can be kept there. Nothing to say where nothing is to be kept.
 std::vector<Finding> judge_keep_free(const LocalDisk& disk, const CacheSettings& settings);
+
+// The ports on which a job's relay process can listen.
+Finding judge_relay_ports(const RelaySettings& settings, const FreePorts& ports);
 
 // What the running daemon's workers reported.
 Finding judge_sandbox(const DaemonAbout& about);

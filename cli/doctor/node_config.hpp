@@ -19,4 +19,14 @@ struct CacheSettings {
 // the default.
 std::optional<CacheSettings> read_cache_settings(const std::string& path);
 
+// The section [relay], likewise.
+struct RelaySettings {
+  bool is_on = true;  // relay.enabled, with a window, and with the barrier
+  std::uint16_t first_port = 6826;
+  std::uint16_t last_port = 6925;
+
+  bool operator==(const RelaySettings&) const = default;
+};
+std::optional<RelaySettings> read_relay_settings(const std::string& path);
+
 }  // namespace nodestage

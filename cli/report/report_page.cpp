@@ -1,5 +1,6 @@
 #include "cli/report/report_page.hpp"
 
+#include "cli/report/report_origin.hpp"
 #include "cli/report/report_phases.hpp"
 #include "cli/report/report_table.hpp"
 #include "cli/report/report_waterfall.hpp"
@@ -107,24 +108,33 @@ std::string nodes_table(const std::vector<NodeReport>& run) {
 
 std::string items_table(const std::vector<NodeReport>& run) {
   const std::uint64_t begin = begin_of(run);
-  Table table({{"node", k_text},
-               {"item", k_text},
-               {"destination", k_text},
-               {"state", k_text},
-               {"from", k_number},
-               {"read", k_number},
-               {"finish", k_number},
-               {"files", k_number},
-               {"written", k_number},
-               {"note", k_text}});
+  const bool shows_origin = has_origin(run);
+  std::vector<Table::Column> columns{
+      {"node", k_text},     {"item", k_text},    {"destination", k_text},
+      {"state", k_text},    {"from", k_number},  {"read", k_number},
+      {"finish", k_number}, {"files", k_number}, {"written", k_number}};
+  if (shows_origin)
+    columns.insert(columns.end(), {{"from storage", k_number}, {"from nodes", k_number}});
+  columns.push_back({"note", k_text});
+  Table table(std::move(columns));
   const auto add = [&](const NodeReport& report, const ReportItem& item, std::uint64_t read,
                        std::uint64_t finish) {
     const bool has_begun = item.begun != 0 && item.begun >= begin;
-    table.add({report.node, item.source + (item.what.empty() ? "" : " (" + item.what + ")"),
-               item.destination, state_text(item),
-               has_begun ? "+" + human_duration(item.begun - begin) : k_none, duration(read),
-               duration(finish), has_figures(item) ? human_count(item.files) : k_none,
-               has_figures(item) ? human_bytes(item.bytes_written) : k_none, item.note});
+    std::vector<std::string> row{report.node,
+                                 item.source + (item.what.empty() ? "" : " (" + item.what + ")"),
+                                 item.destination,
+                                 state_text(item),
+                                 has_begun ? "+" + human_duration(item.begun - begin) : k_none,
+                                 duration(read),
+                                 duration(finish),
+                                 has_figures(item) ? human_count(item.files) : k_none,
+                                 has_figures(item) ? human_bytes(item.bytes_written) : k_none};
+    if (shows_origin) {
+      row.push_back(has_origin(item) ? human_bytes(item.bytes_from_storage) : k_none);
+      row.push_back(has_origin(item) ? human_bytes(item.bytes_from_nodes) : k_none);
+    }
+    row.push_back(item.note);
+    table.add(row);
   };
   for (const NodeReport& report : run) {
     for (const ReportItem& item : report.items) {
@@ -159,10 +169,12 @@ std::string section(const std::vector<NodeReport>& run) {
       human_count(run.size()) + (first.node_count > run.size()
                                      ? " of " + human_count(first.node_count) + " nodes"
                                      : (run.size() == 1 ? " node" : " nodes"));
+  const std::string origin = origin_text(run);
   return "<section><h1>" + markup(run_name(first)) + "</h1><p>started " + human_date(begin / 1000) +
-         " · " + nodes + (outcome.empty() ? "" : " · the job " + outcome) + "</p>\n" +
-         waterfall(run) + key_of_colours() + "<h2>Nodes</h2>\n" + nodes_table(run) +
-         "<h2>Items</h2>\n" + items_table(run) + "</section>\n";
+         " · " + nodes + (outcome.empty() ? "" : " · the job " + outcome) +
+         (origin.empty() ? "" : " · " + markup(origin)) + "</p>\n" + waterfall(run) +
+         key_of_colours() + "<h2>Nodes</h2>\n" + nodes_table(run) + "<h2>Items</h2>\n" +
+         items_table(run) + "</section>\n";
 }
 
 }  // namespace

@@ -1,6 +1,7 @@
 #include "cli/report/report_table.hpp"
 
 #include "cli/base/grid.hpp"
+#include "cli/report/report_origin.hpp"
 #include "cli/report/report_phases.hpp"
 #include "common/talk/summary.hpp"
 #include "common/text/human.hpp"
@@ -31,13 +32,24 @@ std::string nodes_part(const std::vector<NodeReport>& reports) {
   return grid.text();
 }
 
-void add_items(Grid& grid, const NodeReport& report, std::uint64_t begin) {
+enum class Origins { hide, show };
+
+void add_items(Grid& grid, const NodeReport& report, std::uint64_t begin, Origins origins) {
   const auto add = [&](const ReportItem& item, const std::string& name, std::uint64_t read,
                        std::uint64_t finish) {
-    grid.add({report.node, shortened(name, k_name_bytes), state_text(item),
-              offset(item.begun, begin), duration(read), duration(finish),
-              has_figures(item) ? human_count(item.files) : k_none,
-              has_figures(item) ? human_bytes(item.bytes_written) : k_none});
+    std::vector<std::string> row{report.node,
+                                 shortened(name, k_name_bytes),
+                                 state_text(item),
+                                 offset(item.begun, begin),
+                                 duration(read),
+                                 duration(finish),
+                                 has_figures(item) ? human_count(item.files) : k_none,
+                                 has_figures(item) ? human_bytes(item.bytes_written) : k_none};
+    if (origins == Origins::show) {
+      row.push_back(has_origin(item) ? human_bytes(item.bytes_from_storage) : k_none);
+      row.push_back(has_origin(item) ? human_bytes(item.bytes_from_nodes) : k_none);
+    }
+    grid.add(std::move(row));
   };
   for (const ReportItem& item : report.items) {
     const std::vector<Span> spans = item_spans(report, item);
@@ -51,9 +63,28 @@ void add_items(Grid& grid, const NodeReport& report, std::uint64_t begin) {
   }
 }
 
+// The items of all nodes; "" if there are none.
+std::string items_part(const std::vector<NodeReport>& reports, std::uint64_t begin) {
+  const Origins origins = has_origin(reports) ? Origins::show : Origins::hide;
+  std::vector<std::string> head{"NODE", "ITEM",   "STATE", "FROM",
+                                "READ", "FINISH", "FILES", "WRITTEN"};
+  if (origins == Origins::show) {
+    head.emplace_back("FROM STORAGE");
+    head.emplace_back("FROM NODES");
+  }
+  Grid grid(std::move(head), 3);
+  bool has_items = false;
+  for (const NodeReport& report : reports) {
+    add_items(grid, report, begin, origins);
+    has_items = has_items || !report.items.empty() || !report.outputs.empty();
+  }
+  return has_items ? grid.text() : "";
+}
+
 // The causes of failures, and other notes.
 std::string notes_part(const std::vector<NodeReport>& reports) {
-  std::string text;
+  std::string text = origin_text(reports);
+  if (!text.empty()) text += "\n";
   const auto add = [&text](const std::string& node, const std::string& what) {
     text += node + ": " + what + "\n";
   };
@@ -99,13 +130,8 @@ std::string report_table(const std::vector<NodeReport>& reports) {
   const std::string outcome = outcome_text(first);
   std::string text = run_name(first) + ", started " + human_date(begin / 1000) +
                      (outcome.empty() ? "" : ", " + outcome) + "\n\n" + nodes_part(reports);
-  Grid items({"NODE", "ITEM", "STATE", "FROM", "READ", "FINISH", "FILES", "WRITTEN"}, 3);
-  bool has_items = false;
-  for (const NodeReport& report : reports) {
-    add_items(items, report, begin);
-    has_items = has_items || !report.items.empty() || !report.outputs.empty();
-  }
-  if (has_items) text += "\n" + items.text();
+  const std::string items = items_part(reports, begin);
+  if (!items.empty()) text += "\n" + items;
   const std::string notes = notes_part(reports);
   return notes.empty() ? text : text + "\n" + notes;
 }

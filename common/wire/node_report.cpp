@@ -145,13 +145,20 @@ Json items_to_json(const std::vector<ReportItem>& items, std::size_t& room,
   return list;
 }
 
+// A member of items that reports of earlier releases lack.
+bool is_later(std::string_view name) {
+  return name == "bytes_from_storage" || name == "bytes_from_nodes";
+}
+
 template <typename Item>
 Result<std::vector<Item>> items_of(const Json& list) {
   std::vector<Item> items;
   for (const Json& json : list) {
     JsonFields fields(json);
     Item& item = items.emplace_back();
-    each_item_field(item, [&](const char* name, auto& value) { get(fields, name, value); });
+    each_item_field(item, [&](const char* name, auto& value) {
+      if (!is_later(name) || fields.has(name)) get(fields, name, value);
+    });
     TRY(fields.status());
   }
   return items;

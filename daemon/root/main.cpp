@@ -229,7 +229,8 @@ Status serve(const Arguments& arguments, Config& config) {
   MetricsFile metrics(loop, config, [&jobs] { return jobs.metrics(); });
   TRY(server.listen(config.daemon.socket));
   TRY(mark_every_job(config, runtime_dir));
-  peers.start([&jobs](const PeerNote& note) { jobs.take_note(note); });
+  peers.start(
+      [&jobs](const PeerNote& note, const std::string& address) { jobs.take_note(note, address); });
   jobs.recover();
   metrics.settings_changed();
   SandboxProbe probe(workers, config);

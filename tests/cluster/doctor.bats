@@ -38,7 +38,8 @@ finds() {
     for what in "is for Slurm $(slurm_release), as is this host's" "is \`required\`" "after the plugin was installed" "nodestaged answers" \
         "PrologFlags=Alloc" "BatchStartTimeout=" "PrologEpilogTimeout: none" "no private /tmp" "running daemon" \
         "job directories are in /localscratch" "are free there" \
-        "shared items are kept in /localscratch/.nodestage-cache" "seccomp" "openat2"; do
+        "shared items are kept in /localscratch/.nodestage-cache" "seccomp" "openat2" \
+        "100 of 100 ports of relay.ports (6826-6925) are free"; do
         grep -E "^ok +" <<<"$output" | grep -F "$what"
     done
 }
@@ -140,6 +141,26 @@ finds_too() {
     on n1 sed -i 's/^version=.*/version=9.9.9/' /run/nodestage/about
     finds problem "not the same release"
     cluster daemon restart n1
+}
+
+@test "somebody else listens on all ports of the relay" {
+    reload_daemons $'[relay]\nports = "7001-7002"\n'
+    on n1 python3 -c '
+import os, socket, time
+held = [socket.create_server(("", port)) for port in (7001, 7002)]
+while not os.path.exists("/tmp/no-ports-any-more"):
+    time.sleep(0.1)' &
+    wait_until 10 finds warning "no port of relay.ports \(7001-7002\) is free"
+    reload_daemons $'[relay]\nports = "7001-7002"\nenabled = false\n'
+    run on n1 nodestage doctor
+    [ "$status" -eq 0 ]
+    [[ $output != *relay.ports* ]]
+    reload_daemons $'[relay]\nports = "7001-7003"\n'
+    run on n1 nodestage doctor
+    grep -F "ok       1 of 3 ports of relay.ports (7001-7003) are free" <<<"$output"
+    on n1 touch /tmp/no-ports-any-more
+    wait
+    reload_daemons ""
 }
 
 @test "colour marks what is wrong, on a terminal that has it and where nobody forbids it" {

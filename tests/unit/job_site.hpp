@@ -195,7 +195,7 @@ struct JobSite {
   }
   Ticket end(std::uint32_t job) { return jobs->end(End{job, k_no_number, 0, 0}, reply); }
   void hear_from_first(std::uint32_t job, JobNote note) {
-    jobs->take_note({{"n1"}, "n0", job, 0, ++sequence, std::move(note)});
+    jobs->take_note({{"n1"}, "n0", job, 0, ++sequence, std::move(note)}, "");
   }
   // "" when the job is no longer known.
   std::string state_of(std::uint32_t job, std::uint32_t restart = 0) {

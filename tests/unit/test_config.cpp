@@ -92,17 +92,74 @@ TEST_CASE("addresses of nodes") {
   CHECK(fault_of("[peer]\nuser='root'\n").find("not root") != std::string::npos);
 }
 
+TEST_CASE("the ports of the relay are a range of ports that a user can listen on") {
+  const auto range_of_ports = [](const std::string& ports) {
+    const auto config = parse_config("[relay]\nports='" + ports + "'\n", "f.toml");
+    return config ? std::pair(config->relay.ports.first, config->relay.ports.last)
+                  : std::pair<std::uint16_t, std::uint16_t>();
+  };
+  using Ports = std::pair<std::uint16_t, std::uint16_t>;
+  CHECK(range_of_ports("7000-7099") == Ports(7000, 7099));
+  CHECK(range_of_ports("1024-1024") == Ports(1024, 1024));
+  CHECK(range_of_ports("65535-65535") == Ports(65535, 65535));
+  for (const char* wrong : {"", "7000", "7000-", "-7000", "7000-6999", "1023-7000", "7000-65536",
+                            "7000-7099x", "7000 - 7099", "7000-7099-7199", "0x1b58-7099"}) {
+    CAPTURE(wrong);
+    CHECK(fault_of("[relay]\nports='" + std::string(wrong) + "'\n") ==
+          "f.toml:2: 'relay.ports' must be a range of ports from 1024 on, such as "
+          "\"6826-6925\"");
+  }
+  CHECK(fault_of("[relay]\nports=7000\n").find("a range of ports") != std::string::npos);
+}
+
+TEST_CASE("the file systems of the relay are a bounded list of types") {
+  const auto config = parse_config("[relay]\nfile_systems=['nfs4', 'fuse']\n", "f.toml");
+  REQUIRE(config);
+  CHECK(config->relay.file_systems == std::vector<std::string>{"nfs4", "fuse"});
+  const auto none = parse_config("[relay]\nfile_systems=[]\n", "f.toml");
+  REQUIRE(none);
+  CHECK(none->relay.file_systems.empty());
+  const auto list_of = [](std::size_t count, const std::string& type) {
+    std::string list;
+    for (std::size_t i = 0; i < count; ++i) list += "'" + type + "',";
+    return "[relay]\nfile_systems=[" + list + "]\n";
+  };
+  CHECK(fault_of(list_of(100, "nfs4")).empty());
+  CHECK(fault_of(list_of(1, std::string(64, 'f'))).empty());
+  for (const std::string& wrong : {list_of(101, "nfs4"), list_of(1, std::string(65, 'f')),
+                                   list_of(1, ""), std::string("[relay]\nfile_systems='nfs4'\n"),
+                                   std::string("[relay]\nfile_systems=['nfs4', 4]\n")}) {
+    CAPTURE(wrong);
+    CHECK(fault_of(wrong) ==
+          "f.toml:2: 'relay.file_systems' must be a list of at most 100 types of file systems, "
+          "such as [\"nfs4\"]");
+  }
+}
+
+TEST_CASE("the addresses of the relay are those of another network than the barrier's") {
+  const auto config = parse_config(
+      "[peer.addresses]\nn1='10.0.0.1'\n[relay.addresses]\nn1='10.9.0.1'\nn2=['fe80::1']\n",
+      "f.toml");
+  REQUIRE(config);
+  CHECK(config->peer.addresses == std::vector<std::string>{"n1=10.0.0.1"});
+  CHECK(config->relay.addresses == std::vector<std::string>{"n1=10.9.0.1", "n2=fe80::1"});
+  CHECK(fault_of("[relay]\naddresses={n1='ib-n1'}\n") ==
+        "f.toml:2: 'relay.addresses' must be a table of names of nodes, each with an address or a "
+        "list of them");
+}
+
 TEST_CASE("a fault names file, line, key and what is allowed") {
   CHECK(fault_of("\n[staging]\nmax_job=1\n") ==
         "f.toml:3: unknown key 'staging.max_job'; the keys of [staging] are: max_jobs, "
         "max_jobs_per_user, "
         "threads, "
         "leave_free, trash_wait, limit, groups_wait, on_failure");
-  CHECK(fault_of("[stage]\nx=1\n")
-            .find("f.toml:1: unknown section or key 'stage'; the sections are: tmpdir, "
-                  "staging, read, extract, cache, venv, stageout, hold, worker, peer, slurm, "
-                  "credit, records, "
-                  "metrics, daemon") == 0);
+  CHECK(
+      fault_of("[stage]\nx=1\n")
+          .find("f.toml:1: unknown section or key 'stage'; the sections are: tmpdir, "
+                "staging, read, extract, cache, venv, stageout, hold, worker, peer, relay, slurm, "
+                "credit, records, "
+                "metrics, daemon") == 0);
   CHECK(fault_of("[staging]\nmax_jobs=0\n") ==
         "f.toml:2: 'staging.max_jobs' must be a whole number from 1 to 10000");
   CHECK(fault_of("[staging]\nmax_jobs='4'\n").find("a whole number") != std::string::npos);
@@ -173,6 +230,7 @@ TEST_CASE("the installed example shows every key with its default, and nothing e
   CHECK(from_example->worker.kill_wait_s == defaults->worker.kill_wait_s);
   from_example->peer.program = defaults->peer.program;  // of the build
   CHECK(from_example->peer == defaults->peer);
+  CHECK(from_example->relay == defaults->relay);
   CHECK(from_example->daemon.socket == defaults->daemon.socket);
   CHECK(from_example->daemon.state_dir == defaults->daemon.state_dir);
   CHECK(from_example->daemon.request_wait_s == defaults->daemon.request_wait_s);

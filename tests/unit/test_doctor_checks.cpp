@@ -1,4 +1,6 @@
 #include <doctest/doctest.h>
+#include <netinet/in.h>
+#include <sys/socket.h>
 
 #include <filesystem>
 #include <fstream>
@@ -6,6 +8,7 @@
 #include "cli/doctor/node_checks.hpp"
 #include "cli/doctor/plugstack.hpp"
 #include "cli/doctor/slurm_checks.hpp"
+#include "common/os/fd.hpp"
 #include "scratch.hpp"
 
 using namespace nodestage;
@@ -248,11 +251,71 @@ TEST_CASE("doctor: the settings of the daemon, where its file can be read") {
   CHECK(read("[cache]\nkeep_free = 101\nenabled = 1\n") == CacheSettings{});
 }
 
+TEST_CASE("doctor: the ports of the relay, where it is on") {
+  const Scratch scratch;
+  const std::string path = scratch / "nodestaged.toml";
+  const auto read = [&path](const char* text) {
+    std::ofstream(path) << text;
+    return read_relay_settings(path);
+  };
+  CHECK_FALSE(read_relay_settings(path));
+  CHECK(read("") == RelaySettings{});
+  CHECK(read("[relay]\nports = '7000-7009'\nwindow = 1\n") == RelaySettings{true, 7000, 7009});
+  for (const char* off : {"[relay]\nenabled = false\n", "[relay]\nwindow = 0\n",
+                          "[relay]\nwindow = '0GiB'\n", "[peer]\nbarrier = 'off'\n"}) {
+    CAPTURE(off);
+    CHECK(read(off) == RelaySettings{false, 6826, 6925});
+  }
+  // nodestaged --check reports these.
+  CHECK_FALSE(read("[relay\n"));
+  CHECK(read("relay = 3\npeer = 4\n") == RelaySettings{});
+  for (const char* wrong : {"7000", "7009-7000", "80-90", "7000-70000", "7000-7009 "}) {
+    CAPTURE(wrong);
+    CHECK(read(("[relay]\nports = '" + std::string(wrong) + "'\n").c_str()) == RelaySettings{});
+  }
+}
+
+TEST_CASE("doctor: a range of ports of which one is free is enough, and one of none a warning") {
+  const RelaySettings settings{true, 7000, 7099};
+  const Finding some = judge_relay_ports(settings, {100, 1, "Address already in use"});
+  CHECK(some.grade == Grade::ok);
+  CHECK(some.what == "1 of 100 ports of relay.ports (7000-7099) are free");
+  const Finding none = judge_relay_ports(settings, {100, 0, "Address already in use"});
+  CHECK(none.grade == Grade::warning);
+  CHECK(none.what ==
+        "no port of relay.ports (7000-7099) is free (Address already in use): jobs on this node "
+        "pass no source on to their other nodes");
+  CHECK(none.to_do.find("relay.enabled = false") != std::string::npos);
+}
+
+TEST_CASE("doctor: a port is free until somebody listens there, on IPv4 alone, too") {
+  Fd fd(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
+  sockaddr_in address{};
+  address.sin_family = AF_INET;
+  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  socklen_t size = sizeof address;
+  auto* generic = reinterpret_cast<sockaddr*>(&address);
+  REQUIRE(::bind(fd.get(), generic, size) == 0);
+  REQUIRE(::listen(fd.get(), 1) == 0);
+  REQUIRE(::getsockname(fd.get(), generic, &size) == 0);
+  const std::uint16_t port = ntohs(address.sin_port);
+  const FreePorts taken = find_free_ports(port, port);
+  CHECK(taken.tried == 1);
+  CHECK(taken.free == 0);
+  CHECK(taken.fault == "Address already in use");
+  fd.reset();
+  CHECK(find_free_ports(port, port).free == 1);
+  CHECK(find_free_ports(port, port).fault.empty());
+}
+
 TEST_CASE("doctor: the defaults are those of the installed file") {
   std::ifstream example(std::string(NODESTAGE_SOURCE_DIR) + "/conf/nodestaged.toml");
   std::string text{std::istreambuf_iterator<char>(example), {}};
   CHECK(text.find("\n#keep_free = " + std::to_string(CacheSettings{}.keep_free_percent) + "\n") !=
         std::string::npos);
+  const RelaySettings relay;
+  CHECK(text.find("\n#ports = \"" + std::to_string(relay.first_port) + "-" +
+                  std::to_string(relay.last_port) + "\"\n") != std::string::npos);
 }
 
 TEST_CASE("doctor: a daemon that does not answer, and what systemd knows of it") {

@@ -24,8 +24,9 @@ NodeReport full_report() {
   report.at = 1'700'000'100'000;
   report.times = {1, 2, 3, 4, 5, 6, 7, 8, 9, 10};
   report.items.push_back({"done", true, false, "tar.gz", "/p/d\xc3\xa4ta.tar.gz", "/l/data", "note",
-                          1, 2, 3, 4, 5, 6});
-  report.outputs.push_back({"failed", false, true, "", "res", "/scratch/x", "", 0, 0, 0, 7, 0, 8});
+                          1, 2, 3, 4, 5, 6, 7, 8});
+  report.outputs.push_back(
+      {"failed", false, true, "", "res", "/scratch/x", "", 0, 0, 0, 0, 0, 7, 0, 8});
   report.pushes = {{10, 20, 30, 40, false}, {50, 60, 0, 0, true}};
   report.pushes_in_all = 7;
   return report;
@@ -84,6 +85,20 @@ TEST_CASE("the deliveries of a report are objects; a report of an earlier releas
         at, "\"pushes\":" + std::string(wrong) + ",\"pushes_in_all\":7,")));
 }
 
+TEST_CASE("a report of an earlier release does not say where its items' bytes came from") {
+  std::string json = encode_report(full_report());
+  for (const char* member : {R"("bytes_from_nodes":5,)", R"("bytes_from_storage":4,)"}) {
+    const std::size_t at = json.find(member);
+    REQUIRE(at != std::string::npos);
+    json.erase(at, std::strlen(member));
+  }
+  const auto earlier = decode_report(json);
+  REQUIRE(earlier);
+  CHECK(earlier->items[0].bytes_from_storage == 0);
+  CHECK(earlier->items[0].bytes_from_nodes == 0);
+  CHECK(earlier->items[0].files == 3);
+}
+
 TEST_CASE("what came through others' hands is printable") {
   std::string json = encode_report(full_report());
   const std::string from = "\"note\":\"note\"";
@@ -105,6 +120,11 @@ TEST_CASE("claims of a worker: texts are short and printable, times within the j
   }
   CHECK(item.begun == 2000);
   CHECK(item.ended == 2000);
+
+  record.bytes_from_storage = 11;
+  record.bytes_from_nodes = 12;
+  CHECK(report_item(record, 1000, 2000).bytes_from_storage == 11);
+  CHECK(report_item(record, 1000, 2000).bytes_from_nodes == 12);
 
   record.begun_ms = 1;
   record.read_to_ms = 1500;

@@ -26,7 +26,7 @@ TEST_CASE("peer channel: golden bytes") {
         "020201000000000000020000006e32020000004d3a");
   CHECK(hex(encode_peer_message(PeerListening{})) == "0300000000");
   CHECK(hex(encode_peer_message(PeerDelivered{1, "x"})) == "0401000000000000000100000078");
-  CHECK(hex(encode_peer_message(PeerReceived{"ab"})) == "05020000006162");
+  CHECK(hex(encode_peer_message(PeerReceived{"ab", "c"})) == "050200000061620100000063");
   CHECK(hex(encode_peer_message(PeerDropped{"a", "w"})) == "0601000000610100000077");
 }
 

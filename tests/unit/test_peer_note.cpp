@@ -22,6 +22,11 @@ PeerNote job_note() {
   return {{"n2", "n3"}, "n1", 7, 0, 9, std::move(body)};
 }
 
+PeerNote relay_note() {
+  RelayNote body{RelayWord::answer, 6826, "n3", "10.0.0.3", 6827, std::string(32, 'k')};
+  return {{"n2"}, "n1", 7, 0, 9, std::move(body)};
+}
+
 // `note` with `bytes` at `offset`.
 std::string altered(const PeerNote& note, std::size_t offset, const std::string& bytes) {
   return encode_peer_note(note).replace(offset, bytes.size(), bytes);
@@ -70,10 +75,39 @@ TEST_CASE("peer note: golden bytes of version 1") {
         "01"
         "01"
         "00010000");
+  CHECK(hex(encode_peer_note(relay_note())) ==
+        "0103"
+        "01000000020000006e32"
+        "020000006e31"
+        "07000000"
+        "00000000"
+        "0900000000000000"
+        "03"
+        "aa1a0000"
+        "020000006e33"
+        "0800000031302e302e302e33"
+        "ab1a0000"
+        "20000000" +
+            hex(std::string(32, 'k')));
+}
+
+TEST_CASE("a relay note with a port, an address or a key that cannot be is refused") {
+  const auto is_taken = [](auto change) {
+    PeerNote note = relay_note();
+    change(std::get<RelayNote>(note.body));
+    return static_cast<bool>(decode_peer_note(encode_peer_note(note)));
+  };
+  CHECK(is_taken([](RelayNote&) {}));
+  CHECK_FALSE(is_taken([](RelayNote& note) { note.port = 65'536; }));
+  CHECK_FALSE(is_taken([](RelayNote& note) { note.node_port = 65'536; }));
+  CHECK_FALSE(is_taken([](RelayNote& note) { note.key.pop_back(); }));
+  CHECK_FALSE(is_taken([](RelayNote& note) { note.word = RelayWord::join; }));  // with a key
+  CHECK_FALSE(is_taken([](RelayNote& note) { note.node.assign(256, 'n'); }));
+  CHECK_FALSE(is_taken([](RelayNote& note) { note.address.assign(64, '1'); }));
 }
 
 TEST_CASE("peer note: there and back, and cut anywhere it is refused") {
-  for (const PeerNote& note : {node_note(), job_note()}) {
+  for (const PeerNote& note : {node_note(), job_note(), relay_note()}) {
     const std::string data = encode_peer_note(note);
     const auto decoded = decode_peer_note(data);
     REQUIRE(decoded);

@@ -4,6 +4,7 @@
 #include <cstdlib>
 #include <fstream>
 
+#include "cli/report/report_origin.hpp"
 #include "cli/report/report_page.hpp"
 #include "cli/report/report_phases.hpp"
 #include "cli/report/report_table.hpp"
@@ -20,8 +21,11 @@ std::uint64_t s(std::uint64_t seconds) { return k_begin + seconds * 1000; }
 
 ReportItem item(const std::string& source, std::uint64_t begun, std::uint64_t read_to,
                 std::uint64_t ended) {
-  return {"done", false, false, "tar.gz", source,     "/local/x", "",
-          1000,   2048,  3,     s(begun), s(read_to), s(ended)};
+  ReportItem item{"done", false, false, "tar.gz", source, "/local/x", "", 1000, 2048, 3};
+  item.begun = s(begun);
+  item.read_to = s(read_to);
+  item.ended = s(ended);
+  return item;
 }
 
 NodeReport ended_report(const std::string& node, std::uint32_t index) {
@@ -183,6 +187,52 @@ TEST_CASE("deliveries while the job ran: a mark for each, their number and the l
   // Before the end, the outputs are those of the last push.
   report.times = {s(0), s(2), s(12), s(15), s(15)};
   CHECK(report_table({report}).find("n1    push results (tar.gz)") != std::string::npos);
+}
+
+TEST_CASE("what was read from the file system, and what came from nodes") {
+  constexpr std::uint64_t k_gib = 1ULL << 30;
+  std::vector<NodeReport> run = {ended_report("n1", 0), ended_report("n2", 1),
+                                 ended_report("n3", 2)};
+  CHECK(origin_text(run).empty());
+  CHECK(report_table(run).find("STORAGE") == std::string::npos);
+  CHECK(report_page({run}).find("from storage") == std::string::npos);
+  for (NodeReport& report : run) {
+    report.items[0].bytes_read = 12 * k_gib;
+    report.items[0].bytes_from_nodes = 12 * k_gib;
+    report.items.push_back(item("/p/small.tar.gz", 2, 3, 4));  // each node reads it
+  }
+  run[0].items[0].bytes_from_storage = 12 * k_gib;
+  run[0].items[0].bytes_from_nodes = 0;
+  const std::string words =
+      "read from the file system: 12.0 GiB of the 36.0 GiB that 3 nodes staged; the rest came from "
+      "other nodes";
+  CHECK(origin_text(run) == words);
+  const std::string table = report_table(run);
+  INFO(table);
+  for (const char* line : {"READ  FINISH  FILES  WRITTEN  FROM STORAGE  FROM NODES\n",
+                           "8.0 s   2.0 s      3  2.0 KiB      12.0 GiB         0 B\n",
+                           "8.0 s   2.0 s      3  2.0 KiB           0 B    12.0 GiB\n",
+                           "1.0 s   1.0 s      3  2.0 KiB             -           -\n"}) {
+    CAPTURE(line);
+    CHECK(table.find(line) != std::string::npos);
+  }
+  CHECK(table.find("\n\n" + words + "\n") != std::string::npos);
+  const std::string page = report_page({run});
+  CHECK(is_well_formed(page));
+  CHECK(page.find("from storage</th><th class=\"n\">from nodes</th><th>note") != std::string::npos);
+  CHECK(page.find("<td class=\"n\">0 B</td><td class=\"n\">12.0 GiB</td><td></td></tr>") !=
+        std::string::npos);
+  CHECK(page.find(" · " + words + "</p>") != std::string::npos);
+
+  // A node that passes nothing on has read the same source for itself.
+  run[2].items[0].bytes_from_nodes = 0;
+  CHECK(origin_text(run).find("24.0 GiB of the 36.0 GiB that 3 nodes") != std::string::npos);
+  // A node whose staging has not begun counts for nothing.
+  run[2].items[0].bytes_read = 0;
+  CHECK(origin_text(run).find("12.0 GiB of the 24.0 GiB that 2 nodes") != std::string::npos);
+  run[1] = run[0];
+  CHECK(origin_text(run) ==
+        "read from the file system: 24.0 GiB by 2 nodes; nothing came from other nodes");
 }
 
 TEST_CASE("hostile names become text in the page, and nothing else") {

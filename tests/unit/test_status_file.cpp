@@ -33,11 +33,12 @@ void write_bytes(const Fd& fd, const std::string& bytes, off_t offset) {
 // A daemon reads the files of workers that its predecessor, of an earlier release, has started.
 TEST_CASE("golden bytes of a status file") {
   const Fd fd = scratch_file();
-  StatusHeader header{k_status_magic, 5, 1, 14, {}, {}, {}, 1, {}};
+  StatusHeader header{k_status_magic, 5, 1, 14, {}, 6826, {}, {}, 1, {}};
   set_field(header.cause, "why");
   set_field(header.chosen, "start: e3.pt");
   header.every_s[1] = 900;
-  ItemRecord item{3, k_item_async | k_item_final, 1, 2, 3, 4, 5, {}, {}, {}, {}, {}, 6, 7, 8};
+  ItemRecord item{3, k_item_async | k_item_final, 1, 2, 3, 4, 5, {}, {}, {}, {}, {}, 9, 10, 6, 7,
+                  8};
   set_field(item.what, "tar");
   set_field(item.source, "/s");
   set_field(item.destination, "/d");
@@ -52,7 +53,8 @@ TEST_CASE("golden bytes of a status file") {
         "05000000"
         "01000000"
         "0e000000");
-  CHECK(bytes_at(fd, 16, 3244) == "why" + zeros(3241));
+  CHECK(bytes_at(fd, 16, 3240) == "why" + zeros(3237));
+  CHECK(hex(bytes_at(fd, 3256, 4)) == "aa1a0000");
   CHECK(bytes_at(fd, 3260, 512) == "start: e3.pt" + zeros(500));
   CHECK(hex(bytes_at(fd, 3772, 256)) == "0000000084030000" + std::string(496, '0'));
   CHECK(hex(bytes_at(fd, 4028, 4)) == "01000000");
@@ -70,8 +72,10 @@ TEST_CASE("golden bytes of a status file") {
   CHECK(bytes_at(fd, k_item + 96, 1024) == "/s" + zeros(1022));
   CHECK(bytes_at(fd, k_item + 1120, 1024) == "/d" + zeros(1022));
   CHECK(bytes_at(fd, k_item + 2144, 256) == "N" + zeros(255));
-  CHECK(bytes_at(fd, k_item + 2400, 1672) == "no" + zeros(1670));
-  CHECK(hex(bytes_at(fd, k_item + 4072, 24)) ==
+  CHECK(bytes_at(fd, k_item + 2400, 1656) == "no" + zeros(1654));
+  CHECK(hex(bytes_at(fd, k_item + 4056, 40)) ==
+        "0900000000000000"
+        "0a00000000000000"
         "0600000000000000"
         "0700000000000000"
         "0800000000000000");
@@ -79,7 +83,7 @@ TEST_CASE("golden bytes of a status file") {
 
 // Before the field for the item that has failed, `cause` went on to the claim.
 TEST_CASE("a status file of the first release is read, whatever its cause's length") {
-  for (const std::size_t length : {0UL, 3UL, 3243UL, 3244UL, 4014UL, 4015UL}) {
+  for (const std::size_t length : {0UL, 3UL, 3239UL, 3240UL, 3244UL, 4014UL, 4015UL}) {
     const Fd fd = scratch_file();
     write_bytes(fd,
                 std::string("nsg1"
@@ -93,7 +97,7 @@ TEST_CASE("a status file of the first release is read, whatever its cause's leng
     const auto status = read_worker_status(fd.get());
     REQUIRE(status);
     CHECK(status->phase == WorkerPhase::failed);
-    CHECK(status->cause == std::string(std::min<std::size_t>(length, 3244), 'x'));
+    CHECK(status->cause == std::string(std::min<std::size_t>(length, 3240), 'x'));
     REQUIRE(status->items.size() == 1);
     CHECK(state_of(status->items[0]) == ItemState::failed);
     CHECK_FALSE(status->failed_item);

@@ -5,6 +5,7 @@
 //     status/<job>.<restart>.<task>   what workers report (common/wire/status_file.hpp)
 //     status/<job>.<restart>.answer   the daemon's answers to them (common/wire/space_claim.hpp)
 //     status/<job>.<restart>.delivered   their list of deliveries (k_worker_delivered_fd)
+//     status/<job>.<restart>.plan     for the relay worker (common/wire/relay_plan.hpp)
 //     trash/<uid>.<gid>.<n>           trees that wait for removal
 //     hold/<job>.<restart>/           trees whose stage-out failed or continues in the background
 //   ROOT/.nodestage-cache/       0711, root's: shared items (common/wire/shared_item.hpp)

@@ -241,8 +241,13 @@ void Jobs::leave(Ticket ticket) {
     ending_.leave(ticket);
 }
 
-void Jobs::take_note(const PeerNote& note) {
-  if (JobRecord* record = table_.find({note.job, note.restart})) return talk_.take(*record, note);
+void Jobs::take_note(const PeerNote& note, const std::string& address) {
+  JobRecord* record = table_.find({note.job, note.restart});
+  if (std::holds_alternative<RelayNote>(note.body)) {
+    if (record != nullptr) relays_.take(*record, note, address);
+    return;
+  }
+  if (record != nullptr) return talk_.take(*record, note);
   if (!outcomes_.answer(note) && std::holds_alternative<NodeNote>(note.body))
     talk_.keep_for_later(note);
 }
@@ -294,6 +299,7 @@ void Jobs::gone(JobRecord& record, Remains remains) {
     credits_.forget(key);
     staging_.forget(key);
     pushes_.forget(key);
+    relays_.forget(key);
     talk_.forget(key);
     waiting_.forget(key);
     views_.forget(key);

@@ -24,6 +24,7 @@
 #include "daemon/root/jobs/waiting.hpp"
 #include "daemon/root/nodes/peers.hpp"
 #include "daemon/root/push/pushes.hpp"
+#include "daemon/root/relay/relays.hpp"
 #include "daemon/root/slurm/slurm_question.hpp"
 #include "daemon/root/staging/staging.hpp"
 #include "daemon/root/table/job_events.hpp"
@@ -70,8 +71,8 @@ class Jobs final : private JobEvents {
   [[nodiscard]] std::optional<std::uint32_t> owner(std::uint32_t job) const;
   // The same of a run whose results are held.
   [[nodiscard]] std::optional<std::uint32_t> owner_of_held(const Recover& ask) const;
-  // A note from the daemon of another node.
-  void take_note(const PeerNote& note);
+  // A note from the daemon of another node, which came from that address.
+  void take_note(const PeerNote& note, const std::string& address);
   // Answers now or later, through `reply`.
   Ticket wait(const Wait& wait, Reply reply);
   Ticket await(const Await& ask, Reply reply);
@@ -131,11 +132,13 @@ class Jobs final : private JobEvents {
   Notices notices_{at_.workers, at_.config};
   Credits credits_{at_.loop, at_.config, table_, files_};
   HeldResults held_{{at_.loop, at_.config, at_.areas, table_, files_, workers_, notices_, *this}};
+  Relays relays_{{at_.loop, at_.config, table_, files_, workers_, at_.peers}};
   Staging staging_{{at_.loop, at_.config, at_.areas, table_, files_, workers_, desk_, held_, cache_,
-                    counters_, *this, at_.rates.read}};
+                    relays_, counters_, *this, at_.rates.read}};
   Pushes pushes_{{at_.loop, at_.config, table_, files_, workers_, held_, counters_, *this}};
-  PeerTalk talk_{{at_.loop, at_.config, table_, workers_, at_.peers, staging_, credits_, *this},
-                 [this](const JobKey& key) { return waiting_.is_for_all(key); }};
+  PeerTalk talk_{
+      {at_.loop, at_.config, table_, workers_, at_.peers, staging_, relays_, credits_, *this},
+      [this](const JobKey& key) { return waiting_.is_for_all(key); }};
   Outcomes outcomes_{{at_.loop, at_.config, table_, at_.peers, talk_, *this}};
   Waiting waiting_{{at_.loop, table_, files_, workers_, at_.peers, staging_, talk_, credits_}};
   Ending ending_{{at_.loop, at_.config, at_.areas, table_, files_, workers_, staging_, held_,

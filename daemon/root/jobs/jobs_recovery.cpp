@@ -53,6 +53,7 @@ void Jobs::take_over(JobRecord& record) {
   else
     ending_.adopt(record);
   pushes_.adopt(record);
+  relays_.adopt(record);
 }
 
 void Jobs::carry_on(JobRecord& record) {

@@ -86,6 +86,7 @@ NodeNote PeerTalk::own_state(const JobRecord& record) const {
   }
   const bool has_run = record.times.run != 0;
   if (has_run || at_.credits.is_looked_at(key)) note.waits |= k_is_in_use;
+  if (at_.relays.is_wanted(record)) note.waits |= k_relays;
   return note;
 }
 
@@ -205,7 +206,12 @@ void PeerTalk::take(JobRecord& record, const PeerNote& note) {
   const std::string refusal = refusal_of(record, talk, note);
   if (!refusal.empty()) return log_refusal("peer " + printable(note.from), refusal);
   talk.sequences[note.from] = note.sequence;
-  std::visit([&](const auto& body) { take(record, talk, note.from, body); }, note.body);
+  if (const auto* node = std::get_if<NodeNote>(&note.body)) {
+    at_.relays.heard(record, note.from, *node);
+    take(record, talk, note.from, *node);
+  } else if (const auto* job = std::get_if<JobNote>(&note.body)) {
+    take(record, talk, note.from, *job);
+  }
 }
 
 void PeerTalk::take(JobRecord& record, Talk& talk, const std::string& from, const NodeNote& note) {

@@ -18,6 +18,7 @@
 #include "daemon/root/jobs/early_notes.hpp"
 #include "daemon/root/nodes/barrier.hpp"
 #include "daemon/root/nodes/peers.hpp"
+#include "daemon/root/relay/relays.hpp"
 #include "daemon/root/staging/staging.hpp"
 #include "daemon/root/table/job_events.hpp"
 #include "daemon/root/table/job_table.hpp"
@@ -34,6 +35,7 @@ class PeerTalk {
     const JobWorkers& workers;
     Peers& peers;
     Staging& staging;
+    Relays& relays;
     Credits& credits;
     JobEvents& events;
   };
@@ -100,7 +102,6 @@ class PeerTalk {
                                        const PeerNote& note) const;
   void take(JobRecord& record, Talk& talk, const std::string& from, const NodeNote& note);
   void take(JobRecord& record, Talk& talk, const std::string& from, const JobNote& note);
-  static void take(JobRecord&, Talk&, const std::string&, const RelayNote&) {}
 
   Places at_;
   IsAwaited is_awaited_;

@@ -211,7 +211,7 @@ void Peers::take(const PeerDelivered& delivered) {
 void Peers::take(const PeerReceived& received) const {
   const auto note = decode_peer_note(received.payload);
   if (!note) return log_refusal("peer", note.error().what);
-  on_note_(*note);
+  on_note_(*note, received.address);
 }
 
 void Peers::send(PeerNote note, const OnSent& on_sent) {

@@ -33,7 +33,8 @@ struct PeerFault {
 
 class Peers {
  public:
-  using OnNote = std::function<void(const PeerNote&)>;
+  // `address`: from which the note came, numeric.
+  using OnNote = std::function<void(const PeerNote&, const std::string& address)>;
   // Called once for each node, from the loop, never from the call that sends.
   using OnSent = std::function<void(const std::string& node, const PeerFault& fault)>;
 

@@ -114,6 +114,11 @@ Status Staging::start_worker(JobRecord& record, Place place) {
   WorkerStart start = order_of(record);
   start.answer_fd = answer.get();
   start.directory_fd = directory.get();
+  const RelayFiles relay =
+      place == Place::needed ? at_.relays.start(record, directory.get()) : RelayFiles();
+  start.order.has_board = static_cast<bool>(relay.board);
+  start.board_fd = relay.board.get();
+  start.spool_fd = relay.spool.get();
   TRY(at_.workers.start(
       record, start, at_.workers.bounds(record, WorkerTask::stage),
       [this](const JobKey& key, const WorkerEnd& end) { worker_ended(key, end); }));
@@ -229,12 +234,14 @@ void Staging::fail(JobRecord& record, FailureCause why, const std::string& cause
   log::warn(about_item(record, item), "staging failed: {}", cause);
   at_.table.set_state(record, JobState::failed);
   sharing_.failed(record);
+  at_.relays.stop(record.key());
   at_.events.failed(record);
 }
 
 bool Staging::stop(JobRecord& record) {
   queue_.erase(record.key());
   sharing_.let_go(record);
+  at_.relays.stop(record.key());
   if (!at_.workers.is_working(record.key(), WorkerTask::stage)) return false;
   at_.table.change(record, JobState::stopping);
   at_.workers.kill(record.key(), WorkerTask::stage);

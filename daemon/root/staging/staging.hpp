@@ -9,6 +9,7 @@
 #include "daemon/root/basis/config.hpp"
 #include "daemon/root/basis/loop.hpp"
 #include "daemon/root/held/held_results.hpp"
+#include "daemon/root/relay/relays.hpp"
 #include "daemon/root/staging/sharing.hpp"
 #include "daemon/root/staging/staging_queue.hpp"
 #include "daemon/root/table/job_events.hpp"
@@ -32,6 +33,7 @@ class Staging {
     SpaceDesk& desk;
     const HeldResults& held;  // may refuse outputs
     Cache& cache;
+    Relays& relays;
     Counters& counters;
     JobEvents& events;
     int rate_fd;

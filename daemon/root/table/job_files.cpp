@@ -5,6 +5,11 @@
 #include <utility>
 
 namespace nodestage {
+namespace {
+
+constexpr const char* k_plan = "plan";
+
+}  // namespace
 
 const char* name_of(WorkerTask task) {
   switch (task) {
@@ -16,6 +21,8 @@ const char* name_of(WorkerTask task) {
       return "identify";
     case WorkerTask::push:
       return "push";
+    case WorkerTask::relay:
+      return "relay";
     case WorkerTask::recover:
       return "recover";
     default:
@@ -41,6 +48,20 @@ Result<Fd> JobFiles::new_status(const JobKey& key, WorkerTask task) const {
 
 Result<Fd> JobFiles::delivered_list(const JobKey& key) const {
   return areas_.open_status(key, "delivered", O_RDWR | O_CREAT);
+}
+
+Result<Fd> JobFiles::new_relay_plan(const JobKey& key) const {
+  return areas_.open_status(key, k_plan, O_RDWR | O_CREAT | O_TRUNC);
+}
+
+Result<RelayPlan> JobFiles::relay_plan(const JobKey& key) const {
+  TRY_ASSIGN(const Fd fd, areas_.open_status(key, k_plan, O_RDONLY));
+  return read_relay_plan(fd.get());
+}
+
+Status JobFiles::write_relay_plan(const JobKey& key, const RelayPlan& plan) const {
+  TRY_ASSIGN(const Fd fd, areas_.open_status(key, k_plan, O_WRONLY));
+  return nodestage::write_relay_plan(fd.get(), plan);
 }
 
 WorkerStatus JobFiles::status(const JobKey& key, WorkerTask task) const {

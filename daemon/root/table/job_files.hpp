@@ -4,6 +4,7 @@
 
 #include "common/os/fd.hpp"
 #include "common/result.hpp"
+#include "common/wire/relay_plan.hpp"
 #include "common/wire/status_file.hpp"
 #include "common/wire/worker_order.hpp"
 #include "daemon/root/basis/areas.hpp"
@@ -26,6 +27,10 @@ class JobFiles {
   [[nodiscard]] Result<Fd> new_status(const JobKey& key, WorkerTask task) const;
   // k_worker_delivered_fd: kept until the job is forgotten.
   [[nodiscard]] Result<Fd> delivered_list(const JobKey& key) const;
+  // RelayPlan: an empty one, what it says now, and what the daemon decides.
+  [[nodiscard]] Result<Fd> new_relay_plan(const JobKey& key) const;
+  [[nodiscard]] Result<RelayPlan> relay_plan(const JobKey& key) const;
+  [[nodiscard]] Status write_relay_plan(const JobKey& key, const RelayPlan& plan) const;
   // No worker with this task has written anything any more.
   void forget_status(const JobKey& key, WorkerTask task) const {
     areas_.remove_status(key, name_of(task));

@@ -84,6 +84,8 @@ void each_field(Record& record, Field field) {
   field("is_looked_at", record.is_looked_at);
   field("pusher_pid", record.pusher.pid);
   field("pusher_start_ticks", record.pusher.start_ticks);
+  field("relayer_pid", record.relayer.pid);
+  field("relayer_start_ticks", record.relayer.start_ticks);
   field("pushes_in_all", record.pushes_in_all);
   field("push_has_failed", record.push_has_failed);
   field("verdict", record.verdict);

@@ -94,6 +94,14 @@ void add_work(Families& families, const Counters& counters) {
   family("files_total", "Files, links and other entries made, without directories.", &Work::files);
 }
 
+void add_relay(Families& families, const Work& work) {
+  families.begin("relay_bytes_total", "counter",
+                 "Bytes of sources that the nodes of a job pass on to each other, by where they "
+                 "came from.");
+  families.add(label("from", "storage"), std::to_string(work.bytes_from_storage));
+  families.add(label("from", "nodes"), std::to_string(work.bytes_from_nodes));
+}
+
 void add_times(Families& families, const Counters& counters) {
   families.begin("phase_seconds", "summary", "Time that jobs spent in each phase that is over.");
   for (std::size_t i = 0; i < k_phases; ++i) {
@@ -145,6 +153,8 @@ Work work_of(const WorkerStatus& status) {
     work.bytes_read += item.bytes_read;
     work.bytes_written += item.bytes_written;
     work.files += item.files;
+    work.bytes_from_storage += item.bytes_from_storage;
+    work.bytes_from_nodes += item.bytes_from_nodes;
   }
   return work;
 }
@@ -168,6 +178,8 @@ void Counters::add_work(Activity activity, const Work& now, Work& counted) {
   total.bytes_read += beyond(now.bytes_read, counted.bytes_read);
   total.bytes_written += beyond(now.bytes_written, counted.bytes_written);
   total.files += beyond(now.files, counted.files);
+  total.bytes_from_storage += beyond(now.bytes_from_storage, counted.bytes_from_storage);
+  total.bytes_from_nodes += beyond(now.bytes_from_nodes, counted.bytes_from_nodes);
 }
 
 void Counters::add_time(Phase phase, std::chrono::steady_clock::duration time) {
@@ -200,6 +212,7 @@ MetricsText metrics_text(const Metrics& metrics) {
     own.add(label("state", k_state[i]), std::to_string(metrics.jobs[i]));
   }
   add_work(own, metrics.counters);
+  add_relay(own, metrics.counters.work[index(Activity::stage)]);
   add_times(own, metrics.counters);
   add_failures(own, metrics.counters);
   own.gauge("held_results", "Jobs whose results could not be delivered and are kept.",

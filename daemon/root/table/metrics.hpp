@@ -44,6 +44,9 @@ struct Work {
   std::uint64_t bytes_read = 0;
   std::uint64_t bytes_written = 0;
   std::uint64_t files = 0;
+  // Of items that were to be relayed:
+  std::uint64_t bytes_from_storage = 0;
+  std::uint64_t bytes_from_nodes = 0;
 
   bool operator==(const Work&) const = default;
 };

@@ -13,9 +13,10 @@ namespace {
 
 constexpr std::chrono::milliseconds k_status_age{100};
 
-// Where the journal notes the worker of such a task, whose work is counted; null: nowhere.
+// Where the journal notes the worker of such a task; null: nowhere.
 ProcessMark* mark_in(JobRecord& record, WorkerTask task) {
   if (task == WorkerTask::push) return &record.pusher;
+  if (task == WorkerTask::relay) return &record.relayer;
   return task == WorkerTask::stage || task == WorkerTask::stage_out ? &record.worker : nullptr;
 }
 

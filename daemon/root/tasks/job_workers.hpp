@@ -47,8 +47,8 @@ class JobWorkers {
   [[nodiscard]] WorkerStart order(const JobRecord& record, WorkerTask task) const;
   [[nodiscard]] Bounds bounds(const JobRecord& record, WorkerTask task) const;
 
-  // With a new status file. The order's directory must be open. For `stage`, `stage_out` and
-  // `push`, the record notes the process, so that the next daemon takes it over.
+  // With a new status file. The order's directory must be open. For `stage`, `stage_out`,
+  // `push` and `relay`, the record notes the process, so that the next daemon takes it over.
   Status start(JobRecord& record, WorkerStart start, const Bounds& bounds, OnEnd on_end);
   // Takes over the worker of an earlier daemon that the record notes. Returns whether it lives.
   bool adopt(JobRecord& record, WorkerTask task, OnEnd on_end);

@@ -17,7 +17,8 @@ std::string cgroup_of(const JobRecord& record, WorkerTask task) {
 }
 
 Workers::Limits limits_of(WorkerTask task, const Config& config) {
-  const std::uint64_t run_s = task == WorkerTask::stage      ? config.staging.limit_s
+  const std::uint64_t run_s = task == WorkerTask::stage || task == WorkerTask::relay
+                                  ? config.staging.limit_s
                               : task == WorkerTask::identify ? config.cache.identify_wait_s
                                                              : config.stageout.limit_s;
   return {std::chrono::seconds(config.staging.groups_wait_s), std::chrono::seconds(run_s),

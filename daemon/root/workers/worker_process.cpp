@@ -54,18 +54,18 @@ Result<WorkerProcess> WorkerProcess::start(const WorkerStart& start, const Cgrou
   TRY_ASSIGN(const Fd null, open_at(AT_FDCWD, "/dev/null", O_RDONLY));
   TRY_ASSIGN(Pipe started, make_pipe());
   TRY_ASSIGN(Pipe log, make_pipe());
-  const int status_fd = start.status_fd >= 0 ? start.status_fd : null.get();
-  const int directory_fd = start.directory_fd >= 0 ? start.directory_fd : null.get();
-  const int delivered_fd = start.delivered_fd >= 0 ? start.delivered_fd : null.get();
+  const auto or_null = [&null](int fd) { return fd >= 0 ? fd : null.get(); };
   // With write access, a worker could change every worker's rate and admit itself.
   TRY_ASSIGN(const Fd rate, for_reading(start.rate_fd));
   TRY_ASSIGN(const Fd answer, for_reading(start.answer_fd));
 
   WorkerProcess process;
   const auto body = [&] {
-    const Status placed = place_descriptors(
-        {null.get(), log.write.get(), log.write.get(), order.get(), request.get(), status_fd,
-         directory_fd, rate.get(), answer.get(), delivered_fd, started.write.get()});
+    const Status placed =
+        place_descriptors({null.get(), log.write.get(), log.write.get(), order.get(), request.get(),
+                           or_null(start.status_fd), or_null(start.directory_fd), rate.get(),
+                           answer.get(), or_null(start.delivered_fd), or_null(start.board_fd),
+                           or_null(start.spool_fd), started.write.get()});
     if (!placed) return 126;
     const Status fault = become_worker(start, cgroups);
     static_cast<void>(!write_all(k_started_fd, fault.error().what));

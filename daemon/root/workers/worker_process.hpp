@@ -31,7 +31,10 @@ struct WorkerStart {
   int directory_fd = -1;
   int rate_fd = -1;
   int answer_fd = -1;
-  int delivered_fd = -1;  // open for reading and writing; -1: none
+  // Open for reading and writing; -1: none.
+  int delivered_fd = -1;
+  int board_fd = -1;
+  int spool_fd = -1;
 };
 
 // How long ago the process started.

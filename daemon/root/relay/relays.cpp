@@ -1,0 +1,240 @@
+#include "daemon/root/relay/relays.hpp"
+
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <algorithm>
+
+#include "common/os/file.hpp"
+#include "common/text/human.hpp"
+#include "common/wire/relay_board.hpp"
+#include "common/wire/relay_plan.hpp"
+#include "daemon/root/basis/log.hpp"
+#include "daemon/root/basis/refusal_log.hpp"
+
+namespace nodestage {
+namespace {
+
+constexpr std::chrono::milliseconds k_pulse{20};
+constexpr std::chrono::milliseconds k_ask_again{1000};
+// For so long, nodes that are to be welcomed are gathered: all of them share one credential.
+constexpr std::chrono::milliseconds k_gather{10};
+
+// Sealed, so that neither worker can cut off what the other has mapped.
+Result<Fd> make_board() {
+  Fd board(::memfd_create("nodestage-relay", MFD_CLOEXEC | MFD_ALLOW_SEALING));
+  if (!board) return system_error("memfd_create");
+  if (::ftruncate(board.get(), k_relay_board_bytes) != 0) return system_error("ftruncate");
+  if (::fcntl(board.get(), F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) != 0)
+    return system_error("F_ADD_SEALS");
+  return board;
+}
+
+// A file of the job's user without a name, on the file system of the job directory.
+Result<Fd> make_spool(int directory_fd, const Begin& begin) {
+  TRY_ASSIGN(Fd spool, open_at(directory_fd, ".", O_TMPFILE | O_RDWR, 0600));
+  if (::fchown(spool.get(), begin.uid, begin.gid) != 0) return system_error("fchown");
+  return spool;
+}
+
+bool stages_something(std::string_view request) {
+  return request.find("\"datasets\"") != std::string_view::npos ||
+         request.find("\"venv\"") != std::string_view::npos;
+}
+
+}  // namespace
+
+bool Relays::is_wanted(const JobRecord& record) const {
+  const auto& relay = at_.config.relay;
+  return relay.enabled && relay.window_bytes > 0 && spans_nodes(record) && !at_.peers.off() &&
+         stages_something(record.begin.request);
+}
+
+RelayFiles Relays::start(JobRecord& record, int directory_fd) {
+  // One that is left of an earlier staging of this job is about to exit.
+  if (!is_wanted(record) || at_.workers.is_working(record.key(), WorkerTask::relay)) return {};
+  auto files = start_worker(record, directory_fd);
+  if (!files) {
+    log::warn(about(record), "its sources are not relayed: {}", files.error().what);
+    return {};
+  }
+  begin_join(record);
+  return std::move(*files);
+}
+
+Result<RelayFiles> Relays::start_worker(JobRecord& record, int directory_fd) {
+  RelayFiles files;
+  TRY_ASSIGN(files.board, make_board());
+  TRY_ASSIGN(files.spool, make_spool(directory_fd, record.begin));
+  TRY_ASSIGN(const Fd plan, at_.files.new_relay_plan(record.key()));
+  WorkerStart start = at_.workers.order(record, WorkerTask::relay);
+  start.order.has_board = true;
+  start.board_fd = files.board.get();
+  start.spool_fd = files.spool.get();
+  start.answer_fd = plan.get();
+  start.directory_fd = directory_fd;
+  TRY(at_.workers.start(record, start, at_.workers.bounds(record, WorkerTask::relay),
+                        [this](const JobKey& key, const WorkerEnd& end) {
+                          const JobRecord* ended = at_.table.find(key);
+                          if (ended != nullptr && end.kind != WorkerEnd::Kind::ended)
+                            log::warn(about(*ended), "the relay process {}", end.text);
+                        }));
+  return files;
+}
+
+void Relays::adopt(JobRecord& record) {
+  const bool lives =
+      at_.workers.adopt(record, WorkerTask::relay, [](const JobKey&, const WorkerEnd&) {});
+  if (!lives) return;
+  const auto plan = at_.files.relay_plan(record.key());
+  if (plan && plan->part == RelayPart::unknown) begin_join(record);
+}
+
+void Relays::begin_join(JobRecord& record) {
+  const JobKey key = record.key();
+  Job& job = jobs_[key];
+  job.port.reset();
+  job.is_answered = false;
+  job.is_welcome = job.is_welcome || is_on_first_node(record);
+  job.give_up = at_.loop.now() + std::chrono::seconds(at_.config.relay.answer_wait_s);
+  job.asked = {};
+  if (std::exchange(job.is_joining, true)) return;
+  pulse(key);
+}
+
+// Until the relay worker has a plan, or goes on without one.
+void Relays::pulse(const JobKey& key) {
+  const JobRecord* record = at_.table.find(key);
+  const auto found = jobs_.find(key);
+  if (found == jobs_.end()) return;
+  Job& job = found->second;
+  const auto now = at_.loop.now();
+  if (record == nullptr || record->ended || job.is_answered || now >= job.give_up ||
+      !at_.workers.is_working(key, WorkerTask::relay)) {
+    job.is_joining = false;
+    return;
+  }
+  if (!job.port) {
+    const WorkerStatus status = at_.files.status(key, WorkerTask::relay);
+    if (status.phase == WorkerPhase::working) job.port = status.relay_port;
+  }
+  if (job.port && job.is_welcome && now - job.asked >= k_ask_again) {
+    job.asked = now;
+    is_on_first_node(*record) ? join_here(*record, job) : join(*record, job);
+  }
+  at_.loop.after(k_pulse, [this, key] { pulse(key); });
+}
+
+void Relays::join(const JobRecord& record, Job& job) {
+  RelayNote note;
+  note.word = RelayWord::join;
+  note.port = *job.port;
+  send(record, {record.begin.first_node}, std::move(note));
+}
+
+void Relays::join_here(const JobRecord& record, Job& job) {
+  const auto place = job.chains.join({record.begin.node, "", *job.port}, at_.config.relay.chain);
+  if (!place) return log::error(about(record), "no key for its relay: {}", place.error().what);
+  plan(record, place->key, place->before);
+}
+
+void Relays::heard(const JobRecord& record, const std::string& from, const NodeNote& note) {
+  if ((note.waits & k_relays) == 0 || note.state == NodeState::ready ||
+      note.state == NodeState::failed || !is_wanted(record))
+    return;
+  const JobKey key = record.key();
+  Job& job = jobs_[key];
+  if (job.chains.has(from)) return;
+  if (job.to_welcome.empty()) at_.loop.after(k_gather, [this, key] { welcome(key); });
+  job.to_welcome.insert(from);
+}
+
+void Relays::welcome(const JobKey& key) {
+  const auto found = jobs_.find(key);
+  const JobRecord* record = at_.table.find(key);
+  if (found == jobs_.end() || record == nullptr) return;
+  const auto nodes = std::exchange(found->second.to_welcome, {});
+  send(*record, {nodes.begin(), nodes.end()}, {});
+}
+
+void Relays::take(const JobRecord& record, const PeerNote& note, const std::string& address) {
+  const Begin& begin = record.begin;
+  const auto& body = std::get<RelayNote>(note.body);
+  const bool is_to_first = body.word == RelayWord::join;
+  const auto has = [](const std::vector<std::string>& nodes, const std::string& node) {
+    return std::find(nodes.begin(), nodes.end(), node) != nodes.end();
+  };
+  const bool is_from_job = note.from != begin.node && (is_to_first ? has(begin.nodes, note.from)
+                                                                   : note.from == begin.first_node);
+  if (!has(note.to, begin.node) || !is_from_job || is_to_first != is_on_first_node(record))
+    return log_refusal("peer " + printable(note.from),
+                       "a relay note that is not for job " + to_text(record.key()) + " here");
+  if (!is_wanted(record)) return;
+  if (is_to_first) return take_join(record, note, address);
+  if (body.word == RelayWord::answer) return take_answer(record, body, address);
+  jobs_[record.key()].is_welcome = true;  // the next pulse joins
+}
+
+void Relays::take_join(const JobRecord& record, const PeerNote& note, const std::string& address) {
+  const auto& body = std::get<RelayNote>(note.body);
+  const auto place = jobs_[record.key()].chains.join(
+      {note.from, address, static_cast<std::uint16_t>(body.port)}, at_.config.relay.chain);
+  if (!place) return log::error(about(record), "no key for its relay: {}", place.error().what);
+  RelayNote answer;
+  answer.word = RelayWord::answer;
+  answer.port = body.port;
+  answer.key = place->key;
+  if (place->before) {
+    answer.node = place->before->node;
+    answer.address = address_of(*place->before);
+    answer.node_port = place->before->port;
+  }
+  send(record, {note.from}, std::move(answer));
+}
+
+void Relays::take_answer(const JobRecord& record, const RelayNote& note,
+                         const std::string& address) {
+  const Job& job = jobs_[record.key()];
+  if (job.is_answered || job.port != note.port) return;  // about an earlier relay worker
+  std::optional<RelayLink> from;
+  if (!note.node.empty())
+    from = RelayLink{note.node, note.address.empty() ? address : note.address,
+                     static_cast<std::uint16_t>(note.node_port)};
+  plan(record, note.key, from);
+}
+
+void Relays::plan(const JobRecord& record, const std::string& key,
+                  const std::optional<RelayLink>& from) {
+  jobs_[record.key()].is_answered = true;
+  RelayPlan plan;
+  plan.part = from ? RelayPart::link : RelayPart::head;
+  std::copy(key.begin(), key.end(), plan.key.begin());
+  if (from) {
+    plan.node = printable(from->node);
+    plan.address = address_of(*from);
+    plan.port = from->port;
+  }
+  const Status written = at_.files.write_relay_plan(record.key(), plan);
+  if (!written)
+    return log::warn(about(record), "the plan of its relay cannot be written: {}",
+                     written.error().what);
+  log::debug(about(record), "its relay {}",
+             from ? "gets its sources from " + plan.node : "reads its sources");
+}
+
+// The address on the network that the site wants to be used for data.
+std::string Relays::address_of(const RelayLink& link) const {
+  for (const std::string& pair : at_.config.relay.addresses) {
+    if (pair.starts_with(link.node + "=")) return pair.substr(link.node.size() + 1);
+  }
+  return link.address;
+}
+
+void Relays::send(const JobRecord& record, std::vector<std::string> to, RelayNote note) {
+  at_.peers.send({std::move(to), record.begin.node, record.begin.job, record.begin.restart, 0,
+                  std::move(note)},
+                 [](const std::string&, const PeerFault&) {});
+}
+
+}  // namespace nodestage

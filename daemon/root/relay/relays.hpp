@@ -1,0 +1,93 @@
+// Relays: this node's part in passing on the sources of a job from node to node. Starts the relay
+// worker beside each staging worker of a job with several nodes, and learns from the job's first
+// node from whom it gets its data. On the first node it decides that, too (relay_chains.hpp).
+//
+// Nothing depends on it: where anything fails here, the staging worker reads the originals.
+#pragma once
+
+#include <map>
+#include <optional>
+#include <set>
+#include <string>
+
+#include "common/os/fd.hpp"
+#include "common/wire/peer_note.hpp"
+#include "daemon/root/basis/config.hpp"
+#include "daemon/root/basis/loop.hpp"
+#include "daemon/root/nodes/peers.hpp"
+#include "daemon/root/relay/relay_chains.hpp"
+#include "daemon/root/table/job_files.hpp"
+#include "daemon/root/table/job_table.hpp"
+#include "daemon/root/tasks/job_workers.hpp"
+
+namespace nodestage {
+
+// What a staging worker and a relay worker have in common; empty where there is none.
+struct RelayFiles {
+  Fd board;
+  Fd spool;
+};
+
+class Relays {
+ public:
+  struct Places {
+    Loop& loop;
+    const Config& config;
+    JobTable& table;
+    const JobFiles& files;
+    JobWorkers& workers;
+    Peers& peers;
+  };
+  explicit Relays(const Places& places) : at_(places) {}
+  Relays(const Relays&) = delete;
+  Relays& operator=(const Relays&) = delete;
+
+  // Whether sources of this job can be relayed here: it stages something on several nodes, and the
+  // settings allow it.
+  [[nodiscard]] bool is_wanted(const JobRecord& record) const;
+
+  // Starts the relay worker of a job whose staging worker is about to start in `directory_fd`
+  // (borrowed). The files are for the latter; empty if nothing will be relayed.
+  RelayFiles start(JobRecord& record, int directory_fd);
+  // Takes over the relay worker of an earlier daemon.
+  void adopt(JobRecord& record);
+  // The staging has failed, or the job has ended.
+  void stop(const JobKey& key) { at_.workers.kill(key, WorkerTask::relay); }
+  void forget(const JobKey& key) { jobs_.erase(key); }
+
+  // On the first node: a note of another node that is the job's.
+  void heard(const JobRecord& record, const std::string& from, const NodeNote& note);
+  // `address`: from which it came. Refused and logged when it is not the job's.
+  void take(const JobRecord& record, const PeerNote& note, const std::string& address);
+
+ private:
+  struct Job {
+    // On the first node:
+    RelayChains chains;
+    std::set<std::string> to_welcome;
+    // On all, while a relay worker has no plan:
+    bool is_welcome = false;
+    std::optional<std::uint16_t> port;  // once it is known
+    bool is_joining = false;
+    bool is_answered = false;
+    Clock::time_point give_up{};
+    Clock::time_point asked{};
+  };
+  Result<RelayFiles> start_worker(JobRecord& record, int directory_fd);
+  void begin_join(JobRecord& record);
+  void pulse(const JobKey& key);
+  void join(const JobRecord& record, Job& job);
+  void join_here(const JobRecord& record, Job& job);
+  void welcome(const JobKey& key);
+  void take_welcome(const JobRecord& record);
+  void take_join(const JobRecord& record, const PeerNote& note, const std::string& address);
+  void take_answer(const JobRecord& record, const RelayNote& note, const std::string& address);
+  void plan(const JobRecord& record, const std::string& key, const std::optional<RelayLink>& from);
+  [[nodiscard]] std::string address_of(const RelayLink& link) const;
+  void send(const JobRecord& record, std::vector<std::string> to, RelayNote note);
+
+  Places at_;
+  std::map<JobKey, Job> jobs_;
+};
+
+}  // namespace nodestage

@@ -1,0 +1,257 @@
+#!/usr/bin/env bats
+#
+# Goal: the nodes of a job read a large source once for all of them. Each has exactly what it would have had
+# by itself, whatever is killed, halted, cut off or different on one of them; that costs at most one more
+# reader, and never the job.
+
+# shellcheck disable=SC2016,SC2153
+load helpers
+
+export NODESTAGE_CLUSTER=relay
+
+# The file system of the cluster's /home stands for one that the network serves, and so does FUSE.
+settings() {
+    printf '%s\n' '[relay]' 'least_bytes = "1MiB"' 'window = "64MiB"' 'silence_wait = 2' 'patience = 4' \
+        'answer_wait = 5' "file_systems = [\"$(on n1 findmnt -n -o FSTYPE -T /home/alice)\", \"fuse\"]" "$@"
+}
+
+readonly SIZE=$((24 << 20))
+
+setup_file() {
+    [[ -n ${NODESTAGE_STAGE:-} ]] || skip "NODESTAGE_STAGE names no installation of nodestage"
+    cluster_up --nodes=3 --cpus=4
+    reload_daemons "$(settings)"
+    as alice bash -eus "$SIZE" <<'SETUP'
+mkdir -p slow tree parts
+for i in $(seq 6); do head -c $(($1 / 6)) /dev/urandom >tree/f$i; done
+tar cf slow/data.tar tree
+tar czf data.tgz tree
+(cd tree && python3 -m zipfile -c ../data.zip f1 f2 f3)
+cat tree/f1 tree/f2 >plain.bin
+for i in 1 2 3; do tar cf parts/p$i.tar -C tree f$i; done
+(cd tree && sha256sum f?) >sums
+SETUP
+    export LOOK='cd $NODESTAGE_DATASET; [ ! -d tree ] || cd tree; sha256sum --quiet -c ~/sums && echo "whole on $SLURMD_NODENAME"'
+}
+
+teardown_file() {
+    [[ -n ${NODESTAGE_STAGE:-} ]] || return 0
+    cluster_down
+}
+
+teardown() {
+    local node
+    for node in $(nodes); do
+        on "$node" pkill -CONT -x 'bindfs|nodestage-worke|nodestaged' || true
+        ! on "$node" grep -q ' /home/alice/slow fuse' /proc/mounts || slow_unmount "$node" /home/alice/slow
+        on "$node" test -S /run/nodestage/nodestaged.sock || cluster daemon start "$node"
+    done
+    as alice scancel --user=alice
+}
+
+# figures ID FIELD: of the job's items, one line "NODE VALUE" for each node.
+figures() {
+    as alice nodestage report "$1" --json | python3 -c '
+import json, sys
+for node in json.load(sys.stdin):
+    print(node["node"], sum(item[sys.argv[1]] for item in node["items"]))' "$2"
+}
+
+# sum ID FIELD: of all nodes; of ID FIELD NODE: of one.
+sum() {
+    figures "$1" "$2" | awk '{s += $2} END {print s}'
+}
+
+of() {
+    figures "$1" "$2" | awk -v node="$3" '$1 == node {print $2}'
+}
+
+# relay_pid NODE: the relay process there, by its port.
+relay_pid() {
+    on "$1" ss -H -tlnp 'sport >= 6826 and sport <= 6925' | grep -oP 'pid=\K\d+' | sort -u
+}
+
+dropped() {
+    on "$1" nodestage cache --drop >/dev/null && [[ -z $(on "$1" find /localscratch/.nodestage-cache -mindepth 1 2>/dev/null) ]]
+}
+
+relays_on() {
+    [[ -n $(relay_pid "$1") ]]
+}
+
+# read_on NODE ID AMOUNT: so much of the source has come there.
+read_on() {
+    local bytes
+    bytes=$(on "$1" nodestage status "$2" --here --json 2>/dev/null | grep -oP '"bytes_read": *\K\d+' | sort -n | tail -n 1)
+    ((${bytes:-0} >= $3))
+}
+
+# A job of N nodes whose source takes ten seconds to read: `slow_job N`. Sets ID.
+slow_job() {
+    local node
+    for node in n1 n2 n3; do
+        slow_mount --rate=2400k "$node" alice /home/alice/slow
+    done
+    ID=$(submit alice -N"$1" --stage-dataset=slow/data.tar --wrap="srun bash -c '$LOOK'")
+}
+
+# The job has ended well, with whole data on N nodes.
+is_whole() {
+    wait_until 60 job_ended "$1"
+    [[ $(job_state "$1") == COMPLETED ]] || { job_output "$1"; return 1; }
+    (($(job_output "$1" | grep -c '^whole on ') == $2)) || { job_output "$1"; return 1; }
+}
+
+@test "three nodes read an archive once in all, and the report says so" {
+    sbatch_wait -N3 --stage-dataset=slow/data.tar --wrap="srun bash -c '$LOOK'"
+    [[ $STATE == COMPLETED ]]
+    is_whole "$JOBID" 3
+    figures "$JOBID" bytes_from_storage
+    figures "$JOBID" bytes_from_nodes
+    (($(sum "$JOBID" bytes_from_storage) <= SIZE + 3 * (2 << 20) + (1 << 20)))
+    (($(sum "$JOBID" bytes_from_nodes) >= 2 * (SIZE - (2 << 20))))
+    assert_idle_clean
+}
+
+@test "every kind of source: gzip, zip, a file as it is, a group of archives, a shared item, an environment" {
+    sbatch_wait -N3 --stage-dataset=data.tgz:a --stage-dataset=data.zip:b --stage-dataset=plain.bin:c \
+        --stage-dataset='parts/p*.tar':d --stage-dataset=slow/data.tar:e,shared <<'SCRIPT'
+#!/bin/bash
+srun bash -ec 'cd $SLURM_TMPDIR
+    for i in 1 2 3 4 5 6; do cmp a/tree/f$i ~/tree/f$i; cmp e/tree/f$i ~/tree/f$i; done
+    for i in 1 2 3; do cmp b/f$i ~/tree/f$i; cmp d/p$i/f$i ~/tree/f$i || cmp d/f$i ~/tree/f$i; done
+    cmp c ~/plain.bin
+    echo "whole on $SLURMD_NODENAME"'
+SCRIPT
+    [[ $STATE == COMPLETED ]]
+    is_whole "$JOBID" 3
+    (($(sum "$JOBID" bytes_from_nodes) > SIZE))
+    for node in $(nodes); do wait_until 20 dropped "$node"; done
+    assert_idle_clean
+}
+
+@test "the file system of two nodes stands still in the middle: they do not notice" {
+    slow_job 3
+    wait_until 20 read_on n3 "$ID" $((4 << 20))
+    on n2 pkill -STOP -x bindfs
+    on n3 pkill -STOP -x bindfs
+    wait_until 40 read_on n3 "$ID" "$SIZE"
+    wait_until 20 read_on n2 "$ID" "$SIZE"
+    on n2 pkill -CONT -x bindfs
+    on n3 pkill -CONT -x bindfs
+    is_whole "$ID" 3
+}
+
+@test "a relay process is killed on the first, the second or the last node: its node and the next read the rest" {
+    local node
+    for node in n1 n2 n3; do
+        slow_job 3
+        wait_until 20 read_on n3 "$ID" $((3 << 20))
+        on "$node" kill -KILL "$(relay_pid "$node")"
+        is_whole "$ID" 3
+        figures "$ID" bytes_from_storage
+        # The head, the one after the killed one, and the node of the killed one itself.
+        (($(sum "$ID" bytes_from_storage) <= 3 * SIZE))
+        (($(sum "$ID" bytes_from_nodes) > 4 << 20))
+        for n in n1 n2 n3; do slow_unmount "$n" /home/alice/slow; done
+    done
+    assert_idle_clean
+}
+
+@test "a relay process stands still on the second node: those behind it go on, and so does that node" {
+    slow_job 3
+    wait_until 20 read_on n3 "$ID" $((3 << 20))
+    on n2 kill -STOP "$(relay_pid n2)"
+    is_whole "$ID" 3
+    assert_idle_clean 30
+}
+
+@test "the daemon of a node is killed in the middle and started again: the relay goes on" {
+    slow_job 3
+    wait_until 20 read_on n3 "$ID" $((3 << 20))
+    cluster daemon kill n2
+    cluster daemon start n2
+    is_whole "$ID" 3
+    (($(of "$ID" bytes_from_storage n2) < 4 << 20))
+    (($(sum "$ID" bytes_from_storage) < 2 * SIZE))
+    assert_idle_clean
+}
+
+@test "the job is cancelled, or the node's staging fails, in the middle: nothing is left" {
+    slow_job 3
+    wait_until 20 read_on n3 "$ID" $((2 << 20))
+    as alice scancel "$ID"
+    assert_idle_clean 30
+    for node in n1 n2 n3; do ! relays_on "$node" || return 1; done
+    # A source that is cut short fails as it does without a relay, on every node.
+    as alice sh -c 'head -c 5000000 slow/data.tar >short.tar'
+    sbatch_wait -N3 --stage-dataset=short.tar --wrap="srun true"
+    [[ $STATE == FAILED ]]
+    has "$OUTPUT" 'short.tar'
+    assert_idle_clean 30
+}
+
+@test "another file under the same name on one node, and one that its user may not read there" {
+    on n3 sh -c 'cp /home/alice/parts/p1.tar /tmp/other.tar && chown alice /tmp/other.tar && mount --bind /tmp/other.tar /home/alice/parts/p2.tar'
+    sbatch_wait -N3 --stage-dataset=parts/p2.tar --wrap='srun sh -c "cd \$NODESTAGE_DATASET && ls f?"'
+    on n3 umount /home/alice/parts/p2.tar
+    [[ $STATE == COMPLETED ]]
+    (($(grep -cx f2 <<<"$OUTPUT") == 2))
+    (($(grep -cx f1 <<<"$OUTPUT") == 1))
+    on n2 sh -c 'cp /home/alice/parts/p1.tar /tmp/mine.tar && chmod 600 /tmp/mine.tar && mount --bind /tmp/mine.tar /home/alice/parts/p3.tar'
+    sbatch_wait -N3 --stage-dataset=parts/p3.tar --wrap='srun true'
+    on n2 umount /home/alice/parts/p3.tar
+    [[ $STATE == FAILED ]]
+    has "$OUTPUT" n2 p3.tar 'Permission denied'
+    assert_idle_clean 30
+}
+
+@test "strangers at the port: they are shut out, and disturb nobody" {
+    slow_job 2
+    wait_until 20 relays_on n1
+    wait_until 20 read_on n2 "$ID" $((2 << 20))
+    local port
+    port=$(on n1 ss -H -tln 'sport >= 6826 and sport <= 6925' | grep -oP ':\K68\d\d|:\K69\d\d' | head -n 1)
+    on n2 timeout 30 python3 - "$port" <<'PY'
+import os, socket, sys
+for size in (0, 1, 64, 1 << 20):
+    for _ in range(40):
+        s = socket.create_connection((socket.gethostbyname("n1"), int(sys.argv[1])), timeout=10)
+        try:
+            s.sendall(os.urandom(size))
+            s.shutdown(socket.SHUT_WR)
+            while s.recv(4096):
+                pass
+        except OSError:
+            pass
+        s.close()
+PY
+    is_whole "$ID" 2
+    (($(sum "$ID" bytes_from_storage) < SIZE + (6 << 20)))
+    assert_idle_clean
+}
+
+@test "no port is free on one node, the relay is off on another: they read for themselves" {
+    on n2 tee /etc/nodestage/nodestaged.toml >/dev/null <<<"$(settings 'ports = "6825-6825"')"
+    on n2 sh -c 'kill -HUP "$(cat /.harness/nodestaged.pid)"'
+    on n3 tee /etc/nodestage/nodestaged.toml >/dev/null <<<"$(settings 'enabled = false')"
+    on n3 sh -c 'kill -HUP "$(cat /.harness/nodestaged.pid)"'
+    sleep 1
+    sbatch_wait -N3 --stage-dataset=slow/data.tar --wrap="srun bash -c '$LOOK'"
+    reload_daemons "$(settings)"
+    is_whole "$JOBID" 3
+    (($(of "$JOBID" bytes_from_storage n3) == 0))    # nothing was to be relayed there
+    assert_idle_clean
+}
+
+@test "each process of the relay is its user's, confined, and gone soon after its node's staging" {
+    slow_job 2
+    wait_until 20 relays_on n2
+    local pid
+    pid=$(relay_pid n2)
+    [[ $(on n2 stat -c %U "/proc/$pid") == alice || $(on n2 awk '/^Uid/ {print $2}' "/proc/$pid/status") == $(as alice id -u) ]]
+    [[ $(on n2 awk '/^Seccomp:/ {print $2}' "/proc/$pid/status") == 2 ]]
+    [[ $(on n2 awk '/^CapEff/ {print $2}' "/proc/$pid/status") == 0000000000000000 ]]
+    is_whole "$ID" 2
+    assert_idle_clean
+}
