@@ -315,6 +315,7 @@ TEST_CASE("strangers who prove nothing keep nobody out") {
   const Scratch scratch;
   const RelayFile file(scratch / "data", noise(k_mib));
   RelayRow row(2);
+  row[0].order.relay_silence_s = 1;  // also the limit of a handshake
   const std::uint16_t port = row[0].start();
   std::vector<RawPeer> strangers;
   for (unsigned i = 0; i < k_most_unproven + 8; ++i) {
