@@ -2,14 +2,15 @@
 //
 // Inherits from nodestaged the uid, gid, and groups of the job's user, no capability, no_new_privs,
 // and the descriptors of common/wire/worker_order.hpp: its order, the user's request, the status
-// file, the job directory, the rate, the list of deliveries. Before it reads any of these, it
-// verifies that no id is 0, that every capability set is empty, that no_new_privs is set, and that
-// the ids are the order's. (Only the task `remove`, whose order names uid 0, may run as root, to
-// remove files of foreign owners.) For a request with --stage-venv it starts one process, the
-// builder (builder.hpp), before any thread. Once it knows its task and before it opens a source, it
-// drops what sandbox.hpp lists, as far as the kernel can. It serves no requests: it does its task,
-// writes the status file, logs to fd 2, and exits. SIGTERM stops it at any moment; incomplete data
-// have hidden names.
+// file, the job directory, the rate, the list of deliveries, the relay's board and spool. Before it
+// reads any of these, it verifies that no id is 0, that every capability set is empty, that
+// no_new_privs is set, and that the ids are the order's. (Only the task `remove`, whose order names
+// uid 0, may run as root, to remove files of foreign owners.) For a request with --stage-venv it
+// starts one process, the builder (builder.hpp), before any thread. Once it knows its task and
+// before it opens a source, it drops what sandbox.hpp lists, as far as the kernel can. It serves no
+// requests: it does its task, writes the status file, logs to fd 2, and exits. (The task `relay`
+// serves other nodes of its job, once they have proved that they know its key.) SIGTERM stops it at
+// any moment; incomplete data have hidden names.
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -25,6 +26,7 @@
 #include "daemon/worker/out/notice.hpp"
 #include "daemon/worker/out/stage_out.hpp"
 #include "daemon/worker/probe.hpp"
+#include "daemon/worker/relay/run_relay.hpp"
 #include "daemon/worker/sandbox/privileges.hpp"
 #include "daemon/worker/sandbox/sandbox.hpp"
 #include "daemon/worker/share/compare_tree.hpp"
@@ -58,6 +60,7 @@ Result<WorkerOrder> read_order() {
 // Landlock checks every directory from a name up to the allowed one: it would take minutes to
 // remove a tree that is 100,000 levels deep. A removal walks by descriptors alone.
 Sandbox confine(const WorkerOrder& order, const StageRequest& request) {
+  if (order.task == WorkerTask::relay) return enter_sandbox(Profile::relay, Special::skip, {});
   const bool is_removal = order.task == WorkerTask::remove;
   const auto places =
       is_removal ? std::nullopt : write_places(order, request, k_worker_directory_fd, k_patience);
@@ -73,7 +76,8 @@ Sandbox confine(const WorkerOrder& order, const StageRequest& request) {
 // What the kernel lacks is not logged here: the daemon reports it at its start (probe.hpp).
 Status judge(const Sandbox& sandbox, const WorkerOrder& order) {
   if (!sandbox.fault.empty()) log_error("not in the sandbox: " + sandbox.fault);
-  const bool is_needed = order.task == WorkerTask::stage && order.sandbox == SandboxNeed::required;
+  const bool is_needed = (order.task == WorkerTask::stage || order.task == WorkerTask::relay) &&
+                         order.sandbox == SandboxNeed::required;
   if (!is_needed || sandbox.holds()) return {};
   return Error{EPERM, "the process that stages cannot confine itself on node '" + order.node +
                           "', and its administrators require that "
@@ -119,6 +123,8 @@ int do_task(const WorkerOrder& order, const StageRequest& request, Builder* buil
       return run_compare();
     case WorkerTask::identify:
       return run_identify(order, request);
+    case WorkerTask::relay:
+      return run_relay(order);
     case WorkerTask::push:
       lower_priority();
       return run_stage_out(order, request);

@@ -13,6 +13,7 @@
 #include <clocale>
 #include <cstdlib>
 #include <filesystem>
+#include <functional>
 #include <optional>
 #include <string>
 #include <thread>
@@ -98,13 +99,17 @@ class StageRun {
     const nodestage::Fd answer_fd(::memfd_create("answer", 0));
     const pid_t worker =
         start_as_user([&] { return child(status_fd.get(), room ? answer_fd.get() : -1); });
-    std::atomic<bool> over = !room;
+    std::atomic<bool> over = false;
     std::thread daemon([&] {
-      while (!over) admit(status_fd.get(), answer_fd.get());
+      while (room && !over) admit(status_fd.get(), answer_fd.get());
+    });
+    std::thread beside([&] {
+      if (meanwhile) meanwhile(over, status_fd.get());
     });
     const int code = end_of(worker);
     over = true;
     daemon.join();
+    beside.join();
     auto read = nodestage::read_worker_status(status_fd.get());
     if (read) status = std::move(*read);
     return code;
@@ -130,6 +135,11 @@ class StageRun {
   // What a daemon has to admit; nothing: there is no daemon.
   std::optional<nodestage::Amount> room;
   std::vector<nodestage::SpaceClaim> claims;  // that it has answered
+  // With order.has_board: the worker's.
+  int board_fd = -1;
+  int spool_fd = -1;
+  // What runs beside the worker, until `over` is set; with the worker's status file.
+  std::function<void(const std::atomic<bool>& over, int status_fd)> meanwhile;
 
  private:
   void admit(int status_fd, int answer_fd) {
@@ -162,6 +172,12 @@ class StageRun {
     ::dup2(high_job, k_worker_directory_fd);
     ::dup2(high_rate, k_worker_rate_fd);
     ::dup2(high_answer, k_worker_answer_fd);
+    if (order.has_board) {
+      const int high_board = ::fcntl(board_fd, F_DUPFD, 50);
+      const int high_spool = ::fcntl(spool_fd, F_DUPFD, 50);
+      ::dup2(high_board, k_worker_board_fd);
+      ::dup2(high_spool, k_worker_spool_fd);
+    }
     if (std::getenv("STAGE_LOG") == nullptr) ::dup2(::open("/dev/null", O_WRONLY), 2);
     if (order.task == WorkerTask::compare) return run_compare();
     if (order.task == WorkerTask::identify) return run_identify(order, request);

@@ -91,6 +91,12 @@ std::shared_ptr<ZipReads::Kept> ZipReads::kept(std::size_t run) {
   return kept_.back();
 }
 
+Result<std::size_t> ZipReads::read_again(std::uint64_t offset, std::span<std::byte> into) const {
+  static const std::atomic<bool> k_never = false;
+  TRY_ASSIGN(const Source::Fetched fetched, source_.fetch_at(offset, into, k_never));
+  return fetched.bytes;
+}
+
 // The meter counts each run once.
 Status ZipReads::read(Kept& kept) {
   const Run& run = runs_[kept.run];
@@ -98,7 +104,7 @@ Status ZipReads::read(Kept& kept) {
   const auto memory = buffer.memory.first(run.size);
   const bool is_known = was_read(kept.run);
   TRY_ASSIGN(const std::size_t count,
-             is_known ? source_.fetch_at(run.offset, memory) : source_.read_at(run.offset, memory));
+             is_known ? read_again(run.offset, memory) : source_.read_at(run.offset, memory));
   kept.slice = buffer.filled(count);
   kept.is_read = true;
   return {};

@@ -48,6 +48,7 @@ class ZipReads {
   Result<Slice> slice_of(std::size_t run);
   std::shared_ptr<Kept> kept(std::size_t run);
   Status read(Kept& kept);
+  Result<std::size_t> read_again(std::uint64_t offset, std::span<std::byte> into) const;
   bool was_read(std::size_t run);
 
   const Source& source_;

@@ -28,9 +28,19 @@ class Meter {
     last_read = Clock::now();
     return check();
   }
+  // For what came out of the spool, which costs nothing of the rate.
+  void count_relayed(std::uint64_t bytes) {
+    if (bytes == 0) return;
+    bytes_read += bytes;
+    last_read = Clock::now();
+  }
   [[nodiscard]] Status check() const { return stop_ ? Status(stopped()) : Status(); }
 
-  std::atomic<std::uint64_t> bytes_read = 0;   // of the source
+  std::atomic<std::uint64_t> bytes_read = 0;  // of the source
+  // Where these were read: by this process and, for it, by the relay worker (bytes that were read
+  // twice count twice), and what the relay worker got from other nodes instead.
+  std::atomic<std::uint64_t> from_storage = 0;
+  std::atomic<std::uint64_t> from_nodes = 0;
   std::atomic<std::uint64_t> bytes_total = 0;  // of the source; 0: unknown
   std::atomic<Clock::time_point> last_read = Clock::time_point();
   std::atomic<std::uint64_t> bytes_written = 0;

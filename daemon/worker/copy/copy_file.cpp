@@ -51,6 +51,7 @@ class Copy {
       TRY_ASSIGN(const auto data, next(offset, wanted.end));
       const std::uint64_t hole_end = data ? data->begin : wanted.end;
       meter_.bytes_read += hole_end - offset;
+      if (from_.relayed != nullptr) from_.relayed->relayed()->skip_to(hole_end);
       if (!data) return end_hole(wanted.end);
       TRY(copy(*data));
       offset = data->end;
@@ -80,8 +81,7 @@ class Copy {
     while (range.begin < range.end) {
       if (reserved_ == 0) TRY(reserve(std::min(k_kernel_bytes, range.end - range.begin)));
       const DataRange part{range.begin, range.begin + reserved_};
-      TRY_ASSIGN(const std::uint64_t bytes, kernel_ ? copy_in_kernel(part) : copy_block(part));
-      TRY(count(bytes));
+      TRY_ASSIGN(const std::uint64_t bytes, copy_part(part));
       reserved_ -= bytes;
       range.begin += bytes;
     }
@@ -94,6 +94,28 @@ class Copy {
     if (enough) reserved_ = bytes;
     if (enough || is_stopped(enough.error())) return enough;
     return with_prefix(std::move(enough.error()), shown(from_.name) + ": ");
+  }
+
+  // Returns how much of the part it has copied, and counted.
+  Result<std::uint64_t> copy_part(DataRange part) {
+    if (from_.relayed != nullptr) return copy_relayed(part);
+    TRY_ASSIGN(const std::uint64_t bytes, kernel_ ? copy_in_kernel(part) : copy_block(part));
+    TRY(meter_.count_read(bytes));
+    meter_.from_storage += bytes;
+    meter_.bytes_written += bytes;
+    return bytes;
+  }
+
+  Result<std::uint64_t> copy_relayed(DataRange range) {
+    const std::size_t wanted = std::min<std::uint64_t>(k_block_bytes, range.end - range.begin);
+    block.resize(std::max(block.size(), wanted));
+    const std::span<std::byte> into(block.data(), wanted);
+    TRY_ASSIGN(const std::size_t bytes, from_.relayed->read_at(range.begin, into));
+    if (bytes == 0) return read_fault(0);
+    const Status written = write_at(to_, range.begin, into.first(bytes));
+    if (!written) return write_fault(written.error().code);
+    meter_.bytes_written += bytes;
+    return std::uint64_t{bytes};
   }
 
   // Any fault here is left to the other way of copying, which reports more.
@@ -121,12 +143,6 @@ class Copy {
     return static_cast<std::uint64_t>(count);
   }
 
-  Status count(std::uint64_t bytes) {
-    TRY(meter_.count_read(bytes));
-    meter_.bytes_written += bytes;
-    return {};
-  }
-
   [[nodiscard]] Error read_fault(int code) const {
     const std::string name = shown(from_.name);
     if (code == 0) {
@@ -152,7 +168,8 @@ class Copy {
 
 Result<bool> share_blocks(const FileToCopy& from, int to, Meter& meter) {
   const auto size = static_cast<std::uint64_t>(from.info.st_size);
-  if (size <= k_block_bytes || ::ioctl(to, FICLONE, from.fd) != 0) return false;
+  if (size <= k_block_bytes || from.relayed != nullptr || ::ioctl(to, FICLONE, from.fd) != 0)
+    return false;
   TRY(meter.count_read(size));
   meter.bytes_written += size;
   return true;

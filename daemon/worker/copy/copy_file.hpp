@@ -14,6 +14,8 @@
 
 namespace nodestage {
 
+class Source;
+
 // Extended attributes are kept; those that the file system does not accept are counted. Any thread.
 struct XattrCopy {
   std::atomic<std::uint64_t> lost = 0;
@@ -26,6 +28,7 @@ struct FileToCopy {
   enum class Mode { to_set, set } mode = Mode::to_set;  // set: the copy was created with its mode
   SourcePace* pace = nullptr;                           // records reads, unless null
   XattrCopy* xattrs = nullptr;                          // null: they are not kept
+  const Source* relayed = nullptr;                      // null: all of it is read from fd
 };
 
 // The mode of a copy: without the set-id bits.

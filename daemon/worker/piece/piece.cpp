@@ -129,6 +129,12 @@ std::string Piece::kind() const {
 }
 
 Status Piece::build(const Place& place) {
+  Status made = make(place);
+  end_relay();
+  return made;
+}
+
+Status Piece::make(const Place& place) {
   switch (form_) {
     case Form::directory:
       return copy_directory(place);
@@ -138,6 +144,15 @@ Status Piece::build(const Place& place) {
       return extract(place);
   }
   return {};
+}
+
+void Piece::begin_relay(std::uint64_t offset) {
+  if (relay_ == nullptr) return;
+  source_->relay(relay_->begin(path_, source_->fd(), source_->info(), offset));
+}
+
+void Piece::end_relay() {
+  if (source_ && source_->relayed() != nullptr) relay_->add(source_->relayed()->close());
 }
 
 Status Piece::copy_directory(const Place& place) {
@@ -172,6 +187,8 @@ Status Piece::copy_as_file(const Place& place) {
   if (place.writes == Writes::taken) info.st_mode &= ~k_write_bits;
   FileToCopy file{source_->fd(), info, path_};
   if (limits_.rules.xattrs) file.xattrs = &xattrs;
+  begin_relay(0);
+  if (source_->relayed() != nullptr) file.relayed = source_.get();
   TRY(copy_file(file, std::move(*to), *meter_, place.space));
   add_note(skipped_note(xattrs.lost, k_lost_xattrs));
   return {};
@@ -221,7 +238,8 @@ Result<Need> Piece::need() {
 
 Status Piece::extract(const Place& place) {
   TRY_ASSIGN(const Fd to, make_directory(place));
-  TRY(open_entries());
+  TRY(open_entries());  // first: it looks for an index at the end
+  begin_relay(seeks(container_) ? 0 : source_->position());
   const mode_t umask = place.writes == Writes::taken ? place.umask | k_write_bits : place.umask;
   TreeWriter writer(
       to.get(), umask, *meter_, place.space,

@@ -15,6 +15,7 @@
 #include "daemon/worker/decode/decoder.hpp"
 #include "daemon/worker/piece/need.hpp"
 #include "daemon/worker/piece/unpacking.hpp"
+#include "daemon/worker/spool/item_relay.hpp"
 
 namespace nodestage {
 
@@ -82,6 +83,9 @@ class Piece {
   // read directories. Call it once, instead of build().
   Result<PieceLook> look(std::chrono::milliseconds limit);
 
+  // build() reads the source from other nodes of the job, where it can. Borrowed.
+  void relay_by(ItemRelay& relay) { relay_ = &relay; }
+
   // Makes `name` in dir_fd. Call it once. The process's umask must be `umask`.
   enum class Writes {
     kept,
@@ -108,6 +112,9 @@ class Piece {
       : path_(std::move(path)), wanted_(std::move(wanted)), meter_(&meter), limits_(limits) {}
   Status recognise();
   Status recognise_file();
+  Status make(const Place& place);
+  void begin_relay(std::uint64_t offset);
+  void end_relay();
   Status copy_directory(const Place& place);
   Status copy_as_file(const Place& place);
   Status extract(const Place& place);
@@ -128,6 +135,7 @@ class Piece {
   Unpacking wanted_;
   Meter* meter_;
   PieceLimits limits_;
+  ItemRelay* relay_ = nullptr;  // null: nothing is relayed
   Form form_ = Form::file;
   Container container_ = Container::none;
   std::unique_ptr<Source> source_;    // null for a directory

@@ -83,14 +83,18 @@ bool ReadAhead::begin(Ticket& ticket) {
 }
 
 Result<Slice> ReadAhead::read(Ticket ticket, const BufferPool::Buffer& buffer) {
-  TRY_ASSIGN(const std::size_t bytes,
-             source_.fetch_at(offset_of(ticket), buffer.memory.first(size_of(ticket))));
+  TRY_ASSIGN(
+      const Source::Fetched fetched,
+      source_.fetch_at(offset_of(ticket), buffer.memory.first(size_of(ticket)), is_stopped_));
+  source_.meter().count_relayed(fetched.relayed);
+  const std::size_t owed = fetched.bytes - fetched.relayed;
+  if (owed == 0) return buffer.filled(fetched.bytes);
   const std::lock_guard lock(paying_);
   // In small steps, so that progress is visible at a slow rate.
-  for (std::size_t paid = 0; paid < bytes; paid += k_paid_at_once) {
-    TRY(source_.meter().count_read(std::min(k_paid_at_once, bytes - paid), is_stopped_));
+  for (std::size_t paid = 0; paid < owed; paid += k_paid_at_once) {
+    TRY(source_.meter().count_read(std::min(k_paid_at_once, owed - paid), is_stopped_));
   }
-  return buffer.filled(bytes);
+  return buffer.filled(fetched.bytes);
 }
 
 // A short block is the last one; later blocks of other threads are dropped.

@@ -69,12 +69,43 @@ Result<std::size_t> Source::read(std::span<std::byte> into) {
 }
 
 Result<std::size_t> Source::read_at(std::uint64_t offset, std::span<std::byte> into) const {
-  TRY_ASSIGN(const std::size_t bytes, fetch_at(offset, into));
-  TRY(meter_->count_read(bytes));
-  return bytes;
+  static const std::atomic<bool> k_never = false;
+  TRY_ASSIGN(const Fetched fetched, fetch_at(offset, into, k_never));
+  meter_->count_relayed(fetched.relayed);
+  TRY(meter_->count_read(fetched.bytes - fetched.relayed));
+  return fetched.bytes;
 }
 
-Result<std::size_t> Source::fetch_at(std::uint64_t offset, std::span<std::byte> into) const {
+Result<Source::Fetched> Source::fetch_at(std::uint64_t offset, std::span<std::byte> into,
+                                         const std::atomic<bool>& given_up) const {
+  if (relayed_) return fetch_relayed(offset, into, given_up);
+  TRY_ASSIGN(const std::size_t bytes, fetch_original(offset, into));
+  return Fetched{bytes, 0};
+}
+
+Result<Source::Fetched> Source::fetch_relayed(std::uint64_t offset, std::span<std::byte> into,
+                                              const std::atomic<bool>& given_up) const {
+  const std::uint64_t rest = size() - std::min(offset, size());
+  into = into.first(std::min<std::uint64_t>(into.size(), rest));
+  Fetched fetched;
+  while (fetched.bytes < into.size()) {
+    const std::uint64_t at = offset + fetched.bytes;
+    const auto part = into.subspan(fetched.bytes, relayed_->part(into.size() - fetched.bytes));
+    TRY_ASSIGN(const bool is_relayed, relayed_->fetch(at, part, given_up));
+    std::size_t bytes = part.size();
+    if (is_relayed) {
+      fetched.relayed += bytes;
+    } else {
+      TRY_ASSIGN(bytes, fetch_original(at, part));
+      relayed_->read_original(at, bytes);
+    }
+    fetched.bytes += bytes;
+    if (bytes < part.size()) break;
+  }
+  return fetched;
+}
+
+Result<std::size_t> Source::fetch_original(std::uint64_t offset, std::span<std::byte> into) const {
   std::size_t done = 0;
   while (done < into.size()) {
     const ssize_t count = ::pread(fd_.get(), into.data() + done, into.size() - done,
@@ -83,6 +114,7 @@ Result<std::size_t> Source::fetch_at(std::uint64_t offset, std::span<std::byte> 
     if (count < 0) return read_fault(errno);
     if (count == 0) break;
     done += static_cast<std::size_t>(count);
+    meter_->from_storage += static_cast<std::uint64_t>(count);
   }
   return done;
 }

@@ -5,12 +5,14 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <span>
 #include <string>
 
 #include "common/os/fd.hpp"
 #include "common/result.hpp"
 #include "daemon/worker/budget/meter.hpp"
+#include "daemon/worker/spool/relayed_source.hpp"
 
 namespace nodestage {
 
@@ -38,8 +40,20 @@ class Source {
   // The same at `offset`, without moving the position of read(). Any thread.
   Result<std::size_t> read_at(std::uint64_t offset, std::span<std::byte> into) const;
 
-  // The same, but without counting it in the meter.
-  Result<std::size_t> fetch_at(std::uint64_t offset, std::span<std::byte> into) const;
+  // The same, but without counting it as progress, and without paying the rate for it. Where the
+  // source is relayed, it may wait for other nodes, until `given_up` is set or the worker stops:
+  // the fault is stopped() then.
+  struct Fetched {
+    std::size_t bytes = 0;
+    std::size_t relayed = 0;  // of these, what cost nothing of the rate
+  };
+  Result<Fetched> fetch_at(std::uint64_t offset, std::span<std::byte> into,
+                           const std::atomic<bool>& given_up) const;
+
+  // From now on, bytes come from the relay worker where it has them; null: they do not. What is
+  // read is the file as it was opened: nothing beyond its size.
+  void relay(std::unique_ptr<RelayedSource> relayed) { relayed_ = std::move(relayed); }
+  [[nodiscard]] RelayedSource* relayed() const { return relayed_.get(); }
 
   [[nodiscard]] int fd() const { return fd_.get(); }
   [[nodiscard]] const std::string& path() const { return path_; }
@@ -55,11 +69,16 @@ class Source {
   Source(Fd fd, std::string path, const struct stat& info, Meter& meter)
       : fd_(std::move(fd)), path_(std::move(path)), info_(info), meter_(&meter) {}
 
+  Result<Fetched> fetch_relayed(std::uint64_t offset, std::span<std::byte> into,
+                                const std::atomic<bool>& given_up) const;
+  Result<std::size_t> fetch_original(std::uint64_t offset, std::span<std::byte> into) const;
+
   Fd fd_;
   std::string path_;
   struct stat info_;
   Meter* meter_;
   std::uint64_t position_ = 0;
+  std::unique_ptr<RelayedSource> relayed_;  // null: every byte is the original's
 };
 
 }  // namespace nodestage

@@ -40,13 +40,16 @@ constexpr const char* k_allowed[] = {
     "access", "faccessat", "faccessat2", "fgetxattr", "flistxattr", "fstat", "fstatfs",
     "getdents64", "getxattr", "lgetxattr", "listxattr", "llistxattr", "lstat", "newfstatat", "open",
     "openat", "openat2", "pread64", "preadv", "preadv2", "read", "readlink", "readlinkat", "readv",
-    "stat", "statfs", "statx",
-    // writing
-    "chmod", "copy_file_range", "fallocate", "fchmod", "fchmodat", "fchmodat2", "fdatasync",
-    "fremovexattr", "fsetxattr", "fsync", "ftruncate", "link", "linkat", "lremovexattr",
-    "lsetxattr", "mkdir", "mkdirat", "pwrite64", "pwritev", "pwritev2", "rename", "renameat",
-    "renameat2", "rmdir", "sendfile", "setxattr", "symlink", "symlinkat", "sync_file_range",
-    "syncfs", "unlink", "unlinkat", "utimensat", "write", "writev"};
+    "stat", "statfs", "statx"};
+
+// In addition, for a process that writes files.
+constexpr const char* k_allowed_writing[] = {
+    "chmod",     "copy_file_range", "fallocate", "fchmod",    "fchmodat",        "fchmodat2",
+    "fdatasync", "fremovexattr",    "fsetxattr", "fsync",     "ftruncate",       "link",
+    "linkat",    "lremovexattr",    "lsetxattr", "mkdir",     "mkdirat",         "pwrite64",
+    "pwritev",   "pwritev2",        "rename",    "renameat",  "renameat2",       "rmdir",
+    "sendfile",  "setxattr",        "symlink",   "symlinkat", "sync_file_range", "syncfs",
+    "unlink",    "unlinkat",        "utimensat", "write",     "writev"};
 
 // Calls that no program needs to make or build files.
 constexpr const char* k_forbidden[] = {
@@ -68,10 +71,18 @@ constexpr const char* k_deadly[] = {
     "execve", "execveat", "fork", "kill", "pidfd_send_signal", "rt_sigqueueinfo",
     "rt_tgsigqueueinfo", "tkill", "vfork",
     // networks
-    "accept", "accept4", "bind", "connect", "listen", "socket", "socketpair",
+    "accept", "socketpair",
     // other rights
     "capset", "setfsgid", "setfsuid", "setgid", "setgroups", "setregid", "setresgid", "setresuid",
     "setreuid", "setuid"};
+
+// Of these, only a process that talks to other nodes needs any.
+constexpr const char* k_network[] = {"accept4", "bind", "connect", "listen"};
+constexpr const char* k_on_sockets[] = {"getpeername", "getsockname", "getsockopt",
+                                        "recvfrom",    "recvmsg",     "sendmsg",
+                                        "sendto",      "setsockopt",  "shutdown"};
+// And of these, one that writes to a file that it has open.
+constexpr const char* k_on_open_files[] = {"pwrite64", "write", "writev"};
 
 struct Release {
   void operator()(void* filter) const { ::seccomp_release(filter); }
@@ -144,6 +155,18 @@ Status add_by_arguments(const Filter& filter) {
   return add(filter, SCMP_ACT_ALLOW, "ioprio_set", is(0, k_io_priority_of_process), is(1, 0));
 }
 
+// What every worker may call, and what none may.
+Result<Filter> make_filter() {
+  Filter filter(::seccomp_init(SCMP_ACT_ERRNO(ENOSYS)));
+  if (!filter) return Error{ENOMEM, "seccomp_init failed"};
+  TRY(set_attributes(filter));
+  for (const char* name : k_allowed) TRY(add(filter, SCMP_ACT_ALLOW, name));
+  for (const char* name : k_forbidden) TRY(add(filter, SCMP_ACT_KILL_PROCESS, name));
+  for (const char* name : k_deadly) TRY(add(filter, SCMP_ACT_KILL_PROCESS, name));
+  TRY(add_by_arguments(filter));
+  return filter;
+}
+
 Status load(const Filter& filter) {
   const int code = ::seccomp_load(filter.get());
   return code == 0 ? Status() : Status(confinement_error("seccomp", -code));
@@ -152,16 +175,26 @@ Status load(const Filter& filter) {
 }  // namespace
 
 Status filter_calls(Special special) {
-  const Filter filter(::seccomp_init(SCMP_ACT_ERRNO(ENOSYS)));
-  if (!filter) return Error{ENOMEM, "seccomp_init failed"};
-  TRY(set_attributes(filter));
-  for (const char* name : k_allowed) TRY(add(filter, SCMP_ACT_ALLOW, name));
-  for (const char* name : k_forbidden) TRY(add(filter, SCMP_ACT_KILL_PROCESS, name));
-  for (const char* name : k_deadly) TRY(add(filter, SCMP_ACT_KILL_PROCESS, name));
-  TRY(add_by_arguments(filter));
+  TRY_ASSIGN(const Filter filter, make_filter());
+  for (const char* name : k_allowed_writing) TRY(add(filter, SCMP_ACT_ALLOW, name));
+  for (const char* name : k_network) TRY(add(filter, SCMP_ACT_KILL_PROCESS, name));
+  TRY(add(filter, SCMP_ACT_KILL_PROCESS, "socket"));
   if (special == Special::keep)
     TRY(add(filter, SCMP_ACT_ALLOW, "mknodat",
             scmp_arg_cmp{2, SCMP_CMP_MASKED_EQ, S_IFMT, S_IFIFO}));
+  return load(filter);
+}
+
+Status filter_relay_calls() {
+  TRY_ASSIGN(const Filter filter, make_filter());
+  for (const char* name : k_on_open_files) TRY(add(filter, SCMP_ACT_ALLOW, name));
+  for (const char* name : k_network) TRY(add(filter, SCMP_ACT_ALLOW, name));
+  for (const char* name : k_on_sockets) TRY(add(filter, SCMP_ACT_ALLOW, name));
+  constexpr std::uint64_t k_kind = 0xf;  // of a socket, without SOCK_CLOEXEC and SOCK_NONBLOCK
+  for (const std::uint64_t family : {std::uint64_t{AF_INET}, std::uint64_t{AF_INET6}})
+    TRY(add(filter, SCMP_ACT_ALLOW, "socket", is(0, family),
+            scmp_arg_cmp{1, SCMP_CMP_MASKED_EQ, k_kind, SOCK_STREAM}));
+  TRY(add(filter, SCMP_ACT_KILL_PROCESS, "socket", is(0, AF_UNIX)));
   return load(filter);
 }
 

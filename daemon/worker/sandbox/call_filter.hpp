@@ -14,6 +14,11 @@ namespace nodestage {
 // created.
 Status filter_calls(Special special);
 
+// The same for a process that talks to others by TCP, over IPv4 and IPv6: it can open such sockets,
+// connect them, listen, and use them. A socket of the AF_UNIX kind kills the process; of any other,
+// it is ENOSYS. Calls that change names or attributes of files are ENOSYS, too.
+Status filter_relay_calls();
+
 // The same for a process that builds environments and everything that it starts: it cannot trace or
 // read another process, create a namespace, open a socket other than AF_UNIX, or use the large
 // parts of the kernel that no build needs. Such a call is refused (EPERM, EACCES; clone3 ENOSYS).

@@ -21,4 +21,10 @@ Status confine_writes(std::span<const Fd> directories, Special special) {
   return rules.enter();
 }
 
+Status confine_to_network() {
+  TRY_ASSIGN(const LandlockRuleset rules,
+             LandlockRuleset::make(k_landlock_all_writes | k_landlock_execute, TcpPorts::all));
+  return rules.enter();
+}
+
 }  // namespace nodestage

@@ -17,4 +17,7 @@ namespace nodestage {
 // Special::keep, FIFOs can also be created below `directories`.
 Status confine_writes(std::span<const Fd> directories, Special special);
 
+// The same without a directory: nothing is written but open files. TCP ports can be used.
+Status confine_to_network();
+
 }  // namespace nodestage

@@ -37,14 +37,15 @@ std::size_t size_for(int version) {
 
 }  // namespace
 
-Result<LandlockRuleset> LandlockRuleset::make(std::uint64_t rights) {
+Result<LandlockRuleset> LandlockRuleset::make(std::uint64_t rights, TcpPorts ports) {
   const int version = landlock_version();
   if (version < 0) return confinement_error("landlock_create_ruleset", -version);
   if (version < k_landlock_wanted) {
     return Error{ENOSYS, version == 0 ? "this kernel has no Landlock, or it is switched off"
                                       : "this kernel's Landlock is too old"};
   }
-  const RulesetAttributes attributes{known(rights, version), k_bind_and_connect_tcp,
+  const RulesetAttributes attributes{known(rights, version),
+                                     ports == TcpPorts::none ? k_bind_and_connect_tcp : 0,
                                      k_abstract_sockets_and_signals};
   Fd fd(static_cast<int>(
       ::syscall(SYS_landlock_create_ruleset, &attributes, size_for(version), std::uint32_t{0})));

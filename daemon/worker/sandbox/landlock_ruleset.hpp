@@ -31,12 +31,14 @@ enum LandlockRight : std::uint64_t {
 // Every right that changes something.
 inline constexpr std::uint64_t k_landlock_all_writes = 0xfff2;
 
+enum class TcpPorts { none, all };
+
 class LandlockRuleset {
  public:
-  // Prepares to take away `rights`, as far as the kernel knows them, TCP ports (from version 4 on),
-  // and signals to processes and abstract sockets outside (from version 6 on). ENOSYS if there is
-  // no Landlock, or a version before 2.
-  static Result<LandlockRuleset> make(std::uint64_t rights);
+  // Prepares to take away `rights`, as far as the kernel knows them, TCP ports (from version 4 on)
+  // unless all may be used, and signals to processes and abstract sockets outside (from version 6
+  // on). ENOSYS if there is no Landlock, or a version before 2.
+  static Result<LandlockRuleset> make(std::uint64_t rights, TcpPorts ports = TcpPorts::none);
 
   // Leaves `rights` on `path_fd` (O_PATH is enough) and everything below it.
   Status allow(int path_fd, std::uint64_t rights) const;

@@ -36,8 +36,14 @@ void add(std::string& list, const std::string& text) {
 void filter(Sandbox& sandbox, Profile profile, Special special) {
   switch (profile) {
     case Profile::decode:
-      note_calls(sandbox, filter_calls(special));
+      return note_calls(sandbox, filter_calls(special));
+    case Profile::relay:
+      return note_calls(sandbox, filter_relay_calls());
   }
+}
+
+Status confine(Profile profile, Special special, const std::vector<Fd>& places) {
+  return profile == Profile::relay ? confine_to_network() : confine_writes(places, special);
 }
 
 }  // namespace
@@ -62,7 +68,7 @@ Sandbox enter_sandbox(Profile profile, Special special, const std::vector<Fd>& p
   static_cast<void>(::prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0));  // already set, except in tests
   Sandbox sandbox;
   limit_resources();
-  note_writes(sandbox, confine_writes(places, special));
+  note_writes(sandbox, confine(profile, special, places));
   filter(sandbox, profile, special);
   return sandbox;
 }

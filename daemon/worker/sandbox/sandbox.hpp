@@ -14,6 +14,7 @@ namespace nodestage {
 // The rights that a task needs. (build_sandbox.hpp has those of pip and other programs.)
 enum class Profile {
   decode,  // reads and decodes untrusted data, and writes files
+  relay,   // reads files, writes to what it has open, and talks to other nodes by TCP
 };
 
 // The confinement in force.
@@ -31,7 +32,8 @@ void note_writes(Sandbox& sandbox, const Status& confined);
 void note_calls(Sandbox& sandbox, const Status& filtered);
 
 // Limits open files, memory dumps, the directories to write to (below `places`), and the system
-// calls. With Special::keep, FIFOs can be created, too. What cannot be entered is left out. Needs a
+// calls. With Special::keep, FIFOs can be created, too. Profile::relay has no places and nothing
+// special. What cannot be entered is left out. Needs a
 // process without other threads that may proceed.
 Sandbox enter_sandbox(Profile profile, Special special, const std::vector<Fd>& places);
 // The same without a limit on the directories to write to, for a task that cannot know them.

@@ -5,31 +5,23 @@
 #include <sys/statfs.h>
 #include <sys/sysmacros.h>
 
-#include <algorithm>
 #include <cstring>
 
-#include "common/os/file.hpp"
+#include "daemon/worker/basis/mounts.hpp"
 
 namespace nodestage {
 namespace {
 
 constexpr std::int64_t k_second = 1'000'000'000;
-constexpr std::size_t k_max_fdinfo = 64 * 1024;
 
 std::int64_t nanoseconds(const struct statx_timestamp& time) {
   return time.tv_sec * k_second + time.tv_nsec;
 }
 
-std::string_view take(std::string_view& text, char end) {
-  const std::string_view part = text.substr(0, text.find(end));
-  text.remove_prefix(std::min(part.size() + 1, text.size()));
-  return part;
-}
-
 // In a list such as "rw,user_id=0,group_id=0".
 bool has_option(std::string_view options, std::string_view wanted) {
   while (!options.empty()) {
-    if (take(options, ',') == wanted) return true;
+    if (take_field(options, ',') == wanted) return true;
   }
   return false;
 }
@@ -38,16 +30,9 @@ bool is_fuse(std::string_view type) {
   return type == "fuse" || type == "fuseblk" || type.starts_with("fuse.");
 }
 
-// `line`: what follows the mount's number.
-bool is_reliable(std::string_view line) {
-  static constexpr std::string_view k_separator = " - ";
-  const std::size_t at = line.find(k_separator);
-  if (at == std::string_view::npos) return false;
-  std::string_view rest = line.substr(at + k_separator.size());
-  const std::string_view type = take(rest, ' ');
-  take(rest, ' ');  // the device
-  if (is_fuse(type)) return has_option(rest, "user_id=0");
-  return !type.starts_with("nfs") || !has_option(rest, "nocto");
+bool is_reliable(const Mount& mount) {
+  if (is_fuse(mount.type)) return has_option(mount.options, "user_id=0");
+  return !mount.type.starts_with("nfs") || !has_option(mount.options, "nocto");
 }
 
 }  // namespace
@@ -70,22 +55,9 @@ Result<FileLook> look_at(int fd) {
   return look;
 }
 
-// statx(2) reports it from Linux 5.8 on; this works everywhere.
-std::string mount_of(int fd) {
-  static constexpr std::string_view k_key = "mnt_id:\t";
-  const auto text = read_file(AT_FDCWD, "/proc/self/fdinfo/" + std::to_string(fd), k_max_fdinfo);
-  const std::size_t at = text ? text->find(k_key) : std::string::npos;
-  if (at == std::string::npos) return {};
-  std::string_view rest = std::string_view(*text).substr(at + k_key.size());
-  return std::string(take(rest, '\n'));
-}
-
 bool reports_changes(std::string_view mountinfo, std::string_view mount) {
-  while (!mount.empty() && !mountinfo.empty()) {
-    std::string_view line = take(mountinfo, '\n');
-    if (take(line, ' ') == mount) return is_reliable(line);
-  }
-  return false;
+  const auto found = find_mount(mountinfo, mount);
+  return found && is_reliable(*found);
 }
 
 }  // namespace nodestage

@@ -24,12 +24,9 @@ struct FileLook {
 // Asks the file's server, whatever was remembered of it. `fd` may be O_PATH.
 Result<FileLook> look_at(int fd);
 
-// The number of the mount that an open file is on, as in /proc/self/mountinfo; "" if unknown.
-std::string mount_of(int fd);
-
 // Whether the file system of a mount reports reliably when a file changes: not if it is unknown, a
-// FUSE mount of an ordinary user, or NFS without close-to-open consistency (`nocto`). `mountinfo`:
-// the text of /proc/self/mountinfo (proc_pid_mountinfo(5)).
+// FUSE mount of an ordinary user, or NFS without close-to-open consistency (`nocto`). `mountinfo`
+// and `mount`: as in daemon/worker/basis/mounts.hpp.
 bool reports_changes(std::string_view mountinfo, std::string_view mount);
 
 }  // namespace nodestage

@@ -13,12 +13,11 @@
 #include "common/text/human.hpp"
 #include "common/wire/status_file.hpp"
 #include "daemon/worker/basis/fault.hpp"
+#include "daemon/worker/basis/mounts.hpp"
 #include "daemon/worker/tree/dir_stack.hpp"
 
 namespace nodestage {
 namespace {
-
-constexpr std::size_t k_max_mountinfo = 16 * 1024 * 1024;
 
 constexpr const char* k_no_cache = "this node keeps no shared data";
 constexpr const char* k_directory =
@@ -212,7 +211,7 @@ std::string ShareKey::never_kept(const std::string& path, int fd) const {
 bool ShareKey::is_reliable(int fd) {
   const auto [mount, is_new] = mounts_.try_emplace(mount_of(fd), false);
   if (!is_new) return mount->second;
-  const auto mounts = read_file(AT_FDCWD, "/proc/self/mountinfo", k_max_mountinfo);
+  const auto mounts = read_mountinfo();
   mount->second = mounts && reports_changes(*mounts, mount->first);
   return mount->second;
 }

@@ -19,13 +19,13 @@ std::string subject_of(const std::vector<StagedItem*>& items, const Need& sum) {
   return sum.least.bytes < sum.expected.bytes ? subject + " at least" : subject;
 }
 
-Status ask_for(const std::vector<StagedItem*>& items, Allowance& allowance) {
-  Need sum;
+Status ask_for(const std::vector<StagedItem*>& items, std::uint64_t spare, Allowance& allowance) {
+  Need sum{{spare, 0}, {spare, 0}};
   for (const StagedItem* item : items) {
     sum = {sum.expected + item->need().expected, sum.least + item->need().least};
   }
   if (sum.expected == Amount{}) return {};
-  return allowance.ask(sum, subject_of(items, sum));
+  return allowance.ask(sum, items.empty() ? "" : subject_of(items, sum));
 }
 
 // 0 for what is needed, which is never left out.
@@ -35,16 +35,18 @@ std::uint64_t spare_bytes(const StagedItem* item) {
 
 }  // namespace
 
-Status admit_items(std::vector<StagedItem*>& items, Allowance& allowance) {
+Status admit_items(std::vector<StagedItem*>& items, std::uint64_t& spare, Allowance& allowance) {
+  if (spare > 0 && ask_for(items, spare, allowance)) return {};
+  spare = 0;
   while (!items.empty()) {
-    Status admitted = ask_for(items, allowance);
+    Status admitted = ask_for(items, 0, allowance);
     if (admitted) return {};
-    const auto spare = std::max_element(
+    const auto largest = std::max_element(
         items.begin(), items.end(),
         [](const StagedItem* a, const StagedItem* b) { return spare_bytes(a) < spare_bytes(b); });
-    if ((*spare)->is_needed()) return admitted;
-    (*spare)->leave_out(admitted.error());
-    items.erase(spare);
+    if ((*largest)->is_needed()) return admitted;
+    (*largest)->leave_out(admitted.error());
+    items.erase(largest);
   }
   return {};
 }

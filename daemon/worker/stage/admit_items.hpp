@@ -1,6 +1,7 @@
 // Admits everything that a job waits for, as a whole and before any of it is written.
 #pragma once
 
+#include <cstdint>
 #include <vector>
 
 #include "daemon/worker/budget/allowance.hpp"
@@ -10,6 +11,7 @@ namespace nodestage {
 
 // All items must have been weighed. While there is no room for all, removes the largest item that
 // the job does not need from `items` and leaves it out. A fault if the rest does not fit.
-Status admit_items(std::vector<StagedItem*>& items, Allowance& allowance);
+// `spare`: what is asked for beside them, given up before any item; 0 then.
+Status admit_items(std::vector<StagedItem*>& items, std::uint64_t& spare, Allowance& allowance);
 
 }  // namespace nodestage

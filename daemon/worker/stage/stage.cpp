@@ -12,8 +12,8 @@
 
 #include "common/text/human.hpp"
 #include "daemon/worker/basis/log.hpp"
-#include "daemon/worker/stage/admit_items.hpp"
 #include "daemon/worker/stage/dataset.hpp"
+#include "daemon/worker/stage/spool_space.hpp"
 #include "daemon/worker/stage/stage_report.hpp"
 #include "daemon/worker/stage/staged_venv.hpp"
 
@@ -46,17 +46,19 @@ bool needs_builder(const WorkerOrder& order, const StageRequest& request) {
 
 class Stage {
  public:
-  // `builder`: for request.venv, if there is one.
+  // `builder`: for request.venv, if there is one. `relays`: null if nothing is relayed.
   Stage(const WorkerOrder& order, const StageRequest& request, Workspace& workspace,
-        Builder* builder)
+        Builder* builder, RelayedSources* relays)
       : order_(order),
         rate_(k_worker_rate_fd),
         allowance_({k_worker_status_fd, k_worker_answer_fd, k_worker_directory_fd,
                     order.leave_free_bytes, order.node},
                    stop_),
+        spool_(relays, allowance_),
         at_once_(items_at_once(order, request)),
-        context_{order, workspace,  request.umask, rate_,
-                 stop_, allowance_, at_once_,      limits_of_each(order, at_once_)},
+        context_{order,  workspace, request.umask,
+                 rate_,  stop_,     allowance_,
+                 relays, at_once_,  limits_of_each(order, at_once_)},
         workspace_(workspace),
         has_datasets_(!request.datasets.empty()) {
     for (const auto& item : request.datasets)
@@ -75,6 +77,7 @@ class Stage {
     report_.write(WorkerPhase::working, items_);
     // What the job waits for is weighed and admitted as a whole; an `async` dataset when it starts.
     const bool done = in_threads(Round::weigh) && admit() && in_threads(Round::run);
+    spool_.end();
     workspace_.remove();
     if (!done) return 1;
     report_.set_environment(environment());
@@ -126,7 +129,7 @@ class Stage {
   }
 
   bool admit() {
-    if (const Status admitted = admit_items(awaited_, allowance_); !admitted) {
+    if (const Status admitted = spool_.admit(awaited_, at_once_); !admitted) {
       fail(admitted.error(), nullptr);
       report_.fail(cause_, items_);
     }
@@ -191,6 +194,7 @@ class Stage {
         report_.set_environment(environment());
       }
       report_.write(is_ready ? WorkerPhase::ready : WorkerPhase::working, items_);
+      spool_.count();
       changed_.wait_for(lock, k_report_interval);
     }
     if (stop_) report_.fail(cause_, items_);
@@ -217,6 +221,7 @@ class Stage {
   RateLimit rate_;
   std::atomic<bool> stop_ = false;
   Allowance allowance_;
+  SpoolSpace spool_;
   const std::size_t at_once_;
   StageContext context_;
   Workspace& workspace_;
@@ -237,6 +242,8 @@ class Stage {
 
 int run_stage(const WorkerOrder& order, const StageRequest& request, Builder* builder) {
   StageReport report;
+  std::optional<RelayedSources> relays;
+  if (order.has_board) relays.emplace(order, k_worker_board_fd, k_worker_spool_fd);
   if (!order.refuse_outputs.empty() && !request.outputs.empty())
     return report.fail(order.refuse_outputs, {});
   ::umask(request.umask);
@@ -246,7 +253,7 @@ int run_stage(const WorkerOrder& order, const StageRequest& request, Builder* bu
   if (!workspace) return report.fail(workspace.error().text(), {});
   if (needs_builder(order, request) && builder == nullptr)
     return report.fail("the process that builds environments was not started", {});
-  return Stage(order, request, *workspace, builder).run();
+  return Stage(order, request, *workspace, builder, relays ? &*relays : nullptr).run();
 }
 
 Result<std::optional<Builder>> start_builder(const WorkerOrder& order,

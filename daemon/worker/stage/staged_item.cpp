@@ -32,6 +32,7 @@ StagedItem::StagedItem(const std::string& source, Patience patience, Sharing sha
       context_(context),
       decided_(sharing == Sharing::asked ? decided_for(context.order, index) : nullptr),
       meter_(context.rate, context.stop),
+      relay_(context.relays, meter_),
       space_(k_worker_directory_fd, context.allowance) {}
 
 Status StagedItem::measure() {
@@ -40,6 +41,7 @@ Status StagedItem::measure() {
     TRY_ASSIGN(const struct stat info, examine_source(source));
     source_bytes_ += static_cast<std::uint64_t>(info.st_size);
     all_files = all_files && S_ISREG(info.st_mode);
+    if (context_.relays != nullptr) context_.relays->expect(source, info);
   }
   meter_.bytes_total = all_files ? source_bytes_ : 0;
   return {};
@@ -54,8 +56,11 @@ void StagedItem::keep_open(Piece piece) {
 }
 
 Result<Piece> StagedItem::open_piece(const std::string& source, const Unpacking& wanted) {
-  if (first_ && source == sources_.front()) return *std::exchange(first_, std::nullopt);
-  return Piece::open(source, wanted, meter_, context_.limits);
+  const bool is_open = first_ && source == sources_.front();
+  auto piece = is_open ? Result<Piece>(*std::exchange(first_, std::nullopt))
+                       : Piece::open(source, wanted, meter_, context_.limits);
+  if (piece) piece->relay_by(relay_);
+  return piece;
 }
 
 Status StagedItem::run() {
@@ -67,6 +72,7 @@ Status StagedItem::run() {
   set_note("");
   TRY(is_link() ? link() : stage());
   add_note(share_note());
+  add_note(relay_.note());
   return {};
 }
 
@@ -188,6 +194,9 @@ void StagedItem::tell_amounts(ItemRecord& record) const {
   if (record.bytes_total > 0) record.bytes_read = std::min(record.bytes_read, record.bytes_total);
   record.bytes_written = meter_.bytes_written;
   record.files = meter_.files;
+  if (!relay_.was_asked()) return;
+  record.bytes_from_storage = meter_.from_storage;
+  record.bytes_from_nodes = meter_.from_nodes;
 }
 
 void StagedItem::tell_times(ItemRecord& record) const {

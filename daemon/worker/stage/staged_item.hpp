@@ -21,6 +21,7 @@
 #include "daemon/worker/budget/space.hpp"
 #include "daemon/worker/piece/piece.hpp"
 #include "daemon/worker/share/share_key.hpp"
+#include "daemon/worker/spool/item_relay.hpp"
 #include "daemon/worker/venv/workspace.hpp"
 
 namespace nodestage {
@@ -33,8 +34,9 @@ struct StageContext {
   RateLimit& rate;
   const std::atomic<bool>& stop;
   Allowance& allowance;
-  std::size_t at_once;  // items that run side by side
-  PieceLimits limits;   // of each of them
+  RelayedSources* relays;  // null: nothing is relayed
+  std::size_t at_once;     // items that run side by side
+  PieceLimits limits;      // of each of them
 };
 
 // What was decided for a shared item of the request; null: nothing, so it is the job's own.
@@ -129,6 +131,7 @@ class StagedItem {
   const StageContext& context_;
   const SharedItem* const decided_;  // null for an item without `shared`
   Meter meter_;
+  ItemRelay relay_;
   Space space_;
   std::vector<std::string> sources_;
   std::uint64_t source_bytes_ = 0;

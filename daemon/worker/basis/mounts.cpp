@@ -1,0 +1,58 @@
+#include "daemon/worker/basis/mounts.hpp"
+
+#include <fcntl.h>
+
+#include <algorithm>
+
+#include "common/os/file.hpp"
+
+namespace nodestage {
+namespace {
+
+constexpr std::size_t k_max_fdinfo = std::size_t{64} * 1024;
+constexpr std::size_t k_max_mountinfo = std::size_t{16} * 1024 * 1024;
+
+// `line`: what follows the mount's number.
+std::optional<Mount> mount_in(std::string_view line) {
+  static constexpr std::string_view k_separator = " - ";
+  const std::size_t at = line.find(k_separator);
+  if (at == std::string_view::npos) return std::nullopt;
+  std::string_view rest = line.substr(at + k_separator.size());
+  Mount mount;
+  mount.type = take_field(rest, ' ');
+  take_field(rest, ' ');  // the device
+  mount.options = rest;
+  return mount;
+}
+
+}  // namespace
+
+std::string_view take_field(std::string_view& text, char end) {
+  const std::string_view part = text.substr(0, text.find(end));
+  text.remove_prefix(std::min(part.size() + 1, text.size()));
+  return part;
+}
+
+// statx(2) reports it from Linux 5.8 on; this works everywhere.
+std::string mount_of(int fd) {
+  static constexpr std::string_view k_key = "mnt_id:\t";
+  const auto text = read_file(AT_FDCWD, "/proc/self/fdinfo/" + std::to_string(fd), k_max_fdinfo);
+  const std::size_t at = text ? text->find(k_key) : std::string::npos;
+  if (at == std::string::npos) return {};
+  std::string_view rest = std::string_view(*text).substr(at + k_key.size());
+  return std::string(take_field(rest, '\n'));
+}
+
+Result<std::string> read_mountinfo() {
+  return read_file(AT_FDCWD, "/proc/self/mountinfo", k_max_mountinfo);
+}
+
+std::optional<Mount> find_mount(std::string_view mountinfo, std::string_view number) {
+  while (!number.empty() && !mountinfo.empty()) {
+    std::string_view line = take_field(mountinfo, '\n');
+    if (take_field(line, ' ') == number) return mount_in(line);
+  }
+  return std::nullopt;
+}
+
+}  // namespace nodestage

@@ -1,0 +1,29 @@
+// Which mount an open file is on, and what kind of file system that is.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "common/result.hpp"
+
+namespace nodestage {
+
+// The number of the mount that an open file is on, as in /proc/self/mountinfo; "" if unknown. `fd`
+// may be O_PATH.
+std::string mount_of(int fd);
+
+// The text of /proc/self/mountinfo (proc_pid_mountinfo(5)).
+Result<std::string> read_mountinfo();
+
+struct Mount {
+  std::string_view type;     // of the file system: "nfs4", "fuse.sshfs"
+  std::string_view options;  // of the file system: "rw,vers=4.2"
+};
+// Views of `mountinfo`.
+std::optional<Mount> find_mount(std::string_view mountinfo, std::string_view number);
+
+// Takes what is before the next `end`, and that with it.
+std::string_view take_field(std::string_view& text, char end);
+
+}  // namespace nodestage

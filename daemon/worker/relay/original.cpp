@@ -1,0 +1,57 @@
+#include "daemon/worker/relay/original.hpp"
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <utility>
+
+#include "common/os/file.hpp"
+#include "daemon/worker/basis/fault.hpp"
+
+namespace nodestage {
+namespace {
+
+std::int64_t nanoseconds(const timespec& time) {
+  return std::int64_t{time.tv_sec} * 1'000'000'000 + time.tv_nsec;
+}
+
+RelayIdentity identity_of(const struct stat& info) {
+  return {static_cast<std::uint64_t>(info.st_size), nanoseconds(info.st_mtim),
+          nanoseconds(info.st_ctim)};
+}
+
+class OriginalFile : public Original {
+ public:
+  OriginalFile(Fd fd, std::string path) : fd_(std::move(fd)), path_(std::move(path)) {}
+
+  Result<std::size_t> read_at(std::uint64_t offset, std::span<std::byte> into) override {
+    for (;;) {
+      const ssize_t count =
+          ::pread(fd_.get(), into.data(), into.size(), static_cast<off_t>(offset));
+      if (count >= 0) return static_cast<std::size_t>(count);
+      if (errno != EINTR) return system_error(shown(path_) + ": cannot be read");
+    }
+  }
+
+ private:
+  Fd fd_;
+  std::string path_;
+};
+
+}  // namespace
+
+Result<std::unique_ptr<Original>> open_original(const std::string& path,
+                                                const RelayIdentity& identity) {
+  auto fd = open_at(AT_FDCWD, path, O_RDONLY | O_NONBLOCK | O_NOCTTY);
+  if (!fd) return system_error(shown(path), fd.error().code);
+  struct stat info {};
+  if (::fstat(fd->get(), &info) != 0) return system_error(shown(path));
+  if (!S_ISREG(info.st_mode)) return Error{EINVAL, shown(path) + ": is not a regular file"};
+  if (identity_of(info) != identity)
+    return Error{ESTALE, shown(path) + ": is not the same file here, or has changed"};
+  static_cast<void>(::posix_fadvise(fd->get(), 0, 0, POSIX_FADV_SEQUENTIAL));
+  return std::unique_ptr<Original>(std::make_unique<OriginalFile>(std::move(*fd), path));
+}
+
+}  // namespace nodestage

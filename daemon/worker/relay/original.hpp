@@ -1,0 +1,35 @@
+// Original: a source on the file system where it lies, read with the rights of the job's user.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <span>
+#include <string>
+
+#include "common/result.hpp"
+#include "common/wire/relay_board.hpp"
+
+namespace nodestage {
+
+class Original {
+ public:
+  Original() = default;
+  Original(const Original&) = delete;
+  Original& operator=(const Original&) = delete;
+  virtual ~Original() = default;
+
+  // Some bytes at `offset`, at least one; 0: the source ends there. May hang as long as its file
+  // system does.
+  virtual Result<std::size_t> read_at(std::uint64_t offset, std::span<std::byte> into) = 0;
+};
+
+using OpenOriginal =
+    std::function<Result<std::unique_ptr<Original>>(const std::string&, const RelayIdentity&)>;
+
+// A fault if it is not a regular file, or not the one that the identity describes.
+Result<std::unique_ptr<Original>> open_original(const std::string& path,
+                                                const RelayIdentity& identity);
+
+}  // namespace nodestage

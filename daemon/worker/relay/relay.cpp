@@ -1,0 +1,79 @@
+#include "daemon/worker/relay/relay.hpp"
+
+#include <algorithm>
+#include <utility>
+
+#include "common/wire/status_file.hpp"
+
+namespace nodestage {
+namespace {
+
+// Several times a second, as relay_board.hpp promises for `beat`.
+constexpr std::chrono::milliseconds k_beat{200};
+
+}  // namespace
+
+Relay::Relay(const WorkerOrder& order, const Descriptors& descriptors, Board board,
+             OpenOriginal open)
+    : board_(std::move(board)),
+      rate_(descriptors.rate),
+      plan_fd_(descriptors.plan),
+      basis_{order, *board_, descriptors.spool, rate_, std::move(open)},
+      table_(basis_),
+      server_(basis_, table_) {}
+
+Result<std::unique_ptr<Relay>> Relay::make(const WorkerOrder& order, const Descriptors& descriptors,
+                                           OpenOriginal open) {
+  TRY_ASSIGN(Board board, Board::map(descriptors.board));
+  return std::unique_ptr<Relay>(new Relay(order, descriptors, std::move(board), std::move(open)));
+}
+
+Relay::~Relay() {
+  stop();
+  basis_.threads.await_end(RelayClock::time_point::max());
+}
+
+std::uint16_t Relay::listen() {
+  const Status started = server_.start();
+  if (!started) no_port_ = started.error().what;
+  return server_.port();
+}
+
+bool Relay::is_off() {
+  if (!basis_.plan.look(plan_fd_)) return false;
+  const RelayPlan plan = basis_.plan.await(RelayClock::now(), basis_.stop);
+  if (plan.part != RelayPart::off) return false;
+  set_field(board_->why, plan.why);
+  board_->is_off = 1;
+  raise(board_->news);
+  return true;
+}
+
+bool Relay::is_over() {
+  if (board_->staging_is_over == 0) return false;
+  const auto now = RelayClock::now();
+  if (!staging_over_since_) staging_over_since_ = now;
+  const auto since = std::max(*staging_over_since_, server_.last_served());
+  return server_.successors() == 0 && now >= since + basis_.silence();
+}
+
+void Relay::run() {
+  board_->magic = k_relay_board_magic;
+  while (!basis_.stop && !is_off() && !is_over()) {
+    const std::uint32_t seen = board_->asks;
+    ++board_->beat;
+    table_.tend();
+    await_raise(board_->asks, seen, k_beat);
+  }
+  stop();
+}
+
+void Relay::stop() {
+  basis_.stop = true;
+  table_.stop();
+  for (auto* word : {&board_->asks, &board_->moves, &board_->news}) raise(*word);
+}
+
+bool Relay::await_end(RelayClock::time_point until) { return basis_.threads.await_end(until); }
+
+}  // namespace nodestage

@@ -1,0 +1,70 @@
+// Relay: a node's relay worker. It gets each source of its job that is asked for once, from the
+// node before or from the original, and passes it on: to this node's staging worker by the spool,
+// and to other nodes' relay workers by TCP.
+//
+// Threads: the caller's of run() (the board), one that accepts, one for each slot that is being
+// filled, one for each connection. Only the kernel's file systems can make one of them wait without
+// a limit; the others go on then, and tell whoever waits for data that this process is alive.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "common/result.hpp"
+#include "common/wire/worker_order.hpp"
+#include "daemon/worker/budget/rate_limit.hpp"
+#include "daemon/worker/relay/relay_basis.hpp"
+#include "daemon/worker/relay/relay_server.hpp"
+#include "daemon/worker/relay/slot_table.hpp"
+#include "daemon/worker/spool/board.hpp"
+
+namespace nodestage {
+
+class Relay {
+ public:
+  // All borrowed.
+  struct Descriptors {
+    int board = k_worker_board_fd;
+    int spool = k_worker_spool_fd;
+    int plan = k_worker_answer_fd;
+    int rate = k_worker_rate_fd;
+  };
+  // The order is borrowed. A fault if the board cannot be used.
+  static Result<std::unique_ptr<Relay>> make(const WorkerOrder& order,
+                                             const Descriptors& descriptors,
+                                             OpenOriginal open = open_original);
+  Relay(const Relay&) = delete;
+  Relay& operator=(const Relay&) = delete;
+  // Waits for all threads.
+  ~Relay();
+
+  // Starts to listen. 0: nowhere, and no_port() says why; then it only serves this node.
+  std::uint16_t listen();
+  [[nodiscard]] const std::string& no_port() const { return no_port_; }
+
+  // Returns when the staging is over and no successor has been there for a while, when the plan
+  // says that nothing is relayed, or after stop().
+  void run();
+  // Any thread.
+  void stop();
+  // After stop() or run(): whether all threads have ended by then.
+  bool await_end(RelayClock::time_point until);
+
+ private:
+  Relay(const WorkerOrder& order, const Descriptors& descriptors, Board board, OpenOriginal open);
+  [[nodiscard]] bool is_off();
+  [[nodiscard]] bool is_over();
+
+  Board board_;
+  RateLimit rate_;
+  const int plan_fd_;
+  std::string no_port_;
+  RelayBasis basis_;
+  SlotTable table_;
+  RelayServer server_;
+  std::optional<RelayClock::time_point> staging_over_since_;
+};
+
+}  // namespace nodestage

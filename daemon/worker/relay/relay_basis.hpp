@@ -1,0 +1,105 @@
+// What all parts of one relay worker share: its order, its board, its plan, and its threads.
+#pragma once
+
+#include <atomic>
+#include <chrono>
+#include <condition_variable>
+#include <functional>
+#include <mutex>
+#include <system_error>
+#include <thread>
+
+#include "common/result.hpp"
+#include "common/wire/relay_plan.hpp"
+#include "common/wire/worker_order.hpp"
+#include "daemon/worker/budget/rate_limit.hpp"
+#include "daemon/worker/relay/original.hpp"
+#include "daemon/worker/relay/peer_socket.hpp"
+#include "daemon/worker/spool/board.hpp"
+
+namespace nodestage {
+
+// Threads that end by themselves. One that hangs in a file system cannot be waited for.
+class RelayThreads {
+ public:
+  // False: the system allows no more threads. `work` must not throw.
+  bool start(std::function<void()> work) {
+    const std::lock_guard lock(mutex_);
+    try {
+      std::thread([this, work = std::move(work)]() mutable {
+        work();
+        work = nullptr;  // what it holds may need what is gone afterwards
+        const std::lock_guard end(mutex_);
+        if (--running_ == 0) ended_.notify_all();
+      }).detach();
+    } catch (const std::system_error&) {
+      return false;
+    }
+    ++running_;
+    return true;
+  }
+
+  // Whether all have ended by then.
+  bool await_end(RelayClock::time_point until) {
+    std::unique_lock lock(mutex_);
+    return ended_.wait_until(lock, until, [this] { return running_ == 0; });
+  }
+
+ private:
+  std::mutex mutex_;
+  std::condition_variable ended_;
+  unsigned running_ = 0;
+};
+
+// The daemon's answer, which one thread looks for, and for which others wait.
+class PlanDesk {
+ public:
+  // False: it is not known yet.
+  bool look(int fd) {
+    const std::lock_guard lock(mutex_);
+    if (plan_.part != RelayPart::unknown) return true;
+    if (auto plan = read_relay_plan(fd)) plan_ = std::move(*plan);
+    if (plan_.part == RelayPart::unknown) return false;
+    known_.notify_all();
+    return true;
+  }
+
+  // What is known by then; RelayPart::unknown: nothing, or `stop` was set.
+  RelayPlan await(RelayClock::time_point until, const std::atomic<bool>& stop) {
+    std::unique_lock lock(mutex_);
+    while (plan_.part == RelayPart::unknown && !stop && RelayClock::now() < until)
+      known_.wait_for(lock, std::chrono::milliseconds(200));
+    return plan_;
+  }
+
+ private:
+  std::mutex mutex_;
+  std::condition_variable known_;
+  RelayPlan plan_;
+};
+
+struct RelayBasis {
+  const WorkerOrder& order;
+  RelayBoard& board;
+  int spool_fd;
+  RateLimit& rate;
+  OpenOriginal open;
+  PlanDesk plan;
+  RelayThreads threads;
+  std::atomic<bool> stop = false;
+  RelayClock::time_point begun = RelayClock::now();
+  // Until then the upstream is not tried again, since it was silent.
+  std::atomic<RelayClock::time_point> upstream_rests_until = RelayClock::time_point();
+
+  [[nodiscard]] std::chrono::seconds silence() const {
+    return std::chrono::seconds(order.relay_silence_s);
+  }
+  [[nodiscard]] std::chrono::seconds patience() const {
+    return std::chrono::seconds(order.relay_patience_s);
+  }
+  [[nodiscard]] RelayClock::time_point plan_limit() const {
+    return begun + std::chrono::seconds(order.relay_plan_s);
+  }
+};
+
+}  // namespace nodestage

@@ -1,0 +1,12 @@
+// The worker's task `relay`.
+#pragma once
+
+#include "common/wire/worker_order.hpp"
+
+namespace nodestage {
+
+// With the descriptors of worker_order.hpp. Writes the status file: phase `working` once it listens
+// (or cannot), then `done`, or `failed` with the cause. Returns the exit code.
+int run_relay(const WorkerOrder& order);
+
+}  // namespace nodestage

@@ -1,0 +1,224 @@
+#include "daemon/worker/relay/sealed_stream.hpp"
+
+#include <openssl/evp.h>
+
+#include <algorithm>
+#include <cstring>
+#include <string_view>
+#include <utility>
+
+namespace nodestage {
+namespace {
+
+constexpr std::string_view k_greeting = "nsrelay1";
+constexpr std::size_t k_header_bytes = 5;
+constexpr std::size_t k_tag_bytes = 16;
+
+Error cipher_error() { return Error{0, "AES-256-GCM failed (OpenSSL)"}; }
+
+unsigned char* raw(std::byte* bytes) { return reinterpret_cast<unsigned char*>(bytes); }
+const unsigned char* raw(const std::byte* bytes) {
+  return reinterpret_cast<const unsigned char*>(bytes);
+}
+
+template <typename Array>
+std::span<const std::byte> bytes_of(const Array& array) {
+  return std::as_bytes(std::span(array));
+}
+
+// The whole of `into`, or a fault.
+Status read_all_of(PeerSocket& socket, std::span<std::byte> into, RelayClock::time_point until) {
+  while (!into.empty()) {
+    TRY_ASSIGN(const std::size_t count, socket.read(into, until));
+    if (count == 0) return Error{ETIMEDOUT, "the other side does not answer"};
+    into = into.subspan(count);
+  }
+  return {};
+}
+
+Status write_by(PeerSocket& socket, std::span<const std::byte> data, RelayClock::time_point until) {
+  return socket.write(data, [until] {
+    return RelayClock::now() < until ? Status() : Error{ETIMEDOUT, "the other side does not read"};
+  });
+}
+
+Status check_proof(PeerSocket& socket, const RelayKey& key, RelaySide side,
+                   const RelayNonces& nonces, RelayClock::time_point until) {
+  RelayProof proof{};
+  TRY(read_all_of(socket, std::as_writable_bytes(std::span(proof)), until));
+  TRY_ASSIGN(const RelayProof expected, prove(key, side, nonces));
+  if (is_same(proof, expected)) return {};
+  return Error{EACCES, "the other side does not know the key of this job's relay"};
+}
+
+Status send_proof(PeerSocket& socket, const RelayKey& key, RelaySide side,
+                  const RelayNonces& nonces, RelayClock::time_point until) {
+  TRY_ASSIGN(const RelayProof proof, prove(key, side, nonces));
+  return write_by(socket, bytes_of(proof), until);
+}
+
+Result<RelayNonces> meet_server(PeerSocket& socket, const RelayKey& key,
+                                RelayClock::time_point until) {
+  RelayNonces nonces;
+  TRY_ASSIGN(nonces.client, new_relay_nonce());
+  std::vector<std::byte> hello(k_greeting.size() + nonces.client.size());
+  std::memcpy(hello.data(), k_greeting.data(), k_greeting.size());
+  std::memcpy(hello.data() + k_greeting.size(), nonces.client.data(), nonces.client.size());
+  TRY(write_by(socket, hello, until));
+  TRY(read_all_of(socket, std::as_writable_bytes(std::span(nonces.server)), until));
+  TRY(check_proof(socket, key, RelaySide::server, nonces, until));
+  TRY(send_proof(socket, key, RelaySide::client, nonces, until));
+  return nonces;
+}
+
+Result<RelayNonces> meet_client(PeerSocket& socket, const RelayKey& key,
+                                RelayClock::time_point until) {
+  RelayNonces nonces;
+  std::array<char, k_greeting.size()> greeting{};
+  TRY(read_all_of(socket, std::as_writable_bytes(std::span(greeting)), until));
+  if (std::string_view(greeting.data(), greeting.size()) != k_greeting)
+    return Error{EPROTO, "the other side is no relay of this release"};
+  TRY(read_all_of(socket, std::as_writable_bytes(std::span(nonces.client)), until));
+  TRY_ASSIGN(nonces.server, new_relay_nonce());
+  TRY(write_by(socket, bytes_of(nonces.server), until));
+  TRY(send_proof(socket, key, RelaySide::server, nonces, until));
+  TRY(check_proof(socket, key, RelaySide::client, nonces, until));
+  return nonces;
+}
+
+RelaySide other(RelaySide side) {
+  return side == RelaySide::client ? RelaySide::server : RelaySide::client;
+}
+
+void put_header(std::span<std::byte> header, std::size_t bytes, std::uint8_t kind) {
+  for (unsigned i = 0; i < 4; ++i) header[i] = static_cast<std::byte>(bytes >> (8 * i));
+  header[4] = static_cast<std::byte>(kind);
+}
+
+std::size_t length_in(std::span<const std::byte> header) {
+  std::size_t bytes = 0;
+  for (unsigned i = 0; i < 4; ++i) bytes |= std::to_integer<std::size_t>(header[i]) << (8 * i);
+  return bytes;
+}
+
+}  // namespace
+
+void FrameCipher::Release::operator()(evp_cipher_ctx_st* context) const {
+  ::EVP_CIPHER_CTX_free(context);
+}
+
+Result<FrameCipher> FrameCipher::sealing(const DirectionKeys& keys) {
+  Context context(::EVP_CIPHER_CTX_new());
+  if (!context || ::EVP_EncryptInit_ex(context.get(), EVP_aes_256_gcm(), nullptr, keys.key.data(),
+                                       keys.nonce.data()) != 1)
+    return cipher_error();
+  return FrameCipher(std::move(context), keys);
+}
+
+Result<FrameCipher> FrameCipher::opening(const DirectionKeys& keys) {
+  Context context(::EVP_CIPHER_CTX_new());
+  if (!context || ::EVP_DecryptInit_ex(context.get(), EVP_aes_256_gcm(), nullptr, keys.key.data(),
+                                       keys.nonce.data()) != 1)
+    return cipher_error();
+  return FrameCipher(std::move(context), keys);
+}
+
+std::array<std::uint8_t, 12> FrameCipher::next_nonce() {
+  auto nonce = first_nonce_;
+  const std::uint64_t frame = frames_++;
+  for (unsigned i = 0; i < 8; ++i) nonce[11 - i] ^= static_cast<std::uint8_t>(frame >> (8 * i));
+  return nonce;
+}
+
+Status FrameCipher::seal(std::span<const std::byte> header, std::span<const std::byte> data,
+                         std::span<std::byte> out, std::span<std::byte, 16> tag) {
+  EVP_CIPHER_CTX* const context = context_.get();
+  int bytes = 0;
+  const auto nonce = next_nonce();
+  bool is_good = ::EVP_EncryptInit_ex(context, nullptr, nullptr, nullptr, nonce.data()) == 1 &&
+                 ::EVP_EncryptUpdate(context, nullptr, &bytes, raw(header.data()),
+                                     static_cast<int>(header.size())) == 1;
+  if (is_good && !data.empty())
+    is_good = ::EVP_EncryptUpdate(context, raw(out.data()), &bytes, raw(data.data()),
+                                  static_cast<int>(data.size())) == 1;
+  unsigned char rest[16];
+  is_good = is_good && ::EVP_EncryptFinal_ex(context, rest, &bytes) == 1 &&
+            ::EVP_CIPHER_CTX_ctrl(context, EVP_CTRL_GCM_GET_TAG, k_tag_bytes, tag.data()) == 1;
+  return is_good ? Status() : cipher_error();
+}
+
+Status FrameCipher::open(std::span<const std::byte> header, std::span<std::byte> data,
+                         std::span<std::byte, 16> tag) {
+  EVP_CIPHER_CTX* const context = context_.get();
+  int bytes = 0;
+  const auto nonce = next_nonce();
+  bool is_good = ::EVP_DecryptInit_ex(context, nullptr, nullptr, nullptr, nonce.data()) == 1 &&
+                 ::EVP_DecryptUpdate(context, nullptr, &bytes, raw(header.data()),
+                                     static_cast<int>(header.size())) == 1;
+  if (is_good && !data.empty())
+    is_good = ::EVP_DecryptUpdate(context, raw(data.data()), &bytes, raw(data.data()),
+                                  static_cast<int>(data.size())) == 1;
+  if (!is_good) return cipher_error();
+  unsigned char rest[16];
+  if (::EVP_CIPHER_CTX_ctrl(context, EVP_CTRL_GCM_SET_TAG, k_tag_bytes, tag.data()) == 1 &&
+      ::EVP_DecryptFinal_ex(context, rest, &bytes) == 1)
+    return {};
+  return Error{EBADMSG, "what came was changed on its way"};
+}
+
+SealedStream::SealedStream(PeerSocket socket, FrameCipher sealing, FrameCipher opening)
+    : socket_(std::move(socket)), sealing_(std::move(sealing)), opening_(std::move(opening)) {}
+
+Result<SealedStream> SealedStream::meet(PeerSocket socket, RelaySide own, const RelayKey& key,
+                                        RelayClock::time_point until) {
+  auto met =
+      own == RelaySide::client ? meet_server(socket, key, until) : meet_client(socket, key, until);
+  if (!met) return std::move(met.error());
+  TRY_ASSIGN(const DirectionKeys out, derive_keys(key, own, *met));
+  TRY_ASSIGN(const DirectionKeys in, derive_keys(key, other(own), *met));
+  TRY_ASSIGN(FrameCipher sealing, FrameCipher::sealing(out));
+  TRY_ASSIGN(FrameCipher opening, FrameCipher::opening(in));
+  return SealedStream(std::move(socket), std::move(sealing), std::move(opening));
+}
+
+Status SealedStream::send(std::uint8_t kind, std::span<const std::byte> data,
+                          const std::function<Status()>& is_on) {
+  if (data.size() > k_most_frame_bytes) return Error{EMSGSIZE, "the frame is too large"};
+  out_.resize(k_header_bytes + data.size() + k_tag_bytes);
+  const std::span<std::byte> out(out_);
+  const auto header = out.first(k_header_bytes);
+  put_header(header, data.size(), kind);
+  TRY(sealing_.seal(header, data, out.subspan(k_header_bytes, data.size()),
+                    out.last<k_tag_bytes>()));
+  return socket_.write(out, is_on);
+}
+
+// Whether so many bytes of the frame are there.
+Result<bool> SealedStream::fill(std::size_t bytes, RelayClock::time_point until) {
+  if (in_.size() < bytes) in_.resize(bytes);
+  while (in_bytes_ < bytes) {
+    TRY_ASSIGN(const std::size_t count,
+               socket_.read(std::span(in_).subspan(in_bytes_, bytes - in_bytes_), until));
+    if (count == 0) return false;
+    in_bytes_ += count;
+  }
+  return true;
+}
+
+Result<std::optional<SealedFrame>> SealedStream::receive(RelayClock::time_point until) {
+  TRY_ASSIGN(const bool has_header, fill(k_header_bytes, until));
+  if (!has_header) return std::optional<SealedFrame>();
+  const std::size_t length = length_in(in_);
+  if (length > k_most_frame_bytes)
+    return Error{EPROTO, "the other side sends frames that are too large"};
+  const std::size_t whole = k_header_bytes + length + k_tag_bytes;
+  TRY_ASSIGN(const bool is_whole, fill(whole, until));
+  if (!is_whole) return std::optional<SealedFrame>();
+  in_bytes_ = 0;
+  const auto frame = std::span(in_).first(whole);
+  const auto data = frame.subspan(k_header_bytes, length);
+  TRY(opening_.open(frame.first(k_header_bytes), data, frame.last<k_tag_bytes>()));
+  return std::optional(SealedFrame{std::to_integer<std::uint8_t>(frame[4]), data});
+}
+
+}  // namespace nodestage

@@ -1,0 +1,139 @@
+#include "daemon/worker/relay/slot_feed.hpp"
+
+#include <algorithm>
+#include <utility>
+
+#include "common/wire/status_file.hpp"
+#include "daemon/worker/basis/fault.hpp"
+#include "daemon/worker/basis/log.hpp"
+#include "daemon/worker/basis/thread_group.hpp"
+
+namespace nodestage {
+namespace {
+
+// How long an upstream that was silent is left alone.
+constexpr std::chrono::seconds k_rest{60};
+
+std::size_t block_bytes(std::uint64_t ring) {
+  return std::min<std::uint64_t>(k_most_frame_bytes, ring / 8);
+}
+
+}  // namespace
+
+SlotFeed::SlotFeed(RelayBasis& basis, const Place& place, std::string path,
+                   const RelayIdentity& identity)
+    : basis_(basis),
+      place_(place),
+      path_(std::move(path)),
+      identity_(identity),
+      ring_(
+          {basis.board, place.slot, basis.spool_fd, place.ring, identity.size, basis.patience()}) {}
+
+void SlotFeed::stop() {
+  stop_ = true;
+  raise(basis_.board.moves);
+}
+
+void SlotFeed::run() {
+  const Status status = guarded([this] { return feed(); });
+  if (!status && !is_stopped(status.error())) return fail(status.error().what);
+  has_ended_ = true;
+}
+
+void SlotFeed::fail(const std::string& why) {
+  log_line("relay: " + shown(path_) + ": " + why);
+  ring_.give_up(why);
+  has_ended_ = true;
+}
+
+Status SlotFeed::feed() {
+  TRY_ASSIGN(const auto original, basis_.open(path_, identity_));
+  const RelayPlan plan = basis_.plan.await(basis_.plan_limit(), stop_);
+  if (plan.part == RelayPart::off) return Error{0, plan.why};
+  if (plan.part == RelayPart::link) try_upstream(plan);
+  if (stop_) return stopped();
+  begin_serving("");
+  return read_rest(*original);
+}
+
+void SlotFeed::begin_serving(const std::string& upstream) {
+  auto expected = static_cast<std::uint32_t>(RelaySlotState::asked);
+  if (slot().state == expected) set_field(slot().upstream, upstream);
+  if (slot().state.compare_exchange_strong(expected,
+                                           static_cast<std::uint32_t>(RelaySlotState::serving)))
+    raise(basis_.board.news);
+}
+
+void SlotFeed::try_upstream(const RelayPlan& plan) {
+  if (RelayClock::now() < basis_.upstream_rests_until.load()) return;
+  const Status status = pull(plan);
+  if (status || is_stopped(status.error())) return;
+  if (status.error().code == ETIMEDOUT) basis_.upstream_rests_until = RelayClock::now() + k_rest;
+  log_line("relay: " + shown(path_) + ": node '" + shown(plan.node) + "': " + status.error().what +
+           "; the rest is read from the original");
+}
+
+Status SlotFeed::pull(const RelayPlan& plan) {
+  const RelayAsk ask{path_, identity_, ring_.watermark()};
+  TRY_ASSIGN(Upstream upstream, Upstream::ask(plan, ask, {basis_.silence(), stop_}));
+  bool has_begun = false;
+  while (!has_begun) {
+    TRY_ASSIGN(const auto word, upstream.next());
+    if (word && word->message != RelayMessage::begin)
+      return Error{EPROTO, "the other side does not begin"};
+    has_begun = word.has_value();
+  }
+  begin_serving(plan.node);
+  return pull_all(upstream);
+}
+
+Status SlotFeed::pull_all(Upstream& upstream) {
+  while (!ring_.is_complete()) {
+    TRY_ASSIGN(const auto word, upstream.next());
+    if (!word) continue;
+    if (word->message != RelayMessage::data)
+      return Error{EPROTO, "the other side ends before the source does"};
+    TRY(take(upstream, word->data));
+  }
+  return {};
+}
+
+Status SlotFeed::take(Upstream& upstream, std::span<const std::byte> data) {
+  if (data.size() > identity_.size - ring_.watermark())
+    return Error{EPROTO, "the other side sends more than the source has"};
+  while (!data.empty()) {
+    if (stop_) return stopped();
+    const std::uint64_t room = ring_.await_room(RelayClock::now() + k_alive_step);
+    TRY(upstream.say_alive());
+    const auto part = data.first(std::min<std::uint64_t>(room, data.size()));
+    if (part.empty()) continue;
+    TRY(ring_.write(part));
+    slot().from_nodes += part.size();
+    data = data.subspan(part.size());
+  }
+  return {};
+}
+
+Result<std::uint64_t> SlotFeed::await_room() {
+  while (!stop_) {
+    if (const auto room = ring_.await_room(RelayClock::now() + std::chrono::seconds(1)); room > 0)
+      return room;
+  }
+  return stopped();
+}
+
+Status SlotFeed::read_rest(Original& original) {
+  std::vector<std::byte> block(block_bytes(place_.ring));
+  while (!ring_.is_complete()) {
+    TRY_ASSIGN(const std::uint64_t room, await_room());
+    const auto into = std::span(block).first(std::min<std::uint64_t>(room, block.size()));
+    TRY_ASSIGN(const std::size_t count, original.read_at(ring_.watermark(), into));
+    if (count == 0) return Error{EIO, shown(path_) + ": ends earlier than it should"};
+    slot().from_storage += count;
+    basis_.rate.take(count, stop_, basis_.stop);
+    TRY(ring_.write(into.first(count)));
+  }
+  return {};
+}
+
+}  // namespace nodestage

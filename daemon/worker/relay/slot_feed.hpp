@@ -1,0 +1,69 @@
+// SlotFeed: gets one source into its ring, from the node before or from the original.
+//
+// The original is opened first, whatever the plan says: it shows whether this user may read it
+// here and whether it is the same file, and it is what the feed goes on with, at the same offset,
+// when the node before fails, refuses, sends what does not open, or is silent. Whoever reads the
+// ring notices nothing of that.
+#pragma once
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "common/result.hpp"
+#include "daemon/worker/relay/relay_basis.hpp"
+#include "daemon/worker/relay/relay_message.hpp"
+#include "daemon/worker/relay/spool_ring.hpp"
+#include "daemon/worker/relay/upstream.hpp"
+
+namespace nodestage {
+
+class SlotFeed {
+ public:
+  struct Place {
+    std::size_t slot;
+    std::uint64_t ring;  // bytes
+  };
+  SlotFeed(RelayBasis& basis, const Place& place, std::string path, const RelayIdentity& identity);
+  SlotFeed(const SlotFeed&) = delete;
+  SlotFeed& operator=(const SlotFeed&) = delete;
+
+  // In a thread of its own. Ends when all is there, no more will come, or stop() was called; then
+  // has_ended().
+  void run();
+  void stop();
+  // In place of run().
+  void fail(const std::string& why);
+  [[nodiscard]] bool has_ended() const { return has_ended_; }
+
+  [[nodiscard]] bool is_for(const std::string& path, const RelayIdentity& identity) const {
+    return path == path_ && identity == identity_;
+  }
+  [[nodiscard]] SpoolRing& ring() { return ring_; }
+
+ private:
+  Status feed();
+  void try_upstream(const RelayPlan& plan);
+  Status pull(const RelayPlan& plan);
+  Status pull_all(Upstream& upstream);
+  Status take(Upstream& upstream, std::span<const std::byte> data);
+  Status read_rest(Original& original);
+  Result<std::uint64_t> await_room();
+  void begin_serving(const std::string& upstream);
+  RelaySlot& slot() { return basis_.board.slots[place_.slot]; }
+
+  RelayBasis& basis_;
+  const Place place_;
+  const std::string path_;
+  const RelayIdentity identity_;
+  SpoolRing ring_;
+  std::atomic<bool> stop_ = false;
+  std::atomic<bool> has_ended_ = false;
+};
+
+}  // namespace nodestage

@@ -1,0 +1,138 @@
+// SpoolRing: what the relay worker has of one source, in the ring of its slot
+// (common/wire/relay_board.hpp): who reads it, and how far it may be filled.
+//
+// The rule for filling. Nothing is overwritten that a reader needs: the staging worker, from a
+// quarter of the ring before its position on; a successor, from what was not sent to it on. Nothing
+// is read further ahead than half a ring beyond the fastest reader, so the beginning is there for a
+// long time for nodes that come late. Without a reader nothing is filled.
+//
+// Who is let go. A reader keeps others waiting while the ring is full because of it and another
+// reader has nothing left to read. The times of that add up; after `patience` a successor is let
+// go, the staging worker after half of that. So nobody is let go for being the only reader, or as
+// slow as the others.
+#pragma once
+
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <list>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <span>
+#include <string>
+
+#include "common/result.hpp"
+#include "common/wire/relay_board.hpp"
+#include "daemon/worker/relay/peer_socket.hpp"
+
+namespace nodestage {
+
+class RingReader;
+
+class SpoolRing {
+ public:
+  struct Place {
+    RelayBoard& board;
+    std::size_t slot;
+    int spool_fd;        // borrowed
+    std::uint64_t ring;  // bytes
+    std::uint64_t size;  // of the source
+    std::chrono::milliseconds patience;
+  };
+  explicit SpoolRing(const Place& place);
+  SpoolRing(const SpoolRing&) = delete;
+  SpoolRing& operator=(const SpoolRing&) = delete;
+
+  // For the one thread that fills it. How many bytes may be written now; 0: none until then. Lets
+  // slow readers go.
+  std::uint64_t await_room(RelayClock::time_point until);
+  // Appends as many bytes as await_room() allowed, or fewer.
+  Status write(std::span<const std::byte> data);
+  // No more will come; `why` is for the readers.
+  void give_up(const std::string& why);
+  [[nodiscard]] std::uint64_t watermark() const;
+  [[nodiscard]] bool is_complete() const { return watermark() == place_.size; }
+
+  // A successor reads from `offset` on; nullptr if that is gone. The ring must outlive it.
+  std::unique_ptr<RingReader> join(std::uint64_t offset);
+  [[nodiscard]] std::size_t successors() const;
+  [[nodiscard]] bool has_beginning() const;
+  [[nodiscard]] bool is_over() const;
+
+ private:
+  friend class RingReader;
+  using Milliseconds = std::chrono::milliseconds;
+  // For how long a reader has kept others waiting.
+  struct Burden {
+    bool is_on = false;  // at the last look
+    RelayClock::duration time{};
+  };
+  struct Successor {
+    std::uint64_t sent;
+    Burden burden{};
+    bool is_let_go = false;
+  };
+  using Successors = std::list<Successor>;
+  struct Bounds {
+    bool has_reader = false;
+    std::uint64_t needed = UINT64_MAX;  // from here on
+    std::uint64_t fastest = 0;
+  };
+
+  [[nodiscard]] RelaySlot& slot() const { return place_.board.slots[place_.slot]; }
+  [[nodiscard]] bool has_local() const;
+  [[nodiscard]] std::uint64_t local_position() const;
+  [[nodiscard]] std::uint64_t local_needs() const;
+  [[nodiscard]] Bounds bounds() const;
+  [[nodiscard]] std::uint64_t room() const;
+  [[nodiscard]] bool blocks(std::uint64_t needed) const;
+  [[nodiscard]] bool is_somebody_starved() const;
+  void let_local_go();
+  void let_go_who_is_due();
+  void set_burdens(bool is_full);
+  void add_time();
+
+  const Place place_;
+  mutable std::mutex mutex_;  // guards what follows
+  std::uint64_t low_ = 0;
+  std::uint64_t watermark_ = 0;
+  Successors successors_;
+  Burden local_burden_;
+  RelayClock::time_point looked_;
+  std::optional<std::string> why_;  // it is over
+};
+
+// A successor's place in a ring. One thread.
+class RingReader {
+ public:
+  RingReader(SpoolRing& ring, SpoolRing::Successors::iterator successor)
+      : ring_(ring), successor_(successor) {}
+  RingReader(const RingReader&) = delete;
+  RingReader& operator=(const RingReader&) = delete;
+  ~RingReader();
+
+  enum class State {
+    nothing,  // until then
+    more,     // read() gives some
+    end,      // the source ends here
+    over,     // no more will come; why()
+    let_go,   // it has kept others waiting
+  };
+  State await(RelayClock::time_point until);
+  [[nodiscard]] bool is_let_go() const;
+  [[nodiscard]] std::string why() const;
+
+  // What is there, at most `into`.
+  Result<std::size_t> read(std::span<std::byte> into);
+  // So much of it has been sent.
+  void advance(std::size_t bytes);
+
+ private:
+  [[nodiscard]] State state() const;
+
+  SpoolRing& ring_;
+  SpoolRing::Successors::iterator successor_;
+};
+
+}  // namespace nodestage

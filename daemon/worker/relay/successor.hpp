@@ -1,0 +1,46 @@
+// Successor: one connection from another node's relay worker, which gets one source.
+#pragma once
+
+#include <functional>
+#include <optional>
+#include <vector>
+
+#include "common/result.hpp"
+#include "daemon/worker/relay/relay_basis.hpp"
+#include "daemon/worker/relay/relay_message.hpp"
+#include "daemon/worker/relay/sealed_stream.hpp"
+#include "daemon/worker/relay/slot_table.hpp"
+
+namespace nodestage {
+
+// For a thread of its own.
+class Successor {
+ public:
+  // Over a connection on which the key has been proved. Both are borrowed.
+  Successor(RelayBasis& basis, SlotTable& table, SealedStream stream);
+
+  // Returns when the successor has all of it, has gone, or was let go. The fault says why it did
+  // not get all.
+  Status serve();
+
+ private:
+  Result<RelayAsk> receive_ask();
+  Result<JoinedFeed> join(const RelayAsk& ask);
+  Status serve_from(RingReader& reader);
+  Status send_more(RingReader& reader);
+  Status send(RelayMessage message, std::span<const std::byte> data);
+  Status leave(const std::string& why);
+  Status say_alive();
+  Status listen();
+  Status check();
+
+  RelayBasis& basis_;
+  SlotTable& table_;
+  SealedStream stream_;
+  RingReader* reader_ = nullptr;
+  std::vector<std::byte> block_;
+  RelayClock::time_point heard_ = RelayClock::now();
+  RelayClock::time_point spoken_ = RelayClock::now();
+};
+
+}  // namespace nodestage

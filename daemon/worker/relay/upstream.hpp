@@ -1,0 +1,47 @@
+// Upstream: the connection to the node before, for one source.
+#pragma once
+
+#include <atomic>
+#include <chrono>
+#include <cstddef>
+#include <optional>
+#include <span>
+
+#include "common/result.hpp"
+#include "common/wire/relay_plan.hpp"
+#include "daemon/worker/relay/relay_message.hpp"
+#include "daemon/worker/relay/sealed_stream.hpp"
+
+namespace nodestage {
+
+// One thread. Every fault means: go on without it.
+class Upstream {
+ public:
+  struct Limits {
+    std::chrono::milliseconds silence;
+    const std::atomic<bool>& stop;
+  };
+  // Connects, proves the key, and asks. ETIMEDOUT if it is silent for too long.
+  static Result<Upstream> ask(const RelayPlan& plan, const RelayAsk& ask, const Limits& limits);
+
+  // What came: `begin`, `data` or `end`; nullopt: nothing new for a moment. ETIMEDOUT as above.
+  struct Word {
+    RelayMessage message;
+    std::span<const std::byte> data;  // until the next call
+  };
+  Result<std::optional<Word>> next();
+
+  // Call it at least every second while nothing is taken: says so to the other side.
+  Status say_alive();
+
+ private:
+  Upstream(SealedStream stream, const Limits& limits);
+  Status send(RelayMessage message, std::span<const std::byte> data);
+
+  SealedStream stream_;
+  Limits limits_;
+  RelayClock::time_point heard_ = RelayClock::now();
+  RelayClock::time_point spoken_ = RelayClock::now();
+};
+
+}  // namespace nodestage

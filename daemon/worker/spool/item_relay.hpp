@@ -1,0 +1,46 @@
+// ItemRelay: what became of the relay of one item's sources, for its record and its note.
+#pragma once
+
+#include <memory>
+#include <mutex>
+#include <string>
+
+#include "daemon/worker/budget/meter.hpp"
+#include "daemon/worker/spool/relayed_source.hpp"
+#include "daemon/worker/spool/relayed_sources.hpp"
+
+namespace nodestage {
+
+// Any thread. Everything is borrowed.
+class ItemRelay {
+ public:
+  // `sources`: null if nothing is relayed.
+  ItemRelay(RelayedSources* sources, Meter& meter) : sources_(sources), meter_(meter) {}
+  ItemRelay(const ItemRelay&) = delete;
+  ItemRelay& operator=(const ItemRelay&) = delete;
+
+  // For an open source whose bulk is read next, from `offset` on. Null: the original is to be read.
+  std::unique_ptr<RelayedSource> begin(const std::string& path, int fd, const struct stat& info,
+                                       std::uint64_t offset);
+
+  // Call it when a source of begin() is closed.
+  void add(const RelayedSource::Outcome& outcome);
+
+  // Whether a relay was asked for any source of this item.
+  [[nodiscard]] bool was_asked() const;
+
+  // For the user: from where the data came instead, or from which node; "" if there is nothing to
+  // say.
+  [[nodiscard]] std::string note() const;
+
+ private:
+  RelayedSources* const sources_;
+  Meter& meter_;
+  mutable std::mutex mutex_;  // over what follows
+  bool was_asked_ = false;
+  std::string node_;  // from which most came
+  std::uint64_t from_node_ = 0;
+  std::string why_;  // the first reason for reading the original
+};
+
+}  // namespace nodestage

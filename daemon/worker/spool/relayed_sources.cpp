@@ -1,0 +1,221 @@
+#include "daemon/worker/spool/relayed_sources.hpp"
+
+#include <fcntl.h>
+
+#include <algorithm>
+#include <cstring>
+
+#include "common/os/file.hpp"
+#include "common/text/human.hpp"
+#include "daemon/worker/basis/log.hpp"
+#include "daemon/worker/basis/mounts.hpp"
+
+namespace nodestage {
+namespace {
+
+using std::chrono::milliseconds;
+using std::chrono::seconds;
+
+constexpr milliseconds k_step{100};
+constexpr std::size_t k_longest_reason = 200;
+// A smaller ring would not hold what the reading threads want at once.
+constexpr std::uint64_t k_good_ring = 64ULL << 20;
+
+std::int64_t nanoseconds(const timespec& time) {
+  return std::int64_t{time.tv_sec} * 1'000'000'000 + time.tv_nsec;
+}
+
+RelayIdentity identity_of(const struct stat& info) {
+  return {static_cast<std::uint64_t>(info.st_size), nanoseconds(info.st_mtim),
+          nanoseconds(info.st_ctim)};
+}
+
+std::uint32_t number(RelaySlotState state) { return static_cast<std::uint32_t>(state); }
+std::uint32_t number(RelayReader reader) { return static_cast<std::uint32_t>(reader); }
+
+bool change(std::atomic<std::uint32_t>& word, std::uint32_t from, std::uint32_t to) {
+  return word.compare_exchange_strong(from, to);
+}
+
+bool is_listed(std::string_view type, const std::vector<std::string>& list) {
+  return std::any_of(list.begin(), list.end(), [type](const std::string& wanted) {
+    return type == wanted || (wanted == "fuse" && type.starts_with("fuse."));
+  });
+}
+
+// Whether the source in a slot is there from its start, or will be.
+bool has_all(const RelaySlot& slot) {
+  const std::uint32_t state = slot.state;
+  if (slot.low != 0) return false;
+  if (state == number(RelaySlotState::serving)) return true;
+  return state == number(RelaySlotState::over) && slot.watermark == slot.identity.size;
+}
+
+bool holds(const RelaySlot& slot, const std::string& path, const RelayIdentity& identity) {
+  return has_all(slot) && slot.identity == identity &&
+         path.compare(0, std::string::npos, slot.path, ::strnlen(slot.path, sizeof slot.path)) == 0;
+}
+
+}  // namespace
+
+std::string board_text(const char* text, std::size_t bytes, const char* otherwise) {
+  const std::string copy(text, ::strnlen(text, bytes));
+  return copy.empty() ? otherwise : shortened(printable(copy, Newlines::join), k_longest_reason);
+}
+
+RelayedSources::RelayedSources(const WorkerOrder& order, int board_fd, int spool_fd)
+    : order_(order), spool_fd_(spool_fd) {
+  auto board = Board::map(board_fd);
+  if (board) {
+    board_.emplace(std::move(*board));
+  } else {
+    refused_ = board.error().text();
+    log_line("nothing is relayed: " + refused_);
+  }
+}
+
+bool RelayedSources::qualifies(int fd, const struct stat& info) {
+  if (!S_ISREG(info.st_mode) || order_.relay_window == 0 || info.st_size <= 0) return false;
+  if (static_cast<std::uint64_t>(info.st_size) < order_.relay_least_bytes) return false;
+  const std::string mount = mount_of(fd);
+  const std::lock_guard lock(mutex_);
+  const auto [known, is_new] = mounts_.try_emplace(mount, false);
+  if (is_new) {
+    const auto text = read_mountinfo();
+    const auto found = text ? find_mount(*text, mount) : std::nullopt;
+    known->second = found && is_listed(found->type, order_.relay_file_systems);
+  }
+  return known->second;
+}
+
+// O_PATH does not trouble the file's server.
+void RelayedSources::expect(const std::string& path, const struct stat& info) {
+  if (!S_ISREG(info.st_mode) || static_cast<std::uint64_t>(info.st_size) < order_.relay_least_bytes)
+    return;
+  const auto fd = open_at(AT_FDCWD, path, O_PATH);
+  if (!fd || !qualifies(fd->get(), info)) return;
+  ++expected_;
+  expected_bytes_ = more(expected_bytes_, static_cast<std::uint64_t>(info.st_size));
+}
+
+std::uint64_t RelayedSources::spool_bytes() const {
+  return refused_.empty() ? std::min(order_.relay_window, expected_bytes_) : 0;
+}
+
+std::uint64_t RelayedSources::spool_taken() const {
+  struct stat info {};
+  return ::fstat(spool_fd_, &info) == 0 ? static_cast<std::uint64_t>(info.st_blocks) * 512 : 0;
+}
+
+void RelayedSources::begin(std::size_t at_once) {
+  if (!refused_.empty() || !is_wanted()) return end();
+  const std::uint64_t most = std::min<std::uint64_t>(
+      {k_relay_slots, 2 * at_once, expected_, order_.relay_window / k_good_ring});
+  lanes_ = static_cast<std::uint32_t>(std::max<std::uint64_t>(most, 1));
+  (*board_)->lanes = lanes_;
+}
+
+void RelayedSources::refuse(const std::string& why) {
+  if (refused_.empty()) refused_ = why;
+  end();
+}
+
+void RelayedSources::end() {
+  if (!board_ || std::exchange(has_ended_, true)) return;
+  (*board_)->staging_is_over = 1;
+  raise((*board_)->asks);
+}
+
+void RelayedSources::lose() { lost_at_ = (*board_)->beat; }
+
+bool RelayedSources::is_lost() const { return lost_at_ == (*board_)->beat; }
+
+// Why nothing can be claimed now; "": it can.
+std::string RelayedSources::reason() {
+  if (!refused_.empty()) return refused_;
+  if (lanes_ == 0) return "it was not expected to be read";
+  const RelayBoard& board = **board_;
+  if (board.is_off != 0) return board_text(board.why, sizeof board.why, "it is turned off");
+  return is_lost() ? k_relay_is_silent : "";
+}
+
+std::optional<RelayPlace> RelayedSources::claim(const std::string& path, const struct stat& info,
+                                                const Meter& meter, std::string& why) {
+  if (path.size() >= k_max_relay_path) {
+    why = "its path is too long";
+    return std::nullopt;
+  }
+  const RelayIdentity identity = identity_of(info);
+  const auto end = SilenceWatch::Clock::now() + seconds(order_.relay_patience_s);
+  std::optional<SilenceWatch> watch;
+  while (meter.check()) {
+    why = reason();
+    if (!why.empty()) return std::nullopt;
+    RelayBoard& board = **board_;
+    const std::uint32_t seen = board.news;
+    if (const auto index = take_slot(path, identity)) return place(*index, identity.size);
+    if (SilenceWatch::Clock::now() >= end) {
+      why = "too many sources are relayed at once";
+      return std::nullopt;
+    }
+    // It tells the relay worker that a slot is needed.
+    if (!watch) raise(board.asks);
+    if (!watch) watch.emplace(board, seconds(order_.relay_silence_s));
+    await_raise(board.news, seen, k_step);
+    if (watch->is_silent()) lose();
+  }
+  return std::nullopt;
+}
+
+std::optional<std::size_t> RelayedSources::take_slot(const std::string& path,
+                                                     const RelayIdentity& identity) {
+  const std::lock_guard lock(mutex_);
+  RelayBoard& board = **board_;
+  for (std::size_t i = 0; i < lanes_; ++i) {
+    if (join(board.slots[i], path, identity)) return i;
+  }
+  for (std::size_t i = 0; i < lanes_; ++i) {
+    if (ask(board.slots[i], path, identity)) return i;
+  }
+  return std::nullopt;
+}
+
+// For another node it is there already. Looks again afterwards: before, the relay worker could have
+// used it for something else.
+bool RelayedSources::join(RelaySlot& slot, const std::string& path, const RelayIdentity& identity) {
+  if (!holds(slot, path, identity)) return false;
+  if (!change(slot.reader, number(RelayReader::none), number(RelayReader::reading))) return false;
+  slot.position = 0;
+  if (holds(slot, path, identity)) return true;
+  slot.reader = number(RelayReader::closed);
+  return false;
+}
+
+bool RelayedSources::ask(RelaySlot& slot, const std::string& path, const RelayIdentity& identity) {
+  if (!change(slot.state, number(RelaySlotState::unused), number(RelaySlotState::filling)))
+    return false;
+  slot.identity = identity;
+  for (auto* word :
+       {&slot.low, &slot.watermark, &slot.position, &slot.from_storage, &slot.from_nodes})
+    *word = 0;
+  slot.path[path.copy(slot.path, sizeof slot.path - 1)] = '\0';
+  slot.upstream[0] = '\0';
+  slot.why[0] = '\0';
+  slot.reader = number(RelayReader::reading);
+  slot.state = number(RelaySlotState::asked);
+  raise((*board_)->asks);
+  return true;
+}
+
+RelayPlace RelayedSources::place(std::size_t index, std::uint64_t size) const {
+  RelayBoard& board = **board_;
+  return {&board,
+          &board.slots[index],
+          spool_fd_,
+          index,
+          ring_bytes(order_.relay_window, lanes_),
+          size,
+          seconds(order_.relay_silence_s)};
+}
+
+}  // namespace nodestage

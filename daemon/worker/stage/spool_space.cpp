@@ -1,0 +1,45 @@
+#include "daemon/worker/stage/spool_space.hpp"
+
+#include <algorithm>
+
+#include "daemon/worker/basis/log.hpp"
+#include "daemon/worker/stage/admit_items.hpp"
+
+namespace nodestage {
+
+SpoolSpace::SpoolSpace(RelayedSources* relays, Allowance& allowance)
+    : relays_(relays), allowance_(allowance), space_(k_worker_directory_fd, allowance) {}
+
+Status SpoolSpace::admit(std::vector<StagedItem*>& items, std::size_t at_once) {
+  const std::uint64_t wanted = relays_ != nullptr ? in_blocks(relays_->spool_bytes()) : 0;
+  claimed_ = wanted;
+  TRY(admit_items(items, claimed_, allowance_));
+  if (relays_ == nullptr) return {};
+  if (claimed_ < wanted) {
+    relays_->refuse("the local disk has no room for that");
+  } else {
+    relays_->begin(at_once);
+  }
+  return {};
+}
+
+// Beyond the claim, the spool is what the data could take instead: it is not counted.
+void SpoolSpace::count() {
+  if (claimed_ == 0) return;
+  const std::uint64_t now = std::min(relays_->spool_taken(), claimed_);
+  if (now <= counted_) return;
+  const Amount grown{now - counted_, 0};
+  counted_ = now;
+  if (const Status taken = space_.take(grown); !taken) log_line(taken.error().text());
+  space_.wrote(grown);
+}
+
+void SpoolSpace::end() {
+  if (relays_ == nullptr) return;
+  relays_->end();
+  count();
+  space_.settle({claimed_, 0});
+  claimed_ = 0;
+}
+
+}  // namespace nodestage

@@ -1,0 +1,275 @@
+// Relay workers of several nodes in this process, and the staging side of their boards.
+#pragma once
+
+#include <doctest/doctest.h>
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <atomic>
+#include <chrono>
+#include <condition_variable>
+#include <cstring>
+#include <fstream>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "common/wire/relay_plan.hpp"
+#include "common/wire/status_file.hpp"
+#include "daemon/worker/relay/relay.hpp"
+#include "daemon/worker/spool/board.hpp"
+#include "scratch.hpp"
+
+namespace nodestage {
+
+inline constexpr std::uint64_t k_mib = 1ULL << 20;
+
+// A safety net, never part of what is tested.
+inline bool in_time(const std::function<bool()>& is_done) {
+  const auto end = std::chrono::steady_clock::now() + std::chrono::minutes(2);
+  while (!is_done()) {
+    if (std::chrono::steady_clock::now() > end) return false;
+    std::this_thread::sleep_for(std::chrono::milliseconds(2));
+  }
+  return true;
+}
+
+inline std::string noise(std::uint64_t bytes, std::uint64_t seed = 1) {
+  std::string text(bytes, '\0');
+  std::uint64_t state = seed * 0x9e3779b97f4a7c15ULL + 1;
+  for (std::size_t i = 0; i < text.size(); i += 8) {
+    state ^= state << 13;
+    state ^= state >> 7;
+    state ^= state << 17;
+    std::memcpy(text.data() + i, &state, std::min<std::size_t>(8, text.size() - i));
+  }
+  return text;
+}
+
+// A file to relay, with its contents.
+struct RelayFile {
+  std::string path;
+  std::string bytes;
+  RelayIdentity identity{};
+
+  RelayFile(std::string at, std::string contents)
+      : path(std::move(at)), bytes(std::move(contents)) {
+    std::ofstream(path, std::ios::binary) << bytes;
+    struct stat info {};
+    REQUIRE(::stat(path.c_str(), &info) == 0);
+    const auto ns = [](const timespec& time) {
+      return std::int64_t{time.tv_sec} * 1'000'000'000 + time.tv_nsec;
+    };
+    identity = {static_cast<std::uint64_t>(info.st_size), ns(info.st_mtim), ns(info.st_ctim)};
+  }
+};
+
+// A file system that can be made to wait: a tap for the bytes of the original, for each node.
+class Tap {
+ public:
+  void open_to(std::uint64_t bytes) {
+    const std::lock_guard lock(mutex_);
+    open_ = bytes;
+    changed_.notify_all();
+  }
+  void await(std::uint64_t end) {
+    std::unique_lock lock(mutex_);
+    changed_.wait(lock, [&] { return open_ >= end; });
+  }
+
+ private:
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  std::uint64_t open_ = UINT64_MAX;
+};
+
+inline OpenOriginal tapped(Tap& tap) {
+  class Tapped : public Original {
+   public:
+    Tapped(std::unique_ptr<Original> original, Tap& tap)
+        : original_(std::move(original)), tap_(tap) {}
+    Result<std::size_t> read_at(std::uint64_t offset, std::span<std::byte> into) override {
+      tap_.await(offset + into.size());
+      return original_->read_at(offset, into);
+    }
+
+   private:
+    std::unique_ptr<Original> original_;
+    Tap& tap_;
+  };
+  return [&tap](const std::string& path,
+                const RelayIdentity& identity) -> Result<std::unique_ptr<Original>> {
+    TRY_ASSIGN(auto original, open_original(path, identity));
+    return std::unique_ptr<Original>(std::make_unique<Tapped>(std::move(original), tap));
+  };
+}
+
+class RelayNode {
+ public:
+  explicit RelayNode(std::uint64_t window = 8 * k_mib, OpenOriginal open = open_original)
+      : open_(std::move(open)) {
+    order.task = WorkerTask::relay;
+    order.has_board = true;
+    order.relay_least_bytes = 1;
+    order.relay_window = window;
+    order.relay_silence_s = 2;
+    order.relay_patience_s = 2;
+    order.relay_plan_s = 60;
+    board_fd_ = Fd(::memfd_create("board", MFD_CLOEXEC));
+    REQUIRE(::ftruncate(board_fd_.get(), k_relay_board_bytes) == 0);
+    spool_ = scratch_file();
+    plan_ = scratch_file();
+    rate_ = scratch_file();
+    auto mapped = Board::map(board_fd_.get());
+    REQUIRE(mapped);
+    board_ = std::make_unique<Board>(std::move(*mapped));
+  }
+  ~RelayNode() { stop(); }
+
+  std::uint16_t start() {
+    auto made =
+        Relay::make(order, {board_fd_.get(), spool_.get(), plan_.get(), rate_.get()}, open_);
+    REQUIRE(made);
+    relay_ = std::move(*made);
+    port_ = relay_->listen();
+    thread_ = std::thread([this] {
+      relay_->run();
+      has_ended_ = true;
+    });
+    return port_;
+  }
+  // As abruptly as a process that is killed.
+  void stop() {
+    if (!relay_) return;
+    relay_->stop();
+    thread_.join();
+    relay_.reset();
+  }
+  void set_head(const RelayKey& key = {1, 2, 3}) {
+    RelayPlan plan;
+    plan.part = RelayPart::head;
+    plan.key = key;
+    REQUIRE(write_relay_plan(plan_.get(), plan));
+  }
+  void set_link(std::uint16_t port, const RelayKey& key = {1, 2, 3}) {
+    RelayPlan plan;
+    plan.part = RelayPart::link;
+    plan.key = key;
+    plan.node = "before";
+    plan.address = "127.0.0.1";
+    plan.port = port;
+    REQUIRE(write_relay_plan(plan_.get(), plan));
+  }
+  void set_link(const RelayNode& to) { set_link(to.port()); }
+  void set_off(const std::string& why) {
+    RelayPlan plan;
+    plan.part = RelayPart::off;
+    plan.why = why;
+    REQUIRE(write_relay_plan(plan_.get(), plan));
+  }
+
+  [[nodiscard]] std::uint16_t port() const { return port_; }
+  [[nodiscard]] RelayBoard& board() { return **board_; }
+  [[nodiscard]] RelaySlot& slot(std::size_t i = 0) { return board().slots[i]; }
+  [[nodiscard]] int spool() const { return spool_.get(); }
+  [[nodiscard]] bool has_ended() const { return has_ended_; }
+  [[nodiscard]] std::uint64_t ring() { return ring_bytes(order.relay_window, board().lanes); }
+  bool is_in(RelaySlotState state, std::size_t i = 0) {
+    return slot(i).state == static_cast<std::uint32_t>(state);
+  }
+  bool reader_is(RelayReader reader, std::size_t i = 0) {
+    return slot(i).reader == static_cast<std::uint32_t>(reader);
+  }
+
+  void set_lanes(std::uint32_t lanes = 1) { board().lanes = lanes; }
+  // As the staging worker does it.
+  void ask(const RelayFile& file, std::size_t i = 0) {
+    RelaySlot& at = slot(i);
+    auto expected = static_cast<std::uint32_t>(RelaySlotState::unused);
+    REQUIRE(at.state.compare_exchange_strong(expected,
+                                             static_cast<std::uint32_t>(RelaySlotState::filling)));
+    at.identity = file.identity;
+    set_field(at.path, file.path);
+    at.reader = static_cast<std::uint32_t>(RelayReader::reading);
+    at.state = static_cast<std::uint32_t>(RelaySlotState::asked);
+    raise(board().asks);
+  }
+  // Joins a slot that serves already.
+  void join(std::size_t i = 0) {
+    auto expected = static_cast<std::uint32_t>(RelayReader::none);
+    REQUIRE(slot(i).reader.compare_exchange_strong(
+        expected, static_cast<std::uint32_t>(RelayReader::reading)));
+    raise(board().moves);
+  }
+  void close(std::size_t i = 0) {
+    slot(i).reader = static_cast<std::uint32_t>(RelayReader::closed);
+    raise(board().moves);
+  }
+
+  WorkerOrder order;
+
+ private:
+  [[nodiscard]] Fd scratch_file() const {
+    Fd fd(::open(scratch_.path().c_str(), O_TMPFILE | O_RDWR | O_CLOEXEC, 0600));
+    REQUIRE(fd);
+    return fd;
+  }
+
+  Scratch scratch_;
+  OpenOriginal open_;
+  Fd board_fd_;
+  Fd spool_;
+  Fd plan_;
+  Fd rate_;
+  std::unique_ptr<Board> board_;
+  std::unique_ptr<Relay> relay_;
+  std::thread thread_;
+  std::uint16_t port_ = 0;
+  std::atomic<bool> has_ended_ = false;
+};
+
+// The staging worker as far as the spool goes: reads a slot from `offset` on, up to `end`, in
+// blocks. What it gets; less when the slot is over, or it was let go.
+inline std::string read_slot(RelayNode& node, std::uint64_t size, std::size_t i = 0,
+                             std::uint64_t offset = 0,
+                             const std::function<void(std::uint64_t)>& after_block = {}) {
+  RelaySlot& slot = node.slot(i);
+  std::string got;
+  std::string block;
+  const auto end = std::chrono::steady_clock::now() + std::chrono::minutes(2);
+  while (offset < size && std::chrono::steady_clock::now() < end) {
+    const std::uint32_t seen = node.board().news;
+    const std::uint64_t bytes = std::min<std::uint64_t>(64 * 1024, size - offset);
+    const bool is_over = node.is_in(RelaySlotState::over, i);
+    if (node.reader_is(RelayReader::let_go, i)) break;
+    if (slot.watermark < offset + bytes) {
+      if (is_over) break;
+      await_raise(node.board().news, seen, std::chrono::milliseconds(100));
+      continue;
+    }
+    block.resize(bytes);
+    for (std::uint64_t done = 0; done < bytes;) {
+      const std::uint64_t to_end = node.ring() - (offset + done) % node.ring();
+      const ssize_t count =
+          ::pread(node.spool(), block.data() + done, std::min(bytes - done, to_end),
+                  static_cast<off_t>(spool_offset(i, node.ring(), offset + done)));
+      if (count <= 0) return got;
+      done += static_cast<std::uint64_t>(count);
+    }
+    if (slot.low > offset) break;
+    got += block;
+    offset += bytes;
+    slot.position = offset;
+    raise(node.board().moves);
+    if (after_block) after_block(offset);
+  }
+  return got;
+}
+
+}  // namespace nodestage
