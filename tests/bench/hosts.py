@@ -1,0 +1,177 @@
+"""The hosts of tests/bench/relay: network namespaces with a shared source, and a launcher on each."""
+import filecmp
+import os
+import shutil
+import subprocess
+import sys
+import tarfile
+import tempfile
+import time
+
+FILES = 16
+NET = f"nsr{os.getpid()}"
+
+
+def run(*command):
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    if done.returncode != 0:
+        sys.exit(f"relay: {' '.join(command)[:200]}: {done.stdout}{done.stderr}")
+
+
+def wait_until(what, condition, seconds=60):
+    end = time.monotonic() + seconds
+    while not condition():
+        if time.monotonic() > end:
+            sys.exit(f"relay: not so in time: {what}")
+        time.sleep(0.02)
+
+
+class Network:
+    """Namespaces NET-0, NET-1, … with the addresses 10.77.x.y, and NET with a bridge between them."""
+
+    def __init__(self, hosts):
+        self.hosts = hosts
+        self.made = []
+
+    def open(self):
+        for name in [NET] + [f"{NET}-{host}" for host in range(self.hosts)]:
+            run("ip", "netns", "add", name)
+            self.made.append(name)
+            run("ip", "-n", name, "link", "set", "lo", "up")
+        run("ip", "-n", NET, "link", "add", "bridge", "type", "bridge")
+        run("ip", "-n", NET, "link", "set", "bridge", "up")
+        for host in range(self.hosts):
+            there = f"{NET}-{host}"
+            run("ip", "-n", NET, "link", "add", f"to{host}", "type", "veth", "peer", "name", "eth", "netns", there)
+            run("ip", "-n", NET, "link", "set", f"to{host}", "master", "bridge", "up")
+            run("ip", "-n", there, "address", "add", f"{address(host)}/16", "dev", "eth")
+            run("ip", "-n", there, "link", "set", "eth", "up")
+
+    def shape(self, rate):
+        """Bytes per second, in each direction of each link; 0: unlimited."""
+        for host in range(self.hosts):
+            for name, link in ((NET, f"to{host}"), (f"{NET}-{host}", "eth")):
+                subprocess.run(["tc", "-n", name, "qdisc", "del", "dev", link, "root"], capture_output=True, check=False)
+                if rate:
+                    run("tc", "-n", name, "qdisc", "add", "dev", link, "root", "tbf", "rate", f"{rate * 8}bit",
+                        "burst", str(max(256 << 10, rate // 100)), "latency", "50ms")
+
+    def close(self):
+        for name in self.made:
+            subprocess.run(["ip", "netns", "del", name], capture_output=True, check=False)
+
+
+def address(host):
+    return f"10.77.{host // 200}.{host % 200 + 1}"
+
+
+class Site:
+    """Directories below one that is removed at the end: source, view-N, into-N, and the mounts on them."""
+
+    def __init__(self, options):
+        self.options = options
+        self.top = tempfile.mkdtemp(prefix="nodestage-bench-relay-")
+        os.chmod(self.top, 0o755)
+        self.tree, self.source = f"{self.top}/tree", f"{self.top}/source"
+        self.mounts = []
+        self.server = None
+        self.worker_log = open(options.log, "a", encoding="utf-8")  # pylint: disable=consider-using-with
+        for name in ["tree", "source", "programs", "here", "into"] + [f"{what}-{n}" for n in range(options.hosts) for what in ("view", "into")]:
+            os.mkdir(f"{self.top}/{name}", 0o755)
+        self.programs = {}
+        for name, path in (("nodestage-worker", "daemon/worker/nodestage-worker"), ("bench-relay", "tests/bench/bench-relay")):
+            self.programs[name] = shutil.copy(find(options.build, path, name), f"{self.top}/programs/{name}")
+
+    def make_source(self):
+        self.mount("tree"), self.mount("source")
+        each = self.options.size // FILES
+        for number in range(FILES):
+            with open(f"{self.tree}/part-{number:02}.bin", "wb") as file:
+                for at in range(0, each, 1 << 20):
+                    file.write(os.urandom(min(1 << 20, each - at)))
+        with tarfile.open(f"{self.source}/data.tar", "w") as archive:
+            for name in sorted(os.listdir(self.tree)):
+                archive.add(f"{self.tree}/{name}", name)
+        self.bytes = os.path.getsize(f"{self.source}/data.tar")
+        run("chmod", "-R", "a+rX", self.tree, self.source)
+
+    def mount(self, name):
+        run("mount", "-t", "tmpfs", "-o", "mode=0755", "tmpfs", f"{self.top}/{name}")
+        self.mounts.append(name)
+
+    def unmount(self, name):
+        subprocess.run(["umount", f"{self.top}/{name}"], capture_output=True, check=False)
+        if name in self.mounts:
+            self.mounts.remove(name)
+
+    def serve(self, hosts, rate):
+        log = f"{self.top}/log"
+        if os.path.exists(log):
+            os.unlink(log)
+        views = [f"{self.top}/view-{host}" for host in range(hosts)]
+        program = find(self.options.build, "tests/bench/bench-metered-mount", "bench-metered-mount")
+        self.server = subprocess.Popen([program, self.source, str(rate), log] + views)
+        wait_until("the mounts of the source", lambda: all(os.path.ismount(view) for view in views))
+        for host in range(hosts):
+            self.mount(f"into-{host}")
+            os.chown(f"{self.top}/into-{host}", self.options.uid, self.options.gid)
+
+    def stop_serving(self, hosts):
+        for host in range(hosts):
+            self.unmount(f"into-{host}")
+            self.unmount(f"view-{host}")
+        if self.server:
+            self.server.wait(60)
+        self.server = None
+
+    def reads(self):
+        """(host, offset, bytes) of each read."""
+        with open(f"{self.top}/log", encoding="ascii") as file:
+            return [tuple(int(word) for word in line.split()) for line in file]
+
+    def is_whole(self, host):
+        there = f"{self.top}/into-{host}/data"
+        names = sorted(os.listdir(self.tree))
+        return sorted(os.listdir(there)) == names and all(filecmp.cmp(f"{self.tree}/{n}", f"{there}/{n}", shallow=False) for n in names)
+
+    def close(self):
+        if self.server:
+            self.stop_serving(self.options.hosts)
+        for name in list(self.mounts):
+            self.unmount(name)
+        shutil.rmtree(self.top, ignore_errors=True)
+
+
+def find(build, path, name):
+    for at in (f"{build}/{path}", f"{build}/{name}"):
+        if os.path.exists(at):
+            return at
+    sys.exit(f"relay: {name} is not built in {build}")
+
+
+class Host:
+    """The launcher on one host; all hosts see the source under one path."""
+
+    def __init__(self, site, number, window):
+        self.number = number
+        self.port = 0
+        script = ('mount --bind "$1/view-$2" "$1/here" && mount --bind "$1/into-$2" "$1/into" && exec setpriv --reuid="$3" --regid="$4" '
+                  '--clear-groups "$1/programs/bench-relay" "$1/programs/nodestage-worker" "$1/here/data.tar" "$1/into" "$5" "$6"')
+        options = site.options
+        words = [site.top, number, options.uid, options.gid, options.threads, window]
+        self.process = subprocess.Popen(["ip", "netns", "exec", f"{NET}-{number}", "sh", "-c", script, "sh", *map(str, words)],
+                                        stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=site.worker_log, text=True)
+
+    def hear(self):
+        line = self.process.stdout.readline().strip()
+        if not line:
+            sys.exit(f"relay: the launcher of host {self.number} ended with code {self.process.wait()} (see --log)")
+        return line
+
+    def say(self, line):
+        self.process.stdin.write(line + "\n")
+        self.process.stdin.flush()
+
+    def end(self):
+        self.process.kill()
+        self.process.wait()
