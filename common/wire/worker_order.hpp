@@ -148,14 +148,7 @@ struct WorkerOrder {
   std::uint64_t delivered = 0;  // bit i: item i of --stage-out needs no more delivery
   std::uint32_t tries = 0;      // the number of earlier tries
   std::string recover_to;       // recover only: absolute
-  // stage_out and push:
-  bool keeps_list = false;  // k_worker_delivered_fd and, for targets, k_worker_rate_fd are valid
-  // push only; an output is delivered if any of the three names it:
-  bool push_all = false;
-  std::uint64_t push_items = 0;         // bit i: item i of --stage-out
-  std::vector<std::string> push_names;  // sources of --stage-out, as users type them
   // stage and relay:
-  bool has_board = false;  // k_worker_board_fd and k_worker_spool_fd are valid
   std::uint64_t relay_least_bytes = 64ULL << 20;  // smaller sources are not relayed
   std::uint64_t relay_window = 4ULL << 30;        // bytes of the spool; 0: nothing is relayed
   std::vector<std::string> relay_file_systems;    // types, as in mountinfo; "fuse": "fuse.*", too
@@ -164,6 +157,13 @@ struct WorkerOrder {
   std::uint32_t relay_plan_s = 5;       // relay only: after which it reads without a plan
   std::uint16_t relay_first_port = 0;   // relay only: the ports to listen on; 0: any
   std::uint16_t relay_last_port = 0;
+  bool has_board = false;  // k_worker_board_fd and k_worker_spool_fd are valid
+  // stage_out and push:
+  bool keeps_list = false;  // k_worker_delivered_fd and, for targets, k_worker_rate_fd are valid
+  // push only; an output is delivered if any of the three names it:
+  bool push_all = false;
+  std::uint64_t push_items = 0;         // bit i: item i of --stage-out
+  std::vector<std::string> push_names;  // sources of --stage-out, as users type them
   // notice only:
   std::string stdout_path;  // from slurmd
   std::string work_dir;

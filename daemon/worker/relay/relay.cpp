@@ -1,5 +1,7 @@
 #include "daemon/worker/relay/relay.hpp"
 
+#include <unistd.h>
+
 #include <algorithm>
 #include <utility>
 
@@ -10,6 +12,8 @@ namespace {
 
 // Several times a second, as relay_board.hpp promises for `beat`.
 constexpr std::chrono::milliseconds k_beat{200};
+// All wait for the plan, which the daemon writes into a file.
+constexpr std::chrono::milliseconds k_plan_step{10};
 
 }  // namespace
 
@@ -39,8 +43,11 @@ std::uint16_t Relay::listen() {
   return server_.port();
 }
 
+// By the plan; or by the staging worker, which needs the room that the spool takes.
 bool Relay::is_off() {
-  if (!basis_.plan.look(plan_fd_)) return false;
+  if (board_->is_off != 0) return true;
+  is_planned_ = basis_.plan.look(plan_fd_);
+  if (!is_planned_) return false;
   const RelayPlan plan = basis_.plan.await(RelayClock::now(), basis_.stop);
   if (plan.part != RelayPart::off) return false;
   set_field(board_->why, plan.why);
@@ -51,6 +58,7 @@ bool Relay::is_off() {
 
 bool Relay::is_over() {
   if (board_->staging_is_over == 0) return false;
+  if (board_->lanes == 0) return true;  // there was nothing to relay
   const auto now = RelayClock::now();
   if (!staging_over_since_) staging_over_since_ = now;
   const auto since = std::max(*staging_over_since_, server_.last_served());
@@ -63,7 +71,8 @@ void Relay::run() {
     const std::uint32_t seen = board_->asks;
     ++board_->beat;
     table_.tend();
-    await_raise(board_->asks, seen, k_beat);
+    const bool awaits_plan = !is_planned_ && RelayClock::now() < basis_.plan_limit();
+    await_raise(board_->asks, seen, awaits_plan ? k_plan_step : k_beat);
   }
   stop();
 }
@@ -75,6 +84,10 @@ void Relay::stop() {
   for (auto* word : {&board_->asks, &board_->moves, &board_->news}) raise(*word);
 }
 
-bool Relay::await_end(RelayClock::time_point until) { return basis_.threads.await_end(until); }
+bool Relay::await_end(RelayClock::time_point until) {
+  const bool have_ended = basis_.threads.await_end(until);
+  if (board_->is_off != 0 && ::ftruncate(basis_.spool_fd, 0) == 0) raise(board_->news);
+  return have_ended;
+}
 
 }  // namespace nodestage

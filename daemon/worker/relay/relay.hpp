@@ -44,12 +44,13 @@ class Relay {
   std::uint16_t listen();
   [[nodiscard]] const std::string& no_port() const { return no_port_; }
 
-  // Returns when the staging is over and no successor has been there for a while, when the plan
-  // says that nothing is relayed, or after stop().
+  // Returns when the staging is over and no successor has been there for a while, when the plan or
+  // the staging worker says that nothing is relayed, or after stop().
   void run();
   // Any thread.
   void stop();
-  // After stop() or run(): whether all threads have ended by then.
+  // After stop() or run(): whether all threads have ended by then. Where nothing is relayed, gives
+  // back what the spool takes of the disk.
   bool await_end(RelayClock::time_point until);
 
  private:
@@ -61,6 +62,7 @@ class Relay {
   RateLimit rate_;
   const int plan_fd_;
   std::string no_port_;
+  bool is_planned_ = false;
   RelayBasis basis_;
   SlotTable table_;
   RelayServer server_;

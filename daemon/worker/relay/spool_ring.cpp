@@ -100,7 +100,7 @@ std::uint64_t SpoolRing::room() const {
   const Bounds at = bounds();
   if (!at.has_reader) return 0;
   const std::uint64_t end =
-      std::min({at.needed + place_.ring, at.fastest + place_.ring / 2, place_.size});
+      std::min({at.needed + place_.ring, at.fastest + ring_ahead(place_.ring), place_.size});
   return difference(end, watermark_);
 }
 

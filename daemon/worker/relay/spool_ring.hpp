@@ -3,8 +3,8 @@
 //
 // The rule for filling. Nothing is overwritten that a reader needs: the staging worker, from a
 // quarter of the ring before its position on; a successor, from what was not sent to it on. Nothing
-// is read further ahead than half a ring beyond the fastest reader, so the beginning is there for a
-// long time for nodes that come late. Without a reader nothing is filled.
+// is read further ahead than ring_ahead() beyond the fastest reader. Without a reader nothing is
+// filled.
 //
 // Who is let go. A reader keeps others waiting while the ring is full because of it and another
 // reader has nothing left to read. The times of that add up; after `patience` a successor is let

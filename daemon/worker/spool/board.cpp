@@ -57,6 +57,8 @@ void await_raise(std::atomic<std::uint32_t>& word, std::uint32_t seen,
   futex(word, FUTEX_WAIT, seen, &time);
 }
 
+std::uint64_t ring_ahead(std::uint64_t ring) { return std::min(ring / 2, 256 * k_mebibyte); }
+
 std::uint64_t ring_bytes(std::uint64_t window, std::uint32_t lanes) {
   const std::uint64_t each = window / std::max(1U, lanes);
   return std::max(k_mebibyte, each / k_mebibyte * k_mebibyte);

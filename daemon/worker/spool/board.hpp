@@ -34,6 +34,9 @@ void await_raise(std::atomic<std::uint32_t>& word, std::uint32_t seen,
 
 // Where the ring of a slot has its bytes. ring_bytes: a multiple of 1 MiB, not 0.
 std::uint64_t ring_bytes(std::uint64_t window, std::uint32_t lanes);
+// How far beyond its fastest reader a ring is filled: far enough for what readers have in flight,
+// and no further, so that the beginning is there for a long time for nodes that come late.
+std::uint64_t ring_ahead(std::uint64_t ring);
 inline std::uint64_t spool_offset(std::size_t slot, std::uint64_t ring, std::uint64_t offset) {
   return slot * ring + offset % ring;
 }

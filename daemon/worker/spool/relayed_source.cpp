@@ -170,10 +170,11 @@ RelayedSource::Way RelayedSource::way(std::uint64_t offset, std::size_t bytes,
   return may_wait ? Way::wait_far : Way::original;
 }
 
-// Whether the relay worker gets there while nothing else is read. It leaves half a ring for what
-// was read, and gets at most a block more.
+// Whether the relay worker gets there while nothing else is read. It gets ring_ahead() beyond the
+// last of what was read, and gets at most a block more.
 bool RelayedSource::is_near(std::uint64_t end) const {
-  return end <= position_ + place_.ring / 2 - place_.ring / 8;
+  const std::uint64_t ahead = ring_ahead(place_.ring);
+  return end <= position_ + ahead - ahead / 4;
 }
 
 void RelayedSource::give_up(const std::string& why) {

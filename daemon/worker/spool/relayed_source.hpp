@@ -21,7 +21,7 @@ namespace nodestage {
 // Any thread. It adds to the meter what the relay worker got from where, as far as the slot tells.
 //
 // A read that lies far ahead of the others waits while they go on, and reads the original when they
-// do not: the relay worker gets no further than half a ring beyond the last of them.
+// do not: the relay worker gets no further than ring_ahead() beyond the last of them.
 class RelayedSource {
  public:
   // `sources` and `meter` are borrowed. Reading begins at `offset`.

@@ -89,13 +89,14 @@ bool RelayedSources::qualifies(int fd, const struct stat& info) {
 }
 
 // O_PATH does not trouble the file's server.
-void RelayedSources::expect(const std::string& path, const struct stat& info) {
+bool RelayedSources::expect(const std::string& path, const struct stat& info) {
   if (!S_ISREG(info.st_mode) || static_cast<std::uint64_t>(info.st_size) < order_.relay_least_bytes)
-    return;
+    return false;
   const auto fd = open_at(AT_FDCWD, path, O_PATH);
-  if (!fd || !qualifies(fd->get(), info)) return;
+  if (!fd || !qualifies(fd->get(), info)) return false;
   ++expected_;
   expected_bytes_ = more(expected_bytes_, static_cast<std::uint64_t>(info.st_size));
+  return true;
 }
 
 std::uint64_t RelayedSources::spool_bytes() const {

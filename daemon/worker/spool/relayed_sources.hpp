@@ -66,8 +66,12 @@ class RelayedSources {
   // Whether the open file, or one opened with O_PATH, is to be relayed.
   [[nodiscard]] bool qualifies(int fd, const struct stat& info);
 
-  // Tells that the file at `path` will be read, if it qualifies.
-  void expect(const std::string& path, const struct stat& info);
+  // Tells that the file at `path` will be read, if it qualifies. Returns whether it does.
+  bool expect(const std::string& path, const struct stat& info);
+  // After the last expect(): the relay worker need not stay if there is nothing for it.
+  void end_if_unwanted() {
+    if (!is_wanted()) end();
+  }
   [[nodiscard]] bool is_wanted() const { return expected_ > 0; }
   // What the relay worker may write to the spool for the sources that are expected.
   [[nodiscard]] std::uint64_t spool_bytes() const;

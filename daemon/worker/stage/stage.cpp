@@ -71,10 +71,14 @@ class Stage {
 
   int run() {
     report_.write(WorkerPhase::starting, items_);
-    delay();
+    if (context_.relays == nullptr) delay(WorkerPhase::starting);
     plan();
     report_.set_chosen(items_);
     report_.write(WorkerPhase::working, items_);
+    if (context_.relays != nullptr) {
+      context_.relays->end_if_unwanted();
+      delay(WorkerPhase::working);
+    }
     // What the job waits for is weighed and admitted as a whole; an `async` dataset when it starts.
     const bool done = in_threads(Round::weigh) && admit() && in_threads(Round::run);
     spool_.end();
@@ -89,14 +93,17 @@ class Stage {
   enum class Round { weigh, run };
 
   // Delays the start, so that not all nodes start to read at the same moment.
-  void delay() {
-    const auto is_link = [](const auto& item) { return item->share_role() == ShareRole::link; };
-    if (order_.start_delay_ms == 0 || std::all_of(items_.begin(), items_.end(), is_link)) return;
+  void delay(WorkerPhase phase) {
+    const auto reads_little = [](const auto& item) {
+      return item->share_role() == ShareRole::link || item->is_relayed();
+    };
+    if (order_.start_delay_ms == 0 || std::all_of(items_.begin(), items_.end(), reads_little))
+      return;
     for (auto& item : items_) {
       item->set_note("starts after " + human_duration(order_.start_delay_ms) +
                      ", so that not all nodes read at once");
     }
-    report_.write(WorkerPhase::starting, items_);
+    report_.write(phase, items_);
     std::this_thread::sleep_for(std::chrono::milliseconds(order_.start_delay_ms));
   }
 

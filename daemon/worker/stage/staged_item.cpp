@@ -37,11 +37,13 @@ StagedItem::StagedItem(const std::string& source, Patience patience, Sharing sha
 
 Status StagedItem::measure() {
   bool all_files = true;
+  is_relayed_ = true;
   for (const auto& source : sources_) {
     TRY_ASSIGN(const struct stat info, examine_source(source));
     source_bytes_ += static_cast<std::uint64_t>(info.st_size);
     all_files = all_files && S_ISREG(info.st_mode);
-    if (context_.relays != nullptr) context_.relays->expect(source, info);
+    const bool is_expected = context_.relays != nullptr && context_.relays->expect(source, info);
+    is_relayed_ = is_relayed_ && is_expected;
   }
   meter_.bytes_total = all_files ? source_bytes_ : 0;
   return {};

@@ -61,6 +61,9 @@ class StagedItem {
   virtual Status weigh() = 0;
   [[nodiscard]] const Need& need() const { return need_; }
 
+  // Whether all that it reads is to be relayed; known once it was planned.
+  [[nodiscard]] bool is_relayed() const { return is_relayed_; }
+
   // Stages everything.
   Status run();
 
@@ -135,6 +138,7 @@ class StagedItem {
   Space space_;
   std::vector<std::string> sources_;
   std::uint64_t source_bytes_ = 0;
+  bool is_relayed_ = false;     // as far as is known
   std::optional<Piece> first_;  // of the sources, when it is open already
   Need need_;
 
