@@ -104,8 +104,8 @@ Status SlotFeed::take(Upstream& upstream, std::span<const std::byte> data) {
     TRY(upstream.say_alive());
     const auto part = data.first(std::min<std::uint64_t>(room, data.size()));
     if (part.empty()) continue;
+    slot().from_nodes += part.size();  // first: the staging worker may close it at the watermark
     TRY(ring_.write(part));
-    slot().from_nodes += part.size();
     data = data.subspan(part.size());
   }
   return {};
