@@ -182,6 +182,7 @@ class RelayNode {
   [[nodiscard]] std::uint16_t port() const { return port_; }
   [[nodiscard]] RelayBoard& board() { return **board_; }
   [[nodiscard]] RelaySlot& slot(std::size_t i = 0) { return board().slots[i]; }
+  [[nodiscard]] int board_fd() const { return board_fd_.get(); }
   [[nodiscard]] int spool() const { return spool_.get(); }
   [[nodiscard]] int board_fd() const { return board_fd_.get(); }
   [[nodiscard]] bool has_ended() const { return has_ended_; }

@@ -26,6 +26,29 @@ TEST_CASE("two nodes: the second gets all of it from the first") {
   CHECK(field_text(link.slot().upstream) == "before");
 }
 
+TEST_CASE("what came from a node is counted by the time that it can be read") {
+  const Scratch scratch;
+  RelayRow row(2, 16 * k_mib);
+  row.start({}, 16);
+  for (std::size_t i = 0; i < 16; ++i) {
+    const RelayFile file(scratch / std::to_string(i), noise(k_mib / 4 + i, i + 1));
+    row[0].ask(file, i);
+    row[1].ask(file, i);
+    RelaySlot& slot = row[1].slot(i);
+    std::uint64_t uncounted = 0;
+    CHECK(in_time([&] {
+      for (int looks = 0; looks < 1'000'000; ++looks) {
+        const std::uint64_t there = slot.watermark;
+        const std::uint64_t counted = slot.from_nodes;
+        uncounted = std::max(uncounted, there - std::min(there, counted));
+        if (there == file.bytes.size()) return true;
+      }
+      return false;
+    }));
+    CHECK(uncounted == 0);
+  }
+}
+
 TEST_CASE("three nodes, and a ring that is much smaller than the source") {
   const Scratch scratch;
   const RelayFile file(scratch / "data", noise(9 * k_mib + 1));

@@ -43,7 +43,9 @@ struct BehindForged {
   RelayNode last;
   RawPeer peer;
 
-  BehindForged() : peer(connected()) {}
+  // Neither waits for longer than `silence_s` for one that says nothing.
+  explicit BehindForged(unsigned silence_s = 1, std::uint64_t window = 8 * k_mib)
+      : link(window), last(window), peer(connected(silence_s)) {}
   // What the link has got so far from the test is what it does not read itself.
   void check_goes_on(std::uint64_t from_nodes) {
     Readers({&link, &last}, file).check_all();
@@ -53,10 +55,10 @@ struct BehindForged {
   }
 
  private:
-  RawPeer connected() {
+  RawPeer connected(unsigned silence_s) {
     link.set_link(listener.port);
     for (auto* node : {&link, &last}) {
-      node->order.relay_silence_s = 1;
+      node->order.relay_silence_s = silence_s;
       if (node == &last) last.set_link(link);
       node->start();
       node->set_lanes();
@@ -68,7 +70,8 @@ struct BehindForged {
 
 // The same, once it has asked a node that knows the key.
 struct BehindPeer : BehindForged {
-  BehindPeer() {
+  explicit BehindPeer(unsigned silence_s = 1, std::uint64_t window = 8 * k_mib)
+      : BehindForged(silence_s, window) {
     peer.meet_as_server();
     const auto ask = peer.hear();
     CHECK(ask.first == RelayMessage::ask);
@@ -219,6 +222,27 @@ TEST_CASE("a node before that says that it is alive is waited for") {
   });
   at.check_goes_on(at.file.bytes.size());
   alive.join();
+}
+
+TEST_CASE("a node before is not silent while this one has no room for what it sends") {
+  BehindPeer at(3, 2 * k_mib);
+  const std::uint64_t full = at.link.ring();
+  at.begin_with(0);
+  for (std::uint64_t from = 0; from < full + 1000; from += 100'000)
+    at.peer.say(RelayMessage::data,
+                at.file.bytes.substr(from, std::min<std::uint64_t>(100'000, full + 1000 - from)));
+  CHECK(in_time([&] { return at.link.slot().watermark == full; }));
+  // Nobody reads for longer than the limit; then the next frame takes a moment.
+  std::this_thread::sleep_for(std::chrono::seconds(4));
+  std::thread later([&] {
+    CHECK(in_time([&] { return at.link.slot().watermark == full + 1000; }));
+    std::this_thread::sleep_for(std::chrono::seconds(1));
+    for (std::uint64_t from = full + 1000; from < at.file.bytes.size(); from += 100'000)
+      at.peer.say(RelayMessage::data, at.file.bytes.substr(from, 100'000));
+    at.peer.say(RelayMessage::end);
+  });
+  at.check_goes_on(at.file.bytes.size());
+  later.join();
 }
 
 TEST_CASE("a node before that does not know the key gives nothing") {

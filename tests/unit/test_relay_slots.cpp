@@ -1,6 +1,9 @@
 // The slots of a board: who gets one, and when it is taken back.
 #include <doctest/doctest.h>
 
+#include "daemon/worker/basis/mounts.hpp"
+#include "daemon/worker/budget/meter.hpp"
+#include "daemon/worker/spool/relayed_sources.hpp"
 #include "relay_run.hpp"
 
 using namespace nodestage;
@@ -80,6 +83,55 @@ TEST_CASE("sources are relayed side by side, each in its own ring") {
     CHECK(row[1].slot(i).from_storage == 0);
     CHECK(row[2].slot(i).from_storage == 0);
   }
+}
+
+TEST_CASE("two threads that find no free slot get one each") {
+  const Scratch scratch;
+  RelayNode node(128 * k_mib);
+  const Fd here(::open(scratch.path().c_str(), O_PATH | O_CLOEXEC));
+  const auto mounts = read_mountinfo();
+  REQUIRE(mounts);
+  const auto mount = find_mount(*mounts, mount_of(here.get()));
+  REQUIRE(mount);
+  node.order.relay_file_systems = {std::string(mount->type)};
+  node.order.relay_silence_s = 60;
+  node.order.relay_patience_s = 60;
+  RelayedSources sources(node.order, node.board_fd(), node.spool());
+  std::vector<std::unique_ptr<RelayFile>> files;
+  std::vector<struct stat> infos(4);
+  for (std::size_t i = 0; i < infos.size(); ++i) {
+    files.push_back(
+        std::make_unique<RelayFile>(scratch / std::to_string(i), noise(k_mib / 2, i + 1)));
+    REQUIRE(::stat(files[i]->path.c_str(), &infos[i]) == 0);
+    sources.expect(files[i]->path, infos[i]);
+  }
+  sources.begin(2);
+  REQUIRE(node.board().lanes == 2);
+  node.start();
+  node.set_head();
+  RateLimit rate(-1);
+  const std::atomic<bool> stop = false;
+  const Meter meter(rate, stop);
+  const auto claim = [&](std::size_t i) {
+    std::string why;
+    return sources.claim(files[i]->path, infos[i], meter, why);
+  };
+  for (std::size_t i = 0; i < 2; ++i) {
+    const auto place = claim(i);
+    REQUIRE(place);
+    CHECK(in_time([&] { return place->slot->watermark == files[i]->bytes.size(); }));
+  }
+  const std::uint32_t asks = node.board().asks;
+  std::atomic<int> places = 0;
+  std::thread one([&] { places += claim(2) ? 1 : 0; });
+  std::thread other([&] { places += claim(3) ? 1 : 0; });
+  CHECK(in_time([&] { return node.board().asks >= asks + 2; }));
+  node.close(0);
+  CHECK(in_time([&] { return places == 1; }));
+  node.close(1);
+  one.join();
+  other.join();
+  CHECK(places == 2);
 }
 
 TEST_CASE("a successor waits for a slot while all are in use, and gets the next one") {

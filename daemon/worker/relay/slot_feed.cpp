@@ -54,7 +54,7 @@ Status SlotFeed::feed() {
 
 void SlotFeed::begin_serving(const std::string& upstream) {
   auto expected = static_cast<std::uint32_t>(RelaySlotState::asked);
-  if (slot().state == expected) set_field(slot().upstream, upstream);
+  if (!upstream.empty()) set_field(slot().upstream, upstream);
   if (slot().state.compare_exchange_strong(expected,
                                            static_cast<std::uint32_t>(RelaySlotState::serving)))
     raise(basis_.board.news);
@@ -104,8 +104,8 @@ Status SlotFeed::take(Upstream& upstream, std::span<const std::byte> data) {
     TRY(upstream.say_alive());
     const auto part = data.first(std::min<std::uint64_t>(room, data.size()));
     if (part.empty()) continue;
+    slot().from_nodes += part.size();  // first: the staging worker may close it at the watermark
     TRY(ring_.write(part));
-    slot().from_nodes += part.size();
     data = data.subspan(part.size());
   }
   return {};

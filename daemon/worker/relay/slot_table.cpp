@@ -55,7 +55,7 @@ void SlotTable::tend() {
 }
 
 // The staging worker raises `asks` once for each slot that it has claimed, which may have been
-// taken just before that, and once when it finds none.
+// taken just before that, and a few times a second while it finds none.
 void SlotTable::note_asks(int taken) {
   const std::uint32_t asks = basis_.board.asks;
   surplus_asks_ += static_cast<int>(asks - std::exchange(seen_asks_, asks)) - taken;

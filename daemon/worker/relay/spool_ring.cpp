@@ -176,6 +176,8 @@ Status SpoolRing::write(std::span<const std::byte> data) {
     low_ = std::max(low_, difference(at + data.size(), place_.ring));
     slot().low = low_;
   }
+  // The other half of RelayedSource::read_ring()'s: `low` is seen before what is overwritten.
+  std::atomic_thread_fence(std::memory_order_seq_cst);
   TRY(in_parts(place_, at, data, [](int fd, const void* from, std::size_t bytes, off_t offset) {
     return ::pwrite(fd, from, bytes, offset);
   }));

@@ -36,12 +36,14 @@ Status Upstream::say_alive() {
 
 Result<std::optional<Upstream::Word>> Upstream::next() {
   TRY(say_alive());
-  TRY_ASSIGN(const auto frame, stream_.receive(RelayClock::now() + k_alive_step));
+  const auto begun = RelayClock::now();
+  TRY_ASSIGN(const auto frame, stream_.receive(begun + k_alive_step));
   if (!frame) {
-    if (RelayClock::now() < heard_ + limits_.silence) return std::optional<Word>();
+    listened_ += RelayClock::now() - begun;
+    if (listened_ < limits_.silence) return std::optional<Word>();
     return Error{ETIMEDOUT, "the other side has said nothing for too long"};
   }
-  heard_ = RelayClock::now();
+  listened_ = {};
   const auto message = to_enum<RelayMessage>(frame->kind);
   if (message == RelayMessage::alive) return std::optional<Word>();
   if (message == RelayMessage::leave) return Error{0, decode_reason(frame->data)};

@@ -42,7 +42,8 @@ class Upstream {
 
   SealedStream stream_;
   Limits limits_;
-  RelayClock::time_point heard_ = RelayClock::now();
+  // For how long nothing came in next(). While there was no room for more, nobody listened.
+  RelayClock::duration listened_{};
   RelayClock::time_point spoken_ = RelayClock::now();
 };
 

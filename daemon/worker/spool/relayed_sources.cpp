@@ -167,6 +167,7 @@ std::optional<RelayPlace> RelayedSources::claim(const std::string& path, const s
   }
   const RelayIdentity identity = identity_of(info);
   const auto end = SilenceWatch::Clock::now() + seconds(order_.relay_patience_s);
+  SilenceWatch::Clock::time_point ask_again{};
   std::optional<SilenceWatch> watch;
   while (meter.check()) {
     why = reason();
@@ -178,7 +179,13 @@ std::optional<RelayPlace> RelayedSources::claim(const std::string& path, const s
       why = "too many sources are relayed at once";
       return std::nullopt;
     }
-    raise(board.asks);  // tells the relay worker that a slot is needed
+    // It tells the relay worker that a slot is needed; again and again, since another thread may
+    // get the one that becomes free.
+    const auto now = SilenceWatch::Clock::now();
+    if (now >= ask_again) {
+      raise(board.asks);
+      ask_again = now + k_step;
+    }
     if (!watch) watch.emplace(board, seconds(order_.relay_silence_s));
     await_raise(board.news, seen, k_step);
     if (watch->is_silent()) lose();
