@@ -81,6 +81,10 @@ struct RelaySlot {
   char path[k_max_relay_path];              // absolute, as the staging worker opened it
   char upstream[256];                       // the node from which it comes; "": from the original
   char why[512];                            // state over; NUL-terminated
+  // 1: `left` says why nothing (more) comes from another node, though one was to send it. The rest
+  // comes from the original, by the relay worker.
+  std::atomic<std::uint32_t> has_left;
+  char left[512];
 };
 
 // Zeros at first. The daemon makes it (memfd_create(2)) with k_relay_board_bytes.

@@ -260,7 +260,7 @@ TEST_CASE("a node before that refuses, leaves, ends early or breaks off is gone 
   SUBCASE("leaves") {
     BehindPeer at;
     at.begin_with(5000);
-    at.peer.say(RelayMessage::leave, encode_reason("you are too slow"));
+    at.peer.say(RelayMessage::leave, encode_reason("this node was slower than the others"));
     at.check_goes_on(5000);
   }
   SUBCASE("ends early") {

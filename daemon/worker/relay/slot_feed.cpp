@@ -61,12 +61,19 @@ void SlotFeed::begin_serving(const std::string& upstream) {
 }
 
 void SlotFeed::try_upstream(const RelayPlan& plan) {
-  if (RelayClock::now() < basis_.upstream_rests_until.load()) return;
+  if (RelayClock::now() < basis_.upstream_rests_until.load())
+    return leave("node " + plan.node + ": it did not answer before");
   const Status status = pull(plan);
   if (status || is_stopped(status.error())) return;
   if (status.error().code == ETIMEDOUT) basis_.upstream_rests_until = RelayClock::now() + k_rest;
+  leave("node " + plan.node + ": " + status.error().what);
   log_line("relay: " + shown(path_) + ": node '" + shown(plan.node) + "': " + status.error().what +
            "; the rest is read from the original");
+}
+
+void SlotFeed::leave(const std::string& why) {
+  set_field(slot().left, why);
+  slot().has_left = 1;
 }
 
 Status SlotFeed::pull(const RelayPlan& plan) {

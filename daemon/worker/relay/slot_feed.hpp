@@ -49,6 +49,7 @@ class SlotFeed {
  private:
   Status feed();
   void try_upstream(const RelayPlan& plan);
+  void leave(const std::string& why);
   Status pull(const RelayPlan& plan);
   Status pull_all(Upstream& upstream);
   Status take(Upstream& upstream, std::span<const std::byte> data);

@@ -90,7 +90,8 @@ void SlotTable::release(std::size_t i) {
   for (auto* field : {&at.low, &at.watermark, &at.position, &at.from_storage, &at.from_nodes})
     *field = 0;
   at.identity = RelayIdentity{};
-  at.path[0] = at.upstream[0] = at.why[0] = '\0';
+  at.has_left = 0;
+  at.path[0] = at.upstream[0] = at.why[0] = at.left[0] = '\0';
   at.reader = number(RelayReader::none);
   at.state = number(RelaySlotState::unused);
   raise(basis_.board.news);

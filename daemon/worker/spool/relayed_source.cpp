@@ -216,6 +216,7 @@ void RelayedSource::count() {
   if (nodes > from_nodes_) node_ = board_text(slot.upstream, sizeof slot.upstream, node_.c_str());
   from_storage_ = storage;
   from_nodes_ = nodes;
+  if (slot.has_left != 0 && left_.empty()) left_ = board_text(slot.left, sizeof slot.left, "");
 }
 
 RelayedSource::Outcome RelayedSource::close() {
@@ -228,7 +229,7 @@ RelayedSource::Outcome RelayedSource::close() {
     place_.slot->reader = static_cast<std::uint32_t>(RelayReader::closed);
     raise(place_.board->moves);
   }
-  return {from_nodes_, node_, why_};
+  return {from_nodes_, node_, why_.empty() ? left_ : why_};
 }
 
 }  // namespace nodestage

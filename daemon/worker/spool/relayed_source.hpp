@@ -82,6 +82,7 @@ class RelayedSource {
   Clock::time_point moved_ = Clock::now();
   std::string lost_;  // why nothing is waited for any more; "": it is
   std::string why_;   // of what was read from the original and should not have been
+  std::string left_;  // why the relay read from the original, and not from the node before
   std::string node_;
   std::uint64_t from_storage_ = 0;  // as the slot told
   std::uint64_t from_nodes_ = 0;
