@@ -94,10 +94,9 @@ enum class RelayWord : std::uint8_t {
   welcome = 1,  // first node → node: it may join
   join = 2,     // node → first node: `port` is where its relay worker listens; 0: nowhere
   answer = 3,   // first node → node, for the join with `port`
+  off = 4,      // first node → node, instead of `welcome`: relays are off there
 };
-constexpr EnumRange<RelayWord> range_of(RelayWord) {
-  return {RelayWord::welcome, RelayWord::answer};
-}
+constexpr EnumRange<RelayWord> range_of(RelayWord) { return {RelayWord::welcome, RelayWord::off}; }
 
 struct RelayNote {
   RelayWord word = RelayWord::welcome;

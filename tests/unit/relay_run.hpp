@@ -184,7 +184,6 @@ class RelayNode {
   [[nodiscard]] RelaySlot& slot(std::size_t i = 0) { return board().slots[i]; }
   [[nodiscard]] int board_fd() const { return board_fd_.get(); }
   [[nodiscard]] int spool() const { return spool_.get(); }
-  [[nodiscard]] int board_fd() const { return board_fd_.get(); }
   [[nodiscard]] bool has_ended() const { return has_ended_; }
   [[nodiscard]] std::uint64_t ring() { return ring_bytes(order.relay_window, board().lanes); }
   bool is_in(RelaySlotState state, std::size_t i = 0) {

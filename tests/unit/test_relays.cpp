@@ -261,6 +261,25 @@ TEST_CASE("a node joins once it is welcome and its relay worker listens, and is 
   CHECK(site.words().size() == said);  // it does not ask again
 }
 
+TEST_CASE("a first node whose relay is off says so, and nobody waits for it") {
+  RelaySite site;
+  SUBCASE("on the first node") {
+    site.config.relay.enabled = false;
+    REQUIRE(std::holds_alternative<Accepted>(site.jobs->begin(site.first(1))));
+    site.hear(1, "n2", relaying());
+    site.pass(100ms);
+    REQUIRE(site.words().size() == 1);
+    CHECK(site.words()[0].second.word == RelayWord::off);
+  }
+  SUBCASE("on another") {
+    REQUIRE(std::holds_alternative<Accepted>(site.jobs->begin(site.member(1))));
+    site.pass(100ms);
+    site.hear_word(1, "n0", RelayWord::off);
+    CHECK(site.plan(1).part == RelayPart::off);
+    CHECK(site.plan(1).why == "the relay is off on node n0");
+  }
+}
+
 TEST_CASE("a node that is not answered stops asking when its relay worker goes on without") {
   RelaySite site;
   REQUIRE(std::holds_alternative<Accepted>(site.jobs->begin(site.member(1))));

@@ -141,7 +141,7 @@ void Relays::join_here(const JobRecord& record, Job& job) {
 
 void Relays::heard(const JobRecord& record, const std::string& from, const NodeNote& note) {
   if ((note.waits & k_relays) == 0 || note.state == NodeState::ready ||
-      note.state == NodeState::failed || !is_wanted(record))
+      note.state == NodeState::failed)
     return;
   const JobKey key = record.key();
   Job& job = jobs_[key];
@@ -155,7 +155,9 @@ void Relays::welcome(const JobKey& key) {
   const JobRecord* record = at_.table.find(key);
   if (found == jobs_.end() || record == nullptr) return;
   const auto nodes = std::exchange(found->second.to_welcome, {});
-  send(*record, {nodes.begin(), nodes.end()}, {});
+  RelayNote note;
+  if (!is_wanted(*record)) note.word = RelayWord::off;
+  send(*record, {nodes.begin(), nodes.end()}, std::move(note));
 }
 
 void Relays::take(const JobRecord& record, const PeerNote& note, const std::string& address) {
@@ -173,6 +175,7 @@ void Relays::take(const JobRecord& record, const PeerNote& note, const std::stri
   if (!is_wanted(record)) return;
   if (is_to_first) return take_join(record, note, address);
   if (body.word == RelayWord::answer) return take_answer(record, body, address);
+  if (body.word == RelayWord::off) return take_off(record);
   jobs_[record.key()].is_welcome = true;  // the next pulse joins
 }
 
@@ -204,6 +207,14 @@ void Relays::take_answer(const JobRecord& record, const RelayNote& note,
   plan(record, note.key, from);
 }
 
+void Relays::take_off(const JobRecord& record) {
+  jobs_[record.key()].is_answered = true;
+  RelayPlan plan;
+  plan.part = RelayPart::off;
+  plan.why = "the relay is off on node " + printable(record.begin.first_node);
+  write(record, plan);
+}
+
 void Relays::plan(const JobRecord& record, const std::string& key,
                   const std::optional<RelayLink>& from) {
   jobs_[record.key()].is_answered = true;
@@ -215,12 +226,15 @@ void Relays::plan(const JobRecord& record, const std::string& key,
     plan.address = address_of(*from);
     plan.port = from->port;
   }
-  const Status written = at_.files.write_relay_plan(record.key(), plan);
-  if (!written)
-    return log::warn(about(record), "the plan of its relay cannot be written: {}",
-                     written.error().what);
+  write(record, plan);
   log::debug(about(record), "its relay {}",
              from ? "gets its sources from " + plan.node : "reads its sources");
+}
+
+void Relays::write(const JobRecord& record, const RelayPlan& plan) const {
+  const Status written = at_.files.write_relay_plan(record.key(), plan);
+  if (!written)
+    log::warn(about(record), "the plan of its relay cannot be written: {}", written.error().what);
 }
 
 // The address on the network that the site wants to be used for data.

@@ -79,10 +79,11 @@ class Relays {
   void join(const JobRecord& record, Job& job);
   void join_here(const JobRecord& record, Job& job);
   void welcome(const JobKey& key);
-  void take_welcome(const JobRecord& record);
+  void take_off(const JobRecord& record);
   void take_join(const JobRecord& record, const PeerNote& note, const std::string& address);
   void take_answer(const JobRecord& record, const RelayNote& note, const std::string& address);
   void plan(const JobRecord& record, const std::string& key, const std::optional<RelayLink>& from);
+  void write(const JobRecord& record, const RelayPlan& plan) const;
   [[nodiscard]] std::string address_of(const RelayLink& link) const;
   void send(const JobRecord& record, std::vector<std::string> to, RelayNote note);
 

@@ -59,6 +59,7 @@ Status RelayServer::accept_one() {
 
 // Before this node knows its own plan, it does not know the key either.
 Result<SealedStream> RelayServer::meet(Fd socket) {
+  const std::shared_ptr<void> proven(nullptr, [this](void*) { --unproven_; });
   const RelayPlan plan = basis_.plan.await(
       RelayClock::now() + std::chrono::seconds(basis_.order.relay_plan_s), basis_.stop);
   if (plan.part != RelayPart::head && plan.part != RelayPart::link)
@@ -75,7 +76,6 @@ Status RelayServer::serve_proven(SealedStream stream) {
 void RelayServer::serve(Fd socket) {
   const Status status = guarded([this, &socket]() -> Status {
     auto stream = meet(std::move(socket));
-    --unproven_;
     if (!stream) return std::move(stream.error());
     ++proven_;
     Status served = guarded([&] { return serve_proven(std::move(*stream)); });

@@ -64,7 +64,8 @@ void SlotFeed::try_upstream(const RelayPlan& plan) {
   if (RelayClock::now() < basis_.upstream_rests_until.load())
     return leave("node " + plan.node + ": it did not answer before");
   const Status status = pull(plan);
-  if (status || is_stopped(status.error())) return;
+  // The spool's fault is not that of the other node; the next write tells it.
+  if (status || is_stopped(status.error()) || is_spool_broken_) return;
   if (status.error().code == ETIMEDOUT) basis_.upstream_rests_until = RelayClock::now() + k_rest;
   leave("node " + plan.node + ": " + status.error().what);
   log_line("relay: " + shown(path_) + ": node '" + shown(plan.node) + "': " + status.error().what +
@@ -112,7 +113,9 @@ Status SlotFeed::take(Upstream& upstream, std::span<const std::byte> data) {
     const auto part = data.first(std::min<std::uint64_t>(room, data.size()));
     if (part.empty()) continue;
     slot().from_nodes += part.size();  // first: the staging worker may close it at the watermark
-    TRY(ring_.write(part));
+    const Status written = ring_.write(part);
+    is_spool_broken_ = !written;
+    TRY(written);
     data = data.subspan(part.size());
   }
   return {};

@@ -65,6 +65,7 @@ class SlotFeed {
   SpoolRing ring_;
   std::atomic<bool> stop_ = false;
   std::atomic<bool> has_ended_ = false;
+  bool is_spool_broken_ = false;
 };
 
 }  // namespace nodestage

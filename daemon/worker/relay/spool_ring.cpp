@@ -245,6 +245,11 @@ bool RingReader::is_let_go() const {
   return successor_->is_let_go;
 }
 
+bool RingReader::has_all() const {
+  const Lock lock(ring_.mutex_);
+  return successor_->sent == ring_.place_.size;
+}
+
 std::string RingReader::why() const {
   const Lock lock(ring_.mutex_);
   return ring_.why_.value_or("");

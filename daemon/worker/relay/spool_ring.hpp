@@ -137,6 +137,8 @@ class RingReader {
   State await(RelayClock::time_point until);
   [[nodiscard]] bool is_let_go() const;
   [[nodiscard]] std::string why() const;
+  // Whether everything has been sent.
+  [[nodiscard]] bool has_all() const;
 
   // What is there, at most `into`.
   Result<std::size_t> read(std::span<std::byte> into);

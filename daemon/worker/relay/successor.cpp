@@ -125,7 +125,9 @@ Status Successor::serve() {
   if (const auto bytes = socket_bytes_for(ring); bytes > 0) stream_.bound_buffers(bytes);
   block_.resize(frame_bytes_for(ring));
   TRY(send(RelayMessage::begin, {}));
-  return serve_from(*joined->reader);
+  Status served = serve_from(*joined->reader);
+  // Who has all of it need not wait for the last word.
+  return joined->reader->has_all() ? Status() : std::move(served);
 }
 
 }  // namespace nodestage
