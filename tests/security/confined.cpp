@@ -107,10 +107,14 @@ long talk(int family) {
 
 // What is written to what was open before, in a thread.
 long ring(const char* path) {
-  static const int fd = open(path, O_RDWR);
+  static int fd = -1;
+  if (fd < 0) {
+    fd = open(path, O_RDWR);
+    return fd;
+  }
   long result = -1;
   std::thread([&result] { result = pwrite(fd, "x", 1, 0) - 1; }).join();
-  return result;
+  return result == 0 ? ftruncate(fd, 3) : result;
 }
 
 // What is tried, and how many arguments it takes. -1 and errno: refused.

@@ -34,6 +34,7 @@ TEST_CASE("a relay talks by TCP, reads anywhere, and writes to what it has open"
   std::string first(1, ' ');
   std::ifstream(scratch / "spool").read(first.data(), 1);
   CHECK(first == "x");
+  CHECK(fs::file_size(scratch / "spool") == 3);
   if (fs::exists("/proc/net/if_inet6")) CHECK(relay({"talk-6"}) == "talk-6: yes 0\n");
 }
 

@@ -82,7 +82,7 @@ constexpr const char* k_on_sockets[] = {"getpeername", "getsockname", "getsockop
                                         "recvfrom",    "recvmsg",     "sendmsg",
                                         "sendto",      "setsockopt",  "shutdown"};
 // And of these, one that writes to a file that it has open.
-constexpr const char* k_on_open_files[] = {"pwrite64", "write", "writev"};
+constexpr const char* k_on_open_files[] = {"ftruncate", "pwrite64", "write", "writev"};
 
 struct Release {
   void operator()(void* filter) const { ::seccomp_release(filter); }

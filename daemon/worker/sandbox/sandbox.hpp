@@ -33,8 +33,8 @@ void note_calls(Sandbox& sandbox, const Status& filtered);
 
 // Limits open files, memory dumps, the directories to write to (below `places`), and the system
 // calls. With Special::keep, FIFOs can be created, too. Profile::relay has no places and nothing
-// special. What cannot be entered is left out. Needs a
-// process without other threads that may proceed.
+// special. What cannot be entered is left out. Needs a process without other threads that may
+// proceed.
 Sandbox enter_sandbox(Profile profile, Special special, const std::vector<Fd>& places);
 // The same without a limit on the directories to write to, for a task that cannot know them.
 Sandbox enter_sandbox(Profile profile, Special special);
