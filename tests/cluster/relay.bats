@@ -142,6 +142,16 @@ SCRIPT
     is_whole "$ID" 3
 }
 
+@test "the file system stands still for all, three times as long as any limit: still one of them reads" {
+    slow_job 3
+    wait_until 20 read_on n3 "$ID" $((6 << 20))
+    for node in $(nodes); do on "$node" pkill -STOP -x bindfs; done
+    sleep 7
+    for node in $(nodes); do on "$node" pkill -CONT -x bindfs; done
+    is_whole "$ID" 3
+    (($(sum "$ID" bytes_from_storage) <= SIZE + 3 * (2 << 20) + (1 << 20)))
+}
+
 @test "a relay process is killed on the first, the second or the last node: its node and the next read the rest" {
     local node
     for node in n1 n2 n3; do
