@@ -178,6 +178,21 @@ TEST_CASE("a job of several nodes has a relay worker beside its staging worker; 
   CHECK(site.workers.find(WorkerTask::relay) == nullptr);
 }
 
+TEST_CASE("in a job of many nodes an answer may take longer, and is asked for less often") {
+  RelaySite site;
+  Begin begin = site.member(1);
+  begin.node_count = 10'000;
+  REQUIRE(std::holds_alternative<Accepted>(site.jobs->begin(begin)));
+  site.pass(100ms);
+  REQUIRE(site.workers.find(WorkerTask::relay) != nullptr);
+  CHECK(site.workers.find(WorkerTask::relay)->order.relay_plan_s == 55);
+  site.listen(7000);
+  site.hear_word(1, "n0", RelayWord::welcome);
+  for (int i = 0; i < 500; ++i) site.pass(200ms);
+  CHECK(site.words().size() >= 2);
+  CHECK(site.words().size() <= 6);
+}
+
 TEST_CASE("a relay worker that cannot be started does not keep its job from being staged") {
   RelaySite site;
   // The name of its plan is taken, by a directory.

@@ -12,12 +12,13 @@
 #include "common/wire/relay_plan.hpp"
 #include "daemon/root/basis/log.hpp"
 #include "daemon/root/basis/refusal_log.hpp"
+#include "daemon/root/tasks/worker_orders.hpp"
 
 namespace nodestage {
 namespace {
 
 constexpr std::chrono::milliseconds k_pulse{20};
-constexpr std::chrono::milliseconds k_ask_again{1000};
+constexpr int k_asks = 5;  // in the time in which an answer must come
 // For so long, nodes that are to be welcomed are gathered: all of them share one credential.
 constexpr std::chrono::milliseconds k_gather{10};
 
@@ -97,7 +98,7 @@ void Relays::begin_join(JobRecord& record) {
   job.port.reset();
   job.is_answered = false;
   job.is_welcome = job.is_welcome || is_on_first_node(record);
-  job.give_up = at_.loop.now() + std::chrono::seconds(at_.config.relay.answer_wait_s);
+  job.give_up = at_.loop.now() + relay_wait_of(record.begin, at_.config);
   job.asked = {};
   if (std::exchange(job.is_joining, true)) return;
   pulse(key);
@@ -119,7 +120,9 @@ void Relays::pulse(const JobKey& key) {
     const WorkerStatus status = at_.files.status(key, WorkerTask::relay);
     if (status.phase == WorkerPhase::working) job.port = status.relay_port;
   }
-  if (job.port && job.is_welcome && now - job.asked >= k_ask_again) {
+  if (job.port && job.is_welcome &&
+      now - job.asked >=
+          std::chrono::milliseconds(relay_wait_of(record->begin, at_.config)) / k_asks) {
     job.asked = now;
     is_on_first_node(*record) ? join_here(*record, job) : join(*record, job);
   }

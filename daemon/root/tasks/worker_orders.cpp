@@ -59,9 +59,16 @@ WorkerStart order_for(const JobRecord& record, WorkerTask task, const Config& co
   order.delivered = record.hold.delivered;
   order.tries = record.stage_outs - (task == WorkerTask::stage_out ? 1 : 0);
   order.keeps_list = keeps_list(task);
+  order.relay_plan_s = static_cast<std::uint32_t>(relay_wait_of(record.begin, config).count());
   order.stdout_path = record.begin.stdout_path;
   order.work_dir = record.begin.work_dir;
   return start;
+}
+
+// Making and checking the credential of one answer takes a few milliseconds.
+std::chrono::seconds relay_wait_of(const Begin& begin, const Config& config) {
+  constexpr std::uint32_t k_answers_a_second = 200;
+  return std::chrono::seconds(config.relay.answer_wait_s + begin.node_count / k_answers_a_second);
 }
 
 std::string venv_refusal(const std::string& node) {

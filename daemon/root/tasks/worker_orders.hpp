@@ -2,6 +2,7 @@
 // which JobWorkers calls.
 #pragma once
 
+#include <chrono>
 #include <string>
 
 #include "common/wire/worker_order.hpp"
@@ -27,6 +28,10 @@ CgroupLimits resources_of(const JobRecord& record, const Config& config);
 // job's. The caller fills in the descriptors.
 WorkerStart order_for(const JobRecord& record, WorkerTask task, const Config& config,
                       std::string directory);
+
+// How long a relay worker waits for its plan: longer in a large job, whose first node answers all
+// of its nodes.
+std::chrono::seconds relay_wait_of(const Begin& begin, const Config& config);
 
 // Why environments are not staged on a node that cannot stop what their programs leave behind.
 std::string venv_refusal(const std::string& node);
