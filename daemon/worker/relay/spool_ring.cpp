@@ -115,10 +115,12 @@ bool SpoolRing::is_somebody_starved() const {
   });
 }
 
-// Whoever kept others waiting at the last look has done so until now.
+// Whoever kept others waiting at the last look has done so until now. After a pause of the whole
+// machine, only a step of that counts.
 void SpoolRing::add_time() {
   const auto now = RelayClock::now();
-  const auto add = [time = now - looked_](Burden& burden) {
+  const auto time = std::min<RelayClock::duration>(now - looked_, 2 * k_step);
+  const auto add = [time](Burden& burden) {
     if (burden.is_on) burden.time += time;
   };
   add(local_burden_);

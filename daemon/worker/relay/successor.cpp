@@ -22,7 +22,7 @@ constexpr int k_quick_joins = 40;
 }  // namespace
 
 Successor::Successor(RelayBasis& basis, SlotTable& table, SealedStream stream)
-    : basis_(basis), table_(table), stream_(std::move(stream)) {}
+    : basis_(basis), table_(table), stream_(std::move(stream)), silence_(basis.silence()) {}
 
 // What ends a wait for the successor: it is let go, or gone without a word.
 Status Successor::check() {
@@ -39,9 +39,9 @@ Status Successor::listen() {
     if (!frame) break;
     if (to_enum<RelayMessage>(frame->kind) != RelayMessage::alive)
       return Error{EPROTO, "it says something that makes no sense"};
-    heard_ = RelayClock::now();
+    silence_.heard();
   }
-  if (RelayClock::now() < heard_ + basis_.silence()) return {};
+  if (!silence_.is_too_long()) return {};
   return Error{ETIMEDOUT, "it has said nothing for too long"};
 }
 
@@ -67,7 +67,7 @@ Result<RelayAsk> Successor::receive_ask() {
   if (!frame) return Error{ETIMEDOUT, "it asks for nothing"};
   if (to_enum<RelayMessage>(frame->kind) != RelayMessage::ask)
     return Error{EPROTO, "it does not ask"};
-  heard_ = RelayClock::now();
+  silence_.heard();
   return decode_ask(frame->data);
 }
 

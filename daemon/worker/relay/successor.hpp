@@ -10,6 +10,7 @@
 #include "daemon/worker/relay/relay_message.hpp"
 #include "daemon/worker/relay/sealed_stream.hpp"
 #include "daemon/worker/relay/slot_table.hpp"
+#include "daemon/worker/spool/silence.hpp"
 
 namespace nodestage {
 
@@ -39,7 +40,7 @@ class Successor {
   SealedStream stream_;
   RingReader* reader_ = nullptr;
   std::vector<std::byte> block_;
-  RelayClock::time_point heard_ = RelayClock::now();
+  Silence silence_;
   RelayClock::time_point spoken_ = RelayClock::now();
 };
 

@@ -6,7 +6,7 @@
 namespace nodestage {
 
 Upstream::Upstream(SealedStream stream, const Limits& limits)
-    : stream_(std::move(stream)), limits_(limits) {}
+    : stream_(std::move(stream)), limits_(limits), silence_(limits.silence) {}
 
 Result<Upstream> Upstream::ask(const RelayPlan& plan, const RelayAsk& ask, const Limits& limits) {
   const auto until = RelayClock::now() + limits.silence;
@@ -36,14 +36,13 @@ Status Upstream::say_alive() {
 
 Result<std::optional<Upstream::Word>> Upstream::next() {
   TRY(say_alive());
-  const auto begun = RelayClock::now();
-  TRY_ASSIGN(const auto frame, stream_.receive(begun + k_alive_step));
+  silence_.go_on();
+  TRY_ASSIGN(const auto frame, stream_.receive(RelayClock::now() + k_alive_step));
   if (!frame) {
-    listened_ += RelayClock::now() - begun;
-    if (listened_ < limits_.silence) return std::optional<Word>();
+    if (!silence_.is_too_long()) return std::optional<Word>();
     return Error{ETIMEDOUT, "the other side has said nothing for too long"};
   }
-  listened_ = {};
+  silence_.heard();
   const auto message = to_enum<RelayMessage>(frame->kind);
   if (message == RelayMessage::alive) return std::optional<Word>();
   if (message == RelayMessage::leave) return Error{0, decode_reason(frame->data)};

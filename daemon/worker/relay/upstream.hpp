@@ -12,6 +12,7 @@
 #include "common/wire/relay_plan.hpp"
 #include "daemon/worker/relay/relay_message.hpp"
 #include "daemon/worker/relay/sealed_stream.hpp"
+#include "daemon/worker/spool/silence.hpp"
 
 namespace nodestage {
 
@@ -42,8 +43,7 @@ class Upstream {
 
   SealedStream stream_;
   Limits limits_;
-  // For how long nothing came in next(). While there was no room for more, nobody listened.
-  RelayClock::duration listened_{};
+  Silence silence_;  // only while it is listened to
   RelayClock::time_point spoken_ = RelayClock::now();
 };
 

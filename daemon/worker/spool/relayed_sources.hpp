@@ -15,31 +15,30 @@
 #include "common/wire/worker_order.hpp"
 #include "daemon/worker/budget/meter.hpp"
 #include "daemon/worker/spool/board.hpp"
+#include "daemon/worker/spool/silence.hpp"
 
 namespace nodestage {
 
 // Whether the relay worker still says something, for one thread that waits for it.
 class SilenceWatch {
  public:
-  using Clock = std::chrono::steady_clock;
+  using Clock = Silence::Clock;
   SilenceWatch(const RelayBoard& board, std::chrono::seconds limit)
-      : board_(board), limit_(limit), beat_(board.beat) {}
+      : board_(board), beat_(board.beat), silence_(limit) {}
 
   // Call it several times a second.
   bool is_silent() {
-    const std::uint32_t now = board_.beat;
-    if (now != beat_) {
+    if (const std::uint32_t now = board_.beat; now != beat_) {
       beat_ = now;
-      since_ = Clock::now();
+      silence_.heard();
     }
-    return Clock::now() - since_ >= limit_;
+    return silence_.is_too_long();
   }
 
  private:
   const RelayBoard& board_;
-  const std::chrono::seconds limit_;
   std::uint32_t beat_;
-  Clock::time_point since_ = Clock::now();
+  Silence silence_;
 };
 
 // A source in a slot of the board that this worker reads. Trivially copyable; borrows all.
