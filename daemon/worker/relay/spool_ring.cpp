@@ -179,7 +179,7 @@ Status SpoolRing::write(std::span<const std::byte> data) {
     slot().low = low_;
   }
   // The other half of RelayedSource::read_ring()'s: `low` is seen before what is overwritten.
-  std::atomic_thread_fence(std::memory_order_seq_cst);
+  full_fence();
   TRY(in_parts(place_, at, data, [](int fd, const void* from, std::size_t bytes, off_t offset) {
     return ::pwrite(fd, from, bytes, offset);
   }));

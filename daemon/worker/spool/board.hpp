@@ -32,6 +32,10 @@ void raise(std::atomic<std::uint32_t>& word);
 void await_raise(std::atomic<std::uint32_t>& word, std::uint32_t seen,
                  std::chrono::milliseconds limit);
 
+// What this thread does before is seen by the other process before what it does after, in the spool
+// and on the board. (Not atomic_thread_fence(): GCC does not build that with ThreadSanitizer.)
+inline void full_fence() { __sync_synchronize(); }
+
 // Where the ring of a slot has its bytes. ring_bytes: a multiple of 1 MiB, not 0.
 std::uint64_t ring_bytes(std::uint64_t window, std::uint32_t lanes);
 // How far beyond its fastest reader a ring is filled: far enough for what readers have in flight,

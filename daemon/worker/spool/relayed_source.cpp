@@ -134,7 +134,8 @@ bool RelayedSource::read_ring(std::uint64_t offset, std::span<std::byte> into) {
   const bool has_read = read_all_at(place_.spool_fd, at(offset), into.first(first)) &&
                         read_all_at(place_.spool_fd, at(offset + first), into.subspan(first));
   const int code = errno;
-  if (has_read) return offset >= place_.slot->low;  // the system call was before
+  full_fence();  // the bytes before `low`
+  if (has_read) return offset >= place_.slot->low;
   const std::lock_guard lock(mutex_);
   give_up(std::string("the spool cannot be read: ") + std::strerror(code));
   return false;
