@@ -8,18 +8,10 @@
 
 #include "common/os/file.hpp"
 #include "daemon/worker/basis/fault.hpp"
+#include "daemon/worker/spool/board.hpp"
 
 namespace nodestage {
 namespace {
-
-std::int64_t nanoseconds(const timespec& time) {
-  return std::int64_t{time.tv_sec} * 1'000'000'000 + time.tv_nsec;
-}
-
-RelayIdentity identity_of(const struct stat& info) {
-  return {static_cast<std::uint64_t>(info.st_size), nanoseconds(info.st_mtim),
-          nanoseconds(info.st_ctim)};
-}
 
 class OriginalFile : public Original {
  public:

@@ -11,13 +11,6 @@ namespace {
 
 using Lock = std::lock_guard<std::mutex>;
 
-std::uint32_t number(RelaySlotState state) { return static_cast<std::uint32_t>(state); }
-std::uint32_t number(RelayReader reader) { return static_cast<std::uint32_t>(reader); }
-
-bool exchange(std::atomic<std::uint32_t>& word, std::uint32_t from, std::uint32_t to) {
-  return word.compare_exchange_strong(from, to);
-}
-
 void give_up(RelayBoard& board, std::size_t i, const std::string& why) {
   set_field(board.slots[i].why, why);
   board.slots[i].state = number(RelaySlotState::over);

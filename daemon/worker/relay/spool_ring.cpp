@@ -23,8 +23,6 @@ std::uint64_t difference(std::uint64_t one, std::uint64_t other) {
   return one > other ? one - other : 0;
 }
 
-std::uint32_t number(RelayReader reader) { return static_cast<std::uint32_t>(reader); }
-
 milliseconds left_of(RelayClock::time_point until, milliseconds step) {
   const auto left = std::chrono::ceil<milliseconds>(until - RelayClock::now());
   return std::clamp(left, milliseconds(0), step);

@@ -57,6 +57,14 @@ void await_raise(std::atomic<std::uint32_t>& word, std::uint32_t seen,
   futex(word, FUTEX_WAIT, seen, &time);
 }
 
+RelayIdentity identity_of(const struct stat& info) {
+  const auto nanoseconds = [](const timespec& time) {
+    return std::int64_t{time.tv_sec} * 1'000'000'000 + time.tv_nsec;
+  };
+  return {static_cast<std::uint64_t>(info.st_size), nanoseconds(info.st_mtim),
+          nanoseconds(info.st_ctim)};
+}
+
 std::uint64_t ring_ahead(std::uint64_t ring) { return std::min(ring / 2, 256 * k_mebibyte); }
 
 std::uint64_t ring_bytes(std::uint64_t window, std::uint32_t lanes) {

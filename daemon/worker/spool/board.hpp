@@ -1,6 +1,8 @@
 // Board: the RelayBoard (common/wire/relay_board.hpp), mapped into this process.
 #pragma once
 
+#include <sys/stat.h>
+
 #include <atomic>
 #include <chrono>
 #include <cstdint>
@@ -31,6 +33,16 @@ void raise(std::atomic<std::uint32_t>& word);
 // Returns when the word differs from `seen`, or after `limit`, or early.
 void await_raise(std::atomic<std::uint32_t>& word, std::uint32_t seen,
                  std::chrono::milliseconds limit);
+
+inline std::uint32_t number(RelaySlotState state) { return static_cast<std::uint32_t>(state); }
+inline std::uint32_t number(RelayReader reader) { return static_cast<std::uint32_t>(reader); }
+// Compare-and-swap of such a word; returns whether it was `from`.
+inline bool exchange(std::atomic<std::uint32_t>& word, std::uint32_t from, std::uint32_t to) {
+  return word.compare_exchange_strong(from, to);
+}
+
+// Of an open source. Both workers of a node, and those of other nodes, must compute the same.
+RelayIdentity identity_of(const struct stat& info);
 
 // What this thread does before is seen by the other process before what it does after, in the spool
 // and on the board. (Not atomic_thread_fence(): GCC does not build that with ThreadSanitizer.)

@@ -21,22 +21,6 @@ constexpr std::size_t k_longest_reason = 200;
 // A smaller ring would not hold what the reading threads want at once.
 constexpr std::uint64_t k_good_ring = 64ULL << 20;
 
-std::int64_t nanoseconds(const timespec& time) {
-  return std::int64_t{time.tv_sec} * 1'000'000'000 + time.tv_nsec;
-}
-
-RelayIdentity identity_of(const struct stat& info) {
-  return {static_cast<std::uint64_t>(info.st_size), nanoseconds(info.st_mtim),
-          nanoseconds(info.st_ctim)};
-}
-
-std::uint32_t number(RelaySlotState state) { return static_cast<std::uint32_t>(state); }
-std::uint32_t number(RelayReader reader) { return static_cast<std::uint32_t>(reader); }
-
-bool change(std::atomic<std::uint32_t>& word, std::uint32_t from, std::uint32_t to) {
-  return word.compare_exchange_strong(from, to);
-}
-
 bool is_listed(std::string_view type, const std::vector<std::string>& list) {
   return std::any_of(list.begin(), list.end(), [type](const std::string& wanted) {
     return type == wanted || (wanted == "fuse" && type.starts_with("fuse."));
@@ -210,7 +194,7 @@ std::optional<std::size_t> RelayedSources::take_slot(const std::string& path,
 // used it for something else.
 bool RelayedSources::join(RelaySlot& slot, const std::string& path, const RelayIdentity& identity) {
   if (!holds(slot, path, identity)) return false;
-  if (!change(slot.reader, number(RelayReader::none), number(RelayReader::reading))) return false;
+  if (!exchange(slot.reader, number(RelayReader::none), number(RelayReader::reading))) return false;
   slot.position = 0;
   if (holds(slot, path, identity)) return true;
   slot.reader = number(RelayReader::closed);
@@ -218,7 +202,7 @@ bool RelayedSources::join(RelaySlot& slot, const std::string& path, const RelayI
 }
 
 bool RelayedSources::ask(RelaySlot& slot, const std::string& path, const RelayIdentity& identity) {
-  if (!change(slot.state, number(RelaySlotState::unused), number(RelaySlotState::filling)))
+  if (!exchange(slot.state, number(RelaySlotState::unused), number(RelaySlotState::filling)))
     return false;
   slot.identity = identity;
   for (auto* word :
