@@ -16,7 +16,7 @@ Result<std::string> make_key() {
 
 }  // namespace
 
-Result<RelayPlace> RelayChains::join(const RelayLink& link, std::uint64_t longest) {
+Result<ChainPlace> RelayChains::join(const RelayLink& link, std::uint64_t longest) {
   if (const auto known = joined_.find(link.node);
       known != joined_.end() && known->second.port == link.port)
     return known->second.place;
@@ -26,7 +26,7 @@ Result<RelayPlace> RelayChains::join(const RelayLink& link, std::uint64_t longes
     length_ = 0;
     last_.reset();
   }
-  const RelayPlace place{key_, last_};
+  const ChainPlace place{key_, last_};
   joined_.insert_or_assign(link.node, Joined{link.port, place});
   if (link.port == 0) return place;
   ++length_;

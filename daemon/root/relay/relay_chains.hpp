@@ -18,7 +18,7 @@ struct RelayLink {
   std::uint16_t port = 0;
 };
 
-struct RelayPlace {
+struct ChainPlace {
   std::string key;                  // of the chain, k_relay_key_bytes
   std::optional<RelayLink> before;  // none: the node reads the original
 };
@@ -28,13 +28,13 @@ class RelayChains {
   // The relay worker of a node has started. With port 0 it does not listen, so nobody gets anything
   // from it. Joining again with the same port gives the same place; with another one, the node
   // stages again. `longest`: the nodes of one chain. A fault: no key can be made.
-  Result<RelayPlace> join(const RelayLink& link, std::uint64_t longest);
+  Result<ChainPlace> join(const RelayLink& link, std::uint64_t longest);
   [[nodiscard]] bool has(const std::string& node) const { return joined_.contains(node); }
 
  private:
   struct Joined {
     std::uint16_t port;
-    RelayPlace place;
+    ChainPlace place;
   };
   std::map<std::string, Joined> joined_;  // by node
   std::string key_;                       // of the chain that grows
