@@ -1,0 +1,138 @@
+// A site on which jobs share what they stage: its workers say what they are told to say.
+#pragma once
+
+#include <doctest/doctest.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <filesystem>
+#include <fstream>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "common/text/human.hpp"
+#include "job_site.hpp"
+
+namespace nodestage {
+
+inline const std::string k_a(k_share_key_bytes, 'a');
+inline const std::string k_b(k_share_key_bytes, 'b');
+inline const WorkerEnd k_dead{WorkerEnd::Kind::ended, "was killed by signal 9"};
+
+struct Wish {
+  std::string key;   // "": it must not be kept
+  std::string name;  // of the tree
+};
+
+struct SharingSite : JobSite {
+  SharingSite() {
+    config.cache.keep_free_percent = 0;
+    config.staging.max_jobs = 1;
+  }
+  [[nodiscard]] std::string job_path(std::uint32_t job, const std::string& name = "") const {
+    return scratch / ("alice." + std::to_string(job) + ".0" + (name.empty() ? "" : "/" + name));
+  }
+  [[nodiscard]] std::string entry(const std::string& key) const {
+    return std::to_string(user()) + "." + key;
+  }
+  [[nodiscard]] std::string kept_path(const std::string& key, const std::string& name) const {
+    return scratch / (".nodestage-cache/" + entry(key) + "/" + name);
+  }
+  // A link to itself until the tree is there.
+  [[nodiscard]] bool is_pending(const std::string& key) const {
+    const std::string path = kept_path(key, "data");
+    return std::filesystem::is_symlink(path) && std::filesystem::read_symlink(path) == path;
+  }
+  void begin(std::uint32_t job) {
+    Begin begin = request(job);
+    begin.request = R"({"shared":true})";
+    REQUIRE(std::holds_alternative<Accepted>(jobs->begin(begin)));
+  }
+  // The job's worker has found out what it wants.
+  void identify(std::uint32_t job, const std::vector<Wish>& wishes) {
+    std::vector<ItemRecord> items;
+    for (const Wish& wish : wishes) {
+      ItemRecord item{};
+      item.state = static_cast<std::uint32_t>(ItemState::done);
+      item.flags = k_item_shared;
+      item.bytes_total = 1000;
+      set_field(item.name, wish.key);
+      set_field(item.what, wish.name);
+      set_field(item.source, "/p/" + wish.name + ".tar");
+      set_field(item.note, wish.key.empty() ? "it was changed less than a minute ago" : "");
+      items.push_back(item);
+    }
+    REQUIRE(workers.say(WorkerTask::identify, job, WorkerPhase::done, items));
+    REQUIRE(workers.end(WorkerTask::identify, {WorkerEnd::Kind::ended, "ended with code 0"}, job));
+  }
+  void ask(std::uint32_t job, const std::vector<Wish>& wishes) {
+    begin(job);
+    identify(job, wishes);
+  }
+  [[nodiscard]] std::vector<SharedItem> order(std::uint32_t job) {
+    const auto* started = workers.find(WorkerTask::stage, job);
+    return started == nullptr ? std::vector<SharedItem>() : started->order.shared;
+  }
+  [[nodiscard]] bool stages(std::uint32_t job) {
+    return workers.find(WorkerTask::stage, job) != nullptr;
+  }
+  // The worker's records of what it was told to do, which it has done.
+  std::vector<ItemRecord> do_all(std::uint32_t job, std::uint32_t flag_of_leads = k_item_whole) {
+    std::vector<ItemRecord> items;
+    for (const SharedItem& shared : order(job)) {
+      const std::string name =
+          shared.path.empty() ? "own" + std::to_string(shared.item) : last_part(shared.path);
+      const std::string at = job_path(job, name);
+      ItemRecord item{};
+      item.state = static_cast<std::uint32_t>(ItemState::done);
+      item.flags = k_item_shared;
+      set_field(item.destination, at);
+      if (shared.role == ShareRole::link) {
+        std::filesystem::create_symlink(shared.path, at);
+        item.flags |= k_item_linked;
+      } else {
+        // A file: without root, a directory that is not writable cannot be moved.
+        std::ofstream(at) << "of job " << job;
+        ::chmod(at.c_str(), 0400);
+        if (::geteuid() == 0) REQUIRE(::chown(at.c_str(), user(), group()) == 0);
+        if (shared.role == ShareRole::lead) item.flags |= flag_of_leads;
+      }
+      items.push_back(item);
+    }
+    return items;
+  }
+  void finish(std::uint32_t job, std::uint32_t flag_of_leads = k_item_whole) {
+    const auto items = do_all(job, flag_of_leads);
+    REQUIRE(workers.say(WorkerTask::stage, job, WorkerPhase::done, items));
+    end_stage(job);
+  }
+  void end_stage(std::uint32_t job,
+                 const WorkerEnd& how = {WorkerEnd::Kind::ended, "ended with code 0"}) {
+    REQUIRE(workers.end(WorkerTask::stage, how, job));
+  }
+  // Its results are delivered, and all is over.
+  void over(std::uint32_t job) {
+    end(job);
+    if (workers.find(WorkerTask::stage, job) != nullptr) end_stage(job, k_dead);
+    if (workers.find(WorkerTask::stage_out, job) == nullptr) return;
+    workers.say(WorkerTask::stage_out, job, WorkerPhase::done, {});
+    workers.end(WorkerTask::stage_out, {WorkerEnd::Kind::ended, "ended with code 0"}, job);
+  }
+  // The comparison of the one tree that waits for it.
+  void compare(const std::string& newest) {
+    ItemRecord item{};
+    set_field(item.name, newest);
+    auto* started = workers.find(WorkerTask::compare);
+    REQUIRE(started != nullptr);
+    REQUIRE(workers.say(WorkerTask::compare, started->order.job, WorkerPhase::done, {item}));
+    REQUIRE(workers.end(WorkerTask::compare));
+  }
+  [[nodiscard]] std::size_t kept() const { return jobs->cache(0).size(); }
+  [[nodiscard]] std::string text_in(std::uint32_t job, const std::string& name) const {
+    std::ifstream file(job_path(job, name));
+    return {std::istreambuf_iterator<char>(file), {}};
+  }
+};
+
+}  // namespace nodestage

@@ -1,0 +1,294 @@
+// What of shared items is kept, how long, and what removes it.
+#include <doctest/doctest.h>
+#include <fcntl.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+
+#include <filesystem>
+#include <fstream>
+
+#include "sharing_site.hpp"
+
+using namespace nodestage;
+namespace fs = std::filesystem;
+
+TEST_CASE("an entry stays while a job uses it, and is compared when the last one has gone") {
+  SharingSite site;
+  site.ask(1, {{k_a, "data"}});
+  site.finish(1);
+  site.ask(2, {{k_a, "data"}});
+  site.finish(2);
+  CHECK(site.jobs->drop(0, {}).size() == 1);
+  CHECK(site.kept() == 1);
+  site.over(1);
+  CHECK(site.workers.find(WorkerTask::compare) == nullptr);
+  site.over(2);
+  SUBCASE("unchanged: it is there for the next job") {
+    site.compare("1.0");
+    CHECK(site.kept() == 1);
+    site.ask(3, {{k_a, "data"}});
+    CHECK(site.order(3).at(0).role == ShareRole::link);
+  }
+  SUBCASE("changed: it is dropped") {
+    site.compare("99999999999.0");
+    CHECK(site.kept() == 0);
+    CHECK(site.trees("trash") > 0);
+    CHECK_FALSE(fs::exists(site.kept_path(k_a, "data")));
+  }
+  SUBCASE("it could not be looked at: it is dropped") {
+    REQUIRE(site.workers.end(WorkerTask::compare, k_dead));
+    CHECK(site.kept() == 0);
+  }
+  SUBCASE("changed, and in use again: no further job uses it") {
+    site.ask(3, {{k_a, "data"}});
+    site.compare("99999999999.0");
+    CHECK(site.kept() == 1);
+    site.ask(4, {{k_a, "data"}});
+    site.finish(3);
+    CHECK(site.order(4).at(0).role == ShareRole::own);
+    site.over(3);
+    CHECK(site.kept() == 0);
+  }
+  SUBCASE("its user drops it") {
+    CHECK(site.jobs->drop(SharingSite::user() + 1, {}).empty());
+    CHECK(site.jobs->drop(SharingSite::user(), {"1.b"}).empty());
+    CHECK(site.jobs->drop(SharingSite::user(), {site.entry(k_a)}).size() == 1);
+    CHECK(site.kept() == 0);
+  }
+}
+
+TEST_CASE("what is not used goes by age, by size, and when the disk fills") {
+  SharingSite site;
+  for (const auto& [job, key] : {std::pair(1U, k_a), std::pair(2U, k_b)}) {
+    site.ask(job, {{key, "data"}});
+    auto items = site.do_all(job);
+    items[0].bytes_written = UINT64_MAX;
+    REQUIRE(site.workers.say(WorkerTask::stage, job, WorkerPhase::done, items));
+    site.end_stage(job);
+    site.pass(std::chrono::seconds(10));
+    if (job == 1) {
+      site.over(1);
+      site.compare("1.0");
+    }
+  }
+  REQUIRE(site.kept() == 2);
+  SUBCASE("age") {
+    site.config.cache.max_age_s = 60;
+    site.pass(std::chrono::seconds(120));
+  }
+  SUBCASE("size, with figures that overflow") {
+    site.config.cache.max_bytes = 1 << 20;
+    site.pass(std::chrono::seconds(10));
+  }
+  SUBCASE("free space") {
+    site.workers.end(WorkerTask::remove);
+    for (const auto& tree : site.areas.list_trash())
+      fs::remove_all(site.scratch / (".nodestage/trash/" + tree.name));
+    site.config.cache.keep_free_percent = 100;
+    site.pass(std::chrono::seconds(10));
+  }
+  SUBCASE("switched off") {
+    site.config.cache.enabled = false;
+    site.jobs->settings_changed();
+    site.pass(std::chrono::seconds(10));
+  }
+  REQUIRE(site.kept() == 1);
+  CHECK(site.jobs->cache(0)[0].job == 2);  // in use
+}
+
+TEST_CASE("a tree whose removal does not end does not keep what is kept on a full disk") {
+  SharingSite site;
+  for (const auto& [job, key] : {std::pair(1U, k_a), std::pair(2U, k_b)}) {
+    site.ask(job, {{key, "data"}});
+    site.finish(job);
+    site.over(job);
+    site.compare("1.0");
+  }
+  REQUIRE(site.trees("trash") > 0);
+  site.config.cache.keep_free_percent = 100;
+  site.pass(std::chrono::seconds(8));
+  CHECK(site.kept() == 2);  // what is removed may be enough
+  site.pass(std::chrono::seconds(80));
+  CHECK(site.kept() == 0);
+}
+
+TEST_CASE("a half written entry is never whole") {
+  SharingSite site;
+  site.ask(1, {{k_a, "data"}});
+  site.finish(1);
+  site.over(1);
+  const std::string record = site.scratch / (".nodestage-cache/" + site.entry(k_a) + ".record");
+  SUBCASE("no record") { fs::remove(record); }
+  SUBCASE("an empty record") { std::ofstream(record).close(); }
+  SUBCASE("a record of another entry") { std::ofstream(record) << R"({"version":1,"name":"1.b"})"; }
+  SUBCASE("no tree") { fs::remove_all(site.kept_path(k_a, "data")); }
+  SUBCASE("what is left of an eviction") {
+    fs::remove(record);
+    fs::remove_all(site.kept_path(k_a, "data"));
+  }
+  site.start_daemon();
+  CHECK(site.kept() == 0);
+  CHECK(fs::is_empty(site.scratch / ".nodestage-cache"));
+}
+
+TEST_CASE("an entry that its user has made writable stays while a job uses it") {
+  SharingSite site;
+  site.ask(1, {{k_a, "data"}});
+  site.finish(1);
+  ::chmod(site.kept_path(k_a, "data").c_str(), 0600);
+  site.start_daemon();
+  CHECK(site.text_in(1, "data") == "of job 1");
+  site.over(1);
+  site.compare("99999999999.0");
+  CHECK(site.kept() == 0);
+}
+
+TEST_CASE("what cannot be removed is tried again, and does not stand before others") {
+  SharingSite site;
+  for (const auto& [job, key] : {std::pair(1U, k_a), std::pair(2U, k_b)}) {
+    site.ask(job, {{key, "data"}});
+    auto items = site.do_all(job);
+    items[0].bytes_written = 1000;
+    REQUIRE(site.workers.say(WorkerTask::stage, job, WorkerPhase::done, items));
+    site.end_stage(job);
+    site.over(job);
+    site.compare("1.0");
+  }
+  const std::string in_the_way = site.kept_path(k_a, "mount");
+  std::ofstream(in_the_way).close();
+  SUBCASE("nor can it be opened") {
+    rlimit limit{};
+    REQUIRE(::getrlimit(RLIMIT_NOFILE, &limit) == 0);
+    const rlimit none{0, limit.rlim_max};
+    REQUIRE(::setrlimit(RLIMIT_NOFILE, &none) == 0);
+    site.jobs->drop(0, {site.entry(k_a)});
+    REQUIRE(::setrlimit(RLIMIT_NOFILE, &limit) == 0);
+  }
+  site.jobs->drop(0, {site.entry(k_a)});
+  CHECK(site.kept() == 2);
+  site.ask(3, {{k_a, "data"}});
+  CHECK(site.order(3).at(0).role == ShareRole::own);
+  site.over(3);
+  site.config.cache.max_bytes = 1;
+  SUBCASE("others go") {
+    site.pass(std::chrono::seconds(10));
+    REQUIRE(site.kept() == 1);
+    CHECK(site.jobs->cache(0)[0].name == site.entry(k_a));
+  }
+  fs::remove(in_the_way);
+  site.pass(std::chrono::seconds(10));
+  CHECK(fs::is_empty(site.scratch / ".nodestage-cache"));
+}
+
+TEST_CASE("at the user's quota what is kept and not used goes, and the job stages again, once") {
+  SharingSite site;
+  site.ask(1, {{k_a, "data"}});
+  site.finish(1);
+  site.over(1);
+  REQUIRE(site.kept() == 1);
+  Begin plain = site.request(2);
+  REQUIRE(std::holds_alternative<Accepted>(site.jobs->begin(plain)));
+  const auto fail = [&site] {
+    ItemRecord item{};
+    item.state = static_cast<std::uint32_t>(ItemState::failed);
+    item.flags = k_item_over_quota;
+    REQUIRE(site.workers.say(WorkerTask::stage, 2, WorkerPhase::failed, {item}));
+    site.end_stage(2);
+  };
+  fail();
+  CHECK(site.state_of(2) == "queued");
+  CHECK(site.kept() == 0);
+  site.pass(std::chrono::seconds(2));
+  CHECK_FALSE(site.stages(2));  // not before it is removed
+  for (const auto& tree : site.areas.list_trash())
+    fs::remove_all(site.scratch / (".nodestage/trash/" + tree.name));
+  site.pass(std::chrono::seconds(2));
+  REQUIRE(site.stages(2));
+  fail();
+  CHECK(site.state_of(2) == "failed");
+}
+
+TEST_CASE("what is removed for its space is not removed at the lowest priority") {
+  for (const bool is_needed : {false, true}) {
+    SharingSite site;
+    REQUIRE(site.areas.make_directory("old", SharingSite::user(), SharingSite::group()));
+    REQUIRE(site.areas.move_to_trash("old", SharingSite::user(), SharingSite::group()));
+    if (is_needed) site.trash.hurry(SharingSite::user());
+    site.trash.sweep();
+    REQUIRE(site.workers.find(WorkerTask::remove) != nullptr);
+    CHECK(site.workers.find(WorkerTask::remove)->order.is_urgent == is_needed);
+  }
+}
+
+TEST_CASE("a tree that could not be removed is tried again") {
+  SharingSite site;
+  REQUIRE(site.areas.make_directory("old", SharingSite::user(), SharingSite::group()));
+  REQUIRE(site.areas.move_to_trash("old", SharingSite::user(), SharingSite::group()));
+  const auto trash = site.areas.list_trash();
+  REQUIRE(trash.size() == 1);
+  const std::string tree = site.scratch / (".nodestage/trash/" + trash[0].name);
+  std::ofstream(tree + "/planted").close();
+  site.trash.sweep();
+  REQUIRE(site.workers.end(WorkerTask::remove));  // its owner's, and then root's
+  REQUIRE(site.workers.end(WorkerTask::remove));
+  site.trash.sweep();
+  CHECK(site.workers.find(WorkerTask::remove) == nullptr);
+  fs::remove(tree + "/planted");
+  site.pass(std::chrono::seconds(70));
+  REQUIRE(site.workers.end(WorkerTask::remove));
+  CHECK(site.trees("trash") == 0);
+}
+
+TEST_CASE("a user has a thousand entries at most: the one that was used least recently goes") {
+  SharingSite site;
+  for (std::uint64_t i = 0; i < 1000; ++i) {
+    CacheEntry entry;
+    const std::string number = std::to_string(i);
+    entry.name = site.entry(std::string(k_share_key_bytes - number.size(), '0') + number);
+    entry.uid = SharingSite::user();
+    entry.gid = SharingSite::group();
+    entry.tree = "data";
+    entry.boot = site.boot;
+    entry.changed = {1, 1};
+    const std::string place = site.scratch / (".nodestage-cache/" + entry.name);
+    fs::create_directory(place);
+    std::ofstream(place + "/data").close();
+    ::chmod((place + "/data").c_str(), 0400);
+    if (::geteuid() == 0) REQUIRE(::chown((place + "/data").c_str(), entry.uid, entry.gid) == 0);
+    std::ofstream(place + ".record") << encode_entry(entry);
+    const timespec used[2] = {{static_cast<time_t>(5000 - i), 0},
+                              {static_cast<time_t>(5000 - i), 0}};
+    REQUIRE(::utimensat(AT_FDCWD, place.c_str(), used, 0) == 0);
+  }
+  site.config.cache.max_age_s = 3650ULL * 86'400 * 20;
+  site.start_daemon();
+  REQUIRE(site.kept() == 1000);
+  site.ask(1, {{k_a, "data"}});
+  CHECK(site.order(1).at(0).role == ShareRole::lead);
+  site.finish(1);
+  CHECK(site.kept() == 1000);
+  const auto rows = site.jobs->cache(0);
+  CHECK(std::none_of(rows.begin(), rows.end(), [&](const CacheRow& row) {
+    return row.name == site.entry(std::string(k_share_key_bytes - 3, '0') + "999");
+  }));
+}
+
+TEST_CASE("what a job changes at once is later than what was published") {
+  SharingSite site;
+  site.config.staging.max_jobs = 100;
+  for (std::uint32_t job = 1; job <= 30; ++job) {
+    const std::string number = std::to_string(job);
+    const std::string key = std::string(k_share_key_bytes - number.size(), '0') + number;
+    site.ask(job, {{key, "data"}});
+    site.finish(job);
+    const std::string tree = site.kept_path(key, "data");
+    REQUIRE(::chmod(tree.c_str(), 0600) == 0);
+    struct stat info {};
+    REQUIRE(::stat(tree.c_str(), &info) == 0);
+    std::ifstream file(site.scratch / (".nodestage-cache/" + site.entry(key) + ".record"));
+    const auto entry = decode_entry(std::string{std::istreambuf_iterator<char>(file), {}});
+    REQUIRE(entry);
+    const ChangeTime now{info.st_ctim.tv_sec, static_cast<std::uint32_t>(info.st_ctim.tv_nsec)};
+    CHECK(now > entry->changed);
+  }
+}
