@@ -255,6 +255,9 @@ $RATE 644 root
     wait_until 30 worker_gone
     cluster daemon start n1
     wait_until 30 job_is "$id" COMPLETED
+    # What is left of the worker, an empty cgroup, is nothing to warn of.
+    run grep -F 'belongs to no job' <<<"$(daemon_log n1)"
+    [ "$status" = 1 ]
     assert_staged_exactly "$id"
     assert_idle_clean
 }

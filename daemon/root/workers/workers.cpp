@@ -180,7 +180,8 @@ void Workers::kill_strangers() {
     const bool known = std::any_of(workers_.begin(), workers_.end(), [&name](const auto& item) {
       return item.second.cgroup == name;
     });
-    if (known) continue;
+    // Without a process: its worker exited while there was no daemon.
+    if (known || cgroups_.remove(name)) continue;
     log::warn("killing a worker that belongs to no job: cgroup {}", name);
     static_cast<void>(cgroups_.kill(name));
     remove_cgroup(name, 50);

@@ -114,11 +114,12 @@ for_hosts() {
     fi
 }
 
-# side_by_side FUNCTION HOST...: leaves out those that have crashed.
+# side_by_side FUNCTION HOST...: eight at a time; leaves out those that have crashed.
 side_by_side() {
     local function=$1 host pid failed=0 pids=()
     for host in "${@:2}"; do
         is_up "$host" || continue
+        ((${#pids[@]} < 8)) || wait "${pids[-8]}" || failed=1
         "$function" "$host" &
         pids+=($!)
     done

@@ -38,9 +38,9 @@ namespaces_of() {
     local pid kind
     for pid in $1; do
         for kind in mnt net uts pid; do
-            readlink "/proc/$pid/ns/$kind" || true
+            printf '/proc/%s/ns/%s\0' "$pid" "$kind"
         done
-    done 2>/dev/null | sort -u | { grep -vxF "$(own_namespaces)" || true; }
+    done | { xargs -0 readlink 2>/dev/null || true; } | sort -u | { grep -vxF "$(own_namespaces)" || true; }
 }
 
 own_namespaces() {

@@ -116,14 +116,20 @@ expand_list() {
 }
 
 start_hosts() {
-    local host cpu
+    local host cpu started=()
     cpu=$(choose_cpu)
     start_network
     for host in $(all_hosts); do
         make_host_root "$host"
         start_host "$host" "$cpu"
+        started+=("$host")
+        # Not all at once: a machine has few processors for many hosts.
+        if ((${#started[@]} == 8)); then
+            finish_host "${started[0]}"
+            started=("${started[@]:1}")
+        fi
     done
-    for host in $(all_hosts); do
+    for host in "${started[@]}"; do
         finish_host "$host"
     done
 }

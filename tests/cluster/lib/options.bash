@@ -21,7 +21,7 @@ parse_options() {
         *:--private-tmp) OPT_PRIVATE_TMP=1 ;;
         *:--no-alloc) OPT_ALLOC=0 ;;
         *:--slurm-conf=?*=*) OPT_SLURM_CONF+=("$value") ;;
-        all:--nodes=*) need_number "$option" 99 && OPT_NODES=$value ;;
+        all:--nodes=*) need_number "$option" 240 && OPT_NODES=$value ;;
         all:--stage=/*) OPT_STAGE=$(check_stage "$value") ;;
         all:--stage=?*) OPT_STAGE=$(check_stage "$PWD/$value") ;;
         all:--daemon) OPT_DAEMON=1 ;;

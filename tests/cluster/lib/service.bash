@@ -115,9 +115,9 @@ start_nodestaged() {
     on_host "$host" rm -f /run/nodestage/nodestaged.sock
     start_service "$host" nodestaged /var/log/nodestage/nodestaged.log \
         "${runner[@]}" /usr/sbin/nodestaged --config /etc/nodestage/nodestaged.toml
-    if ! wait_for 10 nodestaged_up_or_dead "$host" || service_gone "$host" nodestaged; then
+    if ! wait_for 30 nodestaged_up_or_dead "$host" || service_gone "$host" nodestaged; then
         tail -n 20 "$(host_root "$host")/var/log/nodestage/nodestaged.log" >&2
-        die "nodestaged on $host made no socket within 10 s, or ended; its log is above"
+        die "nodestaged on $host made no socket within 30 s, or ended; its log is above"
     fi
 }
 

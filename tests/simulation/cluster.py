@@ -1,0 +1,118 @@
+"""The cluster of a simulation, seen from the machine: its commands, its hosts' files and processes."""
+import json
+import os
+import subprocess
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+COMMAND = os.path.join(HERE, "..", "cluster", "cluster")
+
+# Runs commands for one user on the controller, so that each costs one process: a request and an answer a line.
+AGENT = """
+import json, subprocess, sys
+for line in sys.stdin:
+    words, text = json.loads(line)
+    done = subprocess.run(words, input=text, capture_output=True, text=True, errors="replace")
+    print(json.dumps([done.returncode, done.stdout, done.stderr]), flush=True)
+"""
+
+
+class Agent:
+    def __init__(self, cluster, user):
+        self.process = subprocess.Popen([COMMAND, "exec", "ctl", f"--user={user}", "--", "python3", "-u", "-c", AGENT],
+                                        env=cluster.environment, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+
+    def run(self, *words, text=""):
+        """(exit code, output, errors) of a command."""
+        self.process.stdin.write(json.dumps([words, text]) + "\n")
+        self.process.stdin.flush()
+        return json.loads(self.process.stdout.readline())
+
+    def end(self):
+        self.process.stdin.close()
+        self.process.wait()
+
+
+class Cluster:
+    def __init__(self, name, count):
+        self.environment = dict(os.environ, NODESTAGE_CLUSTER=name)
+        self.name, self.nodes = name, [f"n{number}" for number in range(1, count + 1)]
+        self.state = self.call("dir").strip()
+        self.agents = {}
+
+    def call(self, *words):
+        done = subprocess.run([COMMAND, *words], env=self.environment, capture_output=True, text=True)
+        if done.returncode != 0:
+            raise SystemExit(f"simulation: cluster {' '.join(words)} failed:\n{done.stdout}{done.stderr}")
+        return done.stdout
+
+    def start(self, stage, settings, conf, reuse):
+        """`settings`: nodestaged.toml, in which {file_system} stands for the type of that of the homes."""
+        if not reuse:
+            self.call("down")
+            self.call("up", f"--nodes={len(self.nodes)}", "--cpus=4", f"--stage={stage}", *(f"--slurm-conf={line}" for line in conf))
+            self.wait_longer()
+            for node in self.nodes:
+                self.write(node, "/etc/nodestage/nodestaged.toml", settings.format(file_system=self.file_system()))
+            self.call("daemon", "start", "all")
+        self.agents = {user: Agent(self, user) for user in ("root", "alice", "bob")}
+
+    def wait_longer(self):
+        """Prologs wait a minute for a daemon: it is away when it is restarted, and slow when all nodes have one machine."""
+        path = f"{self.state}/shared/slurm/plugstack.conf.d/nodestage.conf"
+        with open(path, encoding="utf-8") as file:
+            text = file.read()
+        with open(path, "w", encoding="utf-8") as file:
+            file.write(text.replace("required spank_nodestage.so", "required spank_nodestage.so begin_wait=60"))
+
+    def stop(self):
+        for agent in self.agents.values():
+            agent.end()
+        self.call("down")
+
+    def file_system(self):
+        """The type of the one that the homes lie on."""
+        return subprocess.run(["findmnt", "-n", "-o", "FSTYPE", "-T", self.state], capture_output=True, text=True, check=True).stdout.strip()
+
+    def as_user(self, user, *words, text=""):
+        return self.agents[user].run(*words, text=text)
+
+    def root(self, host):
+        """The host's tree on the machine's disk: /home and mounts are not in it."""
+        return f"{self.state}/hosts/{host}/root"
+
+    def seen(self, host, path):
+        """What the host sees at that path."""
+        with open(f"{self.state}/hosts/{host}/pid", encoding="ascii") as file:
+            return f"/proc/{file.read().strip()}/root{path}"
+
+    def write(self, host, path, text):
+        os.makedirs(os.path.dirname(self.seen(host, path)), exist_ok=True)
+        with open(self.seen(host, path), "w", encoding="utf-8") as file:
+            file.write(text)
+
+    def home(self, path):
+        """A path below /home, as root sees it from the machine."""
+        return self.state + "/shared" + path
+
+    def service(self, node, name="nodestaged"):
+        """The processes of a service of the node: pid -> name of the program."""
+        with open(f"{self.state}/hierarchies", encoding="utf-8") as file:
+            mount = file.readline().split()[0]
+        found = {}
+        try:
+            with open(f"{mount}/nodestage-{self.name}/{node}/system.slice/{name}.service/cgroup.procs", encoding="ascii") as file:
+                for pid in file.read().split():
+                    with open(f"/proc/{pid}/comm", encoding="utf-8") as comm:
+                        found[int(pid)] = comm.read().strip()
+        except OSError:
+            pass
+        return found
+
+    def worker_cgroups(self, node):
+        with open(f"{self.state}/hierarchies", encoding="utf-8") as file:
+            mount = file.readline().split()[0]
+        place = f"{mount}/nodestage-{self.name}/{node}/system.slice/nodestage-workers.service"
+        try:
+            return [name for name in os.listdir(place) if name.startswith("nodestage-worker-")]
+        except OSError:
+            return []
