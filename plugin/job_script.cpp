@@ -103,8 +103,8 @@ class UserMounts {
   UserMounts(const PluginSettings& settings, const End& end, Deadline deadline)
       : end_(end), uid_(number_from_environment("SLURM_JOB_UID")) {
     if (uid_ == 0 || fuse_mounts_of(uid_).empty()) return;
-    const auto reply = ask_daemon(settings.socket, Place{end.job}, deadline, deadline);
-    if (const auto* placed = reply ? std::get_if<Placed>(&reply.value()) : nullptr)
+    const auto reply = ask_daemon(settings.socket, PlaceQuery{end.job}, deadline, deadline);
+    if (const auto* placed = reply ? std::get_if<PlaceRow>(&reply.value()) : nullptr)
       place_ = *placed;
   }
 
@@ -124,7 +124,7 @@ class UserMounts {
  private:
   const End& end_;
   std::uint32_t uid_;
-  Placed place_;
+  PlaceRow place_;
 };
 
 void end_job(const PluginSettings& settings, End end) {

@@ -38,14 +38,14 @@
 //   25 status_item ← daemon                    see StatusItem
 //   26 report_row ← daemon                     text report (common/wire/node_report.hpp)
 //   27 cache_row  ← daemon                     see CacheRow
-//   28 placed     ← daemon                     text directory, text trash
+//   28 place_row  ← daemon                     text directory, text trash
 // clang-format on
 //
 // begin, exited → accepted | refused. end → ended | refused. wait → progress*, ready | failed |
 // refused. status → (status_row, status_item*)*, accepted. held → held_row*, accepted. recover →
 // progress*, recovered | refused. await → progress*, ready | failed | refused. report →
 // report_row*, accepted. cache → cache_row*, accepted. drop → cache_row*, accepted. push →
-// accepted | progress*, ready | failed | refused. place → placed | refused. One request per
+// accepted | progress*, ready | failed | refused. place → place_row | refused. One request per
 // connection; the daemon closes it.
 // Golden test: tests/unit/test_protocol.cpp.
 #pragma once
@@ -172,7 +172,7 @@ struct Push {
 };
 
 // Asks where the job's tree is, and where it goes at its end.
-struct Place {
+struct PlaceQuery {
   std::uint32_t job = 0;
 };
 
@@ -327,15 +327,15 @@ struct CacheRow {                  // field order on the wire:
   std::uint32_t jobs = 0;          // u32, that use it now
 };
 
-struct Placed {
+struct PlaceRow {
   std::string directory;  // the job directory; empty: the job is not known
   std::string trash;      // the area for trees that wait for removal
 };
 
-using Message =
-    std::variant<Begin, End, Wait, Exited, StatusQuery, HeldQuery, Recover, Await, ReportQuery,
-                 CacheQuery, CacheDrop, Push, Place, Accepted, Refused, Progress, Ready, Failed,
-                 Ended, StatusRow, HeldRow, Recovered, StatusItem, ReportRow, CacheRow, Placed>;
+using Message = std::variant<Begin, End, Wait, Exited, StatusQuery, HeldQuery, Recover, Await,
+                             ReportQuery, CacheQuery, CacheDrop, Push, PlaceQuery, Accepted,
+                             Refused, Progress, Ready, Failed, Ended, StatusRow, HeldRow, Recovered,
+                             StatusItem, ReportRow, CacheRow, PlaceRow>;
 
 std::string encode_message(const Message& message);
 

@@ -3,7 +3,8 @@
 # Goal: what container runtimes and FUSE leave in a job directory. The node gets clean whatever a job
 # has left: layers with files of subordinate uids, mounts whose programs were killed, mounts over the
 # job directory itself. No mount of anybody else, nor of another job, is touched. What cannot be
-# delivered is kept, and the message says why and what to do. The scripts of docs/containers.md run in
+# delivered is kept, and the message says why and what to do. A plugin that enters containers must
+# come after nodestage's. The scripts of docs/containers.md run in
 # docs.bats.
 
 # shellcheck disable=SC2016
@@ -163,4 +164,22 @@ SCRIPT
     as alice nodestage recover "$JOBID" /project/alice/owned --node=n1
     assert_idle_clean
     [ "$(as alice sh -c 'find /project/alice/owned -type f -exec cat {} + | sort | xargs')" = "closed deep open" ]
+}
+
+@test "a plugin that enters a container: after nodestage in plugstack.conf the job runs, before it the job fails and says why" {
+    gcc -shared -fPIC -Wall -o "$BATS_TEST_TMPDIR/hiding.so" "$BATS_TEST_DIRNAME/lib/hiding_plugin.c"
+    on n1 sh -c 'cat >/usr/lib/hiding.so' <"$BATS_TEST_TMPDIR/hiding.so"
+    on ctl sh -c 'cat >/usr/lib/hiding.so' <"$BATS_TEST_TMPDIR/hiding.so"
+    on ctl sh -c 'echo "required /usr/lib/hiding.so" >/etc/slurm/plugstack.conf.d/pyxis.conf'
+    sbatch_wait --stage-dataset=/project/alice/image.sqsh --wrap='ls $NODESTAGE_DATASET; ls /run'
+    [ "$STATE" = COMPLETED ]
+    has "$OUTPUT" "/localscratch/alice.$JOBID.0/image.sqsh"
+    [[ $OUTPUT != *munge* ]]
+    on ctl mv /etc/slurm/plugstack.conf.d/pyxis.conf /etc/slurm/plugstack.conf.d/0-pyxis.conf
+    sbatch_wait --stage-dataset=/project/alice/image.sqsh --wrap='ls $NODESTAGE_DATASET'
+    on ctl rm /etc/slurm/plugstack.conf.d/0-pyxis.conf
+    [ "$STATE" = FAILED ]
+    has "$OUTPUT" "/run/nodestage does not exist where this task runs, so nothing was staged for it" \
+        "a plugin that puts tasks into containers, such as pyxis, comes before nodestage in plugstack.conf"
+    assert_idle_clean
 }

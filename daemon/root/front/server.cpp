@@ -44,7 +44,7 @@ bool is_last(const Message& message) {
   return std::holds_alternative<Accepted>(message) || std::holds_alternative<Refused>(message) ||
          std::holds_alternative<Ready>(message) || std::holds_alternative<Failed>(message) ||
          std::holds_alternative<Ended>(message) || std::holds_alternative<Recovered>(message) ||
-         std::holds_alternative<Placed>(message);
+         std::holds_alternative<PlaceRow>(message);
 }
 
 }  // namespace

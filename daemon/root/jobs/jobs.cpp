@@ -153,7 +153,7 @@ Message Jobs::exited(const Exited& exited) {
   return Accepted{};
 }
 
-Placed Jobs::place(const Place& ask) const {
+PlaceRow Jobs::place(const PlaceQuery& ask) const {
   const JobRecord* record = table_.find_live(ask.job);
   return {record == nullptr ? "" : at_.areas.path_of(record->directory), at_.areas.trash_path()};
 }
