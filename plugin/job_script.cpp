@@ -1,11 +1,16 @@
 #include "plugin/job_script.hpp"
 
 #include <algorithm>
+#include <functional>
+#include <string>
+#include <string_view>
+#include <variant>
 
 #include "common/request/request.hpp"
 #include "common/text/human.hpp"
 #include "common/wire/daemon_client.hpp"
 #include "plugin/job_facts.hpp"
+#include "plugin/left_mounts.hpp"
 #include "plugin/marker.hpp"
 #include "plugin/slurm_host.hpp"
 #include "plugin/spank_api.hpp"
@@ -80,13 +85,59 @@ void log_end(std::uint32_t job, const Message& reply) {
   }
 }
 
+void detach_mounts(const End& end, std::uint32_t uid, const std::string& directory,
+                   const std::function<bool(std::string_view)>& chosen) {
+  const LeftMounts left = detach_left_mounts(directory, uid, chosen);
+  for (const std::string& path : left.detached)
+    slurm_info("nodestage: job %u: detached %s/%s, which its programs had left mounted (FUSE)",
+               end.job, directory.c_str(), printable(path).c_str());
+  for (const std::string& what : left.kept)
+    log_fault(end.job, "left mounted, and cannot be detached: " + directory + "/" + what);
+}
+
+// What its user has mounted with FUSE, while the job ends. Mounts over the job directory itself are
+// detached first, so that the daemon reaches it. The others stay until the results are delivered,
+// because one of them can be a part of an output, which must not look delivered.
+class UserMounts {
+ public:
+  UserMounts(const PluginSettings& settings, const End& end, Deadline deadline)
+      : end_(end), uid_(number_from_environment("SLURM_JOB_UID")) {
+    if (uid_ == 0 || fuse_mounts_of(uid_).empty()) return;
+    const auto reply = ask_daemon(settings.socket, PlaceQuery{end.job}, deadline, deadline);
+    if (const auto* placed = reply ? std::get_if<PlaceRow>(&reply.value()) : nullptr)
+      place_ = *placed;
+  }
+
+  void detach_over_job_directory() const {
+    const std::size_t slash = place_.directory.rfind('/');
+    if (slash == std::string::npos) return;
+    const std::string name = place_.directory.substr(slash + 1);
+    detach_mounts(end_, uid_, place_.directory.substr(0, slash),
+                  [&name](std::string_view path) { return path == name; });
+  }
+
+  void detach_in_trash() const {
+    if (place_.trash.empty()) return;
+    detach_mounts(end_, uid_, place_.trash, [](std::string_view) { return true; });
+  }
+
+ private:
+  const End& end_;
+  std::uint32_t uid_;
+  PlaceRow place_;
+};
+
 void end_job(const PluginSettings& settings, End end) {
   const auto limit = epilog_limit(settings);
   const Deadline start = Clock::now();
-  end.limit_s = static_cast<std::uint32_t>(
-      std::max(limit - k_answer_reserve, std::chrono::seconds(1)).count());
   const Deadline reach = start + std::min(settings.begin_wait, limit);
+  const UserMounts mounts(settings, end, reach);
+  mounts.detach_over_job_directory();
+  const auto left = std::chrono::duration_cast<std::chrono::seconds>(start + limit - Clock::now());
+  end.limit_s = static_cast<std::uint32_t>(
+      std::max(left - k_answer_reserve, std::chrono::seconds(1)).count());
   const auto reply = ask_daemon(settings.socket, end, reach, start + limit);
+  mounts.detach_in_trash();
   if (reply) {
     log_end(end.job, reply.value());
   } else {

@@ -112,7 +112,14 @@ bool expects_staging(spank_t spank) {
 // For a step that asks for staging, or whose job staged on another node, on a node where no prolog
 // ran our hook. In a heterogeneous job that can be correct, since each component's step carries the
 // options of all components.
-int unannounced(spank_t spank, TaskVoice& voice) {
+int unannounced(spank_t spank, const PluginSettings& settings, TaskVoice& voice) {
+  if (::access(settings.runtime_dir.c_str(), F_OK) != 0) {
+    voice.say(settings.runtime_dir +
+              " does not exist where this task runs, so nothing was staged for it: nodestaged has "
+              "never run on this node, or a plugin that puts tasks into containers, such as pyxis, "
+              "comes before nodestage in plugstack.conf. Tell your administrators.");
+    return -1;
+  }
   if (!spank_variable(spank, "SLURM_HET_SIZE").empty()) {
     voice.say("note: nothing was staged for this component of the job on this node");
     return 0;
@@ -264,7 +271,7 @@ int task_init(spank_t spank, const PluginSettings& settings) {
   TaskVoice voice(speech_of(spank), STDERR_FILENO, moves_lines, node, settings.progress);
   switch (marker.state) {
     case MarkerState::absent:
-      return unannounced(spank, voice);
+      return unannounced(spank, settings, voice);
     case MarkerState::failed:
       voice.say(marker.message);
       return -1;

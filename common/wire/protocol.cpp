@@ -29,6 +29,7 @@ auto fields_of(Is<ReportQuery> auto& m) { return std::tie(m.job); }
 auto fields_of(Is<CacheQuery> auto&) { return std::tie(); }
 auto fields_of(Is<CacheDrop> auto& m) { return std::tie(m.names); }
 auto fields_of(Is<Push> auto& m) { return std::tie(m.job, m.interval_ms, m.waits, m.names); }
+auto fields_of(Is<PlaceQuery> auto& m) { return std::tie(m.job); }
 auto fields_of(Is<Accepted> auto&) { return std::tie(); }
 auto fields_of(Is<Refused> auto& m) { return std::tie(m.reason, m.what); }
 auto fields_of(Is<Progress> auto& m) {
@@ -56,10 +57,11 @@ auto fields_of(Is<CacheRow> auto& m) {
   return std::tie(m.name, m.uid, m.user, m.what, m.source, m.path, m.job, m.made_at, m.used_at,
                   m.bytes, m.files, m.source_bytes, m.hits, m.jobs);
 }
+auto fields_of(Is<PlaceRow> auto& m) { return std::tie(m.directory, m.trash); }
 
 // The kind of each alternative of Message, in its order.
-constexpr std::uint8_t k_kinds[] = {1,  2,  3,  4,  5,  6,  7,  8,  9,  10, 11, 12,
-                                    16, 17, 18, 19, 20, 21, 22, 23, 24, 25, 26, 27};
+constexpr std::uint8_t k_kinds[] = {1,  2,  3,  4,  5,  6,  7,  8,  9,  10, 11, 12, 13,
+                                    16, 17, 18, 19, 20, 21, 22, 23, 24, 25, 26, 27, 28};
 static_assert(std::size(k_kinds) == std::variant_size_v<Message>);
 
 }  // namespace

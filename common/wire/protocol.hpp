@@ -25,6 +25,7 @@
 //   10 cache      → daemon    anyone (own)     (none)
 //   11 drop       → daemon    anyone (own)     texts names
 //   12 push       → daemon    uid 0, job's     u32 job, u32 interval_ms, u8 waits, texts names
+//   13 place      → daemon    uid 0            u32 job
 //   16 accepted   ← daemon                     (none)
 //   17 refused    ← daemon                     u8 reason, text what
 //   18 progress   ← daemon                     see Progress
@@ -37,13 +38,15 @@
 //   25 status_item ← daemon                    see StatusItem
 //   26 report_row ← daemon                     text report (common/wire/node_report.hpp)
 //   27 cache_row  ← daemon                     see CacheRow
+//   28 place_row  ← daemon                     text directory, text trash
 // clang-format on
 //
 // begin, exited → accepted | refused. end → ended | refused. wait → progress*, ready | failed |
 // refused. status → (status_row, status_item*)*, accepted. held → held_row*, accepted. recover →
 // progress*, recovered | refused. await → progress*, ready | failed | refused. report →
 // report_row*, accepted. cache → cache_row*, accepted. drop → cache_row*, accepted. push →
-// accepted | progress*, ready | failed | refused. One request per connection; the daemon closes it.
+// accepted | progress*, ready | failed | refused. place → place_row | refused. One request per
+// connection; the daemon closes it.
 // Golden test: tests/unit/test_protocol.cpp.
 #pragma once
 
@@ -166,6 +169,11 @@ struct Push {
   std::uint32_t interval_ms = 1000;
   std::uint8_t waits = 1;
   std::vector<std::string> names;  // sources of --stage-out as a user types them; none: all
+};
+
+// Asks where the job's tree is, and where it goes at its end.
+struct PlaceQuery {
+  std::uint32_t job = 0;
 };
 
 struct Accepted {};
@@ -319,10 +327,15 @@ struct CacheRow {                  // field order on the wire:
   std::uint32_t jobs = 0;          // u32, that use it now
 };
 
-using Message =
-    std::variant<Begin, End, Wait, Exited, StatusQuery, HeldQuery, Recover, Await, ReportQuery,
-                 CacheQuery, CacheDrop, Push, Accepted, Refused, Progress, Ready, Failed, Ended,
-                 StatusRow, HeldRow, Recovered, StatusItem, ReportRow, CacheRow>;
+struct PlaceRow {
+  std::string directory;  // the job directory; empty: the job is not known
+  std::string trash;      // the area for trees that wait for removal
+};
+
+using Message = std::variant<Begin, End, Wait, Exited, StatusQuery, HeldQuery, Recover, Await,
+                             ReportQuery, CacheQuery, CacheDrop, Push, PlaceQuery, Accepted,
+                             Refused, Progress, Ready, Failed, Ended, StatusRow, HeldRow, Recovered,
+                             StatusItem, ReportRow, CacheRow, PlaceRow>;
 
 std::string encode_message(const Message& message);
 

@@ -177,6 +177,17 @@ run_blocks() {
     as alice sh -c '[ "$(cat scratch/run1/epoch3.pt)" = 3 ] && [ "$(cat scratch/out_*/epoch1.pt)" = 1111 ]'
 }
 
+@test "the chapter on containers" {
+    [[ -c /dev/fuse ]] || skip "no /dev/fuse"
+    on ctl sh -c 'cat >/project/make_images.sh' <"$BATS_TEST_DIRNAME/lib/make_images.sh"
+    as alice bash -ec 'bash /project/make_images.sh ~/projects/def-x
+        cd projects/def-x && mksquashfs images images.sqsh -quiet -no-progress >/dev/null'
+    run_blocks docs/containers.md
+    for output in podman owners charliecloud squashfs mounted; do
+        [ "$(as alice sh -c 'cat scratch/$1_*/epoch1.pt scratch/$1_*/[0-9]/epoch1.pt 2>/dev/null | sort -u' sh "$output")" = 1 ]
+    done
+}
+
 @test "the admin's guide" {
     run_blocks docs/admin.md
 }

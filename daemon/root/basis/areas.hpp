@@ -87,6 +87,7 @@ class Areas {
 
   [[nodiscard]] std::string path_of(const std::string& name) const { return root_ + "/" + name; }
   [[nodiscard]] std::string held_path(const JobKey& key) const;
+  [[nodiscard]] std::string trash_path() const { return path_of(".nodestage/trash"); }
 
  private:
   [[nodiscard]] bool remove_begun(const std::string& name) const;

@@ -84,6 +84,11 @@ Ticket on_drop(const Caller& caller, const CacheDrop& m) {
 
 Ticket on_push(const Caller& caller, const Push& m) { return caller.jobs.push(m, caller.reply); }
 
+Ticket on_place(const Caller& caller, const PlaceQuery& m) {
+  caller.reply(caller.jobs.place(m));
+  return 0;
+}
+
 // ---- who may ask what
 
 template <typename T>
@@ -108,6 +113,7 @@ constexpr std::tuple k_rules{
     Rule<CacheQuery> {Who::anyone,        on_cache},
     Rule<CacheDrop>  {Who::anyone,        on_drop},
     Rule<Push>       {Who::root_or_user,  on_push},
+    Rule<PlaceQuery> {Who::root,          on_place},
 };
 // clang-format on
 

@@ -43,7 +43,8 @@ bool somebody_listens(const sockaddr_un& address) {
 bool is_last(const Message& message) {
   return std::holds_alternative<Accepted>(message) || std::holds_alternative<Refused>(message) ||
          std::holds_alternative<Ready>(message) || std::holds_alternative<Failed>(message) ||
-         std::holds_alternative<Ended>(message) || std::holds_alternative<Recovered>(message);
+         std::holds_alternative<Ended>(message) || std::holds_alternative<Recovered>(message) ||
+         std::holds_alternative<PlaceRow>(message);
 }
 
 }  // namespace

@@ -153,6 +153,11 @@ Message Jobs::exited(const Exited& exited) {
   return Accepted{};
 }
 
+PlaceRow Jobs::place(const PlaceQuery& ask) const {
+  const JobRecord* record = table_.find_live(ask.job);
+  return {record == nullptr ? "" : at_.areas.path_of(record->directory), at_.areas.trash_path()};
+}
+
 Ticket Jobs::wait(const Wait& wait, Reply reply) {
   JobRecord* record = table_.find_live(wait.job);
   if (record == nullptr) {

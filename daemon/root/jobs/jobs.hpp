@@ -67,6 +67,7 @@ class Jobs final : private JobEvents {
 
   Message begin(const Begin& begin);
   Message exited(const Exited& exited);
+  [[nodiscard]] PlaceRow place(const PlaceQuery& ask) const;
   // The uid of a live job, for the check whether a caller may ask.
   [[nodiscard]] std::optional<std::uint32_t> owner(std::uint32_t job) const;
   // The same of a run whose results are held.

@@ -1,6 +1,7 @@
 #include "daemon/root/tasks/trash.hpp"
 
 #include <algorithm>
+#include <utility>
 
 #include "daemon/root/basis/log.hpp"
 
@@ -9,6 +10,7 @@ namespace {
 
 constexpr std::size_t k_most_removers = 8;
 constexpr std::chrono::seconds k_pause{60};
+constexpr std::chrono::seconds k_first_pause{2};
 
 }  // namespace
 
@@ -25,17 +27,25 @@ void Trash::sweep() {
   }
 }
 
-// A process of the owner's may have made new files there all the time.
+// A process of the owner's may have made new files there all the time, or the job has left a mount
+// there, which its epilog detaches at this moment.
 void Trash::give_up(const TrashEntry& entry, const std::string& why) {
-  if (told_.insert(entry.name).second)
-    log::error("trash {}: cannot be removed, and is tried again: {}", entry.name, why);
-  if (given_up_.empty()) {
-    loop_.after(k_pause, [this] {
-      given_up_.clear();
+  given_up_.insert(entry.name);
+  if (failed_.insert(entry.name).second) {
+    loop_.after(k_first_pause, [this, name = entry.name] {
+      given_up_.erase(name);
       sweep();
     });
+    return;
   }
-  given_up_.insert(entry.name);
+  if (told_.insert(entry.name).second)
+    log::error("trash {}: cannot be removed, and is tried again: {}", entry.name, why);
+  if (std::exchange(is_pausing_, true)) return;
+  loop_.after(k_pause, [this] {
+    is_pausing_ = false;
+    given_up_.clear();
+    sweep();
+  });
 }
 
 void Trash::remove(const TrashEntry& entry, By by) {
@@ -77,6 +87,7 @@ void Trash::removed(const TrashEntry& entry, By by, const WorkerEnd& end) {
   } else if (!gone) {
     give_up(entry, gone.error().what + " (remover " + end.text + ")");
   } else {
+    failed_.erase(entry.name);
     told_.erase(entry.name);
   }
   sweep();

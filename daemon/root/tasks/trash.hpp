@@ -21,7 +21,7 @@ class Trash {
       : loop_(loop), areas_(areas), workers_(workers), config_(config) {}
 
   // Starts to remove what is there, for a few owners at a time. A tree that cannot be removed is
-  // logged, and tried again each minute.
+  // tried again soon, then logged and tried again each minute.
   void sweep();
   // The space is needed: what is there of that owner's trees is removed at normal priority.
   void hurry(std::uint32_t uid) { urgent_.insert(uid); }
@@ -40,7 +40,9 @@ class Trash {
       at_work_;  // owners: one that stops (SIGSTOP) its remover delays only its own trees
   std::set<std::uint32_t> urgent_;  // owners, until nothing of theirs is left
   std::set<std::string> given_up_;  // names, until the next try
+  std::set<std::string> failed_;    // names that could not be removed once
   std::set<std::string> told_;      // names that were logged
+  bool is_pausing_ = false;         // until the next try of all
 };
 
 }  // namespace nodestage

@@ -12,6 +12,7 @@
 
 #include "common/os/directory_stream.hpp"
 #include "common/os/file.hpp"
+#include "daemon/worker/out/source_fault.hpp"
 #include "daemon/worker/tree/below.hpp"
 
 namespace nodestage {
@@ -248,7 +249,7 @@ Status CopyOut::step(Descent& at, const WalkStep& step, const std::string& path)
       break;
   }
   if (is_early() && step.fault.code == ENOENT) return {};
-  return check(path, step.fault);
+  return check(path, source_fault(step.fault, step.info));
 }
 
 Status CopyOut::step_leaf(Descent& at, const WalkStep& step, const std::string& path) {
@@ -374,7 +375,7 @@ Result<CopyOut::Copied> CopyOut::file(const SourceEntry& source, Into into, cons
   const auto from = open_for_reading(source, info);
   const bool is_gone = !from && (from.error().code == ENOENT || from.error().code == ELOOP);
   if (is_gone && is_early()) return Copied::vanished;
-  if (!from) return from.error();
+  if (!from) return source_fault(from.error(), info);
   if (!is_early()) {
     TRY(write_file(from->get(), into, name, info, nullptr));
     return Copied::whole;

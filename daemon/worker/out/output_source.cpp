@@ -9,6 +9,7 @@
 #include "common/os/directory_stream.hpp"
 #include "common/os/file.hpp"
 #include "common/text/path_names.hpp"
+#include "daemon/worker/out/source_fault.hpp"
 
 namespace nodestage {
 namespace {
@@ -17,6 +18,10 @@ bool is_absence(int code) { return code == ENOENT || code == ENOTDIR; }
 
 Error named(const std::string& path, int code) {
   if (code == EXDEV) return Error{code, path + ": a link there leads out of the job directory"};
+  if (code == ENOTCONN) {
+    const Error fault = source_fault(system_error(path, code), {});
+    return Error{fault.code, path + ": " + fault.what};
+  }
   return system_error(path, code);
 }
 

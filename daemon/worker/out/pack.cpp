@@ -10,6 +10,7 @@
 
 #include "common/os/file.hpp"
 #include "common/text/path_names.hpp"
+#include "daemon/worker/out/source_fault.hpp"
 
 namespace nodestage {
 namespace {
@@ -152,7 +153,8 @@ Status Pack::contents(Fd directory, const std::string& prefix) {
 
 Status Pack::step(const WalkStep& step, const std::string& name) {
   if (step.kind == WalkStep::Kind::directory_end) return {};
-  if (step.kind == WalkStep::Kind::fault) return entry_error(name, step.fault);
+  if (step.kind == WalkStep::Kind::fault)
+    return entry_error(name, source_fault(step.fault, step.info));
   return add({step.dir_fd, step.name, O_NOFOLLOW}, name, step.info);
 }
 
@@ -218,10 +220,11 @@ Status Pack::add_file(archive_entry* entry, const SourceEntry& source, const std
     ::archive_entry_unset_size(entry);
     return write_header(entry);
   }
-  TRY_ASSIGN(const Fd fd, open_for_reading(source, info));
-  if (is_tar_ && info.st_blocks * 512 < info.st_size) TRY(map_holes(entry, fd.get(), info));
+  const auto fd = open_for_reading(source, info);
+  if (!fd) return source_fault(fd.error(), info);
+  if (is_tar_ && info.st_blocks * 512 < info.st_size) TRY(map_holes(entry, fd->get(), info));
   TRY(write_header(entry));
-  return write_data(fd.get(), static_cast<std::uint64_t>(info.st_size));
+  return write_data(fd->get(), static_cast<std::uint64_t>(info.st_size));
 }
 
 Status Pack::write_header(archive_entry* entry) {

@@ -16,6 +16,7 @@
 #include "daemon/worker/out/output_source.hpp"
 #include "daemon/worker/out/push.hpp"
 #include "daemon/worker/out/recover_output.hpp"
+#include "daemon/worker/out/source_fault.hpp"
 #include "daemon/worker/tree/pending_file.hpp"
 
 namespace nodestage {
@@ -46,6 +47,14 @@ std::string advice(const WorkerOrder& order, int code) {
     case EPERM:
     case EROFS:
       first = "Check that you may write to the target. ";
+      break;
+    case k_foreign_entry:
+      first =
+          "Files of a container's other users are yours after `podman unshare chown -R 0:0 DIR` in "
+          "the job; afterwards, your administrators can change their owner. ";
+      break;
+    case k_ended_mount:
+      first = "In a job, mount outside of its outputs, or unmount before its end. ";
       break;
     default:
       break;

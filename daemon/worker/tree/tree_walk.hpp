@@ -29,7 +29,7 @@ struct WalkStep {
   Kind kind;
   int dir_fd;        // the directory that contains the entry (O_PATH), valid until the next step
   std::string name;  // of the entry in it
-  struct stat info;  // as before the walk changed the mode; invalid for a fault
+  struct stat info;  // as before the walk changed the mode; zeros if it could not be examined
   Error fault;
 };
 

@@ -29,6 +29,8 @@ make_accounts() {
         echo "$user:*:19000:0:99999:7:::" >>"$etc/shadow"
         echo "$user:!::" >>"$etc/gshadow"
         install -d -m 0700 -o "$uid" -g "$uid" "$STATE/shared/home/$user"
+        # For rootless containers; not next to any uid of the machine.
+        echo "$user:$((uid * 100000)):65536" | tee -a "$etc/subuid" >>"$etc/subgid"
     done
     chmod 0644 "$etc/passwd" "$etc/group"
     echo "lab:x:$LAB_GID:alice,bob" >>"$etc/group"

@@ -1,0 +1,35 @@
+// Mounts that the programs of a job have left. An ordinary user can mount with FUSE (squashfuse,
+// sshfs, …). The program that serves such a mount is killed with its job and the mount stays, so
+// that nothing in it can be read, and the directory below it can be neither moved nor removed.
+//
+// Needs root, in the mount namespace of the job. The user can change the tree meanwhile: no link is
+// followed, and no mount is entered, which might not answer.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "common/result.hpp"
+
+namespace nodestage {
+
+// Where FUSE mounts of that user are, in the order of `mountinfo` (proc_pid_mountinfo(5)): what is
+// mounted in or over another mount comes later.
+std::vector<std::string> fuse_mounts_of(std::uint32_t uid, std::string_view mountinfo);
+// The same now; none if that cannot be read.
+std::vector<std::string> fuse_mounts_of(std::uint32_t uid);
+
+struct LeftMounts {
+  std::vector<std::string> detached;  // paths below the directory
+  std::vector<std::string> kept;      // the same, each with the cause
+};
+
+// Detaches what that user has mounted below `directory`, which must be root's, as umount -l does.
+// `chosen` gets each path below the directory.
+LeftMounts detach_left_mounts(const std::string& directory, std::uint32_t uid,
+                              const std::function<bool(std::string_view)>& chosen);
+
+}  // namespace nodestage
