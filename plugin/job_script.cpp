@@ -133,7 +133,7 @@ void end_job(const PluginSettings& settings, End end) {
   const Deadline reach = start + std::min(settings.begin_wait, limit);
   const UserMounts mounts(settings, end, reach);
   mounts.detach_over_job_directory();
-  const auto left = std::chrono::duration_cast<std::chrono::seconds>(start + limit - Clock::now());
+  const auto left = std::chrono::round<std::chrono::seconds>(start + limit - Clock::now());
   end.limit_s = static_cast<std::uint32_t>(
       std::max(left - k_answer_reserve, std::chrono::seconds(1)).count());
   const auto reply = ask_daemon(settings.socket, end, reach, start + limit);
