@@ -9,13 +9,8 @@ load machine
 
 setup_file() {
     site put "$TOP/tests/cluster/lib/make_wheels.py" ctl:/tmp
-    as alice 'mkdir -p data/images data/empty && cd data && for i in $(seq 60); do head -c $((RANDOM % 30000)) /dev/urandom >images/$i; done
-        head -c 3000000 /dev/urandom >large; ln -s large link; ln large hard; chmod 640 images/7; cd ..
-        tar cf data.tar -C data . && tar czf data.tar.gz -C data . && tar --zstd -cf data.tar.zst -C data .
-        (cd data && find . -type f -exec sha256sum {} + | sort && find . -printf "%M %s %l %p\n" | grep -v "^d" | sort) >sums
-        python3 /tmp/make_wheels.py wheels >/dev/null; echo shout >requirements.txt
-        printf "%s\n" "#!/bin/sh" "cd \$1 && find . -type f -exec sha256sum {} + | sort && find . -printf \"%M %s %l %p\\n\" | grep -v ^d | sort" >sums.sh
-        chmod 755 sums.sh'
+    make_data
+    as alice 'python3 /tmp/make_wheels.py wheels >/dev/null; echo shout >requirements.txt'
 }
 
 @test "archives and a directory on two nodes: equal, byte for byte" {

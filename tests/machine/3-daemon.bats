@@ -8,7 +8,7 @@
 load machine
 
 setup_file() {
-    as alice '[ -e sums ]' || skip "2-options.bats makes the data"
+    make_data
     # The package once more, as an upgrade.
     on n1 'mkdir -p /root/newer'
     dpkg-deb -R "$NODESTAGE_DEB" "$BATS_FILE_TMPDIR/newer"

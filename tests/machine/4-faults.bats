@@ -7,6 +7,10 @@
 # shellcheck disable=SC2016
 load machine
 
+setup_file() {
+    make_data
+}
+
 teardown() {
     let_go n1
     on ctl 'scancel --user=alice; systemctl start nfs-server; setquota -u alice 0 0 0 0 /home; rm -f /home/filler'

@@ -20,6 +20,7 @@ retry_first = 5
 retry_most = 5'
 
 setup_file() {
+    make_data
     for node in n1 n2; do settings "$node" "$SETTINGS"; done
     as alice 'head -c 20000000 /dev/urandom >block && tar cf once.tar block && sha256sum block >block.sum
         printf "%s\\n" "#!/bin/sh" "cd \$SLURM_TMPDIR && cp -r d results && nodestage push results && ~/sums.sh ~/pushed/\$SLURMD_NODENAME | cmp ~/sums - && echo pushed" \

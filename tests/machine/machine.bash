@@ -72,6 +72,16 @@ has() {
     done
 }
 
+# make_data: alice's data, as a directory and as archives, their sums, and sums.sh, which prints those of a directory.
+make_data() {
+    as alice '[ ! -e sums.sh ] || exit 0; mkdir -p data/images data/empty && cd data && for i in $(seq 60); do head -c $((RANDOM % 30000)) /dev/urandom >images/$i; done
+        head -c 3000000 /dev/urandom >large; ln -s large link; ln large hard; chmod 640 images/7; cd ..
+        tar cf data.tar -C data . && tar czf data.tar.gz -C data . && tar --zstd -cf data.tar.zst -C data .
+        (cd data && find . -type f -exec sha256sum {} + | sort && find . -printf "%M %s %l %p\n" | grep -v "^d" | sort) >sums
+        printf "%s\n" "#!/bin/sh" "cd \$1 && find . -type f -exec sha256sum {} + | sort && find . -printf \"%M %s %l %p\\n\" | grep -v ^d | sort" >sums.sh
+        chmod 755 sums.sh'
+}
+
 log_of() {
     on "$1" 'journalctl --unit=nodestaged --boot --no-pager --output=cat'
 }
