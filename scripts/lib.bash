@@ -19,6 +19,7 @@ k_test_packages=(
   python3-venv python3-virtualenv python3-numpy python3-wheel-whl python3-setuptools-whl python3-prometheus-client python3-jsonschema
   bash-completion zsh fish ruby lua5.4 tcl
   podman crun uidmap charliecloud-runtime squashfuse squashfs-tools busybox-static
+  bash-completion zsh fish ruby lua5.4 tcl ansible-core python3-apt
 )
 k_clang_packages=(clang clang-format clang-tidy libclang-rt-dev)
 k_machine_packages=(qemu-system-x86 debootstrap openssh-client e2fsprogs iproute2 procps bats python3)

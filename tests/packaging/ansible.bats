@@ -1,0 +1,277 @@
+#!/usr/bin/env bats
+#
+# Goal: packaging/ansible installs nodestage on a real cluster, changes its settings, upgrades it under jobs, goes back,
+# and removes it, as its README says: a second run changes nothing, --check changes nothing, what is wrong is named and
+# changes nothing, no node is drained, and no job loses anything.
+#
+# The hosts are those of tests/cluster, each with a package database, a /etc/slurm, and a systemctl (a stand-in) of its
+# own; Ansible enters them as by ssh. The tests form one sequence: each continues where the previous one ended.
+
+# shellcheck disable=SC2016,SC2034,SC2153
+load ../cluster/helpers
+
+export NODESTAGE_CLUSTER=ansible
+
+readonly ROLE=$BATS_TEST_DIRNAME/../../packaging/ansible LIB=$BATS_TEST_DIRNAME/../cluster/lib
+
+setup_file() {
+    [[ -n ${NODESTAGE_BUILD:-} ]] || skip "NODESTAGE_BUILD is not set: there is no build to pack"
+    cluster down
+    cluster up --nodes=2 --bind=/var/lib/dpkg --no-alloc
+    local host
+    for host in $(cluster hosts); do make_own "$host"; done
+    configure_ansible
+    settings '  staging: {max_jobs: 3}'
+}
+
+# The files that a host of the test cluster shares with the machine or with the other hosts, and must have for itself.
+make_own() {
+    on "$1" sh -e -c '
+        mkdir -p /var/lib/apt/lists/partial /var/cache/apt/archives/partial /var/log/apt /var/dpkg.upper /var/dpkg.work
+        mount -t overlay overlay -o lowerdir=/var/lib/dpkg,upperdir=/var/dpkg.upper,workdir=/var/dpkg.work /var/lib/dpkg
+        cp -r /etc/slurm /var/slurm && umount /etc/slurm && cp -r /var/slurm/. /etc/slurm
+        mv /usr/bin/systemctl /usr/bin/systemctl.real
+        rm -f /usr/sbin/policy-rc.d
+        rmdir /localscratch 2>/dev/null || true
+        sed -i "/^nodestage:/d" /etc/passwd /etc/group /etc/shadow /etc/gshadow
+        # As on a machine that systemd has booted.
+        mkdir -p /run/systemd/system'
+    on "$1" sh -c 'cat >/usr/bin/systemctl && chmod 0755 /usr/bin/systemctl' <"$LIB/systemctl"
+    on "$1" sh -c 'cat >/.harness/under_unit.py' <"$LIB/under_unit.py"
+}
+
+configure_ansible() {
+    export ANSIBLE_HOME=$BATS_FILE_TMPDIR/ansible ANSIBLE_NOCOLOR=1 ANSIBLE_PIPELINING=1 ANSIBLE_SSH_TRANSFER_METHOD=piped \
+        ANSIBLE_SSH_ARGS='' ANSIBLE_INVENTORY=$BATS_FILE_TMPDIR/inventory.yml ANSIBLE_DEPRECATION_WARNINGS=0 \
+        ANSIBLE_SSH_EXECUTABLE=$BATS_FILE_TMPDIR/ssh LC_ALL=C.UTF-8
+    # The last two arguments of ssh are the host and the command.
+    printf '#!/bin/bash\nexec "%s" exec "${@: -2:1}" -- sh -c "${@: -1}"\n' "$CLUSTER" >"$ANSIBLE_SSH_EXECUTABLE"
+    chmod 0755 "$ANSIBLE_SSH_EXECUTABLE"
+    cat >"$ANSIBLE_INVENTORY" <<TEXT
+all:
+  children:
+    compute: {hosts: {n1: , n2: }}
+    submit: {hosts: {ctl: }}
+    build: {hosts: {localhost: {ansible_connection: local, nodestage_build_packages: []}}}
+  vars:
+    ansible_user: root
+    ansible_python_interpreter: /usr/bin/python3
+    nodestage_source: $(cd "$BATS_TEST_DIRNAME/../.." && pwd)
+    nodestage_build_preset: ${NODESTAGE_BUILD##*/}
+    nodestage_packages_dir: $BATS_FILE_TMPDIR/packages
+TEXT
+}
+
+teardown_file() {
+    [[ -n ${NODESTAGE_BUILD:-} ]] || return 0
+    cmake -DNODESTAGE_PACKAGE_RELEASE=1 "$NODESTAGE_BUILD" >/dev/null
+    cluster_down
+}
+
+# play PLAYBOOK ARGUMENT...
+play() {
+    ansible-playbook "$ROLE/$1.yml" "${@:2}" </dev/null 3>&-
+}
+
+# changed HOST: how many tasks of the last `run play` changed it.
+changed() {
+    awk -v host="$1" '$1 == host { for (i = 2; i <= NF; i++) if (sub("changed=", "", $i)) print $i }' <<<"$output"
+}
+
+# settings TEXT: what the next plays have as nodestage_settings, in YAML.
+settings() {
+    printf 'nodestage_settings:\n%s\n' "$1" >"$BATS_FILE_TMPDIR/settings.yml"
+}
+
+# install HOSTS ARGUMENT...: site.yml on these hosts, with the package that was built first, and the settings.
+install() {
+    play site --limit "$1" -e nodestage_package="$(package)" -e nodestage_uid=950 -e nodestage_edit_slurm_conf=true \
+        -e @"$BATS_FILE_TMPDIR/settings.yml" "${@:2}"
+}
+
+# package [RELEASE]: the path of the one that was built.
+package() {
+    echo "$BATS_FILE_TMPDIR"/packages/*-"${1:-1}"+slurm*.deb
+}
+
+# succeeds COMMAND...; fails_with TEXT COMMAND...: of the play's messages, in one line. Both print what it has printed.
+succeeds() {
+    run "$@"
+    echo "$output"
+    [ "$status" -eq 0 ]
+}
+
+fails_with() {
+    run "${@:2}"
+    echo "$output"
+    [ "$status" -ne 0 ]
+    has "$output" "$1"
+    # The host is told to nobody as a Python object alone.
+    [[ $output != *"An exception occurred"* && $output != *"AnsibleUndefined"* ]]
+}
+
+# installed HOST: the version.
+installed() {
+    on "$1" dpkg-query --show --showformat '${Version}' slurm-spank-nodestage
+}
+
+daemon_pid() {
+    on "$1" cat /.harness/nodestaged.pid
+}
+
+# Everything of a host that an installation can change, as a list of names.
+list_files() {
+    (cd "$(cluster dir)/hosts/$1" && find overlay/usr overlay/etc root/var root/localscratch ! -path '*/dpkg.*' ! -path '*/var/log/*' \
+        ! -path '*/lib/slurm/*' ! -path '*/cache/apt/*' ! -path '*/lib/munge/*' ! -path '*/debconf/*' | LC_ALL=C sort)
+    on "$1" find /run /etc/slurm ! -name '*.pid' | LC_ALL=C sort
+}
+
+@test "PrologFlags without Alloc: the run stops before a host is changed, and says what is missing" {
+    for host in n1 ctl; do list_files "$host" >"$BATS_FILE_TMPDIR/$host.before"; done
+    fails_with "Add Alloc to PrologFlags on all hosts" play site -e nodestage_install=source
+    list_files n1 | diff "$BATS_FILE_TMPDIR/n1.before" -
+    # What is built before that is there.
+    [[ $(package) == */slurm-spank-nodestage_0.*-1+slurm"$(slurm_release)"_*.deb ]]
+}
+
+@test "--check on a host without nodestage shows what would change and changes nothing" {
+    succeeds install n1 --check
+    [ "$(changed n1)" -gt 0 ]
+    list_files n1 | diff "$BATS_FILE_TMPDIR/n1.before" -
+}
+
+@test "installed: the daemon on compute nodes, the options everywhere, one uid, a job stages" {
+    succeeds install all -e nodestage_serial=100%
+    for host in n1 n2 ctl; do
+        [[ $(installed "$host") == 0.*-1+slurm"$(slurm_release)" ]]
+        [ "$(on "$host" id -u nodestage)" = 950 ]
+    done
+    for host in n1 n2; do
+        on "$host" systemctl is-active nodestaged nodestage-workers
+        on "$host" systemctl is-enabled nodestaged
+        on "$host" grep -x 'max_jobs = 3' /etc/nodestage/nodestaged.toml
+    done
+    run on ctl systemctl is-active nodestaged
+    [ "$status" -ne 0 ]
+    as alice sbatch --help | grep -q -- --stage-dataset
+    as alice sh -c 'mkdir data && head -c 3M /dev/urandom >data/a && tar cf data.tar data && sha256sum <data/a >sum'
+    sbatch_wait --nodes=2 --stage-dataset=data.tar --wrap 'srun sh -c "sha256sum <\$NODESTAGE_DATASET/data/a"'
+    [ "$STATE" = COMPLETED ]
+    [ "$(grep -cFx -- "$(as alice cat sum)" <<<"$OUTPUT")" = 2 ]
+}
+
+@test "a second run changes nothing" {
+    succeeds install n1,ctl
+    for host in n1 ctl; do [ "$(changed "$host")" = 0 ]; done
+}
+
+@test "a wrong setting is refused with its name, and the running daemon keeps what it has" {
+    pid=$(daemon_pid n1)
+    settings '  staging: {max_job: 5}'
+    fails_with "n1: the settings are wrong: nodestaged: nodestaged.toml:4: unknown key 'staging.max_job'" install n1
+    has "$output" "Correct nodestage_settings. The host keeps the settings that it has."
+    on n1 grep -x 'max_jobs = 3' /etc/nodestage/nodestaged.toml
+    [ "$(daemon_pid n1)" = "$pid" ]
+    on n1 nodestage status
+}
+
+@test "a package for another Slurm release is refused before the host is changed" {
+    other=$BATS_TEST_TMPDIR/slurm-spank-nodestage_0.1.0-1+slurm99.05_amd64.deb
+    touch "$other"
+    fails_with "n1 has Slurm $(slurm_release), and ${other##*/} is for Slurm 99.05, whose plugin does not load there." \
+        play site --limit n1 -e nodestage_package="$other"
+    [[ $(installed n1) == 0.*-1+slurm"$(slurm_release)" ]]
+}
+
+@test "changed settings: a reload where that is enough, and a restart where it is not" {
+    pid=$(daemon_pid n1)
+    settings '  staging: {max_jobs: 5}
+  cache: {never: [/project/secret]}
+  peer: {addresses: {n1: 10.213.0.1, n2: [10.213.0.2]}}'
+    succeeds install n1 -e '{nodestage_plugin_arguments: {progress: 20}}'
+    [ "$(daemon_pid n1)" = "$pid" ]
+    wait_until 5 reloaded n1 0
+    on n1 grep -x 'required spank_nodestage.so progress=20' /etc/slurm/plugstack.conf.d/nodestage.conf
+    settings '  daemon: {state_dir: /var/lib/nodestage/state}'
+    succeeds install n1 -e '{nodestage_plugin_arguments: {progress: 20}}'
+    [ "$(daemon_pid n1)" != "$pid" ]
+    on n1 test -d /var/lib/nodestage/state/jobs
+}
+
+@test "upgraded one node after the other, while one job stages and another one runs: no job loses anything" {
+    settings '  read: {max_rate: 100KiB}'
+    succeeds install compute -e nodestage_serial=100%
+    runs=$(submit alice --nodes=2 --stage-out=out:out-%j <<'SCRIPT'
+#!/bin/bash
+srun sh -c 'mkdir -p $SLURM_TMPDIR/out; until [ -e go ]; do sleep 0.2; done; hostname >$SLURM_TMPDIR/out/$(hostname)'
+SCRIPT
+    )
+    wait_until 15 job_is "$runs" RUNNING
+    stages=$(submit alice --nodes=2 --stage-dataset=data.tar --wrap 'srun sh -c "sha256sum <\$NODESTAGE_DATASET/data/a"')
+    for node in n1 n2; do wait_until 30 on "$node" pgrep -x nodestage-worke; done
+    for node in n1 n2; do before+=("$(daemon_pid "$node")"); done
+    succeeds play site -e nodestage_install=source -e nodestage_build_release=2 -e nodestage_serial=1 \
+        -e '{nodestage_settings: {}}'
+    # One batch after the other.
+    [ "$(grep -c '^PLAY \[Compute nodes\]' <<<"$output")" = 2 ]
+    for host in n1 n2 ctl; do [[ $(installed "$host") == 0.*-2+slurm* ]]; done
+    for node in n1 n2; do after+=("$(daemon_pid "$node")"); done
+    [ "${before[0]}" != "${after[0]}" ]
+    [ "${before[1]}" != "${after[1]}" ]
+    as alice touch go
+    for job in "$stages" "$runs"; do wait_until 60 job_is "$job" COMPLETED; done
+    [ "$(job_output "$stages" | grep -cFx -- "$(as alice cat sum)")" = 2 ]
+    [ "$(as alice sh -c "cat out-$runs/*" | sort | xargs)" = "n1 n2" ]
+    assert_idle_clean 30
+    [ -z "$(on ctl sinfo --noheader -R)" ]
+}
+
+@test "an older package is refused, and installed as a rollback" {
+    settings '  staging: {max_jobs: 2}'
+    fails_with "needs nodestage_rollback" install n1
+    [[ $(installed n1) == 0.*-2+slurm* ]]
+    succeeds install n1 -e nodestage_rollback=true
+    [[ $(installed n1) == 0.*-1+slurm* ]]
+    sbatch_wait -w n1 --stage-dataset=data.tar --wrap 'sha256sum <$NODESTAGE_DATASET/data/a'
+    grep -Fx -- "$(as alice cat sum)" <<<"$OUTPUT"
+}
+
+@test "from a repository, by name and version" {
+    on ctl sh -e -c 'mkdir -p /var/repository && cat >/var/repository/it.deb' <"$(package 1)"
+    on ctl sh -e -c 'cd /var/repository && dpkg-scanpackages . >Packages 2>/dev/null
+        rm -rf /etc/apt/sources.list /etc/apt/sources.list.d/*
+        echo "deb [trusted=yes] file:/var/repository ./" >/etc/apt/sources.list'
+    version=$(dpkg-deb -f "$(package 1)" Version)
+    succeeds play site --limit ctl -e nodestage_package="slurm-spank-nodestage=$version" -e nodestage_rollback=true
+    [ "$(installed ctl)" = "$version" ]
+    fails_with "slurm-spank-nodestage=9 could not be installed" play site --limit ctl -e nodestage_package=slurm-spank-nodestage=9
+}
+
+@test "a node with held results is not cleared, and says whose they are" {
+    as alice sh -c 'mkdir -p no && chmod 0500 no'
+    sbatch_wait -w n1 --stage-out=out:no/out --wrap 'mkdir $SLURM_TMPDIR/out && echo precious >$SLURM_TMPDIR/out/a'
+    wait_until 30 sh -c '"$0" exec n1 -- nodestage held | grep -q "$1"' "$CLUSTER" "$JOBID"
+    fails_with "n1 has jobs of nodestage: $JOBID of alice (held)" play remove --limit n1 -e nodestage_jobs_wait=0
+    on n1 nodestage held | grep -q "$JOBID"
+    on n1 systemctl is-active nodestaged
+}
+
+@test "removed: nothing is left but the system user, and Slurm works" {
+    succeeds play remove -e nodestage_discard_results=true -e nodestage_serial=100%
+    sed -i '/repository/d' "$BATS_FILE_TMPDIR"/*.before
+    for host in n1 ctl; do
+        run diff "$BATS_FILE_TMPDIR/$host.before" <(list_files "$host" | grep -v repository)
+        echo "$host: $output"
+        [ -z "$output" ]
+        on "$host" id -u nodestage
+    done
+    sbatch_wait --nodes=2 --wrap 'srun hostname'
+    [ "$STATE" = COMPLETED ]
+    run as alice sbatch --stage-dataset=x --wrap true
+    [ "$status" -ne 0 ]
+}
+
+@test "a second removal changes nothing" {
+    succeeds play remove --limit n1,ctl
+    for host in n1 ctl; do [ "$(changed "$host")" = 0 ]; done
+}
