@@ -82,7 +82,7 @@ minimum_versions() {
 @test "docs/building.md has the platforms of scripts/test --platforms" {
     known=$(awk 'BEGIN { RS = "\047" } /bookworm-gcc-11/' "$TOP/scripts/platforms.bash" | awk 'NF { print $1 }' | sort)
     [ "$(wc -l <<<"$known")" = 8 ]
-    diff <(echo "$known") <(sed -nE 's/^\| `([a-z]+-[a-z0-9-]+)` \|.*/\1/p' "$TOP/docs/building.md" | sort)
+    diff <(echo "$known") <(sed -nE 's/^\| `([a-z][a-z0-9-]*)` \|.*/\1/p' "$TOP/docs/building.md" | sort)
     run "$TOP/scripts/test" --platforms=no-such-platform
     [ "$status" != 0 ]
     [[ $output == *"no platform is called 'no-such-platform' (known: $(awk '{ printf "%s%s", sep, $1; sep = " " }' <<<"$(awk 'BEGIN { RS = "\047" } /bookworm-gcc-11/' "$TOP/scripts/platforms.bash" | awk NF)"))"* ]]
