@@ -17,7 +17,6 @@ k_cluster_packages=(
 k_test_packages=(
   git libarchive-tools 7zip isal rsync libfuse3-dev bindfs fuse3 strace shellcheck python3 gcc binutils bsdutils libcap2-bin mandoc groff-base bc
   python3-venv python3-virtualenv python3-numpy python3-wheel-whl python3-setuptools-whl python3-prometheus-client python3-jsonschema
-  bash-completion zsh fish ruby lua5.4 tcl
   podman crun uidmap charliecloud-runtime squashfuse squashfs-tools busybox-static
   bash-completion zsh fish ruby lua5.4 tcl ansible-core python3-apt
 )
