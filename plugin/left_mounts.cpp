@@ -19,8 +19,9 @@ namespace {
 
 constexpr std::size_t k_max_mountinfo = std::size_t{16} * 1024 * 1024;
 constexpr std::size_t k_mount_point = 4;  // its index among a line's fields
-// A mount in another one goes with it. A pass keeps it if it comes first.
-constexpr int k_passes = 2;
+// A mount in another one cannot be reached, and goes with it. A directory that the user renames at
+// this moment is found in a later pass, or by the epilog of the user's next job.
+constexpr int k_passes = 5;
 
 std::string_view take_word(std::string_view& rest) {
   const std::string_view word = rest.substr(0, rest.find(' '));

@@ -118,6 +118,8 @@ SCRIPT
     wait_until 20 job_is "$id" COMPLETED
     as alice touch /project/alice/stop
     wait $!
+    # What was renamed at the moment of each pass is left to the next epilog.
+    sbatch_wait --stage-dataset=/project/alice/image.sqsh --wrap true
     on n1 sh -c 'for dir in /home /project; do mountpoint -q "$dir" || { echo "$dir is gone"; exit 1; }; done'
     [ "$(fuse_mounts | sort)" = "$(printf '%s\n' /home/alice/mounted "/localscratch/alice.$other.0/m" /mnt/bobs | sort)" ]
     as alice touch /project/alice/end
