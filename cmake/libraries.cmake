@@ -1,4 +1,4 @@
-# The libraries: the oldest version of each that nodestage was built and tested with, and where to get it. Only this
+# The libraries: the oldest version of each that is supported, and where to get it. Only this
 # file has these numbers; tests/packaging/libraries.bats compares the table in docs/building.md with it. Whatever is
 # missing or too old is reported at once, at the end.
 #

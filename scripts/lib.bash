@@ -65,17 +65,17 @@ debian_name() {
   (. /etc/os-release && echo "${VERSION_CODENAME-}")
 }
 
-# make_debian_root NAME DIR: makes a root of that Debian or Ubuntu, from debootstrap's own mirror; keeps a complete one.
+# make_debian_root NAME DIR [OPTION...]: makes a root of that Debian or Ubuntu, from debootstrap's own mirror, with these
+# options of debootstrap; keeps a complete one.
 make_debian_root() {
-  local log script=/usr/share/debootstrap/scripts/$1 components=main
-  [ "$1" != jammy ] || components=main,universe
+  local log script=/usr/share/debootstrap/scripts/$1
   # A debootstrap that is older than that Debian makes it with the script of Debian's next release.
   [ -e "$script" ] || script=/usr/share/debootstrap/scripts/sid
   if ! debian_root_is_whole "$2"; then
     say "making a root of Debian $1"
     rm -rf --one-file-system "$2"
     mkdir -p "$2"
-    log=$(debootstrap --variant=minbase --components="$components" "$1" "$2" "" "$script" 2>&1) || die "debootstrap failed:"$'\n'"$(tail -n 20 <<<"$log")"
+    log=$(debootstrap --variant=minbase "${@:3}" "$1" "$2" "" "$script" 2>&1) || die "debootstrap failed:"$'\n'"$(tail -n 20 <<<"$log")"
     # The lists of a Debian that is not released yet are valid for a week, and a mirror can be older.
     echo 'Acquire::Check-Valid-Until "false";' >"$2/etc/apt/apt.conf.d/90valid"
     touch "$2/.whole"

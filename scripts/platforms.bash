@@ -36,7 +36,7 @@ root_of() {
 test_platform() {
   local name=$1 package=$3 preset=$4 packages=("${k_build_packages[@]}") log=$top/build/platform-$1.log
   if [ "$2" = jammy ]; then
-    # Not in Ubuntu 22.04; test_platforms has put its header into the root.
+    # Not in Ubuntu 22.04; make_ubuntu_root has put its headers into the root.
     packages=("${packages[@]/libtomlplusplus-dev/}")
   fi
   # shellcheck disable=SC2068  # leaves out what is empty
@@ -56,13 +56,29 @@ test_platform() {
   fi
 }
 
+# Makes a root of Ubuntu 22.04. Debian 12 has no keyring of Ubuntu's, but Debian 13 has.
+make_ubuntu_root() {
+  local trixie
+  trixie=$(root_of trixie)/root
+  make_debian_root trixie "$trixie"
+  "$top/scripts/in_root" "$trixie" "$top:/src" -- bash -c '. /src/scripts/lib.bash && install_packages ubuntu-keyring'
+  make_debian_root jammy "$1" --components=main,universe --keyring="$trixie/usr/share/keyrings/ubuntu-archive-keyring.gpg"
+  cp -r /usr/include/toml++ "$1/usr/local/include/"
+}
+
 # test_in_platform_root NAME DEBIAN: does the same in a root of that Debian, and counts what it printed.
 test_in_platform_root() {
   local folder totals
   folder=$(root_of "$2")
   install_packages debootstrap
-  make_debian_root "$2" "$folder/root"
-  if [ "$2" = jammy ]; then cp -r /usr/include/toml++ "$folder/root/usr/local/include/"; fi
+  if [ "$2" = jammy ]; then
+    install_packages libtomlplusplus-dev
+    make_ubuntu_root "$folder/root"
+  else
+    make_debian_root "$2" "$folder/root"
+  fi
+  # debootstrap makes none, and a test looks for localhost.
+  [ -e "$folder/root/etc/hosts" ] || echo '127.0.0.1 localhost' >"$folder/root/etc/hosts"
   mkdir -p "$folder/build"
   "$top/scripts/in_root" "$folder/root" "$top:/src" "$folder/build:/src/build" -- /src/scripts/test --platforms="$1" | tee "$log"
   read -r -a totals <<<"$(tail -n 1 "$log" | tr -dc '0-9 ')"
