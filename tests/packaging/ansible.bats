@@ -32,7 +32,7 @@ make_own() {
         cp -r /etc/slurm /var/slurm && umount /etc/slurm && cp -r /var/slurm/. /etc/slurm
         mv /usr/bin/systemctl /usr/bin/systemctl.real
         rm -f /usr/sbin/policy-rc.d
-        rmdir /localscratch 2>/dev/null || true
+        rmdir /var/lib/nodestage /localscratch 2>/dev/null || true
         sed -i "/^nodestage:/d" /etc/passwd /etc/group /etc/shadow /etc/gshadow
         # As on a machine that systemd has booted.
         mkdir -p /run/systemd/system'
@@ -119,10 +119,11 @@ daemon_pid() {
     on "$1" cat /.harness/nodestaged.pid
 }
 
-# Everything of a host that an installation can change, as a list of names.
+# Everything of a host that an installation can change, as a list of names; of directories, those of nodestage.
 list_files() {
-    (cd "$(cluster dir)/hosts/$1" && find overlay/usr overlay/etc root/var root/localscratch ! -path '*/dpkg.*' ! -path '*/var/log/*' \
-        ! -path '*/lib/slurm/*' ! -path '*/cache/apt/*' ! -path '*/lib/munge/*' ! -path '*/debconf/*' | LC_ALL=C sort)
+    (cd "$(cluster dir)/hosts/$1" && find overlay/usr overlay/etc root/var root/localscratch \( ! -type d -o -name '*nodestage*' \) \
+        ! -path '*/dpkg.*' ! -path '*/var/log/*' ! -path '*/lib/slurm/*' ! -path '*/cache/apt/*' ! -path '*/lib/apt/*' \
+        ! -path '*/cache/debconf/*' ! -path '*/lib/munge/*' ! -path '*/etc/*-' ! -name .pwd.lock | LC_ALL=C sort)
     on "$1" find /run /etc/slurm ! -name '*.pid' | LC_ALL=C sort
 }
 
@@ -183,7 +184,7 @@ list_files() {
     [[ $(installed n1) == 0.*-1+slurm"$(slurm_release)" ]]
 }
 
-@test "changed settings: a reload where that is enough, and a restart where it is not" {
+@test "changed settings: the daemon reloads them" {
     pid=$(daemon_pid n1)
     settings '  staging: {max_jobs: 5}
   cache: {never: [/project/secret]}
@@ -192,46 +193,50 @@ list_files() {
     [ "$(daemon_pid n1)" = "$pid" ]
     wait_until 5 reloaded n1 0
     on n1 grep -x 'required spank_nodestage.so progress=20' /etc/slurm/plugstack.conf.d/nodestage.conf
-    settings '  daemon: {state_dir: /var/lib/nodestage/state}'
-    succeeds install n1 -e '{nodestage_plugin_arguments: {progress: 20}}'
-    [ "$(daemon_pid n1)" != "$pid" ]
-    on n1 test -d /var/lib/nodestage/state/jobs
 }
 
 @test "upgraded one node after the other, while one job stages and another one runs: no job loses anything" {
-    settings '  read: {max_rate: 100KiB}'
-    succeeds install compute -e nodestage_serial=100%
+    as alice sh -c 'mkdir slow && cp data.tar slow'
+    for node in n1 n2; do hold_back "$node"; done
     runs=$(submit alice --nodes=2 --stage-out=out:out-%j <<'SCRIPT'
 #!/bin/bash
 srun sh -c 'mkdir -p $SLURM_TMPDIR/out; until [ -e go ]; do sleep 0.2; done; hostname >$SLURM_TMPDIR/out/$(hostname)'
 SCRIPT
     )
-    wait_until 15 job_is "$runs" RUNNING
-    stages=$(submit alice --nodes=2 --stage-dataset=data.tar --wrap 'srun sh -c "sha256sum <\$NODESTAGE_DATASET/data/a"')
-    for node in n1 n2; do wait_until 30 on "$node" pgrep -x nodestage-worke; done
-    for node in n1 n2; do before+=("$(daemon_pid "$node")"); done
-    succeeds play site -e nodestage_install=source -e nodestage_build_release=2 -e nodestage_serial=1 \
-        -e '{nodestage_settings: {}}'
+    stages=$(submit alice --nodes=2 --stage-dataset=slow/data.tar --wrap 'srun sh -c "sha256sum <\$NODESTAGE_DATASET/data/a"')
+    for node in n1 n2; do
+        wait_until 60 on "$node" pgrep -x nodestage-worke
+        before+=("$(daemon_pid "$node") $(on "$node" pgrep -xo nodestage-worke)")
+    done
+    wait_until 60 job_is "$runs" RUNNING
+    succeeds play site -e nodestage_install=source -e nodestage_build_release=2 -e nodestage_serial=1
     # One batch after the other.
     [ "$(grep -c '^PLAY \[Compute nodes\]' <<<"$output")" = 2 ]
     for host in n1 n2 ctl; do [[ $(installed "$host") == 0.*-2+slurm* ]]; done
-    for node in n1 n2; do after+=("$(daemon_pid "$node")"); done
-    [ "${before[0]}" != "${after[0]}" ]
-    [ "${before[1]}" != "${after[1]}" ]
-    as alice touch go
-    for job in "$stages" "$runs"; do wait_until 60 job_is "$job" COMPLETED; done
-    [ "$(job_output "$stages" | grep -cFx -- "$(as alice cat sum)")" = 2 ]
-    [ "$(as alice sh -c "cat out-$runs/*" | sort | xargs)" = "n1 n2" ]
-    assert_idle_clean 30
+    for node in n1 n2; do after+=("$(daemon_pid "$node") $(on "$node" pgrep -xo nodestage-worke)"); done
+    for i in 0 1; do
+        # Another daemon, the same worker.
+        [ "${before[i]% *}" != "${after[i]% *}" ]
+        [ "${before[i]#* }" = "${after[i]#* }" ]
+    done
     [ -z "$(on ctl sinfo --noheader -R)" ]
+    as alice touch go
+    for node in n1 n2; do let_go "$node"; done
+    for job in "$stages" "$runs"; do wait_until 120 job_is "$job" COMPLETED; done
+    for node in n1 n2; do undo_hold "$node"; done
+    [ "$(job_output "$stages" | grep -cFx -- "$(as alice cat sum)")" = 2 ]
+    [ "$(as alice find "out-$runs" -type f -exec cat {} + | sort | xargs)" = "n1 n2" ]
+    assert_idle_clean 60
 }
 
-@test "an older package is refused, and installed as a rollback" {
-    settings '  staging: {max_jobs: 2}'
+@test "an older package is refused, and installed as a rollback; a setting that needs a restart gets one" {
+    settings '  daemon: {state_dir: /var/lib/nodestage/state}'
     fails_with "needs nodestage_rollback" install n1
     [[ $(installed n1) == 0.*-2+slurm* ]]
     succeeds install n1 -e nodestage_rollback=true
     [[ $(installed n1) == 0.*-1+slurm* ]]
+    has "$output" "RUNNING HANDLER [nodestage : Restart nodestaged]"
+    on n1 test -d /var/lib/nodestage/state/jobs
     sbatch_wait -w n1 --stage-dataset=data.tar --wrap 'sha256sum <$NODESTAGE_DATASET/data/a'
     grep -Fx -- "$(as alice cat sum)" <<<"$OUTPUT"
 }
@@ -258,9 +263,10 @@ SCRIPT
 
 @test "removed: nothing is left but the system user, and Slurm works" {
     succeeds play remove -e nodestage_discard_results=true -e nodestage_serial=100%
-    sed -i '/repository/d' "$BATS_FILE_TMPDIR"/*.before
+    on ctl rm -rf /var/repository
     for host in n1 ctl; do
-        run diff "$BATS_FILE_TMPDIR/$host.before" <(list_files "$host" | grep -v repository)
+        # The repository of the test above.
+        run diff "$BATS_FILE_TMPDIR/$host.before" <(list_files "$host" | grep -v overlay/etc/apt)
         echo "$host: $output"
         [ -z "$output" ]
         on "$host" id -u nodestage
