@@ -94,25 +94,30 @@ class Cluster:
         """A path below /home, as root sees it from the machine."""
         return self.state + "/shared" + path
 
-    def service(self, node, name="nodestaged"):
-        """The processes of a service of the node: pid -> name of the program."""
+    def cgroup(self, node, service):
+        """The cgroup of a service of the node, in the first hierarchy."""
         with open(f"{self.state}/hierarchies", encoding="utf-8") as file:
             mount = file.readline().split()[0]
+        return f"{mount}/nodestage-{self.name}/{node}/system.slice/{service}.service"
+
+    def service(self, node, name="nodestaged"):
+        """The processes of a service of the node: pid -> name of the program."""
         found = {}
         try:
-            with open(f"{mount}/nodestage-{self.name}/{node}/system.slice/{name}.service/cgroup.procs", encoding="ascii") as file:
-                for pid in file.read().split():
-                    with open(f"/proc/{pid}/comm", encoding="utf-8") as comm:
-                        found[int(pid)] = comm.read().strip()
+            with open(f"{self.cgroup(node, name)}/cgroup.procs", encoding="ascii") as file:
+                pids = file.read().split()
         except OSError:
-            pass
+            pids = []
+        for pid in pids:
+            try:
+                with open(f"/proc/{pid}/comm", encoding="utf-8") as file:
+                    found[int(pid)] = file.read().strip()
+            except OSError:
+                pass  # It has just exited.
         return found
 
     def worker_cgroups(self, node):
-        with open(f"{self.state}/hierarchies", encoding="utf-8") as file:
-            mount = file.readline().split()[0]
-        place = f"{mount}/nodestage-{self.name}/{node}/system.slice/nodestage-workers.service"
         try:
-            return [name for name in os.listdir(place) if name.startswith("nodestage-worker-")]
+            return [name for name in os.listdir(self.cgroup(node, "nodestage-workers")) if name.startswith("nodestage-worker-")]
         except OSError:
             return []

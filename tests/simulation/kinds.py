@@ -64,7 +64,8 @@ def archive(make):
     to = make.pick.choice((f"results:{make.out}", f"results/r:{make.out}/r", f"results:{make.out}/pack.tar.zst"))
     packed = to.endswith(".zst")
     return make.job("archive", [f"--stage-dataset={make.archive()}:d{key[0]}", f"--stage-out={to}"],
-                    f"is d {facts[key[1]]}\n[ \"$NODESTAGE_DATASET\" = \"$SLURM_TMPDIR/d\" ] || wrong variable\nfill results/r '{text}' {size}\n" + END,
+                    f"is d {facts[key[1]]}\n[ \"$NODESTAGE_DATASET\" = \"$SLURM_TMPDIR/d\" ] || wrong variable\n"
+                    f"fill results/r '{text}' {size}\n" + END,
                     results={f"{make.out}/pack.tar.zst" if packed else f"{make.out}/r": (text, size)})
 
 
@@ -93,7 +94,8 @@ def optional(make):
 
 def fails(make):
     code, (text, size) = make.pick.randrange(1, 90), make.result()
-    return make.job("fails", [f"--stage-dataset={make.archive()}:d"] + [f"--stage-out=r:{make.out}/{when},when={when}" for when in ("success", "failure", "always")],
+    whens = [f"--stage-out=r:{make.out}/{when},when={when}" for when in ("success", "failure", "always")]
+    return make.job("fails", [f"--stage-dataset={make.archive()}:d", *whens],
                     f"is d {make.facts['tree']}\nfill r '{text}' {size}\n{END}exit {code}\n", states=("FAILED",), code=code,
                     results={f"{make.out}/success": None, f"{make.out}/failure": (text, size), f"{make.out}/always": (text, size)})
 
@@ -106,16 +108,16 @@ def succeeds(make):
 
 def cancelled(make):
     text, size = make.result()
-    return make.job("cancelled", [f"-N{make.pick.choice((1, 1, 2))}", f"--stage-dataset={make.archive()}:d", f"--stage-dataset={make.home}/in/large.tar:l",
-                                  f"--stage-out=r:{make.out}/r-%n"],
+    return make.job("cancelled", [f"-N{make.pick.choice((1, 1, 2))}", f"--stage-dataset={make.archive()}:d",
+                                  f"--stage-dataset={make.home}/in/large.tar:l", f"--stage-out=r:{make.out}/r-%n"],
                     f"is d {make.facts['tree']}\nfill r.new '{text}' {size}; mv r.new r\nsleep 600\n", states=("CANCELLED",), says=(),
                     results={f"{make.out}/r-0": (text, size)}, whole_or_absent=True, cancel_after=make.pick.uniform(0, 20))
 
 
 def limit(make):
     text, size = make.result()
-    return make.job("limit", ["--time=1", f"--stage-dataset={make.archive()}:d", f"--stage-out=r:{make.out}/r", f"--stage-out=r:{make.out}/f,when=failure",
-                              f"--stage-out=r:{make.out}/s,when=success"],
+    return make.job("limit", ["--time=1", f"--stage-dataset={make.archive()}:d", f"--stage-out=r:{make.out}/r",
+                              f"--stage-out=r:{make.out}/f,when=failure", f"--stage-out=r:{make.out}/s,when=success"],
                     f"is d {make.facts['tree']}\nfill r '{text}' {size}\n{END}sleep 600\n", states=("TIMEOUT",), code=0,
                     results={f"{make.out}/r": (text, size), f"{make.out}/f": (text, size), f"{make.out}/s": None})
 
@@ -141,7 +143,8 @@ def heterogeneous(make):
     first = ["-n1", f"--stage-dataset={make.archive()}:d"]
     second = ["-n1", f"--stage-dataset={make.archive()}:e,include=a/*", f"--stage-out=r:{make.out}/r"]
     return make.job("heterogeneous", [*first, ":", *second],
-                    f"is d {make.facts['tree']}\nsrun --het-group=1 bash -c 'cd $SLURM_TMPDIR && is e {make.facts['a']} && fill r \"{text}\" {size}' || wrong 'the second component'\n{END}",
+                    f"is d {make.facts['tree']}\nsrun --het-group=1 bash -c 'cd $SLURM_TMPDIR && is e {make.facts['a']} && "
+                    f"fill r \"{text}\" {size}' || wrong 'the second component'\n{END}",
                     elements=2, results={f"{make.out}/r": (text, size)})
 
 
@@ -149,13 +152,15 @@ def many(make):
     count = min(make.nodes, make.pick.choice((2, 3, 4, 4, 6, 8, 8, 16, 32)))
     text, size = make.result()
     return make.job("many", [f"-N{count}", f"--stage-dataset={make.home}/in/large.tar:l", f"--stage-out=r:{make.out}/%n"],
-                    f"srun --ntasks-per-node=1 bash -c 'cd $SLURM_TMPDIR && is l {make.facts['large']} && fill r \"{text}\" {size}' || wrong 'a node'\n{END}",
+                    f"srun --ntasks-per-node=1 bash -c 'cd $SLURM_TMPDIR && is l {make.facts['large']} && "
+                    f"fill r \"{text}\" {size}' || wrong 'a node'\n{END}",
                     results={f"{make.out}/{index}": (text, size) for index in range(count)})
 
 
 def venv(make):
     return make.job("venv", [f"--stage-venv={make.home}/in/env.tar.gz" + make.pick.choice(("", ",shared"))],
-                    "[ \"$(python -c 'import marker, sys; print(marker.WORD, sys.prefix == sys.argv[1])' \"$NODESTAGE_VENV\")\" = 'found True' ] || wrong 'the environment'\n" + END)
+                    "[ \"$(python -c 'import marker, sys; print(marker.WORD, sys.prefix == sys.argv[1])' \"$NODESTAGE_VENV\")\" = 'found True' ] ||\n"
+                    "    wrong 'the environment'\n" + END)
 
 
 def shared(make):
@@ -168,14 +173,16 @@ def shared(make):
 def push(make):
     text, size = make.result()
     return make.job("push", [f"--stage-dataset={make.archive()}:d", f"--stage-out=r:{make.out}"],
-                    f"is d {make.facts['tree']}\nfill r/one '{text}' {size}\nnodestage push || wrong \"push: $?\"\ncmp r/one {make.out}/one || wrong 'it was not pushed'\n"
+                    f"is d {make.facts['tree']}\nfill r/one '{text}' {size}\nnodestage push || wrong \"push: $?\"\n"
+                    f"cmp r/one {make.out}/one || wrong 'it was not pushed'\n"
                     f"fill r/two '{text}' {size}\n{END}", results={f"{make.out}/one": (text, size), f"{make.out}/two": (text, size)})
 
 
 def every(make):
     text, size = make.result()
     return make.job("every", ["--time=10", f"--stage-out=r:{make.out},every=1"],
-                    f"fill one '{text}' {size}; mkdir r; mv one r/one\nuntil [ -e {make.out}/one ]; do sleep 1; done\nfill r/two '{text}' {size}\n{END}",
+                    f"fill one '{text}' {size}; mkdir r; mv one r/one\nuntil [ -e {make.out}/one ]; do sleep 1; done\n"
+                    f"fill r/two '{text}' {size}\n{END}",
                     results={f"{make.out}/one": (text, size), f"{make.out}/two": (text, size)})
 
 
