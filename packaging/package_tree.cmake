@@ -1,5 +1,5 @@
 # Run by cpack in each package's tree, between `install` and the packing: what packages have beyond it.
-cmake_policy(VERSION 3.25)
+cmake_policy(VERSION 3.22)
 set(tree ${CPACK_TEMPORARY_INSTALL_DIRECTORY})
 
 file(GLOB_RECURSE pages ${tree}/usr/share/man/*.[0-9])

@@ -7,7 +7,7 @@ top=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 k_build_packages=(
   cmake ninja-build g++ pkg-config libslurm-dev libarchive-dev libspdlog-dev nlohmann-json3-dev
   libtomlplusplus-dev libcli11-dev libcap-dev libseccomp-dev libsystemd-dev libasio-dev libmunge-dev doctest-dev
-  libisal-dev libbz2-dev liblzma-dev liblz4-dev libssl-dev libzstd-dev dpkg-dev file
+  libisal-dev libbz2-dev liblzma-dev liblz4-dev libssl-dev libzstd-dev zlib1g-dev dpkg-dev file
 )
 # An older zip does not write symbolic links to an archive in a pipe.
 k_cluster_packages=(
@@ -64,16 +64,17 @@ debian_name() {
   (. /etc/os-release && echo "${VERSION_CODENAME-}")
 }
 
-# make_debian_root NAME DIR: makes a root of that Debian, from debootstrap's own mirror; keeps a complete one.
+# make_debian_root NAME DIR: makes a root of that Debian or Ubuntu, from debootstrap's own mirror; keeps a complete one.
 make_debian_root() {
-  local log script=/usr/share/debootstrap/scripts/$1
+  local log script=/usr/share/debootstrap/scripts/$1 components=main
+  [ "$1" != jammy ] || components=main,universe
   # A debootstrap that is older than that Debian makes it with the script of Debian's next release.
   [ -e "$script" ] || script=/usr/share/debootstrap/scripts/sid
   if ! debian_root_is_whole "$2"; then
     say "making a root of Debian $1"
     rm -rf --one-file-system "$2"
     mkdir -p "$2"
-    log=$(debootstrap --variant=minbase "$1" "$2" "" "$script" 2>&1) || die "debootstrap failed:"$'\n'"$(tail -n 20 <<<"$log")"
+    log=$(debootstrap --variant=minbase --components="$components" "$1" "$2" "" "$script" 2>&1) || die "debootstrap failed:"$'\n'"$(tail -n 20 <<<"$log")"
     # The lists of a Debian that is not released yet are valid for a week, and a mirror can be older.
     echo 'Acquire::Check-Valid-Until "false";' >"$2/etc/apt/apt.conf.d/90valid"
     touch "$2/.whole"

@@ -233,6 +233,8 @@ class Doctor {
   }
 
   void look_at_node() {
+    report_.add(judge_build({k_with_munge, k_with_systemd},
+                            ::access("/run/systemd/system", F_OK) == 0));  // sd_booted(3)
     if (!about_.tmpdir_root.empty()) {
       look_at_disk();
       report_.add(judge_cgroups(about_));
@@ -270,7 +272,8 @@ class Doctor {
 
   void look_at_relay() {
     const auto settings = read_relay_settings(k_config_path);
-    if (!settings || !settings->is_on) return;
+    // Without MUNGE no daemon passes anything on.
+    if (!k_with_munge || !settings || !settings->is_on) return;
     const FreePorts ports = find_free_ports(settings->first_port, settings->last_port);
     report_.add(judge_relay_ports(*settings, ports));
   }

@@ -188,6 +188,23 @@ Finding judge_openat2(bool has_openat2) {
                                "Linux 5.9 or later.");
 }
 
+std::vector<Finding> judge_build(const Build& build, bool runs_systemd) {
+  std::vector<Finding> findings;
+  if (!build.with_munge) {
+    findings.push_back(warning(
+        "nodestage was built without MUNGE: the nodes of a job do not wait for each other, do not "
+        "learn how the job ended, and do not pass sources on",
+        "Build it with -DNODESTAGE_MUNGE=ON. If no job has several nodes, nothing is missing."));
+  }
+  if (!build.with_systemd && runs_systemd) {
+    findings.push_back(
+        warning("nodestage was built without systemd, which runs on this host: nodestaged does not "
+                "report to it, and there are no units",
+                "Build it with -DNODESTAGE_SYSTEMD=ON."));
+  }
+  return findings;
+}
+
 Finding judge_cgroups(const DaemonAbout& about) {
   const std::string& missing = about.cgroups_missing;
   if (about.cgroups_in_unit)

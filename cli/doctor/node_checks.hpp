@@ -45,6 +45,13 @@ Finding judge_relay_ports(const RelaySettings& settings, const FreePorts& ports)
 // What the running daemon's workers reported.
 Finding judge_sandbox(const DaemonAbout& about);
 Finding judge_openat2(bool has_openat2);
+
+// What this build lacks and this host has.
+struct Build {
+  bool with_munge = true;
+  bool with_systemd = true;
+};
+std::vector<Finding> judge_build(const Build& build, bool runs_systemd);
 Finding judge_cgroups(const DaemonAbout& about);
 
 }  // namespace nodestage

@@ -2,8 +2,6 @@
 
 #include <archive.h>
 #include <bzlib.h>
-#include <dlfcn.h>
-#include <isa-l.h>
 #include <lz4.h>
 #include <lzma.h>
 #include <openssl/crypto.h>
@@ -12,8 +10,6 @@
 #include <zstd.h>
 
 #include <algorithm>
-#include <cstdlib>
-#include <memory>
 
 #include "cli/doctor/commit.hpp"
 #include "cli/doctor/kernel_features.hpp"
@@ -21,6 +17,7 @@
 #include "cli/doctor/plugstack.hpp"
 #include "common/build_info.hpp"
 #include "common/text/human.hpp"
+#include "daemon/worker/decode/inflater.hpp"
 
 namespace nodestage {
 namespace {
@@ -49,23 +46,16 @@ std::string libarchive_text() {
   return text.starts_with(name) ? text.substr(name.size()) : text;
 }
 
-// Releases before 2.31 cannot be asked: the file's name has the version.
-std::string isal_text() {
-  std::string built = "built with " + std::to_string(ISAL_MAJOR_VERSION) + "." +
-                      std::to_string(ISAL_MINOR_VERSION) + "." + std::to_string(ISAL_PATCH_VERSION);
-  Dl_info found{};
-  if (::dladdr(reinterpret_cast<const void*>(&isal_inflate_init), &found) == 0) return built;
-  const std::unique_ptr<char, decltype(&std::free)> file(::realpath(found.dli_fname, nullptr),
-                                                         &std::free);
-  return file ? last_part(file.get()) + ", " + built : built;
-}
-
 std::string seccomp_library_text() {
   const scmp_version* version = ::seccomp_version();
   return version == nullptr
              ? "not known"
              : std::to_string(version->major) + "." + std::to_string(version->minor) + "." +
                    std::to_string(version->micro);
+}
+
+std::string library_text(bool is_there, const std::string& without) {
+  return is_there ? "yes" : "not in this build: " + without;
 }
 
 std::string kernel_text() {
@@ -90,6 +80,8 @@ Facts version_facts() {
           {"bzip2", BZ2_bzlibVersion()},
           {"OpenSSL", OpenSSL_version(OPENSSL_VERSION_STRING)},
           {"libseccomp", seccomp_library_text()},
+          {"systemd", library_text(k_with_systemd, "the daemon reports to no service manager")},
+          {"MUNGE", library_text(k_with_munge, "the nodes of a job do not wait for each other")},
           {"kernel", kernel_text()},
           {"Landlock", landlock_text(landlock_abi())},
           {"seccomp", has_seccomp() ? "yes" : "no"},

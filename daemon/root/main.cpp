@@ -12,7 +12,6 @@
 #include <sys/resource.h>
 #include <sys/signalfd.h>
 #include <sys/stat.h>
-#include <systemd/sd-daemon.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -26,6 +25,7 @@
 #include "common/wire/daemon_about.hpp"
 #include "daemon/root/basis/config.hpp"
 #include "daemon/root/basis/log.hpp"
+#include "daemon/root/basis/service_manager.hpp"
 #include "daemon/root/basis/textfile.hpp"
 #include "daemon/root/front/metrics_file.hpp"
 #include "daemon/root/front/server.hpp"
@@ -250,9 +250,9 @@ Status serve(const Arguments& arguments, Config& config) {
   }));
   log::info("nodestaged {} serves {}; job directories: {}", k_version, config.daemon.socket,
             config.tmpdir.path);
-  ::sd_notify(0, "READY=1");
+  notify_service_manager("READY=1");
   TRY(loop.run());
-  ::sd_notify(0, "STOPPING=1");
+  notify_service_manager("STOPPING=1");
   log::info("stopped; workers keep running, and the next daemon takes them over");
   return {};
 }

@@ -181,9 +181,10 @@ run_blocks() {
     run_blocks docs/admin.md
 }
 
-@test "README.md and CONTRIBUTING.md" {
+@test "README.md, CONTRIBUTING.md, and building.md" {
     run_blocks README.md
     run_blocks CONTRIBUTING.md
+    run_blocks docs/building.md
 }
 
 @test "the cheat sheet: its job runs, and the manual pages have each option, key, and verb in it" {

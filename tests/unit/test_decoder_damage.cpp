@@ -67,7 +67,8 @@ TEST_CASE("a fault tells the byte, and comes after what is right before it") {
   spit(run.scratch / "x", data);
   REQUIRE(run.shell("gzip -c x > y") == 0);
   std::string bad = slurp(run.scratch / "y");
-  bad[bad.size() - 6] = static_cast<char>(bad[bad.size() - 6] ^ 1);
+  char& length = bad[bad.size() - 2];  // zlib looks at the checksum before it reads the length
+  length = static_cast<char>(length ^ 1);
   spit(run.scratch / "y", bad);
   const Decoded decoded = run.decode("y");
   CHECK((decoded.data == data));

@@ -348,6 +348,17 @@ TEST_CASE("doctor: the sandbox, as the daemon's own try has told") {
   CHECK(has(judge_sandbox(about), "seccomp: not permitted"));
 }
 
+TEST_CASE("doctor: what the build lacks is said where it matters") {
+  CHECK(judge_build({true, true}, true).empty());
+  CHECK(judge_build({true, false}, false).empty());
+  const auto lacking = judge_build({false, false}, true);
+  REQUIRE(lacking.size() == 2);
+  CHECK(has(lacking[0], "without MUNGE"));
+  CHECK(lacking[0].to_do.find("-DNODESTAGE_MUNGE=ON") != std::string::npos);
+  CHECK(has(lacking[1], "without systemd"));
+  CHECK(lacking[0].grade == Grade::warning);
+}
+
 TEST_CASE("doctor: the kernel and cgroups") {
   CHECK(judge_openat2(true).grade == Grade::ok);
   CHECK(judge_openat2(false).grade == Grade::problem);

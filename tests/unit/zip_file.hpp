@@ -2,7 +2,6 @@
 #pragma once
 
 #include <fcntl.h>
-#include <isa-l/igzip_lib.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
@@ -21,21 +20,8 @@
 namespace zip_file {
 
 using zip_bytes::crc32;
+using zip_bytes::deflated;
 using zip_bytes::little;
-
-inline std::string deflated(std::string data) {
-  std::string packed(data.size() + data.size() / 8 + 1024, '\0');
-  isal_zstream stream{};
-  isal_deflate_stateless_init(&stream);
-  stream.next_in = reinterpret_cast<std::uint8_t*>(data.data());
-  stream.avail_in = static_cast<std::uint32_t>(data.size());
-  stream.next_out = reinterpret_cast<std::uint8_t*>(packed.data());
-  stream.avail_out = static_cast<std::uint32_t>(packed.size());
-  stream.end_of_stream = 1;
-  isal_deflate_stateless(&stream);
-  packed.resize(stream.total_out);
-  return packed;
-}
 
 // What one header says of a member.
 struct Header {

@@ -1,18 +1,15 @@
-// The position in this file means nothing to a reader of the journal.
-#define SD_JOURNAL_SUPPRESS_LOCATION
 #include "daemon/root/basis/log.hpp"
 
 #include <spdlog/sinks/stdout_sinks.h>
 #include <spdlog/spdlog.h>
 #include <sys/stat.h>
-#include <sys/uio.h>
 #include <syslog.h>
-#include <systemd/sd-journal.h>
 #include <unistd.h>
 
 #include <cstdlib>
 
 #include "common/text/human.hpp"
+#include "daemon/root/basis/service_manager.hpp"
 
 namespace nodestage {
 namespace {
@@ -32,14 +29,6 @@ int priority_of(log::Level level) {
     default:
       return LOG_DEBUG;
   }
-}
-
-bool sent_to_journal(const std::vector<std::string>& fields) {
-  std::vector<iovec> parts;
-  parts.reserve(fields.size());
-  for (const std::string& field : fields)
-    parts.push_back({const_cast<char*>(field.data()), field.size()});
-  return ::sd_journal_sendv(parts.data(), static_cast<int>(parts.size())) == 0;
 }
 
 std::string prefix_of(const Subject& subject) {
@@ -107,7 +96,7 @@ std::vector<std::string> journal_fields(Level level, const Subject& subject,
 
 void write(Level level, const Subject& subject, std::string_view text) {
   if (!is_wanted(level)) return;
-  if (to_journal && sent_to_journal(journal_fields(level, subject, text))) return;
+  if (to_journal && send_to_journal(journal_fields(level, subject, text))) return;
   spdlog::log(level, "{}{}", prefix_of(subject), printable(text, Newlines::join));
 }
 

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <chrono>
 
+#include "common/build_info.hpp"
 #include "common/text/human.hpp"
 #include "daemon/root/basis/log.hpp"
 #include "daemon/root/basis/refusal_log.hpp"
@@ -38,6 +39,13 @@ int become_carrier(const std::string& program, const std::string& user) {
   return 1;
 }
 
+void warn_of_no_munge() {
+  log::warn(
+      "nodestaged was built without MUNGE: the nodes of a job do not wait for each other, do not "
+      "learn how the job ended, and do not pass sources on. Set peer.barrier = \"off\" if that is "
+      "intended");
+}
+
 }  // namespace
 
 void Peers::start(OnNote on_note) {
@@ -58,12 +66,14 @@ void Peers::settings_changed() {
   signer_pause_ = carrier_pause_ = k_first_pause;
   settings_ = config_.peer;
   if (config_.peer.barrier == UseBarrier::off) return;
+  if (!k_with_munge) return warn_of_no_munge();
   start_signer();
   start_carrier();
 }
 
 std::optional<std::string> Peers::off() const {
   if (config_.peer.barrier == UseBarrier::off) return "the configuration says so";
+  if (!k_with_munge) return "nodestaged was built without MUNGE";
   if (!munge_answered_ && !munge_fault_.empty()) return munge_fault_;
   return {};
 }

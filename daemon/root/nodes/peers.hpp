@@ -48,7 +48,7 @@ class Peers {
   void settings_changed();
 
   // Why the nodes of a job cannot communicate here, as a text for a user; empty when they can. Once
-  // MUNGE has answered, a later failure counts as temporary.
+  // MUNGE has answered, a later failure counts as temporary. A build without MUNGE never can.
   [[nodiscard]] virtual std::optional<std::string> off() const;
   // Why this node has not received notes for longer than peer.silence_wait though others rely on
   // it.

@@ -1,25 +1,21 @@
 #include "daemon/root/nodes/signer.hpp"
 
-#include <munge.h>
 #include <pwd.h>
 #include <signal.h>
 #include <sys/prctl.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include <cstdlib>
-#include <memory>
 #include <optional>
 
 #include "common/wire/peer_channel.hpp"
 #include "common/wire/peer_note.hpp"
 #include "common/wire/wire.hpp"
+#include "daemon/root/nodes/credential.hpp"
 #include "daemon/root/workers/privileges.hpp"
 
 namespace nodestage {
 namespace {
-
-using MungeContext = std::unique_ptr<munge_ctx, void (*)(munge_ctx_t)>;
 
 std::optional<uid_t> uid_of(const std::string& user) {
   const passwd* entry = ::getpwnam(user.c_str());
@@ -34,22 +30,11 @@ SignReply sign(const std::string& user, const SignRequest& request) {
     reply.fault = "the user '" + user + "' does not exist on this node (peer.user)";
     return reply;
   }
-  const MungeContext context(::munge_ctx_create(), ::munge_ctx_destroy);
-  if (!context ||
-      ::munge_ctx_set(context.get(), MUNGE_OPT_UID_RESTRICTION, *uid) != EMUNGE_SUCCESS) {
-    reply.fault = "libmunge cannot create a context";
-    return reply;
-  }
-  char* made = nullptr;
-  const munge_err_t error = ::munge_encode(&made, context.get(), request.payload.data(),
-                                           static_cast<int>(request.payload.size()));
-  const std::unique_ptr<char, void (*)(void*)> credential(made, std::free);
-  if (error == EMUNGE_SUCCESS) {
-    reply.credential = credential.get();
-  } else {
-    const char* cause = ::munge_ctx_strerror(context.get());
-    reply.fault = std::string("MUNGE: ") + (cause != nullptr ? cause : ::munge_strerror(error));
-  }
+  auto credential = make_credential(request.payload, *uid);
+  if (credential)
+    reply.credential = std::move(*credential);
+  else
+    reply.fault = credential.error().what;
   return reply;
 }
 

@@ -2,9 +2,9 @@
 
 #include <signal.h>
 #include <sys/prctl.h>
-#include <systemd/sd-daemon.h>
 #include <unistd.h>
 
+#include "daemon/root/basis/service_manager.hpp"
 #include "daemon/root/basis/textfile.hpp"
 #include "daemon/root/workers/cgroup.hpp"
 
@@ -18,7 +18,7 @@ Status keep_cgroup(const std::string& file) {
   ::prctl(PR_SET_NAME, "nodestage-cgrp");
   TRY_ASSIGN(const std::string cgroup, Cgroups::hand_on());
   TRY(replace_textfile(file, cgroup));
-  ::sd_notify(0, "READY=1");
+  notify_service_manager("READY=1");
   int signal = 0;
   ::sigwait(&ends, &signal);
   ::unlink(file.c_str());

@@ -1,12 +1,10 @@
 #include "daemon/worker/archive/zip_member.hpp"
 
-#include <isa-l/crc.h>
-#include <isa-l/igzip_lib.h>
-
 #include <algorithm>
 #include <memory>
 
 #include "daemon/worker/decode/deflate64_codec.hpp"
+#include "daemon/worker/decode/inflater.hpp"
 
 namespace nodestage {
 namespace {
@@ -20,14 +18,9 @@ std::string_view text_of(Bytes bytes) {
   return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
 }
 
-std::uint32_t crc_of(Bytes data, std::uint32_t before = 0) {
-  return ::crc32_gzip_refl(before, reinterpret_cast<const unsigned char*>(data.data()),
-                           data.size());
-}
-
 // What a thread needs again and again and is too expensive to make for each file.
 struct Tools {
-  inflate_state inflate;
+  Inflater inflater;
   std::unique_ptr<Codec> deflate64;  // made for the first member that needs it
   std::unique_ptr<std::byte[]> in{new std::byte[k_block]};
   std::unique_ptr<std::byte[]> out{new std::byte[k_block]};
@@ -55,17 +48,6 @@ std::string disagreement(std::string_view local, std::string_view extra, const Z
   return agrees(size, record.size) ? "" : "size";
 }
 
-void feed(inflate_state& state, Bytes in) {
-  // The library does not write to it.
-  state.next_in = const_cast<std::uint8_t*>(reinterpret_cast<const std::uint8_t*>(in.data()));
-  state.avail_in = static_cast<std::uint32_t>(in.size());
-}
-
-void give_room(inflate_state& state, std::span<std::byte> out) {
-  state.next_out = reinterpret_cast<std::uint8_t*>(out.data());
-  state.avail_out = static_cast<std::uint32_t>(out.size());
-}
-
 }  // namespace
 
 Status ZipMember::open(Bytes start) {
@@ -87,8 +69,7 @@ Status ZipMember::open(Bytes start) {
     if (!tools().deflate64) tools().deflate64 = make_deflate64_codec();
     return tools().deflate64->begin_frame();
   }
-  isal_inflate_init(&tools().inflate);
-  tools().inflate.avail_in = 0;
+  tools().inflater.begin(Inflater::Trailer::none);
   return {};
 }
 
@@ -125,28 +106,28 @@ Result<Bytes> ZipMember::whole() {
     TRY(inflate_all(out));
     data = out;
   }
-  crc_ = crc_of(data);
+  crc_ = crc32_of(data);
   given_ = data.size();
   TRY(check_end());
   return data;
 }
 
 Status ZipMember::inflate_all(std::span<std::byte> out) {
-  inflate_state& state = tools().inflate;
-  feed(state, at_hand_);
-  give_room(state, out);
-  const int status = isal_inflate_stateless(&state);
-  if (status == ISAL_OUT_OVERFLOW) return wrong_size();
-  if (status == ISAL_END_INPUT) return wrong_packed_size();
-  if (status != ISAL_DECOMP_OK) return damaged("invalid compressed data");
-  if (state.avail_in != 0) return wrong_packed_size();
-  return state.avail_out == 0 ? Status() : Status(wrong_size());
+  Inflater& inflater = tools().inflater;
+  inflater.give(at_hand_);
+  inflater.set_room(out);
+  const Inflater::State state = inflater.run_whole();
+  if (state == Inflater::State::no_room) return wrong_size();
+  if (state == Inflater::State::no_input) return wrong_packed_size();
+  if (state != Inflater::State::ended) return damaged("invalid compressed data");
+  if (inflater.input_left() != 0) return wrong_packed_size();
+  return inflater.room_left() == 0 ? Status() : Status(wrong_size());
 }
 
 Result<std::size_t> ZipMember::next(std::span<std::byte> out) {
   TRY_ASSIGN(const std::size_t count, unpack(out));
   if (count > record_.size - given_) return wrong_size();
-  crc_ = crc_of(out.first(count), crc_);
+  crc_ = crc32_of(out.first(count), crc_);
   given_ += count;
   if (count < out.size()) TRY(check_end());
   return count;
@@ -186,24 +167,24 @@ Result<Bytes> ZipMember::next_packed() {
 }
 
 Result<std::size_t> ZipMember::inflate(std::span<std::byte> out) {
-  inflate_state& state = tools().inflate;
-  give_room(state, out);
-  while (state.avail_out > 0 && state.block_state != ISAL_BLOCK_FINISH) {
-    if (state.avail_in == 0) {
+  Inflater& inflater = tools().inflater;
+  inflater.set_room(out);
+  while (inflater.room_left() > 0 && !inflater.has_ended()) {
+    if (inflater.input_left() == 0) {
       TRY_ASSIGN(const Bytes in, next_packed());
-      feed(state, in);
+      inflater.give(in);
     }
-    const bool had_input = state.avail_in > 0;
-    const std::uint32_t room = state.avail_out;
-    if (::isal_inflate(&state) != ISAL_DECOMP_OK) return damaged("invalid compressed data");
-    const bool is_stuck = !had_input && state.avail_out == room;
-    if (is_stuck && state.block_state != ISAL_BLOCK_FINISH) return wrong_packed_size();
+    const bool had_input = inflater.input_left() > 0;
+    const std::size_t room = inflater.room_left();
+    const Inflater::State state = inflater.run();
+    if (state != Inflater::State::open && state != Inflater::State::ended)
+      return damaged("invalid compressed data");
+    const bool is_stuck = !had_input && inflater.room_left() == room;
+    if (is_stuck && !inflater.has_ended()) return wrong_packed_size();
   }
-  if (state.block_state == ISAL_BLOCK_FINISH) {
-    const auto held = static_cast<std::uint32_t>(state.read_in_length / 8);
-    if (state.avail_in + held + at_hand_.size() + left_ != 0) return wrong_packed_size();
-  }
-  return out.size() - state.avail_out;
+  if (inflater.has_ended() && inflater.input_left() + at_hand_.size() + left_ != 0)
+    return wrong_packed_size();
+  return out.size() - inflater.room_left();
 }
 
 Result<std::size_t> ZipMember::inflate64(std::span<std::byte> out) {

@@ -1,11 +1,11 @@
 #include "daemon/worker/archive/zip_record.hpp"
 
-#include <isa-l/crc.h>
 #include <sys/stat.h>
 
 #include <algorithm>
 
 #include "daemon/worker/basis/fault.hpp"
+#include "daemon/worker/decode/inflater.hpp"
 
 namespace nodestage {
 namespace {
@@ -100,8 +100,7 @@ std::string ZipRecord::name() const {
   std::string_view name = raw_name;
   const auto in_utf8 = find_extra(extra, 0x7075);
   if (in_utf8 && in_utf8->size() > 5) {
-    const auto name_crc = ::crc32_gzip_refl(
-        0, reinterpret_cast<const unsigned char*>(raw_name.data()), raw_name.size());
+    const std::uint32_t name_crc = crc32_of(std::as_bytes(std::span(raw_name)));
     if (little<std::uint32_t>(*in_utf8, 1) == name_crc) name = in_utf8->substr(5);
   }
   std::string text(name);

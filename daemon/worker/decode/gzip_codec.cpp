@@ -1,8 +1,5 @@
 #include "daemon/worker/decode/gzip_codec.hpp"
 
-#include <isa-l/crc.h>
-#include <isa-l/igzip_lib.h>
-
 #include <algorithm>
 
 namespace nodestage {
@@ -34,8 +31,7 @@ class GzipHeader {
   Status take(std::byte byte) {
     const auto value = std::to_integer<unsigned>(byte);
     if (field_ != Field::header_crc) {
-      const auto raw = static_cast<unsigned char>(value);
-      crc_ = crc32_gzip_refl(crc_, &raw, 1);
+      crc_ = crc32_of(Bytes(&byte, 1), crc_);
     }
     number_ |= value << (8 * std::min<std::size_t>(at_, 3));
     ++at_;
@@ -97,8 +93,7 @@ class Gzip final : public Codec {
  public:
   Status begin_frame() override {
     header_ = {};
-    isal_inflate_init(state_.get());
-    state_->crc_flag = ISAL_GZIP_NO_HDR_VER;
+    inflater_.begin(Inflater::Trailer::gzip);
     return {};
   }
 
@@ -107,32 +102,30 @@ class Gzip final : public Codec {
     if (!used) return failed(used.error(), 0, 0);
     if (!header_.is_complete()) return Step{*used, 0, false};
     in = in.subspan(*used);
-    const auto in_size = static_cast<std::uint32_t>(std::min<std::size_t>(in.size(), k_most));
-    const auto out_size = static_cast<std::uint32_t>(std::min<std::size_t>(out.size(), k_most));
-    // ISA-L takes a pointer to non-const input, to which it does not write.
-    state_->next_in = reinterpret_cast<std::uint8_t*>(const_cast<std::byte*>(in.data()));
-    state_->avail_in = in_size;
-    state_->next_out = reinterpret_cast<std::uint8_t*>(out.data());
-    state_->avail_out = out_size;
-    const int status = isal_inflate(state_.get());
-    const std::size_t consumed = *used + in_size - state_->avail_in;
-    if (status != ISAL_DECOMP_OK)
-      return failed(inflate_fault(status), consumed, out_size - state_->avail_out);
-    return Step{consumed, out_size - state_->avail_out, state_->block_state == ISAL_BLOCK_FINISH};
+    in = in.first(std::min(in.size(), k_most));
+    out = out.first(std::min(out.size(), k_most));
+    inflater_.give(in);
+    inflater_.set_room(out);
+    const Inflater::State state = inflater_.run();
+    const std::size_t consumed = *used + in.size() - inflater_.input_left();
+    const std::size_t produced = out.size() - inflater_.room_left();
+    if (state != Inflater::State::open && state != Inflater::State::ended)
+      return failed(inflate_fault(state), consumed, produced);
+    return Step{consumed, produced, state == Inflater::State::ended};
   }
 
  private:
   static constexpr std::size_t k_most = std::size_t{1} << 30;
   GzipHeader header_;
-  std::unique_ptr<inflate_state> state_ = std::make_unique<inflate_state>();
+  Inflater inflater_;
 };
 
 }  // namespace
 
 std::unique_ptr<Codec> make_gzip_codec() { return std::make_unique<Gzip>(); }
 
-Error inflate_fault(int status) {
-  return {0, status == ISAL_INCORRECT_CHECKSUM ? "gzip checksum" : "gzip data"};
+Error inflate_fault(Inflater::State state) {
+  return {0, state == Inflater::State::wrong_checksum ? "gzip checksum" : "gzip data"};
 }
 
 }  // namespace nodestage

@@ -1,7 +1,5 @@
 #include "daemon/worker/decode/whole_members.hpp"
 
-#include <isa-l/igzip_lib.h>
-
 #include <algorithm>
 #include <optional>
 
@@ -74,16 +72,16 @@ class MembersPart final : public Part {
     CompressedInput input(offset_, [this, i = std::size_t{0}]() mutable {
       return Result<Slice>(i < input_.size() ? input_[i++] : Slice());
     });
-    const auto state = std::make_unique<inflate_state>();
+    Inflater inflater;
     for (const Member& member : members_) {
-      fault = decode(*state, member, input);
+      fault = decode(inflater, member, input);
       if (!fault) break;
     }
     input_.clear();
   }
 
  private:
-  Status decode(inflate_state& state, const Member& member, CompressedInput& input) {
+  Status decode(Inflater& inflater, const Member& member, CompressedInput& input) {
     TRY(input.ensure(member.size));
     Bytes bytes = input.front();
     std::array<std::byte, k_most_member> straddling;
@@ -93,16 +91,14 @@ class MembersPart final : public Part {
     }
     bytes = bytes.subspan(member.header, member.size - member.header);
     Block& block = blocks.front();
-    isal_inflate_init(&state);
-    state.crc_flag = ISAL_GZIP_NO_HDR_VER;
-    state.next_in = reinterpret_cast<std::uint8_t*>(const_cast<std::byte*>(bytes.data()));
-    state.avail_in = static_cast<std::uint32_t>(bytes.size());
-    state.next_out = reinterpret_cast<std::uint8_t*>(block.room().subspan(block.size).data());
-    state.avail_out = static_cast<std::uint32_t>(member.data);
-    const int status = isal_inflate_stateless(&state);
-    if (status != ISAL_DECOMP_OK || state.avail_in != 0 || state.avail_out != 0) {
-      const Error error = inflate_fault(status);
-      return faults_.damaged_at(input.offset() + member.size - state.avail_in, error.text());
+    inflater.begin(Inflater::Trailer::gzip);
+    inflater.give(bytes);
+    inflater.set_room(block.room().subspan(block.size, member.data));
+    const Inflater::State state = inflater.run_whole();
+    const std::size_t left = inflater.input_left();
+    if (state != Inflater::State::ended || left != 0 || inflater.room_left() != 0) {
+      const Error error = inflate_fault(state);
+      return faults_.damaged_at(input.offset() + member.size - left, error.text());
     }
     block.size += member.data;
     input.skip(member.size);

@@ -1,0 +1,17 @@
+// The credential that carries a note to another node. A build without MUNGE (NODESTAGE_MUNGE) makes
+// none; k_with_munge (common/build_info.hpp) says which one this is.
+#pragma once
+
+#include <sys/types.h>
+
+#include <string>
+
+#include "common/result.hpp"
+
+namespace nodestage {
+
+// Shows that the caller's uid made it, and only `uid` can decode it. Waits for munged. Faults are
+// for an administrator.
+Result<std::string> make_credential(const std::string& payload, uid_t uid);
+
+}  // namespace nodestage

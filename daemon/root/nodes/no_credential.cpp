@@ -1,0 +1,10 @@
+// In a build without MUNGE.
+#include "daemon/root/nodes/credential.hpp"
+
+namespace nodestage {
+
+Result<std::string> make_credential(const std::string&, uid_t) {
+  return Error{ENOTSUP, "this nodestaged was built without MUNGE"};
+}
+
+}  // namespace nodestage
