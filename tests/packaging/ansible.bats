@@ -32,7 +32,7 @@ make_own() {
         cp -r /etc/slurm /var/slurm && umount /etc/slurm && cp -r /var/slurm/. /etc/slurm
         mv /usr/bin/systemctl /usr/bin/systemctl.real
         rm -f /usr/sbin/policy-rc.d
-        rmdir /localscratch 2>/dev/null || true
+        rmdir /var/lib/nodestage /localscratch 2>/dev/null || true
         sed -i "/^nodestage:/d" /etc/passwd /etc/group /etc/shadow /etc/gshadow
         # As on a machine that systemd has booted.
         mkdir -p /run/systemd/system'
