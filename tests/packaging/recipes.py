@@ -21,10 +21,11 @@ LIBRARIES = {
     "libsystemd": ("systemd", "systemd-devel"), "libzstd": ("zstd", "zstd"), "munge": ("munge", "munge-devel"),
     "nlohmann_json": ("nlohmann-json", "nlohmann_json"), "openssl": ("openssl", "OpenSSL"), "slurm": ("slurm", "slurm-devel"),
     "spdlog": ("spdlog", "spdlog"), "tomlplusplus": ("tomlplusplus", "tomlplusplus"),
+    "zlib": ("zlib-api", None),  # in place of ISA-L
 }
 TOOLS = {"cmake", "cxx", "pkgconfig", "binutils", "CMake", "pkgconf"}
 # Not of what is installed, or of every system.
-LEFT_OUT = {"pkgconfig", "threads", "doctest", "fuse3", "zlib"}
+LEFT_OUT = {"pkgconfig", "threads", "doctest", "fuse3"}
 faults = []
 
 
@@ -122,7 +123,7 @@ def examine(path, versions, depends, options, column):
     wanted = libraries_of_cmake()
     for name in wanted.keys() - LIBRARIES.keys():
         faults.append(f"CMake looks for {name}, which tests/packaging/recipes.py does not know: add it there and to the recipes")
-    known = {LIBRARIES[name][column]: least for name, least in wanted.items() if name in LIBRARIES}
+    known = {LIBRARIES[name][column]: least for name, least in wanted.items() if LIBRARIES.get(name, (None, None))[column]}
     for name in known.keys() - depends.keys():
         faults.append(f"{path}: does not depend on {name}, which CMake looks for")
     for name in depends.keys() - known.keys() - TOOLS:

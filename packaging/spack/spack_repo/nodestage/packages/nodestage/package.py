@@ -19,6 +19,9 @@ class Nodestage(CMakePackage):
     version("0.1.0")
 
     variant("plugin", default=True, description="Build the SPANK plugin, for the Slurm that is given")
+    variant("systemd", default=True, description="Report to systemd, and log to its journal")
+    variant("munge", default=True, description="Let the nodes of a job report to each other")
+    variant("isal", default=True, description="Inflate gzip and zip with ISA-L, which is faster than zlib")
 
     depends_on("cxx", type="build")
     depends_on("cmake@3.25:", type="build")
@@ -31,15 +34,16 @@ class Nodestage(CMakePackage):
     depends_on("spdlog@1.9.2:")
 
     depends_on("bzip2@1.0.8:")
-    depends_on("isa-l@2.30.0:")
+    depends_on("isa-l@2.30.0:", when="+isal")
     depends_on("libarchive@3.6:")
     depends_on("libcap@2.44:")
     depends_on("libseccomp@2.5.2:")
     depends_on("lz4@1.9.3:")
-    depends_on("munge@0.5.13:")
+    depends_on("munge@0.5.13:", when="+munge")
     depends_on("openssl@3.0:")
-    depends_on("systemd@249:")
+    depends_on("systemd@249:", when="+systemd")
     depends_on("xz@5.2.5:")
+    depends_on("zlib-api", when="~isal")
     depends_on("zstd@1.4.8:")
     # Only its headers are used. It must be the release that the cluster runs, so use an external.
     depends_on("slurm", type="build", when="+plugin")
@@ -50,6 +54,9 @@ class Nodestage(CMakePackage):
     def cmake_args(self):
         args = [
             self.define_from_variant("NODESTAGE_PLUGIN", "plugin"),
+            self.define_from_variant("NODESTAGE_SYSTEMD", "systemd"),
+            self.define_from_variant("NODESTAGE_MUNGE", "munge"),
+            self.define_from_variant("NODESTAGE_ISAL", "isal"),
             self.define("NODESTAGE_TESTS", False),
             self.define("NODESTAGE_SYSTEMD_UNIT_DIR", self.prefix.lib.systemd.system),
         ]
