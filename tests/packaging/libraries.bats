@@ -2,7 +2,7 @@
 #
 # Goal: a configuration with libraries that are missing or too old fails and names each of them, what is needed, what
 # was found, and the package to install; what is optional can be left out, and says so; the documents have the same
-# minimum versions as cmake/libraries.cmake. Nothing is compiled here.
+# minimum versions as packaging/libraries.cmake. Nothing is compiled here.
 
 # shellcheck disable=SC2016
 
@@ -31,9 +31,9 @@ said() {
     [[ $(tr -s ' \n' ' ' <<<"$output") == *"$1"* ]] || { echo "not said: $1"; echo "$output"; return 1; }
 }
 
-# minimum_versions: "NAME VERSION" of each line of cmake/libraries.cmake, sorted.
+# minimum_versions: "NAME VERSION" of each line of packaging/libraries.cmake, sorted.
 minimum_versions() {
-    sed -nE 's/^ *nodestage_(module|package|header)\(([A-Za-z0-9_]+) ([0-9.]+) .*/\2 \3/p' "$TOP/cmake/libraries.cmake" | sort
+    sed -nE 's/^ *nodestage_(module|package|header)\(([A-Za-z0-9_]+) ([0-9.]+) .*/\2 \3/p' "$TOP/packaging/libraries.cmake" | sort
 }
 
 @test "libraries that are too old are named together, with what is needed and what was found" {
@@ -74,7 +74,7 @@ minimum_versions() {
     [ ! -e "$BATS_TEST_TMPDIR/build/CPackConfig.cmake" ]
 }
 
-@test "docs/building.md has the minimum versions of cmake/libraries.cmake" {
+@test "docs/building.md has the minimum versions of packaging/libraries.cmake" {
     [ "$(minimum_versions | wc -l)" = 18 ]
     diff <(minimum_versions) <(sed -nE 's/^\| ([A-Za-z0-9_]+) \| ([0-9.]+) \|.*/\1 \2/p' "$TOP/docs/building.md" | sort)
 }
