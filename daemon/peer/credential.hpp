@@ -15,7 +15,7 @@ namespace nodestage {
 using OpenCredential = std::function<Result<std::string>(const std::string& credential)>;
 
 // An opener that asks munged. `socket` is for tests; empty: MUNGE's default.
-OpenCredential munge_opener(std::string socket = {});
+OpenCredential munge_opener(const std::string& socket = {});
 
 // Returns the credential's payload after proving that it is a PeerNote and was sent from an address
 // of the node in its `from`.

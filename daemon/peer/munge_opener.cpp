@@ -80,10 +80,8 @@ Result<std::string> open_by_munge(const std::string& credential, const std::stri
 
 }  // namespace
 
-OpenCredential munge_opener(std::string socket) {
-  return [socket = std::move(socket)](const std::string& credential) {
-    return open_by_munge(credential, socket);
-  };
+OpenCredential munge_opener(const std::string& socket) {
+  return [socket](const std::string& credential) { return open_by_munge(credential, socket); };
 }
 
 }  // namespace nodestage

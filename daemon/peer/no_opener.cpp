@@ -3,7 +3,7 @@
 
 namespace nodestage {
 
-OpenCredential munge_opener(std::string) {
+OpenCredential munge_opener(const std::string&) {
   return [](const std::string&) {
     return Result<std::string>(Error{ENOTSUP, "this nodestage-peer was built without MUNGE"});
   };
