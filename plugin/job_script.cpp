@@ -22,6 +22,8 @@ namespace {
 constexpr std::chrono::seconds k_timeout_reserve{15};
 // The daemon gets a shorter limit than our own wait, so that its answer arrives in time.
 constexpr std::chrono::seconds k_answer_reserve{2};
+// How long the daemon may take to say where the job's directory is.
+constexpr std::chrono::seconds k_place_wait{5};
 
 // The message to the user of a job that could not be announced.
 std::string user_text(const Begin& begin, const std::string& cause) {
@@ -100,12 +102,18 @@ void detach_mounts(const End& end, std::uint32_t uid, const std::string& directo
 // because one of them can be a part of an output, which must not look delivered.
 class UserMounts {
  public:
-  UserMounts(const PluginSettings& settings, const End& end, Deadline deadline)
+  UserMounts(const PluginSettings& settings, const End& end, Deadline limit)
       : end_(end), uid_(number_from_environment("SLURM_JOB_UID")) {
     if (uid_ == 0 || fuse_mounts_of(uid_).empty()) return;
-    const auto reply = ask_daemon(settings.socket, PlaceQuery{end.job}, deadline, deadline);
-    if (const auto* placed = reply ? std::get_if<PlaceRow>(&reply.value()) : nullptr)
+    const Deadline reach = std::min(limit, Clock::now() + settings.begin_wait);
+    const Deadline answer = std::min(limit, std::max(reach, Clock::now() + k_place_wait));
+    const auto reply = ask_daemon(settings.socket, PlaceQuery{end.job, end.restart}, reach, answer);
+    if (const auto* placed = reply ? std::get_if<PlaceRow>(&reply.value()) : nullptr) {
       place_ = *placed;
+    } else {
+      log_fault(end.job, "mounts that it may have left (FUSE) are not looked for: " +
+                             (reply ? "nodestaged does not say where" : reply.error().what));
+    }
   }
 
   void detach_over_job_directory() const {
@@ -130,12 +138,12 @@ class UserMounts {
 void end_job(const PluginSettings& settings, End end) {
   const auto limit = epilog_limit(settings);
   const Deadline start = Clock::now();
-  const Deadline reach = start + std::min(settings.begin_wait, limit);
-  const UserMounts mounts(settings, end, reach);
+  const UserMounts mounts(settings, end, start + limit);
   mounts.detach_over_job_directory();
   const auto left = std::chrono::round<std::chrono::seconds>(start + limit - Clock::now());
   end.limit_s = static_cast<std::uint32_t>(
       std::max(left - k_answer_reserve, std::chrono::seconds(1)).count());
+  const Deadline reach = std::min(Clock::now() + settings.begin_wait, start + limit);
   const auto reply = ask_daemon(settings.socket, end, reach, start + limit);
   mounts.detach_in_trash();
   if (reply) {

@@ -12,22 +12,15 @@
 
 #include "common/os/fd.hpp"
 #include "common/os/file.hpp"
+#include "common/os/mounts.hpp"
 #include "common/text/parsing.hpp"
 
 namespace nodestage {
 namespace {
 
-constexpr std::size_t k_max_mountinfo = std::size_t{16} * 1024 * 1024;
-constexpr std::size_t k_mount_point = 4;  // its index among a line's fields
 // A mount in another one cannot be reached, and goes with it. A directory that the user renames at
 // this moment is found in a later pass, or by the epilog of the user's next job.
 constexpr int k_passes = 5;
-
-std::string_view take_word(std::string_view& rest) {
-  const std::string_view word = rest.substr(0, rest.find(' '));
-  rest.remove_prefix(std::min(rest.size(), word.size() + 1));
-  return word;
-}
 
 // Blanks, newlines and backslashes are octal there.
 std::string unescaped(std::string_view text) {
@@ -45,24 +38,18 @@ std::string unescaped(std::string_view text) {
 
 bool has_option(std::string_view options, std::string_view wanted) {
   while (!options.empty()) {
-    const std::string_view option = options.substr(0, options.find(','));
-    if (option == wanted) return true;
-    options.remove_prefix(std::min(options.size(), option.size() + 1));
+    if (take_field(options, ',') == wanted) return true;
   }
   return false;
 }
 
-// The mount point of a line, if it is such a mount.
-std::optional<std::string> fuse_mount_in(std::string_view line, std::uint32_t uid) {
-  const std::size_t separator = line.find(" - ");
-  if (separator == std::string_view::npos) return {};
-  std::string_view rest = line.substr(separator + 3);
-  const std::string_view type = take_word(rest);
-  take_word(rest);
+std::optional<FuseMount> fuse_mount_in(std::string_view line, std::uint32_t uid) {
+  const auto mount = mount_in(line);
+  if (!mount) return {};
+  const std::string_view type = mount->type;
   if (type != "fuse" && type != "fuseblk" && !type.starts_with("fuse.")) return {};
-  if (!has_option(rest, "user_id=" + std::to_string(uid))) return {};
-  for (std::size_t i = 0; i < k_mount_point; ++i) take_word(line);
-  return unescaped(take_word(line));
+  if (!has_option(mount->options, "user_id=" + std::to_string(uid))) return {};
+  return FuseMount{std::string(mount->number), unescaped(mount->point)};
 }
 
 // As mountinfo shows it: without links.
@@ -78,34 +65,37 @@ std::string_view below(std::string_view path, std::string_view directory) {
   return path.substr(directory.size() + 1);
 }
 
-// The mount itself is found by its name in its parent: nobody can rename a mount point.
-Status detach(int directory_fd, const std::string& path) {
+// The user may have put another mount under that name meanwhile: what is detached has the number of
+// the one that was chosen.
+Status detach(int directory_fd, const std::string& path, const std::string& number) {
   const std::size_t slash = path.rfind('/');
   const bool is_top = slash == std::string::npos;
   TRY_ASSIGN(const Fd parent,
              open_beneath(directory_fd, is_top ? "." : path.substr(0, slash), O_PATH | O_DIRECTORY,
                           0, RESOLVE_NO_SYMLINKS | RESOLVE_NO_XDEV));
-  const std::string name =
-      "/proc/self/fd/" + std::to_string(parent.get()) + "/" + path.substr(is_top ? 0 : slash + 1);
-  if (::umount2(name.c_str(), MNT_DETACH | UMOUNT_NOFOLLOW) != 0) return system_error("umount");
+  // Opens the root of the mount, without a question to the program that serves it.
+  TRY_ASSIGN(const Fd mount,
+             open_at(parent.get(), path.substr(is_top ? 0 : slash + 1), O_PATH | O_NOFOLLOW));
+  if (mount_of(mount.get()) != number) return Error{ESTALE, "another mount is there now"};
+  const std::string name = "/proc/self/fd/" + std::to_string(mount.get());
+  if (::umount2(name.c_str(), MNT_DETACH) != 0) return system_error("umount");
   return {};
 }
 
 }  // namespace
 
-std::vector<std::string> fuse_mounts_of(std::uint32_t uid, std::string_view mountinfo) {
-  std::vector<std::string> found;
+std::vector<FuseMount> fuse_mounts_of(std::uint32_t uid, std::string_view mountinfo) {
+  std::vector<FuseMount> found;
   while (!mountinfo.empty()) {
-    const std::string_view line = mountinfo.substr(0, mountinfo.find('\n'));
-    mountinfo.remove_prefix(std::min(mountinfo.size(), line.size() + 1));
-    if (auto path = fuse_mount_in(line, uid)) found.push_back(std::move(*path));
+    if (auto mount = fuse_mount_in(take_field(mountinfo, '\n'), uid))
+      found.push_back(std::move(*mount));
   }
   return found;
 }
 
-std::vector<std::string> fuse_mounts_of(std::uint32_t uid) {
-  const auto text = read_file(AT_FDCWD, "/proc/self/mountinfo", k_max_mountinfo);
-  return text ? fuse_mounts_of(uid, *text) : std::vector<std::string>();
+std::vector<FuseMount> fuse_mounts_of(std::uint32_t uid) {
+  const auto text = read_mountinfo();
+  return text ? fuse_mounts_of(uid, *text) : std::vector<FuseMount>();
 }
 
 LeftMounts detach_left_mounts(const std::string& directory, std::uint32_t uid,
@@ -116,12 +106,12 @@ LeftMounts detach_left_mounts(const std::string& directory, std::uint32_t uid,
   const std::string place = path_of(opened->get());
   for (int pass = 0; pass < k_passes; ++pass) {
     left.kept.clear();
-    std::vector<std::string> mounts = fuse_mounts_of(uid);
+    std::vector<FuseMount> mounts = fuse_mounts_of(uid);
     std::reverse(mounts.begin(), mounts.end());
-    for (const std::string& mount : mounts) {
-      const std::string path(below(mount, place));
+    for (const FuseMount& mount : mounts) {
+      const std::string path(below(mount.path, place));
       if (path.empty() || !chosen(path)) continue;
-      const Status detached = detach(opened->get(), path);
+      const Status detached = detach(opened->get(), path, mount.number);
       if (detached)
         left.detached.push_back(path);
       else

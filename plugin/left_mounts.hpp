@@ -16,11 +16,18 @@
 
 namespace nodestage {
 
-// Where FUSE mounts of that user are, in the order of `mountinfo` (proc_pid_mountinfo(5)): what is
+struct FuseMount {
+  std::string number;  // of the mount, as in mountinfo
+  std::string path;    // absolute
+
+  bool operator==(const FuseMount&) const = default;
+};
+
+// The FUSE mounts of that user, in the order of `mountinfo` (proc_pid_mountinfo(5)): what is
 // mounted in or over another mount comes later.
-std::vector<std::string> fuse_mounts_of(std::uint32_t uid, std::string_view mountinfo);
+std::vector<FuseMount> fuse_mounts_of(std::uint32_t uid, std::string_view mountinfo);
 // The same now; none if that cannot be read.
-std::vector<std::string> fuse_mounts_of(std::uint32_t uid);
+std::vector<FuseMount> fuse_mounts_of(std::uint32_t uid);
 
 struct LeftMounts {
   std::vector<std::string> detached;  // paths below the directory

@@ -113,16 +113,16 @@ bool expects_staging(spank_t spank) {
 // ran our hook. In a heterogeneous job that can be correct, since each component's step carries the
 // options of all components.
 int unannounced(spank_t spank, const PluginSettings& settings, TaskVoice& voice) {
+  if (!spank_variable(spank, "SLURM_HET_SIZE").empty()) {
+    voice.say("note: nothing was staged for this component of the job on this node");
+    return 0;
+  }
   if (::access(settings.runtime_dir.c_str(), F_OK) != 0) {
     voice.say(settings.runtime_dir +
               " does not exist where this task runs, so nothing was staged for it: nodestaged has "
               "never run on this node, or a plugin that puts tasks into containers, such as pyxis, "
               "comes before nodestage in plugstack.conf. Tell your administrators.");
     return -1;
-  }
-  if (!spank_variable(spank, "SLURM_HET_SIZE").empty()) {
-    voice.say("note: nothing was staged for this component of the job on this node");
-    return 0;
   }
   voice.say(
       "slurmd has not announced this job to nodestage, so nothing was staged: was slurmd restarted "

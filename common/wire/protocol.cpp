@@ -29,7 +29,7 @@ auto fields_of(Is<ReportQuery> auto& m) { return std::tie(m.job); }
 auto fields_of(Is<CacheQuery> auto&) { return std::tie(); }
 auto fields_of(Is<CacheDrop> auto& m) { return std::tie(m.names); }
 auto fields_of(Is<Push> auto& m) { return std::tie(m.job, m.interval_ms, m.waits, m.names); }
-auto fields_of(Is<PlaceQuery> auto& m) { return std::tie(m.job); }
+auto fields_of(Is<PlaceQuery> auto& m) { return std::tie(m.job, m.restart); }
 auto fields_of(Is<Accepted> auto&) { return std::tie(); }
 auto fields_of(Is<Refused> auto& m) { return std::tie(m.reason, m.what); }
 auto fields_of(Is<Progress> auto& m) {

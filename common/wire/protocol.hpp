@@ -25,7 +25,7 @@
 //   10 cache      → daemon    anyone (own)     (none)
 //   11 drop       → daemon    anyone (own)     texts names
 //   12 push       → daemon    uid 0, job's     u32 job, u32 interval_ms, u8 waits, texts names
-//   13 place      → daemon    uid 0            u32 job
+//   13 place      → daemon    uid 0            u32 job, u32 restart
 //   16 accepted   ← daemon                     (none)
 //   17 refused    ← daemon                     u8 reason, text what
 //   18 progress   ← daemon                     see Progress
@@ -174,6 +174,7 @@ struct Push {
 // Asks where the job's tree is, and where it goes at its end.
 struct PlaceQuery {
   std::uint32_t job = 0;
+  std::uint32_t restart = k_no_number;  // k_no_number: Slurm did not say which run it is
 };
 
 struct Accepted {};

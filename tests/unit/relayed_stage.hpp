@@ -3,7 +3,7 @@
 
 #include <doctest/doctest.h>
 
-#include "daemon/worker/basis/mounts.hpp"
+#include "common/os/mounts.hpp"
 #include "fake_relay.hpp"
 #include "stage_run.hpp"
 

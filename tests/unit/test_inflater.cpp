@@ -136,4 +136,5 @@ TEST_CASE("inflater: the CRC-32 is that of gzip and zip, in parts as well") {
   CHECK(crc32_of(bytes_of("123456789")) == 0xcbf43926U);
   CHECK(crc32_of(bytes_of("6789"), crc32_of(bytes_of("12345"))) == 0xcbf43926U);
   CHECK(crc32_of({}) == 0);
+  CHECK(crc32_of({}, 12) == 12);
 }

@@ -15,10 +15,12 @@ TEST_CASE("mountinfo: only FUSE mounts of that user count, and their paths are a
       "28 21 8:1 / /l/a.1.0/disk rw - fuseblk /dev/sda1 rw,user_id=1000,blksize=4096\n"
       "a line of something else\n"
       "29 21 0:46 / /l/a.1.0/cut\\04 rw - fuse.x x user_id=1000";
-  CHECK(fuse_mounts_of(1000, mountinfo) ==
-        std::vector<std::string>{"/l/a.1.0/m", "/l/a.1.0/with blank\\", "/l/a.1.0/disk",
-                                 "/l/a.1.0/cut\\04"});
-  CHECK(fuse_mounts_of(10001, mountinfo) == std::vector<std::string>{"/l/a.1.0/of\\040another"});
+  CHECK(fuse_mounts_of(1000, mountinfo) == std::vector<FuseMount>{{"22", "/l/a.1.0/m"},
+                                                                  {"23", "/l/a.1.0/with blank\\"},
+                                                                  {"28", "/l/a.1.0/disk"},
+                                                                  {"29", "/l/a.1.0/cut\\04"}});
+  CHECK(fuse_mounts_of(10001, mountinfo) ==
+        std::vector<FuseMount>{{"24", "/l/a.1.0/of\\040another"}});
   CHECK(fuse_mounts_of(1, mountinfo).empty());
   CHECK(fuse_mounts_of(1000, "").empty());
 }

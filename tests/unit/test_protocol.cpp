@@ -48,7 +48,7 @@ std::vector<Message> one_of_each() {
           CacheDrop{{"1000.ab"}},
           CacheRow{"1000.ab", 1000, "alice", "tar", "/s", "/c", 7, 8, 9, 10, 11, 12, 13, 14},
           Push{1, 250, 0, {"results", "a b"}},
-          PlaceQuery{1},
+          PlaceQuery{1, 2},
           PlaceRow{"/d", "/t"}};
 }
 
@@ -91,7 +91,7 @@ TEST_CASE("golden bytes of version 1") {
         "000000000009000000");
   CHECK(hex(encode_message(Push{1, 250, 1, {"AB"}})) ==
         "010c01000000fa0000000101000000020000004142");
-  CHECK(hex(encode_message(PlaceQuery{12})) == "010d0c000000");
+  CHECK(hex(encode_message(PlaceQuery{12, 3})) == "010d0c00000003000000");
   CHECK(hex(encode_message(PlaceRow{"d", "t"})) == "011c01000000640100000074");
 }
 

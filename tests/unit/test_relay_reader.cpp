@@ -1,7 +1,7 @@
 // Relay workers and the staging workers that read from them: both sides of the boards.
 #include <doctest/doctest.h>
 
-#include "daemon/worker/basis/mounts.hpp"
+#include "common/os/mounts.hpp"
 #include "daemon/worker/read/read_ahead.hpp"
 #include "daemon/worker/spool/item_relay.hpp"
 #include "relay_run.hpp"

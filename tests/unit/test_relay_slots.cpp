@@ -1,7 +1,7 @@
 // The slots of a board: who gets one, and when it is taken back.
 #include <doctest/doctest.h>
 
-#include "daemon/worker/basis/mounts.hpp"
+#include "common/os/mounts.hpp"
 #include "daemon/worker/budget/meter.hpp"
 #include "daemon/worker/spool/relayed_sources.hpp"
 #include "relay_run.hpp"

@@ -3,7 +3,7 @@
 
 #include <thread>
 
-#include "daemon/worker/basis/mounts.hpp"
+#include "common/os/mounts.hpp"
 #include "daemon/worker/read/read_ahead.hpp"
 #include "daemon/worker/spool/item_relay.hpp"
 #include "fake_relay.hpp"

@@ -155,7 +155,8 @@ Message Jobs::exited(const Exited& exited) {
 
 PlaceRow Jobs::place(const PlaceQuery& ask) const {
   const JobRecord* record = table_.find_live(ask.job);
-  return {record == nullptr ? "" : at_.areas.path_of(record->directory), at_.areas.trash_path()};
+  const bool is_there = record != nullptr && ask.restart >= record->begin.restart;
+  return {is_there ? at_.areas.path_of(record->directory) : "", at_.areas.trash_path()};
 }
 
 Ticket Jobs::wait(const Wait& wait, Reply reply) {

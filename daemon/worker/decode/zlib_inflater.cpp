@@ -82,6 +82,7 @@ std::size_t Inflater::input_left() const { return library_->stream.avail_in; }
 std::size_t Inflater::room_left() const { return library_->stream.avail_out; }
 
 std::uint32_t crc32_of(Bytes bytes, std::uint32_t before) {
+  if (bytes.empty()) return before;  // zlib begins anew where there is no address
   const auto crc = ::crc32_z(before, reinterpret_cast<const Bytef*>(bytes.data()), bytes.size());
   return static_cast<std::uint32_t>(crc);
 }

@@ -7,7 +7,7 @@
 
 #include <cstring>
 
-#include "daemon/worker/basis/mounts.hpp"
+#include "common/os/mounts.hpp"
 
 namespace nodestage {
 namespace {

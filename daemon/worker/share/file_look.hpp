@@ -26,7 +26,7 @@ Result<FileLook> look_at(int fd);
 
 // Whether the file system of a mount reports reliably when a file changes: not if it is unknown, a
 // FUSE mount of an ordinary user, or NFS without close-to-open consistency (`nocto`). `mountinfo`
-// and `mount`: as in daemon/worker/basis/mounts.hpp.
+// and `mount`: as in common/os/mounts.hpp.
 bool reports_changes(std::string_view mountinfo, std::string_view mount);
 
 }  // namespace nodestage

@@ -13,7 +13,7 @@
 #include "common/text/human.hpp"
 #include "common/wire/status_file.hpp"
 #include "daemon/worker/basis/fault.hpp"
-#include "daemon/worker/basis/mounts.hpp"
+#include "common/os/mounts.hpp"
 #include "daemon/worker/tree/dir_stack.hpp"
 
 namespace nodestage {

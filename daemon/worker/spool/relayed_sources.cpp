@@ -8,7 +8,7 @@
 #include "common/os/file.hpp"
 #include "common/text/human.hpp"
 #include "daemon/worker/basis/log.hpp"
-#include "daemon/worker/basis/mounts.hpp"
+#include "common/os/mounts.hpp"
 
 namespace nodestage {
 namespace {

@@ -1,4 +1,4 @@
-// Which mount an open file is on, and what kind of file system that is.
+// Which mount an open file is on, and what mounts there are.
 #pragma once
 
 #include <optional>
@@ -16,11 +16,16 @@ std::string mount_of(int fd);
 // The text of /proc/self/mountinfo (proc_pid_mountinfo(5)).
 Result<std::string> read_mountinfo();
 
+// Views of the line that it was read from.
 struct Mount {
+  std::string_view number;
+  std::string_view point;    // where it is mounted; blanks and the like are octal there, as in \040
   std::string_view type;     // of the file system: "nfs4", "fuse.sshfs"
   std::string_view options;  // of the file system: "rw,vers=4.2"
 };
-// Views of `mountinfo`.
+
+// What a line of mountinfo says.
+std::optional<Mount> mount_in(std::string_view line);
 std::optional<Mount> find_mount(std::string_view mountinfo, std::string_view number);
 
 // Takes what is before the next `end`, and that with it.

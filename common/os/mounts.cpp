@@ -1,4 +1,4 @@
-#include "daemon/worker/basis/mounts.hpp"
+#include "common/os/mounts.hpp"
 
 #include <fcntl.h>
 
@@ -11,19 +11,6 @@ namespace {
 
 constexpr std::size_t k_max_fdinfo = std::size_t{64} * 1024;
 constexpr std::size_t k_max_mountinfo = std::size_t{16} * 1024 * 1024;
-
-// `line`: what follows the mount's number.
-std::optional<Mount> mount_in(std::string_view line) {
-  static constexpr std::string_view k_separator = " - ";
-  const std::size_t at = line.find(k_separator);
-  if (at == std::string_view::npos) return std::nullopt;
-  std::string_view rest = line.substr(at + k_separator.size());
-  Mount mount;
-  mount.type = take_field(rest, ' ');
-  take_field(rest, ' ');  // the device
-  mount.options = rest;
-  return mount;
-}
 
 }  // namespace
 
@@ -47,10 +34,26 @@ Result<std::string> read_mountinfo() {
   return read_file(AT_FDCWD, "/proc/self/mountinfo", k_max_mountinfo);
 }
 
+std::optional<Mount> mount_in(std::string_view line) {
+  static constexpr std::string_view k_separator = " - ";
+  static constexpr int k_between = 3;  // fields between the number and the mount point
+  const std::size_t at = line.find(k_separator);
+  if (at == std::string_view::npos) return std::nullopt;
+  std::string_view rest = line.substr(at + k_separator.size());
+  Mount mount;
+  mount.number = take_field(line, ' ');
+  for (int i = 0; i < k_between; ++i) take_field(line, ' ');
+  mount.point = take_field(line, ' ');
+  mount.type = take_field(rest, ' ');
+  take_field(rest, ' ');  // the device
+  mount.options = rest;
+  return mount;
+}
+
 std::optional<Mount> find_mount(std::string_view mountinfo, std::string_view number) {
   while (!number.empty() && !mountinfo.empty()) {
-    std::string_view line = take_field(mountinfo, '\n');
-    if (take_field(line, ' ') == number) return mount_in(line);
+    const std::string_view line = take_field(mountinfo, '\n');
+    if (line.substr(0, line.find(' ')) == number) return mount_in(line);
   }
   return std::nullopt;
 }
