@@ -114,14 +114,16 @@ inline OpenOriginal tapped(Tap& tap) {
 
 class RelayNode {
  public:
-  explicit RelayNode(std::uint64_t window = 8 * k_mib, OpenOriginal open = open_original)
+  // `limit_s`: after that long another node is silent or slow. On a busy machine any node can be.
+  explicit RelayNode(std::uint64_t window = 8 * k_mib, OpenOriginal open = open_original,
+                     std::uint32_t limit_s = 2)
       : open_(std::move(open)) {
     order.task = WorkerTask::relay;
     order.has_board = true;
     order.relay_least_bytes = 1;
     order.relay_window = window;
-    order.relay_silence_s = 2;
-    order.relay_patience_s = 2;
+    order.relay_silence_s = limit_s;
+    order.relay_patience_s = limit_s;
     order.relay_plan_s = 60;
     board_fd_ = Fd(::memfd_create("board", MFD_CLOEXEC));
     REQUIRE(::ftruncate(board_fd_.get(), k_relay_board_bytes) == 0);

@@ -70,10 +70,10 @@ struct Chain {
   std::vector<std::unique_ptr<NodeReader>> readers;
   std::vector<std::string> got;
 
-  Chain(std::size_t number, std::uint64_t window) : got(number) {
+  Chain(std::size_t number, std::uint64_t window, std::uint32_t limit_s = 2) : got(number) {
     tap.open_to(0);
     for (std::size_t i = 0; i < number; ++i) {
-      nodes.push_back(std::make_unique<RelayNode>(window, tapped(tap)));
+      nodes.push_back(std::make_unique<RelayNode>(window, tapped(tap), limit_s));
       readers.push_back(std::make_unique<NodeReader>(*nodes[i], file));
       nodes[i]->start();
       i == 0 ? nodes[i]->set_head() : nodes[i]->set_link(*nodes[i - 1]);
@@ -108,7 +108,7 @@ struct Chain {
 TEST_CASE("each staging worker of a chain gets all of it, and one node reads the original") {
   for (const std::uint64_t window : {2 * k_mib, 8 * k_mib, 64 * k_mib}) {
     CAPTURE(window);
-    Chain chain(3, window);
+    Chain chain(3, window, 600);
     chain.read();
     CHECK(chain.readers[0]->from_storage() == chain.file.bytes.size());
     CHECK(chain.readers[0]->from_nodes() == 0);
