@@ -39,8 +39,9 @@ test_platform() {
     # Not in Ubuntu 22.04; make_ubuntu_root has put its headers into the root.
     packages=("${packages[@]/libtomlplusplus-dev/}")
   fi
+  # In a subshell, so that the other platforms go on.
   # shellcheck disable=SC2068  # leaves out what is empty
-  install_packages ${packages[@]} "${k_unit_packages[@]}" "$package"
+  (install_packages ${packages[@]} "${k_unit_packages[@]}" "$package") || { fail "$name: its packages could not be installed"; return; }
   say "building ($name)"
   if [ "$preset" = none ]; then
     set -- cmake -S "$top" -B "$top/build/platform/$name" -G Ninja -DCMAKE_BUILD_TYPE=Debug -DNODESTAGE_WERROR=ON
@@ -66,19 +67,24 @@ make_ubuntu_root() {
   cp -r /usr/include/toml++ "$1/usr/local/include/"
 }
 
+# make_platform_root DEBIAN DIR
+make_platform_root() {
+  install_packages debootstrap
+  if [ "$1" = jammy ]; then
+    install_packages libtomlplusplus-dev
+    make_ubuntu_root "$2"
+  else
+    make_debian_root "$1" "$2"
+  fi
+  # debootstrap makes none, and a test looks for localhost.
+  [ -e "$2/etc/hosts" ] || echo '127.0.0.1 localhost' >"$2/etc/hosts"
+}
+
 # test_in_platform_root NAME DEBIAN: does the same in a root of that Debian, and counts what it printed.
 test_in_platform_root() {
   local folder totals
   folder=$(root_of "$2")
-  install_packages debootstrap
-  if [ "$2" = jammy ]; then
-    install_packages libtomlplusplus-dev
-    make_ubuntu_root "$folder/root"
-  else
-    make_debian_root "$2" "$folder/root"
-  fi
-  # debootstrap makes none, and a test looks for localhost.
-  [ -e "$folder/root/etc/hosts" ] || echo '127.0.0.1 localhost' >"$folder/root/etc/hosts"
+  (make_platform_root "$2" "$folder/root") || { fail "$1: its root could not be made"; return; }
   mkdir -p "$folder/build"
   "$top/scripts/in_root" "$folder/root" "$top:/src" "$folder/build:/src/build" -- /src/scripts/test --platforms="$1" | tee "$log"
   read -r -a totals <<<"$(tail -n 1 "$log" | tr -dc '0-9 ')"

@@ -1,4 +1,5 @@
 """The cluster of a simulation, seen from the machine: its commands, its hosts' files and processes."""
+import contextlib
 import json
 import os
 import subprocess
@@ -11,24 +12,35 @@ AGENT = """
 import json, subprocess, sys
 for line in sys.stdin:
     words, text = json.loads(line)
-    done = subprocess.run(words, input=text, capture_output=True, text=True, errors="replace")
-    print(json.dumps([done.returncode, done.stdout, done.stderr]), flush=True)
+    try:
+        done = subprocess.run(words, input=text, capture_output=True, text=True, errors="replace", timeout=300)
+        answer = [done.returncode, done.stdout, done.stderr]
+    except subprocess.TimeoutExpired:
+        answer = [124, "", f"{words[0]} had not ended after 300 s, and was killed"]
+    print(json.dumps(answer), flush=True)
 """
 
 
 class Agent:
     def __init__(self, cluster, user):
+        self.user = user
         self.process = subprocess.Popen([COMMAND, "exec", "ctl", f"--user={user}", "--", "python3", "-u", "-c", AGENT],
                                         env=cluster.environment, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
 
     def run(self, *words, text=""):
         """(exit code, output, errors) of a command."""
-        self.process.stdin.write(json.dumps([words, text]) + "\n")
-        self.process.stdin.flush()
-        return json.loads(self.process.stdout.readline())
+        answer = ""
+        with contextlib.suppress(BrokenPipeError):
+            self.process.stdin.write(json.dumps([words, text]) + "\n")
+            self.process.stdin.flush()
+            answer = self.process.stdout.readline()
+        if not answer:
+            raise SystemExit(f"simulation: the program that runs {self.user}'s commands on the controller has ended, at: {' '.join(words)}")
+        return json.loads(answer)
 
     def end(self):
-        self.process.stdin.close()
+        with contextlib.suppress(BrokenPipeError):
+            self.process.stdin.close()
         self.process.wait()
 
 
@@ -65,9 +77,11 @@ class Cluster:
             file.write(text.replace("required spank_nodestage.so", "required spank_nodestage.so begin_wait=60"))
 
     def stop(self):
-        for agent in self.agents.values():
-            agent.end()
-        self.call("down")
+        try:
+            for agent in self.agents.values():
+                agent.end()
+        finally:
+            self.call("down")
 
     def file_system(self):
         """The type of the one that the homes lie on."""

@@ -27,7 +27,7 @@ class Job:
     says_not: tuple = ("WRONG",)
     # Path -> (text, size) that a file is filled with, or None: it must not exist.
     results: dict = dataclasses.field(default_factory=dict)
-    whole_or_absent: bool = False  # for results of a job that is cancelled at any moment
+    whole_or_absent: bool = False  # for results of a job that is cancelled at any moment: absent only if it did not say WRITTEN
     elements: int = 1
     cancel_after: float | None = None  # seconds from its submission
     held: bool = False  # it is requeued and held, and must be released
@@ -110,7 +110,7 @@ def cancelled(make):
     text, size = make.result()
     return make.job("cancelled", [f"-N{make.pick.choice((1, 1, 2))}", f"--stage-dataset={make.archive()}:d",
                                   f"--stage-dataset={make.home}/in/large.tar:l", f"--stage-out=r:{make.out}/r-%n"],
-                    f"is d {make.facts['tree']}\nfill r.new '{text}' {size}; mv r.new r\nsleep 600\n", states=("CANCELLED",), says=(),
+                    f"is d {make.facts['tree']}\nfill r.new '{text}' {size}; mv r.new r; echo WRITTEN\nsleep 600\n", states=("CANCELLED",), says=(),
                     results={f"{make.out}/r-0": (text, size)}, whole_or_absent=True, cancel_after=make.pick.uniform(0, 20))
 
 

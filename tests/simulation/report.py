@@ -41,6 +41,7 @@ def problems(run):
     found += [f"{node}: left there: {name}" for node, names in run.left.items() for name in names]
     found += [f"a temporary name is left: {name}" for name in run.temporary]
     found += [f"drained: {line}" for line in run.drained]
+    found += run.faults_failed
     found += held_more(run.before, run.after)
     for kind in ("daemon", "peer"):
         count, _, _, most = growth(run.samples, kind)
