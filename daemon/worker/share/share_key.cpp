@@ -10,10 +10,10 @@
 
 #include "common/os/directory_stream.hpp"
 #include "common/os/file.hpp"
+#include "common/os/mounts.hpp"
 #include "common/text/human.hpp"
 #include "common/wire/status_file.hpp"
 #include "daemon/worker/basis/fault.hpp"
-#include "common/os/mounts.hpp"
 #include "daemon/worker/tree/dir_stack.hpp"
 
 namespace nodestage {

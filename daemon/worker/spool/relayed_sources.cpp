@@ -6,9 +6,9 @@
 #include <cstring>
 
 #include "common/os/file.hpp"
+#include "common/os/mounts.hpp"
 #include "common/text/human.hpp"
 #include "daemon/worker/basis/log.hpp"
-#include "common/os/mounts.hpp"
 
 namespace nodestage {
 namespace {
