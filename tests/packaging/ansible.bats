@@ -44,8 +44,9 @@ configure_ansible() {
     export ANSIBLE_HOME=$BATS_FILE_TMPDIR/ansible ANSIBLE_NOCOLOR=1 ANSIBLE_PIPELINING=1 ANSIBLE_SSH_TRANSFER_METHOD=piped \
         ANSIBLE_SSH_ARGS='' ANSIBLE_INVENTORY=$BATS_FILE_TMPDIR/inventory.yml ANSIBLE_DEPRECATION_WARNINGS=0 \
         ANSIBLE_SSH_EXECUTABLE=$BATS_FILE_TMPDIR/ssh LC_ALL=C.UTF-8
-    # The last two arguments of ssh are the host and the command.
-    printf '#!/bin/bash\nexec "%s" exec "${@: -2:1}" -- sh -c "${@: -1}"\n' "$CLUSTER" >"$ANSIBLE_SSH_EXECUTABLE"
+    # The last two arguments of ssh are the host and the command. A host is down while the file HOST.down is there.
+    printf '#!/bin/bash\n[[ ! -e %s/${*: -2:1}.down ]] || exit 255\nexec "%s" exec "${@: -2:1}" -- sh -c "${@: -1}"\n' \
+        "$BATS_FILE_TMPDIR" "$CLUSTER" >"$ANSIBLE_SSH_EXECUTABLE"
     chmod 0755 "$ANSIBLE_SSH_EXECUTABLE"
     cat >"$ANSIBLE_INVENTORY" <<TEXT
 all:
@@ -112,7 +113,7 @@ fails_with() {
 
 # installed HOST: the version.
 installed() {
-    on "$1" dpkg-query --show --showformat '${Version}' slurm-spank-nodestage
+    on "$1" dpkg-query --show --showformat '${db:Status-Status}/${Version}' slurm-spank-nodestage | sed -n 's,^installed/,,p'
 }
 
 daemon_pid() {
@@ -129,10 +130,24 @@ list_files() {
 
 @test "PrologFlags without Alloc: the run stops before a host is changed, and says what is missing" {
     for host in n1 ctl; do list_files "$host" >"$BATS_FILE_TMPDIR/$host.before"; done
+    # What an earlier run has left is not taken for what this one builds. A node that is down is not asked.
+    stale=$NODESTAGE_BUILD/packages/slurm-spank-nodestage_0.0.1-1+slurm$(slurm_release)_amd64.deb
+    mkdir -p "${stale%/*}"
+    touch "$stale" "$BATS_FILE_TMPDIR/n1.down"
     fails_with "Add Alloc to PrologFlags on all hosts" play site -e nodestage_install=source
+    rm "$BATS_FILE_TMPDIR/n1.down"
+    [ ! -e "$stale" ]
     list_files n1 | diff "$BATS_FILE_TMPDIR/n1.before" -
     # What is built before that is there.
     [[ $(package) == */slurm-spank-nodestage_0.*-1+slurm"$(slurm_release)"_*.deb ]]
+}
+
+@test "a host without Slurm's configuration, and a template without its directory: the run stops and says so" {
+    on n2 mv /etc/slurm/slurm.conf /etc/slurm/away
+    fails_with "n2: \`scontrol show config\` failed: " play site --limit n2
+    on n2 mv /etc/slurm/away /etc/slurm/slurm.conf
+    fails_with "does not read nodestaged.toml: set nodestage_tmpdir_root, too" play site --limit n2 \
+        -e nodestage_edit_slurm_conf=true --check -e nodestage_settings_template=nodestaged.toml
 }
 
 @test "--check on a host without nodestage shows what would change and changes nothing" {
@@ -181,17 +196,25 @@ list_files() {
     touch "$other"
     fails_with "n1 has Slurm $(slurm_release), and ${other##*/} is for Slurm 99.05, whose plugin does not load there." \
         play site --limit n1 -e nodestage_package="$other"
+    fails_with "${other##*/} is not an absolute path" play site --limit n1 -e nodestage_package="${other##*/}"
     [[ $(installed n1) == 0.*-1+slurm"$(slurm_release)" ]]
+}
+
+@test "the plugin's line is not written beside an include that has it" {
+    fails_with "n1: /etc/slurm/plugstack.conf includes plugstack.conf.d, where the package has the plugin's line already" \
+        install n1 -e nodestage_plugstack=line
+    [ "$(on n1 grep -c spank_nodestage /etc/slurm/plugstack.conf)" = 0 ]
 }
 
 @test "changed settings: the daemon reloads them" {
     pid=$(daemon_pid n1)
+    count=$(reloads n1)
     settings '  staging: {max_jobs: 5}
   cache: {never: [/project/secret]}
   peer: {addresses: {n1: 10.213.0.1, n2: [10.213.0.2]}}'
     succeeds install n1 -e '{nodestage_plugin_arguments: {progress: 20}}'
     [ "$(daemon_pid n1)" = "$pid" ]
-    wait_until 5 reloaded n1 0
+    wait_until 30 reloaded n1 "$count"
     on n1 grep -x 'required spank_nodestage.so progress=20' /etc/slurm/plugstack.conf.d/nodestage.conf
 }
 
@@ -241,6 +264,17 @@ SCRIPT
     grep -Fx -- "$(as alice cat sum)" <<<"$OUTPUT"
 }
 
+@test "settings that were written before an older package could not be installed are read all the same" {
+    count=$(reloads n1)
+    settings '  daemon: {state_dir: /var/lib/nodestage/state}
+  staging: {max_jobs: 6}'
+    other=$BATS_TEST_TMPDIR/slurm-spank-nodestage_0.0.1-1+slurm$(slurm_release)_amd64.deb
+    touch "$other"
+    fails_with "${other##*/} could not be installed" install n1 -e nodestage_rollback=true -e nodestage_package="$other"
+    has "$output" "RUNNING HANDLER [nodestage : Reload nodestaged]"
+    wait_until 30 reloaded n1 "$count"
+}
+
 @test "from a repository, by name and version" {
     on ctl sh -e -c 'mkdir -p /var/repository && cat >/var/repository/it.deb' <"$(package 1)"
     on ctl sh -e -c 'cd /var/repository && dpkg-scanpackages . >Packages 2>/dev/null
@@ -252,13 +286,28 @@ SCRIPT
     fails_with "slurm-spank-nodestage=9 could not be installed" play site --limit ctl -e nodestage_package=slurm-spank-nodestage=9
 }
 
-@test "a node with held results is not cleared, and says whose they are" {
+@test "a node with held results, or one that is down: nothing is removed from any host, and the run says why" {
     as alice sh -c 'mkdir -p no && chmod 0500 no'
     sbatch_wait -w n1 --stage-out=out:no/out --wrap 'mkdir $SLURM_TMPDIR/out && echo precious >$SLURM_TMPDIR/out/a'
     wait_until 30 sh -c '"$0" exec n1 -- nodestage held | grep -q "$1"' "$CLUSTER" "$JOBID"
-    fails_with "n1 has jobs of nodestage: $JOBID of alice (held)" play remove --limit n1 -e nodestage_jobs_wait=0
+    fails_with "n1 has jobs of nodestage: $JOBID of alice (held)" play remove -e nodestage_jobs_wait=0
     on n1 nodestage held | grep -q "$JOBID"
     on n1 systemctl is-active nodestaged
+    # Nor if a node cannot be asked.
+    touch "$BATS_FILE_TMPDIR/n2.down"
+    fails_with "UNREACHABLE" play remove -e nodestage_discard_results=true
+    rm "$BATS_FILE_TMPDIR/n2.down"
+    for host in n1 n2 ctl; do [[ $(installed "$host") == 0.* ]]; done
+}
+
+@test "a package that was removed and not purged: its held results are not deleted, and it is installed again" {
+    on n1 dpkg --remove slurm-spank-nodestage
+    fails_with "n1 keeps results or jobs that the removal would delete: /localscratch/.nodestage/hold/" play remove --limit n1 \
+        -e nodestage_daemon=false
+    on n1 grep -rqx precious /localscratch/.nodestage/hold
+    succeeds install n1
+    [[ $(installed n1) == 0.*-1+slurm* ]]
+    on n1 nodestage held | grep -q alice
 }
 
 @test "removed: nothing is left but the system user, and Slurm works" {
