@@ -26,7 +26,7 @@ srun --nodelist=n1 --stage-dataset=data.tar.gz,shared true; srun --nodelist=n1 -
 srun --stage-out=results:live sh -c 'mkdir $SLURM_TMPDIR/results; echo 1 >$SLURM_TMPDIR/results/epoch1; nodestage push; ls ~/live'
 
 # 9. Cancel a job: its result arrives nevertheless.
-sbatch --wait --stage-out=results:saved --wrap='mkdir $SLURM_TMPDIR/results; echo 42 >$SLURM_TMPDIR/results/answer; scancel $SLURM_JOB_ID; sleep 60'; cat saved/answer
+sbatch --wait --stage-out=results:saved --wrap='mkdir $SLURM_TMPDIR/results; echo 42 >$SLURM_TMPDIR/results/answer; scancel $SLURM_JOB_ID; sleep 60'; until [ -e saved/answer ]; do sleep 1; done; cat saved/answer
 
 # 10. Deliver to a directory that is not yours: the result is held on its node, and you recover it.
 sbatch --parsable --wait --nodelist=n1 --stage-out=results:/root/out --wrap='mkdir $SLURM_TMPDIR/results; echo 7 >$SLURM_TMPDIR/results/answer' | tee held.job; srun --nodelist=n1 nodestage held; nodestage recover "$(cat held.job)" rescued --node=n1; find rescued
