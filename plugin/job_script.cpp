@@ -93,8 +93,10 @@ void detach_mounts(const End& end, std::uint32_t uid, const std::string& directo
   for (const std::string& path : left.detached)
     slurm_info("nodestage: job %u: detached %s/%s, which its programs had left mounted (FUSE)",
                end.job, directory.c_str(), printable(path).c_str());
-  for (const std::string& what : left.kept)
-    log_fault(end.job, "left mounted, and cannot be detached: " + directory + "/" + what);
+  for (const std::string& what : left.kept) {
+    std::string text = "left mounted, and cannot be detached: ";
+    log_fault(end.job, text.append(directory).append("/").append(what));
+  }
 }
 
 // What its user has mounted with FUSE, while the job ends. Mounts over the job directory itself are

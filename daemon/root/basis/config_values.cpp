@@ -51,7 +51,7 @@ std::optional<std::string> to_addresses(const toml::node& node, std::vector<std:
 
 }  // namespace
 
-Setter number(Member<std::uint64_t> member, std::uint64_t smallest, std::uint64_t largest) {
+Setter number(const Member<std::uint64_t>& member, std::uint64_t smallest, std::uint64_t largest) {
   return [=](Config& config, const toml::node& node) -> std::optional<std::string> {
     const auto value = node.value_exact<std::int64_t>();
     if (value && *value >= 0 && static_cast<std::uint64_t>(*value) >= smallest &&
@@ -63,7 +63,7 @@ Setter number(Member<std::uint64_t> member, std::uint64_t smallest, std::uint64_
   };
 }
 
-Setter boolean(Member<bool> member) {
+Setter boolean(const Member<bool>& member) {
   return [=](Config& config, const toml::node& node) -> std::optional<std::string> {
     const auto value = node.value_exact<bool>();
     if (!value) return "true or false";
@@ -72,7 +72,7 @@ Setter boolean(Member<bool> member) {
   };
 }
 
-Setter size(Member<std::uint64_t> member) {
+Setter size(const Member<std::uint64_t>& member) {
   return [=](Config& config, const toml::node& node) -> std::optional<std::string> {
     std::optional<std::uint64_t> bytes;
     if (const auto text = node.value_exact<std::string>()) bytes = to_bytes(*text);
@@ -85,7 +85,7 @@ Setter size(Member<std::uint64_t> member) {
   };
 }
 
-Setter absolute_path(Member<std::string> member) {
+Setter absolute_path(const Member<std::string>& member) {
   return [=](Config& config, const toml::node& node) -> std::optional<std::string> {
     const auto text = node.value_exact<std::string>();
     if (!text || !text->starts_with('/') || text->ends_with('/')) return "an absolute path";
@@ -94,7 +94,7 @@ Setter absolute_path(Member<std::string> member) {
   };
 }
 
-Setter path_or_empty(Member<std::string> member) {
+Setter path_or_empty(const Member<std::string>& member) {
   return [=](Config& config, const toml::node& node) -> std::optional<std::string> {
     const auto text = node.value_exact<std::string>();
     if (!text || (!text->empty() && (!text->starts_with('/') || text->ends_with('/'))))
@@ -104,7 +104,7 @@ Setter path_or_empty(Member<std::string> member) {
   };
 }
 
-Setter directories(Member<std::vector<std::string>> member) {
+Setter directories(const Member<std::vector<std::string>>& member) {
   return [=](Config& config, const toml::node& node) -> std::optional<std::string> {
     const std::string allowed = "a list of absolute paths, in all at most 16 KiB";
     const auto* list = node.as_array();
@@ -123,7 +123,7 @@ Setter directories(Member<std::vector<std::string>> member) {
   };
 }
 
-Setter addresses(Member<std::vector<std::string>> member) {
+Setter addresses(const Member<std::vector<std::string>>& member) {
   return [=](Config& config, const toml::node& node) { return to_addresses(node, member(config)); };
 }
 

@@ -23,16 +23,16 @@ using Member = std::function<T&(Config&)>;
 
 constexpr std::uint64_t k_no_largest = 1ULL << 62;
 
-Setter number(Member<std::uint64_t> member, std::uint64_t smallest, std::uint64_t largest);
-Setter boolean(Member<bool> member);
+Setter number(const Member<std::uint64_t>& member, std::uint64_t smallest, std::uint64_t largest);
+Setter boolean(const Member<bool>& member);
 // In bytes: a whole number, or a text such as "512MiB".
-Setter size(Member<std::uint64_t> member);
-Setter absolute_path(Member<std::string> member);
-Setter path_or_empty(Member<std::string> member);
+Setter size(const Member<std::uint64_t>& member);
+Setter absolute_path(const Member<std::string>& member);
+Setter path_or_empty(const Member<std::string>& member);
 // A list of absolute paths, bounded in total by what the worker's order can hold.
-Setter directories(Member<std::vector<std::string>> member);
+Setter directories(const Member<std::vector<std::string>>& member);
 // A table of names of nodes, each with an IP address or a list of them: "n1=10.0.0.1" for each.
-Setter addresses(Member<std::vector<std::string>> member);
+Setter addresses(const Member<std::vector<std::string>>& member);
 
 template <typename Enum>
 Setter choice(Member<Enum> member, std::vector<std::pair<std::string, Enum>> choices) {
