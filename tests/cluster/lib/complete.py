@@ -12,7 +12,7 @@ import select
 import sys
 import time
 
-LIMIT_S = 30
+LIMIT_S = 120
 
 BASH = """
 PS1='$ '
