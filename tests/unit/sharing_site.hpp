@@ -107,6 +107,19 @@ struct SharingSite : JobSite {
     REQUIRE(workers.say(WorkerTask::stage, job, WorkerPhase::done, items));
     end_stage(job);
   }
+  // The job may run while its second item, which is async, is still staged. The worker's records.
+  std::vector<ItemRecord> stage_all_but_late(std::uint32_t job) {
+    ask(job, {{k_a, "data"}, {k_b, "late"}});
+    auto items = do_all(job);
+    items[1].state = static_cast<std::uint32_t>(ItemState::working);
+    items[1].flags |= k_item_async;
+    REQUIRE(workers.say(WorkerTask::stage, job, WorkerPhase::ready, items));
+    return items;
+  }
+  void finish_late(std::uint32_t job, std::vector<ItemRecord> items) {
+    items[1].state = static_cast<std::uint32_t>(ItemState::done);
+    REQUIRE(workers.say(WorkerTask::stage, job, WorkerPhase::done, items));
+  }
   void end_stage(std::uint32_t job,
                  const WorkerEnd& how = {WorkerEnd::Kind::ended, "ended with code 0"}) {
     REQUIRE(workers.end(WorkerTask::stage, how, job));

@@ -270,16 +270,11 @@ TEST_CASE("a tree that cannot be moved ends the sharing of its user alone") {
 
 TEST_CASE("an async item is kept when its worker has ended") {
   SharingSite site;
-  site.ask(1, {{k_a, "data"}, {k_b, "late"}});
-  auto items = site.do_all(1);
-  items[1].state = static_cast<std::uint32_t>(ItemState::working);
-  items[1].flags |= k_item_async;
-  REQUIRE(site.workers.say(WorkerTask::stage, 1, WorkerPhase::ready, items));
+  const auto items = site.stage_all_but_late(1);
   site.wait(1);
   CHECK(site.state_of(1) == "ready");
   CHECK(site.kept() == 1);
-  items[1].state = static_cast<std::uint32_t>(ItemState::done);
-  REQUIRE(site.workers.say(WorkerTask::stage, 1, WorkerPhase::done, items));
+  site.finish_late(1, items);
   site.end_stage(1);
   CHECK(site.kept() == 2);
   CHECK(site.text_in(1, "late") == "of job 1");

@@ -113,14 +113,9 @@ TEST_CASE("a daemon that is started again does not wait for a job that stages no
 
 TEST_CASE("async items that were staged while no daemon ran are kept") {
   SharingSite site;
-  site.ask(1, {{k_a, "data"}, {k_b, "late"}});
-  auto items = site.do_all(1);
-  items[1].state = static_cast<std::uint32_t>(ItemState::working);
-  items[1].flags |= k_item_async;
-  REQUIRE(site.workers.say(WorkerTask::stage, 1, WorkerPhase::ready, items));
+  const auto items = site.stage_all_but_late(1);
   site.wait(1);
-  items[1].state = static_cast<std::uint32_t>(ItemState::done);
-  REQUIRE(site.workers.say(WorkerTask::stage, 1, WorkerPhase::done, items));
+  site.finish_late(1, items);
   site.start_daemon();
   CHECK(site.kept() == 2);
   CHECK(site.text_in(1, "late") == "of job 1");
@@ -128,11 +123,7 @@ TEST_CASE("async items that were staged while no daemon ran are kept") {
 
 TEST_CASE("what was kept is there when its job begins anew after a restart of the daemon") {
   SharingSite site;
-  site.ask(1, {{k_a, "data"}, {k_b, "late"}});
-  auto items = site.do_all(1);
-  items[1].state = static_cast<std::uint32_t>(ItemState::working);
-  items[1].flags |= k_item_async;
-  REQUIRE(site.workers.say(WorkerTask::stage, 1, WorkerPhase::ready, items));
+  site.stage_all_but_late(1);
   fs::copy(site.scratch / "state", site.scratch / "saved", fs::copy_options::recursive);
   site.wait(1);
   CHECK(site.kept() == 1);
