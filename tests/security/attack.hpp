@@ -34,10 +34,10 @@ class Attack {
     const auto before = outside();
     const int code = stage.run();
     const auto after = outside();
-    for (const auto& [path, facts] : before) {
-      INFO(path);
-      CHECK(after.count(path) == 1);
-      if (after.count(path) == 1) CHECK(after.at(path) == facts);
+    for (const auto& file : before) {
+      INFO(file.first);
+      CHECK(after.count(file.first) == 1);
+      if (after.count(file.first) == 1) CHECK(after.at(file.first) == file.second);
     }
     CHECK(after.size() == before.size());
     CHECK_FALSE(std::filesystem::exists("/tmp/escaped"));

@@ -94,20 +94,25 @@ class DecodeRun {
   }
 };
 
-// A frame by the codec alone, given `piece` bytes and room for `room` at a time. Nothing: a fault,
-// or it does not end.
+// How many bytes a codec is given at a time, and how many it has room for.
+struct Pieces {
+  std::size_t in;
+  std::size_t out;
+};
+
+// A frame by the codec alone, in such pieces. Nothing: a fault, or it does not end.
 inline std::optional<std::string> decode_in_pieces(nodestage::Codec& codec, std::string_view packed,
-                                                   std::size_t piece, std::size_t room) {
+                                                   const Pieces& pieces) {
   REQUIRE(codec.begin_frame());
-  std::string out(room, '\0');
+  std::string out(pieces.out, '\0');
   std::string all;
   for (;;) {
-    const std::string_view in = packed.substr(0, piece);
+    const std::string_view in = packed.substr(0, pieces.in);
     const auto step =
         codec.decode(std::as_bytes(std::span(in)), std::as_writable_bytes(std::span(out)));
     if (!step) return std::nullopt;
     REQUIRE(step->consumed <= in.size());
-    REQUIRE(step->produced <= room);
+    REQUIRE(step->produced <= pieces.out);
     packed.remove_prefix(step->consumed);
     all.append(out, 0, step->produced);
     if (step->frame_ended) return all;

@@ -260,7 +260,9 @@ TEST_CASE("nodestaged.toml(5) tells of every key, with the default of the instal
 }
 
 TEST_CASE("nodestaged.toml(5) tells of each key what is allowed") {
-  for (const auto& [name, told] : manual_page()) {
+  for (const auto& entry : manual_page()) {
+    const std::string& name = entry.first;
+    const Told& told = entry.second;
     CAPTURE(name);
     const std::string key = name.substr(name.find('.') + 1);
     const std::string fault =

@@ -29,11 +29,10 @@ TEST_CASE("compress: in whatever pieces it comes and is asked for") {
   REQUIRE(run.shell("bsdtar -cZf y x && gzip -dc < y > z") == 0);
   const std::string packed = slurp(run.scratch / "y");
   const std::string whole = slurp(run.scratch / "z");
-  for (const auto& [piece, room] :
-       {std::pair<std::size_t, std::size_t>{1, 1}, {3, 70'000}, {5000, 7}}) {
-    CAPTURE(piece);
+  for (const Pieces& pieces : {Pieces{1, 1}, {3, 70'000}, {5000, 7}}) {
+    CAPTURE(pieces.in);
     const auto codec = make_codec(Coding::compress);
-    CHECK((decode_in_pieces(*codec, packed, piece, room) == whole));
+    CHECK((decode_in_pieces(*codec, packed, pieces) == whole));
   }
 }
 

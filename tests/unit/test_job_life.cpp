@@ -152,7 +152,9 @@ constexpr const char* k_table[][2] = {
 }  // namespace
 
 TEST_CASE("each event in each state") {
-  for (const auto& [from, after] : k_table) {
+  for (const auto& row : k_table) {
+    const char* from = row[0];
+    const char* after = row[1];
     REQUIRE(std::string_view(after).size() == events().size());
     std::string seen;
     for (const Event& event : events()) {

@@ -48,8 +48,8 @@ TEST_CASE(
     "the end of an older run does not end a newer one; that of a run that Slurm does not name "
     "does") {
   if (!can_run()) return;
-  for (const auto& [restart, ends] :
-       {std::pair<std::uint32_t, bool>{1, false}, {2, true}, {3, true}, {k_no_number, true}}) {
+  for (const std::uint32_t restart : {1U, 2U, 3U, k_no_number}) {
+    const bool ends = restart != 1;
     CAPTURE(restart);
     DaemonNode node;
     JobRecord record = node.record(7, JobState::ready);

@@ -131,7 +131,7 @@ TEST_CASE("credentials of a real munged: only root's, for this user, and once") 
         "its credential is of uid 65534, not 0");
   CHECK(contains(open(munged.sign("payload", k_other_uid)).error().what,
                  "has that user the same uid on all nodes?"));
-  CHECK(open(munged.sign("payload", MUNGE_UID_ANY)).error().what ==
+  CHECK(open(munged.sign("payload", static_cast<uid_t>(MUNGE_UID_ANY))).error().what ==
         "its credential is not restricted to the user of nodestage-peer");
   CHECK(open(munged.sign("", ::geteuid())).error().what == "its credential is empty");
 

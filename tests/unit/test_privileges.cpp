@@ -32,9 +32,9 @@ TEST_CASE("a process with any right beyond its user's is refused") {
                                                          {"NoNewPrivs:\t1", "NoNewPrivs:\t0"},
                                                          {"NoNewPrivs:\t1", ""},
                                                          {"Name:\tw\nUid", "Uuu"}};
-  for (const auto& [from, to] : changes) {
-    INFO(from << " → " << to);
-    CHECK(!verify_process_status(replaced(good, from, to), order));
+  for (const auto& change : changes) {
+    INFO(change.first << " → " << change.second);
+    CHECK(!verify_process_status(replaced(good, change.first, change.second), order));
   }
   order.uid = 0;
   CHECK(!verify_process_status(replaced(good, "Uid:\t1000\t1000\t1000\t1000", "Uid:\t0\t0\t0\t0"),

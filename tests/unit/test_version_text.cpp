@@ -12,10 +12,10 @@ using namespace nodestage;
 TEST_CASE("version: each fact has a value, and those that can be checked are right") {
   CHECK(version_line() == std::string("nodestage ") + k_version);
   const Facts facts = version_facts();
-  for (const auto& [name, value] : facts) {
-    CAPTURE(name);
-    CHECK_FALSE(value.empty());
-    CHECK(value.find('\n') == std::string::npos);
+  for (const auto& fact : facts) {
+    CAPTURE(fact.first);
+    CHECK_FALSE(fact.second.empty());
+    CHECK(fact.second.find('\n') == std::string::npos);
   }
   const auto value_of = [&facts](std::string_view wanted) {
     for (const auto& [name, value] : facts) {

@@ -77,15 +77,15 @@ TEST_CASE("Deflate64: in whatever pieces it comes and is asked for, and damaged"
   const Member member = packed64(run, "n", data);
   REQUIRE(member.told.method == 9);
   const auto codec = make_deflate64_codec();
-  for (const auto& [piece, room] : {std::pair<std::size_t, std::size_t>{1, 1},
-                                    {1, 70'000},
-                                    {7, 13},
-                                    {8, 1},
-                                    {9, 100'000},
-                                    {5000, 7},
-                                    {1'000'000, 1'000'000}}) {
-    CAPTURE(piece);
-    CHECK((decode_in_pieces(*codec, member.data, piece, room) == data));
+  for (const Pieces& pieces : {Pieces{1, 1},
+                               {1, 70'000},
+                               {7, 13},
+                               {8, 1},
+                               {9, 100'000},
+                               {5000, 7},
+                               {1'000'000, 1'000'000}}) {
+    CAPTURE(pieces.in);
+    CHECK((decode_in_pieces(*codec, member.data, pieces) == data));
   }
   std::uint64_t state = 88172645463325252ULL;
   int faults = 0;
@@ -94,12 +94,12 @@ TEST_CASE("Deflate64: in whatever pieces it comes and is asked for, and damaged"
     std::string damaged = member.data;
     damaged[state % damaged.size()] ^= static_cast<char>(1U << (state >> 32) % 8);
     damaged.resize(damaged.size() - (state >> 40) % 2 * (state % 1000));
-    const auto decoded = decode_in_pieces(*codec, damaged, 4096, 65'536);
+    const auto decoded = decode_in_pieces(*codec, damaged, {4096, 65'536});
     if (!decoded) ++faults;
     CHECK((decoded != data));
   }
   CHECK(faults > 50);
-  CHECK((decode_in_pieces(*codec, member.data, 4096, 65'536) == data));
+  CHECK((decode_in_pieces(*codec, member.data, {4096, 65'536}) == data));
 }
 
 TEST_CASE("Deflate64: codes and distances that cannot be are faults") {

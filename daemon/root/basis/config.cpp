@@ -30,8 +30,8 @@ std::string known_names(std::string_view section) {
 Status set_section(Config& config, const std::string& section, const toml::table& table,
                    const std::string& file) {
   for (const auto& [name, node] : table) {
-    const auto same = [&, name = name.str()](const ConfigKey& key) {
-      return key.section == section && key.name == name;
+    const auto same = [&, wanted = name.str()](const ConfigKey& key) {
+      return key.section == section && key.name == wanted;
     };
     const auto key = std::find_if(all_config_keys().begin(), all_config_keys().end(), same);
     const std::string full = std::string(section).append(".").append(name.str());
