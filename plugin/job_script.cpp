@@ -1,6 +1,7 @@
 #include "plugin/job_script.hpp"
 
 #include <algorithm>
+#include <cerrno>
 #include <functional>
 #include <string>
 #include <string_view>
@@ -39,10 +40,20 @@ std::string size_text(const Begin& begin) {
          "options (for example, one glob instead of many names) and submit the job again.";
 }
 
-// The cause if it failed, or "".
+// Logs the first line only; the rest is for the user.
+void log_fault(std::uint32_t job, const std::string& what) {
+  slurm_error("nodestage: job %u: %s", job, printable(what.substr(0, what.find('\n'))).c_str());
+}
+
+// The cause if it failed, or "". A daemon that was reached and is only slow has the request and may
+// still take it: the tasks ask it.
 std::string announce(const PluginSettings& settings, const Begin& begin) {
   const Deadline deadline = Clock::now() + settings.begin_wait;
   const auto reply = ask_daemon(settings.socket, begin, deadline, deadline);
+  if (!reply && reply.error().code == ETIMEDOUT) {
+    log_fault(begin.job, reply.error().what + "; its tasks ask nodestaged again");
+    return {};
+  }
   if (!reply) return "nodestaged does not answer (" + reply.error().what + ")";
   if (std::holds_alternative<Accepted>(reply.value())) return {};
   if (const auto* refused = std::get_if<Refused>(&reply.value())) {
@@ -56,11 +67,6 @@ std::string begin_job(const PluginSettings& settings, const Begin& begin) {
   if (begin.request.size() > k_max_request_bytes) return size_text(begin);
   const std::string cause = announce(settings, begin);
   return cause.empty() ? cause : user_text(begin, cause);
-}
-
-// Logs the first line only; the rest is for the user.
-void log_fault(std::uint32_t job, const std::string& what) {
-  slurm_error("nodestage: job %u: %s", job, printable(what.substr(0, what.find('\n'))).c_str());
 }
 
 // The limit for the epilog hook.

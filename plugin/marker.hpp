@@ -3,7 +3,7 @@
 // One file per job, RUNTIME_DIR/jobs/JOBID, written by root (0644, in a 0755 directory) and
 // replaced atomically:
 //   absent   the job does not stage: no hook does anything
-//   empty    the daemon knows the job: ask it
+//   empty    the daemon knows the job, or has not answered yet: ask it
 //   text     the daemon could not be informed; the text says why and what to do, for the user
 // RUNTIME_DIR/every-job exists if every job gets a job directory, with or without a request.
 #pragma once

@@ -28,6 +28,10 @@ class Conversation {
 
  private:
   Deadline limit() const { return start_ + settings_.stage_wait; }
+  // A daemon that works reports at each interval.
+  Deadline silence_limit() const {
+    return std::min(limit(), Clock::now() + settings_.daemon_wait + 2 * voice_.report_interval());
+  }
   StageWaitResult fail(const std::string& text);
   StageWaitResult fail_at_limit();
   StageWaitResult fail_away(const Error& cause);
@@ -98,7 +102,7 @@ std::optional<StageWaitResult> Conversation::take(const Message& message) {
 }
 
 std::optional<StageWaitResult> Conversation::note_absence(const Error& error) {
-  if (error.code == ETIMEDOUT) return fail_at_limit();
+  if (error.code == ETIMEDOUT) return Clock::now() >= limit() ? fail_at_limit() : fail_away(error);
   if (!is_daemon_away(error)) {
     return fail("nodestaged cannot be asked (" + error.what + "). Tell your administrators.");
   }
@@ -127,7 +131,7 @@ Result<DaemonConnection> Conversation::begin_wait() {
 
 std::optional<StageWaitResult> Conversation::listen(DaemonConnection& connection) {
   for (;;) {
-    const auto message = connection.receive(limit());
+    const auto message = connection.receive(silence_limit());
     if (!message) return note_absence(message.error());
     if (auto result = take(message.value())) return result;
   }

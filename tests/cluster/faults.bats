@@ -165,6 +165,16 @@ all_ended() {
     assert_idle_clean
 }
 
+@test "a daemon that is too slow for the prolog: the tasks ask it, and the job has its data" {
+    on n1 pkill -STOP -x nodestaged
+    id=$(submit_whole alice -w n1)
+    wait_until 30 on n1 grep -qF "job $id: no answer from nodestaged in time; its tasks ask nodestaged again" /var/log/slurm/slurmd.log
+    wait_until 30 job_is "$id" RUNNING
+    on n1 pkill -CONT -x nodestaged
+    assert_whole "$id" alice
+    assert_idle_clean
+}
+
 # What a daemon does to take a job: rename (the request), rename (its entry), mkdir, chown (its directory), rename
 # (queued). Each with its node: "CALLS WHEN NODE".
 readonly RENAME=rename,renameat,renameat2

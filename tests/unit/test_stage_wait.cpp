@@ -161,6 +161,19 @@ TEST_CASE("stage wait: the limit ends it") {
   CHECK(trial.said.find("longest that a task waits") != std::string::npos);
 }
 
+TEST_CASE("stage wait: a daemon that says nothing any more is given up as one that is away") {
+  Trial trial;
+  trial.settings.progress = std::chrono::seconds(1);
+  const auto falls_silent = [](FakePeer& peer) {
+    static_cast<void>(peer.hear());
+    peer.say(Progress{});
+    static_cast<void>(peer.hear());
+  };
+  CHECK(trial.run({falls_silent}).verdict == StageVerdict::fail);
+  CHECK(trial.said.find("has not answered") != std::string::npos);
+  CHECK(trial.said.find("--exclude=n1") != std::string::npos);
+}
+
 TEST_CASE("stage wait: none takes what is ready and never fails") {
   Trial ready;
   ready.order.patience = StageWait::none;
