@@ -21,7 +21,7 @@ k_test_packages=(
   bash-completion zsh fish ruby lua5.4 tcl ansible-core python3-apt
 )
 k_clang_packages=(clang clang-format clang-tidy libclang-rt-dev)
-k_machine_packages=(qemu-system-x86 debootstrap openssh-client e2fsprogs iproute2 procps bats python3)
+k_machine_packages=(qemu-system-x86 ansible-core debootstrap openssh-client e2fsprogs iproute2 procps bats python3)
 k_package_packages=(lintian rpm systemd debootstrap)
 
 # With the seconds since the start.
