@@ -13,10 +13,11 @@ namespace {
 
 constexpr std::chrono::seconds k_patience_of_none{1};
 constexpr std::chrono::seconds k_mention_absence{2};
+constexpr std::chrono::seconds k_least_silence{1};
 constexpr std::chrono::milliseconds k_reconnect_pause{200};
 
-std::string duration_text(std::chrono::seconds duration) {
-  return human_duration(static_cast<std::uint64_t>(std::chrono::milliseconds(duration).count()));
+std::string duration_text(std::chrono::milliseconds duration) {
+  return human_duration(static_cast<std::uint64_t>(duration.count()));
 }
 
 class Conversation {
@@ -28,13 +29,13 @@ class Conversation {
 
  private:
   Deadline limit() const { return start_ + settings_.stage_wait; }
-  // A daemon that works reports at each interval.
-  Deadline silence_limit() const {
-    return std::min(limit(), Clock::now() + settings_.daemon_wait + 2 * voice_.report_interval());
+  // How long the daemon may say nothing: it reports at each interval.
+  std::chrono::milliseconds longest_silence() const {
+    return std::max(settings_.daemon_wait, k_least_silence) + 2 * voice_.report_interval();
   }
   StageWaitResult fail(const std::string& text);
   StageWaitResult fail_at_limit();
-  StageWaitResult fail_away(const Error& cause);
+  StageWaitResult fail_away(const Error& cause, std::chrono::milliseconds waited);
   StageWaitResult fail_refused(const Refused& refused);
 
   Result<DaemonConnection> begin_wait();
@@ -62,9 +63,9 @@ StageWaitResult Conversation::fail_at_limit() {
               "why it takes so long.");
 }
 
-StageWaitResult Conversation::fail_away(const Error& cause) {
+StageWaitResult Conversation::fail_away(const Error& cause, std::chrono::milliseconds waited) {
   return fail("nodestaged, which stages the data on this node, has not answered for " +
-              duration_text(settings_.daemon_wait) + " (" + cause.what +
+              duration_text(waited) + " (" + cause.what +
               "). Submit the job again, with --exclude=" + order_.node +
               " to avoid this node, and tell your administrators.");
 }
@@ -102,14 +103,15 @@ std::optional<StageWaitResult> Conversation::take(const Message& message) {
 }
 
 std::optional<StageWaitResult> Conversation::note_absence(const Error& error) {
-  if (error.code == ETIMEDOUT) return Clock::now() >= limit() ? fail_at_limit() : fail_away(error);
+  if (error.code == ETIMEDOUT)
+    return Clock::now() >= limit() ? fail_at_limit() : fail_away(error, longest_silence());
   if (!is_daemon_away(error)) {
     return fail("nodestaged cannot be asked (" + error.what + "). Tell your administrators.");
   }
   const Deadline now = Clock::now();
   if (now >= limit()) return fail_at_limit();
   if (!away_since_) away_since_ = now;
-  if (now - *away_since_ >= settings_.daemon_wait) return fail_away(error);
+  if (now - *away_since_ >= settings_.daemon_wait) return fail_away(error, settings_.daemon_wait);
   if (!absence_mentioned_ && now - *away_since_ >= k_mention_absence) {
     voice_.say("nodestaged does not answer; it may be restarting; waiting for it for up to " +
                duration_text(settings_.daemon_wait));
@@ -131,7 +133,7 @@ Result<DaemonConnection> Conversation::begin_wait() {
 
 std::optional<StageWaitResult> Conversation::listen(DaemonConnection& connection) {
   for (;;) {
-    const auto message = connection.receive(silence_limit());
+    const auto message = connection.receive(std::min(limit(), Clock::now() + longest_silence()));
     if (!message) return note_absence(message.error());
     if (auto result = take(message.value())) return result;
   }
