@@ -28,7 +28,7 @@ class RelayedStage : public StageRun {
     order.has_board = true;
     order.relay_least_bytes = 1;
     order.relay_file_systems = {type_of_file_system(data())};
-    order.relay_silence_s = 1;
+    order.relay_silence_s = 60;  // more than a busy machine keeps a thread waiting
     order.relay_patience_s = 1;
     meanwhile = [this](const std::atomic<bool>& over, int) { relay->run(over); };
     renew(window);
