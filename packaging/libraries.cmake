@@ -53,15 +53,17 @@ function(nodestage_package package minimum deb rpm)
   nodestage_judge(${package} ${minimum} "${found}" "${deb};${rpm}" "")
 endfunction()
 
-# nodestage_header(NAME MINIMUM DEB RPM FILE VERSION_FILE MACRO...): headers alone. Their directory is in the cache as
-# NAME_INCLUDE; the macros have the parts of the version. A single one, as Asio's: 101801 is 1.18.1.
-function(nodestage_header name minimum deb rpm file version_file)
+# nodestage_header(NAME MINIMUM DEB RPM FILE VERSION_FILES MACRO...): headers alone. Their directory is in the cache as
+# NAME_INCLUDE; the macros, in the first of these files that exists, have the parts of the version. A single one, as
+# Asio's: 101801 is 1.18.1.
+function(nodestage_header name minimum deb rpm file version_files)
   string(TOUPPER ${name} upper)
   find_path(${upper}_INCLUDE ${file} DOC "The directory with ${file}")
   set(parts)
-  if(EXISTS ${${upper}_INCLUDE}/${version_file})
+  find_file(version_file NAMES ${version_files} PATHS ${${upper}_INCLUDE} NO_DEFAULT_PATH NO_CACHE)
+  if(version_file)
     foreach(macro IN LISTS ARGN)
-      file(STRINGS ${${upper}_INCLUDE}/${version_file} line REGEX "^# *define +${macro} +[0-9]+" LIMIT_COUNT 1)
+      file(STRINGS ${version_file} line REGEX "^# *define +${macro} +[0-9]+" LIMIT_COUNT 1)
       string(REGEX REPLACE "^# *define +${macro} +([0-9]+).*" "\\1" number "${line}")
       list(APPEND parts ${number})
     endforeach()
@@ -89,7 +91,7 @@ nodestage_package(nlohmann_json 3.10.5 nlohmann-json3-dev json-devel)
 nodestage_package(spdlog 1.9.2 libspdlog-dev spdlog-devel)
 nodestage_package(CLI11 2.1.2 libcli11-dev cli11-devel)
 nodestage_header(tomlplusplus 3.3.0 libtomlplusplus-dev tomlplusplus-devel
-  toml++/toml.h toml++/impl/version.h TOML_LIB_MAJOR TOML_LIB_MINOR TOML_LIB_PATCH)
+  toml++/toml.h "toml++/impl/version.hpp;toml++/impl/version.h" TOML_LIB_MAJOR TOML_LIB_MINOR TOML_LIB_PATCH)
 find_package(tomlplusplus QUIET)
 if(NOT TARGET tomlplusplus::tomlplusplus)
   add_library(tomlplusplus::tomlplusplus INTERFACE IMPORTED)

@@ -83,7 +83,7 @@ play_under_jobs() {
 }
 
 @test "removed: no unit, no file and no option is left, and Slurm works" {
-    play remove
+    play remove -e nodestage_serial=100%
     for host in ctl n1 n2; do
         run on "$host" 'systemctl list-unit-files --no-legend "nodestage*"; ls -d /run/nodestage /var/lib/nodestage /etc/nodestage /usr/libexec/nodestage /localscratch/.nodestage* 2>/dev/null
             find /usr /etc/slurm -name "*nodestage*"'
