@@ -53,6 +53,21 @@ minimum_versions() {
     [ "$(grep -c 'or later is needed' <<<"$output")" = 4 ]
 }
 
+@test "toml++ has its version in one of two files, by its release" {
+    old_module libarchive 3.4.3  # so that the configuration ends here
+    for file in version.h version.hpp; do
+        rm -rf "$BATS_TEST_TMPDIR/include" "$BATS_TEST_TMPDIR/build"
+        old_header toml++/toml.h
+        old_header "toml++/impl/$file" '#define TOML_LIB_MAJOR 3' '#define TOML_LIB_MINOR 2' '#define TOML_LIB_PATCH 0'
+        configure -DTOMLPLUSPLUS_INCLUDE="$BATS_TEST_TMPDIR/include"
+        said "tomlplusplus 3.3.0 or later is needed, and 3.2.0 was found."
+        sed -i 's/MINOR 2/MINOR 4/' "$BATS_TEST_TMPDIR/include/toml++/impl/$file"
+        configure -DTOMLPLUSPLUS_INCLUDE="$BATS_TEST_TMPDIR/include"
+        said "libarchive 3.5.3 or later is needed, and 3.4.3 was found."
+        [[ $output != *tomlplusplus* ]]
+    done
+}
+
 @test "an optional library that is missing is never left out silently" {
     PKG_CONFIG_LIBDIR=$BATS_TEST_TMPDIR configure
     [ "$status" != 0 ]
