@@ -13,6 +13,11 @@
 #include "daemon/worker/piece/piece.hpp"
 #include "scratch.hpp"
 
+// 7-Zip's command: 7zz in Debian 12, whose 7z is p7zip, and 7z in later ones.
+inline std::string seven_zip() {
+  return std::system("command -v 7zz >/dev/null 2>&1") == 0 ? "7zz" : "7z";
+}
+
 class PieceRun {
  public:
   Scratch scratch;

@@ -5,6 +5,8 @@
 #include <clocale>
 #include <cstdlib>
 #include <random>
+#include <string>
+#include <vector>
 
 #include "daemon/worker/archive/archive_entries.hpp"
 #include "daemon/worker/archive/zip_entries.hpp"
@@ -137,13 +139,14 @@ TEST_CASE("random trees of every archiver: the entries are those that libarchive
   CAPTURE(seed);  // NODESTAGE_TEST_SEED does it again
   PieceRun run;
   RandomTree(seed).make(run.scratch / "t");
-  for (const std::string pack :
-       {"zip -qry x.zip t", "zip -qr -0 x.zip t", "zip -qry -9 -fd x.zip t", "zip -qry -fz x.zip t",
-        "zip -qryX x.zip t", "zip -qry -fd - t > x.zip", "zip -qryk x.zip t",
-        "7zz a -snl -tzip x.zip t > /dev/null", "7zz a -snl -tzip -mx=0 x.zip t > /dev/null",
-        "bsdtar -cf x.zip --format zip t",
-        "bsdtar -cf x.zip --format zip --options zip:compression=store t",
-        "bsdtar -cf - --format zip t | cat > x.zip", k_jar, k_python}) {
+  for (const std::string& pack : std::vector<std::string>{
+           "zip -qry x.zip t", "zip -qr -0 x.zip t", "zip -qry -9 -fd x.zip t",
+           "zip -qry -fz x.zip t", "zip -qryX x.zip t", "zip -qry -fd - t > x.zip",
+           "zip -qryk x.zip t", seven_zip() + " a -snl -tzip x.zip t > /dev/null",
+           seven_zip() + " a -snl -tzip -mx=0 x.zip t > /dev/null",
+           "bsdtar -cf x.zip --format zip t",
+           "bsdtar -cf x.zip --format zip --options zip:compression=store t",
+           "bsdtar -cf - --format zip t | cat > x.zip", k_jar, k_python}) {
     CAPTURE(pack);
     if (!is_here(run, pack)) {
       MESSAGE("skipped: no " << pack.substr(0, pack.find(' ')) << " here");
@@ -177,8 +180,9 @@ TEST_CASE("methods that are not ours are libarchive's") {
   REQUIRE(run.shell("mkdir t; seq 3000 > t/a; seq 10 > t/b") == 0);
   for (const std::string method : {"bzip2", "lzma", "xz"}) {
     CAPTURE(method);
-    if (run.shell("rm -f x.zip; 7zz a -tzip -mm=" + method + " x.zip t > /dev/null") != 0) {
-      MESSAGE("skipped: 7zz cannot do it");
+    if (run.shell("rm -f x.zip; " + seven_zip() + " a -tzip -mm=" + method +
+                  " x.zip t > /dev/null") != 0) {
+      MESSAGE("skipped: 7-Zip cannot do it");
       continue;
     }
     const Reading ours = by_us(run.scratch / "x.zip");

@@ -31,7 +31,8 @@ bool fails(const PieceRun& run, const Member& member, const std::string& cause) 
 // Deflate64, by 7-Zip, which stores what that does not make smaller.
 Member packed64(const PieceRun& run, const std::string& name, const std::string& data) {
   spit(run.scratch / "in", data);
-  REQUIRE(run.shell("rm -f d.zip; 7zz a -tzip -mm=Deflate64 d.zip in > /dev/null") == 0);
+  REQUIRE(run.shell("rm -f d.zip; " + seven_zip() +
+                    " a -tzip -mm=Deflate64 d.zip in > /dev/null") == 0);
   const std::string all = slurp(run.scratch / "d.zip");
   const auto number = [&](std::size_t at) {
     return little<std::uint16_t>(std::string_view(all), at);
