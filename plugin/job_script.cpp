@@ -62,7 +62,7 @@ std::string announce(const PluginSettings& settings, const Begin& begin) {
   return "nodestaged gave an unexpected answer";
 }
 
-// The marker's text: empty if the daemon knows the job.
+// The marker's text: empty if the daemon knows the job, or may know it.
 std::string begin_job(const PluginSettings& settings, const Begin& begin) {
   if (begin.request.size() > k_max_request_bytes) return size_text(begin);
   const std::string cause = announce(settings, begin);

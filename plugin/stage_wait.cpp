@@ -103,13 +103,13 @@ std::optional<StageWaitResult> Conversation::take(const Message& message) {
 }
 
 std::optional<StageWaitResult> Conversation::note_absence(const Error& error) {
-  if (error.code == ETIMEDOUT)
-    return Clock::now() >= limit() ? fail_at_limit() : fail_away(error, longest_silence());
-  if (!is_daemon_away(error)) {
+  const bool is_silent = error.code == ETIMEDOUT;
+  if (!is_silent && !is_daemon_away(error)) {
     return fail("nodestaged cannot be asked (" + error.what + "). Tell your administrators.");
   }
   const Deadline now = Clock::now();
   if (now >= limit()) return fail_at_limit();
+  if (is_silent) return fail_away(error, longest_silence());
   if (!away_since_) away_since_ = now;
   if (now - *away_since_ >= settings_.daemon_wait) return fail_away(error, settings_.daemon_wait);
   if (!absence_mentioned_ && now - *away_since_ >= k_mention_absence) {

@@ -6,6 +6,7 @@
 
 # shellcheck disable=SC2016
 load machine
+load ../packaging/ansible.bash
 
 setup_file() {
     make_data
@@ -14,11 +15,7 @@ setup_file() {
     sed -i 's/^Version: .*-/&9/' "$BATS_FILE_TMPDIR/newer/DEBIAN/control"
     mkdir "$BATS_FILE_TMPDIR/packages"
     dpkg-deb -b "$BATS_FILE_TMPDIR/newer" "$BATS_FILE_TMPDIR/packages" >/dev/null
-    export ANSIBLE_HOME=$BATS_FILE_TMPDIR/ansible ANSIBLE_NOCOLOR=1 ANSIBLE_PIPELINING=1 ANSIBLE_SSH_TRANSFER_METHOD=piped \
-        ANSIBLE_SSH_ARGS='' ANSIBLE_INVENTORY=$BATS_FILE_TMPDIR/inventory.yml ANSIBLE_SSH_EXECUTABLE=$BATS_FILE_TMPDIR/ssh LC_ALL=C.UTF-8
-    # The last two arguments of ssh are the host and the command.
-    printf '#!/bin/bash\nexec "%s/tests/machine/site" root "${@: -2}"\n' "$(realpath "$TOP")" >"$ANSIBLE_SSH_EXECUTABLE"
-    chmod 0755 "$ANSIBLE_SSH_EXECUTABLE"
+    ansible_enters_by "exec '$(realpath "$TOP")/tests/machine/site' root \"\$1\" \"\$2\""
     cat >"$ANSIBLE_INVENTORY" <<TEXT
 all:
   children:

@@ -9,6 +9,7 @@
 
 # shellcheck disable=SC2016,SC2034,SC2153
 load ../cluster/helpers
+load ansible.bash
 
 export NODESTAGE_CLUSTER=ansible
 
@@ -41,13 +42,8 @@ make_own() {
 }
 
 configure_ansible() {
-    export ANSIBLE_HOME=$BATS_FILE_TMPDIR/ansible ANSIBLE_NOCOLOR=1 ANSIBLE_PIPELINING=1 ANSIBLE_SSH_TRANSFER_METHOD=piped \
-        ANSIBLE_SSH_ARGS='' ANSIBLE_INVENTORY=$BATS_FILE_TMPDIR/inventory.yml ANSIBLE_DEPRECATION_WARNINGS=0 \
-        ANSIBLE_SSH_EXECUTABLE=$BATS_FILE_TMPDIR/ssh LC_ALL=C.UTF-8
-    # The last two arguments of ssh are the host and the command. A host is down while the file HOST.down is there.
-    printf '#!/bin/bash\n[[ ! -e %s/${*: -2:1}.down ]] || exit 255\nexec "%s" exec "${@: -2:1}" -- sh -c "${@: -1}"\n' \
-        "$BATS_FILE_TMPDIR" "$CLUSTER" >"$ANSIBLE_SSH_EXECUTABLE"
-    chmod 0755 "$ANSIBLE_SSH_EXECUTABLE"
+    # A host is down while the file HOST.down is there.
+    ansible_enters_by "[[ ! -e $BATS_FILE_TMPDIR/\$1.down ]] || exit 255; exec '$CLUSTER' exec \"\$1\" -- sh -c \"\$2\""
     cat >"$ANSIBLE_INVENTORY" <<TEXT
 all:
   children:

@@ -228,8 +228,8 @@ void Server::cut_richest() {
     for (const std::string& packet : connection.unsent) release(connection, packet.size());
     connection.unsent.clear();
     connection.is_cut = true;
-    loop_.after({},
-                [this, gone = id] { close(gone); });  // not here: somebody's answer is being sent
+    // Not here: somebody's answer is being sent.
+    loop_.after({}, [this, gone = id] { close(gone); });
   }
 }
 
