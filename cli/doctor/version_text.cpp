@@ -41,7 +41,8 @@ std::string plugin_text() {
 std::string commit_text() { return k_commit[0] == '\0' ? "not known" : k_commit; }
 
 std::string libarchive_text() {
-  std::string text = archive_version_details();
+  // Called once, since libarchive 3.6 leaks what its last call returned.
+  static const std::string text = archive_version_details();
   const std::string name = "libarchive ";
   return text.starts_with(name) ? text.substr(name.size()) : text;
 }
