@@ -43,6 +43,7 @@ test_platform() {
   # shellcheck disable=SC2068  # leaves out what is empty
   (install_packages ${packages[@]} "${k_unit_packages[@]}" "$package") || { fail "$name: its packages could not be installed"; return; }
   say "building ($name)"
+  mkdir -p "$top/build"
   if [ "$preset" = none ]; then
     set -- cmake -S "$top" -B "$top/build/platform/$name" -G Ninja -DCMAKE_BUILD_TYPE=Debug -DNODESTAGE_WERROR=ON
   else
