@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "common/os/fd.hpp"
-#include "daemon/worker/out/delivered_list.hpp"
+#include "daemon/worker/deliver/delivered_list.hpp"
 #include "scratch.hpp"
 
 using namespace nodestage;

@@ -8,7 +8,7 @@
 #include <atomic>
 #include <thread>
 
-#include "daemon/worker/out/delivered_list.hpp"
+#include "daemon/worker/deliver/delivered_list.hpp"
 #include "stage_out_job.hpp"
 
 using namespace nodestage;

@@ -8,7 +8,7 @@
 #include <fstream>
 
 #include "common/os/fd.hpp"
-#include "daemon/worker/out/settled_file.hpp"
+#include "daemon/worker/deliver/settled_file.hpp"
 #include "scratch.hpp"
 #include "stage_out_job.hpp"
 

@@ -7,7 +7,7 @@
 #include <set>
 #include <utility>
 
-#include "daemon/worker/out/delivered_list.hpp"
+#include "daemon/worker/deliver/delivered_list.hpp"
 #include "daemon/worker/tree/dir_stack.hpp"
 #include "stage_out_job.hpp"
 

@@ -8,7 +8,7 @@
 #include <string>
 
 #include "common/request/request.hpp"
-#include "daemon/worker/out/delivered_list.hpp"
+#include "daemon/worker/deliver/delivered_list.hpp"
 #include "daemon/worker/tree/pending_file.hpp"
 #include "daemon/worker/write_places.hpp"
 #include "scratch.hpp"

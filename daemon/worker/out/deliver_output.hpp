@@ -3,9 +3,9 @@
 
 #include "common/request/request.hpp"
 #include "common/wire/worker_order.hpp"
-#include "daemon/worker/out/delivered_list.hpp"
-#include "daemon/worker/out/output_report.hpp"
-#include "daemon/worker/out/settled_file.hpp"
+#include "daemon/worker/deliver/delivered_list.hpp"
+#include "daemon/worker/deliver/output_report.hpp"
+#include "daemon/worker/deliver/settled_file.hpp"
 
 namespace nodestage {
 

@@ -9,7 +9,7 @@
 #include "common/os/directory_stream.hpp"
 #include "common/os/file.hpp"
 #include "common/text/path_names.hpp"
-#include "daemon/worker/out/source_fault.hpp"
+#include "daemon/worker/deliver/source_fault.hpp"
 
 namespace nodestage {
 namespace {

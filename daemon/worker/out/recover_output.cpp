@@ -3,7 +3,7 @@
 #include <fcntl.h>
 
 #include "common/text/human.hpp"
-#include "daemon/worker/out/copy_out.hpp"
+#include "daemon/worker/deliver/copy_out.hpp"
 #include "daemon/worker/out/deliver_output.hpp"
 #include "daemon/worker/out/output_source.hpp"
 #include "daemon/worker/out/output_target.hpp"

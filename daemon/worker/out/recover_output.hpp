@@ -6,7 +6,7 @@
 
 #include "common/request/request.hpp"
 #include "common/wire/worker_order.hpp"
-#include "daemon/worker/out/output_report.hpp"
+#include "daemon/worker/deliver/output_report.hpp"
 
 namespace nodestage {
 

@@ -4,7 +4,7 @@
 
 #include "common/request/request.hpp"
 #include "common/wire/worker_order.hpp"
-#include "daemon/worker/out/settled_file.hpp"
+#include "daemon/worker/deliver/settled_file.hpp"
 
 namespace nodestage {
 

@@ -1,4 +1,4 @@
-#include "daemon/worker/out/delivered_list.hpp"
+#include "daemon/worker/deliver/delivered_list.hpp"
 
 #include <fcntl.h>
 #include <unistd.h>

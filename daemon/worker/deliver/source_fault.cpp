@@ -1,4 +1,4 @@
-#include "daemon/worker/out/source_fault.hpp"
+#include "daemon/worker/deliver/source_fault.hpp"
 
 #include <unistd.h>
 

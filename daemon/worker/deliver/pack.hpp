@@ -8,7 +8,7 @@
 
 #include "common/os/fd.hpp"
 #include "common/result.hpp"
-#include "daemon/worker/out/output_report.hpp"
+#include "daemon/worker/deliver/output_report.hpp"
 #include "daemon/worker/tree/file_data.hpp"
 #include "daemon/worker/tree/hard_links.hpp"
 #include "daemon/worker/tree/tree_walk.hpp"

@@ -1,4 +1,4 @@
-#include "daemon/worker/out/settled_file.hpp"
+#include "daemon/worker/deliver/settled_file.hpp"
 
 #include <fcntl.h>
 #include <linux/magic.h>

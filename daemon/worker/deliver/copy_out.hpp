@@ -14,15 +14,14 @@
 //    there, too, and put their own entries under our names.
 #pragma once
 
-#include <cstdint>
-#include <set>
 #include <string>
 
 #include "common/os/fd.hpp"
 #include "common/result.hpp"
-#include "daemon/worker/out/delivered_list.hpp"
-#include "daemon/worker/out/output_report.hpp"
-#include "daemon/worker/out/settled_file.hpp"
+#include "daemon/worker/deliver/copy_leaf.hpp"
+#include "daemon/worker/deliver/copy_scope.hpp"
+#include "daemon/worker/deliver/kept_attributes.hpp"
+#include "daemon/worker/deliver/output_report.hpp"
 #include "daemon/worker/tree/file_data.hpp"
 #include "daemon/worker/tree/hard_links.hpp"
 #include "daemon/worker/tree/pending_file.hpp"
@@ -30,21 +29,6 @@
 #include "daemon/worker/tree/tree_walk.hpp"
 
 namespace nodestage {
-
-enum class CopyWhat {
-  all,
-  missing,  // not what was delivered earlier and is still in the target as it was
-  changed,  // while the job runs: what has changed since it was delivered, and is whole
-};
-
-// Which entries are copied. Borrows everything.
-struct CopyScope {
-  CopyWhat what = CopyWhat::all;
-  DeliveredList* list = nullptr;         // unless `all`; `changed` continues it
-  std::size_t item = 0;                  // the output's index in it
-  const SettleRules* settled = nullptr;  // `changed` only
-  bool syncs_all = false;  // `changed`: earlier deliveries may have left directories without a sync
-};
 
 // A failure of one entry goes to the report as a fault, and the copy continues. A call's Status is
 // a fault only if continuing is pointless: the target is full, or a directory is out of reach.
@@ -64,15 +48,11 @@ class CopyOut {
 
  private:
   enum class Made { here, before };  // created by us, in this try or an earlier one
-  enum class Copied { whole, unsettled, vanished };
-  struct Into;
   struct Level;
   struct Descent;
-  [[nodiscard]] bool is_early() const { return scope_.what == CopyWhat::changed; }
   Result<Fd> make_directory(int target_fd, Level& level, const std::string& path) const;
   Status end_directory(int fd, const Level& level, const std::string& path,
                        const struct stat& info);
-  Status keep(const char* what, int code);
   Status tree(Fd source, Descent& at, const std::string& prefix);
   Result<bool> reach(Descent& at);
   Status step(Descent& at, const WalkStep& step, const std::string& path);
@@ -80,21 +60,7 @@ class CopyOut {
   Status leave_directory(Descent& at, const std::string& path, const struct stat& info);
   Status step_leaf(Descent& at, const WalkStep& step, const std::string& path);
   Status directory(const SourceEntry& source, const std::string& name, const struct stat& info);
-  Status leaf(const SourceEntry& source, Into into, const std::string& name,
-              const std::string& path, const struct stat& info);
-  Result<Copied> copy_leaf(const SourceEntry& source, Into into, const std::string& name,
-                           const std::string& path, const struct stat& info);
-  Result<Copied> file(const SourceEntry& source, Into into, const std::string& name,
-                      const std::string& path, const struct stat& info);
-  Status write_file(int from, Into into, const std::string& name, const struct stat& info,
-                    const SettledFile* settled);
-  Result<Copied> link(const SourceEntry& source, Into into, const std::string& name,
-                      const std::string& path, const struct stat& info) const;
-  Status hard_link(const HardLinks::First& first, Into into, const std::string& name) const;
-  bool is_noted(const std::string& path, const struct stat& info) const;
   bool may_stay_closed(const std::string& path, const struct stat& info) const;
-  bool is_delivered(const SourceEntry& source, int target_fd, const std::string& name,
-                    const std::string& path, const struct stat& info) const;
   bool is_target(const struct stat& info) const;
   Status check(const std::string& path, const Status& status);
 
@@ -102,12 +68,11 @@ class CopyOut {
   HardLinks::Id target_id_ = {};
   PendingNames names_;
   SyncCrew syncs_;
-  bool refuses_ = false;  // modes or times; noted once
   OutputReport& report_;
   CopyScope scope_;
-  HardLinks links_;                    // with names below the target
-  std::set<HardLinks::Id> unsettled_;  // of files with several links
-  bool is_changed_ = false;            // a name was made in the target itself
+  KeptAttributes attributes_;
+  CopyLeaf leaves_;
+  bool is_changed_ = false;  // a name was made in the target itself
 };
 
 }  // namespace nodestage

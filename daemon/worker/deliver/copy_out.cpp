@@ -1,10 +1,8 @@
-#include "daemon/worker/out/copy_out.hpp"
+#include "daemon/worker/deliver/copy_out.hpp"
 
 #include <fcntl.h>
 #include <sys/stat.h>
 
-#include <algorithm>
-#include <array>
 #include <cstring>
 #include <optional>
 #include <utility>
@@ -12,39 +10,15 @@
 
 #include "common/os/directory_stream.hpp"
 #include "common/os/file.hpp"
-#include "daemon/worker/out/source_fault.hpp"
+#include "daemon/worker/deliver/source_fault.hpp"
 #include "daemon/worker/tree/below.hpp"
 
 namespace nodestage {
 namespace {
 
-// Files from this size on are synced at once, smaller ones while the next ones are written.
-constexpr off_t k_sync_bytes = off_t{4} << 20;
-
 bool ends_item(int code) { return code == ENOSPC || code == EDQUOT; }
 
-std::array<timespec, 2> times_of(const struct stat& info) {
-  return {timespec{0, UTIME_OMIT}, info.st_mtim};
-}
-
-// Whether `there` is what a file system keeps of `time`: all of it, or as much as fits its units.
-bool is_copied_time(const timespec& there, const timespec& time) {
-  constexpr std::array<long, 5> k_units = {1, 100, 1'000, 1'000'000, 1'000'000'000};
-  return there.tv_sec == time.tv_sec && std::any_of(k_units.begin(), k_units.end(), [&](long unit) {
-           return there.tv_nsec == time.tv_nsec - time.tv_nsec % unit;
-         });
-}
-
-// The fault of a copy whose source does not hold still: never shown.
-constexpr int k_was_changed = EINPROGRESS;
-Status was_changed() { return Error{k_was_changed, "was changed while it was copied"}; }
-
 Status bare_error() { return Error{errno, std::strerror(errno)}; }
-
-// Some FUSE and CIFS mounts keep neither modes nor times.
-bool is_refused(int code) {
-  return code == EPERM || code == EACCES || code == ENOTSUP || code == ENOSYS || code == EINVAL;
-}
 
 // What a finished directory with the permissions `mode` has while a later try fills it again.
 mode_t refilled(mode_t mode) { return (mode & 0777) | 0700 | S_ISVTX; }
@@ -81,12 +55,6 @@ bool is_empty(int directory) {
 
 }  // namespace
 
-// A directory in the target.
-struct CopyOut::Into {
-  int fd;
-  bool& is_changed;  // set when a name is made there
-};
-
 // A directory below the target.
 struct CopyOut::Level {
   std::string name;
@@ -106,7 +74,7 @@ struct CopyOut::Descent {
   std::optional<TreeWalk> walk = {};
 
   [[nodiscard]] std::size_t opened() const { return targets.depth() - 1; }
-  Into into() {
+  CopyInto into() {
     return {targets.top(), opened() == 0 ? is_changed : levels[opened() - 1].is_changed};
   }
   // The path of the first level that was not opened.
@@ -118,7 +86,12 @@ struct CopyOut::Descent {
 };
 
 CopyOut::CopyOut(Fd target, PendingNames names, OutputReport& report, CopyScope scope)
-    : target_(std::move(target)), names_(std::move(names)), report_(report), scope_(scope) {
+    : target_(std::move(target)),
+      names_(std::move(names)),
+      report_(report),
+      scope_(scope),
+      attributes_(report),
+      leaves_(target_.get(), names_, scope_, report_, attributes_, syncs_) {
   struct stat info {};
   if (::fstat(target_.get(), &info) == 0) target_id_ = HardLinks::id(info);
   remove_leftovers(target_.get(), names_);
@@ -134,7 +107,7 @@ Status CopyOut::contents(Fd directory) {
 Status CopyOut::entry(const SourceEntry& source, const std::string& name) {
   struct stat info {};
   auto handle = open_beneath(source.dir_fd, source.path, O_PATH | source.follow);
-  if (!handle && is_early() && handle.error().code == ENOENT) return {};
+  if (!handle && scope_.is_early() && handle.error().code == ENOENT) return {};
   if (!handle || ::fstat(handle->get(), &info) != 0) {
     return check(source.path, system_error("cannot read", handle ? errno : handle.error().code));
   }
@@ -143,8 +116,8 @@ Status CopyOut::entry(const SourceEntry& source, const std::string& name) {
     report_.add_special();
     return {};
   }
-  if (is_early() && is_noted(name, info)) return {};
-  return leaf(source, {target_.get(), is_changed_}, name, name, info);
+  if (scope_.is_early() && scope_.is_noted(name, info)) return {};
+  return check(name, leaves_.copy(source, {target_.get(), is_changed_}, name, name, info));
 }
 
 Status CopyOut::directory(const SourceEntry& source, const std::string& name,
@@ -197,32 +170,25 @@ Result<Fd> CopyOut::make_directory(int target_fd, Level& level, const std::strin
 // bit stays: it gives new files the project's group.
 Status CopyOut::end_directory(int fd, const Level& level, const std::string& path,
                               const struct stat& info) {
-  const bool needs_sync = !is_early() || level.is_changed || scope_.syncs_all;
+  const bool needs_sync = !scope_.is_early() || level.is_changed || scope_.syncs_all;
   if (level.made == Made::before) {
-    if (is_early()) scope_.list->add_directory(scope_.item, path, info, DirectoryOrigin::others);
+    if (scope_.is_early())
+      scope_.list->add_directory(scope_.item, path, info, DirectoryOrigin::others);
     return needs_sync ? syncs_.add_directory(fd, names_) : Status();
   }
   // The mode may deny access to the directory's owner.
   Fd readable(::openat(fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC));
   struct stat now {};
   if (!readable || ::fstat(fd, &now) != 0) return bare_error();
-  const bool has_look = is_noted(path, info);
+  const bool has_look = scope_.is_noted(path, info);
   // First, so that it is known as ours if this process is killed after it has its mode.
-  if (is_early()) scope_.list->add_directory(scope_.item, path, info, DirectoryOrigin::delivery);
+  if (scope_.is_early())
+    scope_.list->add_directory(scope_.item, path, info, DirectoryOrigin::delivery);
   const Status changed = change_mode(fd, (info.st_mode & 01777) | (now.st_mode & S_ISGID));
-  TRY(keep("mode", changed ? 0 : changed.error().code));
-  TRY(keep("time", ::utimensat(fd, "", times_of(info).data(), AT_EMPTY_PATH) == 0 ? 0 : errno));
+  TRY(attributes_.keep("mode", changed ? 0 : changed.error().code));
+  TRY(attributes_.keep("time",
+                       ::utimensat(fd, "", times_of(info).data(), AT_EMPTY_PATH) == 0 ? 0 : errno));
   if (needs_sync || !has_look) syncs_.add(std::move(readable));
-  return {};
-}
-
-// A refusal by the file system becomes a note and does not stop the copy.
-Status CopyOut::keep(const char* what, int code) {
-  if (code == 0) return {};
-  if (!is_refused(code)) return system_error(std::string("cannot set the ") + what, code);
-  if (!std::exchange(refuses_, true))
-    report_.add_note(std::string("the target does not keep every mode and time: ") +
-                     std::strerror(code));
   return {};
 }
 
@@ -248,12 +214,12 @@ Status CopyOut::step(Descent& at, const WalkStep& step, const std::string& path)
     case WalkStep::Kind::fault:
       break;
   }
-  if (is_early() && step.fault.code == ENOENT) return {};
+  if (scope_.is_early() && step.fault.code == ENOENT) return {};
   return check(path, source_fault(step.fault, step.info));
 }
 
 Status CopyOut::step_leaf(Descent& at, const WalkStep& step, const std::string& path) {
-  if (is_early() && is_noted(path, step.info)) {
+  if (scope_.is_early() && scope_.is_noted(path, step.info)) {
     report_.add_unchanged();
     return {};
   }
@@ -263,7 +229,8 @@ Status CopyOut::step_leaf(Descent& at, const WalkStep& step, const std::string& 
   }
   TRY_ASSIGN(const bool is_reached, reach(at));
   if (!is_reached) return {};
-  return leaf({step.dir_fd, step.name, O_NOFOLLOW}, at.into(), step.name, path, step.info);
+  const SourceEntry source{step.dir_fd, step.name, O_NOFOLLOW};
+  return check(path, leaves_.copy(source, at.into(), step.name, path, step.info));
 }
 
 Status CopyOut::begin_directory(Descent& at, const WalkStep& step, const std::string& path) {
@@ -308,146 +275,9 @@ Result<bool> CopyOut::reach(Descent& at) {
   return true;
 }
 
-bool CopyOut::is_noted(const std::string& path, const struct stat& info) const {
-  return scope_.list != nullptr && scope_.list->has(scope_.item, path, info);
-}
-
 // Whether a directory in the target is opened only if something is copied into it.
 bool CopyOut::may_stay_closed(const std::string& path, const struct stat& info) const {
-  return is_early() && !scope_.syncs_all && is_noted(path, info);
-}
-
-// Whether nothing is left to do for a file or link at the end of the job. Others may have put
-// theirs under its name since it was delivered.
-bool CopyOut::is_delivered(const SourceEntry& source, int target_fd, const std::string& name,
-                           const std::string& path, const struct stat& info) const {
-  struct stat there {};
-  if (scope_.what != CopyWhat::missing || !is_noted(path, info) ||
-      ::fstatat(target_fd, name.c_str(), &there, AT_SYMLINK_NOFOLLOW) != 0 ||
-      (there.st_mode & S_IFMT) != (info.st_mode & S_IFMT) || there.st_size != info.st_size)
-    return false;
-  if (S_ISREG(info.st_mode)) return is_copied_time(there.st_mtim, info.st_mtim);
-  const auto text = read_link(source);
-  const auto text_there = read_link({target_fd, name, O_NOFOLLOW});
-  return text && text_there && *text == *text_there;
-}
-
-Status CopyOut::leaf(const SourceEntry& source, Into into, const std::string& name,
-                     const std::string& path, const struct stat& info) {
-  if (is_delivered(source, into.fd, name, path, info)) {
-    report_.add_unchanged();
-    return {};
-  }
-  const auto copied = copy_leaf(source, into, name, path, info);
-  if (!copied || *copied != Copied::whole) links_.forget(info);
-  if (!copied) return check(path, copied.error());
-  if (*copied == Copied::whole) {
-    into.is_changed = true;
-    report_.add_file();
-  } else if (*copied == Copied::unsettled) {
-    if (info.st_nlink > 1) unsettled_.insert(HardLinks::id(info));
-    report_.add_unsettled(path);
-  }
-  return {};
-}
-
-Result<CopyOut::Copied> CopyOut::copy_leaf(const SourceEntry& source, Into into,
-                                           const std::string& name, const std::string& path,
-                                           const struct stat& info) {
-  if (S_ISLNK(info.st_mode)) return link(source, into, name, path, info);
-  // All names of a file come at once, or they would become several files.
-  if (!unsettled_.empty() && unsettled_.count(HardLinks::id(info)) > 0) return Copied::unsettled;
-  const auto first = links_.first(info, path);
-  // Early, the file may have changed since its first name was copied.
-  const bool is_same = first && (!is_early() || is_noted(first->name, info));
-  if (!is_same || !hard_link(*first, into, name)) return file(source, into, name, path, info);
-  if (is_early()) scope_.list->add(scope_.item, path, info);
-  return Copied::whole;
-}
-
-Result<CopyOut::Copied> CopyOut::file(const SourceEntry& source, Into into, const std::string& name,
-                                      const std::string& path, const struct stat& info) {
-  struct stat there {};
-  if (::fstatat(into.fd, name.c_str(), &there, AT_SYMLINK_NOFOLLOW) == 0 &&
-      S_ISDIR(there.st_mode)) {
-    return Error{EISDIR, "is a file here and a directory in the target"};
-  }
-  const auto from = open_for_reading(source, info);
-  const bool is_gone = !from && (from.error().code == ENOENT || from.error().code == ELOOP);
-  if (is_gone && is_early()) return Copied::vanished;
-  if (!from) return source_fault(from.error(), info);
-  if (!is_early()) {
-    TRY(write_file(from->get(), into, name, info, nullptr));
-    return Copied::whole;
-  }
-  const auto settled = SettledFile::look(from->get(), *scope_.settled);
-  if (!settled) return Copied::unsettled;
-  const Status written = write_file(from->get(), into, name, settled->info(), &*settled);
-  if (!written && written.error().code == k_was_changed) return Copied::unsettled;
-  if (!written && written.error().code == EIO && !settled->is_same()) return Copied::unsettled;
-  TRY(written);
-  scope_.list->add(scope_.item, path, settled->info());
-  return Copied::whole;
-}
-
-// `settled`: only if the file holds still, and on stable storage before it has its name.
-Status CopyOut::write_file(int from, Into into, const std::string& name, const struct stat& info,
-                           const SettledFile* settled) {
-  const PendingName pending(into.fd, names_);
-  TRY_ASSIGN(Fd to, pending.create_file(0600));
-  const auto on_bytes = [&](std::uint64_t bytes) {
-    report_.add_bytes(bytes);
-    return settled == nullptr || settled->is_same() ? Status() : was_changed();
-  };
-  TRY(copy_data(from, to.get(), static_cast<std::uint64_t>(info.st_size), on_bytes));
-  if (settled != nullptr && !settled->was_whole()) return was_changed();
-  TRY(keep("mode", ::fchmod(to.get(), info.st_mode & 0777) == 0 ? 0 : errno));
-  TRY(keep("time", ::futimens(to.get(), times_of(info).data()) == 0 ? 0 : errno));
-  const bool is_synced_first = settled != nullptr || info.st_size >= k_sync_bytes;
-  if (is_synced_first && ::fsync(to.get()) != 0 && !is_sync_refusal(errno))
-    return system_error("cannot write");
-  struct stat copy {};
-  if (::fstat(to.get(), &copy) == 0) links_.copied(info, copy);
-  Fd written;
-  if (!is_synced_first) written = Fd(::fcntl(to.get(), F_DUPFD_CLOEXEC, 0));
-  TRY(close_checked(std::move(to)));
-  TRY(pending.commit(name));
-  if (written) syncs_.add(std::move(written));
-  return {};
-}
-
-Result<CopyOut::Copied> CopyOut::link(const SourceEntry& source, Into into, const std::string& name,
-                                      const std::string& path, const struct stat& info) const {
-  const auto text = read_link(source);
-  const bool is_gone = !text && (text.error().code == ENOENT || text.error().code == EINVAL);
-  if (is_gone && is_early()) return Copied::vanished;
-  if (!text) return text.error();
-  const PendingName pending(into.fd, names_);
-  if (::symlinkat(text->c_str(), into.fd, pending.c_str()) != 0) {
-    return system_error("cannot make a link in the target");
-  }
-  // Some file systems keep no times of links.
-  static_cast<void>(
-      ::utimensat(into.fd, pending.c_str(), times_of(info).data(), AT_SYMLINK_NOFOLLOW));
-  TRY(pending.commit(name));
-  // One that was changed within the tick may be another one by now that looks the same.
-  if (is_early() && age_of(info.st_ctim) >= scope_.settled->tick)
-    scope_.list->add(scope_.item, path, info);
-  return Copied::whole;
-}
-
-// Opens no link on the path, and links only to the file that was written there.
-Status CopyOut::hard_link(const HardLinks::First& first, Into into, const std::string& name) const {
-  const SplitPath split = split_path(first.name);
-  TRY_ASSIGN(const Fd parent, open_directory_below(target_.get(), split.parent));
-  const PendingName pending(into.fd, names_);
-  struct stat made {};
-  if (::linkat(parent.get(), std::string(split.name).c_str(), into.fd, pending.c_str(), 0) != 0 ||
-      ::fstatat(into.fd, pending.c_str(), &made, AT_SYMLINK_NOFOLLOW) != 0) {
-    return system_error("link");
-  }
-  if (HardLinks::id(made) != first.copy) return Error{ESTALE, "another file is there now"};
-  return pending.commit(name);
+  return scope_.is_early() && !scope_.syncs_all && scope_.is_noted(path, info);
 }
 
 // Whether this is the target: the source may contain it, and a copy into it would never end.
@@ -462,7 +292,7 @@ Status CopyOut::check(const std::string& path, const Status& status) {
 }
 
 Status CopyOut::sync() {
-  if (!is_early() || is_changed_ || scope_.syncs_all)
+  if (!scope_.is_early() || is_changed_ || scope_.syncs_all)
     TRY(syncs_.add_directory(target_.get(), names_));
   return syncs_.finish();
 }

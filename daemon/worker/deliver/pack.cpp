@@ -1,4 +1,4 @@
-#include "daemon/worker/out/pack.hpp"
+#include "daemon/worker/deliver/pack.hpp"
 
 #include <archive.h>
 #include <archive_entry.h>
@@ -10,7 +10,7 @@
 
 #include "common/os/file.hpp"
 #include "common/text/path_names.hpp"
-#include "daemon/worker/out/source_fault.hpp"
+#include "daemon/worker/deliver/source_fault.hpp"
 
 namespace nodestage {
 namespace {

@@ -1,4 +1,4 @@
-#include "daemon/worker/out/output_report.hpp"
+#include "daemon/worker/deliver/output_report.hpp"
 
 #include <utility>
 

@@ -1,0 +1,160 @@
+#include "daemon/worker/deliver/copy_leaf.hpp"
+
+#include <fcntl.h>
+
+#include <optional>
+#include <utility>
+
+#include "common/os/file.hpp"
+#include "daemon/worker/deliver/source_fault.hpp"
+#include "daemon/worker/tree/below.hpp"
+
+namespace nodestage {
+namespace {
+
+// Files from this size on are synced at once, smaller ones while the next ones are written.
+constexpr off_t k_sync_bytes = off_t{4} << 20;
+
+// The fault of a copy whose source does not hold still: never shown.
+constexpr int k_was_changed = EINPROGRESS;
+Status was_changed() { return Error{k_was_changed, "was changed while it was copied"}; }
+
+}  // namespace
+
+// Whether nothing is left to do for a file or link at the end of the job. Others may have put
+// theirs under its name since it was delivered.
+bool CopyLeaf::is_delivered(const SourceEntry& source, int target_fd, const std::string& name,
+                            const std::string& path, const struct stat& info) const {
+  struct stat there {};
+  if (scope_.what != CopyWhat::missing || !scope_.is_noted(path, info) ||
+      ::fstatat(target_fd, name.c_str(), &there, AT_SYMLINK_NOFOLLOW) != 0 ||
+      (there.st_mode & S_IFMT) != (info.st_mode & S_IFMT) || there.st_size != info.st_size)
+    return false;
+  if (S_ISREG(info.st_mode)) return is_copied_time(there.st_mtim, info.st_mtim);
+  const auto text = read_link(source);
+  const auto text_there = read_link({target_fd, name, O_NOFOLLOW});
+  return text && text_there && *text == *text_there;
+}
+
+Status CopyLeaf::copy(const SourceEntry& source, CopyInto into, const std::string& name,
+                      const std::string& path, const struct stat& info) {
+  if (is_delivered(source, into.fd, name, path, info)) {
+    report_.add_unchanged();
+    return {};
+  }
+  const auto copied = entry(source, into, name, path, info);
+  if (!copied || *copied != Copied::whole) links_.forget(info);
+  if (!copied) return copied.error();
+  if (*copied == Copied::whole) {
+    into.is_changed = true;
+    report_.add_file();
+  } else if (*copied == Copied::unsettled) {
+    if (info.st_nlink > 1) unsettled_.insert(HardLinks::id(info));
+    report_.add_unsettled(path);
+  }
+  return {};
+}
+
+Result<CopyLeaf::Copied> CopyLeaf::entry(const SourceEntry& source, CopyInto into,
+                                         const std::string& name, const std::string& path,
+                                         const struct stat& info) {
+  if (S_ISLNK(info.st_mode)) return link(source, into, name, path, info);
+  // All names of a file come at once, or they would become several files.
+  if (!unsettled_.empty() && unsettled_.count(HardLinks::id(info)) > 0) return Copied::unsettled;
+  const auto first = links_.first(info, path);
+  // Early, the file may have changed since its first name was copied.
+  const bool is_same = first && (!scope_.is_early() || scope_.is_noted(first->name, info));
+  if (!is_same || !hard_link(*first, into, name)) return file(source, into, name, path, info);
+  if (scope_.is_early()) scope_.list->add(scope_.item, path, info);
+  return Copied::whole;
+}
+
+Result<CopyLeaf::Copied> CopyLeaf::file(const SourceEntry& source, CopyInto into,
+                                        const std::string& name, const std::string& path,
+                                        const struct stat& info) {
+  struct stat there {};
+  if (::fstatat(into.fd, name.c_str(), &there, AT_SYMLINK_NOFOLLOW) == 0 &&
+      S_ISDIR(there.st_mode)) {
+    return Error{EISDIR, "is a file here and a directory in the target"};
+  }
+  const auto from = open_for_reading(source, info);
+  const bool is_gone = !from && (from.error().code == ENOENT || from.error().code == ELOOP);
+  if (is_gone && scope_.is_early()) return Copied::vanished;
+  if (!from) return source_fault(from.error(), info);
+  if (!scope_.is_early()) {
+    TRY(write_file(from->get(), into, name, info, nullptr));
+    return Copied::whole;
+  }
+  const auto settled = SettledFile::look(from->get(), *scope_.settled);
+  if (!settled) return Copied::unsettled;
+  const Status written = write_file(from->get(), into, name, settled->info(), &*settled);
+  if (!written && written.error().code == k_was_changed) return Copied::unsettled;
+  if (!written && written.error().code == EIO && !settled->is_same()) return Copied::unsettled;
+  TRY(written);
+  scope_.list->add(scope_.item, path, settled->info());
+  return Copied::whole;
+}
+
+// `settled`: only if the file holds still, and on stable storage before it has its name.
+Status CopyLeaf::write_file(int from, CopyInto into, const std::string& name,
+                            const struct stat& info, const SettledFile* settled) {
+  const PendingName pending(into.fd, names_);
+  TRY_ASSIGN(Fd to, pending.create_file(0600));
+  const auto on_bytes = [&](std::uint64_t bytes) {
+    report_.add_bytes(bytes);
+    return settled == nullptr || settled->is_same() ? Status() : was_changed();
+  };
+  TRY(copy_data(from, to.get(), static_cast<std::uint64_t>(info.st_size), on_bytes));
+  if (settled != nullptr && !settled->was_whole()) return was_changed();
+  TRY(attributes_.keep("mode", ::fchmod(to.get(), info.st_mode & 0777) == 0 ? 0 : errno));
+  TRY(attributes_.keep("time", ::futimens(to.get(), times_of(info).data()) == 0 ? 0 : errno));
+  const bool is_synced_first = settled != nullptr || info.st_size >= k_sync_bytes;
+  if (is_synced_first && ::fsync(to.get()) != 0 && !is_sync_refusal(errno))
+    return system_error("cannot write");
+  struct stat copy {};
+  if (::fstat(to.get(), &copy) == 0) links_.copied(info, copy);
+  Fd written;
+  if (!is_synced_first) written = Fd(::fcntl(to.get(), F_DUPFD_CLOEXEC, 0));
+  TRY(close_checked(std::move(to)));
+  TRY(pending.commit(name));
+  if (written) syncs_.add(std::move(written));
+  return {};
+}
+
+Result<CopyLeaf::Copied> CopyLeaf::link(const SourceEntry& source, CopyInto into,
+                                        const std::string& name, const std::string& path,
+                                        const struct stat& info) const {
+  const auto text = read_link(source);
+  const bool is_gone = !text && (text.error().code == ENOENT || text.error().code == EINVAL);
+  if (is_gone && scope_.is_early()) return Copied::vanished;
+  if (!text) return text.error();
+  const PendingName pending(into.fd, names_);
+  if (::symlinkat(text->c_str(), into.fd, pending.c_str()) != 0) {
+    return system_error("cannot make a link in the target");
+  }
+  // Some file systems keep no times of links.
+  static_cast<void>(
+      ::utimensat(into.fd, pending.c_str(), times_of(info).data(), AT_SYMLINK_NOFOLLOW));
+  TRY(pending.commit(name));
+  // One that was changed within the tick may be another one by now that looks the same.
+  if (scope_.is_early() && age_of(info.st_ctim) >= scope_.settled->tick)
+    scope_.list->add(scope_.item, path, info);
+  return Copied::whole;
+}
+
+// Opens no link on the path, and links only to the file that was written there.
+Status CopyLeaf::hard_link(const HardLinks::First& first, CopyInto into,
+                           const std::string& name) const {
+  const SplitPath split = split_path(first.name);
+  TRY_ASSIGN(const Fd parent, open_directory_below(target_, split.parent));
+  const PendingName pending(into.fd, names_);
+  struct stat made {};
+  if (::linkat(parent.get(), std::string(split.name).c_str(), into.fd, pending.c_str(), 0) != 0 ||
+      ::fstatat(into.fd, pending.c_str(), &made, AT_SYMLINK_NOFOLLOW) != 0) {
+    return system_error("link");
+  }
+  if (HardLinks::id(made) != first.copy) return Error{ESTALE, "another file is there now"};
+  return pending.commit(name);
+}
+
+}  // namespace nodestage

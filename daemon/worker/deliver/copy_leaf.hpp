@@ -1,0 +1,74 @@
+// CopyLeaf: copies single files and links into directories of a target that others may be reading.
+// Each appears under its name at once and complete, and replaces what was there.
+//
+// Kept: content, holes, mode (without set-id bits), mtime, links as links, and hard links between
+// the entries of one CopyLeaf if the file system can. No link is followed in the target, and
+// attributes are set by descriptors: others may write there, too.
+#pragma once
+
+#include <sys/stat.h>
+
+#include <set>
+#include <string>
+
+#include "common/result.hpp"
+#include "daemon/worker/deliver/copy_scope.hpp"
+#include "daemon/worker/deliver/kept_attributes.hpp"
+#include "daemon/worker/deliver/output_report.hpp"
+#include "daemon/worker/deliver/settled_file.hpp"
+#include "daemon/worker/tree/file_data.hpp"
+#include "daemon/worker/tree/hard_links.hpp"
+#include "daemon/worker/tree/pending_file.hpp"
+#include "daemon/worker/tree/sync_crew.hpp"
+
+namespace nodestage {
+
+// A directory in the target.
+struct CopyInto {
+  int fd;            // borrowed
+  bool& is_changed;  // set when a name was made there
+};
+
+class CopyLeaf {
+ public:
+  // Borrows everything. `target`: the directory that the paths of all calls begin at.
+  CopyLeaf(int target, const PendingNames& names, const CopyScope& scope, OutputReport& report,
+           KeptAttributes& attributes, SyncCrew& syncs)
+      : target_(target),
+        names_(names),
+        scope_(scope),
+        report_(report),
+        attributes_(attributes),
+        syncs_(syncs) {}
+
+  // Copies the file or link `source`, which looked as `info`, into a directory of the target as
+  // `name`, unless the scope leaves it out. `path`: where that is below the target. The report
+  // counts what came of it.
+  Status copy(const SourceEntry& source, CopyInto into, const std::string& name,
+              const std::string& path, const struct stat& info);
+
+ private:
+  enum class Copied { whole, unsettled, vanished };
+  bool is_delivered(const SourceEntry& source, int target_fd, const std::string& name,
+                    const std::string& path, const struct stat& info) const;
+  Result<Copied> entry(const SourceEntry& source, CopyInto into, const std::string& name,
+                       const std::string& path, const struct stat& info);
+  Result<Copied> file(const SourceEntry& source, CopyInto into, const std::string& name,
+                      const std::string& path, const struct stat& info);
+  Status write_file(int from, CopyInto into, const std::string& name, const struct stat& info,
+                    const SettledFile* settled);
+  Result<Copied> link(const SourceEntry& source, CopyInto into, const std::string& name,
+                      const std::string& path, const struct stat& info) const;
+  Status hard_link(const HardLinks::First& first, CopyInto into, const std::string& name) const;
+
+  int target_;
+  const PendingNames& names_;
+  const CopyScope& scope_;
+  OutputReport& report_;
+  KeptAttributes& attributes_;
+  SyncCrew& syncs_;
+  HardLinks links_;                    // with names below the target
+  std::set<HardLinks::Id> unsettled_;  // of files with several links
+};
+
+}  // namespace nodestage

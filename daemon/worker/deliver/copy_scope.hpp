@@ -1,0 +1,36 @@
+// CopyScope: which entries of an output are copied.
+#pragma once
+
+#include <sys/stat.h>
+
+#include <cstddef>
+#include <string>
+
+#include "daemon/worker/deliver/delivered_list.hpp"
+#include "daemon/worker/deliver/settled_file.hpp"
+
+namespace nodestage {
+
+enum class CopyWhat {
+  all,
+  missing,  // not what was delivered earlier and is still in the target as it was
+  changed,  // while the job runs: what has changed since it was delivered, and is whole
+};
+
+// Borrows everything.
+struct CopyScope {
+  CopyWhat what = CopyWhat::all;
+  DeliveredList* list = nullptr;         // unless `all`; `changed` continues it
+  std::size_t item = 0;                  // the output's index in it
+  const SettleRules* settled = nullptr;  // `changed` only
+  bool syncs_all = false;  // `changed`: earlier deliveries may have left directories without a sync
+
+  [[nodiscard]] bool is_early() const { return what == CopyWhat::changed; }
+
+  // Whether the list has the entry as it looks in `info`.
+  [[nodiscard]] bool is_noted(const std::string& path, const struct stat& info) const {
+    return list != nullptr && list->has(item, path, info);
+  }
+};
+
+}  // namespace nodestage

@@ -1,0 +1,33 @@
+// What a copy in the target keeps of its source's times and modes.
+#pragma once
+
+#include <sys/stat.h>
+
+#include <array>
+
+#include "common/result.hpp"
+#include "daemon/worker/deliver/output_report.hpp"
+
+namespace nodestage {
+
+// The times that a copy of `source` gets, as utimensat() takes them.
+std::array<timespec, 2> times_of(const struct stat& source);
+
+// Whether `there` is what a file system keeps of `time`: all of it, or as much as fits its units.
+bool is_copied_time(const timespec& there, const timespec& time);
+
+// Some FUSE and CIFS mounts keep neither modes nor times. The first refusal becomes a note of the
+// report, and the copies go on.
+class KeptAttributes {
+ public:
+  explicit KeptAttributes(OutputReport& report) : report_(report) {}
+
+  // `code`: the errno of the call that was to set `what`, or 0.
+  Status keep(const char* what, int code);
+
+ private:
+  OutputReport& report_;
+  bool is_noted_ = false;
+};
+
+}  // namespace nodestage
