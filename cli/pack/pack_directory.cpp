@@ -19,7 +19,7 @@
 #include "common/talk/task_voice.hpp"
 #include "common/text/human.hpp"
 #include "daemon/worker/out/output_source.hpp"
-#include "daemon/worker/out/pack.hpp"
+#include "daemon/worker/deliver/pack.hpp"
 #include "daemon/worker/tree/pending_file.hpp"
 
 namespace nodestage {
