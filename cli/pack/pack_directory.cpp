@@ -18,8 +18,8 @@
 #include "common/os/terminal.hpp"
 #include "common/talk/task_voice.hpp"
 #include "common/text/human.hpp"
-#include "daemon/worker/out/output_source.hpp"
 #include "daemon/worker/deliver/pack.hpp"
+#include "daemon/worker/out/output_source.hpp"
 #include "daemon/worker/tree/pending_file.hpp"
 
 namespace nodestage {

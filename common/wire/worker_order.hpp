@@ -28,8 +28,8 @@ inline constexpr int k_worker_rate_fd = 7;
 // For `relay`: RelayPlan (common/wire/relay_plan.hpp).
 inline constexpr int k_worker_answer_fd = 8;
 // For `push` and `stage_out`: what was delivered while the job ran
-// (daemon/worker/deliver/delivered_list.hpp), for this worker to read and to continue. The daemon keeps
-// it as long as the job, and does not read it.
+// (daemon/worker/deliver/delivered_list.hpp), for this worker to read and to continue. The daemon
+// keeps it as long as the job, and does not read it.
 inline constexpr int k_worker_delivered_fd = 9;
 // For `relay`, and for `stage` beside it: the RelayBoard (common/wire/relay_board.hpp) and the
 // spool, both for reading and writing.

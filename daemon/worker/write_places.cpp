@@ -8,8 +8,8 @@
 #include <thread>
 
 #include "common/os/file.hpp"
-#include "daemon/worker/out/deliver_output.hpp"
 #include "daemon/worker/deliver/delivered_list.hpp"
+#include "daemon/worker/out/deliver_output.hpp"
 #include "daemon/worker/out/notice.hpp"
 #include "daemon/worker/out/output_source.hpp"
 #include "daemon/worker/out/output_target.hpp"

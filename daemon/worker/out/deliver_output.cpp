@@ -7,9 +7,9 @@
 #include "common/os/file.hpp"
 #include "common/text/human.hpp"
 #include "daemon/worker/deliver/copy_out.hpp"
+#include "daemon/worker/deliver/pack.hpp"
 #include "daemon/worker/out/output_source.hpp"
 #include "daemon/worker/out/output_target.hpp"
-#include "daemon/worker/deliver/pack.hpp"
 #include "daemon/worker/tree/pending_file.hpp"
 #include "daemon/worker/tree/sync_crew.hpp"
 

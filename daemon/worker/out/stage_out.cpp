@@ -9,14 +9,14 @@
 #include "common/text/human.hpp"
 #include "common/wire/status_file.hpp"
 #include "daemon/worker/budget/rate_limit.hpp"
-#include "daemon/worker/out/deliver_output.hpp"
 #include "daemon/worker/deliver/delivered_list.hpp"
-#include "daemon/worker/out/missing_outputs.hpp"
 #include "daemon/worker/deliver/output_report.hpp"
+#include "daemon/worker/deliver/source_fault.hpp"
+#include "daemon/worker/out/deliver_output.hpp"
+#include "daemon/worker/out/missing_outputs.hpp"
 #include "daemon/worker/out/output_source.hpp"
 #include "daemon/worker/out/push.hpp"
 #include "daemon/worker/out/recover_output.hpp"
-#include "daemon/worker/deliver/source_fault.hpp"
 #include "daemon/worker/tree/pending_file.hpp"
 
 namespace nodestage {
