@@ -45,7 +45,7 @@ TEST_CASE("a link in place of the job directory is refused; what it names keeps 
   const Status made = areas.make_directory("victim.7.0", k_victim, k_victim);
   REQUIRE_FALSE(made);
   CHECK(owner(place / "secret") == 0);
-  CHECK_FALSE(areas.open_directory("victim.7.0", k_victim));
+  CHECK(!areas.open_directory("victim.7.0", k_victim));
 }
 
 TEST_CASE("a link to nowhere, a file and a FIFO in place of the job directory are refused") {
@@ -111,7 +111,7 @@ TEST_CASE("a root that others can rearrange is refused") {
   if (skipped()) return;
   const Scratch scratch;
   ::chmod(scratch.path().c_str(), 0777);
-  CHECK_FALSE(Areas::open(scratch.path()));
+  CHECK(!Areas::open(scratch.path()));
   ::chmod(scratch.path().c_str(), 0775);
   CHECK_FALSE(Areas::open(scratch.path()));
   ::chmod(scratch.path().c_str(), 0755);
@@ -151,5 +151,5 @@ TEST_CASE("a link is thrown away as a link") {
   CHECK(owner(place / "secret") == 0);
   CHECK(owner(place / "victim.7.0") == ~0U);
   REQUIRE(areas.list_trash().size() == 1);
-  CHECK_FALSE(areas.open_trash(areas.list_trash()[0].name));
+  CHECK(!areas.open_trash(areas.list_trash()[0].name));
 }

@@ -46,6 +46,6 @@ TEST_CASE("nothing above the job directory is opened") {
   const Fd directory(::open((scratch / "job").c_str(), O_PATH | O_DIRECTORY | O_CLOEXEC));
   for (const char* path : {"..", "../job", "/etc", "a/../..", "/"}) {
     CAPTURE(path);
-    CHECK_FALSE(open_beneath(directory.get(), path, O_PATH));
+    CHECK(!open_beneath(directory.get(), path, O_PATH));
   }
 }
