@@ -53,6 +53,8 @@ class Reader {
   std::unique_ptr<RelayedSource> begin() {
     return item_->begin(path_, source_->fd(), source_->info(), 0);
   }
+  // Whether it is read from another node.
+  bool begins() { return begin() != nullptr; }
 
   // As the relay worker does it for another node.
   void serve_another(std::size_t slot, std::uint64_t low = 0) {
@@ -142,7 +144,7 @@ TEST_CASE("what is there for another node is read there") {
   reader.expect(4, 2);
   SUBCASE("from its start") {
     reader.serve_another(1);
-    CHECK(reader.begin() != nullptr);
+    CHECK(reader.begins());
     CHECK(state_of(reader.relay.slot(0)) == RelaySlotState::unused);
     CHECK(reader_of(reader.relay.slot(1)) == RelayReader::closed);
     return;
@@ -164,7 +166,7 @@ TEST_CASE("what is there for another node is read there") {
     reader.serve_another(1);
     const auto first = reader.begin();
     CHECK(reader_of(reader.relay.slot(1)) == RelayReader::reading);
-    CHECK(reader.begin() != nullptr);
+    CHECK(reader.begins());
   }
   SUBCASE("it is being given back") {
     reader.serve_another(1);
@@ -179,12 +181,12 @@ TEST_CASE("nothing is asked of a relay worker that is lost, until it is back") {
   Reader reader;
   reader.expect();
   reader.sources().lose();
-  CHECK(reader.begin() == nullptr);
+  CHECK_FALSE(reader.begins());
   CHECK(reader.item().was_asked());
   CHECK(reader.item().note() ==
         "read from the file system, not from other nodes: the process that relays does not answer");
   ++reader.relay.board().beat;
-  CHECK(reader.begin() != nullptr);
+  CHECK(reader.begins());
 }
 
 // The relay worker is alive and sends nothing: nothing but stop() ends the wait.
