@@ -36,8 +36,8 @@ root_of() {
 test_platform() {
   local name=$1 package=$3 preset=$4 packages=("${k_build_packages[@]}") log=$top/build/platform-$1.log
   if [ "$2" = jammy ]; then
-    # Not in Ubuntu 22.04; make_ubuntu_root has put its headers into the root.
-    packages=("${packages[@]/libtomlplusplus-dev/}")
+    # toml++ is not in Ubuntu 22.04; make_ubuntu_root has put its headers into the root. 7zip has no 7z there.
+    packages=("${packages[@]/libtomlplusplus-dev/}" p7zip-full)
   fi
   # In a subshell, so that the other platforms go on.
   # shellcheck disable=SC2068  # leaves out what is empty
