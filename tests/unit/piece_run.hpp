@@ -18,6 +18,14 @@ inline std::string seven_zip() {
   return std::system("command -v 7zz >/dev/null 2>&1") == 0 ? "7zz" : "7z";
 }
 
+// Whether zip writes links with data descriptors, as into a pipe: not before 3.0-13+deb12u1.
+inline bool zip_streams_links() {
+  const Scratch scratch;
+  return std::system(("cd '" + scratch.path().string() +
+                      "' && ln -s nothing l && zip -qy -fd - l >x.zip 2>/dev/null")
+                         .c_str()) == 0;
+}
+
 class PieceRun {
  public:
   Scratch scratch;

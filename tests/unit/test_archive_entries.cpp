@@ -89,6 +89,10 @@ TEST_CASE("zip and 7z") {
         "rm -f x.7z; 7z a -snl -ms=off x.7z t > /dev/null", "cd t; zip -qryfd - . > ../x.zip"}) {
     CAPTURE(pack);
     const bool is_zip = pack.find("zip") != std::string::npos;
+    if (pack.find("fd -") != std::string::npos && !zip_streams_links()) {
+      MESSAGE("skipped: zip here writes no links into a pipe");
+      continue;
+    }
     REQUIRE(run.build(packed(run, "rm -f x.zip; " + pack, is_zip ? "x.zip" : "x.7z")) == "");
     CHECK(run.kind == (is_zip ? "zip" : "7z"));
     CHECK(run.shell("diff -r --no-dereference t " + run.out(pack.starts_with("cd") ? "" : "t")) ==

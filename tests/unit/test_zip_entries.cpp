@@ -127,12 +127,8 @@ constexpr const char* k_python =
     "[(z.write(os.path.join(d,n))) for d,s,f in os.walk('t') for n in s+f "
     "if not os.path.islink(os.path.join(d,n))];z.writestr('given',b'abc');z.close()\"";
 
-// zip before 3.0-13+deb12u1 writes no links with data descriptors.
-constexpr const char* k_descriptors_of_links =
-    "ln -sfn t l && zip -qy -fd - l > /dev/null; x=$?; rm l; exit $x";
-
 bool is_here(const PieceRun& run, const std::string& pack) {
-  if (pack.find("-fd") != std::string::npos && run.shell(k_descriptors_of_links) != 0) return false;
+  if (pack.find("-fd") != std::string::npos && !zip_streams_links()) return false;
   return run.shell("command -v " + pack.substr(0, pack.find(' ')) + " > /dev/null") == 0;
 }
 
