@@ -86,6 +86,11 @@ inline struct stat lstat_of(const fs::path& path) {
   return info;
 }
 
+inline ino_t inode_of(const fs::path& path) { return lstat_of(path).st_ino; }
+
+// Bytes of a file whose copy takes several blocks.
+inline constexpr std::size_t k_large = std::size_t{4} << 20;
+
 enum class Times { nanoseconds, seconds };
 
 // One line an entry: path, mode, mtime, and a link's text or a file's content. The root: its name

@@ -12,15 +12,11 @@ using Names = std::vector<std::string>;
 
 namespace {
 
-constexpr std::size_t k_large = std::size_t{4} << 20;
-
 // Not among the worker's own descriptors.
 Fd held_open(const fs::path& path) {
   const Fd low(::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600));
   return Fd(::fcntl(low.get(), F_DUPFD_CLOEXEC, 100));
 }
-
-ino_t inode_of(const fs::path& path) { return lstat_of(path).st_ino; }
 
 bool is_uniform(const std::string& text) {
   return text.size() == k_large && text.find_first_not_of(text[0]) == std::string::npos;

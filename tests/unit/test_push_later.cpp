@@ -13,10 +13,6 @@ using Names = std::vector<std::string>;
 
 namespace {
 
-constexpr std::size_t k_large = std::size_t{4} << 20;
-
-ino_t inode_of(const fs::path& path) { return lstat_of(path).st_ino; }
-
 // In a process of its own, which is killed in the middle of its first file: nothing more passes the
 // rate.
 void kill_in_first_file(PushJob& job) {

@@ -2,12 +2,12 @@
 
 #include <fcntl.h>
 
-#include <array>
 #include <cstring>
 #include <vector>
 
 #include "common/os/file.hpp"
 #include "daemon/worker/tree/below.hpp"
+#include "daemon/worker/tree/file_data.hpp"
 
 namespace nodestage {
 namespace {
@@ -150,8 +150,7 @@ Status CopiedDirectories::finish(CopiedDirectory& directory, SharedFd& below, co
   }
   if (xattrs_ != nullptr) TRY(finish_xattrs(directory, fd->get(), space));
   // The mode comes last: it may deny everything to the owner.
-  const std::array<timespec, 2> times{timespec{0, UTIME_OMIT}, directory.info.st_mtim};
-  if (::futimens(fd->get(), times.data()) != 0 ||
+  if (::futimens(fd->get(), times_of(directory.info).data()) != 0 ||
       ::fchmod(fd->get(), directory.info.st_mode & 07777) != 0) {
     return space.explain(path(directory), errno);
   }

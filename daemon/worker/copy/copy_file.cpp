@@ -5,7 +5,6 @@
 #include <sys/ioctl.h>
 
 #include <algorithm>
-#include <array>
 #include <optional>
 #include <vector>
 
@@ -187,7 +186,6 @@ Status copy_xattrs(int from, int to, XattrCopy& copy) {
 
 // The mode comes last: it may deny writing, and an ACL changes it.
 Status end_copy(const FileToCopy& from, Fd to, const Space& space) {
-  const std::array<timespec, 2> times{timespec{0, UTIME_OMIT}, from.info.st_mtim};
   bool has_mode = from.mode == FileToCopy::Mode::set;
   if (from.xattrs != nullptr) {
     TRY_ASSIGN(const Xattrs xattrs, xattrs_of(from));
@@ -199,7 +197,8 @@ Status end_copy(const FileToCopy& from, Fd to, const Space& space) {
   }
   if (!has_mode && ::fchmod(to.get(), mode_of_copy(from.info)) != 0)
     return copy_fault(space, from.name, errno);
-  if (::futimens(to.get(), times.data()) != 0) return copy_fault(space, from.name, errno);
+  if (::futimens(to.get(), times_of(from.info).data()) != 0)
+    return copy_fault(space, from.name, errno);
   const Status closed = close_checked(std::move(to));
   return closed ? closed : Status(copy_fault(space, from.name, closed.error().code));
 }
@@ -214,9 +213,8 @@ Status copy_file(const FileToCopy& from, Fd to, Meter& meter, Space& space) {
 }
 
 Status copy_times(int dir_fd, const char* name, const struct stat& info) {
-  const std::array<timespec, 2> times{timespec{0, UTIME_OMIT}, info.st_mtim};
   const int flags = *name == '\0' ? AT_EMPTY_PATH : AT_SYMLINK_NOFOLLOW;
-  if (::utimensat(dir_fd, name, times.data(), flags) == 0) return {};
+  if (::utimensat(dir_fd, name, times_of(info).data(), flags) == 0) return {};
   return Error{errno, std::strerror(errno)};
 }
 

@@ -1,8 +1,7 @@
 #include "daemon/worker/deliver/kept_attributes.hpp"
 
-#include <fcntl.h>
-
 #include <algorithm>
+#include <array>
 #include <cerrno>
 #include <cstring>
 #include <string>
@@ -16,10 +15,6 @@ bool is_refused(int code) {
 }
 
 }  // namespace
-
-std::array<timespec, 2> times_of(const struct stat& source) {
-  return {timespec{0, UTIME_OMIT}, source.st_mtim};
-}
 
 bool is_copied_time(const timespec& there, const timespec& time) {
   constexpr std::array<long, 5> k_units = {1, 100, 1'000, 1'000'000, 1'000'000'000};

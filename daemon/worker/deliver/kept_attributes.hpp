@@ -3,15 +3,10 @@
 
 #include <sys/stat.h>
 
-#include <array>
-
 #include "common/result.hpp"
 #include "daemon/worker/deliver/output_report.hpp"
 
 namespace nodestage {
-
-// The times that a copy of `source` gets, as utimensat() takes them.
-std::array<timespec, 2> times_of(const struct stat& source);
 
 // Whether `there` is what a file system keeps of `time`: all of it, or as much as fits its units.
 bool is_copied_time(const timespec& there, const timespec& time);

@@ -64,17 +64,15 @@ class Delivery {
     CopyOut copy(std::move(into), names(), report_, scope_);
     const Status copied = copy_sources(copy, name);
     const Status synced = copy.sync();
-    if (!synced && is_early()) scope_.list->take_back();
+    if (!synced && scope_.is_early()) scope_.list->take_back();
     return copied ? synced : copied;
   }
 
  private:
-  [[nodiscard]] bool is_early() const { return scope_.what == CopyWhat::changed; }
-
   [[nodiscard]] PendingNames names() const {
     PendingNames names = pending_names(order_);
     if (scope_.list != nullptr && scope_.list->was_busy()) names.may_be_left = true;
-    if (is_early())
+    if (scope_.is_early())
       names.before = [list = scope_.list](const std::string& path) { list->note_temporary(path); };
     return names;
   }
@@ -85,7 +83,7 @@ class Delivery {
       return copy.entry(entry_of(source_, first, directory_fd_), name);
     if (target_.form == Form::contents) {
       auto directory = open_beneath(directory_fd_, first, O_PATH | O_DIRECTORY);
-      if (!directory && is_early() && directory.error().code == ENOENT) return {};
+      if (!directory && scope_.is_early() && directory.error().code == ENOENT) return {};
       if (!directory) return directory.error();
       return copy.contents(std::move(*directory));
     }

@@ -95,6 +95,10 @@ Result<Fd> open_for_reading(const SourceEntry& source, const struct stat& info) 
   return fd;
 }
 
+std::array<timespec, 2> times_of(const struct stat& source) {
+  return {timespec{0, UTIME_OMIT}, source.st_mtim};
+}
+
 Result<std::string> read_link(const SourceEntry& source) {
   char text[4096];  // PATH_MAX, the most that a link can hold
   const ssize_t length = ::readlinkat(source.dir_fd, source.path.c_str(), text, sizeof text);

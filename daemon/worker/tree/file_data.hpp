@@ -4,6 +4,7 @@
 
 #include <sys/stat.h>
 
+#include <array>
 #include <cstdint>
 #include <functional>
 #include <optional>
@@ -40,6 +41,9 @@ struct SourceEntry {
 // Opens a regular file for reading. If its owner, the caller, may not read it, it gets u+r while it
 // is being opened.
 Result<Fd> open_for_reading(const SourceEntry& source, const struct stat& info);
+
+// The times that a copy of `source` gets, as utimensat() takes them: the access time stays.
+std::array<timespec, 2> times_of(const struct stat& source);
 
 // The text of a symbolic link.
 Result<std::string> read_link(const SourceEntry& source);
