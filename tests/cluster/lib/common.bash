@@ -19,7 +19,8 @@ init_names() {
     [[ $BASE =~ ^/[A-Za-z0-9._/+-]+$ && $BASE != /tmp && $BASE != /tmp/* ]] ||
         die "bad NODESTAGE_CLUSTER_DIR: $BASE"
     STATE=$BASE/$INSTANCE
-    CGROUP=nodestage-$INSTANCE
+    # The cgroup tree is the machine's: another checkout with a state directory of its own can run the same instance.
+    CGROUP=nodestage-$INSTANCE${NODESTAGE_CLUSTER_DIR:+-$(cksum <<<"$BASE" | cut -d' ' -f1)}
     readonly INSTANCE BASE STATE CGROUP
     ((EUID == 0)) || die "must be run as root"
 }
