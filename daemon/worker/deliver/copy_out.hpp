@@ -18,8 +18,8 @@
 
 #include "common/os/fd.hpp"
 #include "common/result.hpp"
-#include "daemon/worker/deliver/copy_leaf.hpp"
 #include "daemon/worker/deliver/copy_scope.hpp"
+#include "daemon/worker/deliver/deliver_leaf.hpp"
 #include "daemon/worker/deliver/kept_attributes.hpp"
 #include "daemon/worker/deliver/output_report.hpp"
 #include "daemon/worker/tree/file_data.hpp"
@@ -71,7 +71,7 @@ class CopyOut {
   OutputReport& report_;
   CopyScope scope_;
   KeptAttributes attributes_;
-  CopyLeaf leaves_;
+  DeliverLeaf leaves_;
   bool is_changed_ = false;  // a name was made in the target itself
 };
 

@@ -1,4 +1,4 @@
-#include "daemon/worker/deliver/copy_leaf.hpp"
+#include "daemon/worker/deliver/deliver_leaf.hpp"
 
 #include <fcntl.h>
 
@@ -23,8 +23,8 @@ Status was_changed() { return Error{k_was_changed, "was changed while it was cop
 
 // Whether nothing is left to do for a file or link at the end of the job. Others may have put
 // theirs under its name since it was delivered.
-bool CopyLeaf::is_delivered(const SourceEntry& source, int target_fd, const std::string& name,
-                            const std::string& path, const struct stat& info) const {
+bool DeliverLeaf::is_delivered(const SourceEntry& source, int target_fd, const std::string& name,
+                               const std::string& path, const struct stat& info) const {
   struct stat there {};
   if (scope_.what != CopyWhat::missing || !scope_.is_noted(path, info) ||
       ::fstatat(target_fd, name.c_str(), &there, AT_SYMLINK_NOFOLLOW) != 0 ||
@@ -36,8 +36,8 @@ bool CopyLeaf::is_delivered(const SourceEntry& source, int target_fd, const std:
   return text && text_there && *text == *text_there;
 }
 
-Status CopyLeaf::copy(const SourceEntry& source, CopyInto into, const std::string& name,
-                      const std::string& path, const struct stat& info) {
+Status DeliverLeaf::copy(const SourceEntry& source, CopyInto into, const std::string& name,
+                         const std::string& path, const struct stat& info) {
   if (is_delivered(source, into.fd, name, path, info)) {
     report_.add_unchanged();
     return {};
@@ -55,9 +55,9 @@ Status CopyLeaf::copy(const SourceEntry& source, CopyInto into, const std::strin
   return {};
 }
 
-Result<CopyLeaf::Copied> CopyLeaf::entry(const SourceEntry& source, CopyInto into,
-                                         const std::string& name, const std::string& path,
-                                         const struct stat& info) {
+Result<DeliverLeaf::Copied> DeliverLeaf::entry(const SourceEntry& source, CopyInto into,
+                                               const std::string& name, const std::string& path,
+                                               const struct stat& info) {
   if (S_ISLNK(info.st_mode)) return link(source, into, name, path, info);
   // All names of a file come at once, or they would become several files.
   if (!unsettled_.empty() && unsettled_.count(HardLinks::id(info)) > 0) return Copied::unsettled;
@@ -69,9 +69,9 @@ Result<CopyLeaf::Copied> CopyLeaf::entry(const SourceEntry& source, CopyInto int
   return Copied::whole;
 }
 
-Result<CopyLeaf::Copied> CopyLeaf::file(const SourceEntry& source, CopyInto into,
-                                        const std::string& name, const std::string& path,
-                                        const struct stat& info) {
+Result<DeliverLeaf::Copied> DeliverLeaf::file(const SourceEntry& source, CopyInto into,
+                                              const std::string& name, const std::string& path,
+                                              const struct stat& info) {
   struct stat there {};
   if (::fstatat(into.fd, name.c_str(), &there, AT_SYMLINK_NOFOLLOW) == 0 &&
       S_ISDIR(there.st_mode)) {
@@ -96,8 +96,8 @@ Result<CopyLeaf::Copied> CopyLeaf::file(const SourceEntry& source, CopyInto into
 }
 
 // `settled`: only if the file holds still, and on stable storage before it has its name.
-Status CopyLeaf::write_file(int from, CopyInto into, const std::string& name,
-                            const struct stat& info, const SettledFile* settled) {
+Status DeliverLeaf::write_file(int from, CopyInto into, const std::string& name,
+                               const struct stat& info, const SettledFile* settled) {
   const PendingName pending(into.fd, names_);
   TRY_ASSIGN(Fd to, pending.create_file(0600));
   const auto on_bytes = [&](std::uint64_t bytes) {
@@ -121,9 +121,9 @@ Status CopyLeaf::write_file(int from, CopyInto into, const std::string& name,
   return {};
 }
 
-Result<CopyLeaf::Copied> CopyLeaf::link(const SourceEntry& source, CopyInto into,
-                                        const std::string& name, const std::string& path,
-                                        const struct stat& info) const {
+Result<DeliverLeaf::Copied> DeliverLeaf::link(const SourceEntry& source, CopyInto into,
+                                              const std::string& name, const std::string& path,
+                                              const struct stat& info) const {
   const auto text = read_link(source);
   const bool is_gone = !text && (text.error().code == ENOENT || text.error().code == EINVAL);
   if (is_gone && scope_.is_early()) return Copied::vanished;
@@ -143,8 +143,8 @@ Result<CopyLeaf::Copied> CopyLeaf::link(const SourceEntry& source, CopyInto into
 }
 
 // Opens no link on the path, and links only to the file that was written there.
-Status CopyLeaf::hard_link(const HardLinks::First& first, CopyInto into,
-                           const std::string& name) const {
+Status DeliverLeaf::hard_link(const HardLinks::First& first, CopyInto into,
+                              const std::string& name) const {
   const SplitPath split = split_path(first.name);
   TRY_ASSIGN(const Fd parent, open_directory_below(target_, split.parent));
   const PendingName pending(into.fd, names_);

@@ -1,8 +1,8 @@
-// CopyLeaf: copies single files and links into directories of a target that others may be reading.
-// Each appears under its name at once and complete, and replaces what was there.
+// DeliverLeaf: copies single files and links into directories of a target that others may be
+// reading. Each appears under its name at once and complete, and replaces what was there.
 //
 // Kept: content, holes, mode (without set-id bits), mtime, links as links, and hard links between
-// the entries of one CopyLeaf if the file system can. No link is followed in the target, and
+// the entries of one DeliverLeaf if the file system can. No link is followed in the target, and
 // attributes are set by descriptors: others may write there, too.
 #pragma once
 
@@ -29,11 +29,11 @@ struct CopyInto {
   bool& is_changed;  // set when a name was made there
 };
 
-class CopyLeaf {
+class DeliverLeaf {
  public:
   // Borrows everything. `target`: the directory that the paths of all calls begin at.
-  CopyLeaf(int target, const PendingNames& names, const CopyScope& scope, OutputReport& report,
-           KeptAttributes& attributes, SyncCrew& syncs)
+  DeliverLeaf(int target, const PendingNames& names, const CopyScope& scope, OutputReport& report,
+              KeptAttributes& attributes, SyncCrew& syncs)
       : target_(target),
         names_(names),
         scope_(scope),
