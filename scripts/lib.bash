@@ -106,7 +106,15 @@ make_deb() {
 
 # install_stage PRESET: installs that build into build/stage, as `cmake --install` would into /, and prints that path.
 install_stage() {
-  rm -rf "$top/build/stage"
-  DESTDIR="$top/build/stage" cmake --install "$top/build/$1" >/dev/null || die "cmake --install failed"
-  echo "$top/build/stage"
+  install_into "$top/build/stage" "$1"
+}
+
+# install_into DIR PRESET...: the same into DIR, with later builds over earlier ones.
+install_into() {
+  local preset
+  rm -rf "$1"
+  for preset in "${@:2}"; do
+    DESTDIR="$1" cmake --install "$top/build/$preset" >/dev/null || die "cmake --install failed"
+  done
+  echo "$1"
 }

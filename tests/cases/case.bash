@@ -1,0 +1,64 @@
+# shellcheck shell=bash disable=SC2034
+# What a case of tests/cases can use. It runs as alice on the login node, which has no daemon; the nodes are n1 and n2.
+
+# R ARG...: nodestage run.
+R() {
+    nodestage run "$@"
+}
+
+# says ARG...: nodestage run; prints what it writes, and sets $code. It does not end the case.
+says() {
+    code=0
+    R "$@" >.said 2>&1 || code=$?
+    cat .said
+    said=$(<.said)
+}
+
+# job [SBATCH_ARG...] <SCRIPT: submits it, and waits until it has ended with its epilogs. Sets $job, $state, and $output (the
+# text of its output file), and prints that text. What sbatch says is in $submitted.
+job() {
+    submitted=$(sbatch --parsable --output="$PWD/slurm-%j.out" "$@" 2>.submitted) || { cat .submitted; return 1; }
+    job=$submitted
+    submitted=$(<.submitted)
+    until state=$(scontrol --oneliner show job "$job" | grep -oP ' JobState=\K\S+' | sort -u | xargs) &&
+        ! grep -qE 'PENDING|CONFIGURING|RUNNING|COMPLETING' <<<"$state"; do
+        sleep 0.1
+    done
+    output=
+    [ ! -e "slurm-$job.out" ] || output=$(<"slurm-$job.out")
+    printf '%s\n' "$submitted" "job $job: $state" "$output"
+}
+
+# has TEXT PART..., lacks TEXT PART...
+has() {
+    local text=$1 part
+    shift
+    for part in "$@"; do
+        [[ $text == *"$part"* ]] || { printf 'not there: %s\nin:\n%s\n' "$part" "$text"; return 1; }
+    done
+}
+
+lacks() {
+    local text=$1 part
+    shift
+    for part in "$@"; do
+        [[ $text != *"$part"* ]] || { printf 'there: %s\nin:\n%s\n' "$part" "$text"; return 1; }
+    done
+}
+
+# holds FILE TEXT: that is the whole content of the file, but for newlines at its end.
+holds() {
+    [ "$(cat -- "$1")" = "$2" ] || { printf '%s does not hold: %s\n' "$1" "$2"; return 1; }
+}
+
+absent() {
+    local path
+    for path; do
+        [ ! -e "$path" ] && [ ! -L "$path" ] || { printf 'there: %s\n' "$path"; return 1; }
+    done
+}
+
+# same DIR DIR: the same names and contents.
+same() {
+    diff -r --no-dereference "$1" "$2"
+}
