@@ -22,9 +22,15 @@ cluster_up() {
     cluster up "$@"
 }
 
-# Ends the cluster, and fails if anything of it is left on the machine.
+# Ends the cluster. Fails if anything of it is left on the machine, or if a program built with sanitizers has said something.
 cluster_down() {
+    local node reports=
+    for node in $(nodes 2>/dev/null); do
+        reports+=$(on "$node" sh -c 'grep -hE "Sanitizer|runtime error:" /var/log/nodestage/*.log || true' 2>/dev/null)
+    done
+    [[ -z $reports ]] || printf 'in the daemons'"'"' logs:\n%s\n' "$reports" >&2
     cluster down
+    [[ -z $reports ]] || return 1
     cluster leftovers
 }
 
