@@ -6,14 +6,20 @@
 
 #include "common/request/request.hpp"
 #include "common/wire/worker_order.hpp"
+#include "daemon/worker/tree/job_tree.hpp"
 
 namespace nodestage {
 
 // The paths below the directory that --stage-out names, that exist, and whose when= applies.
 std::vector<std::string> kept_results(const StageRequest& request, JobOutcome outcome,
-                                      int directory_fd);
+                                      const JobTree& directory);
 
-// "Fetch them with: cp -a /d/results ELSEWHERE && rm -rf /d"
+// Whether a copy of these paths of the directory, as links and by their base names, would lack some
+// of what they are: one of them is, or has below it, a link to elsewhere in the directory, or two
+// have one name.
+bool need_the_rest(const std::vector<std::string>& paths, const JobTree& directory);
+
+// "Fetch them with: cp -a /d/results ELSEWHERE && rm -rf /d". Without paths: the whole directory.
 std::string how_to_copy(const std::vector<std::string>& paths, const std::string& directory);
 
 }  // namespace nodestage

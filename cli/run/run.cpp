@@ -22,6 +22,7 @@
 #include "common/talk/task_voice.hpp"
 #include "common/text/human.hpp"
 #include "common/text/path_names.hpp"
+#include "daemon/worker/tree/job_tree.hpp"
 
 namespace nodestage {
 namespace {
@@ -162,8 +163,10 @@ class Run {
       voice_.say("stopped by " + signal_name(signal_));
     }
     if (order_.outcome == JobOutcome::unknown) order_.outcome = JobOutcome::failure;
-    const auto kept = kept_results(request_, order_.outcome, directory_.fd());
+    const JobTree tree(directory_.fd(), directory_.path());
+    auto kept = kept_results(request_, order_.outcome, tree);
     if (kept.empty()) return clean(*code);
+    if (need_the_rest(kept, tree)) kept.clear();
     voice_.say("results were not delivered: they are kept in " + directory_.path() + "\n" +
                how_to_copy(kept, directory_.path()));
     directory_.keep();

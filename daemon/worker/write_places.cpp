@@ -14,6 +14,7 @@
 #include "daemon/worker/out/output_source.hpp"
 #include "daemon/worker/out/output_target.hpp"
 #include "daemon/worker/out/push.hpp"
+#include "daemon/worker/tree/job_tree.hpp"
 #include "daemon/worker/tree/pending_file.hpp"
 
 namespace nodestage {
@@ -35,13 +36,14 @@ std::vector<OutputSource> forms_of(const OutputSource& source, const WorkerOrder
 std::vector<std::string> paths_of_outputs(const WorkerOrder& order, const StageRequest& request,
                                           int job_fd) {
   std::vector<std::string> paths;
+  const JobTree job(job_fd, order.directory);
   for (std::size_t i = 0; i < request.outputs.size(); ++i) {
     const OutputItem& item = request.outputs[i];
     const bool is_due = order.task == WorkerTask::push
                             ? is_selected(order, item, i) && check_early(item)
                             : (order.delivered >> i & 1) == 0;
     if (!is_due || is_excluded(item.when, order.outcome)) continue;
-    const auto source = find_output_source(job_fd, item.source);
+    const auto source = find_output_source(job, item.source);
     if (!source) continue;
     for (const OutputSource& form : forms_of(*source, order, item)) {
       const auto target = place_output(item, order, form);

@@ -8,6 +8,7 @@
 #include "../unit/scratch.hpp"
 #include "common/os/file.hpp"
 #include "daemon/worker/out/output_source.hpp"
+#include "daemon/worker/tree/job_tree.hpp"
 
 using namespace nodestage;
 
@@ -23,19 +24,20 @@ TEST_CASE("no link leads a stage-out's source out of the job directory") {
   REQUIRE(::mkdir((job + "/inner").c_str(), 0700) == 0);
   REQUIRE(::symlink("inner", (job + "/staying").c_str()) == 0);
   const Fd directory(::open(job.c_str(), O_PATH | O_DIRECTORY | O_CLOEXEC));
+  const JobTree tree(directory.get(), job);
 
   for (const char* source :
        {"relative", "absolute", "magic", "relative/key", "absolute/key", "magic/passwd"}) {
     CAPTURE(source);
-    const auto found = find_output_source(directory.get(), source);
+    const auto found = find_output_source(tree, source);
     REQUIRE_FALSE(found);
     CHECK(found.error().text().find("out of the job directory") != std::string::npos);
   }
   // A glob names the links themselves, and nothing behind them.
-  const auto behind = find_output_source(directory.get(), "*/k*");
+  const auto behind = find_output_source(tree, "*/k*");
   REQUIRE(behind);
   CHECK(behind->kind == OutputSource::Kind::missing);
-  const auto inside = find_output_source(directory.get(), "staying");
+  const auto inside = find_output_source(tree, "staying");
   REQUIRE(inside);
   CHECK(inside->kind == OutputSource::Kind::directory);
 }

@@ -20,10 +20,10 @@ TEST_CASE("what is kept is what is there and was to be delivered") {
   request.outputs.push_back({"missing", "/t"});
   request.outputs.push_back({"*.log", "/t/", When::failure});
   const Fd directory(::open(scratch.path().c_str(), O_RDONLY | O_DIRECTORY));
-  CHECK(kept_results(request, JobOutcome::failure, directory.get()) ==
+  const JobTree tree(directory.get(), scratch.path());
+  CHECK(kept_results(request, JobOutcome::failure, tree) ==
         std::vector<std::string>{"results", "a.log", "b.log"});
-  CHECK(kept_results(request, JobOutcome::success, directory.get()) ==
-        std::vector<std::string>{"results"});
+  CHECK(kept_results(request, JobOutcome::success, tree) == std::vector<std::string>{"results"});
 }
 
 TEST_CASE("the advice is a command line that a shell takes") {

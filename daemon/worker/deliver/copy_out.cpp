@@ -53,6 +53,15 @@ bool is_empty(int directory) {
   return !listing.next() && listing.code() == 0;
 }
 
+// Earlier, this name may have been delivered as a link within the output.
+void remove_own_link(int target_fd, const std::string& name) {
+  struct stat there {};
+  if (::fstatat(target_fd, name.c_str(), &there, AT_SYMLINK_NOFOLLOW) != 0) return;
+  if (!S_ISLNK(there.st_mode) || there.st_uid != ::geteuid()) return;
+  const auto text = read_link({target_fd, name, O_NOFOLLOW});
+  if (text && !text->starts_with('/')) ::unlinkat(target_fd, name.c_str(), 0);
+}
+
 }  // namespace
 
 // A directory below the target.
@@ -68,8 +77,9 @@ struct CopyOut::Level {
 // The state of a tree copy, on both sides. Early deliveries do not open the directories in which
 // nothing is copied: `targets` has the first of `levels`, those that were opened.
 struct CopyOut::Descent {
-  DirStack targets;  // from the target itself on
-  bool& is_changed;  // a name was made in the target itself
+  DirStack targets;         // from the one in which it starts
+  bool& is_changed;         // a name was made in that one
+  std::string prefix = {};  // the path of that one, with a slash at the end
   std::vector<Level> levels = {};
   std::optional<TreeWalk> walk = {};
 
@@ -79,7 +89,7 @@ struct CopyOut::Descent {
   }
   // The path of the first level that was not opened.
   [[nodiscard]] std::string next_path() const {
-    std::string path = levels.front().name;
+    std::string path = prefix + levels.front().name;
     for (std::size_t i = 1; i <= opened(); ++i) path += "/" + levels[i].name;
     return path;
   }
@@ -111,29 +121,31 @@ Status CopyOut::entry(const SourceEntry& source, const std::string& name) {
   if (!handle || ::fstat(handle->get(), &info) != 0) {
     return check(source.path, system_error("cannot read", handle ? errno : handle.error().code));
   }
-  if (S_ISDIR(info.st_mode)) return directory(source, name, info);
-  if (!is_kept(info)) {
-    report_.add_special();
-    return {};
-  }
-  if (scope_.is_early() && scope_.is_noted(name, info)) return {};
-  return check(name, leaves_.copy(source, {target_.get(), is_changed_}, name, name, info));
-}
-
-Status CopyOut::directory(const SourceEntry& source, const std::string& name,
-                          const struct stat& info) {
-  auto from = open_beneath(source.dir_fd, source.path, O_PATH | O_DIRECTORY | source.follow);
-  if (!from) return check(source.path, from.error());
+  if (S_ISDIR(info.st_mode)) return directory(source, {target_.get(), is_changed_}, name, info);
   Fd target(::fcntl(target_.get(), F_DUPFD_CLOEXEC, 0));
   if (!target) return system_error("dup");
   Descent at{DirStack(std::move(target)), is_changed_};
+  return leaf_or_link(at, source, name, name, info);
+}
+
+// `path`: of the copy, which is made in `into`.
+Status CopyOut::directory(const SourceEntry& source, CopyInto into, const std::string& path,
+                          const struct stat& info) {
+  auto from = open_beneath(source.dir_fd, source.path, O_PATH | O_DIRECTORY | source.follow);
+  if (!from && scope_.is_early() && from.error().code == ENOENT) return {};
+  if (!from) return check(path, source_fault(from.error(), info));
+  Fd target(::fcntl(into.fd, F_DUPFD_CLOEXEC, 0));
+  if (!target) return system_error("dup");
+  const std::string name(split_path(path).name);
+  Descent at{DirStack(std::move(target)), into.is_changed,
+             path.substr(0, path.size() - name.size())};
   at.levels.push_back({name, info});
-  if (!may_stay_closed(name, info)) {
+  if (!may_stay_closed(path, info)) {
     TRY_ASSIGN(const bool is_reached, reach(at));
     if (!is_reached) return {};
   }
-  TRY(tree(std::move(*from), at, name + "/"));
-  return leave_directory(at, name, info);
+  TRY(tree(std::move(*from), at, path + "/"));
+  return leave_directory(at, path, info);
 }
 
 // Opens the directory of `level` in target_fd; creates it if it does not exist.
@@ -219,18 +231,78 @@ Status CopyOut::step(Descent& at, const WalkStep& step, const std::string& path)
 }
 
 Status CopyOut::step_leaf(Descent& at, const WalkStep& step, const std::string& path) {
-  if (scope_.is_early() && scope_.is_noted(path, step.info)) {
+  return leaf_or_link(at, {step.dir_fd, step.name, O_NOFOLLOW}, step.name, path, step.info);
+}
+
+Status CopyOut::leaf_or_link(Descent& at, const SourceEntry& source, const std::string& name,
+                             const std::string& path, const struct stat& info) {
+  const bool is_link = S_ISLNK(info.st_mode) && scope_.links != nullptr;
+  return is_link ? link(at, source, name, path, info) : leaf(at, source, name, path, info);
+}
+
+Status CopyOut::leaf(Descent& at, const SourceEntry& source, const std::string& name,
+                     const std::string& path, const struct stat& info) {
+  if (scope_.is_early() && scope_.is_noted(path, info)) {
     report_.add_unchanged();
     return {};
   }
-  if (!is_kept(step.info)) {
+  if (!is_kept(info)) {
     report_.add_special();
     return {};
   }
   TRY_ASSIGN(const bool is_reached, reach(at));
   if (!is_reached) return {};
-  const SourceEntry source{step.dir_fd, step.name, O_NOFOLLOW};
-  return check(path, leaves_.copy(source, at.into(), step.name, path, step.info));
+  return check(path, leaves_.copy(source, at.into(), name, path, info));
+}
+
+Status CopyOut::link(Descent& at, const SourceEntry& source, const std::string& name,
+                     const std::string& path, const struct stat& info) {
+  const auto fate = scope_.links->look(source, path);
+  if (!fate && scope_.is_early() && fate.error().code == ENOENT) return {};
+  if (!fate) return check(path, system_error("what it leads to cannot be read", fate.error().code));
+  switch (fate->way) {
+    case LinkFate::Way::instead:
+      report_.add_followed(path);
+      return what_is_led_to(at, *fate->place, name, path);
+    case LinkFate::Way::other_text:
+      return other_link(at, *fate, name, path, info);
+    case LinkFate::Way::loop:
+      report_.add_loop(path);
+      break;
+    case LinkFate::Way::as_it_is:
+      break;
+  }
+  return leaf(at, source, name, path, info);
+}
+
+Status CopyOut::what_is_led_to(Descent& at, const JobPlace& place, const std::string& name,
+                               const std::string& path) {
+  if (!S_ISDIR(place.info.st_mode)) return leaf(at, place.entry(), name, path, place.info);
+  if (is_target(place.info)) return check(path, Error{ELOOP, "leads to the target itself"});
+  if (depth_ >= k_most_links_to_directories) return check(path, too_many_links());
+  TRY_ASSIGN(const bool is_reached, reach(at));
+  if (!is_reached) return {};
+  remove_own_link(at.into().fd, name);
+  ++depth_;
+  const Status copied = directory(place.entry(), at.into(), path, place.info);
+  --depth_;
+  return copied;
+}
+
+// A directory that an earlier delivery made there, in the place of the link as it was then, gets
+// the contents of the one that the link leads to now.
+Status CopyOut::other_link(Descent& at, const LinkFate& fate, const std::string& name,
+                           const std::string& path, const struct stat& info) {
+  TRY_ASSIGN(const bool is_reached, reach(at));
+  if (!is_reached) return {};
+  struct stat there {};
+  const bool is_directory =
+      ::fstatat(at.into().fd, name.c_str(), &there, AT_SYMLINK_NOFOLLOW) == 0 &&
+      S_ISDIR(there.st_mode);
+  const auto place = is_directory ? scope_.links->directory_of(fate) : std::nullopt;
+  if (!place) return check(path, leaves_.put_link(fate.text, at.into(), name, info));
+  scope_.links->add_copy(place->path, path);
+  return what_is_led_to(at, *place, name, path);
 }
 
 Status CopyOut::begin_directory(Descent& at, const WalkStep& step, const std::string& path) {

@@ -9,6 +9,7 @@
 //    while it is filled for the first time. A finished one looks as its source does, and has the
 //    sticky bit as well while a later try fills it again. That, or the list of deliveries, is how
 //    each is recognized.
+//  - Links into the job directory become what output_links.hpp says.
 //  - If the target's file system refuses modes or times, the rest is still delivered.
 //  - Below the target no link is followed, and attributes are set by descriptors: others may write
 //    there, too, and put their own entries under our names.
@@ -40,7 +41,8 @@ class CopyOut {
   // Copies the contents of a directory into the target.
   Status contents(Fd directory);
 
-  // Copies one entry of any kind into the target, as `name`.
+  // Copies one entry of any kind into the target, as `name`. A link is not followed but for
+  // scope.links.
   Status entry(const SourceEntry& source, const std::string& name);
 
   // Brings everything written so far to stable storage. A fault says what was lost.
@@ -59,7 +61,18 @@ class CopyOut {
   Status begin_directory(Descent& at, const WalkStep& step, const std::string& path);
   Status leave_directory(Descent& at, const std::string& path, const struct stat& info);
   Status step_leaf(Descent& at, const WalkStep& step, const std::string& path);
-  Status directory(const SourceEntry& source, const std::string& name, const struct stat& info);
+  Status leaf_or_link(Descent& at, const SourceEntry& source, const std::string& name,
+                      const std::string& path, const struct stat& info);
+  Status leaf(Descent& at, const SourceEntry& source, const std::string& name,
+              const std::string& path, const struct stat& info);
+  Status link(Descent& at, const SourceEntry& source, const std::string& name,
+              const std::string& path, const struct stat& info);
+  Status what_is_led_to(Descent& at, const JobPlace& place, const std::string& name,
+                        const std::string& path);
+  Status other_link(Descent& at, const LinkFate& fate, const std::string& name,
+                    const std::string& path, const struct stat& info);
+  Status directory(const SourceEntry& source, CopyInto into, const std::string& path,
+                   const struct stat& info);
   bool may_stay_closed(const std::string& path, const struct stat& info) const;
   bool is_target(const struct stat& info) const;
   Status check(const std::string& path, const Status& status);
@@ -73,6 +86,7 @@ class CopyOut {
   KeptAttributes attributes_;
   DeliverLeaf leaves_;
   bool is_changed_ = false;  // a name was made in the target itself
+  unsigned depth_ = 0;       // of directories in the places of links, in each other
 };
 
 }  // namespace nodestage

@@ -7,6 +7,7 @@
 #include <string>
 
 #include "daemon/worker/deliver/delivered_list.hpp"
+#include "daemon/worker/deliver/output_links.hpp"
 #include "daemon/worker/deliver/settled_file.hpp"
 
 namespace nodestage {
@@ -23,6 +24,7 @@ struct CopyScope {
   DeliveredList* list = nullptr;         // unless `all`; `changed` continues it
   std::size_t item = 0;                  // the output's index in it
   const SettleRules* settled = nullptr;  // `changed` only
+  OutputLinks* links = nullptr;          // null: all links are copied as they are
   bool syncs_all = false;  // `changed`: earlier deliveries may have left directories without a sync
 
   [[nodiscard]] bool is_early() const { return what == CopyWhat::changed; }

@@ -128,18 +128,36 @@ Result<DeliverLeaf::Copied> DeliverLeaf::link(const SourceEntry& source, CopyInt
   const bool is_gone = !text && (text.error().code == ENOENT || text.error().code == EINVAL);
   if (is_gone && scope_.is_early()) return Copied::vanished;
   if (!text) return text.error();
+  TRY(make_link(*text, into, name, info));
+  // One that was changed within the tick may be another one by now that looks the same.
+  if (scope_.is_early() && age_of(info.st_ctim) >= scope_.settled->tick)
+    scope_.list->add(scope_.item, path, info);
+  return Copied::whole;
+}
+
+Status DeliverLeaf::make_link(const std::string& text, CopyInto into, const std::string& name,
+                              const struct stat& info) const {
   const PendingName pending(into.fd, names_);
-  if (::symlinkat(text->c_str(), into.fd, pending.c_str()) != 0) {
+  if (::symlinkat(text.c_str(), into.fd, pending.c_str()) != 0) {
     return system_error("cannot make a link in the target");
   }
   // Some file systems keep no times of links.
   static_cast<void>(
       ::utimensat(into.fd, pending.c_str(), times_of(info).data(), AT_SYMLINK_NOFOLLOW));
-  TRY(pending.commit(name));
-  // One that was changed within the tick may be another one by now that looks the same.
-  if (scope_.is_early() && age_of(info.st_ctim) >= scope_.settled->tick)
-    scope_.list->add(scope_.item, path, info);
-  return Copied::whole;
+  return pending.commit(name);
+}
+
+Status DeliverLeaf::put_link(const std::string& text, CopyInto into, const std::string& name,
+                             const struct stat& info) {
+  const auto there = read_link({into.fd, name, O_NOFOLLOW});
+  if (scope_.list != nullptr && there && *there == text) {
+    report_.add_unchanged();
+    return {};
+  }
+  TRY(make_link(text, into, name, info));
+  into.is_changed = true;
+  report_.add_file();
+  return {};
 }
 
 // Opens no link on the path, and links only to the file that was written there.

@@ -47,6 +47,12 @@ class DeliverLeaf {
   Status copy(const SourceEntry& source, CopyInto into, const std::string& name,
               const std::string& path, const struct stat& info);
 
+  // Makes a link with that text in the place of one that looked as `info`. Not listed: what it must
+  // lead to depends on other entries. One that is there already counts as unchanged for a scope
+  // with a list.
+  Status put_link(const std::string& text, CopyInto into, const std::string& name,
+                  const struct stat& info);
+
  private:
   enum class Copied { whole, unsettled, vanished };
   bool is_delivered(const SourceEntry& source, int target_fd, const std::string& name,
@@ -59,6 +65,8 @@ class DeliverLeaf {
                     const SettledFile* settled);
   Result<Copied> link(const SourceEntry& source, CopyInto into, const std::string& name,
                       const std::string& path, const struct stat& info) const;
+  Status make_link(const std::string& text, CopyInto into, const std::string& name,
+                   const struct stat& info) const;
   Status hard_link(const HardLinks::First& first, CopyInto into, const std::string& name) const;
 
   int target_;

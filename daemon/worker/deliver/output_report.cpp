@@ -9,7 +9,7 @@ namespace nodestage {
 namespace {
 
 constexpr std::uint64_t k_named_faults = 3;
-constexpr std::uint64_t k_named_unsettled = 5;
+constexpr std::uint64_t k_named_entries = 5;
 constexpr std::atomic<bool> k_never = false;
 constexpr std::size_t k_path_width = 200;
 
@@ -46,11 +46,11 @@ void OutputReport::begin(std::string_view what, std::string_view destination) {
 }
 
 void OutputReport::begin_again() {
-  faults_ = specials_ = unsettled_ = 0;
+  faults_ = specials_ = 0;
+  unsettled_ = followed_ = loops_ = {};
   first_code_ = 0;
   fault_text_.clear();
   notes_.clear();
-  unsettled_names_.clear();
 }
 
 void OutputReport::add_bytes(std::uint64_t bytes) {
@@ -78,13 +78,25 @@ void OutputReport::add_file() {
   tick();
 }
 
+void OutputReport::Tally::add(std::string_view path) {
+  if (count++ >= k_named_entries) return;
+  if (!names.empty()) names += ", ";
+  names += shown(path, k_path_width);
+}
+
+std::string OutputReport::Tally::text() const {
+  if (count <= k_named_entries) return names;
+  return names + " and " + human_count(count - k_named_entries) + " more";
+}
+
 void OutputReport::add_unsettled(std::string_view path) {
-  if (unsettled_++ < k_named_unsettled) {
-    if (!unsettled_names_.empty()) unsettled_names_ += ", ";
-    unsettled_names_ += shown(path, k_path_width);
-  }
+  unsettled_.add(path);
   tick();
 }
+
+void OutputReport::add_followed(std::string_view path) { followed_.add(path); }
+
+void OutputReport::add_loop(std::string_view path) { loops_.add(path); }
 
 void OutputReport::add_special() { ++specials_; }
 
@@ -122,17 +134,29 @@ void OutputReport::finish(const Status& delivered) {
     add_note(counted(specials_, "socket, FIFO or device was", "sockets, FIFOs or devices were") +
              " left out");
   }
-  if (unsettled_ > 0) {
+  note_links();
+  if (unsettled_.count > 0) {
     record_.flags |= k_item_unsettled;
-    if (unsettled_ > k_named_unsettled)
-      unsettled_names_ += " and " + human_count(unsettled_ - k_named_unsettled) + " more";
-    add_note(counted(unsettled_, "file was", "files were") + " being written and " +
-             (unsettled_ == 1 ? "is" : "are") + " left for the next delivery: " + unsettled_names_);
+    add_note(counted(unsettled_.count, "file was", "files were") + " being written and " +
+             (unsettled_.count == 1 ? "is" : "are") +
+             " left for the next delivery: " + unsettled_.text());
   }
   const bool failed = !text.empty();
   if (failed && !notes_.empty()) text += "; ";
   notes_.insert(0, text);
   end(failed ? ItemState::failed : ItemState::done);
+}
+
+void OutputReport::note_links() {
+  if (followed_.count > 0) {
+    add_note(counted(followed_.count, "link leads", "links lead") +
+             " elsewhere in the job's directory, and what is there was delivered instead: " +
+             followed_.text());
+  }
+  if (loops_.count > 0) {
+    add_note(counted(loops_.count, "link leads", "links lead") +
+             " to a directory that contains the output, and was not followed: " + loops_.text());
+  }
 }
 
 void OutputReport::give_up(const Error& why) {

@@ -31,6 +31,8 @@ class OutputReport {
   void add_unchanged() { tick(); }            // an entry that is not copied
   void add_unsettled(std::string_view path);  // an entry that is being written
   void add_special();                         // a socket, FIFO, or device that was left out
+  void add_followed(std::string_view path);   // a link that what it leads to was delivered for
+  void add_loop(std::string_view path);       // a link that leads to what contains the output
   void add_note(std::string_view text);       // a warning: a sentence without a full stop
 
   // One entry could not be delivered; `path` names it below the source. Entries after the first few
@@ -38,7 +40,7 @@ class OutputReport {
   void add_fault(std::string_view path, const Error& error);
 
   [[nodiscard]] std::uint64_t faults() const { return faults_; }
-  [[nodiscard]] std::uint64_t unsettled() const { return unsettled_; }
+  [[nodiscard]] std::uint64_t unsettled() const { return unsettled_.count; }
   [[nodiscard]] int first_code() const { return first_code_; }  // errno of the first fault
 
   void skip(std::string_view why);
@@ -60,6 +62,7 @@ class OutputReport {
   void publish();
   void end(ItemState state);
   void slow_down(std::uint64_t written);
+  void note_links();
 
   int status_fd_;
   std::size_t index_;
@@ -67,10 +70,18 @@ class OutputReport {
   ItemRecord record_{};
   Clock::time_point started_ = Clock::now();
   Clock::time_point published_{};
+  // Entries of one kind, of which the first few are named.
+  struct Tally {
+    std::uint64_t count = 0;
+    std::string names = {};
+    void add(std::string_view path);
+    [[nodiscard]] std::string text() const;
+  };
   std::uint64_t faults_ = 0;
   std::uint64_t specials_ = 0;
-  std::uint64_t unsettled_ = 0;
-  std::string unsettled_names_;  // the first few
+  Tally unsettled_;
+  Tally followed_;
+  Tally loops_;
   int first_code_ = 0;
   std::string fault_text_;
   std::string notes_;

@@ -155,18 +155,46 @@ Status Pack::step(const WalkStep& step, const std::string& name) {
   if (step.kind == WalkStep::Kind::directory_end) return {};
   if (step.kind == WalkStep::Kind::fault)
     return entry_error(name, source_fault(step.fault, step.info));
-  return add({step.dir_fd, step.name, O_NOFOLLOW}, name, step.info);
+  const SourceEntry source{step.dir_fd, step.name, O_NOFOLLOW};
+  return S_ISLNK(step.info.st_mode) ? link(source, name, step.info) : add(source, name, step.info);
+}
+
+Status Pack::link(const SourceEntry& source, const std::string& name, const struct stat& info) {
+  const auto text = read_link(source);
+  if (!text) return entry_error(name, text.error());
+  if (output_links_ == nullptr) return add(source, name, info, *text);
+  const auto fate = output_links_->look(source, name);
+  if (!fate)
+    return entry_error(name, system_error("what it leads to cannot be read", fate.error().code));
+  if (fate->way == LinkFate::Way::instead) return what_is_led_to(*fate->place, name);
+  if (fate->way == LinkFate::Way::loop) report_.add_loop(name);
+  return add(source, name, info, fate->way == LinkFate::Way::other_text ? fate->text : *text);
+}
+
+Status Pack::what_is_led_to(const JobPlace& place, const std::string& name) {
+  report_.add_followed(name);
+  TRY(add(place.entry(), name, place.info));
+  if (!S_ISDIR(place.info.st_mode)) return {};
+  if (depth_ >= k_most_links_to_directories) return entry_error(name, too_many_links());
+  TRY_ASSIGN(Fd directory, place.open_directory());
+  ++depth_;
+  const Status added = contents(std::move(directory), name + "/");
+  --depth_;
+  return added;
 }
 
 Status Pack::entry(const SourceEntry& source, const std::string& name) {
   TRY_ASSIGN(Fd handle, open_beneath(source.dir_fd, source.path, O_PATH | source.follow));
   struct stat info {};
   if (::fstat(handle.get(), &info) != 0) return system_error(source.path);
+  if (S_ISLNK(info.st_mode)) return link(source, name, info);
   TRY(add(source, name, info));
   return S_ISDIR(info.st_mode) ? contents(std::move(handle), name + "/") : Status();
 }
 
-Status Pack::add(const SourceEntry& source, const std::string& name, const struct stat& info) {
+// `link_text`: of a link.
+Status Pack::add(const SourceEntry& source, const std::string& name, const struct stat& info,
+                 const std::string& link_text) {
   const bool regular = S_ISREG(info.st_mode);
   const bool link = S_ISLNK(info.st_mode);
   if (!regular && !link && !S_ISDIR(info.st_mode)) {
@@ -182,7 +210,8 @@ Status Pack::add(const SourceEntry& source, const std::string& name, const struc
   if (!is_tar_) ::archive_entry_set_nlink(entry.get(), 1);
   Status written;
   if (link) {
-    written = add_link(entry.get(), source);
+    ::archive_entry_copy_symlink(entry.get(), link_text.c_str());
+    written = write_header(entry.get());
   } else if (regular) {
     written = add_file(entry.get(), source, name, info);
   } else {
@@ -204,12 +233,6 @@ void Pack::stamp(archive_entry* entry) const {
   ::archive_entry_set_ino(entry, 0);
   ::archive_entry_set_nlink(entry, 1);
   if (stamp_->mtime) ::archive_entry_set_mtime(entry, *stamp_->mtime, 0);
-}
-
-Status Pack::add_link(archive_entry* entry, const SourceEntry& source) {
-  TRY_ASSIGN(const std::string text, read_link(source));
-  ::archive_entry_copy_symlink(entry, text.c_str());
-  return write_header(entry);
 }
 
 Status Pack::add_file(archive_entry* entry, const SourceEntry& source, const std::string& name,

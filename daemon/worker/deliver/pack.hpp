@@ -8,6 +8,7 @@
 
 #include "common/os/fd.hpp"
 #include "common/result.hpp"
+#include "daemon/worker/deliver/output_links.hpp"
 #include "daemon/worker/deliver/output_report.hpp"
 #include "daemon/worker/tree/file_data.hpp"
 #include "daemon/worker/tree/hard_links.hpp"
@@ -38,6 +39,9 @@ class Pack {
   // `mtime` if that is given. Equal trees become equal archives.
   void make_reproducible(std::optional<std::int64_t> mtime) { stamp_ = Stamp{mtime}; }
 
+  // From here on, links into a job directory become what output_links.hpp says. Borrowed.
+  void follow(OutputLinks& links) { output_links_ = &links; }
+
   // Adds the contents of a directory, each named `prefix` + its path in the directory.
   Status contents(Fd directory, const std::string& prefix);
 
@@ -51,8 +55,10 @@ class Pack {
   Pack(OutputReport& report, std::string user);
   Status open(int fd, const std::string& suffix, unsigned threads);
   Status step(const WalkStep& step, const std::string& name);
-  Status add(const SourceEntry& source, const std::string& name, const struct stat& info);
-  Status add_link(archive_entry* entry, const SourceEntry& source);
+  Status link(const SourceEntry& source, const std::string& name, const struct stat& info);
+  Status what_is_led_to(const JobPlace& place, const std::string& name);
+  Status add(const SourceEntry& source, const std::string& name, const struct stat& info,
+             const std::string& link_text = "");
   Status add_file(archive_entry* entry, const SourceEntry& source, const std::string& name,
                   const struct stat& info);
   Status write_header(archive_entry* entry);
@@ -71,6 +77,8 @@ class Pack {
   archive* archive_;
   bool is_tar_ = false;  // keeps hard links and holes
   HardLinks links_;      // with names in the archive
+  OutputLinks* output_links_ = nullptr;
+  unsigned depth_ = 0;  // of directories in the places of links, in each other
   std::string block_;
 };
 

@@ -2,11 +2,15 @@
 
 #include <fcntl.h>
 
+#include <optional>
 #include <set>
+#include <utility>
+#include <vector>
 
 #include "common/os/file.hpp"
 #include "common/text/human.hpp"
 #include "daemon/worker/deliver/copy_out.hpp"
+#include "daemon/worker/deliver/output_links.hpp"
 #include "daemon/worker/deliver/pack.hpp"
 #include "daemon/worker/out/output_source.hpp"
 #include "daemon/worker/out/output_target.hpp"
@@ -26,11 +30,6 @@ std::string kind_text(const OutputSource& source) {
   return human_count(count) + (count == 1 ? " match" : " matches");
 }
 
-// A literal name means what it leads to; a match of a glob is taken as it is.
-SourceEntry entry_of(const OutputSource& source, const std::string& path, int directory_fd) {
-  return {directory_fd, path, source.kind == Kind::matches ? O_NOFOLLOW : 0};
-}
-
 constexpr const char* k_archive_at_end =
     "its target is an archive, which is written once, at the end of the job";
 
@@ -42,16 +41,18 @@ Status clash(const std::string& path, const std::string& name) {
 class Delivery {
  public:
   // Borrows everything.
-  Delivery(const WorkerOrder& order, int directory_fd, const OutputSource& source,
+  Delivery(const WorkerOrder& order, const JobTree& job, const OutputSource& source,
            const OutputTarget& target, CopyScope scope, OutputReport& report)
       : order_(order),
-        directory_fd_(directory_fd),
+        links_(job),
         source_(source),
         target_(target),
         scope_(scope),
-        report_(report) {}
+        report_(report) {
+    scope_.links = &links_;
+  }
 
-  Status run() const {
+  Status run() {
     TRY_ASSIGN(Fd into, make_directories(target_.directory));
     if (target_.form == Form::archive) return pack(into.get());
     std::string name = target_.name;
@@ -77,32 +78,54 @@ class Delivery {
     return names;
   }
 
-  Status copy_sources(CopyOut& copy, const std::string& name) const {
-    const std::string& first = source_.paths.front();
-    if (target_.form == Form::named)
-      return copy.entry(entry_of(source_, first, directory_fd_), name);
+  Status copy_sources(CopyOut& copy, const std::string& name) {
     if (target_.form == Form::contents) {
-      auto directory = open_beneath(directory_fd_, first, O_PATH | O_DIRECTORY);
-      if (!directory && scope_.is_early() && directory.error().code == ENOENT) return {};
-      if (!directory) return directory.error();
-      return copy.contents(std::move(*directory));
+      TRY_ASSIGN(auto directory, contents());
+      return directory ? copy.contents(std::move(*directory)) : Status();
     }
-    return each_by_base_name(
-        [&](const SourceEntry& entry, const std::string& base) { return copy.entry(entry, base); });
+    const auto one = [&](const SourceEntry& entry, const std::string& base) {
+      return copy.entry(entry, base);
+    };
+    return target_.form == Form::named ? each({name}, one) : each(base_names(), one);
   }
 
+  // The directory whose contents are delivered; empty if it has vanished while the job runs.
+  Result<std::optional<Fd>> contents() {
+    const std::string& path = source_.paths.front();
+    const auto place = place_of(links_.tree(), source_, path);
+    auto directory = place ? place->open_directory() : Result<Fd>(place.error());
+    if (!directory && scope_.is_early() && directory.error().code == ENOENT)
+      return std::optional<Fd>();
+    if (!directory) return directory.error();
+    links_.add(place->path, "");
+    return std::optional(std::move(*directory));
+  }
+
+  [[nodiscard]] std::vector<std::string> base_names() const {
+    std::vector<std::string> names;
+    for (const std::string& path : source_.paths) names.push_back(last_part(path));
+    return names;
+  }
+
+  // Each of the sources by its name of `names`.
   template <typename OnEntry>
-  Status each_by_base_name(OnEntry on_entry) const {
-    std::set<std::string> names;
-    for (const std::string& path : source_.paths) {
-      const std::string name = last_part(path);
-      if (!names.insert(name).second) return clash(path, name);
-      TRY(on_entry(entry_of(source_, path, directory_fd_), name));
+  Status each(const std::vector<std::string>& names, OnEntry on_entry) {
+    for (std::size_t i = 0; i < names.size(); ++i) {
+      if (const auto place = place_of(links_.tree(), source_, source_.paths[i]))
+        links_.add(place->path, names[i]);
+    }
+    std::set<std::string> taken;
+    for (std::size_t i = 0; i < names.size(); ++i) {
+      if (!taken.insert(names[i]).second) return clash(source_.paths[i], names[i]);
+      const auto place = place_of(links_.tree(), source_, source_.paths[i]);
+      if (!place && scope_.is_early() && place.error().code == ENOENT) continue;
+      if (!place) return place.error();
+      TRY(on_entry(place->entry(), names[i]));
     }
     return {};
   }
 
-  Status pack(int into_fd) const {
+  Status pack(int into_fd) {
     TRY(check_pack_suffix(target_.suffix));
     const PendingNames own = names();
     remove_leftovers(into_fd, own);
@@ -110,6 +133,7 @@ class Delivery {
     TRY_ASSIGN(Fd file, pending.create_file(0666));
     TRY_ASSIGN(const auto archive,
                Pack::begin(file.get(), target_.suffix, order_.threads, order_.user, report_));
+    archive->follow(links_);
     TRY(pack_sources(*archive));
     TRY(archive->finish());
     if (::fsync(file.get()) != 0) return system_error("cannot write the archive");
@@ -120,19 +144,18 @@ class Delivery {
     return syncs.finish();
   }
 
-  Status pack_sources(Pack& archive) const {
+  Status pack_sources(Pack& archive) {
     if (source_.kind == Kind::directory) {
-      TRY_ASSIGN(Fd directory,
-                 open_beneath(directory_fd_, source_.paths.front(), O_PATH | O_DIRECTORY));
-      return archive.contents(std::move(directory), "");
+      TRY_ASSIGN(auto directory, contents());
+      return archive.contents(std::move(*directory), "");
     }
-    return each_by_base_name([&](const SourceEntry& entry, const std::string& base) {
+    return each(base_names(), [&](const SourceEntry& entry, const std::string& base) {
       return archive.entry(entry, base);
     });
   }
 
   const WorkerOrder& order_;
-  int directory_fd_;
+  OutputLinks links_;
   const OutputSource& source_;
   const OutputTarget& target_;
   CopyScope scope_;
@@ -146,13 +169,13 @@ bool is_excluded(When when, JobOutcome outcome) {
          (when == When::failure && outcome == JobOutcome::success);
 }
 
-void deliver_output(const OutputItem& item, const WorkerOrder& order, int directory_fd,
+void deliver_output(const OutputItem& item, const WorkerOrder& order, const JobTree& job,
                     const EarlierDelivery& earlier, OutputReport& report) {
   if (is_excluded(item.when, order.outcome)) {
     return report.skip(item.when == When::success ? "when=success, and the job failed"
                                                   : "when=failure, and the job succeeded");
   }
-  const auto source = find_output_source(directory_fd, item.source);
+  const auto source = find_output_source(job, item.source);
   if (!source) return report.finish(source.error());
   if (source->kind == Kind::missing) {
     return report.skip(item.source + ": nothing of that name in the job's directory");
@@ -167,15 +190,15 @@ void deliver_output(const OutputItem& item, const WorkerOrder& order, int direct
   report.begin(packed ? target->suffix.substr(1) : kind_text(*source), target->path());
   CopyScope scope;
   if (earlier.list != nullptr) scope = {CopyWhat::missing, earlier.list, earlier.item};
-  report.finish(Delivery(order, directory_fd, *source, *target, scope, report).run());
+  report.finish(Delivery(order, job, *source, *target, scope, report).run());
 }
 
-void push_output(const OutputItem& item, const WorkerOrder& order, int directory_fd,
+void push_output(const OutputItem& item, const WorkerOrder& order, const JobTree& job,
                  const EarlierDelivery& earlier, const SettleRules& rules, OutputReport& report) {
   CopyScope scope{CopyWhat::changed, earlier.list, earlier.item, &rules};
   Status pushed;
   for (unsigned look = 1;; ++look) {
-    const auto source = find_output_source(directory_fd, item.source);
+    const auto source = find_output_source(job, item.source);
     if (!source) return report.finish(source.error());
     if (source->kind == Kind::missing) {
       if (look > 1) break;
@@ -188,7 +211,7 @@ void push_output(const OutputItem& item, const WorkerOrder& order, int directory
       scope.syncs_all = earlier.list->begin_output(earlier.item);
       report.begin(kind_text(*source), target->path());
     }
-    pushed = Delivery(order, directory_fd, *source, *target, scope, report).run();
+    pushed = Delivery(order, job, *source, *target, scope, report).run();
     if (!pushed || report.unsettled() == 0 || look >= rules.looks) break;
     rules.wait(rules.between);
     report.begin_again();

@@ -6,6 +6,7 @@
 #include "daemon/worker/deliver/delivered_list.hpp"
 #include "daemon/worker/deliver/output_report.hpp"
 #include "daemon/worker/deliver/settled_file.hpp"
+#include "daemon/worker/tree/job_tree.hpp"
 
 namespace nodestage {
 
@@ -19,14 +20,14 @@ struct EarlierDelivery {
 };
 
 // Finds the sources and copies or packs them to the target. The report ends as done, failed, or
-// skipped. directory_fd: the job directory, borrowed. Needs the rights of the job's user.
-void deliver_output(const OutputItem& item, const WorkerOrder& order, int directory_fd,
+// skipped. Needs the rights of the job's user.
+void deliver_output(const OutputItem& item, const WorkerOrder& order, const JobTree& job,
                     const EarlierDelivery& earlier, OutputReport& report);
 
 // The same while the job runs: copies only what has changed since the earlier deliveries and is
 // whole, and continues their list (not null). What is being written is looked at rules.looks times,
 // and named in the report. SIGIO must be ignored.
-void push_output(const OutputItem& item, const WorkerOrder& order, int directory_fd,
+void push_output(const OutputItem& item, const WorkerOrder& order, const JobTree& job,
                  const EarlierDelivery& earlier, const SettleRules& rules, OutputReport& report);
 
 }  // namespace nodestage

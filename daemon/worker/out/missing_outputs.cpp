@@ -69,13 +69,13 @@ bool is_staged(const StageRequest& request, const std::string& path) {
          (request.venv && meets(request.venv->destination));
 }
 
-MissingOutputs find_missing(const StageRequest& request, JobOutcome outcome, int directory_fd) {
+MissingOutputs find_missing(const StageRequest& request, JobOutcome outcome, const JobTree& job) {
   MissingOutputs found;
   bool is_any_there = false;
   for (const OutputItem& item : request.outputs) {
     found.is_missing.push_back(false);
     if (is_excluded(item.when, outcome)) continue;
-    const auto source = find_output_source(directory_fd, item.source);
+    const auto source = find_output_source(job, item.source);
     const bool is_there = !source || source->kind != OutputSource::Kind::missing;
     is_any_there = is_any_there || is_there;
     found.is_missing.back() = !is_there && !item.optional;
@@ -83,7 +83,7 @@ MissingOutputs find_missing(const StageRequest& request, JobOutcome outcome, int
   const bool is_one_missing =
       std::find(found.is_missing.begin(), found.is_missing.end(), true) != found.is_missing.end();
   found.are_all = is_one_missing && !is_any_there;
-  if (is_one_missing) found.left = names_of_the_job(request, directory_fd);
+  if (is_one_missing) found.left = names_of_the_job(request, job.fd());
   return found;
 }
 

@@ -7,6 +7,7 @@
 
 #include "common/request/request.hpp"
 #include "common/wire/worker_order.hpp"
+#include "daemon/worker/tree/job_tree.hpp"
 
 namespace nodestage {
 
@@ -16,8 +17,8 @@ struct MissingOutputs {
   bool are_all = false;           // every wanted item is missing
 };
 
-// Checks names alone. `left` is filled if something is missing. directory_fd: the job directory.
-MissingOutputs find_missing(const StageRequest& request, JobOutcome outcome, int directory_fd);
+// Checks names alone. `left` is filled if something is missing.
+MissingOutputs find_missing(const StageRequest& request, JobOutcome outcome, const JobTree& job);
 
 // "reslts: nothing of that name in the job's directory, which holds results, log.txt"
 std::string missing_note(const std::string& source, const std::vector<std::string>& left);

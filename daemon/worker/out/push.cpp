@@ -33,7 +33,7 @@ bool is_selected(const WorkerOrder& order, const OutputItem& item, std::size_t i
       [&](const std::string& typed) { return source_of(typed, order.directory) == source; });
 }
 
-void push_outputs(const WorkerOrder& order, const StageRequest& request, int directory_fd,
+void push_outputs(const WorkerOrder& order, const StageRequest& request, const JobTree& job,
                   DeliveredList& list, const SettleRules& rules,
                   std::vector<OutputReport>& reports) {
   for (std::size_t i = 0; i < reports.size(); ++i) {
@@ -43,7 +43,7 @@ void push_outputs(const WorkerOrder& order, const StageRequest& request, int dir
     } else if (const Status early = check_early(item); !early) {
       reports[i].skip(early.error().what);
     } else {
-      push_output(item, order, directory_fd, {&list, i}, rules, reports[i]);
+      push_output(item, order, job, {&list, i}, rules, reports[i]);
     }
   }
 }

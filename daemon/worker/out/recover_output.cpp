@@ -1,9 +1,8 @@
 #include "daemon/worker/out/recover_output.hpp"
 
-#include <fcntl.h>
-
 #include "common/text/human.hpp"
 #include "daemon/worker/deliver/copy_out.hpp"
+#include "daemon/worker/deliver/output_links.hpp"
 #include "daemon/worker/out/deliver_output.hpp"
 #include "daemon/worker/out/output_source.hpp"
 #include "daemon/worker/out/output_target.hpp"
@@ -20,19 +19,23 @@ std::string parent_of(const std::string& path) {
 }
 
 Status copy_one(const std::string& path, const OutputSource& source, const WorkerOrder& order,
-                int directory_fd, OutputReport& report) {
+                const JobTree& job, OutputReport& report) {
+  TRY_ASSIGN(const JobPlace place, place_of(job, source, path));
   TRY_ASSIGN(Fd into, make_directories(order.recover_to + parent_of(path)));
-  CopyOut copy(std::move(into), pending_names(order), report);
-  const SourceEntry entry{directory_fd, path, source.kind == Kind::matches ? O_NOFOLLOW : 0};
-  const Status copied = copy.entry(entry, last_part(path));
+  OutputLinks links(job);
+  links.add(place.path, last_part(path));
+  CopyScope scope;
+  scope.links = &links;
+  CopyOut copy(std::move(into), pending_names(order), report, scope);
+  const Status copied = copy.entry(place.entry(), last_part(path));
   const Status synced = copy.sync();
   return copied ? synced : copied;
 }
 
-void copy_all(const OutputSource& source, const WorkerOrder& order, int directory_fd,
+void copy_all(const OutputSource& source, const WorkerOrder& order, const JobTree& job,
               OutputReport& report) {
   for (const std::string& path : source.paths) {
-    const Status copied = copy_one(path, source, order, directory_fd, report);
+    const Status copied = copy_one(path, source, order, job, report);
     if (!copied) return report.finish(copied);
   }
   report.finish({});
@@ -40,21 +43,21 @@ void copy_all(const OutputSource& source, const WorkerOrder& order, int director
 
 }  // namespace
 
-void recover_output(const OutputItem& item, const WorkerOrder& order, int directory_fd,
+void recover_output(const OutputItem& item, const WorkerOrder& order, const JobTree& job,
                     OutputReport& report) {
   if (is_excluded(item.when, order.outcome)) return report.skip("when= excludes it");
-  const auto source = find_output_source(directory_fd, item.source);
+  const auto source = find_output_source(job, item.source);
   if (!source) return report.finish(source.error());
   if (source->kind == Kind::missing)
     return report.skip(item.source + ": nothing of that name in the job's directory");
   report.begin("", order.recover_to + "/" + item.source);
-  copy_all(*source, order, directory_fd, report);
+  copy_all(*source, order, job, report);
 }
 
 void recover_names(const std::vector<std::string>& names, const WorkerOrder& order,
-                   int directory_fd, OutputReport& report) {
+                   const JobTree& job, OutputReport& report) {
   report.begin("", order.recover_to);
-  copy_all({Kind::matches, names}, order, directory_fd, report);
+  copy_all({Kind::matches, names}, order, job, report);
 }
 
 }  // namespace nodestage

@@ -17,6 +17,7 @@
 #include "daemon/worker/out/output_source.hpp"
 #include "daemon/worker/out/push.hpp"
 #include "daemon/worker/out/recover_output.hpp"
+#include "daemon/worker/tree/job_tree.hpp"
 #include "daemon/worker/tree/pending_file.hpp"
 
 namespace nodestage {
@@ -106,22 +107,21 @@ void tell_missing(const WorkerOrder& order, const std::string& source,
 }
 
 // For a job whose staging failed: whether there is a result that the staging cannot have made.
-bool shows_a_run(const StageRequest& request) {
-  return std::any_of(
-      request.outputs.begin(), request.outputs.end(), [&request](const OutputItem& item) {
-        const auto source = find_output_source(k_worker_directory_fd, item.source);
-        return !source ||
-               !std::all_of(source->paths.begin(), source->paths.end(),
-                            [&](const std::string& path) { return is_staged(request, path); });
-      });
+bool shows_a_run(const StageRequest& request, const JobTree& job) {
+  return std::any_of(request.outputs.begin(), request.outputs.end(), [&](const OutputItem& item) {
+    const auto source = find_output_source(job, item.source);
+    return !source ||
+           !std::all_of(source->paths.begin(), source->paths.end(),
+                        [&](const std::string& path) { return is_staged(request, path); });
+  });
 }
 
-void deliver_outputs(const WorkerOrder& order, const StageRequest& request, DeliveredList& list,
-                     std::vector<OutputReport>& reports) {
+void deliver_outputs(const WorkerOrder& order, const StageRequest& request, const JobTree& job,
+                     DeliveredList& list, std::vector<OutputReport>& reports) {
   // What exists of a staged input may be only a part of it, which must not replace the whole in a
   // target.
-  const bool ran = order.ran || shows_a_run(request);
-  const MissingOutputs missing = find_missing(request, order.outcome, k_worker_directory_fd);
+  const bool ran = order.ran || shows_a_run(request, job);
+  const MissingOutputs missing = find_missing(request, order.outcome, job);
   for (std::size_t i = 0; i < reports.size(); ++i) {
     if ((order.delivered >> i & 1) != 0) {
       reports[i].skip(k_delivered_before);
@@ -131,23 +131,23 @@ void deliver_outputs(const WorkerOrder& order, const StageRequest& request, Deli
       tell_missing(order, request.outputs[i].source, missing, reports[i]);
     } else {
       const EarlierDelivery earlier{order.keeps_list ? &list : nullptr, i};
-      deliver_output(request.outputs[i], order, k_worker_directory_fd, earlier, reports[i]);
+      deliver_output(request.outputs[i], order, job, earlier, reports[i]);
     }
   }
 }
 
-void recover_outputs(const WorkerOrder& order, const StageRequest& request,
+void recover_outputs(const WorkerOrder& order, const StageRequest& request, const JobTree& job,
                      std::vector<OutputReport>& reports) {
-  const MissingOutputs missing = find_missing(request, order.outcome, k_worker_directory_fd);
+  const MissingOutputs missing = find_missing(request, order.outcome, job);
   bool is_left_taken = false;
   for (std::size_t i = 0; i < reports.size(); ++i) {
     if ((order.delivered >> i & 1) != 0) {
       reports[i].skip(k_delivered_before);
     } else if (missing.is_missing[i] && missing.are_all && !is_left_taken) {
-      recover_names(missing.left, order, k_worker_directory_fd, reports[i]);
+      recover_names(missing.left, order, job, reports[i]);
       is_left_taken = true;
     } else {
-      recover_output(request.outputs[i], order, k_worker_directory_fd, reports[i]);
+      recover_output(request.outputs[i], order, job, reports[i]);
     }
   }
 }
@@ -175,13 +175,14 @@ int run_stage_out(const WorkerOrder& order, const StageRequest& request, const S
   }
   tell_phase(WorkerPhase::working, reports.size());
   DeliveredList list(is_listed ? k_worker_delivered_fd : -1);
+  const JobTree job(k_worker_directory_fd, order.directory);
   list.begin(pending_names(order).prefix);
   if (order.task == WorkerTask::push) {
-    push_outputs(order, request, k_worker_directory_fd, list, rules, reports);
+    push_outputs(order, request, job, list, rules, reports);
   } else if (recovers) {
-    recover_outputs(order, request, reports);
+    recover_outputs(order, request, job, reports);
   } else {
-    deliver_outputs(order, request, list, reports);
+    deliver_outputs(order, request, job, list, reports);
   }
   list.end();
   const std::string cause = cause_text(order, reports);

@@ -1,0 +1,129 @@
+#include "daemon/worker/deliver/output_links.hpp"
+
+#include <algorithm>
+#include <filesystem>
+#include <utility>
+
+#include "daemon/worker/tree/below.hpp"
+
+namespace nodestage {
+namespace {
+
+using Kind = JobPlace::Kind;
+using Map = std::unordered_map<std::string, std::string>;
+
+// The entry of `map` for `path`, or for the nearest directory around it.
+Map::const_iterator nearest(const Map& map, std::string path) {
+  for (;;) {
+    const auto found = map.find(path);
+    if (found != map.end() || path.empty()) return found;
+    path = std::string(split_path(path).parent);
+  }
+}
+
+// `path`, which lies in `from`, as it lies in `to`.
+std::string moved(const std::string& path, const std::string& from, const std::string& to) {
+  const std::size_t rest = from.empty() ? 0 : std::min(from.size() + 1, path.size());
+  return joined_path(to, path.substr(rest));
+}
+
+std::string relative_text(const std::string& link, const std::string& to) {
+  const std::filesystem::path top = "/";
+  const std::filesystem::path directory = top / std::string(split_path(link).parent);
+  return (top / to).lexically_normal().lexically_relative(directory.lexically_normal()).string();
+}
+
+LinkFate with_text(std::string text, JobPlace place) {
+  return {LinkFate::Way::other_text, std::move(text), std::move(place)};
+}
+
+// Of the daemon and its workers.
+bool is_hidden(const std::string& path) { return path.starts_with(".nodestage"); }
+
+}  // namespace
+
+Error too_many_links() {
+  return {ELOOP, "is reached over more than " + std::to_string(k_most_links_to_directories) +
+                     " links to directories"};
+}
+
+void OutputLinks::add(const std::string& source, const std::string& target) {
+  targets_.try_emplace(source, target);
+  sources_[target] = source;
+  std::string path = source;
+  while (around_.insert(path).second && !path.empty()) path = std::string(split_path(path).parent);
+}
+
+OutputLinks::Around OutputLinks::root_of(const std::string& target) const {
+  const auto found = nearest(sources_, target);
+  return found == sources_.end() ? Around{} : Around{found->second, found->first};
+}
+
+// Where in the target it is delivered.
+std::optional<std::string> OutputLinks::copy_of(const std::string& source) const {
+  const auto found = nearest(targets_, source);
+  if (found == targets_.end()) return {};
+  return moved(source, found->first, found->second);
+}
+
+// Links that lead to each other lead nowhere.
+Result<JobPlace> OutputLinks::find(const JobPath& path) const {
+  auto place = tree_.find(path);
+  if (!place && place.error().code == ELOOP) return JobPlace{};
+  return place;
+}
+
+Result<LinkFate> OutputLinks::look(const SourceEntry& link, const std::string& target) {
+  TRY_ASSIGN(const std::string text, read_link(link));
+  TRY_ASSIGN(LinkFate fate,
+             text.starts_with('/') ? absolute(text, target) : relative(text, target));
+  if (fate.way == LinkFate::Way::instead) {
+    targets_[fate.place->path] = target;
+    sources_[target] = fate.place->path;
+  }
+  return fate;
+}
+
+Result<LinkFate> OutputLinks::absolute(const std::string& text, const std::string& target) const {
+  const auto below = tree_.below(text);
+  if (!below) return LinkFate{};
+  TRY_ASSIGN(JobPlace place, find({*below, LastLink::keep}));
+  return of_place(std::move(place), target);
+}
+
+Result<LinkFate> OutputLinks::relative(const std::string& text, const std::string& target) const {
+  const Around root = root_of(target);
+  const std::string source = moved(target, root.target, root.source);
+  const std::string directory(split_path(source).parent);
+  TRY_ASSIGN(JobPlace place, find({text, LastLink::keep, directory, root.source}));
+  const bool stays = place.is_kept && lies_in(directory, root.source);
+  const bool leads_nowhere = place.kind != Kind::there && place.links == 0;
+  if (stays || leads_nowhere) return LinkFate{LinkFate::Way::as_it_is, "", std::move(place)};
+  return of_place(std::move(place), target);
+}
+
+// `place`: with the last link kept, in case that is delivered, too.
+Result<LinkFate> OutputLinks::of_place(JobPlace place, const std::string& target) const {
+  const bool is_link = place.kind == Kind::there && S_ISLNK(place.info.st_mode);
+  if (!is_link || copy_of(place.path)) return fate_of(std::move(place), target);
+  TRY_ASSIGN(JobPlace behind, find({place.path}));
+  return fate_of(std::move(behind), target);
+}
+
+LinkFate OutputLinks::fate_of(JobPlace place, const std::string& target) const {
+  if (place.kind == Kind::outside) return with_text(place.path, {});
+  const auto copy = place.path.empty() ? std::nullopt : copy_of(place.path);
+  if (copy) return with_text(relative_text(target, *copy), std::move(place));
+  if (place.kind == Kind::missing || is_hidden(place.path)) return {};
+  const bool is_loop = S_ISDIR(place.info.st_mode) && around_.count(place.path) > 0;
+  return {is_loop ? LinkFate::Way::loop : LinkFate::Way::instead, "", std::move(place)};
+}
+
+std::optional<JobPlace> OutputLinks::directory_of(const LinkFate& fate) const {
+  if (!fate.place || fate.place->kind != Kind::there) return {};
+  auto place = tree_.find({fate.place->path});
+  if (!place || place->kind != Kind::there || !S_ISDIR(place->info.st_mode)) return {};
+  return std::move(*place);
+}
+
+}  // namespace nodestage

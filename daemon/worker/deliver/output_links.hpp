@@ -1,0 +1,76 @@
+// OutputLinks: what the links of an output become in its target. The job directory is gone
+// afterwards, so a link into it is worth only what is delivered.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <string_view>
+#include <unordered_map>
+#include <unordered_set>
+
+#include "common/result.hpp"
+#include "daemon/worker/tree/job_tree.hpp"
+
+namespace nodestage {
+
+// Directories in the places of links, in each other: more are a fault.
+inline constexpr unsigned k_most_links_to_directories = 40;
+Error too_many_links();
+
+struct LinkFate {
+  enum class Way {
+    as_it_is,
+    other_text,  // a link with `text`
+    instead,     // what is at `place` is delivered under the link's name
+    loop,        // as it is: what is at `place` contains the output
+  };
+  Way way = Way::as_it_is;
+  std::string text = {};
+  std::optional<JobPlace> place = {};  // what the link leads to, if that is in the job directory
+};
+
+// Links that lead out of the job directory, and those that lead nowhere, stay as they are. A link
+// to something of the same output leads to its copy, by a relative path. What is elsewhere in the
+// job directory is delivered in the place of the link, once: a further link leads to that copy. So
+// no more is delivered than the job directory has.
+class OutputLinks {
+ public:
+  // Borrows the tree.
+  explicit OutputLinks(const JobTree& tree) : tree_(tree) {}
+
+  [[nodiscard]] const JobTree& tree() const { return tree_; }
+
+  // The output has `source` (JobPlace::path), which is delivered as `target`; "": as the target
+  // itself. To call for everything that --stage-out names before the first look().
+  void add(const std::string& source, const std::string& target);
+
+  // The fate of the link `link`, which is delivered as `target`. If that is `instead`, what lies
+  // below `target` is from there. A fault's `what` is the cause alone.
+  Result<LinkFate> look(const SourceEntry& link, const std::string& target);
+
+  // What lies below `target` is from `source`, too, though a copy of that is elsewhere already.
+  void add_copy(const std::string& source, const std::string& target) { sources_[target] = source; }
+
+  // What `fate` leads to at the end of all links, if that is a directory in the job directory.
+  [[nodiscard]] std::optional<JobPlace> directory_of(const LinkFate& fate) const;
+
+ private:
+  struct Around {
+    std::string source;
+    std::string target;
+  };
+  [[nodiscard]] Around root_of(const std::string& target) const;
+  [[nodiscard]] std::optional<std::string> copy_of(const std::string& source) const;
+  [[nodiscard]] Result<JobPlace> find(const JobPath& path) const;
+  [[nodiscard]] Result<LinkFate> absolute(const std::string& text, const std::string& target) const;
+  [[nodiscard]] Result<LinkFate> relative(const std::string& text, const std::string& target) const;
+  [[nodiscard]] Result<LinkFate> of_place(JobPlace place, const std::string& target) const;
+  [[nodiscard]] LinkFate fate_of(JobPlace place, const std::string& target) const;
+
+  const JobTree& tree_;
+  std::unordered_map<std::string, std::string> targets_;  // by what is delivered
+  std::unordered_map<std::string, std::string> sources_;  // by where it is delivered
+  std::unordered_set<std::string> around_;  // what --stage-out names, and all directories around
+};
+
+}  // namespace nodestage

@@ -1,0 +1,194 @@
+#include "daemon/worker/tree/job_tree.hpp"
+
+#include <fcntl.h>
+
+#include <algorithm>
+#include <climits>
+#include <cstdlib>
+#include <cstring>
+#include <filesystem>
+#include <utility>
+
+#include "common/os/file.hpp"
+#include "daemon/worker/tree/below.hpp"
+#include "daemon/worker/tree/dir_stack.hpp"
+
+namespace nodestage {
+namespace {
+
+constexpr unsigned k_most_links = 40;  // as the kernel
+
+bool is_absence(int code) { return code == ENOENT || code == ENOTDIR; }
+
+// One slash between names, and none at the end.
+std::string squeezed(std::string_view path) {
+  std::string text;
+  for (const char c : path) {
+    if (c != '/' || !text.ends_with('/')) text += c;
+  }
+  text.resize(text.find_last_not_of('/') + 1);
+  return text;
+}
+
+// The path with every link resolved but the last name, which may be gone; "" if that is not known.
+std::string real_path(const std::string& path) {
+  const SplitPath split = split_path(path);
+  char real[PATH_MAX];
+  if (split.parent.empty() || ::realpath(std::string(split.parent).c_str(), real) == nullptr)
+    return "";
+  return squeezed(real) + "/" + std::string(split.name);
+}
+
+std::string tidy(const std::string& absolute) {
+  return std::filesystem::path(absolute).lexically_normal().string();
+}
+
+}  // namespace
+
+bool lies_in(std::string_view path, std::string_view top) {
+  if (top.empty()) return true;
+  return path.starts_with(top) && (path.size() == top.size() || path[top.size()] == '/');
+}
+
+std::string joined_path(std::string_view directory, std::string_view name) {
+  std::string path(directory);
+  if (!directory.empty() && !name.empty()) path += '/';
+  return path.append(name);
+}
+
+SourceEntry JobPlace::entry() const {
+  const std::string_view name = split_path(path).name;
+  return {parent.get(), name.empty() ? "." : std::string(name), O_NOFOLLOW};
+}
+
+Result<Fd> JobPlace::open_directory() const {
+  return open_beneath(parent.get(), entry().path, O_PATH | O_DIRECTORY | O_NOFOLLOW);
+}
+
+JobTree::JobTree(int fd, const std::string& path) : fd_(fd) {
+  const std::string name = squeezed(path);
+  for (const std::string& one : {name, real_path(name), path_of(fd)}) {
+    if (one.size() > 1 && one.starts_with('/') &&
+        std::find(names_.begin(), names_.end(), one) == names_.end())
+      names_.push_back(one);
+  }
+  if (names_.empty()) names_.emplace_back("/");  // nothing begins so
+}
+
+std::optional<std::string> JobTree::below(std::string_view absolute) const {
+  const std::string path = squeezed(absolute);
+  for (const std::string& name : names_) {
+    if (lies_in(path, name)) return path.substr(std::min(name.size() + 1, path.size()));
+  }
+  return {};
+}
+
+// One look-up, name by name.
+class JobTree::Search {
+ public:
+  Search(const JobTree& tree, const JobPath& path)
+      : tree_(tree), last_(path.last), within_(path.within), rest_(path.text) {
+    place_.path = path.from;
+    place_.is_kept = true;
+  }
+
+  Result<JobPlace> run() {
+    if (const Status found = go(); !found) {
+      const int code = found.error().code;
+      if (!is_absence(code)) return Error{code, std::strerror(code)};
+      end(JobPlace::Kind::missing, joined_path(joined_path(place_.path, name_), rest_));
+    }
+    return std::move(place_);
+  }
+
+ private:
+  Status go() {
+    TRY(move_to(std::string(place_.path)));
+    while (!is_over_) {
+      name_ = next_name();
+      if (name_.empty()) return look();
+      TRY(step(name_));
+      place_.is_kept = place_.is_kept && lies_in(place_.path, within_);
+    }
+    return {};
+  }
+
+  std::string next_name() {
+    const std::size_t begin = std::min(rest_.find_first_not_of('/'), rest_.size());
+    const std::size_t end = std::min(rest_.find('/', begin), rest_.size());
+    std::string name = rest_.substr(begin, end - begin);
+    rest_.erase(0, std::min(rest_.find_first_not_of('/', end), rest_.size()));
+    return name;
+  }
+
+  Status step(const std::string& name) {
+    if (name == ".") return {};
+    if (name == "..") return go_up();
+    TRY_ASSIGN(Fd entry, open_beneath(directory_.get(), name, O_PATH | O_NOFOLLOW));
+    struct stat info {};
+    if (::fstat(entry.get(), &info) != 0) return system_error("fstat");
+    const bool is_last = rest_.empty();
+    if (S_ISLNK(info.st_mode) && (!is_last || last_ == LastLink::follow))
+      return follow(entry.get());
+    if (!is_last && !S_ISDIR(info.st_mode)) return system_error("step", ENOTDIR);
+    place_.path = joined_path(place_.path, name);
+    directory_ = std::move(entry);
+    return {};
+  }
+
+  Status go_up() {
+    if (!place_.path.empty()) return move_to(std::string(split_path(place_.path).parent));
+    end(JobPlace::Kind::outside, tidy(tree_.names_.front() + "/../" + rest_));
+    return {};
+  }
+
+  Status follow(int link) {
+    if (++place_.links > k_most_links) return Error{ELOOP, "a loop of links"};
+    TRY_ASSIGN(const std::string text, read_link({link, "", O_NOFOLLOW}));
+    if (!text.starts_with('/')) {
+      rest_ = joined_path(text, rest_);
+      return {};
+    }
+    const auto below = tree_.below(text);
+    rest_ = joined_path(below ? *below : text, rest_);
+    if (below) place_.is_kept = false;
+    if (below) return move_to("");
+    end(JobPlace::Kind::outside, tidy(rest_));
+    return {};
+  }
+
+  Status move_to(const std::string& path) {
+    TRY_ASSIGN(directory_, open_directory_below(tree_.fd_, path));
+    place_.path = path;
+    return {};
+  }
+
+  void end(JobPlace::Kind kind, std::string path) {
+    is_over_ = true;
+    place_.kind = kind;
+    place_.path = std::move(path);
+  }
+
+  // What is under the path that was found.
+  Status look() {
+    TRY_ASSIGN(place_.parent, open_directory_below(tree_.fd_, split_path(place_.path).parent));
+    const std::string name = place_.entry().path;
+    if (::fstatat(place_.parent.get(), name.c_str(), &place_.info, AT_SYMLINK_NOFOLLOW) != 0)
+      return system_error("look");
+    end(JobPlace::Kind::there, place_.path);
+    return {};
+  }
+
+  const JobTree& tree_;
+  const LastLink last_;
+  const std::string_view within_;
+  std::string rest_;  // names still to come
+  std::string name_;  // the one at hand
+  Fd directory_;      // at place_.path
+  JobPlace place_;
+  bool is_over_ = false;
+};
+
+Result<JobPlace> JobTree::find(const JobPath& path) const { return Search(*this, path).run(); }
+
+}  // namespace nodestage

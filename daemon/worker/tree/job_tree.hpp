@@ -1,0 +1,73 @@
+// JobTree: a job's directory as the job saw it, wherever it lies now. Links lead on below it, also
+// those with an absolute path that begins with the directory's, and never out of it.
+#pragma once
+
+#include <sys/stat.h>
+
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "common/os/fd.hpp"
+#include "common/result.hpp"
+#include "daemon/worker/tree/file_data.hpp"
+
+namespace nodestage {
+
+// Where a path leads.
+struct JobPlace {
+  enum class Kind {
+    there,
+    missing,
+    outside,  // not below the job directory
+  };
+  Kind kind = Kind::missing;
+  std::string path;      // below the job directory, over no link; of `outside`: absolute
+  Fd parent;             // `there`: the directory that has it
+  struct stat info {};   // `there`: of the entry itself
+  unsigned links = 0;    // how many were followed
+  bool is_kept = false;  // by relative names alone, which never left JobPath::within
+
+  [[nodiscard]] SourceEntry entry() const;
+  // Its contents; it must be a directory. O_PATH.
+  [[nodiscard]] Result<Fd> open_directory() const;
+};
+
+enum class LastLink { follow, keep };  // if the path's last name is a link
+
+// What to look up.
+struct JobPath {
+  std::string_view text;  // relative
+  LastLink last = LastLink::follow;
+  std::string_view from = {};    // the directory in which `text` stands; below the job directory
+  std::string_view within = {};  // a directory around `from`, for JobPlace::is_kept
+};
+
+class JobTree {
+ public:
+  // `fd`: the directory, borrowed. `path`: what the job calls it, or called it before it was moved.
+  JobTree(int fd, const std::string& path);
+
+  [[nodiscard]] int fd() const { return fd_; }
+
+  // What an absolute path names in the job directory; empty if it begins otherwise.
+  [[nodiscard]] std::optional<std::string> below(std::string_view absolute) const;
+
+  // Follows every link on the way, 40 at most (ELOOP). No call of it leaves the directory. A
+  // fault's `what` is the cause alone.
+  [[nodiscard]] Result<JobPlace> find(const JobPath& path) const;
+
+ private:
+  class Search;
+  int fd_;
+  std::vector<std::string> names_;  // the directory's paths: as given, without links, as it is now
+};
+
+// Whether `path` is `top` or below it; both without "." and "..". Everything is below "".
+bool lies_in(std::string_view path, std::string_view top);
+
+// "a/b" and "c" give "a/b/c"; either may be empty.
+std::string joined_path(std::string_view directory, std::string_view name);
+
+}  // namespace nodestage

@@ -1,0 +1,294 @@
+// Links of an output into the job directory, which is gone once the output is delivered.
+#include <doctest/doctest.h>
+
+#include "stage_out_job.hpp"
+
+using namespace nodestage;
+using Names = std::vector<std::string>;
+
+namespace {
+
+// Absolute, as `ln -s "$SLURM_TMPDIR/$to" "$SLURM_TMPDIR/$link"` makes it.
+template <typename Job>
+void link_in(Job& job, const std::string& link, const std::string& to) {
+  fs::remove(job.directory / link);
+  fs::create_directories((job.directory / link).parent_path());
+  fs::create_symlink(job.directory / to, job.directory / link);
+}
+
+std::string shell_text(const std::string& command) {
+  std::string text;
+  FILE* const pipe = popen((command + " 2>&1").c_str(), "r");
+  for (int c = fgetc(pipe); c != EOF; c = fgetc(pipe)) text += static_cast<char>(c);
+  pclose(pipe);
+  return text;
+}
+
+}  // namespace
+
+TEST_CASE("an output that is an absolute link to elsewhere in the job directory") {
+  for (const std::string target : {"out", "out/", "out.tar"}) {
+    CAPTURE(target);
+    StageOutJob job;
+    write_file(job.directory / "real/a", "1");
+    link_in(job, "middle", "real");
+    link_in(job, "results", "middle");
+    job.ask("results", target);
+    REQUIRE(job.run() == 0);
+    CHECK(job.note() == "");
+    if (target == "out.tar") {
+      CHECK(shell_text("tar -xOf '" + (job.target / "out.tar").string() + "' a") == "1");
+    } else {
+      CHECK(file_text(job.target / (target == "out" ? "out/a" : "out/results/a")) == "1");
+    }
+  }
+}
+
+TEST_CASE("a file and a glob over an absolute link") {
+  StageOutJob job;
+  write_file(job.directory / "runs/5/model.pt", "5");
+  write_file(job.directory / "runs/5/log.txt", "l");
+  link_in(job, "current", "runs/5");
+  link_in(job, "model.pt", "current/model.pt");
+  job.ask("model.pt", "one.pt");
+  job.ask("current/*.txt", "logs");
+  REQUIRE(job.run() == 0);
+  CHECK(lstat_of(job.target / "one.pt").st_size == 1);
+  CHECK(file_text(job.target / "one.pt") == "5");
+  CHECK(file_text(job.target / "logs/log.txt") == "l");
+}
+
+TEST_CASE("a link to something of the same output leads to its copy") {
+  StageOutJob job;
+  write_file(job.directory / "r/5/model", "5");
+  link_in(job, "r/latest", "r/5");
+  link_in(job, "r/deep/er/model", "r/latest/model");
+  link_in(job, "r/soon", "r/6");
+  link_in(job, "r/self", "r");
+  fs::create_symlink("../5", job.directory / "r/deep/up");
+  fs::create_symlink("latest/model", job.directory / "r/through");
+  job.ask("r", "out");
+  REQUIRE(job.run() == 0);
+  const fs::path out = job.target / "out";
+  CHECK(fs::read_symlink(out / "latest") == "5");
+  CHECK(fs::read_symlink(out / "deep/er/model") == "../../5/model");
+  CHECK(fs::read_symlink(out / "soon") == "6");
+  CHECK(fs::read_symlink(out / "self") == ".");
+  CHECK(fs::read_symlink(out / "deep/up") == "../5");
+  CHECK(file_text(out / "through") == "5");
+  CHECK(job.note() == "");
+}
+
+TEST_CASE("what a link leads to elsewhere in the job directory is delivered in its place, once") {
+  StageOutJob job;
+  write_file(job.directory / "ck/5/model", "five");
+  write_file(job.directory / "ck/6/model", "six");
+  link_in(job, "ck/6/before", "ck/5");
+  fs::permissions(job.directory / "ck/5", fs::perms(0750));
+  link_in(job, "r/best", "ck/5");
+  link_in(job, "r/file", "ck/6/model");
+  link_in(job, "r/latest", "ck/6");
+  fs::create_symlink("../ck/5/model", job.directory / "r/relative");
+  job.ask("r", "out");
+  REQUIRE(job.run() == 0);
+  const fs::path out = job.target / "out";
+  CHECK(fs::is_directory(fs::symlink_status(out / "best")));
+  CHECK((lstat_of(out / "best").st_mode & 0777) == 0750);
+  CHECK(file_text(out / "best/model") == "five");
+  CHECK(fs::is_regular_file(fs::symlink_status(out / "file")));
+  CHECK(file_text(out / "file") == "six");
+  CHECK(fs::read_symlink(out / "latest/before") == "../best");
+  CHECK(fs::read_symlink(out / "relative") == "best/model");
+  CHECK(job.note() ==
+        "3 links lead elsewhere in the job's directory, and what is there was delivered instead: "
+        "best, file, latest");
+}
+
+TEST_CASE("links out of the job directory, to nowhere, and in a loop stay as they are") {
+  StageOutJob job;
+  const fs::path outside = job.target.parent_path() / "outside";
+  write_file(outside / "secret", "s");
+  write_file(job.directory / "r/a", "1");
+  write_file(job.directory / ".nodestage-x/part", "hidden");
+  fs::create_symlink(outside / "secret", job.directory / "r/absolute");
+  fs::create_symlink("../../outside/secret", job.directory / "r/relative");
+  fs::create_symlink(outside, job.directory / "project");
+  fs::create_symlink("../project/secret", job.directory / "r/over");
+  fs::create_symlink("two", job.directory / "r/one");
+  fs::create_symlink("one", job.directory / "r/two");
+  link_in(job, "r/nothing", "gone");
+  link_in(job, "r/hidden", ".nodestage-x");
+  link_in(job, "r/sub/top", "");
+  fs::create_symlink(job.directory.string() + "-2/a", job.directory / "r/alike");
+  job.ask("r", "out");
+  REQUIRE(job.run() == 0);
+  const fs::path out = job.target / "out";
+  for (const char* name :
+       {"absolute", "relative", "one", "two", "nothing", "hidden", "sub/top", "alike"}) {
+    CAPTURE(std::string(name));
+    CHECK(fs::read_symlink(out / name) == fs::read_symlink(job.directory / "r" / name));
+  }
+  CHECK(fs::read_symlink(out / "over") == outside / "secret");
+  CHECK(job.note() ==
+        "1 link leads to a directory that contains the output, and was not followed: sub/top");
+}
+
+TEST_CASE("links between directories that lead to each other end") {
+  StageOutJob job;
+  write_file(job.directory / "a/file", "a");
+  write_file(job.directory / "b/file", "b");
+  link_in(job, "a/b", "b");
+  link_in(job, "b/a", "a");
+  link_in(job, "b/up", "b");
+  link_in(job, "r/start", "a");
+  job.ask("r", "out");
+  REQUIRE(job.run() == 0);
+  CHECK(file_text(job.target / "out/start/b/file") == "b");
+  CHECK(fs::read_symlink(job.target / "out/start/b/a") == "..");
+  CHECK(fs::read_symlink(job.target / "out/start/b/up") == ".");
+}
+
+TEST_CASE("a bomb of links costs no more than the job directory has") {
+  StageOutJob job;
+  for (int i = 0; i < 12; ++i) {
+    for (int j = 0; j < 10; ++j)
+      link_in(job, "d" + std::to_string(i) + "/" + std::to_string(j), "d" + std::to_string(i + 1));
+  }
+  write_file(job.directory / "d12/file", "x");
+  link_in(job, "r/start", "d0");
+  job.ask("r", "out");
+  REQUIRE(job.run() == 0);
+  CHECK(job.status.items[0].files == 9 * 12 + 1);
+}
+
+TEST_CASE("a chain of links to directories that is too long is a fault, not a crash") {
+  StageOutJob job;
+  for (int i = 0; i < 60; ++i)
+    link_in(job, "d" + std::to_string(i) + "/next", "d" + std::to_string(i + 1));
+  write_file(job.directory / "d60/file", "x");
+  link_in(job, "r/start", "d0");
+  job.ask("r", "out");
+  CHECK(job.run() == 1);
+  CHECK(job.note().find("is reached over more than 40 links to directories") != std::string::npos);
+}
+
+TEST_CASE("matches of a glob are one output") {
+  StageOutJob job;
+  write_file(job.directory / "m-5.pt", "5");
+  write_file(job.directory / "old/m-4.pt", "4");
+  link_in(job, "m-latest.pt", "m-5.pt");
+  link_in(job, "m-old.pt", "old/m-4.pt");
+  job.ask("m-*.pt", "out");
+  REQUIRE(job.run() == 0);
+  CHECK(fs::read_symlink(job.target / "out/m-latest.pt") == "m-5.pt");
+  CHECK(fs::is_regular_file(fs::symlink_status(job.target / "out/m-old.pt")));
+  CHECK(file_text(job.target / "out/m-old.pt") == "4");
+}
+
+TEST_CASE("in the hold area, and by the real path of the directory, links lead on") {
+  for (const WorkerTask task : {WorkerTask::stage_out, WorkerTask::recover}) {
+    StageOutJob job;
+    const fs::path held = job.target.parent_path() / "hold/42.0";
+    const fs::path alias = job.target.parent_path() / "alias";
+    fs::create_directory_symlink(job.directory.parent_path(), alias);
+    write_file(job.directory / "real/a", "1");
+    write_file(job.directory / "real/5/b", "2");
+    link_in(job, "real/latest", "real/5");
+    link_in(job, "results", "real");
+    job.order.directory = alias / "job";
+    fs::create_directories(held.parent_path());
+    fs::rename(job.directory, held);
+    job.directory = held;
+    job.order.task = task;
+    job.order.recover_to = job.target / "out";
+    job.ask("results", task == WorkerTask::recover ? "x" : "out/results");
+    REQUIRE(job.run() == 0);
+    CHECK(file_text(job.target / "out/results/a") == "1");
+    CHECK(fs::read_symlink(job.target / "out/results/latest") == "5");
+  }
+}
+
+TEST_CASE("an archive has what links lead to") {
+  for (const std::string suffix : {".tar", ".zip", ".cpio"}) {
+    CAPTURE(suffix);
+    StageOutJob job;
+    write_file(job.directory / "ck/5/model", "five");
+    link_in(job, "r/best", "ck/5");
+    link_in(job, "r/latest", "ck/5");
+    link_in(job, "r/model", "ck/5/model");
+    job.ask("r", "out" + suffix);
+    REQUIRE(job.run() == 0);
+    const std::string listing =
+        shell_text("bsdtar -tvf '" + (job.target / ("out" + suffix)).string() + "'");
+    CHECK(listing.find("best/model\n") != std::string::npos);
+    CHECK(listing.find("latest -> best\n") != std::string::npos);
+    CHECK(listing.find("model -> best/model\n") != std::string::npos);
+    CHECK(job.note() ==
+          "1 link leads elsewhere in the job's directory, and what is there was delivered instead: "
+          "best");
+  }
+}
+
+TEST_CASE("while the job runs, a link that moves on is followed again") {
+  PushJob job;
+  for (const char* step : {"4", "5", "6"})
+    write_file(job.directory / "ck" / step / "model", std::string("step ") + step);
+  link_in(job, "r/latest", "ck/4");
+  link_in(job, "r/model", "ck/4/model");
+  job.ask("r", "out");
+  const fs::path out = job.target / "out";
+  REQUIRE(job.run() == 0);
+  CHECK(file_text(out / "latest/model") == "step 4");
+  CHECK(file_text(out / "model") == "step 4");
+  const ino_t before = inode_of(out / "latest/model");
+  REQUIRE(job.run() == 0);
+  CHECK(inode_of(out / "latest/model") == before);  // nothing has changed
+  link_in(job, "r/latest", "ck/5");
+  link_in(job, "r/best", "ck/5");
+  link_in(job, "r/model", "ck/5/model");
+  REQUIRE(job.run() == 0);
+  CHECK(file_text(out / "best/model") == "step 5");
+  CHECK(file_text(out / "latest/model") == "step 5");  // a directory since the first push
+  CHECK(file_text(out / "model") == "step 5");
+  link_in(job, "r/best", "ck/6");
+  link_in(job, "r/latest", "r/best");
+  REQUIRE(job.run_end() == 0);
+  for (const char* name : {"best/model", "latest/model"}) {
+    CAPTURE(std::string(name));
+    CHECK(file_text(out / name) == "step 6");
+  }
+  CHECK(leftovers(job.target).empty());
+}
+
+TEST_CASE("a name that was a link within the output becomes a directory") {
+  PushJob job;
+  write_file(job.directory / "ck/5/model", "5");
+  write_file(job.directory / "ck/6/model", "6");
+  link_in(job, "r/best", "ck/5");
+  link_in(job, "r/latest", "ck/5");
+  job.ask("r", "out");
+  const fs::path out = job.target / "out";
+  REQUIRE(job.run() == 0);
+  CHECK(fs::read_symlink(out / "latest") == "best");
+  REQUIRE(job.run() == 0);
+  CHECK(job.files() == 0);
+  link_in(job, "r/latest", "ck/6");
+  REQUIRE(job.run() == 0);
+  CHECK(file_text(out / "best/model") == "5");
+  CHECK(fs::is_directory(fs::symlink_status(out / "latest")));
+  CHECK(file_text(out / "latest/model") == "6");
+  REQUIRE(job.run_end() == 0);
+  CHECK(job.files() == 0);
+}
+
+TEST_CASE("what a link leads to and cannot be read is not lost") {
+  StageOutJob job;
+  write_file(job.directory / "closed/a", "1");
+  link_in(job, "r/a", "closed/a");
+  fs::permissions(job.directory / "closed", fs::perms(0000));
+  job.ask("r", "out");
+  CHECK(job.run() == 1);
+  CHECK(job.note().find("a: what it leads to cannot be read: Permission denied") !=
+        std::string::npos);
+  fs::permissions(job.directory / "closed", fs::perms(0700));
+}
