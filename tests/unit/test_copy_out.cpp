@@ -235,6 +235,9 @@ TEST_CASE("below the target no link is followed to a directory") {
   job.ask("results", job.target);
   CHECK(job.run() == 1);
   CHECK(fs::is_empty(job.target / "elsewhere"));
+  CHECK(job.note() ==
+        "1 entry could not be delivered: sub: is a directory here, and a link in the target (to "
+        "elsewhere), which is not followed: make it a directory there, or name another target");
 }
 
 TEST_CASE("a target inside the source does not fill the disk") {

@@ -50,6 +50,22 @@ TEST_CASE("what was delivered, excluded or is missing is left out; what is not k
   CHECK(names_in(job.back()) == Names{"b", "c"});
 }
 
+TEST_CASE(
+    "of an output that lies outside of the tree, the link arrives, so that the rest is not stuck") {
+  RecoverJob job;
+  write_file(job.directory / "run/a", "1");
+  fs::create_symlink("/project/x", job.directory / "run/results");
+  fs::create_symlink("../../project", job.directory / "p");
+  job.ask("run/results/", "x");
+  job.ask("p/x/y", "x");
+  job.ask("run/a", "x");
+  REQUIRE(job.run() == 0);
+  CHECK(fs::read_symlink(job.back() / "run/results") == "/project/x");
+  CHECK(fs::read_symlink(job.back() / "p") == "../../project");
+  CHECK(file_text(job.back() / "run/a") == "1");
+  CHECK(job.note(0) == "run/results: leads out of the job's directory, and was copied as a link");
+}
+
 TEST_CASE("a directory that cannot be written: the cause, and the data stay") {
   RecoverJob job;
   write_file(job.directory / "a", "1");

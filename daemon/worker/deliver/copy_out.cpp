@@ -53,6 +53,15 @@ bool is_empty(int directory) {
   return !listing.next() && listing.code() == 0;
 }
 
+// Why no directory can be made under a name that is taken. A link is not followed, even if it is
+// the user's own: others who may write there could have moved it there.
+std::string in_the_way(int target_fd, const std::string& name) {
+  const auto text = read_link({target_fd, name, O_NOFOLLOW});
+  if (!text) return "is a directory here and something else in the target";
+  return "is a directory here, and a link in the target (to " + *text +
+         "), which is not followed: make it a directory there, or name another target";
+}
+
 // Earlier, this name may have been delivered as a link within the output.
 void remove_own_link(int target_fd, const std::string& name) {
   struct stat there {};
@@ -155,9 +164,7 @@ Result<Fd> CopyOut::make_directory(int target_fd, Level& level, const std::strin
   auto opened = open_directory_at(target_fd, level.name);
   if (!opened) {
     const int code = opened.error().code;
-    if (code == ENOTDIR || code == ELOOP) {
-      return Error{code, "is a directory here and something else in the target"};
-    }
+    if (code == ENOTDIR || code == ELOOP) return Error{code, in_the_way(target_fd, level.name)};
     return opened.error();
   }
   struct stat there {};

@@ -34,8 +34,10 @@ constexpr const char* k_archive_at_end =
     "its target is an archive, which is written once, at the end of the job";
 
 Status clash(const std::string& path, const std::string& name) {
-  return Error{EEXIST, path + ": another match is called " + name +
-                           " too, and only one of them can have that name in the target"};
+  return Error{EEXIST,
+               path + ": another match is called " + name +
+                   " too, and only one of them can have that name in the target; let the pattern "
+                   "match the directories that they are in"};
 }
 
 class Delivery {

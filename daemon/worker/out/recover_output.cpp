@@ -1,5 +1,7 @@
 #include "daemon/worker/out/recover_output.hpp"
 
+#include <cerrno>
+
 #include "common/text/human.hpp"
 #include "daemon/worker/deliver/copy_out.hpp"
 #include "daemon/worker/deliver/output_links.hpp"
@@ -41,12 +43,32 @@ void copy_all(const OutputSource& source, const WorkerOrder& order, const JobTre
   report.finish({});
 }
 
+// The part of a path that is a link out of the job directory.
+std::string link_out(const JobTree& job, const std::string& path) {
+  for (std::size_t end = path.find('/'); end != std::string::npos; end = path.find('/', end + 1)) {
+    const std::string part = path.substr(0, end);
+    const auto place = job.find({part});
+    if (place && place->kind == JobPlace::Kind::outside) return part;
+  }
+  return path;
+}
+
+// All that the tree has of an output that is not in it.
+void recover_link(const std::string& source, const WorkerOrder& order, const JobTree& job,
+                  OutputReport& report) {
+  const std::string link = link_out(job, source.substr(0, source.find_last_not_of('/') + 1));
+  report.add_note(link + ": leads out of the job's directory, and was copied as a link");
+  report.begin("", order.recover_to + "/" + link);
+  copy_all({Kind::matches, {link}}, order, job, report);
+}
+
 }  // namespace
 
 void recover_output(const OutputItem& item, const WorkerOrder& order, const JobTree& job,
                     OutputReport& report) {
   if (is_excluded(item.when, order.outcome)) return report.skip("when= excludes it");
   const auto source = find_output_source(job, item.source);
+  if (!source && source.error().code == EXDEV) return recover_link(item.source, order, job, report);
   if (!source) return report.finish(source.error());
   if (source->kind == Kind::missing)
     return report.skip(item.source + ": nothing of that name in the job's directory");

@@ -12,8 +12,9 @@
 namespace nodestage {
 
 // Copies what SOURCE names to order.recover_to/SOURCE, each match of a glob to its own path there,
-// unpacked and whatever TARGET was. Skips what `when=` is known to exclude. The report ends as
-// done, failed, or skipped. Needs the rights of the job's user.
+// unpacked and whatever TARGET was. Of a source that a link leads out of the tree, it copies the
+// link. Skips what `when=` is known to exclude. The report ends as done, failed, or skipped. Needs
+// the rights of the job's user.
 void recover_output(const OutputItem& item, const WorkerOrder& order, const JobTree& job,
                     OutputReport& report);
 
