@@ -172,6 +172,32 @@ TEST_CASE("a chain of links to directories that is too long is a fault, not a cr
   CHECK(job.note().find("is reached over more than 40 links to directories") != std::string::npos);
 }
 
+TEST_CASE("a link at any depth leads to what is at any depth") {
+  StageOutJob job;
+  std::string deep = "r";
+  for (int i = 0; i < 30; ++i) deep += "/" + std::string(100, static_cast<char>('a' + i % 26));
+  write_file(job.directory / deep / "file", "x");
+  link_in(job, "r/link", deep + "/file");
+  link_in(job, deep + "/up", "r/top");
+  job.ask("r", "out");
+  REQUIRE(job.run() == 0);
+  CHECK(file_text(job.target / "out/link") == "x");
+  std::string up;
+  for (int i = 0; i < 30; ++i) up += "../";
+  CHECK(fs::read_symlink(job.target / ("out" + deep.substr(1)) / "up") == up + "top");
+}
+
+TEST_CASE("a socket behind a link is left out, and the link stays") {
+  StageOutJob job;
+  fs::create_directory(job.directory / "r");
+  REQUIRE(mkfifo((job.directory / "fifo").c_str(), 0600) == 0);
+  link_in(job, "r/fifo", "fifo");
+  job.ask("r", "out");
+  REQUIRE(job.run() == 0);
+  CHECK(fs::is_symlink(fs::symlink_status(job.target / "out/fifo")));
+  CHECK(job.note() == "");
+}
+
 TEST_CASE("matches of a glob are one output") {
   StageOutJob job;
   write_file(job.directory / "m-5.pt", "5");

@@ -66,6 +66,20 @@ TEST_CASE(
   CHECK(job.note(0) == "run/results: leads out of the job's directory, and was copied as a link");
 }
 
+TEST_CASE("links between what is recovered lead to what was recovered") {
+  RecoverJob job;
+  write_file(job.directory / "run/m-5", "5");
+  write_file(job.directory / "other/m-6", "6");
+  fs::create_symlink(job.directory / "run/m-5", job.directory / "run/m-latest");
+  fs::create_symlink(job.directory / "other/m-6", job.directory / "run/m-6");
+  fs::create_symlink(job.directory / "other/m-6", job.directory / "other/m-7");
+  job.ask("*/m-*", "x");
+  REQUIRE(job.run() == 0);
+  CHECK(fs::read_symlink(job.back() / "run/m-latest") == "m-5");
+  CHECK(fs::read_symlink(job.back() / "run/m-6") == "../other/m-6");
+  CHECK(fs::read_symlink(job.back() / "other/m-7") == "m-6");
+}
+
 TEST_CASE("a directory that cannot be written: the cause, and the data stay") {
   RecoverJob job;
   write_file(job.directory / "a", "1");

@@ -10,16 +10,6 @@ namespace nodestage {
 namespace {
 
 using Kind = JobPlace::Kind;
-using Map = std::unordered_map<std::string, std::string>;
-
-// The entry of `map` for `path`, or for the nearest directory around it.
-Map::const_iterator nearest(const Map& map, std::string path) {
-  for (;;) {
-    const auto found = map.find(path);
-    if (found != map.end() || path.empty()) return found;
-    path = std::string(split_path(path).parent);
-  }
-}
 
 // `path`, which lies in `from`, as it lies in `to`.
 std::string moved(const std::string& path, const std::string& from, const std::string& to) {
@@ -47,23 +37,35 @@ Error too_many_links() {
                      " links to directories"};
 }
 
+void PathMap::set(const std::string& path, const std::string& value) {
+  values_.insert_or_assign(path, value);
+  longest_ = std::max(longest_, path.size());
+}
+
+std::optional<PathMap::Found> PathMap::nearest(std::string path) const {
+  for (;;) {
+    const auto found = path.size() <= longest_ ? values_.find(path) : values_.end();
+    if (found != values_.end()) return Found{found->first, found->second};
+    if (path.empty()) return {};
+    // Nothing is longer than the longest one.
+    const std::size_t slash = path.rfind('/', std::min(path.size() - 1, longest_));
+    path.resize(slash == std::string::npos ? 0 : slash);
+  }
+}
+
 void OutputLinks::add(const std::string& source, const std::string& target) {
-  targets_.try_emplace(source, target);
-  sources_[target] = source;
+  const std::string whole = joined_path(base_, target);
+  targets_.set(source, whole);
+  sources_.set(whole, source);
   std::string path = source;
   while (around_.insert(path).second && !path.empty()) path = std::string(split_path(path).parent);
 }
 
-OutputLinks::Around OutputLinks::root_of(const std::string& target) const {
-  const auto found = nearest(sources_, target);
-  return found == sources_.end() ? Around{} : Around{found->second, found->first};
-}
-
 // Where in the target it is delivered.
 std::optional<std::string> OutputLinks::copy_of(const std::string& source) const {
-  const auto found = nearest(targets_, source);
-  if (found == targets_.end()) return {};
-  return moved(source, found->first, found->second);
+  const auto found = targets_.nearest(source);
+  if (!found) return {};
+  return moved(source, found->path, found->value);
 }
 
 // Links that lead to each other lead nowhere.
@@ -75,11 +77,11 @@ Result<JobPlace> OutputLinks::find(const JobPath& path) const {
 
 Result<LinkFate> OutputLinks::look(const SourceEntry& link, const std::string& target) {
   TRY_ASSIGN(const std::string text, read_link(link));
-  TRY_ASSIGN(LinkFate fate,
-             text.starts_with('/') ? absolute(text, target) : relative(text, target));
+  const std::string whole = joined_path(base_, target);
+  TRY_ASSIGN(LinkFate fate, text.starts_with('/') ? absolute(text, whole) : relative(text, whole));
   if (fate.way == LinkFate::Way::instead) {
-    targets_[fate.place->path] = target;
-    sources_[target] = fate.place->path;
+    targets_.set(fate.place->path, whole);
+    sources_.set(whole, fate.place->path);
   }
   return fate;
 }
@@ -92,11 +94,13 @@ Result<LinkFate> OutputLinks::absolute(const std::string& text, const std::strin
 }
 
 Result<LinkFate> OutputLinks::relative(const std::string& text, const std::string& target) const {
-  const Around root = root_of(target);
-  const std::string source = moved(target, root.target, root.source);
+  const auto around = sources_.nearest(target);
+  if (!around) return LinkFate{};
+  const std::string& root = around->value;
+  const std::string source = moved(target, around->path, root);
   const std::string directory(split_path(source).parent);
-  TRY_ASSIGN(JobPlace place, find({text, LastLink::keep, directory, root.source}));
-  const bool stays = place.is_kept && lies_in(directory, root.source);
+  TRY_ASSIGN(JobPlace place, find({text, LastLink::keep, directory, root}));
+  const bool stays = place.is_kept && lies_in(directory, root);
   const bool leads_nowhere = place.kind != Kind::there && place.links == 0;
   if (stays || leads_nowhere) return LinkFate{LinkFate::Way::as_it_is, "", std::move(place)};
   return of_place(std::move(place), target);
@@ -114,7 +118,8 @@ LinkFate OutputLinks::fate_of(JobPlace place, const std::string& target) const {
   if (place.kind == Kind::outside) return with_text(place.path, {});
   const auto copy = place.path.empty() ? std::nullopt : copy_of(place.path);
   if (copy) return with_text(relative_text(target, *copy), std::move(place));
-  if (place.kind == Kind::missing || is_hidden(place.path)) return {};
+  const bool is_kept = S_ISDIR(place.info.st_mode) || S_ISREG(place.info.st_mode);
+  if (place.kind == Kind::missing || is_hidden(place.path) || !is_kept) return {};
   const bool is_loop = S_ISDIR(place.info.st_mode) && around_.count(place.path) > 0;
   return {is_loop ? LinkFate::Way::loop : LinkFate::Way::instead, "", std::move(place)};
 }

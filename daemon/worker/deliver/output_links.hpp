@@ -17,6 +17,22 @@ namespace nodestage {
 inline constexpr unsigned k_most_links_to_directories = 40;
 Error too_many_links();
 
+// Directories and files by their paths. "" is around all.
+class PathMap {
+ public:
+  struct Found {
+    std::string path;
+    std::string value;
+  };
+  void set(const std::string& path, const std::string& value);
+  // What was set for the path, or for the nearest directory around it.
+  [[nodiscard]] std::optional<Found> nearest(std::string path) const;
+
+ private:
+  std::unordered_map<std::string, std::string> values_;
+  std::size_t longest_ = 0;  // of the paths
+};
+
 struct LinkFate {
   enum class Way {
     as_it_is,
@@ -40,26 +56,27 @@ class OutputLinks {
 
   [[nodiscard]] const JobTree& tree() const { return tree_; }
 
-  // The output has `source` (JobPlace::path), which is delivered as `target`; "": as the target
-  // itself. To call for everything that --stage-out names before the first look().
+  // The output has `source` (JobPlace::path), which is delivered as `target`: a path below the
+  // target, or "" for the target itself. To call for everything that --stage-out names before the
+  // first look().
   void add(const std::string& source, const std::string& target);
+
+  // In what follows, targets are below `directory` of the real target; "": they are below that.
+  void begin_in(const std::string& directory) { base_ = directory; }
 
   // The fate of the link `link`, which is delivered as `target`. If that is `instead`, what lies
   // below `target` is from there. A fault's `what` is the cause alone.
   Result<LinkFate> look(const SourceEntry& link, const std::string& target);
 
   // What lies below `target` is from `source`, too, though a copy of that is elsewhere already.
-  void add_copy(const std::string& source, const std::string& target) { sources_[target] = source; }
+  void add_copy(const std::string& source, const std::string& target) {
+    sources_.set(joined_path(base_, target), source);
+  }
 
   // What `fate` leads to at the end of all links, if that is a directory in the job directory.
   [[nodiscard]] std::optional<JobPlace> directory_of(const LinkFate& fate) const;
 
  private:
-  struct Around {
-    std::string source;
-    std::string target;
-  };
-  [[nodiscard]] Around root_of(const std::string& target) const;
   [[nodiscard]] std::optional<std::string> copy_of(const std::string& source) const;
   [[nodiscard]] Result<JobPlace> find(const JobPath& path) const;
   [[nodiscard]] Result<LinkFate> absolute(const std::string& text, const std::string& target) const;
@@ -68,9 +85,10 @@ class OutputLinks {
   [[nodiscard]] LinkFate fate_of(JobPlace place, const std::string& target) const;
 
   const JobTree& tree_;
-  std::unordered_map<std::string, std::string> targets_;  // by what is delivered
-  std::unordered_map<std::string, std::string> sources_;  // by where it is delivered
+  PathMap targets_;                         // by what is delivered
+  PathMap sources_;                         // by where it is delivered
   std::unordered_set<std::string> around_;  // what --stage-out names, and all directories around
+  std::string base_;
 };
 
 }  // namespace nodestage

@@ -17,15 +17,15 @@ using Kind = OutputSource::Kind;
 // "a/b/" becomes "a" and "b".
 std::string parent_of(const std::string& path) {
   const std::size_t slash = path.rfind('/', path.find_last_not_of('/'));
-  return slash == std::string::npos ? "" : "/" + path.substr(0, slash);
+  return slash == std::string::npos ? "" : path.substr(0, slash);
 }
 
 Status copy_one(const std::string& path, const OutputSource& source, const WorkerOrder& order,
-                const JobTree& job, OutputReport& report) {
-  TRY_ASSIGN(const JobPlace place, place_of(job, source, path));
-  TRY_ASSIGN(Fd into, make_directories(order.recover_to + parent_of(path)));
-  OutputLinks links(job);
-  links.add(place.path, last_part(path));
+                OutputLinks& links, OutputReport& report) {
+  TRY_ASSIGN(const JobPlace place, place_of(links.tree(), source, path));
+  const std::string parent = parent_of(path);
+  TRY_ASSIGN(Fd into, make_directories(order.recover_to + "/" + parent));
+  links.begin_in(parent);
   CopyScope scope;
   scope.links = &links;
   CopyOut copy(std::move(into), pending_names(order), report, scope);
@@ -36,8 +36,13 @@ Status copy_one(const std::string& path, const OutputSource& source, const Worke
 
 void copy_all(const OutputSource& source, const WorkerOrder& order, const JobTree& job,
               OutputReport& report) {
+  OutputLinks links(job);
   for (const std::string& path : source.paths) {
-    const Status copied = copy_one(path, source, order, job, report);
+    if (const auto place = place_of(job, source, path))
+      links.add(place->path, path.substr(0, path.find_last_not_of('/') + 1));
+  }
+  for (const std::string& path : source.paths) {
+    const Status copied = copy_one(path, source, order, links, report);
     if (!copied) return report.finish(copied);
   }
   report.finish({});
