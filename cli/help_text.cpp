@@ -82,6 +82,7 @@ Usage: nodestage pack [options] DIR -o FILE
                      .tar: not compressed, for data that does not compress
   --mtime=MOMENT     set this time for all entries: 2026-11-21,
                      2026-11-21T15:30:00 (UTC) or @SECONDS since 1970
+  --dereference      pack what links that lead out of DIR point to
   --force            replace FILE if it exists
   -h, --help
 

@@ -157,6 +157,7 @@ class Command {
     }
     if (pack_->parsed()) {
       if (is_forced_) pack_arguments_.overwrite = Overwrite::replace;
+      if (is_dereferenced_) pack_arguments_.links = LinksOut::followed;
       return pack_directory(pack_arguments_);
     }
     if (wait_->parsed()) {
@@ -266,6 +267,7 @@ class Command {
     pack_->add_option("-o,--output", pack_arguments_.output)->required();
     pack_->add_option("--mtime", pack_arguments_.mtime);
     pack_->add_flag("--force", is_forced_);
+    pack_->add_flag("--dereference", is_dereferenced_);
     set_help(*pack_, help::k_pack);
   }
 
@@ -302,6 +304,7 @@ class Command {
   bool is_json_ = false;
   PackArguments pack_arguments_;
   bool is_forced_ = false;
+  bool is_dereferenced_ = false;
   CLI::App* status_ = nullptr;
   CLI::App* held_ = nullptr;
   CLI::App* cache_ = nullptr;

@@ -76,9 +76,10 @@ ItemRecord record_of(int status_fd) {
 // progress and handles signals.
 class Packing {
  public:
-  Packing(Fd directory, std::string name, Signals& signals)
+  Packing(Fd directory, std::string name, LinksOut links, Signals& signals)
       : directory_(std::move(directory)),
         name_(std::move(name)),
+        links_(links),
         signals_(signals),
         status_(::memfd_create("status", MFD_CLOEXEC)),
         report_(status_.get(), 0, OutputItem{name_, ""}),
@@ -121,14 +122,17 @@ class Packing {
     std::string text = human_count(record.files) + (record.files == 1 ? " file, " : " files, ") +
                        human_bytes(record.bytes_read) + " in " + human_bytes(writer_->written()) +
                        ", " + human_duration(spent);
-    const std::string note = field_text(record.note);
-    return note.empty() ? text : text + "; " + note;
+    for (const std::string& note :
+         {field_text(record.note), out_links_.note(links_, "--dereference", record.bytes_read)})
+      if (!note.empty()) text += "; " + note;
+    return text;
   }
 
  private:
   Status pack(Fd into, std::optional<std::int64_t> mtime) {
     TRY_ASSIGN(const auto archive, Pack::begin(into.get(), ".tar", 1, "", report_));
     archive->make_reproducible(mtime);
+    archive->look_at_links(links_, out_links_);
     Status done = archive->contents(std::move(directory_), "");
     if (done) done = archive->finish();
     if (!done) writer_->stop();
@@ -159,6 +163,8 @@ class Packing {
 
   Fd directory_;
   const std::string name_;
+  const LinksOut links_;
+  OutLinks out_links_;
   Signals& signals_;
   const Fd status_;
   OutputReport report_;
@@ -203,7 +209,7 @@ int make(const PackArguments& arguments, FrameForm form, std::optional<std::int6
                             {".nodestage-pack-" + std::to_string(::getpid()) + "-"});
   auto file = pending.create_file(0666);
   if (!file) return fault(arguments.output + ": " + file.error().text(), advice(file.error().code));
-  Packing packing(std::move(directory), last_part(arguments.directory), *signals);
+  Packing packing(std::move(directory), last_part(arguments.directory), arguments.links, *signals);
   Status done = packing.run(file->get(), form, mtime);
   if (packing.signal() != 0) {
     fault("stopped by signal " + std::to_string(packing.signal()), "Nothing was left behind.");

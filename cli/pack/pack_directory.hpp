@@ -3,6 +3,8 @@
 
 #include <string>
 
+#include "daemon/worker/tree/out_links.hpp"
+
 namespace nodestage {
 
 enum class Overwrite { refuse, replace };
@@ -12,6 +14,7 @@ struct PackArguments {
   std::string output;  // *.tar.zst, *.tzst or *.tar
   std::string mtime;   // for all entries; empty: each keeps its own
   Overwrite overwrite = Overwrite::refuse;
+  LinksOut links = LinksOut::kept;  // that lead out of the directory
 };
 
 // Packs a directory's contents into an archive that every tar can read and staging extracts with

@@ -6,7 +6,9 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <climits>
 #include <memory>
+#include <utility>
 #include <vector>
 
 #include "cli/plan/plan_item.hpp"
@@ -32,11 +34,12 @@ struct Seen {
   std::uint64_t read_files = 0;
   std::uint64_t read_bytes = 0;
   Clock::duration read_time{};
+  OutLinks out_links;
 };
 
 // Reads one file's data as a copy would; of a large file, as much as the time allows.
 void read_file_data(const char* path, Clock::time_point end, Seen& seen, std::vector<char>& block) {
-  const Fd fd(::open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK));
+  const Fd fd(::open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK));
   if (!fd) return;
   ++seen.read_files;
   ssize_t count = 0;
@@ -77,29 +80,86 @@ void count_entry(const FTSENT& entry, Seen& seen, std::vector<char>& block) {
   seen.read_time += Clock::now() - begun;
 }
 
-Seen walk(const std::string& path, const std::vector<std::string>& only) {
-  Seen seen;
-  std::vector<std::string> names(only.empty() ? 1 : only.size(), path);
-  for (std::size_t i = 0; i < only.size(); ++i) names[i].append("/").append(only[i]);
-  std::vector<char*> roots;
-  roots.reserve(names.size() + 1);
-  for (std::string& name : names) roots.push_back(name.data());
-  roots.push_back(nullptr);
-  // The source itself can be a link, which is followed.
-  const int way = FTS_PHYSICAL | FTS_NOCHDIR | (only.empty() ? FTS_COMFOLLOW : 0);
-  const std::unique_ptr<FTS, int (*)(FTS*)> tree(::fts_open(roots.data(), way, nullptr),
-                                                 ::fts_close);
-  if (!tree) return seen;
-  std::vector<char> block(std::size_t{1} << 20);
-  const auto end = Clock::now() + k_walk;
-  while (const FTSENT* entry = ::fts_read(tree.get())) {
-    if (entry->fts_level > 0 || !only.empty()) count_entry(*entry, seen, block);
-    if (Clock::now() < end) continue;
-    seen.is_whole = false;
-    break;
-  }
-  return seen;
+std::string text_of_link(const FTSENT& entry) {
+  char text[PATH_MAX];
+  const ssize_t size = ::readlink(entry.fts_accpath, text, sizeof text);
+  return size < 0 ? "" : std::string(text, static_cast<std::size_t>(size));
 }
+
+class Walk {
+ public:
+  Walk(const DirectoryLook& look, Seen& seen) : look_(look), seen_(seen) {}
+
+  void run(const std::string& path) {
+    std::vector<std::string> names(std::max<std::size_t>(look_.only.size(), 1), path);
+    for (std::size_t i = 0; i < look_.only.size(); ++i) names[i].append("/").append(look_.only[i]);
+    std::vector<char*> roots;
+    roots.reserve(names.size() + 1);
+    for (std::string& name : names) roots.push_back(name.data());
+    roots.push_back(nullptr);
+    root_size_ = path.size() + (path.ends_with('/') ? 0 : 1);
+    // The source itself can be a link, which is followed.
+    const int way = FTS_PHYSICAL | FTS_NOCHDIR | (look_.only.empty() ? FTS_COMFOLLOW : 0);
+    const std::unique_ptr<FTS, int (*)(FTS*)> tree(::fts_open(roots.data(), way, nullptr),
+                                                   ::fts_close);
+    const auto end = Clock::now() + k_walk;
+    while (FTSENT* entry = tree ? ::fts_read(tree.get()) : nullptr) {
+      look_at(tree.get(), *entry);
+      if (Clock::now() < end) continue;
+      seen_.is_whole = false;
+      break;
+    }
+  }
+
+ private:
+  void look_at(FTS* tree, FTSENT& entry) {
+    const bool is_behind_link = std::exchange(is_followed_, false);
+    if (entry.fts_info == FTS_D)
+      entry.fts_number = is_behind_link ? entry.fts_level + 1 : top_of(entry);
+    if (is_behind_link ? !was_worth_following(entry) : look_at_link(tree, entry)) return;
+    if (entry.fts_level > 0 || !look_.only.empty()) count_entry(entry, seen_, block_);
+  }
+
+  // The level of entries from which no ".." may lead further up: the top, or what a link on the way
+  // points to.
+  [[nodiscard]] long top_of(const FTSENT& entry) const {
+    const long top = look_.only.empty() ? 1 : 0;
+    return entry.fts_parent == nullptr ? top : std::max(top, entry.fts_parent->fts_number);
+  }
+
+  // Whether the walk returns to the entry with what it points to.
+  bool look_at_link(FTS* tree, FTSENT& entry) {
+    if (entry.fts_info != FTS_SL) return false;
+    const auto depth = static_cast<std::size_t>(entry.fts_level - top_of(entry));
+    if (!leads_out(text_of_link(entry), depth)) return false;
+    is_followed_ = look_.links == LinksOut::followed && ::fts_set(tree, &entry, FTS_FOLLOW) == 0;
+    if (!is_followed_) add_kept(entry);
+    return is_followed_;
+  }
+
+  // Of a link that leads nowhere, the walk sees it once more; of one that leads back, a loop.
+  bool was_worth_following(const FTSENT& entry) {
+    const bool is_kept = entry.fts_info == FTS_SLNONE || entry.fts_info == FTS_DC;
+    if (is_kept) {
+      add_kept(entry);
+    } else {
+      seen_.out_links.add_followed();
+    }
+    return entry.fts_info != FTS_DC;
+  }
+
+  void add_kept(const FTSENT& entry) {
+    const std::string_view path = entry.fts_path;
+    seen_.out_links.add_kept(std::string(path.substr(std::min(root_size_, path.size()))),
+                             text_of_link(entry));
+  }
+
+  const DirectoryLook& look_;
+  Seen& seen_;
+  std::size_t root_size_ = 0;  // of the paths' start
+  bool is_followed_ = false;   // the next entry is what a link points to
+  std::vector<char> block_ = std::vector<char>(std::size_t{1} << 20);
+};
 
 void tell_time(const Seen& seen, unsigned threads, PlanItem& plan) {
   if (seen.read_files == 0) return;
@@ -117,18 +177,18 @@ void tell_time(const Seen& seen, unsigned threads, PlanItem& plan) {
 
 }  // namespace
 
-void look_at_directory(const std::string& path, const std::vector<std::string>& only,
-                       unsigned threads, PlanItem& plan) {
-  const Seen seen = walk(path, only);
+void look_at_directory(const std::string& path, const DirectoryLook& look, PlanItem& plan) {
+  Seen seen;
+  Walk(look, seen).run(path);
   const Surety surety = seen.is_whole ? Surety::told : Surety::at_least;
   plan.files = {plan.files.value + seen.files, surety};
   plan.bytes = {plan.bytes.value + seen.bytes, surety};
   plan.source_bytes = plan.bytes;
   plan.need = plan.need + seen.need + Amount{0, 1};
-  plan.is_parallel = threads > 1;
-  plan.reading = "file by file, " + human_count(threads) + " at a time";
-  tell_time(seen, threads, plan);
-  if (seen.files >= k_many_files && only.empty()) {
+  plan.is_parallel = look.threads > 1;
+  plan.reading = "file by file, " + human_count(look.threads) + " at a time";
+  tell_time(seen, look.threads, plan);
+  if (seen.files >= k_many_files && look.only.empty()) {
     plan.advice.push_back("a directory of " + std::string(seen.is_whole ? "" : "more than ") +
                           human_count(seen.files) +
                           " files is slow on a shared file system, and every node reads it: "
@@ -136,6 +196,8 @@ void look_at_directory(const std::string& path, const std::vector<std::string>& 
                           shell_word(path) + " -o " +
                           shell_word(default_destination(path) + ".tar.zst"));
   }
+  const std::string links = seen.out_links.note(look.links, "links=follow", seen.bytes);
+  if (!links.empty()) plan.advice.push_back(links);
   if (seen.unreadable > 0) {
     plan.fault = human_count(seen.unreadable) + " of " + path +
                  " cannot be read\nMake them readable: chmod -R u+rX " + shell_word(path);

@@ -152,8 +152,9 @@ Status look_at(const std::vector<std::string>& sources, const Unpacking& wanted,
   plan.what = piece.kind();
   if (sources.size() > 1) plan.what = human_count(sources.size()) + " × " + plan.what;
   if (piece.is_directory()) {
-    const auto only = wanted.only != nullptr ? names_of(*wanted.only) : std::vector<std::string>();
-    for (const std::string& source : sources) look_at_directory(source, only, threads, plan);
+    DirectoryLook look{{}, wanted.links, threads};
+    if (wanted.only != nullptr) look.only = names_of(*wanted.only);
+    for (const std::string& source : sources) look_at_directory(source, look, plan);
     return {};
   }
   plan.source_bytes.surety = Surety::told;

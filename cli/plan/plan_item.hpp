@@ -9,6 +9,7 @@
 
 #include "common/request/request.hpp"
 #include "common/wire/space_claim.hpp"
+#include "daemon/worker/tree/out_links.hpp"
 
 namespace nodestage {
 
@@ -62,9 +63,15 @@ PlanItem plan_dataset(const DatasetItem& item, unsigned threads);
 PlanItem plan_venv(const VenvItem& item, unsigned threads);
 PlanItem plan_output(const OutputItem& item);
 
-// Fills in a directory's `what`, bytes, files and time, and advice if it has many files. `only`:
-// the names of the entries that count; empty: all.
-void look_at_directory(const std::string& path, const std::vector<std::string>& only,
-                       unsigned threads, PlanItem& plan);
+// How a directory is looked at.
+struct DirectoryLook {
+  std::vector<std::string> only = {};  // the names of the entries that count; empty: all
+  LinksOut links = LinksOut::kept;
+  unsigned threads = 1;
+};
+
+// Fills in a directory's `what`, bytes, files and time, and advice if it has many files or links
+// that lead out of it.
+void look_at_directory(const std::string& path, const DirectoryLook& look, PlanItem& plan);
 
 }  // namespace nodestage

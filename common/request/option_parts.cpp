@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "common/text/glob_text.hpp"
+
 namespace nodestage {
 namespace {
 
@@ -24,6 +26,12 @@ std::optional<TextPlace> variable_at(std::string_view text, std::size_t begin) {
   return TextPlace{begin, end + (is_braced && text.substr(end).starts_with('}') ? 1 : 0)};
 }
 
+// The position after braces that start at `at`; 0: none do.
+std::size_t after_braces(std::string_view text, std::size_t at) {
+  const std::size_t end = end_of_braces(text, at);
+  return end == std::string_view::npos ? 0 : end + 1;
+}
+
 Result<std::string> home_of(const std::string& user) {
   const passwd* entry = ::getpwnam(user.c_str());
   if (entry == nullptr) return Error{EINVAL, "~" + user + ": no such user"};
@@ -39,16 +47,21 @@ Error wrong_form(std::string what, std::string_view example) {
 Result<OptionCut> cut_option(std::string_view text, TextPlace& at, std::string_view example) {
   OptionCut cut{{OptionPart{}}, {}};
   OptionPart* part = &cut.paths.back();
+  std::size_t braces = 0;  // what is before this is in braces: separators there do not separate
   for (std::size_t i = 0; i < text.size(); ++i) {
     const char c = text[i];
     const char next = i + 1 < text.size() ? text[i + 1] : '\0';
-    if (c == '\\' && (next == ':' || next == ',' || next == '\\' || next == '$')) {
+    if (i >= braces) braces = after_braces(text, i);
+    if (c == '\\' && next == ',' && i < braces) {
+      part->text += "\\,";  // a comma of a name, among those that separate the names
+      ++i;
+    } else if (c == '\\' && (next == ':' || next == ',' || next == '\\' || next == '$')) {
       part->text += next;
       ++i;
     } else if (c == '\\' && i + 1 == text.size()) {
       at = {i, i + 1};
       return wrong_form("a backslash at the end; write \\\\ for one", example);
-    } else if (c == ',' || (c == ':' && cut.keys.empty())) {
+    } else if (i >= braces && (c == ',' || (c == ':' && cut.keys.empty()))) {
       part = &(c == ',' ? cut.keys : cut.paths).emplace_back(OptionPart{"", {i + 1, i + 1}});
     } else {
       if (!part->variable) part->variable = variable_at(text, i);
@@ -68,6 +81,20 @@ Result<OptionCut> cut_option(std::string_view text, TextPlace& at, std::string_v
     return wrong_form("too many ':'; write \\: for one inside a path", example);
   }
   return cut;
+}
+
+Status check_braces(const OptionPart& part, TextPlace& at) {
+  at = part.place;
+  const auto names = brace_texts(part.text);
+  if (!names) return names.error();
+  const auto is_whole = [](const std::string& name) {
+    return name.starts_with('/') || name.starts_with('~');
+  };
+  if (part.text.starts_with('{') && std::any_of(names->begin(), names->end(), is_whole))
+    return Error{EINVAL,
+                 "braces cannot hold the start of a path: write ~/{a,b} instead of {~/a,~/b}, and "
+                 "/p/{a,b} instead of {/p/a,/p/b}"};
+  return {};
 }
 
 Result<std::string> absolute_path(const std::string& path, const SubmitPlace& place) {

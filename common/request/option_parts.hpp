@@ -23,7 +23,7 @@ struct OptionPart {
   std::optional<TextPlace> variable = {};
 };
 
-// The text split at unescaped separators.
+// The text split at unescaped separators outside of braces (common/text/glob_text.hpp).
 struct OptionCut {
   std::vector<OptionPart> paths;  // separated by ':'
   std::vector<OptionPart> keys;   // after the first ','
@@ -34,6 +34,9 @@ Result<OptionCut> cut_option(std::string_view text, TextPlace& at, std::string_v
 
 // Refuses a variable in a path: nothing expands what Slurm reads from a script.
 Status check_variables(const OptionPart& part, std::string_view text, TextPlace& at);
+
+// Refuses braces that stand for too many names, or for absolute paths.
+Status check_braces(const OptionPart& part, TextPlace& at);
 
 // Makes a path absolute by text only: expands "~" and prepends the start directory; keeps "."
 // and double slashes.

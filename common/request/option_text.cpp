@@ -9,6 +9,7 @@
 #include "common/request/option_parts.hpp"
 #include "common/text/did_you_mean.hpp"
 #include "common/text/duration.hpp"
+#include "common/text/glob_text.hpp"
 #include "common/text/human.hpp"
 #include "common/text/name_pattern.hpp"
 #include "common/text/parsing.hpp"
@@ -61,6 +62,15 @@ Result<unsigned> to_interval(const std::string& text) {
   return static_cast<unsigned>(*seconds);
 }
 
+// Braces are several globs.
+Status add_globs(const OptionKey& entry, std::vector<std::string>& globs) {
+  TRY_ASSIGN(const auto texts, brace_texts(entry.value));
+  globs.insert(globs.end(), texts.begin(), texts.end());
+  if (globs.size() <= k_max_request_items) return {};
+  return Error{E2BIG, entry.key + "= has more than " + human_count(k_max_request_items) +
+                          " globs (braces stand for several); write '*' for what varies"};
+}
+
 Status set_dataset_key(DatasetItem& item, const OptionKey& entry) {
   const std::string& key = entry.key;
   if (key == "optional" || key == "async" || key == "shared") {
@@ -69,14 +79,15 @@ Status set_dataset_key(DatasetItem& item, const OptionKey& entry) {
     return {};
   }
   static constexpr std::array k_with_value{"extract", "strip", "newest", "include",
-                                           "exclude", "name",  "eof"};
+                                           "exclude", "name",  "eof",    "links"};
   if (std::find(k_with_value.begin(), k_with_value.end(), key) == k_with_value.end()) {
     return wrong_form(
         "unknown key '" + key + "'" +
             did_you_mean(key, {"extract", "strip", "newest", "include", "exclude", "name",
-                               "optional", "async", "shared", "eof"}) +
+                               "optional", "async", "shared", "eof", "links"}) +
             "; known: extract=auto|no, strip=N, newest=N, include=GLOB, exclude=GLOB, name=NAME, "
-            "optional, async, shared, eof=optional; write \\, for a comma inside a path",
+            "optional, async, shared, eof=optional, links=follow; write \\, for a comma inside a "
+            "path",
         k_dataset_example);
   }
   TRY(needs_value(entry, k_dataset_example));
@@ -91,6 +102,12 @@ Status set_dataset_key(DatasetItem& item, const OptionKey& entry) {
     if (entry.value != "optional")
       return wrong_form("eof=" + entry.value + ": only optional", k_dataset_example);
     item.eof = TarEnd::optional;
+  } else if (key == "links") {
+    if (entry.value != "keep" && entry.value != "follow")
+      return wrong_form("links=" + entry.value + did_you_mean(entry.value, {"keep", "follow"}) +
+                            ": only keep or follow",
+                        k_dataset_example);
+    item.links = entry.value == "follow" ? Links::follow : Links::keep;
   } else if (key == "strip") {
     TRY_ASSIGN(item.strip, to_strip(entry.value));
   } else if (key == "newest") {
@@ -98,7 +115,7 @@ Status set_dataset_key(DatasetItem& item, const OptionKey& entry) {
   } else if (key == "name") {
     item.name = variable_name(entry.value);
   } else {
-    (key == "include" ? item.include : item.exclude).push_back(entry.value);
+    return add_globs(entry, key == "include" ? item.include : item.exclude);
   }
   return {};
 }
@@ -176,18 +193,46 @@ Status set_venv_key(VenvItem& item, const OptionKey& entry, const SubmitPlace& p
   return {};
 }
 
-Error not_below(std::string_view what, const std::string& path) {
+Error not_below(std::string_view what, const std::string& path, const std::string& more = {}) {
   return Error{EINVAL, std::string(what) + " '" + path +
                            "' must be a path below $SLURM_TMPDIR: relative, without '..', and not "
                            "starting with .nodestage" +
-                           (path.starts_with('/') || path.starts_with('~')
-                                ? " (HOST:PATH cannot be staged; write \\: for a colon in a path)"
-                                : "")};
+                           more};
 }
 
-Result<std::string> to_destination(const std::string& path) {
+// Of an output's source: whether all that its braces stand for is.
+bool are_below(const std::string& source) {
+  const auto names = brace_texts(source);
+  return is_path_below(source) && names &&
+         std::all_of(names->begin(), names->end(),
+                     [](const std::string& name) { return is_path_below(name); });
+}
+
+// "host:/p", where a file's name would have a suffix or a directory before it.
+bool looks_like_host(const std::string& source) {
+  return source.find('/') == std::string::npos && archive_suffix(source).empty() &&
+         !is_glob(source);
+}
+
+// What to write instead of a destination that is not below the job directory.
+std::string other_destination(const std::string& source, const std::string& path) {
+  const std::string name = default_destination(source);
+  if (path.find_first_not_of("./") == std::string::npos && path.find("..") == std::string::npos) {
+    std::string text = "; it cannot be $SLURM_TMPDIR itself: without a destination, it is " + name;
+    if (!archive_suffix(source).empty())
+      text += "; if the archive holds one directory, " + source + ":" + name +
+              ",strip=1 has what is in that one at $SLURM_TMPDIR/" + name;
+    return text;
+  }
+  if (!path.starts_with('/') && !path.starts_with('~')) return {};
+  if (looks_like_host(source) && !path.starts_with("/dev/")) return " (HOST:PATH cannot be staged)";
+  const std::string last = tidy_path(path.substr(path.rfind('/', path.find_last_not_of('/')) + 1));
+  return is_path_below(last) ? ", such as '" + last + "'; data go to the node's local disk" : "";
+}
+
+Result<std::string> to_destination(const std::string& source, const std::string& path) {
   if (is_path_below(path) && !path.starts_with("~/")) return tidy_path(path);
-  return not_below("the destination", path);
+  return not_below("the destination", path, other_destination(source, path));
 }
 
 Result<DatasetItem> read_dataset(std::string_view text, const SubmitPlace& place, TextPlace& at) {
@@ -195,10 +240,11 @@ Result<DatasetItem> read_dataset(std::string_view text, const SubmitPlace& place
   DatasetItem item;
   TRY(check_variables(cut.paths[0], text, at));
   if (cut.paths[0].text.empty()) return wrong_form("no source is named", k_dataset_example);
+  TRY(check_braces(cut.paths[0], at));
   TRY_ASSIGN(item.source, absolute_path(cut.paths[0].text, place));
   if (cut.paths.size() == 2) {
     TRY(check_variables(cut.paths[1], text, at));
-    TRY_ASSIGN(item.destination, to_destination(cut.paths[1].text));
+    TRY_ASSIGN(item.destination, to_destination(cut.paths[0].text, cut.paths[1].text));
   }
   TextPlace newest;
   for (const OptionPart& key : cut.keys) {
@@ -234,7 +280,8 @@ Result<OutputItem> read_output(std::string_view text, const SubmitPlace& place, 
     is_marked_below = true;
   }
   if (!is_marked_below) TRY(check_variables(cut.paths[0], text, at));
-  if (!is_path_below(source)) return not_below("the source", cut.paths[0].text);
+  TRY(check_braces(cut.paths[0], at));
+  if (!are_below(source)) return not_below("the source", cut.paths[0].text);
   item.source = tidy_path(source);
   TRY(check_variables(cut.paths[1], text, at));
   TRY_ASSIGN(item.target, absolute_path(cut.paths[1].text, place));
@@ -273,7 +320,7 @@ Result<VenvItem> read_venv(std::string_view text, const SubmitPlace& place, Text
   TRY_ASSIGN(item.source, absolute_path(cut.paths[0].text, place));
   if (cut.paths.size() == 2) {
     TRY(check_variables(cut.paths[1], text, at));
-    TRY_ASSIGN(item.destination, to_destination(cut.paths[1].text));
+    TRY_ASSIGN(item.destination, to_destination(cut.paths[0].text, cut.paths[1].text));
   }
   if (!is_venv_path(item.destination)) {
     return wrong_form(

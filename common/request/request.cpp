@@ -61,6 +61,7 @@ Json from_dataset(const DatasetItem& item) {
   put_flag(object, "async", item.async);
   put_flag(object, "shared", item.shared);
   if (item.newest != 0) object["newest"] = item.newest;
+  if (item.links == Links::follow) object["links"] = "follow";
   return object;
 }
 
@@ -68,6 +69,7 @@ constexpr const char* k_when_names[] = {"always", "success", "failure"};
 constexpr const char* k_wait_names[] = {"all", "node", "none"};
 constexpr const char* k_extract_names[] = {"auto", "no"};
 constexpr const char* k_eof_names[] = {"required", "optional"};
+constexpr const char* k_links_names[] = {"keep", "follow"};
 
 Json from_output(const OutputItem& item) {
   Json object{{"source", from_text(item.source)}, {"target", from_text(item.target)}};
@@ -214,6 +216,7 @@ Result<DatasetItem> to_dataset(const Json& json, std::size_t index) {
   item.name = fields.text("name");
   item.extract = fields.choice<Extract>("extract", k_extract_names);
   item.eof = fields.choice<TarEnd>("eof", k_eof_names);
+  item.links = fields.choice<Links>("links", k_links_names);
   item.strip = fields.number("strip", 0, 1000);
   item.include = fields.texts("include");
   item.exclude = fields.texts("exclude");

@@ -8,7 +8,7 @@
 //   {"version":1, "umask":18, "wait":"all",
 //    "datasets":[{"source":"/abs/data.tar", "destination":"data", "name":"DATA", "extract":"auto",
 //                 "strip":0, "eof":"optional", "include":["*"], "exclude":[], "optional":false,
-//                 "async":false, "shared":false, "newest":0}],
+//                 "async":false, "shared":false, "newest":0, "links":"follow"}],
 //    "outputs":[{"source":"results", "target":"/abs/out_%j", "when":"always", "pack":false,
 //                "every":900}],
 //    "venv":{"source":"/abs/requirements.txt", "destination":"env", "python":"/usr/bin/python3",
@@ -32,6 +32,7 @@ namespace nodestage {
 
 enum class Extract { automatic, no };
 enum class TarEnd { required, optional };
+enum class Links { keep, follow };
 enum class When { always, success, failure };
 enum class StageWait { all, node, none };
 
@@ -48,6 +49,7 @@ struct DatasetItem {
   TarEnd eof = TarEnd::required;  // the blocks of zeros after a tar's last member
   bool shared = false;            // read-only, and kept for further jobs (wire/shared_item.hpp)
   unsigned newest = 0;            // how many of the newest entries to take; 0: all
+  Links links = Links::keep;      // of a directory: those that lead out of it
 
   bool operator==(const DatasetItem&) const = default;
 };

@@ -45,8 +45,6 @@ std::string about_dataset(const DatasetItem& item, Start start) {
   if (item.newest != 0) {
     if (std::string warning = about_newest(item, type, start); !warning.empty()) return warning;
   }
-  if (name != item.source && type == S_IFREG)
-    return item.source + " is a file, not a directory: write it without the '/' at its end";
   if (type == S_IFDIR && !archive_suffix(name).empty())
     return name + " is named like an archive but is a directory: it is copied as it is, to " +
            "$SLURM_TMPDIR/" + destination_of(item);
@@ -54,12 +52,9 @@ std::string about_dataset(const DatasetItem& item, Start start) {
       !archive_suffix(item.destination).empty() && !archive_suffix(name).empty())
     return "$SLURM_TMPDIR/" + item.destination + " becomes a directory, with what is in " + name +
            "; extract=no copies the archive as it is";
-  if (const std::string whole = item.source + ":" + item.destination;
-      !item.destination.empty() && !source_exists(item.source) && source_exists(whole))
-    return item.source + " does not exist, and " + whole + " does: write \\: for a colon in a path";
-  if (start == Start::later && !item.optional && !source_exists(item.source))
-    return missing(item.source);
-  return {};
+  if (start == Start::now || item.optional) return {};
+  const std::string part = missing_part(item.source);
+  return part.empty() ? part : missing(part);
 }
 
 void add_missing_of_venv(std::vector<std::string>& warnings, const VenvItem& venv) {

@@ -9,6 +9,7 @@
 
 #include "common/request/destinations.hpp"
 #include "common/request/option_mark.hpp"
+#include "common/request/source_check.hpp"
 #include "common/request/venv_environment.hpp"
 #include "common/text/human.hpp"
 #include "common/text/path_names.hpp"
@@ -42,6 +43,11 @@ bool is_directory(const std::string& path) {
   return ::stat(path.c_str(), &info) == 0 && S_ISDIR(info.st_mode);
 }
 
+bool is_file(const std::string& path) {
+  struct stat info {};
+  return ::stat(path.c_str(), &info) == 0 && S_ISREG(info.st_mode);
+}
+
 std::string pack_line(const std::string& source) {
   return "nodestage pack " + shell_word(source) + " -o " +
          shell_word(default_destination(source) + ".tar.zst");
@@ -54,6 +60,23 @@ Status check_not_directory(std::string_view option, std::string_view text,
   return marked(option, text, {0, text.size()},
                 {EISDIR, "'" + source + "' is a directory, which cannot be shared; " +
                              std::string(advice) + pack_line(source)});
+}
+
+// A source that does not exist as it is read here, but does as it was probably meant.
+Status check_as_meant(std::string_view option, std::string_view text, const std::string& source,
+                      const std::string& destination) {
+  const auto refused = [&](std::string why) {
+    return marked(option, text, {0, text.size()}, {EINVAL, std::move(why)});
+  };
+  const std::string name = source.substr(0, source.find_last_not_of('/') + 1);
+  if (name != source && is_file(name))
+    return refused(source + " is a file, not a directory: write it without the '/' at its end");
+  const std::string whole = source + ":" + destination;
+  if (!destination.empty() && !source_exists(source) && source_exists(whole))
+    return refused(source + " does not exist, and " + whole +
+                   " does: write \\: for a colon in a path, as in " + last_part(source) +
+                   "\\:" + destination);
+  return {};
 }
 
 std::string longest_variable(const VenvItem& venv) {
@@ -86,6 +109,7 @@ SubmitPlace submit_place() { return {submit_directory(), home_directory()}; }
 
 Status add_dataset(StageRequest& request, std::string_view text) {
   TRY_ASSIGN(DatasetItem item, parse_dataset_option(text, submit_place()));
+  TRY(check_as_meant("stage-dataset", text, item.source, item.destination));
   if (item.shared)
     TRY(check_not_directory("stage-dataset", text, item.source,
                             "pack it once, and stage the archive: "));
@@ -105,6 +129,7 @@ Status add_venv(StageRequest& request, std::string_view text) {
                   {EEXIST, "a job can have one virtual environment, and this one already has " +
                                request.venv->source});
   TRY_ASSIGN(request.venv, parse_venv_option(text, submit_place()));
+  TRY(check_as_meant("stage-venv", text, request.venv->source, request.venv->destination));
   if (request.venv->shared)
     TRY(check_not_directory("stage-venv", text, request.venv->source,
                             "give its requirements file, or pack it once and stage the archive: "));

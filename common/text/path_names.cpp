@@ -4,6 +4,8 @@
 
 #include <algorithm>
 
+#include "common/text/glob_text.hpp"
+
 namespace nodestage {
 
 bool has_suffix(std::string_view path, std::string_view suffix) {
@@ -46,7 +48,16 @@ std::string variable_name(std::string_view text) {
   return name;
 }
 
-bool is_glob(std::string_view path) { return path.find_first_of("*?[") != std::string_view::npos; }
+bool is_glob(std::string_view path) { return start_of_glob(path) != path.size(); }
+
+std::size_t start_of_glob(std::string_view path) {
+  for (std::size_t i = 0; i < path.size(); ++i) {
+    const bool is_escaped_brace = path[i] == '\\' && path.substr(i + 1).starts_with('{');
+    const bool is_wild = std::string_view("*?[").find(path[i]) != std::string_view::npos;
+    if (is_wild || is_escaped_brace || end_of_braces(path, i) != std::string_view::npos) return i;
+  }
+  return path.size();
+}
 
 bool is_path_below(std::string_view path) {
   if (path.empty() || path.starts_with('/') || path.find('\0') != std::string_view::npos) {

@@ -23,9 +23,12 @@ bool is_writable_archive(std::string_view suffix);
 // A-Z 0-9, and before a leading digit.
 std::string variable_name(std::string_view text);
 
-// Whether `path` contains * ? or [. If a file with that literal name exists, the worker takes it as
-// that file; it takes "\\*" (typed so) as a literal star.
+// Whether `path` contains * ? [ or braces (common/text/glob_text.hpp). If a file with that literal
+// name exists, the worker takes it as that file; it takes "\\*" (typed so) as a literal star.
 bool is_glob(std::string_view path);
+
+// Where the first of these is in it; path.size(): nowhere.
+std::size_t start_of_glob(std::string_view path);
 
 // True for "a/b" and "a b"; false for "", ".", "/a", "../a", "a/../b", a name with a NUL, and one
 // that starts with ".nodestage".

@@ -24,6 +24,8 @@ function __nodestage_value --argument-names option --description 'values of the 
             set words auto no
         case dataset:eof=
             set words optional
+        case dataset:links=
+            set words keep follow
         case out:when=
             set words always success failure
         case venv:python= venv:wheels=
@@ -34,7 +36,8 @@ function __nodestage_value --argument-names option --description 'values of the 
                 newest=\t'number of the entries that were modified last' include=\t'glob of what is staged' \
                 exclude=\t'glob of what is not staged' name=\t'name of the variable' \
                 optional\t'start the job without it if necessary' async\t'do not wait for it' \
-                shared\t'keep it on the node for further jobs' eof=\t'accept a tar without its end'
+                shared\t'keep it on the node for further jobs' eof=\t'accept a tar without its end' \
+                links=\t'keep or follow those that lead out'
         case venv:
             set words python=\t'the interpreter' module=\t'modules to load first' wheels=\t'directory of wheels' \
                 optional\t'start the job without it if necessary' shared\t'keep it on the node for further jobs'

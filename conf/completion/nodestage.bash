@@ -103,12 +103,13 @@ _nodestage_values() {
     case $option:$tail in
     --stage-dataset:extract=*) _nodestage_add_words "${tail#*=}" auto no ;;
     --stage-dataset:eof=*) _nodestage_add_words "${tail#*=}" optional ;;
+    --stage-dataset:links=*) _nodestage_add_words "${tail#*=}" keep follow ;;
     --stage-venv:python=*) _nodestage_add_files -f "${before}python=" "${tail#*=}" ;;
     --stage-venv:wheels=*) _nodestage_add_files -d "${before}wheels=" "${tail#*=}" ;;
     --stage-out:when=*) _nodestage_add_words "${tail#*=}" always success failure ;;
     *=*) ;;
     --stage-dataset:*)
-        _nodestage_add_words "$tail" extract= strip= newest= include= exclude= name= optional async shared eof=
+        _nodestage_add_words "$tail" extract= strip= newest= include= exclude= name= optional async shared eof= links=
         ;;
     --stage-venv:*) _nodestage_add_words "$tail" python= module= wheels= optional shared ;;
     --stage-out:*) _nodestage_add_words "$tail" when= every= pack optional ;;
@@ -148,7 +149,7 @@ _nodestage() {
     local -A options=(
         [run]='--stage-dataset= --stage-venv= --stage-out= --stage-wait= --tmpdir= --help --'
         [plan]='--stage-dataset= --stage-venv= --stage-out= --json --socket= --help'
-        [pack]='--output= --mtime= --force --help'
+        [pack]='--output= --mtime= --dereference --force --help'
         [status]='--here --json --watch --socket= --help'
         [held]='--socket= --help'
         [cache]='--drop --json --socket= --help'

@@ -419,6 +419,22 @@ make_big() {
     nothing_left
 }
 
+@test "pack: links that lead out of the directory are reported, or what they point to is packed" {
+    me sh -c 'mkdir -p m/blobs/in m/snap/d && echo one >m/blobs/1 && echo two >m/blobs/in/2 && ln -s ../1 m/blobs/in/up &&
+        ln -s ../blobs/1 m/snap/file && ln -s ../../blobs/in m/snap/d/in && ln -s file m/snap/same && ln -s ../../snap m/snap/d/loop'
+    run me nodestage pack m/snap -o out/m.tar
+    has "$output" "; no byte of data is in it: 3 links lead out of it, such as d/in -> ../../blobs/in (--dereference takes what they point to)"
+    run me nodestage plan --stage-dataset=m/snap
+    has "$output" "3 links lead out of it, such as d/in -> ../../blobs/in (links=follow takes what they point to)"
+    run me nodestage pack --dereference m/snap -o out/m.tar --force
+    has "$output" "; 3 links that lead out of it were followed; 1 link to nothing, or to a directory above, stayed as before, such as d/loop"
+    me sh -c 'mkdir x && tar xf out/m.tar -C x && cat x/same x/d/in/2 x/d/in/up && test ! -L x/file && test ! -L x/d/in/up'
+    run me nodestage run --stage-dataset=m/snap:s,links=follow -- sh -c 'diff -r --no-dereference ~/x $SLURM_TMPDIR/s && echo same'
+    has "$output" "3 links that lead out of it were followed" "same"
+    me rm -r x m out/m.tar
+    nothing_left
+}
+
 @test "pack: equal trees make equal archives" {
     make_big
     me cp -a big again

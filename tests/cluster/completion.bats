@@ -48,6 +48,7 @@ everywhere() {
         'sbatch --stage-dataset dat^' '<--stage-dataset><data.tar>' \
         'srun --stage-dataset=data.tar,extract=a^' '<--stage-dataset=data.tar,extract=auto>' \
         'srun --stage-dataset=data.tar,eof=^' '<--stage-dataset=data.tar,eof=optional>' \
+        'srun --stage-dataset=data.tar,links=fo^' '<--stage-dataset=data.tar,links=follow>' \
         'salloc --stage-out=r:o,when=su^' '<--stage-out=r:o,when=success>' \
         'salloc --stage-out=r:o,every=15m,pa^' '<--stage-out=r:o,every=15m,pack>' \
         'salloc --stage-out=r:~/data/ho^' '<--stage-out=r:~/data/home.tar>' \

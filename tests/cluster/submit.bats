@@ -365,7 +365,13 @@ SCRIPT
     refused '$SCRATCH is not expanded here: Slurm does not expand variables in #SBATCH lines' alice sbatch variable.sh
     has "$output" "Write the path itself" "                     ^~~~~~~~"
     refused "a URL cannot be given here" "${b[@]}" --stage-dataset=https://example.org/data.tar
-    refused "HOST:PATH cannot be staged; write \\: for a colon in a path" "${b[@]}" --stage-dataset=host:/data.tar
+    refused "HOST:PATH cannot be staged" "${b[@]}" --stage-dataset=host:/data.tar
+    # What would fail in every job is refused, where the login node sees it.
+    refused "/home/alice/data.tar.gz/ is a file, not a directory: write it without the '/' at its end" "${b[@]}" --stage-dataset=data.tar.gz/
+    as alice touch 12:30.tar
+    refused 'does not exist, and /home/alice/12:30.tar does: write \: for a colon in a path, as in 12\:30.tar' "${b[@]}" --stage-dataset=12:30.tar
+    refused "data.tar.gz:data,strip=1 has what is in that one" "${b[@]}" --stage-dataset=data.tar.gz:.
+    refused "below \$SLURM_TMPDIR" "${b[@]}" --stage-dataset=data.tar.gz:/dev/shm/x
     # One mistake, one message: what is wrong, the text and a mark under the place in it.
     refused "--stage-out: a source and a target are needed" alice sbatch bad.sh
     for command in sbatch salloc srun; do
@@ -426,17 +432,13 @@ $command: error:                         ^~~~~~~" ]
 @test "what is likely a mistake is reported at submit, and the job goes on" {
     as alice sh -c 'mkdir -p dir.tar; echo in >dir.tar/file'
     told() { lines_like 1 "nodestage: warning: $1" "$output"; }
-    run as alice sbatch --parsable --hold --stage-dataset=data.tar.gz/ --stage-dataset=dir.tar:as-dir \
+    run as alice sbatch --parsable --hold --stage-dataset=dir.tar:as-dir \
         --stage-dataset=other.tar:x/other.tar --stage-out=a:out/both --stage-out=b:out/both --wrap true
     [ "$status" -eq 0 ]
-    told "/home/alice/data.tar.gz/ is a file, not a directory: write it without the '/' at its end"
     told '/home/alice/dir.tar is named like an archive but is a directory: it is copied as it is, to \$SLURM_TMPDIR/as-dir'
     told '\$SLURM_TMPDIR/x/other.tar becomes a directory, with what is in /home/alice/other.tar'
     told "'a' and 'b' are both copied to /home/alice/out/both"
     as alice scancel "$(tail -n 1 <<<"$output")"
-    as alice touch 12:30.tar
-    run as alice sbatch --test-only --stage-dataset=12:30.tar --wrap true
-    has "$output" 'warning: /home/alice/12 does not exist, and /home/alice/12:30.tar does: write \: for a colon in a path'
     # A warning is no refusal: what can be staged is.
     sbatch_wait --stage-dataset=dir.tar --stage-out=one:out/twice --stage-out=two:out/twice <<'SCRIPT'
 #!/bin/bash

@@ -32,6 +32,7 @@ class PieceRun {
   nodestage::DatasetItem item;
   std::string kind;
   std::string note;
+  std::string link_note;
   std::string idle_globs;
   std::string name;
   std::uint64_t leave_free = 0;
@@ -56,6 +57,7 @@ class PieceRun {
     out_ = "out" + std::to_string(++count_);
     const nodestage::Status built = piece->build({dir.get(), out_, 022, space});
     note = piece->note();
+    link_note = piece->link_note();
     idle_globs = piece->idle_globs();
     bytes_read = meter.bytes_read;
     return built ? "" : built.error().text();

@@ -183,3 +183,82 @@ TEST_CASE("large files are copied in parts, with their holes") {
   CHECK(bash(run, "test $(stat -c %b out1/holes) -lt 1000 -a $(stat -c %b out1/empty) = 0") == 0);
   CHECK(run.bytes_read == 50000001 + (200 + 99) * 1024 * 1024);
 }
+
+// As a hub of models keeps them: names are links to files elsewhere.
+TEST_CASE("links that lead out of a directory: a note, or what they point to") {
+  PieceRun run;
+  REQUIRE(run.shell("mkdir -p m/blobs m/snapshots/a/sub more/in && echo config >m/blobs/1 && "
+                    "head -c 40000000 /dev/urandom >m/blobs/2 && chmod 640 m/blobs/2 && "
+                    "cd m/snapshots/a && ln -s ../../blobs/1 config.json && "
+                    "ln -s ../../../blobs/2 sub/model.bin && ln -s config.json same && "
+                    "ln -s ../same sub/up") == 0);
+  SUBCASE("kept") {
+    CHECK(run.build(run.scratch / "m/snapshots/a") == "");
+    CHECK(run.link_note ==
+          "no byte of data is in it: 2 links lead out of it, such as config.json -> "
+          "../../blobs/1 (links=follow takes what they point to)");
+    REQUIRE(run.shell("echo x >m/snapshots/a/x") == 0);
+    run.item.exclude = {"sub"};
+    CHECK(run.build(run.scratch / "m/snapshots/a") == "");
+    CHECK(run.link_note ==
+          "1 link leads out of it, such as config.json -> ../../blobs/1 "
+          "(links=follow takes what they point to)");
+  }
+  SUBCASE("followed") {
+    run.item.links = Links::follow;
+    CHECK(run.build(run.scratch / "m/snapshots/a") == "");
+    CHECK(run.link_note == "2 links that lead out of it were followed");
+    CHECK(run.shell("cmp m/blobs/2 out1/sub/model.bin && test ! -L out1/sub/model.bin && "
+                    "test $(stat -c %a out1/sub/model.bin) = 640 && cat out1/sub/up && "
+                    "test $(readlink out1/same) = config.json") == 0);
+    CHECK(slurp(run.out("config.json")) == "config\n");
+  }
+  SUBCASE("followed to directories, whose own links are theirs") {
+    run.item.links = Links::follow;
+    REQUIRE(
+        run.shell(
+            "echo o >more/o && ln -s ../o more/in/up && ln -s ../../m/blobs/1 more/in/one && "
+            "ln -s ../more more/self && ln -s ../../../more m/snapshots/a/dir && "
+            "ln -s $PWD/m/snapshots/a m/snapshots/a/loop && ln -s /nowhere m/snapshots/a/none && "
+            "mkfifo m/fifo && ln -s ../../fifo m/snapshots/a/fifo") == 0);
+    CHECK(run.build(run.scratch / "m/snapshots/a") == "");
+    CHECK(run.note == "1 FIFOs, sockets or devices left out");
+    CHECK(run.link_note.starts_with(
+        "5 links that lead out of it were followed; 3 links to nothing, or "
+        "to a directory above, stayed as before, such as dir/self -> ../more"));
+    CHECK(run.shell("cd out1 && test ! -L dir && test $(readlink dir/in/up) = ../o && "
+                    "cat dir/in/up && test ! -L dir/in/one && test -L loop && test -L none") == 0);
+  }
+  SUBCASE("exclude= and include= are for the names of links") {
+    run.item.links = Links::follow;
+    run.item.exclude = {"sub", "config.json"};
+    CHECK(run.build(run.scratch / "m/snapshots/a") == "");
+    CHECK(run.link_note == "");
+    CHECK(run.shell("test \"$(ls out1)\" = same") == 0);
+  }
+}
+
+TEST_CASE("links that are followed: a wide and deep directory behind one, and links without end") {
+  PieceRun run;
+  run.item.links = Links::follow;
+  REQUIRE(bash(run,
+               "mkdir -p s o/{1..70}/{1..5}; for d in o/*/*; do echo $d >$d/f; ln -s ../../x $d/l; "
+               "done; "
+               "echo x >x; echo y >o/x; ln -s ../o s/o; mkdir d{1..20}; "
+               "for i in {1..19}; do ln -s ../d$((i+1)) d$i/n; done") == 0);
+  CHECK(run.build(run.scratch / "s") == "");
+  CHECK(run.shell("diff -r o out1/o && test -L out1/o/1/1/l") == 0);
+  CHECK(run.build(run.scratch / "d1")
+            .find("/d1/n/n/n/n/n/n/n/n/n/n/n/n/n/n/n/n/n: cannot be read: Too "
+                  "many levels of symbolic links") != std::string::npos);
+}
+
+TEST_CASE("what is behind a link must be readable") {
+  StageRun stage;
+  REQUIRE(stage.in_data(
+              "mkdir s closed; echo x >closed/f; chmod 0 closed; ln -s ../closed/f s/f") == 0);
+  stage.add("s").links = Links::follow;
+  CHECK(stage.run() == 1);
+  CHECK(stage.status.cause.find("/s/f: cannot be read: Permission denied") != std::string::npos);
+  CHECK(stage.in_data("chmod 700 closed") == 0);
+}

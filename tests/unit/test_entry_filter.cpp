@@ -40,14 +40,50 @@ TEST_CASE("a glob that matches a directory matches all below it") {
   CHECK(!filter.map("trainer/4"));
 }
 
+TEST_CASE("a glob without a slash matches at any depth, as in tar, rsync and gitignore") {
+  const EntryFilter filter(0, {}, {".git", "__MACOSX/", "._*"});
+  for (const char* name : {".git", "a/.git/config", "a/b/.git", "__MACOSX/x", "a/__MACOSX/x/y",
+                           "._x", "a/b/._x", "a/._x/y"}) {
+    CAPTURE(name);
+    CHECK_FALSE(filter.map(name));
+  }
+  for (const char* name : {".gitignore", "a/x.git", "a/x._y", "_MACOSX/x"}) CHECK(filter.map(name));
+  const EntryFilter only(0, {"labels", "*.txt"}, {});
+  CHECK(only.map("a/b/labels/1"));
+  CHECK(only.map("a/b/x.txt"));
+  CHECK_FALSE(only.map("a/b/x.png"));
+  CHECK_FALSE(EntryFilter(1, {"top"}, {}).map("top/x"));
+}
+
+TEST_CASE("a glob with a slash matches from the start") {
+  for (const char* glob : {"./train", "/train", "./train/", "a/train"}) {
+    CAPTURE(glob);
+    CHECK_FALSE(EntryFilter(0, {glob}, {}).map("b/train/x"));
+    CHECK_FALSE(EntryFilter(0, {glob}, {}).map("b/a/train/x"));
+  }
+  CHECK(EntryFilter(0, {"*/train"}, {}).map("b/a/train/x"));
+  CHECK_FALSE(EntryFilter(0, {"*/train"}, {}).map("train/x"));
+}
+
+TEST_CASE("in a glob, ** is any number of directories, none too") {
+  const EntryFilter filter(0, {"**/x.pt", "a/**/b", "c/**/**/d", "e/**"}, {});
+  for (const char* name :
+       {"x.pt", "q/x.pt", "q/r/x.pt", "a/b", "a/1/b", "a/1/2/b/3", "c/d", "c/1/d", "e/1"}) {
+    CAPTURE(name);
+    CHECK(filter.map(name));
+  }
+  for (const char* name : {"x.ptx", "a/bb", "q/a/b", "c", "e"}) CHECK_FALSE(filter.map(name));
+  CHECK(EntryFilter(0, {"**/**/**/**/**/**/**/x"}, {}).map("x"));
+}
+
 TEST_CASE("globs that make no difference are told") {
-  const EntryFilter filter(0, {"train/", "*.txt", "vall"}, {"train/cache", "cache"});
+  const EntryFilter filter(0, {"train/", "*.txt", "vall"}, {"train/cache", "caches"});
   CHECK(filter.map("train/1"));
   CHECK(filter.map("train/1.txt"));
   CHECK(!filter.map("train/cache/1"));
-  CHECK(filter.idle_globs() == "include=vall selects nothing, exclude=cache excludes nothing");
+  CHECK(filter.idle_globs() == "include=vall selects nothing, exclude=caches excludes nothing");
   CHECK(filter.map("vall"));
-  CHECK(!filter.map("cache"));
+  CHECK(!filter.map("caches"));
   CHECK(filter.idle_globs() == "");
 
   const EntryFilter many(0, {}, {"a", "b", "\033[c", "d", "e"});

@@ -57,6 +57,7 @@ TEST_CASE("identify: whatever changes the tree changes the key") {
   SUBCASE("include") { run.item().include = {"*"}; }
   SUBCASE("exclude") { run.item().exclude = {"*x"}; }
   SUBCASE("eof") { run.item().eof = TarEnd::optional; }
+  SUBCASE("links") { run.item().links = Links::follow; }
   SUBCASE("umask") { run.request.umask = 077; }
   SUBCASE("owner") { run.order.uid = 7; }
   SUBCASE("escaping") { run.order.extract.escaping = Escaping::skip; }

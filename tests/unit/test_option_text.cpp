@@ -47,7 +47,7 @@ TEST_CASE("sources become absolute by text") {
 TEST_CASE("destination and keys") {
   const auto item = dataset(
       "/p/a.tar:./in//put/,strip=2,include=*.png,include=b/*,exclude=*.tmp,"
-      "name=train-set,optional,async,shared,extract=no");
+      "name=train-set,optional,async,shared,extract=no,links=follow");
   CHECK(item.destination == "in/put");
   CHECK(item.strip == 2);
   CHECK(item.include == std::vector<std::string>{"*.png", "b/*"});
@@ -58,6 +58,8 @@ TEST_CASE("destination and keys") {
   CHECK(item.shared);
   CHECK_FALSE(dataset("/p/a.tar,async,optional").shared);
   CHECK(item.extract == Extract::no);
+  CHECK(item.links == Links::follow);
+  CHECK(dataset("/p/a,links=keep").links == Links::keep);
 }
 
 TEST_CASE("newest") {
@@ -92,6 +94,36 @@ TEST_CASE("escapes: colon, comma, backslash, and every other byte as it is") {
   CHECK(dataset("/p/a\\*b").source == "/p/a\\*b");
 }
 
+TEST_CASE("braces: their commas and colons separate nothing of the option") {
+  const auto item = dataset("/p/{a,b}-{000..002}.tar:d,strip=1,exclude=*.{tmp,log},include=x");
+  CHECK(item.source == "/p/{a,b}-{000..002}.tar");
+  CHECK(item.destination == "d");
+  CHECK(item.strip == 1);
+  CHECK(item.exclude == std::vector<std::string>{"*.tmp", "*.log"});
+  CHECK(item.include == std::vector<std::string>{"x"});
+  CHECK(dataset("/p/{a\\,b}.tar").source == "/p/{a,b}.tar");
+  CHECK(dataset("/p/{a\\,b,c}.tar").source == "/p/{a\\,b,c}.tar");
+  CHECK(dataset("/p/{1:2,3}").source == "/p/{1:2,3}");
+  CHECK(dataset("/p/{a}:d,strip=1").source == "/p/{a}");
+  CHECK(dataset("/p/{a:d,strip=1").source == "/p/{a");
+  CHECK(has(dataset_fault("/p/\\{a,b}"), "unknown key 'b}'"));
+  CHECK(output("r/{a,b/**}:/t,pack").source == "r/{a,b/**}");
+  CHECK(is_glob(output("r/{a,b}:/t").source));
+}
+
+TEST_CASE("braces that are refused") {
+  const std::string fault = dataset_fault("/p/x{1..20000},optional");
+  CHECK(has(fault, "its braces stand for more than 10,000 names; write '*' for what varies"));
+  CHECK(has(fault, "\n                  ^~~~~~~~~~~~~~"));
+  CHECK(has(output_fault("x{1..20000}:/t"), "more than 10,000 names"));
+  CHECK(has(dataset_fault("{~/a,~/b}:d"), "write ~/{a,b} instead of {~/a,~/b}"));
+  CHECK(has(dataset_fault("{/p/a,b}:d"), "braces cannot hold the start of a path"));
+  CHECK(has(output_fault("r/{a,../b}:/t"), "below $SLURM_TMPDIR"));
+  CHECK(has(output_fault("{../a,b}:/t"), "below $SLURM_TMPDIR"));
+  CHECK(has(output_fault("{.nodestage-x,b}:/t"), "below $SLURM_TMPDIR"));
+  CHECK(has(dataset_fault("/p,include={1..65}"), "include= has more than 64 globs"));
+}
+
 TEST_CASE("bad syntax says what and shows the form") {
   CHECK(has(dataset_fault(""), "no source"));
   CHECK(has(dataset_fault(":x"), "no source"));
@@ -104,6 +136,7 @@ TEST_CASE("bad syntax says what and shows the form") {
   CHECK(has(dataset_fault("/a,optional=yes"), "takes no value"));
   CHECK(has(dataset_fault("/a,shared=yes"), "takes no value"));
   CHECK(has(dataset_fault("/a,extract=maybe"), "only auto or no"));
+  CHECK(has(dataset_fault("/a,links=folow"), "(did you mean 'follow'?): only keep or follow"));
   CHECK(has(dataset_fault("/a:/abs"), "below $SLURM_TMPDIR"));
   CHECK(has(dataset_fault("/a:../x"), "below $SLURM_TMPDIR"));
   CHECK(has(dataset_fault("/a:x/../../y"), "below $SLURM_TMPDIR"));
@@ -369,9 +402,30 @@ TEST_CASE("variables that nobody expands are refused, with what to write; \\$ is
   CHECK(has(venv.error().what, "$HOME is not expanded"));
 }
 
+TEST_CASE("a destination that is not below the job directory: what to write") {
+  for (const char* destination : {".", "./", ""}) {
+    CAPTURE(destination);
+    const std::string fault = dataset_fault(std::string("~/d.tar:") + destination);
+    CHECK(has(fault,
+              "without a destination, it is d; if the archive holds one directory, "
+              "~/d.tar:d,strip=1 has what is in that one at $SLURM_TMPDIR/d"));
+  }
+  CHECK_FALSE(has(dataset_fault("~/d:."), "strip="));
+  for (const char* text : {"d.tar:/dev/shm/x", "~/d:/dev/shm/x", "d:/dev/shm/x/", "/p/d:/tmp/x"}) {
+    CAPTURE(text);
+    const std::string fault = dataset_fault(text);
+    CHECK(has(fault, "below $SLURM_TMPDIR"));
+    CHECK(has(fault, ", such as 'x'; data go to the node's local disk"));
+    CHECK_FALSE(has(fault, "colon"));
+    CHECK_FALSE(has(fault, "HOST"));
+  }
+  CHECK_FALSE(has(dataset_fault("/p/d:../x"), "such as"));
+}
+
 TEST_CASE("addresses and other machines' paths are refused with the reason") {
   CHECK(has(dataset_fault("https://host/data.tar"), "a URL cannot be given"));
   CHECK(has(output_fault("results:s3://bucket/x"), "a URL cannot be given"));
   CHECK(has(dataset_fault("host:/p/data.tar"), "HOST:PATH cannot be staged"));
   CHECK(has(dataset_fault("host:~/data.tar"), "HOST:PATH cannot be staged"));
+  CHECK(has(dataset_fault("alice@host.org:/p/data.tar"), "HOST:PATH cannot be staged"));
 }

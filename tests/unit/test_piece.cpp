@@ -135,3 +135,33 @@ TEST_CASE("what a glob's other archives have become makes no bomb of a small one
     CHECK(run.build(run.scratch / name) == "");
   }
 }
+
+TEST_CASE("a note for entries that their owner cannot read") {
+  PieceRun run;
+  REQUIRE(
+      run.shell(
+          "mkdir -p t/closed t/open && echo a >t/none && echo b >t/group && echo c >t/open/c && "
+          "tar cf t.tar -C t --mode=0 ./none ./closed && "
+          "tar rf t.tar -C t --mode=040 ./group && tar rf t.tar -C t --mode=u+rwx ./open") == 0);
+  CHECK(run.build(run.scratch / "t.tar") == "");
+  CHECK(run.note == "3 entries have a mode that keeps you from reading, such as closed (mode 000)");
+  if (::geteuid() != 0) return;
+  REQUIRE(run.shell("chmod 000 t/none") == 0);
+  CHECK(run.build(run.scratch / "t") == "");
+  CHECK(run.note == "1 entry has a mode that keeps you from reading, such as none (mode 000)");
+  CHECK(run.build(run.scratch / "t/none") == "");
+  CHECK(run.note.find("(mode 000)") != std::string::npos);
+}
+
+TEST_CASE("an archive of nothing but links that lead out of it says so") {
+  PieceRun run;
+  REQUIRE(
+      run.shell("mkdir -p s/d && ln -s ../blob s/a && ln -s ../a s/d/b && tar cf s.tar -C s . && "
+                "echo x >s/x && tar cf x.tar -C s .") == 0);
+  CHECK(run.build(run.scratch / "s.tar") == "");
+  CHECK(run.link_note ==
+        "no byte of data is in it: 1 link leads out of it, such as a -> ../blob (an "
+        "archive of nodestage pack --dereference takes what they point to)");
+  CHECK(run.build(run.scratch / "x.tar") == "");
+  CHECK(run.link_note == "");
+}

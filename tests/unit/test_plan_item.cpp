@@ -103,6 +103,31 @@ TEST_CASE("plan: directories are walked, files are themselves") {
   CHECK(file.bytes.value == 5000);
 }
 
+TEST_CASE("plan: links that lead out of a directory") {
+  const Plan plan;
+  plan.shell(
+      "mkdir -p blobs/in snap/d; head -c 5000 /dev/zero >blobs/1; head -c 7000 /dev/zero "
+      ">blobs/in/2; ln -s ../1 blobs/in/up; ln -s ../blobs/1 snap/file; ln -s ../../blobs/in "
+      "snap/d/in; "
+      "ln -s file snap/same; ln -s /nowhere snap/none; ln -s ../../snap snap/d/loop");
+  const PlanItem kept = plan.of("snap");
+  CHECK(kept.files.value == 5);
+  REQUIRE(kept.advice.size() == 1);
+  CHECK(kept.advice[0] ==
+        "no byte of data is in it: 4 links lead out of it, such as d/in -> "
+        "../../blobs/in (links=follow takes what they point to)");
+  DatasetItem item;
+  item.source = plan.scratch / "snap";
+  item.links = Links::follow;
+  const PlanItem followed = plan_dataset(item, 4);
+  CHECK(followed.bytes.value == 5000 + 7000 + 5000);
+  REQUIRE(followed.advice.size() == 1);
+  CHECK(followed.advice[0] ==
+        "3 links that lead out of it were followed; 2 links to nothing, or to a directory above, "
+        "stayed as before, such as d/loop -> ../../snap");
+  CHECK(followed.fault == "");
+}
+
 // Were all of it read, this would not end.
 TEST_CASE("plan: of a large file in a directory only the beginning is read") {
   const Plan plan;

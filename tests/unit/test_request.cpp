@@ -50,14 +50,15 @@ TEST_CASE("golden JSON of version 1") {
   CHECK_FALSE(may_share(encode_request({})));
 }
 
-TEST_CASE("golden JSON of newest and every") {
+TEST_CASE("golden JSON of newest, links, and every") {
   StageRequest request;
   request.datasets.push_back({"/p/run"});
   request.datasets.back().newest = 3;
+  request.datasets.back().links = Links::follow;
   request.outputs.push_back({"results", "/out_%j"});
   request.outputs.back().every_s = 900;
   const std::string json =
-      R"({"datasets":[{"newest":3,"source":"/p/run"}],)"
+      R"({"datasets":[{"links":"follow","newest":3,"source":"/p/run"}],)"
       R"("outputs":[{"every":900,"source":"results","target":"/out_%j"}],"version":1})";
   CHECK(encode_request(request) == json);
   REQUIRE(decode_request(json));

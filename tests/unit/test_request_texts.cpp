@@ -1,6 +1,7 @@
 #include <doctest/doctest.h>
 
 #include <filesystem>
+#include <fstream>
 
 #include "cli/base/request_texts.hpp"
 #include "scratch.hpp"
@@ -46,6 +47,30 @@ TEST_CASE("an environment that is there needs nothing for a build") {
   REQUIRE(there);
   CHECK(there->venv->environment.empty());
   CHECK(there->venv->python.empty());
+}
+
+TEST_CASE("a file that exists under another reading of the text is refused with what to write") {
+  const Scratch scratch;
+  for (const char* name : {"images.tar", "data:v2.tar", "both", "both:x"})
+    std::ofstream(scratch / name) << "x";
+  const auto fault_of = [&](const std::string& text) {
+    const auto request = to_request({{scratch / text.c_str()}, {}, {}});
+    return request ? "" : request.error().what;
+  };
+  CHECK(fault_of("images.tar/")
+            .find("/images.tar/ is a file, not a directory: write it without the "
+                  "'/' at its end") != std::string::npos);
+  CHECK(fault_of("images.tar/:x,optional").find("is a file, not a directory") != std::string::npos);
+  CHECK(fault_of("data:v2.tar").find("/data does not exist, and ") != std::string::npos);
+  CHECK(fault_of("data:v2.tar").find("write \\: for a colon in a path, as in data\\:v2.tar\n") !=
+        std::string::npos);
+  CHECK(fault_of("images.tar") == "");
+  CHECK(fault_of("data\\:v2.tar") == "");
+  CHECK(fault_of("both:x") == "");
+  CHECK(fault_of("later:v2.tar") == "");
+  const auto venv = to_request({{}, {scratch / "images.tar/"}, {}});
+  REQUIRE(!venv);
+  CHECK(venv.error().what.starts_with("--stage-venv: "));
 }
 
 TEST_CASE("a directory cannot be shared: it should be packed") {

@@ -20,4 +20,8 @@ TEST_CASE("source check: names, globs, and names that look like globs") {
   CHECK_FALSE(source_exists(scratch / "b.tar"));
   CHECK_FALSE(source_exists(scratch / "b*.tar"));
   CHECK_FALSE(source_exists(scratch / "a.tar/below"));
+  CHECK(source_exists(scratch / "**/x.tar"));  // not searched
+  CHECK_FALSE(source_exists(scratch / "b/**/x.tar"));
+  CHECK(source_exists(scratch / "{a,[1]}.tar"));
+  CHECK(missing_part(scratch / "{a,b*,c}.tar") == scratch / "b*.tar");
 }

@@ -92,6 +92,32 @@ TEST_CASE("globs") {
         "test \"$(find * | sort | xargs)\" = 'all all/s-1 all/s-1/f1 all/s-2 all/s-2/f2'"));
     CHECK(has(stage.status.environment, "NODESTAGE_DATASET_ALL=" + stage.job() + "/all"));
   }
+  SUBCASE("** is any number of directories, none too") {
+    REQUIRE(stage.in_data("mkdir -p in/a/b in/.h in/c.tar; cp s-1.tar in; cp s-2.tar in/a/b; "
+                          "cp s-3.tar in/.h; cp s-3.tar in/c.tar; ln -s a in/link") == 0);
+    stage.add("in/**/*.tar").destination = "all";
+    REQUIRE(stage.run() == 0);
+    CHECK(
+        stage.in_job("test \"$(find all | sort | xargs)\" = "
+                     "'all all/c all/c/s-3.tar all/s-1 all/s-1/f1 all/s-2 all/s-2/f2'"));
+  }
+  SUBCASE("braces") {
+    stage.add("s-{1..2}.tar");
+    stage.add("{f*,odd[1]}").destination = "all";
+    REQUIRE(stage.run() == 0);
+    CHECK(
+        stage.in_job("test \"$(find * | sort | xargs)\" = "
+                     "'all all/f1 all/f2 all/f3 all/odd[1] s-1 s-1/f1 s-2 s-2/f2'"));
+  }
+  SUBCASE("braces: each name must exist, or match something") {
+    stage.add("s-{1..4}.tar");
+    CHECK(stage.run() == 1);
+    CHECK(stage.status.cause.find("/s-4.tar: No such file") != std::string::npos);
+    stage.add("{f,g}*");
+    stage.request.datasets.erase(stage.request.datasets.begin());
+    CHECK(stage.run() == 1);
+    CHECK(stage.status.cause.find("/g*: no file matches") != std::string::npos);
+  }
   SUBCASE("a name that exists literally") {
     stage.add("odd[1]");
     REQUIRE(stage.run() == 0);

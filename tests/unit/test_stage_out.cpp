@@ -88,6 +88,42 @@ TEST_CASE("a literal name goes before the glob, and a backslash is read by the g
   CHECK(names_in(job.target / "two") == Names{"b*"});
 }
 
+TEST_CASE("** is any number of directories, none too") {
+  StageOutJob job;
+  for (const char* name :
+       {"r/x.pt", "r/a/y.pt", "r/a/b/z.pt", "r/.h/h.pt", "r/c.pt/inner.pt", "q/x.pt"})
+    write_file(job.directory / name, name);
+  fs::create_directory_symlink(job.directory / "q", job.directory / "r/link");
+  job.ask("r/**/*.pt", "out");
+  job.ask("r/**", "all");
+  job.ask("**/b/**/z*", "deep");
+  job.ask("**/none", "none");
+  REQUIRE(job.run() == 0);
+  CHECK(names_in(job.target / "out") == Names{"c.pt", "x.pt", "y.pt", "z.pt"});
+  CHECK(file_text(job.target / "out/c.pt/inner.pt") == "r/c.pt/inner.pt");
+  CHECK(names_in(job.target / "all") == Names{"a", "c.pt", "link", "x.pt"});
+  CHECK(file_text(job.target / "all/a/b/z.pt") == "r/a/b/z.pt");
+  CHECK(names_in(job.target / "deep") == Names{"z.pt"});
+  CHECK(job.state(3) == ItemState::skipped);
+}
+
+TEST_CASE("braces: several names, of which those that do not exist are told") {
+  StageOutJob job;
+  for (const char* name : {"r/000.pt", "r/001.pt", "r/003.pt", "logs/a", "r/{a,b}"})
+    write_file(job.directory / name, name);
+  job.ask("r/{000..003}.pt", "shards");
+  job.ask("{logs,r/00[01]*}", "both");
+  job.ask("r/{a,b}", "literal/");
+  job.ask("{x,y}", "none");
+  REQUIRE(job.run() == 0);
+  CHECK(job.what() == "3 matches");
+  CHECK(names_in(job.target / "shards") == Names{"000.pt", "001.pt", "003.pt"});
+  CHECK(job.note() == "nothing in the job's directory is named or matches 'r/002.pt'");
+  CHECK(names_in(job.target / "both") == Names{"000.pt", "001.pt", "logs"});
+  CHECK(names_in(job.target / "literal") == Names{"{a,b}"});
+  CHECK(job.state(3) == ItemState::skipped);
+}
+
 TEST_CASE("two matches of one base name: not one over the other") {
   StageOutJob job;
   write_file(job.directory / "a/log", "1");

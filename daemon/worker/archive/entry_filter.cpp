@@ -3,6 +3,7 @@
 #include <fnmatch.h>
 
 #include <algorithm>
+#include <utility>
 
 #include "common/text/human.hpp"
 #include "daemon/worker/basis/fault.hpp"
@@ -11,11 +12,33 @@ namespace nodestage {
 namespace {
 
 constexpr std::size_t k_told_globs = 3;
+constexpr std::size_t k_most_patterns = 32;  // of one glob; enough for five "**/"
 
 std::string clean_glob(const std::string& typed) {
   const auto name = clean_entry_name(typed);
   if (!name) return typed;
   return name->empty() ? "*" : *name;
+}
+
+bool has_no_slash(std::string_view glob) {
+  while (glob.ends_with('/')) glob.remove_suffix(1);
+  return glob.find('/') == std::string_view::npos;
+}
+
+// The pattern, and the same without each "**/" of it, which can stand for nothing.
+std::vector<std::string> with_any_depth(std::string pattern) {
+  for (std::size_t at = 0; (at = pattern.find("**/**/", at)) != std::string::npos;)
+    pattern.erase(at, 3);
+  std::vector<std::string> all = {std::move(pattern)};
+  for (std::size_t i = 0; i < all.size() && all.size() < k_most_patterns; ++i) {
+    const std::string whole = all[i];
+    for (std::size_t at = whole.find("**/"); at != std::string::npos;
+         at = whole.find("**/", at + 1)) {
+      std::string without = whole;
+      if (at == 0 || whole[at - 1] == '/') all.push_back(without.erase(at, 3));
+    }
+  }
+  return all;
 }
 
 }  // namespace
@@ -34,13 +57,22 @@ Result<std::string> clean_entry_name(std::string_view raw) {
   return cleaned;
 }
 
-EntryFilter::Glob::Glob(const std::string& text) : typed(text), cleaned(clean_glob(text)) {}
+EntryFilter::Glob::Glob(const std::string& text)
+    : typed(text),
+      patterns(with_any_depth(clean_glob(text))),
+      is_of_any_depth(has_no_slash(text)) {}
 
 // Whether it matches the name or a directory that contains it.
 bool EntryFilter::Glob::matches(const std::string& name) const {
-  if (::fnmatch(cleaned.c_str(), name.c_str(), 0) == 0) return true;
-  for (std::size_t at = name.find('/'); at != std::string::npos; at = name.find('/', at + 1)) {
-    if (::fnmatch(cleaned.c_str(), name.substr(0, at).c_str(), 0) == 0) return true;
+  const auto match = [this](const std::string& part) {
+    return std::any_of(patterns.begin(), patterns.end(), [&part](const std::string& pattern) {
+      return ::fnmatch(pattern.c_str(), part.c_str(), 0) == 0;
+    });
+  };
+  for (std::size_t begin = 0, end = 0; end < name.size(); begin = end + 1) {
+    end = std::min(name.find('/', begin), name.size());
+    if (match(name.substr(0, end))) return true;
+    if (is_of_any_depth && begin > 0 && match(name.substr(begin, end - begin))) return true;
   }
   return false;
 }

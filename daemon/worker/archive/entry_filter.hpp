@@ -1,12 +1,14 @@
 // EntryFilter: which entries are staged, and under which names: strip=, include=, exclude=.
 //
 // A name is first cleaned ("/a//./b/" becomes "a/b"), then loses its first `strip` components. An
-// entry without any component left is dropped. The globs then apply to the whole of the remaining
-// name:
-//  - "*" and "?" match "/" too: "*.png" is every PNG file at any depth, "train/*" all of train.
+// entry without any component left is dropped. The globs then apply to the remaining name, as in
+// tar, rsync and gitignore:
+//  - A glob without a slash, but for one at its end, matches a name at any depth: ".git", "*.png".
+//  - Any other matches from the start of the whole name: "train/*" and "./train" only at the top.
+//  - "*" and "?" match "/" too: "train/*.png" is every PNG file below train. "**/" is any number of
+//    directories, none too: "**/x" is "x", too.
 //  - A glob that matches a directory matches all below it: "train" is all of train, too.
 //  - Globs are cleaned as names are: "./train/", as `tar tf` shows it, is "train"; "." is all.
-//  - Globs match from the start: ".git" is only the one at the top, "*/.git" the others.
 // An entry is dropped if it matches an exclude glob, or if there are include globs and it matches
 // none. Directories above the remaining entries are made as needed.
 #pragma once
@@ -53,7 +55,8 @@ class EntryFilter {
     [[nodiscard]] bool matches(const std::string& name) const;
 
     const std::string typed;
-    const std::string cleaned;
+    const std::vector<std::string> patterns;  // one of them must match
+    const bool is_of_any_depth;
     mutable std::atomic<bool> has_matched = false;
   };
   using Globs = std::deque<Glob>;

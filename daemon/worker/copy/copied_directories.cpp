@@ -23,8 +23,10 @@ bool is_same(int fd, dev_t device, ino_t inode) {
 
 }  // namespace
 
-CopiedDirectories::CopiedDirectories(Fd from, Fd to, const struct stat& info, XattrCopy* xattrs)
-    : xattrs_(xattrs),
+CopiedDirectories::CopiedDirectories(Fd from, Fd to, const struct stat& info, CopyNotes& notes,
+                                     XattrCopy* xattrs)
+    : notes_(notes),
+      xattrs_(xattrs),
       root_from_(std::make_shared<const Fd>(std::move(from))),
       root_to_(std::make_shared<const Fd>(std::move(to))),
       root_(all_.emplace_back(std::make_unique<CopiedDirectory>(nullptr, "", info)).get()) {
@@ -32,9 +34,10 @@ CopiedDirectories::CopiedDirectories(Fd from, Fd to, const struct stat& info, Xa
 }
 
 CopiedDirectory& CopiedDirectories::add(CopiedDirectory& parent, std::string name,
-                                        const struct stat& info, Fd from) {
+                                        const struct stat& info, Fd from,
+                                        CopiedDirectory::Entry entry) {
   begin_part(parent);
-  auto made = std::make_unique<CopiedDirectory>(&parent, std::move(name), info);
+  auto made = std::make_unique<CopiedDirectory>(&parent, std::move(name), info, entry);
   CopiedDirectory& directory = *made;
   {
     const std::lock_guard lock(mutex_);
@@ -76,9 +79,23 @@ SharedFd CopiedDirectories::keep(CopiedDirectory& directory, SharedFd CopiedDire
 Result<SharedFd> CopiedDirectories::from(CopiedDirectory& directory) {
   if (directory.parent == nullptr) return root_from_;
   if (auto open = open_one(directory, &CopiedDirectory::from)) return open;
-  TRY_ASSIGN(Fd fd, open_directory_below(root_from_->get(), path(directory)));
+  TRY_ASSIGN(Fd fd, open_source(directory));
   if (!is_same(fd.get(), directory.info.st_dev, directory.info.st_ino)) return bare_error(ESTALE);
   return keep(directory, &CopiedDirectory::from, std::move(fd));
+}
+
+// By its path below the root, or below the last link on the way, which is opened by its parent.
+Result<Fd> CopiedDirectories::open_source(CopiedDirectory& directory) {
+  std::string below;
+  CopiedDirectory* top = &directory;
+  for (; top->parent != nullptr && top->entry == CopiedDirectory::Entry::itself; top = top->parent)
+    below.insert(0, top->name + (below.empty() ? "" : "/"));
+  if (top->parent == nullptr) return open_directory_below(root_from_->get(), below);
+  TRY_ASSIGN(const SharedFd above, from(*top->parent));
+  const Fd fd(::openat(above->get(), top->name.c_str(), O_PATH | O_DIRECTORY | O_CLOEXEC));
+  if (!fd) return bare_error(errno);
+  if (!is_same(fd.get(), top->info.st_dev, top->info.st_ino)) return bare_error(ESTALE);
+  return open_directory_below(fd.get(), below);
 }
 
 Result<SharedFd> CopiedDirectories::to(CopiedDirectory& directory, Space& space) {
@@ -148,6 +165,7 @@ Status CopiedDirectories::finish(CopiedDirectory& directory, SharedFd& below, co
     if (!again) return space.explain(path(directory), again.error().code);
     fd = std::move(*again);
   }
+  notes_.unreadable.look_at(path(directory), directory.info.st_mode);
   if (xattrs_ != nullptr) TRY(finish_xattrs(directory, fd->get(), space));
   // The mode comes last: it may deny everything to the owner.
   if (::futimens(fd->get(), times_of(directory.info).data()) != 0 ||

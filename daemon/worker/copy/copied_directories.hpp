@@ -1,7 +1,8 @@
 // CopiedDirectories: the directories that the copy of a tree is working on, on both sides.
 //
 // Only few are open at a time. The others are opened again by path when needed, never through a
-// link, and only if the same directory is still there (otherwise ESTALE). Any depth.
+// link but those that were followed, and only if the same directory is still there (otherwise
+// ESTALE). Any depth.
 #pragma once
 
 #include <sys/stat.h>
@@ -16,18 +17,29 @@
 #include "common/result.hpp"
 #include "daemon/worker/budget/space.hpp"
 #include "daemon/worker/copy/copy_file.hpp"
+#include "daemon/worker/copy/copy_notes.hpp"
 
 namespace nodestage {
 
 using SharedFd = std::shared_ptr<const Fd>;  // closed when nobody uses it any more
 
 struct CopiedDirectory {
-  CopiedDirectory(CopiedDirectory* above, std::string its_name, const struct stat& source)
-      : parent(above), name(std::move(its_name)), info(source) {}
+  enum class Entry { itself, link };  // what has its name in the source: itself, or a link to it
+  CopiedDirectory(CopiedDirectory* above, std::string its_name, const struct stat& source,
+                  Entry as = Entry::itself)
+      : parent(above),
+        name(std::move(its_name)),
+        info(source),
+        entry(as),
+        depth(above == nullptr || as == Entry::link ? 0 : above->depth + 1),
+        links(above == nullptr ? 0 : above->links + (as == Entry::link ? 1 : 0)) {}
 
   CopiedDirectory* const parent;  // null: the root
   const std::string name;
   const struct stat info;  // of the source
+  const Entry entry;
+  const std::size_t depth;  // below the root, or below the last link on the way
+  const unsigned links;     // on the way
 
  private:
   friend class CopiedDirectories;
@@ -48,8 +60,9 @@ struct CopiedDirectory {
 class CopiedDirectories {
  public:
   // The root on both sides; `from` and `to` are open for reading. `to` is the directory that is
-  // filled. `xattrs`: as in FileToCopy.
-  CopiedDirectories(Fd from, Fd to, const struct stat& info, XattrCopy* xattrs = nullptr);
+  // filled. `notes` is borrowed. `xattrs`: as in FileToCopy.
+  CopiedDirectories(Fd from, Fd to, const struct stat& info, CopyNotes& notes,
+                    XattrCopy* xattrs = nullptr);
   CopiedDirectories(const CopiedDirectories&) = delete;
   CopiedDirectories& operator=(const CopiedDirectories&) = delete;
 
@@ -57,7 +70,8 @@ class CopiedDirectories {
   [[nodiscard]] int target_root() const { return root_to_->get(); }
 
   // A directory below `parent`, and a part of it. It starts with one part.
-  CopiedDirectory& add(CopiedDirectory& parent, std::string name, const struct stat& info, Fd from);
+  CopiedDirectory& add(CopiedDirectory& parent, std::string name, const struct stat& info, Fd from,
+                       CopiedDirectory::Entry entry = CopiedDirectory::Entry::itself);
 
   // The source, for *at calls.
   Result<SharedFd> from(CopiedDirectory& directory);
@@ -75,6 +89,7 @@ class CopiedDirectories {
 
  private:
   SharedFd open_one(CopiedDirectory& directory, SharedFd CopiedDirectory::*side);
+  Result<Fd> open_source(CopiedDirectory& directory);
   SharedFd keep(CopiedDirectory& directory, SharedFd CopiedDirectory::*side, Fd fd);
   Status make(CopiedDirectory& directory, Space& space);
   Result<SharedFd> open_again(CopiedDirectory& directory);
@@ -83,6 +98,7 @@ class CopiedDirectories {
 
   Status finish_xattrs(CopiedDirectory& directory, int to, const Space& space);
 
+  CopyNotes& notes_;
   XattrCopy* const xattrs_;
   SharedFd root_from_;
   SharedFd root_to_;

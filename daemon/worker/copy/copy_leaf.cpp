@@ -17,8 +17,16 @@ namespace {
 // Parts of this size keep all threads busy with one file. Files below two parts are one.
 constexpr std::uint64_t k_part_bytes = 16ULL * 1024 * 1024;
 
-constexpr int k_open_source = O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY;
+constexpr unsigned char k_link = DT_LNK;
+constexpr int k_open_source = O_RDONLY | O_NONBLOCK | O_NOCTTY;
 constexpr int k_open_copy = O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW;
+
+// Whether the directory, or one above it, is that of `info`.
+bool is_in(const CopiedDirectory& directory, const struct stat& info) {
+  for (const CopiedDirectory* at = &directory; at != nullptr; at = at->parent)
+    if (at->info.st_dev == info.st_dev && at->info.st_ino == info.st_ino) return true;
+  return false;
+}
 
 }  // namespace
 
@@ -79,7 +87,8 @@ class CopyLeaf::AgainTask final : public TaskCrew::Task {
   const Name name_;
 };
 
-CopyLeaf::CopyLeaf(const Way& way, Space& space) : way_(way) {
+CopyLeaf::CopyLeaf(const Way& way, Space& space)
+    : way_(way), open_source_(k_open_source | (way.links == LinksOut::kept ? O_NOFOLLOW : 0)) {
   for (unsigned i = 0; i < way.crew.most(); ++i) hands_.push_back({space.another(), {}});
 }
 
@@ -101,6 +110,27 @@ Result<unsigned char> CopyLeaf::type_of(const At& at, const std::string& name) c
     return unreadable(at.prefix + name, errno);
   }
   return static_cast<unsigned char>(IFTODT(info.st_mode));
+}
+
+Result<std::string> CopyLeaf::link_text(const At& at, const std::string& name) const {
+  char text[PATH_MAX];
+  const ssize_t size = ::readlinkat(at.from->get(), name.c_str(), text, sizeof text - 1);
+  if (size < 0) return unreadable(at.prefix + name, errno);
+  return std::string(text, static_cast<std::size_t>(size));
+}
+
+// A link back to a directory above it would never end.
+Result<unsigned char> CopyLeaf::type_behind(const At& at, const std::string& name) const {
+  if (way_.links == LinksOut::kept) return k_link;
+  TRY_ASSIGN(const std::string text, link_text(at, name));
+  struct stat info {};
+  if (!leads_out(text, at.directory.depth)) return k_link;
+  if (::fstatat(at.from->get(), name.c_str(), &info, 0) != 0) {
+    if (leads_nowhere(errno)) return k_link;
+    return unreadable(at.prefix + name, errno);
+  }
+  const bool is_loop = S_ISDIR(info.st_mode) && is_in(at.directory, info);
+  return is_loop ? k_link : static_cast<unsigned char>(IFTODT(info.st_mode));
 }
 
 Status CopyLeaf::copy(At& at, const ListedName& entry) {
@@ -130,7 +160,7 @@ Status CopyLeaf::begin(At& at, Links links) {
 
 Status CopyLeaf::file(At& at, const std::string& name, Links links) {
   const auto asked = SourcePace::Clock::now();
-  auto from = open_at(at.from->get(), name, k_open_source);
+  auto from = open_at(at.from->get(), name, open_source_);
   if (!from) return unreadable(at.prefix + name, from.error().code);
   struct stat info {};
   if (::fstat(from->get(), &info) != 0) return unreadable(at.prefix + name, errno);
@@ -147,6 +177,7 @@ Status CopyLeaf::new_file(At& at, const std::string& name, Fd from, const struct
   const std::string path = at.prefix + name;
   auto to = open_at(at.to->get(), name, k_open_copy, is_set ? mode : 0600);
   if (!to) return space_of(at.thread).explain(path, to.error().code);
+  way_.notes.unreadable.look_at(path, mode | S_IFREG);
   OpenFile file{at.directory,
                 path,
                 full(path),
@@ -196,22 +227,22 @@ Status CopyLeaf::end_file(OpenFile& file, unsigned thread) {
 }
 
 Status CopyLeaf::symlink(At& at, const std::string& name, Links links) {
-  char target[PATH_MAX];
   struct stat info {};
   const int from = at.from->get();
   const auto asked = SourcePace::Clock::now();
   const std::string path = at.prefix + name;
   if (::fstatat(from, name.c_str(), &info, AT_SYMLINK_NOFOLLOW) != 0)
     return unreadable(path, errno);
-  const ssize_t size = ::readlinkat(from, name.c_str(), target, sizeof target - 1);
-  if (size < 0) return unreadable(path, errno);
-  target[size] = '\0';
+  TRY_ASSIGN(const std::string target, link_text(at, name));
   hands_[at.thread].pace.add(asked, 0);
   TRY(begin(at, links));
+  if (links == Links::kept && leads_out(target, at.directory.depth))
+    way_.notes.out_links.add_kept(path, target);
   TRY_ASSIGN(const bool is_done, is_linked(at, name, info, links));
   if (is_done) return {};
   const Space& space = space_of(at.thread);
-  if (::symlinkat(target, at.to->get(), name.c_str()) != 0) return space.explain(path, errno);
+  if (::symlinkat(target.c_str(), at.to->get(), name.c_str()) != 0)
+    return space.explain(path, errno);
   const Status times = copy_times(at.to->get(), name.c_str(), info);
   if (!times) return space.explain(path, times.error().code);
   return link_others(path, info, at.thread);
@@ -261,7 +292,10 @@ Status CopyLeaf::copy_again(CopiedDirectory& directory, const std::string& name,
   const auto from = way_.directories.from(directory);
   if (!from) return unreadable(path, from.error().code);
   At at{directory, *from, nullptr, path.empty() ? path : path + "/", thread, {}};
-  TRY_ASSIGN(const unsigned char type, type_of(at, name));
+  TRY_ASSIGN(unsigned char type, type_of(at, name));
+  if (type == DT_LNK) {
+    TRY_ASSIGN(type, type_behind(at, name));
+  }
   TRY(type == DT_LNK ? symlink(at, name, Links::copied) : file(at, name, Links::copied));
   if (!at.tasks.empty()) way_.crew.add(thread, std::move(at.tasks));
   return way_.directories.end_part(directory, space_of(thread));

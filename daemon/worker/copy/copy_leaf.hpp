@@ -9,6 +9,7 @@
 #include "daemon/worker/budget/source_pace.hpp"
 #include "daemon/worker/copy/copied_directories.hpp"
 #include "daemon/worker/copy/copy_file.hpp"
+#include "daemon/worker/copy/copy_notes.hpp"
 #include "daemon/worker/copy/shared_links.hpp"
 #include "daemon/worker/tree/directory_listing.hpp"
 
@@ -26,6 +27,8 @@ class CopyLeaf {
     TaskCrew& crew;
     XattrCopy* xattrs;  // as in FileToCopy
     mode_t made_modes;  // the bits of a mode that files get when they are created with it
+    LinksOut links;
+    CopyNotes& notes;
   };
   // `space`: the item's; each thread gets its own.
   CopyLeaf(const Way& way, Space& space);
@@ -42,6 +45,9 @@ class CopyLeaf {
 
   // Copies a file or link, or starts to: a large file becomes parts in at.tasks.
   Status copy(At& at, const ListedName& entry);
+
+  // The DT_… type of what a link is copied as: its own, or that of what it leads to.
+  [[nodiscard]] Result<unsigned char> type_behind(const At& at, const std::string& name) const;
 
   // The DT_… type of an entry, for file systems that do not list it.
   [[nodiscard]] Result<unsigned char> type_of(const At& at, const std::string& name) const;
@@ -81,8 +87,10 @@ class CopyLeaf {
   bool make_link(const std::string& first, int to, const std::string& name) const;
   Status copy_again(CopiedDirectory& directory, const std::string& name, unsigned thread);
   [[nodiscard]] std::string full(const std::string& path) const;
+  [[nodiscard]] Result<std::string> link_text(const At& at, const std::string& name) const;
 
   const Way way_;
+  const int open_source_;  // flags
   std::vector<Hand> hands_;
   SharedLinks<Name> links_;
   std::atomic<std::uint64_t> skipped_ = 0;

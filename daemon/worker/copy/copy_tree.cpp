@@ -35,11 +35,13 @@ Result<Fd> open_to_read(int fd) {
 class TreeRun {
  public:
   TreeRun(const std::string& path, const CopyTree::Way& way, CopiedDirectories& directories,
-          mode_t made_modes)
+          mode_t made_modes, CopyNotes& notes)
       : way_(way),
         directories_(directories),
+        notes_(notes),
         crew_({way.threads, std::max(way.threads, k_waiting_threads)}),
-        leaves_({path, way.meter, directories, crew_, way.xattrs, made_modes}, way.space) {}
+        leaves_({path, way.meter, directories, crew_, way.xattrs, made_modes, way.links, notes},
+                way.space) {}
 
   Status run();
   [[nodiscard]] const CopyLeaf& leaves() const { return leaves_; }
@@ -48,16 +50,20 @@ class TreeRun {
   class NamesTask;
   class ListTask;
   class BatchTask;
-  Status list(CopiedDirectory& parent, const std::string& name, unsigned thread);
+  using Entry = CopiedDirectory::Entry;
+  Status list(CopiedDirectory& parent, const std::string& name, Entry entry, unsigned thread);
   Status list_names(CopiedDirectory& directory, const SharedFd& fd, unsigned thread);
   TaskCrew::Tasks tasks_for(CopiedDirectory& directory, std::vector<ListedName> names);
   Status copy_batch(CopiedDirectory& directory, std::vector<ListedName>& names, unsigned thread);
   Status copy_entry(CopyLeaf::At& at, ListedName& entry);
-  void add_directory(CopiedDirectory& parent, const std::string& name, TaskCrew::Tasks& tasks);
+  Status copy_behind(CopyLeaf::At& at, const ListedName& link);
+  void add_directory(CopiedDirectory& parent, const std::string& name, Entry entry,
+                     TaskCrew::Tasks& tasks);
   [[nodiscard]] static std::string prefix(const CopiedDirectory& directory);
 
   const CopyTree::Way& way_;
   CopiedDirectories& directories_;
+  CopyNotes& notes_;
   TaskCrew crew_;
   CopyLeaf leaves_;
 };
@@ -65,14 +71,15 @@ class TreeRun {
 // A directory below `parent` and everything in it.
 class TreeRun::ListTask final : public TaskCrew::Task {
  public:
-  ListTask(TreeRun& run, CopiedDirectory& parent, std::string name)
-      : run_(run), parent_(parent), name_(std::move(name)) {}
-  Status run(unsigned thread) override { return run_.list(parent_, name_, thread); }
+  ListTask(TreeRun& run, CopiedDirectory& parent, std::string name, Entry entry)
+      : run_(run), parent_(parent), name_(std::move(name)), entry_(entry) {}
+  Status run(unsigned thread) override { return run_.list(parent_, name_, entry_, thread); }
 
  private:
   TreeRun& run_;
   CopiedDirectory& parent_;
   const std::string name_;
+  const Entry entry_;
 };
 
 // Some entries of a directory that are not known to be directories.
@@ -119,23 +126,25 @@ std::string TreeRun::prefix(const CopiedDirectory& directory) {
   return path.empty() ? path : path + "/";
 }
 
-void TreeRun::add_directory(CopiedDirectory& parent, const std::string& name,
+void TreeRun::add_directory(CopiedDirectory& parent, const std::string& name, Entry entry,
                             TaskCrew::Tasks& tasks) {
   CopiedDirectories::begin_part(parent);
-  tasks.push_back(std::make_unique<ListTask>(*this, parent, name));
+  tasks.push_back(std::make_unique<ListTask>(*this, parent, name, entry));
 }
 
 // With include globs, a directory is made when something in it is wanted.
-Status TreeRun::list(CopiedDirectory& parent, const std::string& name, unsigned thread) {
+Status TreeRun::list(CopiedDirectory& parent, const std::string& name, Entry entry,
+                     unsigned thread) {
   const std::string path = prefix(parent) + name;
   if (!way_.filter.excludes(path)) {
     const auto above = directories_.from(parent);
     if (!above) return leaves_.unreadable(path, above.error().code);
-    auto fd = open_at((*above)->get(), name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW);
+    const int follow = entry == Entry::link ? 0 : O_NOFOLLOW;
+    auto fd = open_at((*above)->get(), name, O_RDONLY | O_DIRECTORY | follow);
     struct stat info {};
     if (!fd) return leaves_.unreadable(path, fd.error().code);
     if (::fstat(fd->get(), &info) != 0) return leaves_.unreadable(path, errno);
-    CopiedDirectory& directory = directories_.add(parent, name, info, std::move(*fd));
+    CopiedDirectory& directory = directories_.add(parent, name, info, std::move(*fd), entry);
     TRY_ASSIGN(const auto open, directories_.from(directory));
     if (way_.filter.wants(path)) TRY(directories_.to(directory, leaves_.space_of(thread)));
     TRY(list_names(directory, open, thread));
@@ -167,7 +176,8 @@ TaskCrew::Tasks TreeRun::tasks_for(CopiedDirectory& directory, std::vector<Liste
   std::sort(files, names.end(),
             [](const ListedName& a, const ListedName& b) { return a.inode > b.inode; });
   TaskCrew::Tasks tasks;
-  for (auto at = names.begin(); at != files; ++at) add_directory(directory, at->name, tasks);
+  for (auto at = names.begin(); at != files; ++at)
+    add_directory(directory, at->name, Entry::itself, tasks);
   for (auto at = files; at != names.end();) {
     const auto rest = static_cast<std::size_t>(names.end() - at);
     const auto end = at + static_cast<std::ptrdiff_t>(std::min(rest, k_batch_names));
@@ -209,10 +219,27 @@ Status TreeRun::copy_entry(CopyLeaf::At& at, ListedName& entry) {
     TRY_ASSIGN(entry.type, leaves_.type_of(at, entry.name));
   }
   if (entry.type == DT_DIR) {
-    add_directory(at.directory, entry.name, at.tasks);
+    add_directory(at.directory, entry.name, Entry::itself, at.tasks);
     return {};
   }
+  if (entry.type == DT_LNK && way_.links == LinksOut::followed) return copy_behind(at, entry);
   return way_.filter.wants(path) ? leaves_.copy(at, entry) : Status();
+}
+
+// Copies a link, or what it leads to.
+Status TreeRun::copy_behind(CopyLeaf::At& at, const ListedName& link) {
+  const std::string path = at.prefix + link.name;
+  TRY_ASSIGN(const unsigned char type, leaves_.type_behind(at, link.name));
+  if (type != DT_LNK && at.directory.links >= k_max_followed_links)
+    return leaves_.unreadable(path, ELOOP);
+  if (type == DT_DIR) {
+    notes_.out_links.add_followed();
+    add_directory(at.directory, link.name, Entry::link, at.tasks);
+    return {};
+  }
+  if (!way_.filter.wants(path)) return {};
+  if (type != DT_LNK) notes_.out_links.add_followed();
+  return leaves_.copy(at, {link.inode, type, link.name});
 }
 
 }  // namespace
@@ -225,8 +252,8 @@ Status CopyTree::run(Fd from) {
   auto to = open_to_read(to_);
   if (!to) return way_.space.explain("", to.error().code);
   const mode_t made_modes = modes_at_open(to->get(), way_.umask);
-  CopiedDirectories directories(std::move(*source), std::move(*to), info, way_.xattrs);
-  TreeRun run(path_, way_, directories, made_modes);
+  CopiedDirectories directories(std::move(*source), std::move(*to), info, notes_, way_.xattrs);
+  TreeRun run(path_, way_, directories, made_modes, notes_);
   Status done = run.run();
   skipped_ = run.leaves().skipped();
   taken_ = run.leaves().taken();

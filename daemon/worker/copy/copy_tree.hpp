@@ -1,8 +1,9 @@
 // CopyTree: copies a directory's contents as cp -a --no-preserve=ownership does.
 //
 // Kept: modes (of files without the set-id bits), times, extended attributes and ACLs if requested,
-// links as links, hard links within the tree, and holes. FIFOs, sockets, and devices are left out
-// and counted. Whatever cannot be read is a fault that names it. Any depth and length of path.
+// links as links, or in place of those that lead out of the tree what they point to, hard links
+// within the tree, and holes. FIFOs, sockets, and devices are left out and counted. Whatever cannot
+// be read is a fault that names it. Any depth and length of path.
 //
 // Several threads list directories and copy their contents. The number of threads that wait for the
 // source grows with its latency.
@@ -16,6 +17,7 @@
 #include "daemon/worker/budget/meter.hpp"
 #include "daemon/worker/budget/space.hpp"
 #include "daemon/worker/copy/copy_file.hpp"
+#include "daemon/worker/copy/copy_notes.hpp"
 #include "daemon/worker/tree/directory_listing.hpp"
 
 namespace nodestage {
@@ -31,6 +33,7 @@ class CopyTree {
     XattrCopy* xattrs = nullptr;  // as in FileToCopy
     // What is copied of the directory itself; null: every entry. One that is missing is a fault.
     const std::vector<ListedName>* only = nullptr;
+    LinksOut links = LinksOut::kept;
   };
 
   // `to` (borrowed): the empty directory to fill. `path`: the source's, for messages.
@@ -42,6 +45,7 @@ class CopyTree {
 
   [[nodiscard]] std::uint64_t skipped() const { return skipped_; }
   [[nodiscard]] std::uint64_t taken() const { return taken_; }  // entries other than directories
+  [[nodiscard]] const CopyNotes& notes() const { return notes_; }
 
  private:
   const int to_;
@@ -49,6 +53,7 @@ class CopyTree {
   const Way way_;
   std::uint64_t skipped_ = 0;
   std::uint64_t taken_ = 0;
+  CopyNotes notes_;
 };
 
 }  // namespace nodestage

@@ -114,9 +114,14 @@ void OutputReport::skip(std::string_view why) {
   end(ItemState::skipped);
 }
 
-void OutputReport::miss(std::string_view why) {
+void OutputReport::add_missing(std::string_view what) {
   record_.flags |= k_item_missing;
-  skip(why);
+  add_note(what);
+}
+
+void OutputReport::miss(std::string_view why) {
+  add_missing(why);
+  end(ItemState::skipped);
 }
 
 void OutputReport::finish(const Status& delivered) {

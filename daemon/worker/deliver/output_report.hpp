@@ -44,7 +44,9 @@ class OutputReport {
   [[nodiscard]] int first_code() const { return first_code_; }  // errno of the first fault
 
   void skip(std::string_view why);
-  // Like skip(), for a source that does not exist, which the user is notified of.
+  // Notes what does not exist, which the user is notified of.
+  void add_missing(std::string_view what);
+  // The same for a whole source, which is skipped.
   void miss(std::string_view why);
   // Ends as failed if there were faults or `delivered` is one, otherwise as done.
   void finish(const Status& delivered);

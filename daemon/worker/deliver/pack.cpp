@@ -36,10 +36,19 @@ class Utf8Locale {
   locale_t before_;
 };
 
-struct EntryDeleter {
-  void operator()(archive_entry* entry) const { ::archive_entry_free(entry); }
+// For the vector of walks.
+class Pushed {
+ public:
+  Pushed(std::vector<const TreeWalk*>& walks, const TreeWalk& walk) : walks_(walks) {
+    walks_.push_back(&walk);
+  }
+  Pushed(const Pushed&) = delete;
+  Pushed& operator=(const Pushed&) = delete;
+  ~Pushed() { walks_.pop_back(); }
+
+ private:
+  std::vector<const TreeWalk*>& walks_;
 };
-using Entry = std::unique_ptr<archive_entry, EntryDeleter>;
 
 enum class Format { tar, cpio, zip };
 
@@ -116,6 +125,8 @@ Status check_pack_suffix(const std::string& suffix) {
   return Error{EINVAL, "archives of the kind " + suffix + " cannot be written, only read"};
 }
 
+void Pack::EntryDeleter::operator()(archive_entry* entry) const { ::archive_entry_free(entry); }
+
 Pack::Pack(OutputReport& report, std::string user)
     : report_(report), user_(std::move(user)), archive_(::archive_write_new()) {}
 
@@ -144,19 +155,25 @@ Status Pack::open(int fd, const std::string& suffix, unsigned threads) {
 
 Status Pack::contents(Fd directory, const std::string& prefix) {
   TRY_ASSIGN(TreeWalk walk, TreeWalk::begin(std::move(directory), WalkFor::reading));
+  const Pushed under_way(walks_, walk);
   for (;;) {
     TRY_ASSIGN(const auto next, walk.next());
     if (!next) return {};
-    TRY(step(*next, prefix + walk.path(*next)));
+    TRY(step(walk, *next, prefix + walk.path(*next)));
   }
 }
 
-Status Pack::step(const WalkStep& step, const std::string& name) {
+Status Pack::step(const TreeWalk& walk, const WalkStep& step, const std::string& name) {
   if (step.kind == WalkStep::Kind::directory_end) return {};
   if (step.kind == WalkStep::Kind::fault)
     return entry_error(name, source_fault(step.fault, step.info));
   const SourceEntry source{step.dir_fd, step.name, O_NOFOLLOW};
-  return S_ISLNK(step.info.st_mode) ? link(source, name, step.info) : add(source, name, step.info);
+  if (!S_ISLNK(step.info.st_mode)) return add(source, name, step.info);
+  if (out_links_ != nullptr) {
+    TRY_ASSIGN(const bool is_followed, follow_out(walk, step, name));
+    if (is_followed) return {};
+  }
+  return link(source, name, step.info);
 }
 
 Status Pack::link(const SourceEntry& source, const std::string& name, const struct stat& info) {
@@ -183,6 +200,53 @@ Status Pack::what_is_led_to(const JobPlace& place, const std::string& name) {
   return added;
 }
 
+// Whether what a link leads to was added in its place. A link back to a directory above it would
+// never end.
+Result<bool> Pack::follow_out(const TreeWalk& walk, const WalkStep& step, const std::string& name) {
+  auto text = read_link({step.dir_fd, step.name, O_NOFOLLOW});
+  if (!text) return entry_error(name, text.error());
+  if (!leads_out(*text, walk.depth())) return false;
+  Fd target;
+  if (links_out_ == LinksOut::followed) {
+    target = Fd(::openat(step.dir_fd, step.name.c_str(), O_PATH | O_CLOEXEC));
+    if (!target && !leads_nowhere(errno)) return entry_error(name, system_error("cannot read"));
+  }
+  struct stat info {};
+  const bool is_there = target && ::fstat(target.get(), &info) == 0;
+  if (!is_there || (S_ISDIR(info.st_mode) && is_in_a_walk(info))) {
+    out_links_->add_kept(name, *text);
+    return false;
+  }
+  if (walks_.size() > k_max_followed_links) return entry_error(name, system_error("link", ELOOP));
+  out_links_->add_followed();
+  TRY(add_behind(std::move(target), step, name, info));
+  return true;
+}
+
+bool Pack::is_in_a_walk(const struct stat& directory) const {
+  return std::any_of(walks_.begin(), walks_.end(),
+                     [&directory](const TreeWalk* walk) { return walk->is_in(directory); });
+}
+
+Status Pack::add_behind(Fd target, const WalkStep& link, const std::string& name,
+                        const struct stat& info) {
+  if (!S_ISREG(info.st_mode)) {
+    TRY(add({link.dir_fd, link.name, 0}, name, info));
+    return S_ISDIR(info.st_mode) ? contents(std::move(target), name + "/") : Status();
+  }
+  const Entry entry = entry_of(name, info);
+  if (!entry) return system_error(name, ENOMEM);
+  auto fd = open_at(link.dir_fd, link.name, O_RDONLY | O_NONBLOCK | O_NOCTTY);
+  if (!fd) return entry_error(name, system_error("cannot read", fd.error().code));
+  struct stat now {};
+  if (::fstat(fd->get(), &now) != 0 || now.st_ino != info.st_ino || now.st_dev != info.st_dev)
+    return entry_error(name, system_error("cannot read", ESTALE));
+  if (const Status written = add_data(entry.get(), fd->get(), info); !written)
+    return entry_error(name, written.error());
+  report_.add_file();
+  return {};
+}
+
 Status Pack::entry(const SourceEntry& source, const std::string& name) {
   TRY_ASSIGN(Fd handle, open_beneath(source.dir_fd, source.path, O_PATH | source.follow));
   struct stat info {};
@@ -201,13 +265,8 @@ Status Pack::add(const SourceEntry& source, const std::string& name, const struc
     report_.add_special();
     return {};
   }
-  const Entry entry(::archive_entry_new());
+  const Entry entry = entry_of(name, info);
   if (!entry) return system_error(name, ENOMEM);
-  ::archive_entry_copy_stat(entry.get(), &info);
-  ::archive_entry_copy_pathname(entry.get(), name.c_str());
-  ::archive_entry_copy_uname(entry.get(), user_.c_str());
-  if (stamp_) stamp(entry.get());
-  if (!is_tar_) ::archive_entry_set_nlink(entry.get(), 1);
   Status written;
   if (link) {
     ::archive_entry_copy_symlink(entry.get(), link_text.c_str());
@@ -220,6 +279,18 @@ Status Pack::add(const SourceEntry& source, const std::string& name, const struc
   if (!written) return entry_error(name, written.error());
   if (regular || link) report_.add_file();
   return {};
+}
+
+// Null: there is no memory.
+Pack::Entry Pack::entry_of(const std::string& name, const struct stat& info) const {
+  Entry entry(::archive_entry_new());
+  if (!entry) return entry;
+  ::archive_entry_copy_stat(entry.get(), &info);
+  ::archive_entry_copy_pathname(entry.get(), name.c_str());
+  ::archive_entry_copy_uname(entry.get(), user_.c_str());
+  if (stamp_) stamp(entry.get());
+  if (!is_tar_) ::archive_entry_set_nlink(entry.get(), 1);
+  return entry;
 }
 
 void Pack::stamp(archive_entry* entry) const {
@@ -245,9 +316,13 @@ Status Pack::add_file(archive_entry* entry, const SourceEntry& source, const std
   }
   const auto fd = open_for_reading(source, info);
   if (!fd) return source_fault(fd.error(), info);
-  if (is_tar_ && info.st_blocks * 512 < info.st_size) TRY(map_holes(entry, fd->get(), info));
+  return add_data(entry, fd->get(), info);
+}
+
+Status Pack::add_data(archive_entry* entry, int fd, const struct stat& info) {
+  if (is_tar_ && info.st_blocks * 512 < info.st_size) TRY(map_holes(entry, fd, info));
   TRY(write_header(entry));
-  return write_data(fd->get(), static_cast<std::uint64_t>(info.st_size));
+  return write_data(fd, static_cast<std::uint64_t>(info.st_size));
 }
 
 Status Pack::write_header(archive_entry* entry) {

@@ -5,6 +5,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "common/os/fd.hpp"
 #include "common/result.hpp"
@@ -12,6 +13,7 @@
 #include "daemon/worker/deliver/output_report.hpp"
 #include "daemon/worker/tree/file_data.hpp"
 #include "daemon/worker/tree/hard_links.hpp"
+#include "daemon/worker/tree/out_links.hpp"
 #include "daemon/worker/tree/tree_walk.hpp"
 
 struct archive;
@@ -42,6 +44,13 @@ class Pack {
   // From here on, links into a job directory become what output_links.hpp says. Borrowed.
   void follow(OutputLinks& links) { output_links_ = &links; }
 
+  // From here on, links that lead out of a directory whose contents are added are counted in
+  // `found`, which is borrowed, or what they lead to is added in their place.
+  void look_at_links(LinksOut links, OutLinks& found) {
+    links_out_ = links;
+    out_links_ = &found;
+  }
+
   // Adds the contents of a directory, each named `prefix` + its path in the directory.
   Status contents(Fd directory, const std::string& prefix);
 
@@ -52,15 +61,26 @@ class Pack {
   Status finish();
 
  private:
+  struct EntryDeleter {
+    void operator()(archive_entry* entry) const;
+  };
+  using Entry = std::unique_ptr<archive_entry, EntryDeleter>;
+  [[nodiscard]] Entry entry_of(const std::string& name, const struct stat& info) const;
+
   Pack(OutputReport& report, std::string user);
   Status open(int fd, const std::string& suffix, unsigned threads);
-  Status step(const WalkStep& step, const std::string& name);
+  Status step(const TreeWalk& walk, const WalkStep& step, const std::string& name);
+  Result<bool> follow_out(const TreeWalk& walk, const WalkStep& step, const std::string& name);
+  Status add_behind(Fd target, const WalkStep& link, const std::string& name,
+                    const struct stat& info);
+  [[nodiscard]] bool is_in_a_walk(const struct stat& directory) const;
   Status link(const SourceEntry& source, const std::string& name, const struct stat& info);
   Status what_is_led_to(const JobPlace& place, const std::string& name);
   Status add(const SourceEntry& source, const std::string& name, const struct stat& info,
              const std::string& link_text = "");
   Status add_file(archive_entry* entry, const SourceEntry& source, const std::string& name,
                   const struct stat& info);
+  Status add_data(archive_entry* entry, int fd, const struct stat& info);
   Status write_header(archive_entry* entry);
   Status write_data(int fd, std::uint64_t size);
   Status fault(int code) const;
@@ -79,6 +99,9 @@ class Pack {
   HardLinks links_;      // with names in the archive
   OutputLinks* output_links_ = nullptr;
   unsigned depth_ = 0;  // of directories in the places of links, in each other
+  LinksOut links_out_ = LinksOut::kept;
+  OutLinks* out_links_ = nullptr;       // null: nobody asks
+  std::vector<const TreeWalk*> walks_;  // that are under way: one for each link that was followed
   std::string block_;
 };
 

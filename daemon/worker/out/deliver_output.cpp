@@ -2,6 +2,7 @@
 
 #include <fcntl.h>
 
+#include <algorithm>
 #include <optional>
 #include <set>
 #include <utility>
@@ -23,11 +24,24 @@ namespace {
 using Form = OutputTarget::Form;
 using Kind = OutputSource::Kind;
 
+constexpr std::size_t k_told_absent = 3;
+constexpr std::size_t k_name_width = 60;
+
 std::string kind_text(const OutputSource& source) {
   if (source.kind == Kind::directory) return "directory";
   if (source.kind == Kind::file) return "file";
   const std::size_t count = source.paths.size();
   return human_count(count) + (count == 1 ? " match" : " matches");
+}
+
+// Of the names that braces stand for.
+std::string absent_note(const std::vector<std::string>& absent) {
+  std::string text = "nothing in the job's directory is named or matches ";
+  for (std::size_t i = 0; i < std::min(absent.size(), k_told_absent); ++i)
+    text += (i == 0 ? "'" : ", '") + shortened(printable(absent[i]), k_name_width) + "'";
+  if (absent.size() > k_told_absent)
+    text += " and " + human_count(absent.size() - k_told_absent) + " more";
+  return text;
 }
 
 constexpr const char* k_archive_at_end =
@@ -190,6 +204,7 @@ void deliver_output(const OutputItem& item, const WorkerOrder& order, const JobT
   if (!target) return report.give_up(target.error());
   const bool packed = target->form == Form::archive;
   report.begin(packed ? target->suffix.substr(1) : kind_text(*source), target->path());
+  if (!source->absent.empty() && !item.optional) report.add_missing(absent_note(source->absent));
   CopyScope scope;
   if (earlier.list != nullptr) scope = {CopyWhat::missing, earlier.list, earlier.item};
   report.finish(Delivery(order, job, *source, *target, scope, report).run());

@@ -8,6 +8,7 @@
 
 #include "common/os/file.hpp"
 #include "common/request/destinations.hpp"
+#include "common/text/glob_text.hpp"
 #include "common/text/human.hpp"
 #include "common/text/path_names.hpp"
 #include "daemon/worker/out/deliver_output.hpp"
@@ -24,10 +25,14 @@ constexpr std::size_t k_name_width = 60;
 // Whether `name` is what a glob without a destination put at the top level.
 bool matches(const DatasetItem& item, const std::string& name) {
   if (!item.destination.empty()) return false;
-  const std::string pattern = last_part(item.source);
-  const std::string bare = pattern.substr(0, pattern.size() - archive_suffix(pattern).size());
-  return ::fnmatch(pattern.c_str(), name.c_str(), 0) == 0 ||
-         ::fnmatch(bare.c_str(), name.c_str(), 0) == 0;
+  const auto sources = brace_texts(item.source);
+  return sources && std::any_of(sources->begin(), sources->end(), [&](const std::string& source) {
+           const std::string pattern = last_part(source);
+           const std::string bare =
+               pattern.substr(0, pattern.size() - archive_suffix(pattern).size());
+           return ::fnmatch(pattern.c_str(), name.c_str(), 0) == 0 ||
+                  ::fnmatch(bare.c_str(), name.c_str(), 0) == 0;
+         });
 }
 
 bool is_of_staging(const StageRequest& request, const std::string& name) {

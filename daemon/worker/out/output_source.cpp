@@ -1,15 +1,11 @@
 #include "daemon/worker/out/output_source.hpp"
 
-#include <fcntl.h>
-#include <fnmatch.h>
 #include <sys/stat.h>
 
-#include <algorithm>
-#include <optional>
-
-#include "common/os/directory_stream.hpp"
+#include "common/text/glob_text.hpp"
 #include "common/text/path_names.hpp"
 #include "daemon/worker/deliver/source_fault.hpp"
+#include "daemon/worker/tree/glob_walk.hpp"
 
 namespace nodestage {
 namespace {
@@ -23,55 +19,33 @@ Error named(const std::string& path, int code) {
   return system_error(path, code);
 }
 
-bool matches(const std::string& pattern, const std::string& name) {
-  return !name.starts_with(".nodestage") &&
-         ::fnmatch(pattern.c_str(), name.c_str(), FNM_PERIOD) == 0;
-}
-
-// Empty if nothing is there, or a link that leads out: no match.
-Result<std::optional<JobPlace>> place_at(const JobTree& job, const std::string& path,
-                                         LastLink last) {
-  auto place = job.find({path, last});
-  if (!place && place.error().code == ELOOP) return std::optional<JobPlace>();
-  if (!place) return named(path, place.error().code);
-  if (place->kind != JobPlace::Kind::there) return std::optional<JobPlace>();
-  return std::optional(std::move(*place));
-}
-
-Result<std::vector<std::string>> matching_names(const JobTree& job, const std::string& directory,
-                                                const std::string& pattern) {
-  std::vector<std::string> names;
-  TRY_ASSIGN(const auto place, place_at(job, directory, LastLink::follow));
-  if (!place || !S_ISDIR(place->info.st_mode)) return names;
-  auto stream = DirectoryStream::at(place->parent.get(), place->entry().path);
-  while (const auto next = stream.next()) {
-    if (std::string name(*next); matches(pattern, name)) names.push_back(std::move(name));
+// Adds what one name of a glob with braces means; false: nothing.
+Result<bool> add_matches(GlobWalk& walk, const JobTree& job, const std::string& name) {
+  if (!is_path_below(name)) return false;
+  const auto literal = job.find({name, LastLink::keep});
+  if (literal && literal->kind == JobPlace::Kind::there) {
+    walk.add_match(name);
+    return true;
   }
-  if (stream.code() != 0) return named(directory, stream.code());
-  return names;
+  const std::size_t before = walk.count();
+  const Status searched = walk.add(name);
+  if (!searched && searched.error().code == E2BIG)
+    return Error{E2BIG, name + ": too many directories would be searched"};
+  if (!searched) return named(searched.error().what, searched.error().code);
+  return walk.count() > before;
 }
 
-// Adds what `pattern` (without slashes at its ends) matches below `directory`.
-Status expand(const JobTree& job, const std::string& directory, const std::string& pattern,
-              std::vector<std::string>& found) {
-  const std::size_t slash = pattern.find('/');
-  const std::string component = pattern.substr(0, slash);
-  std::vector<std::string> names = {component};
-  if (component.find_first_of("*?[\\") != std::string::npos) {
-    TRY_ASSIGN(names, matching_names(job, directory, component));
-  }
-  const std::size_t next = pattern.find_first_not_of('/', slash);
+Result<OutputSource> expand(const JobTree& job, const std::string& glob) {
+  OutputSource result;
+  TRY_ASSIGN(const auto names, brace_texts(glob));
+  GlobWalk walk(job);
   for (const std::string& name : names) {
-    const std::string path = joined_path(directory, name);
-    if (slash != std::string::npos) {
-      TRY(expand(job, path, pattern.substr(next), found));
-      continue;
-    }
-    // A fault: it may exist, so it is not missing, but cannot be delivered.
-    TRY_ASSIGN(const auto place, place_at(job, path, LastLink::keep));
-    if (place) found.push_back(path);
+    TRY_ASSIGN(const bool is_there, add_matches(walk, job, name));
+    if (!is_there) result.absent.push_back(name);
   }
-  return {};
+  result.paths = walk.take_matches();
+  if (!result.paths.empty()) result.kind = OutputSource::Kind::matches;
+  return result;
 }
 
 }  // namespace
@@ -89,10 +63,7 @@ Result<OutputSource> find_output_source(const JobTree& job, const std::string& s
     return result;
   }
   if (!is_glob(path)) return result;
-  TRY(expand(job, "", path, result.paths));
-  std::sort(result.paths.begin(), result.paths.end());
-  if (!result.paths.empty()) result.kind = OutputSource::Kind::matches;
-  return result;
+  return expand(job, path);
 }
 
 Result<JobPlace> place_of(const JobTree& job, const OutputSource& source, const std::string& path) {

@@ -18,12 +18,14 @@ struct OutputSource {
   };
   Kind kind = Kind::missing;
   std::vector<std::string> paths;  // below the job directory, sorted; one unless `matches`
+  // Of `matches`: the names that the source's braces stand for of which there is nothing.
+  std::vector<std::string> absent = {};
 };
 
 // A name that exists literally is used as it is; links are followed as long as they stay in the job
-// directory. Otherwise it is expanded as a glob, component by component: "*" does not match
-// names that start with '.', and nothing matches ".nodestage…". A fault: a link leaves the
-// directory, or a directory cannot be read.
+// directory. Otherwise its braces are expanded (common/text/glob_text.hpp), and then what they
+// stand for as globs (daemon/worker/tree/glob_walk.hpp). A match in a directory that is another
+// match is left out. A fault: a link leaves the directory, or a directory cannot be read.
 Result<OutputSource> find_output_source(const JobTree& job, const std::string& source);
 
 // Where one of its paths leads. A literal name means what it leads to; a match of a glob is taken

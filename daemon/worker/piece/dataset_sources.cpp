@@ -70,7 +70,7 @@ std::optional<DatasetSources> sources_of_choice(const DatasetItem& item, const s
   const auto among = parse_number<std::size_t>(parts[1]);
   if ((!is_group && parts[0] != "directory") || !among) return {};
   choice.among = *among;
-  if (is_group) choice.start = start_of_glob(item.source);
+  if (is_group) choice.start = start_of_matches(item.source);
   for (std::size_t i = 2; i + 1 < parts.size(); ++i) {
     if (!is_group && !is_entry_name(parts[i])) return {};
     choice.entries.push_back({std::move(parts[i]), {}});

@@ -172,7 +172,7 @@ Result<NewestChoice> newest_of_matches(const DatasetItem& item,
       newest.add(path, info);
   }
   NewestChoice choice = newest.take();
-  choice.start = start_of_glob(item.source);
+  choice.start = start_of_matches(item.source);
   if (choice.entries.empty())
     return nothing_left(item.source,
                         "none of its matches counts " + counted(paths.size(), "match", "matches"),
@@ -180,8 +180,9 @@ Result<NewestChoice> newest_of_matches(const DatasetItem& item,
   return choice;
 }
 
-std::string start_of_glob(const std::string& source) {
-  return source.substr(0, source.rfind('/', source.find_first_of("*?[\\")) + 1);
+std::string start_of_matches(const std::string& source) {
+  return source.substr(0,
+                       source.rfind('/', std::min(start_of_glob(source), source.find('\\'))) + 1);
 }
 
 Error newest_of_file(const std::string& path) {

@@ -36,8 +36,8 @@ Result<NewestChoice> newest_in_directory(const DatasetItem& item);
 Result<NewestChoice> newest_of_matches(const DatasetItem& item,
                                        const std::vector<std::string>& paths);
 
-// The path before the first component with a wildcard or backslash: "/p/run*/x" → "/p/".
-std::string start_of_glob(const std::string& source);
+// The path before the first component with a wildcard, braces, or a backslash: "/p/run*/x" → "/p/".
+std::string start_of_matches(const std::string& source);
 
 // The fault for a source with newest= that is a file.
 Error newest_of_file(const std::string& path);

@@ -23,6 +23,8 @@ namespace nodestage {
 namespace {
 
 constexpr std::string_view k_lost_xattrs = "extended attributes or ACLs";
+constexpr const char* k_only_directories = "links= has a meaning for directories only";
+constexpr const char* k_dereferenced = "an archive of nodestage pack --dereference";
 
 Result<Fd> make_directory(const Piece::Place& place) {
   TRY(place.space.will_make());
@@ -49,6 +51,10 @@ std::vector<ListedName> listed(const NewestChoice* choice) {
     names.push_back(
         {entry.info.st_ino, static_cast<unsigned char>(IFTODT(entry.info.st_mode)), entry.name});
   return names;
+}
+
+std::size_t depth_of(const std::string& name) {
+  return static_cast<std::size_t>(std::count(name.begin(), name.end(), '/'));
 }
 
 bool seeks(Container container) {
@@ -158,19 +164,23 @@ void Piece::end_relay() {
 Status Piece::copy_directory(const Place& place) {
   TRY_ASSIGN(Fd from, open_source_directory(path_));
   TRY_ASSIGN(const Fd to, make_directory(place));
+  const std::uint64_t written_before = meter_->bytes_written;
   const EntryFilter filter(wanted_.strip, wanted_.include, wanted_.exclude);
   XattrCopy xattrs;
   const std::vector<ListedName> only = listed(wanted_.only);
-  CopyTree copy(
-      to.get(), path_,
-      {filter, *meter_, place.space, place.umask, limits_.threads,
-       limits_.rules.xattrs ? &xattrs : nullptr, wanted_.only != nullptr ? &only : nullptr});
+  CopyTree copy(to.get(), path_,
+                {filter, *meter_, place.space, place.umask, limits_.threads,
+                 limits_.rules.xattrs ? &xattrs : nullptr,
+                 wanted_.only != nullptr ? &only : nullptr, wanted_.links});
   Status copied = copy.run(std::move(from));
   if (!copied)
     return wanted_.only != nullptr ? fault_of_chosen(std::move(copied.error())) : copied.error();
   if (place.writes == Writes::taken) TRY(take_write_bits(to.get()));
   add_note(skipped_note(xattrs.lost, k_lost_xattrs));
   add_note(skipped_note(copy.skipped(), "FIFOs, sockets or devices"));
+  add_note(copy.notes().unreadable.note());
+  link_note_ = copy.notes().out_links.note(wanted_.links, "links=follow",
+                                           meter_->bytes_written - written_before);
   if (wanted_.strip > 0) add_note("strip= has no meaning for a directory");
   if (wanted_.only == nullptr) idle_globs_ = filter.idle_globs();  // else it has not seen all names
   return check_taken(filter.takes_all() ? 0 : 1, copy.taken());
@@ -191,6 +201,10 @@ Status Piece::copy_as_file(const Place& place) {
   file.from_storage = &meter_->from_storage;
   if (source_->relayed() != nullptr) file.relayed = source_.get();
   TRY(copy_file(file, std::move(*to), *meter_, place.space));
+  UnreadableEntries unreadable;
+  unreadable.look_at(place.name, info.st_mode);
+  add_note(unreadable.note());
+  if (wanted_.links == LinksOut::followed) add_note(k_only_directories);
   add_note(skipped_note(xattrs.lost, k_lost_xattrs));
   return {};
 }
@@ -247,7 +261,8 @@ Status Piece::extract(const Place& place) {
       {limits_.threads, limits_.memory / 3, limits_.rules.escaping, limits_.rules.special});
   EntryLimits limits(source_->size(), limits_.rules);
   written_before_ = meter_->bytes_written;
-  TRY(write_entries(*entries_, writer, limits));
+  OutLinks out_links;
+  TRY(write_entries(*entries_, writer, limits, out_links));
   if (Status finished = writer.finish(); !finished) {
     const std::string* failed = writer.failed_entry();
     return at_entry(std::move(finished.error()), failed != nullptr ? *failed : "");
@@ -258,13 +273,18 @@ Status Piece::extract(const Place& place) {
   add_note(skipped_note(left_out.specials, "FIFOs, devices or sockets"));
   add_note(skipped_note(left_out.set_ids, "set-id bits of files"));
   add_note(skipped_note(left_out.lost_xattrs, k_lost_xattrs));
+  add_note(writer.unreadable().note());
   add_note(decoder_->note());
+  if (wanted_.links == LinksOut::followed) add_note(k_only_directories);
+  if (meter_->bytes_written == written_before_)
+    link_note_ = out_links.note(LinksOut::kept, k_dereferenced, 0);
   if (entries_->contents() != nullptr && entries_->contents()->has_junk())
     add_note("bytes after the end of the archive were ignored");
   return {};
 }
 
-Status Piece::write_entries(Entries& entries, TreeWriter& writer, EntryLimits& limits) {
+Status Piece::write_entries(Entries& entries, TreeWriter& writer, EntryLimits& limits,
+                            OutLinks& out_links) {
   const EntryFilter filter(wanted_.strip, wanted_.include, wanted_.exclude);
   std::string name;
   std::uint64_t seen = 0;
@@ -292,6 +312,8 @@ Status Piece::write_entries(Entries& entries, TreeWriter& writer, EntryLimits& l
     if (!cleaned->empty()) ++seen;
     if (!mapped) continue;
     entry.name = *mapped;
+    if (entry.kind == Entry::Kind::symlink && leads_out(entry.link, depth_of(entry.name)))
+      out_links.add_kept(entry.name, entry.link);
     if (entry.kind == Entry::Kind::hard_link) {
       const auto link = clean_entry_name(entry.link);
       if (!link) {

@@ -103,6 +103,9 @@ class Piece {
   // After build(): a note for the user, or "".
   [[nodiscard]] const std::string& note() const { return note_; }
 
+  // After build(): what is told of links that lead out of it, or "".
+  [[nodiscard]] const std::string& link_note() const { return link_note_; }
+
   // After build(): the globs that made no difference here (EntryFilter::idle_globs()), or "". They
   // may make one in other sources of the same item.
   [[nodiscard]] const std::string& idle_globs() const { return idle_globs_; }
@@ -120,7 +123,8 @@ class Piece {
   Status extract(const Place& place);
   Status open_entries();
   [[nodiscard]] Status check_members(const ArchiveContents& contents) const;
-  Status write_entries(Entries& entries, TreeWriter& writer, EntryLimits& limits);
+  Status write_entries(Entries& entries, TreeWriter& writer, EntryLimits& limits,
+                       OutLinks& out_links);
   Status refuse(const Error& error, const std::string& name);
   Status write_entry(Entries& entries, const Entry& entry, TreeWriter& writer,
                      const EntryLimits& limits);
@@ -144,6 +148,7 @@ class Piece {
   std::uint64_t written_before_ = 0;  // by other archives of the same item
   std::uint64_t escaped_ = 0;         // entries whose names lead out of it
   std::string note_;
+  std::string link_note_;
   std::string idle_globs_;
 };
 

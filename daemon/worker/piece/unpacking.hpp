@@ -6,6 +6,7 @@
 
 #include "common/request/request.hpp"
 #include "daemon/worker/piece/newest.hpp"
+#include "daemon/worker/tree/out_links.hpp"
 
 namespace nodestage {
 
@@ -17,13 +18,15 @@ struct Unpacking {
         strip(item.strip),
         include(item.include),
         exclude(item.exclude),
-        eof(item.eof) {}
+        eof(item.eof),
+        links(item.links == Links::follow ? LinksOut::followed : LinksOut::kept) {}
 
   Extract extract = Extract::automatic;
   unsigned strip = 0;                // leading components of each entry's name to drop
   std::vector<std::string> include;  // globs on entry names; empty: everything
   std::vector<std::string> exclude;
   TarEnd eof = TarEnd::required;
+  LinksOut links = LinksOut::kept;  // of a directory
   // Of a directory, these entries alone; null: all. What is not a directory is a fault then.
   // Borrowed.
   const NewestChoice* only = nullptr;

@@ -1,43 +1,51 @@
 #include "daemon/worker/read/find_sources.hpp"
 
-#include <glob.h>
 #include <sys/stat.h>
 
+#include "common/text/glob_text.hpp"
 #include "common/text/path_names.hpp"
 #include "daemon/worker/basis/fault.hpp"
 #include "daemon/worker/read/source.hpp"
+#include "daemon/worker/tree/glob_walk.hpp"
 
 namespace nodestage {
 namespace {
 
-thread_local int glob_fault = 0;  // what stopped the search; glob() itself does not report it
-
-// As in a shell, an unreadable directory contains no match. Other faults stop the search.
-int is_serious(const char*, int code) {
-  glob_fault = code;
-  return code != EACCES && code != ENOENT && code != ENOTDIR;
+bool exists(const std::string& path) {
+  struct stat info {};
+  return ::stat(path.c_str(), &info) == 0;
 }
 
-Result<std::vector<std::string>> glob_matches(const std::string& pattern) {
-  glob_t found{};
-  const int status = ::glob(pattern.c_str(), 0, is_serious, &found);
-  std::vector<std::string> paths(found.gl_pathv, found.gl_pathv + found.gl_pathc);
-  ::globfree(&found);
-  if (status == 0) return paths;
-  if (status == GLOB_NOMATCH) {
-    return fault(ENOENT, shown(pattern) + ": no file matches", "Check it: ls -d " + shown(pattern));
+Error search_fault(const std::string& glob, const Error& error) {
+  if (error.code == E2BIG)
+    return fault(E2BIG, shown(glob) + ": too many directories would be searched",
+                 "Begin the search further down: name more directories before '**'");
+  return with_suffix(open_fault(glob, error.code), ": a directory on the path cannot be read");
+}
+
+// Adds what one name means: itself, or what it matches.
+Status add_matches(GlobWalk& walk, const std::string& name) {
+  if (exists(name)) {
+    walk.add_match(name);
+    return {};
   }
-  return with_suffix(open_fault(pattern, status == GLOB_NOSPACE ? ENOMEM : glob_fault),
-                     ": a directory on the path cannot be read");
+  if (!is_glob(name)) return examine_source(name).error();
+  const std::size_t before = walk.count();
+  if (const Status searched = walk.add(name); !searched)
+    return search_fault(name, searched.error());
+  if (walk.count() > before) return {};
+  return fault(ENOENT, shown(name) + ": no file matches", "Check it: ls -d " + shown(name));
 }
 
 }  // namespace
 
 Result<FoundSources> find_sources(const std::string& source) {
-  struct stat info {};
-  if (!is_glob(source) || ::stat(source.c_str(), &info) == 0) return FoundSources{{source}, false};
-  TRY_ASSIGN(std::vector<std::string> paths, glob_matches(source));
-  return FoundSources{std::move(paths), true};
+  if (!is_glob(source) || exists(source)) return FoundSources{{source}, false};
+  const auto names = brace_texts(source);
+  if (!names) return with_prefix(names.error(), shown(source) + ": ");
+  GlobWalk walk;
+  for (const std::string& name : *names) TRY(add_matches(walk, name));
+  return FoundSources{walk.take_matches(), true};
 }
 
 }  // namespace nodestage

@@ -13,7 +13,9 @@ struct FoundSources {
   bool is_group = false;  // `paths` are the sorted matches of a glob
 };
 
-// A source is a glob only if no file has exactly that name. Faults include advice for the user.
+// A source is a glob only if no file has exactly that name. Each name that its braces stand for
+// must exist, or match something. A match in a directory that is another match is left out. Faults
+// include advice for the user.
 Result<FoundSources> find_sources(const std::string& source);
 
 }  // namespace nodestage

@@ -21,6 +21,7 @@ ShareKey dataset_key(const DatasetItem& item, bool is_group, const std::string& 
   key.add("include", item.include);
   key.add("exclude", item.exclude);
   key.add("eof", item.eof == TarEnd::optional ? 1U : 0U);
+  key.add("links", item.links == Links::follow ? 1U : 0U);
   return key;
 }
 

@@ -21,7 +21,7 @@ struct evp_md_ctx_st;  // of <openssl/evp.h>
 
 namespace nodestage {
 
-inline constexpr std::string_view k_share_version = "nodestage shared 1";
+inline constexpr std::string_view k_share_version = "nodestage shared 2";
 
 struct ShareRules {
   const WorkerOrder& order;  // borrowed

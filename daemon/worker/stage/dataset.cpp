@@ -203,6 +203,7 @@ Status Dataset::build(Piece& piece, const std::string& source, int dir_fd,
     if (source == sources_.back()) judge(before_->identity(), after_->identity());
   }
   add_note(piece.note());
+  add_note(piece.link_note());
   if (!is_group_) add_note(piece.idle_globs());
   return {};
 }

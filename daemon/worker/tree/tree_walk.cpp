@@ -113,6 +113,12 @@ Status TreeWalk::leave() {
 
 Status TreeWalk::skip() { return leave(); }
 
+bool TreeWalk::is_in(const struct stat& directory) const {
+  return std::any_of(levels_.begin(), levels_.end(), [&directory](const Level& level) {
+    return level.info.st_dev == directory.st_dev && level.info.st_ino == directory.st_ino;
+  });
+}
+
 std::string TreeWalk::path(const WalkStep& step) const {
   std::string path;
   for (std::size_t i = 1; i < levels_.size(); ++i) path.append(levels_[i].name).push_back('/');

@@ -47,6 +47,12 @@ class TreeWalk {
   // directory_end.
   Status skip();
 
+  // How many directories below the root the last step's is; of a leaf.
+  [[nodiscard]] std::size_t depth() const { return levels_.size() - 1; }
+
+  // Whether the walk is in that directory, or in one below it.
+  [[nodiscard]] bool is_in(const struct stat& directory) const;
+
   // The path of the last step below the root, for messages and archive names; of any length.
   [[nodiscard]] std::string path(const WalkStep& step) const;
 

@@ -106,6 +106,7 @@ Status TreeWriter::begin(const Entry& entry) {
 void TreeWriter::begin_new(const Entry& entry, std::string_view name) {
   new_ = new_entry_of(entry, name, number_);
   new_->mode = mode_of(entry);
+  if (entry.kind == Entry::Kind::file) unreadable_.look_at(entry.name, new_->mode | S_IFREG);
 }
 
 // Leaves out special files that are not kept, and links to them; set-id bits are only counted.
@@ -158,7 +159,8 @@ void TreeWriter::note_directory(std::string_view path) {
 
 // A directory is created by the thread that needs it first, at the latest at the end.
 Status TreeWriter::add_directory(const Entry& entry, SeenNames::Found found) {
-  directories_[entry.name] = attributes_of(entry);
+  const DirectoryAttributes& made = directories_[entry.name] = attributes_of(entry);
+  unreadable_.look_at(entry.name, made.mode | S_IFDIR);
   if (found.kind == SeenNames::Kind::directory) return {};
   if (found.kind == SeenNames::Kind::nothing && !seen_.has_forgotten()) return {};
   if (found.in_flight) TRY(settle());

@@ -20,6 +20,7 @@
 
 #include "daemon/worker/archive/entries.hpp"
 #include "daemon/worker/tree/file_sink.hpp"
+#include "daemon/worker/tree/unreadable_entries.hpp"
 #include "daemon/worker/tree/write_bits.hpp"
 #include "daemon/worker/write/seen_names.hpp"
 #include "daemon/worker/write/writer_crew.hpp"
@@ -70,6 +71,9 @@ class TreeWriter {
     std::uint64_t escaped = 0;   // below links, if that is not a fault
     std::uint64_t lost_xattrs = 0;
   };
+  // What was made with a mode that keeps its owner from reading it.
+  [[nodiscard]] const UnreadableEntries& unreadable() const { return unreadable_; }
+
   // After finish().
   [[nodiscard]] LeftOut left_out() const {
     LeftOut all = left_out_;
@@ -139,6 +143,7 @@ class TreeWriter {
 
   std::optional<std::string> failed_entry_;
   LeftOut left_out_;
+  UnreadableEntries unreadable_;
   std::unordered_set<std::uint64_t> special_names_;  // hashes
 };
 

@@ -1,0 +1,65 @@
+// GlobWalk: the paths that a glob matches: "*", "?" and "[…]" within a name, and "**", which is any
+// number of directories, none too. Braces are not its business (common/text/glob_text.hpp).
+//
+// As in a shell, what starts with '.' is matched only by a name that does, and "**" enters neither
+// such directories nor links. Nothing matches a name that starts with ".nodestage". A "**" at the
+// end is "*".
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "common/os/fd.hpp"
+#include "common/result.hpp"
+#include "daemon/worker/tree/directory_listing.hpp"
+#include "daemon/worker/tree/job_tree.hpp"
+
+namespace nodestage {
+
+class GlobWalk {
+ public:
+  // Globs are absolute paths, and links on the way are followed.
+  GlobWalk() = default;
+  // Globs are paths in the job directory, and links on the way lead to places in it. Borrowed.
+  explicit GlobWalk(const JobTree& job) : job_(&job) {}
+
+  // Adds the matches. In the fault, `what` is the path of what cannot be looked at: of a directory
+  // that cannot be read, or of what may be there and so is not missing. Outside of a job directory,
+  // one that the caller may not read has no match, as in a shell. E2BIG: there are too many
+  // directories to search.
+  Status add(const std::string& glob);
+
+  // Adds a path, which may have been added before.
+  void add_match(std::string path) { matches_.push_back(std::move(path)); }
+
+  [[nodiscard]] std::size_t count() const { return matches_.size(); }
+
+  // All of them, sorted, each once; none that lies in a directory which is another one: all of that
+  // directory is meant already.
+  std::vector<std::string> take_matches();
+
+ private:
+  enum class Origin { listed, named };
+  struct Glob {
+    std::vector<std::string> components;
+    bool means_directories = false;  // it ends with '/'
+  };
+  Status expand(const Glob& glob, std::size_t at, const std::string& directory);
+  Status expand_names(const Glob& glob, std::size_t at, const std::string& directory,
+                      const std::vector<ListedName>& names);
+  Status expand_depths(const Glob& glob, std::size_t at, const std::string& directory);
+  Status add_end(const Glob& glob, const std::string& path, Origin origin);
+  Result<std::vector<ListedName>> list(const std::string& directory);
+  [[nodiscard]] Result<std::optional<Fd>> open(const std::string& directory) const;
+  [[nodiscard]] Result<bool> has(const std::string& path) const;
+  [[nodiscard]] bool is_directory(const std::string& path, LastLink last) const;
+  [[nodiscard]] bool enters(const std::string& directory, const ListedName& listed) const;
+
+  const JobTree* job_ = nullptr;
+  std::uint64_t searched_ = 0;  // directories
+  std::vector<std::string> matches_;
+};
+
+}  // namespace nodestage

@@ -1,0 +1,55 @@
+#include "daemon/worker/tree/out_links.hpp"
+
+#include <algorithm>
+#include <cerrno>
+
+#include "common/text/human.hpp"
+#include "daemon/worker/basis/fault.hpp"
+
+namespace nodestage {
+namespace {
+
+std::string counted(std::uint64_t count, const char* one, const char* several) {
+  return human_count(count) + " " + (count == 1 ? one : several);
+}
+
+}  // namespace
+
+bool leads_out(std::string_view text, std::size_t depth) {
+  if (text.starts_with('/')) return true;
+  while (!text.empty()) {
+    const std::string_view name = text.substr(0, text.find('/'));
+    text.remove_prefix(std::min(text.size(), name.size() + 1));
+    if (name.empty() || name == ".") continue;
+    if (name != "..") {
+      ++depth;
+    } else if (depth-- == 0) {
+      return true;
+    }
+  }
+  return false;
+}
+
+bool leads_nowhere(int code) { return code == ENOENT || code == ENOTDIR || code == ELOOP; }
+
+void OutLinks::add_kept(const std::string& path, const std::string& text) {
+  kept_.add(shown(path) + " -> " + shown(text));
+}
+
+std::string OutLinks::note(LinksOut links, std::string_view key, std::uint64_t bytes) const {
+  std::string text;
+  const std::uint64_t kept = kept_.count();
+  if (followed_ > 0)
+    text = counted(followed_, "link that leads out of it was", "links that lead out of it were") +
+           " followed";
+  if (kept == 0) return text;
+  if (!text.empty()) text += "; ";
+  if (links == LinksOut::followed)
+    return text + counted(kept, "link", "links") +
+           " to nothing, or to a directory above, stayed as before, such as " + kept_.first();
+  if (bytes == 0) text += "no byte of data is in it: ";
+  return text + counted(kept, "link leads", "links lead") + " out of it, such as " + kept_.first() +
+         " (" + std::string(key) + " takes what they point to)";
+}
+
+}  // namespace nodestage

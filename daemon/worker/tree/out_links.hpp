@@ -1,0 +1,45 @@
+// Links that lead out of a tree which is staged or packed: kept as links, or followed.
+//
+// Whether a link leads out is decided by its text: "/x" does anywhere, and "../x" does where that
+// is above the tree's top. What a followed link points to is a tree with a top of its own.
+#pragma once
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+#include "daemon/worker/tree/named_count.hpp"
+
+namespace nodestage {
+
+enum class LinksOut { kept, followed };
+
+// The most links that one may have to follow to get somewhere in a tree: a bound for trees whose
+// links lead to each other.
+inline constexpr unsigned k_max_followed_links = 16;
+
+// `depth`: how many directories below the top the link is; 0: at the top.
+bool leads_out(std::string_view text, std::size_t depth);
+
+// Whether a code of stat(2) means that a link leads nowhere.
+bool leads_nowhere(int code);
+
+// Counts them. For several threads.
+class OutLinks {
+ public:
+  // One that is kept, by its path below the top of all and its text.
+  void add_kept(const std::string& path, const std::string& text);
+  void add_followed() { ++followed_; }
+
+  // For the user: what became of them; "": there are none. `key` is what would follow those that
+  // are kept, such as "links=follow". `bytes`: of all files of the tree.
+  [[nodiscard]] std::string note(LinksOut links, std::string_view key, std::uint64_t bytes) const;
+
+ private:
+  NamedCount kept_;  // "a/b -> ../../c"
+  std::atomic<std::uint64_t> followed_ = 0;
+};
+
+}  // namespace nodestage
