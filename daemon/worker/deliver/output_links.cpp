@@ -1,9 +1,13 @@
 #include "daemon/worker/deliver/output_links.hpp"
 
+#include <fcntl.h>
+
 #include <algorithm>
+#include <cerrno>
 #include <filesystem>
 #include <utility>
 
+#include "common/os/file.hpp"
 #include "daemon/worker/tree/below.hpp"
 
 namespace nodestage {
@@ -25,6 +29,13 @@ std::string relative_text(const std::string& link, const std::string& to) {
 
 LinkFate with_text(std::string text, JobPlace place) {
   return {LinkFate::Way::other_text, std::move(text), std::move(place)};
+}
+
+// Whether the relative path never leaves the directory, whether something is there or not. Most
+// links of most trees are so, and need no longer look.
+bool stays_below(int directory_fd, const std::string& text) {
+  const auto there = open_beneath(directory_fd, text, O_PATH);
+  return there || there.error().code == ENOENT;
 }
 
 // Of the daemon and its workers.
@@ -78,7 +89,8 @@ Result<JobPlace> OutputLinks::find(const JobPath& path) const {
 Result<LinkFate> OutputLinks::look(const SourceEntry& link, const std::string& target) {
   TRY_ASSIGN(const std::string text, read_link(link));
   const std::string whole = joined_path(base_, target);
-  TRY_ASSIGN(LinkFate fate, text.starts_with('/') ? absolute(text, whole) : relative(text, whole));
+  TRY_ASSIGN(LinkFate fate,
+             text.starts_with('/') ? absolute(text, whole) : relative(link, text, whole));
   if (fate.way == LinkFate::Way::instead) {
     targets_.set(fate.place->path, whole);
     sources_.set(whole, fate.place->path);
@@ -93,14 +105,17 @@ Result<LinkFate> OutputLinks::absolute(const std::string& text, const std::strin
   return of_place(std::move(place), target);
 }
 
-Result<LinkFate> OutputLinks::relative(const std::string& text, const std::string& target) const {
+Result<LinkFate> OutputLinks::relative(const SourceEntry& link, const std::string& text,
+                                       const std::string& target) const {
   const auto around = sources_.nearest(target);
   if (!around) return LinkFate{};
   const std::string& root = around->value;
   const std::string source = moved(target, around->path, root);
   const std::string directory(split_path(source).parent);
+  const bool is_in_root = lies_in(directory, root);
+  if (is_in_root && stays_below(link.dir_fd, text)) return LinkFate{};
   TRY_ASSIGN(JobPlace place, find({text, LastLink::keep, directory, root}));
-  const bool stays = place.is_kept && lies_in(directory, root);
+  const bool stays = place.is_kept && is_in_root;
   const bool leads_nowhere = place.kind != Kind::there && place.links == 0;
   if (stays || leads_nowhere) return LinkFate{LinkFate::Way::as_it_is, "", std::move(place)};
   return of_place(std::move(place), target);

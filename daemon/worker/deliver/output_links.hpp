@@ -80,7 +80,8 @@ class OutputLinks {
   [[nodiscard]] std::optional<std::string> copy_of(const std::string& source) const;
   [[nodiscard]] Result<JobPlace> find(const JobPath& path) const;
   [[nodiscard]] Result<LinkFate> absolute(const std::string& text, const std::string& target) const;
-  [[nodiscard]] Result<LinkFate> relative(const std::string& text, const std::string& target) const;
+  [[nodiscard]] Result<LinkFate> relative(const SourceEntry& link, const std::string& text,
+                                          const std::string& target) const;
   [[nodiscard]] Result<LinkFate> of_place(JobPlace place, const std::string& target) const;
   [[nodiscard]] LinkFate fate_of(JobPlace place, const std::string& target) const;
 

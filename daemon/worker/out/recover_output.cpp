@@ -51,7 +51,7 @@ void copy_all(const OutputSource& source, const WorkerOrder& order, const JobTre
 // The part of a path that is a link out of the job directory.
 std::string link_out(const JobTree& job, const std::string& path) {
   for (std::size_t end = path.find('/'); end != std::string::npos; end = path.find('/', end + 1)) {
-    const std::string part = path.substr(0, end);
+    std::string part = path.substr(0, end);
     const auto place = job.find({part});
     if (place && place->kind == JobPlace::Kind::outside) return part;
   }
