@@ -11,7 +11,7 @@
 #include "daemon/worker/deliver/output_links.hpp"
 #include "daemon/worker/out/deliver_output.hpp"
 #include "daemon/worker/out/missing_outputs.hpp"
-#include "daemon/worker/out/output_source.hpp"
+#include "daemon/worker/out/staged_data.hpp"
 #include "daemon/worker/tree/tree_walk.hpp"
 
 namespace nodestage {
@@ -46,20 +46,21 @@ bool leads_elsewhere(const std::string& path, const JobTree& directory, OutputLi
 
 }  // namespace
 
-std::vector<std::string> kept_results(const StageRequest& request, JobOutcome outcome,
+std::vector<std::string> kept_results(const StageRequest& request, const WorkerOrder& order,
                                       const JobTree& directory) {
+  const StagedData staged(request, order);
+  const JobResults job{directory, staged};
   std::vector<std::string> paths;
   for (const OutputItem& item : request.outputs) {
-    if (is_excluded(item.when, outcome)) continue;
-    const auto source = find_output_source(directory, item.source);
+    if (is_excluded(item.when, order.outcome)) continue;
+    const auto source = job.find(item);
     // A source that cannot be examined may exist.
     if (!source) paths.push_back(item.source);
     if (source) paths.insert(paths.end(), source->paths.begin(), source->paths.end());
   }
-  if (paths.empty()) {
-    const MissingOutputs missing = find_missing(request, outcome, directory);
-    if (missing.are_all && outcome != JobOutcome::failure) return missing.left;
-  }
+  const MissingOutputs missing = find_missing(request, order, job);
+  if (keeps_left(missing, order, job))
+    paths.insert(paths.end(), missing.left.begin(), missing.left.end());
   return paths;
 }
 

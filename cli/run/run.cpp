@@ -164,7 +164,7 @@ class Run {
     }
     if (order_.outcome == JobOutcome::unknown) order_.outcome = JobOutcome::failure;
     const JobTree tree(directory_.fd(), directory_.path());
-    auto kept = kept_results(request_, order_.outcome, tree);
+    auto kept = kept_results(request_, order_, tree);
     if (kept.empty()) return clean(*code);
     if (need_the_rest(kept, tree)) kept.clear();
     voice_.say("results were not delivered: they are kept in " + directory_.path() + "\n" +

@@ -1,8 +1,11 @@
 // Times as milliseconds since 1970, for records that outlive the process.
 #pragma once
 
+#include <time.h>
+
 #include <chrono>
 #include <cstdint>
+#include <thread>
 
 namespace nodestage {
 
@@ -21,6 +24,28 @@ inline std::uint64_t wall_ms(std::chrono::steady_clock::time_point moment) {
   static const std::uint64_t k_wall = wall_ms();
   const auto later = std::chrono::floor<std::chrono::milliseconds>(moment - k_steady);
   return k_wall + static_cast<std::uint64_t>(later.count());
+}
+
+inline std::uint64_t wall_ns() {
+  const auto now = std::chrono::system_clock::now().time_since_epoch();
+  return static_cast<std::uint64_t>(
+      std::chrono::duration_cast<std::chrono::nanoseconds>(now).count());
+}
+
+// Waits until the times that the kernel gives to files are after wall_ns() of this moment: its
+// clock for them advances in steps of a few milliseconds. Returns that moment.
+inline std::uint64_t pass_file_time() {
+  const std::uint64_t now = wall_ns();
+  const auto file_time = [] {
+    struct timespec time {};
+    ::clock_gettime(CLOCK_REALTIME_COARSE, &time);
+    return static_cast<std::uint64_t>(time.tv_sec) * 1'000'000'000 +
+           static_cast<std::uint64_t>(time.tv_nsec);
+  };
+  // Not for ever, if the clock is set back meanwhile.
+  for (int i = 0; i < 40 && file_time() <= now; ++i)
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  return now;
 }
 
 }  // namespace nodestage

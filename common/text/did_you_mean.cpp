@@ -35,20 +35,28 @@ std::size_t distance(const std::string& a, const std::string& b) {
 
 }  // namespace
 
-std::string did_you_mean(std::string_view word, const std::vector<std::string_view>& known) {
-  if (word.empty() || word.size() > k_longest_word) return {};
-  const std::string given = lower(word);
-  std::string_view nearest;
-  std::size_t least = k_longest_word;
-  for (const std::string_view candidate : known) {
+std::optional<std::size_t> nearest_word(std::string_view word,
+                                        const std::vector<std::string_view>& known) {
+  const std::string given(word);
+  std::optional<std::size_t> nearest;
+  std::size_t least = given.size() + 1;
+  for (std::size_t i = 0; i < known.size(); ++i) {
+    const std::string_view candidate = known[i];
     const bool begins = given.size() >= k_shortest_beginning && candidate.starts_with(given);
-    const std::size_t steps = begins ? 1 : distance(given, std::string(candidate));
+    const std::size_t steps =
+        begins && candidate != given ? 1 : distance(given, std::string(candidate));
     const std::size_t near = std::max<std::size_t>(1, std::min(given.size(), candidate.size()) / 3);
     if (steps > near || steps >= least) continue;
     least = steps;
-    nearest = candidate;
+    nearest = i;
   }
-  return nearest.empty() ? "" : " (did you mean '" + std::string(nearest) + "'?)";
+  return nearest;
+}
+
+std::string did_you_mean(std::string_view word, const std::vector<std::string_view>& known) {
+  if (word.empty() || word.size() > k_longest_word) return {};
+  const auto nearest = nearest_word(lower(word), known);
+  return nearest ? " (did you mean '" + std::string(known[*nearest]) + "'?)" : "";
 }
 
 }  // namespace nodestage

@@ -6,6 +6,7 @@
 // nothing.
 #pragma once
 
+#include <cstdint>
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <string>
@@ -64,6 +65,16 @@ inline bool read_json_texts(const nlohmann::json& json, std::vector<std::string>
   return true;
 }
 
+inline bool read_json_numbers(const nlohmann::json& json, std::vector<std::uint64_t>& value) {
+  std::vector<std::uint64_t> numbers;
+  if (!json.is_array()) return false;
+  for (const auto& element : json) {
+    if (!read_json_integer(element, numbers.emplace_back())) return false;
+  }
+  value = std::move(numbers);
+  return true;
+}
+
 template <typename T>
 bool read_json_value(const nlohmann::json& json, T& value) {
   if constexpr (std::is_same_v<T, std::string>) {
@@ -80,6 +91,8 @@ bool read_json_value(const nlohmann::json& json, T& value) {
     return read_json_enum(json, value);
   } else if constexpr (std::is_integral_v<T>) {
     return read_json_integer(json, value);
+  } else if constexpr (std::is_same_v<T, std::vector<std::uint64_t>>) {
+    return read_json_numbers(json, value);
   } else {
     return read_json_texts(json, value);
   }

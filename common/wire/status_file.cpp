@@ -118,4 +118,10 @@ Result<WorkerStatus> read_worker_status(int fd) {
   return status;
 }
 
+std::vector<std::uint64_t> staged_ns(const WorkerStatus& status) {
+  std::vector<std::uint64_t> times;
+  for (const ItemRecord& item : status.items) times.push_back(item.staged_ns);
+  return times;
+}
+
 }  // namespace nodestage

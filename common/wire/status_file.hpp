@@ -84,7 +84,10 @@ struct ItemRecord {
   char source[1024];  // for display, shortened in the middle when longer
   char destination[1024];
   char name[256];   // of a dataset: the <NAME> of NODESTAGE_DATASET_<NAME>
-  char note[1656];  // a warning or the cause of the failure
+  char note[1648];  // a warning or the cause of the failure
+  // `stage`: when the item was complete, in nanoseconds since 1970: what has a later ctime was
+  // changed by the job. 0: not, or not known. (In files of earlier releases the end of `note`.)
+  std::uint64_t staged_ns;
   // `stage`: how much of the source was read from its file system, for this item on this node, and
   // how much came from other nodes. Both 0: nothing was to be relayed.
   std::uint64_t bytes_from_storage;
@@ -121,6 +124,8 @@ inline constexpr std::uint32_t k_item_linked = 128;      // ShareRole::link: not
 inline constexpr std::uint32_t k_item_over_quota = 256;  // failed at its user's quota
 inline constexpr std::uint32_t k_item_unsettled =
     512;  // push: some of it is left for the next time
+// An output that failed by what its user can mend: permissions, quotas, names.
+inline constexpr std::uint32_t k_item_users = 1024;
 inline constexpr std::size_t k_environment_offset = 4096;
 inline constexpr std::size_t k_max_environment_bytes = 64 * 1024;
 inline constexpr std::size_t k_items_offset = k_environment_offset + k_max_environment_bytes;
@@ -162,5 +167,8 @@ struct WorkerStatus {
   std::uint16_t relay_port = 0;            // as in the header
 };
 Result<WorkerStatus> read_worker_status(int fd);
+
+// WorkerOrder::staged_ns of the workers that deliver, from the status of the one that staged.
+std::vector<std::uint64_t> staged_ns(const WorkerStatus& status);
 
 }  // namespace nodestage

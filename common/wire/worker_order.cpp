@@ -56,6 +56,7 @@ void each_field(Order& order, Field field) {
   field("delivered", order.delivered);
   field("tries", order.tries);
   field("recover_to", order.recover_to);
+  field("staged_ns", order.staged_ns);
   field("keeps_list", order.keeps_list);
   field("push_all", order.push_all);
   field("push_items", order.push_items);

@@ -159,6 +159,8 @@ struct WorkerOrder {
   std::uint16_t relay_last_port = 0;
   bool has_board = false;  // k_worker_board_fd and k_worker_spool_fd are valid
   // stage_out and push:
+  // ItemRecord::staged_ns of each item that was staged, also for `recover`; empty: not known.
+  std::vector<std::uint64_t> staged_ns;
   bool keeps_list = false;  // k_worker_delivered_fd and, for targets, k_worker_rate_fd are valid
   // push only; an output is delivered if any of the three names it:
   bool push_all = false;

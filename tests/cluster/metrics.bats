@@ -113,12 +113,16 @@ assert text.endswith("\n")
     as alice mkdir -p sealed
     as alice chmod 500 sealed
     sbatch_wait -w n1 --stage-out='r:~/sealed/r' --wrap 'mkdir $SLURM_TMPDIR/r; head -c 100000 /dev/urandom >$SLURM_TMPDIR/r/a'
-    wait_until 15 at_least 100000 n1 nodestage_held_bytes
-    is 1 n1 nodestage_held_results
+    wait_until 15 at_least 100000 n1 nodestage_held_bytes waits_for=user
+    is 1 n1 nodestage_held_results waits_for=user
+    is 0 n1 nodestage_held_results waits_for=administrator
     is 1 n1 nodestage_jobs state=held
     at_least 1 n1 nodestage_failures_total activity=stage_out cause=data
+    # What its user can mend is no error.
+    job_log n1 "$JOBID.0" | grep -F 'the data are kept in' | grep -wi warning
+    [ -z "$(job_log n1 "$JOBID.0" | grep -wi error:)" ]
     as alice srun -w n1 -N1 -n1 nodestage recover "$JOBID" /project/alice/recovered
-    wait_until 7 is 0 n1 nodestage_held_bytes
+    wait_until 7 is 0 n1 nodestage_held_bytes waits_for=user
     is 0 n1 nodestage_jobs state=held
 }
 

@@ -101,8 +101,8 @@ make_tree() (
 #SBATCH --stage-out=one.txt:/project/out/file-inside/
 #SBATCH --stage-out=part-*.txt:/project/out/matches
 #SBATCH --stage-out=.hidden-file:relative
-#SBATCH --stage-out=gone:/project/out/gone
-#SBATCH --stage-out=no-*-match:/project/out/no-match
+#SBATCH --stage-out=gone:/project/out/gone,optional
+#SBATCH --stage-out=no-*-match:/project/out/no-match,optional
 $LISTING $MAKE_TREE
 cd "\$SLURM_TMPDIR"
 make_tree tree
@@ -258,25 +258,32 @@ failed_on() {
     assert_clean
 }
 
-@test "a misspelled source: reported with what is there; kept when nothing else was asked for and the job did well; or optional" {
+@test "a misspelled source: what no output names is held, whatever the outcome; else it is reported; or optional" {
     as alice sh -c 'mkdir given && echo g >given/g'
     script='mkdir $SLURM_TMPDIR/results && echo model >$SLURM_TMPDIR/results/model'
     sbatch_wait -w n1 --stage-dataset=given --stage-out=reslts:/project/misspelt --wrap "$script"
     text=$(as alice cat "nodestage-$JOBID.txt")
-    has "$text" "reslts" "nothing of that name in the job's directory, which holds results" "They are kept on n1" "nodestage recover $JOBID DIR"
+    has "$text" "reslts" "nothing of that name in the job's directory, which holds results (did you mean 'results'?)" "They are kept on n1" \
+        "nodestage recover $JOBID DIR"
     [[ $text != *"holds results, given"* ]]
     as alice nodestage recover "$JOBID" found --node=n1
     [ "$(as alice cat found/results/model)" = model ]
     run on ctl test -e /home/alice/found/given
     [ "$status" -ne 0 ]
     assert_clean
-    # Told only: another output was there; the job failed.
+    # The job failed, and another output was there.
+    sbatch_wait -w n1 --stage-out=reslts:/project/misspelt --stage-out=logs:/project/logs \
+        --wrap "$script; mkdir \$SLURM_TMPDIR/logs; echo l >\$SLURM_TMPDIR/logs/l; exit 3"
+    has "$(as alice cat "nodestage-$JOBID.txt")" "did you mean 'results'?" "They are kept on n1"
+    [ "$(as alice cat /project/logs/l)" = l ]
+    as alice nodestage recover "$JOBID" again --node=n1
+    [ "$(as alice sh -c 'cd again && find . -type f')" = ./results/model ]
+    assert_clean
+    # Only reported: the other output is all that is left.
     sbatch_wait -w n1 --stage-out=reslts:/project/misspelt --stage-out=results:/project/right --wrap "$script"
     has "$(as alice cat "nodestage-$JOBID.txt")" "were not there when the job ended" "reslts: nothing of that name" optional
     [ "$(as alice cat /project/right/model)" = model ]
     as alice nodestage report "$JOBID" | grep -F "nothing of that name"
-    sbatch_wait -w n1 --stage-out=reslts:/project/misspelt --wrap "$script; exit 3"
-    has "$(as alice cat "nodestage-$JOBID.txt")" "were not there when the job ended"
     assert_clean
     sbatch_wait -w n1 --stage-out=reslts:/project/misspelt,optional --wrap "$script"
     run on ctl test -e "/home/alice/nodestage-$JOBID.txt"

@@ -115,6 +115,17 @@ TEST_CASE("what has been delivered, what has not, and whether a further try can 
   CHECK(can_try_again(mixed));
 }
 
+TEST_CASE("what waits for its user: all causes are theirs, and the worker could tell them") {
+  using enum ItemState;
+  const auto users = item(failed, "b", "Permission denied", k_item_users);
+  CHECK(waits_for_user(status_of(WorkerPhase::failed, {item(done, "a", ""), users})));
+  CHECK_FALSE(
+      waits_for_user(status_of(WorkerPhase::failed, {users, item(failed, "c", "I/O error")})));
+  CHECK_FALSE(waits_for_user(status_of(WorkerPhase::working, {users})));
+  CHECK_FALSE(waits_for_user(status_of(WorkerPhase::failed, {})));
+  CHECK_FALSE(waits_for_user({}));
+}
+
 TEST_CASE("a worker that was killed: what it had not ended, and how it ended") {
   using enum ItemState;
   const auto cut = status_of(WorkerPhase::working, {item(done, "a", ""), item(working, "b", ""),

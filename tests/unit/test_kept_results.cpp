@@ -21,9 +21,14 @@ TEST_CASE("what is kept is what is there and was to be delivered") {
   request.outputs.push_back({"*.log", "/t/", When::failure});
   const Fd directory(::open(scratch.path().c_str(), O_RDONLY | O_DIRECTORY));
   const JobTree tree(directory.get(), scratch.path());
-  CHECK(kept_results(request, JobOutcome::failure, tree) ==
+  WorkerOrder order;
+  order.outcome = JobOutcome::failure;
+  CHECK(kept_results(request, order, tree) ==
         std::vector<std::string>{"results", "a.log", "b.log"});
-  CHECK(kept_results(request, JobOutcome::success, tree) == std::vector<std::string>{"results"});
+  order.outcome = JobOutcome::success;
+  CHECK(kept_results(request, order, tree) == std::vector<std::string>{"results"});
+  std::ofstream(scratch / "mising") << "a misspelled one";
+  CHECK(kept_results(request, order, tree) == std::vector<std::string>{"results", "mising"});
 }
 
 TEST_CASE("what links lead to elsewhere in the directory, and two of one name, need the whole") {

@@ -163,6 +163,7 @@ TEST_CASE("a worker's order there and back") {
   order.push_all = true;
   order.push_items = 1ULL << 63;
   order.push_names = {"a", "b\xff"};
+  order.staged_ns = {1'800'000'000'123'456'789, 0};
   const auto decoded = decode_order(encode_order(order));
   REQUIRE(decoded);
   CHECK(decoded->task == order.task);
@@ -179,6 +180,7 @@ TEST_CASE("a worker's order there and back") {
   CHECK(decoded->push_all);
   CHECK(decoded->push_items == order.push_items);
   CHECK(decoded->push_names == order.push_names);
+  CHECK(decoded->staged_ns == order.staged_ns);
   CHECK_FALSE(decode_order("{}"));
   CHECK_FALSE(decode_order("nonsense"));
 }
@@ -197,6 +199,7 @@ TEST_CASE("golden bytes of a worker's order") {
   order.keeps_list = true;
   order.push_items = 2;
   order.push_names = {"results"};
+  order.staged_ns = {0, 5};
   order.shared = {{1, ShareRole::link, "ab", "/c", "why"}};
   const std::string golden =
       R"({"array_job":4294967295,"array_known":false,"array_task":4294967295,)"
@@ -211,7 +214,7 @@ TEST_CASE("golden bytes of a worker's order") {
       R"("refuse_venv":"","relay_file_systems":[],"relay_first_port":0,"relay_last_port":0,)"
       R"("relay_least_bytes":67108864,"relay_patience_s":10,"relay_plan_s":5,"relay_silence_s":10,)"
       R"("relay_window":4294967296,"restart":0,"sandbox":0,)"
-      R"("shared":[{"item":1,"key":"ab","note":"why","path":"/c","role":2}],"start_delay_ms":0,"stdout_path":"",)"
+      R"("shared":[{"item":1,"key":"ab","note":"why","path":"/c","role":2}],"staged_ns":[0,5],"start_delay_ms":0,"stdout_path":"",)"
       R"("task":1,"threads":1,"tries":0,"uid":0,"user":"alï","venv_build":0,)"
       R"("venv_find_links":["/w"],"venv_installer":0,"venv_limit_s":3600,)"
       R"("venv_module_init":"","venv_uv":"","work_dir":""})";

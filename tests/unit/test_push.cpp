@@ -5,6 +5,7 @@
 #include <atomic>
 #include <thread>
 
+#include "common/os/wall_clock.hpp"
 #include "stage_out_job.hpp"
 
 using namespace nodestage;
@@ -352,6 +353,28 @@ TEST_CASE("what cannot be delivered early, or is not there yet, is skipped and s
   CHECK(job.note(2) == job.note(1));
   CHECK(job.note(3) == "later: nothing of that name in the job's directory yet");
   CHECK(fs::is_empty(job.target));
+}
+
+TEST_CASE("while the job runs, a glob means of staged data what the job has changed") {
+  PushJob job;
+  for (const char* path : {"data/old", "data/sub/old", "late/old"})
+    write_file(job.directory / path, "staged");
+  job.request.datasets.push_back({"/p/data.tar", ""});
+  job.request.datasets.push_back({"/p/late.tar", ""});
+  job.order.staged_ns = {pass_file_time(), 0};  // the second one was not complete yet
+  job.ask("*", "out");
+  CHECK(job.run() == 0);
+  CHECK(job.state() == ItemState::skipped);
+  CHECK(fs::is_empty(job.target));
+  write_file(job.directory / "results/a", "1");
+  write_file(job.directory / "data/sub/new", "1");
+  for (int i = 0; i < 2; ++i) {
+    REQUIRE(job.run() == 0);
+    CHECK(names_in(job.target / "out") == Names{"data", "results"});
+    CHECK(names_in(job.target / "out/data") == Names{"sub"});
+    CHECK(names_in(job.target / "out/data/sub") == Names{"new"});
+    CHECK(job.files() == (i == 0 ? 2 : 0));
+  }
 }
 
 TEST_CASE("a request that cannot be read is not said to be kept on the node") {

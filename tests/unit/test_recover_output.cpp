@@ -1,5 +1,6 @@
 #include <doctest/doctest.h>
 
+#include "common/os/wall_clock.hpp"
 #include "daemon/worker/tree/pending_file.hpp"
 #include "stage_out_job.hpp"
 
@@ -78,6 +79,21 @@ TEST_CASE("links between what is recovered lead to what was recovered") {
   CHECK(fs::read_symlink(job.back() / "run/m-latest") == "m-5");
   CHECK(fs::read_symlink(job.back() / "run/m-6") == "../other/m-6");
   CHECK(fs::read_symlink(job.back() / "other/m-7") == "m-6");
+}
+
+TEST_CASE("where a source is missing, all that no output names comes back at its own path") {
+  RecoverJob job;
+  write_file(job.directory / "run/reslts/a", "1");
+  write_file(job.directory / "run/kept/b", "2");
+  write_file(job.directory / "data/old", "staged");
+  job.request.datasets.push_back({"/p/data.tar", ""});
+  job.order.staged_ns = {pass_file_time()};
+  write_file(job.directory / "data/new", "3");
+  job.ask("run/results", "x");
+  job.ask("run/kept", "x");
+  REQUIRE(job.run() == 0);
+  CHECK(names_in(job.back() / "run") == Names{"kept", "reslts"});
+  CHECK(names_in(job.back() / "data") == Names{"new"});
 }
 
 TEST_CASE("a directory that cannot be written: the cause, and the data stay") {

@@ -1,5 +1,7 @@
 #include <doctest/doctest.h>
 
+#include <cstdlib>
+
 #include "common/os/wall_clock.hpp"
 #include "stage_out_job.hpp"
 
@@ -140,44 +142,169 @@ TEST_CASE("two matches of one base name: not one over the other") {
   CHECK(file_text(job.target / "out/b/log") == "2");
 }
 
-TEST_CASE("of a job that did well what it has left is kept when nothing that it named is there") {
-  for (const bool is_found : {false, true}) {
-    CAPTURE(is_found);
-    StageOutJob job;
-    write_file(job.directory / "results/a", "1");
-    write_file(job.directory / "data/one", "staged");
-    job.request.datasets.push_back({"/p/data.tar", "data"});
-    job.ask("reslts", "out");
-    job.ask("*.pt", "models");
-    if (is_found) job.ask("results/a", "a");
-    job.order.outcome = JobOutcome::success;
-    CHECK(job.run() == (is_found ? 0 : 1));
-    CHECK(job.note(0) ==
-          "reslts: nothing of that name in the job's directory, which holds results");
-    CHECK(job.state(0) == (is_found ? ItemState::skipped : ItemState::failed));
-    CHECK((job.status.items[0].flags & (is_found ? k_item_missing : k_item_final)) != 0);
+TEST_CASE(
+    "a missing source, and something that no output names: it is kept, whatever the outcome") {
+  for (const auto outcome : {JobOutcome::success, JobOutcome::failure, JobOutcome::unknown}) {
+    for (const bool is_another_there : {false, true}) {
+      CAPTURE(is_another_there);
+      StageOutJob job;
+      write_file(job.directory / "results/a", "1");
+      write_file(job.directory / "logs/l", "1");
+      write_file(job.directory / "data/one", "staged");
+      job.request.datasets.push_back({"/p/data.tar", "data"});
+      job.ask("reslts", "out");
+      job.ask("*.pt", "models");
+      if (is_another_there) job.ask("logs", "logs");
+      job.order.outcome = outcome;
+      CHECK(job.run() == 1);
+      CHECK(job.note(0) ==
+            "reslts: nothing of that name in the job's directory, which holds logs, results (did "
+            "you mean 'results'?)");
+      CHECK(job.state(0) == ItemState::failed);
+      CHECK((job.status.items[0].flags & k_item_final) != 0);
+      CHECK((job.status.items[0].flags & k_item_users) != 0);
+      CHECK(fs::exists(job.target / "logs/l") == is_another_there);
+    }
   }
 }
 
-TEST_CASE(
-    "a missing source is no reason to keep anything: of a job that failed, of another node, "
-    "optional, staged data alone") {
-  for (const char* why : {"failed", "node", "optional", "staged"}) {
-    CAPTURE(std::string(why));
+TEST_CASE("a missing source where all that is left is named by outputs: reported, and not kept") {
+  for (const char* way : {"itself", "below", "by a link", "by a glob", "excluded", "delivered"}) {
+    CAPTURE(std::string(way));
     StageOutJob job;
-    const std::string name = why;
-    write_file(job.directory / "data/one", "1");
-    job.request.datasets.push_back({"/p/data.tar", name == "staged" ? "data" : "other"});
+    const std::string how = way;
+    write_file(job.directory / "run/results/a", "1");
+    fs::create_directories(job.directory / "empty");
+    fs::create_directory_symlink("run", job.directory / "latest");
     job.ask("reslts", "out");
-    job.request.outputs[0].optional = name == "optional";
-    job.order.outcome = name == "failed" ? JobOutcome::failure : JobOutcome::success;
-    job.order.node_index = name == "node" ? 1 : 0;
-    job.order.node_count = 2;
+    job.ask(how == "itself"      ? "run"
+            : how == "by a link" ? "latest/results"
+            : how == "by a glob" ? "r*/*"
+                                 : "run/results",
+            "a");
+    if (how == "excluded") job.request.outputs[1].when = When::failure;
+    if (how == "delivered") job.order.delivered = 2;
     CHECK(job.run() == 0);
     CHECK(job.state(0) == ItemState::skipped);
-    const bool is_told = (job.status.items[0].flags & k_item_missing) != 0;
-    CHECK(is_told == (name == "failed" || name == "staged"));
+    CHECK((job.status.items[0].flags & k_item_missing) != 0);
   }
+}
+
+TEST_CASE("of several nodes, what has a similar name is kept; a log of its own is not") {
+  struct Row {
+    std::uint32_t node;
+    const char* asked;
+    const char* left;
+    JobOutcome outcome;
+    bool is_kept;
+  };
+  using enum JobOutcome;
+  for (const Row& row :
+       {Row{1, "checkpoint", "checkpoints/1.pt", failure, true},
+        Row{1, "checkpoint", "run/checkpoint/1.pt", success, true},
+        Row{1, "*.pt", "a.PT", success, true}, Row{1, "results", "rank1.log", success, false},
+        Row{1, "rank0.log", "rank1.log", success, false}, Row{1, "log", "log.n1", success, false},
+        Row{1, "results", "other/a", success, false}, Row{0, "results", "other/a", success, true},
+        Row{0, "results", "other/a", failure, false},
+        Row{0, "results", "rank0.log", success, false}}) {
+    CAPTURE(std::string(row.left));
+    CAPTURE(row.node);
+    StageOutJob job;
+    write_file(job.directory / row.left, "1");
+    job.ask(row.asked, "out");
+    job.order.outcome = row.outcome;
+    job.order.node_index = row.node;
+    job.order.node_count = 2;
+    CHECK(job.run() == (row.is_kept ? 1 : 0));
+    CHECK(job.state() == (row.is_kept ? ItemState::failed : ItemState::skipped));
+    const bool is_told = (job.status.items[0].flags & k_item_missing) != 0;
+    CHECK(is_told == (!row.is_kept && row.node == 0));
+  }
+}
+
+TEST_CASE("a missing source is no reason to keep anything: optional, staged data alone") {
+  for (const bool is_optional : {false, true}) {
+    StageOutJob job;
+    write_file(job.directory / "data/one", "1");
+    if (is_optional) write_file(job.directory / "scratch/x", "1");
+    job.request.datasets.push_back({"/p/data.tar", "data"});
+    job.ask("reslts", "out").optional = is_optional;
+    CHECK(job.run() == 0);
+    CHECK(job.state(0) == ItemState::skipped);
+    CHECK(((job.status.items[0].flags & k_item_missing) != 0) == !is_optional);
+  }
+}
+
+namespace {
+
+// A job directory with staged data, of which the job then changes something.
+struct StagedJob : StageOutJob {
+  StagedJob() {
+    for (const char* path : {"data/old", "data/sub/old", "env/bin/python", "in/deep/old", "f.tar"})
+      write_file(directory / path, "staged");
+    request.datasets.push_back({"/p/data.tar", ""});
+    request.datasets.push_back({"/p/deep", "in/deep"});
+    request.datasets.push_back({"/p/f.tar", ""});
+    request.datasets.back().extract = Extract::no;
+    request.venv = VenvItem{"/p/requirements.txt"};
+    order.staged_ns.assign(4, pass_file_time());
+  }
+};
+
+}  // namespace
+
+TEST_CASE("a glob does not mean what was staged, as long as the job has not changed it") {
+  StagedJob job;
+  write_file(job.directory / "results/a", "1");
+  write_file(job.directory / "x.tar", "1");
+  job.ask("*", "all");
+  job.ask("*.tar", "tars");
+  job.ask("data", "named");
+  job.ask("data/*", "named2");
+  job.ask("*/old", "none");
+  job.request.outputs[4].optional = true;
+  REQUIRE(job.run() == 0);
+  CHECK(names_in(job.target / "all") == Names{"results", "x.tar"});
+  CHECK(names_in(job.target / "tars") == Names{"x.tar"});
+  CHECK(names_in(job.target / "named") == Names{"old", "sub"});
+  CHECK(names_in(job.target / "named2") == Names{"old", "sub"});
+  CHECK(job.state(4) == ItemState::skipped);
+  CHECK(job.note(0) == "left out as staged and unchanged: data, env, f.tar and 1 more");
+}
+
+TEST_CASE("of staged data that the job has changed, a glob means what it has changed or added") {
+  for (const bool is_packed : {false, true}) {
+    CAPTURE(is_packed);
+    StagedJob job;
+    write_file(job.directory / "data/new", "1");
+    write_file(job.directory / "data/sub/old", "changed");
+    write_file(job.directory / "env/lib/__pycache__/a.pyc", "compiled");
+    write_file(job.directory / "in/beside", "1");
+    fs::create_directory(job.directory / "data/empty");
+    job.ask("*", is_packed ? "all.tar" : "all");
+    REQUIRE(job.run() == 0);
+    if (is_packed) {
+      fs::create_directory(job.target / "all");
+      REQUIRE(std::system(("tar -xf " + (job.target / "all.tar").string() + " -C " +
+                           (job.target / "all").string())
+                              .c_str()) == 0);
+    }
+    CHECK(names_in(job.target / "all") == Names{"data", "in"});
+    CHECK(names_in(job.target / "all/data") == Names{"new", "sub"});
+    CHECK(file_text(job.target / "all/data/sub/old") == "changed");
+    CHECK(names_in(job.target / "all/in") == Names{"beside"});
+    CHECK(job.note() ==
+          "left out as staged and unchanged: env, f.tar; only what was changed or added since the "
+          "staging: data, in");
+  }
+}
+
+TEST_CASE("what was staged is delivered where it is not known since when it is there") {
+  StagedJob job;
+  job.order.staged_ns.clear();
+  job.ask("*", "all");
+  REQUIRE(job.run() == 0);
+  CHECK(names_in(job.target / "all") == Names{"data", "env", "f.tar", "in"});
 }
 
 TEST_CASE("a missing source is a warning") {

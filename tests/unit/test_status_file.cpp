@@ -44,6 +44,7 @@ TEST_CASE("golden bytes of a status file") {
   set_field(item.destination, "/d");
   set_field(item.name, "N");
   set_field(item.note, "no");
+  item.staged_ns = 11;
   REQUIRE(write_status_environment(fd.get(), {"NODESTAGE_A=1"}));
   REQUIRE(write_status_item(fd.get(), 0, item));
   REQUIRE(write_status_header(fd.get(), header));
@@ -72,8 +73,9 @@ TEST_CASE("golden bytes of a status file") {
   CHECK(bytes_at(fd, k_item + 96, 1024) == "/s" + zeros(1022));
   CHECK(bytes_at(fd, k_item + 1120, 1024) == "/d" + zeros(1022));
   CHECK(bytes_at(fd, k_item + 2144, 256) == "N" + zeros(255));
-  CHECK(bytes_at(fd, k_item + 2400, 1656) == "no" + zeros(1654));
-  CHECK(hex(bytes_at(fd, k_item + 4056, 40)) ==
+  CHECK(bytes_at(fd, k_item + 2400, 1648) == "no" + zeros(1646));
+  CHECK(hex(bytes_at(fd, k_item + 4048, 48)) ==
+        "0b00000000000000"
         "0900000000000000"
         "0a00000000000000"
         "0600000000000000"

@@ -48,6 +48,7 @@ struct HoldRecord {
   std::uint64_t warned_at = 0;       // 0: no warning of the expiry was given yet
   std::uint64_t delivered = 0;       // bit i: item i of --stage-out needs no further delivery
   std::vector<std::string> reasons;  // what was not delivered and why; printable
+  bool waits_for_user = false;       // who can remove all causes; else the administrators
 };
 
 // Plain data that the journal keeps. `begin.request` is kept as it came, in a file of its own.

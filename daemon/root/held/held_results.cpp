@@ -42,6 +42,7 @@ void HeldResults::note_failure(JobRecord& record) {
   if (reasons != hold.reasons) hold.is_told = false;
   hold.reasons = reasons;
   hold.delivered |= delivered_items(status);
+  hold.waits_for_user = waits_for_user(status);
   hold.retry_at = 0;
   if (!can_try_again(status)) return;
   const Config::Hold& settings = at_.config.hold;

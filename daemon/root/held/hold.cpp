@@ -76,6 +76,13 @@ std::uint64_t delivered_items(const WorkerStatus& status) {
   return bits;
 }
 
+bool waits_for_user(const WorkerStatus& status) {
+  return status.phase == WorkerPhase::failed && !status.items.empty() &&
+         std::none_of(status.items.begin(), status.items.end(), [](const ItemRecord& item) {
+           return is_open(item) && (item.flags & k_item_users) == 0;
+         });
+}
+
 std::vector<std::string> reasons_of(const WorkerStatus& status, const std::string& cause) {
   std::vector<std::string> reasons;
   if (status.phase != WorkerPhase::failed || status.items.empty())

@@ -31,6 +31,8 @@ void mend_times(HoldRecord& hold, const Config::Hold& settings, std::uint64_t no
 // From the last stage-out's status, which the worker's exit may have cut off.
 bool can_try_again(const WorkerStatus& status);
 std::uint64_t delivered_items(const WorkerStatus& status);
+// Whether the job's user can remove the cause of all that was not delivered.
+bool waits_for_user(const WorkerStatus& status);
 // One line for each item that was not delivered, bounded. The first line of `cause` comes before
 // them if the worker did not report its failure.
 std::vector<std::string> reasons_of(const WorkerStatus& status, const std::string& cause);

@@ -67,7 +67,7 @@ void Measurements::measured(const JobKey& key, std::uint32_t uid, const WorkerEn
   if (record == nullptr) return;
   const WorkerStatus status = files_.status(key, WorkerTask::measure);
   if (status.phase != WorkerPhase::done || status.items.empty()) {
-    log::error(about(*record), "cannot be measured: the process {}", end.text);
+    log::warn(about(*record), "cannot be measured: the process {}", end.text);
     return try_later(key);
   }
   record->hold.bytes = status.items[0].bytes_total;

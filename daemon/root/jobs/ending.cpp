@@ -175,9 +175,11 @@ void Ending::hold(JobRecord& record, const std::string& cause) {
   move_to_hold(record);
   record.cause = printable(cause, Newlines::keep);
   if (!record.in_hold && !record.directory_is_ours) return lose(record, cause);
-  const bool is_new = record.hold.since == 0;
+  // What its user can mend needs no administrator; what has become worse does.
+  const bool was_told = record.hold.since != 0 && !record.hold.waits_for_user;
+  const bool is_users = waits_for_user(at_.files.status(key, WorkerTask::stage_out));
   log::write(
-      is_new ? log::Level::err : log::Level::warn, about(record),
+      is_users || was_told ? log::Level::warn : log::Level::err, about(record),
       "the stage-out failed and the data are kept in " + at_.files.kept_in(record) + ": " + cause);
   at_.held.hold(record);
   answer(key, {EndOutcome::held, record.cause});
@@ -190,10 +192,11 @@ void Ending::hold(JobRecord& record, const std::string& cause) {
 void Ending::lose(JobRecord& record, const std::string& cause) {
   const JobKey key = record.key();
   record.cause = printable(cause.substr(0, cause.find('\n')));
-  log::error(about(record),
-             "the stage-out failed, and the data cannot be kept since the site has mounted {}: {}",
-             at_.areas.path_of(record.directory), record.cause);
-  record.hold.reasons = reasons_of(at_.files.status(key, WorkerTask::stage_out), record.cause);
+  const WorkerStatus status = at_.files.status(key, WorkerTask::stage_out);
+  log::write(waits_for_user(status) ? log::Level::warn : log::Level::err, about(record),
+             "the stage-out failed, and the data cannot be kept since the site has mounted " +
+                 at_.areas.path_of(record.directory) + ": " + record.cause);
+  record.hold.reasons = reasons_of(status, record.cause);
   answer(key, {EndOutcome::lost, record.cause});
   at_.waiting.tell(key);
   at_.held.let_go(record, lost_notice(record),

@@ -168,8 +168,10 @@ Metrics JobViews::metrics(const Counters& counters) const {
     ++metrics.jobs[static_cast<std::size_t>(record.state)];
     metrics.promised_bytes += at_.desk.promised_to(key).bytes;
     if (record.hold.since == 0) continue;
-    ++metrics.held_results;
-    metrics.held_bytes += record.hold.bytes;
+    const auto waits_for = static_cast<std::size_t>(
+        record.hold.waits_for_user ? WaitsFor::user : WaitsFor::administrator);
+    ++metrics.held_results[waits_for];
+    metrics.held_bytes[waits_for] += record.hold.bytes;
   }
   at_.cache.add_to(metrics);
   metrics.trash_trees = at_.areas.list_trash().size();

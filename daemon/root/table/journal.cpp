@@ -73,6 +73,7 @@ void each_field(Record& record, Field field) {
   field("warned_at", record.hold.warned_at);
   field("delivered", record.hold.delivered);
   field("reasons", record.hold.reasons);
+  field("waits_for_user", record.hold.waits_for_user);
   field("facts_known", record.facts.known);
   field("array_job", record.facts.array_job);
   field("array_task", record.facts.array_task);

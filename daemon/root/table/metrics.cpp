@@ -145,6 +145,20 @@ void add_pushes(Families& families, const Counters::Pushes& pushes) {
   families.add("", seconds(pushes.milliseconds));
 }
 
+void add_held(Families& families, const Metrics& metrics) {
+  constexpr const char* k_waits_for[] = {"user", "administrator"};
+  const auto family = [&](const char* name, const char* help, const auto& values) {
+    families.begin(name, "gauge", help);
+    for (std::size_t i = 0; i < values.size(); ++i)
+      families.add(label("waits_for", k_waits_for[i]), std::to_string(values[i]));
+  };
+  family("held_results",
+         "Jobs whose results could not be delivered and are kept, by who can remove the cause.",
+         metrics.held_results);
+  family("held_bytes", "Size on disk of held results, by who can remove the cause.",
+         metrics.held_bytes);
+}
+
 }  // namespace
 
 Work work_of(const WorkerStatus& status) {
@@ -215,9 +229,7 @@ MetricsText metrics_text(const Metrics& metrics) {
   add_relay(own, metrics.counters.work[index(Activity::stage)]);
   add_times(own, metrics.counters);
   add_failures(own, metrics.counters);
-  own.gauge("held_results", "Jobs whose results could not be delivered and are kept.",
-            metrics.held_results);
-  own.gauge("held_bytes", "Size on disk of held results.", metrics.held_bytes);
+  add_held(own, metrics);
   own.gauge("trash_trees", "Trees of ended jobs that are still to be removed.",
             metrics.trash_trees);
 

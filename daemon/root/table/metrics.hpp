@@ -87,11 +87,14 @@ struct Counters {
   void add_failure(Activity activity, FailureCause cause);
 };
 
+// Who can remove what keeps results from their target.
+enum class WaitsFor { user, administrator };
+
 struct Metrics {
   Counters counters;
   std::array<std::uint64_t, k_job_states> jobs{};  // by JobState
-  std::uint64_t held_results = 0;
-  std::uint64_t held_bytes = 0;
+  std::array<std::uint64_t, 2> held_results{};     // by WaitsFor
+  std::array<std::uint64_t, 2> held_bytes{};
   std::uint64_t trash_trees = 0;
   std::uint64_t cache_entries = 0;
   std::uint64_t cache_bytes = 0;

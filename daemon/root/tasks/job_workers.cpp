@@ -33,11 +33,15 @@ std::optional<Activity> activity_of(WorkerTask task) {
   }
 }
 
+bool delivers(WorkerTask task) { return keeps_list(task) || task == WorkerTask::recover; }
+
 }  // namespace
 
 WorkerStart JobWorkers::order(const JobRecord& record, WorkerTask task) const {
   WorkerStart start = order_for(record, task, config_, files_.path(record));
   start.rate_fd = keeps_list(task) ? rates_.deliver : rates_.read;
+  if (delivers(task))
+    start.order.staged_ns = staged_ns(files_.status(record.key(), WorkerTask::stage));
   return start;
 }
 

@@ -43,7 +43,8 @@ class CopyOut {
 
   // Copies one entry of any kind into the target, as `name`. A link is not followed but for
   // scope.links.
-  Status entry(const SourceEntry& source, const std::string& name);
+  // `origin`: what is before the name in the paths of scope.leaves_out: "" or "a/b/".
+  Status entry(const SourceEntry& source, const std::string& name, const std::string& origin = "");
 
   // Brings everything written so far to stable storage. A fault says what was lost.
   Status sync();
@@ -73,6 +74,7 @@ class CopyOut {
                     const std::string& path, const struct stat& info);
   Status directory(const SourceEntry& source, CopyInto into, const std::string& path,
                    const struct stat& info);
+  bool is_left_out(const std::string& path, const struct stat& info) const;
   bool may_stay_closed(const std::string& path, const struct stat& info) const;
   bool is_target(const struct stat& info) const;
   Status check(const std::string& path, const Status& status);
@@ -86,6 +88,7 @@ class CopyOut {
   KeptAttributes attributes_;
   DeliverLeaf leaves_;
   bool is_changed_ = false;  // a name was made in the target itself
+  std::string origin_;       // of the entry
   unsigned depth_ = 0;       // of directories in the places of links, in each other
 };
 

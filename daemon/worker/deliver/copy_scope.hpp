@@ -4,6 +4,7 @@
 #include <sys/stat.h>
 
 #include <cstddef>
+#include <functional>
 #include <string>
 
 #include "daemon/worker/deliver/delivered_list.hpp"
@@ -18,6 +19,10 @@ enum class CopyWhat {
   changed,  // while the job runs: what has changed since it was delivered, and is whole
 };
 
+// Whether an entry is no result, by its path below the job directory and what it looks like. A
+// directory that is none appears in a target only for what lies in it.
+using LeavesOut = std::function<bool(const std::string& path, const struct stat& info)>;
+
 // Borrows everything.
 struct CopyScope {
   CopyWhat what = CopyWhat::all;
@@ -26,6 +31,7 @@ struct CopyScope {
   const SettleRules* settled = nullptr;  // `changed` only
   OutputLinks* links = nullptr;          // null: all links are copied as they are
   bool syncs_all = false;  // `changed`: earlier deliveries may have left directories without a sync
+  LeavesOut leaves_out = {};  // empty: nothing is left out
 
   [[nodiscard]] bool is_early() const { return what == CopyWhat::changed; }
 

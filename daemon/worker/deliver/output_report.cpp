@@ -47,6 +47,7 @@ void OutputReport::begin(std::string_view what, std::string_view destination) {
 
 void OutputReport::begin_again() {
   faults_ = specials_ = 0;
+  are_users_ = true;
   unsettled_ = followed_ = loops_ = {};
   first_code_ = 0;
   fault_text_.clear();
@@ -104,6 +105,7 @@ void OutputReport::add_note(std::string_view text) { append_sentence(notes_, tex
 
 void OutputReport::add_fault(std::string_view path, const Error& error) {
   if (faults_++ == 0) first_code_ = error.code;
+  note_code(error.code);
   if (faults_ <= k_named_faults) {
     append_sentence(fault_text_, shown(path, k_path_width) + ": " + error.text());
   }
@@ -133,6 +135,7 @@ void OutputReport::finish(const Status& delivered) {
   }
   if (!delivered) {
     if (first_code_ == 0) first_code_ = delivered.error().code;
+    note_code(delivered.error().code);
     append_sentence(text, printable(delivered.error().text()));
   }
   if (specials_ > 0) {
@@ -147,6 +150,7 @@ void OutputReport::finish(const Status& delivered) {
              " left for the next delivery: " + unsettled_.text());
   }
   const bool failed = !text.empty();
+  if (failed && are_users_) record_.flags |= k_item_users;
   if (failed && !notes_.empty()) text += "; ";
   notes_.insert(0, text);
   end(failed ? ItemState::failed : ItemState::done);

@@ -10,6 +10,7 @@
 #include "common/result.hpp"
 #include "common/wire/status_file.hpp"
 #include "daemon/worker/budget/rate_limit.hpp"
+#include "daemon/worker/deliver/source_fault.hpp"
 
 namespace nodestage {
 
@@ -60,6 +61,7 @@ class OutputReport {
 
  private:
   using Clock = std::chrono::steady_clock;
+  void note_code(int code) { are_users_ = are_users_ && is_users_fault(code); }
   void tick();
   void publish();
   void end(ItemState state);
@@ -85,6 +87,7 @@ class OutputReport {
   Tally followed_;
   Tally loops_;
   int first_code_ = 0;
+  bool are_users_ = true;  // is_users_fault() of all faults
   std::string fault_text_;
   std::string notes_;
 };

@@ -163,10 +163,15 @@ Status Pack::contents(Fd directory, const std::string& prefix) {
   }
 }
 
+bool Pack::is_left_out(const std::string& name, const struct stat& info) const {
+  return leaves_out_ && leaves_out_(origin_ + name, info);
+}
+
 Status Pack::step(const TreeWalk& walk, const WalkStep& step, const std::string& name) {
   if (step.kind == WalkStep::Kind::directory_end) return {};
   if (step.kind == WalkStep::Kind::fault)
     return entry_error(name, source_fault(step.fault, step.info));
+  if (is_left_out(name, step.info)) return {};
   const SourceEntry source{step.dir_fd, step.name, O_NOFOLLOW};
   if (!S_ISLNK(step.info.st_mode)) return add(source, name, step.info);
   if (out_links_ != nullptr) {
@@ -247,12 +252,14 @@ Status Pack::add_behind(Fd target, const WalkStep& link, const std::string& name
   return {};
 }
 
-Status Pack::entry(const SourceEntry& source, const std::string& name) {
+Status Pack::entry(const SourceEntry& source, const std::string& name, const std::string& origin) {
+  origin_ = origin;
   TRY_ASSIGN(Fd handle, open_beneath(source.dir_fd, source.path, O_PATH | source.follow));
   struct stat info {};
   if (::fstat(handle.get(), &info) != 0) return system_error(source.path);
-  if (S_ISLNK(info.st_mode)) return link(source, name, info);
-  TRY(add(source, name, info));
+  const bool is_left = is_left_out(name, info);
+  if (S_ISLNK(info.st_mode)) return is_left ? Status() : link(source, name, info);
+  if (!is_left) TRY(add(source, name, info));
   return S_ISDIR(info.st_mode) ? contents(std::move(handle), name + "/") : Status();
 }
 

@@ -5,10 +5,12 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "common/os/fd.hpp"
 #include "common/result.hpp"
+#include "daemon/worker/deliver/copy_scope.hpp"
 #include "daemon/worker/deliver/output_links.hpp"
 #include "daemon/worker/deliver/output_report.hpp"
 #include "daemon/worker/tree/file_data.hpp"
@@ -51,11 +53,15 @@ class Pack {
     out_links_ = &found;
   }
 
+  // From here on, entries that are no results are left out, and so are directories.
+  void leave_out(LeavesOut leaves_out) { leaves_out_ = std::move(leaves_out); }
+
   // Adds the contents of a directory, each named `prefix` + its path in the directory.
   Status contents(Fd directory, const std::string& prefix);
 
-  // Adds one entry of any kind as `name`.
-  Status entry(const SourceEntry& source, const std::string& name);
+  // Adds one entry of any kind as `name`. `origin`: what is before the name in the paths of
+  // leave_out(): "" or "a/b/".
+  Status entry(const SourceEntry& source, const std::string& name, const std::string& origin = "");
 
   // Writes the archive's end. Without it, the file is not an archive.
   Status finish();
@@ -74,6 +80,7 @@ class Pack {
   Status add_behind(Fd target, const WalkStep& link, const std::string& name,
                     const struct stat& info);
   [[nodiscard]] bool is_in_a_walk(const struct stat& directory) const;
+  [[nodiscard]] bool is_left_out(const std::string& name, const struct stat& info) const;
   Status link(const SourceEntry& source, const std::string& name, const struct stat& info);
   Status what_is_led_to(const JobPlace& place, const std::string& name);
   Status add(const SourceEntry& source, const std::string& name, const struct stat& info,
@@ -98,6 +105,8 @@ class Pack {
   bool is_tar_ = false;  // keeps hard links and holes
   HardLinks links_;      // with names in the archive
   OutputLinks* output_links_ = nullptr;
+  LeavesOut leaves_out_;
+  std::string origin_;  // of the entry
   unsigned depth_ = 0;  // of directories in the places of links, in each other
   LinksOut links_out_ = LinksOut::kept;
   OutLinks* out_links_ = nullptr;       // null: nobody asks

@@ -63,7 +63,7 @@ class Delivery {
         links_(job),
         source_(source),
         target_(target),
-        scope_(scope),
+        scope_(std::move(scope)),
         report_(report) {
     scope_.links = &links_;
   }
@@ -99,9 +99,8 @@ class Delivery {
       TRY_ASSIGN(auto directory, contents());
       return directory ? copy.contents(std::move(*directory)) : Status();
     }
-    const auto one = [&](const SourceEntry& entry, const std::string& base) {
-      return copy.entry(entry, base);
-    };
+    const auto one = [&](const SourceEntry& entry, const std::string& base,
+                         const std::string& origin) { return copy.entry(entry, base, origin); };
     return target_.form == Form::named ? each({name}, one) : each(base_names(), one);
   }
 
@@ -136,7 +135,8 @@ class Delivery {
       const auto place = place_of(links_.tree(), source_, source_.paths[i]);
       if (!place && scope_.is_early() && place.error().code == ENOENT) continue;
       if (!place) return place.error();
-      TRY(on_entry(place->entry(), names[i]));
+      const std::string origin = place->path.substr(0, place->path.rfind('/') + 1);
+      TRY(on_entry(place->entry(), names[i], origin));
     }
     return {};
   }
@@ -150,6 +150,7 @@ class Delivery {
     TRY_ASSIGN(const auto archive,
                Pack::begin(file.get(), target_.suffix, order_.threads, order_.user, report_));
     archive->follow(links_);
+    archive->leave_out(scope_.leaves_out);
     TRY(pack_sources(*archive));
     TRY(archive->finish());
     if (::fsync(file.get()) != 0) return system_error("cannot write the archive");
@@ -165,9 +166,10 @@ class Delivery {
       TRY_ASSIGN(auto directory, contents());
       return archive.contents(std::move(*directory), "");
     }
-    return each(base_names(), [&](const SourceEntry& entry, const std::string& base) {
-      return archive.entry(entry, base);
-    });
+    return each(base_names(),
+                [&](const SourceEntry& entry, const std::string& base, const std::string& origin) {
+                  return archive.entry(entry, base, origin);
+                });
   }
 
   const WorkerOrder& order_;
@@ -185,13 +187,24 @@ bool is_excluded(When when, JobOutcome outcome) {
          (when == When::failure && outcome == JobOutcome::success);
 }
 
-void deliver_output(const OutputItem& item, const WorkerOrder& order, const JobTree& job,
+Result<OutputSource> JobResults::find(const OutputItem& item) const {
+  return find_results(tree, item.source, staged);
+}
+
+LeavesOut JobResults::leaves_out(const OutputSource& source) const {
+  if (source.changed.empty()) return {};
+  return [this](const std::string& path, const struct stat& info) {
+    return staged.is_unchanged(path, info);
+  };
+}
+
+void deliver_output(const OutputItem& item, const WorkerOrder& order, const JobResults& job,
                     const EarlierDelivery& earlier, OutputReport& report) {
   if (is_excluded(item.when, order.outcome)) {
     return report.skip(item.when == When::success ? "when=success, and the job failed"
                                                   : "when=failure, and the job succeeded");
   }
-  const auto source = find_output_source(job, item.source);
+  const auto source = job.find(item);
   if (!source) return report.finish(source.error());
   if (source->kind == Kind::missing) {
     return report.skip(item.source + ": nothing of that name in the job's directory");
@@ -207,15 +220,17 @@ void deliver_output(const OutputItem& item, const WorkerOrder& order, const JobT
   if (!source->absent.empty() && !item.optional) report.add_missing(absent_note(source->absent));
   CopyScope scope;
   if (earlier.list != nullptr) scope = {CopyWhat::missing, earlier.list, earlier.item};
-  report.finish(Delivery(order, job, *source, *target, scope, report).run());
+  scope.leaves_out = job.leaves_out(*source);
+  if (const std::string note = left_out_note(*source); !note.empty()) report.add_note(note);
+  report.finish(Delivery(order, job.tree, *source, *target, scope, report).run());
 }
 
-void push_output(const OutputItem& item, const WorkerOrder& order, const JobTree& job,
+void push_output(const OutputItem& item, const WorkerOrder& order, const JobResults& job,
                  const EarlierDelivery& earlier, const SettleRules& rules, OutputReport& report) {
   CopyScope scope{CopyWhat::changed, earlier.list, earlier.item, &rules};
   Status pushed;
   for (unsigned look = 1;; ++look) {
-    const auto source = find_output_source(job, item.source);
+    const auto source = job.find(item);
     if (!source) return report.finish(source.error());
     if (source->kind == Kind::missing) {
       if (look > 1) break;
@@ -228,7 +243,8 @@ void push_output(const OutputItem& item, const WorkerOrder& order, const JobTree
       scope.syncs_all = earlier.list->begin_output(earlier.item);
       report.begin(kind_text(*source), target->path());
     }
-    pushed = Delivery(order, job, *source, *target, scope, report).run();
+    scope.leaves_out = job.leaves_out(*source);
+    pushed = Delivery(order, job.tree, *source, *target, scope, report).run();
     if (!pushed || report.unsettled() == 0 || look >= rules.looks) break;
     rules.wait(rules.between);
     report.begin_again();

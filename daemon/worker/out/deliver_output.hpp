@@ -3,15 +3,28 @@
 
 #include "common/request/request.hpp"
 #include "common/wire/worker_order.hpp"
+#include "daemon/worker/deliver/copy_scope.hpp"
 #include "daemon/worker/deliver/delivered_list.hpp"
 #include "daemon/worker/deliver/output_report.hpp"
 #include "daemon/worker/deliver/settled_file.hpp"
+#include "daemon/worker/out/staged_data.hpp"
 #include "daemon/worker/tree/job_tree.hpp"
 
 namespace nodestage {
 
 // Whether `when=` excludes the item.
 bool is_excluded(When when, JobOutcome outcome);
+
+// A job's directory, and what of it is no result. Borrows everything.
+struct JobResults {
+  const JobTree& tree;
+  const StagedData& staged;
+
+  // What of the item's source is a result.
+  [[nodiscard]] Result<OutputSource> find(const OutputItem& item) const;
+  // For the copies of what find() has found.
+  [[nodiscard]] LeavesOut leaves_out(const OutputSource& source) const;
+};
 
 // What earlier deliveries of the item brought, for the two calls below. Borrows everything.
 struct EarlierDelivery {
@@ -21,13 +34,13 @@ struct EarlierDelivery {
 
 // Finds the sources and copies or packs them to the target. The report ends as done, failed, or
 // skipped. Needs the rights of the job's user.
-void deliver_output(const OutputItem& item, const WorkerOrder& order, const JobTree& job,
+void deliver_output(const OutputItem& item, const WorkerOrder& order, const JobResults& job,
                     const EarlierDelivery& earlier, OutputReport& report);
 
 // The same while the job runs: copies only what has changed since the earlier deliveries and is
 // whole, and continues their list (not null). What is being written is looked at rules.looks times,
 // and named in the report. SIGIO must be ignored.
-void push_output(const OutputItem& item, const WorkerOrder& order, const JobTree& job,
+void push_output(const OutputItem& item, const WorkerOrder& order, const JobResults& job,
                  const EarlierDelivery& earlier, const SettleRules& rules, OutputReport& report);
 
 }  // namespace nodestage

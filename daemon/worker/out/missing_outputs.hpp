@@ -7,24 +7,32 @@
 
 #include "common/request/request.hpp"
 #include "common/wire/worker_order.hpp"
-#include "daemon/worker/tree/job_tree.hpp"
+#include "daemon/worker/out/deliver_output.hpp"
 
 namespace nodestage {
 
 struct MissingOutputs {
-  std::vector<bool> is_missing;   // for each item: wanted, not `optional`, and missing
-  std::vector<std::string> left;  // what the job made at the top level of its directory, sorted
-  bool are_all = false;           // every wanted item is missing
+  std::vector<bool> is_missing;    // for each item: wanted, not `optional`, and missing
+  bool are_all = false;            // every wanted item is missing
+  std::vector<std::string> names;  // what the job made at the top level of its directory, sorted
+  std::vector<std::string> left;   // left_results()
+  std::vector<std::string> meant;  // for each missing item: probably_meant(), or ""
+
+  [[nodiscard]] bool is_any() const;
 };
 
-// Checks names alone. `left` is filled if something is missing.
-MissingOutputs find_missing(const StageRequest& request, JobOutcome outcome, const JobTree& job);
+// The last three are filled if something is missing.
+MissingOutputs find_missing(const StageRequest& request, const WorkerOrder& order,
+                            const JobResults& job);
 
-// "reslts: nothing of that name in the job's directory, which holds results, log.txt"
-std::string missing_note(const std::string& source, const std::vector<std::string>& left);
+// Whether what is left is kept, so that a misspelled name does not cost a job its results. A job of
+// one node could not have meant to lose any of it. Of several nodes, often one alone writes the
+// results, and the others only a log of their own.
+bool keeps_left(const MissingOutputs& missing, const WorkerOrder& order, const JobResults& job);
 
-// Whether staging puts something there, according to the request alone. `path`: below the job
-// directory.
-bool is_staged(const StageRequest& request, const std::string& path);
+// "reslts: nothing of that name in the job's directory, which holds results, log.txt (did you mean
+// 'results'?)"
+std::string missing_note(const std::string& source, const std::vector<std::string>& names,
+                         const std::string& meant);
 
 }  // namespace nodestage

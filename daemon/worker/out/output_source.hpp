@@ -17,7 +17,11 @@ struct OutputSource {
     matches,  // the matches of a glob; links are not followed
   };
   Kind kind = Kind::missing;
-  std::vector<std::string> paths;  // below the job directory, sorted; one unless `matches`
+  std::vector<std::string> paths = {};  // below the job directory, sorted; one unless `matches`
+  // From find_results() (staged_data.hpp) only: matches that are no results, and those of `paths`
+  // in which some is not.
+  std::vector<std::string> unchanged = {};
+  std::vector<std::string> changed = {};
   // Of `matches`: the names that the source's braces stand for of which there is nothing.
   std::vector<std::string> absent = {};
 };

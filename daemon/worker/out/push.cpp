@@ -33,7 +33,7 @@ bool is_selected(const WorkerOrder& order, const OutputItem& item, std::size_t i
       [&](const std::string& typed) { return source_of(typed, order.directory) == source; });
 }
 
-void push_outputs(const WorkerOrder& order, const StageRequest& request, const JobTree& job,
+void push_outputs(const WorkerOrder& order, const StageRequest& request, const JobResults& job,
                   DeliveredList& list, const SettleRules& rules,
                   std::vector<OutputReport>& reports) {
   for (std::size_t i = 0; i < reports.size(); ++i) {

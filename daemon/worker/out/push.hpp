@@ -8,7 +8,7 @@
 #include "daemon/worker/deliver/delivered_list.hpp"
 #include "daemon/worker/deliver/output_report.hpp"
 #include "daemon/worker/deliver/settled_file.hpp"
-#include "daemon/worker/tree/job_tree.hpp"
+#include "daemon/worker/out/deliver_output.hpp"
 
 namespace nodestage {
 
@@ -18,7 +18,7 @@ bool is_selected(const WorkerOrder& order, const OutputItem& item, std::size_t i
 
 // Delivers what is selected and can be delivered early; the rest ends as skipped. One report for
 // each output. `list`: begun.
-void push_outputs(const WorkerOrder& order, const StageRequest& request, const JobTree& job,
+void push_outputs(const WorkerOrder& order, const StageRequest& request, const JobResults& job,
                   DeliveredList& list, const SettleRules& rules,
                   std::vector<OutputReport>& reports);
 

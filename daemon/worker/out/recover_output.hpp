@@ -7,7 +7,7 @@
 #include "common/request/request.hpp"
 #include "common/wire/worker_order.hpp"
 #include "daemon/worker/deliver/output_report.hpp"
-#include "daemon/worker/tree/job_tree.hpp"
+#include "daemon/worker/out/deliver_output.hpp"
 
 namespace nodestage {
 
@@ -15,12 +15,12 @@ namespace nodestage {
 // unpacked and whatever TARGET was. Of a source that a link leads out of the tree, it copies the
 // link. Skips what `when=` is known to exclude. The report ends as done, failed, or skipped. Needs
 // the rights of the job's user.
-void recover_output(const OutputItem& item, const WorkerOrder& order, const JobTree& job,
+void recover_output(const OutputItem& item, const WorkerOrder& order, const JobResults& job,
                     OutputReport& report);
 
-// Copies the entries with these names at the top level of the tree to order.recover_to. For a tree
-// that contains nothing of what --stage-out names.
-void recover_names(const std::vector<std::string>& names, const WorkerOrder& order,
-                   const JobTree& job, OutputReport& report);
+// Copies what lies at these paths of the tree to the same paths below order.recover_to: what
+// --stage-out does not name where a source of it is missing (left_results()).
+void recover_left(const std::vector<std::string>& paths, const WorkerOrder& order,
+                  const JobResults& job, OutputReport& report);
 
 }  // namespace nodestage

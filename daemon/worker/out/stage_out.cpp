@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <csignal>
+#include <utility>
 #include <vector>
 
 #include "common/text/human.hpp"
@@ -54,6 +55,9 @@ std::string advice(const WorkerOrder& order, int code) {
           "Files of a container's other users are yours after `podman unshare chown -R 0:0 DIR` in "
           "the job; afterwards, your administrators can change their owner. ";
       break;
+    case k_missing_source:
+      first = "Correct the name, or add the key `optional` if it need not exist. ";
+      break;
     case k_ended_mount:
       first = "In a job, mount outside of its outputs, or unmount before its end. ";
       break;
@@ -92,43 +96,38 @@ bool is_first_node(const WorkerOrder& order) {
   return order.node_index == 0 || order.node_count == 1;
 }
 
-// A misspelled name must not cost a job its results, so they are kept. Not those of a job that
-// failed, which often has none, nor on nodes other than the first, which often writes all.
-bool keeps_what_is_left(const MissingOutputs& missing, const WorkerOrder& order) {
-  return missing.are_all && !missing.left.empty() && order.delivered == 0 &&
-         order.outcome != JobOutcome::failure && is_first_node(order);
-}
-
-void tell_missing(const WorkerOrder& order, const std::string& source,
-                  const MissingOutputs& missing, OutputReport& report) {
-  if (!is_first_node(order)) return report.skip(missing_note(source, {}));
-  const std::string note = missing_note(source, missing.left);
-  keeps_what_is_left(missing, order) ? report.give_up(Error{ENOENT, note}) : report.miss(note);
+void tell_missing(const WorkerOrder& order, const StageRequest& request, std::size_t index,
+                  const MissingOutputs& missing, bool is_kept, OutputReport& report) {
+  const std::string& source = request.outputs[index].source;
+  const std::string note = missing_note(source, missing.names, missing.meant[index]);
+  if (is_kept) return report.give_up(Error{k_missing_source, note});
+  is_first_node(order) ? report.miss(note) : report.skip(missing_note(source, {}, ""));
 }
 
 // For a job whose staging failed: whether there is a result that the staging cannot have made.
-bool shows_a_run(const StageRequest& request, const JobTree& job) {
-  return std::any_of(request.outputs.begin(), request.outputs.end(), [&](const OutputItem& item) {
-    const auto source = find_output_source(job, item.source);
+bool shows_a_run(const StageRequest& request, const JobResults& job) {
+  return std::any_of(request.outputs.begin(), request.outputs.end(), [&job](const auto& item) {
+    const auto source = job.find(item);
     return !source ||
            !std::all_of(source->paths.begin(), source->paths.end(),
-                        [&](const std::string& path) { return is_staged(request, path); });
+                        [&job](const std::string& path) { return job.staged.meets(path); });
   });
 }
 
-void deliver_outputs(const WorkerOrder& order, const StageRequest& request, const JobTree& job,
+void deliver_outputs(const WorkerOrder& order, const StageRequest& request, const JobResults& job,
                      DeliveredList& list, std::vector<OutputReport>& reports) {
   // What exists of a staged input may be only a part of it, which must not replace the whole in a
   // target.
   const bool ran = order.ran || shows_a_run(request, job);
-  const MissingOutputs missing = find_missing(request, order.outcome, job);
+  const MissingOutputs missing = find_missing(request, order, job);
+  const bool is_kept = keeps_left(missing, order, job);
   for (std::size_t i = 0; i < reports.size(); ++i) {
     if ((order.delivered >> i & 1) != 0) {
       reports[i].skip(k_delivered_before);
     } else if (!ran) {
       reports[i].skip(k_no_run);
     } else if (missing.is_missing[i]) {
-      tell_missing(order, request.outputs[i].source, missing, reports[i]);
+      tell_missing(order, request, i, missing, is_kept, reports[i]);
     } else {
       const EarlierDelivery earlier{order.keeps_list ? &list : nullptr, i};
       deliver_output(request.outputs[i], order, job, earlier, reports[i]);
@@ -136,16 +135,14 @@ void deliver_outputs(const WorkerOrder& order, const StageRequest& request, cons
   }
 }
 
-void recover_outputs(const WorkerOrder& order, const StageRequest& request, const JobTree& job,
+void recover_outputs(const WorkerOrder& order, const StageRequest& request, const JobResults& job,
                      std::vector<OutputReport>& reports) {
-  const MissingOutputs missing = find_missing(request, order.outcome, job);
-  bool is_left_taken = false;
+  MissingOutputs missing = find_missing(request, order, job);
   for (std::size_t i = 0; i < reports.size(); ++i) {
     if ((order.delivered >> i & 1) != 0) {
       reports[i].skip(k_delivered_before);
-    } else if (missing.is_missing[i] && missing.are_all && !is_left_taken) {
-      recover_names(missing.left, order, job, reports[i]);
-      is_left_taken = true;
+    } else if (missing.is_missing[i] && !missing.left.empty()) {
+      recover_left(std::exchange(missing.left, {}), order, job, reports[i]);
     } else {
       recover_output(request.outputs[i], order, job, reports[i]);
     }
@@ -175,7 +172,9 @@ int run_stage_out(const WorkerOrder& order, const StageRequest& request, const S
   }
   tell_phase(WorkerPhase::working, reports.size());
   DeliveredList list(is_listed ? k_worker_delivered_fd : -1);
-  const JobTree job(k_worker_directory_fd, order.directory);
+  const JobTree tree(k_worker_directory_fd, order.directory);
+  const StagedData staged(request, order);
+  const JobResults job{tree, staged};
   list.begin(pending_names(order).prefix);
   if (order.task == WorkerTask::push) {
     push_outputs(order, request, job, list, rules, reports);

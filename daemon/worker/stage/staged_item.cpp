@@ -139,8 +139,11 @@ void StagedItem::end(const Status& status) {
   context_.workspace.remove_item(index_);
   first_.reset();
   space_.settle(need_.expected);
+  // What the job changes from here on has a later ctime than what was staged.
+  const std::uint64_t staged_ns = status ? pass_file_time() : 0;
   const std::lock_guard lock(mutex_);
   ended_ = Clock::now();
+  staged_ns_ = staged_ns;
   state_ = status ? ItemState::done : ItemState::failed;
   if (!status) note_ = status.error().text();
   is_over_quota_ = !status && status.error().code == EDQUOT;
@@ -178,6 +181,7 @@ ItemRecord StagedItem::record() const {
   record.flags = (is_async() ? k_item_async : 0) |
                  (is_needed() || is_async() ? 0 : k_item_optional) | kind_flag() | share_flags();
   tell_amounts(record);
+  record.staged_ns = staged_ns_;
   if (begun_) tell_times(record);
   tell_texts(record);
   return record;

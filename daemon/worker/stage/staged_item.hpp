@@ -150,6 +150,7 @@ class StagedItem {
   std::string destination_;  // "." for the job directory itself
   std::optional<Clock::time_point> begun_;
   std::optional<Clock::time_point> ended_;
+  std::uint64_t staged_ns_ = 0;                                  // of its record
   bool is_whole_ = false;                                        // staged to be kept, and it can be
   bool is_linked_ = false;                                       // only linked
   std::string unkept_ = "an earlier try of this job staged it";  // why it is not whole

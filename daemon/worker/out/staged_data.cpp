@@ -1,0 +1,208 @@
+#include "daemon/worker/out/staged_data.hpp"
+
+#include <fcntl.h>
+#include <fnmatch.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <utility>
+
+#include "common/os/file.hpp"
+#include "common/os/wall_clock.hpp"
+#include "common/request/destinations.hpp"
+#include "common/text/glob_text.hpp"
+#include "common/text/human.hpp"
+#include "common/text/path_names.hpp"
+#include "daemon/worker/tree/tree_walk.hpp"
+
+namespace nodestage {
+namespace {
+
+constexpr const char* k_compiled = "__pycache__";
+constexpr std::size_t k_shown_names = 3;
+constexpr std::size_t k_name_width = 60;
+
+// A time that is still to come tells nothing: the clock was set back.
+std::uint64_t past(std::uint64_t time) { return time > wall_ns() ? 0 : time; }
+
+std::string normal(const std::string& path) {
+  std::string text = std::filesystem::path(path).lexically_normal();
+  while (text.ends_with('/')) text.pop_back();
+  return text;
+}
+
+bool is_at_or_below(const std::string& path, const std::string& directory) {
+  return path.starts_with(directory) &&
+         (path.size() == directory.size() || path[directory.size()] == '/');
+}
+
+// With a star for braces: thousands of names would be compared with each entry.
+std::string without_braces(const std::string& glob) {
+  std::string text;
+  for (std::size_t i = 0; i < glob.size(); ++i) {
+    const std::size_t end = end_of_braces(glob, i);
+    text += end == std::string::npos ? glob[i] : '*';
+    if (end != std::string::npos) i = end;
+  }
+  return text;
+}
+
+std::string first_part(const std::string& path) { return path.substr(0, path.find('/')); }
+
+bool is_compiled(const std::string& path) {
+  return ("/" + path + "/").find(std::string("/") + k_compiled + "/") != std::string::npos;
+}
+
+std::uint64_t ctime_of(const struct stat& info) {
+  return static_cast<std::uint64_t>(info.st_ctim.tv_sec) * 1'000'000'000 +
+         static_cast<std::uint64_t>(info.st_ctim.tv_nsec);
+}
+
+std::string shown_names(const std::vector<std::string>& names) {
+  std::string text;
+  for (std::size_t i = 0; i < std::min(names.size(), k_shown_names); ++i)
+    text += (i == 0 ? "" : ", ") + shortened(printable(names[i]), k_name_width);
+  if (names.size() > k_shown_names)
+    text += " and " + human_count(names.size() - k_shown_names) + " more";
+  return text;
+}
+
+}  // namespace
+
+StagedData::StagedData(const StageRequest& request, const WorkerOrder& order) {
+  const auto until = [&order](std::size_t item) {
+    if (item < order.staged_ns.size() && order.staged_ns[item] != 0)
+      return past(order.staged_ns[item]);
+    // While the job runs, an item may become complete after this order was made.
+    return order.task == WorkerTask::push ? UINT64_MAX : 0;
+  };
+  for (std::size_t i = 0; i < request.datasets.size(); ++i) {
+    const DatasetItem& item = request.datasets[i];
+    // The job may have put names of its own there before all matches were in place.
+    const bool is_early = item.async || request.wait == StageWait::none;
+    add(item, is_early && item.destination.empty() && is_glob(item.source) ? 0 : until(i));
+  }
+  if (!request.venv) return;
+  const std::string venv = normal(request.venv->destination);
+  const std::uint64_t time = until(request.datasets.size());
+  places_.push_back({venv, false, time, request.venv->shared});
+  places_.push_back({venv + ".log", false, time, false});
+}
+
+void StagedData::add(const DatasetItem& item, std::uint64_t until) {
+  if (!item.destination.empty()) {
+    places_.push_back({normal(item.destination), false, until, item.shared});
+    return;
+  }
+  // An archive is extracted to its name without the suffix; any other source keeps its name.
+  const std::string source = without_braces(item.source);
+  const std::string whole = last_part(source);
+  const std::string bare = whole.substr(0, whole.size() - archive_suffix(whole).size());
+  for (const std::string& name : {whole, bare, default_destination(source)}) {
+    const bool is_new = std::none_of(places_.begin(), places_.end(),
+                                     [&name](const Place& place) { return place.name == name; });
+    if (is_new) places_.push_back({name, is_glob(source), until, item.shared});
+  }
+}
+
+const StagedData::Place* StagedData::place_of(const std::string& path) const {
+  const auto place = std::find_if(places_.begin(), places_.end(), [&path](const Place& one) {
+    if (!one.is_glob) return is_at_or_below(path, one.name);
+    return ::fnmatch(one.name.c_str(), first_part(path).c_str(), 0) == 0;
+  });
+  return place == places_.end() ? nullptr : &*place;
+}
+
+bool StagedData::is_above(const std::string& path) const {
+  return std::any_of(places_.begin(), places_.end(), [&path](const Place& place) {
+    return !place.is_glob && place.name != path && is_at_or_below(place.name, path);
+  });
+}
+
+bool StagedData::meets(const std::string& path) const {
+  const std::string whole = normal(path);
+  return place_of(whole) != nullptr || is_above(whole);
+}
+
+bool StagedData::is_old(const Place& place, const std::string& path, const struct stat& info) {
+  if (place.is_link && S_ISLNK(info.st_mode) && path == place.name) return true;
+  return S_ISDIR(info.st_mode) || is_compiled(path) || ctime_of(info) <= place.until;
+}
+
+bool StagedData::is_unchanged(const std::string& path, const struct stat& info) const {
+  const Place* place = place_of(path);
+  return place != nullptr && is_old(*place, path, info);
+}
+
+bool StagedData::is_all_unchanged(const JobTree& job, const std::string& path,
+                                  IfUnknown unknown) const {
+  const auto is_changed = [&](const std::string& entry, const struct stat& info) {
+    const Place* place = place_of(entry);
+    if (place == nullptr) return !S_ISDIR(info.st_mode);
+    if (is_old(*place, entry, info)) return false;
+    return place->until != 0 || unknown == IfUnknown::changed;
+  };
+  struct stat info {};
+  auto top = open_beneath(job.fd(), path, O_PATH | O_NOFOLLOW);
+  if (!top || ::fstat(top->get(), &info) != 0 || is_changed(path, info)) return false;
+  if (!S_ISDIR(info.st_mode)) return true;
+  auto walk = TreeWalk::begin(std::move(*top), WalkFor::looking);
+  while (walk) {
+    const auto step = walk->next();
+    if (!step) return false;
+    if (!*step) return true;
+    // What cannot be examined may be changed.
+    if ((*step)->kind == WalkStep::Kind::fault) return false;
+    if (is_changed(path + "/" + walk->path(**step), (*step)->info)) return false;
+  }
+  return false;
+}
+
+// Whether one of the globs is the path, or spells out something staged around it.
+bool StagedData::is_named(const std::vector<std::string>& globs, const std::string& path) const {
+  return std::any_of(globs.begin(), globs.end(), [&](const std::string& glob) {
+    const std::size_t end = glob.find_first_of("*?[\\");
+    if (end == std::string::npos) return normal(glob) == path;
+    const std::size_t slash = glob.substr(0, end).rfind('/');
+    if (slash == std::string::npos) return false;
+    const std::string top = normal(glob.substr(0, slash));
+    return place_of(top) != nullptr && is_at_or_below(path, top);
+  });
+}
+
+OutputSource StagedData::results_of(const JobTree& job, const std::string& source,
+                                    OutputSource found) const {
+  if (found.kind != OutputSource::Kind::matches) return found;
+  const auto globs = brace_texts(source);
+  std::vector<std::string> paths;
+  for (std::string& path : found.paths) {
+    if (!meets(path) || (globs && is_named(*globs, path))) {
+      paths.push_back(std::move(path));
+    } else if (is_all_unchanged(job, path, IfUnknown::changed)) {
+      found.unchanged.push_back(std::move(path));
+    } else {
+      found.changed.push_back(path);
+      paths.push_back(std::move(path));
+    }
+  }
+  found.paths = std::move(paths);
+  if (found.paths.empty()) found.kind = OutputSource::Kind::missing;
+  return found;
+}
+
+Result<OutputSource> find_results(const JobTree& job, const std::string& source,
+                                  const StagedData& staged) {
+  TRY_ASSIGN(OutputSource found, find_output_source(job, source));
+  return staged.results_of(job, source, std::move(found));
+}
+
+std::string left_out_note(const OutputSource& source) {
+  std::string text;
+  if (!source.unchanged.empty())
+    text = "left out as staged and unchanged: " + shown_names(source.unchanged);
+  if (source.changed.empty()) return text;
+  return text + (text.empty() ? "" : "; ") +
+         "only what was changed or added since the staging: " + shown_names(source.changed);
+}
+
+}  // namespace nodestage

@@ -1,0 +1,65 @@
+// StagedData: what staging has put into the job directory, and what of it the job has changed
+// since. What was staged and is unchanged is no result: a glob of --stage-out does not mean it.
+#pragma once
+
+#include <sys/stat.h>
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "common/request/request.hpp"
+#include "common/wire/worker_order.hpp"
+#include "daemon/worker/out/output_source.hpp"
+
+namespace nodestage {
+
+// Paths are below the job directory. Files and links count as changed when their ctime is later
+// than the end of their item's staging: whatever writes, renames, or replaces one sets it.
+// Directories and what python compiles (`__pycache__`) do not count.
+class StagedData {
+ public:
+  StagedData(const StageRequest& request, const WorkerOrder& order);
+
+  // Whether staging puts something at, below, or above the path, according to the request alone.
+  [[nodiscard]] bool meets(const std::string& path) const;
+  // Whether something is staged below the path, which staging has not made itself.
+  [[nodiscard]] bool is_above(const std::string& path) const;
+
+  // Whether the entry, which looks as `info`, was staged and is as it was.
+  [[nodiscard]] bool is_unchanged(const std::string& path, const struct stat& info) const;
+  // Whether all at and below the path is so. Where it is not known, `unknown` is the answer.
+  enum class IfUnknown { changed, unchanged };
+  [[nodiscard]] bool is_all_unchanged(const JobTree& job, const std::string& path,
+                                      IfUnknown unknown) const;
+
+  // The results among what `source` of --stage-out has found: of the matches of a glob, those that
+  // are not all unchanged. What the glob names itself ("data/*" of the dataset "data") is a result.
+  [[nodiscard]] OutputSource results_of(const JobTree& job, const std::string& source,
+                                        OutputSource found) const;
+
+ private:
+  struct Place {
+    std::string name;         // a path, or a glob for the first component of one
+    bool is_glob = false;     // a glob of names
+    std::uint64_t until = 0;  // wall_ns() when it was complete; 0: not known
+    bool is_link = false;     // a link at its name leads to what is kept for several jobs
+  };
+  void add(const DatasetItem& item, std::uint64_t until);
+  [[nodiscard]] const Place* place_of(const std::string& path) const;
+  [[nodiscard]] bool is_named(const std::vector<std::string>& globs, const std::string& path) const;
+  [[nodiscard]] static bool is_old(const Place& place, const std::string& path,
+                                   const struct stat& info);
+
+  std::vector<Place> places_;
+};
+
+// find_output_source(), and of that the results.
+Result<OutputSource> find_results(const JobTree& job, const std::string& source,
+                                  const StagedData& staged);
+
+// "data and env were staged and are unchanged: left out" and the like; "" if nothing was left out.
+std::string left_out_note(const OutputSource& source);
+
+}  // namespace nodestage
