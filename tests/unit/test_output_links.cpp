@@ -307,6 +307,25 @@ TEST_CASE("a name that was a link within the output becomes a directory") {
   CHECK(job.files() == 0);
 }
 
+TEST_CASE("a link that led nowhere, or to what contains the output, leads to something later") {
+  PushJob job;
+  write_file(job.directory / "ck/5/model", "5");
+  link_in(job, "r/latest", "ck/6");
+  link_in(job, "r/top", "");
+  job.ask("r", "out");
+  const fs::path out = job.target / "out";
+  REQUIRE(job.run() == 0);
+  CHECK(fs::is_symlink(fs::symlink_status(out / "latest")));
+  write_file(job.directory / "ck/6/model", "6");
+  link_in(job, "r/top", "ck/5");
+  REQUIRE(job.run() == 0);
+  CHECK(file_text(out / "latest/model") == "6");
+  CHECK(file_text(out / "top/model") == "5");
+  link_in(job, "r/top", "");
+  REQUIRE(job.run_end() == 0);
+  CHECK(file_text(out / "top/model") == "5");
+}
+
 TEST_CASE("what a link leads to and cannot be read is not lost") {
   StageOutJob job;
   write_file(job.directory / "closed/a", "1");

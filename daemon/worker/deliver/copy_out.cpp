@@ -62,13 +62,10 @@ std::string in_the_way(int target_fd, const std::string& name) {
          "), which is not followed: make it a directory there, or name another target";
 }
 
-// Earlier, this name may have been delivered as a link within the output.
-void remove_own_link(int target_fd, const std::string& name) {
+bool has_directory(int target_fd, const std::string& name) {
   struct stat there {};
-  if (::fstatat(target_fd, name.c_str(), &there, AT_SYMLINK_NOFOLLOW) != 0) return;
-  if (!S_ISLNK(there.st_mode) || there.st_uid != ::geteuid()) return;
-  const auto text = read_link({target_fd, name, O_NOFOLLOW});
-  if (text && !text->starts_with('/')) ::unlinkat(target_fd, name.c_str(), 0);
+  return ::fstatat(target_fd, name.c_str(), &there, AT_SYMLINK_NOFOLLOW) == 0 &&
+         S_ISDIR(there.st_mode);
 }
 
 }  // namespace
@@ -279,7 +276,10 @@ Status CopyOut::link(Descent& at, const SourceEntry& source, const std::string& 
       return other_link(at, *fate, name, path, info);
     case LinkFate::Way::loop:
       report_.add_loop(path);
-      break;
+      return kept_link(at, source, name, path, info);
+    case LinkFate::Way::staged:
+      report_.add_staged(path);
+      return kept_link(at, source, name, path, info);
     case LinkFate::Way::as_it_is:
       break;
   }
@@ -300,17 +300,34 @@ Status CopyOut::what_is_led_to(Descent& at, const JobPlace& place, const std::st
   return copied;
 }
 
+// Earlier, when the link led elsewhere or nowhere, a link may have been delivered under this name.
+void CopyOut::remove_own_link(int target_fd, const std::string& name) const {
+  struct stat there {};
+  if (::fstatat(target_fd, name.c_str(), &there, AT_SYMLINK_NOFOLLOW) != 0) return;
+  if (!S_ISLNK(there.st_mode) || there.st_uid != ::geteuid()) return;
+  const auto text = read_link({target_fd, name, O_NOFOLLOW});
+  if (text && (!text->starts_with('/') || scope_.links->tree().below(*text)))
+    ::unlinkat(target_fd, name.c_str(), 0);
+}
+
+// A directory that an earlier delivery made there stays.
+Status CopyOut::kept_link(Descent& at, const SourceEntry& source, const std::string& name,
+                          const std::string& path, const struct stat& info) {
+  TRY_ASSIGN(const bool is_reached, reach(at));
+  if (!is_reached) return {};
+  if (!has_directory(at.into().fd, name)) return leaf(at, source, name, path, info);
+  report_.add_unchanged();
+  return {};
+}
+
 // A directory that an earlier delivery made there, in the place of the link as it was then, gets
 // the contents of the one that the link leads to now.
 Status CopyOut::other_link(Descent& at, const LinkFate& fate, const std::string& name,
                            const std::string& path, const struct stat& info) {
   TRY_ASSIGN(const bool is_reached, reach(at));
   if (!is_reached) return {};
-  struct stat there {};
-  const bool is_directory =
-      ::fstatat(at.into().fd, name.c_str(), &there, AT_SYMLINK_NOFOLLOW) == 0 &&
-      S_ISDIR(there.st_mode);
-  const auto place = is_directory ? scope_.links->directory_of(fate) : std::nullopt;
+  const auto place =
+      has_directory(at.into().fd, name) ? scope_.links->directory_of(fate) : std::nullopt;
   if (!place) return check(path, leaves_.put_link(fate.text, at.into(), name, info));
   scope_.links->add_copy(place->path, path);
   return what_is_led_to(at, *place, name, path);

@@ -70,11 +70,14 @@ class CopyOut {
               const std::string& path, const struct stat& info);
   Status what_is_led_to(Descent& at, const JobPlace& place, const std::string& name,
                         const std::string& path);
+  Status kept_link(Descent& at, const SourceEntry& source, const std::string& name,
+                   const std::string& path, const struct stat& info);
   Status other_link(Descent& at, const LinkFate& fate, const std::string& name,
                     const std::string& path, const struct stat& info);
   Status directory(const SourceEntry& source, CopyInto into, const std::string& path,
                    const struct stat& info);
   bool is_left_out(const std::string& path, const struct stat& info) const;
+  void remove_own_link(int target_fd, const std::string& name) const;
   bool may_stay_closed(const std::string& path, const struct stat& info) const;
   bool is_target(const struct stat& info) const;
   Status check(const std::string& path, const Status& status);

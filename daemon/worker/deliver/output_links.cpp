@@ -135,8 +135,13 @@ LinkFate OutputLinks::fate_of(JobPlace place, const std::string& target) const {
   if (copy) return with_text(relative_text(target, *copy), std::move(place));
   const bool is_kept = S_ISDIR(place.info.st_mode) || S_ISREG(place.info.st_mode);
   if (place.kind == Kind::missing || is_hidden(place.path) || !is_kept) return {};
-  const bool is_loop = S_ISDIR(place.info.st_mode) && around_.count(place.path) > 0;
-  return {is_loop ? LinkFate::Way::loop : LinkFate::Way::instead, "", std::move(place)};
+  auto way = LinkFate::Way::instead;
+  if (S_ISDIR(place.info.st_mode) && around_.count(place.path) > 0) {
+    way = LinkFate::Way::loop;
+  } else if (is_staged_ && is_staged_(place)) {
+    way = LinkFate::Way::staged;
+  }
+  return {way, "", std::move(place)};
 }
 
 std::optional<JobPlace> OutputLinks::directory_of(const LinkFate& fate) const {

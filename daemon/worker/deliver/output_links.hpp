@@ -2,11 +2,13 @@
 // afterwards, so a link into it is worth only what is delivered.
 #pragma once
 
+#include <functional>
 #include <optional>
 #include <string>
 #include <string_view>
 #include <unordered_map>
 #include <unordered_set>
+#include <utility>
 
 #include "common/result.hpp"
 #include "daemon/worker/tree/job_tree.hpp"
@@ -39,6 +41,7 @@ struct LinkFate {
     other_text,  // a link with `text`
     instead,     // what is at `place` is delivered under the link's name
     loop,        // as it is: what is at `place` contains the output
+    staged,      // as it is: what is at `place` is too much of what was staged
   };
   Way way = Way::as_it_is;
   std::string text = {};
@@ -60,6 +63,10 @@ class OutputLinks {
   // target, or "" for the target itself. To call for everything that --stage-out names before the
   // first look().
   void add(const std::string& source, const std::string& target);
+
+  // What is no result, and is not delivered in the place of a link.
+  using IsStaged = std::function<bool(const JobPlace&)>;
+  void leave(IsStaged is_staged) { is_staged_ = std::move(is_staged); }
 
   // In what follows, targets are below `directory` of the real target; "": they are below that.
   void begin_in(const std::string& directory) { base_ = directory; }
@@ -90,6 +97,7 @@ class OutputLinks {
   PathMap sources_;                         // by where it is delivered
   std::unordered_set<std::string> around_;  // what --stage-out names, and all directories around
   std::string base_;
+  IsStaged is_staged_;
 };
 
 }  // namespace nodestage

@@ -48,7 +48,7 @@ void OutputReport::begin(std::string_view what, std::string_view destination) {
 void OutputReport::begin_again() {
   faults_ = specials_ = 0;
   are_users_ = true;
-  unsettled_ = followed_ = loops_ = {};
+  unsettled_ = followed_ = loops_ = staged_ = {};
   first_code_ = 0;
   fault_text_.clear();
   notes_.clear();
@@ -98,6 +98,8 @@ void OutputReport::add_unsettled(std::string_view path) {
 void OutputReport::add_followed(std::string_view path) { followed_.add(path); }
 
 void OutputReport::add_loop(std::string_view path) { loops_.add(path); }
+
+void OutputReport::add_staged(std::string_view path) { staged_.add(path); }
 
 void OutputReport::add_special() { ++specials_; }
 
@@ -165,6 +167,10 @@ void OutputReport::note_links() {
   if (loops_.count > 0) {
     add_note(counted(loops_.count, "link leads", "links lead") +
              " to a directory that contains the output, and was not followed: " + loops_.text());
+  }
+  if (staged_.count > 0) {
+    add_note(counted(staged_.count, "link leads", "links lead") +
+             " to what was staged, which is not copied back: " + staged_.text());
   }
 }
 

@@ -190,6 +190,7 @@ Status Pack::link(const SourceEntry& source, const std::string& name, const stru
     return entry_error(name, system_error("what it leads to cannot be read", fate.error().code));
   if (fate->way == LinkFate::Way::instead) return what_is_led_to(*fate->place, name);
   if (fate->way == LinkFate::Way::loop) report_.add_loop(name);
+  if (fate->way == LinkFate::Way::staged) report_.add_staged(name);
   return add(source, name, info, fate->way == LinkFate::Way::other_text ? fate->text : *text);
 }
 
