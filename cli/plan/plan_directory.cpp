@@ -62,6 +62,7 @@ void count_entry(const FTSENT& entry, Seen& seen, std::vector<char>& block) {
     case FTS_F:
     case FTS_SL:
     case FTS_SLNONE:
+    case FTS_DC:  // a link back to a directory above it
     case FTS_DEFAULT:
       break;
     default:
@@ -116,7 +117,8 @@ class Walk {
     const bool is_behind_link = std::exchange(is_followed_, false);
     if (entry.fts_info == FTS_D)
       entry.fts_number = is_behind_link ? entry.fts_level + 1 : top_of(entry);
-    if (is_behind_link ? !was_worth_following(entry) : look_at_link(tree, entry)) return;
+    if (is_behind_link) count_behind(entry);
+    if (!is_behind_link && look_at_link(tree, entry)) return;
     if (entry.fts_level > 0 || !look_.only.empty()) count_entry(entry, seen_, block_);
   }
 
@@ -137,15 +139,13 @@ class Walk {
     return is_followed_;
   }
 
-  // Of a link that leads nowhere, the walk sees it once more; of one that leads back, a loop.
-  bool was_worth_following(const FTSENT& entry) {
-    const bool is_kept = entry.fts_info == FTS_SLNONE || entry.fts_info == FTS_DC;
-    if (is_kept) {
+  // A link that leads nowhere or back stays a link.
+  void count_behind(const FTSENT& entry) {
+    if (entry.fts_info == FTS_SLNONE || entry.fts_info == FTS_DC) {
       add_kept(entry);
     } else {
       seen_.out_links.add_followed();
     }
-    return entry.fts_info != FTS_DC;
   }
 
   void add_kept(const FTSENT& entry) {

@@ -5,6 +5,6 @@ has "$(says --stage-dataset=m/snapshots/a -- true)" \
 R --stage-dataset=m/snapshots/a,links=follow --stage-out=a/config.json:o/c -- true
 holds o/c data
 nodestage pack --dereference m/snapshots/a -o a.tar >said
-has "$(cat said)" "1 link that leads out of it was followed"
+has "$(cat said)" "1 link that leads out of it is followed"
 R --stage-dataset=a.tar --stage-out=a/config.json:o/d -- true
 holds o/d data

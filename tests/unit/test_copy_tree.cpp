@@ -207,7 +207,7 @@ TEST_CASE("links that lead out of a directory: a note, or what they point to") {
   SUBCASE("followed") {
     run.item.links = Links::follow;
     CHECK(run.build(run.scratch / "m/snapshots/a") == "");
-    CHECK(run.link_note == "2 links that lead out of it were followed");
+    CHECK(run.link_note == "2 links that lead out of it are followed");
     CHECK(run.shell("cmp m/blobs/2 out1/sub/model.bin && test ! -L out1/sub/model.bin && "
                     "test $(stat -c %a out1/sub/model.bin) = 640 && cat out1/sub/up && "
                     "test $(readlink out1/same) = config.json") == 0);
@@ -224,8 +224,8 @@ TEST_CASE("links that lead out of a directory: a note, or what they point to") {
     CHECK(run.build(run.scratch / "m/snapshots/a") == "");
     CHECK(run.note == "1 FIFOs, sockets or devices left out");
     CHECK(run.link_note.starts_with(
-        "5 links that lead out of it were followed; 3 links to nothing, or "
-        "to a directory above, stayed as before, such as dir/self -> ../more"));
+        "5 links that lead out of it are followed; 3 links lead nowhere or "
+        "back, and stay links, such as dir/self -> ../more"));
     CHECK(run.shell("cd out1 && test ! -L dir && test $(readlink dir/in/up) = ../o && "
                     "cat dir/in/up && test ! -L dir/in/one && test -L loop && test -L none") == 0);
   }

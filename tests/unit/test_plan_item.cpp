@@ -121,10 +121,11 @@ TEST_CASE("plan: links that lead out of a directory") {
   item.links = Links::follow;
   const PlanItem followed = plan_dataset(item, 4);
   CHECK(followed.bytes.value == 5000 + 7000 + 5000);
+  CHECK(followed.files.value == 6);
   REQUIRE(followed.advice.size() == 1);
   CHECK(followed.advice[0] ==
-        "3 links that lead out of it were followed; 2 links to nothing, or to a directory above, "
-        "stayed as before, such as d/loop -> ../../snap");
+        "3 links that lead out of it are followed; 2 links lead nowhere or back, and "
+        "stay links, such as d/loop -> ../../snap");
   CHECK(followed.fault == "");
 }
 

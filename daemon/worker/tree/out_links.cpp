@@ -40,13 +40,15 @@ std::string OutLinks::note(LinksOut links, std::string_view key, std::uint64_t b
   std::string text;
   const std::uint64_t kept = kept_.count();
   if (followed_ > 0)
-    text = counted(followed_, "link that leads out of it was", "links that lead out of it were") +
+    text = counted(followed_, "link that leads out of it is", "links that lead out of it are") +
            " followed";
   if (kept == 0) return text;
   if (!text.empty()) text += "; ";
   if (links == LinksOut::followed)
-    return text + counted(kept, "link", "links") +
-           " to nothing, or to a directory above, stayed as before, such as " + kept_.first();
+    return text +
+           counted(kept, "link leads nowhere or back, and stays one",
+                   "links lead nowhere or back, and stay links") +
+           ", such as " + kept_.first();
   if (bytes == 0) text += "no byte of data is in it: ";
   return text + counted(kept, "link leads", "links lead") + " out of it, such as " + kept_.first() +
          " (" + std::string(key) + " takes what they point to)";
