@@ -99,7 +99,7 @@ TEST_CASE("** is any number of directories, none too") {
   job.ask("r/**/*.pt", "out");
   job.ask("r/**", "all");
   job.ask("**/b/**/z*", "deep");
-  job.ask("**/none", "none");
+  job.ask("**/none", "none").optional = true;  // else q, which no output names, would be held
   REQUIRE(job.run() == 0);
   CHECK(names_in(job.target / "out") == Names{"c.pt", "x.pt", "y.pt", "z.pt"});
   CHECK(file_text(job.target / "out/c.pt/inner.pt") == "r/c.pt/inner.pt");
