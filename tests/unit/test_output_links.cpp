@@ -1,6 +1,7 @@
 // Links of an output into the job directory, which is gone once the output is delivered.
 #include <doctest/doctest.h>
 
+#include "common/os/wall_clock.hpp"
 #include "stage_out_job.hpp"
 
 using namespace nodestage;
@@ -324,6 +325,46 @@ TEST_CASE("a link that led nowhere, or to what contains the output, leads to som
   link_in(job, "r/top", "");
   REQUIRE(job.run_end() == 0);
   CHECK(file_text(out / "top/model") == "5");
+}
+
+TEST_CASE("of what was staged, little is delivered in the place of links, unless it was changed") {
+  StageOutJob job;
+  job.request.datasets.push_back({"/p/data.tar", "data"});
+  write_file(job.directory / "data/small/config", "c");
+  write_file(job.directory / "data/large/a", "");
+  fs::resize_file(job.directory / "data/large/a", (std::uintmax_t{1} << 30) + 1);
+  write_file(job.directory / "data/changed/a", "staged");
+  job.order.staged_ns = {pass_file_time()};
+  ::usleep(20'000);
+  write_file(job.directory / "data/changed/b", "result");
+  link_in(job, "r/small", "data/small");
+  link_in(job, "r/file", "data/large/a");
+  link_in(job, "r/changed", "data/changed");
+  job.ask("r", "out");
+  REQUIRE(job.run() == 0);
+  const fs::path out = job.target / "out";
+  CHECK(file_text(out / "small/config") == "c");
+  CHECK(fs::read_symlink(out / "file") == job.directory / "data/large/a");
+  CHECK(file_text(out / "changed/b") == "result");
+  CHECK(job.note() ==
+        "2 links lead elsewhere in the job's directory, and what is there was delivered instead: "
+        "changed, small; 1 link leads to what was staged, which is not copied back: file");
+}
+
+TEST_CASE("a link to what a glob leaves out, since it was staged, does not lead to nothing") {
+  StageOutJob job;
+  job.request.datasets.push_back({"/p/data.tar", "data"});
+  write_file(job.directory / "data/config", "c");
+  job.order.staged_ns = {pass_file_time()};
+  ::usleep(20'000);
+  write_file(job.directory / "data/new", "n");
+  link_in(job, "r/config", "data/config");
+  link_in(job, "r/new", "data/new");
+  job.ask("*", "out/");
+  REQUIRE(job.run() == 0);
+  CHECK(file_text(job.target / "out/r/config") == "c");
+  CHECK(fs::read_symlink(job.target / "out/r/new") == "../data/new");
+  CHECK(names_in(job.target / "out/data") == Names{"new"});
 }
 
 TEST_CASE("what a link leads to and cannot be read is not lost") {

@@ -375,8 +375,9 @@ Result<bool> CopyOut::reach(Descent& at) {
   return true;
 }
 
+// What a link leads to has another path in the job directory, and all of it is wanted.
 bool CopyOut::is_left_out(const std::string& path, const struct stat& info) const {
-  return scope_.leaves_out && scope_.leaves_out(origin_ + path, info);
+  return depth_ == 0 && scope_.leaves_out && scope_.leaves_out(origin_ + path, info);
 }
 
 // Whether a directory in the target is opened only if something is copied into it.

@@ -73,10 +73,12 @@ void OutputLinks::add(const std::string& source, const std::string& target) {
 }
 
 // Where in the target it is delivered.
-std::optional<std::string> OutputLinks::copy_of(const std::string& source) const {
-  const auto found = targets_.nearest(source);
-  if (!found) return {};
-  return moved(source, found->path, found->value);
+std::optional<std::string> OutputLinks::copy_of(const JobPlace& place) const {
+  const auto found = targets_.nearest(place.path);
+  const bool is_left_out =
+      place.kind == Kind::there && leaves_out_ && leaves_out_(place.path, place.info);
+  if (!found || is_left_out || place.path.empty()) return {};
+  return moved(place.path, found->path, found->value);
 }
 
 // Links that lead to each other lead nowhere.
@@ -124,15 +126,15 @@ Result<LinkFate> OutputLinks::relative(const SourceEntry& link, const std::strin
 // `place`: with the last link kept, in case that is delivered, too.
 Result<LinkFate> OutputLinks::of_place(JobPlace place, const std::string& target) const {
   const bool is_link = place.kind == Kind::there && S_ISLNK(place.info.st_mode);
-  if (!is_link || copy_of(place.path)) return fate_of(std::move(place), target);
+  if (!is_link || copy_of(place)) return fate_of(std::move(place), target);
   TRY_ASSIGN(JobPlace behind, find({place.path}));
   return fate_of(std::move(behind), target);
 }
 
 LinkFate OutputLinks::fate_of(JobPlace place, const std::string& target) const {
   if (place.kind == Kind::outside) return with_text(place.path, {});
-  const auto copy = place.path.empty() ? std::nullopt : copy_of(place.path);
-  if (copy) return with_text(relative_text(target, *copy), std::move(place));
+  if (const auto copy = copy_of(place))
+    return with_text(relative_text(target, *copy), std::move(place));
   const bool is_kept = S_ISDIR(place.info.st_mode) || S_ISREG(place.info.st_mode);
   if (place.kind == Kind::missing || is_hidden(place.path) || !is_kept) return {};
   auto way = LinkFate::Way::instead;

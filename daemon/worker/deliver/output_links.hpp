@@ -64,7 +64,11 @@ class OutputLinks {
   // first look().
   void add(const std::string& source, const std::string& target);
 
-  // What is no result, and is not delivered in the place of a link.
+  // Of what the output has, what is not delivered with it.
+  using LeavesOut = std::function<bool(const std::string& path, const struct stat& info)>;
+  void leave_out(LeavesOut leaves_out) { leaves_out_ = std::move(leaves_out); }
+
+  // Of the rest of the job directory, what is not delivered in the place of a link: it was staged.
   using IsStaged = std::function<bool(const JobPlace&)>;
   void leave(IsStaged is_staged) { is_staged_ = std::move(is_staged); }
 
@@ -84,7 +88,7 @@ class OutputLinks {
   [[nodiscard]] std::optional<JobPlace> directory_of(const LinkFate& fate) const;
 
  private:
-  [[nodiscard]] std::optional<std::string> copy_of(const std::string& source) const;
+  [[nodiscard]] std::optional<std::string> copy_of(const JobPlace& place) const;
   [[nodiscard]] Result<JobPlace> find(const JobPath& path) const;
   [[nodiscard]] Result<LinkFate> absolute(const std::string& text, const std::string& target) const;
   [[nodiscard]] Result<LinkFate> relative(const SourceEntry& link, const std::string& text,
@@ -97,6 +101,7 @@ class OutputLinks {
   PathMap sources_;                         // by where it is delivered
   std::unordered_set<std::string> around_;  // what --stage-out names, and all directories around
   std::string base_;
+  LeavesOut leaves_out_;
   IsStaged is_staged_;
 };
 

@@ -164,7 +164,7 @@ Status Pack::contents(Fd directory, const std::string& prefix) {
 }
 
 bool Pack::is_left_out(const std::string& name, const struct stat& info) const {
-  return leaves_out_ && leaves_out_(origin_ + name, info);
+  return depth_ == 0 && leaves_out_ && leaves_out_(origin_ + name, info);
 }
 
 Status Pack::step(const TreeWalk& walk, const WalkStep& step, const std::string& name) {

@@ -1,8 +1,10 @@
 #include "daemon/worker/out/deliver_output.hpp"
 
 #include <fcntl.h>
+#include <sys/stat.h>
 
 #include <algorithm>
+#include <cstdint>
 #include <optional>
 #include <set>
 #include <utility>
@@ -13,6 +15,7 @@
 #include "daemon/worker/deliver/copy_out.hpp"
 #include "daemon/worker/deliver/output_links.hpp"
 #include "daemon/worker/deliver/pack.hpp"
+#include "daemon/worker/out/measure.hpp"
 #include "daemon/worker/out/output_source.hpp"
 #include "daemon/worker/out/output_target.hpp"
 #include "daemon/worker/tree/pending_file.hpp"
@@ -24,6 +27,8 @@ namespace {
 using Form = OutputTarget::Form;
 using Kind = OutputSource::Kind;
 
+// Of staged data, in the places of an output's links: configurations and the like, no datasets.
+constexpr std::uint64_t k_most_linked_bytes = std::uint64_t{1} << 30;
 constexpr std::size_t k_told_absent = 3;
 constexpr std::size_t k_name_width = 60;
 
@@ -44,6 +49,15 @@ std::string absent_note(const std::vector<std::string>& absent) {
   return text;
 }
 
+// UINT64_MAX: not known.
+std::uint64_t bytes_of(const JobPlace& place) {
+  if (!S_ISDIR(place.info.st_mode)) return static_cast<std::uint64_t>(place.info.st_size);
+  const auto directory = place.open_directory();
+  if (!directory) return UINT64_MAX;
+  const auto size = measure_tree(directory->get());
+  return size ? size->bytes : UINT64_MAX;
+}
+
 constexpr const char* k_archive_at_end =
     "its target is an archive, which is written once, at the end of the job";
 
@@ -57,10 +71,10 @@ Status clash(const std::string& path, const std::string& name) {
 class Delivery {
  public:
   // Borrows everything.
-  Delivery(const WorkerOrder& order, const JobTree& job, const OutputSource& source,
+  Delivery(const WorkerOrder& order, const JobResults& job, const OutputSource& source,
            const OutputTarget& target, CopyScope scope, OutputReport& report)
       : order_(order),
-        links_(job),
+        links_(job.links(source)),
         source_(source),
         target_(target),
         scope_(std::move(scope)),
@@ -198,6 +212,19 @@ LeavesOut JobResults::leaves_out(const OutputSource& source) const {
   };
 }
 
+OutputLinks JobResults::links(const OutputSource& source) const {
+  OutputLinks links(tree);
+  links.leave_out(leaves_out(source));
+  links.leave([this, left = k_most_linked_bytes](const JobPlace& place) mutable {
+    if (!staged.is_all_unchanged(tree, place.path, StagedData::IfUnknown::changed)) return false;
+    const std::uint64_t bytes = bytes_of(place);
+    if (bytes > left) return true;
+    left -= bytes;
+    return false;
+  });
+  return links;
+}
+
 void deliver_output(const OutputItem& item, const WorkerOrder& order, const JobResults& job,
                     const EarlierDelivery& earlier, OutputReport& report) {
   if (is_excluded(item.when, order.outcome)) {
@@ -222,7 +249,7 @@ void deliver_output(const OutputItem& item, const WorkerOrder& order, const JobR
   if (earlier.list != nullptr) scope = {CopyWhat::missing, earlier.list, earlier.item};
   scope.leaves_out = job.leaves_out(*source);
   if (const std::string note = left_out_note(*source); !note.empty()) report.add_note(note);
-  report.finish(Delivery(order, job.tree, *source, *target, scope, report).run());
+  report.finish(Delivery(order, job, *source, *target, scope, report).run());
 }
 
 void push_output(const OutputItem& item, const WorkerOrder& order, const JobResults& job,
@@ -244,7 +271,7 @@ void push_output(const OutputItem& item, const WorkerOrder& order, const JobResu
       report.begin(kind_text(*source), target->path());
     }
     scope.leaves_out = job.leaves_out(*source);
-    pushed = Delivery(order, job.tree, *source, *target, scope, report).run();
+    pushed = Delivery(order, job, *source, *target, scope, report).run();
     if (!pushed || report.unsettled() == 0 || look >= rules.looks) break;
     rules.wait(rules.between);
     report.begin_again();

@@ -5,6 +5,7 @@
 #include "common/wire/worker_order.hpp"
 #include "daemon/worker/deliver/copy_scope.hpp"
 #include "daemon/worker/deliver/delivered_list.hpp"
+#include "daemon/worker/deliver/output_links.hpp"
 #include "daemon/worker/deliver/output_report.hpp"
 #include "daemon/worker/deliver/settled_file.hpp"
 #include "daemon/worker/out/staged_data.hpp"
@@ -24,6 +25,8 @@ struct JobResults {
   [[nodiscard]] Result<OutputSource> find(const OutputItem& item) const;
   // For the copies of what find() has found.
   [[nodiscard]] LeavesOut leaves_out(const OutputSource& source) const;
+  // For its links. Of what was staged and is unchanged, little is delivered in their places.
+  [[nodiscard]] OutputLinks links(const OutputSource& source) const;
 };
 
 // What earlier deliveries of the item brought, for the two calls below. Borrows everything.

@@ -38,7 +38,7 @@ Status copy_one(const std::string& path, const OutputSource& source, const Worke
 
 void copy_all(const OutputSource& source, const WorkerOrder& order, const JobResults& job,
               OutputReport& report) {
-  OutputLinks links(job.tree);
+  OutputLinks links = job.links(source);
   for (const std::string& path : source.paths) {
     if (const auto place = place_of(job.tree, source, path))
       links.add(place->path, path.substr(0, path.find_last_not_of('/') + 1));
