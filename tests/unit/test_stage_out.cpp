@@ -126,6 +126,23 @@ TEST_CASE("braces: several names, of which those that do not exist are told") {
   CHECK(job.state(3) == ItemState::skipped);
 }
 
+TEST_CASE("a misspelled name in braces keeps what was probably meant") {
+  StageOutJob job;
+  for (const char* name : {"checkpoints/a", "logs/b"}) write_file(job.directory / name, name);
+  job.ask("{checkpoint,logs}", "out");
+  CHECK(job.run() == 1);
+  CHECK(names_in(job.target / "out") == Names{"logs"});
+  CHECK(job.note() ==
+        "nothing in the job's directory is named or matches 'checkpoint' (did you mean "
+        "'checkpoints'?)");
+  CHECK((job.status.items[0].flags & k_item_final) != 0);
+  job.order.task = WorkerTask::recover;
+  job.order.recover_to = (job.target / "rescued").string();
+  REQUIRE(job.run() == 0);
+  CHECK(file_text(job.target / "rescued/checkpoints/a") == "checkpoints/a");
+  CHECK(file_text(job.target / "rescued/logs/b") == "logs/b");
+}
+
 TEST_CASE("two matches of one base name: not one over the other") {
   StageOutJob job;
   write_file(job.directory / "a/log", "1");

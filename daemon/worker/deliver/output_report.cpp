@@ -140,6 +140,12 @@ void OutputReport::finish(const Status& delivered) {
     note_code(delivered.error().code);
     append_sentence(text, printable(delivered.error().text()));
   }
+  if (lack_) {
+    if (text.empty()) record_.flags |= k_item_final;
+    if (first_code_ == 0) first_code_ = lack_->code;
+    note_code(lack_->code);
+    append_sentence(text, lack_->what);
+  }
   if (specials_ > 0) {
     add_note(counted(specials_, "socket, FIFO or device was", "sockets, FIFOs or devices were") +
              " left out");

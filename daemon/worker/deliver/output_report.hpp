@@ -3,6 +3,7 @@
 
 #include <chrono>
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 
@@ -48,7 +49,10 @@ class OutputReport {
   void skip(std::string_view why);
   // Notes what does not exist, which the user is notified of.
   void add_missing(std::string_view what);
-  // The same for a whole source, which is skipped.
+  // Something of the source does not exist, and the item ends as failed for that. If it fails for
+  // nothing else, no further try can repair it.
+  void lack(const Error& why) { lack_ = why; }
+  // Like add_missing() for a whole source, which is skipped.
   void miss(std::string_view why);
   // Ends as failed if there were faults or `delivered` is one, otherwise as done.
   void finish(const Status& delivered);
@@ -92,6 +96,7 @@ class OutputReport {
   bool are_users_ = true;  // is_users_fault() of all faults
   std::string fault_text_;
   std::string notes_;
+  std::optional<Error> lack_;
 };
 
 }  // namespace nodestage

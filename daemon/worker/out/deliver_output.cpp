@@ -3,7 +3,6 @@
 #include <fcntl.h>
 #include <sys/stat.h>
 
-#include <algorithm>
 #include <cstdint>
 #include <optional>
 #include <set>
@@ -29,24 +28,12 @@ using Kind = OutputSource::Kind;
 
 // Of staged data, in the places of an output's links: configurations and the like, no datasets.
 constexpr std::uint64_t k_most_linked_bytes = std::uint64_t{1} << 30;
-constexpr std::size_t k_told_absent = 3;
-constexpr std::size_t k_name_width = 60;
 
 std::string kind_text(const OutputSource& source) {
   if (source.kind == Kind::directory) return "directory";
   if (source.kind == Kind::file) return "file";
   const std::size_t count = source.paths.size();
   return human_count(count) + (count == 1 ? " match" : " matches");
-}
-
-// Of the names that braces stand for.
-std::string absent_note(const std::vector<std::string>& absent) {
-  std::string text = "nothing in the job's directory is named or matches ";
-  for (std::size_t i = 0; i < std::min(absent.size(), k_told_absent); ++i)
-    text += (i == 0 ? "'" : ", '") + shortened(printable(absent[i]), k_name_width) + "'";
-  if (absent.size() > k_told_absent)
-    text += " and " + human_count(absent.size() - k_told_absent) + " more";
-  return text;
 }
 
 // UINT64_MAX: not known.
@@ -244,7 +231,6 @@ void deliver_output(const OutputItem& item, const WorkerOrder& order, const JobR
   if (!target) return report.give_up(target.error());
   const bool packed = target->form == Form::archive;
   report.begin(packed ? target->suffix.substr(1) : kind_text(*source), target->path());
-  if (!source->absent.empty() && !item.optional) report.add_missing(absent_note(source->absent));
   CopyScope scope;
   if (earlier.list != nullptr) scope = {CopyWhat::missing, earlier.list, earlier.item};
   scope.leaves_out = job.leaves_out(*source);

@@ -14,6 +14,7 @@ namespace {
 
 constexpr std::size_t k_names_at_a_time = 4096;
 constexpr std::size_t k_shown_names = 8;
+constexpr std::size_t k_shown_absent = 3;
 constexpr std::size_t k_name_width = 60;
 
 std::vector<std::string> names_of_the_job(const JobResults& job) {
@@ -34,10 +35,26 @@ std::vector<std::string> names_of_the_job(const JobResults& job) {
   return names;
 }
 
+// What was probably meant by the first of `sources` of which that can be said.
+std::string first_meant(const std::vector<std::string>& sources,
+                        const std::vector<std::string>& left, const std::string& node,
+                        const JobTree& job) {
+  for (const std::string& source : sources) {
+    if (std::string meant = probably_meant(source, left, node, job); !meant.empty()) return meant;
+  }
+  return {};
+}
+
+std::string did_you_mean_path(const std::string& meant) {
+  if (meant.empty()) return meant;
+  return " (did you mean '" + shortened(printable(meant), k_name_width) + "'?)";
+}
+
 }  // namespace
 
 bool MissingOutputs::is_any() const {
-  return std::find(is_missing.begin(), is_missing.end(), true) != is_missing.end();
+  return std::find(is_missing.begin(), is_missing.end(), true) != is_missing.end() ||
+         std::any_of(absent.begin(), absent.end(), [](const auto& some) { return !some.empty(); });
 }
 
 MissingOutputs find_missing(const StageRequest& request, const WorkerOrder& order,
@@ -46,20 +63,23 @@ MissingOutputs find_missing(const StageRequest& request, const WorkerOrder& orde
   bool is_any_there = false;
   for (const OutputItem& item : request.outputs) {
     found.is_missing.push_back(false);
+    found.absent.emplace_back();
     if (is_excluded(item.when, order.outcome)) continue;
     const auto source = job.find(item);
     const bool is_there = !source || source->kind != OutputSource::Kind::missing;
     is_any_there = is_any_there || is_there;
     found.is_missing.back() = !is_there && !item.optional;
+    if (source && is_there && !item.optional) found.absent.back() = source->absent;
   }
   if (!found.is_any()) return found;
   found.are_all = !is_any_there;
   found.names = names_of_the_job(job);
   found.left = left_results(request, job.staged, job.tree);
-  for (std::size_t i = 0; i < request.outputs.size(); ++i)
-    found.meant.push_back(found.is_missing[i] ? probably_meant(request.outputs[i].source,
-                                                               found.left, order.node, job.tree)
-                                              : "");
+  for (std::size_t i = 0; i < request.outputs.size(); ++i) {
+    std::vector<std::string> wanted = found.absent[i];
+    if (found.is_missing[i]) wanted = {request.outputs[i].source};
+    found.meant.push_back(first_meant(wanted, found.left, order.node, job.tree));
+  }
   return found;
 }
 
@@ -79,8 +99,16 @@ std::string missing_note(const std::string& source, const std::vector<std::strin
     text += (i == 0 ? ", which holds " : ", ") + shortened(printable(names[i]), k_name_width);
   if (names.size() > k_shown_names)
     text += " and " + human_count(names.size() - k_shown_names) + " more";
-  if (meant.empty()) return text;
-  return text + " (did you mean '" + shortened(printable(meant), k_name_width) + "'?)";
+  return text + did_you_mean_path(meant);
+}
+
+std::string absent_note(const std::vector<std::string>& absent, const std::string& meant) {
+  std::string text = "nothing in the job's directory is named or matches ";
+  for (std::size_t i = 0; i < std::min(absent.size(), k_shown_absent); ++i)
+    text += (i == 0 ? "'" : ", '") + shortened(printable(absent[i]), k_name_width) + "'";
+  if (absent.size() > k_shown_absent)
+    text += " and " + human_count(absent.size() - k_shown_absent) + " more";
+  return text + did_you_mean_path(meant);
 }
 
 }  // namespace nodestage

@@ -17,11 +17,13 @@ struct MissingOutputs {
   std::vector<std::string> names;  // what the job made at the top level of its directory, sorted
   std::vector<std::string> left;   // left_results()
   std::vector<std::string> meant;  // for each missing item: probably_meant(), or ""
+  // For each item, wanted and not `optional`: OutputSource::absent. `meant` counts for them, too.
+  std::vector<std::vector<std::string>> absent;
 
   [[nodiscard]] bool is_any() const;
 };
 
-// The last three are filled if something is missing.
+// `names`, `left` and `meant` are filled if something is missing.
 MissingOutputs find_missing(const StageRequest& request, const WorkerOrder& order,
                             const JobResults& job);
 
@@ -34,5 +36,8 @@ bool keeps_left(const MissingOutputs& missing, const WorkerOrder& order, const J
 // 'results'?)"
 std::string missing_note(const std::string& source, const std::vector<std::string>& names,
                          const std::string& meant);
+
+// "nothing in the job's directory is named or matches 'a', 'b' and 2 more (did you mean 'c'?)"
+std::string absent_note(const std::vector<std::string>& absent, const std::string& meant);
 
 }  // namespace nodestage

@@ -104,6 +104,15 @@ void tell_missing(const WorkerOrder& order, const StageRequest& request, std::si
   is_first_node(order) ? report.miss(note) : report.skip(missing_note(source, {}, ""));
 }
 
+// Of an output that is there in part.
+void tell_absent(const WorkerOrder& order, std::size_t index, const MissingOutputs& missing,
+                 bool is_kept, OutputReport& report) {
+  if (missing.absent[index].empty()) return;
+  const std::string note = absent_note(missing.absent[index], missing.meant[index]);
+  if (is_kept) return report.lack(Error{k_missing_source, note});
+  is_first_node(order) ? report.add_missing(note) : report.add_note(note);
+}
+
 // For a job whose staging failed: whether there is a result that the staging cannot have made.
 bool shows_a_run(const StageRequest& request, const JobResults& job) {
   return std::any_of(request.outputs.begin(), request.outputs.end(), [&job](const auto& item) {
@@ -129,6 +138,7 @@ void deliver_outputs(const WorkerOrder& order, const StageRequest& request, cons
     } else if (missing.is_missing[i]) {
       tell_missing(order, request, i, missing, is_kept, reports[i]);
     } else {
+      tell_absent(order, i, missing, is_kept, reports[i]);
       const EarlierDelivery earlier{order.keeps_list ? &list : nullptr, i};
       deliver_output(request.outputs[i], order, job, earlier, reports[i]);
     }
@@ -141,8 +151,11 @@ void recover_outputs(const WorkerOrder& order, const StageRequest& request, cons
   for (std::size_t i = 0; i < reports.size(); ++i) {
     if ((order.delivered >> i & 1) != 0) {
       reports[i].skip(k_delivered_before);
-    } else if (missing.is_missing[i] && !missing.left.empty()) {
-      recover_left(std::exchange(missing.left, {}), order, job, reports[i]);
+    } else if ((missing.is_missing[i] || !missing.absent[i].empty()) && !missing.left.empty()) {
+      std::vector<std::string> paths = std::exchange(missing.left, {});
+      if (const auto source = job.find(request.outputs[i]))
+        paths.insert(paths.end(), source->paths.begin(), source->paths.end());
+      recover_left(paths, order, job, reports[i]);
     } else {
       recover_output(request.outputs[i], order, job, reports[i]);
     }
