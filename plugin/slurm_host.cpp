@@ -147,4 +147,6 @@ SallocCommand salloc_command() {
 
 bool srun_names_a_job() { return option_is_set("jobid"); }
 
+bool sbatch_makes_an_array() { return option_is_set("array"); }
+
 }  // namespace nodestage

@@ -37,4 +37,7 @@ SallocCommand salloc_command();
 // Whether this is `srun --jobid=ID`: a step of an existing job.
 bool srun_names_a_job();
 
+// Whether this is `sbatch --array`, by whichever way the option was given.
+bool sbatch_makes_an_array();
+
 }  // namespace nodestage

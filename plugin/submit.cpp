@@ -8,6 +8,7 @@
 #include "common/request/option_mark.hpp"
 #include "common/request/request_warnings.hpp"
 #include "common/request/submission.hpp"
+#include "common/request/target_writers.hpp"
 #include "common/text/human.hpp"
 #include "plugin/slurm_host.hpp"
 #include "plugin/submit_environment.hpp"
@@ -85,11 +86,28 @@ Status gather(StageRequest& request, StageOption option, std::string_view text) 
 
 void warn(const std::string& text) { slurm_spank_log("nodestage: warning: %s", text.c_str()); }
 
+void warn_of_all(const std::vector<std::string>& texts) {
+  for (const std::string& text : texts) warn(printable(text));
+}
+
+// The outputs of the components before this one, of a heterogeneous job. Never freed, as above.
+std::vector<OutputItem>& earlier_outputs() {
+  static constinit std::vector<OutputItem>* outputs = nullptr;
+  if (outputs == nullptr) outputs = new std::vector<OutputItem>;
+  return *outputs;
+}
+
+void warn_of_shared_targets(const StageRequest& request) {
+  if (sbatch_makes_an_array()) warn_of_all(tasks_of_one_target(request.outputs));
+  std::vector<OutputItem>& earlier = earlier_outputs();
+  warn_of_all(components_of_one_target(request.outputs, earlier));
+  earlier.insert(earlier.end(), request.outputs.begin(), request.outputs.end());
+}
+
 // Warns of data that no node has space for. The sizes of the nodes' disks come from the controller,
 // so only requests with much data ask for them.
-void warn_of_size(const StageRequest& request) {
+void warn_of_size(std::uint64_t bytes) {
   constexpr std::uint64_t k_large = 1ULL << 30;
-  const std::uint64_t bytes = least_bytes(request);
   if (bytes < k_large) return;
   const auto disk = largest_node_disk();
   if (!disk || bytes <= *disk) return;
@@ -170,8 +188,10 @@ int submit_request(spank_t spank, const PluginSettings& settings) {
     slurm_error("nodestage: the request cannot be put into the job's environment");
     return -1;
   }
-  for (const std::string& warning : request_warnings(request, Start::later)) warn(warning);
-  warn_of_size(request);
+  const RequestLook look = look_in_time(request, Start::later);
+  warn_of_all(look.warnings);
+  warn_of_shared_targets(request);
+  warn_of_size(look.least_bytes);
   tell_salloc_where_the_data_is();
   return 0;
 }

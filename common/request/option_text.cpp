@@ -193,6 +193,8 @@ Status set_venv_key(VenvItem& item, const OptionKey& entry, const SubmitPlace& p
   return {};
 }
 
+bool is_foreign(const std::string& path) { return path.starts_with('/') || path.starts_with('~'); }
+
 Error not_below(std::string_view what, const std::string& path, const std::string& more = {}) {
   return Error{EINVAL, std::string(what) + " '" + path +
                            "' must be a path below $SLURM_TMPDIR: relative, without '..', and not "
@@ -224,7 +226,7 @@ std::string other_destination(const std::string& source, const std::string& path
               ",strip=1 has what is in that one at $SLURM_TMPDIR/" + name;
     return text;
   }
-  if (!path.starts_with('/') && !path.starts_with('~')) return {};
+  if (!is_foreign(path)) return {};
   if (looks_like_host(source) && !path.starts_with("/dev/")) return " (HOST:PATH cannot be staged)";
   const std::string last = tidy_path(path.substr(path.rfind('/', path.find_last_not_of('/')) + 1));
   return is_path_below(last) ? ", such as '" + last + "'; data go to the node's local disk" : "";
@@ -233,6 +235,22 @@ std::string other_destination(const std::string& source, const std::string& path
 Result<std::string> to_destination(const std::string& source, const std::string& path) {
   if (is_path_below(path) && !path.starts_with("~/")) return tidy_path(path);
   return not_below("the destination", path, other_destination(source, path));
+}
+
+// A home directory is where results go to, and not where a job makes them. ("./~/x" names an entry
+// "~" of the job directory.)
+bool is_in_a_home(const std::string& path) {
+  return path == "~" || (path.starts_with('~') && path.find('/') != std::string::npos);
+}
+
+// Whoever gives a path of the file system as the source has often given the target first.
+Error no_output_source(const std::string& source, const std::string& target) {
+  const bool is_swapped = is_foreign(source) && is_path_below(target) && !is_in_a_home(target);
+  return not_below(
+      "the source", source,
+      is_swapped
+          ? "; the source comes first, and then the target: --stage-out=" + target + ":" + source
+          : "");
 }
 
 Result<DatasetItem> read_dataset(std::string_view text, const SubmitPlace& place, TextPlace& at) {
@@ -281,7 +299,8 @@ Result<OutputItem> read_output(std::string_view text, const SubmitPlace& place, 
   }
   if (!is_marked_below) TRY(check_variables(cut.paths[0], text, at));
   TRY(check_braces(cut.paths[0], at));
-  if (!are_below(source)) return not_below("the source", cut.paths[0].text);
+  if (!are_below(source) || (!is_marked_below && is_in_a_home(source)))
+    return no_output_source(cut.paths[0].text, cut.paths[1].text);
   item.source = tidy_path(source);
   TRY(check_variables(cut.paths[1], text, at));
   TRY_ASSIGN(item.target, absolute_path(cut.paths[1].text, place));

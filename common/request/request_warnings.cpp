@@ -2,15 +2,25 @@
 
 #include <sys/stat.h>
 
+#include <chrono>
 #include <optional>
+#include <sstream>
+#include <utility>
 
+#include "common/os/ask_apart.hpp"
 #include "common/request/destinations.hpp"
 #include "common/request/source_check.hpp"
+#include "common/request/target_check.hpp"
+#include "common/request/target_writers.hpp"
 #include "common/text/human.hpp"
+#include "common/text/parsing.hpp"
 #include "common/text/path_names.hpp"
 
 namespace nodestage {
 namespace {
+
+// Long for a file system that answers, and short for a user who submits.
+constexpr std::chrono::seconds k_patience{3};
 
 std::optional<mode_t> type_of(const std::string& path) {
   struct stat info {};
@@ -64,42 +74,14 @@ void add_missing_of_venv(std::vector<std::string>& warnings, const VenvItem& ven
   }
 }
 
-// Where an output's files go: a target that ends in '/' receives the source under its own name. Not
-// for globs, whose matches keep their names.
-std::string place_of(const OutputItem& item) {
-  if (!item.target.ends_with('/')) return item.target;
-  return item.target + item.source.substr(item.source.rfind('/') + 1);
-}
-
-bool can_both_happen(When one, When other) {
-  return one == When::always || other == When::always || one == other;
-}
-
-void add_shared_targets(std::vector<std::string>& warnings,
-                        const std::vector<OutputItem>& outputs) {
-  for (std::size_t i = 0; i < outputs.size(); ++i) {
-    for (std::size_t k = 0; k < i; ++k) {
-      const bool are_told_apart = is_glob(outputs[k].source) || is_glob(outputs[i].source);
-      if (are_told_apart || place_of(outputs[k]) != place_of(outputs[i]) ||
-          !can_both_happen(outputs[k].when, outputs[i].when))
-        continue;
-      warnings.push_back("'" + outputs[k].source + "' and '" + outputs[i].source +
-                         "' are both copied to " + place_of(outputs[i]) +
-                         ": of two files with the same name, only one remains");
-    }
-  }
-}
-
-}  // namespace
-
-std::vector<std::string> request_warnings(const StageRequest& request, Start start) {
+std::vector<std::string> warnings_of(const StageRequest& request, Start start) {
   std::vector<std::string> warnings;
-  for (const DatasetItem& item : request.datasets) {
-    if (std::string warning = about_dataset(item, start); !warning.empty())
-      warnings.push_back(std::move(warning));
-  }
+  for (const DatasetItem& item : request.datasets) warnings.push_back(about_dataset(item, start));
   if (request.venv && start == Start::later) add_missing_of_venv(warnings, *request.venv);
-  add_shared_targets(warnings, request.outputs);
+  for (const OutputItem& item : request.outputs) warnings.push_back(about_target(item));
+  for (std::string& warning : outputs_of_one_target(request.outputs))
+    warnings.push_back(std::move(warning));
+  std::erase(warnings, "");
   for (std::string& warning : warnings) warning = printable(warning);
   return warnings;
 }
@@ -113,6 +95,38 @@ std::uint64_t least_bytes(const StageRequest& request) {
     bytes += static_cast<std::uint64_t>(info.st_size);
   }
   return bytes;
+}
+
+// As text for a pipe: the number, and then a line for each warning.
+std::string encode(const RequestLook& look) {
+  std::string text = std::to_string(look.least_bytes) + "\n";
+  for (const std::string& warning : look.warnings) text += warning + "\n";
+  return text;
+}
+
+std::optional<RequestLook> decode(const std::string& text) {
+  std::istringstream lines(text);
+  std::string line;
+  if (!std::getline(lines, line)) return {};
+  RequestLook look{{}, parse_number<std::uint64_t>(line).value_or(0)};
+  while (std::getline(lines, line)) look.warnings.push_back(line);
+  return look;
+}
+
+}  // namespace
+
+RequestLook look_at_request(const StageRequest& request, Start start) {
+  return {warnings_of(request, start), least_bytes(request)};
+}
+
+RequestLook look_in_time(const StageRequest& request, Start start) {
+  const auto answer =
+      ask_apart(k_patience, [&] { return encode(look_at_request(request, start)); });
+  const auto look = answer ? decode(*answer) : std::nullopt;
+  if (look) return *look;
+  return {{"a file system with a source or target does not answer on this host, so they were not "
+           "looked at"},
+          0};
 }
 
 }  // namespace nodestage

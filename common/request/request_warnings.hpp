@@ -12,13 +12,20 @@ namespace nodestage {
 // When staging starts: a job's later, so a missing source can still appear; `nodestage run`'s now.
 enum class Start { now, later };
 
-// Printable sentences of one line each, without a "warning:" prefix. Uses only the names and
-// stat(2) of the sources, and of a directory with newest= whether it is empty.
-std::vector<std::string> request_warnings(const StageRequest& request, Start start);
+struct RequestLook {
+  // Printable sentences of one line each, without a "warning:" prefix.
+  std::vector<std::string> warnings;
+  // The least number of bytes that go to a node's disk: the sizes of the files that are datasets'
+  // sources (an archive counts with its packed size). Globs, directories, and filtered or optional
+  // datasets are not counted.
+  std::uint64_t least_bytes = 0;
+};
 
-// The least number of bytes that go to a node's disk: the sizes of the files that are datasets'
-// sources (an archive counts with its packed size). Globs, directories, and filtered or optional
-// datasets are not counted.
-std::uint64_t least_bytes(const StageRequest& request);
+// Looks at the names and stat(2) of sources and targets, and whether a directory with newest= is
+// empty. A file system that does not answer makes this wait forever.
+RequestLook look_at_request(const StageRequest& request, Start start);
+
+// The same, for at most a few seconds: after that, the result has one warning, which says so.
+RequestLook look_in_time(const StageRequest& request, Start start);
 
 }  // namespace nodestage

@@ -5,8 +5,10 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <chrono>
 #include <cstdlib>
 
+#include "common/os/ask_apart.hpp"
 #include "common/request/destinations.hpp"
 #include "common/request/option_mark.hpp"
 #include "common/request/source_check.hpp"
@@ -38,9 +40,14 @@ std::string home_directory() {
   return entry == nullptr ? "" : entry->pw_dir;
 }
 
+// No, if its file system does not answer.
 bool is_directory(const std::string& path) {
-  struct stat info {};
-  return ::stat(path.c_str(), &info) == 0 && S_ISDIR(info.st_mode);
+  constexpr std::chrono::seconds k_patience{3};
+  const auto answer = ask_apart(k_patience, [&path]() -> std::string {
+    struct stat info {};
+    return ::stat(path.c_str(), &info) == 0 && S_ISDIR(info.st_mode) ? "yes" : "no";
+  });
+  return answer == "yes";
 }
 
 bool is_file(const std::string& path) {

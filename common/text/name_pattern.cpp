@@ -51,7 +51,9 @@ std::string padded(std::uint32_t number, unsigned width) {
   return digits;
 }
 
+// A value is one name, whoever chose it: it neither leads elsewhere nor is a directory itself.
 std::string as_file_name(std::string name) {
+  if (name == "." || name == "..") return std::string(name.size(), '_');
   std::replace(name.begin(), name.end(), '/', '_');
   return name;
 }
@@ -103,12 +105,14 @@ Status check_pattern(std::string_view text) {
       text, [](std::string_view) {}, [](Item) { return Status(); });
 }
 
-bool names_node(std::string_view text) {
+bool names_node(std::string_view text) { return names_any(text, "Nn"); }
+
+bool names_any(std::string_view text, std::string_view letters) {
   bool found = false;
   const Status ignored = for_each_part(
       text, [](std::string_view) {},
-      [&found](Item item) {
-        found = found || item.letter == 'N' || item.letter == 'n';
+      [&found, letters](Item item) {
+        found = found || letters.find(item.letter) != std::string_view::npos;
         return Status();
       });
   return ignored && found;

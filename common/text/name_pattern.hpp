@@ -26,7 +26,8 @@ struct PatternFacts {
 };
 
 // A fault names the pattern that does not exist (EINVAL) or whose value is not known here
-// (ENODATA). Values are not expanded again; a '/' in a job name becomes '_'.
+// (ENODATA). Values are not expanded again, and each is one name: a '/' in it becomes '_', and so
+// do the dots of "." and "..".
 Result<std::string> expand_pattern(std::string_view text, const PatternFacts& facts);
 
 // Checks the syntax only, at submit.
@@ -34,5 +35,8 @@ Status check_pattern(std::string_view text);
 
 // Whether `text` contains %N or %n and so differs from node to node.
 bool names_node(std::string_view text);
+
+// Whether `text` contains one of these letters as a pattern.
+bool names_any(std::string_view text, std::string_view letters);
 
 }  // namespace nodestage

@@ -451,6 +451,53 @@ SCRIPT
     [ "$(contents out/twice/1 out/twice/2)" = $'1\n2' ]
 }
 
+@test "targets that cannot be written, and several writers of one target, are reported at submit" {
+    told() { lines_like 1 "nodestage: warning: $1" "$output"; }
+    run as alice sbatch --parsable --hold --array=1-2 --stage-out=r:/root/x --stage-out=s:show \
+        --stage-out=t:out/%A/%a --stage-out=u:show/sub/%j --wrap true
+    [ "$status" -eq 0 ]
+    told "the target /root/x of 'r' cannot be made: you may not write to /root"
+    told "the target /home/alice/show of 's' cannot be written: it is a file"
+    told "the target /home/alice/show/sub/%j of 'u' cannot be made: /home/alice/show is a file"
+    told "every task of the array copies 'r' to /root/x: of two files with the same name, only one remains; put %a"
+    lacks "$output" "copies 't'" "copies 'u'"
+    as alice scancel "$(tail -n 1 <<<"$output")"
+    run as alice sbatch --parsable --hold <<'SCRIPT'
+#!/bin/bash
+#SBATCH --array=1-2 -n1
+#SBATCH --stage-out=r:out/one
+SCRIPT
+    told "every task of the array copies 'r' to /home/alice/out/one"
+    as alice scancel "$(tail -n 1 <<<"$output")"
+    run as alice sbatch --parsable --hold -n1 --stage-out=a:out/het --stage-out=c:out/het_%j : \
+        -n1 --stage-out=b:out/het --stage-out=c:out/het_%j --wrap true
+    [ "$status" -eq 0 ]
+    told "several components of the job copy results to /home/alice/out/het: of two files"
+    lacks "$output" "to /home/alice/out/het_" "every task"
+    as alice scancel --me --state=PENDING
+    run as alice sbatch --parsable --hold -n1 --stage-out=a:out/het --wrap true
+    lacks "$output" warning
+    as alice scancel --me --state=PENDING
+    refused "the source comes first, and then the target: --stage-out=results:~/scratch/in" \
+        alice sbatch '--stage-out=~/scratch/in:results' --wrap true
+    # What a pattern inserts is one name.
+    sbatch_wait -n1 -J .. --stage-out=r:out/names/%x/r --wrap 'echo kept >$SLURM_TMPDIR/r'
+    [ "$STATE" = COMPLETED ]
+    [ "$(contents out/names/__/r)" = kept ]
+}
+
+@test "a file system that hangs delays a submission by some seconds, and its output is complete then" {
+    as alice mkdir -p stuck
+    on ctl sh -c 'mkdir -p /mnt/stuck && bindfs /home/alice/stuck /mnt/stuck && pkill -STOP -f "bindfs .* /mnt/stuck"'
+    SECONDS=0
+    run as alice sh -c 'said=$(sbatch --parsable --hold --stage-out=r:/mnt/stuck/deep/r --wrap true 2>&1); echo "$said"'
+    [ "$status" -eq 0 ]
+    [ "$SECONDS" -lt 15 ]
+    lines_like 1 'nodestage: warning: a file system with a source or target does not answer on this host' "$output"
+    on ctl sh -c 'pkill -CONT -f "bindfs .* /mnt/stuck"; umount /mnt/stuck'
+    as alice scancel --me --state=PENDING
+}
+
 @test "data that no node has room for are reported at submit, where Slurm knows the nodes' disks" {
     local held=(sbatch --hold --stage-dataset=huge --wrap true)
     as alice truncate -s 3G huge

@@ -47,6 +47,21 @@ TEST_CASE("values are not interpreted again") {
   CHECK(*expand_pattern("%x", hostile) == "%u_.._x");
 }
 
+TEST_CASE("what a pattern inserts is one name, which leads nowhere else") {
+  auto hostile = facts();
+  const auto with = [&hostile](const char* name, const char* text = "/t/%x") {
+    hostile.job_name = name;
+    return *expand_pattern(text, hostile);
+  };
+  CHECK(with(".") == "/t/_");
+  CHECK(with("..") == "/t/__");
+  CHECK(with("../..") == "/t/.._..");
+  CHECK(with("...") == "/t/...");
+  CHECK(with(".", "/t/%x%x/a") == "/t/__/a");
+  hostile.user = hostile.node = "..";
+  CHECK(with("a", "/%u/%N/%x") == "/__/__/a");
+}
+
 TEST_CASE("what is unknown is named") {
   CHECK(expand_pattern("%z", facts()).error().code == EINVAL);
   CHECK(expand_pattern("50%", facts()).error().code == EINVAL);
@@ -64,4 +79,11 @@ TEST_CASE("whether nodes get names of their own") {
   CHECK(names_node("/a/%02n"));
   CHECK_FALSE(names_node("/a/%j"));
   CHECK_FALSE(names_node("/a/%%N"));
+}
+
+TEST_CASE("whether one of several patterns is there") {
+  CHECK(names_any("/a/%4a", "ja"));
+  CHECK(names_any("/a/x%j", "ja"));
+  CHECK_FALSE(names_any("/a/%A", "ja"));
+  CHECK_FALSE(names_any("/a/%%a", "ja"));
 }

@@ -226,6 +226,21 @@ TEST_CASE("stage-out") {
   CHECK(has(output_fault("r:/t,strip=1"), "unknown key"));
 }
 
+TEST_CASE("source and target of an output that are swapped") {
+  CHECK(has(output_fault("~/scratch/in:results"),
+            "the source '~/scratch/in' must be a path below $SLURM_TMPDIR: relative, without '..', "
+            "and not starting with .nodestage; the source comes first, and then the target: "
+            "--stage-out=results:~/scratch/in"));
+  CHECK(has(output_fault("/scratch/in:results"), "--stage-out=results:/scratch/in"));
+  CHECK(has(output_fault("~bob/in:results"), "--stage-out=results:~bob/in"));
+  CHECK_FALSE(has(output_fault("~:/t"), "comes first"));
+  CHECK_FALSE(has(output_fault("~/in:~/out"), "comes first"));
+  // What is called so in the job directory can still be named, and so can a backup.
+  CHECK(output("./~/in:/t").source == "~/in");
+  CHECK(output("$SLURM_TMPDIR/~/in:/t").source == "~/in");
+  CHECK(output("~notes.txt:/t").source == "~notes.txt");
+}
+
 TEST_CASE("every") {
   CHECK(output("r:/t").every_s == 0);
   CHECK(output("r:/t,every=1").every_s == 1);
