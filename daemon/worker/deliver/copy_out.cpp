@@ -10,6 +10,7 @@
 
 #include "common/os/directory_stream.hpp"
 #include "common/os/file.hpp"
+#include "daemon/worker/deliver/copy_descent.hpp"
 #include "daemon/worker/deliver/source_fault.hpp"
 #include "daemon/worker/tree/below.hpp"
 
@@ -62,44 +63,7 @@ std::string in_the_way(int target_fd, const std::string& name) {
          "), which is not followed: make it a directory there, or name another target";
 }
 
-bool has_directory(int target_fd, const std::string& name) {
-  struct stat there {};
-  return ::fstatat(target_fd, name.c_str(), &there, AT_SYMLINK_NOFOLLOW) == 0 &&
-         S_ISDIR(there.st_mode);
-}
-
 }  // namespace
-
-// A directory below the target.
-struct CopyOut::Level {
-  std::string name;
-  struct stat source;
-  Made made = Made::before;
-  bool is_new = false;      // made just now
-  bool is_changed = false;  // a name was made in it
-  bool is_lost = false;     // it cannot be opened, which was reported
-};
-
-// The state of a tree copy, on both sides. Early deliveries do not open the directories in which
-// nothing is copied: `targets` has the first of `levels`, those that were opened.
-struct CopyOut::Descent {
-  DirStack targets;         // from the one in which it starts
-  bool& is_changed;         // a name was made in that one
-  std::string prefix = {};  // the path of that one, with a slash at the end
-  std::vector<Level> levels = {};
-  std::optional<TreeWalk> walk = {};
-
-  [[nodiscard]] std::size_t opened() const { return targets.depth() - 1; }
-  CopyInto into() {
-    return {targets.top(), opened() == 0 ? is_changed : levels[opened() - 1].is_changed};
-  }
-  // The path of the first level that was not opened.
-  [[nodiscard]] std::string next_path() const {
-    std::string path = prefix + levels.front().name;
-    for (std::size_t i = 1; i <= opened(); ++i) path += "/" + levels[i].name;
-    return path;
-  }
-};
 
 CopyOut::CopyOut(Fd target, PendingNames names, OutputReport& report, CopyScope scope)
     : target_(std::move(target)),
@@ -261,76 +225,6 @@ Status CopyOut::leaf(Descent& at, const SourceEntry& source, const std::string& 
   TRY_ASSIGN(const bool is_reached, reach(at));
   if (!is_reached) return {};
   return check(path, leaves_.copy(source, at.into(), name, path, info));
-}
-
-Status CopyOut::link(Descent& at, const SourceEntry& source, const std::string& name,
-                     const std::string& path, const struct stat& info) {
-  const auto fate = scope_.links->look(source, path);
-  if (!fate && scope_.is_early() && fate.error().code == ENOENT) return {};
-  if (!fate) return check(path, system_error("what it leads to cannot be read", fate.error().code));
-  switch (fate->way) {
-    case LinkFate::Way::instead:
-      report_.add_followed(path);
-      return what_is_led_to(at, *fate->place, name, path);
-    case LinkFate::Way::other_text:
-      return other_link(at, *fate, name, path, info);
-    case LinkFate::Way::loop:
-      report_.add_loop(path);
-      return kept_link(at, source, name, path, info);
-    case LinkFate::Way::staged:
-      report_.add_staged(path);
-      return kept_link(at, source, name, path, info);
-    case LinkFate::Way::as_it_is:
-      break;
-  }
-  return leaf(at, source, name, path, info);
-}
-
-Status CopyOut::what_is_led_to(Descent& at, const JobPlace& place, const std::string& name,
-                               const std::string& path) {
-  if (!S_ISDIR(place.info.st_mode)) return leaf(at, place.entry(), name, path, place.info);
-  if (is_target(place.info)) return check(path, Error{ELOOP, "leads to the target itself"});
-  if (depth_ >= k_most_links_to_directories) return check(path, too_many_links());
-  TRY_ASSIGN(const bool is_reached, reach(at));
-  if (!is_reached) return {};
-  remove_own_link(at.into().fd, name);
-  ++depth_;
-  const Status copied = directory(place.entry(), at.into(), path, place.info);
-  --depth_;
-  return copied;
-}
-
-// Earlier, when the link led elsewhere or nowhere, a link may have been delivered under this name.
-void CopyOut::remove_own_link(int target_fd, const std::string& name) const {
-  struct stat there {};
-  if (::fstatat(target_fd, name.c_str(), &there, AT_SYMLINK_NOFOLLOW) != 0) return;
-  if (!S_ISLNK(there.st_mode) || there.st_uid != ::geteuid()) return;
-  const auto text = read_link({target_fd, name, O_NOFOLLOW});
-  if (text && (!text->starts_with('/') || scope_.links->tree().below(*text)))
-    ::unlinkat(target_fd, name.c_str(), 0);
-}
-
-// A directory that an earlier delivery made there stays.
-Status CopyOut::kept_link(Descent& at, const SourceEntry& source, const std::string& name,
-                          const std::string& path, const struct stat& info) {
-  TRY_ASSIGN(const bool is_reached, reach(at));
-  if (!is_reached) return {};
-  if (!has_directory(at.into().fd, name)) return leaf(at, source, name, path, info);
-  report_.add_unchanged();
-  return {};
-}
-
-// A directory that an earlier delivery made there, in the place of the link as it was then, gets
-// the contents of the one that the link leads to now.
-Status CopyOut::other_link(Descent& at, const LinkFate& fate, const std::string& name,
-                           const std::string& path, const struct stat& info) {
-  TRY_ASSIGN(const bool is_reached, reach(at));
-  if (!is_reached) return {};
-  const auto place =
-      has_directory(at.into().fd, name) ? scope_.links->directory_of(fate) : std::nullopt;
-  if (!place) return check(path, leaves_.put_link(fate.text, at.into(), name, info));
-  scope_.links->add_copy(place->path, path);
-  return what_is_led_to(at, *place, name, path);
 }
 
 Status CopyOut::begin_directory(Descent& at, const WalkStep& step, const std::string& path) {
