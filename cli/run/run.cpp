@@ -88,6 +88,7 @@ class Run {
       return k_not_run;
     }
     for (const std::string& line : summary_lines(*status)) voice_.say(line);
+    order_.staged_ns = staged_ns(*status);
     set_environment(status->environment);
     return {};
   }

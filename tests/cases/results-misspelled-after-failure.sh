@@ -8,7 +8,7 @@ exit 1
 SCRIPT
 holds o2/l line
 until [ -s "nodestage-$job.txt" ]; do sleep 0.1; done
-has "$(cat "nodestage-$job.txt")" "holds checkpoints, logs (did you mean 'checkpoints'?)" "They are kept on n1" optional
+has "$(cat "nodestage-$job.txt")" "holds checkpoints, logs (did you mean 'checkpoints'?)" "They are kept on n1"
 nodestage recover "$job" back --node=n1
 holds back/checkpoints/1 model
 absent back/logs

@@ -8,8 +8,8 @@ holds o/n1/a r
 until grep -qs "kept on n2" "nodestage-$job-n2.txt"; do sleep 0.1; done
 has "$(cat "nodestage-$job-n2.txt")" "did you mean 'model'?"
 srun -w n2 -N1 -n1 nodestage held >held
-has "$(cat held)" "$job"
+has "$(cat held)" "job $job:"
 srun -w n1 -N1 -n1 nodestage held >held1
-lacks "$(cat held1)" "$job"
+lacks "$(cat held1)" "job $job:"
 nodestage recover "$job" back --node=n2
 holds back/model/1 m

@@ -4,6 +4,6 @@ job --stage-out=results:/root/x -w n1 <<'SCRIPT'
 mkdir "$SLURM_TMPDIR/results" && echo r >"$SLURM_TMPDIR/results/a"
 SCRIPT
 until [ -s "nodestage-$job.txt" ]; do sleep 0.1; done
-has "$(cat "nodestage-$job.txt")" "Check that you may write to the target"
+has "$(cat "nodestage-$job.txt")" "/root/x: Permission denied"
 nodestage recover "$job" back --node=n1
 holds back/results/a r

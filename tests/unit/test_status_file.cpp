@@ -37,14 +37,13 @@ TEST_CASE("golden bytes of a status file") {
   set_field(header.cause, "why");
   set_field(header.chosen, "start: e3.pt");
   header.every_s[1] = 900;
-  ItemRecord item{3, k_item_async | k_item_final, 1, 2, 3, 4, 5, {}, {}, {}, {}, {}, 9, 10, 6, 7,
-                  8};
+  ItemRecord item{
+      3, k_item_async | k_item_final, 1, 2, 3, 4, 5, {}, {}, {}, {}, {}, 11, 9, 10, 6, 7, 8};
   set_field(item.what, "tar");
   set_field(item.source, "/s");
   set_field(item.destination, "/d");
   set_field(item.name, "N");
   set_field(item.note, "no");
-  item.staged_ns = 11;
   REQUIRE(write_status_environment(fd.get(), {"NODESTAGE_A=1"}));
   REQUIRE(write_status_item(fd.get(), 0, item));
   REQUIRE(write_status_header(fd.get(), header));
