@@ -22,9 +22,9 @@ Result<StageRequest> to_request(const RequestTexts& texts) {
   TRY(add_all(request, texts.datasets, add_dataset));
   TRY(add_all(request, texts.venvs, add_venv));
   TRY(add_all(request, texts.outputs, add_output));
+  if (request.venv) add_what_a_build_needs(*request.venv, {});
   for (const std::string& warning : look_in_time(request, Start::now).warnings)
     std::fprintf(stderr, "nodestage: warning: %s\n", warning.c_str());
-  if (request.venv) add_what_a_build_needs(*request.venv, {});
   return request;
 }
 

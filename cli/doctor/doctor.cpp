@@ -255,7 +255,8 @@ class Doctor {
       return;
     }
     const LocalDisk disk{static_cast<std::uint64_t>(type.f_type), space.f_bavail * space.f_frsize,
-                         space.f_blocks * space.f_frsize, space.f_favail};
+                         space.f_blocks * space.f_frsize, space.f_favail,
+                         (space.f_flag & ST_NOEXEC) != 0};
     report_.add(judge_disk(disk, about_));
     look_at_cache(disk);
   }

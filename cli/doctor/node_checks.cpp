@@ -114,6 +114,12 @@ std::vector<Finding> judge_disk(const LocalDisk& disk, const DaemonAbout& about)
   } else {
     findings.push_back(ok(what));
   }
+  if (disk.is_noexec)
+    findings.push_back(
+        warning("job directories are on a file system that is mounted noexec: no program and no "
+                "compiled Python module in them can be used, nor a conda environment",
+                "Mount it without noexec (mount -o remount,exec; fstab), unless your site wants "
+                "that."));
   return findings;
 }
 

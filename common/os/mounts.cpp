@@ -1,6 +1,7 @@
 #include "common/os/mounts.hpp"
 
 #include <fcntl.h>
+#include <sys/statvfs.h>
 
 #include <algorithm>
 
@@ -28,6 +29,11 @@ std::string mount_of(int fd) {
   if (at == std::string::npos) return {};
   std::string_view rest = std::string_view(*text).substr(at + k_key.size());
   return std::string(take_field(rest, '\n'));
+}
+
+bool is_noexec(int fd) {
+  struct statvfs info {};
+  return ::fstatvfs(fd, &info) == 0 && (info.f_flag & ST_NOEXEC) != 0;
 }
 
 Result<std::string> read_mountinfo() {

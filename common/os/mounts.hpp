@@ -13,6 +13,10 @@ namespace nodestage {
 // may be O_PATH.
 std::string mount_of(int fd);
 
+// Whether the file system is mounted so that no program on it can be started, and no library loaded
+// (mount(8), noexec). `fd` may be O_PATH.
+bool is_noexec(int fd);
+
 // The text of /proc/self/mountinfo (proc_pid_mountinfo(5)).
 Result<std::string> read_mountinfo();
 

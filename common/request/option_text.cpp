@@ -7,6 +7,7 @@
 
 #include "common/request/option_mark.hpp"
 #include "common/request/option_parts.hpp"
+#include "common/request/venv_environment.hpp"
 #include "common/text/did_you_mean.hpp"
 #include "common/text/duration.hpp"
 #include "common/text/glob_text.hpp"
@@ -168,6 +169,14 @@ Result<std::vector<std::string>> to_modules(std::string_view text) {
   }
 }
 
+// "python3.11" and "3.11" are names, which are looked up in PATH, as a shell does.
+Result<std::string> to_python(const std::string& text, const SubmitPlace& place) {
+  const bool is_version = text.find_first_not_of("0123456789.") == std::string::npos;
+  const std::string name = is_version ? "python" + text : text;
+  if (is_program_name(name)) return name;
+  return absolute_path(text, place);
+}
+
 Status set_venv_key(VenvItem& item, const OptionKey& entry, const SubmitPlace& place) {
   if (entry.key == "optional" || entry.key == "shared") {
     TRY(takes_none(entry, k_venv_example));
@@ -178,7 +187,8 @@ Status set_venv_key(VenvItem& item, const OptionKey& entry, const SubmitPlace& p
     return wrong_form(
         "unknown key '" + entry.key + "'" +
             did_you_mean(entry.key, {"python", "module", "wheels", "optional", "shared"}) +
-            "; known: python=PATH, module=NAME[+NAME]..., wheels=DIR, optional, shared; write "
+            "; known: python=PATH or NAME, module=NAME[+NAME]..., wheels=DIR, optional, shared; "
+            "write "
             "\\, for a comma inside a path",
         k_venv_example);
   }
@@ -186,9 +196,10 @@ Status set_venv_key(VenvItem& item, const OptionKey& entry, const SubmitPlace& p
   if (entry.key == "module") {
     TRY_ASSIGN(auto modules, to_modules(entry.value));
     item.modules.insert(item.modules.end(), modules.begin(), modules.end());
+  } else if (entry.key == "python") {
+    TRY_ASSIGN(item.python, to_python(entry.value, place));
   } else {
-    TRY_ASSIGN((entry.key == "python" ? item.python : item.wheels),
-               absolute_path(entry.value, place));
+    TRY_ASSIGN(item.wheels, absolute_path(entry.value, place));
   }
   return {};
 }

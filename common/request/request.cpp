@@ -4,6 +4,7 @@
 #include <nlohmann/json.hpp>
 
 #include "common/request/destinations.hpp"
+#include "common/request/venv_environment.hpp"
 #include "common/text/path_names.hpp"
 
 namespace nodestage {
@@ -275,7 +276,8 @@ Result<VenvItem> to_venv(const Json& json) {
   if (!is_absolute(item.source)) fields.fail("has a source that is not an absolute path");
   if (!is_path_below(item.destination) || !is_venv_path(item.destination))
     fields.fail("has a destination that does not stay below $SLURM_TMPDIR");
-  if (!is_absolute_or_empty(item.python)) fields.fail("has a python that is not an absolute path");
+  if (!is_absolute_or_empty(item.python) && !is_program_name(item.python))
+    fields.fail("has a python that is neither an absolute path nor a name");
   if (!is_absolute_or_empty(item.wheels)) fields.fail("has wheels that are not an absolute path");
   if (!std::all_of(item.environment.begin(), item.environment.end(), is_assignment))
     fields.fail("has a variable that is not NAME=VALUE");

@@ -68,7 +68,7 @@ struct OutputItem {
 struct VenvItem {
   std::string source;                    // absolute path
   std::string destination = "env";       // below the job directory
-  std::string python;                    // absolute; empty: the first in the build's PATH
+  std::string python;                    // absolute or a name; empty: the first in the build's PATH
   std::vector<std::string> modules;      // loaded before a build
   std::string wheels;                    // an absolute directory; empty: the user gives none
   bool optional = false;                 // its failure does not fail the job

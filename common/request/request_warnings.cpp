@@ -12,6 +12,7 @@
 #include "common/request/source_check.hpp"
 #include "common/request/target_check.hpp"
 #include "common/request/target_writers.hpp"
+#include "common/request/venv_environment.hpp"
 #include "common/text/human.hpp"
 #include "common/text/parsing.hpp"
 #include "common/text/path_names.hpp"
@@ -67,17 +68,37 @@ std::string about_dataset(const DatasetItem& item, Start start) {
   return part.empty() ? part : missing(part);
 }
 
-void add_missing_of_venv(std::vector<std::string>& warnings, const VenvItem& venv) {
-  if (venv.optional) return;
-  for (const std::string& path : {venv.source, venv.wheels}) {
-    if (!path.empty() && !source_exists(path)) warnings.push_back(missing(path));
+// Of the directory of wheels, which pip passes over where it does not exist.
+std::string about_wheels(const std::string& path, Start start) {
+  const auto type = type_of(path);
+  if (type && type != S_IFDIR)
+    return "wheels=" + path + " is not a directory: name the one that the wheels are in";
+  if (type || source_exists(path)) return {};
+  return start == Start::later ? missing(path) : "wheels=" + path + " does not exist";
+}
+
+// Of one that is to be looked up and was not found here.
+std::string about_python(const VenvItem& venv) {
+  if (!is_program_name(venv.python) || !venv.modules.empty()) return {};
+  return "python=" + venv.python + ": your PATH has no such program here, and the node looks for " +
+         "it in the same PATH: write python=/PATH/TO/" + venv.python + ", or add module=NAME";
+}
+
+void add_about_venv(std::vector<std::string>& warnings, const VenvItem& venv, Start start) {
+  const bool is_directory = type_of(venv.source) == S_IFDIR;
+  if (start == Start::later && !venv.optional && !source_exists(venv.source))
+    warnings.push_back(missing(venv.source));
+  if (is_directory) return;  // nothing is built
+  for (std::string text :
+       {venv.wheels.empty() ? "" : about_wheels(venv.wheels, start), about_python(venv)}) {
+    if (!text.empty()) warnings.push_back(std::move(text));
   }
 }
 
 std::vector<std::string> warnings_of(const StageRequest& request, Start start) {
   std::vector<std::string> warnings;
   for (const DatasetItem& item : request.datasets) warnings.push_back(about_dataset(item, start));
-  if (request.venv && start == Start::later) add_missing_of_venv(warnings, *request.venv);
+  if (request.venv) add_about_venv(warnings, *request.venv, start);
   for (const OutputItem& item : request.outputs) warnings.push_back(about_target(item));
   for (std::string& warning : outputs_of_one_target(request.outputs))
     warnings.push_back(std::move(warning));

@@ -56,17 +56,28 @@ std::vector<std::string> environment_for_build(const std::vector<std::string>& m
   return found;
 }
 
+bool is_program_name(std::string_view name) {
+  const auto is_alphanumeric = [](char c) {
+    return (c >= 'A' && c <= 'Z') || (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9');
+  };
+  return !name.empty() && is_alphanumeric(name[0]) &&
+         std::all_of(name.begin(), name.end(),
+                     [](char c) { return c > ' ' && c < 0x7f && c != '/'; });
+}
+
+std::string program_in_path(std::string_view path, std::string_view name) {
+  std::string found;
+  each_part(path, ':', [&](std::string_view part) {
+    if (!found.empty() || !part.starts_with('/')) return;
+    std::string program = std::string(part).append("/").append(name);
+    if (is_program(program)) found = std::move(program);
+  });
+  return found;
+}
+
 std::string python_in(std::string_view path) {
-  for (const char* name : {"python3", "python"}) {
-    std::string found;
-    each_part(path, ':', [&](std::string_view part) {
-      if (!found.empty() || !part.starts_with('/')) return;
-      std::string program = std::string(part) + "/" + name;
-      if (is_program(program)) found = std::move(program);
-    });
-    if (!found.empty()) return found;
-  }
-  return {};
+  std::string found = program_in_path(path, "python3");
+  return found.empty() ? program_in_path(path, "python") : found;
 }
 
 std::string path_without(std::string_view path, std::string_view directory, char separator) {

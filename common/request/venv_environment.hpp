@@ -13,8 +13,13 @@ namespace nodestage {
 // empty values. Not thread-safe, as environ is not.
 std::vector<std::string> environment_for_build(const std::vector<std::string>& more);
 
-// The python3, or else the python, that a shell would find in `path`; "" if there is none. Relative
-// parts of `path` are ignored.
+// Whether a program is looked up in PATH by it, as a shell does: printable ASCII without '/' that
+// starts with a letter or a digit.
+bool is_program_name(std::string_view name);
+// The program of that name that a shell would find in `path`; "" if there is none. Relative parts
+// of `path` are ignored.
+std::string program_in_path(std::string_view path, std::string_view name);
+// The python3, or else the python, that a shell would find in `path`; "" if there is none.
 std::string python_in(std::string_view path);
 
 // `path` with `directory` at its start only, and `path` without it.

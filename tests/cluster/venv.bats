@@ -355,3 +355,16 @@ SCRIPT
     reload_daemons ''
     assert_idle_clean
 }
+
+@test "a job directory that is mounted noexec: the environment is staged with a note, and doctor warns" {
+    on n1 sh -c 'mount --bind /localscratch /localscratch && mount -o remount,bind,noexec /localscratch'
+    cluster daemon restart n1
+    sbatch_wait -w n1 --stage-venv=small.tar.gz --wrap 'python -c "print(6 * 7)"'
+    run on n1 nodestage doctor
+    wait_until 20 on n1 umount /localscratch
+    cluster daemon restart n1
+    [ "$STATE" = COMPLETED ]
+    has "$OUTPUT" 'note' 'mounted noexec: compiled modules and programs of the environment do not work' $'\n42'
+    has "$output" 'job directories are on a file system that is mounted noexec'
+    assert_idle_clean 60
+}

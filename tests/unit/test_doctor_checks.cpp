@@ -205,6 +205,8 @@ TEST_CASE("doctor: the disk") {
   CHECK(worst({0xEF53, 10, 1000, 5}) == Grade::problem);
   CHECK(worst({0x01021994, 500, 1000, 5}) == Grade::warning);
   CHECK(worst({0x6969, 500, 1000, 5}) == Grade::problem);
+  CHECK(worst({0xEF53, 500, 1000, 5, true}) == Grade::warning);
+  CHECK(has(judge_disk({0xEF53, 500, 1000, 5, true}, about).back(), "mounted noexec"));
 }
 
 TEST_CASE("doctor: the directory of shared items is root's, and nobody else writes to it") {

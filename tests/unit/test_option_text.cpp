@@ -306,6 +306,11 @@ TEST_CASE("stage-venv") {
   CHECK(has(fault("x,module=a++b"), "a module is missing"));
   CHECK(has(fault("x,module=-a"), "a module is missing"));
   CHECK(has(fault("x,b"), "--stage-venv=SOURCE"));
+  CHECK(venv("r.txt,python=python3.11").python == "python3.11");
+  CHECK(venv("r.txt,python=3.10").python == "python3.10");
+  CHECK(venv("r.txt,python=3").python == "python3");
+  CHECK(venv("r.txt,python=./python3").python.ends_with("/python3"));
+  CHECK(venv("r.txt,python=~").python == "/home/alice");
 }
 
 TEST_CASE("an environment and a dataset in one place") {

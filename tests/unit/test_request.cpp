@@ -141,7 +141,9 @@ TEST_CASE("a forged venv is refused") {
   CHECK(venv(R"("source":"/a")").empty());
   CHECK(decode_request(R"({"version":1,"venv":{"source":"/a"}})")->venv->destination == "env");
   CHECK(venv(R"("source":"a")").find("absolute") != std::string::npos);
-  CHECK(venv(R"("source":"/a","python":"python3")").find("absolute") != std::string::npos);
+  CHECK(venv(R"("source":"/a","python":"bin/python3")").find("absolute") != std::string::npos);
+  CHECK(venv(R"("source":"/a","python":"-c")").find("absolute") != std::string::npos);
+  CHECK(venv(R"("source":"/a","python":"python3")").empty());  // it is looked up on the node
   CHECK(venv(R"("source":"/a","shared":"x")").find("shared") != std::string::npos);
   CHECK(venv(R"("source":"/a","wheels":"w")").find("absolute") != std::string::npos);
   for (const char* bad : {"/etc", "../x", ".nodestage-x", "a:b", "a'b", "a$b", "a\\nb", "a`b"}) {

@@ -100,6 +100,28 @@ TEST_CASE("what is missing is told where it can still come") {
   submitted.request.venv->source = "/no/such/venv";
   CHECK(submitted.warnings().find("late\\x0a.tar does not exist yet") != std::string::npos);
   CHECK(submitted.warnings().find("\n/no/such/venv does not exist yet") != std::string::npos);
+}
+
+TEST_CASE("the wheels of an environment, and an interpreter that is to be looked up") {
+  Submitted submitted;
+  VenvItem& venv = submitted.request.venv.emplace();
+  venv.source = submitted.scratch / "plain";
+  venv.optional = true;
+  CHECK(submitted.warnings() == "");
+  venv.wheels = submitted.scratch / "dir";
+  CHECK(submitted.warnings() == "");
+  venv.wheels = "/no/such";
+  CHECK(submitted.warnings() == "/no/such does not exist yet; it must exist when the job starts\n");
+  CHECK(submitted.warnings(Start::now) == "wheels=/no/such does not exist\n");
+  venv.wheels = submitted.scratch / "plain";
+  CHECK(submitted.warnings(Start::now).find("plain is not a directory") != std::string::npos);
+  venv.wheels.clear();
+  venv.python = "python9.9";
+  CHECK(submitted.warnings().find("python=python9.9: your PATH has no such program") == 0);
+  venv.modules = {"python/9"};
+  CHECK(submitted.warnings() == "");
+  venv = {submitted.scratch / "dir", "env", "python9.9", {}, "/no/such", false, {}, false};
+  CHECK(submitted.warnings() == "");  // nothing is built
   CHECK(submitted.warnings(Start::now) == "");
 }
 

@@ -2,6 +2,7 @@
 
 #include <fstream>
 
+#include "daemon/worker/venv/requirement_reach.hpp"
 #include "daemon/worker/venv/requirements.hpp"
 #include "scratch.hpp"
 
@@ -91,4 +92,72 @@ TEST_CASE("requirements: files that are something else") {
   CHECK(check_is_requirements(scratch / "empty.txt"));
   CHECK_FALSE(check_is_requirements(scratch / "pyproject.toml"));
   CHECK_FALSE(check_is_requirements(scratch / "data"));
+}
+
+namespace {
+
+// The same text as PowerShell's `>` writes it.
+std::string in_utf16(std::string_view text) {
+  std::string bytes = "\xFF\xFE";
+  for (const char c : text) (bytes += c) += '\0';
+  return bytes;
+}
+
+// The fault of what a build cannot reach, "" for none.
+std::string beyond(const std::string& content, std::string_view log = {}) {
+  const Scratch scratch;
+  std::ofstream(scratch / "r.txt", std::ios::binary) << content;
+  const Status status = check_reach(scratch / "r.txt", {"HOME=/home/a", "W=/w", "R=more"}, log);
+  return status ? "" : status.error().what;
+}
+
+}  // namespace
+
+TEST_CASE("requirements: UTF-16 with a byte order mark is text, and is looked into") {
+  const Scratch scratch;
+  std::ofstream(scratch / "r.txt", std::ios::binary) << in_utf16("numpy==1.24.2\r\n-e .\r\n");
+  CHECK(check_is_requirements(scratch / "r.txt"));
+  CHECK(fault_of(in_utf16("numpy==1.24.2\r\nshout\r\n")).empty());
+  CHECK(fault_of(in_utf16("numpy\r\n-e .\r\n")).find("'-e .'") != std::string::npos);
+  CHECK(fault_of("\xEF\xBB\xBF-e .\n").find("'-e .'") != std::string::npos);
+}
+
+TEST_CASE("requirements: what is downloaded, with the line") {
+  for (const char* line : {"demo @ https://host/demo-1.0-py3-none-any.whl",
+                           "git+https://host/x.git", "-e git+ssh://git@host/x#egg=x",
+                           "-r https://host/more.txt", "demo[a] @ git+https://host/x@v1"}) {
+    const std::string fault = beyond("numpy\n" + std::string(line) + "\n");
+    CHECK(fault.find("'" + std::string(line) + "' is downloaded") != std::string::npos);
+  }
+  CHECK(beyond("x @ https://me:secret@host/x.whl").find("https://****@host/x.whl") !=
+        std::string::npos);
+  CHECK(beyond("--index-url https://host/simple\n--extra-index-url https://${TOKEN}@host/\nnumpy\n"
+               "y @ file:///w/y-1-py3-none-any.whl\n-f https://host/wheels\n# https://host\n")
+            .empty());
+}
+
+TEST_CASE("requirements: a line with a marker counts if pip has acted on it") {
+  const std::string text = "demo @ https://me:x@host/demo.whl ; python_version >= '3.8'\n";
+  CHECK(beyond(text).empty());
+  CHECK(beyond(text, "No matching distribution found for other").empty());
+  CHECK_FALSE(beyond(text, "Collecting demo@ https://me:****@host/demo.whl").empty());
+}
+
+TEST_CASE("requirements: variables that the build has, and one that it has not") {
+  CHECK(beyond("${W}/demo-1-py3-none-any.whl\n--find-links ${W}\n-c ${R}.txt\n").empty());
+  CHECK(beyond("numpy\n${WHEELS}/demo-1-py3-none-any.whl\n")
+            .find("'${WHEELS}/demo-1-py3-none-any.whl': the build has no variable ${WHEELS}") !=
+        std::string::npos);
+  CHECK_FALSE(beyond("-r ${W}/${NONE}/r.txt").empty());
+  CHECK(beyond("${small}/$W/${}x-1-py3-none-any.whl").empty());
+  CHECK(with_variables("${W}-${W}${NONE}${R}", {"W=${W}", "R=r"}) == "${W}-${W}${NONE}r");
+}
+
+TEST_CASE("requirements: what is included is looked at, too") {
+  const Scratch scratch;
+  std::ofstream(scratch / "a.txt") << "-r ${PART}.txt\n";
+  std::ofstream(scratch / "b.txt") << "-c a.txt\nx @ https://host/x.whl\n";
+  const Status status = check_reach(scratch / "a.txt", {"PART=b"});
+  REQUIRE_FALSE(status);
+  CHECK(status.error().what.find("b.txt: 'x @ https://host/x.whl'") != std::string::npos);
 }

@@ -244,6 +244,15 @@ tar czf c.tgz -C c .)") == 0);
     CHECK(run.output("stat -c %s env/lib/data/binary") ==
           run.output("stat -c %s ../data/c/lib/data/binary"));
   }
+  SUBCASE("that fails: its own words, and nothing of pip") {
+    REQUIRE(run.in_data("printf 'raise SystemExit(\"no room for the prefix\")' "
+                        ">c/bin/conda-unpack; tar czf c.tgz -C c .") == 0);
+    CHECK(run.run() == 1);
+    CHECK(run.cause().find("conda-unpack exited with code 1") != std::string::npos);
+    CHECK(run.cause().find("| no room for the prefix") != std::string::npos);
+    CHECK(run.cause().find("run bin/conda-unpack there") != std::string::npos);
+    CHECK(run.cause().find("pip") == std::string::npos);
+  }
   SUBCASE("not where nothing may be run") {
     run.order.venv_build = VenvBuild::off;
     CHECK(run.run() == 1);
@@ -333,16 +342,11 @@ TEST_CASE("venv: a failed build shows the last lines of its log, and keeps it be
   CHECK(run.in_job("test \"$(ls -A | xargs)\" = env.log"));
 }
 
-// The pip of this test says where it runs and starts a program, as who builds from sources does.
-TEST_CASE("venv: pip starts nothing for wheels, and no file beside the requirements is a module") {
-  VenvRun run;
-  REQUIRE(run.in_data(R"(echo pack >r.txt
-for name in logging runpy resource venv pip; do echo 'open("/dev/stderr", "w").write("imported\n")' >$name.py; done
-cat >main <<'E'
-import os, subprocess, sys
-print('pip in', os.getcwd(), *sys.argv[1:3], flush=True)
-subprocess.run(['true'])
-print('started')
+namespace {
+
+// A python whose new environments have `main` as their pip.
+std::string python_with_pip(const VenvRun& run, const std::string& main) {
+  REQUIRE(run.in_data("cat >main <<'E'\n" + main + R"(
 E
 cat >py <<'E'
 #!/bin/sh
@@ -351,7 +355,21 @@ site=$(echo "$4"/lib/python3*/site-packages); mkdir "$site/pip"; : >"$site/pip/_
 cp "${0%/*}/main" "$site/pip/__main__.py"
 E
 chmod 755 py)") == 0);
-  run.add_venv("r.txt").python = run.data() + "/py";
+  return run.data() + "/py";
+}
+
+}  // namespace
+
+// The pip of this test says where it runs and starts a program, as who builds from sources does.
+TEST_CASE("venv: pip starts nothing for wheels, and no file beside the requirements is a module") {
+  VenvRun run;
+  REQUIRE(run.in_data(R"(echo pack >r.txt
+for name in logging runpy resource venv pip; do echo 'open("/dev/stderr", "w").write("imported\n")' >$name.py; done)") ==
+          0);
+  run.add_venv("r.txt").python = python_with_pip(run, R"(import os, subprocess, sys
+print('pip in', os.getcwd(), *sys.argv[1:3], flush=True)
+subprocess.run(['true'])
+print('started'))");
   SUBCASE("wheels") {
     CHECK(run.run() == 1);
     CHECK_MESSAGE(run.cause().find("One of the requirements is not a wheel") != std::string::npos,
@@ -364,6 +382,73 @@ chmod 755 py)") == 0);
   }
   CHECK(run.output("grep -c imported env.log") == "0\n");
   CHECK(run.output("grep 'pip in' env.log") == "pip in " + run.data() + " install --no-compile\n");
+}
+
+TEST_CASE("venv: settings of the user's pip apply, but none that puts packages elsewhere") {
+  VenvRun run;
+  REQUIRE(run.in_data(R"(echo pack >r.txt; mkdir -p home/.pip config/pip
+printf '[global]\ntarget = /x\nno-deps = 1\ntimeout = 7\n' >home/.pip/pip.conf
+printf '[global]\nfind-links =\n  /a\n  /b\nPREFIX=/x\n[install]\nroot = /x\n--log = /x\ntimeout = 8\n[list]\nformat = json\n' \
+  >config/pip/pip.conf
+printf '[install]\npython_version = 3.1\nretries = 3\n' >named.conf)") == 0);
+  auto& item = run.add_venv("r.txt");
+  item.python = python_with_pip(run, R"(import os
+for name in sorted(os.environ):
+    if name.startswith('PIP_'): print('got', name, os.environ[name].split()))");
+  item.environment = {"HOME=" + run.data() + "/home", "XDG_CONFIG_HOME=" + run.data() + "/config",
+                      "PIP_TARGET=/x", "PIP_CONSTRAINT=/c"};
+  std::string got = "PIP_FIND_LINKS ['/a', '/b']\nPIP_NO_DEPS ['1']\nPIP_TIMEOUT ['8']\n";
+  SUBCASE("of the user") {}
+  SUBCASE("of the user, where the code of sources has another HOME") {
+    run.order.venv_build = VenvBuild::any;
+  }
+  SUBCASE("of a file that a variable names, alone") {
+    item.environment.push_back("PIP_CONFIG_FILE=" + run.data() + "/named.conf");
+    got = "PIP_RETRIES ['3']\n";
+  }
+  REQUIRE_MESSAGE(run.run() == 0, run.cause());
+  // This machine may have settings of its own.
+  const std::string ours =
+      "CONFIG_FILE|CONSTRAINT|FIND_LINKS|FORMAT|LOG|NO_DEPS|PREFIX|PYTHON_VERSION|RETRIES|ROOT|"
+      "TARGET|TIMEOUT";
+  CHECK(run.output("sed -n 's/^got //p' env.log | grep -E '^PIP_(" + ours + ") '") ==
+        "PIP_CONFIG_FILE ['/dev/null']\nPIP_CONSTRAINT ['/c']\n" + got);
+}
+
+TEST_CASE("venv: what a build cannot reach is said before anything runs") {
+  VenvRun run;
+  auto& item = run.add_venv("r.txt");
+  item.python = "/usr/bin/python3";
+  item.environment = {"W=/w"};
+  SUBCASE("an address") {
+    REQUIRE(run.in_data("echo 'demo @ https://host/demo-1-py3-none-any.whl' >r.txt") == 0);
+    CHECK(run.run() == 1);
+    CHECK(run.cause().find("' is downloaded, and an environment is built on a node without") !=
+          std::string::npos);
+  }
+  SUBCASE("a variable") {
+    REQUIRE(run.in_data("echo '${W}/${WHEEL}-1-py3-none-any.whl' >r.txt") == 0);
+    CHECK(run.run() == 1);
+    CHECK(run.cause().find("the build has no variable ${WHEEL}") != std::string::npos);
+  }
+  SUBCASE("an interpreter") {
+    REQUIRE(run.in_data(": >r.txt") == 0);
+    item.python = "python9.9";
+    item.environment = {"PATH=/usr/bin"};
+    CHECK(run.run() == 1);
+    CHECK(run.cause().find("node n1 has no python9.9 in the PATH of the submission") !=
+          std::string::npos);
+  }
+}
+
+TEST_CASE("venv: an interpreter's name is looked up in the PATH of the submission") {
+  VenvRun run;
+  REQUIRE(run.in_data(": >r.txt; mkdir bin; ln -s /usr/bin/python3 bin/mypython") == 0);
+  auto& item = run.add_venv("r.txt");
+  item.python = "mypython";
+  item.environment = {"PATH=/usr/bin:" + run.data() + "/bin"};
+  REQUIRE_MESSAGE(run.run() == 0, run.cause());
+  CHECK(run.output("grep ^home env/pyvenv.cfg") == "home = " + run.data() + "/bin\n");
 }
 
 TEST_CASE("venv: a build that leaves something else than its log") {

@@ -49,6 +49,8 @@ TEST_CASE("venv environment: the first python of PATH") {
   std::ofstream(scratch / "a/python") << "#!/bin/sh\n";
   ::chmod((scratch / "a/python").c_str(), 0700);
   CHECK(python_in(path) == scratch / "b/python3");
+  CHECK(program_in_path(path, "python") == scratch / "a/python");
+  CHECK(program_in_path(path, "python3.9").empty());
 }
 
 TEST_CASE("submit environment: a job that a staged job submits has left its environment") {

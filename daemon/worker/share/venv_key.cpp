@@ -5,8 +5,10 @@
 #include <algorithm>
 
 #include "common/os/file.hpp"
+#include "common/request/venv_environment.hpp"
 #include "common/text/human.hpp"
 #include "daemon/worker/basis/fault.hpp"
+#include "daemon/worker/venv/build_variables.hpp"
 #include "daemon/worker/venv/requirements.hpp"
 #include "daemon/worker/venv/venv_build.hpp"
 
@@ -29,20 +31,11 @@ bool add_text(ShareKey& key, const std::string& path) {
   return true;
 }
 
-// Where pip or uv looks for its settings. A site's settings in the interpreter's own directory come
-// and go with it.
 std::vector<std::string> settings_of(const VenvItem& item, VenvInstaller installer) {
-  const auto value = [&item](std::string_view name) { return value_in(item.environment, name); };
-  const std::string home = value("HOME");
-  const std::string own = value("XDG_CONFIG_HOME");
-  const std::string config = own.empty() ? home + "/.config" : own;
+  const std::string home = value_in(item.environment, "HOME");
   const std::string directory = item.source.substr(0, item.source.rfind('/') + 1);
-  if (installer == VenvInstaller::uv) {
-    return {value("UV_CONFIG_FILE"), config + "/uv/uv.toml", "/etc/uv/uv.toml",
-            directory + "uv.toml", directory + "pyproject.toml"};
-  }
-  return {value("PIP_CONFIG_FILE"), config + "/pip/pip.conf", home + "/.pip/pip.conf",
-          "/etc/pip.conf", "/etc/xdg/pip/pip.conf"};
+  return installer == VenvInstaller::uv ? uv_settings(item.environment, home, directory)
+                                        : pip_settings(item.environment, home);
 }
 
 void add_settings(ShareKey& key, const VenvItem& item, VenvInstaller installer) {
@@ -75,10 +68,13 @@ void add_interpreter(ShareKey& key, const VenvItem& item, const WorkerOrder& ord
   if (!item.modules.empty()) {
     const std::string init = module_init_of(order);
     if (!init.empty()) key.add_program("module_init", init);
-    if (item.python.empty()) return;
+    if (item.python.empty() || is_program_name(item.python))
+      return key.add("python", std::string_view(item.python));
   }
   const std::string python = python_for(item, item.environment);
-  if (python.empty()) return key.refuse("this node has no python3 in the PATH of the submission");
+  if (python.empty())
+    return key.refuse("this node has no " + (item.python.empty() ? "python3" : item.python) +
+                      " in the PATH of the submission");
   key.add_program("python", python);
 }
 

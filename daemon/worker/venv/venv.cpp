@@ -9,6 +9,7 @@
 
 #include "common/os/directory_stream.hpp"
 #include "common/os/file.hpp"
+#include "common/os/mounts.hpp"
 #include "common/text/human.hpp"
 #include "daemon/worker/basis/fault.hpp"
 #include "daemon/worker/tree/dir_stack.hpp"
@@ -22,6 +23,9 @@ constexpr const char* k_advice =
     "requirements.txt";
 constexpr const char* k_list = "sources";
 constexpr int k_max_depth = 16;  // "home/alice/envs/x" in an archive
+constexpr const char* k_noexec =
+    "$SLURM_TMPDIR is on a file system that is mounted noexec: compiled modules and programs of "
+    "the environment do not work there, which your site's support can change";
 constexpr const char* k_reminder = "after a `module load`: source $NODESTAGE_VENV/bin/activate";
 
 // argv: the number of processes, a file of names that end in NUL, the directory of these files, and
@@ -79,6 +83,14 @@ Error cannot_move_conda(const std::string& source) {
                "Make an archive of it with conda-pack, and stage that");
 }
 
+Error no_programs(const std::string& source) {
+  return fault(EACCES,
+               shown(source) +
+                   ": is a conda environment, whose programs cannot run in $SLURM_TMPDIR: that is "
+                   "on a file system that is mounted noexec",
+               "Ask your site's support, or use a container");
+}
+
 }  // namespace
 
 std::string Venv::kind(const Piece& piece) {
@@ -100,6 +112,7 @@ Status Venv::make(Piece& piece, const Piece::Place& place) {
   const auto directory = open_directory_at(place.dir_fd, place.name);
   if (!directory) return system_error(path, directory.error().code);
   if (is_regular(directory->get(), "bin/conda-unpack")) {
+    if (is_noexec(place.dir_fd)) return no_programs(item_.source);
     TRY(commands(place));
     TRY(unpack_conda(path));
   } else if (venv_kind(directory->get()) == VenvKind::conda) {
@@ -107,6 +120,7 @@ Status Venv::make(Piece& piece, const Piece::Place& place) {
   }
   if (kind != "file") TRY(commands(place));
   TRY(relocate(directory->get(), path));
+  if (is_noexec(place.dir_fd)) add_note(k_noexec);
   add_note(k_reminder);
   return {};
 }
@@ -189,7 +203,11 @@ Status Venv::unpack_conda(const std::string& path) {
   }
   way_.strings = VenvRelocation::Strings::move;
   has_log_ = true;
-  return commands_->run({path + "/bin/python", path + "/bin/conda-unpack"}, "conda-unpack");
+  return commands_->run(
+      {path + "/bin/python", path + "/bin/conda-unpack"},
+      {"conda-unpack",
+       "Unpack the archive into an empty directory and run bin/conda-unpack there: if that fails, "
+       "too, make it again with conda-pack"});
 }
 
 Status Venv::relocate(int dir_fd, const std::string& path) {
@@ -219,7 +237,7 @@ Status Venv::compile(const std::vector<std::string>& names, const std::string& p
   TRY(write_all(fd.get(), std::string_view(list)));
   Status done = commands_->run(
       {program, "-I", "-S", "-c", k_compile, std::to_string(order_.threads), file, path, to},
-      "the compilation of Python files");
+      {"the compilation of Python files", ""});
   if (!done && is_stopped(done.error())) return done;
   if (!done) add_note("its Python files are compiled when they are first imported");
   return {};

@@ -7,21 +7,21 @@
 #include <algorithm>
 
 #include "common/os/file.hpp"
+#include "common/request/venv_environment.hpp"
 #include "common/text/human.hpp"
 #include "common/text/path_names.hpp"
 #include "daemon/worker/basis/fault.hpp"
 #include "daemon/worker/budget/space.hpp"
+#include "daemon/worker/venv/build_log.hpp"
+#include "daemon/worker/venv/build_variables.hpp"
+#include "daemon/worker/venv/requirement_reach.hpp"
 #include "daemon/worker/venv/requirements.hpp"
 #include "daemon/worker/venv/venv_python.hpp"
 
 namespace nodestage {
 namespace {
 
-constexpr std::size_t k_told_log = 4096;
-constexpr std::size_t k_max_log = 64 * 1024 * 1024;
 constexpr std::size_t k_max_environment = 1024 * 1024;
-constexpr std::size_t k_shown_lines = 12;
-constexpr std::size_t k_shown_bytes = 1500;
 
 // $1: the file that defines `module`; $2...: the modules. The output of env -0 goes to a file.
 constexpr const char* k_load_modules =
@@ -29,13 +29,33 @@ constexpr const char* k_load_modules =
     "done; "
     "exec env -0";
 
-// argv: "wheels" or "any", then pip's. A file beside the requirements cannot pose as a module of
-// pip's. Building a source distribution starts a program, and installing wheels does not, so with
-// "wheels" no program can be started.
+// argv: "wheels" or "any"; the files of pip's settings, the one that counts most at the end, with
+// newlines between them; then pip's. A file beside the requirements cannot pose as a module of
+// pip's. The settings become variables, so that those which would put packages elsewhere reach
+// neither this pip nor one that it starts. Building a source distribution starts a program, and
+// installing wheels does not, so with "wheels" no program can be started.
 constexpr const char* k_pip = R"(
-import sys
+import configparser, os, sys
 sys.path[:] = [place for place in sys.path if place]
-if sys.argv.pop(1) == 'wheels':
+kind, files = sys.argv.pop(1), sys.argv.pop(1)
+elsewhere = ('target prefix root python log cache-dir report dry-run platform python-version '
+             'implementation abi').split()
+def plain(name):
+    return name.lower().replace('_', '-').lstrip('-')
+for name in list(os.environ):
+    if name.startswith('PIP_') and plain(name[4:]) in elsewhere:
+        del os.environ[name]
+parser = configparser.RawConfigParser()
+parser.read(files.split('\n'), encoding='utf-8')
+settings = {}
+for section in 'global', 'install':
+    if parser.has_section(section):
+        settings.update((plain(name), value) for name, value in parser.items(section))
+for name, value in settings.items():
+    if value and name not in elsewhere:
+        os.environ.setdefault('PIP_' + name.upper().replace('-', '_'), value)
+os.environ['PIP_CONFIG_FILE'] = os.devnull
+if kind == 'wheels':
     import resource
     resource.setrlimit(resource.RLIMIT_NPROC, (0, 0))
 import runpy
@@ -44,81 +64,22 @@ runpy.run_module('pip', run_name='__main__', alter_sys=True)
 constexpr const char* k_no_sources =
     "source distributions run their authors' code, which this site does not allow while a job is "
     "staged (venv.build = \"wheels-only\")";
+constexpr const char* k_other = "Give another python: python=PATH, or module=NAME";
+constexpr const char* k_by_hand = "Try the same by hand: python3 -m pip install --no-index -r FILE";
 constexpr const char* k_fork_refused = "[Errno 11] Resource temporarily unavailable";
 
 constexpr const char* k_module_inits[] = {"/etc/profile.d/lmod.sh", "/etc/profile.d/z00_lmod.sh",
                                           "/etc/profile.d/modules.sh"};
 
-std::string_view name_of(std::string_view variable) {
-  return variable.substr(0, variable.find('='));
-}
-
-// A build may have left anything under the log's name.
-std::string text_of_file(const std::string& path, std::size_t most) {
-  const auto fd = open_at(AT_FDCWD, path, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY);
+bool is_directory(const std::string& path) {
   struct stat info {};
-  if (!fd || ::fstat(fd->get(), &info) != 0 || !S_ISREG(info.st_mode)) return {};
-  const auto text = read_all(fd->get(), most);
-  return text ? *text : std::string();
-}
-
-// The last lines of a log that contain text, the last one first.
-std::vector<std::string_view> last_words(std::string_view log, std::size_t most) {
-  std::vector<std::string_view> lines;
-  while (!log.empty() && lines.size() < most) {
-    const std::size_t end = log.rfind('\n');
-    const std::string_view line = log.substr(end == std::string_view::npos ? 0 : end + 1);
-    log = log.substr(0, end == std::string_view::npos ? 0 : end);
-    if (line.find_first_not_of(" \t\r") != std::string_view::npos) lines.push_back(line);
-  }
-  return lines;
-}
-
-std::string said_last(const std::string& path) {
-  const auto fd = open_at(AT_FDCWD, path, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY);
-  struct stat info {};
-  if (!fd || ::fstat(fd->get(), &info) != 0) return {};
-  std::string text(k_told_log, '\0');
-  const off_t most = static_cast<off_t>(text.size());
-  const ssize_t got =
-      ::pread(fd->get(), text.data(), text.size(), std::max<off_t>(0, info.st_size - most));
-  text.resize(static_cast<std::size_t>(std::max<ssize_t>(0, got)));
-  const auto words = last_words(text, 1);
-  return words.empty() ? "making it" : std::string(words.front());
-}
-
-// Each after "  | ".
-std::string last_lines(std::string_view log) {
-  const auto lines = last_words(log, k_shown_lines);
-  std::string text;
-  for (auto line = lines.rbegin(); line != lines.rend(); ++line) {
-    text += "\n  | " + printable(shortened(*line, 300));
-  }
-  return text.size() <= k_shown_bytes ? text
-                                      : "\n  | ..." + text.substr(text.size() - k_shown_bytes);
-}
-
-// The name in pip's "No matching distribution found for NAME"; "" if that is not the cause.
-std::string not_found(std::string_view log) {
-  static constexpr std::string_view k_words = "No matching distribution found for ";
-  const std::size_t at = log.rfind(k_words);
-  if (at == std::string_view::npos) return {};
-  const std::string_view rest = log.substr(at + k_words.size());
-  return std::string(rest.substr(0, rest.find_first_of(" \n=<>!~[;(")));
-}
-
-// Where pip searched, according to its log.
-std::string searched(std::string_view log) {
-  static constexpr std::string_view k_words = "Looking in links: ";
-  const std::size_t at = log.find(k_words);
-  if (at == std::string_view::npos) return {};
-  const std::string_view rest = log.substr(at + k_words.size());
-  return printable(shortened(rest.substr(0, rest.find('\n')), 600));
+  return ::stat(path.c_str(), &info) == 0 && S_ISDIR(info.st_mode);
 }
 
 }  // namespace
 
 std::string python_for(const VenvItem& item, const std::vector<std::string>& environment) {
+  if (is_program_name(item.python)) return program_in(environment, item.python);
   std::string python = item.python;
   for (const char* name : {"python3", "python"}) {
     if (python.empty()) python = program_in(environment, name);
@@ -135,23 +96,10 @@ std::string module_init_of(const WorkerOrder& order) {
   return init;
 }
 
-std::string value_in(const std::vector<std::string>& environment, std::string_view name) {
-  for (const auto& variable : environment) {
-    if (name_of(variable) == name && variable.size() > name.size())
-      return variable.substr(name.size() + 1);
-  }
-  return {};
-}
-
 EnvironmentBuild::EnvironmentBuild(BuildPlace place)
     : place_(std::move(place)),
       deadline_(Builder::Clock::now() + std::chrono::seconds(place_.order.venv_limit_s)),
       environment_(place_.item.environment) {}
-
-void EnvironmentBuild::set(const std::string& name, const std::string& value) {
-  std::erase_if(environment_, [&](const auto& variable) { return name_of(variable) == name; });
-  environment_.push_back(name + "=" + value);
-}
 
 std::string EnvironmentBuild::value(const std::string& name) const {
   return value_in(environment_, name);
@@ -167,16 +115,16 @@ Status EnvironmentBuild::make_scratch() const {
   return {};
 }
 
-Status EnvironmentBuild::run(std::vector<std::string> arguments, const std::string& what) {
+Status EnvironmentBuild::run(std::vector<std::string> arguments, const Attempt& attempt) {
   TRY_ASSIGN(const int code, execute(std::move(arguments)));
-  return code == 0 ? Status() : Status(not_built(what, code));
+  return code == 0 ? Status() : Status(failed(attempt, code));
 }
 
 Status EnvironmentBuild::install(std::vector<std::string> arguments, const std::string& what) {
   const auto options = install_options();
   arguments.insert(arguments.end(), options.begin(), options.end());
   TRY_ASSIGN(const int code, execute(std::move(arguments), RunIn::source_directory));
-  return code == 0 ? Status() : Status(not_built(what, code));
+  return code == 0 ? Status() : Status(not_installed({what, k_by_hand}, code));
 }
 
 Result<int> EnvironmentBuild::execute(std::vector<std::string> arguments, RunIn place,
@@ -184,8 +132,9 @@ Result<int> EnvironmentBuild::execute(std::vector<std::string> arguments, RunIn 
   TRY(make_scratch());
   const std::string home = value("HOME");
   const std::string& scratch = place_.scratch;
-  if (value("XDG_CONFIG_HOME").empty() && !home.empty()) set("XDG_CONFIG_HOME", home + "/.config");
-  if (value("PATH").empty()) set("PATH", "/usr/local/bin:/usr/bin:/bin");
+  if (value("XDG_CONFIG_HOME").empty() && !home.empty())
+    set_variable(environment_, "XDG_CONFIG_HOME", home + "/.config");
+  if (value("PATH").empty()) set_variable(environment_, "PATH", "/usr/local/bin:/usr/bin:/bin");
   const std::pair<const char*, std::string> k_settings[] = {
       {"TMPDIR", scratch + "/tmp"},
       {"XDG_CACHE_HOME", scratch + "/cache"},
@@ -204,8 +153,9 @@ Result<int> EnvironmentBuild::execute(std::vector<std::string> arguments, RunIn 
       {"PYTHONNOUSERSITE", "1"},
       {"PYTHONDONTWRITEBYTECODE", "1"},
       {"LC_ALL", "C.UTF-8"}};
-  for (const auto& [name, text] : k_settings) set(name, text);
-  if (place_.order.venv_build == VenvBuild::any) set("HOME", scratch + "/home");
+  for (const auto& [name, text] : k_settings) set_variable(environment_, name, text);
+  if (place_.order.venv_build == VenvBuild::any)
+    set_variable(environment_, "HOME", scratch + "/home");
   BuildCommand command{std::move(arguments), environment_, scratch, log(), output};
   if (place == RunIn::source_directory)
     command.directory = place_.item.source.substr(0, place_.item.source.rfind('/') + 1);
@@ -218,7 +168,7 @@ Result<int> EnvironmentBuild::execute(std::vector<std::string> arguments, RunIn 
     return fault(ETIMEDOUT,
                  shown(place_.item.source) + ": the environment was not built within " +
                      human_duration(std::uint64_t{place_.order.venv_limit_s} * 1000) +
-                     " (venv.limit of this site)" + last_lines(text_of_file(log(), k_max_log)),
+                     " (venv.limit of this site)" + last_lines(text_of_log(log())),
                  "Stage an environment that is made already, or an archive of one");
   }
   return code;
@@ -232,20 +182,41 @@ Status EnvironmentBuild::check_disk() const {
   return disk_is_full(place_.order.node, free, place_.order.leave_free_bytes);
 }
 
-Error EnvironmentBuild::not_built(const std::string& what, int code) const {
-  const std::string log_text = text_of_file(log(), k_max_log);
-  std::string cause = shown(place_.item.source) + ": the environment could not be built: " + what +
-                      " exited with code " + std::to_string(code) + last_lines(log_text);
-  if (const std::string places = searched(log_text); !places.empty())
-    cause += "\nWheels were searched in: " + places;
+std::string EnvironmentBuild::cause_of(const std::string& what, int code) const {
+  return shown(place_.item.source) + ": the environment could not be built: " + what +
+         " exited with code " + std::to_string(code) + last_lines(text_of_log(log()));
+}
+
+Error EnvironmentBuild::failed(const Attempt& attempt, int code) const {
+  return fault(0, cause_of(attempt.what, code), attempt.advice);
+}
+
+// "" or lines, each with a newline before it.
+std::string EnvironmentBuild::where_searched(const std::string& log_text) const {
+  std::string lines;
+  const std::string& wheels = place_.item.wheels;
+  if (const std::string places = searched_places(log_text); !places.empty())
+    lines += "\nWheels were searched in: " + places;
+  if (!wheels.empty() && !is_directory(wheels))
+    lines += "\nwheels=" + shown(wheels) + " is no directory on node " + place_.order.node;
+  return lines;
+}
+
+// An installer's log says what was missing.
+Error EnvironmentBuild::not_installed(const Attempt& attempt, int code) const {
+  const std::string log_text = text_of_log(log());
+  const Status reach = check_reach(place_.item.source, environment_, log_text);
+  if (!reach)
+    return fault(reach.error().code, reach.error().what + last_lines(log_text),
+                 reach.error().advice);
+  std::string cause = cause_of(attempt.what, code) + where_searched(log_text);
   const bool wheels_only = place_.order.venv_build == VenvBuild::wheels_only;
   if (wheels_only && log_text.find(k_fork_refused) != std::string::npos) {
     return fault(0, cause + "\nOne of the requirements is not a wheel: " + k_no_sources,
                  "Make a wheel of it (pip wheel --no-deps -w DIR ...), and give wheels=DIR");
   }
-  const std::string missing = not_found(log_text);
-  if (missing.empty())
-    return fault(0, cause, "Try the same by hand: python3 -m pip install --no-index -r FILE");
+  const std::string missing = missing_package(log_text);
+  if (missing.empty()) return fault(0, cause, attempt.advice);
   if (wheels_only) cause += std::string("\nOnly wheels count: ") + k_no_sources;
   return fault(0, cause,
                "Put a wheel of " + shown(missing) +
@@ -268,13 +239,17 @@ Status EnvironmentBuild::load_modules() {
   arguments.insert(arguments.end(), place_.item.modules.begin(), place_.item.modules.end());
   const std::string output = place_.scratch + "/environment";
   TRY_ASSIGN(const int code, execute(std::move(arguments), RunIn::scratch, output));
-  if (code != 0) return not_built("module load", code);
+  if (code != 0)
+    return failed({"module load", "Try the same in a job on that node: module load " +
+                                      shown(place_.item.modules.front())},
+                  code);
   const std::string text = text_of_file(output, k_max_environment);
   std::vector<std::string> loaded;
   for (std::string_view rest = text; !rest.empty();) {
     const std::string_view variable = rest.substr(0, rest.find('\0'));
     rest.remove_prefix(std::min(variable.size() + 1, rest.size()));
-    if (is_variable_name(name_of(variable)) && variable.find('=') != std::string_view::npos)
+    if (is_variable_name(name_of_variable(variable)) &&
+        variable.find('=') != std::string_view::npos)
       loaded.emplace_back(variable);
   }
   environment_ = std::move(loaded);
@@ -284,9 +259,11 @@ Status EnvironmentBuild::load_modules() {
 Result<std::string> EnvironmentBuild::find_python() const {
   std::string python = python_for(place_.item, environment_);
   if (!python.empty() && is_program(python)) return python;
+  const std::string name = place_.item.python.empty() ? "python3" : shown(place_.item.python);
+  const char* where = place_.item.modules.empty() ? "submission" : "modules";
   return fault(ENOENT,
                shown(place_.item.source) + ": node " + place_.order.node + " has no " +
-                   (python.empty() ? "python3 in the PATH of the submission" : shown(python)),
+                   (python.empty() ? name + " in the PATH of the " + where : shown(python)),
                "Give one that it has: python=PATH, or module=NAME");
 }
 
@@ -313,6 +290,7 @@ Status EnvironmentBuild::build(const std::string& directory) {
   TRY(check_is_requirements(place_.item.source));
   if (place_.order.venv_build == VenvBuild::wheels_only) TRY(check_wheels_only(place_.item.source));
   TRY(load_modules());
+  TRY(check_reach(place_.item.source, environment_));
   TRY_ASSIGN(const std::string python, find_python());
   if (place_.order.venv_installer == VenvInstaller::uv) return build_with_uv(python, directory);
   return build_with_pip(python, directory);
@@ -322,12 +300,18 @@ Status EnvironmentBuild::build(const std::string& directory) {
 Status EnvironmentBuild::build_with_pip(const std::string& python, const std::string& directory) {
   TRY_ASSIGN(const int code, execute({python, "-m", "venv", "--clear", directory}));
   if (code != 0) {
-    TRY(run({python, "-m", "virtualenv", "--no-download", "--clear", directory},
-            shown(python) + " -m venv, and -m virtualenv after it,"));
+    TRY_ASSIGN(const int second,
+               execute({python, "-m", "virtualenv", "--no-download", "--clear", directory}));
+    if (second != 0)
+      return not_installed({shown(python) + " -m venv, and -m virtualenv after it,", k_other},
+                           second);
   }
   const char* may_start = place_.order.venv_build == VenvBuild::wheels_only ? "wheels" : "any";
-  return install({directory + "/bin/python", "-c", k_pip, may_start, "install", "--no-compile",
-                  "--retries", "0"},
+  std::string settings;
+  for (const auto& file : pip_settings(environment_, value_in(place_.item.environment, "HOME")))
+    settings += file + "\n";
+  return install({directory + "/bin/python", "-c", k_pip, may_start, settings, "install",
+                  "--no-compile", "--retries", "0"},
                  "pip");
 }
 
@@ -337,7 +321,7 @@ Status EnvironmentBuild::build_with_uv(const std::string& python, const std::str
     return fault(ENOENT, "node " + place_.order.node + " has no " + shown(uv) + " (venv.uv)",
                  "Tell your site's support");
   }
-  TRY(run({uv, "venv", "--python", python, directory}, "uv venv"));
+  TRY(run({uv, "venv", "--python", python, directory}, {"uv venv", k_other}));
   return install({uv, "pip", "install", "--python", directory + "/bin/python"}, "uv pip install");
 }
 

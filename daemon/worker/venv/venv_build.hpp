@@ -20,9 +20,6 @@ std::string python_for(const VenvItem& item, const std::vector<std::string>& env
 // The script that defines `module` on this node; "" if there is none.
 std::string module_init_of(const WorkerOrder& order);
 
-// The value of a variable in a list of NAME=VALUE; "" if there is none.
-std::string value_in(const std::vector<std::string>& environment, std::string_view name);
-
 // All commands of one item use it. Everything but `scratch` is borrowed.
 struct BuildPlace {
   Builder& builder;
@@ -41,8 +38,12 @@ class EnvironmentBuild {
   // directory. No .pyc files are made.
   Status build(const std::string& directory);
 
-  // Runs any other command, in the environment of a build; `what` is for the fault.
-  Status run(std::vector<std::string> arguments, const std::string& what);
+  // Runs any other command, in the environment of a build.
+  struct Attempt {
+    std::string what;    // "conda-unpack", for the fault
+    std::string advice;  // where it fails
+  };
+  Status run(std::vector<std::string> arguments, const Attempt& attempt);
 
   [[nodiscard]] const std::string& scratch() const { return place_.scratch; }
   [[nodiscard]] std::string log() const { return place_.scratch + "/log"; }
@@ -54,14 +55,16 @@ class EnvironmentBuild {
   Status build_with_pip(const std::string& python, const std::string& directory);
   Status build_with_uv(const std::string& python, const std::string& directory);
   [[nodiscard]] std::vector<std::string> install_options() const;
-  void set(const std::string& name, const std::string& value);
   [[nodiscard]] std::string value(const std::string& name) const;
   // The directory to which relative names in a requirements file refer.
   enum class RunIn { scratch, source_directory };
   Status install(std::vector<std::string> arguments, const std::string& what);
   Result<int> execute(std::vector<std::string> arguments, RunIn place = RunIn::scratch,
                       const std::string& output = "");
-  [[nodiscard]] Error not_built(const std::string& what, int code) const;
+  [[nodiscard]] std::string cause_of(const std::string& what, int code) const;
+  [[nodiscard]] std::string where_searched(const std::string& log_text) const;
+  [[nodiscard]] Error failed(const Attempt& attempt, int code) const;
+  [[nodiscard]] Error not_installed(const Attempt& attempt, int code) const;
   [[nodiscard]] Status check_disk() const;
 
   BuildPlace place_;
