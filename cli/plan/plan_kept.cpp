@@ -36,7 +36,12 @@ WorkerOrder order_of(const std::string& path) {
   return order;
 }
 
+// A job waits for what was just changed, and the node cannot have it yet.
 void set_kept(const Identity& identity, const std::vector<CacheRow>& rows, PlanItem& item) {
+  if (identity.settles_ms != 0) {
+    item.kept = KeptHere::miss;
+    return;
+  }
   if (identity.key.empty()) {
     item.kept = KeptHere::refused;
     item.not_kept = identity.why_not;

@@ -190,12 +190,27 @@ stages() {
     has "$OUTPUT" 'the other'
 }
 
-@test "what was changed just now is staged, and not kept" {
+@test "what was changed just now is known by its bytes; if there are many, the jobs wait until it is older" {
     reload_daemons "${SETTINGS/min_age = 1/min_age = 60}"
     as alice sh -c 'echo new >fresh.bin'
     sbatch_wait -w n1 --stage-dataset=fresh.bin,shared --wrap 'cat $NODESTAGE_DATASET; echo x >>$NODESTAGE_DATASET'
-    has "$OUTPUT" 'not shared: it was changed less than a minute ago' $'\nnew\n' 'Permission denied'
-    [ -z "$(kept n1)" ]
+    works_as led
+    has "$OUTPUT" $'\nnew\n' 'Permission denied'
+    as alice touch fresh.bin
+    sbatch_wait -w n1 --stage-dataset=fresh.bin,shared --wrap true
+    works_as hit
+    as alice sh -c 'echo old >fresh.bin'
+    sbatch_wait -w n1 --stage-dataset=fresh.bin,shared --wrap 'cat $NODESTAGE_DATASET'
+    works_as led
+    has "$OUTPUT" $'\nold\n'
+    # Three copies would not fit.
+    reload_daemons "${SETTINGS/min_age = 1/min_age = 6}"
+    as alice touch seventy.bin
+    sbatch_wait -w n1 -n1 --array=1-3 --stage-dataset=seventy.bin,shared --wrap true
+    [ "$STATE" = COMPLETED ]
+    has "$OUTPUT" 'waiting for seventy.bin, which was just changed, to stay as it is for a while'
+    [ "$(grep -c 'seventy.bin.*kept on this node' <<<"$OUTPUT")" = 1 ]
+    [ "$(grep -c 'seventy.bin.*already here' <<<"$OUTPUT")" = 2 ]
 }
 
 @test "who may not read it any more has no hit" {

@@ -2,6 +2,8 @@
 
 #include <functional>
 
+#include "common/os/wall_clock.hpp"
+#include "daemon/worker/share/share_key.hpp"
 #include "share_run.hpp"
 
 using namespace nodestage;
@@ -120,17 +122,19 @@ TEST_CASE("identify: all matches of a glob are in the key") {
 TEST_CASE("identify: what must not be kept, and why") {
   OneFile run;
   std::string why;
+  // Less than 64 MiB would be known by their bytes.
   SUBCASE("just changed") {
     run.order.cache_min_age_s = 60;
-    REQUIRE(run.in_data("touch t.tar") == 0);
+    REQUIRE(run.in_data("truncate -s 65M t.tar") == 0);
     why = "it was changed less than a minute ago";
   }
   SUBCASE("an old mtime does not help") {
     run.order.cache_min_age_s = 60;
+    REQUIRE(run.in_data("truncate -s 65M t.tar && touch -d 2020-01-01 t.tar") == 0);
     why = "it was changed less than a minute ago";
   }
   SUBCASE("changed in the future") {
-    REQUIRE(run.in_data("touch -d 2100-01-01 t.tar") == 0);
+    REQUIRE(run.in_data("truncate -s 65M t.tar && touch -d 2100-01-01 t.tar") == 0);
     why = "it was changed less than a minute ago";
   }
   SUBCASE("a directory") {
@@ -182,6 +186,46 @@ TEST_CASE("identify: what must not be kept, and why") {
   CHECK(run.has_flag(k_item_shared));
 }
 
+TEST_CASE("identify: what was changed lately is known by its bytes, if they are few") {
+  OneFile run;
+  const std::string by_looks = run.key();
+  CHECK(way_of(by_looks) == ShareWay::looks);
+  run.order.cache_min_age_s = 60;
+  const std::string key = run.key();
+  REQUIRE_MESSAGE(key.size() == k_share_key_bytes, run.why_not);
+  CHECK(way_of(key) == ShareWay::bytes);
+  CHECK_FALSE(run.has_flag(k_item_unsettled));
+  SUBCASE("its times do not count") {
+    REQUIRE(run.in_data("cp t.tar u && mv u t.tar") == 0);
+    CHECK(run.key() == key);
+  }
+  SUBCASE("a byte does") {
+    REQUIRE(run.in_data("printf x | dd of=t.tar bs=1 seek=10239 conv=notrunc status=none") == 0);
+    CHECK(run.key() != key);
+  }
+  SUBCASE("several files have one bound") {
+    REQUIRE(run.in_data("mkdir w && truncate -s 40M w/a w/b") == 0);
+    run.item().source = run.data() + "/w/*";
+    run.item().destination = "all";
+    CHECK(run.key().empty());
+    CHECK(run.has_flag(k_item_unsettled));
+  }
+}
+
+TEST_CASE("identify: larger ones say from when on they can be kept") {
+  OneFile run;
+  REQUIRE(run.in_data("truncate -s 65M t.tar") == 0);
+  const std::uint64_t begun = wall_ms();
+  run.order.cache_min_age_s = 60;
+  CHECK(run.key().empty());
+  REQUIRE(run.has_flag(k_item_unsettled));
+  CHECK(run.status.items[0].ended_ms > begun + 50'000);
+  CHECK(run.status.items[0].ended_ms <= wall_ms() + 60'001);
+  REQUIRE(run.in_data("touch -d 2100-01-01 t.tar") == 0);
+  CHECK(run.key().empty());
+  CHECK_FALSE(run.has_flag(k_item_unsettled));  // nobody waits that long
+}
+
 TEST_CASE("a directory beside one that is never kept is not meant") {
   OneFile run;
   run.order.cache_never = {run.data().substr(0, run.data().size() - 1)};
@@ -210,7 +254,7 @@ TEST_CASE("identify: the site says how long a source must have been as it is") {
   OneFile run;
   run.item().source = "/bin/ls";  // older than a minute, and younger than a century
   run.order.cache_min_age_s = 60;
-  CHECK(run.key().size() == k_share_key_bytes);
+  CHECK(way_of(run.key()) == ShareWay::looks);
   run.order.cache_min_age_s = 100U * 365 * 86'400;
-  CHECK(run.key().empty());
+  CHECK(way_of(run.key()) == ShareWay::bytes);  // it is small
 }

@@ -117,10 +117,17 @@ TEST_CASE("plan: what this node would not keep, with the reason") {
   CHECK(kept_text(node.find()).starts_with("would not be kept: this site keeps nothing from"));
   node.settings = "[cache]\nenabled = false\n";
   CHECK(kept_text(node.find()) == "would not be kept: this node keeps no shared data");
+}
+
+TEST_CASE("plan: what was changed just now is not on this node yet") {
+  Node node;
+  node.keep(node.name(), 7);
+  CHECK(node.find().kept == KeptHere::hit);
   // A file that the daemon would refuse counts for nothing: the default is a minute.
   node.settings = "[cache]\nmin_age = \"none\"\n";
-  CHECK(node.find().kept == KeptHere::refused);
-  CHECK(kept_text(node.find()) == "would not be kept: it was changed less than a minute ago");
+  CHECK(node.find().kept == KeptHere::miss);  // by its bytes, it has another key
+  std::filesystem::resize_file(node.scratch / "data.bin", 65 << 20);  // beyond what is read
+  CHECK(node.find().kept == KeptHere::miss);
 }
 
 TEST_CASE("plan: without an answer nothing is known of a shared item") {

@@ -154,16 +154,32 @@ TEST_CASE("identify: requirements that must not be kept") {
     REQUIRE(run.in_data("rm bin/python3") == 0);
     why = "this node has no python3 in the PATH of the submission";
   }
-  SUBCASE("just changed") {
+  SUBCASE("a directory that was just changed, with many bytes") {
     run.order.cache_min_age_s = 60;
-    why = "it was changed less than a minute ago";
+    REQUIRE(run.in_data("truncate -s 65M links/x.whl && touch -d 2020-01-01 links/x.whl") == 0);
+    why = run.data() + "/w: was changed less than a minute ago";
   }
-  SUBCASE("a wheel that was just changed") {
-    REQUIRE(run.in_data("touch -d 2100-01-01 w/pack-1-py3-none-any.whl") == 0);
+  SUBCASE("a wheel that was just changed, with many bytes") {
+    REQUIRE(run.in_data("truncate -s 65M w/pack-1-py3-none-any.whl && "
+                        "touch -d 2100-01-01 w/pack-1-py3-none-any.whl") == 0);
     why = run.data() + "/w/pack-1-py3-none-any.whl: was changed less than a minute ago";
   }
   CHECK(run.key().empty());
   CHECK(run.why_not == why);
+}
+
+TEST_CASE("identify: wheels that were just put there are known by their bytes") {
+  Requirements run;
+  run.order.cache_min_age_s = 60;
+  const std::string key = run.key();
+  REQUIRE_MESSAGE(key.size() == k_share_key_bytes, run.why_not);
+  REQUIRE(run.in_data("touch w links r.txt sub/a.txt w/* links/*") == 0);
+  CHECK(run.key() == key);
+  SUBCASE("other bytes") { REQUIRE(run.in_data("echo W >w/pack-1-py3-none-any.whl") == 0); }
+  SUBCASE("another name") { REQUIRE(run.in_data("mv links/x.whl links/y.whl") == 0); }
+  SUBCASE("one more") { REQUIRE(run.in_data(": >links/y.whl") == 0); }
+  SUBCASE("other requirements") { REQUIRE(run.in_data("echo other >sub/a.txt") == 0); }
+  CHECK(run.key() != key);
 }
 
 TEST_CASE("requirements: what else a build reads") {

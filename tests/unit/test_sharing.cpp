@@ -279,3 +279,112 @@ TEST_CASE("an async item is kept when its worker has ended") {
   CHECK(site.kept() == 2);
   CHECK(site.text_in(1, "late") == "of job 1");
 }
+
+TEST_CASE("a source that was just changed is waited for, once") {
+  SharingSite site;
+  const auto young = [&site](std::uint32_t job, std::chrono::milliseconds rest) {
+    ItemRecord item{};
+    item.state = static_cast<std::uint32_t>(ItemState::done);
+    item.flags = k_item_shared | k_item_unsettled;
+    item.ended_ms = site.loop.wall_ms() + static_cast<std::uint64_t>(rest.count());
+    set_field(item.what, "data");
+    set_field(item.source, "/p/data.tar");
+    set_field(item.note, "it was changed less than a minute ago");
+    REQUIRE(site.workers.say(WorkerTask::identify, job, WorkerPhase::done, {item}));
+    REQUIRE(
+        site.workers.end(WorkerTask::identify, {WorkerEnd::Kind::ended, "ended with code 0"}, job));
+  };
+  for (const std::uint32_t job : {1U, 2U}) {
+    site.begin(job);
+    young(job, std::chrono::seconds(40));
+  }
+  CHECK(site.workers.find(WorkerTask::identify) == nullptr);
+  CHECK_FALSE(site.stages(1));
+  site.wait(1);
+  const auto* progress = std::get_if<Progress>(&site.answers.back());
+  REQUIRE(progress != nullptr);
+  CHECK(progress->current == "data.tar, which was just changed, to stay as it is for a while");
+  site.pass(std::chrono::seconds(30));
+  CHECK(site.workers.find(WorkerTask::identify) == nullptr);
+  SUBCASE("it stays as it is: one stages it for both") {
+    site.pass(std::chrono::seconds(11));
+    for (const std::uint32_t job : {1U, 2U}) site.identify(job, {{k_a, "data"}});
+    CHECK(site.order(1).at(0).role == ShareRole::lead);
+    site.finish(1);
+    CHECK(site.order(2).at(0).role == ShareRole::link);
+  }
+  SUBCASE("it is changed again: each stages it for itself") {
+    site.pass(std::chrono::seconds(11));
+    young(1, std::chrono::seconds(40));
+    REQUIRE(site.order(1).size() == 1);
+    CHECK(site.order(1)[0].role == ShareRole::own);
+    CHECK(site.order(1)[0].note == "it was changed less than a minute ago");
+  }
+  SUBCASE("the job is cancelled meanwhile") {
+    site.over(1);
+    site.pass(std::chrono::seconds(11));
+    CHECK(site.workers.find(WorkerTask::identify, 1) == nullptr);
+  }
+}
+
+namespace {
+
+// The job has staged the first of its items, and the second is under way.
+std::vector<ItemRecord> stage_the_first(SharingSite& site, std::uint32_t job) {
+  auto items = site.do_all(job);
+  items[1].state = static_cast<std::uint32_t>(ItemState::working);
+  REQUIRE(site.workers.say(WorkerTask::stage, job, WorkerPhase::working, items));
+  return items;
+}
+
+}  // namespace
+
+TEST_CASE("an item is kept as soon as it is complete, and those who wait for it go on") {
+  SharingSite site;
+  site.config.staging.max_jobs = 8;
+  site.ask(1, {{k_a, "data"}, {k_b, "late"}});
+  site.ask(2, {{k_a, "data"}});
+  stage_the_first(site, 1);
+  CHECK(site.kept() == 0);
+  SUBCASE("the job itself is waited for") { site.wait(1); }
+  SUBCASE("only the other one is") { site.wait(2); }
+  CHECK(site.kept() == 1);
+  CHECK(site.state_of(1) == "staging");
+  REQUIRE(site.order(2).size() == 1);
+  CHECK(site.order(2)[0].role == ShareRole::link);
+}
+
+TEST_CASE("what a job has staged is kept although it fails for another item") {
+  SharingSite site;
+  site.config.staging.max_jobs = 8;
+  for (const std::uint32_t job : {1U, 2U}) site.ask(job, {{k_a, "data"}, {k_b, "late"}});
+  auto items = stage_the_first(site, 1);
+  SUBCASE("and says so") {
+    items[1].state = static_cast<std::uint32_t>(ItemState::failed);
+    REQUIRE(site.workers.say(WorkerTask::stage, 1, WorkerPhase::failed, items));
+  }
+  SUBCASE("since it is killed") {}
+  site.end_stage(1, k_dead);
+  CHECK(site.state_of(1) == "failed");
+  CHECK(site.kept() == 1);
+  REQUIRE(site.order(2).size() == 2);
+  CHECK(site.order(2)[0].role == ShareRole::link);
+  CHECK(site.order(2)[1].role == ShareRole::lead);
+  site.over(1);
+  CHECK(site.text_in(2, "data").empty());  // not yet linked
+  site.finish(2);
+  CHECK(site.text_in(2, "data") == "of job 1");
+}
+
+TEST_CASE("one that cannot be put into the cache before the job is ready: it stages again") {
+  SharingSite site;
+  site.ask(1, {{k_a, "data"}, {k_b, "late"}});
+  stage_the_first(site, 1);
+  fs::remove_all(site.job_path(1, "data"));
+  site.wait(1);
+  CHECK(site.workers.killed.size() == 1);
+  site.end_stage(1, k_dead);
+  REQUIRE(site.stages(1));
+  CHECK(site.order(1).at(0).role == ShareRole::own);
+  CHECK_FALSE(site.is_pending(k_a));
+}

@@ -160,6 +160,21 @@ TEST_CASE("what was changed just before is not kept") {
   CHECK_FALSE(run.has_flag(k_item_whole));
 }
 
+TEST_CASE("what was changed just before is kept if it was identified by its bytes") {
+  OneArchive run;
+  run.order.cache_min_age_s = 60;
+  run.decide(ShareRole::lead, "t");
+  bool is_same = true;
+  SUBCASE("the same ones, however long ago it is by now") { run.order.cache_min_age_s = 0; }
+  SUBCASE("a byte is another one") {
+    REQUIRE(run.in_data("printf x | dd of=t.tar bs=1 seek=512 conv=notrunc status=none") == 0);
+    is_same = false;
+  }
+  REQUIRE(run.run() == 0);
+  CHECK(run.has_flag(k_item_whole) == is_same);
+  if (is_same) CHECK(run.note() == k_whole);
+}
+
 TEST_CASE("a path that the record cannot hold is not kept") {
   OneArchive run;
   std::string path;

@@ -11,6 +11,7 @@ namespace nodestage {
 namespace {
 
 constexpr unsigned k_most_failures = 2;
+constexpr std::uint64_t k_longest_pause_ms = 24ULL * 3600 * 1000;
 
 std::string text_of(const JobKey& key) { return "job " + std::to_string(key.job); }
 
@@ -34,7 +35,12 @@ void Sharing::decide(JobRecord& record) {
   const JobKey key = record.key();
   give_up(key, Failure::none);
   record.shared.clear();
-  turns_.ask(record.begin.uid, key, [this, key] { return identify(key); });
+  settling_.erase(key);
+  ask(record);
+}
+
+void Sharing::ask(const JobRecord& record) {
+  turns_.ask(record.begin.uid, record.key(), [this, key = record.key()] { return identify(key); });
 }
 
 Turns::Begun Sharing::identify(const JobKey& key) {
@@ -67,6 +73,7 @@ void Sharing::identified(const JobKey& key, std::uint32_t uid, const WorkerEnd& 
     const WorkerStatus status = at_.files.status(key, WorkerTask::identify);
     if (status.phase != WorkerPhase::done)
       log::warn(about(*record), "its shared items were not identified: the process {}", end.text);
+    if (await_settled(key, status)) return turns_.end(uid, key);
     Asker asker;
     asker.turn = next_turn_++;
     asker.items = status.items.size();
@@ -78,6 +85,27 @@ void Sharing::identified(const JobKey& key, std::uint32_t uid, const WorkerEnd& 
     settle(key);
   }
   turns_.end(uid, key);
+}
+
+// Waiting costs less than staging for this job alone, and again for each further one.
+bool Sharing::await_settled(const JobKey& key, const WorkerStatus& status) {
+  const ItemRecord* last = nullptr;
+  for (const ItemRecord& item : status.items) {
+    if ((item.flags & k_item_unsettled) == 0) continue;
+    if (last == nullptr || item.ended_ms > last->ended_ms) last = &item;
+  }
+  const std::uint64_t now = at_.loop.wall_ms();
+  if (last == nullptr || last->ended_ms <= now || settling_.contains(key)) return false;
+  settling_[key] = last_part(printable(field_text(last->source)));
+  const auto pause = std::chrono::milliseconds(std::min(last->ended_ms - now, k_longest_pause_ms));
+  at_.loop.after(pause, [this, key] {
+    const auto settling = settling_.find(key);
+    const JobRecord* record = at_.table.find(key);
+    if (settling == settling_.end() || settling->second.empty() || record == nullptr) return;
+    settling->second.clear();
+    ask(*record);
+  });
+  return true;
 }
 
 Sharing::Want Sharing::want_of(const JobRecord& record, const ItemRecord& item,
@@ -220,6 +248,7 @@ Status Sharing::staged(JobRecord& record, const WorkerStatus& status, Report rep
       lead_ended(name, Failure::none);
     } else {
       shared = {shared.item, ShareRole::own, "", "", kept ? "" : "it could not be kept"};
+      at_.cache.abandon(fill->second.entry);
       lead_ended(name, Failure::counts);
     }
   }
@@ -280,6 +309,7 @@ void Sharing::let_go(const JobRecord& record) {
   give_up(key, Failure::none);
   at_.cache.let_go(key);
   plain_.erase(key);
+  settling_.erase(key);
 }
 
 void Sharing::carry_on(const JobRecord& record) {
@@ -301,17 +331,28 @@ void Sharing::carry_on(const JobRecord& record) {
   }
 }
 
-std::string Sharing::waits_for(const JobKey& key) const {
+std::optional<Sharing::Awaited> Sharing::awaited(const JobKey& key) const {
   const auto found = askers_.find(key);
   if (found == askers_.end()) return {};
   for (const Want& want : found->second.wants) {
-    if (!want.is_open) continue;
-    const auto fill = fills_.find(want.entry.name);
-    if (fill == fills_.end()) continue;
-    return text_of(fill->second.entry.made_by) + ", which stages " + last_part(want.entry.source) +
-           " for both";
+    const auto fill = want.is_open ? fills_.find(want.entry.name) : fills_.end();
+    if (fill != fills_.end()) return Awaited{fill->second.entry.made_by, want.entry.source};
   }
   return {};
+}
+
+std::string Sharing::waits_for(const JobKey& key) const {
+  const auto settling = settling_.find(key);
+  if (settling != settling_.end() && !settling->second.empty())
+    return settling->second + ", which was just changed, to stay as it is for a while";
+  const auto item = awaited(key);
+  if (!item) return {};
+  return text_of(item->leader) + ", which stages " + last_part(item->source) + " for both";
+}
+
+std::optional<JobKey> Sharing::leader_of(const JobKey& key) const {
+  const auto item = awaited(key);
+  return item ? std::optional(item->leader) : std::nullopt;
 }
 
 }  // namespace nodestage

@@ -11,6 +11,7 @@
 #include <cstdint>
 #include <functional>
 #include <map>
+#include <optional>
 #include <set>
 #include <string>
 #include <vector>
@@ -64,8 +65,11 @@ class Sharing {
   // The job has ended: it waits for nothing and uses nothing any more.
   void let_go(const JobRecord& record);
 
-  // For the progress of a job that waits: "job 4711, which ..."; "" if it waits for nothing here.
+  // For the progress of a job that waits: "job 4711, which ...", or "data.tar, which ..."; "" if it
+  // waits for nothing here.
   [[nodiscard]] std::string waits_for(const JobKey& key) const;
+  // That job.
+  [[nodiscard]] std::optional<JobKey> leader_of(const JobKey& key) const;
 
  private:
   struct Want {
@@ -89,8 +93,17 @@ class Sharing {
   };
   enum class Failure { counts, none };
 
+  // What another job stages and this one waits for.
+  struct Awaited {
+    JobKey leader;
+    std::string source;
+  };
+  [[nodiscard]] std::optional<Awaited> awaited(const JobKey& key) const;
+
   Turns::Begun identify(const JobKey& key);
   void identified(const JobKey& key, std::uint32_t uid, const WorkerEnd& end);
+  void ask(const JobRecord& record);
+  bool await_settled(const JobKey& key, const WorkerStatus& status);
   [[nodiscard]] Want want_of(const JobRecord& record, const ItemRecord& item,
                              std::uint32_t index) const;
   void settle(const JobKey& key);
@@ -107,6 +120,8 @@ class Sharing {
   std::map<JobKey, Asker> askers_;     // that are not decided
   std::map<std::string, Fill> fills_;  // by the entry's name
   std::set<JobKey> plain_;             // jobs that share nothing, after a fault
+  // Jobs that have waited, once, for a source that was just changed, with its name while they do.
+  std::map<JobKey, std::string> settling_;
   // Users whose trees could not be moved into the cache, until the next daemon: either the file
   // system cannot do it, or the user sees to that.
   std::set<std::uint32_t> broken_;

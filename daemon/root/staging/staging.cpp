@@ -167,6 +167,7 @@ void Staging::take_word(JobRecord& record, const WorkerEnd& end, bool lacked_spa
   if (is_again && record.state == JobState::staging) return enqueue(record);
   // Its journal could not be written meanwhile.
   if (record.state == JobState::failed) return at_.table.save(record);
+  if (!is_done) static_cast<void>(keep_complete(record, status));
   if (status.phase == WorkerPhase::failed && stage_again(record, status)) return;
   const FailureCause why = lacked_space ? FailureCause::space : cause_of(end, status);
   if (status.phase == WorkerPhase::failed)
@@ -212,18 +213,40 @@ void Staging::become_ready(JobRecord& record, const WorkerStatus& status, Sharin
   const Status kept = sharing_.staged(record, status, report);
   if (record.state == JobState::ready) return at_.table.save(record);
   if (!kept && report == Sharing::Report::last) return enqueue(record);
-  if (!kept) {
-    again_.insert(record.key());  // not in the journal: another daemon finds it out again
-    return at_.workers.kill(record.key(), WorkerTask::stage);
-  }
+  if (!kept) return stage_anew(record.key());
   at_.table.set_state(record, JobState::ready);
   at_.events.ready(record);
 }
 
+// Not in the journal: another daemon finds it out again.
+void Staging::stage_anew(const JobKey& key) {
+  again_.insert(key);
+  at_.workers.kill(key, WorkerTask::stage);
+}
+
+// What others need of it is kept as soon as it is complete: it may fail for another item.
+Status Staging::keep_complete(JobRecord& record, const WorkerStatus& status) {
+  const std::vector<SharedItem> before = record.shared;
+  Status kept = sharing_.staged(record, status, Sharing::Report::more);
+  if (record.shared != before) at_.table.save(record);
+  return kept;
+}
+
 void Staging::look(JobRecord& record) {
+  if (record.state == JobState::queued) return look_at_leader(record);
   if (record.state != JobState::staging || again_.contains(record.key())) return;
   const WorkerStatus status = at_.workers.status(record.key(), WorkerTask::stage);
-  if (status.phase == WorkerPhase::ready) become_ready(record, status, Sharing::Report::more);
+  if (status.phase == WorkerPhase::ready)
+    return become_ready(record, status, Sharing::Report::more);
+  if (status.phase == WorkerPhase::working && !keep_complete(record, status))
+    stage_anew(record.key());
+}
+
+// Nobody may wait for the leader itself, and this job waits for a part of what it stages.
+void Staging::look_at_leader(const JobRecord& record) {
+  const auto leader = sharing_.leader_of(record.key());
+  JobRecord* leading = leader ? at_.table.find(*leader) : nullptr;
+  if (leading != nullptr && leading->state == JobState::staging) look(*leading);
 }
 
 void Staging::fail(JobRecord& record, FailureCause why, const std::string& cause,

@@ -55,7 +55,8 @@ class Staging {
   void enqueue(JobRecord& record);
   void worker_ended(const JobKey& key, const WorkerEnd& end);
 
-  // A worker with `async` items reports ready before it exits: looks whether it has.
+  // A worker reports what it has done before it exits: looks whether others can have it, and
+  // whether the job is ready. For a job that waits for another's item, looks at that one.
   void look(JobRecord& record);
   // `item`: the source of the one that failed, where there is one.
   void fail(JobRecord& record, FailureCause why, const std::string& cause,
@@ -86,6 +87,9 @@ class Staging {
   void go_on(JobRecord& record, Sharing::Rest rest);
   bool stage_again(JobRecord& record, const WorkerStatus& status);
   void await_quota(const JobKey& key, Clock::time_point give_up);
+  Status keep_complete(JobRecord& record, const WorkerStatus& status);
+  void look_at_leader(const JobRecord& record);
+  void stage_anew(const JobKey& key);
   void become_ready(JobRecord& record, const WorkerStatus& status, Sharing::Report report);
   [[nodiscard]] WorkerStart order_of(const JobRecord& record) const;
   void take_word(JobRecord& record, const WorkerEnd& end, bool lacked_space);

@@ -28,7 +28,20 @@ struct Finding {
   std::uint64_t bytes = 0;  // of the sources
 };
 
-Finding not_found(const Error& error) { return {{{}, error.what, {}}, {}, 0}; }
+Finding not_found(const Error& error) {
+  Finding finding;
+  finding.identity.why_not = error.what;
+  return finding;
+}
+
+// A source that was changed lately is known by its bytes, if there are not too many.
+template <typename Find>
+Finding find_either_way(const ShareRules& rules, Find find) {
+  Finding finding = find(rules);
+  if (!finding.identity.is_fresh) return finding;
+  Finding by_bytes = find(ShareRules{rules.order, rules.umask, ShareWay::bytes});
+  return by_bytes.identity.key.empty() ? finding : by_bytes;
+}
 
 Finding find_dataset(const DatasetItem& item, const ShareRules& rules) {
   const auto found = find_sources(item.source);
@@ -75,6 +88,10 @@ ItemRecord record_of(const std::string& source, std::uint32_t flags, const Findi
   record.state = static_cast<std::uint32_t>(ItemState::done);
   record.flags = flags | k_item_shared;
   record.bytes_total = finding.bytes;
+  if (finding.identity.settles_ms != 0) {
+    record.flags |= k_item_unsettled;
+    record.ended_ms = finding.identity.settles_ms;
+  }
   set_field(record.what, finding.name);
   set_field(record.source, shortened(source, sizeof record.source - 1));
   set_field(record.name, finding.identity.key);
@@ -87,10 +104,14 @@ std::vector<std::optional<Finding>> findings_of(const WorkerOrder& order,
                                                 const StageRequest& request) {
   const ShareRules rules{order, request.umask};
   std::vector<std::optional<Finding>> findings;
-  for (const auto& item : request.datasets)
-    findings.push_back(item.shared ? std::optional(find_dataset(item, rules)) : std::nullopt);
-  if (const auto& venv = request.venv)
-    findings.push_back(venv->shared ? std::optional(find_venv(*venv, rules)) : std::nullopt);
+  const auto add = [&](const auto& item, auto find) {
+    findings.emplace_back();
+    if (!item.shared) return;
+    findings.back() =
+        find_either_way(rules, [&](const ShareRules& way) { return find(item, way); });
+  };
+  for (const auto& item : request.datasets) add(item, find_dataset);
+  if (request.venv) add(*request.venv, find_venv);
   return findings;
 }
 

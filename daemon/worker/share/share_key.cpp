@@ -3,6 +3,7 @@
 #include <fcntl.h>
 #include <openssl/evp.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <climits>
@@ -27,7 +28,14 @@ constexpr const char* k_unreliable = "its file system does not tell reliably whe
 constexpr const char* k_just_changed = "it was changed less than a minute ago";
 constexpr const char* k_changed_inside = ": was changed less than a minute ago";
 constexpr std::size_t k_max_entries = 10'000;
+constexpr std::uint64_t k_max_bytes = std::uint64_t{64} * 1024 * 1024;
+constexpr std::size_t k_part = std::size_t{1} << 20;
+// How many times the age at which looks can be trusted is still fresh: the tasks of an array, which
+// start one after the other, then know the same source by the same key.
+constexpr std::int64_t k_fresh = 60;
 constexpr std::int64_t k_second = 1'000'000'000;
+constexpr std::int64_t k_millisecond = 1'000'000;
+constexpr std::string_view k_digits = "0123456789abcdef";
 
 std::int64_t nanoseconds(const timespec& time) { return time.tv_sec * k_second + time.tv_nsec; }
 
@@ -48,6 +56,14 @@ std::int64_t now() {
   return nanoseconds(time);
 }
 
+// The first digit says how the source is known: 0 to 7, or 8 to f.
+std::string marked(std::string digits, ShareWay way) {
+  if (digits.empty()) return digits;
+  const std::size_t value = k_digits.find(digits[0]);
+  digits[0] = k_digits[way == ShareWay::bytes ? value | 8U : value & 7U];
+  return digits;
+}
+
 // Whether the cache can have an entry with that name, and the status file can report it.
 std::string unsuitable(const std::string& name) {
   const bool fits = name.size() < sizeof ItemRecord::what && printable(name) == name;
@@ -60,6 +76,12 @@ std::string unsuitable(const std::string& name) {
 
 bool is_same(const Identity& before, const Identity& after) {
   return !before.key.empty() && before.key == after.key && before.seen == after.seen;
+}
+
+ShareWay way_of(std::string_view key) {
+  return !key.empty() && k_digits.substr(8).find(key[0]) != std::string_view::npos
+             ? ShareWay::bytes
+             : ShareWay::looks;
 }
 
 void ShareKey::Release::operator()(evp_md_ctx_st* digest) const { ::EVP_MD_CTX_free(digest); }
@@ -114,7 +136,28 @@ void ShareKey::add_look(const Digest& digest, const FileLook& look) {
 }
 
 void ShareKey::add_file(const std::string& path, int fd) {
-  if (const auto look = examine(path, fd)) add_look(digest_, *look);
+  const auto look = examine(path, fd);
+  if (!look) return;
+  note_age(k_just_changed, look->mtime, look->ctime);
+  if (rules_.way == ShareWay::looks) return add_look(digest_, *look);
+  add_look(seen_, *look);
+  add_bytes(fd, look->size);
+}
+
+// Exactly as many bytes as the size says, or the key would not say where they end.
+void ShareKey::add_bytes(int fd, std::uint64_t size) {
+  if (size > k_max_bytes - bytes_read_) return refuse(k_just_changed);
+  bytes_read_ += size;
+  add("bytes", size);
+  std::vector<char> part(std::min<std::size_t>(k_part, size));
+  for (std::uint64_t at = 0; at < size;) {
+    const std::size_t most = std::min<std::uint64_t>(part.size(), size - at);
+    const ssize_t got = ::pread(fd, part.data(), most, static_cast<off_t>(at));
+    if (got < 0 && errno == EINTR) continue;
+    if (got <= 0) return refuse(got == 0 ? k_just_changed : std::strerror(errno));
+    ::EVP_DigestUpdate(digest_.get(), part.data(), static_cast<std::size_t>(got));
+    at += static_cast<std::uint64_t>(got);
+  }
 }
 
 void ShareKey::add_content(const std::string& path, int fd, std::string_view content) {
@@ -138,7 +181,7 @@ std::string ShareKey::objection(const std::string& path, int fd, const FileLook&
   if (S_ISDIR(look.mode)) return k_directory;
   if (!S_ISREG(look.mode)) return k_no_file;
   if (std::string why = distrust(path, fd); !why.empty()) return why;
-  return is_settled(look.mtime, look.ctime) ? "" : k_just_changed;
+  return {};
 }
 
 std::string ShareKey::distrust(const std::string& path, int fd) {
@@ -147,9 +190,14 @@ std::string ShareKey::distrust(const std::string& path, int fd) {
 }
 
 // A time in the future counts as just now.
-bool ShareKey::is_settled(std::int64_t mtime, std::int64_t ctime) const {
-  const std::int64_t age = now() - std::max(mtime, ctime);
-  return age >= std::int64_t{rules_.order.cache_min_age_s} * k_second;
+void ShareKey::note_age(const std::string& what, std::int64_t mtime, std::int64_t ctime) {
+  const std::int64_t least = std::int64_t{rules_.order.cache_min_age_s} * k_second;
+  const std::int64_t changed = std::max(mtime, ctime);
+  const std::int64_t age = now() - changed;
+  is_fresh_ = is_fresh_ || age < least * k_fresh;
+  if (age >= least) return;
+  if (young_.empty()) young_ = what;
+  settles_ = std::max(settles_, changed + least);
 }
 
 void ShareKey::add_directory(const std::string& path) {
@@ -160,7 +208,7 @@ void ShareKey::add_directory(const std::string& path) {
   const auto look = directory ? look_at(directory->get()) : directory.error();
   const std::string why = look ? distrust(path, directory->get()) : look.error().text();
   if (!why.empty()) return refuse(why);
-  if (!is_settled(look->mtime, look->ctime)) return refuse(shown(path) + k_changed_inside);
+  note_age(shown(path) + k_changed_inside, look->mtime, look->ctime);
   add_entries(path, directory->get());
 }
 
@@ -175,14 +223,23 @@ void ShareKey::add_entries(const std::string& path, int dir_fd) {
   std::sort(names.begin(), names.end());
   add("entries", names);
   for (const auto& name : names) {
-    struct stat info {};
-    if (::fstatat(dir_fd, name.c_str(), &info, 0) != 0) continue;  // a link to nothing
-    const std::int64_t mtime = nanoseconds(info.st_mtim);
-    if (!is_settled(mtime, nanoseconds(info.st_ctim)))
-      return refuse(shown(path) + "/" + shown(name) + k_changed_inside);
-    add("size", static_cast<std::uint64_t>(info.st_size));
-    add("mtime", static_cast<std::uint64_t>(mtime));
+    if (!is_refused()) add_entry(path, dir_fd, name);
   }
+}
+
+// A directory in it has no bytes, and counts as it looks.
+void ShareKey::add_entry(const std::string& path, int dir_fd, const std::string& name) {
+  struct stat info {};
+  if (::fstatat(dir_fd, name.c_str(), &info, 0) != 0) return;  // a link to nothing
+  const std::int64_t mtime = nanoseconds(info.st_mtim);
+  note_age(shown(path) + "/" + shown(name) + k_changed_inside, mtime, nanoseconds(info.st_ctim));
+  if (rules_.way == ShareWay::bytes && S_ISREG(info.st_mode)) {
+    const auto file = open_at(dir_fd, name, O_RDONLY | O_NONBLOCK | O_NOCTTY);
+    if (!file) return refuse(file.error().what);
+    return add_bytes(file->get(), static_cast<std::uint64_t>(info.st_size));
+  }
+  add("size", static_cast<std::uint64_t>(info.st_size));
+  add("mtime", static_cast<std::uint64_t>(mtime));
 }
 
 // Its content is the site's business: an upgrade replaces the file.
@@ -221,7 +278,6 @@ void ShareKey::refuse(const std::string& why) {
 }
 
 std::string ShareKey::digits_of(const Digest& digest) {
-  static constexpr char k_digits[] = "0123456789abcdef";
   const Digest copy(::EVP_MD_CTX_new());
   unsigned char bytes[EVP_MAX_MD_SIZE];
   if (!copy || ::EVP_MD_CTX_copy_ex(copy.get(), digest.get()) != 1 ||
@@ -235,9 +291,18 @@ std::string ShareKey::digits_of(const Digest& digest) {
   return text;
 }
 
+// A clock that is a little fast is no reason to give up, and one that is far off is.
+std::uint64_t ShareKey::settles_ms() const {
+  const std::int64_t least = std::int64_t{rules_.order.cache_min_age_s} * k_second;
+  return settles_ - now() > 2 * least ? 0
+                                      : static_cast<std::uint64_t>(settles_ / k_millisecond) + 1;
+}
+
 Identity ShareKey::identity() const {
-  if (is_refused()) return {{}, why_not_, {}};
-  return {digits_of(digest_), {}, digits_of(seen_)};
+  const bool is_looked_at = rules_.way == ShareWay::looks;
+  if (is_refused()) return {{}, why_not_, {}, is_fresh_, 0};
+  if (is_looked_at && !young_.empty()) return {{}, young_, {}, is_fresh_, settles_ms()};
+  return {marked(digits_of(digest_), rules_.way), {}, digits_of(seen_), is_fresh_, 0};
 }
 
 }  // namespace nodestage

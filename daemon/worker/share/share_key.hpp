@@ -23,9 +23,16 @@ namespace nodestage {
 
 inline constexpr std::string_view k_share_version = "nodestage shared 2";
 
+// By what the files of a source are known: by what the kernel says of them, which costs nothing but
+// may miss a change just after another one; or by all their bytes, of which there may be 64 MiB.
+// The first digit of a key says which.
+enum class ShareWay { looks, bytes };
+ShareWay way_of(std::string_view key);
+
 struct ShareRules {
   const WorkerOrder& order;  // borrowed
   unsigned umask = 022;      // the request's
+  ShareWay way = ShareWay::looks;
 };
 
 struct Identity {
@@ -34,6 +41,10 @@ struct Identity {
   // Differs when a file whose content is in the key was written meanwhile, even with the same
   // content in the end.
   std::string seen;
+  // A file was changed so lately that it may be known by its bytes.
+  bool is_fresh = false;
+  // Not 0: `why_not` holds until then, in milliseconds since 1970.
+  std::uint64_t settles_ms = 0;
 };
 
 // Whether `why_not` is empty and both are of the same, unchanged sources.
@@ -48,13 +59,13 @@ class ShareKey {
   void add(std::string_view label, std::uint64_t value);
   void add(std::string_view label, const std::vector<std::string>& values);
 
-  // A file whose content the tree is made of, by what look_at() says of it. `path`: as the user
-  // gave it.
+  // A file whose content the tree is made of. `path`: as the user gave it.
   void add_file(const std::string& path, int fd);
   // A file by its content, which was read just before.
   void add_content(const std::string& path, int fd, std::string_view content);
 
-  // The names, sizes and times of a directory's entries. A directory that does not exist has none.
+  // The names of a directory's entries, with their sizes and times or their bytes. A directory that
+  // does not exist has none.
   void add_directory(const std::string& path);
   // A program that the tree is made with or for.
   void add_program(std::string_view label, const std::string& path);
@@ -76,15 +87,22 @@ class ShareKey {
   std::optional<FileLook> examine(const std::string& path, int fd);
   [[nodiscard]] std::string objection(const std::string& path, int fd, const FileLook& look);
   [[nodiscard]] std::string distrust(const std::string& path, int fd);
-  [[nodiscard]] bool is_settled(std::int64_t mtime, std::int64_t ctime) const;
+  void note_age(const std::string& what, std::int64_t mtime, std::int64_t ctime);
   void add_entries(const std::string& path, int dir_fd);
+  void add_entry(const std::string& path, int dir_fd, const std::string& name);
+  void add_bytes(int fd, std::uint64_t size);
   [[nodiscard]] std::string never_kept(const std::string& path, int fd) const;
   bool is_reliable(int fd);
+  [[nodiscard]] std::uint64_t settles_ms() const;
 
   const ShareRules rules_;
   Digest digest_;
   Digest seen_;
   std::string why_not_;
+  bool is_fresh_ = false;
+  std::string young_;                   // what must not change for a while; "": nothing
+  std::int64_t settles_ = 0;            // when it has not, in nanoseconds since 1970
+  std::uint64_t bytes_read_ = 0;        // by add_bytes()
   std::map<std::string, bool> mounts_;  // whether they report changes
 };
 

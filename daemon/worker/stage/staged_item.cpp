@@ -99,7 +99,10 @@ Status StagedItem::link() {
   return {};
 }
 
-ShareRules StagedItem::share_rules() const { return {context_.order, context_.umask}; }
+// The source is looked at as it was when it was identified.
+ShareRules StagedItem::share_rules() const {
+  return {context_.order, context_.umask, way_of(decided_->key)};
+}
 
 std::string StagedItem::judge(const Identity& before, const Identity& after) {
   const std::lock_guard lock(mutex_);
