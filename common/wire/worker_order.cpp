@@ -72,6 +72,7 @@ void each_field(Order& order, Field field) {
   field("relay_last_port", order.relay_last_port);
   field("stdout_path", order.stdout_path);
   field("work_dir", order.work_dir);
+  field("lines_to", order.lines_to);
 }
 
 }  // namespace

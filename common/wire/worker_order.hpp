@@ -52,9 +52,10 @@ enum class WorkerTask {
   compare,   // the tree k_worker_directory_fd: when it was last changed
   push,      // stage_out of what has changed, while the job runs
   relay,     // beside `stage`: gets sources from other nodes of the job, and passes them on
+  append,    // appends k_worker_request_fd's lines to the job's output
 };
 constexpr EnumRange<WorkerTask> range_of(WorkerTask) {
-  return {WorkerTask::stage, WorkerTask::relay};
+  return {WorkerTask::stage, WorkerTask::append};
 }
 
 enum class JobOutcome { success, failure, unknown };
@@ -73,6 +74,13 @@ enum class SandboxNeed {
 constexpr EnumRange<SandboxNeed> range_of(SandboxNeed) {
   return {SandboxNeed::available, SandboxNeed::required};
 }
+
+// Where the lines about a job's results go.
+enum class LinesTo {
+  output,  // the job's standard output file
+  file,    // a file beside it
+};
+constexpr EnumRange<LinesTo> range_of(LinesTo) { return {LinesTo::output, LinesTo::file}; }
 
 // What the site lets --stage-venv run while it stages.
 enum class VenvBuild {
@@ -166,9 +174,10 @@ struct WorkerOrder {
   bool push_all = false;
   std::uint64_t push_items = 0;         // bit i: item i of --stage-out
   std::vector<std::string> push_names;  // sources of --stage-out, as users type them
-  // notice only:
+  // notice and append:
   std::string stdout_path;  // from slurmd
   std::string work_dir;
+  LinesTo lines_to = LinesTo::output;  // append only
 };
 
 std::string encode_order(const WorkerOrder& order);

@@ -22,6 +22,7 @@
 #include "common/request/request.hpp"
 #include "daemon/worker/basis/log.hpp"
 #include "daemon/worker/basis/low_priority.hpp"
+#include "daemon/worker/out/job_output.hpp"
 #include "daemon/worker/out/measure.hpp"
 #include "daemon/worker/out/notice.hpp"
 #include "daemon/worker/out/stage_out.hpp"
@@ -90,6 +91,22 @@ bool has_request(WorkerTask task) {
          task == WorkerTask::stage_out || task == WorkerTask::push || task == WorkerTask::recover;
 }
 
+// The text of a notice, or of lines, takes the place of a request.
+template <typename Write>
+int write_text(Write write) {
+  const auto text = read_all(k_worker_request_fd, k_max_request_bytes);
+  if (text) return write(*text);
+  log_line("the text for the user cannot be read: " + text.error().text());
+  return 1;
+}
+
+// The file is opened first, so that the process can write to it and to nothing else.
+int append_lines(const WorkerOrder& order) {
+  const auto output = open_job_output(order);
+  if (!k_is_sanitized) static_cast<void>(judge(confine(order, {}), order));
+  return write_text([&output](const std::string& lines) { return run_append(output, lines); });
+}
+
 // Called once, before the sandbox: both the builder and the sandbox depend on it.
 Result<StageRequest> read_request() {
   TRY_ASSIGN(const std::string bytes, read_all(k_worker_request_fd, k_max_request_bytes));
@@ -101,14 +118,6 @@ int refuse(const WorkerOrder& order, const Error& error) {
   return is_stage ? StageReport().fail(error.text(), {}) : refuse_stage_out(order, error);
 }
 
-// The notice's text takes the place of a request.
-int write_notice(const WorkerOrder& order) {
-  const auto text = read_all(k_worker_request_fd, k_max_request_bytes);
-  if (text) return run_notice(order, *text);
-  log_line("the notice cannot be read: " + text.error().text());
-  return 1;
-}
-
 int do_task(const WorkerOrder& order, const StageRequest& request, Builder* builder) {
   switch (order.task) {
     case WorkerTask::remove:
@@ -116,7 +125,7 @@ int do_task(const WorkerOrder& order, const StageRequest& request, Builder* buil
     case WorkerTask::measure:
       return run_measure();
     case WorkerTask::notice:
-      return write_notice(order);
+      return write_text([&order](const std::string& text) { return run_notice(order, text); });
     case WorkerTask::stage:
       return run_stage(order, request, builder);
     case WorkerTask::compare:
@@ -135,6 +144,7 @@ int do_task(const WorkerOrder& order, const StageRequest& request, Builder* buil
 
 int serve(const WorkerOrder& order) {
   if (order.task == WorkerTask::probe) return run_probe();
+  if (order.task == WorkerTask::append) return append_lines(order);
   const auto request = has_request(order.task) ? read_request() : Result(StageRequest());
   if (!request) return refuse(order, request.error());
   auto builder = order.task == WorkerTask::stage ? start_builder(order, *request)

@@ -488,14 +488,61 @@ SCRIPT
 
 @test "a file system that hangs delays a submission by some seconds, and its output is complete then" {
     as alice mkdir -p stuck
-    on ctl sh -c 'mkdir -p /mnt/stuck && bindfs /home/alice/stuck /mnt/stuck && pkill -STOP -f "bindfs .* /mnt/stuck"'
+    slow_mount --rate=200k ctl alice /home/alice/stuck
+    on ctl pkill -STOP -x bindfs
     SECONDS=0
-    run as alice sh -c 'said=$(sbatch --parsable --hold --stage-out=r:/mnt/stuck/deep/r --wrap true 2>&1); echo "$said"'
-    [ "$status" -eq 0 ]
-    [ "$SECONDS" -lt 15 ]
-    lines_like 1 'nodestage: warning: a file system with a source or target does not answer on this host' "$output"
-    on ctl sh -c 'pkill -CONT -f "bindfs .* /mnt/stuck"; umount /mnt/stuck'
+    run as alice sh -c 'said=$(timeout 60 sbatch --parsable --hold --stage-out=r:stuck/deep/r --wrap true 2>&1); echo "$said"'
+    on ctl pkill -CONT -x bindfs
+    slow_unmount ctl /home/alice/stuck
     as alice scancel --me --state=PENDING
+    lines_like 1 'nodestage: warning: a file system with a source or target does not answer on this host' "$output"
+    lines_like 1 '^[0-9]+$' "$output"
+    [ "$SECONDS" -lt 20 ]
+}
+
+@test "the job's output ends with what became of its results" {
+    local script='cd $SLURM_TMPDIR; mkdir res; echo r >res/r; printf "no newline"'
+    sbatch_wait -w n1 --stage-out=res:out/said_%j --stage-out=none:out/none,optional --wrap "$script"
+    [ "$(sed -n 1p <<<"$OUTPUT")" = "no newline" ]
+    lines_like 1 "^nodestage: n1: res \(directory\) -> /home/alice/out/said_$JOBID: 1 file, 2 B in " "$OUTPUT"
+    lines_like 1 "^nodestage: n1: none: skipped: .*nothing of that name" "$OUTPUT"
+    # All nodes, and the patterns of the output's name.
+    sbatch_wait -N3 -J said -o 'logs/%x_%4j_%N_%J_%t.out' --stage-out=res:out/said_%j --stage-out=first:out/first \
+        --wrap "srun sh -c '${script//\$/\\$}'; echo 1 >\$SLURM_TMPDIR/first"
+    for i in 1 2 3; do
+        lines_like 1 "^nodestage: n$i: res \(directory\) -> /home/alice/out/said_$JOBID/n$i: 1 file, 2 B in " "$OUTPUT"
+    done
+    lines_like 1 "^nodestage: n1: first \(file\) -> /home/alice/out/first/n1" "$OUTPUT"
+    lines_like 1 "first" "$OUTPUT"
+    id=$(submit alice --array=1-2 -o 'logs/a_%A_%a.out' --stage-out=res:out/said_%A/%a --wrap "$script")
+    wait_until 60 job_ended "$id"
+    for i in 1 2; do
+        lines_like 1 "-> /home/alice/out/said_$id/$i: 1 file" "$(contents "logs/a_${id}_$i.out")"
+    done
+    # What is held.
+    sbatch_wait -w n1 --stage-out=res:/root/said --wrap "$script"
+    wait_until 10 says_so "$JOBID" "what could not be delivered is kept on this node: \`nodestage recover $JOBID DIR --node=n1\`"
+    lines_like 1 "^nodestage: n1: res \(directory\) -> /root/said: not delivered: .*Permission denied" "$(job_output "$JOBID")"
+    as alice nodestage recover "$JOBID" said_again --node=n1
+    # A link is no output file of the job's.
+    as alice sh -c 'echo mine >logs/mine; ln -s mine logs/link'
+    sbatch_wait -w n1 --open-mode=append -o logs/link --stage-out=res:out/said_%j --wrap "$script"
+    [ "$(contents logs/mine)" = $'mine\nno newline' ]
+    # The site's choice.
+    configure n1 stageout 'report = "file"'
+    sbatch_wait -w n1 -o logs/quiet --stage-out=res:out/said_%j --wrap "$script"
+    [ "$(contents logs/quiet)" = "no newline" ]
+    lines_like 1 "^nodestage: n1: res .*-> /home/alice/out/said_$JOBID: 1 file" "$(contents "logs/nodestage-$JOBID.log")"
+    configure n1 stageout 'report = "none"'
+    sbatch_wait -w n1 -o logs/none --stage-out=res:out/said_%j --wrap "$script"
+    [ "$(contents logs/none)" = "no newline" ]
+    configure n1
+    assert_idle_clean
+}
+
+# says_so JOBID TEXT: the job's output has it.
+says_so() {
+    [[ $(job_output "$1") == *"$2"* ]]
 }
 
 @test "data that no node has room for are reported at submit, where Slurm knows the nodes' disks" {

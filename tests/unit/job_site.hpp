@@ -139,6 +139,7 @@ struct JobSite {
     std::filesystem::create_directories(scratch / "run/jobs");
     config.daemon.socket = scratch / "run/socket";
     config.slurm.scontrol = "/bin/false";
+    config.stageout.report = ReportTo::none;  // test_told_results.cpp has the lines
     start_daemon();
   }
   // As systemd does: the journal and the trees stay, nothing that was in memory does, nor a timer.

@@ -221,6 +221,7 @@ TEST_CASE("the installed example shows every key with its default, and nothing e
   CHECK(from_example->stageout.epilog_wait_s == defaults->stageout.epilog_wait_s);
   CHECK(from_example->stageout.limit_s == defaults->stageout.limit_s);
   CHECK(from_example->stageout.unkept == defaults->stageout.unkept);
+  CHECK(from_example->stageout.report == defaults->stageout.report);
   CHECK(from_example->extract == defaults->extract);
   CHECK(from_example->venv == defaults->venv);
   CHECK(from_example->hold == defaults->hold);

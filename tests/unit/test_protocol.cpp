@@ -208,7 +208,7 @@ TEST_CASE("golden bytes of a worker's order") {
       R"("extract_escaping":0,"extract_max_entries":1000000000,"extract_max_ratio":50000,)"
       R"("extract_special":1,"extract_xattrs":false,"gid":0,"has_board":false,"is_again":false,"is_urgent":false,"job":7,)"
       R"("job_name":"","keeps_list":true,)"
-      R"("leave_free_bytes":0,"node":"","node_count":1,"node_index":4294967295,)"
+      R"("leave_free_bytes":0,"lines_to":0,"node":"","node_count":1,"node_index":4294967295,)"
       R"("on_failure":0,"outcome":1,"push_all":false,)"
       R"("push_items":2,"push_names":["results"],"ran":true,"recover_to":"","refuse_outputs":"",)"
       R"("refuse_venv":"","relay_file_systems":[],"relay_first_port":0,"relay_last_port":0,)"
@@ -259,8 +259,8 @@ TEST_CASE("a number that its field cannot hold makes a worker's order unreadable
     CHECK_FALSE(decode_order(with("job", number)));
   }
   CHECK_FALSE(decode_order(with("task", "1e40")));
-  CHECK(decode_order(with("task", "10")));
-  for (const char* number : {"11", "-1", "4294967296"})
+  CHECK(decode_order(with("task", "11")));
+  for (const char* number : {"12", "-1", "4294967296"})
     CHECK_FALSE(decode_order(with("task", number)));
   CHECK_FALSE(decode_order(with("extract_special", "2")));
   CHECK_FALSE(decode_order(with("leave_free_bytes", "-1")));

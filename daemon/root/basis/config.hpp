@@ -20,6 +20,7 @@ enum class UseCgroups { automatic, off };
 enum class UseBarrier { automatic, off };
 enum class OnMissing { fail, proceed };
 enum class UnkeptOutputs { refuse, deliver };
+enum class ReportTo { output, file, none };  // what became of a job's results
 
 struct PortRange {
   std::uint16_t first = 6826;
@@ -78,6 +79,7 @@ struct Config {
     std::uint64_t max_rate_bytes = 0;
     std::uint64_t least_interval_s = 60;
     std::uint64_t push_stall_s = 600;
+    ReportTo report = ReportTo::output;
   } stageout;
   struct Hold {
     std::uint64_t days = 30;

@@ -61,6 +61,10 @@ const std::vector<ConfigKey>& all_config_keys() {
       {"stageout", "max_rate", size(MEMBER(stageout.max_rate_bytes))},
       {"stageout", "least_interval", number(MEMBER(stageout.least_interval_s), 1, 86'400)},
       {"stageout", "push_stall", number(MEMBER(stageout.push_stall_s), 1, 86'400)},
+      {"stageout", "report",
+       choice<ReportTo>(
+           MEMBER(stageout.report),
+           {{"output", ReportTo::output}, {"file", ReportTo::file}, {"none", ReportTo::none}})},
       {"hold", "days", number(MEMBER(hold.days), 1, 3650)},
       {"hold", "max_bytes", size(MEMBER(hold.max_bytes))},
       {"hold", "max_jobs", number(MEMBER(hold.max_jobs), 0, 1'000'000)},

@@ -17,12 +17,6 @@ constexpr std::size_t k_reason_width = 600;
 constexpr std::size_t k_jobs_width = 400;
 constexpr std::uint64_t k_largest_bytes = 1ULL << 60;  // of one tree: a worker's figure is a claim
 
-// As `nodestage recover` takes it.
-std::string run_name(const JobKey& key) {
-  const std::string job = std::to_string(key.job);
-  return key.restart == 0 ? job : job + "." + std::to_string(key.restart);
-}
-
 std::string title(const JobRecord& record) {
   return "nodestage: job " + std::to_string(record.begin.job) +
          (record.begin.restart == 0 ? "" : ", restart " + std::to_string(record.begin.restart)) +
@@ -97,6 +91,11 @@ std::vector<std::string> reasons_of(const WorkerStatus& status, const std::strin
     reasons.push_back(printable(shortened(lines[i], k_reason_width)));
   }
   return reasons;
+}
+
+std::string run_name(const JobKey& key) {
+  const std::string job = std::to_string(key.job);
+  return key.restart == 0 ? job : job + "." + std::to_string(key.restart);
 }
 
 std::string held_notice(const JobRecord& record, const HoldTimes& times) {

@@ -37,6 +37,9 @@ bool waits_for_user(const WorkerStatus& status);
 // them if the worker did not report its failure.
 std::vector<std::string> reasons_of(const WorkerStatus& status, const std::string& cause);
 
+// "12", or "12.1" for a later run, as `nodestage recover` takes it.
+std::string run_name(const JobKey& key);
+
 // The user's notice (nodestage-JOBID.txt).
 std::string held_notice(const JobRecord& record, const HoldTimes& times);
 std::string delivered_notice(const JobRecord& record);

@@ -8,11 +8,14 @@
 #include "common/text/human.hpp"
 #include "daemon/root/basis/log.hpp"
 #include "daemon/root/held/hold.hpp"
+#include "daemon/root/held/output_lines.hpp"
 
 namespace nodestage {
 namespace {
 
 constexpr const char* k_waited_long = "the epilog could wait no longer";
+// For the job's output to take the lines about its results.
+constexpr std::chrono::seconds k_telling_wait{10};
 
 bool is_empty(int directory_fd) {
   std::error_code fault;
@@ -59,8 +62,9 @@ void Ending::stop(JobRecord& record) {
   const JobKey key = record.key();
   if (record.times.ended == 0) record.times.ended = at_.loop.wall_ms();
   if (record.cause.empty()) record.cause = "the job has ended";
-  if (!at_.staging.stop(record) && !at_.workers.is_working(key, WorkerTask::stage_out))
-    return stage_out(record);
+  const bool is_under_way =
+      at_.workers.is_working(key, WorkerTask::stage_out) || telling_.contains(key);
+  if (!at_.staging.stop(record) && !is_under_way) return stage_out(record);
   at_.waiting.tell(key);
 }
 
@@ -131,7 +135,21 @@ void Ending::delivered(JobRecord& record, const WorkerStatus& status) {
     at_.held.tell_user(record, missing, [](Notices::Told) {});
   else if (record.push_has_failed)
     at_.held.tell_user(record, delivered_notice(record), [](Notices::Told) {});
-  finish(record);
+  tell_and_finish(record, status);
+}
+
+// Whoever waits for the job's end finds the lines in its output, unless that does not answer.
+void Ending::tell_and_finish(JobRecord& record, const WorkerStatus& status) {
+  const JobKey key = record.key();
+  telling_[key] = at_.loop.after(k_telling_wait, [this, key] { told(key); });
+  at_.output.append(record, result_lines(record, status), [this, key] { told(key); });
+}
+
+void Ending::told(const JobKey& key) {
+  const auto node = telling_.extract(key);
+  if (node.empty()) return;  // the patience was over first
+  at_.loop.cancel(node.mapped());
+  if (JobRecord* record = at_.table.find(key)) finish(*record);
 }
 
 // The epilog can wait no longer. The tree leaves its path, so that nothing of the job is left
@@ -140,6 +158,7 @@ void Ending::go_on_in_background(const JobKey& key) {
   JobRecord* record = at_.table.find(key);
   if (record == nullptr) return;
   if (at_.held.is_leaving(key)) return answer(key, {EndOutcome::lost, record->cause});
+  if (telling_.contains(key)) return told(key);
   move_to_hold(*record);
   if (!record->in_hold && !record->directory_is_ours) {
     log::warn(about(*record), "the epilog can wait no longer, and the site unmounts the directory");
@@ -175,9 +194,11 @@ void Ending::hold(JobRecord& record, const std::string& cause) {
   move_to_hold(record);
   record.cause = printable(cause, Newlines::keep);
   if (!record.in_hold && !record.directory_is_ours) return lose(record, cause);
+  const WorkerStatus status = at_.files.status(key, WorkerTask::stage_out);
+  if (record.hold.since == 0) at_.output.append(record, held_lines(record, status, cause));
   // What its user can mend needs no administrator; what has become worse does.
   const bool was_told = record.hold.since != 0 && !record.hold.waits_for_user;
-  const bool is_users = waits_for_user(at_.files.status(key, WorkerTask::stage_out));
+  const bool is_users = waits_for_user(status);
   log::write(
       is_users || was_told ? log::Level::warn : log::Level::err, about(record),
       "the stage-out failed and the data are kept in " + at_.files.kept_in(record) + ": " + cause);
@@ -197,6 +218,7 @@ void Ending::lose(JobRecord& record, const std::string& cause) {
              "the stage-out failed, and the data cannot be kept since the site has mounted " +
                  at_.areas.path_of(record.directory) + ": " + record.cause);
   record.hold.reasons = reasons_of(status, record.cause);
+  at_.output.append(record, lost_lines(record, status, record.cause));
   answer(key, {EndOutcome::lost, record.cause});
   at_.waiting.tell(key);
   at_.held.let_go(record, lost_notice(record),

@@ -20,6 +20,7 @@
 #include "daemon/root/table/job_table.hpp"
 #include "daemon/root/table/metrics.hpp"
 #include "daemon/root/table/reply.hpp"
+#include "daemon/root/tasks/job_output.hpp"
 #include "daemon/root/tasks/job_workers.hpp"
 
 namespace nodestage {
@@ -35,6 +36,7 @@ class Ending {
     JobWorkers& workers;
     Staging& staging;
     HeldResults& held;
+    const JobOutput& output;
     Pushes& pushes;
     PeerTalk& talk;
     Outcomes& outcomes;
@@ -75,6 +77,8 @@ class Ending {
   Status start_worker(JobRecord& record);
   [[nodiscard]] bool has_nothing(const JobRecord& record) const;
   void delivered(JobRecord& record, const WorkerStatus& status);
+  void tell_and_finish(JobRecord& record, const WorkerStatus& status);
+  void told(const JobKey& key);
   void go_on_in_background(const JobKey& key);
   void hold(JobRecord& record, const std::string& cause);
   void lose(JobRecord& record, const std::string& cause);
@@ -82,6 +86,8 @@ class Ending {
 
   Places at_;
   std::map<JobKey, Enders> enders_;
+  // Of jobs whose results are delivered, while their output hears of it: the end of the patience.
+  std::map<JobKey, Loop::TimerId> telling_;
   std::set<JobKey> late_;  // in the site's directory, until the last worker there has been killed
 };
 

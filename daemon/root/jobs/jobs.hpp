@@ -33,6 +33,7 @@
 #include "daemon/root/table/metrics.hpp"
 #include "daemon/root/table/records.hpp"
 #include "daemon/root/table/reply.hpp"
+#include "daemon/root/tasks/job_output.hpp"
 #include "daemon/root/tasks/job_workers.hpp"
 #include "daemon/root/tasks/notices.hpp"
 #include "daemon/root/tasks/space_desk.hpp"
@@ -131,6 +132,7 @@ class Jobs final : private JobEvents {
   SpaceDesk desk_{at_.loop, at_.config, at_.areas, [this] { return cache_.make_room(); }};
   JobWorkers workers_{at_.loop, at_.config, table_, files_, at_.workers, counters_, at_.rates};
   Notices notices_{at_.workers, at_.config};
+  JobOutput output_{workers_, notices_, at_.config};
   Credits credits_{at_.loop, at_.config, table_, files_};
   HeldResults held_{{at_.loop, at_.config, at_.areas, table_, files_, workers_, notices_, *this}};
   Relays relays_{{at_.loop, at_.config, table_, files_, workers_, at_.peers}};
@@ -143,7 +145,7 @@ class Jobs final : private JobEvents {
   Outcomes outcomes_{{at_.loop, at_.config, table_, at_.peers, talk_, *this}};
   Waiting waiting_{{at_.loop, table_, files_, workers_, at_.peers, staging_, talk_, credits_}};
   Ending ending_{{at_.loop, at_.config, at_.areas, table_, files_, workers_, staging_, held_,
-                  pushes_, talk_, outcomes_, waiting_, counters_, *this}};
+                  output_, pushes_, talk_, outcomes_, waiting_, counters_, *this}};
   Orphans orphans_{at_.loop, at_.config, table_, at_.slurm,
                    [this](const JobKey& key) { ending_.ended(*table_.find(key)); }};
   JobViews views_{{at_.loop, at_.config, at_.areas, table_, files_, desk_, held_, pushes_, cache_,

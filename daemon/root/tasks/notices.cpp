@@ -11,8 +11,15 @@ namespace {
 constexpr std::chrono::seconds k_run_limit{60};
 constexpr std::string_view k_ended_well = "ended with code 0";  // WorkerProcess::reap()
 
-bool same_run(const WorkerOrder& a, const WorkerOrder& b) {
-  return a.job == b.job && a.restart == b.restart;
+// A notice says everything, and lines only what is new.
+bool is_replaced_by(const WorkerOrder& old, const WorkerOrder& next) {
+  return old.task == WorkerTask::notice && next.task == WorkerTask::notice && old.job == next.job &&
+         old.restart == next.restart;
+}
+
+std::string name_of(const WorkerOrder& order) {
+  return order.task == WorkerTask::notice ? "the user's notice"
+                                          : "what the job's output should say of its results";
 }
 
 }  // namespace
@@ -22,10 +29,10 @@ void Notices::tell(WorkerStart start, Subject subject, OnTold told) {
   std::deque<Notice>& waiting = waiting_[uid];
   std::vector<OnTold> replaced;
   for (const Notice& notice : waiting) {
-    if (same_run(notice.start.order, start.order)) replaced.push_back(notice.told);
+    if (is_replaced_by(notice.start.order, start.order)) replaced.push_back(notice.told);
   }
   std::erase_if(waiting, [&start](const Notice& notice) {
-    return same_run(notice.start.order, start.order);
+    return is_replaced_by(notice.start.order, start.order);
   });
   waiting.push_back({std::move(start), std::move(subject), std::move(told)});
   start_next(uid);
@@ -44,7 +51,8 @@ void Notices::start_next(std::uint32_t uid) {
     if (const auto id = start(notice); id) {
       at_work_.insert(uid);
     } else {
-      log::error(notice.subject, "the user's notice cannot be written: {}", id.error().what);
+      log::error(notice.subject, "{} cannot be written: {}", name_of(notice.start.order),
+                 id.error().what);
       notice.told(Told::no);
     }
   }
@@ -53,11 +61,11 @@ void Notices::start_next(std::uint32_t uid) {
 Result<Workers::Id> Notices::start(const Notice& notice) {
   const Workers::Limits limits{std::chrono::seconds(config_.staging.groups_wait_s), k_run_limit,
                                std::chrono::seconds(config_.worker.kill_wait_s)};
-  const auto on_end = [this, uid = notice.start.order.uid, subject = notice.subject,
-                       told = notice.told](const WorkerEnd& end) {
+  const auto on_end = [this, uid = notice.start.order.uid, name = name_of(notice.start.order),
+                       subject = notice.subject, told = notice.told](const WorkerEnd& end) {
     at_work_.erase(uid);
     const bool written = end.kind == WorkerEnd::Kind::ended && end.text == k_ended_well;
-    if (!written) log::warn(subject, "the user's notice was not written: its process {}", end.text);
+    if (!written) log::warn(subject, "{} was not written: its process {}", name, end.text);
     told(written ? Told::yes : Told::no);
     start_next(uid);
   };

@@ -1,5 +1,6 @@
-// Notices: messages to users in a file beside their job's output, written by workers with the
-// user's rights, one at a time for each user: a target that hangs delays only its owner's.
+// Notices: messages to users in a file beside their job's output, and lines in that output, written
+// by workers with the user's rights, one at a time for each user: a target that hangs delays only
+// its owner's.
 #pragma once
 
 #include <cstdint>
@@ -22,9 +23,10 @@ class Notices {
 
   Notices(Workers& workers, const Config& config) : workers_(workers), config_(config) {}
 
-  // `start`: a `notice` order with the text as its request. A later notice of the same run replaces
-  // one that still waits. `told` is called once: when it is replaced or its worker could not be
-  // started (from within tell()), or when that has exited. A fault is logged; no try follows.
+  // `start`: a `notice` or `append` order with the text as its request. A later notice of the same
+  // run replaces one that still waits. `told` is called once: when it is replaced or its worker
+  // could not be started (from within tell()), or when that has exited. A fault is logged; no try
+  // follows.
   void tell(WorkerStart start, Subject subject, OnTold told);
 
  private:

@@ -16,22 +16,6 @@ namespace {
 
 constexpr std::uint32_t k_no_array_task = 4294967294;  // Slurm's NO_VAL, the value of its own %a
 
-PatternFacts facts_of(const WorkerOrder& order) {
-  PatternFacts facts;
-  facts.job = order.job;
-  facts.restart = order.restart;
-  facts.user = order.user;
-  facts.node = order.node;
-  if (order.node_index != k_no_number) facts.node_index = order.node_index;
-  if (!order.job_name.empty()) facts.job_name = order.job_name;
-  if (order.array_known) {
-    const bool array = order.array_job != k_no_number;
-    facts.array_job = array ? order.array_job : order.job;
-    facts.array_task = array ? order.array_task : k_no_array_task;
-  }
-  return facts;
-}
-
 // Decides whether to pack, from the target's text before anything is added to it.
 bool is_packed(const OutputItem& item, const OutputSource& source, const std::string& target) {
   if (item.pack) return true;
@@ -113,6 +97,22 @@ Result<Fd> make_directory(int parent_fd, const std::string& name, const std::str
 
 }  // namespace
 
+PatternFacts pattern_facts(const WorkerOrder& order) {
+  PatternFacts facts;
+  facts.job = order.job;
+  facts.restart = order.restart;
+  facts.user = order.user;
+  facts.node = order.node;
+  if (order.node_index != k_no_number) facts.node_index = order.node_index;
+  if (!order.job_name.empty()) facts.job_name = order.job_name;
+  if (order.array_known) {
+    const bool array = order.array_job != k_no_number;
+    facts.array_job = array ? order.array_job : order.job;
+    facts.array_task = array ? order.array_task : k_no_array_task;
+  }
+  return facts;
+}
+
 std::string OutputTarget::path() const {
   if (name.empty()) return directory;
   return directory == "/" ? "/" + name : directory + "/" + name;
@@ -120,7 +120,7 @@ std::string OutputTarget::path() const {
 
 Result<OutputTarget> place_output(const OutputItem& item, const WorkerOrder& order,
                                   const OutputSource& source) {
-  auto expanded = expand_pattern(item.target, facts_of(order));
+  auto expanded = expand_pattern(item.target, pattern_facts(order));
   if (!expanded) return expanded.error();
   std::string& path = *expanded;
   if (!path.starts_with('/')) return Error{EINVAL, path + ": the target is not an absolute path"};

@@ -6,6 +6,7 @@
 #include "common/os/fd.hpp"
 #include "common/request/request.hpp"
 #include "common/result.hpp"
+#include "common/text/name_pattern.hpp"
 #include "common/wire/worker_order.hpp"
 #include "daemon/worker/out/output_source.hpp"
 
@@ -26,9 +27,13 @@ struct OutputTarget {
   [[nodiscard]] std::string path() const;
 };
 
+// The values of patterns. Outside of an array, %A is the job id and %a is 4294967294, as in Slurm's
+// own file names.
+PatternFacts pattern_facts(const WorkerOrder& order);
+
 // Does not look at the file system. With several nodes and no %N or %n in TARGET, the node's name
-// is inserted: TARGET/<node>/… or x.<node>.tar.zst. Outside of an array, %A is the job id and %a is
-// 4294967294, as in Slurm's own file names. A fault: a pattern whose value is not known (ENODATA).
+// is inserted: TARGET/<node>/… or x.<node>.tar.zst. A fault: a pattern whose value is not known
+// (ENODATA).
 //
 // An archive's suffix in TARGET requests packing. A single file whose name is an archive's is not
 // packed again, unless `pack` requests it.

@@ -1,0 +1,104 @@
+#include <doctest/doctest.h>
+
+#include <thread>
+
+#include "daemon/worker/out/job_output.hpp"
+#include "stage_out_job.hpp"
+
+using namespace nodestage;
+
+namespace {
+
+WorkerOrder order_of(std::string stdout_path) {
+  WorkerOrder order;
+  order.task = WorkerTask::append;
+  order.job = 12;
+  order.user = "alice";
+  order.node = "n1";
+  order.node_index = 0;
+  order.array_known = true;
+  order.job_name = "train";
+  order.stdout_path = std::move(stdout_path);
+  order.work_dir = "/w";
+  return order;
+}
+
+std::string path_of(const char* stdout_path) { return job_output_path(order_of(stdout_path)); }
+
+int append(const WorkerOrder& order, std::string_view lines) {
+  return run_append(open_job_output(order), lines);
+}
+
+}  // namespace
+
+TEST_CASE("the output file of a job, as sbatch names it") {
+  CHECK(path_of("") == "/w/slurm-12.out");
+  CHECK(path_of("/a/slurm-12.out") == "/a/slurm-12.out");
+  CHECK(path_of("slurm-%j.out") == "/w/slurm-12.out");
+  CHECK(path_of("/a/%x/%4j_%u-%N-%n%%") == "/a/train/0012_alice-n1-0%");
+  CHECK(path_of("/a/%A_%a.out") == "/a/12_4294967294.out");
+  CHECK(path_of("/a/back\\slash-%j") == "/a/backslash-%j");
+  CHECK(path_of("/a/two\\\\%j") == "/a/two\\%j");
+  CHECK(path_of("/a/%J_%t_%s-%%t%") == "");
+  CHECK(path_of("/a/%J_%t_%s-%%t") == "/a/12_0_batch-%t");
+  CHECK(path_of("/a/%r.out") == "");  // a pattern of --stage-out alone
+  CHECK(path_of("/a/%z.out") == "");
+}
+
+TEST_CASE("the output file as other nodes than the first know it") {
+  WorkerOrder order = order_of("/a/%j-%n.out");
+  order.node_count = 3;
+  order.node_index = 2;
+  order.node = "n3";
+  CHECK(job_output_path(order) == "/a/12-0.out");
+  order.stdout_path = "/a/%N.out";
+  CHECK(job_output_path(order) == "");
+  order.stdout_path = "/a/%a.out";
+  order.array_known = false;
+  CHECK(job_output_path(order) == "");
+  order.stdout_path.clear();
+  CHECK(job_output_path(order) == "");
+  order.array_known = true;
+  order.array_job = 11;
+  order.array_task = 3;
+  CHECK(job_output_path(order) == "/w/slurm-11_3.out");
+}
+
+TEST_CASE("lines come after what is there, each whole") {
+  const Scratch scratch;
+  write_file(scratch / "whole.out", "of the job\n");
+  write_file(scratch / "cut.out", "of the job");
+  write_file(scratch / "empty.out", "");
+  CHECK(append(order_of(scratch / "whole.out"), "a\nb\n") == 0);
+  CHECK(append(order_of(scratch / "whole.out"), "c\n") == 0);
+  CHECK(append(order_of(scratch / "cut.out"), "a\n") == 0);
+  CHECK(append(order_of(scratch / "empty.out"), "a\n") == 0);
+  CHECK(file_text(scratch / "whole.out") == "of the job\na\nb\nc\n");
+  CHECK(file_text(scratch / "cut.out") == "of the job\na\n");
+  CHECK(file_text(scratch / "empty.out") == "a\n");
+}
+
+TEST_CASE("several nodes append at once, and no line is torn or lost") {
+  const Scratch scratch;
+  write_file(scratch / "x.out", "");
+  const std::string lines = std::string(3000, 'a') + "\n" + std::string(3000, 'b') + "\n";
+  std::vector<std::thread> nodes;
+  for (int i = 0; i < 8; ++i)
+    nodes.emplace_back([&] { append(order_of(scratch / "x.out"), lines); });
+  for (std::thread& node : nodes) node.join();
+  std::string all;
+  for (int i = 0; i < 8; ++i) all += lines;
+  CHECK(file_text(scratch / "x.out") == all);
+}
+
+TEST_CASE("what is not there is not made, but for a file of its own") {
+  const Scratch scratch;
+  WorkerOrder order = order_of(scratch / "%x.out");
+  CHECK(append(order, "a\n") == 0);
+  CHECK(names_in(scratch.path()).empty());
+  order.lines_to = LinesTo::file;
+  CHECK(append(order, "a\n") == 0);
+  CHECK(append(order, "b\n") == 0);
+  CHECK(file_text(scratch / "nodestage-12.log") == "a\nb\n");
+  CHECK((lstat_of(scratch / "nodestage-12.log").st_mode & 0077) == 0);
+}
