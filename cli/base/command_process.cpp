@@ -3,6 +3,7 @@
 #include <fcntl.h>
 #include <signal.h>
 #include <stdlib.h>
+#include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -16,8 +17,11 @@ namespace {
 
 // In the child. Returns only if the program cannot be run, with errno's value.
 int become(const std::vector<std::string>& words, const std::vector<VariableChange>& environment,
-           const Signals& signals) {
+           const Signals& signals, const CommandGuard& guard, pid_t parent) {
   ::setpgid(0, 0);
+  guard.watch_this_process();
+  // The guard could be killed as well.
+  if (::prctl(PR_SET_PDEATHSIG, SIGKILL) != 0 || ::getppid() != parent) return ESRCH;
   for (const auto& [name, value] : environment) {
     if (value)
       ::setenv(name.c_str(), value->c_str(), 1);
@@ -37,10 +41,14 @@ Result<CommandProcess> CommandProcess::start(const std::vector<std::string>& wor
                                              const std::vector<VariableChange>& environment,
                                              const Signals& signals) {
   CommandProcess process;
+  // First: the guard keeps what is open, and must not keep the pipe.
+  TRY_ASSIGN(CommandGuard guard, CommandGuard::start());
+  process.guard_.emplace(std::move(guard));
   TRY_ASSIGN(Pipe failed, make_pipe());
   process.terminal_ = Fd(::open("/dev/tty", O_RDWR | O_CLOEXEC | O_NOCTTY));
+  const pid_t parent = ::getpid();
   const auto body = [&] {
-    const int code = become(words, environment, signals);
+    const int code = become(words, environment, signals, *process.guard_, parent);
     return ::write(failed.write.get(), &code, sizeof code) < 0 ? 126 : 127;
   };
   TRY_ASSIGN(process.child_, ChildProcess::start(Orphan::killed, body));
@@ -53,6 +61,7 @@ Result<CommandProcess> CommandProcess::start(const std::vector<std::string>& wor
     count = ::read(failed.read.get(), &code, sizeof code);
   } while (count < 0 && errno == EINTR);
   if (count != sizeof code) return process;
+  process.guard_->dismiss();
   static_cast<void>(process.child_.wait());
   return system_error(words.front(), code);
 }
@@ -60,6 +69,7 @@ Result<CommandProcess> CommandProcess::start(const std::vector<std::string>& wor
 CommandProcess::~CommandProcess() {
   if (!child_) return;
   signal(SIGKILL);
+  guard_->dismiss();
   static_cast<void>(child_.wait());
   take_terminal();
 }
@@ -79,6 +89,7 @@ bool CommandProcess::has_ended() {
       continue;
     }
     signal(SIGKILL);
+    guard_->dismiss();
     code_ = exit_code_of(child_.wait().value_or(0));
     take_terminal();
   }

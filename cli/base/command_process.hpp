@@ -1,14 +1,16 @@
 // CommandProcess: the user's command in its own process group, so that a signal reaches all of its
-// processes and no others.
+// processes and no others. If this process is killed, the command and its group are killed, too.
 //
 // On a terminal the command starts as a background group, so Ctrl-C reaches this process. If the
 // command reads from the terminal or sets its modes, it gets the terminal, as from a shell, and
 // from then on everything that the user types.
 #pragma once
 
+#include <optional>
 #include <string>
 #include <vector>
 
+#include "cli/base/command_guard.hpp"
 #include "cli/base/signals.hpp"
 #include "common/os/child_process.hpp"
 #include "common/os/fd.hpp"
@@ -42,6 +44,7 @@ class CommandProcess {
   bool give_terminal();
   void take_terminal();
 
+  std::optional<CommandGuard> guard_;
   ChildProcess child_;  // none: has exited
   int code_ = 0;
   Fd terminal_;  // this process's controlling terminal, if any

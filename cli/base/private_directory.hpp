@@ -1,4 +1,4 @@
-// PrivateDirectory: the job directory of `nodestage run`.
+// PrivateDirectory: the directories of `nodestage run`, which only its caller can enter.
 #pragma once
 
 #include <string>
@@ -8,12 +8,24 @@
 
 namespace nodestage {
 
+// What the names of all of them begin with.
+inline constexpr const char* k_private_name = "nodestage-run-";
+
+// Where they are created: `wanted`, with ~ expanded, and made absolute. If empty: $TMPDIR, else
+// /tmp.
+Result<std::string> private_parent(const std::string& wanted);
+
+// EPERM unless it is a directory that only its caller can enter.
+Status check_private(int directory_fd, const std::string& path);
+
 // Created with mode 0700 and a unique name. The destructor removes it with its contents unless
 // kept.
 class PrivateDirectory {
  public:
-  // Creates it below `parent`, which must exist; if empty: $TMPDIR, else /tmp.
+  // Creates it below private_parent(parent), which must exist.
   static Result<PrivateDirectory> make(const std::string& parent);
+  // One that a process has left: from now on, it is this one's.
+  static Result<PrivateDirectory> adopt(const std::string& path);
   PrivateDirectory(PrivateDirectory&& other) noexcept;
   ~PrivateDirectory();
 

@@ -17,6 +17,8 @@ constexpr const char* k_request = "request";
 constexpr const char* k_program = "program";
 constexpr const char* k_list = "list";
 constexpr const char* k_closed = "closed";
+constexpr const char* k_alive = "alive";
+constexpr const char* k_not_alive_yet = "alive.new";
 constexpr unsigned k_mode = 0600;
 constexpr std::size_t k_max_bytes = 1 << 20;  // of an order or a request
 
@@ -25,14 +27,18 @@ Status make_file(int directory_fd, const char* name, std::string_view text) {
   return write_all(file.get(), text);
 }
 
-// The directory names a program. The variable can have come here from another host, where the path
-// is free for anybody to take.
-Status check_owner(int directory_fd, const std::string& path) {
-  struct stat found {};
-  if (::fstat(directory_fd, &found) != 0) return system_error(path);
-  constexpr unsigned k_others = 077;
-  if (found.st_uid == ::geteuid() && (found.st_mode & k_others) == 0) return {};
-  return Error{EPERM, printable(path) + ": it is not a directory of `nodestage run` of yours"};
+// EWOULDBLOCK if another process has it.
+Status lock(const Fd& file, const std::string& name) {
+  return ::flock(file.get(), LOCK_EX | LOCK_NB) == 0 ? Status() : system_error(name);
+}
+
+// It gets its name when it is locked: a file without a lock is one of a run that has died.
+Result<Fd> make_alive(int directory_fd) {
+  TRY_ASSIGN(Fd file, open_at(directory_fd, k_not_alive_yet, O_RDWR | O_CREAT | O_EXCL, k_mode));
+  TRY(lock(file, k_alive));
+  if (::renameat(directory_fd, k_not_alive_yet, directory_fd, k_alive) != 0)
+    return system_error(k_alive);
+  return file;
 }
 
 }  // namespace
@@ -50,18 +56,37 @@ Result<PushDirectory> PushDirectory::make(const std::string& parent, const Worke
   TRY(make_file(directory.fd(), k_request, request));
   TRY(make_file(directory.fd(), k_program, program));
   TRY(make_file(directory.fd(), k_list, ""));
+  TRY_ASSIGN(directory.alive_, make_alive(directory.fd()));
   return directory;
+}
+
+Status PushDirectory::read() {
+  TRY_ASSIGN(const std::string order, read_file(fd(), k_order, k_max_bytes));
+  TRY_ASSIGN(order_, decode_order(order));
+  TRY_ASSIGN(request_, read_file(fd(), k_request, k_max_bytes));
+  TRY_ASSIGN(program_, read_file(fd(), k_program, k_max_bytes));
+  return {};
 }
 
 Result<PushDirectory> PushDirectory::open(const std::string& path) {
   PushDirectory directory;
   directory.path_ = path;
   TRY_ASSIGN(directory.fd_, open_at(AT_FDCWD, path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW));
-  TRY(check_owner(directory.fd(), path));
-  TRY_ASSIGN(const std::string order, read_file(directory.fd(), k_order, k_max_bytes));
-  TRY_ASSIGN(directory.order_, decode_order(order));
-  TRY_ASSIGN(directory.request_, read_file(directory.fd(), k_request, k_max_bytes));
-  TRY_ASSIGN(directory.program_, read_file(directory.fd(), k_program, k_max_bytes));
+  // It names a program. The variable can have come here from another host, where the path is free
+  // for anybody to take.
+  TRY(check_private(directory.fd(), path));
+  TRY(directory.read());
+  return directory;
+}
+
+Result<PushDirectory> PushDirectory::take_over(const std::string& path) {
+  TRY_ASSIGN(PushDirectory directory, open(path));
+  TRY_ASSIGN(directory.alive_, open_at(directory.fd(), k_alive, O_RDWR));
+  TRY(lock(directory.alive_, k_alive));
+  TRY_ASSIGN(const auto turn, directory.take_turn());
+  if (!turn) return Error{EWOULDBLOCK, path + ": a worker still runs"};
+  TRY_ASSIGN(PrivateDirectory own, PrivateDirectory::adopt(path));
+  directory.own_.emplace(std::move(own));
   return directory;
 }
 

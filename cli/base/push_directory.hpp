@@ -1,11 +1,14 @@
-// PushDirectory: what `nodestage push` needs inside of `nodestage run`, in place of a daemon: a
-// directory of its own beside the job directory, which COMMAND knows by NODESTAGE_PUSH_DIR.
+// PushDirectory: what others must know of a `nodestage run`, in place of a daemon: `nodestage push`
+// inside of it, and the next `run` if this one is killed. It is a directory of its own beside the
+// job directory, which COMMAND knows by NODESTAGE_PUSH_DIR.
 //
 //   order    WorkerOrder as JSON
 //   request  the request as JSON
 //   program  the worker's path
 //   list     k_worker_delivered_fd. Whoever has a flock on it delivers; a worker inherits the lock,
 //            so that it lasts until no worker can write to a target any more
+//   alive    the run has a flock on it while it lives. So has the guard of its command
+//            (cli/base/command_guard.hpp), until the command has exited
 //   closed   once COMMAND has exited: no push starts, and one under way is called off
 #pragma once
 
@@ -35,10 +38,16 @@ class PushDirectory {
   // For `push`: opens it. EPERM if it is not a directory that only its caller can enter. Nothing is
   // removed.
   static Result<PushDirectory> open(const std::string& path);
+  // For the next `run`: that of a run that was killed, which is removed with this object. A fault
+  // if the run lives, or a worker of it, or if the path is something else.
+  static Result<PushDirectory> take_over(const std::string& path);
 
   [[nodiscard]] const std::string& path() const { return path_; }
   [[nodiscard]] const WorkerOrder& order() const { return order_; }
   [[nodiscard]] const std::string& request() const { return request_; }
+
+  // Leaves it where it is, for a next `run`.
+  void keep() { own_->keep(); }
 
   // Calls off what is under way. The caller waits for its turn after that.
   Status close();
@@ -54,10 +63,12 @@ class PushDirectory {
 
  private:
   PushDirectory() = default;
+  Status read();
 
   std::optional<PrivateDirectory> own_;
   std::string path_;
-  Fd fd_;  // of an opened one
+  Fd fd_;     // of an opened one
+  Fd alive_;  // has the lock
   WorkerOrder order_;
   std::string request_;
   std::string program_;

@@ -54,7 +54,18 @@ std::optional<int> Signals::next(std::chrono::milliseconds patience) {
   ::poll(&on, 1, static_cast<int>(patience.count()));
   signalfd_siginfo info{};
   if (::read(fd_.get(), &info, sizeof info) != static_cast<ssize_t>(sizeof info)) return {};
-  return static_cast<int>(info.ssi_signo);
+  const auto signal = static_cast<int>(info.ssi_signo);
+  if (is_repeated(signal)) return {};
+  return signal;
+}
+
+bool Signals::is_repeated(int signal) {
+  if (!is_deadly(signal)) return false;
+  const auto now = Clock::now();
+  if (signal == last_ && now - last_at_ < k_one_request) return true;
+  last_ = signal;
+  last_at_ = now;
+  return false;
 }
 
 void Signals::give_back() const {

@@ -14,6 +14,10 @@ namespace nodestage {
 // Whether a signal asks a program to exit: SIGINT, SIGTERM, SIGHUP, SIGQUIT.
 bool is_deadly(int signal);
 
+// Within this time, a deadly signal that repeats the last one is the same request: `timeout`
+// signals its child, and then its whole group.
+inline constexpr std::chrono::seconds k_one_request{2};
+
 // While it lives, next() returns the deadly signals, SIGUSR1, SIGUSR2, SIGWINCH, SIGTSTP and
 // SIGCHLD; signals that were ignored before (nohup) stay ignored. SIGPIPE is ignored, SIGTTOU
 // blocked. At most one object at a time, used by one thread.
@@ -23,16 +27,21 @@ class Signals {
   Signals(Signals&&) = default;
   ~Signals();
 
-  // The next signal, or nullopt if none arrives within `patience`.
+  // The next signal, or nullopt if none arrives within `patience`, or one that repeats the last
+  // (k_one_request).
   std::optional<int> next(std::chrono::milliseconds patience);
 
   // In a forked child: restores the signal handling from before open().
   void give_back() const;
 
  private:
+  using Clock = std::chrono::steady_clock;
   Signals() = default;
+  bool is_repeated(int signal);
 
   Fd fd_;
+  int last_ = 0;  // the deadly signal that came last; 0: none
+  Clock::time_point last_at_;
   sigset_t before_{};
   struct sigaction pipe_before_ {};
 };

@@ -37,8 +37,18 @@ void drop_capabilities() {
   ::syscall(SYS_capset, &header, none);
 }
 
+// What the group received before this process left it was for the parent.
+void leave_group() {
+  ::setsid();
+  struct sigaction ignored {};
+  ignored.sa_handler = SIG_IGN;
+  for (const int signal : {SIGINT, SIGTERM, SIGHUP, SIGQUIT})
+    ::sigaction(signal, &ignored, nullptr);
+}
+
 // In the child, up to execve. Returns only with a fault.
 Status become_worker(const std::string& program, pid_t parent) {
+  leave_group();
   TRY(reset_process());
   drop_capabilities();
   if (::prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0) return system_error("no_new_privs");

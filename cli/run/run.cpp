@@ -13,7 +13,9 @@
 #include "cli/base/signals.hpp"
 #include "cli/base/worker_child.hpp"
 #include "cli/base/worker_watch.hpp"
+#include "cli/run/dead_runs.hpp"
 #include "cli/run/kept_results.hpp"
+#include "cli/run/program_file.hpp"
 #include "cli/run/run_order.hpp"
 #include "cli/run/timed_pushes.hpp"
 #include "common/os/terminal.hpp"
@@ -61,11 +63,11 @@ class Run {
                k_line_interval) {}
 
   int run() {
-    if (const auto code = stage()) return clean(*code);
-    if (const Status prepared = prepare_pushes(); !prepared) {
-      voice_.say(prepared.error().text());
+    if (const Status recorded = record(); !recorded) {
+      voice_.say(recorded.error().text());
       return clean(k_not_run);
     }
+    if (const auto code = stage()) return clean(*code);
     const auto code = run_command();
     if (!has_run_) return clean(*code);
     if (!code || !stage_out(*code)) return keep(code);
@@ -93,12 +95,15 @@ class Run {
     return {};
   }
 
-  Status prepare_pushes() {
-    if (request_.outputs.empty()) return {};
+  // For `nodestage push`, and for the next run if this one is killed.
+  Status record() {
     TRY_ASSIGN(const std::string text, request_text(request_));
     TRY_ASSIGN(PushDirectory made, PushDirectory::make(arguments_.tmpdir, order_, text, program()));
-    environment_.push_back({k_push_directory_variable, made.path()});
     push_directory_.emplace(std::move(made));
+    if (!request_.outputs.empty())
+      environment_.push_back({k_push_directory_variable, push_directory_->path()});
+    TRY_ASSIGN(const std::string parent, private_parent(arguments_.tmpdir));
+    clear_dead_runs(parent, [this](const std::string& what) { voice_.say(what); });
     return {};
   }
 
@@ -117,17 +122,10 @@ class Run {
   // COMMAND's exit code; nullopt if a second signal stopped everything.
   std::optional<int> run_command() {
     auto process = CommandProcess::start(arguments_.command, environment_, signals_);
-    if (!process) {
-      const bool is_missing = process.error().code == ENOENT;
-      voice_.say("the command cannot be run: " + process.error().text() +
-                 (is_missing
-                      ? "\nCheck its name and PATH; for a program in this directory, write ./NAME."
-                      : "\nIs it a program, and may you execute it? (chmod +x)"));
-      return is_missing ? k_not_found : k_not_executable;
-    }
+    if (!process) return not_started(process.error());
     has_run_ = true;
     TimedPushes pushes(
-        request_, push_directory_ ? &*push_directory_ : nullptr, directory_.fd(),
+        request_, &*push_directory_, directory_.fd(),
         [this](const std::string& text) { voice_.say(text); }, Clock::now());
     bool was_asked = false;
     while (!process->has_ended()) {
@@ -142,7 +140,37 @@ class Run {
       }
     }
     if (signal_ != 0) return {};
+    note_windows_lines(process->code());
     return process->code();
+  }
+
+  int not_started(const Error& error) {
+    const std::string file = command_file();
+    if (file.empty() && error.code == ENOENT) {
+      voice_.say("the command cannot be run: " + error.text() +
+                 "\nCheck its name and PATH; for a program in this directory, write ./NAME.");
+      return k_not_found;
+    }
+    voice_.say("the command cannot be run: " +
+               why_not_run(file.empty() ? arguments_.command.front() : file, error.code));
+    return k_not_executable;
+  }
+
+  // Of "#!/usr/bin/env bash" with a carriage return, env says something that few understand.
+  void note_windows_lines(int code) {
+    const std::string file = command_file();
+    if (code == 0 || file.empty() || !has_windows_lines(file)) return;
+    voice_.say("note: " + why_not_run(file, ENOENT));
+  }
+
+  // "" if there is none.
+  [[nodiscard]] std::string command_file() const {
+    const char* own = std::getenv("PATH");
+    std::string path = own == nullptr ? "" : own;
+    for (const auto& [name, value] : environment_) {
+      if (name == "PATH" && value) path = *value;
+    }
+    return program_file(arguments_.command.front(), path);
   }
 
   // Whether everything was delivered.
@@ -226,7 +254,7 @@ class Run {
   const StageRequest& request_;
   WorkerOrder order_;
   PrivateDirectory& directory_;
-  std::optional<PushDirectory> push_directory_;  // if the request has outputs
+  std::optional<PushDirectory> push_directory_;
   Signals& signals_;
   TaskVoice voice_;
   std::vector<VariableChange> environment_;  // of COMMAND

@@ -20,8 +20,8 @@ class TimedPushes {
  public:
   using Say = std::function<void(const std::string&)>;
 
-  // The first delivery of an output is due one interval after `now`. Borrows `place`, which is null
-  // for a request without outputs, and `directory_fd`, the job directory.
+  // The first delivery of an output is due one interval after `now`. Borrows `place` and
+  // `directory_fd`, the job directory.
   TimedPushes(const StageRequest& request, const PushDirectory* place, int directory_fd, Say say,
               Deadline now);
 

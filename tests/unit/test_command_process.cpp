@@ -8,6 +8,7 @@
 #include <sstream>
 
 #include "cli/base/command_process.hpp"
+#include "common/os/child_process.hpp"
 #include "scratch.hpp"
 
 using namespace nodestage;
@@ -112,6 +113,49 @@ TEST_CASE("one that is dropped is ended") {
   const auto begun = std::chrono::steady_clock::now();
   { Run run("sleep 1000"); }
   CHECK(std::chrono::steady_clock::now() - begun < std::chrono::seconds(100));
+}
+
+namespace {
+
+bool is_gone(pid_t pid) {
+  for (int i = 0; i < 1000; ++i) {
+    const std::string state = content("/proc/" + std::to_string(pid) + "/stat");
+    if (state.empty() || state.find(") Z ") != std::string::npos) return true;
+    ::usleep(5000);
+  }
+  return false;
+}
+
+}  // namespace
+
+TEST_CASE("if this process is killed, the command and its group are killed") {
+  Scratch scratch;
+  auto child = ChildProcess::start(Orphan::killed, [&] {
+    Run run("sleep 1000 & echo $! >" + (scratch / "inner") + "; echo $$ >" + (scratch / "new") +
+            "; mv " + (scratch / "new") + " " + (scratch / "outer") + "; wait");
+    wait_for(scratch / "outer");
+    ::raise(SIGKILL);
+    return 0;
+  });
+  REQUIRE(child);
+  child->wait();
+  CHECK(is_gone(std::stoi(content(scratch / "outer"))));
+  CHECK(is_gone(std::stoi(content(scratch / "inner"))));
+}
+
+TEST_CASE("one deadly signal twice within a moment is one") {
+  auto signals = Signals::open();
+  REQUIRE(signals);
+  const auto next = [&](int signal) {
+    ::raise(signal);
+    return signals->next(milliseconds(1000));
+  };
+  CHECK(next(SIGTERM) == SIGTERM);
+  CHECK_FALSE(next(SIGTERM));
+  CHECK(next(SIGUSR1) == SIGUSR1);
+  CHECK(next(SIGUSR1) == SIGUSR1);
+  CHECK(next(SIGINT) == SIGINT);  // another one is another request
+  CHECK(next(SIGTERM) == SIGTERM);
 }
 
 TEST_CASE("signals come one after another; those that were ignored stay so") {

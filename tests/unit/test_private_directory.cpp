@@ -42,6 +42,18 @@ TEST_CASE("one that is kept stays") {
   CHECK(fs::exists(path));
 }
 
+TEST_CASE("a parent that begins with ~ lies in the home directory") {
+  Scratch scratch;
+  const char* home = ::getenv("HOME");
+  const std::string before = home == nullptr ? "" : home;
+  ::setenv("HOME", scratch.path().c_str(), 1);
+  fs::create_directory(scratch / "tmp");
+  const auto directory = PrivateDirectory::make("~/tmp");
+  ::setenv("HOME", before.c_str(), 1);
+  REQUIRE(directory);
+  CHECK(directory->path().starts_with(scratch / "tmp/nodestage-run-"));
+}
+
 TEST_CASE("by default it lies below TMPDIR; a parent that is missing is a fault") {
   Scratch scratch;
   ::setenv("TMPDIR", scratch.path().c_str(), 1);

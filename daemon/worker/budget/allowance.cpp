@@ -85,7 +85,8 @@ Status Allowance::check_disk() {
   const std::uint64_t on_its_way = now - std::min<std::uint64_t>(now, written_bytes_);
   const std::uint64_t free = free_on(at_.dir_fd).bytes;
   if (free < more(at_.leave_free, on_its_way) && give_up_spare()) return check_disk();
-  if (free < more(at_.leave_free, on_its_way)) return disk_is_full(at_.node, free, at_.leave_free);
+  if (free < more(at_.leave_free, on_its_way))
+    return disk_is_full(at_.node, free, at_.leave_free, asker());
   checked_ = now + std::min(k_check_bytes, free - at_.leave_free - on_its_way);
   return {};
 }
@@ -95,7 +96,8 @@ Status Allowance::extend(const Amount& need, const Amount& least, const Words& w
   TRY_ASSIGN(const SpaceAnswer answer, answer_to(claim));
   if (answer.granted == 0 && give_up_spare()) return extend(need, least, words);
   if (answer.granted == 0) {
-    return too_little_space(words.subject, at_.node, words.need, least - claim.written, answer);
+    return too_little_space(words.subject, at_.node, words.need, least - claim.written, answer,
+                            asker());
   }
   need_ = claim.need;
   set_limit(answer.admitted);

@@ -16,6 +16,12 @@ struct Need {
   Amount least;
 };
 
+// For whom the worker stages: advice differs.
+enum class Asker {
+  job,  // of Slurm: a daemon admits it
+  run,  // `nodestage run`
+};
+
 // One per worker, shared by all its threads. Whatever is written is taken from it first. If it does
 // not suffice, it asks the daemon for more, and the thread waits for the answer. It keeps the free
 // space that the site wants left, even if others fill the disk meanwhile.
@@ -46,6 +52,7 @@ class Allowance {
   void wrote(const Amount& amount);
 
   [[nodiscard]] const std::string& node() const { return at_.node; }
+  [[nodiscard]] Asker asker() const { return is_answered_ ? Asker::job : Asker::run; }
 
  private:
   Status catch_up();

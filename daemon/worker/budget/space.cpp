@@ -7,17 +7,28 @@ namespace nodestage {
 namespace {
 
 constexpr std::uint64_t k_block = 4096;
-constexpr std::string_view k_advice =
+struct Advice {
+  std::string_view room;   // the disk is too small or full
+  std::string_view quota;  // the user's quota on it is used up
+  std::string_view later;  // others take the room that is missing
+};
+constexpr Advice k_to_job{
     "Ask for a node with more local disk (--tmp=SIZE), stage less (include=, exclude=), or use the "
-    "data where it is";
-constexpr std::string_view k_quota_advice =
+    "data where it is",
     "Stage less (include=, exclude=), or use the data where it is; your other jobs on that node "
-    "and "
-    "results that could not be delivered (nodestage held) count against that quota, too. If it is "
-    "too small for a job, ask your site's support";
-constexpr std::string_view k_advice_later =
+    "and results that could not be delivered (nodestage held) count against that quota, too. If "
+    "it is too small for a job, ask your site's support",
     "Submit it again when other jobs on that node have ended, ask for a node with more local disk "
-    "(--tmp=SIZE) or for a whole node (--exclusive), or stage less (include=, exclude=)";
+    "(--tmp=SIZE) or for a whole node (--exclusive), or stage less (include=, exclude=)"};
+constexpr Advice k_to_run{
+    "Name a directory on another disk with --tmpdir=DIR, stage less (include=, exclude=), or use "
+    "the data where it is",
+    "Name a directory on another disk with --tmpdir=DIR, remove what you do not need, or stage "
+    "less (include=, exclude=)",
+    "Name a directory on another disk with --tmpdir=DIR, try again when others have freed some of "
+    "this one, or stage less (include=, exclude=)"};
+
+const Advice& advice_to(Asker asker) { return asker == Asker::job ? k_to_job : k_to_run; }
 
 // "30.0 MiB are promised to 2 other jobs that stage there"
 std::string promise_text(const std::string& amount, std::uint32_t others) {
@@ -91,33 +102,36 @@ void Space::settle(const Amount& expected) {
 Error Space::explain(std::string_view name, int code) const {
   const std::string subject =
       "cannot write '" + shown(name) + "' on node " + allowance_.node() + ": ";
+  const Advice& advice = advice_to(allowance_.asker());
   if (code == ENOSPC) {
     const Amount free = free_on(dir_fd_);
     const std::string left =
         free.inodes == 0 ? "no inodes (files) are left" : human_bytes(free.bytes) + " are free";
-    return fault(code, subject + "the local disk is full, " + left, k_advice);
+    return fault(code, subject + "the local disk is full, " + left, advice.room);
   }
   if (code == EDQUOT)
-    return fault(code, subject + "your quota on the local disk is used up", k_quota_advice);
+    return fault(code, subject + "your quota on the local disk is used up", advice.quota);
   return fault(code, subject + std::strerror(code),
                "This is the node's local disk; if it happens again, tell your site's support");
 }
 
 Error too_little_space(const std::string& subject, const std::string& node, const Amount& need,
-                       const Amount& missing, const SpaceAnswer& answer) {
+                       const Amount& missing, const SpaceAnswer& answer, Asker asker) {
   const Amount left = answer.free - Amount{answer.leave_free, 0};
   const bool lacks_bytes = missing.bytes > (left - answer.promised).bytes;
   const std::string text =
       lacks_bytes ? bytes_text(node, need, answer) : inodes_text(node, need, answer);
-  return fault(ENOSPC, subject + " " + text, fits(missing, left) ? k_advice_later : k_advice);
+  const Advice& advice = advice_to(asker);
+  return fault(ENOSPC, subject + " " + text, fits(missing, left) ? advice.later : advice.room);
 }
 
-Error disk_is_full(const std::string& node, std::uint64_t free, std::uint64_t leave_free) {
+Error disk_is_full(const std::string& node, std::uint64_t free, std::uint64_t leave_free,
+                   Asker asker) {
   const auto [left, kept] = human_bytes_apart(free, leave_free);
   return fault(ENOSPC,
                "the local disk of node " + node + " is full: " + left + " are left, and " + kept +
                    " must stay free",
-               k_advice_later);
+               advice_to(asker).later);
 }
 
 }  // namespace nodestage

@@ -85,9 +85,10 @@ class Space {
 // The fault for a refusal of `missing` more. It starts with `subject`, which ends in "needs" or the
 // like, and then names `need`.
 Error too_little_space(const std::string& subject, const std::string& node, const Amount& need,
-                       const Amount& missing, const SpaceAnswer& answer);
+                       const Amount& missing, const SpaceAnswer& answer, Asker asker = Asker::job);
 
 // The fault for a disk that other jobs or programs filled.
-Error disk_is_full(const std::string& node, std::uint64_t free, std::uint64_t leave_free);
+Error disk_is_full(const std::string& node, std::uint64_t free, std::uint64_t leave_free,
+                   Asker asker = Asker::job);
 
 }  // namespace nodestage

@@ -194,7 +194,7 @@ Error newest_of_file(const std::string& path) {
 Error fault_of_chosen(Error error) {
   if (error.code == ENOENT || error.code == ESTALE)
     error.advice =
-        "newest= had chosen it, and it was removed before it was copied. Submit the job again; "
+        "newest= had chosen it, and it was removed before it was copied. Try again; "
         "what removes old entries there must leave those that jobs start with";
   return error;
 }

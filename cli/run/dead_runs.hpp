@@ -1,0 +1,13 @@
+// What a `nodestage run` that was killed has left, for the next one.
+#pragma once
+
+#include <functional>
+#include <string>
+
+namespace nodestage {
+
+// Removes the directories of this user's runs below `parent` (absolute) that were killed. A job
+// directory with results stays: `say` gets where it is, and how to copy them. Nobody is told twice.
+void clear_dead_runs(const std::string& parent, const std::function<void(const std::string&)>& say);
+
+}  // namespace nodestage
