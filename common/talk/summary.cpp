@@ -71,6 +71,39 @@ std::string delivery_line(const ItemRecord& item) {
   return line_of(item, " -> " + printable(field_text(item.destination)) + ": not delivered");
 }
 
+// An environment that an installer makes has no figures: what it does is in the note.
+bool is_built(const ItemRecord& item) {
+  const bool has_note = item.note[0] != '\0';
+  return (item.flags & k_item_venv) != 0 && state_of(item) == ItemState::working &&
+         (has_note || field_text(item.what) == "requirements");
+}
+
+// A waiting item may already be read, to find out how much space it needs.
+bool is_looked_at(const ItemRecord& item) {
+  return state_of(item) == ItemState::waiting && item.bytes_read > 0;
+}
+
+bool is_worked_on(const ItemRecord& item) { return state_of(item) == ItemState::working; }
+
+// What happens now; null: nothing yet. `items`: those that count.
+const ItemRecord* current_of(const std::vector<const ItemRecord*>& items, WorkerPhase phase) {
+  const auto first = [&items](auto is_it) -> const ItemRecord* {
+    const auto found =
+        std::find_if(items.begin(), items.end(), [&](const auto* item) { return is_it(*item); });
+    return found == items.end() ? nullptr : *found;
+  };
+  if (const auto* worked_on = first(is_worked_on)) return worked_on;
+  if (const auto* looked_at = first(is_looked_at)) return looked_at;
+  return phase == WorkerPhase::working ? first(is_unfinished) : nullptr;
+}
+
+std::string current_text(const ItemRecord& item) {
+  const std::string name = printable(last_part(field_text(item.source)));
+  if (!is_built(item)) return name;
+  const std::string doing = field_text(item.note);
+  return name + ": " + (doing.empty() ? "its installer starts" : printable(doing));
+}
+
 }  // namespace
 
 bool is_asked_for(const ItemRecord& item) {
@@ -149,35 +182,23 @@ Progress progress_of(const WorkerStatus& status, Counted counted) {
   progress.phase =
       status.phase == WorkerPhase::working ? ProgressPhase::staging : ProgressPhase::starting;
   bool total_known = true;
-  bool is_built = false;
-  const ItemRecord* first_open = nullptr;
+  std::vector<const ItemRecord*> items;
   for (const ItemRecord& item : status.items) {
     if (counted == Counted::without_async && (item.flags & k_item_async) != 0) continue;
-    ++progress.items;
+    items.push_back(&item);
     progress.bytes_read += item.bytes_read;
     progress.bytes_total += item.bytes_total;
     progress.bytes_written += item.bytes_written;
     progress.files += item.files;
-    const ItemState state = state_of(item);
-    const bool open = is_unfinished(item);
-    total_known = total_known && (item.bytes_total != 0 || !open);
-    if (!open) ++progress.items_done;
-    if (open && first_open == nullptr) first_open = &item;
-    // A waiting item may already be read, to find out how much space it needs.
-    const bool in_work = state == ItemState::working || (open && item.bytes_read > 0);
-    if (in_work && progress.current.empty()) {
-      progress.current = printable(last_part(field_text(item.source)));
-      const std::string doing = field_text(item.note);
-      if (state == ItemState::working && (item.flags & k_item_venv) != 0 && !doing.empty()) {
-        progress.current += ": " + printable(doing);
-        is_built = true;
-      }
-    }
+    total_known = total_known && (item.bytes_total != 0 || !is_unfinished(item) || is_built(item));
+    if (!is_unfinished(item)) ++progress.items_done;
   }
-  if (is_built) progress.bytes_read = progress.bytes_total = progress.files = 0;
+  progress.items = static_cast<std::uint32_t>(items.size());
+  const ItemRecord* current = current_of(items, status.phase);
+  if (current != nullptr) progress.current = current_text(*current);
+  if (current != nullptr && is_built(*current))
+    progress.bytes_read = progress.bytes_total = progress.files = 0;
   if (!total_known) progress.bytes_total = 0;
-  if (progress.current.empty() && first_open != nullptr && progress.phase == ProgressPhase::staging)
-    progress.current = printable(last_part(field_text(first_open->source)));
   return progress;
 }
 

@@ -106,7 +106,7 @@ SCRIPT
     [ "$(grep -c "^checked: /localscratch/alice.$JOBID.0/${PLACE:-env}\$" <<<"$OUTPUT")" = 3 ]
     [ "$(grep -c "^activated: /localscratch/alice.$JOBID.0/${PLACE:-env}\$" <<<"$OUTPUT")" = 1 ]
     [ "$(grep -c '^deactivated: unset$' <<<"$OUTPUT")" = 1 ]
-    has "$OUTPUT" 'after a `module load`: source $NODESTAGE_VENV/bin/activate'
+    [[ $OUTPUT != *'module load'* ]]  # none was named
 }
 
 # failed_job PART... -- SBATCH_ARG...: the job fails before its first line, and its output has each PART.
@@ -243,7 +243,8 @@ python3 -c 'import sys; print("again:", sys.prefix)'
 srun python3 -c 'import sys; print("in a step:", sys.prefix)'
 SCRIPT
     [ "$STATE $EXIT" = "COMPLETED 0" ]
-    has "$OUTPUT" 'home = /project/real/bin' $'\nthe python of a module\n' "again: /localscratch/alice.$JOBID.0/env" \
+    has "$OUTPUT" 'after a `module load`: source $NODESTAGE_VENV/bin/activate' \
+        'home = /project/real/bin' $'\nthe python of a module\n' "again: /localscratch/alice.$JOBID.0/env" \
         "in a step: /localscratch/alice.$JOBID.0/env"
     failed_job 'no module none/1' 'module load' -- --stage-venv=shout.txt,module=none/1
     configure

@@ -141,3 +141,28 @@ TEST_CASE("progress counts what the job waits for") {
   status.phase = WorkerPhase::starting;
   CHECK(progress_of(status).current.empty());
 }
+
+TEST_CASE("progress shows the environment that is built, without the figures of others") {
+  WorkerStatus status;
+  status.phase = WorkerPhase::working;
+  status.items.push_back(item(ItemState::done, "/p/x.tar"));
+  status.items.back().bytes_read = status.items.back().bytes_total = 100;
+  status.items.back().files = 1;
+  status.items.push_back(item(ItemState::working, "/p/requirements.txt"));
+  status.items.back().flags = k_item_venv;
+  set_field(status.items.back().what, "requirements");
+  set_field(status.items.back().note, "");
+  Progress progress = progress_of(status);
+  CHECK(progress.current == "requirements.txt: its installer starts");
+  CHECK(progress.bytes_read == 0);
+  CHECK(progress.files == 0);
+  set_field(status.items[1].note, "Installing numpy");
+  CHECK(progress_of(status).current == "requirements.txt: Installing numpy");
+  // What waits was looked at, and is not what happens now.
+  status.items[0].state = static_cast<std::uint32_t>(ItemState::waiting);
+  CHECK(progress_of(status).current == "requirements.txt: Installing numpy");
+  status.items[0].state = static_cast<std::uint32_t>(ItemState::working);
+  progress = progress_of(status);
+  CHECK(progress.current == "x.tar");
+  CHECK(progress.bytes_total == 100);
+}

@@ -49,7 +49,7 @@ TEST_CASE("venv: a directory is copied and relocated") {
   run.add_venv("old");
   check_works(run);
   CHECK(run.what() == "venv");
-  CHECK(run.note() == "after a `module load`: source $NODESTAGE_VENV/bin/activate");
+  CHECK(run.note().empty());  // no module was named that the job could load again
 }
 
 TEST_CASE("venv: names with blanks and other letters, there and here") {
@@ -186,7 +186,7 @@ echo '{"url": "file://'$PWD'/outer", "dir_info": {"editable": true}}' >$site/out
   run.add_venv("old");
   REQUIRE(run.run() == 0);
   CHECK(run.note().starts_with("outer is still read from " + run.data() +
-                               "/outer (install it without -e to have it here); "));
+                               "/outer (install it without -e to have it here)"));
   CHECK(run.output("env/bin/python -c 'import inner, outer; print(inner.__file__)'") ==
         run.job() + "/env/src/inner/inner.py\n");
 }

@@ -121,7 +121,7 @@ Status Venv::make(Piece& piece, const Piece::Place& place) {
   if (kind != "file") TRY(commands(place));
   TRY(relocate(directory->get(), path));
   if (is_noexec(place.dir_fd)) add_note(k_noexec);
-  add_note(k_reminder);
+  if (!item_.modules.empty()) add_note(k_reminder);
   return {};
 }
 
