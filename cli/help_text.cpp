@@ -45,7 +45,7 @@ Exit code: COMMAND's; 128 + n: signal n stopped it; 123: COMMAND succeeded, but
 a result could not be delivered and is kept (a message says where); 125: wrong
 arguments, or staging failed, and COMMAND was not run; 126, 127: COMMAND cannot
 be run, is not found. SIGINT, SIGTERM and SIGHUP go to COMMAND; a second one
-stops everything.
+(another, or the same after two seconds) stops everything.
 All keys and patterns: man 7 nodestage
 )";
 
@@ -65,7 +65,8 @@ Usage: nodestage plan [options]
 
 Each source is examined for about a second: the time is an estimate for this
 host now. Numbers that were not counted say "about" or "more than". On a compute
-node it says whether an item with the key `shared` is there already.
+node it says whether an item with the key `shared` is there already, and whether
+all of it fits there now.
 Exit code: 0; 1: an item could not be staged now (FAULT says why); 2: wrong
 arguments.
 All keys and patterns: man 7 nodestage

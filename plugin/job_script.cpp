@@ -40,6 +40,18 @@ std::string size_text(const Begin& begin) {
          "options (for example, one glob instead of many names) and submit the job again.";
 }
 
+// Why this job cannot be staged on any node; "" if it can.
+std::string root_text(const Begin& begin) {
+  const std::string nothing = "nothing was staged on this node: ";
+  if (begin.uid == 0)
+    return nothing + "nodestage does not stage for root.\nSubmit the job as an ordinary user.";
+  if (begin.gid == 0)
+    return nothing +
+           "the job's group is root's (gid 0), and nodestage does not stage for that.\nIf root "
+           "submits for a user, `sbatch --uid=USER` alone keeps root's group: add --gid=GROUP.";
+  return {};
+}
+
 // Logs the first line only; the rest is for the user.
 void log_fault(std::uint32_t job, const std::string& what) {
   slurm_error("nodestage: job %u: %s", job, printable(what.substr(0, what.find('\n'))).c_str());
@@ -65,6 +77,7 @@ std::string announce(const PluginSettings& settings, const Begin& begin) {
 // The marker's text: empty if the daemon knows the job, or may know it.
 std::string begin_job(const PluginSettings& settings, const Begin& begin) {
   if (begin.request.size() > k_max_request_bytes) return size_text(begin);
+  if (std::string text = root_text(begin); !text.empty()) return text;
   const std::string cause = announce(settings, begin);
   return cause.empty() ? cause : user_text(begin, cause);
 }

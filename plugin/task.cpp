@@ -1,6 +1,5 @@
 #include "plugin/task.hpp"
 
-#include <signal.h>
 #include <slurm/slurm.h>
 #include <sys/prctl.h>
 #include <unistd.h>
@@ -17,7 +16,9 @@
 #include "common/request/venv_environment.hpp"
 #include "common/talk/task_voice.hpp"
 #include "common/text/human.hpp"
+#include "common/text/parsing.hpp"
 #include "common/wire/daemon_client.hpp"
+#include "plugin/deadly_signals.hpp"
 #include "plugin/marker.hpp"
 #include "plugin/stage_wait.hpp"
 #include "plugin/submit_environment.hpp"
@@ -49,34 +50,6 @@ class ProcessName {
 
  private:
   char old_[16] = {};
-};
-
-// While it lives, SIGINT and SIGTERM kill the process at once, whatever they did before.
-class DeadlySignals {
- public:
-  DeadlySignals() {
-    struct sigaction deadly {};
-    deadly.sa_handler = SIG_DFL;
-    ::sigaction(SIGINT, &deadly, &old_int_);
-    ::sigaction(SIGTERM, &deadly, &old_term_);
-    sigset_t both;
-    ::sigemptyset(&both);
-    ::sigaddset(&both, SIGINT);
-    ::sigaddset(&both, SIGTERM);
-    ::sigprocmask(SIG_UNBLOCK, &both, &old_mask_);
-  }
-  DeadlySignals(const DeadlySignals&) = delete;
-  DeadlySignals& operator=(const DeadlySignals&) = delete;
-  ~DeadlySignals() {
-    ::sigprocmask(SIG_SETMASK, &old_mask_, nullptr);
-    ::sigaction(SIGINT, &old_int_, nullptr);
-    ::sigaction(SIGTERM, &old_term_, nullptr);
-  }
-
- private:
-  struct sigaction old_int_ {};
-  struct sigaction old_term_ {};
-  sigset_t old_mask_{};
 };
 
 std::uint32_t job_of(spank_t spank) { return spank_item_or<std::uint32_t>(spank, S_JOB_ID, 0); }
@@ -223,13 +196,18 @@ void say_what_is_not_waited_for(spank_t spank, TaskVoice& voice) {
       "the steps of the others wait for theirs");
 }
 
+DeadlySignals::Words last_words(spank_t spank, const TaskVoice& voice) {
+  const auto limit = parse_number<std::time_t>(spank_variable(spank, "SLURM_JOB_END_TIME"));
+  return {voice.shows_progress(), voice.beginning(), limit.value_or(0)};
+}
+
 int wait_and_set(spank_t spank, const PluginSettings& settings, const std::string& node,
                  TaskVoice& voice) {
   const StageWaitOrder order{wait_message(spank), step_options.wait, node};
   StageWaitResult result;
   {
     const ProcessName name("nodestage-wait");
-    const DeadlySignals signals;
+    const DeadlySignals signals(STDERR_FILENO, last_words(spank, voice));
     result = wait_for_stage(order, settings, voice);
   }
   if (result.verdict == StageVerdict::fail) return -1;
@@ -269,6 +247,7 @@ int task_init(spank_t spank, const PluginSettings& settings) {
   const std::string node = spank_variable(spank, "SLURMD_NODENAME");
   const bool moves_lines = obeys_escapes(STDERR_FILENO, spank_variable(spank, "TERM"));
   TaskVoice voice(speech_of(spank), STDERR_FILENO, moves_lines, node, settings.progress);
+  voice.set_listener(DeadlySignals::note_progress);
   switch (marker.state) {
     case MarkerState::absent:
       return unannounced(spank, settings, voice);

@@ -10,6 +10,7 @@
 #include "cli/base/this_node.hpp"
 #include "cli/plan/plan_item.hpp"
 #include "cli/plan/plan_kept.hpp"
+#include "cli/plan/plan_node.hpp"
 #include "common/build_info.hpp"
 #include "common/request/submission.hpp"
 #include "common/text/human.hpp"
@@ -130,20 +131,39 @@ Amount sum_of_needs(const std::vector<PlanItem>& items) {
   return sum;
 }
 
-void print_all(const std::vector<PlanItem>& items) {
+// Why what is not here yet does not fit on this node; "" if it does, or if this is no node.
+std::string why_not_here(const std::optional<PlanNode>& node, const std::vector<PlanItem>& items) {
+  Amount need;
+  for (const PlanItem& item : items) {
+    if (item.kept != KeptHere::hit) need = need + item.need;
+  }
+  return node ? why_not_on(*node, need) : "";
+}
+
+void print_all(const std::vector<PlanItem>& items, const std::string& fault_here) {
   for (const PlanItem& item : items) print(item);
   const Amount sum = sum_of_needs(items);
   if (items.size() > 1 && sum.bytes > 0) {
     std::printf("in total on each node: %s\n", space_text(sum).c_str());
   }
+  if (!fault_here.empty()) print_row("FAULT", fault_here);
 }
 
-void print_json(const std::vector<PlanItem>& items) {
+void print_json(const std::vector<PlanItem>& items, const std::optional<PlanNode>& node,
+                const std::string& fault_here) {
   nlohmann::json json{{"version", 1}, {"items", nlohmann::json::array()}};
   for (const PlanItem& item : items) json["items"].push_back(to_json(item));
   const Amount sum = sum_of_needs(items);
   json["need_bytes"] = sum.bytes;
   json["need_inodes"] = sum.inodes;
+  if (node) {
+    json["node"] = {{"name", node->name},
+                    {"free_bytes", node->free.bytes},
+                    {"leave_free_bytes", node->leave_free_bytes},
+                    {"fits", fault_here.empty()}};
+    if (node->free.inodes != k_no_limit) json["node"]["free_inodes"] = node->free.inodes;
+  }
+  if (!fault_here.empty()) json["fault"] = printable(fault_here, Newlines::join);
   std::printf("%s\n", json.dump(2).c_str());
 }
 
@@ -164,19 +184,23 @@ int plan(const PlanArguments& arguments) {
   const unsigned threads = usable_cpus();
   for (const auto& item : request->datasets) items.push_back(plan_dataset(item, threads));
   if (request->venv) items.push_back(plan_venv(*request->venv, threads));
-  for (const auto& item : request->outputs) items.push_back(plan_output(item));
+  const auto node = this_plan_node(arguments.socket);
+  for (const auto& item : request->outputs)
+    items.push_back(plan_output(item, node ? node->least_interval_s : 0));
   if (items.empty())
     return wrong_usage("there is nothing to plan",
                        "Give at least one source, for example: nodestage plan "
                        "--stage-dataset=data.tar.gz");
   find_kept(*text, arguments.socket, k_config_path, items);
+  const std::string fault_here = why_not_here(node, items);
   if (arguments.format == PlanFormat::json) {
-    print_json(items);
+    print_json(items, node, fault_here);
   } else {
-    print_all(items);
+    print_all(items, fault_here);
   }
-  const bool has_fault = std::any_of(items.begin(), items.end(),
-                                     [](const PlanItem& item) { return !item.fault.empty(); });
+  const bool has_fault =
+      !fault_here.empty() || std::any_of(items.begin(), items.end(),
+                                         [](const PlanItem& item) { return !item.fault.empty(); });
   return has_fault ? k_fault : 0;
 }
 

@@ -92,10 +92,14 @@ void tell_amounts(const Piece& piece, const PieceLook& look, PlanItem& plan) {
     plan.files = {look.files, Surety::told};
     plan.bytes = {look.bytes, Surety::told};
   } else if (look.files > 0) {
-    plan.files = {rounded(scaled(look.position, size, static_cast<double>(look.files))),
-                  Surety::guessed};
-    plan.bytes = {rounded(scaled(look.position, size, static_cast<double>(look.bytes))),
-                  Surety::guessed};
+    // The last file counts as a whole, with what was not read of it.
+    const std::uint64_t known = look.bytes + look.unread;
+    const double bytes = std::max(scaled(look.position, size, static_cast<double>(look.bytes)),
+                                  static_cast<double>(known));
+    const double times =
+        known == 0 ? scaled(look.position, size, 1) : bytes / static_cast<double>(known);
+    plan.files = {rounded(times * static_cast<double>(look.files)), Surety::guessed};
+    plan.bytes = {rounded(bytes), Surety::guessed};
   }
 }
 
@@ -194,6 +198,13 @@ std::string nearest(std::string path) {
   return path.empty() ? "/" : path;
 }
 
+std::string interval_note(std::uint64_t wanted_s, std::uint64_t least_s) {
+  if (least_s > wanted_s)
+    return ", as this site delivers no more often than that (every=" + std::to_string(wanted_s) +
+           ")";
+  return least_s == 0 ? ", or less often if your site sets a longer interval" : "";
+}
+
 }  // namespace
 
 PlanItem plan_dataset(const DatasetItem& item, unsigned threads) {
@@ -234,7 +245,7 @@ PlanItem plan_venv(const VenvItem& item, unsigned threads) {
   return plan;
 }
 
-PlanItem plan_output(const OutputItem& item) {
+PlanItem plan_output(const OutputItem& item, std::uint64_t least_interval_s) {
   static constexpr const char* k_when[] = {"always", "after success", "after a failure"};
   PlanItem plan;
   plan.option = "stage-out";
@@ -243,10 +254,11 @@ PlanItem plan_output(const OutputItem& item) {
   const bool is_packed = item.pack || !archive_suffix(item.target).empty();
   plan.what = std::string(is_packed ? "packed into one archive, " : "copied, ") +
               k_when[static_cast<int>(item.when)];
-  plan.every_s = item.every_s;
-  if (item.every_s != 0)
-    plan.what +=
-        ", and every " + human_duration(std::uint64_t{1000} * item.every_s) + " while the job runs";
+  if (item.every_s != 0) {
+    plan.every_s = std::max<std::uint64_t>(item.every_s, least_interval_s);
+    plan.what += ", and every " + human_duration(1000 * plan.every_s) + " while the job runs" +
+                 interval_note(item.every_s, least_interval_s);
+  }
   // The path from the first pattern on is known only in the job.
   const std::string fixed = item.target.substr(0, item.target.find('%'));
   const std::string place = nearest(fixed.substr(0, fixed.rfind('/') + 1));

@@ -51,7 +51,7 @@ struct PlanItem {
   std::vector<std::string> newest;  // what newest= would choose now, the newest first
   std::uint64_t newest_among = 0;   // how many there are to choose from
   std::string newest_text;          // the same as a sentence; "": without newest=
-  std::uint64_t every_s = 0;        // of an output: the interval of its deliveries; 0: none
+  std::uint64_t every_s = 0;        // of an output: the interval of its deliveries here; 0: none
   std::vector<std::string> advice;
   std::string fault;  // why it cannot be staged now: a line with the cause, a line with the advice
 };
@@ -61,7 +61,8 @@ inline constexpr std::chrono::milliseconds k_look{1000};
 
 PlanItem plan_dataset(const DatasetItem& item, unsigned threads);
 PlanItem plan_venv(const VenvItem& item, unsigned threads);
-PlanItem plan_output(const OutputItem& item);
+// `least_interval_s`: the shortest `every` of this node; 0: not known.
+PlanItem plan_output(const OutputItem& item, std::uint64_t least_interval_s = 0);
 
 // How a directory is looked at.
 struct DirectoryLook {

@@ -39,6 +39,8 @@ std::chrono::milliseconds TaskVoice::report_interval() const {
 
 void TaskVoice::write(std::string_view text) const { static_cast<void>(write_all(fd_, text)); }
 
+std::string TaskVoice::beginning() const { return (moves_lines_ ? k_clear_line : "") + prefix_; }
+
 void TaskVoice::clear() {
   if (line_shown_) write(k_clear_line);
   line_shown_ = false;
@@ -64,6 +66,7 @@ void TaskVoice::move_line(const std::string& text) {
 void TaskVoice::progress(const Progress& progress) {
   if (speech_ != Speech::aloud) return;
   const std::string text = printer_.line(progress);
+  if (listener_ != nullptr) listener_(text);
   if (moves_lines_) {
     move_line(text);
   } else if (Clock::now() >= next_line_) {

@@ -30,6 +30,13 @@ class TaskVoice {
   void progress(const Progress& progress);
   void clear();  // removes the redrawn line
 
+  // Gets the text of each progress, also of those that are not written.
+  using Listener = void (*)(std::string_view text);
+  void set_listener(Listener listener) { listener_ = listener; }
+
+  [[nodiscard]] bool shows_progress() const { return speech_ == Speech::aloud; }
+  // What every line begins with, after what clears the redrawn line.
+  [[nodiscard]] std::string beginning() const;
   [[nodiscard]] bool speaks() const { return speech_ != Speech::silent; }
   // How often the daemon should report, so that lines are written on time.
   [[nodiscard]] std::chrono::milliseconds report_interval() const;
@@ -46,6 +53,7 @@ class TaskVoice {
   bool line_shown_ = false;
   Deadline next_line_;
   ProgressPrinter printer_;
+  Listener listener_ = nullptr;
 };
 
 }  // namespace nodestage

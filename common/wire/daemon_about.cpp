@@ -40,6 +40,7 @@ void set(DaemonAbout& about, std::string_view name, std::string_view value) {
   if (name == "cgroups_in_unit") about.cgroups_in_unit = value == "1";
   if (name == "sandbox") about.sandbox = sandbox_state(value);
   if (name == "sandbox_required") about.sandbox_required = value == "1";
+  if (name == "least_interval") about.least_interval_s = number(value);
 }
 
 }  // namespace
@@ -51,7 +52,8 @@ std::string encode_about(const DaemonAbout& about) {
          "\nno_cgroups=" + about.cgroups_missing +
          "\ncgroups_in_unit=" + (about.cgroups_in_unit ? "1" : "0") +
          "\nsandbox=" + text_of(about.sandbox) +
-         "\nsandbox_required=" + (about.sandbox_required ? "1" : "0") + "\n";
+         "\nsandbox_required=" + (about.sandbox_required ? "1" : "0") +
+         "\nleast_interval=" + std::to_string(about.least_interval_s) + "\n";
 }
 
 DaemonAbout decode_about(std::string_view text) {

@@ -1,6 +1,6 @@
-// DaemonAbout: what the running daemon reports about itself to `nodestage doctor`: the file `about`
-// in its runtime directory, readable by all, written at its start and at each reload. One
-// NAME=VALUE per line; a reader ignores names that it does not know.
+// DaemonAbout: what the running daemon reports about itself to `nodestage doctor` and `plan`: the
+// file `about` in its runtime directory, readable by all, written at its start and at each reload.
+// One NAME=VALUE per line; a reader ignores names that it does not know.
 #pragma once
 
 #include <cstdint>
@@ -31,7 +31,8 @@ struct DaemonAbout {
   std::string cgroups_missing;   // no_cgroups=  controllers that workers lack; "off": a setting
   bool cgroups_in_unit = false;  // cgroups_in_unit= 1: workers live below the daemon's own unit
   SandboxState sandbox;  // sandbox=     "holds", "lacking: TEXT", "fault: TEXT"; "": unknown
-  bool sandbox_required = false;  // sandbox_required=  worker.sandbox; 0 or 1
+  bool sandbox_required = false;       // sandbox_required=  worker.sandbox; 0 or 1
+  std::uint64_t least_interval_s = 0;  // least_interval=  stageout.least_interval; 0: not known
 
   bool operator==(const DaemonAbout&) const = default;
 };

@@ -91,7 +91,7 @@ Status mark_every_job(const Config& config, const std::string& runtime_dir) {
   return {};
 }
 
-// For `nodestage doctor`: what this daemon found out about its node.
+// For `nodestage doctor` and `plan`: what this daemon found out about its node.
 struct Found {
   std::string no_cgroups;
   bool cgroups_in_unit = false;
@@ -105,7 +105,8 @@ void tell_about(const Config& config, const Found& found, const std::string& run
                           found.no_cgroups,
                           found.cgroups_in_unit,
                           found.sandbox,
-                          config.worker.sandbox == SandboxNeed::required};
+                          config.worker.sandbox == SandboxNeed::required,
+                          config.stageout.least_interval_s};
   const Status told = replace_textfile(runtime_dir + "/about", encode_about(about));
   if (!told) log::error("{}", told.error().what);
 }

@@ -266,6 +266,17 @@ forged_refused() {
     on n1 grep -qE "job=$JOBID(\.0)? .*staging failed" /var/log/nodestage/nodestaged.log
 }
 
+@test "root submits for a user with root's own group: the message names --gid" {
+    id=$(on ctl sbatch --parsable --uid=alice --chdir=/home/alice --output=/home/alice/gid.out -w n1 \
+        --stage-out=r:/home/alice/r,optional --wrap 'echo script ran')
+    wait_until 60 job_ended "$id"
+    output=$(job_output "$id")
+    [ "$(job_state "$id")" = FAILED ]
+    has "$output" "the job's group is root's (gid 0)" 'add --gid=GROUP'
+    [[ $output != *'script ran'* ]]
+    [[ $output != *'--exclude'* ]]
+}
+
 @test "forged requests: no JSON, leaving the job directory, another user's file" {
     forge_client
     forged_refused 'garbage {' 'the request is not JSON'

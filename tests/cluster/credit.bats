@@ -2,7 +2,7 @@
 #
 # Goal: with credit.enabled, the time that staging took is added to the job's time limit: once per run,
 # whatever dies meanwhile, never past the partition's MaxTime, and only to this job's limit. Without it,
-# no limit is changed.
+# no limit is changed. A staging that does not end within the limit says so.
 
 # shellcheck disable=SC2016,SC2153
 load helpers
@@ -54,6 +54,18 @@ limit_is() {
     limit_is "$id" 00:05:00
     run said n1 "$id.0" "time limit"
     [ "$status" -ne 0 ]
+}
+
+@test "a staging that takes longer than the time limit says so, and so does the job's last line" {
+    reload_daemons "$SLOW"
+    as alice sh -c 'head -c 32M /dev/urandom >huge'
+    id=$(submit alice -w n1 -t 1 --stage-dataset=huge --wrap true)
+    wait_until 30 job_has_output "$id" "; the job's time limit ends before that, in "
+    wait_until 120 job_ended "$id"
+    as alice rm huge
+    output=$(job_output "$id")
+    has "$output" 'DUE TO TIME LIMIT'
+    [[ $(tail -n 1 <<<"$output") == "nodestage: n1: the job has reached its time limit, or was canceled, before its data were staged: huge: "* ]]
 }
 
 @test "minutes are added once; not past MaxTime, without a limit, below least, without staging, to other tasks of an array" {

@@ -316,6 +316,20 @@ leave_free}"
     as alice rm uses
 }
 
+@test "nothing that is kept goes for a job that would not fit without all of it either" {
+    sbatch_wait -w n1 --stage-dataset=forty.bin,shared --wrap true
+    works_as led
+    id=$(submit alice -w n1 --stage-dataset=data.tar.gz --wrap 'head -c 35M /dev/zero >$SLURM_TMPDIR/mine; touch ~/uses; sleep 60')
+    wait_until 20 on ctl test -e /home/alice/uses
+    sbatch_wait -w n1 --stage-dataset=seventy.bin --wrap 'echo it ran'
+    [ "$STATE" = FAILED ]
+    has "$OUTPUT" 'seventy.bin: needs 70.0 MiB of local disk'
+    [ "$(kept n1 | wc -l)" = 1 ]
+    as alice scancel "$id"
+    as alice rm uses
+    wait_until 30 job_ended "$id"
+}
+
 @test "a running job that fills the disk, and the settings: what is not in use goes" {
     sbatch_wait -w n1 --stage-dataset=forty.bin,shared --wrap true
     works_as led

@@ -153,6 +153,16 @@ TEST_CASE("plan: a directory of many files should be packed") {
         std::string::npos);
 }
 
+TEST_CASE("plan: a large file that was read in part is one file") {
+  const Plan plan;
+  plan.shell(
+      "truncate -s 100G big; (tar cf - big || :) | head -c 512 >one.tar; truncate -s "
+      "$((512 + (100 << 30) + 1024)) one.tar; rm big");
+  const PlanItem item = plan.of("one.tar");
+  CHECK(item.files.value == 1);
+  CHECK(item.bytes.value >= 100ULL << 30);
+}
+
 TEST_CASE("plan: a glob is the sum of what it matches") {
   const Plan plan;
   plan.shell("for i in 1 2 3; do tar cf s$i.tar -C tree sub; done");
@@ -218,7 +228,13 @@ TEST_CASE("plan: the interval of an output") {
   OutputItem item{"results", plan.scratch / "out"};
   CHECK(plan_output(item).what == "copied, always");
   item.every_s = 900;
-  CHECK(plan_output(item).what == "copied, always, and every 15 min 00 s while the job runs");
+  const std::string every = "copied, always, and every 15 min 00 s while the job runs";
+  CHECK(plan_output(item).what == every + ", or less often if your site sets a longer interval");
+  CHECK(plan_output(item, 60).what == every);
+  CHECK(plan_output(item, 1800).what ==
+        "copied, always, and every 30 min 00 s while the job runs, as this site delivers no more "
+        "often than that (every=900)");
+  CHECK(plan_output(item, 1800).every_s == 1800);
   CHECK(plan_output(item).every_s == 900);
 }
 

@@ -19,6 +19,14 @@ Subject about(const CacheEntry& entry) { return {{}, entry.uid, "daemon", entry.
 
 std::uint64_t added(std::uint64_t a, std::uint64_t b) { return a + std::min(b, UINT64_MAX - a); }
 
+// Each file can fill its last block with one byte, and be in a directory of its own.
+Amount most_of(const CacheEntry& entry) {
+  constexpr std::uint64_t k_block = 4096;
+  const std::uint64_t inodes = added(entry.files, added(entry.files, 1));
+  const std::uint64_t blocks = inodes < k_no_limit / k_block ? inodes * k_block : k_no_limit;
+  return {added(entry.bytes, blocks), inodes};
+}
+
 }  // namespace
 
 void Cache::load() {
@@ -174,8 +182,7 @@ Cache::Entries::iterator Cache::next_to_go(std::optional<std::uint32_t> uid) {
   bool best_has_more = false;
   for (auto at = entries_.begin(); at != entries_.end(); ++at) {
     const CacheEntry& entry = at->second.entry;
-    const bool can_go = at->second.users.empty() && !at->second.is_stuck;
-    if (!can_go || (uid && *uid != entry.uid)) continue;
+    if (!can_go(at->second) || (uid && *uid != entry.uid)) continue;
     const bool has_more = by_user[entry.uid] >= share;
     const bool is_first = best == entries_.end() || (has_more && !best_has_more) ||
                           (has_more == best_has_more && entry.used_at < best->second.entry.used_at);
@@ -184,6 +191,18 @@ Cache::Entries::iterator Cache::next_to_go(std::optional<std::uint32_t> uid) {
     best_has_more = has_more;
   }
   return best;
+}
+
+Amount Cache::unused_on(int disk_fd) const {
+  struct stat there {};
+  struct stat here {};
+  const bool is_here = ::fstat(disk_fd, &there) == 0 && ::fstat(at_.areas.cache_fd(), &here) == 0 &&
+                       there.st_dev == here.st_dev;
+  Amount sum;
+  for (const auto& [name, kept] : entries_) {
+    if (is_here && can_go(kept)) sum = sum + most_of(kept.entry);
+  }
+  return sum;
 }
 
 bool Cache::make_room() {

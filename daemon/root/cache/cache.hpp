@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "common/wire/protocol.hpp"
+#include "common/wire/space_claim.hpp"
 #include "daemon/root/basis/config.hpp"
 #include "daemon/root/basis/loop.hpp"
 #include "daemon/root/cache/cache_area.hpp"
@@ -69,6 +70,8 @@ class Cache {
   void hit(const std::string& name);  // counts it
   void let_go(const JobKey& job);
 
+  // How much of that file system the entries take that make_room() can remove, at most.
+  [[nodiscard]] Amount unused_on(int disk_fd) const;
   // Removes the unused entry whose turn it is (of that user alone), and returns whether there was
   // one. The space becomes free once the trash is empty.
   bool make_room();
@@ -88,6 +91,7 @@ class Cache {
     bool is_stuck = false;  // it could not be removed, and is tried again
   };
   using Entries = std::map<std::string, Kept>;
+  static bool can_go(const Kept& kept) { return kept.users.empty() && !kept.is_stuck; }
   void add(CacheEntry entry);
   void unused(const std::string& name);
   void compared(const std::string& name, ChangeTime before, const std::string& fault);

@@ -95,8 +95,10 @@ Status Jobs::make_way(const JobKey& key, const std::string& directory) {
 }
 
 Result<JobRecord> Jobs::new_record(const Begin& begin) const {
-  if (begin.uid == 0 || begin.gid == 0)
+  if (begin.uid == 0)
     return Error{EPERM, "nodestage does not stage for root; submit as an ordinary user"};
+  if (begin.gid == 0)
+    return Error{EPERM, "nodestage does not stage for root's group, which is the job's (gid 0)"};
   if (begin.user.empty() || begin.user.find('/') != std::string::npos)
     return Error{EINVAL, "slurmd named no user"};
   if (begin.request.size() > k_max_request_bytes)

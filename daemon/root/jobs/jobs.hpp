@@ -129,7 +129,11 @@ class Jobs final : private JobEvents {
   JobTable table_{at_.loop, at_.journal, counters_};
   JobFiles files_{at_.areas};
   Cache cache_{{at_.loop, at_.config, at_.areas, at_.workers, at_.trash, counters_, at_.boot}};
-  SpaceDesk desk_{at_.loop, at_.config, at_.areas, [this] { return cache_.make_room(); }};
+  SpaceDesk desk_{
+      at_.loop,
+      at_.config,
+      at_.areas,
+      {[this](int disk) { return cache_.unused_on(disk); }, [this] { return cache_.make_room(); }}};
   JobWorkers workers_{at_.loop, at_.config, table_, files_, at_.workers, counters_, at_.rates};
   Notices notices_{at_.workers, at_.config};
   JobOutput output_{workers_, notices_, at_.config};
@@ -143,7 +147,9 @@ class Jobs final : private JobEvents {
       {at_.loop, at_.config, table_, workers_, at_.peers, staging_, relays_, credits_, *this},
       [this](const JobKey& key) { return waiting_.is_for_all(key); }};
   Outcomes outcomes_{{at_.loop, at_.config, table_, at_.peers, talk_, *this}};
-  Waiting waiting_{{at_.loop, table_, files_, workers_, at_.peers, staging_, talk_, credits_}};
+  TimeLimits limits_{at_.loop, at_.config, table_};
+  Waiting waiting_{{at_.loop, at_.config, table_, files_, workers_, at_.peers, staging_, talk_,
+                    credits_, limits_}};
   Ending ending_{{at_.loop, at_.config, at_.areas, table_, files_, workers_, staging_, held_,
                   output_, pushes_, talk_, outcomes_, waiting_, counters_, *this}};
   Orphans orphans_{at_.loop, at_.config, table_, at_.slurm,

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "common/talk/summary.hpp"
+#include "daemon/root/push/push_plan.hpp"
 
 namespace nodestage {
 namespace {
@@ -137,8 +138,11 @@ Ready Waiting::ready_message(JobRecord& record, const Waiter& waiter) {
   ready.environment.insert(ready.environment.begin(), "SLURM_TMPDIR=" + at_.files.path(record));
   if (!waiter.speaks || record.announced) return ready;
   ready.lines = summary_lines(status);
-  const std::string note = note_on_others(record, waiter.scope);
-  if (!note.empty()) ready.lines.push_back(note);
+  for (const std::string& note :
+       {note_on_others(record, waiter.scope),
+        raised_note(status.every_s, at_.config.stageout.least_interval_s)}) {
+    if (!note.empty()) ready.lines.push_back(note);
+  }
   record.announced = true;
   at_.table.save(record);
   return ready;
@@ -171,9 +175,18 @@ Progress Waiting::progress(const JobRecord& record, const Waiter& waiter) const 
   } else if (is_ready) {
     progress.phase = ProgressPhase::others;
   }
-  if (waiter.speaks && waiter.scope == WaitScope::all) progress.others = at_.talk.line(record);
+  if (waiter.speaks) progress.others = others_text(record, waiter.scope, progress);
   progress.directory = at_.files.path(record);
   return progress;
+}
+
+// What follows the figures of this node. One node of a job asks Slurm for its limit.
+std::string Waiting::others_text(const JobRecord& record, WaitScope scope,
+                                 const Progress& progress) const {
+  std::string text = is_on_first_node(record) ? at_.limits.note(record, progress) : "";
+  const std::string others = scope == WaitScope::all ? at_.talk.line(record) : "";
+  if (!text.empty() && !others.empty()) text += "; ";
+  return text + others;
 }
 
 }  // namespace nodestage

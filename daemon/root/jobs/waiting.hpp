@@ -11,9 +11,11 @@
 
 #include "common/wire/protocol.hpp"
 #include "common/wire/status_file.hpp"
+#include "daemon/root/basis/config.hpp"
 #include "daemon/root/basis/loop.hpp"
 #include "daemon/root/jobs/credits.hpp"
 #include "daemon/root/jobs/peer_talk.hpp"
+#include "daemon/root/jobs/time_limits.hpp"
 #include "daemon/root/nodes/peers.hpp"
 #include "daemon/root/staging/staging.hpp"
 #include "daemon/root/table/job_files.hpp"
@@ -27,6 +29,7 @@ class Waiting {
  public:
   struct Places {
     Loop& loop;
+    const Config& config;
     JobTable& table;
     const JobFiles& files;
     const JobWorkers& workers;
@@ -34,6 +37,7 @@ class Waiting {
     Staging& staging;
     PeerTalk& talk;
     Credits& credits;
+    TimeLimits& limits;
   };
   explicit Waiting(const Places& places) : at_(places) {}
   Waiting(const Waiting&) = delete;
@@ -47,7 +51,10 @@ class Waiting {
   // The caller went away. Returns whether it was one of these.
   bool leave(Ticket ticket);
   // No caller of the job waits any more.
-  void forget(const JobKey& key) { waiters_.erase(key); }
+  void forget(const JobKey& key) {
+    waiters_.erase(key);
+    at_.limits.forget(key);
+  }
 
   // Whether a step waits for all nodes of the job.
   [[nodiscard]] bool is_for_all(const JobKey& key) const;
@@ -72,6 +79,8 @@ class Waiting {
   [[nodiscard]] Ready ready_message(JobRecord& record, const Waiter& waiter);
   [[nodiscard]] std::string note_on_others(const JobRecord& record, WaitScope scope) const;
   [[nodiscard]] Progress progress(const JobRecord& record, const Waiter& waiter) const;
+  [[nodiscard]] std::string others_text(const JobRecord& record, WaitScope scope,
+                                        const Progress& progress) const;
   [[nodiscard]] WorkerStatus status_of(const JobRecord& record) const {
     return at_.workers.status(record.key(), WorkerTask::stage);
   }

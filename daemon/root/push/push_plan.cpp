@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "common/text/human.hpp"
 #include "common/wire/request_limits.hpp"
 
 namespace nodestage {
@@ -34,6 +35,18 @@ std::chrono::milliseconds first_delay(const Begin& begin, std::chrono::seconds i
   const std::uint64_t of_job = k_jobs_part * std::uint64_t{begin.job * k_golden >> 16} >> 16;
   const std::uint64_t part = of_node > of_job ? of_node - of_job : 0;
   return std::chrono::milliseconds(interval) * part / k_parts;
+}
+
+std::string raised_note(const std::vector<std::uint32_t>& every_s, std::uint64_t least_s) {
+  const std::set<std::uint32_t> intervals(every_s.begin(), every_s.end());
+  std::string raised;
+  for (const std::uint32_t interval : intervals) {
+    if (interval != 0 && interval < least_s)
+      raised += (raised.empty() ? "every=" : ", every=") + std::to_string(interval);
+  }
+  if (raised.empty()) return {};
+  return "note: this site delivers results of a running job every " +
+         human_duration(1000 * least_s) + " at most (" + raised + " was asked for)";
 }
 
 PushTimes::PushTimes(const Begin& begin, const std::vector<std::uint32_t>& every_s,

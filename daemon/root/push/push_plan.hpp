@@ -29,6 +29,10 @@ struct PushWanted {
 // started together, take turns within the interval.
 std::chrono::milliseconds first_delay(const Begin& begin, std::chrono::seconds interval);
 
+// What a job is told of intervals that are raised: a note for its output; "" if none is. `every_s`
+// and `least_s` as for PushTimes.
+std::string raised_note(const std::vector<std::uint32_t>& every_s, std::uint64_t least_s);
+
 // The outputs with the key `every`, each with the moment when it is due.
 class PushTimes {
  public:

@@ -18,11 +18,6 @@ constexpr std::chrono::seconds k_least_patience{30};  // once something was remo
 constexpr const char* k_claims = "stage";    // the end of the name of the worker's status file
 constexpr const char* k_answers = "answer";  // and of the file beside it
 
-std::uint64_t size_of_disk(int fd) {
-  struct statvfs disk {};
-  return ::fstatvfs(fd, &disk) == 0 ? std::uint64_t{disk.f_blocks} * disk.f_frsize : k_no_limit;
-}
-
 }  // namespace
 
 // It has its full length, so that an answer can be written over it on a full disk, too.
@@ -69,7 +64,7 @@ void SpaceDesk::attend_all() {
 void SpaceDesk::attend(const JobKey& key, Customer& customer) {
   const SpaceAnswer answer =
       ledger_.answer(key, free_on(customer.disk.get()), config_.staging.leave_free_bytes);
-  if (answer.granted == 0 && awaits_room(key, customer, answer.free)) return;
+  if (answer.granted == 0 && awaits_room(key, customer, answer)) return;
   const auto file = areas_.open_status(key, k_answers, O_WRONLY);
   const Status written = file ? write_space_answer(file->get(), answer) : Status(file.error());
   if (!written) {
@@ -85,10 +80,22 @@ void SpaceDesk::attend(const JobKey& key, Customer& customer) {
              promised.inodes);
 }
 
+// What is kept and not in use goes to the trash, one after another: what each frees is known when
+// it is gone. Nothing goes for a claim that could not be granted if all of it were gone.
+bool SpaceDesk::awaits_room(const JobKey& key, Customer& customer,
+                            const SpaceAnswer& refusal) const {
+  if (is_waiting_for_trash(customer, refusal.free)) return true;
+  const Amount all = refusal.free + unused_.on_disk(customer.disk.get());
+  const Amount available = all - Amount{refusal.leave_free, 0} - refusal.promised;
+  if (!fits(ledger_.least_of(key), available) || !unused_.remove_one()) return false;
+  customer.made_room = true;
+  customer.freed.since = loop_.now();
+  return true;
+}
+
 // Trees of jobs that have ended are removed in the background. While that frees space, no claim is
-// refused. What is kept and not in use goes to the trash, too, one after another: what each frees
-// is known when it is gone. Nothing goes for a claim that the whole disk could not hold.
-bool SpaceDesk::awaits_room(const JobKey& key, Customer& customer, const Amount& free) const {
+// refused.
+bool SpaceDesk::is_waiting_for_trash(Customer& customer, const Amount& free) const {
   const auto now = loop_.now();
   Freed& freed = customer.freed;
   std::chrono::seconds patience(config_.staging.trash_wait_s);
@@ -96,14 +103,7 @@ bool SpaceDesk::awaits_room(const JobKey& key, Customer& customer, const Amount&
   const bool is_removing = !areas_.list_trash().empty();
   if (is_removing && (!freed.since || !fits(free, freed.most))) freed.since = now;
   freed.most = larger(freed.most, free);
-  if (is_removing && now - *freed.since < patience) return true;
-  const std::uint64_t least = ledger_.least_of(key).bytes;
-  if (more(least, config_.staging.leave_free_bytes) > size_of_disk(customer.disk.get()) ||
-      !make_room_())
-    return false;
-  customer.made_room = true;
-  freed.since = now;
-  return true;
+  return is_removing && now - *freed.since < patience;
 }
 
 }  // namespace nodestage

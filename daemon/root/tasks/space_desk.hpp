@@ -19,10 +19,13 @@ namespace nodestage {
 
 class SpaceDesk {
  public:
-  // Moves something that nobody uses to the trash; false if there is nothing.
-  using MakeRoom = std::function<bool()>;
-  SpaceDesk(Loop& loop, const Config& config, const Areas& areas, MakeRoom make_room)
-      : loop_(loop), config_(config), areas_(areas), make_room_(std::move(make_room)) {}
+  // What is kept and nobody uses.
+  struct Unused {
+    std::function<Amount(int disk_fd)> on_disk;  // at most so much of it is on that file system
+    std::function<bool()> remove_one;            // moves one to the trash; false if there is none
+  };
+  SpaceDesk(Loop& loop, const Config& config, const Areas& areas, Unused unused)
+      : loop_(loop), config_(config), areas_(areas), unused_(std::move(unused)) {}
 
   // Before a worker starts: a file without an answer yet, which it reads and the desk writes.
   [[nodiscard]] Result<Fd> make_answer_file(const JobKey& key) const;
@@ -50,12 +53,13 @@ class SpaceDesk {
   };
   void attend_all();
   void attend(const JobKey& key, Customer& customer);
-  bool awaits_room(const JobKey& key, Customer& customer, const Amount& free) const;
+  bool awaits_room(const JobKey& key, Customer& customer, const SpaceAnswer& refusal) const;
+  [[nodiscard]] bool is_waiting_for_trash(Customer& customer, const Amount& free) const;
 
   Loop& loop_;
   const Config& config_;
   const Areas& areas_;
-  MakeRoom make_room_;
+  Unused unused_;
   SpaceLedger ledger_;
   std::map<JobKey, Customer> customers_;
   std::optional<Loop::TimerId> timer_;

@@ -37,8 +37,9 @@ struct PieceLook {
     bool is_plain;        // many threads can read it
   };
   std::uint64_t position = 0;  // bytes read of the source,
-  std::uint64_t bytes = 0;  // which contain this much of files' data (if the archive is a stream),
-  std::uint64_t files = 0;  // in this many files (likewise)
+  std::uint64_t bytes = 0;   // which contain this much of files' data (if the archive is a stream),
+  std::uint64_t files = 0;   // in this many files (likewise),
+  std::uint64_t unread = 0;  // of which the last one has this much more
   std::chrono::milliseconds spent{0};
   bool is_whole = false;  // everything was read
   unsigned threads = 1;   // that decoded it

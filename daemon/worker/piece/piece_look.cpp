@@ -28,11 +28,15 @@ Result<bool> read_entries(Entries& entries, Clock::time_point end, PieceLook& lo
     TRY_ASSIGN(const Entry* entry, entries.next());
     if (entry == nullptr) return true;
     if (entry->kind != Entry::Kind::directory) ++look.files;
-    for (bool has_more = true; has_more && Clock::now() < end;) {
+    std::uint64_t left = entry->kind == Entry::Kind::file ? entry->size : 0;
+    bool has_more = true;
+    while (has_more && Clock::now() < end) {
       TRY_ASSIGN(const Block block, entries.read());
       has_more = !block.data.empty();
       look.bytes += block.data.size();
+      left -= std::min<std::uint64_t>(left, block.data.size());
     }
+    look.unread = has_more ? left : 0;
   }
   return false;
 }

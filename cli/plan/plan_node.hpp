@@ -1,0 +1,27 @@
+// PlanNode: the compute node that `nodestage plan` runs on: what staging would find there now.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+
+#include "common/wire/space_claim.hpp"
+
+namespace nodestage {
+
+struct PlanNode {
+  std::string name;
+  Amount free;                         // of the file system of the job directories
+  std::uint64_t leave_free_bytes = 0;  // of these, what must stay free
+  std::uint64_t least_interval_s = 0;  // a shorter `every` is raised to it; 0: not known
+};
+
+// Empty on a machine without a daemon. `socket`: of this machine's daemon, whose file `about` is
+// beside it.
+std::optional<PlanNode> this_plan_node(const std::string& socket);
+
+// Why `need` does not fit on the node now, and what to do, in two lines; "" if it does. What others
+// are promised is not known here.
+std::string why_not_on(const PlanNode& node, const Amount& need);
+
+}  // namespace nodestage
