@@ -9,6 +9,7 @@
 #include "cli/run/kept_results.hpp"
 #include "common/os/directory_stream.hpp"
 #include "common/text/human.hpp"
+#include "daemon/worker/tree/job_tree.hpp"
 
 namespace nodestage {
 namespace {
@@ -24,11 +25,15 @@ std::vector<std::string> private_paths(const std::string& parent) {
   return paths;
 }
 
-// What there is to fetch. If the request cannot be read, that is everything.
-std::vector<std::string> results_of(const PushDirectory& run, const PrivateDirectory& directory) {
+// How to fetch the results; "" if there are none. If the request cannot be read, all may be one.
+std::string how_to_fetch(const PushDirectory& run, const PrivateDirectory& directory) {
+  const JobTree tree(directory.fd(), directory.path());
   const auto request = decode_request(run.request());
-  if (!request) return {"."};
-  return kept_results(*request, JobOutcome::unknown, directory.fd());
+  std::vector<std::string> results;
+  if (request) results = kept_results(*request, JobOutcome::unknown, tree);
+  if (request && results.empty()) return {};
+  if (need_the_rest(results, tree)) results.clear();
+  return how_to_copy(results, directory.path());
 }
 
 void clear(PushDirectory& run, const Say& say) {
@@ -36,13 +41,12 @@ void clear(PushDirectory& run, const Say& say) {
   if (!last_part(path).starts_with(k_private_name)) return;
   auto directory = PrivateDirectory::adopt(path);
   if (!directory) return;  // it was removed
-  const auto results = results_of(run, *directory);
-  if (!results.empty()) {
+  if (const std::string how = how_to_fetch(run, *directory); !how.empty()) {
     directory->keep();
     return say(
         "an earlier `nodestage run` was killed before its results were delivered: they are "
         "kept in " +
-        path + "\n" + how_to_copy(results, path));
+        path + "\n" + how);
   }
   if (const Status removed = directory->remove(); !removed) {
     run.keep();
