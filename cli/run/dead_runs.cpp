@@ -29,8 +29,10 @@ std::vector<std::string> private_paths(const std::string& parent) {
 std::string how_to_fetch(const PushDirectory& run, const PrivateDirectory& directory) {
   const JobTree tree(directory.fd(), directory.path());
   const auto request = decode_request(run.request());
+  WorkerOrder order = run.order();
+  order.outcome = JobOutcome::unknown;
   std::vector<std::string> results;
-  if (request) results = kept_results(*request, JobOutcome::unknown, tree);
+  if (request) results = kept_results(*request, order, tree);
   if (request && results.empty()) return {};
   if (need_the_rest(results, tree)) results.clear();
   return how_to_copy(results, directory.path());
