@@ -7,6 +7,7 @@
 #include <atomic>
 #include <cmath>
 
+#include "common/text/archive_names.hpp"
 #include "common/text/human.hpp"
 #include "common/text/path_names.hpp"
 #include "daemon/worker/piece/dataset_sources.hpp"
@@ -51,7 +52,8 @@ void tell_reading(const Piece& piece, const PieceLook& look, unsigned threads, P
     if (look.index->is_plain) return parallel("each member of a zip can be read on its own");
     return serial("its members use a rare compression method");
   }
-  if (piece.container() == Container::seven_zip) return serial("a 7z archive is one stream");
+  if (!is_stream(*piece.container()))
+    return serial("an archive of the kind " + piece.kind() + " is one stream");
   switch (piece.coding()) {
     case Coding::plain:
       return parallel("it is not compressed; several parts are read, and files written, at a time");
@@ -70,6 +72,10 @@ void tell_reading(const Piece& piece, const PieceLook& look, unsigned threads, P
       return serial("it is one lz4 stream");
     case Coding::compress:
       return serial("it is one compress stream (.Z)");
+    case Coding::lzma:
+      return serial("it is one lzma stream");
+    case Coding::lzip:
+      return serial("its lzip members are read one after another");
   }
 }
 
@@ -166,6 +172,7 @@ Status look_at(const std::vector<std::string>& sources, const Unpacking& wanted,
     TRY_ASSIGN(const struct stat info, examine_source(source));
     plan.source_bytes.value += static_cast<std::uint64_t>(info.st_size);
   }
+  if (!piece.note().empty()) plan.advice.push_back(piece.note());
   return look_at_file(piece, threads, plan);
 }
 
@@ -224,7 +231,7 @@ PlanItem plan_venv(const VenvItem& item, unsigned threads) {
   plan.source = item.source;
   plan.destination = item.destination;
   plan.is_shared = item.shared;
-  const Status looked = look_at({item.source}, Unpacking(), threads, plan);
+  const Status looked = look_at({item.source}, Unpacking::of_venv(), threads, plan);
   if (!looked) plan.fault = looked.error().text();
   if (plan.what == "directory") {
     plan.what = "virtual environment";

@@ -8,6 +8,7 @@
 #include "common/request/option_mark.hpp"
 #include "common/request/option_parts.hpp"
 #include "common/request/venv_environment.hpp"
+#include "common/text/archive_names.hpp"
 #include "common/text/did_you_mean.hpp"
 #include "common/text/duration.hpp"
 #include "common/text/glob_text.hpp"
@@ -54,6 +55,15 @@ Result<unsigned> to_newest(const std::string& text) {
   return *value;
 }
 
+Result<Extract> to_extract(const std::string& text) {
+  const auto* const end = std::end(k_extract_names);
+  const auto* const found = std::find(std::begin(k_extract_names), end, text);
+  if (found != end) return static_cast<Extract>(found - std::begin(k_extract_names));
+  return wrong_form("extract=" + text + did_you_mean(text, {std::begin(k_extract_names), end}) +
+                        ": only auto, yes or no",
+                    k_dataset_example);
+}
+
 Result<unsigned> to_interval(const std::string& text) {
   const auto seconds = parse_duration(text);
   if (!seconds || *seconds == 0 || *seconds > k_max_every_s)
@@ -86,19 +96,15 @@ Status set_dataset_key(DatasetItem& item, const OptionKey& entry) {
         "unknown key '" + key + "'" +
             did_you_mean(key, {"extract", "strip", "newest", "include", "exclude", "name",
                                "optional", "async", "shared", "eof", "links"}) +
-            "; known: extract=auto|no, strip=N, newest=N, include=GLOB, exclude=GLOB, name=NAME, "
+            "; known: extract=auto|yes|no, strip=N, newest=N, include=GLOB, exclude=GLOB, "
+            "name=NAME, "
             "optional, async, shared, eof=optional, links=follow; write \\, for a comma inside a "
             "path",
         k_dataset_example);
   }
   TRY(needs_value(entry, k_dataset_example));
   if (key == "extract") {
-    if (entry.value != "auto" && entry.value != "no") {
-      return wrong_form("extract=" + entry.value + did_you_mean(entry.value, {"auto", "no"}) +
-                            ": only auto or no",
-                        k_dataset_example);
-    }
-    item.extract = entry.value == "no" ? Extract::no : Extract::automatic;
+    TRY_ASSIGN(item.extract, to_extract(entry.value));
   } else if (key == "eof") {
     if (entry.value != "optional")
       return wrong_form("eof=" + entry.value + ": only optional", k_dataset_example);
@@ -320,11 +326,9 @@ Result<OutputItem> read_output(std::string_view text, const SubmitPlace& place, 
                       k_output_example);
   }
   // A file that is an archive already is copied, whatever it is.
-  const std::string_view suffix = archive_suffix(item.target);
-  if (!is_writable_archive(suffix) && archive_suffix(item.source).empty())
-    return wrong_form(
-        "archives of the kind " + std::string(suffix) + " cannot be written, only read",
-        k_output_example);
+  const Status written = check_written_archive(archive_suffix(item.target));
+  if (!written && archive_suffix(item.source).empty())
+    return wrong_form(written.error().what, k_output_example);
   TextPlace every;
   for (const OptionPart& key : cut.keys) {
     at = key.place;

@@ -5,6 +5,7 @@
 
 #include "common/request/destinations.hpp"
 #include "common/request/venv_environment.hpp"
+#include "common/text/archive_names.hpp"
 #include "common/text/path_names.hpp"
 
 namespace nodestage {
@@ -53,7 +54,8 @@ Json from_dataset(const DatasetItem& item) {
   Json object{{"source", from_text(item.source)}};
   put_text(object, "destination", item.destination);
   put_text(object, "name", item.name);
-  if (item.extract == Extract::no) object["extract"] = "no";
+  if (item.extract != Extract::automatic)
+    object["extract"] = k_extract_names[static_cast<std::size_t>(item.extract)];
   if (item.eof == TarEnd::optional) object["eof"] = "optional";
   if (item.strip != 0) object["strip"] = item.strip;
   if (!item.include.empty()) object["include"] = from_texts(item.include);
@@ -68,7 +70,6 @@ Json from_dataset(const DatasetItem& item) {
 
 constexpr const char* k_when_names[] = {"always", "success", "failure"};
 constexpr const char* k_wait_names[] = {"all", "node", "none"};
-constexpr const char* k_extract_names[] = {"auto", "no"};
 constexpr const char* k_eof_names[] = {"required", "optional"};
 constexpr const char* k_links_names[] = {"keep", "follow"};
 

@@ -30,7 +30,9 @@
 
 namespace nodestage {
 
-enum class Extract { automatic, no };
+// auto: what is named as an archive and is one; yes: what is one, whatever its name.
+enum class Extract { automatic, no, yes };
+inline constexpr const char* k_extract_names[] = {"auto", "no", "yes"};  // in that order
 enum class TarEnd { required, optional };
 enum class Links { keep, follow };
 enum class When { always, success, failure };

@@ -13,6 +13,7 @@
 #include "common/request/target_check.hpp"
 #include "common/request/target_writers.hpp"
 #include "common/request/venv_environment.hpp"
+#include "common/text/archive_names.hpp"
 #include "common/text/human.hpp"
 #include "common/text/parsing.hpp"
 #include "common/text/path_names.hpp"
@@ -59,8 +60,9 @@ std::string about_dataset(const DatasetItem& item, Start start) {
   if (type == S_IFDIR && !archive_suffix(name).empty())
     return name + " is named like an archive but is a directory: it is copied as it is, to " +
            "$SLURM_TMPDIR/" + destination_of(item);
-  if (type != S_IFDIR && item.extract == Extract::automatic &&
-      !archive_suffix(item.destination).empty() && !archive_suffix(name).empty())
+  const bool is_archive = item.extract == Extract::yes || !archive_suffix(name).empty();
+  if (type != S_IFDIR && item.extract != Extract::no && is_archive &&
+      !archive_suffix(item.destination).empty())
     return "$SLURM_TMPDIR/" + item.destination + " becomes a directory, with what is in " + name +
            "; extract=no copies the archive as it is";
   if (start == Start::now || item.optional) return {};

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "common/text/archive_names.hpp"
 #include "common/text/glob_text.hpp"
 
 namespace nodestage {
@@ -11,22 +12,6 @@ namespace nodestage {
 bool has_suffix(std::string_view path, std::string_view suffix) {
   return path.size() >= suffix.size() && ::strncasecmp(path.data() + path.size() - suffix.size(),
                                                        suffix.data(), suffix.size()) == 0;
-}
-
-std::string_view archive_suffix(std::string_view path) {
-  static constexpr std::string_view k_suffixes[] = {
-      ".tar", ".tar.gz",  ".tgz",  ".taz",      ".tar.bz2",  ".tbz",   ".tbz2",    ".tar.xz",
-      ".txz", ".tar.zst", ".tzst", ".tar.lz4",  ".tlz4",     ".cpio",  ".cpio.gz", ".cpio.bz2",
-      ".zip", ".cpio.xz", ".7z",   ".cpio.zst", ".cpio.lz4", ".tar.z", ".cpio.z"};
-  std::string_view longest;
-  for (const auto suffix : k_suffixes) {
-    if (suffix.size() > longest.size() && has_suffix(path, suffix)) longest = suffix;
-  }
-  return longest;
-}
-
-bool is_writable_archive(std::string_view suffix) {
-  return suffix != ".7z" && !suffix.ends_with(".z");
 }
 
 std::string default_destination(std::string_view source) {

@@ -13,12 +13,6 @@ std::string default_destination(std::string_view source);
 // Whether `path` ends in `suffix`, ignoring case.
 bool has_suffix(std::string_view path, std::string_view suffix);
 
-// The longest archive suffix (".tar.gz", ".tgz", ".zip", …) that `path` ends in, ignoring case, or
-// "". The result is in lower case and has static storage.
-std::string_view archive_suffix(std::string_view path);
-// Whether archives of a suffix of these can be written: all but .7z and what compress(1) makes.
-bool is_writable_archive(std::string_view suffix);
-
 // The <NAME> of NODESTAGE_DATASET_<NAME>: in upper case, with '_' for every character other than
 // A-Z 0-9, and before a leading digit.
 std::string variable_name(std::string_view text);

@@ -21,7 +21,7 @@ function __nodestage_value --argument-names option --description 'values of the 
     set --local words
     switch "$option:$key[2]"
         case dataset:extract=
-            set words auto no
+            set words auto yes no
         case dataset:eof=
             set words optional
         case dataset:links=
@@ -32,7 +32,7 @@ function __nodestage_value --argument-names option --description 'values of the 
             __nodestage_paths $before$key[2] "$key[3]"
             return
         case dataset:
-            set words extract=\t'auto or no' strip=\t'number of leading components to remove' \
+            set words extract=\t'auto, yes or no' strip=\t'number of leading components to remove' \
                 newest=\t'number of the entries that were modified last' include=\t'glob of what is staged' \
                 exclude=\t'glob of what is not staged' name=\t'name of the variable' \
                 optional\t'start the job without it if necessary' async\t'do not wait for it' \

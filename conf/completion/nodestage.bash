@@ -101,7 +101,7 @@ _nodestage_values() {
         return
     fi
     case $option:$tail in
-    --stage-dataset:extract=*) _nodestage_add_words "${tail#*=}" auto no ;;
+    --stage-dataset:extract=*) _nodestage_add_words "${tail#*=}" auto yes no ;;
     --stage-dataset:eof=*) _nodestage_add_words "${tail#*=}" optional ;;
     --stage-dataset:links=*) _nodestage_add_words "${tail#*=}" keep follow ;;
     --stage-venv:python=*) _nodestage_add_files -f "${before}python=" "${tail#*=}" ;;

@@ -47,6 +47,7 @@ everywhere() {
         'sbatch --stage-dataset=data.tar:d,strip=1,shar^' '<--stage-dataset=data.tar:d,strip=1,shared>' \
         'sbatch --stage-dataset dat^' '<--stage-dataset><data.tar>' \
         'srun --stage-dataset=data.tar,extract=a^' '<--stage-dataset=data.tar,extract=auto>' \
+        'srun --stage-dataset=data.tar,extract=y^' '<--stage-dataset=data.tar,extract=yes>' \
         'srun --stage-dataset=data.tar,eof=^' '<--stage-dataset=data.tar,eof=optional>' \
         'srun --stage-dataset=data.tar,links=fo^' '<--stage-dataset=data.tar,links=follow>' \
         'salloc --stage-out=r:o,when=su^' '<--stage-out=r:o,when=success>' \

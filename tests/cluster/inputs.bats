@@ -207,8 +207,9 @@ NODESTAGE_DATASET_SHARD__=TMP
 EXPECTED
 }
 
-@test "archives are recognized by content: a tar.gz named .bin and a zip without a suffix are extracted" {
-    staged_same 3 --stage-dataset='~/in/archive.bin' --stage-dataset='~/in/zip-without-suffix' \
+# Their names are not those of archives, so they stay files unless somebody says what they are.
+@test "archives are recognized by content: with extract=yes, a tar.gz named .bin and a zip without a suffix are extracted" {
+    staged_same 3 --stage-dataset='~/in/archive.bin,extract=yes' --stage-dataset='~/in/zip-without-suffix,extract=yes' \
         --stage-dataset='~/in/really-zstd.tar.gz' <<'SCRIPT'
 check archive.bin tar xzf ~/in/archive.bin
 check --ignore=link-times,top --umasked zip-without-suffix unzip -q ~/in/zip-without-suffix

@@ -342,7 +342,7 @@ SCRIPT
     refused "unknown key 'stirp'" "${b[@]}" --stage-dataset=data.tar.gz,stirp=1
     has "$output" strip=N
     refused "strip=x" "${b[@]}" --stage-dataset=data.tar.gz,strip=x
-    refused "only auto or no" "${b[@]}" --stage-dataset=data.tar.gz,extract=maybe
+    refused "only auto, yes or no" "${b[@]}" --stage-dataset=data.tar.gz,extract=maybe
     refused "takes no value" "${b[@]}" --stage-dataset=data.tar.gz,optional=1
     refused "below \$SLURM_TMPDIR" "${b[@]}" --stage-dataset=data.tar.gz:../up
     refused "below \$SLURM_TMPDIR" "${b[@]}" --stage-dataset=data.tar.gz:/abs

@@ -27,9 +27,10 @@ OPEN_TAR = Traits(closed_directories=False)
 BSDTAR_GNU = Traits(closed_directories=False, times=OCTAL_TIME)  # bsdtar writes no other times there
 BSDTAR_PAX = Traits(closed_directories=False, times=(0, ANY_TIME[1]))  # and negative ones wrongly
 
-COMPRESSORS = {"": "cat", ".gz": "gzip", ".bz2": "bzip2", ".xz": "xz -1", ".zst": "zstd -q", ".lz4": "lz4 -q"}
+COMPRESSORS = {"": "cat", ".gz": "gzip", ".bz2": "bzip2", ".xz": "xz -1", ".zst": "zstd -q", ".lz4": "lz4 -q",
+               ".lzma": "xz -1 --format=lzma"}
 DECOMPRESS = """case $a in *.gz) gzip -dc $a;; *.bz2) bzip2 -dc $a;; *.xz) xz -dc $a;; *.zst) zstd -dcq $a;;
-*.lz4) lz4 -dcq $a;; *) cat $a;; esac | """
+*.lz4) lz4 -dcq $a;; *.lzma) xz -dc --format=lzma $a;; *) cat $a;; esac | """
 UNTAR = DECOMPRESS + "tar xf -"
 
 
@@ -82,6 +83,11 @@ FORMATS = [
     bsdtar("bsdtar-v7", "--format=v7tar", OPEN_V7),
     bsdtar("bsdtar-itself", "--format=pax", TAR, DECOMPRESS + "bsdtar -xf -",
            (intended.TOP, intended.BSDTAR_NEGATIVE)),
+    # As cat joins two archives; tar -i goes on behind the zeros.
+    Format("joined-tar", "tar", OPEN_TAR,
+           "find . -mindepth 1 -print0 | split -t '\\0' -n r/2 - $a. && for i in $a.aa $a.ab; do "
+           "tar --format=pax --no-recursion --null -cf - -T $i; done >$a && rm $a.aa $a.ab", DECOMPRESS + "tar xif -",
+           intended=(intended.TOP, intended.LATE_DIRECTORIES)),
     Format("python-tar", "tar", OPEN_TAR, random_archive.tar, UNTAR,
            intended=(intended.TOP, intended.LATE_DIRECTORIES)),
     cpio("newc", "-H newc"),
@@ -122,6 +128,8 @@ def compress(random, path):
         return path
     # Now and then in two members, frames or streams, which make one archive.
     cut = random.choice([None, random.randint(1, os.path.getsize(path))])
+    if suffix == ".lzma":
+        cut = None  # xz reads one stream of it
     command = COMPRESSORS[suffix]
     if cut is None:
         shell(f"{command} -c <$a >$a{suffix}", "/", path)

@@ -17,7 +17,8 @@ int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   if (!decoder) return 0;
   const auto start = decoder->peek();
   if (!start) return 0;
-  switch (recognise_container(*start)) {
+  const Container container = recognise_container(*start);
+  switch (container) {
     case Container::tar:
       static_cast<void>(read_archive(*open_tar_entries(*decoder)));
       break;
@@ -25,7 +26,8 @@ int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
       static_cast<void>(read_archive(*open_cpio_entries(*decoder)));
       break;
     case Container::seven_zip:
-      if (const auto entries = open_file_entries(Container::seven_zip, *source))
+    case Container::iso:
+      if (const auto entries = open_file_entries(container, *source))
         static_cast<void>(read_archive(**entries));
       break;
     default:

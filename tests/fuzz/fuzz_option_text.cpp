@@ -1,6 +1,7 @@
 // The text of an option, as a user types it: what is taken makes a request that a node takes, too.
 #include "common/request/destinations.hpp"
 #include "common/request/option_text.hpp"
+#include "common/text/archive_names.hpp"
 #include "common/text/path_names.hpp"
 #include "input.hpp"
 

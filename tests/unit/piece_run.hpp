@@ -37,6 +37,7 @@ class PieceRun {
   std::string name;
   std::uint64_t leave_free = 0;
   unsigned threads = 3;
+  bool is_by_content = true;  // readers are tested with archives of any name
   nodestage::ExtractRules rules;
   std::uint64_t written_before = 0;  // by other sources of the same dataset
 
@@ -50,7 +51,9 @@ class PieceRun {
     const nodestage::Fd dir(::open(scratch.path().c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
     nodestage::Allowance allowance({-1, -1, dir.get(), leave_free, "n1"}, stop);
     nodestage::Space space(dir.get(), allowance);
-    auto piece = nodestage::Piece::open(path, item, meter, {.threads = threads, .rules = rules});
+    nodestage::Unpacking wanted(item);
+    wanted.is_by_content = is_by_content;
+    auto piece = nodestage::Piece::open(path, wanted, meter, {.threads = threads, .rules = rules});
     if (!piece) return piece.error().text();
     kind = piece->kind();
     name = piece->default_name();

@@ -55,6 +55,7 @@ TEST_CASE("identify: whatever changes the tree changes the key") {
   std::function<void()> change;
   SUBCASE("destination") { run.item().destination = "e"; }
   SUBCASE("extract") { run.item().extract = Extract::no; }
+  SUBCASE("extract, whatever its name") { run.item().extract = Extract::yes; }
   SUBCASE("strip") { run.item().strip = 1; }
   SUBCASE("include") { run.item().include = {"*"}; }
   SUBCASE("exclude") { run.item().exclude = {"*x"}; }

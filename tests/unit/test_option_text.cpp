@@ -2,6 +2,7 @@
 
 #include "common/request/destinations.hpp"
 #include "common/request/option_text.hpp"
+#include "common/text/archive_names.hpp"
 #include "common/text/path_names.hpp"
 
 using namespace nodestage;
@@ -135,7 +136,8 @@ TEST_CASE("bad syntax says what and shows the form") {
   CHECK(has(dataset_fault("/a,strip"), "needs a value"));
   CHECK(has(dataset_fault("/a,optional=yes"), "takes no value"));
   CHECK(has(dataset_fault("/a,shared=yes"), "takes no value"));
-  CHECK(has(dataset_fault("/a,extract=maybe"), "only auto or no"));
+  CHECK(has(dataset_fault("/a,extract=maybe"), "only auto, yes or no"));
+  CHECK(parse_dataset_option("/a,extract=yes", k_place)->extract == Extract::yes);
   CHECK(has(dataset_fault("/a,links=folow"), "(did you mean 'follow'?): only keep or follow"));
   CHECK(has(dataset_fault("/a:/abs"), "below $SLURM_TMPDIR"));
   CHECK(has(dataset_fault("/a:../x"), "below $SLURM_TMPDIR"));
@@ -153,7 +155,7 @@ TEST_CASE("a misspelt key or value: what was meant") {
   CHECK(has(dataset_fault("/a,opt"), "did you mean 'optional'?"));
   CHECK(has(dataset_fault("/a,share"), "did you mean 'shared'?"));
   CHECK(has(dataset_fault("/a,b"), "optional, async, shared, eof=optional"));
-  CHECK(has(dataset_fault("/a,extract=on"), "extract=on (did you mean 'no'?): only auto or no"));
+  CHECK(has(dataset_fault("/a,extract=on"), "extract=on (did you mean 'no'?): only auto, yes or no"));
   CHECK_FALSE(has(dataset_fault("/a,b"), "did you mean"));
   CHECK_FALSE(has(dataset_fault("/a,"), "did you mean"));
   CHECK_FALSE(has(dataset_fault("/a,compression=9"), "did you mean"));

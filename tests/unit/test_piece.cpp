@@ -6,8 +6,21 @@
 
 using namespace nodestage;
 
+namespace {
+
+// As a dataset: the name counts, too.
+struct NamedRun : PieceRun {
+  NamedRun() { is_by_content = false; }
+};
+
+bool has(const std::string& text, std::string_view part) {
+  return text.find(part) != std::string::npos;
+}
+
+}  // namespace
+
 TEST_CASE("what is no archive is copied as it is") {
-  PieceRun run;
+  NamedRun run;
   REQUIRE(run.shell("seq 1000 > x.csv; gzip -k x.csv; : > empty; truncate -s 100K zeros; "
                     "printf '\\037\\213\\010broken' > odd.gz; zip -q w.npz x.csv; zip -q W.DOCX "
                     "x.csv; zip -q z.zip x.csv; "
@@ -27,8 +40,142 @@ TEST_CASE("what is no archive is copied as it is") {
   CHECK(run.note == "not an archive: copied as it is");
 }
 
+TEST_CASE("an archive inside a file that is not named as one is copied, with a note") {
+  NamedRun run;
+  REQUIRE(run.shell("seq 1000 > x.csv; zip -q m.zip x.csv; cp m.zip m.bin; cp m.zip model; "
+                    "cp m.zip m.mar; tar czf m.gz x.csv; tar cf m.pkl x.csv; tar cf m.npz x.csv; "
+                    "bsdtar --format=iso9660 -cf m.iso x.csv") == 0);
+  for (const std::string name : {"m.bin", "model", "m.mar", "m.gz", "m.pkl", "m.npz", "m.iso"}) {
+    CAPTURE(name);
+    run.item.extract = Extract::automatic;
+    CHECK(run.build(run.scratch / name) == "");
+    CHECK(run.kind == "file");
+    CHECK(run.name == name);
+    CHECK(run.note.starts_with("copied as it is: its content is an archive ("));
+    CHECK(has(run.note, "extract=yes extracts it"));
+    CHECK(run.shell("cmp " + name + " " + run.out()) == 0);
+    run.item.extract = Extract::yes;
+    CHECK(run.build(run.scratch / name) == "");
+    CHECK(run.kind != "file");
+    CHECK(run.note == "");
+    CHECK(run.shell("cmp x.csv " + run.out("x.csv")) == 0);
+  }
+  REQUIRE(run.shell("cp m.zip m.npz") == 0);
+  run.item.extract = Extract::automatic;
+  CHECK(run.build(run.scratch / "m.npz") == "");
+  CHECK(run.note == "");
+  run.item.extract = Extract::yes;
+  CHECK(
+      has(run.build(run.scratch / "x.csv"), "is not an archive, and extract=yes is for archives"));
+  REQUIRE(run.shell("mkdir d; echo x > d/f") == 0);
+  CHECK(run.build(run.scratch / "d") == "");
+  CHECK(run.note == "extract= has no meaning for a directory");
+}
+
+TEST_CASE("archives that nothing here reads are refused by their names") {
+  NamedRun run;
+  REQUIRE(run.shell("echo x > d.tar.br; echo x > d.tar.lzo; echo x > D.ARJ; seq 10 > f; tar czf "
+                    "g.tar.br f") == 0);
+  CHECK(has(run.build(run.scratch / "d.tar.br"),
+            "archives of the kind .tar.br cannot be extracted here\nExtract it once with brotli"));
+  CHECK(has(run.build(run.scratch / "d.tar.lzo"), "Extract it once with lzop"));
+  CHECK(has(run.build(run.scratch / "D.ARJ"), "archives of the kind .arj cannot"));
+  REQUIRE(run.shell("cp d.tar.br d.part1.rar") == 0);
+  CHECK(has(run.build(run.scratch / "d.part1.rar"), "Extract it once with unrar"));
+  CHECK(run.build(run.scratch / "g.tar.br") == "");  // whatever it is called, it is readable
+  CHECK(run.kind == "tar.gz");
+  run.item.extract = Extract::no;
+  CHECK(run.build(run.scratch / "d.tar.br") == "");
+  CHECK(run.name == "d.tar.br");
+}
+
+TEST_CASE("a part of a split archive is always told to be one") {
+  NamedRun run;
+  REQUIRE(
+      run.shell("head -c 300K /dev/urandom > f; tar cf t.tar f; split -d -n 3 t.tar t.tar.part; "
+                "split -n 3 t.tar t.tar.; gzip -k t.tar; split -d -n 3 t.tar.gz t.tgz_part-; "
+                "7z a -v100k v.7z f > /dev/null; split -d -n 3 t.tar t.part") == 0);
+  for (const std::string name : {"t.tar.part00", "t.tar.part01", "t.tar.aa", "t.tar.ac",
+                                 "t.tgz_part-00", "t.tgz_part-02", "v.7z.001", "v.7z.002"}) {
+    CAPTURE(name);
+    const std::string fault = run.build(run.scratch / name);
+    CHECK(has(fault, "is one part of an archive in several files\nJoin the parts"));
+    CHECK_FALSE(has(fault, "eof="));
+  }
+  CHECK(has(run.build(run.scratch / "v.7z.002"), "/v.7z.* > "));
+  run.item.extract = Extract::no;
+  CHECK(run.build(run.scratch / "t.tar.aa") == "");
+  // Nothing names an archive here: it is a file, until somebody says what it is.
+  run.item.extract = Extract::automatic;
+  CHECK(run.build(run.scratch / "t.part01") == "");
+  CHECK(run.build(run.scratch / "t.part00") == "");
+  CHECK(has(run.note, "its content is an archive (tar)"));
+  run.item.extract = Extract::yes;
+  for (const std::string name : {"t.part00", "t.tar.part00"}) {
+    const std::string fault = run.build(run.scratch / name);
+    CHECK(has(fault, "join the parts in order"));
+    CHECK_FALSE(has(fault, "eof="));
+  }
+}
+
+TEST_CASE("archives that cat has joined are all extracted, or the fault says what to do") {
+  NamedRun run;
+  REQUIRE(
+      run.shell(
+          "seq 1000 > a; seq 2000 > b; for f in a b; do tar cf $f.tar $f; tar czf $f.tgz $f; "
+          "tar --zstd -cf $f.zst $f; echo $f | cpio --quiet -oH newc > $f.cpio; echo $f | cpio "
+          "--quiet -oH odc > $f.odc; zip -q $f.zip $f; 7z a $f.7z $f > /dev/null; bzip2 -k "
+          "$f.tar; done; cat a.tar b.tar > c.tar; cat a.tgz b.tgz > c.tar.gz; cat a.zst b.zst > "
+          "c.tar.zst; cat a.cpio b.odc > c.cpio; gzip -k c.cpio; cat a.tar.bz2 b.tar.bz2 > "
+          "c.tbz") == 0);
+  for (const std::string name :
+       {"c.tar", "c.tar.gz", "c.tar.zst", "c.cpio", "c.cpio.gz", "c.tbz"}) {
+    CAPTURE(name);
+    CHECK(run.build(run.scratch / name) == "");
+    CHECK(run.note == "2 archives, one after another, were extracted");
+    CHECK(run.shell("cmp a " + run.out("a") + " && cmp b " + run.out("b")) == 0);
+  }
+  REQUIRE(
+      run.shell("cat a.zip b.zip > z.zip; cat a.7z b.7z > z.7z; cat a.tgz b.zst > z.tgz; cat a.tar "
+                "b.tgz > z.tar; cat a.cpio b.tgz > z.cpio; cat a.tar.bz2 b.zip > z.tbz; cat a.tgz "
+                "b.tar > y.tgz") == 0);
+  CHECK(has(run.build(run.scratch / "z.zip"), "two or more zip archives, one after another"));
+  CHECK(has(run.build(run.scratch / "z.7z"), "another archive (7z) begins at byte "));
+  CHECK(has(run.build(run.scratch / "z.tgz"), "another archive (zst) begins at byte "));
+  CHECK(has(run.build(run.scratch / "y.tgz"), "another archive (tar) begins at byte "));
+  CHECK(has(run.build(run.scratch / "z.tbz"), "another archive (zip) begins at byte "));
+  CHECK(has(run.build(run.scratch / "z.tar"), "another archive (gz) begins"));
+  CHECK(has(run.build(run.scratch / "z.cpio"), "another archive (gz) begins"));
+}
+
+TEST_CASE("zeros before, in, and after a tar") {
+  NamedRun run;
+  REQUIRE(
+      run.shell(
+          "seq 1000 > a; tar cf a.tar a; head -c 512 /dev/zero | cat - a.tar > first.tar; "
+          "gzip -k first.tar; (cat a.tar; echo junk) > junk.tar; head -c 8K /dev/zero | cat "
+          "- a > lost.tar; cp a b; cp a c; tar cf one.tar a b; cp one.tar two.tar; tar rf two.tar "
+          "c; dd if=/dev/zero of=one.tar bs=512 seek=9 count=1 conv=notrunc status=none; dd "
+          "if=/dev/zero of=two.tar bs=512 seek=9 count=2 conv=notrunc status=none; head -c 10K "
+          "/dev/zero > none.tar; head -c 10K "
+          "/dev/zero > none.zip") == 0);
+  for (const std::string name : {"first.tar", "first.tar.gz"}) {
+    CHECK(run.build(run.scratch / name) == "");
+    CHECK(run.note == "zeros before the first entry were skipped");
+    CHECK(run.shell("cmp a " + run.out("a")) == 0);
+  }
+  CHECK(run.build(run.scratch / "junk.tar") == "");
+  CHECK(run.note == "bytes after the end of the archive were ignored");
+  CHECK(has(run.build(run.scratch / "lost.tar"), "zeros, and then no tar header"));
+  CHECK(has(run.build(run.scratch / "one.tar"), "one block of zeros, and then no tar header"));
+  CHECK(has(run.build(run.scratch / "two.tar"), "more entries, after bytes that are none"));
+  CHECK(run.build(run.scratch / "none.tar") == "");
+  CHECK(run.note == "the archive has no entries");
+  CHECK(has(run.build(run.scratch / "none.zip"), "is named like an archive, but is not one"));
+}
+
 TEST_CASE("a name that claims an archive must hold one") {
-  PieceRun run;
+  NamedRun run;
   REQUIRE(run.shell(": > e.tar; echo '<html>' > h.tar.gz; seq 1000 > s.zip; echo hello | gzip > "
                     "g.tgz; echo '<html>' > "
                     "H.ZIP") == 0);

@@ -55,7 +55,7 @@ TEST_CASE("plan: each kind of archive is told, counted and read as staging would
                          Row{"p.tar.xz", "tar.xz", false, "one xz block"},
                          Row{"p.tar.bz2", "tar.bz2", true, "bzip2 blocks"},
                          Row{"p.tar.lz4", "tar.lz4", false, "one lz4 stream"},
-                         Row{"z.7z", "7z", false, "a 7z archive is one stream"},
+                         Row{"z.7z", "7z", false, "an archive of the kind 7z is one stream"},
                          Row{"z.zip", "zip", true, "each member"}}) {
     CAPTURE(row.name);
     const PlanItem item = plan.of(row.name);

@@ -195,7 +195,6 @@ TEST_CASE("a part of a split archive says so") {
                     ">/dev/null") == 0);
   for (const std::string name : {"s.zip", "s.z01"})
     CHECK(has(run.build(run.scratch / name), "is one part of a zip archive in several files"));
-  CHECK(has(run.build(run.scratch / "s.7z.001"), "is one part of a 7z archive in several files"));
   Layout layout;
   layout.disk = 2;
   CHECK(has(fault_of(run, zip({stored("one", "1")}, layout)), "one part of a zip archive"));

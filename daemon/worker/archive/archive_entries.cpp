@@ -5,9 +5,14 @@
 #include <locale.h>
 
 #include <algorithm>
+#include <array>
 #include <optional>
+#include <string_view>
 
-#include "common/text/human.hpp"
+#include "common/wire/space_claim.hpp"
+#include "daemon/worker/archive/archive_end.hpp"
+#include "daemon/worker/archive/archive_fault.hpp"
+#include "daemon/worker/archive/zip_record.hpp"
 
 namespace nodestage {
 namespace {
@@ -46,6 +51,24 @@ bool is_harmless_warning(archive* handle) {
   constexpr const char* k_harmless[] = {"can't be converted", "cannot be converted", "ACL"};
   return std::any_of(std::begin(k_harmless), std::end(k_harmless),
                      [text](const char* part) { return std::strstr(text, part) != nullptr; });
+}
+
+int support_format(archive* handle, Container container) {
+  switch (container) {
+    case Container::tar:
+      return archive_read_support_format_tar(handle);
+    case Container::cpio:
+      return archive_read_support_format_cpio(handle);
+    case Container::zip:
+      return archive_read_support_format_zip_seekable(handle);
+    case Container::seven_zip:
+      return archive_read_support_format_7zip(handle);
+    case Container::iso:
+      return archive_read_support_format_iso9660(handle);
+    case Container::none:
+      break;
+  }
+  return ARCHIVE_FATAL;
 }
 
 Entry::Kind kind_of(archive_entry* raw) {
@@ -164,9 +187,9 @@ class StreamEntries final : public ArchiveEntries {
 
   Status open() {
     const PlainLocale plain;
-    const int format = container_ == Container::tar ? archive_read_support_format_tar(handle())
-                                                    : archive_read_support_format_cpio(handle());
-    if (format != ARCHIVE_OK) return open_failed();
+    if (support_format(handle(), container_) != ARCHIVE_OK) return open_failed();
+    if (container_ == Container::tar)
+      archive_read_set_options(handle(), "tar:read_concatenated_archives");
     const auto give = [](archive*, void* self, const void** data) {
       return static_cast<StreamEntries*>(self)->give_block(data);
     };
@@ -248,8 +271,10 @@ class FileEntries final : public ArchiveEntries {
   [[nodiscard]] const ArchiveContents* contents() const override {
     return index_ ? &*index_ : nullptr;
   }
+  [[nodiscard]] std::string note() const override { return has_junk_ ? k_junk_note : ""; }
 
  private:
+  Result<std::uint64_t> end() const;
   Error failed(const std::string& cause) override;
   Status name_entry(Entry& entry) override;
   Status at_end() override;
@@ -265,6 +290,7 @@ class FileEntries final : public ArchiveEntries {
   std::optional<ZipIndex> index_;
   const bool is_index_given_;
   std::size_t seen_ = 0;
+  bool has_junk_ = false;  // after the end
 };
 
 Status FileEntries::open() {
@@ -272,9 +298,7 @@ Status FileEntries::open() {
     TRY_ASSIGN(index_, read_zip_index(source_));
   }
   if (is_empty()) return {};
-  const int format = index_ ? archive_read_support_format_zip_seekable(handle())
-                            : archive_read_support_format_7zip(handle());
-  if (format != ARCHIVE_OK) return open_failed();
+  if (support_format(handle(), container_) != ARCHIVE_OK) return open_failed();
   archive_read_set_read_callback(handle(), [](archive*, void* self, const void** data) {
     return static_cast<FileEntries*>(self)->give_block(data);
   });
@@ -283,6 +307,17 @@ Status FileEntries::open() {
   });
   archive_read_set_callback_data(handle(), this);
   return opened_fault(archive_read_open1(handle()));
+}
+
+// 7z: where its start says that its last header ends.
+Result<std::uint64_t> FileEntries::end() const {
+  std::array<std::byte, 32> start{};
+  TRY_ASSIGN(const std::size_t count, source_.read_at(0, start));
+  if (container_ != Container::seven_zip || count < start.size()) return source_.size();
+  const std::string_view text(reinterpret_cast<const char*>(start.data()), start.size());
+  const auto end =
+      more(more(start.size(), little<std::uint64_t>(text, 12)), little<std::uint64_t>(text, 20));
+  return std::min(end, source_.size());
 }
 
 la_ssize_t FileEntries::give_block(const void** data) {
@@ -303,19 +338,7 @@ la_int64_t FileEntries::seek(la_int64_t offset, int whence) {
 }
 
 Error FileEntries::failed(const std::string& cause) {
-  const std::string test = container_ == Container::zip ? "unzip -t " : "7z t ";
-  const bool locked = cause.find("password") != std::string::npos ||
-                      cause.find("encrypted") != std::string::npos ||
-                      cause.find("Passphrase") != std::string::npos;
-  if (locked) return password_fault(shown(source_.path()) + ": ");
-  if (container_ == Container::seven_zip && source_.path().ends_with(".001")) {
-    return fault(0, shown(source_.path()) + ": is one part of a 7z archive in several files",
-                 "Join the files: cat WHOLE.7z.* > WHOLE.7z");
-  }
-  return fault(
-      0,
-      shown(source_.path()) + ": damaged or cut off: " + (cause.empty() ? "invalid data" : cause),
-      "Make or transfer it again. Test it with: " + test + shell_word(shown(source_.path())));
+  return archive_fault(source_.path(), container_, cause);
 }
 
 Status FileEntries::name_entry(Entry& entry) {
@@ -331,6 +354,8 @@ Status FileEntries::name_entry(Entry& entry) {
 
 Status FileEntries::at_end() {
   if (index_ && seen_ != index_->size()) return failed("two entries at one position");
+  TRY_ASSIGN(const std::uint64_t end, this->end());
+  TRY_ASSIGN(has_junk_, has_junk(source_, end));
   return {};
 }
 

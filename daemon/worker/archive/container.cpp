@@ -1,10 +1,7 @@
 #include "daemon/worker/archive/container.hpp"
 
-#include <algorithm>
 #include <cstdint>
 #include <optional>
-
-#include "common/text/path_names.hpp"
 
 namespace nodestage {
 namespace {
@@ -12,6 +9,21 @@ namespace {
 using namespace std::string_view_literals;
 
 constexpr std::size_t k_tar_block = 512;
+
+struct Magic {
+  Container container;
+  std::size_t at;
+  std::string_view bytes;
+};
+
+constexpr Magic k_magics[] = {
+    {Container::zip, 0, "PK\3\4"sv},
+    {Container::zip, 0, "PK\5\6"sv},
+    {Container::zip, 0, "PK\7\10PK\3\4"sv},
+    {Container::zip, 0, "PK00PK\3\4"sv},
+    {Container::seven_zip, 0, "7z\xbc\xaf\x27\x1c"sv},
+    {Container::iso, 32769, "CD001"sv},
+};
 
 std::string_view text_of(Bytes bytes) {
   return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
@@ -77,17 +89,24 @@ bool is_ascii_cpio(std::string_view start) {
 }  // namespace
 
 std::string_view container_name(Container container) {
-  constexpr std::string_view k_names[] = {"", "tar", "cpio", "zip", "7z"};
+  constexpr std::string_view k_names[] = {"", "tar", "cpio", "zip", "7z", "iso"};
   return k_names[static_cast<unsigned>(container)];
+}
+
+std::string_view container_test(Container container) {
+  return container == Container::zip ? "unzip -t" : "7z t";
+}
+
+bool is_stream(Container container) {
+  return container == Container::tar || container == Container::cpio;
 }
 
 Container recognise_container(Bytes start) {
   const std::string_view text = text_of(start);
-  if (text.starts_with("PK\3\4"sv) || text.starts_with("PK\5\6"sv) ||
-      text.starts_with("PK\7\10PK\3\4"sv) || text.starts_with("PK00PK\3\4"sv)) {
-    return Container::zip;
+  for (const Magic& magic : k_magics) {
+    if (text.size() > magic.at && text.substr(magic.at).starts_with(magic.bytes))
+      return magic.container;
   }
-  if (text.starts_with("7z\xbc\xaf\x27\x1c"sv)) return Container::seven_zip;
   if (is_ascii_cpio(text) || is_binary_cpio(text)) return Container::cpio;
   return is_tar(text) ? Container::tar : Container::none;
 }
@@ -95,14 +114,6 @@ Container recognise_container(Bytes start) {
 bool starts_with_zero_block(Bytes start) {
   const std::string_view text = text_of(start).substr(0, k_tar_block);
   return text.size() == k_tar_block && text.find_first_not_of('\0') == std::string_view::npos;
-}
-
-bool is_zip_by_accident(std::string_view path) {
-  static constexpr std::string_view k_suffixes[] = {
-      ".npz", ".pt",  ".pth", ".ckpt", ".keras", ".docx", ".xlsx", ".pptx", ".odt",
-      ".ods", ".odp", ".jar", ".war",  ".apk",   ".whl",  ".egg",  ".epub", ".kmz"};
-  return std::any_of(std::begin(k_suffixes), std::end(k_suffixes),
-                     [path](std::string_view suffix) { return has_suffix(path, suffix); });
 }
 
 }  // namespace nodestage

@@ -4,7 +4,10 @@
 
 #include <algorithm>
 #include <numeric>
+#include <span>
+#include <utility>
 
+#include "daemon/worker/archive/archive_end.hpp"
 #include "daemon/worker/archive/cpio_header.hpp"
 #include "daemon/worker/archive/cpio_links.hpp"
 #include "daemon/worker/archive/decoded_bytes.hpp"
@@ -15,6 +18,7 @@ namespace nodestage {
 namespace {
 
 constexpr std::uint64_t k_most_name_bytes = 0xffff;
+constexpr std::size_t k_start_bytes = k_magic_bytes;  // less than any header has
 
 Entry::Kind kind_of(std::uint64_t mode) {
   switch (mode & S_IFMT) {
@@ -45,8 +49,10 @@ class CpioEntries final : public Entries {
 
   Result<Entry*> next() override;
   Result<Block> read() override;
+  [[nodiscard]] std::string note() const override;
 
  private:
+  Result<bool> find_archive();
   Status end_entry();
   Result<CpioHeader> take_header();
   Status take_name(std::uint64_t size);
@@ -63,6 +69,7 @@ class CpioEntries final : public Entries {
   Decoder& decoder_;
   CpioForm form_ = CpioForm::none;  // before the first header
   DecodedBytes bytes_;
+  std::string start_;         // of the next header, taken already
   std::string text_;          // the text that was taken last
   std::uint64_t stored_ = 0;  // bytes of the current entry's data that are still to come
   std::uint64_t padding_ = 0;
@@ -70,6 +77,8 @@ class CpioEntries final : public Entries {
   std::optional<std::uint64_t> checksum_;
   std::uint32_t sum_ = 0;  // of the data so far
   CpioLinks links_;
+  std::uint64_t archives_ = 1;
+  bool has_junk_ = false;  // after the end
   Entry entry_;
 };
 
@@ -81,14 +90,56 @@ Status CpioEntries::end_entry() {
 
 Result<Entry*> CpioEntries::next() {
   TRY(end_entry());
-  TRY_ASSIGN(const CpioHeader header, take_header());
-  TRY(take_name(header.name_size));
-  if (entry_.name == "TRAILER!!!") {
-    TRY(decoder_.drain());
-    return static_cast<Entry*>(nullptr);
+  for (;;) {
+    TRY_ASSIGN(const CpioHeader header, take_header());
+    TRY(take_name(header.name_size));
+    if (entry_.name != "TRAILER!!!") {
+      TRY(begin_entry(header));
+      return &entry_;
+    }
+    TRY_ASSIGN(const bool is_another, find_archive());
+    if (!is_another) return static_cast<Entry*>(nullptr);
   }
-  TRY(begin_entry(header));
-  return &entry_;
+}
+
+// Whether another cpio follows the trailer and its padding, as with `cat a.cpio b.cpio`, in any
+// form. If so, the start of its first header is taken already; if not, all is read.
+Result<bool> CpioEntries::find_archive() {
+  bool is_there = true;
+  while (is_there) {
+    TRY_ASSIGN(is_there, bytes_.fill());
+    const Bytes left = is_there ? bytes_.left() : Bytes();
+    const auto other =
+        std::find_if(left.begin(), left.end(), [](std::byte b) { return b != std::byte{0}; });
+    bytes_.skip(static_cast<std::size_t>(other - left.begin()));
+    if (other != left.end()) break;
+  }
+  for (start_.clear(); is_there && start_.size() < k_start_bytes;) {
+    const std::size_t count = std::min(bytes_.left().size(), k_start_bytes - start_.size());
+    start_.append(reinterpret_cast<const char*>(bytes_.left().data()), count);
+    bytes_.skip(count);
+    TRY_ASSIGN(is_there, bytes_.fill());
+  }
+  if (start_.empty()) return false;
+  if (const CpioForm form = cpio_form(start_); form != CpioForm::none) {
+    form_ = form;
+    links_ = {};
+    ++archives_;
+    return true;
+  }
+  const std::string kind = kind_of_start(std::as_bytes(std::span(start_)));
+  if (!kind.empty()) return other_archive(decoder_.path(), kind, {});
+  has_junk_ = true;
+  while (is_there) {
+    bytes_.skip(bytes_.left().size());
+    TRY_ASSIGN(is_there, bytes_.fill());
+  }
+  return false;
+}
+
+std::string CpioEntries::note() const {
+  if (has_junk_) return k_junk_note;
+  return archives_ > 1 ? joined_note(archives_) : "";
 }
 
 Result<CpioHeader> CpioEntries::take_header() {
@@ -97,7 +148,8 @@ Result<CpioHeader> CpioEntries::take_header() {
     form_ = cpio_form({reinterpret_cast<const char*>(start.data()), start.size()});
   }
   if (form_ == CpioForm::none) return damaged("not a cpio header");
-  TRY(bytes_.take_text(text_, cpio_header_bytes(form_)));
+  TRY(bytes_.take_text(text_, cpio_header_bytes(form_) - start_.size()));
+  text_.insert(0, std::exchange(start_, {}));
   if (cpio_form(text_) != form_) return damaged("other data where a cpio header should be");
   const auto header = cpio_header(form_, text_);
   if (!header) return damaged("a cpio header with an invalid number");

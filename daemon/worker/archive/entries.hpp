@@ -51,6 +51,9 @@ class Entries {
   [[nodiscard]] virtual const EntryData* data() const { return nullptr; }
   [[nodiscard]] virtual std::uint64_t id() const { return 0; }  // of the current entry
 
+  // After the end: what its user should know of it, or "".
+  [[nodiscard]] virtual std::string note() const { return {}; }
+
   // Null: nothing is known of the entries in advance.
   [[nodiscard]] virtual const ArchiveContents* contents() const { return nullptr; }
 };

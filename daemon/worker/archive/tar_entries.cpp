@@ -7,6 +7,7 @@
 #include "daemon/worker/archive/decoded_bytes.hpp"
 #include "daemon/worker/archive/pax_header.hpp"
 #include "daemon/worker/archive/tar_header.hpp"
+#include "daemon/worker/archive/tar_rest.hpp"
 
 namespace nodestage {
 namespace {
@@ -27,10 +28,12 @@ struct Piece {
 
 class TarEntries final : public Entries {
  public:
-  TarEntries(Decoder& decoder, TarEnd end) : decoder_(decoder), end_(end), bytes_(decoder) {}
+  TarEntries(Decoder& decoder, TarEnd end)
+      : decoder_(decoder), end_(end), bytes_(decoder), rest_(decoder, bytes_) {}
 
   Result<Entry*> next() override;
   Result<Block> read() override;
+  [[nodiscard]] std::string note() const override { return rest_.note(); }
 
  private:
   Result<TarHeader> take_block();
@@ -51,6 +54,7 @@ class TarEntries final : public Entries {
   Decoder& decoder_;
   TarEnd end_;
   DecodedBytes bytes_;
+  TarRest rest_;
   std::uint64_t stored_ = 0;  // bytes of the current entry's data that are still to come
   std::uint64_t padding_ = 0;
   std::uint64_t offset_ = 0;  // in the file
@@ -104,8 +108,10 @@ Result<Entry*> TarEntries::next() {
     TRY_ASSIGN(const TarHeader header, take_block());
     if (header.is_zero()) {
       if (has_extension_) return damaged("an extended header without its entry");
-      TRY(decoder_.drain());
-      return static_cast<Entry*>(nullptr);
+      TRY_ASSIGN(const bool is_another, rest_.find_archive());
+      if (!is_another) return static_cast<Entry*>(nullptr);
+      global_ = {};
+      continue;
     }
     if (!header.has_right_checksum()) return damaged("a tar header with a wrong checksum");
     const auto size = header.size();
@@ -114,6 +120,7 @@ Result<Entry*> TarEntries::next() {
     if (is_extension) continue;
     TRY(begin_entry(header, static_cast<std::uint64_t>(*size)));
     has_extension_ = false;
+    rest_.begin_entry();
     return &entry_;
   }
 }

@@ -164,6 +164,19 @@ Result<Directory> find_directory(const Source& source) {
   return truncated(source);
 }
 
+// Data may precede the first member, but not a whole zip, as with `cat a.zip b.zip`.
+Status check_alone(const Source& source, std::uint64_t first) {
+  const std::uint64_t size = std::min<std::uint64_t>(first, k_end_bytes + k_max_comment);
+  TRY_ASSIGN(const auto before, bytes_at(source, first - size, size));
+  const auto end = find_end(text_of(before));
+  if (!end || end->has_junk) return {};
+  return fault(0, shown(source.path()) + ": two or more zip archives, one after another",
+               "A zip lists its members at its end, so only those of the last one would be there. "
+               "Stage them as files of their own: tail -c +" +
+                   std::to_string(first + 1) + " " + shell_word(shown(source.path())) +
+                   " > LAST.zip");
+}
+
 bool is_plain_member(const ZipRecord& record) {
   constexpr unsigned k_odd =
       ZipRecord::encrypted | ZipRecord::patched | ZipRecord::strong | ZipRecord::masked;
@@ -250,6 +263,7 @@ Result<ZipIndex> read_zip_index(const Source& source) {
                                    " entries but announces " + human_count(directory.members));
   }
   TRY(index.check_places(source));
+  TRY(check_alone(source, index.begin()));
   return index;
 }
 

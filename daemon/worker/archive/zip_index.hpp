@@ -31,6 +31,10 @@ class ZipIndex final : public ArchiveContents {
   }
 
   [[nodiscard]] std::uint64_t total_size() const override { return total_size_; }
+  // Where the first member begins, or the directory if there is none.
+  [[nodiscard]] std::uint64_t begin() const {
+    return places_.empty() ? directory_offset_ : places_.front().offset;
+  }
   // Whether all members are stored or deflated (Deflate64 too) and have no password.
   [[nodiscard]] bool is_plain() const override { return is_plain_; }
   [[nodiscard]] bool has_junk() const override { return has_junk_; }

@@ -18,7 +18,7 @@ class Bzip2Parts final : public PartMaker {
   std::unique_ptr<Part> make() override;
   void settle(Part& part, OrderedParts& behind) override;
   void stop() override { store_->stop(); }
-  [[nodiscard]] const std::string& note() const override { return note_; }
+  [[nodiscard]] std::optional<std::uint64_t> junk_at() const override { return junk_at_; }
 
  private:
   void end_stream(Part& part, const Bzip2Piece& piece);
@@ -29,7 +29,7 @@ class Bzip2Parts final : public PartMaker {
   // The consumer's:
   std::uint32_t checksum_ = 0;  // of the stream's blocks so far
   bool is_over_ = false;        // what follows is not bzip2
-  std::string note_;
+  std::optional<std::uint64_t> junk_at_;
 };
 
 }  // namespace nodestage

@@ -10,6 +10,7 @@
 
 #include "daemon/worker/decode/compress_codec.hpp"
 #include "daemon/worker/decode/gzip_codec.hpp"
+#include "daemon/worker/decode/lzip_codec.hpp"
 #include "daemon/worker/decode/xz_codec.hpp"
 #include "daemon/worker/decode/zstd_fault.hpp"
 
@@ -134,6 +135,19 @@ bool is_compress(Bytes bytes) {
   return (settings & 0x60U) == 0 && (settings & 31U) >= 9 && (settings & 31U) <= 16;
 }
 
+// .lzma has no magic. What xz(1) looks at is looked at here: settings, a dictionary of 2^n or 2^n +
+// 2^(n-1) bytes, and a size that is unknown or less than 256 GiB. The coded data begin with a 0.
+bool is_lzma(Bytes bytes) {
+  if (bytes.size() < k_magic_bytes || std::to_integer<unsigned>(bytes[0]) >= 225) return false;
+  const std::uint32_t dictionary = little_endian(bytes.subspan(1));
+  const int ones = std::popcount(dictionary);
+  const bool is_usual = ones == 1 || (ones == 2 && (dictionary & dictionary << 1U) != 0);
+  if (dictionary < 4096 || !is_usual) return false;
+  const std::uint64_t high = little_endian(bytes.subspan(9));
+  const std::uint64_t size = high << 32U | little_endian(bytes.subspan(5));
+  return (size == ~std::uint64_t{0} || size < std::uint64_t{1} << 38U) && bytes[13] == std::byte{0};
+}
+
 bool is_bzip2(Bytes bytes) {
   using namespace std::string_view_literals;
   if (!starts_with(bytes, "BZh") || bytes.size() < 10) return false;
@@ -153,13 +167,13 @@ Error zstd_fault(std::size_t code) {
 }
 
 std::string_view coding_suffix(Coding coding) {
-  constexpr std::string_view k_names[] = {"", "gz", "bz2", "xz", "zst", "lz4", "Z"};
+  constexpr std::string_view k_names[] = {"", "gz", "bz2", "xz", "zst", "lz4", "Z", "lzma", "lz"};
   return k_names[static_cast<unsigned>(coding)];
 }
 
 std::string_view coding_test(Coding coding) {
-  constexpr std::string_view k_tests[] = {"cksum",   "gzip -t", "bzip2 -t", "xz -t",
-                                          "zstd -t", "lz4 -t",  "gzip -t"};
+  constexpr std::string_view k_tests[] = {"cksum",  "gzip -t", "bzip2 -t", "xz -t",  "zstd -t",
+                                          "lz4 -t", "gzip -t", "xz -t",    "lzip -t"};
   return k_tests[static_cast<unsigned>(coding)];
 }
 
@@ -182,6 +196,10 @@ bool begins_frame(Coding coding, Bytes start) {
       return starts_with(start, "\x04\x22\x4d\x18") || is_skippable(start);
     case Coding::compress:
       return is_compress(start);
+    case Coding::lzma:
+      return is_lzma(start);
+    case Coding::lzip:
+      return starts_with(start, "LZIP\1");
   }
   return false;
 }
@@ -193,8 +211,8 @@ Coding recognise_coding(Bytes start) {
     if (skip >= frame.size()) break;
     frame = frame.subspan(skip);
   }
-  for (const Coding coding :
-       {Coding::gzip, Coding::bzip2, Coding::xz, Coding::zstd, Coding::lz4, Coding::compress}) {
+  for (const Coding coding : {Coding::gzip, Coding::bzip2, Coding::xz, Coding::zstd, Coding::lz4,
+                              Coding::compress, Coding::lzip, Coding::lzma}) {
     if (begins_frame(coding, frame)) return coding;
   }
   return Coding::plain;
@@ -216,6 +234,10 @@ std::unique_ptr<Codec> make_codec(Coding coding, CodecLimits limits) {
       return std::make_unique<Lz4>();
     case Coding::compress:
       return make_compress_codec();
+    case Coding::lzma:
+      return make_lzma_codec();
+    case Coding::lzip:
+      return make_lzip_codec();
   }
   return nullptr;
 }

@@ -14,7 +14,7 @@
 
 namespace nodestage {
 
-enum class Coding { plain, gzip, bzip2, xz, zstd, lz4, compress };
+enum class Coding { plain, gzip, bzip2, xz, zstd, lz4, compress, lzma, lzip };
 
 // "gz", "bz2", … as in a file's suffix; "" for plain.
 std::string_view coding_suffix(Coding coding);

@@ -62,7 +62,7 @@ Result<Slice> Decoder::next() {
   }
   auto block = decoding_->next();
   if (!block) fault_ = block.error();
-  if (block && block->empty()) note_ = decoding_->note();
+  if (block && block->empty()) junk_at_ = decoding_->junk_at();
   return block;
 }
 

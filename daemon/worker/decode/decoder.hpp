@@ -12,11 +12,13 @@
 //   xz      blocks of known size, as the memory    dictionary, block, and compressed block per
 //           allows                                 thread; at least the dictionary (up to 128 MiB)
 //   lz4     nothing                                8 MiB
+//   lzma,   nothing                                the dictionary (up to 128 MiB)
+//   lzip
 // clang-format on
 #pragma once
 
 #include <memory>
-#include <string>
+#include <optional>
 #include <vector>
 
 #include "daemon/worker/decode/decode_faults.hpp"
@@ -36,7 +38,7 @@ struct DecoderLimits {
 };
 
 // Several members, streams, or frames in one file are one stream, as in gzip(1) and similar
-// programs. Zero bytes after the last one are padding; other bytes there are ignored, with a note.
+// programs. Zero bytes after the last one are padding; other bytes there are ignored (junk_at).
 //
 // Used by one thread. The destructor may run at any moment; it stops and joins the threads, and
 // waits only for a read that hangs in the kernel.
@@ -66,7 +68,10 @@ class Decoder {
   [[nodiscard]] unsigned threads() const { return decoding_ != nullptr ? decoding_->threads() : 1; }
 
   [[nodiscard]] Coding coding() const { return coding_; }
-  [[nodiscard]] const std::string& note() const { return note_; }
+  [[nodiscard]] const std::string& path() const { return source_->path(); }
+  // At the end: the position in the file of bytes after the compressed data which were ignored,
+  // perhaps with zeros before them.
+  [[nodiscard]] std::optional<std::uint64_t> junk_at() const { return junk_at_; }
 
   // The fault for a file that ends too early.
   [[nodiscard]] Error cut_off() const;
@@ -86,7 +91,7 @@ class Decoder {
   std::vector<std::byte> peeked_;
   std::unique_ptr<Decoding> decoding_;  // null before the first next()
   Status fault_;
-  std::string note_;
+  std::optional<std::uint64_t> junk_at_;
 };
 
 }  // namespace nodestage

@@ -3,7 +3,7 @@
 
 #include <cstdint>
 #include <memory>
-#include <string>
+#include <optional>
 #include <vector>
 
 #include "daemon/worker/decode/decode_faults.hpp"
@@ -24,8 +24,8 @@ class Decoding {
   // The position in the file before which everything lies that was returned.
   [[nodiscard]] virtual std::uint64_t position() const = 0;
   [[nodiscard]] virtual unsigned threads() const { return 1; }
-  // At the end: a note for the user, or "".
-  [[nodiscard]] virtual std::string note() const = 0;
+  // At the end: as Decoder::junk_at().
+  [[nodiscard]] virtual std::optional<std::uint64_t> junk_at() const = 0;
 };
 
 }  // namespace nodestage

@@ -70,7 +70,7 @@ class FrameParts final : public PartMaker {
 
   std::unique_ptr<Part> make() override;
   void stop() override { store_->stop(); }
-  [[nodiscard]] const std::string& note() const override { return reader_.note(); }
+  [[nodiscard]] std::optional<std::uint64_t> junk_at() const override { return reader_.junk_at(); }
 
  private:
   const std::unique_ptr<DecodeStore> store_;

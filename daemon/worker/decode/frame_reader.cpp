@@ -24,7 +24,7 @@ Result<bool> FrameReader::find_frame() {
     const auto magic = std::span(start).first(std::min(held, start.size()));
     input_.copy(0, magic);
     if (begins_frame(coding_, magic)) return true;
-    note_ = k_junk_note;
+    junk_at_ = input_.offset();
   }
   place_ = Place::at_end;
   return false;

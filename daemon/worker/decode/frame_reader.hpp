@@ -1,11 +1,11 @@
 // FrameReader: the frames of a compressed file (gzip members, xz streams, …), decoded one after
 // another by one Codec, as one stream. Zero bytes between and after them are padding; other bytes
-// after the last one are ignored, with a note.
+// after the last one are ignored.
 #pragma once
 
 #include <functional>
 #include <memory>
-#include <string>
+#include <optional>
 
 #include "daemon/worker/decode/codec.hpp"
 #include "daemon/worker/decode/decode_faults.hpp"
@@ -31,8 +31,8 @@ class FrameReader {
   [[nodiscard]] const Status& fault() const { return fault_; }
   [[nodiscard]] bool is_at_end() const { return place_ == Place::at_end; }
 
-  // At the end: a note about what was ignored, or "".
-  [[nodiscard]] const std::string& note() const { return note_; }
+  // At the end: where what was ignored begins in the file.
+  [[nodiscard]] std::optional<std::uint64_t> junk_at() const { return junk_at_; }
 
  private:
   std::size_t step(std::span<std::byte> out);
@@ -48,11 +48,8 @@ class FrameReader {
   const DecodeFaults& faults_;
   enum class Place { between_frames, in_frame, at_end } place_ = Place::between_frames;
   Status fault_;
-  std::string note_;
+  std::optional<std::uint64_t> junk_at_;
 };
-
-inline constexpr const char* k_junk_note =
-    "bytes after the end of the compressed data were ignored";
 
 // Skips zero bytes. Returns whether anything follows.
 Result<bool> skip_zeros(CompressedInput& input);

@@ -66,8 +66,8 @@ class PartMaker {
   // From any thread: a call that waits in make() returns stopped().
   virtual void stop() = 0;
 
-  // At the end: a note for the user, or "".
-  [[nodiscard]] virtual const std::string& note() const = 0;
+  // At the end: as Decoder::junk_at().
+  [[nodiscard]] virtual std::optional<std::uint64_t> junk_at() const = 0;
 };
 
 // Not movable. One thread calls next() and destroys this.

@@ -18,7 +18,7 @@ class PartDecoding final : public Decoding {
   Result<Slice> next() override;
   [[nodiscard]] std::uint64_t position() const override { return position_; }
   [[nodiscard]] unsigned threads() const override { return threads_; }
-  [[nodiscard]] std::string note() const override { return maker_->note(); }
+  [[nodiscard]] std::optional<std::uint64_t> junk_at() const override { return maker_->junk_at(); }
 
  private:
   PartDecoding(std::unique_ptr<PartMaker> maker, unsigned threads, std::size_t depth)

@@ -36,7 +36,7 @@ class Plain final : public Decoding {
     return block;
   }
   [[nodiscard]] std::uint64_t position() const override { return position_; }
-  [[nodiscard]] std::string note() const override { return {}; }
+  [[nodiscard]] std::optional<std::uint64_t> junk_at() const override { return {}; }
 
  private:
   SourceBlocks blocks_;
@@ -87,6 +87,8 @@ class Start {
         return xz();
       case Coding::lz4:
       case Coding::compress:
+      case Coding::lzma:
+      case Coding::lzip:
         return frames(make_codec(coding_), nullptr);
     }
     return Error{EINVAL, "no coding"};

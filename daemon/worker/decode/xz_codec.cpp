@@ -1,6 +1,6 @@
 #include "daemon/worker/decode/xz_codec.hpp"
 
-#include <lzma.h>
+#include <string>
 
 namespace nodestage {
 namespace {
@@ -8,27 +8,14 @@ namespace {
 // What a decoder with a dictionary of k_max_window takes in addition to it.
 constexpr std::uint64_t k_beside_window = 4ULL << 20;
 
-Error fault_of(lzma_ret status) {
-  switch (status) {
-    case LZMA_MEM_ERROR:
-      return {ENOMEM, "no memory"};
-    case LZMA_MEMLIMIT_ERROR:
-      return {ENOMEM, "its dictionary is too large"};
-    case LZMA_OPTIONS_ERROR:
-      return {0, "xz: an unknown option"};
-    default:
-      return {0, "xz data or checksum"};
-  }
-}
-
-class Xz final : public Codec {
+// What the codecs of both formats do alike.
+class LzmaCodec : public Codec {
  public:
-  explicit Xz(CodecLimits limits) : limits_(limits) {}
-  ~Xz() override { lzma_end(&stream_); }
+  explicit LzmaCodec(std::string_view coding) : coding_(coding) {}
+  ~LzmaCodec() override { lzma_end(&stream_); }
 
   Status begin_frame() override {
-    if (initialize() == LZMA_OK) return {};
-    return Error{ENOMEM, "no memory"};
+    return initialize(stream_) == LZMA_OK ? Status() : Error{ENOMEM, "no memory"};
   }
 
   // The first call without progress may be part of the decoder's work; the second one is an error.
@@ -39,7 +26,25 @@ class Xz final : public Codec {
   }
 
  private:
-  lzma_ret initialize() {
+  virtual lzma_ret initialize(lzma_stream& stream) = 0;
+
+  Result<Step> code(Bytes in, std::span<std::byte> out) {
+    const LzmaStep step = run_lzma(stream_, in, out);
+    if (!step.is_right())
+      return failed(lzma_fault(coding_, step.status), step.consumed, step.produced);
+    return Step{step.consumed, step.produced, step.status == LZMA_STREAM_END};
+  }
+
+  const std::string_view coding_;
+  lzma_stream stream_ = LZMA_STREAM_INIT;
+};
+
+class Xz final : public LzmaCodec {
+ public:
+  explicit Xz(CodecLimits limits) : LzmaCodec("xz"), limits_(limits) {}
+
+ private:
+  lzma_ret initialize(lzma_stream& stream) override {
 #if LZMA_VERSION >= UINT32_C(50040000)  // 5.4.0
     lzma_mt options{};
     options.threads = limits_.threads;
@@ -48,30 +53,51 @@ class Xz final : public Codec {
     if (limits_.threads > 1 && limits_.memory > 0) {
       // The limit of all threads may be above that of one.
       if (options.memlimit_stop < limits_.memory) options.memlimit_stop = limits_.memory;
-      return lzma_stream_decoder_mt(&stream_, &options);
+      return lzma_stream_decoder_mt(&stream, &options);
     }
 #endif
-    return lzma_stream_decoder(&stream_, k_max_window + k_beside_window, 0);
-  }
-
-  Result<Step> code(Bytes in, std::span<std::byte> out) {
-    stream_.next_in = reinterpret_cast<const std::uint8_t*>(in.data());
-    stream_.avail_in = in.size();
-    stream_.next_out = reinterpret_cast<std::uint8_t*>(out.data());
-    stream_.avail_out = out.size();
-    const lzma_ret status = lzma_code(&stream_, in.empty() ? LZMA_FINISH : LZMA_RUN);
-    const std::size_t consumed = in.size() - stream_.avail_in;
-    if (status != LZMA_OK && status != LZMA_STREAM_END && status != LZMA_BUF_ERROR)
-      return failed(fault_of(status), consumed, out.size() - stream_.avail_out);
-    return Step{consumed, out.size() - stream_.avail_out, status == LZMA_STREAM_END};
+    return lzma_stream_decoder(&stream, k_max_window + k_beside_window, 0);
   }
 
   const CodecLimits limits_;
-  lzma_stream stream_ = LZMA_STREAM_INIT;
+};
+
+class Lzma final : public LzmaCodec {
+ public:
+  Lzma() : LzmaCodec("lzma") {}
+
+ private:
+  lzma_ret initialize(lzma_stream& stream) override {
+    return lzma_alone_decoder(&stream, k_max_window + k_beside_window);
+  }
 };
 
 }  // namespace
 
+LzmaStep run_lzma(lzma_stream& stream, Bytes in, std::span<std::byte> out) {
+  stream.next_in = reinterpret_cast<const std::uint8_t*>(in.data());
+  stream.avail_in = in.size();
+  stream.next_out = reinterpret_cast<std::uint8_t*>(out.data());
+  stream.avail_out = out.size();
+  const lzma_ret status = lzma_code(&stream, in.empty() ? LZMA_FINISH : LZMA_RUN);
+  return {in.size() - stream.avail_in, out.size() - stream.avail_out, status};
+}
+
+Error lzma_fault(std::string_view coding, lzma_ret status) {
+  switch (status) {
+    case LZMA_MEM_ERROR:
+      return {ENOMEM, "no memory"};
+    case LZMA_MEMLIMIT_ERROR:
+      return {ENOMEM, "its dictionary is too large"};
+    case LZMA_OPTIONS_ERROR:
+      return {0, std::string(coding) + ": an unknown option"};
+    default:
+      return {0, std::string(coding) + " data or checksum"};
+  }
+}
+
 std::unique_ptr<Codec> make_xz_codec(CodecLimits limits) { return std::make_unique<Xz>(limits); }
+
+std::unique_ptr<Codec> make_lzma_codec() { return std::make_unique<Lzma>(); }
 
 }  // namespace nodestage

@@ -1,5 +1,7 @@
-// The codec of xz streams, with liblzma's threads if a stream has several blocks of known size.
+// The codecs of xz(1): ".xz", and ".lzma", which came before it. What they share with lzip's.
 #pragma once
+
+#include <lzma.h>
 
 #include <memory>
 
@@ -7,8 +9,22 @@
 
 namespace nodestage {
 
-// Uses as many threads as limits.memory allows: each takes a block's compressed and decoded size
-// and the dictionary. If that is too much, or a block's size is not known, one thread decodes.
 std::unique_ptr<Codec> make_xz_codec(CodecLimits limits);
+std::unique_ptr<Codec> make_lzma_codec();
+
+// One call of a decoder of liblzma.
+struct LzmaStep {
+  std::size_t consumed;
+  std::size_t produced;
+  lzma_ret status;
+
+  [[nodiscard]] bool is_right() const {
+    return status == LZMA_OK || status == LZMA_STREAM_END || status == LZMA_BUF_ERROR;
+  }
+};
+LzmaStep run_lzma(lzma_stream& stream, Bytes in, std::span<std::byte> out);
+
+// The cause of a wrong status. `coding`: the format's name.
+Error lzma_fault(std::string_view coding, lzma_ret status);
 
 }  // namespace nodestage

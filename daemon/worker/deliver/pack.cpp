@@ -9,7 +9,7 @@
 #include <algorithm>
 
 #include "common/os/file.hpp"
-#include "common/text/path_names.hpp"
+#include "common/text/archive_names.hpp"
 #include "daemon/worker/deliver/source_fault.hpp"
 
 namespace nodestage {
@@ -120,10 +120,7 @@ Error entry_error(const std::string& name, const Error& cause) {
 
 }  // namespace
 
-Status check_pack_suffix(const std::string& suffix) {
-  if (is_writable_archive(suffix)) return {};
-  return Error{EINVAL, "archives of the kind " + suffix + " cannot be written, only read"};
-}
+Status check_pack_suffix(const std::string& suffix) { return check_written_archive(suffix); }
 
 void Pack::EntryDeleter::operator()(archive_entry* entry) const { ::archive_entry_free(entry); }
 

@@ -6,9 +6,9 @@
 #include <algorithm>
 
 #include "common/os/file.hpp"
+#include "common/text/archive_names.hpp"
 #include "common/text/human.hpp"
 #include "common/text/name_pattern.hpp"
-#include "common/text/path_names.hpp"
 #include "daemon/worker/tree/sync_crew.hpp"
 
 namespace nodestage {

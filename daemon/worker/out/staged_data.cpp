@@ -10,6 +10,7 @@
 #include "common/os/file.hpp"
 #include "common/os/wall_clock.hpp"
 #include "common/request/destinations.hpp"
+#include "common/text/archive_names.hpp"
 #include "common/text/glob_text.hpp"
 #include "common/text/human.hpp"
 #include "common/text/path_names.hpp"

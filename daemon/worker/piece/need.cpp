@@ -149,7 +149,7 @@ std::uint64_t xz_blocks_of(const Source& source) {
 Result<Need> need_of_archive(const Source& source, Coding coding, Container container) {
   const std::uint64_t size = source.size();
   TRY_ASSIGN(const auto content, content_of(source, coding));
-  const bool is_stored = coding == Coding::plain && container != Container::seven_zip;
+  const bool is_stored = coding == Coding::plain && is_stream(container);
   const std::uint64_t guess = is_stored ? size : more(size, size);
   const std::uint64_t expected = content ? std::max(content->expected, size) : guess;
   const std::uint64_t least = content ? std::max(content->least, size) : size;

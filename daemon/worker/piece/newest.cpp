@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "common/os/file.hpp"
+#include "common/text/archive_names.hpp"
 #include "common/text/human.hpp"
 #include "common/text/path_names.hpp"
 #include "daemon/worker/archive/entry_filter.hpp"

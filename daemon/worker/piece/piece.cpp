@@ -6,8 +6,10 @@
 #include <algorithm>
 
 #include "common/os/file.hpp"
+#include "common/text/archive_names.hpp"
 #include "common/text/human.hpp"
 #include "common/text/path_names.hpp"
+#include "daemon/worker/archive/archive_end.hpp"
 #include "daemon/worker/archive/archive_entries.hpp"
 #include "daemon/worker/archive/cpio_entries.hpp"
 #include "daemon/worker/archive/entry_limits.hpp"
@@ -15,6 +17,7 @@
 #include "daemon/worker/archive/zip_entries.hpp"
 #include "daemon/worker/copy/copy_file.hpp"
 #include "daemon/worker/copy/copy_tree.hpp"
+#include "daemon/worker/piece/recognise.hpp"
 #include "daemon/worker/tree/dir_stack.hpp"
 #include "daemon/worker/tree/write_bits.hpp"
 #include "daemon/worker/write/tree_writer.hpp"
@@ -57,10 +60,6 @@ std::size_t depth_of(const std::string& name) {
   return static_cast<std::size_t>(std::count(name.begin(), name.end(), '/'));
 }
 
-bool seeks(Container container) {
-  return container == Container::zip || container == Container::seven_zip;
-}
-
 }  // namespace
 
 Result<Piece> Piece::open(const std::string& path, const Unpacking& wanted, Meter& meter,
@@ -79,46 +78,14 @@ Status Piece::recognise() {
   if (wanted_.only != nullptr) return newest_of_file(path_);
   TRY_ASSIGN(Source source, Source::open(path_, *meter_));
   source_ = std::make_unique<Source>(std::move(source));
-  return wanted_.extract == Extract::automatic ? recognise_file() : Status();
-}
-
-// A file whose name promises nothing may contain anything: faults in its first bytes do not count.
-Status Piece::recognise_file() {
-  const bool claims_archive = !archive_suffix(last_part(path_)).empty();
-  if (source_->size() == 0 && claims_archive) {
-    return fault(0, shown(path_) + ": empty (0 bytes)",
-                 "Was it written to a full disk or quota? Make it again");
-  }
-  auto decoder = Decoder::open(*source_, {limits_.threads, limits_.memory - limits_.memory / 3});
-  if (!decoder) return decoder.error();
-  decoder_ = std::make_unique<Decoder>(std::move(*decoder));
-  const auto start = decoder_->peek();
-  if (!start && (claims_archive || is_stopped(start.error()))) return start.error();
-  if (start) container_ = recognise_container(*start);
-  if (start && claims_archive && starts_with_zero_block(*start)) container_ = Container::tar;
-  if (container_ == Container::none && archive_suffix(last_part(path_)) == ".zip") {
-    // A zip after a program that extracts it, or the last of several files.
-    TRY_ASSIGN(const bool is_zip, has_zip_end(*source_));
-    if (is_zip) container_ = Container::zip;
-  }
-  if (seeks(container_) && (decoder_->coding() != Coding::plain || is_zip_by_accident(path_))) {
-    container_ = Container::none;
-  }
-  if (container_ != Container::none) {
-    form_ = Form::archive;
-  } else if (claims_archive) {
-    TRY(decoder_->drain());  // if it is cut off or damaged, that is the cause
-    return not_an_archive();
-  } else if (decoder_->coding() != Coding::plain) {
-    add_note("not an archive: copied as it is");
-  }
+  auto found = nodestage::recognise(*source_, wanted_,
+                                    {limits_.threads, limits_.memory - limits_.memory / 3});
+  if (!found) return std::move(found.error());
+  decoder_ = std::move(found->decoder);
+  container_ = found->container;
+  if (container_ != Container::none) form_ = Form::archive;
+  add_note(found->note);
   return {};
-}
-
-Error Piece::not_an_archive() const {
-  return fault(
-      0, shown(path_) + ": is named like an archive, but is not one",
-      "Look at it with: file " + shell_word(shown(path_)) + " (extract=no copies it as it is)");
 }
 
 std::string Piece::default_name() const {
@@ -182,6 +149,7 @@ Status Piece::copy_directory(const Place& place) {
   link_note_ = copy.notes().out_links.note(wanted_.links, "links=follow",
                                            meter_->bytes_written - written_before);
   if (wanted_.strip > 0) add_note("strip= has no meaning for a directory");
+  if (wanted_.extract == Extract::yes) add_note("extract= has no meaning for a directory");
   if (wanted_.only == nullptr) idle_globs_ = filter.idle_globs();  // else it has not seen all names
   return check_taken(filter.takes_all() ? 0 : 1, copy.taken());
 }
@@ -211,7 +179,7 @@ Status Piece::copy_as_file(const Place& place) {
 
 Status Piece::open_entries() {
   if (entries_) return {};
-  if (!seeks(container_)) {
+  if (is_stream(container_)) {
     entries_ = container_ == Container::tar ? open_tar_entries(*decoder_, wanted_.eof)
                                             : open_cpio_entries(*decoder_);
     return {};
@@ -254,7 +222,7 @@ Result<Need> Piece::need() {
 Status Piece::extract(const Place& place) {
   TRY_ASSIGN(const Fd to, make_directory(place));
   TRY(open_entries());  // first: it looks for an index at the end
-  begin_relay(seeks(container_) ? 0 : source_->position());
+  begin_relay(is_stream(container_) ? source_->position() : 0);
   const mode_t umask = place.writes == Writes::taken ? place.umask | k_write_bits : place.umask;
   TreeWriter writer(
       to.get(), umask, *meter_, place.space,
@@ -262,7 +230,8 @@ Status Piece::extract(const Place& place) {
   EntryLimits limits(source_->size(), limits_.rules);
   written_before_ = meter_->bytes_written;
   OutLinks out_links;
-  TRY(write_entries(*entries_, writer, limits, out_links));
+  if (Status written = write_entries(*entries_, writer, limits, out_links); !written)
+    return as_part(std::move(written.error()));
   if (Status finished = writer.finish(); !finished) {
     const std::string* failed = writer.failed_entry();
     return at_entry(std::move(finished.error()), failed != nullptr ? *failed : "");
@@ -274,13 +243,30 @@ Status Piece::extract(const Place& place) {
   add_note(skipped_note(left_out.set_ids, "set-id bits of files"));
   add_note(skipped_note(left_out.lost_xattrs, k_lost_xattrs));
   add_note(writer.unreadable().note());
-  add_note(decoder_->note());
   if (wanted_.links == LinksOut::followed) add_note(k_only_directories);
   if (meter_->bytes_written == written_before_)
     link_note_ = out_links.note(LinksOut::kept, k_dereferenced, 0);
-  if (entries_->contents() != nullptr && entries_->contents()->has_junk())
-    add_note("bytes after the end of the archive were ignored");
+  return look_behind();
+}
+
+// Takes notes of what follows the archive, if it is no other archive.
+Status Piece::look_behind() {
+  add_note(entries_->note());
+  bool is_junk = entries_->contents() != nullptr && entries_->contents()->has_junk();
+  if (const auto at = decoder_->junk_at()) {
+    TRY_ASSIGN(is_junk, has_junk(*source_, *at));
+  }
+  if (is_junk) add_note(k_junk_note);
   return {};
+}
+
+// A part of an archive is neither damaged nor without its end.
+Error Piece::as_part(Error error) const {
+  if (is_part_name(path_) && !is_stopped(error))
+    error.advice =
+        "By its name it is one part of an archive in several files: join the parts in "
+        "order, and stage the whole";
+  return error;
 }
 
 Status Piece::write_entries(Entries& entries, TreeWriter& writer, EntryLimits& limits,
@@ -331,6 +317,7 @@ Status Piece::write_entries(Entries& entries, TreeWriter& writer, EntryLimits& l
     }
   }
   idle_globs_ = filter.idle_globs();
+  if (seen == 0) add_note("the archive has no entries");
   return check_taken(seen, taken);
 }
 

@@ -48,10 +48,7 @@ struct PieceLook {
 
 class Piece {
  public:
-  // Opens the source and finds out what it is. Archives are recognized by content. Anything else is
-  // copied as it is, unless its name claims an archive (".tar.gz"): that is a fault, since the job
-  // expects a directory; extract=no copies even that. A zip whose name claims another kind of file
-  // (".npz", ".pt", ".docx") is copied, too. `meter` is borrowed.
+  // Opens the source and finds out what it is (recognise.hpp). `meter` is borrowed.
   static Result<Piece> open(const std::string& path, const Unpacking& wanted, Meter& meter,
                             const PieceLimits& limits);
 
@@ -101,7 +98,7 @@ class Piece {
   };
   Status build(const Place& place);
 
-  // After build(): a note for the user, or "".
+  // A note for the user, or "". Complete after build().
   [[nodiscard]] const std::string& note() const { return note_; }
 
   // After build(): what is told of links that lead out of it, or "".
@@ -115,13 +112,14 @@ class Piece {
   Piece(std::string path, Unpacking wanted, Meter& meter, const PieceLimits& limits)
       : path_(std::move(path)), wanted_(std::move(wanted)), meter_(&meter), limits_(limits) {}
   Status recognise();
-  Status recognise_file();
   Status make(const Place& place);
   void begin_relay(std::uint64_t offset);
   void end_relay();
   Status copy_directory(const Place& place);
   Status copy_as_file(const Place& place);
   Status extract(const Place& place);
+  Status look_behind();
+  [[nodiscard]] Error as_part(Error error) const;
   Status open_entries();
   [[nodiscard]] Status check_members(const ArchiveContents& contents) const;
   Status write_entries(Entries& entries, TreeWriter& writer, EntryLimits& limits,
@@ -131,7 +129,6 @@ class Piece {
                      const EntryLimits& limits);
   [[nodiscard]] Status check_ratio(const EntryLimits& limits) const;
   [[nodiscard]] Status check_taken(std::uint64_t seen, std::uint64_t taken) const;
-  [[nodiscard]] Error not_an_archive() const;
   [[nodiscard]] Error at_entry(Error error, const std::string& name) const;
   void add_note(const std::string& text);
 

@@ -58,8 +58,7 @@ Result<PieceLook> Piece::look(std::chrono::milliseconds limit) {
     const std::uint64_t before = meter_->bytes_read;
     TRY_ASSIGN(look.is_whole, read_entries(*entries_, end, look));
     // libarchive reads a 7z itself, from its start, after the headers at its end.
-    look.position =
-        container_ == Container::seven_zip ? meter_->bytes_read - before : decoder_->position();
+    look.position = is_stream(container_) ? decoder_->position() : meter_->bytes_read - before;
     if (look.is_whole || look.position > source_->size()) look.position = source_->size();
     look.threads = decoder_->threads();
   } else if (source_) {

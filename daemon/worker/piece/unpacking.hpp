@@ -13,6 +13,12 @@ namespace nodestage {
 // By default all of it.
 struct Unpacking {
   Unpacking() = default;
+  // An archive of an environment needs no name that says so: any other file lists requirements.
+  static Unpacking of_venv() {
+    Unpacking unpacking;
+    unpacking.is_by_content = true;
+    return unpacking;
+  }
   Unpacking(const DatasetItem& item)  // NOLINT: as a dataset's options say
       : extract(item.extract),
         strip(item.strip),
@@ -22,7 +28,8 @@ struct Unpacking {
         links(item.links == Links::follow ? LinksOut::followed : LinksOut::kept) {}
 
   Extract extract = Extract::automatic;
-  unsigned strip = 0;                // leading components of each entry's name to drop
+  bool is_by_content = false;  // an archive is unpacked whatever its name is; a file is copied
+  unsigned strip = 0;          // leading components of each entry's name to drop
   std::vector<std::string> include;  // globs on entry names; empty: everything
   std::vector<std::string> exclude;
   TarEnd eof = TarEnd::required;

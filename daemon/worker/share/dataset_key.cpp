@@ -16,7 +16,7 @@ ShareKey dataset_key(const DatasetItem& item, bool is_group, const std::string& 
   ShareKey key(rules, is_group ? "datasets" : "dataset", dataset_name(item, first));
   if (is_group && item.destination.empty())
     key.refuse("several files are kept only below one destination: --stage-dataset=SOURCE:DEST");
-  key.add("extract", item.extract == Extract::no ? 1U : 0U);
+  key.add("extract", static_cast<unsigned>(item.extract));
   key.add("strip", item.strip);
   key.add("include", item.include);
   key.add("exclude", item.exclude);

@@ -8,8 +8,8 @@
 #include <vector>
 
 #include "common/os/file.hpp"
+#include "common/text/archive_names.hpp"
 #include "common/text/human.hpp"
-#include "common/text/path_names.hpp"
 #include "common/wire/status_file.hpp"
 #include "daemon/worker/basis/log.hpp"
 #include "daemon/worker/piece/piece.hpp"
@@ -68,7 +68,7 @@ Result<VenvSource> venv_source(const std::string& path) {
   RateLimit rate(-1);  // for the first bytes alone
   const std::atomic<bool> stop = false;
   Meter meter(rate, stop);
-  TRY_ASSIGN(const Piece piece, Piece::open(path, Unpacking(), meter, {}));
+  TRY_ASSIGN(const Piece piece, Piece::open(path, Unpacking::of_venv(), meter, {}));
   return piece.container() ? VenvSource::archive : VenvSource::requirements;
 }
 

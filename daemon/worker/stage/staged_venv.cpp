@@ -35,7 +35,7 @@ Status StagedVenv::plan() {
 Status StagedVenv::weigh() {
   if (is_link()) return {};
   if (!is_shared() && context_.workspace.is_placed(item_.destination)) return {};
-  TRY_ASSIGN(Piece piece, Piece::open(item_.source, Unpacking(), meter_, context_.limits));
+  TRY_ASSIGN(Piece piece, Piece::open(item_.source, Unpacking::of_venv(), meter_, context_.limits));
   TRY_ASSIGN(need_, piece.need());
   keep_open(std::move(piece));
   return {};
@@ -49,7 +49,7 @@ Status StagedVenv::stage() {
   }
   TRY_ASSIGN(const Fd item_fd, context_.workspace.make_item(index_));
   if (is_lead()) pad_built(item_fd.get());
-  TRY_ASSIGN(Piece piece, open_piece(item_.source, Unpacking()));
+  TRY_ASSIGN(Piece piece, open_piece(item_.source, Unpacking::of_venv()));
   TRY(build(piece, item_fd.get()));
   return place(item_fd.get(), built_.c_str(), item_.destination);
 }

@@ -1,0 +1,42 @@
+// What a file's name promises of archives. The one table of suffixes: the manual page lists them
+// (tests/unit/test_archive_names.cpp compares), and messages and decisions are made from it.
+#pragma once
+
+#include <span>
+#include <string>
+#include <string_view>
+
+#include "common/result.hpp"
+
+namespace nodestage {
+
+struct ArchiveName {
+  enum class Use {
+    extracted,  // an archive; it is an error if the file is none
+    refused,    // an archive of a kind that nothing here can read
+    copied,     // a file to its users, although an archive is inside (".npz")
+  };
+  std::string_view suffix;   // in lower case
+  std::string_view content;  // what is usually inside: "tar.gz"; refused: the program that reads it
+  Use use = Use::extracted;
+  bool is_written = true;  // such archives can be made as well
+};
+
+std::span<const ArchiveName> archive_names();
+
+// The row with the longest suffix that `path` ends in, ignoring case, or null.
+const ArchiveName* archive_name(std::string_view path);
+
+// The suffix of an archive, extracted or refused, that `path` ends in, or "". In lower case.
+std::string_view archive_suffix(std::string_view path);
+// Whether archives with this suffix can be made; "" is the directory's own form. If not: the cause.
+Status check_written_archive(std::string_view suffix);
+
+// "data.tar.gz" for "data.tar.gz.part01", "data.tar.gz.aa", and "data.tar.gz.003": the archive that
+// a file is one part of, by its name. "" for any other name.
+std::string whole_archive(std::string_view path);
+
+// Whether a name ends as those of parts do, whatever the whole is called: "x.part01", "x.003".
+bool is_part_name(std::string_view path);
+
+}  // namespace nodestage

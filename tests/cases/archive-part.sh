@@ -1,0 +1,15 @@
+# A part of a split archive is told to be one, and never "eof=optional"; kinds that nobody reads are refused by name.
+head -c 300K /dev/urandom >f
+tar -cf t.tar f
+split -d -n 3 t.tar t.tar.part
+for name in t.tar.part00 t.tar.part01; do
+    says --stage-dataset=$name -- true
+    [ "$code" -ne 0 ]
+    has "$said" 'is one part of an archive in several files' 'cat '
+    lacks "$said" eof=
+done
+echo x >d.tar.br
+says --stage-dataset=d.tar.br -- true
+[ "$code" -ne 0 ]
+has "$said" 'archives of the kind .tar.br cannot be extracted here' brotli
+R --stage-dataset=d.tar.br,extract=no -- sh -c '[ -f "$NODESTAGE_DATASET" ]'

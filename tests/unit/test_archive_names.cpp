@@ -1,0 +1,99 @@
+#include <doctest/doctest.h>
+
+#include <algorithm>
+#include <cctype>
+#include <fstream>
+#include <iterator>
+#include <set>
+#include <sstream>
+
+#include "common/request/request.hpp"
+#include "common/text/archive_names.hpp"
+
+using namespace nodestage;
+
+namespace {
+
+using Use = ArchiveName::Use;
+
+std::string text_of(const std::string& path) {
+  std::ifstream file(std::string(NODESTAGE_SOURCE_DIR) + "/" + path);
+  return {std::istreambuf_iterator<char>(file), {}};
+}
+
+std::string lowered(std::string text) {
+  std::transform(text.begin(), text.end(), text.begin(),
+                 [](unsigned char c) { return std::tolower(c); });
+  return text;
+}
+
+// The names in the manual page between `names: USE` and `names end`.
+std::set<std::string> manual_names(const std::string& use) {
+  const std::string manual = text_of("docs/nodestage.7");
+  const std::size_t begin = manual.find("names: " + use + "\n");
+  REQUIRE(begin != std::string::npos);
+  std::istringstream lines(manual.substr(begin, manual.find("names end", begin) - begin));
+  std::set<std::string> names;
+  for (std::string word; lines >> word;) {
+    if (word.starts_with('.') && word != ".Pa" && word != ".\\\"") names.insert(lowered(word));
+  }
+  return names;
+}
+
+std::set<std::string> table_names(Use use) {
+  std::set<std::string> names;
+  for (const ArchiveName& name : archive_names()) {
+    if (name.use == use) names.insert(std::string(name.suffix));
+  }
+  return names;
+}
+
+}  // namespace
+
+TEST_CASE("the manual page has the names of archives, as the table has them") {
+  CHECK(manual_names("extracted") == table_names(Use::extracted));
+  CHECK(manual_names("refused") == table_names(Use::refused));
+  CHECK(manual_names("copied") == table_names(Use::copied));
+}
+
+TEST_CASE("completion and the manual page have the values of extract") {
+  const std::set<std::string> known(std::begin(k_extract_names), std::end(k_extract_names));
+  CHECK(known == std::set<std::string>{"auto", "yes", "no"});
+  CHECK(text_of("docs/nodestage.7").find("Cm auto | yes | no") != std::string::npos);
+  for (const std::string file : {"nodestage.bash", "_nodestage", "__nodestage_value.fish"}) {
+    CAPTURE(file);
+    CHECK(text_of("conf/completion/" + file).find(" auto yes no") != std::string::npos);
+  }
+}
+
+TEST_CASE("names of archives") {
+  CHECK(archive_suffix("/p/A.Tar.GZ") == ".tar.gz");
+  CHECK(archive_suffix("a.tar.lz") == ".tar.lz");
+  CHECK(archive_suffix("a.rar") == ".rar");
+  CHECK(archive_suffix("a.tar.br") == ".tar.br");
+  CHECK(archive_suffix("a.npz") == "");
+  CHECK(archive_suffix("a.bin") == "");
+  CHECK(check_written_archive(".tar.zst"));
+  CHECK(check_written_archive(""));
+  CHECK(check_written_archive(".npz"));
+  CHECK(check_written_archive(".tar.lz").error().what ==
+        "archives of the kind .tar.lz cannot be written, only read");
+  CHECK(check_written_archive(".zpaq").error().what ==
+        "archives of the kind .zpaq cannot be written");
+}
+
+TEST_CASE("parts of split archives") {
+  CHECK(whole_archive("/p/t.tar.gz.part00") == "t.tar.gz");
+  CHECK(whole_archive("v.7z.002") == "v.7z");
+  CHECK(whole_archive("t.tar.ab") == "t.tar");
+  CHECK(whole_archive("t.zip_part-aa") == "t.zip");
+  CHECK(whole_archive("t.tar.part1") == "t.tar");
+  for (const char* name : {"t.tar", "t.tar.gz", "t.zip.gz", "t.tar.br", "t.tar.md5", "t.tar.1",
+                           "t.part01", "t.tar.2024", "t.tar.asc", "part", "", "/p/"}) {
+    CAPTURE(name);
+    CHECK(whole_archive(name).empty());
+  }
+  CHECK(is_part_name("x.part01"));
+  CHECK(is_part_name("x.003"));
+  CHECK_FALSE(is_part_name("x.csv"));
+}
