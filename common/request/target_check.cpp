@@ -7,6 +7,7 @@
 #include <cerrno>
 #include <optional>
 
+#include "common/text/archive_names.hpp"
 #include "common/text/path_names.hpp"
 
 namespace nodestage {
