@@ -90,6 +90,11 @@ Result<PushDirectory> PushDirectory::take_over(const std::string& path) {
   return directory;
 }
 
+Status PushDirectory::set_order(const WorkerOrder& order) {
+  order_ = order;
+  return replace_file(fd(), k_order, encode_order(order), k_mode);
+}
+
 Status PushDirectory::close() { return make_file(fd(), k_closed, ""); }
 
 bool PushDirectory::is_closed() const {

@@ -46,6 +46,9 @@ class PushDirectory {
   [[nodiscard]] const WorkerOrder& order() const { return order_; }
   [[nodiscard]] const std::string& request() const { return request_; }
 
+  // After the staging, which adds to the order.
+  Status set_order(const WorkerOrder& order);
+
   // Leaves it where it is, for a next `run`.
   void keep() { own_->keep(); }
 

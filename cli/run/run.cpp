@@ -91,6 +91,10 @@ class Run {
     }
     for (const std::string& line : summary_lines(*status)) voice_.say(line);
     order_.staged_ns = staged_ns(*status);
+    if (const Status noted = push_directory_->set_order(order_); !noted) {
+      voice_.say(noted.error().text());
+      return k_not_run;
+    }
     set_environment(status->environment);
     return {};
   }
