@@ -155,7 +155,8 @@ TEST_CASE("a misspelt key or value: what was meant") {
   CHECK(has(dataset_fault("/a,opt"), "did you mean 'optional'?"));
   CHECK(has(dataset_fault("/a,share"), "did you mean 'shared'?"));
   CHECK(has(dataset_fault("/a,b"), "optional, async, shared, eof=optional"));
-  CHECK(has(dataset_fault("/a,extract=on"), "extract=on (did you mean 'no'?): only auto, yes or no"));
+  CHECK(
+      has(dataset_fault("/a,extract=on"), "extract=on (did you mean 'no'?): only auto, yes or no"));
   CHECK_FALSE(has(dataset_fault("/a,b"), "did you mean"));
   CHECK_FALSE(has(dataset_fault("/a,"), "did you mean"));
   CHECK_FALSE(has(dataset_fault("/a,compression=9"), "did you mean"));
