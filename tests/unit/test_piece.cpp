@@ -140,6 +140,9 @@ TEST_CASE("archives that cat has joined are all extracted, or the fault says wha
                 "b.tgz > z.tar; cat a.cpio b.tgz > z.cpio; cat a.tar.bz2 b.zip > z.tbz; cat a.tgz "
                 "b.tar > y.tgz") == 0);
   CHECK(has(run.build(run.scratch / "z.zip"), "two or more zip archives, one after another"));
+  // The directory of the first one is where the second one's would be in a file of its own.
+  REQUIRE(run.shell("cat a.zip a.zip > twice.zip") == 0);
+  CHECK(has(run.build(run.scratch / "twice.zip"), "two or more zip archives, one after another"));
   CHECK(has(run.build(run.scratch / "z.7z"), "another archive (7z) begins at byte "));
   CHECK(has(run.build(run.scratch / "z.tgz"), "another archive (zst) begins at byte "));
   CHECK(has(run.build(run.scratch / "y.tgz"), "another archive (tar) begins at byte "));

@@ -146,8 +146,9 @@ Result<Directory> told_directory(const Source& source) {
   return directory;
 }
 
-// At the recorded offset, or else right before the end record: then data precede the archive. Not
-// if data follow it, too: that is how a cut-off zip within a zip looks.
+// Right before the end record, or else at the recorded offset. If the two differ, data precede the
+// archive: perhaps another zip, which can have its own directory at that offset. Not if data follow
+// it, too: that is how a cut-off zip within a zip looks.
 Result<Directory> find_directory(const Source& source) {
   TRY_ASSIGN(Directory directory, told_directory(source));
   const bool has_outer = directory.has_junk && directory.end > 0;
@@ -155,11 +156,13 @@ Result<Directory> find_directory(const Source& source) {
   if (directory.size == 0 || directory.size > directory.end) return truncated(source);
   const std::uint64_t latest = directory.end - directory.size;
   if (directory.offset <= latest) {
+    TRY_ASSIGN(const bool is_last, starts_at(source, latest, k_record));
+    if (is_last && !directory.has_junk) {
+      directory.shift = latest - directory.offset;
+      return directory;
+    }
     TRY_ASSIGN(const bool is_there, starts_at(source, directory.offset, k_record));
     if (is_there) return directory;
-    TRY_ASSIGN(const bool is_later, starts_at(source, latest, k_record));
-    directory.shift = latest - directory.offset;
-    if (is_later && !directory.has_junk) return directory;
   }
   return truncated(source);
 }
