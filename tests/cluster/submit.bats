@@ -506,14 +506,21 @@ SCRIPT
     [ "$(sed -n 1p <<<"$OUTPUT")" = "no newline" ]
     lines_like 1 "^nodestage: n1: res \(directory\) -> /home/alice/out/said_$JOBID: 1 file, 2 B in " "$OUTPUT"
     lines_like 1 "^nodestage: n1: none: skipped: .*nothing of that name" "$OUTPUT"
-    # All nodes, and the patterns of the output's name.
-    sbatch_wait -N3 -J said -o 'logs/%x_%4j_%N_%J_%t.out' --stage-out=res:out/said_%j --stage-out=first:out/first \
-        --wrap "srun sh -c '${script//\$/\\$}'; echo 1 >\$SLURM_TMPDIR/first"
+    # All nodes, and the patterns of the output's name. (Only the first node knows its own name in %N.)
+    sbatch_wait -N3 -J said -o 'logs/%x_%7j_%J_%t.out' --stage-out=res:out/said_%j --stage-out=first:out/first <<'SCRIPT'
+#!/bin/bash
+srun sh -c 'mkdir $SLURM_TMPDIR/res; echo r >$SLURM_TMPDIR/res/r'
+echo 1 >$SLURM_TMPDIR/first
+SCRIPT
+    wait_until 10 in_file "logs/said_$(printf %07d "$JOBID")_${JOBID}_0.out" "nodestage: n2: " "nodestage: n3: "
+    text=$(contents "logs/said_$(printf %07d "$JOBID")_${JOBID}_0.out")
     for i in 1 2 3; do
-        lines_like 1 "^nodestage: n$i: res \(directory\) -> /home/alice/out/said_$JOBID/n$i: 1 file, 2 B in " "$OUTPUT"
+        lines_like 1 "^nodestage: n$i: res \(directory\) -> /home/alice/out/said_$JOBID/n$i: 1 file, 2 B in " "$text"
     done
-    lines_like 1 "^nodestage: n1: first \(file\) -> /home/alice/out/first/n1" "$OUTPUT"
-    lines_like 1 "first" "$OUTPUT"
+    lines_like 1 "^nodestage: n1: first \(file\) -> /home/alice/out/first/n1" "$text"
+    lines_like 1 "first" "$text"
+    sbatch_wait -w n1 -o 'logs/%N-%n' --stage-out=res:out/said_%j --wrap "$script"
+    has "$(contents logs/n1-0)" "nodestage: n1: res (directory) -> "
     id=$(submit alice --array=1-2 -o 'logs/a_%A_%a.out' --stage-out=res:out/said_%A/%a --wrap "$script")
     wait_until 60 job_ended "$id"
     for i in 1 2; do
@@ -538,6 +545,15 @@ SCRIPT
     [ "$(contents logs/none)" = "no newline" ]
     configure n1
     assert_idle_clean
+}
+
+# in_file FILE PART...: they are in alice's file.
+in_file() {
+    local text part
+    text=$(contents "$1") || return 1
+    for part in "${@:2}"; do
+        [[ $text == *"$part"* ]] || return 1
+    done
 }
 
 # says_so JOBID TEXT: the job's output has it.
