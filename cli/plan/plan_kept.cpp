@@ -37,7 +37,7 @@ WorkerOrder order_of(const std::string& path) {
 }
 
 // A job waits for what was just changed, and the node cannot have it yet.
-void set_kept(const Identity& identity, const std::vector<CacheRow>& rows, PlanItem& item) {
+void set_kept(const SourceIdentity& identity, const std::vector<CacheRow>& rows, PlanItem& item) {
   if (identity.settles_ms != 0) {
     item.kept = KeptHere::miss;
     return;

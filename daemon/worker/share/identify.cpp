@@ -23,7 +23,7 @@ namespace {
 constexpr int k_read = O_RDONLY | O_NONBLOCK | O_NOCTTY;
 
 struct Finding {
-  Identity identity;
+  SourceIdentity identity;
   std::string name;         // the last part of the destination
   std::uint64_t bytes = 0;  // of the sources
 };
@@ -135,10 +135,10 @@ std::vector<ItemRecord> records_of(const WorkerOrder& order, const StageRequest&
 
 }  // namespace
 
-std::vector<Identity> identities_of(const WorkerOrder& order, const StageRequest& request) {
-  std::vector<Identity> identities;
+std::vector<SourceIdentity> identities_of(const WorkerOrder& order, const StageRequest& request) {
+  std::vector<SourceIdentity> identities;
   for (const auto& finding : findings_of(order, request))
-    identities.push_back(finding ? finding->identity : Identity());
+    identities.push_back(finding ? finding->identity : SourceIdentity());
   return identities;
 }
 

@@ -12,7 +12,7 @@ namespace nodestage {
 // Of each item, in the request's order; an empty one for an item without the key `shared`. Needs
 // the rights of the job's user. Reads little, whatever the sources' sizes: at most 64 MiB of an
 // item that was changed lately.
-std::vector<Identity> identities_of(const WorkerOrder& order, const StageRequest& request);
+std::vector<SourceIdentity> identities_of(const WorkerOrder& order, const StageRequest& request);
 
 // An item that was changed too lately to be kept has the flag k_item_unsettled, and in `ended_ms`
 // from when on it can be.

@@ -74,7 +74,7 @@ std::string unsuitable(const std::string& name) {
 
 }  // namespace
 
-bool is_same(const Identity& before, const Identity& after) {
+bool is_same(const SourceIdentity& before, const SourceIdentity& after) {
   return !before.key.empty() && before.key == after.key && before.seen == after.seen;
 }
 
@@ -298,7 +298,7 @@ std::uint64_t ShareKey::settles_ms() const {
                                       : static_cast<std::uint64_t>(settles_ / k_millisecond) + 1;
 }
 
-Identity ShareKey::identity() const {
+SourceIdentity ShareKey::identity() const {
   const bool is_looked_at = rules_.way == ShareWay::looks;
   if (is_refused()) return {{}, why_not_, {}, is_fresh_, 0};
   if (is_looked_at && !young_.empty()) return {{}, young_, {}, is_fresh_, settles_ms()};

@@ -35,7 +35,7 @@ struct ShareRules {
   ShareWay way = ShareWay::looks;
 };
 
-struct Identity {
+struct SourceIdentity {
   std::string key;      // k_share_key_bytes digits; empty: it must not be kept
   std::string why_not;  // then: the reason, for a user
   // Differs when a file whose content is in the key was written meanwhile, even with the same
@@ -48,7 +48,7 @@ struct Identity {
 };
 
 // Whether `why_not` is empty and both are of the same, unchanged sources.
-bool is_same(const Identity& before, const Identity& after);
+bool is_same(const SourceIdentity& before, const SourceIdentity& after);
 
 class ShareKey {
  public:
@@ -74,7 +74,7 @@ class ShareKey {
   void refuse(const std::string& why);
   [[nodiscard]] bool is_refused() const { return !why_not_.empty(); }
 
-  [[nodiscard]] Identity identity() const;
+  [[nodiscard]] SourceIdentity identity() const;
 
  private:
   struct Release {

@@ -101,7 +101,8 @@ void add_requirements(ShareKey& key, const VenvItem& item, const WorkerOrder& or
 
 }  // namespace
 
-Identity identify_venv(const VenvItem& item, VenvSource source, int fd, const ShareRules& rules) {
+SourceIdentity identify_venv(const VenvItem& item, VenvSource source, int fd,
+                             const ShareRules& rules) {
   const bool is_archive = source == VenvSource::archive;
   ShareKey key(rules, is_archive ? "archive of a venv" : "requirements",
                last_part(item.destination));

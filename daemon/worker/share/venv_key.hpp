@@ -11,6 +11,7 @@ enum class VenvSource { archive, requirements };
 // Looks at an archive, which `fd` has open, or at everything that a build from requirements reads:
 // the file and what the file includes, the interpreter, directories of wheels, the installer's
 // settings. After a `module load` the interpreter is known by the module's name alone.
-Identity identify_venv(const VenvItem& item, VenvSource source, int fd, const ShareRules& rules);
+SourceIdentity identify_venv(const VenvItem& item, VenvSource source, int fd,
+                             const ShareRules& rules);
 
 }  // namespace nodestage

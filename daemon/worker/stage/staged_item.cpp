@@ -104,7 +104,7 @@ ShareRules StagedItem::share_rules() const {
   return {context_.order, context_.umask, way_of(decided_->key)};
 }
 
-std::string StagedItem::judge(const Identity& before, const Identity& after) {
+std::string StagedItem::judge(const SourceIdentity& before, const SourceIdentity& after) {
   const std::lock_guard lock(mutex_);
   const std::string path = destination_path();
   if (!is_same(before, after) || before.key != decided_->key) {

@@ -121,7 +121,7 @@ class StagedItem {
   [[nodiscard]] ShareRules share_rules() const;
   // Of an item that leads, when its sources were read: whether it can be kept, by what they were
   // before and after that. Its destination must be known. Returns the path that the job will use.
-  std::string judge(const Identity& before, const Identity& after);
+  std::string judge(const SourceIdentity& before, const SourceIdentity& after);
   void set_kind(const std::string& kind);
   void set_destination(const std::string& destination);
   void add_note(const std::string& text);

@@ -64,7 +64,8 @@ void StagedVenv::pad_built(int item_fd) {
 // The log of a build lies beside the environment, also when that failed.
 Status StagedVenv::build(Piece& piece, int item_fd) {
   set_kind(Venv::kind(piece));
-  const std::optional<Identity> before = is_lead() ? std::optional(identify(piece)) : std::nullopt;
+  const std::optional<SourceIdentity> before =
+      is_lead() ? std::optional(identify(piece)) : std::nullopt;
   Venv venv(
       item_, context_.order, meter_, *builder_, context_.stop,
       [this](const std::string& text) { set_note(text); },
@@ -90,7 +91,7 @@ Status StagedVenv::take_writes(int item_fd) const {
   return taken ? Status() : Status(with_prefix(taken.error(), source() + ": "));
 }
 
-Identity StagedVenv::identify(const Piece& piece) const {
+SourceIdentity StagedVenv::identify(const Piece& piece) const {
   const auto kind = piece.container() ? VenvSource::archive : VenvSource::requirements;
   return identify_venv(item_, kind, piece.source_fd(), share_rules());
 }

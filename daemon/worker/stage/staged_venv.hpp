@@ -28,7 +28,7 @@ class StagedVenv final : public StagedItem {
   [[nodiscard]] std::string variable_name() const override { return "NODESTAGE_VENV"; }
   Status build(Piece& piece, int item_fd);
   [[nodiscard]] Status take_writes(int item_fd) const;
-  [[nodiscard]] Identity identify(const Piece& piece) const;
+  [[nodiscard]] SourceIdentity identify(const Piece& piece) const;
 
   void pad_built(int item_fd);
 
