@@ -196,9 +196,16 @@ TEST_CASE("identify: what was changed lately is known by its bytes, if they are 
   REQUIRE_MESSAGE(key.size() == k_share_key_bytes, run.why_not);
   CHECK(way_of(key) == ShareWay::bytes);
   CHECK_FALSE(run.has_flag(k_item_unsettled));
-  SUBCASE("its times do not count") {
-    REQUIRE(run.in_data("cp t.tar u && mv u t.tar") == 0);
+  SUBCASE("which file it is does not count") {
+    REQUIRE(run.in_data("cp -p t.tar u && mv u t.tar") == 0);
     CHECK(run.key() == key);
+  }
+  SUBCASE("what a copy takes over does") {
+    REQUIRE(run.in_data("chmod u+x t.tar") == 0);
+    const std::string executable = run.key();
+    CHECK(executable != key);
+    REQUIRE(run.in_data("touch t.tar") == 0);
+    CHECK(run.key() != executable);
   }
   SUBCASE("a byte does") {
     REQUIRE(run.in_data("printf x | dd of=t.tar bs=1 seek=10239 conv=notrunc status=none") == 0);

@@ -172,6 +172,10 @@ TEST_CASE("zeros before, in, and after a tar") {
   CHECK(has(run.build(run.scratch / "lost.tar"), "zeros, and then no tar header"));
   CHECK(has(run.build(run.scratch / "one.tar"), "one block of zeros, and then no tar header"));
   CHECK(has(run.build(run.scratch / "two.tar"), "more entries, after bytes that are none"));
+  // Of empty files, each block is a header.
+  REQUIRE(run.shell("touch x y z; tar cf lone.tar x y z; dd if=/dev/zero of=lone.tar bs=512 seek=1 "
+                    "count=1 conv=notrunc status=none") == 0);
+  CHECK(has(run.build(run.scratch / "lone.tar"), "one block of zeros, and then more entries"));
   CHECK(run.build(run.scratch / "none.tar") == "");
   CHECK(run.note == "the archive has no entries");
   CHECK(has(run.build(run.scratch / "none.zip"), "is named like an archive, but is not one"));

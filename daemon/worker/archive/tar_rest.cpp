@@ -26,7 +26,10 @@ Result<bool> TarRest::find_archive() {
     TRY_ASSIGN(const bool is_there, bytes_.fill());
     if (!is_there) return false;
     const Bytes block = block_of(bytes_.left());
-    if (is_header(block)) break;
+    if (is_header(block)) {
+      if (!has_entry_ || before == Zeros::several) break;
+      return decoder_.damaged("one block of zeros, and then more entries");
+    }
     if (!is_zero(block)) {
       TRY(judge_junk(before));
       return false;

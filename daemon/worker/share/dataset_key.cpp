@@ -28,7 +28,7 @@ ShareKey dataset_key(const DatasetItem& item, bool is_group, const std::string& 
 // The name matters in a group, and says of a single file whether it claims to be an archive.
 void add_source(ShareKey& key, const std::string& path, int fd) {
   key.add("source", std::string_view(last_part(path)));
-  key.add_file(path, fd);
+  key.add_copied_file(path, fd);
 }
 
 }  // namespace nodestage

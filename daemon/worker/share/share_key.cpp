@@ -144,6 +144,16 @@ void ShareKey::add_file(const std::string& path, int fd) {
   add_bytes(fd, look->size);
 }
 
+void ShareKey::add_copied_file(const std::string& path, int fd) {
+  add_file(path, fd);
+  const auto look = look_at(fd);
+  if (!look || rules_.way == ShareWay::looks) return;
+  add("mode", look->mode & 07777U);
+  add("mtime", static_cast<std::uint64_t>(look->mtime));
+  // Extended attributes are not read: the ctime changes with them.
+  if (rules_.order.extract.xattrs) add("ctime", static_cast<std::uint64_t>(look->ctime));
+}
+
 // Exactly as many bytes as the size says, or the key would not say where they end.
 void ShareKey::add_bytes(int fd, std::uint64_t size) {
   if (size > k_max_bytes - bytes_read_) return refuse(k_just_changed);

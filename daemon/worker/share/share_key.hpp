@@ -61,6 +61,8 @@ class ShareKey {
 
   // A file whose content the tree is made of. `path`: as the user gave it.
   void add_file(const std::string& path, int fd);
+  // The same for one that may be copied as it is: its mode and times are in the copy, too.
+  void add_copied_file(const std::string& path, int fd);
   // A file by its content, which was read just before.
   void add_content(const std::string& path, int fd, std::string_view content);
 
