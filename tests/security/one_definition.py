@@ -50,7 +50,7 @@ def main():
               for defined, files in places.items() if len(files) > 1]
     if count < 300:
         faults.append(f"only {count} definitions were found: does this still read the sources as they are?")
-    sys.exit("\n".join(faults))
+    sys.exit("\n".join(faults) or 0)
 
 
 main()
