@@ -22,6 +22,18 @@ std::string chosen(const std::string& parent) {
   return variable != nullptr && *variable != '\0' ? variable : "/tmp";
 }
 
+Error not_of_a_run(const std::string& path) {
+  return {EPERM, printable(path) + ": it is not a directory of `nodestage run` of yours"};
+}
+
+// EPERM if it is not the caller's.
+Result<unsigned> mode_of_own(int directory_fd, const std::string& path) {
+  struct stat found {};
+  if (::fstat(directory_fd, &found) != 0) return system_error(path);
+  if (found.st_uid != ::geteuid()) return not_of_a_run(path);
+  return found.st_mode;
+}
+
 }  // namespace
 
 Result<std::string> private_parent(const std::string& wanted) {
@@ -31,11 +43,9 @@ Result<std::string> private_parent(const std::string& wanted) {
 }
 
 Status check_private(int directory_fd, const std::string& path) {
-  struct stat found {};
-  if (::fstat(directory_fd, &found) != 0) return system_error(path);
+  TRY_ASSIGN(const unsigned mode, mode_of_own(directory_fd, path));
   constexpr unsigned k_others = 077;
-  if (found.st_uid == ::geteuid() && (found.st_mode & k_others) == 0) return {};
-  return Error{EPERM, printable(path) + ": it is not a directory of `nodestage run` of yours"};
+  return (mode & k_others) == 0 ? Status() : not_of_a_run(path);
 }
 
 Result<PrivateDirectory> PrivateDirectory::make(const std::string& parent) {
@@ -52,8 +62,10 @@ Result<PrivateDirectory> PrivateDirectory::make(const std::string& parent) {
 
 Result<PrivateDirectory> PrivateDirectory::adopt(const std::string& path) {
   TRY_ASSIGN(Fd fd, open_at(AT_FDCWD, path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW));
-  TRY(check_private(fd.get(), path));
-  return PrivateDirectory(path, std::move(fd));
+  TRY(mode_of_own(fd.get(), path));
+  PrivateDirectory directory(path, std::move(fd));
+  directory.keep();
+  return directory;
 }
 
 PrivateDirectory::PrivateDirectory(PrivateDirectory&& other) noexcept

@@ -24,7 +24,8 @@ class PrivateDirectory {
  public:
   // Creates it below private_parent(parent), which must exist.
   static Result<PrivateDirectory> make(const std::string& parent);
-  // One that a process has left: from now on, it is this one's.
+  // One of the caller's that a process has left, whatever its mode. It stays unless remove() is
+  // called.
   static Result<PrivateDirectory> adopt(const std::string& path);
   PrivateDirectory(PrivateDirectory&& other) noexcept;
   ~PrivateDirectory();

@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include "cli/base/worker_watch.hpp"
+#include "common/os/boot_id.hpp"
 #include "common/os/file.hpp"
 #include "common/text/human.hpp"
 
@@ -36,6 +37,7 @@ Status lock(const Fd& file, const std::string& name) {
 Result<Fd> make_alive(int directory_fd) {
   TRY_ASSIGN(Fd file, open_at(directory_fd, k_not_alive_yet, O_RDWR | O_CREAT | O_EXCL, k_mode));
   TRY(lock(file, k_alive));
+  TRY(write_all(file.get(), boot_id()));
   if (::renameat(directory_fd, k_not_alive_yet, directory_fd, k_alive) != 0)
     return system_error(k_alive);
   return file;
@@ -83,6 +85,7 @@ Result<PushDirectory> PushDirectory::take_over(const std::string& path) {
   TRY_ASSIGN(PushDirectory directory, open(path));
   TRY_ASSIGN(directory.alive_, open_at(directory.fd(), k_alive, O_RDWR));
   TRY(lock(directory.alive_, k_alive));
+  TRY_ASSIGN(directory.boot_, read_all(directory.alive_.get(), k_max_bytes));
   TRY_ASSIGN(const auto turn, directory.take_turn());
   if (!turn) return Error{EWOULDBLOCK, path + ": a worker still runs"};
   TRY_ASSIGN(PrivateDirectory own, PrivateDirectory::adopt(path));

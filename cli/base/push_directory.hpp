@@ -8,7 +8,8 @@
 //   list     k_worker_delivered_fd. Whoever has a flock on it delivers; a worker inherits the lock,
 //            so that it lasts until no worker can write to a target any more
 //   alive    the run has a flock on it while it lives. So has the guard of its command
-//            (cli/base/command_guard.hpp), until the command has exited
+//            (cli/base/command_guard.hpp), until the command has exited. Where flock holds for one
+//            host only, others see no lock: it contains the boot_id() of the run's host
 //   closed   once COMMAND has exited: no push starts, and one under way is called off
 #pragma once
 
@@ -38,8 +39,9 @@ class PushDirectory {
   // For `push`: opens it. EPERM if it is not a directory that only its caller can enter. Nothing is
   // removed.
   static Result<PushDirectory> open(const std::string& path);
-  // For the next `run`: that of a run that was killed, which is removed with this object. A fault
-  // if the run lives, or a worker of it, or if the path is something else.
+  // For the next `run`: that of a run that was killed, or that lives on another host. It stays
+  // unless remove() is called. A fault if the run lives on this host, or a worker of it, or if the
+  // path is something else.
   static Result<PushDirectory> take_over(const std::string& path);
 
   [[nodiscard]] const std::string& path() const { return path_; }
@@ -49,8 +51,9 @@ class PushDirectory {
   // After the staging, which adds to the order.
   Status set_order(const WorkerOrder& order);
 
-  // Leaves it where it is, for a next `run`.
-  void keep() { own_->keep(); }
+  // After take_over(): the boot_id() of the run's host.
+  [[nodiscard]] const std::string& boot() const { return boot_; }
+  Status remove() { return own_->remove(); }
 
   // Calls off what is under way. The caller waits for its turn after that.
   Status close();
@@ -75,6 +78,7 @@ class PushDirectory {
   WorkerOrder order_;
   std::string request_;
   std::string program_;
+  std::string boot_;
 
   [[nodiscard]] int fd() const { return own_ ? own_->fd() : fd_.get(); }
 };

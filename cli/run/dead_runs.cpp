@@ -6,7 +6,9 @@
 
 #include "cli/base/private_directory.hpp"
 #include "cli/base/push_directory.hpp"
+#include "cli/base/this_node.hpp"
 #include "cli/run/kept_results.hpp"
+#include "common/os/boot_id.hpp"
 #include "common/os/directory_stream.hpp"
 #include "common/text/human.hpp"
 #include "daemon/worker/tree/job_tree.hpp"
@@ -38,24 +40,41 @@ std::string how_to_fetch(const PushDirectory& run, const PrivateDirectory& direc
   return how_to_copy(results, directory.path());
 }
 
-void clear(PushDirectory& run, const Say& say) {
-  const std::string path = run.order().directory;
-  if (!last_part(path).starts_with(k_private_name)) return;
-  auto directory = PrivateDirectory::adopt(path);
-  if (!directory) return;  // it was removed
-  if (const std::string how = how_to_fetch(run, *directory); !how.empty()) {
-    directory->keep();
-    return say(
-        "an earlier `nodestage run` was killed before its results were delivered: they are "
-        "kept in " +
-        path + "\n" + how);
-  }
-  if (const Status removed = directory->remove(); !removed) {
-    run.keep();
+void forget(PushDirectory& run) { static_cast<void>(!run.remove()); }
+
+void note_not_opened(PushDirectory& run, const Error& fault, const Say& say) {
+  if (fault.code == ENOENT) return forget(run);  // it was removed
+  say("what an earlier `nodestage run` left when it was killed cannot be opened, and stays: " +
+      fault.text());
+}
+
+void note_doubt(const std::string& path, const std::string& how_to_fetch, const Say& say) {
+  const std::string where =
+      " of a `nodestage run` from before this node's last boot, or of one that still runs on "
+      "another node of this name\n";
+  if (how_to_fetch.empty())
+    return say(path + " stays: it is" + where + "Remove it with: rm -rf " + shell_word(path));
+  say("the results in " + path + " stay: they are" + where + how_to_fetch);
+}
+
+void clear_directory(PushDirectory& run, PrivateDirectory& directory, const Say& say) {
+  if (const Status removed = directory.remove(); !removed)
     return say("what an earlier `nodestage run` left when it was killed could not be removed: " +
                removed.error().text());
-  }
-  say("removed what an earlier `nodestage run` left when it was killed: " + path);
+  forget(run);
+  say("removed what an earlier `nodestage run` left when it was killed: " + directory.path());
+}
+
+void clear(PushDirectory& run, const std::string& path, const Say& say) {
+  auto directory = PrivateDirectory::adopt(path);
+  if (!directory) return note_not_opened(run, directory.error(), say);
+  const std::string how = how_to_fetch(run, *directory);
+  const std::string boot = boot_id();
+  if (boot.empty() || run.boot() != boot) return note_doubt(path, how, say);
+  if (how.empty()) return clear_directory(run, *directory, say);
+  say("an earlier `nodestage run` was killed before its results were delivered: they are kept in " +
+      path + "\n" + how);
+  forget(run);
 }
 
 }  // namespace
@@ -63,7 +82,10 @@ void clear(PushDirectory& run, const Say& say) {
 void clear_dead_runs(const std::string& parent, const Say& say) {
   for (const std::string& path : private_paths(parent)) {
     auto run = PushDirectory::take_over(path);
-    if (run) clear(*run, say);
+    // That of another node may live: a lock can hold for one node only.
+    if (!run || run->order().node != node_name()) continue;
+    const std::string name(last_part(run->order().directory));
+    if (name.starts_with(k_private_name)) clear(*run, parent + "/" + name, say);
   }
 }
 

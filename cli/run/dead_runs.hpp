@@ -6,8 +6,9 @@
 
 namespace nodestage {
 
-// Removes the directories of this user's runs below `parent` (absolute) that were killed. A job
-// directory with results stays: `say` gets where it is, and how to copy them. Nobody is told twice.
+// Removes the directories of this user's runs below `parent` (absolute) that were killed on this
+// node. A job directory with results stays: `say` gets where it is, and how to copy them, once.
+// What may belong to a run that lives on another node is left alone.
 void clear_dead_runs(const std::string& parent, const std::function<void(const std::string&)>& say);
 
 }  // namespace nodestage

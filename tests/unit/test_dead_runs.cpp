@@ -7,6 +7,7 @@
 
 #include "cli/base/private_directory.hpp"
 #include "cli/base/push_directory.hpp"
+#include "cli/base/this_node.hpp"
 #include "cli/run/dead_runs.hpp"
 #include "common/os/child.hpp"
 #include "common/os/child_process.hpp"
@@ -27,25 +28,30 @@ StageRequest request_for(const std::string& output) {
 
 // What a run has while it lives.
 struct LivingRun {
+  std::string node;
   PrivateDirectory directory;
   PushDirectory record;
 
-  LivingRun(const std::string& parent, const StageRequest& request)
-      : directory(std::move(*PrivateDirectory::make(parent))),
+  LivingRun(const std::string& parent, const StageRequest& request,
+            std::string on_node = node_name())
+      : node(std::move(on_node)),
+        directory(std::move(*PrivateDirectory::make(parent))),
         record(std::move(*PushDirectory::make(parent, order(), encode_request(request), "/w"))) {}
   [[nodiscard]] WorkerOrder order() const {
     WorkerOrder order;
     order.directory = directory.path();
+    order.node = node;
     return order;
   }
 };
 
 // A run that is killed; returns its job directory.
-std::string dead_run(const Scratch& scratch, const StageRequest& request) {
+std::string dead_run(const Scratch& scratch, const StageRequest& request,
+                     const std::string& node = node_name()) {
   auto pipe = make_pipe();
   REQUIRE(pipe);
   auto child = ChildProcess::start(Orphan::killed, [&] {
-    const LivingRun run(scratch.path(), request);
+    const LivingRun run(scratch.path(), request, node);
     std::ofstream(run.directory.path() + "/results") << "x";
     if (!write_all(pipe->write.get(), run.directory.path())) return 1;
     pipe->write.reset();
@@ -64,6 +70,17 @@ std::string cleared(const Scratch& scratch) {
   std::string said;
   clear_dead_runs(scratch.path(), [&said](const std::string& text) { said += text + "\n"; });
   return said;
+}
+
+// As after a reboot, or on another host of the same name.
+void change_boots(const Scratch& scratch) {
+  for (const auto& entry : fs::directory_iterator(scratch.path())) {
+    if (fs::exists(entry.path() / "alive")) std::ofstream(entry.path() / "alive") << "another";
+  }
+}
+
+std::ptrdiff_t entries(const Scratch& scratch) {
+  return std::distance(fs::directory_iterator(scratch.path()), {});
 }
 
 bool is_empty(const Scratch& scratch) { return fs::is_empty(scratch.path()); }
@@ -88,7 +105,7 @@ TEST_CASE("results of a killed run stay, and are named once") {
   CHECK(said.find("cp -a " + path + "/results ELSEWHERE && rm -rf " + path) != std::string::npos);
   CHECK(cleared(scratch).empty());
   CHECK(fs::exists(path + "/results"));
-  CHECK(std::distance(fs::directory_iterator(scratch.path()), {}) == 1);
+  CHECK(entries(scratch) == 1);
 }
 
 TEST_CASE("what belongs to a run that lives is left alone") {
@@ -100,6 +117,66 @@ TEST_CASE("what belongs to a run that lives is left alone") {
   CHECK(PushDirectory::open(run.record.path()));
 }
 
+TEST_CASE("what may belong to a run that lives on another node is left alone") {
+  Scratch scratch;
+  const std::string path = dead_run(scratch, request_for(""), "another-node");
+  CHECK(cleared(scratch).empty());
+  CHECK(fs::exists(path + "/results"));
+  CHECK(entries(scratch) == 2);
+}
+
+TEST_CASE("what is from another boot of this node, or from another node of this name, is named") {
+  Scratch scratch;
+  const std::string where =
+      " of a `nodestage run` from before this node's last boot, or of one that still runs on "
+      "another node of this name\n";
+  SUBCASE("without results") {
+    const std::string path = dead_run(scratch, request_for(""));
+    change_boots(scratch);
+    CHECK(cleared(scratch) ==
+          path + " stays: it is" + where + "Remove it with: rm -rf " + path + "\n");
+    CHECK(fs::exists(path + "/results"));
+  }
+  SUBCASE("with results") {
+    const std::string path = dead_run(scratch, request_for("results"));
+    change_boots(scratch);
+    CHECK(cleared(scratch) == "the results in " + path + " stay: they are" + where +
+                                  "Fetch them with: cp -a " + path +
+                                  "/results ELSEWHERE && rm -rf " + path + "\n");
+    CHECK(fs::exists(path + "/results"));
+  }
+  CHECK(entries(scratch) == 2);
+}
+
+TEST_CASE("a killed run whose directory was removed is forgotten") {
+  Scratch scratch;
+  fs::remove_all(dead_run(scratch, request_for("results")));
+  CHECK(cleared(scratch).empty());
+  CHECK(is_empty(scratch));
+}
+
+TEST_CASE("results of a killed run are named whatever mode its command gave the directory") {
+  Scratch scratch;
+  const std::string path = dead_run(scratch, request_for("results"));
+  fs::permissions(path, fs::perms(0755));
+  CHECK(cleared(scratch).find("they are kept in " + path + "\n") != std::string::npos);
+  CHECK(fs::exists(path + "/results"));
+  CHECK(fs::status(path).permissions() == fs::perms(0755));
+}
+
+TEST_CASE("a killed run whose directory cannot be opened is named and not forgotten") {
+  Scratch scratch;
+  const std::string path = dead_run(scratch, request_for("results"));
+  fs::remove_all(path);
+  std::ofstream(path) << "not a directory";
+  const std::string said =
+      "what an earlier `nodestage run` left when it was killed cannot be opened, and stays: " +
+      path + ": Not a directory\n";
+  CHECK(cleared(scratch) == said);
+  CHECK(cleared(scratch) == said);
+  CHECK(entries(scratch) == 2);
+}
+
 TEST_CASE("nothing but what a run has recorded is removed") {
   Scratch scratch;
   fs::create_directories(scratch / "nodestage-run-mine/sub");
@@ -108,6 +185,7 @@ TEST_CASE("nothing but what a run has recorded is removed") {
   {  // a record that names another directory
     WorkerOrder order;
     order.directory = scratch / "precious";
+    order.node = node_name();
     auto child = ChildProcess::start(Orphan::killed, [&] {
       const auto record = PushDirectory::make(scratch.path(), order, "{}", "/w");
       ::raise(SIGKILL);

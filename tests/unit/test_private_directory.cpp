@@ -42,6 +42,20 @@ TEST_CASE("one that is kept stays") {
   CHECK(fs::exists(path));
 }
 
+TEST_CASE("one that is adopted stays, with the mode that it has, until it is removed") {
+  Scratch scratch;
+  const std::string path = scratch / "nodestage-run-x";
+  fs::create_directory(path);
+  fs::permissions(path, fs::perms(0755));
+  REQUIRE(PrivateDirectory::adopt(path));
+  CHECK(fs::status(path).permissions() == fs::perms(0755));
+  auto adopted = PrivateDirectory::adopt(path);
+  REQUIRE(adopted);
+  CHECK(adopted->remove());
+  CHECK(!fs::exists(path));
+  CHECK(PrivateDirectory::adopt(path).error().code == ENOENT);
+}
+
 TEST_CASE("a parent that begins with ~ lies in the home directory") {
   Scratch scratch;
   const char* home = ::getenv("HOME");

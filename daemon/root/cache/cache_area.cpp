@@ -10,9 +10,9 @@
 #include <set>
 
 #include "common/os/directory_stream.hpp"
+#include "common/os/boot_id.hpp"
 #include "common/os/file.hpp"
 #include "common/os/wall_clock.hpp"
-#include "common/text/parsing.hpp"
 #include "common/text/path_names.hpp"
 #include "daemon/root/basis/log.hpp"
 
@@ -56,10 +56,7 @@ void await_next_tick(const ChangeTime& changed) {
 
 }  // namespace
 
-std::string CacheArea::this_boot() {
-  const auto text = read_file(AT_FDCWD, "/proc/sys/kernel/random/boot_id", 256);
-  return text ? std::string(trimmed(*text, " \n")) : std::string();
-}
+std::string CacheArea::this_boot() { return boot_id(); }
 
 std::string CacheArea::path_of(const CacheEntry& entry) const {
   return areas_.cache_path() + "/" + entry.name + "/" + entry.tree;
