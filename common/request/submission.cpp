@@ -40,9 +40,11 @@ std::string home_directory() {
   return entry == nullptr ? "" : entry->pw_dir;
 }
 
+// Of a user who submits, with a file system that may not answer.
+constexpr std::chrono::seconds k_patience{3};
+
 // No, if its file system does not answer.
 bool is_directory(const std::string& path) {
-  constexpr std::chrono::seconds k_patience{3};
   const auto answer = ask_apart(k_patience, [&path]() -> std::string {
     struct stat info {};
     return ::stat(path.c_str(), &info) == 0 && S_ISDIR(info.st_mode) ? "yes" : "no";
@@ -69,21 +71,27 @@ Status check_not_directory(std::string_view option, std::string_view text,
                              std::string(advice) + pack_line(source)});
 }
 
-// A source that does not exist as it is read here, but does as it was probably meant.
-Status check_as_meant(std::string_view option, std::string_view text, const std::string& source,
-                      const std::string& destination) {
-  const auto refused = [&](std::string why) {
-    return marked(option, text, {0, text.size()}, {EINVAL, std::move(why)});
-  };
+// Why a source that does not exist as it is read here, but does as it was probably meant, is
+// refused; else "".
+std::string why_not_as_meant(const std::string& source, const std::string& destination) {
   const std::string name = source.substr(0, source.find_last_not_of('/') + 1);
   if (name != source && is_file(name))
-    return refused(source + " is a file, not a directory: write it without the '/' at its end");
+    return source + " is a file, not a directory: write it without the '/' at its end";
   const std::string whole = source + ":" + destination;
   if (!destination.empty() && !source_exists(source) && source_exists(whole))
-    return refused(source + " does not exist, and " + whole +
-                   " does: write \\: for a colon in a path, as in " + last_part(source) +
-                   "\\:" + destination);
-  return {};
+    return source + " does not exist, and " + whole +
+           " does: write \\: for a colon in a path, as in " + last_part(source) +
+           "\\:" + destination;
+  return "";
+}
+
+// Looks only where the text can be meant otherwise. No answer in time is no refusal.
+Status check_as_meant(std::string_view option, std::string_view text, const std::string& source,
+                      const std::string& destination) {
+  if (!source.ends_with('/') && text.find(':') == std::string_view::npos) return {};
+  const auto why = ask_apart(k_patience, [&] { return why_not_as_meant(source, destination); });
+  if (!why || why->empty()) return {};
+  return marked(option, text, {0, text.size()}, {EINVAL, *why});
 }
 
 std::string longest_variable(const VenvItem& venv) {
