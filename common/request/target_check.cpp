@@ -64,10 +64,9 @@ std::string why_not_writable(const std::string& directory) {
   return errno == EACCES ? "you may not write to " + directory : "";
 }
 
-bool looks_like_directory(const OutputItem& item) {
-  const std::string& source = item.source;
-  const std::string name = source.substr(source.rfind('/') + 1);
-  return is_glob(source) || item.target.ends_with('/') || name.find('.') == std::string::npos;
+// Whether the target must be a directory. A source's name does not say what the source will be.
+bool needs_directory(const OutputItem& item) {
+  return item.target.ends_with('/') || (is_glob(item.source) && !becomes_archive(item));
 }
 
 // What is at the target already.
@@ -75,7 +74,7 @@ std::string about_existing(const OutputItem& item, const Found& found) {
   if (becomes_archive(item) && found.is_directory && !item.target.ends_with('/'))
     return "it is a directory, which no archive can replace; to put the archive into it, write '/' "
            "at its end";
-  if (!becomes_archive(item) && !found.is_directory && looks_like_directory(item))
+  if (!found.is_directory && needs_directory(item))
     return "it is a file, which only a file can replace, and no directory";
   return why_not_writable(found.is_directory ? found.path : parent_of(found.path));
 }

@@ -453,11 +453,11 @@ SCRIPT
 
 @test "targets that cannot be written, and several writers of one target, are reported at submit" {
     told() { lines_like 1 "nodestage: warning: $1" "$output"; }
-    run as alice sbatch --parsable --hold --array=1-2 --stage-out=r:/root/x --stage-out=s:show \
+    run as alice sbatch --parsable --hold --array=1-2 --stage-out=r:/root/x '--stage-out=s*:show' \
         --stage-out=t:out/%A/%a --stage-out=u:show/sub/%j --wrap true
     [ "$status" -eq 0 ]
     told "the target /root/x of 'r' cannot be made: you may not write to /root"
-    told "the target /home/alice/show of 's' cannot be written: it is a file"
+    told "the target /home/alice/show of 's\*' cannot be written: it is a file"
     told "the target /home/alice/show/sub/%j of 'u' cannot be made: /home/alice/show is a file"
     told "every task of the array copies 'r' to /root/x: of two files with the same name, only one remains; put %a"
     lacks "$output" "copies 't'" "copies 'u'"

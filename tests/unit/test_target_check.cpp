@@ -40,7 +40,7 @@ TEST_CASE("a target that can be made is passed over") {
   const Targets targets;
   for (const char* text : {"r:new", "r:new/deep/%j", "r:dir", "r:dir/", "r:dir/%x/%j",
                            "r:out.tar.zst", "a.csv:old.csv", "r:old.tar/", "*.pt:dir", "r:file.tar",
-                           "old.tar:old.tar", "r:%j", "r:dir,pack"}) {
+                           "old.tar:old.tar", "r:%j", "r:dir,pack", "OUTCAR:file", "r:file"}) {
     INFO(text);
     CHECK(targets.about(text) == "");
   }
@@ -49,11 +49,12 @@ TEST_CASE("a target that can be made is passed over") {
 TEST_CASE("a file where a directory is needed, and the reverse") {
   const Targets targets;
   CHECK(
-      targets.about("r:file") ==
-      "the target file of 'r' cannot be written: it is a file, which only a file can replace, and "
+      targets.about("r:file/") ==
+      "the target file/ of 'r' cannot be written: it is a file, which only a file can replace, and "
       "no directory");
   CHECK(targets.about("*.csv:old.csv").find("it is a file") != std::string::npos);
   CHECK(targets.about("a.csv:file/").find("it is a file") != std::string::npos);
+  CHECK(targets.about("r:file/,pack").find("it is a file") != std::string::npos);
   CHECK(targets.about("r:file/sub/%j") ==
         "the target file/sub/%j of 'r' cannot be made: file is a file");
   CHECK(targets.about("r:old.tar").find("it is a directory, which no archive can replace") !=
