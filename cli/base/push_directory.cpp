@@ -33,10 +33,15 @@ Status lock(const Fd& file, const std::string& name) {
   return ::flock(file.get(), LOCK_EX | LOCK_NB) == 0 ? Status() : system_error(name);
 }
 
-// It gets its name when it is locked: a file without a lock is one of a run that has died.
+bool has_no_locks(int code) { return code == ENOSYS || code == EOPNOTSUPP || code == ENOLCK; }
+
+// It gets its name when it is locked: a file without a lock is one of a run that has died. Where
+// the file system has no locks, there is none.
 Result<Fd> make_alive(int directory_fd) {
   TRY_ASSIGN(Fd file, open_at(directory_fd, k_not_alive_yet, O_RDWR | O_CREAT | O_EXCL, k_mode));
-  TRY(lock(file, k_alive));
+  const Status locked = lock(file, k_alive);
+  if (!locked && has_no_locks(locked.error().code)) return Fd();
+  TRY(locked);
   TRY(write_all(file.get(), boot_id()));
   if (::renameat(directory_fd, k_not_alive_yet, directory_fd, k_alive) != 0)
     return system_error(k_alive);
@@ -110,6 +115,13 @@ Result<std::optional<PushTurn>> PushDirectory::take_turn() const {
     return std::optional<PushTurn>(PushTurn{std::move(list)});
   if (errno == EWOULDBLOCK || errno == EINTR) return std::optional<PushTurn>();
   return system_error(path_ + "/" + k_list);
+}
+
+Result<std::optional<PushTurn>> PushDirectory::take_last_turn() const {
+  auto turn = take_turn();
+  if (turn || alive_ || !has_no_locks(turn.error().code)) return turn;
+  TRY_ASSIGN(Fd list, open_at(fd(), k_list, O_RDWR));
+  return std::optional<PushTurn>(PushTurn{std::move(list)});
 }
 
 Result<WorkerChild> PushDirectory::start(PushTurn turn, WorkerOrder order, int directory_fd) const {

@@ -9,7 +9,8 @@
 //            so that it lasts until no worker can write to a target any more
 //   alive    the run has a flock on it while it lives. So has the guard of its command
 //            (cli/base/command_guard.hpp), until the command has exited. Where flock holds for one
-//            host only, others see no lock: it contains the boot_id() of the run's host
+//            host only, others see no lock: it contains the boot_id() of the run's host. It is
+//            missing where the file system has no flock: then nobody takes the run over
 //   closed   once COMMAND has exited: no push starts, and one under way is called off
 #pragma once
 
@@ -61,6 +62,9 @@ class PushDirectory {
 
   // Empty while another push is under way. Never blocks.
   [[nodiscard]] Result<std::optional<PushTurn>> take_turn() const;
+
+  // For the stage-out, after close(). Where the file system has no flock, no push has had a turn.
+  [[nodiscard]] Result<std::optional<PushTurn>> take_last_turn() const;
 
   // Starts a worker for the outputs that `order` names (WorkerOrder::push_all and so on). The
   // worker takes the turn over: from here on, only its end gives the turn to the next.

@@ -228,7 +228,7 @@ class Run {
     order_.task = WorkerTask::stage_out;
     TRY(push_directory_->close());
     for (;;) {
-      TRY_ASSIGN(auto turn, push_directory_->take_turn());
+      TRY_ASSIGN(auto turn, push_directory_->take_last_turn());
       if (turn) {
         TRY_ASSIGN(WorkerChild worker,
                    push_directory_->start(std::move(*turn), order_, directory_.fd()));
