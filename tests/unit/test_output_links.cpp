@@ -1,31 +1,10 @@
 // Links of an output into the job directory, which is gone once the output is delivered.
 #include <doctest/doctest.h>
 
-#include "common/os/wall_clock.hpp"
+#include "job_links.hpp"
 #include "stage_out_job.hpp"
 
 using namespace nodestage;
-using Names = std::vector<std::string>;
-
-namespace {
-
-// Absolute, as `ln -s "$SLURM_TMPDIR/$to" "$SLURM_TMPDIR/$link"` makes it.
-template <typename Job>
-void link_in(Job& job, const std::string& link, const std::string& to) {
-  fs::remove(job.directory / link);
-  fs::create_directories((job.directory / link).parent_path());
-  fs::create_symlink(job.directory / to, job.directory / link);
-}
-
-std::string shell_text(const std::string& command) {
-  std::string text;
-  FILE* const pipe = popen((command + " 2>&1").c_str(), "r");
-  for (int c = fgetc(pipe); c != EOF; c = fgetc(pipe)) text += static_cast<char>(c);
-  pclose(pipe);
-  return text;
-}
-
-}  // namespace
 
 TEST_CASE("an output that is an absolute link to elsewhere in the job directory") {
   for (const std::string target : {"out", "out/", "out.tar"}) {
@@ -254,117 +233,6 @@ TEST_CASE("an archive has what links lead to") {
           "1 link leads elsewhere in the job's directory, and what is there was delivered instead: "
           "best");
   }
-}
-
-TEST_CASE("while the job runs, a link that moves on is followed again") {
-  PushJob job;
-  for (const char* step : {"4", "5", "6"})
-    write_file(job.directory / "ck" / step / "model", std::string("step ") + step);
-  link_in(job, "r/latest", "ck/4");
-  link_in(job, "r/model", "ck/4/model");
-  job.ask("r", "out");
-  const fs::path out = job.target / "out";
-  REQUIRE(job.run() == 0);
-  CHECK(file_text(out / "latest/model") == "step 4");
-  CHECK(file_text(out / "model") == "step 4");
-  const ino_t before = inode_of(out / "latest/model");
-  REQUIRE(job.run() == 0);
-  CHECK(inode_of(out / "latest/model") == before);  // nothing has changed
-  link_in(job, "r/latest", "ck/5");
-  link_in(job, "r/best", "ck/5");
-  link_in(job, "r/model", "ck/5/model");
-  REQUIRE(job.run() == 0);
-  CHECK(file_text(out / "best/model") == "step 5");
-  CHECK(file_text(out / "latest/model") == "step 5");  // a directory since the first push
-  CHECK(file_text(out / "model") == "step 5");
-  link_in(job, "r/best", "ck/6");
-  link_in(job, "r/latest", "r/best");
-  REQUIRE(job.run_end() == 0);
-  for (const char* name : {"best/model", "latest/model"}) {
-    CAPTURE(std::string(name));
-    CHECK(file_text(out / name) == "step 6");
-  }
-  CHECK(leftovers(job.target).empty());
-}
-
-TEST_CASE("a name that was a link within the output becomes a directory") {
-  PushJob job;
-  write_file(job.directory / "ck/5/model", "5");
-  write_file(job.directory / "ck/6/model", "6");
-  link_in(job, "r/best", "ck/5");
-  link_in(job, "r/latest", "ck/5");
-  job.ask("r", "out");
-  const fs::path out = job.target / "out";
-  REQUIRE(job.run() == 0);
-  CHECK(fs::read_symlink(out / "latest") == "best");
-  REQUIRE(job.run() == 0);
-  CHECK(job.files() == 0);
-  link_in(job, "r/latest", "ck/6");
-  REQUIRE(job.run() == 0);
-  CHECK(file_text(out / "best/model") == "5");
-  CHECK(fs::is_directory(fs::symlink_status(out / "latest")));
-  CHECK(file_text(out / "latest/model") == "6");
-  REQUIRE(job.run_end() == 0);
-  CHECK(job.files() == 0);
-}
-
-TEST_CASE("a link that led nowhere, or to what contains the output, leads to something later") {
-  PushJob job;
-  write_file(job.directory / "ck/5/model", "5");
-  link_in(job, "r/latest", "ck/6");
-  link_in(job, "r/top", "");
-  job.ask("r", "out");
-  const fs::path out = job.target / "out";
-  REQUIRE(job.run() == 0);
-  CHECK(fs::is_symlink(fs::symlink_status(out / "latest")));
-  write_file(job.directory / "ck/6/model", "6");
-  link_in(job, "r/top", "ck/5");
-  REQUIRE(job.run() == 0);
-  CHECK(file_text(out / "latest/model") == "6");
-  CHECK(file_text(out / "top/model") == "5");
-  link_in(job, "r/top", "");
-  REQUIRE(job.run_end() == 0);
-  CHECK(file_text(out / "top/model") == "5");
-}
-
-TEST_CASE("of what was staged, little is delivered in the place of links, unless it was changed") {
-  StageOutJob job;
-  job.request.datasets.push_back({"/p/data.tar", "data"});
-  write_file(job.directory / "data/small/config", "c");
-  write_file(job.directory / "data/large/a", "");
-  fs::resize_file(job.directory / "data/large/a", (std::uintmax_t{1} << 30) + 1);
-  write_file(job.directory / "data/changed/a", "staged");
-  job.order.staged_ns = {pass_file_time()};
-  ::usleep(20'000);
-  write_file(job.directory / "data/changed/b", "result");
-  link_in(job, "r/small", "data/small");
-  link_in(job, "r/file", "data/large/a");
-  link_in(job, "r/changed", "data/changed");
-  job.ask("r", "out");
-  REQUIRE(job.run() == 0);
-  const fs::path out = job.target / "out";
-  CHECK(file_text(out / "small/config") == "c");
-  CHECK(fs::read_symlink(out / "file") == job.directory / "data/large/a");
-  CHECK(file_text(out / "changed/b") == "result");
-  CHECK(job.note() ==
-        "2 links lead elsewhere in the job's directory, and what is there was delivered instead: "
-        "changed, small; 1 link leads to what was staged, which is not copied back: file");
-}
-
-TEST_CASE("a link to what a glob leaves out, since it was staged, does not lead to nothing") {
-  StageOutJob job;
-  job.request.datasets.push_back({"/p/data.tar", "data"});
-  write_file(job.directory / "data/config", "c");
-  job.order.staged_ns = {pass_file_time()};
-  ::usleep(20'000);
-  write_file(job.directory / "data/new", "n");
-  link_in(job, "r/config", "data/config");
-  link_in(job, "r/new", "data/new");
-  job.ask("*", "out/");
-  REQUIRE(job.run() == 0);
-  CHECK(file_text(job.target / "out/r/config") == "c");
-  CHECK(fs::read_symlink(job.target / "out/r/new") == "../data/new");
-  CHECK(names_in(job.target / "out/data") == Names{"new"});
 }
 
 TEST_CASE("what a link leads to and cannot be read is not lost") {

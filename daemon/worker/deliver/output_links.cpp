@@ -75,9 +75,9 @@ void OutputLinks::add(const std::string& source, const std::string& target) {
 // Where in the target it is delivered.
 std::optional<std::string> OutputLinks::copy_of(const JobPlace& place) const {
   const auto found = targets_.nearest(place.path);
-  const bool is_left_out =
-      place.kind == Kind::there && leaves_out_ && leaves_out_(place.path, place.info);
-  if (!found || is_left_out || place.path.empty()) return {};
+  if (!found || place.path.empty()) return {};
+  const bool may_be_left_out = place.kind == Kind::there && whole_.count(found->path) == 0;
+  if (may_be_left_out && leaves_out_ && leaves_out_(place.path, place.info)) return {};
   return moved(place.path, found->path, found->value);
 }
 
@@ -95,6 +95,7 @@ Result<LinkFate> OutputLinks::look(const SourceEntry& link, const std::string& t
              text.starts_with('/') ? absolute(text, whole) : relative(link, text, whole));
   if (fate.way == LinkFate::Way::instead) {
     targets_.set(fate.place->path, whole);
+    whole_.insert(fate.place->path);
     sources_.set(whole, fate.place->path);
   }
   return fate;
@@ -114,12 +115,13 @@ Result<LinkFate> OutputLinks::relative(const SourceEntry& link, const std::strin
   const std::string& root = around->value;
   const std::string source = moved(target, around->path, root);
   const std::string directory(split_path(source).parent);
-  const bool is_in_root = lies_in(directory, root);
-  if (is_in_root && stays_below(link.dir_fd, text)) return LinkFate{};
+  // Of a tree of which something is left out, what the text leads over may be missing.
+  const bool may_stay = lies_in(directory, root) && (!leaves_out_ || whole_.count(root) > 0);
+  if (may_stay && stays_below(link.dir_fd, text)) return LinkFate{};
   TRY_ASSIGN(JobPlace place, find({text, LastLink::keep, directory, root}));
-  const bool stays = place.is_kept && is_in_root;
-  const bool leads_nowhere = place.kind != Kind::there && place.links == 0;
-  if (stays || leads_nowhere) return LinkFate{LinkFate::Way::as_it_is, "", std::move(place)};
+  const bool stays = place.is_kept && may_stay;
+  const bool is_nowhere = place.kind != Kind::there && place.links == 0;
+  if (stays || is_nowhere) return LinkFate{LinkFate::Way::as_it_is, "", std::move(place)};
   return of_place(std::move(place), target);
 }
 

@@ -64,7 +64,7 @@ class OutputLinks {
   // first look().
   void add(const std::string& source, const std::string& target);
 
-  // Of what the output has, what is not delivered with it.
+  // Of what the output has, what is not delivered with it, nor anything below it.
   using LeavesOut = std::function<bool(const std::string& path, const struct stat& info)>;
   void leave_out(LeavesOut leaves_out) { leaves_out_ = std::move(leaves_out); }
 
@@ -100,6 +100,7 @@ class OutputLinks {
   PathMap targets_;                         // by what is delivered
   PathMap sources_;                         // by where it is delivered
   std::unordered_set<std::string> around_;  // what --stage-out names, and all directories around
+  std::unordered_set<std::string> whole_;   // what is delivered in places of links
   std::string base_;
   LeavesOut leaves_out_;
   IsStaged is_staged_;

@@ -4,6 +4,7 @@
 #include <sys/stat.h>
 
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <set>
 #include <utility>
@@ -17,6 +18,7 @@
 #include "daemon/worker/out/measure.hpp"
 #include "daemon/worker/out/output_source.hpp"
 #include "daemon/worker/out/output_target.hpp"
+#include "daemon/worker/out/staged_links.hpp"
 #include "daemon/worker/tree/pending_file.hpp"
 #include "daemon/worker/tree/sync_crew.hpp"
 
@@ -201,9 +203,14 @@ LeavesOut JobResults::leaves_out(const OutputSource& source) const {
 
 OutputLinks JobResults::links(const OutputSource& source) const {
   OutputLinks links(tree);
-  links.leave_out(leaves_out(source));
-  links.leave([this, left = k_most_linked_bytes](const JobPlace& place) mutable {
-    if (!staged.is_all_unchanged(tree, place.path, StagedData::IfUnknown::changed)) return false;
+  const auto behind = std::make_shared<StagedLinks>(tree, staged);
+  if (!source.changed.empty()) {
+    links.leave_out([behind](const std::string& path, const struct stat& info) {
+      return behind->is_all_unchanged(path, info);
+    });
+  }
+  links.leave([behind, left = k_most_linked_bytes](const JobPlace& place) mutable {
+    if (!behind->is_all_unchanged(place.path, place.info)) return false;
     const std::uint64_t bytes = bytes_of(place);
     if (bytes > left) return true;
     left -= bytes;

@@ -1,0 +1,78 @@
+// Links of an output that is delivered several times: while the job runs, and at its end.
+#include <doctest/doctest.h>
+
+#include "job_links.hpp"
+#include "stage_out_job.hpp"
+
+using namespace nodestage;
+
+TEST_CASE("while the job runs, a link that moves on is followed again") {
+  PushJob job;
+  for (const char* step : {"4", "5", "6"})
+    write_file(job.directory / "ck" / step / "model", std::string("step ") + step);
+  link_in(job, "r/latest", "ck/4");
+  link_in(job, "r/model", "ck/4/model");
+  job.ask("r", "out");
+  const fs::path out = job.target / "out";
+  REQUIRE(job.run() == 0);
+  CHECK(file_text(out / "latest/model") == "step 4");
+  CHECK(file_text(out / "model") == "step 4");
+  const ino_t before = inode_of(out / "latest/model");
+  REQUIRE(job.run() == 0);
+  CHECK(inode_of(out / "latest/model") == before);  // nothing has changed
+  link_in(job, "r/latest", "ck/5");
+  link_in(job, "r/best", "ck/5");
+  link_in(job, "r/model", "ck/5/model");
+  REQUIRE(job.run() == 0);
+  CHECK(file_text(out / "best/model") == "step 5");
+  CHECK(file_text(out / "latest/model") == "step 5");  // a directory since the first push
+  CHECK(file_text(out / "model") == "step 5");
+  link_in(job, "r/best", "ck/6");
+  link_in(job, "r/latest", "r/best");
+  REQUIRE(job.run_end() == 0);
+  for (const char* name : {"best/model", "latest/model"}) {
+    CAPTURE(std::string(name));
+    CHECK(file_text(out / name) == "step 6");
+  }
+  CHECK(leftovers(job.target).empty());
+}
+
+TEST_CASE("a name that was a link within the output becomes a directory") {
+  PushJob job;
+  write_file(job.directory / "ck/5/model", "5");
+  write_file(job.directory / "ck/6/model", "6");
+  link_in(job, "r/best", "ck/5");
+  link_in(job, "r/latest", "ck/5");
+  job.ask("r", "out");
+  const fs::path out = job.target / "out";
+  REQUIRE(job.run() == 0);
+  CHECK(fs::read_symlink(out / "latest") == "best");
+  REQUIRE(job.run() == 0);
+  CHECK(job.files() == 0);
+  link_in(job, "r/latest", "ck/6");
+  REQUIRE(job.run() == 0);
+  CHECK(file_text(out / "best/model") == "5");
+  CHECK(fs::is_directory(fs::symlink_status(out / "latest")));
+  CHECK(file_text(out / "latest/model") == "6");
+  REQUIRE(job.run_end() == 0);
+  CHECK(job.files() == 0);
+}
+
+TEST_CASE("a link that led nowhere, or to what contains the output, leads to something later") {
+  PushJob job;
+  write_file(job.directory / "ck/5/model", "5");
+  link_in(job, "r/latest", "ck/6");
+  link_in(job, "r/top", "");
+  job.ask("r", "out");
+  const fs::path out = job.target / "out";
+  REQUIRE(job.run() == 0);
+  CHECK(fs::is_symlink(fs::symlink_status(out / "latest")));
+  write_file(job.directory / "ck/6/model", "6");
+  link_in(job, "r/top", "ck/5");
+  REQUIRE(job.run() == 0);
+  CHECK(file_text(out / "latest/model") == "6");
+  CHECK(file_text(out / "top/model") == "5");
+  link_in(job, "r/top", "");
+  REQUIRE(job.run_end() == 0);
+  CHECK(file_text(out / "top/model") == "5");
+}

@@ -1,0 +1,134 @@
+// Links of an output to what was staged: that is elsewhere already, but not what the job has
+// changed.
+#include <doctest/doctest.h>
+
+#include "common/os/wall_clock.hpp"
+#include "job_links.hpp"
+#include "stage_out_job.hpp"
+
+using namespace nodestage;
+using Names = std::vector<std::string>;
+
+namespace {
+
+// What lies in the job's directory by now was staged.
+void end_staging(StageOutJob& job) {
+  job.order.staged_ns = {pass_file_time()};
+  ::usleep(20'000);
+}
+
+}  // namespace
+
+TEST_CASE("of what was staged, little is delivered in the place of links, unless it was changed") {
+  StageOutJob job;
+  job.request.datasets.push_back({"/p/data.tar", "data"});
+  write_file(job.directory / "data/small/config", "c");
+  write_file(job.directory / "data/large/a", "");
+  fs::resize_file(job.directory / "data/large/a", (std::uintmax_t{1} << 30) + 1);
+  write_file(job.directory / "data/changed/a", "staged");
+  job.order.staged_ns = {pass_file_time()};
+  ::usleep(20'000);
+  write_file(job.directory / "data/changed/b", "result");
+  link_in(job, "r/small", "data/small");
+  link_in(job, "r/file", "data/large/a");
+  link_in(job, "r/changed", "data/changed");
+  job.ask("r", "out");
+  REQUIRE(job.run() == 0);
+  const fs::path out = job.target / "out";
+  CHECK(file_text(out / "small/config") == "c");
+  CHECK(fs::read_symlink(out / "file") == job.directory / "data/large/a");
+  CHECK(file_text(out / "changed/b") == "result");
+  CHECK(job.note() ==
+        "2 links lead elsewhere in the job's directory, and what is there was delivered instead: "
+        "changed, small; 1 link leads to what was staged, which is not copied back: file");
+}
+
+TEST_CASE("a link to what a glob leaves out, since it was staged, does not lead to nothing") {
+  StageOutJob job;
+  job.request.datasets.push_back({"/p/data.tar", "data"});
+  write_file(job.directory / "data/config", "c");
+  job.order.staged_ns = {pass_file_time()};
+  ::usleep(20'000);
+  write_file(job.directory / "data/new", "n");
+  link_in(job, "r/config", "data/config");
+  link_in(job, "r/new", "data/new");
+  job.ask("*", "out/");
+  REQUIRE(job.run() == 0);
+  CHECK(file_text(job.target / "out/r/config") == "c");
+  CHECK(fs::read_symlink(job.target / "out/r/new") == "../data/new");
+  CHECK(names_in(job.target / "out/data") == Names{"new"});
+}
+
+TEST_CASE("a link to a staged directory that the job has added to leads to its copy") {
+  StageOutJob job;
+  job.request.datasets.push_back({"/p/ds", "ds"});
+  write_file(job.directory / "ds/old", "staged");
+  write_file(job.directory / "ds/sub/old", "staged");
+  write_file(job.directory / "ds/same/old", "staged");
+  end_staging(job);
+  write_file(job.directory / "ds/new", "n");
+  write_file(job.directory / "ds/sub/new", "n");
+  link_in(job, "r/d", "ds");
+  link_in(job, "r/s", "ds/sub");
+  link_in(job, "r/same", "ds/same");
+  job.ask("*", "o/");
+  REQUIRE(job.run() == 0);
+  const fs::path out = job.target / "o";
+  CHECK(fs::read_symlink(out / "r/d") == "../ds");
+  CHECK(fs::read_symlink(out / "r/s") == "../ds/sub");
+  CHECK(names_in(out / "r/d") == Names{"new", "sub"});
+  CHECK(file_text(out / "r/same/old") == "staged");
+  CHECK(job.note().find("contains the output") == std::string::npos);
+}
+
+TEST_CASE("a link beside staged data leads to nothing that is left out") {
+  for (const std::string target : {"o/", "o.tar"}) {
+    CAPTURE(target);
+    StageOutJob job;
+    job.request.datasets.push_back({"/p/ds", "ds"});
+    write_file(job.directory / "ds/a", "staged");
+    write_file(job.directory / "ds/v1/a", "staged");
+    fs::create_symlink("v1", job.directory / "ds/current");
+    end_staging(job);
+    write_file(job.directory / "ds/new", "n");
+    write_file(job.directory / "ds/v1/new", "n");
+    fs::create_symlink("a", job.directory / "ds/last");
+    fs::create_symlink("./new", job.directory / "ds/newest");
+    fs::create_symlink("current/new", job.directory / "ds/through");
+    fs::create_symlink("nothing", job.directory / "ds/soon");
+    job.ask("*", target);
+    REQUIRE(job.run() == 0);
+    fs::path out = job.target / "o";
+    if (target == "o.tar") {
+      fs::create_directory(out);
+      shell_text("tar -xf '" + out.string() + ".tar' -C '" + out.string() + "'");
+    }
+    CHECK(names_in(out / "ds") == Names{"last", "new", "newest", "soon", "through", "v1"});
+    CHECK(file_text(out / "ds/last") == "staged");
+    CHECK(file_text(out / "ds/newest") == "n");
+    CHECK(fs::read_symlink(out / "ds/through") == "v1/new");
+    CHECK(fs::read_symlink(out / "ds/soon") == "nothing");
+    CHECK(job.note().find("delivered instead: ds/last") != std::string::npos);
+  }
+}
+
+TEST_CASE("staged data in the place of a link are whole, and are there once") {
+  StageOutJob job;
+  job.request.datasets.push_back({"/p/ds", "ds"});
+  write_file(job.directory / "ds/cfg/a", "staged");
+  fs::create_symlink(".", job.directory / "ds/cfg/self");
+  fs::create_symlink("a", job.directory / "ds/cfg/b");
+  link_in(job, "ds/cfg/top", "ds/cfg");
+  end_staging(job);
+  write_file(job.directory / "ds/new", "n");
+  link_in(job, "r/1", "ds/cfg");
+  link_in(job, "r/2", "ds/cfg");
+  job.ask("*", "o/");
+  REQUIRE(job.run() == 0);
+  const fs::path out = job.target / "o/r";
+  CHECK(names_in(out / "1") == Names{"a", "b", "self", "top"});
+  CHECK(file_text(out / "1/b") == "staged");
+  CHECK(fs::read_symlink(out / "1/self") == ".");
+  CHECK(fs::read_symlink(out / "1/top") == ".");
+  CHECK(fs::read_symlink(out / "2") == "1");
+}
