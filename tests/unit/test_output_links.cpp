@@ -246,3 +246,18 @@ TEST_CASE("what a link leads to and cannot be read is not lost") {
         std::string::npos);
   fs::permissions(job.directory / "closed", fs::perms(0700));
 }
+
+TEST_CASE("a link whose text is too long for a name leads nowhere") {
+  StageOutJob job;
+  const std::string text(300, 'x');
+  write_file(job.directory / "r/a", "1");
+  fs::create_symlink(text, job.directory / "r/message");
+  fs::create_symlink("message", job.directory / "r/over");
+  fs::create_symlink(job.directory / text, job.directory / "r/absolute");
+  job.ask("r", "out");
+  REQUIRE(job.run() == 0);
+  CHECK(fs::read_symlink(job.target / "out/message") == text);
+  CHECK(fs::read_symlink(job.target / "out/over") == "message");
+  CHECK(fs::read_symlink(job.target / "out/absolute") == job.directory / text);
+  CHECK(job.note() == "");
+}

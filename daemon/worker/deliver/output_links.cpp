@@ -9,6 +9,7 @@
 
 #include "common/os/file.hpp"
 #include "daemon/worker/tree/below.hpp"
+#include "daemon/worker/tree/out_links.hpp"
 
 namespace nodestage {
 namespace {
@@ -81,10 +82,10 @@ std::optional<std::string> OutputLinks::copy_of(const JobPlace& place) const {
   return moved(place.path, found->path, found->value);
 }
 
-// Links that lead to each other lead nowhere.
+// Links that lead to each other lead nowhere, and so does a text that is no path.
 Result<JobPlace> OutputLinks::find(const JobPath& path) const {
   auto place = tree_.find(path);
-  if (!place && place.error().code == ELOOP) return JobPlace{};
+  if (!place && leads_nowhere(place.error().code)) return JobPlace{};
   return place;
 }
 

@@ -30,7 +30,9 @@ bool leads_out(std::string_view text, std::size_t depth) {
   return false;
 }
 
-bool leads_nowhere(int code) { return code == ENOENT || code == ENOTDIR || code == ELOOP; }
+bool leads_nowhere(int code) {
+  return code == ENOENT || code == ENOTDIR || code == ELOOP || code == ENAMETOOLONG;
+}
 
 void OutLinks::add_kept(const std::string& path, const std::string& text) {
   kept_.add(shown(path) + " -> " + shown(text));
