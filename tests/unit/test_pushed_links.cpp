@@ -76,3 +76,44 @@ TEST_CASE("a link that led nowhere, or to what contains the output, leads to som
   REQUIRE(job.run_end() == 0);
   CHECK(file_text(out / "top/model") == "5");
 }
+
+TEST_CASE("a directory that was delivered for a link stays when there is nothing to fill it with") {
+  PushJob job;
+  const fs::path outside = job.target.parent_path() / "outside";
+  write_file(outside / "secret", "s");
+  write_file(job.directory / "r/file", "f");
+  for (const char* name : {"dangling", "elsewhere", "file", "whole"}) {
+    write_file(job.directory / "ck" / name / "model", "old");
+    link_in(job, std::string("r/latest/") + name, std::string("ck/") + name);
+  }
+  job.ask("r", "out");
+  const fs::path out = job.target / "out/latest";
+  REQUIRE(job.run() == 0);
+  fs::remove_all(job.directory / "ck/dangling");
+  fs::remove(job.directory / "r/latest/elsewhere");
+  fs::create_directory_symlink(outside, job.directory / "r/latest/elsewhere");
+  link_in(job, "r/latest/file", "r/file");
+  const std::string note =
+      "3 links are directories in the target since an earlier delivery, and were left out: ";
+  for (const bool is_end : {false, true}) {
+    CAPTURE(is_end);
+    REQUIRE((is_end ? job.run_end() : job.run()) == 0);
+    CHECK(job.note().find(note) != std::string::npos);
+    for (const char* name : {"dangling", "elsewhere", "file", "whole"})
+      CHECK(file_text(out / name / "model") == "old");
+  }
+  CHECK(leftovers(job.target).empty());
+}
+
+TEST_CASE("a file behind a link is no less delivered than before where a directory has its name") {
+  PushJob job;
+  write_file(job.directory / "ck/5/model", "5");
+  write_file(job.directory / "ck/6", "6");
+  link_in(job, "r/latest", "ck/5");
+  job.ask("r", "out");
+  REQUIRE(job.run() == 0);
+  link_in(job, "r/latest", "ck/6");
+  CHECK(job.run_end() == 1);
+  CHECK(job.note().find("latest: is a file here and a directory in the target") !=
+        std::string::npos);
+}

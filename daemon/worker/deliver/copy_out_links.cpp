@@ -42,7 +42,7 @@ Status CopyOut::link(Descent& at, const SourceEntry& source, const std::string& 
     case LinkFate::Way::as_it_is:
       break;
   }
-  return leaf(at, source, name, path, info);
+  return kept_link(at, source, name, path, info);
 }
 
 Status CopyOut::what_is_led_to(Descent& at, const JobPlace& place, const std::string& name,
@@ -72,22 +72,27 @@ void CopyOut::remove_own_link(int target_fd, const std::string& name) const {
 // A directory that an earlier delivery made there stays.
 Status CopyOut::kept_link(Descent& at, const SourceEntry& source, const std::string& name,
                           const std::string& path, const struct stat& info) {
+  if (scope_.is_early() && scope_.is_noted(path, info)) return leaf(at, source, name, path, info);
   TRY_ASSIGN(const bool is_reached, reach(at));
   if (!is_reached) return {};
   if (!has_directory(at.into().fd, name)) return leaf(at, source, name, path, info);
-  report_.add_unchanged();
+  report_.add_kept_directory(path);
   return {};
 }
 
 // A directory that an earlier delivery made there, in the place of the link as it was then, gets
-// the contents of the one that the link leads to now.
+// the contents of the one that the link leads to now, and stays if it leads to none.
 Status CopyOut::other_link(Descent& at, const LinkFate& fate, const std::string& name,
                            const std::string& path, const struct stat& info) {
   TRY_ASSIGN(const bool is_reached, reach(at));
   if (!is_reached) return {};
-  const auto place =
-      has_directory(at.into().fd, name) ? scope_.links->directory_of(fate) : std::nullopt;
-  if (!place) return check(path, leaves_.put_link(fate.text, at.into(), name, info));
+  if (!has_directory(at.into().fd, name))
+    return check(path, leaves_.put_link(fate.text, at.into(), name, info));
+  const auto place = scope_.links->directory_of(fate);
+  if (!place) {
+    report_.add_kept_directory(path);
+    return {};
+  }
   scope_.links->add_copy(place->path, path);
   return what_is_led_to(at, *place, name, path);
 }

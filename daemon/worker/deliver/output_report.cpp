@@ -48,7 +48,7 @@ void OutputReport::begin(std::string_view what, std::string_view destination) {
 void OutputReport::begin_again() {
   faults_ = specials_ = 0;
   are_users_ = true;
-  unsettled_ = followed_ = loops_ = staged_ = {};
+  unsettled_ = followed_ = loops_ = staged_ = kept_ = {};
   first_code_ = 0;
   fault_text_.clear();
   notes_.clear();
@@ -100,6 +100,11 @@ void OutputReport::add_followed(std::string_view path) { followed_.add(path); }
 void OutputReport::add_loop(std::string_view path) { loops_.add(path); }
 
 void OutputReport::add_staged(std::string_view path) { staged_.add(path); }
+
+void OutputReport::add_kept_directory(std::string_view path) {
+  kept_.add(path);
+  tick();
+}
 
 void OutputReport::add_special() { ++specials_; }
 
@@ -177,6 +182,11 @@ void OutputReport::note_links() {
   if (staged_.count > 0) {
     add_note(counted(staged_.count, "link leads", "links lead") +
              " to what was staged, which is not copied back: " + staged_.text());
+  }
+  if (kept_.count > 0) {
+    add_note(counted(kept_.count, "link is a directory", "links are directories") +
+             " in the target since an earlier delivery, and " +
+             (kept_.count == 1 ? "was" : "were") + " left out: " + kept_.text());
   }
 }
 

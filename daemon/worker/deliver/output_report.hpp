@@ -36,7 +36,8 @@ class OutputReport {
   void add_followed(std::string_view path);   // a link that what it leads to was delivered for
   void add_loop(std::string_view path);       // a link that leads to what contains the output
   void add_staged(std::string_view path);     // a link that leads to too much of what was staged
-  void add_note(std::string_view text);       // a warning: a sentence without a full stop
+  void add_kept_directory(std::string_view path);  // a link that is a directory in the target
+  void add_note(std::string_view text);            // a warning: a sentence without a full stop
 
   // One entry could not be delivered; `path` names it below the source. Entries after the first few
   // are only counted.
@@ -92,6 +93,7 @@ class OutputReport {
   Tally followed_;
   Tally loops_;
   Tally staged_;
+  Tally kept_;
   int first_code_ = 0;
   bool are_users_ = true;  // is_users_fault() of all faults
   std::string fault_text_;
