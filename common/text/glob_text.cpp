@@ -135,7 +135,7 @@ Result<Texts> joined(const Texts& heads, const std::string& middle, const Texts&
   std::size_t bytes = 0;
   for (const std::string& head : heads) {
     for (const std::string& tail : tails) {
-      all.push_back(head + middle + tail);
+      all.push_back(std::string(head).append(middle).append(tail));
       bytes += all.back().size();
       if (bytes > k_max_bytes) return too_many();
     }

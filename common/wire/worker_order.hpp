@@ -123,12 +123,12 @@ struct WorkerOrder {
   std::uint32_t node_count = 1;
   std::string directory;  // the job directory's path, for the environment and messages
   std::uint32_t threads = 1;
+  SandboxNeed sandbox = SandboxNeed::available;
   std::uint64_t leave_free_bytes = 0;  // on the job directory's file system
   std::uint32_t start_delay_ms = 0;
   OnFailure on_failure = OnFailure::fail;
   std::string refuse_outputs;  // stage: why a request with outputs must fail; empty: it may pass
   std::string refuse_venv;     // stage: why a virtual environment must fail; empty: it may pass
-  SandboxNeed sandbox = SandboxNeed::available;
   ExtractRules extract;
   VenvBuild venv_build = VenvBuild::wheels_only;
   VenvInstaller venv_installer = VenvInstaller::pip;
@@ -142,11 +142,11 @@ struct WorkerOrder {
   std::vector<std::string> cache_never;  // what lies below these directories is not kept
   std::vector<SharedItem> shared;        // stage: what was decided; an item without one is `own`
   // stage_out only:
+  std::string job_name;  // empty: unknown
   JobOutcome outcome = JobOutcome::unknown;
   std::uint32_t array_job = k_no_number;
   std::uint32_t array_task = k_no_number;
   bool array_known = false;  // whether the two above were reported (both k_no_number: no array)
-  std::string job_name;      // empty: unknown
   bool ran = true;           // false: the staging failed, and no step is known to have run
   bool is_urgent = false;    // remove only: the space is needed: not at the lowest priority
   // stage only: an earlier worker of the job may have placed some of what it asks for, so that what
@@ -167,11 +167,11 @@ struct WorkerOrder {
   std::uint16_t relay_last_port = 0;
   bool has_board = false;  // k_worker_board_fd and k_worker_spool_fd are valid
   // stage_out and push:
+  bool keeps_list = false;  // k_worker_delivered_fd and, for targets, k_worker_rate_fd are valid
+  bool push_all = false;    // push only
   // ItemRecord::staged_ns of each item that was staged, also for `recover`; empty: not known.
   std::vector<std::uint64_t> staged_ns;
-  bool keeps_list = false;  // k_worker_delivered_fd and, for targets, k_worker_rate_fd are valid
-  // push only; an output is delivered if any of the three names it:
-  bool push_all = false;
+  // push only; an output is delivered if any of these, or push_all, names it:
   std::uint64_t push_items = 0;         // bit i: item i of --stage-out
   std::vector<std::string> push_names;  // sources of --stage-out, as users type them
   // notice and append:

@@ -107,6 +107,11 @@ job_output() {
     done
 }
 
+# program_lines: of a job's output, from stdin, the lines that are not nodestage's.
+program_lines() {
+    grep -v '^nodestage: ' || true
+}
+
 # job_has_output ID TEXT
 job_has_output() {
     [[ $(job_output "$1") == *"$2"* ]]

@@ -118,8 +118,8 @@ SCRIPT
     as alice sh -c 'cd /project/out/contents && [ "$(cat keep sub/keep hard)" = "stays
 stays
 stays" ] && rm keep sub/keep hard'
-    diff <(cd_list /project/out contents | grep -v '^sub|d|') <(grep -v '^sub|d|' <<<"$OUTPUT")
-    diff <(cd_list /project/out/inside tree | grep -v '^sub|d|') <(grep -v '^sub|d|' <<<"$OUTPUT")
+    diff <(cd_list /project/out contents | grep -v '^sub|d|') <(program_lines <<<"$OUTPUT" | grep -v '^sub|d|')
+    diff <(cd_list /project/out/inside tree | grep -v '^sub|d|') <(program_lines <<<"$OUTPUT" | grep -v '^sub|d|')
     # Holes stay holes.
     [ "$(on ctl stat -c %b /project/out/contents/sub/sparse)" -lt 1000 ]
     [ "$(as alice cat /project/out/new/name.txt /project/out/file-inside/one.txt)" = $'one\none' ]
@@ -158,7 +158,7 @@ SCRIPT
     [ "$STATE" = COMPLETED ]
     for archive in key.tar.zst into/tree.tar.zst t.tar.zst t.tar.gz; do
         as alice sh -c 'rm -rf x && mkdir x && tar -xpf "$1" -C x' sh "/project/out/$archive"
-        diff <(as alice bash -c "$LISTING list x" | timeless) <(timeless <<<"$OUTPUT")
+        diff <(as alice bash -c "$LISTING list x" | timeless) <(program_lines <<<"$OUTPUT" | timeless)
     done
     # zip knows neither holes nor hard links.
     as alice sh -c 'rm -rf x && mkdir x && cd x && unzip -q /project/out/t.zip && cat sub/random.bin second-name | sha256sum'
@@ -346,7 +346,7 @@ PYTHON
     wait_until 20 job_ended "$id"
     assert_clean
     on n1 umount /mnt/slow
-    [ "$(as alice sh -c 'sha256sum </project/out/atomic/big')" = "$(job_output "$id")" ]
+    [ "$(as alice sh -c 'sha256sum </project/out/atomic/big')" = "$(job_output "$id" | program_lines)" ]
     [ "$(as alice ls -A /project/out/atomic | xargs)" = "big pack.tar" ]
 }
 
