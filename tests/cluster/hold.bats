@@ -244,7 +244,7 @@ journal() {
     on ctl sh -c 'ls /project/slow/out/sub/.nodestage-*.tmp'
     on n1 pkill -CONT -x bindfs || true
     wait_until 60 not_held "$id"
-    [ "$(as alice sh -c 'sha256sum </project/slow/out/sub/big')" = "$(job_output "$id")" ]
+    [ "$(as alice sh -c 'sha256sum </project/slow/out/sub/big')" = "$(job_output "$id" | program_lines)" ]
     [ "$(as alice ls -A /project/slow/out/sub)" = big ]
     # As after one try; bindfs keeps no times.
     [ "$(as alice stat -c %a /project/slow/out/sub)" = 751 ]
@@ -295,7 +295,7 @@ journal() {
     is_held "$JOBID"
     [ "$(as alice find /project/slow2/back -name big)" = "" ]
     on_node n1 alice nodestage recover "$JOBID" /project/slow2/back
-    [ "$(as alice sh -c 'sha256sum </project/slow2/back/res/big')" = "$OUTPUT" ]
+    [ "$(as alice sh -c 'sha256sum </project/slow2/back/res/big')" = "$(program_lines <<<"$OUTPUT")" ]
     # What the two others had begun is gone, too.
     [ "$(as alice ls -A /project/slow2/back/res)" = big ]
     on n1 umount /mnt/slow2

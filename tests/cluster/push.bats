@@ -73,7 +73,7 @@ let_end() {
     [ "$(grep -c '^exit 0$' <<<"$OUTPUT")" = 3 ]
     has "$OUTPUT" '/project/alice/a/sub/two' $'\nthree\n' 'results (directory) -> /project/alice/a: 3 files' '/project/alice/a: 1 file,' '/project/alice/a: 0 files'
     # A push does not put back what somebody has taken away there; the end of the job does.
-    [ "$(tail -n 3 <<<"$OUTPUT" | xargs)" = "link sub three" ]
+    [ "$(program_lines <<<"$OUTPUT" | tail -n 3 | xargs)" = "link sub three" ]
     target_is /project/alice/a 'one sub/two three'
     assert_idle_clean
 }
@@ -88,7 +88,7 @@ let_end() {
     [ "$(grep '^exit' <<<"$OUTPUT" | xargs)" = "exit 0 exit 2 exit 1 exit 1 exit 0" ]
     has "$OUTPUT" "the job has no output 'reslts'; the sources of its --stage-out: 'a', 'b', 'c', 'd'" \
         'c: skipped: its target is an archive, which is written once, at the end of the job' 'd: skipped: when=success is decided at the end of the job'
-    [ "$(tail -n 2 <<<"$OUTPUT" | xargs)" = "/project/alice/b/a/a /project/alice/b/b/b" ]
+    [ "$(program_lines <<<"$OUTPUT" | tail -n 2 | xargs)" = "/project/alice/b/a/a /project/alice/b/b/b" ]
     target_is /project/alice/b 'a/a b/b c.tar d/d'
     sbatch_wait -w n1 --stage-dataset=/etc/hostname --wrap 'nodestage push; echo "exit $?"'
     has "$OUTPUT" 'the job has no --stage-out' 'exit 2'
@@ -188,7 +188,7 @@ notice_says() {
             cat $(find /project/alice/e -type f) | sort'
         [ "$STATE" = COMPLETED ]
         [ "$(grep -c '^exit 0' <<<"$OUTPUT")" = 2 ]
-        [ "$(tail -n 2 <<<"$OUTPUT" | xargs)" = "n1 n2" ]
+        [ "$(program_lines <<<"$OUTPUT" | tail -n 2 | xargs)" = "n1 n2" ]
     done
     wait_until 60 job_ended "$other"
     [ -z "$(job_output "$other" | grep bad)" ]
@@ -280,14 +280,14 @@ temporary_in() {
         touch -d 2024-01-02 run1/old.d; touch run1/.nodestage-1-00000000.tmp'
     sbatch_wait -w n1 --stage-dataset=run1:start,newest=2 --wrap 'ls -A $NODESTAGE_DATASET'
     [ "$STATE" = COMPLETED ]
-    [ "$(tail -n 2 <<<"$OUTPUT" | xargs)" = "ck-3.pt old.d" ]
+    [ "$(program_lines <<<"$OUTPUT" | tail -n 2 | xargs)" = "ck-3.pt old.d" ]
     sbatch_wait -w n1 "--stage-dataset=run1:start,newest=1,include=*-[12].pt" --wrap 'ls -A $NODESTAGE_DATASET'
-    [ "$(tail -n 1 <<<"$OUTPUT")" = ck-2.pt ]
+    [ "$(program_lines <<<"$OUTPUT" | tail -n 1)" = ck-2.pt ]
     sbatch_wait -w n1 '--stage-dataset=run1/ck-*.pt:start,newest=1' --wrap 'ls -A $NODESTAGE_DATASET'
-    [ "$(tail -n 1 <<<"$OUTPUT")" = ck-3.pt ]
+    [ "$(program_lines <<<"$OUTPUT" | tail -n 1)" = ck-3.pt ]
     sbatch_wait -w n1 --stage-dataset=not-there:start,newest=1,optional --wrap 'echo "${NODESTAGE_DATASET-none}"'
     [ "$STATE" = COMPLETED ]
-    [ "$(tail -n 1 <<<"$OUTPUT")" = none ]
+    [ "$(program_lines <<<"$OUTPUT" | tail -n 1)" = none ]
     as alice mkdir empty
     sbatch_wait -w n1 --stage-dataset=empty:start,newest=1 --wrap true
     [ "$STATE" = FAILED ]

@@ -114,7 +114,7 @@ stages() {
     path=$(grep -o '^/localscratch/\.nodestage-cache/[0-9]*\.[0-9a-f]*/data$' <<<"$OUTPUT")
     has "$OUTPUT" "$path $path /localscratch/.nodestage-cache /localscratch/.nodestage-cache /localscratch/.nodestage-cache" \
         "new': Permission denied" "1': Permission denied"
-    [ "$(tail -n 2 <<<"$OUTPUT" | xargs)" = "0 500" ]
+    [ "$(program_lines <<<"$OUTPUT" | tail -n 2 | xargs)" = "0 500" ]
     sbatch_wait -w n1 --stage-dataset=data.tar.gz,shared --wrap 'cat $NODESTAGE_DATASET/tree/500; readlink $SLURM_TMPDIR/data'
     works_as hit
     has "$OUTPUT" "data.tar.gz -> /localscratch/alice.$JOBID.0/data: shared, already here (staged by job $first)" "$path" $'\n500\n'

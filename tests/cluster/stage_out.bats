@@ -465,7 +465,7 @@ list tree
 echo good >good
 SCRIPT
     [ "$STATE $EXIT" = "COMPLETED 0" ]
-    held=$HOLD/$JOBID.0 listing=$OUTPUT
+    held=$HOLD/$JOBID.0 listing=$(program_lines <<<"$OUTPUT")
     [ "$(as alice cat /project/out/good)" = good ]
     on n1 sinfo -N -n n1 -h -o %t | grep -qE '^(idle|mix|alloc)$'
     # Root and alice see it there, whole; bob does not.
