@@ -77,9 +77,9 @@ PrivateDirectory::~PrivateDirectory() {
   if (is_ours_) static_cast<void>(!remove());
 }
 
-Status PrivateDirectory::remove() {
+Status PrivateDirectory::remove(const std::function<bool()>& must_stop) {
   is_ours_ = false;
-  TRY(remove_tree_contents(fd_.get()));
+  TRY(remove_tree_contents(fd_.get(), must_stop));
   if (::rmdir(path_.c_str()) != 0 && errno != ENOENT) return system_error(path_);
   return {};
 }

@@ -1,6 +1,7 @@
 // PrivateDirectory: the directories of `nodestage run`, which only its caller can enter.
 #pragma once
 
+#include <functional>
 #include <string>
 
 #include "common/os/fd.hpp"
@@ -33,8 +34,8 @@ class PrivateDirectory {
   [[nodiscard]] const std::string& path() const { return path_; }  // absolute
   [[nodiscard]] int fd() const { return fd_.get(); }
 
-  // The fault names what could not be removed.
-  Status remove();
+  // The fault names what could not be removed. `must_stop`: as in remove_tree_contents().
+  Status remove(const std::function<bool()>& must_stop = {});
   void keep() { is_ours_ = false; }
 
  private:

@@ -2,6 +2,7 @@
 
 #include <fcntl.h>
 
+#include <chrono>
 #include <vector>
 
 #include "cli/base/private_directory.hpp"
@@ -17,6 +18,9 @@ namespace nodestage {
 namespace {
 
 using Say = std::function<void(const std::string&)>;
+using MustStop = std::function<bool()>;
+
+constexpr std::chrono::seconds k_long{2};  // what takes longer is said before it has ended
 
 std::vector<std::string> private_paths(const std::string& parent) {
   std::vector<std::string> paths;
@@ -57,21 +61,37 @@ void note_doubt(const std::string& path, const std::string& how_to_fetch, const 
   say("the results in " + path + " stay: they are" + where + how_to_fetch);
 }
 
-void clear_directory(PushDirectory& run, PrivateDirectory& directory, const Say& say) {
-  if (const Status removed = directory.remove(); !removed)
+Status remove(PrivateDirectory& directory, const Say& say, const MustStop& must_stop) {
+  using Clock = std::chrono::steady_clock;
+  const auto begun = Clock::now();
+  bool was_said = false;
+  return directory.remove([&] {
+    if (!was_said && Clock::now() - begun > k_long) {
+      say("removing what an earlier `nodestage run` left when it was killed: " + directory.path());
+      was_said = true;
+    }
+    return must_stop();
+  });
+}
+
+void clear_directory(PushDirectory& run, PrivateDirectory& directory, const Say& say,
+                     const MustStop& must_stop) {
+  const Status removed = remove(directory, say, must_stop);
+  if (!removed && must_stop()) return;
+  if (!removed)
     return say("what an earlier `nodestage run` left when it was killed could not be removed: " +
                removed.error().text());
   forget(run);
   say("removed what an earlier `nodestage run` left when it was killed: " + directory.path());
 }
 
-void clear(PushDirectory& run, const std::string& path, const Say& say) {
+void clear(PushDirectory& run, const std::string& path, const Say& say, const MustStop& must_stop) {
   auto directory = PrivateDirectory::adopt(path);
   if (!directory) return note_not_opened(run, directory.error(), say);
   const std::string how = how_to_fetch(run, *directory);
   const std::string boot = boot_id();
   if (boot.empty() || run.boot() != boot) return note_doubt(path, how, say);
-  if (how.empty()) return clear_directory(run, *directory, say);
+  if (how.empty()) return clear_directory(run, *directory, say, must_stop);
   say("an earlier `nodestage run` was killed before its results were delivered: they are kept in " +
       path + "\n" + how);
   forget(run);
@@ -79,13 +99,14 @@ void clear(PushDirectory& run, const std::string& path, const Say& say) {
 
 }  // namespace
 
-void clear_dead_runs(const std::string& parent, const Say& say) {
+void clear_dead_runs(const std::string& parent, const Say& say, const MustStop& must_stop) {
   for (const std::string& path : private_paths(parent)) {
+    if (must_stop()) return;
     auto run = PushDirectory::take_over(path);
     // That of another node may live: a lock can hold for one node only.
     if (!run || run->order().node != node_name()) continue;
     const std::string name(last_part(run->order().directory));
-    if (name.starts_with(k_private_name)) clear(*run, parent + "/" + name, say);
+    if (name.starts_with(k_private_name)) clear(*run, parent + "/" + name, say, must_stop);
   }
 }
 

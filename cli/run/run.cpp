@@ -67,6 +67,7 @@ class Run {
       voice_.say(recorded.error().text());
       return clean(k_not_run);
     }
+    if (const auto code = clear_earlier()) return clean(*code);
     if (const auto code = stage()) return clean(*code);
     const auto code = run_command();
     if (!has_run_) return clean(*code);
@@ -106,9 +107,28 @@ class Run {
     push_directory_.emplace(std::move(made));
     if (!request_.outputs.empty())
       environment_.push_back({k_push_directory_variable, push_directory_->path()});
-    TRY_ASSIGN(const std::string parent, private_parent(arguments_.tmpdir));
-    clear_dead_runs(parent, [this](const std::string& what) { voice_.say(what); });
     return {};
+  }
+
+  // An exit code if a signal stopped it.
+  std::optional<int> clear_earlier() {
+    const auto parent = private_parent(arguments_.tmpdir);
+    if (!parent) return {};
+    clear_dead_runs(
+        *parent, [this](const std::string& what) { voice_.say(what); },
+        [this] { return is_asked_to_stop(); });
+    if (signal_ == 0) return {};
+    voice_.say("stopped by " + signal_name(signal_) +
+               " before the command; what an earlier `nodestage run` left may still be there");
+    return 128 + signal_;
+  }
+
+  // Whether a deadly signal has come, now or before.
+  bool is_asked_to_stop() {
+    const auto signal = signals_.next(std::chrono::milliseconds(0));
+    if (signal && is_deadly(*signal)) signal_ = *signal;
+    if (signal && *signal == SIGTSTP) ::kill(0, SIGSTOP);
+    return signal_ != 0;
   }
 
   void set_environment(const std::vector<std::string>& variables) {

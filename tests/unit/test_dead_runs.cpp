@@ -66,9 +66,12 @@ std::string dead_run(const Scratch& scratch, const StageRequest& request,
   return *path;
 }
 
-std::string cleared(const Scratch& scratch) {
+// `patience`: the number of times that it may ask whether to stop.
+std::string cleared(const Scratch& scratch, int patience = 1'000'000) {
   std::string said;
-  clear_dead_runs(scratch.path(), [&said](const std::string& text) { said += text + "\n"; });
+  clear_dead_runs(
+      scratch.path(), [&said](const std::string& text) { said += text + "\n"; },
+      [&patience] { return --patience < 0; });
   return said;
 }
 
@@ -146,6 +149,18 @@ TEST_CASE("what is from another boot of this node, or from another node of this 
     CHECK(fs::exists(path + "/results"));
   }
   CHECK(entries(scratch) == 2);
+}
+
+TEST_CASE("whoever stops the removal leaves the rest, with its record, to the next run") {
+  Scratch scratch;
+  const std::string path = dead_run(scratch, request_for(""));
+  for (int i = 0; i < 100; ++i) std::ofstream(path + "/file" + std::to_string(i)) << "x";
+  CHECK(cleared(scratch, 50).empty());
+  CHECK(std::distance(fs::directory_iterator(path), {}) > 50);
+  CHECK(entries(scratch) == 2);
+  CHECK(cleared(scratch) ==
+        "removed what an earlier `nodestage run` left when it was killed: " + path + "\n");
+  CHECK(is_empty(scratch));
 }
 
 TEST_CASE("a killed run whose directory was removed is forgotten") {

@@ -50,6 +50,16 @@ TEST_CASE("read-only and unreadable directories are removed") {
   CHECK(fs::is_empty(tree.root));
 }
 
+TEST_CASE("a removal stops when it is told to") {
+  const Tree tree;
+  for (int i = 0; i < 10; ++i) write_file(tree.root / std::to_string(i), "x");
+  const Fd fd(open(tree.root.c_str(), O_PATH | O_DIRECTORY | O_CLOEXEC));
+  int asked = 0;
+  CHECK(remove_tree_contents(fd.get(), [&asked] { return ++asked > 3; }).error().code == EINTR);
+  CHECK(asked == 4);
+  CHECK(std::distance(fs::directory_iterator(tree.root), {}) == 7);
+}
+
 TEST_CASE("a link to the outside is removed, what it leads to is not") {
   const Tree tree;
   write_file(tree.scratch.path() / "outside/file", "x");

@@ -27,7 +27,7 @@ Status remove_entry(const WalkStep& step) {
   return Error{errno, std::strerror(errno)};
 }
 
-Status remove_pass(int dir_fd) {
+Status remove_pass(int dir_fd, const std::function<bool()>& must_stop) {
   Fd root(::fcntl(dir_fd, F_DUPFD_CLOEXEC, 0));
   if (!root) return system_error("the directory");
   TRY_ASSIGN(TreeWalk walk, TreeWalk::begin(std::move(root), WalkFor::removing));
@@ -36,6 +36,7 @@ Status remove_pass(int dir_fd) {
     auto step = walk.next();
     if (!step) return first ? Status(std::move(step.error())) : first;
     if (!*step) return first;
+    if (must_stop()) return Error{EINTR, "stopped"};
     const Status removed = remove_entry(**step);
     if (removed || removed.error().code == ENOENT || !first) continue;
     first = Error{removed.error().code, walk.path(**step) + ": " + removed.error().text()};
@@ -44,10 +45,12 @@ Status remove_pass(int dir_fd) {
 
 }  // namespace
 
-Status remove_tree_contents(int dir_fd) {
+Status remove_tree_contents(int dir_fd, const std::function<bool()>& must_stop) {
+  bool has_stopped = false;
+  const auto stops = [&] { return has_stopped = must_stop && must_stop(); };
   Status result;
-  for (int pass = 0; pass < k_passes; ++pass) {
-    result = remove_pass(dir_fd);
+  for (int pass = 0; pass < k_passes && !has_stopped; ++pass) {
+    result = remove_pass(dir_fd, stops);
     if (result) return result;
   }
   return result;

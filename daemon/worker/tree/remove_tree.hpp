@@ -2,6 +2,8 @@
 // CAP_DAC_OVERRIDE, CAP_FOWNER, and CAP_DAC_READ_SEARCH.
 #pragma once
 
+#include <functional>
+
 #include "common/result.hpp"
 #include "common/wire/worker_order.hpp"
 
@@ -10,7 +12,8 @@ namespace nodestage {
 // Removes everything below dir_fd; the directory itself stays (mode u+rwx). Never follows a link,
 // never crosses a mount point. Continues after a failure; the fault names the first entry that
 // stays. What vanishes meanwhile is not a fault, so two runs at the same time do no harm.
-Status remove_tree_contents(int dir_fd);
+// `must_stop` is asked before each entry; once it says yes, the fault is EINTR.
+Status remove_tree_contents(int dir_fd, const std::function<bool()>& must_stop = {});
 
 // The `remove` task: removes the tree at k_worker_directory_fd, at nice 19 and idle I/O priority.
 // Exit code 0: the tree is empty; 1: something is left, and stderr names it.
