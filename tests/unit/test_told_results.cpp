@@ -9,18 +9,41 @@ namespace {
 
 constexpr std::uint32_t k_job = 7;
 
+constexpr const char* k_output = "/home/alice/slurm-%j.out";
+constexpr std::uint32_t k_batch_step = 0xfffffffb;
+
 // A job with an output file, whose stage-out ends as the test says.
 struct ToldSite : JobSite {
-  explicit ToldSite(const char* stdout_path = "/home/alice/slurm-%j.out") {
+  explicit ToldSite(const char* stdout_path = k_output, std::uint32_t step = k_batch_step) {
+    config.stageout.report = ReportTo::output;
     Begin begin = request(k_job);
     begin.stdout_path = stdout_path;
+    run(begin, step);
+    answers.clear();
+    end(k_job);
+  }
+  // Of several nodes, the second one.
+  struct Second {};
+  explicit ToldSite(Second) {
     config.stageout.report = ReportTo::output;
+    Begin begin = shared_request(k_job);
+    begin.stdout_path = k_output;
+    run(begin, 0);
+    JobNote note;
+    note.verdict = Verdict::ready;
+    note.facts = {true, k_no_number, k_no_number, "name", true};
+    hear_from_first(k_job, note);
+    end(k_job);
+  }
+  void run(const Begin& begin, std::uint32_t step) {
     REQUIRE(std::holds_alternative<Accepted>(jobs->begin(begin)));
     REQUIRE(workers.say(WorkerTask::stage, k_job, WorkerPhase::done, {}));
     REQUIRE(workers.end(WorkerTask::stage));
-    wait(k_job);
-    answers.clear();
-    end(k_job);
+    Wait wait;
+    wait.job = k_job;
+    wait.step = step;
+    wait.interval_ms = 1000;
+    jobs->wait(wait, reply);
   }
   void stage_out(WorkerPhase phase, ItemState state, const char* note = "") {
     REQUIRE(workers.say(WorkerTask::stage_out, k_job, phase, {output("a", state, 0, note)}));
@@ -80,6 +103,56 @@ TEST_CASE("where there is no file for the lines, nothing waits for them") {
   site.config.stageout.report = ReportTo::none;
   site.stage_out(WorkerPhase::done, ItemState::done);
   CHECK(site.lines() == "");
+}
+
+TEST_CASE("a job without a batch script has no output that could take lines") {
+  ToldSite step("", 0);
+  step.stage_out(WorkerPhase::done, ItemState::done);
+  CHECK(step.lines() == "");
+  CHECK(step.is_answered());
+  ToldSite batch("");
+  batch.stage_out(WorkerPhase::done, ItemState::done);
+  CHECK(batch.lines() != "");
+}
+
+TEST_CASE("a node that ends before the batch script does writes nothing into its output") {
+  ToldSite site{ToldSite::Second{}};
+  site.pass(std::chrono::seconds(site.config.peer.outcome_wait_s + 1));
+  site.stage_out(WorkerPhase::done, ItemState::done);
+  CHECK(site.lines() == "");
+  CHECK(site.is_answered());
+}
+
+TEST_CASE("a node that ends when the batch script has ended writes its lines") {
+  ToldSite site{ToldSite::Second{}};
+  JobNote note;
+  note.outcome_known = true;
+  note.status = 0;
+  site.hear_from_first(k_job, note);
+  site.stage_out(WorkerPhase::done, ItemState::done);
+  CHECK(site.lines() != "");
+}
+
+TEST_CASE("a run that is delivered beside the next one leaves the output to that") {
+  ToldSite site;
+  Begin next = site.request(k_job, 1);
+  next.stdout_path = k_output;
+  site.pass(std::chrono::seconds(site.config.stageout.epilog_wait_s + 1));
+  REQUIRE(site.is_answered());
+  SUBCASE("while the next one runs") {
+    REQUIRE(std::holds_alternative<Accepted>(site.jobs->begin(next)));
+    site.stage_out(WorkerPhase::done, ItemState::done);
+    CHECK(site.lines() == "");
+  }
+  SUBCASE("and what is held of it is told in the notice") {
+    REQUIRE(std::holds_alternative<Accepted>(site.jobs->begin(next)));
+    site.stage_out(WorkerPhase::failed, ItemState::failed, "disk full");
+    CHECK(site.lines() == "");
+  }
+  SUBCASE("when there is no next one") {
+    site.stage_out(WorkerPhase::done, ItemState::done);
+    CHECK(site.lines() != "");
+  }
 }
 
 TEST_CASE("results that are held are told, with how to fetch them") {

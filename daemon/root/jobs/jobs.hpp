@@ -136,7 +136,7 @@ class Jobs final : private JobEvents {
       {[this](int disk) { return cache_.unused_on(disk); }, [this] { return cache_.make_room(); }}};
   JobWorkers workers_{at_.loop, at_.config, table_, files_, at_.workers, counters_, at_.rates};
   Notices notices_{at_.workers, at_.config};
-  JobOutput output_{workers_, notices_, at_.config};
+  JobOutput output_{table_, workers_, notices_, at_.config};
   Credits credits_{at_.loop, at_.config, table_, files_};
   HeldResults held_{{at_.loop, at_.config, at_.areas, table_, files_, workers_, notices_, *this}};
   Relays relays_{{at_.loop, at_.config, table_, files_, workers_, at_.peers}};

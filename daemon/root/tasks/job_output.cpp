@@ -26,12 +26,26 @@ std::string text_of(const JobRecord& record, const std::vector<std::string>& lin
 // A job may have no output file; only its worker finds out.
 bool is_device(const std::string& path) { return path.starts_with("/dev/"); }
 
+// The script runs on the first node, and another node can end before it does.
+bool may_script_run(const JobRecord& record) {
+  return record.begin.node_count > 1 && !is_on_first_node(record) && !record.outcome_known;
+}
+
 }  // namespace
+
+// Without a batch script, a file with the name that sbatch would give it is some other job's. A
+// later run of the job writes to the file of the earlier one.
+bool JobOutput::can_take_lines(const JobRecord& record) const {
+  if (!record.facts.batch || may_script_run(record)) return false;
+  const JobRecord* live = table_.find_live(record.begin.job);
+  return live == nullptr || live->key() == record.key();
+}
 
 void JobOutput::append(const JobRecord& record, const std::vector<std::string>& lines,
                        const std::function<void()>& told) const {
   const ReportTo to = config_.stageout.report;
   if (lines.empty() || to == ReportTo::none || is_device(record.begin.stdout_path)) return told();
+  if (to == ReportTo::output && !can_take_lines(record)) return told();
   WorkerStart start = workers_.order(record, WorkerTask::append);
   start.order.lines_to = to == ReportTo::file ? LinesTo::file : LinesTo::output;
   start.request = text_of(record, lines);

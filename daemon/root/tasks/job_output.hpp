@@ -7,6 +7,7 @@
 
 #include "daemon/root/basis/config.hpp"
 #include "daemon/root/basis/job.hpp"
+#include "daemon/root/table/job_table.hpp"
 #include "daemon/root/tasks/job_workers.hpp"
 #include "daemon/root/tasks/notices.hpp"
 
@@ -14,18 +15,22 @@ namespace nodestage {
 
 class JobOutput {
  public:
-  JobOutput(const JobWorkers& workers, Notices& notices, const Config& config)
-      : workers_(workers), notices_(notices), config_(config) {}
+  JobOutput(const JobTable& table, const JobWorkers& workers, Notices& notices,
+            const Config& config)
+      : table_(table), workers_(workers), notices_(notices), config_(config) {}
 
   // Has a worker append "nodestage: NODE: LINE" for each of `lines`, which are printable and of one
   // line. `told` is called once: when that worker has exited, or at once where there is nothing to
-  // say or no file for it. Only for a job that has ended: slurmstepd does not append, so a job that
-  // still writes would write over the lines.
+  // say or no file for it. Only for a job that has ended here. Slurm does not append, so a batch
+  // script that still writes would write over the lines: they are not appended as long as it may.
   void append(
       const JobRecord& record, const std::vector<std::string>& lines,
       const std::function<void()>& told = [] {}) const;
 
  private:
+  [[nodiscard]] bool can_take_lines(const JobRecord& record) const;
+
+  const JobTable& table_;
   const JobWorkers& workers_;
   Notices& notices_;
   const Config& config_;
