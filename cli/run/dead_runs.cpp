@@ -106,7 +106,8 @@ void clear_dead_runs(const std::string& parent, const Say& say, const MustStop& 
     // That of another node may live: a lock can hold for one node only.
     if (!run || run->order().node != node_name()) continue;
     const std::string name(last_part(run->order().directory));
-    if (name.starts_with(k_private_name)) clear(*run, parent + "/" + name, say, must_stop);
+    if (name.starts_with(k_private_name))
+      clear(*run, std::string(parent).append("/").append(name), say, must_stop);
   }
 }
 

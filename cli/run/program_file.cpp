@@ -51,7 +51,7 @@ std::string program_file(const std::string& program, const std::string& path) {
   if (program.find('/') != std::string::npos) return is_file(program) ? program : "";
   for (std::size_t begin = 0; begin <= path.size();) {
     const std::size_t end = std::min(path.find(':', begin), path.size());
-    const std::string file = path.substr(begin, end - begin) + "/" + program;
+    std::string file = path.substr(begin, end - begin) + "/" + program;
     if (::access(file.c_str(), X_OK) == 0 && is_file(file)) return file;
     begin = end + 1;
   }

@@ -98,7 +98,7 @@ const ItemRecord* current_of(const std::vector<const ItemRecord*>& items, Worker
 }
 
 std::string current_text(const ItemRecord& item) {
-  const std::string name = printable(last_part(field_text(item.source)));
+  std::string name = printable(last_part(field_text(item.source)));
   if (!is_built(item)) return name;
   const std::string doing = field_text(item.note);
   return name + ": " + (doing.empty() ? "its installer starts" : printable(doing));

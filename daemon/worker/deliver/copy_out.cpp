@@ -69,7 +69,7 @@ CopyOut::CopyOut(Fd target, PendingNames names, OutputReport& report, CopyScope 
     : target_(std::move(target)),
       names_(std::move(names)),
       report_(report),
-      scope_(scope),
+      scope_(std::move(scope)),
       attributes_(report),
       leaves_(target_.get(), names_, scope_, report_, attributes_, syncs_) {
   struct stat info {};

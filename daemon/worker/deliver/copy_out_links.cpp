@@ -54,7 +54,7 @@ Status CopyOut::what_is_led_to(Descent& at, const JobPlace& place, const std::st
   if (!is_reached) return {};
   remove_own_link(at.into().fd, name);
   ++depth_;
-  const Status copied = directory(place.entry(), at.into(), path, place.info);
+  Status copied = directory(place.entry(), at.into(), path, place.info);
   --depth_;
   return copied;
 }

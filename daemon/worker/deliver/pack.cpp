@@ -198,7 +198,7 @@ Status Pack::what_is_led_to(const JobPlace& place, const std::string& name) {
   if (depth_ >= k_most_links_to_directories) return entry_error(name, too_many_links());
   TRY_ASSIGN(Fd directory, place.open_directory());
   ++depth_;
-  const Status added = contents(std::move(directory), name + "/");
+  Status added = contents(std::move(directory), name + "/");
   --depth_;
   return added;
 }
