@@ -128,6 +128,27 @@ TEST_CASE("links between directories that lead to each other end") {
   CHECK(fs::read_symlink(job.target / "out/start/b/up") == ".");
 }
 
+TEST_CASE("a link up from the place of a link does not bring the directories around it") {
+  for (const std::string target : {"out", "out.tar"}) {
+    CAPTURE(target);
+    StageOutJob job;
+    write_file(job.directory / "a/b/c/d/file", "x");
+    write_file(job.directory / "a/other/file", "x");
+    link_in(job, "a/b/c/d/up", "a/b/c");
+    link_in(job, "a/b/c/d/other", "a/other");
+    link_in(job, "a/other/down", "a/b");
+    link_in(job, "a/b/up", "a");
+    link_in(job, "r/start", "a/b/c/d");
+    job.ask("r", target);
+    REQUIRE(job.run() == 0);
+    CHECK(job.status.items[0].files == 4);
+    CHECK(job.note() ==
+          "2 links lead elsewhere in the job's directory, and what is there was delivered instead: "
+          "start, start/other; 2 links lead to a directory that contains the output, and was not "
+          "followed: start/other/down, start/up");
+  }
+}
+
 TEST_CASE("a bomb of links costs no more than the job directory has") {
   StageOutJob job;
   for (int i = 0; i < 12; ++i) {

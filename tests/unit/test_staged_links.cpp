@@ -132,3 +132,55 @@ TEST_CASE("staged data in the place of a link are whole, and are there once") {
   CHECK(fs::read_symlink(out / "1/top") == ".");
   CHECK(fs::read_symlink(out / "2") == "1");
 }
+
+TEST_CASE("of a large staged directory behind a link, only what the job has changed is delivered") {
+  for (const std::string target : {"out", "out.tar"}) {
+    CAPTURE(target);
+    StageOutJob job;
+    job.request.datasets.push_back({"/p/ds", "ds"});
+    write_file(job.directory / "ds/large/sub/old", "staged");
+    write_file(job.directory / "ds/large/big", "");
+    fs::resize_file(job.directory / "ds/large/big", (std::uintmax_t{1} << 30) + 1);
+    write_file(job.directory / "ds/large/same/old", "staged");
+    end_staging(job);
+    write_file(job.directory / "ds/large/sub/new", "n");
+    fs::create_symlink("big", job.directory / "ds/large/huge");
+    fs::create_symlink("sub/old", job.directory / "ds/large/small");
+    link_in(job, "r/changed", "ds/large");
+    link_in(job, "r/new", "ds/large/sub/new");
+    job.ask("r", target);
+    REQUIRE(job.run() == 0);
+    const fs::path out = job.target / "out";
+    if (target == "out.tar") {
+      fs::create_directory(out);
+      shell_text("tar -xf '" + out.string() + ".tar' -C '" + out.string() + "'");
+    }
+    CHECK(names_in(out / "changed") == Names{"huge", "small", "sub"});
+    CHECK(names_in(out / "changed/sub") == Names{"new"});
+    CHECK(file_text(out / "changed/small") == "staged");
+    CHECK(fs::read_symlink(out / "new") == "changed/sub/new");
+    CHECK(job.note() ==
+          "1 link leads elsewhere in the job's directory, and what is there was delivered instead: "
+          "changed/small; 1 link leads to what was staged, and only what was changed or added "
+          "there was delivered: changed; 1 link leads to what was staged, which is not copied "
+          "back: changed/huge");
+  }
+}
+
+TEST_CASE("what was changed behind a link is delivered into a directory of an earlier delivery") {
+  PushJob job;
+  job.request.datasets.push_back({"/p/ds", "ds"});
+  write_file(job.directory / "ds/big", "");
+  fs::resize_file(job.directory / "ds/big", (std::uintmax_t{1} << 30) + 1);
+  end_staging(job);
+  write_file(job.directory / "ck/5/model", "5");
+  write_file(job.directory / "ds/new", "n");
+  link_in(job, "r/latest", "ck/5");
+  job.ask("r", "out");
+  REQUIRE(job.run() == 0);
+  link_in(job, "r/before", "ds");
+  link_in(job, "r/latest", "ds");
+  REQUIRE(job.run_end() == 0);
+  CHECK(names_in(job.target / "out/before") == Names{"new"});
+  CHECK(names_in(job.target / "out/latest") == Names{"model", "new"});
+}

@@ -86,7 +86,7 @@ Status CopyOut::contents(Fd directory) {
 
 Status CopyOut::entry(const SourceEntry& source, const std::string& name,
                       const std::string& origin) {
-  origin_ = origin;
+  left_out_ = {&scope_.leaves_out, origin};
   struct stat info {};
   auto handle = open_beneath(source.dir_fd, source.path, O_PATH | source.follow);
   if (!handle && scope_.is_early() && handle.error().code == ENOENT) return {};
@@ -94,7 +94,7 @@ Status CopyOut::entry(const SourceEntry& source, const std::string& name,
     return check(source.path, system_error("cannot read", handle ? errno : handle.error().code));
   }
   if (S_ISDIR(info.st_mode)) return directory(source, {target_.get(), is_changed_}, name, info);
-  if (is_left_out(name, info)) return {};
+  if (left_out_(name, info)) return {};
   Fd target(::fcntl(target_.get(), F_DUPFD_CLOEXEC, 0));
   if (!target) return system_error("dup");
   Descent at{DirStack(std::move(target)), is_changed_};
@@ -202,7 +202,7 @@ Status CopyOut::step(Descent& at, const WalkStep& step, const std::string& path)
 }
 
 Status CopyOut::step_leaf(Descent& at, const WalkStep& step, const std::string& path) {
-  if (is_left_out(path, step.info)) return {};
+  if (left_out_(path, step.info)) return {};
   return leaf_or_link(at, {step.dir_fd, step.name, O_NOFOLLOW}, step.name, path, step.info);
 }
 
@@ -269,14 +269,9 @@ Result<bool> CopyOut::reach(Descent& at) {
   return true;
 }
 
-// What a link leads to has another path in the job directory, and all of it is wanted.
-bool CopyOut::is_left_out(const std::string& path, const struct stat& info) const {
-  return depth_ == 0 && scope_.leaves_out && scope_.leaves_out(origin_ + path, info);
-}
-
 // Whether a directory in the target is opened only if something is copied into it.
 bool CopyOut::may_stay_closed(const std::string& path, const struct stat& info) const {
-  if (is_left_out(path, info)) return true;
+  if (left_out_(path, info)) return true;
   return scope_.is_early() && !scope_.syncs_all && scope_.is_noted(path, info);
 }
 

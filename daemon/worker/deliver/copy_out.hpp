@@ -68,7 +68,7 @@ class CopyOut {
               const std::string& path, const struct stat& info);
   Status link(Descent& at, const SourceEntry& source, const std::string& name,
               const std::string& path, const struct stat& info);
-  Status what_is_led_to(Descent& at, const JobPlace& place, const std::string& name,
+  Status what_is_led_to(Descent& at, const LinkFate& fate, const std::string& name,
                         const std::string& path);
   Status kept_link(Descent& at, const SourceEntry& source, const std::string& name,
                    const std::string& path, const struct stat& info);
@@ -76,7 +76,6 @@ class CopyOut {
                     const std::string& path, const struct stat& info);
   Status directory(const SourceEntry& source, CopyInto into, const std::string& path,
                    const struct stat& info);
-  bool is_left_out(const std::string& path, const struct stat& info) const;
   void remove_own_link(int target_fd, const std::string& name) const;
   bool may_stay_closed(const std::string& path, const struct stat& info) const;
   bool is_target(const struct stat& info) const;
@@ -91,7 +90,7 @@ class CopyOut {
   KeptAttributes attributes_;
   DeliverLeaf leaves_;
   bool is_changed_ = false;  // a name was made in the target itself
-  std::string origin_;       // of the entry
+  LeftOut left_out_;         // of the tree that is copied
   unsigned depth_ = 0;       // of directories in the places of links, in each other
 };
 

@@ -5,6 +5,7 @@
 
 #include <cerrno>
 #include <string>
+#include <utility>
 
 #include "daemon/worker/deliver/copy_descent.hpp"
 #include "daemon/worker/deliver/copy_out.hpp"
@@ -29,8 +30,8 @@ Status CopyOut::link(Descent& at, const SourceEntry& source, const std::string& 
   if (!fate) return check(path, system_error("what it leads to cannot be read", fate.error().code));
   switch (fate->way) {
     case LinkFate::Way::instead:
-      report_.add_followed(path);
-      return what_is_led_to(at, *fate->place, name, path);
+      report_.add_followed(path, fate->share == Linked::all);
+      return what_is_led_to(at, *fate, name, path);
     case LinkFate::Way::other_text:
       return other_link(at, *fate, name, path, info);
     case LinkFate::Way::loop:
@@ -45,17 +46,20 @@ Status CopyOut::link(Descent& at, const SourceEntry& source, const std::string& 
   return kept_link(at, source, name, path, info);
 }
 
-Status CopyOut::what_is_led_to(Descent& at, const JobPlace& place, const std::string& name,
+Status CopyOut::what_is_led_to(Descent& at, const LinkFate& fate, const std::string& name,
                                const std::string& path) {
+  const JobPlace& place = *fate.place;
   if (!S_ISDIR(place.info.st_mode)) return leaf(at, place.entry(), name, path, place.info);
   if (is_target(place.info)) return check(path, Error{ELOOP, "leads to the target itself"});
   if (depth_ >= k_most_links_to_directories) return check(path, too_many_links());
   TRY_ASSIGN(const bool is_reached, reach(at));
   if (!is_reached) return {};
   remove_own_link(at.into().fd, name);
+  const LeftOut before = std::exchange(left_out_, scope_.links->left_out(fate, path));
   ++depth_;
   Status copied = directory(place.entry(), at.into(), path, place.info);
   --depth_;
+  left_out_ = before;
   return copied;
 }
 
@@ -88,13 +92,14 @@ Status CopyOut::other_link(Descent& at, const LinkFate& fate, const std::string&
   if (!is_reached) return {};
   if (!has_directory(at.into().fd, name))
     return check(path, leaves_.put_link(fate.text, at.into(), name, info));
-  const auto place = scope_.links->directory_of(fate);
-  if (!place) {
+  const auto whole = scope_.links->directory_of(fate);
+  if (!whole) {
     report_.add_kept_directory(path);
     return {};
   }
-  scope_.links->add_copy(place->path, path);
-  return what_is_led_to(at, *place, name, path);
+  scope_.links->add_copy(whole->place->path, path);
+  if (whole->share != Linked::all) report_.add_followed(path, false);
+  return what_is_led_to(at, *whole, name, path);
 }
 
 }  // namespace nodestage

@@ -4,10 +4,10 @@
 #include <sys/stat.h>
 
 #include <cstddef>
-#include <functional>
 #include <string>
 
 #include "daemon/worker/deliver/delivered_list.hpp"
+#include "daemon/worker/deliver/left_out.hpp"
 #include "daemon/worker/deliver/output_links.hpp"
 #include "daemon/worker/deliver/settled_file.hpp"
 
@@ -18,10 +18,6 @@ enum class CopyWhat {
   missing,  // not what was delivered earlier and is still in the target as it was
   changed,  // while the job runs: what has changed since it was delivered, and is whole
 };
-
-// Whether an entry is no result, by its path below the job directory and what it looks like. A
-// directory that is none appears in a target only for what lies in it.
-using LeavesOut = std::function<bool(const std::string& path, const struct stat& info)>;
 
 // Borrows everything.
 struct CopyScope {

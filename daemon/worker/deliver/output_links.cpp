@@ -69,6 +69,7 @@ void OutputLinks::add(const std::string& source, const std::string& target) {
   const std::string whole = joined_path(base_, target);
   targets_.set(source, whole);
   sources_.set(whole, source);
+  if (share_of_sources_ == Linked::changed) partial_.insert(source);
   std::string path = source;
   while (around_.insert(path).second && !path.empty()) path = std::string(split_path(path).parent);
 }
@@ -77,7 +78,7 @@ void OutputLinks::add(const std::string& source, const std::string& target) {
 std::optional<std::string> OutputLinks::copy_of(const JobPlace& place) const {
   const auto found = targets_.nearest(place.path);
   if (!found || place.path.empty()) return {};
-  const bool may_be_left_out = place.kind == Kind::there && whole_.count(found->path) == 0;
+  const bool may_be_left_out = place.kind == Kind::there && partial_.count(found->path) > 0;
   if (may_be_left_out && leaves_out_ && leaves_out_(place.path, place.info)) return {};
   return moved(place.path, found->path, found->value);
 }
@@ -96,7 +97,7 @@ Result<LinkFate> OutputLinks::look(const SourceEntry& link, const std::string& t
              text.starts_with('/') ? absolute(text, whole) : relative(link, text, whole));
   if (fate.way == LinkFate::Way::instead) {
     targets_.set(fate.place->path, whole);
-    whole_.insert(fate.place->path);
+    if (fate.share == Linked::changed) partial_.insert(fate.place->path);
     sources_.set(whole, fate.place->path);
   }
   return fate;
@@ -117,7 +118,7 @@ Result<LinkFate> OutputLinks::relative(const SourceEntry& link, const std::strin
   const std::string source = moved(target, around->path, root);
   const std::string directory(split_path(source).parent);
   // Of a tree of which something is left out, what the text leads over may be missing.
-  const bool may_stay = lies_in(directory, root) && (!leaves_out_ || whole_.count(root) > 0);
+  const bool may_stay = lies_in(directory, root) && partial_.count(root) == 0;
   if (may_stay && stays_below(link.dir_fd, text)) return LinkFate{};
   TRY_ASSIGN(JobPlace place, find({text, LastLink::keep, directory, root}));
   const bool stays = place.is_kept && may_stay;
@@ -140,20 +141,40 @@ LinkFate OutputLinks::fate_of(JobPlace place, const std::string& target) const {
     return with_text(relative_text(target, *copy), std::move(place));
   const bool is_kept = S_ISDIR(place.info.st_mode) || S_ISREG(place.info.st_mode);
   if (place.kind == Kind::missing || is_hidden(place.path) || !is_kept) return {};
-  auto way = LinkFate::Way::instead;
-  if (S_ISDIR(place.info.st_mode) && around_.count(place.path) > 0) {
-    way = LinkFate::Way::loop;
-  } else if (is_staged_ && is_staged_(place)) {
-    way = LinkFate::Way::staged;
-  }
-  return {way, "", std::move(place)};
+  if (S_ISDIR(place.info.st_mode) && is_around(place.path, target))
+    return {LinkFate::Way::loop, "", std::move(place)};
+  return delivered(std::move(place));
 }
 
-std::optional<JobPlace> OutputLinks::directory_of(const LinkFate& fate) const {
+LinkFate OutputLinks::delivered(JobPlace place) const {
+  const Linked share = share_ ? share_(place) : Linked::all;
+  const auto way = share == Linked::nothing ? LinkFate::Way::staged : LinkFate::Way::instead;
+  return {way, "", std::move(place), share};
+}
+
+// Whether a copy of the directory as `target` would contain something that --stage-out names, or
+// what `target` is a part of: that lies in a place of a link, which may lie in another one.
+bool OutputLinks::is_around(const std::string& path, const std::string& target) const {
+  if (around_.count(path) > 0) return true;
+  for (auto place = sources_.nearest(target); place && !place->path.empty();) {
+    if (lies_in(place->value, path)) return true;
+    place = sources_.nearest(std::string(split_path(place->path).parent));
+  }
+  return false;
+}
+
+LeftOut OutputLinks::left_out(const LinkFate& fate, const std::string& target) const {
+  if (fate.share == Linked::all) return {};
+  return {&leaves_out_, fate.place->path, target.size()};
+}
+
+std::optional<LinkFate> OutputLinks::directory_of(const LinkFate& fate) const {
   if (!fate.place || fate.place->kind != Kind::there) return {};
   auto place = tree_.find({fate.place->path});
   if (!place || place->kind != Kind::there || !S_ISDIR(place->info.st_mode)) return {};
-  return std::move(*place);
+  LinkFate whole = delivered(std::move(*place));
+  if (whole.way != LinkFate::Way::instead) return {};
+  return whole;
 }
 
 }  // namespace nodestage

@@ -11,6 +11,7 @@
 #include <utility>
 
 #include "common/result.hpp"
+#include "daemon/worker/deliver/left_out.hpp"
 #include "daemon/worker/tree/job_tree.hpp"
 
 namespace nodestage {
@@ -35,6 +36,13 @@ class PathMap {
   std::size_t longest_ = 0;  // of the paths
 };
 
+// How much of something is delivered.
+enum class Linked {
+  all,
+  changed,  // what was not staged, or is not as it was
+  nothing,
+};
+
 struct LinkFate {
   enum class Way {
     as_it_is,
@@ -46,6 +54,7 @@ struct LinkFate {
   Way way = Way::as_it_is;
   std::string text = {};
   std::optional<JobPlace> place = {};  // what the link leads to, if that is in the job directory
+  Linked share = Linked::all;          // of `instead`
 };
 
 // Links that lead out of the job directory, and those that lead nowhere, stay as they are. A link
@@ -54,8 +63,9 @@ struct LinkFate {
 // no more is delivered than the job directory has.
 class OutputLinks {
  public:
-  // Borrows the tree.
-  explicit OutputLinks(const JobTree& tree) : tree_(tree) {}
+  // Borrows the tree. `sources`: of what --stage-out names.
+  explicit OutputLinks(const JobTree& tree, Linked sources = Linked::all)
+      : tree_(tree), share_of_sources_(sources) {}
 
   [[nodiscard]] const JobTree& tree() const { return tree_; }
 
@@ -64,13 +74,12 @@ class OutputLinks {
   // first look().
   void add(const std::string& source, const std::string& target);
 
-  // Of what the output has, what is not delivered with it, nor anything below it.
-  using LeavesOut = std::function<bool(const std::string& path, const struct stat& info)>;
+  // What is left out of that of which only what was changed is delivered, with all that is below.
   void leave_out(LeavesOut leaves_out) { leaves_out_ = std::move(leaves_out); }
 
-  // Of the rest of the job directory, what is not delivered in the place of a link: it was staged.
-  using IsStaged = std::function<bool(const JobPlace&)>;
-  void leave(IsStaged is_staged) { is_staged_ = std::move(is_staged); }
+  // How much is delivered in the place of a link that leads to it.
+  using Share = std::function<Linked(const JobPlace&)>;
+  void leave(Share share) { share_ = std::move(share); }
 
   // In what follows, targets are below `directory` of the real target; "": they are below that.
   void begin_in(const std::string& directory) { base_ = directory; }
@@ -79,13 +88,17 @@ class OutputLinks {
   // below `target` is from there. A fault's `what` is the cause alone.
   Result<LinkFate> look(const SourceEntry& link, const std::string& target);
 
+  // What is left out of what is delivered for `fate`, as `target`. Borrows from here.
+  [[nodiscard]] LeftOut left_out(const LinkFate& fate, const std::string& target) const;
+
   // What lies below `target` is from `source`, too, though a copy of that is elsewhere already.
   void add_copy(const std::string& source, const std::string& target) {
     sources_.set(joined_path(base_, target), source);
   }
 
-  // What `fate` leads to at the end of all links, if that is a directory in the job directory.
-  [[nodiscard]] std::optional<JobPlace> directory_of(const LinkFate& fate) const;
+  // What `fate` leads to at the end of all links, if that is a directory in the job directory, to
+  // be delivered instead.
+  [[nodiscard]] std::optional<LinkFate> directory_of(const LinkFate& fate) const;
 
  private:
   [[nodiscard]] std::optional<std::string> copy_of(const JobPlace& place) const;
@@ -94,16 +107,19 @@ class OutputLinks {
   [[nodiscard]] Result<LinkFate> relative(const SourceEntry& link, const std::string& text,
                                           const std::string& target) const;
   [[nodiscard]] Result<LinkFate> of_place(JobPlace place, const std::string& target) const;
+  [[nodiscard]] LinkFate delivered(JobPlace place) const;
+  [[nodiscard]] bool is_around(const std::string& path, const std::string& target) const;
   [[nodiscard]] LinkFate fate_of(JobPlace place, const std::string& target) const;
 
   const JobTree& tree_;
-  PathMap targets_;                         // by what is delivered
-  PathMap sources_;                         // by where it is delivered
-  std::unordered_set<std::string> around_;  // what --stage-out names, and all directories around
-  std::unordered_set<std::string> whole_;   // what is delivered in places of links
+  Linked share_of_sources_;
+  PathMap targets_;                          // by what is delivered
+  PathMap sources_;                          // by where it is delivered
+  std::unordered_set<std::string> around_;   // what --stage-out names, and all directories around
+  std::unordered_set<std::string> partial_;  // of which only what was changed is delivered
   std::string base_;
   LeavesOut leaves_out_;
-  IsStaged is_staged_;
+  Share share_;
 };
 
 }  // namespace nodestage

@@ -48,7 +48,7 @@ void OutputReport::begin(std::string_view what, std::string_view destination) {
 void OutputReport::begin_again() {
   faults_ = specials_ = 0;
   are_users_ = true;
-  unsettled_ = followed_ = loops_ = staged_ = kept_ = {};
+  unsettled_ = followed_ = partly_ = loops_ = staged_ = kept_ = {};
   first_code_ = 0;
   fault_text_.clear();
   notes_.clear();
@@ -95,7 +95,9 @@ void OutputReport::add_unsettled(std::string_view path) {
   tick();
 }
 
-void OutputReport::add_followed(std::string_view path) { followed_.add(path); }
+void OutputReport::add_followed(std::string_view path, bool is_whole) {
+  (is_whole ? followed_ : partly_).add(path);
+}
 
 void OutputReport::add_loop(std::string_view path) { loops_.add(path); }
 
@@ -174,6 +176,11 @@ void OutputReport::note_links() {
     add_note(counted(followed_.count, "link leads", "links lead") +
              " elsewhere in the job's directory, and what is there was delivered instead: " +
              followed_.text());
+  }
+  if (partly_.count > 0) {
+    add_note(counted(partly_.count, "link leads", "links lead") +
+             " to what was staged, and only what was changed or added there was delivered: " +
+             partly_.text());
   }
   if (loops_.count > 0) {
     add_note(counted(loops_.count, "link leads", "links lead") +

@@ -33,9 +33,10 @@ class OutputReport {
   void add_unchanged() { tick(); }            // an entry that is not copied
   void add_unsettled(std::string_view path);  // an entry that is being written
   void add_special();                         // a socket, FIFO, or device that was left out
-  void add_followed(std::string_view path);   // a link that what it leads to was delivered for
-  void add_loop(std::string_view path);       // a link that leads to what contains the output
-  void add_staged(std::string_view path);     // a link that leads to too much of what was staged
+  // A link that what it leads to was delivered for, or only what was changed of it.
+  void add_followed(std::string_view path, bool is_whole);
+  void add_loop(std::string_view path);    // a link that leads to what contains the output
+  void add_staged(std::string_view path);  // a link that leads to too much of what was staged
   void add_kept_directory(std::string_view path);  // a link that is a directory in the target
   void add_note(std::string_view text);            // a warning: a sentence without a full stop
 
@@ -91,6 +92,7 @@ class OutputReport {
   std::uint64_t specials_ = 0;
   Tally unsettled_;
   Tally followed_;
+  Tally partly_;
   Tally loops_;
   Tally staged_;
   Tally kept_;

@@ -7,6 +7,7 @@
 #include <sys/stat.h>
 
 #include <algorithm>
+#include <utility>
 
 #include "common/os/file.hpp"
 #include "common/text/archive_names.hpp"
@@ -160,15 +161,11 @@ Status Pack::contents(Fd directory, const std::string& prefix) {
   }
 }
 
-bool Pack::is_left_out(const std::string& name, const struct stat& info) const {
-  return depth_ == 0 && leaves_out_ && leaves_out_(origin_ + name, info);
-}
-
 Status Pack::step(const TreeWalk& walk, const WalkStep& step, const std::string& name) {
   if (step.kind == WalkStep::Kind::directory_end) return {};
   if (step.kind == WalkStep::Kind::fault)
     return entry_error(name, source_fault(step.fault, step.info));
-  if (is_left_out(name, step.info)) return {};
+  if (left_out_(name, step.info)) return {};
   const SourceEntry source{step.dir_fd, step.name, O_NOFOLLOW};
   if (!S_ISLNK(step.info.st_mode)) return add(source, name, step.info);
   if (out_links_ != nullptr) {
@@ -185,21 +182,24 @@ Status Pack::link(const SourceEntry& source, const std::string& name, const stru
   const auto fate = output_links_->look(source, name);
   if (!fate)
     return entry_error(name, system_error("what it leads to cannot be read", fate.error().code));
-  if (fate->way == LinkFate::Way::instead) return what_is_led_to(*fate->place, name);
+  if (fate->way == LinkFate::Way::instead) return what_is_led_to(*fate, name);
   if (fate->way == LinkFate::Way::loop) report_.add_loop(name);
   if (fate->way == LinkFate::Way::staged) report_.add_staged(name);
   return add(source, name, info, fate->way == LinkFate::Way::other_text ? fate->text : *text);
 }
 
-Status Pack::what_is_led_to(const JobPlace& place, const std::string& name) {
-  report_.add_followed(name);
+Status Pack::what_is_led_to(const LinkFate& fate, const std::string& name) {
+  const JobPlace& place = *fate.place;
+  report_.add_followed(name, fate.share == Linked::all);
   TRY(add(place.entry(), name, place.info));
   if (!S_ISDIR(place.info.st_mode)) return {};
   if (depth_ >= k_most_links_to_directories) return entry_error(name, too_many_links());
   TRY_ASSIGN(Fd directory, place.open_directory());
+  const LeftOut before = std::exchange(left_out_, output_links_->left_out(fate, name));
   ++depth_;
   Status added = contents(std::move(directory), name + "/");
   --depth_;
+  left_out_ = before;
   return added;
 }
 
@@ -251,11 +251,11 @@ Status Pack::add_behind(Fd target, const WalkStep& link, const std::string& name
 }
 
 Status Pack::entry(const SourceEntry& source, const std::string& name, const std::string& origin) {
-  origin_ = origin;
+  left_out_ = {&leaves_out_, origin};
   TRY_ASSIGN(Fd handle, open_beneath(source.dir_fd, source.path, O_PATH | source.follow));
   struct stat info {};
   if (::fstat(handle.get(), &info) != 0) return system_error(source.path);
-  const bool is_left = is_left_out(name, info);
+  const bool is_left = left_out_(name, info);
   if (S_ISLNK(info.st_mode)) return is_left ? Status() : link(source, name, info);
   if (!is_left) TRY(add(source, name, info));
   return S_ISDIR(info.st_mode) ? contents(std::move(handle), name + "/") : Status();

@@ -80,9 +80,8 @@ class Pack {
   Status add_behind(Fd target, const WalkStep& link, const std::string& name,
                     const struct stat& info);
   [[nodiscard]] bool is_in_a_walk(const struct stat& directory) const;
-  [[nodiscard]] bool is_left_out(const std::string& name, const struct stat& info) const;
   Status link(const SourceEntry& source, const std::string& name, const struct stat& info);
-  Status what_is_led_to(const JobPlace& place, const std::string& name);
+  Status what_is_led_to(const LinkFate& fate, const std::string& name);
   Status add(const SourceEntry& source, const std::string& name, const struct stat& info,
              const std::string& link_text = "");
   Status add_file(archive_entry* entry, const SourceEntry& source, const std::string& name,
@@ -106,7 +105,7 @@ class Pack {
   HardLinks links_;      // with names in the archive
   OutputLinks* output_links_ = nullptr;
   LeavesOut leaves_out_;
-  std::string origin_;  // of the entry
+  LeftOut left_out_;    // of the tree that is added
   unsigned depth_ = 0;  // of directories in the places of links, in each other
   LinksOut links_out_ = LinksOut::kept;
   OutLinks* out_links_ = nullptr;       // null: nobody asks

@@ -15,7 +15,6 @@
 #include "daemon/worker/deliver/copy_out.hpp"
 #include "daemon/worker/deliver/output_links.hpp"
 #include "daemon/worker/deliver/pack.hpp"
-#include "daemon/worker/out/measure.hpp"
 #include "daemon/worker/out/output_source.hpp"
 #include "daemon/worker/out/output_target.hpp"
 #include "daemon/worker/out/staged_links.hpp"
@@ -36,15 +35,6 @@ std::string kind_text(const OutputSource& source) {
   if (source.kind == Kind::file) return "file";
   const std::size_t count = source.paths.size();
   return human_count(count) + (count == 1 ? " match" : " matches");
-}
-
-// UINT64_MAX: not known.
-std::uint64_t bytes_of(const JobPlace& place) {
-  if (!S_ISDIR(place.info.st_mode)) return static_cast<std::uint64_t>(place.info.st_size);
-  const auto directory = place.open_directory();
-  if (!directory) return UINT64_MAX;
-  const auto size = measure_tree(directory->get());
-  return size ? size->bytes : UINT64_MAX;
 }
 
 constexpr const char* k_archive_at_end =
@@ -202,20 +192,12 @@ LeavesOut JobResults::leaves_out(const OutputSource& source) const {
 }
 
 OutputLinks JobResults::links(const OutputSource& source) const {
-  OutputLinks links(tree);
-  const auto behind = std::make_shared<StagedLinks>(tree, staged);
-  if (!source.changed.empty()) {
-    links.leave_out([behind](const std::string& path, const struct stat& info) {
-      return behind->is_all_unchanged(path, info);
-    });
-  }
-  links.leave([behind, left = k_most_linked_bytes](const JobPlace& place) mutable {
-    if (!behind->is_all_unchanged(place.path, place.info)) return false;
-    const std::uint64_t bytes = bytes_of(place);
-    if (bytes > left) return true;
-    left -= bytes;
-    return false;
+  OutputLinks links(tree, source.changed.empty() ? Linked::all : Linked::changed);
+  const auto behind = std::make_shared<StagedLinks>(tree, staged, k_most_linked_bytes);
+  links.leave_out([behind](const std::string& path, const struct stat& info) {
+    return behind->is_all_unchanged(path, info);
   });
+  links.leave([behind](const JobPlace& place) { return behind->share(place); });
   return links;
 }
 
