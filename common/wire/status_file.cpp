@@ -8,6 +8,9 @@
 namespace nodestage {
 namespace {
 
+// Long ago: what is in the place of an item that was not staged is the job's.
+constexpr std::uint64_t k_not_staged = 1;
+
 Status write_at(int fd, const void* data, std::size_t bytes, std::size_t offset) {
   const auto* from = static_cast<const char*>(data);
   while (bytes > 0) {
@@ -120,7 +123,11 @@ Result<WorkerStatus> read_worker_status(int fd) {
 
 std::vector<std::uint64_t> staged_ns(const WorkerStatus& status) {
   std::vector<std::uint64_t> times;
-  for (const ItemRecord& item : status.items) times.push_back(item.staged_ns);
+  for (const ItemRecord& item : status.items) {
+    const ItemState state = state_of(item);
+    const bool was_not_staged = state == ItemState::failed || state == ItemState::skipped;
+    times.push_back(was_not_staged ? k_not_staged : item.staged_ns);
+  }
   return times;
 }
 

@@ -209,9 +209,7 @@ void deliver_output(const OutputItem& item, const WorkerOrder& order, const JobR
   }
   const auto source = job.find(item);
   if (!source) return report.finish(source.error());
-  if (source->kind == Kind::missing) {
-    return report.skip(item.source + ": nothing of that name in the job's directory");
-  }
+  if (source->kind == Kind::missing) return report.skip(nothing_note(item.source, *source));
   if (item.when != When::always && order.outcome == JobOutcome::unknown) {
     return report.give_up(
         Error{ENODATA, "it is not known on this node whether the job succeeded (when=)"});

@@ -5,6 +5,7 @@
 #include <sys/stat.h>
 
 #include <algorithm>
+#include <cstdint>
 #include <optional>
 #include <set>
 #include <string_view>
@@ -22,15 +23,27 @@ namespace {
 constexpr std::size_t k_most_compared = 4096;
 constexpr std::size_t k_longest_compared = 64;
 
-std::vector<std::string> names_in(const JobTree& job, const std::string& path) {
+// Sorted; `most` of them are enough.
+Result<std::vector<std::string>> names_in(const JobTree& job, const std::string& path,
+                                          std::size_t most = SIZE_MAX) {
+  TRY_ASSIGN(Fd directory, open_beneath(job.fd(), path.empty() ? "." : path,
+                                        O_RDONLY | O_DIRECTORY | O_NOFOLLOW));
+  DirectoryStream stream(std::move(directory));
   std::vector<std::string> names;
-  auto directory =
-      open_beneath(job.fd(), path.empty() ? "." : path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW);
-  if (!directory) return names;
-  DirectoryStream stream(std::move(*directory));
-  while (const auto next = stream.next()) names.emplace_back(*next);
+  while (names.size() < most) {
+    const auto next = stream.next();
+    if (!next) break;
+    names.emplace_back(*next);
+  }
+  if (stream.code() != 0) return system_error(path, stream.code());
   std::sort(names.begin(), names.end());
   return names;
+}
+
+// One that cannot be listed may hold results.
+bool is_empty(const JobTree& job, const std::string& directory) {
+  const auto names = names_in(job, directory, 1);
+  return names && names->empty();
 }
 
 // Where a path leads once its links are followed; nothing if that is not in the directory.
@@ -78,7 +91,9 @@ class Search {
   }
 
   void look_in(const std::string& directory) {
-    for (const std::string& name : names_in(job_, directory)) {
+    const auto names = names_in(job_, directory);
+    if (!names) return left_.push_back(directory.empty() ? "." : directory);
+    for (const std::string& name : *names) {
       const std::string path = joined_path(directory, name);
       if (!name.starts_with(".nodestage") && !is_named(path)) look_at(path);
     }
@@ -87,11 +102,12 @@ class Search {
   void look_at(const std::string& path) {
     struct stat info {};
     const auto entry = open_beneath(job_.fd(), path, O_PATH | O_NOFOLLOW);
-    if (!entry || ::fstat(entry->get(), &info) != 0) return;
+    if (!entry && entry.error().code == ENOENT) return;
+    if (!entry || ::fstat(entry->get(), &info) != 0) return left_.push_back(path);
     const bool is_directory = S_ISDIR(info.st_mode);
     if (is_directory && (is_above_named(path) || staged_.is_above(path))) return look_in(path);
     if (staged_.is_all_unchanged(job_, path, StagedData::IfUnknown::unchanged)) return;
-    if (is_directory ? !names_in(job_, path).empty()
+    if (is_directory ? !is_empty(job_, path)
                      : S_ISREG(info.st_mode) || (S_ISLNK(info.st_mode) && leads_to_left(path)))
       left_.push_back(path);
   }
@@ -133,16 +149,6 @@ bool is_of_one_series(const std::string& one, const std::string& other, const st
   return a.second == b.second && a.first != b.first;
 }
 
-std::vector<std::string> candidates(const std::vector<std::string>& left, const JobTree& job) {
-  std::vector<std::string> paths = left;
-  for (const std::string& path : left) {
-    if (paths.size() > k_most_compared) break;
-    for (const std::string& name : names_in(job, path)) paths.push_back(path + "/" + name);
-  }
-  if (paths.size() > k_most_compared) paths.resize(k_most_compared);
-  return paths;
-}
-
 }  // namespace
 
 std::vector<std::string> left_results(const StageRequest& request, const StagedData& staged,
@@ -150,13 +156,25 @@ std::vector<std::string> left_results(const StageRequest& request, const StagedD
   return Search(request, staged, job).run();
 }
 
-std::string probably_meant(const std::string& source, const std::vector<std::string>& left,
-                           const std::string& node, const JobTree& job) {
+std::vector<std::string> candidates(const std::vector<std::string>& left, const JobTree& job) {
+  std::vector<std::string> paths(
+      left.begin(), left.begin() + static_cast<long>(std::min(left.size(), k_most_compared)));
+  for (const std::string& path : left) {
+    if (paths.size() >= k_most_compared) break;
+    const auto names = names_in(job, path, k_most_compared - paths.size());
+    if (!names) continue;
+    for (const std::string& name : *names) paths.push_back(joined_path(path, name));
+  }
+  return paths;
+}
+
+std::string probably_meant(const std::string& source, const std::vector<std::string>& among,
+                           const std::string& node) {
   const std::string wanted = lower(last_part(source));
   if (wanted.empty() || wanted.size() > k_longest_compared) return {};
   std::vector<std::string> paths;
   std::vector<std::string> names;
-  for (const std::string& path : candidates(left, job)) {
+  for (const std::string& path : among) {
     const std::string name = lower(last_part(path));
     if (is_glob(wanted) && ::fnmatch(wanted.c_str(), name.c_str(), FNM_PERIOD) == 0) return path;
     if (name.size() > k_longest_compared || is_of_one_series(wanted, name, node)) continue;
@@ -173,8 +191,7 @@ bool are_logs(const std::vector<std::string>& left, const JobTree& job) {
     const auto ends_in = [&name](std::string_view ending) { return name.ends_with(ending); };
     const bool is_called_so = name.find("log") != std::string::npos || ends_in(".out") ||
                               ends_in(".err") || ends_in(".txt");
-    return is_called_so && names_in(job, path).empty() &&
-           !open_beneath(job.fd(), path, O_PATH | O_DIRECTORY);
+    return is_called_so && !open_beneath(job.fd(), path, O_PATH | O_DIRECTORY);
   });
 }
 

@@ -11,16 +11,20 @@
 namespace nodestage {
 
 // The paths, sorted, of what is neither the source of an output nor staged and unchanged; a
-// directory above such sources is looked into. Empty directories, sockets and the like, and links
-// that lead nowhere, to such sources, or out of the directory, hold nothing that could be lost.
+// directory above such sources is looked into. What cannot be examined counts, too. Empty
+// directories, sockets and the like, and links that lead nowhere, to such sources, or out of the
+// directory, hold nothing that could be lost.
 std::vector<std::string> left_results(const StageRequest& request, const StagedData& staged,
                                       const JobTree& job);
 
-// The one of `left`, or of what lies directly in them, whose name is so near to that of `source`
-// (of --stage-out) that it was probably meant; "" if there is none. Names of one series
-// ("rank0.log" and "rank1.log", or with the name of the node) are not near.
-std::string probably_meant(const std::string& source, const std::vector<std::string>& left,
-                           const std::string& node, const JobTree& job);
+// `left` and what lies directly in them: what names are compared with. Some thousands at most.
+std::vector<std::string> candidates(const std::vector<std::string>& left, const JobTree& job);
+
+// The one of such candidates whose name is so near to that of `source` (of --stage-out) that it was
+// probably meant; "" if there is none. Names of one series ("rank0.log" and "rank1.log", or with
+// the name of the node) are not near.
+std::string probably_meant(const std::string& source, const std::vector<std::string>& among,
+                           const std::string& node);
 
 // Whether all of them are files with names like those of logs.
 bool are_logs(const std::vector<std::string>& left, const JobTree& job);

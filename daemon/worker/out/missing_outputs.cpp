@@ -16,6 +16,7 @@ constexpr std::size_t k_names_at_a_time = 4096;
 constexpr std::size_t k_shown_names = 8;
 constexpr std::size_t k_shown_absent = 3;
 constexpr std::size_t k_name_width = 60;
+constexpr std::size_t k_most_asked = 8;
 
 std::vector<std::string> names_of_the_job(const JobResults& job) {
   constexpr auto k_unknown = StagedData::IfUnknown::unchanged;
@@ -35,12 +36,13 @@ std::vector<std::string> names_of_the_job(const JobResults& job) {
   return names;
 }
 
-// What was probably meant by the first of `sources` of which that can be said.
+// What was probably meant by the first of `sources` of which that can be said. Braces can stand for
+// thousands of names: only the first few are compared.
 std::string first_meant(const std::vector<std::string>& sources,
-                        const std::vector<std::string>& left, const std::string& node,
-                        const JobTree& job) {
-  for (const std::string& source : sources) {
-    if (std::string meant = probably_meant(source, left, node, job); !meant.empty()) return meant;
+                        const std::vector<std::string>& candidates, const std::string& node) {
+  for (std::size_t i = 0; i < std::min(sources.size(), k_most_asked); ++i) {
+    if (std::string meant = probably_meant(sources[i], candidates, node); !meant.empty())
+      return meant;
   }
   return {};
 }
@@ -64,21 +66,24 @@ MissingOutputs find_missing(const StageRequest& request, const WorkerOrder& orde
   for (const OutputItem& item : request.outputs) {
     found.is_missing.push_back(false);
     found.absent.emplace_back();
+    found.notes.emplace_back();
     if (is_excluded(item.when, order.outcome)) continue;
     const auto source = job.find(item);
     const bool is_there = !source || source->kind != OutputSource::Kind::missing;
     is_any_there = is_any_there || is_there;
     found.is_missing.back() = !is_there && !item.optional;
+    if (!is_there) found.notes.back() = nothing_note(item.source, *source);
     if (source && is_there && !item.optional) found.absent.back() = source->absent;
   }
   if (!found.is_any()) return found;
   found.are_all = !is_any_there;
   found.names = names_of_the_job(job);
   found.left = left_results(request, job.staged, job.tree);
+  const std::vector<std::string> compared = candidates(found.left, job.tree);
   for (std::size_t i = 0; i < request.outputs.size(); ++i) {
     std::vector<std::string> wanted = found.absent[i];
     if (found.is_missing[i]) wanted = {request.outputs[i].source};
-    found.meant.push_back(first_meant(wanted, found.left, order.node, job.tree));
+    found.meant.push_back(first_meant(wanted, compared, order.node));
   }
   return found;
 }
@@ -92,9 +97,9 @@ bool keeps_left(const MissingOutputs& missing, const WorkerOrder& order, const J
          !are_logs(missing.left, job.tree);
 }
 
-std::string missing_note(const std::string& source, const std::vector<std::string>& names,
+std::string missing_note(const std::string& note, const std::vector<std::string>& names,
                          const std::string& meant) {
-  std::string text = source + ": nothing of that name in the job's directory";
+  std::string text = note;
   for (std::size_t i = 0; i < std::min(names.size(), k_shown_names); ++i)
     text += (i == 0 ? ", which holds " : ", ") + shortened(printable(names[i]), k_name_width);
   if (names.size() > k_shown_names)

@@ -19,6 +19,7 @@ struct MissingOutputs {
   std::vector<std::string> meant;  // for each missing item: probably_meant(), or ""
   // For each item, wanted and not `optional`: OutputSource::absent. `meant` counts for them, too.
   std::vector<std::vector<std::string>> absent;
+  std::vector<std::string> notes;  // for each missing item: nothing_note()
 
   [[nodiscard]] bool is_any() const;
 };
@@ -32,9 +33,9 @@ MissingOutputs find_missing(const StageRequest& request, const WorkerOrder& orde
 // results, and the others only a log of their own.
 bool keeps_left(const MissingOutputs& missing, const WorkerOrder& order, const JobResults& job);
 
-// "reslts: nothing of that name in the job's directory, which holds results, log.txt (did you mean
-// 'results'?)"
-std::string missing_note(const std::string& source, const std::vector<std::string>& names,
+// A note of MissingOutputs, "reslts: nothing of that name in the job's directory", and ", which
+// holds results, log.txt (did you mean 'results'?)"
+std::string missing_note(const std::string& note, const std::vector<std::string>& names,
                          const std::string& meant);
 
 // "nothing in the job's directory is named or matches 'a', 'b' and 2 more (did you mean 'c'?)"

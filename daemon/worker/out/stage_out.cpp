@@ -96,12 +96,11 @@ bool is_first_node(const WorkerOrder& order) {
   return order.node_index == 0 || order.node_count == 1;
 }
 
-void tell_missing(const WorkerOrder& order, const StageRequest& request, std::size_t index,
-                  const MissingOutputs& missing, bool is_kept, OutputReport& report) {
-  const std::string& source = request.outputs[index].source;
-  const std::string note = missing_note(source, missing.names, missing.meant[index]);
+void tell_missing(const WorkerOrder& order, std::size_t index, const MissingOutputs& missing,
+                  bool is_kept, OutputReport& report) {
+  const std::string note = missing_note(missing.notes[index], missing.names, missing.meant[index]);
   if (is_kept) return report.give_up(Error{k_missing_source, note});
-  is_first_node(order) ? report.miss(note) : report.skip(missing_note(source, {}, ""));
+  is_first_node(order) ? report.miss(note) : report.skip(missing.notes[index]);
 }
 
 // Of an output that is there in part.
@@ -136,7 +135,7 @@ void deliver_outputs(const WorkerOrder& order, const StageRequest& request, cons
     } else if (!ran) {
       reports[i].skip(k_no_run);
     } else if (missing.is_missing[i]) {
-      tell_missing(order, request, i, missing, is_kept, reports[i]);
+      tell_missing(order, i, missing, is_kept, reports[i]);
     } else {
       tell_absent(order, i, missing, is_kept, reports[i]);
       const EarlierDelivery earlier{order.keeps_list ? &list : nullptr, i};

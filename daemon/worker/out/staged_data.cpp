@@ -22,6 +22,7 @@ namespace {
 constexpr const char* k_compiled = "__pycache__";
 constexpr std::size_t k_shown_names = 3;
 constexpr std::size_t k_name_width = 60;
+constexpr std::size_t k_most_sources = 64;
 
 // A time that is still to come tells nothing: the clock was set back.
 std::uint64_t past(std::uint64_t time) { return time > wall_ns() ? 0 : time; }
@@ -46,6 +47,12 @@ std::string without_braces(const std::string& glob) {
     if (end != std::string::npos) i = end;
   }
   return text;
+}
+
+std::vector<std::string> sources_of(const std::string& glob) {
+  auto texts = brace_texts(glob);
+  if (texts && texts->size() <= k_most_sources) return std::move(*texts);
+  return {without_braces(glob)};
 }
 
 std::string first_part(const std::string& path) { return path.substr(0, path.find('/')); }
@@ -79,30 +86,41 @@ StagedData::StagedData(const StageRequest& request, const WorkerOrder& order) {
   };
   for (std::size_t i = 0; i < request.datasets.size(); ++i) {
     const DatasetItem& item = request.datasets[i];
-    // The job may have put names of its own there before all matches were in place.
-    const bool is_early = item.async || request.wait == StageWait::none;
-    add(item, is_early && item.destination.empty() && is_glob(item.source) ? 0 : until(i));
+    add(item, until(i), item.async || request.wait == StageWait::none);
   }
-  if (!request.venv) return;
-  const std::string venv = normal(request.venv->destination);
-  const std::uint64_t time = until(request.datasets.size());
-  places_.push_back({venv, false, time, request.venv->shared});
-  places_.push_back({venv + ".log", false, time, false});
+  if (request.venv) {
+    const std::string venv = normal(request.venv->destination);
+    const std::uint64_t time = until(request.datasets.size());
+    places_.push_back({venv, false, time, request.venv->shared});
+    places_.push_back({venv + ".log", false, time, false});
+  }
+  // What is known best goes first.
+  std::stable_sort(places_.begin(), places_.end(), [](const Place& one, const Place& other) {
+    return one.doubt() < other.doubt();
+  });
 }
 
-void StagedData::add(const DatasetItem& item, std::uint64_t until) {
+void StagedData::add(const DatasetItem& item, std::uint64_t until, bool is_early) {
   if (!item.destination.empty()) {
     places_.push_back({normal(item.destination), false, until, item.shared});
     return;
   }
-  // An archive is extracted to its name without the suffix; any other source keeps its name.
-  const std::string source = without_braces(item.source);
+  Place place{"", is_glob(item.source), until, item.shared};
+  // The job may have put names of its own there before all matches were in place.
+  if (place.is_glob && is_early) place.ended = std::exchange(place.until, 0);
+  for (const std::string& source : sources_of(item.source)) add_names(source, place);
+}
+
+// An archive is extracted to its name without the suffix; any other source keeps its name.
+void StagedData::add_names(const std::string& source, const Place& place) {
   const std::string whole = last_part(source);
   const std::string bare = whole.substr(0, whole.size() - archive_suffix(whole).size());
   for (const std::string& name : {whole, bare, default_destination(source)}) {
     const bool is_new = std::none_of(places_.begin(), places_.end(),
-                                     [&name](const Place& place) { return place.name == name; });
-    if (is_new) places_.push_back({name, is_glob(source), until, item.shared});
+                                     [&name](const Place& one) { return one.name == name; });
+    if (!is_new) continue;
+    places_.push_back(place);
+    places_.back().name = name;
   }
 }
 
@@ -130,6 +148,13 @@ bool StagedData::is_old(const Place& place, const std::string& path, const struc
   return S_ISDIR(info.st_mode) || is_compiled(path) || ctime_of(info) <= place.until;
 }
 
+bool StagedData::is_changed(const Place& place, const std::string& path, const struct stat& info,
+                            IfUnknown unknown) {
+  if (is_old(place, path, info)) return false;
+  if (place.until != 0 || place.is_any()) return true;
+  return unknown == IfUnknown::changed || (place.ended != 0 && ctime_of(info) > place.ended);
+}
+
 bool StagedData::is_unchanged(const std::string& path, const struct stat& info) const {
   const Place* place = place_of(path);
   return place != nullptr && is_old(*place, path, info);
@@ -137,15 +162,14 @@ bool StagedData::is_unchanged(const std::string& path, const struct stat& info) 
 
 bool StagedData::is_all_unchanged(const JobTree& job, const std::string& path,
                                   IfUnknown unknown) const {
-  const auto is_changed = [&](const std::string& entry, const struct stat& info) {
+  const auto differs = [&](const std::string& entry, const struct stat& info) {
     const Place* place = place_of(entry);
     if (place == nullptr) return !S_ISDIR(info.st_mode);
-    if (is_old(*place, entry, info)) return false;
-    return place->until != 0 || unknown == IfUnknown::changed;
+    return is_changed(*place, entry, info, unknown);
   };
   struct stat info {};
   auto top = open_beneath(job.fd(), path, O_PATH | O_NOFOLLOW);
-  if (!top || ::fstat(top->get(), &info) != 0 || is_changed(path, info)) return false;
+  if (!top || ::fstat(top->get(), &info) != 0 || differs(path, info)) return false;
   if (!S_ISDIR(info.st_mode)) return true;
   auto walk = TreeWalk::begin(std::move(*top), WalkFor::looking);
   while (walk) {
@@ -154,7 +178,7 @@ bool StagedData::is_all_unchanged(const JobTree& job, const std::string& path,
     if (!*step) return true;
     // What cannot be examined may be changed.
     if ((*step)->kind == WalkStep::Kind::fault) return false;
-    if (is_changed(path + "/" + walk->path(**step), (*step)->info)) return false;
+    if (differs(path + "/" + walk->path(**step), (*step)->info)) return false;
   }
   return false;
 }
@@ -204,6 +228,12 @@ std::string left_out_note(const OutputSource& source) {
   if (source.changed.empty()) return text;
   return text + (text.empty() ? "" : "; ") +
          "only what was changed or added since the staging: " + shown_names(source.changed);
+}
+
+std::string nothing_note(const std::string& source, const OutputSource& found) {
+  if (found.unchanged.empty()) return source + ": nothing of that name in the job's directory";
+  return source + ": matches only what was staged and is unchanged (" +
+         shown_names(found.unchanged) + ") in the job's directory";
 }
 
 }  // namespace nodestage

@@ -45,10 +45,19 @@ class StagedData {
     bool is_glob = false;     // a glob of names
     std::uint64_t until = 0;  // wall_ns() when it was complete; 0: not known
     bool is_link = false;     // a link at its name leads to what is kept for several jobs
+    std::uint64_t ended = 0;  // of one in which the job may have been first: when it was complete
+    // Whether it matches every name, also those of results.
+    [[nodiscard]] bool is_any() const {
+      return is_glob && name.find_first_not_of('*') == std::string::npos;
+    }
+    [[nodiscard]] int doubt() const { return is_any() ? 2 : (is_glob ? 1 : 0); }
   };
-  void add(const DatasetItem& item, std::uint64_t until);
+  void add(const DatasetItem& item, std::uint64_t until, bool is_early);
+  void add_names(const std::string& source, const Place& place);
   [[nodiscard]] const Place* place_of(const std::string& path) const;
   [[nodiscard]] bool is_named(const std::vector<std::string>& globs, const std::string& path) const;
+  [[nodiscard]] static bool is_changed(const Place& place, const std::string& path,
+                                       const struct stat& info, IfUnknown unknown);
   [[nodiscard]] static bool is_old(const Place& place, const std::string& path,
                                    const struct stat& info);
 
@@ -61,5 +70,9 @@ Result<OutputSource> find_results(const JobTree& job, const std::string& source,
 
 // "data and env were staged and are unchanged: left out" and the like; "" if nothing was left out.
 std::string left_out_note(const OutputSource& source);
+
+// Of a source that is `missing`: "*.tar: matches only what was staged and is unchanged (a.tar) in
+// the job's directory", or "a: nothing of that name in the job's directory".
+std::string nothing_note(const std::string& source, const OutputSource& found);
 
 }  // namespace nodestage

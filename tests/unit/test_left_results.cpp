@@ -1,0 +1,138 @@
+// What a job has left that no output names, where an output is missing: it is held.
+#include <doctest/doctest.h>
+
+#include <ctime>
+
+#include "common/os/wall_clock.hpp"
+#include "stage_out_job.hpp"
+
+using namespace nodestage;
+
+namespace {
+
+constexpr std::uint32_t number_of(ItemState state) { return static_cast<std::uint32_t>(state); }
+
+// The times that a delivery learns of a staging whose only item is in that state.
+std::vector<std::uint64_t> times_of(ItemState state) {
+  WorkerStatus staging;
+  staging.items.emplace_back().state = number_of(state);
+  return staged_ns(staging);
+}
+
+}  // namespace
+
+TEST_CASE("a result that has the name of a dataset that was not staged is the job's") {
+  for (const ItemState state : {ItemState::failed, ItemState::skipped}) {
+    StageOutJob job;
+    job.request.datasets.push_back({"/p/ck", ""});
+    job.request.datasets.back().optional = true;
+    write_file(job.directory / "ck/1", "model");
+    job.order.staged_ns = times_of(state);
+    job.ask("chk", "o");
+    CHECK(job.run() == 1);
+    CHECK(job.note() ==
+          "chk: nothing of that name in the job's directory, which holds ck (did you mean 'ck'?)");
+  }
+}
+
+TEST_CASE("while the job runs, a glob means such a result too") {
+  PushJob job;
+  job.request.datasets.push_back({"/p/ck", ""});
+  write_file(job.directory / "ck/1", "model");
+  job.order.staged_ns = times_of(ItemState::failed);
+  job.ask("*", "o");
+  CHECK(job.run() == 0);
+  CHECK(file_text(job.target / "o/ck/1") == "model");
+}
+
+TEST_CASE("of an item that is still staged, and of one of an earlier release, nothing is known") {
+  for (const ItemState state : {ItemState::waiting, ItemState::working, ItemState::done})
+    CHECK(times_of(state) == std::vector<std::uint64_t>{0});
+}
+
+TEST_CASE("what cannot be listed, or not be examined, may hold results") {
+  StageOutJob job;
+  write_file(job.directory / "results/a", "1");
+  fs::permissions(job.directory / "results", fs::perms(0));
+  job.ask("reslts", "o");
+  CHECK(job.run() == 1);
+  CHECK(job.state() == ItemState::failed);
+  fs::permissions(job.directory / "results", fs::perms(0700));
+}
+
+TEST_CASE("in a directory above an output that cannot be listed, too") {
+  StageOutJob job;
+  write_file(job.directory / "run/results", "1");
+  write_file(job.directory / "run/log", "1");
+  fs::permissions(job.directory / "run", fs::perms(0300));
+  job.ask("run/reslts", "o");
+  job.ask("run/log", "log");
+  CHECK(job.run() == 1);
+  CHECK(job.state() == ItemState::failed);
+  fs::permissions(job.directory / "run", fs::perms(0700));
+}
+
+TEST_CASE("beside a dataset whose glob matches every name, results are the job's") {
+  for (const char* source : {"/d/*.tar", "/d/*", "/d/{a,b}.tar"}) {
+    CAPTURE(std::string(source));
+    StageOutJob job;
+    job.request.datasets.push_back({source, ""});
+    job.request.datasets.back().async = true;
+    write_file(job.directory / "results/a", "1");
+    job.order.staged_ns = {pass_file_time()};
+    job.ask("reslts", "o");
+    CHECK(job.run() == 1);
+    CHECK(job.state() == ItemState::failed);
+  }
+}
+
+TEST_CASE("what an async glob of few names has staged is not held, what was written later is") {
+  for (const bool is_later : {false, true}) {
+    StageOutJob job;
+    job.request.datasets.push_back({"/d/shard-*.tar", ""});
+    job.request.datasets.back().async = true;
+    if (!is_later) write_file(job.directory / "shard-1/a", "1");
+    job.order.staged_ns = {pass_file_time()};
+    if (is_later) write_file(job.directory / "shard-1/a", "1");
+    job.ask("reslts", "o");
+    CHECK(job.run() == (is_later ? 1 : 0));
+  }
+}
+
+TEST_CASE("a glob for every name says nothing about the place of another dataset") {
+  StageOutJob job;
+  job.request.datasets.push_back({"/d/*", ""});
+  job.request.datasets.back().async = true;
+  job.request.datasets.push_back({"/p/data", ""});
+  write_file(job.directory / "data/a", "staged");
+  job.order.staged_ns = {pass_file_time(), pass_file_time()};
+  job.ask("reslts", "o");
+  CHECK(job.run() == 0);
+}
+
+TEST_CASE("thousands of names that braces stand for are not all compared with what is left") {
+  StageOutJob job;
+  write_file(job.directory / "x0000.pt", "1");
+  for (unsigned i = 0; i < 1000; ++i)
+    write_file(job.directory / "left" / ("quite-another-name-" + std::to_string(i)), "");
+  job.ask("x{0000..9999}.pt", "o");
+  const std::clock_t before = std::clock();
+  CHECK(job.run() == 1);
+  CHECK(std::clock() - before < 5 * CLOCKS_PER_SEC);
+  CHECK(file_text(job.target / "o/x0000.pt") == "1");
+}
+
+TEST_CASE("a glob that matches only what was staged says so") {
+  const std::string only_staged =
+      "d*: matches only what was staged and is unchanged (data) in the job's directory";
+  StageOutJob job;
+  write_file(job.directory / "data/a", "staged");
+  job.request.datasets.push_back({"/p/data", ""});
+  job.order.staged_ns = {pass_file_time()};
+  job.ask("d*", "o");
+  CHECK(job.run() == 0);
+  CHECK(job.note() == only_staged);
+  job.request.outputs[0].optional = true;
+  CHECK(job.run() == 0);
+  CHECK(job.note() == only_staged);
+}
