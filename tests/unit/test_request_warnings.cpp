@@ -151,7 +151,8 @@ TEST_CASE("a target that cannot be written, and the same look from another proce
   submitted.dataset("data.tar");
   const RequestLook look = look_in_time(submitted.request, Start::now);
   REQUIRE(look.warnings.size() == 2);
-  CHECK(look.warnings[0].find("plain/ of 'r' cannot be written: it is a file") != std::string::npos);
+  CHECK(look.warnings[0].find("plain/ of 'r' cannot be written: it is a file") !=
+        std::string::npos);
   CHECK(look.warnings == look_at_request(submitted.request, Start::now).warnings);
   CHECK(look.least_bytes == 1000);
 }

@@ -9,8 +9,8 @@
 
 #include <set>
 
-#include "common/os/directory_stream.hpp"
 #include "common/os/boot_id.hpp"
+#include "common/os/directory_stream.hpp"
 #include "common/os/file.hpp"
 #include "common/os/wall_clock.hpp"
 #include "common/text/path_names.hpp"
