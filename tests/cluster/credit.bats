@@ -58,14 +58,14 @@ limit_is() {
 
 @test "a staging that takes longer than the time limit says so, and so does the job's last line" {
     reload_daemons "$SLOW"
-    as alice sh -c 'head -c 32M /dev/urandom >huge'
-    id=$(submit alice -w n1 -t 1 --stage-dataset=huge --wrap true)
+    as alice sh -c 'mkdir huge && for i in $(seq 256); do head -c 128K /dev/urandom >huge/$i; done && tar cf huge.tar huge && rm -r huge'
+    id=$(submit alice -w n1 -t 1 --stage-dataset=huge.tar --wrap true)
     wait_until 30 job_has_output "$id" "; the job's time limit ends before that, in "
     wait_until 120 job_ended "$id"
-    as alice rm huge
+    as alice rm huge.tar
     output=$(job_output "$id")
     has "$output" 'DUE TO TIME LIMIT'
-    [[ $(tail -n 1 <<<"$output") == "nodestage: n1: the job has reached its time limit, or was canceled, before its data were staged: huge: "* ]]
+    [[ $(tail -n 1 <<<"$output") == "nodestage: n1: the job has reached its time limit, or was canceled, before its data were staged: huge.tar: "* ]]
 }
 
 @test "minutes are added once; not past MaxTime, without a limit, below least, without staging, to other tasks of an array" {
