@@ -96,7 +96,7 @@ minimum_versions() {
 
 @test "docs/building.md has the platforms of scripts/test --platforms" {
     known=$(awk 'BEGIN { RS = "\047" } /bookworm-gcc-11/' "$TOP/scripts/platforms.bash" | awk 'NF { print $1 }' | sort)
-    [ "$(wc -l <<<"$known")" = 8 ]
+    [ "$(wc -l <<<"$known")" = 9 ]
     diff <(echo "$known") <(sed -nE 's/^\| `([a-z][a-z0-9-]*)` \|.*/\1/p' "$TOP/docs/building.md" | sort)
     run "$TOP/scripts/test" --platforms=no-such-platform
     [ "$status" != 0 ]
