@@ -10,11 +10,11 @@ _nodestage_files() {
     COMPREPLY=($(compgen "$1" -- "$2"))
 }
 
-# Sets `words` to the words of the line up to the cursor, without their quotes. COMP_WORDS does not show where a word
-# with "=" or ":" starts.
+# Sets `words` to the words of LINE without their quotes, and `quote` to the one that is open at its end. COMP_WORDS does
+# not show where a word with "=" or ":" starts.
 _nodestage_words() {
-    local line=${COMP_LINE:0:COMP_POINT} quote='' char next word='' i
-    words=()
+    local line=$1 char next word='' i
+    words=() quote=''
     for ((i = 0; i < ${#line}; i++)); do
         char=${line:i:1} next=${line:i+1:1}
         if [[ $quote == "'" ]]; then
@@ -33,6 +33,26 @@ _nodestage_words() {
         fi
     done
     words+=("$word")
+}
+
+# Sets `quoted` to TEXT as the shell reads it back after QUOTE (' or " or none). bash itself does not quote a "$" after a
+# backslash, and names are those of other users: nothing in them may be expanded.
+_nodestage_quote() {
+    local text=$1 mark=$2 char i
+    quoted=''
+    for ((i = 0; i < ${#text}; i++)); do
+        char=${text:i:1}
+        case $mark:$char in
+        "':'") char="'\\''" ;;
+        '":!') char='"\!"' ;;
+        '":'[\"\\\$\`]) char=\\$char ;;
+        [\'\"]:*) ;;
+        :$'\n') char="\$'\\n'" ;;
+        :[[:alnum:]/._~,:=+@%-]) ;;
+        *) char=\\$char ;;
+        esac
+        quoted+=$char
+    done
 }
 
 # Prints where the first or last CHAR of TEXT is that has no backslash before it; -1: there is none.
@@ -60,14 +80,26 @@ _nodestage_plain() {
 }
 
 # Adds the files (-f) or directories (-d) that start with TEXT to `found`, with backslashes before the characters that
-# have a meaning in the option.
+# have a meaning in the option. Not by compgen -f, which expands variables in the names of directories.
 _nodestage_add_files() {
-    local kind=$1 before=$2 name plain
+    local kind=$1 before=$2 name plain path home quoted
     _nodestage_plain "$3"
+    path=$plain
+    if [[ $plain =~ ^~([[:alnum:]_.-]*)/ ]]; then
+        eval "home=~${BASH_REMATCH[1]}"
+        path=$home/${plain#*/}
+    elif [[ $plain == ~* ]]; then
+        return
+    fi
+    _nodestage_quote "$path" ''
     while IFS= read -r name; do
+        [[ $kind == -f || -d $name ]] || continue
+        [[ ! -d $name ]] || name+=/
+        name=$plain${name#"$path"}
+        [[ $plain == ~* || $name != ~* ]] || name=./$name
         name=${name//\\/\\\\} name=${name//,/\\,} name=${name//:/\\:} name=${name//\$/\\\$}
         found+=("$before$name")
-    done < <(compgen "$kind" -- "$plain")
+    done < <(compgen -G "$quoted*")
 }
 
 # Adds the words that start with TEXT to `found`, and sets `typed` to TEXT.
@@ -119,9 +151,9 @@ _nodestage_values() {
 # _nodestage_stage WORD: if the word at the cursor belongs to an option of staging, sets COMPREPLY; fails otherwise.
 # WORD: that word, or the end of it that bash replaces.
 _nodestage_stage() {
-    local word=$1 words found option text plain before typed
-    _nodestage_words
-    text=${words[-1]}
+    local word=$1 words quote open found option text name quoted before typed
+    _nodestage_words "${COMP_LINE:0:COMP_POINT}"
+    text=${words[-1]} open=$quote
     if [[ $text == --stage-*=* ]]; then
         option=${text%%=*} text=${text#*=}
     elif [[ $text != -* && ${#words[@]} -gt 1 ]]; then
@@ -136,10 +168,13 @@ _nodestage_stage() {
         COMPREPLY=("${found[@]/#/"${word%"$typed"}"}")
         compopt +o filenames 2>/dev/null
     else
-        _nodestage_plain "$word"
-        before=${text%"$plain"}
-        COMPREPLY=("${found[@]#"$before"}")
-        compopt -o filenames 2>/dev/null
+        _nodestage_words "$open$word"
+        before=${text%"${words[-1]}"}
+        for name in "${found[@]#"$before"}"; do
+            _nodestage_quote "$name" "$open"
+            COMPREPLY+=("$quoted")
+        done
+        compopt -o filenames -o noquote 2>/dev/null
     fi
     [[ $option == --stage-wait ]] || compopt -o nospace 2>/dev/null
 }

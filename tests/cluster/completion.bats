@@ -96,6 +96,28 @@ offered() {
     everywhere
 }
 
+# Files that another user has named, in a directory that both use.
+@test "attack: nothing in the name of a file is expanded by the shell that completes it" {
+    local escaped
+    mkdir 'till$HOME'
+    touch 'cash$HOME.tar' 'tick`touch made`.tar' 'till$HOME/in.tar' 'it'"'"'s.tar' 'q"$HOME".tar'
+    for SHELL_HERE in bash zsh fish; do
+        type -P "$SHELL_HERE" >/dev/null || continue
+        escaped='<--stage-dataset=cash\$HOME.tar>'
+        # zsh quotes for itself alone: the option is then refused with what to write.
+        [ "$SHELL_HERE" != zsh ] || escaped='<--stage-dataset=cash$HOME.tar>'
+        become 'sbatch --stage-dataset=cas^' "$escaped" 'sbatch --stage-dataset=tic^' '<--stage-dataset=tick`touch made`.tar>' \
+            'sbatch cas^' '<cash$HOME.tar>'
+    done
+    SHELL_HERE=bash
+    become 'sbatch --stage-dataset="cas^' '<--stage-dataset=cash\$HOME.tar>' "sbatch --stage-dataset='cas^" '<--stage-dataset=cash\$HOME.tar>' \
+        'sbatch --stage-dataset cas^' '<--stage-dataset><cash\$HOME.tar>' 'sbatch --stage-out=r:cas^' '<--stage-out=r:cash\$HOME.tar>' \
+        'sbatch --stage-dataset=til^i^' '<--stage-dataset=till\$HOME/in.tar>' "sbatch --stage-dataset='it^" "<--stage-dataset=it's.tar>" \
+        'sbatch --stage-dataset="q^' '<--stage-dataset=q"\$HOME".tar>' 'nodestage run --stage-dataset=cas^,shar^' '<run><--stage-dataset=cash\$HOME.tar,shared>' \
+        'nodestage pack til^' '<pack><till$HOME/>'
+    [ ! -e made ]
+}
+
 @test "fish: files, keys and their values, verbs and options" {
     SHELL_HERE=fish
     everywhere
