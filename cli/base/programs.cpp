@@ -86,8 +86,8 @@ class Running {
     }
   }
   void read(int ready) {
-    if (ready == out_.get()) read(out_, end_.output);
-    if (ready == errors_.get()) read(errors_, end_.errors);
+    if (ready == out_.get() && !read(out_, end_.output, most_output_)) end_.is_cut = true;
+    if (ready == errors_.get()) read(errors_, end_.errors, k_most_errors);
   }
 
  private:
@@ -96,13 +96,16 @@ class Running {
     child_.signal_group(number);
     child_.signal(number);
   }
-  void read(Fd& from, std::string& into) const {
+  // Returns whether `into` has all of it.
+  static bool read(Fd& from, std::string& into, std::size_t most) {
     char block[65536];
     const ssize_t count = ::read(from.get(), block, sizeof block);
-    if (count < 0 && errno == EINTR) return;
-    if (count <= 0) return from.reset();
-    const std::size_t room = most_output_ - into.size();
-    into.append(block, std::min(room, static_cast<std::size_t>(count)));
+    if (count < 0 && errno == EINTR) return true;
+    if (count <= 0) return from.reset(), true;
+    const auto bytes = static_cast<std::size_t>(count);
+    const std::size_t room = most - into.size();
+    into.append(block, std::min(room, bytes));
+    return bytes <= room;
   }
 
   ProgramEnd& end_;

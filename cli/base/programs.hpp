@@ -27,20 +27,22 @@ struct Program {
   // The program's whole environment; nullopt: this process's.
   std::optional<std::vector<std::string>> environment;
   std::optional<Account> account;     // with all its groups; nullopt: this process's
-  std::size_t most_output = 4 << 20;  // bytes; further output is read and dropped
+  std::size_t most_output = 4 << 20;  // bytes; what comes after them is read and dropped
 };
 
 struct ProgramEnd {
   int code = 0;       // as in a shell
   bool late = false;  // killed at its time limit
   std::string output;
-  std::string errors;
+  std::string errors;   // k_most_errors bytes at most
+  bool is_cut = false;  // `output` is not all of it
 
   // The program was not found or could not be run.
   [[nodiscard]] bool is_not_run() const { return code == 126 || code == 127; }
 };
 
 inline constexpr std::chrono::seconds k_program_limit{20};
+inline constexpr std::size_t k_most_errors = 64 << 10;
 
 // Runs the programs, a few at a time; the results are in the order of `programs`. Each program has
 // its own session and is killed, by SIGTERM and then by SIGKILL, at its limit and when this process

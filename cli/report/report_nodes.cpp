@@ -8,6 +8,7 @@
 #include <string_view>
 
 #include "cli/base/programs.hpp"
+#include "cli/base/slurm_job.hpp"
 #include "cli/report/report_pieces.hpp"
 #include "cli/status/status_nodes.hpp"
 #include "common/build_info.hpp"
@@ -21,7 +22,6 @@ namespace {
 // The limit for the job to start, and for the answers.
 constexpr unsigned k_immediate_s = 60;
 constexpr std::chrono::seconds k_answers{k_immediate_s + 60};
-constexpr std::size_t k_most_answers = std::size_t{256} << 20;
 
 std::optional<JobNodes> nodes_told_by(const std::vector<std::string>& words, std::uint32_t job) {
   return parse_job_nodes(run_program({words, environment_outside_of_jobs(), {}}).output, job);
@@ -103,8 +103,11 @@ std::optional<JobNodes> find_nodes_of(std::uint32_t job) {
 
 Result<std::vector<NodeReport>> ask_nodes(const JobNodes& nodes, const std::string& job,
                                           const std::string& socket) {
-  Program program{
-      srun_words(nodes, job, socket), environment_outside_of_jobs(), {}, k_most_answers};
+  TRY_ASSIGN(const std::vector<std::string> names, expand_nodes(nodes.list));
+  Program program{srun_words(nodes, job, socket),
+                  environment_outside_of_jobs(),
+                  {},
+                  most_bytes_of_pieces(names.size())};
   program.environment->push_back(std::string(k_observer_variable) + "=1");
   // Slurm lets only the job's user create a step of it, not even root.
   if (::geteuid() == 0 && nodes.uid.value_or(0) != 0) {
@@ -113,7 +116,9 @@ Result<std::vector<NodeReport>> ask_nodes(const JobNodes& nodes, const std::stri
   }
   const ProgramEnd end = run_program(program, k_answers);
   std::fputs(printable(end.errors, Newlines::keep).c_str(), stderr);
-  auto reports = from_pieces(end.output);
+  if (end.is_cut)
+    std::fputs("nodestage: the nodes have written too much: the report is not complete\n", stderr);
+  auto reports = from_pieces(end.output, names);
   if (!reports.empty() || end.code == 0) return reports;
   if (end.is_not_run()) return Error{ENOENT, "srun cannot be run on this host"};
   return end.late ? Error{ETIMEDOUT, "srun took too long"} : Error{EIO, "srun failed"};

@@ -1,11 +1,25 @@
 #include "cli/report/report_origin.hpp"
 
 #include <algorithm>
+#include <cstdint>
+#include <limits>
 #include <set>
 
 #include "common/text/human.hpp"
 
 namespace nodestage {
+namespace {
+
+// The figures are claims: a sum that is too large becomes the largest number.
+std::uint64_t sum(std::uint64_t one, std::uint64_t other) {
+  std::uint64_t result = 0;
+  return __builtin_add_overflow(one, other, &result) ? std::numeric_limits<std::uint64_t>::max()
+                                                     : result;
+}
+
+void add(std::uint64_t& total, std::uint64_t bytes) { total = sum(total, bytes); }
+
+}  // namespace
 
 bool has_origin(const ReportItem& item) {
   return item.bytes_from_storage != 0 || item.bytes_from_nodes != 0;
@@ -30,12 +44,12 @@ Origin origin_of(const std::vector<NodeReport>& run) {
     Origin node;
     for (const ReportItem& item : report.items) {
       if (!relayed.contains(item.source)) continue;
-      node.from_storage += has_origin(item) ? item.bytes_from_storage : item.bytes_read;
-      node.from_nodes += item.bytes_from_nodes;
+      add(node.from_storage, has_origin(item) ? item.bytes_from_storage : item.bytes_read);
+      add(node.from_nodes, item.bytes_from_nodes);
     }
     if (node.from_storage == 0 && node.from_nodes == 0) continue;
-    origin.from_storage += node.from_storage;
-    origin.from_nodes += node.from_nodes;
+    add(origin.from_storage, node.from_storage);
+    add(origin.from_nodes, node.from_nodes);
     ++origin.nodes;
   }
   return origin;
@@ -47,7 +61,7 @@ std::string origin_text(const std::vector<NodeReport>& run) {
   const std::string nodes = human_count(origin.nodes) + (origin.nodes == 1 ? " node" : " nodes");
   const std::string read = "read from the file system: " + human_bytes(origin.from_storage);
   if (origin.from_nodes == 0) return read + " by " + nodes + "; nothing came from other nodes";
-  return read + " of the " + human_bytes(origin.from_storage + origin.from_nodes) + " that " +
+  return read + " of the " + human_bytes(sum(origin.from_storage, origin.from_nodes)) + " that " +
          nodes + " staged; the rest came from other nodes";
 }
 

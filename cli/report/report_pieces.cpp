@@ -1,16 +1,66 @@
 #include "cli/report/report_pieces.hpp"
 
+#include <algorithm>
+#include <cstdint>
 #include <map>
-#include <sstream>
+#include <optional>
+
+#include "common/text/parsing.hpp"
 
 namespace nodestage {
 namespace {
 
-constexpr const char* k_mark = "nodestage-report";
+constexpr std::string_view k_mark = "nodestage-report";
 constexpr std::size_t k_piece_bytes = 600;
 constexpr std::size_t k_most_pieces = k_max_report_bytes / k_piece_bytes + 1;
+constexpr std::size_t k_bytes_a_node = std::size_t{128} << 10;
+constexpr std::size_t k_least_bytes = std::size_t{1} << 20;  // many runs of a few nodes
+constexpr std::size_t k_most_bytes = std::size_t{256} << 20;
 
-using Origin = std::pair<std::string, std::uint32_t>;  // node, restart
+// Removes the start of `text` up to the separator, and the separator.
+std::string_view take_until(std::string_view& text, char separator) {
+  const std::string_view part = text.substr(0, text.find(separator));
+  text.remove_prefix(std::min(part.size() + 1, text.size()));
+  return part;
+}
+
+struct Piece {
+  std::string_view node;
+  std::uint32_t restart = 0;
+  std::size_t index = 0;
+  std::size_t count = 0;
+  std::string_view text;
+};
+
+std::optional<Piece> piece_of(std::string_view line) {
+  if (take_until(line, ' ') != k_mark) return {};
+  const std::string_view node = take_until(line, ' ');
+  const auto restart = parse_number<std::uint32_t>(take_until(line, ' '));
+  const auto index = parse_number<std::size_t>(take_until(line, ' '));
+  const auto count = parse_number<std::size_t>(take_until(line, ' '));
+  if (!restart || !index || !count || *index >= *count || *count > k_most_pieces ||
+      line.size() > k_piece_bytes)
+    return {};
+  return Piece{node, *restart, *index, *count, line};
+}
+
+// The pieces of one report, in order; borrowed.
+using Parts = std::vector<std::string_view>;
+using Runs = std::map<std::uint32_t, Parts>;  // by restart
+
+void keep(const Piece& piece, Runs& runs) {
+  if (runs.size() >= k_most_runs_of_a_node && !runs.contains(piece.restart)) return;
+  Parts& parts = runs[piece.restart];
+  parts.resize(std::max(parts.size(), piece.count));
+  parts[piece.index] = piece.text;
+}
+
+std::optional<NodeReport> report_of(const Parts& parts) {
+  std::string json;
+  for (const std::string_view part : parts) json += part;
+  auto report = decode_report(json);
+  return report ? std::optional(std::move(*report)) : std::nullopt;
+}
 
 }  // namespace
 
@@ -25,29 +75,28 @@ std::string to_pieces(const NodeReport& report, const std::string& json) {
   return text;
 }
 
-std::vector<NodeReport> from_pieces(const std::string& text) {
-  std::map<Origin, std::vector<std::string>> parts;
-  std::istringstream lines(text);
-  for (std::string line; std::getline(lines, line);) {
-    std::istringstream words(line);
-    std::string mark;
-    Origin origin;
-    std::size_t index = 0;
-    std::size_t count = 0;
-    words >> mark >> origin.first >> origin.second >> index >> count;
-    if (!words || mark != k_mark || words.get() != ' ' || index >= count || count > k_most_pieces)
-      continue;
-    auto& all = parts[origin];
-    all.resize(std::max(all.size(), count));
-    std::getline(words, all[index]);
+std::vector<NodeReport> from_pieces(std::string_view text, const std::vector<std::string>& nodes) {
+  std::map<std::string_view, Runs> asked;
+  for (const std::string& node : nodes) asked.try_emplace(node);
+  while (!text.empty()) {
+    const auto piece = piece_of(take_until(text, '\n'));
+    if (!piece) continue;
+    if (const auto found = asked.find(piece->node); found != asked.end())
+      keep(*piece, found->second);
   }
   std::vector<NodeReport> reports;
-  for (const auto& [origin, all] : parts) {
-    std::string json;
-    for (const std::string& part : all) json += part;
-    if (auto report = decode_report(json)) reports.push_back(std::move(*report));
+  for (const auto& [node, runs] : asked) {
+    for (const auto& [restart, parts] : runs) {
+      auto report = report_of(parts);
+      if (report && report->node == node && report->restart == restart)
+        reports.push_back(std::move(*report));
+    }
   }
   return reports;
+}
+
+std::size_t most_bytes_of_pieces(std::size_t nodes) {
+  return std::clamp(nodes * k_bytes_a_node, k_least_bytes, k_most_bytes);
 }
 
 }  // namespace nodestage

@@ -1,6 +1,7 @@
 #include "cli/report/time_scale.hpp"
 
 #include <algorithm>
+#include <limits>
 
 #include "common/text/human.hpp"
 
@@ -11,6 +12,9 @@ namespace {
 constexpr double k_folded_share = 0.2;
 constexpr double k_folded_width = 64;
 constexpr double k_tick_width = 84;
+
+// Later moments are moved to this one, so that there is always another one after it.
+constexpr std::uint64_t k_last_moment = std::numeric_limits<std::uint64_t>::max() - 1;
 
 constexpr std::uint64_t k_second = 1000;
 constexpr std::uint64_t k_minute = 60 * k_second;
@@ -33,6 +37,8 @@ std::string tick_text(std::uint64_t ms) {
 }  // namespace
 
 TimeScale::TimeScale(std::vector<Interval> seen, double width) {
+  for (Interval& interval : seen)
+    interval = {std::min(interval.from, k_last_moment), std::min(interval.to, k_last_moment)};
   std::sort(seen.begin(), seen.end(),
             [](const Interval& a, const Interval& b) { return a.from < b.from; });
   if (seen.empty()) seen.push_back({0, 1});
@@ -93,10 +99,10 @@ std::vector<TimeScale::Tick> TimeScale::ticks() const {
         std::find_if(std::begin(k_steps), std::end(k_steps),
                      [wanted](std::uint64_t ms) { return static_cast<double>(ms) >= wanted; });
     if (step == std::end(k_steps)) continue;
-    std::uint64_t offset = (piece.from - begin + *step - 1) / *step * *step;
-    for (; begin + offset <= piece.to; offset += *step) {
-      ticks.push_back({at(begin + offset), tick_text(offset)});
-    }
+    const std::uint64_t first = (piece.from - begin) / *step + ((piece.from - begin) % *step != 0);
+    const std::uint64_t last = (piece.to - begin) / *step;
+    for (std::uint64_t i = first; i <= last; ++i)
+      ticks.push_back({at(begin + i * *step), tick_text(i * *step)});
   }
   return ticks;
 }

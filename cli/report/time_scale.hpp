@@ -26,8 +26,8 @@ class TimeScale {
     std::string text;  // relative to the first moment
   };
 
-  // `seen`: the intervals with something to show, in any order; a moment has length 0. `width`: the
-  // whole width.
+  // `seen`: the intervals with something to show, in any order; a moment has length 0. Any numbers
+  // are allowed. `width`: the whole width.
   TimeScale(std::vector<Interval> seen, double width);
 
   // Times outside of the scale are moved to its ends.

@@ -13,6 +13,10 @@
 namespace nodestage {
 namespace {
 
+// The output that is read from all nodes together. A node's share is at least enough for 100 items.
+constexpr std::size_t k_all_bytes = std::size_t{64} << 20;
+constexpr std::size_t k_least_bytes = std::size_t{64} << 10;
+
 // The message of the command on the node ("nodestage: nodestaged does not answer on this host:
 // ..."), else srun's first line.
 std::string why_not_told(const ProgramEnd& end) {
@@ -55,7 +59,9 @@ Program step_on(const std::string& node, const SlurmJob& job, const std::string&
 
 void add_answer(StatusReport& report, const std::string& node, const SlurmJob& job,
                 const ProgramEnd& end) {
-  if (end.code == 0 && !end.late) {
+  if (end.is_cut) {
+    report.faults.push_back({node, "the answer is too long"});
+  } else if (end.code == 0 && !end.late) {
     auto jobs = jobs_of_json(end.output);
     if (!jobs) return report.faults.push_back({node, jobs.error().text()});
     const bool is_of_job = std::all_of(jobs->begin(), jobs->end(), [&](const JobStatus& status) {
@@ -76,10 +82,12 @@ Result<StatusReport> ask_nodes(const SlurmJob& job, const std::string& socket) {
   if (job.uid != ::geteuid()) {
     TRY_ASSIGN(account, account_of(job.uid));
   }
+  const std::size_t share = k_all_bytes / std::max<std::size_t>(nodes.size(), 1);
   std::vector<Program> programs;
   for (const std::string& node : nodes) {
     programs.push_back(step_on(node, job, socket));
     programs.back().account = account;
+    programs.back().most_output = std::clamp(share, k_least_bytes, k_max_status_bytes);
   }
   const std::vector<ProgramEnd> ends = run_programs(programs);
   StatusReport report;

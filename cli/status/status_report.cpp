@@ -7,6 +7,7 @@
 
 #include "common/text/human.hpp"
 #include "common/text/json_fields.hpp"
+#include "common/text/printable_within.hpp"
 
 namespace nodestage {
 namespace {
@@ -16,6 +17,10 @@ using Json = nlohmann::json;
 constexpr int k_json_version = 1;
 constexpr std::uint64_t k_shortest_ms = 100;       // the shortest duration with a rate
 constexpr std::uint64_t k_longest_s = 100 * 3600;  // a longer estimate means no progress
+constexpr std::size_t k_max_jobs = 64;             // runs of a job on one node
+constexpr std::size_t k_max_items = 4 * k_max_request_items;
+constexpr std::size_t k_word_bytes = 128;  // of the names of a node, a user, or a state
+constexpr std::size_t k_text_bytes = 4096;
 constexpr std::array k_item_states = {"waiting", "working", "done", "failed", "skipped"};
 constexpr std::array k_item_kinds = {"dataset", "venv", "output"};  // ItemKind counts from 1
 
@@ -76,10 +81,11 @@ class Reader {
   void number(const char* name, T& value) {
     fields_.read(name, value);
   }
-  void text(const char* name, std::string& value) {
+  void text(const char* name, std::string& value, std::size_t bytes = k_text_bytes) {
     fields_.read_utf8(name, value);
-    value = printable(value, Newlines::keep);
+    value = printable_within(value, bytes, Newlines::keep);
   }
+  void word(const char* name, std::string& value) { text(name, value, k_word_bytes); }
   void optional_text(const char* name, std::string& value) {
     if (fields_.has(name)) text(name, value);
   }
@@ -110,7 +116,11 @@ class Reader {
     value = to_enum<T>(index + to_number(range_of(T{}).first)).value_or(value);
   }
   [[nodiscard]] bool has(const char* name) const { return fields_.has(name); }
-  const Json& list(const char* name) { return fields_.list(name); }
+  const Json& list(const char* name, std::size_t most) {
+    const Json& list = fields_.list(name);
+    if (list.size() > most) fields_.refuse(name, "is too long");
+    return list;
+  }
   [[nodiscard]] const Status& status() const { return fields_.status(); }
 
  private:
@@ -147,18 +157,19 @@ Result<JobStatus> job_of(const Json& json) {
   in.number("job", row.job);
   in.number("restart", row.restart);
   in.number("uid", row.uid);
-  in.text("user", row.user);
-  in.text("node", row.node);
-  in.text("state", row.state);
-  if (in.has("begun")) in.number("begun", row.begun_at);
+  in.word("user", row.user);
+  in.word("node", row.node);
+  in.word("state", row.state);
+  if (in.has("begun")) in.claim("begun", row.begun_at);
   in.optional_text("cause", row.cause);
   in.optional_text("others", row.others);
   in.optional_text("kept_in", row.kept_in);
-  for (const Json& item : in.list("items")) {
+  const Json& items = in.list("items", k_max_items);
+  TRY(in.status());
+  for (const Json& item : items) {
     TRY_ASSIGN(StatusItem read, item_of(item));
     status.items.push_back(std::move(read));
   }
-  TRY(in.status());
   return status;
 }
 
@@ -168,12 +179,13 @@ Result<std::vector<JobStatus>> jobs_of(const Json& json) {
   in.number("version", version);
   TRY(in.status());
   if (version != k_json_version) return Error{EPROTO, "another version"};
+  const Json& list = in.list("jobs", k_max_jobs);
+  TRY(in.status());
   std::vector<JobStatus> jobs;
-  for (const Json& job : in.list("jobs")) {
+  for (const Json& job : list) {
     TRY_ASSIGN(JobStatus read, job_of(job));
     jobs.push_back(std::move(read));
   }
-  TRY(in.status());
   return jobs;
 }
 
@@ -226,6 +238,7 @@ std::string to_json(const StatusReport& report, JsonForm form) {
 }
 
 Result<std::vector<JobStatus>> jobs_of_json(std::string_view text) {
+  if (text.size() > k_max_status_bytes) return Error{EPROTO, "the answer is too long"};
   const Json json = Json::parse(text, nullptr, false);
   auto jobs = json.is_discarded() ? Error{EPROTO, "it is not JSON"} : jobs_of(json);
   if (jobs) return jobs;

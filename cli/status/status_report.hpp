@@ -39,8 +39,10 @@ bool is_moving(const StatusReport& report);
 enum class JsonForm { indented, one_line };
 std::string to_json(const StatusReport& report, JsonForm form);
 
-// The jobs in such a JSON object. A process of the job's user may have written it: numbers are
-// bounded and texts made printable. Never throws.
+// The jobs in such a JSON object. A process of the job's user may have written it: its length, the
+// number of jobs and items, and all numbers are bounded; texts become short and printable. Never
+// throws.
 Result<std::vector<JobStatus>> jobs_of_json(std::string_view text);
+inline constexpr std::size_t k_max_status_bytes = std::size_t{1} << 20;
 
 }  // namespace nodestage

@@ -4,8 +4,8 @@
 #include <concepts>
 #include <nlohmann/json.hpp>
 
-#include "common/text/human.hpp"
 #include "common/text/json_fields.hpp"
+#include "common/text/printable_within.hpp"
 
 namespace nodestage {
 namespace {
@@ -13,6 +13,7 @@ namespace {
 using Json = nlohmann::json;
 
 constexpr int k_version = 1;
+constexpr std::size_t k_word_bytes = 64;  // of a state or an outcome
 constexpr std::size_t k_path_bytes = 300;
 constexpr std::size_t k_note_bytes = 400;
 constexpr std::size_t k_cause_bytes = 2000;
@@ -80,12 +81,6 @@ void each_field(Report& report, Field field) {
   field("omitted", report.omitted);
 }
 
-// Bounds the escaped length: escapes make a text longer, and so does a cut within a character.
-std::string bounded(const std::string& text, std::size_t bytes) {
-  const std::string shown = printable(shortened(text, bytes));
-  return shown.size() <= bytes ? shown : printable(shortened(shown, bytes));
-}
-
 const char* to_text(ItemState state) {
   switch (state) {
     case ItemState::waiting:
@@ -102,18 +97,28 @@ const char* to_text(ItemState state) {
   return "waiting";
 }
 
+// How long the text of a member can be, printable.
+std::size_t longest_text(std::string_view name) {
+  if (name == "state" || name == "outcome" || name == "what") return k_word_bytes;
+  if (name == "note") return k_note_bytes;
+  return name == "cause" ? k_cause_bytes : k_path_bytes;
+}
+
 template <typename T>
 void put(Json& json, const char* name, const T& value) {
   json[name] = value;
 }
 
+// What others have written is bounded here: texts in length, and large numbers (bytes, files, and
+// moments), so that a reader can add them.
 template <typename T>
 void get(JsonFields& fields, const char* name, T& value) {
   if constexpr (std::is_same_v<T, std::string>) {
     fields.read_utf8(name, value);
-    value = printable(value, Newlines::keep);
+    value = printable_within(value, longest_text(name), Newlines::keep);
   } else {
     fields.read(name, value);
+    if constexpr (std::is_same_v<T, std::uint64_t>) value = std::min(value, k_largest_claim);
   }
 }
 
@@ -173,6 +178,7 @@ Json to_json(const std::vector<ReportPush>& pushes) {
 }
 
 Result<std::vector<ReportPush>> to_report_pushes(const Json& list) {
+  if (list.size() > k_max_report_pushes) return Error{EINVAL, "it has too many deliveries"};
   return items_of<ReportPush>(list);
 }
 
@@ -184,10 +190,10 @@ ReportItem report_item(const ItemRecord& record, std::uint64_t from, std::uint64
   item.state = to_text(state_of(record));
   item.is_async = (record.flags & k_item_async) != 0;
   item.is_optional = (record.flags & k_item_optional) != 0;
-  item.what = bounded(field_text(record.what), sizeof record.what);
-  item.source = bounded(field_text(record.source), k_path_bytes);
-  item.destination = bounded(field_text(record.destination), k_path_bytes);
-  item.note = bounded(printable(field_text(record.note), Newlines::join), k_note_bytes);
+  item.what = printable_within(field_text(record.what), k_word_bytes);
+  item.source = printable_within(field_text(record.source), k_path_bytes);
+  item.destination = printable_within(field_text(record.destination), k_path_bytes);
+  item.note = printable_within(field_text(record.note), k_note_bytes, Newlines::join);
   item.bytes_read = record.bytes_read;
   item.bytes_written = record.bytes_written;
   item.files = record.files;
@@ -200,8 +206,8 @@ ReportItem report_item(const ItemRecord& record, std::uint64_t from, std::uint64
 }
 
 std::string encode_report(NodeReport report) {
-  report.node = bounded(report.node, k_path_bytes);
-  report.cause = bounded(printable(report.cause, Newlines::join), k_cause_bytes);
+  report.node = printable_within(report.node, k_path_bytes);
+  report.cause = printable_within(report.cause, k_cause_bytes, Newlines::join);
   Json json{{"version", k_version}};
   std::size_t room = k_max_report_bytes - k_head_bytes;
   // Outputs come first, since there are fewer of them.
@@ -216,6 +222,7 @@ std::string encode_report(NodeReport report) {
 }
 
 Result<NodeReport> decode_report(std::string_view text) {
+  if (text.size() > k_max_report_bytes) return Error{E2BIG, "it is too long for a report"};
   const Json json = Json::parse(text, nullptr, false);
   if (json.is_discarded()) return Error{EINVAL, "it is not JSON"};
   JsonFields fields(json);

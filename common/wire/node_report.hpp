@@ -100,7 +100,8 @@ Result<std::vector<ReportPush>> to_report_pushes(const nlohmann::json& list);
 
 // One line, without the newline.
 std::string encode_report(NodeReport report);
-// A fault if `json` is not a report. Makes texts printable.
+// A fault if `json` is not a report. It can come from a process of the job's user: texts become
+// short and printable, numbers and times at most k_largest_claim.
 Result<NodeReport> decode_report(std::string_view json);
 
 }  // namespace nodestage

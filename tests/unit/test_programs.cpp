@@ -52,6 +52,11 @@ TEST_CASE("programs: output is bounded") {
   const auto end = run_program(shell("head -c 5000000 /dev/zero"));
   CHECK(end.code == 0);
   CHECK(end.output.size() == 4 << 20);
+  CHECK(end.is_cut);
+  const auto errors = run_program(shell("head -c 70000 /dev/zero | tr '\\0' x >&2; echo"));
+  CHECK(errors.errors.size() == k_most_errors);
+  CHECK(errors.output == "\n");
+  CHECK_FALSE(errors.is_cut);
 }
 
 TEST_CASE("programs: root becomes another user, nobody else does") {
