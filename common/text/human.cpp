@@ -7,6 +7,19 @@
 namespace nodestage {
 namespace {
 
+// Whether text starts with a character that changes the order or the lines of the text around it:
+// those with the property Bidi_Control (U+061C, U+200E..F, U+202A..E, U+2066..9), which can make
+// one name look like another, and the separators U+2028 and U+2029.
+bool rearranges(std::string_view text) {
+  const auto third_within = [text](char first, char last) {
+    return text.size() > 2 && text[2] >= first && text[2] <= last;
+  };
+  if (text.starts_with("\xe2\x80"))
+    return third_within('\x8e', '\x8f') || third_within('\xa8', '\xae');
+  return text.starts_with("\xd8\x9c") ||
+         (text.starts_with("\xe2\x81") && third_within('\xa6', '\xa9'));
+}
+
 // The length of the UTF-8 sequence at the start of text, or 0 if it is not valid (Table 3-7 of the
 // Unicode standard). C1 controls (U+0080..9F) count as invalid, since terminals obey them.
 std::size_t utf8_length(std::string_view text) {
@@ -84,7 +97,7 @@ std::string printable(std::string_view text, Newlines newlines) {
     if (c == '\n' && newlines == Newlines::join) {
       result += "; ";
       text.remove_prefix(1);
-    } else if (length == 0 || (c < 0x20 && !kept_newline) || c == 0x7f) {
+    } else if (length == 0 || (c < 0x20 && !kept_newline) || c == 0x7f || rearranges(text)) {
       result += formatted("\\x%02x", static_cast<unsigned>(c));
       text.remove_prefix(1);
     } else {

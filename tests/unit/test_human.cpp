@@ -50,6 +50,18 @@ TEST_CASE("durations") {
   CHECK(human_duration(2 * 3'600'000 + 180'000) == "2 h 03 min");
 }
 
+TEST_CASE("a character that changes the order of a text is shown as its bytes") {
+  for (const char* text :
+       {"\xd8\x9c", "\xe2\x80\x8e", "\xe2\x80\x8f", "\xe2\x80\xa8", "\xe2\x80\xa9", "\xe2\x80\xaa",
+        "\xe2\x80\xae", "\xe2\x81\xa6", "\xe2\x81\xa9"})
+    CHECK_MESSAGE(printable(text).find(text) == std::string::npos, printable(text));
+  CHECK(printable("a\xe2\x80\xaerat.gpj") == "a\\xe2\\x80\\xaerat.gpj");
+  // Joiners are part of words and of emoji, and these dashes and quotes of names.
+  for (const char* text :
+       {"\xe2\x80\x8d", "\xe2\x80\x93", "\xe2\x80\x99", "\xe2\x81\xa5", "\xe2\x81\xaa"})
+    CHECK(printable(text) == text);
+}
+
 TEST_CASE("printable text keeps UTF-8 and shows what a terminal would obey") {
   CHECK(printable("data.tar") == "data.tar");
   CHECK(printable("d\xc3\xa9j\xc3\xa0") == "d\xc3\xa9j\xc3\xa0");

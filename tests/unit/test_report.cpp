@@ -293,3 +293,19 @@ TEST_CASE("ticks are told from the first moment on, in whole steps") {
   for (const auto& tick : scale.ticks()) texts += tick.text + " ";
   CHECK(texts == "0 s 10 s 20 s 30 s 40 s ");
 }
+
+TEST_CASE(
+    "a page shows no character that changes the order of its text, and neither does a table") {
+  NodeReport report = ended_report("n1", 0);
+  report.items[0].source = "/p/\xe2\x80\xaerat.gpj";
+  report.items[0].note = "\xe2\x81\xa7note";
+  report.cause = "\xe2\x80\x8f";
+  const auto read = decode_report(encode_report(report));
+  REQUIRE(read);
+  for (const std::string& text : {report_page({{*read}}), report_table({*read})}) {
+    CHECK(text.find("\\xe2\\x80\\xaerat.gpj") != std::string::npos);
+    for (const char* mark : {"\xe2\x80\xae", "\xe2\x81\xa7", "\xe2\x80\x8f"})
+      CHECK(text.find(mark) == std::string::npos);
+  }
+  CHECK(report_page({{report}}).find("\xe2\x80\xae") == std::string::npos);
+}
