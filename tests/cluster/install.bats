@@ -66,12 +66,20 @@ setting() {
     [ -z "$output" ]
     # Programs, and the plugin, may be run; nothing else.
     [ "$(stat -c %a "$STAGE/usr/sbin/nodestaged")" = 755 ]
-    # Not readable: a worker's user may not trace it.
-    [ "$(stat -c %a "$STAGE/usr/libexec/nodestage/nodestage-worker")" = 711 ]
     run find "$STAGE" -type f -perm /0111 ! -path '*/bin/*' ! -path '*/sbin/*' ! -path '*/libexec/*' ! -name '*.so'
     [ -z "$output" ]
     run getcap -r "$STAGE"
     [ -z "$output" ]
+}
+
+@test "attack: a user cannot read the worker's program, and so not take the descriptors of their worker" {
+    program=$STAGE/usr/libexec/nodestage/nodestage-worker
+    [ "$(stat -c %a "$program")" = 711 ]
+    run setpriv --reuid=65534 --regid=65534 --clear-groups head -c 1 "$program"
+    [ "$status" != 0 ]
+    has "$output" "Permission denied"
+    run setpriv --reuid=65534 --regid=65534 --clear-groups test -x "$program"
+    [ "$status" = 0 ]
 }
 
 @test "daemon, peer and plugin link no decoder; the worker does" {

@@ -93,10 +93,13 @@ fits() {
 @test "every file is root's, and none is set-uid or writable by others" {
     run bash -c "dpkg-deb --contents '$DEB' | awk '\$2 != \"root/root\" || \$1 ~ /s|....(.w|....w)/'"
     [ -z "$output" ]
-    dpkg-deb --contents "$DEB" | grep -E '^-rwx--x--x .*/nodestage-worker$'
     run bash -c "rpm -qp --queryformat '[%{FILEUSERNAME} %{FILEGROUPNAME} %{FILEMODES:perms} %{FILENAMES}\n]' '$RPM' |
         grep -v '^root root '"
     [ -z "$output" ]
+}
+
+@test "both packages install the worker's program with mode 0711: who can read it could take its descriptors" {
+    dpkg-deb --contents "$DEB" | grep -E '^-rwx--x--x .*/nodestage-worker$'
     rpm -qp --queryformat '[%{FILEMODES:perms} %{FILENAMES}\n]' "$RPM" | grep -E '^-rwx--x--x .*/nodestage-worker$'
 }
 
