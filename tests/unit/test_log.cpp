@@ -107,3 +107,19 @@ TEST_CASE("whether a descriptor is journald's stream") {
   CHECK_FALSE(log::is_journal_stream((device + ":" + inode + "1").c_str(), fd.get()));
   CHECK_FALSE(log::is_journal_stream((device + ":" + inode).c_str(), -1));
 }
+
+TEST_CASE("lines about one user are bounded in length and in all, and warnings are still written") {
+  JobRecord flooder = job();
+  flooder.begin.uid = 4711;
+  const std::string path(3900, '\x1b');
+  const TextLog text;
+  for (int i = 0; i < 5'000; ++i) log::info(about(flooder), "recovery to {} starts", path);
+  CHECK(text.text().size() < 3 * (1 << 20) / 2);
+  log::warn(about_item(flooder, path), "recovery failed");
+  log::info(about(job()), "ready");
+  std::istringstream lines(text.text());
+  std::string line;
+  while (std::getline(lines, line)) CHECK(line.size() < 2'300);
+  CHECK(text.text().find("uid=4711 role=daemon: recovery failed\n") != std::string::npos);
+  CHECK(text.text().ends_with("uid=1000 role=daemon: ready\n"));
+}

@@ -6,13 +6,20 @@
 #include <syslog.h>
 #include <unistd.h>
 
+#include <algorithm>
+#include <chrono>
 #include <cstdlib>
 
 #include "common/text/human.hpp"
+#include "common/text/printable_within.hpp"
+#include "daemon/root/basis/log_limit.hpp"
 #include "daemon/root/basis/service_manager.hpp"
 
 namespace nodestage {
 namespace {
+
+constexpr std::size_t k_longest_item = 512;
+constexpr std::size_t k_bytes_beside_the_text = 100;  // time, level, job, and user
 
 bool to_journal = false;  // the daemon has one thread
 
@@ -34,9 +41,29 @@ int priority_of(log::Level level) {
 std::string prefix_of(const Subject& subject) {
   if (subject.job.empty() && subject.item.empty()) return {};
   if (subject.job.empty())
-    return "item=" + printable(subject.item) + " role=" + subject.role + ": ";
+    return "item=" + printable_within(subject.item, k_longest_item) + " role=" + subject.role +
+           ": ";
   return "job=" + subject.job + " uid=" + std::to_string(subject.uid) + " role=" + subject.role +
          ": ";
+}
+
+// `text`: printable.
+void emit(log::Level level, const Subject& subject, const std::string& text) {
+  if (to_journal && send_to_journal(log::journal_fields(level, subject, text))) return;
+  spdlog::log(level, "{}{}", prefix_of(subject), text);
+}
+
+// Whether there is room for a line of so many bytes about this user. Reports what was left out.
+bool has_room(log::Level level, const Subject& subject, std::size_t bytes) {
+  static LogLimit limit;
+  const Weight weight = level < log::Level::warn ? Weight::light : Weight::heavy;
+  const auto verdict = limit.ask(subject.uid, weight, bytes, std::chrono::steady_clock::now());
+  if (verdict.left_out != 0)
+    emit(log::Level::warn, {subject.job, subject.uid, "daemon", {}},
+         human_count(verdict.left_out) + " lines about the user with uid " +
+             std::to_string(subject.uid) + " were left out: the log takes " +
+             human_bytes(k_log_bytes_a_minute) + " in a minute");
+  return verdict.is_admitted;
 }
 
 }  // namespace
@@ -83,21 +110,25 @@ bool is_wanted(Level level) { return spdlog::should_log(level); }
 
 std::vector<std::string> journal_fields(Level level, const Subject& subject,
                                         std::string_view text) {
-  std::vector<std::string> fields{"MESSAGE=" + printable(text, Newlines::join),
-                                  "PRIORITY=" + std::to_string(priority_of(level)),
-                                  "NODESTAGE_ROLE=" + subject.role};
+  std::vector<std::string> fields{
+      "MESSAGE=" + printable_within(text, k_longest_line, Newlines::join),
+      "PRIORITY=" + std::to_string(priority_of(level)), "NODESTAGE_ROLE=" + subject.role};
   if (!subject.job.empty()) {
     fields.push_back("NODESTAGE_JOB=" + subject.job);
     fields.push_back("NODESTAGE_UID=" + std::to_string(subject.uid));
   }
-  if (!subject.item.empty()) fields.push_back("NODESTAGE_ITEM=" + printable(subject.item));
+  if (!subject.item.empty())
+    fields.push_back("NODESTAGE_ITEM=" + printable_within(subject.item, k_longest_item));
   return fields;
 }
 
 void write(Level level, const Subject& subject, std::string_view text) {
   if (!is_wanted(level)) return;
-  if (to_journal && send_to_journal(journal_fields(level, subject, text))) return;
-  spdlog::log(level, "{}{}", prefix_of(subject), printable(text, Newlines::join));
+  const std::string shown = printable_within(text, k_longest_line, Newlines::join);
+  const std::size_t bytes =
+      shown.size() + std::min(subject.item.size(), k_longest_item) + k_bytes_beside_the_text;
+  const bool is_about_a_user = !subject.job.empty() || subject.uid != 0;
+  if (!is_about_a_user || has_room(level, subject, bytes)) emit(level, subject, shown);
 }
 
 }  // namespace log

@@ -8,8 +8,8 @@
 //   NODESTAGE_ROLE     every line: the author of the text: daemon, worker, notice
 //   NODESTAGE_ITEM     lines about one item: its source
 //
-// Texts may contain what users wrote. Unprintable characters are escaped here and newlines become
-// "; ", so that no line or field can be forged.
+// Texts may contain what users wrote. Here, unprintable characters are escaped, newlines become
+// "; ", and lines are bounded (log_limit.hpp): no line or field is forged, and no log flooded.
 #pragma once
 
 #include <spdlog/common.h>
@@ -53,7 +53,7 @@ void open();
 void set_level(const std::string& name);  // trace, debug, info, warn, error, critical, off
 
 bool is_wanted(Level level);
-// Does nothing unless the level is wanted.
+// Does nothing unless the level is wanted, or if too many lines are about that user.
 void write(Level level, const Subject& subject, std::string_view text);
 
 // The "NAME=value" text of each field.
