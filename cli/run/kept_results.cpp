@@ -48,7 +48,7 @@ bool leads_elsewhere(const std::string& path, const JobTree& directory, OutputLi
 
 std::vector<std::string> kept_results(const StageRequest& request, const WorkerOrder& order,
                                       const JobTree& directory) {
-  const StagedData staged(request, order);
+  const StagedData staged(request, order, directory.fd());
   const JobResults job{directory, staged};
   std::vector<std::string> paths;
   for (const OutputItem& item : request.outputs) {

@@ -108,6 +108,52 @@ TEST_CASE("a glob for every name says nothing about the place of another dataset
   CHECK(job.run() == 0);
 }
 
+TEST_CASE("what a glob has staged is known by its names, where staging has left them") {
+  for (const char* source : {"/d/*.tar", "/d/*", "/d/shard-{1,7}", "/d/shard-*"}) {
+    CAPTURE(std::string(source));
+    StageOutJob job;
+    job.request.datasets.push_back({source, ""});
+    job.request.datasets.back().async = true;
+    write_file(job.directory / ".nodestage-placed", std::string("shard-1\0", 8));
+    write_file(job.directory / "shard-1/a", "staged");
+    write_file(job.directory / "shard-7/a", "a result, older than the end of the staging");
+    job.order.staged_ns = {pass_file_time()};
+    job.ask("reslts", "o");
+    CHECK(job.run() == 1);
+    CHECK(job.note() == "reslts: nothing of that name in the job's directory, which holds shard-7");
+  }
+}
+
+TEST_CASE("beside such a glob, nothing is missing of a result, and a run is seen") {
+  for (const char* source : {"/d/*.tar", "/d/*"}) {
+    StageOutJob job;
+    job.order.ran = false;
+    job.request.datasets.push_back({source, ""});
+    write_file(job.directory / ".nodestage-placed", std::string("a\0", 2));
+    write_file(job.directory / "a/a", "staged");
+    job.order.staged_ns = {pass_file_time()};
+    fs::create_directories(job.directory / "results/empty");
+    job.ask("r*", "o");
+    CHECK(job.run() == 0);
+    CHECK(job.state() == ItemState::done);
+    CHECK(job.note().empty());
+    CHECK(names_in(job.target / "o/results") == std::vector<std::string>{"empty"});
+  }
+}
+
+TEST_CASE("the list of such names may be anything") {
+  StageOutJob job;
+  job.request.datasets.push_back({"/d/shard-*", ""});
+  write_file(job.directory / "shard-1/a", "staged");
+  job.order.staged_ns = {pass_file_time()};
+  job.ask("reslts", "o");
+  const fs::path list = job.directory / ".nodestage-placed";
+  SUBCASE("a link") { fs::create_symlink("/etc/passwd", list); }
+  SUBCASE("a FIFO") { REQUIRE(mkfifo(list.c_str(), 0600) == 0); }
+  SUBCASE("a directory") { fs::create_directory(list); }
+  CHECK(job.run() == 0);
+}
+
 TEST_CASE("thousands of names that braces stand for are not all compared with what is left") {
   StageOutJob job;
   write_file(job.directory / "x0000.pt", "1");

@@ -83,6 +83,8 @@ TEST_CASE("globs") {
     REQUIRE(stage.run() == 0);
     CHECK(stage.what() == "3 × tar");
     CHECK(stage.in_job("test \"$(find * | sort | xargs)\" = 's-1 s-1/f1 s-2 s-2/f2 s-3 s-3/f3'"));
+    // For stage-out, which would not know what the glob has matched.
+    CHECK(stage.in_job("test \"$(tr '\\0' ' ' <.nodestage-placed)\" = 's-1 s-2 s-3 '"));
     CHECK(has(stage.status.environment, "NODESTAGE_DATASET=" + stage.job()));
   }
   SUBCASE("with a destination") {
@@ -90,6 +92,7 @@ TEST_CASE("globs") {
     REQUIRE(stage.run() == 0);
     CHECK(stage.in_job(
         "test \"$(find * | sort | xargs)\" = 'all all/s-1 all/s-1/f1 all/s-2 all/s-2/f2'"));
+    CHECK(stage.in_job("test \"$(ls -A)\" = all"));
     CHECK(has(stage.status.environment, "NODESTAGE_DATASET_ALL=" + stage.job() + "/all"));
   }
   SUBCASE("** is any number of directories, none too") {

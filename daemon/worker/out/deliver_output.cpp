@@ -234,7 +234,7 @@ void push_output(const OutputItem& item, const WorkerOrder& order, const JobResu
     if (!source) return report.finish(source.error());
     if (source->kind == Kind::missing) {
       if (look > 1) break;
-      return report.skip(item.source + ": nothing of that name in the job's directory yet");
+      return report.skip(nothing_note(item.source, *source) + " yet");
     }
     const auto target = place_output(item, order, *source);
     if (!target) return report.finish(target.error());

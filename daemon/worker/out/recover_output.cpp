@@ -1,6 +1,7 @@
 #include "daemon/worker/out/recover_output.hpp"
 
 #include <cerrno>
+#include <map>
 
 #include "common/text/human.hpp"
 #include "daemon/worker/deliver/copy_out.hpp"
@@ -20,18 +21,24 @@ std::string parent_of(const std::string& path) {
   return slash == std::string::npos ? "" : path.substr(0, slash);
 }
 
-Status copy_one(const std::string& path, const OutputSource& source, const WorkerOrder& order,
-                const JobResults& job, OutputLinks& links, OutputReport& report) {
-  TRY_ASSIGN(const JobPlace place, place_of(links.tree(), source, path));
-  const std::string parent = parent_of(path);
+Status copy_each(const std::vector<std::string>& paths, const OutputSource& source,
+                 const JobTree& tree, CopyOut& copy) {
+  for (const std::string& path : paths) {
+    TRY_ASSIGN(const JobPlace place, place_of(tree, source, path));
+    TRY(copy.entry(place.entry(), last_part(path),
+                   place.path.substr(0, place.path.rfind('/') + 1)));
+  }
+  return {};
+}
+
+// The paths that have that parent, into the same below the target.
+Status copy_into(const std::string& parent, const std::vector<std::string>& paths,
+                 const OutputSource& source, const WorkerOrder& order, const CopyScope& scope,
+                 OutputReport& report) {
   TRY_ASSIGN(Fd into, make_directories(order.recover_to + "/" + parent));
-  links.begin_in(parent);
-  CopyScope scope;
-  scope.links = &links;
-  scope.leaves_out = job.leaves_out(source);
+  scope.links->begin_in(parent);
   CopyOut copy(std::move(into), pending_names(order), report, scope);
-  const Status copied =
-      copy.entry(place.entry(), last_part(path), place.path.substr(0, place.path.rfind('/') + 1));
+  const Status copied = copy_each(paths, source, scope.links->tree(), copy);
   const Status synced = copy.sync();
   return copied ? synced : copied;
 }
@@ -39,12 +46,17 @@ Status copy_one(const std::string& path, const OutputSource& source, const Worke
 void copy_all(const OutputSource& source, const WorkerOrder& order, const JobResults& job,
               OutputReport& report) {
   OutputLinks links = job.links(source);
+  std::map<std::string, std::vector<std::string>> by_parent;
   for (const std::string& path : source.paths) {
     if (const auto place = place_of(job.tree, source, path))
       links.add(place->path, path.substr(0, path.find_last_not_of('/') + 1));
+    by_parent[parent_of(path)].push_back(path);
   }
-  for (const std::string& path : source.paths) {
-    const Status copied = copy_one(path, source, order, job, links, report);
+  CopyScope scope;
+  scope.links = &links;
+  scope.leaves_out = job.leaves_out(source);
+  for (const auto& [parent, paths] : by_parent) {
+    const Status copied = copy_into(parent, paths, source, order, scope, report);
     if (!copied) return report.finish(copied);
   }
   report.finish({});
@@ -77,8 +89,7 @@ void recover_output(const OutputItem& item, const WorkerOrder& order, const JobR
   const auto source = job.find(item);
   if (!source && source.error().code == EXDEV) return recover_link(item.source, order, job, report);
   if (!source) return report.finish(source.error());
-  if (source->kind == Kind::missing)
-    return report.skip(item.source + ": nothing of that name in the job's directory");
+  if (source->kind == Kind::missing) return report.skip(nothing_note(item.source, *source));
   report.begin("", order.recover_to + "/" + item.source);
   copy_all(*source, order, job, report);
 }

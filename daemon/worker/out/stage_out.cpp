@@ -185,7 +185,7 @@ int run_stage_out(const WorkerOrder& order, const StageRequest& request, const S
   tell_phase(WorkerPhase::working, reports.size());
   DeliveredList list(is_listed ? k_worker_delivered_fd : -1);
   const JobTree tree(k_worker_directory_fd, order.directory);
-  const StagedData staged(request, order);
+  const StagedData staged(request, order, tree.fd());
   const JobResults job{tree, staged};
   list.begin(pending_names(order).prefix);
   if (order.task == WorkerTask::push) {

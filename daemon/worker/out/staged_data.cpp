@@ -77,7 +77,8 @@ std::string shown_names(const std::vector<std::string>& names) {
 
 }  // namespace
 
-StagedData::StagedData(const StageRequest& request, const WorkerOrder& order) {
+StagedData::StagedData(const StageRequest& request, const WorkerOrder& order, int job_fd)
+    : placed_(read_placed_names(job_fd)) {
   const auto until = [&order](std::size_t item) {
     if (item < order.staged_ns.size() && order.staged_ns[item] != 0)
       return past(order.staged_ns[item]);
@@ -125,9 +126,11 @@ void StagedData::add_names(const std::string& source, const Place& place) {
 }
 
 const StagedData::Place* StagedData::place_of(const std::string& path) const {
-  const auto place = std::find_if(places_.begin(), places_.end(), [&path](const Place& one) {
+  const auto place = std::find_if(places_.begin(), places_.end(), [&](const Place& one) {
     if (!one.is_glob) return is_at_or_below(path, one.name);
-    return ::fnmatch(one.name.c_str(), first_part(path).c_str(), 0) == 0;
+    const std::string name = first_part(path);
+    return (!placed_ || placed_->count(name) > 0) &&
+           ::fnmatch(one.name.c_str(), name.c_str(), 0) == 0;
   });
   return place == places_.end() ? nullptr : &*place;
 }
@@ -149,9 +152,10 @@ bool StagedData::is_old(const Place& place, const std::string& path, const struc
 }
 
 bool StagedData::is_changed(const Place& place, const std::string& path, const struct stat& info,
-                            IfUnknown unknown) {
+                            IfUnknown unknown) const {
   if (is_old(place, path, info)) return false;
-  if (place.until != 0 || place.is_any()) return true;
+  // A glob that matches every name matches those of results, too.
+  if (place.until != 0 || (place.is_any() && !placed_)) return true;
   return unknown == IfUnknown::changed || (place.ended != 0 && ctime_of(info) > place.ended);
 }
 

@@ -5,6 +5,7 @@
 #include <sys/stat.h>
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -12,6 +13,7 @@
 #include "common/request/request.hpp"
 #include "common/wire/worker_order.hpp"
 #include "daemon/worker/out/output_source.hpp"
+#include "daemon/worker/tree/placed_names.hpp"
 
 namespace nodestage {
 
@@ -20,7 +22,8 @@ namespace nodestage {
 // Directories and what python compiles (`__pycache__`) do not count.
 class StagedData {
  public:
-  StagedData(const StageRequest& request, const WorkerOrder& order);
+  // job_fd: the job directory, borrowed for the call.
+  StagedData(const StageRequest& request, const WorkerOrder& order, int job_fd);
 
   // Whether staging puts something at, below, or above the path, according to the request alone.
   [[nodiscard]] bool meets(const std::string& path) const;
@@ -46,7 +49,7 @@ class StagedData {
     std::uint64_t until = 0;  // wall_ns() when it was complete; 0: not known
     bool is_link = false;     // a link at its name leads to what is kept for several jobs
     std::uint64_t ended = 0;  // of one in which the job may have been first: when it was complete
-    // Whether it matches every name, also those of results.
+    // Whether it matches every name.
     [[nodiscard]] bool is_any() const {
       return is_glob && name.find_first_not_of('*') == std::string::npos;
     }
@@ -56,12 +59,13 @@ class StagedData {
   void add_names(const std::string& source, const Place& place);
   [[nodiscard]] const Place* place_of(const std::string& path) const;
   [[nodiscard]] bool is_named(const std::vector<std::string>& globs, const std::string& path) const;
-  [[nodiscard]] static bool is_changed(const Place& place, const std::string& path,
-                                       const struct stat& info, IfUnknown unknown);
+  [[nodiscard]] bool is_changed(const Place& place, const std::string& path,
+                                const struct stat& info, IfUnknown unknown) const;
   [[nodiscard]] static bool is_old(const Place& place, const std::string& path,
                                    const struct stat& info);
 
   std::vector<Place> places_;
+  std::optional<PlacedNames> placed_;  // else the matches of a glob are known by it alone
 };
 
 // find_output_source(), and of that the results.

@@ -11,6 +11,7 @@
 #include <thread>
 
 #include "common/text/human.hpp"
+#include "common/text/path_names.hpp"
 #include "daemon/worker/basis/log.hpp"
 #include "daemon/worker/stage/dataset.hpp"
 #include "daemon/worker/stage/spool_space.hpp"
@@ -44,6 +45,13 @@ bool needs_builder(const WorkerOrder& order, const StageRequest& request) {
   return !request.venv->shared || decided == nullptr || decided->role != ShareRole::link;
 }
 
+// Whether only the source's directory tells which names a dataset has in the job directory.
+bool has_names_of_matches(const StageRequest& request) {
+  return std::any_of(request.datasets.begin(), request.datasets.end(), [](const auto& item) {
+    return item.destination.empty() && is_glob(item.source);
+  });
+}
+
 class Stage {
  public:
   // `builder`: for request.venv, if there is one. `relays`: null if nothing is relayed.
@@ -60,6 +68,7 @@ class Stage {
                  rate_,  stop_,     allowance_,
                  relays, at_once_,  limits_of_each(order, at_once_)},
         workspace_(workspace),
+        keeps_names_(has_names_of_matches(request)),
         has_datasets_(!request.datasets.empty()) {
     for (const auto& item : request.datasets)
       items_.push_back(std::make_unique<Dataset>(item, items_.size(), context_));
@@ -82,7 +91,7 @@ class Stage {
     // What the job waits for is weighed and admitted as a whole; an `async` dataset when it starts.
     const bool done = in_threads(Round::weigh) && admit() && in_threads(Round::run);
     spool_.end();
-    workspace_.remove();
+    workspace_.remove(done && keeps_names_);
     if (!done) return 1;
     report_.set_environment(environment());
     report_.write(WorkerPhase::done, items_);
@@ -232,6 +241,7 @@ class Stage {
   const std::size_t at_once_;
   StageContext context_;
   Workspace& workspace_;
+  const bool keeps_names_;
   const bool has_datasets_;
   StagedItems items_;
   StageReport report_;

@@ -18,11 +18,9 @@
 namespace nodestage {
 namespace {
 
-constexpr const char* k_workspace = ".nodestage-partial";
-constexpr const char* k_ledger = "complete";
 constexpr const char* k_items = "items";
 constexpr const char* k_new_choice = "choice.new";
-constexpr std::size_t k_max_ledger = std::size_t{64} * 1024 * 1024;
+constexpr std::size_t k_max_bytes = std::size_t{64} * 1024 * 1024;
 
 bool is_inside(std::string_view path, std::string_view directory) {
   return path.size() > directory.size() && path.starts_with(directory) &&
@@ -80,39 +78,38 @@ void remove_below(int dir_fd, const std::string& name) {
 }  // namespace
 
 Result<Workspace> Workspace::open(int job_fd, Existing existing) {
-  if (::mkdirat(job_fd, k_workspace, 0700) != 0 && errno != EEXIST) {
-    return place_fault(k_workspace, errno);
+  if (::mkdirat(job_fd, k_partial_directory, 0700) != 0 && errno != EEXIST) {
+    return place_fault(k_partial_directory, errno);
   }
-  auto top = open_directory_at(job_fd, k_workspace);
-  if (!top) return place_fault(k_workspace, top.error().code);
+  auto top = open_directory_at(job_fd, k_partial_directory);
+  if (!top) return place_fault(k_partial_directory, top.error().code);
   Workspace workspace(job_fd, existing);
   workspace.top_ = std::move(*top);
   const int top_fd = workspace.top_.get();
   TRY(workspace.read_ledger(top_fd));
   remove_below(top_fd, k_items);
-  if (::mkdirat(top_fd, k_items, 0700) != 0) return place_fault(k_workspace, errno);
+  if (::mkdirat(top_fd, k_items, 0700) != 0) return place_fault(k_partial_directory, errno);
   TRY_ASSIGN(workspace.items_, open_directory_at(top_fd, k_items));
   return workspace;
 }
 
-// A line without its end was not written completely, so its rename did not happen.
+// What was not written completely goes.
 Status Workspace::read_ledger(int top_fd) {
   constexpr int k_flags = O_RDWR | O_CREAT | O_APPEND | O_NOFOLLOW | O_NONBLOCK;
-  TRY_ASSIGN(ledger_, open_at(top_fd, k_ledger, k_flags, 0600));
-  TRY_ASSIGN(std::string ledger, read_all(ledger_.get(), k_max_ledger));
+  TRY_ASSIGN(ledger_, open_at(top_fd, k_placed_file, k_flags, 0600));
+  TRY_ASSIGN(std::string ledger, read_all(ledger_.get(), k_max_bytes));
   const auto whole = ledger.rfind('\0');
   ledger.resize(whole == std::string::npos ? 0 : whole + 1);
   if (::ftruncate(ledger_.get(), static_cast<off_t>(ledger.size())) != 0)
-    return system_error(k_ledger);
-  for (std::size_t at = 0; at < ledger.size(); at = ledger.find('\0', at) + 1) {
-    placed_.emplace(ledger.c_str() + at);
-  }
+    return system_error(k_placed_file);
+  placed_ = parse_placed_names(ledger);
   return {};
 }
 
 Result<Fd> Workspace::make_item(std::size_t item) {
   const std::string name = std::to_string(item);
-  if (::mkdirat(items_.get(), name.c_str(), 0700) != 0) return place_fault(k_workspace, errno);
+  if (::mkdirat(items_.get(), name.c_str(), 0700) != 0)
+    return place_fault(k_partial_directory, errno);
   return open_directory_at(items_.get(), name);
 }
 
@@ -122,11 +119,11 @@ void Workspace::remove_item(std::size_t item) { remove_below(items_.get(), std::
 Status Workspace::keep_choice(std::size_t item, const std::string& choice) {
   constexpr int k_flags = O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW | O_NONBLOCK;
   const auto file = open_at(top_.get(), k_new_choice, k_flags, 0600);
-  if (!file) return place_fault(k_workspace, file.error().code);
+  if (!file) return place_fault(k_partial_directory, file.error().code);
   if (const Status written = write_all(file->get(), choice); !written)
-    return place_fault(k_workspace, written.error().code);
+    return place_fault(k_partial_directory, written.error().code);
   if (::renameat(top_.get(), k_new_choice, top_.get(), choice_name(item).c_str()) != 0)
-    return place_fault(k_workspace, errno);
+    return place_fault(k_partial_directory, errno);
   return {};
 }
 
@@ -134,11 +131,15 @@ Result<std::string> Workspace::kept_choice(std::size_t item) const {
   constexpr int k_flags = O_RDONLY | O_NOFOLLOW | O_NONBLOCK;
   const auto file = open_at(top_.get(), choice_name(item), k_flags);
   if (!file && file.error().code == ENOENT) return std::string();
-  if (!file) return place_fault(k_workspace, file.error().code);
-  return read_all(file->get(), k_max_ledger);
+  if (!file) return place_fault(k_partial_directory, file.error().code);
+  return read_all(file->get(), k_max_bytes);
 }
 
-void Workspace::remove() { remove_below(job_fd_, k_workspace); }
+void Workspace::remove(bool keeps_names) {
+  if (keeps_names && ::renameat(top_.get(), k_placed_file, job_fd_, k_placed_afterwards) != 0)
+    log_line(std::string("not kept: ") + k_placed_afterwards);
+  remove_below(job_fd_, k_partial_directory);
+}
 
 Status Workspace::claim(const std::string& destination, const std::string& source) {
   const std::lock_guard lock(*mutex_);

@@ -2,11 +2,11 @@
 // gets its name in the job directory, so that a name there is complete or absent.
 //
 //   .nodestage-partial/items/<item>/...   what an item builds
-//   .nodestage-partial/complete           destinations placed so far, NUL-terminated each
+//   .nodestage-partial/complete           destinations placed so far (tree/placed_names.hpp)
 //   .nodestage-partial/choice-<item>      what newest= has chosen for an item
 //
 // A destination is written to `complete` just before its rename, so that a restarted worker knows
-// what an earlier one made. Users who forge it only deceive themselves.
+// what an earlier one made, and stage-out what a glob has staged.
 #pragma once
 
 #include <sys/types.h>
@@ -14,11 +14,11 @@
 #include <map>
 #include <memory>
 #include <mutex>
-#include <set>
 #include <string>
 
 #include "common/os/fd.hpp"
 #include "common/result.hpp"
+#include "daemon/worker/tree/placed_names.hpp"
 
 namespace nodestage {
 
@@ -37,8 +37,8 @@ class Workspace {
   // it again. "": nothing was chosen yet.
   Status keep_choice(std::size_t item, const std::string& choice);
   Result<std::string> kept_choice(std::size_t item) const;
-  // Removes the whole workspace.
-  void remove();
+  // Removes the whole workspace. `keeps_names`: but for what was placed.
+  void remove(bool keeps_names);
 
   // Reserves a destination for `source` (a fault shows both): no other destination may be the same,
   // inside it, or around it.
@@ -70,7 +70,7 @@ class Workspace {
   Fd top_;
   Fd items_;
   Fd ledger_;
-  std::set<std::string, std::less<>> placed_;               // by earlier workers
+  PlacedNames placed_;                                      // by earlier workers
   std::map<std::string, std::string, std::less<>> claims_;  // destination → source
   std::unique_ptr<std::mutex> mutex_ = std::make_unique<std::mutex>();
 };
