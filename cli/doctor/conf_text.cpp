@@ -1,5 +1,7 @@
 #include "cli/doctor/conf_text.hpp"
 
+#include <glob.h>
+
 #include <algorithm>
 #include <cctype>
 #include <sstream>
@@ -31,6 +33,15 @@ std::vector<std::string> values_in(std::string_view text, const std::string& key
     }
   }
   return values;
+}
+
+std::vector<std::string> files_like(const std::string& pattern) {
+  glob_t found{};
+  std::vector<std::string> files;
+  if (::glob(pattern.c_str(), 0, nullptr, &found) == 0)
+    files.assign(found.gl_pathv, found.gl_pathv + found.gl_pathc);
+  ::globfree(&found);
+  return files;
 }
 
 }  // namespace nodestage

@@ -17,6 +17,7 @@
 #include "cli/doctor/node_checks.hpp"
 #include "cli/doctor/plugstack.hpp"
 #include "cli/doctor/settings_text.hpp"
+#include "cli/doctor/site_checks.hpp"
 #include "cli/doctor/slurm_checks.hpp"
 #include "common/build_info.hpp"
 #include "common/os/directory_stream.hpp"
@@ -160,16 +161,20 @@ class Doctor {
 
   void look_at_plugin() {
     const std::string plugstack = value_or(config_, "PlugStackConfig", k_default_plugstack);
-    auto line = plugstack_line(plugstack);
-    if (!line) {
+    const auto lines = plugstack_lines(plugstack);
+    if (!lines) {
       return report_.add(
-          Finding{Grade::problem, line.error().text(),
+          Finding{Grade::problem, lines.error().text(),
                   "Slurm's commands on this host load no plugin: create plugstack.conf."});
     }
-    report_.add(judge_line(*line, plugstack));
-    line_ = std::move(*line);
+    const auto own = own_line(*lines);
+    if (own != lines->end()) {
+      line_ = *own;
+      earlier_.assign(lines->begin(), own);
+    }
+    report_.add(judge_line(line_, plugstack));
     std::string path = line_ ? line_->plugin : "spank_nodestage.so";
-    if (path[0] != '/') path = value_or(config_, "PluginDir", NODESTAGE_PLUGIN_DIR) + "/" + path;
+    if (path[0] != '/') path = plugin_directory() + "/" + path;
     auto plugin = read_plugin_file(path);
     if (!plugin) {
       return report_.add(
@@ -185,6 +190,10 @@ class Doctor {
     settings_ = parse_settings(arguments);
     report_.add(judge_arguments(*line_, settings_));
     if (is_node_) look_at_slurmd();
+  }
+
+  [[nodiscard]] std::string plugin_directory() const {
+    return value_or(config_, "PluginDir", NODESTAGE_PLUGIN_DIR);
   }
 
   void look_at_slurmd() {
@@ -224,6 +233,8 @@ class Doctor {
     report_.add(judge_time_limits(config_, settings_, about_.epilog_wait_s));
     report_.add(judge_proctrack(config_));
     if (!is_node_) return;
+    report_.add(judge_earlier_epilogs(earlier_, plugin_directory(), about_.tmpdir_root));
+    report_.add(judge_scripts(config_, about_.tmpdir_root));
     const std::string slurm_conf = value_or(config_, "SLURM_CONF", k_default_slurm_conf);
     const std::string directory = slurm_conf.substr(0, slurm_conf.rfind('/') + 1);
     auto container = read_file(AT_FDCWD, directory + "job_container.conf", 1 << 20);
@@ -327,6 +338,7 @@ class Doctor {
   SlurmConfig config_;
   std::uint32_t slurm_release_ = 0;
   std::optional<PlugstackLine> line_;
+  std::vector<PlugstackLine> earlier_;  // before it
   std::optional<PluginFile> plugin_;
   PluginSettings settings_ = parse_settings({});
   DaemonAbout about_;

@@ -48,25 +48,38 @@ std::string_view text_at(std::string_view file, std::uint64_t offset) {
   return rest.substr(0, rest.find('\0'));
 }
 
-// The value of a 32-bit constant that the file exports.
-std::optional<std::uint32_t> exported_number(std::string_view file, std::string_view name) {
+std::optional<Elf64_Ehdr> header_of(std::string_view file) {
   const auto header = record_at<Elf64_Ehdr>(file, 0);
   if (!header || std::memcmp(header->e_ident, ELFMAG, SELFMAG) != 0) return {};
-  for (unsigned i = 0; i < header->e_shnum; ++i) {
-    const auto symbols = section(file, *header, i);
+  return header;
+}
+
+// What the file exports by that name.
+std::optional<Elf64_Sym> exported(std::string_view file, const Elf64_Ehdr& header,
+                                  std::string_view name) {
+  for (unsigned i = 0; i < header.e_shnum; ++i) {
+    const auto symbols = section(file, header, i);
     if (!symbols || symbols->sh_type != SHT_DYNSYM) continue;
-    const auto names = section(file, *header, symbols->sh_link);
+    const auto names = section(file, header, symbols->sh_link);
     if (!names) return {};
     for (std::uint64_t at = 0; at + sizeof(Elf64_Sym) <= symbols->sh_size;
          at += sizeof(Elf64_Sym)) {
       const auto symbol = record_at<Elf64_Sym>(file, symbols->sh_offset + at);
       if (!symbol) return {};
-      if (text_at(file, names->sh_offset + symbol->st_name) != name) continue;
-      const auto offset = offset_of(file, *header, symbol->st_value);
-      return offset ? record_at<std::uint32_t>(file, *offset) : std::nullopt;
+      if (symbol->st_shndx != SHN_UNDEF &&
+          text_at(file, names->sh_offset + symbol->st_name) == name)
+        return symbol;
     }
   }
   return {};
+}
+
+// The value of a 32-bit constant that the file exports.
+std::optional<std::uint32_t> exported_number(std::string_view file, std::string_view name) {
+  const auto header = header_of(file);
+  const auto symbol = header ? exported(file, *header, name) : std::nullopt;
+  const auto offset = symbol ? offset_of(file, *header, symbol->st_value) : std::nullopt;
+  return offset ? record_at<std::uint32_t>(file, *offset) : std::nullopt;
 }
 
 }  // namespace
@@ -80,6 +93,12 @@ Result<PluginFile> read_plugin_file(const std::string& path) {
   if (!slurm) return Error{ENOEXEC, path + ": is not a Slurm plugin"};
   return PluginFile{path, *slurm, exported_number(file, "spank_plugin_version").value_or(0),
                     info.st_ctim};
+}
+
+bool exports(const std::string& path, std::string_view function) {
+  const auto file = read_file(AT_FDCWD, path, k_max_bytes);
+  const auto header = file ? header_of(*file) : std::nullopt;
+  return header && exported(*file, *header, function);
 }
 
 }  // namespace nodestage

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <ctime>
 #include <string>
+#include <string_view>
 
 #include "common/result.hpp"
 
@@ -20,5 +21,8 @@ struct PluginFile {
 
 // A fault if there is no such file, or Slurm could not load it as a plugin.
 Result<PluginFile> read_plugin_file(const std::string& path);
+
+// Whether it is a shared object that exports that function. Any file may be asked about.
+bool exports(const std::string& path, std::string_view function);
 
 }  // namespace nodestage

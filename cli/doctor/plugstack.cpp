@@ -1,9 +1,9 @@
 #include "cli/doctor/plugstack.hpp"
 
 #include <fcntl.h>
-#include <glob.h>
 #include <sys/stat.h>
 
+#include <algorithm>
 #include <sstream>
 
 #include "cli/doctor/conf_text.hpp"
@@ -17,16 +17,7 @@ constexpr unsigned k_deepest_include = 8;
 
 std::string directory_of(const std::string& path) { return path.substr(0, path.rfind('/') + 1); }
 
-std::vector<std::string> files_like(const std::string& pattern) {
-  glob_t found{};
-  std::vector<std::string> files;
-  if (::glob(pattern.c_str(), 0, nullptr, &found) == 0)
-    files.assign(found.gl_pathv, found.gl_pathv + found.gl_pathc);
-  ::globfree(&found);
-  return files;
-}
-
-Result<std::optional<PlugstackLine>> find_line(const std::string& path, unsigned depth) {
+Status add_lines(const std::string& path, unsigned depth, std::vector<PlugstackLine>& result) {
   TRY_ASSIGN(const Fd fd, open_at(AT_FDCWD, path, O_RDONLY));
   struct stat info {};
   if (::fstat(fd.get(), &info) != 0) return system_error(path);
@@ -37,22 +28,33 @@ Result<std::optional<PlugstackLine>> find_line(const std::string& path, unsigned
     if (words.size() < 2) continue;
     if (words[0] == "include" && depth < k_deepest_include) {
       const std::string pattern = (words[1][0] == '/' ? "" : directory_of(path)) + words[1];
-      for (const std::string& file : files_like(pattern)) {
-        TRY_ASSIGN(auto found, find_line(file, depth + 1));
-        if (found) return found;
-      }
-    } else if (words[1].substr(words[1].rfind('/') + 1) == k_plugin_name) {
-      return std::optional<PlugstackLine>(
+      for (const std::string& file : files_like(pattern)) TRY(add_lines(file, depth + 1, result));
+    } else {
+      result.push_back(
           {path, words[0] == "required", words[1], {words.begin() + 2, words.end()}, info.st_ctim});
     }
   }
-  return std::optional<PlugstackLine>{};
+  return {};
 }
 
 }  // namespace
 
+Result<std::vector<PlugstackLine>> plugstack_lines(const std::string& path) {
+  std::vector<PlugstackLine> lines;
+  TRY(add_lines(path, 0, lines));
+  return lines;
+}
+
+std::vector<PlugstackLine>::const_iterator own_line(const std::vector<PlugstackLine>& lines) {
+  return std::find_if(lines.begin(), lines.end(), [](const PlugstackLine& line) {
+    return line.plugin.substr(line.plugin.rfind('/') + 1) == k_plugin_name;
+  });
+}
+
 Result<std::optional<PlugstackLine>> plugstack_line(const std::string& path) {
-  return find_line(path, 0);
+  TRY_ASSIGN(const auto lines, plugstack_lines(path));
+  const auto own = own_line(lines);
+  return own == lines.end() ? std::nullopt : std::optional(*own);
 }
 
 Finding judge_line(const std::optional<PlugstackLine>& line, const std::string& plugstack) {

@@ -1,4 +1,4 @@
-// The plugin's line in plugstack.conf: found, and judged.
+// The lines of plugstack.conf, and the plugin's among them: found, and judged.
 #pragma once
 
 #include <ctime>
@@ -19,7 +19,11 @@ struct PlugstackLine {
   std::vector<std::string> arguments;
   timespec changed{};  // of the file
 };
-// nullopt if there is no such line; a fault if a file cannot be read.
+// All lines, with those of included files in their places; a fault if a file cannot be read.
+Result<std::vector<PlugstackLine>> plugstack_lines(const std::string& path);
+// The first of the plugin's; lines.end() if there is none.
+std::vector<PlugstackLine>::const_iterator own_line(const std::vector<PlugstackLine>& lines);
+// The same of a file's lines; nullopt if there is none.
 Result<std::optional<PlugstackLine>> plugstack_line(const std::string& path);
 Finding judge_line(const std::optional<PlugstackLine>& line, const std::string& plugstack);
 std::vector<Finding> judge_arguments(const PlugstackLine& line, const PluginSettings& settings);

@@ -138,7 +138,7 @@ block_build() {
         "cmake --preset "* | "cmake --build --preset "* | "ctest --preset "* | "cpack --preset "*)
             grep -q "{\"name\": \"${command##* }\", " "$TOP/CMakePresets.json" ;;
         "sudo apt install "*) [ "$(names ${command#sudo apt install })" = "$(. "$TOP/scripts/lib.bash" && names "${k_build_packages[@]}")" ] ;;
-        "sudo cmake --install build/release") grep -qF 'cmake --install "$top/build/$1"' "$TOP/scripts/lib.bash" ;;
+        "sudo cmake --install build/release") grep -qF 'cmake --install "$top/build/$preset"' "$TOP/scripts/lib.bash" ;;
         "sudo scripts/demo" | "sudo scripts/test"*) read -r _ command _ <<<"$command" && [ -x "$TOP/$command" ] ;;
         *) echo "not a command that is known here: $command"; return 1 ;;
         esac || { echo "not so: $command"; return 1; }

@@ -121,6 +121,22 @@ finds() {
     cluster restart-slurm
 }
 
+@test "what the site does with job directories: an earlier plugin's epilog, scripts that name them" {
+    on n1 sh -c "cp '$PLUGIN' /etc/slurm/other.so && echo 'optional /etc/slurm/other.so' >/etc/slurm/plugstack.conf.d/aaa.conf"
+    finds warning '/etc/slurm/other.so is listed before nodestage in /etc/slurm/plugstack.conf.d/aaa.conf'
+    on n1 sh -c "echo 'optional /etc/slurm/other.so bind=/tmp target=/localscratch' >/etc/slurm/plugstack.conf.d/aaa.conf"
+    finds problem 'its line names /localscratch: if it removes job directories, their results are lost'
+    on n1 mv /etc/slurm/plugstack.conf.d/aaa.conf /etc/slurm/plugstack.conf.d/zzz.conf
+    run on n1 nodestage doctor
+    grep -E "^ok +no other plugin's epilog runs before nodestage's" <<<"$output"
+    on n1 rm /etc/slurm/plugstack.conf.d/zzz.conf /etc/slurm/other.so
+    on ctl sh -c 'echo "echo export SLURM_TMPDIR=/x" >/project/task_prolog; echo "rm -rf /localscratch/x" >/project/removes; chmod +x /project/*'
+    cluster restart-slurm --slurm-conf=TaskProlog=/project/task_prolog --slurm-conf=Epilog=/project/removes
+    finds warning 'TaskProlog=/project/task_prolog names SLURM_TMPDIR'
+    finds_too warning 'Epilog=/project/removes names /localscratch'
+    cluster restart-slurm
+}
+
 # finds_too GRADE TEXT: in the last output.
 finds_too() {
     grep -E "^$1 +.*$2" <<<"$output"

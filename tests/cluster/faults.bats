@@ -407,6 +407,7 @@ nothing_on() {
         wait_until 20 status_is "$node" "${ids[${node#n}]}" staging
         wait_until 20 job_is "${ids[${node#n}]}" RUNNING
     done
+    wait_until 30 job_has_output "${ids[1]}" 'nodestage: n1: '  # its step waits now
     on ctl scontrol suspend "${ids[1]}"
     cluster slurmd restart n2
     cluster slurmctld restart

@@ -137,7 +137,7 @@ SCRIPT
     [ "$STATE $EXIT" = "FAILED 3" ]
     [[ $OUTPUT == *$'\n700 bob\n700 alice\n'* || $OUTPUT == $'700 bob\n700 alice\n'* ]]
     [[ $OUTPUT != *LISTED* && $OUTPUT != *ENTERED* && $OUTPUT != *READ* && $OUTPUT != *WROTE* && $OUTPUT != *AREAS* ]]
-    [[ $OUTPUT == *hers ]]
+    [[ $OUTPUT == *$'\nhers\n'* ]]
     # One whose staging fails does not touch the other either.
     sbatch_wait -w n1 --stage-dataset=no-such-file --wrap true
     [ "$STATE" = FAILED ]

@@ -207,7 +207,7 @@ stages() {
     as alice sh -c 'echo old >fresh.bin'
     sbatch_wait -w n1 --stage-dataset=fresh.bin,shared --wrap 'cat $NODESTAGE_DATASET'
     works_as led
-    has "$OUTPUT" $'\nold\n'
+    has "$OUTPUT" $'\nold'
     # Three copies would not fit.
     reload_daemons "${SETTINGS/min_age = 30/min_age = 6}"
     as alice touch seventy.bin
