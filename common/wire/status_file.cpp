@@ -95,6 +95,7 @@ Result<WorkerStatus> read_worker_status(int fd) {
   status.cause = field_text(header.cause);
   if (status.phase == WorkerPhase::ready || status.phase == WorkerPhase::done) {
     status.chosen = field_text(header.chosen);
+    status.outputs = std::min<std::uint32_t>(header.outputs, k_max_request_items);
     status.every_s.assign(std::begin(header.every_s), std::end(header.every_s));
   }
 

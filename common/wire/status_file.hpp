@@ -60,7 +60,8 @@ struct StatusHeader {
   std::uint32_t phase;  // WorkerPhase
   std::uint32_t items;  // how many ItemRecords are valid
   std::uint32_t environment_bytes;
-  char cause[3240];          // NUL-terminated; lines separated by '\n'
+  char cause[3236];          // NUL-terminated; lines separated by '\n'
+  std::uint32_t outputs;     // `stage`, phases ready and done: how many items --stage-out has
   std::uint32_t relay_port;  // `relay`, phase working: where it listens; 0: nowhere
   // `stage`, phases ready and done: what `newest=` has chosen here, one line for each such item;
   // NUL-terminated. The nodes of a job compare it.
@@ -164,6 +165,7 @@ struct WorkerStatus {
   std::optional<std::size_t> failed_item;  // the index in `items` of the failure in `cause`
   std::string chosen;                      // as in the header
   std::vector<std::uint32_t> every_s;      // as in the header; empty or k_max_request_items
+  std::uint32_t outputs = 0;               // as in the header; k_max_request_items at most
   std::uint16_t relay_port = 0;            // as in the header
 };
 Result<WorkerStatus> read_worker_status(int fd);

@@ -400,3 +400,30 @@ nothing_of_the_site_is_left() {
     on ctl rm /project/site-makes /project/site-mounts /project/site-busy
     reload_daemons ''
 }
+
+@test "a job directory that another program removes before the end: the results are lost, and nobody says that they are kept" {
+    reload_daemons ''
+    id=$(submit alice -w n1 --stage-dataset=small.txt --stage-out=res:/project/gone-res \
+        --wrap 'echo result >$SLURM_TMPDIR/res; touch /project/alice-wrote; until [ -e /project/alice-may-end ]; do sleep 0.1; done')
+    other=$(submit alice -w n1 --stage-dataset=small.txt --wrap 'until [ -e /project/alice-may-end ]; do sleep 0.1; done')
+    wait_until 30 on ctl test -e /project/alice-wrote
+    wait_until 30 job_is "$other" RUNNING
+    wait_until 30 ready_on "$other" n1
+    on n1 rm -r "/localscratch/alice.$id.0" "/localscratch/alice.$other.0"
+    on ctl touch /project/alice-may-end
+    wait_until 30 not_running "$id"
+    wait_until 30 not_running "$other"
+    wait_until "$END_WAIT" idle_and_clean n1
+    wait_until 10 job_has_output "$id" 'the results are lost'
+    has "$(job_output "$id")" "nodestage: n1: results could not be delivered: /localscratch/alice.$id.0: another program removed it"
+    has "$(notice alice "$id")" "/localscratch/alice.$id.0: another program removed it before the results were copied back" \
+        'It was last seen on ' 'plugstack.conf'
+    has "$(job_log n1 "$id.0")" "the results are lost: /localscratch/alice.$id.0: another program removed it"
+    [[ $(job_log n1 "$id.0") != *'are kept'* ]]
+    # Nothing is lost of a job without results.
+    [[ $(job_output "$other") != *lost* ]]
+    run as alice test -e "nodestage-$other.txt"
+    [ "$status" -ne 0 ]
+    [ -z "$(on n1 find /localscratch/.nodestage/hold -mindepth 1)" ]
+    on ctl rm /project/alice-wrote /project/alice-may-end
+}

@@ -60,6 +60,9 @@ TEST_CASE("what is held says how to fetch it, and why where no output does") {
 }
 
 TEST_CASE("what is lost says so") {
-  CHECK(lost_lines(job(), status(), "cause").back() ==
+  CHECK(lost_lines(job(), status(), "cause", Loss::mount).back() ==
         "what could not be delivered is lost with the site's directory");
+  const Lines removed = lost_lines(job(), {}, "/l/a.12.0 was removed", Loss::removed);
+  CHECK(removed == Lines{"results could not be delivered: /l/a.12.0 was removed",
+                         "the results are lost; tell your site's support"});
 }

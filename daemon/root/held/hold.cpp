@@ -25,6 +25,13 @@ std::string title(const JobRecord& record) {
 
 std::string updated() { return "\n(Written " + human_date(wall_s()) + ".)\n"; }
 
+// When the job's directory was in use by a worker or a task of the job, as far as is known here.
+std::uint64_t last_seen_ms(const JobRecord& record) {
+  std::uint64_t seen = std::max({record.times.begun, record.times.staged, record.times.run});
+  for (const ReportPush& push : record.pushes) seen = std::max(seen, push.ended);
+  return seen;
+}
+
 bool is_open(const ItemRecord& item) {
   const ItemState state = state_of(item);
   return state != ItemState::done && state != ItemState::skipped;
@@ -138,13 +145,20 @@ std::string expired_notice(const JobRecord& record) {
   return text + updated();
 }
 
-std::string lost_notice(const JobRecord& record) {
+std::string lost_notice(const JobRecord& record, Loss loss) {
   std::string text = title(record) + "These results of the job could not be delivered:\n";
   for (const std::string& reason : record.hold.reasons) text += "    " + reason + "\n";
   text +=
-      "\nThey are lost: this site mounts the job's directory and removes it when the job has "
-      "ended, so nodestage\ncould not keep them. Your administrators know more "
-      "(stageout.unkept in nodestaged.toml).\n";
+      loss == Loss::mount
+          ? "\nThey are lost: this site mounts the job's directory and removes it when the job "
+            "has ended, so nodestage\ncould not keep them. Your administrators know more "
+            "(stageout.unkept in nodestaged.toml).\n"
+          : "\nThey are lost: another program of this site removed the directory before the end "
+            "of the job was\nreported to nodestage. It was last seen on " +
+                human_date(last_seen_ms(record) / 1000) +
+                ". Show this to your administrators: probably\nanother plugin is listed before "
+                "nodestage in plugstack.conf, or a script cleans up too early.\n`nodestage "
+                "doctor` on the node looks for both.\n";
   return text + updated();
 }
 

@@ -45,7 +45,12 @@ std::string held_notice(const JobRecord& record, const HoldTimes& times);
 std::string delivered_notice(const JobRecord& record);
 std::string recovered_notice(const JobRecord& record, const std::string& directory);
 std::string expired_notice(const JobRecord& record);
-std::string lost_notice(const JobRecord& record);
+// Why results that could not be delivered are not kept either.
+enum class Loss {
+  mount,    // the site's directory cannot be moved to where it would stay
+  removed,  // another program of the site has removed the directory
+};
+std::string lost_notice(const JobRecord& record, Loss loss);
 // About deliveries while the job runs: they have begun to fail; they succeed again.
 std::string push_failed_notice(const JobRecord& record, const std::string& cause);
 std::string pushed_again_notice(const JobRecord& record);

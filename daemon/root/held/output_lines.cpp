@@ -55,9 +55,11 @@ std::vector<std::string> held_lines(const JobRecord& record, const WorkerStatus&
 }
 
 std::vector<std::string> lost_lines(const JobRecord& record, const WorkerStatus& status,
-                                    const std::string& cause) {
+                                    const std::string& cause, Loss loss) {
   std::vector<std::string> lines = failed_lines(record, status, cause);
-  lines.emplace_back("what could not be delivered is lost with the site's directory");
+  lines.emplace_back(loss == Loss::mount
+                         ? "what could not be delivered is lost with the site's directory"
+                         : "the results are lost; tell your site's support");
   return lines;
 }
 

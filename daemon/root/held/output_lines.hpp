@@ -7,6 +7,7 @@
 
 #include "common/wire/status_file.hpp"
 #include "daemon/root/basis/job.hpp"
+#include "daemon/root/held/hold.hpp"
 
 namespace nodestage {
 
@@ -22,6 +23,6 @@ std::vector<std::string> held_lines(const JobRecord& record, const WorkerStatus&
 
 // The same for results that are lost now.
 std::vector<std::string> lost_lines(const JobRecord& record, const WorkerStatus& status,
-                                    const std::string& cause);
+                                    const std::string& cause, Loss loss);
 
 }  // namespace nodestage

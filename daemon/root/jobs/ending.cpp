@@ -86,9 +86,28 @@ void Ending::stage_out(JobRecord& record) {
   if (at_.pushes.stop(record)) return at_.waiting.tell(record.key());
   record.cause.clear();
   if (has_nothing(record)) return finish(record);
+  if (is_taken_away(record)) return lose_what_was_removed(record);
   if (late_.contains(record.key())) return hold(record, k_waited_long);
   if (at_.outcomes.is_lacking(record)) return at_.outcomes.await(record);
   start_stage_out(record);
+}
+
+// Whether nothing is left of the directory of a job that may have run: other programs of the site
+// remove it, too.
+bool Ending::is_taken_away(const JobRecord& record) const {
+  const auto tree = at_.files.directory(record);
+  if (tree || tree.error().code != ENOENT) return false;
+  const auto held = at_.areas.open_held(record.key(), record.begin.uid);
+  return held && !*held;
+}
+
+void Ending::lose_what_was_removed(JobRecord& record) {
+  const std::string cause = at_.areas.path_of(record.directory) +
+                            ": another program removed it before the results were copied back";
+  if (at_.files.status(record.key(), WorkerTask::stage).outputs > 0)
+    return lose(record, cause, Loss::removed);
+  log::warn(about(record), "{}", cause);
+  finish(record);
 }
 
 void Ending::start_stage_out(JobRecord& record) {
@@ -193,7 +212,7 @@ void Ending::hold(JobRecord& record, const std::string& cause) {
   const JobKey key = record.key();
   move_to_hold(record);
   record.cause = printable(cause, Newlines::keep);
-  if (!record.in_hold && !record.directory_is_ours) return lose(record, cause);
+  if (!record.in_hold && !record.directory_is_ours) return lose(record, cause, Loss::mount);
   const WorkerStatus status = at_.files.status(key, WorkerTask::stage_out);
   if (record.hold.since == 0) at_.output.append(record, held_lines(record, status, cause));
   // What its user can mend needs no administrator; what has become worse does.
@@ -208,21 +227,27 @@ void Ending::hold(JobRecord& record, const std::string& cause) {
   if (JobRecord* held = at_.table.find(key)) at_.held.look_after(*held);
 }
 
-// The directory is the site's, and cannot be moved to where it would stay. After its first line, a
-// worker's cause says how to fetch what is kept, so the rest is dropped.
-void Ending::lose(JobRecord& record, const std::string& cause) {
+// After its first line, a worker's cause says how to fetch what is kept, so the rest is dropped.
+void Ending::lose(JobRecord& record, const std::string& cause, Loss loss) {
   const JobKey key = record.key();
   record.cause = printable(cause.substr(0, cause.find('\n')));
   const WorkerStatus status = at_.files.status(key, WorkerTask::stage_out);
+  const std::string why = loss == Loss::mount
+                              ? "the stage-out failed, and the data cannot be kept since the site "
+                                "has mounted " +
+                                    at_.areas.path_of(record.directory) + ": "
+                              : "the results are lost: ";
   log::write(waits_for_user(status) ? log::Level::warn : log::Level::err, about(record),
-             "the stage-out failed, and the data cannot be kept since the site has mounted " +
-                 at_.areas.path_of(record.directory) + ": " + record.cause);
+             why + record.cause);
   record.hold.reasons = reasons_of(status, record.cause);
-  at_.output.append(record, lost_lines(record, status, record.cause));
+  at_.output.append(record, lost_lines(record, status, record.cause, loss));
   answer(key, {EndOutcome::lost, record.cause});
   at_.waiting.tell(key);
-  at_.held.let_go(record, lost_notice(record),
-                  "the results could not be delivered, and were lost with the site's directory");
+  at_.held.let_go(
+      record, lost_notice(record, loss),
+      loss == Loss::mount
+          ? "the results could not be delivered, and were lost with the site's directory"
+          : "the results were lost: another program had removed their directory");
 }
 
 void Ending::finish(JobRecord& record) {

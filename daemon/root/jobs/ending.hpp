@@ -10,6 +10,7 @@
 #include "daemon/root/basis/config.hpp"
 #include "daemon/root/basis/loop.hpp"
 #include "daemon/root/held/held_results.hpp"
+#include "daemon/root/held/hold.hpp"
 #include "daemon/root/jobs/outcomes.hpp"
 #include "daemon/root/jobs/peer_talk.hpp"
 #include "daemon/root/jobs/waiting.hpp"
@@ -81,7 +82,9 @@ class Ending {
   void told(const JobKey& key);
   void go_on_in_background(const JobKey& key);
   void hold(JobRecord& record, const std::string& cause);
-  void lose(JobRecord& record, const std::string& cause);
+  void lose(JobRecord& record, const std::string& cause, Loss loss);
+  [[nodiscard]] bool is_taken_away(const JobRecord& record) const;
+  void lose_what_was_removed(JobRecord& record);
   void answer(const JobKey& key, const Ended& ended);
 
   Places at_;

@@ -72,7 +72,7 @@ class Stage {
         has_datasets_(!request.datasets.empty()) {
     for (const auto& item : request.datasets)
       items_.push_back(std::make_unique<Dataset>(item, items_.size(), context_));
-    report_.set_intervals(request.outputs);
+    report_.set_outputs(request.outputs);
     if (request.venv)
       items_.push_back(
           std::make_unique<StagedVenv>(*request.venv, items_.size(), context_, builder));

@@ -47,7 +47,8 @@ void StageReport::set_chosen(const StagedItems& items) {
   set_field(header_.chosen, limited(text, k_room));
 }
 
-void StageReport::set_intervals(const std::vector<OutputItem>& outputs) {
+void StageReport::set_outputs(const std::vector<OutputItem>& outputs) {
+  header_.outputs = static_cast<std::uint32_t>(outputs.size());
   for (std::size_t i = 0; i < std::min(outputs.size(), k_max_request_items); ++i)
     header_.every_s[i] = outputs[i].every_s;
 }

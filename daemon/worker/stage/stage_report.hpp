@@ -17,9 +17,9 @@ class StageReport {
   // Call it before the phase `ready` is written.
   void set_environment(const std::vector<std::string>& environment);
 
-  // The same: what newest= has chosen, and the intervals of the outputs.
+  // The same: what newest= has chosen, and how many outputs there are, with their intervals.
   void set_chosen(const StagedItems& items);
-  void set_intervals(const std::vector<OutputItem>& outputs);
+  void set_outputs(const std::vector<OutputItem>& outputs);
 
   // Writes the records that have changed, then the header.
   void write(WorkerPhase phase, const StagedItems& items);
