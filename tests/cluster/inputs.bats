@@ -246,6 +246,37 @@ SCRIPT
     assert_idle_clean
 }
 
+# calls NAME: how many such calls the last traced staging made on what is called many; both halves of a call that another one
+# interrupts are in the file, and only the first one names the file.
+calls() {
+    on n1 grep -cE "^[0-9]+ +($1)\(.*/home/alice/many" /var/log/asked || true
+}
+
+# traced SOURCE: a job that stages it, with the calls of the daemon and of all that it starts in /var/log/asked of n1.
+traced() {
+    strace_on n1 "$(on n1 pgrep -xo nodestaged)" --follow-forks -y --output=/var/log/asked \
+        --trace=open,openat,openat2,fstat,newfstatat,statx,getdents64,read,pread64
+    sbatch_wait -w n1 --stage-dataset="$1" --wrap true
+    on n1 pkill -x strace
+    [ "$STATE" = COMPLETED ]
+}
+
+@test "what staging asks of a file system: of an archive one open and large reads, of a directory an open for each file" {
+    as alice bash -c 'mkdir -p many/a many/b && for i in {1..100}; do head -c 5000 /dev/zero >many/a/$i; echo $i >many/b/$i; done; tar -cf many.tar many'
+    traced many.tar
+    [ "$(calls 'open|openat|openat2')" = 1 ]
+    [ "$(calls 'fstat|newfstatat|statx')" -le 8 ]
+    [ "$(calls 'read|pread64')" -le 4 ]
+    [ "$(calls getdents64)" = 0 ]
+    traced many
+    [ "$(calls 'open|openat|openat2')" -ge 203 ]
+    [ "$(calls 'open|openat|openat2')" -le 213 ]
+    [ "$(calls 'fstat|newfstatat|statx')" -le 220 ]
+    [ "$(calls 'read|pread64')" -ge 200 ]
+    [ "$(calls 'read|pread64')" -le 210 ]
+    [ "$(calls getdents64)" -le 8 ]
+}
+
 @test "after all of this nothing is left on the nodes" {
     assert_idle_clean
     for node in n1 n2; do
