@@ -365,7 +365,7 @@ SCRIPT
     on n1 umount -l /localscratch  # the daemon's directories are in it
     cluster daemon restart n1
     [ "$STATE" = COMPLETED ]
-    has "$OUTPUT" 'note' 'mounted noexec: compiled modules and programs of the environment do not work' $'\nnone runs'
+    has "$OUTPUT" 'mounted noexec: compiled modules and programs of the environment do not work there' $'\nnone runs'
     has "$output" 'job directories are on a file system that is mounted noexec'
     assert_idle_clean 60
 }
