@@ -13,9 +13,9 @@
 //      in the job directory.
 //
 // The cache is ROOT/.nodestage-cache, beside the job directories:
-//   <uid>.<key>/         root's, 0711
-//     <name>             the tree or the file, the user's, without write bits (a directory: 0500)
-//   <uid>.<key>.record   root's, 0600; an entry without it does not count
+//   <uid>.<random>/        root's, 0711; an earlier release's: <uid>.<key>
+//     <name>               the tree or the file, the user's, without write bits (a directory: 0500)
+//   <uid>.<random>.record  root's, 0600; says the key; an entry without it does not count
 #pragma once
 
 #include <cstdint>

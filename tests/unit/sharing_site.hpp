@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "common/text/human.hpp"
+#include "daemon/root/cache/cache_entry.hpp"
 #include "job_site.hpp"
 
 namespace nodestage {
@@ -36,8 +37,18 @@ struct SharingSite : JobSite {
   [[nodiscard]] std::string entry(const std::string& key) const {
     return std::to_string(user()) + "." + key;
   }
+  // The directory of the entry in the cache, by its record or draft; "none" if it has none.
+  [[nodiscard]] std::string kept_directory(const std::string& key) const {
+    for (const auto& file : std::filesystem::directory_iterator(scratch / ".nodestage-cache")) {
+      if (!file.is_regular_file()) continue;
+      std::ifstream in(file.path());
+      const auto known = decode_entry(std::string{std::istreambuf_iterator<char>(in), {}});
+      if (known && known->name == entry(key)) return file.path().parent_path() / known->directory;
+    }
+    return "none";
+  }
   [[nodiscard]] std::string kept_path(const std::string& key, const std::string& name) const {
-    return scratch / (".nodestage-cache/" + entry(key) + "/" + name);
+    return kept_directory(key) + "/" + name;
   }
   // A link to itself until the tree is there.
   [[nodiscard]] bool is_pending(const std::string& key) const {

@@ -4,8 +4,10 @@
 #include <sys/resource.h>
 #include <sys/stat.h>
 
+#include <algorithm>
 #include <filesystem>
 #include <fstream>
+#include <nlohmann/json.hpp>
 
 #include "sharing_site.hpp"
 
@@ -117,14 +119,15 @@ TEST_CASE("a half written entry is never whole") {
   site.ask(1, {{k_a, "data"}});
   site.finish(1);
   site.over(1);
-  const std::string record = site.scratch / (".nodestage-cache/" + site.entry(k_a) + ".record");
+  const std::string record = site.kept_directory(k_a) + ".record";
+  const std::string tree = site.kept_path(k_a, "data");
   SUBCASE("no record") { fs::remove(record); }
   SUBCASE("an empty record") { std::ofstream(record).close(); }
   SUBCASE("a record of another entry") { std::ofstream(record) << R"({"version":1,"name":"1.b"})"; }
-  SUBCASE("no tree") { fs::remove_all(site.kept_path(k_a, "data")); }
+  SUBCASE("no tree") { fs::remove_all(tree); }
   SUBCASE("what is left of an eviction") {
     fs::remove(record);
-    fs::remove_all(site.kept_path(k_a, "data"));
+    fs::remove_all(tree);
   }
   site.start_daemon();
   CHECK(site.kept() == 0);
@@ -245,6 +248,7 @@ TEST_CASE("a user has a thousand entries at most: the one that was used least re
     CacheEntry entry;
     const std::string number = std::to_string(i);
     entry.name = site.entry(std::string(k_share_key_bytes - number.size(), '0') + number);
+    entry.directory = entry.name;  // as in earlier releases
     entry.uid = SharingSite::user();
     entry.gid = SharingSite::group();
     entry.tree = "data";
@@ -285,10 +289,49 @@ TEST_CASE("what a job changes at once is later than what was published") {
     REQUIRE(::chmod(tree.c_str(), 0600) == 0);
     struct stat info {};
     REQUIRE(::stat(tree.c_str(), &info) == 0);
-    std::ifstream file(site.scratch / (".nodestage-cache/" + site.entry(key) + ".record"));
+    std::ifstream file(site.kept_directory(key) + ".record");
     const auto entry = decode_entry(std::string{std::istreambuf_iterator<char>(file), {}});
     REQUIRE(entry);
     const ChangeTime now{info.st_ctim.tv_sec, static_cast<std::uint32_t>(info.st_ctim.tv_nsec)};
     CHECK(now > entry->changed);
   }
+}
+
+TEST_CASE("attack: who knows a source and its facts cannot look for who keeps it") {
+  SharingSite site;
+  site.ask(1, {{k_a, "data"}});
+  CHECK(fs::path(site.kept_directory(k_a)).filename().string().size() == site.entry(k_a).size());
+  const auto has_the_key = [&site] {
+    const fs::directory_iterator cache(site.scratch / ".nodestage-cache");
+    return std::any_of(begin(cache), end(cache), [](const fs::directory_entry& entry) {
+      return entry.path().filename().string().find(k_a) != std::string::npos;
+    });
+  };
+  CHECK_FALSE(has_the_key());
+  site.finish(1);
+  site.over(1);
+  CHECK_FALSE(has_the_key());
+  CHECK(site.jobs->cache(0).at(0).name == site.entry(k_a));
+}
+
+TEST_CASE("what an earlier release has kept under the name of its key is found, and stays") {
+  SharingSite site;
+  site.ask(1, {{k_a, "data"}});
+  site.finish(1);
+  const std::string before = site.kept_directory(k_a);
+  const std::string earlier = site.scratch / (".nodestage-cache/" + site.entry(k_a));
+  auto record = nlohmann::json::parse(std::ifstream(before + ".record"));
+  record.erase("entry");
+  record["name"] = site.entry(k_a);
+  fs::rename(before, earlier);
+  fs::remove(before + ".record");
+  std::ofstream(earlier + ".record") << record.dump();
+  site.start_daemon();
+  CHECK(site.kept() == 1);
+  site.ask(2, {{k_a, "data"}});
+  CHECK(site.order(2).at(0).role == ShareRole::link);
+  CHECK(site.order(2).at(0).path == earlier + "/data");
+  site.over(1);
+  site.over(2);
+  CHECK(fs::exists(earlier + "/data"));
 }

@@ -52,11 +52,11 @@ TEST_CASE("a daemon that was killed while a leader staged") {
   SUBCASE("and after the exchange, before the record") {
     const auto items = site.do_all(1);
     REQUIRE(site.workers.say(WorkerTask::stage, 1, WorkerPhase::done, items));
-    const std::string draft = site.scratch / (".nodestage-cache/" + site.entry(k_a) + ".draft");
+    const std::string draft = site.kept_directory(k_a) + ".draft";
     const std::string saved = site.scratch / "draft";
     fs::copy(draft, saved);
     site.end_stage(1);
-    fs::remove(site.scratch / (".nodestage-cache/" + site.entry(k_a) + ".record"));
+    fs::remove(site.kept_directory(k_a) + ".record");
     fs::copy(saved, draft);
     site.start_daemon();
   }

@@ -70,7 +70,7 @@ bool Cache::is_on_its_disk(int directory_fd) const {
          there.st_dev == here.st_dev && !at_.areas.is_mount(directory_fd);
 }
 
-Status Cache::reserve(const CacheEntry& entry) {
+Status Cache::reserve(CacheEntry& entry) {
   if (!refusal_.empty()) return Error{EPERM, refusal_};
   if (const auto found = entries_.find(entry.name); found != entries_.end())
     return Error{EBUSY, "what was kept has been changed by a job"};
@@ -82,6 +82,7 @@ Status Cache::reserve(const CacheEntry& entry) {
     if (next == entries_.end() || !evict(next, "its user has too many"))
       return Error{EUSERS, "too many shared items of its user are in use"};
   }
+  TRY_ASSIGN(entry.directory, new_entry_directory(entry.uid));
   return area_.reserve(entry);
 }
 
@@ -105,7 +106,7 @@ void Cache::use(const std::string& name, const JobKey& job) {
   const auto found = entries_.find(name);
   if (found == entries_.end() || !found->second.users.insert(job).second) return;
   found->second.entry.used_at = at_.loop.wall_s();
-  area_.touch(name);
+  area_.touch(found->second.entry);
 }
 
 void Cache::hit(const std::string& name) {
@@ -122,7 +123,7 @@ void Cache::let_go(const JobKey& job) {
   for (auto& [name, kept] : entries_) {
     if (kept.users.erase(job) == 0) continue;
     kept.entry.used_at = at_.loop.wall_s();
-    area_.touch(name);
+    area_.touch(kept.entry);
     if (kept.users.empty()) left.push_back(name);
   }
   for (const std::string& name : left) unused(name);

@@ -54,9 +54,9 @@ class Cache {
   [[nodiscard]] bool is_on_its_disk(int directory_fd) const;
   [[nodiscard]] std::string path_of(const CacheEntry& entry) const { return area_.path_of(entry); }
 
-  // Before a job stages an entry: a place for it. A fault also where an entry of that name is in
-  // use that further jobs may not use.
-  Status reserve(const CacheEntry& entry);
+  // Before a job stages an entry: a place for it, with a new directory. A fault also where an entry
+  // of that name is in use that further jobs may not use.
+  Status reserve(CacheEntry& entry);
   // It will not be staged. Does nothing to what was published.
   void abandon(const CacheEntry& entry) {
     if (!entries_.contains(entry.name)) static_cast<void>(!area_.discard(entry));

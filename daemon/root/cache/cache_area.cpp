@@ -59,14 +59,14 @@ void await_next_tick(const ChangeTime& changed) {
 std::string CacheArea::this_boot() { return boot_id(); }
 
 std::string CacheArea::path_of(const CacheEntry& entry) const {
-  return areas_.cache_path() + "/" + entry.name + "/" + entry.tree;
+  return areas_.cache_path() + "/" + entry.directory + "/" + entry.tree;
 }
 
 std::optional<CacheEntry> CacheArea::read(const std::string& name, const char* suffix) const {
   const auto text = read_file(areas_.cache_fd(), name + suffix, k_max_record);
   if (!text) return {};
   auto entry = decode_entry(*text);
-  if (!entry || entry->name != name) return {};
+  if (!entry || entry->directory != name) return {};
   return std::move(*entry);
 }
 
@@ -103,7 +103,7 @@ std::optional<CacheEntry> CacheArea::load_entry(const std::string& name) {
     return entry;
   }
   CacheEntry rest = entry.value_or(CacheEntry{});
-  rest.name = name;
+  rest.directory = name;
   if (!entry && directory) {
     rest.tree = only_name(directory->get());
     if (const auto info = look(directory->get(), rest.tree)) {
@@ -133,20 +133,22 @@ Status CacheArea::reserve(CacheEntry entry) {
   if (boot_.empty()) return Error{EINVAL, "this kernel has no boot id"};
   TRY(discard(entry));
   entry.boot = boot_;
-  Status made = replace_file(areas_.cache_fd(), entry.name + k_draft, encode_entry(entry), 0600);
+  Status made =
+      replace_file(areas_.cache_fd(), entry.directory + k_draft, encode_entry(entry), 0600);
   if (made) made = make(entry);
   if (!made) static_cast<void>(!discard(entry));
   return made;
 }
 
 Status CacheArea::make(const CacheEntry& entry) const {
-  if (::mkdirat(areas_.cache_fd(), entry.name.c_str(), 0711) != 0) return system_error(entry.name);
-  TRY_ASSIGN(const Fd directory, open_at(areas_.cache_fd(), entry.name, k_directory));
+  if (::mkdirat(areas_.cache_fd(), entry.directory.c_str(), 0711) != 0)
+    return system_error(entry.directory);
+  TRY_ASSIGN(const Fd directory, open_at(areas_.cache_fd(), entry.directory, k_directory));
   if (::fchmod(directory.get(), 0711) != 0 ||
       ::symlinkat(path_of(entry).c_str(), directory.get(), entry.tree.c_str()) != 0 ||
       ::fchownat(directory.get(), entry.tree.c_str(), entry.uid, entry.gid, AT_SYMLINK_NOFOLLOW) !=
           0)
-    return system_error(entry.name);
+    return system_error(entry.directory);
   return {};
 }
 
@@ -154,14 +156,14 @@ Status CacheArea::publish(CacheEntry& entry, int job_fd, const std::string& dest
   entry.boot = boot_;
   entry.made_at = wall_s();
   // A daemon that was started since then has removed what was reserved.
-  const bool is_reserved = read(entry.name, k_draft).has_value();
+  const bool is_reserved = read(entry.directory, k_draft).has_value();
   Status done = is_reserved ? Status() : reserve(entry);
   if (done) done = exchange(entry, job_fd, destination);
   if (!done) {
     static_cast<void>(!discard(entry));
     return done;
   }
-  const auto directory = open_at(areas_.cache_fd(), entry.name, k_directory);
+  const auto directory = open_at(areas_.cache_fd(), entry.directory, k_directory);
   const auto changed =
       directory ? look_at_tree(directory->get(), entry) : Result<ChangeTime>(directory.error());
   if (!changed) {
@@ -184,7 +186,7 @@ Status CacheArea::exchange(const CacheEntry& entry, int job_fd,
     return Error{EPERM, "its destination is not valid"};
   TRY_ASSIGN(const Fd from,
              open_beneath(job_fd, parent, k_directory, 0, RESOLVE_NO_SYMLINKS | RESOLVE_NO_XDEV));
-  TRY_ASSIGN(const Fd to, open_at(areas_.cache_fd(), entry.name, k_directory));
+  TRY_ASSIGN(const Fd to, open_at(areas_.cache_fd(), entry.directory, k_directory));
   struct stat link {};
   if (::fstatat(to.get(), entry.tree.c_str(), &link, AT_SYMLINK_NOFOLLOW) != 0 ||
       !S_ISLNK(link.st_mode))
@@ -197,15 +199,15 @@ Status CacheArea::exchange(const CacheEntry& entry, int job_fd,
 // Where the disk has no room for the record, the draft takes its place: its tree counts, and will
 // be dropped when it is compared.
 void CacheArea::finish(CacheEntry& entry) const {
-  const std::string record = entry.name + k_record;
-  const std::string draft = entry.name + k_draft;
+  const std::string record = entry.directory + k_record;
+  const std::string draft = entry.directory + k_draft;
   const Status written = entry.changed == ChangeTime{}
                              ? Status(Error{ENOENT, "the time of its last change is not known"})
                              : replace_file(areas_.cache_fd(), record, encode_entry(entry), 0600);
   if (written) return remove_file(draft);
   entry.changed = {};
   if (::renameat(areas_.cache_fd(), draft.c_str(), areas_.cache_fd(), record.c_str()) != 0)
-    log::error("the record of the cache's entry {} cannot be written: {}", entry.name,
+    log::error("the record of the cache's entry {} cannot be written: {}", entry.directory,
                written.error().what);
 }
 
@@ -214,27 +216,27 @@ void CacheArea::remove_file(const std::string& name) const {
 }
 
 Status CacheArea::discard(const CacheEntry& entry) {
-  remove_file(entry.name + k_record);
-  const auto directory = open_at(areas_.cache_fd(), entry.name, k_directory);
+  remove_file(entry.directory + k_record);
+  const auto directory = open_at(areas_.cache_fd(), entry.directory, k_directory);
   // Something that is not a directory is none of ours.
   if (!directory && directory.error().code != ENOENT &&
-      ::unlinkat(areas_.cache_fd(), entry.name.c_str(), 0) != 0)
+      ::unlinkat(areas_.cache_fd(), entry.directory.c_str(), 0) != 0)
     return directory.error();
   if (directory && !entry.tree.empty())
     TRY(areas_.move_to_trash(directory->get(), entry.tree, entry.uid, entry.gid));
-  if (directory && ::unlinkat(areas_.cache_fd(), entry.name.c_str(), AT_REMOVEDIR) != 0)
-    return system_error(entry.name);
-  remove_file(entry.name + k_draft);
+  if (directory && ::unlinkat(areas_.cache_fd(), entry.directory.c_str(), AT_REMOVEDIR) != 0)
+    return system_error(entry.directory);
+  remove_file(entry.directory + k_draft);
   return {};
 }
 
 Result<Fd> CacheArea::open_tree(const CacheEntry& entry) const {
-  return open_beneath(areas_.cache_fd(), entry.name + "/" + entry.tree,
+  return open_beneath(areas_.cache_fd(), entry.directory + "/" + entry.tree,
                       O_RDONLY | O_NOFOLLOW | O_NONBLOCK, 0, RESOLVE_NO_SYMLINKS | RESOLVE_NO_XDEV);
 }
 
-void CacheArea::touch(const std::string& name) const {
-  ::utimensat(areas_.cache_fd(), name.c_str(), nullptr, AT_SYMLINK_NOFOLLOW);
+void CacheArea::touch(const CacheEntry& entry) const {
+  ::utimensat(areas_.cache_fd(), entry.directory.c_str(), nullptr, AT_SYMLINK_NOFOLLOW);
 }
 
 }  // namespace nodestage

@@ -31,7 +31,8 @@ class CacheArea {
   // The path where jobs find the tree.
   [[nodiscard]] std::string path_of(const CacheEntry& entry) const;
 
-  // entry.name, .tree, .uid and .gid must be set. What is left of an earlier try is removed.
+  // entry.name, .directory, .tree, .uid and .gid must be set. What is left of an earlier try is
+  // removed.
   Status reserve(CacheEntry entry);
   // Puts the tree that lies at `destination` below job_fd (borrowed) into the reserved entry, and a
   // link to it there. Sets what is known by then: made_at, boot, changed. After a fault the entry
@@ -43,7 +44,7 @@ class CacheArea {
   // The tree, for `compare`; a regular file is opened for reading, too.
   [[nodiscard]] Result<Fd> open_tree(const CacheEntry& entry) const;
   // A job has begun or ended to use it: the time of its directory.
-  void touch(const std::string& name) const;
+  void touch(const CacheEntry& entry) const;
 
  private:
   [[nodiscard]] std::optional<CacheEntry> read(const std::string& name, const char* suffix) const;

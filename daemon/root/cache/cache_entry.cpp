@@ -1,6 +1,9 @@
 #include "daemon/root/cache/cache_entry.hpp"
 
+#include <sys/random.h>
+
 #include <algorithm>
+#include <array>
 
 #include "common/text/json_fields.hpp"
 #include "common/text/parsing.hpp"
@@ -10,11 +13,13 @@ namespace nodestage {
 namespace {
 
 constexpr int k_version = 1;
+constexpr std::string_view k_digits = "0123456789abcdef";
 
-// Calls field(name, member) for each member, for both directions.
+// Calls field(name, member) for each member, for both directions. "name" is that of the directory:
+// in records of earlier releases it was the entry's, too.
 template <typename Entry, typename Field>
 void each_field(Entry& entry, Field field) {
-  field("name", entry.name);
+  field("name", entry.directory);
   field("uid", entry.uid);
   field("gid", entry.gid);
   field("user", entry.user);
@@ -34,7 +39,7 @@ void each_field(Entry& entry, Field field) {
 
 bool is_key(std::string_view text) {
   return text.size() == k_share_key_bytes &&
-         text.find_first_not_of("0123456789abcdef") == std::string_view::npos;
+         text.find_first_not_of(k_digits) == std::string_view::npos;
 }
 
 }  // namespace
@@ -52,13 +57,25 @@ std::string entry_name(std::uint32_t uid, std::string_view key) {
   return is_key(key) ? std::to_string(uid) + "." + std::string(key) : std::string();
 }
 
+Result<std::string> new_entry_directory(std::uint32_t uid) {
+  std::array<unsigned char, k_share_key_bytes / 2> random{};
+  if (::getrandom(random.data(), random.size(), 0) != static_cast<ssize_t>(random.size()))
+    return system_error("getrandom");
+  std::string name = std::to_string(uid) + ".";
+  for (const unsigned char byte : random) {
+    name += k_digits[byte >> 4U];
+    name += k_digits[byte & 15U];
+  }
+  return name;
+}
+
 bool is_tree_name(std::string_view name) {
   return !name.empty() && name.size() <= 255 && name != "." && name != ".." &&
          name.find('/') == std::string_view::npos && name.find('\0') == std::string_view::npos;
 }
 
 std::string encode_entry(const CacheEntry& entry) {
-  nlohmann::json json{{"version", k_version}};
+  nlohmann::json json{{"version", k_version}, {"entry", entry.name}};
   each_field(entry, [&json]<typename T>(const char* name, const T& value) {
     json[name] = to_json_value(value);
   });
@@ -74,6 +91,8 @@ Result<CacheEntry> decode_entry(std::string_view text) {
   if (fields.status() && version != k_version) return Error{EINVAL, "is of another version"};
   CacheEntry entry;
   each_field(entry, [&fields](const char* name, auto& value) { fields.read(name, value); });
+  entry.name = entry.directory;
+  if (fields.has("entry")) fields.read("entry", entry.name);
   TRY(fields.status());
   if (!is_tree_name(entry.tree)) return Error{EINVAL, "names no tree"};
   return entry;

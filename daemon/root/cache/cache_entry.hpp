@@ -23,7 +23,8 @@ struct ChangeTime {
 std::optional<ChangeTime> parse_change_time(std::string_view text);
 
 struct CacheEntry {
-  std::string name;  // "<uid>.<key>", of its directory
+  std::string name;       // "<uid>.<key>"
+  std::string directory;  // the name of its directory, which nobody can guess
   std::uint32_t uid = 0;
   std::uint32_t gid = 0;
   std::string user;
@@ -44,6 +45,10 @@ struct CacheEntry {
 
 // The name of the user's entry with that key; "" if it is no key.
 std::string entry_name(std::uint32_t uid, std::string_view key);
+// A name for the directory of a new entry: "<uid>.<random digits>". Other users can look for a name
+// in the cache, though they cannot list it, and its source may be theirs to look at: with a name
+// made of the key they would learn who has staged what.
+Result<std::string> new_entry_directory(std::uint32_t uid);
 // Whether it can be the name of a tree.
 bool is_tree_name(std::string_view name);
 

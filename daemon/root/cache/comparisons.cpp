@@ -47,7 +47,7 @@ bool Comparisons::start(const CacheEntry& entry) {
   }
   WorkerStart start;
   start.program = config_.daemon.worker_path;
-  start.cgroup = "compare-" + entry.name;
+  start.cgroup = "compare-" + entry.directory;  // which other users can list
   start.groups = Groups::primary;
   start.directory_fd = tree->get();
   start.status_fd = status->get();

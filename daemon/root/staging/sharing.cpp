@@ -322,6 +322,7 @@ void Sharing::carry_on(const JobRecord& record) {
     at_.cache.use(entry.name, record.key());
     if (shared.role != ShareRole::lead) continue;
     entry.tree = last_part(shared.path);
+    entry.directory = last_part(shared.path.substr(0, shared.path.rfind('/')));
     entry.uid = record.begin.uid;
     entry.gid = record.begin.gid;
     entry.user = record.begin.user;
