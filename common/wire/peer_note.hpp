@@ -45,7 +45,7 @@ constexpr EnumRange<NodeState> range_of(NodeState) { return {NodeState::begun, N
 
 inline constexpr std::uint8_t k_listens = 1;  // ready, and a step waits there: send it JobNotes
 inline constexpr std::uint8_t k_is_in_use =
-    2;  // a step runs or ran there before all nodes were ready
+    2;  // a step runs or ran there before all nodes were ready, or an environment is made
 
 inline constexpr std::uint8_t k_relays = 4;  // it knows RelayNotes, and relays are on there
 

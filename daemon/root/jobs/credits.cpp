@@ -13,7 +13,27 @@ constexpr std::chrono::seconds k_first_pause{1};
 constexpr std::size_t k_most_looks = 1000;
 constexpr unsigned k_most_doublings = 8;  // about four minutes
 
+std::uint64_t rounded_up(std::uint64_t milliseconds) { return (milliseconds + 999) / 1000; }
+
+bool is_environment(const ItemRecord& item) { return (item.flags & k_item_venv) != 0; }
+
 }  // namespace
+
+bool makes_environment(const WorkerStatus& status) {
+  return std::any_of(status.items.begin(), status.items.end(), [](const ItemRecord& item) {
+    return is_environment(item) && state_of(item) == ItemState::working;
+  });
+}
+
+std::uint64_t environment_ms(const WorkerStatus& status, std::uint64_t now_ms) {
+  std::uint64_t sum = 0;
+  for (const ItemRecord& item : status.items) {
+    if (!is_environment(item) || item.begun_ms == 0) continue;
+    const std::uint64_t end = item.ended_ms == 0 ? now_ms : std::min(item.ended_ms, now_ms);
+    sum += end - std::min(end, item.begun_ms);
+  }
+  return sum;
+}
 
 void Credits::begin_look(const JobKey& key, std::uint32_t step) {
   Account& account = accounts_[key];
@@ -90,9 +110,11 @@ void Credits::owe(JobRecord& record) {
       record.ended || record.credited)
     return;
   const JobKey key = record.key();
-  if (files_.status(key, WorkerTask::stage).items.empty()) return;  // only results, for example
+  const WorkerStatus status = files_.status(key, WorkerTask::stage);
+  if (status.items.empty()) return;  // only results, for example
   const std::uint64_t now = loop_.wall_s();
-  const std::uint64_t seconds = now - std::min(now, record.begun_at + used_s(key));
+  const std::uint64_t used = used_s(key) + rounded_up(environment_ms(status, loop_.wall_ms()));
+  const std::uint64_t seconds = now - std::min(now, record.begun_at + used);
   record.credit_minutes = credit_minutes(seconds, settings);
   if (record.credit_minutes == 0) {
     log::info(about(record), "nothing is added to its time limit: it was held for {} s only",

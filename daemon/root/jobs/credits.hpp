@@ -12,6 +12,7 @@
 #include <set>
 #include <string>
 
+#include "common/wire/status_file.hpp"
 #include "daemon/root/basis/config.hpp"
 #include "daemon/root/basis/loop.hpp"
 #include "daemon/root/slurm/credit.hpp"
@@ -20,6 +21,12 @@
 #include "daemon/root/table/job_table.hpp"
 
 namespace nodestage {
+
+// Whether an environment is made now: python=, source distributions, and conda-unpack run programs
+// of the job's user in the builder, so that time counts as use, as that of a step does.
+bool makes_environment(const WorkerStatus& status);
+// The milliseconds in which an environment was made, until now (since 1970).
+std::uint64_t environment_ms(const WorkerStatus& status, std::uint64_t now_ms);
 
 class Credits {
  public:

@@ -68,7 +68,9 @@ NodeNote PeerTalk::own_state(const JobRecord& record) const {
     case JobState::queued:
       break;
     case JobState::staging: {
-      const Progress progress = progress_of(at_.workers.status(key, WorkerTask::stage));
+      const WorkerStatus status = at_.workers.status(key, WorkerTask::stage);
+      const Progress progress = progress_of(status);
+      if (makes_environment(status)) note.waits |= k_is_in_use;
       note.state = NodeState::staging;
       note.bytes_read = progress.bytes_read;
       note.bytes_total = progress.bytes_total;
