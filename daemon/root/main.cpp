@@ -206,26 +206,12 @@ Status serve(const Arguments& arguments, Config& config) {
   Found found;
   TRY_ASSIGN(Cgroups cgroups, find_cgroups(config, runtime_dir, found));
   tell_about(config, found, runtime_dir);
-  TRY_ASSIGN(const Fd rate, open_at(AT_FDCWD, runtime_dir + "/read-rate", O_RDWR | O_CREAT, 0644));
-
-  TRY_ASSIGN(const Fd deliver_rate,
-             open_at(AT_FDCWD, runtime_dir + "/deliver-rate", O_RDWR | O_CREAT, 0644));
-
   Workers workers(loop, std::move(cgroups));
   Trash trash(loop, areas, workers, config);
   Peers peers(loop, config);
   SlurmQuestion slurm(loop, config);
   Records records(config.daemon.state_dir, config);
-  Jobs jobs({loop,
-             config,
-             areas,
-             journal,
-             workers,
-             trash,
-             peers,
-             slurm,
-             records,
-             {rate.get(), deliver_rate.get()}});
+  Jobs jobs({loop, config, areas, journal, workers, trash, peers, slurm, records});
   Server server(loop, config, jobs, descriptors_for_connections(config));
   MetricsFile metrics(loop, config, [&jobs] { return jobs.metrics(); });
   TRY(server.listen(config.daemon.socket));

@@ -10,7 +10,6 @@ load helpers
 export NODESTAGE_CLUSTER=daemon
 
 readonly CONFIG=/etc/nodestage/nodestaged.toml
-readonly RATE=/run/nodestage/read-rate
 # Slow enough that a test meets the staging under way: the data set has 3 MiB.
 readonly SLOW=$'[read]\nmax_rate = "64KiB"\n'
 
@@ -66,8 +65,9 @@ worker_pid() {
     [[ $(on n1 pgrep -xc nodestage-worke) == 1 ]] && on n1 pgrep -x nodestage-worke
 }
 
+# rate_is ID RATE: what the staging of that job may read a second.
 rate_is() {
-    [[ $(on n1 od -An -tu8 "$RATE" | tr -d ' ') == "$1" ]]
+    [[ $(on n1 od -An -tu8 "/localscratch/.nodestage/status/$1.0.read-rate" | tr -d ' ') == "$2" ]]
 }
 
 # client USER VERB ARG...: lib/daemon_client.py on n1.
@@ -195,25 +195,26 @@ $RATE 644 root
 @test "a reload is applied to jobs that are there; a wrong one keeps the old configuration and says so" {
     configure n1 $'[read]\nmax_rate = "128KiB"\n[staging]\nmax_jobs = 1'
     apply_configuration n1
-    rate_is 131072
     first=$(submit_staged)
     wait_until 15 status_is "$first" staging
+    rate_is "$first" 131072
     second=$(submit_staged)
     wait_until 15 status_is "$second" queued
     # Two of this user may stage now, one place is left for others; they share the rate.
     configure n1 $'[read]\nmax_rate = "128KiB"\n[staging]\nmax_jobs = 3'
     apply_configuration n1
     wait_until 10 status_is "$second" staging
-    rate_is 65536
+    rate_is "$first" 65536
+    rate_is "$second" 65536
     configure n1 $'[read]\nmax_rate = -5'
     apply_configuration n1
     daemon_log n1 | grep -F "the configuration is wrong and the old one stays: $CONFIG:2: 'read.max_rate'"
-    rate_is 65536
+    rate_is "$first" 65536
     status_is "$first" staging
     configure n1 $'[tmpdir]\npath = "/elsewhere/%j"'
     apply_configuration n1
     daemon_log n1 | grep -F "change with a restart only; the old values stay"
-    rate_is 0
+    # Without a limit, since the new configuration has none.
     wait_until 30 job_is "$first" COMPLETED
     wait_until 30 job_is "$second" COMPLETED
     assert_staged_exactly "$first"
@@ -380,7 +381,7 @@ SCRIPT
     echo "$output"
     [ "$status" -eq 1 ]
     [[ $output == *"/run/nodestage/nodestaged.sock: another nodestaged is running"* ]]
-    rate_is 65536
+    rate_is "$id" 65536
     run on n1 test -e /run/nodestage/every-job
     [ "$status" -ne 0 ]
     [ "$(worker_pid)" = "$worker" ]

@@ -99,7 +99,7 @@ cancel_in_the_middle() {
         on n1 sh -c 'cd /sys/fs/cgroup; cat cpu"$1"/cpu.cfs_quota_us memory"$1"/memory.limit_in_bytes pids"$1"/pids.max' sh "$group")
     [ "$(sort -u <<<"$limits" | sort -n | xargs)" = "256 200000 4294967296" ]
     # Nothing of the daemon's descriptors: no socket, no journal, no other job's directory.
-    unexpected=$(grep '^fd ' <<<"$facts" | grep -vE -- "-> (/dev/null|pipe:.*|/memfd:(order|request) \(deleted\)|/localscratch/\.nodestage/status/$id\.0\.(stage|answer)|/run/nodestage/read-rate|/localscratch/alice\.$id\.0(/.*)?|/project/lab/big\.bin)\$" || true)
+    unexpected=$(grep '^fd ' <<<"$facts" | grep -vE -- "-> (/dev/null|pipe:.*|/memfd:(order|request) \(deleted\)|/localscratch/\.nodestage/status/$id\.0\.(stage|answer|read-rate)|/localscratch/alice\.$id\.0(/.*)?|/project/lab/big\.bin)\$" || true)
     [ -z "$unexpected" ]
     [ -z "$(grep -iE '^(LD_|SLURM|SPANK)' <<<"$facts")" ]
     wait_until 30 job_is "$id" COMPLETED

@@ -35,7 +35,7 @@ struct DaemonNode {
   Peers peers{*loop, config};
   SlurmQuestion slurm{*loop, config};
   Records records{scratch / "state", config};
-  Jobs jobs{{*loop, config, *areas, *journal, workers, trash, peers, slurm, records, {-1}}};
+  Jobs jobs{{*loop, config, *areas, *journal, workers, trash, peers, slurm, records}};
 
   DaemonNode() {
     spdlog::set_level(spdlog::level::off);

@@ -150,8 +150,8 @@ struct JobSite {
     loop = std::move(*Loop::create());
     loop.advance(passed);
     slurm.emplace(loop, config);
-    jobs.emplace(Jobs::Places{
-        loop, config, areas, journal, workers, trash, peers, *slurm, records, {}, boot});
+    jobs.emplace(
+        Jobs::Places{loop, config, areas, journal, workers, trash, peers, *slurm, records, boot});
     jobs->recover();
   }
   // In steps, so that what a timer starts runs, too.

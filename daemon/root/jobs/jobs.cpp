@@ -24,7 +24,7 @@ bool is_bounded(const Await& ask) {
 
 void Jobs::settings_changed() {
   cache_.settings_changed();
-  workers_.share_rate();
+  workers_.share_rates();
   staging_.start_queued();
   at_.records.trim();
   held_.settings_changed();

@@ -54,7 +54,6 @@ class Jobs final : private JobEvents {
     Peers& peers;
     SlurmQuestion& slurm;
     Records& records;
-    JobWorkers::RateFiles rates;
     std::string boot = CacheArea::this_boot();
   };
   explicit Jobs(const Places& places) : at_(places) {}
@@ -134,14 +133,14 @@ class Jobs final : private JobEvents {
       at_.config,
       at_.areas,
       {[this](int disk) { return cache_.unused_on(disk); }, [this] { return cache_.make_room(); }}};
-  JobWorkers workers_{at_.loop, at_.config, table_, files_, at_.workers, counters_, at_.rates};
+  JobWorkers workers_{at_.loop, at_.config, table_, files_, at_.workers, counters_};
   Notices notices_{at_.workers, at_.config};
   JobOutput output_{table_, workers_, notices_, at_.config};
   Credits credits_{at_.loop, at_.config, table_, files_};
   HeldResults held_{{at_.loop, at_.config, at_.areas, table_, files_, workers_, notices_, *this}};
   Relays relays_{{at_.loop, at_.config, table_, files_, workers_, at_.peers}};
   Staging staging_{{at_.loop, at_.config, at_.areas, table_, files_, workers_, desk_, held_, cache_,
-                    relays_, counters_, *this, at_.rates.read}};
+                    relays_, counters_, *this}};
   Pushes pushes_{{at_.loop, at_.config, table_, files_, workers_, held_, counters_, *this}};
   PeerTalk talk_{
       {at_.loop, at_.config, table_, workers_, at_.peers, staging_, relays_, credits_, *this},

@@ -36,7 +36,6 @@ class Staging {
     Relays& relays;
     Counters& counters;
     JobEvents& events;
-    int rate_fd;
   };
   explicit Staging(const Places& places) : at_(places) {}
   Staging(const Staging&) = delete;
@@ -95,8 +94,7 @@ class Staging {
   void take_word(JobRecord& record, const WorkerEnd& end, bool lacked_space);
 
   Places at_;
-  StagingQueue queue_{at_.config, at_.rate_fd,
-                      [this](const JobKey& key) { start(key, Place::needed); }};
+  StagingQueue queue_{at_.config, [this](const JobKey& key) { start(key, Place::needed); }};
   Sharing sharing_{{at_.loop, at_.table, at_.files, at_.workers, at_.cache, at_.counters,
                     [this](JobRecord& record, Sharing::Rest rest) { go_on(record, rest); }}};
   std::map<JobKey, std::string> async_faults_;

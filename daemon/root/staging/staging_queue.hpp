@@ -1,5 +1,5 @@
-// StagingQueue: the staging.max_jobs places for jobs that stage: which jobs have one, which comes
-// next, and the share of each in the node's rate.
+// StagingQueue: the staging.max_jobs places for jobs that stage: which jobs have one, and which
+// comes next.
 #pragma once
 
 #include <cstddef>
@@ -18,9 +18,7 @@ class StagingQueue {
   // Starts the job's staging and takes its place, or does neither.
   using Start = std::function<void(const JobKey& job)>;
 
-  // `rate_fd`: the file that workers have as k_worker_rate_fd, written here; -1: none.
-  StagingQueue(const Config& config, int rate_fd, Start start)
-      : config_(config), rate_fd_(rate_fd), start_(std::move(start)) {}
+  StagingQueue(const Config& config, Start start) : config_(config), start_(std::move(start)) {}
 
   // The job waits, and starts when there is a place.
   void push(const JobKey& job, std::uint32_t uid);
@@ -38,10 +36,8 @@ class StagingQueue {
  private:
   [[nodiscard]] UserPlaces places_by_user() const;
   [[nodiscard]] std::size_t places_of_one_user() const;
-  void share_rate() const;
 
   const Config& config_;
-  const int rate_fd_;
   Start start_;
   FairQueue waiting_;
   std::map<JobKey, std::uint32_t> places_;  // → uid

@@ -50,6 +50,11 @@ Result<Fd> JobFiles::delivered_list(const JobKey& key) const {
   return areas_.open_status(key, "delivered", O_RDWR | O_CREAT);
 }
 
+Result<Fd> JobFiles::rate_file(const JobKey& key, RateKind kind) const {
+  return areas_.open_status(key, kind == RateKind::read ? "read-rate" : "deliver-rate",
+                            O_RDWR | O_CREAT);
+}
+
 Result<Fd> JobFiles::new_relay_plan(const JobKey& key) const {
   return areas_.open_status(key, k_plan, O_RDWR | O_CREAT | O_TRUNC);
 }

@@ -15,6 +15,12 @@ namespace nodestage {
 // The end of the names of a task's status file and cgroup.
 const char* name_of(WorkerTask task);
 
+// The rates of the node that its jobs share.
+enum class RateKind {
+  read,     // from sources
+  deliver,  // to targets
+};
+
 class JobFiles {
  public:
   explicit JobFiles(const Areas& areas) : areas_(areas) {}
@@ -27,6 +33,8 @@ class JobFiles {
   [[nodiscard]] Result<Fd> new_status(const JobKey& key, WorkerTask task) const;
   // k_worker_delivered_fd: kept until the job is forgotten.
   [[nodiscard]] Result<Fd> delivered_list(const JobKey& key) const;
+  // k_worker_rate_fd of the job's workers, kept until the job is forgotten.
+  [[nodiscard]] Result<Fd> rate_file(const JobKey& key, RateKind kind) const;
   // RelayPlan: an empty one, what it says now, and what the daemon decides.
   [[nodiscard]] Result<Fd> new_relay_plan(const JobKey& key) const;
   [[nodiscard]] Result<RelayPlan> relay_plan(const JobKey& key) const;

@@ -1,9 +1,7 @@
 #include "daemon/root/tasks/job_workers.hpp"
 
-#include <unistd.h>
-
-#include <algorithm>
 #include <optional>
+#include <utility>
 
 #include "daemon/root/basis/log.hpp"
 #include "daemon/root/tasks/worker_orders.hpp"
@@ -39,7 +37,6 @@ bool delivers(WorkerTask task) { return keeps_list(task) || task == WorkerTask::
 
 WorkerStart JobWorkers::order(const JobRecord& record, WorkerTask task) const {
   WorkerStart start = order_for(record, task, config_, files_.path(record));
-  start.rate_fd = keeps_list(task) ? rates_.deliver : rates_.read;
   if (delivers(task))
     start.order.staged_ns = staged_ns(files_.status(record.key(), WorkerTask::stage));
   return start;
@@ -58,12 +55,16 @@ Status JobWorkers::start(JobRecord& record, WorkerStart start, const Bounds& bou
     TRY_ASSIGN(delivered, files_.delivered_list(which.first));
     start.delivered_fd = delivered.get();
   }
-  TRY_ASSIGN(const Workers::Id id,
-             workers_.start(start, bounds.resources, bounds.limits, about(record, "worker"),
-                            on_end_of(which, std::move(on_end))));
-  at_work_.insert_or_assign(which, Worker{id, loop_.now(), {}, {}, {}});
-  if (ProcessMark* mark = mark_in(record, which.second)) *mark = workers_.mark(id);
-  share_rate();
+  TRY_ASSIGN(const Fd rate, rates_.join(which.first, which.second, record.begin.uid));
+  start.rate_fd = rate.get();
+  const auto id = workers_.start(start, bounds.resources, bounds.limits, about(record, "worker"),
+                                 on_end_of(which, std::move(on_end)));
+  if (!id) {
+    rates_.leave(which.first, which.second);
+    return id.error();
+  }
+  at_work_.insert_or_assign(which, Worker{*id, loop_.now(), {}, {}, {}});
+  if (ProcessMark* mark = mark_in(record, which.second)) *mark = workers_.mark(*id);
   return {};
 }
 
@@ -81,7 +82,8 @@ bool JobWorkers::adopt(JobRecord& record, WorkerTask task, OnEnd on_end) {
   at_work_.insert_or_assign(
       which,
       Worker{*id, loop_.now() - age_of(*mark), work_of(files_.status(which.first, task)), {}, {}});
-  share_rate();
+  const auto rate = rates_.join(which.first, task, record.begin.uid);
+  if (!rate) log::error(about(record), "its worker keeps its rate: {}", rate.error().what);
   return true;
 }
 
@@ -96,7 +98,7 @@ Workers::OnEnd JobWorkers::on_end_of(const Which& which, OnEnd on_end) {
     if (record != nullptr) {
       if (ProcessMark* mark = mark_in(*record, which.second)) *mark = {};
     }
-    share_rate();
+    rates_.leave(which.first, which.second);
     on_end(which.first, end);
   };
 }
@@ -124,19 +126,6 @@ WorkerStatus JobWorkers::status(const JobKey& key, WorkerTask task) const {
     worker.read_at = loop_.now();
   }
   return worker.read;
-}
-
-// Every worker that delivers gets the same share of the node's rate.
-void JobWorkers::share_rate() const {
-  if (rates_.deliver < 0) return;
-  const auto count = static_cast<std::uint64_t>(
-      std::count_if(at_work_.begin(), at_work_.end(),
-                    [](const auto& item) { return keeps_list(item.first.second); }));
-  const std::uint64_t rate = config_.stageout.max_rate_bytes;
-  const std::uint64_t share =
-      rate == 0 ? 0 : std::max<std::uint64_t>(1, rate / std::max<std::uint64_t>(1, count));
-  if (::pwrite(rates_.deliver, &share, sizeof share, 0) != sizeof share)
-    log::error("the file with the rate of deliveries cannot be written");
 }
 
 void JobWorkers::count_work() {

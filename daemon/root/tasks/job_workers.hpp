@@ -12,6 +12,7 @@
 #include "daemon/root/table/job_files.hpp"
 #include "daemon/root/table/job_table.hpp"
 #include "daemon/root/table/metrics.hpp"
+#include "daemon/root/tasks/rate_shares.hpp"
 #include "daemon/root/workers/workers.hpp"
 
 namespace nodestage {
@@ -20,11 +21,6 @@ class JobWorkers {
  public:
   // Called from the loop, never from start(). The worker is forgotten by then.
   using OnEnd = std::function<void(const JobKey& key, const WorkerEnd& end)>;
-  // What workers have as k_worker_rate_fd; -1: none.
-  struct RateFiles {
-    int read = -1;     // written by the queue for places to stage
-    int deliver = -1;  // written here: of pushes and stage-outs
-  };
   // How a worker of a job is limited.
   struct Bounds {
     CgroupLimits resources;
@@ -32,14 +28,13 @@ class JobWorkers {
   };
 
   JobWorkers(Loop& loop, const Config& config, JobTable& table, const JobFiles& files,
-             Workers& workers, Counters& counters, const RateFiles& rates)
+             Workers& workers, Counters& counters)
       : loop_(loop),
         config_(config),
         table_(table),
         files_(files),
         workers_(workers),
-        counters_(counters),
-        rates_(rates) {}
+        counters_(counters) {}
   JobWorkers(const JobWorkers&) = delete;
   JobWorkers& operator=(const JobWorkers&) = delete;
 
@@ -63,8 +58,8 @@ class JobWorkers {
   [[nodiscard]] WorkerStatus status(const JobKey& key, WorkerTask task) const;
   // Counts what the running workers have done so far.
   void count_work();
-  // stageout.max_rate may have changed.
-  void share_rate() const;
+  // The node's rates may have changed.
+  void share_rates() { rates_.share(); }
   // Whether everything that a worker starts is killed with it.
   [[nodiscard]] bool ends_all() const { return workers_.ends_all(); }
 
@@ -86,7 +81,7 @@ class JobWorkers {
   const JobFiles& files_;
   Workers& workers_;
   Counters& counters_;
-  const RateFiles rates_;
+  RateShares rates_{loop_, config_, files_};
   std::map<Which, Worker> at_work_;
 };
 

@@ -13,7 +13,7 @@
 
 namespace nodestage {
 
-// Whether workers with this task note what they deliver, and share stageout.max_rate.
+// Whether workers with this task note what they deliver.
 constexpr bool keeps_list(WorkerTask task) {
   return task == WorkerTask::stage_out || task == WorkerTask::push;
 }
