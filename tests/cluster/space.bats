@@ -2,8 +2,9 @@
 #
 # Goal: staging never fills a node's disk, and reports a lack of space before it writes. A job whose data
 # does not fit fails at once and says what it needs, what is free, what other jobs were promised, what must
-# stay free, on which node, and what to do. No other job gets what was promised to one job, also after a
-# restart of the daemon. A source that holds more than it states stops there, and nothing of it stays. Jobs
+# stay free, on which node, and what to do. One that lacks only what others were promised waits for a time.
+# No other job gets what was promised to one job, also after a restart of the daemon; no user is promised
+# more than a share, and none without writing it. A source that holds more than it states stops there, and nothing of it stays. Jobs
 # whose data fits pass. One user's slow jobs do not delay other users' jobs.
 #
 # /localscratch has 64 MiB, of which 4 must stay free.
@@ -37,7 +38,9 @@ head -c 4M /dev/zero | gzip >member.gz
     head -c 10240 /dev/zero | gzip) >bomb.tar.gz || true
 mkdir slow; cp thirty.bin slow; head -c 200000 /dev/urandom >slow/small.bin
 SCRIPT
-    as bob bash -e -c 'mkdir slow; head -c 30M /dev/zero >slow/thirty.bin; echo his >small.txt'
+    as bob bash -e -c 'mkdir slow; head -c 30M /dev/zero >slow/thirty.bin; echo his >small.txt
+        (head -c 1M /dev/urandom; head -c 49M /dev/zero) >fifty.bin
+        tar c fifty.bin | gzip -1 >slow/stated.tar.gz'
 }
 
 teardown_file() {
@@ -157,6 +160,7 @@ promised_words() {
 }
 
 @test "what one job was promised the next does not get, also after a restart of the daemon" {
+    reload_daemons "${CONFIGURATION}space_wait = 1"
     slow_mount --rate=2M n1 bob /home/bob/slow
     bobs=$(submit bob --stage-dataset=slow/thirty.bin --wrap 'cmp slow/thirty.bin $NODESTAGE_DATASET && echo same')
     wait_until 30 has_answer n1 "$bobs"
@@ -175,6 +179,32 @@ promised_words() {
     assert_idle_clean
     sbatch_wait --stage-dataset=forty.bin --wrap 'echo script ran'
     [ "$STATE" = COMPLETED ]
+    assert_idle_clean
+}
+
+@test "a small archive that states most of the disk keeps others out of its share only, and not for long" {
+    local large
+    reload_daemons "${CONFIGURATION}promise_time = 3600"
+    slow_mount --rate=100k n1 bob /home/bob/slow
+    bobs=$(submit bob --stage-dataset=slow/stated.tar.gz --wrap 'cmp fifty.bin $NODESTAGE_DATASET/fifty.bin && echo same')
+    wait_until 30 has_answer n1 "$bobs"
+    on n1 pkill -STOP -x bindfs
+    sbatch_wait --stage-dataset=fifteen.bin --wrap 'cmp fifteen.bin $NODESTAGE_DATASET && echo same'
+    [ "$STATE" = COMPLETED ]
+    says same
+    large=$(submit alice --stage-dataset=forty.bin --wrap 'cmp forty.bin $NODESTAGE_DATASET && echo same')
+    wait_until 30 job_has_output "$large" "waiting for 40.0 MiB of local disk, promised to other jobs that stage here"
+    reload_daemons "${CONFIGURATION}promise_time = 1"
+    wait_until 60 job_ended "$large"
+    job_is "$large" COMPLETED
+    job_has_output "$large" same
+    daemon_log n1 | grep -qE "\bjob=$bobs\b.*: has written too little lately: of the local disk promised to it, "
+    on n1 pkill -CONT -x bindfs
+    wait_until 60 job_ended "$bobs"
+    job_output "$bobs"
+    job_is "$bobs" COMPLETED
+    job_has_output "$bobs" same
+    on n1 umount /home/bob/slow
     assert_idle_clean
 }
 

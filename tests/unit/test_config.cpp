@@ -153,7 +153,8 @@ TEST_CASE("a fault names file, line, key and what is allowed") {
         "f.toml:3: unknown key 'staging.max_job'; the keys of [staging] are: max_jobs, "
         "max_jobs_per_user, "
         "threads, "
-        "leave_free, trash_wait, limit, groups_wait, on_failure");
+        "leave_free, trash_wait, space_wait, promise_share, promise_time, limit, groups_wait, "
+        "on_failure");
   CHECK(
       fault_of("[stage]\nx=1\n")
           .find("f.toml:1: unknown section or key 'stage'; the sections are: tmpdir, "
@@ -210,6 +211,9 @@ TEST_CASE("the installed example shows every key with its default, and nothing e
   CHECK(from_example->staging.max_jobs == defaults->staging.max_jobs);
   CHECK(from_example->staging.max_jobs_per_user == defaults->staging.max_jobs_per_user);
   CHECK(from_example->staging.trash_wait_s == defaults->staging.trash_wait_s);
+  CHECK(from_example->staging.space_wait_s == defaults->staging.space_wait_s);
+  CHECK(from_example->staging.promise_share_percent == defaults->staging.promise_share_percent);
+  CHECK(from_example->staging.promise_time_s == defaults->staging.promise_time_s);
   CHECK(from_example->staging.threads == defaults->staging.threads);
   CHECK(from_example->staging.leave_free_bytes == defaults->staging.leave_free_bytes);
   CHECK(from_example->staging.limit_s == defaults->staging.limit_s);

@@ -1,7 +1,15 @@
 // A worker and its daemon: what is asked for, and what happens when it is refused.
 #include <doctest/doctest.h>
+#include <fcntl.h>
+#include <sys/mman.h>
 
+#include <atomic>
+#include <string>
+
+#include "common/os/fd.hpp"
+#include "daemon/worker/budget/allowance.hpp"
 #include "daemon/worker/budget/space.hpp"
+#include "scratch.hpp"
 #include "stage_run.hpp"
 
 using namespace nodestage;
@@ -105,6 +113,30 @@ TEST_CASE("a directory is admitted as it grows") {
     CHECK(cause.find("needs at least another ") != std::string::npos);
     CHECK(cause.find(" files and directories (inodes) on local disk") != std::string::npos);
   }
+}
+
+TEST_CASE("a worker writes nothing of a promise that was taken back") {
+  const Fd status(::memfd_create("status", MFD_CLOEXEC));
+  const Scratch scratch;
+  const std::string path = scratch / "answer";
+  const Fd answers(::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600));
+  SpaceAnswer answer{};
+  answer.serial = 1;
+  answer.granted = 1;
+  answer.admitted = {100 * k_mib, 10};
+  REQUIRE(write_space_answer(answers.get(), answer));
+  const std::atomic<bool> stop = true;  // it does not wait for answers that nobody gives
+  Allowance allowance({status.get(), answers.get(), AT_FDCWD, 0, "n1"}, stop);
+  REQUIRE(allowance.ask({{100 * k_mib, 10}, {100 * k_mib, 10}}, "x: needs"));
+  answer.admitted = {10 * k_mib, 10};
+  REQUIRE(write_space_answer(answers.get(), answer));
+  CHECK(allowance.take({10 * k_mib, 1}));
+  CHECK_FALSE(allowance.take({k_mib, 1}));
+  const auto claim = read_space_claim(status.get());
+  REQUIRE(claim);
+  CHECK(claim->serial == 2);
+  CHECK(claim->least.bytes == 11 * k_mib);
+  CHECK(claim->need.bytes == 100 * k_mib);
 }
 
 TEST_CASE("the words of a refusal") {

@@ -5,8 +5,11 @@
 #include <sys/statvfs.h>
 #include <unistd.h>
 
+#include <chrono>
 #include <functional>
+#include <map>
 #include <optional>
+#include <utility>
 
 #include "daemon/root/tasks/space_desk.hpp"
 #include "scratch.hpp"
@@ -16,6 +19,8 @@ using namespace nodestage;
 namespace {
 
 constexpr JobKey k_job{1, 0};
+constexpr JobKey k_other{2, 0};
+constexpr std::uint64_t k_gib = 1ULL << 30;
 constexpr Amount k_little{4096, 1};
 constexpr Amount k_too_much{k_no_limit / 2, 1};
 
@@ -31,7 +36,7 @@ struct Site {
   Result<Loop> loop = Loop::create();
   Result<Areas> areas = Areas::open(scratch / "");
   std::optional<SpaceDesk> desk;
-  Fd answers;
+  std::map<JobKey, Fd> answers;
   int unused = 0;  // how often room can be made
   Amount unused_amount;
   SpaceDesk::Unused kept{[this](int) { return unused_amount; },
@@ -42,23 +47,30 @@ struct Site {
     REQUIRE(areas);
     config.staging.trash_wait_s = 3600;
     desk.emplace(*loop, config, *areas, kept);
-    auto file = desk->make_answer_file(k_job);
+    open(k_job);
+  }
+  void open(const JobKey& job, SpaceDesk::Spool spool = SpaceDesk::Spool::none) {
+    auto file = desk->make_answer_file(job);
     REQUIRE(file);
-    answers = std::move(*file);
-    desk->open(k_job, {}, Fd(::open(scratch.path().c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC)));
+    answers.insert_or_assign(job, std::move(*file));
+    Subject subject;
+    subject.uid = 1000 + job.job;
+    desk->open(job, subject, Fd(::open(scratch.path().c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC)),
+               spool);
   }
   // As the worker's status file says it.
-  void claim(std::uint64_t serial, const Amount& need) const {
-    const auto file = areas->open_status(k_job, "stage", O_RDWR | O_CREAT);
+  void claim(std::uint64_t serial, const Amount& need, const JobKey& job = k_job) const {
+    const auto file = areas->open_status(job, "stage", O_RDWR | O_CREAT);
     REQUIRE(file);
     REQUIRE(write_space_written(file->get(), {}));
     REQUIRE(write_space_claim(file->get(), {serial, need, need, {}, 0}));
   }
   // Nothing when none has come after so many turns of the desk.
-  std::optional<SpaceAnswer> answer(std::uint64_t serial, int turns = 100) {
+  std::optional<SpaceAnswer> answer(std::uint64_t serial, int turns = 100,
+                                    const JobKey& job = k_job) {
     std::optional<SpaceAnswer> last;
     std::function<void()> look = [&] {
-      const auto read = read_space_answer(answers.get());
+      const auto read = read_space_answer(answers.at(job).get());
       if (read && read->serial == serial) last = *read;
       if (last || turns-- == 0) return loop->stop();
       loop->after(std::chrono::milliseconds(60), look);
@@ -161,4 +173,86 @@ TEST_CASE("another daemon's desk knows what was admitted") {
   SpaceDesk next(*site.loop, site.config, *site.areas, site.kept);
   next.open(k_job, {}, Fd(::open(site.scratch.path().c_str(), O_RDONLY | O_CLOEXEC)));
   CHECK(next.promised_to(k_job) == k_little);
+}
+
+namespace {
+
+// One job was promised most of the disk; the other's claim needs as much.
+struct Promised : Site {
+  Promised() {
+    config.staging.leave_free_bytes = 0;
+    config.staging.promise_share_percent = 100;
+    config.staging.space_wait_s = 3600;
+    config.staging.promise_time_s = 600;
+    open(k_other);
+    const Fd disk(::open(scratch.path().c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+    need = {free_on(disk.get()).bytes / 10 * 7, 1};
+    claim(1, need);
+    const auto first = answer(1);
+    REQUIRE(first);
+    REQUIRE(first->granted == 1);
+  }
+  bool waits() { return !answer(1, 3, k_other) && !desk->lack_of(k_other).empty(); }
+
+  Amount need;
+};
+
+}  // namespace
+
+TEST_CASE("a claim that lacks what others were promised waits, and says so") {
+  if (!can_run()) return;
+  Promised site;
+  site.claim(1, site.need, k_other);
+  REQUIRE(site.waits());
+  CHECK(
+      site.desk->lack_of(k_other).ends_with(" of local disk, promised to other jobs that stage "
+                                            "here"));
+  CHECK(site.desk->lack_of(k_job).empty());
+  SUBCASE("until they have ended") {
+    site.desk->close(k_job);
+    const auto answer = site.answer(1, 100, k_other);
+    REQUIRE(answer);
+    CHECK(answer->granted == 1);
+  }
+  SUBCASE("until they lose it, since they write nothing") {
+    site.loop->advance(std::chrono::seconds(601));
+    const auto answer = site.answer(1, 100, k_other);
+    REQUIRE(answer);
+    CHECK(answer->granted == 1);
+    CHECK(site.desk->promised_to(k_job).bytes < k_gib);
+    const auto others = read_space_answer(site.answers.at(k_job).get());
+    REQUIRE(others);
+    CHECK(others->admitted == site.desk->promised_to(k_job));
+  }
+  SUBCASE("and not for longer than the site lets it") {
+    site.config.staging.promise_time_s = 86'400;
+    site.loop->advance(std::chrono::seconds(3601));
+    const auto answer = site.answer(1, 100, k_other);
+    REQUIRE(answer);
+    CHECK(answer->granted == 0);
+    CHECK(answer->others == 1);
+  }
+  CHECK(site.desk->lack_of(k_other).empty());
+}
+
+TEST_CASE("a claim with a spool, or beyond the disk, does not wait for promises") {
+  if (!can_run()) return;
+  Promised site;
+  SUBCASE("with a spool: the next claim, without it, waits") {
+    site.desk->close(k_other);
+    site.open(k_other, SpaceDesk::Spool::claimed);
+    site.claim(1, site.need, k_other);
+    const auto answer = site.answer(1, 100, k_other);
+    REQUIRE(answer);
+    CHECK(answer->granted == 0);
+    site.claim(2, site.need, k_other);
+    CHECK_FALSE(site.answer(2, 3, k_other));
+    CHECK_FALSE(site.desk->lack_of(k_other).empty());
+  }
+  SUBCASE("more than the disk has") {
+    site.claim(1, k_too_much, k_other);
+    const auto answer = site.answer(1, 100, k_other);
+    REQUIRE(answer);
+    CHECK(answer->granted == 0);
+  }
 }

@@ -41,6 +41,9 @@ struct Config {
     std::uint64_t threads = 0;
     std::uint64_t leave_free_bytes = 1ULL << 30;
     std::uint64_t trash_wait_s = 30;
+    std::uint64_t space_wait_s = 900;
+    std::uint64_t promise_share_percent = 50;
+    std::uint64_t promise_time_s = 300;
     std::uint64_t limit_s = 86'400;
     std::uint64_t groups_wait_s = 30;
     OnFailure on_failure = OnFailure::fail;

@@ -172,12 +172,21 @@ Progress Waiting::progress(const JobRecord& record, const Waiter& waiter) const 
     const auto elapsed = at_.workers.age(record.key(), WorkerTask::stage);
     progress.elapsed_ms = static_cast<std::uint64_t>(
         std::chrono::duration_cast<std::chrono::milliseconds>(elapsed).count());
+    tell_lack(record, progress);
   } else if (is_ready) {
     progress.phase = ProgressPhase::others;
   }
   if (waiter.speaks) progress.others = others_text(record, waiter.scope, progress);
   progress.directory = at_.files.path(record);
   return progress;
+}
+
+// A worker that lacks space has written nothing yet, or stands still.
+void Waiting::tell_lack(const JobRecord& record, Progress& progress) const {
+  std::string lack = at_.staging.lack_of(record.key());
+  if (lack.empty()) return;
+  progress.phase = ProgressPhase::queued;
+  progress.current = std::move(lack);
 }
 
 // What follows the figures of this node. One node of a job asks Slurm for its limit.

@@ -79,6 +79,7 @@ class Waiting {
   [[nodiscard]] Ready ready_message(JobRecord& record, const Waiter& waiter);
   [[nodiscard]] std::string note_on_others(const JobRecord& record, WaitScope scope) const;
   [[nodiscard]] Progress progress(const JobRecord& record, const Waiter& waiter) const;
+  void tell_lack(const JobRecord& record, Progress& progress) const;
   [[nodiscard]] std::string others_text(const JobRecord& record, WaitScope scope,
                                         const Progress& progress) const;
   [[nodiscard]] WorkerStatus status_of(const JobRecord& record) const {

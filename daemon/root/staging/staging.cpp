@@ -123,7 +123,8 @@ Status Staging::start_worker(JobRecord& record, Place place) {
       record, start, at_.workers.bounds(record, WorkerTask::stage),
       [this](const JobKey& key, const WorkerEnd& end) { worker_ended(key, end); }));
   if (place == Place::needed) queue_.take_place(record.key(), record.begin.uid);
-  at_.desk.open(record.key(), about(record), std::move(directory));
+  at_.desk.open(record.key(), about(record), std::move(directory),
+                relay.board ? SpaceDesk::Spool::claimed : SpaceDesk::Spool::none);
   return {};
 }
 

@@ -68,6 +68,8 @@ class Staging {
   [[nodiscard]] std::size_t jobs_ahead(const JobKey& key) const { return queue_.ahead_of(key); }
   // What a queued job waits for, if not for its turn; see Sharing::waits_for().
   [[nodiscard]] std::string waits_for(const JobKey& key) const { return sharing_.waits_for(key); }
+  // What a job that stages waits for, if it lacks space; see SpaceDesk::lack_of().
+  [[nodiscard]] std::string lack_of(const JobKey& key) const { return at_.desk.lack_of(key); }
   // Why async items of a ready job were not staged: how their worker ended; "" when it still runs
   // or has staged all.
   [[nodiscard]] std::string async_fault(const JobKey& key) const;

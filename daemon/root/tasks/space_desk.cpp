@@ -14,6 +14,7 @@ namespace nodestage {
 namespace {
 
 constexpr std::chrono::milliseconds k_claim_poll{50};
+constexpr std::chrono::seconds k_review_interval{1};
 constexpr std::chrono::seconds k_least_patience{30};  // once something was removed for the claim
 constexpr const char* k_claims = "stage";    // the end of the name of the worker's status file
 constexpr const char* k_answers = "answer";  // and of the file beside it
@@ -27,15 +28,15 @@ Result<Fd> SpaceDesk::make_answer_file(const JobKey& key) const {
   return file;
 }
 
-void SpaceDesk::open(const JobKey& key, Subject subject, Fd directory) {
+void SpaceDesk::open(const JobKey& key, Subject subject, Fd directory, Spool spool) {
   struct stat info {};
   if (::fstat(directory.get(), &info) != 0) info.st_dev = 0;
   SpaceAnswer last{};
   if (const auto file = areas_.open_status(key, k_answers, O_RDONLY)) {
     if (const auto read = read_space_answer(file->get())) last = *read;
   }
-  ledger_.open(key, info.st_dev, last);
-  customers_.insert_or_assign(key, Customer{std::move(subject), std::move(directory), {}});
+  ledger_.open(key, subject.uid, info.st_dev, loop_.now(), last);
+  customers_.insert_or_assign(key, Customer{std::move(subject), std::move(directory), spool, {}});
   if (!timer_) timer_ = loop_.after(k_claim_poll, [this] { attend_all(); });
 }
 
@@ -57,27 +58,55 @@ void SpaceDesk::attend_all() {
     const auto claim = file ? read_space_claim(file->get()) : Result<SpaceClaim>(file.error());
     if (claim && ledger_.note(key, *claim)) asking.push_back(key);
   }
+  if (loop_.now() - reviewed_ >= k_review_interval) review_all();
   for (const JobKey& key : asking) attend(key, customers_.at(key));
   if (!customers_.empty()) timer_ = loop_.after(k_claim_poll, [this] { attend_all(); });
 }
 
 void SpaceDesk::attend(const JobKey& key, Customer& customer) {
-  const SpaceAnswer answer =
-      ledger_.answer(key, free_on(customer.disk.get()), config_.staging.leave_free_bytes);
+  const SpaceAnswer answer = ledger_.answer(key, terms_for(customer));
   if (answer.granted == 0 && awaits_room(key, customer, answer)) return;
-  const auto file = areas_.open_status(key, k_answers, O_WRONLY);
-  const Status written = file ? write_space_answer(file->get(), answer) : Status(file.error());
-  if (!written) {
-    log::error(customer.subject, "the answer to its request for space cannot be written: {}",
-               written.error().what);
-    return;  // tried again at the next turn
-  }
-  ledger_.book(key, answer);
+  if (!put_answer(key, answer)) return;  // tried again at the next turn
   customer.was_refused = answer.granted == 0;
+  customer.lacks_since.reset();
   const Amount promised = ledger_.promised_to(key);
   log::debug(customer.subject, "{} {} and {} inodes of the local disk",
              answer.granted != 0 ? "promised" : "refused more than", human_bytes(promised.bytes),
              promised.inodes);
+}
+
+// Once a second, what each was promised follows what it has written.
+void SpaceDesk::review_all() {
+  reviewed_ = loop_.now();
+  for (const auto& [key, customer] : customers_) {
+    const Amount before = ledger_.promised_to(key);
+    const auto answer = ledger_.review(key, terms_for(customer));
+    if (!answer || !put_answer(key, *answer)) continue;
+    const Amount lost = before - ledger_.promised_to(key);
+    if (lost == Amount{}) continue;
+    log::info(customer.subject,
+              "has written too little lately: of the local disk promised to it, {} and {} inodes "
+              "are free for others",
+              human_bytes(lost.bytes), lost.inodes);
+  }
+}
+
+Status SpaceDesk::put_answer(const JobKey& key, const SpaceAnswer& answer) {
+  const auto file = areas_.open_status(key, k_answers, O_WRONLY);
+  Status written = file ? write_space_answer(file->get(), answer) : Status(file.error());
+  if (written) {
+    ledger_.book(key, answer);
+  } else {
+    log::error(customers_.at(key).subject,
+               "the answer to its request for space cannot be written: {}", written.error().what);
+  }
+  return written;
+}
+
+SpaceLedger::Terms SpaceDesk::terms_for(const Customer& customer) const {
+  const auto& staging = config_.staging;
+  return {free_on(customer.disk.get()), staging.leave_free_bytes, staging.promise_share_percent,
+          std::chrono::seconds(staging.promise_time_s), loop_.now()};
 }
 
 // What is kept and not in use goes to the trash, one after another: what each frees is known when
@@ -86,11 +115,33 @@ bool SpaceDesk::awaits_room(const JobKey& key, Customer& customer,
                             const SpaceAnswer& refusal) const {
   if (is_waiting_for_trash(customer, refusal.free)) return true;
   const Amount all = refusal.free + unused_.on_disk(customer.disk.get());
-  const Amount available = all - Amount{refusal.leave_free, 0} - refusal.promised;
-  if (!fits(ledger_.least_of(key), available) || !unused_.remove_one()) return false;
-  customer.made_room = true;
-  customer.freed.since = loop_.now();
-  return true;
+  const Amount without_promises = all - Amount{refusal.leave_free, 0};
+  const Amount least = ledger_.least_of(key);
+  if (fits(least, without_promises - refusal.promised)) {
+    if (!unused_.remove_one()) return false;
+    customer.made_room = true;
+    customer.freed.since = loop_.now();
+    return true;
+  }
+  // It asks again, without its spool.
+  const bool can_do_with_less = customer.spool == Spool::claimed && refusal.serial == 1;
+  return !can_do_with_less && fits(least, without_promises) && awaits_promises(customer);
+}
+
+// Others write what they were promised, lose it, or end.
+bool SpaceDesk::awaits_promises(Customer& customer) const {
+  if (!customer.lacks_since) {
+    customer.lacks_since = loop_.now();
+    log::info(customer.subject, "waits for space on the local disk that others were promised");
+  }
+  return loop_.now() - *customer.lacks_since < std::chrono::seconds(config_.staging.space_wait_s);
+}
+
+std::string SpaceDesk::lack_of(const JobKey& key) const {
+  const auto found = customers_.find(key);
+  if (found == customers_.end() || !found->second.lacks_since) return {};
+  return human_bytes(ledger_.least_of(key).bytes) +
+         " of local disk, promised to other jobs that stage here";
 }
 
 // Trees of jobs that have ended are removed in the background. While that frees space, no claim is

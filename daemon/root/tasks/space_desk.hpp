@@ -1,11 +1,13 @@
 // SpaceDesk: admits workers to space on the local disk. Workers that stage ask for it in their
 // status files, step by step as they learn how much they need; each gets its answers in a file that
-// only the daemon writes (common/wire/space_claim.hpp). The ledger notes what each was promised.
+// only the daemon writes (common/wire/space_claim.hpp). The ledger decides what each is promised
+// and notes it. A claim that lacks only what others were promised waits (`staging.space_wait`).
 #pragma once
 
 #include <functional>
 #include <map>
 #include <optional>
+#include <string>
 
 #include "common/os/fd.hpp"
 #include "common/result.hpp"
@@ -29,14 +31,19 @@ class SpaceDesk {
 
   // Before a worker starts: a file without an answer yet, which it reads and the desk writes.
   [[nodiscard]] Result<Fd> make_answer_file(const JobKey& key) const;
+  // Whether a worker's first claim includes a spool, which the job can do without.
+  enum class Spool { none, claimed };
   // A worker stages from now on. `directory`, the job's, stays open: the space of what a user
   // mounts over it later does not count.
-  void open(const JobKey& key, Subject subject, Fd directory);
+  void open(const JobKey& key, Subject subject, Fd directory, Spool spool = Spool::none);
   // It no longer does. Returns whether its last claim was refused.
   bool close(const JobKey& key);
 
   // What the job was promised and has not written.
   [[nodiscard]] Amount promised_to(const JobKey& key) const { return ledger_.promised_to(key); }
+  // What a job waits for that lacks space which others were promised, such as "1.0 GiB of local
+  // disk, …"; "" for any other.
+  [[nodiscard]] std::string lack_of(const JobKey& key) const;
 
  private:
   // While a refusal waits for the trash to be emptied.
@@ -47,13 +54,19 @@ class SpaceDesk {
   struct Customer {
     Subject subject;
     Fd disk;
+    Spool spool;
     Freed freed;
     bool made_room = false;
     bool was_refused = false;
+    std::optional<Clock::time_point> lacks_since;  // space that others were promised
   };
   void attend_all();
   void attend(const JobKey& key, Customer& customer);
+  void review_all();
+  Status put_answer(const JobKey& key, const SpaceAnswer& answer);
+  [[nodiscard]] SpaceLedger::Terms terms_for(const Customer& customer) const;
   bool awaits_room(const JobKey& key, Customer& customer, const SpaceAnswer& refusal) const;
+  bool awaits_promises(Customer& customer) const;
   [[nodiscard]] bool is_waiting_for_trash(Customer& customer, const Amount& free) const;
 
   Loop& loop_;
@@ -63,6 +76,7 @@ class SpaceDesk {
   SpaceLedger ledger_;
   std::map<JobKey, Customer> customers_;
   std::optional<Loop::TimerId> timer_;
+  Clock::time_point reviewed_{};
 };
 
 }  // namespace nodestage

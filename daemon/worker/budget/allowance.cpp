@@ -67,7 +67,13 @@ void Allowance::wrote(const Amount& amount) {
   log_fault(write_space_written(at_.status_fd, written()));
 }
 
+// The daemon may have changed what is admitted since it was asked: it takes back what a slow worker
+// has not written, and gives one that writes more.
 Status Allowance::catch_up() {
+  if (is_answered_) {
+    const auto answer = read_space_answer(at_.answer_fd);
+    if (answer && answer->serial == serial_) set_limit(smaller(need_, answer->admitted));
+  }
   const Amount now = taken();
   if (!fits(now, {limit_bytes_, limit_inodes_})) {
     const Amount step = larger(k_step, {now.bytes / 2, now.inodes / 2});
