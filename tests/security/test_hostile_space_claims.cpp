@@ -15,22 +15,21 @@ namespace {
 
 constexpr JobKey k_victim{1, 0};
 constexpr JobKey k_attacker{2, 0};
-constexpr Amount k_free{1000, 1000};
-constexpr std::uint64_t k_leave_free = 100;
+const SpaceLedger::Terms k_terms{{1000, 1000}, 100};  // free, and of that left free
 
 // The victim has been promised 400 of 1000.
 SpaceLedger ledger_with_victim() {
   SpaceLedger ledger;
-  ledger.open(k_victim, 1);
-  ledger.open(k_attacker, 1);
+  ledger.open(k_victim, 1001, 1, {});
+  ledger.open(k_attacker, 1002, 1, {});
   ledger.note(k_victim, {1, {400, 4}, {400, 4}, {}, 0});
-  ledger.book(k_victim, ledger.answer(k_victim, k_free, k_leave_free));
+  ledger.book(k_victim, ledger.answer(k_victim, k_terms));
   return ledger;
 }
 
 SpaceAnswer claim(SpaceLedger& ledger, const SpaceClaim& claim) {
   if (!ledger.note(k_attacker, claim)) return {};
-  const SpaceAnswer answer = ledger.answer(k_attacker, k_free, k_leave_free);
+  const SpaceAnswer answer = ledger.answer(k_attacker, k_terms);
   ledger.book(k_attacker, answer);
   return answer;
 }
