@@ -33,7 +33,7 @@ void write_bytes(const Fd& fd, const std::string& bytes, off_t offset) {
 // A daemon reads the files of workers that its predecessor, of an earlier release, has started.
 TEST_CASE("golden bytes of a status file") {
   const Fd fd = scratch_file();
-  StatusHeader header{k_status_magic, 5, 1, 14, {}, 6826, {}, {}, 1, {}};
+  StatusHeader header{k_status_magic, 5, 1, 14, {}, 2, 6826, {}, {}, 1, {}};
   set_field(header.cause, "why");
   set_field(header.chosen, "start: e3.pt");
   header.every_s[1] = 900;
@@ -53,7 +53,8 @@ TEST_CASE("golden bytes of a status file") {
         "05000000"
         "01000000"
         "0e000000");
-  CHECK(bytes_at(fd, 16, 3240) == "why" + zeros(3237));
+  CHECK(bytes_at(fd, 16, 3236) == "why" + zeros(3233));
+  CHECK(hex(bytes_at(fd, 3252, 4)) == "02000000");
   CHECK(hex(bytes_at(fd, 3256, 4)) == "aa1a0000");
   CHECK(bytes_at(fd, 3260, 512) == "start: e3.pt" + zeros(500));
   CHECK(hex(bytes_at(fd, 3772, 256)) == "0000000084030000" + std::string(496, '0'));
@@ -84,7 +85,7 @@ TEST_CASE("golden bytes of a status file") {
 
 // Before the field for the item that has failed, `cause` went on to the claim.
 TEST_CASE("a status file of the first release is read, whatever its cause's length") {
-  for (const std::size_t length : {0UL, 3UL, 3239UL, 3240UL, 3244UL, 4014UL, 4015UL}) {
+  for (const std::size_t length : {0UL, 3UL, 3235UL, 3236UL, 3240UL, 3244UL, 4014UL, 4015UL}) {
     const Fd fd = scratch_file();
     write_bytes(fd,
                 std::string("nsg1"
@@ -98,13 +99,14 @@ TEST_CASE("a status file of the first release is read, whatever its cause's leng
     const auto status = read_worker_status(fd.get());
     REQUIRE(status);
     CHECK(status->phase == WorkerPhase::failed);
-    CHECK(status->cause == std::string(std::min<std::size_t>(length, 3240), 'x'));
+    CHECK(status->cause == std::string(std::min<std::size_t>(length, 3236), 'x'));
     REQUIRE(status->items.size() == 1);
     CHECK(state_of(status->items[0]) == ItemState::failed);
     CHECK_FALSE(status->failed_item);
     // What followed its cause is not taken for what later releases have there.
     CHECK(status->chosen.empty());
     CHECK(status->every_s.empty());
+    CHECK(status->outputs == 0);
   }
 }
 
