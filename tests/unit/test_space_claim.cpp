@@ -61,7 +61,7 @@ TEST_CASE("claims and answers are what was written, beside the rest of the statu
   const SpaceClaim claim{7, {1, 2}, {3, 4}, {9, 9}, 0};
   REQUIRE(write_space_written(fd.get(), {5, 6}));
   REQUIRE(write_space_claim(fd.get(), claim));
-  StatusHeader header{k_status_magic, 2, 0, 0, {}, {}};
+  StatusHeader header{.magic = k_status_magic, .phase = 2};
   REQUIRE(write_status_header(fd.get(), header));
   const auto read = read_space_claim(fd.get());
   CHECK(read->serial == 7);

@@ -112,7 +112,7 @@ TEST_CASE("a status file of the first release is read, whatever its cause's leng
 
 TEST_CASE("the item that has failed is one of those that are there") {
   const Fd fd = scratch_file();
-  StatusHeader header{k_status_magic, 5, 2, 0, {}, 0, {}};
+  StatusHeader header{.magic = k_status_magic, .phase = 5, .items = 2};
   const auto failed = [&](std::uint32_t item) {
     header.failed_item = item;
     REQUIRE(write_status_header(fd.get(), header));

@@ -31,7 +31,7 @@ class StageReport {
   int fail(const std::string& cause, const StagedItems& items);
 
  private:
-  StatusHeader header_{k_status_magic, 0, 0, 0, {}, 0, {}, {}, 0, {}};
+  StatusHeader header_{.magic = k_status_magic};
   std::vector<ItemRecord> written_;
 };
 
