@@ -98,12 +98,11 @@ assert_staged_exactly() {
 }
 
 @test "the daemon's directories belong to root and show no user's names" {
-    modes=$(on n1 stat -c '%n %a %U' /run/nodestage /run/nodestage/nodestaged.sock "$RATE" /var/lib/nodestage \
+    modes=$(on n1 stat -c '%n %a %U' /run/nodestage /run/nodestage/nodestaged.sock /var/lib/nodestage \
         /var/lib/nodestage/jobs /localscratch/.nodestage /localscratch/.nodestage/{status,trash,hold})
     echo "$modes"
     [ "$modes" = "/run/nodestage 755 root
 /run/nodestage/nodestaged.sock 666 root
-$RATE 644 root
 /var/lib/nodestage 700 root
 /var/lib/nodestage/jobs 700 root
 /localscratch/.nodestage 700 root
@@ -421,7 +420,7 @@ SCRIPT
         run cluster exec n1 --user=bob -- ls "$file"
         [ "$status" -ne 0 ]
     done
-    run cluster exec n1 --user=bob -- sh -c "echo >$RATE"
+    run cluster exec n1 --user=bob -- sh -c "echo >/localscratch/.nodestage/status/$id.0.read-rate"
     [ "$status" -ne 0 ]
     run cluster exec n1 --user=bob -- rm -f "/run/nodestage/jobs/$id"
     on n1 test -e "/run/nodestage/jobs/$id"
