@@ -184,7 +184,7 @@ SCRIPT
         --stage-dataset='~/in/shards/[x].tar:literal' --stage-dataset='~/in/image.sqfs' <<'SCRIPT'
 #!/bin/bash
 cd "$SLURM_TMPDIR" || exit
-find . -mindepth 1 -printf '%P %y %s\n' | LC_ALL=C sort
+find . -mindepth 1 ! -name .nodestage-placed -printf '%P %y %s\n' | LC_ALL=C sort
 env | grep ^NODESTAGE_DATASET | sed "s|=$SLURM_TMPDIR|=TMP|" | sort
 SCRIPT
     [ "$STATE" = COMPLETED ]
