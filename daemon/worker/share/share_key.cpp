@@ -204,7 +204,7 @@ void ShareKey::note_age(const std::string& what, std::int64_t mtime, std::int64_
   const std::int64_t least = std::int64_t{rules_.order.cache_min_age_s} * k_second;
   const std::int64_t changed = std::max(mtime, ctime);
   const std::int64_t age = now() - changed;
-  is_fresh_ = is_fresh_ || age < least * k_fresh;
+  is_fresh_ = is_fresh_ || age < 0 || age / k_fresh < least;
   if (age >= least) return;
   if (young_.empty()) young_ = what;
   settles_ = std::max(settles_, changed + least);
