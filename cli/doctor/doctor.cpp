@@ -173,9 +173,8 @@ class Doctor {
       earlier_.assign(lines->begin(), own);
     }
     report_.add(judge_line(line_, plugstack));
-    std::string path = line_ ? line_->plugin : "spank_nodestage.so";
-    if (path[0] != '/') path = plugin_directory() + "/" + path;
-    auto plugin = read_plugin_file(path);
+    auto plugin =
+        read_plugin_file(plugin_path(line_ ? line_->plugin : k_plugin_name, plugin_directory()));
     if (!plugin) {
       return report_.add(
           Finding{Grade::problem, plugin.error().text(),

@@ -12,7 +12,6 @@
 namespace nodestage {
 namespace {
 
-constexpr const char* k_plugin_name = "spank_nodestage.so";
 constexpr unsigned k_deepest_include = 8;
 
 std::string directory_of(const std::string& path) { return path.substr(0, path.rfind('/') + 1); }
@@ -55,6 +54,10 @@ Result<std::optional<PlugstackLine>> plugstack_line(const std::string& path) {
   TRY_ASSIGN(const auto lines, plugstack_lines(path));
   const auto own = own_line(lines);
   return own == lines.end() ? std::nullopt : std::optional(*own);
+}
+
+std::string plugin_path(const std::string& plugin, const std::string& plugin_directory) {
+  return plugin.starts_with('/') ? plugin : plugin_directory + "/" + plugin;
 }
 
 Finding judge_line(const std::optional<PlugstackLine>& line, const std::string& plugstack) {

@@ -25,6 +25,11 @@ Result<std::vector<PlugstackLine>> plugstack_lines(const std::string& path);
 std::vector<PlugstackLine>::const_iterator own_line(const std::vector<PlugstackLine>& lines);
 // The same of a file's lines; nullopt if there is none.
 Result<std::optional<PlugstackLine>> plugstack_line(const std::string& path);
+
+inline constexpr const char* k_plugin_name = "spank_nodestage.so";
+// The file of a plugin that is written so in a line: a path, or a name in PluginDir.
+std::string plugin_path(const std::string& plugin, const std::string& plugin_directory);
+
 Finding judge_line(const std::optional<PlugstackLine>& line, const std::string& plugstack);
 std::vector<Finding> judge_arguments(const PlugstackLine& line, const PluginSettings& settings);
 

@@ -99,9 +99,8 @@ std::vector<Finding> judge_earlier_epilogs(const std::vector<PlugstackLine>& ear
                                            const std::string& tmpdir_root) {
   std::vector<Finding> findings;
   for (const PlugstackLine& line : earlier) {
-    const std::string path =
-        line.plugin.starts_with('/') ? line.plugin : plugin_directory + "/" + line.plugin;
-    if (exports(path, k_epilog)) findings.push_back(judge_epilog(line, tmpdir_root));
+    if (exports(plugin_path(line.plugin, plugin_directory), k_epilog))
+      findings.push_back(judge_epilog(line, tmpdir_root));
   }
   if (findings.empty()) findings.push_back(ok("no other plugin's epilog runs before nodestage's"));
   return findings;

@@ -25,14 +25,13 @@ namespace {
 constexpr const char* k_default_plugstack = "/etc/slurm/plugstack.conf";
 
 // The plugin in the line of plugstack.conf, or the one in the directory of this build.
-std::string plugin_path() {
+std::string own_path() {
   const auto line = plugstack_line(k_default_plugstack);
-  const std::string name = line && *line ? (*line)->plugin : "spank_nodestage.so";
-  return name[0] == '/' ? name : std::string(NODESTAGE_PLUGIN_DIR) + "/" + name;
+  return plugin_path(line && *line ? (*line)->plugin : k_plugin_name, NODESTAGE_PLUGIN_DIR);
 }
 
 std::string plugin_text() {
-  const std::string path = plugin_path();
+  const std::string path = own_path();
   const auto plugin = read_plugin_file(path);
   return plugin ? "for Slurm " + slurm_release_text(plugin->slurm_version) + ": " + path
                 : "none here (" + plugin.error().what + ")";

@@ -6,6 +6,7 @@
 #include "common/request/destinations.hpp"
 #include "common/request/venv_environment.hpp"
 #include "common/text/archive_names.hpp"
+#include "common/text/hex_digits.hpp"
 #include "common/text/path_names.hpp"
 
 namespace nodestage {
@@ -26,14 +27,7 @@ bool is_utf8(const std::string& text) {
 
 Json from_text(const std::string& text) {
   if (is_utf8(text)) return text;
-  static constexpr char k_digits[] = "0123456789abcdef";
-  std::string hex;
-  for (const char c : text) {
-    const auto byte = static_cast<unsigned char>(c);
-    hex += k_digits[byte >> 4];
-    hex += k_digits[byte & 15];
-  }
-  return Json{{"hex", hex}};
+  return Json{{"hex", hex_digits(text)}};
 }
 
 Json from_texts(const std::vector<std::string>& texts) {
@@ -197,7 +191,7 @@ class Fields {
     const auto& digits = hex.get_ref<const std::string&>();
     const auto nibble = [](char c) { return c <= '9' ? c - '0' : c - 'a' + 10; };
     for (std::size_t i = 0; i < digits.size(); i += 2) {
-      if (digits.find_first_not_of("0123456789abcdef", i) < i + 2) return false;
+      if (digits.find_first_not_of(k_hex_digits, i) < i + 2) return false;
       text += static_cast<char>(nibble(digits[i]) * 16 + nibble(digits[i + 1]));
     }
     return true;

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <array>
 
+#include "common/text/hex_digits.hpp"
 #include "common/text/json_fields.hpp"
 #include "common/text/parsing.hpp"
 #include "common/wire/shared_item.hpp"
@@ -13,7 +14,6 @@ namespace nodestage {
 namespace {
 
 constexpr int k_version = 1;
-constexpr std::string_view k_digits = "0123456789abcdef";
 
 // Calls field(name, member) for each member, for both directions. "name" is that of the directory:
 // in records of earlier releases it was the entry's, too.
@@ -39,7 +39,7 @@ void each_field(Entry& entry, Field field) {
 
 bool is_key(std::string_view text) {
   return text.size() == k_share_key_bytes &&
-         text.find_first_not_of(k_digits) == std::string_view::npos;
+         text.find_first_not_of(k_hex_digits) == std::string_view::npos;
 }
 
 }  // namespace
@@ -61,12 +61,7 @@ Result<std::string> new_entry_directory(std::uint32_t uid) {
   std::array<unsigned char, k_share_key_bytes / 2> random{};
   if (::getrandom(random.data(), random.size(), 0) != static_cast<ssize_t>(random.size()))
     return system_error("getrandom");
-  std::string name = std::to_string(uid) + ".";
-  for (const unsigned char byte : random) {
-    name += k_digits[byte >> 4U];
-    name += k_digits[byte & 15U];
-  }
-  return name;
+  return std::to_string(uid) + "." + hex_digits(random);
 }
 
 bool is_tree_name(std::string_view name) {

@@ -8,10 +8,12 @@
 #include <algorithm>
 #include <climits>
 #include <cstdlib>
+#include <span>
 
 #include "common/os/directory_stream.hpp"
 #include "common/os/file.hpp"
 #include "common/os/mounts.hpp"
+#include "common/text/hex_digits.hpp"
 #include "common/text/human.hpp"
 #include "common/wire/status_file.hpp"
 #include "daemon/worker/basis/fault.hpp"
@@ -35,7 +37,6 @@ constexpr std::size_t k_part = std::size_t{1} << 20;
 constexpr std::int64_t k_fresh = 60;
 constexpr std::int64_t k_second = 1'000'000'000;
 constexpr std::int64_t k_millisecond = 1'000'000;
-constexpr std::string_view k_digits = "0123456789abcdef";
 
 std::int64_t nanoseconds(const timespec& time) { return time.tv_sec * k_second + time.tv_nsec; }
 
@@ -59,8 +60,8 @@ std::int64_t now() {
 // The first digit says how the source is known: 0 to 7, or 8 to f.
 std::string marked(std::string digits, ShareWay way) {
   if (digits.empty()) return digits;
-  const std::size_t value = k_digits.find(digits[0]);
-  digits[0] = k_digits[way == ShareWay::bytes ? value | 8U : value & 7U];
+  const std::size_t value = k_hex_digits.find(digits[0]);
+  digits[0] = k_hex_digits[way == ShareWay::bytes ? value | 8U : value & 7U];
   return digits;
 }
 
@@ -79,7 +80,7 @@ bool is_same(const SourceIdentity& before, const SourceIdentity& after) {
 }
 
 ShareWay way_of(std::string_view key) {
-  return !key.empty() && k_digits.substr(8).find(key[0]) != std::string_view::npos
+  return !key.empty() && k_hex_digits.substr(8).find(key[0]) != std::string_view::npos
              ? ShareWay::bytes
              : ShareWay::looks;
 }
@@ -293,12 +294,7 @@ std::string ShareKey::digits_of(const Digest& digest) {
   if (!copy || ::EVP_MD_CTX_copy_ex(copy.get(), digest.get()) != 1 ||
       ::EVP_DigestFinal_ex(copy.get(), bytes, nullptr) != 1)
     return {};
-  std::string text;
-  for (std::size_t i = 0; i < k_share_key_bytes / 2; ++i) {
-    text += k_digits[bytes[i] >> 4];
-    text += k_digits[bytes[i] & 15];
-  }
-  return text;
+  return hex_digits(std::span(bytes).first(k_share_key_bytes / 2));
 }
 
 // A clock that is a little fast is no reason to give up, and one that is far off is.

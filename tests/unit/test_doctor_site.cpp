@@ -1,0 +1,72 @@
+// What of a site's own plugins and scripts `nodestage doctor` looks at.
+#include <dlfcn.h>
+#include <doctest/doctest.h>
+#include <unistd.h>
+
+#include <fstream>
+
+#include "cli/doctor/plugin_file.hpp"
+#include "cli/doctor/plugstack.hpp"
+#include "cli/doctor/site_checks.hpp"
+#include "scratch.hpp"
+
+using namespace nodestage;
+
+namespace {
+
+bool has(const Finding& finding, const char* text) {
+  return finding.what.find(text) != std::string::npos;
+}
+
+SlurmConfig config(const std::string& name, const std::string& value) { return {{name, value}}; }
+
+}  // namespace
+
+TEST_CASE("doctor: what a shared object exports, and what it only needs") {
+  Dl_info libc{};
+  REQUIRE(::dladdr(reinterpret_cast<void*>(&::getppid), &libc) != 0);
+  CHECK(exports(libc.dli_fname, "getppid"));
+  CHECK_FALSE(exports(libc.dli_fname, "slurm_spank_job_epilog"));
+  CHECK_FALSE(exports("/proc/self/exe", "getppid"));
+  CHECK_FALSE(exports("/etc/passwd", "getppid"));
+  CHECK_FALSE(exports("/nowhere", "getppid"));
+}
+
+TEST_CASE("doctor: plugins before nodestage's that have no epilog are nobody's business") {
+  const Scratch scratch;
+  std::ofstream(scratch / "plugstack.conf")
+      << "required gone.so\noptional /etc/passwd\nrequired spank_nodestage.so\nrequired last.so\n";
+  const auto lines = plugstack_lines(scratch / "plugstack.conf");
+  REQUIRE(lines);
+  REQUIRE(lines->size() == 4);
+  const auto own = own_line(*lines);
+  REQUIRE(own == lines->begin() + 2);
+  const auto findings = judge_earlier_epilogs({lines->begin(), own}, "/nowhere", "/localscratch");
+  REQUIRE(findings.size() == 1);
+  CHECK(findings[0].grade == Grade::ok);
+}
+
+TEST_CASE("doctor: scripts of the site that name job directories") {
+  const Scratch scratch;
+  const auto script = [&scratch](const char* name, const char* text) {
+    std::ofstream(scratch / name) << text;
+    return scratch / name;
+  };
+  const auto judged = [](const std::string& name, const std::string& value) {
+    return judge_scripts(config(name, value), "/localscratch");
+  };
+  const std::string sets =
+      script("sets", "#!/bin/sh\necho \"export SLURM_TMPDIR=/localscratch/$SLURM_JOB_ID\"\n");
+  const std::string removes = script("removes", "rm -rf /localscratch/$SLURM_JOB_ID\n");
+  const std::string harmless = script("harmless", "# SLURM_TMPDIR is /localscratch\ntrue\n");
+  CHECK(judged("TaskProlog", sets).size() == 1);
+  CHECK(has(judged("TaskProlog", sets)[0], "wins over the directory"));
+  CHECK(judged("TaskProlog", removes).empty());
+  CHECK(has(judged("Prolog", removes).at(0), "names /localscratch"));
+  CHECK(has(judged("Epilog[1]", removes).at(0), "after nodestage's epilog"));
+  CHECK(judged("Epilog", scratch / "*").size() == 2);
+  CHECK(judged("EpilogSlurmctld", removes).empty());
+  for (const char* name : {"TaskProlog", "Prolog", "Epilog"}) CHECK(judged(name, harmless).empty());
+  for (const std::string none : {"(null)", "/nowhere"}) CHECK(judged("Epilog", none).empty());
+  CHECK(judge_scripts(config("Epilog", removes), "").empty());
+}
