@@ -63,9 +63,10 @@ nodes() {
     cluster hosts | grep -v '^ctl$'
 }
 
-# wait_until SECONDS CMD...: polls CMD until it succeeds; fails, naming CMD, when time is over.
+# wait_until SECONDS CMD...: polls CMD until it succeeds; fails, naming CMD, after four times as long as it takes at most on
+# an idle machine.
 wait_until() {
-    local end=$((SECONDS + $1))
+    local end=$((SECONDS + 4 * $1))
     shift
     until "$@"; do
         if ((SECONDS >= end)); then

@@ -131,6 +131,8 @@ SCRIPT
 }
 
 @test "the file system of two nodes stands still in the middle: they do not notice" {
+    # A process that waits for a processor is not taken for one that stands still.
+    reload_daemons "$(settings | sed 's/^\(silence_wait\|patience\) =.*/\1 = 120/')"
     slow_job 3
     wait_until 20 read_on n3 "$ID" $((4 << 20))
     on n2 pkill -STOP -x bindfs
@@ -140,6 +142,7 @@ SCRIPT
     on n2 pkill -CONT -x bindfs
     on n3 pkill -CONT -x bindfs
     is_whole "$ID" 3
+    reload_daemons "$(settings)"
 }
 
 @test "the file system stands still for all, three times as long as any limit: still one of them reads" {
