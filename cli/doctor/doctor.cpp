@@ -8,6 +8,8 @@
 
 #include <algorithm>
 #include <cstdio>
+#include <set>
+#include <sstream>
 
 #include "cli/base/conversation.hpp"
 #include "cli/base/programs.hpp"
@@ -109,6 +111,14 @@ std::optional<timespec> begin_of_slurmd() {
     if (found && (!begun || found->tv_sec < begun->tv_sec)) begun = found;
   }
   return begun;
+}
+
+// A node in several partitions has a line for each.
+std::size_t nodes_of_cluster() {
+  std::istringstream lines(output_of({"sinfo", "--all", "--noheader", "--Node", "--format=%N"}));
+  std::set<std::string> names;
+  for (std::string line; std::getline(lines, line);) names.insert(line);
+  return names.size();
 }
 
 bool starts_at_boot(const char* unit) {
@@ -243,14 +253,14 @@ class Doctor {
   }
 
   void look_at_node() {
-    report_.add(judge_build({k_with_munge, k_with_systemd},
-                            ::access("/run/systemd/system", F_OK) == 0));  // sd_booted(3)
+    report_.add(
+        judge_build(k_with_systemd, ::access("/run/systemd/system", F_OK) == 0));  // sd_booted(3)
     if (!about_.tmpdir_root.empty()) {
       look_at_disk();
       report_.add(judge_cgroups(about_));
       report_.add(judge_sandbox(about_));
+      look_at_peers();
     }
-    look_at_relay();
     report_.add(judge_openat2(has_openat2()));
   }
 
@@ -281,10 +291,12 @@ class Doctor {
       report_.add(judge_keep_free(disk, *settings));
   }
 
-  void look_at_relay() {
+  void look_at_peers() {
+    report_.add(judge_credentials(about_.credentials, config_.empty() ? 0 : nodes_of_cluster()));
+    // Without credentials no daemon passes anything on.
     const auto settings = read_relay_settings(k_config_path);
-    // Without MUNGE no daemon passes anything on.
-    if (!k_with_munge || !settings || !settings->is_on) return;
+    if (about_.credentials.kind != CredentialState::Kind::holds || !settings || !settings->is_on)
+      return;
     const FreePorts ports = find_free_ports(settings->first_port, settings->last_port);
     report_.add(judge_relay_ports(*settings, ports));
   }

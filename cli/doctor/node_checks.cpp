@@ -194,15 +194,31 @@ Finding judge_openat2(bool has_openat2) {
                                "Linux 5.9 or later.");
 }
 
-std::vector<Finding> judge_build(const Build& build, bool runs_systemd) {
-  std::vector<Finding> findings;
-  if (!build.with_munge) {
-    findings.push_back(warning(
-        "nodestage was built without MUNGE: the nodes of a job do not wait for each other, do not "
-        "learn how the job ended, and do not pass sources on",
-        "Build it with -DNODESTAGE_MUNGE=ON. If no job has several nodes, nothing is missing."));
+std::vector<Finding> judge_credentials(const CredentialState& state, std::size_t cluster_nodes) {
+  const std::string without =
+      ": the nodes of a job do not wait for each other, do not learn how the job ended, and do not "
+      "pass sources on";
+  const std::string to_do =
+      "Start munged, or set peer.key_file (nodestaged.toml) to a key that is the same on all "
+      "nodes. "
+      "Set peer.barrier = \"off\" if no job has several nodes.";
+  switch (state.kind) {
+    case CredentialState::Kind::unknown:
+    case CredentialState::Kind::off:
+      return {};
+    case CredentialState::Kind::holds:
+      return {ok("notes between nodes have credentials by " + state.text +
+                 ": one was made and opened here")};
+    case CredentialState::Kind::fault:
+      break;
   }
-  if (!build.with_systemd && runs_systemd) {
+  const std::string what = "notes between nodes have no credentials (" + state.text + ")" + without;
+  return {cluster_nodes == 1 ? warning(what, to_do) : problem(what, to_do)};
+}
+
+std::vector<Finding> judge_build(bool with_systemd, bool runs_systemd) {
+  std::vector<Finding> findings;
+  if (!with_systemd && runs_systemd) {
     findings.push_back(
         warning("nodestage was built without systemd, which runs on this host: nodestaged does not "
                 "report to it, and there are no units",

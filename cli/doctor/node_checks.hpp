@@ -47,12 +47,12 @@ Finding judge_relay_ports(const RelaySettings& settings, const FreePorts& ports)
 Finding judge_sandbox(const DaemonAbout& about);
 Finding judge_openat2(bool has_openat2);
 
+// By what the notes between a job's nodes are proved. `cluster_nodes`: 0: not known. Nothing to say
+// of a daemon of an older release, nor where the barrier is off.
+std::vector<Finding> judge_credentials(const CredentialState& state, std::size_t cluster_nodes);
+
 // What this build lacks and this host has.
-struct Build {
-  bool with_munge = true;
-  bool with_systemd = true;
-};
-std::vector<Finding> judge_build(const Build& build, bool runs_systemd);
+std::vector<Finding> judge_build(bool with_systemd, bool runs_systemd);
 Finding judge_cgroups(const DaemonAbout& about);
 
 }  // namespace nodestage

@@ -81,7 +81,7 @@ Facts version_facts() {
           {"OpenSSL", OpenSSL_version(OPENSSL_VERSION_STRING)},
           {"libseccomp", seccomp_library_text()},
           {"systemd", library_text(k_with_systemd, "the daemon reports to no service manager")},
-          {"MUNGE", library_text(k_with_munge, "the nodes of a job do not wait for each other")},
+          {"MUNGE", library_text(k_with_munge, "only a key of the cluster proves what nodes say")},
           {"kernel", kernel_text()},
           {"Landlock", landlock_text(landlock_abi())},
           {"seccomp", has_seccomp() ? "yes" : "no"},

@@ -10,12 +10,19 @@ namespace {
 
 std::uint64_t number(std::string_view text) { return take_number<std::uint64_t>(text).value_or(0); }
 
-using Kind = SandboxState::Kind;
-constexpr std::pair<Kind, std::string_view> k_sandbox_kinds[] = {
-    {Kind::holds, "holds"}, {Kind::lacking, "lacking"}, {Kind::fault, "fault"}};
+// The names of the kinds but `unknown`.
+constexpr std::pair<SandboxState::Kind, std::string_view> k_sandbox_kinds[] = {
+    {SandboxState::Kind::holds, "holds"},
+    {SandboxState::Kind::lacking, "lacking"},
+    {SandboxState::Kind::fault, "fault"}};
+constexpr std::pair<CredentialState::Kind, std::string_view> k_credential_kinds[] = {
+    {CredentialState::Kind::holds, "holds"},
+    {CredentialState::Kind::fault, "fault"},
+    {CredentialState::Kind::off, "off"}};
 
-SandboxState sandbox_state(std::string_view value) {
-  for (const auto& [kind, name] : k_sandbox_kinds) {
+template <typename State, typename Kinds>
+State state_of(const Kinds& kinds, std::string_view value) {
+  for (const auto& [kind, name] : kinds) {
     if (value == name) return {kind, ""};
     const std::string begin = std::string(name) + ": ";
     if (value.starts_with(begin)) return {kind, std::string(value.substr(begin.size()))};
@@ -23,8 +30,9 @@ SandboxState sandbox_state(std::string_view value) {
   return {};
 }
 
-std::string text_of(const SandboxState& state) {
-  for (const auto& [kind, name] : k_sandbox_kinds) {
+template <typename State, typename Kinds>
+std::string text_of(const Kinds& kinds, const State& state) {
+  for (const auto& [kind, name] : kinds) {
     if (kind == state.kind)
       return std::string(name) + (state.text.empty() ? "" : ": " + state.text);
   }
@@ -38,9 +46,11 @@ void set(DaemonAbout& about, std::string_view name, std::string_view value) {
   if (name == "epilog_wait") about.epilog_wait_s = number(value);
   if (name == "no_cgroups") about.cgroups_missing = value;
   if (name == "cgroups_in_unit") about.cgroups_in_unit = value == "1";
-  if (name == "sandbox") about.sandbox = sandbox_state(value);
+  if (name == "sandbox") about.sandbox = state_of<SandboxState>(k_sandbox_kinds, value);
   if (name == "sandbox_required") about.sandbox_required = value == "1";
   if (name == "least_interval") about.least_interval_s = number(value);
+  if (name == "credentials")
+    about.credentials = state_of<CredentialState>(k_credential_kinds, value);
 }
 
 }  // namespace
@@ -51,9 +61,10 @@ std::string encode_about(const DaemonAbout& about) {
          "\nepilog_wait=" + std::to_string(about.epilog_wait_s) +
          "\nno_cgroups=" + about.cgroups_missing +
          "\ncgroups_in_unit=" + (about.cgroups_in_unit ? "1" : "0") +
-         "\nsandbox=" + text_of(about.sandbox) +
+         "\nsandbox=" + text_of(k_sandbox_kinds, about.sandbox) +
          "\nsandbox_required=" + (about.sandbox_required ? "1" : "0") +
-         "\nleast_interval=" + std::to_string(about.least_interval_s) + "\n";
+         "\nleast_interval=" + std::to_string(about.least_interval_s) +
+         "\ncredentials=" + text_of(k_credential_kinds, about.credentials) + "\n";
 }
 
 DaemonAbout decode_about(std::string_view text) {

@@ -23,6 +23,21 @@ struct SandboxState {
   bool operator==(const SandboxState&) const = default;
 };
 
+// By what the notes between a job's nodes are proved, as the daemon's signer tried within the last
+// minute: it made a credential and opened it.
+struct CredentialState {
+  enum class Kind {
+    unknown,  // not tried yet
+    holds,    // `text` says by what
+    fault,    // `text` says why there are none
+    off,      // peer.barrier
+  };
+  Kind kind = Kind::unknown;
+  std::string text;  // one line
+
+  bool operator==(const CredentialState&) const = default;
+};
+
 struct DaemonAbout {
   std::string version;                 // version=
   std::string tmpdir_root;             // tmpdir=      the directory of the job directories
@@ -33,6 +48,7 @@ struct DaemonAbout {
   SandboxState sandbox;  // sandbox=     "holds", "lacking: TEXT", "fault: TEXT"; "": unknown
   bool sandbox_required = false;       // sandbox_required=  worker.sandbox; 0 or 1
   std::uint64_t least_interval_s = 0;  // least_interval=  stageout.least_interval; 0: not known
+  CredentialState credentials;  // credentials= "holds: TEXT", "fault: TEXT", "off"; "": unknown
 
   bool operator==(const DaemonAbout&) const = default;
 };

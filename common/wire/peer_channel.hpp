@@ -17,6 +17,12 @@
 //                       k_max_credential_bytes | credential
 //   receiver → sender   one byte: 'A' accepted, 'R' refused; then both close
 //
+// A credential that begins with k_key_credential_magic is opened by the daemon's signer, which has
+// the key. nodestage-peer inherits one end of another SOCK_SEQPACKET socket pair, k_signer_fd. The
+// next nodestage-peer inherits the same one, and may find answers there that were not for it:
+//   question   u64 id | text credential
+//   answer     u64 id | u8 opened | text payload or, with `opened` 0, fault
+//
 // Golden test: tests/unit/test_peer_channel.cpp.
 #pragma once
 
@@ -32,9 +38,11 @@
 namespace nodestage {
 
 inline constexpr int k_peer_channel_fd = 3;
+inline constexpr int k_signer_fd = 4;
 inline constexpr std::size_t k_max_channel_bytes = 128 * 1024;
 inline constexpr std::size_t k_max_credential_bytes = 64 * 1024;
 inline constexpr std::string_view k_peer_frame_magic = "NSP1";
+inline constexpr std::string_view k_key_credential_magic = "NSK1";
 inline constexpr char k_peer_taken = 'A';
 inline constexpr char k_peer_refused = 'R';
 

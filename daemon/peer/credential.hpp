@@ -1,11 +1,12 @@
-// What proves a note: the MUNGE credential that carries it, and the address that it came from. Both
-// calls may block (munged, the resolver), and several threads may make them at once. Faults say
-// what an administrator should check; their texts are printable.
+// What proves a note: the credential that carries it, and the address that it came from. All calls
+// may block (munged, the daemon's signer, the resolver), and several threads may make them at once.
+// Faults say what an administrator should check; their texts are printable.
 #pragma once
 
 #include <functional>
 #include <string>
 
+#include "common/os/fd.hpp"
 #include "common/result.hpp"
 #include "daemon/peer/addresses.hpp"
 
@@ -16,6 +17,13 @@ using OpenCredential = std::function<Result<std::string>(const std::string& cred
 
 // An opener that asks munged. `socket` is for tests; empty: MUNGE's default.
 OpenCredential munge_opener(const std::string& socket = {});
+
+// An opener that asks the daemon's signer, which alone has the key of the cluster, over this end of
+// the pair k_signer_fd (common/wire/peer_channel.hpp).
+OpenCredential signer_opener(Fd signer);
+
+// Credentials of each kind by the opener for it.
+OpenCredential opener_for_each(OpenCredential by_munge, OpenCredential by_signer);
 
 // Returns the credential's payload after proving that it is a PeerNote and was sent from an address
 // of the node in its `from`.

@@ -1,9 +1,10 @@
 // nodestage-peer: carries the notes of this node's daemon to other nodes, and theirs to it.
 //
 // Inherits from nodestaged the uid and gid of the user `nodestage`, no capability, and descriptor
-// 3, its end of the channel (common/wire/peer_channel.hpp); descriptor 2 is the daemon's log.
-// Verifies that no uid is 0 and that descriptor 3 is such a socket. Serves any host that connects
-// to its TCP port, but passes on only what root of a host with the cluster's MUNGE key made for it.
+// 3 and 4, its ends of the channels to it and to its signer (common/wire/peer_channel.hpp);
+// descriptor 2 is the daemon's log. Verifies that no uid is 0 and that descriptors 3 and 4 are such
+// sockets. Serves any host that connects to its TCP port, but passes on only what root of a host
+// with the cluster's key made for it.
 // Exits when the daemon closes its end of the channel: it outlives nothing.
 #include <sys/prctl.h>
 #include <sys/resource.h>
@@ -59,11 +60,14 @@ int answer_person(std::string_view argument) {
 }
 
 int run() {
-  if (is_privileged() || !is_channel(k_peer_channel_fd)) return refuse();
+  if (is_privileged() || !is_channel(k_peer_channel_fd) || !is_channel(k_signer_fd))
+    return refuse();
   static_cast<void>(std::signal(SIGPIPE, SIG_IGN));
   ::prctl(PR_SET_DUMPABLE, 0);
   raise_descriptor_limit();
-  Peer peer(Fd(k_peer_channel_fd), {});
+  Peer::Parts parts;
+  parts.open = opener_for_each(munge_opener(), signer_opener(Fd(k_signer_fd)));
+  Peer peer(Fd(k_peer_channel_fd), std::move(parts));
   // Without destructors: a thread may still be in a long look-up.
   std::_Exit(peer.run());
 }

@@ -24,7 +24,7 @@ namespace nodestage {
 class Peer {
  public:
   struct Parts {
-    OpenCredential open = munge_opener();
+    OpenCredential open;
     AddressBook::Resolver resolver = resolve;
     // For tests: listens on a port that the kernel chooses instead of the settings' port, and
     // reports it here before it says PeerListening.

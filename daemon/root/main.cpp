@@ -96,6 +96,7 @@ struct Found {
   std::string no_cgroups;
   bool cgroups_in_unit = false;
   SandboxState sandbox;
+  CredentialState credentials;
 };
 void tell_about(const Config& config, const Found& found, const std::string& runtime_dir) {
   const DaemonAbout about{k_version,
@@ -106,7 +107,8 @@ void tell_about(const Config& config, const Found& found, const std::string& run
                           found.cgroups_in_unit,
                           found.sandbox,
                           config.worker.sandbox == SandboxNeed::required,
-                          config.stageout.least_interval_s};
+                          config.stageout.least_interval_s,
+                          found.credentials};
   const Status told = replace_textfile(runtime_dir + "/about", encode_about(about));
   if (!told) log::error("{}", told.error().what);
 }
@@ -217,7 +219,11 @@ Status serve(const Arguments& arguments, Config& config) {
   TRY(server.listen(config.daemon.socket));
   TRY(mark_every_job(config, runtime_dir));
   peers.start(
-      [&jobs](const PeerNote& note, const std::string& address) { jobs.take_note(note, address); });
+      [&jobs](const PeerNote& note, const std::string& address) { jobs.take_note(note, address); },
+      [&] {
+        found.credentials = peers.credentials();
+        tell_about(config, found, runtime_dir);
+      });
   jobs.recover();
   metrics.settings_changed();
   SandboxProbe probe(workers, config);

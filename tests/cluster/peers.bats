@@ -312,6 +312,81 @@ SCRIPT
     assert_idle_clean
 }
 
+# with_key BYTE NODE...: these nodes use a key of that byte, and no MUNGE.
+with_key() {
+    local node before
+    for node in "${@:2}"; do
+        on "$node" sh -c 'umask 077; printf "%064d" 0 | tr 0 "$1" >/etc/nodestage/key' sh "$1"
+        before=$(reloads "$node")
+        on "$node" tee /etc/nodestage/nodestaged.toml >/dev/null <<<"$LIMITS"$'\nkey_file = "/etc/nodestage/key"'
+        on "$node" sh -c 'kill -HUP "$(cat /.harness/nodestaged.pid)"'
+        wait_until 5 reloaded "$node" "$before"
+        wait_until 10 uses_credentials "$node" "holds: the key in /etc/nodestage/key"
+    done
+}
+
+uses_credentials() {
+    on "$1" grep -qx "credentials=$2" /run/nodestage/about
+}
+
+@test "a key of the cluster instead of MUNGE: one slow node, one failed node, a killed signer" {
+    with_key k n1 n2 n3
+    run on n1 nodestage doctor
+    has "$output" "notes between nodes have credentials by the key in /etc/nodestage/key: one was made and opened here"
+    hold_back n3
+    id=$(submit alice -N3 --stage-dataset=slow/data.tar --wrap 'echo started')
+    wait_until 20 job_has_output "$id" "is not ready: n3"
+    # Nobody but the signer holds the key: another one reads it, and has forgotten nothing that matters.
+    on n1 pkill -KILL -x nodestaged-sign
+    let_go n3
+    wait_until 40 job_is "$id" COMPLETED
+    undo_hold n3
+    on n2 sh -c 'cp /opt/local/data.tar /opt/local/whole; head -c 700 /opt/local/whole >/opt/local/data.tar'
+    sbatch_wait -N3 --stage-dataset=/opt/local/data.tar --wrap 'echo started'
+    [ "$STATE" = FAILED ]
+    has "$OUTPUT" "nodestage: n1: node n2: " "data.tar"
+    on n2 cp /opt/local/whole /opt/local/data.tar
+    # A program that has no key is not believed, whatever it sends.
+    [ "$(attack n2 root 10.213.0.1 sealed)" = refused ]
+    wait_until 10 logged n1 "its credential was made with another key"
+    assert_idle_clean
+}
+
+@test "keys that differ, and a node by MUNGE beside nodes by key: the cause is in that node's log" {
+    with_key k n1 n2
+    with_key x n3
+    sbatch_wait --limit=60 -N3 --stage-dataset=slow/data.tar --wrap 'echo started'
+    [ "$STATE" = FAILED ]
+    has "$OUTPUT" "node n3: has not begun within 10.0 s"
+    logged n1 "its credential was made with another key: is /etc/nodestage/key the same on all nodes"
+    # n3 goes back to MUNGE, and opens what comes by key as little as before. The others open both.
+    on n3 tee /etc/nodestage/nodestaged.toml >/dev/null <<<"$LIMITS"
+    on n3 sh -c 'kill -HUP "$(cat /.harness/nodestaged.pid)"'
+    wait_until 10 uses_credentials n3 "holds: MUNGE"
+    run as alice srun -N2 -w n1,n3 --stage-dataset=slow/data.tar echo started
+    [ "$status" -ne 0 ]
+    has "$output" "n3: n1, the job's first node, does not say whether all nodes are ready"
+    logged n3 "its credential was made with a key of the cluster, and this node has none"
+    reload_daemons "$LIMITS"
+    for node in n1 n2 n3; do wait_until 10 uses_credentials "$node" "holds: MUNGE"; done
+    sbatch_wait -N3 --stage-dataset=slow/data.tar --wrap 'echo started'
+    [ "$STATE" = COMPLETED ]
+    assert_idle_clean 40
+}
+
+@test "a key file that every user can read is not used, and doctor says so" {
+    with_key k n1
+    on n1 chmod 644 /etc/nodestage/key
+    on n1 touch /etc/nodestage/key
+    on n1 sh -c 'kill -HUP "$(cat /.harness/nodestaged.pid)"'
+    wait_until 10 logged n1 "/etc/nodestage/key is a key that every user can use or change"
+    run on n1 nodestage doctor
+    [ "$status" -ne 0 ]
+    has "$output" "problem  notes between nodes have no credentials (/etc/nodestage/key is a key that every user"
+    reload_daemons "$LIMITS"
+    wait_until 10 uses_credentials n1 "holds: MUNGE"
+}
+
 @test "a heterogeneous job: each component waits for its own nodes" {
     hold_back n3
     id=$(submit alice -N1 -w n1 --stage-dataset=slow/data.tar : -N2 -w n2,n3 --stage-dataset=slow/data.tar <<'SCRIPT'

@@ -352,14 +352,30 @@ TEST_CASE("doctor: the sandbox, as the daemon's own try has told") {
 }
 
 TEST_CASE("doctor: what the build lacks is said where it matters") {
-  CHECK(judge_build({true, true}, true).empty());
-  CHECK(judge_build({true, false}, false).empty());
-  const auto lacking = judge_build({false, false}, true);
-  REQUIRE(lacking.size() == 2);
-  CHECK(has(lacking[0], "without MUNGE"));
-  CHECK(lacking[0].to_do.find("-DNODESTAGE_MUNGE=ON") != std::string::npos);
-  CHECK(has(lacking[1], "without systemd"));
-  CHECK(lacking[0].grade == Grade::warning);
+  CHECK(judge_build(true, true).empty());
+  CHECK(judge_build(false, false).empty());
+  const auto lacking = judge_build(false, true);
+  REQUIRE(lacking.size() == 1);
+  CHECK(has(lacking[0], "without systemd"));
+}
+
+TEST_CASE("doctor: by what the nodes of a job prove their notes") {
+  using Kind = CredentialState::Kind;
+  CHECK(judge_credentials({Kind::unknown, ""}, 3).empty());
+  CHECK(judge_credentials({Kind::off, ""}, 3).empty());
+  const auto held = judge_credentials({Kind::holds, "the key in /etc/slurm/slurm.key"}, 3);
+  REQUIRE(held.size() == 1);
+  CHECK(held[0].grade == Grade::ok);
+  CHECK(has(held[0], "credentials by the key in /etc/slurm/slurm.key"));
+  const CredentialState none{Kind::fault, "MUNGE: Failed to access \"/run/munge/munge.socket.2\""};
+  for (const std::size_t nodes : {0UL, 2UL, 10000UL}) {
+    const auto found = judge_credentials(none, nodes);
+    REQUIRE(found.size() == 1);
+    CHECK(found[0].grade == Grade::problem);
+    CHECK(has(found[0], "MUNGE: Failed to access"));
+    CHECK(found[0].to_do.find("peer.key_file") != std::string::npos);
+  }
+  CHECK(judge_credentials(none, 1).front().grade == Grade::warning);
 }
 
 TEST_CASE("doctor: the kernel and cgroups") {

@@ -1,31 +1,29 @@
 #include <doctest/doctest.h>
 
-#include "common/build_info.hpp"
 #include "daemon/root/nodes/peers.hpp"
 
 using namespace nodestage;
 
-TEST_CASE("peers: off by the configuration, and in a build without MUNGE") {
+TEST_CASE("peers: off by the configuration, and not before a credential has failed") {
   auto loop = Loop::create();
   REQUIRE(loop);
   Config config;
   const Peers peers(*loop, config);
-  const auto off = peers.off();
-  if (k_with_munge)
-    CHECK_FALSE(off);
-  else
-    CHECK(off == std::string("nodestaged was built without MUNGE"));
+  CHECK_FALSE(peers.off());
   config.peer.barrier = UseBarrier::off;
   CHECK(peers.off() == std::string("the configuration says so"));
 }
 
-TEST_CASE("peers: without MUNGE no child is started, and a note fails with the cause") {
-  if (k_with_munge) return;
+TEST_CASE("peers: where the barrier is off no child is started, and a note fails with the cause") {
   auto loop = Loop::create();
   REQUIRE(loop);
-  const Config config;
+  Config config;
+  config.peer.barrier = UseBarrier::off;
   Peers peers(*loop, config);
-  peers.start([](const PeerNote&, const std::string&) {});
+  int changes = 0;
+  peers.start([](const PeerNote&, const std::string&) {}, [&changes] { ++changes; });
+  CHECK(changes == 1);
+  CHECK(peers.credentials().kind == CredentialState::Kind::off);
   CHECK_FALSE(peers.broken());
   std::string fault;
   peers.send({{"n2"}, "n1", 1, 0, 0, NodeNote{}},

@@ -112,6 +112,7 @@ struct Config {
     std::uint64_t io_wait_s = 5;
     std::uint64_t max_connections = 1024;
     std::vector<std::string> addresses;  // "NODE=ADDRESS"
+    std::string key_file;                // empty: MUNGE, or the key of Slurm's auth/slurm
     std::string program;                 // default: the one of this build
 
     bool operator==(const Peer&) const = default;

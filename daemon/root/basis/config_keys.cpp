@@ -97,6 +97,7 @@ const std::vector<ConfigKey>& all_config_keys() {
       {"peer", "io_wait", number(MEMBER(peer.io_wait_s), 1, 600)},
       {"peer", "max_connections", number(MEMBER(peer.max_connections), 8, 100'000)},
       {"peer", "addresses", addresses(MEMBER(peer.addresses))},
+      {"peer", "key_file", path_or_empty(MEMBER(peer.key_file))},
       {"peer", "program", absolute_path(MEMBER(peer.program))},
       {"relay", "enabled", boolean(MEMBER(relay.enabled))},
       {"relay", "least_bytes", size(MEMBER(relay.least_bytes))},

@@ -49,7 +49,8 @@ std::string why_silent(const Begin& begin, bool has_begun, const std::string& fa
     return late + "nodestaged does not run there, or its port is blocked" + in_brackets(fault);
   return late + "nodestaged runs there, but the job's prolog has not, or it cannot reach port " +
          std::to_string(config.peer.port) + " of " + printable(begin.node) +
-         ", or MUNGE does not work on one of the two (the log of nodestaged says more)";
+         ", or one of the two cannot prove its notes to the other (the log of nodestaged says "
+         "more)";
 }
 
 std::string why_first_is_silent(const Begin& begin, const std::string& fault,

@@ -4,7 +4,9 @@
 namespace nodestage {
 
 Result<std::string> make_credential(const std::string&, uid_t) {
-  return Error{ENOTSUP, "this nodestaged was built without MUNGE"};
+  return Error{ENOTSUP, "nodestaged was built without MUNGE"};
 }
+
+Status try_munge() { return Error{ENOTSUP, "nodestaged was built without MUNGE"}; }
 
 }  // namespace nodestage

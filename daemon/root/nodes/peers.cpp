@@ -1,12 +1,12 @@
 #include "daemon/root/nodes/peers.hpp"
 
 #include <sys/resource.h>
+#include <sys/socket.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <chrono>
 
-#include "common/build_info.hpp"
 #include "common/text/human.hpp"
 #include "daemon/root/basis/log.hpp"
 #include "daemon/root/basis/refusal_log.hpp"
@@ -20,8 +20,9 @@ constexpr std::chrono::seconds k_first_pause{1};
 constexpr std::chrono::seconds k_longest_pause{60};
 constexpr std::chrono::seconds k_carrier_look{2};
 constexpr std::size_t k_shown = 500;  // of a text that nodestage-peer sends
-constexpr std::chrono::seconds k_munge_retry{10};
-constexpr std::uint64_t k_try_munge = 0;  // the id of a request without a recipient
+constexpr std::chrono::seconds k_first_tries{10};
+constexpr std::chrono::seconds k_later_tries{60};
+constexpr std::uint64_t k_try = 0;  // the id of a request without a recipient
 constexpr std::size_t k_max_waiting = 50'000;
 
 // The body of nodestage-peer's Helper: becomes the unprivileged program.
@@ -39,42 +40,39 @@ int become_carrier(const std::string& program, const std::string& user) {
   return 1;
 }
 
-void warn_of_no_munge() {
-  log::warn(
-      "nodestaged was built without MUNGE: the nodes of a job do not wait for each other, do not "
-      "learn how the job ended, and do not pass sources on. Set peer.barrier = \"off\" if that is "
-      "intended");
+KeyPlaces key_places(const Config& config) {
+  KeyPlaces places;
+  places.key_file = config.peer.key_file;
+  return places;
 }
 
 }  // namespace
 
-void Peers::start(OnNote on_note) {
+void Peers::start(OnNote on_note, OnChange on_change) {
   on_note_ = std::move(on_note);
+  on_change_ = std::move(on_change);
   settings_changed();
 }
 
 void Peers::settings_changed() {
-  if (settings_ && *settings_ == config_.peer) return;
-  signer_.reset();
-  carrier_.reset();
+  std::string mark = key_file_mark(key_places(config_));
+  if (settings_ && *settings_ == config_.peer && mark == key_mark_) return;
   signer_ended();
   carrier_ended();
-  munge_answered_ = false;
-  munge_fault_.clear();
+  key_mark_ = std::move(mark);
+  has_made_ = false;
   carrier_fault_.clear();
   carrier_failed_.reset();
   signer_pause_ = carrier_pause_ = k_first_pause;
   settings_ = config_.peer;
-  if (config_.peer.barrier == UseBarrier::off) return;
-  if (!k_with_munge) return warn_of_no_munge();
-  start_signer();
-  start_carrier();
+  const bool is_off = config_.peer.barrier == UseBarrier::off;
+  take(CredentialState{is_off ? CredentialState::Kind::off : CredentialState::Kind::unknown, ""});
+  if (!is_off) start_signer();
 }
 
 std::optional<std::string> Peers::off() const {
   if (config_.peer.barrier == UseBarrier::off) return "the configuration says so";
-  if (!k_with_munge) return "nodestaged was built without MUNGE";
-  if (!munge_answered_ && !munge_fault_.empty()) return munge_fault_;
+  if (!has_made_ && credentials_.kind == CredentialState::Kind::fault) return credentials_.text;
   return {};
 }
 
@@ -84,12 +82,19 @@ std::optional<std::string> Peers::broken() const {
   return carrier_fault_;
 }
 
+// A new signer has no end of the socket that nodestage-peer had to the last one.
 void Peers::start_signer() {
+  carrier_ended();
+  int ends[2] = {-1, -1};
+  if (::socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends) != 0)
+    log::error("{}", system_error("socketpair").what);
+  const Fd of_signer(ends[0]);
+  to_signer_ = Fd(ends[1]);
   auto helper = Helper::start(
-      loop_, [user = config_.peer.user] { return run_signer(user); },
-      [this](std::string_view packet) { from_signer(packet); },
+      loop_,
+      [user = config_.peer.user, places = key_places(config_)] { return run_signer(user, places); },
+      of_signer, [this](std::string_view packet) { from_signer(packet); },
       [this] {
-        signer_.reset();
         signer_ended();
         start_again(&Peers::start_signer, signer_pause_);
       });
@@ -98,16 +103,16 @@ void Peers::start_signer() {
     return start_again(&Peers::start_signer, signer_pause_);
   }
   signer_ = std::move(*helper);
-  try_munge();
+  try_credentials();
+  start_carrier();
 }
 
 void Peers::start_carrier() {
   auto helper = Helper::start(
-      loop_, [&peer = config_.peer] { return become_carrier(peer.program, peer.user); },
+      loop_, [&peer = config_.peer] { return become_carrier(peer.program, peer.user); }, to_signer_,
       [this](std::string_view packet) { from_carrier(packet); },
       [this] {
         carrier_fails("nodestage-peer has exited");
-        carrier_.reset();
         carrier_ended();
         start_again(&Peers::start_carrier, carrier_pause_);
       });
@@ -131,27 +136,61 @@ void Peers::start_again(void (Peers::*child)(), std::chrono::seconds& pause) {
   });
 }
 
-// Repeats until MUNGE has answered once.
-void Peers::try_munge() {
-  if (munge_timer_) loop_.cancel(*munge_timer_);
-  munge_timer_.reset();
-  if (!signer_ || munge_answered_) return;
-  signer_->send(encode_sign_request({k_try_munge, ""}));
-  munge_timer_ = loop_.after(k_munge_retry, [this] { try_munge(); });
+// What waits for it fails.
+void Peers::signer_ended() {
+  signer_.reset();
+  for (const auto& [id, request] : std::exchange(unsigned_, {})) {
+    for (const std::string& node : request.to)
+      fail_later(node, "the signer process has exited", request.on_sent);
+  }
+}
+
+void Peers::carrier_ended() {
+  carrier_.reset();
+  for (const auto& [id, unsent] : std::exchange(unsent_, {}))
+    fail_later(unsent.node, "nodestage-peer has exited", unsent.on_sent);
+}
+
+// Again and again: `nodestage doctor` shows what comes of it.
+void Peers::try_credentials() {
+  if (try_timer_) loop_.cancel(*try_timer_);
+  try_timer_.reset();
+  if (!signer_) return;
+  signer_->send(encode_sign_request({k_try, true, ""}));
+  try_timer_ =
+      loop_.after(has_made_ ? k_later_tries : k_first_tries, [this] { try_credentials(); });
+}
+
+void Peers::take(CredentialState state) {
+  if (state == credentials_) return;
+  credentials_ = std::move(state);
+  switch (credentials_.kind) {
+    case CredentialState::Kind::unknown:
+    case CredentialState::Kind::off:
+      break;
+    case CredentialState::Kind::holds:
+      log::info(
+          "notes to other nodes carry credentials by {}: the nodes of a job can report to "
+          "each other",
+          credentials_.text);
+      break;
+    case CredentialState::Kind::fault:
+      log::warn("credentials for notes to other nodes cannot be made: {}", credentials_.text);
+      break;
+  }
+  if (on_change_) on_change_();
 }
 
 void Peers::from_signer(std::string_view packet) {
   auto reply = decode_sign_reply(packet);
   if (!reply) return;
-  if (reply->fault.empty() && !munge_answered_) {
-    log::info("MUNGE answers: the nodes of a job can report to each other");
-    munge_answered_ = true;
+  const bool is_good = reply->fault.empty();
+  if (is_good) {
+    has_made_ = true;
     signer_pause_ = k_first_pause;
   }
-  if (reply->fault != munge_fault_ && !reply->fault.empty()) {
-    log::warn("credentials for notes to other nodes cannot be made: {}", printable(reply->fault));
-  }
-  munge_fault_ = reply->fault;
+  take(is_good ? CredentialState{CredentialState::Kind::holds, printable(reply->method)}
+               : CredentialState{CredentialState::Kind::fault, printable(reply->fault)});
   const auto found = unsigned_.find(reply->id);
   if (found == unsigned_.end()) return;
   const Unsigned request = std::move(found->second);
@@ -181,7 +220,6 @@ void Peers::watch_carrier() {
     return;
   }
   carrier_fails("nodestage-peer does not answer");
-  carrier_.reset();
   carrier_ended();
   start_again(&Peers::start_carrier, carrier_pause_);
 }
@@ -233,7 +271,7 @@ void Peers::send(PeerNote note, const OnSent& on_sent) {
     note.sequence = next_sequence();
     const SignId id = next_id_++;
     const bool taken = signer_ && unsigned_.size() < k_max_waiting &&
-                       signer_->send(encode_sign_request({id, encode_peer_note(note)}));
+                       signer_->send(encode_sign_request({id, false, encode_peer_note(note)}));
     if (taken) {
       unsigned_.emplace(id, Unsigned{note.to, on_sent});
     } else {
@@ -263,19 +301,6 @@ void Peers::fail_later(const std::string& node, const std::string& why, const On
   loop_.after(std::chrono::milliseconds(0), [node, why, on_sent] {
     on_sent(node, {PeerFault::Where::here, why});
   });
-}
-
-void Peers::signer_ended() {
-  for (const auto& [id, request] : std::exchange(unsigned_, {})) {
-    for (const std::string& node : request.to)
-      fail_later(node, "the signer process has exited", request.on_sent);
-  }
-}
-
-void Peers::carrier_ended() {
-  for (const auto& [id, unsent] : std::exchange(unsent_, {})) {
-    fail_later(unsent.node, "nodestage-peer has exited", unsent.on_sent);
-  }
 }
 
 std::uint64_t Peers::next_sequence() {

@@ -1,10 +1,11 @@
 // Peers: this node's side of the messages between the daemons of a job's nodes
 // (common/wire/peer_note.hpp).
 //
-// Two children do what may block or needs no root. The signer makes MUNGE credentials.
-// nodestage-peer carries them over TCP and opens those that arrive. A child that exits is started
-// again. A note that arrives was made by root of a host with the cluster's MUNGE key, and came from
-// an address of the node in `from`. The caller must check whether that node may send it.
+// Two children do what may block, needs no root or needs the cluster's key. The signer makes
+// credentials, and opens those that a key of the cluster made. nodestage-peer carries them over
+// TCP, and has those that arrive opened by MUNGE or by the signer. A child that exits is started
+// again. A note that arrives was made by root of a host with the cluster's key, and came from an
+// address of the node in `from`. The caller must check whether that node may send it.
 #pragma once
 
 #include <chrono>
@@ -17,6 +18,8 @@
 #include <string_view>
 #include <vector>
 
+#include "common/os/fd.hpp"
+#include "common/wire/daemon_about.hpp"
 #include "common/wire/peer_channel.hpp"
 #include "common/wire/peer_note.hpp"
 #include "daemon/root/basis/config.hpp"
@@ -37,18 +40,21 @@ class Peers {
   using OnNote = std::function<void(const PeerNote&, const std::string& address)>;
   // Called once for each node, from the loop, never from the call that sends.
   using OnSent = std::function<void(const std::string& node, const PeerFault& fault)>;
+  using OnChange = std::function<void()>;
 
   Peers(Loop& loop, const Config& config) : loop_(loop), config_(config) {}
   Peers(const Peers&) = delete;
   Peers& operator=(const Peers&) = delete;
   virtual ~Peers() = default;
 
-  void start(OnNote on_note);
-  // Call it after a reload of the configuration.
+  // on_change: `credentials` has other words.
+  void start(OnNote on_note, OnChange on_change);
+  // Call it after a reload of the configuration, or of the cluster's key.
   void settings_changed();
 
+  [[nodiscard]] const CredentialState& credentials() const { return credentials_; }
   // Why the nodes of a job cannot communicate here, as a text for a user; empty when they can. Once
-  // MUNGE has answered, a later failure counts as temporary. A build without MUNGE never can.
+  // a credential was made, a later failure counts as temporary.
   [[nodiscard]] virtual std::optional<std::string> off() const;
   // Why this node has not received notes for longer than peer.silence_wait though others rely on
   // it.
@@ -72,19 +78,20 @@ class Peers {
 
   void start_signer();
   void start_carrier();
-  void try_munge();
   void start_again(void (Peers::*child)(), std::chrono::seconds& pause);
+  void signer_ended();
+  void carrier_ended();
+  void try_credentials();
   void from_signer(std::string_view packet);
   void from_carrier(std::string_view packet);
   void take(const PeerListening& listening);
   void take(const PeerDelivered& delivered);
   void take(const PeerReceived& received) const;
+  void take(CredentialState state);
   void carrier_fails(const std::string& why);
   void watch_carrier();
   void fail_later(const std::string& node, const std::string& why, const OnSent& on_sent);
   void deliver(const std::string& node, const std::string& credential, OnSent on_sent);
-  void signer_ended();
-  void carrier_ended();
   std::uint64_t next_sequence();
 
   Loop& loop_;
@@ -93,9 +100,12 @@ class Peers {
   OnNote on_note_;
   std::unique_ptr<Helper> signer_;
   std::unique_ptr<Helper> carrier_;
-  std::optional<Loop::TimerId> munge_timer_;
-  bool munge_answered_ = false;
-  std::string munge_fault_;
+  Fd to_signer_;  // nodestage-peer's end, which the next one gets, too
+  OnChange on_change_;
+  std::string key_mark_;  // of the key file with which the signer was started
+  std::optional<Loop::TimerId> try_timer_;
+  bool has_made_ = false;  // a credential
+  CredentialState credentials_;
   std::string carrier_fault_;                        // why it does not listen now
   std::optional<Clock::time_point> carrier_failed_;  // since when
   Clock::time_point carrier_spoke_{};

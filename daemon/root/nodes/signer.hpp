@@ -1,9 +1,13 @@
-// The signer: a child of the daemon that makes MUNGE credentials for notes to other nodes. It is a
-// child because libmunge waits for munged and the daemon must not wait. It has uid 0, which a
-// credential must show, but no capability.
+// The signer: a child of the daemon that makes credentials for notes to other nodes, by MUNGE or by
+// a key of the cluster, and opens those that were made by key. It is a child because libmunge waits
+// for munged and the daemon must not wait; and because whoever has the key can make notes in the
+// name of every node: neither the daemon, which parses notes, nor nodestage-peer, which listens to
+// the network, has it. It has uid 0, which a MUNGE credential must show, but no capability.
 //
-//   request   u64 id | text payload
-//   reply     u64 id | text credential | text fault
+// On k_peer_channel_fd, with the daemon:
+//   request   u64 id | u8 try | text payload
+//   reply     u64 id | text credential | text fault | text method
+// On k_signer_fd, with nodestage-peer: common/wire/peer_channel.hpp.
 #pragma once
 
 #include <cstdint>
@@ -11,11 +15,13 @@
 #include <string_view>
 
 #include "common/result.hpp"
+#include "daemon/root/nodes/cluster_keys.hpp"
 
 namespace nodestage {
 
 struct SignRequest {
   std::uint64_t id = 0;
+  bool is_try = false;  // makes a credential and opens it, and returns none
   std::string payload;
 };
 std::string encode_sign_request(const SignRequest& request);
@@ -23,13 +29,17 @@ std::string encode_sign_request(const SignRequest& request);
 struct SignReply {
   std::uint64_t id = 0;
   std::string credential;
-  std::string fault;  // for the administrator; empty: there is a credential
+  std::string fault;   // for the administrator; empty: there is a credential
+  std::string method;  // by what credentials are made, for the administrator; empty: not known yet
 };
 Result<SignReply> decode_sign_reply(std::string_view packet);
 
 // The child's whole life, a Helper's body; returns the exit code. Only `user` can decode the
-// credentials (MUNGE's UID restriction). A credential that reaches a wrong listener is therefore
-// useless to it; an unrestricted one would pass for root's own at Slurm.
-int run_signer(const std::string& user);
+// credentials of MUNGE (its UID restriction). A credential that reaches a wrong listener is
+// therefore useless to it; an unrestricted one would pass for root's own at Slurm.
+//
+// The method: places.key_file, where it is set; else MUNGE, if munged answers; else Slurm's own
+// key, where it uses that. What has made a credential once stays the method.
+int run_signer(const std::string& user, const KeyPlaces& places);
 
 }  // namespace nodestage

@@ -15,17 +15,18 @@ namespace {
 
 constexpr std::size_t k_max_unsent = 20'000;
 
-int be_the_child(const Helper::Body& body, int channel, int null) {
-  static_assert(k_peer_channel_fd == 3);
-  const Status placed = place_descriptors({null, STDERR_FILENO, STDERR_FILENO, channel, null});
+int be_the_child(const Helper::Body& body, int channel, int to_other, int null) {
+  static_assert(k_peer_channel_fd == 3 && k_signer_fd == 4);
+  const Status placed =
+      place_descriptors({null, STDERR_FILENO, STDERR_FILENO, channel, to_other, null});
   if (!placed || !reset_process()) return 126;
   return body();
 }
 
 }  // namespace
 
-Result<std::unique_ptr<Helper>> Helper::start(Loop& loop, const Body& body, OnPacket on_packet,
-                                              OnEnd on_end) {
+Result<std::unique_ptr<Helper>> Helper::start(Loop& loop, const Body& body, const Fd& to_other,
+                                              OnPacket on_packet, OnEnd on_end) {
   int ends[2];
   if (::socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends) != 0)
     return system_error("socketpair");
@@ -33,7 +34,7 @@ Result<std::unique_ptr<Helper>> Helper::start(Loop& loop, const Body& body, OnPa
   const Fd theirs(ends[1]);
   ::fcntl(ours.get(), F_SETFL, O_NONBLOCK);
   TRY_ASSIGN(const Fd null, open_at(AT_FDCWD, "/dev/null", O_RDONLY));
-  const auto life = [&] { return be_the_child(body, theirs.get(), null.get()); };
+  const auto life = [&] { return be_the_child(body, theirs.get(), to_other.get(), null.get()); };
   TRY_ASSIGN(ChildProcess child, ChildProcess::start(Orphan::killed, life));
   std::unique_ptr<Helper> helper(new Helper(loop, std::move(on_packet), std::move(on_end)));
   helper->child_ = std::move(child);

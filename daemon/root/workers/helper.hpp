@@ -18,15 +18,16 @@ namespace nodestage {
 
 class Helper {
  public:
-  // Runs in the child, as root. The child's end of the channel is k_peer_channel_fd, its stderr is
-  // the daemon's, and it has no other descriptor. Returns the exit code.
+  // Runs in the child, as root. The child's end of the channel is k_peer_channel_fd, what another
+  // helper has the other end of is k_signer_fd, its stderr is the daemon's, and it has no other
+  // descriptor. Returns the exit code.
   using Body = std::function<int()>;
   using OnPacket = std::function<void(std::string_view)>;
   // The child has exited. The callback may destroy the Helper.
   using OnEnd = std::function<void()>;
 
-  static Result<std::unique_ptr<Helper>> start(Loop& loop, const Body& body, OnPacket on_packet,
-                                               OnEnd on_end);
+  static Result<std::unique_ptr<Helper>> start(Loop& loop, const Body& body, const Fd& to_other,
+                                               OnPacket on_packet, OnEnd on_end);
   Helper(const Helper&) = delete;
   Helper& operator=(const Helper&) = delete;
   ~Helper();

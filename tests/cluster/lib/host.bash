@@ -5,7 +5,8 @@ SUBNET=10.213.0
 readonly USERS=(alice:20001 bob:20002 carol:20003) LAB_GID=20100
 
 # Files that all hosts of the instance see: accounts, /etc/hosts, home directories, /project,
-# /etc/slurm. MUNGE's key is the same on all, too, but each host has its own copy of it.
+# /etc/slurm, with Slurm's own key if that is used. MUNGE's key is the same on all, too, but each host
+# has its own copy of it.
 make_shared_files() {
     local shared=$STATE/shared
     install -d -m 0755 "$shared" "$shared/etc" "$shared/home" "$shared/slurm" "$shared/slurm/plugstack.conf.d"
@@ -14,6 +15,7 @@ make_shared_files() {
     make_hosts_file >"$shared/etc/hosts"
     make_plugstack "$shared/slurm"
     (umask 077 && head -c 128 /dev/urandom >"$STATE/munge.key")
+    [[ $OPT_AUTH != slurm ]] || (umask 077 && head -c 128 /dev/urandom >"$shared/slurm/slurm.key")
 }
 
 make_accounts() {

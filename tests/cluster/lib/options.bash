@@ -1,7 +1,7 @@
 # shellcheck shell=bash disable=SC2034
 # Options of `up` and `restart-slurm`; kept in the state directory for the other verbs.
 
-OPT_NODES=3 OPT_STAGE='' OPT_DAEMON=0 OPT_SCRATCH_SIZE='' OPT_BIND=()
+OPT_NODES=3 OPT_AUTH=munge OPT_STAGE='' OPT_DAEMON=0 OPT_SCRATCH_SIZE='' OPT_BIND=()
 
 # What ends up in slurm.conf.
 reset_slurm_options() {
@@ -22,6 +22,7 @@ parse_options() {
         *:--no-alloc) OPT_ALLOC=0 ;;
         *:--slurm-conf=?*=*) OPT_SLURM_CONF+=("$value") ;;
         all:--nodes=*) need_number "$option" 240 && OPT_NODES=$value ;;
+        all:--auth=munge | all:--auth=slurm) OPT_AUTH=$value ;;
         all:--stage=/*) OPT_STAGE=$(check_stage "$value") ;;
         all:--stage=?*) OPT_STAGE=$(check_stage "$PWD/$value") ;;
         all:--daemon) OPT_DAEMON=1 ;;

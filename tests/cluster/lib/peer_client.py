@@ -6,6 +6,7 @@ python3 peer_client.py ADDRESS VERB ARG...
   replay TO FROM JOB ADDRESS2    the same credential to ADDRESS, again to ADDRESS, and to ADDRESS2: three answers
   unrestricted TO FROM JOB       as `ready`, with a credential that every user can decode
   bare                           a frame without a credential in it
+  sealed                         what looks like a credential by a key of the cluster
   garbage N                      N connections with random bytes; prints "survived"
   half                           half a frame, then silence: prints "closed" when the other side hangs up
   idle N                         N connections that say nothing: prints "open N", stays until stdin ends
@@ -83,6 +84,10 @@ def bare(address):
     print(send(address, b"not a credential"))
 
 
+def sealed(address):
+    print(send(address, b"NSK1" + os.urandom(500)))
+
+
 def garbage(address, count):
     for _ in range(int(count)):
         with connect(address) as connection:
@@ -111,7 +116,7 @@ def idle(address, count):
 def main():
     address, verb, *arguments = sys.argv[1:]
     verbs = {function.__name__: function
-             for function in (ready, replay, unrestricted, bare, garbage, half, idle)}
+             for function in (ready, replay, unrestricted, bare, sealed, garbage, half, idle)}
     verbs[verb](address, *arguments)
 
 

@@ -68,6 +68,7 @@ stop_service() {
 # MUNGE: a daemon on every host, each with its own socket, seed, log and replay cache, and one key.
 start_munged() {
     local host=$1
+    [[ $OPT_AUTH == munge ]] || return 0
     start_service "$host" munged /var/log/munged.out \
         setpriv --reuid=munge --regid=munge --init-groups \
         munged --foreground --key-file=/var/lib/munge/munge.key --seed-file=/var/lib/munge/munged.seed \

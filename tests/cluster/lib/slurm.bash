@@ -16,8 +16,6 @@ slurm_conf() {
 ClusterName=$INSTANCE
 SlurmctldHost=ctl
 SlurmUser=root
-AuthType=auth/munge
-CryptoType=crypto/munge
 StateSaveLocation=/var/lib/slurm/ctld
 SlurmdSpoolDir=/var/lib/slurm/slurmd
 SlurmctldPidFile=/run/slurmctld.pid
@@ -55,6 +53,10 @@ NodeName=n[1-$OPT_NODES] CPUs=$OPT_CPUS RealMemory=4000 State=UNKNOWN
 PartitionName=debug Nodes=ALL Default=YES MaxTime=INFINITE PriorityTier=1 State=UP
 PartitionName=high Nodes=ALL Default=NO MaxTime=INFINITE PriorityTier=10 State=UP
 CONF
+    case $OPT_AUTH in
+    munge) printf '%s\n' AuthType=auth/munge CryptoType=crypto/munge ;;
+    slurm) printf '%s\n' AuthType=auth/slurm CredType=cred/slurm ;;
+    esac
     if ((OPT_PRIVATE_TMP)); then
         printf '%s\n' JobContainerType=job_container/tmpfs PrologFlags=Contain
     elif ((OPT_ALLOC)); then

@@ -1,0 +1,183 @@
+#include "daemon/root/nodes/cluster_keys.hpp"
+
+#include <fcntl.h>
+#include <openssl/core_names.h>
+#include <openssl/evp.h>
+#include <openssl/kdf.h>
+#include <strings.h>
+#include <sys/stat.h>
+
+#include <algorithm>
+#include <memory>
+#include <nlohmann/json.hpp>
+#include <span>
+#include <string_view>
+
+#include "common/os/file.hpp"
+
+namespace nodestage {
+namespace {
+
+constexpr std::size_t k_max_file_bytes = 1 << 20;
+constexpr std::size_t k_least_key_bytes = 16;  // as Slurm demands of each in a list
+constexpr std::string_view k_secret_label = "nodestage note key 1";
+constexpr std::string_view k_id_label = "nodestage note key id 1";
+
+Status hkdf(std::string_view key, std::string_view label, std::span<std::uint8_t> out) {
+  const std::unique_ptr<EVP_KDF, void (*)(EVP_KDF*)> kdf(::EVP_KDF_fetch(nullptr, "HKDF", nullptr),
+                                                         ::EVP_KDF_free);
+  const std::unique_ptr<EVP_KDF_CTX, void (*)(EVP_KDF_CTX*)> context(::EVP_KDF_CTX_new(kdf.get()),
+                                                                     ::EVP_KDF_CTX_free);
+  std::string digest = "SHA256";
+  std::string secret(key);
+  std::string info(label);
+  const OSSL_PARAM settings[] = {
+      ::OSSL_PARAM_construct_utf8_string(OSSL_KDF_PARAM_DIGEST, digest.data(), 0),
+      ::OSSL_PARAM_construct_octet_string(OSSL_KDF_PARAM_KEY, secret.data(), secret.size()),
+      ::OSSL_PARAM_construct_octet_string(OSSL_KDF_PARAM_INFO, info.data(), info.size()),
+      ::OSSL_PARAM_construct_end()};
+  const bool done =
+      context && ::EVP_KDF_derive(context.get(), out.data(), out.size(), settings) > 0;
+  ::OPENSSL_cleanse(secret.data(), secret.size());
+  return done ? Status() : Error{0, "HKDF-SHA256 is not available (OpenSSL)"};
+}
+
+Result<ClusterKey> derive(std::string_view key) {
+  ClusterKey derived;
+  TRY(hkdf(key, k_secret_label, derived.secret));
+  TRY(hkdf(key, k_id_label, derived.id));
+  return derived;
+}
+
+// Both alphabets of RFC 4648, with or without padding, as Slurm takes them.
+std::optional<std::string> from_base64url(std::string_view text) {
+  constexpr std::string_view k_digits =
+      "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
+  while (text.ends_with('=')) text.remove_suffix(1);
+  std::string bytes;
+  std::uint32_t bits = 0;
+  unsigned count = 0;
+  for (const char digit : text) {
+    const char same = digit == '+' ? '-' : digit == '/' ? '_' : digit;
+    const std::size_t value = k_digits.find(same);
+    if (value == std::string_view::npos) return {};
+    bits = (bits << 6U | static_cast<std::uint32_t>(value)) & 0xffffU;
+    count += 6;
+    if (count < 8) continue;
+    count -= 8;
+    bytes.push_back(static_cast<char>(bits >> count & 0xffU));
+  }
+  return bytes;
+}
+
+Error wrong_list(const std::string& path, const std::string& why) {
+  return {EINVAL, path + " is not a list of keys as auth/slurm uses it: " + why};
+}
+
+Result<ClusterKeys> derive_list(const KeyFile& file, std::uint64_t now_s) {
+  const auto document = nlohmann::json::parse(file.bytes, nullptr, false);
+  const auto list = document.is_object() ? document.find("keys") : document.end();
+  if (list == document.end() || !list->is_array()) return wrong_list(file.path, "no \"keys\"");
+  ClusterKeys found{file.path, {}};
+  for (const auto& entry : *list) {
+    const auto text = [&entry](const char* name) {
+      const auto value = entry.is_object() ? entry.find(name) : entry.end();
+      return value != entry.end() && value->is_string() ? value->template get<std::string>() : "";
+    };
+    const auto expires = entry.is_object() ? entry.find("exp") : entry.end();
+    const std::uint64_t until = expires != entry.end() && expires->is_number_unsigned()
+                                    ? expires->template get<std::uint64_t>()
+                                    : 0;  // never
+    if (until != 0 && until <= now_s) continue;
+    const auto bytes = from_base64url(text("k"));
+    if (!bytes || bytes->size() < k_least_key_bytes)
+      return wrong_list(file.path, "a key whose \"k\" is not base64url of 16 bytes or more");
+    TRY_ASSIGN(const ClusterKey key, derive(*bytes));
+    const bool makes = ::strcasecmp(text("use").c_str(), "default") == 0;
+    found.keys.insert(makes ? found.keys.begin() : found.keys.end(), key);
+  }
+  if (found.keys.empty()) return wrong_list(file.path, "no key that has not expired");
+  return found;
+}
+
+// A line of slurm.conf, without regard to case, blanks around its parts, and what follows a '#'.
+bool says_auth_slurm(std::string_view line) {
+  std::string text(line.substr(0, line.find('#')));
+  std::erase_if(text, [](char c) { return c == ' ' || c == '\t' || c == '\r'; });
+  return ::strcasecmp(text.c_str(), "AuthType=auth/slurm") == 0;
+}
+
+bool uses_auth_slurm(const std::string& directory) {
+  const auto conf = read_file(AT_FDCWD, directory + "/slurm.conf", 16 * k_max_file_bytes);
+  if (!conf) return false;
+  std::string_view rest = *conf;
+  while (!rest.empty()) {
+    const std::string_view line = rest.substr(0, rest.find('\n'));
+    if (says_auth_slurm(line)) return true;
+    rest.remove_prefix(std::min(rest.size(), line.size() + 1));
+  }
+  return false;
+}
+
+Result<KeyFile> read_key_file(const std::string& path, bool is_list) {
+  TRY_ASSIGN(const Fd fd, open_at(AT_FDCWD, path, O_RDONLY | O_NONBLOCK));
+  struct stat info {};
+  if (::fstat(fd.get(), &info) != 0) return system_error(path);
+  if (!S_ISREG(info.st_mode)) return Error{EINVAL, path + " is not a file"};
+  if ((info.st_mode & S_IRWXO) != 0)
+    return Error{EPERM, path + " is a key that every user can use or change",
+                 "Make it its owner's alone: chmod 600 " + path};
+  TRY_ASSIGN(std::string bytes, read_all(fd.get(), k_max_file_bytes));
+  return KeyFile{path, std::move(bytes), is_list};
+}
+
+// The list goes before the single key, as in Slurm.
+struct Place {
+  std::string path;
+  bool is_list;
+};
+std::optional<Place> place_of_key(const KeyPlaces& places) {
+  if (!places.key_file.empty()) return Place{places.key_file, places.key_file.ends_with(".jwks")};
+  for (const std::string& directory : places.slurm_directories) {
+    if (!uses_auth_slurm(directory)) continue;
+    // A node without a configuration of its own has the key where others have both.
+    for (const std::string& with_key : {directory, places.slurm_directories.front()}) {
+      struct stat info {};
+      if (::stat((with_key + "/slurm.jwks").c_str(), &info) == 0)
+        return Place{with_key + "/slurm.jwks", true};
+      if (::stat((with_key + "/slurm.key").c_str(), &info) == 0)
+        return Place{with_key + "/slurm.key", false};
+    }
+    return Place{directory + "/slurm.key", false};
+  }
+  return {};
+}
+
+}  // namespace
+
+Result<std::optional<KeyFile>> find_key_file(const KeyPlaces& places) {
+  const auto place = place_of_key(places);
+  if (!place) return std::optional<KeyFile>();
+  TRY_ASSIGN(KeyFile file, read_key_file(place->path, place->is_list));
+  return std::optional<KeyFile>(std::move(file));
+}
+
+std::string key_file_mark(const KeyPlaces& places) {
+  const auto place = place_of_key(places);
+  struct stat info {};
+  if (!place || ::stat(place->path.c_str(), &info) != 0) return "";
+  return place->path + " " + std::to_string(info.st_dev) + " " + std::to_string(info.st_ino) + " " +
+         std::to_string(info.st_size) + " " + std::to_string(info.st_mtim.tv_sec) + "." +
+         std::to_string(info.st_mtim.tv_nsec);
+}
+
+Result<ClusterKeys> derive_cluster_keys(const KeyFile& file, std::uint64_t now_s) {
+  if (file.is_list) return derive_list(file, now_s);
+  if (file.bytes.size() < k_least_key_bytes)
+    return Error{EINVAL, file.path + " holds " + std::to_string(file.bytes.size()) +
+                             " bytes: a key has at least " + std::to_string(k_least_key_bytes)};
+  TRY_ASSIGN(const ClusterKey key, derive(file.bytes));
+  return ClusterKeys{file.path, {key}};
+}
+
+}  // namespace nodestage

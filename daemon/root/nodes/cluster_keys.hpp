@@ -1,0 +1,62 @@
+// The keys of the cluster with which credentials are made and opened where MUNGE does not do it:
+// the file peer.key_file or, where Slurm itself uses auth/slurm, the key of that.
+//
+//   slurm.key   any bytes: one key
+//   slurm.jwks  JSON {"keys": [{"kid": "...", "k": "base64url of the key", "use": "default",
+//               "exp": seconds since 1970}, ...]}; the default key, else the first, makes
+//               credentials, every key opens them. Slurm's "Authentication Plugins" describes both
+//
+// What a process keeps is derived (HKDF-SHA256, RFC 5869, as OpenSSL makes it): from that nobody
+// can get back to Slurm's own key.
+//
+// Golden test: tests/unit/test_key_credentials.cpp.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "common/result.hpp"
+
+namespace nodestage {
+
+using KeyId = std::array<std::uint8_t, 8>;
+using KeySecret = std::array<std::uint8_t, 32>;
+
+struct ClusterKey {
+  KeyId id{};  // derived, too: the same for the same key, whatever its name is
+  KeySecret secret{};
+};
+
+struct ClusterKeys {
+  std::string source;            // the file
+  std::vector<ClusterKey> keys;  // not empty; the first one makes credentials
+};
+
+struct KeyFile {
+  std::string path;
+  std::string bytes;
+  bool is_list = false;  // slurm.jwks
+};
+
+// Where keys may be: `key_file`, unless it is empty, else in the first of these directories whose
+// slurm.conf says AuthType=auth/slurm.
+struct KeyPlaces {
+  std::string key_file;
+  std::vector<std::string> slurm_directories = {"/etc/slurm", "/run/slurm/conf"};
+};
+
+// Needs the privilege to read the file. Nothing is returned if Slurm uses another method. A fault
+// if there is a file that cannot be read, or that others than its owner and group can read.
+Result<std::optional<KeyFile>> find_key_file(const KeyPlaces& places);
+
+// What changes when a key file is replaced. Needs no privilege.
+std::string key_file_mark(const KeyPlaces& places);
+
+// `now_s`: keys of a list that have expired by then are left out. A fault for bytes that hold no
+// key, or one of fewer than 16 bytes.
+Result<ClusterKeys> derive_cluster_keys(const KeyFile& file, std::uint64_t now_s);
+
+}  // namespace nodestage

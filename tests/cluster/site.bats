@@ -1,0 +1,173 @@
+#!/usr/bin/env bats
+#
+# Goal: at home on the clusters that the tutorials are written for, in small: no munged from Slurm 23.11 on, a plugin
+# that gives each job private directories and removes them in its epilog, an Epilog script that does so again, steps
+# without supplementary groups, interactive steps on a terminal. docs/sites.md has the lines of each file.
+
+# shellcheck disable=SC2016,SC2153
+load helpers
+
+export NODESTAGE_CLUSTER=site
+
+readonly PLUGSTACK=/etc/slurm/plugstack.conf
+
+# block NAME: of docs/sites.md, what the first recipe has for that file.
+block() {
+    local blocks=$BATS_FILE_TMPDIR/sites
+    [[ -e $blocks/index ]] || python3 "$BATS_TEST_DIRNAME/lib/blocks.py" "$BATS_TEST_DIRNAME/../../docs/sites.md" "$blocks"
+    cat "$blocks/$(awk -F '\t' -v name="$1" '$3 == "site" && $4 == name { print $1 }' "$blocks/index")"
+}
+
+# plugstack FILTER: the lines of the recipe, through it, with the stand-in for the site's plugin.
+plugstack() {
+    block plugstack.conf | sed 's|cc-tmpfs_mounts.so .*|/usr/lib/job_mounts.so|' | "$1" | on ctl sh -c 'cat >"$1.new"; mv "$1.new" "$1"' sh "$PLUGSTACK"
+}
+
+setup_file() {
+    [[ -n ${NODESTAGE_STAGE:-} ]] || { echo "NODESTAGE_STAGE must name an installed stage"; return 1; }
+    local auth=munge host lines
+    dpkg --compare-versions "$(slurmd -V | grep -oE '[0-9]+\.[0-9]+' | head -n 1)" lt 23.11 || auth=slurm
+    gcc -shared -fPIC -Wall -Wextra -o "$BATS_FILE_TMPDIR/job_mounts.so" "$BATS_TEST_DIRNAME/lib/job_mounts_plugin.c"
+    mapfile -t lines < <(block slurm.conf)
+    # Slurm lets a requeued job start when its old credential has expired, by default after two minutes.
+    cluster_up --nodes=3 --auth="$auth" --slurm-conf=AuthInfo=cred_expire=5 "${lines[@]/#/--slurm-conf=}"
+    block epilog | on ctl tee /etc/slurm/epilog >/dev/null
+    on ctl chmod 755 /etc/slurm/epilog
+    for host in ctl $(nodes); do
+        on "$host" sh -c 'cat >/usr/lib/job_mounts.so' <"$BATS_FILE_TMPDIR/job_mounts.so"
+    done
+    plugstack cat
+    for host in $(nodes); do
+        cluster slurmd restart "$host"
+    done
+    cluster wait-idle
+    as alice bash -eus <<'SETUP'
+mkdir slow scratch tree
+for i in $(seq 20); do echo "file $i" >"tree/f$i"; done
+head -c 4M /dev/urandom >tree/large
+tar cf slow/data.tar tree
+SETUP
+}
+
+teardown_file() {
+    cluster_down
+}
+
+teardown() {
+    [[ -n ${BATS_TEST_COMPLETED:-} ]] || undo_all_holds
+}
+
+@test "doctor finds nothing wrong, and says by what the nodes prove their notes" {
+    wait_until 20 on n1 grep -q '^credentials=holds' /run/nodestage/about
+    run on n1 nodestage doctor
+    echo "$output"
+    [ "$status" = 0 ]
+    if on n1 test -e /etc/slurm/slurm.key; then
+        has "$output" "notes between nodes have credentials by the key in /etc/slurm/slurm.key: one was made and opened here"
+        run on n1 pgrep -x munged
+        [ "$status" -ne 0 ]
+    else
+        has "$output" "notes between nodes have credentials by MUNGE: one was made and opened here"
+    fi
+}
+
+@test "three nodes wait for each other, and each learns how the job ended" {
+    hold_back n3
+    id=$(submit alice -N3 --stage-dataset=slow/data.tar --stage-out=r:scratch/all_%j/%N,when=success <<'SCRIPT'
+#!/bin/bash
+echo started
+srun bash -c 'cmp $NODESTAGE_DATASET/tree/large ~/tree/large && mkdir $SLURM_TMPDIR/r && hostname >$SLURM_TMPDIR/r/name'
+SCRIPT
+    )
+    wait_until 30 job_has_output "$id" "ready here; 1 of 3 nodes is not ready: n3"
+    run job_output "$id"
+    [[ $output != *started* ]]
+    let_go n3
+    wait_until 60 job_is "$id" COMPLETED
+    undo_hold n3
+    wait_until 30 as alice test -e "scratch/all_$id/n3/name"
+    [ "$(as alice sh -c "cat scratch/all_$id/*/name" | xargs)" = "n1 n2 n3" ]
+    assert_idle_clean
+}
+
+@test "the workshop's script, with an environment made in the job, and a tar of the results" {
+    sbatch_wait --limit=120 --stage-dataset=slow/data.tar --stage-out='out.tar:scratch/out_%j/' <<'SCRIPT'
+#!/bin/bash
+#SBATCH --cpus-per-task=2
+set -e
+[ "$(stat -c %U "$SLURM_TMPDIR")" = alice ]
+touch /tmp/own /var/tmp/own /dev/shm/own
+[ -e "$SLURM_TMPDIR/own" ]
+virtualenv --quiet --no-download "$SLURM_TMPDIR/env"
+source "$SLURM_TMPDIR/env/bin/activate"
+python -c 'import os; print("trained on", len(os.listdir(os.environ["SLURM_TMPDIR"] + "/data/tree")), "files")'
+mkdir "$SLURM_TMPDIR/out_$SLURM_JOB_ID"
+echo model >"$SLURM_TMPDIR/out_$SLURM_JOB_ID/model.pt"
+tar -C "$SLURM_TMPDIR" -cf "$SLURM_TMPDIR/out.tar" "out_$SLURM_JOB_ID"
+SCRIPT
+    [ "$STATE" = COMPLETED ]
+    has "$OUTPUT" "trained on 21 files"
+    wait_until 20 as alice test -e "scratch/out_$JOBID/out.tar"
+    [ "$(as alice tar -xOf "scratch/out_$JOBID/out.tar" "out_$JOBID/model.pt")" = model ]
+    assert_idle_clean
+}
+
+@test "an interactive step on a terminal has its data, and its results arrive" {
+    as alice script -qfec 'salloc --stage-dataset=slow/data.tar --stage-out=r:scratch/salloc' /dev/null \
+        < <(wait_until 30 grep -q 'nodestage: ' "$BATS_TEST_TMPDIR/salloc"; echo 'ls $SLURM_TMPDIR/data/tree | wc -l; echo $USER >$SLURM_TMPDIR/r; exit') >"$BATS_TEST_TMPDIR/salloc" 2>&1
+    cat "$BATS_TEST_TMPDIR/salloc"
+    tr -d "\r" <"$BATS_TEST_TMPDIR/salloc" | grep -qE "(^|l)21$"
+    wait_until 20 as alice test -e scratch/salloc
+    [ "$(as alice cat scratch/salloc)" = alice ]
+    assert_idle_clean
+}
+
+@test "an array, and a job that is requeued: each run has its data, and its results arrive" {
+    sbatch_wait --array=1-3 --stage-dataset=slow/data.tar --stage-out='r:scratch/array_%a' --wrap 'cat $SLURM_TMPDIR/data/tree/f1 >$SLURM_TMPDIR/r'
+    [ "$STATE" = COMPLETED ]
+    wait_until 20 as alice test -e scratch/array_3
+    [ "$(as alice sh -c 'cat scratch/array_?' | sort -u)" = "file 1" ]
+    id=$(submit alice --stage-dataset=slow/data.tar --stage-out='r:scratch/run_%r' <<'SCRIPT'
+#!/bin/bash
+echo "$SLURM_TMPDIR" >"$SLURM_TMPDIR/r"
+[ -e "$SLURM_TMPDIR/data/tree/large" ] || exit 7
+[ "${SLURM_RESTART_COUNT:-0}" != 0 ] || { scontrol requeue "$SLURM_JOB_ID"; sleep 60; }
+SCRIPT
+    )
+    wait_until 60 as alice test -e scratch/run_1
+    wait_until 30 job_is "$id" COMPLETED
+    [ "$(as alice cat scratch/run_0 scratch/run_1 | xargs)" = "/localscratch/alice.$id.0 /localscratch/alice.$id.0" ]
+    assert_idle_clean
+}
+
+@test "the plugin before nodestage: doctor says so, and a job that loses its results is told" {
+    plugstack tac
+    run on n1 nodestage doctor
+    has "$output" "warning  /usr/lib/job_mounts.so is listed before nodestage in $PLUGSTACK, so its epilog runs first"
+    sbatch_wait --stage-dataset=slow/data.tar --stage-out='r:scratch/before' --wrap 'echo result >$SLURM_TMPDIR/r'
+    plugstack cat
+    wait_until 20 as alice test -e "nodestage-$JOBID.txt"
+    has "$(as alice cat "nodestage-$JOBID.txt")" "another program removed it before the results were copied back" 'plugstack.conf'
+    [[ $(daemon_log n1) != *"are kept in"* ]]
+    assert_idle_clean
+}
+
+@test "the other recipe that is a whole file is one that nodestaged takes" {
+    block never | on n1 tee /tmp/never.toml >/dev/null
+    on n1 nodestaged --config /tmp/never.toml --check
+}
+
+@test "a TaskProlog that sets another SLURM_TMPDIR: doctor names the script" {
+    on ctl tee /etc/slurm/task_prolog >/dev/null <<'PROLOG'
+#!/bin/sh
+echo export SLURM_TMPDIR=/localscratch/other
+PROLOG
+    on ctl chmod 755 /etc/slurm/task_prolog
+    on ctl sh -c 'echo TaskProlog=/etc/slurm/task_prolog >>/etc/slurm/slurm.conf'
+    on ctl scontrol reconfigure
+    run on n1 nodestage doctor
+    has "$output" "/etc/slurm/task_prolog" SLURM_TMPDIR
+    on ctl sed -i '/^TaskProlog=/d' /etc/slurm/slurm.conf
+    on ctl scontrol reconfigure
+    cluster wait-idle
+}
