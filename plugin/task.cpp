@@ -21,6 +21,7 @@
 #include "plugin/deadly_signals.hpp"
 #include "plugin/marker.hpp"
 #include "plugin/stage_wait.hpp"
+#include "plugin/started_task.hpp"
 #include "plugin/submit_environment.hpp"
 
 namespace nodestage {
@@ -213,6 +214,8 @@ int wait_and_set(spank_t spank, const PluginSettings& settings, const std::strin
   if (result.verdict == StageVerdict::fail) return -1;
   say_what_is_not_waited_for(spank, voice);
   set_environment(spank, result.environment);
+  const std::string directory = spank_variable(spank, "SLURM_TMPDIR");
+  if (voice.speaks() && !directory.empty()) compare_when_started(directory, voice.beginning());
   return 0;
 }
 

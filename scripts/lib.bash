@@ -69,8 +69,11 @@ debian_name() {
 # options of debootstrap; keeps a complete one.
 make_debian_root() {
   local log script=/usr/share/debootstrap/scripts/$1
-  # A debootstrap that is older than that Debian makes it with the script of Debian's next release.
-  [ -e "$script" ] || script=/usr/share/debootstrap/scripts/sid
+  # A debootstrap that is older than that Debian or Ubuntu makes it with the script of all later ones.
+  case $1 in
+    noble | resolute) script=/usr/share/debootstrap/scripts/gutsy ;;
+    *) [ -e "$script" ] || script=/usr/share/debootstrap/scripts/sid ;;
+  esac
   if ! debian_root_is_whole "$2"; then
     say "making a root of Debian $1"
     rm -rf --one-file-system "$2"

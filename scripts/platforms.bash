@@ -60,25 +60,27 @@ test_platform() {
   fi
 }
 
-# Makes a root of Ubuntu 22.04. Debian 12 has no keyring of Ubuntu's, but Debian 13 has.
+# make_ubuntu_root NAME DIR: makes a root of that Ubuntu. Debian 12 has no keyring of Ubuntu's, but Debian 13 has.
 make_ubuntu_root() {
   local trixie
   trixie=$(root_of trixie)/root
   make_debian_root trixie "$trixie"
   "$top/scripts/in_root" "$trixie" "$top:/src" -- bash -c '. /src/scripts/lib.bash && install_packages ubuntu-keyring'
-  make_debian_root jammy "$1" --components=main,universe --keyring="$trixie/usr/share/keyrings/ubuntu-archive-keyring.gpg"
-  cp -r /usr/include/toml++ "$1/usr/local/include/"
+  make_debian_root "$1" "$2" --components=main,universe --keyring="$trixie/usr/share/keyrings/ubuntu-archive-keyring.gpg"
 }
 
-# make_platform_root DEBIAN DIR
+# make_platform_root NAME DIR: makes a root of that Debian or Ubuntu.
 make_platform_root() {
   install_packages debootstrap
-  if [ "$1" = jammy ]; then
-    install_packages libtomlplusplus-dev
-    make_ubuntu_root "$2"
-  else
-    make_debian_root "$1" "$2"
-  fi
+  case $1 in
+    jammy)
+      install_packages libtomlplusplus-dev
+      make_ubuntu_root jammy "$2"
+      cp -r /usr/include/toml++ "$2/usr/local/include/"
+      ;;
+    noble | resolute) make_ubuntu_root "$1" "$2" ;;
+    *) make_debian_root "$1" "$2" ;;
+  esac
   # debootstrap makes none, and a test looks for localhost.
   [ -e "$2/etc/hosts" ] || echo '127.0.0.1 localhost' >"$2/etc/hosts"
 }

@@ -157,7 +157,7 @@ SCRIPT
     on n1 nodestaged --config /tmp/never.toml --check
 }
 
-@test "a TaskProlog that sets another SLURM_TMPDIR: doctor names the script" {
+@test "a TaskProlog that sets another SLURM_TMPDIR: the job is told at once, and doctor names the script" {
     on ctl tee /etc/slurm/task_prolog >/dev/null <<'PROLOG'
 #!/bin/sh
 echo export SLURM_TMPDIR=/localscratch/other
@@ -167,6 +167,10 @@ PROLOG
     on ctl scontrol reconfigure
     run on n1 nodestage doctor
     has "$output" "/etc/slurm/task_prolog" SLURM_TMPDIR
+    sbatch_wait --stage-dataset=slow/data.tar --wrap 'echo started; srun --quiet -N1 sleep 2'
+    has "$OUTPUT" "nodestage: n1: warning: this program has SLURM_TMPDIR=/localscratch/other, but data were staged in /localscratch/alice.$JOBID.0" started
+    # Once for the script, and once for its step.
+    [ "$(grep -c 'this program has SLURM_TMPDIR' <<<"$OUTPUT")" = 2 ]
     on ctl sed -i '/^TaskProlog=/d' /etc/slurm/slurm.conf
     on ctl scontrol reconfigure
     cluster wait-idle

@@ -1,0 +1,20 @@
+// What a task's program was really started with: a TaskProlog script, and a plugin that is listed
+// after this one, can set other variables once task_init has returned.
+#pragma once
+
+#include <string>
+#include <string_view>
+
+namespace nodestage {
+
+// The value of SLURM_TMPDIR in the text of /proc/PID/environ; "" where it is not set.
+std::string directory_in(std::string_view environment);
+
+// Starts a process that waits until the calling one, a task, has executed its program, and then
+// compares the program's SLURM_TMPDIR with `directory`. If it is another one, a line is written to
+// stderr: `beginning` and what is wrong. The process belongs to init, has no other descriptor, and
+// ends with the execve at the latest. Does nothing if it cannot be started. For a task's process
+// before its execve, as its user.
+void compare_when_started(const std::string& directory, const std::string& beginning);
+
+}  // namespace nodestage
