@@ -67,4 +67,12 @@ std::optional<RelaySettings> read_relay_settings(const std::string& path) {
   return settings;
 }
 
+bool read_keeps_powered(const std::string& path) {
+  const std::optional<toml::table> document = document_at(path);
+  if (!document) return false;
+  const auto hold = (*document)["hold"];
+  return hold["keep_powered"].value_exact<bool>().value_or(false) ||
+         !hold["notify"].value_exact<std::string>().value_or("").empty();
+}
+
 }  // namespace nodestage

@@ -29,4 +29,8 @@ struct RelaySettings {
 };
 std::optional<RelaySettings> read_relay_settings(const std::string& path);
 
+// Whether this node is kept from being switched off while it holds results (hold.keep_powered), or
+// the site is told of it (hold.notify).
+bool read_keeps_powered(const std::string& path);
+
 }  // namespace nodestage

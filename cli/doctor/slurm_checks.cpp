@@ -166,6 +166,17 @@ Finding judge_proctrack(const SlurmConfig& config) {
                  "Set ProctrackType=proctrack/cgroup in slurm.conf.");
 }
 
+std::vector<Finding> judge_power(const SlurmConfig& config, bool keeps_powered) {
+  const std::string program = value_of(config, "SuspendProgram");
+  if (program.empty() || program == "(null)") return {};
+  if (keeps_powered) return {ok("SuspendProgram=" + program + ": not for nodes that hold results")};
+  return {
+      warning("SuspendProgram=" + program +
+                  ": a node of a cloud that is switched off loses the results that it holds",
+              "Set hold.keep_powered or hold.notify (nodestaged.toml). If your nodes keep their "
+              "disks, nothing is lost.")};
+}
+
 Finding judge_private_tmp(const SlurmConfig& config, std::string_view container_conf,
                           const std::string& tmpdir_root) {
   std::string type = value_of(config, "JobContainerType");

@@ -34,6 +34,8 @@ Finding judge_batch_start(const SlurmConfig& config, const PluginSettings& setti
 std::vector<Finding> judge_time_limits(const SlurmConfig& config, const PluginSettings& settings,
                                        std::uint64_t epilog_wait_s);
 Finding judge_proctrack(const SlurmConfig& config);
+// Whether Slurm switches off nodes that hold results. Nothing to say where it switches off none.
+std::vector<Finding> judge_power(const SlurmConfig& config, bool keeps_powered);
 // container_conf: the contents of job_container.conf; tmpdir_root: "" if not known.
 Finding judge_private_tmp(const SlurmConfig& config, std::string_view container_conf,
                           const std::string& tmpdir_root);

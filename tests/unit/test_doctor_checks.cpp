@@ -135,6 +135,17 @@ TEST_CASE("doctor: slurm.conf") {
   CHECK(judge_batch_start(config("BatchStartTimeout", "10 sec"), settings).grade == Grade::warning);
 }
 
+TEST_CASE("doctor: nodes that Slurm switches off") {
+  CHECK(judge_power({}, false).empty());
+  CHECK(judge_power(config("SuspendProgram", "(null)"), false).empty());
+  const SlurmConfig suspends = config("SuspendProgram", "/usr/bin/slurm_suspend");
+  CHECK(judge_power(suspends, true).front().grade == Grade::ok);
+  const Finding lost = judge_power(suspends, false).front();
+  CHECK(lost.grade == Grade::warning);
+  CHECK(has(lost, "loses the results that it holds"));
+  CHECK(lost.to_do.find("hold.keep_powered") != std::string::npos);
+}
+
 TEST_CASE("doctor: PrologEpilogTimeout against the epilog's wait") {
   const PluginSettings settings;  // epilog_wait 900
   const auto judged = [&](const char* value, std::uint64_t wait) {

@@ -15,6 +15,7 @@
 #include "daemon/root/basis/loop.hpp"
 #include "daemon/root/cache/cache.hpp"
 #include "daemon/root/held/held_results.hpp"
+#include "daemon/root/held/power_keeper.hpp"
 #include "daemon/root/jobs/credits.hpp"
 #include "daemon/root/jobs/ending.hpp"
 #include "daemon/root/jobs/job_views.hpp"
@@ -138,6 +139,7 @@ class Jobs final : private JobEvents {
   JobOutput output_{table_, workers_, notices_, at_.config};
   Credits credits_{at_.loop, at_.config, table_, files_};
   HeldResults held_{{at_.loop, at_.config, at_.areas, table_, files_, workers_, notices_, *this}};
+  PowerKeeper power_{{at_.loop, at_.config, table_}};
   Relays relays_{{at_.loop, at_.config, table_, files_, workers_, at_.peers}};
   Staging staging_{{at_.loop, at_.config, at_.areas, table_, files_, workers_, desk_, held_, cache_,
                     relays_, counters_, *this}};

@@ -20,10 +20,10 @@ constexpr std::size_t k_max_output = 4 << 20;
 constexpr int k_blocks_at_once = 64;  // more than a pipe holds
 
 // Returns only if the program cannot be started.
-int become_scontrol(const std::string& program, std::vector<std::string> arguments) {
+int become_program(const std::string& program, std::vector<std::string> arguments) {
   if (!drop_capabilities()) return 126;
   ::prctl(PR_SET_PDEATHSIG, SIGKILL);
-  arguments.insert(arguments.begin(), "scontrol");
+  arguments.insert(arguments.begin(), program.substr(program.rfind('/') + 1));
   std::vector<std::string> environment = {"PATH=/usr/bin:/bin", "LC_ALL=C.UTF-8"};
   if (const char* conf = ::getenv("SLURM_CONF"))
     environment.push_back(std::string("SLURM_CONF=") + conf);
@@ -40,14 +40,15 @@ Scontrol::~Scontrol() {
   end_child();
 }
 
-Status Scontrol::run(std::vector<std::string> arguments, OnEnd on_end) {
+Status Scontrol::run_program(const std::string& program, std::vector<std::string> arguments,
+                             OnEnd on_end) {
   TRY_ASSIGN(const Fd null, open_at(AT_FDCWD, "/dev/null", O_RDONLY));
   TRY_ASSIGN(Pipe pipe, make_pipe());
   ::fcntl(pipe.read.get(), F_SETFL, O_NONBLOCK);
   const auto body = [&] {
     const int out = pipe.write.get();
     if (!place_descriptors({null.get(), out, out, null.get()}) || !reset_process()) return 126;
-    return become_scontrol(config_.slurm.scontrol, std::move(arguments));
+    return become_program(program, std::move(arguments));
   };
   TRY_ASSIGN(ChildProcess process, ChildProcess::start(Orphan::left, body));
   child_.emplace(Child{std::move(on_end), std::move(process), {}, std::move(pipe.read), {}, {}});

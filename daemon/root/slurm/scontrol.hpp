@@ -1,4 +1,5 @@
-// Scontrol: runs Slurm's own scontrol in a child, one at a time.
+// Scontrol: runs Slurm's own scontrol, or another program of the administrators', in a child, one
+// at a time.
 //
 // The child is uid 0 without any capability: Slurm accepts it as root, and the kernel grants it
 // nothing. Its time (slurm.answer_wait) and output are bounded. The daemon never waits for it.
@@ -7,6 +8,7 @@
 #include <functional>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "common/os/child_process.hpp"
@@ -31,7 +33,11 @@ class Scontrol {
 
   [[nodiscard]] bool busy() const { return child_.has_value(); }
   // Only when not busy. on_end is called once from the loop; the object is not busy by then.
-  Status run(std::vector<std::string> arguments, OnEnd on_end);
+  Status run(std::vector<std::string> arguments, OnEnd on_end) {
+    return run_program(config_.slurm.scontrol, std::move(arguments), std::move(on_end));
+  }
+  // The same with the program of that path.
+  Status run_program(const std::string& program, std::vector<std::string> arguments, OnEnd on_end);
 
  private:
   struct Child {

@@ -7,9 +7,11 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <optional>
 #include <string>
+#include <utility>
 
 #include "common/result.hpp"
 #include "daemon/root/basis/job.hpp"
@@ -31,6 +33,10 @@ class JobTable {
       : loop_(loop), journal_(journal), counters_(counters) {}
   JobTable(const JobTable&) = delete;
   JobTable& operator=(const JobTable&) = delete;
+
+  // Called whenever a record was written or forgotten.
+  using OnChange = std::function<void()>;
+  void on_change(OnChange on_change) { on_change_ = std::move(on_change); }
 
   // A record keeps its address until it is forgotten.
   [[nodiscard]] const Records& all() const { return records_; }
@@ -66,6 +72,7 @@ class JobTable {
   Loop& loop_;
   const Journal& journal_;
   Counters& counters_;
+  OnChange on_change_;
   Records records_;
   std::map<JobKey, Clock::time_point> since_;
   std::map<JobKey, std::string> unsaved_;  // why
