@@ -16,8 +16,14 @@ inline constexpr const char* k_private_name = "nodestage-run-";
 // /tmp.
 Result<std::string> private_parent(const std::string& wanted);
 
-// EPERM unless it is a directory that only its caller can enter.
-Status check_private(int directory_fd, const std::string& path);
+// Opens a directory that only its caller can enter; EPERM if it is another. What is mounted at its
+// place is not entered (EXDEV): a file system of another user (FUSE with allow_other) shows any
+// owner and mode, and answers when it likes.
+Result<Fd> open_private(const std::string& path);
+
+// What tells a directory from every other one that lies at its path at another time, whoever puts
+// it there: device, inode, and time of birth.
+Result<std::string> mark_of(int directory_fd);
 
 // Created with mode 0700 and a unique name. The destructor removes it with its contents unless
 // kept.
@@ -25,9 +31,9 @@ class PrivateDirectory {
  public:
   // Creates it below private_parent(parent), which must exist.
   static Result<PrivateDirectory> make(const std::string& parent);
-  // One of the caller's that a process has left, whatever its mode. It stays unless remove() is
-  // called.
-  static Result<PrivateDirectory> adopt(const std::string& path);
+  // One of the caller's that a process has left, whatever its mode; EPERM if it is not that of this
+  // mark. It stays unless remove() is called.
+  static Result<PrivateDirectory> adopt(const std::string& path, const std::string& mark);
   PrivateDirectory(PrivateDirectory&& other) noexcept;
   ~PrivateDirectory();
 

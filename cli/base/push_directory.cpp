@@ -16,6 +16,7 @@ namespace {
 constexpr const char* k_order = "order";
 constexpr const char* k_request = "request";
 constexpr const char* k_program = "program";
+constexpr const char* k_mark = "mark";
 constexpr const char* k_list = "list";
 constexpr const char* k_closed = "closed";
 constexpr const char* k_alive = "alive";
@@ -51,7 +52,8 @@ Result<Fd> make_alive(int directory_fd) {
 }  // namespace
 
 Result<PushDirectory> PushDirectory::make(const std::string& parent, const WorkerOrder& order,
-                                          const std::string& request, const std::string& program) {
+                                          const std::string& request, const std::string& program,
+                                          int job_directory_fd) {
   PushDirectory directory;
   TRY_ASSIGN(PrivateDirectory own, PrivateDirectory::make(parent));
   directory.own_.emplace(std::move(own));
@@ -59,9 +61,11 @@ Result<PushDirectory> PushDirectory::make(const std::string& parent, const Worke
   directory.order_ = order;
   directory.request_ = request;
   directory.program_ = program;
+  TRY_ASSIGN(directory.mark_, mark_of(job_directory_fd));
   TRY(make_file(directory.fd(), k_order, encode_order(order)));
   TRY(make_file(directory.fd(), k_request, request));
   TRY(make_file(directory.fd(), k_program, program));
+  TRY(make_file(directory.fd(), k_mark, directory.mark_));
   TRY(make_file(directory.fd(), k_list, ""));
   TRY_ASSIGN(directory.alive_, make_alive(directory.fd()));
   return directory;
@@ -72,16 +76,16 @@ Status PushDirectory::read() {
   TRY_ASSIGN(order_, decode_order(order));
   TRY_ASSIGN(request_, read_file(fd(), k_request, k_max_bytes));
   TRY_ASSIGN(program_, read_file(fd(), k_program, k_max_bytes));
+  TRY_ASSIGN(mark_, read_file(fd(), k_mark, k_max_bytes));
   return {};
 }
 
 Result<PushDirectory> PushDirectory::open(const std::string& path) {
   PushDirectory directory;
   directory.path_ = path;
-  TRY_ASSIGN(directory.fd_, open_at(AT_FDCWD, path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW));
   // It names a program. The variable can have come here from another host, where the path is free
   // for anybody to take.
-  TRY(check_private(directory.fd(), path));
+  TRY_ASSIGN(directory.fd_, open_private(path));
   TRY(directory.read());
   return directory;
 }
@@ -93,7 +97,8 @@ Result<PushDirectory> PushDirectory::take_over(const std::string& path) {
   TRY_ASSIGN(directory.boot_, read_all(directory.alive_.get(), k_max_bytes));
   TRY_ASSIGN(const auto turn, directory.take_turn());
   if (!turn) return Error{EWOULDBLOCK, path + ": a worker still runs"};
-  TRY_ASSIGN(PrivateDirectory own, PrivateDirectory::adopt(path));
+  TRY_ASSIGN(const std::string mark, mark_of(directory.fd()));
+  TRY_ASSIGN(PrivateDirectory own, PrivateDirectory::adopt(path, mark));
   directory.own_.emplace(std::move(own));
   return directory;
 }

@@ -5,6 +5,7 @@
 //   order    WorkerOrder as JSON
 //   request  the request as JSON
 //   program  the worker's path
+//   mark     mark_of() the job directory, which the order names: only that is removed
 //   list     k_worker_delivered_fd. Whoever has a flock on it delivers; a worker inherits the lock,
 //            so that it lasts until no worker can write to a target any more
 //   alive    the run has a flock on it while it lives. So has the guard of its command
@@ -36,7 +37,8 @@ class PushDirectory {
  public:
   // For `run`: creates it below `parent` (PrivateDirectory). It is removed with this object.
   static Result<PushDirectory> make(const std::string& parent, const WorkerOrder& order,
-                                    const std::string& request, const std::string& program);
+                                    const std::string& request, const std::string& program,
+                                    int job_directory_fd);
   // For `push`: opens it. EPERM if it is not a directory that only its caller can enter. Nothing is
   // removed.
   static Result<PushDirectory> open(const std::string& path);
@@ -52,6 +54,8 @@ class PushDirectory {
   // After the staging, which adds to the order.
   Status set_order(const WorkerOrder& order);
 
+  // Of the job directory.
+  [[nodiscard]] const std::string& mark() const { return mark_; }
   // After take_over(): the boot_id() of the run's host.
   [[nodiscard]] const std::string& boot() const { return boot_; }
   Status remove() { return own_->remove(); }
@@ -82,6 +86,7 @@ class PushDirectory {
   WorkerOrder order_;
   std::string request_;
   std::string program_;
+  std::string mark_;
   std::string boot_;
 
   [[nodiscard]] int fd() const { return own_ ? own_->fd() : fd_.get(); }

@@ -86,7 +86,7 @@ void clear_directory(PushDirectory& run, PrivateDirectory& directory, const Say&
 }
 
 void clear(PushDirectory& run, const std::string& path, const Say& say, const MustStop& must_stop) {
-  auto directory = PrivateDirectory::adopt(path);
+  auto directory = PrivateDirectory::adopt(path, run.mark());
   if (!directory) return note_not_opened(run, directory.error(), say);
   const std::string how = how_to_fetch(run, *directory);
   const std::string boot = boot_id();

@@ -103,7 +103,8 @@ class Run {
   // For `nodestage push`, and for the next run if this one is killed.
   Status record() {
     TRY_ASSIGN(const std::string text, request_text(request_));
-    TRY_ASSIGN(PushDirectory made, PushDirectory::make(arguments_.tmpdir, order_, text, program()));
+    TRY_ASSIGN(PushDirectory made,
+               PushDirectory::make(arguments_.tmpdir, order_, text, program(), directory_.fd()));
     push_directory_.emplace(std::move(made));
     if (!request_.outputs.empty())
       environment_.push_back({k_push_directory_variable, push_directory_->path()});

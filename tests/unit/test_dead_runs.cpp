@@ -1,4 +1,5 @@
 #include <doctest/doctest.h>
+#include <fcntl.h>
 #include <signal.h>
 
 #include <filesystem>
@@ -36,7 +37,8 @@ struct LivingRun {
             std::string on_node = node_name())
       : node(std::move(on_node)),
         directory(std::move(*PrivateDirectory::make(parent))),
-        record(std::move(*PushDirectory::make(parent, order(), encode_request(request), "/w"))) {}
+        record(std::move(*PushDirectory::make(parent, order(), encode_request(request), "/w",
+                                              directory.fd()))) {}
   [[nodiscard]] WorkerOrder order() const {
     WorkerOrder order;
     order.directory = directory.path();
@@ -192,6 +194,15 @@ TEST_CASE("a killed run whose directory cannot be opened is named and not forgot
   CHECK(entries(scratch) == 2);
 }
 
+TEST_CASE("what was put in the place of a dead run's directory is not removed") {
+  Scratch scratch;
+  const std::string path = dead_run(scratch, request_for(""));
+  fs::rename(path, scratch / "away");
+  fs::create_directories(path + "/chapter");
+  CHECK(cleared(scratch).find("removed") == std::string::npos);
+  CHECK(fs::exists(path + "/chapter"));
+}
+
 TEST_CASE("nothing but what a run has recorded is removed") {
   Scratch scratch;
   fs::create_directories(scratch / "nodestage-run-mine/sub");
@@ -202,7 +213,8 @@ TEST_CASE("nothing but what a run has recorded is removed") {
     order.directory = scratch / "precious";
     order.node = node_name();
     auto child = ChildProcess::start(Orphan::killed, [&] {
-      const auto record = PushDirectory::make(scratch.path(), order, "{}", "/w");
+      const auto fd = open_at(AT_FDCWD, scratch / "precious", O_RDONLY | O_DIRECTORY);
+      const auto record = PushDirectory::make(scratch.path(), order, "{}", "/w", fd->get());
       ::raise(SIGKILL);
       return record ? 0 : 1;
     });

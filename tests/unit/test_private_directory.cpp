@@ -1,16 +1,31 @@
 #include <doctest/doctest.h>
 #include <fcntl.h>
+#include <sched.h>
 #include <stdlib.h>
+#include <sys/mount.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include <filesystem>
 #include <fstream>
 
 #include "cli/base/private_directory.hpp"
+#include "common/os/child_process.hpp"
+#include "common/os/file.hpp"
 #include "scratch.hpp"
 
 namespace fs = std::filesystem;
 using namespace nodestage;
+
+namespace {
+
+std::string mark_at(const std::string& path) {
+  const auto fd = open_at(AT_FDCWD, path, O_RDONLY | O_DIRECTORY);
+  REQUIRE(fd);
+  return mark_of(fd->get()).value();
+}
+
+}  // namespace
 
 TEST_CASE("a private directory is the caller's alone, and goes with all in it") {
   Scratch scratch;
@@ -47,13 +62,48 @@ TEST_CASE("one that is adopted stays, with the mode that it has, until it is rem
   const std::string path = scratch / "nodestage-run-x";
   fs::create_directory(path);
   fs::permissions(path, fs::perms(0755));
-  REQUIRE(PrivateDirectory::adopt(path));
+  const std::string mark = mark_at(path);
+  REQUIRE(PrivateDirectory::adopt(path, mark));
   CHECK(fs::status(path).permissions() == fs::perms(0755));
-  auto adopted = PrivateDirectory::adopt(path);
+  auto adopted = PrivateDirectory::adopt(path, mark);
   REQUIRE(adopted);
   CHECK(adopted->remove());
   CHECK(!fs::exists(path));
-  CHECK(PrivateDirectory::adopt(path).error().code == ENOENT);
+  CHECK(PrivateDirectory::adopt(path, mark).error().code == ENOENT);
+}
+
+TEST_CASE("another directory of the caller's, put in the place of one, is not adopted") {
+  Scratch scratch;
+  const std::string path = scratch / "nodestage-run-x";
+  const std::string thesis = scratch / "thesis";
+  fs::create_directory(path);
+  fs::create_directories(thesis + "/chapter");
+  const std::string mark = mark_at(path);
+  fs::rename(path, scratch / "away");
+  fs::rename(thesis, path);
+  CHECK(PrivateDirectory::adopt(path, mark).error().code == EPERM);
+  CHECK(fs::exists(path + "/chapter"));
+  fs::create_directory_symlink(scratch / "away", scratch / "link");
+  CHECK_FALSE(PrivateDirectory::adopt(scratch / "link", mark));
+}
+
+TEST_CASE("what is mounted at the place of one is not entered") {
+  if (::geteuid() != 0) return;
+  Scratch scratch;
+  const std::string path = scratch / "nodestage-run-x";
+  fs::create_directory(path);
+  fs::permissions(path, fs::perms::owner_all);
+  REQUIRE(open_private(path));
+  // In a name space of its own, which goes with the process.
+  auto child = ChildProcess::start(Orphan::killed, [&] {
+    if (::unshare(CLONE_NEWNS) != 0 || ::mount("", "/", "", MS_REC | MS_PRIVATE, nullptr) != 0 ||
+        ::mount("tmpfs", path.c_str(), "tmpfs", 0, "mode=700") != 0)
+      return 77;
+    const auto opened = open_private(path);
+    return !opened && opened.error().code == EXDEV ? 0 : 1;
+  });
+  REQUIRE(child);
+  CHECK(child->wait() == 0);
 }
 
 TEST_CASE("a parent that begins with ~ lies in the home directory") {
