@@ -12,6 +12,7 @@
 #include "common/wire/daemon_client.hpp"
 #include "plugin/job_facts.hpp"
 #include "plugin/left_mounts.hpp"
+#include "plugin/left_writers.hpp"
 #include "plugin/marker.hpp"
 #include "plugin/slurm_host.hpp"
 #include "plugin/spank_api.hpp"
@@ -106,69 +107,92 @@ void log_end(std::uint32_t job, const Message& reply) {
   }
 }
 
-void detach_mounts(const End& end, std::uint32_t uid, const std::string& directory,
-                   const std::function<bool(std::string_view)>& chosen) {
-  const LeftMounts left = detach_left_mounts(directory, uid, chosen);
-  for (const std::string& path : left.detached)
-    slurm_info("nodestage: job %u: detached %s/%s, which its programs had left mounted (FUSE)",
-               end.job, directory.c_str(), printable(path).c_str());
-  for (const std::string& what : left.kept) {
-    std::string text = "left mounted, and cannot be detached: ";
-    log_fault(end.job, text.append(directory).append("/").append(what));
-  }
+// Whether `path` is `place` or below it.
+bool is_in(std::string_view path, std::string_view place) {
+  return path.starts_with(place) &&
+         (path.size() == place.size() || path.substr(place.size()).starts_with('/'));
 }
 
-// What its user has mounted with FUSE, while the job ends. Mounts over the job directory itself are
-// detached first, so that the daemon reaches it. The others stay until the results are delivered,
-// because one of them can be a part of an output, which must not look delivered.
+// A process that has something open in what is kept could fill it after it was measured.
+void end_left_writers(const PluginSettings& settings, const End& end) {
+  const Deadline limit = Clock::now() + k_answer_reserve;
+  const auto reply = ask_daemon(settings.socket, PlaceQuery{end.job, end.restart}, limit, limit);
+  const auto* placed = reply ? std::get_if<PlaceRow>(&reply.value()) : nullptr;
+  if (placed == nullptr) return;
+  const auto killed = kill_left_writers(placed->root + "/" + placed->held,
+                                        number_from_environment("SLURM_JOB_UID"));
+  for (const int pid : killed)
+    slurm_info("nodestage: job %u: killed the process %d, which had results open that are kept",
+               end.job, pid);
+}
+
+// What users have mounted with FUSE where it keeps trees from being moved or removed. Mounts over
+// the job directory itself are detached before the job's end, so that the daemon reaches it, and
+// after it. Those below stay until the results are delivered, because one of them can be a part of
+// an output, which must not look delivered: then they are where nothing is needed any more. There,
+// what any user has mounted goes, since nobody else would detach what another job has left.
 class UserMounts {
  public:
-  UserMounts(const PluginSettings& settings, const End& end, Deadline limit)
-      : end_(end), uid_(number_from_environment("SLURM_JOB_UID")) {
-    if (uid_ == 0 || fuse_mounts_of(uid_).empty()) return;
+  UserMounts(const PluginSettings& settings, const PlaceQuery& job, Deadline limit)
+      : job_(job.job) {
+    if (users_fuse_mounts().empty()) return;
     const Deadline reach = std::min(limit, Clock::now() + settings.begin_wait);
     const Deadline answer = std::min(limit, std::max(reach, Clock::now() + k_place_wait));
-    const auto reply = ask_daemon(settings.socket, PlaceQuery{end.job, end.restart}, reach, answer);
+    const auto reply = ask_daemon(settings.socket, job, reach, answer);
     if (const auto* placed = reply ? std::get_if<PlaceRow>(&reply.value()) : nullptr) {
-      place_ = *placed;
+      row_ = *placed;
     } else {
-      log_fault(end.job, "mounts that it may have left (FUSE) are not looked for: " +
-                             (reply ? "nodestaged does not say where" : reply.error().what));
+      log_fault(job_, "mounts that jobs may have left (FUSE) are not looked for: " +
+                          (reply ? "nodestaged does not say where" : reply.error().what));
     }
   }
 
-  void detach_over_job_directory() const {
-    const std::size_t slash = place_.directory.rfind('/');
-    if (slash == std::string::npos) return;
-    const std::string name = place_.directory.substr(slash + 1);
-    detach_mounts(end_, uid_, place_.directory.substr(0, slash),
-                  [&name](std::string_view path) { return path == name; });
+  void detach_over_job_directories() const {
+    detach([this](std::string_view path) {
+      return std::find(row_.directories.begin(), row_.directories.end(), path) !=
+             row_.directories.end();
+    });
   }
 
-  void detach_in_trash() const {
-    if (place_.trash.empty()) return;
-    detach_mounts(end_, uid_, place_.trash, [](std::string_view) { return true; });
+  void detach_where_unwanted() const {
+    detach([this](std::string_view path) {
+      return std::any_of(row_.places.begin(), row_.places.end(),
+                         [path](const std::string& place) { return is_in(path, place); });
+    });
   }
 
  private:
-  const End& end_;
-  std::uint32_t uid_;
-  PlaceRow place_;
+  void detach(const std::function<bool(std::string_view)>& chosen) const {
+    if (row_.root.empty()) return;
+    const LeftMounts left = detach_left_mounts(row_.root, chosen);
+    for (const std::string& path : left.detached)
+      slurm_info(
+          "nodestage: job %u: detached %s/%s, which programs of a job had left mounted (FUSE)",
+          job_, row_.root.c_str(), printable(path).c_str());
+    for (const std::string& what : left.kept)
+      log_fault(job_, "left mounted, and cannot be detached: " + row_.root + "/" + what);
+  }
+
+  std::uint32_t job_;
+  PlaceRow row_;
 };
 
 void end_job(const PluginSettings& settings, End end) {
   const auto limit = epilog_limit(settings);
   const Deadline start = Clock::now();
-  const UserMounts mounts(settings, end, start + limit);
-  mounts.detach_over_job_directory();
+  const UserMounts mounts(settings, {end.job, end.restart}, start + limit);
+  mounts.detach_over_job_directories();
   const auto left = std::chrono::round<std::chrono::seconds>(start + limit - Clock::now());
   end.limit_s = static_cast<std::uint32_t>(
       std::max(left - k_answer_reserve, std::chrono::seconds(1)).count());
   const Deadline reach = std::min(Clock::now() + settings.begin_wait, start + limit);
   const auto reply = ask_daemon(settings.socket, end, reach, start + limit);
-  mounts.detach_in_trash();
+  mounts.detach_over_job_directories();
+  mounts.detach_where_unwanted();
   if (reply) {
     log_end(end.job, reply.value());
+    const auto* ended = std::get_if<Ended>(&reply.value());
+    if (ended != nullptr && ended->outcome == EndOutcome::held) end_left_writers(settings, end);
   } else {
     log_fault(end.job, "nodestaged did not confirm the end of the job (" + reply.error().what +
                            "); it detects the end by itself");
@@ -189,7 +213,13 @@ int job_prolog(const PluginSettings& settings) {
     return 0;
   }
   const std::string failure = begin_job(settings, begin);
-  if (failure.empty()) return 0;
+  // What an earlier job has left mounted may pin the space that this one needs.
+  if (failure.empty()) {
+    const UserMounts mounts(settings, {begin.job, begin.restart}, Clock::now() + k_place_wait);
+    mounts.detach_over_job_directories();
+    mounts.detach_where_unwanted();
+    return 0;
+  }
   log_fault(begin.job, failure);
   if (const Status marked = write_marker(settings.runtime_dir, begin.job, failure); !marked) {
     log_fault(begin.job, marked.error().what);

@@ -7,6 +7,7 @@
 
 #include <algorithm>
 #include <climits>
+#include <cstdint>
 #include <cstring>
 #include <optional>
 
@@ -36,19 +37,24 @@ std::string unescaped(std::string_view text) {
   return plain;
 }
 
-bool has_option(std::string_view options, std::string_view wanted) {
+// Of whom it is (the kernel's word).
+std::optional<std::uint32_t> owner_in(std::string_view options) {
+  constexpr std::string_view k_owner = "user_id=";
   while (!options.empty()) {
-    if (take_field(options, ',') == wanted) return true;
+    std::string_view option = take_field(options, ',');
+    if (!option.starts_with(k_owner)) continue;
+    option.remove_prefix(k_owner.size());
+    return take_number<std::uint32_t>(option);
   }
-  return false;
+  return {};
 }
 
-std::optional<FuseMount> fuse_mount_in(std::string_view line, std::uint32_t uid) {
+std::optional<FuseMount> users_mount_in(std::string_view line) {
   const auto mount = mount_in(line);
   if (!mount) return {};
   const std::string_view type = mount->type;
   if (type != "fuse" && type != "fuseblk" && !type.starts_with("fuse.")) return {};
-  if (!has_option(mount->options, "user_id=" + std::to_string(uid))) return {};
+  if (owner_in(mount->options).value_or(0) == 0) return {};
   return FuseMount{std::string(mount->number), unescaped(mount->point)};
 }
 
@@ -84,21 +90,21 @@ Status detach(int directory_fd, const std::string& path, const std::string& numb
 
 }  // namespace
 
-std::vector<FuseMount> fuse_mounts_of(std::uint32_t uid, std::string_view mountinfo) {
+std::vector<FuseMount> users_fuse_mounts(std::string_view mountinfo) {
   std::vector<FuseMount> found;
   while (!mountinfo.empty()) {
-    if (auto mount = fuse_mount_in(take_field(mountinfo, '\n'), uid))
+    if (auto mount = users_mount_in(take_field(mountinfo, '\n')))
       found.push_back(std::move(*mount));
   }
   return found;
 }
 
-std::vector<FuseMount> fuse_mounts_of(std::uint32_t uid) {
+std::vector<FuseMount> users_fuse_mounts() {
   const auto text = read_mountinfo();
-  return text ? fuse_mounts_of(uid, *text) : std::vector<FuseMount>();
+  return text ? users_fuse_mounts(*text) : std::vector<FuseMount>();
 }
 
-LeftMounts detach_left_mounts(const std::string& directory, std::uint32_t uid,
+LeftMounts detach_left_mounts(const std::string& directory,
                               const std::function<bool(std::string_view)>& chosen) {
   LeftMounts left;
   const auto opened = open_at(AT_FDCWD, directory, O_PATH | O_DIRECTORY);
@@ -106,7 +112,7 @@ LeftMounts detach_left_mounts(const std::string& directory, std::uint32_t uid,
   const std::string place = path_of(opened->get());
   for (int pass = 0; pass < k_passes; ++pass) {
     left.kept.clear();
-    std::vector<FuseMount> mounts = fuse_mounts_of(uid);
+    std::vector<FuseMount> mounts = users_fuse_mounts();
     std::reverse(mounts.begin(), mounts.end());
     for (const FuseMount& mount : mounts) {
       const std::string path(below(mount.path, place));

@@ -1,12 +1,13 @@
 // Mounts that the programs of a job have left. An ordinary user can mount with FUSE (squashfuse,
 // sshfs, …). The program that serves such a mount is killed with its job and the mount stays, so
-// that nothing in it can be read, and the directory below it can be neither moved nor removed.
+// that nothing in it can be read, and the directory below it can be neither moved nor removed. That
+// is so for the name space of mounts in which the daemon and its workers are, the node's. A mount
+// in a name space of a job's own keeps nothing from being removed: the kernel drops it.
 //
-// Needs root, in the mount namespace of the job. The user can change the tree meanwhile: no link is
-// followed, and no mount is entered, which might not answer.
+// Needs root, in the node's name space of mounts. The user can change the tree meanwhile: no link
+// is followed, and no mount is entered, which might not answer.
 #pragma once
 
-#include <cstdint>
 #include <functional>
 #include <string>
 #include <string_view>
@@ -23,20 +24,20 @@ struct FuseMount {
   bool operator==(const FuseMount&) const = default;
 };
 
-// The FUSE mounts of that user, in the order of `mountinfo` (proc_pid_mountinfo(5)): what is
-// mounted in or over another mount comes later.
-std::vector<FuseMount> fuse_mounts_of(std::uint32_t uid, std::string_view mountinfo);
+// The FUSE mounts of all users but root, in the order of `mountinfo` (proc_pid_mountinfo(5)): what
+// is mounted in or over another mount comes later.
+std::vector<FuseMount> users_fuse_mounts(std::string_view mountinfo);
 // The same now; none if that cannot be read.
-std::vector<FuseMount> fuse_mounts_of(std::uint32_t uid);
+std::vector<FuseMount> users_fuse_mounts();
 
 struct LeftMounts {
   std::vector<std::string> detached;  // paths below the directory
   std::vector<std::string> kept;      // the same, each with the cause
 };
 
-// Detaches what that user has mounted below `directory`, which must be root's, as umount -l does.
+// Detaches what users have mounted below `directory`, which must be root's, as umount -l does.
 // `chosen` gets each path below the directory.
-LeftMounts detach_left_mounts(const std::string& directory, std::uint32_t uid,
+LeftMounts detach_left_mounts(const std::string& directory,
                               const std::function<bool(std::string_view)>& chosen);
 
 }  // namespace nodestage

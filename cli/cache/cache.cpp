@@ -64,6 +64,9 @@ int drop(const CacheArguments& arguments) {
   for (const CacheRow& row : dropped)
     std::fputs(drop_line(row, short_name(known, row)).c_str(), stdout);
   if (dropped.empty()) std::printf("this node keeps nothing to remove\n");
+  if (std::any_of(dropped.begin(), dropped.end(),
+                  [](const CacheRow& row) { return !row.fault.empty(); }))
+    return fault("not all of it could be removed", "Show this to your administrators.");
   const bool all_gone = std::all_of(dropped.begin(), dropped.end(),
                                     [](const CacheRow& row) { return row.jobs == 0; });
   return all_gone ? 0

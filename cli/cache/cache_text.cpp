@@ -86,6 +86,7 @@ std::string cache_json(const CacheRows& rows) {
 std::string drop_line(const CacheRow& row, const std::string& name) {
   const std::string item =
       printable(name) + " (" + printable(row.source) + ", " + amount(row) + ")";
+  if (!row.fault.empty()) return item + " stays: " + printable(row.fault) + "\n";
   if (row.jobs == 0) return "removed " + item + "\n";
   return item + " stays, because " + counted(row.jobs, "job") +
          (row.jobs == 1 ? " uses it\n" : " use it\n");

@@ -17,13 +17,18 @@ std::string next_try_text(const HeldRow& row) {
   return "next try " + human_date(row.next_try);
 }
 
+std::string size_text(const HeldRow& row) {
+  if (row.is_measured == 0) return "size not known";
+  return human_bytes(row.bytes) + " in " + human_count(row.inodes) +
+         (row.inodes == 1 ? " file" : " files and directories");
+}
+
 void print(const HeldRow& row) {
   std::string job = std::to_string(row.job);
   if (row.restart != 0) job += "." + std::to_string(row.restart);
   if (::geteuid() == 0) job += " of uid " + std::to_string(row.uid);
   std::printf("job %s: on %s since %s, %s, kept until %s, %s\n", job.c_str(),
-              printable(row.node).c_str(), human_date(row.since).c_str(),
-              row.is_measured != 0 ? human_bytes(row.bytes).c_str() : "size not known",
+              printable(row.node).c_str(), human_date(row.since).c_str(), size_text(row).c_str(),
               human_date(row.expires).c_str(), next_try_text(row).c_str());
   for (const std::string& reason : row.reasons) std::printf("  %s\n", printable(reason).c_str());
   std::printf("  in %s\n", printable(row.path).c_str());

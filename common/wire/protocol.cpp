@@ -45,7 +45,7 @@ auto fields_of(Is<StatusRow> auto& m) {
 }
 auto fields_of(Is<HeldRow> auto& m) {
   return std::tie(m.job, m.restart, m.uid, m.node, m.since, m.expires, m.next_try, m.is_measured,
-                  m.bytes, m.path, m.reasons);
+                  m.bytes, m.inodes, m.path, m.reasons);
 }
 auto fields_of(Is<Recovered> auto& m) { return std::tie(m.lines); }
 auto fields_of(Is<StatusItem> auto& m) {
@@ -55,9 +55,9 @@ auto fields_of(Is<StatusItem> auto& m) {
 auto fields_of(Is<ReportRow> auto& m) { return std::tie(m.report); }
 auto fields_of(Is<CacheRow> auto& m) {
   return std::tie(m.name, m.uid, m.user, m.what, m.source, m.path, m.job, m.made_at, m.used_at,
-                  m.bytes, m.files, m.source_bytes, m.hits, m.jobs);
+                  m.bytes, m.files, m.source_bytes, m.hits, m.jobs, m.fault);
 }
-auto fields_of(Is<PlaceRow> auto& m) { return std::tie(m.directory, m.trash); }
+auto fields_of(Is<PlaceRow> auto& m) { return std::tie(m.root, m.directories, m.held, m.places); }
 
 // The kind of each alternative of Message, in its order.
 constexpr std::uint8_t k_kinds[] = {1,  2,  3,  4,  5,  6,  7,  8,  9,  10, 11, 12, 13,

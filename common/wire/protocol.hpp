@@ -38,7 +38,8 @@
 //   25 status_item ← daemon                    see StatusItem
 //   26 report_row ← daemon                     text report (common/wire/node_report.hpp)
 //   27 cache_row  ← daemon                     see CacheRow
-//   28 place_row  ← daemon                     text directory, text trash
+//   28 place_row  ← daemon                     text root, texts directories, text held,
+//                                              texts places
 // clang-format on
 //
 // begin, exited → accepted | refused. end → ended | refused. wait → progress*, ready | failed |
@@ -171,7 +172,7 @@ struct Push {
   std::vector<std::string> names;  // sources of --stage-out as a user types them; none: all
 };
 
-// Asks where the job's tree is, and where it goes at its end.
+// Asks where the job's tree is, and where mounts of users keep trees from being removed.
 struct PlaceQuery {
   std::uint32_t job = 0;
   std::uint32_t restart = k_no_number;  // k_no_number: Slurm did not say which run it is
@@ -298,6 +299,7 @@ struct HeldRow {                     // field order on the wire:
   std::uint64_t next_try = 0;        // u64; 0: no further try
   std::uint8_t is_measured = 0;      // u8
   std::uint64_t bytes = 0;           // u64, of the whole tree on disk
+  std::uint64_t inodes = 0;          // u64, of the whole tree
   std::string path;                  // text
   std::vector<std::string> reasons;  // texts, what could not be delivered and why; printable
 };
@@ -326,11 +328,15 @@ struct CacheRow {                  // field order on the wire:
   std::uint64_t source_bytes = 0;  // u64, which a further job does not read
   std::uint64_t hits = 0;          // u64, jobs that found it, since the daemon started
   std::uint32_t jobs = 0;          // u32, that use it now
+  std::string fault;               // text, why it could not be removed; empty: nobody has tried
 };
 
+// Names are below `root`, the directory that holds all job directories.
 struct PlaceRow {
-  std::string directory;  // the job directory; empty: the job is not known
-  std::string trash;      // the area for trees that wait for removal
+  std::string root;
+  std::vector<std::string> directories;  // of the job and of ended ones; no user may cover them
+  std::string held;                      // holds results that could not be delivered
+  std::vector<std::string> places;       // where nothing that a user has mounted may stay
 };
 
 using Message = std::variant<Begin, End, Wait, Exited, StatusQuery, HeldQuery, Recover, Await,

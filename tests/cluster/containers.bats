@@ -20,6 +20,8 @@ setup_file() {
     on ctl install -d -o alice /project/alice
     on ctl sh -c 'cat >/project/make_images.sh' <"$BATS_TEST_DIRNAME/lib/make_images.sh"
     as alice bash /project/make_images.sh /project/alice
+    as alice bash -ec 'mkdir -p kept/sub && echo data >kept/sub/file && tar cf /project/alice/kept.tar -C kept .'
+    reload_daemons $'[cache]\nmin_age = 30\nkeep_free = 0\n[metrics]\ntextfile = "/run/nodestage.prom"\n'
 }
 
 teardown_file() {
@@ -40,6 +42,25 @@ slurmd_says() {
     on n1 cat /var/log/slurm/slurmd.log | grep -F "nodestage: job $1: "
 }
 
+# nothing_kept: no shared item, on n1.
+nothing_kept() {
+    [[ -z $(on n1 find /localscratch/.nodestage-cache -mindepth 1 -maxdepth 1) ]]
+}
+
+# stuck_trees NUMBER: how many trees could not be removed on n1, as its metrics say.
+stuck_trees() {
+    on n1 grep -qx "nodestage_stuck_trees $1" /run/nodestage.prom
+}
+
+# in_log ID TEXT: what the daemon on n1 says of that job.
+in_log() {
+    [[ $(job_log n1 "$1.0") == *"$2"* ]]
+}
+
+not_there() {
+    on n1 test ! -e "$1"
+}
+
 @test "FUSE mounts that a job leaves, one in another: detached, the node is clean at once, and the log is calm" {
     sbatch_wait --stage-dataset=/project/alice/image.sqsh --stage-out=results:/project/alice/left <<'SCRIPT'
 #!/bin/bash
@@ -53,7 +74,7 @@ SCRIPT
     [ "$(as alice cat /project/alice/left/yes)" = yes ]
     assert_idle_clean
     [ -z "$(fuse_mounts)" ]
-    has "$(slurmd_says "$JOBID")" "with blank, which its programs had left mounted (FUSE)" "deep/er, which"
+    has "$(slurmd_says "$JOBID")" "with blank, which programs of a job had left mounted (FUSE)" "deep/er, which"
     ! daemon_log n1 | grep 'cannot be removed, and is tried again'
 }
 
@@ -126,6 +147,64 @@ SCRIPT
     wait_until 20 job_is "$other" COMPLETED
     job_has_output "$other" m/bin/sh
     on n1 umount /mnt/bobs /home/alice/mounted
+    assert_idle_clean
+}
+
+@test "attack: FUSE mounts over a kept item and in it: the epilog detaches them, and nothing stays" {
+    for place in '$NODESTAGE_DATASET' '$NODESTAGE_DATASET/sub'; do
+        sbatch_wait --stage-dataset=/project/alice/kept.tar,shared \
+            --wrap "chmod -R u+w \$NODESTAGE_DATASET; squashfuse /project/alice/image.sqsh $place && ls $place/bin/sh"
+        [ "$STATE" = COMPLETED ]
+        has "$OUTPUT" "/bin/sh"
+        wait_until 120 nothing_kept
+        assert_idle_clean 120
+        [ -z "$(fuse_mounts)" ]
+    done
+}
+
+# end_unseen ID: lets the job end while no daemon runs, so that its epilog detaches nothing.
+end_unseen() {
+    cluster daemon stop n1
+    as alice touch "/project/alice/end.$1"
+    wait_until 120 job_is "$1" COMPLETED
+    cluster daemon start n1
+}
+
+# until_end: for a job's script.
+readonly UNTIL_END='until [ -e /project/alice/end.$SLURM_JOB_ID ]; do sleep 0.1; done'
+
+@test "attack: a FUSE mount over a kept item, and no epilog that detaches it: no list loses the tree, and the next job detaches it" {
+    id=$(submit alice --stage-dataset=/project/alice/kept.tar,shared --wrap \
+        "chmod -R u+w \$NODESTAGE_DATASET; squashfuse /project/alice/image.sqsh \$NODESTAGE_DATASET && touch /project/alice/\$SLURM_JOB_ID; $UNTIL_END")
+    wait_until 60 as alice test -e "/project/alice/$id"
+    end_unseen "$id"
+    # The tree leaves the cache, though it cannot be removed, and a daemon that is started again knows of it.
+    wait_until 60 nothing_kept
+    wait_until 60 stuck_trees 1
+    cluster daemon restart n1
+    wait_until 60 stuck_trees 1
+    [ -n "$(fuse_mounts)" ]
+    sbatch_wait --as=bob --stage-dataset=/project/alice/image.sqsh --wrap true
+    has "$(slurmd_says "$JOBID")" "which programs of a job had left mounted (FUSE)"
+    [ -z "$(fuse_mounts)" ]
+    wait_until 120 stuck_trees 0
+    assert_idle_clean 120
+}
+
+@test "attack: a FUSE mount over the job directory, and no epilog that detaches it: the next job does, and nothing stays" {
+    id=$(submit alice --stage-dataset=/project/alice/image.sqsh --wrap \
+        "cd /; squashfuse \$NODESTAGE_DATASET \$SLURM_TMPDIR && touch /project/alice/\$SLURM_JOB_ID; $UNTIL_END")
+    wait_until 60 as alice test -e "/project/alice/$id"
+    end_unseen "$id"
+    wait_until 60 in_log "$id" "cannot be moved to the hold area"
+    [ "$(fuse_mounts)" = "/localscratch/alice.$id.0" ]
+    sbatch_wait --as=bob --stage-dataset=/project/alice/image.sqsh --wrap true
+    has "$(slurmd_says "$JOBID")" "detached /localscratch/alice.$id.0, which programs of a job had left mounted (FUSE)"
+    [ -z "$(fuse_mounts)" ]
+    # Which is tried again as a delivery, in its time.
+    cluster daemon restart n1
+    wait_until 180 not_there "/localscratch/alice.$id.0"
+    wait_until 180 not_there "/var/lib/nodestage/jobs/$id.0.json"
     assert_idle_clean
 }
 

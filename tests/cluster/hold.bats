@@ -539,7 +539,7 @@ many_held() {
     sbatch_wait -w n1 --stage-out='res:/project/closed/%j' --wrap 'head -c 3M /dev/urandom >$SLURM_TMPDIR/res'
     held=$JOBID
     wait_until 10 log_says "$held" "3.0 MiB are held"
-    [[ $(on_node n1 alice nodestage held) == *" 3.0 MiB, kept until"* ]]
+    [[ $(on_node n1 alice nodestage held) == *" 3.0 MiB in 1 file, kept until"* ]]
     as alice sh -c 'echo data >data'
     sbatch_wait -w n1 --stage-dataset=data --stage-out=res:/project/more --wrap 'echo must not run'
     [ "$STATE $EXIT" = "FAILED 1" ]
@@ -558,5 +558,41 @@ many_held() {
     as alice nodestage recover "$held" room --node=n1
     sbatch_wait -w n1 --stage-out=res:/project/again --wrap 'echo x >$SLURM_TMPDIR/res'
     [ "$(as alice cat /project/again)" = x ]
+    assert_idle_clean
+}
+
+@test "beyond hold.max_inodes, too, however small the files are; and held shows how many there are" {
+    reload_daemons "$LATE"$'\nmax_inodes = 1000'
+    closed_target /project/closed
+    sbatch_wait -w n1 --stage-out='res:/project/closed/%j' \
+        --wrap 'mkdir $SLURM_TMPDIR/res && cd $SLURM_TMPDIR/res && seq 2000 | xargs touch'
+    held=$JOBID
+    wait_until 60 log_says "$held" "are held, in 2,001 files and directories"
+    [[ $(on_node n1 alice nodestage held) == *" in 2,001 files and directories, kept until"* ]]
+    sbatch_wait -w n1 --stage-out=res:/project/more --wrap 'echo must not run'
+    [ "$STATE $EXIT" = "FAILED 1" ]
+    has "$OUTPUT" "--stage-out is refused on n1: 2,001 files and directories of your earlier results" "and the limit is 1,000 (held: job $held)"
+    as alice nodestage recover "$held" many --node=n1
+    assert_idle_clean
+}
+
+@test "attack: a process that has a file open in what is held is killed; what grows nevertheless is measured at the next try" {
+    reload_daemons "$SOON"
+    closed_target /project/closed
+    held=$(submit alice -w n1 --stage-out='res:/project/closed/%j' --wrap \
+        'touch $SLURM_TMPDIR/res; until [ -e end ]; do sleep 0.1; done')
+    wait_until 60 on n1 test -e "/localscratch/alice.$held.0/res"
+    on_node n1 alice sh -c 'exec 5>>"/localscratch/alice.$1.0/res"; touch opened; exec sleep 1000' sh "$held" 3>&- &
+    wait_until 60 as alice test -e opened
+    as alice touch end
+    wait_until 60 is_held "$held"
+    status=0
+    wait $! || status=$?
+    [ "$status" = 137 ]
+    on n1 grep -F "nodestage: job $held: killed the process" /var/log/slurm/slurmd.log
+    on n1 sh -c 'head -c 3M /dev/urandom >>"$1/res"' sh "$HOLD/$held.0"
+    wait_until 60 log_says "$held" "3.0 MiB are held"
+    open_target /project/closed
+    wait_until 60 not_held "$held"
     assert_idle_clean
 }

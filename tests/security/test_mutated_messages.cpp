@@ -39,7 +39,7 @@ std::vector<Message> one_of_each() {
           Failed{"cause", {"line", ""}},
           Ended{EndOutcome::held, "held"},
           StatusRow{7, 0, 1000, "alice", "n1", "ready", 1, "why", "n2", "/l/.nodestage/hold/7.0"},
-          HeldRow{7, 0, 1000, "n1", 1, 2, 3, 1, 4, "/l/.nodestage/hold/7.0", {"why"}},
+          HeldRow{7, 0, 1000, "n1", 1, 2, 3, 1, 4, 5, "/l/.nodestage/hold/7.0", {"why"}},
           Recovered{{"line"}},
           StatusItem{ItemKind::dataset, ItemState::working, 1, 2, 3, 4, 5, 6, "D", "tar",
                      "/home/alice/d.tar", "/l/7/d", "note"}};

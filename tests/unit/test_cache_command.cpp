@@ -239,6 +239,18 @@ TEST_CASE("cache --drop: what jobs use stays, and the exit code shows it") {
   CHECK(ran.errors.find("when these jobs have ended") != std::string::npos);
 }
 
+TEST_CASE("cache --drop: what cannot be removed is not said to be, and the exit code shows it") {
+  CacheRows rows = two_rows();
+  rows[0].fault = "it cannot be removed, and is tried again: Device or resource busy";
+  const Ran ran = run(drop_of({}), rows, 2);
+  CHECK(ran.code == 1);
+  CHECK(ran.output ==
+        "0123456789a (/project/data.tar.gz, 3.0 MiB, 1,234 files) stays: it cannot be removed, and "
+        "is tried again: Device or resource busy\n"
+        "removed 0123456789f (/project/data.tar.gz, 3.0 MiB, 1,234 files)\n");
+  CHECK(ran.errors.find("not all of it could be removed") != std::string::npos);
+}
+
 TEST_CASE("cache --drop: a name that is not of one entry removes nothing") {
   for (const char* name : {"", "f", "1001", "01234567"}) {
     CAPTURE(name);

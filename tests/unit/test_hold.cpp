@@ -185,15 +185,32 @@ TEST_CASE("new outputs are refused beyond max_bytes, with the jobs' names and wh
 
 TEST_CASE("sizes that a worker could not have seen do not wrap around") {
   CHECK_FALSE(outputs_refusal({{{12, 0}, ~0ULL}, {{13, 0}, ~0ULL}}, "n1", {}).empty());
+  CHECK_FALSE(outputs_refusal({{{12, 0}, 0, ~0ULL}, {{13, 0}, 0, ~0ULL}}, "n1", {}).empty());
 }
 
 TEST_CASE("what could not be measured counts as too much, where there is a limit") {
   const HeldTree first{{12, 0}, 3 << 20};
-  const HeldTree second{{13, 1}, 0, true};
+  const HeldTree second{{13, 1}, 0, 0, true};
   Config::Hold settings;
   CHECK(has(outputs_refusal({first, second}, "n1", settings),
             "those of job 13.1 could not be measured"));
   settings.max_bytes = 0;
+  CHECK(has(outputs_refusal({first, second}, "n1", settings), "the limit is 5,000,000 files"));
+  settings.max_inodes = 0;
+  CHECK(outputs_refusal({first, second}, "n1", settings).empty());
+}
+
+TEST_CASE("new outputs are refused beyond max_inodes, however small the files are") {
+  const HeldTree first{{12, 0}, 1 << 20, 200'213};
+  const HeldTree second{{13, 0}, 1 << 20, 7};
+  Config::Hold settings;
+  settings.max_inodes = 200'220;
+  CHECK(outputs_refusal({first, second}, "n1", settings).empty());
+  settings.max_inodes -= 1;
+  CHECK(has(outputs_refusal({first, second}, "n1", settings),
+            "200,220 files and directories of your earlier results that could not be delivered "
+            "are kept there, and the limit is 200,219 (held: job 12, 13)"));
+  settings.max_inodes = 0;
   CHECK(outputs_refusal({first, second}, "n1", settings).empty());
 }
 

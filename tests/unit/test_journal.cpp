@@ -29,7 +29,7 @@ JobRecord full_record() {
                   "slurm-%j.out",
                   std::string("\0{bytes\xff", 9)};
   record.stage_outs = 2;
-  record.hold = {1'700'000'000, 1'700'000'060, 1ULL << 40, true, true, 0,
+  record.hold = {1'700'000'000, 1'700'000'060, 1ULL << 40, 77, true, true, 0,
                  1ULL << 63,    {"why"},       true};
   record.state = JobState::staging;
   record.directory = "alice.12.0";

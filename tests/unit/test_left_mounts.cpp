@@ -4,7 +4,7 @@
 
 using namespace nodestage;
 
-TEST_CASE("mountinfo: only FUSE mounts of that user count, and their paths are as they are") {
+TEST_CASE("mountinfo: only FUSE mounts of users count, and their paths are as they are") {
   const std::string mountinfo =
       "22 21 0:40 / /l/a.1.0/m rw,nosuid - fuse.squashfuse squashfuse rw,user_id=1000,group_id=1\n"
       "23 21 0:41 / /l/a.1.0/with\\040blank\\134 rw shared:7 - fuse x rw,user_id=1000\n"
@@ -15,19 +15,17 @@ TEST_CASE("mountinfo: only FUSE mounts of that user count, and their paths are a
       "28 21 8:1 / /l/a.1.0/disk rw - fuseblk /dev/sda1 rw,user_id=1000,blksize=4096\n"
       "a line of something else\n"
       "29 21 0:46 / /l/a.1.0/cut\\04 rw - fuse.x x user_id=1000";
-  CHECK(fuse_mounts_of(1000, mountinfo) == std::vector<FuseMount>{{"22", "/l/a.1.0/m"},
-                                                                  {"23", "/l/a.1.0/with blank\\"},
-                                                                  {"28", "/l/a.1.0/disk"},
-                                                                  {"29", "/l/a.1.0/cut\\04"}});
-  CHECK(fuse_mounts_of(10001, mountinfo) ==
-        std::vector<FuseMount>{{"24", "/l/a.1.0/of\\040another"}});
-  CHECK(fuse_mounts_of(1, mountinfo).empty());
-  CHECK(fuse_mounts_of(1000, "").empty());
+  CHECK(users_fuse_mounts(mountinfo) == std::vector<FuseMount>{{"22", "/l/a.1.0/m"},
+                                                               {"23", "/l/a.1.0/with blank\\"},
+                                                               {"24", "/l/a.1.0/of\\040another"},
+                                                               {"28", "/l/a.1.0/disk"},
+                                                               {"29", "/l/a.1.0/cut\\04"}});
+  CHECK(users_fuse_mounts("").empty());
 }
 
 TEST_CASE("nothing is detached where there is no such directory") {
   const LeftMounts left =
-      detach_left_mounts("/nonexistent/nodestage", 1000, [](std::string_view) { return true; });
+      detach_left_mounts("/nonexistent/nodestage", [](std::string_view) { return true; });
   CHECK(left.detached.empty());
   CHECK(left.kept.empty());
 }

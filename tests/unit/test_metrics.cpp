@@ -53,6 +53,8 @@ TEST_CASE("metrics: every sample has its help, its type and its labels") {
   metrics.counters.add_time(JobState::ready, std::chrono::hours(1));
   metrics.counters.add_failure(Activity::stage_out, FailureCause::time_limit);
   metrics.held_bytes = {5000, 70};
+  metrics.held_inodes = {2, 1};
+  metrics.stuck_trees = 3;
   metrics.free_bytes = 7;
   const MetricsText text = metrics_text(metrics);
   CHECK(text.own.find("# HELP nodestage_jobs Jobs that the daemon knows, by state.\n"
@@ -68,6 +70,8 @@ TEST_CASE("metrics: every sample has its help, its type and its labels") {
   CHECK(text.own.find("nodestage_held_bytes{waits_for=\"user\"} 5000\n"
                       "nodestage_held_bytes{waits_for=\"administrator\"} 70\n") !=
         std::string::npos);
+  CHECK(text.own.find("nodestage_held_inodes{waits_for=\"user\"} 2\n") != std::string::npos);
+  CHECK(text.own.find("nodestage_stuck_trees 3\n") != std::string::npos);
   CHECK(text.own.find("tmpdir") == std::string::npos);
   CHECK(text.disk.find("nodestage_tmpdir_free_bytes 7\n") != std::string::npos);
 }

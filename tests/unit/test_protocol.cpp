@@ -39,17 +39,17 @@ std::vector<Message> one_of_each() {
           Failed{"cause\nmore", {}},
           Ended{EndOutcome::held, "kept"},
           StatusRow{1, 2, 3, "alice", "n1", "staging", 1ULL << 33, "why", "n2", "/hold/1.2"},
-          HeldRow{1, 2, 3, "n1", 1ULL << 33, 5, 6, 1, 7, "/hold/1.2", {"why"}},
+          HeldRow{1, 2, 3, "n1", 1ULL << 33, 5, 6, 1, 7, 8, "/hold/1.2", {"why"}},
           Recovered{{"line"}},
           StatusItem{ItemKind::venv, ItemState::failed, 5, 1, 2, 3, 4, 5, "A", "tar", "/s", "/d",
                      "why"},
           ReportRow{"{}"},
           CacheQuery{},
           CacheDrop{{"1000.ab"}},
-          CacheRow{"1000.ab", 1000, "alice", "tar", "/s", "/c", 7, 8, 9, 10, 11, 12, 13, 14},
+          CacheRow{"1000.ab", 1000, "alice", "tar", "/s", "/c", 7, 8, 9, 10, 11, 12, 13, 14, "f"},
           Push{1, 250, 0, {"results", "a b"}},
           PlaceQuery{1, 2},
-          PlaceRow{"/d", "/t"}};
+          PlaceRow{"/r", {"d"}, "h", {"t", "c"}}};
 }
 
 }  // namespace
@@ -83,16 +83,19 @@ TEST_CASE("golden bytes of version 1") {
   CHECK(hex(encode_message(ReportRow{"{}"})) == "011a020000007b7d");
   CHECK(hex(encode_message(CacheQuery{})) == "010a");
   CHECK(hex(encode_message(CacheDrop{{"a"}})) == "010b010000000100000061");
-  CHECK(hex(encode_message(CacheRow{"n", 1, "u", "w", "s", "p", 2, 3, 4, 5, 6, 7, 8, 9})) ==
+  CHECK(hex(encode_message(CacheRow{"n", 1, "u", "w", "s", "p", 2, 3, 4, 5, 6, 7, 8, 9, "f"})) ==
         "011b"
         "010000006e01000000"
         "01000000750100000077010000007301000000700200000003000000000000"
         "000400000000000000050000000000000006000000000000000700000000000000080000"
-        "000000000009000000");
+        "00000000000900000001000000"
+        "66");
   CHECK(hex(encode_message(Push{1, 250, 1, {"AB"}})) ==
         "010c01000000fa0000000101000000020000004142");
   CHECK(hex(encode_message(PlaceQuery{12, 3})) == "010d0c00000003000000");
-  CHECK(hex(encode_message(PlaceRow{"d", "t"})) == "011c01000000640100000074");
+  CHECK(hex(encode_message(PlaceRow{"r", {"d"}, "h", {"t"}})) ==
+        "011c0100000072010000000100000064010000006801000000"
+        "0100000074");
 }
 
 TEST_CASE("every kind there and back") {

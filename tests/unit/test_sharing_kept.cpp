@@ -1,7 +1,6 @@
 // What of shared items is kept, how long, and what removes it.
 #include <doctest/doctest.h>
 #include <fcntl.h>
-#include <sys/resource.h>
 #include <sys/stat.h>
 
 #include <algorithm>
@@ -144,43 +143,6 @@ TEST_CASE("an entry that its user has made writable stays while a job uses it") 
   site.over(1);
   site.compare("99999999999.0");
   CHECK(site.kept() == 0);
-}
-
-TEST_CASE("what cannot be removed is tried again, and does not stand before others") {
-  SharingSite site;
-  for (const auto& [job, key] : {std::pair(1U, k_a), std::pair(2U, k_b)}) {
-    site.ask(job, {{key, "data"}});
-    auto items = site.do_all(job);
-    items[0].bytes_written = 1000;
-    REQUIRE(site.workers.say(WorkerTask::stage, job, WorkerPhase::done, items));
-    site.end_stage(job);
-    site.over(job);
-    site.compare("1.0");
-  }
-  const std::string in_the_way = site.kept_path(k_a, "mount");
-  std::ofstream(in_the_way).close();
-  SUBCASE("nor can it be opened") {
-    rlimit limit{};
-    REQUIRE(::getrlimit(RLIMIT_NOFILE, &limit) == 0);
-    const rlimit none{0, limit.rlim_max};
-    REQUIRE(::setrlimit(RLIMIT_NOFILE, &none) == 0);
-    site.jobs->drop(0, {site.entry(k_a)});
-    REQUIRE(::setrlimit(RLIMIT_NOFILE, &limit) == 0);
-  }
-  site.jobs->drop(0, {site.entry(k_a)});
-  CHECK(site.kept() == 2);
-  site.ask(3, {{k_a, "data"}});
-  CHECK(site.order(3).at(0).role == ShareRole::own);
-  site.over(3);
-  site.config.cache.max_bytes = 1;
-  SUBCASE("others go") {
-    site.pass(std::chrono::seconds(10));
-    REQUIRE(site.kept() == 1);
-    CHECK(site.jobs->cache(0)[0].name == site.entry(k_a));
-  }
-  fs::remove(in_the_way);
-  site.pass(std::chrono::seconds(10));
-  CHECK(fs::is_empty(site.scratch / ".nodestage-cache"));
 }
 
 TEST_CASE("at the user's quota what is kept and not used goes, and the job stages again, once") {

@@ -141,6 +141,12 @@ bool Areas::is_mount(int directory_fd) const {
   return info.stx_dev_major != root.stx_dev_major || info.stx_dev_minor != root.stx_dev_minor;
 }
 
+bool Areas::is_covered(const std::string& name) const {
+  const auto directory =
+      open_beneath(root_fd_.get(), name, O_PATH | O_NOFOLLOW, 0, RESOLVE_NO_XDEV);
+  return !directory && directory.error().code == EXDEV;
+}
+
 Result<Fd> Areas::open_status(const JobKey& key, const char* task, int flags) const {
   return open_at(status_.get(), to_text(key) + "." + task, flags | O_NOFOLLOW, 0600);
 }
@@ -203,8 +209,10 @@ Status Areas::remove_trash(const std::string& name) const {
   return system_error(name);
 }
 
-std::string Areas::held_path(const JobKey& key) const {
-  return root_ + "/.nodestage/hold/" + to_text(key);
+std::string Areas::held_name(const JobKey& key) { return hold_name() + "/" + to_text(key); }
+
+std::vector<std::string> Areas::places_of_waste() {
+  return {".nodestage/trash", ".nodestage-cache"};
 }
 
 }  // namespace nodestage

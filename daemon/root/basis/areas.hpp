@@ -65,6 +65,9 @@ class Areas {
   void remove_status(const JobKey& key) const;
   void remove_status(const JobKey& key, const char* task) const;
 
+  // Whether something is mounted over the directory of that name, below the root.
+  [[nodiscard]] bool is_covered(const std::string& name) const;
+
   // Renames it away at once, to be removed as that user. Succeeds when `name` is missing.
   Status move_to_trash(const std::string& name, std::uint32_t uid, std::uint32_t gid);
   // The same for `name` in any directory of this file system (borrowed).
@@ -86,8 +89,12 @@ class Areas {
   [[nodiscard]] std::string cache_path() const { return root_ + "/.nodestage-cache"; }
 
   [[nodiscard]] std::string path_of(const std::string& name) const { return root_ + "/" + name; }
-  [[nodiscard]] std::string held_path(const JobKey& key) const;
-  [[nodiscard]] std::string trash_path() const { return path_of(".nodestage/trash"); }
+  [[nodiscard]] std::string held_path(const JobKey& key) const { return path_of(held_name(key)); }
+  static std::string held_name(const JobKey& key);
+  static std::string hold_name() { return ".nodestage/hold"; }
+  // Below the root, where users reach what is not a job's or a result: nothing that they mount
+  // there may stay, since it would keep a tree from being removed.
+  static std::vector<std::string> places_of_waste();
 
  private:
   [[nodiscard]] bool remove_begun(const std::string& name) const;

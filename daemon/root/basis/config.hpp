@@ -87,6 +87,7 @@ struct Config {
   struct Hold {
     std::uint64_t days = 30;
     std::uint64_t max_bytes = 100ULL << 30;
+    std::uint64_t max_inodes = 5'000'000;
     std::uint64_t max_jobs = 1000;
     std::uint64_t retry_first_s = 60;
     std::uint64_t retry_most_s = 3600;

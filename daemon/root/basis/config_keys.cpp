@@ -70,6 +70,7 @@ const std::vector<ConfigKey>& all_config_keys() {
            {{"output", ReportTo::output}, {"file", ReportTo::file}, {"none", ReportTo::none}})},
       {"hold", "days", number(MEMBER(hold.days), 1, 3650)},
       {"hold", "max_bytes", size(MEMBER(hold.max_bytes))},
+      {"hold", "max_inodes", number(MEMBER(hold.max_inodes), 0, 1'000'000'000'000)},
       {"hold", "max_jobs", number(MEMBER(hold.max_jobs), 0, 1'000'000)},
       {"hold", "retry_first", number(MEMBER(hold.retry_first_s), 1, 86'400)},
       {"hold", "retry_most", number(MEMBER(hold.retry_most_s), 1, 30 * 86'400)},

@@ -43,7 +43,8 @@ struct HoldRecord {
   std::uint64_t since = 0;           // 0: never held
   std::uint64_t retry_at = 0;        // no further try is made if 0
   std::uint64_t bytes = 0;           // disk space of the whole tree
-  bool is_measured = false;          // whether `bytes` is known
+  std::uint64_t inodes = 0;          // of the whole tree
+  bool is_measured = false;          // whether both are known
   bool is_told = false;              // the user's notice is up to date
   std::uint64_t warned_at = 0;       // 0: no warning of the expiry was given yet
   std::uint64_t delivered = 0;       // bit i: item i of --stage-out needs no further delivery

@@ -159,7 +159,7 @@ bool Cache::evict(Entries::iterator kept, const char* why, Haste haste) {
       log::error(about(entry), "cannot be removed from the cache, and is tried again: {}",
                  gone.error().what);
     kept->second.is_stuck = true;
-    kept->second.fault = "it could not be removed";
+    kept->second.fault = "it cannot be removed, and is tried again: " + gone.error().what;
     return false;
   }
   entries_.erase(kept);
@@ -314,8 +314,9 @@ std::vector<CacheRow> Cache::drop(std::uint32_t uid, const std::vector<std::stri
     const bool is_asked =
         names.empty() || std::find(names.begin(), names.end(), at->first) != names.end();
     if (is_asked && (uid == 0 || uid == at->second.entry.uid)) {
-      rows.push_back(row_of(at->second));
-      if (at->second.users.empty()) evict(at, "nodestage cache --drop");
+      CacheRow& row = rows.emplace_back(row_of(at->second));
+      if (at->second.users.empty() && !evict(at, "nodestage cache --drop"))
+        row.fault = at->second.fault;
     }
     at = next;
   }

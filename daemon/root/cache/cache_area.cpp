@@ -222,11 +222,21 @@ Status CacheArea::discard(const CacheEntry& entry) {
   if (!directory && directory.error().code != ENOENT &&
       ::unlinkat(areas_.cache_fd(), entry.directory.c_str(), 0) != 0)
     return directory.error();
-  if (directory && !entry.tree.empty())
-    TRY(areas_.move_to_trash(directory->get(), entry.tree, entry.uid, entry.gid));
-  if (directory && ::unlinkat(areas_.cache_fd(), entry.directory.c_str(), AT_REMOVEDIR) != 0)
-    return system_error(entry.directory);
+  if (directory) TRY(discard_directory(directory->get(), entry));
   remove_file(entry.directory + k_draft);
+  return {};
+}
+
+// A directory in which nothing was staged is removed at once. Otherwise the tree goes to the trash
+// in its directory, which is root's: no user can mount anything over that, and what is mounted
+// below does not keep it from being moved. In the trash, it becomes the user's, who removes it.
+Status CacheArea::discard_directory(int directory_fd, const CacheEntry& entry) {
+  const auto tree =
+      entry.tree.empty() ? Result<struct stat>(Error{ENOENT, ""}) : look(directory_fd, entry.tree);
+  if (tree && S_ISLNK(tree->st_mode)) ::unlinkat(directory_fd, entry.tree.c_str(), 0);
+  if (::unlinkat(areas_.cache_fd(), entry.directory.c_str(), AT_REMOVEDIR) == 0) return {};
+  TRY(areas_.move_to_trash(areas_.cache_fd(), entry.directory, entry.uid, entry.gid));
+  if (::fchown(directory_fd, entry.uid, entry.gid) != 0) return system_error(entry.directory);
   return {};
 }
 

@@ -4,7 +4,7 @@
 // The way of an entry, so that after a crash at any moment nothing counts that is not whole:
 //   reserve()  a draft of its record, and its directory, with a link to itself as the tree
 //   publish()  the tree and the link change places, in one step; then the draft becomes the record
-//   discard()  the record is removed first, then the tree is moved to the trash
+//   discard()  the record is removed first, then the tree is moved to the trash in its directory
 #pragma once
 
 #include <optional>
@@ -55,6 +55,7 @@ class CacheArea {
   Status make(const CacheEntry& entry) const;
   Status exchange(const CacheEntry& entry, int job_fd, const std::string& destination) const;
   void finish(CacheEntry& entry) const;
+  Status discard_directory(int directory_fd, const CacheEntry& entry);
   void remove_file(const std::string& name) const;
 
   Areas& areas_;

@@ -30,6 +30,7 @@ Refused several(const std::vector<JobKey>& keys) {
 void HeldResults::hold(JobRecord& record) {
   note_failure(record);
   at_.table.change(record, JobState::held);
+  measurements_.ask(record);
 }
 
 // Notes what was learned, and when the next try comes.
@@ -54,7 +55,10 @@ void HeldResults::note_failure(JobRecord& record) {
 
 void HeldResults::look_after(JobRecord& record) {
   if (is_taken_away(record)) return at_.events.let_go(record);
-  if (!record.hold.is_measured) measurements_.ask(record);
+  if (record.hold.is_measured)
+    measurements_.expect(record.key());
+  else
+    measurements_.ask(record);
   if (!record.hold.is_told) tell_held(record);
   recoveries_.go_on(record);
   set_timer(record.key());
@@ -254,7 +258,7 @@ std::string HeldResults::refusal_of_outputs(const JobRecord& record) const {
   for (const auto& [key, other] : at_.table.all()) {
     if (other.begin.uid != record.begin.uid || other.hold.since == 0) continue;
     const bool is_late = !other.hold.is_measured && measurements_.is_late(key);
-    held.push_back({key, other.hold.bytes, is_late});
+    held.push_back({key, other.hold.bytes, other.hold.inodes, is_late});
   }
   return outputs_refusal(held, record.begin.node, at_.config.hold);
 }

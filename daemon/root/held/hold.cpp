@@ -15,7 +15,7 @@ constexpr std::uint64_t k_clock_floor = 1'672'531'200;
 constexpr std::size_t k_most_reasons = 16;
 constexpr std::size_t k_reason_width = 600;
 constexpr std::size_t k_jobs_width = 400;
-constexpr std::uint64_t k_largest_bytes = 1ULL << 60;  // of one tree: a worker's figure is a claim
+constexpr std::uint64_t k_largest = 1ULL << 60;  // of one tree: a worker's figure is a claim
 
 std::string title(const JobRecord& record) {
   return "nodestage: job " + std::to_string(record.begin.job) +
@@ -198,10 +198,12 @@ std::string missing_notice(const JobRecord& record, const WorkerStatus& status) 
 std::string outputs_refusal(const std::vector<HeldTree>& held, const std::string& node,
                             const Config::Hold& settings) {
   std::uint64_t bytes = 0;
+  std::uint64_t inodes = 0;
   std::string jobs;
   const HeldTree* unmeasured = nullptr;
   for (const HeldTree& tree : held) {
-    bytes += std::min(tree.bytes, k_largest_bytes / (held.size() + 1));
+    bytes += std::min(tree.bytes, k_largest / (held.size() + 1));
+    inodes += std::min(tree.inodes, k_largest / (held.size() + 1));
     if (jobs.size() <= k_jobs_width) jobs += (jobs.empty() ? "" : ", ") + run_name(tree.key);
     if (tree.is_unmeasurable) unmeasured = &tree;
   }
@@ -211,14 +213,20 @@ std::string outputs_refusal(const std::vector<HeldTree>& held, const std::string
         human_bytes(bytes) +
         " of your earlier results that could not be delivered are kept there, and the limit is " +
         human_bytes(settings.max_bytes);
-  } else if (settings.max_bytes != 0 && unmeasured != nullptr) {
+  } else if (settings.max_inodes != 0 && inodes > settings.max_inodes) {
+    much = human_count(inodes) +
+           " files and directories of your earlier results that could not be delivered are kept "
+           "there, and the limit is " +
+           human_count(settings.max_inodes);
+  } else if ((settings.max_bytes != 0 || settings.max_inodes != 0) && unmeasured != nullptr) {
     much =
         "how much of your earlier results that could not be delivered is kept there is not known "
         "(those of job " +
         run_name(unmeasured->key) +
         " could not be measured in time: your process that measures was killed or is slow), and "
         "the limit is " +
-        human_bytes(settings.max_bytes);
+        (settings.max_bytes != 0 ? human_bytes(settings.max_bytes)
+                                 : human_count(settings.max_inodes) + " files");
   } else if (settings.max_jobs != 0 && held.size() >= settings.max_jobs) {
     much = "results of " + human_count(held.size()) +
            " of your earlier jobs that could not be delivered are kept there, and the limit is " +

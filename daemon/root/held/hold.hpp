@@ -60,6 +60,7 @@ std::string missing_notice(const JobRecord& record, const WorkerStatus& status);
 struct HeldTree {
   JobKey key;
   std::uint64_t bytes = 0;
+  std::uint64_t inodes = 0;
   // The process that measures runs as its user, who can kill or stop it: what it has not reported
   // in time may be of any size.
   bool is_unmeasurable = false;

@@ -10,6 +10,7 @@ namespace {
 constexpr std::chrono::seconds k_limit{600};
 constexpr std::uint64_t k_first_pause_s = 60;
 constexpr std::uint64_t k_most_pause_s = 3600;
+constexpr std::uint64_t k_again_s = 3600;
 
 }  // namespace
 
@@ -18,6 +19,10 @@ void Measurements::ask(const JobRecord& record) {
   if (is_running(key)) return;
   if (const auto tries = tries_.find(key); tries != tries_.end()) tries->second.due.reset();
   turns_.ask(record.begin.uid, key, [this, key] { return start(key); });
+}
+
+void Measurements::expect(const JobKey& key) {
+  if (!is_running(key)) tries_.try_emplace(key, Tries{0, 0, loop_.wall_s() + k_again_s});
 }
 
 bool Measurements::is_running(const JobKey& key) const {
@@ -68,18 +73,31 @@ void Measurements::measured(const JobKey& key, std::uint32_t uid, const WorkerEn
   const WorkerStatus status = files_.status(key, WorkerTask::measure);
   if (status.phase != WorkerPhase::done || status.items.empty()) {
     log::warn(about(*record), "cannot be measured: the process {}", end.text);
+    record->hold.is_measured = false;
+    table_.save(*record);
     return try_later(key);
   }
-  record->hold.bytes = status.items[0].bytes_total;
-  record->hold.is_measured = true;
-  log::info(about(*record), "{} are held", human_bytes(record->hold.bytes));
-  table_.save(*record);
+  tries_[key] = Tries{0, 0, loop_.wall_s() + k_again_s};
+  on_end_(key);
+  note(*record, status.items[0]);
+}
+
+void Measurements::note(JobRecord& record, const ItemRecord& measured) {
+  HoldRecord& hold = record.hold;
+  if (hold.is_measured && hold.bytes == measured.bytes_total && hold.inodes == measured.files)
+    return;
+  hold.bytes = measured.bytes_total;
+  hold.inodes = measured.files;
+  hold.is_measured = true;
+  log::info(about(record), "{} are held, in {} files and directories", human_bytes(hold.bytes),
+            human_count(hold.inodes));
+  table_.save(record);
 }
 
 void Measurements::try_later(const JobKey& key) {
   Tries& tries = tries_[key];
   tries.due = loop_.wall_s() + retry_delay_s(++tries.failed, k_first_pause_s, k_most_pause_s);
-  on_failure_(key);
+  on_end_(key);
 }
 
 }  // namespace nodestage

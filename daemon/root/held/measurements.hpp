@@ -1,5 +1,7 @@
 // Measurements: how large held results are. A process of the user measures, which the user can stop
-// or kill: what it has not reported in time counts as too large, and is measured again later.
+// or kill: what it has not reported in time counts as too large, and is measured again later. So is
+// what was measured, at each try to deliver it and once an hour, since it can grow: a process that
+// had a file there open before can write to it.
 #pragma once
 
 #include <cstdint>
@@ -7,6 +9,7 @@
 #include <map>
 #include <optional>
 
+#include "common/wire/status_file.hpp"
 #include "daemon/root/basis/loop.hpp"
 #include "daemon/root/table/job_files.hpp"
 #include "daemon/root/table/job_table.hpp"
@@ -17,25 +20,27 @@ namespace nodestage {
 
 class Measurements {
  public:
-  // One has failed: due() has changed.
-  using OnFailure = std::function<void(const JobKey& key)>;
+  // One has ended: due() has changed.
+  using OnEnd = std::function<void(const JobKey& key)>;
   // Whether the results are about to be removed.
   using IsLeaving = std::function<bool(const JobKey& key)>;
 
   Measurements(Loop& loop, JobTable& table, const JobFiles& files, JobWorkers& workers,
-               std::size_t of_one_user, IsLeaving is_leaving, OnFailure on_failure)
+               std::size_t of_one_user, IsLeaving is_leaving, OnEnd on_end)
       : loop_(loop),
         table_(table),
         files_(files),
         workers_(workers),
         turns_(loop, of_one_user),
         is_leaving_(std::move(is_leaving)),
-        on_failure_(std::move(on_failure)) {}
+        on_end_(std::move(on_end)) {}
 
   // Starts when it is the user's turn. The result goes into the record and the journal.
   void ask(const JobRecord& record);
+  // It was measured before, and is again in time.
+  void expect(const JobKey& key);
   [[nodiscard]] bool is_running(const JobKey& key) const;
-  // When the next try after a failure is due, in seconds since 1970.
+  // When the next measurement is due, in seconds since 1970.
   [[nodiscard]] std::optional<std::uint64_t> due(const JobKey& key) const;
   // Whether a size that is not known yet should be known by now.
   [[nodiscard]] bool is_late(const JobKey& key) const;
@@ -49,6 +54,7 @@ class Measurements {
   };
   Turns::Begun start(const JobKey& key);
   void measured(const JobKey& key, std::uint32_t uid, const WorkerEnd& end);
+  void note(JobRecord& record, const ItemRecord& measured);
   void try_later(const JobKey& key);
 
   Loop& loop_;
@@ -57,7 +63,7 @@ class Measurements {
   JobWorkers& workers_;
   Turns turns_;
   IsLeaving is_leaving_;
-  OnFailure on_failure_;
+  OnEnd on_end_;
   std::map<JobKey, Tries> tries_;
 };
 

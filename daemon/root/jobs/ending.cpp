@@ -16,6 +16,9 @@ namespace {
 constexpr const char* k_waited_long = "the epilog could wait no longer";
 // For the job's output to take the lines about its results.
 constexpr std::chrono::seconds k_telling_wait{10};
+// Until what could not be moved to the trash is moved again.
+constexpr std::chrono::seconds k_first_pause{2};
+constexpr std::chrono::seconds k_pause{60};
 
 bool is_empty(int directory_fd) {
   std::error_code fault;
@@ -252,17 +255,50 @@ void Ending::lose(JobRecord& record, const std::string& cause, Loss loss) {
 
 void Ending::finish(JobRecord& record) {
   const JobKey key = record.key();
-  Status moved;
-  if (record.in_hold) {
-    moved = at_.areas.move_held_to_trash(key, record.begin.uid, record.begin.gid);
-  } else if (record.directory_is_ours) {
-    moved = at_.areas.move_to_trash(record.directory, record.begin.uid, record.begin.gid);
+  const Status moved = move_to_trash(record);
+  if (!moved) {
+    record.cause = "its directory cannot be removed, which is tried again: " + moved.error().what;
+    log::error(about(record), "{}", record.cause);
   }
-  if (!moved) log::error(about(record), "cannot be removed: {}", moved.error().what);
   at_.table.change(record, JobState::gone);
   answer(key, {EndOutcome::done, ""});
   at_.waiting.tell(key);
   at_.events.gone(record, moved ? Remains::nothing : Remains::tree);
+  if (!moved) remove_again_after(k_first_pause);
+}
+
+Status Ending::move_to_trash(const JobRecord& record) {
+  const Begin& job = record.begin;
+  if (record.in_hold) return at_.areas.move_held_to_trash(record.key(), job.uid, job.gid);
+  if (record.directory_is_ours) return at_.areas.move_to_trash(record.directory, job.uid, job.gid);
+  return {};
+}
+
+// Its user can have mounted something over the directory. A job that ends detaches that.
+void Ending::remove_again() {
+  if (again_) at_.loop.cancel(*again_);
+  again_.reset();
+  std::vector<JobKey> moved;
+  bool any_left = false;
+  for (const auto& [key, record] : at_.table.all()) {
+    if (record.state != JobState::gone) continue;
+    if (move_to_trash(record))
+      moved.push_back(key);
+    else
+      any_left = true;
+  }
+  for (const JobKey& key : moved) {
+    if (JobRecord* record = at_.table.find(key)) at_.events.gone(*record, Remains::nothing);
+  }
+  if (any_left) remove_again_after(k_pause);
+}
+
+void Ending::remove_again_after(std::chrono::seconds pause) {
+  if (again_) at_.loop.cancel(*again_);
+  again_ = at_.loop.after(pause, [this] {
+    again_.reset();
+    remove_again();
+  });
 }
 
 void Ending::answer(const JobKey& key, const Ended& ended) {

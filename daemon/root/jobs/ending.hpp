@@ -2,7 +2,9 @@
 // held, and the tree becomes trash.
 #pragma once
 
+#include <chrono>
 #include <map>
+#include <optional>
 #include <set>
 #include <string>
 
@@ -65,8 +67,11 @@ class Ending {
   void worker_ended(const JobKey& key, const WorkerEnd& end);
   // Makes way for another run of the job. If that fails, record.in_hold stays false.
   void move_to_hold(JobRecord& record) const;
-  // Nothing of the job needs to be kept.
+  // Nothing of the job needs to be kept. If its tree cannot be moved to the trash, the job stays in
+  // the table and the journal, as gone, and that is tried again.
   void finish(JobRecord& record);
+  // What kept trees of jobs that are gone may be away by now.
+  void remove_again();
 
  private:
   struct Ender {
@@ -86,11 +91,14 @@ class Ending {
   [[nodiscard]] bool is_taken_away(const JobRecord& record) const;
   void lose_what_was_removed(JobRecord& record);
   void answer(const JobKey& key, const Ended& ended);
+  Status move_to_trash(const JobRecord& record);
+  void remove_again_after(std::chrono::seconds pause);
 
   Places at_;
   std::map<JobKey, Enders> enders_;
   // Of jobs whose results are delivered, while their output hears of it: the end of the patience.
   std::map<JobKey, Loop::TimerId> telling_;
+  std::optional<Loop::TimerId> again_;  // for the trees of jobs that are gone
   std::set<JobKey> late_;  // in the site's directory, until the last worker there has been killed
 };
 

@@ -156,7 +156,7 @@ std::vector<HeldRow> JobViews::held(std::uint32_t uid) const {
     rows.push_back({key.job, key.restart, record.begin.uid, record.begin.node, hold.since,
                     hold_times(hold, at_.config.hold).expire,
                     is_tried ? at_.loop.wall_s() : hold.retry_at, hold.is_measured, hold.bytes,
-                    at_.files.kept_in(record), hold.reasons});
+                    hold.inodes, at_.files.kept_in(record), hold.reasons});
   }
   return rows;
 }
@@ -172,9 +172,12 @@ Metrics JobViews::metrics(const Counters& counters) const {
         record.hold.waits_for_user ? WaitsFor::user : WaitsFor::administrator);
     ++metrics.held_results[waits_for];
     metrics.held_bytes[waits_for] += record.hold.bytes;
+    metrics.held_inodes[waits_for] += record.hold.inodes;
   }
   at_.cache.add_to(metrics);
-  metrics.trash_trees = at_.areas.list_trash().size();
+  const std::size_t not_moved = metrics.jobs[static_cast<std::size_t>(JobState::gone)];
+  metrics.trash_trees = at_.areas.list_trash().size() + not_moved;
+  metrics.stuck_trees = not_moved;
   struct statvfs disk {};
   if (::statvfs(tmpdir_root(at_.config).c_str(), &disk) == 0) {
     metrics.free_bytes = disk.f_bavail * disk.f_frsize;

@@ -12,6 +12,9 @@ namespace {
 
 // Of the caller's text: longer than any file name, and short enough for the worker's order.
 constexpr std::size_t k_max_job_name = 1024;
+// The message has room for them; the others come when these are gone.
+constexpr std::size_t k_most_places = 100;
+constexpr std::chrono::seconds k_detach_time{2};
 constexpr std::uint32_t k_batch_step = 0xfffffffb;  // SLURM_BATCH_SCRIPT of slurm.h
 
 bool is_bounded(const Await& ask) {
@@ -46,7 +49,9 @@ std::optional<std::uint32_t> Jobs::owner_of_held(const Recover& ask) const {
 
 Metrics Jobs::metrics() {
   workers_.count_work();
-  return views_.metrics(counters_);
+  Metrics metrics = views_.metrics(counters_);
+  metrics.stuck_trees += at_.trash.stuck();
+  return metrics;
 }
 
 Message Jobs::begin(const Begin& begin) {
@@ -156,10 +161,25 @@ Message Jobs::exited(const Exited& exited) {
   return Accepted{};
 }
 
-PlaceRow Jobs::place(const PlaceQuery& ask) const {
-  const JobRecord* record = table_.find_live(ask.job);
-  const bool is_there = record != nullptr && ask.restart >= record->begin.restart;
-  return {is_there ? at_.areas.path_of(record->directory) : "", at_.areas.trash_path()};
+PlaceRow Jobs::place(const PlaceQuery& ask) {
+  const JobRecord* live = table_.find_live(ask.job);
+  const bool is_there = live != nullptr && ask.restart >= live->begin.restart;
+  PlaceRow row{tmpdir_root(at_.config), {}, Areas::hold_name(), Areas::places_of_waste()};
+  if (is_there) row.directories.push_back(live->directory);
+  for (const auto& [key, record] : table_.all()) {
+    if (!record.ended && record.state != JobState::gone) continue;
+    const std::string name = record.in_hold ? Areas::held_name(key) : record.directory;
+    if (row.directories.size() < k_most_places && at_.areas.is_covered(name))
+      row.directories.push_back(name);
+  }
+  // Whoever asks is about to detach what is mounted there.
+  at_.loop.after(k_detach_time, [this] { look_again(); });
+  return row;
+}
+
+void Jobs::look_again() {
+  at_.trash.look_again();
+  ending_.remove_again();
 }
 
 Ticket Jobs::wait(const Wait& wait, Reply reply) {

@@ -68,7 +68,7 @@ class Jobs final : private JobEvents {
 
   Message begin(const Begin& begin);
   Message exited(const Exited& exited);
-  [[nodiscard]] PlaceRow place(const PlaceQuery& ask) const;
+  [[nodiscard]] PlaceRow place(const PlaceQuery& ask);
   // The uid of a live job, for the check whether a caller may ask.
   [[nodiscard]] std::optional<std::uint32_t> owner(std::uint32_t job) const;
   // The same of a run whose results are held.
@@ -105,6 +105,7 @@ class Jobs final : private JobEvents {
   Message add(JobRecord record);
   void learn(JobRecord& record, const Wait& wait);
   void note_look(JobRecord& record, const Wait& wait);
+  void look_again();
 
   // jobs_recovery.cpp: after a restart of the daemon
   enum class WorkersWord { open, last };  // whether the status file says how the task ended

@@ -28,7 +28,8 @@ class JobEvents {
   virtual void try_again(JobRecord& record) = 0;
   // Held results: nothing needs to be kept any more.
   virtual void let_go(JobRecord& record) = 0;
-  // The job's state has become gone: its tree is trash, and each caller that waited has an answer.
+  // The job's state has become gone, and each caller that waited has an answer. Called again once a
+  // tree that remained is trash.
   virtual void gone(JobRecord& record, Remains remains) = 0;
 
  protected:

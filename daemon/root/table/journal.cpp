@@ -68,6 +68,7 @@ void each_field(Record& record, Field field) {
   field("held_since", record.hold.since);
   field("retry_at", record.hold.retry_at);
   field("held_bytes", record.hold.bytes);
+  field("held_inodes", record.hold.inodes);
   field("is_measured", record.hold.is_measured);
   field("is_told", record.hold.is_told);
   field("warned_at", record.hold.warned_at);

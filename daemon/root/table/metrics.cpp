@@ -157,6 +157,9 @@ void add_held(Families& families, const Metrics& metrics) {
          metrics.held_results);
   family("held_bytes", "Size on disk of held results, by who can remove the cause.",
          metrics.held_bytes);
+  family("held_inodes",
+         "Files, directories and links of held results, by who can remove the cause.",
+         metrics.held_inodes);
 }
 
 }  // namespace
@@ -232,6 +235,7 @@ MetricsText metrics_text(const Metrics& metrics) {
   add_held(own, metrics);
   own.gauge("trash_trees", "Trees of ended jobs that are still to be removed.",
             metrics.trash_trees);
+  own.gauge("stuck_trees", "Trees of those that could not be removed so far.", metrics.stuck_trees);
 
   add_cache(own, metrics.counters.cache);
   add_pushes(own, metrics.counters.pushes);

@@ -95,7 +95,9 @@ struct Metrics {
   std::array<std::uint64_t, k_job_states> jobs{};  // by JobState
   std::array<std::uint64_t, 2> held_results{};     // by WaitsFor
   std::array<std::uint64_t, 2> held_bytes{};
+  std::array<std::uint64_t, 2> held_inodes{};
   std::uint64_t trash_trees = 0;
+  std::uint64_t stuck_trees = 0;
   std::uint64_t cache_entries = 0;
   std::uint64_t cache_bytes = 0;
   // Of the file system of the job directories:

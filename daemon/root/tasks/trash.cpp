@@ -48,6 +48,19 @@ void Trash::give_up(const TrashEntry& entry, const std::string& why) {
   });
 }
 
+void Trash::look_again() {
+  if (given_up_.empty()) return;
+  given_up_.clear();
+  sweep();
+}
+
+std::size_t Trash::stuck() const {
+  const auto entries = areas_.list_trash();
+  return static_cast<std::size_t>(
+      std::count_if(entries.begin(), entries.end(),
+                    [this](const TrashEntry& entry) { return told_.contains(entry.name); }));
+}
+
 void Trash::remove(const TrashEntry& entry, By by) {
   auto tree = areas_.open_trash(entry.name);
   if (!tree) {

@@ -25,6 +25,10 @@ class Trash {
   void sweep();
   // The space is needed: what is there of that owner's trees is removed at normal priority.
   void hurry(std::uint32_t uid) { urgent_.insert(uid); }
+  // What kept trees from being removed may be away by now: they are tried again at once.
+  void look_again();
+  // Trees that could not be removed so far.
+  [[nodiscard]] std::size_t stuck() const;
 
  private:
   enum class By { owner, root };

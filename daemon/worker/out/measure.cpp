@@ -18,7 +18,7 @@ void add(TreeSize& size, const WalkStep& step) {
   const bool is_leaf = step.kind == WalkStep::Kind::leaf;
   // Each name of a file gets its share; no name is outside of the tree.
   size.bytes += is_leaf && step.info.st_nlink > 1 ? bytes / step.info.st_nlink : bytes;
-  if (is_leaf) ++size.files;
+  ++size.inodes;
 }
 
 }  // namespace
@@ -44,7 +44,7 @@ int run_measure() {
   ItemRecord record{};
   if (size) {
     record.bytes_total = size->bytes;
-    record.files = size->files;
+    record.files = size->inodes;
     static_cast<void>(write_status_item(k_worker_status_fd, 0, record));
   } else {
     log_line("the held tree cannot be measured: " + size.error().text());

@@ -1,4 +1,4 @@
-// The `measure` task: how much disk space a held tree takes.
+// The `measure` task: how much of the disk a held tree takes.
 #pragma once
 
 #include <cstdint>
@@ -8,15 +8,15 @@
 namespace nodestage {
 
 struct TreeSize {
-  std::uint64_t bytes = 0;  // on disk; a file with several hard links counts once
-  std::uint64_t files = 0;  // entries of every kind but directories
+  std::uint64_t bytes = 0;   // on disk; a file with several hard links counts once
+  std::uint64_t inodes = 0;  // entries of every kind; each name of a file counts
 };
 
 // What cannot be read is not counted. dir_fd is borrowed.
 Result<TreeSize> measure_tree(int dir_fd);
 
-// Measures k_worker_directory_fd. Reports one ItemRecord with bytes_total and files, and the phase
-// done or failed. Needs the rights of the tree's owner. Returns the exit code.
+// Measures k_worker_directory_fd. Reports one ItemRecord with bytes_total and files (the inodes),
+// and the phase done or failed. Needs the rights of the tree's owner. Returns the exit code.
 int run_measure();
 
 }  // namespace nodestage

@@ -1,0 +1,19 @@
+// Processes of a user that have something open in a tree of results that is kept on the node: they
+// could fill it after it was measured. Slurm has killed what it knows of the job, but a process of
+// the user's other job, or one that has escaped, can have a descriptor there.
+//
+// Needs root. What such a process hides from /proc (a descriptor in a message that nobody has
+// received) is not found.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace nodestage {
+
+// Kills them, looks again, and kills what is found then, for a bounded time. Returns the ids of
+// those it killed. nodestage's own workers are spared. `directory` is root's.
+std::vector<int> kill_left_writers(const std::string& directory, std::uint32_t uid);
+
+}  // namespace nodestage

@@ -1,0 +1,144 @@
+// Trees over which their users have mounted something when they are to be removed.
+#include <doctest/doctest.h>
+#include <fcntl.h>
+#include <sched.h>
+#include <sys/mount.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <fstream>
+#include <functional>
+
+#include "sharing_site.hpp"
+
+using namespace nodestage;
+namespace fs = std::filesystem;
+
+namespace {
+
+// Runs `test` in a name space of mounts of its own; it returns the number of what is wrong, or 0.
+void with_mounts(const std::function<int()>& test) {
+  constexpr int k_no_mounts = 77;
+  const pid_t child = ::fork();
+  if (child == 0) {
+    const bool is_alone =
+        ::unshare(CLONE_NEWNS) == 0 && ::mount("", "/", "", MS_REC | MS_PRIVATE, "") == 0;
+    ::_exit(is_alone ? test() : k_no_mounts);
+  }
+  int status = 0;
+  ::waitpid(child, &status, 0);
+  if (WIFEXITED(status) && WEXITSTATUS(status) == k_no_mounts) {
+    MESSAGE("skipped: needs root to mount");
+    return;
+  }
+  CHECK(WIFEXITED(status));
+  CHECK(WEXITSTATUS(status) == 0);
+}
+
+bool cover(const std::string& path) {
+  return ::mount(path.c_str(), path.c_str(), "", MS_BIND, "") == 0;
+}
+
+// The tree in the trash that was an entry of the cache.
+std::string moved(const SharingSite& site) {
+  for (const TrashEntry& entry : site.areas.list_trash()) {
+    const std::string tree = site.scratch / (".nodestage/trash/" + entry.name);
+    if (fs::is_regular_file(fs::symlink_status(tree + "/data"))) return tree;
+  }
+  return "none";
+}
+
+}  // namespace
+
+TEST_CASE("attack: a mount over a kept item does not keep it in the cache") {
+  with_mounts([] {
+    SharingSite site;
+    site.ask(1, {{k_a, "data"}});
+    site.finish(1);
+    if (!cover(site.kept_path(k_a, "data"))) return 1;
+    site.over(1);
+    if (site.kept() != 0 || site.trees("trash") != 2) return 2;
+    if (!fs::is_empty(site.scratch / ".nodestage-cache")) return 3;
+    const std::string tree = moved(site);
+    struct stat info {};
+    if (::stat(tree.c_str(), &info) != 0 || info.st_uid != SharingSite::user()) return 4;
+    // Both are in the one list of what is to be removed, and then of what could not be.
+    for (int i = 0; i < 3; ++i) {
+      while (site.workers.end(WorkerTask::remove)) continue;
+      site.pass(std::chrono::seconds(3));
+    }
+    const Metrics metrics = site.jobs->metrics();
+    const bool is_in = metrics.trash_trees == 2 && metrics.stuck_trees == 2;
+    return ::umount((tree + "/data").c_str()) == 0 && is_in ? 0 : 5;
+  });
+}
+
+// Only root can bring that about.
+TEST_CASE(
+    "what cannot be removed from the cache is tried again, and does not stand before others") {
+  with_mounts([] {
+    SharingSite site;
+    for (const auto& [job, key] : {std::pair(1U, k_a), std::pair(2U, k_b)}) {
+      site.ask(job, {{key, "data"}});
+      auto items = site.do_all(job);
+      items[0].bytes_written = 1000;
+      if (!site.workers.say(WorkerTask::stage, job, WorkerPhase::done, items)) return 7;
+      site.end_stage(job);
+      site.over(job);
+      site.compare("1.0");
+    }
+    const std::string entry = site.kept_directory(k_a);
+    if (!cover(entry)) return 1;
+    const auto rows = site.jobs->drop(0, {site.entry(k_a)});
+    if (site.kept() != 2 || rows.size() != 1 || rows[0].fault.empty()) return 2;
+    site.ask(3, {{k_a, "data"}});
+    if (site.order(3).at(0).role != ShareRole::own) return 3;
+    site.over(3);
+    site.config.cache.max_bytes = 1;
+    site.pass(std::chrono::seconds(10));
+    if (site.kept() != 1 || site.jobs->cache(0)[0].name != site.entry(k_a)) return 4;
+    if (::umount(entry.c_str()) != 0) return 5;
+    site.pass(std::chrono::seconds(10));
+    return fs::is_empty(site.scratch / ".nodestage-cache") ? 0 : 6;
+  });
+}
+
+TEST_CASE("attack: a mount over a kept item while no daemon runs, and what no record names") {
+  for (const bool has_record : {true, false}) {
+    with_mounts([has_record] {
+      SharingSite site;
+      site.ask(1, {{k_a, "data"}});
+      site.finish(1);
+      if (!cover(site.kept_path(k_a, "data"))) return 1;
+      if (!has_record) fs::remove(site.kept_directory(k_a) + ".record");
+      site.boot = "another boot";
+      site.start_daemon();
+      if (site.kept() != 0 || !fs::is_empty(site.scratch / ".nodestage-cache")) return 2;
+      return ::umount((moved(site) + "/data").c_str()) == 0 ? 0 : 3;
+    });
+  }
+}
+
+TEST_CASE("attack: a mount over the job directory while the job ends: known, and tried again") {
+  with_mounts([] {
+    SharingSite site;
+    site.jobs->begin(site.request(1));
+    site.workers.say(WorkerTask::stage, WorkerPhase::done);
+    site.workers.end(WorkerTask::stage);
+    site.wait(1);
+    site.end(1);
+    if (!cover(site.job_path(1))) return 1;
+    site.workers.say(WorkerTask::stage_out, WorkerPhase::done);
+    site.workers.end(WorkerTask::stage_out);
+    for (const bool is_restarted : {false, true}) {
+      if (is_restarted) site.start_daemon();
+      site.pass(std::chrono::seconds(70));
+      const auto covered = site.jobs->place({1, 0}).directories;
+      if (site.state_of(1) != "gone" || site.jobs->metrics().stuck_trees != 1) return 2;
+      if (covered != std::vector<std::string>{"alice.1.0"}) return 3;
+    }
+    if (::umount(site.job_path(1).c_str()) != 0) return 4;
+    site.pass(std::chrono::seconds(70));
+    return site.state_of(1).empty() && site.trees("trash") == 1 ? 0 : 5;
+  });
+}
