@@ -253,6 +253,27 @@ ready_line() {
     assert_idle_clean
 }
 
+@test "attack: a user who stops the process that removes their trees: after a minute root's own removes them" {
+    # From outside of the job.
+    on_node n1 alice sh -c 'until [ -e enough ]; do
+            for cgroup in $(grep -ls nodestage-worker-remove- /proc/[0-9]*/cgroup); do
+                pid=${cgroup#/proc/}
+                kill -STOP "${pid%/cgroup}" 2>/dev/null && touch stopped
+            done
+        done' 3>&- &
+    for number in 1 2; do
+        sbatch_wait -w n1 --stage-dataset=small.tar.gz --wrap 'cd $SLURM_TMPDIR && seq 20000 | xargs touch'
+        [ "$STATE" = COMPLETED ]
+    done
+    wait_until 60 as alice test -e stopped
+    wait_until 180 eval 'daemon_log n1 | grep -q "its owner could not remove all of it (remover came no further for"'
+    wait_until 120 on n1 sh -c '[ -z "$(ls /localscratch/.nodestage/trash)" ]'
+    as alice touch enough
+    wait $!
+    as alice rm enough stopped
+    assert_idle_clean
+}
+
 # ---- the worker dies or hangs
 
 @test "a worker out of memory: the job fails with that cause, and no other job does" {

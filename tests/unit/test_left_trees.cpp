@@ -142,3 +142,30 @@ TEST_CASE("attack: a mount over the job directory while the job ends: known, and
     return site.state_of(1).empty() && site.trees("trash") == 1 ? 0 : 5;
   });
 }
+
+TEST_CASE(
+    "attack: a remover that its owner has stopped: root's own removes that tree and the next") {
+  SharingSite site;
+  for (const char* name : {"one", "two"}) {
+    REQUIRE(site.areas.make_directory(name, SharingSite::user(), SharingSite::group()));
+    std::ofstream(site.scratch / (std::string(name) + "/file")).close();
+    REQUIRE(site.areas.move_to_trash(name, SharingSite::user(), SharingSite::group()));
+  }
+  const auto uid = [&site] {
+    const auto* remover = site.workers.find(WorkerTask::remove);
+    return remover == nullptr ? k_no_number : remover->order.uid;
+  };
+  const auto empty = [&site] {
+    for (const TrashEntry& tree : site.areas.list_trash())
+      fs::remove(site.scratch / (".nodestage/trash/" + tree.name + "/file"));
+  };
+  site.trash.sweep();
+  CHECK(uid() == SharingSite::user());
+  REQUIRE(site.workers.end(WorkerTask::remove, {WorkerEnd::Kind::over_limit, "came no further"}));
+  CHECK(uid() == 0);
+  empty();
+  REQUIRE(site.workers.end(WorkerTask::remove));
+  CHECK(uid() == 0);
+  REQUIRE(site.workers.end(WorkerTask::remove));
+  CHECK(site.trees("trash") == 0);
+}

@@ -11,6 +11,9 @@ namespace {
 constexpr std::size_t k_most_removers = 8;
 constexpr std::chrono::seconds k_pause{60};
 constexpr std::chrono::seconds k_first_pause{2};
+// Of a remover with the rights of its owner, who can stop it (SIGSTOP).
+constexpr Workers::Limits k_owner_limits{.run = std::chrono::minutes(30),
+                                         .idle = std::chrono::minutes(1)};
 
 }  // namespace
 
@@ -62,6 +65,7 @@ std::size_t Trash::stuck() const {
 }
 
 void Trash::remove(const TrashEntry& entry, By by) {
+  if (halting_.contains(entry.uid)) by = By::root;
   auto tree = areas_.open_trash(entry.name);
   if (!tree) {
     if (areas_.remove_trash(entry.name))
@@ -78,7 +82,8 @@ void Trash::remove(const TrashEntry& entry, By by) {
   start.order.gid = by == By::root ? 0 : entry.gid;
   start.order.is_urgent = urgent_.contains(entry.uid);
   const auto id =
-      workers_.start(start, {1, config_.worker.memory_bytes, config_.worker.pids}, {},
+      workers_.start(start, {1, config_.worker.memory_bytes, config_.worker.pids},
+                     by == By::owner ? k_owner_limits : Workers::Limits{},
                      Subject{{}, entry.uid, "remover", "trash/" + entry.name},
                      [this, entry, by](const WorkerEnd& end) { removed(entry, by, end); });
   if (id) {
@@ -90,12 +95,12 @@ void Trash::remove(const TrashEntry& entry, By by) {
 
 void Trash::removed(const TrashEntry& entry, By by, const WorkerEnd& end) {
   at_work_.erase(entry.uid);
+  if (by == By::owner && end.kind == WorkerEnd::Kind::over_limit) halting_.insert(entry.uid);
   const Status gone = areas_.remove_trash(entry.name);
-  if (!gone && by == By::owner &&
-      (end.kind == WorkerEnd::Kind::ended || end.kind == WorkerEnd::Kind::over_limit ||
-       end.kind == WorkerEnd::Kind::no_memory)) {
-    log::info("trash {}: its owner could not remove all of it; removing the rest as root",
-              entry.name);
+  if (!gone && by == By::owner && end.kind != WorkerEnd::Kind::stuck) {
+    log::info(
+        "trash {}: its owner could not remove all of it (remover {}); removing the rest as root",
+        entry.name, end.text);
     remove(entry, By::root);
   } else if (!gone) {
     give_up(entry, gone.error().what + " (remover " + end.text + ")");

@@ -1,7 +1,7 @@
 // Trash: removes what lies in the trash area, one tree of an owner at a time, by workers with the
 // rights of the tree's owner. Only what such a worker cannot remove (files of other owners:
-// subordinate uids of containers) goes to one that is root with three file capabilities and nothing
-// else.
+// subordinate uids of containers), or does not in time, goes to one that is root with three file
+// capabilities and nothing else.
 #pragma once
 
 #include <cstdint>
@@ -42,11 +42,12 @@ class Trash {
   const Config& config_;
   std::set<std::uint32_t>
       at_work_;  // owners: one that stops (SIGSTOP) its remover delays only its own trees
-  std::set<std::uint32_t> urgent_;  // owners, until nothing of theirs is left
-  std::set<std::string> given_up_;  // names, until the next try
-  std::set<std::string> failed_;    // names that could not be removed once
-  std::set<std::string> told_;      // names that were logged
-  bool is_pausing_ = false;         // until the next try of all
+  std::set<std::uint32_t> urgent_;   // owners, until nothing of theirs is left
+  std::set<std::uint32_t> halting_;  // owners whose remover came no further: root's own does
+  std::set<std::string> given_up_;   // names, until the next try
+  std::set<std::string> failed_;     // names that could not be removed once
+  std::set<std::string> told_;       // names that were logged
+  bool is_pausing_ = false;          // until the next try of all
 };
 
 }  // namespace nodestage

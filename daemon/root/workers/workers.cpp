@@ -1,5 +1,6 @@
 #include "daemon/root/workers/workers.hpp"
 
+#include <time.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -9,6 +10,14 @@
 
 namespace nodestage {
 namespace {
+
+// Of a child that was not waited for: of no other process.
+std::optional<std::chrono::nanoseconds> processor_time(int pid) {
+  clockid_t clock{};
+  timespec used{};
+  if (::clock_getcpuclockid(pid, &clock) != 0 || ::clock_gettime(clock, &used) != 0) return {};
+  return std::chrono::seconds(used.tv_sec) + std::chrono::nanoseconds(used.tv_nsec);
+}
 
 // A worker has its user's rights: neither its lines nor their number are trusted.
 constexpr unsigned k_max_log_lines = 200;
@@ -40,6 +49,8 @@ Result<Workers::Id> Workers::start(const WorkerStart& start, const CgroupLimits&
                      {},
                      {},
                      0,
+                     {},
+                     {},
                      {}});
   Worker& worker = workers_.at(id);
   TRY(watch(id));
@@ -60,8 +71,17 @@ std::optional<Workers::Id> Workers::adopt(const ProcessMark& mark, const std::st
                                           const Limits& limits, Subject subject, OnEnd on_end) {
   auto process = WorkerProcess::adopt(mark);
   if (!process) return {};
-  const Id id = add(
-      {std::move(*process), cgroup, std::move(subject), std::move(on_end), limits, {}, {}, 0, {}});
+  const Id id = add({std::move(*process),
+                     cgroup,
+                     std::move(subject),
+                     std::move(on_end),
+                     limits,
+                     {},
+                     {},
+                     0,
+                     {},
+                     {},
+                     {}});
   if (!watch(id)) return {};
   set_timer(workers_.at(id), limits.run, [this, id] { over_limit(id); });
   return id;
@@ -94,7 +114,29 @@ void Workers::started(Id id) {
     worker.verdict = WorkerEnd{WorkerEnd::Kind::not_started, fault};
     return;  // it exits by itself
   }
-  if (!worker.verdict) set_timer(worker, worker.limits.run, [this, id] { over_limit(id); });
+  if (worker.verdict) return;
+  set_timer(worker, worker.limits.run, [this, id] { over_limit(id); });
+  if (worker.limits.idle.count() > 0) watch_use(id);
+}
+
+void Workers::watch_use(Id id) {
+  Worker& worker = workers_.at(id);
+  worker.used = processor_time(worker.process.mark().pid).value_or(worker.used);
+  worker.idle_timer = loop_.after(worker.limits.idle, [this, id] { look_at_use(id); });
+}
+
+// It has its user's rights, so the user can stop it, too.
+void Workers::look_at_use(Id id) {
+  Worker& worker = workers_.at(id);
+  worker.idle_timer.reset();
+  if (worker.verdict) return;
+  const auto used = processor_time(worker.process.mark().pid);
+  if (!used || *used != worker.used) return watch_use(id);
+  worker.verdict =
+      WorkerEnd{WorkerEnd::Kind::over_limit,
+                "came no further for " +
+                    human_duration(static_cast<std::uint64_t>(worker.limits.idle.count()) * 1000)};
+  kill(id);
 }
 
 void Workers::read_log(Id id) {
@@ -163,8 +205,10 @@ void Workers::ended(Id id) {
 // Reports to the owner, once.
 void Workers::report(Id id, const WorkerEnd& end) {
   Worker& worker = workers_.at(id);
-  if (worker.timer) loop_.cancel(*worker.timer);
-  worker.timer.reset();
+  for (auto* timer : {&worker.timer, &worker.idle_timer}) {
+    if (*timer) loop_.cancel(**timer);
+    timer->reset();
+  }
   const OnEnd on_end = std::exchange(worker.on_end, nullptr);
   if (on_end) on_end(end);
 }

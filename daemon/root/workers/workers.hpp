@@ -21,7 +21,7 @@ struct WorkerEnd {
   enum class Kind {
     ended,        // it exited or was killed by a signal; `text` says which
     not_started,  // it never became the worker; `text` says why
-    over_limit,   // its time limit passed and it was killed
+    over_limit,   // its time limit passed, or it came no further, and it was killed
     no_memory,    // the kernel killed it at its cgroup's memory limit
     stuck,        // killed, but blocked in the kernel (a dead file system); given up
   };
@@ -37,6 +37,7 @@ class Workers {
   struct Limits {
     std::chrono::seconds start{30};  // to become the worker, which includes asking NSS
     std::chrono::seconds run{86'400};
+    std::chrono::seconds idle{0};   // without the use of a processor, by which a user can stop it
     std::chrono::seconds kill{10};  // from SIGKILL to giving it up
   };
 
@@ -72,6 +73,8 @@ class Workers {
     std::optional<Loop::TimerId> timer;
     unsigned log_lines = 0;
     std::string log_rest;
+    std::optional<Loop::TimerId> idle_timer;
+    std::chrono::nanoseconds used{0};  // of a processor, at the last look
   };
 
   Id add(Worker worker);
@@ -79,6 +82,8 @@ class Workers {
   void started(Id id);
   void read_log(Id id);
   void over_limit(Id id);
+  void watch_use(Id id);
+  void look_at_use(Id id);
   void ended(Id id);
   void report(Id id, const WorkerEnd& end);
   void set_timer(Worker& worker, std::chrono::seconds delay, Loop::Callback due);
