@@ -150,6 +150,7 @@ TEST_CASE("a link is thrown away as a link") {
   REQUIRE(areas.move_to_trash("victim.7.0", k_victim, k_victim));
   CHECK(owner(place / "secret") == 0);
   CHECK(owner(place / "victim.7.0") == ~0U);
-  REQUIRE(areas.list_trash().size() == 1);
-  CHECK(!areas.open_trash(areas.list_trash()[0].name));
+  const auto trash = areas.take_new_trash();
+  REQUIRE(trash.size() == 1);
+  CHECK(!areas.open_trash(trash[0].name));
 }

@@ -211,6 +211,17 @@ struct JobSite {
         std::distance(begin(list), std::filesystem::directory_iterator()));
   }
 
+  // What removers do, until none is left.
+  void empty_trash() {
+    do {
+      for (const auto& tree : std::filesystem::directory_iterator(scratch / ".nodestage/trash")) {
+        if (!tree.is_directory()) continue;
+        for (const auto& in_it : std::filesystem::directory_iterator(tree))
+          std::filesystem::remove_all(in_it);
+      }
+    } while (workers.end(WorkerTask::remove));
+  }
+
   std::chrono::milliseconds passed{0};
   std::uint64_t sequence = 0;
 };

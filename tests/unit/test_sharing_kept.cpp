@@ -82,9 +82,7 @@ TEST_CASE("what is not used goes by age, by size, and when the disk fills") {
     site.pass(std::chrono::seconds(10));
   }
   SUBCASE("free space") {
-    site.workers.end(WorkerTask::remove);
-    for (const auto& tree : site.areas.list_trash())
-      fs::remove_all(site.scratch / (".nodestage/trash/" + tree.name));
+    site.empty_trash();
     site.config.cache.keep_free_percent = 100;
     site.pass(std::chrono::seconds(10));
   }
@@ -165,43 +163,11 @@ TEST_CASE("at the user's quota what is kept and not used goes, and the job stage
   CHECK(site.kept() == 0);
   site.pass(std::chrono::seconds(2));
   CHECK_FALSE(site.stages(2));  // not before it is removed
-  for (const auto& tree : site.areas.list_trash())
-    fs::remove_all(site.scratch / (".nodestage/trash/" + tree.name));
+  site.empty_trash();
   site.pass(std::chrono::seconds(2));
   REQUIRE(site.stages(2));
   fail();
   CHECK(site.state_of(2) == "failed");
-}
-
-TEST_CASE("what is removed for its space is not removed at the lowest priority") {
-  for (const bool is_needed : {false, true}) {
-    SharingSite site;
-    REQUIRE(site.areas.make_directory("old", SharingSite::user(), SharingSite::group()));
-    REQUIRE(site.areas.move_to_trash("old", SharingSite::user(), SharingSite::group()));
-    if (is_needed) site.trash.hurry(SharingSite::user());
-    site.trash.sweep();
-    REQUIRE(site.workers.find(WorkerTask::remove) != nullptr);
-    CHECK(site.workers.find(WorkerTask::remove)->order.is_urgent == is_needed);
-  }
-}
-
-TEST_CASE("a tree that could not be removed is tried again") {
-  SharingSite site;
-  REQUIRE(site.areas.make_directory("old", SharingSite::user(), SharingSite::group()));
-  REQUIRE(site.areas.move_to_trash("old", SharingSite::user(), SharingSite::group()));
-  const auto trash = site.areas.list_trash();
-  REQUIRE(trash.size() == 1);
-  const std::string tree = site.scratch / (".nodestage/trash/" + trash[0].name);
-  std::ofstream(tree + "/planted").close();
-  site.trash.sweep();
-  REQUIRE(site.workers.end(WorkerTask::remove));  // its owner's, and then root's
-  REQUIRE(site.workers.end(WorkerTask::remove));
-  site.trash.sweep();
-  CHECK(site.workers.find(WorkerTask::remove) == nullptr);
-  fs::remove(tree + "/planted");
-  site.pass(std::chrono::seconds(70));
-  REQUIRE(site.workers.end(WorkerTask::remove));
-  CHECK(site.trees("trash") == 0);
 }
 
 TEST_CASE("a user has a thousand entries at most: the one that was used least recently goes") {

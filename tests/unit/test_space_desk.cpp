@@ -114,11 +114,11 @@ TEST_CASE("while trash is being removed no claim is refused, and then each is an
   Site site;
   REQUIRE(site.areas->make_directory("old", 1000, 1000));
   REQUIRE(site.areas->move_to_trash("old", 1000, 1000));
-  const auto trash = site.areas->list_trash();
+  const auto trash = site.areas->take_new_trash();
   REQUIRE(trash.size() == 1);
   site.claim(1, k_too_much);
   CHECK_FALSE(site.answer(1, 3));
-  REQUIRE(site.areas->remove_trash(trash[0].name));
+  REQUIRE(site.areas->remove_trash(trash[0]));
   const auto answer = site.answer(1);
   REQUIRE(answer);
   CHECK(answer->granted == 0);

@@ -14,6 +14,7 @@ namespace nodestage {
 namespace {
 
 constexpr int k_directory = O_RDONLY | O_DIRECTORY | O_NOFOLLOW;
+constexpr off_t k_small_file = off_t{1} << 20;  // is removed at once
 
 Result<Fd> make_private(int dir_fd, const std::string& name, std::uint32_t owner) {
   if (::mkdirat(dir_fd, name.c_str(), 0700) != 0 && errno != EEXIST) return system_error(name);
@@ -94,6 +95,8 @@ Result<Areas> Areas::open(const std::string& root, std::uint32_t owner) {
   ::clock_gettime(CLOCK_REALTIME, &now);  // trash names must differ from those of an earlier daemon
   areas.next_trash_ = static_cast<std::uint64_t>(now.tv_sec) * 1'000'000'000 +
                       static_cast<std::uint64_t>(now.tv_nsec);
+  areas.new_trash_ = areas.list_trash();
+  for (const TrashEntry& entry : areas.new_trash_) ++areas.trash_of_[entry.uid];
   return areas;
 }
 
@@ -162,10 +165,16 @@ void Areas::remove_status(const JobKey& key, const char* task) const {
   ::unlinkat(status_.get(), (to_text(key) + "." + task).c_str(), 0);
 }
 
+std::string Areas::new_trash_name(std::uint32_t uid, std::uint32_t gid) {
+  return std::to_string(uid) + "." + std::to_string(gid) + "." + std::to_string(next_trash_++);
+}
+
 Status Areas::trash(int from_fd, const std::string& from, std::uint32_t uid, std::uint32_t gid) {
-  const std::string name =
-      std::to_string(uid) + "." + std::to_string(gid) + "." + std::to_string(next_trash_++);
-  if (::renameat(from_fd, from.c_str(), trash_.get(), name.c_str()) != 0 && errno != ENOENT) {
+  const std::string name = new_trash_name(uid, gid);
+  if (::renameat(from_fd, from.c_str(), trash_.get(), name.c_str()) == 0) {
+    new_trash_.push_back({name, uid, gid});
+    ++trash_of_[uid];
+  } else if (errno != ENOENT) {
     return system_error(from);
   }
   return {};
@@ -203,10 +212,35 @@ Result<Fd> Areas::open_trash(const std::string& name) const {
   return open_beneath(trash_.get(), name, k_directory, 0, RESOLVE_NO_XDEV);
 }
 
-Status Areas::remove_trash(const std::string& name) const {
-  if (::unlinkat(trash_.get(), name.c_str(), AT_REMOVEDIR) == 0) return {};
-  if (errno == ENOTDIR && ::unlinkat(trash_.get(), name.c_str(), 0) == 0) return {};
-  return system_error(name);
+std::size_t Areas::trees_in_trash() const {
+  std::size_t trees = 0;
+  for (const auto& [uid, count] : trash_of_) trees += count;
+  return trees;
+}
+
+Status Areas::remove_trash(const TrashEntry& entry) {
+  const char* const name = entry.name.c_str();
+  const bool is_gone = ::unlinkat(trash_.get(), name, AT_REMOVEDIR) == 0 ||
+                       (errno == ENOTDIR && ::unlinkat(trash_.get(), name, 0) == 0) ||
+                       errno == ENOENT;
+  if (!is_gone) return system_error(entry.name);
+  const auto known = trash_of_.find(entry.uid);
+  if (known != trash_of_.end() && --known->second == 0) trash_of_.erase(known);
+  return {};
+}
+
+// The name of the file stays in the trash until it is in the directory, whatever happens.
+Status Areas::wrap_trash(TrashEntry& entry) {
+  struct stat info {};
+  if (::fstatat(trash_.get(), entry.name.c_str(), &info, AT_SYMLINK_NOFOLLOW) != 0 ||
+      !S_ISREG(info.st_mode) || info.st_size <= k_small_file)
+    return {};
+  const std::string name = new_trash_name(entry.uid, entry.gid);
+  TRY_ASSIGN(const Fd wrap, make_private(trash_.get(), name, owner_));
+  if (::renameat(trash_.get(), entry.name.c_str(), wrap.get(), "file") != 0)
+    return system_error(entry.name);
+  entry.name = name;
+  return ::fchown(wrap.get(), entry.uid, entry.gid) == 0 ? Status() : system_error(name);
 }
 
 std::string Areas::held_name(const JobKey& key) { return hold_name() + "/" + to_text(key); }

@@ -15,8 +15,10 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "common/os/fd.hpp"
@@ -78,10 +80,18 @@ class Areas {
   Result<std::optional<Fd>> open_held(const JobKey& key, std::uint32_t uid) const;
   Status move_held_to_trash(const JobKey& key, std::uint32_t uid, std::uint32_t gid);
 
-  [[nodiscard]] std::vector<TrashEntry> list_trash() const;
+  // What has come to the trash since the last call, and at first what an earlier daemon left. The
+  // area is listed once: there can be many trees.
+  std::vector<TrashEntry> take_new_trash() { return std::exchange(new_trash_, {}); }
+  [[nodiscard]] std::size_t trees_in_trash() const;
+  [[nodiscard]] bool has_trash_of(std::uint32_t uid) const { return trash_of_.contains(uid); }
   Result<Fd> open_trash(const std::string& name) const;
-  // Removes the emptied directory, or an entry that is not a directory.
-  Status remove_trash(const std::string& name) const;
+  // Removes the emptied directory, or an entry that is not a directory. Succeeds when there is
+  // nothing any more.
+  Status remove_trash(const TrashEntry& entry);
+  // Puts a large file, which takes long to remove, into a directory of its owner's, and that is the
+  // entry then. Does nothing to anything else.
+  Status wrap_trash(TrashEntry& entry);
 
   // .nodestage-cache; -1 where it cannot be used, and then why: in ROOT, a user may have made it.
   [[nodiscard]] int cache_fd() const { return cache_.get(); }
@@ -98,6 +108,8 @@ class Areas {
 
  private:
   [[nodiscard]] bool remove_begun(const std::string& name) const;
+  [[nodiscard]] std::vector<TrashEntry> list_trash() const;
+  [[nodiscard]] std::string new_trash_name(std::uint32_t uid, std::uint32_t gid);
   Status trash(int from_fd, const std::string& from, std::uint32_t uid, std::uint32_t gid);
 
   std::string root_;
@@ -109,6 +121,8 @@ class Areas {
   Fd cache_;
   std::string cache_fault_;
   std::uint64_t next_trash_ = 0;
+  std::vector<TrashEntry> new_trash_;
+  std::map<std::uint32_t, std::size_t> trash_of_;  // by uid: how many trees, at least one
 };
 
 }  // namespace nodestage

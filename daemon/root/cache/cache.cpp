@@ -251,7 +251,7 @@ void Cache::look() {
   const std::uint64_t most = at_.config.cache.max_bytes;
   const bool is_large = most != 0 && sum() > most;
   const bool is_due = pressed_since_ && (at_.loop.now() - *pressed_since_ >= k_patience ||
-                                         at_.areas.list_trash().empty());
+                                         at_.areas.trees_in_trash() == 0);
   if (!is_large && !is_due) return;
   const auto next = next_to_go({});
   if (next == entries_.end()) return;

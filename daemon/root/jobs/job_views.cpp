@@ -176,7 +176,7 @@ Metrics JobViews::metrics(const Counters& counters) const {
   }
   at_.cache.add_to(metrics);
   const std::size_t not_moved = metrics.jobs[static_cast<std::size_t>(JobState::gone)];
-  metrics.trash_trees = at_.areas.list_trash().size() + not_moved;
+  metrics.trash_trees = at_.areas.trees_in_trash() + not_moved;
   metrics.stuck_trees = not_moved;
   struct statvfs disk {};
   if (::statvfs(tmpdir_root(at_.config).c_str(), &disk) == 0) {

@@ -201,11 +201,8 @@ bool Staging::stage_again(JobRecord& record, const WorkerStatus& status) {
 void Staging::await_quota(const JobKey& key, Clock::time_point give_up) {
   JobRecord* record = at_.table.find(key);
   if (record == nullptr || record->state != JobState::queued) return;
-  const auto trash = at_.areas.list_trash();
-  const bool is_removing =
-      std::any_of(trash.begin(), trash.end(),
-                  [record](const TrashEntry& entry) { return entry.uid == record->begin.uid; });
-  if (!is_removing || at_.loop.now() >= give_up) return enqueue(*record);
+  if (!at_.areas.has_trash_of(record->begin.uid) || at_.loop.now() >= give_up)
+    return enqueue(*record);
   at_.loop.after(k_directory_poll, [this, key, give_up] { await_quota(key, give_up); });
 }
 

@@ -151,7 +151,7 @@ bool SpaceDesk::is_waiting_for_trash(Customer& customer, const Amount& free) con
   Freed& freed = customer.freed;
   std::chrono::seconds patience(config_.staging.trash_wait_s);
   if (customer.made_room) patience = std::max(patience, k_least_patience);
-  const bool is_removing = !areas_.list_trash().empty();
+  const bool is_removing = areas_.trees_in_trash() > 0;
   if (is_removing && (!freed.since || !fits(free, freed.most))) freed.since = now;
   freed.most = larger(freed.most, free);
   return is_removing && now - *freed.since < patience;

@@ -1,6 +1,5 @@
 #include "daemon/root/tasks/trash.hpp"
 
-#include <algorithm>
 #include <utility>
 
 #include "daemon/root/basis/log.hpp"
@@ -9,6 +8,7 @@ namespace nodestage {
 namespace {
 
 constexpr std::size_t k_most_removers = 8;
+constexpr int k_most_tries = 64;  // of one sweep: others want the loop, too
 constexpr std::chrono::seconds k_pause{60};
 constexpr std::chrono::seconds k_first_pause{2};
 // Of a remover with the rights of its owner, who can stop it (SIGSTOP).
@@ -18,58 +18,82 @@ constexpr Workers::Limits k_owner_limits{.run = std::chrono::minutes(30),
 }  // namespace
 
 void Trash::sweep() {
-  const auto entries = areas_.list_trash();
-  std::erase_if(urgent_, [&entries](std::uint32_t uid) {
-    return std::none_of(entries.begin(), entries.end(),
-                        [uid](const TrashEntry& entry) { return entry.uid == uid; });
-  });
-  for (const TrashEntry& entry : entries) {
-    if (at_work_.size() >= k_most_removers) return;
-    if (given_up_.count(entry.name) > 0 || at_work_.count(entry.uid) > 0) continue;
-    remove(entry, entry.uid == 0 || entry.gid == 0 ? By::root : By::owner);
+  for (TrashEntry& entry : areas_.take_new_trash()) await_turn(std::move(entry));
+  std::erase_if(urgent_, [this](std::uint32_t uid) { return !areas_.has_trash_of(uid); });
+  for (int i = 0; at_work_ < k_most_removers && !turns_.empty(); ++i) {
+    if (i == k_most_tries) return sweep_later();
+    const std::uint32_t uid = turns_.front();
+    turns_.pop_front();
+    std::deque<TrashEntry>& waiting = owners_.at(uid).waiting;
+    TrashEntry entry = std::move(waiting.front());
+    waiting.pop_front();
+    remove(std::move(entry));
+    take_turn(uid);
   }
+}
+
+void Trash::sweep_later() {
+  if (std::exchange(is_sweeping_later_, true)) return;
+  loop_.after({}, [this] {
+    is_sweeping_later_ = false;
+    sweep();
+  });
+}
+
+void Trash::await_turn(TrashEntry entry) {
+  Owner& owner = owners_[entry.uid];
+  const std::uint32_t uid = entry.uid;
+  owner.waiting.push_back(std::move(entry));
+  if (owner.waiting.size() == 1) take_turn(uid);
+}
+
+// Called when its remover has ended, and when its first tree has come.
+void Trash::take_turn(std::uint32_t uid) {
+  const auto owner = owners_.find(uid);
+  if (owner == owners_.end() || owner->second.is_at_work) return;
+  if (owner->second.waiting.empty())
+    owners_.erase(owner);
+  else
+    turns_.push_back(uid);
 }
 
 // A process of the owner's may have made new files there all the time, or the job has left a mount
 // there, which its epilog detaches at this moment.
 void Trash::give_up(const TrashEntry& entry, const std::string& why) {
-  given_up_.insert(entry.name);
   if (failed_.insert(entry.name).second) {
-    loop_.after(k_first_pause, [this, name = entry.name] {
-      given_up_.erase(name);
+    loop_.after(k_first_pause, [this, entry] {
+      await_turn(entry);
       sweep();
     });
     return;
   }
   if (told_.insert(entry.name).second)
     log::error("trash {}: cannot be removed, and is tried again: {}", entry.name, why);
+  given_up_.push_back(entry);
   if (std::exchange(is_pausing_, true)) return;
   loop_.after(k_pause, [this] {
     is_pausing_ = false;
-    given_up_.clear();
-    sweep();
+    look_again();
   });
 }
 
 void Trash::look_again() {
-  if (given_up_.empty()) return;
-  given_up_.clear();
+  for (TrashEntry& again : std::exchange(given_up_, {})) await_turn(std::move(again));
   sweep();
 }
 
-std::size_t Trash::stuck() const {
-  const auto entries = areas_.list_trash();
-  return static_cast<std::size_t>(
-      std::count_if(entries.begin(), entries.end(),
-                    [this](const TrashEntry& entry) { return told_.contains(entry.name); }));
+// A user can have replaced a directory by a link.
+void Trash::remove(TrashEntry entry) {
+  if (const Status wrapped = areas_.wrap_trash(entry); !wrapped)
+    return give_up(entry, wrapped.error().what);
+  start(entry, entry.uid == 0 || entry.gid == 0 ? By::root : By::owner);
 }
 
-void Trash::remove(const TrashEntry& entry, By by) {
+void Trash::start(const TrashEntry& entry, By by) {
   if (halting_.contains(entry.uid)) by = By::root;
   auto tree = areas_.open_trash(entry.name);
   if (!tree) {
-    if (areas_.remove_trash(entry.name))
-      return;  // a file or a link, by which the user has replaced the directory
+    if (areas_.remove_trash(entry)) return is_gone(entry);
     return give_up(entry, tree.error().what);
   }
   WorkerStart start;
@@ -86,28 +110,32 @@ void Trash::remove(const TrashEntry& entry, By by) {
                      by == By::owner ? k_owner_limits : Workers::Limits{},
                      Subject{{}, entry.uid, "remover", "trash/" + entry.name},
                      [this, entry, by](const WorkerEnd& end) { removed(entry, by, end); });
-  if (id) {
-    at_work_.insert(entry.uid);
-  } else {
-    give_up(entry, id.error().what);
-  }
+  if (!id) return give_up(entry, id.error().what);
+  owners_[entry.uid].is_at_work = true;
+  ++at_work_;
+}
+
+void Trash::is_gone(const TrashEntry& entry) {
+  failed_.erase(entry.name);
+  told_.erase(entry.name);
 }
 
 void Trash::removed(const TrashEntry& entry, By by, const WorkerEnd& end) {
-  at_work_.erase(entry.uid);
+  owners_[entry.uid].is_at_work = false;
+  --at_work_;
   if (by == By::owner && end.kind == WorkerEnd::Kind::over_limit) halting_.insert(entry.uid);
-  const Status gone = areas_.remove_trash(entry.name);
+  const Status gone = areas_.remove_trash(entry);
   if (!gone && by == By::owner && end.kind != WorkerEnd::Kind::stuck) {
     log::info(
         "trash {}: its owner could not remove all of it (remover {}); removing the rest as root",
         entry.name, end.text);
-    remove(entry, By::root);
+    start(entry, By::root);
   } else if (!gone) {
     give_up(entry, gone.error().what + " (remover " + end.text + ")");
   } else {
-    failed_.erase(entry.name);
-    told_.erase(entry.name);
+    is_gone(entry);
   }
+  take_turn(entry.uid);
   sweep();
 }
 
