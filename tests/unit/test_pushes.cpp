@@ -266,6 +266,31 @@ TEST_CASE("a caller that goes away is not answered, and its push goes on") {
   CHECK(site.answers.size() == before);
 }
 
+TEST_CASE("of very many callers some are answered at a time, and all in the end") {
+  constexpr std::size_t k_callers = 200;
+  PushSite site;
+  site.run_job();
+  std::vector<std::string> names;
+  std::vector<ItemRecord> items;
+  for (int i = 0; i < 64; ++i) {
+    names.push_back("out" + std::to_string(i));
+    items.push_back(output(names.back().c_str(), ItemState::done));
+  }
+  for (std::size_t i = 0; i < k_callers; ++i) site.push(names);
+  REQUIRE(site.finish_one());  // the next one is for those who came meanwhile
+  const auto answered = [&site] { return site.count<Ready>() + site.count<Failed>(); };
+  site.answers.clear();
+  SUBCASE("the push is done") {
+    site.finish(WorkerPhase::done, items);
+    CHECK(site.count<Ready>() > 0);
+  }
+  SUBCASE("the job has ended") { site.end(k_push_job); }
+  CHECK(answered() > 0);
+  CHECK(answered() < k_callers / 2);
+  for (int i = 0; i < 8; ++i) site.pass(1s);
+  CHECK(answered() == k_callers - 1);  // the first one had its answer before
+}
+
 TEST_CASE("the status shows what was delivered, each output as of its last push") {
   PushSite site;
   site.run_job();

@@ -11,6 +11,7 @@ namespace {
 
 constexpr std::uint32_t k_smallest_interval_ms = 100;
 constexpr std::uint64_t k_waiter_share_ms = 10;
+constexpr int k_answers_at_once = 32;
 
 }  // namespace
 
@@ -71,16 +72,36 @@ void Waiting::tell(const JobKey& key) {
   if (waiters == waiters_.end()) return;
   std::vector<Ticket> tickets;
   for (const auto& [ticket, waiter] : waiters->second) tickets.push_back(ticket);
+  int answered_now = 0;
   for (const Ticket ticket : tickets) {
     JobRecord* record = at_.table.find(key);
     Waiter* waiter = find(key, ticket);
     if (record == nullptr || waiter == nullptr) continue;
     const Word word = word_for(*record, waiter->scope);
     if (word == Word::not_yet || (word == Word::ready && waiter->names)) continue;
+    if (answered_now++ == k_answers_at_once) return tell_later(key);
     at_.loop.cancel(waiter->timer);
     const Waiter answered = std::move(*waiter);
     remove(key, ticket);
     answer(*record, answered, word);
+  }
+}
+
+void Waiting::tell_later(const JobKey& key) {
+  if (!to_tell_.insert(key).second) return;
+  at_.loop.after({}, [this, key] {
+    to_tell_.erase(key);
+    tell(key);
+  });
+}
+
+void Waiting::forget(const JobKey& key) {
+  at_.limits.forget(key);
+  const auto left = waiters_.extract(key);
+  if (left.empty()) return;
+  for (const auto& [ticket, waiter] : left.mapped()) {
+    at_.loop.cancel(waiter.timer);
+    waiter.reply(Failed{"the job has ended", {}});
   }
 }
 

@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <map>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -46,15 +47,12 @@ class Waiting {
   // Returns the ticket, or 0 when the answer was given already.
   Ticket wait(const JobKey& key, const Wait& wait, Ticket ticket, Reply reply);
   Ticket await(const JobKey& key, const Await& ask, Ticket ticket, Reply reply);
-  // Answers those whose answer is known by now.
+  // Answers those whose answer is known by now, some at a time: there can be thousands.
   void tell(const JobKey& key);
   // The caller went away. Returns whether it was one of these.
   bool leave(Ticket ticket);
-  // No caller of the job waits any more.
-  void forget(const JobKey& key) {
-    waiters_.erase(key);
-    at_.limits.forget(key);
-  }
+  // The job is gone: those who still wait learn it.
+  void forget(const JobKey& key);
 
   // Whether a step waits for all nodes of the job.
   [[nodiscard]] bool is_for_all(const JobKey& key) const;
@@ -74,6 +72,7 @@ class Waiting {
   Waiter* find(const JobKey& key, Ticket ticket);
   void remove(const JobKey& key, Ticket ticket);
   void tick(const JobKey& key, Ticket ticket);
+  void tell_later(const JobKey& key);
   [[nodiscard]] Word word_for(const JobRecord& record, WaitScope scope) const;
   void answer(JobRecord& record, const Waiter& waiter, Word word);
   [[nodiscard]] Ready ready_message(JobRecord& record, const Waiter& waiter);
@@ -94,6 +93,7 @@ class Waiting {
 
   Places at_;
   std::map<JobKey, std::map<Ticket, Waiter>> waiters_;
+  std::set<JobKey> to_tell_;  // of whose waiters the next are told soon
 };
 
 }  // namespace nodestage

@@ -1,6 +1,7 @@
 #include "daemon/root/push/push_answer.hpp"
 
 #include <algorithm>
+#include <set>
 
 #include "common/talk/summary.hpp"
 #include "common/text/human.hpp"
@@ -22,11 +23,9 @@ std::string list_of_outputs(const WorkerStatus& status) {
   return shortened(list, k_max_list_bytes);
 }
 
-// The worker shortens what is too long for a record; so does this.
-bool is_named(const ItemRecord& item, const std::vector<std::string>& names) {
-  return std::any_of(names.begin(), names.end(), [&item](const std::string& name) {
-    return field_text(item.source) == shortened(name, sizeof item.source - 1);
-  });
+// As the name is in a record: the worker shortens what is too long for it.
+std::string name_in_record(const std::string& name) {
+  return shortened(name, sizeof ItemRecord{}.source - 1);
 }
 
 Refused unknown_names(const std::vector<std::string>& unknown, const WorkerStatus& status) {
@@ -69,18 +68,23 @@ Message answer_to(const std::vector<std::string>& names, const WorkerStatus& sta
   if (status.items.empty())
     return Refused{RefusalReason::unknown_name,
                    "the job has no --stage-out, so there is nothing to deliver"};
+  std::set<std::string> known;
+  for (const ItemRecord& item : status.items) known.insert(field_text(item.source));
+  std::set<std::string> named;
   std::vector<std::string> unknown;
   for (const std::string& name : names) {
-    const auto& items = status.items;
-    if (std::none_of(items.begin(), items.end(),
-                     [&name](const ItemRecord& item) { return is_named(item, {name}); }))
+    const std::string in_record = name_in_record(name);
+    if (known.contains(in_record))
+      named.insert(in_record);
+    else
       unknown.push_back(name);
   }
   if (!unknown.empty()) return unknown_names(unknown, status);
   WorkerStatus asked;
   bool has_failed = false;
   for (const ItemRecord& item : status.items) {
-    const bool is_meant = names.empty() ? is_asked_for(item) : is_named(item, names);
+    const bool is_meant =
+        names.empty() ? is_asked_for(item) : named.contains(field_text(item.source));
     if (!is_meant) continue;
     asked.items.push_back(item);
     const bool is_skipped = !names.empty() && state_of(item) == ItemState::skipped;

@@ -16,6 +16,7 @@ constexpr std::chrono::milliseconds k_caller_share{10};
 constexpr std::uint64_t k_stall_parts =
     8;  // in the time after which a worker that is stuck is given up
 constexpr std::chrono::hours k_after_stuck{1};
+constexpr int k_answers_at_once = 16;
 constexpr std::size_t k_max_name_bytes = 4096;
 // Of the names of a push in all. The sources of a request fit into it, and it leaves room for the
 // rest of the order (daemon/worker/main.cpp).
@@ -228,7 +229,7 @@ bool Pushes::stop(JobRecord& record) {
     job->timer.reset();
     job->times = {};
     job->next = {};
-    answer(*job, false, [](const Caller&) { return Failed{"the job has ended", {}}; });
+    answer(*job, false, [](const auto&) { return Failed{"the job has ended", {}}; });
   }
   if (!at_.workers.is_working(key, WorkerTask::push)) return false;
   at_.workers.kill(key, WorkerTask::push);
@@ -237,18 +238,29 @@ bool Pushes::stop(JobRecord& record) {
 }
 
 // Answers those whom the worker has served, or all.
-template <typename Answer>
 bool Pushes::answer(Job& job, bool served_only, Answer make) {
-  std::vector<Caller> answered;
+  const auto shared = std::make_shared<const Answer>(std::move(make));
+  bool any = false;
   for (auto next = job.callers.begin(); next != job.callers.end();) {
     const auto caller = next++;
     if (served_only && !caller->second.is_served) continue;
     at_.loop.cancel(caller->second.timer);
-    answered.push_back(std::move(caller->second));
+    owed_.push_back({std::move(caller->second.reply), std::move(caller->second.names), shared});
     job.callers.erase(caller);
+    any = true;
   }
-  for (const Caller& caller : answered) caller.reply(make(caller));
-  return !answered.empty();
+  if (!answer_timer_) answer_some();
+  return any;
+}
+
+void Pushes::answer_some() {
+  answer_timer_.reset();
+  for (int i = 0; i < k_answers_at_once && !owed_.empty(); ++i) {
+    const Owed owed = std::move(owed_.front());
+    owed_.pop_front();
+    owed.reply((*owed.answer)(owed.names));
+  }
+  if (!owed_.empty()) answer_timer_ = at_.loop.after({}, [this] { answer_some(); });
 }
 
 void Pushes::worker_ended(const JobKey& key, WorkerEnd end) {
@@ -273,7 +285,7 @@ void Pushes::worker_ended(const JobKey& key, WorkerEnd end) {
   if (!record->ended) {
     note_end(*record, job, status, end);
     const bool was_awaited = answer(
-        job, true, [&](const Caller& caller) { return answer_to(caller.names, status, end); });
+        job, true, [status, end](const auto& names) { return answer_to(names, status, end); });
     tell_user(*record, job, status, end, was_awaited);
   }
   at_.table.save(*record);

@@ -3,7 +3,10 @@
 // meanwhile is served by the next. Nothing here fails or delays a job.
 #pragma once
 
+#include <deque>
+#include <functional>
 #include <map>
+#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
@@ -90,8 +93,9 @@ class Pushes {
   void note_end(JobRecord& record, Job& job, const WorkerStatus& status, const WorkerEnd& end);
   void tell_user(JobRecord& record, const Job& job, const WorkerStatus& status,
                  const WorkerEnd& end, bool was_awaited);
-  template <typename Answer>
+  using Answer = std::function<Message(const std::vector<std::string>& names)>;
   bool answer(Job& job, bool served_only, Answer make);
+  void answer_some();
 
   // For each user: targets that hang delay only their owner's other jobs.
   static constexpr std::size_t k_turns = 4;
@@ -99,6 +103,13 @@ class Pushes {
   Places at_;
   Turns turns_{at_.loop, k_turns};
   std::map<JobKey, Job> jobs_;
+  struct Owed {
+    Reply reply;
+    std::vector<std::string> names;
+    std::shared_ptr<const Answer> answer;
+  };
+  std::deque<Owed> owed_;  // a user can have thousands of callers: some are answered at a time
+  std::optional<Loop::TimerId> answer_timer_;
 };
 
 }  // namespace nodestage
