@@ -64,21 +64,43 @@ Status write_all(int fd, std::string_view data) {
   return write_all(fd, std::as_bytes(std::span(data)));
 }
 
-Status replace_file(int dir_fd, const std::string& name, std::string_view data, unsigned mode) {
+Status write_file(int dir_fd, const std::string& name, std::string_view data, unsigned mode) {
+  TRY_ASSIGN(const Fd fd, open_at(dir_fd, name, O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW, mode));
+  Status written = write_all(fd.get(), data);
+  if (!written) ::unlinkat(dir_fd, name.c_str(), 0);
+  return written;
+}
+
+namespace {
+
+enum class Sync { yes, no };
+
+Status replace(int dir_fd, const std::string& name, std::string_view data, unsigned mode,
+               Sync sync) {
   const std::string temporary = "." + name + ".new";
-  const auto replace = [&]() -> Status {
-    TRY_ASSIGN(const Fd fd,
-               open_at(dir_fd, temporary, O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW, mode));
-    TRY(write_all(fd.get(), data));
-    if (::fsync(fd.get()) != 0) return system_error(temporary);
+  const auto rename = [&]() -> Status {
+    TRY(write_file(dir_fd, temporary, data, mode));
+    if (sync == Sync::yes) {
+      TRY_ASSIGN(const Fd fd, open_at(dir_fd, temporary, O_RDONLY | O_NOFOLLOW));
+      if (::fsync(fd.get()) != 0) return system_error(temporary);
+    }
     if (::renameat(dir_fd, temporary.c_str(), dir_fd, name.c_str()) != 0) return system_error(name);
     return {};
   };
-  Status replaced = replace();
-  if (!replaced) {
-    ::unlinkat(dir_fd, temporary.c_str(), 0);
-    return replaced;
-  }
+  Status replaced = rename();
+  if (!replaced) ::unlinkat(dir_fd, temporary.c_str(), 0);
+  return replaced;
+}
+
+}  // namespace
+
+Status replace_file_unsynced(int dir_fd, const std::string& name, std::string_view data,
+                             unsigned mode) {
+  return replace(dir_fd, name, data, mode, Sync::no);
+}
+
+Status replace_file(int dir_fd, const std::string& name, std::string_view data, unsigned mode) {
+  TRY(replace(dir_fd, name, data, mode, Sync::yes));
   return ::fsync(dir_fd) == 0 ? Status() : system_error(name);
 }
 

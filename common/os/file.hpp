@@ -27,6 +27,14 @@ Result<std::string> read_file(int dir_fd, const std::string& path, std::size_t m
 Status write_all(int fd, std::span<const std::byte> data);
 Status write_all(int fd, std::string_view data);
 
+// Makes or empties `name` in dir_fd and writes it. Removed where it cannot be written. Not synced.
+Status write_file(int dir_fd, const std::string& name, std::string_view data, unsigned mode);
+
+// Replaces `name` in dir_fd atomically, for what counts until the machine stops: after a power
+// loss, the file can be the old one, or empty.
+Status replace_file_unsynced(int dir_fd, const std::string& name, std::string_view data,
+                             unsigned mode);
+
 // Replaces `name` in dir_fd atomically and durably: writes a temporary file, syncs it, renames it,
 // and syncs the directory.
 Status replace_file(int dir_fd, const std::string& name, std::string_view data, unsigned mode);

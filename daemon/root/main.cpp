@@ -204,7 +204,9 @@ Status serve(const Arguments& arguments, Config& config) {
   TRY_ASSIGN(const Fd signals, block_signals());
   TRY_ASSIGN(Loop loop, Loop::create());
   TRY_ASSIGN(Areas areas, Areas::open(tmpdir_root(config)));
-  TRY_ASSIGN(const Journal journal, Journal::open(config.daemon.state_dir));
+  TRY_ASSIGN(Journal journal, Journal::open(config.daemon.state_dir));
+  DiskThread disk(loop);
+  journal.sync_by(disk);
   Found found;
   TRY_ASSIGN(Cgroups cgroups, find_cgroups(config, runtime_dir, found));
   tell_about(config, found, runtime_dir);
@@ -213,6 +215,7 @@ Status serve(const Arguments& arguments, Config& config) {
   Peers peers(loop, config);
   SlurmQuestion slurm(loop, config);
   Records records(config.daemon.state_dir, config);
+  TRY(disk.start());
   Jobs jobs({loop, config, areas, journal, workers, trash, peers, slurm, records});
   Server server(loop, config, jobs, descriptors_for_connections(config));
   MetricsFile metrics(loop, config, [&jobs] { return jobs.metrics(); });

@@ -175,14 +175,21 @@ all_ended() {
     assert_idle_clean
 }
 
-# What a daemon does to take a job: rename (the request), rename (its entry), mkdir, chown (its directory), rename
-# (queued). Each with its node: "CALLS WHEN NODE".
+# What a daemon does to take a job: mkdir, chown (its directory), and meanwhile its thread for the disk: fsync,
+# rename (the request), rename (its entry), rename (a later state). Each with its thread and its node:
+# "THREAD CALLS WHEN NODE".
 readonly RENAME=rename,renameat,renameat2
-readonly TAKES=("$RENAME 1 n1" "$RENAME 2 n2" "mkdir,mkdirat 1 n3" "fchown 1 n1" "$RENAME 3 n2")
+readonly TAKES=("disk $RENAME 1 n1" "disk $RENAME 2 n2" "nodestaged mkdir,mkdirat 1 n3" "nodestaged fchown 1 n1"
+    "disk $RENAME 3 n2" "disk fsync 1 n3")
 
-# kill_in CALLS WHEN NODE: the node's daemon dies right after that one of these system calls.
+# kill_in THREAD CALLS WHEN NODE: the node's daemon dies right after that one of these system calls.
 kill_in() {
-    strace_on "$3" "$(daemon_pid "$3")" -o /dev/null -e "inject=$1:signal=KILL:when=$2"
+    strace_on "$4" "$(thread_of "$4" "$1")" -o /dev/null -e "inject=$2:signal=KILL:when=$3"
+}
+
+# thread_of NODE NAME: the id of the daemon's thread with that name.
+thread_of() {
+    on "$1" sh -c 'grep -lx "$1" /proc/"$2"/task/*/comm' sh "$2" "$(daemon_pid "$1")" | cut -d/ -f5
 }
 
 daemon_is_dead() {
@@ -203,7 +210,7 @@ daemon_is_dead() {
 }
 
 @test "killed while it takes a job, and back when Slurm has given that up: nothing is left" {
-    for part in "0 1 2" "3 4"; do
+    for part in "0 1 2" "3 4 5"; do
         ids=()
         for i in $part; do
             # shellcheck disable=SC2086

@@ -124,6 +124,8 @@ struct JobSite {
   Loop loop = std::move(*Loop::create());
   Areas areas = std::move(*Areas::open(scratch.path(), ::geteuid()));
   Journal journal = std::move(*Journal::open(scratch / "state"));
+  std::optional<DiskThread> disk;
+  bool has_disk = false;  // else the loop waits for the disk
   ScriptedWorkers workers{loop};
   ScriptedPeers peers{loop, config};
   Trash trash{loop, areas, workers, config};
@@ -147,12 +149,22 @@ struct JobSite {
     jobs.reset();
     slurm.reset();
     workers.alive.clear();
+    disk.reset();
     loop = std::move(*Loop::create());
     loop.advance(passed);
+    if (has_disk) {
+      journal.sync_by(disk.emplace(loop));
+      REQUIRE(disk->start());
+    }
     slurm.emplace(loop, config);
     jobs.emplace(
         Jobs::Places{loop, config, areas, journal, workers, trash, peers, *slurm, records, boot});
     jobs->recover();
+  }
+  // Until everything is durable.
+  void await_disk() {
+    jobs->then([this] { loop.stop(); });
+    REQUIRE(loop.run());
   }
   // In steps, so that what a timer starts runs, too.
   void pass(std::chrono::milliseconds time) {

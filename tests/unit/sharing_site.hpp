@@ -134,7 +134,10 @@ struct SharingSite : JobSite {
   void end_stage(std::uint32_t job,
                  const WorkerEnd& how = {WorkerEnd::Kind::ended, "ended with code 0"}) {
     REQUIRE(workers.end(WorkerTask::stage, how, job));
+    tick();
   }
+  // What was published is told from what is changed later: jobs that use it become ready.
+  void tick() { pass(std::chrono::milliseconds(80)); }
   // Its results are delivered, and all is over.
   void over(std::uint32_t job) {
     end(job);

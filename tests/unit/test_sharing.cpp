@@ -272,6 +272,7 @@ TEST_CASE("an async item is kept when its worker has ended") {
   SharingSite site;
   const auto items = site.stage_all_but_late(1);
   site.wait(1);
+  site.tick();
   CHECK(site.state_of(1) == "ready");
   CHECK(site.kept() == 1);
   site.finish_late(1, items);

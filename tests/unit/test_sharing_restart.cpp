@@ -60,6 +60,7 @@ TEST_CASE("a daemon that was killed while a leader staged") {
     fs::copy(saved, draft);
     site.start_daemon();
   }
+  site.tick();
   CHECK(site.state_of(1) == "ready");
   CHECK(site.kept() == 1);
   CHECK(site.text_in(1, "data") == "of job 1");
@@ -78,6 +79,7 @@ TEST_CASE("a worker that had done its work when the daemon died before it could 
   REQUIRE(text.find(staging) != std::string::npos);
   std::ofstream(journal) << text.replace(text.find(staging), staging.size(), "\"state\": 1");
   site.start_daemon();
+  site.tick();
   CHECK(site.state_of(1) == "ready");
   CHECK(site.text_in(1, "data") == "of job 1");
   CHECK(site.kept() == 1);
@@ -98,6 +100,7 @@ TEST_CASE("a daemon that is started again does not wait for a job that stages no
     items[1].flags |= k_item_async;
     REQUIRE(site.workers.say(WorkerTask::stage, 1, WorkerPhase::ready, items));
     site.wait(1);
+    site.tick();
     SUBCASE("before") { site.end_stage(1, k_dead); }
     SUBCASE("meanwhile") {}
     site.start_daemon();

@@ -2,6 +2,7 @@
 
 #include <sys/stat.h>
 #include <sys/statvfs.h>
+#include <time.h>
 
 #include <algorithm>
 
@@ -12,6 +13,7 @@ namespace nodestage {
 namespace {
 
 constexpr std::chrono::seconds k_look{1};
+constexpr std::chrono::milliseconds k_longest_tick{50};
 constexpr std::size_t k_most_of_one_user = 1000;
 constexpr std::chrono::seconds k_patience{30};  // with what is removed and may not get done
 
@@ -54,7 +56,8 @@ void Cache::settings_changed() {
 
 void Cache::add(CacheEntry entry) {
   const std::string name = entry.name;
-  entries_.insert_or_assign(name, Kept{std::move(entry), {}, 0, {}, false});
+  const auto settled_by = at_.loop.now() + k_longest_tick;
+  entries_.insert_or_assign(name, Kept{std::move(entry), {}, 0, {}, false, settled_by});
   look_after();
 }
 
@@ -100,6 +103,17 @@ Status Cache::publish(CacheEntry entry, int job_fd, const std::string& destinati
   if (!is_done) add(std::move(entry));
   use(name, job);
   return {};
+}
+
+// Times of files are those of the kernel's last tick: what is changed within the tick of the
+// publication looks unchanged. The clock can be set back.
+bool Cache::is_settled(const std::string& name) const {
+  const auto found = entries_.find(name);
+  if (found == entries_.end() || at_.loop.now() >= found->second.settled_by) return true;
+  timespec now{};
+  ::clock_gettime(CLOCK_REALTIME_COARSE, &now);
+  return ChangeTime{now.tv_sec, static_cast<std::uint32_t>(now.tv_nsec)} >
+         found->second.entry.changed;
 }
 
 void Cache::use(const std::string& name, const JobKey& job) {

@@ -65,6 +65,10 @@ class Cache {
   // has published already.
   Status publish(CacheEntry entry, int job_fd, const std::string& destination);
 
+  // Whether what a job changes in the entry from now on can be told from what was published; true
+  // where there is none. Until then, some milliseconds, no job may run that uses it.
+  [[nodiscard]] bool is_settled(const std::string& name) const;
+
   // The job uses the entry until let_go(). Does nothing where there is none.
   void use(const std::string& name, const JobKey& job);
   void hit(const std::string& name);  // counts it
@@ -89,6 +93,7 @@ class Cache {
     std::uint64_t hits = 0;
     std::string fault;  // not empty: it does not count any more, and goes when its users have gone
     bool is_stuck = false;  // it could not be removed, and is tried again
+    Clock::time_point settled_by{};
   };
   using Entries = std::map<std::string, Kept>;
   static bool can_go(const Kept& kept) { return kept.users.empty() && !kept.is_stuck; }

@@ -4,7 +4,6 @@
 #include <linux/openat2.h>
 #include <stdio.h>
 #include <sys/stat.h>
-#include <time.h>
 #include <unistd.h>
 
 #include <set>
@@ -39,19 +38,6 @@ Result<struct stat> look(int dir_fd, const std::string& name) {
   struct stat info {};
   if (::fstat(found.get(), &info) != 0) return system_error(name);
   return info;
-}
-
-// Times of files are those of the kernel's last tick. What a job changes within the tick of the
-// publication would look unchanged, so no job may run before the next one; some milliseconds.
-void await_next_tick(const ChangeTime& changed) {
-  constexpr int k_most_pauses = 25;
-  constexpr timespec k_pause{0, 2'000'000};
-  for (int i = 0; i < k_most_pauses; ++i) {
-    timespec now{};
-    ::clock_gettime(CLOCK_REALTIME_COARSE, &now);
-    if (ChangeTime{now.tv_sec, static_cast<std::uint32_t>(now.tv_nsec)} > changed) return;
-    ::nanosleep(&k_pause, nullptr);
-  }
 }
 
 }  // namespace
@@ -133,8 +119,8 @@ Status CacheArea::reserve(CacheEntry entry) {
   if (boot_.empty()) return Error{EINVAL, "this kernel has no boot id"};
   TRY(discard(entry));
   entry.boot = boot_;
-  Status made =
-      replace_file(areas_.cache_fd(), entry.directory + k_draft, encode_entry(entry), 0600);
+  Status made = replace_file_unsynced(areas_.cache_fd(), entry.directory + k_draft,
+                                      encode_entry(entry), 0600);
   if (made) made = make(entry);
   if (!made) static_cast<void>(!discard(entry));
   return made;
@@ -173,7 +159,6 @@ Status CacheArea::publish(CacheEntry& entry, int job_fd, const std::string& dest
   entry.changed = *changed;
   entry.used_at = entry.made_at;
   finish(entry);
-  await_next_tick(*changed);
   return {};
 }
 
@@ -201,9 +186,10 @@ Status CacheArea::exchange(const CacheEntry& entry, int job_fd,
 void CacheArea::finish(CacheEntry& entry) const {
   const std::string record = entry.directory + k_record;
   const std::string draft = entry.directory + k_draft;
-  const Status written = entry.changed == ChangeTime{}
-                             ? Status(Error{ENOENT, "the time of its last change is not known"})
-                             : replace_file(areas_.cache_fd(), record, encode_entry(entry), 0600);
+  const Status written =
+      entry.changed == ChangeTime{}
+          ? Status(Error{ENOENT, "the time of its last change is not known"})
+          : replace_file_unsynced(areas_.cache_fd(), record, encode_entry(entry), 0600);
   if (written) return remove_file(draft);
   entry.changed = {};
   if (::renameat(areas_.cache_fd(), draft.c_str(), areas_.cache_fd(), record.c_str()) != 0)

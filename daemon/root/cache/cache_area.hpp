@@ -5,6 +5,8 @@
 //   reserve()  a draft of its record, and its directory, with a link to itself as the tree
 //   publish()  the tree and the link change places, in one step; then the draft becomes the record
 //   discard()  the record is removed first, then the tree is moved to the trash in its directory
+// Nothing is synced: an entry counts for the boot that made it, and after a power loss that is
+// over.
 #pragma once
 
 #include <optional>

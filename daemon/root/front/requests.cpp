@@ -91,29 +91,33 @@ Ticket on_place(const Caller& caller, const PlaceQuery& m) {
 
 // ---- who may ask what
 
+// When an answer is sent: at once, or when what the daemon noted of the jobs is durable.
+enum class Sent { at_once, durable };
+
 template <typename T>
 struct Rule {
   Who who;
+  Sent sent;
   Ticket (*handler)(const Caller&, const T&);
 };
 
 // The allow-list: a kind that is not here is no request.
 // clang-format off
 constexpr std::tuple k_rules{
-    //   kind          who may             handler
-    Rule<Begin>      {Who::root,          on_begin},
-    Rule<End>        {Who::root,          on_end},
-    Rule<Wait>       {Who::root_or_user,  on_wait},  // of looks: root alone
-    Rule<Exited>     {Who::root,          on_exited},
-    Rule<StatusQuery>{Who::anyone,        on_status},
-    Rule<HeldQuery>  {Who::anyone,        on_held},
-    Rule<Recover>    {Who::root_or_user,  on_recover},
-    Rule<Await>      {Who::root_or_user,  on_await},
-    Rule<ReportQuery>{Who::anyone,        on_report},
-    Rule<CacheQuery> {Who::anyone,        on_cache},
-    Rule<CacheDrop>  {Who::anyone,        on_drop},
-    Rule<Push>       {Who::root_or_user,  on_push},
-    Rule<PlaceQuery> {Who::root,          on_place},
+    //   kind          who may             answered        handler
+    Rule<Begin>      {Who::root,          Sent::durable,  on_begin},
+    Rule<End>        {Who::root,          Sent::durable,  on_end},
+    Rule<Wait>       {Who::root_or_user,  Sent::durable,  on_wait},  // of looks: root alone
+    Rule<Exited>     {Who::root,          Sent::durable,  on_exited},
+    Rule<StatusQuery>{Who::anyone,        Sent::at_once,  on_status},
+    Rule<HeldQuery>  {Who::anyone,        Sent::at_once,  on_held},
+    Rule<Recover>    {Who::root_or_user,  Sent::durable,  on_recover},
+    Rule<Await>      {Who::root_or_user,  Sent::at_once,  on_await},
+    Rule<ReportQuery>{Who::anyone,        Sent::at_once,  on_report},
+    Rule<CacheQuery> {Who::anyone,        Sent::at_once,  on_cache},
+    Rule<CacheDrop>  {Who::anyone,        Sent::at_once,  on_drop},
+    Rule<Push>       {Who::root_or_user,  Sent::at_once,  on_push},
+    Rule<PlaceQuery> {Who::root,          Sent::at_once,  on_place},
 };
 // clang-format on
 
@@ -154,11 +158,20 @@ Ticket refuse(const Caller& caller, RefusalReason reason, const std::string& wha
   return 0;
 }
 
+Reply reply_of(const Caller& caller, Sent sent) {
+  if (sent == Sent::at_once) return caller.reply;
+  return [&jobs = caller.jobs, reply = caller.reply](const Message& message) {
+    if (std::holds_alternative<Progress>(message)) return reply(message);
+    jobs.then([reply, message] { reply(message); });
+  };
+}
+
 template <typename T>
 Ticket dispatch(const Caller& caller, const T& message) {
   if constexpr (has_rule<T>(k_rules)) {
     const auto& rule = std::get<Rule<T>>(k_rules);
-    if (may(caller, message, rule.who)) return rule.handler(caller, message);
+    if (may(caller, message, rule.who))
+      return rule.handler({caller.jobs, caller.uid, reply_of(caller, rule.sent)}, message);
     return refuse(caller, RefusalReason::not_permitted, "this user may not send this request");
   } else {
     return refuse(caller, RefusalReason::malformed, "not a request");

@@ -141,7 +141,7 @@ JobRecord* Credits::find_owed(const JobKey& key) {
 
 // One job at a time.
 void Credits::go_on() {
-  while (!queue_.empty() && !scontrol_.busy()) {
+  while (!queue_.empty() && !scontrol_.busy() && !is_noting_) {
     const JobKey key = queue_.front();
     queue_.pop_front();
     if (find_owed(key) != nullptr) ask_limit(key, std::to_string(key.job));
@@ -202,6 +202,16 @@ void Credits::raise_limit(JobRecord& record, const JobLimit& limit, std::uint32_
                saved.error().what);
     return;
   }
+  is_noting_ = true;
+  table_.then([this, key = record.key(), limit, raised] {
+    is_noting_ = false;
+    const JobRecord* noted = table_.find(key);
+    if (noted != nullptr && !table_.unsaved(key)) ask_raise(*noted, limit, raised);
+    go_on();
+  });
+}
+
+void Credits::ask_raise(const JobRecord& record, const JobLimit& limit, std::uint32_t raised) {
   const auto take = [this, subject = about(record), from = limit.minutes,
                      raised](const Scontrol::Output& output) {
     if (output.succeeded) {

@@ -69,6 +69,7 @@ class Credits {
   void ask_max_time(const JobKey& key, const JobLimit& limit);
   void take_max_time(const JobKey& key, const JobLimit& limit, const Scontrol::Output& output);
   void raise_limit(JobRecord& record, const JobLimit& limit, std::uint32_t raised);
+  void ask_raise(const JobRecord& record, const JobLimit& limit, std::uint32_t raised);
   void try_later(const JobKey& key, const std::string& why);
   void forgo(JobRecord& record, const std::string& why);
 
@@ -79,6 +80,7 @@ class Credits {
   Scontrol scontrol_;
   std::map<JobKey, Account> accounts_;
   std::deque<JobKey> queue_;
+  bool is_noting_ = false;  // in the journal, what Slurm is asked for next
 };
 
 }  // namespace nodestage

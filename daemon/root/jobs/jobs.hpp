@@ -49,7 +49,7 @@ class Jobs final : private JobEvents {
     Loop& loop;
     const Config& config;
     Areas& areas;
-    const Journal& journal;
+    Journal& journal;
     Workers& workers;
     Trash& trash;
     Peers& peers;
@@ -83,6 +83,9 @@ class Jobs final : private JobEvents {
   Ticket recover_held(const Recover& ask, const Reply& reply);
   // The caller went away.
   void leave(Ticket ticket);
+  // Calls `done` when what is known of the jobs by now is durable. An answer that a caller relies
+  // on is sent then.
+  void then(Loop::Callback done) const { table_.then(std::move(done)); }
   // See cache.hpp.
   [[nodiscard]] std::vector<CacheRow> cache(std::uint32_t uid) const { return cache_.rows(uid); }
   std::vector<CacheRow> drop(std::uint32_t uid, const std::vector<std::string>& names) {

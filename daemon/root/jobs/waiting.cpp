@@ -53,14 +53,16 @@ void Waiting::tick(const JobKey& key, Ticket ticket) {
   const JobRecord* record = at_.table.find(key);
   Waiter* waiter = find(key, ticket);
   if (record == nullptr || waiter == nullptr) return;
-  if (const auto word = waiter->names ? word_on(*record, *waiter->names) : std::nullopt) {
+  const bool is_settled = at_.staging.is_settled(*record);
+  const bool is_answered = waiter->names && is_settled;
+  if (const auto word = is_answered ? word_on(*record, *waiter->names) : std::nullopt) {
     const Reply reply = std::move(waiter->reply);
     remove(key, ticket);
     return reply(*word);
   }
   // Many waiters get progress less often: each time, the status file is read for it.
-  const auto pause =
-      std::max<std::uint64_t>(waiter->interval_ms, k_waiter_share_ms * waiters_[key].size());
+  const auto pause = std::max<std::uint64_t>(is_settled ? waiter->interval_ms : k_waiter_share_ms,
+                                             k_waiter_share_ms * waiters_[key].size());
   waiter->timer =
       at_.loop.after(std::chrono::milliseconds(pause), [this, key, ticket] { tick(key, ticket); });
   waiter->reply(progress(*record, *waiter));

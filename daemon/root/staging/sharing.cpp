@@ -289,6 +289,12 @@ void Sharing::give_up(const JobKey& key, Failure failure) {
   }
 }
 
+bool Sharing::is_settled(const JobRecord& record) const {
+  return std::all_of(record.shared.begin(), record.shared.end(), [&](const SharedItem& shared) {
+    return at_.cache.is_settled(entry_name(record.begin.uid, shared.key));
+  });
+}
+
 // In the journal, too, or after a restart of the daemon others would wait for this job.
 void Sharing::failed(JobRecord& record) {
   for (SharedItem& shared : record.shared) {

@@ -58,6 +58,8 @@ class Sharing {
   // it must stage again.
   enum class Report { more, last };
   Status staged(JobRecord& record, const WorkerStatus& status, Report report);
+  // Whether the job may run with what it uses: see Cache::is_settled().
+  [[nodiscard]] bool is_settled(const JobRecord& record) const;
   // The job's staging has failed: others lead. The caller saves the record.
   void failed(JobRecord& record);
   // Whether others wait for what the job stages.

@@ -14,6 +14,7 @@ namespace {
 
 constexpr std::chrono::milliseconds k_directory_poll{200};
 constexpr std::chrono::seconds k_quota_wait{60};
+constexpr std::chrono::milliseconds k_tick{5};
 
 // The source of the item for which the job fails; "" if it does not fail for an item.
 std::string failed_source(const WorkerStatus& status) {
@@ -212,8 +213,22 @@ void Staging::become_ready(JobRecord& record, const WorkerStatus& status, Sharin
   if (record.state == JobState::ready) return at_.table.save(record);
   if (!kept && report == Sharing::Report::last) return enqueue(record);
   if (!kept) return stage_anew(record.key());
+  if (!sharing_.is_settled(record)) return become_ready_soon(record.key());
   at_.table.set_state(record, JobState::ready);
   at_.events.ready(record);
+}
+
+// What it uses was published within this tick of the clock.
+void Staging::become_ready_soon(const JobKey& key) {
+  if (!settling_.insert(key).second) return;
+  at_.loop.after(k_tick, [this, key] {
+    settling_.erase(key);
+    JobRecord* record = at_.table.find(key);
+    if (record == nullptr || record->state != JobState::staging || again_.contains(key)) return;
+    const bool is_last = !at_.workers.is_working(key, WorkerTask::stage);
+    become_ready(*record, at_.files.status(key, WorkerTask::stage),
+                 is_last ? Sharing::Report::last : Sharing::Report::more);
+  });
 }
 
 // Not in the journal: another daemon finds it out again.

@@ -54,6 +54,10 @@ class Staging {
   void enqueue(JobRecord& record);
   void worker_ended(const JobKey& key, const WorkerEnd& end);
 
+  // Whether the job's processes may use what is staged by now; false for some milliseconds.
+  [[nodiscard]] bool is_settled(const JobRecord& record) const {
+    return sharing_.is_settled(record);
+  }
   // A worker reports what it has done before it exits: looks whether others can have it, and
   // whether the job is ready. For a job that waits for another's item, looks at that one.
   void look(JobRecord& record);
@@ -92,6 +96,7 @@ class Staging {
   void look_at_leader(const JobRecord& record);
   void stage_anew(const JobKey& key);
   void become_ready(JobRecord& record, const WorkerStatus& status, Sharing::Report report);
+  void become_ready_soon(const JobKey& key);
   [[nodiscard]] WorkerStart order_of(const JobRecord& record) const;
   void take_word(JobRecord& record, const WorkerEnd& end, bool lacked_space);
 
@@ -102,6 +107,7 @@ class Staging {
   std::map<JobKey, std::string> async_faults_;
   std::set<JobKey> over_quota_;  // jobs that stage again, since their users' quota has room now
   std::set<JobKey> again_;       // jobs that stage again once their workers have ended
+  std::set<JobKey> settling_;    // jobs that become ready with the clock's next tick
 };
 
 }  // namespace nodestage

@@ -57,6 +57,13 @@ bool may_follow(JobState from, JobState to) {
   return k_transitions[static_cast<std::size_t>(from)][static_cast<std::size_t>(to)] != '.';
 }
 
+JobTable::JobTable(Loop& loop, Journal& journal, Counters& counters)
+    : loop_(loop), journal_(journal), counters_(counters) {
+  journal_.set_on_fault([this](const JobKey& key, const Error& fault) {
+    if (const JobRecord* record = find(key)) note_fault(*record, fault);
+  });
+}
+
 JobRecord* JobTable::find(const JobKey& key) {
   const auto found = records_.find(key);
   return found == records_.end() ? nullptr : &found->second;
@@ -145,9 +152,12 @@ void JobTable::save(const JobRecord& record) {
     if (unsaved_.erase(key) > 0) log::info(about(record), "the journal is written again");
     return;
   }
-  if (unsaved_.insert_or_assign(key, saved.error().what).second)
-    log::error(about(record), "the journal cannot be written, and is tried again: {}",
-               saved.error().what);
+  note_fault(record, saved.error());
+}
+
+void JobTable::note_fault(const JobRecord& record, const Error& fault) {
+  if (unsaved_.insert_or_assign(record.key(), fault.what).second)
+    log::error(about(record), "the journal cannot be written, and is tried again: {}", fault.what);
   if (!save_timer_) save_timer_ = loop_.after(k_save_again, [this] { save_again(); });
 }
 

@@ -29,8 +29,7 @@ class JobTable {
  public:
   using Records = std::map<JobKey, JobRecord>;
 
-  JobTable(Loop& loop, const Journal& journal, Counters& counters)
-      : loop_(loop), journal_(journal), counters_(counters) {}
+  JobTable(Loop& loop, Journal& journal, Counters& counters);
   JobTable(const JobTable&) = delete;
   JobTable& operator=(const JobTable&) = delete;
 
@@ -58,19 +57,23 @@ class JobTable {
   void change(JobRecord& record, JobState state);
   // When the job came to its state; nothing before this daemon has changed it.
   [[nodiscard]] std::optional<Clock::time_point> since(const JobKey& key) const;
-  // A write that fails is tried again until it succeeds.
+  // A write that fails is tried again until it succeeds. Durable by the time of then().
   void save(const JobRecord& record);
   // Tries only once.
   Status save_now(const JobRecord& record) const { return journal_.save(record); }
+  // Calls `done` when everything that was saved before is durable, or is known not to be: at once
+  // where nothing is under way.
+  void then(Loop::Callback done) const { journal_.then(std::move(done)); }
   // Why the journal is behind with this job; nothing when it is not.
   [[nodiscard]] std::optional<std::string> unsaved(const JobKey& key) const;
 
  private:
+  void note_fault(const JobRecord& record, const Error& fault);
   void save_again();
   void note_times(JobRecord& record, JobState state);
 
   Loop& loop_;
-  const Journal& journal_;
+  Journal& journal_;
   Counters& counters_;
   OnChange on_change_;
   Records records_;

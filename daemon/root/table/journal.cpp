@@ -15,6 +15,14 @@ namespace {
 using Json = nlohmann::json;
 
 constexpr int k_version = 1;
+constexpr const char* k_entry = ".json";
+constexpr const char* k_request = ".request";
+constexpr std::size_t k_entry_bytes = std::string_view(k_entry).size();
+constexpr std::size_t k_max_entry_bytes = std::size_t{1} << 20;
+
+std::string entry_of(const std::string& request) {
+  return request.substr(0, request.size() - std::string_view(k_request).size()) + k_entry;
+}
 
 // Without these nothing can be done for a job.
 bool is_required(std::string_view field) {
@@ -150,41 +158,62 @@ Result<Journal> Journal::open(const std::string& state_dir) {
   return Journal(std::move(directory));
 }
 
+Status Journal::replace(const JobKey& key, const char* suffix, std::string_view data) const {
+  const std::string name = to_text(key) + suffix;
+  if (disk_ == nullptr) return replace_file(directory_.get(), name, data, 0600);
+  return disk_->replace(directory_.get(), name, data, [this, key](const Error& fault) {
+    if (on_fault_) on_fault_(key, fault);
+  });
+}
+
 Status Journal::save(const JobRecord& record) const {
-  return replace_file(directory_.get(), to_text(record.key()) + ".json", encode_record(record),
-                      0600);
+  return replace(record.key(), k_entry, encode_record(record));
 }
 
 Status Journal::save_request(const JobRecord& record) const {
-  return replace_file(directory_.get(), to_text(record.key()) + ".request", record.begin.request,
-                      0600);
+  return replace(record.key(), k_request, record.begin.request);
 }
 
 void Journal::forget(const JobKey& key) const {
-  for (const char* suffix : {".json", ".request"}) {
-    ::unlinkat(directory_.get(), (to_text(key) + suffix).c_str(), 0);
+  for (const char* suffix : {k_entry, k_request}) {
+    const std::string name = to_text(key) + suffix;
+    if (disk_ == nullptr)
+      ::unlinkat(directory_.get(), name.c_str(), 0);
+    else
+      disk_->remove(directory_.get(), name);
   }
+}
+
+void Journal::then(Loop::Callback done) const {
+  disk_ == nullptr ? done() : disk_->then(std::move(done));
+}
+
+bool Journal::has(const std::string& name) const {
+  return ::faccessat(directory_.get(), name.c_str(), F_OK, AT_SYMLINK_NOFOLLOW) == 0 ||
+         errno != ENOENT;
 }
 
 // Left by a daemon that died while it wrote: not an entry yet.
 bool Journal::is_half_written(const std::string& name) const {
   if (name.starts_with('.')) return name.ends_with(".new");
-  constexpr std::string_view k_suffix = ".request";
-  if (!name.ends_with(k_suffix)) return false;
-  const std::string entry = name.substr(0, name.size() - k_suffix.size()) + ".json";
-  return ::faccessat(directory_.get(), entry.c_str(), F_OK, AT_SYMLINK_NOFOLLOW) != 0 &&
-         errno == ENOENT;
+  return name.ends_with(k_request) && !has(entry_of(name));
 }
 
 Journal::Loaded Journal::load() const {
   Loaded loaded;
+  // In the order of their names: an entry before its request, which was written before it.
+  take_unfinished(directory_.get(), k_max_entry_bytes,
+                  [this](const std::string& name, const std::string& content) {
+                    if (name.ends_with(k_request)) return has(entry_of(name));
+                    return static_cast<bool>(decode_record(content));
+                  });
   auto names = DirectoryStream::at(directory_.get());
   while (const auto next = names.next()) {
     const std::string name(*next);
     if (is_half_written(name)) ::unlinkat(directory_.get(), name.c_str(), 0);
-    if (name.starts_with('.') || !name.ends_with(".json")) continue;
-    const std::string request_name = name.substr(0, name.size() - 5) + ".request";
-    const auto text = read_file(directory_.get(), name, 1 << 20);
+    if (name.starts_with('.') || !name.ends_with(k_entry)) continue;
+    const std::string request_name = name.substr(0, name.size() - k_entry_bytes) + k_request;
+    const auto text = read_file(directory_.get(), name, k_max_entry_bytes);
     auto record = text ? decode_record(*text) : Result<JobRecord>(text.error());
     auto request = read_file(directory_.get(), request_name, k_max_request_bytes);
     if (!record || !request) {

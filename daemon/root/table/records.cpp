@@ -53,6 +53,10 @@ Status Records::open(const std::string& state_dir) {
     const std::string file(*name);
     if (!parsed || ::fstatat(directory_->get(), file.c_str(), &info, AT_SYMLINK_NOFOLLOW) != 0)
       continue;
+    if (info.st_size == 0) {  // the power was lost before its bytes were on the disk
+      ::unlinkat(directory_->get(), file.c_str(), 0);
+      continue;
+    }
     entries_[parsed->first] = {parsed->second, static_cast<std::uint64_t>(info.st_mtim.tv_sec)};
   }
   return {};
@@ -91,7 +95,8 @@ void Records::keep(const JobKey& key, std::uint32_t uid, const std::string& repo
   // Job ids repeat when Slurm's counter has been set back.
   const auto other = entries_.find(key);
   if (other != entries_.end() && other->second.uid != uid) remove(other);
-  const Status written = replace_file(directory_->get(), name_of(entry), report, 0600);
+  // After a power loss, the newest records may be missing: nothing depends on them.
+  const Status written = replace_file_unsynced(directory_->get(), name_of(entry), report, 0600);
   // Logged once, not for each job.
   const int before = std::exchange(fault_, written ? 0 : written.error().code);
   if (!written && before != fault_)
