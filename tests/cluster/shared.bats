@@ -272,6 +272,21 @@ stages() {
     job_has_output "${ids[1]}" 'kept on this node'
 }
 
+@test "sixty-four shared items: what the daemon does for all others waits for no disk and no clock" {
+    as alice bash -c 'mkdir many; for i in {1..64}; do echo $i >many/f$i; done'
+    daemon=$(on n1 pgrep -xo nodestaged)
+    # Its first thread alone.
+    strace_on n1 "$daemon" --output=/var/log/waits --trace=fsync,fdatasync,sync,syncfs,nanosleep,clock_nanosleep,renameat
+    # shellcheck disable=SC2046
+    sbatch_wait -w n1 $(printf -- '--stage-dataset=many/f%s,shared ' {1..64}) --wrap 'cat $SLURM_TMPDIR/f64'
+    on n1 pkill -x strace
+    [ "$STATE" = COMPLETED ]
+    has "$OUTPUT" 64
+    [ "$(kept n1 | wc -l)" = 64 ]
+    on n1 grep -q '^renameat(' /var/log/waits
+    ! on n1 grep -E '^(f?sync|fdatasync|syncfs|nanosleep|clock_nanosleep)[(]' /var/log/waits
+}
+
 @test "what cannot be staged fails each job with its own cause" {
     ids=()
     for i in 1 2 3 4 5; do ids+=("$(submit alice -w n1 --stage-dataset=bad.tar.gz,shared --wrap 'echo it ran')"); done
