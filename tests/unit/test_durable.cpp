@@ -2,6 +2,7 @@
 #include <doctest/doctest.h>
 
 #include <cerrno>
+#include <optional>
 #include <string>
 #include <variant>
 #include <vector>
@@ -24,6 +25,42 @@ void use_disk_thread(Site& site) {
   site.has_disk = true;
   site.start_daemon();
 }
+
+struct ServedSite {
+  DaemonNode node;
+  DiskThread disk{*node.loop};
+  Server server{*node.loop, node.config, node.jobs, 1024};
+  Clock::time_point in_a_minute = Clock::now() + std::chrono::minutes(1);
+
+  ServedSite() {
+    node.journal->sync_by(disk);
+    REQUIRE(disk.start());
+    REQUIRE(server.listen(node.config.daemon.socket));
+  }
+  // A job without a request, which no worker stages.
+  [[nodiscard]] Begin begin() const {
+    Begin begin = node.record(7, JobState::queued).begin;
+    begin.request.clear();
+    return begin;
+  }
+  [[nodiscard]] DaemonConnection ask(const Message& message) const {
+    auto client = DaemonConnection::open(node.config.daemon.socket);
+    REQUIRE(client);
+    REQUIRE(client->send(message, in_a_minute));
+    return std::move(*client);
+  }
+  // Nothing where there is none after so many tries.
+  std::optional<Message> answer(DaemonConnection& client, int tries = 1'000'000) {
+    for (int i = 0; i < tries && Clock::now() < in_a_minute; ++i) {
+      node.loop->after(std::chrono::milliseconds(1), [this] { node.loop->stop(); });
+      REQUIRE(node.loop->run());
+      auto message = client.receive(Clock::now() + std::chrono::milliseconds(1));
+      if (message) return std::move(*message);
+      REQUIRE(message.error().code == ETIMEDOUT);
+    }
+    return {};
+  }
+};
 
 }  // namespace
 
@@ -142,44 +179,30 @@ TEST_CASE("a record that the disk does not take is known as unsaved, and written
 
 TEST_CASE("a prolog is answered when its job is durable; who only asks does not wait for that") {
   if (!can_run()) return;
-  DaemonNode node;
-  DiskThread disk(*node.loop);
-  node.journal->sync_by(disk);
-  REQUIRE(disk.start());
+  ServedSite site;
   Syncs syncs;
-  Server server{*node.loop, node.config, node.jobs, 1024};
-  REQUIRE(server.listen(node.config.daemon.socket));
-  const auto in_a_minute = Clock::now() + std::chrono::minutes(1);
-  const auto ask = [&](const Message& message) {
-    auto client = DaemonConnection::open(node.config.daemon.socket);
-    REQUIRE(client);
-    REQUIRE(client->send(message, in_a_minute));
-    return std::move(*client);
-  };
-  // Nothing where there is no answer yet.
-  const auto answer = [&](DaemonConnection& client, int tries) -> std::optional<Message> {
-    for (int i = 0; i < tries && Clock::now() < in_a_minute; ++i) {
-      node.loop->after(std::chrono::milliseconds(1), [&node] { node.loop->stop(); });
-      REQUIRE(node.loop->run());
-      auto message = client.receive(Clock::now() + std::chrono::milliseconds(1));
-      if (message) return std::move(*message);
-      REQUIRE(message.error().code == ETIMEDOUT);
-    }
-    return {};
-  };
-  constexpr int k_patient = 1'000'000;
-  Begin begin = node.record(7, JobState::queued).begin;
-  begin.request.clear();
   syncs.hold();
-  DaemonConnection prolog = ask(begin);
-  CHECK_FALSE(answer(prolog, 5));
-  DaemonConnection other = ask(StatusQuery{});
-  const auto row = answer(other, k_patient);
+  DaemonConnection prolog = site.ask(site.begin());
+  CHECK_FALSE(site.answer(prolog, 5));
+  DaemonConnection other = site.ask(StatusQuery{});
+  const auto row = site.answer(other);
   REQUIRE(row);
   CHECK(std::holds_alternative<StatusRow>(*row));
-  CHECK_FALSE(answer(prolog, 1));
+  CHECK_FALSE(site.answer(prolog, 1));
   syncs.release();
-  const auto accepted = answer(prolog, k_patient);
+  const auto accepted = site.answer(prolog);
   REQUIRE(accepted);
   CHECK(std::holds_alternative<Accepted>(*accepted));
+}
+
+TEST_CASE("a prolog whose job the disk does not take is refused, with the cause") {
+  if (!can_run()) return;
+  ServedSite site;
+  Syncs syncs;
+  syncs.fail_with(EIO);
+  DaemonConnection prolog = site.ask(site.begin());
+  const auto answer = site.answer(prolog);
+  REQUIRE(answer);
+  REQUIRE(std::holds_alternative<Refused>(*answer));
+  CHECK(std::get<Refused>(*answer).what.starts_with("the journal cannot be written: "));
 }

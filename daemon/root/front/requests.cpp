@@ -3,6 +3,7 @@
 #include <optional>
 #include <tuple>
 #include <type_traits>
+#include <utility>
 
 #include "daemon/root/basis/refusal_log.hpp"
 
@@ -23,8 +24,16 @@ struct Caller {
 
 // ---- what answers each kind
 
+// Accepted is said of what is durable alone.
 Ticket on_begin(const Caller& caller, const Begin& m) {
-  caller.reply(caller.jobs.begin(m));
+  Message answer = caller.jobs.begin(m);
+  caller.jobs.then([&jobs = caller.jobs, reply = caller.reply, key = JobKey{m.job, m.restart},
+                    said = std::move(answer)] {
+    const auto why = jobs.unsaved(key);
+    if (why && std::holds_alternative<Accepted>(said))
+      return reply(Refused{RefusalReason::fault, "the journal cannot be written: " + *why});
+    reply(said);
+  });
   return 0;
 }
 

@@ -86,6 +86,10 @@ class Jobs final : private JobEvents {
   // Calls `done` when what is known of the jobs by now is durable. An answer that a caller relies
   // on is sent then.
   void then(Loop::Callback done) const { table_.then(std::move(done)); }
+  // Why the job's record is not durable; nothing when it is, or when there is none.
+  [[nodiscard]] std::optional<std::string> unsaved(const JobKey& key) const {
+    return table_.unsaved(key);
+  }
   // See cache.hpp.
   [[nodiscard]] std::vector<CacheRow> cache(std::uint32_t uid) const { return cache_.rows(uid); }
   std::vector<CacheRow> drop(std::uint32_t uid, const std::vector<std::string>& names) {
