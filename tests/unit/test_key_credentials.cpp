@@ -24,7 +24,7 @@ std::string counted_bytes(std::size_t count) {
 }
 
 ClusterKeys keys_of(const std::string& bytes) {
-  auto keys = derive_cluster_keys({"/etc/slurm/slurm.key", bytes}, 0);
+  auto keys = derive_cluster_keys({"/etc/slurm/slurm.key", bytes});
   REQUIRE(keys);
   return *keys;
 }
@@ -126,27 +126,37 @@ TEST_CASE("key credentials: what was made before the memory began is refused") {
 TEST_CASE("cluster keys: a list, of which the default key makes credentials and each opens them") {
   const std::string list = R"({"keys": [
     {"kid": "old", "kty": "oct", "alg": "HS256", "k": "b2xkIG9sZCBvbGQgb2xkIG9sZA=="},
-    {"kid": "past", "k": "cGFzdCBwYXN0IHBhc3QgcGFzdA", "exp": 1000},
-    {"kid": "new", "k": "bmV3IG5ldyBuZXcgbmV3IG5ldyA_Pz8", "use": "Default", "exp": 9000}]})";
-  const auto keys = derive_cluster_keys({"/etc/slurm/slurm.jwks", list, true}, 1000);
+    {"kid": "past", "k": "cGFzdCBwYXN0IHBhc3QgcGFzdA", "exp": 1699999999},
+    {"kid": "new", "k": "bmV3IG5ldyBuZXcgbmV3IG5ldyA_Pz8", "use": "Default", "exp": 1700000009}]})";
+  const auto keys = derive_cluster_keys({"/etc/slurm/slurm.jwks", list, true});
   REQUIRE(keys);
-  REQUIRE(keys->keys.size() == 2);
+  REQUIRE(keys->keys.size() == 3);
   CHECK(keys->keys[0].id == keys_of("new new new new new ???").keys[0].id);
   CHECK(keys->keys[1].id == keys_of("old old old old old").keys[0].id);
   KeyCredentials both(*keys, 0);
   CHECK(both.open(*holder_of("old old old old old").make("payload", k_now_ms), k_now_ms));
   CHECK(holder_of("new new new new new ???").open(*both.make("payload", k_now_ms), k_now_ms));
+  CHECK(both.open(*holder_of("past past past past").make("payload", k_now_ms), k_now_ms)
+            .error()
+            .what == "its credential was made with a key that has expired");
+  // When the default key has expired, too, the next one makes credentials.
+  const std::uint64_t later_ms = k_now_ms + 10'000;
+  CHECK(holder_of("old old old old old").open(*both.make("payload", later_ms), later_ms));
+  ClusterKeys past = *keys;
+  past.keys.erase(past.keys.begin() + 1);
+  CHECK(KeyCredentials(past, 0).make("payload", later_ms).error().what ==
+        "no key in /etc/slurm/slurm.jwks is valid any more");
 }
 
 TEST_CASE("cluster keys: what is no key is refused with the file's name") {
   const auto why = [](const std::string& text, bool is_list) {
-    const auto keys = derive_cluster_keys({"/etc/slurm/file", text, is_list}, 0);
+    const auto keys = derive_cluster_keys({"/etc/slurm/file", text, is_list});
     return keys ? std::string() : keys.error().what;
   };
   CHECK(why("short", false) == "/etc/slurm/file holds 5 bytes: a key has at least 16");
   for (const char* text : {"", "[]", "{}", R"({"keys": 1})"})
     CHECK(contains(why(text, true), "no \"keys\""));
-  CHECK(contains(why(R"({"keys": []})", true), "no key that has not expired"));
+  CHECK(contains(why(R"({"keys": []})", true), "it is empty"));
   for (const char* text : {R"({"keys": [1]})", R"({"keys": [{"k": 1}]})",
                            R"({"keys": [{"k": "c2hvcnQ"}]})", R"({"keys": [{"k": "!!!!"}]})"})
     CHECK(contains(why(text, true), "base64url of 16 bytes or more"));
@@ -160,6 +170,7 @@ TEST_CASE("cluster keys: where they are looked for") {
   REQUIRE(::mkdir(run.c_str(), 0755) == 0);
   KeyPlaces places{"", {etc, run}};
   CHECK_FALSE(find_key_file(places).value());
+  CHECK_FALSE(read_cluster_keys(places).value());
 
   write_file(etc + "/slurm.key", counted_bytes(32), 0600);
   write_file(etc + "/slurm.conf", "#AuthType=auth/slurm\nAuthType=auth/munge\n", 0644);
@@ -186,11 +197,19 @@ TEST_CASE("cluster keys: where they are looked for") {
   write_file(run + "/slurm.conf", "AuthType=auth/slurm\n", 0644);
   CHECK((*find_key_file(places))->path == etc + "/slurm.key");
 
-  write_file(scratch / "own", counted_bytes(32), 0640);
-  places.key_file = scratch / "own";
-  CHECK((*find_key_file(places))->path == scratch / "own");
   write_file(scratch / "own", counted_bytes(32), 0604);
+  places.key_file = scratch / "own";
   CHECK(contains(find_key_file(places).error().text(), "chmod 600"));
+  write_file(scratch / "own", counted_bytes(32), 0640);
+  CHECK(contains(find_key_file(places).error().text(), "chown root"));
+  write_file(scratch / "own", counted_bytes(32), 0600);
+  if (::geteuid() == 0) {
+    CHECK((*find_key_file(places))->path == scratch / "own");
+    CHECK(read_cluster_keys(places).value()->keys[0].secret ==
+          keys_of(counted_bytes(32)).keys[0].secret);
+    REQUIRE(::chown(places.key_file.c_str(), 65534, 0) == 0);
+    CHECK(contains(find_key_file(places).error().text(), "others than root"));
+  }
   places.key_file = scratch / "none";
   CHECK(contains(find_key_file(places).error().what, "No such file"));
   places.key_file = etc;

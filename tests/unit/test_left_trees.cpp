@@ -41,8 +41,8 @@ bool cover(const std::string& path) {
 
 // The tree in the trash that was an entry of the cache.
 std::string moved(const SharingSite& site) {
-  for (const TrashEntry& entry : site.areas.list_trash()) {
-    const std::string tree = site.scratch / (".nodestage/trash/" + entry.name);
+  for (const auto& entry : fs::directory_iterator(site.scratch / ".nodestage/trash")) {
+    const std::string tree = entry.path().string();
     if (fs::is_regular_file(fs::symlink_status(tree + "/data"))) return tree;
   }
   return "none";
@@ -156,8 +156,8 @@ TEST_CASE(
     return remover == nullptr ? k_no_number : remover->order.uid;
   };
   const auto empty = [&site] {
-    for (const TrashEntry& tree : site.areas.list_trash())
-      fs::remove(site.scratch / (".nodestage/trash/" + tree.name + "/file"));
+    for (const auto& tree : fs::directory_iterator(site.scratch / ".nodestage/trash"))
+      fs::remove(tree.path() / "file");
   };
   site.trash.sweep();
   CHECK(uid() == SharingSite::user());

@@ -1,3 +1,4 @@
+#include <doctest/doctest.h>
 #include <fcntl.h>
 #include <linux/filter.h>
 #include <linux/seccomp.h>

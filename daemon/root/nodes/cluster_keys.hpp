@@ -28,11 +28,12 @@ using KeySecret = std::array<std::uint8_t, 32>;
 struct ClusterKey {
   KeyId id{};  // derived, too: the same for the same key, whatever its name is
   KeySecret secret{};
+  std::uint64_t expires_s = 0;  // since 1970; 0: never
 };
 
 struct ClusterKeys {
   std::string source;            // the file
-  std::vector<ClusterKey> keys;  // not empty; the first one makes credentials
+  std::vector<ClusterKey> keys;  // the first one that has not expired makes credentials
 };
 
 struct KeyFile {
@@ -49,14 +50,18 @@ struct KeyPlaces {
 };
 
 // Needs the privilege to read the file. Nothing is returned if Slurm uses another method. A fault
-// if there is a file that cannot be read, or that others than its owner and group can read.
+// if there is a file that cannot be read, or that users can: Slurm's own as Slurm itself judges it
+// (nobody but owner and group), key_file if it is not root's alone.
 Result<std::optional<KeyFile>> find_key_file(const KeyPlaces& places);
 
 // What changes when a key file is replaced. Needs no privilege.
 std::string key_file_mark(const KeyPlaces& places);
 
-// `now_s`: keys of a list that have expired by then are left out. A fault for bytes that hold no
-// key, or one of fewer than 16 bytes.
-Result<ClusterKeys> derive_cluster_keys(const KeyFile& file, std::uint64_t now_s);
+// A fault for bytes that hold no key, or one of fewer than 16 bytes.
+Result<ClusterKeys> derive_cluster_keys(const KeyFile& file);
+
+// find_key_file() and derive_cluster_keys() in a process of their own, so that this one never has
+// the key itself.
+Result<std::optional<ClusterKeys>> read_cluster_keys(const KeyPlaces& places);
 
 }  // namespace nodestage

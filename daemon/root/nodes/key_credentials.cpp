@@ -42,6 +42,10 @@ Array take(std::string_view& from) {
   return bytes;
 }
 
+bool has_expired(const ClusterKey& key, std::uint64_t now_ms) {
+  return key.expires_s != 0 && key.expires_s <= now_ms / 1000;
+}
+
 enum class Way { seal = 1, open = 0 };  // as EVP_CipherInit_ex counts them
 
 // Begins with the head, which is authenticated and not encrypted.
@@ -67,7 +71,12 @@ Result<Cipher> begin_cipher(Way way, const KeySecret& secret, const CredentialSa
 }  // namespace
 
 Result<std::string> KeyCredentials::make(std::string_view payload, std::uint64_t now_ms) const {
-  const ClusterKey& key = keys_.keys.front();
+  const auto found =
+      std::find_if(keys_.keys.begin(), keys_.keys.end(),
+                   [now_ms](const auto& known) { return !has_expired(known, now_ms); });
+  if (found == keys_.keys.end())
+    return Error{EKEYEXPIRED, "no key in " + keys_.source + " is valid any more"};
+  const ClusterKey& key = *found;
   CredentialSalt salt{};
   // So few bytes come at once or not at all.
   if (::getrandom(salt.data(), salt.size(), 0) != static_cast<ssize_t>(salt.size()))
@@ -104,6 +113,8 @@ Result<std::string> KeyCredentials::open(std::string_view credential, std::uint6
   if (key == keys_.keys.end())
     return Error{EACCES, "its credential was made with another key: is " + keys_.source +
                              " the same on all nodes, and was nodestaged reloaded after a change?"};
+  if (has_expired(*key, now_ms))
+    return Error{EKEYEXPIRED, "its credential was made with a key that has expired"};
   TRY_ASSIGN(const Cipher cipher,
              begin_cipher(Way::open, key->secret, salt, credential.substr(0, k_head_bytes)));
   std::string payload(rest.size() - k_tag_bytes, '\0');

@@ -1,6 +1,5 @@
 #include "daemon/root/nodes/signer.hpp"
 
-#include <openssl/crypto.h>
 #include <poll.h>
 #include <pwd.h>
 #include <signal.h>
@@ -58,19 +57,11 @@ class Signer {
  private:
   // As root still.
   void read_key(const KeyPlaces& places) {
-    auto file = find_key_file(places);
-    if (!file) {
-      key_fault_ = file.error().text();
-      return;
-    }
-    if (!*file) return;
-    KeyFile& found = **file;
-    auto keys = derive_cluster_keys(found, wall_s());
-    ::OPENSSL_cleanse(found.bytes.data(), found.bytes.size());
-    if (keys)
-      key_.emplace(std::move(*keys), wall_ms());
-    else
+    auto keys = read_cluster_keys(places);
+    if (!keys)
       key_fault_ = keys.error().text();
+    else if (*keys)
+      key_.emplace(std::move(**keys), wall_ms());
   }
 
   std::optional<std::string_view> receive(int fd) {

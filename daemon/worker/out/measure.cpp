@@ -1,6 +1,10 @@
 #include "daemon/worker/out/measure.hpp"
 
 #include <fcntl.h>
+#include <sys/stat.h>
+
+#include <set>
+#include <utility>
 
 #include "common/wire/status_file.hpp"
 #include "common/wire/worker_order.hpp"
@@ -12,12 +16,14 @@ namespace {
 
 constexpr std::uint64_t k_block = 512;  // of st_blocks
 
-void add(TreeSize& size, const WalkStep& step) {
+// Files with several names that were met, some of which may be outside of the tree.
+using Linked = std::set<std::pair<dev_t, ino_t>>;
+
+void add(TreeSize& size, Linked& linked, const WalkStep& step) {
   if (step.kind != WalkStep::Kind::leaf && step.kind != WalkStep::Kind::directory) return;
-  const auto bytes = static_cast<std::uint64_t>(step.info.st_blocks) * k_block;
-  const bool is_leaf = step.kind == WalkStep::Kind::leaf;
-  // Each name of a file gets its share; no name is outside of the tree.
-  size.bytes += is_leaf && step.info.st_nlink > 1 ? bytes / step.info.st_nlink : bytes;
+  const bool has_more_names = step.kind == WalkStep::Kind::leaf && step.info.st_nlink > 1;
+  if (!has_more_names || linked.emplace(step.info.st_dev, step.info.st_ino).second)
+    size.bytes += static_cast<std::uint64_t>(step.info.st_blocks) * k_block;
   ++size.inodes;
 }
 
@@ -28,10 +34,11 @@ Result<TreeSize> measure_tree(int dir_fd) {
   if (!root) return system_error("the tree");
   TRY_ASSIGN(TreeWalk walk, TreeWalk::begin(std::move(root), WalkFor::reading));
   TreeSize size;
+  Linked linked;
   for (;;) {
     TRY_ASSIGN(const auto step, walk.next());
     if (!step) return size;
-    add(size, *step);
+    add(size, linked, *step);
   }
 }
 
