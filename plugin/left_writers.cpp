@@ -12,6 +12,7 @@
 #include <string_view>
 #include <thread>
 
+#include "common/os/ask_apart.hpp"
 #include "common/os/directory_stream.hpp"
 #include "common/os/fd.hpp"
 #include "common/os/file.hpp"
@@ -24,6 +25,7 @@ namespace {
 // A killed process has its descriptors for a moment.
 constexpr int k_looks = 20;
 constexpr std::chrono::milliseconds k_pause{50};
+constexpr std::chrono::seconds k_limit{5};
 constexpr std::size_t k_most_status = 16 * 1024;
 constexpr std::size_t k_most_maps = 16 << 20;
 
@@ -46,12 +48,14 @@ bool is_of(const std::string& process, std::uint32_t uid) {
 }
 
 // Root's program with that name, which does nothing without the daemon's order; or the daemon, of
-// which a worker is a copy before it runs that.
+// which a worker is a copy before it runs that. A user's program of that name can be on a file
+// system that does not answer: it is not asked.
 bool is_worker(const std::string& process) {
   const std::string program = target_of(process + "/exe");
-  struct stat info {};
-  return (program.ends_with("/nodestage-worker") || program.ends_with("/nodestaged")) &&
-         ::stat((process + "/exe").c_str(), &info) == 0 && info.st_uid == 0;
+  if (!program.ends_with("/nodestage-worker") && !program.ends_with("/nodestaged")) return false;
+  struct statx info {};
+  return ::statx(AT_FDCWD, (process + "/exe").c_str(), AT_STATX_DONT_SYNC, STATX_UID, &info) == 0 &&
+         info.stx_uid == 0;
 }
 
 // Also what is open for reading alone: its owner can open that again.
@@ -92,7 +96,9 @@ std::vector<int> kill_once(const std::string& below, std::uint32_t uid) {
 
 }  // namespace
 
-std::vector<int> kill_left_writers(const std::string& directory, std::uint32_t uid) {
+namespace {
+
+std::vector<int> kill_all(const std::string& directory, std::uint32_t uid) {
   std::vector<int> killed;
   const auto opened = open_at(AT_FDCWD, directory, O_PATH | O_DIRECTORY);
   if (uid == 0 || !opened) return killed;
@@ -104,6 +110,24 @@ std::vector<int> kill_left_writers(const std::string& directory, std::uint32_t u
       if (std::find(killed.begin(), killed.end(), pid) == killed.end()) killed.push_back(pid);
     }
     std::this_thread::sleep_for(k_pause);
+  }
+  return killed;
+}
+
+}  // namespace
+
+// Apart: a process can make whoever reads its maps wait for its memory.
+std::vector<int> kill_left_writers(const std::string& directory, std::uint32_t uid) {
+  const auto told = ask_apart(k_limit, [&] {
+    std::string pids;
+    for (const int pid : kill_all(directory, uid)) pids += std::to_string(pid) + " ";
+    return pids;
+  });
+  std::vector<int> killed;
+  std::string_view rest = told ? std::string_view(*told) : std::string_view();
+  while (const auto pid = take_number<int>(rest)) {
+    killed.push_back(*pid);
+    rest.remove_prefix(1);
   }
   return killed;
 }

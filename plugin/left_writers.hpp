@@ -12,8 +12,9 @@
 
 namespace nodestage {
 
-// Kills them, looks again, and kills what is found then, for a bounded time. Returns the ids of
-// those it killed. nodestage's own workers are spared. `directory` is root's.
+// Kills them, looks again, and kills what is found then, in a process of its own and for some
+// seconds at most: the caller never waits for what a user's process does. Returns the ids of those
+// it killed. nodestage's own workers are spared. `directory` is root's.
 std::vector<int> kill_left_writers(const std::string& directory, std::uint32_t uid);
 
 }  // namespace nodestage

@@ -23,6 +23,7 @@ pid_t start(const std::string& path, uid_t uid) {
   REQUIRE(::pipe2(ready, O_CLOEXEC) == 0);
   const pid_t child = ::fork();
   if (child == 0) {
+    static_cast<void>(::signal(SIGTERM, SIG_DFL));  // not the test program's handler
     const bool is_in = std::filesystem::is_directory(path) ? ::chdir(path.c_str()) == 0
                                                            : ::open(path.c_str(), O_RDONLY) >= 0;
     const bool is_user = ::setgid(uid) == 0 && ::setuid(uid) == 0;
