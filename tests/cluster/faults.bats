@@ -318,6 +318,21 @@ ready_line() {
     assert_idle_clean 30
 }
 
+@test "a source that stands still for longer than worker.kill_wait: the job waits, and gets its data" {
+    reload_daemons "$BASE"$'[worker]\nkill_wait = 1\n'
+    as alice sh -c 'mkdir -p halted && cp large.tar halted'
+    slow_mount --rate=1500k n1 alice /home/alice/halted
+    id=$(submit alice -w n1 --stage-dataset=halted/large.tar --wrap "$WHOLE")
+    wait_until 15 status_is n1 "$id" staging
+    on n1 pkill -STOP -x bindfs
+    sleep 4
+    status_is n1 "$id" staging
+    on n1 pkill -CONT -x bindfs
+    wait_until 30 job_is "$id" COMPLETED
+    slow_unmount n1 /home/alice/halted
+    assert_idle_clean 30
+}
+
 # ---- no epilog
 
 # Lines of NODE's log that no clear answer came about the job.

@@ -59,8 +59,9 @@ void Notices::start_next(std::uint32_t uid) {
 }
 
 Result<Workers::Id> Notices::start(const Notice& notice) {
-  const Workers::Limits limits{std::chrono::seconds(config_.staging.groups_wait_s), k_run_limit,
-                               std::chrono::seconds(config_.worker.kill_wait_s)};
+  const Workers::Limits limits{.start = std::chrono::seconds(config_.staging.groups_wait_s),
+                               .run = k_run_limit,
+                               .kill = std::chrono::seconds(config_.worker.kill_wait_s)};
   const auto on_end = [this, uid = notice.start.order.uid, name = name_of(notice.start.order),
                        subject = notice.subject, told = notice.told](const WorkerEnd& end) {
     at_work_.erase(uid);

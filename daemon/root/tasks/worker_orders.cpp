@@ -21,8 +21,9 @@ Workers::Limits limits_of(WorkerTask task, const Config& config) {
                                   ? config.staging.limit_s
                               : task == WorkerTask::identify ? config.cache.identify_wait_s
                                                              : config.stageout.limit_s;
-  return {std::chrono::seconds(config.staging.groups_wait_s), std::chrono::seconds(run_s),
-          std::chrono::seconds(config.worker.kill_wait_s)};
+  return {.start = std::chrono::seconds(config.staging.groups_wait_s),
+          .run = std::chrono::seconds(run_s),
+          .kill = std::chrono::seconds(config.worker.kill_wait_s)};
 }
 
 CgroupLimits resources_of(const JobRecord& record, const Config& config) {

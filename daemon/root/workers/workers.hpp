@@ -37,8 +37,9 @@ class Workers {
   struct Limits {
     std::chrono::seconds start{30};  // to become the worker, which includes asking NSS
     std::chrono::seconds run{86'400};
-    std::chrono::seconds idle{0};   // without the use of a processor, by which a user can stop it
     std::chrono::seconds kill{10};  // from SIGKILL to giving it up
+    // Without any use of a processor; 0: no limit, for what may wait for a file system.
+    std::chrono::seconds idle{0};
   };
 
   Workers(Loop& loop, Cgroups cgroups) : loop_(loop), cgroups_(std::move(cgroups)) {}
