@@ -71,9 +71,15 @@ esac
   // Runs until this was said, after what was said before.
   void until(const std::string& said) {
     expected_ += said;
-    const auto end = Clock::now() + std::chrono::seconds(60);
+    const auto end = Clock::now() + std::chrono::seconds(180);
     while (calls() != expected_ && Clock::now() < end) run(20);
     CHECK(calls() == expected_);
+  }
+  // Runs until scontrol has changed the list to this.
+  void until_list(const std::string& list) {
+    const auto end = Clock::now() + std::chrono::seconds(180);
+    while (this->list() != list + "\n" && Clock::now() < end) run(20);
+    CHECK(this->list() == list + "\n");
   }
   // Runs for a while, in which nothing may be said.
   void nothing_more() {
@@ -133,12 +139,12 @@ TEST_CASE("power: a node is listed while it holds results, once for all of them"
   site.nothing_more();
   site.hold(7);
   site.until("update SuspendExcNodes+=n1\n");
-  CHECK(site.list() == "n1\n");
+  site.until_list("n1");
   site.hold(8);
   site.nothing_more();
   site.release();
   site.until("update SuspendExcNodes-=n1\n");
-  CHECK(site.list() == "(null)\n");
+  site.until_list("(null)");
   site.nothing_more();
 }
 
@@ -167,6 +173,7 @@ TEST_CASE("power: the next daemon takes back what the last one has said") {
   site.config().hold.notify = site.path("notify");
   site.hold(7);
   site.until("notify begin n1\nupdate SuspendExcNodes+=n1\n");
+  site.until_list("n1");
   site.nothing_more();
   site.start();
   site.nothing_more();
@@ -189,6 +196,8 @@ TEST_CASE("power: what fails is tried again a minute later, and a list that was 
   site.remove("broken");
   site.pass(std::chrono::seconds(61));
   site.until("update SuspendExcNodes+=n1\n");
+  site.until_list("n1");
+  site.nothing_more();
   site.write("list", "(null)");  // as after a restart of slurmctld
   site.nothing_more();
   site.pass(std::chrono::seconds(301));
