@@ -9,6 +9,7 @@
 #include "common/os/child.hpp"
 #include "common/os/fd.hpp"
 #include "common/os/file.hpp"
+#include "common/os/mounts.hpp"
 #include "common/text/human.hpp"
 
 namespace nodestage {
@@ -46,9 +47,8 @@ void compare(const std::string& directory, const std::string& beginning) {
 std::string directory_in(std::string_view environment) {
   constexpr std::string_view k_name = "SLURM_TMPDIR=";
   while (!environment.empty()) {
-    const std::string_view variable = environment.substr(0, environment.find('\0'));
+    const std::string_view variable = take_field(environment, '\0');
     if (variable.starts_with(k_name)) return std::string(variable.substr(k_name.size()));
-    environment.remove_prefix(std::min(environment.size(), variable.size() + 1));
   }
   return {};
 }

@@ -2,7 +2,6 @@
 
 #include <fcntl.h>
 
-#include <algorithm>
 #include <sstream>
 
 #include "common/os/file.hpp"
@@ -124,7 +123,7 @@ void PowerKeeper::add_to_list(const std::string& node) {
   said_.is_listed = true;
   note();
   run(at_.config.slurm.scontrol, {"update", "SuspendExcNodes+=" + node},
-      [this, node](const Scontrol::Output& output) {
+      [this](const Scontrol::Output& output) {
         if (!output.succeeded)
           return fails("this node cannot be kept powered while it holds results", output);
         list_due_ = at_.loop.now() + k_list_again;

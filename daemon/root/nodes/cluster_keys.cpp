@@ -16,6 +16,8 @@
 
 #include "common/os/ask_apart.hpp"
 #include "common/os/file.hpp"
+#include "common/os/mounts.hpp"
+#include "common/text/base64.hpp"
 #include "common/wire/wire.hpp"
 
 namespace nodestage {
@@ -51,27 +53,6 @@ Result<ClusterKey> derive(std::string_view key) {
   TRY(hkdf(key, k_secret_label, derived.secret));
   TRY(hkdf(key, k_id_label, derived.id));
   return derived;
-}
-
-// Both alphabets of RFC 4648, with or without padding, as Slurm takes them.
-std::optional<std::string> from_base64url(std::string_view text) {
-  constexpr std::string_view k_digits =
-      "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
-  while (text.ends_with('=')) text.remove_suffix(1);
-  std::string bytes;
-  std::uint32_t bits = 0;
-  unsigned count = 0;
-  for (const char digit : text) {
-    const char same = digit == '+' ? '-' : digit == '/' ? '_' : digit;
-    const std::size_t value = k_digits.find(same);
-    if (value == std::string_view::npos) return {};
-    bits = (bits << 6U | static_cast<std::uint32_t>(value)) & 0xffffU;
-    count += 6;
-    if (count < 8) continue;
-    count -= 8;
-    bytes.push_back(static_cast<char>(bits >> count & 0xffU));
-  }
-  return bytes;
 }
 
 Error wrong_list(const std::string& path, const std::string& why) {
@@ -114,9 +95,7 @@ bool uses_auth_slurm(const std::string& directory) {
   if (!conf) return false;
   std::string_view rest = *conf;
   while (!rest.empty()) {
-    const std::string_view line = rest.substr(0, rest.find('\n'));
-    if (says_auth_slurm(line)) return true;
-    rest.remove_prefix(std::min(rest.size(), line.size() + 1));
+    if (says_auth_slurm(take_field(rest, '\n'))) return true;
   }
   return false;
 }

@@ -1,6 +1,5 @@
 #include "daemon/root/nodes/peers.hpp"
 
-#include <sys/resource.h>
 #include <sys/socket.h>
 #include <unistd.h>
 

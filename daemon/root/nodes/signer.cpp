@@ -21,8 +21,6 @@
 namespace nodestage {
 namespace {
 
-constexpr int k_no_packet = -1;
-
 std::optional<uid_t> uid_of(const std::string& user) {
   const passwd* entry = ::getpwnam(user.c_str());
   if (entry == nullptr || entry->pw_uid == 0) return {};
@@ -47,7 +45,10 @@ class Signer {
   int run() {
     std::array<pollfd, 2> polled{{{k_peer_channel_fd, POLLIN, 0}, {k_signer_fd, POLLIN, 0}}};
     for (;;) {
-      if (::poll(polled.data(), polled.size(), -1) < 0 && errno != EINTR) return 1;
+      if (::poll(polled.data(), polled.size(), -1) < 0) {
+        if (errno == EINTR) continue;
+        return 1;
+      }
       if (polled[0].revents != 0 && !serve_daemon()) return 0;
       // Without a nodestage-peer this goes on, until the daemon ends both.
       if (polled[1].revents != 0 && !serve_peer()) polled[1].fd = -1;
@@ -65,7 +66,7 @@ class Signer {
   }
 
   std::optional<std::string_view> receive(int fd) {
-    ssize_t count = k_no_packet;
+    ssize_t count = 0;
     do {
       count = ::recv(fd, packet_.data(), packet_.size(), 0);
     } while (count < 0 && errno == EINTR);

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "common/text/base64.hpp"
 #include "common/text/parsing.hpp"
 
 namespace nodestage {
@@ -74,26 +75,6 @@ std::string without_escapes(std::string_view text) {
     if (is_escape) i += 2;
   }
   return plain;
-}
-
-// With or without padding. Empty if the text is not base64.
-std::optional<std::string> from_base64(std::string_view text) {
-  constexpr std::string_view k_digits =
-      "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
-  while (text.ends_with('=')) text.remove_suffix(1);
-  std::string bytes;
-  unsigned value = 0;
-  unsigned bits = 0;
-  for (const char c : text) {
-    const std::size_t digit = k_digits.find(c);
-    if (digit == std::string_view::npos) return std::nullopt;
-    value = (value << 6 | static_cast<unsigned>(digit)) & 0xfff;
-    bits += 6;
-    if (bits < 8) continue;
-    bits -= 8;
-    bytes += static_cast<char>(value >> bits & 0xff);
-  }
-  return bytes;
 }
 
 }  // namespace
