@@ -79,9 +79,13 @@ StageWaitResult Conversation::fail_refused(const Refused& refused) {
       return fail(
           "nodestaged on this node does not understand this Slurm plugin (" + refused.what +
           "). Tell your administrators: the plugin and the daemon must be of the same release.");
-    default:
-      return fail("nodestaged refuses: " + refused.what + ". Tell your administrators.");
+    case RefusalReason::not_permitted:
+    case RefusalReason::busy:
+    case RefusalReason::fault:
+    case RefusalReason::unknown_name:
+      break;
   }
+  return fail("nodestaged refuses: " + refused.what + ". Tell your administrators.");
 }
 
 std::optional<StageWaitResult> Conversation::take(const Message& message) {

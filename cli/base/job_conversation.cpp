@@ -91,9 +91,10 @@ int JobConversation::refusal(const Refused& refused) const {
                          "releases: tell your administrators.");
     case RefusalReason::busy:
       return fault(refused.what, "Try again in a moment.");
-    default:
-      return daemon_fault("nodestaged refuses: " + refused.what);
+    case RefusalReason::fault:
+      break;
   }
+  return daemon_fault("nodestaged refuses: " + refused.what);
 }
 
 // An exit code if there is nothing more to wait for.

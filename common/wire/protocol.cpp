@@ -59,17 +59,53 @@ auto fields_of(Is<CacheRow> auto& m) {
 }
 auto fields_of(Is<PlaceRow> auto& m) { return std::tie(m.root, m.directories, m.held, m.places); }
 
-// The kind of each alternative of Message, in its order.
-constexpr std::uint8_t k_kinds[] = {1,  2,  3,  4,  5,  6,  7,  8,  9,  10, 11, 12, 13,
-                                    16, 17, 18, 19, 20, 21, 22, 23, 24, 25, 26, 27, 28};
+struct Kind {
+  std::uint8_t number;
+  MessageRole role;
+};
+using enum MessageRole;
+
+// clang-format off
+// Of each alternative of Message, in its order.
+constexpr Kind k_kinds[] = {
+    {1,  request},     // Begin
+    {2,  request},     // End
+    {3,  request},     // Wait
+    {4,  request},     // Exited
+    {5,  request},     // StatusQuery
+    {6,  request},     // HeldQuery
+    {7,  request},     // Recover
+    {8,  request},     // Await
+    {9,  request},     // ReportQuery
+    {10, request},     // CacheQuery
+    {11, request},     // CacheDrop
+    {12, request},     // Push
+    {13, request},     // PlaceQuery
+    {16, last},        // Accepted
+    {17, last},        // Refused
+    {18, part},        // Progress
+    {19, last},        // Ready
+    {20, last},        // Failed
+    {21, last},        // Ended
+    {22, part},        // StatusRow
+    {23, part},        // HeldRow
+    {24, last},        // Recovered
+    {25, part},        // StatusItem
+    {26, part},        // ReportRow
+    {27, part},        // CacheRow
+    {28, last},        // PlaceRow
+};
+// clang-format on
 static_assert(std::size(k_kinds) == std::variant_size_v<Message>);
 
 }  // namespace
 
+MessageRole role_of(const Message& message) { return k_kinds[message.index()].role; }
+
 std::string encode_message(const Message& message) {
   WireEncoder out;
   out.u8(k_protocol_version);
-  out.u8(k_kinds[message.index()]);
+  out.u8(k_kinds[message.index()].number);
   std::visit([&out](const auto& m) { put_fields(out, fields_of(m)); }, message);
   return out.data();
 }
@@ -83,7 +119,9 @@ Result<Message> decode_message(std::string_view packet) {
     return Error{EPROTO, "a message of protocol version " + std::to_string(version) +
                              ", but this side speaks " + std::to_string(k_protocol_version)};
   }
-  const auto* const found = std::find(std::begin(k_kinds), std::end(k_kinds), kind);
+  const auto* const found =
+      std::find_if(std::begin(k_kinds), std::end(k_kinds),
+                   [kind](const Kind& known) { return known.number == kind; });
   auto message =
       decode_alternative<Message>(static_cast<std::size_t>(found - k_kinds), in,
                                   [](WireDecoder& d, auto& m) { get_fields(d, fields_of(m)); });

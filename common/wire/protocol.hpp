@@ -344,6 +344,11 @@ using Message = std::variant<Begin, End, Wait, Exited, StatusQuery, HeldQuery, R
                              Refused, Progress, Ready, Failed, Ended, StatusRow, HeldRow, Recovered,
                              StatusItem, ReportRow, CacheRow, PlaceRow>;
 
+// What a message is in its exchange: a request opens it, any number of parts answer, the last
+// answer ends it.
+enum class MessageRole { request, part, last };
+MessageRole role_of(const Message& message);
+
 std::string encode_message(const Message& message);
 
 // A fault (EPROTO) for another version, an unknown kind, missing fields, or trailing bytes.

@@ -137,9 +137,15 @@ int do_task(const WorkerOrder& order, const StageRequest& request, Builder* buil
     case WorkerTask::push:
       lower_priority();
       return run_stage_out(order, request);
-    default:
+    case WorkerTask::stage_out:
+    case WorkerTask::recover:
       return run_stage_out(order, request);
+    case WorkerTask::probe:   // serve() has done these two
+    case WorkerTask::append:
+      break;
   }
+  log_line("refused to run: a task that is not done here");
+  return 2;
 }
 
 int serve(const WorkerOrder& order) {

@@ -69,9 +69,17 @@ std::vector<std::string> paths_of(const WorkerOrder& order, const StageRequest& 
       return {order.recover_to};
     case WorkerTask::notice:
       return {notice_directory(order.stdout_path, order.work_dir), order.work_dir};
-    default:
-      return {};
+    case WorkerTask::stage:
+    case WorkerTask::remove:
+    case WorkerTask::measure:
+    case WorkerTask::probe:
+    case WorkerTask::identify:
+    case WorkerTask::compare:
+    case WorkerTask::relay:
+    case WorkerTask::append:
+      break;
   }
+  return {};
 }
 
 // Shared by the thread that looks at foreign file systems and the thread that waits for it.

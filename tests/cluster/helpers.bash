@@ -22,11 +22,12 @@ cluster_up() {
     cluster up "$@"
 }
 
-# Ends the cluster. Fails if anything of it is left on the machine, or if a program built with sanitizers has said something.
+# Ends the cluster. Fails if anything of it is left on the machine, or if a program built with sanitizers or the daemon itself
+# has found a defect.
 cluster_down() {
     local node reports=
     for node in $(nodes 2>/dev/null); do
-        reports+=$(on "$node" sh -c 'grep -hE "Sanitizer|runtime error:" /var/log/nodestage/*.log || true' 2>/dev/null)
+        reports+=$(on "$node" sh -c 'grep -hE "Sanitizer|runtime error:|a defect of nodestage" /var/log/nodestage/*.log || true' 2>/dev/null)
     done
     [[ -z $reports ]] || printf 'in the daemons'"'"' logs:\n%s\n' "$reports" >&2
     cluster down

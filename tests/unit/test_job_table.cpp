@@ -122,6 +122,15 @@ TEST_CASE("a job's steps and its epilog mean its newest run") {
   CHECK(site.table.find_live(6) == nullptr);
 }
 
+TEST_CASE("a state that may not follow is refused") {
+  Site site;
+  JobRecord& record = **site.table.add(Site::record(1));
+  site.table.change(record, JobState::held);
+  site.table.change(record, JobState::staging);
+  CHECK(record.state == JobState::held);
+  CHECK(record.times.staging == 0);
+}
+
 TEST_CASE("the first time in a state counts") {
   Site site;
   JobRecord& record = **site.table.add(Site::record(1));

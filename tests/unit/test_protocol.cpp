@@ -1,5 +1,7 @@
 #include <doctest/doctest.h>
 
+#include <set>
+
 #include "common/wire/protocol.hpp"
 #include "common/wire/worker_order.hpp"
 #include "hex.hpp"
@@ -54,48 +56,63 @@ std::vector<Message> one_of_each() {
 
 }  // namespace
 
-TEST_CASE("golden bytes of version 1") {
-  CHECK(hex(encode_message(End{1, 2, 256, 30})) ==
-        "0102010000000200000000010000"
-        "1e000000");
-  CHECK(hex(encode_message(Refused{RefusalReason::malformed, "ab"})) == "011101020000006162");
-  CHECK(hex(encode_message(Ready{{"A=1"}, {}})) == "01130100000003000000413d3100000000");
-  CHECK(hex(encode_message(Accepted{})) == "0110");
-  CHECK(hex(encode_message(Recover{1, 2, "/d"})) == "01070100000002000000020000002f64");
-  CHECK(hex(encode_message(Await{1, 250, {"AB"}})) == "010801000000fa00000001000000020000004142");
-  CHECK(hex(encode_message(HeldQuery{})) == "0106");
-  CHECK(hex(encode_message(StatusItem{ItemKind::output, ItemState::done, 1, 2, 3, 4, 5, 6, "N", "w",
-                                      "s", "d", "n"})) ==
-        "011903"
-        "0200000001000000"
-        "02000000000000000300000000000000"
-        "04000000000000000500000000000000"
-        "0600000000000000"
-        "010000004e01000000770100000073"
-        "0100000064010000006e");
-  CHECK(hex(encode_message(StatusRow{1, 2, 3, "u", "n", "s", 4, "c", "o", "k"})) ==
-        "0116"
-        "010000000200000003000000"
-        "0100000075010000006e0100000073"
-        "0400000000000000"
-        "0100000063010000006f010000006b");
-  CHECK(hex(encode_message(ReportQuery{12})) == "01090c000000");
-  CHECK(hex(encode_message(ReportRow{"{}"})) == "011a020000007b7d");
-  CHECK(hex(encode_message(CacheQuery{})) == "010a");
-  CHECK(hex(encode_message(CacheDrop{{"a"}})) == "010b010000000100000061");
-  CHECK(hex(encode_message(CacheRow{"n", 1, "u", "w", "s", "p", 2, 3, 4, 5, 6, 7, 8, 9, "f"})) ==
-        "011b"
-        "010000006e01000000"
-        "01000000750100000077010000007301000000700200000003000000000000"
-        "000400000000000000050000000000000006000000000000000700000000000000080000"
-        "00000000000900000001000000"
-        "66");
-  CHECK(hex(encode_message(Push{1, 250, 1, {"AB"}})) ==
-        "010c01000000fa0000000101000000020000004142");
-  CHECK(hex(encode_message(PlaceQuery{12, 3})) == "010d0c00000003000000");
-  CHECK(hex(encode_message(PlaceRow{"r", {"d"}, "h", {"t"}})) ==
-        "011c0100000072010000000100000064010000006801000000"
-        "0100000074");
+TEST_CASE("every kind has golden bytes of version 1") {
+  // In the order of one_of_each().
+  // clang-format off
+  const std::vector<std::string> golden = {
+      "0101010000000200000003000000040000000100000075020000006e310300000000000000020000006e"
+      "3102000000020000006e31020000006e320108000000020000002f77020000002f6f0200000000ff",
+      "01020100000002000000000100001e000000",
+      "010301000000fbffffff010101fa0000002800000007000000040000006e616d65",
+      "0104010000000000000000030000",
+      "010509000000",
+      "0106",
+      "010701000000ffffffff020000002f64",
+      "010801000000fa00000002000000010000004103000000622f63",
+      "01090c000000",
+      "0110",
+      "01110303000000776879",
+      "011203010000000200000003000000040000000000000005000000000000000600000000000000070000"
+      "0000000000080000000000000005000000782e746172020000002f64020000006e32",
+      "01130200000003000000413d3102000000423d01000000040000006c696e65",
+      "01140a00000063617573650a6d6f726500000000",
+      "011504040000006b657074",
+      "011601000000020000000300000005000000616c696365020000006e310700000073746167696e670000"
+      "00000200000003000000776879020000006e32090000002f686f6c642f312e32",
+      "0117010000000200000003000000020000006e3100000000020000000500000000000000060000000000"
+      "00000107000000000000000800000000000000090000002f686f6c642f312e3201000000030000007768"
+      "79",
+      "011801000000040000006c696e65",
+      "011902030000000500000001000000000000000200000000000000030000000000000004000000000000"
+      "000500000000000000010000004103000000746172020000002f73020000002f6403000000776879",
+      "011a020000007b7d",
+      "010a",
+      "010b0100000007000000313030302e6162",
+      "011b07000000313030302e6162e803000005000000616c69636503000000746172020000002f73020000"
+      "002f6307000000080000000000000009000000000000000a000000000000000b000000000000000c0000"
+      "00000000000d000000000000000e0000000100000066",
+      "010c01000000fa000000000200000007000000726573756c747303000000612062",
+      "010d0100000002000000",
+      "011c020000002f7201000000010000006401000000680200000001000000740100000063"};
+  // clang-format on
+  const auto messages = one_of_each();
+  std::set<std::size_t> kinds;
+  REQUIRE(golden.size() == messages.size());
+  for (std::size_t i = 0; i < messages.size(); ++i) {
+    kinds.insert(messages[i].index());
+    CHECK(hex(encode_message(messages[i])) == golden[i]);
+  }
+  CHECK(kinds.size() == std::variant_size_v<Message>);
+}
+
+TEST_CASE("a request, a part of an answer, and the last of it") {
+  std::size_t requests = 0;
+  for (const Message& message : one_of_each()) requests += role_of(message) == MessageRole::request;
+  CHECK(requests == 13);
+  CHECK(role_of(Progress{}) == MessageRole::part);
+  CHECK(role_of(CacheRow{}) == MessageRole::part);
+  CHECK(role_of(Accepted{}) == MessageRole::last);
+  CHECK(role_of(PlaceRow{}) == MessageRole::last);
 }
 
 TEST_CASE("every kind there and back") {

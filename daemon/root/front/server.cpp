@@ -39,14 +39,6 @@ bool somebody_listens(const sockaddr_un& address) {
   return ::connect(probe.get(), reinterpret_cast<const sockaddr*>(&address), sizeof address) == 0;
 }
 
-// No other message follows it.
-bool is_last(const Message& message) {
-  return std::holds_alternative<Accepted>(message) || std::holds_alternative<Refused>(message) ||
-         std::holds_alternative<Ready>(message) || std::holds_alternative<Failed>(message) ||
-         std::holds_alternative<Ended>(message) || std::holds_alternative<Recovered>(message) ||
-         std::holds_alternative<PlaceRow>(message);
-}
-
 }  // namespace
 
 Status Server::listen(const std::string& path) {
@@ -190,7 +182,7 @@ void Server::send(std::uint64_t id, const Message& message) {
     return;
   }
   const bool is_sent = send_or_keep(id, connection, std::move(packet));
-  if (!is_last(message)) return;
+  if (role_of(message) != MessageRole::last) return;
   if (is_sent) ::shutdown(connection.fd.get(), SHUT_WR);
   connection.deadline =
       loop_.after(std::chrono::seconds(config_.daemon.request_wait_s), [this, id] { close(id); });

@@ -80,7 +80,12 @@ NodeNote PeerTalk::own_state(const JobRecord& record) const {
       note.state = NodeState::failed;
       note.cause = bounded(record.cause);
       break;
-    default:
+    case JobState::ready:
+    case JobState::stopping:
+    case JobState::awaiting_outcome:
+    case JobState::staging_out:
+    case JobState::held:
+    case JobState::gone:
       note.state = NodeState::ready;
       note.chosen = at_.workers.status(key, WorkerTask::stage).chosen;
       note.waits = is_awaited_(key) ? k_listens : 0;

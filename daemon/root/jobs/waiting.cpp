@@ -135,9 +135,15 @@ Waiting::Word Waiting::word_for(const JobRecord& record, WaitScope scope) const 
     case JobState::ready:
       if (!all || record.verdict == Verdict::ready) return Word::ready;
       return record.verdict == Verdict::failed ? Word::failed : Word::not_yet;
-    default:
-      return Word::failed;
+    case JobState::failed:
+    case JobState::stopping:
+    case JobState::awaiting_outcome:
+    case JobState::staging_out:
+    case JobState::held:
+    case JobState::gone:
+      break;
   }
+  return Word::failed;
 }
 
 void Waiting::answer(JobRecord& record, const Waiter& waiter, Word word) {

@@ -39,13 +39,16 @@ std::string cause_of_end(const WorkerEnd& end) {
       return "the staging process " + end.text +
              "\nPack the data so that less is needed to unpack them (xz -6, zstd without "
              "--long), or ask your administrators.";
-    default:
-      const bool started = end.kind != WorkerEnd::Kind::not_started;
-      return (started ? "the staging process " + end.text + " before it was done"
-                      : "the staging process could not be started: " + end.text) +
-             "\nSubmit again; if it happens again, tell your administrators: the log of "
-             "nodestaged on this node says more.";
+    case WorkerEnd::Kind::not_started:
+    case WorkerEnd::Kind::ended:
+    case WorkerEnd::Kind::stuck:
+      break;
   }
+  const bool started = end.kind != WorkerEnd::Kind::not_started;
+  return (started ? "the staging process " + end.text + " before it was done"
+                  : "the staging process could not be started: " + end.text) +
+         "\nSubmit again; if it happens again, tell your administrators: the log of nodestaged on "
+         "this node says more.";
 }
 
 }  // namespace

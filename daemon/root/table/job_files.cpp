@@ -25,9 +25,15 @@ const char* name_of(WorkerTask task) {
       return "relay";
     case WorkerTask::recover:
       return "recover";
-    default:
-      return "stage";
+    case WorkerTask::stage:
+    case WorkerTask::remove:
+    case WorkerTask::notice:
+    case WorkerTask::probe:
+    case WorkerTask::compare:
+    case WorkerTask::append:
+      break;
   }
+  return "stage";
 }
 
 Result<Fd> JobFiles::directory(const JobRecord& record) const {

@@ -46,9 +46,13 @@ std::uint64_t* time_of(JobTimes& times, JobState state) {
       return &times.held;
     case JobState::gone:
       return &times.gone;
-    default:
-      return nullptr;
+    case JobState::waiting_for_directory:
+    case JobState::queued:
+    case JobState::stopping:
+    case JobState::awaiting_outcome:
+      break;
   }
+  return nullptr;
 }
 
 }  // namespace
@@ -116,8 +120,9 @@ void JobTable::forget(const JobKey& key) {
 
 void JobTable::set_state(JobRecord& record, JobState state) {
   if (!may_follow(record.state, state))
-    log::error(about(record), "goes from '{}' to '{}', which is a defect of nodestage: report it",
-               to_text(record.state), to_text(state));
+    return log::error(about(record),
+                      "stays '{}' and does not become '{}': a defect of nodestage; report it",
+                      to_text(record.state), to_text(state));
   note_times(record, state);
   record.state = state;
   log::info(about(record), "{}", to_text(state));

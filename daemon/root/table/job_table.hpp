@@ -51,7 +51,8 @@ class JobTable {
   // Removes it from the journal, too.
   void forget(const JobKey& key);
 
-  // Does not write the journal: the caller does, once it has noted what comes with the state.
+  // Does not write the journal: the caller does, once it has noted what comes with the state. A
+  // state that may not follow is refused, and logged: the record keeps the one that it has.
   void set_state(JobRecord& record, JobState state);
   // Sets the state and writes the journal.
   void change(JobRecord& record, JobState state);

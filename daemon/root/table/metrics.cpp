@@ -51,9 +51,14 @@ std::optional<Phase> phase_of(JobState state) {
       return Phase::outcome;
     case JobState::staging_out:
       return Phase::stage_out;
-    default:
-      return {};
+    case JobState::ready:
+    case JobState::failed:
+    case JobState::stopping:
+    case JobState::held:
+    case JobState::gone:
+      break;
   }
+  return {};
 }
 
 // One text: families of samples.
@@ -185,9 +190,11 @@ FailureCause cause_of(const WorkerEnd& end, const WorkerStatus& status) {
       return FailureCause::time_limit;
     case WorkerEnd::Kind::no_memory:
       return FailureCause::memory;
-    default:
-      return FailureCause::process;
+    case WorkerEnd::Kind::ended:
+    case WorkerEnd::Kind::stuck:
+      break;
   }
+  return FailureCause::process;
 }
 
 void Counters::add_work(Activity activity, const Work& now, Work& counted) {

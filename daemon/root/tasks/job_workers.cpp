@@ -26,9 +26,18 @@ std::optional<Activity> activity_of(WorkerTask task) {
       return Activity::stage_out;
     case WorkerTask::push:
       return Activity::push;
-    default:
-      return {};
+    case WorkerTask::remove:
+    case WorkerTask::measure:
+    case WorkerTask::notice:
+    case WorkerTask::recover:
+    case WorkerTask::probe:
+    case WorkerTask::identify:
+    case WorkerTask::compare:
+    case WorkerTask::relay:
+    case WorkerTask::append:
+      break;
   }
+  return {};
 }
 
 bool delivers(WorkerTask task) { return keeps_list(task) || task == WorkerTask::recover; }

@@ -24,9 +24,17 @@ std::optional<RateKind> kind_of(WorkerTask task) {
     case WorkerTask::stage_out:
     case WorkerTask::push:
       return RateKind::deliver;
-    default:
-      return {};
+    case WorkerTask::remove:
+    case WorkerTask::measure:
+    case WorkerTask::notice:
+    case WorkerTask::recover:
+    case WorkerTask::probe:
+    case WorkerTask::identify:
+    case WorkerTask::compare:
+    case WorkerTask::append:
+      break;
   }
+  return {};
 }
 
 // A slow rate makes long pauses.

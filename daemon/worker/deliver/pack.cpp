@@ -65,9 +65,10 @@ int set_format(archive* to, Format format) {
       return ::archive_write_set_format_cpio_newc(to);
     case Format::zip:
       return ::archive_write_set_format_zip(to);
-    default:
+    case Format::tar:
       return ::archive_write_set_format_pax_restricted(to);
   }
+  return ARCHIVE_FATAL;
 }
 
 struct Codec {

@@ -104,9 +104,15 @@ Result<std::optional<Content>> content_of(const Source& source, Coding coding) {
       return in_xz(source);
     case Coding::zstd:
       return in_zstd(source);
-    default:
-      return std::optional<Content>();
+    case Coding::plain:
+    case Coding::bzip2:
+    case Coding::lz4:
+    case Coding::compress:
+    case Coding::lzma:
+    case Coding::lzip:
+      break;
   }
+  return std::optional<Content>();
 }
 
 Need exactly(const Amount& amount) { return {amount, amount}; }

@@ -179,16 +179,25 @@ Status Piece::copy_as_file(const Place& place) {
 
 Status Piece::open_entries() {
   if (entries_) return {};
-  if (is_stream(container_)) {
-    entries_ = container_ == Container::tar ? open_tar_entries(*decoder_, wanted_.eof)
-                                            : open_cpio_entries(*decoder_);
-    return {};
-  }
-  auto entries = container_ == Container::zip ? open_zip_entries(*source_)
-                                              : open_file_entries(container_, *source_);
-  if (!entries) return std::move(entries.error());
-  entries_ = std::move(*entries);
+  TRY_ASSIGN(entries_, entries_of_container());
   return entries_->contents() != nullptr ? check_members(*entries_->contents()) : Status();
+}
+
+Result<std::unique_ptr<Entries>> Piece::entries_of_container() {
+  switch (container_) {
+    case Container::none:
+      break;
+    case Container::tar:
+      return open_tar_entries(*decoder_, wanted_.eof);
+    case Container::cpio:
+      return open_cpio_entries(*decoder_);
+    case Container::zip:
+      return open_zip_entries(*source_);
+    case Container::seven_zip:
+    case Container::iso:
+      return open_file_entries(container_, *source_);
+  }
+  return Error{EINVAL, shown(path_) + ": is not an archive"};
 }
 
 // Before anything is written: checks whether the wanted members can be read here.

@@ -121,6 +121,7 @@ class Piece {
   Status look_behind();
   [[nodiscard]] Error as_part(Error error) const;
   Status open_entries();
+  Result<std::unique_ptr<Entries>> entries_of_container();
   [[nodiscard]] Status check_members(const ArchiveContents& contents) const;
   Status write_entries(Entries& entries, TreeWriter& writer, EntryLimits& limits,
                        OutLinks& out_links);

@@ -119,7 +119,6 @@ std::string StagedItem::judge(const SourceIdentity& before, const SourceIdentity
   return is_whole_ ? decided_->path : path;
 }
 
-// Under mutex_.
 std::string StagedItem::share_note() const {
   const std::lock_guard lock(mutex_);
   if (decided_ == nullptr) return {};

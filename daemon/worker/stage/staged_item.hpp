@@ -157,12 +157,12 @@ class StagedItem {
 
  private:
   Status link();
+  [[nodiscard]] std::string share_note() const;  // takes mutex_
   // Under mutex_.
   void tell_amounts(ItemRecord& record) const;
   void tell_times(ItemRecord& record) const;
   void tell_texts(ItemRecord& record) const;
   [[nodiscard]] std::string destination_path() const;
-  [[nodiscard]] std::string share_note() const;
   [[nodiscard]] std::uint32_t share_flags() const;
 };
 
