@@ -47,7 +47,7 @@ minimum_versions() {
     configure -DASIO_INCLUDE="$BATS_TEST_TMPDIR/include" -Dspdlog_DIR="$BATS_TEST_TMPDIR/spdlog"
     [ "$status" != 0 ]
     said "libarchive 3.5.3 or later is needed, and 3.4.3 was found. Install libarchive-dev (Debian, Ubuntu) or libarchive-devel"
-    said "asio 1.18.1 or later is needed, and 1.12.2 was found."
+    said "asio 1.16.1 or later is needed, and 1.12.2 was found."
     said "spdlog 1.9.2 or later is needed, and 1.8.5 was found."
     said "munge 0.5.13 or later is needed, and 0.5.12 was found. Install libmunge-dev (Debian, Ubuntu) or munge-devel (Fedora, Enterprise Linux), or build without it: -DNODESTAGE_MUNGE=OFF."
     [ "$(grep -c 'or later is needed' <<<"$output")" = 4 ]

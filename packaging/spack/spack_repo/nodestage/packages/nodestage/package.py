@@ -27,7 +27,7 @@ class Nodestage(CMakePackage):
     depends_on("cmake@3.25:", type="build")
     depends_on("pkgconfig", type="build")
 
-    depends_on("asio@1.18.1:", type="build")
+    depends_on("asio@1.16.1:", type="build")
     depends_on("cli11@2.1.2:", type="build")
     depends_on("nlohmann-json@3.10.5:", type="build")
     depends_on("tomlplusplus@3.3.0:", type="build")
