@@ -22,7 +22,7 @@ k_test_packages=(
 )
 k_clang_packages=(clang clang-format clang-tidy libclang-rt-dev)
 k_machine_packages=(qemu-system-x86 ansible-core debootstrap openssh-client e2fsprogs iproute2 procps bats python3)
-k_package_packages=(lintian rpm systemd debootstrap)
+k_package_packages=(lintian rpm systemd debootstrap checkpolicy semodule-utils)
 
 # With the seconds since the start.
 say() { printf '\n== %s [%d s]\n' "$*" "$SECONDS" >&2; }
