@@ -25,7 +25,8 @@ def values(name):
 @functools.cache
 def calls_of(group):
     text = subprocess.run(['systemd-analyze', 'syscall-filter', group], capture_output=True, text=True, check=True).stdout
-    members = re.findall(r'^ {4}([@a-z]\S*)$', text, re.MULTILINE)
+    # systemd 255 colours the names of groups, even where the output is no terminal.
+    members = re.findall(r'^ {4}(?:\x1b\[0m)?([@a-z]\S*)$', text, re.MULTILINE)
     return frozenset().union(*(expanded(member) for member in members))
 
 
