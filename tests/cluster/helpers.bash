@@ -119,6 +119,18 @@ job_has_output() {
     [[ $(job_output "$1") == *"$2"* ]]
 }
 
+# figures ID FIELD: of the items in the job's report, one line "NODE VALUE" for each node; sum ID FIELD: of all nodes.
+figures() {
+    as alice nodestage report "$1" --json | python3 -c '
+import json, sys
+for node in json.load(sys.stdin):
+    print(node["node"], sum(item[sys.argv[1]] for item in node["items"]))' "$2"
+}
+
+sum() {
+    figures "$1" "$2" | awk '{s += $2} END {print s}'
+}
+
 # strace_on NODE PID OPTION...: strace of that process in the background; it is attached when this returns.
 strace_on() {
     on "$1" strace -qq "${@:3}" -p "$2" 3>&- &

@@ -49,19 +49,7 @@ teardown() {
     as alice scancel --user=alice
 }
 
-# figures ID FIELD: of the job's items, one line "NODE VALUE" for each node.
-figures() {
-    as alice nodestage report "$1" --json | python3 -c '
-import json, sys
-for node in json.load(sys.stdin):
-    print(node["node"], sum(item[sys.argv[1]] for item in node["items"]))' "$2"
-}
-
-# sum ID FIELD: of all nodes; of ID FIELD NODE: of one.
-sum() {
-    figures "$1" "$2" | awk '{s += $2} END {print s}'
-}
-
+# of ID FIELD NODE: of one node.
 of() {
     figures "$1" "$2" | awk -v node="$3" '$1 == node {print $2}'
 }

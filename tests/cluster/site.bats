@@ -90,6 +90,47 @@ SCRIPT
     assert_idle_clean
 }
 
+@test "three nodes read an archive once in all, by the same credentials" {
+    local size=$((24 << 20)) type
+    as alice sh -c "head -c $size /dev/urandom >tree/huge && tar cf slow/huge.tar tree/huge"
+    # The file system of the cluster's /home stands for one that the network serves.
+    type=$(on n1 findmnt -n -o FSTYPE -T /home/alice)
+    reload_daemons "$(printf '%s\n' '[relay]' 'least_bytes = "1MiB"' "file_systems = [\"$type\"]")"
+    sbatch_wait -N3 --stage-dataset=slow/huge.tar --wrap 'srun sh -c "cmp \$NODESTAGE_DATASET/tree/huge ~/tree/huge && echo same"'
+    reload_daemons ''
+    as alice rm tree/huge
+    [ "$STATE" = COMPLETED ]
+    [ "$(grep -cx same <<<"$OUTPUT")" = 3 ]
+    figures "$JOBID" bytes_from_storage
+    # Without the relay it is three times the size.
+    (($(sum "$JOBID" bytes_from_storage) < 2 * size))
+    (($(sum "$JOBID" bytes_from_nodes) > size))
+    assert_idle_clean
+}
+
+@test "newest=: a chain of jobs starts from the last checkpoint on all nodes, and a node that has chosen another one is found" {
+    local chain='echo "$SLURMD_NODENAME from $(ls $NODESTAGE_DATASET_START 2>/dev/null)"' step
+    for step in 1 2 3; do
+        sbatch_wait -N3 --stage-dataset=run1/0:start,newest=1,optional --stage-out=ck:run1/%n,every=1h <<SCRIPT
+#!/bin/bash
+srun bash -c '$chain' | sort
+mkdir \$SLURM_TMPDIR/ck
+echo $step >\$SLURM_TMPDIR/ck/ck-$step.pt
+nodestage push
+SCRIPT
+        [ "$STATE" = COMPLETED ]
+        wait_until 30 as alice test -e "run1/0/ck-$step.pt"
+    done
+    has "$OUTPUT" 'n1 from ck-2.pt' 'n2 from ck-2.pt' 'n3 from ck-2.pt'
+    as alice sh -c 'mkdir other; echo b >other/b.pt'
+    on n2 mount --bind /home/alice/other /home/alice/run1/0
+    sbatch_wait -N3 --stage-dataset=run1/0:start,newest=1 --wrap 'echo it runs'
+    on n2 umount /home/alice/run1/0
+    [ "$STATE" = FAILED ]
+    has "$OUTPUT" 'newest= has not chosen the same on all nodes' 'n1 has start: ck-3.pt' 'n2 has start: b.pt'
+    assert_idle_clean
+}
+
 @test "the workshop's script, with an environment made in the job, and a tar of the results" {
     sbatch_wait --limit=120 --stage-dataset=slow/data.tar --stage-out='out.tar:scratch/out_%j/' <<'SCRIPT'
 #!/bin/bash
