@@ -252,7 +252,7 @@ LOOK
     file=$!
     as_on n1 alice nodestage status --watch --json "$id" >"$BATS_TEST_TMPDIR/json" &
     json=$!
-    as_on n1 alice script -qefc "nodestage status --watch $id" /dev/null </dev/null >"$BATS_TEST_TMPDIR/terminal" &
+    as_on n1 alice env TERM=xterm script -qefc "nodestage status --watch $id" /dev/null </dev/null >"$BATS_TEST_TMPDIR/terminal" &
     terminal=$!
     as alice nodestage status --watch "$id" >"$BATS_TEST_TMPDIR/login" &
     login=$!

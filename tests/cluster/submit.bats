@@ -261,7 +261,7 @@ SCRIPT
     # The summary comes after the progress, and the job's own output after it.
     [[ $(grep -vE "^nodestage: n1: $line\$" <<<"$OUTPUT") == "nodestage: n1: big.tar (tar)"*$'\nstarted' ]]
 
-    run as alice script -qec 'srun -w n1 --pty --stage-dataset=big.tar echo started' /dev/null
+    run as alice env TERM=xterm script -qec 'srun -w n1 --pty --stage-dataset=big.tar echo started' /dev/null
     [ "$status" -eq 0 ]
     [ "$(grep -oE $'\r\e\\[K'"nodestage: n1: $line" <<<"$output" | wc -l)" -ge 3 ]
     last=${output##*$'\e[K'}
