@@ -30,7 +30,9 @@ make_accounts() {
         echo "$user:x:$uid:" >>"$etc/group"
         echo "$user:*:19000:0:99999:7:::" >>"$etc/shadow"
         echo "$user:!::" >>"$etc/gshadow"
-        install -d -m 0700 -o "$uid" -g "$uid" "$STATE/shared/home/$user"
+        # uutils' install takes no id that has no name here, and its chown does.
+        install -d -m 0700 "$STATE/shared/home/$user"
+        chown "$uid:$uid" "$STATE/shared/home/$user"
         # For rootless containers; not next to any uid of the machine.
         echo "$user:$((uid * 100000)):65536" | tee -a "$etc/subuid" >>"$etc/subgid"
     done
