@@ -7,6 +7,17 @@
 #include <sstream>
 
 namespace nodestage {
+namespace {
+
+// Without the blanks and quotation marks around it.
+std::string trimmed(const std::string& text) {
+  constexpr const char* k_around = " \t\r\"'";
+  const std::size_t first = text.find_first_not_of(k_around);
+  if (first == std::string::npos) return {};
+  return text.substr(first, text.find_last_not_of(k_around) - first + 1);
+}
+
+}  // namespace
 
 std::string lower(std::string text) {
   std::transform(text.begin(), text.end(), text.begin(),
@@ -31,6 +42,23 @@ std::vector<std::string> values_in(std::string_view text, const std::string& key
       std::istringstream parts(word.substr(equals + 1));
       for (std::string part; std::getline(parts, part, ',');) values.push_back(part);
     }
+  }
+  return values;
+}
+
+std::vector<std::string> yaml_values_in(std::string_view text, std::string_view key) {
+  std::vector<std::string> values;
+  std::istringstream lines{std::string(text)};
+  for (std::string line; std::getline(lines, line);) {
+    line = line.substr(0, line.find('#'));
+    const std::size_t colon = line.find(':');
+    // An entry of a list begins with '-'.
+    const std::size_t first = line.find_first_not_of("- \t");
+    if (colon == std::string::npos || first >= colon) continue;
+    if (trimmed(line.substr(first, colon - first)) != key) continue;
+    std::istringstream parts(line.substr(colon + 1));
+    for (std::string part; std::getline(parts, part, ',');)
+      if (std::string value = trimmed(part); !value.empty()) values.push_back(std::move(value));
   }
   return values;
 }

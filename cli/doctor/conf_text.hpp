@@ -15,6 +15,9 @@ std::vector<std::string> words_of(const std::string& line);
 // Each value of KEY=VALUE[,VALUE]... in any line. Keys are compared without regard to case.
 std::vector<std::string> values_in(std::string_view text, const std::string& key);
 
+// The same of `KEY: VALUE[, VALUE]...` in a file of YAML, with or without quotation marks.
+std::vector<std::string> yaml_values_in(std::string_view text, std::string_view key);
+
 // The files that a pattern of the shell matches, sorted; none if it matches none.
 std::vector<std::string> files_like(const std::string& pattern);
 

@@ -247,10 +247,9 @@ class Doctor {
     report_.add(judge_scripts(config_, about_.tmpdir_root));
     const std::string slurm_conf = value_or(config_, "SLURM_CONF", k_default_slurm_conf);
     const std::string directory = slurm_conf.substr(0, slurm_conf.rfind('/') + 1);
-    auto container = read_file(AT_FDCWD, directory + "job_container.conf", 1 << 20);
-    if (!container) container = read_file(AT_FDCWD, directory + "namespace.conf", 1 << 20);
+    const auto private_tmp = read_file(AT_FDCWD, directory + private_tmp_file(config_), 1 << 20);
     report_.add(
-        judge_private_tmp(config_, container ? *container : std::string(), about_.tmpdir_root));
+        judge_private_tmp(config_, private_tmp ? *private_tmp : std::string(), about_.tmpdir_root));
   }
 
   void look_at_node() {

@@ -46,6 +46,12 @@ struct TimeLimit {
   }
 };
 
+// The plugin that gives each job a private /tmp; "" without one.
+std::string private_tmp_type(const SlurmConfig& config) {
+  const std::string type = value_of(config, "JobContainerType");
+  return type.empty() ? value_of(config, "NamespaceType") : type;
+}
+
 Finding judge_prolog_limit(const TimeLimit& limit, const PluginSettings& settings) {
   const auto begin_wait = static_cast<std::uint64_t>(settings.begin_wait.count());
   if (limit.is_none() || limit.seconds > begin_wait + k_epilog_margin_s) return ok(limit.text());
@@ -177,18 +183,26 @@ std::vector<Finding> judge_power(const SlurmConfig& config, bool keeps_powered) 
               "disks, nothing is lost.")};
 }
 
-Finding judge_private_tmp(const SlurmConfig& config, std::string_view container_conf,
+std::string private_tmp_file(const SlurmConfig& config) {
+  return private_tmp_type(config).find("linux") == std::string::npos ? "job_container.conf"
+                                                                     : "namespace.yaml";
+}
+
+Finding judge_private_tmp(const SlurmConfig& config, std::string_view conf,
                           const std::string& tmpdir_root) {
-  std::string type = value_of(config, "JobContainerType");
-  if (type.empty()) type = value_of(config, "NamespaceType");
-  if (type.find("tmpfs") == std::string::npos) return ok("no private /tmp");
-  std::vector<std::string> hidden = values_in(container_conf, "Dirs");
+  const std::string type = private_tmp_type(config);
+  const bool is_linux = type.find("linux") != std::string::npos;
+  if (!is_linux && type.find("tmpfs") == std::string::npos) return ok("no private /tmp");
+  std::vector<std::string> hidden =
+      is_linux ? yaml_values_in(conf, "dirs") : values_in(conf, "Dirs");
   if (hidden.empty()) hidden = {"/tmp", "/dev/shm"};
-  for (const std::string& base : values_in(container_conf, "BasePath")) hidden.push_back(base);
+  for (const std::string& base :
+       is_linux ? yaml_values_in(conf, "base_path") : values_in(conf, "BasePath"))
+    hidden.push_back(base);
   if (tmpdir_root.empty())
     return warning(
         "private /tmp (" + type + "); the daemon does not report where job directories are",
-        "tmpdir.path must be outside BasePath and Dirs.");
+        "tmpdir.path must be outside of what " + private_tmp_file(config) + " names.");
   for (const std::string& directory : hidden) {
     if (!is_below(tmpdir_root, directory)) continue;
     std::string what = "private /tmp (" + type + "): job directories in ";

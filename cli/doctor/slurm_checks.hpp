@@ -36,8 +36,10 @@ std::vector<Finding> judge_time_limits(const SlurmConfig& config, const PluginSe
 Finding judge_proctrack(const SlurmConfig& config);
 // Whether Slurm switches off nodes that hold results. Nothing to say where it switches off none.
 std::vector<Finding> judge_power(const SlurmConfig& config, bool keeps_powered);
-// container_conf: the contents of job_container.conf; tmpdir_root: "" if not known.
-Finding judge_private_tmp(const SlurmConfig& config, std::string_view container_conf,
+// The file beside slurm.conf that says how a private /tmp is made.
+std::string private_tmp_file(const SlurmConfig& config);
+// conf: the contents of that file; tmpdir_root: "" if not known.
+Finding judge_private_tmp(const SlurmConfig& config, std::string_view conf,
                           const std::string& tmpdir_root);
 
 }  // namespace nodestage

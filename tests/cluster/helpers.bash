@@ -293,6 +293,13 @@ job_log() {
     daemon_log "$1" | grep -w "job=$2"
 }
 
+# block NAME: of docs/sites.md, what its first recipe for that file has.
+block() {
+    local blocks=$BATS_FILE_TMPDIR/sites
+    [[ -e $blocks/index ]] || python3 "$BATS_TEST_DIRNAME/lib/blocks.py" "$BATS_TEST_DIRNAME/../../docs/sites.md" "$blocks"
+    cat "$blocks/$(awk -F '\t' -v name="$1" '$3 == "site" && $4 == name { print $1 }' "$blocks/index")"
+}
+
 # reload_daemons TEXT: the daemons of all nodes take it as their whole configuration, by SIGHUP.
 reload_daemons() {
     local node before

@@ -11,13 +11,6 @@ export NODESTAGE_CLUSTER=site
 
 readonly PLUGSTACK=/etc/slurm/plugstack.conf
 
-# block NAME: of docs/sites.md, what the first recipe has for that file.
-block() {
-    local blocks=$BATS_FILE_TMPDIR/sites
-    [[ -e $blocks/index ]] || python3 "$BATS_TEST_DIRNAME/lib/blocks.py" "$BATS_TEST_DIRNAME/../../docs/sites.md" "$blocks"
-    cat "$blocks/$(awk -F '\t' -v name="$1" '$3 == "site" && $4 == name { print $1 }' "$blocks/index")"
-}
-
 # plugstack FILTER: the lines of the recipe, through it, with the stand-in for the site's plugin.
 plugstack() {
     block plugstack.conf | sed 's|cc-tmpfs_mounts.so .*|/usr/lib/job_mounts.so|' | "$1" | on ctl sh -c 'cat >"$1.new"; mv "$1.new" "$1"' sh "$PLUGSTACK"

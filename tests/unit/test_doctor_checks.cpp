@@ -178,21 +178,6 @@ TEST_CASE("doctor: a limit for prologs and one for epilogs, as Slurm 26.05 has t
   CHECK(judged("300", "100") == "ow");
 }
 
-TEST_CASE("doctor: private /tmp and the job directories") {
-  const SlurmConfig on = config("JobContainerType", "job_container/tmpfs");
-  const char* conf = "AutoBasePath=true BasePath=/var/lib/jc # x\nDirs=/tmp,/scratch\n";
-  CHECK(judge_private_tmp({}, "", "/tmp").grade == Grade::ok);
-  CHECK(judge_private_tmp(on, conf, "/localscratch").grade == Grade::ok);
-  CHECK(judge_private_tmp(on, conf, "/scratch/jobs").grade == Grade::problem);
-  CHECK(judge_private_tmp(on, conf, "/scratchy").grade == Grade::ok);
-  CHECK(judge_private_tmp(on, conf, "/var/lib/jc/x").grade == Grade::problem);
-  CHECK(judge_private_tmp(on, "basepath=/x/\n", "/tmp").grade == Grade::problem);
-  CHECK(judge_private_tmp(on, conf, "").grade == Grade::warning);
-  CHECK(
-      judge_private_tmp(config("NamespaceType", "namespace/tmpfs"), "BasePath=/x\n", "/x").grade ==
-      Grade::problem);
-}
-
 TEST_CASE("doctor: releases of command, plugin and daemon") {
   CHECK(judge_versions("0.1.0", "0.1.0", 1000).grade == Grade::ok);
   CHECK(judge_versions("0.1.0", "", 0).grade == Grade::ok);

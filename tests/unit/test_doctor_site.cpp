@@ -8,6 +8,7 @@
 #include "cli/doctor/plugin_file.hpp"
 #include "cli/doctor/plugstack.hpp"
 #include "cli/doctor/site_checks.hpp"
+#include "cli/doctor/slurm_checks.hpp"
 #include "scratch.hpp"
 
 using namespace nodestage;
@@ -21,6 +22,44 @@ bool has(const Finding& finding, const char* text) {
 SlurmConfig config(const std::string& name, const std::string& value) { return {{name, value}}; }
 
 }  // namespace
+
+TEST_CASE("doctor: private /tmp and the job directories") {
+  const SlurmConfig on = config("JobContainerType", "job_container/tmpfs");
+  const char* conf = "AutoBasePath=true BasePath=/var/lib/jc # x\nDirs=/tmp,/scratch\n";
+  CHECK(judge_private_tmp({}, "", "/tmp").grade == Grade::ok);
+  CHECK(judge_private_tmp(on, conf, "/localscratch").grade == Grade::ok);
+  CHECK(judge_private_tmp(on, conf, "/scratch/jobs").grade == Grade::problem);
+  CHECK(judge_private_tmp(on, conf, "/scratchy").grade == Grade::ok);
+  CHECK(judge_private_tmp(on, conf, "/var/lib/jc/x").grade == Grade::problem);
+  CHECK(judge_private_tmp(on, "basepath=/x/\n", "/tmp").grade == Grade::problem);
+  CHECK(judge_private_tmp(on, conf, "").grade == Grade::warning);
+  CHECK(
+      judge_private_tmp(config("NamespaceType", "namespace/tmpfs"), "BasePath=/x\n", "/x").grade ==
+      Grade::problem);
+}
+
+TEST_CASE("doctor: private /tmp of namespace/linux, whose file is YAML") {
+  const SlurmConfig on = config("NamespaceType", "namespace/linux");
+  CHECK(private_tmp_file(on) == "namespace.yaml");
+  CHECK(private_tmp_file(config("JobContainerType", "job_container/tmpfs")) ==
+        "job_container.conf");
+  const char* conf =
+      "---\ndefaults:\n  auto_base_path: true\n  base_path: \"/var/lib/ns\"  # base_path: /c\n"
+      "node_confs:\n  - nodes:\n    - n1\n    options:\n      dirs: \"/tmp, /scratch\"\n"
+      "  - base_path: '/other'\n";
+  const auto grade = [&](const char* text, const char* root) {
+    return judge_private_tmp(on, text, root).grade;
+  };
+  CHECK(grade(conf, "/localscratch") == Grade::ok);
+  CHECK(grade(conf, "/c") == Grade::ok);
+  CHECK(grade(conf, "/var/lib/ns/x") == Grade::problem);
+  CHECK(grade(conf, "/scratch") == Grade::problem);
+  CHECK(grade(conf, "/other") == Grade::problem);
+  CHECK(grade("", "/dev/shm/jobs") == Grade::problem);
+  CHECK(grade("base_path: none\n", "/localscratch") == Grade::ok);
+  CHECK(grade("BasePath=/localscratch\n", "/localscratch") == Grade::ok);
+  CHECK(grade(conf, "") == Grade::warning);
+}
 
 TEST_CASE("doctor: what a shared object exports, and what it only needs") {
   Dl_info libc{};
