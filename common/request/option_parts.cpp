@@ -137,20 +137,4 @@ std::string tidy_path(std::string_view path) {
   return result;
 }
 
-OptionKey split_key(const std::string& text) {
-  const std::size_t equals = text.find('=');
-  if (equals == std::string::npos) return {text, "", false};
-  return {text.substr(0, equals), text.substr(equals + 1), true};
-}
-
-Status needs_value(const OptionKey& entry, std::string_view example) {
-  if (entry.has_value && !entry.value.empty()) return {};
-  return wrong_form("the key '" + entry.key + "' needs a value: " + entry.key + "=...", example);
-}
-
-Status takes_none(const OptionKey& entry, std::string_view example) {
-  if (!entry.has_value) return {};
-  return wrong_form("the key '" + entry.key + "' takes no value", example);
-}
-
 }  // namespace nodestage

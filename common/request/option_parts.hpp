@@ -45,13 +45,4 @@ Result<std::string> absolute_path(const std::string& path, const SubmitPlace& pl
 // "./a//b/" → "a/b", since destinations and outputs' sources are compared as text.
 std::string tidy_path(std::string_view path);
 
-struct OptionKey {
-  std::string key;
-  std::string value;
-  bool has_value = false;
-};
-OptionKey split_key(const std::string& text);
-Status needs_value(const OptionKey& entry, std::string_view example);
-Status takes_none(const OptionKey& entry, std::string_view example);
-
 }  // namespace nodestage

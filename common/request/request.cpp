@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <nlohmann/json.hpp>
+#include <span>
+#include <variant>
 
 #include "common/request/destinations.hpp"
 #include "common/request/venv_environment.hpp"
@@ -36,43 +38,43 @@ Json from_texts(const std::vector<std::string>& texts) {
   return array;
 }
 
-void put_text(Json& object, const char* key, const std::string& text) {
+template <typename Value>
+void put(Json& object, const char* key, const Value& value) {
+  if (value != Value()) object[key] = value;
+}
+
+void put(Json& object, const char* key, const std::string& text) {
   if (!text.empty()) object[key] = from_text(text);
 }
 
-void put_flag(Json& object, const char* key, bool flag) {
-  if (flag) object[key] = true;
+void put(Json& object, const char* key, const std::vector<std::string>& texts) {
+  if (!texts.empty()) object[key] = from_texts(texts);
+}
+
+template <typename Item>
+void put_word(Json& object, const char* key, const WordForm<Item>& form, const Item& item) {
+  if (form.get(item) != form.get(Item())) object[key] = word_of(form.words, form.get(item));
+}
+
+template <typename Item>
+void put_keys(Json& object, const Item& item) {
+  for (const auto& row : Option<Item>::keys)
+    std::visit(
+        FormCases{[&](const WordForm<Item>& form) { put_word(object, row.json, form, item); },
+                  [&](const auto& form) { put(object, row.json, item.*form.member); }},
+        row.form);
 }
 
 Json from_dataset(const DatasetItem& item) {
   Json object{{"source", from_text(item.source)}};
-  put_text(object, "destination", item.destination);
-  put_text(object, "name", item.name);
-  if (item.extract != Extract::automatic)
-    object["extract"] = k_extract_names[static_cast<std::size_t>(item.extract)];
-  if (item.eof == TarEnd::optional) object["eof"] = "optional";
-  if (item.strip != 0) object["strip"] = item.strip;
-  if (!item.include.empty()) object["include"] = from_texts(item.include);
-  if (!item.exclude.empty()) object["exclude"] = from_texts(item.exclude);
-  put_flag(object, "optional", item.optional);
-  put_flag(object, "async", item.async);
-  put_flag(object, "shared", item.shared);
-  if (item.newest != 0) object["newest"] = item.newest;
-  if (item.links == Links::follow) object["links"] = "follow";
+  put(object, "destination", item.destination);
+  put_keys(object, item);
   return object;
 }
 
-constexpr const char* k_when_names[] = {"always", "success", "failure"};
-constexpr const char* k_wait_names[] = {"all", "node", "none"};
-constexpr const char* k_eof_names[] = {"required", "optional"};
-constexpr const char* k_links_names[] = {"keep", "follow"};
-
 Json from_output(const OutputItem& item) {
   Json object{{"source", from_text(item.source)}, {"target", from_text(item.target)}};
-  if (item.when != When::always) object["when"] = k_when_names[static_cast<int>(item.when)];
-  put_flag(object, "pack", item.pack);
-  put_flag(object, "optional", item.optional);
-  if (item.every_s != 0) object["every"] = item.every_s;
+  put_keys(object, item);
   return object;
 }
 
@@ -80,12 +82,8 @@ Json from_venv(const VenvItem& item) {
   Json object{{"source", from_text(item.source)}};
   if (item.destination != VenvItem().destination)
     object["destination"] = from_text(item.destination);
-  put_text(object, "python", item.python);
-  if (!item.modules.empty()) object["modules"] = from_texts(item.modules);
-  put_text(object, "wheels", item.wheels);
-  put_flag(object, "optional", item.optional);
-  put_flag(object, "shared", item.shared);
-  if (!item.environment.empty()) object["environment"] = from_texts(item.environment);
+  put_keys(object, item);
+  put(object, "environment", item.environment);
   return object;
 }
 
@@ -143,15 +141,14 @@ class Fields {
     return value.get<unsigned>();
   }
 
-  template <typename Enum, std::size_t count>
-  Enum choice(const char* key, const char* const (&names)[count]) {
+  // The value of one of these words; without the key, `fallback`.
+  unsigned word(const char* key, std::span<const Word> words, unsigned fallback) {
     const Json value = take(key);
-    if (value.is_null()) return Enum{};
-    for (std::size_t i = 0; i < count; ++i) {
-      if (value == names[i]) return static_cast<Enum>(i);
-    }
+    if (value.is_null()) return fallback;
+    for (const Word& word : words)
+      if (value == word.text) return word.value;
     fail(std::string("\"") + key + "\" has a value that is not known");
-    return Enum{};
+    return fallback;
   }
 
   void fail(const std::string& what) {
@@ -202,6 +199,22 @@ class Fields {
   std::string fault_;
 };
 
+template <typename Item>
+void take_keys(Fields& fields, Item& item) {
+  for (const auto& row : Option<Item>::keys)
+    std::visit(
+        FormCases{[&](const FlagForm<Item>& form) { item.*form.member = fields.flag(row.json); },
+                  [&](const WordForm<Item>& form) {
+                    form.set(item, fields.word(row.json, form.words, form.get(item)));
+                  },
+                  [&](const NumberForm<Item>& form) {
+                    item.*form.member = fields.number(row.json, 0, form.most);
+                  },
+                  [&](const TextForm<Item>& form) { item.*form.member = fields.text(row.json); },
+                  [&](const ListForm<Item>& form) { item.*form.member = fields.texts(row.json); }},
+        row.form);
+}
+
 bool is_absolute(const std::string& path) { return path.starts_with('/'); }
 
 Result<DatasetItem> to_dataset(const Json& json, std::size_t index) {
@@ -209,17 +222,7 @@ Result<DatasetItem> to_dataset(const Json& json, std::size_t index) {
   DatasetItem item;
   item.source = fields.text("source");
   item.destination = fields.text("destination");
-  item.name = fields.text("name");
-  item.extract = fields.choice<Extract>("extract", k_extract_names);
-  item.eof = fields.choice<TarEnd>("eof", k_eof_names);
-  item.links = fields.choice<Links>("links", k_links_names);
-  item.strip = fields.number("strip", 0, 1000);
-  item.include = fields.texts("include");
-  item.exclude = fields.texts("exclude");
-  item.optional = fields.flag("optional");
-  item.async = fields.flag("async");
-  item.shared = fields.flag("shared");
-  item.newest = fields.number("newest", 0, k_max_newest);
+  take_keys(fields, item);
   if (!is_absolute(item.source)) fields.fail("has a source that is not an absolute path");
   if (!item.destination.empty() && !is_path_below(item.destination)) {
     fields.fail("has a destination that does not stay below $SLURM_TMPDIR");
@@ -235,14 +238,11 @@ Result<OutputItem> to_output(const Json& json, std::size_t index) {
   OutputItem item;
   item.source = fields.text("source");
   item.target = fields.text("target");
-  item.when = fields.choice<When>("when", k_when_names);
-  item.pack = fields.flag("pack");
-  item.optional = fields.flag("optional");
+  take_keys(fields, item);
   if (!is_path_below(item.source)) {
     fields.fail("has a source that does not stay below $SLURM_TMPDIR");
   }
   if (!is_absolute(item.target)) fields.fail("has a target that is not an absolute path");
-  item.every_s = fields.number("every", 0, k_max_every_s);
   if (const Status early = check_early(item); item.every_s != 0 && !early)
     fields.fail("has an interval, but " + early.error().what);
   TRY(fields.finish());
@@ -262,11 +262,7 @@ Result<VenvItem> to_venv(const Json& json) {
   item.source = fields.text("source");
   if (std::string destination = fields.text("destination"); !destination.empty())
     item.destination = std::move(destination);
-  item.python = fields.text("python");
-  item.modules = fields.texts("modules");
-  item.wheels = fields.text("wheels");
-  item.optional = fields.flag("optional");
-  item.shared = fields.flag("shared");
+  take_keys(fields, item);
   item.environment = fields.texts("environment", k_max_request_bytes);  // the shortest has 4
   if (!is_absolute(item.source)) fields.fail("has a source that is not an absolute path");
   if (!is_path_below(item.destination) || !is_venv_path(item.destination))
@@ -285,7 +281,8 @@ Result<StageRequest> to_request(const Json& json) {
   StageRequest request;
   if (fields.number("version", 0, 1000) != 1) fields.fail("has a version that is not known here");
   request.umask = fields.number("umask", 022, 0777);
-  request.wait = fields.choice<StageWait>("wait", k_wait_names);
+  request.wait = static_cast<StageWait>(
+      fields.word("wait", k_wait_words, static_cast<unsigned>(request.wait)));
   const Json datasets = fields.array("datasets");
   const Json outputs = fields.array("outputs");
   const Json venv = fields.any("venv");
@@ -310,7 +307,8 @@ Result<StageRequest> to_request(const Json& json) {
 
 Status check_early(const OutputItem& item) {
   if (item.when != When::always)
-    return Error{EINVAL, std::string("when=") + k_when_names[static_cast<int>(item.when)] +
+    return Error{EINVAL, std::string("when=") +
+                             word_of(k_when_words, static_cast<unsigned>(item.when)) +
                              " is decided at the end of the job"};
   if (item.pack || (!archive_suffix(item.target).empty() && archive_suffix(item.source).empty()))
     return Error{EINVAL, "its target is an archive, which is written once, at the end of the job"};
@@ -336,7 +334,8 @@ Status check_newest(const DatasetItem& item) {
 std::string encode_request(const StageRequest& request) {
   Json json{{"version", 1}};
   if (request.umask != 022) json["umask"] = request.umask;
-  if (request.wait != StageWait::all) json["wait"] = k_wait_names[static_cast<int>(request.wait)];
+  if (request.wait != StageWait::all)
+    json["wait"] = word_of(k_wait_words, static_cast<unsigned>(request.wait));
   for (const auto& item : request.datasets) json["datasets"].push_back(from_dataset(item));
   for (const auto& item : request.outputs) json["outputs"].push_back(from_output(item));
   if (request.venv) json["venv"] = from_venv(*request.venv);

@@ -15,6 +15,7 @@
 //            "modules":["python/3.11"], "wheels":"/abs/wheelhouse", "optional":false,
 //            "shared":false,
 //            "environment":["PATH=/usr/bin"]}}
+// The tables of option_items.hpp say which keys an item has.
 // Keys with their default value are omitted, except "version" and the sources. A string that is not
 // UTF-8 (a file name can be any bytes) is {"hex":"6162ff"}. An unknown key or version is refused.
 #pragma once
@@ -25,63 +26,11 @@
 #include <string_view>
 #include <vector>
 
+#include "common/request/option_items.hpp"
 #include "common/result.hpp"
 #include "common/wire/request_limits.hpp"
 
 namespace nodestage {
-
-// auto: what is named as an archive and is one; yes: what is one, whatever its name.
-enum class Extract { automatic, no, yes };
-inline constexpr const char* k_extract_names[] = {"auto", "no", "yes"};  // in that order
-enum class TarEnd { required, optional };
-enum class Links { keep, follow };
-enum class When { always, success, failure };
-enum class StageWait { all, node, none };
-
-struct DatasetItem {
-  std::string source;       // absolute path or glob
-  std::string destination;  // below the job directory; empty: from the source's name
-  std::string name;         // of NODESTAGE_DATASET_<name>; empty: from the destination
-  Extract extract = Extract::automatic;
-  unsigned strip = 0;                // leading components of each entry's name to drop
-  std::vector<std::string> include;  // globs on entry names; empty: everything
-  std::vector<std::string> exclude;
-  bool optional = false;          // its failure does not fail the job
-  bool async = false;             // the job does not wait for it
-  TarEnd eof = TarEnd::required;  // the blocks of zeros after a tar's last member
-  bool shared = false;            // read-only, and kept for further jobs (wire/shared_item.hpp)
-  unsigned newest = 0;            // how many of the newest entries to take; 0: all
-  Links links = Links::keep;      // of a directory: those that lead out of it
-
-  bool operator==(const DatasetItem&) const = default;
-};
-
-struct OutputItem {
-  std::string source;  // below the job directory; can be a glob
-  std::string target;  // absolute path with % patterns, unexpanded
-  When when = When::always;
-  bool pack = false;      // into one archive
-  bool optional = false;  // it need not exist
-  unsigned every_s = 0;   // delivered at this interval while the job runs; 0: at its end only
-
-  bool operator==(const OutputItem&) const = default;
-};
-
-struct VenvItem {
-  std::string source;                    // absolute path
-  std::string destination = "env";       // below the job directory
-  std::string python;                    // absolute or a name; empty: the first in the build's PATH
-  std::vector<std::string> modules;      // loaded before a build
-  std::string wheels;                    // an absolute directory; empty: the user gives none
-  bool optional = false;                 // its failure does not fail the job
-  std::vector<std::string> environment;  // NAME=VALUE, from the submission, for a build
-  bool shared = false;                   // read-only, and kept for further jobs
-
-  bool operator==(const VenvItem&) const = default;
-};
-
-inline constexpr unsigned k_max_newest = 100'000;
-inline constexpr unsigned k_max_every_s = 30 * 86'400;
 
 // Whether an output can be delivered while its job runs; otherwise the fault says why not: what
 // `when` depends on is not known yet, and an archive is written once.

@@ -7,7 +7,6 @@
 #include <set>
 #include <sstream>
 
-#include "common/request/request.hpp"
 #include "common/text/archive_names.hpp"
 
 using namespace nodestage;
@@ -54,16 +53,6 @@ TEST_CASE("the manual page has the names of archives, as the table has them") {
   CHECK(manual_names("extracted") == table_names(Use::extracted));
   CHECK(manual_names("refused") == table_names(Use::refused));
   CHECK(manual_names("copied") == table_names(Use::copied));
-}
-
-TEST_CASE("completion and the manual page have the values of extract") {
-  const std::set<std::string> known(std::begin(k_extract_names), std::end(k_extract_names));
-  CHECK(known == std::set<std::string>{"auto", "yes", "no"});
-  CHECK(text_of("docs/nodestage.7").find("Cm auto | yes | no") != std::string::npos);
-  for (const std::string file : {"nodestage.bash", "_nodestage", "__nodestage_value.fish"}) {
-    CAPTURE(file);
-    CHECK(text_of("conf/completion/" + file).find(" auto yes no") != std::string::npos);
-  }
 }
 
 TEST_CASE("names of archives") {

@@ -1,6 +1,7 @@
 #include <doctest/doctest.h>
 
 #include "daemon/worker/venv/requirements.hpp"
+#include "key_values.hpp"
 #include "share_run.hpp"
 #include "venv_run.hpp"
 
@@ -84,6 +85,20 @@ TEST_CASE("identify: a venv of requirements by all that its build reads") {
   const std::string other = run.key();
   CHECK_MESSAGE(other.size() == k_share_key_bytes, run.why_not);
   CHECK(other != key);
+}
+
+TEST_CASE("identify: each key that changes the environment changes its key, and no other does") {
+  for (const auto& row : Option<VenvItem>::keys) {
+    CAPTURE(row.name);
+    Requirements run;
+    const std::string plain = run.key();
+    set_other(run.item(), row);
+    if (!run.item().wheels.starts_with(run.data())) run.item().wheels = run.data() + "/bin";
+    if (run.item().python == "/x") run.item().python = run.data() + "/bin/uv";
+    const std::string key = run.key();
+    CHECK_MESSAGE(key.size() == k_share_key_bytes, run.why_not);
+    CHECK((key != plain) == (row.tree == TreeEffect::changes));
+  }
 }
 
 TEST_CASE("identify: a wheel that the environment's find-links have is looked at") {

@@ -1,0 +1,159 @@
+// What one option of a job asks for: an item, and below it the table of the option's keys.
+//
+// Another key costs a member and a row here, its use, and its sentence in the manual: a member
+// without a row does not compile, and tests/unit/test_option_keys.cpp finds what is not documented.
+#pragma once
+
+#include <iterator>
+
+#include "common/request/option_key.hpp"
+
+namespace nodestage {
+
+// auto: what is named as an archive and is one; yes: what is one, whatever its name.
+enum class Extract { automatic, no, yes };
+enum class TarEnd { required, optional };
+enum class Links { keep, follow };
+enum class When { always, success, failure };
+enum class StageWait { all, node, none };
+
+// The words in the order in which messages and shells show them.
+inline constexpr Word k_extract_words[] = {
+    {"auto", Extract::automatic}, {"yes", Extract::yes}, {"no", Extract::no}};
+inline constexpr Word k_eof_words[] = {{"optional", TarEnd::optional}};
+inline constexpr Word k_links_words[] = {{"keep", Links::keep}, {"follow", Links::follow}};
+inline constexpr Word k_when_words[] = {
+    {"always", When::always}, {"success", When::success}, {"failure", When::failure}};
+inline constexpr Word k_wait_words[] = {  // of --stage-wait
+    {"all", StageWait::all},
+    {"node", StageWait::node},
+    {"none", StageWait::none}};
+
+inline constexpr unsigned k_max_strip = 1000;
+inline constexpr unsigned k_max_newest = 100'000;
+inline constexpr unsigned k_max_every_s = 30 * 86'400;
+
+// Option<Item>: the option that asks for an item.
+template <typename Item>
+struct Option;
+
+struct DatasetItem {
+  std::string source;       // absolute path or glob
+  std::string destination;  // below the job directory; empty: from the source's name
+  std::string name;         // of NODESTAGE_DATASET_<name>; empty: from the destination
+  Extract extract = Extract::automatic;
+  unsigned strip = 0;                // leading components of each entry's name to drop
+  std::vector<std::string> include;  // globs on entry names; empty: everything
+  std::vector<std::string> exclude;
+  bool optional = false;          // its failure does not fail the job
+  bool async = false;             // the job does not wait for it
+  TarEnd eof = TarEnd::required;  // the blocks of zeros after a tar's last member
+  bool shared = false;            // read-only, and kept for further jobs (wire/shared_item.hpp)
+  unsigned newest = 0;            // how many of the newest entries to take; 0: all
+  Links links = Links::keep;      // of a directory: those that lead out of it
+
+  bool operator==(const DatasetItem&) const = default;
+};
+
+template <>
+struct Option<DatasetItem> {
+  using Item = DatasetItem;
+  static constexpr const char* name = "stage-dataset";
+  static constexpr const char* example =
+      "--stage-dataset=SOURCE[:DEST][,key[=value]]..., for example "
+      "--stage-dataset=~/projects/data.tar:data,strip=1";
+  static constexpr OptionKey<Item> keys[] = {
+      {"extract", "auto|yes|no", word_form<Item, &Item::extract>(k_extract_words),
+       TreeEffect::changes, "auto, yes or no"},
+      {"strip", "N", NumberForm<Item>{&Item::strip, 0, k_max_strip}, TreeEffect::changes,
+       "number of leading components to remove"},
+      {"newest", "N", NumberForm<Item>{&Item::newest, 1, k_max_newest}, TreeEffect::unshared,
+       "number of the entries that were modified last"},
+      {"include", "GLOB", ListForm<Item>{&Item::include, ListKind::globs}, TreeEffect::changes,
+       "glob of what is staged"},
+      {"exclude", "GLOB", ListForm<Item>{&Item::exclude, ListKind::globs}, TreeEffect::changes,
+       "glob of what is not staged"},
+      {"name", "NAME", TextForm<Item>{&Item::name, TextKind::variable}, TreeEffect::none,
+       "name of the variable"},
+      {"optional", "", FlagForm<Item>{&Item::optional}, TreeEffect::none,
+       "start the job without it if necessary"},
+      {"async", "", FlagForm<Item>{&Item::async}, TreeEffect::none, "do not wait for it"},
+      {"shared", "", FlagForm<Item>{&Item::shared}, TreeEffect::none,
+       "keep it on the node for further jobs"},
+      {"eof", "optional", word_form<Item, &Item::eof>(k_eof_words), TreeEffect::changes,
+       "accept a tar without its end"},
+      {"links", "follow", word_form<Item, &Item::links>(k_links_words), TreeEffect::changes,
+       "keep or follow those that lead out"},
+  };
+  // source, destination
+  static_assert(members_of<Item>() == 2 + std::size(keys), "a member has no row");
+};
+
+struct OutputItem {
+  std::string source;  // below the job directory; can be a glob
+  std::string target;  // absolute path with % patterns, unexpanded
+  When when = When::always;
+  bool pack = false;      // into one archive
+  bool optional = false;  // it need not exist
+  unsigned every_s = 0;   // delivered at this interval while the job runs; 0: at its end only
+
+  bool operator==(const OutputItem&) const = default;
+};
+
+template <>
+struct Option<OutputItem> {
+  using Item = OutputItem;
+  static constexpr const char* name = "stage-out";
+  static constexpr const char* example =
+      "--stage-out=SOURCE:TARGET[,key[=value]]..., for example "
+      "--stage-out=results:~/scratch/out_%j,when=success";
+  static constexpr OptionKey<Item> keys[] = {
+      {"when", "always|success|failure", word_form<Item, &Item::when>(k_when_words),
+       TreeEffect::none, "always, success or failure"},
+      {"every", "TIME", NumberForm<Item>{&Item::every_s, 1, k_max_every_s, NumberUnit::seconds},
+       TreeEffect::none, "interval, such as 15m"},
+      {"pack", "", FlagForm<Item>{&Item::pack}, TreeEffect::none, "one archive"},
+      {"optional", "", FlagForm<Item>{&Item::optional}, TreeEffect::none,
+       "report no result that does not exist"},
+  };
+  // source, target
+  static_assert(members_of<Item>() == 2 + std::size(keys), "a member has no row");
+};
+
+struct VenvItem {
+  std::string source;                    // absolute path
+  std::string destination = "env";       // below the job directory
+  std::string python;                    // absolute or a name; empty: the first in the build's PATH
+  std::vector<std::string> modules;      // loaded before a build
+  std::string wheels;                    // an absolute directory; empty: the user gives none
+  bool optional = false;                 // its failure does not fail the job
+  std::vector<std::string> environment;  // NAME=VALUE, from the submission, for a build
+  bool shared = false;                   // read-only, and kept for further jobs
+
+  bool operator==(const VenvItem&) const = default;
+};
+
+template <>
+struct Option<VenvItem> {
+  using Item = VenvItem;
+  static constexpr const char* name = "stage-venv";
+  static constexpr const char* example =
+      "--stage-venv=SOURCE[:DEST][,key[=value]]..., for example "
+      "--stage-venv=~/projects/requirements.txt,module=python/3.11";
+  static constexpr OptionKey<Item> keys[] = {
+      {"python", "PATH or NAME", TextForm<Item>{&Item::python, TextKind::program},
+       TreeEffect::changes, "the interpreter"},
+      {"module", "NAME[+NAME]...", ListForm<Item>{&Item::modules, ListKind::modules},
+       TreeEffect::changes, "modules to load first", "modules"},
+      {"wheels", "DIR", TextForm<Item>{&Item::wheels, TextKind::directory}, TreeEffect::changes,
+       "directory of wheels"},
+      {"optional", "", FlagForm<Item>{&Item::optional}, TreeEffect::none,
+       "start the job without it if necessary"},
+      {"shared", "", FlagForm<Item>{&Item::shared}, TreeEffect::none,
+       "keep it on the node for further jobs"},
+  };
+  // source, destination, environment
+  static_assert(members_of<Item>() == 3 + std::size(keys), "a member has no row");
+};
+
+}  // namespace nodestage

@@ -1,0 +1,184 @@
+// The keys of the options: the messages about them, and the documents that list them.
+#include <doctest/doctest.h>
+
+#include <algorithm>
+#include <cctype>
+#include <fstream>
+#include <iterator>
+#include <set>
+#include <sstream>
+
+#include "common/request/option_text.hpp"
+#include "key_values.hpp"
+
+using namespace nodestage;
+
+namespace {
+
+const SubmitPlace k_place{"/work", "/home/alice"};
+
+// The first line of the fault, without the form of the option.
+template <typename Item>
+std::string line_of(const Result<Item>& item) {
+  REQUIRE_FALSE(item);
+  const std::string& what = item.error().what;
+  return what.substr(0, std::min(what.find('\n'), what.find(" (the form is ")));
+}
+std::string dataset(std::string_view text) { return line_of(parse_dataset_option(text, k_place)); }
+std::string output(std::string_view text) { return line_of(parse_output_option(text, k_place)); }
+std::string venv(std::string_view text) { return line_of(parse_venv_option(text, k_place)); }
+
+std::string text_of(const std::string& path) {
+  std::ifstream file(std::string(NODESTAGE_SOURCE_DIR) + "/" + path);
+  return {std::istreambuf_iterator<char>(file), {}};
+}
+
+// The part of a text after `begin`, up to `end`.
+std::string part_of(const std::string& text, const std::string& begin, const std::string& end) {
+  const std::size_t at = text.find(begin);
+  REQUIRE_MESSAGE(at != std::string::npos, begin);
+  const std::size_t from = at + begin.size();
+  return text.substr(from, text.find(end, from) - from);
+}
+
+template <typename Item>
+bool is_flag(const OptionKey<Item>& row) {
+  return std::holds_alternative<FlagForm<Item>>(row.form);
+}
+
+// The words of a key without the default one, or with it; empty for a key of another form.
+template <typename Item>
+std::vector<std::string> words_of(const OptionKey<Item>& row, bool with_default) {
+  std::vector<std::string> words;
+  if (const auto* form = std::get_if<WordForm<Item>>(&row.form))
+    for (const Word& word : form->words)
+      if (with_default || word.value != form->get(Item())) words.emplace_back(word.text);
+  return words;
+}
+
+// The start of the key's line in the manual, such as ".It Cm strip Ns = Ns Ar".
+template <typename Item>
+std::string manual_line(const OptionKey<Item>& row) {
+  std::string line = std::string(".It Cm ") + row.name;
+  if (is_flag(row)) return line;
+  line += " Ns = Ns";
+  const auto words = words_of(row, true);
+  for (const auto& word : words) line += (&word == &words.front() ? " Cm " : " | ") + word;
+  return words.empty() ? line + " Ar" : line;
+}
+
+template <typename Item>
+void check_manual() {
+  const std::string option = std::string("\n.It Fl -") + Option<Item>::name + " ";
+  std::istringstream lines(part_of(text_of("docs/nodestage.7"), option, "\n.It Fl "));
+  std::set<std::string> listed;
+  for (std::string line; std::getline(lines, line);) {
+    if (!line.starts_with(".It Cm ") || std::isalpha(static_cast<unsigned char>(line[7])) == 0)
+      continue;
+    const std::size_t value = line.find(" Ns = Ns Ar ");
+    listed.insert(value == std::string::npos ? line : line.substr(0, value + 11));
+  }
+  std::set<std::string> known;
+  for (const auto& row : Option<Item>::keys) known.insert(manual_line(row));
+  CHECK(listed == known);
+}
+
+template <typename Item>
+void check_cheat_sheet(const std::string& item) {
+  std::istringstream cells(part_of(text_of("docs/cheatsheet.md"), "\n| " + item + " | ", " |\n"));
+  std::set<std::string> listed;
+  for (std::string cell; cells >> cell;) listed.insert(cell);
+  std::set<std::string> known;
+  for (const auto& row : Option<Item>::keys) {
+    const std::string name = std::string("`") + row.name;
+    const auto words = words_of(row, false);
+    for (const auto& word : words) known.insert(name + "=" + word + "`");
+    if (words.empty()) known.insert(name + (is_flag(row) ? "`" : "=`"));
+  }
+  CHECK(listed == known);
+}
+
+// The shells' completion has the rows between quotes, separated by '|' and ':'.
+template <typename Item>
+void check_rows() {
+  for (const auto& row : Option<Item>::keys) {
+    CAPTURE(row.name);
+    CHECK(is_flag(row) == std::string_view(row.value).empty());
+    REQUIRE(row.help != nullptr);
+    CHECK_FALSE(std::string_view(row.help).empty());
+    CHECK(std::string_view(row.help).find_first_of("|:'\"\\\n") == std::string_view::npos);
+  }
+}
+
+}  // namespace
+
+TEST_CASE("golden messages: the keys that an option knows") {
+  CHECK(dataset("/a,zzzzzz") ==
+        "--stage-dataset: unknown key 'zzzzzz'; known: extract=auto|yes|no, strip=N, newest=N, "
+        "include=GLOB, exclude=GLOB, name=NAME, optional, async, shared, eof=optional, "
+        "links=follow; write \\, for a comma inside a path");
+  CHECK(output("r:/t,zzzzzz") ==
+        "--stage-out: unknown key 'zzzzzz'; known: when=always|success|failure, every=TIME, pack, "
+        "optional; write \\, for a comma inside a path");
+  CHECK(venv("/a,zzzzzz") ==
+        "--stage-venv: unknown key 'zzzzzz'; known: python=PATH or NAME, module=NAME[+NAME]..., "
+        "wheels=DIR, optional, shared; write \\, for a comma inside a path");
+}
+
+TEST_CASE("golden messages: the values of keys") {
+  CHECK(dataset("/a,extract=on") ==
+        "--stage-dataset: extract=on (did you mean 'no'?): only auto, yes or no");
+  CHECK(dataset("/a,strip=1001") ==
+        "--stage-dataset: strip=1001: a number from 0 to 1000 is needed");
+  CHECK(dataset("/a,newest=0") ==
+        "--stage-dataset: newest=0: a number from 1 to 100,000 is needed");
+  CHECK(dataset("/a,include={1..65}") ==
+        "--stage-dataset: include= has more than 64 globs (braces stand for several); write '*' "
+        "for what varies");
+  CHECK(dataset("/a,eof=optonal") == "--stage-dataset: eof=optonal: only optional");
+  CHECK(dataset("/a,links=x") == "--stage-dataset: links=x: only keep or follow");
+  CHECK(dataset("/a,name=") == "--stage-dataset: the key 'name' needs a value: name=...");
+  CHECK(dataset("/a,name") == "--stage-dataset: the key 'name' needs a value: name=...");
+  CHECK(dataset("/a,async=1") == "--stage-dataset: the key 'async' takes no value");
+  CHECK(output("r:/t,when=sucess") ==
+        "--stage-out: when=sucess (did you mean 'success'?): only always, success or failure");
+  CHECK(output("r:/t,every=0") ==
+        "--stage-out: every=0: a time from 1 second to 30 days is needed, such as 900, 90s, 15m, "
+        "1h or 2d");
+  CHECK(venv("/a,module=x++y") ==
+        "--stage-venv: module=: the name of a module is missing; several are joined by '+'");
+  CHECK(venv("/a,wheels") == "--stage-venv: the key 'wheels' needs a value: wheels=...");
+}
+
+TEST_CASE("the manual page has the keys of each option, and no others") {
+  check_manual<DatasetItem>();
+  check_manual<VenvItem>();
+  check_manual<OutputItem>();
+}
+
+TEST_CASE("the cheat sheet has the keys of each option, and no others") {
+  check_cheat_sheet<DatasetItem>("a dataset");
+  check_cheat_sheet<VenvItem>("an environment");
+  check_cheat_sheet<OutputItem>("an output");
+}
+
+TEST_CASE("each key has a help that the shells can show") {
+  check_rows<DatasetItem>();
+  check_rows<VenvItem>();
+  check_rows<OutputItem>();
+}
+
+TEST_CASE("each key of a dataset is in its JSON, or refused with the cause") {
+  for (const auto& row : Option<DatasetItem>::keys) {
+    CAPTURE(row.name);
+    StageRequest request;
+    request.datasets.push_back({"/p/run", "d"});
+    set_other(request.datasets.back(), row);
+    const auto decoded = decode_request(encode_request(request));
+    REQUIRE(decoded);
+    CHECK(*decoded == request);
+    request.datasets.back().shared = true;
+    const auto shared = decode_request(encode_request(request));
+    CHECK(static_cast<bool>(shared) == (row.tree != TreeEffect::unshared));
+  }
+}
