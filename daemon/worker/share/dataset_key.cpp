@@ -4,6 +4,22 @@
 #include "common/text/path_names.hpp"
 
 namespace nodestage {
+namespace {
+
+void add_value(ShareKey& key, const DatasetItem& item, const OptionKey<DatasetItem>& row) {
+  using Item = DatasetItem;
+  std::visit(
+      FormCases{[&](const FlagForm<Item>& form) { key.add(row.name, item.*form.member ? 1U : 0U); },
+                [&](const WordForm<Item>& form) { key.add(row.name, form.get(item)); },
+                [&](const NumberForm<Item>& form) { key.add(row.name, item.*form.member); },
+                [&](const TextForm<Item>& form) {
+                  key.add(row.name, std::string_view(item.*form.member));
+                },
+                [&](const ListForm<Item>& form) { key.add(row.name, item.*form.member); }},
+      row.form);
+}
+
+}  // namespace
 
 // A name with an archive's suffix is that of an archive, or a fault.
 std::string dataset_name(const DatasetItem& item, const std::string& source) {
@@ -16,12 +32,8 @@ ShareKey dataset_key(const DatasetItem& item, bool is_group, const std::string& 
   ShareKey key(rules, is_group ? "datasets" : "dataset", dataset_name(item, first));
   if (is_group && item.destination.empty())
     key.refuse("several files are kept only below one destination: --stage-dataset=SOURCE:DEST");
-  key.add("extract", static_cast<unsigned>(item.extract));
-  key.add("strip", item.strip);
-  key.add("include", item.include);
-  key.add("exclude", item.exclude);
-  key.add("eof", item.eof == TarEnd::optional ? 1U : 0U);
-  key.add("links", item.links == Links::follow ? 1U : 0U);
+  for (const auto& row : Option<DatasetItem>::keys)
+    if (row.tree == TreeEffect::changes) add_value(key, item, row);
   return key;
 }
 
