@@ -17,33 +17,20 @@ function __nodestage_value --argument-names option --description 'values of the 
         return
     end
     set --local before $parts[2]
-    set --local key (string match --regex '^([a-z]+=)(.*)$' -- $parts[3])
+    set --local key (string match --regex '^([a-z_]+=)(.*)$' -- $parts[3])
     set --local words
-    switch "$option:$key[2]"
-        case dataset:extract=
-            set words auto yes no
-        case dataset:eof=
-            set words optional
-        case dataset:links=
-            set words keep follow
-        case out:when=
-            set words always success failure
-        case venv:python= venv:wheels=
-            __nodestage_paths $before$key[2] "$key[3]"
-            return
-        case dataset:
-            set words extract=\t'auto, yes or no' strip=\t'number of leading components to remove' \
-                newest=\t'number of the entries that were modified last' include=\t'glob of what is staged' \
-                exclude=\t'glob of what is not staged' name=\t'name of the variable' \
-                optional\t'start the job without it if necessary' async\t'do not wait for it' \
-                shared\t'keep it on the node for further jobs' eof=\t'accept a tar without its end' \
-                links=\t'keep or follow those that lead out'
-        case venv:
-            set words python=\t'the interpreter' module=\t'modules to load first' wheels=\t'directory of wheels' \
-                optional\t'start the job without it if necessary' shared\t'keep it on the node for further jobs'
-        case out:
-            set words when=\t'always, success or failure' every=\t'interval, such as 15m' pack\t'one archive' \
-                optional\t'report no result that does not exist'
+    for row in (string split \n -- '@NODESTAGE_OPTION_KEYS@')
+        set --local fields (string split '|' -- $row)
+        test $fields[1] = $option; or continue
+        if test -z "$key"
+            set --append words $fields[2]\t$fields[4]
+        else if test $fields[2] = $key[2]
+            if string match --quiet '<*>' -- $fields[3]
+                __nodestage_paths $before$key[2] "$key[3]"
+                return
+            end
+            set words (string split --no-empty ' ' -- $fields[3])
+        end
     end
     printf '%s\n' "$before$key[2]"$words
 end

@@ -114,7 +114,7 @@ _nodestage_add_words() {
 # Sets `found` to the files with which the value TEXT of OPTION can go on, as values. Or to words with which the end of
 # TEXT, `typed`, can go on.
 _nodestage_values() {
-    local option=$1 text=$2 comma colon before tail
+    local option=$1 text=$2 comma colon before tail stage key values allowed
     found=()
     if [[ $option == --stage-wait ]]; then
         _nodestage_add_words "$text" all node none
@@ -132,20 +132,20 @@ _nodestage_values() {
         fi
         return
     fi
-    case $option:$tail in
-    --stage-dataset:extract=*) _nodestage_add_words "${tail#*=}" auto yes no ;;
-    --stage-dataset:eof=*) _nodestage_add_words "${tail#*=}" optional ;;
-    --stage-dataset:links=*) _nodestage_add_words "${tail#*=}" keep follow ;;
-    --stage-venv:python=*) _nodestage_add_files -f "${before}python=" "${tail#*=}" ;;
-    --stage-venv:wheels=*) _nodestage_add_files -d "${before}wheels=" "${tail#*=}" ;;
-    --stage-out:when=*) _nodestage_add_words "${tail#*=}" always success failure ;;
-    *=*) ;;
-    --stage-dataset:*)
-        _nodestage_add_words "$tail" extract= strip= newest= include= exclude= name= optional async shared eof= links=
-        ;;
-    --stage-venv:*) _nodestage_add_words "$tail" python= module= wheels= optional shared ;;
-    --stage-out:*) _nodestage_add_words "$tail" when= every= pack optional ;;
-    esac
+    while IFS='|' read -r stage key values _; do
+        [[ $option == "--stage-$stage" ]] || continue
+        if [[ $tail != *=* ]]; then
+            _nodestage_add_words "$tail" "$key"
+        elif [[ $key == "${tail%%=*}=" ]]; then
+            read -ra allowed <<<"$values"
+            case $values in
+            '') ;;
+            '<file>') _nodestage_add_files -f "$before$key" "${tail#*=}" ;;
+            '<directory>') _nodestage_add_files -d "$before$key" "${tail#*=}" ;;
+            *) _nodestage_add_words "${tail#*=}" "${allowed[@]}" ;;
+            esac
+        fi
+    done <<<'@NODESTAGE_OPTION_KEYS@'
 }
 
 # _nodestage_stage WORD: if the word at the cursor belongs to an option of staging, sets COMPREPLY; fails otherwise.
