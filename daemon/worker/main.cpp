@@ -140,7 +140,7 @@ int do_task(const WorkerOrder& order, const StageRequest& request, Builder* buil
     case WorkerTask::stage_out:
     case WorkerTask::recover:
       return run_stage_out(order, request);
-    case WorkerTask::probe:   // serve() has done these two
+    case WorkerTask::probe:  // serve() has done these two
     case WorkerTask::append:
       break;
   }
