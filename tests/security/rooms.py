@@ -1,6 +1,10 @@
 #!/usr/bin/env python3
-"""Checks that the sources include each other only as rooms.txt allows. Usage: rooms.py [TOP]"""
+"""Checks that the sources include each other only as rooms.txt allows, and that docs/architecture.md describes each room.
 
+  rooms.py [TOP]
+"""
+
+import collections
 import pathlib
 import re
 import sys
@@ -16,6 +20,8 @@ NEVER = (
 INCLUDE = re.compile(r'^#include "([^"]+)"', re.MULTILINE)
 HOUSES = ("common", "daemon", "plugin", "cli")
 HERE = pathlib.Path(__file__).parent
+# The first cell of a row of docs/architecture.md that has names of rooms and nothing else.
+ROW = re.compile(r"^\| (`\w+`(?: · `\w+`)*) \|", re.MULTILINE)
 
 
 def read_table(path):
@@ -84,11 +90,23 @@ def check(top, table):
     return faults
 
 
+def check_described(top, table):
+    """The tables of docs/architecture.md have each room once; two houses may have rooms of one name."""
+    rows = ROW.findall((top / "docs/architecture.md").read_text())
+    described = collections.Counter(name for row in rows for name in re.findall(r"\w+", row))
+    parents = {str(pathlib.Path(room).parent) for room in table}
+    rooms = collections.Counter(pathlib.Path(room).name for room in table
+                                if "/" in room and room not in parents and room != "daemon/peer")
+    return ([f"docs/architecture.md: the tables lack the room {room}" for room in rooms - described] +
+            [f"docs/architecture.md: {room} is no room" for room in described - rooms])
+
+
 def main():
     top = pathlib.Path(sys.argv[1] if len(sys.argv) > 1 else HERE.parent.parent)
     table, faults = read_table(HERE / "rooms.txt")
     faults += check_never(table)
     faults += check(top, table)
+    faults += check_described(top, table)
     for fault in faults:
         print(fault)
     return 1 if faults else 0
