@@ -1,6 +1,6 @@
 #!/usr/bin/python3
 """Whether the Markdown files follow docs/style.md, as far as a program can judge: lines of at most 100 characters,
-and none of the words that the style sheet forbids. Looks at the files that git tracks or would add, or at all of the
+and none of the words that the style sheet forbids; and whether each path of a source that they name exists. Looks at the files that git tracks or would add, or at all of the
 tree where there is no git. Rows of tables, code, images, lines with a URL, and tables that a program writes may be
 long; code may hold any word. Prints file:line: reason for each offense, and exits with 1 when there is one.
 """
@@ -76,12 +76,24 @@ def offenses(text):
                 yield number, f"'{found[0]}': write {better}"
 
 
+# `cli/main.cpp`: a path from the top.
+PATH = re.compile(r"`((?:cli|common|conf|daemon|packaging|plugin|scripts|tests)/[\w./-]+)`")
+
+
+def gone(text):
+    for number, line in enumerate(without_blocks(text), 1):
+        for path in PATH.findall(line):
+            if not os.path.exists(f"{TOP}/{path}"):
+                yield number, f"{path} is not there"
+
+
 def main():
     wrong = []
     files = markdown_files()
     for name in files:
         with open(f"{TOP}/{name}", encoding="utf-8") as file:
-            wrong += [f"{name}:{number}: {reason}" for number, reason in sorted(offenses(file.read()))]
+            text = file.read()
+        wrong += [f"{name}:{number}: {reason}" for number, reason in sorted([*offenses(text), *gone(text)])]
     sys.exit("\n".join(wrong) or (0 if files else "no Markdown files"))
 
 
