@@ -88,7 +88,9 @@ SCRIPT
     as alice sh -c "head -c $size /dev/urandom >tree/huge && tar cf slow/huge.tar tree/huge"
     # The file system of the cluster's /home stands for one that the network serves.
     type=$(on n1 findmnt -n -o FSTYPE -T /home/alice)
-    reload_daemons "$(printf '%s\n' '[relay]' 'least_bytes = "1MiB"' "file_systems = [\"$type\"]")"
+    # A node that waits for a processor is not taken for one that does not answer.
+    reload_daemons "$(printf '%s\n' '[relay]' 'least_bytes = "1MiB"' 'answer_wait = 60' 'silence_wait = 60' 'patience = 60' \
+        "file_systems = [\"$type\"]")"
     sbatch_wait -N3 --stage-dataset=slow/huge.tar --wrap 'srun sh -c "cmp \$NODESTAGE_DATASET/tree/huge ~/tree/huge && echo same"'
     reload_daemons ''
     as alice rm tree/huge
