@@ -31,6 +31,7 @@ inline constexpr Word k_wait_words[] = {  // of --stage-wait
 
 inline constexpr unsigned k_max_strip = 1000;
 inline constexpr unsigned k_max_newest = 100'000;
+inline constexpr unsigned k_max_limit_files = 1'000'000'000;
 inline constexpr unsigned k_max_every_s = 30 * 86'400;
 
 // Option<Item>: the option that asks for an item.
@@ -51,6 +52,7 @@ struct DatasetItem {
   bool shared = false;            // read-only, and kept for further jobs (wire/shared_item.hpp)
   unsigned newest = 0;            // how many of the newest entries to take; 0: all
   Links links = Links::keep;      // of a directory: those that lead out of it
+  unsigned limit_files = 0;       // with more files, its staging fails; 0: any number
 
   bool operator==(const DatasetItem&) const = default;
 };
@@ -84,6 +86,8 @@ struct Option<DatasetItem> {
        "accept a tar without its end"},
       {"links", "follow", word_form<Item, &Item::links>(k_links_words), TreeEffect::changes,
        "keep or follow those that lead out"},
+      {"limit_files", "N", NumberForm<Item>{&Item::limit_files, 1, k_max_limit_files},
+       TreeEffect::none, "fail if it has more files"},
   };
   // source, destination
   static_assert(members_of<Item>() == 2 + std::size(keys), "a member has no row");

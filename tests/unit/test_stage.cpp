@@ -179,6 +179,49 @@ TEST_CASE("the failure of a needed dataset fails the job, with the cause in two 
   CHECK(stage.in_job("test ! -e cut -a ! -e .nodestage-partial"));
 }
 
+TEST_CASE("limit_files: a dataset with more files fails, with the limit and what to do") {
+  struct Case {
+    const char* source;
+    const char* destination;
+    unsigned files;
+  };
+  for (const Case& one : {Case{"t.tar", "", 4}, Case{"t.zip", "d", 4}, Case{"t", "", 4},
+                          Case{"*.txt", "", 2}, Case{"*.txt", "d", 2}, Case{"a.txt", "", 1}}) {
+    CAPTURE(one.source);
+    StageRun stage;
+    REQUIRE(stage.in_data(std::string(k_tree) + " && tar cf t.tar t && bsdtar -a -cf t.zip t && " +
+                          "touch a.txt b.txt") == 0);
+    stage.add(one.source).destination = one.destination;
+    stage.request.datasets[0].limit_files = one.files;
+    CHECK(stage.run() == 0);
+    CHECK(stage.status.items[0].files == one.files);
+    if (one.files == 1) continue;
+    StageRun fewer;
+    REQUIRE(fewer.in_data("cp -a " + stage.data() + "/. .") == 0);
+    fewer.add(one.source).destination = one.destination;
+    fewer.request.datasets[0].limit_files = one.files - 1;
+    CHECK(fewer.run() == 1);
+    const std::string& cause = fewer.status.cause;
+    CHECK_MESSAGE(
+        cause.find(": has more than " + std::to_string(one.files - 1) +
+                   " files, which limit_files= does not allow\nLeave out") != std::string::npos,
+        cause);
+    CHECK(fewer.in_job("test ! -e t -a ! -e d -a ! -e b.txt -a ! -e .nodestage-partial"));
+  }
+}
+
+TEST_CASE("limit_files: not much more than the limit is written") {
+  for (const char* source : {"many", "many.tar"}) {
+    CAPTURE(source);
+    StageRun stage;
+    REQUIRE(stage.in_data("mkdir many && touch many/{1..20000} && tar cf many.tar many") == 0);
+    stage.add(source).limit_files = 10;
+    CHECK(stage.run() == 1);
+    CHECK(stage.status.items[0].files > 10);
+    CHECK(stage.status.items[0].files < 10000);
+  }
+}
+
 TEST_CASE("destinations") {
   StageRun stage;
   REQUIRE(stage.in_data("echo x > f; echo y > g; mkdir elsewhere") == 0);

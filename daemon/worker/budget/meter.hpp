@@ -34,7 +34,11 @@ class Meter {
     bytes_read += bytes;
     last_read = Clock::now();
   }
-  [[nodiscard]] Status check() const { return stop_ ? Status(stopped()) : Status(); }
+  [[nodiscard]] Status check() const {
+    return stop_ || has_too_many_files() ? Status(stopped()) : Status();
+  }
+  // The caller who has set `most_files` gives the cause.
+  [[nodiscard]] bool has_too_many_files() const { return files > most_files; }
 
   std::atomic<std::uint64_t> bytes_read = 0;  // of the source
   // Where these were read: by this process and, for it, by the relay worker (bytes that were read
@@ -45,6 +49,7 @@ class Meter {
   std::atomic<Clock::time_point> last_read = Clock::time_point();
   std::atomic<std::uint64_t> bytes_written = 0;
   std::atomic<std::uint64_t> files = 0;  // entries of every kind but directories
+  std::atomic<std::uint64_t> most_files = UINT64_MAX;
 
  private:
   RateLimit& rate_;

@@ -43,7 +43,9 @@ Dataset::Dataset(const DatasetItem& item, std::size_t index, const StageContext&
                                  : Patience::needed,
                  item.shared ? Sharing::asked : Sharing::none, index, context),
       item_(item),
-      wanted_(item) {}
+      wanted_(item) {
+  if (item.limit_files != 0) meter_.most_files = item.limit_files;
+}
 
 // A choice holds for all workers of the job.
 Result<DatasetSources> Dataset::find() {
@@ -196,7 +198,15 @@ Status Dataset::build(Piece& piece, const std::string& source, int dir_fd,
   set_kind(piece.kind());
   const auto writes = is_shared() ? Piece::Writes::taken : Piece::Writes::kept;
   if (before_) add_source(*before_, source, piece.source_fd());
-  TRY(piece.build({dir_fd, name, context_.umask, space_, writes}));
+  Status built = piece.build({dir_fd, name, context_.umask, space_, writes});
+  if (meter_.has_too_many_files()) {
+    return fault(E2BIG,
+                 this->source() + ": has more than " + human_count(item_.limit_files) +
+                     " files, which limit_files= does not allow",
+                 "Leave out what the job does not need (include=, exclude=), or raise or remove "
+                 "limit_files=");
+  }
+  if (!built) return built;
   if (after_) {
     add_source(*after_, source, piece.source_fd());
     // Before the last source, the keys of a group do not agree.
