@@ -9,10 +9,7 @@ load helpers
 export NODESTAGE_CLUSTER=namespaces
 
 setup_file() {
-    local release
     [[ -n ${NODESTAGE_STAGE:-} ]] || skip "NODESTAGE_STAGE names no installation of nodestage"
-    release=$(slurmd -V | grep -oE '[0-9]+\.[0-9]+' | head -n 1)
-    dpkg --compare-versions "$release" ge 25.11 || skip "Slurm $release has no namespace/linux"
     cluster_up --nodes=2
     as alice bash -eus <<'SETUP'
 mkdir tree
@@ -22,7 +19,12 @@ SETUP
 }
 
 teardown_file() {
+    [[ -n ${NODESTAGE_STAGE:-} ]] || return 0
     cluster_down
+}
+
+setup() {
+    dpkg --compare-versions "$(slurm_release)" ge 25.11 || skip "Slurm $(slurm_release) has no namespace/linux"
 }
 
 # namespaces FILTER...: Slurm has the recipe of docs/sites.md, with its namespace.yaml through that filter.
