@@ -11,6 +11,8 @@
 #include <string_view>
 
 #include "common/os/file.hpp"
+#include "common/text/parsing.hpp"
+#include "plugin/slurm_conf_file.hpp"
 
 namespace nodestage {
 namespace {
@@ -64,7 +66,7 @@ SallocCommand command_after_options() {
   return uses_interactive_step() ? SallocCommand::step : SallocCommand::local;
 }
 
-// Slurm 26.05 has separate limits for prolog and epilog.
+// Slurm 25.11 has separate limits for prolog and epilog.
 template <typename Conf>
 std::uint16_t epilog_timeout_of(const Conf& conf) {
   if constexpr (requires { conf.epilog_timeout; }) {
@@ -74,12 +76,30 @@ std::uint16_t epilog_timeout_of(const Conf& conf) {
   }
 }
 
+// Whether the program has read slurm.conf. From 23.11 on, that of a prolog or epilog gets some of
+// the settings from slurmd instead: no limit of time, and before 24.11 no PrologFlags.
+bool is_read(const slurm_conf_t& conf) { return conf.control_machine != nullptr; }
+
+// Of the file that slurmd has read.
+std::optional<std::string> setting_of_file(const char* key) {
+  const char* const path = std::getenv("SLURM_CONF");
+  return setting_in_slurm_conf(path == nullptr ? "/etc/slurm/slurm.conf" : path, key);
+}
+
+std::uint64_t epilog_timeout_of_file() {
+  for (const char* key : {"EpilogTimeout", "PrologEpilogTimeout"})
+    if (const auto text = setting_of_file(key); text && !text->empty())
+      return parse_number<std::uint64_t>(*text).value_or(0);
+  return 0;
+}
+
 }  // namespace
 
 std::optional<std::chrono::seconds> epilog_timeout() {
   const slurm_conf_t* conf = host_conf();
   if (conf == nullptr) return std::nullopt;
-  const std::uint16_t seconds = epilog_timeout_of(*conf);
+  const std::uint64_t seconds =
+      is_read(*conf) ? epilog_timeout_of(*conf) : epilog_timeout_of_file();
   if (seconds == 0 || seconds >= NO_VAL16) return std::nullopt;
   return std::chrono::seconds(seconds);
 }
@@ -128,7 +148,10 @@ std::optional<std::uint64_t> largest_node_disk() {
 
 bool prologs_run_at_allocation() {
   const slurm_conf_t* conf = host_conf();
-  return conf == nullptr || (conf->prolog_flags & PROLOG_FLAG_ALLOC) != 0;
+  if (conf == nullptr || (conf->prolog_flags & PROLOG_FLAG_ALLOC) != 0) return true;
+  if (is_read(*conf)) return false;
+  const auto flags = setting_of_file("PrologFlags");
+  return !flags || implies_alloc(*flags);
 }
 
 SallocCommand salloc_command() {

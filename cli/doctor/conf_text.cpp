@@ -6,16 +6,12 @@
 #include <cctype>
 #include <sstream>
 
+#include "common/text/parsing.hpp"
+
 namespace nodestage {
 namespace {
 
-// Without the blanks and quotation marks around it.
-std::string trimmed(const std::string& text) {
-  constexpr const char* k_around = " \t\r\"'";
-  const std::size_t first = text.find_first_not_of(k_around);
-  if (first == std::string::npos) return {};
-  return text.substr(first, text.find_last_not_of(k_around) - first + 1);
-}
+constexpr std::string_view k_around = " \t\r\"'";
 
 }  // namespace
 
@@ -55,10 +51,10 @@ std::vector<std::string> yaml_values_in(std::string_view text, std::string_view 
     // An entry of a list begins with '-'.
     const std::size_t first = line.find_first_not_of("- \t");
     if (colon == std::string::npos || first >= colon) continue;
-    if (trimmed(line.substr(first, colon - first)) != key) continue;
+    if (trimmed(std::string_view(line).substr(first, colon - first), k_around) != key) continue;
     std::istringstream parts(line.substr(colon + 1));
     for (std::string part; std::getline(parts, part, ',');)
-      if (std::string value = trimmed(part); !value.empty()) values.push_back(std::move(value));
+      if (const auto value = trimmed(part, k_around); !value.empty()) values.emplace_back(value);
   }
   return values;
 }

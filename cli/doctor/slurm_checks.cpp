@@ -156,7 +156,7 @@ std::vector<Finding> judge_time_limits(const SlurmConfig& config, const PluginSe
   const auto limit_in = [&config](const char* name) -> TimeLimit {
     return {name, number_of(value_of(config, name))};
   };
-  if (config.count("EpilogTimeout") > 0)  // from Slurm 26.05 on
+  if (config.count("EpilogTimeout") > 0)  // from Slurm 25.11 on
     return {judge_prolog_limit(limit_in("PrologTimeout"), settings),
             judge_epilog_limit(limit_in("EpilogTimeout"), settings, epilog_wait_s)};
   const TimeLimit both = limit_in("PrologEpilogTimeout");

@@ -121,6 +121,24 @@ finds() {
     cluster restart-slurm
 }
 
+@test "an epilog ends before Slurm's time limit for it, and its results arrive later" {
+    cluster restart-slurm --slurm-conf=PrologEpilogTimeout=25
+    as alice mkdir -p slow
+    id=$(submit alice -w n1 --stage-out=r:slow/limited --wrap 'echo result >$SLURM_TMPDIR/r; while [ ! -e ~/go ]; do sleep 0.2; done')
+    wait_until 20 job_is "$id" RUNNING
+    hold_back n1
+    as alice touch go
+    wait_until 30 job_is "$id" COMPLETED
+    # Slurm drains a node whose epilog has taken too long.
+    cluster wait-idle 60
+    [[ $(job_log n1 "$id") == *"goes on in the background"* ]]
+    let_go n1
+    wait_until 30 as alice test -e slow/limited
+    undo_hold n1
+    assert_idle_clean 30
+    cluster restart-slurm
+}
+
 @test "what the site does with job directories: an earlier plugin's epilog, scripts that name them" {
     on n1 sh -c "cp '$PLUGIN' /etc/slurm/other.so && echo 'optional /etc/slurm/other.so' >/etc/slurm/plugstack.conf.d/aaa.conf"
     finds warning '/etc/slurm/other.so is listed before nodestage in /etc/slurm/plugstack.conf.d/aaa.conf'

@@ -164,7 +164,7 @@ TEST_CASE("doctor: PrologEpilogTimeout against the epilog's wait") {
   CHECK(judged("20", 600).grade == Grade::problem);
 }
 
-TEST_CASE("doctor: a limit for prologs and one for epilogs, as Slurm 26.05 has them") {
+TEST_CASE("doctor: a limit for prologs and one for epilogs, as Slurm 25.11 has them") {
   const PluginSettings settings;
   const auto judged = [&](const char* prolog, const char* epilog) {
     std::string text;

@@ -1,0 +1,19 @@
+// Settings of slurm.conf, read from the file itself: from Slurm 23.11 on, the program that runs a
+// plugin's prolog and epilog gets only some of them from slurmd.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <string_view>
+
+namespace nodestage {
+
+// The value that the file, with those that it includes, gives to `key` at last, as Slurm takes it;
+// "" if none. Names of keys have no case. nullopt: the file cannot be read.
+std::optional<std::string> setting_in_slurm_conf(const std::string& path, std::string_view key);
+
+// Whether PrologFlags= of this value has a job's prologs run at its allocation. All flags but
+// Serial imply Alloc.
+bool implies_alloc(std::string_view prolog_flags);
+
+}  // namespace nodestage

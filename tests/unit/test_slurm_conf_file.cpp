@@ -1,0 +1,46 @@
+// What the plugin reads from slurm.conf itself.
+#include <doctest/doctest.h>
+
+#include <fstream>
+
+#include "plugin/slurm_conf_file.hpp"
+#include "scratch.hpp"
+
+using namespace nodestage;
+
+TEST_CASE("slurm.conf: the last value counts, without regard to case, blanks and comments") {
+  const Scratch scratch;
+  const std::string path = scratch / "slurm.conf";
+  std::ofstream(path) << "ClusterName=x\n#EpilogTimeout=1\nepilogtimeout=2 # EpilogTimeout=3\n"
+                         "NodeName=n1 CPUs=4 RealMemory=100\n"
+                         "  PrologFlags = Alloc,Contain  MinJobAge=300\r\n"
+                         "MailProg=\"/bin/a = b\" EpilogTimeout=300\nPrologEpilogTimeout=7";
+  const auto of = [&](const char* key) { return setting_in_slurm_conf(path, key); };
+  CHECK(of("EpilogTimeout") == "300");
+  CHECK(of("prologflags") == "Alloc,Contain");
+  CHECK(of("MinJobAge") == "300");
+  CHECK(of("MailProg") == "/bin/a = b");
+  CHECK(of("RealMemory") == "100");
+  CHECK(of("PrologEpilogTimeout") == "7");
+  CHECK(of("Timeout") == "");
+  CHECK(setting_in_slurm_conf(scratch / "nowhere", "EpilogTimeout") == std::nullopt);
+}
+
+TEST_CASE("slurm.conf: files that it includes, beside it and elsewhere; one that includes itself") {
+  const Scratch scratch;
+  const std::string path = scratch / "slurm.conf";
+  const std::string other = scratch / "other.conf";
+  std::ofstream(path) << "EpilogTimeout=1\nInclude beside.conf\ninclude " << other
+                      << "\nInclude missing.conf\nInclude\n";
+  std::ofstream(scratch / "beside.conf")
+      << "EpilogTimeout=2\nPrologFlags=X11\nInclude slurm.conf\n";
+  std::ofstream(other) << "EpilogTimeout=3\n";
+  CHECK(setting_in_slurm_conf(path, "EpilogTimeout") == "3");
+  CHECK(setting_in_slurm_conf(path, "PrologFlags") == "X11");
+}
+
+TEST_CASE("slurm.conf: flags by which prologs run at the allocation") {
+  for (const char* flags : {"Alloc", "contain", "Serial,X11", "DeferBatch,NoHold"})
+    CHECK(implies_alloc(flags));
+  for (const char* flags : {"", "serial", "None", ","}) CHECK_FALSE(implies_alloc(flags));
+}
