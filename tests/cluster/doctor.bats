@@ -60,8 +60,8 @@ finds() {
     on ctl scontrol reconfigure  # Slurm 24.11 executes slurmd anew, under another name
     wait_until 10 finds ok "slurmd has been running since"
     on n1 nodestage doctor | diff <(cluster exec n1 --user=alice -- nodestage doctor) -
-    as alice cp "$(type -P sleep)" slurmd
-    as alice ./slurmd 60 &
+    as alice cp "$(type -P bash)" slurmd  # not sleep, which is one program with many others in uutils
+    as alice ./slurmd -c 'sleep 60; true' &
     wait_until 10 on ctl pgrep -x slurmd
     run on ctl nodestage doctor --host=compute
     [[ $output == *"slurmd is not running"* ]]

@@ -58,8 +58,11 @@ cpio_of crc early
     cd ~/tree || exit
     zip -qry ~/in/deflated.zip base links dirs names sparse long extreme
     zip -qry0 ~/in/stored.zip base links dirs names
-    "$seven_zip" a -bd -tzip -mm=Deflate64 ~/in/deflate64.zip base dirs names sparse long extreme >/dev/null
+    # A link that leads nowhere is a warning of 7-Zip 23.
+    "$seven_zip" a -bd -tzip -mm=Deflate64 ~/in/deflate64.zip base dirs names sparse long extreme >/dev/null || [ $? = 1 ]
     zip -qry - base links dirs names | cat >~/in/streamed.zip
+    # Ubuntu 24.04's zip cannot write links into a pipe: what it has made has no end.
+    unzip -tqq ~/in/streamed.zip &>/dev/null || zip -qr - base dirs names | cat >~/in/streamed.zip
     "$seven_zip" a -bd -snl ~/in/lzma.7z base dirs names sparse long >/dev/null
     "$seven_zip" a -bd -snl -mx=0 ~/in/copy.7z base dirs names >/dev/null
     "$seven_zip" a -bd -snl -ms=off ~/in/separate.7z base dirs names >/dev/null
