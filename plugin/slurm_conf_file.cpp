@@ -42,8 +42,9 @@ void look_at_line(const std::string& path, std::string_view line, std::string_vi
     if (equals == std::string_view::npos) {
       if (!is_same(take_word(line), "include") || depth == k_max_depth) return;
       const std::string file(take_word(line));
-      const std::string folder = file.starts_with('/') ? "" : path.substr(0, path.rfind('/') + 1);
-      look_into(folder + file, key, depth + 1, value);
+      const std::string directory =
+          file.starts_with('/') ? "" : path.substr(0, path.rfind('/') + 1);
+      look_into(directory + file, key, depth + 1, value);
       return;
     }
     const std::string_view name = trimmed(line.substr(0, equals), k_blanks);
