@@ -3,6 +3,10 @@
 #include <fcntl.h>
 #include <strings.h>
 
+#include <algorithm>
+#include <cctype>
+#include <utility>
+
 #include "common/os/file.hpp"
 #include "common/os/mounts.hpp"
 #include "common/text/parsing.hpp"
@@ -32,45 +36,71 @@ std::string_view take_word(std::string_view& line) {
   return word;
 }
 
-bool look_into(const std::string& path, std::string_view key, int depth, std::string& value);
+// Reads a file and those that it includes. A relative path in any of them is below the directory of
+// the first one.
+class ConfReader {
+ public:
+  ConfReader(std::string directory, std::string_view key)
+      : directory_(std::move(directory)), key_(key) {}
 
-// A line has an Include, or one KEY=VALUE or more, with or without blanks around the "=".
-void look_at_line(const std::string& path, std::string_view line, std::string_view key, int depth,
-                  std::string& value) {
-  while (!line.empty()) {
-    const std::size_t equals = line.find('=');
-    if (equals == std::string_view::npos) {
-      if (!is_same(take_word(line), "include") || depth == k_max_depth) return;
-      const std::string file(take_word(line));
-      const std::string directory =
-          file.starts_with('/') ? "" : path.substr(0, path.rfind('/') + 1);
-      look_into(directory + file, key, depth + 1, value);
-      return;
+  bool read(const std::string& path, int depth = 0) {
+    const auto text = read_file(AT_FDCWD, path, k_max_bytes);
+    if (!text) return false;
+    std::string line;
+    for (std::string_view rest = *text; !rest.empty();) {
+      const std::string_view part = trimmed(take_field(rest, '\n'), "\r");
+      line += part;
+      if (part.ends_with('\\')) {  // It goes on in the next line.
+        line.pop_back();
+        if (!rest.empty()) continue;
+      }
+      take_line(trimmed(std::string_view(line).substr(0, line.find('#')), k_blanks), depth);
+      line.clear();
     }
-    const std::string_view name = trimmed(line.substr(0, equals), k_blanks);
-    line.remove_prefix(equals + 1);
-    const std::string_view word = take_word(line);
-    if (is_same(name, key)) value = word;
-    line = trimmed(line, k_blanks);
+    return true;
   }
-}
+  [[nodiscard]] const std::string& value() const { return value_; }
 
-bool look_into(const std::string& path, std::string_view key, int depth, std::string& value) {
-  const auto text = read_file(AT_FDCWD, path, k_max_bytes);
-  if (!text) return false;
-  for (std::string_view rest = *text; !rest.empty();) {
-    const std::string_view line = take_field(rest, '\n');
-    look_at_line(path, trimmed(line.substr(0, line.find('#')), k_blanks), key, depth, value);
+ private:
+  // A line has an Include, or one KEY=VALUE or more, with or without blanks around the "=".
+  void take_line(std::string_view line, int depth) {
+    while (!line.empty()) {
+      const std::size_t equals = line.find('=');
+      if (equals == std::string_view::npos) {
+        if (is_same(take_word(line), "include")) include(std::string(take_word(line)), depth);
+        return;
+      }
+      const std::string_view name = trimmed(line.substr(0, equals), k_blanks);
+      line.remove_prefix(equals + 1);
+      const std::string_view word = take_word(line);
+      if (is_same(name, key_)) value_ = word;
+      if (is_same(name, "ClusterName")) cluster_ = word;
+      line = trimmed(line, k_blanks);
+    }
   }
-  return true;
-}
+
+  void include(std::string file, int depth) {
+    if (depth == k_max_depth) return;
+    if (const std::size_t at = file.find("%c"); at != std::string::npos) {
+      std::transform(cluster_.begin(), cluster_.end(), cluster_.begin(),
+                     [](unsigned char letter) { return std::tolower(letter); });
+      file.replace(at, 2, cluster_);
+    }
+    read(file.starts_with('/') ? file : directory_ + file, depth + 1);
+  }
+
+  std::string directory_;
+  std::string_view key_;
+  std::string value_;
+  std::string cluster_;
+};
 
 }  // namespace
 
 std::optional<std::string> setting_in_slurm_conf(const std::string& path, std::string_view key) {
-  std::string value;
-  if (!look_into(path, key, 0, value)) return std::nullopt;
-  return value;
+  ConfReader reader(path.substr(0, path.rfind('/') + 1), key);
+  if (!reader.read(path)) return std::nullopt;
+  return reader.value();
 }
 
 bool implies_alloc(std::string_view prolog_flags) {

@@ -11,7 +11,6 @@
 #include <string_view>
 
 #include "common/os/file.hpp"
-#include "common/text/parsing.hpp"
 #include "plugin/slurm_conf_file.hpp"
 
 namespace nodestage {
@@ -77,7 +76,7 @@ std::uint16_t epilog_timeout_of(const Conf& conf) {
 }
 
 // Whether the program has read slurm.conf. From 23.11 on, that of a prolog or epilog gets some of
-// the settings from slurmd instead: no limit of time, and before 24.11 no PrologFlags.
+// the settings from slurmd instead: no limit of time, and before 24.05 no PrologFlags.
 bool is_read(const slurm_conf_t& conf) { return conf.control_machine != nullptr; }
 
 // Of the file that slurmd has read.
@@ -89,7 +88,7 @@ std::optional<std::string> setting_of_file(const char* key) {
 std::uint64_t epilog_timeout_of_file() {
   for (const char* key : {"EpilogTimeout", "PrologEpilogTimeout"})
     if (const auto text = setting_of_file(key); text && !text->empty())
-      return parse_number<std::uint64_t>(*text).value_or(0);
+      return std::strtoul(text->c_str(), nullptr, 0);  // as Slurm does, which takes octal, too
   return 0;
 }
 

@@ -38,7 +38,7 @@ make_sources() {
     local version
     version=$(sed -n 's/^Version: //p' "$SPEC")
     mkdir -p "$BATS_FILE_TMPDIR/rpmbuild/SOURCES"
-    tar -C "$TOP" --exclude=./build --exclude=./.git --transform "s,^\.,nodestage-$version," \
+    tar -C "$TOP" --exclude='./build*' --exclude=./.git --transform "s,^\.,nodestage-$version," \
         -czf "$BATS_FILE_TMPDIR/rpmbuild/SOURCES/nodestage-$version.tar.gz" .
 }
 

@@ -215,6 +215,20 @@ TEST_CASE("the directory of the next run is not taken for results that were take
   CHECK(site.trees("hold") == 0);
 }
 
+TEST_CASE("a node that never heard how the job ended delivers after a restart, too") {
+  JobSite site;
+  bring_to(site, 'a');
+  site.pass(std::chrono::hours(1));
+  REQUIRE(site.state_of(k_job) == "staging out");
+  site.start_daemon();
+  CHECK(site.state_of(k_job) == "ending");
+  site.pass(std::chrono::hours(1));
+  CHECK(site.state_of(k_job) == "staging out");
+  REQUIRE(site.workers.say(WorkerTask::stage_out, WorkerPhase::done));
+  REQUIRE(site.workers.end(WorkerTask::stage_out));
+  CHECK(site.state_of(k_job) == "");
+}
+
 TEST_CASE("a worker that the daemon lost is not looked for again") {
   JobSite site;
   bring_to(site, 'o');

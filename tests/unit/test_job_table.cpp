@@ -76,7 +76,7 @@ TEST_CASE("what was staged or has failed is not staged again, and an ending job 
   CHECK(may_follow(staging, stopping));
   CHECK(followers(failed) == std::vector{stopping, awaiting_outcome, staging_out, held, gone});
   CHECK(followers(stopping) == std::vector{stopping, awaiting_outcome, staging_out, held, gone});
-  CHECK(followers(staging_out) == std::vector{staging_out, held, gone});
+  CHECK(followers(staging_out) == std::vector{awaiting_outcome, staging_out, held, gone});
   CHECK(followers(held) == std::vector{staging_out, held, gone});
 }
 

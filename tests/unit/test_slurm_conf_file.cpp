@@ -1,6 +1,7 @@
 // What the plugin reads from slurm.conf itself.
 #include <doctest/doctest.h>
 
+#include <filesystem>
 #include <fstream>
 
 #include "plugin/slurm_conf_file.hpp"
@@ -37,6 +38,17 @@ TEST_CASE("slurm.conf: files that it includes, beside it and elsewhere; one that
   std::ofstream(other) << "EpilogTimeout=3\n";
   CHECK(setting_in_slurm_conf(path, "EpilogTimeout") == "3");
   CHECK(setting_in_slurm_conf(path, "PrologFlags") == "X11");
+}
+
+TEST_CASE("slurm.conf: a file in a directory, which includes another one, and the cluster's name") {
+  const Scratch scratch;
+  const std::string path = scratch / "slurm.conf";
+  std::filesystem::create_directory(scratch / "conf.d");
+  std::ofstream(path) << "ClusterName=Cedar\nInclude conf.d/a.conf\n";
+  std::ofstream(scratch / "conf.d/a.conf") << "Include limits_%c.conf\n";
+  std::ofstream(scratch / "limits_cedar.conf") << "PrologFlags=X11,\\\nContain\nEpilogTimeout=60\\";
+  CHECK(setting_in_slurm_conf(path, "PrologFlags") == "X11,Contain");
+  CHECK(setting_in_slurm_conf(path, "EpilogTimeout") == "60");
 }
 
 TEST_CASE("slurm.conf: flags by which prologs run at the allocation") {

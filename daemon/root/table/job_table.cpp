@@ -26,7 +26,7 @@ constexpr std::string_view k_transitions[] = {
     /* f */   ".....xaohg",
     /* x */   ".....xaohg",
     /* a */   "......aohg",
-    /* o */   ".......ohg",
+    /* o */   "......aohg",  // the next daemon asks again how the job ended
     /* h */   ".......ohg",
     /* g */   ".........g",
 };

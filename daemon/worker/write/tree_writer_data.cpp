@@ -119,8 +119,8 @@ Status TreeWriter::write_late(std::uint64_t offset, const Slice& data) {
   }
   entry.kind = Entry::Kind::file;
   new_ = std::move(entry);
-  TRY(begin_large(std::move(file)));
   --meter_.files;  // counted as a link
+  TRY(begin_large(std::move(file)));
   return write_large(offset, data);
 }
 
