@@ -37,7 +37,7 @@ void add_nodes(Begin& begin) {
   if (here == names.end()) return;
   begin.node_count = static_cast<std::uint32_t>(names.size());
   begin.node_index = static_cast<std::uint32_t>(here - names.begin());
-  begin.at_allocation = prologs_run_at_allocation() ? 1 : 0;
+  begin.slurm_ways = prologs_run_at_allocation() ? k_at_allocation : 0;
   if (list_bytes(names) > k_max_list_bytes) return;
   begin.first_node = names.front();
   if (begin.node_index == 0) begin.nodes = std::move(names);
@@ -66,6 +66,7 @@ Begin begin_from_environment() {
   begin.node = text_from_environment("SLURMD_NODENAME");
   begin.node_count = std::max(1U, number_from_environment("SLURM_JOB_NUM_NODES"));
   add_nodes(begin);
+  if (powers_down(begin.node)) begin.slurm_ways |= k_powers_down;
   begin.cpus = cpus_of(begin.node_index);
   begin.work_dir = text_from_environment("SLURM_JOB_WORK_DIR");
   begin.stdout_path = text_from_environment("SLURM_JOB_STDOUT");

@@ -85,9 +85,10 @@ std::string begin_job(const PluginSettings& settings, const Begin& begin) {
 
 // The limit for the epilog hook.
 std::chrono::seconds epilog_limit(const PluginSettings& settings) {
+  const auto wait = epilog_wait_of(settings, powers_down(text_from_environment("SLURMD_NODENAME")));
   const auto timeout = epilog_timeout();
-  if (!timeout) return settings.epilog_wait;
-  return std::clamp(*timeout - k_timeout_reserve, std::chrono::seconds(1), settings.epilog_wait);
+  if (!timeout) return wait;
+  return std::clamp(*timeout - k_timeout_reserve, std::chrono::seconds(1), wait);
 }
 
 void log_end(std::uint32_t job, const Message& reply) {

@@ -87,6 +87,11 @@ std::string set_one(PluginSettings& settings, std::string_view argument) {
 
 }  // namespace
 
+std::chrono::seconds epilog_wait_of(const PluginSettings& settings, bool powers_down) {
+  if (settings.epilog_wait.count() != 0) return settings.epilog_wait;
+  return std::chrono::seconds(powers_down ? k_day : 900);
+}
+
 PluginSettings parse_settings(std::span<char* const> arguments) {
   PluginSettings settings;
   for (const std::string_view argument : arguments) {

@@ -11,7 +11,7 @@
 #include <string_view>
 
 #include "common/os/file.hpp"
-#include "plugin/slurm_conf_file.hpp"
+#include "common/slurm/slurm_conf_file.hpp"
 
 namespace nodestage {
 namespace {
@@ -85,6 +85,14 @@ std::optional<std::string> setting_of_file(const char* key) {
   return setting_in_slurm_conf(path == nullptr ? "/etc/slurm/slurm.conf" : path, key);
 }
 
+// A setting that the program has, if it has read slurm.conf, or the file's.
+std::string setting(const char* key, char* slurm_conf_t::*member) {
+  const slurm_conf_t* conf = host_conf();
+  if (conf == nullptr) return {};
+  if (!is_read(*conf)) return setting_of_file(key).value_or("");
+  return conf->*member == nullptr ? "" : conf->*member;
+}
+
 std::uint64_t epilog_timeout_of_file() {
   for (const char* key : {"EpilogTimeout", "PrologEpilogTimeout"})
     if (const auto text = setting_of_file(key); text && !text->empty())
@@ -151,6 +159,13 @@ bool prologs_run_at_allocation() {
   if (is_read(*conf)) return false;
   const auto flags = setting_of_file("PrologFlags");
   return !flags || implies_alloc(*flags);
+}
+
+bool powers_down(const std::string& node) {
+  if (setting("SuspendProgram", &slurm_conf_t::suspend_program).empty()) return false;
+  const auto spared =
+      names_in_host_list(setting("SuspendExcNodes", &slurm_conf_t::suspend_exc_nodes));
+  return std::find(spared.begin(), spared.end(), node) == spared.end();
 }
 
 SallocCommand salloc_command() {

@@ -24,6 +24,10 @@ std::vector<std::string> names_in_host_list(const std::string& host_list);
 // not known.
 bool prologs_run_at_allocation();
 
+// Whether Slurm may switch the node off when it is idle: there is a SuspendProgram, and
+// SuspendExcNodes does not name the node. (Nodes "NAMES:COUNT" there are not excluded by name.)
+bool powers_down(const std::string& node);
+
 // The largest TmpDisk of all nodes, in bytes, from one request to the controller (as sbatch itself
 // makes). nullopt if that is not known or TmpFS is not set: TmpDisk is then the size of /tmp,
 // whatever file system the job directories are on.

@@ -64,7 +64,7 @@ Finding judge_prolog_limit(const TimeLimit& limit, const PluginSettings& setting
 // epilog_wait_s: the daemon's setting; 0: not known.
 Finding judge_epilog_limit(const TimeLimit& limit, const PluginSettings& settings,
                            std::uint64_t epilog_wait_s) {
-  auto wait = static_cast<std::uint64_t>(settings.epilog_wait.count());
+  auto wait = static_cast<std::uint64_t>(epilog_wait_of(settings, false).count());
   if (epilog_wait_s != 0) wait = std::min(wait, epilog_wait_s);
   if (limit.is_none() || limit.seconds >= wait + k_epilog_margin_s) return ok(limit.text());
   const std::uint64_t left =
@@ -178,7 +178,8 @@ std::vector<Finding> judge_power(const SlurmConfig& config, bool keeps_powered) 
   if (keeps_powered) return {ok("SuspendProgram=" + program + ": not for nodes that hold results")};
   return {
       warning("SuspendProgram=" + program +
-                  ": a node of a cloud that is switched off loses the results that it holds",
+                  ": a node of a cloud that is switched off loses the results that it holds. The "
+                  "epilog waits for deliveries as long as Slurm lets it",
               "Set hold.keep_powered or hold.notify (nodestaged.toml). If your nodes keep their "
               "disks, nothing is lost.")};
 }

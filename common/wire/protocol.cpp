@@ -12,7 +12,7 @@ namespace {
 // The fields of each message, in their order on the wire.
 auto fields_of(Is<Begin> auto& m) {
   return std::tie(m.job, m.restart, m.uid, m.gid, m.user, m.node, m.node_count, m.node_index,
-                  m.first_node, m.nodes, m.at_allocation, m.cpus, m.work_dir, m.stdout_path,
+                  m.first_node, m.nodes, m.slurm_ways, m.cpus, m.work_dir, m.stdout_path,
                   m.request);
 }
 auto fields_of(Is<End> auto& m) { return std::tie(m.job, m.restart, m.exit_code, m.limit_s); }

@@ -9,7 +9,7 @@
 //   kind          from → to   allowed for      fields
 //   1  begin      → daemon    uid 0            u32 job, u32 restart, u32 uid, u32 gid, text user,
 //                                              text node, u32 node_count, u32 node_index,
-//                                              text first_node, texts nodes, u8 at_allocation,
+//                                              text first_node, texts nodes, u8 slurm_ways,
 //                                              u32 cpus, text work_dir, text stdout_path,
 //                                              text request
 //   2  end        → daemon    uid 0            u32 job, u32 restart, u32 exit_code, u32 limit_s
@@ -68,6 +68,10 @@ inline constexpr std::size_t k_max_message_bytes = 128 * 1024;
 inline constexpr std::uint32_t k_no_number =
     0xffffffff;  // a number that is not known or does not exist
 
+// Begin::slurm_ways, bits: what slurm.conf says.
+inline constexpr std::uint8_t k_at_allocation = 1;  // else the other nodes' prologs run late
+inline constexpr std::uint8_t k_powers_down = 2;    // Slurm may switch the node off when it is idle
+
 struct Begin {
   std::uint32_t job = 0;
   std::uint32_t restart = 0;
@@ -79,9 +83,8 @@ struct Begin {
   std::uint32_t node_index = k_no_number;  // of this node in the job's list, from 0
   std::string first_node;  // of that list; empty: not known, or the list is too long for a message
   std::vector<std::string> nodes;  // that list, on the first node only
-  std::uint8_t at_allocation = 1;  // 0: slurm.conf lacks PrologFlags=Alloc, so other nodes' prologs
-                                   // run late
-  std::uint32_t cpus = 1;          // of the job on this node
+  std::uint8_t slurm_ways = k_at_allocation;
+  std::uint32_t cpus = 1;  // of the job on this node
   std::string work_dir;
   std::string stdout_path;  // from slurmd: can be empty, relative, or contain % patterns
   std::string request;      // opaque; empty: only a job directory is needed

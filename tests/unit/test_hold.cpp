@@ -150,7 +150,7 @@ TEST_CASE("many reasons are bounded") {
 
 TEST_CASE("the notice: job, node, cause, how long, and both commands") {
   JobRecord record = held_record(12, 0);
-  const std::string text = held_notice(record, hold_times(record.hold, {}));
+  const std::string text = held_notice(record, {});
   CHECK(has(text, "nodestage: job 12, node n1\n"));
   CHECK(has(text, "No space left on device"));
   CHECK(has(text, "until " + human_date(1'700'000'000 + 30 * 86'400)));
@@ -165,6 +165,26 @@ TEST_CASE("the notice: job, node, cause, how long, and both commands") {
   CHECK(has(warned, "SOON"));
   CHECK(has(warned, "No further try"));
   CHECK(has(warned, "nodestage recover 12.2 DIR"));
+}
+
+TEST_CASE("the notice says where Slurm can switch the node off, and nothing keeps it from that") {
+  JobRecord record = held_record(12, 0);
+  record.begin.slurm_ways |= k_powers_down;
+  CHECK(has(held_notice(record, {}), "THEY CAN BE LOST EARLIER"));
+  Config::Hold kept;
+  SUBCASE("") { kept.keep_powered = true; }
+  SUBCASE("") { kept.notify = "/usr/bin/keep-on"; }
+  SUBCASE("") { record.begin.slurm_ways = k_at_allocation; }
+  CHECK_FALSE(has(held_notice(record, kept), "EARLIER"));
+}
+
+TEST_CASE("the notice of a removed directory names who has probably removed it") {
+  JobRecord record = held_record(12, 0);
+  CHECK(has(lost_notice(record, Loss::removed), "a script cleans up too early"));
+  record.directory_was_there = true;
+  const std::string text = lost_notice(record, Loss::removed);
+  CHECK(has(text, "another\nprogram had made the directory"));
+  CHECK(has(text, "nodestage doctor"));
 }
 
 TEST_CASE("new outputs are refused beyond max_bytes, with the jobs' names and what to do") {

@@ -186,6 +186,9 @@ TEST_CASE("cluster keys: where they are looked for") {
   CHECK_FALSE((*found)->is_list);
   const std::string mark = key_file_mark(places);
   CHECK(contains(mark, etc + "/slurm.key"));
+  write_file(etc + "/slurm.conf", "AuthType=auth/munge\nInclude auth.conf\n", 0644);
+  write_file(etc + "/auth.conf", "AuthType=auth/slurm\n", 0644);
+  CHECK(key_file_mark(places) == mark);
 
   write_file(etc + "/slurm.jwks", "{}", 0600);
   CHECK((*find_key_file(places))->path == etc + "/slurm.jwks");

@@ -54,6 +54,7 @@ TEST_CASE("metrics: every sample has its help, its type and its labels") {
   metrics.counters.add_failure(Activity::stage_out, FailureCause::time_limit);
   metrics.held_bytes = {5000, 70};
   metrics.held_inodes = {2, 1};
+  metrics.held_at_risk = 1;
   metrics.stuck_trees = 3;
   metrics.free_bytes = 7;
   const MetricsText text = metrics_text(metrics);
@@ -71,6 +72,7 @@ TEST_CASE("metrics: every sample has its help, its type and its labels") {
                       "nodestage_held_bytes{waits_for=\"administrator\"} 70\n") !=
         std::string::npos);
   CHECK(text.own.find("nodestage_held_inodes{waits_for=\"user\"} 2\n") != std::string::npos);
+  CHECK(text.own.find("nodestage_held_results_at_risk 1\n") != std::string::npos);
   CHECK(text.own.find("nodestage_stuck_trees 3\n") != std::string::npos);
   CHECK(text.own.find("tmpdir") == std::string::npos);
   CHECK(text.disk.find("nodestage_tmpdir_free_bytes 7\n") != std::string::npos);

@@ -21,7 +21,8 @@ TEST_CASE("settings: the defaults") {
   CHECK(settings.begin_wait.count() == 5);
   CHECK(settings.daemon_wait.count() == 60);
   CHECK(settings.stage_wait.count() == 86400);
-  CHECK(settings.epilog_wait.count() == 900);
+  CHECK(epilog_wait_of(settings, false).count() == 900);
+  CHECK(epilog_wait_of(settings, true).count() == 86'400);
   CHECK(settings.progress.count() == 10);
   CHECK(settings.complaints.empty());
 }
@@ -34,7 +35,8 @@ TEST_CASE("settings: each argument") {
   CHECK(settings.begin_wait.count() == 0);
   CHECK(settings.daemon_wait.count() == 2);
   CHECK(settings.stage_wait.count() == 3);
-  CHECK(settings.epilog_wait.count() == 4);
+  CHECK(epilog_wait_of(settings, false).count() == 4);
+  CHECK(epilog_wait_of(settings, true).count() == 4);
   CHECK(settings.progress.count() == 5);
   CHECK(settings.complaints.empty());
 }

@@ -100,18 +100,20 @@ Result<Areas> Areas::open(const std::string& root, std::uint32_t owner) {
   return areas;
 }
 
-Status Areas::make_directory(const std::string& name, std::uint32_t uid, std::uint32_t gid) const {
+Result<Areas::Maker> Areas::make_directory(const std::string& name, std::uint32_t uid,
+                                           std::uint32_t gid) const {
   const auto make = [&] { return ::mkdirat(root_fd_.get(), name.c_str(), 0700) == 0; };
   if (!make()) {
     if (errno != EEXIST) return system_error(path_of(name));
     if (!remove_begun(name)) {
       TRY_ASSIGN(const auto existing, open_directory(name, uid));
-      return existing ? Status() : Error{EEXIST, path_of(name) + ": is in the way"};
+      if (existing) return Maker::another;
+      return Error{EEXIST, path_of(name) + ": is in the way"};
     }
     if (!make()) return system_error(path_of(name));
   }
   const auto fd = open_at(root_fd_.get(), name, k_directory);
-  if (fd && ::fchown(fd->get(), uid, gid) == 0) return {};
+  if (fd && ::fchown(fd->get(), uid, gid) == 0) return Maker::nodestage;
   const Error fault = fd ? system_error(path_of(name)) : fd.error();
   static_cast<void>(remove_begun(name));
   return fault;

@@ -54,7 +54,8 @@ class Areas {
   // Makes the job directory `name`. An existing directory of `uid` is used as it is (a restarted
   // daemon, a site's Prolog). One that a daemon may have left unfinished when it died is made
   // again. Anything else is a fault.
-  Status make_directory(const std::string& name, std::uint32_t uid, std::uint32_t gid) const;
+  enum class Maker { nodestage, another };
+  Result<Maker> make_directory(const std::string& name, std::uint32_t uid, std::uint32_t gid) const;
   // Opens the directory `name` if it exists and belongs to `uid`; never follows a link. Empty while
   // it is missing.
   Result<std::optional<Fd>> open_directory(const std::string& name, std::uint32_t uid,

@@ -88,6 +88,7 @@ struct JobRecord {
   std::string verdict_text;
   bool outcome_known = false;                 // the first node has reported how the job ended
   std::optional<std::uint32_t> first_status;  // of the batch script or the first node's last step
+  bool directory_was_there = false;  // at the prolog: another program of the site has made it
 
   [[nodiscard]] JobKey key() const { return {begin.job, begin.restart}; }
 };

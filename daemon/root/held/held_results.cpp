@@ -194,13 +194,13 @@ void HeldResults::tell_user(const JobRecord& record, const std::string& text,
 
 // A notice that could not be written is tried again with the next failed delivery.
 void HeldResults::tell_held(const JobRecord& record) {
-  const HoldTimes times = hold_times(record.hold, at_.config.hold);
-  tell_user(record, held_notice(record, times), [this, key = record.key()](Notices::Told outcome) {
-    JobRecord* told = at_.table.find(key);
-    if (told == nullptr || outcome == Notices::Told::no) return;
-    told->hold.is_told = true;
-    at_.table.save(*told);
-  });
+  tell_user(record, held_notice(record, at_.config.hold),
+            [this, key = record.key()](Notices::Told outcome) {
+              JobRecord* told = at_.table.find(key);
+              if (told == nullptr || outcome == Notices::Told::no) return;
+              told->hold.is_told = true;
+              at_.table.save(*told);
+            });
 }
 
 std::vector<JobKey> HeldResults::find(const Recover& ask) const {

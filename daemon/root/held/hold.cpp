@@ -37,6 +37,15 @@ bool is_open(const ItemRecord& item) {
   return state != ItemState::done && state != ItemState::skipped;
 }
 
+// Who has probably removed the job's directory: as a rule, whoever made it.
+std::string who_removed(const JobRecord& record) {
+  return record.directory_was_there
+             ? "another\nprogram had made the directory (a plugin that is listed before "
+               "nodestage in plugstack.conf, or a Prolog\nscript), and probably removed it, too."
+             : "probably\nanother plugin is listed before nodestage in plugstack.conf, or a "
+               "script cleans up too early.";
+}
+
 std::string first_line(const std::string& text) { return text.substr(0, text.find('\n')); }
 
 }  // namespace
@@ -105,7 +114,13 @@ std::string run_name(const JobKey& key) {
   return key.restart == 0 ? job : job + "." + std::to_string(key.restart);
 }
 
-std::string held_notice(const JobRecord& record, const HoldTimes& times) {
+bool can_be_switched_off(const JobRecord& record, const Config::Hold& settings) {
+  return (record.begin.slurm_ways & k_powers_down) != 0 && !settings.keep_powered &&
+         settings.notify.empty();
+}
+
+std::string held_notice(const JobRecord& record, const Config::Hold& settings) {
+  const HoldTimes times = hold_times(record.hold, settings);
   const std::string node = printable(record.begin.node);
   const std::string command = "    nodestage recover " + run_name(record.key()) + " DIR";
   std::string text = title(record) + "These results of the job could not be delivered:\n";
@@ -113,6 +128,9 @@ std::string held_notice(const JobRecord& record, const HoldTimes& times) {
   text += "\nThey are kept on " + node + " until " + human_date(times.expire) +
           ". Then they are removed.\n";
   if (record.hold.warned_at != 0) text += "THIS IS SOON.\n";
+  if (can_be_switched_off(record, settings))
+    text += "THEY CAN BE LOST EARLIER: this site switches nodes off that are idle. If " + node +
+            " is a node of a cloud,\nit loses what it keeps then. Copy them soon.\n";
   text +=
       record.hold.retry_at == 0
           ? "No further try is made, because it could not succeed.\n"
@@ -156,9 +174,8 @@ std::string lost_notice(const JobRecord& record, Loss loss) {
           : "\nThey are lost: another program of this site removed the directory before the end "
             "of the job was\nreported to nodestage. It was last seen on " +
                 human_date(last_seen_ms(record) / 1000) +
-                ". Show this to your administrators: probably\nanother plugin is listed before "
-                "nodestage in plugstack.conf, or a script cleans up too early.\n`nodestage "
-                "doctor` on the node looks for both.\n";
+                ". Show this to your administrators: " + who_removed(record) +
+                "\n`nodestage doctor` on the node looks for both.\n";
   return text + updated();
 }
 

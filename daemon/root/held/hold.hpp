@@ -40,8 +40,11 @@ std::vector<std::string> reasons_of(const WorkerStatus& status, const std::strin
 // "12", or "12.1" for a later run, as `nodestage recover` takes it.
 std::string run_name(const JobKey& key);
 
+// Whether Slurm may switch the job's node off when it is idle, and nothing keeps it from that.
+bool can_be_switched_off(const JobRecord& record, const Config::Hold& settings);
+
 // The user's notice (nodestage-JOBID.txt).
-std::string held_notice(const JobRecord& record, const HoldTimes& times);
+std::string held_notice(const JobRecord& record, const Config::Hold& settings);
 std::string delivered_notice(const JobRecord& record);
 std::string recovered_notice(const JobRecord& record, const std::string& directory);
 std::string expired_notice(const JobRecord& record);

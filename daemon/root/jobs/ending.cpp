@@ -30,7 +30,10 @@ bool is_empty(int directory_fd) {
 
 Ticket Ending::end(const JobKey& key, const End& end, Ticket ticket, const Reply& reply) {
   JobRecord& record = *at_.table.find(key);
-  std::uint64_t wait_s = at_.config.stageout.epilog_wait_s;
+  // A node that is switched off after the epilog would deliver nothing more.
+  std::uint64_t wait_s = can_be_switched_off(record, at_.config.hold)
+                             ? at_.config.stageout.limit_s
+                             : at_.config.stageout.epilog_wait_s;
   if (end.limit_s != 0) wait_s = std::min<std::uint64_t>(wait_s, end.limit_s);
   const auto timer =
       at_.loop.after(std::chrono::seconds(wait_s), [this, key] { go_on_in_background(key); });
@@ -224,6 +227,11 @@ void Ending::hold(JobRecord& record, const std::string& cause) {
   log::write(
       is_users || was_told ? log::Level::warn : log::Level::err, about(record),
       "the stage-out failed and the data are kept in " + at_.files.kept_in(record) + ": " + cause);
+  if (record.hold.since == 0 && can_be_switched_off(record, at_.config.hold))
+    log::warn(
+        about(record),
+        "Slurm can switch this node off (SuspendProgram); if it is a node of a cloud, it then "
+        "loses what it holds (hold.keep_powered, hold.notify)");
   at_.held.hold(record);
   answer(key, {EndOutcome::held, record.cause});
   at_.waiting.tell(key);

@@ -134,10 +134,15 @@ Message Jobs::add(JobRecord new_record) {
   const auto added = table_.add(std::move(new_record));
   if (!added) return Refused{RefusalReason::fault, added.error().what};
   JobRecord& record = **added;
-  if (const Status made = staging_.make_directory(record); !made) {
+  const auto made = staging_.make_directory(record);
+  if (!made) {
     table_.forget(key);
     return Refused{RefusalReason::fault, made.error().what};
   }
+  record.directory_was_there = *made == Areas::Maker::another;
+  if (record.directory_was_there && record.directory_is_ours)
+    log::info(about(record), "{} was there: another program of the site has made it",
+              at_.areas.path_of(record.directory));
   talk_.join(record);
   staging_.set_out(record);
   return Accepted{};

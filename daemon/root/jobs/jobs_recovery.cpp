@@ -105,7 +105,7 @@ void Jobs::go_on_staging(JobRecord& record, WorkersWord word) {
   if (record.state == JobState::staging && word == WorkersWord::last)
     return staging_.worker_ended(key, {});
   if (record.state != JobState::waiting_for_directory) return staging_.enqueue(record);
-  const Status made = staging_.make_directory(record);
+  const auto made = staging_.make_directory(record);
   if (!made) return staging_.fail(record, FailureCause::directory, made.error().what);
   staging_.set_out(record);
 }

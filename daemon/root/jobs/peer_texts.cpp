@@ -39,7 +39,7 @@ std::string why_silent(const Begin& begin, bool has_begun, const std::string& fa
   }
   const std::string late =
       "has not begun within " + human_duration(config.peer.begin_wait_s * 1000) + ": ";
-  if (begin.at_allocation == 0) {
+  if ((begin.slurm_ways & k_at_allocation) == 0) {
     return late +
            "slurm.conf lacks PrologFlags=Alloc, so its prolog runs with the first step "
            "there (--stage-wait=node waits for one node only)" +

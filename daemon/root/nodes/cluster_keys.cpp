@@ -16,7 +16,7 @@
 
 #include "common/os/ask_apart.hpp"
 #include "common/os/file.hpp"
-#include "common/os/mounts.hpp"
+#include "common/slurm/slurm_conf_file.hpp"
 #include "common/text/base64.hpp"
 #include "common/wire/wire.hpp"
 
@@ -83,21 +83,9 @@ Result<ClusterKeys> derive_list(const KeyFile& file) {
   return found;
 }
 
-// A line of slurm.conf, without regard to case, blanks around its parts, and what follows a '#'.
-bool says_auth_slurm(std::string_view line) {
-  std::string text(line.substr(0, line.find('#')));
-  std::erase_if(text, [](char c) { return c == ' ' || c == '\t' || c == '\r'; });
-  return ::strcasecmp(text.c_str(), "AuthType=auth/slurm") == 0;
-}
-
 bool uses_auth_slurm(const std::string& directory) {
-  const auto conf = read_file(AT_FDCWD, directory + "/slurm.conf", 16 * k_max_file_bytes);
-  if (!conf) return false;
-  std::string_view rest = *conf;
-  while (!rest.empty()) {
-    if (says_auth_slurm(take_field(rest, '\n'))) return true;
-  }
-  return false;
+  const auto type = setting_in_slurm_conf(directory + "/slurm.conf", "AuthType");
+  return type && ::strcasecmp(type->c_str(), "auth/slurm") == 0;
 }
 
 struct Place {

@@ -53,9 +53,9 @@ std::string cause_of_end(const WorkerEnd& end) {
 
 }  // namespace
 
-Status Staging::make_directory(const JobRecord& record) const {
-  if (!record.directory_is_ours) return {};
-  Status made = at_.areas.make_directory(record.directory, record.begin.uid, record.begin.gid);
+Result<Areas::Maker> Staging::make_directory(const JobRecord& record) const {
+  if (!record.directory_is_ours) return Areas::Maker::another;
+  auto made = at_.areas.make_directory(record.directory, record.begin.uid, record.begin.gid);
   if (made) return made;
   return Error{made.error().code, "the job directory cannot be made: " + made.error().what};
 }

@@ -42,7 +42,7 @@ class Staging {
   Staging& operator=(const Staging&) = delete;
 
   // Makes the directory of a job that waits for it, or finds it made by a daemon that died.
-  [[nodiscard]] Status make_directory(const JobRecord& record) const;
+  [[nodiscard]] Result<Areas::Maker> make_directory(const JobRecord& record) const;
   // Goes on from there: the directory is there, or the site makes it.
   void set_out(JobRecord& record);
   // For jobs that are carried on from the journal: the worker that the record notes, if it lives; a

@@ -43,7 +43,7 @@ void each_field(Record& record, Field field) {
   field("node_index", record.begin.node_index);
   field("first_node", record.begin.first_node);
   field("nodes", record.begin.nodes);
-  field("at_allocation", record.begin.at_allocation);
+  field("at_allocation", record.begin.slurm_ways);  // its name in 0.1.0
   field("cpus", record.begin.cpus);
   field("work_dir", record.begin.work_dir);
   field("stdout_path", record.begin.stdout_path);
@@ -102,6 +102,7 @@ void each_field(Record& record, Field field) {
   field("verdict_text", record.verdict_text);
   field("outcome_known", record.outcome_known);
   field("first_status", record.first_status);
+  field("directory_was_there", record.directory_was_there);
 }
 
 }  // namespace

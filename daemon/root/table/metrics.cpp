@@ -165,6 +165,9 @@ void add_held(Families& families, const Metrics& metrics) {
   family("held_inodes",
          "Files, directories and links of held results, by who can remove the cause.",
          metrics.held_inodes);
+  families.begin("held_results_at_risk", "gauge",
+                 "Jobs whose results are kept on this node although Slurm can switch it off.");
+  families.add("", std::to_string(metrics.held_at_risk));
 }
 
 }  // namespace

@@ -96,6 +96,7 @@ struct Metrics {
   std::array<std::uint64_t, 2> held_results{};     // by WaitsFor
   std::array<std::uint64_t, 2> held_bytes{};
   std::array<std::uint64_t, 2> held_inodes{};
+  std::uint64_t held_at_risk = 0;  // of held_results: Slurm can switch the node off
   std::uint64_t trash_trees = 0;
   std::uint64_t stuck_trees = 0;
   std::uint64_t cache_entries = 0;

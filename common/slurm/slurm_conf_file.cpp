@@ -1,4 +1,4 @@
-#include "plugin/slurm_conf_file.hpp"
+#include "common/slurm/slurm_conf_file.hpp"
 
 #include <fcntl.h>
 #include <strings.h>

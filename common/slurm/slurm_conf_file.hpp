@@ -1,5 +1,5 @@
-// Settings of slurm.conf, read from the file itself: from Slurm 23.11 on, the program that runs a
-// plugin's prolog and epilog gets only some of them from slurmd.
+// Settings of slurm.conf, read from the file itself: by the daemon, and by the plugin, since the
+// program that runs its prolog and epilog gets only some of them from slurmd from Slurm 23.11 on.
 #pragma once
 
 #include <optional>

@@ -1,0 +1,60 @@
+// What a job's record notes of the site at its prolog, and what follows from it at its end.
+#include <doctest/doctest.h>
+
+#include "job_site.hpp"
+
+using namespace nodestage;
+
+namespace {
+
+constexpr std::uint32_t k_job = 7;
+
+// A job that ran, whose results are being delivered while its epilog waits.
+void bring_to_its_end(JobSite& site, const Begin& begin) {
+  REQUIRE(std::holds_alternative<Accepted>(site.jobs->begin(begin)));
+  REQUIRE(site.workers.say(WorkerTask::stage, WorkerPhase::done));
+  REQUIRE(site.workers.end(WorkerTask::stage));
+  site.wait(k_job);
+  REQUIRE(site.end(k_job) != 0);
+  site.answers.clear();
+}
+
+}  // namespace
+
+TEST_CASE("where Slurm can switch the node off, the epilog waits until the results are delivered") {
+  JobSite site;
+  Begin begin = site.request(k_job);
+  begin.slurm_ways |= k_powers_down;
+  bool goes_on = true;
+  SUBCASE("") {}
+  SUBCASE("unless the node is kept powered") {
+    site.config.hold.keep_powered = true;
+    goes_on = false;
+  }
+  bring_to_its_end(site, begin);
+  site.pass(std::chrono::seconds(site.config.stageout.epilog_wait_s + 1));
+  CHECK(site.answers.empty() == goes_on);
+  CHECK(site.trees("hold") == (goes_on ? 0 : 1));
+  if (!goes_on) return;
+  site.workers.say(WorkerTask::stage_out, WorkerPhase::done);
+  site.workers.end(WorkerTask::stage_out);
+  REQUIRE(site.answers.size() == 1);
+  CHECK(std::get<Ended>(site.answers.back()).outcome == EndOutcome::done);
+}
+
+TEST_CASE("a directory that is there at the prolog is the work of another program") {
+  JobSite site;
+  const Begin begin = site.request(k_job);
+  SUBCASE("it is not") {
+    REQUIRE(std::holds_alternative<Accepted>(site.jobs->begin(begin)));
+    CHECK_FALSE(site.journal.load().records.at(0).directory_was_there);
+  }
+  SUBCASE("it is, and the next daemon knows") {
+    REQUIRE(site.areas.make_directory("alice." + std::to_string(k_job) + ".0", JobSite::user(),
+                                      JobSite::group()));
+    REQUIRE(std::holds_alternative<Accepted>(site.jobs->begin(begin)));
+    CHECK(site.journal.load().records.at(0).directory_was_there);
+    site.start_daemon();
+    CHECK(site.journal.load().records.at(0).directory_was_there);
+  }
+}
