@@ -1,5 +1,6 @@
 # shellcheck shell=bash disable=SC2034
 # What a case of tests/cases can use. It runs as alice on the login node, which has no daemon; the nodes are n1 and n2.
+# has and lacks are in tests/texts.bash.
 
 # R ARG...: nodestage run.
 R() {
@@ -29,23 +30,6 @@ job() {
     printf '%s\n' "$submitted" "job $job: $state" "$output"
 }
 
-# has TEXT PART..., lacks TEXT PART...
-has() {
-    local text=$1 part
-    shift
-    for part in "$@"; do
-        [[ $text == *"$part"* ]] || { printf 'not there: %s\nin:\n%s\n' "$part" "$text"; return 1; }
-    done
-}
-
-lacks() {
-    local text=$1 part
-    shift
-    for part in "$@"; do
-        [[ $text != *"$part"* ]] || { printf 'there: %s\nin:\n%s\n' "$part" "$text"; return 1; }
-    done
-}
-
 # holds FILE TEXT: that is the whole content of the file, but for newlines at its end.
 holds() {
     [ "$(cat -- "$1")" = "$2" ] || { printf '%s does not hold: %s\n' "$1" "$2"; return 1; }
@@ -61,4 +45,17 @@ absent() {
 # same DIR DIR: the same names and contents.
 same() {
     diff -r --no-dereference "$1" "$2"
+}
+
+# demo_wheel DIR: makes DIR, and in it a wheel of the package demo.
+demo_wheel() {
+    mkdir -p "$1"
+    python3 - "$1" <<'PYTHON'
+import sys, zipfile
+with zipfile.ZipFile(sys.argv[1] + '/demo-1-py3-none-any.whl', 'w') as wheel:
+    wheel.writestr('demo.py', 'print("demo")\n')
+    wheel.writestr('demo-1.dist-info/METADATA', 'Metadata-Version: 2.1\nName: demo\nVersion: 1\n')
+    wheel.writestr('demo-1.dist-info/WHEEL', 'Wheel-Version: 1.0\nRoot-Is-Purelib: true\nTag: py3-none-any\n')
+    wheel.writestr('demo-1.dist-info/RECORD', '')
+PYTHON
 }

@@ -6,6 +6,8 @@
 #
 # Functions that set variables (sbatch_wait) must be called directly, not with `run`.
 
+# shellcheck source=tests/texts.bash
+. "$(dirname -- "${BASH_SOURCE[0]}")/../texts.bash"
 CLUSTER=$(cd -- "$(dirname -- "${BASH_SOURCE[0]}")" && pwd)/cluster
 
 # cluster VERB...: this instance's harness, without bats's own descriptor.
@@ -199,15 +201,6 @@ undo_all_holds() {
 # ready_on JOB NODE: the daemon of NODE has said so of its own staging.
 ready_on() {
     job_log "$2" "$1.0" | grep -q 'role=daemon: ready$'
-}
-
-# has TEXT PART...: every PART is in TEXT.
-has() {
-    local text=$1 part
-    shift
-    for part in "$@"; do
-        [[ $text == *"$part"* ]] || { printf 'not there: %s\nin:\n%s\n' "$part" "$text"; return 1; }
-    done
 }
 
 # submit USER SBATCH_ARG...: prints the job id. The script comes from stdin, unless --wrap or a file

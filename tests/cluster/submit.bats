@@ -38,15 +38,6 @@ teardown_file() {
     cluster_down
 }
 
-# lacks TEXT PART...: none of them is in TEXT.
-lacks() {
-    local text=$1 part
-    shift
-    for part in "$@"; do
-        [[ $text != *"$part"* ]] || { printf 'should not be there: %s\nin:\n%s\n' "$part" "$text"; return 1; }
-    done
-}
-
 # lines_like N REGEX TEXT: exactly N lines of TEXT match.
 lines_like() {
     local count

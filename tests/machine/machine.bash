@@ -3,6 +3,8 @@
 # the package in NODESTAGE_DEB. The suites run in the order of their numbers; the first one installs nodestage.
 
 readonly TOP=$BATS_TEST_DIRNAME/../..
+# shellcheck source=tests/texts.bash
+. "$TOP/tests/texts.bash"
 WORKERS=/sys/fs/cgroup/system.slice/nodestage-workers.service
 
 site() {
@@ -61,15 +63,6 @@ ended() {
 
 output_of() {
     as alice "cat $1.txt"
-}
-
-# has TEXT PART...: every PART is in TEXT.
-has() {
-    local text=$1 part
-    shift
-    for part in "$@"; do
-        [[ $text == *"$part"* ]] || { printf 'not there: %s\nin:\n%s\n' "$part" "$text"; return 1; }
-    done
 }
 
 # make_data: alice's data, as a directory and as archives, their sums, and sums.sh, which prints those of a directory.

@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include "../unit/scratch.hpp"
+#include "../unit/texts.hpp"
 #include "daemon/root/basis/areas.hpp"
 
 using namespace nodestage;
@@ -14,12 +15,6 @@ namespace {
 
 constexpr std::uint32_t k_victim = 65534;
 constexpr std::uint32_t k_attacker = 65533;
-
-bool skipped() {
-  if (::geteuid() == 0) return false;
-  MESSAGE("skipped: needs root, as the daemon has it");
-  return true;
-}
 
 std::uint32_t owner(const std::string& path) {
   struct stat info {};
@@ -37,7 +32,7 @@ struct Place {
 }  // namespace
 
 TEST_CASE("a link in place of the job directory is refused; what it names keeps its owner") {
-  if (skipped()) return;
+  if (skipped_without_root()) return;
   const Place place;
   const Areas areas = place.areas();
   ::mkdir((place / "secret").c_str(), 0700);
@@ -49,7 +44,7 @@ TEST_CASE("a link in place of the job directory is refused; what it names keeps 
 }
 
 TEST_CASE("a link to nowhere, a file and a FIFO in place of the job directory are refused") {
-  if (skipped()) return;
+  if (skipped_without_root()) return;
   const Place place;
   const Areas areas = place.areas();
   REQUIRE(::symlink("nowhere", (place / "link").c_str()) == 0);
@@ -65,7 +60,7 @@ TEST_CASE("a link to nowhere, a file and a FIFO in place of the job directory ar
 
 TEST_CASE(
     "another user's directory in place of the job directory is refused, and its owner is named") {
-  if (skipped()) return;
+  if (skipped_without_root()) return;
   const Place place;
   const Areas areas = place.areas();
   ::mkdir((place / "victim.7.0").c_str(), 0777);
@@ -78,7 +73,7 @@ TEST_CASE(
 }
 
 TEST_CASE("the job directory is the user's alone, from its first moment") {
-  if (skipped()) return;
+  if (skipped_without_root()) return;
   const Place place;
   const Areas areas = place.areas();
   ::umask(0);
@@ -93,7 +88,7 @@ TEST_CASE("the job directory is the user's alone, from its first moment") {
 TEST_CASE(
     "a job directory that a daemon had begun is made anew; one of root's with something in it is "
     "not") {
-  if (skipped()) return;
+  if (skipped_without_root()) return;
   const Place place;
   const Areas areas = place.areas();
   for (const char* name : {"begun", "full", "open"})
@@ -108,7 +103,7 @@ TEST_CASE(
 }
 
 TEST_CASE("a root that others can rearrange is refused") {
-  if (skipped()) return;
+  if (skipped_without_root()) return;
   const Scratch scratch;
   ::chmod(scratch.path().c_str(), 0777);
   CHECK(!Areas::open(scratch.path()));
@@ -120,7 +115,7 @@ TEST_CASE("a root that others can rearrange is refused") {
 }
 
 TEST_CASE("the daemon's own areas are taken from nobody else") {
-  if (skipped()) return;
+  if (skipped_without_root()) return;
   for (const char* attack : {"link", "foreign", "open", "inner link"}) {
     CAPTURE(attack);
     const Place place;
@@ -142,7 +137,7 @@ TEST_CASE("the daemon's own areas are taken from nobody else") {
 }
 
 TEST_CASE("a link is thrown away as a link") {
-  if (skipped()) return;
+  if (skipped_without_root()) return;
   const Place place;
   Areas areas = place.areas();
   ::mkdir((place / "secret").c_str(), 0700);

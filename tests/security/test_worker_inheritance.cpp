@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "../unit/scratch.hpp"
+#include "../unit/texts.hpp"
 #include "common/os/file.hpp"
 #include "daemon/root/workers/worker_process.hpp"
 
@@ -66,12 +67,6 @@ Inheritance start_fake(WorkerStart start, const Scratch& scratch) {
   return seen;
 }
 
-bool skipped() {
-  if (::geteuid() == 0) return false;
-  MESSAGE("skipped: needs root, as the daemon has it");
-  return true;
-}
-
 WorkerStart users_start() {
   WorkerStart start;
   start.order.uid = start.order.gid = 65534;
@@ -83,7 +78,7 @@ WorkerStart users_start() {
 }  // namespace
 
 TEST_CASE("a worker inherits exactly the documented descriptors and two variables") {
-  if (skipped()) return;
+  if (skipped_without_root()) return;
   const Scratch scratch;
   // What a careless parent might have: descriptors without O_CLOEXEC, variables, a mask, a
   // directory.
@@ -114,7 +109,7 @@ TEST_CASE("a worker inherits exactly the documented descriptors and two variable
 
 TEST_CASE(
     "a worker cannot change its order, its request, the node's read rate or what it is admitted") {
-  if (skipped()) return;
+  if (skipped_without_root()) return;
   const Scratch scratch;
   const Inheritance seen = start_fake(users_start(), scratch);
   for (const int fd :
@@ -125,7 +120,7 @@ TEST_CASE(
 }
 
 TEST_CASE("a worker starts as its user with nothing of root's") {
-  if (skipped()) return;
+  if (skipped_without_root()) return;
   const Scratch scratch;
   const Inheritance seen = start_fake(users_start(), scratch);
   CHECK(seen.has("Uid:\t65534\t65534\t65534\t65534"));
@@ -145,7 +140,7 @@ TEST_CASE("a worker starts as its user with nothing of root's") {
 }
 
 TEST_CASE("a remover of files of other owners is root with three capabilities") {
-  if (skipped()) return;
+  if (skipped_without_root()) return;
   const Scratch scratch;
   WorkerStart start;
   start.order.task = WorkerTask::remove;
@@ -160,7 +155,7 @@ TEST_CASE("a remover of files of other owners is root with three capabilities") 
 }
 
 TEST_CASE("only a remover may be root") {
-  if (skipped()) return;
+  if (skipped_without_root()) return;
   for (const WorkerTask task : {WorkerTask::stage, WorkerTask::stage_out}) {
     const Scratch scratch;
     WorkerStart start;

@@ -35,7 +35,7 @@ std::string good_zip() {
 TEST_CASE("no mutation of a zip file does harm") {
   PieceRun run;
   const std::string good = good_zip();
-  spit(run.scratch / "x.zip", good);
+  write_file(run.scratch / "x.zip", good);
   REQUIRE(run.build(run.scratch / "x.zip") == "");
   run.drop();
   Mutations mutations(20261121, {"PK\1\2", "PK\3\4", "PK\5\6", "PK\6\6", "PK\6\7", "../", "/",
@@ -45,7 +45,7 @@ TEST_CASE("no mutation of a zip file does harm") {
   for (int i = 0; i < 1500; ++i) {
     CAPTURE(i);
     const std::string bad = mutations.of(good);
-    spit(run.scratch / "x.zip", bad);
+    write_file(run.scratch / "x.zip", bad);
     const std::string fault = run.build(run.scratch / "x.zip");
     whole += fault.empty() ? 1U : 0U;
     if (run.kind == "zip" && !fault.empty()) {

@@ -3,6 +3,7 @@
 #include <doctest/doctest.h>
 
 #include "../unit/piece_run.hpp"
+#include "../unit/texts.hpp"
 #include "../unit/zip_file.hpp"
 
 using namespace nodestage;
@@ -13,14 +14,10 @@ namespace {
 
 // Staged: the fault, and nothing was written.
 std::string fault_of(PieceRun& run, const std::vector<Member>& members) {
-  spit(run.scratch / "bomb.zip", zip_file::zip(members));
+  write_file(run.scratch / "bomb.zip", zip_file::zip(members));
   const std::string fault = run.build(run.scratch / "bomb.zip");
   CHECK((!std::filesystem::exists(run.out()) || std::filesystem::is_empty(run.out())));
   return fault;
-}
-
-bool has(const std::string& text, const std::string& part) {
-  return text.find(part) != std::string::npos;
 }
 
 Member at(Member member, std::uint64_t offset) {
@@ -66,7 +63,7 @@ TEST_CASE("long extra fields in a member's own header push its data over the nex
   Member member = packed("a", k_zeros);
   member.local.extra = std::string(40, 'x');
   member.data.resize(member.data.size() - 20);  // the directory sees no overlap
-  spit(run.scratch / "bomb.zip", zip_file::zip({member, packed("b", k_zeros)}));
+  write_file(run.scratch / "bomb.zip", zip_file::zip({member, packed("b", k_zeros)}));
   const std::string fault = run.build(run.scratch / "bomb.zip");
   CHECK(has(fault, "data overlap what follows them"));
 }

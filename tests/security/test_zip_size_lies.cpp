@@ -16,7 +16,7 @@ namespace {
 // that.
 std::string fault_of(PieceRun& run, Member member, std::uint64_t size) {
   member.told.size = member.local.size = size;
-  spit(run.scratch / "lie.zip", zip_file::zip({member}));
+  write_file(run.scratch / "lie.zip", zip_file::zip({member}));
   const std::string fault = run.build(run.scratch / "lie.zip");
   if (std::filesystem::exists(run.out("n"))) {
     CHECK(std::filesystem::file_size(run.out("n")) <= size);
@@ -65,12 +65,12 @@ TEST_CASE("64-bit sizes beyond all files and numbers") {
     const std::string wide = zip_file::little(told, 8);
     member.told.extra = zip_file::little(1, 2) + zip_file::little(8, 2) + wide;
     member.local.extra = zip_file::little(1, 2) + zip_file::little(16, 2) + wide + wide;
-    spit(run.scratch / "lie.zip", zip_file::zip({member}));
+    write_file(run.scratch / "lie.zip", zip_file::zip({member}));
     CHECK(run.build(run.scratch / "lie.zip") != "");
     // The packed size: with the header it wraps around.
     member.told.packed = 0xffffffff;
     member.told.extra = zip_file::little(1, 2) + zip_file::little(16, 2) + wide + wide;
-    spit(run.scratch / "lie.zip", zip_file::zip({member}));
+    write_file(run.scratch / "lie.zip", zip_file::zip({member}));
     CHECK(run.build(run.scratch / "lie.zip").find("overlaps") != std::string::npos);
   }
 }
@@ -83,7 +83,7 @@ TEST_CASE("an end record that tells of more than there is") {
     for (const std::uint64_t told : {0x7fffffffULL, 0xffffffffULL, 200ULL}) {
       std::string bad = good;
       bad.replace(end + field, 4, zip_file::little(told, 4));
-      spit(run.scratch / "lie.zip", bad);
+      write_file(run.scratch / "lie.zip", bad);
       const std::string fault = run.build(run.scratch / "lie.zip");
       INFO(fault);
       // A wrong offset is put right: that of a self-extractor is, too, when it is too small.

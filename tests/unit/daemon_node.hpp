@@ -15,14 +15,9 @@
 
 #include "daemon/root/jobs/jobs.hpp"
 #include "scratch.hpp"
+#include "texts.hpp"
 
 namespace nodestage {
-
-inline bool can_run() {
-  if (::geteuid() == 0) return true;
-  MESSAGE("skipped: the areas must belong to root");
-  return false;
-}
 
 struct DaemonNode {
   Scratch scratch;

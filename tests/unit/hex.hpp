@@ -12,3 +12,9 @@ inline std::string hex(const std::string& bytes) {
   }
   return text;
 }
+
+// The same for an array of bytes.
+template <typename Array>
+std::string hex_of(const Array& bytes) {
+  return hex(std::string(bytes.begin(), bytes.end()));
+}

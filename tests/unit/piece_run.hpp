@@ -12,6 +12,7 @@
 
 #include "daemon/worker/piece/piece.hpp"
 #include "scratch.hpp"
+#include "texts.hpp"
 
 // 7-Zip's command: 7zz in Debian 12, whose 7z is p7zip, and 7z in later ones.
 inline std::string seven_zip() {
@@ -83,12 +84,3 @@ class PieceRun {
   std::string out_;
   int count_ = 0;
 };
-
-inline std::string slurp(const std::string& path) {
-  std::ifstream file(path, std::ios::binary);
-  return {std::istreambuf_iterator<char>(file), {}};
-}
-
-inline void spit(const std::string& path, const std::string& content) {
-  std::ofstream(path, std::ios::binary) << content;
-}

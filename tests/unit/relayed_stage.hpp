@@ -6,6 +6,7 @@
 #include "common/os/mounts.hpp"
 #include "fake_relay.hpp"
 #include "stage_run.hpp"
+#include "texts.hpp"
 
 namespace nodestage {
 
@@ -62,9 +63,5 @@ class RelayedStage : public StageRun {
     return relay->slot(slot).reader == static_cast<std::uint32_t>(RelayReader::closed);
   }
 };
-
-inline bool has(const std::string& text, const std::string& part) {
-  return text.find(part) != std::string::npos;
-}
 
 }  // namespace nodestage

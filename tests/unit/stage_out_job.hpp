@@ -24,6 +24,7 @@
 #include "common/wire/worker_order.hpp"
 #include "daemon/worker/out/stage_out.hpp"
 #include "scratch.hpp"
+#include "texts.hpp"
 
 namespace fs = std::filesystem;
 
@@ -66,19 +67,6 @@ class InMemory {
  private:
   std::string before_;
 };
-
-inline void write_file(const fs::path& path, const std::string& text) {
-  fs::create_directories(path.parent_path());
-  std::ofstream(path, std::ios::binary) << text;
-}
-
-inline std::string file_text(const fs::path& path) {
-  std::ifstream in(path, std::ios::binary | std::ios::ate);
-  std::string text(in ? static_cast<std::size_t>(in.tellg()) : 0, '\0');
-  in.seekg(0).read(text.data(), static_cast<std::streamsize>(text.size()));
-  text.resize(static_cast<std::size_t>(in.gcount()));
-  return text;
-}
 
 inline struct stat lstat_of(const fs::path& path) {
   struct stat info {};

@@ -69,15 +69,15 @@ TEST_CASE("a tar as compress(1) leaves it") {
     CHECK(run.name == "x");
     CHECK(run.shell("diff -r --no-dereference " + files + " " + run.out(files)) == 0);
   }
-  const std::string whole = slurp(run.scratch / "x.tar.Z");
+  const std::string whole = file_text(run.scratch / "x.tar.Z");
   for (const std::size_t size : {2UL, 3UL, 700UL, whole.size() / 2, whole.size() - 600}) {
     CAPTURE(size);
-    spit(run.scratch / "cut.tar.Z", whole.substr(0, size));
+    write_file(run.scratch / "cut.tar.Z", whole.substr(0, size));
     CHECK(run.build(run.scratch / "cut.tar.Z") != "");
   }
   std::string wrong = whole;
   wrong.replace(5000, 40, 40, '\xff');
-  spit(run.scratch / "wrong.tar.Z", wrong);
+  write_file(run.scratch / "wrong.tar.Z", wrong);
   CHECK(run.build(run.scratch / "wrong.tar.Z").find("compress data") != std::string::npos);
 }
 
@@ -156,7 +156,7 @@ TEST_CASE("every cut is noticed") {
           0);
   for (const std::string name : {"x.tar", "x.tar.gz", "x.tar.bz2", "x.tar.xz", "x.tar.zst",
                                  "x.tar.lz4", "x.cpio", "x.zip", "x.7z"}) {
-    const std::string whole = slurp(run.scratch / name);
+    const std::string whole = file_text(run.scratch / name);
     REQUIRE(run.build(run.scratch / name) == "");
     // A tar is whole with its first block of zeros, a cpio with its trailer; padding follows.
     std::size_t end = whole.size();
@@ -166,7 +166,7 @@ TEST_CASE("every cut is noticed") {
     for (std::size_t cut = 0; cut < end;
          cut += cut % 512 == 0 ? 1 : std::min(step, 512 - cut % 512)) {
       const std::string cut_name = run.scratch / ("cut" + name);
-      spit(cut_name, whole.substr(0, cut));
+      write_file(cut_name, whole.substr(0, cut));
       const std::string fault = run.build(cut_name);
       INFO(name << " cut at " << cut << " of " << end);
       CHECK(fault.find('\n') != std::string::npos);
@@ -183,12 +183,12 @@ TEST_CASE("a flipped bit is noticed") {
          "x.tar");
   for (const std::string name :
        {"x.tar.gz", "x.tar.bz2", "x.tar.xz", "x.tar.zst", "x.tar.lz4", "x.zip", "x.7z"}) {
-    const std::string whole = slurp(run.scratch / name);
+    const std::string whole = file_text(run.scratch / name);
     for (std::size_t i = 1; i < 8; ++i) {
       std::string bad = whole;
       bad[whole.size() * i / 8] ^= 0x10;
       const std::string bad_name = run.scratch / ("bad" + name);
-      spit(bad_name, bad);
+      write_file(bad_name, bad);
       INFO(name << " at " << whole.size() * i / 8);
       CHECK(run.build(bad_name) != "");
     }

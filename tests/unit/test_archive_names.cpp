@@ -8,17 +8,13 @@
 #include <sstream>
 
 #include "common/text/archive_names.hpp"
+#include "texts.hpp"
 
 using namespace nodestage;
 
 namespace {
 
 using Use = ArchiveName::Use;
-
-std::string text_of(const std::string& path) {
-  std::ifstream file(std::string(NODESTAGE_SOURCE_DIR) + "/" + path);
-  return {std::istreambuf_iterator<char>(file), {}};
-}
 
 std::string lowered(std::string text) {
   std::transform(text.begin(), text.end(), text.begin(),
@@ -28,7 +24,7 @@ std::string lowered(std::string text) {
 
 // The names in the manual page between `names: USE` and `names end`.
 std::set<std::string> manual_names(const std::string& use) {
-  const std::string manual = text_of("docs/nodestage.7");
+  const std::string manual = source_text("docs/nodestage.7");
   const std::size_t begin = manual.find("names: " + use + "\n");
   REQUIRE(begin != std::string::npos);
   std::istringstream lines(manual.substr(begin, manual.find("names end", begin) - begin));

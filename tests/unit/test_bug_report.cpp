@@ -5,6 +5,7 @@
 #include "cli/doctor/bug_report.hpp"
 #include "cli/doctor/redactor.hpp"
 #include "cli/doctor/settings_text.hpp"
+#include "texts.hpp"
 
 using namespace nodestage;
 
@@ -15,8 +16,6 @@ PrivateNames names() {
 }
 
 std::string redacted(std::string_view text) { return Redactor(names()).redact(text); }
-
-bool has(const std::string& text, const char* part) { return text.find(part) != std::string::npos; }
 
 // Every path in a text that is outside of the directories that a report may name.
 std::vector<std::string> other_paths(const std::string& text) {

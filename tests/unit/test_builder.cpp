@@ -8,6 +8,7 @@
 #include "daemon/worker/basis/fault.hpp"
 #include "daemon/worker/venv/builder.hpp"
 #include "stage_run.hpp"
+#include "texts.hpp"
 
 using namespace nodestage;
 using Clock = Builder::Clock;
@@ -72,10 +73,10 @@ TEST_CASE("builder: exit codes, environment, directory, log") {
     return missing && *missing == 127 ? 0 : 4;
   }) == 0);
   CHECK(run.log().starts_with("b c\n" + (run.scratch / "job") + "\n"));
-  CHECK(run.log().find("\n0 1 2 3\n") != std::string::npos);  // 3: ls's own
-  CHECK(run.log().find("/no/such/program: No such file or directory") != std::string::npos);
-  CHECK(run.log().find("\nlog\n") != std::string::npos);
-  CHECK(run.log().find("\nout\n") == std::string::npos);
+  CHECK(has(run.log(), "\n0 1 2 3\n"));  // 3: ls's own
+  CHECK(has(run.log(), "/no/such/program: No such file or directory"));
+  CHECK(has(run.log(), "\nlog\n"));
+  CHECK_FALSE(has(run.log(), "\nout\n"));
 }
 
 TEST_CASE("builder: a deadline, a stop and a failed check end all that was started") {

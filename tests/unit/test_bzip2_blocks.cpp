@@ -136,9 +136,9 @@ TEST_CASE("a bzip2 block with the number of another block in its data is one blo
       std::string data;
       for (const auto& block : blocks) data += decoded(block);
       const std::string stream = stream_of(blocks);
-      spit(run.scratch / "y", stream + stream);
+      write_file(run.scratch / "y", stream + stream);
       REQUIRE(run.shell("bzip2 -dc y > x") == 0);  // so this is what the format means
-      REQUIRE((slurp(run.scratch / "x") == data + data));
+      REQUIRE((file_text(run.scratch / "x") == data + data));
       const Decoded decoded = run.decode("y");
       CHECK(decoded.fault == "");
       CHECK(decoded.note == "");
@@ -149,16 +149,16 @@ TEST_CASE("a bzip2 block with the number of another block in its data is one blo
 
 TEST_CASE("a bzip2 block full of other blocks' numbers is refused, not tried for ever") {
   DecodeRun run;
-  spit(run.scratch / "y", stream_of({symbols_with(Bzip2Piece::k_block_number, 500, 1)}));
+  write_file(run.scratch / "y", stream_of({symbols_with(Bzip2Piece::k_block_number, 500, 1)}));
   const Decoded decoded = run.decode("y");
   CHECK(decoded.fault.find("damaged at byte") != std::string::npos);
 }
 
 TEST_CASE("a bzip2 stream with a block too few or too many is noticed") {
   DecodeRun run;
-  spit(run.scratch / "x", sample(450'000));
+  write_file(run.scratch / "x", sample(450'000));
   REQUIRE(run.shell("bzip2 -1c x > y") == 0);
-  const std::string whole = slurp(run.scratch / "y");
+  const std::string whole = file_text(run.scratch / "y");
   std::size_t taken = 0;
   CompressedInput input(0, [&] {
     const Bytes bytes(reinterpret_cast<const std::byte*>(whole.data()), whole.size());
@@ -185,7 +185,7 @@ TEST_CASE("a bzip2 stream with a block too few or too many is noticed") {
     BitString bits;
     for (const char c : {'B', 'Z', 'h', '1'}) bits.append(static_cast<unsigned char>(c), 8);
     for (const std::size_t i : changed) bits.append(all[i].bits);
-    spit(run.scratch / "y", DecodeRun::text(bits.bytes()));
+    write_file(run.scratch / "y", DecodeRun::text(bits.bytes()));
     const Decoded decoded = run.decode("y");
     const bool is_whole = changed == order;
     CHECK((decoded.fault.find("(bzip2 checksum)") != std::string::npos) == !is_whole);
@@ -196,11 +196,11 @@ TEST_CASE("a bzip2 stream with a block too few or too many is noticed") {
 TEST_CASE("input in single bytes, output in a few") {
   DecodeRun run;
   const std::string data = sample(30'000);
-  spit(run.scratch / "x", data);
+  write_file(run.scratch / "x", data);
   for (const auto& packing : k_packings) {
     CAPTURE(std::string(packing.name));
     REQUIRE(run.shell(packing.command) == 0);
-    const std::string whole = slurp(run.scratch / "y");
+    const std::string whole = file_text(run.scratch / "y");
     const Bytes bytes(reinterpret_cast<const std::byte*>(whole.data()), whole.size());
     std::size_t at = 0;
     CompressedInput input(0, [&] {

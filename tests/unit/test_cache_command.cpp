@@ -12,6 +12,7 @@
 #include "cli/cache/cache_text.hpp"
 #include "fake_daemon.hpp"
 #include "scratch.hpp"
+#include "texts.hpp"
 
 using namespace nodestage;
 
@@ -43,12 +44,6 @@ const std::string k_other = "0123456789ffffffffffffffffffffff";
 // Two entries that differ after ten digits.
 CacheRows two_rows() { return {row_of(k_one), row_of(k_other)}; }
 
-std::string content(const std::string& path) {
-  std::ostringstream text;
-  text << std::ifstream(path).rdbuf();
-  return text.str();
-}
-
 // Takes what is written to a descriptor.
 class Output {
  public:
@@ -63,7 +58,7 @@ class Output {
   ~Output() { restore(); }
   std::string text() {
     restore();
-    return content(path_);
+    return file_text(path_);
   }
 
  private:
@@ -158,7 +153,7 @@ TEST_CASE("cache: the table") {
       "  0 s    3 h ago  1,200 jobs     5\n");
   const std::string all = cache_table(rows, CacheOwners::name, k_now);
   CHECK(all.starts_with("NAME         USER   SOURCE "));
-  CHECK(all.find("\n0123456789a  u1001  /project/data.tar.gz ") != std::string::npos);
+  CHECK(has(all, "\n0123456789a  u1001  /project/data.tar.gz "));
 }
 
 TEST_CASE("cache: a sentence when nothing is kept") {
@@ -192,7 +187,7 @@ TEST_CASE("cache: the list, as the daemon has it") {
   CHECK(ran.code == 0);
   REQUIRE(ran.asked.size() == 1);
   CHECK(std::holds_alternative<CacheQuery>(ran.asked[0]));
-  CHECK(ran.output.find("\n0123456789f  ") != std::string::npos);
+  CHECK(has(ran.output, "\n0123456789f  "));
   ran = run({}, {}, 1);
   CHECK(ran.code == 0);
   CHECK(ran.output.starts_with("this node keeps no shared items"));
@@ -236,7 +231,7 @@ TEST_CASE("cache --drop: what jobs use stays, and the exit code shows it") {
   CHECK(ran.output ==
         "0123456789a (/project/data.tar.gz, 3.0 MiB, 1,234 files) stays, because 2 jobs use it\n"
         "removed 0123456789f (/project/data.tar.gz, 3.0 MiB, 1 file)\n");
-  CHECK(ran.errors.find("when these jobs have ended") != std::string::npos);
+  CHECK(has(ran.errors, "when these jobs have ended"));
 }
 
 TEST_CASE("cache --drop: what cannot be removed is not said to be, and the exit code shows it") {
@@ -248,7 +243,7 @@ TEST_CASE("cache --drop: what cannot be removed is not said to be, and the exit 
         "0123456789a (/project/data.tar.gz, 3.0 MiB, 1,234 files) stays: it cannot be removed, and "
         "is tried again: Device or resource busy\n"
         "removed 0123456789f (/project/data.tar.gz, 3.0 MiB, 1,234 files)\n");
-  CHECK(ran.errors.find("not all of it could be removed") != std::string::npos);
+  CHECK(has(ran.errors, "not all of it could be removed"));
 }
 
 TEST_CASE("cache --drop: a name that is not of one entry removes nothing") {
@@ -258,10 +253,9 @@ TEST_CASE("cache --drop: a name that is not of one entry removes nothing") {
     CHECK(ran.code == 2);
     CHECK(ran.asked.size() == 1);
     CHECK(ran.output.empty());
-    CHECK(ran.errors.find("`nodestage cache` lists the names") != std::string::npos);
+    CHECK(has(ran.errors, "`nodestage cache` lists the names"));
   }
-  CHECK(run(drop_of({"01234567"}), two_rows(), 1).errors.find("is the start of 2 names") !=
-        std::string::npos);
+  CHECK(has(run(drop_of({"01234567"}), two_rows(), 1).errors, "is the start of 2 names"));
 }
 
 TEST_CASE("cache: no daemon") {
@@ -270,6 +264,6 @@ TEST_CASE("cache: no daemon") {
   const Scratch scratch;
   Output errors(scratch, STDERR_FILENO);
   const int code = cache(arguments);
-  CHECK(errors.text().find("nodestaged does not answer") != std::string::npos);
+  CHECK(has(errors.text(), "nodestaged does not answer"));
   CHECK(code == 1);
 }

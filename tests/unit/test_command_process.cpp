@@ -10,6 +10,7 @@
 #include "cli/base/command_process.hpp"
 #include "common/os/child_process.hpp"
 #include "scratch.hpp"
+#include "texts.hpp"
 
 using namespace nodestage;
 using std::chrono::milliseconds;
@@ -31,12 +32,6 @@ struct Run {
   }
 };
 
-std::string content(const std::string& path) {
-  std::ostringstream text;
-  text << std::ifstream(path).rdbuf();
-  return text.str();
-}
-
 void wait_for(const std::string& path) {
   for (int i = 0; i < 1000 && !std::filesystem::exists(path); ++i) ::usleep(5000);
 }
@@ -56,7 +51,7 @@ TEST_CASE("its environment is changed, ours is not") {
   Run run("echo \"$A ${NODESTAGE_TEST_GONE-unset}\" >" + (scratch / "out"),
           {{"A", "b c"}, {"NODESTAGE_TEST_GONE", std::nullopt}});
   CHECK(run.end() == 0);
-  CHECK(content(scratch / "out") == "b c unset\n");
+  CHECK(file_text(scratch / "out") == "b c unset\n");
   CHECK(::getenv("A") == nullptr);
   ::unsetenv("NODESTAGE_TEST_GONE");
 }
@@ -71,19 +66,19 @@ TEST_CASE("a signal reaches all of its group, and nothing else") {
   wait_for(scratch / "ready");
   run.process.signal(SIGUSR1);
   CHECK(run.end() == 9);
-  const std::string out = content(scratch / "out");
-  CHECK(out.find("outer") != std::string::npos);
-  CHECK(out.find("inner") != std::string::npos);
+  const std::string out = file_text(scratch / "out");
+  CHECK(has(out, "outer"));
+  CHECK(has(out, "inner"));
 }
 
 TEST_CASE("what it leaves in its group ends with it") {
   Scratch scratch;
   Run run("sleep 1000 & echo $! >" + (scratch / "pid"));
   CHECK(run.end() == 0);
-  const pid_t left = std::stoi(content(scratch / "pid"));
+  const pid_t left = std::stoi(file_text(scratch / "pid"));
   bool is_gone = false;
   for (int i = 0; i < 1000 && !is_gone; ++i) {
-    const std::string state = content("/proc/" + std::to_string(left) + "/stat");
+    const std::string state = file_text("/proc/" + std::to_string(left) + "/stat");
     is_gone = state.empty() || state.find(") Z ") != std::string::npos;
     if (!is_gone) ::usleep(5000);
   }
@@ -119,7 +114,7 @@ namespace {
 
 bool is_gone(pid_t pid) {
   for (int i = 0; i < 1000; ++i) {
-    const std::string state = content("/proc/" + std::to_string(pid) + "/stat");
+    const std::string state = file_text("/proc/" + std::to_string(pid) + "/stat");
     if (state.empty() || state.find(") Z ") != std::string::npos) return true;
     ::usleep(5000);
   }
@@ -139,8 +134,8 @@ TEST_CASE("if this process is killed, the command and its group are killed") {
   });
   REQUIRE(child);
   child->wait();
-  CHECK(is_gone(std::stoi(content(scratch / "outer"))));
-  CHECK(is_gone(std::stoi(content(scratch / "inner"))));
+  CHECK(is_gone(std::stoi(file_text(scratch / "outer"))));
+  CHECK(is_gone(std::stoi(file_text(scratch / "inner"))));
 }
 
 TEST_CASE("one deadly signal twice within a moment is one") {

@@ -8,6 +8,7 @@
 #include <sstream>
 
 #include "daemon/root/basis/config.hpp"
+#include "texts.hpp"
 
 using namespace nodestage;
 
@@ -18,14 +19,7 @@ std::string fault_of(std::string_view text) {
   return config ? "" : config.error().what;
 }
 
-std::string content(const std::string& name) {
-  std::ifstream file(NODESTAGE_SOURCE_DIR "/" + name);
-  std::stringstream text;
-  text << file.rdbuf();
-  return text.str();
-}
-
-std::string example() { return content("conf/nodestaged.toml"); }
+std::string example() { return source_text("conf/nodestaged.toml"); }
 
 // What nodestaged.toml.5 says of a key; "section.key" is its name.
 struct Told {
@@ -36,7 +30,7 @@ struct Told {
 std::map<std::string, Told> manual_page() {
   std::map<std::string, Told> keys;
   const std::string page =
-      std::regex_replace(content("docs/nodestaged.toml.5"), std::regex(R"(\\\(dq)"), "\"");
+      std::regex_replace(source_text("docs/nodestaged.toml.5"), std::regex(R"(\\\(dq)"), "\"");
   std::istringstream lines(page);
   std::string section;
   for (std::string line; std::getline(lines, line);) {
@@ -88,8 +82,8 @@ TEST_CASE("addresses of nodes") {
   REQUIRE(config);
   CHECK(config->peer.addresses ==
         std::vector<std::string>{"n1=10.0.0.1", "n2=10.0.0.2", "n2=fe80::1"});
-  CHECK(fault_of("[peer]\naddresses={n1='host'}\n").find("a table of names") != std::string::npos);
-  CHECK(fault_of("[peer]\nuser='root'\n").find("not root") != std::string::npos);
+  CHECK(has(fault_of("[peer]\naddresses={n1='host'}\n"), "a table of names"));
+  CHECK(has(fault_of("[peer]\nuser='root'\n"), "not root"));
 }
 
 TEST_CASE("the ports of the relay are a range of ports that a user can listen on") {
@@ -109,7 +103,7 @@ TEST_CASE("the ports of the relay are a range of ports that a user can listen on
           "f.toml:2: 'relay.ports' must be a range of ports from 1024 on, such as "
           "\"6826-6925\"");
   }
-  CHECK(fault_of("[relay]\nports=7000\n").find("a range of ports") != std::string::npos);
+  CHECK(has(fault_of("[relay]\nports=7000\n"), "a range of ports"));
 }
 
 TEST_CASE("the file systems of the relay are a bounded list of types") {
@@ -163,27 +157,26 @@ TEST_CASE("a fault names file, line, key and what is allowed") {
                 "metrics, daemon") == 0);
   CHECK(fault_of("[staging]\nmax_jobs=0\n") ==
         "f.toml:2: 'staging.max_jobs' must be a whole number from 1 to 10000");
-  CHECK(fault_of("[staging]\nmax_jobs='4'\n").find("a whole number") != std::string::npos);
-  CHECK(fault_of("[staging]\nmax_jobs=-1\n").find("a whole number") != std::string::npos);
-  CHECK(fault_of("[staging]\nleave_free='1 GB'\n").find("\"512MiB\"") != std::string::npos);
-  CHECK(fault_of("[staging]\nleave_free='99999999999TiB'\n").find("\"512MiB\"") !=
-        std::string::npos);
+  CHECK(has(fault_of("[staging]\nmax_jobs='4'\n"), "a whole number"));
+  CHECK(has(fault_of("[staging]\nmax_jobs=-1\n"), "a whole number"));
+  CHECK(has(fault_of("[staging]\nleave_free='1 GB'\n"), "\"512MiB\""));
+  CHECK(has(fault_of("[staging]\nleave_free='99999999999TiB'\n"), "\"512MiB\""));
   CHECK(fault_of("[staging]\non_failure='ignore'\n") ==
         "f.toml:2: 'staging.on_failure' must be one of \"fail\" \"continue\"");
   CHECK(fault_of("[extract]\nspecial='allow'\n") ==
         "f.toml:2: 'extract.special' must be one of \"skip\" \"keep\"");
-  CHECK(fault_of("[extract]\nspecial=true\n").find("must be one of") != std::string::npos);
-  CHECK(fault_of("[tmpdir]\npath='/s/%u/%j'\n").find("only the last part") != std::string::npos);
-  CHECK(fault_of("[tmpdir]\npath='/s/%u'\n").find("%j among them") != std::string::npos);
-  CHECK(fault_of("[tmpdir]\npath='/%j'\n").find("absolute path") != std::string::npos);
-  CHECK(fault_of("[tmpdir]\npath='/s/%N.%j'\n").find("absolute path") != std::string::npos);
+  CHECK(has(fault_of("[extract]\nspecial=true\n"), "must be one of"));
+  CHECK(has(fault_of("[tmpdir]\npath='/s/%u/%j'\n"), "only the last part"));
+  CHECK(has(fault_of("[tmpdir]\npath='/s/%u'\n"), "%j among them"));
+  CHECK(has(fault_of("[tmpdir]\npath='/%j'\n"), "absolute path"));
+  CHECK(has(fault_of("[tmpdir]\npath='/s/%N.%j'\n"), "absolute path"));
   CHECK(fault_of("[records]\nkeep=-1\n") ==
         "f.toml:2: 'records.keep' must be a whole number from 0 to 100000");
-  CHECK(fault_of("[records]\nkeep='all'\n").find("a whole number") != std::string::npos);
+  CHECK(has(fault_of("[records]\nkeep='all'\n"), "a whole number"));
   CHECK(fault_of("[records]\ndays=0\n") ==
         "f.toml:2: 'records.days' must be a whole number from 1 to 3650");
   CHECK(fault_of("[tmpdir\n").find("f.toml:1: ") == 0);
-  CHECK(fault_of("[daemon]\nsocket='x.sock'\n").find("an absolute path") != std::string::npos);
+  CHECK(has(fault_of("[daemon]\nsocket='x.sock'\n"), "an absolute path"));
 }
 
 TEST_CASE("the installed example shows every key with its default, and nothing else") {
@@ -276,7 +269,7 @@ TEST_CASE("nodestaged.toml(5) tells of each key what is allowed") {
     REQUIRE(must_be != std::string::npos);
     const std::string allowed = fault.substr(must_be + 10);
     if (told.kind.starts_with("Size")) {
-      CHECK(allowed.find("512MiB") != std::string::npos);
+      CHECK(has(allowed, "512MiB"));
     } else if (allowed.starts_with("a whole number") || allowed.starts_with("one of")) {
       CHECK(values_in(told.kind) == values_in(allowed));
     } else {
@@ -294,7 +287,7 @@ TEST_CASE("no page and no guide names a key that does not exist") {
        {"README.md", "SECURITY.md", "docs/comparison.md", "docs/compatibility.md", "docs/faq.md",
         "docs/admin.md", "docs/user.md", "docs/nodestage.1", "docs/nodestage.7",
         "docs/nodestaged.8", "docs/nodestaged.toml.5", "docs/spank_nodestage.8"}) {
-    const std::string text = content(page);
+    const std::string text = source_text(page);
     REQUIRE(!text.empty());
     // `section.key`, and .Va section.key
     const std::regex named(R"((?:`|\.Va (?:[a-z_.]+ , )*|\()([a-z]+)\.([a-z_]+)\b)");

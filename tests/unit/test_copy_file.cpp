@@ -12,7 +12,7 @@ namespace {
 class ChangingFile {
  public:
   explicit ChangingFile(std::size_t size) : dir_(open_scratch()), content_(size, 'x') {
-    spit(scratch_ / "from", content_);
+    write_file(scratch_ / "from", content_);
     from_ = Fd(::open((scratch_ / "from").c_str(), O_RDWR | O_CLOEXEC));
     REQUIRE(::fstat(from_.get(), &info_) == 0);
   }
@@ -26,7 +26,7 @@ class ChangingFile {
     return copy_file({from_.get(), info_, "dir/from"}, std::move(to), meter_, space_);
   }
 
-  [[nodiscard]] bool is_whole() const { return slurp(scratch_ / "to") == content_; }
+  [[nodiscard]] bool is_whole() const { return file_text(scratch_ / "to") == content_; }
   [[nodiscard]] const std::atomic<std::uint64_t>& bytes_read() const { return meter_.bytes_read; }
 
  private:

@@ -56,7 +56,7 @@ TEST_CASE("a tree of 1100 levels") {
 namespace {
 
 int bash(const PieceRun& run, const std::string& script) {
-  spit(run.scratch / "script", script);
+  write_file(run.scratch / "script", script);
   return run.shell("bash script");
 }
 
@@ -86,7 +86,7 @@ TEST_CASE("a directory of 50,000 names, most of them of one file") {
   PieceRun run;
   const std::string source = run.scratch / "s";
   std::filesystem::create_directory(source);
-  spit(source + "/name", "content");
+  write_file(source + "/name", "content");
   for (int i = 1; i < 40'000; ++i) {
     const std::string name = source + "/" + std::to_string(i);
     REQUIRE(::link((source + "/name").c_str(), name.c_str()) == 0);
@@ -98,7 +98,7 @@ TEST_CASE("a directory of 50,000 names, most of them of one file") {
   struct stat info {};
   REQUIRE(::stat(run.out("name").c_str(), &info) == 0);
   CHECK(info.st_nlink == 40'000);
-  CHECK(slurp(run.out("39999")) == "content");
+  CHECK(file_text(run.out("39999")) == "content");
   CHECK(bash(run, "test $(ls -f " + run.out() + " | wc -l) = 50002") == 0);
   CHECK(bash(run, "rm -rf s out1") == 0);
 }
@@ -211,7 +211,7 @@ TEST_CASE("links that lead out of a directory: a note, or what they point to") {
     CHECK(run.shell("cmp m/blobs/2 out1/sub/model.bin && test ! -L out1/sub/model.bin && "
                     "test $(stat -c %a out1/sub/model.bin) = 640 && cat out1/sub/up && "
                     "test $(readlink out1/same) = config.json") == 0);
-    CHECK(slurp(run.out("config.json")) == "config\n");
+    CHECK(file_text(run.out("config.json")) == "config\n");
   }
   SUBCASE("followed to directories, whose own links are theirs") {
     run.item.links = Links::follow;

@@ -13,6 +13,7 @@
 #include "daemon/worker/archive/cpio_links.hpp"
 #include "entry_lines.hpp"
 #include "piece_run.hpp"
+#include "texts.hpp"
 
 using namespace nodestage;
 
@@ -50,7 +51,7 @@ constexpr const char* k_tree =
     "head -c 5000 /dev/urandom > random; cd ..";
 
 void make_tree(const PieceRun& run) {
-  spit(run.scratch / "make", k_tree);
+  write_file(run.scratch / "make", k_tree);
   REQUIRE(run.shell("bash make") == 0);
 }
 
@@ -91,7 +92,7 @@ constexpr std::size_t k_name_size = 11;
 constexpr std::size_t k_checksum = 12;
 
 std::vector<std::string> lines_of_bytes(const PieceRun& run, const std::string& archive) {
-  spit(run.scratch / "a.cpio", archive);
+  write_file(run.scratch / "a.cpio", archive);
   return ours_of(run.scratch / "a.cpio");
 }
 
@@ -101,12 +102,8 @@ std::string last_of(const PieceRun& run, const std::string& archive) {
 
 // Builds it; the fault, "" for none.
 std::string built(PieceRun& run, const std::string& archive) {
-  spit(run.scratch / "a.cpio", archive);
+  write_file(run.scratch / "a.cpio", archive);
   return run.build(run.scratch / "a.cpio");
-}
-
-bool tells(const std::string& text, const std::string& part) {
-  return text.find(part) != std::string::npos;
 }
 
 }  // namespace
@@ -186,16 +183,16 @@ TEST_CASE("bin in the other byte order") {
   make_tree(run);
   REQUIRE(run.shell("find t -print0 | cpio --quiet -o0H bin > x") == 0);
   // Headers alone: the data's order is the writer's.
-  std::string archive = slurp(run.scratch / "x");
+  std::string archive = file_text(run.scratch / "x");
   for (std::size_t at = 0;;) {
     const auto header = cpio_header(CpioForm::bin_little, std::string_view(archive).substr(at, 26));
     REQUIRE(header);
-    const bool is_last = tells(archive.substr(at + 26, header->name_size), "TRAILER!!!");
+    const bool is_last = has(archive.substr(at + 26, header->name_size), "TRAILER!!!");
     for (std::size_t i = at; i < at + 26; i += 2) std::swap(archive[i], archive[i + 1]);
     if (is_last) break;
     at += 26 + (header->name_size + 1) / 2 * 2 + (header->size + 1) / 2 * 2;
   }
-  spit(run.scratch / "y", archive);
+  write_file(run.scratch / "y", archive);
   CHECK(ours_of(run.scratch / "y") == ours_of(run.scratch / "x"));
 }
 
@@ -205,14 +202,14 @@ TEST_CASE("a cpio that is cut off anywhere is told to be") {
                     "t/f; for form in newc crc odc bin; do "
                     "find t | cpio --quiet -oH $form > $form; done") == 0);
   for (const std::string form : {"newc", "crc", "odc", "bin"}) {
-    const std::string whole = slurp(run.scratch / form);
+    const std::string whole = file_text(run.scratch / form);
     const std::size_t end = whole.find("TRAILER!!!") + 11;
     // All of the first header and of the end, and some places between.
     for (std::size_t cut = 32; cut <= end; cut += cut < 150 || cut + 50 > end ? 1 : 43) {
       const std::string last = last_of(run, whole.substr(0, cut));
       INFO(form << " cut at " << cut << ": " << last);
       // Others fill the trailer's name, too.
-      CHECK((cut == end && form == "odc" ? last == "end" : tells(last, ": cut off after ")));
+      CHECK((cut == end && form == "odc" ? last == "end" : has(last, ": cut off after ")));
     }
     CHECK(last_of(run, whole) == "end");
     CHECK(last_of(run, whole + "behind it") == "end");
@@ -228,22 +225,22 @@ TEST_CASE("headers of a cpio that lie are faults") {
   REQUIRE(last_of(run, whole) == "end");
   for (std::size_t field = 0; field < 13; ++field) {
     for (const std::string value : {"-0000001", "0000000 ", "0000000g", "0x000001"})
-      CHECK(tells(with(field, value), "an invalid number"));
+      CHECK(has(with(field, value), "an invalid number"));
   }
-  CHECK(tells(with(k_size, "FFFFFFFF"), "cut off"));
-  CHECK(tells(with(k_size, "00000005"), "other data where a cpio header should be"));
-  CHECK(tells(with(k_size, "00000000"), "other data where a cpio header should be"));
-  CHECK(tells(with(k_name_size, "00000000"), "a name of 0 bytes"));
-  CHECK(tells(with(k_name_size, "00000001"), "a name without an end"));
-  CHECK(tells(with(k_name_size, "FFFFFFFF"), "a name of 4294967295 bytes"));
-  CHECK(tells(with(k_name_size, "00010000"), "a name of 65536 bytes"));
-  CHECK(tells(with(k_name_size, "0000FFFF"), "cut off"));
-  CHECK(tells(last_of(run, newc_of({{"l", std::string(4096, 'x'), 0120777}})),
-              "a symbolic link of 4096 bytes"));
+  CHECK(has(with(k_size, "FFFFFFFF"), "cut off"));
+  CHECK(has(with(k_size, "00000005"), "other data where a cpio header should be"));
+  CHECK(has(with(k_size, "00000000"), "other data where a cpio header should be"));
+  CHECK(has(with(k_name_size, "00000000"), "a name of 0 bytes"));
+  CHECK(has(with(k_name_size, "00000001"), "a name without an end"));
+  CHECK(has(with(k_name_size, "FFFFFFFF"), "a name of 4294967295 bytes"));
+  CHECK(has(with(k_name_size, "00010000"), "a name of 65536 bytes"));
+  CHECK(has(with(k_name_size, "0000FFFF"), "cut off"));
+  CHECK(has(last_of(run, newc_of({{"l", std::string(4096, 'x'), 0120777}})),
+            "a symbolic link of 4096 bytes"));
   CHECK(last_of(run, newc_of({{"l", std::string(4095, 'x'), 0120777}})) == "end");
-  CHECK(tells(last_of(run, newc({"f", "data"}) + "junk" + newc_of({})), "other data where"));
-  CHECK(tells(last_of(run, newc({"f", "data"}) + std::string(512, '\0')), "other data where"));
-  CHECK(tells(last_of(run, "nothing of the kind"), "not a cpio header"));
+  CHECK(has(last_of(run, newc({"f", "data"}) + "junk" + newc_of({})), "other data where"));
+  CHECK(has(last_of(run, newc({"f", "data"}) + std::string(512, '\0')), "other data where"));
+  CHECK(has(last_of(run, "nothing of the kind"), "not a cpio header"));
 }
 
 TEST_CASE("a name that is filled with NULs ends at the first") {
@@ -257,7 +254,7 @@ TEST_CASE("a wrong checksum (crc) is told, also of a file that nobody wants") {
   PieceRun run;
   REQUIRE(run.shell("seq 100000 > f; echo x > g; printf 'f\\ng\\n' | cpio --quiet -oH crc > x") ==
           0);
-  const std::string whole = slurp(run.scratch / "x");
+  const std::string whole = file_text(run.scratch / "x");
   CHECK(built(run, whole) == "");
   for (const std::size_t at : {std::size_t{200}, whole.size() / 2}) {
     std::string bad = whole;
@@ -267,12 +264,12 @@ TEST_CASE("a wrong checksum (crc) is told, also of a file that nobody wants") {
       if (!exclude.empty()) run.item.exclude = {exclude};
       const std::string fault = built(run, bad);
       INFO(fault);
-      CHECK(tells(fault, "damaged before byte"));
-      CHECK(tells(fault, "(a wrong checksum of a file's data) (entry f)"));
+      CHECK(has(fault, "damaged before byte"));
+      CHECK(has(fault, "(a wrong checksum of a file's data) (entry f)"));
     }
   }
   std::string wrong = whole;
-  CHECK(tells(last_of(run, with_field(wrong, k_checksum, "00000000")), "a wrong checksum"));
+  CHECK(has(last_of(run, with_field(wrong, k_checksum, "00000000")), "a wrong checksum"));
 }
 
 TEST_CASE("which names of a cpio are one file") {
@@ -359,14 +356,14 @@ double processor_time_for(unsigned count) {
     archive += newc({"f" + std::to_string(i), "", 0100644, i, 2});
   for (unsigned i = 0; i < count; ++i)
     archive += newc({"g" + std::to_string(i), "x", 0100644, i, 2});
-  spit(run.scratch / "a.cpio", archive + newc_of({}));
+  write_file(run.scratch / "a.cpio", archive + newc_of({}));
   const std::clock_t begun = std::clock();
   const auto lines = ours_of(run.scratch / "a.cpio");
   const std::clock_t ended = std::clock();
   REQUIRE(lines.size() == 3 * std::size_t{count} + 1);
   CHECK(lines.back() == "end");
   const std::string last = std::to_string(count - 1);
-  CHECK(tells(lines[lines.size() - 2], "g" + last + " 420 1000000000.0 1 f" + last + " "));
+  CHECK(has(lines[lines.size() - 2], "g" + last + " 420 1000000000.0 1 f" + last + " "));
   return static_cast<double>(ended - begun);
 }
 
@@ -387,7 +384,7 @@ TEST_CASE("random damage of a cpio ends in a fault or the end") {
                     "find t | cpio --quiet -oH $form > $form; done") == 0);
   std::mt19937 random(7);  // NOLINT(cert-msc51-cpp): the same each time
   for (const std::string form : {"newc", "crc", "odc", "bin"}) {
-    const std::string whole = slurp(run.scratch / form);
+    const std::string whole = file_text(run.scratch / form);
     const std::size_t end = whole.find("TRAILER!!!") + 11;
     for (int round = 0; round < 100; ++round) {
       std::string bad = whole;

@@ -8,7 +8,7 @@ TEST_CASE("every coding decodes to what was packed") {
   DecodeRun run;
   for (const std::size_t size : {0U, 1U, 511U, 70'000U, 1'300'000U}) {
     const std::string data = sample(size);
-    spit(run.scratch / "x", data);
+    write_file(run.scratch / "x", data);
     for (const auto& packing : k_packings) {
       REQUIRE(run.shell(packing.command) == 0);
       for (const unsigned threads : {1U, 3U}) {
@@ -25,10 +25,10 @@ TEST_CASE("every coding decodes to what was packed") {
 
 TEST_CASE("compress: in whatever pieces it comes and is asked for") {
   const DecodeRun run;
-  spit(run.scratch / "x", sample(700'000));
+  write_file(run.scratch / "x", sample(700'000));
   REQUIRE(run.shell("bsdtar -cZf y x && gzip -dc < y > z") == 0);
-  const std::string packed = slurp(run.scratch / "y");
-  const std::string whole = slurp(run.scratch / "z");
+  const std::string packed = file_text(run.scratch / "y");
+  const std::string whole = file_text(run.scratch / "z");
   for (const Pieces& pieces : {Pieces{1, 1}, {3, 70'000}, {5000, 7}}) {
     CAPTURE(pieces.in);
     const auto codec = make_codec(Coding::compress);
@@ -40,7 +40,7 @@ TEST_CASE("plain files come as they are") {
   DecodeRun run;
   for (const std::size_t size : {1U, 512U, 1U << 20, (1U << 20) + 1, 7'000'000U}) {
     const std::string data = sample(size);
-    spit(run.scratch / "y", data);
+    write_file(run.scratch / "y", data);
     const Decoded decoded = run.decode("y");
     CHECK(decoded.fault == "");
     CHECK((decoded.data == data));
@@ -49,7 +49,7 @@ TEST_CASE("plain files come as they are") {
 
 // The members of bgzip: gzip's, with a field that tells their size.
 static std::string blocked_gzip(const DecodeRun& run, const std::string& data, std::size_t block) {
-  spit(run.scratch / "x", data);
+  write_file(run.scratch / "x", data);
   REQUIRE(run.shell("rm -f m.*; split -a 4 -b " + std::to_string(block) +
                     " --filter='gzip -nc > $FILE' x m.; gzip -nc < /dev/null > m.zzzz") == 0);
   std::string all;
@@ -58,7 +58,7 @@ static std::string blocked_gzip(const DecodeRun& run, const std::string& data, s
     if (entry.path().filename().string().starts_with("m.")) names.push_back(entry.path().string());
   std::sort(names.begin(), names.end());
   for (const auto& name : names) {
-    std::string member = slurp(name);
+    std::string member = file_text(name);
     const std::size_t size = member.size() + 8 - 1;
     member[3] = 4;
     member.insert(10, std::string("\6\0BC\2\0", 6) + static_cast<char>(size & 0xff) +
@@ -72,7 +72,7 @@ TEST_CASE("bgzip's members, alone and among others") {
   DecodeRun run;
   const std::string data = sample(2'000'000);
   const std::string blocked = blocked_gzip(run, data, 60'000);
-  spit(run.scratch / "y", blocked);
+  write_file(run.scratch / "y", blocked);
   Decoded decoded = run.decode("y");
   CHECK(decoded.fault == "");
   CHECK((decoded.data == data));
@@ -88,7 +88,7 @@ TEST_CASE("bgzip's members, alone and among others") {
   for (const std::size_t at : {16U, 17U}) {
     std::string bad = blocked;
     bad[at] = static_cast<char>(bad[at] ^ 0x04);
-    spit(run.scratch / "y", bad);
+    write_file(run.scratch / "y", bad);
     decoded = run.decode("y");
     CHECK((decoded.fault != "" || decoded.data == data));
   }
@@ -118,7 +118,7 @@ TEST_CASE("a block that becomes far larger (bzip2)") {
   REQUIRE(run.shell("{ head -c 48000000 /dev/zero; echo end; } > x; bzip2 -c x > y") == 0);
   const Decoded decoded = run.decode("y");
   CHECK(decoded.fault == "");
-  CHECK((decoded.data == slurp(run.scratch / "x")));
+  CHECK((decoded.data == file_text(run.scratch / "x")));
 }
 
 TEST_CASE("a window that is too large is refused (zstd)") {
@@ -132,7 +132,7 @@ TEST_CASE("a window that is too large is refused (zstd)") {
 
 TEST_CASE("a decoder can go at any time, and can be stopped") {
   DecodeRun run;
-  spit(run.scratch / "x", sample(2'600'000));
+  write_file(run.scratch / "x", sample(2'600'000));
   for (const auto& packing : k_packings) {
     CAPTURE(std::string(packing.name));
     REQUIRE(run.shell(packing.command) == 0);

@@ -8,7 +8,7 @@ using namespace nodestage;
 // Either what is wrong is said, or all is there; but what looks like no further member or frame at
 // all is junk, as it is for gzip(1) and the others, and there is a note of it.
 static void check_damaged(DecodeRun& run, const std::string& bytes, const std::string& data) {
-  spit(run.scratch / "bad", bytes);
+  write_file(run.scratch / "bad", bytes);
   const Decoded decoded = run.decode("bad");
   const bool is_told = !decoded.fault.empty() || !decoded.note.empty();
   // Without a magic it is a plain file.
@@ -18,11 +18,11 @@ static void check_damaged(DecodeRun& run, const std::string& bytes, const std::s
 TEST_CASE("a flipped bit anywhere is noticed") {
   DecodeRun run;
   const std::string data = sample(250'000);
-  spit(run.scratch / "x", data);
+  write_file(run.scratch / "x", data);
   for (const auto& packing : k_packings) {
     if (std::string_view(packing.command).find("no-check") != std::string_view::npos) continue;
     REQUIRE(run.shell(packing.command) == 0);
-    const std::string whole = slurp(run.scratch / "y");
+    const std::string whole = file_text(run.scratch / "y");
     for (std::size_t i = 0; i < 40; ++i) {
       const std::size_t at = i < 12   ? i
                              : i < 24 ? whole.size() - 1 - (i - 12)
@@ -39,10 +39,10 @@ TEST_CASE("a flipped bit anywhere is noticed") {
 TEST_CASE("a cut anywhere is noticed") {
   DecodeRun run;
   const std::string data = sample(120'000);
-  spit(run.scratch / "x", data);
+  write_file(run.scratch / "x", data);
   for (const auto& packing : k_packings) {
     REQUIRE(run.shell(packing.command) == 0);
-    const std::string whole = slurp(run.scratch / "y");
+    const std::string whole = file_text(run.scratch / "y");
     const bool is_one = std::string_view(packing.command).find("p.*") == std::string_view::npos &&
                         std::string_view(packing.command).find("split") == std::string_view::npos &&
                         std::string_view(packing.command).find("tail") == std::string_view::npos &&
@@ -50,7 +50,7 @@ TEST_CASE("a cut anywhere is noticed") {
     for (std::size_t i = 1; i <= 40; ++i) {
       const std::size_t cut = i <= 20 ? whole.size() - i : whole.size() / 20 * (i - 20) + 12;
       if (cut >= whole.size()) continue;
-      spit(run.scratch / "bad", whole.substr(0, cut));
+      write_file(run.scratch / "bad", whole.substr(0, cut));
       const Decoded decoded = run.decode("bad");
       INFO(std::string(packing.name)
            << " cut at " << cut << " of " << whole.size() << ": " << decoded.fault);
@@ -64,12 +64,12 @@ TEST_CASE("a cut anywhere is noticed") {
 TEST_CASE("a fault tells the byte, and comes after what is right before it") {
   DecodeRun run;
   const std::string data = sample(3'000'000);
-  spit(run.scratch / "x", data);
+  write_file(run.scratch / "x", data);
   REQUIRE(run.shell("gzip -c x > y") == 0);
-  std::string bad = slurp(run.scratch / "y");
+  std::string bad = file_text(run.scratch / "y");
   char& length = bad[bad.size() - 2];  // zlib looks at the checksum before it reads the length
   length = static_cast<char>(length ^ 1);
-  spit(run.scratch / "y", bad);
+  write_file(run.scratch / "y", bad);
   const Decoded decoded = run.decode("y");
   CHECK((decoded.data == data));
   const std::string end = human_count(bad.size());
@@ -81,7 +81,7 @@ TEST_CASE("a fault tells the byte, and comes after what is right before it") {
 TEST_CASE("gzip headers: their checksum is verified, and unknown flags are refused") {
   DecodeRun run;
   REQUIRE(run.shell("printf abc | gzip -nc > y") == 0);
-  const std::string plain = slurp(run.scratch / "y");
+  const std::string plain = file_text(run.scratch / "y");
   std::string head = plain.substr(0, 10);
   head[3] = 0x1e;
   head.append("\3\0abc", 5);
@@ -94,15 +94,15 @@ TEST_CASE("gzip headers: their checksum is verified, and unknown flags are refus
   crc = ~crc;
   const std::string good =
       head + static_cast<char>(crc & 0xff) + static_cast<char>(crc >> 8 & 0xff) + plain.substr(10);
-  spit(run.scratch / "y", good);
+  write_file(run.scratch / "y", good);
   CHECK(run.decode("y").data == "abc");
   CHECK(run.decode("y").fault == "");
   std::string bad = good;
   bad[16] = 'N';
-  spit(run.scratch / "y", bad);
+  write_file(run.scratch / "y", bad);
   CHECK(run.decode("y").fault.find("(gzip header checksum)") != std::string::npos);
   bad = plain;
   bad[3] = 0x20;
-  spit(run.scratch / "y", bad);
+  write_file(run.scratch / "y", bad);
   CHECK(run.decode("y").fault.find("unknown flags") != std::string::npos);
 }

@@ -48,7 +48,7 @@ TEST_CASE("what is on the way and no directory is told, and nothing is made besi
   const Fd root(::open(scratch.path().c_str(), O_PATH | O_DIRECTORY | O_CLOEXEC));
   std::filesystem::create_directory(scratch / "real");
   std::filesystem::create_directory_symlink("real", scratch / "link");
-  spit(scratch / "file", "x");
+  write_file(scratch / "file", "x");
   DirectoryCache directories(root.get());
   CHECK(directories.open("link/a").error().code == ELOOP);
   CHECK(directories.open("link").error().code == ELOOP);

@@ -11,16 +11,13 @@
 #include "cli/doctor/slurm_checks.hpp"
 #include "common/os/fd.hpp"
 #include "scratch.hpp"
+#include "texts.hpp"
 
 using namespace nodestage;
 
 namespace {
 
 constexpr std::uint32_t k_22_05 = 22 << 16 | 5 << 8;
-
-bool has(const Finding& finding, const char* text) {
-  return finding.what.find(text) != std::string::npos;
-}
 
 SlurmConfig config(const std::string& name, const std::string& value) { return {{name, value}}; }
 
@@ -53,7 +50,7 @@ TEST_CASE("doctor: a plugin for another Slurm is a problem") {
   const Finding wrong = judge_plugin(plugin, 23 << 16 | 2 << 8);
   CHECK(wrong.grade == Grade::problem);
   CHECK(wrong.what == "/p/spank_nodestage.so is for Slurm 22.05, but this host's is 23.02");
-  CHECK(wrong.to_do.find("23.02") != std::string::npos);
+  CHECK(has(wrong.to_do, "23.02"));
   CHECK(judge_plugin(plugin, 0).grade == Grade::warning);
 }
 
@@ -109,7 +106,7 @@ TEST_CASE("doctor: arguments of the plugin that are wrong") {
   const auto findings = judge_arguments(line, parse_settings(arguments));
   REQUIRE(findings.size() == 1);
   CHECK(findings[0].grade == Grade::warning);
-  CHECK(has(findings[0], "progress"));
+  CHECK(has(findings[0].what, "progress"));
 }
 
 TEST_CASE("doctor: slurmd must have begun after the plugin came") {
@@ -142,8 +139,8 @@ TEST_CASE("doctor: nodes that Slurm switches off") {
   CHECK(judge_power(suspends, true).front().grade == Grade::ok);
   const Finding lost = judge_power(suspends, false).front();
   CHECK(lost.grade == Grade::warning);
-  CHECK(has(lost, "loses the results that it holds"));
-  CHECK(lost.to_do.find("hold.keep_powered") != std::string::npos);
+  CHECK(has(lost.what, "loses the results that it holds"));
+  CHECK(has(lost.to_do, "hold.keep_powered"));
 }
 
 TEST_CASE("doctor: PrologEpilogTimeout against the epilog's wait") {
@@ -158,8 +155,8 @@ TEST_CASE("doctor: PrologEpilogTimeout against the epilog's wait") {
   CHECK(judged("615", 600).grade == Grade::ok);
   const Finding cut = judged("100", 600);
   CHECK(cut.grade == Grade::warning);
-  CHECK(has(cut, "waits 85 s"));
-  CHECK(cut.to_do.find("615") != std::string::npos);
+  CHECK(has(cut.what, "waits 85 s"));
+  CHECK(has(cut.to_do, "615"));
   CHECK(judged("800", 0).grade == Grade::warning);  // the plugin's 900
   CHECK(judged("20", 600).grade == Grade::problem);
 }
@@ -203,7 +200,7 @@ TEST_CASE("doctor: the disk") {
   CHECK(worst({0x01021994, 500, 1000, 5}) == Grade::warning);
   CHECK(worst({0x6969, 500, 1000, 5}) == Grade::problem);
   CHECK(worst({0xEF53, 500, 1000, 5, true}) == Grade::warning);
-  CHECK(has(judge_disk({0xEF53, 500, 1000, 5, true}, about).back(), "mounted noexec"));
+  CHECK(has(judge_disk({0xEF53, 500, 1000, 5, true}, about).back().what, "mounted noexec"));
 }
 
 TEST_CASE("doctor: the directory of shared items is root's, and nobody else writes to it") {
@@ -213,11 +210,11 @@ TEST_CASE("doctor: the directory of shared items is root's, and nobody else writ
     CAPTURE(mode);
     const Finding finding = judge_cache_directory({"/s/.nodestage-cache", mode, 0});
     CHECK(finding.grade == Grade::problem);
-    CHECK(has(finding, "/s/.nodestage-cache is "));
+    CHECK(has(finding.what, "/s/.nodestage-cache is "));
   }
   const Finding foreign = judge_cache_directory({"/s/.nodestage-cache", 0040711, 1000});
   CHECK(foreign.grade == Grade::problem);
-  CHECK(has(foreign, "belongs to uid 1000, not to root"));
+  CHECK(has(foreign.what, "belongs to uid 1000, not to root"));
 }
 
 TEST_CASE("doctor: less free than cache.keep_free is a warning") {
@@ -228,7 +225,7 @@ TEST_CASE("doctor: less free than cache.keep_free is a warning") {
   CHECK(judged(200, {}).front().grade == Grade::ok);
   REQUIRE(judged(199, {}).size() == 1);
   CHECK(judged(199, {}).front().grade == Grade::warning);
-  CHECK(has(judged(199, {}).front(), "19% are free there, less than cache.keep_free (20%)"));
+  CHECK(has(judged(199, {}).front().what, "19% are free there, less than cache.keep_free (20%)"));
   CHECK(judged(199, {true, 10}).front().grade == Grade::ok);
   CHECK(judged(1, {false, 20}).empty());
   CHECK(judge_keep_free({}, {}).empty());
@@ -284,7 +281,7 @@ TEST_CASE("doctor: a range of ports of which one is free is enough, and one of n
   CHECK(none.what ==
         "no port of relay.ports (7000-7099) is free (Address already in use): jobs on this node "
         "pass no source on to their other nodes");
-  CHECK(none.to_do.find("relay.enabled = false") != std::string::npos);
+  CHECK(has(none.to_do, "relay.enabled = false"));
 }
 
 TEST_CASE("doctor: a port is free until somebody listens there, on IPv4 alone, too") {
@@ -310,11 +307,10 @@ TEST_CASE("doctor: a port is free until somebody listens there, on IPv4 alone, t
 TEST_CASE("doctor: the defaults are those of the installed file") {
   std::ifstream example(std::string(NODESTAGE_SOURCE_DIR) + "/conf/nodestaged.toml");
   std::string text{std::istreambuf_iterator<char>(example), {}};
-  CHECK(text.find("\n#keep_free = " + std::to_string(CacheSettings{}.keep_free_percent) + "\n") !=
-        std::string::npos);
+  CHECK(has(text, "\n#keep_free = " + std::to_string(CacheSettings{}.keep_free_percent) + "\n"));
   const RelaySettings relay;
-  CHECK(text.find("\n#ports = \"" + std::to_string(relay.first_port) + "-" +
-                  std::to_string(relay.last_port) + "\"\n") != std::string::npos);
+  CHECK(has(text, "\n#ports = \"" + std::to_string(relay.first_port) + "-" +
+                      std::to_string(relay.last_port) + "\"\n"));
 }
 
 TEST_CASE("doctor: a daemon that does not answer, and what systemd knows of it") {
@@ -323,12 +319,14 @@ TEST_CASE("doctor: a daemon that does not answer, and what systemd knows of it")
     finding.what += " -> " + finding.to_do;
     return finding;
   };
-  CHECK(has(judged("System has not been booted with systemd\n"), "systemctl enable --now"));
-  CHECK(has(judged("NRestarts=0\nExecMainStatus=0\nActiveState=inactive\n"), "systemctl enable"));
-  CHECK(has(judged("NRestarts=5\nExecMainStatus=219\nActiveState=failed\n"), "219/CGROUP"));
-  CHECK(has(judged("NRestarts=0\nExecMainStatus=78\nActiveState=failed\n"), "--check names"));
-  CHECK(has(judged("NRestarts=7\nExecMainStatus=1\nActiveState=failed\n"), "after 7 restarts"));
-  CHECK(has(judged("NRestarts=7\nExecMainStatus=1\nActiveState=failed\n"), "reset-failed"));
+  CHECK(has(judged("System has not been booted with systemd\n").what, "systemctl enable --now"));
+  CHECK(has(judged("NRestarts=0\nExecMainStatus=0\nActiveState=inactive\n").what,
+            "systemctl enable"));
+  CHECK(has(judged("NRestarts=5\nExecMainStatus=219\nActiveState=failed\n").what, "219/CGROUP"));
+  CHECK(has(judged("NRestarts=0\nExecMainStatus=78\nActiveState=failed\n").what, "--check names"));
+  CHECK(
+      has(judged("NRestarts=7\nExecMainStatus=1\nActiveState=failed\n").what, "after 7 restarts"));
+  CHECK(has(judged("NRestarts=7\nExecMainStatus=1\nActiveState=failed\n").what, "reset-failed"));
 }
 
 TEST_CASE("doctor: the sandbox, as the daemon's own try has told") {
@@ -338,13 +336,13 @@ TEST_CASE("doctor: the sandbox, as the daemon's own try has told") {
   CHECK(judge_sandbox(about).grade == Grade::ok);
   about.sandbox = {SandboxState::Kind::lacking, "no Landlock"};
   CHECK(judge_sandbox(about).grade == Grade::warning);
-  CHECK(has(judge_sandbox(about), "no Landlock"));
+  CHECK(has(judge_sandbox(about).what, "no Landlock"));
   about.sandbox_required = true;
   CHECK(judge_sandbox(about).grade == Grade::problem);
-  CHECK(has(judge_sandbox(about), "jobs that stage fail"));
+  CHECK(has(judge_sandbox(about).what, "jobs that stage fail"));
   about.sandbox = {SandboxState::Kind::fault, "seccomp: not permitted"};
   CHECK(judge_sandbox(about).grade == Grade::problem);
-  CHECK(has(judge_sandbox(about), "seccomp: not permitted"));
+  CHECK(has(judge_sandbox(about).what, "seccomp: not permitted"));
 }
 
 TEST_CASE("doctor: what the build lacks is said where it matters") {
@@ -352,7 +350,7 @@ TEST_CASE("doctor: what the build lacks is said where it matters") {
   CHECK(judge_build(false, false).empty());
   const auto lacking = judge_build(false, true);
   REQUIRE(lacking.size() == 1);
-  CHECK(has(lacking[0], "without systemd"));
+  CHECK(has(lacking[0].what, "without systemd"));
 }
 
 TEST_CASE("doctor: by what the nodes of a job prove their notes") {
@@ -362,14 +360,14 @@ TEST_CASE("doctor: by what the nodes of a job prove their notes") {
   const auto held = judge_credentials({Kind::holds, "the key in /etc/slurm/slurm.key"}, 3);
   REQUIRE(held.size() == 1);
   CHECK(held[0].grade == Grade::ok);
-  CHECK(has(held[0], "credentials by the key in /etc/slurm/slurm.key"));
+  CHECK(has(held[0].what, "credentials by the key in /etc/slurm/slurm.key"));
   const CredentialState none{Kind::fault, "MUNGE: Failed to access \"/run/munge/munge.socket.2\""};
   for (const std::size_t nodes : {0UL, 2UL, 10000UL}) {
     const auto found = judge_credentials(none, nodes);
     REQUIRE(found.size() == 1);
     CHECK(found[0].grade == Grade::problem);
-    CHECK(has(found[0], "MUNGE: Failed to access"));
-    CHECK(found[0].to_do.find("peer.key_file") != std::string::npos);
+    CHECK(has(found[0].what, "MUNGE: Failed to access"));
+    CHECK(has(found[0].to_do, "peer.key_file"));
   }
   CHECK(judge_credentials(none, 1).front().grade == Grade::warning);
 }
@@ -382,8 +380,8 @@ TEST_CASE("doctor: the kernel and cgroups") {
   about.cgroups_missing = "off";
   CHECK(judge_cgroups(about).grade == Grade::warning);
   about.cgroups_missing = "memory, pids";
-  CHECK(has(judge_cgroups(about), "memory, pids"));
+  CHECK(has(judge_cgroups(about).what, "memory, pids"));
   about.cgroups_in_unit = true;
   CHECK(judge_cgroups(about).grade == Grade::problem);
-  CHECK(has(judge_cgroups(about), "219"));
+  CHECK(has(judge_cgroups(about).what, "219"));
 }

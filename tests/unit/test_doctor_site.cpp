@@ -10,14 +10,11 @@
 #include "cli/doctor/site_checks.hpp"
 #include "cli/doctor/slurm_checks.hpp"
 #include "scratch.hpp"
+#include "texts.hpp"
 
 using namespace nodestage;
 
 namespace {
-
-bool has(const Finding& finding, const char* text) {
-  return finding.what.find(text) != std::string::npos;
-}
 
 SlurmConfig config(const std::string& name, const std::string& value) { return {{name, value}}; }
 
@@ -99,10 +96,10 @@ TEST_CASE("doctor: scripts of the site that name job directories") {
   const std::string removes = script("removes", "rm -rf /localscratch/$SLURM_JOB_ID\n");
   const std::string harmless = script("harmless", "# SLURM_TMPDIR is /localscratch\ntrue\n");
   CHECK(judged("TaskProlog", sets).size() == 1);
-  CHECK(has(judged("TaskProlog", sets)[0], "wins over the directory"));
+  CHECK(has(judged("TaskProlog", sets)[0].what, "wins over the directory"));
   CHECK(judged("TaskProlog", removes).empty());
-  CHECK(has(judged("Prolog", removes).at(0), "names /localscratch"));
-  CHECK(has(judged("Epilog[1]", removes).at(0), "after nodestage's epilog"));
+  CHECK(has(judged("Prolog", removes).at(0).what, "names /localscratch"));
+  CHECK(has(judged("Epilog[1]", removes).at(0).what, "after nodestage's epilog"));
   CHECK(judged("Epilog", scratch / "*").size() == 2);
   CHECK(judged("EpilogSlurmctld", removes).empty());
   for (const char* name : {"TaskProlog", "Prolog", "Epilog"}) CHECK(judged(name, harmless).empty());

@@ -178,7 +178,7 @@ TEST_CASE("a record that the disk does not take is known as unsaved, and written
 }
 
 TEST_CASE("a prolog is answered when its job is durable; who only asks does not wait for that") {
-  if (!can_run()) return;
+  if (skipped_without_root()) return;
   ServedSite site;
   Syncs syncs;
   syncs.hold();
@@ -196,7 +196,7 @@ TEST_CASE("a prolog is answered when its job is durable; who only asks does not 
 }
 
 TEST_CASE("a prolog whose job the disk does not take is refused, with the cause") {
-  if (!can_run()) return;
+  if (skipped_without_root()) return;
   ServedSite site;
   Syncs syncs;
   syncs.fail_with(EIO);

@@ -14,16 +14,11 @@
 #include "common/os/file.hpp"
 #include "daemon/worker/decode/decoder.hpp"
 #include "scratch.hpp"
+#include "texts.hpp"
 
 using namespace nodestage;
 
 namespace {
-
-std::string content_of(const std::string& path) {
-  std::ostringstream text;
-  text << std::ifstream(path, std::ios::binary).rdbuf();
-  return text.str();
-}
 
 std::string noise(std::size_t bytes) {
   std::mt19937 random(7);
@@ -48,7 +43,7 @@ struct Written {
     bytes = writer.written();
     source.join();
   }
-  [[nodiscard]] std::string file() const { return content_of(scratch / "file"); }
+  [[nodiscard]] std::string file() const { return file_text(scratch / "file"); }
 };
 
 // By our own decoder; how many threads it had.

@@ -2,6 +2,7 @@
 
 #include "common/text/human.hpp"
 #include "daemon/root/held/hold.hpp"
+#include "texts.hpp"
 
 using namespace nodestage;
 
@@ -33,10 +34,6 @@ JobRecord held_record(std::uint32_t job, std::uint64_t bytes) {
   record.hold.bytes = bytes;
   record.hold.reasons = {"res -> /p/out: not delivered: No space left on device"};
   return record;
-}
-
-bool has(const std::string& text, const std::string& part) {
-  return text.find(part) != std::string::npos;
 }
 
 }  // namespace

@@ -10,7 +10,7 @@
 using namespace nodestage;
 
 TEST_CASE("after a restart nothing starts before every place that is taken is known") {
-  if (!can_run()) return;
+  if (skipped_without_root()) return;
   const Sleeper worker;
   DaemonNode node;
   for (std::uint32_t job = 1; job <= 20; ++job) {  // whatever order the disk lists them in
@@ -28,7 +28,7 @@ TEST_CASE("after a restart nothing starts before every place that is taken is kn
 }
 
 TEST_CASE("a step did as its worst task, also when the daemon was restarted between two of them") {
-  if (!can_run()) return;
+  if (skipped_without_root()) return;
   DaemonNode first;
   first.keep(first.record(1, JobState::ready));
   first.jobs.recover();
@@ -47,7 +47,7 @@ TEST_CASE("a step did as its worst task, also when the daemon was restarted betw
 TEST_CASE(
     "the end of an older run does not end a newer one; that of a run that Slurm does not name "
     "does") {
-  if (!can_run()) return;
+  if (skipped_without_root()) return;
   for (const std::uint32_t restart : {1U, 2U, 3U, k_no_number}) {
     const bool ends = restart != 1;
     CAPTURE(restart);
@@ -68,7 +68,7 @@ TEST_CASE(
 }
 
 TEST_CASE("of a job that is gone a record is left, with what was known before a restart") {
-  if (!can_run()) return;
+  if (skipped_without_root()) return;
   DaemonNode node;
   JobRecord record = node.record(1, JobState::failed);
   record.times.begun = 1'700'000'000'000;
@@ -99,7 +99,7 @@ TEST_CASE("of a job that is gone a record is left, with what was known before a 
 }
 
 TEST_CASE("a job that is here is told of to its user and root, and to nobody else") {
-  if (!can_run()) return;
+  if (skipped_without_root()) return;
   DaemonNode node;
   node.keep(node.record(1, JobState::ready));
   node.jobs.recover();

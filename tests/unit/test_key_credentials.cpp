@@ -8,6 +8,7 @@
 #include "daemon/root/nodes/key_credentials.hpp"
 #include "hex.hpp"
 #include "scratch.hpp"
+#include "texts.hpp"
 
 using namespace nodestage;
 
@@ -31,15 +32,6 @@ ClusterKeys keys_of(const std::string& bytes) {
 
 // A memory that began long ago.
 KeyCredentials holder_of(const std::string& bytes) { return {keys_of(bytes), 0}; }
-
-bool contains(const std::string& text, const std::string& part) {
-  return text.find(part) != std::string::npos;
-}
-
-template <typename Array>
-std::string hex_of(const Array& bytes) {
-  return hex(std::string(bytes.begin(), bytes.end()));
-}
 
 std::string from_hex(const std::string& digits) {
   std::string bytes;
@@ -78,7 +70,7 @@ TEST_CASE("key credentials: whoever has the key opens one, once") {
   const std::string payload(20'000, 'p');
   const auto made = sender.make(payload, k_now_ms);
   REQUIRE(made);
-  CHECK_FALSE(contains(*made, "pppp"));
+  CHECK_FALSE(has(*made, "pppp"));
   CHECK(receiver.open(*made, k_now_ms).value() == payload);
   CHECK(receiver.open(*made, k_now_ms).error().what == "its credential was used before");
   CHECK(receiver.open(*made, k_now_ms + k_lifetime_ms).error().what ==
@@ -106,8 +98,8 @@ TEST_CASE("key credentials: no byte can be changed, left out or added") {
 TEST_CASE("key credentials: another key, and clocks that differ, have words of their own") {
   const auto made = holder_of(counted_bytes(64)).make("payload", k_now_ms);
   REQUIRE(made);
-  CHECK(contains(holder_of(counted_bytes(65)).open(*made, k_now_ms).error().what,
-                 "made with another key: is /etc/slurm/slurm.key the same on all nodes"));
+  CHECK(has(holder_of(counted_bytes(65)).open(*made, k_now_ms).error().what,
+            "made with another key: is /etc/slurm/slurm.key the same on all nodes"));
   KeyCredentials receiver = holder_of(counted_bytes(64));
   CHECK(receiver.open(*made, k_now_ms + k_lifetime_ms + 1000).error().what ==
         "its credential is 301 s old: are the clocks of both nodes right?");
@@ -120,7 +112,7 @@ TEST_CASE("key credentials: what was made before the memory began is refused") {
   const auto made = holder_of(counted_bytes(64)).make("payload", k_now_ms);
   REQUIRE(made);
   KeyCredentials restarted(keys_of(counted_bytes(64)), k_now_ms + 1);
-  CHECK(contains(restarted.open(*made, k_now_ms + 10).error().what, "its node sends another"));
+  CHECK(has(restarted.open(*made, k_now_ms + 10).error().what, "its node sends another"));
 }
 
 TEST_CASE("cluster keys: a list, of which the default key makes credentials and each opens them") {
@@ -155,11 +147,11 @@ TEST_CASE("cluster keys: what is no key is refused with the file's name") {
   };
   CHECK(why("short", false) == "/etc/slurm/file holds 5 bytes: a key has at least 16");
   for (const char* text : {"", "[]", "{}", R"({"keys": 1})"})
-    CHECK(contains(why(text, true), "no \"keys\""));
-  CHECK(contains(why(R"({"keys": []})", true), "it is empty"));
+    CHECK(has(why(text, true), "no \"keys\""));
+  CHECK(has(why(R"({"keys": []})", true), "it is empty"));
   for (const char* text : {R"({"keys": [1]})", R"({"keys": [{"k": 1}]})",
                            R"({"keys": [{"k": "c2hvcnQ"}]})", R"({"keys": [{"k": "!!!!"}]})"})
-    CHECK(contains(why(text, true), "base64url of 16 bytes or more"));
+    CHECK(has(why(text, true), "base64url of 16 bytes or more"));
 }
 
 TEST_CASE("cluster keys: where they are looked for") {
@@ -185,7 +177,7 @@ TEST_CASE("cluster keys: where they are looked for") {
   CHECK((*found)->bytes == counted_bytes(32));
   CHECK_FALSE((*found)->is_list);
   const std::string mark = key_file_mark(places);
-  CHECK(contains(mark, etc + "/slurm.key"));
+  CHECK(has(mark, etc + "/slurm.key"));
   write_file(etc + "/slurm.conf", "AuthType=auth/munge\nInclude auth.conf\n", 0644);
   write_file(etc + "/auth.conf", "AuthType=auth/slurm\n", 0644);
   CHECK(key_file_mark(places) == mark);
@@ -202,19 +194,19 @@ TEST_CASE("cluster keys: where they are looked for") {
 
   write_file(scratch / "own", counted_bytes(32), 0604);
   places.key_file = scratch / "own";
-  CHECK(contains(find_key_file(places).error().text(), "chmod 600"));
+  CHECK(has(find_key_file(places).error().text(), "chmod 600"));
   write_file(scratch / "own", counted_bytes(32), 0640);
-  CHECK(contains(find_key_file(places).error().text(), "chown root"));
+  CHECK(has(find_key_file(places).error().text(), "chown root"));
   write_file(scratch / "own", counted_bytes(32), 0600);
   if (::geteuid() == 0) {
     CHECK((*find_key_file(places))->path == scratch / "own");
     CHECK(read_cluster_keys(places).value()->keys[0].secret ==
           keys_of(counted_bytes(32)).keys[0].secret);
     REQUIRE(::chown(places.key_file.c_str(), 65534, 0) == 0);
-    CHECK(contains(find_key_file(places).error().text(), "others than root"));
+    CHECK(has(find_key_file(places).error().text(), "others than root"));
   }
   places.key_file = scratch / "none";
-  CHECK(contains(find_key_file(places).error().what, "No such file"));
+  CHECK(has(find_key_file(places).error().what, "No such file"));
   places.key_file = etc;
-  CHECK(contains(find_key_file(places).error().what, "is not a file"));
+  CHECK(has(find_key_file(places).error().what, "is not a file"));
 }

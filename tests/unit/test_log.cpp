@@ -11,14 +11,11 @@
 #include "common/os/fd.hpp"
 #include "daemon/root/basis/log.hpp"
 #include "scratch.hpp"
+#include "texts.hpp"
 
 using namespace nodestage;
 
 namespace {
-
-bool has(const std::vector<std::string>& fields, const std::string& field) {
-  return std::find(fields.begin(), fields.end(), field) != fields.end();
-}
 
 // What write() sends to the default logger.
 class TextLog {

@@ -11,17 +11,11 @@
 #include "daemon/root/basis/textfile.hpp"
 #include "daemon/root/front/metrics_file.hpp"
 #include "scratch.hpp"
+#include "texts.hpp"
 
 using namespace nodestage;
 
 namespace {
-
-std::string content(const std::string& path) {
-  std::ifstream file(path);
-  std::stringstream text;
-  text << file.rdbuf();
-  return text.str();
-}
 
 std::set<std::string> families() {
   const MetricsText text = metrics_text({});
@@ -34,7 +28,7 @@ std::set<std::string> families() {
 }
 
 std::set<std::string> names_in(const std::string& file) {
-  const std::string text = content(std::string(NODESTAGE_SOURCE_DIR) + "/docs/" + file);
+  const std::string text = source_text("docs/" + file);
   std::set<std::string> names;
   const std::regex name("\\bnodestage_[a-z_]+");
   for (std::sregex_iterator i(text.begin(), text.end(), name); i != std::sregex_iterator(); ++i)
@@ -58,24 +52,24 @@ TEST_CASE("metrics: every sample has its help, its type and its labels") {
   metrics.stuck_trees = 3;
   metrics.free_bytes = 7;
   const MetricsText text = metrics_text(metrics);
-  CHECK(text.own.find("# HELP nodestage_jobs Jobs that the daemon knows, by state.\n"
-                      "# TYPE nodestage_jobs gauge\n"
-                      "nodestage_jobs{state=\"waiting_for_directory\"} 0\n"
-                      "nodestage_jobs{state=\"queued\"} 0\n"
-                      "nodestage_jobs{state=\"staging\"} 2\n") != std::string::npos);
-  CHECK(text.own.find("nodestage_phase_seconds_sum{phase=\"queued\"} 3.034\n"
-                      "nodestage_phase_seconds_count{phase=\"queued\"} 2\n") != std::string::npos);
-  CHECK(
-      text.own.find("nodestage_failures_total{activity=\"stage_out\",cause=\"time_limit\"} 1\n") !=
-      std::string::npos);
-  CHECK(text.own.find("nodestage_held_bytes{waits_for=\"user\"} 5000\n"
-                      "nodestage_held_bytes{waits_for=\"administrator\"} 70\n") !=
-        std::string::npos);
-  CHECK(text.own.find("nodestage_held_inodes{waits_for=\"user\"} 2\n") != std::string::npos);
-  CHECK(text.own.find("nodestage_held_results_at_risk 1\n") != std::string::npos);
-  CHECK(text.own.find("nodestage_stuck_trees 3\n") != std::string::npos);
-  CHECK(text.own.find("tmpdir") == std::string::npos);
-  CHECK(text.disk.find("nodestage_tmpdir_free_bytes 7\n") != std::string::npos);
+  CHECK(has(text.own,
+            "# HELP nodestage_jobs Jobs that the daemon knows, by state.\n"
+            "# TYPE nodestage_jobs gauge\n"
+            "nodestage_jobs{state=\"waiting_for_directory\"} 0\n"
+            "nodestage_jobs{state=\"queued\"} 0\n"
+            "nodestage_jobs{state=\"staging\"} 2\n"));
+  CHECK(has(text.own,
+            "nodestage_phase_seconds_sum{phase=\"queued\"} 3.034\n"
+            "nodestage_phase_seconds_count{phase=\"queued\"} 2\n"));
+  CHECK(has(text.own, "nodestage_failures_total{activity=\"stage_out\",cause=\"time_limit\"} 1\n"));
+  CHECK(has(text.own,
+            "nodestage_held_bytes{waits_for=\"user\"} 5000\n"
+            "nodestage_held_bytes{waits_for=\"administrator\"} 70\n"));
+  CHECK(has(text.own, "nodestage_held_inodes{waits_for=\"user\"} 2\n"));
+  CHECK(has(text.own, "nodestage_stuck_trees 3\n"));
+  CHECK_FALSE(has(text.own, "tmpdir"));
+  CHECK(has(text.disk, "nodestage_tmpdir_free_bytes 7\n"));
+  CHECK(has(text.own, "nodestage_held_results_at_risk 1\n"));
 }
 
 TEST_CASE("metrics: work is counted once, and never taken back") {
@@ -134,11 +128,11 @@ TEST_CASE("metrics: the file is replaced whole, and no link of somebody else's i
   std::ofstream(victim) << "untouched";
   REQUIRE(::symlink(victim.c_str(), (scratch / ".a.prom.new").c_str()) == 0);
   REQUIRE(replace_textfile(path, "one\n"));
-  CHECK(content(path) == "one\n");
+  CHECK(file_text(path) == "one\n");
   REQUIRE(::symlink(victim.c_str(), (scratch / "b.prom").c_str()) == 0);
   REQUIRE(replace_textfile(scratch / "b.prom", "two\n"));
-  CHECK(content(scratch / "b.prom") == "two\n");
-  CHECK(content(victim) == "untouched");
+  CHECK(file_text(scratch / "b.prom") == "two\n");
+  CHECK(file_text(victim) == "untouched");
   struct stat info {};
   REQUIRE(::stat(path.c_str(), &info) == 0);
   CHECK((info.st_mode & 0777) == 0644);
@@ -160,7 +154,7 @@ TEST_CASE("metrics: written at once when the setting is there, gone with it") {
   CHECK(asked == 0);
   config.metrics.textfile = scratch / "a.prom";
   file.settings_changed();
-  CHECK(content(scratch / "a.prom").find("nodestage_jobs") != std::string::npos);
+  CHECK(has(file_text(scratch / "a.prom"), "nodestage_jobs"));
   config.metrics.textfile = scratch / "b.prom";
   file.settings_changed();
   CHECK_FALSE(std::filesystem::exists(scratch / "a.prom"));

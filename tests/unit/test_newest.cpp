@@ -3,6 +3,7 @@
 
 #include "daemon/worker/piece/dataset_sources.hpp"
 #include "stage_run.hpp"
+#include "texts.hpp"
 
 using namespace nodestage;
 
@@ -17,10 +18,6 @@ constexpr const char* k_run =
 bool job_is(const StageRun& stage, const std::string& names) {
   return stage.in_job("test \"$(find * ! -type d 2>/dev/null | LC_ALL=C sort | xargs)\" = '" +
                       names + "'");
-}
-
-bool has(const std::string& text, const std::string& part) {
-  return text.find(part) != std::string::npos;
 }
 
 // As an earlier worker leaves it that has chosen and then was stopped, with what it has placed.

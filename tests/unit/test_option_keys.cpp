@@ -10,6 +10,7 @@
 
 #include "common/request/option_text.hpp"
 #include "key_values.hpp"
+#include "texts.hpp"
 
 using namespace nodestage;
 
@@ -27,11 +28,6 @@ std::string line_of(const Result<Item>& item) {
 std::string dataset(std::string_view text) { return line_of(parse_dataset_option(text, k_place)); }
 std::string output(std::string_view text) { return line_of(parse_output_option(text, k_place)); }
 std::string venv(std::string_view text) { return line_of(parse_venv_option(text, k_place)); }
-
-std::string text_of(const std::string& path) {
-  std::ifstream file(std::string(NODESTAGE_SOURCE_DIR) + "/" + path);
-  return {std::istreambuf_iterator<char>(file), {}};
-}
 
 // The part of a text after `begin`, up to `end`.
 std::string part_of(const std::string& text, const std::string& begin, const std::string& end) {
@@ -70,7 +66,7 @@ std::string manual_line(const OptionKey<Item>& row) {
 template <typename Item>
 void check_manual() {
   const std::string option = std::string("\n.It Fl -") + Option<Item>::name + " ";
-  std::istringstream lines(part_of(text_of("docs/nodestage.7"), option, "\n.It Fl "));
+  std::istringstream lines(part_of(source_text("docs/nodestage.7"), option, "\n.It Fl "));
   std::set<std::string> listed;
   for (std::string line; std::getline(lines, line);) {
     if (!line.starts_with(".It Cm ") || std::isalpha(static_cast<unsigned char>(line[7])) == 0)
@@ -85,7 +81,8 @@ void check_manual() {
 
 template <typename Item>
 void check_cheat_sheet(const std::string& item) {
-  std::istringstream cells(part_of(text_of("docs/cheatsheet.md"), "\n| " + item + " | ", " |\n"));
+  std::istringstream cells(
+      part_of(source_text("docs/cheatsheet.md"), "\n| " + item + " | ", " |\n"));
   std::set<std::string> listed;
   for (std::string cell; cells >> cell;) listed.insert(cell);
   std::set<std::string> known;

@@ -4,6 +4,7 @@
 #include "common/request/option_text.hpp"
 #include "common/text/archive_names.hpp"
 #include "common/text/path_names.hpp"
+#include "texts.hpp"
 
 using namespace nodestage;
 
@@ -31,8 +32,6 @@ std::string output_fault(std::string_view text) {
   REQUIRE_FALSE(item);
   return item.error().what;
 }
-bool has(const std::string& text, const char* part) { return text.find(part) != std::string::npos; }
-
 }  // namespace
 
 TEST_CASE("sources become absolute by text") {

@@ -3,6 +3,7 @@
 
 #include "job_links.hpp"
 #include "stage_out_job.hpp"
+#include "texts.hpp"
 
 using namespace nodestage;
 
@@ -170,7 +171,7 @@ TEST_CASE("a chain of links to directories that is too long is a fault, not a cr
   link_in(job, "r/start", "d0");
   job.ask("r", "out");
   CHECK(job.run() == 1);
-  CHECK(job.note().find("is reached over more than 40 links to directories") != std::string::npos);
+  CHECK(has(job.note(), "is reached over more than 40 links to directories"));
 }
 
 TEST_CASE("a link at any depth leads to what is at any depth") {
@@ -247,9 +248,9 @@ TEST_CASE("an archive has what links lead to") {
     REQUIRE(job.run() == 0);
     const std::string listing =
         shell_text("bsdtar -tvf '" + (job.target / ("out" + suffix)).string() + "'");
-    CHECK(listing.find("best/model\n") != std::string::npos);
-    CHECK(listing.find("latest -> best\n") != std::string::npos);
-    CHECK(listing.find("model -> best/model\n") != std::string::npos);
+    CHECK(has(listing, "best/model\n"));
+    CHECK(has(listing, "latest -> best\n"));
+    CHECK(has(listing, "model -> best/model\n"));
     CHECK(job.note() ==
           "1 link leads elsewhere in the job's directory, and what is there was delivered instead: "
           "best");
@@ -263,8 +264,7 @@ TEST_CASE("what a link leads to and cannot be read is not lost") {
   fs::permissions(job.directory / "closed", fs::perms(0000));
   job.ask("r", "out");
   CHECK(job.run() == 1);
-  CHECK(job.note().find("a: what it leads to cannot be read: Permission denied") !=
-        std::string::npos);
+  CHECK(has(job.note(), "a: what it leads to cannot be read: Permission denied"));
   fs::permissions(job.directory / "closed", fs::perms(0700));
 }
 

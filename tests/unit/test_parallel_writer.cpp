@@ -211,7 +211,7 @@ TEST_CASE("data that writers fetch themselves") {
   };
   SUBCASE("as told") {
     REQUIRE(add_all());
-    CHECK(slurp(bench.scratch / "d1/41") == std::string(410, 'p'));
+    CHECK(file_text(bench.scratch / "d1/41") == std::string(410, 'p'));
     CHECK(bench.meter.files == 500);
     CHECK(bench.meter.bytes_written == 10 * 499 * 500 / 2);
   }
@@ -249,9 +249,9 @@ TEST_CASE("data in pieces: with holes, out of order, and more than was told") {
   REQUIRE(bench.writer.finish());
   std::string holes(100'000, '\0');
   holes.replace(90'000, 10, 10, 'b').replace(10, 10, 10, 'a');
-  CHECK(slurp(bench.scratch / "holes") == holes);
-  CHECK(slurp(bench.scratch / "more") == "xxyyyyy");
-  CHECK(slurp(bench.scratch / "none") == std::string(70'000, '\0'));
+  CHECK(file_text(bench.scratch / "holes") == holes);
+  CHECK(file_text(bench.scratch / "more") == "xxyyyyy");
+  CHECK(file_text(bench.scratch / "none") == std::string(70'000, '\0'));
 }
 
 TEST_CASE("the parts of a large file have one writer, however idle another one is") {
@@ -311,8 +311,8 @@ TEST_CASE("a hard link keeps what its name was, also when names were forgotten i
   }
   REQUIRE(bench.writer.finish());
   for (int round = 0; round < 50; ++round) {
-    CHECK(slurp(bench.scratch / ("l/" + std::to_string(round))) == "1");
-    CHECK(slurp(bench.scratch / ("t/" + std::to_string(round))) == "2");
+    CHECK(file_text(bench.scratch / ("l/" + std::to_string(round))) == "1");
+    CHECK(file_text(bench.scratch / ("t/" + std::to_string(round))) == "2");
   }
 }
 

@@ -12,16 +12,13 @@
 #include "daemon/peer/credential.hpp"
 #include "peer_run.hpp"
 #include "scratch.hpp"
+#include "texts.hpp"
 
 using namespace nodestage;
 
 namespace {
 
 constexpr uid_t k_other_uid = 65534;
-
-bool contains(const std::string& text, const std::string& part) {
-  return text.find(part) != std::string::npos;
-}
 
 int run(std::vector<std::string> words) {
   std::vector<char*> argv;
@@ -111,7 +108,7 @@ void check_peer(const Munged& munged) {
   const Caller again(peer.port());
   again.send(note);
   CHECK(again.rest() == "R");
-  CHECK(contains(peer.hear_kind<PeerDropped>().why, "used before"));
+  CHECK(has(peer.hear_kind<PeerDropped>().why, "used before"));
 }
 
 }  // namespace
@@ -126,11 +123,11 @@ TEST_CASE("credentials of a real munged: only root's, for this user, and once") 
   const auto opened = open(good);
   REQUIRE(opened);
   CHECK(*opened == "payload");
-  CHECK(contains(open(good).error().what, "its credential was used before"));
+  CHECK(has(open(good).error().what, "its credential was used before"));
   CHECK(open(munged.sign_as(k_other_uid, "payload", ::geteuid())).error().what ==
         "its credential is of uid 65534, not 0");
-  CHECK(contains(open(munged.sign("payload", k_other_uid)).error().what,
-                 "has that user the same uid on all nodes?"));
+  CHECK(has(open(munged.sign("payload", k_other_uid)).error().what,
+            "has that user the same uid on all nodes?"));
   CHECK(open(munged.sign("payload", static_cast<uid_t>(MUNGE_UID_ANY))).error().what ==
         "its credential is not restricted to the user of nodestage-peer");
   CHECK(open(munged.sign("", ::geteuid())).error().what == "its credential is empty");
@@ -139,8 +136,8 @@ TEST_CASE("credentials of a real munged: only root's, for this user, and once") 
   char& byte = altered[altered.size() / 2];
   byte = byte == 'A' ? 'B' : 'A';
   CHECK_FALSE(open(altered));
-  CHECK(contains(open("garbage").error().what, "what it sent is not a MUNGE credential"));
-  CHECK(contains(open(good + std::string("\0x", 2)).error().what, "not a MUNGE credential"));
+  CHECK(has(open("garbage").error().what, "what it sent is not a MUNGE credential"));
+  CHECK(has(open(good + std::string("\0x", 2)).error().what, "not a MUNGE credential"));
   CHECK_FALSE(open(""));
   check_peer(munged);
 }
@@ -149,5 +146,5 @@ TEST_CASE("without munged the log says what to look at") {
   const Scratch scratch;
   const auto opened = munge_opener(scratch / "none")("MUNGE:x:");
   REQUIRE_FALSE(opened);
-  CHECK(contains(opened.error().what, "does the service munge run?"));
+  CHECK(has(opened.error().what, "does the service munge run?"));
 }

@@ -3,6 +3,7 @@
 #include <list>
 
 #include "peer_run.hpp"
+#include "texts.hpp"
 
 using namespace nodestage;
 
@@ -10,10 +11,6 @@ namespace {
 
 PeerSettings settings(std::uint32_t io_wait_s = 20, std::uint32_t max_connections = 1024) {
   return {0, io_wait_s, max_connections, {"n1=127.0.0.1", "n2=127.0.0.9"}};
-}
-
-bool contains(const std::string& text, const std::string& part) {
-  return text.find(part) != std::string::npos;
 }
 
 // What a peer says and does when `bytes` come and then the end.
@@ -68,19 +65,19 @@ TEST_CASE("a payload that is no note is refused") {
 TEST_CASE("a note of one node from another's address is refused") {
   PeerRun peer(settings());
   CHECK(reply_to(peer, "good" + note_from("n2")) == "R");
-  CHECK(contains(peer.hear_kind<PeerDropped>().why, "127.0.0.9"));
+  CHECK(has(peer.hear_kind<PeerDropped>().why, "127.0.0.9"));
   CHECK(reply_to(peer, "good" + note_from("nowhere")) == "R");
   CHECK(peer.hear_kind<PeerDropped>().why == "nowhere: the name is not known here (test)");
 }
 
 TEST_CASE("garbage, half frames and lengths that are not allowed are dropped without an answer") {
   PeerRun peer(settings());
-  CHECK(contains(why_dropped(peer, "GET / HTTP/1.1\r\n\r\n"), "is not a note of nodestage-peer"));
-  CHECK(contains(why_dropped(peer, "NSP"), "closed after 3 bytes"));
-  CHECK(contains(why_dropped(peer, frame("abcdef").substr(0, 11)), "after 3 of 6 bytes"));
-  CHECK(contains(why_dropped(peer, frame("")), "a frame of 0 bytes"));
-  CHECK(contains(why_dropped(peer, std::string("NSP1\x01\0\x01\0", 8)), "a frame of 65537 bytes"));
-  CHECK(contains(why_dropped(peer, "NSP1\xff\xff\xff\xff"), "a frame of 4294967295 bytes"));
+  CHECK(has(why_dropped(peer, "GET / HTTP/1.1\r\n\r\n"), "is not a note of nodestage-peer"));
+  CHECK(has(why_dropped(peer, "NSP"), "closed after 3 bytes"));
+  CHECK(has(why_dropped(peer, frame("abcdef").substr(0, 11)), "after 3 of 6 bytes"));
+  CHECK(has(why_dropped(peer, frame("")), "a frame of 0 bytes"));
+  CHECK(has(why_dropped(peer, std::string("NSP1\x01\0\x01\0", 8)), "a frame of 65537 bytes"));
+  CHECK(has(why_dropped(peer, "NSP1\xff\xff\xff\xff"), "a frame of 4294967295 bytes"));
   CHECK(reply_to(peer, "good" + note_from("n1")) == "A");
 }
 
@@ -114,7 +111,7 @@ TEST_CASE("a check that takes too long is not waited for, and what it finds is n
                              resolve_loopback,
                              {}});
   CHECK(reply_to(peer, "good" + note_from("n1")).empty());
-  CHECK(contains(peer.hear_kind<PeerDropped>().why, "not checked within 1 s"));
+  CHECK(has(peer.hear_kind<PeerDropped>().why, "not checked within 1 s"));
   go_on.set_value();
   CHECK(peer.hear_kind<PeerReceived>().payload == note_from("n1"));
 }
@@ -125,7 +122,7 @@ TEST_CASE("many idle connections make room for a good one") {
   for (int i = 0; i < 200; ++i) idle.emplace_back(peer.port());
   CHECK(reply_to(peer, "good" + note_from("n1")) == "A");
   CHECK(idle.front().rest().empty());  // closed
-  CHECK(contains(peer.hear_kind<PeerDropped>().why, "64 connections were open"));
+  CHECK(has(peer.hear_kind<PeerDropped>().why, "64 connections were open"));
 }
 
 TEST_CASE("drops are told fifty a second, and the rest counted") {
@@ -140,7 +137,7 @@ TEST_CASE("drops are told fifty a second, and the rest counted") {
   std::uint64_t counted = 0;
   while (lines + counted < k_drops) {
     const auto dropped = peer.hear_kind<PeerDropped>();
-    if (contains(dropped.why, "more connections")) {
+    if (has(dropped.why, "more connections")) {
       counted += std::stoull(dropped.why);
     } else {
       ++lines;
@@ -179,7 +176,7 @@ TEST_CASE("settings that are not allowed are told as the cause of not listening"
   CHECK(std::get<PeerListening>(peer.hear()).fault == "70000 is not a TCP port");
   CHECK(peer.wait() == 1);
   PeerRun other({0, 5, 5, {"n1=x"}});
-  CHECK(contains(std::get<PeerListening>(other.hear()).fault, "'n1=x'"));
+  CHECK(has(std::get<PeerListening>(other.hear()).fault, "'n1=x'"));
   CHECK(other.wait() == 1);
 }
 

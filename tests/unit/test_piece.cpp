@@ -3,6 +3,7 @@
 #include "common/request/destinations.hpp"
 #include "daemon/worker/piece/piece.hpp"
 #include "piece_run.hpp"
+#include "texts.hpp"
 
 using namespace nodestage;
 
@@ -12,10 +13,6 @@ namespace {
 struct NamedRun : PieceRun {
   NamedRun() { is_by_content = false; }
 };
-
-bool has(const std::string& text, std::string_view part) {
-  return text.find(part) != std::string::npos;
-}
 
 }  // namespace
 
@@ -235,12 +232,12 @@ TEST_CASE("strip, include and exclude") {
   run.item.exclude = {"val/deep"};
   CHECK(run.build(run.scratch / "x.tar") == "");
   REQUIRE(files() == 0);
-  CHECK(slurp(run.scratch / "files") == "./train/1.png\n./val/2.png\n");
+  CHECK(file_text(run.scratch / "files") == "./train/1.png\n./val/2.png\n");
   run.item = {};
   run.item.include = {"val"};
   CHECK(run.build(run.scratch / "top") == "");
   REQUIRE(files() == 0);
-  CHECK(slurp(run.scratch / "files") == "./val/2.png\n./val/deep/3.png\n");
+  CHECK(file_text(run.scratch / "files") == "./val/2.png\n./val/deep/3.png\n");
   CHECK(run.shell("test ! -e " + run.out("train")) == 0);
   run.item = {};
   run.item.strip = 9;

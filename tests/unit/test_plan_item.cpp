@@ -10,6 +10,7 @@
 #include "cli/plan/plan.hpp"
 #include "cli/plan/plan_item.hpp"
 #include "scratch.hpp"
+#include "texts.hpp"
 
 namespace fs = std::filesystem;
 using namespace nodestage;
@@ -63,7 +64,7 @@ TEST_CASE("plan: each kind of archive is told, counted and read as staging would
     CHECK(item.what == row.what);
     CHECK(item.is_parallel == row.is_parallel);
     CAPTURE(item.reading);
-    CHECK(item.reading.find(row.why) != std::string::npos);
+    CHECK(has(item.reading, row.why));
     CHECK(item.bytes.value == 10000);
     CHECK(item.bytes.surety == Surety::told);
     CHECK(item.files.value == 10);
@@ -139,7 +140,7 @@ TEST_CASE("plan: of a large file in a directory only the beginning is read") {
   const PlanItem item = plan.of("large");
   CHECK(item.fault == "");
   CHECK(item.bytes.value == k_size);
-  CHECK(item.time.find("the first 1 file took") != std::string::npos);
+  CHECK(has(item.time, "the first 1 file took"));
 }
 
 TEST_CASE("plan: a directory of many files should be packed") {
@@ -148,9 +149,8 @@ TEST_CASE("plan: a directory of many files should be packed") {
   const PlanItem many = plan.of("many");
   CHECK(many.files.value == 2000);
   REQUIRE(many.advice.size() == 1);
-  CHECK(many.advice[0].find("2,000 files") != std::string::npos);
-  CHECK(many.advice[0].find("nodestage pack " + (plan.scratch / "many") + " -o many.tar.zst") !=
-        std::string::npos);
+  CHECK(has(many.advice[0], "2,000 files"));
+  CHECK(has(many.advice[0], "nodestage pack " + (plan.scratch / "many") + " -o many.tar.zst"));
 }
 
 TEST_CASE("plan: a large file that was read in part is one file") {
@@ -214,12 +214,11 @@ TEST_CASE("plan: what newest= would choose now is told and counted, and nothing 
   }
   SUBCASE("what the worker would refuse") {
     item.include = {"none"};
-    CHECK(plan_dataset(item, 4).fault.find("leave out all that is in it (7 entries)\n") !=
-          std::string::npos);
+    CHECK(has(plan_dataset(item, 4).fault, "leave out all that is in it (7 entries)\n"));
     item.source = plan.scratch / "data.bin";
-    CHECK(plan_dataset(item, 4).fault.find("is a file, and newest= chooses") != std::string::npos);
+    CHECK(has(plan_dataset(item, 4).fault, "is a file, and newest= chooses"));
     item.source = plan.scratch / "missing";
-    CHECK(plan_dataset(item, 4).fault.find("with the key optional") != std::string::npos);
+    CHECK(has(plan_dataset(item, 4).fault, "with the key optional"));
   }
 }
 
@@ -243,11 +242,11 @@ TEST_CASE("plan: what could not be staged is told with its cause") {
   plan.shell(
       "tar czf c.tar.gz tree; head -c 100 c.tar.gz >cut.tar.gz; zip -qrP x p.zip tree; "
       "7z a -px p.7z tree");
-  CHECK(plan.of("missing").fault.find("No such file") != std::string::npos);
-  CHECK(plan.of("cut.tar.gz").fault.find("cut.tar.gz") != std::string::npos);
+  CHECK(has(plan.of("missing").fault, "No such file"));
+  CHECK(has(plan.of("cut.tar.gz").fault, "cut.tar.gz"));
   for (const std::string name : {"p.zip", "p.7z"})
-    CHECK(plan.of(name).fault.find("protected with a password") != std::string::npos);
-  CHECK(plan.of("none*.tar").fault.find("no file matches") != std::string::npos);
+    CHECK(has(plan.of(name).fault, "protected with a password"));
+  CHECK(has(plan.of("none*.tar").fault, "no file matches"));
 }
 
 TEST_CASE("plan: environments and results") {
@@ -260,7 +259,7 @@ TEST_CASE("plan: environments and results") {
   CHECK(there.what == "virtual environment");
   CHECK(there.destination == "env");
   REQUIRE(there.advice.size() == 1);
-  CHECK(there.advice[0].find("nodestage pack") != std::string::npos);
+  CHECK(has(there.advice[0], "nodestage pack"));
   venv.source = plan.scratch / "requirements.txt";
   const PlanItem built = plan_venv(venv, 4);
   CHECK(built.what == "requirements file");

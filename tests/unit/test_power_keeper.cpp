@@ -9,16 +9,11 @@
 #include "common/os/file.hpp"
 #include "daemon/root/held/power_keeper.hpp"
 #include "scratch.hpp"
+#include "texts.hpp"
 
 using namespace nodestage;
 
 namespace {
-
-bool skipped() {
-  if (::geteuid() == 0) return false;
-  MESSAGE("skipped: needs root, whose capabilities are given up");
-  return true;
-}
 
 // A daemon with a scontrol that keeps SuspendExcNodes in a file, and with a program to notify.
 // Both write what they were called with.
@@ -134,7 +129,7 @@ esac
 }  // namespace
 
 TEST_CASE("power: a node is listed while it holds results, once for all of them") {
-  if (skipped()) return;
+  if (skipped_without_root()) return;
   Site site;
   site.nothing_more();
   site.hold(7);
@@ -149,7 +144,7 @@ TEST_CASE("power: a node is listed while it holds results, once for all of them"
 }
 
 TEST_CASE("power: a node that the site has listed stays listed") {
-  if (skipped()) return;
+  if (skipped_without_root()) return;
   Site site;
   site.write("list", "m1,n1");
   site.hold(7);
@@ -160,7 +155,7 @@ TEST_CASE("power: a node that the site has listed stays listed") {
 }
 
 TEST_CASE("power: where Slurm switches nothing off nothing is said") {
-  if (skipped()) return;
+  if (skipped_without_root()) return;
   Site site;
   site.write("program", "(null)");
   site.hold(7);
@@ -168,7 +163,7 @@ TEST_CASE("power: where Slurm switches nothing off nothing is said") {
 }
 
 TEST_CASE("power: the next daemon takes back what the last one has said") {
-  if (skipped()) return;
+  if (skipped_without_root()) return;
   Site site;
   site.config().hold.notify = site.path("notify");
   site.hold(7);
@@ -187,7 +182,7 @@ TEST_CASE("power: the next daemon takes back what the last one has said") {
 }
 
 TEST_CASE("power: what fails is tried again a minute later, and a list that was lost is mended") {
-  if (skipped()) return;
+  if (skipped_without_root()) return;
   Site site;
   site.write("broken", "");
   site.hold(7);

@@ -1,6 +1,7 @@
 #include <doctest/doctest.h>
 
 #include "common/talk/progress_printer.hpp"
+#include "texts.hpp"
 
 using namespace nodestage;
 
@@ -45,23 +46,22 @@ TEST_CASE("progress: the total may be unknown or less than what was read") {
   ProgressPrinter printer;
   CHECK(printer.line(staging(100 * k_mib, 0, 1000)) ==
         "data.tar.gz: 100.0 MiB read, 100.0 MiB/s, 12,345 files");
-  CHECK(printer.line(staging(200 * k_mib, 100 * k_mib, 2000)).find("(100%)") != std::string::npos);
+  CHECK(has(printer.line(staging(200 * k_mib, 100 * k_mib, 2000)), "(100%)"));
 }
 
 TEST_CASE("progress: the speed follows recent readings and survives a stop") {
   ProgressPrinter printer;
   static_cast<void>(printer.line(staging(1000 * k_mib, 4000 * k_mib, 10000)));
   const auto slower = printer.line(staging(1000 * k_mib, 4000 * k_mib, 15000));
-  CHECK(slower.find("36.8 MiB/s") != std::string::npos);
+  CHECK(has(slower, "36.8 MiB/s"));
   const auto stopped = printer.line(staging(1000 * k_mib, 4000 * k_mib, 10'000'000));
-  CHECK(stopped.find("left") == std::string::npos);
+  CHECK_FALSE(has(stopped, "left"));
 }
 
 TEST_CASE("progress: numbers that go backwards begin anew") {
   ProgressPrinter printer;
   static_cast<void>(printer.line(staging(1000 * k_mib, 4000 * k_mib, 10000)));
-  CHECK(printer.line(staging(10 * k_mib, 4000 * k_mib, 1000)).find("10.0 MiB/s") !=
-        std::string::npos);
+  CHECK(has(printer.line(staging(10 * k_mib, 4000 * k_mib, 1000)), "10.0 MiB/s"));
 }
 
 TEST_CASE("progress: several items are counted") {
@@ -96,7 +96,7 @@ TEST_CASE("progress: one file, a long time") {
   progress.files = 1;
   const auto line = printer.line(progress);
   CHECK(line.ends_with(", 1 file"));
-  CHECK(line.find("about 27 h 45 min left") != std::string::npos);
+  CHECK(has(line, "about 27 h 45 min left"));
 }
 
 TEST_CASE("progress: a narrow terminal loses the last details first") {

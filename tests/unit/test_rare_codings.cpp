@@ -3,23 +3,18 @@
 
 #include "lzip_bytes.hpp"
 #include "piece_run.hpp"
+#include "texts.hpp"
 
 using namespace nodestage;
 
-namespace {
-
-bool has(const std::string& text, std::string_view part) {
-  return text.find(part) != std::string::npos;
-}
-
-}  // namespace
+namespace {}  // namespace
 
 TEST_CASE("tars in lzma and lzip") {
   PieceRun run;
   REQUIRE(run.shell("seq 100000 > a; tar cf a.tar a; xz --format=lzma -k a.tar") == 0);
-  const std::string tar = slurp(run.scratch / "a.tar");
-  spit(run.scratch / "a.tar.lz", lzip_of(tar));
-  spit(run.scratch / "two.tar.lz", lzip_of(tar.substr(0, 5000)) + lzip_of(tar.substr(5000)));
+  const std::string tar = file_text(run.scratch / "a.tar");
+  write_file(run.scratch / "a.tar.lz", lzip_of(tar));
+  write_file(run.scratch / "two.tar.lz", lzip_of(tar.substr(0, 5000)) + lzip_of(tar.substr(5000)));
   run.is_by_content = false;
   for (const std::string name : {"a.tar.lzma", "a.tar.lz", "two.tar.lz"}) {
     CAPTURE(name);
@@ -27,18 +22,18 @@ TEST_CASE("tars in lzma and lzip") {
     CHECK(run.kind == "tar" + name.substr(name.rfind('.')));
     CHECK(run.note == "");
     CHECK(run.shell("cmp a " + run.out("a")) == 0);
-    const std::string whole = slurp(run.scratch / name);
+    const std::string whole = file_text(run.scratch / name);
     const std::string cut = "cut" + name.substr(name.find('.'));
-    spit(run.scratch / cut, whole.substr(0, whole.size() - 5));
+    write_file(run.scratch / cut, whole.substr(0, whole.size() - 5));
     CHECK(has(run.build(run.scratch / cut), ": cut off after "));
     std::string bad = whole;
     bad[whole.size() / 2] = static_cast<char>(bad[whole.size() / 2] ^ 1);
-    spit(run.scratch / cut, bad);
+    write_file(run.scratch / cut, bad);
     CHECK(has(run.build(run.scratch / cut), "damaged"));
   }
   std::string huge = lzip_of(tar);
   huge[5] = '\x1d';  // a dictionary of 512 MiB
-  spit(run.scratch / "a.tar.lz", huge);
+  write_file(run.scratch / "a.tar.lz", huge);
   CHECK(has(run.build(run.scratch / "a.tar.lz"), "its dictionary is too large"));
 }
 

@@ -35,7 +35,7 @@ struct FourThreads {
 
  private:
   [[nodiscard]] std::string written() const {
-    spit(scratch / "x", data);
+    write_file(scratch / "x", data);
     return scratch / "x";
   }
 };
@@ -60,7 +60,7 @@ TEST_CASE("blocks come in order, whoever reads them") {
   const Scratch scratch;
   for (const std::size_t size : {0U, 1U, 4096U, 16384U, 100'000U}) {
     const std::string data = sample(size);
-    spit(scratch / "x", data);
+    write_file(scratch / "x", data);
     for (const unsigned in_flight : {1U, 2U, 8U}) {
       for (const std::size_t offset : {std::size_t{0}, size / 3}) {
         Reading reading(scratch / "x");
@@ -99,7 +99,7 @@ TEST_CASE("blocks that are held do not stop the others") {
 TEST_CASE("a file that is shorter than it was ends where it ends") {
   const Scratch scratch;
   const std::string data = sample(100'000);
-  spit(scratch / "x", data);
+  write_file(scratch / "x", data);
   Reading reading(scratch / "x");
   std::filesystem::resize_file(scratch / "x", 10'000);
   ReadAhead ahead(*reading.source, 0, {4096, 9, 4});
@@ -122,7 +122,7 @@ TEST_CASE("a read that fails is told, and stays") {
 // With this rate the first block alone would take an hour.
 TEST_CASE("who goes or stops does not wait for the rate limit") {
   const Scratch scratch;
-  spit(scratch / "x", sample(100'000));
+  write_file(scratch / "x", sample(100'000));
   const Fd rate_fd(::memfd_create("rate", MFD_CLOEXEC));
   const std::uint64_t rate = 1;
   REQUIRE(::pwrite(rate_fd.get(), &rate, sizeof rate, 0) == sizeof rate);

@@ -24,11 +24,6 @@ RelayNonces some_nonces() {
   return nonces;
 }
 
-template <typename Array>
-std::string hex_of(const Array& bytes) {
-  return hex(std::string(bytes.begin(), bytes.end()));
-}
-
 std::string proof_of(RelaySide side) {
   const auto proof = prove(some_key(), side, some_nonces());
   REQUIRE(proof);

@@ -27,7 +27,7 @@ class Reader {
  public:
   explicit Reader(std::uint64_t window = 4 * k_mib)
       : relay(window), path_(scratch_ / "f"), meter_(rate_, stop) {
-    spit(path_, std::string(8 * k_mib, 'x'));
+    write_file(path_, std::string(8 * k_mib, 'x'));
     order.relay_least_bytes = 1;
     order.relay_window = window;
     order.relay_silence_s = 1;

@@ -10,6 +10,7 @@
 #include "cli/report/report_table.hpp"
 #include "cli/report/time_scale.hpp"
 #include "scratch.hpp"
+#include "texts.hpp"
 
 using namespace nodestage;
 
@@ -124,7 +125,7 @@ TEST_CASE("the table") {
   other.cause = "why\nand what to do";
   const std::string table = report_table({ended_report("n1", 0), other});
   CHECK(table.find("job 12, started 2023-") == 0);
-  CHECK(table.find(", succeeded\n") != std::string::npos);
+  CHECK(has(table, ", succeeded\n"));
   for (const char* line :
        {"NODE  STATE   QUEUED  STAGING  OTHERS         RUN  STAGE-OUT  HELD\n",
         "n1    done     2.0 s   10.0 s   3.0 s  1 h 06 min      4.0 s     -\n",
@@ -132,7 +133,7 @@ TEST_CASE("the table") {
         "n1    stage-out results (tar.gz)  done    +1 h 06 min  4.0 s       -      3  2.0 KiB",
         "n2: why; and what to do", "n2: data.tar.gz (tar.gz): damaged"}) {
     INFO(table);
-    CHECK(table.find(line) != std::string::npos);
+    CHECK(has(table, line));
   }
 }
 
@@ -146,16 +147,14 @@ TEST_CASE("an item that was there already has a note and no figures") {
   linked.note = "shared, already here (staged by job 7)";
   const std::string table = report_table({report});
   INFO(table);
-  CHECK(table.find("n1    data.tar.gz (tar.gz)  done   +2.0 s     -       -      -        -\n") !=
-        std::string::npos);
-  CHECK(table.find("n1: data.tar.gz (tar.gz): shared, already here (staged by job 7)\n") !=
-        std::string::npos);
+  CHECK(has(table, "n1    data.tar.gz (tar.gz)  done   +2.0 s     -       -      -        -\n"));
+  CHECK(has(table, "n1: data.tar.gz (tar.gz): shared, already here (staged by job 7)\n"));
   const std::string page = report_page({{report}});
-  CHECK(page.find("0 B") == std::string::npos);
-  CHECK(page.find("</title>shared, already here") != std::string::npos);
+  CHECK_FALSE(has(page, "0 B"));
+  CHECK(has(page, "</title>shared, already here"));
   // An empty directory has figures.
   linked.note.clear();
-  CHECK(report_table({report}).find(" 0 B\n") != std::string::npos);
+  CHECK(has(report_table({report}), " 0 B\n"));
 }
 
 TEST_CASE("deliveries while the job ran: a mark for each, their number and the last one") {
@@ -166,13 +165,12 @@ TEST_CASE("deliveries while the job ran: a mark for each, their number and the l
       "70 deliveries while the job ran; the last: the delivery failed at +30 min 00 s";
   const std::string table = report_table({report, ended_report("n2", 1)});
   INFO(table);
-  CHECK(table.find("\nn1: " + words + "\n") != std::string::npos);
-  CHECK(table.find("n2: ") == std::string::npos);
+  CHECK(has(table, "\nn1: " + words + "\n"));
+  CHECK_FALSE(has(table, "n2: "));
   const std::string page = report_page({{report, ended_report("n2", 1)}});
-  CHECK(page.find("<title>delivered at +15 min 04 s: 3 files, 2.0 KiB in 4.0 s</title>") !=
-        std::string::npos);
-  CHECK(page.find("<title>the delivery failed at +30 min 00 s</title>") != std::string::npos);
-  CHECK(page.find("<td>" + words + "</td>") != std::string::npos);
+  CHECK(has(page, "<title>delivered at +15 min 04 s: 3 files, 2.0 KiB in 4.0 s</title>"));
+  CHECK(has(page, "<title>the delivery failed at +30 min 00 s</title>"));
+  CHECK(has(page, "<td>" + words + "</td>"));
   const auto marks =
       "len([e for e in root.iter() if e.tag.endswith('path') and "
       "e.get('class').startswith('push')]) == ";
@@ -182,11 +180,10 @@ TEST_CASE("deliveries while the job ran: a mark for each, their number and the l
   CHECK(is_well_formed(report_page({{report}})));
   report.pushes.resize(1);
   report.pushes_in_all = 1;
-  CHECK(report_table({report}).find("n1: one delivery while the job ran: delivered at +") !=
-        std::string::npos);
+  CHECK(has(report_table({report}), "n1: one delivery while the job ran: delivered at +"));
   // Before the end, the outputs are those of the last push.
   report.times = {s(0), s(2), s(12), s(15), s(15)};
-  CHECK(report_table({report}).find("n1    push results (tar.gz)") != std::string::npos);
+  CHECK(has(report_table({report}), "n1    push results (tar.gz)"));
 }
 
 TEST_CASE("what was read from the file system, and what came from nodes") {
@@ -194,8 +191,8 @@ TEST_CASE("what was read from the file system, and what came from nodes") {
   std::vector<NodeReport> run = {ended_report("n1", 0), ended_report("n2", 1),
                                  ended_report("n3", 2)};
   CHECK(origin_text(run).empty());
-  CHECK(report_table(run).find("STORAGE") == std::string::npos);
-  CHECK(report_page({run}).find("from storage") == std::string::npos);
+  CHECK_FALSE(has(report_table(run), "STORAGE"));
+  CHECK_FALSE(has(report_page({run}), "from storage"));
   for (NodeReport& report : run) {
     report.items[0].bytes_read = 12 * k_gib;
     report.items[0].bytes_from_nodes = 12 * k_gib;
@@ -214,22 +211,21 @@ TEST_CASE("what was read from the file system, and what came from nodes") {
                            "8.0 s   2.0 s      3  2.0 KiB           0 B    12.0 GiB\n",
                            "1.0 s   1.0 s      3  2.0 KiB             -           -\n"}) {
     CAPTURE(line);
-    CHECK(table.find(line) != std::string::npos);
+    CHECK(has(table, line));
   }
-  CHECK(table.find("\n\n" + words + "\n") != std::string::npos);
+  CHECK(has(table, "\n\n" + words + "\n"));
   const std::string page = report_page({run});
   CHECK(is_well_formed(page));
-  CHECK(page.find("from storage</th><th class=\"n\">from nodes</th><th>note") != std::string::npos);
-  CHECK(page.find("<td class=\"n\">0 B</td><td class=\"n\">12.0 GiB</td><td></td></tr>") !=
-        std::string::npos);
-  CHECK(page.find(" · " + words + "</p>") != std::string::npos);
+  CHECK(has(page, "from storage</th><th class=\"n\">from nodes</th><th>note"));
+  CHECK(has(page, "<td class=\"n\">0 B</td><td class=\"n\">12.0 GiB</td><td></td></tr>"));
+  CHECK(has(page, " · " + words + "</p>"));
 
   // A node that passes nothing on has read the same source for itself.
   run[2].items[0].bytes_from_nodes = 0;
-  CHECK(origin_text(run).find("24.0 GiB of the 36.0 GiB that 3 nodes") != std::string::npos);
+  CHECK(has(origin_text(run), "24.0 GiB of the 36.0 GiB that 3 nodes"));
   // A node whose staging has not begun counts for nothing.
   run[2].items[0].bytes_read = 0;
-  CHECK(origin_text(run).find("12.0 GiB of the 24.0 GiB that 2 nodes") != std::string::npos);
+  CHECK(has(origin_text(run), "12.0 GiB of the 24.0 GiB that 2 nodes"));
   run[1] = run[0];
   CHECK(origin_text(run) ==
         "read from the file system: 24.0 GiB by 2 nodes; nothing came from other nodes");
@@ -253,8 +249,8 @@ TEST_CASE("hostile names become text in the page, and nothing else") {
 TEST_CASE("a page takes nothing from elsewhere") {
   const std::string page = report_page({{ended_report("n1", 0), ended_report("n2", 1)}});
   CHECK(is_well_formed(page, "'svg' in tags and 'data.tar.gz (tar.gz)' in text"));
-  CHECK(page.find("url(") == std::string::npos);
-  CHECK(page.find("@import") == std::string::npos);
+  CHECK_FALSE(has(page, "url("));
+  CHECK_FALSE(has(page, "@import"));
   // Names of languages, not places.
   for (std::size_t at = page.find("http"); at != std::string::npos; at = page.find("http", at + 1))
     CHECK(page.compare(at, 18, "http://www.w3.org/") == 0);
@@ -303,9 +299,9 @@ TEST_CASE(
   const auto read = decode_report(encode_report(report));
   REQUIRE(read);
   for (const std::string& text : {report_page({{*read}}), report_table({*read})}) {
-    CHECK(text.find("\\xe2\\x80\\xaerat.gpj") != std::string::npos);
+    CHECK(has(text, "\\xe2\\x80\\xaerat.gpj"));
     for (const char* mark : {"\xe2\x80\xae", "\xe2\x81\xa7", "\xe2\x80\x8f"})
-      CHECK(text.find(mark) == std::string::npos);
+      CHECK_FALSE(has(text, mark));
   }
-  CHECK(report_page({{report}}).find("\xe2\x80\xae") == std::string::npos);
+  CHECK_FALSE(has(report_page({{report}}), "\xe2\x80\xae"));
 }

@@ -7,6 +7,7 @@
 #include "cli/report/report_nodes.hpp"
 #include "cli/report/report_pieces.hpp"
 #include "common/build_info.hpp"
+#include "texts.hpp"
 
 using namespace nodestage;
 
@@ -27,10 +28,6 @@ std::vector<std::string> lines_of(const std::string& text) {
   std::istringstream in(text);
   for (std::string line; std::getline(in, line);) lines.push_back(line);
   return lines;
-}
-
-bool has(const std::vector<std::string>& words, const std::string& word) {
-  return std::find(words.begin(), words.end(), word) != words.end();
 }
 
 }  // namespace

@@ -5,6 +5,7 @@
 
 #include "cli/base/request_texts.hpp"
 #include "scratch.hpp"
+#include "texts.hpp"
 
 using namespace nodestage;
 
@@ -39,7 +40,7 @@ TEST_CASE("a fault names the option and its text") {
   CHECK(same.error().what.ends_with("\n  --stage-dataset=/b/x.tar\n                  ^~~~~~~~"));
   const auto output = to_request({{}, {}, {"r:/o/%q"}});
   REQUIRE(!output);
-  CHECK(output.error().what.find("unknown pattern %q") != std::string::npos);
+  CHECK(has(output.error().what, "unknown pattern %q"));
 }
 
 TEST_CASE("an environment that is there needs nothing for a build") {
@@ -57,13 +58,12 @@ TEST_CASE("a file that exists under another reading of the text is refused with 
     const auto request = to_request({{scratch / text.c_str()}, {}, {}});
     return request ? "" : request.error().what;
   };
-  CHECK(fault_of("images.tar/")
-            .find("/images.tar/ is a file, not a directory: write it without the "
-                  "'/' at its end") != std::string::npos);
-  CHECK(fault_of("images.tar/:x,optional").find("is a file, not a directory") != std::string::npos);
-  CHECK(fault_of("data:v2.tar").find("/data does not exist, and ") != std::string::npos);
-  CHECK(fault_of("data:v2.tar").find("write \\: for a colon in a path, as in data\\:v2.tar\n") !=
-        std::string::npos);
+  CHECK(has(fault_of("images.tar/"),
+            "/images.tar/ is a file, not a directory: write it without the "
+            "'/' at its end"));
+  CHECK(has(fault_of("images.tar/:x,optional"), "is a file, not a directory"));
+  CHECK(has(fault_of("data:v2.tar"), "/data does not exist, and "));
+  CHECK(has(fault_of("data:v2.tar"), "write \\: for a colon in a path, as in data\\:v2.tar\n"));
   CHECK(fault_of("images.tar") == "");
   CHECK(fault_of("data\\:v2.tar") == "");
   CHECK(fault_of("both:x") == "");

@@ -5,6 +5,7 @@
 #include "common/request/option_text.hpp"
 #include "common/request/request_warnings.hpp"
 #include "scratch.hpp"
+#include "texts.hpp"
 
 using namespace nodestage;
 
@@ -61,7 +62,7 @@ TEST_CASE("archives and directories that are named like the other") {
   CHECK(of_dataset("dir.tar") ==
         "dir.tar is named like an archive but is a directory: it is copied as it is, to "
         "$SLURM_TMPDIR/dir\n");
-  CHECK(of_dataset("dir.tar/:x").find("$SLURM_TMPDIR/x") != std::string::npos);
+  CHECK(has(of_dataset("dir.tar/:x"), "$SLURM_TMPDIR/x"));
   CHECK(of_dataset("data.tar:in/data.tar").starts_with("$SLURM_TMPDIR/in/data.tar becomes a dir"));
 }
 
@@ -98,8 +99,8 @@ TEST_CASE("what is missing is told where it can still come") {
   submitted.dataset("late\n.tar");
   submitted.request.venv = VenvItem{};
   submitted.request.venv->source = "/no/such/venv";
-  CHECK(submitted.warnings().find("late\\x0a.tar does not exist yet") != std::string::npos);
-  CHECK(submitted.warnings().find("\n/no/such/venv does not exist yet") != std::string::npos);
+  CHECK(has(submitted.warnings(), "late\\x0a.tar does not exist yet"));
+  CHECK(has(submitted.warnings(), "\n/no/such/venv does not exist yet"));
 }
 
 TEST_CASE("the wheels of an environment, and an interpreter that is to be looked up") {
@@ -114,7 +115,7 @@ TEST_CASE("the wheels of an environment, and an interpreter that is to be looked
   CHECK(submitted.warnings() == "/no/such does not exist yet; it must exist when the job starts\n");
   CHECK(submitted.warnings(Start::now) == "wheels=/no/such does not exist\n");
   venv.wheels = submitted.scratch / "plain";
-  CHECK(submitted.warnings(Start::now).find("plain is not a directory") != std::string::npos);
+  CHECK(has(submitted.warnings(Start::now), "plain is not a directory"));
   venv.wheels.clear();
   venv.python = "python9.9";
   CHECK(submitted.warnings().find("python=python9.9: your PATH has no such program") == 0);
@@ -136,7 +137,7 @@ TEST_CASE("two outputs in one place") {
   };
   CHECK(of({"a:out", "b:out"}) ==
         "'a' and 'b' are both copied to out: of two files with the same name, only one remains\n");
-  CHECK(of({"x/a:out/", "y/a:out/"}).find("both copied to out/a") != std::string::npos);
+  CHECK(has(of({"x/a:out/", "y/a:out/"}), "both copied to out/a"));
   CHECK(of({"a:out,when=success", "b:out"}) != "");
   CHECK(of({"a:out,when=success", "b:out,when=failure"}) == "");
   CHECK(of({"a:out/", "b:out/"}) == "");
@@ -151,8 +152,7 @@ TEST_CASE("a target that cannot be written, and the same look from another proce
   submitted.dataset("data.tar");
   const RequestLook look = look_in_time(submitted.request, Start::now);
   REQUIRE(look.warnings.size() == 2);
-  CHECK(look.warnings[0].find("plain/ of 'r' cannot be written: it is a file") !=
-        std::string::npos);
+  CHECK(has(look.warnings[0], "plain/ of 'r' cannot be written: it is a file"));
   CHECK(look.warnings == look_at_request(submitted.request, Start::now).warnings);
   CHECK(look.least_bytes == 1000);
 }

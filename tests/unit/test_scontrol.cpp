@@ -7,6 +7,7 @@
 #include "daemon/root/slurm/scontrol.hpp"
 #include "daemon/root/slurm/slurm_question.hpp"
 #include "scratch.hpp"
+#include "texts.hpp"
 
 using namespace nodestage;
 
@@ -20,13 +21,6 @@ Config with_scontrol(const Scratch& scratch, const std::string& script) {
   Config config;
   config.slurm.scontrol = path;
   return config;
-}
-
-// It gives up root's capabilities, which only root can.
-bool can_run() {
-  if (::geteuid() == 0) return true;
-  MESSAGE("skipped: not root");
-  return false;
 }
 
 SlurmAnswer ask(const Config& config) {
@@ -47,7 +41,7 @@ SlurmAnswer ask(const Config& config) {
 }  // namespace
 
 TEST_CASE("the first id of a large array: its line is found among those of all tasks") {
-  if (!can_run()) return;
+  if (skipped_without_root()) return;
   const Scratch scratch;
   CHECK(ask(with_scontrol(scratch,
                           "pad=$(printf '%01000d' 0)\n"
@@ -58,14 +52,14 @@ TEST_CASE("the first id of a large array: its line is found among those of all t
 }
 
 TEST_CASE("an answer without an end is not taken, and says nothing of the controller") {
-  if (!can_run()) return;
+  if (skipped_without_root()) return;
   const Scratch scratch;
   CHECK(ask(with_scontrol(scratch, "head -c 6000000 /dev/zero | tr '\\0' 'x'\n")) ==
         SlurmAnswer::unclear);
 }
 
 TEST_CASE("a newline in a job's name makes the answer about that job unclear, and no other's") {
-  if (!can_run()) return;
+  if (skipped_without_root()) return;
   const Scratch scratch;
   CHECK(ask(with_scontrol(scratch,
                           "printf 'JobId=12 JobName=x\\nJobId=13 JobState=COMPLETED Restarts=9 "

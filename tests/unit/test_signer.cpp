@@ -14,6 +14,7 @@
 #include "common/wire/wire.hpp"
 #include "daemon/root/nodes/signer.hpp"
 #include "scratch.hpp"
+#include "texts.hpp"
 
 using namespace nodestage;
 
@@ -82,20 +83,10 @@ KeyPlaces with_key(const std::string& path) {
   return {path, {}};
 }
 
-bool contains(const std::string& text, const std::string& part) {
-  return text.find(part) != std::string::npos;
-}
-
-bool skipped() {
-  if (::geteuid() == 0) return false;
-  MESSAGE("skipped: needs root");
-  return true;
-}
-
 }  // namespace
 
 TEST_CASE("signer: with a key it makes credentials for the daemon, and opens them for the peer") {
-  if (skipped()) return;
+  if (skipped_without_root()) return;
   const Scratch scratch;
   SignerRun signer(with_key(scratch / "key"));
   const SignReply tried = signer.ask({7, true, ""});
@@ -106,7 +97,7 @@ TEST_CASE("signer: with a key it makes credentials for the daemon, and opens the
   const SignReply made = signer.ask({8, false, "a note"});
   CHECK(made.credential.starts_with(k_key_credential_magic));
   CHECK(signer.open(made.credential) == "1a note");
-  CHECK(contains(signer.open(made.credential), "used before"));
+  CHECK(has(signer.open(made.credential), "used before"));
   CHECK(signer.open("garbage") == "0what it sent is not a credential");
   // The peer cannot have one made: what the daemon would send is a credential to open.
   CHECK(signer.open(encode_sign_request({9, false, "forged"})).front() == '0');
@@ -116,22 +107,22 @@ TEST_CASE("signer: with a key it makes credentials for the daemon, and opens the
 }
 
 TEST_CASE("signer: a key that is set and cannot be used is the fault, whatever MUNGE does") {
-  if (skipped()) return;
+  if (skipped_without_root()) return;
   const Scratch scratch;
   const KeyPlaces places = with_key(scratch / "key");
   REQUIRE(::chmod((scratch / "key").c_str(), 0644) == 0);
   const SignerRun signer(places);
   const SignReply tried = signer.ask({1, true, ""});
-  CHECK(contains(tried.fault, "every user"));
+  CHECK(has(tried.fault, "every user"));
   CHECK(tried.method.empty());
-  CHECK(contains(signer.ask({2, false, "a note"}).fault, "every user"));
-  CHECK(contains(signer.open("NSK1"), "every user"));
+  CHECK(has(signer.ask({2, false, "a note"}).fault, "every user"));
+  CHECK(has(signer.open("NSK1"), "every user"));
 }
 
 TEST_CASE("signer: without a key it opens nothing, and says why") {
-  if (skipped()) return;
+  if (skipped_without_root()) return;
   const SignerRun signer({"", {}});
   const std::string answer = signer.open(std::string("NSK1") + std::string(100, 'x'));
   CHECK(answer.front() == '0');
-  CHECK(contains(answer, "this node has none"));
+  CHECK(has(answer, "this node has none"));
 }

@@ -11,6 +11,7 @@
 #include "daemon/worker/budget/space.hpp"
 #include "scratch.hpp"
 #include "stage_run.hpp"
+#include "texts.hpp"
 
 using namespace nodestage;
 
@@ -43,8 +44,9 @@ TEST_CASE("all that a job waits for is asked for at once, before anything is wri
   SUBCASE("too few inodes") {
     stage.room = Amount{7 * k_mib, 2};
     CHECK(stage.run() == 1);
-    CHECK(stage.status.cause.find("together need 3 files and directories (inodes) on local disk, "
-                                  "but node n1 has 2 free\nAsk for") != std::string::npos);
+    CHECK(has(stage.status.cause,
+              "together need 3 files and directories (inodes) on local disk, "
+              "but node n1 has 2 free\nAsk for"));
   }
   REQUIRE(stage.claims.size() == 1);
   CHECK(stage.claims[0].need == Amount{7 * k_mib, 3});
@@ -60,7 +62,7 @@ TEST_CASE("for want of room the job does without what it can do without") {
   stage.room = Amount{4 * k_mib, 100};
   CHECK(stage.run() == 0);
   CHECK(stage.state(0) == ItemState::failed);
-  CHECK(stage.note(0).find("together need 5.0 MiB of local disk") != std::string::npos);
+  CHECK(has(stage.note(0), "together need 5.0 MiB of local disk"));
   CHECK(stage.state(1) == ItemState::done);
   CHECK(stage.state(2) == ItemState::done);
   stage.room = Amount{3 * k_mib, 100};
@@ -68,7 +70,7 @@ TEST_CASE("for want of room the job does without what it can do without") {
   CHECK(stage.in_job("rm -rf g h"));
   CHECK(stage.run() == 0);
   CHECK(stage.state(2) == ItemState::failed);
-  CHECK(stage.note(2).find("/h: needs 2.0 MiB of local disk") != std::string::npos);
+  CHECK(has(stage.note(2), "/h: needs 2.0 MiB of local disk"));
 }
 
 TEST_CASE("a source that holds more than it tells stops at what is admitted") {
@@ -83,9 +85,8 @@ TEST_CASE("a source that holds more than it tells stops at what is admitted") {
   SUBCASE("there is not") {
     stage.room = Amount{9 * k_mib, 100};
     CHECK(stage.run() == 1);
-    CHECK(stage.status.cause.find("/bomb.tar.gz: entry 'z': the job has written ") !=
-          std::string::npos);
-    CHECK(stage.status.cause.find("of local disk, but node n1 has ") != std::string::npos);
+    CHECK(has(stage.status.cause, "/bomb.tar.gz: entry 'z': the job has written "));
+    CHECK(has(stage.status.cause, "of local disk, but node n1 has "));
     CHECK(stage.status.items[0].bytes_written <= 9 * k_mib);
     CHECK(stage.in_job("test -z \"$(ls -A)\""));
   }
@@ -104,14 +105,14 @@ TEST_CASE("a directory is admitted as it grows") {
   SUBCASE("too little") {
     stage.room = Amount{5 * k_mib, 100};
     CHECK(stage.run() == 1);
-    CHECK(stage.status.cause.find("and needs at least another ") != std::string::npos);
+    CHECK(has(stage.status.cause, "and needs at least another "));
   }
   SUBCASE("too few inodes") {
     stage.room = Amount{100 * k_mib, 4};
     CHECK(stage.run() == 1);
     const std::string& cause = stage.status.cause;
-    CHECK(cause.find("needs at least another ") != std::string::npos);
-    CHECK(cause.find(" files and directories (inodes) on local disk") != std::string::npos);
+    CHECK(has(cause, "needs at least another "));
+    CHECK(has(cause, " files and directories (inodes) on local disk"));
   }
 }
 
@@ -156,7 +157,7 @@ TEST_CASE("the words of a refusal") {
   CHECK(words(80).starts_with(first + "30.0 MiB are promised to another job that stages there and "
                                       "4.0 MiB must stay free\nAsk for"));
   answer.others = 2;
-  CHECK(words(50).find("are promised to 2 other jobs that stage there and 4.0 MiB must stay "
-                       "free\nSubmit it again when other jobs on that node have ended") !=
-        std::string::npos);
+  CHECK(has(words(50),
+            "are promised to 2 other jobs that stage there and 4.0 MiB must stay "
+            "free\nSubmit it again when other jobs on that node have ended"));
 }

@@ -13,6 +13,7 @@
 
 #include "daemon/root/tasks/space_desk.hpp"
 #include "scratch.hpp"
+#include "texts.hpp"
 
 using namespace nodestage;
 
@@ -23,12 +24,6 @@ constexpr JobKey k_other{2, 0};
 constexpr std::uint64_t k_gib = 1ULL << 30;
 constexpr Amount k_little{4096, 1};
 constexpr Amount k_too_much{k_no_limit / 2, 1};
-
-bool can_run() {
-  if (::geteuid() == 0) return true;
-  MESSAGE("skipped: the areas must belong to root");
-  return false;
-}
 
 struct Site {
   Scratch scratch;
@@ -84,7 +79,7 @@ struct Site {
 }  // namespace
 
 TEST_CASE("a claim that fits is admitted, and promised until the worker exits") {
-  if (!can_run()) return;
+  if (skipped_without_root()) return;
   Site site;
   CHECK_FALSE(site.answer(1, 2));  // nothing was asked for
   site.claim(1, k_little);
@@ -98,7 +93,7 @@ TEST_CASE("a claim that fits is admitted, and promised until the worker exits") 
 }
 
 TEST_CASE("a claim beyond the disk is refused, and close() reports it once") {
-  if (!can_run()) return;
+  if (skipped_without_root()) return;
   Site site;
   site.claim(1, k_too_much);
   const auto answer = site.answer(1);
@@ -110,7 +105,7 @@ TEST_CASE("a claim beyond the disk is refused, and close() reports it once") {
 }
 
 TEST_CASE("while trash is being removed no claim is refused, and then each is answered") {
-  if (!can_run()) return;
+  if (skipped_without_root()) return;
   Site site;
   REQUIRE(site.areas->make_directory("old", 1000, 1000));
   REQUIRE(site.areas->move_to_trash("old", 1000, 1000));
@@ -125,7 +120,7 @@ TEST_CASE("while trash is being removed no claim is refused, and then each is an
 }
 
 TEST_CASE("nothing is removed for a claim that does not fit without all of it either") {
-  if (!can_run()) return;
+  if (skipped_without_root()) return;
   Site site;
   site.unused = 3;
   site.config.staging.leave_free_bytes = 0;
@@ -141,7 +136,7 @@ TEST_CASE("nothing is removed for a claim that does not fit without all of it ei
 }
 
 TEST_CASE("all that nobody uses is removed before a claim is refused that could fit without it") {
-  if (!can_run()) return;
+  if (skipped_without_root()) return;
   Site site;
   site.unused = 3;
   site.config.staging.leave_free_bytes = 0;
@@ -157,7 +152,7 @@ TEST_CASE("all that nobody uses is removed before a claim is refused that could 
 }
 
 TEST_CASE("nothing is removed for a claim that fits") {
-  if (!can_run()) return;
+  if (skipped_without_root()) return;
   Site site;
   site.unused = 3;
   site.claim(1, k_little);
@@ -166,7 +161,7 @@ TEST_CASE("nothing is removed for a claim that fits") {
 }
 
 TEST_CASE("another daemon's desk knows what was admitted") {
-  if (!can_run()) return;
+  if (skipped_without_root()) return;
   Site site;
   site.claim(1, k_little);
   REQUIRE(site.answer(1));
@@ -200,7 +195,7 @@ struct Promised : Site {
 }  // namespace
 
 TEST_CASE("a claim that lacks what others were promised waits, and says so") {
-  if (!can_run()) return;
+  if (skipped_without_root()) return;
   Promised site;
   site.claim(1, site.need, k_other);
   REQUIRE(site.waits());
@@ -236,7 +231,7 @@ TEST_CASE("a claim that lacks what others were promised waits, and says so") {
 }
 
 TEST_CASE("a claim with a spool, or beyond the disk, does not wait for promises") {
-  if (!can_run()) return;
+  if (skipped_without_root()) return;
   Promised site;
   SUBCASE("with a spool: the next claim, without it, waits") {
     site.desk->close(k_other);

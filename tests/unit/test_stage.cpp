@@ -5,6 +5,7 @@
 #include "common/os/wall_clock.hpp"
 #include "daemon/worker/stage/stage.hpp"
 #include "stage_run.hpp"
+#include "texts.hpp"
 
 using namespace nodestage;
 
@@ -13,10 +14,6 @@ namespace {
 constexpr const char* k_tree =
     "mkdir -p t/a/b && echo one > t/a/one && echo two > t/a/b/two && ln -s one t/a/link && "
     "ln t/a/one t/a/hard && touch -d '2020-01-02 03:04:05.123456789' t/a/one t/a/b";
-
-bool has(const std::vector<std::string>& texts, const std::string& text) {
-  return std::find(texts.begin(), texts.end(), text) != texts.end();
-}
 
 }  // namespace
 
@@ -115,11 +112,11 @@ TEST_CASE("globs") {
   SUBCASE("braces: each name must exist, or match something") {
     stage.add("s-{1..4}.tar");
     CHECK(stage.run() == 1);
-    CHECK(stage.status.cause.find("/s-4.tar: No such file") != std::string::npos);
+    CHECK(has(stage.status.cause, "/s-4.tar: No such file"));
     stage.add("{f,g}*");
     stage.request.datasets.erase(stage.request.datasets.begin());
     CHECK(stage.run() == 1);
-    CHECK(stage.status.cause.find("/g*: no file matches") != std::string::npos);
+    CHECK(has(stage.status.cause, "/g*: no file matches"));
   }
   SUBCASE("a name that exists literally") {
     stage.add("odd[1]");
@@ -129,7 +126,7 @@ TEST_CASE("globs") {
   SUBCASE("no match") {
     stage.add("n*");
     CHECK(stage.run() == 1);
-    CHECK(stage.status.cause.find("no file matches") != std::string::npos);
+    CHECK(has(stage.status.cause, "no file matches"));
   }
   SUBCASE("two matches of one name") {
     REQUIRE(stage.in_data("cp s-1.tar d.tar; zip -q d.zip f1") == 0);
@@ -137,8 +134,7 @@ TEST_CASE("globs") {
     for (const char* destination : {"", "dest"}) {
       item.destination = destination;
       CHECK(stage.run() == 1);
-      CHECK(stage.status.cause.find("/d.tar and " + stage.data() +
-                                    "/d.zip would both become 'd'") != std::string::npos);
+      CHECK(has(stage.status.cause, "/d.tar and " + stage.data() + "/d.zip would both become 'd'"));
       REQUIRE(stage.in_job("rm -rf d"));
     }
   }
@@ -162,7 +158,7 @@ TEST_CASE("the failure of a needed dataset fails the job, with the cause in two 
     stage.add("t.tgz");
     CHECK(stage.run() == 0);
     CHECK(stage.state(0) == ItemState::failed);
-    CHECK(stage.note(0).find("cut off") != std::string::npos);
+    CHECK(has(stage.note(0), "cut off"));
     CHECK(stage.status.environment ==
           std::vector<std::string>{"NODESTAGE_DATASET_T=" + stage.job() + "/t"});
   }
@@ -230,13 +226,13 @@ TEST_CASE("destinations") {
   SUBCASE("exists already") {
     REQUIRE(stage.in_job("mkdir -p a/b; echo mine > a/b/c"));
     CHECK(stage.run() == 1);
-    CHECK(stage.status.cause.find("$SLURM_TMPDIR/a/b/c: already exists") != std::string::npos);
+    CHECK(has(stage.status.cause, "$SLURM_TMPDIR/a/b/c: already exists"));
     CHECK(stage.in_job("grep -q mine a/b/c"));
   }
   SUBCASE("through a link") {
     REQUIRE(stage.in_job("ln -s ../data/elsewhere a"));
     CHECK(stage.run() == 1);
-    CHECK(stage.status.cause.find("is a link or a file") != std::string::npos);
+    CHECK(has(stage.status.cause, "is a link or a file"));
     CHECK(stage.in_data("test -z \"$(ls elsewhere)\"") == 0);
   }
   SUBCASE("two datasets, one place") {
@@ -245,10 +241,9 @@ TEST_CASE("destinations") {
       stage.add("g").destination = other;
       CHECK(stage.run() == 1);
       const bool same = other == "a/b/c";
-      CHECK(stage.status.cause.find(same ? "/data/f and " : "/data/f would become 'a/b/c'") !=
-            std::string::npos);
-      CHECK(stage.status.cause.find(same ? "/data/g would both become"
-                                         : "one inside of the other") != std::string::npos);
+      CHECK(has(stage.status.cause, same ? "/data/f and " : "/data/f would become 'a/b/c'"));
+      CHECK(
+          has(stage.status.cause, same ? "/data/g would both become" : "one inside of the other"));
     }
   }
 }

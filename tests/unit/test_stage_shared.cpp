@@ -3,16 +3,13 @@
 #include <algorithm>
 
 #include "share_run.hpp"
+#include "texts.hpp"
 
 using namespace nodestage;
 
 namespace {
 
 constexpr const char* k_whole = "shared: kept on this node for your further jobs; it is read-only";
-
-bool has(const std::vector<std::string>& texts, const std::string& text) {
-  return std::find(texts.begin(), texts.end(), text) != texts.end();
-}
 
 // "a" has no entry of its own in the archive, "b" is open to all, "c" may not be read.
 struct OneArchive : ShareRun<StageRun> {

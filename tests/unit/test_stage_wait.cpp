@@ -6,6 +6,7 @@
 #include "fake_daemon.hpp"
 #include "plugin/stage_wait.hpp"
 #include "scratch.hpp"
+#include "texts.hpp"
 
 using namespace nodestage;
 
@@ -137,7 +138,7 @@ TEST_CASE("stage wait: a daemon that restarts is waited for") {
 TEST_CASE("stage wait: no daemon fails with what to do") {
   Trial trial;
   CHECK(trial.run().verdict == StageVerdict::fail);
-  CHECK(trial.said.find("--exclude=n1") != std::string::npos);
+  CHECK(has(trial.said, "--exclude=n1"));
 }
 
 TEST_CASE("stage wait: every refusal fails with its text") {
@@ -146,7 +147,7 @@ TEST_CASE("stage wait: every refusal fails with its text") {
         RefusalReason::busy, RefusalReason::fault}) {
     Trial trial;
     CHECK(trial.run({answer(Refused{reason, "some reason"})}).verdict == StageVerdict::fail);
-    CHECK(trial.said.find("some reason") != std::string::npos);
+    CHECK(has(trial.said, "some reason"));
   }
 }
 
@@ -158,7 +159,7 @@ TEST_CASE("stage wait: the limit ends it") {
     static_cast<void>(peer.hear());
   };
   CHECK(trial.run({silent}).verdict == StageVerdict::fail);
-  CHECK(trial.said.find("longest that a task waits") != std::string::npos);
+  CHECK(has(trial.said, "longest that a task waits"));
 }
 
 TEST_CASE("stage wait: a daemon that says nothing any more is given up as one that is away") {
@@ -170,8 +171,8 @@ TEST_CASE("stage wait: a daemon that says nothing any more is given up as one th
     static_cast<void>(peer.hear());
   };
   CHECK(trial.run({falls_silent}).verdict == StageVerdict::fail);
-  CHECK(trial.said.find("has not answered") != std::string::npos);
-  CHECK(trial.said.find("--exclude=n1") != std::string::npos);
+  CHECK(has(trial.said, "has not answered"));
+  CHECK(has(trial.said, "--exclude=n1"));
 }
 
 TEST_CASE("stage wait: none takes what is ready and never fails") {

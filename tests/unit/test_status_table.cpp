@@ -2,6 +2,7 @@
 
 #include "cli/status/status_table.hpp"
 #include "status_sample.hpp"
+#include "texts.hpp"
 
 using namespace nodestage;
 
@@ -74,9 +75,9 @@ TEST_CASE("status table: colour marks what has failed and what is held, if it is
   StatusReport report;
   report.jobs.push_back(sample_job("n1", "held", {sample_item(ItemState::failed)}));
   const std::string text = status_text(report, "", Owners::hide, true);
-  CHECK(text.find("\x1b[33mheld\x1b[0m") != std::string::npos);
-  CHECK(text.find("\x1b[31mfailed") != std::string::npos);
-  CHECK(status_text(report, "", Owners::hide).find('\x1b') == std::string::npos);
+  CHECK(has(text, "\x1b[33mheld\x1b[0m"));
+  CHECK(has(text, "\x1b[31mfailed"));
+  CHECK_FALSE(has(status_text(report, "", Owners::hide), "\x1b"));
 }
 
 TEST_CASE("status table: the nodes of a job, and what is to be said of them") {
@@ -101,7 +102,7 @@ TEST_CASE("status table: the nodes of a job, and what is to be said of them") {
                      "    to do\n"
                      "  n3: kept in /hold\n"
                      "  n4: no answer within 20 s\n"));
-  CHECK(text.find("\n  n2    queued  -  ") != std::string::npos);
+  CHECK(has(text, "\n  n2    queued  -  "));
 }
 
 TEST_CASE("status table: runs of one job are apart") {
@@ -111,7 +112,7 @@ TEST_CASE("status table: runs of one job are apart") {
   report.jobs[1].row.restart = 1;
   const std::string text = status_text(report, "12", Owners::hide);
   CHECK(text.starts_with("job 12: held\n"));
-  CHECK(text.find("\njob 12 (restart 1): staging\n") != std::string::npos);
+  CHECK(has(text, "\njob 12 (restart 1): staging\n"));
 }
 
 TEST_CASE("status table: when there is nothing to show") {

@@ -63,11 +63,11 @@ void set_checksum(std::string& archive, std::size_t header) {
 
 std::string ustar_of(const PieceRun& run, const std::string& make) {
   REQUIRE(run.shell(make + "; tar --format=ustar -cf s.tar f") == 0);
-  return slurp(run.scratch / "s.tar");
+  return file_text(run.scratch / "s.tar");
 }
 
 std::string last_of(const PieceRun& run, const std::string& archive) {
-  spit(run.scratch / "a.tar", archive);
+  write_file(run.scratch / "a.tar", archive);
   return read_all_of(run.scratch / "a.tar", Reader::ours).back();
 }
 
@@ -75,7 +75,7 @@ std::string last_of(const PieceRun& run, const std::string& archive) {
 
 TEST_CASE("our tar reader agrees with libarchive's on every writer's dialects") {
   PieceRun run;
-  spit(run.scratch / "make", k_tree);
+  write_file(run.scratch / "make", k_tree);
   REQUIRE(run.shell("bash make") == 0);
   // Some dialects cannot hold all of these names: the rest is packed all the same.
   for (const std::string format : {"v7", "oldgnu", "gnu", "ustar", "posix"}) {
@@ -147,7 +147,7 @@ TEST_CASE("a tar that is cut off anywhere is told to be") {
                     "status=none; done; "
                     "tar --format=gnu -Scf gnu.tar t; tar --format=posix -Scf pax.tar t") == 0);
   for (const std::string name : {"gnu.tar", "pax.tar"}) {
-    const std::string whole = slurp(run.scratch / name);
+    const std::string whole = file_text(run.scratch / name);
     const std::size_t end = (whole.find_last_not_of('\0') / k_tar_block + 1) * k_tar_block;
     CHECK(last_of(run, whole.substr(0, end + k_tar_block)) == "end");
     for (std::size_t cut = k_tar_block; cut <= end + 100;
@@ -162,9 +162,9 @@ TEST_CASE("a tar that is cut off anywhere is told to be") {
 TEST_CASE("a tar without its end is one for who says so, if its last member is whole") {
   PieceRun run;
   REQUIRE(run.shell("mkdir t; echo x > t/x; echo y > t/y; tar cf x.tar t") == 0);
-  const std::string whole = slurp(run.scratch / "x.tar");
+  const std::string whole = file_text(run.scratch / "x.tar");
   const std::size_t end = (whole.find_last_not_of('\0') / k_tar_block + 1) * k_tar_block;
-  spit(run.scratch / "endless.tar", whole.substr(0, end));
+  write_file(run.scratch / "endless.tar", whole.substr(0, end));
   REQUIRE(run.shell("gzip -k endless.tar") == 0);
   for (const std::string name : {"endless.tar", "endless.tar.gz"}) {
     run.item.eof = TarEnd::required;
@@ -176,7 +176,7 @@ TEST_CASE("a tar without its end is one for who says so, if its last member is w
     CHECK(run.shell("diff -r t " + run.out("t")) == 0);
   }
   for (const std::size_t less : {std::size_t{1}, k_tar_block}) {
-    spit(run.scratch / "cut.tar", whole.substr(0, end - less));
+    write_file(run.scratch / "cut.tar", whole.substr(0, end - less));
     const std::string fault = run.build(run.scratch / "cut.tar");
     CHECK(fault.find(": cut off after ") != std::string::npos);
     CHECK(fault.find("eof=") == std::string::npos);
@@ -187,11 +187,11 @@ TEST_CASE("what is damaged is not told to be cut off, whatever a decoder has giv
   PieceRun run;
   REQUIRE(run.shell("mkdir d; for i in $(seq 300); do echo $i >d/$i; done; seq 400000 >d/large; "
                     "tar cf x.tar d; xz -1 -k -T2 --block-size=64KiB x.tar") == 0);
-  const std::string whole = slurp(run.scratch / "x.tar.xz");
+  const std::string whole = file_text(run.scratch / "x.tar.xz");
   for (std::size_t at = 30; at < 500; at += 9) {
     std::string bad = whole;
     bad[at] = static_cast<char>(bad[at] ^ 4);
-    spit(run.scratch / "bad.tar.xz", bad);
+    write_file(run.scratch / "bad.tar.xz", bad);
     const std::string fault = run.build(run.scratch / "bad.tar.xz");
     INFO("byte " << at << ": " << fault);
     CHECK(fault.find("damaged") != std::string::npos);
@@ -228,7 +228,7 @@ TEST_CASE("headers that lie are faults") {
   CHECK(last_of(run, lie).find("wrong checksum") != std::string::npos);
   std::string wrong = small;
   wrong[3] = 'x';
-  spit(run.scratch / "a.tar", small.substr(0, 8 * k_tar_block + k_tar_block) + wrong);
+  write_file(run.scratch / "a.tar", small.substr(0, 8 * k_tar_block + k_tar_block) + wrong);
   CHECK(last_of(run, wrong).find("wrong checksum") != std::string::npos);
 }
 
@@ -280,7 +280,7 @@ TEST_CASE("random damage below right checksums ends in a fault or the end") {
                     "tar --format=gnu -Scf gnu.tar t; tar --format=posix -Scf pax.tar t") == 0);
   std::mt19937 random(7);  // NOLINT(cert-msc51-cpp): the same each time
   for (const std::string name : {"gnu.tar", "pax.tar"}) {
-    const std::string whole = slurp(run.scratch / name);
+    const std::string whole = file_text(run.scratch / name);
     const std::size_t blocks = whole.find_last_not_of('\0') / k_tar_block + 1;
     for (int round = 0; round < 300; ++round) {
       std::string bad = whole;

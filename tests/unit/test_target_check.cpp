@@ -7,6 +7,7 @@
 #include "common/request/option_text.hpp"
 #include "common/request/target_check.hpp"
 #include "scratch.hpp"
+#include "texts.hpp"
 
 using namespace nodestage;
 namespace fs = std::filesystem;
@@ -52,13 +53,12 @@ TEST_CASE("a file where a directory is needed, and the reverse") {
       targets.about("r:file/") ==
       "the target file/ of 'r' cannot be written: it is a file, which only a file can replace, and "
       "no directory");
-  CHECK(targets.about("*.csv:old.csv").find("it is a file") != std::string::npos);
-  CHECK(targets.about("a.csv:file/").find("it is a file") != std::string::npos);
-  CHECK(targets.about("r:file/,pack").find("it is a file") != std::string::npos);
+  CHECK(has(targets.about("*.csv:old.csv"), "it is a file"));
+  CHECK(has(targets.about("a.csv:file/"), "it is a file"));
+  CHECK(has(targets.about("r:file/,pack"), "it is a file"));
   CHECK(targets.about("r:file/sub/%j") ==
         "the target file/sub/%j of 'r' cannot be made: file is a file");
-  CHECK(targets.about("r:old.tar").find("it is a directory, which no archive can replace") !=
-        std::string::npos);
+  CHECK(has(targets.about("r:old.tar"), "it is a directory, which no archive can replace"));
 }
 
 TEST_CASE("a directory that its user may not write to") {
@@ -70,6 +70,6 @@ TEST_CASE("a directory that its user may not write to") {
         "the target /no/such/place/%j of 'r' cannot be made: you may not write to /");
   CHECK(targets.about("r:/") == "the target / of 'r' cannot be written: you may not write to /");
   fs::permissions(targets.scratch / "dir", fs::perms::owner_read | fs::perms::owner_exec);
-  CHECK(targets.about("r:dir/%j").find("you may not write to dir") != std::string::npos);
+  CHECK(has(targets.about("r:dir/%j"), "you may not write to dir"));
   fs::permissions(targets.scratch / "dir", fs::perms::owner_all);
 }

@@ -115,7 +115,7 @@ TEST_CASE("a hard link to itself: nothing new, or a fault when there is no such 
                     "tar cf bad.tar --transform 'flags=h;s,^f$,g,' f g; "
                     "tar --delete -f bad.tar f") == 0);
   CHECK(run.build(run.scratch / "good.tar") == "");
-  CHECK(slurp(run.out("f")) == "x\n");
+  CHECK(file_text(run.out("f")) == "x\n");
   CHECK(
       run.build(run.scratch / "bad.tar").find("entry 'g': is a hard link to itself, and nothing") !=
       std::string::npos);
@@ -129,7 +129,7 @@ TEST_CASE("names longer than a path may be") {
   REQUIRE(run.build(run.scratch / "x.tar") == "");
   CHECK(run.shell("tar cf z.tar -C " + run.out() +
                   " top && tar tf z.tar | tail -1 | wc -c > size") == 0);
-  CHECK(std::stoi(slurp(run.scratch / "size")) > 8000);
+  CHECK(std::stoi(file_text(run.scratch / "size")) > 8000);
   CHECK(run.build(run.scratch / "top") == "");
   CHECK(run.shell("rm -rf top out1 out2") == 0);
 }

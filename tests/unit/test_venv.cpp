@@ -1,5 +1,6 @@
 #include <doctest/doctest.h>
 
+#include "texts.hpp"
 #include "venv_run.hpp"
 
 using namespace nodestage;
@@ -168,8 +169,7 @@ TEST_CASE("venv: another version of Python") {
   REQUIRE(run.in_data("mv old/lib/python3* old/lib/python3.99") == 0);
   run.add_venv("old");
   CHECK(run.run() == 1);
-  CHECK(run.cause().find("was made for Python 3.99, and /usr/bin/python3 on node n1 is 3.") !=
-        std::string::npos);
+  CHECK(has(run.cause(), "was made for Python 3.99, and /usr/bin/python3 on node n1 is 3."));
 }
 
 TEST_CASE("venv: editable installs, inside and outside") {
@@ -248,15 +248,15 @@ tar czf c.tgz -C c .)") == 0);
     REQUIRE(run.in_data("printf 'raise SystemExit(\"no room for the prefix\")' "
                         ">c/bin/conda-unpack; tar czf c.tgz -C c .") == 0);
     CHECK(run.run() == 1);
-    CHECK(run.cause().find("conda-unpack exited with code 1") != std::string::npos);
-    CHECK(run.cause().find("| no room for the prefix") != std::string::npos);
-    CHECK(run.cause().find("run bin/conda-unpack there") != std::string::npos);
-    CHECK(run.cause().find("pip") == std::string::npos);
+    CHECK(has(run.cause(), "conda-unpack exited with code 1"));
+    CHECK(has(run.cause(), "| no room for the prefix"));
+    CHECK(has(run.cause(), "run bin/conda-unpack there"));
+    CHECK_FALSE(has(run.cause(), "pip"));
   }
   SUBCASE("not where nothing may be run") {
     run.order.venv_build = VenvBuild::off;
     CHECK(run.run() == 1);
-    CHECK(run.cause().find("conda-unpack may not be run") != std::string::npos);
+    CHECK(has(run.cause(), "conda-unpack may not be run"));
   }
 }
 
@@ -265,18 +265,18 @@ TEST_CASE("venv: requirements where they may not be built, or not as they are") 
   REQUIRE(run.in_data("echo -e . >r.txt; echo '-e .' >r.txt") == 0);
   auto& item = run.add_venv("r.txt");
   CHECK(run.run() == 1);
-  CHECK(run.cause().find("'-e .' is not a wheel") != std::string::npos);
+  CHECK(has(run.cause(), "'-e .' is not a wheel"));
   run.order.venv_build = VenvBuild::off;
   CHECK(run.run() == 1);
-  CHECK(run.cause().find("venv.build = \"off\"") != std::string::npos);
+  CHECK(has(run.cause(), "venv.build = \"off\""));
   run.order.venv_build = VenvBuild::any;
   item.python = "/opt/no/such/python";
   CHECK(run.run() == 1);
-  CHECK(run.cause().find("node n1 has no /opt/no/such/python\n") != std::string::npos);
+  CHECK(has(run.cause(), "node n1 has no /opt/no/such/python\n"));
   item.modules = {"python/3"};
   run.order.venv_module_init = "/no/such/init";
   CHECK(run.run() == 1);
-  CHECK(run.cause().find("node n1 has no `module` command (/no/such/init)") != std::string::npos);
+  CHECK(has(run.cause(), "node n1 has no `module` command (/no/such/init)"));
 }
 
 // uv itself is in no distribution; this stand-in takes what its manual says of `uv venv` and
@@ -333,11 +333,11 @@ TEST_CASE("venv: a failed build shows the last lines of its log, and keeps it be
   REQUIRE(run.run() == 0);
   CHECK(run.state() == ItemState::failed);
   const std::string note = run.note();
-  CHECK(note.find("-m virtualenv after it, exited with code 3\n  | 90\n") != std::string::npos);
-  CHECK(note.find("\nOnly wheels count") != std::string::npos);
+  CHECK(has(note, "-m virtualenv after it, exited with code 3\n  | 90\n"));
+  CHECK(has(note, "\nOnly wheels count"));
   CHECK(note.ends_with("and give wheels=DIR"));
-  CHECK(note.find("Put a wheel of pack that") != std::string::npos);
-  CHECK(note.find("login") == std::string::npos);  // `run` says it, too
+  CHECK(has(note, "Put a wheel of pack that"));
+  CHECK_FALSE(has(note, "login"));  // `run` says it, too
   CHECK(run.output("tail -n 1 env.log") == "No matching distribution found for pack==1\n");
   CHECK(run.in_job("test \"$(ls -A | xargs)\" = env.log"));
 }
@@ -423,21 +423,19 @@ TEST_CASE("venv: what a build cannot reach is said before anything runs") {
   SUBCASE("an address") {
     REQUIRE(run.in_data("echo 'demo @ https://host/demo-1-py3-none-any.whl' >r.txt") == 0);
     CHECK(run.run() == 1);
-    CHECK(run.cause().find("' is downloaded, and an environment is built on a node without") !=
-          std::string::npos);
+    CHECK(has(run.cause(), "' is downloaded, and an environment is built on a node without"));
   }
   SUBCASE("a variable") {
     REQUIRE(run.in_data("echo '${W}/${WHEEL}-1-py3-none-any.whl' >r.txt") == 0);
     CHECK(run.run() == 1);
-    CHECK(run.cause().find("the build has no variable ${WHEEL}") != std::string::npos);
+    CHECK(has(run.cause(), "the build has no variable ${WHEEL}"));
   }
   SUBCASE("an interpreter") {
     REQUIRE(run.in_data(": >r.txt") == 0);
     item.python = "python9.9";
     item.environment = {"PATH=/usr/bin"};
     CHECK(run.run() == 1);
-    CHECK(run.cause().find("node n1 has no python9.9 in the PATH of the submission") !=
-          std::string::npos);
+    CHECK(has(run.cause(), "node n1 has no python9.9 in the PATH of the submission"));
   }
 }
 
@@ -461,6 +459,6 @@ TEST_CASE("venv: a build that leaves something else than its log") {
                       make + "; exit 4\\n' >py; chmod 755 py") == 0);
   run.add_venv("r.txt").python = run.data() + "/py";
   CHECK(run.run() == 1);
-  CHECK(run.cause().find("exited with code 4") != std::string::npos);
-  CHECK(run.cause().find("secret") == std::string::npos);
+  CHECK(has(run.cause(), "exited with code 4"));
+  CHECK_FALSE(has(run.cause(), "secret"));
 }

@@ -6,6 +6,7 @@
 #include "cli/doctor/kernel_features.hpp"
 #include "cli/doctor/version_text.hpp"
 #include "common/build_info.hpp"
+#include "texts.hpp"
 
 using namespace nodestage;
 
@@ -15,7 +16,7 @@ TEST_CASE("version: each fact has a value, and those that can be checked are rig
   for (const auto& fact : facts) {
     CAPTURE(fact.first);
     CHECK_FALSE(fact.second.empty());
-    CHECK(fact.second.find('\n') == std::string::npos);
+    CHECK_FALSE(has(fact.second, "\n"));
   }
   const auto value_of = [&facts](std::string_view wanted) {
     for (const auto& [name, value] : facts) {
@@ -27,7 +28,7 @@ TEST_CASE("version: each fact has a value, and those that can be checked are rig
   CHECK(value_of("libarchive")
             .starts_with(
                 std::string(archive_version_string()).substr(std::string("libarchive ").size())));
-  CHECK(value_of("zstd").find('.') != std::string::npos);
+  CHECK(has(value_of("zstd"), "."));
   const std::string isal = value_of("ISA-L");
   CHECK((isal.find("built with 2.") != std::string::npos ||
          isal.starts_with("not in this build: zlib 1.")));

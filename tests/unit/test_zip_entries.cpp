@@ -102,7 +102,7 @@ class RandomTree {
         fill(path, depth - 1);
         set_attributes(path, 0700);
       } else {
-        spit(path, content());
+        write_file(path, content());
         set_attributes(path, 0400);
       }
     }

@@ -6,6 +6,7 @@
 #include "daemon/worker/archive/zip_entries.hpp"
 #include "daemon/worker/archive/zip_index.hpp"
 #include "piece_run.hpp"
+#include "texts.hpp"
 #include "zip_file.hpp"
 
 using namespace nodestage;
@@ -19,7 +20,7 @@ using zip_file::zip;
 namespace {
 
 Reading read(const PieceRun& run, const std::string& bytes) {
-  spit(run.scratch / "x.zip", bytes);
+  write_file(run.scratch / "x.zip", bytes);
   return zip_file::read_all(run.scratch / "x.zip",
                             [](Source& source) { return open_zip_entries(source); });
 }
@@ -48,10 +49,6 @@ Entry with_attributes(const PieceRun& run, const std::string& name, std::uint64_
   member.system = system;
   member.attributes = attributes;
   return only_entry(run, member);
-}
-
-bool has(const std::string& text, const std::string& part) {
-  return text.find(part) != std::string::npos;
 }
 
 }  // namespace
@@ -122,7 +119,7 @@ TEST_CASE("bytes behind the end are ignored when the directory is where it says"
   PieceRun run;
   const std::string whole = zip({stored("one", "1")});
   CHECK(fault_of(run, whole + "\nx") == "");
-  spit(run.scratch / "x.zip", whole + "\nx");
+  write_file(run.scratch / "x.zip", whole + "\nx");
   CHECK(run.build(run.scratch / "x.zip") == "");
   CHECK(run.note == "bytes after the end of the archive were ignored");
   CHECK(fault_of(run, zip({}) + "x") == "");
@@ -140,10 +137,10 @@ TEST_CASE("a zip behind a program is told by its end, when its name says zip") {
   PieceRun run;
   Layout layout;
   layout.before = "#!/bin/sh\nexec unzip";
-  spit(run.scratch / "x.zip", zip({stored("one", "1")}, layout));
+  write_file(run.scratch / "x.zip", zip({stored("one", "1")}, layout));
   CHECK(run.build(run.scratch / "x.zip") == "");
   CHECK(run.kind == "zip");
-  spit(run.scratch / "x.bin", zip({stored("one", "1")}, layout));
+  write_file(run.scratch / "x.bin", zip({stored("one", "1")}, layout));
   CHECK(run.build(run.scratch / "x.bin") == "");
   CHECK(run.kind == "file");
 }
@@ -153,7 +150,7 @@ TEST_CASE("what is wanted of it must be readable, which is told before anything 
   Member member = stored("big", "data");
   SUBCASE("a method of the last century") {
     member.told.method = member.local.method = 6;
-    spit(run.scratch / "x.zip", zip({stored("one", "1"), member}));
+    write_file(run.scratch / "x.zip", zip({stored("one", "1"), member}));
     CHECK(has(run.build(run.scratch / "x.zip"),
               "x.zip: entry 'big': is compressed with method 6, which nodestage cannot read\n"));
   }
@@ -161,7 +158,7 @@ TEST_CASE("what is wanted of it must be readable, which is told before anything 
     Member other = stored("bzip2", "1");
     other.told.method = other.local.method = 12;
     member.told.method = member.local.method = 9;
-    spit(run.scratch / "x.zip", zip({other, member}));
+    write_file(run.scratch / "x.zip", zip({other, member}));
     CHECK(has(run.build(run.scratch / "x.zip"),
               "x.zip: entry 'big': is compressed with method 9 (Deflate64) among others, "
               "which nodestage cannot read\n"));
@@ -169,7 +166,7 @@ TEST_CASE("what is wanted of it must be readable, which is told before anything 
   }
   SUBCASE("a password") {
     member.told.flags = member.local.flags = 1;
-    spit(run.scratch / "x.zip", zip({stored("one", "1"), member}));
+    write_file(run.scratch / "x.zip", zip({stored("one", "1"), member}));
     CHECK(has(run.build(run.scratch / "x.zip"),
               "x.zip: entry 'big': is protected with a password, which a job cannot type\n"));
     return;
@@ -283,8 +280,8 @@ TEST_CASE("names: bytes, UTF-8 where that is told and fits, and DOS's backslashe
 TEST_CASE("members come by their places; of two with one name the later one wins") {
   PieceRun run;
   std::vector<Member> members{stored("a", "first"), stored("b", "b"), stored("a", "second")};
-  spit(run.scratch / "x.zip", zip(members));
+  write_file(run.scratch / "x.zip", zip(members));
   REQUIRE(run.build(run.scratch / "x.zip") == "");
-  CHECK(slurp(run.out("a")) == "second");
+  CHECK(file_text(run.out("a")) == "second");
   CHECK(read(run, zip(members)).entries[2].data == "second");
 }

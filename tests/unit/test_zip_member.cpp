@@ -15,7 +15,7 @@ using zip_file::stored;
 namespace {
 
 zip_file::Reading read(const PieceRun& run, const std::vector<Member>& members) {
-  spit(run.scratch / "x.zip", zip_file::zip(members));
+  write_file(run.scratch / "x.zip", zip_file::zip(members));
   return zip_file::read_all(run.scratch / "x.zip",
                             [](Source& source) { return open_zip_entries(source); });
 }
@@ -30,10 +30,10 @@ bool fails(const PieceRun& run, const Member& member, const std::string& cause) 
 
 // Deflate64, by 7-Zip, which stores what that does not make smaller.
 Member packed64(const PieceRun& run, const std::string& name, const std::string& data) {
-  spit(run.scratch / "in", data);
+  write_file(run.scratch / "in", data);
   REQUIRE(run.shell("rm -f d.zip; " + seven_zip() +
                     " a -tzip -mm=Deflate64 d.zip in > /dev/null") == 0);
-  const std::string all = slurp(run.scratch / "d.zip");
+  const std::string all = file_text(run.scratch / "d.zip");
   const auto number = [&](std::size_t at) {
     return little<std::uint16_t>(std::string_view(all), at);
   };
@@ -160,7 +160,7 @@ TEST_CASE("a local header that says something else is a fault that says what") {
   }
   std::string bytes = zip_file::zip({stored("name", "data")});
   bytes[0] = 'Q';
-  spit(run.scratch / "x.zip", bytes);
+  write_file(run.scratch / "x.zip", bytes);
   const auto all = zip_file::read_all(run.scratch / "x.zip",
                                       [](Source& source) { return open_zip_entries(source); });
   CHECK(all.fault.find("no entry starts where the directory says") != std::string::npos);
