@@ -195,6 +195,12 @@ class RelayNode {
     return slot(i).reader == static_cast<std::uint32_t>(reader);
   }
 
+  // Waits until the relay worker has looked after all slots once more. It raises `beat` before.
+  void await_look() {
+    const std::uint32_t seen = board().beat;
+    REQUIRE(in_time([&] { return board().beat - seen >= 2; }));
+  }
+
   void set_lanes(std::uint32_t lanes = 1) { board().lanes = lanes; }
   // As the staging worker does it.
   void ask(const RelayFile& file, std::size_t i = 0) {

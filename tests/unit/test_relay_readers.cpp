@@ -14,12 +14,7 @@ class Stop {
   void operator()(std::uint64_t position) {
     if (position < at_) return;
     std::unique_lock lock(mutex_);
-    is_reached_ = true;
     changed_.wait(lock, [this] { return is_over_; });
-  }
-  bool is_reached() {
-    const std::lock_guard lock(mutex_);
-    return is_reached_;
   }
   void end() {
     const std::lock_guard lock(mutex_);
@@ -31,7 +26,6 @@ class Stop {
   const std::uint64_t at_;
   std::mutex mutex_;
   std::condition_variable changed_;
-  bool is_reached_ = false;
   bool is_over_ = false;
 };
 
@@ -95,34 +89,6 @@ TEST_CASE("a successor that keeps the others waiting is let go, and goes on from
   CHECK(at.row[1].reader_is(RelayReader::reading));
   CHECK(at.row[1].slot().from_nodes > 0);
   CHECK(at.row[1].slot().from_storage == k_size - at.row[1].slot().from_nodes);
-}
-
-TEST_CASE("readers that are equally slow are not let go, however slow they are") {
-  TwoNodes at;
-  at.read(0);
-  at.read(1);
-  CHECK(in_time([&] { return at.stops[0].is_reached() && at.stops[1].is_reached(); }));
-  std::this_thread::sleep_for(std::chrono::milliseconds(1500));
-  for (auto& stop : at.stops) stop.end();
-  for (auto& thread : at.threads) thread.join();
-  for (const std::size_t i : {0U, 1U}) {
-    CHECK((at.got[i] == at.file.bytes));
-    CHECK(at.row[i].reader_is(RelayReader::reading));
-  }
-  CHECK(at.row.from_storage() == k_size);
-}
-
-TEST_CASE("a node of which nobody reads yet is filled as far as half a ring, and waits") {
-  const Scratch scratch;
-  const RelayFile file(scratch / "data", noise(k_size));
-  RelayRow row(1, 2 * k_mib);
-  row.start();
-  row.ask(file);
-  CHECK(in_time([&] { return row[0].slot().watermark == k_mib; }));
-  std::this_thread::sleep_for(std::chrono::milliseconds(300));
-  CHECK(row[0].slot().watermark == k_mib);
-  CHECK(row[0].slot().low == 0);
-  CHECK((read_slot(row[0], k_size) == file.bytes));
 }
 
 TEST_CASE("a staging worker that lies about its position harms only itself") {

@@ -17,7 +17,7 @@ TEST_CASE("a closed slot is kept, and taken back when the staging worker finds n
   row[0].ask(one);
   CHECK((read_slot(row[0], one.bytes.size()) == one.bytes));
   row[0].close();
-  std::this_thread::sleep_for(std::chrono::milliseconds(500));
+  row[0].await_look();
   CHECK(row[0].is_in(RelaySlotState::serving));
   raise(row[0].board().asks);
   CHECK(in_time([&] { return row[0].is_in(RelaySlotState::unused); }));
@@ -41,7 +41,7 @@ TEST_CASE("of several slots, one that is of no use to others is taken back first
     CHECK((read_slot(row[0], files[i]->bytes.size(), i) == files[i]->bytes));
   }
   raise(row[0].board().asks);
-  std::this_thread::sleep_for(std::chrono::milliseconds(500));
+  row[0].await_look();
   for (std::size_t i = 0; i < 3; ++i) CHECK(row[0].is_in(RelaySlotState::serving, i));
   for (std::size_t i = 0; i < 3; ++i) row[0].close(i);
   raise(row[0].board().asks);
@@ -145,7 +145,7 @@ TEST_CASE("a successor waits for a slot while all are in use, and gets the next 
   row[1].ask(other);
   std::string got;
   std::thread reader([&] { got = read_slot(row[1], other.bytes.size()); });
-  std::this_thread::sleep_for(std::chrono::milliseconds(500));
+  row[0].await_look();
   CHECK(row[1].slot().watermark == 0);
   row[0].close();
   reader.join();

@@ -23,9 +23,8 @@ std::uint64_t difference(std::uint64_t one, std::uint64_t other) {
   return one > other ? one - other : 0;
 }
 
-milliseconds left_of(RelayClock::time_point until, milliseconds step) {
-  const auto left = std::chrono::ceil<milliseconds>(until - RelayClock::now());
-  return std::clamp(left, milliseconds(0), step);
+milliseconds within(RelayClock::duration left, milliseconds step) {
+  return std::clamp(std::chrono::ceil<milliseconds>(left), milliseconds(0), step);
 }
 
 // Calls `move` for the parts of [offset, offset + size), which may go beyond the ring's end.
@@ -116,7 +115,7 @@ bool SpoolRing::is_somebody_starved() const {
 // Whoever kept others waiting at the last look has done so until now. After a pause of the whole
 // machine, only a step of that counts.
 void SpoolRing::add_time() {
-  const auto now = RelayClock::now();
+  const auto now = place_.now();
   const auto time = std::min<RelayClock::duration>(now - looked_, 2 * k_step);
   const auto add = [time](Burden& burden) {
     if (burden.is_on) burden.time += time;
@@ -163,9 +162,10 @@ std::uint64_t SpoolRing::await_room(RelayClock::time_point until) {
       }
       has_reader = bounds().has_reader;
     }
-    if (RelayClock::now() >= until) return 0;
+    const auto left = until - place_.now();
+    if (left <= RelayClock::duration()) return 0;
     await_raise(place_.board.moves, seen,
-                left_of(until, has_reader ? k_step : k_step_without_reader));
+                within(left, has_reader ? k_step : k_step_without_reader));
   }
 }
 
@@ -235,8 +235,9 @@ RingReader::State RingReader::await(RelayClock::time_point until) {
       const Lock lock(ring_.mutex_);
       if (const State now = state(); now != State::nothing) return now;
     }
-    if (RelayClock::now() >= until) return State::nothing;
-    await_raise(news, seen, left_of(until, milliseconds(1000)));
+    const auto left = until - ring_.place_.now();
+    if (left <= RelayClock::duration()) return State::nothing;
+    await_raise(news, seen, within(left, milliseconds(1000)));
   }
 }
 

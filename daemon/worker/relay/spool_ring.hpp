@@ -53,6 +53,7 @@ class SpoolRing {
     std::uint64_t ring;  // bytes
     std::uint64_t size;  // of the source
     std::chrono::milliseconds patience;
+    RelayClock::time_point (*now)() = RelayClock::now;
   };
   explicit SpoolRing(const Place& place);
   SpoolRing(const SpoolRing&) = delete;

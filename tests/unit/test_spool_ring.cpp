@@ -1,0 +1,106 @@
+// How far a ring is filled, and which reader is let go. The test moves the clock.
+#include <doctest/doctest.h>
+#include <sys/mman.h>
+
+#include "daemon/worker/relay/spool_ring.hpp"
+#include "daemon/worker/spool/board.hpp"
+
+using namespace nodestage;
+
+namespace {
+
+constexpr std::uint64_t k_ring = 1 << 20;
+constexpr std::uint64_t k_quarter = k_ring / 4;
+constexpr std::chrono::milliseconds k_look{400};  // the most that counts from one look to the next
+constexpr auto k_patience = 10 * k_look;
+
+RelayClock::time_point now;
+
+// A ring with a staging worker that reads, and a successor; both at the beginning.
+struct TwoReaders {
+  TwoReaders() {
+    board->slots[0].reader = number(RelayReader::reading);
+    look(0);
+  }
+  // Fills the ring as far as it goes, `times` times, with so much time before each.
+  void look(int times, std::chrono::milliseconds time = k_look) {
+    const std::vector<std::byte> block(64 * 1024);
+    do {
+      now += time;
+      while (const std::uint64_t room = ring.await_room(now))
+        REQUIRE(ring.write(std::span(block).first(std::min<std::uint64_t>(room, block.size()))));
+    } while (--times > 0);
+  }
+  void move_local(std::uint64_t position) { board->slots[0].position = position; }
+  [[nodiscard]] bool is_local_let_go() const {
+    return board->slots[0].reader == number(RelayReader::let_go);
+  }
+
+  std::unique_ptr<RelayBoard> board = std::make_unique<RelayBoard>();
+  Fd spool{::memfd_create("spool", MFD_CLOEXEC)};
+  SpoolRing ring{{*board, 0, spool.get(), k_ring, 16 * k_ring, k_patience, [] { return now; }}};
+  std::unique_ptr<RingReader> successor = ring.join(0);
+};
+
+}  // namespace
+
+TEST_CASE("a ring of which nobody reads yet is filled as far as half of it, and stays so") {
+  TwoReaders at;
+  at.successor.reset();
+  at.look(1000);
+  CHECK(at.ring.watermark() == k_ring / 2);
+  CHECK(at.ring.has_beginning());
+  CHECK_FALSE(at.is_local_let_go());
+}
+
+TEST_CASE("readers that are equally slow are not let go, however slow they are") {
+  TwoReaders at;
+  for (std::uint64_t position = 0; position <= k_ring; position += k_quarter) {
+    at.move_local(position);
+    at.look(1000);
+    CHECK_FALSE(at.is_local_let_go());
+    CHECK_FALSE(at.successor->is_let_go());
+    at.successor->advance(k_quarter);
+  }
+}
+
+TEST_CASE("a staging worker that keeps a successor waiting is let go after half of the patience") {
+  TwoReaders at;
+  while (at.successor->await(now) == RingReader::State::more) {
+    at.successor->advance(64 * 1024);
+    at.look(1);
+  }
+  CHECK(at.ring.watermark() == k_ring);
+  at.look(4);
+  CHECK_FALSE(at.is_local_let_go());
+  at.look(1);
+  CHECK(at.is_local_let_go());
+  at.look(1);
+  CHECK(at.ring.watermark() > k_ring);
+}
+
+TEST_CASE("a successor that keeps the others waiting is let go after the patience") {
+  TwoReaders at;
+  SUBCASE("a look several times a second counts as a whole") {
+    while (at.ring.watermark() < k_ring) {
+      at.move_local(at.ring.watermark());
+      at.look(1);
+    }
+    at.move_local(k_ring);
+    at.look(10);
+    CHECK_FALSE(at.successor->is_let_go());
+    at.look(1);
+    CHECK(at.successor->is_let_go());
+    CHECK_FALSE(at.is_local_let_go());
+    CHECK(at.ring.watermark() > k_ring);
+  }
+  SUBCASE("of a pause of the whole machine only a moment counts") {
+    while (at.ring.watermark() < k_ring) {
+      at.move_local(at.ring.watermark());
+      at.look(1);
+    }
+    at.move_local(k_ring);
+    at.look(2, std::chrono::hours(1));
+    CHECK_FALSE(at.successor->is_let_go());
+  }
+}
