@@ -286,20 +286,35 @@ inline std::string read_slot(RelayNode& node, std::uint64_t size, std::size_t i 
   return got;
 }
 
+// Reads on some nodes side by side, in threads.
+class Readers {
+ public:
+  Readers(const std::vector<RelayNode*>& nodes, const RelayFile& file)
+      : nodes_(nodes), file_(file), got_(nodes.size()) {
+    for (std::size_t i = 0; i < nodes.size(); ++i)
+      threads_.emplace_back([this, i] { got_[i] = read_slot(*nodes_[i], file_.bytes.size()); });
+  }
+  void check_all() {
+    for (auto& thread : threads_) thread.join();
+    for (std::size_t i = 0; i < got_.size(); ++i) {
+      CAPTURE(i);
+      CHECK(got_[i].size() == file_.bytes.size());
+      CHECK((got_[i] == file_.bytes));
+    }
+  }
+
+ private:
+  const std::vector<RelayNode*> nodes_;
+  const RelayFile& file_;
+  std::vector<std::string> got_;
+  std::vector<std::thread> threads_;
+};
+
 // Reads on all nodes side by side, and checks what each got.
 inline void read_on_all(const std::vector<RelayNode*>& nodes, const RelayFile& file) {
-  std::vector<std::string> got(nodes.size());
   // A node that joins when others have read much finds the beginning gone, in a small ring.
   for (auto* node : nodes) CHECK(in_time([&] { return node->is_in(RelaySlotState::serving); }));
-  std::vector<std::thread> threads;
-  for (std::size_t i = 0; i < nodes.size(); ++i)
-    threads.emplace_back([&, i] { got[i] = read_slot(*nodes[i], file.bytes.size()); });
-  for (auto& thread : threads) thread.join();
-  for (std::size_t i = 0; i < nodes.size(); ++i) {
-    CAPTURE(i);
-    CHECK(got[i].size() == file.bytes.size());
-    CHECK((got[i] == file.bytes));
-  }
+  Readers(nodes, file).check_all();
 }
 
 // Nodes in a row, of which the first is the head.

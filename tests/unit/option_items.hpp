@@ -1,0 +1,36 @@
+// What the text of an option is parsed as, from a directory with a blank in its name.
+#pragma once
+
+#include <doctest/doctest.h>
+
+#include "common/request/option_text.hpp"
+
+namespace nodestage {
+
+inline const SubmitPlace k_place{"/work dir", "/home/alice"};
+
+inline DatasetItem dataset(std::string_view text) {
+  auto item = parse_dataset_option(text, k_place);
+  REQUIRE_MESSAGE(item, (item ? "" : item.error().what));
+  return *item;
+}
+
+inline std::string dataset_fault(std::string_view text) {
+  const auto item = parse_dataset_option(text, k_place);
+  REQUIRE_FALSE(item);
+  return item.error().what;
+}
+
+inline OutputItem output(std::string_view text) {
+  auto item = parse_output_option(text, k_place);
+  REQUIRE_MESSAGE(item, (item ? "" : item.error().what));
+  return *item;
+}
+
+inline std::string output_fault(std::string_view text) {
+  const auto item = parse_output_option(text, k_place);
+  REQUIRE_FALSE(item);
+  return item.error().what;
+}
+
+}  // namespace nodestage
