@@ -31,6 +31,7 @@ void HeldResults::hold(JobRecord& record) {
   note_failure(record);
   at_.table.change(record, JobState::held);
   measurements_.ask(record);
+  at_.events.done(record.key(), Fact::held);
 }
 
 // Notes what was learned, and when the next try comes.
@@ -54,7 +55,7 @@ void HeldResults::note_failure(JobRecord& record) {
 }
 
 void HeldResults::look_after(JobRecord& record) {
-  if (is_taken_away(record)) return at_.events.let_go(record);
+  if (is_taken_away(record)) return at_.events.done(record.key(), Fact::released);
   if (record.hold.is_measured)
     measurements_.expect(record.key());
   else
@@ -139,7 +140,7 @@ Turns::Begun HeldResults::try_again(const JobKey& key) {
   if (record == nullptr || record->state != JobState::held || is_leaving(key))
     return Turns::Begun::no;
   if (is_taken_away(*record)) {
-    at_.events.let_go(*record);
+    at_.events.done(key, Fact::released);
     return Turns::Begun::no;
   }
   if (is_busy(key)) {
@@ -147,7 +148,7 @@ Turns::Begun HeldResults::try_again(const JobKey& key) {
     return Turns::Begun::no;
   }
   log::info(about(*record), "delivery is tried again");
-  at_.events.try_again(*record);
+  at_.events.done(key, Fact::retry_due);
   record = at_.table.find(key);
   return record != nullptr && record->state == JobState::staging_out ? Turns::Begun::yes
                                                                      : Turns::Begun::failed;
@@ -167,9 +168,8 @@ bool HeldResults::is_taken_away(const JobRecord& record) {
 // The notice comes first: if this daemon is killed meanwhile, the next one does both again.
 void HeldResults::let_go(JobRecord& record, const std::string& text, std::string parting) {
   partings_[record.key()] = std::move(parting);
-  tell_user(record, text, [this, key = record.key()](Notices::Told) {
-    if (JobRecord* told = at_.table.find(key)) at_.events.let_go(*told);
-  });
+  tell_user(record, text,
+            [this, key = record.key()](Notices::Told) { at_.events.done(key, Fact::released); });
 }
 
 std::string HeldResults::parting(const JobKey& key) const {
@@ -245,7 +245,7 @@ void HeldResults::recovery_ended(const JobKey& key, const std::optional<std::str
   if (!directory) return set_timer(key);
   tell_user(*record, recovered_notice(*record, *directory), [](Notices::Told) {});
   partings_[key] = "the results were recovered to " + *directory;
-  at_.events.let_go(*record);
+  at_.events.done(key, Fact::released);
 }
 
 std::string HeldResults::refusal_of_outputs(const JobRecord& record) const {

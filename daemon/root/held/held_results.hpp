@@ -12,9 +12,9 @@
 #include "daemon/root/basis/areas.hpp"
 #include "daemon/root/basis/config.hpp"
 #include "daemon/root/basis/loop.hpp"
+#include "daemon/root/flow/job_events.hpp"
 #include "daemon/root/held/measurements.hpp"
 #include "daemon/root/held/recoveries.hpp"
-#include "daemon/root/table/job_events.hpp"
 #include "daemon/root/table/job_files.hpp"
 #include "daemon/root/table/job_table.hpp"
 #include "daemon/root/table/reply.hpp"
@@ -40,16 +40,17 @@ class HeldResults {
   HeldResults(const HeldResults&) = delete;
   HeldResults& operator=(const HeldResults&) = delete;
 
-  // A stage-out has failed; `record.cause` says why. The state becomes held.
+  // A stage-out has failed; `record.cause` says why. The state becomes held; reports `held`.
   void hold(JobRecord& record);
-  // For jobs that are carried on from the journal: one that is held, one that is being tried again.
+  // From then on, tries, recovery and expiry are reported: `retry_due` and `released`.
   void look_after(JobRecord& record);
+  // For a job that is carried on from the journal and is being tried again.
   void carry_on_try(const JobRecord& record) { retries_.take(record.begin.uid, record.key()); }
   // A try has ended, with any result.
   void try_ended(const JobRecord& record) { retries_.end(record.begin.uid, record.key()); }
   void settings_changed();
 
-  // Removes the results after the notice `text` to their user. `parting`: why, for the report.
+  // Reports `released` after the notice `text` to their user. `parting`: why, for the report.
   void let_go(JobRecord& record, const std::string& text, std::string parting = {});
   [[nodiscard]] bool is_leaving(const JobKey& key) const { return partings_.count(key) > 0; }
   // Why held results left; "" when they did not, or were delivered.

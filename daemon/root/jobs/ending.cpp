@@ -42,7 +42,7 @@ Ticket Ending::end(const JobKey& key, const End& end, Ticket ticket, const Reply
     record.ended = true;
     record.exit_code = end.exit_code;
     at_.table.save(record);
-    ended(record);
+    at_.events.done(key, Fact::ended);
   }
   const auto enders = enders_.find(key);
   return enders != enders_.end() && enders->second.count(ticket) > 0 ? ticket : 0;
@@ -59,71 +59,45 @@ bool Ending::leave(Ticket ticket) {
   return false;
 }
 
-void Ending::ended(JobRecord& record) {
-  at_.talk.tell_all_nodes(record);
-  stop(record);
+void Ending::answer(const JobKey& key, const Ended& ended) {
+  late_.erase(key);
+  const auto node = enders_.extract(key);
+  if (node.empty()) return;
+  for (const auto& [ticket, ender] : node.mapped()) {
+    at_.loop.cancel(ender.timer);
+    ender.reply(ended);
+  }
 }
 
-void Ending::stop(JobRecord& record) {
-  const JobKey key = record.key();
-  if (record.times.ended == 0) record.times.ended = at_.loop.wall_ms();
-  if (record.cause.empty()) record.cause = "the job has ended";
-  const bool is_under_way =
-      at_.workers.is_working(key, WorkerTask::stage_out) || telling_.contains(key);
-  if (!at_.staging.stop(record) && !is_under_way) return stage_out(record);
-  at_.waiting.tell(key);
-}
-
-// Whether no step is known to have run or to have left anything. A step that waits for nothing may
-// not have reached this daemon or the last one, so what it has made is looked for.
-bool Ending::has_nothing(const JobRecord& record) const {
-  if (record.begin.request.empty()) return true;
-  if (record.may_have_run) return false;
+// A step that waits for nothing may not have reached this daemon or the last one, so what it has
+// made is looked for.
+Tree Ending::tree_of(const JobRecord& record) const {
+  if (record.begin.request.empty()) return Tree::untouched;
   const auto tree = at_.files.directory(record);
+  if (tree) return !record.may_have_run && is_empty(tree->get()) ? Tree::untouched : Tree::there;
   // EPERM: not yet given to the user, because a daemon died while it made the directory.
-  return tree ? is_empty(tree->get()) : tree.error().code == ENOENT || tree.error().code == EPERM;
-}
-
-// A push that is under way gives way to the stage-out, which delivers what it has left. Staging and
-// push report their ends each: the last of them goes on.
-void Ending::stage_out(JobRecord& record) {
-  if (at_.workers.is_working(record.key(), WorkerTask::stage))
-    return at_.waiting.tell(record.key());
-  if (at_.pushes.stop(record)) return at_.waiting.tell(record.key());
-  record.cause.clear();
-  if (has_nothing(record)) return finish(record);
-  if (is_taken_away(record)) return lose_what_was_removed(record);
-  if (late_.contains(record.key())) return hold(record, k_waited_long);
-  if (at_.outcomes.is_lacking(record)) return at_.outcomes.await(record);
-  start_stage_out(record);
-}
-
-// Whether nothing is left of the directory of a job that may have run: other programs of the site
-// remove it, too.
-bool Ending::is_taken_away(const JobRecord& record) const {
-  const auto tree = at_.files.directory(record);
-  if (tree || tree.error().code != ENOENT) return false;
+  const int code = tree.error().code;
+  if (!record.may_have_run && (code == ENOENT || code == EPERM)) return Tree::untouched;
+  if (code != ENOENT) return Tree::there;
   const auto held = at_.areas.open_held(record.key(), record.begin.uid);
-  return held && !*held;
+  return held && !*held ? Tree::taken_away : Tree::there;
 }
 
-void Ending::lose_what_was_removed(JobRecord& record) {
-  const std::string cause = at_.areas.path_of(record.directory) +
-                            ": another program removed it before the results were copied back";
-  if (at_.files.status(record.key(), WorkerTask::stage).outputs > 0)
-    return lose(record, cause, Loss::removed);
-  log::warn(about(record), "{}", cause);
-  finish(record);
-}
-
-void Ending::start_stage_out(JobRecord& record) {
+void Ending::stage_out(JobRecord& record) {
   ++record.stage_outs;
   if (const Status started = start_worker(record); !started) {
     at_.counters.add_failure(Activity::stage_out, FailureCause::start);
-    return hold(record, "the stage-out could not be started: " + started.error().what);
+    return fail(record, "the stage-out could not be started: " + started.error().what);
   }
   at_.table.change(record, JobState::staging_out);
 }
+
+void Ending::fail(JobRecord& record, const std::string& cause) {
+  record.cause = printable(cause, Newlines::keep);
+  at_.events.done(record.key(), Fact::undelivered);
+}
+
+void Ending::give_up(JobRecord& record) { fail(record, k_waited_long); }
 
 Status Ending::start_worker(JobRecord& record) {
   TRY_ASSIGN(const Fd directory, at_.files.directory(record));
@@ -147,25 +121,21 @@ void Ending::worker_ended(const JobKey& key, const WorkerEnd& end) {
   record->times.out_end = at_.loop.wall_ms();
   const WorkerStatus status = at_.files.status(key, WorkerTask::stage_out);
   log_items(*record, "stage-out: ", status, delivery_lines(status));
-  if (status.phase == WorkerPhase::done) return delivered(*record, status);
+  if (status.phase == WorkerPhase::done) return at_.events.done(key, Fact::delivered);
   at_.counters.add_failure(Activity::stage_out, cause_of(end, status));
-  hold(*record,
+  fail(*record,
        status.phase == WorkerPhase::failed ? status.cause : "the stage-out process " + end.text);
 }
 
-void Ending::delivered(JobRecord& record, const WorkerStatus& status) {
-  if (record.hold.since != 0) return at_.held.let_go(record, delivered_notice(record));
+// Whoever waits for the job's end finds the lines in its output, unless that does not answer.
+void Ending::report(JobRecord& record) {
+  const JobKey key = record.key();
+  const WorkerStatus status = at_.files.status(key, WorkerTask::stage_out);
   const std::string missing = missing_notice(record, status);
   if (!missing.empty())
     at_.held.tell_user(record, missing, [](Notices::Told) {});
   else if (record.push_has_failed)
     at_.held.tell_user(record, delivered_notice(record), [](Notices::Told) {});
-  tell_and_finish(record, status);
-}
-
-// Whoever waits for the job's end finds the lines in its output, unless that does not answer.
-void Ending::tell_and_finish(JobRecord& record, const WorkerStatus& status) {
-  const JobKey key = record.key();
   telling_[key] = at_.loop.after(k_telling_wait, [this, key] { told(key); });
   at_.output.append(record, result_lines(record, status), [this, key] { told(key); });
 }
@@ -174,7 +144,7 @@ void Ending::told(const JobKey& key) {
   const auto node = telling_.extract(key);
   if (node.empty()) return;  // the patience was over first
   at_.loop.cancel(node.mapped());
-  if (JobRecord* record = at_.table.find(key)) finish(*record);
+  at_.events.done(key, Fact::reported);
 }
 
 // The epilog can wait no longer. The tree leaves its path, so that nothing of the job is left
@@ -192,7 +162,7 @@ void Ending::go_on_in_background(const JobKey& key) {
       is_worked_on = is_worked_on || at_.workers.is_working(key, task);
       at_.workers.kill(key, task);
     }
-    if (!is_worked_on) return hold(*record, k_waited_long);
+    if (!is_worked_on) return give_up(*record);
     late_.insert(key);
     return;
   }
@@ -214,34 +184,30 @@ void Ending::move_to_hold(JobRecord& record) const {
   at_.table.save(record);
 }
 
-void Ending::hold(JobRecord& record, const std::string& cause) {
+void Ending::keep(JobRecord& record) {
   const JobKey key = record.key();
   move_to_hold(record);
-  record.cause = printable(cause, Newlines::keep);
-  if (!record.in_hold && !record.directory_is_ours) return lose(record, cause, Loss::mount);
+  if (!record.in_hold && !record.directory_is_ours) return at_.events.done(key, Fact::unkept);
   const WorkerStatus status = at_.files.status(key, WorkerTask::stage_out);
-  if (record.hold.since == 0) at_.output.append(record, held_lines(record, status, cause));
+  if (record.hold.since == 0) at_.output.append(record, held_lines(record, status, record.cause));
   // What its user can mend needs no administrator; what has become worse does.
   const bool was_told = record.hold.since != 0 && !record.hold.waits_for_user;
   const bool is_users = waits_for_user(status);
-  log::write(
-      is_users || was_told ? log::Level::warn : log::Level::err, about(record),
-      "the stage-out failed and the data are kept in " + at_.files.kept_in(record) + ": " + cause);
+  log::write(is_users || was_told ? log::Level::warn : log::Level::err, about(record),
+             "the stage-out failed and the data are kept in " + at_.files.kept_in(record) + ": " +
+                 record.cause);
   if (record.hold.since == 0 && can_be_switched_off(record, at_.config.hold))
     log::warn(
         about(record),
         "Slurm can switch this node off (SuspendProgram); if it is a node of a cloud, it then "
         "loses what it holds (hold.keep_powered, hold.notify)");
-  at_.held.hold(record);
-  answer(key, {EndOutcome::held, record.cause});
-  at_.waiting.tell(key);
-  if (JobRecord* held = at_.table.find(key)) at_.held.look_after(*held);
+  at_.events.done(key, Fact::kept);
 }
 
 // After its first line, a worker's cause says how to fetch what is kept, so the rest is dropped.
-void Ending::lose(JobRecord& record, const std::string& cause, Loss loss) {
+void Ending::lose(JobRecord& record, Loss loss) {
   const JobKey key = record.key();
-  record.cause = printable(cause.substr(0, cause.find('\n')));
+  record.cause = printable(record.cause.substr(0, record.cause.find('\n')));
   const WorkerStatus status = at_.files.status(key, WorkerTask::stage_out);
   const std::string why = loss == Loss::mount
                               ? "the stage-out failed, and the data cannot be kept since the site "
@@ -253,12 +219,18 @@ void Ending::lose(JobRecord& record, const std::string& cause, Loss loss) {
   record.hold.reasons = reasons_of(status, record.cause);
   at_.output.append(record, lost_lines(record, status, record.cause, loss));
   answer(key, {EndOutcome::lost, record.cause});
-  at_.waiting.tell(key);
-  at_.held.let_go(
-      record, lost_notice(record, loss),
-      loss == Loss::mount
-          ? "the results could not be delivered, and were lost with the site's directory"
-          : "the results were lost: another program had removed their directory");
+}
+
+bool Ending::lose_what_was_removed(JobRecord& record) {
+  const std::string cause = at_.areas.path_of(record.directory) +
+                            ": another program removed it before the results were copied back";
+  if (at_.files.status(record.key(), WorkerTask::stage).outputs == 0) {
+    log::warn(about(record), "{}", cause);
+    return false;
+  }
+  record.cause = cause;
+  lose(record, Loss::removed);
+  return true;
 }
 
 void Ending::finish(JobRecord& record) {
@@ -267,12 +239,11 @@ void Ending::finish(JobRecord& record) {
   if (!moved) {
     record.cause = "its directory cannot be removed, which is tried again: " + moved.error().what;
     log::error(about(record), "{}", record.cause);
+    remove_again_after(k_first_pause);
   }
   at_.table.change(record, JobState::gone);
   answer(key, {EndOutcome::done, ""});
-  at_.waiting.tell(key);
-  at_.events.gone(record, moved ? Remains::nothing : Remains::tree);
-  if (!moved) remove_again_after(k_first_pause);
+  at_.events.done(key, moved ? Fact::removed : Fact::remains);
 }
 
 Status Ending::move_to_trash(const JobRecord& record) {
@@ -295,9 +266,7 @@ void Ending::remove_again() {
     else
       any_left = true;
   }
-  for (const JobKey& key : moved) {
-    if (JobRecord* record = at_.table.find(key)) at_.events.gone(*record, Remains::nothing);
-  }
+  for (const JobKey& key : moved) at_.events.done(key, Fact::removed);
   if (any_left) remove_again_after(k_pause);
 }
 
@@ -307,16 +276,6 @@ void Ending::remove_again_after(std::chrono::seconds pause) {
     again_.reset();
     remove_again();
   });
-}
-
-void Ending::answer(const JobKey& key, const Ended& ended) {
-  late_.erase(key);
-  const auto node = enders_.extract(key);
-  if (node.empty()) return;
-  for (const auto& [ticket, ender] : node.mapped()) {
-    at_.loop.cancel(ender.timer);
-    ender.reply(ended);
-  }
 }
 
 }  // namespace nodestage

@@ -1,5 +1,6 @@
-// Ending: a job from its end to the last trace of it. Staging is stopped, results are staged out or
-// held, and the tree becomes trash.
+// Ending: what is done for a job that has ended, once it is stopped: its epilog waits for an
+// answer, its results are staged out or moved to the hold area, and its tree becomes trash. What
+// comes next is in flow.hpp.
 #pragma once
 
 #include <chrono>
@@ -11,14 +12,9 @@
 #include "daemon/root/basis/areas.hpp"
 #include "daemon/root/basis/config.hpp"
 #include "daemon/root/basis/loop.hpp"
+#include "daemon/root/flow/job_events.hpp"
 #include "daemon/root/held/held_results.hpp"
 #include "daemon/root/held/hold.hpp"
-#include "daemon/root/jobs/outcomes.hpp"
-#include "daemon/root/jobs/peer_talk.hpp"
-#include "daemon/root/jobs/waiting.hpp"
-#include "daemon/root/push/pushes.hpp"
-#include "daemon/root/staging/staging.hpp"
-#include "daemon/root/table/job_events.hpp"
 #include "daemon/root/table/job_files.hpp"
 #include "daemon/root/table/job_table.hpp"
 #include "daemon/root/table/metrics.hpp"
@@ -37,13 +33,8 @@ class Ending {
     JobTable& table;
     const JobFiles& files;
     JobWorkers& workers;
-    Staging& staging;
-    HeldResults& held;
+    HeldResults& held;  // informs users; a try may have been its
     const JobOutput& output;
-    Pushes& pushes;
-    PeerTalk& talk;
-    Outcomes& outcomes;
-    Waiting& waiting;
     Counters& counters;
     JobEvents& events;
   };
@@ -54,21 +45,33 @@ class Ending {
   // The epilog waits. Returns its ticket, or 0 when it has its answer already.
   Ticket end(const JobKey& key, const End& end, Ticket ticket, const Reply& reply);
   bool leave(Ticket ticket);
+  // The epilog's answer, if it still waits.
+  void answer(const JobKey& key, const Ended& ended);
 
-  // The job's end is noted: by the epilog, or since none came. Its other nodes hear of it.
-  void ended(JobRecord& record);
-  // Stops the staging in any state; the results come next.
-  void stop(JobRecord& record);
-  // The staging is over: asks how the job ended, where that is not known here, and goes on.
+  // What is left of the directory of a job that may have run.
+  [[nodiscard]] Tree tree_of(const JobRecord& record) const;
+  // Whether the epilog waits no longer and the site unmounts the directory.
+  [[nodiscard]] bool is_late(const JobKey& key) const { return late_.contains(key); }
+
+  // Reports `delivered` or `undelivered`.
   void stage_out(JobRecord& record);
-  void start_stage_out(JobRecord& record);
   // For a job that is carried on from the journal: the worker that its record notes, if it lives.
   bool adopt(JobRecord& record);
   void worker_ended(const JobKey& key, const WorkerEnd& end);
+  // To the user and to the job's output, that everything is delivered. Reports `reported`.
+  void report(JobRecord& record);
+  // The epilog could wait no longer. Reports `undelivered`.
+  void give_up(JobRecord& record);
+  // What was not delivered. Reports `kept` or `unkept`.
+  void keep(JobRecord& record);
   // Makes way for another run of the job. If that fails, record.in_hold stays false.
   void move_to_hold(JobRecord& record) const;
-  // Nothing of the job needs to be kept. If its tree cannot be moved to the trash, the job stays in
-  // the table and the journal, as gone, and that is tried again.
+  // Says what is lost, in the log, in the job's output and to its epilog.
+  void lose(JobRecord& record, Loss loss);
+  // The same of what another program has removed. Returns whether anything was lost by that.
+  bool lose_what_was_removed(JobRecord& record);
+  // Nothing of the job needs to be kept. Reports `removed`; or `remains` if its tree cannot be
+  // moved to the trash, and `removed` later: the job stays in the table and the journal, as gone.
   void finish(JobRecord& record);
   // What kept trees of jobs that are gone may be away by now.
   void remove_again();
@@ -81,16 +84,9 @@ class Ending {
   using Enders = std::map<Ticket, Ender>;
 
   Status start_worker(JobRecord& record);
-  [[nodiscard]] bool has_nothing(const JobRecord& record) const;
-  void delivered(JobRecord& record, const WorkerStatus& status);
-  void tell_and_finish(JobRecord& record, const WorkerStatus& status);
+  void fail(JobRecord& record, const std::string& cause);
   void told(const JobKey& key);
   void go_on_in_background(const JobKey& key);
-  void hold(JobRecord& record, const std::string& cause);
-  void lose(JobRecord& record, const std::string& cause, Loss loss);
-  [[nodiscard]] bool is_taken_away(const JobRecord& record) const;
-  void lose_what_was_removed(JobRecord& record);
-  void answer(const JobKey& key, const Ended& ended);
   Status move_to_trash(const JobRecord& record);
   void remove_again_after(std::chrono::seconds pause);
 

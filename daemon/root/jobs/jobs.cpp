@@ -85,10 +85,10 @@ Message Jobs::admit(const Begin& begin) {
 Status Jobs::make_way(const JobKey& key, const std::string& directory) {
   while (JobRecord* earlier = table_.find_live(key.job)) {
     log::warn(about(*earlier), "a new run starts, but no epilog came");
-    earlier->ended = true;
+    const bool was_ended = std::exchange(earlier->ended, true);
     ending_.move_to_hold(*earlier);
     if (!earlier->in_hold) return Error{EBUSY, "an earlier run of the job is still here"};
-    ending_.stop(*earlier);
+    if (!was_ended) done(earlier->key(), Fact::ended);
   }
   if (directory.empty()) return {};
   for (const auto& [other_key, other] : table_.all()) {
@@ -144,7 +144,7 @@ Message Jobs::add(JobRecord new_record) {
     log::info(about(record), "{} was there: another program of the site has made it",
               at_.areas.path_of(record.directory));
   talk_.join(record);
-  staging_.set_out(record);
+  done(key, Fact::directory_made);
   return Accepted{};
 }
 
@@ -286,31 +286,8 @@ void Jobs::take_note(const PeerNote& note, const std::string& address) {
     talk_.keep_for_later(note);
 }
 
-// With several nodes the job may run when all are ready: decided().
-void Jobs::ready(JobRecord& record) {
-  if (!spans_nodes(record) || at_.peers.off()) credits_.may_run(record);
-  table_.save(record);
-  // Otherwise the next daemon would stage again what the job works on by then.
-  if (const auto why = table_.unsaved(record.key()))
-    return staging_.fail(record, FailureCause::journal,
-                         "nodestaged cannot note that the data are ready: its journal on this node "
-                         "cannot be written: " +
-                             *why + "\nTell your administrators.");
-  const JobKey key = record.key();
-  pushes_.watch(record);
-  talk_.state_changed(record);
-  waiting_.tell(key);
-}
-
-void Jobs::failed(JobRecord& record) {
-  const JobKey key = record.key();
-  table_.save(record);
-  talk_.state_changed(record);
-  waiting_.tell(key);
-}
-
-void Jobs::decided(JobRecord& record) {
-  const JobKey key = record.key();
+void Jobs::decided(const JobKey& key) {
+  JobRecord& record = *table_.find(key);
   if (record.verdict == Verdict::ready) {
     if (const auto since = table_.since(key))
       counters_.add_time(Phase::barrier, at_.loop.now() - *since);
@@ -321,26 +298,6 @@ void Jobs::decided(JobRecord& record) {
   table_.save(record);
   talk_.tell_all_nodes(record);
   waiting_.tell(key);
-}
-
-void Jobs::gone(JobRecord& record, Remains remains) {
-  const JobKey key = record.key();
-  views_.keep_report(record);
-  held_.forget(record);
-  if (remains == Remains::nothing) {
-    outcomes_.keep(record);
-    at_.areas.remove_status(key);
-    credits_.forget(key);
-    staging_.forget(key);
-    pushes_.forget(key);
-    relays_.forget(key);
-    talk_.forget(key);
-    waiting_.forget(key);
-    views_.forget(key);
-    table_.forget(key);
-    at_.trash.sweep();
-  }
-  staging_.start_queued();
 }
 
 }  // namespace nodestage

@@ -1,10 +1,13 @@
 // Jobs: what happens to each job of this node, from its prolog to the last trace of it. Each part
 // of that has an owner; Jobs makes them, gives each request to the one it concerns, and passes on
-// what they report (job_events.hpp). The states of a job and their order are in job_table.hpp.
+// what they report (job_events.hpp) to the owner that comes next (flow.hpp). The states of a job
+// and their order are in job_table.hpp.
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -14,6 +17,8 @@
 #include "daemon/root/basis/config.hpp"
 #include "daemon/root/basis/loop.hpp"
 #include "daemon/root/cache/cache.hpp"
+#include "daemon/root/flow/flow.hpp"
+#include "daemon/root/flow/job_events.hpp"
 #include "daemon/root/held/held_results.hpp"
 #include "daemon/root/held/power_keeper.hpp"
 #include "daemon/root/jobs/credits.hpp"
@@ -28,7 +33,6 @@
 #include "daemon/root/relay/relays.hpp"
 #include "daemon/root/slurm/slurm_question.hpp"
 #include "daemon/root/staging/staging.hpp"
-#include "daemon/root/table/job_events.hpp"
 #include "daemon/root/table/job_files.hpp"
 #include "daemon/root/table/job_table.hpp"
 #include "daemon/root/table/metrics.hpp"
@@ -114,23 +118,23 @@ class Jobs final : private JobEvents {
   void note_look(JobRecord& record, const Wait& wait);
   void look_again();
 
+  void decided(const JobKey& key) override;
+
+  // jobs_flow.cpp
+  void done(const JobKey& key, Fact fact) override;
+  [[nodiscard]] Facts facts_of(const JobRecord& record) const;
+  void start(Step step, JobRecord& record);
+  void make_directory(JobRecord& record);
+  void let_run(JobRecord& record);
+  void watch(JobRecord& record);
+  void stop(JobRecord& record);
+  void forget(JobRecord& record);
+
   // jobs_recovery.cpp: after a restart of the daemon
-  enum class WorkersWord { open, last };  // whether the status file says how the task ended
   void take_over(JobRecord& record);
   [[nodiscard]] bool is_given_on(const JobRecord& record) const;
   void carry_on(JobRecord& record);
-  void go_on(JobRecord& record, WorkersWord word);
-  void go_on_staging(JobRecord& record, WorkersWord word);
-  void go_on_staging_out(JobRecord& record, WorkersWord word);
-
-  void ready(JobRecord& record) override;
-  void failed(JobRecord& record) override;
-  void decided(JobRecord& record) override;
-  void stopped(JobRecord& record) override { ending_.stage_out(record); }
-  void outcome_known(JobRecord& record) override { ending_.start_stage_out(record); }
-  void try_again(JobRecord& record) override { ending_.start_stage_out(record); }
-  void let_go(JobRecord& record) override { ending_.finish(record); }
-  void gone(JobRecord& record, Remains remains) override;
+  [[nodiscard]] Left left_of(const JobRecord& record) const;
 
   Places at_;
   Counters counters_;
@@ -159,13 +163,15 @@ class Jobs final : private JobEvents {
   TimeLimits limits_{at_.loop, at_.config, table_};
   Waiting waiting_{{at_.loop, at_.config, table_, files_, workers_, at_.peers, staging_, talk_,
                     credits_, limits_}};
-  Ending ending_{{at_.loop, at_.config, at_.areas, table_, files_, workers_, staging_, held_,
-                  output_, pushes_, talk_, outcomes_, waiting_, counters_, *this}};
+  Ending ending_{{at_.loop, at_.config, at_.areas, table_, files_, workers_, held_, output_,
+                  counters_, *this}};
   Orphans orphans_{at_.loop, at_.config, table_, at_.slurm,
-                   [this](const JobKey& key) { ending_.ended(*table_.find(key)); }};
+                   [this](const JobKey& key) { done(key, Fact::ended); }};
   JobViews views_{{at_.loop, at_.config, at_.areas, table_, files_, desk_, held_, pushes_, cache_,
                    talk_, at_.records}};
   Ticket next_ticket_ = 1;
+  std::map<JobKey, Fact> facts_;  // the latest of each job
+  std::set<JobKey> moving_;       // jobs whose done() is further up the stack
 };
 
 }  // namespace nodestage

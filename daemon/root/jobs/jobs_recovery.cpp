@@ -52,69 +52,26 @@ void Jobs::take_over(JobRecord& record) {
   staging_.carry_on(record);
   if (task_of(record.state) == WorkerTask::stage)
     staging_.adopt(record);
-  else
-    ending_.adopt(record);
+  else if (ending_.adopt(record) && record.hold.since != 0)
+    held_.carry_on_try(record);
   pushes_.adopt(record);
   relays_.adopt(record);
+  // It may have failed before, and outside the hold area the results would be lost.
+  if (record.state == JobState::held) ending_.move_to_hold(record);
+}
+
+Left Jobs::left_of(const JobRecord& record) const {
+  const WorkerTask task = task_of(record.state);
+  if (workers_.is_working(record.key(), task)) return Left::running;
+  const WorkerPhase phase = files_.status(record.key(), task).phase;
+  return phase == WorkerPhase::done || phase == WorkerPhase::failed ? Left::exited : Left::nothing;
 }
 
 void Jobs::carry_on(JobRecord& record) {
-  const WorkerPhase phase = files_.status(record.key(), task_of(record.state)).phase;
+  const Left left = left_of(record);
   talk_.join(record);
   credits_.carry_on(record);
-  go_on(record, phase == WorkerPhase::done || phase == WorkerPhase::failed ? WorkersWord::last
-                                                                           : WorkersWord::open);
-}
-
-void Jobs::go_on(JobRecord& record, WorkersWord word) {
-  switch (record.state) {
-    case JobState::waiting_for_directory:
-    case JobState::queued:
-    case JobState::staging:
-      // The last daemon noted its end and came no further.
-      return record.ended ? ending_.stop(record) : go_on_staging(record, word);
-    case JobState::ready:
-    case JobState::failed:
-      if (record.ended) return ending_.stop(record);
-      pushes_.watch(record);
-      // Its worker has ended, unseen, and others would wait for what it staged for them.
-      if (staging_.leads(record.key()) && !workers_.is_working(record.key(), WorkerTask::stage))
-        staging_.worker_ended(record.key(), {WorkerEnd::Kind::ended, "ended"});
-      return;
-    case JobState::stopping:
-      if (!staging_.stop(record)) ending_.stage_out(record);
-      return;
-    case JobState::awaiting_outcome:
-      return ending_.stage_out(record);
-    case JobState::staging_out:
-      return go_on_staging_out(record, word);
-    case JobState::held:
-      // It may have failed before, and outside the hold area the results would be lost.
-      ending_.move_to_hold(record);
-      return held_.look_after(record);
-    case JobState::gone:
-      return ending_.finish(record);
-  }
-}
-
-void Jobs::go_on_staging(JobRecord& record, WorkersWord word) {
-  const JobKey key = record.key();
-  if (workers_.is_working(key, WorkerTask::stage)) return;
-  if (record.state == JobState::queued && word == WorkersWord::last)
-    table_.set_state(record, JobState::staging);  // the last daemon could not note it
-  if (record.state == JobState::staging && word == WorkersWord::last)
-    return staging_.worker_ended(key, {});
-  if (record.state != JobState::waiting_for_directory) return staging_.enqueue(record);
-  const auto made = staging_.make_directory(record);
-  if (!made) return staging_.fail(record, FailureCause::directory, made.error().what);
-  staging_.set_out(record);
-}
-
-void Jobs::go_on_staging_out(JobRecord& record, WorkersWord word) {
-  const JobKey key = record.key();
-  if (!workers_.is_working(key, WorkerTask::stage_out))
-    return word == WorkersWord::last ? ending_.worker_ended(key, {}) : ending_.stage_out(record);
-  if (record.hold.since != 0) held_.carry_on_try(record);
+  done(record.key(), known_of(record, left));
 }
 
 }  // namespace nodestage

@@ -32,7 +32,7 @@ void Outcomes::ask(const JobKey& key, Clock::time_point give_up) {
   if (at_.loop.now() >= give_up) {
     log::warn(about(*record), "{} has not said how the job ended",
               printable(record->begin.first_node));
-    return at_.events.outcome_known(*record);
+    return at_.events.done(key, Fact::outcome_known);
   }
   at_.talk.report(*record);
   at_.loop.after(k_ask_again, [this, key, give_up] { ask(key, give_up); });

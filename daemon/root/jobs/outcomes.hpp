@@ -10,9 +10,9 @@
 #include "common/wire/peer_note.hpp"
 #include "daemon/root/basis/config.hpp"
 #include "daemon/root/basis/loop.hpp"
+#include "daemon/root/flow/job_events.hpp"
 #include "daemon/root/jobs/peer_talk.hpp"
 #include "daemon/root/nodes/peers.hpp"
-#include "daemon/root/table/job_events.hpp"
 #include "daemon/root/table/job_table.hpp"
 
 namespace nodestage {
@@ -31,7 +31,7 @@ class Outcomes {
 
   // Whether this node has to ask before it can stage out.
   [[nodiscard]] bool is_lacking(const JobRecord& record) const;
-  // Asks until it is known, or peer.outcome_wait is over; then `outcome_known`.
+  // Asks until it is known, or peer.outcome_wait is over; then reports `outcome_known`.
   void await(JobRecord& record);
   // The job is about to be forgotten here, but another node may still ask.
   void keep(const JobRecord& record);

@@ -139,7 +139,7 @@ void PeerTalk::decide(JobRecord& record, Verdict verdict, const std::string& tex
     log::info(about(record), "all nodes are ready{}", text.empty() ? "" : "; " + text);
   else
     log::warn(about(record), "the job fails on all nodes: {}", text);
-  at_.events.decided(record);
+  at_.events.decided(record.key());
 }
 
 std::string PeerTalk::line(const JobRecord& record) {
@@ -245,7 +245,7 @@ void PeerTalk::take(JobRecord& record, Talk& talk, const std::string&, const Job
     record.first_status = note.status;
   }
   if (record.state == JobState::awaiting_outcome) {
-    if (record.outcome_known) at_.events.outcome_known(record);
+    if (record.outcome_known) at_.events.done(record.key(), Fact::outcome_known);
   } else if (note.verdict != Verdict::open && record.verdict == Verdict::open) {
     decide(record, note.verdict, note.text);
   } else if (note.verdict != Verdict::open || note.outcome_known) {

@@ -222,7 +222,7 @@ void Pushes::adopt(JobRecord& record) {
   look(key);
 }
 
-bool Pushes::stop(JobRecord& record) {
+void Pushes::stop(JobRecord& record) {
   const JobKey key = record.key();
   if (Job* job = find(key)) {
     if (job->timer) at_.loop.cancel(*job->timer);
@@ -231,10 +231,9 @@ bool Pushes::stop(JobRecord& record) {
     job->next = {};
     answer(*job, false, [](const auto&) { return Failed{"the job has ended", {}}; });
   }
-  if (!at_.workers.is_working(key, WorkerTask::push)) return false;
+  if (!at_.workers.is_working(key, WorkerTask::push)) return;
   at_.workers.kill(key, WorkerTask::push);
   at_.table.change(record, JobState::stopping);
-  return true;
 }
 
 // Answers those whom the worker has served, or all.
@@ -290,11 +289,8 @@ void Pushes::worker_ended(const JobKey& key, WorkerEnd end) {
   }
   at_.table.save(*record);
   turns_.end(record->begin.uid, key);
-  if (record->ended) {
-    if (record->state == JobState::stopping) at_.events.stopped(*record);
-    return;
-  }
-  go_on(*record);
+  if (!record->ended) return go_on(*record);
+  if (record->state == JobState::stopping) at_.events.done(key, Fact::stopped);
 }
 
 void Pushes::note_end(JobRecord& record, Job& job, const WorkerStatus& status,

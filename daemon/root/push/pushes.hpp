@@ -15,10 +15,10 @@
 #include "common/wire/status_file.hpp"
 #include "daemon/root/basis/config.hpp"
 #include "daemon/root/basis/loop.hpp"
+#include "daemon/root/flow/job_events.hpp"
 #include "daemon/root/held/held_results.hpp"
 #include "daemon/root/push/push_answer.hpp"
 #include "daemon/root/push/push_plan.hpp"
-#include "daemon/root/table/job_events.hpp"
 #include "daemon/root/table/job_files.hpp"
 #include "daemon/root/table/job_table.hpp"
 #include "daemon/root/table/metrics.hpp"
@@ -52,9 +52,9 @@ class Pushes {
   void watch(const JobRecord& record);
   // For a job that is carried on from the journal: the worker that its record notes, if it lives.
   void adopt(JobRecord& record);
-  // The job has ended: nothing is delivered here any more. Returns whether a worker is being
-  // killed, whose exit is reported as `stopped`. The state is `stopping` then.
-  bool stop(JobRecord& record);
+  // The job has ended: nothing is delivered here any more. A worker is killed: the state is
+  // `stopping`, and its exit is reported as `stopped`.
+  void stop(JobRecord& record);
   void forget(const JobKey& key) { jobs_.erase(key); }
 
   // The outputs as the pushes left them, for `nodestage status`.

@@ -60,19 +60,18 @@ Result<Areas::Maker> Staging::make_directory(const JobRecord& record) const {
   return Error{made.error().code, "the job directory cannot be made: " + made.error().what};
 }
 
-void Staging::set_out(JobRecord& record) {
-  if (record.directory_is_ours) return enqueue(record);
+// tmpdir.create = "never": a Prolog script of the site makes it after the SPANK prolog.
+void Staging::await_directory(JobRecord& record) {
   at_.table.change(record, JobState::waiting_for_directory);
   seek_directory(record.key(), at_.loop.now() + std::chrono::seconds(at_.config.tmpdir.wait_s));
 }
 
-// tmpdir.create = "never": a Prolog script of the site makes it after the SPANK prolog.
 void Staging::seek_directory(const JobKey& key, Clock::time_point give_up) {
   JobRecord* record = at_.table.find(key);
   if (record == nullptr || record->state != JobState::waiting_for_directory) return;
   const auto directory =
       at_.areas.open_directory(record->directory, record->begin.uid, mounts_of(*record));
-  if (directory && *directory) return enqueue(*record);
+  if (directory && *directory) return at_.events.done(key, Fact::unstaged);
   // A fault can pass, too: between the site's mkdir and its chown, the directory is root's.
   if (at_.loop.now() >= give_up) {
     if (!directory) return fail(*record, FailureCause::directory, directory.error().what);
@@ -88,7 +87,7 @@ void Staging::seek_directory(const JobKey& key, Clock::time_point give_up) {
 void Staging::enqueue(JobRecord& record) {
   if (record.begin.request.empty()) {
     at_.table.set_state(record, JobState::ready);
-    return at_.events.ready(record);
+    return at_.events.done(record.key(), Fact::ready);
   }
   // The word of an earlier worker is not the next one's.
   at_.files.forget_status(record.key(), WorkerTask::stage);
@@ -156,20 +155,27 @@ void Staging::adopt(JobRecord& record) {
     at_.desk.open(record.key(), about(record), std::move(*directory));
 }
 
+void Staging::read_staging(JobRecord& record) {
+  // The last daemon could not note it.
+  if (record.state == JobState::queued) at_.table.set_state(record, JobState::staging);
+  worker_ended(record.key(), {});
+}
+
 void Staging::worker_ended(const JobKey& key, const WorkerEnd& end) {
   queue_.leave_place(key);
   const bool lacked_space = at_.desk.close(key);
-  if (JobRecord* record = at_.table.find(key)) take_word(*record, end, lacked_space);
+  if (JobRecord* record = at_.table.find(key)) take_end(*record, end, lacked_space);
   queue_.go_on();
 }
 
-void Staging::take_word(JobRecord& record, const WorkerEnd& end, bool lacked_space) {
+void Staging::take_end(JobRecord& record, const WorkerEnd& end, bool lacked_space) {
   const WorkerStatus status = at_.files.status(record.key(), WorkerTask::stage);
   const bool is_done = status.phase == WorkerPhase::done;
   if (is_done) log_items(record, "staged: ", status, summary_lines(status));
-  if (record.ended) return at_.events.stopped(record);
+  if (record.ended) return at_.events.done(record.key(), Fact::stopped);
   const bool is_again = again_.erase(record.key()) > 0;
-  if (is_again && record.state == JobState::staging) return enqueue(record);
+  if (is_again && record.state == JobState::staging)
+    return at_.events.done(record.key(), Fact::unstaged);
   // Its journal could not be written meanwhile.
   if (record.state == JobState::failed) return at_.table.save(record);
   if (!is_done) static_cast<void>(keep_complete(record, status));
@@ -206,7 +212,7 @@ void Staging::await_quota(const JobKey& key, Clock::time_point give_up) {
   JobRecord* record = at_.table.find(key);
   if (record == nullptr || record->state != JobState::queued) return;
   if (!at_.areas.has_trash_of(record->begin.uid) || at_.loop.now() >= give_up)
-    return enqueue(*record);
+    return at_.events.done(key, Fact::unstaged);
   at_.loop.after(k_directory_poll, [this, key, give_up] { await_quota(key, give_up); });
 }
 
@@ -214,11 +220,12 @@ void Staging::await_quota(const JobKey& key, Clock::time_point give_up) {
 void Staging::become_ready(JobRecord& record, const WorkerStatus& status, Sharing::Report report) {
   const Status kept = sharing_.staged(record, status, report);
   if (record.state == JobState::ready) return at_.table.save(record);
-  if (!kept && report == Sharing::Report::last) return enqueue(record);
+  if (!kept && report == Sharing::Report::last)
+    return at_.events.done(record.key(), Fact::unstaged);
   if (!kept) return stage_anew(record.key());
   if (!sharing_.is_settled(record)) return become_ready_soon(record.key());
   at_.table.set_state(record, JobState::ready);
-  at_.events.ready(record);
+  at_.events.done(record.key(), Fact::ready);
 }
 
 // What it uses was published within this tick of the clock.
@@ -274,17 +281,16 @@ void Staging::fail(JobRecord& record, FailureCause why, const std::string& cause
   at_.table.set_state(record, JobState::failed);
   sharing_.failed(record);
   at_.relays.stop(record.key());
-  at_.events.failed(record);
+  at_.events.done(record.key(), Fact::failed);
 }
 
-bool Staging::stop(JobRecord& record) {
+void Staging::stop(JobRecord& record) {
   queue_.erase(record.key());
   sharing_.let_go(record);
   at_.relays.stop(record.key());
-  if (!at_.workers.is_working(record.key(), WorkerTask::stage)) return false;
+  if (!at_.workers.is_working(record.key(), WorkerTask::stage)) return;
   at_.table.change(record, JobState::stopping);
   at_.workers.kill(record.key(), WorkerTask::stage);
-  return true;
 }
 
 std::string Staging::async_fault(const JobKey& key) const {

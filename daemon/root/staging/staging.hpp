@@ -8,11 +8,11 @@
 #include "daemon/root/basis/areas.hpp"
 #include "daemon/root/basis/config.hpp"
 #include "daemon/root/basis/loop.hpp"
+#include "daemon/root/flow/job_events.hpp"
 #include "daemon/root/held/held_results.hpp"
 #include "daemon/root/relay/relays.hpp"
 #include "daemon/root/staging/sharing.hpp"
 #include "daemon/root/staging/staging_queue.hpp"
-#include "daemon/root/table/job_events.hpp"
 #include "daemon/root/table/job_files.hpp"
 #include "daemon/root/table/job_table.hpp"
 #include "daemon/root/table/metrics.hpp"
@@ -43,14 +43,17 @@ class Staging {
 
   // Makes the directory of a job that waits for it, or finds it made by a daemon that died.
   [[nodiscard]] Result<Areas::Maker> make_directory(const JobRecord& record) const;
-  // Goes on from there: the directory is there, or the site makes it.
-  void set_out(JobRecord& record);
-  // For jobs that are carried on from the journal: the worker that the record notes, if it lives; a
-  // job that waited for a place; one whose worker has exited and reported how.
+  // The site makes it. Reports `unstaged` when it is there.
+  void await_directory(JobRecord& record);
+  // For jobs that are carried on from the journal: the worker that the record notes, if it lives;
+  // one whose worker has exited and reported how.
   void adopt(JobRecord& record);
+  void read_staging(JobRecord& record);
   void carry_on(const JobRecord& record) { sharing_.carry_on(record); }
   // Whether other jobs wait for what this one stages.
   [[nodiscard]] bool leads(const JobKey& key) const { return sharing_.leads(key); }
+  // The job waits for its turn, and a worker stages. Reports `ready` or `failed`; or `unstaged`, if
+  // what was staged does not count.
   void enqueue(JobRecord& record);
   void worker_ended(const JobKey& key, const WorkerEnd& end);
 
@@ -64,9 +67,9 @@ class Staging {
   // `item`: the source of the one that failed, where there is one.
   void fail(JobRecord& record, FailureCause why, const std::string& cause,
             const std::string& item = {});
-  // The job has ended: it leaves the queue, and its worker is killed. Returns whether there is one,
-  // whose exit is reported as `stopped`.
-  bool stop(JobRecord& record);
+  // The job has ended: it leaves the queue, and its worker is killed: the state is `stopping`, and
+  // its exit is reported as `stopped`.
+  void stop(JobRecord& record);
   void start_queued() { queue_.go_on(); }
 
   [[nodiscard]] std::size_t jobs_ahead(const JobKey& key) const { return queue_.ahead_of(key); }
@@ -98,7 +101,7 @@ class Staging {
   void become_ready(JobRecord& record, const WorkerStatus& status, Sharing::Report report);
   void become_ready_soon(const JobKey& key);
   [[nodiscard]] WorkerStart order_of(const JobRecord& record) const;
-  void take_word(JobRecord& record, const WorkerEnd& end, bool lacked_space);
+  void take_end(JobRecord& record, const WorkerEnd& end, bool lacked_space);
 
   Places at_;
   StagingQueue queue_{at_.config, [this](const JobKey& key) { start(key, Place::needed); }};

@@ -1,0 +1,159 @@
+// Jobs: the life of each job. Owners report facts, flow.hpp has the step that follows, and the
+// owner of that starts it.
+#include <utility>
+
+#include "daemon/root/basis/log.hpp"
+#include "daemon/root/jobs/jobs.hpp"
+
+namespace nodestage {
+
+// What an owner reports while it starts a step is taken when it has returned, so that no step runs
+// inside another one of the same job, and none uses a record that is forgotten meanwhile.
+void Jobs::done(const JobKey& reported, Fact fact) {
+  const JobKey key = reported;
+  if (table_.find(key) == nullptr) return;
+  facts_[key] = fact;
+  if (!moving_.insert(key).second) return;
+  while (JobRecord* record = table_.find(key)) {
+    const Facts facts = facts_of(*record);
+    const Step step = next_step(*record, facts);
+    if (step == Step::wait) break;
+    if (facts.last == Fact::stopped) record->cause.clear();
+    facts_[key] = Fact::under_way;
+    start(step, *record);
+    waiting_.tell(key);
+  }
+  moving_.erase(key);
+}
+
+Facts Jobs::facts_of(const JobRecord& record) const {
+  const JobKey key = record.key();
+  const auto last = facts_.find(key);
+  Facts facts;
+  facts.last = last == facts_.end() ? Fact::under_way : last->second;
+  if (facts.last != Fact::stopped) return facts;
+  facts.is_working =
+      workers_.is_working(key, WorkerTask::stage) || workers_.is_working(key, WorkerTask::push);
+  facts.tree = ending_.tree_of(record);
+  facts.is_late = ending_.is_late(key);
+  facts.lacks_outcome = outcomes_.is_lacking(record);
+  return facts;
+}
+
+void Jobs::start(Step step, JobRecord& record) {
+  const JobKey key = record.key();
+  switch (step) {
+    case Step::wait:
+      return;
+    case Step::make_directory:
+      return make_directory(record);
+    case Step::await_directory:
+      return staging_.await_directory(record);
+    case Step::queue:
+      return staging_.enqueue(record);
+    case Step::read_staging:
+      return staging_.read_staging(record);
+    case Step::let_run:
+      return let_run(record);
+    case Step::fail:
+      table_.save(record);
+      return talk_.state_changed(record);
+    case Step::watch:
+      return watch(record);
+    case Step::stop:
+      return stop(record);
+    case Step::ask_outcome:
+      return outcomes_.await(record);
+    case Step::stage_out:
+      return ending_.stage_out(record);
+    case Step::read_stage_out:
+      return ending_.worker_ended(key, {});
+    case Step::report:
+      return ending_.report(record);
+    case Step::give_up:
+      return ending_.give_up(record);
+    case Step::move_to_hold:
+      return ending_.keep(record);
+    case Step::hold:
+      held_.hold(record);
+      return ending_.answer(key, {EndOutcome::held, record.cause});
+    case Step::look_after:
+      return held_.look_after(record);
+    case Step::let_go:
+      return held_.let_go(record, delivered_notice(record));
+    case Step::lose_mount:
+      ending_.lose(record, Loss::mount);
+      return held_.let_go(
+          record, lost_notice(record, Loss::mount),
+          "the results could not be delivered, and were lost with the site's directory");
+    case Step::lose_removed:
+      if (!ending_.lose_what_was_removed(record)) return done(key, Fact::released);
+      return held_.let_go(record, lost_notice(record, Loss::removed),
+                          "the results were lost: another program had removed their directory");
+    case Step::finish:
+      ending_.finish(record);
+      views_.keep_report(record);
+      held_.forget(record);
+      return staging_.start_queued();
+    case Step::forget:
+      return forget(record);
+  }
+}
+
+// The next daemon finds a directory that this one has made.
+void Jobs::make_directory(JobRecord& record) {
+  const auto made = staging_.make_directory(record);
+  if (!made) return staging_.fail(record, FailureCause::directory, made.error().what);
+  done(record.key(), Fact::directory_made);
+}
+
+// With several nodes the job may run when all are ready: decided().
+void Jobs::let_run(JobRecord& record) {
+  if (!spans_nodes(record) || at_.peers.off()) credits_.may_run(record);
+  table_.save(record);
+  // Otherwise the next daemon would stage again what the job works on by then.
+  if (const auto why = table_.unsaved(record.key()))
+    return staging_.fail(record, FailureCause::journal,
+                         "nodestaged cannot note that the data are ready: its journal on this node "
+                         "cannot be written: " +
+                             *why + "\nTell your administrators.");
+  pushes_.watch(record);
+  talk_.state_changed(record);
+}
+
+void Jobs::watch(JobRecord& record) {
+  const JobKey key = record.key();
+  pushes_.watch(record);
+  // Its worker has ended, unseen, and others would wait for what it staged for them.
+  if (staging_.leads(key) && !workers_.is_working(key, WorkerTask::stage))
+    staging_.worker_ended(key, {WorkerEnd::Kind::ended, "ended"});
+}
+
+// A push that is under way gives way to the stage-out, which delivers what it has left. The job
+// goes on when all its workers are gone.
+void Jobs::stop(JobRecord& record) {
+  if (record.times.ended == 0) record.times.ended = at_.loop.wall_ms();
+  if (record.cause.empty()) record.cause = "the job has ended";
+  talk_.tell_all_nodes(record);
+  staging_.stop(record);
+  pushes_.stop(record);
+  done(record.key(), Fact::stopped);
+}
+
+void Jobs::forget(JobRecord& record) {
+  const JobKey key = record.key();
+  outcomes_.keep(record);
+  at_.areas.remove_status(key);
+  credits_.forget(key);
+  staging_.forget(key);
+  pushes_.forget(key);
+  relays_.forget(key);
+  talk_.forget(key);
+  waiting_.forget(key);
+  views_.forget(key);
+  facts_.erase(key);
+  table_.forget(key);
+  at_.trash.sweep();
+}
+
+}  // namespace nodestage
