@@ -51,7 +51,7 @@ Result<Fd> make_alive(int directory_fd) {
 
 }  // namespace
 
-Result<PushDirectory> PushDirectory::make(const std::string& parent, const WorkerOrder& order,
+Result<PushDirectory> PushDirectory::make(const std::string& parent, const StageOutOrder& order,
                                           const std::string& request, const std::string& program,
                                           int job_directory_fd) {
   PushDirectory directory;
@@ -73,7 +73,7 @@ Result<PushDirectory> PushDirectory::make(const std::string& parent, const Worke
 
 Status PushDirectory::read() {
   TRY_ASSIGN(const std::string order, read_file(fd(), k_order, k_max_bytes));
-  TRY_ASSIGN(order_, decode_order(order));
+  TRY_ASSIGN(order_, decode_stage_out(order));
   TRY_ASSIGN(request_, read_file(fd(), k_request, k_max_bytes));
   TRY_ASSIGN(program_, read_file(fd(), k_program, k_max_bytes));
   TRY_ASSIGN(mark_, read_file(fd(), k_mark, k_max_bytes));
@@ -103,7 +103,7 @@ Result<PushDirectory> PushDirectory::take_over(const std::string& path) {
   return directory;
 }
 
-Status PushDirectory::set_order(const WorkerOrder& order) {
+Status PushDirectory::set_order(const StageOutOrder& order) {
   order_ = order;
   return replace_file(fd(), k_order, encode_order(order), k_mode);
 }
@@ -130,7 +130,7 @@ Result<std::optional<PushTurn>> PushDirectory::take_last_turn() const {
 }
 
 Result<WorkerChild> PushDirectory::start(PushTurn turn, WorkerOrder order, int directory_fd) const {
-  order.keeps_list = true;
+  if (DeliveryOrder* delivery = delivery_of(order)) delivery->keeps_list = true;
   auto worker = WorkerChild::start({program_, order, request_, directory_fd, turn.list.get()});
   if (!worker) return cannot_start_worker(worker.error());
   return worker;

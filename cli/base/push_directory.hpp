@@ -2,7 +2,7 @@
 // inside of it, and the next `run` if this one is killed. It is a directory of its own beside the
 // job directory, which COMMAND knows by NODESTAGE_PUSH_DIR.
 //
-//   order    WorkerOrder as JSON
+//   order    StageOutOrder as JSON
 //   request  the request as JSON
 //   program  the worker's path
 //   mark     mark_of() the job directory, which the order names: only that is removed
@@ -36,7 +36,7 @@ struct PushTurn {
 class PushDirectory {
  public:
   // For `run`: creates it below `parent` (PrivateDirectory). It is removed with this object.
-  static Result<PushDirectory> make(const std::string& parent, const WorkerOrder& order,
+  static Result<PushDirectory> make(const std::string& parent, const StageOutOrder& order,
                                     const std::string& request, const std::string& program,
                                     int job_directory_fd);
   // For `push`: opens it. EPERM if it is not a directory that only its caller can enter. Nothing is
@@ -48,11 +48,11 @@ class PushDirectory {
   static Result<PushDirectory> take_over(const std::string& path);
 
   [[nodiscard]] const std::string& path() const { return path_; }
-  [[nodiscard]] const WorkerOrder& order() const { return order_; }
+  [[nodiscard]] const StageOutOrder& order() const { return order_; }
   [[nodiscard]] const std::string& request() const { return request_; }
 
   // After the staging, which adds to the order.
-  Status set_order(const WorkerOrder& order);
+  Status set_order(const StageOutOrder& order);
 
   // Of the job directory.
   [[nodiscard]] const std::string& mark() const { return mark_; }
@@ -70,7 +70,7 @@ class PushDirectory {
   // For the stage-out, after close(). Where the file system has no flock, no push has had a turn.
   [[nodiscard]] Result<std::optional<PushTurn>> take_last_turn() const;
 
-  // Starts a worker for the outputs that `order` names (WorkerOrder::push_all and so on). The
+  // Starts a worker for the outputs that `order` names (PushOrder::push_all and so on). The
   // worker takes the turn over: from here on, only its end gives the turn to the next.
   // `directory_fd`: the job directory, borrowed.
   [[nodiscard]] Result<WorkerChild> start(PushTurn turn, WorkerOrder order, int directory_fd) const;
@@ -83,7 +83,7 @@ class PushDirectory {
   std::string path_;
   Fd fd_;     // of an opened one
   Fd alive_;  // has the lock
-  WorkerOrder order_;
+  StageOutOrder order_;
   std::string request_;
   std::string program_;
   std::string mark_;

@@ -25,11 +25,11 @@ std::optional<std::vector<CacheRow>> kept_rows(const std::string& socket) {
 }
 
 // What the daemon orders, as far as keys depend on it.
-WorkerOrder order_of(const std::string& path) {
+IdentifyOrder order_of(const std::string& path) {
   const auto loaded = load_config(path);
   const Config config = loaded ? *loaded : Config();
-  WorkerOrder order = order_from(config);
-  order.task = WorkerTask::identify;
+  IdentifyOrder order;
+  set_rules(order, config);
   order.uid = ::getuid();
   order.gid = ::getgid();
   if (config.cache.enabled) order.cache = tmpdir_root(config);

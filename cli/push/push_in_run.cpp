@@ -46,7 +46,7 @@ class RunPush {
   RunPush(const PushDirectory& place, Signals& signals, TaskVoice& voice)
       : place_(place), signals_(signals), voice_(voice) {}
 
-  int run(const WorkerOrder& order) {
+  int run(const PushOrder& order) {
     const auto job_directory =
         open_at(AT_FDCWD, order.directory, O_RDONLY | O_DIRECTORY | O_NOFOLLOW);
     if (!job_directory) return failed(job_directory.error());
@@ -62,7 +62,7 @@ class RunPush {
   }
 
  private:
-  int deliver(PushTurn turn, const WorkerOrder& order, int job_directory) {
+  int deliver(PushTurn turn, const PushOrder& order, int job_directory) {
     if (place_.is_closed()) return failed({0, k_has_ended});
     auto worker = place_.start(std::move(turn), order, job_directory);
     if (!worker) return failed(worker.error());
@@ -107,10 +107,7 @@ int push_in_run(const std::string& place, const PushArguments& arguments, TaskVo
                        "`nodestage push` works while the command of `nodestage run` runs.");
   if (const Status checked = check_names(arguments.names, opened->request()); !checked)
     return wrong_usage(checked.error().what, checked.error().advice);
-  WorkerOrder order = opened->order();
-  order.task = WorkerTask::push;
-  order.push_all = arguments.names.empty();
-  order.push_names = arguments.names;
+  const PushOrder order{opened->order(), arguments.names.empty(), 0, arguments.names};
   const auto push = [&] {
     auto signals = Signals::open();
     if (!signals) return fault(signals.error().text(), "Try again.");

@@ -35,7 +35,7 @@ std::vector<std::string> private_paths(const std::string& parent) {
 std::string how_to_fetch(const PushDirectory& run, const PrivateDirectory& directory) {
   const JobTree tree(directory.fd(), directory.path());
   const auto request = decode_request(run.request());
-  WorkerOrder order = run.order();
+  StageOutOrder order = run.order();
   order.outcome = JobOutcome::unknown;
   std::vector<std::string> results;
   if (request) results = kept_results(*request, order, tree);

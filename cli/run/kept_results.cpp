@@ -46,7 +46,7 @@ bool leads_elsewhere(const std::string& path, const JobTree& directory, OutputLi
 
 }  // namespace
 
-std::vector<std::string> kept_results(const StageRequest& request, const WorkerOrder& order,
+std::vector<std::string> kept_results(const StageRequest& request, const DeliveryOrder& order,
                                       const JobTree& directory) {
   const StagedData staged(request, order, directory.fd());
   const JobResults job{directory, staged};

@@ -12,7 +12,7 @@ namespace nodestage {
 
 // The paths below the directory that --stage-out names, that exist, and whose when= applies; and
 // what is kept because a name of --stage-out is missing (keeps_left()).
-std::vector<std::string> kept_results(const StageRequest& request, const WorkerOrder& order,
+std::vector<std::string> kept_results(const StageRequest& request, const DeliveryOrder& order,
                                       const JobTree& directory);
 
 // Whether a copy of these paths of the directory, as links and by their base names, would lack some

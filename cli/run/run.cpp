@@ -52,7 +52,7 @@ std::string signal_name(int signal) {
 
 class Run {
  public:
-  Run(const RunArguments& arguments, const StageRequest& request, WorkerOrder order,
+  Run(const RunArguments& arguments, const StageRequest& request, StageOutOrder order,
       PrivateDirectory& directory, Signals& signals)
       : arguments_(arguments),
         request_(request),
@@ -81,7 +81,7 @@ class Run {
     environment_.push_back({"SLURM_TMPDIR", directory_.path()});
     environment_.push_back({"NODESTAGE_RUN", std::to_string(::getpid())});
     if (request_.datasets.empty() && !request_.venv) return {};
-    const auto status = work(WorkerTask::stage);
+    const auto status = work();
     if (signal_ != 0) {
       voice_.say("stopped by " + signal_name(signal_) + " while staging; nothing is left behind");
       return 128 + signal_;
@@ -236,24 +236,25 @@ class Run {
   }
 
   // The worker's final status; or a fault in words for the user, or with signal_ set.
-  Result<WorkerStatus> work(WorkerTask task) {
-    order_.task = task;
+  Result<WorkerStatus> work() {
+    StageOrder order;
+    static_cast<OrderHead&>(order) = order_;
+    order.shared = share_nothing(request_);
     TRY_ASSIGN(const std::string text, request_text(request_));
-    auto worker = WorkerChild::start({program(), order_, text, directory_.fd()});
+    auto worker = WorkerChild::start({program(), order, text, directory_.fd()});
     if (!worker) return cannot_start_worker(worker.error());
-    return end_of(*worker);
+    return end_of(*worker, WorkerTask::stage);
   }
 
   // Once no other worker can write to the targets: none waits for its turn any more.
   Result<WorkerStatus> deliver() {
-    order_.task = WorkerTask::stage_out;
     TRY(push_directory_->close());
     for (;;) {
       TRY_ASSIGN(auto turn, push_directory_->take_last_turn());
       if (turn) {
         TRY_ASSIGN(WorkerChild worker,
                    push_directory_->start(std::move(*turn), order_, directory_.fd()));
-        return end_of(worker);
+        return end_of(worker, WorkerTask::stage_out);
       }
       const auto signal = signals_.next(k_turn_interval);
       if (signal && is_deadly(*signal)) {
@@ -263,12 +264,12 @@ class Run {
     }
   }
 
-  Result<WorkerStatus> end_of(WorkerChild& worker) {
+  Result<WorkerStatus> end_of(WorkerChild& worker, WorkerTask task) {
     if (const auto stop = watch_worker(worker, signals_, voice_)) {
       signal_ = stop->signal;
       return Error{EINTR, "ended"};
     }
-    return end_of_worker(worker, order_.task);
+    return end_of_worker(worker, task);
   }
 
   [[nodiscard]] std::string program() const {
@@ -277,7 +278,7 @@ class Run {
 
   const RunArguments& arguments_;
   const StageRequest& request_;
-  WorkerOrder order_;
+  StageOutOrder order_;
   PrivateDirectory& directory_;
   std::optional<PushDirectory> push_directory_;
   Signals& signals_;
@@ -287,7 +288,7 @@ class Run {
   bool has_run_ = false;
 };
 
-Status check(const StageRequest& request, const WorkerOrder& order) {
+Status check(const StageRequest& request, const NamedOrder& order) {
   TRY(check_targets(request, order));
   const auto text = request_text(request);
   if (!text) return text.error();
@@ -316,8 +317,7 @@ int run_job(const RunArguments& arguments) {
   if (!directory)
     return not_run(directory.error().text(),
                    "Name a directory of yours with enough space: --tmpdir=DIR");
-  WorkerOrder order = run_order(directory->path(), arguments.command.front());
-  order.shared = share_nothing(*request);
+  const StageOutOrder order = run_order(directory->path(), arguments.command.front());
   if (const Status checked = check(*request, order); !checked) {
     const Error& error = checked.error();
     return not_run(error.what, error.advice.empty()

@@ -19,8 +19,8 @@ std::string job_name(const std::string& command) {
 
 }  // namespace
 
-WorkerOrder run_order(const std::string& directory, const std::string& command) {
-  WorkerOrder order;
+StageOutOrder run_order(const std::string& directory, const std::string& command) {
+  StageOutOrder order;
   order.job = number_in("SLURM_JOB_ID").value_or(static_cast<std::uint32_t>(::getpid()));
   order.restart = number_in("SLURM_RESTART_COUNT").value_or(0);
   order.uid = ::getuid();
@@ -57,7 +57,7 @@ std::vector<SharedItem> share_nothing(const StageRequest& request) {
 }
 
 // Slurm's own value of %a outside of an array is a number that is useless in a path.
-Status check_targets(const StageRequest& request, const WorkerOrder& order) {
+Status check_targets(const StageRequest& request, const NamedOrder& order) {
   PatternFacts facts;
   facts.job = order.job;
   facts.restart = order.restart;

@@ -12,13 +12,13 @@ namespace nodestage {
 // Uses the facts of the Slurm job that this process runs in, if any. Otherwise the job id is this
 // process's id, the restart count and node index are 0, the job's name is the command's, and there
 // is no array.
-WorkerOrder run_order(const std::string& directory, const std::string& command);
+StageOutOrder run_order(const std::string& directory, const std::string& command);
 
 // What the order says of the request's items with the key `shared`: each is staged for this run
 // alone.
 std::vector<SharedItem> share_nothing(const StageRequest& request);
 
 // Checks that every target's patterns have a value. The fault names the target and says what to do.
-Status check_targets(const StageRequest& request, const WorkerOrder& order);
+Status check_targets(const StageRequest& request, const NamedOrder& order);
 
 }  // namespace nodestage

@@ -48,8 +48,7 @@ void TimedPushes::start(Deadline now) {
     no_earlier_ = now + k_turn_interval;
     return;
   }
-  WorkerOrder order = place_->order();
-  order.task = WorkerTask::push;
+  PushOrder order{place_->order(), false, 0, {}};
   for (Timer& timer : timers_) {
     if (timer.due > now) continue;
     order.push_items |= timer.bit;

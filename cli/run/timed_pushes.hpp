@@ -36,7 +36,7 @@ class TimedPushes {
 
  private:
   struct Timer {
-    std::uint64_t bit;  // of WorkerOrder::push_items
+    std::uint64_t bit;  // of PushOrder::push_items
     std::chrono::seconds interval;
     Deadline due;
   };

@@ -170,7 +170,7 @@ struct WorkerStatus {
 };
 Result<WorkerStatus> read_worker_status(int fd);
 
-// WorkerOrder::staged_ns of the workers that deliver, from the status of the one that staged.
+// DeliveryOrder::staged_ns of the workers that deliver, from the status of the one that staged.
 std::vector<std::uint64_t> staged_ns(const WorkerStatus& status);
 
 }  // namespace nodestage

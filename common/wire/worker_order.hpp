@@ -6,11 +6,13 @@
 #include <cstdint>
 #include <string>
 #include <string_view>
+#include <variant>
 #include <vector>
 
 #include "common/result.hpp"
 #include "common/wire/protocol.hpp"
 #include "common/wire/shared_item.hpp"
+#include "common/wire/worker_rules.hpp"
 
 namespace nodestage {
 
@@ -63,18 +65,6 @@ constexpr EnumRange<JobOutcome> range_of(JobOutcome) {
   return {JobOutcome::success, JobOutcome::unknown};
 }
 
-enum class OnFailure { fail, proceed };
-constexpr EnumRange<OnFailure> range_of(OnFailure) { return {OnFailure::fail, OnFailure::proceed}; }
-
-// What a worker that stages needs of its sandbox.
-enum class SandboxNeed {
-  available,  // as much as the kernel has
-  required,   // all of it, or nothing is staged
-};
-constexpr EnumRange<SandboxNeed> range_of(SandboxNeed) {
-  return {SandboxNeed::available, SandboxNeed::required};
-}
-
 // Where the lines about a job's results go.
 enum class LinesTo {
   output,  // the job's standard output file
@@ -82,37 +72,8 @@ enum class LinesTo {
 };
 constexpr EnumRange<LinesTo> range_of(LinesTo) { return {LinesTo::output, LinesTo::file}; }
 
-// What the site lets --stage-venv run while it stages.
-enum class VenvBuild {
-  wheels_only,  // virtual environments are built from wheels alone
-  off,          // nothing is built
-  any,          // also from source distributions
-};
-constexpr EnumRange<VenvBuild> range_of(VenvBuild) {
-  return {VenvBuild::wheels_only, VenvBuild::any};
-}
-enum class VenvInstaller { pip, uv };
-constexpr EnumRange<VenvInstaller> range_of(VenvInstaller) {
-  return {VenvInstaller::pip, VenvInstaller::uv};
-}
-
-// What an archive may contain, by the site's settings.
-enum class Escaping { fail, skip };  // for an entry that would leave its destination
-enum class Special { skip, keep };   // for FIFOs, and for set-id and sticky bits
-constexpr EnumRange<Escaping> range_of(Escaping) { return {Escaping::fail, Escaping::skip}; }
-constexpr EnumRange<Special> range_of(Special) { return {Special::skip, Special::keep}; }
-struct ExtractRules {
-  Escaping escaping = Escaping::fail;
-  Special special = Special::skip;
-  std::uint64_t max_entries = 1'000'000'000;
-  std::uint64_t max_ratio = 50'000;  // bytes written per byte of the archive
-  bool xattrs = false;               // also in copies of directories
-
-  bool operator==(const ExtractRules&) const = default;
-};
-
-struct WorkerOrder {
-  WorkerTask task = WorkerTask::stage;
+// What every order says.
+struct OrderHead {
   std::uint32_t job = 0;
   std::uint32_t restart = 0;
   std::uint32_t uid = 0;
@@ -123,64 +84,112 @@ struct WorkerOrder {
   std::uint32_t node_count = 1;
   std::string directory;  // the job directory's path, for the environment and messages
   std::uint32_t threads = 1;
+};
+
+// What the keys of shared items depend on.
+struct IdentifyOrder : OrderHead {
+  ExtractRules extract;
+  VenvRules venv;
+  std::string cache;                     // the path of the cache; empty: this node keeps nothing
+  std::vector<std::string> cache_never;  // what lies below these directories is not kept
+  std::uint64_t cache_min_age_s = 60;    // what was changed less than this before is not kept
+};
+
+struct StageOrder : IdentifyOrder {
   SandboxNeed sandbox = SandboxNeed::available;
   std::uint64_t leave_free_bytes = 0;  // on the job directory's file system
   std::uint32_t start_delay_ms = 0;
   OnFailure on_failure = OnFailure::fail;
-  std::string refuse_outputs;  // stage: why a request with outputs must fail; empty: it may pass
-  std::string refuse_venv;     // stage: why a virtual environment must fail; empty: it may pass
-  ExtractRules extract;
-  VenvBuild venv_build = VenvBuild::wheels_only;
-  VenvInstaller venv_installer = VenvInstaller::pip;
-  std::vector<std::string> venv_find_links;  // directories of wheels
-  std::string venv_uv;                       // the program's path
-  std::string venv_module_init;  // the script that defines `module`; empty: the usual paths
-  std::uint32_t venv_limit_s = 3600;
-  // identify and stage:
-  std::uint32_t cache_min_age_s = 60;    // what was changed less than this before is not kept
-  std::string cache;                     // the path of the cache; empty: this node keeps nothing
-  std::vector<std::string> cache_never;  // what lies below these directories is not kept
-  std::vector<SharedItem> shared;        // stage: what was decided; an item without one is `own`
-  // stage_out only:
+  std::string refuse_outputs;      // why a request with outputs must fail; empty: it may pass
+  std::string refuse_venv;         // why a virtual environment must fail; empty: it may pass
+  std::vector<SharedItem> shared;  // what was decided; an item without one is `own`
+  // An earlier worker of the job may have placed some of what it asks for, so that what lies at an
+  // item's destination gives way to it.
+  bool is_again = false;
+  RelayRules relay;
+  bool has_board = false;  // k_worker_board_fd and k_worker_spool_fd are valid
+};
+
+struct RelayOrder : OrderHead {
+  SandboxNeed sandbox = SandboxNeed::available;
+  RelayRules relay;
+  bool has_board = false;
+};
+
+// For patterns in the names of files that a job's user chose.
+struct NamedOrder : OrderHead {
   std::string job_name;  // empty: unknown
-  JobOutcome outcome = JobOutcome::unknown;
   std::uint32_t array_job = k_no_number;
   std::uint32_t array_task = k_no_number;
   bool array_known = false;  // whether the two above were reported (both k_no_number: no array)
-  bool ran = true;           // false: the staging failed, and no step is known to have run
-  bool is_urgent = false;    // remove only: the space is needed: not at the lowest priority
-  // stage only: an earlier worker of the job may have placed some of what it asks for, so that what
-  // lies at an item's destination gives way to it.
-  bool is_again = false;
-  // stage_out and recover of a held tree:
+};
+
+// What the tasks that copy results have in common.
+struct DeliveryOrder : NamedOrder {
+  JobOutcome outcome = JobOutcome::unknown;
+  bool ran = true;              // false: the staging failed, and no step is known to have run
   std::uint64_t delivered = 0;  // bit i: item i of --stage-out needs no more delivery
   std::uint32_t tries = 0;      // the number of earlier tries
-  std::string recover_to;       // recover only: absolute
-  // stage and relay:
-  std::uint64_t relay_least_bytes = 64ULL << 20;  // smaller sources are not relayed
-  std::uint64_t relay_window = 4ULL << 30;        // bytes of the spool; 0: nothing is relayed
-  std::vector<std::string> relay_file_systems;    // types, as in mountinfo; "fuse": "fuse.*", too
-  std::uint32_t relay_silence_s = 10;   // after which a process that says nothing is given up
-  std::uint32_t relay_patience_s = 10;  // for which a reader may keep others waiting, in all
-  std::uint32_t relay_plan_s = 5;       // relay only: after which it reads without a plan
-  std::uint16_t relay_first_port = 0;   // relay only: the ports to listen on; 0: any
-  std::uint16_t relay_last_port = 0;
-  bool has_board = false;  // k_worker_board_fd and k_worker_spool_fd are valid
-  // stage_out and push:
   bool keeps_list = false;  // k_worker_delivered_fd and, for targets, k_worker_rate_fd are valid
-  bool push_all = false;    // push only
-  // ItemRecord::staged_ns of each item that was staged, also for `recover`; empty: not known.
+  // ItemRecord::staged_ns of each item that was staged; empty: not known.
   std::vector<std::uint64_t> staged_ns;
-  // push only; an output is delivered if any of these, or push_all, names it:
+};
+
+struct StageOutOrder : DeliveryOrder {};
+
+// An output is delivered if any of these names it.
+struct PushOrder : DeliveryOrder {
+  bool push_all = false;
   std::uint64_t push_items = 0;         // bit i: item i of --stage-out
   std::vector<std::string> push_names;  // sources of --stage-out, as users type them
-  // notice and append:
+};
+
+struct RecoverOrder : DeliveryOrder {
+  std::string recover_to;  // absolute
+};
+
+struct RemoveOrder : OrderHead {
+  bool is_urgent = false;  // the space is needed: not at the lowest priority
+};
+
+struct NoticeOrder : NamedOrder {
   std::string stdout_path;  // from slurmd
   std::string work_dir;
-  LinesTo lines_to = LinesTo::output;  // append only
 };
+
+struct AppendOrder : NoticeOrder {
+  LinesTo lines_to = LinesTo::output;
+};
+
+struct MeasureOrder : OrderHead {};
+struct ProbeOrder : OrderHead {};
+struct CompareOrder : OrderHead {};
+
+// In the order of WorkerTask.
+using WorkerOrder =
+    std::variant<StageOrder, StageOutOrder, RemoveOrder, MeasureOrder, NoticeOrder, RecoverOrder,
+                 ProbeOrder, IdentifyOrder, CompareOrder, PushOrder, RelayOrder, AppendOrder>;
+static_assert(std::variant_size_v<WorkerOrder> ==
+              static_cast<int>(range_of(WorkerTask()).last) + 1);
+
+// An order for that task, with nothing filled in.
+WorkerOrder blank_order(WorkerTask task);
+inline WorkerTask task_of(const WorkerOrder& order) {
+  return static_cast<WorkerTask>(order.index());
+}
+inline const OrderHead& head_of(const WorkerOrder& order) {
+  return std::visit([](const OrderHead& head) -> const OrderHead& { return head; }, order);
+}
+inline OrderHead& head_of(WorkerOrder& order) {
+  return std::visit([](OrderHead& head) -> OrderHead& { return head; }, order);
+}
+
+// Null: it delivers nothing.
+DeliveryOrder* delivery_of(WorkerOrder& order);
 
 std::string encode_order(const WorkerOrder& order);
 Result<WorkerOrder> decode_order(std::string_view json);
+// Reads it as one for that task, whatever its own is.
+Result<StageOutOrder> decode_stage_out(std::string_view json);
 
 }  // namespace nodestage

@@ -15,6 +15,7 @@
 #include <unistd.h>
 
 #include <clocale>
+#include <concepts>
 #include <csignal>
 #include <exception>
 
@@ -54,31 +55,39 @@ constexpr bool k_is_sanitized = false;
 Result<WorkerOrder> read_order() {
   TRY_ASSIGN(const std::string json, read_all(k_worker_order_fd, k_max_order_bytes));
   TRY_ASSIGN(WorkerOrder order, decode_order(json));
-  if (order.task != WorkerTask::remove || order.uid != 0) TRY(verify_privileges(order));
+  const bool is_roots = std::holds_alternative<RemoveOrder>(order) && head_of(order).uid == 0;
+  if (!is_roots) TRY(verify_privileges(head_of(order)));
   return order;
 }
 
 // Landlock checks every directory from a name up to the allowed one: it would take minutes to
 // remove a tree that is 100,000 levels deep. A removal walks by descriptors alone.
-Sandbox confine(const WorkerOrder& order, const StageRequest& request) {
-  if (order.task == WorkerTask::relay) return enter_sandbox(Profile::relay, Special::skip, {});
-  const bool is_removal = order.task == WorkerTask::remove;
-  const auto places =
-      is_removal ? std::nullopt : write_places(order, request, k_worker_directory_fd, k_patience);
-  if (!places && !is_removal)
-    log_line(
-        "the directories to which this process writes are not confined: a target's file system "
-        "does not answer");
-  const Special special = order.extract.special;
-  return places ? enter_sandbox(Profile::decode, special, *places)
-                : enter_sandbox(Profile::decode, special);
+Sandbox enter(const RemoveOrder&, const StageRequest&) {
+  return enter_sandbox(Profile::decode, Special::skip);
+}
+
+Sandbox enter(const RelayOrder&, const StageRequest&) {
+  return enter_sandbox(Profile::relay, Special::skip, {});
+}
+
+template <typename Order>
+Sandbox enter(const Order& order, const StageRequest& request) {
+  const auto places = write_places(order, request, k_worker_directory_fd, k_patience);
+  Special special = Special::skip;
+  if constexpr (requires { order.extract; }) special = order.extract.special;
+  if (places) return enter_sandbox(Profile::decode, special, *places);
+  log_line(
+      "the directories to which this process writes are not confined: a target's file system "
+      "does not answer");
+  return enter_sandbox(Profile::decode, special);
 }
 
 // What the kernel lacks is not logged here: the daemon reports it at its start (probe.hpp).
-Status judge(const Sandbox& sandbox, const WorkerOrder& order) {
+template <typename Order>
+Status judge(const Sandbox& sandbox, const Order& order) {
   if (!sandbox.fault.empty()) log_error("not in the sandbox: " + sandbox.fault);
-  const bool is_needed = (order.task == WorkerTask::stage || order.task == WorkerTask::relay) &&
-                         order.sandbox == SandboxNeed::required;
+  bool is_needed = false;
+  if constexpr (requires { order.sandbox; }) is_needed = order.sandbox == SandboxNeed::required;
   if (!is_needed || sandbox.holds()) return {};
   return Error{EPERM, "the process that stages cannot confine itself on node '" + order.node +
                           "', and its administrators require that "
@@ -86,9 +95,38 @@ Status judge(const Sandbox& sandbox, const WorkerOrder& order) {
                           (sandbox.fault.empty() ? sandbox.lacking : sandbox.fault)};
 }
 
-bool has_request(WorkerTask task) {
-  return task == WorkerTask::stage || task == WorkerTask::identify ||
-         task == WorkerTask::stage_out || task == WorkerTask::push || task == WorkerTask::recover;
+template <typename Order>
+Status confine(const Order& order, const StageRequest& request) {
+  return k_is_sanitized ? Status() : judge(enter(order, request), order);
+}
+
+// Called once, before the sandbox: both the builder and the sandbox depend on it.
+Result<StageRequest> read_request() {
+  TRY_ASSIGN(const std::string bytes, read_all(k_worker_request_fd, k_max_request_bytes));
+  return decode_request(bytes);
+}
+
+int fail(const Error& error) { return StageReport().fail(error.text(), {}); }
+
+template <typename Order>
+int refuse(const Order& order, const Error& error) {
+  if constexpr (std::derived_from<Order, DeliveryOrder>)
+    return refuse_delivery(words_of(order), error);
+  return fail(error);
+}
+
+// Does what a task does in the sandbox: work(request), for one that has a request, or work().
+template <typename Order, typename Work>
+int confined(const Order& order, Work work) {
+  if constexpr (std::invocable<Work, StageRequest>) {
+    const auto request = read_request();
+    if (!request) return refuse(order, request.error());
+    if (const Status in = confine(order, *request); !in) return fail(in.error());
+    return work(*request);
+  } else {
+    if (const Status in = confine(order, {}); !in) return fail(in.error());
+    return work();
+  }
 }
 
 // The text of a notice, or of lines, takes the place of a request.
@@ -100,68 +138,63 @@ int write_text(Write write) {
   return 1;
 }
 
-// The file is opened first, so that the process can write to it and to nothing else.
-int append_lines(const WorkerOrder& order) {
-  const auto output = open_job_output(order);
-  if (!k_is_sanitized) static_cast<void>(judge(confine(order, {}), order));
-  return write_text([&output](const std::string& lines) { return run_append(output, lines); });
-}
-
-// Called once, before the sandbox: both the builder and the sandbox depend on it.
-Result<StageRequest> read_request() {
-  TRY_ASSIGN(const std::string bytes, read_all(k_worker_request_fd, k_max_request_bytes));
-  return decode_request(bytes);
-}
-
-int refuse(const WorkerOrder& order, const Error& error) {
-  const bool is_stage = order.task == WorkerTask::stage || order.task == WorkerTask::identify;
-  return is_stage ? StageReport().fail(error.text(), {}) : refuse_stage_out(order, error);
-}
-
-int do_task(const WorkerOrder& order, const StageRequest& request, Builder* builder) {
-  switch (order.task) {
-    case WorkerTask::remove:
-      return run_remove(order);
-    case WorkerTask::measure:
-      return run_measure();
-    case WorkerTask::notice:
-      return write_text([&order](const std::string& text) { return run_notice(order, text); });
-    case WorkerTask::stage:
-      return run_stage(order, request, builder);
-    case WorkerTask::compare:
-      return run_compare();
-    case WorkerTask::identify:
-      return run_identify(order, request);
-    case WorkerTask::relay:
-      return run_relay(order);
-    case WorkerTask::push:
-      lower_priority();
-      return run_stage_out(order, request);
-    case WorkerTask::stage_out:
-    case WorkerTask::recover:
-      return run_stage_out(order, request);
-    case WorkerTask::probe:  // serve() has done these two
-    case WorkerTask::append:
-      break;
-  }
-  log_line("refused to run: a task that is not done here");
-  return 2;
-}
-
-int serve(const WorkerOrder& order) {
-  if (order.task == WorkerTask::probe) return run_probe();
-  if (order.task == WorkerTask::append) return append_lines(order);
-  const auto request = has_request(order.task) ? read_request() : Result(StageRequest());
+int serve(const StageOrder& order) {
+  const auto request = read_request();
   if (!request) return refuse(order, request.error());
-  auto builder = order.task == WorkerTask::stage ? start_builder(order, *request)
-                                                 : Result<std::optional<Builder>>(std::nullopt);
-  if (!builder) return StageReport().fail(builder.error().text(), {});
-  if (!k_is_sanitized) {
-    Status confined = *builder ? judge((*builder)->sandbox(), order) : Status();
-    if (confined) confined = judge(confine(order, *request), order);
-    if (!confined) return StageReport().fail(confined.error().text(), {});
-  }
-  return do_task(order, *request, *builder ? &**builder : nullptr);
+  auto builder = start_builder(order, *request);
+  if (!builder) return fail(builder.error());
+  Status in = *builder && !k_is_sanitized ? judge((*builder)->sandbox(), order) : Status();
+  if (in) in = confine(order, *request);
+  if (!in) return fail(in.error());
+  return run_stage(order, *request, *builder ? &**builder : nullptr);
+}
+
+int serve(const StageOutOrder& order) {
+  return confined(order,
+                  [&order](const StageRequest& request) { return run_stage_out(order, request); });
+}
+
+int serve(const PushOrder& order) {
+  return confined(order, [&order](const StageRequest& request) {
+    lower_priority();
+    return run_push(order, request);
+  });
+}
+
+int serve(const RecoverOrder& order) {
+  return confined(order,
+                  [&order](const StageRequest& request) { return run_recover(order, request); });
+}
+
+int serve(const IdentifyOrder& order) {
+  return confined(order,
+                  [&order](const StageRequest& request) { return run_identify(order, request); });
+}
+
+int serve(const RemoveOrder& order) {
+  return confined(order, [&order] { return run_remove(order); });
+}
+
+int serve(const MeasureOrder& order) { return confined(order, run_measure); }
+int serve(const CompareOrder& order) { return confined(order, run_compare); }
+int serve(const ProbeOrder&) { return run_probe(); }
+
+int serve(const RelayOrder& order) {
+  return confined(order, [&order] { return run_relay(order); });
+}
+
+int serve(const NoticeOrder& order) {
+  return confined(order, [&order] {
+    return write_text([&order](const std::string& text) { return run_notice(order, text); });
+  });
+}
+
+// The file is opened first, so that the process can write to it and to nothing else.
+int serve(const AppendOrder& order) {
+  const auto output = open_job_output(order);
+  return confined(order, [&output] {
+    return write_text([&output](const std::string& lines) { return run_append(output, lines); });
+  });
 }
 
 int run() {
@@ -174,7 +207,7 @@ int run() {
     log_line("refused to run: " + order.error().text());
     return 2;
   }
-  return serve(*order);
+  return std::visit([](const auto& one) { return serve(one); }, *order);
 }
 
 }  // namespace

@@ -3,6 +3,7 @@
 #include <fcntl.h>
 
 #include "common/wire/status_file.hpp"
+#include "common/wire/worker_order.hpp"
 #include "daemon/worker/sandbox/sandbox.hpp"
 #include "daemon/worker/venv/builder.hpp"
 

@@ -22,65 +22,67 @@ namespace {
 
 constexpr int k_directory = O_PATH | O_DIRECTORY;
 
-// What there is to place. While a job runs, what is missing can be there when its turn comes, as a
-// directory or a file.
-std::vector<OutputSource> forms_of(const OutputSource& source, const WorkerOrder& order,
-                                   const OutputItem& item) {
-  using Kind = OutputSource::Kind;
-  if (source.kind != Kind::missing) return {source};
-  if (order.task != WorkerTask::push) return {};
-  return {{Kind::directory, {item.source}}, {Kind::file, {item.source}}};
-}
+// The paths to which a task writes, or below whose nearest existing directories it does.
+struct PathsOfTask {
+  const StageRequest& request;
+  int job_fd;
 
-// Paths of the targets, with a second one for a file's target if that name leads to a directory.
-std::vector<std::string> paths_of_outputs(const WorkerOrder& order, const StageRequest& request,
-                                          int job_fd) {
-  std::vector<std::string> paths;
-  const JobTree job(job_fd, order.directory);
-  for (std::size_t i = 0; i < request.outputs.size(); ++i) {
-    const OutputItem& item = request.outputs[i];
-    const bool is_due = order.task == WorkerTask::push
-                            ? is_selected(order, item, i) && check_early(item)
-                            : (order.delivered >> i & 1) == 0;
-    if (!is_due || is_excluded(item.when, order.outcome)) continue;
-    const auto source = find_output_source(job, item.source);
-    if (!source) continue;
-    for (const OutputSource& form : forms_of(*source, order, item)) {
-      const auto target = place_output(item, order, form);
-      if (!target) continue;
-      paths.push_back(target->directory);
-      if (target->form == OutputTarget::Form::named) paths.push_back(target->path());
+  // What there is to place. While a job runs, what is missing can be there when its turn comes, as
+  // a directory or a file.
+  static std::vector<OutputSource> forms_of(const OutputSource& source, const OutputItem& item,
+                                            bool is_running) {
+    using Kind = OutputSource::Kind;
+    if (source.kind != Kind::missing) return {source};
+    if (!is_running) return {};
+    return {{Kind::directory, {item.source}}, {Kind::file, {item.source}}};
+  }
+
+  // Paths of the targets, with a second one for a file's target if that name leads to a directory.
+  template <typename IsDue>
+  [[nodiscard]] std::vector<std::string> of_outputs(const DeliveryOrder& order, bool is_running,
+                                                    IsDue is_due) const {
+    std::vector<std::string> paths;
+    const JobTree job(job_fd, order.directory);
+    for (std::size_t i = 0; i < request.outputs.size(); ++i) {
+      const OutputItem& item = request.outputs[i];
+      if (!is_due(item, i) || is_excluded(item.when, order.outcome)) continue;
+      const auto source = find_output_source(job, item.source);
+      if (!source) continue;
+      for (const OutputSource& form : forms_of(*source, item, is_running)) {
+        const auto target = place_output(item, order, form);
+        if (!target) continue;
+        paths.push_back(target->directory);
+        if (target->form == OutputTarget::Form::named) paths.push_back(target->path());
+      }
     }
+    // What a worker that was killed has left may lie elsewhere: its output need not be due.
+    if (!order.keeps_list) return paths;
+    const std::string left = left_temporary(k_worker_delivered_fd, pending_names(order).prefix);
+    if (!left.empty()) paths.push_back(left.substr(0, left.rfind('/') + 1));
+    return paths;
   }
-  // What a worker that was killed has left may lie elsewhere: its output need not be due.
-  if (!order.keeps_list) return paths;
-  const std::string left = left_temporary(k_worker_delivered_fd, pending_names(order).prefix);
-  if (!left.empty()) paths.push_back(left.substr(0, left.rfind('/') + 1));
-  return paths;
-}
 
-std::vector<std::string> paths_of(const WorkerOrder& order, const StageRequest& request,
-                                  int job_fd) {
-  switch (order.task) {
-    case WorkerTask::stage_out:
-    case WorkerTask::push:
-      return paths_of_outputs(order, request, job_fd);
-    case WorkerTask::recover:
-      return {order.recover_to};
-    case WorkerTask::notice:
-      return {notice_directory(order.stdout_path, order.work_dir), order.work_dir};
-    case WorkerTask::stage:
-    case WorkerTask::remove:
-    case WorkerTask::measure:
-    case WorkerTask::probe:
-    case WorkerTask::identify:
-    case WorkerTask::compare:
-    case WorkerTask::relay:
-    case WorkerTask::append:
-      break;
+  std::vector<std::string> operator()(const StageOutOrder& order) const {
+    return of_outputs(order, false, [&order](const OutputItem&, std::size_t i) {
+      return (order.delivered >> i & 1) == 0;
+    });
   }
-  return {};
-}
+  std::vector<std::string> operator()(const PushOrder& order) const {
+    return of_outputs(order, true, [&order](const OutputItem& item, std::size_t i) {
+      return is_selected(order, item, i) && check_early(item);
+    });
+  }
+  std::vector<std::string> operator()(const RecoverOrder& order) const {
+    return {order.recover_to};
+  }
+  std::vector<std::string> operator()(const NoticeOrder& order) const {
+    return {notice_directory(order.stdout_path, order.work_dir), order.work_dir};
+  }
+  // It writes to what is open.
+  std::vector<std::string> operator()(const AppendOrder&) const { return {}; }
+  // Any other task writes nowhere, or below the job directory.
+  std::vector<std::string> operator()(const OrderHead&) const { return {}; }
+};
 
 // Shared by the thread that looks at foreign file systems and the thread that waits for it.
 struct Search {
@@ -122,11 +124,11 @@ Fd nearest_directory(const std::string& path) {
 std::optional<std::vector<Fd>> write_places(const WorkerOrder& order, const StageRequest& request,
                                             int job_fd, std::chrono::milliseconds patience) {
   std::vector<Fd> places;
-  if (order.task == WorkerTask::stage || order.task == WorkerTask::remove) {
+  if (std::holds_alternative<StageOrder>(order) || std::holds_alternative<RemoveOrder>(order)) {
     if (auto job = open_beneath(job_fd, ".", k_directory)) places.push_back(std::move(*job));
     return places;
   }
-  std::vector<std::string> paths = paths_of(order, request, job_fd);
+  std::vector<std::string> paths = std::visit(PathsOfTask{request, job_fd}, order);
   if (paths.empty()) return places;
   return find_directories(std::move(paths), patience);
 }

@@ -63,8 +63,8 @@ int rate_file() {
   return memory_file("rate", {reinterpret_cast<const char*>(&unlimited), sizeof unlimited});
 }
 
-WorkerOrder make_order(const std::string& directory, unsigned threads) {
-  WorkerOrder order;
+StageOrder make_order(const std::string& directory, unsigned threads) {
+  StageOrder order;
   order.uid = ::getuid();
   order.gid = ::getgid();
   order.user = "bench";

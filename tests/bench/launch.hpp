@@ -34,7 +34,7 @@ int opened(const std::string& path, int flags);
 // Of an unlimited rate.
 int rate_file();
 
-WorkerOrder make_order(const std::string& directory, unsigned threads);
+StageOrder make_order(const std::string& directory, unsigned threads);
 // For one dataset that becomes `data` in the job directory.
 StageRequest make_request(const std::string& source);
 

@@ -67,15 +67,20 @@ double now() {
   return static_cast<double>(time.tv_sec) + static_cast<double>(time.tv_nsec) / 1e9;
 }
 
-WorkerOrder order_for(const Node& node, WorkerTask task) {
-  WorkerOrder order = make_order(node.directory, node.threads);
-  order.task = task;
+StageOrder stage_order(const Node& node) {
+  StageOrder order = make_order(node.directory, node.threads);
   order.node_count = 2;
   order.has_board = node.window != 0;
-  order.relay_window = node.window;
-  order.relay_least_bytes = k_least_bytes;
-  order.relay_file_systems = {"fuse"};
+  order.relay.window_bytes = node.window;
+  order.relay.least_bytes = k_least_bytes;
+  order.relay.file_systems = {"fuse"};
+  order.relay.ports = {0, 0};
   return order;
+}
+
+RelayOrder relay_order(const Node& node) {
+  const StageOrder stage = stage_order(node);
+  return {stage, stage.sandbox, stage.relay, stage.has_board};
 }
 
 // What both workers have.
@@ -93,7 +98,7 @@ Launch common_files(const Node& node) {
 Launch stage_files(const Node& node, const Launch& common) {
   Launch files = common;
   files.status = memory_file("status", "");
-  files.order = memory_file("order", encode_order(order_for(node, WorkerTask::stage)));
+  files.order = memory_file("order", encode_order(stage_order(node)));
   files.request = memory_file("request", encode_request(make_request(node.source)));
   files.answer = opened("/dev/null", O_RDONLY);
   return files;
@@ -102,7 +107,7 @@ Launch stage_files(const Node& node, const Launch& common) {
 Launch relay_files(const Node& node, const Launch& common) {
   Launch files = common;
   files.status = memory_file("relay status", "");
-  files.order = memory_file("relay order", encode_order(order_for(node, WorkerTask::relay)));
+  files.order = memory_file("relay order", encode_order(relay_order(node)));
   files.request = memory_file("no request", "");
   files.answer = memory_file("plan", "");
   return files;

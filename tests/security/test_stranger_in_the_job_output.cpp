@@ -13,7 +13,7 @@ namespace {
 
 struct Output {
   Scratch scratch;
-  WorkerOrder order;
+  AppendOrder order;
   explicit Output(LinesTo to) {
     write_file(scratch / "private", "private\n");
     fs::create_directory(scratch / "shared");

@@ -69,8 +69,9 @@ Inheritance start_fake(WorkerStart start, const Scratch& scratch) {
 
 WorkerStart users_start() {
   WorkerStart start;
-  start.order.uid = start.order.gid = 65534;
-  start.order.user = "nobody";
+  OrderHead& order = head_of(start.order);
+  order.uid = order.gid = 65534;
+  order.user = "nobody";
   start.groups = Groups::primary;
   return start;
 }
@@ -143,7 +144,7 @@ TEST_CASE("a remover of files of other owners is root with three capabilities") 
   if (skipped_without_root()) return;
   const Scratch scratch;
   WorkerStart start;
-  start.order.task = WorkerTask::remove;
+  start.order = RemoveOrder();
   start.groups = Groups::primary;
   const Inheritance seen = start_fake(start, scratch);
   // CAP_DAC_OVERRIDE 1, CAP_DAC_READ_SEARCH 2, CAP_FOWNER 3.
@@ -160,7 +161,7 @@ TEST_CASE("only a remover may be root") {
     const Scratch scratch;
     WorkerStart start;
     start.program = "/bin/true";
-    start.order.task = task;
+    start.order = blank_order(task);
     auto directory = open_at(AT_FDCWD, scratch.path(), O_RDONLY | O_DIRECTORY);
     start.directory_fd = directory->get();
     auto process = WorkerProcess::start(start, Cgroups::none());

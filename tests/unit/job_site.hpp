@@ -27,6 +27,12 @@ class ScriptedWorkers final : public Workers {
     std::string request;
     Fd status;
     OnEnd on_end;
+
+    [[nodiscard]] WorkerTask task() const { return task_of(order); }
+    template <typename Order>
+    [[nodiscard]] const Order& as() const {
+      return std::get<Order>(order);
+    }
   };
   explicit ScriptedWorkers(Loop& loop) : Workers(loop, Cgroups::none()) {}
 
@@ -48,7 +54,7 @@ class ScriptedWorkers final : public Workers {
   // The worker of that job, or of any.
   [[nodiscard]] Started* find(WorkerTask task, std::uint32_t job = k_no_number) {
     const auto found = std::find_if(alive.begin(), alive.end(), [&](const Started& started) {
-      return started.order.task == task && (job == k_no_number || job == started.order.job);
+      return started.task() == task && (job == k_no_number || job == head_of(started.order).job);
     });
     return found == alive.end() ? nullptr : &*found;
   }

@@ -43,9 +43,9 @@ struct PushSite : JobSite {
   Ticket push(std::vector<std::string> names = {}, std::uint8_t waits = 1) {
     return jobs->push({k_push_job, 1000, waits, std::move(names)}, reply);
   }
-  [[nodiscard]] const WorkerOrder* order() {
+  [[nodiscard]] const PushOrder* order() {
     const auto* started = workers.find(WorkerTask::push);
-    return started == nullptr ? nullptr : &started->order;
+    return started == nullptr ? nullptr : &started->as<PushOrder>();
   }
   void finish(WorkerPhase phase, const std::vector<ItemRecord>& items,
               const WorkerEnd& how = {WorkerEnd::Kind::ended, "ended with code 0"}) {

@@ -118,13 +118,14 @@ class RelayNode {
   explicit RelayNode(std::uint64_t window = 8 * k_mib, OpenOriginal open = open_original,
                      std::uint32_t limit_s = 2)
       : open_(std::move(open)) {
-    order.task = WorkerTask::relay;
     order.has_board = true;
-    order.relay_least_bytes = 1;
-    order.relay_window = window;
-    order.relay_silence_s = limit_s;
-    order.relay_patience_s = limit_s;
-    order.relay_plan_s = 60;
+    order.relay.least_bytes = 1;
+    order.relay.window_bytes = window;
+    order.relay.silence_wait_s = limit_s;
+    order.relay.patience_s = limit_s;
+    order.relay.answer_wait_s = 60;
+    order.relay.ports = {0, 0};
+    order.relay.file_systems.clear();
     board_fd_ = Fd(::memfd_create("board", MFD_CLOEXEC));
     REQUIRE(::ftruncate(board_fd_.get(), k_relay_board_bytes) == 0);
     spool_ = scratch_file();
@@ -187,7 +188,7 @@ class RelayNode {
   [[nodiscard]] int board_fd() const { return board_fd_.get(); }
   [[nodiscard]] int spool() const { return spool_.get(); }
   [[nodiscard]] bool has_ended() const { return has_ended_; }
-  [[nodiscard]] std::uint64_t ring() { return ring_bytes(order.relay_window, board().lanes); }
+  [[nodiscard]] std::uint64_t ring() { return ring_bytes(order.relay.window_bytes, board().lanes); }
   bool is_in(RelaySlotState state, std::size_t i = 0) {
     return slot(i).state == static_cast<std::uint32_t>(state);
   }
@@ -226,7 +227,7 @@ class RelayNode {
     raise(board().moves);
   }
 
-  WorkerOrder order;
+  RelayOrder order;
 
  private:
   [[nodiscard]] Fd scratch_file() const {
@@ -329,7 +330,7 @@ class RelayRow {
     for (auto& node : nodes_) node->ask_to_stop();
   }
   // `change`: of each order, first.
-  void start(const std::function<void(WorkerOrder&)>& change = {}, std::uint32_t lanes = 1) {
+  void start(const std::function<void(RelayOrder&)>& change = {}, std::uint32_t lanes = 1) {
     for (std::size_t i = 0; i < nodes_.size(); ++i) {
       RelayNode& node = *nodes_[i];
       if (change) change(node.order);

@@ -27,10 +27,10 @@ class RelayedStage : public StageRun {
 
   explicit RelayedStage(std::uint64_t window = 8 * k_mib) {
     order.has_board = true;
-    order.relay_least_bytes = 1;
-    order.relay_file_systems = {type_of_file_system(data())};
-    order.relay_silence_s = 60;  // more than a busy machine keeps a thread waiting
-    order.relay_patience_s = 1;
+    order.relay.least_bytes = 1;
+    order.relay.file_systems = {type_of_file_system(data())};
+    order.relay.silence_wait_s = 60;  // more than a busy machine keeps a thread waiting
+    order.relay.patience_s = 1;
     meanwhile = [this](const std::atomic<bool>& over, int) { relay->run(over); };
     renew(window);
   }
@@ -38,7 +38,7 @@ class RelayedStage : public StageRun {
   // For another run of the worker.
   void renew(std::uint64_t window) {
     relay.emplace(window);
-    order.relay_window = window;
+    order.relay.window_bytes = window;
     board_fd = relay->board_fd();
     spool_fd = relay->spool_fd();
   }

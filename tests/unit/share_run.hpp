@@ -15,9 +15,9 @@ class ShareRun : public Run {
   // The key of an item; "" if it must not be kept: then why_not says why.
   std::string key(std::size_t item = 0) {
     why_not.clear();
-    const auto task = std::exchange(this->order.task, nodestage::WorkerTask::identify);
+    this->task = nodestage::WorkerTask::identify;
     const int code = this->run();
-    this->order.task = task;
+    this->task = nodestage::WorkerTask::stage;
     if (code != 0 || this->status.phase != nodestage::WorkerPhase::done) return "not identified";
     why_not = this->note(item);
     return nodestage::field_text(this->status.items.at(item).name);

@@ -83,7 +83,7 @@ struct SharingSite : JobSite {
   }
   [[nodiscard]] std::vector<SharedItem> order(std::uint32_t job) {
     const auto* started = workers.find(WorkerTask::stage, job);
-    return started == nullptr ? std::vector<SharedItem>() : started->order.shared;
+    return started == nullptr ? std::vector<SharedItem>() : started->as<StageOrder>().shared;
   }
   [[nodiscard]] bool stages(std::uint32_t job) {
     return workers.find(WorkerTask::stage, job) != nullptr;
@@ -152,7 +152,8 @@ struct SharingSite : JobSite {
     set_field(item.name, newest);
     auto* started = workers.find(WorkerTask::compare);
     REQUIRE(started != nullptr);
-    REQUIRE(workers.say(WorkerTask::compare, started->order.job, WorkerPhase::done, {item}));
+    REQUIRE(
+        workers.say(WorkerTask::compare, head_of(started->order).job, WorkerPhase::done, {item}));
     REQUIRE(workers.end(WorkerTask::compare));
   }
   [[nodiscard]] std::size_t kept() const { return jobs->cache(0).size(); }

@@ -18,6 +18,7 @@
 #include <string>
 #include <vector>
 
+#include "any_delivery.hpp"
 #include "common/os/fd.hpp"
 #include "common/request/request.hpp"
 #include "common/wire/status_file.hpp"
@@ -112,7 +113,6 @@ class StageOutJob {
   StageOutJob() {
     fs::create_directory(directory);
     fs::create_directory(target);
-    order.task = nodestage::WorkerTask::stage_out;
     order.job = 42;
     order.user = "alice";
     order.node = "n1";
@@ -144,7 +144,9 @@ class StageOutJob {
       dup2(rate_fd.get(), k_worker_rate_fd);
     }
     const mode_t before = umask(022);
-    const int code = run_stage_out(order, request, rules);
+    const int code = order.task == WorkerTask::push      ? run_push(order, request, rules)
+                     : order.task == WorkerTask::recover ? run_recover(order.recovery(), request)
+                                                         : run_stage_out(order.at_end(), request);
     umask(before);
     for (const int fd : {k_worker_status_fd, k_worker_directory_fd}) close(fd);
     if (order.keeps_list) {
@@ -176,7 +178,7 @@ class StageOutJob {
  public:
   fs::path directory = scratch_ / "job";
   fs::path target = scratch_ / "target";
-  nodestage::WorkerOrder order;
+  AnyDelivery order;
   nodestage::StageRequest request;
   nodestage::WorkerStatus status;
   // With order.keeps_list:

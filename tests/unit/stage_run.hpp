@@ -68,7 +68,8 @@ inline int shell(const std::string& directory, const std::string& command) {
 
 class StageRun {
  public:
-  nodestage::WorkerOrder order;
+  nodestage::StageOrder order;
+  nodestage::WorkerTask task = nodestage::WorkerTask::stage;  // or identify, compare
   nodestage::StageRequest request;
 
   StageRun() {
@@ -180,8 +181,8 @@ class StageRun {
       ::dup2(high_spool, k_worker_spool_fd);
     }
     if (std::getenv("STAGE_LOG") == nullptr) ::dup2(::open("/dev/null", O_WRONLY), 2);
-    if (order.task == WorkerTask::compare) return run_compare();
-    if (order.task == WorkerTask::identify) return run_identify(order, request);
+    if (task == WorkerTask::compare) return run_compare();
+    if (task == WorkerTask::identify) return run_identify(order, request);
     auto builder = start_builder(order, request);
     return builder ? run_stage(order, request, *builder ? &**builder : nullptr) : 124;
   }

@@ -90,7 +90,7 @@ TEST_CASE("compare: the times as text") {
 TEST_CASE("compare: the task reports the tree that it was given") {
   ShareRun<StageRun> run;
   REQUIRE(run.in_job("mkdir d && echo x >d/f"));
-  run.order.task = WorkerTask::compare;
+  run.task = WorkerTask::compare;
   REQUIRE(run.run() == 0);
   CHECK(run.status.phase == WorkerPhase::done);
   REQUIRE(run.status.items.size() == 1);

@@ -9,7 +9,7 @@ using namespace nodestage;
 namespace {
 
 std::string key_of(const DatasetItem& item) {
-  WorkerOrder order;
+  IdentifyOrder order;
   order.cache = "/cache";
   order.uid = 1000;
   return dataset_key(item, false, "/p/data.tar", {order}).identity().key;

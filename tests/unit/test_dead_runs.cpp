@@ -39,8 +39,8 @@ struct LivingRun {
         directory(std::move(*PrivateDirectory::make(parent))),
         record(std::move(*PushDirectory::make(parent, order(), encode_request(request), "/w",
                                               directory.fd()))) {}
-  [[nodiscard]] WorkerOrder order() const {
-    WorkerOrder order;
+  [[nodiscard]] StageOutOrder order() const {
+    StageOutOrder order;
     order.directory = directory.path();
     order.node = node;
     return order;
@@ -209,7 +209,7 @@ TEST_CASE("nothing but what a run has recorded is removed") {
   fs::create_directories(scratch / "precious");
   fs::permissions(scratch / "precious", fs::perms::owner_all);
   {  // a record that names another directory
-    WorkerOrder order;
+    StageOutOrder order;
     order.directory = scratch / "precious";
     order.node = node_name();
     auto child = ChildProcess::start(Orphan::killed, [&] {

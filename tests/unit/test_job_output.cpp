@@ -9,9 +9,8 @@ using namespace nodestage;
 
 namespace {
 
-WorkerOrder order_of(std::string stdout_path) {
-  WorkerOrder order;
-  order.task = WorkerTask::append;
+AppendOrder order_of(std::string stdout_path) {
+  AppendOrder order;
   order.job = 12;
   order.user = "alice";
   order.node = "n1";
@@ -25,7 +24,7 @@ WorkerOrder order_of(std::string stdout_path) {
 
 std::string path_of(const char* stdout_path) { return job_output_path(order_of(stdout_path)); }
 
-int append(const WorkerOrder& order, std::string_view lines) {
+int append(const AppendOrder& order, std::string_view lines) {
   return run_append(open_job_output(order), lines);
 }
 
@@ -46,7 +45,7 @@ TEST_CASE("the output file of a job, as sbatch names it") {
 }
 
 TEST_CASE("the output file as other nodes than the first know it") {
-  WorkerOrder order = order_of("/a/%j-%n.out");
+  AppendOrder order = order_of("/a/%j-%n.out");
   order.node_count = 3;
   order.node_index = 2;
   order.node = "n3";
@@ -93,7 +92,7 @@ TEST_CASE("several nodes append at once, and no line is torn or lost") {
 
 TEST_CASE("what is not there is not made, but for a file of its own") {
   const Scratch scratch;
-  WorkerOrder order = order_of(scratch / "%x.out");
+  AppendOrder order = order_of(scratch / "%x.out");
   CHECK(append(order, "a\n") == 0);
   CHECK(names_in(scratch.path()).empty());
   order.lines_to = LinesTo::file;

@@ -21,7 +21,7 @@ TEST_CASE("what is kept is what is there and was to be delivered") {
   request.outputs.push_back({"*.log", "/t/", When::failure});
   const Fd directory(::open(scratch.path().c_str(), O_RDONLY | O_DIRECTORY));
   const JobTree tree(directory.get(), scratch.path());
-  WorkerOrder order;
+  StageOutOrder order;
   order.outcome = JobOutcome::failure;
   CHECK(kept_results(request, order, tree) ==
         std::vector<std::string>{"results", "a.log", "b.log"});

@@ -153,7 +153,7 @@ TEST_CASE(
   }
   const auto uid = [&site] {
     const auto* remover = site.workers.find(WorkerTask::remove);
-    return remover == nullptr ? k_no_number : remover->order.uid;
+    return remover == nullptr ? k_no_number : remover->as<RemoveOrder>().uid;
   };
   const auto empty = [&site] {
     for (const auto& tree : fs::directory_iterator(site.scratch / ".nodestage/trash"))

@@ -17,7 +17,7 @@ TEST_CASE("the notice lies beside the job's output, or else in the work director
 }
 
 TEST_CASE("its name, with the restart and the node where there are several") {
-  WorkerOrder order;
+  NoticeOrder order;
   order.job = 12;
   order.node = "n1";
   CHECK(notice_name(order) == "nodestage-12.txt");
@@ -30,7 +30,7 @@ TEST_CASE("its name, with the restart and the node where there are several") {
 
 TEST_CASE("a notice replaces the name, not what a link of that name leads to; mode 0600") {
   const Scratch scratch;
-  WorkerOrder order;
+  NoticeOrder order;
   order.job = 12;
   order.stdout_path = scratch / "gone/slurm-%j.out";
   order.work_dir = scratch / "work";

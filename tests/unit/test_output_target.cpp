@@ -12,8 +12,8 @@ using Kind = OutputSource::Kind;
 
 namespace {
 
-WorkerOrder plain_order() {
-  WorkerOrder order;
+NamedOrder plain_order() {
+  NamedOrder order;
   order.job = 42;
   order.restart = 1;
   order.user = "alice";
@@ -25,7 +25,7 @@ WorkerOrder plain_order() {
 }
 
 struct Placed {
-  WorkerOrder order = plain_order();
+  NamedOrder order = plain_order();
   OutputSource source{Kind::directory, {"run/results"}};
   bool pack = false;
 

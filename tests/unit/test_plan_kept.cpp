@@ -38,7 +38,7 @@ struct Node {
 
   // The name under which a node of these settings has it.
   [[nodiscard]] std::string name(const ExtractRules& extract = {}) const {
-    WorkerOrder order;
+    IdentifyOrder order;
     order.uid = ::getuid();
     order.cache = "/elsewhere";
     order.extract = extract;

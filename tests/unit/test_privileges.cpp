@@ -13,7 +13,7 @@ std::string replaced(std::string text, const std::string& from, const std::strin
 }  // namespace
 
 TEST_CASE("a process with any right beyond its user's is refused") {
-  WorkerOrder order;
+  OrderHead order;
   order.uid = 1000;
   order.gid = 100;
   const std::string good =

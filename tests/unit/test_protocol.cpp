@@ -1,7 +1,9 @@
 #include <doctest/doctest.h>
 
 #include <algorithm>
+#include <nlohmann/json.hpp>
 #include <set>
+#include <sstream>
 
 #include "common/wire/protocol.hpp"
 #include "common/wire/worker_order.hpp"
@@ -124,21 +126,17 @@ TEST_CASE("a list that claims four billion texts ends at the packet's end") {
 }
 
 TEST_CASE("a worker's order there and back") {
-  WorkerOrder order;
-  order.task = WorkerTask::stage_out;
+  PushOrder order;
   order.job = 7;
   order.user =
       "al\xef"
       "ce";
   order.directory = "/localscratch/a.7.0";
-  order.leave_free_bytes = 1ULL << 40;
-  order.extract = {Escaping::skip, Special::keep, 1ULL << 60, 9, true};
   order.outcome = JobOutcome::failure;
   order.array_known = true;
   order.job_name = "n\xff\"\\\n";
   order.ran = false;
   order.delivered = 1ULL << 63;
-  order.recover_to = "/d\xff";
   order.keeps_list = true;
   order.push_all = true;
   order.push_items = 1ULL << 63;
@@ -146,66 +144,104 @@ TEST_CASE("a worker's order there and back") {
   order.staged_ns = {1'800'000'000'123'456'789, 0};
   const auto decoded = decode_order(encode_order(order));
   REQUIRE(decoded);
-  CHECK(decoded->task == order.task);
-  CHECK(decoded->user == order.user);
-  CHECK(decoded->job_name == order.job_name);
-  CHECK(decoded->leave_free_bytes == order.leave_free_bytes);
-  CHECK(decoded->extract == order.extract);
-  CHECK(decoded->outcome == order.outcome);
-  CHECK(decoded->array_known);
-  CHECK_FALSE(decoded->ran);
-  CHECK(decoded->delivered == order.delivered);
-  CHECK(decoded->recover_to == order.recover_to);
-  CHECK(decoded->keeps_list);
-  CHECK(decoded->push_all);
-  CHECK(decoded->push_items == order.push_items);
-  CHECK(decoded->push_names == order.push_names);
-  CHECK(decoded->staged_ns == order.staged_ns);
-  CHECK_FALSE(decode_order("{}"));
-  CHECK_FALSE(decode_order("nonsense"));
+  const auto* push = std::get_if<PushOrder>(&*decoded);
+  REQUIRE(push != nullptr);
+  CHECK(push->user == order.user);
+  CHECK(push->job_name == order.job_name);
+  CHECK(push->outcome == order.outcome);
+  CHECK(push->array_known);
+  CHECK_FALSE(push->ran);
+  CHECK(push->delivered == order.delivered);
+  CHECK(push->keeps_list);
+  CHECK(push->push_all);
+  CHECK(push->push_items == order.push_items);
+  CHECK(push->push_names == order.push_names);
+  CHECK(push->staged_ns == order.staged_ns);
+  const auto stage_out = decode_stage_out(encode_order(order));
+  REQUIRE(stage_out);
+  CHECK(stage_out->delivered == order.delivered);
+  for (const char* text : {"{}", "nonsense", "[]", R"({"task":1})"}) {
+    CAPTURE(text);
+    CHECK_FALSE(decode_order(text));
+    CHECK_FALSE(decode_stage_out(text));
+  }
 }
 
-// While a package is upgraded a daemon starts workers of the next release.
-TEST_CASE("golden bytes of a worker's order") {
-  WorkerOrder order;
-  order.task = WorkerTask::stage_out;
-  order.job = 7;
-  order.user = "al\xef";
-  order.directory = "/localscratch/a.7.0";
-  order.venv_find_links = {"/w"};
-  order.extract.special = Special::keep;
-  order.outcome = JobOutcome::failure;
-  order.delivered = 1ULL << 63;
-  order.keeps_list = true;
-  order.push_items = 2;
-  order.push_names = {"results"};
-  order.staged_ns = {0, 5};
-  order.shared = {{1, ShareRole::link, "ab", "/c", "why"}};
-  const std::string golden =
-      R"({"array_job":4294967295,"array_known":false,"array_task":4294967295,)"
-      R"("cache":"","cache_min_age_s":60,"cache_never":[],)"
+TEST_CASE("an order for each task is blank, and is for that task") {
+  for (std::uint64_t number = 0; const auto task = to_enum<WorkerTask>(number); ++number) {
+    WorkerOrder order = blank_order(*task);
+    CHECK(task_of(order) == *task);
+    CHECK(head_of(order).node_index == k_no_number);
+    const bool delivers =
+        *task == WorkerTask::stage_out || *task == WorkerTask::push || *task == WorkerTask::recover;
+    CHECK((delivery_of(order) != nullptr) == delivers);
+  }
+}
+
+// While a package is upgraded a daemon starts workers of the next release. Release 0.1.0 wrote the
+// fields of all tasks into each order.
+TEST_CASE("golden bytes of the workers' orders: the fields of 0.1.0 that each task needs") {
+  const auto earlier = nlohmann::json::parse(
+      R"({"array_job":4294967295,"array_known":true,"array_task":3,)"
+      R"("cache":"/c","cache_min_age_s":61,"cache_never":["/n"],)"
       R"("delivered":9223372036854775808,"directory":"/localscratch/a.7.0",)"
-      R"("extract_escaping":0,"extract_max_entries":1000000000,"extract_max_ratio":50000,)"
-      R"("extract_special":1,"extract_xattrs":false,"gid":0,"has_board":false,"is_again":false,"is_urgent":false,"job":7,)"
-      R"("job_name":"","keeps_list":true,)"
-      R"("leave_free_bytes":0,"lines_to":0,"node":"","node_count":1,"node_index":4294967295,)"
-      R"("on_failure":0,"outcome":1,"push_all":false,)"
-      R"("push_items":2,"push_names":["results"],"ran":true,"recover_to":"","refuse_outputs":"",)"
-      R"("refuse_venv":"","relay_file_systems":[],"relay_first_port":0,"relay_last_port":0,)"
-      R"("relay_least_bytes":67108864,"relay_patience_s":10,"relay_plan_s":5,"relay_silence_s":10,)"
-      R"("relay_window":4294967296,"restart":0,"sandbox":0,)"
-      R"("shared":[{"item":1,"key":"ab","note":"why","path":"/c","role":2}],"staged_ns":[0,5],"start_delay_ms":0,"stdout_path":"",)"
-      R"("task":1,"threads":1,"tries":0,"uid":0,"user":"alï","venv_build":0,)"
-      R"("venv_find_links":["/w"],"venv_installer":0,"venv_limit_s":3600,)"
-      R"("venv_module_init":"","venv_uv":"","work_dir":""})";
-  CHECK(encode_order(order) == golden);
-  const auto decoded = decode_order(golden);
-  REQUIRE(decoded);
-  CHECK(encode_order(*decoded) == golden);
+      R"("extract_escaping":1,"extract_max_entries":1000000001,"extract_max_ratio":50001,)"
+      R"("extract_special":1,"extract_xattrs":true,"gid":5,"has_board":true,"is_again":true,"is_urgent":true,"job":7,)"
+      R"("job_name":"train","keeps_list":true,)"
+      R"("leave_free_bytes":9,"lines_to":1,"node":"n1","node_count":2,"node_index":1,)"
+      R"("on_failure":1,"outcome":1,"push_all":true,)"
+      R"("push_items":2,"push_names":["results","b\u00ff"],"ran":false,"recover_to":"/d\u00ff","refuse_outputs":"o",)"
+      R"("refuse_venv":"v","relay_file_systems":["nfs"],"relay_first_port":11,"relay_last_port":12,)"
+      R"("relay_least_bytes":67108865,"relay_patience_s":13,"relay_plan_s":14,"relay_silence_s":15,)"
+      R"("relay_window":4294967297,"restart":1,"sandbox":1,)"
+      R"("shared":[{"item":1,"key":"ab","note":"why","path":"/c","role":2}],"staged_ns":[0,5],"start_delay_ms":16,"stdout_path":"/o",)"
+      R"("threads":17,"tries":18,"uid":19,"user":"al\u00ef","venv_build":2,)"
+      R"("venv_find_links":["/w"],"venv_installer":1,"venv_limit_s":3601,)"
+      R"("venv_module_init":"/i","venv_uv":"/u","work_dir":"/x"})");
+  const std::string head =
+      "task job restart uid gid user node node_index node_count directory threads";
+  const std::string names = " job_name array_job array_task array_known";
+  const std::string delivery = names + " outcome ran delivered tries keeps_list staged_ns";
+  const std::string relay =
+      " sandbox has_board relay_least_bytes relay_window relay_file_systems relay_silence_s "
+      "relay_patience_s relay_plan_s relay_first_port relay_last_port";
+  const std::string identify =
+      " extract_escaping extract_special extract_max_entries extract_max_ratio extract_xattrs "
+      "venv_build venv_installer venv_find_links venv_uv venv_module_init venv_limit_s cache "
+      "cache_never cache_min_age_s";
+  const std::string stage =
+      " leave_free_bytes start_delay_ms on_failure refuse_outputs refuse_venv shared is_again";
+  const std::string notice = names + " stdout_path work_dir";
+  const std::vector<std::string> fields = {identify + stage + relay,
+                                           delivery,
+                                           " is_urgent",
+                                           "",
+                                           notice,
+                                           delivery + " recover_to",
+                                           "",
+                                           identify,
+                                           "",
+                                           delivery + " push_all push_items push_names",
+                                           relay,
+                                           notice + " lines_to"};
+  for (std::size_t task = 0; task < fields.size(); ++task) {
+    CAPTURE(task);
+    auto whole = earlier;
+    whole["task"] = task;
+    nlohmann::json golden;
+    std::istringstream words(head + fields[task]);
+    for (std::string name; words >> name;) golden[name] = whole.at(name);
+    const auto order = decode_order(whole.dump());
+    REQUIRE(order);
+    CHECK(encode_order(*order) == golden.dump());
+    const auto again = decode_order(golden.dump());
+    REQUIRE(again);
+    CHECK(encode_order(*again) == golden.dump());
+  }
 }
 
 TEST_CASE("a worker's order lacks what the daemon of an earlier release did not know") {
-  WorkerOrder order;
+  StageOrder order;
   order.job = 7;
   order.directory = "/localscratch/a.7.0";
   order.extract.special = Special::keep;
@@ -216,17 +252,17 @@ TEST_CASE("a worker's order lacks what the daemon of an earlier release did not 
   };
   const auto earlier = decode_order(without("extract_special"));
   REQUIRE(earlier);
-  CHECK(earlier->extract.special == Special::skip);
-  CHECK(earlier->job == 7);
-  CHECK(earlier->directory == order.directory);
-  for (const char* field : {"job", "restart", "gid", "directory"}) {
+  CHECK(std::get<StageOrder>(*earlier).extract.special == Special::skip);
+  CHECK(head_of(*earlier).job == 7);
+  CHECK(head_of(*earlier).directory == order.directory);
+  for (const char* field : {"task", "job", "restart", "gid", "directory"}) {
     CAPTURE(field);
     CHECK_FALSE(decode_order(without(field)));
   }
 }
 
 TEST_CASE("a number that its field cannot hold makes a worker's order unreadable") {
-  const std::string good = encode_order(WorkerOrder{});
+  const std::string good = encode_order(StageOrder());
   const auto with = [&good](const std::string& field, const std::string& number) {
     std::string text = good;
     const std::size_t value = text.find("\"" + field + "\":") + field.size() + 3;

@@ -381,7 +381,7 @@ TEST_CASE("a request that cannot be read is not said to be kept on the node") {
   PushJob job;
   const Fd status_fd(::open((job.target / "status").c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600));
   dup2(status_fd.get(), k_worker_status_fd);
-  CHECK(refuse_stage_out(job.order, Error{0, "not JSON"}) == 1);
+  CHECK(refuse_delivery(words_of(job.order), Error{0, "not JSON"}) == 1);
   close(k_worker_status_fd);
   const auto status = read_worker_status(status_fd.get());
   REQUIRE(status);

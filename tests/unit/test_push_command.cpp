@@ -48,7 +48,7 @@ class FakeRun {
     request_.outputs.push_back({"logs", "/l"});
     fs::create_directory(scratch_ / "job");
     job_ = std::move(*open_at(AT_FDCWD, scratch_ / "job", O_RDONLY | O_DIRECTORY));
-    WorkerOrder order;
+    StageOutOrder order;
     order.directory = scratch_ / "job";
     order.outcome = JobOutcome::success;
     place_.emplace(std::move(*PushDirectory::make(scratch_.path(), order, encode_request(request_),
@@ -78,10 +78,11 @@ class FakeRun {
       REQUIRE(write_status_item(file->get(), i, status.items[i]));
     script("cat <&3 >" + scratch_ / "order" + "\ncat " + scratch_ / "status" + " >&5\n");
   }
-  [[nodiscard]] WorkerOrder order() const {
+  [[nodiscard]] PushOrder order() const {
     const auto order = decode_order(*read_file(AT_FDCWD, scratch_ / "order", 1 << 20));
     REQUIRE(order);
-    return *order;
+    REQUIRE(task_of(*order) == WorkerTask::push);
+    return std::get<PushOrder>(*order);
   }
 
   [[nodiscard]] PushDirectory& place() { return *place_; }
@@ -208,8 +209,7 @@ TEST_CASE("push: wrong usage") {
 TEST_CASE("push in `run`: its worker delivers what was asked for") {
   FakeRun run;
   CHECK(push("", {}) == 0);
-  const WorkerOrder all = run.order();
-  CHECK(all.task == WorkerTask::push);
+  const PushOrder all = run.order();
   CHECK(all.keeps_list);
   CHECK(all.push_all);
   CHECK(push("", {"results"}) == 0);
@@ -316,7 +316,6 @@ TEST_CASE("timed pushes: due after their interval, and only those that are") {
   CHECK(pushes.patience(after(11)) > std::chrono::minutes(1));  // a worker is under way
   REQUIRE(stepped(pushes, after(11),
                   [&] { return pushes.patience(after(11)) == std::chrono::seconds(10); }));
-  CHECK(run.order().task == WorkerTask::push);
   CHECK(run.order().push_items == 1);
   CHECK_FALSE(run.order().push_all);
   CHECK(said.empty());

@@ -36,7 +36,7 @@ bool take_locks_away(int code) {
 // The number of the first thing that is wrong where flock() fails; 0: nothing.
 int fault_without_locks(const std::string& parent, int code) {
   if (!take_locks_away(code)) return 1;
-  const auto record = PushDirectory::make(parent, WorkerOrder(), "{}", "/w", AT_FDCWD);
+  const auto record = PushDirectory::make(parent, StageOutOrder(), "{}", "/w", AT_FDCWD);
   if (!record) return 2;
   if (record->take_turn()) return 3;
   const auto last = record->take_last_turn();
@@ -60,7 +60,7 @@ TEST_CASE("without flock, a run delivers at its end, nobody pushes, and no other
 
 TEST_CASE("a run that lives on this host is not taken over") {
   Scratch scratch;
-  const auto record = PushDirectory::make(scratch.path(), WorkerOrder(), "{}", "/w", AT_FDCWD);
+  const auto record = PushDirectory::make(scratch.path(), StageOutOrder(), "{}", "/w", AT_FDCWD);
   REQUIRE(record);
   CHECK(!PushDirectory::take_over(record->path()));
   CHECK(fs::exists(record->path()));

@@ -141,7 +141,7 @@ TEST_CASE("the end of the job stops a push, and the stage-out waits for its exit
   CHECK(site.workers.find(WorkerTask::stage_out) == nullptr);
   REQUIRE(site.workers.end(WorkerTask::push, {WorkerEnd::Kind::ended, "was killed by signal 9"}));
   REQUIRE(site.workers.find(WorkerTask::stage_out) != nullptr);
-  CHECK(site.workers.find(WorkerTask::stage_out)->order.keeps_list);
+  CHECK(site.workers.find(WorkerTask::stage_out)->as<StageOutOrder>().keeps_list);
   CHECK(site.notice().empty());
   REQUIRE(site.workers.say(WorkerTask::stage_out, WorkerPhase::done));
   REQUIRE(site.workers.end(WorkerTask::stage_out));
@@ -169,7 +169,7 @@ TEST_CASE("staging and a push that end after the job: the stage-out starts once,
     CHECK(site.state_of(k_push_job) == "stopping");
     REQUIRE(site.workers.end(push_is_first ? WorkerTask::stage : WorkerTask::push, killed));
     REQUIRE(site.workers.alive.size() == 1);
-    CHECK(site.workers.alive.front().order.task == WorkerTask::stage_out);
+    CHECK(site.workers.alive.front().task() == WorkerTask::stage_out);
     CHECK(site.state_of(k_push_job) == "staging out");
   }
 }

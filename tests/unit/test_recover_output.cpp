@@ -124,7 +124,7 @@ TEST_CASE("a further try removes what a killed worker of the same run and node h
   StageOutJob job;
   write_file(job.directory / "tree/sub/a", "1");
   const std::string own = pending_names(job.order).prefix + "01234567.tmp";
-  WorkerOrder other = job.order;
+  DeliveryOrder other = job.order;
   other.node = "n2";
   const std::string others = pending_names(other).prefix + "01234567.tmp";
   for (const char* place : {"", "sub"}) {

@@ -124,7 +124,7 @@ TEST_CASE("without a plan a node reads for itself") {
   const Scratch scratch;
   const RelayFile file(scratch / "data", noise(k_mib));
   RelayNode node;
-  node.order.relay_plan_s = 1;
+  node.order.relay.answer_wait_s = 1;
   node.start();
   node.set_lanes();
   node.ask(file);
@@ -145,7 +145,7 @@ TEST_CASE("a worker ends once the staging is over and no successor is there") {
   const Scratch scratch;
   const RelayFile file(scratch / "data", noise(3 * k_mib));
   RelayRow row(2);
-  row.start([](WorkerOrder& order) { order.relay_silence_s = 1; });
+  row.start([](RelayOrder& order) { order.relay.silence_wait_s = 1; });
   row.ask(file);
   CHECK((read_slot(row[0], file.bytes.size()) == file.bytes));
   row[0].close();
@@ -173,7 +173,7 @@ TEST_CASE("without a port a node still reads") {
   RelayNode other;
   const std::uint16_t taken = other.start();
   RelayNode node;
-  node.order.relay_first_port = node.order.relay_last_port = taken;
+  node.order.relay.ports.first = node.order.relay.ports.last = taken;
   CHECK(node.start() == 0);
   node.set_head();
   node.set_lanes();
@@ -185,9 +185,9 @@ TEST_CASE("sixty-four nodes with a small window: one read, the same bytes") {
   const Scratch scratch;
   const RelayFile file(scratch / "data", noise(4 * k_mib + 777));
   RelayRow row(64, k_mib);
-  row.start([](WorkerOrder& order) {
-    order.relay_silence_s = 60;
-    order.relay_patience_s = 60;
+  row.start([](RelayOrder& order) {
+    order.relay.silence_wait_s = 60;
+    order.relay.patience_s = 60;
   });
   row.ask(file);
   read_on_all(row.all(), file);

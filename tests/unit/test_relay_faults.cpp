@@ -34,7 +34,7 @@ struct BehindForged {
   RawPeer connected(unsigned silence_s) {
     link.set_link(listener.port);
     for (auto* node : {&link, &last}) {
-      node->order.relay_silence_s = silence_s;
+      node->order.relay.silence_wait_s = silence_s;
       if (node == &last) last.set_link(link);
       node->start();
       node->set_lanes();
@@ -235,7 +235,7 @@ TEST_CASE("strangers who prove nothing keep nobody out") {
   const Scratch scratch;
   const RelayFile file(scratch / "data", noise(k_mib));
   RelayRow row(2);
-  row[0].order.relay_silence_s = 1;  // also the limit of a handshake
+  row[0].order.relay.silence_wait_s = 1;  // also the limit of a handshake
   const std::uint16_t port = row[0].start();
   std::vector<RawPeer> strangers;
   for (unsigned i = 0; i < k_most_unproven + 8; ++i) {
@@ -244,7 +244,7 @@ TEST_CASE("strangers who prove nothing keep nobody out") {
   }
   row[0].set_head();
   row[0].set_lanes();
-  row[1].order.relay_silence_s = 60;
+  row[1].order.relay.silence_wait_s = 60;
   row[1].start();
   row[1].set_link(row[0]);
   row[1].set_lanes();
@@ -259,7 +259,7 @@ TEST_CASE("a successor that vanishes without a word is given up") {
   const Scratch scratch;
   const RelayFile file(scratch / "data", noise(64 * k_mib));
   RelayNode head(k_mib);
-  head.order.relay_silence_s = 1;
+  head.order.relay.silence_wait_s = 1;
   const std::uint16_t port = head.start();
   head.set_head();
   head.set_lanes();
@@ -277,7 +277,7 @@ TEST_CASE("an ask that is out of place, or for what is not relayed, is refused")
   const Scratch scratch;
   const RelayFile file(scratch / "data", noise(k_mib));
   RelayNode head;
-  head.order.relay_least_bytes = k_mib;
+  head.order.relay.least_bytes = k_mib;
   const std::uint16_t port = head.start();
   head.set_head();
   head.set_lanes();

@@ -23,8 +23,8 @@ class NodeReader {
     source_.emplace(std::move(*source));
     const auto mount = find_mount(*mounts, mount_of(source_->fd()));
     REQUIRE(mount);
-    node.order.relay_file_systems = {std::string(mount->type)};
-    sources_.emplace(node.order, node.board_fd(), node.spool());
+    node.order.relay.file_systems = {std::string(mount->type)};
+    sources_.emplace(node.order.relay, node.board_fd(), node.spool());
     sources_->expect(file.path, source_->info());
     sources_->begin(1);
     item_.emplace(&*sources_, meter_);

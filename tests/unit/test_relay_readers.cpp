@@ -40,7 +40,7 @@ struct TwoNodes {
   std::thread threads[2];
 
   TwoNodes() {
-    row.start([](WorkerOrder& order) { order.relay_patience_s = 1; });
+    row.start([](RelayOrder& order) { order.relay.patience_s = 1; });
     row.ask(file);
     CHECK(in_time([this] { return row[1].is_in(RelaySlotState::serving); }));
   }

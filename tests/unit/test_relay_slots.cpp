@@ -93,10 +93,10 @@ TEST_CASE("two threads that find no free slot get one each") {
   REQUIRE(mounts);
   const auto mount = find_mount(*mounts, mount_of(here.get()));
   REQUIRE(mount);
-  node.order.relay_file_systems = {std::string(mount->type)};
-  node.order.relay_silence_s = 60;
-  node.order.relay_patience_s = 60;
-  RelayedSources sources(node.order, node.board_fd(), node.spool());
+  node.order.relay.file_systems = {std::string(mount->type)};
+  node.order.relay.silence_wait_s = 60;
+  node.order.relay.patience_s = 60;
+  RelayedSources sources(node.order.relay, node.board_fd(), node.spool());
   std::vector<std::unique_ptr<RelayFile>> files;
   std::vector<struct stat> infos(4);
   for (std::size_t i = 0; i < infos.size(); ++i) {
@@ -139,7 +139,7 @@ TEST_CASE("a successor waits for a slot while all are in use, and gets the next 
   const RelayFile one(scratch / "one", noise(k_mib, 1));
   const RelayFile other(scratch / "other", noise(2 * k_mib, 2));
   RelayRow row(2);
-  row.start([](WorkerOrder& order) { order.relay_patience_s = 60; });
+  row.start([](RelayOrder& order) { order.relay.patience_s = 60; });
   row[0].ask(one);
   CHECK((read_slot(row[0], one.bytes.size()) == one.bytes));
   row[1].ask(other);

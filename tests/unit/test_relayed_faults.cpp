@@ -51,7 +51,7 @@ TEST_CASE("where a relay ends, the original is read from there on") {
   }
   SUBCASE("it says nothing any more") {
     why = "the process that relays does not answer";
-    stage.order.relay_silence_s = 1;
+    stage.order.relay.silence_wait_s = 1;
     action = [](auto& relay, std::size_t) { relay.is_silent = true; };
   }
   SUBCASE("its spool cannot be read any more") {
@@ -107,7 +107,7 @@ TEST_CASE("a board that cannot be used costs nothing but the relay") {
 TEST_CASE("the spool is admitted with the data") {
   RelayedStage stage;
   stage.add_tar(20);
-  const std::uint64_t window = stage.order.relay_window;
+  const std::uint64_t window = stage.order.relay.window_bytes;
   const std::uint64_t data = 20 * k_mib + 100 * 10240;
   SUBCASE("there is room for both") {
     stage.room = Amount{data + window, 10'000};
@@ -173,7 +173,7 @@ TEST_CASE("the spool is given up for data that find no more room") {
 // NODESTAGE_RELAY_SEEDS: how many seeds; NODESTAGE_RELAY_SEED: the first.
 TEST_CASE("whatever a relay does and when, the trees are exact") {
   RelayedStage stage;
-  stage.order.relay_silence_s = 1;
+  stage.order.relay.silence_wait_s = 1;
   stage.make_tree(3);
   REQUIRE(stage.in_data("head -c 2M /dev/urandom >t/second && tar cf t.tar t && tar c t | gzip -1 "
                         ">t.tar.gz && zip -qry0 t.zip t && head -c 3000001 /dev/urandom >f") == 0);

@@ -28,10 +28,10 @@ class Reader {
   explicit Reader(std::uint64_t window = 4 * k_mib)
       : relay(window), path_(scratch_ / "f"), meter_(rate_, stop) {
     write_file(path_, std::string(8 * k_mib, 'x'));
-    order.relay_least_bytes = 1;
-    order.relay_window = window;
-    order.relay_silence_s = 1;
-    order.relay_patience_s = 1;
+    rules.least_bytes = 1;
+    rules.window_bytes = window;
+    rules.silence_wait_s = 1;
+    rules.patience_s = 1;
     const auto mounts = read_mountinfo();
     REQUIRE(mounts);
     auto source = Source::open(path_, meter_);
@@ -39,8 +39,8 @@ class Reader {
     source_.emplace(std::move(*source));
     const auto mount = find_mount(*mounts, mount_of(source_->fd()));
     REQUIRE(mount);
-    order.relay_file_systems = {std::string(mount->type)};
-    sources_.emplace(order, relay.board_fd(), relay.spool_fd());
+    rules.file_systems = {std::string(mount->type)};
+    sources_.emplace(rules, relay.board_fd(), relay.spool_fd());
     item_.emplace(&*sources_, meter_);
   }
 
@@ -71,7 +71,7 @@ class Reader {
   RelayedSources& sources() { return *sources_; }
   ItemRelay& item() { return *item_; }
 
-  WorkerOrder order;
+  RelayRules rules;
   FakeRelay relay;
   std::atomic<bool> stop = false;
 
@@ -131,10 +131,10 @@ TEST_CASE("types of file systems are compared whole, and fuse with all of its ki
   CHECK(find_mount(mounts, "21")->options == "rw,user_id=0");
   CHECK_FALSE(find_mount(mounts, "2"));
   Reader reader;
-  const std::string type = reader.order.relay_file_systems.front();
+  const std::string type = reader.rules.file_systems.front();
   for (const std::string& wrong : {type + "x", type.substr(1), std::string("fuse")}) {
-    reader.order.relay_file_systems = {wrong};
-    RelayedSources sources(reader.order, reader.relay.board_fd(), reader.relay.spool_fd());
+    reader.rules.file_systems = {wrong};
+    RelayedSources sources(reader.rules, reader.relay.board_fd(), reader.relay.spool_fd());
     CHECK_FALSE(sources.qualifies(reader.source().fd(), reader.source().info()));
   }
 }

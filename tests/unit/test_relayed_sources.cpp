@@ -99,9 +99,9 @@ TEST_CASE("nothing is asked for and nothing is said where a source does not qual
   RelayedStage stage;
   stage.add_tar(3);
   std::string source = "t.tar";
-  SUBCASE("it is small") { stage.order.relay_least_bytes = 4 * k_mib; }
-  SUBCASE("its file system is not listed") { stage.order.relay_file_systems = {"fuse", "nfs"}; }
-  SUBCASE("the spool has no size") { stage.order.relay_window = 0; }
+  SUBCASE("it is small") { stage.order.relay.least_bytes = 4 * k_mib; }
+  SUBCASE("its file system is not listed") { stage.order.relay.file_systems = {"fuse", "nfs"}; }
+  SUBCASE("the spool has no size") { stage.order.relay.window_bytes = 0; }
   SUBCASE("there is no board") { stage.order.has_board = false; }
   SUBCASE("it is a directory") {
     stage.request.datasets.clear();

@@ -154,12 +154,12 @@ TEST_CASE("a job of several nodes has a relay worker beside its staging worker; 
     site.pass(100ms);
     const auto* stage = site.workers.find(WorkerTask::stage);
     REQUIRE(stage != nullptr);
-    CHECK(stage->order.has_board);
+    CHECK(stage->as<StageOrder>().has_board);
     const auto* relay = site.workers.find(WorkerTask::relay);
     REQUIRE(relay != nullptr);
-    CHECK(relay->order.has_board);
-    CHECK(relay->order.relay_first_port == site.config.relay.ports.first);
-    CHECK(relay->order.uid == site.user());
+    CHECK(relay->as<RelayOrder>().has_board);
+    CHECK(relay->as<RelayOrder>().relay.ports.first == site.config.relay.ports.first);
+    CHECK(relay->as<RelayOrder>().uid == site.user());
     CHECK(site.plan(1).part == RelayPart::unknown);
     return;
   }
@@ -174,7 +174,7 @@ TEST_CASE("a job of several nodes has a relay worker beside its staging worker; 
   REQUIRE(std::holds_alternative<Accepted>(site.jobs->begin(begin)));
   site.pass(100ms);
   REQUIRE(site.workers.find(WorkerTask::stage) != nullptr);
-  CHECK_FALSE(site.workers.find(WorkerTask::stage)->order.has_board);
+  CHECK_FALSE(site.workers.find(WorkerTask::stage)->as<StageOrder>().has_board);
   CHECK(site.workers.find(WorkerTask::relay) == nullptr);
 }
 
@@ -185,7 +185,7 @@ TEST_CASE("in a job of many nodes an answer may take longer, and is asked for le
   REQUIRE(std::holds_alternative<Accepted>(site.jobs->begin(begin)));
   site.pass(100ms);
   REQUIRE(site.workers.find(WorkerTask::relay) != nullptr);
-  CHECK(site.workers.find(WorkerTask::relay)->order.relay_plan_s == 55);
+  CHECK(site.workers.find(WorkerTask::relay)->as<RelayOrder>().relay.answer_wait_s == 55);
   site.listen(7000);
   site.hear_word(1, "n0", RelayWord::welcome);
   for (int i = 0; i < 500; ++i) site.pass(200ms);
@@ -201,7 +201,7 @@ TEST_CASE("a relay worker that cannot be started does not keep its job from bein
   site.pass(100ms);
   CHECK(site.workers.find(WorkerTask::relay) == nullptr);
   REQUIRE(site.workers.find(WorkerTask::stage) != nullptr);
-  CHECK_FALSE(site.workers.find(WorkerTask::stage)->order.has_board);
+  CHECK_FALSE(site.workers.find(WorkerTask::stage)->as<StageOrder>().has_board);
 }
 
 TEST_CASE("a node joins once it is welcome and its relay worker listens, and is answered") {

@@ -24,7 +24,7 @@ StageRequest with_target(const std::string& target) {
 
 TEST_CASE("outside of Slurm every pattern but %a has a sensible value") {
   leave_slurm();
-  const WorkerOrder order = run_order("/t/d", "./bin/train.sh");
+  const StageOutOrder order = run_order("/t/d", "./bin/train.sh");
   CHECK(order.job == static_cast<std::uint32_t>(::getpid()));
   CHECK(order.restart == 0);
   CHECK(order.node_index == 0);
@@ -48,7 +48,7 @@ TEST_CASE("inside of a Slurm job they are that job's") {
   ::setenv("SLURM_JOB_NAME", "sweep", 1);
   ::setenv("SLURM_NODEID", "2", 1);
   ::setenv("SLURM_RESTART_COUNT", "1", 1);
-  const WorkerOrder order = run_order("/t/d", "x");
+  const StageOutOrder order = run_order("/t/d", "x");
   leave_slurm();
   CHECK(order.job == 4711);
   CHECK(order.array_job == 4710);

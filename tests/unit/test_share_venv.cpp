@@ -21,9 +21,9 @@ struct Requirements : ShareRun<VenvRun> {
     item.shared = true;
     item.wheels = data() + "/w";
     item.environment = {"PATH=" + data() + "/bin", "HOME=" + data() + "/home"};
-    order.venv_find_links = {data() + "/links"};
-    order.venv_uv = data() + "/bin/uv";
-    order.venv_module_init = data() + "/init.sh";
+    order.venv.find_links = {data() + "/links"};
+    order.venv.uv = data() + "/bin/uv";
+    order.venv.module_init = data() + "/init.sh";
   }
   VenvItem& item() { return *request.venv; }
 };
@@ -69,7 +69,7 @@ TEST_CASE("identify: a venv of requirements by all that its build reads") {
   SUBCASE("a wheel is replaced") { in_data("echo z >w/pack-1-py3-none-any.whl"); }
   SUBCASE("a site's wheel is removed") { in_data("rm links/x.whl"); }
   SUBCASE("other wheels") { run.item().wheels = run.data() + "/links"; }
-  SUBCASE("the site's wheels") { run.order.venv_find_links.clear(); }
+  SUBCASE("the site's wheels") { run.order.venv.find_links.clear(); }
   SUBCASE("wheels by the environment") {
     run.item().environment.push_back("PIP_FIND_LINKS=" + run.data() + "/sub");
   }
@@ -79,8 +79,8 @@ TEST_CASE("identify: a venv of requirements by all that its build reads") {
   SUBCASE("environment") { run.item().environment.push_back("X=1"); }
   SUBCASE("settings of pip") { in_data("echo '[install]' >>home/.config/pip/pip.conf"); }
   SUBCASE("destination") { run.item().destination = "other"; }
-  SUBCASE("installer") { run.order.venv_installer = VenvInstaller::uv; }
-  SUBCASE("what may be built") { run.order.venv_build = VenvBuild::any; }
+  SUBCASE("installer") { run.order.venv.installer = VenvInstaller::uv; }
+  SUBCASE("what may be built") { run.order.venv.build = VenvBuild::any; }
   SUBCASE("umask") { run.request.umask = 077; }
   const std::string other = run.key();
   CHECK_MESSAGE(other.size() == k_share_key_bytes, run.why_not);
@@ -122,7 +122,7 @@ TEST_CASE("identify: the script that defines `module`, and uv, are in the key") 
   Requirements run;
   std::string file;
   SUBCASE("module") { run.item().modules = {"m"}, file = "init.sh"; }
-  SUBCASE("uv") { run.order.venv_installer = VenvInstaller::uv, file = "bin/uv"; }
+  SUBCASE("uv") { run.order.venv.installer = VenvInstaller::uv, file = "bin/uv"; }
   const std::string key = run.key();
   CHECK(key.size() == k_share_key_bytes);
   REQUIRE(run.in_data("cp -p " + file + " x && mv x " + file) == 0);
@@ -235,7 +235,7 @@ TEST_CASE("identify: a venv's archive, by name or content, and a directory") {
   // Its environment and wheels do not matter, since nothing is built.
   item.environment = {"X=1"};
   CHECK(run.key() == key);
-  run.order.venv_build = VenvBuild::off;
+  run.order.venv.build = VenvBuild::off;
   CHECK(run.key() != key);
   item.source = run.data() + "/packed";
   CHECK(run.key().size() == k_share_key_bytes);
@@ -308,7 +308,7 @@ TEST_CASE("venv: a shared one that is built") {
   Requirements run;
   run.order.cache = run.data() + "/cache";
   REQUIRE(run.in_data(k_uv) == 0);
-  run.order.venv_installer = VenvInstaller::uv;
+  run.order.venv.installer = VenvInstaller::uv;
   bool is_changed = false;
   SUBCASE("unchanged") {}
   SUBCASE("its text is written during the build, with the same content") {

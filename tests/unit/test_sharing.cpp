@@ -171,7 +171,7 @@ TEST_CASE("what the site does not keep") {
   site.config.cache.enabled = false;
   site.jobs->settings_changed();
   site.begin(1);
-  CHECK(site.workers.find(WorkerTask::identify)->order.cache.empty());
+  CHECK(site.workers.find(WorkerTask::identify)->as<IdentifyOrder>().cache.empty());
   site.identify(1, {{k_a, "data"}});
   REQUIRE(site.order(1).size() == 1);
   CHECK(site.order(1)[0].role == ShareRole::own);
@@ -224,7 +224,7 @@ TEST_CASE("one that cannot be put into the cache while others are staged: the jo
   SharingSite site;
   site.ask(1, {{k_a, "data"}, {k_b, "late"}});
   auto items = site.do_all(1);
-  CHECK_FALSE(site.workers.find(WorkerTask::stage)->order.is_again);
+  CHECK_FALSE(site.workers.find(WorkerTask::stage)->as<StageOrder>().is_again);
   fs::remove_all(site.job_path(1, "data"));
   items[1].state = static_cast<std::uint32_t>(ItemState::working);
   items[1].flags |= k_item_async;
@@ -237,7 +237,7 @@ TEST_CASE("one that cannot be put into the cache while others are staged: the jo
   site.end_stage(1, k_dead);
   CHECK(site.state_of(1) == "staging");
   REQUIRE(site.stages(1));
-  CHECK(site.workers.find(WorkerTask::stage)->order.is_again);
+  CHECK(site.workers.find(WorkerTask::stage)->as<StageOrder>().is_again);
   CHECK(site.order(1).at(0).role == ShareRole::own);
   REQUIRE(site.workers.say(WorkerTask::stage, 1, WorkerPhase::done, {}));
   site.end_stage(1);

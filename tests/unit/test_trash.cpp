@@ -24,7 +24,7 @@ struct TrashSite : JobSite {
   }
   [[nodiscard]] std::vector<std::uint32_t> owners_at_work() const {
     std::vector<std::uint32_t> owners;
-    for (const auto& started : workers.alive) owners.push_back(started.order.uid);
+    for (const auto& started : workers.alive) owners.push_back(head_of(started.order).uid);
     return owners;
   }
   // The remover that was started first has done its work.
@@ -118,7 +118,7 @@ TEST_CASE("what is removed for its space is not removed at the lowest priority")
     if (is_needed) site.trash.hurry(JobSite::user());
     site.trash.sweep();
     REQUIRE(site.workers.find(WorkerTask::remove) != nullptr);
-    CHECK(site.workers.find(WorkerTask::remove)->order.is_urgent == is_needed);
+    CHECK(site.workers.find(WorkerTask::remove)->as<RemoveOrder>().is_urgent == is_needed);
   }
 }
 

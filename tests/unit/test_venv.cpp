@@ -254,7 +254,7 @@ tar czf c.tgz -C c .)") == 0);
     CHECK_FALSE(has(run.cause(), "pip"));
   }
   SUBCASE("not where nothing may be run") {
-    run.order.venv_build = VenvBuild::off;
+    run.order.venv.build = VenvBuild::off;
     CHECK(run.run() == 1);
     CHECK(has(run.cause(), "conda-unpack may not be run"));
   }

@@ -30,15 +30,15 @@ TEST_CASE("venv: requirements where they may not be built, or not as they are") 
   auto& item = run.add_venv("r.txt");
   CHECK(run.run() == 1);
   CHECK(has(run.cause(), "'-e .' is not a wheel"));
-  run.order.venv_build = VenvBuild::off;
+  run.order.venv.build = VenvBuild::off;
   CHECK(run.run() == 1);
   CHECK(has(run.cause(), "venv.build = \"off\""));
-  run.order.venv_build = VenvBuild::any;
+  run.order.venv.build = VenvBuild::any;
   item.python = "/opt/no/such/python";
   CHECK(run.run() == 1);
   CHECK(has(run.cause(), "node n1 has no /opt/no/such/python\n"));
   item.modules = {"python/3"};
-  run.order.venv_module_init = "/no/such/init";
+  run.order.venv.module_init = "/no/such/init";
   CHECK(run.run() == 1);
   CHECK(has(run.cause(), "node n1 has no `module` command (/no/such/init)"));
 }
@@ -60,15 +60,15 @@ chmod 755 uv)") == 0);
   item.python = "/usr/bin/python3";
   item.wheels = run.data() + "/w";
   item.environment = {"X_1=of the user", "UV_CACHE_DIR=/home/a/cache", "HOME=/home/a"};
-  run.order.venv_installer = VenvInstaller::uv;
-  run.order.venv_uv = run.data() + "/uv";
-  run.order.venv_find_links = {"/site"};
+  run.order.venv.installer = VenvInstaller::uv;
+  run.order.venv.uv = run.data() + "/uv";
+  run.order.venv.find_links = {"/site"};
   const std::string built = run.job() + "/.nodestage-partial/items/0/";
   std::string home = "/home/a";  // which `~` in a configuration means
   std::string only = "--only-binary :all: ";
   SUBCASE("of wheels") {}
   SUBCASE("of sources, whose code may write to HOME") {
-    run.order.venv_build = VenvBuild::any;
+    run.order.venv.build = VenvBuild::any;
     home = built + "build/home";
     only = "";
   }
@@ -122,7 +122,7 @@ print('started'))");
                   run.cause());
   }
   SUBCASE("any") {
-    run.order.venv_build = VenvBuild::any;
+    run.order.venv.build = VenvBuild::any;
     REQUIRE_MESSAGE(run.run() == 0, run.cause());
     CHECK(run.output("tail -n 1 env.log") == "started\n");
   }
@@ -146,7 +146,7 @@ for name in sorted(os.environ):
   std::string got = "PIP_FIND_LINKS ['/a', '/b']\nPIP_NO_DEPS ['1']\nPIP_TIMEOUT ['8']\n";
   SUBCASE("of the user") {}
   SUBCASE("of the user, where the code of sources has another HOME") {
-    run.order.venv_build = VenvBuild::any;
+    run.order.venv.build = VenvBuild::any;
   }
   SUBCASE("of a file that a variable names, alone") {
     item.environment.push_back("PIP_CONFIG_FILE=" + run.data() + "/named.conf");

@@ -7,6 +7,7 @@
 #include <fstream>
 #include <string>
 
+#include "any_delivery.hpp"
 #include "common/request/request.hpp"
 #include "daemon/worker/deliver/delivered_list.hpp"
 #include "daemon/worker/tree/pending_file.hpp"
@@ -22,7 +23,7 @@ constexpr auto k_patience = std::chrono::seconds(60);
 
 struct Job {
   Scratch scratch;
-  WorkerOrder order;
+  AnyDelivery order;
   StageRequest request;
   std::string job = scratch / "job";
   std::string out = scratch / "out";
@@ -31,14 +32,14 @@ struct Job {
     fs::create_directories(job + "/results");
     fs::create_directory(out);
     std::ofstream(job + "/file") << "x";
-    order.task = WorkerTask::stage_out;
     order.node = "n1";
   }
 
   // The paths below scratch, one after another.
-  [[nodiscard]] std::string places() const {
+  [[nodiscard]] std::string places() const { return places(order.as_asked()); }
+  [[nodiscard]] std::string places(const WorkerOrder& asked) const {
     const Fd job_fd(::open(job.c_str(), O_PATH | O_DIRECTORY | O_CLOEXEC));
-    const auto found = write_places(order, request, job_fd.get(), k_patience);
+    const auto found = write_places(asked, request, job_fd.get(), k_patience);
     REQUIRE(found);
     std::string paths;
     for (const Fd& place : *found) {
@@ -60,16 +61,13 @@ struct Job {
 
 TEST_CASE("staging and removal write below the job directory") {
   Job job;
-  job.order.task = WorkerTask::stage;
-  CHECK(job.places() == "/job");
-  job.order.task = WorkerTask::remove;
-  CHECK(job.places() == "/job");
+  CHECK(job.places(StageOrder()) == "/job");
+  CHECK(job.places(RemoveOrder()) == "/job");
 }
 
 TEST_CASE("what only measures writes nowhere") {
-  Job job;
-  job.order.task = WorkerTask::measure;
-  CHECK(job.places().empty());
+  const Job job;
+  CHECK(job.places(MeasureOrder()).empty());
 }
 
 TEST_CASE("stage-out writes to its target, or where that is to be made") {
@@ -108,10 +106,13 @@ TEST_CASE("recovery and notices have their own places") {
   job.order.task = WorkerTask::recover;
   job.order.recover_to = job.out + "/new";
   CHECK(job.places() == "/out");
-  job.order.task = WorkerTask::notice;
-  job.order.stdout_path = job.out + "/slurm-7.out";
-  job.order.work_dir = job.job;
-  CHECK(job.places() == "/out/job");
+  NoticeOrder notice;
+  notice.stdout_path = job.out + "/slurm-7.out";
+  notice.work_dir = job.job;
+  CHECK(job.places(notice) == "/out/job");
+  AppendOrder lines;
+  static_cast<NoticeOrder&>(lines) = notice;
+  CHECK(job.places(lines).empty());
 }
 
 TEST_CASE(

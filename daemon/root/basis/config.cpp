@@ -80,29 +80,11 @@ Result<Config> load_config(const std::string& path) {
   return parse_config(text, path);
 }
 
-WorkerOrder order_from(const Config& config) {
-  WorkerOrder order;
-  order.leave_free_bytes = config.staging.leave_free_bytes;
-  order.on_failure = config.staging.on_failure;
-  order.sandbox = config.worker.sandbox;
+void set_rules(IdentifyOrder& order, const Config& config) {
   order.extract = config.extract;
-  order.venv_build = config.venv.build;
-  order.venv_installer = config.venv.installer;
-  order.venv_find_links = config.venv.find_links;
-  order.venv_uv = config.venv.uv;
-  order.venv_module_init = config.venv.module_init;
-  order.venv_limit_s = static_cast<std::uint32_t>(config.venv.limit_s);
-  order.relay_least_bytes = config.relay.least_bytes;
-  order.relay_window = config.relay.window_bytes;
-  order.relay_file_systems = config.relay.file_systems;
-  order.relay_silence_s = static_cast<std::uint32_t>(config.relay.silence_wait_s);
-  order.relay_patience_s = static_cast<std::uint32_t>(config.relay.patience_s);
-  order.relay_plan_s = static_cast<std::uint32_t>(config.relay.answer_wait_s);
-  order.relay_first_port = config.relay.ports.first;
-  order.relay_last_port = config.relay.ports.last;
+  order.venv = config.venv;
   order.cache_never = config.cache.never;
-  order.cache_min_age_s = static_cast<std::uint32_t>(config.cache.min_age_s);
-  return order;
+  order.cache_min_age_s = config.cache.min_age_s;
 }
 
 std::vector<std::string> config_keys() {

@@ -22,13 +22,6 @@ enum class OnMissing { fail, proceed };
 enum class UnkeptOutputs { refuse, deliver };
 enum class ReportTo { output, file, none };  // what became of a job's results
 
-struct PortRange {
-  std::uint16_t first = 6826;
-  std::uint16_t last = 6925;
-
-  bool operator==(const PortRange&) const = default;
-};
-
 struct Config {
   struct {
     std::string path = "/localscratch/%u.%j.0";
@@ -65,16 +58,7 @@ struct Config {
 
     bool operator==(const Cache&) const = default;
   } cache;
-  struct Venv {
-    VenvBuild build = VenvBuild::wheels_only;
-    VenvInstaller installer = VenvInstaller::pip;
-    std::string uv = "/usr/local/bin/uv";
-    std::vector<std::string> find_links;
-    std::string module_init;
-    std::uint64_t limit_s = 3600;
-
-    bool operator==(const Venv&) const = default;
-  } venv;
+  VenvRules venv;
   struct {
     std::uint64_t epilog_wait_s = 600;
     std::uint64_t limit_s = 86'400;
@@ -120,18 +104,9 @@ struct Config {
 
     bool operator==(const Peer&) const = default;
   } peer;
-  struct Relay {
+  struct Relay : RelayRules {
     bool enabled = true;
-    std::uint64_t least_bytes = 64ULL << 20;
-    std::uint64_t window_bytes = 4ULL << 30;
     std::uint64_t chain = 32;
-    PortRange ports;
-    std::uint64_t silence_wait_s = 10;
-    std::uint64_t patience_s = 10;
-    std::uint64_t answer_wait_s = 5;
-    std::vector<std::string> file_systems = {
-        "nfs",  "nfs4",  "lustre", "gpfs",   "beegfs",         "ceph",          "cifs",
-        "smb3", "pvfs2", "panfs",  "wekafs", "fuse.ceph-fuse", "fuse.glusterfs"};
     std::vector<std::string> addresses;  // "NODE=ADDRESS"
 
     bool operator==(const Relay&) const = default;
@@ -166,9 +141,8 @@ struct Config {
 Result<Config> parse_config(std::string_view text, const std::string& file_name);
 Result<Config> load_config(const std::string& path);
 
-// The part of a worker's order that follows from the settings alone. (What a shared item's key
-// depends on is among it, so `nodestage plan` needs it, too.)
-WorkerOrder order_from(const Config& config);
+// What the keys of shared items depend on, as far as it follows from the settings alone.
+void set_rules(IdentifyOrder& order, const Config& config);
 
 // Every key as "section.key", in the order of the struct.
 std::vector<std::string> config_keys();

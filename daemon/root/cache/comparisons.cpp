@@ -51,9 +51,10 @@ bool Comparisons::start(const CacheEntry& entry) {
   start.groups = Groups::primary;
   start.directory_fd = tree->get();
   start.status_fd = status->get();
-  start.order.task = WorkerTask::compare;
-  start.order.uid = entry.uid;
-  start.order.gid = entry.gid;
+  CompareOrder order;
+  order.uid = entry.uid;
+  order.gid = entry.gid;
+  start.order = order;
   const auto id =
       workers_.start(start, {1, config_.worker.memory_bytes, config_.worker.pids}, {.run = k_limit},
                      Subject{{}, entry.uid, "compare", entry.name},

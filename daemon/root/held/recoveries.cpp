@@ -53,7 +53,7 @@ Turns::Begun Recoveries::start(const JobKey& key) {
 Status Recoveries::start_worker(JobRecord& record, const Asked& asked) {
   TRY_ASSIGN(const Fd tree, files_.directory(record));
   WorkerStart order = workers_.order(record, WorkerTask::recover);
-  order.order.recover_to = asked.directory;
+  std::get<RecoverOrder>(order.order).recover_to = asked.directory;
   order.directory_fd = tree.get();
   // Each has its own name: an earlier one may be stuck in the kernel.
   order.cgroup += "." + std::to_string(asked.ticket);

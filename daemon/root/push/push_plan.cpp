@@ -20,7 +20,7 @@ void PushWanted::add(const std::vector<std::string>& more) {
   names.insert(more.begin(), more.end());
 }
 
-void PushWanted::write_to(WorkerOrder& order) const {
+void PushWanted::write_to(PushOrder& order) const {
   order.push_all = all;
   order.push_items = items;
   order.push_names.assign(names.begin(), names.end());

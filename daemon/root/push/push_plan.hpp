@@ -22,7 +22,7 @@ struct PushWanted {
 
   [[nodiscard]] bool is_empty() const { return !all && items == 0 && names.empty(); }
   void add(const std::vector<std::string>& more);  // none: all
-  void write_to(WorkerOrder& order) const;
+  void write_to(PushOrder& order) const;
 };
 
 // How long after the start of a job its first delivery is due. The nodes of a job, and jobs that

@@ -30,7 +30,7 @@ bool is_bounded(const Push& ask) {
 
 // As JSON, in which a byte can become six.
 bool fits_into_order(const PushWanted& wanted) {
-  WorkerOrder order;
+  PushOrder order;
   wanted.write_to(order);
   return encode_order(order).size() <= k_max_order_bytes;
 }
@@ -182,7 +182,7 @@ Turns::Begun Pushes::start(const JobKey& key) {
 Status Pushes::start_worker(JobRecord& record, const PushWanted& wanted) {
   TRY_ASSIGN(const Fd directory, at_.files.directory(record));
   WorkerStart start = at_.workers.order(record, WorkerTask::push);
-  wanted.write_to(start.order);
+  wanted.write_to(std::get<PushOrder>(start.order));
   start.directory_fd = directory.get();
   return at_.workers.start(
       record, start, at_.workers.bounds(record, WorkerTask::push),

@@ -70,7 +70,7 @@ Result<RelayFiles> Relays::start_worker(JobRecord& record, int directory_fd) {
   TRY_ASSIGN(files.spool, make_spool(directory_fd, record.begin));
   TRY_ASSIGN(const Fd plan, at_.files.new_relay_plan(record.key()));
   WorkerStart start = at_.workers.order(record, WorkerTask::relay);
-  start.order.has_board = true;
+  std::get<RelayOrder>(start.order).has_board = true;
   start.board_fd = files.board.get();
   start.spool_fd = files.spool.get();
   start.answer_fd = plan.get();

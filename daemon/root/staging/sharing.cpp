@@ -51,7 +51,7 @@ Turns::Begun Sharing::identify(const JobKey& key) {
   if (directory) {
     WorkerStart start = at_.workers.order(*record, WorkerTask::identify);
     start.directory_fd = directory->get();
-    if (refusal(*record).empty()) start.order.cache = at_.cache.path();
+    if (refusal(*record).empty()) std::get<IdentifyOrder>(start.order).cache = at_.cache.path();
     started = at_.workers.start(
         *record, start, at_.workers.bounds(*record, WorkerTask::identify),
         [this, uid = record->begin.uid](const JobKey& ended, const WorkerEnd& end) {

@@ -119,7 +119,7 @@ Status Staging::start_worker(JobRecord& record, Place place) {
   start.directory_fd = directory.get();
   const RelayFiles relay =
       place == Place::needed ? at_.relays.start(record, directory.get()) : RelayFiles();
-  start.order.has_board = static_cast<bool>(relay.board);
+  std::get<StageOrder>(start.order).has_board = static_cast<bool>(relay.board);
   start.board_fd = relay.board.get();
   start.spool_fd = relay.spool.get();
   TRY(at_.workers.start(
@@ -133,17 +133,18 @@ Status Staging::start_worker(JobRecord& record, Place place) {
 
 WorkerStart Staging::order_of(const JobRecord& record) const {
   WorkerStart start = at_.workers.order(record, WorkerTask::stage);
+  auto& order = std::get<StageOrder>(start.order);
   if (record.begin.node_count >= at_.config.read.start_jitter_nodes)
-    start.order.start_delay_ms = random_delay_ms(at_.config.read.start_jitter_s);
+    order.start_delay_ms = random_delay_ms(at_.config.read.start_jitter_s);
   const auto& shared = record.shared;
   const bool is_kept = std::any_of(shared.begin(), shared.end(), [](const SharedItem& item) {
     return item.role != ShareRole::own;
   });
-  if (is_kept) start.order.cache = at_.cache.path();
-  start.order.is_again = record.times.staging != 0 &&
-                         (may_share(record.begin.request) || over_quota_.contains(record.key()));
-  start.order.refuse_outputs = at_.held.refusal_of_outputs(record);
-  if (!at_.workers.ends_all()) start.order.refuse_venv = venv_refusal(record.begin.node);
+  if (is_kept) order.cache = at_.cache.path();
+  order.is_again = record.times.staging != 0 &&
+                   (may_share(record.begin.request) || over_quota_.contains(record.key()));
+  order.refuse_outputs = at_.held.refusal_of_outputs(record);
+  if (!at_.workers.ends_all()) order.refuse_venv = venv_refusal(record.begin.node);
   return start;
 }
 

@@ -11,31 +11,6 @@ constexpr const char* k_plan = "plan";
 
 }  // namespace
 
-const char* name_of(WorkerTask task) {
-  switch (task) {
-    case WorkerTask::stage_out:
-      return "out";
-    case WorkerTask::measure:
-      return "measure";
-    case WorkerTask::identify:
-      return "identify";
-    case WorkerTask::push:
-      return "push";
-    case WorkerTask::relay:
-      return "relay";
-    case WorkerTask::recover:
-      return "recover";
-    case WorkerTask::stage:
-    case WorkerTask::remove:
-    case WorkerTask::notice:
-    case WorkerTask::probe:
-    case WorkerTask::compare:
-    case WorkerTask::append:
-      break;
-  }
-  return "stage";
-}
-
 Result<Fd> JobFiles::directory(const JobRecord& record) const {
   TRY_ASSIGN(auto fd, record.in_hold ? areas_.open_held(record.key(), record.begin.uid)
                                      : areas_.open_directory(record.directory, record.begin.uid,
@@ -49,7 +24,7 @@ std::string JobFiles::path(const JobRecord& record) const {
 }
 
 Result<Fd> JobFiles::new_status(const JobKey& key, WorkerTask task) const {
-  return areas_.open_status(key, name_of(task), O_RDWR | O_CREAT | O_TRUNC);
+  return areas_.open_status(key, traits_of(task).name, O_RDWR | O_CREAT | O_TRUNC);
 }
 
 Result<Fd> JobFiles::delivered_list(const JobKey& key) const {
@@ -76,7 +51,7 @@ Status JobFiles::write_relay_plan(const JobKey& key, const RelayPlan& plan) cons
 }
 
 WorkerStatus JobFiles::status(const JobKey& key, WorkerTask task) const {
-  const auto fd = areas_.open_status(key, name_of(task), O_RDONLY);
+  const auto fd = areas_.open_status(key, traits_of(task).name, O_RDONLY);
   if (!fd) return {};
   auto status = read_worker_status(fd->get());
   return status ? std::move(*status) : WorkerStatus{};

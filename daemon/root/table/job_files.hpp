@@ -9,17 +9,9 @@
 #include "common/wire/worker_order.hpp"
 #include "daemon/root/basis/areas.hpp"
 #include "daemon/root/basis/job.hpp"
+#include "daemon/root/table/task_traits.hpp"
 
 namespace nodestage {
-
-// The end of the names of a task's status file and cgroup.
-const char* name_of(WorkerTask task);
-
-// The rates of the node that its jobs share.
-enum class RateKind {
-  read,     // from sources
-  deliver,  // to targets
-};
 
 class JobFiles {
  public:
@@ -41,7 +33,7 @@ class JobFiles {
   [[nodiscard]] Status write_relay_plan(const JobKey& key, const RelayPlan& plan) const;
   // No worker with this task has written anything any more.
   void forget_status(const JobKey& key, WorkerTask task) const {
-    areas_.remove_status(key, name_of(task));
+    areas_.remove_status(key, traits_of(task).name);
   }
   // What the last worker with this task has written; empty if there was none.
   [[nodiscard]] WorkerStatus status(const JobKey& key, WorkerTask task) const;

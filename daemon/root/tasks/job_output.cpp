@@ -47,7 +47,8 @@ void JobOutput::append(const JobRecord& record, const std::vector<std::string>& 
   if (lines.empty() || to == ReportTo::none || is_device(record.begin.stdout_path)) return told();
   if (to == ReportTo::output && !can_take_lines(record)) return told();
   WorkerStart start = workers_.order(record, WorkerTask::append);
-  start.order.lines_to = to == ReportTo::file ? LinesTo::file : LinesTo::output;
+  std::get<AppendOrder>(start.order).lines_to =
+      to == ReportTo::file ? LinesTo::file : LinesTo::output;
   start.request = text_of(record, lines);
   notices_.tell(std::move(start), about(record, "notice"), [told](Notices::Told) { told(); });
 }

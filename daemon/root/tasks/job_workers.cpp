@@ -1,6 +1,5 @@
 #include "daemon/root/tasks/job_workers.hpp"
 
-#include <optional>
 #include <utility>
 
 #include "daemon/root/basis/log.hpp"
@@ -13,41 +12,16 @@ constexpr std::chrono::milliseconds k_status_age{100};
 
 // Where the journal notes the worker of such a task; null: nowhere.
 ProcessMark* mark_in(JobRecord& record, WorkerTask task) {
-  if (task == WorkerTask::push) return &record.pusher;
-  if (task == WorkerTask::relay) return &record.relayer;
-  return task == WorkerTask::stage || task == WorkerTask::stage_out ? &record.worker : nullptr;
+  const auto mark = traits_of(task).mark;
+  return mark == nullptr ? nullptr : &(record.*mark);
 }
-
-std::optional<Activity> activity_of(WorkerTask task) {
-  switch (task) {
-    case WorkerTask::stage:
-      return Activity::stage;
-    case WorkerTask::stage_out:
-      return Activity::stage_out;
-    case WorkerTask::push:
-      return Activity::push;
-    case WorkerTask::remove:
-    case WorkerTask::measure:
-    case WorkerTask::notice:
-    case WorkerTask::recover:
-    case WorkerTask::probe:
-    case WorkerTask::identify:
-    case WorkerTask::compare:
-    case WorkerTask::relay:
-    case WorkerTask::append:
-      break;
-  }
-  return {};
-}
-
-bool delivers(WorkerTask task) { return keeps_list(task) || task == WorkerTask::recover; }
 
 }  // namespace
 
 WorkerStart JobWorkers::order(const JobRecord& record, WorkerTask task) const {
   WorkerStart start = order_for(record, task, config_, files_.path(record));
-  if (delivers(task))
-    start.order.staged_ns = staged_ns(files_.status(record.key(), WorkerTask::stage));
+  if (DeliveryOrder* delivery = delivery_of(start.order))
+    delivery->staged_ns = staged_ns(files_.status(record.key(), WorkerTask::stage));
   return start;
 }
 
@@ -56,11 +30,11 @@ JobWorkers::Bounds JobWorkers::bounds(const JobRecord& record, WorkerTask task) 
 }
 
 Status JobWorkers::start(JobRecord& record, WorkerStart start, const Bounds& bounds, OnEnd on_end) {
-  const Which which{record.key(), start.order.task};
+  const Which which{record.key(), task_of(start.order)};
   TRY_ASSIGN(const Fd status, files_.new_status(which.first, which.second));
   start.status_fd = status.get();
   Fd delivered;
-  if (start.order.keeps_list) {
+  if (traits_of(which.second).keeps_list) {
     TRY_ASSIGN(delivered, files_.delivered_list(which.first));
     start.delivered_fd = delivered.get();
   }
@@ -142,7 +116,7 @@ void JobWorkers::count_work() {
 }
 
 void JobWorkers::count(const Which& which, Worker& worker) {
-  const auto activity = activity_of(which.second);
+  const auto activity = traits_of(which.second).activity;
   if (!activity) return;
   counters_.add_work(*activity, work_of(files_.status(which.first, which.second)), worker.counted);
 }

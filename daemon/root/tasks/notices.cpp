@@ -13,19 +13,22 @@ constexpr std::string_view k_ended_well = "ended with code 0";  // WorkerProcess
 
 // A notice says everything, and lines only what is new.
 bool is_replaced_by(const WorkerOrder& old, const WorkerOrder& next) {
-  return old.task == WorkerTask::notice && next.task == WorkerTask::notice && old.job == next.job &&
-         old.restart == next.restart;
+  const auto* one = std::get_if<NoticeOrder>(&old);
+  const auto* other = std::get_if<NoticeOrder>(&next);
+  return one != nullptr && other != nullptr && one->job == other->job &&
+         one->restart == other->restart;
 }
 
 std::string name_of(const WorkerOrder& order) {
-  return order.task == WorkerTask::notice ? "the user's notice"
-                                          : "what the job's output should say of its results";
+  return std::holds_alternative<NoticeOrder>(order)
+             ? "the user's notice"
+             : "what the job's output should say of its results";
 }
 
 }  // namespace
 
 void Notices::tell(WorkerStart start, Subject subject, OnTold told) {
-  const std::uint32_t uid = start.order.uid;
+  const std::uint32_t uid = head_of(start.order).uid;
   std::deque<Notice>& waiting = waiting_[uid];
   std::vector<OnTold> replaced;
   for (const Notice& notice : waiting) {
@@ -46,7 +49,7 @@ void Notices::start_next(std::uint32_t uid) {
     waiting.pop_front();
     if (waiting.empty()) waiting_.erase(uid);
     // Each has its own name: an earlier one may be stuck in the kernel.
-    const std::string job = std::to_string(notice.start.order.job);
+    const std::string job = std::to_string(head_of(notice.start.order).job);
     notice.start.cgroup = "notice-" + job + "." + std::to_string(next_++);
     if (const auto id = start(notice); id) {
       at_work_.insert(uid);
@@ -62,8 +65,9 @@ Result<Workers::Id> Notices::start(const Notice& notice) {
   const Workers::Limits limits{.start = std::chrono::seconds(config_.staging.groups_wait_s),
                                .run = k_run_limit,
                                .kill = std::chrono::seconds(config_.worker.kill_wait_s)};
-  const auto on_end = [this, uid = notice.start.order.uid, name = name_of(notice.start.order),
-                       subject = notice.subject, told = notice.told](const WorkerEnd& end) {
+  const auto on_end = [this, uid = head_of(notice.start.order).uid,
+                       name = name_of(notice.start.order), subject = notice.subject,
+                       told = notice.told](const WorkerEnd& end) {
     at_work_.erase(uid);
     const bool written = end.kind == WorkerEnd::Kind::ended && end.text == k_ended_well;
     if (!written) log::warn(subject, "{} was not written: its process {}", name, end.text);

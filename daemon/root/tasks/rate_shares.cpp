@@ -16,27 +16,6 @@ constexpr std::chrono::seconds k_look_interval{1};
 constexpr std::chrono::seconds k_still{5};  // without progress, beside the time of one step
 constexpr std::uint64_t k_largest_step = 16ULL << 20;
 
-std::optional<RateKind> kind_of(WorkerTask task) {
-  switch (task) {
-    case WorkerTask::stage:
-    case WorkerTask::relay:
-      return RateKind::read;
-    case WorkerTask::stage_out:
-    case WorkerTask::push:
-      return RateKind::deliver;
-    case WorkerTask::remove:
-    case WorkerTask::measure:
-    case WorkerTask::notice:
-    case WorkerTask::recover:
-    case WorkerTask::probe:
-    case WorkerTask::identify:
-    case WorkerTask::compare:
-    case WorkerTask::append:
-      break;
-  }
-  return {};
-}
-
 // A slow rate makes long pauses.
 std::chrono::seconds patience_at(std::uint64_t share) {
   return k_still + std::chrono::seconds(k_largest_step / std::max<std::uint64_t>(share, 1));
@@ -57,7 +36,7 @@ std::uint64_t rate_share(std::uint64_t rate, const Mover& mover, const std::vect
 }
 
 Result<Fd> RateShares::join(const JobKey& key, WorkerTask task, uid_t uid) {
-  const auto kind = kind_of(task);
+  const auto kind = traits_of(task).rate;
   if (!kind) return Fd();
   TRY_ASSIGN(Fd file, files_.rate_file(key, *kind));
   const Which which{*kind, key};
@@ -72,7 +51,7 @@ Result<Fd> RateShares::join(const JobKey& key, WorkerTask task, uid_t uid) {
 }
 
 void RateShares::leave(const JobKey& key, WorkerTask task) {
-  const auto kind = kind_of(task);
+  const auto kind = traits_of(task).rate;
   const auto found = kind ? jobs_.find({*kind, key}) : jobs_.end();
   if (found == jobs_.end()) return;
   if (--found->second.workers == 0) jobs_.erase(found);

@@ -101,10 +101,11 @@ void Trash::start(const TrashEntry& entry, By by) {
   start.cgroup = "remove-" + entry.name;
   start.groups = Groups::primary;
   start.directory_fd = tree->get();
-  start.order.task = WorkerTask::remove;
-  start.order.uid = by == By::root ? 0 : entry.uid;
-  start.order.gid = by == By::root ? 0 : entry.gid;
-  start.order.is_urgent = urgent_.contains(entry.uid);
+  RemoveOrder order;
+  order.uid = by == By::root ? 0 : entry.uid;
+  order.gid = by == By::root ? 0 : entry.gid;
+  order.is_urgent = urgent_.contains(entry.uid);
+  start.order = order;
   const auto id =
       workers_.start(start, {1, config_.worker.memory_bytes, config_.worker.pids},
                      by == By::owner ? k_owner_limits : Workers::Limits{},

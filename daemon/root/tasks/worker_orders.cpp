@@ -1,15 +1,62 @@
 #include "daemon/root/tasks/worker_orders.hpp"
 
-#include <utility>
+#include <concepts>
 
 #include "common/text/human.hpp"
-#include "daemon/root/table/job_files.hpp"
+#include "daemon/root/table/task_traits.hpp"
 
 namespace nodestage {
 
+namespace {
+
+template <typename Order>
+void fill(Order& order, const JobRecord& record, const Config& config,
+          const std::string& directory) {
+  const std::uint64_t threads = config.staging.threads;
+  order.job = record.begin.job;
+  order.restart = record.begin.restart;
+  order.uid = record.begin.uid;
+  order.gid = record.begin.gid;
+  order.user = record.begin.user;
+  order.node = record.begin.node;
+  order.node_index = record.begin.node_index;
+  order.node_count = record.begin.node_count;
+  order.directory = directory;
+  order.threads = threads == 0 ? record.begin.cpus : static_cast<std::uint32_t>(threads);
+  if constexpr (std::derived_from<Order, IdentifyOrder>) set_rules(order, config);
+  if constexpr (std::same_as<Order, StageOrder>) {
+    order.leave_free_bytes = config.staging.leave_free_bytes;
+    order.on_failure = config.staging.on_failure;
+    order.shared = record.shared;
+  }
+  if constexpr (requires { order.relay; }) {
+    order.sandbox = config.worker.sandbox;
+    order.relay = config.relay;
+    order.relay.answer_wait_s =
+        static_cast<std::uint64_t>(relay_wait_of(record.begin, config).count());
+  }
+  if constexpr (std::derived_from<Order, NamedOrder>) {
+    order.array_known = record.facts.known;
+    order.array_job = record.facts.array_job;
+    order.array_task = record.facts.array_task;
+    order.job_name = record.facts.job_name;
+  }
+  if constexpr (std::derived_from<Order, DeliveryOrder>) {
+    order.outcome = outcome_of(record);
+    order.ran = record.may_have_run;
+    order.delivered = record.hold.delivered;
+  }
+  if constexpr (std::derived_from<Order, NoticeOrder>) {
+    order.stdout_path = record.begin.stdout_path;
+    order.work_dir = record.begin.work_dir;
+  }
+}
+
+}  // namespace
+
 // Each stage-out and push has its own: an earlier one may be stuck in the kernel.
 std::string cgroup_of(const JobRecord& record, WorkerTask task) {
-  const std::string name = to_text(record.key()) + "." + name_of(task);
+  const std::string name = to_text(record.key()) + "." + traits_of(task).name;
   const std::uint32_t earlier = task == WorkerTask::stage_out ? record.stage_outs - 1
                                 : task == WorkerTask::push    ? record.pushes_in_all
                                                               : 0;
@@ -31,38 +78,17 @@ CgroupLimits resources_of(const JobRecord& record, const Config& config) {
 }
 
 WorkerStart order_for(const JobRecord& record, WorkerTask task, const Config& config,
-                      std::string directory) {
-  const std::uint64_t threads = config.staging.threads;
+                      const std::string& directory) {
   WorkerStart start;
   start.program = config.daemon.worker_path;
   start.cgroup = cgroup_of(record, task);
   start.request = record.begin.request;
-  WorkerOrder& order = start.order;
-  order = order_from(config);
-  order.task = task;
-  order.job = record.begin.job;
-  order.restart = record.begin.restart;
-  order.uid = record.begin.uid;
-  order.gid = record.begin.gid;
-  order.user = record.begin.user;
-  order.node = record.begin.node;
-  order.node_index = record.begin.node_index;
-  order.node_count = record.begin.node_count;
-  order.directory = std::move(directory);
-  order.threads = threads == 0 ? record.begin.cpus : static_cast<std::uint32_t>(threads);
-  order.shared = record.shared;
-  order.outcome = outcome_of(record);
-  order.array_known = record.facts.known;
-  order.array_job = record.facts.array_job;
-  order.array_task = record.facts.array_task;
-  order.job_name = record.facts.job_name;
-  order.ran = record.may_have_run;
-  order.delivered = record.hold.delivered;
-  order.tries = record.stage_outs - (task == WorkerTask::stage_out ? 1 : 0);
-  order.keeps_list = keeps_list(task);
-  order.relay_plan_s = static_cast<std::uint32_t>(relay_wait_of(record.begin, config).count());
-  order.stdout_path = record.begin.stdout_path;
-  order.work_dir = record.begin.work_dir;
+  start.order = blank_order(task);
+  std::visit([&](auto& order) { fill(order, record, config, directory); }, start.order);
+  if (DeliveryOrder* delivery = delivery_of(start.order)) {
+    delivery->tries = record.stage_outs - (task == WorkerTask::stage_out ? 1 : 0);
+    delivery->keeps_list = traits_of(task).keeps_list;
+  }
   return start;
 }
 

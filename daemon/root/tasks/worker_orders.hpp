@@ -13,11 +13,6 @@
 
 namespace nodestage {
 
-// Whether workers with this task note what they deliver.
-constexpr bool keeps_list(WorkerTask task) {
-  return task == WorkerTask::stage_out || task == WorkerTask::push;
-}
-
 // The name of the worker's cgroup.
 std::string cgroup_of(const JobRecord& record, WorkerTask task);
 
@@ -27,7 +22,7 @@ CgroupLimits resources_of(const JobRecord& record, const Config& config);
 // All of the order that follows from the record and the settings; `directory` is the path of the
 // job's. The caller fills in the descriptors.
 WorkerStart order_for(const JobRecord& record, WorkerTask task, const Config& config,
-                      std::string directory);
+                      const std::string& directory);
 
 // How long a relay worker waits for its plan: longer in a large job, whose first node answers all
 // of its nodes.

@@ -50,8 +50,9 @@ void SandboxProbe::start(const std::string& directory, const OnFound& on_found) 
   start.groups = Groups::primary;
   start.status_fd = status->get();
   start.directory_fd = place ? place->get() : -1;
-  start.order.task = WorkerTask::probe;
-  start.order.uid = start.order.gid = k_nobody;
+  ProbeOrder order;
+  order.uid = order.gid = k_nobody;
+  start.order = order;
   Workers::Limits limits;
   limits.run = k_limit;
   const auto begun = workers_.start(

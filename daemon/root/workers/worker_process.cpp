@@ -29,10 +29,11 @@ Status become_worker(const WorkerStart& start, const Cgroups& cgroups) {
   TRY(cgroups.enter(start.cgroup));
   TRY(reset_process());
   if (::access(start.program.c_str(), X_OK) != 0) return system_error(start.program);
-  if (start.order.uid == 0 && start.order.task == WorkerTask::remove) {
+  const OrderHead& order = head_of(start.order);
+  if (order.uid == 0 && std::holds_alternative<RemoveOrder>(start.order)) {
     TRY(become_remover());
   } else {
-    TRY(become({start.order.uid, start.order.gid, start.order.user}, start.groups));
+    TRY(become({order.uid, order.gid, order.user}, start.groups));
   }
   return exec_worker(start.program);
 }

@@ -6,7 +6,7 @@
 #include <string>
 
 #include "common/result.hpp"
-#include "common/wire/worker_order.hpp"
+#include "common/wire/worker_rules.hpp"
 #include "daemon/worker/archive/entries.hpp"
 
 namespace nodestage {

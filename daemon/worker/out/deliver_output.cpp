@@ -50,7 +50,7 @@ Status clash(const std::string& path, const std::string& name) {
 class Delivery {
  public:
   // Borrows everything.
-  Delivery(const WorkerOrder& order, const JobResults& job, const OutputSource& source,
+  Delivery(const DeliveryOrder& order, const JobResults& job, const OutputSource& source,
            const OutputTarget& target, CopyScope scope, OutputReport& report)
       : order_(order),
         links_(job.links(source)),
@@ -165,7 +165,7 @@ class Delivery {
                 });
   }
 
-  const WorkerOrder& order_;
+  const DeliveryOrder& order_;
   OutputLinks links_;
   const OutputSource& source_;
   const OutputTarget& target_;
@@ -201,7 +201,7 @@ OutputLinks JobResults::links(const OutputSource& source) const {
   return links;
 }
 
-void deliver_output(const OutputItem& item, const WorkerOrder& order, const JobResults& job,
+void deliver_output(const OutputItem& item, const DeliveryOrder& order, const JobResults& job,
                     const EarlierDelivery& earlier, OutputReport& report) {
   if (is_excluded(item.when, order.outcome)) {
     return report.skip(item.when == When::success ? "when=success, and the job failed"
@@ -225,7 +225,7 @@ void deliver_output(const OutputItem& item, const WorkerOrder& order, const JobR
   report.finish(Delivery(order, job, *source, *target, scope, report).run());
 }
 
-void push_output(const OutputItem& item, const WorkerOrder& order, const JobResults& job,
+void push_output(const OutputItem& item, const DeliveryOrder& order, const JobResults& job,
                  const EarlierDelivery& earlier, const SettleRules& rules, OutputReport& report) {
   CopyScope scope{CopyWhat::changed, earlier.list, earlier.item, &rules};
   Status pushed;

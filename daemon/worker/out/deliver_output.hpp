@@ -37,13 +37,13 @@ struct EarlierDelivery {
 
 // Finds the sources and copies or packs them to the target. The report ends as done, failed, or
 // skipped. Needs the rights of the job's user.
-void deliver_output(const OutputItem& item, const WorkerOrder& order, const JobResults& job,
+void deliver_output(const OutputItem& item, const DeliveryOrder& order, const JobResults& job,
                     const EarlierDelivery& earlier, OutputReport& report);
 
 // The same while the job runs: copies only what has changed since the earlier deliveries and is
 // whole, and continues their list (not null). What is being written is looked at rules.looks times,
 // and named in the report. SIGIO must be ignored.
-void push_output(const OutputItem& item, const WorkerOrder& order, const JobResults& job,
+void push_output(const OutputItem& item, const DeliveryOrder& order, const JobResults& job,
                  const EarlierDelivery& earlier, const SettleRules& rules, OutputReport& report);
 
 }  // namespace nodestage

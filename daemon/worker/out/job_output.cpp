@@ -43,10 +43,10 @@ std::string in_our_patterns(const std::string& path) {
   return name;
 }
 
-bool is_array_task(const WorkerOrder& order) { return order.array_job != k_no_number; }
+bool is_array_task(const AppendOrder& order) { return order.array_job != k_no_number; }
 
 // The batch script is the first task of the job's first node.
-Result<std::string> expand_as_sbatch(const WorkerOrder& order) {
+Result<std::string> expand_as_sbatch(const AppendOrder& order) {
   if (order.stdout_path.empty()) {  // sbatch's default
     if (!order.array_known) return Error{ENODATA, "whether it is an array's task is not known"};
     return expand_pattern(is_array_task(order) ? "slurm-%A_%a.out" : "slurm-%j.out",
@@ -79,7 +79,7 @@ Result<Fd> open_output(const std::string& path) {
   return open_at(AT_FDCWD, "/proc/self/fd/" + std::to_string(found.get()), k_append);
 }
 
-Result<Fd> open_lines_file(const WorkerOrder& order) {
+Result<Fd> open_lines_file(const AppendOrder& order) {
   const std::string directory = notice_directory(order.stdout_path, order.work_dir);
   TRY_ASSIGN(const Fd into, open_at(AT_FDCWD, directory, O_PATH | O_DIRECTORY));
   const std::string name = lines_file_name(order);
@@ -120,17 +120,17 @@ Status append(int fd, std::string_view lines) {
 
 }  // namespace
 
-std::string job_output_path(const WorkerOrder& order) {
+std::string job_output_path(const AppendOrder& order) {
   const auto path = expand_as_sbatch(order);
   if (!path) return "";
   return path->starts_with('/') ? *path : order.work_dir + "/" + *path;
 }
 
-std::string lines_file_name(const WorkerOrder& order) {
+std::string lines_file_name(const AppendOrder& order) {
   return "nodestage-" + std::to_string(order.job) + ".log";
 }
 
-Result<Fd> open_job_output(const WorkerOrder& order) {
+Result<Fd> open_job_output(const AppendOrder& order) {
   return order.lines_to == LinesTo::file ? open_lines_file(order)
                                          : open_output(job_output_path(order));
 }

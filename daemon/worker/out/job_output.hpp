@@ -13,15 +13,15 @@ namespace nodestage {
 // The job's standard output file: order.stdout_path with the patterns that sbatch expands in it, or
 // sbatch's default. Empty if a pattern's value is not known on this node. A job that is not
 // sbatch's has no such file.
-std::string job_output_path(const WorkerOrder& order);
+std::string job_output_path(const AppendOrder& order);
 
 // "nodestage-JOBID.log", which LinesTo::file appends to, in the directory of the job's output.
-std::string lines_file_name(const WorkerOrder& order);
+std::string lines_file_name(const AppendOrder& order);
 
 // Opens what order.lines_to names; only LinesTo::file makes it. Needs the rights of the job's user.
 // A fault if it is anything but a regular file of that user with one name: other users may write to
 // the directory, and have put something else there.
-Result<Fd> open_job_output(const WorkerOrder& order);
+Result<Fd> open_job_output(const AppendOrder& order);
 
 // Appends `lines`, each of which ends in '\n', after what is there: a last line that lacks its '\n'
 // gets one. Other nodes may append to the same file at the same time. Without a file, the lines are

@@ -59,7 +59,7 @@ bool MissingOutputs::is_any() const {
          std::any_of(absent.begin(), absent.end(), [](const auto& some) { return !some.empty(); });
 }
 
-MissingOutputs find_missing(const StageRequest& request, const WorkerOrder& order,
+MissingOutputs find_missing(const StageRequest& request, const DeliveryOrder& order,
                             const JobResults& job) {
   MissingOutputs found;
   bool is_any_there = false;
@@ -88,7 +88,7 @@ MissingOutputs find_missing(const StageRequest& request, const WorkerOrder& orde
   return found;
 }
 
-bool keeps_left(const MissingOutputs& missing, const WorkerOrder& order, const JobResults& job) {
+bool keeps_left(const MissingOutputs& missing, const DeliveryOrder& order, const JobResults& job) {
   if (missing.left.empty()) return false;
   const bool is_one_near = std::any_of(missing.meant.begin(), missing.meant.end(),
                                        [](const std::string& path) { return !path.empty(); });

@@ -25,13 +25,13 @@ struct MissingOutputs {
 };
 
 // `names`, `left` and `meant` are filled if something is missing.
-MissingOutputs find_missing(const StageRequest& request, const WorkerOrder& order,
+MissingOutputs find_missing(const StageRequest& request, const DeliveryOrder& order,
                             const JobResults& job);
 
 // Whether what is left is kept, so that a misspelled name does not cost a job its results. A job of
 // one node could not have meant to lose any of it. Of several nodes, often one alone writes the
 // results, and the others only a log of their own.
-bool keeps_left(const MissingOutputs& missing, const WorkerOrder& order, const JobResults& job);
+bool keeps_left(const MissingOutputs& missing, const DeliveryOrder& order, const JobResults& job);
 
 // A note of MissingOutputs, "reslts: nothing of that name in the job's directory", and ", which
 // holds results, log.txt (did you mean 'results'?)"

@@ -10,7 +10,7 @@
 namespace nodestage {
 namespace {
 
-Status write_notice(const std::string& directory, const WorkerOrder& order, std::string_view text) {
+Status write_notice(const std::string& directory, const NoticeOrder& order, std::string_view text) {
   TRY_ASSIGN(const Fd into, open_at(AT_FDCWD, directory, O_PATH | O_DIRECTORY));
   const PendingName pending(into.get(), pending_names(order));
   TRY_ASSIGN(Fd file, pending.create_file(0600));
@@ -32,14 +32,14 @@ std::string notice_directory(const std::string& stdout_path, const std::string& 
   return is_device || directory.find('%') != std::string::npos ? work_dir : directory;
 }
 
-std::string notice_name(const WorkerOrder& order) {
+std::string notice_name(const NoticeOrder& order) {
   std::string name = "nodestage-" + std::to_string(order.job);
   if (order.restart > 0) name += "." + std::to_string(order.restart);
   if (order.node_count > 1) name += "-" + order.node;
   return name + ".txt";
 }
 
-int run_notice(const WorkerOrder& order, std::string_view text) {
+int run_notice(const NoticeOrder& order, std::string_view text) {
   const std::string first = notice_directory(order.stdout_path, order.work_dir);
   const Status written = write_notice(first, order, text);
   if (written) return 0;

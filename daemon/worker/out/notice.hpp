@@ -14,10 +14,10 @@ std::string notice_directory(const std::string& stdout_path, const std::string& 
 
 // "nodestage-JOBID.txt", with the restart count of a later run, and with the node's name if the job
 // has several nodes, each of which may have something to report.
-std::string notice_name(const WorkerOrder& order);
+std::string notice_name(const NoticeOrder& order);
 
 // Writes `text` there, atomically, with mode 0600; if that fails, into the work directory. A fault
 // is logged. Needs the rights of the job's user. Returns the exit code.
-int run_notice(const WorkerOrder& order, std::string_view text);
+int run_notice(const NoticeOrder& order, std::string_view text);
 
 }  // namespace nodestage

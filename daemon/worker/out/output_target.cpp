@@ -30,12 +30,12 @@ void split(const std::string& path, OutputTarget& target) {
 }
 
 // The archive's name if TARGET is only the directory for it.
-std::string default_archive_name(const WorkerOrder& order, const OutputSource& source) {
+std::string default_archive_name(const NamedOrder& order, const OutputSource& source) {
   if (source.kind == OutputSource::Kind::matches) return "job-" + std::to_string(order.job);
   return last_part(source.paths.front());
 }
 
-OutputTarget archive_target(std::string path, const std::string& node, const WorkerOrder& order,
+OutputTarget archive_target(std::string path, const std::string& node, const NamedOrder& order,
                             const OutputSource& source) {
   OutputTarget target;
   target.form = OutputTarget::Form::archive;
@@ -97,7 +97,7 @@ Result<Fd> make_directory(int parent_fd, const std::string& name, const std::str
 
 }  // namespace
 
-PatternFacts pattern_facts(const WorkerOrder& order) {
+PatternFacts pattern_facts(const NamedOrder& order) {
   PatternFacts facts;
   facts.job = order.job;
   facts.restart = order.restart;
@@ -118,7 +118,7 @@ std::string OutputTarget::path() const {
   return directory == "/" ? "/" + name : directory + "/" + name;
 }
 
-Result<OutputTarget> place_output(const OutputItem& item, const WorkerOrder& order,
+Result<OutputTarget> place_output(const OutputItem& item, const NamedOrder& order,
                                   const OutputSource& source) {
   auto expanded = expand_pattern(item.target, pattern_facts(order));
   if (!expanded) return expanded.error();

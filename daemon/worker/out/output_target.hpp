@@ -29,7 +29,7 @@ struct OutputTarget {
 
 // The values of patterns. Outside of an array, %A is the job id and %a is 4294967294, as in Slurm's
 // own file names.
-PatternFacts pattern_facts(const WorkerOrder& order);
+PatternFacts pattern_facts(const NamedOrder& order);
 
 // Does not look at the file system. With several nodes and no %N or %n in TARGET, the node's name
 // is inserted: TARGET/<node>/… or x.<node>.tar.zst. A fault: a pattern whose value is not known
@@ -37,7 +37,7 @@ PatternFacts pattern_facts(const WorkerOrder& order);
 //
 // An archive's suffix in TARGET requests packing. A single file whose name is an archive's is not
 // packed again, unless `pack` requests it.
-Result<OutputTarget> place_output(const OutputItem& item, const WorkerOrder& order,
+Result<OutputTarget> place_output(const OutputItem& item, const NamedOrder& order,
                                   const OutputSource& source);
 
 // Opens a directory, following links as its user would, and creates what is missing of its path

@@ -25,7 +25,7 @@ std::string source_of(const std::string& typed, const std::string& directory) {
 
 }  // namespace
 
-bool is_selected(const WorkerOrder& order, const OutputItem& item, std::size_t index) {
+bool is_selected(const PushOrder& order, const OutputItem& item, std::size_t index) {
   if (order.push_all || (order.push_items >> index & 1) != 0) return true;
   const std::string source = tidy_path(item.source);
   return std::any_of(
@@ -33,7 +33,7 @@ bool is_selected(const WorkerOrder& order, const OutputItem& item, std::size_t i
       [&](const std::string& typed) { return source_of(typed, order.directory) == source; });
 }
 
-void push_outputs(const WorkerOrder& order, const StageRequest& request, const JobResults& job,
+void push_outputs(const PushOrder& order, const StageRequest& request, const JobResults& job,
                   DeliveredList& list, const SettleRules& rules,
                   std::vector<OutputReport>& reports) {
   for (std::size_t i = 0; i < reports.size(); ++i) {

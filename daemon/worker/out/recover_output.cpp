@@ -33,7 +33,7 @@ Status copy_each(const std::vector<std::string>& paths, const OutputSource& sour
 
 // The paths that have that parent, into the same below the target.
 Status copy_into(const std::string& parent, const std::vector<std::string>& paths,
-                 const OutputSource& source, const WorkerOrder& order, const CopyScope& scope,
+                 const OutputSource& source, const RecoverOrder& order, const CopyScope& scope,
                  OutputReport& report) {
   TRY_ASSIGN(Fd into, make_directories(order.recover_to + "/" + parent));
   scope.links->begin_in(parent);
@@ -43,7 +43,7 @@ Status copy_into(const std::string& parent, const std::vector<std::string>& path
   return copied ? synced : copied;
 }
 
-void copy_all(const OutputSource& source, const WorkerOrder& order, const JobResults& job,
+void copy_all(const OutputSource& source, const RecoverOrder& order, const JobResults& job,
               OutputReport& report) {
   OutputLinks links = job.links(source);
   std::map<std::string, std::vector<std::string>> by_parent;
@@ -73,7 +73,7 @@ std::string link_out(const JobTree& job, const std::string& path) {
 }
 
 // All that the tree has of an output that is not in it.
-void recover_link(const std::string& source, const WorkerOrder& order, const JobResults& job,
+void recover_link(const std::string& source, const RecoverOrder& order, const JobResults& job,
                   OutputReport& report) {
   const std::string link = link_out(job.tree, source.substr(0, source.find_last_not_of('/') + 1));
   report.add_note(link + ": leads out of the job's directory, and was copied as a link");
@@ -83,7 +83,7 @@ void recover_link(const std::string& source, const WorkerOrder& order, const Job
 
 }  // namespace
 
-void recover_output(const OutputItem& item, const WorkerOrder& order, const JobResults& job,
+void recover_output(const OutputItem& item, const RecoverOrder& order, const JobResults& job,
                     OutputReport& report) {
   if (is_excluded(item.when, order.outcome)) return report.skip("when= excludes it");
   const auto source = job.find(item);
@@ -94,7 +94,7 @@ void recover_output(const OutputItem& item, const WorkerOrder& order, const JobR
   copy_all(*source, order, job, report);
 }
 
-void recover_left(const std::vector<std::string>& paths, const WorkerOrder& order,
+void recover_left(const std::vector<std::string>& paths, const RecoverOrder& order,
                   const JobResults& job, OutputReport& report) {
   OutputSource left{Kind::matches, paths};
   left.changed = paths;  // of what was staged, too, only that is recovered

@@ -15,12 +15,12 @@ namespace nodestage {
 // unpacked and whatever TARGET was. Of a source that a link leads out of the tree, it copies the
 // link. Skips what `when=` is known to exclude. The report ends as done, failed, or skipped. Needs
 // the rights of the job's user.
-void recover_output(const OutputItem& item, const WorkerOrder& order, const JobResults& job,
+void recover_output(const OutputItem& item, const RecoverOrder& order, const JobResults& job,
                     OutputReport& report);
 
 // Copies what lies at these paths of the tree to the same paths below order.recover_to: what
 // --stage-out does not name where a source of it is missing (left_results()).
-void recover_left(const std::vector<std::string>& paths, const WorkerOrder& order,
+void recover_left(const std::vector<std::string>& paths, const RecoverOrder& order,
                   const JobResults& job, OutputReport& report);
 
 }  // namespace nodestage

@@ -24,7 +24,7 @@
 namespace nodestage {
 namespace {
 
-static_assert(k_max_request_items <= 64, "a bit of WorkerOrder::delivered for each");
+static_assert(k_max_request_items <= 64, "a bit of DeliveryOrder::delivered for each");
 constexpr const char* k_delivered_before = "was delivered before";
 constexpr const char* k_no_run = "the staging failed, and no step has run";
 
@@ -38,7 +38,7 @@ void tell_phase(WorkerPhase phase, std::size_t items, std::string_view cause = "
 }
 
 // What the owner of the results can do; the node's name is for the command.
-std::string advice(const WorkerOrder& order, int code) {
+std::string advice(const DeliveryWords& words, int code) {
   std::string first;
   switch (code) {
     case ENOSPC:
@@ -64,20 +64,10 @@ std::string advice(const WorkerOrder& order, int code) {
     default:
       break;
   }
-  if (order.task == WorkerTask::push)
-    return first + "It is tried again the next time, and at the end of the job.";
-  if (order.task == WorkerTask::recover)
-    return first + "The data are still kept on this node; name another directory if need be.";
-  return first + "The data are kept on this node: `nodestage recover " + std::to_string(order.job) +
-         " DIR --node=" + order.node + "` copies them to DIR.";
+  return first + words.last_advice;
 }
 
-const char* name_of(WorkerTask task) {
-  if (task == WorkerTask::push) return "delivery";
-  return task == WorkerTask::recover ? "recovery" : "stage-out";
-}
-
-std::string cause_text(const WorkerOrder& order, const std::vector<OutputReport>& reports) {
+std::string cause_text(const DeliveryWords& words, const std::vector<OutputReport>& reports) {
   const OutputReport* first = nullptr;
   std::size_t failed = 0;
   for (const OutputReport& report : reports) {
@@ -86,17 +76,17 @@ std::string cause_text(const WorkerOrder& order, const std::vector<OutputReport>
     if (first == nullptr) first = &report;
   }
   if (first == nullptr) return "";
-  std::string text = std::string(name_of(order.task)) + " of " + first->source() + " to " +
+  std::string text = std::string(words.name) + " of " + first->source() + " to " +
                      first->destination() + " failed: " + first->note();
   if (failed > 1) text += " (and " + human_count(failed - 1) + " more of --stage-out failed)";
-  return text + "\n" + advice(order, first->first_code());
+  return text + "\n" + advice(words, first->first_code());
 }
 
-bool is_first_node(const WorkerOrder& order) {
+bool is_first_node(const DeliveryOrder& order) {
   return order.node_index == 0 || order.node_count == 1;
 }
 
-void tell_missing(const WorkerOrder& order, std::size_t index, const MissingOutputs& missing,
+void tell_missing(const DeliveryOrder& order, std::size_t index, const MissingOutputs& missing,
                   bool is_kept, OutputReport& report) {
   const std::string note = missing_note(missing.notes[index], missing.names, missing.meant[index]);
   if (is_kept) return report.give_up(Error{k_missing_source, note});
@@ -104,7 +94,7 @@ void tell_missing(const WorkerOrder& order, std::size_t index, const MissingOutp
 }
 
 // Of an output that is there in part.
-void tell_absent(const WorkerOrder& order, std::size_t index, const MissingOutputs& missing,
+void tell_absent(const DeliveryOrder& order, std::size_t index, const MissingOutputs& missing,
                  bool is_kept, OutputReport& report) {
   if (missing.absent[index].empty()) return;
   const std::string note = absent_note(missing.absent[index], missing.meant[index]);
@@ -122,7 +112,7 @@ bool shows_a_run(const StageRequest& request, const JobResults& job) {
   });
 }
 
-void deliver_outputs(const WorkerOrder& order, const StageRequest& request, const JobResults& job,
+void deliver_outputs(const DeliveryOrder& order, const StageRequest& request, const JobResults& job,
                      DeliveredList& list, std::vector<OutputReport>& reports) {
   // What exists of a staged input may be only a part of it, which must not replace the whole in a
   // target.
@@ -144,7 +134,7 @@ void deliver_outputs(const WorkerOrder& order, const StageRequest& request, cons
   }
 }
 
-void recover_outputs(const WorkerOrder& order, const StageRequest& request, const JobResults& job,
+void recover_outputs(const RecoverOrder& order, const StageRequest& request, const JobResults& job,
                      std::vector<OutputReport>& reports) {
   MissingOutputs missing = find_missing(request, order, job);
   for (std::size_t i = 0; i < reports.size(); ++i) {
@@ -161,21 +151,14 @@ void recover_outputs(const WorkerOrder& order, const StageRequest& request, cons
   }
 }
 
-}  // namespace
-
-int refuse_stage_out(const WorkerOrder& order, const Error& error) {
-  tell_phase(WorkerPhase::failed, 0,
-             "the request cannot be read: " + printable(error.text()) + "\n" + advice(order, 0));
-  return 1;
-}
-
-int run_stage_out(const WorkerOrder& order, const StageRequest& request, const SettleRules& rules) {
+// Calls deliver(job, list, reports). `is_listed`: whether it goes by the list of deliveries.
+template <typename Order, typename Deliver>
+int run_delivery(const Order& order, const StageRequest& request, bool is_listed,
+                 std::uint64_t staged_if_unknown, Deliver deliver) {
   tell_phase(WorkerPhase::starting, 0);
   ::umask(static_cast<mode_t>(request.umask));
   for (const int signal : {SIGXFSZ, SIGIO}) std::signal(signal, SIG_IGN);
 
-  const bool recovers = order.task == WorkerTask::recover;
-  const bool is_listed = order.keeps_list && !recovers;
   RateLimit rate(is_listed ? k_worker_rate_fd : -1);
   std::vector<OutputReport> reports;
   reports.reserve(request.outputs.size());
@@ -185,20 +168,57 @@ int run_stage_out(const WorkerOrder& order, const StageRequest& request, const S
   tell_phase(WorkerPhase::working, reports.size());
   DeliveredList list(is_listed ? k_worker_delivered_fd : -1);
   const JobTree tree(k_worker_directory_fd, order.directory);
-  const StagedData staged(request, order, tree.fd());
-  const JobResults job{tree, staged};
+  const StagedData staged(request, order, tree.fd(), staged_if_unknown);
   list.begin(pending_names(order).prefix);
-  if (order.task == WorkerTask::push) {
-    push_outputs(order, request, job, list, rules, reports);
-  } else if (recovers) {
-    recover_outputs(order, request, job, reports);
-  } else {
-    deliver_outputs(order, request, job, list, reports);
-  }
+  deliver(JobResults{tree, staged}, list, reports);
   list.end();
-  const std::string cause = cause_text(order, reports);
+  const std::string cause = cause_text(words_of(order), reports);
   tell_phase(cause.empty() ? WorkerPhase::done : WorkerPhase::failed, reports.size(), cause);
   return cause.empty() ? 0 : 1;
+}
+
+}  // namespace
+
+DeliveryWords words_of(const StageOutOrder& order) {
+  return {"stage-out", "The data are kept on this node: `nodestage recover " +
+                           std::to_string(order.job) + " DIR --node=" + order.node +
+                           "` copies them to DIR."};
+}
+
+DeliveryWords words_of(const PushOrder&) {
+  return {"delivery", "It is tried again the next time, and at the end of the job."};
+}
+
+DeliveryWords words_of(const RecoverOrder&) {
+  return {"recovery", "The data are still kept on this node; name another directory if need be."};
+}
+
+int refuse_delivery(const DeliveryWords& words, const Error& error) {
+  tell_phase(WorkerPhase::failed, 0,
+             "the request cannot be read: " + printable(error.text()) + "\n" + advice(words, 0));
+  return 1;
+}
+
+int run_stage_out(const StageOutOrder& order, const StageRequest& request) {
+  return run_delivery(order, request, order.keeps_list, 0,
+                      [&](const JobResults& job, DeliveredList& list, auto& reports) {
+                        deliver_outputs(order, request, job, list, reports);
+                      });
+}
+
+// While the job runs, an item may become complete after this order was made.
+int run_push(const PushOrder& order, const StageRequest& request, const SettleRules& rules) {
+  return run_delivery(order, request, order.keeps_list, UINT64_MAX,
+                      [&](const JobResults& job, DeliveredList& list, auto& reports) {
+                        push_outputs(order, request, job, list, rules, reports);
+                      });
+}
+
+int run_recover(const RecoverOrder& order, const StageRequest& request) {
+  return run_delivery(order, request, false, 0,
+                      [&](const JobResults& job, DeliveredList&, auto& reports) {
+                        recover_outputs(order, request, job, reports);
+                      });
 }
 
 }  // namespace nodestage

@@ -2,21 +2,34 @@
 // or below a directory that is named later.
 #pragma once
 
+#include <string>
+
 #include "common/request/request.hpp"
 #include "common/wire/worker_order.hpp"
 #include "daemon/worker/deliver/settled_file.hpp"
 
 namespace nodestage {
 
-// Runs as the job's user, without capabilities, on the descriptors of common/wire/worker_order.hpp.
-// Sets the process's umask to the request's and ignores SIGXFSZ and SIGIO. Exit code 0: every item
-// was delivered (also earlier: order.delivered), had nothing to deliver, or was not selected (phase
-// done). 1: some were not (phase failed; the cause has two lines, what happened and what to do).
-// Writes one ItemRecord for each item of --stage-out, in their order. `rules`: for `push`.
-int run_stage_out(const WorkerOrder& order, const StageRequest& request,
-                  const SettleRules& rules = {});
+// Each runs as the job's user, without capabilities, on the descriptors of
+// common/wire/worker_order.hpp. Sets the process's umask to the request's and ignores SIGXFSZ and
+// SIGIO. Exit code 0: every item was delivered (also earlier: order.delivered), had nothing to
+// deliver, or was not selected (phase done). 1: some were not (phase failed; the cause has two
+// lines, what happened and what to do). Writes one ItemRecord for each item of --stage-out, in
+// their order.
+int run_stage_out(const StageOutOrder& order, const StageRequest& request);
+int run_push(const PushOrder& order, const StageRequest& request, const SettleRules& rules = {});
+int run_recover(const RecoverOrder& order, const StageRequest& request);
+
+// How users are told that a task has failed: its name, and what they can do in the end.
+struct DeliveryWords {
+  const char* name;
+  std::string last_advice;
+};
+DeliveryWords words_of(const StageOutOrder& order);
+DeliveryWords words_of(const PushOrder& order);
+DeliveryWords words_of(const RecoverOrder& order);
 
 // To call instead if the request cannot be read: phase failed, exit code 1.
-int refuse_stage_out(const WorkerOrder& order, const Error& error);
+int refuse_delivery(const DeliveryWords& words, const Error& error);
 
 }  // namespace nodestage

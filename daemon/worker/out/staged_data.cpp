@@ -77,13 +77,13 @@ std::string shown_names(const std::vector<std::string>& names) {
 
 }  // namespace
 
-StagedData::StagedData(const StageRequest& request, const WorkerOrder& order, int job_fd)
+StagedData::StagedData(const StageRequest& request, const DeliveryOrder& order, int job_fd,
+                       std::uint64_t if_unknown)
     : placed_(read_placed_names(job_fd)) {
-  const auto until = [&order](std::size_t item) {
+  const auto until = [&order, if_unknown](std::size_t item) {
     if (item < order.staged_ns.size() && order.staged_ns[item] != 0)
       return past(order.staged_ns[item]);
-    // While the job runs, an item may become complete after this order was made.
-    return order.task == WorkerTask::push ? UINT64_MAX : 0;
+    return if_unknown;
   };
   for (std::size_t i = 0; i < request.datasets.size(); ++i) {
     const DatasetItem& item = request.datasets[i];

@@ -23,7 +23,8 @@ namespace nodestage {
 class StagedData {
  public:
   // job_fd: the job directory, borrowed for the call.
-  StagedData(const StageRequest& request, const WorkerOrder& order, int job_fd);
+  StagedData(const StageRequest& request, const DeliveryOrder& order, int job_fd,
+             std::uint64_t if_unknown = 0);
 
   // Whether staging puts something at, below, or above the path, according to the request alone.
   [[nodiscard]] bool meets(const std::string& path) const;

@@ -6,7 +6,7 @@
 #include <optional>
 #include <string>
 
-#include "common/wire/worker_order.hpp"
+#include "common/wire/worker_rules.hpp"
 #include "daemon/worker/archive/archive_contents.hpp"
 #include "daemon/worker/archive/container.hpp"
 #include "daemon/worker/archive/entries.hpp"

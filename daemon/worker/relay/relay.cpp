@@ -17,7 +17,7 @@ constexpr std::chrono::milliseconds k_plan_step{10};
 
 }  // namespace
 
-Relay::Relay(const WorkerOrder& order, const Descriptors& descriptors, Board board,
+Relay::Relay(const RelayOrder& order, const Descriptors& descriptors, Board board,
              OpenOriginal open)
     : board_(std::move(board)),
       rate_(descriptors.rate),
@@ -26,7 +26,7 @@ Relay::Relay(const WorkerOrder& order, const Descriptors& descriptors, Board boa
       table_(basis_),
       server_(basis_, table_) {}
 
-Result<std::unique_ptr<Relay>> Relay::make(const WorkerOrder& order, const Descriptors& descriptors,
+Result<std::unique_ptr<Relay>> Relay::make(const RelayOrder& order, const Descriptors& descriptors,
                                            OpenOriginal open) {
   TRY_ASSIGN(Board board, Board::map(descriptors.board));
   return std::unique_ptr<Relay>(new Relay(order, descriptors, std::move(board), std::move(open)));

@@ -32,7 +32,7 @@ class Relay {
     int rate = k_worker_rate_fd;
   };
   // The order is borrowed. A fault if the board cannot be used.
-  static Result<std::unique_ptr<Relay>> make(const WorkerOrder& order,
+  static Result<std::unique_ptr<Relay>> make(const RelayOrder& order,
                                              const Descriptors& descriptors,
                                              OpenOriginal open = open_original);
   Relay(const Relay&) = delete;
@@ -54,7 +54,7 @@ class Relay {
   bool await_end(RelayClock::time_point until);
 
  private:
-  Relay(const WorkerOrder& order, const Descriptors& descriptors, Board board, OpenOriginal open);
+  Relay(const RelayOrder& order, const Descriptors& descriptors, Board board, OpenOriginal open);
   [[nodiscard]] bool is_off();
   [[nodiscard]] bool is_over();
 

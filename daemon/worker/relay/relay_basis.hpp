@@ -79,7 +79,7 @@ class PlanDesk {
 };
 
 struct RelayBasis {
-  const WorkerOrder& order;
+  const RelayOrder& order;
   RelayBoard& board;
   int spool_fd;
   RateLimit& rate;
@@ -92,13 +92,13 @@ struct RelayBasis {
   std::atomic<RelayClock::time_point> upstream_rests_until = RelayClock::time_point();
 
   [[nodiscard]] std::chrono::seconds silence() const {
-    return std::chrono::seconds(order.relay_silence_s);
+    return std::chrono::seconds(order.relay.silence_wait_s);
   }
   [[nodiscard]] std::chrono::seconds patience() const {
-    return std::chrono::seconds(order.relay_patience_s);
+    return std::chrono::seconds(order.relay.patience_s);
   }
   [[nodiscard]] RelayClock::time_point plan_limit() const {
-    return begun + std::chrono::seconds(order.relay_plan_s);
+    return begun + std::chrono::seconds(order.relay.answer_wait_s);
   }
 };
 

@@ -27,7 +27,7 @@ constexpr milliseconds k_pause{100};  // when there are too many, or no descript
 
 Status RelayServer::start() {
   const auto& order = basis_.order;
-  TRY_ASSIGN(listener_, listen_for_peers(order.relay_first_port, order.relay_last_port));
+  TRY_ASSIGN(listener_, listen_for_peers(order.relay.ports.first, order.relay.ports.last));
   if (basis_.threads.start([this] { accept_all(); })) return {};
   listener_ = RelayListener{};
   return Error{EAGAIN, "no thread can be started"};
@@ -61,7 +61,7 @@ Status RelayServer::accept_one() {
 Result<SealedStream> RelayServer::meet(Fd socket) {
   const std::shared_ptr<void> proven(nullptr, [this](void*) { --unproven_; });
   const RelayPlan plan = basis_.plan.await(
-      RelayClock::now() + std::chrono::seconds(basis_.order.relay_plan_s), basis_.stop);
+      RelayClock::now() + std::chrono::seconds(basis_.order.relay.answer_wait_s), basis_.stop);
   if (plan.part != RelayPart::head && plan.part != RelayPart::link)
     return Error{0, "this node has no key"};
   return SealedStream::meet(PeerSocket(std::move(socket), basis_.stop), RelaySide::server, plan.key,

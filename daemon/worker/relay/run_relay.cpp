@@ -30,7 +30,7 @@ int fail(const std::string& cause) {
 
 }  // namespace
 
-int run_relay(const WorkerOrder& order) {
+int run_relay(const RelayOrder& order) {
   if (!order.has_board) return fail("the daemon has given no board");
   auto relay = Relay::make(order, {});
   if (!relay) return fail(relay.error().text());

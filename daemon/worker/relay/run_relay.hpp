@@ -7,6 +7,6 @@ namespace nodestage {
 
 // With the descriptors of worker_order.hpp. Writes the status file: phase `working` once it listens
 // (or cannot), then `done`, or `failed` with the cause. Returns the exit code.
-int run_relay(const WorkerOrder& order);
+int run_relay(const RelayOrder& order);
 
 }  // namespace nodestage

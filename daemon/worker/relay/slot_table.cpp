@@ -69,7 +69,8 @@ bool SlotTable::take_ask(std::size_t i) {
 }
 
 void SlotTable::begin(std::size_t i, const std::string& path, const RelayIdentity& identity) {
-  const auto ring = ring_bytes(basis_.order.relay_window, static_cast<std::uint32_t>(lanes()));
+  const auto ring =
+      ring_bytes(basis_.order.relay.window_bytes, static_cast<std::uint32_t>(lanes()));
   auto feed = std::make_shared<SlotFeed>(basis_, SlotFeed::Place{i, ring}, path, identity);
   entries_[i] = Entry{feed, false, ++feeds_};
   if (basis_.threads.start([feed] { feed->run(); })) return;
@@ -163,7 +164,7 @@ bool SlotTable::claim(std::size_t i, const RelayAsk& ask) {
 
 Result<std::optional<JoinedFeed>> SlotTable::join(const RelayAsk& ask) {
   const Lock lock(mutex_);
-  if (ask.identity.size < basis_.order.relay_least_bytes)
+  if (ask.identity.size < basis_.order.relay.least_bytes)
     return Error{0, "it is smaller than what is relayed there"};
   if (auto joined = join_feed(ask)) return std::optional(std::move(*joined));
   if (has_feed_for(ask)) return Error{0, "it is not complete there, or its beginning is gone"};

@@ -73,7 +73,8 @@ Result<RelayAsk> Successor::receive_ask() {
 
 // Waits for the staging worker to say how many slots there are, and for a slot.
 Result<JoinedFeed> Successor::join(const RelayAsk& ask) {
-  const auto until = RelayClock::now() + basis_.patience() + seconds(basis_.order.relay_plan_s);
+  const auto until =
+      RelayClock::now() + basis_.patience() + seconds(basis_.order.relay.answer_wait_s);
   for (int tries = 0; RelayClock::now() < until; ++tries) {
     TRY(check());
     TRY_ASSIGN(auto joined, table_.join(ask));

@@ -2,7 +2,7 @@
 #pragma once
 
 #include "common/result.hpp"
-#include "common/wire/worker_order.hpp"
+#include "common/wire/worker_rules.hpp"
 
 namespace nodestage {
 

@@ -35,7 +35,7 @@ Status verify_ids(std::string_view status, const std::string& key, std::uint32_t
 
 }  // namespace
 
-Status verify_process_status(std::string_view status, const WorkerOrder& order) {
+Status verify_process_status(std::string_view status, const OrderHead& order) {
   TRY(verify_ids(status, "Uid", order.uid));
   TRY(verify_ids(status, "Gid", order.gid));
   for (const char* set : {"CapInh", "CapPrm", "CapEff", "CapAmb"}) {
@@ -49,7 +49,7 @@ Status verify_process_status(std::string_view status, const WorkerOrder& order) 
   return {};
 }
 
-Status verify_privileges(const WorkerOrder& order) {
+Status verify_privileges(const OrderHead& order) {
   TRY_ASSIGN(const std::string status, read_file(AT_FDCWD, "/proc/self/status", 64 * 1024));
   return verify_process_status(status, order);
 }

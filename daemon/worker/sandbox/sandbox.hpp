@@ -7,7 +7,7 @@
 
 #include "common/os/fd.hpp"
 #include "common/result.hpp"
-#include "common/wire/worker_order.hpp"
+#include "common/wire/worker_rules.hpp"
 
 namespace nodestage {
 

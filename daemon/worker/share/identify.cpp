@@ -100,7 +100,7 @@ ItemRecord record_of(const std::string& source, std::uint32_t flags, const Findi
 }
 
 // Of each item in the request's order; none for one that is not shared.
-std::vector<std::optional<Finding>> findings_of(const WorkerOrder& order,
+std::vector<std::optional<Finding>> findings_of(const IdentifyOrder& order,
                                                 const StageRequest& request) {
   const ShareRules rules{order, request.umask};
   std::vector<std::optional<Finding>> findings;
@@ -121,7 +121,7 @@ ItemRecord plain_record() {
   return record;
 }
 
-std::vector<ItemRecord> records_of(const WorkerOrder& order, const StageRequest& request) {
+std::vector<ItemRecord> records_of(const IdentifyOrder& order, const StageRequest& request) {
   std::vector<ItemRecord> records;
   for (const auto& finding : findings_of(order, request)) {
     const std::size_t i = records.size();
@@ -135,14 +135,14 @@ std::vector<ItemRecord> records_of(const WorkerOrder& order, const StageRequest&
 
 }  // namespace
 
-std::vector<SourceIdentity> identities_of(const WorkerOrder& order, const StageRequest& request) {
+std::vector<SourceIdentity> identities_of(const IdentifyOrder& order, const StageRequest& request) {
   std::vector<SourceIdentity> identities;
   for (const auto& finding : findings_of(order, request))
     identities.push_back(finding ? finding->identity : SourceIdentity());
   return identities;
 }
 
-int run_identify(const WorkerOrder& order, const StageRequest& request) {
+int run_identify(const IdentifyOrder& order, const StageRequest& request) {
   const std::vector<ItemRecord> records = records_of(order, request);
   StatusHeader header{};
   header.magic = k_status_magic;

@@ -12,7 +12,7 @@ namespace nodestage {
 // Of each item, in the request's order; an empty one for an item without the key `shared`. Needs
 // the rights of the job's user. Reads little, whatever the sources' sizes: at most 64 MiB of an
 // item that was changed lately.
-std::vector<SourceIdentity> identities_of(const WorkerOrder& order, const StageRequest& request);
+std::vector<SourceIdentity> identities_of(const IdentifyOrder& order, const StageRequest& request);
 
 // An item that was changed too lately to be kept has the flag k_item_unsettled, and in `ended_ms`
 // from when on it can be.
@@ -20,6 +20,6 @@ std::vector<SourceIdentity> identities_of(const WorkerOrder& order, const StageR
 // Inherits the descriptors of common/wire/worker_order.hpp. Reports one ItemRecord for each item,
 // in the request's order, and the phase done. An item that cannot be read is not kept; the task
 // `stage` reports that fault. Returns the exit code.
-int run_identify(const WorkerOrder& order, const StageRequest& request);
+int run_identify(const IdentifyOrder& order, const StageRequest& request);
 
 }  // namespace nodestage

@@ -202,7 +202,7 @@ std::string ShareKey::distrust(const std::string& path, int fd) {
 
 // A time in the future counts as just now.
 void ShareKey::note_age(const std::string& what, std::int64_t mtime, std::int64_t ctime) {
-  const std::int64_t least = std::int64_t{rules_.order.cache_min_age_s} * k_second;
+  const std::int64_t least = static_cast<std::int64_t>(rules_.order.cache_min_age_s) * k_second;
   const std::int64_t changed = std::max(mtime, ctime);
   const std::int64_t age = now() - changed;
   is_fresh_ = is_fresh_ || age < 0 || age / k_fresh < least;
@@ -299,7 +299,7 @@ std::string ShareKey::digits_of(const Digest& digest) {
 
 // A clock that is a little fast is no reason to give up, and one that is far off is.
 std::uint64_t ShareKey::settles_ms() const {
-  const std::int64_t least = std::int64_t{rules_.order.cache_min_age_s} * k_second;
+  const std::int64_t least = static_cast<std::int64_t>(rules_.order.cache_min_age_s) * k_second;
   return settles_ - now() > 2 * least ? 0
                                       : static_cast<std::uint64_t>(settles_ / k_millisecond) + 1;
 }

@@ -30,8 +30,8 @@ enum class ShareWay { looks, bytes };
 ShareWay way_of(std::string_view key);
 
 struct ShareRules {
-  const WorkerOrder& order;  // borrowed
-  unsigned umask = 022;      // the request's
+  const IdentifyOrder& order;  // borrowed
+  unsigned umask = 022;        // the request's
   ShareWay way = ShareWay::looks;
 };
 

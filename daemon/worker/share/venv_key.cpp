@@ -53,9 +53,9 @@ void add_listed(std::vector<std::string>& directories, std::string_view list) {
   }
 }
 
-std::vector<std::string> wheel_directories(const VenvItem& item, const WorkerOrder& order,
+std::vector<std::string> wheel_directories(const VenvItem& item, const IdentifyOrder& order,
                                            const RequirementFiles& files) {
-  std::vector<std::string> directories = order.venv_find_links;
+  std::vector<std::string> directories = order.venv.find_links;
   if (!item.wheels.empty()) directories.insert(directories.begin(), item.wheels);
   directories.insert(directories.end(), files.directories.begin(), files.directories.end());
   for (const char* name : {"PIP_FIND_LINKS", "UV_FIND_LINKS"})
@@ -63,10 +63,10 @@ std::vector<std::string> wheel_directories(const VenvItem& item, const WorkerOrd
   return directories;
 }
 
-void add_interpreter(ShareKey& key, const VenvItem& item, const WorkerOrder& order) {
+void add_interpreter(ShareKey& key, const VenvItem& item, const IdentifyOrder& order) {
   key.add("modules", item.modules);
   if (!item.modules.empty()) {
-    const std::string init = module_init_of(order);
+    const std::string init = module_init_of(order.venv);
     if (!init.empty()) key.add_program("module_init", init);
     if (item.python.empty() || is_program_name(item.python))
       return key.add("python", std::string_view(item.python));
@@ -78,9 +78,9 @@ void add_interpreter(ShareKey& key, const VenvItem& item, const WorkerOrder& ord
   key.add_program("python", python);
 }
 
-void add_requirements(ShareKey& key, const VenvItem& item, const WorkerOrder& order) {
-  key.add("installer", order.venv_installer == VenvInstaller::uv ? 1U : 0U);
-  if (order.venv_installer == VenvInstaller::uv) key.add_program("uv", order.venv_uv);
+void add_requirements(ShareKey& key, const VenvItem& item, const IdentifyOrder& order) {
+  key.add("installer", order.venv.installer == VenvInstaller::uv ? 1U : 0U);
+  if (order.venv.installer == VenvInstaller::uv) key.add_program("uv", order.venv.uv);
   const RequirementFiles files = files_of_requirements(item.source);
   if (!files.unknown.empty()) key.refuse(files.unknown);
   key.add("texts", files.texts.size());
@@ -96,7 +96,7 @@ void add_requirements(ShareKey& key, const VenvItem& item, const WorkerOrder& or
   add_interpreter(key, item, order);
   key.add("environment", item.environment);
   for (const auto& directory : wheel_directories(item, order, files)) key.add_directory(directory);
-  add_settings(key, item, order.venv_installer);
+  add_settings(key, item, order.venv.installer);
 }
 
 }  // namespace
@@ -106,7 +106,7 @@ SourceIdentity identify_venv(const VenvItem& item, VenvSource source, int fd,
   const bool is_archive = source == VenvSource::archive;
   ShareKey key(rules, is_archive ? "archive of a venv" : "requirements",
                last_part(item.destination));
-  key.add("build", static_cast<unsigned>(rules.order.venv_build));
+  key.add("build", static_cast<unsigned>(rules.order.venv.build));
   if (is_archive) {
     key.add_file(item.source, fd);
   } else {

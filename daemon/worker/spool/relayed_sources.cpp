@@ -8,6 +8,7 @@
 #include "common/os/file.hpp"
 #include "common/os/mounts.hpp"
 #include "common/text/human.hpp"
+#include "common/wire/space_claim.hpp"
 #include "daemon/worker/basis/log.hpp"
 
 namespace nodestage {
@@ -47,8 +48,8 @@ std::string board_text(const char* text, std::size_t bytes, const char* otherwis
   return copy.empty() ? otherwise : shortened(printable(copy, Newlines::join), k_longest_reason);
 }
 
-RelayedSources::RelayedSources(const WorkerOrder& order, int board_fd, int spool_fd)
-    : order_(order), spool_fd_(spool_fd) {
+RelayedSources::RelayedSources(const RelayRules& rules, int board_fd, int spool_fd)
+    : rules_(rules), spool_fd_(spool_fd) {
   auto board = Board::map(board_fd);
   if (board) {
     board_.emplace(std::move(*board));
@@ -59,22 +60,22 @@ RelayedSources::RelayedSources(const WorkerOrder& order, int board_fd, int spool
 }
 
 bool RelayedSources::qualifies(int fd, const struct stat& info) {
-  if (!S_ISREG(info.st_mode) || order_.relay_window == 0 || info.st_size <= 0) return false;
-  if (static_cast<std::uint64_t>(info.st_size) < order_.relay_least_bytes) return false;
+  if (!S_ISREG(info.st_mode) || rules_.window_bytes == 0 || info.st_size <= 0) return false;
+  if (static_cast<std::uint64_t>(info.st_size) < rules_.least_bytes) return false;
   const std::string mount = mount_of(fd);
   const std::lock_guard lock(mutex_);
   const auto [known, is_new] = mounts_.try_emplace(mount, false);
   if (is_new) {
     const auto text = read_mountinfo();
     const auto found = text ? find_mount(*text, mount) : std::nullopt;
-    known->second = found && is_listed(found->type, order_.relay_file_systems);
+    known->second = found && is_listed(found->type, rules_.file_systems);
   }
   return known->second;
 }
 
 // O_PATH does not trouble the file's server.
 bool RelayedSources::expect(const std::string& path, const struct stat& info) {
-  if (!S_ISREG(info.st_mode) || static_cast<std::uint64_t>(info.st_size) < order_.relay_least_bytes)
+  if (!S_ISREG(info.st_mode) || static_cast<std::uint64_t>(info.st_size) < rules_.least_bytes)
     return false;
   const auto fd = open_at(AT_FDCWD, path, O_PATH);
   if (!fd || !qualifies(fd->get(), info)) return false;
@@ -85,7 +86,7 @@ bool RelayedSources::expect(const std::string& path, const struct stat& info) {
 
 std::uint64_t RelayedSources::spool_bytes() const {
   const bool is_off = !refused_.empty() || (*board_)->is_off != 0;
-  return is_off ? 0 : std::min(order_.relay_window, expected_bytes_);
+  return is_off ? 0 : std::min(rules_.window_bytes, expected_bytes_);
 }
 
 std::uint64_t RelayedSources::spool_taken() const {
@@ -96,7 +97,7 @@ std::uint64_t RelayedSources::spool_taken() const {
 void RelayedSources::begin(std::size_t at_once) {
   if (!refused_.empty() || !is_wanted()) return end();
   const std::uint64_t most = std::min<std::uint64_t>(
-      {k_relay_slots, 2 * at_once, expected_, order_.relay_window / k_good_ring});
+      {k_relay_slots, 2 * at_once, expected_, rules_.window_bytes / k_good_ring});
   lanes_ = static_cast<std::uint32_t>(std::max<std::uint64_t>(most, 1));
   (*board_)->lanes = lanes_;
 }
@@ -121,7 +122,7 @@ bool RelayedSources::turn_off(const std::string& why, const std::atomic<bool>& s
     board.is_off = 1;
   }
   for (auto* word : {&board.asks, &board.moves, &board.news}) raise(*word);
-  const auto end = SilenceWatch::Clock::now() + seconds(order_.relay_patience_s);
+  const auto end = SilenceWatch::Clock::now() + seconds(rules_.patience_s);
   const std::uint64_t before = spool_taken();
   while (spool_taken() > 0 && SilenceWatch::Clock::now() < end && !stop) {
     const std::uint32_t seen = board.news;
@@ -150,7 +151,7 @@ std::optional<RelayPlace> RelayedSources::claim(const std::string& path, const s
     return std::nullopt;
   }
   const RelayIdentity identity = identity_of(info);
-  const auto end = SilenceWatch::Clock::now() + seconds(order_.relay_patience_s);
+  const auto end = SilenceWatch::Clock::now() + seconds(rules_.patience_s);
   SilenceWatch::Clock::time_point ask_again{};
   std::optional<SilenceWatch> watch;
   while (meter.check()) {
@@ -170,7 +171,7 @@ std::optional<RelayPlace> RelayedSources::claim(const std::string& path, const s
       raise(board.asks);
       ask_again = now + k_step;
     }
-    if (!watch) watch.emplace(board, seconds(order_.relay_silence_s));
+    if (!watch) watch.emplace(board, seconds(rules_.silence_wait_s));
     await_raise(board.news, seen, k_step);
     if (watch->is_silent()) lose();
   }
@@ -223,9 +224,9 @@ RelayPlace RelayedSources::place(std::size_t index, std::uint64_t size) const {
           &board.slots[index],
           spool_fd_,
           index,
-          ring_bytes(order_.relay_window, lanes_),
+          ring_bytes(rules_.window_bytes, lanes_),
           size,
-          seconds(order_.relay_silence_s)};
+          seconds(rules_.silence_wait_s)};
 }
 
 }  // namespace nodestage

@@ -12,7 +12,7 @@
 #include <optional>
 #include <string>
 
-#include "common/wire/worker_order.hpp"
+#include "common/wire/worker_rules.hpp"
 #include "daemon/worker/budget/meter.hpp"
 #include "daemon/worker/spool/board.hpp"
 #include "daemon/worker/spool/silence.hpp"
@@ -56,8 +56,8 @@ struct RelayPlace {
 // from any thread. Everything is borrowed.
 class RelayedSources {
  public:
-  // Needs order.has_board. A board that cannot be used is the reason why nothing is relayed.
-  RelayedSources(const WorkerOrder& order, int board_fd, int spool_fd);
+  // A board that cannot be used is the reason why nothing is relayed.
+  RelayedSources(const RelayRules& rules, int board_fd, int spool_fd);
   RelayedSources(const RelayedSources&) = delete;
   RelayedSources& operator=(const RelayedSources&) = delete;
   ~RelayedSources() { end(); }
@@ -91,7 +91,7 @@ class RelayedSources {
   void lose();
 
   // The local disk is needed for something else: nothing is relayed from now on, on this node and
-  // for those behind it. Waits for relay_patience_s at most until the relay worker has emptied the
+  // for those behind it. Waits for patience_s at most until the relay worker has emptied the
   // spool. Returns whether there is room now that the spool could have taken.
   bool turn_off(const std::string& why, const std::atomic<bool>& stop);
 
@@ -106,7 +106,7 @@ class RelayedSources {
   bool ask(RelaySlot& slot, const std::string& path, const RelayIdentity& identity);
   [[nodiscard]] RelayPlace place(std::size_t index, std::uint64_t size) const;
 
-  const WorkerOrder& order_;
+  const RelayRules& rules_;
   const int spool_fd_;
   std::optional<Board> board_;
   std::string refused_;  // why nothing is relayed; "": it is

@@ -27,19 +27,19 @@ constexpr std::size_t k_at_once = 4;
 constexpr std::size_t k_memory = std::size_t{192} * 1024 * 1024;
 
 // Each item has threads of its own, so only a few items run side by side.
-std::size_t items_at_once(const WorkerOrder& order, const StageRequest& request) {
+std::size_t items_at_once(const StageOrder& order, const StageRequest& request) {
   return std::clamp<std::size_t>(
       std::min<std::size_t>(order.threads, request.datasets.size() + (request.venv ? 1 : 0)), 1,
       k_at_once);
 }
 
-PieceLimits limits_of_each(const WorkerOrder& order, std::size_t at_once) {
+PieceLimits limits_of_each(const StageOrder& order, std::size_t at_once) {
   return {std::max(1U, order.threads / static_cast<unsigned>(at_once)), k_memory / at_once,
           order.extract};
 }
 
 // Nothing is built of an environment that is only linked.
-bool needs_builder(const WorkerOrder& order, const StageRequest& request) {
+bool needs_builder(const StageOrder& order, const StageRequest& request) {
   if (!request.venv || !order.refuse_venv.empty()) return false;
   const SharedItem* decided = decided_for(order, request.datasets.size());
   return !request.venv->shared || decided == nullptr || decided->role != ShareRole::link;
@@ -55,7 +55,7 @@ bool has_names_of_matches(const StageRequest& request) {
 class Stage {
  public:
   // `builder`: for request.venv, if there is one. `relays`: null if nothing is relayed.
-  Stage(const WorkerOrder& order, const StageRequest& request, Workspace& workspace,
+  Stage(const StageOrder& order, const StageRequest& request, Workspace& workspace,
         Builder* builder, RelayedSources* relays)
       : order_(order),
         rate_(k_worker_rate_fd),
@@ -233,7 +233,7 @@ class Stage {
     return variables;
   }
 
-  const WorkerOrder& order_;
+  const StageOrder& order_;
   RateLimit rate_;
   std::atomic<bool> stop_ = false;
   Allowance allowance_;
@@ -257,10 +257,10 @@ class Stage {
 
 }  // namespace
 
-int run_stage(const WorkerOrder& order, const StageRequest& request, Builder* builder) {
+int run_stage(const StageOrder& order, const StageRequest& request, Builder* builder) {
   StageReport report;
   std::optional<RelayedSources> relays;
-  if (order.has_board) relays.emplace(order, k_worker_board_fd, k_worker_spool_fd);
+  if (order.has_board) relays.emplace(order.relay, k_worker_board_fd, k_worker_spool_fd);
   if (!order.refuse_outputs.empty() && !request.outputs.empty())
     return report.fail(order.refuse_outputs, {});
   ::umask(request.umask);
@@ -273,8 +273,7 @@ int run_stage(const WorkerOrder& order, const StageRequest& request, Builder* bu
   return Stage(order, request, *workspace, builder, relays ? &*relays : nullptr).run();
 }
 
-Result<std::optional<Builder>> start_builder(const WorkerOrder& order,
-                                             const StageRequest& request) {
+Result<std::optional<Builder>> start_builder(const StageOrder& order, const StageRequest& request) {
   std::optional<Builder> builder;
   if (!needs_builder(order, request)) return builder;
   TRY_ASSIGN(Builder started, Builder::start(k_worker_directory_fd, request.umask));

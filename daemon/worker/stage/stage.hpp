@@ -18,11 +18,11 @@ namespace nodestage {
 // is `optional` or `async`, or any with OnFailure::proceed, may fail; its record says so. The
 // failure of any other causes the phase `failed` at once and stops the rest. `builder` is what
 // start_builder() returned for this request; borrowed.
-int run_stage(const WorkerOrder& order, const StageRequest& request, Builder* builder);
+int run_stage(const StageOrder& order, const StageRequest& request, Builder* builder);
 
 // Starts the process that run_stage() needs for a request with an environment. Empty for any other
 // request, and if order.refuse_venv says why there must be none. Call it before the worker's
 // sandbox, in which no process can be created.
-Result<std::optional<Builder>> start_builder(const WorkerOrder& order, const StageRequest& request);
+Result<std::optional<Builder>> start_builder(const StageOrder& order, const StageRequest& request);
 
 }  // namespace nodestage

@@ -16,7 +16,7 @@ constexpr const char* k_read_only = "; it is read-only";  // so that EACCES is n
 
 }  // namespace
 
-const SharedItem* decided_for(const WorkerOrder& order, std::size_t item) {
+const SharedItem* decided_for(const StageOrder& order, std::size_t item) {
   for (const auto& shared : order.shared) {
     if (shared.item == item) return &shared;
   }

@@ -28,7 +28,7 @@ namespace nodestage {
 
 // What all items of a worker share; borrowed.
 struct StageContext {
-  const WorkerOrder& order;
+  const StageOrder& order;
   Workspace& workspace;
   mode_t umask;
   RateLimit& rate;
@@ -40,7 +40,7 @@ struct StageContext {
 };
 
 // What was decided for a shared item of the request; null: nothing, so it is the job's own.
-const SharedItem* decided_for(const WorkerOrder& order, std::size_t item);
+const SharedItem* decided_for(const StageOrder& order, std::size_t item);
 
 // An item with `shared` gets no write bits, whatever its ShareRole. One that is only linked is
 // neither opened nor weighed.

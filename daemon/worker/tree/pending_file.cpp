@@ -31,11 +31,17 @@ std::uint32_t short_hash(std::string_view text) {
 
 }  // namespace
 
-PendingNames pending_names(const WorkerOrder& order) {
+PendingNames pending_names(const OrderHead& order) {
   const std::string place = order.node + "/" + std::to_string(order.restart);
   char prefix[64];
   std::snprintf(prefix, sizeof prefix, ".nodestage-%u-%08x", order.job, short_hash(place));
-  return {prefix, order.tries > 0, {}};
+  return {prefix, false, {}};
+}
+
+PendingNames pending_names(const DeliveryOrder& order) {
+  PendingNames names = pending_names(static_cast<const OrderHead&>(order));
+  names.may_be_left = order.tries > 0;
+  return names;
 }
 
 void remove_leftovers(int dir_fd, const PendingNames& names) {

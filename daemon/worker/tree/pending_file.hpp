@@ -20,7 +20,9 @@ struct PendingNames {
   bool may_be_left = false;  // an earlier worker of the same run may have been killed
   std::function<void(const std::string& path)> before;  // called before each is used, unless empty
 };
-PendingNames pending_names(const WorkerOrder& order);
+PendingNames pending_names(const OrderHead& order);
+// After an earlier try, something may be left.
+PendingNames pending_names(const DeliveryOrder& order);
 
 // The mode of a directory in a target that is filled for the first time; the inherited set-group-id
 // bit is added.

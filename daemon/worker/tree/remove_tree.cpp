@@ -56,7 +56,7 @@ Status remove_tree_contents(int dir_fd, const std::function<bool()>& must_stop) 
   return result;
 }
 
-int run_remove(const WorkerOrder& order) {
+int run_remove(const RemoveOrder& order) {
   if (!order.is_urgent) lower_priority();
   const Status removed = remove_tree_contents(k_worker_directory_fd);
   if (removed) return 0;

@@ -194,7 +194,7 @@ Status Venv::build(const Piece::Place& place) {
 
 // conda-pack's own program writes the present path, which is the old one from then on.
 Status Venv::unpack_conda(const std::string& path) {
-  if (order_.venv_build == VenvBuild::off) {
+  if (order_.venv.build == VenvBuild::off) {
     return fault(EPERM,
                  shown(item_.source) +
                      ": was made by conda-pack, and its conda-unpack may not be run while a job is "

@@ -25,7 +25,7 @@ class Venv {
   // and returns the absolute path where the job finds the environment.
   using Tell = std::function<void(const std::string&)>;
   using Decide = std::function<std::string()>;
-  Venv(const VenvItem& item, const WorkerOrder& order, Meter& meter, Builder& builder,
+  Venv(const VenvItem& item, const StageOrder& order, Meter& meter, Builder& builder,
        const std::atomic<bool>& stop, Tell tell, Decide decide)
       : item_(item),
         order_(order),
@@ -63,7 +63,7 @@ class Venv {
   void add_note(const std::string& text);
 
   const VenvItem& item_;
-  const WorkerOrder& order_;
+  const StageOrder& order_;
   Meter& meter_;
   Builder& builder_;
   const std::atomic<bool>& stop_;

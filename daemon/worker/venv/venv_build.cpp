@@ -87,8 +87,8 @@ std::string python_for(const VenvItem& item, const std::vector<std::string>& env
   return python;
 }
 
-std::string module_init_of(const WorkerOrder& order) {
-  std::string init = order.venv_module_init;
+std::string module_init_of(const VenvRules& rules) {
+  std::string init = rules.module_init;
   struct stat info {};
   for (const char* path : k_module_inits) {
     if (init.empty() && ::stat(path, &info) == 0) init = path;
@@ -98,7 +98,7 @@ std::string module_init_of(const WorkerOrder& order) {
 
 EnvironmentBuild::EnvironmentBuild(BuildPlace place)
     : place_(std::move(place)),
-      deadline_(Builder::Clock::now() + std::chrono::seconds(place_.order.venv_limit_s)),
+      deadline_(Builder::Clock::now() + std::chrono::seconds(place_.order.venv.limit_s)),
       environment_(place_.item.environment) {}
 
 std::string EnvironmentBuild::value(const std::string& name) const {
@@ -154,7 +154,7 @@ Result<int> EnvironmentBuild::execute(std::vector<std::string> arguments, RunIn 
       {"PYTHONDONTWRITEBYTECODE", "1"},
       {"LC_ALL", "C.UTF-8"}};
   for (const auto& [name, text] : k_settings) set_variable(environment_, name, text);
-  if (place_.order.venv_build == VenvBuild::any)
+  if (place_.order.venv.build == VenvBuild::any)
     set_variable(environment_, "HOME", scratch + "/home");
   BuildCommand command{std::move(arguments), environment_, scratch, log(), output};
   if (place == RunIn::source_directory)
@@ -167,7 +167,7 @@ Result<int> EnvironmentBuild::execute(std::vector<std::string> arguments, RunIn 
   if (!code && code.error().code == ETIMEDOUT) {
     return fault(ETIMEDOUT,
                  shown(place_.item.source) + ": the environment was not built within " +
-                     human_duration(std::uint64_t{place_.order.venv_limit_s} * 1000) +
+                     human_duration(place_.order.venv.limit_s * 1000) +
                      " (venv.limit of this site)" + last_lines(text_of_log(log())),
                  "Stage an environment that is made already, or an archive of one");
   }
@@ -210,7 +210,7 @@ Error EnvironmentBuild::not_installed(const Attempt& attempt, int code) const {
     return fault(reach.error().code, reach.error().what + last_lines(log_text),
                  reach.error().advice);
   std::string cause = cause_of(attempt.what, code) + where_searched(log_text);
-  const bool wheels_only = place_.order.venv_build == VenvBuild::wheels_only;
+  const bool wheels_only = place_.order.venv.build == VenvBuild::wheels_only;
   if (wheels_only && log_text.find(k_fork_refused) != std::string::npos) {
     return fault(0, cause + "\nOne of the requirements is not a wheel: " + k_no_sources,
                  "Make a wheel of it (pip wheel --no-deps -w DIR ...), and give wheels=DIR");
@@ -226,7 +226,7 @@ Error EnvironmentBuild::not_installed(const Attempt& attempt, int code) const {
 
 Status EnvironmentBuild::load_modules() {
   if (place_.item.modules.empty()) return {};
-  const std::string init = module_init_of(place_.order);
+  const std::string init = module_init_of(place_.order.venv);
   struct stat info {};
   if (init.empty() || ::stat(init.c_str(), &info) != 0) {
     return fault(ENOENT,
@@ -269,18 +269,18 @@ Result<std::string> EnvironmentBuild::find_python() const {
 
 std::vector<std::string> EnvironmentBuild::install_options() const {
   std::vector<std::string> options{"--no-index"};
-  std::vector<std::string> directories = place_.order.venv_find_links;
+  std::vector<std::string> directories = place_.order.venv.find_links;
   if (!place_.item.wheels.empty()) directories.insert(directories.begin(), place_.item.wheels);
   for (const auto& directory : directories)
     options.insert(options.end(), {"--find-links", directory});
-  if (place_.order.venv_build == VenvBuild::wheels_only)
+  if (place_.order.venv.build == VenvBuild::wheels_only)
     options.insert(options.end(), {"--only-binary", ":all:"});
   options.insert(options.end(), {"-r", place_.item.source});
   return options;
 }
 
 Status EnvironmentBuild::build(const std::string& directory) {
-  if (place_.order.venv_build == VenvBuild::off) {
+  if (place_.order.venv.build == VenvBuild::off) {
     return fault(
         EPERM,
         shown(place_.item.source) +
@@ -288,11 +288,11 @@ Status EnvironmentBuild::build(const std::string& directory) {
         "Make the environment before, and stage that or an archive of it");
   }
   TRY(check_is_requirements(place_.item.source));
-  if (place_.order.venv_build == VenvBuild::wheels_only) TRY(check_wheels_only(place_.item.source));
+  if (place_.order.venv.build == VenvBuild::wheels_only) TRY(check_wheels_only(place_.item.source));
   TRY(load_modules());
   TRY(check_reach(place_.item.source, environment_));
   TRY_ASSIGN(const std::string python, find_python());
-  if (place_.order.venv_installer == VenvInstaller::uv) return build_with_uv(python, directory);
+  if (place_.order.venv.installer == VenvInstaller::uv) return build_with_uv(python, directory);
   return build_with_pip(python, directory);
 }
 
@@ -306,7 +306,7 @@ Status EnvironmentBuild::build_with_pip(const std::string& python, const std::st
       return not_installed({shown(python) + " -m venv, and -m virtualenv after it,", k_other},
                            second);
   }
-  const char* may_start = place_.order.venv_build == VenvBuild::wheels_only ? "wheels" : "any";
+  const char* may_start = place_.order.venv.build == VenvBuild::wheels_only ? "wheels" : "any";
   std::string settings;
   for (const auto& file : pip_settings(environment_, value_in(place_.item.environment, "HOME")))
     settings += file + "\n";
@@ -316,7 +316,7 @@ Status EnvironmentBuild::build_with_pip(const std::string& python, const std::st
 }
 
 Status EnvironmentBuild::build_with_uv(const std::string& python, const std::string& directory) {
-  const std::string& uv = place_.order.venv_uv;
+  const std::string& uv = place_.order.venv.uv;
   if (!is_program(uv)) {
     return fault(ENOENT, "node " + place_.order.node + " has no " + shown(uv) + " (venv.uv)",
                  "Tell your site's support");

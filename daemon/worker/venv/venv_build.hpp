@@ -18,13 +18,13 @@ namespace nodestage {
 std::string python_for(const VenvItem& item, const std::vector<std::string>& environment);
 
 // The script that defines `module` on this node; "" if there is none.
-std::string module_init_of(const WorkerOrder& order);
+std::string module_init_of(const VenvRules& rules);
 
 // All commands of one item use it. Everything but `scratch` is borrowed.
 struct BuildPlace {
   Builder& builder;
   const VenvItem& item;
-  const WorkerOrder& order;
+  const StageOrder& order;
   const std::atomic<bool>& stop;
   std::string scratch;  // an existing directory for TMPDIR, caches and "log", absolute
   std::function<void(const std::string&)> tell;  // called now and then with the log's last line

@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "common/wire/worker_order.hpp"
+#include "common/wire/worker_rules.hpp"
 #include "daemon/worker/archive/entries.hpp"
 #include "daemon/worker/tree/below.hpp"
 #include "daemon/worker/tree/file_sink.hpp"
