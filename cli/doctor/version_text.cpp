@@ -1,13 +1,9 @@
 #include "cli/doctor/version_text.hpp"
 
 #include <archive.h>
-#include <bzlib.h>
-#include <lz4.h>
-#include <lzma.h>
 #include <openssl/crypto.h>
 #include <seccomp.h>
 #include <sys/utsname.h>
-#include <zstd.h>
 
 #include <algorithm>
 
@@ -17,7 +13,7 @@
 #include "cli/doctor/plugstack.hpp"
 #include "common/build_info.hpp"
 #include "common/text/human.hpp"
-#include "daemon/worker/decode/inflater.hpp"
+#include "daemon/worker/decode/codec.hpp"
 
 namespace nodestage {
 namespace {
@@ -69,24 +65,23 @@ std::string kernel_text() {
 std::string version_line() { return std::string("nodestage ") + k_version; }
 
 Facts version_facts() {
-  return {{"commit", commit_text()},
-          {"compiler", __VERSION__},
-          {"plugin", plugin_text()},
-          {"libarchive", libarchive_text()},
-          {"ISA-L", isal_text()},
-          {"zstd", ZSTD_versionString()},
-          {"liblzma", lzma_version_string()},
-          {"lz4", LZ4_versionString()},
-          {"bzip2", BZ2_bzlibVersion()},
-          {"OpenSSL", OpenSSL_version(OPENSSL_VERSION_STRING)},
-          {"libseccomp", seccomp_library_text()},
-          {"systemd", library_text(k_with_systemd, "the daemon reports to no service manager")},
-          {"MUNGE", library_text(k_with_munge, "only a key of the cluster proves what nodes say")},
-          {"kernel", kernel_text()},
-          {"Landlock", landlock_text(landlock_abi())},
-          {"seccomp", has_seccomp() ? "yes" : "no"},
-          {"openat2", has_openat2() ? "yes" : "no"},
-          {"cgroups", cgroup_text()}};
+  Facts facts{{"commit", commit_text()},
+              {"compiler", __VERSION__},
+              {"plugin", plugin_text()},
+              {"libarchive", libarchive_text()}};
+  for (auto& library : codec_libraries()) facts.push_back(std::move(library));
+  for (const auto& fact : Facts{
+           {"OpenSSL", OpenSSL_version(OPENSSL_VERSION_STRING)},
+           {"libseccomp", seccomp_library_text()},
+           {"systemd", library_text(k_with_systemd, "the daemon reports to no service manager")},
+           {"MUNGE", library_text(k_with_munge, "only a key of the cluster proves what nodes say")},
+           {"kernel", kernel_text()},
+           {"Landlock", landlock_text(landlock_abi())},
+           {"seccomp", has_seccomp() ? "yes" : "no"},
+           {"openat2", has_openat2() ? "yes" : "no"},
+           {"cgroups", cgroup_text()}})
+    facts.push_back(fact);
+  return facts;
 }
 
 std::string facts_text(const Facts& facts) {

@@ -17,6 +17,7 @@
 #include "common/os/file.hpp"
 #include "common/os/terminal.hpp"
 #include "common/talk/task_voice.hpp"
+#include "common/text/archive_names.hpp"
 #include "common/text/human.hpp"
 #include "daemon/worker/deliver/pack.hpp"
 #include "daemon/worker/out/output_source.hpp"
@@ -28,9 +29,10 @@ namespace {
 constexpr std::chrono::seconds k_line_interval{10};
 
 std::optional<FrameForm> form_of(const std::string& output) {
-  if (output.ends_with(".tar.zst") || output.ends_with(".tzst")) return FrameForm::zstd;
-  if (output.ends_with(".tar")) return FrameForm::plain;
-  return {};
+  const ArchiveName* name = archive_name(output);
+  if (name == nullptr || name->container != Container::tar || !name->is_written) return {};
+  if (name->coding == Coding::zstd) return FrameForm::zstd;
+  return name->coding == Coding::plain ? std::optional(FrameForm::plain) : std::nullopt;
 }
 
 struct OutputPlace {

@@ -54,29 +54,12 @@ void tell_reading(const Piece& piece, const PieceLook& look, unsigned threads, P
   }
   if (!is_stream(*piece.container()))
     return serial("an archive of the kind " + piece.kind() + " is one stream");
-  switch (piece.coding()) {
-    case Coding::plain:
-      return parallel("it is not compressed; several parts are read, and files written, at a time");
-    case Coding::bzip2:
-      return parallel("its bzip2 blocks can be found and decoded independently");
-    case Coding::gzip:
-      if (look.threads > 1) return parallel("its gzip members state their size (bgzip)");
-      return serial("it is one gzip stream");
-    case Coding::zstd:
-      if (look.threads > 1) return parallel("it has independent zstd frames");
-      return serial("it is one zstd frame, or its frames are too large");
-    case Coding::xz:
-      if (piece.xz_blocks() > 1) return parallel("it has xz blocks of known size");
-      return serial("it is one xz block");
-    case Coding::lz4:
-      return serial("it is one lz4 stream");
-    case Coding::compress:
-      return serial("it is one compress stream (.Z)");
-    case Coding::lzma:
-      return serial("it is one lzma stream");
-    case Coding::lzip:
-      return serial("its lzip members are read one after another");
-  }
+  const CodingRow& coding = row_of(piece.coding());
+  const bool is_split =
+      coding.splits == Splits::always ||
+      (coding.splits == Splits::some && (look.threads > 1 || piece.xz_blocks() > 1));
+  if (is_split) return parallel(std::string(coding.in_parts));
+  serial(std::string(coding.one_thread));
 }
 
 double scaled(std::uint64_t part, std::uint64_t whole, double value) {

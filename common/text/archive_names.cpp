@@ -1,6 +1,7 @@
 #include "common/text/archive_names.hpp"
 
 #include <algorithm>
+#include <array>
 #include <vector>
 
 #include "common/text/path_names.hpp"
@@ -10,73 +11,60 @@ namespace {
 
 using Use = ArchiveName::Use;
 
-constexpr ArchiveName k_names[] = {
-    {".tar", "tar"},
-    {".tar.gz", "tar.gz"},
-    {".tgz", "tar.gz"},
-    {".taz", "tar.gz"},
-    {".tar.bz2", "tar.bz2"},
-    {".tbz", "tar.bz2"},
-    {".tbz2", "tar.bz2"},
-    {".tar.xz", "tar.xz"},
-    {".txz", "tar.xz"},
-    {".tar.zst", "tar.zst"},
-    {".tzst", "tar.zst"},
-    {".tar.lz4", "tar.lz4"},
-    {".tlz4", "tar.lz4"},
-    {".tar.lzma", "tar.lzma", Use::extracted, false},
-    {".tlz", "tar.lzma", Use::extracted, false},
-    {".tar.lz", "tar.lz", Use::extracted, false},
-    {".tar.z", "tar.Z", Use::extracted, false},
-    {".cpio", "cpio"},
-    {".cpio.gz", "cpio.gz"},
-    {".cpio.bz2", "cpio.bz2"},
-    {".cpio.xz", "cpio.xz"},
-    {".cpio.zst", "cpio.zst"},
-    {".cpio.lz4", "cpio.lz4"},
-    {".cpio.lzma", "cpio.lzma", Use::extracted, false},
-    {".cpio.lz", "cpio.lz", Use::extracted, false},
-    {".cpio.z", "cpio.Z", Use::extracted, false},
-    {".zip", "zip"},
-    {".7z", "7z", Use::extracted, false},
-    // Other spellings.
-    {".tar.gzip", "tar.gz", Use::extracted, false},
-    {".tar.bz", "tar.bz2", Use::extracted, false},
-    {".tb2", "tar.bz2", Use::extracted, false},
-    {".tz2", "tar.bz2", Use::extracted, false},
-    {".tar.zstd", "tar.zst", Use::extracted, false},
+constexpr Container container_of(std::string_view suffix) {
+  return suffix.starts_with(".cpio") ? Container::cpio : Container::tar;
+}
 
-    {".tar.br", "brotli", Use::refused, false},
-    {".tbr", "brotli", Use::refused, false},
-    {".tar.lzo", "lzop", Use::refused, false},
-    {".tzo", "lzop", Use::refused, false},
-    {".tar.lrz", "lrzip", Use::refused, false},
-    {".tar.sz", "snzip", Use::refused, false},
-    {".tar.zpaq", "zpaq", Use::refused, false},
-    {".zpaq", "zpaq", Use::refused, false},
-    {".rar", "unrar", Use::refused, false},
-    {".arj", "arj", Use::refused, false},
-    {".sitx", "unar", Use::refused, false},
+template <typename Visit>
+constexpr void for_each_word(std::string_view words, Visit&& visit) {
+  while (!words.empty()) {
+    const std::size_t end = std::min(words.find(' '), words.size());
+    visit(words.substr(0, end));
+    words.remove_prefix(std::min(end + 1, words.size()));
+  }
+}
 
-    {".npz", "zip", Use::copied, false},
-    {".pt", "zip", Use::copied, false},
-    {".pth", "zip", Use::copied, false},
-    {".ckpt", "zip", Use::copied, false},
-    {".keras", "zip", Use::copied, false},
-    {".docx", "zip", Use::copied, false},
-    {".xlsx", "zip", Use::copied, false},
-    {".pptx", "zip", Use::copied, false},
-    {".odt", "zip", Use::copied, false},
-    {".ods", "zip", Use::copied, false},
-    {".odp", "zip", Use::copied, false},
-    {".jar", "zip", Use::copied, false},
-    {".war", "zip", Use::copied, false},
-    {".apk", "zip", Use::copied, false},
-    {".whl", "zip", Use::copied, false},
-    {".egg", "zip", Use::copied, false},
-    {".epub", "zip", Use::copied, false},
-    {".kmz", "zip", Use::copied, false},
-};
+// Calls `visit` with each name that the tables of formats.hpp have.
+template <typename Visit>
+constexpr void for_each_name(Visit&& visit) {
+  for (const CodingRow& row : k_codings) {
+    for_each_word(row.written, [&](std::string_view suffix) {
+      visit(ArchiveName{suffix, container_of(suffix), row.coding});
+    });
+    for_each_word(row.read, [&](std::string_view suffix) {
+      visit(ArchiveName{suffix, container_of(suffix), row.coding, Use::extracted, false});
+    });
+  }
+  for (const ContainerRow& row : k_containers) {
+    for_each_word(row.written, [&](std::string_view suffix) {
+      visit(ArchiveName{suffix, row.container});
+    });
+    for_each_word(row.read, [&](std::string_view suffix) {
+      visit(ArchiveName{suffix, row.container, Coding::plain, Use::extracted, false});
+    });
+  }
+  for (const RefusedNames& row : k_refused) {
+    for_each_word(row.suffixes, [&](std::string_view suffix) {
+      visit(ArchiveName{suffix, Container::none, Coding::plain, Use::refused, false, row.program});
+    });
+  }
+  for_each_word(k_copied, [&](std::string_view suffix) {
+    visit(ArchiveName{suffix, Container::zip, Coding::plain, Use::copied, false});
+  });
+}
+
+constexpr std::size_t count_names() {
+  std::size_t count = 0;
+  for_each_name([&count](const ArchiveName&) { ++count; });
+  return count;
+}
+
+constexpr auto k_names = [] {
+  std::array<ArchiveName, count_names()> names{};
+  std::size_t count = 0;
+  for_each_name([&](const ArchiveName& name) { names[count++] = name; });
+  return names;
+}();
 
 bool is_digits(std::string_view text) {
   return !text.empty() && text.find_first_not_of("0123456789") == std::string_view::npos;

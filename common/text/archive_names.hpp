@@ -1,5 +1,4 @@
-// What a file's name promises of archives. The one table of suffixes: the manual page lists them
-// (tests/unit/test_archive_names.cpp compares), and messages and decisions are made from it.
+// What a file's name promises of archives, by the suffixes that the tables of formats.hpp have.
 #pragma once
 
 #include <span>
@@ -7,6 +6,7 @@
 #include <string_view>
 
 #include "common/result.hpp"
+#include "common/text/formats.hpp"
 
 namespace nodestage {
 
@@ -16,10 +16,12 @@ struct ArchiveName {
     refused,    // an archive of a kind that nothing here can read
     copied,     // a file to its users, although an archive is inside (".npz")
   };
-  std::string_view suffix;   // in lower case
-  std::string_view content;  // what is usually inside: "tar.gz"; refused: the program that reads it
+  std::string_view suffix = {};           // in lower case
+  Container container = Container::none;  // what is usually inside; refused: none
+  Coding coding = Coding::plain;
   Use use = Use::extracted;
-  bool is_written = true;  // such archives can be made as well
+  bool is_written = true;         // such archives can be made as well
+  std::string_view program = {};  // refused: what extracts them
 };
 
 std::span<const ArchiveName> archive_names();

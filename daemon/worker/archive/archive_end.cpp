@@ -21,8 +21,8 @@ std::string joined_note(std::uint64_t archives) {
 
 std::string kind_of_start(Bytes bytes) {
   const Coding coding = recognise_coding(bytes);
-  if (coding != Coding::plain) return std::string(coding_suffix(coding));
-  return std::string(container_name(recognise_container(bytes)));
+  if (coding != Coding::plain) return std::string(row_of(coding).suffix);
+  return std::string(row_of(recognise_container(bytes)).name);
 }
 
 Error other_archive(const std::string& path, const std::string& kind,

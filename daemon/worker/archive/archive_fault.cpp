@@ -25,14 +25,14 @@ Error archive_fault(const std::string& path, Container container, const std::str
   const std::string start = shown(path) + ": ";
   if (has_any(cause, k_of_passwords)) return password_fault(start);
   if (has_any(cause, k_of_methods)) {
-    const std::string kind(container_name(container));
+    const std::string kind(row_of(container).name);
     return fault(0, start + "uses a method of " + kind + " that is not supported (" + cause + ")",
                  "Extract it once with the program that made it, and pack the result: nodestage "
                  "pack DIR -o DIR.tar.zst");
   }
   return fault(0, start + "damaged or cut off: " + (cause.empty() ? "invalid data" : cause),
-               "Make or transfer it again. Test it with: " +
-                   std::string(container_test(container)) + " " + shell_word(shown(path)));
+               "Make or transfer it again. Test it with: " + std::string(row_of(container).test) +
+                   " " + shell_word(shown(path)));
 }
 
 }  // namespace nodestage

@@ -1,29 +1,14 @@
 #include "daemon/worker/archive/container.hpp"
 
+#include <algorithm>
 #include <cstdint>
 #include <optional>
+#include <string_view>
 
 namespace nodestage {
 namespace {
 
-using namespace std::string_view_literals;
-
 constexpr std::size_t k_tar_block = 512;
-
-struct Magic {
-  Container container;
-  std::size_t at;
-  std::string_view bytes;
-};
-
-constexpr Magic k_magics[] = {
-    {Container::zip, 0, "PK\3\4"sv},
-    {Container::zip, 0, "PK\5\6"sv},
-    {Container::zip, 0, "PK\7\10PK\3\4"sv},
-    {Container::zip, 0, "PK00PK\3\4"sv},
-    {Container::seven_zip, 0, "7z\xbc\xaf\x27\x1c"sv},
-    {Container::iso, 32769, "CD001"sv},
-};
 
 std::string_view text_of(Bytes bytes) {
   return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
@@ -63,8 +48,8 @@ bool is_tar(std::string_view start) {
 // The old binary form has a magic of only two bytes, so the name must look like one, too.
 bool is_binary_cpio(std::string_view start) {
   if (start.size() < 28) return false;
-  const bool little = start.starts_with("\xc7\x71"sv);
-  if (!little && !start.starts_with("\x71\xc7"sv)) return false;
+  const bool little = start.starts_with("\xc7\x71");
+  if (!little && !start.starts_with("\x71\xc7")) return false;
   const auto word = [&](std::size_t at) {
     const auto low = static_cast<unsigned char>(start[little ? at : at + 1]);
     const auto high = static_cast<unsigned char>(start[little ? at + 1 : at]);
@@ -88,25 +73,14 @@ bool is_ascii_cpio(std::string_view start) {
 
 }  // namespace
 
-std::string_view container_name(Container container) {
-  constexpr std::string_view k_names[] = {"", "tar", "cpio", "zip", "7z", "iso"};
-  return k_names[static_cast<unsigned>(container)];
-}
-
-std::string_view container_test(Container container) {
-  return container == Container::zip ? "unzip -t" : "7z t";
-}
-
-bool is_stream(Container container) {
-  return container == Container::tar || container == Container::cpio;
-}
-
 Container recognise_container(Bytes start) {
   const std::string_view text = text_of(start);
-  for (const Magic& magic : k_magics) {
-    if (text.size() > magic.at && text.substr(magic.at).starts_with(magic.bytes))
-      return magic.container;
-  }
+  const auto has = [text](const Magic& magic) {
+    return !magic.bytes.empty() && text.size() > magic.at &&
+           text.substr(magic.at).starts_with(magic.bytes);
+  };
+  for (const ContainerRow& row : k_containers)
+    if (std::any_of(std::begin(row.magics), std::end(row.magics), has)) return row.container;
   if (is_ascii_cpio(text) || is_binary_cpio(text)) return Container::cpio;
   return is_tar(text) ? Container::tar : Container::none;
 }

@@ -7,19 +7,15 @@
 #include <memory>
 #include <optional>
 #include <span>
-#include <string_view>
+#include <string>
+#include <utility>
+#include <vector>
 
 #include "common/result.hpp"
+#include "common/text/formats.hpp"
 #include "daemon/worker/basis/bytes.hpp"
 
 namespace nodestage {
-
-enum class Coding { plain, gzip, bzip2, xz, zstd, lz4, compress, lzma, lzip };
-
-// "gz", "bz2", … as in a file's suffix; "" for plain.
-std::string_view coding_suffix(Coding coding);
-// The command that tests such a file: "gzip -t", …
-std::string_view coding_test(Coding coding);
 
 // The number of bytes to pass to the two functions below (fewer: the file ends there).
 inline constexpr std::size_t k_magic_bytes = 16;
@@ -75,5 +71,8 @@ struct CodecLimits {
 
 // Null for plain.
 std::unique_ptr<Codec> make_codec(Coding coding, CodecLimits limits = {});
+
+// The libraries that decode, each with its version, for people.
+std::vector<std::pair<std::string, std::string>> codec_libraries();
 
 }  // namespace nodestage

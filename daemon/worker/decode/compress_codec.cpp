@@ -1,9 +1,19 @@
-#include "daemon/worker/decode/compress_codec.hpp"
-
+// The codec of compress(1), ".Z": LZW with codes of 9 to 16 bits.
+//
+// clang-format off
+//   file   1f 9d | u8: bits 0-4 the widest code, bit 7: code 256 resets the table | codes
+//   codes  from the lowest bit on, in groups of eight with the same width; the rest of a group is
+//          unused when the width changes or the table is reset
+// clang-format on
+//
+// There is no standard. This follows descriptions of the format and what compress(1) and others
+// write. It has neither an end marker nor a checksum: the file's end is the end.
 #include <algorithm>
 #include <array>
 #include <optional>
 #include <vector>
+
+#include "daemon/worker/decode/codecs.hpp"
 
 namespace nodestage {
 namespace {
@@ -149,6 +159,12 @@ class Compress final : public Codec {
 
 }  // namespace
 
-std::unique_ptr<Codec> make_compress_codec() { return std::make_unique<Compress>(); }
+std::unique_ptr<Codec> make_compress_codec(CodecLimits) { return std::make_unique<Compress>(); }
+
+bool begins_compress(Bytes bytes) {
+  if (bytes.size() < 3) return false;
+  const auto settings = std::to_integer<unsigned>(bytes[2]);
+  return (settings & 0x60U) == 0 && (settings & 31U) >= 9 && (settings & 31U) <= 16;
+}
 
 }  // namespace nodestage

@@ -8,7 +8,7 @@ namespace nodestage {
 
 // Uncompressed data have no checksum of their own.
 std::string DecodeFaults::how_to_test() const {
-  const std::string command = std::string(coding_test(coding_)) + " " + shell_word(shown(path_));
+  const std::string command = std::string(row_of(coding_).test) + " " + shell_word(shown(path_));
   return (coding_ == Coding::plain ? "Compare it with the original: " : "Test it with: ") + command;
 }
 

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "daemon/worker/decode/codecs.hpp"
+
 namespace nodestage {
 namespace {
 
@@ -122,7 +124,7 @@ class Gzip final : public Codec {
 
 }  // namespace
 
-std::unique_ptr<Codec> make_gzip_codec() { return std::make_unique<Gzip>(); }
+std::unique_ptr<Codec> make_gzip_codec(CodecLimits) { return std::make_unique<Gzip>(); }
 
 Error inflate_fault(Inflater::State state) {
   return {0, state == Inflater::State::wrong_checksum ? "gzip checksum" : "gzip data"};

@@ -1,10 +1,15 @@
-#include "daemon/worker/decode/lzip_codec.hpp"
-
+// The codec of lzip(1), ".lz": members of LZMA data with a checksum.
+//
+//   header   "LZIP" | u8 version, 1 | u8 dictionary: bits 0-4 the power of two, bits 5-7 the
+//            sixteenths of it to subtract
+//   data     LZMA with lc=3 lp=0 pb=2 and an end marker
+//   trailer  u32 CRC-32 of the data | u64 size of the data | u64 size of the member
 #include <lzma.h>
 
 #include <algorithm>
 #include <array>
 
+#include "daemon/worker/decode/codecs.hpp"
 #include "daemon/worker/decode/xz_codec.hpp"
 
 namespace nodestage {
@@ -91,6 +96,6 @@ class Lzip final : public Codec {
 
 }  // namespace
 
-std::unique_ptr<Codec> make_lzip_codec() { return std::make_unique<Lzip>(); }
+std::unique_ptr<Codec> make_lzip_codec(CodecLimits) { return std::make_unique<Lzip>(); }
 
 }  // namespace nodestage

@@ -4,10 +4,8 @@
 #include <bit>
 
 #include "daemon/worker/decode/bzip2_parts.hpp"
-#include "daemon/worker/decode/frame_parts.hpp"
+#include "daemon/worker/decode/codecs.hpp"
 #include "daemon/worker/decode/part_decoding.hpp"
-#include "daemon/worker/decode/whole_members.hpp"
-#include "daemon/worker/decode/zstd_frames.hpp"
 
 namespace nodestage {
 namespace {
@@ -73,25 +71,13 @@ class Start {
 
   // The place to choose a decoder of one gzip stream by many threads.
   Result<std::unique_ptr<Decoding>> run() {
-    switch (coding_) {
-      case Coding::plain:
-        return plain();
-      case Coding::gzip:
-        return frames(make_codec(coding_), make_whole_members());
-      case Coding::zstd:
-        return frames(make_codec(coding_),
-                      make_zstd_frames(shares_.blocks_of_rest(2 * k_serial_depth) / 2));
-      case Coding::bzip2:
-        return threads_ > 1 ? bzip2() : frames(make_codec(coding_), nullptr);
-      case Coding::xz:
-        return xz();
-      case Coding::lz4:
-      case Coding::compress:
-      case Coding::lzma:
-      case Coding::lzip:
-        return frames(make_codec(coding_), nullptr);
-    }
-    return Error{EINVAL, "no coding"};
+    if (coding_ == Coding::plain) return plain();
+    if (coding_ == Coding::bzip2 && threads_ > 1) return bzip2();
+    const std::size_t blocks = k_serial_depth * shares_.block_bytes;
+    auto codec = make_codec(coding_, {threads_, shares_.rest - std::min(shares_.rest, blocks)});
+    const auto make_whole = codec_of(coding_).make_whole;
+    if (make_whole == nullptr) return frames(std::move(codec), nullptr);
+    return frames(std::move(codec), make_whole(shares_.blocks_of_rest(2 * k_serial_depth) / 2));
   }
 
  private:
@@ -132,12 +118,6 @@ class Start {
     const std::size_t depth = threads + threads / 2 + 1;
     TRY_ASSIGN(auto from, store(depth));
     return PartDecoding::start(std::make_unique<Bzip2Parts>(std::move(from)), threads, depth);
-  }
-
-  Result<std::unique_ptr<Decoding>> xz() {
-    const std::size_t blocks = k_serial_depth * shares_.block_bytes;
-    const CodecLimits limits{threads_, shares_.rest - std::min(shares_.rest, blocks)};
-    return frames(make_codec(coding_, limits), nullptr);
   }
 
   const Source& source_;

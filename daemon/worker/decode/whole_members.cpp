@@ -139,6 +139,8 @@ class WholeMembers final : public WholeFrames {
 
 }  // namespace
 
-std::unique_ptr<WholeFrames> make_whole_members() { return std::make_unique<WholeMembers>(); }
+std::unique_ptr<WholeFrames> make_whole_members(std::size_t) {
+  return std::make_unique<WholeMembers>();
+}
 
 }  // namespace nodestage

@@ -6,6 +6,7 @@
 
 namespace nodestage {
 
-std::unique_ptr<WholeFrames> make_whole_members();
+// A member fits into a block, so it does not matter how many there are.
+std::unique_ptr<WholeFrames> make_whole_members(std::size_t most_blocks);
 
 }  // namespace nodestage

@@ -1,16 +1,11 @@
-// The codecs of xz(1): ".xz", and ".lzma", which came before it. What they share with lzip's.
+// What the codecs of xz(1), ".xz" and ".lzma", share with that of lzip(1).
 #pragma once
 
 #include <lzma.h>
 
-#include <memory>
-
 #include "daemon/worker/decode/codec.hpp"
 
 namespace nodestage {
-
-std::unique_ptr<Codec> make_xz_codec(CodecLimits limits);
-std::unique_ptr<Codec> make_lzma_codec();
 
 // One call of a decoder of liblzma.
 struct LzmaStep {

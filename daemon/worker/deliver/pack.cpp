@@ -51,57 +51,6 @@ class Pushed {
   std::vector<const TreeWalk*>& walks_;
 };
 
-enum class Format { tar, cpio, zip };
-
-Format format_of(const std::string& suffix) {
-  if (suffix.starts_with(".cpio")) return Format::cpio;
-  if (suffix == ".zip") return Format::zip;
-  return Format::tar;
-}
-
-int set_format(archive* to, Format format) {
-  switch (format) {
-    case Format::cpio:
-      return ::archive_write_set_format_cpio_newc(to);
-    case Format::zip:
-      return ::archive_write_set_format_zip(to);
-    case Format::tar:
-      return ::archive_write_set_format_pax_restricted(to);
-  }
-  return ARCHIVE_FATAL;
-}
-
-struct Codec {
-  std::string_view ending;  // of the suffix
-  int (*add)(archive*);
-  const char* module;  // with an option "threads", or null
-};
-
-constexpr Codec k_codecs[] = {
-    {"gz", ::archive_write_add_filter_gzip, nullptr},
-    {"taz", ::archive_write_add_filter_gzip, nullptr},
-    {"bz2", ::archive_write_add_filter_bzip2, nullptr},
-    {"tbz", ::archive_write_add_filter_bzip2, nullptr},
-    {"xz", ::archive_write_add_filter_xz, "xz"},
-    {"zst", ::archive_write_add_filter_zstd, "zstd"},
-    {"lz4", ::archive_write_add_filter_lz4, nullptr},
-    {"tgz", ::archive_write_add_filter_gzip, nullptr},
-};
-
-// An older libarchive may not know the option; one thread compresses then.
-int add_codec(archive* to, const std::string& suffix, unsigned threads) {
-  for (const Codec& codec : k_codecs) {
-    if (!suffix.ends_with(codec.ending)) continue;
-    const int result = codec.add(to);
-    if (result == ARCHIVE_OK && codec.module != nullptr) {
-      ::archive_write_set_filter_option(to, codec.module, "threads",
-                                        std::to_string(std::max(threads, 1U)).c_str());
-    }
-    return result;
-  }
-  return ARCHIVE_OK;
-}
-
 Status map_holes(archive_entry* entry, int fd, const struct stat& info) {
   const auto size = static_cast<std::uint64_t>(info.st_size);
   std::uint64_t offset = 0;
@@ -140,13 +89,20 @@ Result<std::unique_ptr<Pack>> Pack::begin(int fd, const std::string& suffix, uns
 }
 
 Status Pack::open(int fd, const std::string& suffix, unsigned threads) {
-  const Format format = format_of(suffix);
-  is_tar_ = format == Format::tar;
+  const ArchiveName* name = archive_name(suffix);
+  const Container container = name == nullptr ? Container::tar : name->container;
+  const Coding coding = name == nullptr ? Coding::plain : name->coding;
+  is_tar_ = container == Container::tar;
   block_.resize(k_block_bytes);
-  TRY(fault(set_format(archive_, format)));
-  if (format == Format::zip)
+  TRY(fault(::archive_write_set_format_by_name(archive_, row_of(container).packed_as.data())));
+  if (container == Container::zip)
     ::archive_write_set_format_option(archive_, "zip", "hdrcharset", "UTF-8");
-  TRY(fault(add_codec(archive_, suffix, threads)));
+  if (coding != Coding::plain) {
+    TRY(fault(::archive_write_add_filter_by_name(archive_, row_of(coding).name.data())));
+    // Where a codec, or an older libarchive, has no such option, one thread compresses.
+    ::archive_write_set_filter_option(archive_, nullptr, "threads",
+                                      std::to_string(std::max(threads, 1U)).c_str());
+  }
   ::archive_write_set_bytes_per_block(archive_, static_cast<int>(k_block_bytes));
   ::archive_write_set_bytes_in_last_block(archive_, 1);
   return fault(::archive_write_open_fd(archive_, fd));

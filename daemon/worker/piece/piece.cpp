@@ -95,9 +95,9 @@ std::string Piece::default_name() const {
 std::string Piece::kind() const {
   if (form_ == Form::directory) return "directory";
   if (form_ == Form::file) return "file";
-  std::string kind(container_name(container_));
+  std::string kind(row_of(container_).name);
   if (decoder_->coding() != Coding::plain)
-    kind.append(".").append(coding_suffix(decoder_->coding()));
+    kind.append(".").append(row_of(decoder_->coding()).suffix);
   return kind;
 }
 

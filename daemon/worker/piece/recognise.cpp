@@ -81,11 +81,11 @@ Result<Container> Recognition::container() {
     return Container::none;
   }
   const Container container = recognise_container(*start);
-  const bool claims_tar = claims_archive() && name_->content.starts_with("tar");
+  const bool claims_tar = claims_archive() && name_->container == Container::tar;
   if (container == Container::none && claims_tar && starts_with_zero_block(*start))
     return Container::tar;
   const bool may_be_zip =
-      wanted_.extract == Extract::yes || (claims_archive() && name_->content == "zip");
+      wanted_.extract == Extract::yes || (claims_archive() && name_->container == Container::zip);
   if (container == Container::none && may_be_zip) {
     // A zip after a program that extracts it, or the last of several files.
     TRY_ASSIGN(const bool is_zip, has_zip_end(source_));
@@ -106,9 +106,9 @@ Status Recognition::judge_other() {
 }
 
 void Recognition::note_copied() {
-  const std::string content(container_name(found_.container));
-  if (name_ != nullptr && name_->content == content) return;
-  found_.note = "copied as it is: its content is an archive (" + content +
+  if (name_ != nullptr && name_->container == found_.container) return;
+  found_.note = "copied as it is: its content is an archive (" +
+                std::string(row_of(found_.container).name) +
                 "), but its name is not that of one; extract=yes extracts it";
 }
 
@@ -122,7 +122,7 @@ Error Recognition::not_an_archive() const {
 }
 
 Error Recognition::unreadable_kind() const {
-  const std::string program(name_->content);
+  const std::string program(name_->program);
   return fault(0,
                shown(path_) + ": archives of the kind " + std::string(name_->suffix) +
                    " cannot be extracted here",
