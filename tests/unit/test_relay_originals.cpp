@@ -14,7 +14,7 @@ TEST_CASE("a file system that stalls for longer than every limit is still read o
   tap.open_to(k_mib);
   RelayRow row(3, 8 * k_mib,
                [&tap](std::size_t i) { return i == 0 ? tapped(tap) : open_original; });
-  row.start([](WorkerOrder& order) { order.relay.silence_wait_s = 1; });
+  row.start([](RelayOrder& order) { order.relay.silence_wait_s = 1; });
   row.ask(file);
   Readers readers(row.all(), file);
   std::this_thread::sleep_for(std::chrono::seconds(3));
