@@ -235,6 +235,16 @@ class Doctor {
     if (about) about_ = decode_about(*about);
   }
 
+  static std::optional<Config> daemon_settings() {
+    auto loaded = load_config(k_config_path);
+    return loaded ? std::optional(std::move(*loaded)) : std::nullopt;
+  }
+
+  // Whether this node is kept from being switched off while it holds results, or the site is told.
+  [[nodiscard]] bool keeps_powered() const {
+    return daemon_ && (daemon_->hold.keep_powered || !daemon_->hold.notify.empty());
+  }
+
   void look_at_config() {
     if (config_.empty()) return;
     report_.add(judge_prolog_flags(config_));
@@ -242,7 +252,7 @@ class Doctor {
     report_.add(judge_time_limits(config_, settings_, about_.epilog_wait_s));
     report_.add(judge_proctrack(config_));
     if (!is_node_) return;
-    report_.add(judge_power(config_, read_keeps_powered(k_config_path)));
+    report_.add(judge_power(config_, keeps_powered()));
     report_.add(judge_earlier_epilogs(earlier_, plugin_directory(), about_.tmpdir_root));
     report_.add(judge_scripts(config_, about_.tmpdir_root));
     const std::string slurm_conf = value_or(config_, "SLURM_CONF", k_default_slurm_conf);
@@ -287,18 +297,17 @@ class Doctor {
     // A daemon of an older release has none.
     if (::lstat(path.c_str(), &info) != 0) return;
     report_.add(judge_cache_directory({path, info.st_mode, info.st_uid}));
-    if (const auto settings = read_cache_settings(k_config_path))
-      report_.add(judge_keep_free(disk, *settings));
+    if (daemon_) report_.add(judge_keep_free(disk, daemon_->cache));
   }
 
   void look_at_peers() {
     report_.add(judge_credentials(about_.credentials, config_.empty() ? 0 : nodes_of_cluster()));
     // Without credentials no daemon passes anything on.
-    const auto settings = read_relay_settings(k_config_path);
-    if (about_.credentials.kind != CredentialState::Kind::holds || !settings || !settings->is_on)
+    if (about_.credentials.kind != CredentialState::Kind::holds || !daemon_ ||
+        !relays_sources(*daemon_))
       return;
-    const FreePorts ports = find_free_ports(settings->first_port, settings->last_port);
-    report_.add(judge_relay_ports(*settings, ports));
+    const PortRange& range = daemon_->relay.ports;
+    report_.add(judge_relay_ports(range, find_free_ports(range.first, range.last)));
   }
 
   int write_bug_report() {
@@ -353,6 +362,8 @@ class Doctor {
   std::optional<PluginFile> plugin_;
   PluginSettings settings_ = parse_settings({});
   DaemonAbout about_;
+  // Empty: the file cannot be read, or the daemon would refuse it (nodestaged --check).
+  std::optional<Config> daemon_ = daemon_settings();
 };
 
 }  // namespace

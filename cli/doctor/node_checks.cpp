@@ -138,7 +138,7 @@ Finding judge_cache_directory(const CacheDirectory& directory) {
                  "makes a new one.");
 }
 
-std::vector<Finding> judge_keep_free(const LocalDisk& disk, const CacheSettings& settings) {
+std::vector<Finding> judge_keep_free(const LocalDisk& disk, const Config::Cache& settings) {
   if (!settings.enabled || disk.size_bytes == 0) return {};
   const double percent =
       static_cast<double>(disk.free_bytes) * 100 / static_cast<double>(disk.size_bytes);
@@ -151,13 +151,13 @@ std::vector<Finding> judge_keep_free(const LocalDisk& disk, const CacheSettings&
                   "Free space there, or set a lower cache.keep_free (nodestaged.toml).")};
 }
 
-Finding judge_relay_ports(const RelaySettings& settings, const FreePorts& ports) {
-  const std::string range = "relay.ports (" + std::to_string(settings.first_port) + "-" +
-                            std::to_string(settings.last_port) + ")";
+Finding judge_relay_ports(const PortRange& range, const FreePorts& ports) {
+  const std::string name =
+      "relay.ports (" + std::to_string(range.first) + "-" + std::to_string(range.last) + ")";
   if (ports.free != 0)
-    return ok(human_count(ports.free) + " of " + human_count(ports.tried) + " ports of " + range +
+    return ok(human_count(ports.free) + " of " + human_count(ports.tried) + " ports of " + name +
               " are free");
-  return warning("no port of " + range + " is free (" + ports.fault +
+  return warning("no port of " + name + " is free (" + ports.fault +
                      "): jobs on this node pass no source on to their other nodes",
                  "ss -ltnp shows who listens there. Set relay.ports to a range that is free on all "
                  "nodes (nodestaged.toml), and open it between them; or relay.enabled = false.");

@@ -9,7 +9,7 @@
 
 #include "cli/doctor/finding.hpp"
 #include "cli/doctor/free_ports.hpp"
-#include "cli/doctor/node_config.hpp"
+#include "common/settings/config.hpp"
 #include "common/wire/daemon_about.hpp"
 
 namespace nodestage {
@@ -38,10 +38,10 @@ struct CacheDirectory {
 };
 Finding judge_cache_directory(const CacheDirectory& directory);
 // Whether anything can be kept there. Nothing to say where nothing is to be kept.
-std::vector<Finding> judge_keep_free(const LocalDisk& disk, const CacheSettings& settings);
+std::vector<Finding> judge_keep_free(const LocalDisk& disk, const Config::Cache& settings);
 
 // The ports on which a job's relay process can listen.
-Finding judge_relay_ports(const RelaySettings& settings, const FreePorts& ports);
+Finding judge_relay_ports(const PortRange& range, const FreePorts& ports);
 
 // What the running daemon's workers reported.
 Finding judge_sandbox(const DaemonAbout& about);

@@ -5,7 +5,7 @@
 #include <algorithm>
 
 #include "cli/base/conversation.hpp"
-#include "daemon/root/basis/config.hpp"
+#include "common/settings/config.hpp"
 #include "daemon/worker/share/identify.hpp"
 
 namespace nodestage {

@@ -22,8 +22,8 @@
 
 #include "common/build_info.hpp"
 #include "common/os/file.hpp"
+#include "common/settings/config.hpp"
 #include "common/wire/daemon_about.hpp"
-#include "daemon/root/basis/config.hpp"
 #include "daemon/root/basis/log.hpp"
 #include "daemon/root/basis/service_manager.hpp"
 #include "daemon/root/basis/textfile.hpp"

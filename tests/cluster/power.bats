@@ -18,6 +18,8 @@ setup_file() {
 echo "$1: $(ls /project/alice/results)" >>/tmp/suspended
 SUSPEND
     on ctl chmod 755 /etc/slurm/suspend
+    # slurmctld looks whether the programs can be run.
+    on ctl scontrol reconfigure
     on ctl install -d -o alice /project/alice
 }
 

@@ -7,7 +7,7 @@
 #include <set>
 #include <sstream>
 
-#include "daemon/root/basis/config.hpp"
+#include "common/settings/config.hpp"
 #include "texts.hpp"
 
 using namespace nodestage;

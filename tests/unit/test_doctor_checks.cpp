@@ -218,7 +218,7 @@ TEST_CASE("doctor: the directory of shared items is root's, and nobody else writ
 }
 
 TEST_CASE("doctor: less free than cache.keep_free is a warning") {
-  const auto judged = [](std::uint64_t free, const CacheSettings& settings) {
+  const auto judged = [](std::uint64_t free, const Config::Cache& settings) {
     return judge_keep_free({0xEF53, free, 1000, 5}, settings);
   };
   REQUIRE(judged(200, {}).size() == 1);
@@ -226,53 +226,26 @@ TEST_CASE("doctor: less free than cache.keep_free is a warning") {
   REQUIRE(judged(199, {}).size() == 1);
   CHECK(judged(199, {}).front().grade == Grade::warning);
   CHECK(has(judged(199, {}).front().what, "19% are free there, less than cache.keep_free (20%)"));
-  CHECK(judged(199, {true, 10}).front().grade == Grade::ok);
-  CHECK(judged(1, {false, 20}).empty());
+  CHECK(judged(199, {.keep_free_percent = 10}).front().grade == Grade::ok);
+  CHECK(judged(1, {.enabled = false}).empty());
   CHECK(judge_keep_free({}, {}).empty());
 }
 
-TEST_CASE("doctor: the settings of the daemon, where its file can be read") {
-  const Scratch scratch;
-  const std::string path = scratch / "nodestaged.toml";
-  const auto read = [&path](const char* text) {
-    std::ofstream(path) << text;
-    return read_cache_settings(path);
-  };
-  CHECK_FALSE(read_cache_settings(path));
-  CHECK(read("") == CacheSettings{});
-  CHECK(read("[cache]\nkeep_free = 35\nenabled = false\n") == CacheSettings{false, 35});
-  // nodestaged --check reports these.
-  CHECK_FALSE(read("[cache\n"));
-  CHECK(read("cache = 3\n") == CacheSettings{});
-  CHECK(read("[cache]\nkeep_free = 101\nenabled = 1\n") == CacheSettings{});
-}
-
 TEST_CASE("doctor: the ports of the relay, where it is on") {
-  const Scratch scratch;
-  const std::string path = scratch / "nodestaged.toml";
-  const auto read = [&path](const char* text) {
-    std::ofstream(path) << text;
-    return read_relay_settings(path);
-  };
-  CHECK_FALSE(read_relay_settings(path));
-  CHECK(read("") == RelaySettings{});
-  CHECK(read("[relay]\nports = '7000-7009'\nwindow = 1\n") == RelaySettings{true, 7000, 7009});
+  const auto read = [](const char* text) { return parse_config(text, "nodestaged.toml"); };
+  REQUIRE(read(""));
+  CHECK(relays_sources(*read("")));
+  CHECK(relays_sources(*read("[relay]\nwindow = 1\n")));
   for (const char* off : {"[relay]\nenabled = false\n", "[relay]\nwindow = 0\n",
                           "[relay]\nwindow = '0GiB'\n", "[peer]\nbarrier = 'off'\n"}) {
     CAPTURE(off);
-    CHECK(read(off) == RelaySettings{false, 6826, 6925});
-  }
-  // nodestaged --check reports these.
-  CHECK_FALSE(read("[relay\n"));
-  CHECK(read("relay = 3\npeer = 4\n") == RelaySettings{});
-  for (const char* wrong : {"7000", "7009-7000", "80-90", "7000-70000", "7000-7009 "}) {
-    CAPTURE(wrong);
-    CHECK(read(("[relay]\nports = '" + std::string(wrong) + "'\n").c_str()) == RelaySettings{});
+    REQUIRE(read(off));
+    CHECK_FALSE(relays_sources(*read(off)));
   }
 }
 
 TEST_CASE("doctor: a range of ports of which one is free is enough, and one of none a warning") {
-  const RelaySettings settings{true, 7000, 7099};
+  const PortRange settings{7000, 7099};
   const Finding some = judge_relay_ports(settings, {100, 1, "Address already in use"});
   CHECK(some.grade == Grade::ok);
   CHECK(some.what == "1 of 100 ports of relay.ports (7000-7099) are free");
@@ -302,15 +275,6 @@ TEST_CASE("doctor: a port is free until somebody listens there, on IPv4 alone, t
   fd.reset();
   CHECK(find_free_ports(port, port).free == 1);
   CHECK(find_free_ports(port, port).fault.empty());
-}
-
-TEST_CASE("doctor: the defaults are those of the installed file") {
-  std::ifstream example(std::string(NODESTAGE_SOURCE_DIR) + "/conf/nodestaged.toml");
-  std::string text{std::istreambuf_iterator<char>(example), {}};
-  CHECK(has(text, "\n#keep_free = " + std::to_string(CacheSettings{}.keep_free_percent) + "\n"));
-  const RelaySettings relay;
-  CHECK(has(text, "\n#ports = \"" + std::to_string(relay.first_port) + "-" +
-                      std::to_string(relay.last_port) + "\"\n"));
 }
 
 TEST_CASE("doctor: a daemon that does not answer, and what systemd knows of it") {

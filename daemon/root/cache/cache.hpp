@@ -10,9 +10,9 @@
 #include <string>
 #include <vector>
 
+#include "common/settings/config.hpp"
 #include "common/wire/protocol.hpp"
 #include "common/wire/space_claim.hpp"
-#include "daemon/root/basis/config.hpp"
 #include "daemon/root/basis/loop.hpp"
 #include "daemon/root/cache/cache_area.hpp"
 #include "daemon/root/cache/comparisons.hpp"

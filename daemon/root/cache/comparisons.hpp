@@ -7,7 +7,7 @@
 #include <set>
 #include <string>
 
-#include "daemon/root/basis/config.hpp"
+#include "common/settings/config.hpp"
 #include "daemon/root/basis/loop.hpp"
 #include "daemon/root/cache/cache_area.hpp"
 #include "daemon/root/workers/workers.hpp"

@@ -7,7 +7,7 @@
 #include <optional>
 #include <string>
 
-#include "daemon/root/basis/config.hpp"
+#include "common/settings/config.hpp"
 #include "daemon/root/basis/loop.hpp"
 #include "daemon/root/table/metrics.hpp"
 

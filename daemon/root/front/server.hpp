@@ -18,8 +18,8 @@
 #include <string>
 #include <vector>
 
+#include "common/settings/config.hpp"
 #include "common/wire/protocol.hpp"
-#include "daemon/root/basis/config.hpp"
 #include "daemon/root/basis/loop.hpp"
 #include "daemon/root/jobs/jobs.hpp"
 

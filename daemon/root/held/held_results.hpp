@@ -9,8 +9,8 @@
 #include <string>
 #include <vector>
 
+#include "common/settings/config.hpp"
 #include "daemon/root/basis/areas.hpp"
-#include "daemon/root/basis/config.hpp"
 #include "daemon/root/basis/loop.hpp"
 #include "daemon/root/flow/job_events.hpp"
 #include "daemon/root/held/measurements.hpp"

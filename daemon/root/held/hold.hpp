@@ -6,8 +6,8 @@
 #include <string>
 #include <vector>
 
+#include "common/settings/config.hpp"
 #include "common/wire/status_file.hpp"
-#include "daemon/root/basis/config.hpp"
 #include "daemon/root/basis/job.hpp"
 
 namespace nodestage {

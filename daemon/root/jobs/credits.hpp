@@ -12,8 +12,8 @@
 #include <set>
 #include <string>
 
+#include "common/settings/config.hpp"
 #include "common/wire/status_file.hpp"
-#include "daemon/root/basis/config.hpp"
 #include "daemon/root/basis/loop.hpp"
 #include "daemon/root/slurm/credit.hpp"
 #include "daemon/root/slurm/scontrol.hpp"

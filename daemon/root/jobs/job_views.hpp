@@ -7,10 +7,10 @@
 #include <string>
 #include <vector>
 
+#include "common/settings/config.hpp"
 #include "common/wire/node_report.hpp"
 #include "common/wire/protocol.hpp"
 #include "daemon/root/basis/areas.hpp"
-#include "daemon/root/basis/config.hpp"
 #include "daemon/root/basis/loop.hpp"
 #include "daemon/root/cache/cache.hpp"
 #include "daemon/root/held/held_results.hpp"

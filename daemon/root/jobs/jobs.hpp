@@ -11,10 +11,10 @@
 #include <string>
 #include <vector>
 
+#include "common/settings/config.hpp"
 #include "common/wire/peer_note.hpp"
 #include "common/wire/protocol.hpp"
 #include "daemon/root/basis/areas.hpp"
-#include "daemon/root/basis/config.hpp"
 #include "daemon/root/basis/loop.hpp"
 #include "daemon/root/cache/cache.hpp"
 #include "daemon/root/flow/flow.hpp"

@@ -12,7 +12,7 @@
 #include <string>
 #include <vector>
 
-#include "daemon/root/basis/config.hpp"
+#include "common/settings/config.hpp"
 #include "daemon/root/basis/loop.hpp"
 #include "daemon/root/slurm/slurm_question.hpp"
 #include "daemon/root/table/job_table.hpp"

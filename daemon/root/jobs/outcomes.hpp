@@ -7,8 +7,8 @@
 #include <string>
 #include <vector>
 
+#include "common/settings/config.hpp"
 #include "common/wire/peer_note.hpp"
-#include "daemon/root/basis/config.hpp"
 #include "daemon/root/basis/loop.hpp"
 #include "daemon/root/flow/job_events.hpp"
 #include "daemon/root/jobs/peer_talk.hpp"

@@ -4,7 +4,7 @@
 #include <chrono>
 #include <string>
 
-#include "daemon/root/basis/config.hpp"
+#include "common/settings/config.hpp"
 #include "daemon/root/basis/job.hpp"
 
 namespace nodestage {

@@ -7,8 +7,8 @@
 #include <optional>
 #include <string>
 
+#include "common/settings/config.hpp"
 #include "common/wire/protocol.hpp"
-#include "daemon/root/basis/config.hpp"
 #include "daemon/root/basis/loop.hpp"
 #include "daemon/root/slurm/credit.hpp"
 #include "daemon/root/slurm/scontrol.hpp"

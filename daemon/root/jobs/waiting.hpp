@@ -10,9 +10,9 @@
 #include <string>
 #include <vector>
 
+#include "common/settings/config.hpp"
 #include "common/wire/protocol.hpp"
 #include "common/wire/status_file.hpp"
-#include "daemon/root/basis/config.hpp"
 #include "daemon/root/basis/loop.hpp"
 #include "daemon/root/jobs/credits.hpp"
 #include "daemon/root/jobs/peer_talk.hpp"

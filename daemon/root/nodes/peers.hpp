@@ -19,10 +19,10 @@
 #include <vector>
 
 #include "common/os/fd.hpp"
+#include "common/settings/config.hpp"
 #include "common/wire/daemon_about.hpp"
 #include "common/wire/peer_channel.hpp"
 #include "common/wire/peer_note.hpp"
-#include "daemon/root/basis/config.hpp"
 #include "daemon/root/basis/loop.hpp"
 #include "daemon/root/workers/helper.hpp"
 

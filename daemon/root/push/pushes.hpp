@@ -11,9 +11,9 @@
 #include <string>
 #include <vector>
 
+#include "common/settings/config.hpp"
 #include "common/wire/protocol.hpp"
 #include "common/wire/status_file.hpp"
-#include "daemon/root/basis/config.hpp"
 #include "daemon/root/basis/loop.hpp"
 #include "daemon/root/flow/job_events.hpp"
 #include "daemon/root/held/held_results.hpp"

@@ -47,8 +47,7 @@ bool stages_something(std::string_view request) {
 }  // namespace
 
 bool Relays::is_wanted(const JobRecord& record) const {
-  const auto& relay = at_.config.relay;
-  return relay.enabled && relay.window_bytes > 0 && spans_nodes(record) && !at_.peers.off() &&
+  return relays_sources(at_.config) && spans_nodes(record) && !at_.peers.off() &&
          stages_something(record.begin.request);
 }
 

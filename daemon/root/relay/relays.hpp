@@ -11,8 +11,8 @@
 #include <string>
 
 #include "common/os/fd.hpp"
+#include "common/settings/config.hpp"
 #include "common/wire/peer_note.hpp"
-#include "daemon/root/basis/config.hpp"
 #include "daemon/root/basis/loop.hpp"
 #include "daemon/root/nodes/peers.hpp"
 #include "daemon/root/relay/relay_chains.hpp"

@@ -10,8 +10,8 @@
 #include <string>
 #include <string_view>
 
+#include "common/settings/config.hpp"
 #include "daemon/root/basis/areas.hpp"
-#include "daemon/root/basis/config.hpp"
 
 namespace nodestage {
 

@@ -13,7 +13,7 @@
 
 #include "common/os/child_process.hpp"
 #include "common/os/fd.hpp"
-#include "daemon/root/basis/config.hpp"
+#include "common/settings/config.hpp"
 #include "daemon/root/basis/loop.hpp"
 
 namespace nodestage {

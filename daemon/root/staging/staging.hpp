@@ -5,8 +5,8 @@
 #include <set>
 #include <string>
 
+#include "common/settings/config.hpp"
 #include "daemon/root/basis/areas.hpp"
-#include "daemon/root/basis/config.hpp"
 #include "daemon/root/basis/loop.hpp"
 #include "daemon/root/flow/job_events.hpp"
 #include "daemon/root/held/held_results.hpp"

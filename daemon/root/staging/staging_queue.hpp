@@ -7,8 +7,8 @@
 #include <functional>
 #include <map>
 
+#include "common/settings/config.hpp"
 #include "daemon/root/basis/areas.hpp"
-#include "daemon/root/basis/config.hpp"
 #include "daemon/root/staging/fair_queue.hpp"
 
 namespace nodestage {

@@ -15,8 +15,8 @@
 
 #include "common/os/fd.hpp"
 #include "common/result.hpp"
+#include "common/settings/config.hpp"
 #include "daemon/root/basis/areas.hpp"
-#include "daemon/root/basis/config.hpp"
 
 namespace nodestage {
 

@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "daemon/root/basis/config.hpp"
+#include "common/settings/config.hpp"
 #include "daemon/root/basis/job.hpp"
 #include "daemon/root/table/job_table.hpp"
 #include "daemon/root/tasks/job_workers.hpp"

@@ -7,7 +7,7 @@
 #include <utility>
 
 #include "common/result.hpp"
-#include "daemon/root/basis/config.hpp"
+#include "common/settings/config.hpp"
 #include "daemon/root/basis/loop.hpp"
 #include "daemon/root/table/job_files.hpp"
 #include "daemon/root/table/job_table.hpp"

@@ -10,7 +10,7 @@
 #include <set>
 #include <string>
 
-#include "daemon/root/basis/config.hpp"
+#include "common/settings/config.hpp"
 #include "daemon/root/basis/log.hpp"
 #include "daemon/root/workers/workers.hpp"
 

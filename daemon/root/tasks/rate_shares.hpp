@@ -17,9 +17,9 @@
 
 #include "common/os/fd.hpp"
 #include "common/result.hpp"
+#include "common/settings/config.hpp"
 #include "common/wire/worker_order.hpp"
 #include "daemon/root/basis/areas.hpp"
-#include "daemon/root/basis/config.hpp"
 #include "daemon/root/basis/loop.hpp"
 #include "daemon/root/table/job_files.hpp"
 

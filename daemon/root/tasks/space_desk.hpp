@@ -11,8 +11,8 @@
 
 #include "common/os/fd.hpp"
 #include "common/result.hpp"
+#include "common/settings/config.hpp"
 #include "daemon/root/basis/areas.hpp"
-#include "daemon/root/basis/config.hpp"
 #include "daemon/root/basis/log.hpp"
 #include "daemon/root/basis/loop.hpp"
 #include "daemon/root/tasks/space_ledger.hpp"

@@ -12,8 +12,8 @@
 #include <string>
 #include <vector>
 
+#include "common/settings/config.hpp"
 #include "daemon/root/basis/areas.hpp"
-#include "daemon/root/basis/config.hpp"
 #include "daemon/root/basis/loop.hpp"
 #include "daemon/root/workers/workers.hpp"
 

@@ -5,8 +5,8 @@
 #include <chrono>
 #include <string>
 
+#include "common/settings/config.hpp"
 #include "common/wire/worker_order.hpp"
-#include "daemon/root/basis/config.hpp"
 #include "daemon/root/basis/job.hpp"
 #include "daemon/root/workers/worker_process.hpp"
 #include "daemon/root/workers/workers.hpp"

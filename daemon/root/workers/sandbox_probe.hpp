@@ -5,8 +5,8 @@
 #include <functional>
 #include <string>
 
+#include "common/settings/config.hpp"
 #include "common/wire/daemon_about.hpp"
-#include "daemon/root/basis/config.hpp"
 #include "daemon/root/workers/workers.hpp"
 
 namespace nodestage {

@@ -1,4 +1,4 @@
-#include "daemon/root/basis/config.hpp"
+#include "common/settings/config.hpp"
 
 #include <fcntl.h>
 #include <toml++/toml.h>
@@ -7,7 +7,7 @@
 
 #include "common/build_info.hpp"
 #include "common/os/file.hpp"
-#include "daemon/root/basis/config_keys.hpp"
+#include "common/settings/config_keys.hpp"
 
 namespace nodestage {
 namespace {

@@ -1,4 +1,4 @@
-#include "daemon/root/basis/config_keys.hpp"
+#include "common/settings/config_keys.hpp"
 
 namespace nodestage {
 

@@ -1,4 +1,4 @@
-#include "daemon/root/basis/config_values.hpp"
+#include "common/settings/config_values.hpp"
 
 #include <arpa/inet.h>
 

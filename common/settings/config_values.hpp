@@ -10,7 +10,7 @@
 #include <utility>
 #include <vector>
 
-#include "daemon/root/basis/config.hpp"
+#include "common/settings/config.hpp"
 
 namespace nodestage {
 

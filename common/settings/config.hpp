@@ -141,6 +141,13 @@ struct Config {
 Result<Config> parse_config(std::string_view text, const std::string& file_name);
 Result<Config> load_config(const std::string& path);
 
+// Whether the nodes of a job pass sources on to each other, where notes can get from one to the
+// other.
+inline bool relays_sources(const Config& config) {
+  return config.relay.enabled && config.relay.window_bytes > 0 &&
+         config.peer.barrier != UseBarrier::off;
+}
+
 // What the keys of shared items depend on, as far as it follows from the settings alone.
 void set_rules(IdentifyOrder& order, const Config& config);
 

@@ -3,7 +3,7 @@
 
 #include <vector>
 
-#include "daemon/root/basis/config_values.hpp"
+#include "common/settings/config_values.hpp"
 
 namespace nodestage {
 
