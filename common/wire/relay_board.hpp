@@ -22,8 +22,8 @@
 // `reader` says what the staging worker does with it:
 //   none → reading               it reads (compare-and-swap, in slots that are serving, too: the
 //                                same source may be there already)
-//   reading → let_go             the relay worker goes on without it, since it kept others waiting
-//   reading, let_go → closed     it needs the source no more. A closed slot is kept for other nodes
+//   reading → dropped            the relay worker goes on without it, since it kept others waiting
+//   reading, dropped → closed    it needs the source no more. A closed slot is kept for other nodes
 //                                until the relay worker needs it
 //   none, closed → recycled      the relay worker takes it back (compare-and-swap)
 //
@@ -53,7 +53,7 @@ enum class RelaySlotState : std::uint32_t {
 enum class RelayReader : std::uint32_t {
   none = 0,
   reading = 1,
-  let_go = 2,
+  dropped = 2,
   closed = 3,
   recycled = 4,
 };

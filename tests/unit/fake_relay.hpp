@@ -69,7 +69,7 @@ class FakeRelay {
     nodestage::set_field(slot(i).why, why);
     set_state(i, nodestage::RelaySlotState::over);
   }
-  void let_go(std::size_t i) { change(slot(i), nodestage::RelayReader::let_go); }
+  void dropped(std::size_t i) { change(slot(i), nodestage::RelayReader::dropped); }
   void turn_off(const std::string& why) {
     nodestage::set_field(board().why, why);
     board().is_off = 1;

@@ -250,7 +250,7 @@ class RelayNode {
 };
 
 // The staging worker as far as the spool goes: reads a slot from `offset` on, up to `end`, in
-// blocks. What it gets; less when the slot is over, or it was let go.
+// blocks. What it gets; less when the slot is over, or it was dropped.
 inline std::string read_slot(RelayNode& node, std::uint64_t size, std::size_t i = 0,
                              std::uint64_t offset = 0,
                              const std::function<void(std::uint64_t)>& after_block = {}) {
@@ -262,7 +262,7 @@ inline std::string read_slot(RelayNode& node, std::uint64_t size, std::size_t i 
     const std::uint32_t seen = node.board().news;
     const std::uint64_t bytes = std::min<std::uint64_t>(64 * 1024, size - offset);
     const bool is_over = node.is_in(RelaySlotState::over, i);
-    if (node.reader_is(RelayReader::let_go, i)) break;
+    if (node.reader_is(RelayReader::dropped, i)) break;
     if (slot.watermark < offset + bytes) {
       if (is_over) break;
       await_raise(node.board().news, seen, std::chrono::milliseconds(100));

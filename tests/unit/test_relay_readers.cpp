@@ -1,4 +1,4 @@
-// Readers of one source that are slower than others: who waits for whom, and who is let go.
+// Readers of one source that are slower than others: who waits for whom, and who is dropped.
 #include <doctest/doctest.h>
 
 #include "relay_run.hpp"
@@ -63,19 +63,19 @@ struct TwoNodes {
 
 }  // namespace
 
-TEST_CASE("a local reader that keeps a successor waiting is let go; the successor gets all") {
+TEST_CASE("a local reader that keeps a successor waiting is dropped; the successor gets all") {
   TwoNodes at;
   at.stops[1].end();
   at.read(0);
   at.read(1);
   at.threads[1].join();
   CHECK((at.got[1] == at.file.bytes));
-  CHECK(at.row[0].reader_is(RelayReader::let_go));
+  CHECK(at.row[0].reader_is(RelayReader::dropped));
   CHECK(at.row[1].slot().from_storage == 0);
   CHECK(at.row[1].reader_is(RelayReader::reading));
 }
 
-TEST_CASE("a successor that keeps the others waiting is let go, and goes on from the original") {
+TEST_CASE("a successor that keeps the others waiting is dropped, and goes on from the original") {
   TwoNodes at;
   at.stops[0].end();
   at.read(0);
@@ -95,7 +95,7 @@ TEST_CASE("a staging worker that lies about its position harms only itself") {
   const Scratch scratch;
   const RelayFile file(scratch / "data", noise(k_size));
   RelayRow row(2, k_mib);
-  row.start();
+  row.start([](WorkerOrder& order) { order.relay_silence_s = order.relay_patience_s = 60; });
   row[1].ask(file);
   CHECK(in_time([&] { return row[0].is_in(RelaySlotState::serving); }));
   row[0].join();

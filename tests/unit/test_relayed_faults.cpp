@@ -38,9 +38,9 @@ TEST_CASE("where a relay ends, the original is read from there on") {
     why = "node n0; was restarted";
     action = [](auto& relay, std::size_t slot) { relay.end(slot, "node n0\nwas restarted"); };
   }
-  SUBCASE("this node is let go") {
+  SUBCASE("this node is dropped") {
     why = "this node was slower than the others";
-    action = [](auto& relay, std::size_t slot) { relay.let_go(slot); };
+    action = [](auto& relay, std::size_t slot) { relay.dropped(slot); };
   }
   SUBCASE("it is turned off") {
     why = "an older daemon";
@@ -201,7 +201,7 @@ TEST_CASE("whatever a relay does and when, the trees are exact") {
           relay.end(slot, "whatever");
           return false;
         case 1:
-          relay.let_go(slot);
+          relay.dropped(slot);
           return true;
         case 2:
           if (one_in(8)) relay.turn_off("who knows");

@@ -1,4 +1,4 @@
-// How far a ring is filled, and which reader is let go. The test moves the clock.
+// How far a ring is filled, and which reader is dropped. The test moves the clock.
 #include <doctest/doctest.h>
 #include <sys/mman.h>
 
@@ -32,8 +32,8 @@ struct TwoReaders {
     } while (--times > 0);
   }
   void move_local(std::uint64_t position) { board->slots[0].position = position; }
-  [[nodiscard]] bool is_local_let_go() const {
-    return board->slots[0].reader == number(RelayReader::let_go);
+  [[nodiscard]] bool is_local_dropped() const {
+    return board->slots[0].reader == number(RelayReader::dropped);
   }
 
   std::unique_ptr<RelayBoard> board = std::make_unique<RelayBoard>();
@@ -50,21 +50,21 @@ TEST_CASE("a ring of which nobody reads yet is filled as far as half of it, and 
   at.look(1000);
   CHECK(at.ring.watermark() == k_ring / 2);
   CHECK(at.ring.has_beginning());
-  CHECK_FALSE(at.is_local_let_go());
+  CHECK_FALSE(at.is_local_dropped());
 }
 
-TEST_CASE("readers that are equally slow are not let go, however slow they are") {
+TEST_CASE("readers that are equally slow are not dropped, however slow they are") {
   TwoReaders at;
   for (std::uint64_t position = 0; position <= k_ring; position += k_quarter) {
     at.move_local(position);
     at.look(1000);
-    CHECK_FALSE(at.is_local_let_go());
-    CHECK_FALSE(at.successor->is_let_go());
+    CHECK_FALSE(at.is_local_dropped());
+    CHECK_FALSE(at.successor->is_dropped());
     at.successor->advance(k_quarter);
   }
 }
 
-TEST_CASE("a staging worker that keeps a successor waiting is let go after half of the patience") {
+TEST_CASE("a staging worker that keeps a successor waiting is dropped after half of the patience") {
   TwoReaders at;
   while (at.successor->await(now) == RingReader::State::more) {
     at.successor->advance(64 * 1024);
@@ -72,14 +72,14 @@ TEST_CASE("a staging worker that keeps a successor waiting is let go after half 
   }
   CHECK(at.ring.watermark() == k_ring);
   at.look(4);
-  CHECK_FALSE(at.is_local_let_go());
+  CHECK_FALSE(at.is_local_dropped());
   at.look(1);
-  CHECK(at.is_local_let_go());
+  CHECK(at.is_local_dropped());
   at.look(1);
   CHECK(at.ring.watermark() > k_ring);
 }
 
-TEST_CASE("a successor that keeps the others waiting is let go after the patience") {
+TEST_CASE("a successor that keeps the others waiting is dropped after the patience") {
   TwoReaders at;
   SUBCASE("a look several times a second counts as a whole") {
     while (at.ring.watermark() < k_ring) {
@@ -88,10 +88,10 @@ TEST_CASE("a successor that keeps the others waiting is let go after the patienc
     }
     at.move_local(k_ring);
     at.look(10);
-    CHECK_FALSE(at.successor->is_let_go());
+    CHECK_FALSE(at.successor->is_dropped());
     at.look(1);
-    CHECK(at.successor->is_let_go());
-    CHECK_FALSE(at.is_local_let_go());
+    CHECK(at.successor->is_dropped());
+    CHECK_FALSE(at.is_local_dropped());
     CHECK(at.ring.watermark() > k_ring);
   }
   SUBCASE("of a pause of the whole machine only a moment counts") {
@@ -101,6 +101,6 @@ TEST_CASE("a successor that keeps the others waiting is let go after the patienc
     }
     at.move_local(k_ring);
     at.look(2, std::chrono::hours(1));
-    CHECK_FALSE(at.successor->is_let_go());
+    CHECK_FALSE(at.successor->is_dropped());
   }
 }

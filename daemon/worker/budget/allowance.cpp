@@ -16,7 +16,7 @@ namespace {
 
 constexpr std::chrono::milliseconds k_poll{10};
 constexpr std::uint64_t k_mebibyte = 1024 * 1024;
-constexpr std::uint64_t k_tell_bytes = k_mebibyte;
+constexpr std::uint64_t k_report_bytes = k_mebibyte;
 constexpr std::uint64_t k_check_bytes = 64 * k_mebibyte;
 // If an item takes more than expected, more is requested in steps of at least this.
 constexpr Amount k_step{64 * k_mebibyte, 1024};
@@ -62,8 +62,8 @@ Status Allowance::take(const Amount& amount) {
 void Allowance::wrote(const Amount& amount) {
   written_inodes_ += amount.inodes;
   const std::uint64_t bytes = written_bytes_ += amount.bytes;
-  if (!is_answered_ || bytes < told_ + k_tell_bytes) return;
-  told_ = bytes;
+  if (!is_answered_ || bytes < reported_ + k_report_bytes) return;
+  reported_ = bytes;
   log_fault(write_space_written(at_.status_fd, written()));
 }
 

@@ -16,7 +16,7 @@ struct Need {
   Amount least;
 };
 
-// For whom the worker stages: advice differs.
+// For whom the worker stages, on which advice depends.
 enum class Asker {
   job,  // of Slurm: a daemon admits it
   run,  // `nodestage run`
@@ -36,15 +36,15 @@ class Allowance {
   };
   Allowance(const Places& places, const std::atomic<bool>& stop);
 
-  // What to call once, before the first refusal counts: it gives back what the job can do without.
-  // True: that made room. It must not call this object.
+  // Sets what is called once, before the first refusal counts. It gives back what the job can do
+  // without, and returns whether that made room. It must not call this object.
   void set_spare(std::function<bool()> give_up) { give_up_spare_ = std::move(give_up); }
 
   // Call it before the item's first write. A refusal is a fault that starts with `subject`, such as
   // "PATH: needs".
   Status ask(const Need& need, const std::string& subject);
 
-  // For an item that has ended: returns what it was expected to take and did not.
+  // Returns what an item that has ended was expected to take and did not.
   void give_back(const Amount& amount);
 
   // Call take() before a write, and wrote() after it. Faults are texts for the user, or stopped().
@@ -75,7 +75,7 @@ class Allowance {
   std::atomic<std::uint64_t> taken_inodes_ = 0;
   std::atomic<std::uint64_t> written_bytes_ = 0;
   std::atomic<std::uint64_t> written_inodes_ = 0;
-  std::atomic<std::uint64_t> told_ = 0;  // written bytes that were last reported to the daemon
+  std::atomic<std::uint64_t> reported_ = 0;  // written bytes that were last reported to the daemon
   std::atomic<std::uint64_t> limit_bytes_ = 0;
   std::atomic<std::uint64_t> limit_inodes_ = 0;
   std::atomic<std::uint64_t> checked_ = 0;  // the disk has room for this many taken bytes

@@ -28,7 +28,7 @@ class Meter {
     last_read = Clock::now();
     return check();
   }
-  // For what came out of the spool, which costs nothing of the rate.
+  // Counts what came out of the spool, which costs nothing of the rate.
   void count_relayed(std::uint64_t bytes) {
     if (bytes == 0) return;
     bytes_read += bytes;

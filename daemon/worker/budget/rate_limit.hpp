@@ -9,7 +9,7 @@
 namespace nodestage {
 
 // A token bucket for all threads of the worker. The rate (8 bytes at offset 0 of fd, in bytes per
-// second, 0: unlimited) is read again every second. If fd cannot be read: unlimited.
+// second, 0: unlimited) is read again every second. If fd cannot be read, nothing is limited.
 class RateLimit {
  public:
   explicit RateLimit(int fd) : fd_(fd) {}  // borrowed

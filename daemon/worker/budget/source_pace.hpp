@@ -19,8 +19,8 @@ class SourcePace {
     if (Clock::now() - asked > k_prompt + k_per_kilobyte * (bytes / 1024)) ++late_;
   }
 
-  // Whether many of the latest answers were late; false while they are few. A thread that lost its
-  // CPU for a moment sees only one late answer.
+  // Returns whether many of the latest answers were late; false while they are few. A thread that
+  // lost its CPU for a moment sees only one late answer.
   bool take_is_slow() {
     if (answers_ < k_enough) return false;
     return std::exchange(late_, 0) * 3 > std::exchange(answers_, 0);

@@ -14,13 +14,13 @@
 
 namespace nodestage {
 
-// What a file of `bytes` takes in the blocks that file systems commonly use.
+// Returns what a file of `bytes` takes in the blocks that file systems commonly use.
 std::uint64_t in_blocks(std::uint64_t bytes);
 
 // Counts the blocks of one file that is written in parts, with holes between them.
 class BlockCount {
  public:
-  // Bytes of the blocks that this part takes, without a block that it shares with the part before.
+  // Returns the bytes of the blocks that this part takes and the part before does not.
   std::uint64_t add(std::uint64_t offset, std::uint64_t size);
 
  private:
@@ -52,18 +52,18 @@ class Space {
   }
   Status will_write(std::uint64_t bytes);
 
-  // Instead of will_make(): blocks of a file that another thread made follow.
+  // Call it instead of will_make() if blocks of a file that another thread made follow.
   void goes_on() { file_bytes_ = 0; }
 
-  // The same for callers that know better what was written when. Any thread.
+  // Do the same for callers that know better what was written when. Any thread.
   Status take(const Amount& amount);
   void wrote(const Amount& amount) { allowance_.wrote(amount); }
 
-  // The item and its other threads have ended: all is written, and what it was expected to take
-  // beyond that is returned.
+  // Call it when the item and its other threads have ended. Counts all as written, and returns what
+  // the item was expected to take beyond that.
   void settle(const Amount& expected);
 
-  // The fault for `name`, which could not be written; `code` is errno's value. Any thread.
+  // Returns the fault for `name`, which could not be written; `code` is errno's value. Any thread.
   [[nodiscard]] Error explain(std::string_view name, int code) const;
 
  private:
@@ -82,12 +82,12 @@ class Space {
   std::shared_ptr<Taken> taken_ = std::make_shared<Taken>();
 };
 
-// The fault for a refusal of `missing` more. It starts with `subject`, which ends in "needs" or the
-// like, and then names `need`.
+// Returns the fault for a refusal of `missing` more. It starts with `subject`, which ends in
+// "needs" or the like, and then names `need`.
 Error too_little_space(const std::string& subject, const std::string& node, const Amount& need,
                        const Amount& missing, const SpaceAnswer& answer, Asker asker = Asker::job);
 
-// The fault for a disk that other jobs or programs filled.
+// Returns the fault for a disk that other jobs or programs filled.
 Error disk_is_full(const std::string& node, std::uint64_t free, std::uint64_t leave_free,
                    Asker asker = Asker::job);
 

@@ -1,6 +1,6 @@
 // CopiedDirectories: the directories that the copy of a tree is working on, on both sides.
 //
-// Only few are open at a time. The others are opened again by path when needed, never through a
+// Only a few are open at a time. The others are opened again by path when needed, never through a
 // link but those that were followed, and only if the same directory is still there (otherwise
 // ESTALE). Any depth.
 #pragma once
@@ -59,8 +59,8 @@ struct CopiedDirectory {
 // Faults of from() are the cause alone; those of the others are texts for the user.
 class CopiedDirectories {
  public:
-  // The root on both sides; `from` and `to` are open for reading. `to` is the directory that is
-  // filled. `notes` is borrowed. `xattrs`: as in FileToCopy.
+  // Takes the root on both sides, open for reading; `to` is the directory that is filled. Borrows
+  // `notes`. `xattrs` is that of FileToCopy.
   CopiedDirectories(Fd from, Fd to, const struct stat& info, CopyNotes& notes,
                     XattrCopy* xattrs = nullptr);
   CopiedDirectories(const CopiedDirectories&) = delete;
@@ -69,22 +69,22 @@ class CopiedDirectories {
   [[nodiscard]] CopiedDirectory& root() const { return *root_; }
   [[nodiscard]] int target_root() const { return root_to_->get(); }
 
-  // A directory below `parent`, and a part of it. It starts with one part.
+  // Adds a directory below `parent`, as a part of that. It starts with one part.
   CopiedDirectory& add(CopiedDirectory& parent, std::string name, const struct stat& info, Fd from,
                        CopiedDirectory::Entry entry = CopiedDirectory::Entry::itself);
 
-  // The source, for *at calls.
+  // Opens the source, for *at calls.
   Result<SharedFd> from(CopiedDirectory& directory);
 
-  // The copy. The first call makes it and all directories above it.
+  // Opens the copy. The first call makes it and all directories above it.
   Result<SharedFd> to(CopiedDirectory& directory, Space& space);
 
   static void begin_part(CopiedDirectory& directory) { ++directory.parts; }
 
-  // After the last part the directory gets its mode and times and is destroyed; so may its parent.
+  // Ends a part. The last one sets mode and times, and destroys the object and maybe its parent.
   Status end_part(CopiedDirectory& directory, const Space& space);
 
-  // The path below the root, "" for the root: "a/b".
+  // Returns the path below the root, "" for the root: "a/b".
   static std::string path(const CopiedDirectory& directory);
 
  private:

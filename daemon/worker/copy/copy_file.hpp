@@ -16,7 +16,7 @@ namespace nodestage {
 
 class Source;
 
-// Extended attributes are kept; those that the file system does not accept are counted. Any thread.
+// Counts the extended attributes that the file system does not accept. For any thread.
 struct XattrCopy {
   std::atomic<std::uint64_t> lost = 0;
 };
@@ -33,7 +33,7 @@ struct FileToCopy {
   std::atomic<std::uint64_t>* from_storage = nullptr;
 };
 
-// The mode of a copy: without the set-id bits.
+// Returns the mode of a copy: without the set-id bits.
 inline mode_t mode_of_copy(const struct stat& info) { return info.st_mode & 01777; }
 
 // Copies into `to`, which is empty and open for writing: data with holes (sharing blocks if the
@@ -41,16 +41,16 @@ inline mode_t mode_of_copy(const struct stat& info) { return info.st_mode & 0177
 // close.
 Status copy_file(const FileToCopy& from, Fd to, Meter& meter, Space& space);
 
-// The steps of copy_file, for several threads with one file. One of them calls this first: true if
-// the copy then has all its data.
+// The first step of copy_file for several threads with one file, made by one of them. Returns
+// whether the copy then has all its data.
 Result<bool> share_blocks(const FileToCopy& from, int to, Meter& meter);
-// Otherwise all parts of the file are copied; each starts at a multiple of 4096.
+// The next step, if it has not: copies one part, which starts at a multiple of 4096.
 Status copy_range(const FileToCopy& from, int to, DataRange range, Meter& meter, Space& space);
-// The last step.
+// The last step: sets attributes, mode and mtime, and closes the copy.
 Status end_copy(const FileToCopy& from, Fd to, const Space& space);
 
-// Copies those of the open file or directory `from` to `to`, whose mode must be set afterwards. A
-// fault means that they cannot be read; its `what` is the cause alone.
+// Copies the attributes of the open `from` to `to`, whose mode must be set afterwards. A fault
+// means that they cannot be read; its `what` is the cause alone.
 Status copy_xattrs(int from, int to, XattrCopy& copy);
 
 // Copies mtime to a link or other entry; never follows it.

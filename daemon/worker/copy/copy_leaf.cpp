@@ -21,7 +21,7 @@ constexpr unsigned char k_link = DT_LNK;
 constexpr int k_open_source = O_RDONLY | O_NONBLOCK | O_NOCTTY;
 constexpr int k_open_copy = O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW;
 
-// Whether the directory, or one above it, is that of `info`.
+// Returns whether the directory, or one above it, is that of `info`.
 bool is_in(const CopiedDirectory& directory, const struct stat& info) {
   for (const CopiedDirectory* at = &directory; at != nullptr; at = at->parent)
     if (at->info.st_dev == info.st_dev && at->info.st_ino == info.st_ino) return true;
@@ -197,7 +197,7 @@ Status CopyLeaf::new_file(At& at, const std::string& name, Fd from, const struct
   return {};
 }
 
-// The first part is taken first.
+// Adds the parts; the first is taken first.
 void CopyLeaf::add_parts(At& at, OpenFile file) {
   const auto size = static_cast<std::uint64_t>(file.info.st_size);
   const std::uint64_t count = (size + k_part_bytes - 1) / k_part_bytes;
@@ -248,7 +248,7 @@ Status CopyLeaf::symlink(At& at, const std::string& name, Links links) {
   return link_others(path, info, at.thread);
 }
 
-// True if nothing remains to be done for that name here.
+// Returns true if nothing remains to be done for that name here.
 Result<bool> CopyLeaf::is_linked(At& at, const std::string& name, const struct stat& info,
                                  Links links) {
   using Turn = SharedLinks<Name>::Met::Turn;

@@ -15,7 +15,7 @@
 
 namespace nodestage {
 
-// The fault for a source's entry that could not be read; `code` is errno's value.
+// Returns the fault for a source's entry that could not be read; `code` is errno's value.
 Error unreadable_source(const std::string& path, int code);
 
 class CopyLeaf {
@@ -30,7 +30,7 @@ class CopyLeaf {
     LinksOut links;
     CopyNotes& notes;
   };
-  // `space`: the item's; each thread gets its own.
+  // `space` is the item's; each thread gets its own.
   CopyLeaf(const Way& way, Space& space);
 
   // The directory that contains the entries of a batch.

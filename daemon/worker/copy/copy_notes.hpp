@@ -1,4 +1,4 @@
-// CopyNotes: what is told of a tree that was copied.
+// CopyNotes: what is reported of a tree that was copied.
 #pragma once
 
 #include "daemon/worker/tree/out_links.hpp"

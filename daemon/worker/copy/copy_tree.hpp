@@ -2,8 +2,8 @@
 //
 // Kept: modes (of files without the set-id bits), times, extended attributes and ACLs if requested,
 // links as links, or in place of those that lead out of the tree what they point to, hard links
-// within the tree, and holes. FIFOs, sockets, and devices are left out and counted. Whatever cannot
-// be read is a fault that names it. Any depth and length of path.
+// within the tree, and holes. FIFOs, sockets, and devices are left out and counted. An entry that
+// cannot be read is a fault that names it. Trees and paths have any depth.
 //
 // Several threads list directories and copy their contents. The number of threads that wait for the
 // source grows with its latency.
@@ -31,12 +31,12 @@ class CopyTree {
     mode_t umask;                 // of the process
     unsigned threads;             // threads that compute; more may wait
     XattrCopy* xattrs = nullptr;  // as in FileToCopy
-    // What is copied of the directory itself; null: every entry. One that is missing is a fault.
+    // The entries of the directory itself that are copied; null: all. A missing one is a fault.
     const std::vector<ListedName>* only = nullptr;
     LinksOut links = LinksOut::kept;
   };
 
-  // `to` (borrowed): the empty directory to fill. `path`: the source's, for messages.
+  // `to` (borrowed) is the empty directory to fill, `path` the source's, for messages.
   CopyTree(int to, std::string path, const Way& way) : to_(to), path_(std::move(path)), way_(way) {}
 
   // Copies everything below `from` (O_PATH is enough), then from's own mode and times. Call it

@@ -28,7 +28,7 @@ class SharedLinks {
     std::string first;  // path of the copy that is complete
   };
 
-  // `path` is what others link to.
+  // Says what to do with the next name of a file. `path` is what others link to.
   Met meet(const struct stat& info, const std::string& path, const Name& name) {
     const std::lock_guard lock(mutex_);
     const auto [entry, is_new] = files_.try_emplace(key(info), File{path, info.st_nlink, {}});
@@ -44,7 +44,7 @@ class SharedLinks {
     return met;
   }
 
-  // The file is complete under its first name. Returns the links that the caller must make.
+  // Notes that the file is complete under its first name. Returns the links to make.
   std::vector<Name> done(const struct stat& info) {
     const std::lock_guard lock(mutex_);
     const auto entry = files_.find(key(info));

@@ -1,4 +1,4 @@
-// Where CopyOut is in the tree that it copies: for its own sources.
+// Where CopyOut is in the tree that it copies. Only its own sources include this.
 #pragma once
 
 #include <sys/stat.h>

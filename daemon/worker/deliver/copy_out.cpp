@@ -31,31 +31,31 @@ bool is_unfinished(const struct stat& there, const struct stat& source) {
   return is_marked && there.st_uid == ::geteuid();
 }
 
-// Whether it looks as a delivery has left it that gave it the permissions `mode`, or that was cut
-// off while it filled it again, whatever permissions it had then.
+// Returns whether it looks as a delivery has left it that gave it the permissions `mode`, or that
+// was cut off while it filled it again, whatever permissions it had then.
 bool is_as_made(const struct stat& there, mode_t mode) {
   const mode_t now = there.st_mode & 01777;
   return (now == (mode & 01777) || (now & 01700) == 01700) && there.st_uid == ::geteuid();
 }
 
-// Whether the directory looks like a finished copy of `source`.
+// Returns whether the directory looks like a finished copy of `source`.
 bool looks_like(const struct stat& there, const struct stat& source) {
   return there.st_uid == ::geteuid() && (there.st_mode & 01777) == (source.st_mode & 01777) &&
          there.st_mtim.tv_sec == source.st_mtim.tv_sec;
 }
 
-// Of entries other than directories.
+// Decides for entries other than directories.
 bool is_kept(const struct stat& info) { return S_ISREG(info.st_mode) || S_ISLNK(info.st_mode); }
 
-// Whether the directory is empty, as one is that was just created. One that somebody else put there
-// since then is theirs, and keeps its mode.
+// Returns whether the directory is empty, as one is that was just created. One that another user
+// put there since then keeps its mode.
 bool is_empty(int directory) {
   auto listing = DirectoryStream::at(directory);
   return !listing.next() && listing.code() == 0;
 }
 
-// Why no directory can be made under a name that is taken. A link is not followed, even if it is
-// the user's own: others who may write there could have moved it there.
+// Returns why no directory can be made under a name that is taken. A link is not followed, even if
+// it is the user's own: others who may write there could have moved it there.
 std::string in_the_way(int target_fd, const std::string& name) {
   const auto text = read_link({target_fd, name, O_NOFOLLOW});
   if (!text) return "is a directory here and something else in the target";
@@ -269,7 +269,7 @@ Result<bool> CopyOut::reach(Descent& at) {
   return true;
 }
 
-// Whether a directory in the target is opened only if something is copied into it.
+// Returns whether a directory in the target is opened only if something is copied into it.
 bool CopyOut::may_stay_closed(const std::string& path, const struct stat& info) const {
   if (left_out_(path, info)) return true;
   return scope_.is_early() && !scope_.syncs_all && scope_.is_noted(path, info);

@@ -35,15 +35,14 @@ namespace nodestage {
 // a fault only if continuing is pointless: the target is full, or a directory is out of reach.
 class CopyOut {
  public:
-  // `target`: the directory into which everything is copied; owned, may be O_PATH.
+  // Owns `target`, the directory into which everything is copied; O_PATH is enough.
   CopyOut(Fd target, PendingNames names, OutputReport& report, CopyScope scope = {});
 
   // Copies the contents of a directory into the target.
   Status contents(Fd directory);
 
-  // Copies one entry of any kind into the target, as `name`. A link is not followed but for
-  // scope.links.
-  // `origin`: what is before the name in the paths of scope.leaves_out: "" or "a/b/".
+  // Copies one entry of any kind into the target, as `name`. A link is followed only by
+  // scope.links. `origin` is before the name in the paths of scope.leaves_out: "" or "a/b/".
   Status entry(const SourceEntry& source, const std::string& name, const std::string& origin = "");
 
   // Brings everything written so far to stable storage. A fault says what was lost.

@@ -1,4 +1,4 @@
-// CopyScope: which entries of an output are copied.
+// CopyScope: decides which entries of an output are copied.
 #pragma once
 
 #include <sys/stat.h>
@@ -31,7 +31,7 @@ struct CopyScope {
 
   [[nodiscard]] bool is_early() const { return what == CopyWhat::changed; }
 
-  // Whether the list has the entry as it looks in `info`.
+  // Returns whether the list has the entry as it looks in `info`.
   [[nodiscard]] bool is_noted(const std::string& path, const struct stat& info) const {
     return list != nullptr && list->has(item, path, info);
   }

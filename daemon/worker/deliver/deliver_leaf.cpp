@@ -21,8 +21,8 @@ Status was_changed() { return Error{k_was_changed, "was changed while it was cop
 
 }  // namespace
 
-// Whether nothing is left to do for a file or link at the end of the job. Others may have put
-// theirs under its name since it was delivered.
+// Returns whether nothing is left to do for a file or link at the end of the job. Others may have
+// put theirs under its name since it was delivered.
 bool DeliverLeaf::is_delivered(const SourceEntry& source, int target_fd, const std::string& name,
                                const std::string& path, const struct stat& info) const {
   struct stat there {};

@@ -31,7 +31,7 @@ struct CopyInto {
 
 class DeliverLeaf {
  public:
-  // Borrows everything. `target`: the directory that the paths of all calls begin at.
+  // Borrows everything. The paths of all calls begin at the directory `target`.
   DeliverLeaf(int target, const PendingNames& names, const CopyScope& scope, OutputReport& report,
               KeptAttributes& attributes, SyncCrew& syncs)
       : target_(target),
@@ -42,14 +42,14 @@ class DeliverLeaf {
         syncs_(syncs) {}
 
   // Copies the file or link `source`, which looked as `info`, into a directory of the target as
-  // `name`, unless the scope leaves it out. `path`: where that is below the target. The report
-  // counts what came of it.
+  // `name`, unless the scope leaves it out. `path` is that below the target. The report counts what
+  // came of it.
   Status copy(const SourceEntry& source, CopyInto into, const std::string& name,
               const std::string& path, const struct stat& info);
 
-  // Makes a link with that text in the place of one that looked as `info`. Not listed: what it must
-  // lead to depends on other entries. One that is there already counts as unchanged for a scope
-  // with a list.
+  // Makes a link with that text in the place of one that looked as `info`. The list does not get
+  // it, since what it must lead to depends on other entries. One that is there counts as unchanged
+  // for a scope with a list.
   Status put_link(const std::string& text, CopyInto into, const std::string& name,
                   const struct stat& info);
 

@@ -49,7 +49,7 @@ bool write_at(int fd, const void* data, std::size_t bytes, std::uint64_t offset)
   return ::pwrite(fd, data, bytes, static_cast<off_t>(offset)) == static_cast<ssize_t>(bytes);
 }
 
-// All zeros if there is none.
+// Returns all zeros if there is none.
 DeliveredHead read_head(int fd) {
   DeliveredHead head{};
   const bool is_whole = fd >= 0 && read_at(fd, &head, sizeof head, 0) == sizeof head;
@@ -87,8 +87,8 @@ DeliveredList::DeliveredList(int fd) : fd_(fd) {
   if (read_records() > 2 * last_.size()) compact();
 }
 
-// The number of records in the file. An earlier record of a name does no harm where a later one
-// cannot be read: nothing looks again as it did before it was changed.
+// Returns the number of records in the file. An earlier record of a name does no harm where a later
+// one cannot be read: nothing looks again as it did before it was changed.
 std::size_t DeliveredList::read_records() {
   std::vector<Record> records(k_records_at_a_time);
   std::size_t all = 0;

@@ -31,20 +31,20 @@
 namespace nodestage {
 
 inline constexpr std::size_t k_delivered_head_bytes = 4096;
-// More names are not noted, and what has them is copied each time. They take some 70 MiB of memory.
+// The most names that are noted, in some 70 MiB of memory. Entries beyond are copied each time.
 inline constexpr std::size_t k_max_delivered_names = std::size_t{1} << 20;
 
-// Who made a directory in a target.
+// Which process made a directory in a target.
 enum class DirectoryOrigin {
   delivery,  // it gets its source's mode and time
   others,
 };
 
-// The path of the temporary name that an earlier worker left when it was killed, if its base name
-// begins with `prefix` (PendingNames) and ends in ".tmp"; else "". `fd`: k_worker_delivered_fd.
+// Returns the path of the temporary name that a killed worker left in the list `fd`, if its base
+// name begins with `prefix` (PendingNames) and ends in ".tmp"; else "".
 std::string left_temporary(int fd, std::string_view prefix);
 
-// One thread. A file that cannot be written only costs time later: nothing is reported.
+// For one thread. A file that cannot be written only costs time later: nothing is reported.
 class DeliveredList {
  public:
   // Reads the list. `fd` is borrowed, and open for reading and writing. Without one (-1), nothing
@@ -55,31 +55,31 @@ class DeliveredList {
 
   // Removes left_temporary(), and marks the list as busy.
   void begin(std::string_view prefix);
-  // The worker ends by itself, with no temporary name left.
+  // Notes that the worker ends by itself, with no temporary name left.
   void end();
-  // Whether an earlier worker did not end by itself.
+  // Returns whether an earlier worker did not end by itself.
   [[nodiscard]] bool was_busy() const { return was_busy_; }
 
-  // The deliveries of an output begin. True if earlier ones were cut off: names that they made may
-  // not be synced.
+  // Begins the deliveries of an output. Returns whether earlier ones were cut off, so that names
+  // that they made may not be synced.
   bool begin_output(std::size_t item);
-  // All that was noted of the output is synced.
+  // Notes that all that was noted of the output is synced.
   void end_output(std::size_t item);
-  // Nothing that was noted since begin_output() may be relied on: it could not be synced.
+  // Drops what was noted since begin_output(), since it could not be synced.
   void take_back();
 
-  // Whether the entry looks as it did when it was delivered last. `item`: the output's index;
-  // `path`: below the output's target. For a directory: mode and mtime, whatever its entries.
+  // Returns whether the entry `path` of the output's target looks as it did when it was last
+  // delivered; a directory by mode and mtime alone.
   [[nodiscard]] bool has(std::size_t item, std::string_view path, const struct stat& info) const;
   // The mode of a directory in the target, if a delivery has made it.
   [[nodiscard]] std::optional<mode_t> made_mode(std::size_t item, std::string_view path) const;
 
-  // It was delivered as it looks in `info`, and is under its name in the target.
+  // Notes an entry that was delivered as it looks in `info`, and has its name in the target.
   void add(std::size_t item, std::string_view path, const struct stat& info);
   void add_directory(std::size_t item, std::string_view path, const struct stat& info,
                      DirectoryOrigin origin);
 
-  // Before the temporary name is made in a target.
+  // Notes a temporary name, before it is made in a target.
   void note_temporary(std::string_view path);
 
  private:

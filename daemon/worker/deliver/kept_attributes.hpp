@@ -8,7 +8,7 @@
 
 namespace nodestage {
 
-// Whether `there` is what a file system keeps of `time`: all of it, or as much as fits its units.
+// Returns whether `there` is `time`, or as much of it as a file system keeps.
 bool is_copied_time(const timespec& there, const timespec& time);
 
 // Some FUSE and CIFS mounts keep neither modes nor times. The first refusal becomes a note of the
@@ -17,7 +17,7 @@ class KeptAttributes {
  public:
   explicit KeptAttributes(OutputReport& report) : report_(report) {}
 
-  // `code`: the errno of the call that was to set `what`, or 0.
+  // Takes `code`, the errno of the call that should set `what`, or 0.
   Status keep(const char* what, int code);
 
  private:

@@ -1,4 +1,4 @@
-// LeftOut: what is no result is left out of the copies of an output.
+// LeftOut: leaves what is no result out of the copies of an output.
 #pragma once
 
 #include <sys/stat.h>
@@ -10,10 +10,10 @@
 namespace nodestage {
 
 // Whether an entry is no result, by its path below the job directory and what it looks like. A
-// directory that is none appears in a target only for what lies in it.
+// directory that is no result appears in a target only for what lies in it.
 using LeavesOut = std::function<bool(const std::string& path, const struct stat& info)>;
 
-// The same by the paths of the copies of one tree. Borrows leaves_out.
+// Does the same by the paths of the copies of one tree. Borrows leaves_out.
 struct LeftOut {
   const LeavesOut* leaves_out = nullptr;  // null or empty: nothing is left out
   std::string source = {};                // where the tree lies in the job directory

@@ -32,14 +32,14 @@ LinkFate with_text(std::string text, JobPlace place) {
   return {LinkFate::Way::other_text, std::move(text), std::move(place)};
 }
 
-// Whether the relative path never leaves the directory, whether something is there or not. Most
-// links of most trees are so, and need no longer look.
+// Returns whether the relative path never leaves the directory, whether something is there or not.
+// Most links of most trees are so, and need no longer look.
 bool stays_below(int directory_fd, const std::string& text) {
   const auto there = open_beneath(directory_fd, text, O_PATH);
   return there || there.error().code == ENOENT;
 }
 
-// Of the daemon and its workers.
+// Returns whether it is the daemon's or its workers'.
 bool is_hidden(const std::string& path) { return path.starts_with(".nodestage"); }
 
 }  // namespace
@@ -74,7 +74,7 @@ void OutputLinks::add(const std::string& source, const std::string& target) {
   while (around_.insert(path).second && !path.empty()) path = std::string(split_path(path).parent);
 }
 
-// Where in the target it is delivered.
+// Returns where in the target it is delivered.
 std::optional<std::string> OutputLinks::copy_of(const JobPlace& place) const {
   const auto found = targets_.nearest(place.path);
   if (!found || place.path.empty()) return {};

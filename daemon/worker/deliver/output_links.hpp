@@ -16,7 +16,7 @@
 
 namespace nodestage {
 
-// Directories in the places of links, in each other: more are a fault.
+// The most directories in the places of links, in each other. More are a fault.
 inline constexpr unsigned k_most_links_to_directories = 40;
 Error too_many_links();
 
@@ -63,25 +63,24 @@ struct LinkFate {
 // no more is delivered than the job directory has.
 class OutputLinks {
  public:
-  // Borrows the tree. `sources`: of what --stage-out names.
+  // Borrows the tree. `sources` is how much is delivered of what --stage-out names.
   explicit OutputLinks(const JobTree& tree, Linked sources = Linked::all)
       : tree_(tree), share_of_sources_(sources) {}
 
   [[nodiscard]] const JobTree& tree() const { return tree_; }
 
-  // The output has `source` (JobPlace::path), which is delivered as `target`: a path below the
-  // target, or "" for the target itself. To call for everything that --stage-out names before the
-  // first look().
+  // Adds a `source` of the output (JobPlace::path), which is delivered as `target`: a path below
+  // the target, or "" for the target itself. Call it for all that --stage-out names before look().
   void add(const std::string& source, const std::string& target);
 
-  // What is left out of that of which only what was changed is delivered, with all that is below.
+  // Sets what is left out of directories of which only what was changed is delivered.
   void leave_out(LeavesOut leaves_out) { leaves_out_ = std::move(leaves_out); }
 
   // How much is delivered in the place of a link that leads to it.
   using Share = std::function<Linked(const JobPlace&)>;
   void leave(Share share) { share_ = std::move(share); }
 
-  // In what follows, targets are below `directory` of the real target; "": they are below that.
+  // Puts the targets of what follows below `directory` of the real target; "": below that.
   void begin_in(const std::string& directory) { base_ = directory; }
 
   // The fate of the link `link`, which is delivered as `target`. If that is `instead`, what lies
@@ -91,7 +90,7 @@ class OutputLinks {
   // What is left out of what is delivered for `fate`, as `target`. Borrows from here.
   [[nodiscard]] LeftOut left_out(const LinkFate& fate, const std::string& target) const;
 
-  // What lies below `target` is from `source`, too, though a copy of that is elsewhere already.
+  // Notes that what lies below `target` is from `source`, of which another copy exists.
   void add_copy(const std::string& source, const std::string& target) {
     sources_.set(joined_path(base_, target), source);
   }

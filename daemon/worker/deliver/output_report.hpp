@@ -19,11 +19,11 @@ namespace nodestage {
 // every change of state. A status file that cannot be written stops nothing.
 class OutputReport {
  public:
-  // `rate`: for what is written to the target; borrowed; null: none.
+  // `rate` limits what is written to the target; borrowed; null: no limit.
   OutputReport(int status_fd, std::size_t index, const OutputItem& item, RateLimit* rate = nullptr);
 
   void begin(std::string_view what, std::string_view destination);
-  // All entries are looked at once more: what was found of them before is forgotten.
+  // Forgets what was found of all entries, which are looked at once more.
   void begin_again();
   // Both wait until the rate limit lets the bytes pass.
   void add_bytes(std::uint64_t bytes);  // of copied data: read and written
@@ -33,15 +33,15 @@ class OutputReport {
   void add_unchanged() { tick(); }            // an entry that is not copied
   void add_unsettled(std::string_view path);  // an entry that is being written
   void add_special();                         // a socket, FIFO, or device that was left out
-  // A link that what it leads to was delivered for, or only what was changed of it.
+  // Counts a link in whose place what it leads to was delivered, or what was changed of that.
   void add_followed(std::string_view path, bool is_whole);
   void add_loop(std::string_view path);    // a link that leads to what contains the output
   void add_staged(std::string_view path);  // a link that leads to too much of what was staged
   void add_kept_directory(std::string_view path);  // a link that is a directory in the target
   void add_note(std::string_view text);            // a warning: a sentence without a full stop
 
-  // One entry could not be delivered; `path` names it below the source. Entries after the first few
-  // are only counted.
+  // Adds an entry that could not be delivered; `path` names it below the source. Entries after the
+  // first few are only counted.
   void add_fault(std::string_view path, const Error& error);
 
   [[nodiscard]] std::uint64_t faults() const { return faults_; }
@@ -49,10 +49,10 @@ class OutputReport {
   [[nodiscard]] int first_code() const { return first_code_; }  // errno of the first fault
 
   void skip(std::string_view why);
-  // Notes what does not exist, which the user is notified of.
+  // Notes what does not exist, of which the user is notified.
   void add_missing(std::string_view what);
-  // Something of the source does not exist, and the item ends as failed for that. If it fails for
-  // nothing else, no further try can repair it.
+  // Fails the item since something of its source does not exist. If it fails for nothing else, no
+  // further try can repair it.
   void lack(const Error& why) { lack_ = why; }
   // Like add_missing() for a whole source, which is skipped.
   void miss(std::string_view why);

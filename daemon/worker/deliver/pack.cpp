@@ -160,8 +160,8 @@ Status Pack::what_is_led_to(const LinkFate& fate, const std::string& name) {
   return added;
 }
 
-// Whether what a link leads to was added in its place. A link back to a directory above it would
-// never end.
+// Returns whether what a link leads to was added in its place. A link back to a directory above it
+// would never end.
 Result<bool> Pack::follow_out(const TreeWalk& walk, const WalkStep& step, const std::string& name) {
   auto text = read_link({step.dir_fd, step.name, O_NOFOLLOW});
   if (!text) return entry_error(name, text.error());

@@ -26,9 +26,9 @@ namespace nodestage {
 // Whether archives of this suffix (common/text/path_names.hpp) can be written.
 Status check_pack_suffix(const std::string& suffix);
 
-// All or nothing: the first fault ends the archive, since an incomplete one must not look complete.
-// tar is pax restricted. Entries are sorted; names are relative; the owner is `user`. tar keeps
-// holes and hard links. Sockets, FIFOs, and devices are left out and counted.
+// The first fault ends the archive, since an incomplete one must not look complete. tar is pax
+// restricted. Entries are sorted; names are relative; the owner is `user`. tar keeps holes and hard
+// links. Sockets, FIFOs, and devices are left out and counted.
 class Pack {
  public:
   // Writes to `fd`, borrowed, in the format of the (checked) suffix, with `threads` if the codec
@@ -59,8 +59,8 @@ class Pack {
   // Adds the contents of a directory, each named `prefix` + its path in the directory.
   Status contents(Fd directory, const std::string& prefix);
 
-  // Adds one entry of any kind as `name`. `origin`: what is before the name in the paths of
-  // leave_out(): "" or "a/b/".
+  // Adds one entry of any kind as `name`. `origin` is before the name in the paths of leave_out():
+  // "" or "a/b/".
   Status entry(const SourceEntry& source, const std::string& name, const std::string& origin = "");
 
   // Writes the archive's end. Without it, the file is not an archive.

@@ -23,8 +23,8 @@ bool look_alike(const struct stat& a, const struct stat& b) {
          is_equal(a.st_mtim, b.st_mtim) && is_equal(a.st_ctim, b.st_ctim);
 }
 
-// Whether a write through a mapping changes the file's time after an fdatasync(). It does not where
-// nothing is ever written back: only the first write of each page does.
+// Returns whether a write through a mapping changes the file's time after an fdatasync(). It does
+// not where nothing is ever written back: only the first write of each page does.
 bool shows_mapped_writes(int fd) {
   struct statfs system {};
   if (::fstatfs(fd, &system) != 0) return false;
@@ -41,8 +41,7 @@ Time age_of(const timespec& time) {
                                           std::chrono::nanoseconds(now.tv_nsec - time.tv_nsec));
 }
 
-// The kernel grants a lease for reading only if nobody can write, and leaves it to nobody else to
-// find that out.
+// The kernel grants a lease for reading only if no process can write.
 Writers writers_of(int fd) {
   if (::fcntl(fd, F_SETLEASE, F_RDLCK) != 0)
     return errno == EAGAIN ? Writers::some : Writers::unknown;
@@ -74,7 +73,8 @@ bool SettledFile::is_same() const {
 }
 
 bool SettledFile::was_whole() const {
-  // In this order: who closed it before the first call has changed what the second one sees.
+  // The order counts: a process that closed it before the first call has changed what the second
+  // one sees.
   if (writers_ == Writers::none && writers_of(fd_) == Writers::some) return false;
   return is_same();
 }

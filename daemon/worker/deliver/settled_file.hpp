@@ -1,4 +1,4 @@
-// SettledFile: whether a file of a job that runs is whole, so that a copy of it is one of the
+// SettledFile: finds out whether a file of a running job is whole, so that a copy is one of the
 // versions that its program made.
 #pragma once
 
@@ -29,23 +29,23 @@ enum class Writers {
   some,
   unknown,  // the file is another user's, or its file system cannot say
 };
-// `fd`: open for reading, by nobody but the caller. A process that opens the file for writing at
-// this very moment waits for the end of this call. Needs SIGIO to be ignored.
+// Asks the kernel about `fd`, which only the caller has open for reading. A process that opens the
+// file for writing at this very moment waits for the end of this call. Needs SIGIO to be ignored.
 Writers writers_of(int fd);
 
 // The look at a file before it is copied.
 class SettledFile {
  public:
-  // Empty if it is being written, or was a moment ago, or if it is held open in a file system in
-  // memory, where later writes through a mapping are not seen. `fd`: as above; borrowed. May wait
-  // for rules.tick.
+  // Looks at `fd`, as above and borrowed. Returns nothing if the file is being written, or was a
+  // moment ago, or is held open in a file system in memory, where later writes through a mapping
+  // are not seen. May wait for rules.tick.
   static std::optional<SettledFile> look(int fd, const SettleRules& rules);
 
   [[nodiscard]] const struct stat& info() const { return info_; }
 
-  // Whether the file still looks as it did.
+  // Returns whether the file still looks as it did.
   [[nodiscard]] bool is_same() const;
-  // After it was read: whether what was read is whole.
+  // Returns, after it was read, whether what was read is whole.
   [[nodiscard]] bool was_whole() const;
 
  private:
@@ -57,7 +57,7 @@ class SettledFile {
   struct stat info_;
 };
 
-// How long ago that was by the wall clock; negative for a time in the future.
+// Returns how long ago that was by the wall clock; negative for a time in the future.
 SettleRules::Time age_of(const timespec& time);
 
 }  // namespace nodestage

@@ -13,19 +13,19 @@
 
 namespace nodestage {
 
-// Whether `when=` excludes the item.
+// Returns whether `when=` excludes the item.
 bool is_excluded(When when, JobOutcome outcome);
 
-// A job's directory, and what of it is no result. Borrows everything.
+// A job's directory, with what of it is no result. Borrows everything.
 struct JobResults {
   const JobTree& tree;
   const StagedData& staged;
 
-  // What of the item's source is a result.
+  // Finds what of the item's source is a result.
   [[nodiscard]] Result<OutputSource> find(const OutputItem& item) const;
-  // For the copies of what find() has found.
+  // Returns what is left out of the copies of what find() has found.
   [[nodiscard]] LeavesOut leaves_out(const OutputSource& source) const;
-  // For its links. Of what was staged and is unchanged, little is delivered in their places.
+  // Returns its links. Of what was staged and is unchanged, little is delivered in their place.
   [[nodiscard]] OutputLinks links(const OutputSource& source) const;
 };
 
@@ -40,9 +40,9 @@ struct EarlierDelivery {
 void deliver_output(const OutputItem& item, const DeliveryOrder& order, const JobResults& job,
                     const EarlierDelivery& earlier, OutputReport& report);
 
-// The same while the job runs: copies only what has changed since the earlier deliveries and is
-// whole, and continues their list (not null). What is being written is looked at rules.looks times,
-// and named in the report. SIGIO must be ignored.
+// Does the same while the job runs: copies only what has changed since the earlier deliveries and
+// is whole, and continues their list (not null). Looks at files that are being written rules.looks
+// times, and names them in the report. SIGIO must be ignored.
 void push_output(const OutputItem& item, const DeliveryOrder& order, const JobResults& job,
                  const EarlierDelivery& earlier, const SettleRules& rules, OutputReport& report);
 

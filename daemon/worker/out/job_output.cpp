@@ -88,8 +88,8 @@ Result<Fd> open_lines_file(const AppendOrder& order) {
   return file;
 }
 
-// On NFS, two nodes that append at once overwrite each other. Where there are no locks, or somebody
-// holds this one for long, the lines are written without it.
+// On NFS, two nodes that append at once overwrite each other. Where there are no locks, or this one
+// is held for long, the lines are written without it.
 void lock_for_a_while(int fd) {
   constexpr auto k_patience = std::chrono::seconds(20);
   const auto until = std::chrono::steady_clock::now() + k_patience;

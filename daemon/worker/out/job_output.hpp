@@ -1,4 +1,4 @@
-// The `append` task: lines about a job's results at the end of its standard output file.
+// The `append` task: appends lines about a job's results to its standard output file.
 #pragma once
 
 #include <string>
@@ -10,21 +10,21 @@
 
 namespace nodestage {
 
-// The job's standard output file: order.stdout_path with the patterns that sbatch expands in it, or
-// sbatch's default. Empty if a pattern's value is not known on this node. A job that is not
-// sbatch's has no such file.
+// Returns the job's standard output file: order.stdout_path with the patterns that sbatch expands
+// in it, or sbatch's default. Empty if a pattern's value is not known on this node. A job that is
+// not sbatch's has no such file.
 std::string job_output_path(const AppendOrder& order);
 
-// "nodestage-JOBID.log", which LinesTo::file appends to, in the directory of the job's output.
+// Returns "nodestage-JOBID.log", to which LinesTo::file appends beside the job's output.
 std::string lines_file_name(const AppendOrder& order);
 
 // Opens what order.lines_to names; only LinesTo::file makes it. Needs the rights of the job's user.
-// A fault if it is anything but a regular file of that user with one name: other users may write to
-// the directory, and have put something else there.
+// Refuses anything but a regular file of that user with one name, since other users may be able to
+// write to the directory.
 Result<Fd> open_job_output(const AppendOrder& order);
 
-// Appends `lines`, each of which ends in '\n', after what is there: a last line that lacks its '\n'
-// gets one. Other nodes may append to the same file at the same time. Without a file, the lines are
+// Appends `lines`, each of which ends in '\n'. A last line of the file that lacks its '\n' gets
+// one. Other nodes may append to the same file at the same time. Without a file, the lines are
 // dropped. A fault is logged. Returns the exit code.
 int run_append(const Result<Fd>& output, std::string_view lines);
 

@@ -46,7 +46,7 @@ bool is_empty(const JobTree& job, const std::string& directory) {
   return names && names->empty();
 }
 
-// Where a path leads once its links are followed; nothing if that is not in the directory.
+// Returns where a path leads once its links are followed; nothing if that is not in the directory.
 std::optional<std::string> resolved(const JobTree& job, const std::string& path) {
   const auto place = job.find({path});
   if (!place || place->kind != JobPlace::Kind::there) return {};

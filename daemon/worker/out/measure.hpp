@@ -1,4 +1,4 @@
-// The `measure` task: how much of the disk a held tree takes.
+// The `measure` task: measures how much of the disk a held tree takes.
 #pragma once
 
 #include <cstdint>
@@ -12,7 +12,7 @@ struct TreeSize {
   std::uint64_t inodes = 0;  // entries of every kind; each name of a file counts
 };
 
-// What cannot be read is not counted. dir_fd is borrowed.
+// Measures a tree but for what cannot be read. Borrows dir_fd.
 Result<TreeSize> measure_tree(int dir_fd);
 
 // Measures k_worker_directory_fd. Reports one ItemRecord with bytes_total and files (the inodes),

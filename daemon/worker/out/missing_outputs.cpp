@@ -36,8 +36,8 @@ std::vector<std::string> names_of_the_job(const JobResults& job) {
   return names;
 }
 
-// What was probably meant by the first of `sources` of which that can be said. Braces can stand for
-// thousands of names: only the first few are compared.
+// Returns what was probably meant by the first of `sources` for which that is known. Braces can
+// stand for thousands of names: only the first few are compared.
 std::string first_meant(const std::vector<std::string>& sources,
                         const std::vector<std::string>& candidates, const std::string& node) {
   for (std::size_t i = 0; i < std::min(sources.size(), k_most_asked); ++i) {

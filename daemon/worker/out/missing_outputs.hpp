@@ -17,24 +17,24 @@ struct MissingOutputs {
   std::vector<std::string> names;  // what the job made at the top level of its directory, sorted
   std::vector<std::string> left;   // left_results()
   std::vector<std::string> meant;  // for each missing item: probably_meant(), or ""
-  // For each item, wanted and not `optional`: OutputSource::absent. `meant` counts for them, too.
+  // OutputSource::absent of each item that is wanted and not `optional`; `meant` is for them, too.
   std::vector<std::vector<std::string>> absent;
   std::vector<std::string> notes;  // for each missing item: nothing_note()
 
   [[nodiscard]] bool is_any() const;
 };
 
-// `names`, `left` and `meant` are filled if something is missing.
+// Fills `names`, `left` and `meant` if something is missing.
 MissingOutputs find_missing(const StageRequest& request, const DeliveryOrder& order,
                             const JobResults& job);
 
-// Whether what is left is kept, so that a misspelled name does not cost a job its results. A job of
-// one node could not have meant to lose any of it. Of several nodes, often one alone writes the
-// results, and the others only a log of their own.
+// Returns whether what is left is kept, so that a misspelled name does not cost a job its results.
+// A job of one node could not have meant to lose any of it. Of several nodes, often one alone
+// writes the results, and the others only a log of their own.
 bool keeps_left(const MissingOutputs& missing, const DeliveryOrder& order, const JobResults& job);
 
-// A note of MissingOutputs, "reslts: nothing of that name in the job's directory", and ", which
-// holds results, log.txt (did you mean 'results'?)"
+// Makes a note of MissingOutputs: "reslts: nothing of that name in the job's directory", and ",
+// which holds results, log.txt (did you mean 'results'?)"
 std::string missing_note(const std::string& note, const std::vector<std::string>& names,
                          const std::string& meant);
 

@@ -1,4 +1,4 @@
-// The SOURCE of a --stage-out item: what it names in the job directory.
+// Finds what the SOURCE of a --stage-out item names in the job directory.
 #pragma once
 
 #include <string>
@@ -29,11 +29,11 @@ struct OutputSource {
 // A name that exists literally is used as it is; links are followed as long as they stay in the job
 // directory. Otherwise its braces are expanded (common/text/glob_text.hpp), and then what they
 // stand for as globs (daemon/worker/tree/glob_walk.hpp). A match in a directory that is another
-// match is left out. A fault: a link leaves the directory, or a directory cannot be read.
+// match is left out. Fails if a link leaves the directory, or a directory cannot be read.
 Result<OutputSource> find_output_source(const JobTree& job, const std::string& source);
 
-// Where one of its paths leads. A literal name means what it leads to; a match of a glob is taken
-// as it is. ENOENT: it is not there any more.
+// Returns where one of its paths leads. A literal name means what it leads to; a match of a glob is
+// taken as it is. Fails with ENOENT if it is gone.
 Result<JobPlace> place_of(const JobTree& job, const OutputSource& source, const std::string& path);
 
 }  // namespace nodestage

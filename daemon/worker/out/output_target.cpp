@@ -70,7 +70,7 @@ OutputTarget plain_target(std::string path, const std::string& node, const Outpu
   return target;
 }
 
-// Of a directory that was made. Where its parent may not be read, with its whole file system.
+// Syncs the name of a new directory; where its parent may not be read, all of its file system.
 Status sync_name(int parent_fd, int made_fd) {
   const Fd parent(::openat(parent_fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC));
   const Fd made(::openat(made_fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC));

@@ -1,4 +1,4 @@
-// The TARGET of a --stage-out item: patterns, the node's name, and what lands where.
+// Resolves the TARGET of a --stage-out item: patterns, the node's name, what lands where.
 #pragma once
 
 #include <string>
@@ -27,13 +27,13 @@ struct OutputTarget {
   [[nodiscard]] std::string path() const;
 };
 
-// The values of patterns. Outside of an array, %A is the job id and %a is 4294967294, as in Slurm's
-// own file names.
+// Returns the values of patterns. Outside of an array, %A is the job id and %a is 4294967294, as in
+// Slurm's own file names.
 PatternFacts pattern_facts(const NamedOrder& order);
 
-// Does not look at the file system. With several nodes and no %N or %n in TARGET, the node's name
-// is inserted: TARGET/<node>/… or x.<node>.tar.zst. A fault: a pattern whose value is not known
-// (ENODATA).
+// Resolves without a look at the file system. With several nodes and no %N or %n in TARGET, the
+// node's name is inserted: TARGET/<node>/… or x.<node>.tar.zst. Refuses a pattern whose value is
+// not known (ENODATA).
 //
 // An archive's suffix in TARGET requests packing. A single file whose name is an archive's is not
 // packed again, unless `pack` requests it.

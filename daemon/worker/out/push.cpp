@@ -8,7 +8,7 @@
 namespace nodestage {
 namespace {
 
-// The part of a path below the job directory that was typed as `start`, if it begins so.
+// Returns the part of a path below the job directory that was typed as `start`, if it begins so.
 std::string_view below(std::string_view path, std::string_view start) {
   const bool is_below = !start.empty() && path.size() > start.size() && path.starts_with(start) &&
                         path[start.size()] == '/';

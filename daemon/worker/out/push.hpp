@@ -12,12 +12,12 @@
 
 namespace nodestage {
 
-// Whether the order asks for item `index` of --stage-out: all, by its number, or by its source as a
-// user types it ("results/", "$SLURM_TMPDIR/results", a path below the job directory).
+// Returns whether the order asks for item `index` of --stage-out: all, by its number, or by its
+// source as a user types it ("results/", "$SLURM_TMPDIR/results", a path below the job directory).
 bool is_selected(const PushOrder& order, const OutputItem& item, std::size_t index);
 
-// Delivers what is selected and can be delivered early; the rest ends as skipped. One report for
-// each output. `list`: begun.
+// Delivers what is selected and can be delivered early; the rest ends as skipped. Takes one report
+// for each output. begin() of the list was called.
 void push_outputs(const PushOrder& order, const StageRequest& request, const JobResults& job,
                   DeliveredList& list, const SettleRules& rules,
                   std::vector<OutputReport>& reports);

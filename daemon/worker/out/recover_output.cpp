@@ -31,7 +31,7 @@ Status copy_each(const std::vector<std::string>& paths, const OutputSource& sour
   return {};
 }
 
-// The paths that have that parent, into the same below the target.
+// Copies the paths that have that parent, into the same below the target.
 Status copy_into(const std::string& parent, const std::vector<std::string>& paths,
                  const OutputSource& source, const RecoverOrder& order, const CopyScope& scope,
                  OutputReport& report) {
@@ -72,7 +72,7 @@ std::string link_out(const JobTree& job, const std::string& path) {
   return path;
 }
 
-// All that the tree has of an output that is not in it.
+// Copies all that the tree has of an output that is not in it.
 void recover_link(const std::string& source, const RecoverOrder& order, const JobResults& job,
                   OutputReport& report) {
   const std::string link = link_out(job.tree, source.substr(0, source.find_last_not_of('/') + 1));

@@ -28,7 +28,7 @@ static_assert(k_max_request_items <= 64, "a bit of DeliveryOrder::delivered for 
 constexpr const char* k_delivered_before = "was delivered before";
 constexpr const char* k_no_run = "the staging failed, and no step has run";
 
-void tell_phase(WorkerPhase phase, std::size_t items, std::string_view cause = "") {
+void write_phase(WorkerPhase phase, std::size_t items, std::string_view cause = "") {
   StatusHeader header{};
   header.magic = k_status_magic;
   header.phase = static_cast<std::uint32_t>(phase);
@@ -86,7 +86,7 @@ bool is_first_node(const DeliveryOrder& order) {
   return order.node_index == 0 || order.node_count == 1;
 }
 
-void tell_missing(const DeliveryOrder& order, std::size_t index, const MissingOutputs& missing,
+void report_missing(const DeliveryOrder& order, std::size_t index, const MissingOutputs& missing,
                   bool is_kept, OutputReport& report) {
   const std::string note = missing_note(missing.notes[index], missing.names, missing.meant[index]);
   if (is_kept) return report.give_up(Error{k_missing_source, note});
@@ -94,7 +94,7 @@ void tell_missing(const DeliveryOrder& order, std::size_t index, const MissingOu
 }
 
 // Of an output that is there in part.
-void tell_absent(const DeliveryOrder& order, std::size_t index, const MissingOutputs& missing,
+void report_absent(const DeliveryOrder& order, std::size_t index, const MissingOutputs& missing,
                  bool is_kept, OutputReport& report) {
   if (missing.absent[index].empty()) return;
   const std::string note = absent_note(missing.absent[index], missing.meant[index]);
@@ -125,9 +125,9 @@ void deliver_outputs(const DeliveryOrder& order, const StageRequest& request, co
     } else if (!ran) {
       reports[i].skip(k_no_run);
     } else if (missing.is_missing[i]) {
-      tell_missing(order, i, missing, is_kept, reports[i]);
+      report_missing(order, i, missing, is_kept, reports[i]);
     } else {
-      tell_absent(order, i, missing, is_kept, reports[i]);
+      report_absent(order, i, missing, is_kept, reports[i]);
       const EarlierDelivery earlier{order.keeps_list ? &list : nullptr, i};
       deliver_output(request.outputs[i], order, job, earlier, reports[i]);
     }
@@ -155,7 +155,7 @@ void recover_outputs(const RecoverOrder& order, const StageRequest& request, con
 template <typename Order, typename Deliver>
 int run_delivery(const Order& order, const StageRequest& request, bool is_listed,
                  std::uint64_t staged_if_unknown, Deliver deliver) {
-  tell_phase(WorkerPhase::starting, 0);
+  write_phase(WorkerPhase::starting, 0);
   ::umask(static_cast<mode_t>(request.umask));
   for (const int signal : {SIGXFSZ, SIGIO}) std::signal(signal, SIG_IGN);
 
@@ -165,7 +165,7 @@ int run_delivery(const Order& order, const StageRequest& request, bool is_listed
   for (const OutputItem& item : request.outputs) {
     reports.emplace_back(k_worker_status_fd, reports.size(), item, &rate);
   }
-  tell_phase(WorkerPhase::working, reports.size());
+  write_phase(WorkerPhase::working, reports.size());
   DeliveredList list(is_listed ? k_worker_delivered_fd : -1);
   const JobTree tree(k_worker_directory_fd, order.directory);
   const StagedData staged(request, order, tree.fd(), staged_if_unknown);
@@ -173,7 +173,7 @@ int run_delivery(const Order& order, const StageRequest& request, bool is_listed
   deliver(JobResults{tree, staged}, list, reports);
   list.end();
   const std::string cause = cause_text(words_of(order), reports);
-  tell_phase(cause.empty() ? WorkerPhase::done : WorkerPhase::failed, reports.size(), cause);
+  write_phase(cause.empty() ? WorkerPhase::done : WorkerPhase::failed, reports.size(), cause);
   return cause.empty() ? 0 : 1;
 }
 
@@ -194,7 +194,7 @@ DeliveryWords words_of(const RecoverOrder&) {
 }
 
 int refuse_delivery(const DeliveryWords& words, const Error& error) {
-  tell_phase(WorkerPhase::failed, 0,
+  write_phase(WorkerPhase::failed, 0,
              "the request cannot be read: " + printable(error.text()) + "\n" + advice(words, 0));
   return 1;
 }

@@ -24,7 +24,7 @@ constexpr std::size_t k_shown_names = 3;
 constexpr std::size_t k_name_width = 60;
 constexpr std::size_t k_most_sources = 64;
 
-// A time that is still to come tells nothing: the clock was set back.
+// A time that is still to come means nothing: the clock was set back.
 std::uint64_t past(std::uint64_t time) { return time > wall_ns() ? 0 : time; }
 
 std::string normal(const std::string& path) {
@@ -38,7 +38,7 @@ bool is_at_or_below(const std::string& path, const std::string& directory) {
          (path.size() == directory.size() || path[directory.size()] == '/');
 }
 
-// With a star for braces: thousands of names would be compared with each entry.
+// Puts a star for braces, or thousands of names would be compared with each entry.
 std::string without_braces(const std::string& glob) {
   std::string text;
   for (std::size_t i = 0; i < glob.size(); ++i) {
@@ -187,7 +187,7 @@ bool StagedData::is_all_unchanged(const JobTree& job, const std::string& path,
   return false;
 }
 
-// Whether one of the globs is the path, or spells out something staged around it.
+// Returns whether one of the globs is the path, or spells out something staged around it.
 bool StagedData::is_named(const std::vector<std::string>& globs, const std::string& path) const {
   return std::any_of(globs.begin(), globs.end(), [&](const std::string& glob) {
     const std::size_t end = glob.find_first_of("*?[\\");

@@ -1,4 +1,4 @@
-// StagedData: what staging has put into the job directory, and what of it the job has changed
+// StagedData: knows what staging has put into the job directory, and what the job has changed
 // since. What was staged and is unchanged is no result: a glob of --stage-out does not mean it.
 #pragma once
 
@@ -18,20 +18,20 @@
 namespace nodestage {
 
 // Paths are below the job directory. Files and links count as changed when their ctime is later
-// than the end of their item's staging: whatever writes, renames, or replaces one sets it.
-// Directories and what python compiles (`__pycache__`) do not count.
+// than the end of their item's staging: writing, renaming, or replacing one sets it. Directories
+// and what python compiles (`__pycache__`) do not count.
 class StagedData {
  public:
-  // job_fd: the job directory, borrowed for the call.
+  // Borrows job_fd, the job directory, for the call.
   StagedData(const StageRequest& request, const DeliveryOrder& order, int job_fd,
              std::uint64_t if_unknown = 0);
 
-  // Whether staging puts something at, below, or above the path, according to the request alone.
+  // Returns whether by the request staging puts something at, below, or above the path.
   [[nodiscard]] bool meets(const std::string& path) const;
-  // Whether something is staged below the path, which staging has not made itself.
+  // Returns whether something is staged below the path, which staging has not made itself.
   [[nodiscard]] bool is_above(const std::string& path) const;
 
-  // Whether the entry, which looks as `info`, was staged and is as it was.
+  // Returns whether the entry, which looks as `info`, was staged and is as it was.
   [[nodiscard]] bool is_unchanged(const std::string& path, const struct stat& info) const;
   // Whether all at and below the path is so. Where it is not known, `unknown` is the answer.
   enum class IfUnknown { changed, unchanged };
@@ -50,7 +50,7 @@ class StagedData {
     std::uint64_t until = 0;  // wall_ns() when it was complete; 0: not known
     bool is_link = false;     // a link at its name leads to what is kept for several jobs
     std::uint64_t ended = 0;  // of one in which the job may have been first: when it was complete
-    // Whether it matches every name.
+    // Returns whether it matches every name.
     [[nodiscard]] bool is_any() const {
       return is_glob && name.find_first_not_of('*') == std::string::npos;
     }
@@ -69,15 +69,15 @@ class StagedData {
   std::optional<PlacedNames> placed_;  // else the matches of a glob are known by it alone
 };
 
-// find_output_source(), and of that the results.
+// Returns the results of what find_output_source() finds.
 Result<OutputSource> find_results(const JobTree& job, const std::string& source,
                                   const StagedData& staged);
 
-// "data and env were staged and are unchanged: left out" and the like; "" if nothing was left out.
+// Returns "data and env were staged and are unchanged: left out"; "" if nothing was left out.
 std::string left_out_note(const OutputSource& source);
 
-// Of a source that is `missing`: "*.tar: matches only what was staged and is unchanged (a.tar) in
-// the job's directory", or "a: nothing of that name in the job's directory".
+// Returns the note on a source that is `missing`: "*.tar: matches only what was staged and is
+// unchanged (a.tar) in the job's directory", or "a: nothing of that name in the job's directory".
 std::string nothing_note(const std::string& source, const OutputSource& found);
 
 }  // namespace nodestage

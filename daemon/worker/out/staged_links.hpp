@@ -1,4 +1,4 @@
-// StagedLinks: what was staged, for the links of an output that lead to it.
+// StagedLinks: decides how much of what was staged is delivered in the places of links to it.
 #pragma once
 
 #include <sys/stat.h>
@@ -16,14 +16,14 @@ namespace nodestage {
 // Each directory is looked at once. Borrows everything.
 class StagedLinks {
  public:
-  // `most_bytes`: of what was staged and is unchanged, delivered in the places of links.
+  // At most `most_bytes` of what was staged and is unchanged are delivered in their places.
   StagedLinks(const JobTree& tree, const StagedData& staged, std::uint64_t most_bytes)
       : tree_(tree), staged_(staged), left_(most_bytes) {}
 
-  // Whether all at and below the path, which looks as `info`, was staged and is as it was.
+  // Returns whether all at and below the path, which looks as `info`, was staged and is as it was.
   [[nodiscard]] bool is_all_unchanged(const std::string& path, const struct stat& info);
 
-  // How much of the place is delivered in the place of a link.
+  // Returns how much of the place is delivered in the place of a link.
   [[nodiscard]] Linked share(const JobPlace& place);
 
  private:

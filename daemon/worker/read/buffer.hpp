@@ -12,7 +12,7 @@
 
 namespace nodestage {
 
-// Bytes that do not change any more, and a share of the memory that contains them. Any thread.
+// Bytes that do not change any more, with a share of the memory that contains them. Any thread.
 class Slice {
  public:
   Slice() = default;
@@ -41,7 +41,7 @@ class BufferPool {
   struct Buffer {
     std::shared_ptr<const void> owner;
     std::span<std::byte> memory;
-    // The first `size` bytes, which must not be written any more.
+    // Returns the first `size` bytes, which must not be written any more.
     [[nodiscard]] Slice filled(std::size_t size) const {
       return {owner, Bytes(memory).first(size)};
     }

@@ -12,19 +12,19 @@
 
 namespace nodestage {
 
-// One thread. Holds shares of the blocks that it was given: looking far ahead takes blocks from a
-// bounded pool.
+// For one thread. Holds shares of the blocks that it was given: looking far ahead takes blocks from
+// a bounded pool.
 class CompressedInput {
  public:
   using Pull = std::function<Result<Slice>()>;  // the next block; empty: the end
 
-  // `offset`: of the first block in the file.
+  // `offset` is that of the first block in the file.
   CompressedInput(std::uint64_t offset, Pull pull) : offset_(offset), pull_(std::move(pull)) {}
 
   // Reads until `bytes` can be looked at. Returns how many can; fewer only at the end.
   Result<std::size_t> ensure(std::size_t bytes);
 
-  // What can be looked at in one piece; empty only if nothing is there (ensure(1)).
+  // Returns what can be looked at in one piece; empty only if nothing is there (ensure(1)).
   [[nodiscard]] Bytes front() const { return blocks_.empty() ? Bytes() : blocks_.front().bytes(); }
 
   // Copies bytes from `at` on into `out`; all of them must be ensured.
@@ -40,7 +40,7 @@ class CompressedInput {
   void skip(std::size_t bytes);
   std::vector<Slice> take(std::size_t bytes);
 
-  // The position of the next byte in the file.
+  // Returns the position of the next byte in the file.
   [[nodiscard]] std::uint64_t offset() const { return offset_; }
 
  private:

@@ -1,4 +1,4 @@
-// Which files a dataset's source means.
+// Finds the files that a dataset's source means.
 #pragma once
 
 #include <string>
@@ -13,9 +13,9 @@ struct FoundSources {
   bool is_group = false;  // `paths` are the sorted matches of a glob
 };
 
-// A source is a glob only if no file has exactly that name. Each name that its braces stand for
-// must exist, or match something. A match in a directory that is another match is left out. Faults
-// include advice for the user.
+// Finds the files of a source, which is a glob only if no file has exactly that name. Each name
+// that its braces stand for must exist, or match something. A match in a directory that is another
+// match is left out. Faults include advice for the user.
 Result<FoundSources> find_sources(const std::string& source);
 
 }  // namespace nodestage

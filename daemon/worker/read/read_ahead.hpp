@@ -35,14 +35,14 @@ class ReadAhead {
   ReadAhead& operator=(const ReadAhead&) = delete;
   ~ReadAhead();
 
-  // Call it before the first next(). A fault: no thread could be started.
+  // Call it before the first next(). Refuses if no thread can be started.
   Status start();
 
-  // The next block; empty at the end, and again after it. All blocks but the last end at a multiple
-  // of block_bytes in the file. A fault comes after all blocks before it, and is repeated.
+  // Returns the next block, at the end an empty one. All blocks but the last end at a multiple of
+  // block_bytes in the file. A fault comes after all blocks before it, and is repeated.
   Result<Slice> next();
 
-  // From any thread: next() returns stopped() from now on.
+  // Makes next() return stopped() from now on. Any thread.
   void stop();
 
  private:

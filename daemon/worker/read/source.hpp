@@ -16,11 +16,11 @@
 
 namespace nodestage {
 
-// The fault for a failure to open or find `path`; `code` is errno's value.
+// Returns the fault for a failure to open or find `path`; `code` is errno's value.
 Error open_fault(const std::string& path, int code);
 
-// The advice if a file system requires a ticket that this process lacks; nullptr for any other
-// errno.
+// Returns the advice if a file system requires a ticket that this process lacks; nullptr for any
+// other errno.
 const char* advice_for_key(int code);
 
 // Examines what a source path leads to, links followed. Faults include advice for the user.
@@ -31,18 +31,18 @@ Result<Fd> open_source_directory(const std::string& path);
 
 class Source {
  public:
-  // Regular files only; never blocks on a FIFO or device. The meter is borrowed.
+  // Refuses what is no regular file; never blocks on a FIFO or device. The meter is borrowed.
   static Result<Source> open(const std::string& path, Meter& meter);
 
-  // Reads on from where the last read() ended. Fills all of `into` unless the end comes first.
+  // Reads from where the last read() ended. Fills all of `into` unless the end comes first.
   Result<std::size_t> read(std::span<std::byte> into);
 
-  // The same at `offset`, without moving the position of read(). Any thread.
+  // Does the same at `offset`, without moving the position of read(). Any thread.
   Result<std::size_t> read_at(std::uint64_t offset, std::span<std::byte> into) const;
 
-  // The same, but without counting it as progress, and without paying the rate for it. Where the
+  // Does the same without counting it as progress and without paying the rate for it. Where the
   // source is relayed, it may wait for other nodes, until `given_up` is set or the worker stops:
-  // the fault is stopped() then.
+  // then the fault is stopped().
   struct Fetched {
     std::size_t bytes = 0;
     std::size_t relayed = 0;  // of these, what cost nothing of the rate
@@ -50,8 +50,8 @@ class Source {
   Result<Fetched> fetch_at(std::uint64_t offset, std::span<std::byte> into,
                            const std::atomic<bool>& given_up) const;
 
-  // From now on, bytes come from the relay worker where it has them; null: they do not. What is
-  // read is the file as it was opened: nothing beyond its size.
+  // Takes bytes from the relay worker where it has them, from now on; null: never. Nothing is read
+  // beyond the size that the file had when it was opened.
   void relay(std::unique_ptr<RelayedSource> relayed) { relayed_ = std::move(relayed); }
   [[nodiscard]] RelayedSource* relayed() const { return relayed_.get(); }
 
@@ -62,7 +62,7 @@ class Source {
   [[nodiscard]] std::uint64_t position() const { return position_; }
   [[nodiscard]] Meter& meter() const { return *meter_; }
 
-  // The fault for a failed read; `code` is errno's value.
+  // Returns the fault for a failed read; `code` is errno's value.
   [[nodiscard]] Error read_fault(int code) const;
 
  private:

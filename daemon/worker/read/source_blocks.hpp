@@ -11,13 +11,13 @@ namespace nodestage {
 
 class SourceBlocks {
  public:
-  // `first`: the source's first blocks, up to its position(). The source is borrowed.
+  // `first` has the source's first blocks, up to its position(). The source is borrowed.
   SourceBlocks(const Source& source, std::vector<Slice> first, const ReadAheadLimits& limits);
 
   // Call it before the first next(). Starts nothing if the source ends where `first` does.
   Status start();
 
-  // As ReadAhead's.
+  // Both do as ReadAhead's.
   Result<Slice> next();
   void stop() { ahead_.stop(); }
 

@@ -20,15 +20,15 @@ class Original {
   Original& operator=(const Original&) = delete;
   virtual ~Original() = default;
 
-  // Some bytes at `offset`, at least one; 0: the source ends there. May hang as long as its file
-  // system does.
+  // Reads at least one byte at `offset`, and returns how many; 0 where the source ends. Can hang as
+  // long as its file system does.
   virtual Result<std::size_t> read_at(std::uint64_t offset, std::span<std::byte> into) = 0;
 };
 
 using OpenOriginal =
     std::function<Result<std::unique_ptr<Original>>(const std::string&, const RelayIdentity&)>;
 
-// A fault if it is not a regular file, or not the one that the identity describes.
+// Refuses what is not a regular file, or not the one that the identity describes.
 Result<std::unique_ptr<Original>> open_original(const std::string& path,
                                                 const RelayIdentity& identity);
 

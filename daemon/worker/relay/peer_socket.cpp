@@ -141,7 +141,7 @@ void PeerSocket::bound_buffers(std::uint64_t bytes) {
   set_option(fd_.get(), SOL_SOCKET, SO_RCVBUF, value);
 }
 
-// 0: nothing until then.
+// Returns the events, 0 if there are none by `until`.
 Result<short> PeerSocket::await(short events, RelayClock::time_point until) {
   for (;;) {
     if (*stop_) return stopped();

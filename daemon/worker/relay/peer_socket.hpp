@@ -26,18 +26,18 @@ class PeerSocket {
   static Result<PeerSocket> connect(const std::string& address, std::uint16_t port,
                                     RelayClock::time_point until, const std::atomic<bool>& stop);
 
-  // Bounds what the kernel holds of what is under way, in each direction.
+  // Bounds the bytes that the kernel holds for each direction.
   void bound_buffers(std::uint64_t bytes);
 
-  // What has come, at most `into`; 0: nothing until then. That the other side has closed its end is
-  // a fault (ECONNRESET).
+  // Waits for bytes, and returns how many are in `into`; 0: none came by `until`. Fails with
+  // ECONNRESET once the other side has closed.
   Result<std::size_t> read(std::span<std::byte> into, RelayClock::time_point until);
 
-  // All of it. While it has to wait, it asks `is_on` a few times a second; its fault ends the wait.
+  // Writes all. While it waits, it asks `is_on` a few times a second, and forwards its fault.
   Status write(std::span<const std::byte> data, const std::function<Status()>& is_on);
 
-  // Says that no more will be written, and waits until the other side has read it all and closed,
-  // or until then. (To close with something unread would throw away what is under way.)
+  // Ends the writing, and waits until the other side has read all and closed. (To close with
+  // something unread would throw away what is under way.)
   void finish(RelayClock::time_point until);
 
  private:

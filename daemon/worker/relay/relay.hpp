@@ -4,7 +4,7 @@
 //
 // Threads: the caller's of run() (the board), one that accepts, one for each slot that is being
 // filled, one for each connection. Only the kernel's file systems can make one of them wait without
-// a limit; the others go on then, and tell whoever waits for data that this process is alive.
+// a limit; the others go on then, and report to those who wait for data that this process is alive.
 #pragma once
 
 #include <cstdint>
@@ -24,14 +24,14 @@ namespace nodestage {
 
 class Relay {
  public:
-  // All borrowed.
+  // Borrowed.
   struct Descriptors {
     int board = k_worker_board_fd;
     int spool = k_worker_spool_fd;
     int plan = k_worker_answer_fd;
     int rate = k_worker_rate_fd;
   };
-  // The order is borrowed. A fault if the board cannot be used.
+  // Borrows the order. Refuses a board that cannot be used.
   static Result<std::unique_ptr<Relay>> make(const RelayOrder& order,
                                              const Descriptors& descriptors,
                                              OpenOriginal open = open_original);
@@ -40,17 +40,17 @@ class Relay {
   // Waits for all threads.
   ~Relay();
 
-  // Starts to listen. 0: nowhere, and no_port() says why; then it only serves this node.
+  // Listens and returns the port, or 0: no_port() says why, and only this node is served.
   std::uint16_t listen();
   [[nodiscard]] const std::string& no_port() const { return no_port_; }
 
   // Returns when the staging is over and no successor has been there for a while, when the plan or
   // the staging worker says that nothing is relayed, or after stop().
   void run();
-  // Any thread.
+  // Makes run() return. Any thread.
   void stop();
-  // After stop() or run(): whether all threads have ended by then. Where nothing is relayed, gives
-  // back what the spool takes of the disk.
+  // Waits for the end of all threads after stop() or run(), and returns whether all have ended by
+  // `until`. Empties the spool if nothing is relayed.
   bool await_end(RelayClock::time_point until);
 
  private:

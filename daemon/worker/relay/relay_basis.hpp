@@ -19,10 +19,10 @@
 
 namespace nodestage {
 
-// Threads that end by themselves. One that hangs in a file system cannot be waited for.
+// Counts detached threads, since one that hangs in a file system cannot be joined.
 class RelayThreads {
  public:
-  // False: the system allows no more threads. `work` must not throw.
+  // Returns false if the system allows no more threads. `work` must not throw.
   bool start(std::function<void()> work) {
     const std::lock_guard lock(mutex_);
     try {
@@ -39,7 +39,7 @@ class RelayThreads {
     return true;
   }
 
-  // Whether all have ended by then.
+  // Waits for the end of all; returns whether all have ended by `until`.
   bool await_end(RelayClock::time_point until) {
     std::unique_lock lock(mutex_);
     return ended_.wait_until(lock, until, [this] { return running_ == 0; });
@@ -51,10 +51,10 @@ class RelayThreads {
   unsigned running_ = 0;
 };
 
-// The daemon's answer, which one thread looks for, and for which others wait.
+// The daemon's plan, which one thread looks for and others wait for.
 class PlanDesk {
  public:
-  // False: it is not known yet.
+  // Reads the plan from `fd`; returns whether it is known.
   bool look(int fd) {
     const std::lock_guard lock(mutex_);
     if (plan_.part != RelayPart::unknown) return true;
@@ -64,7 +64,7 @@ class PlanDesk {
     return true;
   }
 
-  // What is known by then; RelayPart::unknown: nothing, or `stop` was set.
+  // Waits for the plan. RelayPart::unknown: it is not known by `until`, or `stop` was set.
   RelayPlan await(RelayClock::time_point until, const std::atomic<bool>& stop) {
     std::unique_lock lock(mutex_);
     while (plan_.part == RelayPart::unknown && !stop && RelayClock::now() < until)

@@ -35,11 +35,11 @@ struct DirectionKeys {
   std::array<std::uint8_t, 12> nonce{};
 };
 
-// From the kernel.
+// Makes a nonce of the kernel's random bytes.
 Result<RelayNonce> new_relay_nonce();
 
 Result<RelayProof> prove(const RelayKey& key, RelaySide side, const RelayNonces& nonces);
-// Takes the same time whatever differs.
+// Compares in the same time whatever differs.
 bool is_same(const RelayProof& one, const RelayProof& other);
 Result<DirectionKeys> derive_keys(const RelayKey& key, RelaySide sender, const RelayNonces& nonces);
 

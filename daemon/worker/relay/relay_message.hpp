@@ -45,8 +45,8 @@ struct RelayAsk {
 };
 
 std::string encode_ask(const RelayAsk& ask);
-// A fault unless the path is absolute, has no NUL and fits into a slot, and the offset is not
-// beyond the size.
+// Refuses a path that is not absolute, has a NUL, or does not fit into a slot, and an offset beyond
+// the size.
 Result<RelayAsk> decode_ask(std::span<const std::byte> data);
 
 std::string encode_reason(const std::string& why);

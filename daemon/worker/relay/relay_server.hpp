@@ -1,7 +1,6 @@
 // RelayServer: listens for successors, and serves each in a thread.
 //
-// Anybody can connect: how many may be connected without a proof, and for how long, is bounded, and
-// so is how many successors are served.
+// Any host can connect: connections without a proof, their time, and successors are bounded.
 #pragma once
 
 #include <atomic>
@@ -23,7 +22,8 @@ class RelayServer {
   RelayServer(const RelayServer&) = delete;
   RelayServer& operator=(const RelayServer&) = delete;
 
-  // Listens on the order's ports and starts to accept. A fault: nobody can get anything from here.
+  // Listens on the order's ports and starts to accept. After a fault, no node can get data from
+  // here.
   Status start();
   [[nodiscard]] std::uint16_t port() const { return listener_.port; }
 
@@ -31,7 +31,7 @@ class RelayServer {
   void stop() const;
 
   [[nodiscard]] unsigned successors() const { return proven_; }
-  // When the last one was there; at first: when this was made.
+  // Returns when the last successor was there, at first when this was made.
   [[nodiscard]] RelayClock::time_point last_served() const { return last_served_; }
 
  private:

@@ -26,7 +26,7 @@ std::span<const std::byte> bytes_of(const Array& array) {
   return std::as_bytes(std::span(array));
 }
 
-// The whole of `into`, or a fault.
+// Fills the whole of `into`, or fails.
 Status read_all_of(PeerSocket& socket, std::span<std::byte> into, RelayClock::time_point until) {
   while (!into.empty()) {
     TRY_ASSIGN(const std::size_t count, socket.read(into, until));
@@ -193,7 +193,7 @@ Status SealedStream::send(std::uint8_t kind, std::span<const std::byte> data,
   return socket_.write(out, is_on);
 }
 
-// Whether so many bytes of the frame are there.
+// Returns whether so many bytes of the frame are there.
 Result<bool> SealedStream::fill(std::size_t bytes, RelayClock::time_point until) {
   if (in_.size() < bytes) in_.resize(bytes);
   while (in_bytes_ < bytes) {

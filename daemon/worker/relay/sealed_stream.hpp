@@ -48,7 +48,7 @@ class FrameCipher {
   // `header` is authenticated. `out`: as many bytes as `data`; may be the same memory.
   Status seal(std::span<const std::byte> header, std::span<const std::byte> data,
               std::span<std::byte> out, std::span<std::byte, 16> tag);
-  // The fault if anything was changed.
+  // Fails if anything was changed.
   Status open(std::span<const std::byte> header, std::span<std::byte> data,
               std::span<std::byte, 16> tag);
 
@@ -66,18 +66,18 @@ class FrameCipher {
   std::uint64_t frames_ = 0;
 };
 
-// One thread. A fault makes the stream useless.
+// For one thread. A fault makes the stream useless.
 class SealedStream {
  public:
-  // The handshake; all of it must be done by `until`. The fault says what the other side did.
+  // Makes the handshake, at most until `until`. A fault says what the other side did.
   static Result<SealedStream> meet(PeerSocket socket, RelaySide own, const RelayKey& key,
                                    RelayClock::time_point until);
 
-  // `is_on`: as of PeerSocket::write().
+  // Sends one frame; `is_on` is that of PeerSocket::write().
   Status send(std::uint8_t kind, std::span<const std::byte> data,
               const std::function<Status()>& is_on);
 
-  // The next frame; nullopt: it is not complete by then. What has come of it is kept.
+  // Waits for the next frame; nullopt: it is not complete by `until`, and what has come is kept.
   Result<std::optional<SealedFrame>> receive(RelayClock::time_point until);
 
   void bound_buffers(std::uint64_t bytes) { socket_.bound_buffers(bytes); }

@@ -64,7 +64,7 @@ void SlotFeed::try_upstream(const RelayPlan& plan) {
   if (RelayClock::now() < basis_.upstream_rests_until.load())
     return leave("node " + plan.node + ": it did not answer before");
   const Status status = pull(plan);
-  // The spool's fault is not that of the other node; the next write tells it.
+  // The spool's fault is not that of the other node; the next write finds it.
   if (status || is_stopped(status.error()) || is_spool_broken_) return;
   if (status.error().code == ETIMEDOUT) basis_.upstream_rests_until = RelayClock::now() + k_rest;
   leave("node " + plan.node + ": " + status.error().what);

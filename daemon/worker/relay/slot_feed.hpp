@@ -1,9 +1,9 @@
 // SlotFeed: gets one source into its ring, from the node before or from the original.
 //
-// The original is opened first, whatever the plan says: it shows whether this user may read it
-// here and whether it is the same file, and it is what the feed goes on with, at the same offset,
-// when the node before fails, refuses, sends what does not open, or is silent. Whoever reads the
-// ring notices nothing of that.
+// The original is opened first, whatever the plan says: it shows whether this user may read it here
+// and whether it is the same file, and the feed goes on with it, at the same offset, when the node
+// before fails, refuses, sends what does not open, or is silent. Readers of the ring notice nothing
+// of that.
 #pragma once
 
 #include <atomic>
@@ -33,11 +33,11 @@ class SlotFeed {
   SlotFeed(const SlotFeed&) = delete;
   SlotFeed& operator=(const SlotFeed&) = delete;
 
-  // In a thread of its own. Ends when all is there, no more will come, or stop() was called; then
-  // has_ended().
+  // Fills the ring, in a thread of its own. Returns when all is there, no more will come, or stop()
+  // was called; has_ended() is true then.
   void run();
   void stop();
-  // In place of run().
+  // Gives up, in place of run().
   void fail(const std::string& why);
   [[nodiscard]] bool has_ended() const { return has_ended_; }
 

@@ -80,7 +80,7 @@ void SlotTable::begin(std::size_t i, const std::string& path, const RelayIdentit
 void SlotTable::release(std::size_t i) {
   entries_[i] = Entry{};
   RelaySlot& at = slot(i);
-  at.state = number(RelaySlotState::filling);  // nobody else's
+  at.state = number(RelaySlotState::filling);  // this thread's alone
   for (auto* field : {&at.low, &at.watermark, &at.position, &at.from_storage, &at.from_nodes})
     *field = 0;
   at.identity = RelayIdentity{};
@@ -91,7 +91,7 @@ void SlotTable::release(std::size_t i) {
   raise(basis_.board.news);
 }
 
-// How much a slot may still be needed; below 0: it is in use.
+// Returns how much a slot may still be needed; below 0: it is in use.
 int SlotTable::worth(std::size_t i) {
   const Entry& entry = entries_[i];
   const auto reader = slot(i).reader.load();
@@ -135,7 +135,7 @@ std::optional<JoinedFeed> SlotTable::join_feed(const RelayAsk& ask) {
   return std::nullopt;
 }
 
-// What for is not known yet.
+// Returns whether it is claiming a slot, for what is not known yet.
 bool SlotTable::is_staging_claiming() {
   for (std::size_t i = 0; i < lanes(); ++i) {
     if (entries_[i].feed) continue;

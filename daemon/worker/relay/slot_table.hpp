@@ -1,7 +1,7 @@
-// SlotTable: which source is in which slot of the board, and who may have one.
+// SlotTable: which source is in which slot of the board, and which reader may have one.
 //
-// Only the staging worker and this class move slots out of `unused`. A slot whose source nobody
-// needs is kept for nodes that come late, until somebody wants a slot and none is free.
+// Only the staging worker and this class move slots out of `unused`. A slot whose source is not
+// needed is kept for nodes that come late, until a slot is wanted and none is free.
 #pragma once
 
 #include <array>
@@ -30,12 +30,12 @@ class SlotTable {
   SlotTable(const SlotTable&) = delete;
   SlotTable& operator=(const SlotTable&) = delete;
 
-  // For the board's thread, whenever `asks` was raised and a few times a second: begins what the
-  // staging worker asks for, and takes slots back.
+  // Starts the feeds that the staging worker asks for, and takes slots back. The board's thread
+  // calls it whenever `asks` was raised, and a few times a second.
   void tend();
 
-  // For a successor: joins the source's feed, or begins it on behalf of the staging worker, which
-  // may not have asked for it yet. nullopt: not now; try again. The fault is a refusal.
+  // Joins a successor to the source's feed, or starts it on behalf of the staging worker, which may
+  // not have asked for it yet. nullopt: try again later. A fault is a refusal.
   Result<std::optional<JoinedFeed>> join(const RelayAsk& ask);
 
   // Asks all feeds to end.

@@ -13,10 +13,10 @@ namespace {
 using std::chrono::milliseconds;
 using Lock = std::lock_guard<std::mutex>;
 
-// Whoever changes something raises a word; this is for the time that counts for who is let go.
+// Every change raises a word; this step is for the time that a reader keeps others waiting.
 constexpr milliseconds k_step{200};
 constexpr milliseconds k_step_without_reader{1000};
-// The staging worker reads in blocks, and tells its position after each.
+// The staging worker reads in blocks, and notes its position after each.
 constexpr std::uint64_t k_local_block = 1ULL << 20;
 
 std::uint64_t difference(std::uint64_t one, std::uint64_t other) {
@@ -88,7 +88,7 @@ SpoolRing::Bounds SpoolRing::bounds() const {
   };
   if (has_local()) add(local_needs(), local_position());
   for (const auto& successor : successors_) {
-    if (!successor.is_let_go) add(successor.sent, successor.sent);
+    if (!successor.is_dropped) add(successor.sent, successor.sent);
   }
   return bounds;
 }
@@ -103,17 +103,17 @@ std::uint64_t SpoolRing::room() const {
 
 bool SpoolRing::blocks(std::uint64_t needed) const { return needed + place_.ring <= watermark_; }
 
-bool SpoolRing::is_somebody_starved() const {
+bool SpoolRing::is_any_starved() const {
   if (has_local() && !blocks(local_needs()) &&
       watermark_ - local_position() < std::min(k_local_block, place_.ring / 8))
     return true;
   return std::any_of(successors_.begin(), successors_.end(), [this](const Successor& successor) {
-    return !successor.is_let_go && successor.sent >= watermark_;
+    return !successor.is_dropped && successor.sent >= watermark_;
   });
 }
 
-// Whoever kept others waiting at the last look has done so until now. After a pause of the whole
-// machine, only a step of that counts.
+// A reader that kept others waiting at the last look has done so until now. After a pause of the
+// whole machine, only a step of that counts.
 void SpoolRing::add_time() {
   const auto now = place_.now();
   const auto time = std::min<RelayClock::duration>(now - looked_, 2 * k_step);
@@ -126,23 +126,23 @@ void SpoolRing::add_time() {
 }
 
 void SpoolRing::set_burdens(bool is_full) {
-  const bool counts = is_full && is_somebody_starved();
+  const bool counts = is_full && is_any_starved();
   local_burden_.is_on = counts && has_local() && blocks(local_needs());
   for (auto& successor : successors_)
-    successor.burden.is_on = counts && !successor.is_let_go && blocks(successor.sent);
+    successor.burden.is_on = counts && !successor.is_dropped && blocks(successor.sent);
 }
 
-void SpoolRing::let_local_go() {
+void SpoolRing::drop_local() {
   auto expected = number(RelayReader::reading);
-  if (slot().reader.compare_exchange_strong(expected, number(RelayReader::let_go)))
+  if (slot().reader.compare_exchange_strong(expected, number(RelayReader::dropped)))
     raise(place_.board.news);
 }
 
-void SpoolRing::let_go_who_is_due() {
-  if (local_burden_.is_on && local_burden_.time >= place_.patience / 2) let_local_go();
+void SpoolRing::drop_slow_readers() {
+  if (local_burden_.is_on && local_burden_.time >= place_.patience / 2) drop_local();
   for (auto& successor : successors_) {
     if (!successor.burden.is_on || successor.burden.time < place_.patience) continue;
-    successor.is_let_go = true;
+    successor.is_dropped = true;
     raise(place_.board.news);
   }
 }
@@ -155,7 +155,7 @@ std::uint64_t SpoolRing::await_room(RelayClock::time_point until) {
       const Lock lock(mutex_);
       add_time();
       set_burdens(room() == 0);
-      let_go_who_is_due();
+      drop_slow_readers();
       if (const std::uint64_t bytes = room(); bytes > 0) {
         set_burdens(false);
         return bytes;
@@ -221,7 +221,7 @@ RingReader::~RingReader() {
 }
 
 RingReader::State RingReader::state() const {
-  if (successor_->is_let_go) return State::let_go;
+  if (successor_->is_dropped) return State::dropped;
   if (successor_->sent < ring_.watermark_) return State::more;
   if (successor_->sent == ring_.place_.size) return State::end;
   return ring_.why_ ? State::over : State::nothing;
@@ -241,9 +241,9 @@ RingReader::State RingReader::await(RelayClock::time_point until) {
   }
 }
 
-bool RingReader::is_let_go() const {
+bool RingReader::is_dropped() const {
   const Lock lock(ring_.mutex_);
-  return successor_->is_let_go;
+  return successor_->is_dropped;
 }
 
 bool RingReader::has_all() const {

@@ -1,15 +1,15 @@
 // SpoolRing: what the relay worker has of one source, in the ring of its slot
-// (common/wire/relay_board.hpp): who reads it, and how far it may be filled.
+// (common/wire/relay_board.hpp): which readers it has, and how far it may be filled.
 //
 // The rule for filling. Nothing is overwritten that a reader needs: the staging worker, from a
 // quarter of the ring before its position on; a successor, from what was not sent to it on. Nothing
 // is read further ahead than ring_ahead() beyond the fastest reader. Without a reader nothing is
 // filled.
 //
-// Who is let go. A reader keeps others waiting while the ring is full because of it and another
-// reader has nothing left to read. The times of that add up; after `patience` a successor is let
-// go, the staging worker after half of that. So nobody is let go for being the only reader, or as
-// slow as the others.
+// Which reader is dropped. A reader keeps others waiting while the ring is full because of it and
+// another reader has nothing left to read. The times of that add up; after `patience` a successor
+// is let go, the staging worker after half of that. So no reader is dropped for being the only one,
+// or as slow as the others.
 #pragma once
 
 #include <algorithm>
@@ -32,13 +32,12 @@ namespace nodestage {
 
 class RingReader;
 
-// What is on its way to a successor counts as sent. Of what is in its socket and in a frame, it
-// must be so little that a successor with a full ring does not look as if it had nothing left to
-// read: less than a quarter of a ring.
+// What is on its way to a successor counts as sent. Its socket and a frame hold less than a quarter
+// of a ring, so that a successor with a full ring does not look as if it had nothing to read.
 inline std::uint64_t frame_bytes_for(std::uint64_t ring) {
   return std::min<std::uint64_t>(k_most_frame_bytes, ring / 16);
 }
-// 0: whatever the kernel finds best.
+// Returns the bound of a socket's buffers; 0: the kernel's choice.
 inline std::uint64_t socket_bytes_for(std::uint64_t ring) {
   constexpr std::uint64_t k_large = 128ULL << 20;
   return ring < k_large ? ring / 32 : 0;
@@ -59,17 +58,18 @@ class SpoolRing {
   SpoolRing(const SpoolRing&) = delete;
   SpoolRing& operator=(const SpoolRing&) = delete;
 
-  // For the one thread that fills it. How many bytes may be written now; 0: none until then. Lets
-  // slow readers go.
+  // Waits for room, and drops slow readers. Returns the bytes that may be written, 0 if there is no
+  // room by `until`. For the one thread that fills the ring.
   std::uint64_t await_room(RelayClock::time_point until);
   // Appends as many bytes as await_room() allowed, or fewer.
   Status write(std::span<const std::byte> data);
-  // No more will come; `why` is for the readers.
+  // Ends the filling; `why` is for the readers.
   void give_up(const std::string& why);
   [[nodiscard]] std::uint64_t watermark() const;
   [[nodiscard]] bool is_complete() const { return watermark() == place_.size; }
 
-  // A successor reads from `offset` on; nullptr if that is gone. The ring must outlive it.
+  // Adds a successor that reads from `offset` on; returns nullptr if that is gone. The ring must
+  // outlive it.
   std::unique_ptr<RingReader> join(std::uint64_t offset);
   [[nodiscard]] std::size_t successors() const;
   [[nodiscard]] bool has_beginning() const;
@@ -87,7 +87,7 @@ class SpoolRing {
   struct Successor {
     std::uint64_t sent;
     Burden burden{};
-    bool is_let_go = false;
+    bool is_dropped = false;
   };
   using Successors = std::list<Successor>;
   struct Bounds {
@@ -103,9 +103,9 @@ class SpoolRing {
   [[nodiscard]] Bounds bounds() const;
   [[nodiscard]] std::uint64_t room() const;
   [[nodiscard]] bool blocks(std::uint64_t needed) const;
-  [[nodiscard]] bool is_somebody_starved() const;
-  void let_local_go();
-  void let_go_who_is_due();
+  [[nodiscard]] bool is_any_starved() const;
+  void drop_local();
+  void drop_slow_readers();
   void set_burdens(bool is_full);
   void add_time();
 
@@ -119,7 +119,7 @@ class SpoolRing {
   std::optional<std::string> why_;  // it is over
 };
 
-// A successor's place in a ring. One thread.
+// A successor's position in a ring. For one thread.
 class RingReader {
  public:
   RingReader(SpoolRing& ring, SpoolRing::Successors::iterator successor)
@@ -133,17 +133,17 @@ class RingReader {
     more,     // read() gives some
     end,      // the source ends here
     over,     // no more will come; why()
-    let_go,   // it has kept others waiting
+    dropped,  // it has kept others waiting
   };
   State await(RelayClock::time_point until);
-  [[nodiscard]] bool is_let_go() const;
+  [[nodiscard]] bool is_dropped() const;
   [[nodiscard]] std::string why() const;
-  // Whether everything has been sent.
+  // Returns whether everything has been sent.
   [[nodiscard]] bool has_all() const;
 
-  // What is there, at most `into`.
+  // Reads what is there, at most `into`; returns how many bytes.
   Result<std::size_t> read(std::span<std::byte> into);
-  // So much of it has been sent.
+  // Notes that so many bytes more have been sent.
   void advance(std::size_t bytes);
 
  private:

@@ -24,10 +24,10 @@ constexpr int k_quick_joins = 40;
 Successor::Successor(RelayBasis& basis, SlotTable& table, SealedStream stream)
     : basis_(basis), table_(table), stream_(std::move(stream)), silence_(basis.silence()) {}
 
-// What ends a wait for the successor: it is let go, or gone without a word.
+// What ends a wait for the successor: it is dropped, or gone without a word.
 Status Successor::check() {
   if (basis_.stop) return stopped();
-  if (reader_ != nullptr && reader_->is_let_go())
+  if (reader_ != nullptr && reader_->is_dropped())
     return Error{ETIMEDOUT, "it has kept others waiting for too long"};
   return listen();
 }
@@ -108,7 +108,7 @@ Status Successor::serve_from(RingReader& reader) {
         return {};
       case RingReader::State::over:
         return leave(reader.why());
-      case RingReader::State::let_go:
+      case RingReader::State::dropped:
         return leave("it has kept others waiting for too long");
     }
   }

@@ -17,11 +17,11 @@ namespace nodestage {
 // For a thread of its own.
 class Successor {
  public:
-  // Over a connection on which the key has been proved. Both are borrowed.
+  // Takes a connection on which the key has been proved. Borrows the basis and the table.
   Successor(RelayBasis& basis, SlotTable& table, SealedStream stream);
 
-  // Returns when the successor has all of it, has gone, or was let go. The fault says why it did
-  // not get all.
+  // Serves until the successor has all, has gone, or was dropped. A fault says why it did not get
+  // all.
   Status serve();
 
  private:

@@ -16,7 +16,7 @@
 
 namespace nodestage {
 
-// One thread. Every fault means: go on without it.
+// For one thread. After any fault, go on without it.
 class Upstream {
  public:
   struct Limits {
@@ -24,17 +24,17 @@ class Upstream {
     std::uint64_t socket_bytes;  // as of socket_bytes_for()
     const std::atomic<bool>& stop;
   };
-  // Connects, proves the key, and asks. ETIMEDOUT if it is silent for too long.
+  // Connects, proves the key, and asks. Fails with ETIMEDOUT if the node is silent for too long.
   static Result<Upstream> ask(const RelayPlan& plan, const RelayAsk& ask, const Limits& limits);
 
-  // What came: `begin`, `data` or `end`; nullopt: nothing new for a moment. ETIMEDOUT as above.
+  // What next() returns; nullopt: nothing came for a moment. Fails with ETIMEDOUT as above.
   struct Word {
     RelayMessage message;
     std::span<const std::byte> data;  // until the next call
   };
   Result<std::optional<Word>> next();
 
-  // Call it at least every second while nothing is taken: says so to the other side.
+  // Sends `alive` if it is due. Call it every second while nothing is taken.
   Status say_alive();
 
  private:

@@ -1,4 +1,4 @@
-// The system calls that a worker and the programs it starts may make (seccomp).
+// Limits the system calls of a worker and of the programs that it starts (seccomp).
 #pragma once
 
 #include "common/result.hpp"
@@ -6,23 +6,22 @@
 
 namespace nodestage {
 
-// Applies to all present and future threads of this process and cannot be undone. Allowed is what
-// reading, decoding, and writing files takes. What only an intruder has a use for (running
-// programs, tracing, opening sockets, mounting, loading code into the kernel, changing ids,
-// creating processes) kills the process by SIGSYS. Anything else returns ENOSYS, as on an older
-// kernel. Sets no_new_privs. A fault leaves everything as it was. With Special::keep, FIFOs can be
-// created.
+// Filters the calls of all present and future threads of this process, for good. Reading, decoding,
+// and writing files is allowed. What only an intruder has a use for (running programs, tracing,
+// opening sockets, mounting, loading code into the kernel, changing ids, creating processes) kills
+// the process by SIGSYS. Anything else returns ENOSYS, as on an older kernel. Sets no_new_privs. A
+// fault leaves everything as it was. With Special::keep, FIFOs can be created.
 Status filter_calls(Special special);
 
-// The same for a process that talks to others by TCP, over IPv4 and IPv6: it can open such sockets,
-// connect them, listen, and use them. A socket of the AF_UNIX kind kills the process; of any other,
-// it is ENOSYS. Calls that change names or attributes of files are ENOSYS, too.
+// Does the same for a process that talks to others by TCP, over IPv4 and IPv6: it can open such
+// sockets, connect them, listen, and use them. A socket of the AF_UNIX kind kills the process; of
+// any other, it is ENOSYS. Calls that change names or attributes of files are ENOSYS, too.
 Status filter_relay_calls();
 
-// The same for a process that builds environments and everything that it starts: it cannot trace or
-// read another process, create a namespace, open a socket other than AF_UNIX, or use the large
-// parts of the kernel that no build needs. Such a call is refused (EPERM, EACCES; clone3 ENOSYS).
-// Anything else is allowed.
+// Does the same for a process that builds environments and everything that it starts: it cannot
+// trace or read another process, create a namespace, open a socket other than AF_UNIX, or use the
+// large parts of the kernel that no build needs. Such a call is refused (EPERM, EACCES; clone3
+// ENOSYS). Anything else is allowed.
 Status filter_build_calls();
 
 }  // namespace nodestage

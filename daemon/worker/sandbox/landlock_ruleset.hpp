@@ -37,7 +37,7 @@ class LandlockRuleset {
  public:
   // Prepares to take away `rights`, as far as the kernel knows them, TCP ports (from version 4 on)
   // unless all may be used, and signals to processes and abstract sockets outside (from version 6
-  // on). ENOSYS if there is no Landlock, or a version before 2.
+  // on). Fails with ENOSYS if there is no Landlock, or a version before 2.
   static Result<LandlockRuleset> make(std::uint64_t rights, TcpPorts ports = TcpPorts::none);
 
   // Leaves `rights` on `path_fd` (O_PATH is enough) and everything below it.

@@ -10,7 +10,7 @@
 namespace nodestage {
 namespace {
 
-// The numbers after "KEY:"; none if the line is missing.
+// Returns the numbers after "KEY:"; none if the line is missing.
 std::vector<std::uint64_t> numbers(std::string_view status, const std::string& key, int base) {
   const std::size_t line = status.find("\n" + key + ":");
   if (line == std::string_view::npos) return {};

@@ -8,12 +8,12 @@
 
 namespace nodestage {
 
-// A fault unless all of this holds: every uid and gid (real, effective, saved, of the file system)
-// is the order's and not 0; the inheritable, permitted, effective, and ambient capability sets are
+// Fails unless all of this holds: every uid and gid (real, effective, saved, of the file system) is
+// the order's and not 0; the inheritable, permitted, effective, and ambient capability sets are
 // empty; no_new_privs is set. Supplementary groups and the bounding set may be anything.
 Status verify_privileges(const OrderHead& order);
 
-// The same for a text of /proc/self/status.
+// Does the same for a text of /proc/self/status.
 Status verify_process_status(std::string_view status, const OrderHead& order);
 
 }  // namespace nodestage

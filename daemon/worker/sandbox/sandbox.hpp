@@ -1,5 +1,5 @@
-// The sandbox of a worker: what it gives up by itself, once it knows its task and before it looks
-// at anything that others wrote.
+// The sandbox of a worker: what it gives up once it knows its task, before it looks at anything
+// that others wrote.
 #pragma once
 
 #include <string>
@@ -33,10 +33,10 @@ void note_calls(Sandbox& sandbox, const Status& filtered);
 
 // Limits open files, memory dumps, the directories to write to (below `places`), and the system
 // calls. With Special::keep, FIFOs can be created, too. Profile::relay has no places and nothing
-// special. What cannot be entered is left out. Needs a process without other threads that may
+// special. Leaves out what cannot be entered. Needs a process without other threads that may
 // proceed.
 Sandbox enter_sandbox(Profile profile, Special special, const std::vector<Fd>& places);
-// The same without a limit on the directories to write to, for a task that cannot know them.
+// Does the same without a limit on the directories, for a task that cannot know them.
 Sandbox enter_sandbox(Profile profile, Special special);
 
 }  // namespace nodestage

@@ -23,11 +23,11 @@ struct TreeState {
   std::int64_t ctime = 0;  // nanoseconds since 1970
 };
 
-// fd: a directory or a regular file; O_PATH is enough. Borrowed. A fault if a part of it cannot be
-// looked at.
+// Looks at `fd` (borrowed), a directory or a regular file; O_PATH is enough. Fails if a part of it
+// cannot be looked at.
 Result<TreeState> state_of_tree(int fd);
 
-// "1700000000.000000001"
+// Returns a text such as "1700000000.000000001".
 std::string ctime_text(std::int64_t ctime);
 
 // Compares k_worker_directory_fd, at low priority. The phase is done, or failed with the cause.

@@ -1,4 +1,4 @@
-// The keys of shared datasets.
+// Makes the keys of shared datasets.
 #pragma once
 
 #include <string>
@@ -12,8 +12,8 @@ namespace nodestage {
 // would find by its content (Piece::default_name()).
 std::string dataset_name(const DatasetItem& item, const std::string& source);
 
-// The key of a dataset, without its sources. is_group: they are the matches of a glob, which only
-// a dataset with a destination may be. `first`: the first of them.
+// Returns the key of a dataset, without its sources. With is_group they are the matches of a glob,
+// which needs a destination. `first` is the first of them.
 ShareKey dataset_key(const DatasetItem& item, bool is_group, const std::string& first,
                      const ShareRules& rules);
 

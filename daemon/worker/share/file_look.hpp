@@ -1,4 +1,4 @@
-// What the kernel says of an open file, as far as it changes when the file does.
+// Asks the kernel for what changes of an open file when the file does.
 #pragma once
 
 #include <cstdint>
@@ -21,12 +21,12 @@ struct FileLook {
   bool operator==(const FileLook&) const = default;
 };
 
-// Asks the file's server, whatever was remembered of it. `fd` may be O_PATH.
+// Asks the file's server, not a cache. `fd` may be O_PATH.
 Result<FileLook> look_at(int fd);
 
-// Whether the file system of a mount reports reliably when a file changes: not if it is unknown, a
-// FUSE mount of an ordinary user, or NFS without close-to-open consistency (`nocto`). `mountinfo`
-// and `mount`: as in common/os/mounts.hpp.
+// Returns whether the file system of a mount reports reliably when a file changes: not if it is
+// unknown, a FUSE mount of an ordinary user, or NFS without close-to-open consistency (`nocto`).
+// `mountinfo` and `mount`: as in common/os/mounts.hpp.
 bool reports_changes(std::string_view mountinfo, std::string_view mount);
 
 }  // namespace nodestage

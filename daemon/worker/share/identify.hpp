@@ -9,7 +9,7 @@
 
 namespace nodestage {
 
-// Of each item, in the request's order; an empty one for an item without the key `shared`. Needs
+// Identifies each item, in the request's order; an empty one for an item without `shared`. Needs
 // the rights of the job's user. Reads little, whatever the sources' sizes: at most 64 MiB of an
 // item that was changed lately.
 std::vector<SourceIdentity> identities_of(const IdentifyOrder& order, const StageRequest& request);

@@ -65,7 +65,7 @@ std::string marked(std::string digits, ShareWay way) {
   return digits;
 }
 
-// Whether the cache can have an entry with that name, and the status file can report it.
+// Returns whether the cache can have an entry with that name, and the status file can report it.
 std::string unsuitable(const std::string& name) {
   const bool fits = name.size() < sizeof ItemRecord::what && printable(name) == name;
   if (!fits) return "its destination's name is too long for that, or not printable";

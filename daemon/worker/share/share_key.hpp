@@ -23,9 +23,9 @@ namespace nodestage {
 
 inline constexpr std::string_view k_share_version = "nodestage shared 2";
 
-// By what the files of a source are known: by what the kernel says of them, which costs nothing but
-// may miss a change just after another one; or by all their bytes, of which there may be 64 MiB.
-// The first digit of a key says which.
+// How the files of a source are known: by what the kernel says of them, which costs nothing but may
+// miss a change just after another one; or by all their bytes, at most 64 MiB. The first digit of a
+// key says which.
 enum class ShareWay { looks, bytes };
 ShareWay way_of(std::string_view key);
 
@@ -47,32 +47,32 @@ struct SourceIdentity {
   std::uint64_t settles_ms = 0;
 };
 
-// Whether `why_not` is empty and both are of the same, unchanged sources.
+// Returns whether `why_not` is empty and both are of the same, unchanged sources.
 bool is_same(const SourceIdentity& before, const SourceIdentity& after);
 
 class ShareKey {
  public:
-  // `kind`: what is made of the sources; `name`: the last part of the destination.
+  // `kind` says what is made of the sources; `name` is the last part of the destination.
   ShareKey(const ShareRules& rules, std::string_view kind, const std::string& name);
 
   void add(std::string_view label, std::string_view value);
   void add(std::string_view label, std::uint64_t value);
   void add(std::string_view label, const std::vector<std::string>& values);
 
-  // A file whose content the tree is made of. `path`: as the user gave it.
+  // Adds a file whose content the tree is made of. `path` is as the user gave it.
   void add_file(const std::string& path, int fd);
-  // The same for one that may be copied as it is: its mode and times are in the copy, too.
+  // Adds one that may be copied as it is: its mode and times are in the copy, too.
   void add_copied_file(const std::string& path, int fd);
-  // A file by its content, which was read just before.
+  // Adds a file by its content, which was read just before.
   void add_content(const std::string& path, int fd, std::string_view content);
 
-  // The names of a directory's entries, with their sizes and times or their bytes. A directory that
-  // does not exist has none.
+  // Adds the names of a directory's entries, with their sizes and times or their bytes. A directory
+  // that does not exist has none.
   void add_directory(const std::string& path);
-  // A program that the tree is made with or for.
+  // Adds a program that the tree is made with or for.
   void add_program(std::string_view label, const std::string& path);
 
-  // It must not be kept; the first reason counts.
+  // Forbids that the tree is kept; the first reason counts.
   void refuse(const std::string& why);
   [[nodiscard]] bool is_refused() const { return !why_not_.empty(); }
 

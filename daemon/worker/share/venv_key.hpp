@@ -1,4 +1,4 @@
-// The keys of shared virtual environments.
+// Makes the keys of shared virtual environments.
 #pragma once
 
 #include "common/request/request.hpp"

@@ -11,26 +11,26 @@
 
 namespace nodestage {
 
-// Any thread. Everything is borrowed.
+// For any thread. Borrows everything.
 class ItemRelay {
  public:
-  // `sources`: null if nothing is relayed.
+  // `sources` is null if nothing is relayed.
   ItemRelay(RelayedSources* sources, Meter& meter) : sources_(sources), meter_(meter) {}
   ItemRelay(const ItemRelay&) = delete;
   ItemRelay& operator=(const ItemRelay&) = delete;
 
-  // For an open source whose bulk is read next, from `offset` on. Null: the original is to be read.
+  // Asks for the relay of an open source that is read next, from `offset` on. Returns null if the
+  // original must be read.
   std::unique_ptr<RelayedSource> begin(const std::string& path, int fd, const struct stat& info,
                                        std::uint64_t offset);
 
   // Call it when a source of begin() is closed.
   void add(const RelayedSource::Outcome& outcome);
 
-  // Whether a relay was asked for any source of this item.
+  // Returns whether a relay was asked for any source of this item.
   [[nodiscard]] bool was_asked() const;
 
-  // For the user: from where the data came instead, or from which node; "" if there is nothing to
-  // say.
+  // Returns a text for the user: where the data came from instead, or from which node; or "".
   [[nodiscard]] std::string note() const;
 
  private:

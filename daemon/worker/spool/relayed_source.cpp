@@ -29,7 +29,7 @@ bool is(const std::atomic<std::uint32_t>& word, RelayReader reader) {
   return word == static_cast<std::uint32_t>(reader);
 }
 
-// False at the end of the file or on an error (errno).
+// Returns false at the end of the file or on an error (errno).
 bool read_all_at(int fd, std::uint64_t offset, std::span<std::byte> into) {
   while (!into.empty()) {
     const ssize_t count = ::pread(fd, into.data(), into.size(), static_cast<off_t>(offset));
@@ -122,7 +122,7 @@ bool RelayedSource::take(std::uint64_t offset, std::span<std::byte> into) {
 
 bool RelayedSource::is_there(std::uint64_t offset, std::size_t bytes) const {
   const RelaySlot& slot = *place_.slot;
-  return !is(slot.reader, RelayReader::let_go) && offset + bytes <= slot.watermark &&
+  return !is(slot.reader, RelayReader::dropped) && offset + bytes <= slot.watermark &&
          offset >= slot.low;
 }
 
@@ -146,7 +146,7 @@ std::string RelayedSource::ended() const {
   const RelaySlot& slot = *place_.slot;
   const RelayBoard& board = *place_.board;
   const bool is_over = is(slot.state, RelaySlotState::over) && slot.watermark < place_.size;
-  if (is(slot.reader, RelayReader::let_go)) return board_text(slot.why, sizeof slot.why, k_lagged);
+  if (is(slot.reader, RelayReader::dropped)) return board_text(slot.why, sizeof slot.why, k_lagged);
   if (is_over) return board_text(slot.why, sizeof slot.why, "the relay has ended");
   if (board.is_off != 0) return board_text(board.why, sizeof board.why, "it is turned off");
   return {};
@@ -171,8 +171,8 @@ RelayedSource::Way RelayedSource::way(std::uint64_t offset, std::size_t bytes,
   return may_wait ? Way::wait_far : Way::original;
 }
 
-// Whether the relay worker gets there while nothing else is read. It gets ring_ahead() beyond the
-// last of what was read, and gets at most a block more.
+// Returns whether the relay worker gets there while nothing else is read. It gets ring_ahead()
+// beyond the last of what was read, and gets at most a block more.
 bool RelayedSource::is_near(std::uint64_t end) const {
   const std::uint64_t ahead = ring_ahead(place_.ring);
   return end <= position_ + ahead - ahead / 4;

@@ -18,7 +18,7 @@
 
 namespace nodestage {
 
-// Any thread. It adds to the meter what the relay worker got from where, as far as the slot tells.
+// For any thread. It adds to the meter what the slot says the relay worker got from where.
 //
 // A read that lies far ahead of the others waits while they go on, and reads the original when they
 // do not: the relay worker gets no further than ring_ahead() beyond the last of them.
@@ -31,21 +31,21 @@ class RelayedSource {
   RelayedSource& operator=(const RelayedSource&) = delete;
   ~RelayedSource() { static_cast<void>(close()); }
 
-  // How much of a read of `bytes` to pass to fetch() at once.
+  // Returns how much of a read of `bytes` to pass to fetch() at once.
   [[nodiscard]] std::size_t part(std::size_t bytes) const { return std::min(bytes, part_); }
   [[nodiscard]] std::uint64_t size() const { return place_.size; }
 
-  // Fills `into`, a part within the source, from the spool, or waits for it. False: read the
-  // original, then tell it with read_original(). The fault is stopped(): the worker stops,
-  // `given_up` was set, or the source was closed.
+  // Fills `into`, a part within the source, from the spool, or waits for it. Returns false if the
+  // caller must read the original and then call read_original(). The fault is stopped(): the worker
+  // stops, `given_up` was set, or the source was closed.
   Result<bool> fetch(std::uint64_t offset, std::span<std::byte> into,
                      const std::atomic<bool>& given_up);
   void read_original(std::uint64_t offset, std::size_t bytes);
 
-  // Nothing before `offset` will be read any more.
+  // Declares that nothing before `offset` will be read any more.
   void skip_to(std::uint64_t offset);
 
-  // Gives the slot back, once no thread reads from it. fetch() fails from then on.
+  // close() gives the slot back once no thread reads from it. fetch() fails from then on.
   struct Outcome {
     std::uint64_t from_nodes;
     std::string node;  // from which they came; "": it is not known
@@ -84,7 +84,7 @@ class RelayedSource {
   std::string why_;   // of what was read from the original and should not have been
   std::string left_;  // why the relay read from the original, and not from the node before
   std::string node_;
-  std::uint64_t from_storage_ = 0;  // as the slot told
+  std::uint64_t from_storage_ = 0;  // as the slot had it
   std::uint64_t from_nodes_ = 0;
 };
 

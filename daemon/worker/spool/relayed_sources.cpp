@@ -28,7 +28,7 @@ bool is_listed(std::string_view type, const std::vector<std::string>& list) {
   });
 }
 
-// Whether the source in a slot is there from its start, or will be.
+// Returns whether the source in a slot is there from its start, or will be.
 bool has_all(const RelaySlot& slot) {
   const std::uint32_t state = slot.state;
   if (slot.low != 0) return false;
@@ -135,7 +135,7 @@ void RelayedSources::lose() { lost_at_ = (*board_)->beat; }
 
 bool RelayedSources::is_lost() const { return lost_at_ == (*board_)->beat; }
 
-// Why nothing can be claimed now; "": it can.
+// Returns why nothing can be claimed now, or "".
 std::string RelayedSources::reason() {
   if (!refused_.empty()) return refused_;
   if (lanes_ == 0) return "it was not expected to be read";
@@ -164,8 +164,8 @@ std::optional<RelayPlace> RelayedSources::claim(const std::string& path, const s
       why = "too many sources are relayed at once";
       return std::nullopt;
     }
-    // It tells the relay worker that a slot is needed; again and again, since another thread may
-    // get the one that becomes free.
+    // It asks the relay worker for a slot; again and again, since another thread may get the one
+    // that becomes free.
     const auto now = SilenceWatch::Clock::now();
     if (now >= ask_again) {
       raise(board.asks);
@@ -191,8 +191,8 @@ std::optional<std::size_t> RelayedSources::take_slot(const std::string& path,
   return std::nullopt;
 }
 
-// For another node it is there already. Looks again afterwards: before, the relay worker could have
-// used it for something else.
+// Joins a slot that serves another node already. Looks again afterwards, since the relay worker
+// could have reused it before.
 bool RelayedSources::join(RelaySlot& slot, const std::string& path, const RelayIdentity& identity) {
   if (!holds(slot, path, identity)) return false;
   if (!exchange(slot.reader, number(RelayReader::none), number(RelayReader::reading))) return false;

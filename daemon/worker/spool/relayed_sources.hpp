@@ -19,14 +19,14 @@
 
 namespace nodestage {
 
-// Whether the relay worker still says something, for one thread that waits for it.
+// Watches whether the relay worker is alive, for one thread that waits for it.
 class SilenceWatch {
  public:
   using Clock = Silence::Clock;
   SilenceWatch(const RelayBoard& board, std::chrono::seconds limit)
       : board_(board), beat_(board.beat), silence_(limit) {}
 
-  // Call it several times a second.
+  // Returns whether it was silent for too long. Call it several times a second.
   bool is_silent() {
     if (const std::uint32_t now = board_.beat; now != beat_) {
       beat_ = now;
@@ -52,8 +52,8 @@ struct RelayPlace {
   std::chrono::seconds silence;
 };
 
-// One per worker. First expect() for all of its sources, then begin() or refuse(); then claim()
-// from any thread. Everything is borrowed.
+// One per worker. Call expect() for all of its sources first, then begin() or refuse(), then
+// claim() from any thread. Borrows everything.
 class RelayedSources {
  public:
   // A board that cannot be used is the reason why nothing is relayed.
@@ -62,40 +62,40 @@ class RelayedSources {
   RelayedSources& operator=(const RelayedSources&) = delete;
   ~RelayedSources() { end(); }
 
-  // Whether the open file, or one opened with O_PATH, is to be relayed.
+  // Returns whether the file, open or opened with O_PATH, is one to relay.
   [[nodiscard]] bool qualifies(int fd, const struct stat& info);
 
-  // Tells that the file at `path` will be read, if it qualifies. Returns whether it does.
+  // Notes that the file at `path` will be read, if it qualifies. Returns whether it does.
   bool expect(const std::string& path, const struct stat& info);
-  // After the last expect(): the relay worker need not stay if there is nothing for it.
+  // Call it after the last expect(). Dismisses the relay worker if there is nothing for it.
   void end_if_unwanted() {
     if (!is_wanted()) end();
   }
   [[nodiscard]] bool is_wanted() const { return expected_ > 0; }
-  // What the relay worker may write to the spool for the sources that are expected.
+  // Returns the bytes that the relay worker may write to the spool for the sources that are
+  // expected.
   [[nodiscard]] std::uint64_t spool_bytes() const;
-  // What the spool takes of the local disk now.
+  // Returns what the spool takes of the local disk now.
   [[nodiscard]] std::uint64_t spool_taken() const;
 
-  // `at_once`: sources that are read side by side.
+  // Starts the relay. `at_once` is the number of sources that are read side by side.
   void begin(std::size_t at_once);
-  // Nothing will be relayed, for this reason.
+  // Relays nothing, for this reason.
   void refuse(const std::string& why);
 
-  // A slot for a source that qualifies; waits for one within the limits of the order. Nothing: the
-  // original is to be read, and `why` says why; or the worker stops.
+  // Returns a slot for a source that qualifies, for which it waits within the limits of the order.
+  // Returns nothing if the original must be read, and sets `why`; or if the worker stops.
   std::optional<RelayPlace> claim(const std::string& path, const struct stat& info,
                                   const Meter& meter, std::string& why);
 
-  // The relay worker was silent for too long: nobody waits for it any more, unless it comes back.
+  // Gives up the relay worker, which was silent for too long, until it comes back.
   void lose();
 
-  // The local disk is needed for something else: nothing is relayed from now on, on this node and
-  // for those behind it. Waits for patience_s at most until the relay worker has emptied the
-  // spool. Returns whether there is room now that the spool could have taken.
+  // Ends the relay on this node and for those behind it, for `why`. Waits for relay_patience_s at
+  // most until the relay worker has emptied the spool. Returns whether that gave room.
   bool turn_off(const std::string& why, const std::atomic<bool>& stop);
 
-  // Tells the relay worker that nothing more is asked for.
+  // Reports to the relay worker that nothing more is asked for.
   void end();
 
  private:
@@ -124,7 +124,7 @@ class RelayedSources {
 
 inline constexpr char k_relay_is_silent[] = "the process that relays does not answer";
 
-// A text of the board or a slot, made printable; `otherwise` if there is none.
+// Returns a text of the board or a slot, made printable; `otherwise` if there is none.
 std::string board_text(const char* text, std::size_t bytes, const char* otherwise);
 
 }  // namespace nodestage

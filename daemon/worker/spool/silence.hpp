@@ -1,7 +1,7 @@
-// Silence: for how long somebody has said nothing.
+// Silence: for how long another process has said nothing.
 //
 // Time in which this process itself did not run counts little: on a machine that was paused as a
-// whole, nobody could speak.
+// whole, no process could speak.
 #pragma once
 
 #include <algorithm>
@@ -9,7 +9,7 @@
 
 namespace nodestage {
 
-// One thread.
+// For one thread.
 class Silence {
  public:
   using Clock = std::chrono::steady_clock;
@@ -19,9 +19,9 @@ class Silence {
     time_ = {};
     go_on();
   }
-  // What has passed since the last call does not count: nobody has listened.
+  // Excludes the time since the last call, in which the caller did not listen.
   void go_on() { looked_ = Clock::now(); }
-  // Call it several times a second while you listen.
+  // Returns whether the limit has passed. Call it several times a second while you listen.
   bool is_too_long() {
     const auto now = Clock::now();
     time_ += std::min<Clock::duration>(now - looked_, k_most_at_once);

@@ -26,7 +26,7 @@ Result<Fd> open_step(int dir_fd, std::string_view path) {
   return Error{code, std::strerror(code)};
 }
 
-// The longest part of path, in whole names, that fits into one system call.
+// Returns the longest part of path, in whole names, that fits into one system call.
 std::string_view first_step(std::string_view path) {
   if (path.size() <= k_step_bytes) return path;
   return path.substr(0, path.rfind('/', k_step_bytes));

@@ -12,11 +12,11 @@
 
 namespace nodestage {
 
-// `path` is relative, without "." and ".."; empty: the root itself. Opened with O_PATH. A fault's
+// Opens with O_PATH. `path` is relative, without "." and ".."; empty: the root itself. A fault's
 // `what` is the cause alone (ELOOP: a link is on the path).
 Result<Fd> open_directory_below(int root_fd, std::string_view path);
 
-// The same, but creates missing directories (mode & ~umask) and adds their number to `made`.
+// Does the same, but creates missing directories (mode & ~umask) and adds their number to `made`.
 Result<Fd> make_directories_below(int root_fd, std::string_view path, mode_t mode,
                                   std::size_t* made = nullptr);
 

@@ -19,15 +19,15 @@ namespace nodestage {
 // RESOLVE_NO_XDEV (EXDEV then means a mount point). A fault's `what` is the cause alone.
 Result<Fd> open_directory_at(int dir_fd, const std::string& name, unsigned long resolve = 0);
 
-// chmod of the file behind an O_PATH descriptor. No name is looked up, so no link can be followed.
+// Changes the mode of the file behind an O_PATH descriptor, without looking up a name.
 Status change_mode(int path_fd, mode_t mode);
 
-// The path of an open file, as the kernel knows it now; "" if it has none.
+// Returns the path of an open file, as the kernel knows it now; "" if it has none.
 std::string path_of(int fd);
 
 class DirStack {
  public:
-  // Every pushed descriptor is owned and may be O_PATH; each must be a child of the one before.
+  // Owns every descriptor; O_PATH is enough. Each must be a child of the one before.
   explicit DirStack(Fd root) { levels_.push_back({std::move(root), 0, 0}); }
 
   // Always open.
@@ -37,7 +37,7 @@ class DirStack {
   Status push(Fd child);
 
   // Returns to the parent; the result is the previous top. ESTALE if ".." is not the same directory
-  // any more, because somebody moved it.
+  // any more, because it was moved.
   Result<Fd> pop();
 
  private:

@@ -12,7 +12,7 @@ namespace {
 // Larger than readdir's, for file systems that answer each call over a network.
 constexpr std::size_t k_block_bytes = std::size_t{128} * 1024;
 
-// False at the end.
+// Returns false at the end.
 Result<bool> read_block(int fd, std::vector<char>& block, std::vector<ListedName>& names) {
   const long size = ::syscall(SYS_getdents64, fd, block.data(), block.size());
   if (size < 0) return Error{errno, std::strerror(errno)};

@@ -1,4 +1,4 @@
-// The names in a directory, a number of them at a time.
+// Lists the names in a directory, a number of them at a time.
 #pragma once
 
 #include <cstddef>

@@ -1,5 +1,5 @@
-// The data of one source file: opening it, finding the parts that contain data, and a copy that
-// keeps the holes.
+// Reads the data of one source file: opening it, finding the parts that contain data, and a copy
+// that keeps the holes.
 #pragma once
 
 #include <sys/stat.h>
@@ -20,8 +20,8 @@ struct DataRange {
   std::uint64_t end;
 };
 
-// The first range of data at or after `offset`, within `size`; empty if only a hole is left. A file
-// system without holes reports everything as data.
+// Returns the first range of data at or after `offset`, within `size`; empty if only a hole is
+// left. A file system without holes reports everything as data.
 Result<std::optional<DataRange>> next_data(int fd, std::uint64_t offset, std::uint64_t size);
 
 using OnBytes = std::function<Status(std::uint64_t)>;  // called for each block with its size
@@ -45,7 +45,7 @@ Result<Fd> open_for_reading(const SourceEntry& source, const struct stat& info);
 // The times that a copy of `source` gets, as utimensat() takes them: the access time stays.
 std::array<timespec, 2> times_of(const struct stat& source);
 
-// The text of a symbolic link.
+// Returns the text of a symbolic link.
 Result<std::string> read_link(const SourceEntry& source);
 
 }  // namespace nodestage

@@ -10,7 +10,7 @@
 
 namespace nodestage {
 
-// A new file, empty and open for writing, which has `size` bytes at the end. One thread.
+// A new file, empty and open for writing, which has `size` bytes at the end. For one thread.
 class FileSink {
  public:
   struct Way {
@@ -21,11 +21,11 @@ class FileSink {
   // Borrows everything.
   FileSink(int fd, std::uint64_t size, Way way) : fd_(fd), size_(size), way_(way) {}
 
-  // Writes all of `data`; what no call covers stays a hole. Refused beyond the size. If the file
-  // could not be written, an Error's `what` is errno's text alone.
+  // Writes all of `data`; what no call covers stays a hole. Refuses data beyond the size. If the
+  // file could not be written, an Error's `what` is errno's text alone.
   Status write(std::uint64_t offset, Bytes data);
 
-  // For callers that fill the file by other means (copy_file_range). They count() the bytes first.
+  // Call count() first if you fill the file by other means (copy_file_range).
   [[nodiscard]] int fd() const { return fd_; }
   Status count(std::uint64_t offset, std::uint64_t bytes);
 

@@ -43,7 +43,7 @@ std::vector<std::string> components_of(std::string_view glob) {
   return components;
 }
 
-// The start of a glob that has no wildcard: whole components with their slashes.
+// Returns the start of a glob that has no wildcard: whole components with their slashes.
 std::string_view start_of(std::string_view glob) {
   return glob.substr(0, glob.rfind('/', glob.find_first_of("*?[\\")) + 1);
 }
@@ -86,7 +86,7 @@ std::vector<std::string> GlobWalk::take_matches() {
   return outermost;
 }
 
-// The matches of glob.components from `at` on, below a directory.
+// Adds the matches of glob.components from `at` on, below a directory.
 Status GlobWalk::expand(const Glob& glob, std::size_t at, const std::string& directory) {
   std::string path = directory;
   for (; at < glob.components.size(); ++at) {
@@ -114,7 +114,7 @@ Status GlobWalk::expand_names(const Glob& glob, std::size_t at, const std::strin
   return {};
 }
 
-// The matches below a directory and all directories in it.
+// Adds the matches below a directory and all directories in it.
 Status GlobWalk::expand_depths(const Glob& glob, std::size_t at, const std::string& directory) {
   TRY_ASSIGN(const auto names, list(directory));
   TRY(name_of(glob.components[at]) ? expand(glob, at, directory)
@@ -159,7 +159,7 @@ Result<std::vector<ListedName>> GlobWalk::list(const std::string& directory) {
   return names;
 }
 
-// Empty if there is no such directory.
+// Returns nothing if there is no such directory.
 Result<std::optional<Fd>> GlobWalk::open(const std::string& directory) const {
   using Opened = std::optional<Fd>;
   if (job_ == nullptr) {

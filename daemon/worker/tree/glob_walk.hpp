@@ -1,5 +1,5 @@
 // GlobWalk: the paths that a glob matches: "*", "?" and "[…]" within a name, and "**", which is any
-// number of directories, none too. Braces are not its business (common/text/glob_text.hpp).
+// number of directories, none too. It expands no braces (common/text/glob_text.hpp).
 //
 // As in a shell, what starts with '.' is matched only by a name that does, and "**" enters neither
 // such directories nor links. Nothing matches a name that starts with ".nodestage". A "**" at the
@@ -27,8 +27,8 @@ class GlobWalk {
 
   // Adds the matches. In the fault, `what` is the path of what cannot be looked at: of a directory
   // that cannot be read, or of what may be there and so is not missing. Outside of a job directory,
-  // one that the caller may not read has no match, as in a shell. E2BIG: there are too many
-  // directories to search.
+  // one that the caller may not read has no match, as in a shell. Fails with E2BIG if there are too
+  // many directories to search.
   Status add(const std::string& glob);
 
   // Adds a path, which may have been added before.
@@ -36,8 +36,7 @@ class GlobWalk {
 
   [[nodiscard]] std::size_t count() const { return matches_.size(); }
 
-  // All of them, sorted, each once; none that lies in a directory which is another one: all of that
-  // directory is meant already.
+  // Returns all of them, sorted, each once; none that lies in a directory which is another one.
   std::vector<std::string> take_matches();
 
  private:

@@ -30,13 +30,13 @@ class HardLinks {
     return first;
   }
 
-  // The first name is now that of `copy`.
+  // Notes that the first name is now that of `copy`.
   void copied(const struct stat& info, const struct stat& copy) {
     const auto found = links_.find(id(info));
     if (found != links_.end()) found->second.first.copy = id(copy);
   }
 
-  // What is under the name given to the first call cannot be used.
+  // Forgets the file, since what has the name given to the first call cannot be used.
   void forget(const struct stat& info) { links_.erase(id(info)); }
 
   static Id id(const struct stat& info) { return {info.st_dev, info.st_ino}; }

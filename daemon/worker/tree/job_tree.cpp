@@ -20,7 +20,7 @@ constexpr unsigned k_most_links = 40;  // as the kernel
 
 bool is_absence(int code) { return code == ENOENT || code == ENOTDIR; }
 
-// One slash between names, and none at the end.
+// Returns it with one slash between names, and none at the end.
 std::string squeezed(std::string_view path) {
   std::string text;
   for (const char c : path) {
@@ -169,7 +169,7 @@ class JobTree::Search {
     place_.path = std::move(path);
   }
 
-  // What is under the path that was found.
+  // Looks at what the path that was found names.
   Status look() {
     TRY_ASSIGN(place_.parent, open_directory_below(tree_.fd_, split_path(place_.path).parent));
     const std::string name = place_.entry().path;

@@ -30,7 +30,7 @@ struct JobPlace {
   bool is_kept = false;  // by relative names alone, which never left JobPath::within
 
   [[nodiscard]] SourceEntry entry() const;
-  // Its contents; it must be a directory. O_PATH.
+  // Opens it with O_PATH. Fails if it is not a directory.
   [[nodiscard]] Result<Fd> open_directory() const;
 };
 
@@ -46,12 +46,12 @@ struct JobPath {
 
 class JobTree {
  public:
-  // `fd`: the directory, borrowed. `path`: what the job calls it, or called it before it was moved.
+  // Borrows `fd`, the directory. `path` is what the job calls it, or called it before a move.
   JobTree(int fd, const std::string& path);
 
   [[nodiscard]] int fd() const { return fd_; }
 
-  // What an absolute path names in the job directory; empty if it begins otherwise.
+  // Returns what an absolute path names in the job directory; empty if it begins otherwise.
   [[nodiscard]] std::optional<std::string> below(std::string_view absolute) const;
 
   // Follows every link on the way, 40 at most (ELOOP). No call of it leaves the directory. A
@@ -64,10 +64,10 @@ class JobTree {
   std::vector<std::string> names_;  // the directory's paths: as given, without links, as it is now
 };
 
-// Whether `path` is `top` or below it; both without "." and "..". Everything is below "".
+// Returns whether `path` is `top` or below it; both without "." and "..". Everything is below "".
 bool lies_in(std::string_view path, std::string_view top);
 
-// "a/b" and "c" give "a/b/c"; either may be empty.
+// Makes "a/b/c" of "a/b" and "c"; either may be empty.
 std::string joined_path(std::string_view directory, std::string_view name);
 
 }  // namespace nodestage

@@ -1,4 +1,4 @@
-// NamedCount: how many there are of something, and the name of one, for a note to the user.
+// NamedCount: counts things, and keeps the name of one, for a note to the user.
 #pragma once
 
 #include <cstdint>
@@ -20,7 +20,7 @@ class NamedCount {
     return count_;
   }
 
-  // The name that sorts first; "": there is none.
+  // Returns the name that sorts first; "": there is none.
   [[nodiscard]] std::string first() const {
     const std::lock_guard lock(mutex_);
     return first_;

@@ -20,21 +20,21 @@ enum class LinksOut { kept, followed };
 // links lead to each other.
 inline constexpr unsigned k_max_followed_links = 16;
 
-// `depth`: how many directories below the top the link is; 0: at the top.
+// Returns whether a link leads out that is `depth` directories below the top.
 bool leads_out(std::string_view text, std::size_t depth);
 
-// Whether a code of stat(2) means that a link leads nowhere.
+// Returns whether a code of stat(2) means that a link leads nowhere.
 bool leads_nowhere(int code);
 
 // Counts them. For several threads.
 class OutLinks {
  public:
-  // One that is kept, by its path below the top of all and its text.
+  // Counts one that is kept, by its path below the top of all and its text.
   void add_kept(const std::string& path, const std::string& text);
   void add_followed() { ++followed_; }
 
-  // For the user: what became of them; "": there are none. `key` is what would follow those that
-  // are kept, such as "links=follow". `bytes`: of all files of the tree.
+  // Returns a note for the user on what became of them; "" if there are none. `key` would follow
+  // those that are kept, such as "links=follow". `bytes` are those of all files of the tree.
   [[nodiscard]] std::string note(LinksOut links, std::string_view key, std::uint64_t bytes) const;
 
  private:

@@ -46,9 +46,9 @@ class PendingName {
   // Creates it as an empty file that is open for writing.
   Result<Fd> create_file(unsigned mode) const;
 
-  // Replaces `name`. EISDIR if that is a directory.
+  // Replaces `name`. Fails with EISDIR if that is a directory.
   Status commit(const std::string& name) const;
-  // EEXIST if `name` exists.
+  // Renames to `name`. Fails with EEXIST if that exists.
   Status commit_new(const std::string& name) const;
 
  private:

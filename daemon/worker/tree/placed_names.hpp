@@ -1,6 +1,6 @@
 // The names that staging has given in a job directory, in the file in which the staging worker
-// notes each: NUL-terminated paths below the directory. It is the user's, who deceives only himself
-// by changing it.
+// notes each: NUL-terminated paths below the directory. It is the user's, and only the user is
+// deceived by a change of it.
 #pragma once
 
 #include <functional>
@@ -19,10 +19,10 @@ inline constexpr const char* k_placed_file = "complete";  // in it
 // Afterwards, where names are known from there alone: those of a glob's matches.
 inline constexpr const char* k_placed_afterwards = ".nodestage-placed";
 
-// A name without its end was not written completely, so its entry was not made.
+// Parses the file. Drops a name without its end: its entry was not made.
 PlacedNames parse_placed_names(std::string_view text);
 
-// Empty if the directory has no such file that can be read.
+// Reads the file; returns nothing if the directory has none that can be read.
 std::optional<PlacedNames> read_placed_names(int job_fd);
 
 }  // namespace nodestage

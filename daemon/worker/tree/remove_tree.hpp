@@ -15,8 +15,8 @@ namespace nodestage {
 // `must_stop` is asked before each entry; once it says yes, the fault is EINTR.
 Status remove_tree_contents(int dir_fd, const std::function<bool()>& must_stop = {});
 
-// The `remove` task: removes the tree at k_worker_directory_fd, at nice 19 and idle I/O priority.
-// Exit code 0: the tree is empty; 1: something is left, and stderr names it.
+// Runs the `remove` task: removes the tree at k_worker_directory_fd, at nice 19 and idle I/O
+// priority. Exit code 0: the tree is empty; 1: something is left, and stderr names it.
 int run_remove(const RemoveOrder& order);
 
 }  // namespace nodestage

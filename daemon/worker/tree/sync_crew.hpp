@@ -14,7 +14,7 @@
 
 namespace nodestage {
 
-// The errno of a file system that cannot store at once what is asked for.
+// Returns whether it is the errno of a file system that cannot store at once what is asked for.
 bool is_sync_refusal(int code);
 
 class SyncCrew {

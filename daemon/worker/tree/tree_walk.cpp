@@ -23,7 +23,7 @@ TreeWalk::~TreeWalk() {
   }
 }
 
-// The owner's rights that the walk adds to each directory.
+// Returns the owner's rights that the walk adds to each directory.
 mode_t TreeWalk::needed_mode() const {
   if (purpose_ == WalkFor::looking) return 0;
   return purpose_ == WalkFor::reading ? 0500 : 0700;
@@ -101,7 +101,7 @@ Status TreeWalk::descend(WalkStep& step) {
 Status TreeWalk::leave() {
   const Level& level = levels_.back();
   struct stat now {};
-  // Best effort: the next attempt works with either mode. What somebody else has set stays.
+  // Best effort: the next attempt works with either mode. What another process has set stays.
   if (purpose_ == WalkFor::reading && level.mode_back && ::fstat(dirs_.top(), &now) == 0 &&
       (now.st_mode & 07777) == (*level.mode_back | needed_mode()))
     static_cast<void>(change_mode(dirs_.top(), *level.mode_back));

@@ -35,25 +35,24 @@ struct WalkStep {
 
 class TreeWalk {
  public:
-  // `root`: a descriptor of the directory, O_PATH is enough. There is no step for the root itself.
+  // Walks below the directory `root`, O_PATH is enough. There is no step for the root itself.
   static Result<TreeWalk> begin(Fd root, WalkFor purpose);
   TreeWalk(TreeWalk&&) = default;
   ~TreeWalk();  // restores the modes if the walk did not end
 
-  // Empty at the end. A fault here ends the walk, since it cannot return to the parent any more.
+  // Returns nothing at the end. A fault ends the walk, which cannot return to the parent then.
   Result<std::optional<WalkStep>> next();
 
-  // Right after a `directory` step: leaves the directory, with nothing of it seen and no
-  // directory_end.
+  // Leaves a directory right after its step, with nothing of it seen and no directory_end.
   Status skip();
 
-  // How many directories below the root the last step's is; of a leaf.
+  // Returns how many directories below the root the last step's leaf is.
   [[nodiscard]] std::size_t depth() const { return levels_.size() - 1; }
 
-  // Whether the walk is in that directory, or in one below it.
+  // Returns whether the walk is in that directory, or in one below it.
   [[nodiscard]] bool is_in(const struct stat& directory) const;
 
-  // The path of the last step below the root, for messages and archive names; of any length.
+  // Returns the path of the last step below the root, for messages and archive names.
   [[nodiscard]] std::string path(const WalkStep& step) const;
 
  private:

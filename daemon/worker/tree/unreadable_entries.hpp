@@ -1,5 +1,5 @@
-// UnreadableEntries: what is staged with a mode that keeps its owner, the job's user, from reading
-// it: in the source it was like that, or readable by its group alone.
+// UnreadableEntries: counts what is staged with a mode that keeps its owner, the job's user, from
+// reading it, as in the source, or where only its group could read it.
 #pragma once
 
 #include <sys/stat.h>
@@ -13,10 +13,10 @@ namespace nodestage {
 // For several threads.
 class UnreadableEntries {
  public:
-  // `mode`: of the staged file or directory, with its type.
+  // Counts it if `mode`, of the staged file or directory with its type, is such a mode.
   void look_at(const std::string& path, mode_t mode);
 
-  // For the user; "": there are none.
+  // Returns a note for the user; "" if there are none.
   [[nodiscard]] std::string note() const;
 
  private:

@@ -1,4 +1,4 @@
-// Trees that their owner only reads.
+// Takes the write bits from trees that their owner only reads.
 #pragma once
 
 #include <sys/types.h>
@@ -9,8 +9,8 @@ namespace nodestage {
 
 inline constexpr mode_t k_write_bits = 0222;
 
-// A mode without write bits. The owner can list and enter a directory: it could not be compared
-// with what it was otherwise (compare_tree.hpp).
+// Returns a mode without write bits. The owner can list and enter a directory: otherwise it could
+// not be compared with what it was (compare_tree.hpp).
 constexpr mode_t read_only_directory(mode_t mode) { return (mode & ~k_write_bits) | 0500; }
 
 // Takes the write bits from everything below the directory, which itself keeps them. Follows no

@@ -35,7 +35,7 @@ constexpr std::array<Tag, 4> k_tags = {
 
 constexpr auto k_blanks = " \t"sv;
 
-// The text before the next of `ends`; removes both from `text`.
+// Returns the text before the next of `ends`; removes both from `text`.
 std::string_view take(std::string_view& text, std::string_view ends) {
   const std::string_view part = text.substr(0, text.find_first_of(ends));
   text.remove_prefix(std::min(part.size() + 1, text.size()));
@@ -68,8 +68,8 @@ std::optional<AclEntry> acl_entry_of(std::string_view text) {
   const auto permissions = permissions_of(take(text, ":"));
   if (!permissions) return std::nullopt;
   if (who.empty()) return AclEntry{tag->own, *permissions, k_no_id};
-  const auto told = id_of(trimmed(text, k_blanks));
-  const auto id = told ? told : id_of(who);
+  const auto after_colon = id_of(trimmed(text, k_blanks));
+  const auto id = after_colon ? after_colon : id_of(who);
   if (!id || tag->other == 0) return std::nullopt;
   return AclEntry{tag->other, *permissions, *id};
 }

@@ -35,13 +35,13 @@ inline constexpr std::size_t k_max_xattr_value = 65536;  // XATTR_SIZE_MAX
 
 bool is_kept_xattr(std::string_view name);
 
-// Empty if it is not an ACL, or names somebody without an id, whom this process cannot look up.
+// Returns nothing if it is not an ACL, or names an account without its id.
 std::optional<std::string> acl_of_text(std::string_view text);
 
 // Adds it, or replaces one with that name; more than a thousand are dropped.
 void put_xattr(Xattrs& xattrs, std::string name, std::string value);
 
-// The memory that they take.
+// Returns the memory that they take.
 std::size_t bytes_of(const SharedXattrs& xattrs);
 
 // Sets them on a file or directory; `path_fd` may be O_PATH. The owner must be allowed to write to

@@ -13,12 +13,12 @@
 namespace nodestage {
 namespace {
 
-constexpr std::size_t k_told_log = 4096;
+constexpr std::size_t k_shown_log = 4096;
 constexpr std::size_t k_max_log = 64 * 1024 * 1024;
 constexpr std::size_t k_shown_lines = 12;
 constexpr std::size_t k_shown_bytes = 1500;
 
-// The last lines of a log that contain text, the last one first.
+// Returns the last lines of a log that contain text, the last one first.
 std::vector<std::string_view> last_words(std::string_view log, std::size_t most) {
   std::vector<std::string_view> lines;
   while (!log.empty() && lines.size() < most) {
@@ -72,7 +72,7 @@ std::string said_last(const std::string& path) {
   const auto fd = open_at(AT_FDCWD, path, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY);
   struct stat info {};
   if (!fd || ::fstat(fd->get(), &info) != 0) return {};
-  std::string text(k_told_log, '\0');
+  std::string text(k_shown_log, '\0');
   const off_t most = static_cast<off_t>(text.size());
   const ssize_t got =
       ::pread(fd->get(), text.data(), text.size(), std::max<off_t>(0, info.st_size - most));

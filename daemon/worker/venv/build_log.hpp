@@ -1,4 +1,4 @@
-// What the programs of a build have said, in its log.
+// Reads what the programs of a build have written to its log.
 #pragma once
 
 #include <cstddef>
@@ -11,13 +11,13 @@ namespace nodestage {
 // have left anything under that name.
 std::string text_of_file(const std::string& path, std::size_t most);
 
-// The whole log, for the functions below.
+// Returns the whole log, for the functions below.
 std::string text_of_log(const std::string& path);
-// Its last lines for a message, each after "\n  | ".
+// Returns its last lines for a message, each after "\n  | ".
 std::string last_lines(std::string_view log);
-// The name in pip's "No matching distribution found for NAME"; "" if that is not the cause.
+// Returns the name in pip's "No matching distribution found for NAME"; "" if that is not the cause.
 std::string missing_package(std::string_view log);
-// Where pip searched; "" if it does not say so.
+// Returns where pip searched; "" if it does not say so.
 std::string searched_places(std::string_view log);
 
 // The last line of a log that is still being written, for the progress.

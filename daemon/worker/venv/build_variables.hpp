@@ -9,17 +9,17 @@ namespace nodestage {
 
 using BuildVariables = std::vector<std::string>;
 
-// "NAME" of "NAME=VALUE".
+// Returns "NAME" of "NAME=VALUE".
 std::string_view name_of_variable(std::string_view variable);
-// The value of a variable; "" if there is none.
+// Returns the value of a variable; "" if there is none.
 std::string value_in(const BuildVariables& variables, std::string_view name);
 void set_variable(BuildVariables& variables, const std::string& name, const std::string& value);
 
-// Where pip looks for its settings, the file that counts most at the end. They need not exist. A
-// site's settings in the interpreter's own directory are not among them: a new environment has
-// none. `home`: the user's own, whatever HOME is.
+// Returns where pip looks for its settings, the file that counts most at the end. They need not
+// exist. A site's settings in the interpreter's own directory are not among them: a new environment
+// has none. `home` is the user's own, whatever HOME is.
 std::vector<std::string> pip_settings(const BuildVariables& variables, const std::string& home);
-// Where uv looks, which uses them together. `directory`: the requirements file's, with a '/'.
+// Returns where uv looks. `directory` is the requirements file's, with a '/'.
 std::vector<std::string> uv_settings(const BuildVariables& variables, const std::string& home,
                                      const std::string& directory);
 

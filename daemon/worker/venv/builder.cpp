@@ -80,7 +80,7 @@ BuildCommand decode_command(std::string_view body) {
   return command;
 }
 
-// False at the end of the pipe, when the process on the other side has exited.
+// Returns false at the end of the pipe, when the process on the other side has exited.
 bool receive(int pipe, void* data, std::size_t size) {
   auto* at = static_cast<char*>(data);
   while (size > 0) {
@@ -146,7 +146,7 @@ void end_children() {
   }
 }
 
-// The command's status; empty if the worker has exited.
+// Returns the command's status; empty if the worker has exited.
 std::optional<int> wait_for(ChildProcess& child, int commands) {
   const auto ended = open_pid(child.pid());
   pollfd on[] = {{ended ? ended->get() : -1, POLLIN, 0}, {commands, POLLIN, 0}};

@@ -41,13 +41,13 @@ class Builder {
   Builder& operator=(Builder&&) = delete;
   ~Builder();
 
-  // The sandbox of the builder and everything that it starts.
+  // Returns the sandbox of the builder and everything that it starts.
   [[nodiscard]] const Sandbox& sandbox() const { return sandbox_; }
 
-  // Returns the exit code, or 128 + N after signal N. 127: `arguments[0]` cannot be started; the
-  // log says why. The command and everything that it started are killed early for these faults:
-  // stopped(); a fault of `check`, which is called every second; ETIMEDOUT at the deadline. run()
-  // must not be called again after that.
+  // Runs a command. Returns the exit code, 128 + N after signal N, or 127 if `arguments[0]` cannot
+  // be started: the log says why. The command and everything that it started are killed early for
+  // these faults: stopped(); a fault of `check`, which is called every second; ETIMEDOUT at the
+  // deadline. run() must not be called again after that.
   Result<int> run(const BuildCommand& command, Clock::time_point deadline,
                   const std::atomic<bool>& stop, const std::function<Status()>& check);
 

@@ -25,7 +25,7 @@ std::string with_newlines(std::string_view text) {
   return result;
 }
 
-// The next line without its comment, with continued lines joined.
+// Returns the next line without its comment, with continued lines joined.
 std::string next_line(std::string_view& text) {
   std::string line;
   for (bool more = true; more && !text.empty();) {

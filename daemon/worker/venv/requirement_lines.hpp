@@ -13,7 +13,7 @@ struct RequirementOption {
   std::string name;
   std::string value;
 
-  // `least`: a long option's name can be shortened to as many letters as distinguish it.
+  // A long option's name can be shortened to `least` letters, which distinguish it.
   [[nodiscard]] bool is(std::string_view brief, std::string_view full, std::size_t least) const;
 };
 
@@ -23,20 +23,20 @@ struct RequirementLine {
   std::vector<RequirementOption> options;
 };
 
-// The text of a file of at most 4 MiB, as UTF-8: pip reads UTF-16 with a byte order mark, too.
+// Reads a file of at most 4 MiB as UTF-8, or as UTF-16 with a byte order mark, as pip does.
 Result<std::string> read_requirements(const std::string& path);
 
 // All lines that are not empty.
 std::vector<RequirementLine> requirement_lines(std::string_view text);
 RequirementLine requirement_line(std::string_view line);
 
-// The name, path, or address in a requirement.
+// Returns the name, path, or address in a requirement.
 std::string_view place_in(std::string_view requirement);
-// Whether it is a path or an address, and not a wheel.
+// Returns whether it is a path or an address, and not a wheel.
 bool is_source(std::string_view requirement);
 
-// Another file that pip reads because of an option in the file `path`: of requirements, or of
-// constraints; "" for any other option, and for an address.
+// Returns another file that pip reads because of an option in the file `path`: of requirements, or
+// of constraints; "" for any other option, and for an address.
 std::string included_file(const RequirementOption& option, const std::string& path);
 
 }  // namespace nodestage

@@ -75,7 +75,7 @@ Error no_variable(const std::string& path, const std::string& line, const std::s
                "you submit and your site passes it on (venv_environment= in plugstack.conf)");
 }
 
-// The part of an address that pip prints, without password, version, and hash.
+// Returns the part of an address that pip prints, without password, version, and hash.
 std::string_view core_of(std::string_view place) {
   place.remove_prefix(place.find("://") + 3);
   const std::size_t at = place.substr(0, place.find('/')).find('@');

@@ -1,4 +1,4 @@
-// What a requirements file requests, as far as it matters before pip reads it.
+// Checks a requirements file, as far as it matters before pip reads it.
 #pragma once
 
 #include <string>
@@ -8,14 +8,13 @@
 
 namespace nodestage {
 
-// With venv.build = "wheels-only": a fault for a line that would run code of the sources that it
-// names (a local directory, an editable install, a source archive, a version control system), or
-// would allow that (--no-binary). Follows -r and -c. pip itself reads the file and reports what is
-// not understood here; venv_build.cpp, not this check, ensures that no such code runs.
+// Refuses, for venv.build = "wheels-only", a line that would run code of the sources that it names
+// (a local directory, an editable install, a source archive, a version control system), or would
+// allow that (--no-binary). Follows -r and -c. pip itself reads the file and reports what is not
+// understood here; venv_build.cpp, not this check, ensures that no such code runs.
 Status check_wheels_only(const std::string& path);
 
-// A fault, as a text for the user, unless a file that is not an archive can be a requirements file:
-// text, without a NUL.
+// Refuses, with a text for the user, a file that can be no requirements file: text without a NUL.
 Status check_is_requirements(const std::string& path);
 
 // All that an offline build reads because a requirements file says so. No path is listed twice.

@@ -182,7 +182,7 @@ Result<EnvironmentBuild*> Venv::commands(const Piece::Place& place) {
   if (::mkdirat(place.dir_fd, k_log_directory, 0700) != 0 && errno != EEXIST)
     return system_error(k_log_directory);
   commands_ = std::make_unique<EnvironmentBuild>(BuildPlace{
-      builder_, item_, order_, stop_, path_of(place.dir_fd) + "/" + k_log_directory, tell_});
+      builder_, item_, order_, stop_, path_of(place.dir_fd) + "/" + k_log_directory, report_});
   return commands_.get();
 }
 

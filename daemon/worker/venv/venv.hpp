@@ -20,10 +20,10 @@ namespace nodestage {
 
 class Venv {
  public:
-  // Borrows everything. Programs run in `builder`. `tell` is called now and then during a build,
+  // Borrows everything. Programs run in `builder`. `report` is called now and then during a build,
   // with the installer's output. `decide` is called once, when nothing more is read of the source,
   // and returns the absolute path where the job finds the environment.
-  using Tell = std::function<void(const std::string&)>;
+  using Report = std::function<void(const std::string&)>;
   using Decide = std::function<std::string()>;
   Venv(const VenvItem& item, const StageOrder& order, Meter& meter, Builder& builder,
        const std::atomic<bool>& stop, Tell tell, Decide decide)
@@ -32,10 +32,10 @@ class Venv {
         meter_(meter),
         builder_(builder),
         stop_(stop),
-        tell_(std::move(tell)),
+        report_(std::move(report)),
         decide_(std::move(decide)) {}
 
-  // "venv", "tar.gz of a venv", "requirements".
+  // Returns "venv", "tar.gz of a venv", or "requirements".
   [[nodiscard]] static std::string kind(const Piece& piece);
 
   // Makes place.name in place.dir_fd from the source that `piece` has opened: complete, with paths
@@ -43,10 +43,10 @@ class Venv {
   // anything was run, creates a directory "build" beside it, with the log.
   Status make(Piece& piece, const Piece::Place& place);
 
-  // After make(): a note for the user, or "".
+  // Returns, after make(), a note for the user, or "".
   [[nodiscard]] const std::string& note() const { return note_; }
 
-  // After make(), also if it failed: whether the user may want to read the log.
+  // Returns, after make(), even if it failed, whether the user may want to read the log.
   [[nodiscard]] bool has_log() const { return has_log_; }
   static constexpr const char* k_log_directory = "build";
   static constexpr const char* k_log_name = "log";
@@ -67,7 +67,7 @@ class Venv {
   Meter& meter_;
   Builder& builder_;
   const std::atomic<bool>& stop_;
-  Tell tell_;
+  Report report_;
   Decide decide_;
   std::unique_ptr<EnvironmentBuild> commands_;
   std::vector<std::string> from_;  // where it was before, as far as the source shows

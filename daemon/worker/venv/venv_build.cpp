@@ -160,7 +160,7 @@ Result<int> EnvironmentBuild::execute(std::vector<std::string> arguments, RunIn 
   if (place == RunIn::source_directory)
     command.directory = place_.item.source.substr(0, place_.item.source.rfind('/') + 1);
   const auto look = [this] {
-    place_.tell(said_last(log()));
+    place_.report(said_last(log()));
     return check_disk();
   };
   auto code = place_.builder.run(command, deadline_, place_.stop, look);

@@ -13,11 +13,11 @@
 
 namespace nodestage {
 
-// The interpreter that builds the environment, as the request or its environment's PATH names it;
-// "" if there is none.
+// Returns the interpreter that builds the environment, as the request or its environment's PATH
+// names it; "" if there is none.
 std::string python_for(const VenvItem& item, const std::vector<std::string>& environment);
 
-// The script that defines `module` on this node; "" if there is none.
+// Returns the script that defines `module` on this node; "" if there is none.
 std::string module_init_of(const VenvRules& rules);
 
 // All commands of one item use it. Everything but `scratch` is borrowed.
@@ -27,7 +27,7 @@ struct BuildPlace {
   const StageOrder& order;
   const std::atomic<bool>& stop;
   std::string scratch;  // an existing directory for TMPDIR, caches and "log", absolute
-  std::function<void(const std::string&)> tell;  // called now and then with the log's last line
+  std::function<void(const std::string&)> report;  // called now and then with the log's last line
 };
 
 class EnvironmentBuild {

@@ -45,7 +45,7 @@ std::vector<std::string> names_in(int dir_fd, const std::string& path) {
   return names;
 }
 
-// The text of a link, "" for anything else.
+// Returns the text of a link, "" for anything else.
 std::string link_text(int dir_fd, const std::string& name) {
   char text[PATH_MAX];
   const ssize_t size = ::readlinkat(dir_fd, name.c_str(), text, sizeof text);
@@ -84,7 +84,7 @@ std::string version_in(const std::string& name) {
   return good ? version : std::string();
 }
 
-// The version of "/usr/bin/python3", which is a link to python3.11.
+// Returns the version of "/usr/bin/python3", which is a link to python3.11.
 std::string version_of(const std::string& python) {
   char resolved[PATH_MAX];
   if (::realpath(python.c_str(), resolved) == nullptr) return {};

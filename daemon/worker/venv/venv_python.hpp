@@ -1,4 +1,4 @@
-// The interpreter behind a Python environment: its path, and whether this node has it.
+// Finds the interpreter behind a Python environment, and whether this node has it.
 #pragma once
 
 #include <string>
@@ -15,22 +15,22 @@ struct VenvPython {
   std::string version;  // from lib/pythonX.Y inside: "3.11"; "" if there is none
 };
 
-// For the environment in dir_fd, before it is relocated. The first of `move.from()` is the path
-// from which links in bin with ".." start; `source` is for messages. A fault names the interpreter
-// if this node lacks it or has another version of it. Runs no file of the environment.
+// Finds that of the environment in dir_fd, before it is relocated. The first of `move.from()` is
+// the path from which links in bin with ".." start; `source` is for messages. A fault names the
+// interpreter if this node lacks it or has another version of it. Runs no file of the environment.
 Result<VenvPython> venv_python(int dir_fd, const VenvMove& move, const std::string& source,
                                const std::string& node);
 
-// Where an environment was made, according to its own files: activate, pyvenv.cfg, most #! lines of
-// bin. May be empty.
+// Returns where an environment was made, according to its own files: activate, pyvenv.cfg, most #!
+// lines of bin. May be empty.
 std::vector<std::string> old_places(int dir_fd);
 
 // What a directory is: it contains pyvenv.cfg; conda-meta and bin/python; or none of these.
 enum class VenvKind { none, venv, conda };
 VenvKind venv_kind(int dir_fd);
 
-// The first `name` in PATH of `environment` (a list of "NAME=VALUE") that this process may run; ""
-// if there is none.
+// Returns the first `name` in PATH of `environment` (a list of "NAME=VALUE") that this process may
+// run; "" if there is none.
 std::string program_in(const std::vector<std::string>& environment, std::string_view name);
 
 bool is_program(const std::string& path);

@@ -1,5 +1,5 @@
 // VenvRelocation: one pass over a Python environment that was copied, extracted, or built under one
-// path and will be used under another: whatever names the old path names the new one afterwards.
+// path and will be used under another: all that names the old path names the new one afterwards.
 //
 // Rewritten: texts (as in venv_text.hpp) up to 8 MiB, scripts up to 64 MiB, links, hashes in
 // RECORD; with Strings::move also strings in binaries. .pyc files are not: Python corrects their
@@ -35,10 +35,10 @@ class VenvRelocation {
 
   Status run();
 
-  // After run(): source files below lib/pythonX.Y without a valid compiled file, by their paths
-  // below the environment.
+  // Returns, after run(), source files below lib/pythonX.Y without a valid compiled file, by their
+  // paths below the environment.
   [[nodiscard]] std::vector<std::string> uncompiled() const;
-  // What still names the old path or is read from outside, and what to do; one clause each.
+  // Returns what still names the old path or is read from outside, and what to do.
   [[nodiscard]] std::vector<std::string> notes() const;
   [[nodiscard]] std::uint64_t files() const { return files_; }
   [[nodiscard]] std::uint64_t bytes() const { return bytes_; }

@@ -19,7 +19,7 @@ bool is_letter_or_digit(char c) {
   return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9');
 }
 
-// Whether a byte can be part of a longer name of which the path is only a piece.
+// Returns whether a byte can be part of a longer name of which the path is only a piece.
 bool is_of_a_name(char c) {
   return is_letter_or_digit(c) || c == '_' || c == '-' || c == '+' || c == '~' || c == '%' ||
          (static_cast<unsigned char>(c) & 0x80) != 0;
@@ -64,7 +64,7 @@ std::string json_escaped(const std::string& path) {
   }
 }
 
-// The path inside single quotes, as Python's shlex.quote writes it.
+// Returns the path inside single quotes, as Python's shlex.quote writes it.
 std::string shell_escaped(std::string_view path) {
   std::string text;
   for (const char c : path) {
@@ -110,7 +110,7 @@ bool each_place(std::string_view text, const VenvMove& move, Put put) {
   }
 }
 
-// Whether `at` is inside quotes on its line.
+// Returns whether `at` is inside quotes on its line.
 bool is_quoted(std::string_view text, std::size_t at) {
   const std::size_t line = std::max(text.rfind('\n', at) + 1, at - std::min(at, k_max_line));
   char open = '\0';
@@ -138,7 +138,7 @@ bool is_python_name(std::string_view name) {
   return false;
 }
 
-// The text after '#!', cut at the first blank.
+// Returns the text after '#!', cut at the first blank.
 Interpreter one_line(std::string_view line, std::size_t length) {
   const std::string_view text = trimmed(line);
   const std::size_t blank = std::min(text.find_first_of(" \t"), text.size());
@@ -170,7 +170,7 @@ std::optional<Interpreter> in_exec_form(std::string_view script, std::size_t sec
                      std::string(trimmed(rest.substr(path_end, script_name - path_end))), length};
 }
 
-// The interpreter's new path, or "" if it stays.
+// Returns the interpreter's new path, or "" if it stays.
 std::string moved_interpreter(const Interpreter& interpreter, const VenvMove& move, EnvPython env) {
   if (env == EnvPython::take && interpreter.path.ends_with("/env") &&
       is_python_name(interpreter.arguments)) {
@@ -318,13 +318,13 @@ std::optional<std::string> updated_record(
     std::string path(line.substr(0, hash_comma));
     if (path.size() >= 2 && path.front() == '"' && path.back() == '"')
       path = path.substr(1, path.size() - 2);
-    const std::string told = fresh(path);
-    if (told.empty()) {
+    const std::string line_end = fresh(path);
+    if (line_end.empty()) {
       result += line;
       continue;
     }
     any = true;
-    result.append(line.substr(0, hash_comma + 1)).append(told);
+    result.append(line.substr(0, hash_comma + 1)).append(line_end);
     result += line.ends_with("\r\n") ? "\r\n" : "\n";
   }
   if (!any) return std::nullopt;

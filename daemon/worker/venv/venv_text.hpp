@@ -34,7 +34,7 @@ class VenvMove {
   [[nodiscard]] const std::string& to() const { return to_; }
   [[nodiscard]] const std::vector<Spelling>& spellings() const { return spellings_; }
 
-  // The path after the move; "" for one that was outside.
+  // Returns the path after the move; "" for one that was outside.
   [[nodiscard]] std::string moved(const std::string& path) const;
 
  private:
@@ -45,12 +45,12 @@ class VenvMove {
 
 // Replaces every path in `text` that is, or is below, one of move.from() by one at move.to(), also
 // if it is percent-encoded (URLs), has \u escapes (JSON), or is quoted for a shell. A path that
-// only starts alike ("/p/env2" for "/p/env") or ends alike ("/mnt/p/env") is another one. Empty if
-// there is none.
+// only starts alike ("/p/env2" for "/p/env") or ends alike ("/mnt/p/env") is another one. Returns
+// nothing if there is none.
 std::optional<std::string> moved_text(std::string_view text, const VenvMove& move);
 
-// For a binary file: replaces each path in a string that ends in a NUL, which keeps its length.
-// Empty if there is none. A string that would grow stays as it is, and `left` counts it.
+// Replaces, in a binary file, each path in a string that ends in a NUL, which keeps its length.
+// Nothing if there is none. A string that would grow stays as it is, and `left` counts it.
 std::optional<std::string> moved_strings(std::string_view data, const VenvMove& move,
                                          unsigned& left);
 
@@ -65,7 +65,7 @@ struct Interpreter {
 };
 std::optional<Interpreter> interpreter_of(std::string_view script);
 
-// The lines that name the interpreter: one line if the kernel can read it.
+// Returns the lines that name the interpreter: one line if the kernel can read it.
 std::string interpreter_lines(const Interpreter& interpreter);
 
 // Rewrites a script, whatever follows its first lines: its interpreter, with EnvPython::take also

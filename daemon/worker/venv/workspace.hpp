@@ -24,9 +24,9 @@ namespace nodestage {
 
 class Workspace {
  public:
-  // Whether what is at a destination already is a fault or gives way.
+  // What happens to an entry that is at a destination already.
   enum class Existing { stays, goes };
-  // Removes what an earlier worker left unfinished. job_fd is borrowed.
+  // Opens it, and removes what an earlier worker left unfinished. Borrows job_fd.
   static Result<Workspace> open(int job_fd, Existing existing = Existing::stays);
 
   // Creates the empty directory of an item.
@@ -37,23 +37,23 @@ class Workspace {
   // it again. "": nothing was chosen yet.
   Status keep_choice(std::size_t item, const std::string& choice);
   Result<std::string> kept_choice(std::size_t item) const;
-  // Removes the whole workspace. `keeps_names`: but for what was placed.
+  // Removes the whole workspace; with `keeps_names` but for the names of what was placed.
   void remove(bool keeps_names);
 
   // Reserves a destination for `source` (a fault shows both): no other destination may be the same,
   // inside it, or around it.
   Status claim(const std::string& destination, const std::string& source);
 
-  // Whether an earlier worker placed it. Its parents are not trusted to be directories.
+  // Returns whether an earlier worker placed it. Its parents are not trusted to be directories.
   [[nodiscard]] bool is_placed(const std::string& destination);
 
   // Renames `name` in from_fd to the destination and creates its parents (0755 & ~umask), without
-  // following links. A fault if the destination exists already and stays.
+  // following links. Refuses a destination that exists already and stays.
   Status place(int from_fd, const std::string& name, const std::string& destination);
 
-  // The same for a new symbolic link to `target`.
+  // Does the same for a new symbolic link to `target`.
   Status link(const std::string& target, const std::string& destination);
-  // Whether the destination is that link.
+  // Returns whether the destination is that link.
   [[nodiscard]] bool is_link_to(const std::string& destination, const std::string& target) const;
 
   // Leaves what was placed to its owner alone, without write bits: 0500 for a directory. Does

@@ -13,17 +13,17 @@
 
 namespace nodestage {
 
-// A directory is opened without following a link; whatever becomes of its name later, the
-// descriptor stays in the tree. One thread.
+// Opens directories without following a link: a descriptor stays in the tree even if its name goes
+// elsewhere. For one thread.
 class DirectoryCache {
  public:
   explicit DirectoryCache(int root_fd) : root_(root_fd) {}  // borrowed
 
-  // O_PATH, valid until the next call. Missing directories are created (0777 & ~umask). If this
-  // process may open no more files, the cached directories are closed. Faults as in below.hpp.
+  // Opens with O_PATH, until the next call. Missing directories are created (0777 & ~umask). If
+  // this process may open no more files, the cached directories are closed. Faults as in below.hpp.
   Result<int> open(const std::string& path);
 
-  // The number of directories created since the last call.
+  // Returns the number of directories created since the last call.
   std::size_t take_made() { return std::exchange(made_, 0); }
 
   // Call it when a directory may have been removed or its name reused.

@@ -45,7 +45,7 @@ std::string path_in(const std::string& parent, const std::string& name) {
   return parent.empty() ? name : parent + "/" + name;
 }
 
-// Whether an entry below a link is left out, if the settings allow that; counts it.
+// Returns whether an entry below a link is left out, if the settings allow that; counts it.
 bool EntryMaker::leaves_out(const Error& error) const {
   if (error.code != ELOOP || way_.rules.escaping == Escaping::fail) return false;
   ++way_.rules.escaped;
@@ -219,7 +219,7 @@ Status EntryMaker::fifo(int parent, const std::string& path, const NewEntry& ent
   return set_times(parent, path, entry);
 }
 
-// For entries that are not opened.
+// Sets those of entries that are not opened.
 Status EntryMaker::set_times(int parent, const std::string& path, const NewEntry& entry) const {
   const auto times = times_of(entry.mtime);
   if (::utimensat(parent, entry.name.c_str(), times.data(), AT_SYMLINK_NOFOLLOW) == 0) return {};

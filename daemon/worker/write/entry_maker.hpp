@@ -52,7 +52,7 @@ struct EntryRules {
 };
 
 // Of entries with the same name, the later one wins: what has the name is removed. All faults are
-// about the entry. One thread; borrows everything.
+// about the entry. For one thread; borrows everything.
 class EntryMaker {
  public:
   struct Way {
@@ -64,7 +64,7 @@ class EntryMaker {
   };
   explicit EntryMaker(const Way& way) : way_(way), directories_(way.root_fd) {}
 
-  // Creates the entry with its data and times. False: it was left out.
+  // Creates the entry with its data and times. Returns false if it was left out.
   Result<bool> make(const std::string& parent, const NewEntry& entry);
 
   // create() makes a file that is still empty (no descriptor: it was left out). complete() finishes
@@ -79,7 +79,7 @@ class EntryMaker {
 
   // Removes what has the name and is not a directory.
   Status make_directory(const std::string& path);
-  // For a directory, which is created if necessary.
+  // Sets those of a directory, which is created if necessary.
   Status set_attributes(const std::string& path, const DirectoryAttributes& attributes);
 
   void forget_directories() { directories_.forget(); }
@@ -103,7 +103,7 @@ class EntryMaker {
   DirectoryCache directories_;
 };
 
-// "a/b" and "c" → "a/b/c"
+// Returns "a/b/c" for "a/b" and "c".
 std::string path_in(const std::string& parent, const std::string& name);
 
 }  // namespace nodestage

@@ -14,7 +14,7 @@ constexpr std::uint32_t k_last_generation = std::numeric_limits<std::uint32_t>::
 
 std::uint64_t SeenNames::hash(std::string_view name) { return std::hash<std::string_view>()(name); }
 
-// The slot of the name, or the free slot where it belongs.
+// Returns the slot of the name, or the free slot where it belongs.
 std::size_t SeenNames::place_of(std::uint64_t hash) const {
   const std::size_t mask = slots_.size() - 1;
   std::size_t at = hash & mask;

@@ -1,4 +1,4 @@
-// SeenNames: the names that an archive had so far, and which of them writers may be working on.
+// SeenNames: the names that an archive had so far, and those that writers may be working on.
 #pragma once
 
 #include <cstddef>
@@ -8,7 +8,7 @@
 
 namespace nodestage {
 
-// Stores names by hash, a million in 32 MiB. Two names with the same hash only cost a wait. One
+// Stores names by hash, a million in 32 MiB. Two names with the same hash only cost a wait. For one
 // thread.
 class SeenNames {
  public:
@@ -25,7 +25,7 @@ class SeenNames {
   [[nodiscard]] Found find(std::uint64_t hash) const;
   void put(std::uint64_t hash, Kind kind);  // or marks it as in flight again
 
-  // No writer is working on any of them.
+  // Notes that no writer is working on any of them.
   void settle();
 
   // If is_full(): call forget() after settle() and before the next put(). From then on, find() may

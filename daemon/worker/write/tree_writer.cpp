@@ -152,7 +152,7 @@ DirectoryAttributes TreeWriter::attributes_of(const Entry& entry) const {
   return {is_read_only() ? read_only_directory(mode) : mode, entry.mtime, entry.xattrs};
 }
 
-// For one that has no entry of its own, so far.
+// Notes one that has no entry of its own, so far.
 void TreeWriter::note_directory(std::string_view path) {
   directories_.try_emplace(std::string(path), DirectoryAttributes{0777U & ~umask_, {}, {}});
 }
@@ -190,7 +190,7 @@ Status TreeWriter::see(std::uint64_t hash, SeenNames::Kind kind) {
   return {};
 }
 
-// The entry that was added last has all of its data.
+// Completes the entry that was added last, which has all of its data.
 Status TreeWriter::complete() {
   if (!new_) return {};
   if (large_) return complete_large();
@@ -280,7 +280,7 @@ Status TreeWriter::finish() {
   return finish_directories();
 }
 
-// The deepest first, all of one depth together: a directory follows its contents.
+// Finishes the deepest first, all of one depth together: a directory follows its contents.
 Status TreeWriter::finish_directories() {
   std::map<std::size_t, std::vector<DirectoryBatch::Directory>, std::greater<>> by_depth;
   for (const auto& [path, attributes] : directories_) {

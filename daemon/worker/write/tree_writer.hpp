@@ -50,21 +50,21 @@ class TreeWriter {
   // cleaned names below the root ("" is the root). They return before the work is complete: a fault
   // may be that of an earlier entry, which failed_entry() then names.
   Status add(const Entry& entry) { return begin(entry); }
-  // Data of the file (or late data of the hard link) that was added last.
+  // Writes data of the file (or late data of the hard link) that was added last.
   Status write(std::uint64_t offset, const Slice& data);
-  // A file whose data a writer fetches. `from` is borrowed until finish() succeeds, or until this
-  // writer is destroyed.
+  // Adds a file whose data a writer fetches. `from` is borrowed until finish() succeeds, or until
+  // this writer is destroyed.
   Status add(const Entry& entry, const EntryData& from, std::uint64_t id);
 
   // Call it once, after the last entry. It waits for all writers, then gives directories their
   // modes and times.
   Status finish();
 
-  // After a fault: the name of the entry that caused it; "" if the fault names it; null: the entry
-  // that was added last.
+  // Returns, after a fault, the name of the entry that caused it; "" if the fault names it; null if
+  // it is the entry that was added last.
   [[nodiscard]] const std::string* failed_entry() const;
 
-  // What was not made as recorded in the archive.
+  // Counts what was not made as recorded in the archive.
   struct LeftOut {
     std::uint64_t specials = 0;  // FIFOs, devices, sockets, and hard links to them
     std::uint64_t set_ids = 0;   // files that lost their set-id bits

@@ -126,7 +126,7 @@ Status TreeWriter::write_late(std::uint64_t offset, const Slice& data) {
 
 Status TreeWriter::complete_large() {
   new_.reset();
-  auto failure = std::exchange(large_, nullptr)->let_go(maker_);
+  auto failure = std::exchange(large_, nullptr)->release(maker_);
   return failure ? failed(std::move(failure->error), std::move(failure->entry)) : Status();
 }
 

@@ -110,8 +110,8 @@ std::unique_ptr<WriterTask> WriterCrew::next_task(Writer& own) {
   return task;
 }
 
-// The last task of the writer that has the most, so that each directory has one writer as long as
-// there are enough directories.
+// Returns the last task of the writer that has the most, so that each directory has one writer as
+// long as there are enough directories.
 std::unique_ptr<WriterTask> WriterCrew::task_of_another() {
   Writer* most = nullptr;
   for (const auto& writer : writers_) {

@@ -54,12 +54,12 @@ class WriterCrew {
   WriterCrew& operator=(const WriterCrew&) = delete;
   ~WriterCrew();  // drops what waits, and joins the threads
 
-  // Waits while too much waits for the threads. After a fault, nothing more is done.
+  // Hands on a task, which waits while too many wait. Does nothing after a fault.
   void submit(std::unique_ptr<WriterTask> task);
   void drain();
 
   [[nodiscard]] bool has_failed() const { return quit_; }
-  // After a failure: the fault that comes first in the archive, as far as known.
+  // Returns, after a failure, the fault that comes first in the archive, as far as known.
   [[nodiscard]] WriterFault fault() const;
   void fail(WriterFault fault);
 

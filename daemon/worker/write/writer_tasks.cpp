@@ -59,7 +59,7 @@ std::optional<WriterFault> LinkBatch::run(EntryMaker& maker) {
   return std::nullopt;
 }
 
-std::optional<WriterFault> LargeFile::let_go(const EntryMaker& maker) {
+std::optional<WriterFault> LargeFile::release(const EntryMaker& maker) {
   if (--holders_ > 0) return std::nullopt;
   Status completed = maker.complete(std::move(file_), path_, entry_, end_);
   if (!completed) return WriterFault{std::move(completed.error()), path_, entry_.number};
@@ -77,7 +77,7 @@ std::optional<WriterFault> PartOfFile::run(EntryMaker& maker) {
   }
   way_.meter.bytes_written += data_.size();
   way_.space.wrote(way_.amount);
-  return file_->let_go(maker);
+  return file_->release(maker);
 }
 
 std::optional<WriterFault> DirectoryBatch::run(EntryMaker& maker) {

@@ -17,9 +17,9 @@ class EntryBatch final : public WriterTask {
   EntryBatch(std::string parent, Meter& meter, Space& space)
       : parent_(std::move(parent)), meter_(meter), space_(space) {}
 
-  // The entry's data are in `memory`, of which the batch takes a share.
+  // Adds an entry whose data are in `memory`, of which the batch takes a share.
   void put(NewEntry entry, const Slice& memory, const Amount& amount);
-  // Whether it should be handed on before more is added.
+  // Returns whether it should be handed on before more is added.
   [[nodiscard]] bool is_full() const;
   [[nodiscard]] const std::string& parent() const { return parent_; }
   // The number of different blocks of a decoder that it may hold.
@@ -54,16 +54,16 @@ class LinkBatch final : public WriterTask {
   Space& space_;  // only for wrote()
 };
 
-// A file that several writers fill. The last one to release it completes it. Any thread.
+// A file that several writers fill, of which the last to release it completes it. For any thread.
 class LargeFile {
  public:
   LargeFile(Fd file, std::string path, NewEntry entry)
       : file_(std::move(file)), path_(std::move(path)), entry_(std::move(entry)) {}
 
-  // Its maker holds it at first.
+  // Adds a holder; its maker is the first.
   void hold() { ++holders_; }
   // Releases it, after everything that was held was written, up to `end`.
-  std::optional<WriterFault> let_go(const EntryMaker& maker);
+  std::optional<WriterFault> release(const EntryMaker& maker);
 
   [[nodiscard]] int fd() const { return file_.get(); }
   [[nodiscard]] const std::string& path() const { return path_; }
