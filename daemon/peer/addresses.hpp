@@ -32,10 +32,10 @@ class AddressBook {
 
   explicit AddressBook(Resolver resolver = resolve) : resolver_(std::move(resolver)) {}
 
-  // Takes "NODE=ADDRESS" pairs; a fault names the first text that is not one. Before find().
+  // Takes "NODE=ADDRESS" pairs before find(); a fault names the first text that is not one.
   Status configure(const std::vector<std::string>& pairs);
 
-  // The text of a fault starts with the node's name. known() is empty if a look-up is needed.
+  // A fault starts with the node's name. known() returns nothing if a look-up is needed.
   Result<Addresses> find(const std::string& node, Clock::time_point now = Clock::now());
   std::optional<Result<Addresses>> known(const std::string& node,
                                          Clock::time_point now = Clock::now());
@@ -53,11 +53,11 @@ class AddressBook {
   std::map<std::string, Kept> kept_;
 };
 
-// The form in which addresses are compared: an IPv4 address mapped into IPv6 becomes IPv4, and the
-// scope (interface) of an IPv6 address is dropped.
+// Returns the form in which addresses are compared: an IPv4 address mapped into IPv6 becomes IPv4,
+// and the scope (interface) of an IPv6 address is dropped.
 Address comparable(const Address& address);
 
-// For messages: "10.0.0.2", "10.0.0.2, fd00::2".
+// Returns the text for messages: "10.0.0.2", "10.0.0.2, fd00::2".
 std::string address_text(const Address& address);
 std::string address_text(const Addresses& addresses);
 

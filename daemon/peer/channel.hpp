@@ -19,7 +19,7 @@ enum class Offered { taken, full };
 class Channel {
  public:
   using OnMessage = std::function<void(PeerMessage)>;
-  // Empty: the daemon has closed its end. A fault: the daemon sent a packet that cannot be decoded.
+  // The daemon has closed its end, or (a fault) has sent a packet that cannot be decoded.
   using OnEnd = std::function<void(const Status&)>;
 
   Channel(asio::io_context& io, Fd socket) : socket_(io, socket.release()) {}
@@ -27,7 +27,7 @@ class Channel {
   // Calls on_message for each packet, and on_end once.
   void listen(OnMessage on_message, OnEnd on_end);
 
-  // Sends now or not at all.
+  // Sends now or drops the message.
   [[nodiscard]] Offered offer(const PeerMessage& message);
   // Sends now or when there is room, in order.
   void say(const PeerMessage& message);

@@ -18,7 +18,7 @@ namespace nodestage {
 class Connection : public std::enable_shared_from_this<Connection> {
  public:
   using Self = std::shared_ptr<Connection>;
-  // A whole frame has arrived; the connection waits for answer().
+  // Called when a whole frame has arrived; the connection waits for answer().
   using OnCredential = std::function<void(const Self&, std::string credential)>;
   // Called once, when the connection is closed. `why` is empty when there is nothing to report.
   using OnEnd = std::function<void(const Self&, const std::string& why)>;

@@ -1,5 +1,5 @@
-// What proves a note: the credential that carries it, and the address that it came from. All calls
-// may block (munged, the daemon's signer, the resolver), and several threads may make them at once.
+// Proves a note by the credential that carries it and the address that it came from. All calls may
+// block (munged, the daemon's signer, the resolver), and several threads may make them at once.
 // Faults say what an administrator should check; their texts are printable.
 #pragma once
 
@@ -15,14 +15,14 @@ namespace nodestage {
 // Returns the payload of a credential that uid 0 made for this process's user.
 using OpenCredential = std::function<Result<std::string>(const std::string& credential)>;
 
-// An opener that asks munged. `socket` is for tests; empty: MUNGE's default.
+// Returns an opener that asks munged. `socket` is for tests; empty: MUNGE's default.
 OpenCredential munge_opener(const std::string& socket = {});
 
-// An opener that asks the daemon's signer, which alone has the key of the cluster, over this end of
-// the pair k_signer_fd (common/wire/peer_channel.hpp).
+// Returns an opener that asks the daemon's signer, which alone has the key of the cluster, over
+// this end of the pair k_signer_fd (common/wire/peer_channel.hpp).
 OpenCredential signer_opener(Fd signer);
 
-// Credentials of each kind by the opener for it.
+// Returns one that passes each kind of credential to its opener.
 OpenCredential opener_for_each(OpenCredential by_munge, OpenCredential by_signer);
 
 // Returns the credential's payload after proving that it is a PeerNote and was sent from an address

@@ -4,11 +4,11 @@
 
 namespace nodestage {
 
-void DropReports::tell(const std::string& address, const std::string& why) {
-  if (told_ == 0 && silent_ == 0) begin_second();
-  const bool told =
-      told_ < k_drops_a_second && channel_.offer(PeerDropped{address, why}) == Offered::taken;
-  ++(told ? told_ : silent_);
+void DropReports::report(const std::string& address, const std::string& why) {
+  if (reported_ == 0 && unreported_ == 0) begin_second();
+  const bool is_reported =
+      reported_ < k_drops_a_second && channel_.offer(PeerDropped{address, why}) == Offered::taken;
+  ++(is_reported ? reported_ : unreported_);
 }
 
 void DropReports::begin_second() {
@@ -19,11 +19,11 @@ void DropReports::begin_second() {
 }
 
 void DropReports::end_second() {
-  told_ = 0;
-  if (silent_ == 0) return;
+  reported_ = 0;
+  if (unreported_ == 0) return;
   const PeerDropped more{"several addresses",
-                         std::to_string(silent_) + " more connections brought nothing of use"};
-  if (channel_.offer(more) == Offered::taken) silent_ = 0, told_ = 1;
+                         std::to_string(unreported_) + " more connections brought nothing of use"};
+  if (channel_.offer(more) == Offered::taken) unreported_ = 0, reported_ = 1;
   begin_second();
 }
 

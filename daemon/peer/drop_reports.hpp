@@ -1,6 +1,6 @@
-// DropReports: reports connections that brought nothing of use to the daemon, at most
-// k_drops_a_second. Anybody on the network can cause such connections, so further ones are only
-// counted, and the count is reported.
+// DropReports: reports connections that brought nothing of use, at most k_drops_a_second. Anybody
+// on the network can cause such connections, so further ones are only counted, and the count is
+// reported.
 #pragma once
 
 #include <asio/steady_timer.hpp>
@@ -17,16 +17,16 @@ class DropReports {
  public:
   DropReports(asio::io_context& io, Channel& channel) : timer_(io), channel_(channel) {}
 
-  void tell(const std::string& address, const std::string& why);
+  void report(const std::string& address, const std::string& why);
 
  private:
   void begin_second();
   void end_second();
 
-  asio::steady_timer timer_;  // runs while told_ or silent_ is not 0
+  asio::steady_timer timer_;  // runs while reported_ or unreported_ is not 0
   Channel& channel_;
-  std::uint64_t told_ = 0;
-  std::uint64_t silent_ = 0;
+  std::uint64_t reported_ = 0;
+  std::uint64_t unreported_ = 0;
 };
 
 }  // namespace nodestage

@@ -27,7 +27,7 @@ void Incoming::drop_oldest(const std::string& why) {
 
 void Incoming::forget(const Connection::Self& connection, const std::string& why) {
   open_.remove(connection);
-  if (!why.empty()) drops_.tell(address_text(connection->source()), why);
+  if (!why.empty()) drops_.report(address_text(connection->source()), why);
 }
 
 // The threads' queue is bounded here, since connections can come and go while checks wait.
@@ -55,7 +55,7 @@ void Incoming::settle(const Connection::Self& connection, Result<std::string> pa
 }
 
 void Incoming::refuse(const Connection::Self& connection, const std::string& why) {
-  drops_.tell(address_text(connection->source()), why);
+  drops_.report(address_text(connection->source()), why);
   connection->answer(k_peer_refused);
 }
 

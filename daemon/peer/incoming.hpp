@@ -1,5 +1,5 @@
-// Incoming: the connections that other nodes opened, and what becomes of their notes. The daemon
-// has a note before its sender hears that it was taken. One thread.
+// Incoming: the connections of other nodes, and what becomes of their notes. The daemon has a note
+// before its sender hears that it was taken. One thread.
 #pragma once
 
 #include <chrono>

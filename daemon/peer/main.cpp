@@ -75,7 +75,7 @@ int run() {
 }  // namespace
 }  // namespace nodestage
 
-// The boundary for exceptions of libraries.
+// Catches the exceptions of libraries.
 int main(int argc, char** argv) {
   try {
     return argc > 1 ? nodestage::answer_person(argv[1]) : nodestage::run();

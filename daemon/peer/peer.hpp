@@ -1,5 +1,5 @@
 // Peer: all of nodestage-peer except its process: messages from the daemon, the port, and
-// connections both ways. Keeps no state of jobs and reads no user's data. Needs no privilege.
+// connections both ways. It keeps no state of jobs and reads no user's data. Needs no privilege.
 #pragma once
 
 #include <asio/io_context.hpp>
@@ -26,7 +26,7 @@ class Peer {
   struct Parts {
     OpenCredential open;
     AddressBook::Resolver resolver = resolve;
-    // For tests: listens on a port that the kernel chooses instead of the settings' port, and
+    // Tests set it: listens on a port that the kernel chooses instead of the settings' port, and
     // reports it here before it says PeerListening.
     std::function<void(std::uint16_t port)> any_port;
   };

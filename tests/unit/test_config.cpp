@@ -22,13 +22,13 @@ std::string fault_of(std::string_view text) {
 std::string example() { return source_text("conf/nodestaged.toml"); }
 
 // What nodestaged.toml.5 says of a key; "section.key" is its name.
-struct Told {
+struct Documented {
   std::string default_value;
   std::string kind;
 };
 
-std::map<std::string, Told> manual_page() {
-  std::map<std::string, Told> keys;
+std::map<std::string, Documented> manual_page() {
+  std::map<std::string, Documented> keys;
   const std::string page =
       std::regex_replace(source_text("docs/nodestaged.toml.5"), std::regex(R"(\\\(dq)"), "\"");
   std::istringstream lines(page);
@@ -37,7 +37,7 @@ std::map<std::string, Told> manual_page() {
     std::smatch match;
     if (std::regex_match(line, match, std::regex(R"(\.Sh \[(\w+)\])"))) section = match[1];
     if (!std::regex_match(line, match, std::regex(R"(\.It Va (\w+) No = Li (.*))"))) continue;
-    Told& told = keys[section + "." + match[1].str()];
+    Documented& told = keys[section + "." + match[1].str()];
     told.default_value = match[2];
     std::getline(lines, told.kind);
   }
@@ -260,7 +260,7 @@ TEST_CASE("nodestaged.toml(5) tells of every key, with the default of the instal
 TEST_CASE("nodestaged.toml(5) tells of each key what is allowed") {
   for (const auto& entry : manual_page()) {
     const std::string& name = entry.first;
-    const Told& told = entry.second;
+    const Documented& told = entry.second;
     CAPTURE(name);
     const std::string key = name.substr(name.find('.') + 1);
     const std::string fault =

@@ -143,7 +143,7 @@ void Cache::let_go(const JobKey& job) {
   for (const std::string& name : left) unused(name);
 }
 
-// The last user has gone: is the tree still what was published?
+// Compares the tree with what was published, since its last user has gone.
 void Cache::unused(const std::string& name) {
   const auto found = entries_.find(name);
   if (found == entries_.end()) return;
@@ -184,7 +184,7 @@ bool Cache::evict(Entries::iterator kept, const char* why, Haste haste) {
   return true;
 }
 
-// Of the users who have more than an equal share, the entry that was used least recently.
+// Returns the least recently used entry of the users with more than an equal share.
 Cache::Entries::iterator Cache::next_to_go(std::optional<std::uint32_t> uid) {
   std::map<std::uint32_t, std::uint64_t> by_user;
   std::uint64_t all = 0;

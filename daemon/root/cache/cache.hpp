@@ -1,5 +1,5 @@
-// Cache: the shared items that this node keeps: which job uses which entry, and which entry goes
-// when. An entry without users is never in the way: it is removed as soon as its space is needed.
+// Cache: the shared items that this node keeps, which job uses which entry, and when an entry is
+// removed: one without users as soon as its space is needed.
 #pragma once
 
 #include <chrono>
@@ -37,51 +37,51 @@ class Cache {
   Cache(const Cache&) = delete;
   Cache& operator=(const Cache&) = delete;
 
-  // The entries of an earlier daemon. Call it first, then use() for what its jobs use, and loaded()
-  // when no worker of the earlier daemon runs that is not taken over. What does not count is trash
+  // Takes the entries of an earlier daemon. Call it first, then use() for what its jobs use, and
+  // loaded() when no worker of it runs that is not taken over. Entries that do not count are trash
   // by then, which is not swept here.
   void load();
   void loaded();
   void settings_changed();
 
-  // Why nothing is kept on this node; empty when it is.
+  // Returns why nothing is kept on this node; "" if entries are.
   [[nodiscard]] const std::string& refusal() const { return refusal_; }
 
-  // Null if there is none, or none that further jobs may use.
+  // Returns the entry; null if there is none that further jobs may use.
   [[nodiscard]] const CacheEntry* find(const std::string& name) const;
   [[nodiscard]] std::string path() const { return at_.areas.cache_path(); }
-  // Whether a tree that lies below there can be kept.
+  // Returns whether a tree that lies below there can be kept.
   [[nodiscard]] bool is_on_its_disk(int directory_fd) const;
   [[nodiscard]] std::string path_of(const CacheEntry& entry) const { return area_.path_of(entry); }
 
-  // Before a job stages an entry: a place for it, with a new directory. A fault also where an entry
-  // of that name is in use that further jobs may not use.
+  // Makes a new directory for an entry that a job is about to stage. Refuses a name whose entry is
+  // in use and no further job may use.
   Status reserve(CacheEntry& entry);
-  // It will not be staged. Does nothing to what was published.
+  // Drops a reserved entry that will not be staged. Does nothing to one that was published.
   void abandon(const CacheEntry& entry) {
     if (!entries_.contains(entry.name)) static_cast<void>(!area_.discard(entry));
   }
-  // See CacheArea::publish(); entry.made_by uses it from then on. Does nothing for what that job
-  // has published already.
+  // Publishes the entry (CacheArea::publish()), which entry.made_by then uses. Does nothing for
+  // what that job has published already.
   Status publish(CacheEntry entry, int job_fd, const std::string& destination);
 
-  // Whether what a job changes in the entry from now on can be told from what was published; true
-  // where there is none. Until then, some milliseconds, no job may run that uses it.
+  // Returns whether a change from now on will be seen as one; true if there is no entry. Until
+  // then, some milliseconds, no job may run that uses it.
   [[nodiscard]] bool is_settled(const std::string& name) const;
 
-  // The job uses the entry until let_go(). Does nothing where there is none.
+  // Notes that the job uses the entry until let_go(). Does nothing where there is none.
   void use(const std::string& name, const JobKey& job);
   void hit(const std::string& name);  // counts it
   void let_go(const JobKey& job);
 
-  // How much of that file system the entries take that make_room() can remove, at most.
+  // Returns how much of that file system make_room() can free, at most.
   [[nodiscard]] Amount unused_on(int disk_fd) const;
   // Removes the unused entry whose turn it is (of that user alone), and returns whether there was
-  // one. The space becomes free once the trash is empty.
+  // one. The space is free once the trash is empty.
   bool make_room();
   bool make_room_of(std::uint32_t uid);
 
-  // For `nodestage cache`, of all that `uid` may see (root: all); names: none for all.
+  // Returns what `uid` may see (root: all). drop() removes those named, all if none is.
   [[nodiscard]] std::vector<CacheRow> rows(std::uint32_t uid) const;
   std::vector<CacheRow> drop(std::uint32_t uid, const std::vector<std::string>& names);
   void add_to(Metrics& metrics) const;

@@ -24,7 +24,7 @@ constexpr const char* k_draft = ".draft";
 constexpr std::size_t k_max_record = 64 * 1024;
 constexpr mode_t k_write_bits = 0222;
 
-// The entry that a name in the cache belongs to, a directory's or a record's.
+// Returns the entry that a name in the cache belongs to, a directory's or a record's.
 std::string entry_of(std::string_view name) {
   for (const std::string_view suffix : {std::string_view(k_record), std::string_view(k_draft)}) {
     if (name.ends_with(suffix)) return std::string(name.substr(0, name.size() - suffix.size()));
@@ -102,7 +102,7 @@ std::optional<CacheEntry> CacheArea::load_entry(const std::string& name) {
   return {};
 }
 
-// A fault unless it is the user's, in place and without write bits.
+// Refuses a tree that is not the user's, in place and without write bits.
 Result<ChangeTime> CacheArea::look_at_tree(int dir_fd, const CacheEntry& entry,
                                            WriteBits bits) const {
   TRY_ASSIGN(const struct stat info, look(dir_fd, entry.tree));

@@ -22,30 +22,30 @@ namespace nodestage {
 
 class CacheArea {
  public:
-  // `boot`: what /proc/sys/kernel/random/boot_id says.
+  // `boot` is the text of /proc/sys/kernel/random/boot_id.
   CacheArea(Areas& areas, std::string boot) : areas_(areas), boot_(std::move(boot)) {}
   static std::string this_boot();
 
-  // The entries that count. Removes everything else, but completes what an earlier daemon of this
-  // boot had put in place.
+  // Returns the entries that count. Removes everything else, but completes what an earlier daemon
+  // of this boot had put in place.
   [[nodiscard]] std::vector<CacheEntry> load();
 
-  // The path where jobs find the tree.
+  // Returns the path where jobs find the tree.
   [[nodiscard]] std::string path_of(const CacheEntry& entry) const;
 
-  // entry.name, .directory, .tree, .uid and .gid must be set. What is left of an earlier try is
-  // removed.
+  // Makes the directory of an entry whose name, directory, tree, uid and gid are set. Removes what
+  // is left of an earlier try.
   Status reserve(CacheEntry entry);
   // Puts the tree that lies at `destination` below job_fd (borrowed) into the reserved entry, and a
   // link to it there. Sets what is known by then: made_at, boot, changed. After a fault the entry
   // is discarded, and the tree is where it was, unless its owner has interfered.
   Status publish(CacheEntry& entry, int job_fd, const std::string& destination);
-  // Succeeds when there is nothing.
+  // Removes the entry. Succeeds when there is none.
   Status discard(const CacheEntry& entry);
 
-  // The tree, for `compare`; a regular file is opened for reading, too.
+  // Opens the tree for `compare`; a regular file for reading, too.
   [[nodiscard]] Result<Fd> open_tree(const CacheEntry& entry) const;
-  // A job has begun or ended to use it: the time of its directory.
+  // Notes, as the time of its directory, that a job has begun or ended to use it.
   void touch(const CacheEntry& entry) const;
 
  private:

@@ -24,7 +24,7 @@ std::optional<ChangeTime> parse_change_time(std::string_view text);
 
 struct CacheEntry {
   std::string name;       // "<uid>.<key>"
-  std::string directory;  // the name of its directory, which nobody can guess
+  std::string directory;  // the name of its directory, which no user can guess
   std::uint32_t uid = 0;
   std::uint32_t gid = 0;
   std::string user;
@@ -38,18 +38,18 @@ struct CacheEntry {
   JobKey made_by;
   std::uint64_t made_at = 0;  // seconds since 1970
   std::string boot;           // it counts for the boot that made it alone
-  // Of the tree's top when it was put there, after which nothing below changed. 0: not known.
+  // The change time of the tree's top when it was published; 0: not known.
   ChangeTime changed;
   std::uint64_t used_at = 0;  // not in the record, but the time of its directory
 };
 
-// The name of the user's entry with that key; "" if it is no key.
+// Returns the name of the user's entry with that key; "" if it is no key.
 std::string entry_name(std::uint32_t uid, std::string_view key);
-// A name for the directory of a new entry: "<uid>.<random digits>". Other users can look for a name
-// in the cache, though they cannot list it, and its source may be theirs to look at: with a name
-// made of the key they would learn who has staged what.
+// Makes a name for the directory of a new entry: "<uid>.<random digits>". Other users can look for
+// a name in the cache, though they cannot list it. With a name made of the key they would learn
+// which user has staged what.
 Result<std::string> new_entry_directory(std::uint32_t uid);
-// Whether it can be the name of a tree.
+// Returns whether it can be the name of a tree.
 bool is_tree_name(std::string_view name);
 
 std::string encode_entry(const CacheEntry& entry);

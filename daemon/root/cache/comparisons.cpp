@@ -12,7 +12,7 @@ namespace {
 
 constexpr std::chrono::seconds k_limit{3600};
 
-// What is wrong with a tree that was last changed at `before` when it was published.
+// Returns what is wrong with a tree that was last changed at `before` when it was published.
 std::string fault_in(const WorkerStatus& status, ChangeTime before, const WorkerEnd& end) {
   if (status.phase != WorkerPhase::done || status.items.empty())
     return "it could not be looked at: the process " + end.text;

@@ -1,4 +1,4 @@
-// Comparisons: whether trees of the cache are as they were published, looked at by workers with the
+// Comparisons: finds out whether trees of the cache are as they were published, by workers with the
 // rights of their users, one at a time for each user, at the lowest priority.
 #pragma once
 
@@ -16,8 +16,8 @@ namespace nodestage {
 
 class Comparisons {
  public:
-  // About the entry of that name that was published at `before`. No fault: it is as it was.
-  // Otherwise why it does not count any more.
+  // Reports on the entry of that name that was published at `before`: a success if it is as it was,
+  // else why it does not count any more.
   using OnResult =
       std::function<void(const std::string& name, ChangeTime before, const std::string& fault)>;
 
@@ -31,8 +31,8 @@ class Comparisons {
         find_(std::move(find)),
         on_result_(std::move(on_result)) {}
 
-  // Does nothing for an entry that waits already. on_result is called later, once; not for an entry
-  // that find() no longer knows when its turn has come.
+  // Queues a comparison, unless one is queued already. Calls on_result later, once; not for an
+  // entry that find() no longer knows when its turn has come.
   void ask(const CacheEntry& entry);
 
  private:

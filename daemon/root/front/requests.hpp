@@ -9,8 +9,8 @@
 namespace nodestage {
 
 // Decodes one packet of a caller with `uid`, checks the table, and calls the handler, which answers
-// through `reply` now or later. What is not in the table is refused and logged. Returns the ticket
-// of a later answer, or 0.
+// through `reply` now or later. Refuses and logs what is not in the table. Returns the ticket of a
+// later answer, or 0.
 Ticket handle_request(Jobs& jobs, std::uint32_t uid, std::string_view packet, const Reply& reply);
 
 }  // namespace nodestage

@@ -211,7 +211,7 @@ bool Server::send_or_keep(std::uint64_t id, Connection& connection, std::string 
   return false;
 }
 
-// All of the user who has the most to read.
+// Closes all connections of the user who has the most to read.
 void Server::cut_richest() {
   const auto richest = richest_user(&Account::unsent_bytes);
   if (richest == accounts_.end()) return;
@@ -220,7 +220,7 @@ void Server::cut_richest() {
     for (const std::string& packet : connection.unsent) release(connection, packet.size());
     connection.unsent.clear();
     connection.is_cut = true;
-    // Not here: somebody's answer is being sent.
+    // Not here: another caller's answer is being sent.
     loop_.after({}, [this, gone = id] { close(gone); });
   }
 }

@@ -2,7 +2,7 @@
 // what a caller may send. One request per connection.
 //
 // Slurm's hooks, which run as root, must be answered within seconds whatever users do:
-//  - Root has a socket of its own, whose backlog nobody else fills.
+//  - Root has a socket of its own, whose backlog no user fills.
 //  - Root's requests are answered as they come. Users' requests take turns by user, for a few
 //    milliseconds at a time.
 //  - What is kept for callers that do not read is limited per user.
@@ -27,13 +27,13 @@ namespace nodestage {
 
 class Server {
  public:
-  // `descriptors`: how many connections may be open at once, whatever daemon.max_connections is.
+  // At most `descriptors` connections are open at once, whatever daemon.max_connections is.
   Server(Loop& loop, const Config& config, Jobs& jobs, std::size_t descriptors)
       : loop_(loop), config_(config), jobs_(jobs), descriptors_(descriptors) {}
 
-  // Binds the socket (mode 0666; the table decides who may ask for what) and root's beside it
-  // (0600, common/wire/daemon_client.hpp). A socket without a listener is replaced; one with a
-  // listener is a fault.
+  // Binds the socket (mode 0666; the table of requests decides which caller may ask for what) and
+  // root's beside it (0600, common/wire/daemon_client.hpp). Replaces a socket without a listener,
+  // and refuses one with a listener.
   Status listen(const std::string& path);
 
  private:

@@ -169,7 +169,7 @@ bool HeldResults::is_taken_away(const JobRecord& record) {
 void HeldResults::let_go(JobRecord& record, const std::string& text, std::string parting) {
   partings_[record.key()] = std::move(parting);
   tell_user(record, text,
-            [this, key = record.key()](Notices::Told) { at_.events.done(key, Fact::released); });
+            [this, key = record.key()](Notices::Written) { at_.events.done(key, Fact::released); });
 }
 
 std::string HeldResults::parting(const JobKey& key) const {
@@ -186,18 +186,18 @@ void HeldResults::forget(const JobRecord& record) {
 }
 
 void HeldResults::tell_user(const JobRecord& record, const std::string& text,
-                            Notices::OnTold told) const {
+                            Notices::OnWritten told) const {
   WorkerStart start = at_.workers.order(record, WorkerTask::notice);
   start.request = text;
-  at_.notices.tell(std::move(start), about(record, "notice"), std::move(told));
+  at_.notices.write(std::move(start), about(record, "notice"), std::move(told));
 }
 
 // A notice that could not be written is tried again with the next failed delivery.
 void HeldResults::tell_held(const JobRecord& record) {
   tell_user(record, held_notice(record, at_.config.hold),
-            [this, key = record.key()](Notices::Told outcome) {
+            [this, key = record.key()](Notices::Written outcome) {
               JobRecord* told = at_.table.find(key);
-              if (told == nullptr || outcome == Notices::Told::no) return;
+              if (told == nullptr || outcome == Notices::Written::no) return;
               told->hold.is_told = true;
               at_.table.save(*told);
             });
@@ -243,7 +243,7 @@ void HeldResults::recovery_ended(const JobKey& key, const std::optional<std::str
   JobRecord* record = at_.table.find(key);
   if (record == nullptr) return;
   if (!directory) return set_timer(key);
-  tell_user(*record, recovered_notice(*record, *directory), [](Notices::Told) {});
+  tell_user(*record, recovered_notice(*record, *directory), [](Notices::Written) {});
   partings_[key] = "the results were recovered to " + *directory;
   at_.events.done(key, Fact::released);
 }

@@ -55,7 +55,7 @@ class HeldResults {
   [[nodiscard]] bool is_leaving(const JobKey& key) const { return partings_.count(key) > 0; }
   // Why held results left; "" when they did not, or were delivered.
   [[nodiscard]] std::string parting(const JobKey& key) const;
-  void tell_user(const JobRecord& record, const std::string& text, Notices::OnTold told) const;
+  void tell_user(const JobRecord& record, const std::string& text, Notices::OnWritten told) const;
   // The job is about to be forgotten.
   void forget(const JobRecord& record);
 

@@ -133,9 +133,9 @@ void Ending::report(JobRecord& record) {
   const WorkerStatus status = at_.files.status(key, WorkerTask::stage_out);
   const std::string missing = missing_notice(record, status);
   if (!missing.empty())
-    at_.held.tell_user(record, missing, [](Notices::Told) {});
+    at_.held.tell_user(record, missing, [](Notices::Written) {});
   else if (record.push_has_failed)
-    at_.held.tell_user(record, delivered_notice(record), [](Notices::Told) {});
+    at_.held.tell_user(record, delivered_notice(record), [](Notices::Written) {});
   telling_[key] = at_.loop.after(k_telling_wait, [this, key] { told(key); });
   at_.output.append(record, result_lines(record, status), [this, key] { told(key); });
 }

@@ -97,8 +97,8 @@ Verdict Barrier::verdict() const {
   return difference().empty() ? Verdict::ready : Verdict::failed;
 }
 
-// Which two nodes have chosen different entries; "" if none have. A node without a choice counts:
-// it goes on without an optional item that others have.
+// Returns which two nodes have chosen different entries; "" if none have. A node without a choice
+// counts: it goes on without an optional item that others have.
 std::string Barrier::difference() const {
   const std::string* first = nullptr;
   for (const std::string& name : order_) {

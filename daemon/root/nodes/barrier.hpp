@@ -1,5 +1,5 @@
-// Barrier: what a job's first node knows of all nodes of the job, and what follows from that. Pure:
-// it sends nothing and reads no clock; callers pass the time.
+// Barrier: what a job's first node knows of all nodes of the job, and what follows from that. It is
+// pure: it sends nothing and reads no clock; callers pass the time.
 #pragma once
 
 #include <chrono>
@@ -34,21 +34,21 @@ class Barrier {
   // silence was this node's fault, so the node's time starts again.
   [[nodiscard]] bool is_asked_after(const std::string& node) const;
   void ask_again(const std::string& node, Time now);
-  // The barrier goes on without the node, unless it has spoken in the meantime.
+  // Leaves the node out of the barrier, unless it has spoken in the meantime.
   void leave_out(const std::string& node, const std::string& why);
-  // Likewise, but the node fails the job.
+  // Does likewise, but the node fails the job.
   void fail(const std::string& node, const std::string& cause);
 
-  // failed as soon as one node has failed, and when all are ready and have chosen different entries
-  // for `newest=`.
+  // Returns `failed` as soon as one node has failed, and when all are ready and have chosen
+  // different entries for `newest=`.
   [[nodiscard]] Verdict verdict() const;
-  // A text for users. failed: the first failed node and its cause. ready: the nodes that were left
-  // out, or "". open: which nodes are not ready, and how far the slowest are.
+  // Returns a text for users. failed: the first failed node and its cause. ready: the nodes that
+  // were left out, or "". open: which nodes are not ready, and how far the slowest are.
   [[nodiscard]] std::string text() const;
-  // If open, a short text: "2 of 3 nodes are not ready".
+  // Returns a short text for an open one: "2 of 3 nodes are not ready".
   [[nodiscard]] std::string count_text() const;
 
-  // Nodes on which a step waits for the verdict.
+  // Returns the nodes on which a step waits for the verdict.
   [[nodiscard]] std::vector<std::string> listeners() const;
 
  private:

@@ -49,19 +49,19 @@ struct KeyPlaces {
   std::vector<std::string> slurm_directories = {"/etc/slurm", "/run/slurm/conf"};
 };
 
-// Needs the privilege to read the file. Nothing is returned if Slurm uses another method. A fault
-// if there is a file that cannot be read, or that users can: Slurm's own as Slurm itself judges it
-// (nobody but owner and group), key_file if it is not root's alone.
+// Finds and reads the key's file, for which it needs the privilege. Returns nothing if Slurm uses
+// another method. Refuses a file that it cannot read or that users can: Slurm's own as Slurm judges
+// it (no rights but owner's and group's), key_file if it is not root's alone.
 Result<std::optional<KeyFile>> find_key_file(const KeyPlaces& places);
 
-// What changes when a key file is replaced. Needs no privilege.
+// Returns a text that changes when a key file is replaced. Needs no privilege.
 std::string key_file_mark(const KeyPlaces& places);
 
-// A fault for bytes that hold no key, or one of fewer than 16 bytes.
+// Refuses bytes that hold no key, or one of fewer than 16 bytes.
 Result<ClusterKeys> derive_cluster_keys(const KeyFile& file);
 
-// find_key_file() and derive_cluster_keys() in a process of their own, so that this one never has
-// the key itself.
+// Runs find_key_file() and derive_cluster_keys() in a process of its own, so that this one never
+// has the key itself.
 Result<std::optional<ClusterKeys>> read_cluster_keys(const KeyPlaces& places);
 
 }  // namespace nodestage

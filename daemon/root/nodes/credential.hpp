@@ -1,5 +1,5 @@
-// MUNGE's credential for a note to another node. A build without MUNGE (NODESTAGE_MUNGE) makes
-// none; k_with_munge (common/build_info.hpp) says which one this is.
+// Makes MUNGE's credential for a note to another node. A build without MUNGE (NODESTAGE_MUNGE)
+// makes none; k_with_munge (common/build_info.hpp) says which one this is.
 #pragma once
 
 #include <sys/types.h>
@@ -10,8 +10,8 @@
 
 namespace nodestage {
 
-// Shows that the caller's uid made it, and only `uid` can decode it. Waits for munged. Faults are
-// for an administrator.
+// Makes a credential that only `uid` can decode and that shows the caller's uid. Waits for munged.
+// Faults are for an administrator.
 Result<std::string> make_credential(const std::string& payload, uid_t uid);
 
 // Makes one for the caller's own uid, and decodes it.

@@ -35,7 +35,7 @@ class KeyCredentials {
 
   [[nodiscard]] const std::string& source() const { return keys_.source; }
   [[nodiscard]] Result<std::string> make(std::string_view payload, std::uint64_t now_ms) const;
-  // Returns the payload. Faults are for an administrator, of the node that sent it.
+  // Returns the payload. Faults are for an administrator of the node that sent it.
   Result<std::string> open(std::string_view credential, std::uint64_t now_ms);
 
  private:

@@ -24,7 +24,7 @@ constexpr std::chrono::seconds k_later_tries{60};
 constexpr std::uint64_t k_try = 0;  // the id of a request without a recipient
 constexpr std::size_t k_max_waiting = 50'000;
 
-// The body of nodestage-peer's Helper: becomes the unprivileged program.
+// Runs as nodestage-peer's Helper: becomes the unprivileged program.
 int become_carrier(const std::string& program, const std::string& user) {
   if (const Status became = become_user(user); !became) {
     ::dprintf(STDERR_FILENO, "nodestage-peer: %s\n", became.error().what.c_str());
@@ -135,7 +135,7 @@ void Peers::start_again(void (Peers::*child)(), std::chrono::seconds& pause) {
   });
 }
 
-// What waits for it fails.
+// Fails what waits for the signer.
 void Peers::signer_ended() {
   signer_.reset();
   for (const auto& [id, request] : std::exchange(unsigned_, {})) {

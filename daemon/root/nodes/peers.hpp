@@ -1,7 +1,7 @@
 // Peers: this node's side of the messages between the daemons of a job's nodes
 // (common/wire/peer_note.hpp).
 //
-// Two children do what may block, needs no root or needs the cluster's key. The signer makes
+// Two children do what can block, needs no root, or needs the cluster's key. The signer makes
 // credentials, and opens those that a key of the cluster made. nodestage-peer carries them over
 // TCP, and has those that arrive opened by MUNGE or by the signer. A child that exits is started
 // again. A note that arrives was made by root of a host with the cluster's key, and came from an
@@ -36,7 +36,7 @@ struct PeerFault {
 
 class Peers {
  public:
-  // `address`: from which the note came, numeric.
+  // `address` is numeric: the note came from it.
   using OnNote = std::function<void(const PeerNote&, const std::string& address)>;
   // Called once for each node, from the loop, never from the call that sends.
   using OnSent = std::function<void(const std::string& node, const PeerFault& fault)>;
@@ -47,22 +47,22 @@ class Peers {
   Peers& operator=(const Peers&) = delete;
   virtual ~Peers() = default;
 
-  // on_change: `credentials` has other words.
+  // Starts both children. on_change is called when the words of `credentials` change.
   void start(OnNote on_note, OnChange on_change);
   // Call it after a reload of the configuration, or of the cluster's key.
   void settings_changed();
 
   [[nodiscard]] const CredentialState& credentials() const { return credentials_; }
-  // Why the nodes of a job cannot communicate here, as a text for a user; empty when they can. Once
-  // a credential was made, a later failure counts as temporary.
+  // Returns why the nodes of a job cannot communicate here, as a text for a user; nothing when they
+  // can. Once a credential was made, a later failure counts as temporary.
   [[nodiscard]] virtual std::optional<std::string> off() const;
-  // Why this node has not received notes for longer than peer.silence_wait though others rely on
-  // it.
+  // Returns why this node has received no notes for longer than peer.silence_wait though others
+  // rely on it; nothing when it has.
   [[nodiscard]] virtual std::optional<std::string> broken() const;
 
   // Sends to all nodes in note.to with as few credentials as possible. Fills in note.sequence.
   virtual void send(PeerNote note, const OnSent& on_sent);
-  // Only connects, to find out whether a nodestage-peer listens there.
+  // Only connects, to find out whether a nodestage-peer listens on that node.
   virtual void probe(const std::string& node, OnSent on_sent);
 
  private:

@@ -56,7 +56,7 @@ class Signer {
   }
 
  private:
-  // As root still.
+  // Runs as root still.
   void read_key(const KeyPlaces& places) {
     auto keys = read_cluster_keys(places);
     if (!keys)

@@ -1,6 +1,6 @@
 // The signer: a child of the daemon that makes credentials for notes to other nodes, by MUNGE or by
 // a key of the cluster, and opens those that were made by key. It is a child because libmunge waits
-// for munged and the daemon must not wait; and because whoever has the key can make notes in the
+// for munged and the daemon must not wait; and because a process with the key can make notes in the
 // name of every node: neither the daemon, which parses notes, nor nodestage-peer, which listens to
 // the network, has it. It has uid 0, which a MUNGE credential must show, but no capability.
 //
@@ -34,9 +34,9 @@ struct SignReply {
 };
 Result<SignReply> decode_sign_reply(std::string_view packet);
 
-// The child's whole life, a Helper's body; returns the exit code. Only `user` can decode the
-// credentials of MUNGE (its UID restriction). A credential that reaches a wrong listener is
-// therefore useless to it; an unrestricted one would pass for root's own at Slurm.
+// Runs the child, as a Helper's body; returns the exit code. Only `user` can decode the credentials
+// of MUNGE (its UID restriction). A credential that reaches a wrong listener is therefore useless
+// to it; an unrestricted one would pass for root's own at Slurm.
 //
 // The method: places.key_file, where it is set; else MUNGE, if munged answers; else Slurm's own
 // key, where it uses that. What has made a credential once stays the method.

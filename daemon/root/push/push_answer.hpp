@@ -1,5 +1,5 @@
-// What a push has done, as its callers, its user and the log are told. Pure functions, which Pushes
-// calls. Texts are printable.
+// Texts on what a push has done, for its callers, its user and the log. Pure functions, which
+// Pushes calls. Texts are printable.
 #pragma once
 
 #include <cstdint>
@@ -16,12 +16,12 @@ enum class PushResult { done, unsettled, failed };
 
 PushResult result_of(const WorkerStatus& status);
 
-// The answer to a caller that asked for `names`; none: all outputs. `end`: how the worker ended,
-// for a status that does not say how the push did.
+// Returns the answer to a caller that asked for `names`; none: all outputs. `end` serves where the
+// status does not say how the push ended.
 Message answer_to(const std::vector<std::string>& names, const WorkerStatus& status,
                   const WorkerEnd& end);
 
-// Why it failed: the worker's words, or how it ended.
+// Returns why it failed: the worker's words, or how it ended.
 std::string cause_of_failure(const WorkerStatus& status, const WorkerEnd& end);
 
 // The outputs whose last delivery has failed: bit i of `items` for output i.

@@ -1,4 +1,4 @@
-// Which of a job's outputs are to be delivered, and when. Pure; Pushes (pushes.hpp) acts on it.
+// Decides which of a job's outputs are delivered, and when. Pure; Pushes (pushes.hpp) acts on it.
 #pragma once
 
 #include <chrono>
@@ -25,27 +25,27 @@ struct PushWanted {
   void write_to(PushOrder& order) const;
 };
 
-// How long after the start of a job its first delivery is due. The nodes of a job, and jobs that
-// started together, take turns within the interval.
+// Returns how long after the start of a job its first delivery is due. The nodes of a job, and jobs
+// that started together, take turns within the interval.
 std::chrono::milliseconds first_delay(const Begin& begin, std::chrono::seconds interval);
 
-// What a job is told of intervals that are raised: a note for its output; "" if none is. `every_s`
-// and `least_s` as for PushTimes.
+// Returns the note for a job's output on intervals that are raised; "" if none is. `every_s` and
+// `least_s` are those of PushTimes.
 std::string raised_note(const std::vector<std::uint32_t>& every_s, std::uint64_t least_s);
 
 // The outputs with the key `every`, each with the moment when it is due.
 class PushTimes {
  public:
-  // `every_s`: as the worker reports it; `least_s`: what a shorter interval is raised to; `waited`:
-  // how long ago the job became ready, or something was delivered.
+  // `every_s` is what the worker reports, and `least_s` what a shorter interval is raised to.
+  // `waited` is the time since the job became ready, or something was delivered.
   PushTimes() = default;
   PushTimes(const Begin& begin, const std::vector<std::uint32_t>& every_s, std::uint64_t least_s,
             Clock::time_point now, std::chrono::milliseconds waited);
 
   [[nodiscard]] std::optional<Clock::time_point> next() const;
-  // Those that are due now: bit i for item i. They are due again after their interval.
+  // Returns those that are due now, bit i for item i. They are due again after their interval.
   std::uint64_t take_due(Clock::time_point now);
-  // Nothing is due before that.
+  // Makes nothing due before `until`.
   void postpone(Clock::time_point until);
 
  private:

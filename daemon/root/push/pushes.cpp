@@ -28,7 +28,7 @@ bool is_bounded(const Push& ask) {
                      [](const std::string& name) { return name.size() <= k_max_name_bytes; });
 }
 
-// As JSON, in which a byte can become six.
+// Checks it as JSON, in which a byte can become six.
 bool fits_into_order(const PushWanted& wanted) {
   PushOrder order;
   wanted.write_to(order);
@@ -236,7 +236,7 @@ void Pushes::stop(JobRecord& record) {
   at_.table.change(record, JobState::stopping);
 }
 
-// Answers those whom the worker has served, or all.
+// Answers those that the worker has served, or all.
 bool Pushes::answer(Job& job, bool served_only, Answer make) {
   const auto shared = std::make_shared<const Answer>(std::move(make));
   bool any = false;
@@ -317,8 +317,8 @@ void Pushes::note_end(JobRecord& record, Job& job, const WorkerStatus& status,
               cause_of_failure(status, end));
 }
 
-// One notice when it begins to fail, and one when every output that failed succeeds again. Who
-// waits sees it there.
+// One notice when it begins to fail, and one when every output that failed succeeds again. A caller
+// that waits sees it there.
 void Pushes::tell_user(JobRecord& record, const Job& job, const WorkerStatus& status,
                        const WorkerEnd& end, bool was_awaited) {
   const bool has_failed = result_of(status) == PushResult::failed;
@@ -327,7 +327,7 @@ void Pushes::tell_user(JobRecord& record, const Job& job, const WorkerStatus& st
   record.push_has_failed = has_failed;
   const std::string text = has_failed ? push_failed_notice(record, cause_of_failure(status, end))
                                       : pushed_again_notice(record);
-  at_.held.tell_user(record, text, [](Notices::Told) {});
+  at_.held.tell_user(record, text, [](Notices::Written) {});
 }
 
 WorkerStatus Pushes::status(const JobRecord& record) const {

@@ -1,6 +1,6 @@
-// Pushes: results that are delivered while their job runs: when somebody in the job asks
-// (`nodestage push`), and at the intervals of `every=`. One worker of a job at a time; whoever asks
-// meanwhile is served by the next. Nothing here fails or delays a job.
+// Pushes: results that are delivered while their job runs: when the job asks (`nodestage push`),
+// and at the intervals of `every=`. A job has one worker at a time; the next one serves those who
+// ask meanwhile. Nothing here fails or delays a job.
 #pragma once
 
 #include <deque>
@@ -36,7 +36,7 @@ class Pushes {
     JobTable& table;
     const JobFiles& files;
     JobWorkers& workers;
-    const HeldResults& held;  // tells users
+    const HeldResults& held;  // writes notices
     Counters& counters;
     JobEvents& events;
   };
@@ -44,20 +44,20 @@ class Pushes {
   Pushes(const Pushes&) = delete;
   Pushes& operator=(const Pushes&) = delete;
 
-  // `nodestage push`. Returns the ticket, or 0 when the answer was given already.
+  // Serves `nodestage push`. Returns the ticket, or 0 when the answer was given already.
   Ticket push(JobRecord& record, const Push& ask, Ticket ticket, Reply reply);
   bool leave(Ticket ticket);
 
-  // The job has become ready, or is carried on so: the intervals of its outputs are known.
+  // Starts the intervals of a job that has become ready, or is carried on so.
   void watch(const JobRecord& record);
-  // For a job that is carried on from the journal: the worker that its record notes, if it lives.
+  // Takes over the worker that the record of a job from the journal notes, if it lives.
   void adopt(JobRecord& record);
-  // The job has ended: nothing is delivered here any more. A worker is killed: the state is
-  // `stopping`, and its exit is reported as `stopped`.
+  // Delivers nothing more of a job that has ended. A worker is killed: the state is `stopping`, and
+  // its exit is reported as `stopped`.
   void stop(JobRecord& record);
   void forget(const JobKey& key) { jobs_.erase(key); }
 
-  // The outputs as the pushes left them, for `nodestage status`.
+  // Returns the outputs as the pushes left them, for `nodestage status`.
   [[nodiscard]] WorkerStatus status(const JobRecord& record) const;
 
  private:
@@ -97,7 +97,7 @@ class Pushes {
   bool answer(Job& job, bool served_only, Answer make);
   void answer_some();
 
-  // For each user: targets that hang delay only their owner's other jobs.
+  // The limit for each user: targets that hang delay only their owner's other jobs.
   static constexpr std::size_t k_turns = 4;
 
   Places at_;

@@ -1,5 +1,5 @@
-// RelayChains: on a job's first node, from which node each other gets its data. A node that joins
-// gets them from the one that joined last. Pure, but for the keys.
+// RelayChains: decides on a job's first node from which node each other gets its data: from the one
+// that joined last. Pure, but for the keys.
 #pragma once
 
 #include <cstdint>
@@ -25,9 +25,9 @@ struct ChainPlace {
 
 class RelayChains {
  public:
-  // The relay worker of a node has started. With port 0 it does not listen, so nobody gets anything
-  // from it. Joining again with the same port gives the same place; with another one, the node
-  // stages again. `longest`: the nodes of one chain. A fault: no key can be made.
+  // Gives a place to a relay worker that has started. With port 0 it does not listen, so no node
+  // gets anything from it. A node that joins again with the same port gets the same place; with
+  // another one, it stages again. A chain has at most `longest` nodes. Fails if no key can be made.
   Result<ChainPlace> join(const RelayLink& link, std::uint64_t longest);
   [[nodiscard]] bool has(const std::string& node) const { return joined_.contains(node); }
 

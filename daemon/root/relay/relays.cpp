@@ -239,7 +239,7 @@ void Relays::write(const JobRecord& record, const RelayPlan& plan) const {
     log::warn(about(record), "the plan of its relay cannot be written: {}", written.error().what);
 }
 
-// The address on the network that the site wants to be used for data.
+// Returns the address on the network that the site wants to be used for data.
 std::string Relays::address_of(const RelayLink& link) const {
   for (const std::string& pair : at_.config.relay.addresses) {
     if (pair.starts_with(link.node + "=")) return pair.substr(link.node.size() + 1);

@@ -1,6 +1,6 @@
 // Relays: this node's part in passing on the sources of a job from node to node. Starts the relay
 // worker beside each staging worker of a job with several nodes, and learns from the job's first
-// node from whom it gets its data. On the first node it decides that, too (relay_chains.hpp).
+// node which node it gets its data from. On the first node it decides that, too (relay_chains.hpp).
 //
 // Nothing depends on it: where anything fails here, the staging worker reads the originals.
 #pragma once
@@ -42,22 +42,22 @@ class Relays {
   Relays(const Relays&) = delete;
   Relays& operator=(const Relays&) = delete;
 
-  // Whether sources of this job can be relayed here: it stages something on several nodes, and the
-  // settings allow it.
+  // Returns whether sources of this job can be relayed here: it stages something on several nodes,
+  // and the settings allow it.
   [[nodiscard]] bool is_wanted(const JobRecord& record) const;
 
   // Starts the relay worker of a job whose staging worker is about to start in `directory_fd`
-  // (borrowed). The files are for the latter; empty if nothing will be relayed.
+  // (borrowed). Returns the files for the latter; empty if nothing will be relayed.
   RelayFiles start(JobRecord& record, int directory_fd);
   // Takes over the relay worker of an earlier daemon.
   void adopt(JobRecord& record);
-  // The staging has failed, or the job has ended.
+  // Stops the relay worker, since the staging has failed or the job has ended.
   void stop(const JobKey& key) { at_.workers.kill(key, WorkerTask::relay); }
   void forget(const JobKey& key) { jobs_.erase(key); }
 
-  // On the first node: a note of another node that is the job's.
+  // Takes, on the first node, a note of another node of the job.
   void heard(const JobRecord& record, const std::string& from, const NodeNote& note);
-  // `address`: from which it came. Refused and logged when it is not the job's.
+  // Takes a note that came from `address`. Refuses and logs one that is not the job's.
   void take(const JobRecord& record, const PeerNote& note, const std::string& address);
 
  private:

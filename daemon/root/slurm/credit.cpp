@@ -14,7 +14,7 @@ std::optional<std::uint32_t> number_of(std::string_view text) {
   return parse_number<std::uint32_t>(text);
 }
 
-// The parts of "02:03:04"; empty when one is not a number.
+// Returns the parts of "02:03:04"; empty when one is not a number.
 std::vector<std::uint64_t> parts_of(std::string_view text) {
   std::vector<std::uint64_t> parts;
   for (;;) {
@@ -42,7 +42,7 @@ std::vector<std::string_view> lines_of(std::string_view output) {
   return lines;
 }
 
-// The value of `name` (" Name=") if the line contains it exactly once.
+// Returns the value of `name` (" Name=") if the line contains it exactly once.
 std::string_view only_field(std::string_view line, std::string_view name) {
   const std::size_t at = line.find(name);
   if (at == std::string_view::npos || line.find(name, at + 1) != std::string_view::npos) return {};

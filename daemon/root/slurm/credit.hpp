@@ -17,12 +17,12 @@ namespace nodestage {
 
 inline constexpr std::uint32_t k_unlimited = 0xffffffff;
 
-// Minutes of "3" (minutes), "03:04" (minutes, seconds), "02:03:04", or "1-02:03:04" (days first).
-// Seconds are dropped. UNLIMITED and INFINITE are k_unlimited. Empty for any other text, such as
-// Partition_Limit.
+// Returns the minutes of "3" (minutes), "03:04" (minutes, seconds), "02:03:04", or "1-02:03:04"
+// (days first), without seconds. UNLIMITED and INFINITE are k_unlimited. Returns nothing for other
+// texts, such as Partition_Limit.
 std::optional<std::uint32_t> parse_minutes(std::string_view text);
 
-// The credit for this many seconds of staging.
+// Returns the credit for this many seconds of staging.
 std::uint32_t credit_minutes(std::uint64_t seconds, const Config::Credit& settings);
 
 struct JobLimit {
@@ -38,13 +38,13 @@ struct JobLimit {
   std::uint32_t minutes = 0;
 };
 
-// From `scontrol --oneliner show job`.
+// Reads the output of `scontrol --oneliner show job`.
 JobLimit read_job_limit(const JobKey& run, std::string_view output);
 
-// From `scontrol --oneliner show partition`: minutes.
+// Reads the minutes from `scontrol --oneliner show partition`.
 std::optional<std::uint32_t> read_max_time(const std::string& partition, std::string_view output);
 
-// limit + credit, at most max_time. Empty if that is not more than `limit`.
+// Returns limit + credit, at most max_time; nothing if that is not more than `limit`.
 std::optional<std::uint32_t> raised_limit(std::uint32_t limit, std::uint32_t credit,
                                           std::uint32_t max_time);
 

@@ -32,11 +32,11 @@ class Scontrol {
   ~Scontrol();
 
   [[nodiscard]] bool busy() const { return child_.has_value(); }
-  // Only when not busy. on_end is called once from the loop; the object is not busy by then.
+  // Call it only when not busy, as the object is when it calls on_end, once, from the loop.
   Status run(std::vector<std::string> arguments, OnEnd on_end) {
     return run_program(config_.slurm.scontrol, std::move(arguments), std::move(on_end));
   }
-  // The same with the program of that path.
+  // Does the same with the program of that path.
   Status run_program(const std::string& program, std::vector<std::string> arguments, OnEnd on_end);
 
  private:

@@ -12,7 +12,7 @@ constexpr std::array<std::string_view, 9> k_ended = {"COMPLETED", "CANCELLED", "
                                                      "TIMEOUT",   "NODE_FAIL", "PREEMPTED",
                                                      "BOOT_FAIL", "DEADLINE",  "OUT_OF_MEMORY"};
 
-// The line about this job. For an array's id, Slurm prints those of its other tasks, too.
+// Returns the line about this job. For an array's id, Slurm prints those of its other tasks, too.
 std::string_view line_about(std::uint32_t job, std::string_view output) {
   const std::string begin = "JobId=" + std::to_string(job) + " ";
   while (!output.empty()) {

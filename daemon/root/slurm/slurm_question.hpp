@@ -30,7 +30,7 @@ class SlurmQuestion {
   SlurmQuestion(Loop& loop, const Config& config) : scontrol_(loop, config) {}
 
   [[nodiscard]] bool busy() const { return scontrol_.busy(); }
-  // Only when not busy. on_answer is called once, from the loop.
+  // Call it only when not busy. on_answer is called once, from the loop.
   Status ask(const JobKey& run, OnAnswer on_answer);
 
  private:

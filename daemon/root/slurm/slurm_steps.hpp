@@ -1,4 +1,4 @@
-// Which jobs have a step on this node, found by their slurmstepd processes alone.
+// Finds the jobs that have a step on this node, by their slurmstepd processes alone.
 #pragma once
 
 #include <cstdint>
@@ -8,10 +8,10 @@
 
 namespace nodestage {
 
-// The job of a slurmstepd whose command line is "slurmstepd: [12.batch]".
+// Returns the job of a slurmstepd with a command line such as "slurmstepd: [12.batch]".
 std::optional<std::uint32_t> job_of_step(std::string_view command_line);
 
-// Only processes that root started count. Never blocks on a user's process: it reads only its name.
+// Counts only processes of root. Never blocks on a user's process: it reads only its name.
 std::set<std::uint32_t> jobs_with_steps();
 
 }  // namespace nodestage

@@ -177,7 +177,7 @@ void DiskThread::look() {
     faults = std::exchange(faults_, {});
     seen_ = done_;
   }
-  for (const Fault& fault : faults) fault.tell(fault.error);
+  for (const Fault& fault : faults) fault.report(fault.error);
   while (!thens_.empty() && thens_.front().first <= seen_) {
     const Loop::Callback next = std::move(thens_.front().second);
     thens_.pop_front();

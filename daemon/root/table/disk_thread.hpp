@@ -41,7 +41,7 @@ class DiskThread {
   // Called from the loop, when a file that replace() has written could not be made durable.
   using OnFault = std::function<void(const Error&)>;
 
-  // The directory is borrowed until the thread has ended. A fault: nothing is replaced.
+  // Borrows the directory until the thread has ended. After a fault, nothing is replaced.
   Status replace(int dir_fd, const std::string& name, std::string_view data, OnFault on_fault);
   void remove(int dir_fd, const std::string& name);
   // Calls `done` from the loop when everything before it is durable, or has had its on_fault; at
@@ -57,7 +57,7 @@ class DiskThread {
     Status status;
   };
   struct Fault {
-    OnFault tell;
+    OnFault report;
     Error error;
   };
   void add(Change change);
@@ -86,8 +86,8 @@ class DiskThread {
   std::map<File, std::vector<std::string>> left_;  // the thread's: temporary files after a fault
 };
 
-// What a daemon that died has left in the directory: puts the newest content of `name` that is
-// whole in its place, durably, and removes the rest. Without a thread at work there.
+// Repairs what a daemon that died has left in the directory: puts the newest content of `name` that
+// is whole in its place, durably, and removes the rest. No thread may be at work there.
 using IsWhole = std::function<bool(const std::string& name, const std::string& content)>;
 void take_unfinished(int dir_fd, std::size_t max_bytes, const IsWhole& is_whole);
 

@@ -17,27 +17,27 @@ class JobFiles {
  public:
   explicit JobFiles(const Areas& areas) : areas_(areas) {}
 
-  // The job directory, opened where it is now. ENOENT: it is gone.
+  // Opens the job directory where it is now. Fails with ENOENT if it is gone.
   [[nodiscard]] Result<Fd> directory(const JobRecord& record) const;
-  // Its path, for messages and for the environment of steps.
+  // Returns its path, for messages and for the environment of steps.
   [[nodiscard]] std::string path(const JobRecord& record) const;
-  // An empty status file, for a worker that is about to start.
+  // Makes an empty status file, for a worker that is about to start.
   [[nodiscard]] Result<Fd> new_status(const JobKey& key, WorkerTask task) const;
-  // k_worker_delivered_fd: kept until the job is forgotten.
+  // Opens k_worker_delivered_fd, which is kept until the job is forgotten.
   [[nodiscard]] Result<Fd> delivered_list(const JobKey& key) const;
-  // k_worker_rate_fd of the job's workers, kept until the job is forgotten.
+  // Opens k_worker_rate_fd of the job's workers, kept until the job is forgotten.
   [[nodiscard]] Result<Fd> rate_file(const JobKey& key, RateKind kind) const;
-  // RelayPlan: an empty one, what it says now, and what the daemon decides.
+  // Make an empty RelayPlan, read it, and write what the daemon decides.
   [[nodiscard]] Result<Fd> new_relay_plan(const JobKey& key) const;
   [[nodiscard]] Result<RelayPlan> relay_plan(const JobKey& key) const;
   [[nodiscard]] Status write_relay_plan(const JobKey& key, const RelayPlan& plan) const;
-  // No worker with this task has written anything any more.
+  // Removes what the last worker with this task has written.
   void forget_status(const JobKey& key, WorkerTask task) const {
     areas_.remove_status(key, traits_of(task).name);
   }
-  // What the last worker with this task has written; empty if there was none.
+  // Returns what the last worker with this task has written; nothing if there was none.
   [[nodiscard]] WorkerStatus status(const JobKey& key, WorkerTask task) const;
-  // The path of results that were not delivered.
+  // Returns the path of results that were not delivered.
   [[nodiscard]] std::string kept_in(const JobRecord& record) const;
 
  private:

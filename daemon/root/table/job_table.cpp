@@ -32,7 +32,7 @@ constexpr std::string_view k_transitions[] = {
 };
 // clang-format on
 
-// Where the record notes the time at which the job came to this state.
+// Returns where the record notes the time at which the job came to this state.
 std::uint64_t* time_of(JobTimes& times, JobState state) {
   switch (state) {
     case JobState::staging:

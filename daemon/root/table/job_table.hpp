@@ -21,8 +21,8 @@
 
 namespace nodestage {
 
-// Whether a job may go from one state to another. A state follows itself where a daemon starts
-// again what the last one had under way, or where a try has failed.
+// Returns whether a job may go from one state to another. A state follows itself where a daemon
+// starts again what the last one had under way, or where a try has failed.
 bool may_follow(JobState from, JobState to);
 
 class JobTable {
@@ -40,32 +40,32 @@ class JobTable {
   // A record keeps its address until it is forgotten.
   [[nodiscard]] const Records& all() const { return records_; }
   JobRecord* find(const JobKey& key);
-  // The newest live run of a job, which its steps and its epilog mean.
+  // Returns the newest live run of a job, which its steps and its epilog mean.
   JobRecord* find_live(std::uint32_t job);
   [[nodiscard]] const JobRecord* find_live(std::uint32_t job) const;
 
-  // A new job. It is in the journal when this succeeds, and nowhere when it fails.
+  // Adds a new job. It is in the journal when this succeeds, and nowhere when it fails.
   Result<JobRecord*> add(JobRecord record);
   // Takes all that the journal holds, and returns its keys, the oldest first. Faults are logged.
   std::vector<JobKey> load();
   // Removes it from the journal, too.
   void forget(const JobKey& key);
 
-  // Does not write the journal: the caller does, once it has noted what comes with the state. A
-  // state that may not follow is refused, and logged: the record keeps the one that it has.
+  // Sets the state without the journal, which the caller writes once it has noted what comes with
+  // it. Refuses and logs a state that may not follow.
   void set_state(JobRecord& record, JobState state);
   // Sets the state and writes the journal.
   void change(JobRecord& record, JobState state);
-  // When the job came to its state; nothing before this daemon has changed it.
+  // Returns when the job came to its state; nothing if this daemon has not changed it.
   [[nodiscard]] std::optional<Clock::time_point> since(const JobKey& key) const;
-  // A write that fails is tried again until it succeeds. Durable by the time of then().
+  // Writes the record; a write that fails is tried again until it succeeds. Durable by then().
   void save(const JobRecord& record);
-  // Tries only once.
+  // Writes the record, and tries only once.
   Status save_now(const JobRecord& record) const { return journal_.save(record); }
   // Calls `done` when everything that was saved before is durable, or is known not to be: at once
   // where nothing is under way.
   void then(Loop::Callback done) const { journal_.then(std::move(done)); }
-  // Why the journal is behind with this job; nothing when it is not.
+  // Returns why the journal is behind with this job; nothing when it is not.
   [[nodiscard]] std::optional<std::string> unsaved(const JobKey& key) const;
 
  private:

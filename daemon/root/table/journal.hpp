@@ -29,14 +29,14 @@ class Journal {
  public:
   static Result<Journal> open(const std::string& state_dir);
 
-  // From now on a thread waits for the disk, and not the caller. It must end first. What it cannot
-  // make durable is told to `on_fault`.
+  // Lets a thread wait for the disk from now on, and not the caller. It must end first. It calls
+  // `on_fault` for what it cannot make durable.
   void sync_by(DiskThread& disk) { disk_ = &disk; }
   using OnFault = std::function<void(const JobKey& key, const Error& fault)>;
   void set_on_fault(OnFault on_fault) { on_fault_ = std::move(on_fault); }
 
-  // Written on return, and durable by the time of then(). Call save_request() once, before the
-  // first save().
+  // Writes the record, which is durable by then(). Call save_request() once, before the first
+  // save().
   Status save(const JobRecord& record) const;
   Status save_request(const JobRecord& record) const;
   void forget(const JobKey& key) const;

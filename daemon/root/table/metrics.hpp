@@ -39,12 +39,12 @@ inline constexpr std::size_t k_phases = 6;
 inline constexpr std::size_t k_failure_causes = 10;
 inline constexpr std::size_t k_job_states = 10;
 
-// What workers claim to have done.
+// The amounts that workers claim to have read and written.
 struct Work {
   std::uint64_t bytes_read = 0;
   std::uint64_t bytes_written = 0;
   std::uint64_t files = 0;
-  // Of items that were to be relayed:
+  // For items that were to be relayed:
   std::uint64_t bytes_from_storage = 0;
   std::uint64_t bytes_from_nodes = 0;
 
@@ -87,7 +87,7 @@ struct Counters {
   void add_failure(Activity activity, FailureCause cause);
 };
 
-// Who can remove what keeps results from their target.
+// The person who can remove what keeps results from their target.
 enum class WaitsFor { user, administrator };
 
 struct Metrics {

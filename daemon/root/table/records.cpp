@@ -20,7 +20,7 @@ namespace {
 
 constexpr std::uint64_t k_day = 86'400;
 
-// Nothing for a name that is not a record's.
+// Returns nothing for a name that is not a record's.
 std::optional<std::pair<JobKey, std::uint32_t>> parse_name(std::string_view name) {
   std::uint32_t numbers[3] = {};
   for (std::uint32_t& number : numbers) {

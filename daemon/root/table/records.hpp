@@ -22,16 +22,16 @@ namespace nodestage {
 
 class Records {
  public:
-  // Makes the directory if needed. The settings are borrowed.
+  // Makes the directory if needed. Borrows the settings.
   Records(const std::string& state_dir, const Config& config);
 
-  // Replaces one of the same run.
+  // Keeps a report, in place of an earlier one of the same run.
   void keep(const JobKey& key, std::uint32_t uid, const std::string& report);
 
-  // Those of a job that `uid` may see (root: all).
+  // Returns the reports of a job that `uid` may see (root: all).
   [[nodiscard]] std::vector<std::string> find(std::uint32_t job, std::uint32_t uid) const;
 
-  // Removes what is too old or too many.
+  // Removes reports that are too old or too many.
   void trim();
 
  private:

@@ -10,7 +10,7 @@ namespace nodestage {
 
 // Sends a message to the caller. Called from the loop; may be called several times (progress).
 using Reply = std::function<void(const Message&)>;
-// Names a caller that waits; 0: it has its answer already.
+// Names a caller that waits; 0: one that has its answer already.
 using Ticket = std::uint64_t;
 
 }  // namespace nodestage

@@ -1,5 +1,5 @@
-// Turns: background work of which each user has a limited number of pieces at once. The rest waits,
-// first come, first served; no user's work waits for another's.
+// Turns: runs background work, for each user a limited number of pieces at once. The rest waits in
+// order; no user's work waits for another's.
 #pragma once
 
 #include <cstddef>
@@ -26,11 +26,11 @@ class Turns {
 
   Turns(Loop& loop, std::size_t of_one_user) : loop_(loop), of_one_user_(of_one_user) {}
 
-  // Calls `begin` once, at once or when it is the key's turn; not for a key that waits or works.
+  // Calls `begin` once, now or when it is the key's turn; never for a key that waits or works.
   void ask(std::uint32_t uid, const JobKey& key, Begin begin);
-  // Work that an earlier daemon started.
+  // Takes over work that an earlier daemon started.
   void take(std::uint32_t uid, const JobKey& key) { users_[uid].at_work.insert(key); }
-  // The work has ended. Does nothing for a key without work.
+  // Ends the work, and starts the next. Does nothing for a key without work.
   void end(std::uint32_t uid, const JobKey& key);
   [[nodiscard]] bool is_waiting(std::uint32_t uid, const JobKey& key) const;
 

@@ -42,15 +42,17 @@ bool JobOutput::can_take_lines(const JobRecord& record) const {
 }
 
 void JobOutput::append(const JobRecord& record, const std::vector<std::string>& lines,
-                       const std::function<void()>& told) const {
+                       const std::function<void()>& on_done) const {
   const ReportTo to = config_.stageout.report;
-  if (lines.empty() || to == ReportTo::none || is_device(record.begin.stdout_path)) return told();
-  if (to == ReportTo::output && !can_take_lines(record)) return told();
+  if (lines.empty() || to == ReportTo::none || is_device(record.begin.stdout_path))
+    return on_done();
+  if (to == ReportTo::output && !can_take_lines(record)) return on_done();
   WorkerStart start = workers_.order(record, WorkerTask::append);
   std::get<AppendOrder>(start.order).lines_to =
       to == ReportTo::file ? LinesTo::file : LinesTo::output;
   start.request = text_of(record, lines);
-  notices_.tell(std::move(start), about(record, "notice"), [told](Notices::Told) { told(); });
+  notices_.write(std::move(start), about(record, "notice"),
+                 [on_done](Notices::Written) { on_done(); });
 }
 
 }  // namespace nodestage

@@ -20,12 +20,12 @@ class JobOutput {
       : table_(table), workers_(workers), notices_(notices), config_(config) {}
 
   // Has a worker append "nodestage: NODE: LINE" for each of `lines`, which are printable and of one
-  // line. `told` is called once: when that worker has exited, or at once where there is nothing to
-  // say or no file for it. Only for a job that has ended here. Slurm does not append, so a batch
-  // script that still writes would write over the lines: they are not appended as long as it may.
+  // line. `on_done` is called once: when that worker has exited, or at once where there is nothing
+  // to say or no file for it. Call it only for a job that has ended here. Slurm does not append, so
+  // a batch script that still writes would write over the lines: nothing is appended then.
   void append(
       const JobRecord& record, const std::vector<std::string>& lines,
-      const std::function<void()>& told = [] {}) const;
+      const std::function<void()>& on_done = [] {}) const;
 
  private:
   [[nodiscard]] bool can_take_lines(const JobRecord& record) const;

@@ -38,12 +38,12 @@ class JobWorkers {
   JobWorkers(const JobWorkers&) = delete;
   JobWorkers& operator=(const JobWorkers&) = delete;
 
-  // What follows from the record and the settings; the caller fills in the rest.
+  // Returns what follows from the record and the settings; the caller fills in the rest.
   [[nodiscard]] WorkerStart order(const JobRecord& record, WorkerTask task) const;
   [[nodiscard]] Bounds bounds(const JobRecord& record, WorkerTask task) const;
 
-  // With a new status file. The order's directory must be open. For `stage`, `stage_out`,
-  // `push` and `relay`, the record notes the process, so that the next daemon takes it over.
+  // Starts a worker with a new status file. The order's directory must be open. For `stage`,
+  // `stage_out`, `push` and `relay`, the record notes the process for the next daemon.
   Status start(JobRecord& record, WorkerStart start, const Bounds& bounds, OnEnd on_end);
   // Takes over the worker of an earlier daemon that the record notes. Returns whether it lives.
   bool adopt(JobRecord& record, WorkerTask task, OnEnd on_end);
@@ -51,16 +51,16 @@ class JobWorkers {
   void kill(const JobKey& key, WorkerTask task);
 
   [[nodiscard]] bool is_working(const JobKey& key, WorkerTask task) const;
-  // How long it has run; zero where there is none.
+  // Returns how long it has run; zero where there is none.
   [[nodiscard]] Clock::duration age(const JobKey& key, WorkerTask task) const;
-  // What its status file says, or the last worker's if none runs. While one runs, the file is read
-  // every 100 ms at most, however many callers ask.
+  // Returns what its status file says, or the last worker's if none runs. Reads the file of one
+  // that runs every 100 ms at most, however many callers ask.
   [[nodiscard]] WorkerStatus status(const JobKey& key, WorkerTask task) const;
   // Counts what the running workers have done so far.
   void count_work();
-  // The node's rates may have changed.
+  // Divides the node's rates anew, which may have changed.
   void share_rates() { rates_.share(); }
-  // Whether everything that a worker starts is killed with it.
+  // Returns whether everything that a worker starts is killed with it.
   [[nodiscard]] bool ends_all() const { return workers_.ends_all(); }
 
  private:

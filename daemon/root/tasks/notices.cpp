@@ -27,19 +27,19 @@ std::string name_of(const WorkerOrder& order) {
 
 }  // namespace
 
-void Notices::tell(WorkerStart start, Subject subject, OnTold told) {
+void Notices::write(WorkerStart start, Subject subject, OnWritten on_written) {
   const std::uint32_t uid = head_of(start.order).uid;
   std::deque<Notice>& waiting = waiting_[uid];
-  std::vector<OnTold> replaced;
+  std::vector<OnWritten> replaced;
   for (const Notice& notice : waiting) {
-    if (is_replaced_by(notice.start.order, start.order)) replaced.push_back(notice.told);
+    if (is_replaced_by(notice.start.order, start.order)) replaced.push_back(notice.on_written);
   }
   std::erase_if(waiting, [&start](const Notice& notice) {
     return is_replaced_by(notice.start.order, start.order);
   });
-  waiting.push_back({std::move(start), std::move(subject), std::move(told)});
+  waiting.push_back({std::move(start), std::move(subject), std::move(on_written)});
   start_next(uid);
-  for (const OnTold& old : replaced) old(Told::no);
+  for (const OnWritten& old : replaced) old(Written::no);
 }
 
 void Notices::start_next(std::uint32_t uid) {
@@ -56,7 +56,7 @@ void Notices::start_next(std::uint32_t uid) {
     } else {
       log::error(notice.subject, "{} cannot be written: {}", name_of(notice.start.order),
                  id.error().what);
-      notice.told(Told::no);
+      notice.on_written(Written::no);
     }
   }
 }
@@ -67,11 +67,11 @@ Result<Workers::Id> Notices::start(const Notice& notice) {
                                .kill = std::chrono::seconds(config_.worker.kill_wait_s)};
   const auto on_end = [this, uid = head_of(notice.start.order).uid,
                        name = name_of(notice.start.order), subject = notice.subject,
-                       told = notice.told](const WorkerEnd& end) {
+                       on_written = notice.on_written](const WorkerEnd& end) {
     at_work_.erase(uid);
     const bool written = end.kind == WorkerEnd::Kind::ended && end.text == k_ended_well;
     if (!written) log::warn(subject, "{} was not written: its process {}", name, end.text);
-    told(written ? Told::yes : Told::no);
+    on_written(written ? Written::yes : Written::no);
     start_next(uid);
   };
   return workers_.start(notice.start, {1, config_.worker.memory_bytes, config_.worker.pids}, limits,

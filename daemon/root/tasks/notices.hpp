@@ -1,6 +1,5 @@
 // Notices: messages to users in a file beside their job's output, and lines in that output, written
-// by workers with the user's rights, one at a time for each user: a target that hangs delays only
-// its owner's.
+// by workers with the user's rights, one at a time for each user, since a target may hang.
 #pragma once
 
 #include <cstdint>
@@ -18,22 +17,22 @@ namespace nodestage {
 
 class Notices {
  public:
-  enum class Told { yes, no };
-  using OnTold = std::function<void(Told)>;
+  enum class Written { yes, no };
+  using OnWritten = std::function<void(Written)>;
 
   Notices(Workers& workers, const Config& config) : workers_(workers), config_(config) {}
 
-  // `start`: a `notice` or `append` order with the text as its request. A later notice of the same
-  // run replaces one that still waits. `told` is called once: when it is replaced or its worker
-  // could not be started (from within tell()), or when that has exited. A fault is logged; no try
-  // follows.
-  void tell(WorkerStart start, Subject subject, OnTold told);
+  // Has a worker write. `start` is a `notice` or `append` order with the text as its request. A
+  // later notice of the same run replaces one that still waits. `on_written` is called once: when
+  // it is replaced or its worker could not be started (from within write()), or when that has
+  // exited. A fault is logged; no try follows.
+  void write(WorkerStart start, Subject subject, OnWritten on_written);
 
  private:
   struct Notice {
     WorkerStart start;
     Subject subject;
-    OnTold told;
+    OnWritten on_written;
   };
   void start_next(std::uint32_t uid);
   Result<Workers::Id> start(const Notice& notice);

@@ -2,9 +2,9 @@
 // (`stageout.max_rate`), divided among the jobs.
 //
 // Each user whose jobs move data gets the same part, and each of that user's jobs that moves data
-// the same part of it. A job that stands still takes nothing from others. It keeps a small part, to
-// begin again with. Each job has a file for each rate, beside its status files, which its workers
-// read again every second (k_worker_rate_fd), also when another daemon has started.
+// the same part of it. A job that stands still keeps a small part, to begin again with. Each job
+// has a file for each rate, beside its status files, which its workers read again every second
+// (k_worker_rate_fd), also when another daemon has started.
 #pragma once
 
 #include <sys/types.h>
@@ -31,7 +31,7 @@ struct Mover {
   bool moves = true;
 };
 
-// The part of one of them in `rate`; 0: no limit.
+// Returns the part of one of them in `rate`; 0: no limit.
 std::uint64_t rate_share(std::uint64_t rate, const Mover& mover, const std::vector<Mover>& all);
 
 class RateShares {
@@ -41,11 +41,11 @@ class RateShares {
   RateShares(const RateShares&) = delete;
   RateShares& operator=(const RateShares&) = delete;
 
-  // A worker is about to start: its file; none if it shares in no rate. leave() follows.
+  // Adds a worker that will start. Returns its file; none if it shares in no rate.
   [[nodiscard]] Result<Fd> join(const JobKey& key, WorkerTask task, uid_t uid);
-  // It has ended, or did not start.
+  // Removes a worker that has exited, or did not start.
   void leave(const JobKey& key, WorkerTask task);
-  // A rate may have changed.
+  // Divides the rates anew. Call it when one may have changed.
   void share();
 
  private:

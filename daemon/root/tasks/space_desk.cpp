@@ -109,8 +109,8 @@ SpaceLedger::Terms SpaceDesk::terms_for(const Customer& customer) const {
           std::chrono::seconds(staging.promise_time_s), loop_.now()};
 }
 
-// What is kept and not in use goes to the trash, one after another: what each frees is known when
-// it is gone. Nothing goes for a claim that could not be granted if all of it were gone.
+// Entries that are kept and not in use go to the trash, one after another: what each frees is known
+// when it is gone. None goes for a claim that all of them could not satisfy.
 bool SpaceDesk::awaits_room(const JobKey& key, Customer& customer,
                             const SpaceAnswer& refusal) const {
   if (is_waiting_for_trash(customer, refusal.free)) return true;

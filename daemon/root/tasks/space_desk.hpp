@@ -21,7 +21,7 @@ namespace nodestage {
 
 class SpaceDesk {
  public:
-  // What is kept and nobody uses.
+  // Entries of the cache that no job uses.
   struct Unused {
     std::function<Amount(int disk_fd)> on_disk;  // at most so much of it is on that file system
     std::function<bool()> remove_one;            // moves one to the trash; false if there is none
@@ -29,20 +29,20 @@ class SpaceDesk {
   SpaceDesk(Loop& loop, const Config& config, const Areas& areas, Unused unused)
       : loop_(loop), config_(config), areas_(areas), unused_(std::move(unused)) {}
 
-  // Before a worker starts: a file without an answer yet, which it reads and the desk writes.
+  // Makes the file of a worker that is about to start, in which the desk answers it.
   [[nodiscard]] Result<Fd> make_answer_file(const JobKey& key) const;
   // Whether a worker's first claim includes a spool, which the job can do without.
   enum class Spool { none, claimed };
-  // A worker stages from now on. `directory`, the job's, stays open: the space of what a user
-  // mounts over it later does not count.
+  // Starts granting space to the job's worker. `directory`, the job's, stays open: the space of
+  // what a user mounts over it later does not count.
   void open(const JobKey& key, Subject subject, Fd directory, Spool spool = Spool::none);
-  // It no longer does. Returns whether its last claim was refused.
+  // Stops granting space. Returns whether the worker's last claim was refused.
   bool close(const JobKey& key);
 
-  // What the job was promised and has not written.
+  // Returns what the job was promised and has not written.
   [[nodiscard]] Amount promised_to(const JobKey& key) const { return ledger_.promised_to(key); }
-  // What a job waits for that lacks space which others were promised, such as "1.0 GiB of local
-  // disk, …"; "" for any other.
+  // Returns what a job waits for because others were promised it, such as "1.0 GiB of local disk,
+  // …"; "" for any other.
   [[nodiscard]] std::string lack_of(const JobKey& key) const;
 
  private:

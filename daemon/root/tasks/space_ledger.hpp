@@ -38,8 +38,8 @@ class SpaceLedger {
     Clock::time_point now{};
   };
 
-  // A worker starts, or is taken over with the last answer to it. Promises count among jobs whose
-  // directories are on the same device.
+  // Adds a worker that starts, or is taken over with the last answer to it. Promises count among
+  // jobs whose directories are on the same device.
   void open(const JobKey& job, uid_t uid, dev_t device, Clock::time_point now,
             const SpaceAnswer& last = {});
   void close(const JobKey& job) { entries_.erase(job); }
@@ -48,17 +48,17 @@ class SpaceLedger {
   // Notes a claim. Returns whether it asks for an answer.
   bool note(const JobKey& job, const SpaceClaim& claim);
 
-  // The answer to the job's last claim. It counts once book() has been called with it.
+  // Returns the answer to the job's last claim. It counts once book() has been called with it.
   [[nodiscard]] SpaceAnswer answer(const JobKey& job, const Terms& terms) const;
   void book(const JobKey& job, const SpaceAnswer& answer);
 
-  // Call it now and then: the job's last answer with what it is admitted now; nothing if that has
-  // not changed. A job that has written little lately loses what it was promised beyond that.
+  // Returns the job's last answer with what it is admitted now; nothing if that has not changed. A
+  // job that has written little lately loses what it was promised beyond that.
   [[nodiscard]] std::optional<SpaceAnswer> review(const JobKey& job, const Terms& terms);
 
-  // What the job cannot do without and has not written.
+  // Returns what the job cannot do without and has not written.
   [[nodiscard]] Amount least_of(const JobKey& job) const;
-  // What the job was promised and has not written.
+  // Returns what the job was promised and has not written.
   [[nodiscard]] Amount promised_to(const JobKey& job) const;
 
  private:

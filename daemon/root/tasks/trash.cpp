@@ -67,7 +67,7 @@ void Trash::give_up(const TrashEntry& entry, const std::string& why) {
     });
     return;
   }
-  if (told_.insert(entry.name).second)
+  if (logged_.insert(entry.name).second)
     log::error("trash {}: cannot be removed, and is tried again: {}", entry.name, why);
   given_up_.push_back(entry);
   if (std::exchange(is_pausing_, true)) return;
@@ -118,7 +118,7 @@ void Trash::start(const TrashEntry& entry, By by) {
 
 void Trash::is_gone(const TrashEntry& entry) {
   failed_.erase(entry.name);
-  told_.erase(entry.name);
+  logged_.erase(entry.name);
 }
 
 void Trash::removed(const TrashEntry& entry, By by, const WorkerEnd& end) {

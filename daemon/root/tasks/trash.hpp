@@ -27,12 +27,12 @@ class Trash {
   // Starts to remove what is there, for a few owners at a time, who take turns. A tree that cannot
   // be removed is tried again soon, then logged and tried again each minute.
   void sweep();
-  // The space is needed: what is there of that owner's trees is removed at normal priority.
+  // Removes that owner's trees at normal priority, since the space is needed.
   void hurry(std::uint32_t uid) { urgent_.insert(uid); }
-  // What kept trees from being removed may be away by now: they are tried again at once.
+  // Tries stuck trees again at once, since what kept them may be gone.
   void look_again();
-  // Trees that could not be removed so far.
-  [[nodiscard]] std::size_t stuck() const { return told_.size(); }
+  // Returns how many trees could not be removed so far.
+  [[nodiscard]] std::size_t stuck() const { return logged_.size(); }
 
  private:
   enum class By { owner, root };
@@ -61,7 +61,7 @@ class Trash {
   std::set<std::uint32_t> halting_;        // owners whose remover came no further: root's own does
   std::vector<TrashEntry> given_up_;       // until the next try of all
   std::set<std::string> failed_;           // names that could not be removed once
-  std::set<std::string> told_;             // names that were logged
+  std::set<std::string> logged_;           // names that were logged
   bool is_pausing_ = false;                // until the next try of all
   bool is_sweeping_later_ = false;
 };

@@ -13,22 +13,22 @@
 
 namespace nodestage {
 
-// The name of the worker's cgroup.
+// Returns the name of the worker's cgroup.
 std::string cgroup_of(const JobRecord& record, WorkerTask task);
 
 Workers::Limits limits_of(WorkerTask task, const Config& config);
 CgroupLimits resources_of(const JobRecord& record, const Config& config);
 
-// All of the order that follows from the record and the settings; `directory` is the path of the
-// job's. The caller fills in the descriptors.
+// Returns all of the order that follows from the record and the settings; `directory` is the path
+// of the job's. The caller fills in the descriptors.
 WorkerStart order_for(const JobRecord& record, WorkerTask task, const Config& config,
                       const std::string& directory);
 
-// How long a relay worker waits for its plan: longer in a large job, whose first node answers all
-// of its nodes.
+// Returns how long a relay worker waits for its plan: longer in a large job, whose first node
+// answers all of its nodes.
 std::chrono::seconds relay_wait_of(const Begin& begin, const Config& config);
 
-// Why environments are not staged on a node that cannot stop what their programs leave behind.
+// Returns the reason on a node that cannot stop what the programs of environments leave behind.
 std::string venv_refusal(const std::string& node);
 
 }  // namespace nodestage

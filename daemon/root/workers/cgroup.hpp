@@ -31,9 +31,9 @@ class Cgroups {
   // /proc/self/cgroup. With version 2, this process moves into a leaf `supervisor`, since a cgroup
   // that delegates controllers must not hold processes. `proc` is /proc, except in tests.
   static Result<std::string> hand_on(const std::string& proc = "/proc");
-  // `cgroup`: what hand_on() returned, in this process or in another one that still runs.
+  // `cgroup` is what hand_on() returned, in this process or in another one that still runs.
   static Result<Cgroups> discover(const std::string& cgroup, const std::string& proc = "/proc");
-  // Without cgroups: every call below does nothing.
+  // Returns an object without cgroups, of which every call below does nothing.
   static Cgroups none() { return Cgroups(); }
 
   // Makes the cgroup `name` with its limits.
@@ -41,13 +41,13 @@ class Cgroups {
   // Moves the calling process (a forked child, still root) into `name`. Safe in the child of a
   // single-threaded parent.
   Status enter(const std::string& name) const;
-  // Sends SIGKILL to all processes in `name`. False if there is no such cgroup.
+  // Sends SIGKILL to all processes in `name`. Returns false if there is no such cgroup.
   [[nodiscard]] bool kill(const std::string& name) const;
-  // Whether the kernel killed a process in `name` because of the memory limit.
+  // Returns whether the kernel killed a process in `name` because of the memory limit.
   [[nodiscard]] bool ran_out_of_memory(const std::string& name) const;
-  // Removes `name`. False while a process is still in it. True if it does not exist.
+  // Removes `name`. Returns false while a process is in it, true if it does not exist.
   [[nodiscard]] bool remove(const std::string& name) const;
-  // The names that exist, for cleaning up at the start.
+  // Returns the names that exist, for cleaning up at the start.
   [[nodiscard]] std::vector<std::string> list() const;
 
   [[nodiscard]] bool available() const { return !bases_.empty(); }

@@ -18,12 +18,12 @@ namespace nodestage {
 
 class Helper {
  public:
-  // Runs in the child, as root. The child's end of the channel is k_peer_channel_fd, what another
-  // helper has the other end of is k_signer_fd, its stderr is the daemon's, and it has no other
-  // descriptor. Returns the exit code.
+  // Runs in the child, as root. The child's end of the channel is k_peer_channel_fd, that of a pair
+  // with another helper k_signer_fd, its stderr is the daemon's, and it has no other descriptor.
+  // Returns the exit code.
   using Body = std::function<int()>;
   using OnPacket = std::function<void(std::string_view)>;
-  // The child has exited. The callback may destroy the Helper.
+  // Called when the child has exited. It may destroy the Helper.
   using OnEnd = std::function<void()>;
 
   static Result<std::unique_ptr<Helper>> start(Loop& loop, const Body& body, const Fd& to_other,
@@ -32,7 +32,7 @@ class Helper {
   Helper& operator=(const Helper&) = delete;
   ~Helper();
 
-  // Never blocks: what the child does not read in time is kept. False if that becomes too much.
+  // Never blocks: keeps what the child does not read in time; returns false if it is too much.
   bool send(std::string packet);
 
  private:

@@ -24,7 +24,7 @@ struct Identity {
 // Then verifies that none of it can be taken back. Refuses a uid or gid of 0.
 Status become(const Identity& identity, Groups groups);
 
-// The same for a system user by name, without supplementary groups. Asks NSS.
+// Does the same for a system user by name, without supplementary groups. Asks NSS.
 Status become_user(const std::string& user);
 
 // Keeps uid 0 but only what removing files of any owner needs (CAP_DAC_OVERRIDE,

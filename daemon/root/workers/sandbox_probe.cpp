@@ -17,14 +17,14 @@ constexpr std::uint32_t k_nobody = 65534;
 constexpr std::chrono::seconds k_limit{60};
 
 SandboxState state_of(const WorkerStatus& status, const WorkerEnd& end) {
-  const std::string told = printable(status.cause, Newlines::join);
+  const std::string text = printable(status.cause, Newlines::join);
   if (status.phase == WorkerPhase::done)
-    return {told.empty() ? SandboxState::Kind::holds : SandboxState::Kind::lacking, told};
-  if (status.phase == WorkerPhase::failed) return {SandboxState::Kind::fault, told};
+    return {text.empty() ? SandboxState::Kind::holds : SandboxState::Kind::lacking, text};
+  if (status.phase == WorkerPhase::failed) return {SandboxState::Kind::fault, text};
   return {SandboxState::Kind::fault, "the process that tried it " + end.text};
 }
 
-void tell(const SandboxState& state, SandboxNeed need) {
+void log_state(const SandboxState& state, SandboxNeed need) {
   const char* required = need == SandboxNeed::required
                              ? "; worker.sandbox requires it: jobs that stage fail on this node"
                              : "";
@@ -65,9 +65,9 @@ void SandboxProbe::start(const std::string& directory, const OnFound& on_found) 
 }
 
 void SandboxProbe::found(const Fd& status, const WorkerEnd& end, const OnFound& on_found) const {
-  const auto told = read_worker_status(status.get());
-  const SandboxState state = state_of(told ? *told : WorkerStatus{}, end);
-  tell(state, config_.worker.sandbox);
+  const auto reported = read_worker_status(status.get());
+  const SandboxState state = state_of(reported ? *reported : WorkerStatus{}, end);
+  log_state(state, config_.worker.sandbox);
   on_found(state);
 }
 

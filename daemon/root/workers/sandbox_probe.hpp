@@ -18,7 +18,7 @@ class SandboxProbe {
 
   SandboxProbe(Workers& workers, const Config& config) : workers_(workers), config_(config) {}
 
-  // `directory`: any that exists. Logs the result, or why there is none.
+  // Starts the probe in `directory`, any that exists. Logs the result, or why there is none.
   void start(const std::string& directory, const OnFound& on_found);
 
  private:

@@ -37,15 +37,15 @@ struct WorkerStart {
   int spool_fd = -1;
 };
 
-// How long ago the process started.
+// Returns how long ago the process started.
 std::chrono::milliseconds age_of(const ProcessMark& mark);
 
-// It outlives this object, and the daemon.
+// The process outlives this object, and the daemon.
 class WorkerProcess {
  public:
   static Result<WorkerProcess> start(const WorkerStart& start, const Cgroups& cgroups);
 
-  // The process that `mark` names, if it still runs.
+  // Returns the process that `mark` names, if it still runs.
   static std::optional<WorkerProcess> adopt(const ProcessMark& mark);
 
   [[nodiscard]] const ProcessMark& mark() const { return mark_; }
@@ -58,12 +58,12 @@ class WorkerProcess {
   [[nodiscard]] int started_fd() const { return started_.get(); }
   [[nodiscard]] std::string read_start_fault();
 
-  // The worker's stdout and stderr; -1 if adopted.
+  // Returns the worker's stdout and stderr; -1 if adopted.
   [[nodiscard]] int log_fd() const { return log_.get(); }
 
   void kill() const;
 
-  // To be called when pid_fd() is readable. Returns "ended with code 1" or "was killed by signal 9
+  // Call it when pid_fd() is readable. Returns "ended with code 1" or "was killed by signal 9
   // (Killed)"; only "ended" for an adopted process, of which nothing is known.
   [[nodiscard]] std::string reap();
 

@@ -11,7 +11,7 @@
 namespace nodestage {
 namespace {
 
-// Of a child that was not waited for: of no other process.
+// Reads that of a child that was not waited for, so of no other process.
 std::optional<std::chrono::nanoseconds> processor_time(int pid) {
   clockid_t clock{};
   timespec used{};

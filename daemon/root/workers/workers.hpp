@@ -38,7 +38,7 @@ class Workers {
     std::chrono::seconds start{30};  // to become the worker, which includes asking NSS
     std::chrono::seconds run{86'400};
     std::chrono::seconds kill{10};  // from SIGKILL to giving it up
-    // Without any use of a processor; 0: no limit, for what may wait for a file system.
+    // The limit without any use of a processor; 0: none, for what may wait for a file system.
     std::chrono::seconds idle{0};
   };
 
@@ -47,8 +47,8 @@ class Workers {
   Workers& operator=(const Workers&) = delete;
   virtual ~Workers() = default;
 
-  // `subject`: what the worker's log lines are about. on_end is called once, from the loop, never
-  // from start().
+  // Starts a worker whose log lines are about `subject`. on_end is called once, from the loop,
+  // never from start().
   virtual Result<Id> start(const WorkerStart& start, const CgroupLimits& resources,
                            const Limits& limits, Subject subject, OnEnd on_end);
   // Takes over a worker of an earlier daemon, if it still runs.
@@ -57,7 +57,7 @@ class Workers {
   // Sends SIGKILL to the worker and all its children; on_end follows.
   virtual void kill(Id id);
   [[nodiscard]] virtual ProcessMark mark(Id id) const;
-  // Whether everything that a worker starts is killed with it, whatever it does.
+  // Returns whether everything that a worker starts is killed with it, whatever it does.
   [[nodiscard]] virtual bool ends_all() const { return cgroups_.available(); }
 
   // Kills what earlier daemons left in cgroups that no adopted worker uses.
