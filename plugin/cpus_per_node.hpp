@@ -8,8 +8,8 @@
 
 namespace nodestage {
 
-// The CPUs of the node with index `node_index`; nullopt if the text is malformed before that node
-// or names fewer nodes.
+// Returns the CPUs of the node with index `node_index`; nullopt if the text is malformed before
+// that node or names fewer nodes.
 std::optional<std::uint32_t> cpus_of_node(std::string_view text, std::size_t node_index);
 
 }  // namespace nodestage

@@ -27,7 +27,7 @@ constexpr std::chrono::seconds k_answer_reserve{2};
 // How long the daemon may take to say where the job's directory is.
 constexpr std::chrono::seconds k_place_wait{5};
 
-// The message to the user of a job that could not be announced.
+// Returns the message to the user of a job that could not be announced.
 std::string user_text(const Begin& begin, const std::string& cause) {
   return "no data could be staged on this node: " + cause +
          ".\nSubmit the job again; --exclude=" + begin.node +
@@ -41,7 +41,7 @@ std::string size_text(const Begin& begin) {
          "options (for example, one glob instead of many names) and submit the job again.";
 }
 
-// Why this job cannot be staged on any node; "" if it can.
+// Returns why this job cannot be staged on any node; "" if it can.
 std::string root_text(const Begin& begin) {
   const std::string nothing = "nothing was staged on this node: ";
   if (begin.uid == 0)
@@ -58,8 +58,8 @@ void log_fault(std::uint32_t job, const std::string& what) {
   slurm_error("nodestage: job %u: %s", job, printable(what.substr(0, what.find('\n'))).c_str());
 }
 
-// The cause if it failed, or "". A daemon that was reached and is only slow has the request and may
-// still take it: the tasks ask it.
+// Returns the cause if it failed, or "". A daemon that was reached and is only slow has the request
+// and may still take it: the tasks ask it.
 std::string announce(const PluginSettings& settings, const Begin& begin) {
   const Deadline deadline = Clock::now() + settings.begin_wait;
   const auto reply = ask_daemon(settings.socket, begin, deadline, deadline);
@@ -75,7 +75,7 @@ std::string announce(const PluginSettings& settings, const Begin& begin) {
   return "nodestaged gave an unexpected answer";
 }
 
-// The marker's text: empty if the daemon knows the job, or may know it.
+// Returns the marker's text: empty if the daemon knows the job, or may know it.
 std::string begin_job(const PluginSettings& settings, const Begin& begin) {
   if (begin.request.size() > k_max_request_bytes) return size_text(begin);
   if (std::string text = root_text(begin); !text.empty()) return text;
@@ -83,7 +83,7 @@ std::string begin_job(const PluginSettings& settings, const Begin& begin) {
   return cause.empty() ? cause : user_text(begin, cause);
 }
 
-// The limit for the epilog hook.
+// Returns the limit for the epilog hook.
 std::chrono::seconds epilog_limit(const PluginSettings& settings) {
   const auto wait = epilog_wait_of(settings, powers_down(text_from_environment("SLURMD_NODENAME")));
   const auto timeout = epilog_timeout();
@@ -108,7 +108,7 @@ void log_end(std::uint32_t job, const Message& reply) {
   }
 }
 
-// Whether `path` is `place` or below it.
+// Returns whether `path` is `place` or below it.
 bool is_in(std::string_view path, std::string_view place) {
   return path.starts_with(place) &&
          (path.size() == place.size() || path.substr(place.size()).starts_with('/'));
@@ -131,7 +131,7 @@ void end_left_writers(const PluginSettings& settings, const End& end) {
 // the job directory itself are detached before the job's end, so that the daemon reaches it, and
 // after it. Those below stay until the results are delivered, because one of them can be a part of
 // an output, which must not look delivered: then they are where nothing is needed any more. There,
-// what any user has mounted goes, since nobody else would detach what another job has left.
+// what any user has mounted is detached, since nothing else detaches what a job has left.
 class UserMounts {
  public:
   UserMounts(const PluginSettings& settings, const PlaceQuery& job, Deadline limit)

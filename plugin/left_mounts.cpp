@@ -37,7 +37,7 @@ std::string unescaped(std::string_view text) {
   return plain;
 }
 
-// Of whom it is (the kernel's word).
+// Returns its owner (by the kernel's word).
 std::optional<std::uint32_t> owner_in(std::string_view options) {
   constexpr std::string_view k_owner = "user_id=";
   while (!options.empty()) {
@@ -58,14 +58,14 @@ std::optional<FuseMount> users_mount_in(std::string_view line) {
   return FuseMount{std::string(mount->number), unescaped(mount->point)};
 }
 
-// As mountinfo shows it: without links.
+// Returns the path as mountinfo shows it: without links.
 std::string path_of(int fd) {
   char path[PATH_MAX];
   const ssize_t size = ::readlink(("/proc/self/fd/" + std::to_string(fd)).c_str(), path, PATH_MAX);
   return size <= 0 ? std::string() : std::string(path, static_cast<std::size_t>(size));
 }
 
-// The path below `directory`, or "".
+// Returns the path below `directory`, or "".
 std::string_view below(std::string_view path, std::string_view directory) {
   if (!path.starts_with(directory) || !path.substr(directory.size()).starts_with('/')) return {};
   return path.substr(directory.size() + 1);

@@ -1,8 +1,8 @@
-// Mounts that the programs of a job have left. An ordinary user can mount with FUSE (squashfuse,
-// sshfs, …). The program that serves such a mount is killed with its job and the mount stays, so
-// that nothing in it can be read, and the directory below it can be neither moved nor removed. That
-// is so for the name space of mounts in which the daemon and its workers are, the node's. A mount
-// in a name space of a job's own keeps nothing from being removed: the kernel drops it.
+// Detaches mounts that a job's programs have left. An ordinary user can mount with FUSE
+// (squashfuse, sshfs, …). The program that serves such a mount is killed with its job and the mount
+// stays, so that nothing in it can be read, and the directory below it can be neither moved nor
+// removed. That is so for the name space of mounts in which the daemon and its workers are, the
+// node's. A mount in a name space of a job's own keeps nothing from removal: the kernel drops it.
 //
 // Needs root, in the node's name space of mounts. The user can change the tree meanwhile: no link
 // is followed, and no mount is entered, which might not answer.
@@ -24,10 +24,10 @@ struct FuseMount {
   bool operator==(const FuseMount&) const = default;
 };
 
-// The FUSE mounts of all users but root, in the order of `mountinfo` (proc_pid_mountinfo(5)): what
-// is mounted in or over another mount comes later.
+// Returns the FUSE mounts of all users but root, in the order of `mountinfo`
+// (proc_pid_mountinfo(5)): what is mounted in or over another mount comes later.
 std::vector<FuseMount> users_fuse_mounts(std::string_view mountinfo);
-// The same now; none if that cannot be read.
+// Does the same for now; returns none if that cannot be read.
 std::vector<FuseMount> users_fuse_mounts();
 
 struct LeftMounts {

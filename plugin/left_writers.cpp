@@ -35,7 +35,7 @@ std::string target_of(const std::string& link) {
   return size <= 0 ? std::string() : std::string(path, static_cast<std::size_t>(size));
 }
 
-// The real or the effective one: /proc shows processes that cannot be traced as root's.
+// Compares the real or the effective one: /proc shows processes that cannot be traced as root's.
 bool is_of(const std::string& process, std::uint32_t uid) {
   const auto status = read_file(AT_FDCWD, process + "/status", k_most_status);
   if (!status) return false;
@@ -116,15 +116,15 @@ std::vector<int> kill_all(const std::string& directory, std::uint32_t uid) {
 
 }  // namespace
 
-// Apart: a process can make whoever reads its maps wait for its memory.
+// Asks apart, since a process can make a reader of its maps wait for its memory.
 std::vector<int> kill_left_writers(const std::string& directory, std::uint32_t uid) {
-  const auto told = ask_apart(k_limit, [&] {
+  const auto answer = ask_apart(k_limit, [&] {
     std::string pids;
     for (const int pid : kill_all(directory, uid)) pids += std::to_string(pid) + " ";
     return pids;
   });
   std::vector<int> killed;
-  std::string_view rest = told ? std::string_view(*told) : std::string_view();
+  std::string_view rest = answer ? std::string_view(*answer) : std::string_view();
   while (const auto pid = take_number<int>(rest)) {
     killed.push_back(*pid);
     rest.remove_prefix(1);

@@ -1,8 +1,8 @@
-// Processes of a user that have something open in a tree of results that is kept on the node: they
-// could fill it after it was measured. Slurm has killed what it knows of the job, but a process of
-// the user's other job, or one that has escaped, can have a descriptor there.
+// Kills processes of a user that have something open in a tree of results that is kept on the node:
+// they could fill it after it was measured. Slurm has killed what it knows of the job, but a
+// process of the user's other job, or one that has escaped, can have a descriptor there.
 //
-// Needs root. What such a process hides from /proc (a descriptor in a message that nobody has
+// Needs root. What such a process hides from /proc (a descriptor in a message that no process has
 // received) is not found.
 #pragma once
 

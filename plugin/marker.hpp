@@ -28,11 +28,11 @@ struct Marker {
 
 bool wants_every_job(const std::string& runtime_dir);
 
-// A marker that exists but cannot be read is `failed`, with the cause as its message.
+// Reads a marker. One that exists but cannot be read is `failed`, with the cause as message.
 Marker read_marker(const std::string& runtime_dir, std::uint32_t job);
 
-// Creates the directories if necessary. Refuses (EPERM) a directory that anyone but the caller
-// (root, except in tests) owns or can write to.
+// Writes a marker, and the directories if necessary. Refuses (EPERM) a directory that anyone but
+// the caller (root, except in tests) owns or can write to.
 Status write_marker(const std::string& runtime_dir, std::uint32_t job, std::string_view message);
 
 void remove_marker(const std::string& runtime_dir, std::uint32_t job);

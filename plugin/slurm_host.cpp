@@ -38,7 +38,7 @@ bool uses_interactive_step() {
          std::strstr(conf->launch_params, "use_interactive_step") != nullptr;
 }
 
-// The arguments of this process, its name first; none if they cannot be read.
+// Returns the arguments of this process, its name first; none if they cannot be read.
 std::vector<std::string> own_arguments() {
   constexpr std::size_t k_max_bytes = 4 << 20;
   std::vector<std::string> arguments;
@@ -75,11 +75,11 @@ std::uint16_t epilog_timeout_of(const Conf& conf) {
   }
 }
 
-// Whether the program has read slurm.conf. From 23.11 on, that of a prolog or epilog gets some of
-// the settings from slurmd instead: no limit of time, and before 24.05 no PrologFlags.
+// Returns whether the program has read slurm.conf. From 23.11 on, that of a prolog or epilog gets
+// some of the settings from slurmd instead: no limit of time, and before 24.05 no PrologFlags.
 bool is_read(const slurm_conf_t& conf) { return conf.control_machine != nullptr; }
 
-// Of the file that slurmd has read.
+// Reads a setting of the file that slurmd has read.
 std::optional<std::string> setting_of_file(const char* key) {
   const char* const path = std::getenv("SLURM_CONF");
   return setting_in_slurm_conf(path == nullptr ? "/etc/slurm/slurm.conf" : path, key);

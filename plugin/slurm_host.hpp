@@ -11,26 +11,26 @@
 
 namespace nodestage {
 
-// EpilogTimeout, or PrologEpilogTimeout where only that exists; nullopt if there is no limit.
+// Returns EpilogTimeout, or PrologEpilogTimeout where only that exists; nullopt: no limit.
 std::optional<std::chrono::seconds> epilog_timeout();
 
-// The job's host list, in the prolog and epilog; empty if it is not available.
+// Returns the job's host list, in the prolog and epilog; empty if it is not available.
 std::string prolog_host_list();
 
-// The names in a Slurm host list ("n[1-3]"), in its order; none if it cannot be parsed.
+// Returns the names in a Slurm host list ("n[1-3]"), in its order; none if it cannot be parsed.
 std::vector<std::string> names_in_host_list(const std::string& host_list);
 
-// Whether a job's prologs run at its allocation (PrologFlags=Alloc in slurm.conf); true if that is
-// not known.
+// Returns whether a job's prologs run at its allocation (PrologFlags=Alloc in slurm.conf); true if
+// that is not known.
 bool prologs_run_at_allocation();
 
-// Whether Slurm may switch the node off when it is idle: there is a SuspendProgram, and
+// Returns whether Slurm may switch the node off when it is idle: there is a SuspendProgram, and
 // SuspendExcNodes does not name the node. (Nodes "NAMES:COUNT" there are not excluded by name.)
 bool powers_down(const std::string& node);
 
-// The largest TmpDisk of all nodes, in bytes, from one request to the controller (as sbatch itself
-// makes). nullopt if that is not known or TmpFS is not set: TmpDisk is then the size of /tmp,
-// whatever file system the job directories are on.
+// Returns the largest TmpDisk of all nodes, in bytes, from one request to the controller (as sbatch
+// itself makes). nullopt if that is not known or TmpFS is not set: TmpDisk is then the size of
+// /tmp, whatever file system the job directories are on.
 std::optional<std::uint64_t> largest_node_disk();
 
 // What salloc will run: a command on this host, or a step (the interactive step, or a plain srun);
@@ -38,10 +38,10 @@ std::optional<std::uint64_t> largest_node_disk();
 enum class SallocCommand { not_salloc, none, local, step };
 SallocCommand salloc_command();
 
-// Whether this is `srun --jobid=ID`: a step of an existing job.
+// Returns whether this is `srun --jobid=ID`: a step of an existing job.
 bool srun_names_a_job();
 
-// Whether this is `sbatch --array`, by whichever way the option was given.
+// Returns whether this is `sbatch --array`, by whichever way the option was given.
 bool sbatch_makes_an_array();
 
 }  // namespace nodestage

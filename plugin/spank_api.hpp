@@ -1,4 +1,4 @@
-// Slurm's <spank.h> for C++, and typed access to its items.
+// Includes Slurm's <spank.h> for C++, and gives typed access to its items.
 #pragma once
 
 #include <sys/types.h>
@@ -19,8 +19,8 @@ T spank_item_or(spank_t spank, spank_item_t item, T fallback) {
   return spank_get_item(spank, item, &value) == ESPANK_SUCCESS ? value : fallback;
 }
 
-// A variable of the job's environment (remote context only), or "" if it is not set or has 1,024
-// bytes or more.
+// Returns a variable of the job's environment (remote context only), or "" if it is not set or has
+// 1,024 bytes or more.
 inline std::string spank_variable(spank_t spank, const char* name) {
   char value[1024];
   if (spank_getenv(spank, name, value, sizeof value) != ESPANK_SUCCESS) return {};

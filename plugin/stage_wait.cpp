@@ -152,7 +152,7 @@ StageWaitResult Conversation::run() {
   }
 }
 
-// For --stage-wait=none: uses what is ready, and waits for nothing.
+// Uses what is ready, and waits for nothing, for --stage-wait=none.
 StageWaitResult ask_once(const StageWaitOrder& order, const PluginSettings& settings,
                          TaskVoice& voice) {
   const Deadline limit = Clock::now() + k_patience_of_none;

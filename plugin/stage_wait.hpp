@@ -1,4 +1,4 @@
-// A task's wait for its node's staging: the conversation with the daemon, without SPANK.
+// Waits, as a task, for its node's staging: the conversation with the daemon, without SPANK.
 #pragma once
 
 #include <string>

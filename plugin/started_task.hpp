@@ -1,5 +1,5 @@
-// What a task's program was really started with: a TaskProlog script, and a plugin that is listed
-// after this one, can set other variables once task_init has returned.
+// Finds out what a task's program was really started with: a TaskProlog script, and a plugin that
+// is listed after this one, can set other variables once task_init has returned.
 #pragma once
 
 #include <string>
@@ -7,7 +7,7 @@
 
 namespace nodestage {
 
-// The value of SLURM_TMPDIR in the text of /proc/PID/environ; "" where it is not set.
+// Returns the value of SLURM_TMPDIR in the text of /proc/PID/environ; "" where it is not set.
 std::string directory_in(std::string_view environment);
 
 // Starts a process that waits until the calling one, a task, has executed its program, and then

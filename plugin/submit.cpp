@@ -115,7 +115,7 @@ void warn_of_size(std::uint64_t bytes) {
        human_bytes(*disk) + " of local disk (TmpDisk): staging them will fail");
 }
 
-void tell_salloc_where_the_data_is() {
+void explain_to_salloc() {
   if (salloc_command() != SallocCommand::local) return;
   slurm_spank_log(
       "nodestage: the data is staged on the job's nodes, and this shell's environment cannot be "
@@ -192,7 +192,7 @@ int submit_request(spank_t spank, const PluginSettings& settings) {
   warn_of_all(look.warnings);
   warn_of_shared_targets(request);
   warn_of_size(look.least_bytes);
-  tell_salloc_where_the_data_is();
+  explain_to_salloc();
   return 0;
 }
 

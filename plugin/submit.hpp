@@ -10,13 +10,13 @@ namespace nodestage {
 // The options' numbers, as Slurm passes them to the callback.
 enum class StageOption : int { dataset = 1, output = 2, wait = 3, venv = 4 };
 
-// Before the options are read: drops what is inherited from an outer job. Always 0.
+// Drops what is inherited from an outer job, before the options are read. Returns 0.
 int submit_init(spank_t spank, const PluginSettings& settings);
 
 // Takes one occurrence of an option. Returns 0, or -1 after printing the cause.
 int submit_option(StageOption option, std::string_view text);
 
-// After all options (of one heterogeneous component): puts the request into the job-control
+// Puts, after all options (of one heterogeneous component), the request into the job-control
 // environment. Returns 0, or -1 after printing the cause.
 int submit_request(spank_t spank, const PluginSettings& settings);
 

@@ -12,7 +12,7 @@ namespace {
 
 constexpr std::string_view k_option_prefix = "_SLURM_SPANK_OPTION_nodestage_";
 
-// Whether an inner submission must not inherit this variable.
+// Returns whether an inner submission must not inherit this variable.
 bool is_inherited_option(std::string_view name, SubmitFor what) {
   const bool reimported = name.starts_with("SLURM_SPANK_");
   if (reimported) name.remove_prefix(std::string_view("SLURM_SPANK_").size());

@@ -1,4 +1,4 @@
-// What an outer job's staging left in the environment of sbatch, salloc or srun.
+// Removes what an outer job's staging left in the environment of sbatch, salloc or srun.
 #pragma once
 
 namespace nodestage {

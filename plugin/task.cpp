@@ -83,9 +83,9 @@ bool expects_staging(spank_t spank) {
   return step_options.asks_for_staging || !spank_variable(spank, "NODESTAGE_JOBID").empty();
 }
 
-// For a step that asks for staging, or whose job staged on another node, on a node where no prolog
-// ran our hook. In a heterogeneous job that can be correct, since each component's step carries the
-// options of all components.
+// Serves a step that asks for staging, or whose job staged on another node, on a node where no
+// prolog ran our hook. In a heterogeneous job that can be correct, since each component's step
+// carries the options of all components.
 int unannounced(spank_t spank, const PluginSettings& settings, TaskVoice& voice) {
   if (!spank_variable(spank, "SLURM_HET_SIZE").empty()) {
     voice.say("note: nothing was staged for this component of the job on this node");
@@ -180,7 +180,7 @@ void set_environment(spank_t spank, const std::vector<std::string>& environment)
   spank_setenv(spank, "NODESTAGE_JOBID", std::to_string(job_of(spank)).c_str(), 1);
 }
 
-// How this task of the step speaks.
+// Returns how this task of the step speaks.
 Speech speech_of(spank_t spank) {
   if (spank_item_or(spank, S_TASK_ID, 0) != 0) return Speech::silent;
   const bool first_node = spank_item_or<std::uint32_t>(spank, S_JOB_NODEID, 0) == 0;
@@ -265,11 +265,11 @@ int task_init(spank_t spank, const PluginSettings& settings) {
 
 int task_exit(spank_t spank, const PluginSettings& settings) {
   static constinit bool gave_up = false;  // one task's wait uses up the whole step's limit
-  static constinit bool told_run = false;
+  static constinit bool has_reported_run = false;
   const std::uint32_t job = job_of(spank);
   if (gave_up || read_marker(settings.runtime_dir, job).state != MarkerState::ask_daemon) return 0;
   const Deadline limit = Clock::now() + k_exit_wait;
-  const auto tell = [&](const Message& message) {
+  const auto send = [&](const Message& message) {
     const auto reply = ask_daemon(settings.socket, message, limit, limit);
     if (reply) return true;
     gave_up = true;
@@ -279,14 +279,14 @@ int task_exit(spank_t spank, const PluginSettings& settings) {
   };
   // The daemon may have been away when the task started; all other steps wait for its verdict.
   const bool looks = only_observes(spank);
-  if (looks || (step_options.wait == StageWait::none && !std::exchange(told_run, true))) {
+  if (looks || (step_options.wait == StageWait::none && !std::exchange(has_reported_run, true))) {
     Wait wait = wait_message(spank);
     wait.goes_on = looks ? k_looked : k_runs;
     wait.scope = WaitScope::node;
-    if (!tell(wait) || looks) return 0;
+    if (!send(wait) || looks) return 0;
   }
   const int status = spank_item_or(spank, S_TASK_EXIT_STATUS, -1);
-  tell(Exited{job, step_of(spank), static_cast<std::uint32_t>(status)});
+  send(Exited{job, step_of(spank), static_cast<std::uint32_t>(status)});
   return 0;
 }
 

@@ -14,15 +14,15 @@ namespace nodestage {
 // an invalid --stage-wait, the step waits.
 void step_option(StageOption option, std::string_view text);
 
-// As root, in the child that becomes the task: reports to the daemon that a step does not wait.
-// Runs as root so that no user can prevent it. Always 0.
+// Reports to the daemon that a step does not wait, in the child that becomes the task, and as root
+// so that no user can prevent it. Returns 0.
 int task_init_privileged(spank_t spank, const PluginSettings& settings);
 
-// As the user, in the child that becomes the task. 0: run it; -1: it fails, and the cause was
-// printed.
+// Waits for the data, as the user, in the child that becomes the task. Returns 0 to run it, or -1
+// to fail it: the cause was printed.
 int task_init(spank_t spank, const PluginSettings& settings);
 
-// As root in slurmstepd. Always 0; takes at most a second for the whole step.
+// Reports the end of a task, as root in slurmstepd. Returns 0 after a second per step at most.
 int task_exit(spank_t spank, const PluginSettings& settings);
 
 }  // namespace nodestage

@@ -21,7 +21,7 @@ void kill_group(pid_t group) {
   for (int i = 0; i < k_tries && ::kill(-group, SIGKILL) == 0; ++i) ::poll(nullptr, 0, k_pause_ms);
 }
 
-// The guard's own process.
+// Runs as the guard's own process.
 int guard(Pipe& link) {
   ::setsid();
   ::prctl(PR_SET_NAME, "nodestage-guard");

@@ -8,15 +8,15 @@
 namespace nodestage {
 
 // The guard has a session of its own and ignores signals. It holds this process's descriptors until
-// the command has exited, and with them its locks: whoever gets such a lock finds no command.
+// the command has exited, and its locks with them: a process with such a lock finds no command.
 class CommandGuard {
  public:
   static Result<CommandGuard> start();
 
-  // In the command's process, which leads its group: the guard knows it from now on.
+  // Registers the calling process, the command's, which leads its group.
   void watch_this_process() const;
 
-  // Before the command's process is waited for: afterwards its number may belong to another one.
+  // Call it before the command's process is waited for, which frees its number.
   void dismiss();
 
  private:

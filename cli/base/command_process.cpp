@@ -15,7 +15,7 @@
 namespace nodestage {
 namespace {
 
-// In the child. Returns only if the program cannot be run, with errno's value.
+// Runs in the child. Returns only if the program cannot be run, with errno's value.
 int become(const std::vector<std::string>& words, const std::vector<VariableChange>& environment,
            const Signals& signals, const CommandGuard& guard, pid_t parent) {
   ::setpgid(0, 0);
@@ -107,7 +107,7 @@ void CommandProcess::stopped(int number) {
   signal(SIGCONT);
 }
 
-// False if the terminal does not belong to this process's group.
+// Returns false if the terminal does not belong to this process's group.
 bool CommandProcess::give_terminal() {
   if (!terminal_ || ::tcgetpgrp(terminal_.get()) != ::getpgrp()) return false;
   has_terminal_ = ::tcsetpgrp(terminal_.get(), child_.pid()) == 0;

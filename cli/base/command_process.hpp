@@ -31,11 +31,11 @@ class CommandProcess {
   // Sends a signal to the whole group.
   void signal(int number) const;
 
-  // To be called after a SIGCHLD. Whether the command has exited; if so, kills what is left of its
-  // group. If the command was stopped, stops this process too; both continue together.
+  // Call it after a SIGCHLD. Returns whether the command has exited; if so, kills what is left of
+  // its group. If the command was stopped, stops this process too; both continue together.
   [[nodiscard]] bool has_ended();
 
-  // After has_ended(): its exit code, or 128 + n if signal n killed it.
+  // Returns, after has_ended(), its exit code, or 128 + n if signal n killed it.
   [[nodiscard]] int code() const { return code_; }
 
  private:

@@ -1,4 +1,4 @@
-// Shared by the command's verbs: conversations with the daemon, and errors.
+// Holds conversations with the daemon and prints errors, for all verbs of the command.
 #pragma once
 
 #include <chrono>
@@ -25,7 +25,7 @@ int daemon_fault(const std::string& what);
 using OnMessage = std::function<std::optional<int>(const Message&)>;
 int converse(const std::string& socket, const Message& request, const OnMessage& on_message);
 
-// The same, but the caller reports the fault.
+// Does the same, but the caller reports the fault.
 Result<int> exchange(const std::string& socket, const Message& request,
                      const OnMessage& on_message);
 

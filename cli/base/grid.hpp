@@ -11,9 +11,9 @@ class Grid {
  public:
   // The first `left` columns are aligned to the left, the others to the right.
   Grid(std::vector<std::string> head, std::size_t left) : left_(left) { add(std::move(head)); }
-  // Cells are printable.
+  // Adds a row, whose cells are printable.
   void add(std::vector<std::string> row);
-  // Lines with their newlines, without blanks at their ends.
+  // Returns lines with their newlines, without blanks at their ends.
   [[nodiscard]] std::string text() const;
 
  private:
@@ -22,7 +22,7 @@ class Grid {
   std::vector<std::vector<std::string>> rows_;
 };
 
-// The width of printable text in characters, assuming one column for each.
+// Returns the width of printable text in characters, assuming one column for each.
 std::size_t width_of(const std::string& text);
 
 }  // namespace nodestage

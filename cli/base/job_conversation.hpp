@@ -1,5 +1,5 @@
-// JobConversation: a request of a process in a job to the daemon of its node, which can take long
-// to answer: shows the progress, and asks again if the daemon restarts meanwhile.
+// JobConversation: sends a request of a process in a job to the daemon of its node, which can take
+// long to answer. Shows the progress, and asks again if the daemon restarts.
 #pragma once
 
 #include <cstdint>
@@ -12,14 +12,14 @@
 
 namespace nodestage {
 
-// Of the verb that asks, for messages.
+// The verb that asks, for messages.
 struct JobVerb {
   std::string name;            // "wait"
   std::string works_in;        // "a job with --stage-out"
   std::string what_a_name_is;  // a sentence about its NAMEs
 };
 
-// The job of this process, from its environment; 0 outside of a job.
+// Returns the job of this process, from its environment; 0 outside of a job.
 std::uint32_t job_of_environment();
 // Print what is wrong, and return k_wrong_usage.
 int outside_of_a_job();
@@ -29,7 +29,7 @@ class JobConversation {
  public:
   using OnAnswer = std::function<int(const Message&)>;  // returns the exit code
 
-  // Borrows `voice`. `job`: the one that the request is about.
+  // Borrows `voice`. The request is about `job`.
   JobConversation(JobVerb verb, std::string socket, std::uint32_t job, TaskVoice& voice);
 
   // Passes the answer to on_answer, except for progress and refusals, which it handles itself.

@@ -1,4 +1,4 @@
-// JOBID or JOBID.RESTART, as users type it.
+// Parses JOBID or JOBID.RESTART, as users type it.
 #pragma once
 
 #include <cstdint>

@@ -28,7 +28,7 @@ Error not_of_a_run(const std::string& path) {
   return {EPERM, printable(path) + ": it is not a directory of `nodestage run` of yours"};
 }
 
-// Not through a link, nor into a mount.
+// Opens it, but not through a link nor into a mount.
 Result<Fd> open_here(const std::string& path) {
   const std::size_t slash = path.rfind('/');
   if (slash == std::string::npos) return not_of_a_run(path);

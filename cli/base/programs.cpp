@@ -27,7 +27,7 @@ bool become(const Account& account) {
          ::setuid(account.uid) == 0;
 }
 
-// In the child. Returns only if the program cannot be run.
+// Runs in the child. Returns only if the program cannot be run.
 int become(Program program, int null, int out, int errors, pid_t parent) {
   if (!place_descriptors({null, out, errors, null}) || !reset_process()) return 126;
   if (program.account && !become(*program.account)) return 126;

@@ -83,8 +83,8 @@ Status PushDirectory::read() {
 Result<PushDirectory> PushDirectory::open(const std::string& path) {
   PushDirectory directory;
   directory.path_ = path;
-  // It names a program. The variable can have come here from another host, where the path is free
-  // for anybody to take.
+  // It names a program. The variable can have come here from another host, where any user can take
+  // the path.
   TRY_ASSIGN(directory.fd_, open_private(path));
   TRY(directory.read());
   return directory;

@@ -35,28 +35,28 @@ struct PushTurn {
 
 class PushDirectory {
  public:
-  // For `run`: creates it below `parent` (PrivateDirectory). It is removed with this object.
+  // Creates it for `run` below `parent` (PrivateDirectory). It is removed with this object.
   static Result<PushDirectory> make(const std::string& parent, const StageOutOrder& order,
                                     const std::string& request, const std::string& program,
                                     int job_directory_fd);
-  // For `push`: opens it. EPERM if it is not a directory that only its caller can enter. Nothing is
-  // removed.
+  // Opens it for `push`; EPERM if it is not a directory that only its caller can enter. Removes
+  // nothing.
   static Result<PushDirectory> open(const std::string& path);
-  // For the next `run`: that of a run that was killed, or that lives on another host. It stays
-  // unless remove() is called. A fault if the run lives on this host, or a worker of it, or if the
-  // path is something else.
+  // Takes over, for the next `run`, that of a run that was killed or lives on another host. It
+  // stays unless remove() is called. Refuses if the run or a worker of it lives on this host, or if
+  // the path is something else.
   static Result<PushDirectory> take_over(const std::string& path);
 
   [[nodiscard]] const std::string& path() const { return path_; }
   [[nodiscard]] const StageOutOrder& order() const { return order_; }
   [[nodiscard]] const std::string& request() const { return request_; }
 
-  // After the staging, which adds to the order.
+  // Sets the order, after the staging, which adds to it.
   Status set_order(const StageOutOrder& order);
 
-  // Of the job directory.
+  // Returns the mark of the job directory.
   [[nodiscard]] const std::string& mark() const { return mark_; }
-  // After take_over(): the boot_id() of the run's host.
+  // Returns, after take_over(), the boot_id() of the run's host.
   [[nodiscard]] const std::string& boot() const { return boot_; }
   Status remove() { return own_->remove(); }
 
@@ -64,10 +64,10 @@ class PushDirectory {
   Status close();
   [[nodiscard]] bool is_closed() const;
 
-  // Empty while another push is under way. Never blocks.
+  // Takes a turn; returns nothing while another push is under way. Never blocks.
   [[nodiscard]] Result<std::optional<PushTurn>> take_turn() const;
 
-  // For the stage-out, after close(). Where the file system has no flock, no push has had a turn.
+  // Takes the turn of the stage-out, after close(). Without flock, no push has had a turn.
   [[nodiscard]] Result<std::optional<PushTurn>> take_last_turn() const;
 
   // Starts a worker for the outputs that `order` names (PushOrder::push_all and so on). The

@@ -1,4 +1,4 @@
-// The options --stage-dataset, --stage-venv and --stage-out as `run` and `plan` take them.
+// Parses --stage-dataset, --stage-venv and --stage-out as `run` and `plan` take them.
 #pragma once
 
 #include <string>

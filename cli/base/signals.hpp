@@ -11,11 +11,11 @@
 
 namespace nodestage {
 
-// Whether a signal asks a program to exit: SIGINT, SIGTERM, SIGHUP, SIGQUIT.
+// Returns whether a signal asks a program to exit: SIGINT, SIGTERM, SIGHUP, SIGQUIT.
 bool is_deadly(int signal);
 
-// Within this time, a deadly signal that repeats the last one is the same request: `timeout`
-// signals its child, and then its whole group.
+// A deadly signal that repeats the last one within this time is the same request: `timeout` signals
+// its child, and then its whole group.
 inline constexpr std::chrono::seconds k_one_request{2};
 
 // While it lives, next() returns the deadly signals, SIGUSR1, SIGUSR2, SIGWINCH, SIGTSTP and
@@ -27,11 +27,11 @@ class Signals {
   Signals(Signals&&) = default;
   ~Signals();
 
-  // The next signal, or nullopt if none arrives within `patience`, or one that repeats the last
-  // (k_one_request).
+  // Returns the next signal, or nullopt if none arrives within `patience`, or one that repeats the
+  // last (k_one_request).
   std::optional<int> next(std::chrono::milliseconds patience);
 
-  // In a forked child: restores the signal handling from before open().
+  // Restores, in a forked child, the signal handling from before open().
   void give_back() const;
 
  private:

@@ -34,7 +34,7 @@ bool is_number(std::string_view text) {
   return read_number(text, number);
 }
 
-Error why_not_told(const ProgramEnd& end, const std::string& program) {
+Error program_fault(const ProgramEnd& end, const std::string& program) {
   if (end.is_not_run()) return {ENOEXEC, "Slurm's " + program + " cannot be run on this host"};
   if (end.late) {
     return {ETIMEDOUT,
@@ -98,12 +98,12 @@ Result<SlurmJob> find_job(const std::string& wanted) {
                                       {}});
   if (end.code == 0 && !end.late) return read_job(wanted, end.output);
   if (end.errors.find("Invalid job id") != std::string::npos) return read_job(wanted, "");
-  return why_not_told(end, "squeue");
+  return program_fault(end, "squeue");
 }
 
 Result<std::vector<std::string>> expand_nodes(const std::string& nodes) {
   const ProgramEnd end = run_program({{"scontrol", "show", "hostnames", nodes}, {}, {}});
-  if (end.code != 0 || end.late) return why_not_told(end, "scontrol");
+  if (end.code != 0 || end.late) return program_fault(end, "scontrol");
   const auto names = split(end.output, '\n');
   return std::vector<std::string>(names.begin(), names.end());
 }

@@ -21,20 +21,20 @@ struct SlurmJob {
 enum class JobTime { pending, running, over };
 JobTime time_of(const SlurmJob& job);
 
-// "12"; for an array or a heterogeneous job also "12_3" or "12+1".
+// Returns whether it is "12"; for an array or a heterogeneous job also "12_3" or "12+1".
 bool is_job_id(std::string_view text);
 
-// Faults: ENOENT: Slurm knows no such job; EINVAL: `wanted` matches several jobs; others: Slurm
-// cannot be asked.
+// Asks Slurm. Fails with ENOENT if it knows no such job, with EINVAL if `wanted` matches several,
+// with others if it cannot be asked.
 Result<SlurmJob> find_job(const std::string& wanted);
 // The same from squeue's output in k_squeue_format.
 inline constexpr const char* k_squeue_format = "%A|%F|%K|%T|%U|%N|%r";
 Result<SlurmJob> read_job(const std::string& wanted, std::string_view output);
 
-// "n[1-3]" → n1, n2, n3.
+// Returns n1, n2, n3 for "n[1-3]".
 Result<std::vector<std::string>> expand_nodes(const std::string& nodes);
 
-// The path of the job's output file; empty: not known.
+// Returns the path of the job's output file; empty: not known.
 std::string output_path(std::uint32_t job);
 
 }  // namespace nodestage

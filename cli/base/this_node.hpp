@@ -1,4 +1,4 @@
-// Facts about this process: its host, its user, and the Slurm job that it runs in, if any.
+// Finds facts about this process: its host, its user, and the Slurm job it runs in, if any.
 #pragma once
 
 #include <cstdint>
@@ -10,7 +10,7 @@ namespace nodestage {
 // Slurm's name of this node, else the host name without the domain.
 std::string node_name();
 
-// The value of a variable that holds a number and nothing else.
+// Returns the value of a variable that holds a number and nothing else.
 std::optional<std::uint32_t> number_in(const char* variable);
 
 // The number of CPUs that this process may use; at least 1.

@@ -1,4 +1,4 @@
-// A date or time as a user types it.
+// Parses a date or time as a user types it.
 #pragma once
 
 #include <cstdint>
@@ -8,7 +8,7 @@
 
 namespace nodestage {
 
-// Seconds since 1970 from "@SECONDS", "2026-11-21" or "2026-11-21T15:30:00" (both UTC). EINVAL.
+// Returns seconds since 1970 of "@SECONDS", "2026-11-21" or "2026-11-21T15:30:00" (UTC).
 Result<std::int64_t> parse_moment(const std::string& text);
 
 }  // namespace nodestage

@@ -37,7 +37,7 @@ void drop_capabilities() {
   ::syscall(SYS_capset, &header, none);
 }
 
-// What the group received before this process left it was for the parent.
+// Leaves the group. What that received before was for the parent.
 void leave_group() {
   ::setsid();
   struct sigaction ignored {};
@@ -46,7 +46,7 @@ void leave_group() {
     ::sigaction(signal, &ignored, nullptr);
 }
 
-// In the child, up to execve. Returns only with a fault.
+// Runs in the child, up to execve. Returns only with a fault.
 Status become_worker(const std::string& program, pid_t parent) {
   leave_group();
   TRY(reset_process());

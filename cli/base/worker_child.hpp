@@ -14,8 +14,8 @@
 
 namespace nodestage {
 
-// The path of this installation's worker: relative to this program (../libexec/nodestage), or else
-// the path from the build.
+// Returns the path of this installation's worker: relative to this program (../libexec/nodestage),
+// or else the path from the build.
 std::string worker_program();
 
 // Descriptors are borrowed.
@@ -34,7 +34,7 @@ class WorkerChild {
   WorkerChild(WorkerChild&&) noexcept = default;
   ~WorkerChild() { kill(); }
 
-  // Whether it has exited. Never blocks.
+  // Returns whether it has exited. Never blocks.
   [[nodiscard]] bool has_ended();
 
   // Kills it and the processes that it started, and waits for them.
@@ -43,7 +43,7 @@ class WorkerChild {
   // What it has reported so far.
   [[nodiscard]] Result<WorkerStatus> status() const { return read_worker_status(status_.get()); }
 
-  // For a worker that exited without reporting a cause: the cause, as far as it is known.
+  // Returns the cause, if known, for a worker that exited without reporting one.
   [[nodiscard]] std::string last_words() const;
 
  private:

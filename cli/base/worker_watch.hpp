@@ -20,11 +20,11 @@ struct WorkerStop {
 std::optional<WorkerStop> watch_worker(WorkerChild& worker, Signals& signals, TaskVoice& voice,
                                        const std::function<bool()>& is_called_off = {});
 
-// How a worker that has exited by itself has ended: its status, in which outputs may have failed;
-// or a fault in words for the user.
+// Returns how a worker that has exited by itself has ended: its status, in which outputs may have
+// failed; or a fault in words for the user.
 Result<WorkerStatus> end_of_worker(const WorkerChild& worker, WorkerTask task);
 
-// For WorkerChild::start.
+// Explains a fault of WorkerChild::start().
 Error cannot_start_worker(const Error& fault);
 
 }  // namespace nodestage

@@ -1,4 +1,4 @@
-// nodestage cache [--json | --drop [NAME...]]
+// Verb: nodestage cache [--json | --drop [NAME...]]
 #pragma once
 
 #include <string>

@@ -1,4 +1,4 @@
-// The names of entries of the cache, as users see and type them: the start of an entry's key, or of
+// Names entries of the cache as users see and type them: by the start of an entry's key, or of
 // "<uid>.<key>".
 #pragma once
 
@@ -11,10 +11,10 @@ namespace nodestage {
 
 using CacheRows = std::vector<CacheRow>;
 
-// The rows whose name or key starts with `text`; none for an empty one.
+// Returns the rows whose name or key starts with `text`; none for an empty one.
 std::vector<const CacheRow*> rows_named(const CacheRows& rows, const std::string& text);
 
-// The shortest name of at least eight characters that means this row alone.
+// Returns the shortest name of at least eight characters that means this row alone.
 std::string short_name(const CacheRows& rows, const CacheRow& row);
 
 }  // namespace nodestage

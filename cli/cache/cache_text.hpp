@@ -1,4 +1,4 @@
-// What `nodestage cache` prints. Pure; all texts are printable.
+// Writes what `nodestage cache` prints. Pure; all texts are printable.
 #pragma once
 
 #include <cstdint>
@@ -10,12 +10,12 @@ namespace nodestage {
 
 enum class CacheOwners { hide, name };
 
-// A table of all rows, or a sentence if there are none. `now`: seconds since 1970.
+// Returns a table of all rows, or a sentence if there are none. `now` is in seconds since 1970.
 std::string cache_table(const CacheRows& rows, CacheOwners owners, std::uint64_t now);
 std::string cache_json(const CacheRows& rows);
 
-// A line about a row that the daemon was asked to remove: it is removed unless jobs use it. `name`:
-// its short name.
+// Returns a line about a row that the daemon was asked to remove, as it is unless jobs use it.
+// `name` is its short name.
 std::string drop_line(const CacheRow& row, const std::string& name);
 
 }  // namespace nodestage

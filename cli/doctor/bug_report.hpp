@@ -24,18 +24,18 @@ struct BugReport {
   std::optional<PlugstackLine> line;
 };
 
-// All of it redacted, and readable by anybody.
+// Returns all of it redacted for readers outside of the site.
 std::string bug_report_text(const BugReport& report, Redactor& redactor);
 
-// The hosts and the cluster that Slurm's configuration names.
+// Returns the hosts and the cluster that Slurm's configuration names.
 std::vector<std::string> hosts_in(const SlurmConfig& config);
-// The same of the text of slurm.conf, for when slurmctld does not answer.
+// Does the same of the text of slurm.conf, for when slurmctld does not answer.
 std::vector<std::string> hosts_in_file(std::string_view slurm_conf);
 
-// The name of the file system below a path, from the text of /proc/self/mounts; "": not known.
+// Returns the file system below a path, from the text of /proc/self/mounts; "": not known.
 std::string file_system_of(const std::string& path, std::string_view mounts);
 
-// PRETTY_NAME of the text of /etc/os-release.
+// Returns PRETTY_NAME of the text of /etc/os-release.
 std::string system_name(std::string_view os_release);
 
 }  // namespace nodestage

@@ -1,4 +1,4 @@
-// The text of configuration files: words, and values by key.
+// Parses the text of configuration files: words, and values by key.
 #pragma once
 
 #include <string>
@@ -9,16 +9,16 @@ namespace nodestage {
 
 std::string lower(std::string text);
 
-// The words of a line, without a comment that starts with '#'.
+// Returns the words of a line, without a comment that starts with '#'.
 std::vector<std::string> words_of(const std::string& line);
 
-// Each value of KEY=VALUE[,VALUE]... in any line. Keys are compared without regard to case.
+// Returns each value of KEY=VALUE[,VALUE]... in any line. Keys are compared without regard to case.
 std::vector<std::string> values_in(std::string_view text, const std::string& key);
 
-// The same of `KEY: VALUE[, VALUE]...` in a file of YAML, with or without quotation marks.
+// Does the same of `KEY: VALUE[, VALUE]...` in a file of YAML, with or without quotation marks.
 std::vector<std::string> yaml_values_in(std::string_view text, std::string_view key);
 
-// The files that a pattern of the shell matches, sorted; none if it matches none.
+// Returns the files that a pattern of the shell matches, sorted; none if it matches none.
 std::vector<std::string> files_like(const std::string& pattern);
 
 }  // namespace nodestage

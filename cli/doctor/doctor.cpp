@@ -99,7 +99,7 @@ bool is_slurmd(const std::string& pid) {
   return name && (*name == "slurmd\n" || name->starts_with("slurmd-"));
 }
 
-// The start of this host's longest-running slurmd.
+// Returns the start of this host's longest-running slurmd.
 std::optional<timespec> begin_of_slurmd() {
   std::optional<timespec> begun;
   auto processes = DirectoryStream::at(AT_FDCWD, "/proc");

@@ -1,4 +1,4 @@
-// Which TCP ports of this host are free.
+// Finds out which TCP ports of this host are free.
 #pragma once
 
 #include <cstddef>

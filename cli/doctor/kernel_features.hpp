@@ -1,4 +1,4 @@
-// What this host's kernel offers of what nodestage uses.
+// Finds out what this host's kernel offers of what nodestage uses.
 #pragma once
 
 #include <string>

@@ -14,11 +14,11 @@
 
 namespace nodestage {
 
-// "" or 0: no such program or file. `command`: this command's version.
+// "" or 0 stand for no such program or file. `command` is this command's version.
 Finding judge_versions(const std::string& command, const std::string& daemon,
                        std::uint32_t plugin_version);
 
-// For a daemon that does not answer, because of `fault`. unit: `systemctl show nodestaged`, or "".
+// Judges a daemon that does not answer, by `fault` and `systemctl show nodestaged` (or "").
 Finding judge_silent_daemon(const std::string& fault, std::string_view unit);
 
 struct LocalDisk {
@@ -37,21 +37,21 @@ struct CacheDirectory {
   std::uint32_t uid = 0;
 };
 Finding judge_cache_directory(const CacheDirectory& directory);
-// Whether anything can be kept there. Nothing to say where nothing is to be kept.
+// Returns whether anything can be kept there. Nothing to say where nothing is to be kept.
 std::vector<Finding> judge_keep_free(const LocalDisk& disk, const Config::Cache& settings);
 
 // The ports on which a job's relay process can listen.
 Finding judge_relay_ports(const PortRange& range, const FreePorts& ports);
 
-// What the running daemon's workers reported.
+// Returns what the running daemon's workers reported.
 Finding judge_sandbox(const DaemonAbout& about);
 Finding judge_openat2(bool has_openat2);
 
-// By what the notes between a job's nodes are proved. `cluster_nodes`: 0: not known. Nothing to say
-// of a daemon of an older release, nor where the barrier is off.
+// Judges how the notes between a job's nodes are proved. cluster_nodes: 0 if not known. Empty for a
+// daemon of an older release, and where the barrier is off.
 std::vector<Finding> judge_credentials(const CredentialState& state, std::size_t cluster_nodes);
 
-// What this build lacks and this host has.
+// Returns what this build lacks and this host has.
 std::vector<Finding> judge_build(bool with_systemd, bool runs_systemd);
 Finding judge_cgroups(const DaemonAbout& about);
 

@@ -29,7 +29,7 @@ std::optional<Elf64_Shdr> section(std::string_view file, const Elf64_Ehdr& heade
   return record_at<Elf64_Shdr>(file, header.e_shoff + std::uint64_t{number} * header.e_shentsize);
 }
 
-// The file offset of a virtual address.
+// Returns the file offset of a virtual address.
 std::optional<std::uint64_t> offset_of(std::string_view file, const Elf64_Ehdr& header,
                                        std::uint64_t address) {
   for (unsigned i = 0; i < header.e_phnum; ++i) {
@@ -74,7 +74,7 @@ std::optional<Elf64_Sym> exported(std::string_view file, const Elf64_Ehdr& heade
   return {};
 }
 
-// The value of a 32-bit constant that the file exports.
+// Returns the value of a 32-bit constant that the file exports.
 std::optional<std::uint32_t> exported_number(std::string_view file, std::string_view name) {
   const auto header = header_of(file);
   const auto symbol = header ? exported(file, *header, name) : std::nullopt;

@@ -19,10 +19,10 @@ struct PluginFile {
   timespec installed{};  // when the file was installed (ctime)
 };
 
-// A fault if there is no such file, or Slurm could not load it as a plugin.
+// Fails if there is no such file, or Slurm could not load it as a plugin.
 Result<PluginFile> read_plugin_file(const std::string& path);
 
-// Whether it is a shared object that exports that function. Any file may be asked about.
+// Returns whether it is a shared object that exports that function. Takes any file.
 bool exports(const std::string& path, std::string_view function);
 
 }  // namespace nodestage

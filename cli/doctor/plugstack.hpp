@@ -19,11 +19,11 @@ struct PlugstackLine {
   std::vector<std::string> arguments;
   timespec changed{};  // of the file
 };
-// All lines, with those of included files in their places; a fault if a file cannot be read.
+// Returns all lines, those of included files in their places. Fails if a file cannot be read.
 Result<std::vector<PlugstackLine>> plugstack_lines(const std::string& path);
-// The first of the plugin's; lines.end() if there is none.
+// Returns the first of the plugin's; lines.end() if there is none.
 std::vector<PlugstackLine>::const_iterator own_line(const std::vector<PlugstackLine>& lines);
-// The same of a file's lines; nullopt if there is none.
+// Does the same of a file's lines; nullopt if there is none.
 Result<std::optional<PlugstackLine>> plugstack_line(const std::string& path);
 
 inline constexpr const char* k_plugin_name = "spank_nodestage.so";

@@ -1,5 +1,5 @@
-// Redactor: takes out of a text what says whose it is, or where: for a bug report that anybody may
-// read. It keeps paths below /etc, /usr, /run, and /var, and no other path.
+// Redactor: takes out of a text what says whose it is, or where, for a bug report that is public.
+// It keeps paths below /etc, /usr, /run, and /var, and no other path.
 #pragma once
 
 #include <map>
@@ -9,14 +9,14 @@
 
 namespace nodestage {
 
-// What must not be in a report, as far as this host knows it.
+// The names that must not be in a report, as far as this host knows them.
 struct PrivateNames {
   std::vector<std::string> users;
   std::vector<std::string> hosts;  // and the cluster
   std::vector<std::string> paths;  // that might have a blank, and are not recognized by their form
 };
 
-// The caller, the caller's home, and this host.
+// Returns the caller, the caller's home, and this host.
 PrivateNames names_here();
 
 class Redactor {

@@ -8,7 +8,7 @@
 namespace nodestage {
 namespace {
 
-// The values that the manual lists.
+// Returns whether it is a value that the manual lists.
 bool is_known_word(const std::string& text) {
   static constexpr const char* k_words[] = {
       "auto",  "off",     "fail",      "skip",     "keep",  "on-request", "always",      "never",

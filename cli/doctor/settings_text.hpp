@@ -1,5 +1,5 @@
-// The settings of a configuration file for a bug report: numbers, sizes, switches, and words that
-// the manual lists. Of other texts and of lists only that they are set.
+// Writes the settings of a configuration file for a bug report: numbers, sizes, switches, and words
+// that the manual lists. Of other texts and of lists, it says only that they are set.
 #pragma once
 
 #include <string>
@@ -9,11 +9,11 @@
 
 namespace nodestage {
 
-// SECTION.KEY = VALUE, a line each. Paths are as in the file. A text that is not TOML: one line
-// that says so.
+// Returns lines "SECTION.KEY = VALUE", with paths as in the file; for a text that is not TOML one
+// line that says so.
 std::string settings_text(std::string_view toml);
 
-// The arguments of the plugin's line, in the same way.
+// Returns the arguments of the plugin's line, in the same way.
 std::string arguments_text(const PlugstackLine& line);
 
 }  // namespace nodestage

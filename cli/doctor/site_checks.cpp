@@ -49,8 +49,8 @@ std::string script_text(const std::string& path) {
   return text;
 }
 
-// The files of a setting: "Epilog = /etc/slurm/epilog.d/*"; newer releases of Slurm
-// print "Epilog[0] = ..." for each.
+// Returns the files of a setting: "Epilog = /etc/slurm/epilog.d/*"; newer releases of Slurm print
+// "Epilog[0] = ..." for each.
 std::vector<std::string> scripts_of(const SlurmConfig& config, const std::string& setting) {
   std::vector<std::string> scripts;
   for (const auto& [name, value] : config) {

@@ -11,14 +11,14 @@
 
 namespace nodestage {
 
-// The plugins in front of nodestage's whose files export an epilog; Slurm calls epilogs in the
-// order of the lines. `plugin_directory`: where their names are looked up. Reads the files.
+// Names the plugins in front of nodestage's whose files, which it reads, export an epilog; Slurm
+// calls epilogs in the order of the lines. Looks their names up in `plugin_directory`.
 std::vector<Finding> judge_earlier_epilogs(const std::vector<PlugstackLine>& earlier,
                                            const std::string& plugin_directory,
                                            const std::string& tmpdir_root);
 
-// The scripts of Prolog, Epilog, and TaskProlog that name the place of job directories. Reads the
-// scripts. tmpdir_root: "" if not known.
+// Returns the scripts of Prolog, Epilog, and TaskProlog that name the place of job directories.
+// Reads the scripts. tmpdir_root: "" if not known.
 std::vector<Finding> judge_scripts(const SlurmConfig& config, const std::string& tmpdir_root);
 
 }  // namespace nodestage

@@ -46,7 +46,7 @@ struct TimeLimit {
   }
 };
 
-// The plugin that gives each job a private /tmp; "" without one.
+// Returns the plugin that gives each job a private /tmp; "" without one.
 std::string private_tmp_type(const SlurmConfig& config) {
   const std::string type = value_of(config, "JobContainerType");
   return type.empty() ? value_of(config, "NamespaceType") : type;

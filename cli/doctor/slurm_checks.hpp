@@ -19,13 +19,13 @@ namespace nodestage {
 using SlurmConfig = std::map<std::string, std::string>;
 SlurmConfig parse_slurm_config(std::string_view text);
 
-// The release in "slurm-wlm 22.05.8", encoded as in Slurm's plugins, without the micro version; 0
-// if there is none.
+// Returns the release in "slurm-wlm 22.05.8", encoded as in Slurm's plugins, without the micro
+// version; 0 if there is none.
 std::uint32_t slurm_release_of(std::string_view text);
 
 Finding judge_plugin(const PluginFile& plugin, std::uint32_t slurm_release);
 
-// Whether a slurmd that started at `begun` has loaded the plugin and its line.
+// Returns whether a slurmd that started at `begun` has loaded the plugin and its line.
 Finding judge_slurmd(const timespec& begun, const PluginFile& plugin, const PlugstackLine& line);
 
 Finding judge_prolog_flags(const SlurmConfig& config);
@@ -34,11 +34,11 @@ Finding judge_batch_start(const SlurmConfig& config, const PluginSettings& setti
 std::vector<Finding> judge_time_limits(const SlurmConfig& config, const PluginSettings& settings,
                                        std::uint64_t epilog_wait_s);
 Finding judge_proctrack(const SlurmConfig& config);
-// Whether Slurm switches off nodes that hold results. Nothing to say where it switches off none.
+// Finds out whether Slurm switches off nodes that hold results. Empty if it switches off none.
 std::vector<Finding> judge_power(const SlurmConfig& config, bool keeps_powered);
-// The file beside slurm.conf that says how a private /tmp is made.
+// Returns the file beside slurm.conf that says how a private /tmp is made.
 std::string private_tmp_file(const SlurmConfig& config);
-// conf: the contents of that file; tmpdir_root: "" if not known.
+// `conf` has the contents of that file; tmpdir_root is "" if not known.
 Finding judge_private_tmp(const SlurmConfig& config, std::string_view conf,
                           const std::string& tmpdir_root);
 

@@ -20,7 +20,7 @@ namespace {
 
 constexpr const char* k_default_plugstack = "/etc/slurm/plugstack.conf";
 
-// The plugin in the line of plugstack.conf, or the one in the directory of this build.
+// Returns the plugin in the line of plugstack.conf, or the one in the directory of this build.
 std::string own_path() {
   const auto line = plugstack_line(k_default_plugstack);
   return plugin_path(line && *line ? (*line)->plugin : k_plugin_name, NODESTAGE_PLUGIN_DIR);

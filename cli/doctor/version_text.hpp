@@ -17,10 +17,10 @@ std::string version_line();  // "nodestage 0.1.0"
 // What can be found out without Slurm's daemons, nodestaged, or root.
 Facts version_facts();
 
-// A line for each: the name, and the values below each other.
+// Returns a line for each: the name, and the values below each other.
 std::string facts_text(const Facts& facts);
 
-// The Slurm release of a plugin's version number: "22.05".
+// Returns the Slurm release of a plugin's version number: "22.05".
 std::string slurm_release_text(std::uint32_t version);
 
 }  // namespace nodestage

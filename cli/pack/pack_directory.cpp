@@ -49,7 +49,7 @@ Result<OutputPlace> open_place(const std::string& output) {
   return OutputPlace{std::move(directory), output.substr(slash + 1)};  // npos + 1 is 0
 }
 
-// Whether `inner` is `outer` or below it.
+// Returns whether `inner` is `outer` or below it.
 bool is_below(int inner, int outer) {
   struct stat wanted {};
   struct stat before {};
@@ -65,7 +65,7 @@ bool is_below(int inner, int outer) {
   }
 }
 
-// The last record that OutputReport wrote.
+// Returns the last record that OutputReport wrote.
 ItemRecord record_of(int status_fd) {
   ItemRecord record{};
   if (::pread(status_fd, &record, sizeof record, k_items_offset) !=

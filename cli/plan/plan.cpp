@@ -26,7 +26,7 @@ std::string surely(const Known& known, const std::string& text) {
       return "about " + text;
     case Surety::at_least:
       return "more than " + text;
-    case Surety::told:
+    case Surety::exact:
       break;
   }
   return text;
@@ -131,7 +131,7 @@ Amount sum_of_needs(const std::vector<PlanItem>& items) {
   return sum;
 }
 
-// Why what is not here yet does not fit on this node; "" if it does, or if this is no node.
+// Returns why what is not here yet does not fit on this node; "" if it does, or if this is no node.
 std::string why_not_here(const std::optional<PlanNode>& node, const std::vector<PlanItem>& items) {
   Amount need;
   for (const PlanItem& item : items) {

@@ -161,7 +161,7 @@ class Walk {
   std::vector<char> block_ = std::vector<char>(std::size_t{1} << 20);
 };
 
-void tell_time(const Seen& seen, unsigned threads, PlanItem& plan) {
+void set_time(const Seen& seen, unsigned threads, PlanItem& plan) {
   if (seen.read_files == 0) return;
   const double spent = std::chrono::duration<double>(seen.read_time).count();
   const double by_bytes = static_cast<double>(seen.bytes) /
@@ -180,14 +180,14 @@ void tell_time(const Seen& seen, unsigned threads, PlanItem& plan) {
 void look_at_directory(const std::string& path, const DirectoryLook& look, PlanItem& plan) {
   Seen seen;
   Walk(look, seen).run(path);
-  const Surety surety = seen.is_whole ? Surety::told : Surety::at_least;
+  const Surety surety = seen.is_whole ? Surety::exact : Surety::at_least;
   plan.files = {plan.files.value + seen.files, surety};
   plan.bytes = {plan.bytes.value + seen.bytes, surety};
   plan.source_bytes = plan.bytes;
   plan.need = plan.need + seen.need + Amount{0, 1};
   plan.is_parallel = look.threads > 1;
   plan.reading = "file by file, " + human_count(look.threads) + " at a time";
-  tell_time(seen, look.threads, plan);
+  set_time(seen, look.threads, plan);
   if (seen.files >= k_many_files && look.only.empty()) {
     plan.advice.push_back("a directory of " + std::string(seen.is_whole ? "" : "more than ") +
                           human_count(seen.files) +

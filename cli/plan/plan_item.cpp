@@ -36,7 +36,7 @@ std::string many_threads(unsigned threads, const std::string& why) {
 }
 
 // Adds how an archive is read, and advice for a faster format.
-void tell_reading(const Piece& piece, const PieceLook& look, unsigned threads, PlanItem& plan) {
+void set_reading(const Piece& piece, const PieceLook& look, unsigned threads, PlanItem& plan) {
   const auto serial = [&](const std::string& why) {
     plan.reading = one_thread(why);
     if (piece.size() >= k_worth_packing && plan.seconds >= k_worth_seconds && threads > 1) {
@@ -69,17 +69,17 @@ double scaled(std::uint64_t part, std::uint64_t whole, double value) {
 std::uint64_t rounded(double value) { return static_cast<std::uint64_t>(std::llround(value)); }
 
 // Estimates the whole from the part that was read.
-void tell_amounts(const Piece& piece, const PieceLook& look, PlanItem& plan) {
+void set_amounts(const Piece& piece, const PieceLook& look, PlanItem& plan) {
   const std::uint64_t size = plan.source_bytes.value;
   if (look.index && plan.sources == 1) {
-    plan.files = {look.index->files, Surety::told};
-    plan.bytes = {look.index->bytes, Surety::told};
+    plan.files = {look.index->files, Surety::exact};
+    plan.bytes = {look.index->bytes, Surety::exact};
   } else if (!piece.container()) {
-    plan.files = {plan.sources, Surety::told};
-    plan.bytes = {size, Surety::told};
+    plan.files = {plan.sources, Surety::exact};
+    plan.bytes = {size, Surety::exact};
   } else if (look.is_whole && plan.sources == 1) {
-    plan.files = {look.files, Surety::told};
-    plan.bytes = {look.bytes, Surety::told};
+    plan.files = {look.files, Surety::exact};
+    plan.bytes = {look.bytes, Surety::exact};
   } else if (look.files > 0) {
     // The last file counts as a whole, with what was not read of it.
     const std::uint64_t known = look.bytes + look.unread;
@@ -92,7 +92,7 @@ void tell_amounts(const Piece& piece, const PieceLook& look, PlanItem& plan) {
   }
 }
 
-void tell_time(const Piece& piece, const PieceLook& look, PlanItem& plan) {
+void set_time(const Piece& piece, const PieceLook& look, PlanItem& plan) {
   if (look.position == 0) return;
   const double spent = static_cast<double>(look.spent.count()) / 1000;
   const double reading = scaled(look.position, plan.source_bytes.value, spent);
@@ -115,10 +115,10 @@ Status look_at_file(Piece& piece, unsigned threads, PlanItem& plan) {
   TRY_ASSIGN(const Need need, piece.need());
   plan.need = need.expected;
   TRY_ASSIGN(const PieceLook look, piece.look(k_look));
-  tell_amounts(piece, look, plan);
-  tell_time(piece, look, plan);
+  set_amounts(piece, look, plan);
+  set_time(piece, look, plan);
   if (piece.container()) {
-    tell_reading(piece, look, threads, plan);
+    set_reading(piece, look, threads, plan);
   } else {
     plan.reading = "as it is, in large blocks";
   }
@@ -150,7 +150,7 @@ Status look_at(const std::vector<std::string>& sources, const Unpacking& wanted,
     for (const std::string& source : sources) look_at_directory(source, look, plan);
     return {};
   }
-  plan.source_bytes.surety = Surety::told;
+  plan.source_bytes.surety = Surety::exact;
   for (const std::string& source : sources) {
     TRY_ASSIGN(const struct stat info, examine_source(source));
     plan.source_bytes.value += static_cast<std::uint64_t>(info.st_size);
@@ -181,7 +181,7 @@ Status look_at(const DatasetItem& item, unsigned threads, PlanItem& plan) {
   return {};
 }
 
-// The nearest existing ancestor of a target's path; at least "/".
+// Returns the nearest existing ancestor of a target's path; at least "/".
 std::string nearest(std::string path) {
   struct stat info {};
   while (!path.empty() && ::stat(path.c_str(), &info) != 0) path.resize(path.rfind('/'));

@@ -13,8 +13,8 @@
 
 namespace nodestage {
 
-// How certain a number is; `told`: exact.
-enum class Surety { unknown, guessed, at_least, told };
+// How certain a number is.
+enum class Surety { unknown, guessed, at_least, exact };
 
 struct Known {
   std::uint64_t value = 0;
@@ -61,7 +61,7 @@ inline constexpr std::chrono::milliseconds k_look{1000};
 
 PlanItem plan_dataset(const DatasetItem& item, unsigned threads);
 PlanItem plan_venv(const VenvItem& item, unsigned threads);
-// `least_interval_s`: the shortest `every` of this node; 0: not known.
+// `least_interval_s` is the shortest `every` of this node; 0: not known.
 PlanItem plan_output(const OutputItem& item, std::uint64_t least_interval_s = 0);
 
 // How a directory is looked at.

@@ -11,7 +11,7 @@
 namespace nodestage {
 namespace {
 
-// Nothing if no daemon answers.
+// Returns nothing if no daemon answers.
 std::optional<std::vector<CacheRow>> kept_rows(const std::string& socket) {
   std::vector<CacheRow> rows;
   const auto code = exchange(socket, CacheQuery{}, [&rows](const Message& message) {

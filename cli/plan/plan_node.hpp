@@ -16,12 +16,11 @@ struct PlanNode {
   std::uint64_t least_interval_s = 0;  // a shorter `every` is raised to it; 0: not known
 };
 
-// Empty on a machine without a daemon. `socket`: of this machine's daemon, whose file `about` is
-// beside it.
+// Reads the file `about` beside the daemon's socket. Returns nothing on a machine without a daemon.
 std::optional<PlanNode> this_plan_node(const std::string& socket);
 
-// Why `need` does not fit on the node now, and what to do, in two lines; "" if it does. What others
-// are promised is not known here.
+// Returns why `need` does not fit on the node now, and what to do, in two lines; "" if it does.
+// What others are promised is not known here.
 std::string why_not_on(const PlanNode& node, const Amount& need);
 
 }  // namespace nodestage

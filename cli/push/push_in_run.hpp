@@ -8,7 +8,7 @@
 
 namespace nodestage {
 
-// `place`: the path of the PushDirectory. Waits for its turn first. The exit code is that of
+// Waits for its turn in the PushDirectory at `place`, and pushes. The exit code is that of
 // push_outputs.
 int push_in_run(const std::string& place, const PushArguments& arguments, TaskVoice& voice);
 

@@ -118,7 +118,7 @@ class Report {
       runs.back().push_back(report);
     }
     arguments_.is_json ? print_json() : print_tables(runs);
-    for (const Reports& run : runs) tell_missing(run);
+    for (const Reports& run : runs) add_missing_nodes(run);
     if (arguments_.html.empty()) return 0;
     const Status written = write_page(report_page(runs));
     return written ? 0 : fault(written.error().text(), "Name another FILE: --html=FILE");
@@ -138,7 +138,7 @@ class Report {
       std::printf("%s%s", &run == &runs.front() ? "" : "\n", report_table(run).c_str());
   }
 
-  static void tell_missing(const Reports& run) {
+  static void add_missing_nodes(const Reports& run) {
     const NodeReport& first = run.front();
     if (first.node_count <= run.size()) return;
     std::fprintf(stderr, "nodestage: %s: %zu of its %u nodes have reported\n",

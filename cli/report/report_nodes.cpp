@@ -23,7 +23,7 @@ namespace {
 constexpr unsigned k_immediate_s = 60;
 constexpr std::chrono::seconds k_answers{k_immediate_s + 60};
 
-std::optional<JobNodes> nodes_told_by(const std::vector<std::string>& words, std::uint32_t job) {
+std::optional<JobNodes> nodes_listed_by(const std::vector<std::string>& words, std::uint32_t job) {
   return parse_job_nodes(run_program({words, environment_outside_of_jobs(), {}}).output, job);
 }
 
@@ -93,12 +93,12 @@ std::vector<std::string> srun_words(const JobNodes& nodes, const std::string& jo
 
 std::optional<JobNodes> find_nodes_of(std::uint32_t job) {
   const std::string id = std::to_string(job);
-  if (auto nodes = nodes_told_by(
+  if (auto nodes = nodes_listed_by(
           {"squeue", "--noheader", "--states=all", "--jobs=" + id, "--format=%A|%T|%D|%N|%U"}, job))
     return nodes;
-  return nodes_told_by({"sacct", "--noheader", "--parsable2", "--allocations", "--jobs=" + id,
-                        "--format=JobIDRaw,State,NNodes,NodeList"},
-                       job);
+  return nodes_listed_by({"sacct", "--noheader", "--parsable2", "--allocations", "--jobs=" + id,
+                          "--format=JobIDRaw,State,NNodes,NodeList"},
+                         job);
 }
 
 Result<std::vector<NodeReport>> ask_nodes(const JobNodes& nodes, const std::string& job,

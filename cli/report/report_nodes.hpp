@@ -1,5 +1,5 @@
-// The nodes of a job, and how `nodestage report` asks them. Pure, except for find_nodes_of() and
-// ask_nodes().
+// Finds the nodes of a job, and asks them for `nodestage report`. Pure, except for find_nodes_of()
+// and ask_nodes().
 #pragma once
 
 #include <cstdint>
@@ -19,15 +19,15 @@ struct JobNodes {
   std::optional<std::uint32_t> uid = {};  // the owner of a running job
 };
 
-// The job's line among lines "JOBID|STATE|COUNT|LIST[|UID]"; nullopt if the job has no nodes.
+// Parses the job's line of "JOBID|STATE|COUNT|LIST[|UID]"; nullopt if the job has no nodes.
 std::optional<JobNodes> parse_job_nodes(const std::string& lines, std::uint32_t job);
 
-// An srun command with one task per node that prints what the node's daemon knows: a step of the
-// job while it runs, else a new job.
+// Returns an srun command with one task per node that prints what the node's daemon knows: a step
+// of the job while it runs, else a new job.
 std::vector<std::string> srun_words(const JobNodes& nodes, const std::string& job,
                                     const std::string& socket);
 
-// This process's environment, without the variables of an outer job that would affect srun.
+// Returns this process's environment, without the variables of an outer job that would affect srun.
 std::vector<std::string> environment_outside_of_jobs();
 
 // Asks squeue or, once Slurm has forgotten the job, sacct (if there is accounting).

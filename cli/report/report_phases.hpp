@@ -34,20 +34,20 @@ struct Span {
   [[nodiscard]] std::uint64_t length() const { return to - from; }
 };
 
-// In order, without empty ones. A stretch that has not ended ends at report.at.
+// Returns them in order, without empty ones. One that has not ended ends at report.at.
 std::vector<Span> node_spans(const NodeReport& report);
 std::vector<Span> item_spans(const NodeReport& report, const ReportItem& item);
 std::vector<Span> output_spans(const NodeReport& report, const ReportItem& item);
 
-// "delivered at +1 h 06 min: 3 files, 2.0 KiB in 4.0 s", for people.
+// Returns "delivered at +1 h 06 min: 3 files, 2.0 KiB in 4.0 s".
 std::string push_text(const NodeReport& report, const ReportPush& push);
-// "3 deliveries while the job ran; the last: delivered at ...". There is at least one.
+// Returns "3 deliveries while the job ran; the last: delivered at ..." for one or more.
 std::string pushes_text(const NodeReport& report);
 
-// The total length of all spans of this kind, in milliseconds.
+// Returns the total length of all spans of this kind, in milliseconds.
 std::uint64_t total(const std::vector<Span>& spans, Stretch stretch);
 
-// The earliest start in all reports; 0 if none is known.
+// Returns the earliest start in all reports; 0 if none is known.
 std::uint64_t begin_of(const std::vector<NodeReport>& reports);
 
 }  // namespace nodestage

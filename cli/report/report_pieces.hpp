@@ -17,13 +17,13 @@
 
 namespace nodestage {
 
-// Of one job on one node; further ones are ignored.
+// The most runs of one job on one node; further ones are ignored.
 inline constexpr std::size_t k_most_runs_of_a_node = 64;
 
-// A report as encode_report() makes it; each line ends with a newline.
+// Cuts a report of encode_report() into lines, each with its newline.
 std::string to_pieces(const NodeReport& report, const std::string& json);
 
-// The complete reports of `nodes` in all lines. Ignores other lines and what is not a report.
+// Returns the complete reports of `nodes`. Ignores lines that are no reports.
 std::vector<NodeReport> from_pieces(std::string_view text, const std::vector<std::string>& nodes);
 
 // The longest output that is read: enough for large reports of so many nodes.

@@ -63,7 +63,7 @@ void add_items(Grid& grid, const NodeReport& report, std::uint64_t begin, Origin
   }
 }
 
-// The items of all nodes; "" if there are none.
+// Returns the items of all nodes; "" if there are none.
 std::string items_part(const std::vector<NodeReport>& reports, std::uint64_t begin) {
   const Origins origins = has_origin(reports) ? Origins::show : Origins::hide;
   std::vector<std::string> head{"NODE", "ITEM",   "STATE", "FROM",
@@ -81,7 +81,7 @@ std::string items_part(const std::vector<NodeReport>& reports, std::uint64_t beg
   return has_items ? grid.text() : "";
 }
 
-// The causes of failures, and other notes.
+// Returns the causes of failures, and other notes.
 std::string notes_part(const std::vector<NodeReport>& reports) {
   std::string text = origin_text(reports);
   if (!text.empty()) text += "\n";
@@ -92,8 +92,8 @@ std::string notes_part(const std::vector<NodeReport>& reports) {
     if (!report.cause.empty()) add(report.node, printable(report.cause, Newlines::join));
     for (const auto* items : {&report.items, &report.outputs}) {
       for (const ReportItem& item : *items) {
-        const bool is_told = report.cause.find(item.note) != std::string::npos;
-        if (!is_told) add(report.node, item_title(item.source, item.what) + ": " + item.note);
+        const bool is_shown = report.cause.find(item.note) != std::string::npos;
+        if (!is_shown) add(report.node, item_title(item.source, item.what) + ": " + item.note);
       }
     }
     if (!report.pushes.empty()) add(report.node, pushes_text(report));

@@ -27,7 +27,7 @@ constexpr double k_least_labelled = 70;
 constexpr double k_mark = 5;  // half of its width
 constexpr std::size_t k_name_characters = 34;
 
-// The first `count` characters of printable text.
+// Returns the first `count` characters of printable text.
 std::string cut(const std::string& text, std::size_t count) {
   std::size_t characters = 0;
   for (std::size_t i = 0; i < text.size(); ++i) {

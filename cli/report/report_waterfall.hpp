@@ -8,8 +8,8 @@
 
 namespace nodestage {
 
-// An SVG element for one run, sorted by node: a row for each node and for each of its items. Uses
-// the classes of the page's style.
+// Returns an SVG element for one run, sorted by node: a row for each node and for each of its
+// items. Uses the classes of the page's style.
 std::string waterfall(const std::vector<NodeReport>& run);
 
 }  // namespace nodestage

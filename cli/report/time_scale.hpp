@@ -26,13 +26,13 @@ class TimeScale {
     std::string text;  // relative to the first moment
   };
 
-  // `seen`: the intervals with something to show, in any order; a moment has length 0. Any numbers
-  // are allowed. `width`: the whole width.
+  // `seen` are the intervals with something to show, in any order; a moment has length 0. Any
+  // numbers are allowed. `width` is the whole width.
   TimeScale(std::vector<Interval> seen, double width);
 
-  // Times outside of the scale are moved to its ends.
+  // Returns the position of a moment; those outside of the scale are moved to its ends.
   [[nodiscard]] double at(std::uint64_t moment) const;
-  // In order, without gaps; at least one.
+  // Returns at least one, in order, without gaps.
   [[nodiscard]] const std::vector<Piece>& pieces() const { return pieces_; }
   [[nodiscard]] std::vector<Tick> ticks() const;
 

@@ -1,4 +1,4 @@
-// What a `nodestage run` that was killed has left, for the next one.
+// Clears what a `nodestage run` that was killed has left, in the next one.
 #pragma once
 
 #include <functional>

@@ -24,7 +24,7 @@ bool is_elsewhere(const Result<LinkFate>& fate) {
   return !fate || fate->way == LinkFate::Way::instead || fate->way == LinkFate::Way::loop;
 }
 
-// Whether `path` is or has below it a link to elsewhere in the directory.
+// Returns whether `path` is or has below it a link to elsewhere in the directory.
 bool leads_elsewhere(const std::string& path, const JobTree& directory, OutputLinks& links) {
   const auto place = directory.find({path, LastLink::keep});
   if (!place || place->kind != JobPlace::Kind::there || place->path != path) return true;

@@ -1,4 +1,4 @@
-// The results that are left in a job's directory when they could not be delivered.
+// Finds the results that are left in a job's directory when they could not be delivered.
 #pragma once
 
 #include <string>
@@ -10,17 +10,17 @@
 
 namespace nodestage {
 
-// The paths below the directory that --stage-out names, that exist, and whose when= applies; and
-// what is kept because a name of --stage-out is missing (keeps_left()).
+// Returns the paths below the directory that --stage-out names, that exist, and whose when=
+// applies; and what is kept because a name of --stage-out is missing (keeps_left()).
 std::vector<std::string> kept_results(const StageRequest& request, const DeliveryOrder& order,
                                       const JobTree& directory);
 
-// Whether a copy of these paths of the directory, as links and by their base names, would lack some
-// of what they are: one of them is, or has below it, a link to elsewhere in the directory, or two
-// have one name.
+// Returns whether a copy of these paths of the directory, as links and by their base names, would
+// lack some of what they are: one of them is, or has below it, a link to elsewhere in the
+// directory, or two have one name.
 bool need_the_rest(const std::vector<std::string>& paths, const JobTree& directory);
 
-// "Fetch them with: cp -a /d/results ELSEWHERE && rm -rf /d". Without paths: the whole directory.
+// Returns "Fetch them with: cp -a /d/results ELSEWHERE && rm -rf /d"; without paths, of all.
 std::string how_to_copy(const std::vector<std::string>& paths, const std::string& directory);
 
 }  // namespace nodestage

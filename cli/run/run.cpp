@@ -181,7 +181,7 @@ class Run {
     return k_not_executable;
   }
 
-  // Of "#!/usr/bin/env bash" with a carriage return, env says something that few understand.
+  // Of "#!/usr/bin/env bash" with a carriage return, the message of env is hard to understand.
   void note_windows_lines(int code) {
     const std::string file = command_file();
     if (code == 0 || file.empty() || !has_windows_lines(file)) return;

@@ -15,7 +15,7 @@ struct RunArguments {
   std::vector<std::string> command;
 };
 
-// Its own exit codes; else COMMAND's, or 128 + n if signal n stopped COMMAND or the staging.
+// Its own exit codes; others are COMMAND's, or 128 + n if signal n stopped COMMAND or the staging.
 inline constexpr int k_not_delivered = 123;  // COMMAND returned 0, and a result is kept
 inline constexpr int k_not_run = 125;        // wrong arguments, or the staging failed
 inline constexpr int k_not_executable = 126;

@@ -14,8 +14,7 @@ namespace nodestage {
 // is no array.
 StageOutOrder run_order(const std::string& directory, const std::string& command);
 
-// What the order says of the request's items with the key `shared`: each is staged for this run
-// alone.
+// Returns the order's list of shared items, by which each is staged for this run alone.
 std::vector<SharedItem> share_nothing(const StageRequest& request);
 
 // Checks that every target's patterns have a value. The fault names the target and says what to do.

@@ -60,7 +60,7 @@ void TimedPushes::start(Deadline now) {
   worker_.emplace(std::move(*worker));
 }
 
-// What was being written at that moment is delivered the next time: that is no failure.
+// A file that was being written at that moment is no failure: it is delivered the next time.
 void TimedPushes::note_end() {
   const auto status = end_of_worker(*worker_, WorkerTask::push);
   worker_.reset();

@@ -14,7 +14,7 @@
 
 namespace nodestage {
 
-// One push at a time, in turns with `nodestage push`. A failure is said once, and again only after
+// One push at a time, in turns with `nodestage push`. Reports a failure once, and again only after
 // a success: it does not stop the command.
 class TimedPushes {
  public:
@@ -25,7 +25,7 @@ class TimedPushes {
   TimedPushes(const StageRequest& request, const PushDirectory* place, int directory_fd, Say say,
               Deadline now);
 
-  // How long nothing needs to be done, except at a SIGCHLD.
+  // Returns how long nothing needs to be done, except at a SIGCHLD.
   [[nodiscard]] std::chrono::milliseconds patience(Deadline now) const;
 
   // Starts a worker for what is due, and says how one has ended. Never blocks.

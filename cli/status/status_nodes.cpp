@@ -17,9 +17,9 @@ namespace {
 constexpr std::size_t k_all_bytes = std::size_t{64} << 20;
 constexpr std::size_t k_least_bytes = std::size_t{64} << 10;
 
-// The message of the command on the node ("nodestage: nodestaged does not answer on this host:
-// ..."), else srun's first line.
-std::string why_not_told(const ProgramEnd& end) {
+// Returns the message of the command on the node ("nodestage: nodestaged does not answer on this
+// host: ..."), else srun's first line.
+std::string why_no_answer(const ProgramEnd& end) {
   if (end.late) return "no answer within " + std::to_string(k_program_limit.count()) + " s";
   if (end.is_not_run() && end.errors.empty()) return "srun cannot be run on this host";
   static constexpr std::string_view k_ours = "nodestage: ";
@@ -72,7 +72,7 @@ void add_answer(StatusReport& report, const std::string& node, const SlurmJob& j
   } else if (end.code == k_no_such_job) {
     report.faults.push_back({node, "nodestaged on this node does not know the job"});
   } else {
-    report.faults.push_back({node, why_not_told(end)});
+    report.faults.push_back({node, why_no_answer(end)});
   }
 }
 

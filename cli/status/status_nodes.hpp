@@ -12,16 +12,16 @@ namespace nodestage {
 
 // Runs as this process's user or, for root, as the job's user. An srun is killed after
 // k_program_limit, and its node is then among the faults. Jobs and faults are empty if no node
-// knows the job. A fault if Slurm or the user's account cannot be asked.
+// knows the job. Fails if Slurm or the user's account cannot be asked.
 Result<StatusReport> ask_nodes(const SlurmJob& job, const std::string& socket);
 
-// The environment of a step that only observes a job. It contains nothing of this process's
+// Returns the environment of a step that only observes a job. It contains nothing of this process's
 // environment, since the step's processes belong to the job's user, who can read it, and since
 // another job's SLURM_ variables would affect srun.
 std::vector<std::string> step_environment();
 
-// The srun for one node, and the evaluation of its output. The job's user controls that output, so
-// only what it says about this job is used.
+// step_on() returns the srun for one node; the other reads its output. The job's user controls that
+// output, so only what it says about this job is used.
 Program step_on(const std::string& node, const SlurmJob& job, const std::string& socket);
 void add_answer(StatusReport& report, const std::string& node, const SlurmJob& job,
                 const ProgramEnd& end);

@@ -25,23 +25,23 @@ struct StatusReport {
   std::string reason;       // why the job is pending
 };
 
-// Bytes per second: read from the source while the item is staged, written once it is done; 0:
-// not known.
+// Returns bytes per second: read from the source while the item is staged, written once it is done;
+// 0: not known.
 std::uint64_t rate_of(const StatusItem& item);
-// nullopt if there is no basis for an estimate.
+// Estimates the time left; nullopt if there is no basis for that.
 std::optional<std::uint64_t> seconds_left(const StatusItem& item);
 
 const char* to_text(ItemState state);
 
-// Whether anything in it can still change by itself before the job ends.
+// Returns whether anything in it can still change by itself before the job ends.
 bool is_moving(const StatusReport& report);
 
 enum class JsonForm { indented, one_line };
 std::string to_json(const StatusReport& report, JsonForm form);
 
-// The jobs in such a JSON object. A process of the job's user may have written it: its length, the
-// number of jobs and items, and all numbers are bounded; texts become short and printable. Never
-// throws.
+// Reads the jobs in such a JSON object. A process of the job's user may have written it: its
+// length, the number of jobs and items, and all numbers are bounded; texts become short and
+// printable. Never throws.
 Result<std::vector<JobStatus>> jobs_of_json(std::string_view text);
 inline constexpr std::size_t k_max_status_bytes = std::size_t{1} << 20;
 

@@ -21,10 +21,10 @@ using Cells = std::array<std::string, k_columns>;
 
 const Cells k_head = {"NODE", "STATE", "ITEM", "ITEM STATE", "BYTES", "FILES", "RATE", "LEFT"};
 
-// Nothing was staged for it, so it has no figures: its note says why.
+// An item for which nothing was staged has no figures: its note says why.
 bool is_linked(const StatusItem& item) { return (item.flags & k_item_linked) != 0; }
 
-// Not delivered while the job runs, so far.
+// Returns whether it was not delivered so far, while the job runs.
 bool is_for_the_end(const StatusItem& item) {
   return item.kind == ItemKind::output && item.state == ItemState::skipped && item.note.empty();
 }
@@ -121,8 +121,8 @@ void add_words(std::string& text, const JobStatus& status) {
   const StatusRow& row = status.row;
   const std::string cause = in_one_line(row.cause);
   for (const StatusItem& item : status.items) {
-    const bool is_told = cause.find(item.note) != std::string::npos;
-    if (is_told) continue;
+    const bool is_shown = cause.find(item.note) != std::string::npos;
+    if (is_shown) continue;
     const bool has_target = item.kind == ItemKind::output && !item.destination.empty();
     add_line(text, row.node,
              item_title(item.source, item.what) +

@@ -18,8 +18,8 @@ namespace {
 using Clock = std::chrono::steady_clock;
 constexpr std::size_t k_most_bytes = 64 * 1024;
 
-// In the process that asks. Whoever reads this program's output waits until nobody holds it any
-// more, so nothing but the pipe stays open.
+// Runs in the process that asks. A reader of this program's output waits until no process holds it,
+// so nothing but the pipe stays open.
 int answer_into(int pipe, const std::function<std::string()>& question) {
   static_cast<void>(std::signal(SIGPIPE, SIG_DFL));
   if (!place_descriptors({pipe})) return 1;
@@ -39,7 +39,7 @@ Status start_apart(int pipe, const std::function<std::string()>& question) {
   return {};
 }
 
-// Whether there is something to read, or the end.
+// Returns whether there is something to read, or the end.
 bool wait_readable(int fd, Clock::time_point until) {
   for (;;) {
     const auto left = std::chrono::ceil<std::chrono::milliseconds>(until - Clock::now()).count();

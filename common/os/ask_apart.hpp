@@ -1,4 +1,4 @@
-// Questions to file systems that may not answer.
+// Asks file systems that may not answer.
 #pragma once
 
 #include <chrono>

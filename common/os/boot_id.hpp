@@ -5,8 +5,8 @@
 
 namespace nodestage {
 
-// The kernel's random identifier: no two hosts have the same, and a reboot changes it. "" if it
-// cannot be read.
+// Returns the kernel's random identifier: no two hosts have the same, and a reboot changes it. ""
+// if it cannot be read.
 std::string boot_id();
 
 }  // namespace nodestage

@@ -1,4 +1,4 @@
-// What each of our child processes does between fork and its own work, and what it inherits.
+// Does what each of our child processes needs between fork and its own work.
 #pragma once
 
 #include <string>
@@ -15,10 +15,10 @@ struct Pipe {
 };
 Result<Pipe> make_pipe();
 
-// A sealed file in memory with `text` as its contents; its offset is 0. `name` is for /proc only.
+// Returns a sealed file in memory with `text` as contents, at offset 0. `name` is for /proc only.
 Result<Fd> sealed_text(const char* name, const std::string& text);
 
-// In the child: moves each descriptor of `from` to its index (execve closes the last of them) and
+// Moves, in the child, each descriptor of `from` to its index (execve closes the last of them) and
 // closes all others.
 Status place_descriptors(std::vector<int> from);
 
@@ -26,15 +26,15 @@ Status place_descriptors(std::vector<int> from);
 // umask 077, disables core files, resets oom_score_adj to 0, and changes to the root directory.
 Status reset_process();
 
-// The argument list that execve takes: pointers into `texts`, which must outlive them, and a null
-// pointer.
+// Returns the argument list that execve takes: pointers into `texts`, which must outlive them, and
+// a null pointer.
 std::vector<char*> exec_texts(std::vector<std::string>& texts);
 
-// In the child: executes nodestage-worker without arguments, in an environment of its own. Returns
+// Executes, in the child, nodestage-worker without arguments, in an environment of its own. Returns
 // only if that fails.
 Error exec_worker(const std::string& program);
 
-// A pidfd for a child; it becomes readable when the child exits.
+// Returns a pidfd for a child, which becomes readable when the child exits.
 Result<Fd> open_pid(int pid);
 
 }  // namespace nodestage

@@ -52,7 +52,7 @@ class [[nodiscard]] ChildProcess {
   // child is reported to its tracer first, so to wait for it could mean to wait for the tracer.
   std::optional<int> reap();
 
-  // Waits until the child exits. Empty if it was waited for before.
+  // Waits until the child exits. Returns nothing if it was waited for before.
   std::optional<int> wait();
 
  private:
@@ -64,7 +64,7 @@ class [[nodiscard]] ChildProcess {
   Orphan orphan_ = Orphan::killed;
 };
 
-// As in a shell: the exit code, or 128 + n if signal n killed the process.
+// Returns, as a shell does, the exit code, or 128 + n if signal n killed the process.
 int exit_code_of(int wait_status);
 
 }  // namespace nodestage

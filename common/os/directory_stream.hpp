@@ -22,11 +22,11 @@ class [[nodiscard]] DirectoryStream {
   // Opens `path`, with an offset of its own.
   static DirectoryStream at(int dir_fd, const std::string& path = ".");
 
-  // The next name other than "." and "..", valid until the next call. Empty after the last name and
-  // after a fault.
+  // Returns the next name other than "." and "..", valid until the next call. Empty after the last
+  // name and after a fault.
   std::optional<std::string_view> next();
 
-  // The errno value of the fault that ended the names early; 0: no fault so far.
+  // Returns the errno value of the fault that ended the names early; 0: no fault so far.
   [[nodiscard]] int code() const { return code_; }
 
  private:
@@ -39,7 +39,7 @@ class [[nodiscard]] DirectoryStream {
   int code_ = 0;
 };
 
-// The only name in a directory (borrowed); "" if there are more or none.
+// Returns the only name in a directory (borrowed); "" if there are more or none.
 std::string only_name(int dir_fd);
 
 }  // namespace nodestage

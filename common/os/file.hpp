@@ -1,4 +1,4 @@
-// Whole small files: read, write, replace. Every function retries EINTR.
+// Reads, writes, and replaces whole small files. Every function retries EINTR.
 #pragma once
 
 #include <cstddef>
@@ -27,7 +27,7 @@ Result<std::string> read_file(int dir_fd, const std::string& path, std::size_t m
 Status write_all(int fd, std::span<const std::byte> data);
 Status write_all(int fd, std::string_view data);
 
-// Makes or empties `name` in dir_fd and writes it. Removed where it cannot be written. Not synced.
+// Makes or empties `name` in dir_fd and writes it, unsynced. Removes it if that fails.
 Status write_file(int dir_fd, const std::string& name, std::string_view data, unsigned mode);
 
 // Replaces `name` in dir_fd atomically, for what counts until the machine stops: after a power

@@ -1,4 +1,4 @@
-// Which mount an open file is on, and what mounts there are.
+// Finds the mount that an open file is on, and what mounts there are.
 #pragma once
 
 #include <optional>
@@ -13,11 +13,11 @@ namespace nodestage {
 // may be O_PATH.
 std::string mount_of(int fd);
 
-// Whether the file system is mounted so that no program on it can be started, and no library loaded
-// (mount(8), noexec). `fd` may be O_PATH.
+// Returns whether the file system is mounted so that no program on it can be started, and no
+// library loaded (mount(8), noexec). `fd` may be O_PATH.
 bool is_noexec(int fd);
 
-// The text of /proc/self/mountinfo (proc_pid_mountinfo(5)).
+// Returns the text of /proc/self/mountinfo (proc_pid_mountinfo(5)).
 Result<std::string> read_mountinfo();
 
 // Views of the line that it was read from.
@@ -28,7 +28,7 @@ struct Mount {
   std::string_view options;  // of the file system: "rw,vers=4.2"
 };
 
-// What a line of mountinfo says.
+// Returns what a line of mountinfo says.
 std::optional<Mount> mount_in(std::string_view line);
 std::optional<Mount> find_mount(std::string_view mountinfo, std::string_view number);
 

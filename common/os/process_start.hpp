@@ -1,4 +1,4 @@
-// When a process started, which distinguishes it from a later process with the same pid.
+// Reads when a process started, which distinguishes it from a later one with the same pid.
 #pragma once
 
 #include <cstdint>
@@ -6,7 +6,7 @@
 
 namespace nodestage {
 
-// In clock ticks since boot, from /proc/PID/stat; 0: there is no such process.
+// Returns clock ticks since boot, from /proc/PID/stat; 0 if there is no such process.
 std::uint64_t start_ticks_of(const std::string& pid);
 
 }  // namespace nodestage

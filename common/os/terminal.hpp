@@ -1,4 +1,4 @@
-// Whether a descriptor's reader interprets escape codes, and colored text.
+// Finds out whether a descriptor's reader interprets escape codes and colors.
 #pragma once
 
 #include <string>
@@ -6,12 +6,12 @@
 
 namespace nodestage {
 
-// Whether `fd` is a terminal that can move its cursor. `type` is its TERM; "dumb" means it cannot.
+// Returns whether `fd` is a terminal that can move its cursor, as TERM=dumb cannot.
 bool obeys_escapes(int fd, std::string_view type);
-// The same, with this process's TERM.
+// Does the same, with this process's TERM.
 bool obeys_escapes(int fd);
 
-// Whether output may be colored: stdout is a terminal, and NO_COLOR (no-color.org) is not set.
+// Returns whether to color: stdout is a terminal, and NO_COLOR (no-color.org) is not set.
 bool shows_colour();
 
 enum class Ink { plain, red, yellow };

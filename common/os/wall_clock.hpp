@@ -42,7 +42,7 @@ inline std::uint64_t pass_file_time() {
     return static_cast<std::uint64_t>(time.tv_sec) * 1'000'000'000 +
            static_cast<std::uint64_t>(time.tv_nsec);
   };
-  // Not for ever, if the clock is set back meanwhile.
+  // The bound is for a clock that is set back meanwhile.
   for (int i = 0; i < 40 && file_time() <= now; ++i)
     std::this_thread::sleep_for(std::chrono::milliseconds(1));
   return now;

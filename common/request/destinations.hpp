@@ -1,4 +1,4 @@
-// The destinations of a request's items, from their names alone, and the check for collisions.
+// Finds the destinations of a request's items by their names alone, and checks for collisions.
 #pragma once
 
 #include <string>
@@ -9,7 +9,7 @@
 
 namespace nodestage {
 
-// The item's destination, or the default one, below the job directory.
+// Returns the item's destination, or the default one, below the job directory.
 std::string destination_of(const DatasetItem& item);
 
 // Refuses what can never be shared or delivered: a shared glob without a destination, and an output

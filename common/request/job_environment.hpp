@@ -9,7 +9,7 @@
 
 namespace nodestage {
 
-// Whether `name` is a variable that staging sets for a job's tasks.
+// Returns whether `name` is a variable that staging sets for a job's tasks.
 bool is_of_a_staged_job(std::string_view name);
 
 // Marks a step that only observes the job (`nodestage status`): it waits for nothing, and its exit
@@ -32,25 +32,25 @@ struct VariableChange {
   bool operator==(const VariableChange&) const = default;
 };
 
-// The path of the staged virtual environment, from staging's NAME=VALUE list; "" if there is none.
+// Returns the path of the staged environment, from staging's NAME=VALUE list; "": none.
 std::string venv_in(const std::vector<std::string>& environment);
 
-// The changes that the script `activate` of a virtual environment would make; `path` is the current
-// PATH.
+// Returns the changes that the script `activate` of a virtual environment would make; `path` is the
+// current PATH.
 std::vector<VariableChange> activation_of(const std::string& venv, std::string_view path);
 
 // The value of a variable of a task, or "".
 using VariableLookup = std::function<std::string(const char* name)>;
 
-// The changes that let the task's containers see the cache of its node: staging's list names it in
-// NODESTAGE_CACHE, and the lists of bind paths get it once, unless it contains ',' or ':'. A task
+// Returns the changes that let the task's containers see its node's cache: staging's list names it
+// in NODESTAGE_CACHE, and the lists of bind paths get it once, unless it has ',' or ':'. A task
 // that inherits both from a process of its job keeps later changes to the lists. A container does
 // not start with a bind path that does not exist, so the cache of another node is removed.
 std::vector<VariableChange> cache_binding_of(const std::vector<std::string>& environment,
                                              const std::string& job,
                                              const VariableLookup& value_of);
 
-// The changes that remove the cache named by the task's NODESTAGE_CACHE, and this variable.
+// Returns the changes that remove the cache named by the task's NODESTAGE_CACHE, and this variable.
 std::vector<VariableChange> cache_removal_of(const VariableLookup& value_of);
 
 }  // namespace nodestage

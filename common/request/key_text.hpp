@@ -9,7 +9,7 @@
 
 namespace nodestage {
 
-// "strip=1" → "strip"
+// Returns "strip" for "strip=1".
 std::string key_name(const std::string& text);
 
 // Sets what `text`, such as "strip=1", says about the item. The fault names the key, and the keys

@@ -30,7 +30,7 @@ struct Word {
   unsigned value;
 };
 
-// The word for a value; "" if it has none.
+// Returns the word for a value; "" if it has none.
 constexpr const char* word_of(std::span<const Word> words, unsigned value) {
   for (const Word& word : words)
     if (word.value == value) return word.text;

@@ -14,7 +14,7 @@ bool is_name_character(char c) {
   return c == '_' || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9');
 }
 
-// The position of "$NAME" or "${NAME}" at `begin`; nullopt for a plain dollar sign.
+// Returns the position of "$NAME" or "${NAME}" at `begin`; nullopt for a plain dollar sign.
 std::optional<TextPlace> variable_at(std::string_view text, std::size_t begin) {
   if (text[begin] != '$') return {};
   std::size_t end = begin + 1;
@@ -26,7 +26,7 @@ std::optional<TextPlace> variable_at(std::string_view text, std::size_t begin) {
   return TextPlace{begin, end + (is_braced && text.substr(end).starts_with('}') ? 1 : 0)};
 }
 
-// The position after braces that start at `at`; 0: none do.
+// Returns the position after braces that start at `at`; 0: none do.
 std::size_t after_braces(std::string_view text, std::size_t at) {
   const std::size_t end = end_of_braces(text, at);
   return end == std::string_view::npos ? 0 : end + 1;

@@ -13,7 +13,7 @@
 
 namespace nodestage {
 
-// A fault that ends with the form of a correct option.
+// Returns a fault that ends with the form of a correct option.
 Error wrong_form(std::string what, std::string_view example);
 
 // A part with its escapes resolved, its position in the text, and that of its first $NAME.
@@ -42,7 +42,7 @@ Status check_braces(const OptionPart& part, TextPlace& at);
 // and double slashes.
 Result<std::string> absolute_path(const std::string& path, const SubmitPlace& place);
 
-// "./a//b/" → "a/b", since destinations and outputs' sources are compared as text.
+// Returns "a/b" for "./a//b/", since destinations and outputs' sources are compared as text.
 std::string tidy_path(std::string_view path);
 
 }  // namespace nodestage

@@ -36,7 +36,7 @@ Error not_below(std::string_view what, const std::string& path, const std::strin
                            more};
 }
 
-// Of an output's source: whether all that its braces stand for is.
+// Returns whether all that the braces of an output's source stand for is below.
 bool are_below(const std::string& source) {
   const auto names = brace_texts(source);
   return is_path_below(source) && names &&
@@ -50,7 +50,7 @@ bool looks_like_host(const std::string& source) {
          !is_glob(source);
 }
 
-// What to write instead of a destination that is not below the job directory.
+// Returns what to write instead of a destination that is not below the job directory.
 std::string other_destination(const std::string& source, const std::string& path) {
   const std::string name = default_destination(source);
   if (path.find_first_not_of("./") == std::string::npos && path.find("..") == std::string::npos) {

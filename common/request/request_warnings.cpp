@@ -39,7 +39,7 @@ std::string missing(const std::string& path) {
   return path + " does not exist yet; it must exist when the job starts";
 }
 
-// Of a source with newest=; "" when there is nothing to say.
+// Warns about a source with newest=; "" when there is nothing to say.
 std::string about_newest(const DatasetItem& item, std::optional<mode_t> type, Start start) {
   if (type == S_IFREG)
     return item.source + " is a file, and newest= chooses among the entries of a directory: name " +
@@ -70,7 +70,7 @@ std::string about_dataset(const DatasetItem& item, Start start) {
   return part.empty() ? part : missing(part);
 }
 
-// Of the directory of wheels, which pip passes over where it does not exist.
+// Warns about the directory of wheels, which pip passes over where it does not exist.
 std::string about_wheels(const std::string& path, Start start) {
   const auto type = type_of(path);
   if (type && type != S_IFDIR)
@@ -79,7 +79,7 @@ std::string about_wheels(const std::string& path, Start start) {
   return start == Start::later ? missing(path) : "wheels=" + path + " does not exist";
 }
 
-// Of one that is to be looked up and was not found here.
+// Warns about one that will be looked up and was not found here.
 std::string about_python(const VenvItem& venv) {
   if (!is_program_name(venv.python) || !venv.modules.empty()) return {};
   return "python=" + venv.python + ": your PATH has no such program here, and the node looks for " +
@@ -120,7 +120,7 @@ std::uint64_t least_bytes(const StageRequest& request) {
   return bytes;
 }
 
-// As text for a pipe: the number, and then a line for each warning.
+// Encodes for a pipe: the number, and then a line for each warning.
 std::string encode(const RequestLook& look) {
   std::string text = std::to_string(look.least_bytes) + "\n";
   for (const std::string& warning : look.warnings) text += warning + "\n";

@@ -1,4 +1,4 @@
-// Warnings at submit about what is probably a mistake but could be intended.
+// Warns at submit about what is probably a mistake but could be intended.
 #pragma once
 
 #include <cstdint>
@@ -9,7 +9,7 @@
 
 namespace nodestage {
 
-// When staging starts: a job's later, so a missing source can still appear; `nodestage run`'s now.
+// When staging starts: for a job later, so a missing source can still appear; for `run` now.
 enum class Start { now, later };
 
 struct RequestLook {
@@ -25,7 +25,7 @@ struct RequestLook {
 // empty. A file system that does not answer makes this wait forever.
 RequestLook look_at_request(const StageRequest& request, Start start);
 
-// The same, for at most a few seconds: after that, the result has one warning, which says so.
+// Does the same for at most a few seconds. After that, the result has one warning, which says so.
 RequestLook look_in_time(const StageRequest& request, Start start);
 
 }  // namespace nodestage

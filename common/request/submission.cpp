@@ -40,7 +40,7 @@ std::string home_directory() {
   return entry == nullptr ? "" : entry->pw_dir;
 }
 
-// Of a user who submits, with a file system that may not answer.
+// How long a user who submits waits for a file system that may not answer.
 constexpr std::chrono::seconds k_patience{3};
 
 // No, if its file system does not answer.
@@ -71,8 +71,8 @@ Status check_not_directory(std::string_view option, std::string_view text,
                              std::string(advice) + pack_line(source)});
 }
 
-// Why a source that does not exist as it is read here, but does as it was probably meant, is
-// refused; else "".
+// Returns why a source that does not exist as it is read here, but does as it was probably meant,
+// is refused; else "".
 std::string why_not_as_meant(const std::string& source, const std::string& destination) {
   const std::string name = source.substr(0, source.find_last_not_of('/') + 1);
   if (name != source && is_file(name))

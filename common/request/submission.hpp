@@ -28,8 +28,8 @@ Status add_venv(StageRequest& request, std::string_view text);
 // environment, which is not built.
 void add_what_a_build_needs(VenvItem& venv, const std::vector<std::string>& more);
 
-// The encoded request with this process's umask, after check_together. E2BIG if it is larger than
-// k_max_request_bytes.
+// Returns the encoded request with this process's umask, after check_together. E2BIG if it is
+// larger than k_max_request_bytes.
 Result<std::string> request_text(StageRequest request);
 
 }  // namespace nodestage

@@ -46,7 +46,7 @@ Known known_path(const OutputItem& item) {
   return {without_slashes(path), pattern == std::string::npos};
 }
 
-// The last of `path` that exists; empty if its file system gives no clear answer.
+// Returns the last of `path` that exists; empty if its file system gives no clear answer.
 std::optional<Found> last_that_exists(std::string path) {
   for (;;) {
     struct stat info {};
@@ -57,7 +57,7 @@ std::optional<Found> last_that_exists(std::string path) {
   }
 }
 
-// "" when new names can be made in it, or when that cannot be told.
+// Returns "" when new names can be made in it, or when that is not known.
 std::string why_not_writable(const std::string& directory) {
   if (::faccessat(AT_FDCWD, directory.c_str(), W_OK | X_OK, AT_EACCESS) == 0) return "";
   if (errno == EROFS) return directory + " is on a file system that is read-only on this host";
@@ -69,7 +69,7 @@ bool needs_directory(const OutputItem& item) {
   return item.target.ends_with('/') || (is_glob(item.source) && !becomes_archive(item));
 }
 
-// What is at the target already.
+// Says what is at the target already.
 std::string about_existing(const OutputItem& item, const Found& found) {
   if (becomes_archive(item) && found.is_directory && !item.target.ends_with('/'))
     return "it is a directory, which no archive can replace; to put the archive into it, write '/' "

@@ -1,4 +1,4 @@
-// What of an output's target can be known before the job runs, as the submitting user sees it.
+// Looks, before the job runs, at an output's target as the submitting user sees it.
 #pragma once
 
 #include <string>
@@ -7,9 +7,9 @@
 
 namespace nodestage {
 
-// Why the output probably cannot be delivered to its target, in a sentence; "" when nothing speaks
-// against it. Looks at the target, or at what exists of the path to it, and changes nothing. What
-// lies behind a pattern such as %j is not known yet.
+// Returns why the output probably cannot be delivered to its target, in a sentence; "" when nothing
+// speaks against it. Looks at the target, or at what exists of the path to it, and changes nothing.
+// What lies behind a pattern such as %j is not known yet.
 std::string about_target(const OutputItem& item);
 
 }  // namespace nodestage

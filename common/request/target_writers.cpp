@@ -31,8 +31,8 @@ std::vector<std::string> outputs_of_one_target(const std::vector<OutputItem>& ou
   std::vector<std::string> warnings;
   for (std::size_t i = 0; i < outputs.size(); ++i) {
     for (std::size_t k = 0; k < i; ++k) {
-      const bool are_told_apart = is_glob(outputs[k].source) || is_glob(outputs[i].source);
-      if (are_told_apart || !has_one_place(outputs[k], outputs[i])) continue;
+      const bool have_other_names = is_glob(outputs[k].source) || is_glob(outputs[i].source);
+      if (have_other_names || !has_one_place(outputs[k], outputs[i])) continue;
       warnings.push_back("'" + outputs[k].source + "' and '" + outputs[i].source +
                          "' are both copied to " + place_of(outputs[i]) + k_loss);
     }

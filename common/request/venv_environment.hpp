@@ -1,5 +1,5 @@
-// Environment variables of a staged virtual environment: at submit, those that a build will need;
-// in the task, PATH.
+// Finds the variables of a staged virtual environment: at submit, those that a build will need; in
+// the task, PATH.
 #pragma once
 
 #include <string>
@@ -13,16 +13,16 @@ namespace nodestage {
 // empty values. Not thread-safe, as environ is not.
 std::vector<std::string> environment_for_build(const std::vector<std::string>& more);
 
-// Whether a program is looked up in PATH by it, as a shell does: printable ASCII without '/' that
-// starts with a letter or a digit.
+// Returns whether a program is looked up in PATH by it, as a shell does: printable ASCII without
+// '/' that starts with a letter or a digit.
 bool is_program_name(std::string_view name);
-// The program of that name that a shell would find in `path`; "" if there is none. Relative parts
-// of `path` are ignored.
+// Returns the program of that name that a shell would find in `path`; "" if there is none. Relative
+// parts of `path` are ignored.
 std::string program_in_path(std::string_view path, std::string_view name);
-// The python3, or else the python, that a shell would find in `path`; "" if there is none.
+// Returns the python3, or else the python, that a shell would find in `path`; "" if there is none.
 std::string python_in(std::string_view path);
 
-// `path` with `directory` at its start only, and `path` without it.
+// Return `path` with `directory` at its start only, and `path` without it.
 std::string path_with_first(std::string_view path, std::string_view directory);
 std::string path_without(std::string_view path, std::string_view directory, char separator = ':');
 

@@ -32,10 +32,10 @@ class ProgressPrinter {
   double bytes_per_second_ = 0;  // 0: not known yet
 };
 
-// "1.2 of 4.0 GiB", "900.0 MiB of 1.2 GiB"
+// Returns "1.2 of 4.0 GiB", or "900.0 MiB of 1.2 GiB".
 std::string bytes_of(std::uint64_t part, std::uint64_t whole);
 
-// "30%", never more than 100%.
+// Returns "30%", never more than 100%.
 std::string percent(std::uint64_t part, std::uint64_t whole);
 
 // Shortens a line to `width` columns: first drops the last details, then shortens the name, and

@@ -85,7 +85,7 @@ bool is_looked_at(const ItemRecord& item) {
 
 bool is_worked_on(const ItemRecord& item) { return state_of(item) == ItemState::working; }
 
-// What happens now; null: nothing yet. `items`: those that count.
+// Returns what happens now, of the `items` that count; null: nothing yet.
 const ItemRecord* current_of(const std::vector<const ItemRecord*>& items, WorkerPhase phase) {
   const auto first = [&items](auto is_it) -> const ItemRecord* {
     const auto found =

@@ -1,5 +1,5 @@
-// What a job's output says about its staging, from the worker's status. Texts are bounded and
-// printable.
+// Writes what a job's output says about its staging, from the worker's status. Texts are bounded
+// and printable.
 #pragma once
 
 #include <string>
@@ -14,26 +14,26 @@ namespace nodestage {
 // Joins lines (a cause, then what to do) as "cause. what to do", printable.
 std::string in_one_line(const std::string& text);
 
-// "data.tar.gz (tar.gz)" from a path and its format; without the format if `what` is empty.
+// Returns "data.tar.gz (tar.gz)" from a path and its format; without the format if `what` is empty.
 std::string item_title(const std::string& source, const std::string& what);
 
-// The items of a worker with this task, for `nodestage status`.
+// Returns the items of a worker with this task, for `nodestage status`.
 std::vector<StatusItem> status_items(const WorkerStatus& status, WorkerTask task);
 
-// One line per item: source, destination, files, bytes, duration, and its note. For an item that is
-// only linked (k_item_linked): source, destination, and its note.
+// Returns one line per item: source, destination, files, bytes, duration, and note. For an item
+// that is only linked (k_item_linked): source, destination, and its note.
 std::vector<std::string> summary_lines(const WorkerStatus& status);
 
-// As many of the lines as one message has room for beside an environment (k_max_message_bytes), and
-// how many more there are.
+// Returns as many of the lines as one message has room for beside an environment
+// (k_max_message_bytes), and how many more there are.
 std::vector<std::string> lines_of_message(std::vector<std::string> lines);
 
-// The same for a stage-out, without that limit.
+// Does the same for a stage-out, without that limit.
 std::vector<std::string> delivery_lines(const WorkerStatus& status);
 
-// Whether a push was asked for the output; it says nothing of the others.
+// Returns whether a push was asked for the output; it says nothing of the others.
 bool is_asked_for(const ItemRecord& item);
-// The same for a push, without the outputs that were not asked for.
+// Does the same for a push, without the outputs that were not asked for.
 std::vector<std::string> push_lines(const WorkerStatus& status);
 // Whether a push has delivered all that was asked for: outputs by their names, which must be there
 // and can be delivered early, or all that there is.

@@ -35,10 +35,10 @@ class TaskVoice {
   void set_listener(Listener listener) { listener_ = listener; }
 
   [[nodiscard]] bool shows_progress() const { return speech_ == Speech::aloud; }
-  // What every line begins with, after what clears the redrawn line.
+  // Returns what every line begins with, after what clears the redrawn line.
   [[nodiscard]] std::string beginning() const;
   [[nodiscard]] bool speaks() const { return speech_ != Speech::silent; }
-  // How often the daemon should report, so that lines are written on time.
+  // Returns how often the daemon should report, so that lines are written on time.
   [[nodiscard]] std::chrono::milliseconds report_interval() const;
 
  private:

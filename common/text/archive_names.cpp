@@ -90,7 +90,7 @@ bool is_part_ending(std::string_view text) {
   return (is_digits(text) && text.size() <= 5) || is_split_ending(text);
 }
 
-// Where the name may end and that of a part may begin.
+// Returns where the name may end and that of a part may begin.
 std::vector<std::size_t> part_endings(std::string_view path) {
   constexpr std::size_t k_longest = 12;
   std::vector<std::size_t> endings;

@@ -1,4 +1,4 @@
-// What a file's name promises of archives, by the suffixes that the tables of formats.hpp have.
+// Knows what a file's name promises of archives, by the suffixes that the tables of formats.hpp have.
 #pragma once
 
 #include <span>
@@ -29,16 +29,16 @@ std::span<const ArchiveName> archive_names();
 // The row with the longest suffix that `path` ends in, ignoring case, or null.
 const ArchiveName* archive_name(std::string_view path);
 
-// The suffix of an archive, extracted or refused, that `path` ends in, or "". In lower case.
+// Returns the suffix, in lower case, of an archive, extracted or refused, or "".
 std::string_view archive_suffix(std::string_view path);
-// Whether archives with this suffix can be made; "" is the directory's own form. If not: the cause.
+// Refuses, with the cause, a suffix of archives that cannot be made; "" is a directory's form.
 Status check_written_archive(std::string_view suffix);
 
-// "data.tar.gz" for "data.tar.gz.part01", "data.tar.gz.aa", and "data.tar.gz.003": the archive that
-// a file is one part of, by its name. "" for any other name.
+// Returns "data.tar.gz" for "data.tar.gz.part01", "data.tar.gz.aa", and "data.tar.gz.003": the
+// archive that a file is one part of, by its name. "" for any other name.
 std::string whole_archive(std::string_view path);
 
-// Whether a name ends as those of parts do, whatever the whole is called: "x.part01", "x.003".
+// Returns whether a name ends as those of parts do: "x.part01", "x.003".
 bool is_part_name(std::string_view path);
 
 }  // namespace nodestage

@@ -17,7 +17,7 @@ std::string lower(std::string_view text) {
   return result;
 }
 
-// The number of letters to insert, remove, replace, or swap with a neighbor.
+// Returns the number of letters to insert, remove, replace, or swap with a neighbor.
 std::size_t distance(const std::string& a, const std::string& b) {
   std::vector<std::vector<std::size_t>> steps(a.size() + 1, std::vector<std::size_t>(b.size() + 1));
   for (std::size_t i = 0; i <= a.size(); ++i) steps[i][0] = i;

@@ -1,4 +1,4 @@
-// Suggestions for a word that is not known.
+// Suggests a word for one that is not known.
 #pragma once
 
 #include <cstddef>
@@ -14,8 +14,8 @@ namespace nodestage {
 std::optional<std::size_t> nearest_word(std::string_view word,
                                         const std::vector<std::string_view>& known);
 
-// " (did you mean 'strip'?)" for "stirp": names the word of `known` that has the nearest spelling,
-// ignoring case, or starts with `word`. "" if none is near.
+// Returns " (did you mean 'strip'?)" for "stirp": names the word of `known` that has the nearest
+// spelling, ignoring case, or starts with `word`. "" if none is near.
 std::string did_you_mean(std::string_view word, const std::vector<std::string_view>& known);
 
 }  // namespace nodestage

@@ -7,7 +7,7 @@
 
 namespace nodestage {
 
-// `hash`: that of the bytes before these.
+// Continues with `hash`, that of the bytes before these.
 constexpr std::uint64_t fnv1a(std::string_view bytes, std::uint64_t hash = 14695981039346656037U) {
   for (const char c : bytes) hash = (hash ^ static_cast<unsigned char>(c)) * 1099511628211U;
   return hash;

@@ -143,7 +143,7 @@ Result<Texts> joined(const Texts& heads, const std::string& middle, const Texts&
   return all;
 }
 
-// Whether "$" or a backslash is before a brace.
+// Returns whether "$" or a backslash is before a brace.
 bool is_literal(std::string_view text, std::size_t at) {
   const std::string_view before = text.substr(0, at);
   const std::size_t end = before.find_last_not_of('\\') + 1;  // npos + 1 is 0

@@ -16,17 +16,17 @@ namespace nodestage {
 
 inline constexpr std::size_t k_max_brace_texts = 10'000;
 
-// The position of the '}' of braces that start at text[at]; npos: none start there.
+// Returns the position of the '}' of braces that start at text[at]; npos: none start there.
 std::size_t end_of_braces(std::string_view text, std::size_t at);
 
 bool has_braces(std::string_view text);
 
-// The texts in bash's order; `text` itself if it has no braces. E2BIG: more than k_max_brace_texts,
-// or several MiB in all.
+// Returns the texts in bash's order; `text` itself if it has no braces. E2BIG: more than
+// k_max_brace_texts, or several MiB in all.
 Result<std::vector<std::string>> brace_texts(std::string_view text);
 
-// Where the first component "**" of a path starts, which means any number of directories, none too;
-// npos: it has none.
+// Returns where the first component "**" of a path starts, which means any number of directories,
+// none too; npos: it has none.
 std::size_t start_of_any_depth(std::string_view path);
 
 }  // namespace nodestage

@@ -1,4 +1,4 @@
-// Bytes as hexadecimal digits, in lower case.
+// Writes bytes as hexadecimal digits, in lower case.
 #pragma once
 
 #include <string>
@@ -8,7 +8,7 @@ namespace nodestage {
 
 inline constexpr std::string_view k_hex_digits = "0123456789abcdef";
 
-// `bytes`: a range of char or unsigned char.
+// `bytes` is a range of char or unsigned char.
 template <typename Bytes>
 std::string hex_digits(const Bytes& bytes) {
   std::string text;

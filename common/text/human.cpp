@@ -20,8 +20,8 @@ bool rearranges(std::string_view text) {
          (text.starts_with("\xe2\x81") && third_within('\xa6', '\xa9'));
 }
 
-// The length of the UTF-8 sequence at the start of text, or 0 if it is not valid (Table 3-7 of the
-// Unicode standard). C1 controls (U+0080..9F) count as invalid, since terminals obey them.
+// Returns the length of the UTF-8 sequence at the start of text, or 0 if it is not valid (Table 3-7
+// of the Unicode standard). C1 controls (U+0080..9F) count as invalid, since terminals obey them.
 std::size_t utf8_length(std::string_view text) {
   const auto byte = [text](std::size_t i) {
     return i < text.size() ? static_cast<unsigned char>(text[i]) : 0U;

@@ -1,4 +1,4 @@
-// Numbers and names formatted for people.
+// Formats numbers and names for people.
 #pragma once
 
 #include <cstdint>
@@ -8,14 +8,14 @@
 
 namespace nodestage {
 
-// "0 B", "1023 B", "1.5 KiB", "12.0 GiB"
+// Returns "0 B", "1023 B", "1.5 KiB", "12.0 GiB".
 std::string human_bytes(std::uint64_t bytes, int decimals = 1);
-// Two amounts with as many decimals as it takes to show that they differ: "1.002 GiB", "1.000 GiB"
+// Returns both with enough decimals to show that they differ: "1.002 GiB", "1.000 GiB".
 std::pair<std::string, std::string> human_bytes_apart(std::uint64_t one, std::uint64_t other);
 std::string human_count(std::uint64_t count);  // "1,234,567"
 std::string human_duration(
     std::uint64_t milliseconds);  // "0.4 s", "12.3 s", "3 min 05 s", "2 h 03 min"
-// "about 12 s", "less than a second"
+// Returns "about 12 s", or "less than a second".
 std::string about_seconds(double seconds);
 std::string human_date(std::uint64_t epoch);  // "2026-11-21 15:30", the node's local time
 
@@ -27,10 +27,10 @@ std::string printable(std::string_view text, Newlines newlines = Newlines::escap
 // Quotes printable text, if needed, so that a shell reads it as one word.
 std::string shell_word(const std::string& text);
 
-// The last part of a path, without trailing slashes.
+// Returns the last part of a path, without trailing slashes.
 std::string last_part(const std::string& path);
 
-// At most `width` bytes; replaces the middle of a longer text by "...".
+// Returns at most `width` bytes; replaces the middle of a longer text by "...".
 std::string shortened(std::string_view text, std::size_t width);
 
 }  // namespace nodestage

@@ -51,7 +51,7 @@ class JsonFields {
     return k_empty;
   }
 
-  // For a caller that rejects the value of a member.
+  // Rejects the value of a member, for `why`.
   void refuse(const char* name, const char* why) {
     if (status_) status_ = Error{EINVAL, std::string("'") + name + "' " + why};
   }

@@ -51,7 +51,7 @@ std::string padded(std::uint32_t number, unsigned width) {
   return digits;
 }
 
-// A value is one name, whoever chose it: it neither leads elsewhere nor is a directory itself.
+// A value is one name: it neither leads elsewhere nor is a directory itself.
 std::string as_file_name(std::string name) {
   if (name == "." || name == "..") return std::string(name.size(), '_');
   std::replace(name.begin(), name.end(), '/', '_');

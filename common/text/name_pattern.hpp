@@ -1,7 +1,7 @@
-// The % patterns of a stage-out target, as in Slurm's own file-name patterns (sbatch(1), "filename
-// pattern"): %j job id, %A array's job id (the job id outside of an array), %a array index, %u
-// user, %x job name, %N node name, %n node's index in the job, %r restart count, %% a percent sign.
-// A number between % and the letter pads numbers with zeros (%4a).
+// Expands the % patterns of a stage-out target, as in Slurm's own file-name patterns (sbatch(1),
+// "filename pattern"): %j job id, %A array's job id (the job id outside of an array), %a array
+// index, %u user, %x job name, %N node name, %n node's index in the job, %r restart count, %% a
+// percent sign. A number between % and the letter pads numbers with zeros (%4a).
 #pragma once
 
 #include <cstdint>
@@ -13,7 +13,7 @@
 
 namespace nodestage {
 
-// An empty member is not known here.
+// The values of patterns; an empty member is not known here.
 struct PatternFacts {
   std::uint32_t job = 0;
   std::uint32_t restart = 0;
@@ -25,18 +25,18 @@ struct PatternFacts {
   std::optional<std::string> job_name;
 };
 
-// A fault names the pattern that does not exist (EINVAL) or whose value is not known here
-// (ENODATA). Values are not expanded again, and each is one name: a '/' in it becomes '_', and so
-// do the dots of "." and "..".
+// Expands the patterns. A fault names one that does not exist (EINVAL) or whose value is not known
+// here (ENODATA). Values are not expanded again, and each is one name: a '/' in it becomes '_', and
+// so do the dots of "." and "..".
 Result<std::string> expand_pattern(std::string_view text, const PatternFacts& facts);
 
 // Checks the syntax only, at submit.
 Status check_pattern(std::string_view text);
 
-// Whether `text` contains %N or %n and so differs from node to node.
+// Returns whether `text` contains %N or %n and so differs from node to node.
 bool names_node(std::string_view text);
 
-// Whether `text` contains one of these letters as a pattern.
+// Returns whether `text` contains one of these letters as a pattern.
 bool names_any(std::string_view text, std::string_view letters);
 
 }  // namespace nodestage

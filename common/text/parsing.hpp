@@ -8,8 +8,8 @@
 
 namespace nodestage {
 
-// Removes the decimal number at the start of `text` and returns it. Empty if `text` does not start
-// with a number, or if a T cannot hold it. The only sign allowed is '-', for a signed T.
+// Removes the decimal number at the start of `text` and returns it; nothing if `text` does not
+// start with one that a T can hold. The only sign allowed is '-', for a signed T.
 template <std::integral T>
 std::optional<T> take_number(std::string_view& text) {
   T number{};
@@ -19,7 +19,7 @@ std::optional<T> take_number(std::string_view& text) {
   return number;
 }
 
-// The same for a text that must contain nothing else.
+// Does the same for a text that must contain nothing else.
 template <std::integral T>
 std::optional<T> parse_number(std::string_view text) {
   const auto number = take_number<T>(text);

@@ -5,7 +5,7 @@ namespace {
 
 constexpr std::string_view k_gap = "...";
 
-// Whether the byte is in the middle of a character of UTF-8.
+// Returns whether the byte is in the middle of a character of UTF-8.
 bool continues(char byte) { return (static_cast<unsigned char>(byte) & 0xc0U) == 0x80U; }
 
 }  // namespace

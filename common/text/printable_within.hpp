@@ -1,4 +1,4 @@
-// Text of others, made printable and bounded in one step.
+// Makes text of others printable and bounded in one step.
 #pragma once
 
 #include <cstddef>
@@ -9,8 +9,8 @@
 
 namespace nodestage {
 
-// printable() text of at most `bytes` bytes, escapes included; "..." replaces the middle of a
-// longer one, between two characters. `bytes` is at least 3.
+// Returns printable() text of at most `bytes` bytes, escapes included; "..." replaces the middle of
+// a longer one, between two characters. `bytes` is at least 3.
 std::string printable_within(std::string_view text, std::size_t bytes,
                              Newlines newlines = Newlines::escape);
 

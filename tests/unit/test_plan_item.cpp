@@ -66,7 +66,7 @@ TEST_CASE("plan: each kind of archive is told, counted and read as staging would
     CAPTURE(item.reading);
     CHECK(has(item.reading, row.why));
     CHECK(item.bytes.value == 10000);
-    CHECK(item.bytes.surety == Surety::told);
+    CHECK(item.bytes.surety == Surety::exact);
     CHECK(item.files.value == 10);
     CHECK(item.need.bytes >= 10000);
     CHECK(item.time != "");
