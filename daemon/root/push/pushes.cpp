@@ -285,7 +285,7 @@ void Pushes::worker_ended(const JobKey& key, WorkerEnd end) {
     note_end(*record, job, status, end);
     const bool was_awaited = answer(
         job, true, [status, end](const auto& names) { return answer_to(names, status, end); });
-    tell_user(*record, job, status, end, was_awaited);
+    notify_user(*record, job, status, end, was_awaited);
   }
   at_.table.save(*record);
   turns_.end(record->begin.uid, key);
@@ -319,8 +319,8 @@ void Pushes::note_end(JobRecord& record, Job& job, const WorkerStatus& status,
 
 // One notice when it begins to fail, and one when every output that failed succeeds again. A caller
 // that waits sees it there.
-void Pushes::tell_user(JobRecord& record, const Job& job, const WorkerStatus& status,
-                       const WorkerEnd& end, bool was_awaited) {
+void Pushes::notify_user(JobRecord& record, const Job& job, const WorkerStatus& status,
+                         const WorkerEnd& end, bool was_awaited) {
   const bool has_failed = result_of(status) == PushResult::failed;
   if (has_failed == record.push_has_failed || (has_failed && was_awaited)) return;
   if (!has_failed && !job.failures.is_empty()) return;

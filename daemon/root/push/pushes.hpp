@@ -91,8 +91,8 @@ class Pushes {
   void tick(const JobKey& key, Ticket ticket);
   void worker_ended(const JobKey& key, WorkerEnd end);
   void note_end(JobRecord& record, Job& job, const WorkerStatus& status, const WorkerEnd& end);
-  void tell_user(JobRecord& record, const Job& job, const WorkerStatus& status,
-                 const WorkerEnd& end, bool was_awaited);
+  void notify_user(JobRecord& record, const Job& job, const WorkerStatus& status,
+                   const WorkerEnd& end, bool was_awaited);
   using Answer = std::function<Message(const std::vector<std::string>& names)>;
   bool answer(Job& job, bool served_only, Answer make);
   void answer_some();
