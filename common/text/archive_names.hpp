@@ -1,4 +1,5 @@
-// Knows what a file's name promises of archives, by the suffixes that the tables of formats.hpp have.
+// Knows what a file's name promises of archives, by the suffixes that the tables of formats.hpp
+// have.
 #pragma once
 
 #include <span>

@@ -20,6 +20,7 @@ SUSPEND
     on ctl chmod 755 /etc/slurm/suspend
     # slurmctld looks whether the programs can be run.
     on ctl scontrol reconfigure
+    on ctl install -d /project/closed
     on ctl install -d -o alice /project/alice
 }
 

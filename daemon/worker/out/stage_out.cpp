@@ -87,7 +87,7 @@ bool is_first_node(const DeliveryOrder& order) {
 }
 
 void report_missing(const DeliveryOrder& order, std::size_t index, const MissingOutputs& missing,
-                  bool is_kept, OutputReport& report) {
+                    bool is_kept, OutputReport& report) {
   const std::string note = missing_note(missing.notes[index], missing.names, missing.meant[index]);
   if (is_kept) return report.give_up(Error{k_missing_source, note});
   is_first_node(order) ? report.miss(note) : report.skip(missing.notes[index]);
@@ -95,7 +95,7 @@ void report_missing(const DeliveryOrder& order, std::size_t index, const Missing
 
 // Of an output that is there in part.
 void report_absent(const DeliveryOrder& order, std::size_t index, const MissingOutputs& missing,
-                 bool is_kept, OutputReport& report) {
+                   bool is_kept, OutputReport& report) {
   if (missing.absent[index].empty()) return;
   const std::string note = absent_note(missing.absent[index], missing.meant[index]);
   if (is_kept) return report.lack(Error{k_missing_source, note});
@@ -195,7 +195,7 @@ DeliveryWords words_of(const RecoverOrder&) {
 
 int refuse_delivery(const DeliveryWords& words, const Error& error) {
   write_phase(WorkerPhase::failed, 0,
-             "the request cannot be read: " + printable(error.text()) + "\n" + advice(words, 0));
+              "the request cannot be read: " + printable(error.text()) + "\n" + advice(words, 0));
   return 1;
 }
 
