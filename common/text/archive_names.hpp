@@ -1,5 +1,4 @@
-// Knows what a file's name promises of archives, by the suffixes that the tables of formats.hpp
-// have.
+// Knows what archives a file's name promises, by the suffixes in the tables of formats.hpp.
 #pragma once
 
 #include <span>

@@ -95,7 +95,7 @@ TEST_CASE("a staging worker that lies about its position harms only itself") {
   const Scratch scratch;
   const RelayFile file(scratch / "data", noise(k_size));
   RelayRow row(2, k_mib);
-  row.start([](WorkerOrder& order) { order.relay_silence_s = order.relay_patience_s = 60; });
+  row.start([](RelayOrder& order) { order.relay.silence_wait_s = order.relay.patience_s = 60; });
   row[1].ask(file);
   CHECK(in_time([&] { return row[0].is_in(RelaySlotState::serving); }));
   row[0].join();

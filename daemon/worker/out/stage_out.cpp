@@ -37,7 +37,7 @@ void write_phase(WorkerPhase phase, std::size_t items, std::string_view cause = 
   static_cast<void>(write_status_header(k_worker_status_fd, header));
 }
 
-// What the owner of the results can do; the node's name is for the command.
+// Says what the owner of the results can do; the node's name is for the command.
 std::string advice(const DeliveryWords& words, int code) {
   std::string first;
   switch (code) {
@@ -93,7 +93,7 @@ void report_missing(const DeliveryOrder& order, std::size_t index, const Missing
   is_first_node(order) ? report.miss(note) : report.skip(missing.notes[index]);
 }
 
-// Of an output that is there in part.
+// Reports an output that is there in part.
 void report_absent(const DeliveryOrder& order, std::size_t index, const MissingOutputs& missing,
                    bool is_kept, OutputReport& report) {
   if (missing.absent[index].empty()) return;
@@ -102,7 +102,7 @@ void report_absent(const DeliveryOrder& order, std::size_t index, const MissingO
   is_first_node(order) ? report.add_missing(note) : report.add_note(note);
 }
 
-// For a job whose staging failed: whether there is a result that the staging cannot have made.
+// Returns, for a job whose staging failed, whether it has a result that is not of the staging.
 bool shows_a_run(const StageRequest& request, const JobResults& job) {
   return std::any_of(request.outputs.begin(), request.outputs.end(), [&job](const auto& item) {
     const auto source = job.find(item);

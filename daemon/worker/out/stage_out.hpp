@@ -29,7 +29,7 @@ DeliveryWords words_of(const StageOutOrder& order);
 DeliveryWords words_of(const PushOrder& order);
 DeliveryWords words_of(const RecoverOrder& order);
 
-// To call instead if the request cannot be read: phase failed, exit code 1.
+// Call it instead if the request cannot be read: phase failed, exit code 1.
 int refuse_delivery(const DeliveryWords& words, const Error& error);
 
 }  // namespace nodestage

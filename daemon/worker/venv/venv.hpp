@@ -26,7 +26,7 @@ class Venv {
   using Report = std::function<void(const std::string&)>;
   using Decide = std::function<std::string()>;
   Venv(const VenvItem& item, const StageOrder& order, Meter& meter, Builder& builder,
-       const std::atomic<bool>& stop, Tell tell, Decide decide)
+       const std::atomic<bool>& stop, Report report, Decide decide)
       : item_(item),
         order_(order),
         meter_(meter),
