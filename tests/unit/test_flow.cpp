@@ -22,7 +22,7 @@ struct Case {
 
 std::vector<Case> cases(Fact last) {
   std::vector<Case> all;
-  for (unsigned bits = 0; bits < 64; ++bits) {
+  for (unsigned bits = 0; bits < 256; ++bits) {
     for (const Tree tree : {Tree::there, Tree::untouched, Tree::taken_away}) {
       Case one;
       one.record.ended = (bits & 1) != 0;
@@ -32,6 +32,8 @@ std::vector<Case> cases(Fact last) {
       one.facts.is_working = (bits & 8) != 0;
       one.facts.is_late = (bits & 16) != 0;
       one.facts.lacks_outcome = (bits & 32) != 0;
+      one.facts.may_share = (bits & 64) != 0;
+      if ((bits & 128) != 0) one.record.begin.request = "{}";
       one.facts.tree = tree;
       all.push_back(one);
     }
@@ -71,8 +73,12 @@ TEST_CASE("each fact has its steps") {
   const std::map<Fact, std::set<Step>> expected = {
       {Fact::under_way, {wait}},
       {Fact::begun, {wait, make_directory}},
-      {Fact::directory_made, {wait, await_directory, queue}},
-      {Fact::unstaged, {wait, queue}},
+      {Fact::directory_made, {wait, await_directory, let_run, enqueue}},
+      {Fact::unstaged, {wait, let_run, enqueue}},
+      {Fact::queued, {wait, identify, await_turn}},
+      {Fact::identified, {wait, await_turn}},
+      {Fact::linked, {wait, stage}},
+      {Fact::turn, {wait, stage}},
       {Fact::staging_exited, {wait, read_staging}},
       {Fact::ready, {wait, let_run}},
       {Fact::failed, {wait, fail}},
@@ -170,8 +176,8 @@ TEST_CASE("a daemon that starts knows from the journal what was done, and goes o
   using enum Step;
   const Row rows[] = {
       {JobState::waiting_for_directory, {make_directory, make_directory, make_directory}, true},
-      {JobState::queued, {queue, wait, read_staging}, true},
-      {JobState::staging, {queue, wait, read_staging}, true},
+      {JobState::queued, {enqueue, wait, read_staging}, true},
+      {JobState::staging, {enqueue, wait, read_staging}, true},
       {JobState::ready, {watch, watch, watch}, true},
       {JobState::failed, {watch, watch, watch}, true},
       {JobState::stopping, {stop, stop, stop}, false},
@@ -185,6 +191,7 @@ TEST_CASE("a daemon that starts knows from the journal what was done, and goes o
     CAPTURE(to_text(row.state));
     JobRecord record;
     record.state = row.state;
+    record.begin.request = "{}";
     for (const Left left : {Left::nothing, Left::running, Left::exited}) {
       CAPTURE(static_cast<int>(left));
       for (const bool ended : {false, true}) {

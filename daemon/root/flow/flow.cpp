@@ -12,6 +12,10 @@ bool holds(Condition when, const JobRecord& record, const Facts& facts) {
       return true;
     case Condition::site_makes_it:
       return !record.directory_is_ours;
+    case Condition::wants_nothing:
+      return record.begin.request.empty();
+    case Condition::shares:
+      return facts.may_share;
     case Condition::works:
       return facts.is_working;
     case Condition::untouched:

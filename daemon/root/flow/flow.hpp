@@ -16,6 +16,10 @@ enum class Fact {
   begun,           // it is in the table and in the journal
   directory_made,  // by the daemon, unless the site makes it
   unstaged,        // its directory is there, and its data are not there, or do not count
+  queued,          // its state is `queued`
+  identified,      // it is decided what it does with its shared items
+  linked,          // the same, and it only links to what is there
+  turn,            // it has one of the places for staging
   staging_exited,  // an earlier daemon has not read the report of its staging worker
   ready,           // its data are there, and the journal does not know that yet
   failed,          // its staging has failed, and the journal does not know that yet
@@ -44,13 +48,16 @@ enum class Step {
   wait,  // nothing: an owner reports later
   make_directory,
   await_directory,  // the site makes it
-  queue,            // identify shared items, wait for a turn, and stage
-  read_staging,     // read the report of the staging worker
-  let_run,          // note that the job is ready
-  fail,             // note that the job has failed
-  watch,            // start the intervals of its outputs
-  stop,             // end its staging and its pushes
-  ask_outcome,      // ask the first node how the job ended
+  enqueue,
+  identify,    // find out what it does with its shared items
+  await_turn,  // wait for one of the places for staging
+  stage,
+  read_staging,  // read the report of the staging worker
+  let_run,       // note that the job is ready
+  fail,          // note that the job has failed
+  watch,         // start the intervals of its outputs
+  stop,          // end its staging and its pushes
+  ask_outcome,   // ask the first node how the job ended
   stage_out,
   read_stage_out,  // read the report of the stage-out worker
   report,          // write to its user and to its output that its results are delivered
@@ -81,12 +88,16 @@ struct Facts {
   Tree tree = Tree::there;
   bool is_late = false;        // the epilog waits no longer, and the site unmounts the directory
   bool lacks_outcome = false;  // another node knows how the job ended
+  // Looked up when the job is queued:
+  bool may_share = false;  // it may have shared items
 };
 
 // A condition of a row.
 enum class Condition {
   always,
   site_makes_it,  // the job's directory
+  wants_nothing,  // but the directory
+  shares,         // Facts::may_share
   works,          // Facts::is_working, and so on
   untouched,
   taken_away,
@@ -107,8 +118,15 @@ inline constexpr FlowRow k_flow[] = {
     // The start of a job.
     {Fact::begun,            Condition::always,         Step::make_directory},
     {Fact::directory_made,   Condition::site_makes_it,  Step::await_directory},
-    {Fact::directory_made,   Condition::always,         Step::queue},
-    {Fact::unstaged,         Condition::always,         Step::queue},
+    {Fact::directory_made,   Condition::wants_nothing,  Step::let_run},
+    {Fact::directory_made,   Condition::always,         Step::enqueue},
+    {Fact::unstaged,         Condition::wants_nothing,  Step::let_run},
+    {Fact::unstaged,         Condition::always,         Step::enqueue},
+    {Fact::queued,           Condition::shares,         Step::identify},
+    {Fact::queued,           Condition::always,         Step::await_turn},
+    {Fact::identified,       Condition::always,         Step::await_turn},
+    {Fact::linked,           Condition::always,         Step::stage},
+    {Fact::turn,             Condition::always,         Step::stage},
     {Fact::staging_exited,   Condition::always,         Step::read_staging},
     {Fact::ready,            Condition::always,         Step::let_run},
     {Fact::failed,           Condition::always,         Step::fail},

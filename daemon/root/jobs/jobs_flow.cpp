@@ -31,6 +31,7 @@ Facts Jobs::facts_of(const JobRecord& record) const {
   const auto last = facts_.find(key);
   Facts facts;
   facts.last = last == facts_.end() ? Fact::under_way : last->second;
+  if (facts.last == Fact::queued) facts.may_share = staging_.can_share(record);
   if (facts.last != Fact::stopped) return facts;
   facts.is_working =
       workers_.is_working(key, WorkerTask::stage) || workers_.is_working(key, WorkerTask::push);
@@ -49,8 +50,14 @@ void Jobs::start(Step step, JobRecord& record) {
       return make_directory(record);
     case Step::await_directory:
       return staging_.await_directory(record);
-    case Step::queue:
+    case Step::enqueue:
       return staging_.enqueue(record);
+    case Step::identify:
+      return staging_.identify(record);
+    case Step::await_turn:
+      return staging_.await_turn(record);
+    case Step::stage:
+      return staging_.stage(record);
     case Step::read_staging:
       return staging_.read_staging(record);
     case Step::let_run:
@@ -109,6 +116,7 @@ void Jobs::make_directory(JobRecord& record) {
 
 // With several nodes the job may run when all are ready: decided().
 void Jobs::let_run(JobRecord& record) {
+  table_.set_state(record, JobState::ready);
   if (!spans_nodes(record) || at_.peers.off()) credits_.may_run(record);
   table_.save(record);
   // Otherwise the next daemon would stage again what the job works on by then.

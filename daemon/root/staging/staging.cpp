@@ -85,47 +85,44 @@ void Staging::seek_directory(const JobKey& key, Clock::time_point give_up) {
 }
 
 void Staging::enqueue(JobRecord& record) {
-  if (record.begin.request.empty()) {
-    at_.table.set_state(record, JobState::ready);
-    return at_.events.done(record.key(), Fact::ready);
-  }
   // The word of an earlier worker is not the next one's.
   at_.files.forget_status(record.key(), WorkerTask::stage);
   at_.table.change(record, JobState::queued);
-  if (sharing_.concerns(record)) return sharing_.decide(record);
-  queue_.push(record.key(), record.begin.uid);
+  at_.events.done(record.key(), Fact::queued);
 }
 
-void Staging::go_on(JobRecord& record, Sharing::Rest rest) {
-  if (rest == Sharing::Rest::only_links) return start(record.key(), Place::none);
-  queue_.push(record.key(), record.begin.uid);
-}
-
-void Staging::start(const JobKey& key, Place place) {
-  JobRecord* record = at_.table.find(key);
+void Staging::take_turn(const JobKey& key) {
+  const JobRecord* record = at_.table.find(key);
   if (record == nullptr || record->state != JobState::queued) return;
-  const Status started = start_worker(*record, place);
-  if (started) return at_.table.change(*record, JobState::staging);
-  fail(*record, FailureCause::start,
+  queue_.take_place(key, record->begin.uid);
+  at_.events.done(key, Fact::turn);
+}
+
+void Staging::stage(JobRecord& record) {
+  const Status started = start_worker(record);
+  if (started) return at_.table.change(record, JobState::staging);
+  queue_.leave_place(record.key());
+  fail(record, FailureCause::start,
        "staging could not be started: " + started.error().what +
            "\nTell your administrators: the log of nodestaged on this node says more.");
+  queue_.go_on();
 }
 
-Status Staging::start_worker(JobRecord& record, Place place) {
+// A job that only links to what is there has no place, and needs no relay.
+Status Staging::start_worker(JobRecord& record) {
   TRY_ASSIGN(Fd directory, at_.files.directory(record));
   TRY_ASSIGN(const Fd answer, at_.desk.make_answer_file(record.key()));
   WorkerStart start = order_of(record);
   start.answer_fd = answer.get();
   start.directory_fd = directory.get();
   const RelayFiles relay =
-      place == Place::needed ? at_.relays.start(record, directory.get()) : RelayFiles();
+      queue_.has_place(record.key()) ? at_.relays.start(record, directory.get()) : RelayFiles();
   std::get<StageOrder>(start.order).has_board = static_cast<bool>(relay.board);
   start.board_fd = relay.board.get();
   start.spool_fd = relay.spool.get();
   TRY(at_.workers.start(
       record, start, at_.workers.bounds(record, WorkerTask::stage),
       [this](const JobKey& key, const WorkerEnd& end) { worker_ended(key, end); }));
-  if (place == Place::needed) queue_.take_place(record.key(), record.begin.uid);
   at_.desk.open(record.key(), about(record), std::move(directory),
                 relay.board ? SpaceDesk::Spool::claimed : SpaceDesk::Spool::none);
   return {};
@@ -225,7 +222,6 @@ void Staging::become_ready(JobRecord& record, const WorkerStatus& status, Sharin
     return at_.events.done(record.key(), Fact::unstaged);
   if (!kept) return stage_anew(record.key());
   if (!sharing_.is_settled(record)) return become_ready_soon(record.key());
-  at_.table.set_state(record, JobState::ready);
   at_.events.done(record.key(), Fact::ready);
 }
 

@@ -52,9 +52,18 @@ class Staging {
   void carry_on(const JobRecord& record) { sharing_.carry_on(record); }
   // Whether other jobs wait for what this one stages.
   [[nodiscard]] bool leads(const JobKey& key) const { return sharing_.leads(key); }
-  // The job waits for its turn, and a worker stages. Reports `ready` or `failed`; or `unstaged`, if
-  // what was staged does not count.
+  // The job's state becomes queued. Reports `queued`.
   void enqueue(JobRecord& record);
+  // Whether it may have shared items.
+  [[nodiscard]] bool can_share(const JobRecord& record) const { return sharing_.concerns(record); }
+  // Finds out what the job does with its shared items. Reports `identified`, or `linked` if it only
+  // links to what is there.
+  void identify(JobRecord& record) { sharing_.decide(record); }
+  // Reports `turn` when the job has a place.
+  void await_turn(const JobRecord& record) { queue_.push(record.key(), record.begin.uid); }
+  // A worker stages. Reports `ready` or `failed`; or `unstaged`, if what it has staged does not
+  // count.
+  void stage(JobRecord& record);
   void worker_ended(const JobKey& key, const WorkerEnd& end);
 
   // Whether the job's processes may use what is staged by now; false for some milliseconds.
@@ -88,11 +97,8 @@ class Staging {
 
  private:
   void seek_directory(const JobKey& key, Clock::time_point give_up);
-  // A job that only links to what is there needs no place.
-  enum class Place { needed, none };
-  void start(const JobKey& key, Place place);
-  Status start_worker(JobRecord& record, Place place);
-  void go_on(JobRecord& record, Sharing::Rest rest);
+  void take_turn(const JobKey& key);
+  Status start_worker(JobRecord& record);
   bool stage_again(JobRecord& record, const WorkerStatus& status);
   void await_quota(const JobKey& key, Clock::time_point give_up);
   Status keep_complete(JobRecord& record, const WorkerStatus& status);
@@ -104,9 +110,13 @@ class Staging {
   void take_end(JobRecord& record, const WorkerEnd& end, bool lacked_space);
 
   Places at_;
-  StagingQueue queue_{at_.config, [this](const JobKey& key) { start(key, Place::needed); }};
+  StagingQueue queue_{at_.config, [this](const JobKey& key) { take_turn(key); }};
   Sharing sharing_{{at_.loop, at_.table, at_.files, at_.workers, at_.cache, at_.counters,
-                    [this](JobRecord& record, Sharing::Rest rest) { go_on(record, rest); }}};
+                    [this](const JobRecord& record, Sharing::Rest rest) {
+                      at_.events.done(record.key(), rest == Sharing::Rest::only_links
+                                                        ? Fact::linked
+                                                        : Fact::identified);
+                    }}};
   std::map<JobKey, std::string> async_faults_;
   std::set<JobKey> over_quota_;  // jobs that stage again, since their users' quota has room now
   std::set<JobKey> again_;       // jobs that stage again once their workers have ended

@@ -10,12 +10,15 @@ void StagingQueue::push(const JobKey& job, std::uint32_t uid) {
 }
 
 void StagingQueue::go_on() {
+  if (is_going_on_) return;  // the loop further up the stack takes what is free by now
+  is_going_on_ = true;
   while (places_.size() < config_.staging.max_jobs) {
     const auto next = waiting_.next(places_by_user(), places_of_one_user());
     if (!next) break;
     waiting_.erase(*next);
     start_(*next);
   }
+  is_going_on_ = false;
 }
 
 std::size_t StagingQueue::ahead_of(const JobKey& job) const {

@@ -15,7 +15,7 @@ namespace nodestage {
 
 class StagingQueue {
  public:
-  // Starts the job's staging and takes its place, or does neither.
+  // Takes the job's place and starts its staging, or does neither.
   using Start = std::function<void(const JobKey& job)>;
 
   StagingQueue(const Config& config, Start start) : config_(config), start_(std::move(start)) {}
@@ -29,6 +29,7 @@ class StagingQueue {
 
   void take_place(const JobKey& job, std::uint32_t uid) { places_[job] = uid; }
   void leave_place(const JobKey& job) { places_.erase(job); }
+  [[nodiscard]] bool has_place(const JobKey& job) const { return places_.contains(job); }
 
   // How many come before it, including those that stage now.
   [[nodiscard]] std::size_t ahead_of(const JobKey& job) const;
@@ -41,6 +42,7 @@ class StagingQueue {
   Start start_;
   FairQueue waiting_;
   std::map<JobKey, std::uint32_t> places_;  // → uid
+  bool is_going_on_ = false;
 };
 
 }  // namespace nodestage
