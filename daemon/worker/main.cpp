@@ -27,7 +27,8 @@
 #include "daemon/worker/out/measure.hpp"
 #include "daemon/worker/out/notice.hpp"
 #include "daemon/worker/out/stage_out.hpp"
-#include "daemon/worker/probe.hpp"
+#include "daemon/worker/process/probe.hpp"
+#include "daemon/worker/process/write_places.hpp"
 #include "daemon/worker/relay/run_relay.hpp"
 #include "daemon/worker/sandbox/privileges.hpp"
 #include "daemon/worker/sandbox/sandbox.hpp"
@@ -36,7 +37,6 @@
 #include "daemon/worker/stage/stage.hpp"
 #include "daemon/worker/stage/stage_report.hpp"
 #include "daemon/worker/tree/remove_tree.hpp"
-#include "daemon/worker/write_places.hpp"
 
 namespace nodestage {
 namespace {

@@ -10,8 +10,8 @@
 #include "any_delivery.hpp"
 #include "common/request/request.hpp"
 #include "daemon/worker/deliver/delivered_list.hpp"
+#include "daemon/worker/process/write_places.hpp"
 #include "daemon/worker/tree/pending_file.hpp"
-#include "daemon/worker/write_places.hpp"
 #include "scratch.hpp"
 
 using namespace nodestage;

@@ -1,5 +1,5 @@
 // SandboxProbe: finds out whether workers can confine themselves on this node. A worker tries just
-// that (daemon/worker/probe.hpp), once at the daemon's start, as the user "nobody".
+// that (daemon/worker/process/probe.hpp), once at the daemon's start, as the user "nobody".
 #pragma once
 
 #include <functional>

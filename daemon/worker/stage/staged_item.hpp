@@ -22,7 +22,7 @@
 #include "daemon/worker/piece/piece.hpp"
 #include "daemon/worker/share/share_key.hpp"
 #include "daemon/worker/spool/item_relay.hpp"
-#include "daemon/worker/venv/workspace.hpp"
+#include "daemon/worker/stage/workspace.hpp"
 
 namespace nodestage {
 

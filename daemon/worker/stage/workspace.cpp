@@ -1,4 +1,4 @@
-#include "daemon/worker/venv/workspace.hpp"
+#include "daemon/worker/stage/workspace.hpp"
 
 #include <fcntl.h>
 #include <stdio.h>

@@ -1,4 +1,4 @@
-#include "daemon/worker/probe.hpp"
+#include "daemon/worker/process/probe.hpp"
 
 #include <fcntl.h>
 

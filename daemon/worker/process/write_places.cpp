@@ -1,4 +1,4 @@
-#include "daemon/worker/write_places.hpp"
+#include "daemon/worker/process/write_places.hpp"
 
 #include <fcntl.h>
 
