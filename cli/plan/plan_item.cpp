@@ -36,10 +36,11 @@ std::string many_threads(unsigned threads, const std::string& why) {
 }
 
 // Adds how an archive is read, and advice for a faster format.
-void set_reading(const Piece& piece, const PieceLook& look, unsigned threads, PlanItem& plan) {
+void set_reading(const ArchivePiece& piece, const PieceLook& look, unsigned threads,
+                 PlanItem& plan) {
   const auto serial = [&](const std::string& why) {
     plan.reading = one_thread(why);
-    if (piece.size() >= k_worth_packing && plan.seconds >= k_worth_seconds && threads > 1) {
+    if (piece.source->size() >= k_worth_packing && plan.seconds >= k_worth_seconds && threads > 1) {
       plan.advice.push_back(why + ": frames that all threads can decode are faster; " +
                             pack_line(plan.source));
     }
@@ -52,7 +53,7 @@ void set_reading(const Piece& piece, const PieceLook& look, unsigned threads, Pl
     if (look.index->is_plain) return parallel("each member of a zip can be read on its own");
     return serial("its members use a rare compression method");
   }
-  if (!is_stream(*piece.container()))
+  if (!is_stream(piece.container()))
     return serial("an archive of the kind " + piece.kind() + " is one stream");
   const CodingRow& coding = row_of(piece.coding());
   const bool is_split =
@@ -74,7 +75,7 @@ void set_amounts(const Piece& piece, const PieceLook& look, PlanItem& plan) {
   if (look.index && plan.sources == 1) {
     plan.files = {look.index->files, Surety::exact};
     plan.bytes = {look.index->bytes, Surety::exact};
-  } else if (!piece.container()) {
+  } else if (piece.archive() == nullptr) {
     plan.files = {plan.sources, Surety::exact};
     plan.bytes = {size, Surety::exact};
   } else if (look.is_whole && plan.sources == 1) {
@@ -100,11 +101,11 @@ void set_time(const Piece& piece, const PieceLook& look, PlanItem& plan) {
   plan.seconds = std::max(reading, making);
   const std::string part =
       look.is_whole && plan.sources == 1 ? "all" : "the first " + human_bytes(look.position);
-  const bool is_decoded = piece.container() && !look.index;
+  const ArchivePiece* archive = piece.archive();
+  const bool is_decoded = archive != nullptr && !look.index && archive->coding() != Coding::plain;
   plan.time = about_seconds(plan.seconds) + ", as " + part + " of it took " +
               human_duration(static_cast<std::uint64_t>(look.spent.count())) + " to read" +
-              (is_decoded && piece.coding() != Coding::plain ? " and decode" : "") +
-              " on this host now";
+              (is_decoded ? " and decode" : "") + " on this host now";
   if (making > reading) {
     plan.time = about_seconds(plan.seconds) + ", for that many files, at " +
                 human_count(static_cast<std::uint64_t>(k_files_per_second)) + " per second";
@@ -117,8 +118,8 @@ Status look_at_file(Piece& piece, unsigned threads, PlanItem& plan) {
   TRY_ASSIGN(const PieceLook look, piece.look(k_look));
   set_amounts(piece, look, plan);
   set_time(piece, look, plan);
-  if (piece.container()) {
-    set_reading(piece, look, threads, plan);
+  if (piece.archive() != nullptr) {
+    set_reading(*piece.archive(), look, threads, plan);
   } else {
     plan.reading = "as it is, in large blocks";
   }

@@ -69,7 +69,7 @@ Result<VenvSource> venv_source(const std::string& path) {
   const std::atomic<bool> stop = false;
   Meter meter(rate, stop);
   TRY_ASSIGN(const Piece piece, Piece::open(path, Unpacking::of_venv(), meter, {}));
-  return piece.container() ? VenvSource::archive : VenvSource::requirements;
+  return piece.archive() != nullptr ? VenvSource::archive : VenvSource::requirements;
 }
 
 Finding find_venv(const VenvItem& item, const ShareRules& rules) {

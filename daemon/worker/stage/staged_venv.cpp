@@ -92,7 +92,7 @@ Status StagedVenv::take_writes(int item_fd) const {
 }
 
 SourceIdentity StagedVenv::identify(const Piece& piece) const {
-  const auto kind = piece.container() ? VenvSource::archive : VenvSource::requirements;
+  const auto kind = piece.archive() != nullptr ? VenvSource::archive : VenvSource::requirements;
   return identify_venv(item_, kind, piece.source_fd(), share_rules());
 }
 

@@ -1,0 +1,58 @@
+#include "daemon/worker/piece/piece_form.hpp"
+
+#include <sys/stat.h>
+
+#include <vector>
+
+#include "common/os/file.hpp"
+#include "common/text/human.hpp"
+#include "daemon/worker/tree/dir_stack.hpp"
+
+namespace nodestage {
+namespace {
+
+constexpr std::size_t k_look_block = std::size_t{1} << 20;
+
+}  // namespace
+
+void PieceForm::add_note(const std::string& text) {
+  if (text.empty()) return;
+  if (!note.empty()) note += "; ";
+  note += text;
+}
+
+void PieceForm::add_skipped(std::uint64_t count, std::string_view what) {
+  if (count > 0) add_note(human_count(count) + " " + std::string(what) + " left out");
+}
+
+void PieceForm::begin_relay(std::uint64_t offset) {
+  if (relay == nullptr) return;
+  source->relay(relay->begin(path, source->fd(), source->info(), offset));
+}
+
+Status PieceForm::look_plainly(const LookTime& time, PieceLook& look) {
+  std::vector<std::byte> block(k_look_block);
+  while (!look.is_whole && time.is_left()) {
+    TRY_ASSIGN(const std::size_t count, source->read(block));
+    look.is_whole = count < block.size();
+  }
+  look.position = source->position();
+  return {};
+}
+
+Result<Fd> make_directory(const PiecePlace& place) {
+  TRY(place.space.will_make());
+  if (::mkdirat(place.dir_fd, place.name.c_str(), 0777) != 0)
+    return place.space.explain(place.name, errno);
+  auto fd = open_directory_at(place.dir_fd, place.name);
+  if (!fd) return place.space.explain(place.name, fd.error().code);
+  return fd;
+}
+
+Status check_taken(const std::string& path, std::uint64_t seen, std::uint64_t taken,
+                   const std::string& advice) {
+  if (seen == 0 || taken > 0) return {};
+  return fault(ENOENT, shown(path) + ": strip=, include= and exclude= leave nothing of it", advice);
+}
+
+}  // namespace nodestage

@@ -1,0 +1,103 @@
+// PieceForm: what directories, files, and archives have in common as sources of a Piece.
+#pragma once
+
+#include <algorithm>
+#include <chrono>
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "common/os/fd.hpp"
+#include "common/wire/worker_rules.hpp"
+#include "daemon/worker/budget/meter.hpp"
+#include "daemon/worker/budget/space.hpp"
+#include "daemon/worker/piece/need.hpp"
+#include "daemon/worker/piece/unpacking.hpp"
+#include "daemon/worker/read/source.hpp"
+#include "daemon/worker/spool/item_relay.hpp"
+
+namespace nodestage {
+
+struct PieceLimits {
+  unsigned threads = 1;                                 // writing threads, and decoding threads
+  std::size_t memory = std::size_t{192} * 1024 * 1024;  // for data that are being processed
+  ExtractRules rules = {};
+};
+
+// What the start of a source is like, for an estimate.
+struct PieceLook {
+  struct Index {          // of an archive that has one, a zip
+    std::uint64_t files;  // members other than directories
+    std::uint64_t bytes;  // of all, unpacked
+    bool is_plain;        // many threads can read it
+  };
+  std::uint64_t position = 0;  // bytes read of the source,
+  std::uint64_t bytes = 0;   // which contain this much of files' data (if the archive is a stream),
+  std::uint64_t files = 0;   // in this many files (likewise),
+  std::uint64_t unread = 0;  // of which the last one has this much more
+  std::chrono::milliseconds spent{0};
+  bool is_whole = false;  // everything was read
+  unsigned threads = 1;   // that decoded it
+  std::optional<Index> index;
+};
+
+// Where a piece is made: `name` in dir_fd.
+struct PiecePlace {
+  enum class Writes {
+    kept,
+    taken,  // nothing in it has write bits in the end, except its top directory perhaps
+  };
+  int dir_fd;
+  std::string name;
+  mode_t umask;
+  Space& space;
+  Writes writes = Writes::kept;
+};
+
+// The time of a look at a source.
+class LookTime {
+ public:
+  using Clock = std::chrono::steady_clock;
+  explicit LookTime(std::chrono::milliseconds limit) : end_(begun_ + limit) {}
+  [[nodiscard]] bool is_left() const { return Clock::now() < end_; }
+  [[nodiscard]] std::chrono::milliseconds spent() const {
+    const auto spent = std::chrono::duration_cast<std::chrono::milliseconds>(Clock::now() - begun_);
+    return std::max(spent, std::chrono::milliseconds(1));
+  }
+
+ private:
+  Clock::time_point begun_ = Clock::now();
+  Clock::time_point end_;
+};
+
+// The base of each form. What a form's own functions do is said in piece.hpp.
+struct PieceForm {
+  std::string path;
+  Unpacking wanted;
+  Meter* meter;  // borrowed
+  PieceLimits limits;
+  ItemRelay* relay = nullptr;                // borrowed; null: nothing is relayed
+  std::unique_ptr<Source> source = nullptr;  // null for a directory
+  std::string note = {};
+  std::string link_note = {};
+  std::string idle_globs = {};
+
+  void add_note(const std::string& text);
+  // Adds the note that so many were left out, if there are any.
+  void add_skipped(std::uint64_t count, std::string_view what);
+  void begin_relay(std::uint64_t offset);
+  // Reads the file as it is, while there is time.
+  Status look_plainly(const LookTime& time, PieceLook& look);
+};
+
+inline constexpr std::string_view k_lost_xattrs = "extended attributes or ACLs";
+inline constexpr const char* k_only_directories = "links= has a meaning for directories only";
+
+// Makes the directory of a place.
+Result<Fd> make_directory(const PiecePlace& place);
+
+// The fault if something of a source was seen, and nothing of it taken.
+Status check_taken(const std::string& path, std::uint64_t seen, std::uint64_t taken,
+                   const std::string& advice);
+
+}  // namespace nodestage
