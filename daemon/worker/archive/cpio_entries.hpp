@@ -8,6 +8,10 @@
 //  - a wrong checksum (crc), and an input that ends before the trailer
 // What follows the trailer is skipped.
 //
+// libarchive's reader (3.6.2) is not used. It links files of odc and bin whose shortened inode
+// numbers are equal, so one of them gets the other's data. It ignores a wrong checksum and all but
+// the first of joined archives. Its time for n files with several names grows with the square of n.
+//
 // Regular files with more than one name and the same device and inode are one file. The first name
 // becomes a file, the others hard links to it, each with the data that stand there (newc and crc:
 // only the last one has data). Other entries with several names (symbolic links, FIFOs) are created
