@@ -37,7 +37,7 @@ TEST_CASE("a link in place of the job directory is refused; what it names keeps 
   const Areas areas = place.areas();
   ::mkdir((place / "secret").c_str(), 0700);
   REQUIRE(::symlink((place / "secret").c_str(), (place / "victim.7.0").c_str()) == 0);
-  const Status made = areas.make_directory("victim.7.0", k_victim, k_victim);
+  const auto made = areas.make_directory("victim.7.0", k_victim, k_victim);
   REQUIRE_FALSE(made);
   CHECK(owner(place / "secret") == 0);
   CHECK(!areas.open_directory("victim.7.0", k_victim));
@@ -65,7 +65,7 @@ TEST_CASE(
   const Areas areas = place.areas();
   ::mkdir((place / "victim.7.0").c_str(), 0777);
   REQUIRE(::chown((place / "victim.7.0").c_str(), k_attacker, k_attacker) == 0);
-  const Status made = areas.make_directory("victim.7.0", k_victim, k_victim);
+  const auto made = areas.make_directory("victim.7.0", k_victim, k_victim);
   REQUIRE_FALSE(made);
   CHECK(made.error().what.find("belongs to uid 65533") != std::string::npos);
   CHECK(owner(place / "victim.7.0") == k_attacker);
