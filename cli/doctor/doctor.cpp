@@ -235,16 +235,6 @@ class Doctor {
     if (about) about_ = decode_about(*about);
   }
 
-  static std::optional<Config> daemon_settings() {
-    auto loaded = load_config(k_config_path);
-    return loaded ? std::optional(std::move(*loaded)) : std::nullopt;
-  }
-
-  // Whether this node is kept from being switched off while it holds results, or the site is told.
-  [[nodiscard]] bool keeps_powered() const {
-    return daemon_ && (daemon_->hold.keep_powered || !daemon_->hold.notify.empty());
-  }
-
   void look_at_config() {
     if (config_.empty()) return;
     report_.add(judge_prolog_flags(config_));
@@ -252,7 +242,9 @@ class Doctor {
     report_.add(judge_time_limits(config_, settings_, about_.epilog_wait_s));
     report_.add(judge_proctrack(config_));
     if (!is_node_) return;
-    report_.add(judge_power(config_, keeps_powered()));
+    if (daemon_)
+      report_.add(
+          judge_power(config_, daemon_->hold.keep_powered || !daemon_->hold.notify.empty()));
     report_.add(judge_earlier_epilogs(earlier_, plugin_directory(), about_.tmpdir_root));
     report_.add(judge_scripts(config_, about_.tmpdir_root));
     const std::string slurm_conf = value_or(config_, "SLURM_CONF", k_default_slurm_conf);
@@ -265,6 +257,9 @@ class Doctor {
   void look_at_node() {
     report_.add(
         judge_build(k_with_systemd, ::access("/run/systemd/system", F_OK) == 0));  // sd_booted(3)
+    if (!daemon_ && daemon_.error().code == EINVAL)
+      report_.add(problem("nodestaged refuses its settings: " + daemon_.error().what,
+                          "Mend the file; nodestaged --check looks at it."));
     if (!about_.tmpdir_root.empty()) {
       look_at_disk();
       report_.add(judge_cgroups(about_));
@@ -362,8 +357,7 @@ class Doctor {
   std::optional<PluginFile> plugin_;
   PluginSettings settings_ = parse_settings({});
   DaemonAbout about_;
-  // Empty: the file cannot be read, or the daemon would refuse it (nodestaged --check).
-  std::optional<Config> daemon_ = daemon_settings();
+  Result<Config> daemon_ = load_config(k_config_path);
 };
 
 }  // namespace

@@ -14,6 +14,8 @@ namespace nodestage {
 namespace {
 
 constexpr const char* k_waited_long = "the epilog could wait no longer";
+// More than a worker whose time is over and whose exit is awaited can take.
+constexpr std::uint64_t k_answer_margin_s = 60;
 // For the job's output to take the lines about its results.
 constexpr std::chrono::seconds k_telling_wait{10};
 // Until what could not be moved to the trash is moved again.
@@ -30,10 +32,12 @@ bool is_empty(int directory_fd) {
 
 Ticket Ending::end(const JobKey& key, const End& end, Ticket ticket, const Reply& reply) {
   JobRecord& record = *at_.table.find(key);
-  // A node that is switched off after the epilog would deliver nothing more.
-  std::uint64_t wait_s = can_be_switched_off(record, at_.config.hold)
-                             ? at_.config.stageout.limit_s
-                             : at_.config.stageout.epilog_wait_s;
+  // A node that is switched off after the epilog would deliver nothing more, so the epilog waits
+  // for the end of the stage-out there, whatever that is.
+  std::uint64_t wait_s =
+      can_be_switched_off(record, at_.config.hold)
+          ? at_.config.stageout.limit_s + at_.config.worker.kill_wait_s + k_answer_margin_s
+          : at_.config.stageout.epilog_wait_s;
   if (end.limit_s != 0) wait_s = std::min<std::uint64_t>(wait_s, end.limit_s);
   const auto timer =
       at_.loop.after(std::chrono::seconds(wait_s), [this, key] { go_on_in_background(key); });

@@ -87,7 +87,10 @@ Status Jobs::make_way(const JobKey& key, const std::string& directory) {
     log::warn(about(*earlier), "a new run starts, but no epilog came");
     const bool was_ended = std::exchange(earlier->ended, true);
     ending_.move_to_hold(*earlier);
-    if (!earlier->in_hold) return Error{EBUSY, "an earlier run of the job is still here"};
+    if (!earlier->in_hold) {
+      earlier->ended = was_ended;  // Its end is still to come.
+      return Error{EBUSY, "an earlier run of the job is still here"};
+    }
     if (!was_ended) done(earlier->key(), Fact::ended);
   }
   if (directory.empty()) return {};

@@ -12,6 +12,8 @@ namespace nodestage {
 void Jobs::done(const JobKey& reported, Fact fact) {
   const JobKey key = reported;
   if (table_.find(key) == nullptr) return;
+  // Its user is being informed that the results are lost; nothing is delivered beside that.
+  if (fact == Fact::outcome_known && held_.is_leaving(key)) return;
   facts_[key] = fact;
   if (!moving_.insert(key).second) return;
   while (JobRecord* record = table_.find(key)) {

@@ -93,7 +93,7 @@ void Staging::enqueue(JobRecord& record) {
 
 void Staging::take_turn(const JobKey& key) {
   const JobRecord* record = at_.table.find(key);
-  if (record == nullptr || record->state != JobState::queued) return;
+  if (record == nullptr || record->state != JobState::queued || record->ended) return;
   queue_.take_place(key, record->begin.uid);
   at_.events.done(key, Fact::turn);
 }
