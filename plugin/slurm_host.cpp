@@ -79,10 +79,15 @@ std::uint16_t epilog_timeout_of(const Conf& conf) {
 // some of the settings from slurmd instead: no limit of time, and before 24.05 no PrologFlags.
 bool is_read(const slurm_conf_t& conf) { return conf.control_machine != nullptr; }
 
-// Reads a setting of the file that slurmd has read.
+// Returns a setting of the file that slurmd has read. It is read once, since a program that needs
+// it runs one prolog or epilog.
 std::optional<std::string> setting_of_file(const char* key) {
-  const char* const path = std::getenv("SLURM_CONF");
-  return setting_in_slurm_conf(path == nullptr ? "/etc/slurm/slurm.conf" : path, key);
+  static const std::optional<SlurmConf> conf = [] {
+    const char* const path = std::getenv("SLURM_CONF");
+    return read_slurm_conf(path == nullptr ? "/etc/slurm/slurm.conf" : path);
+  }();
+  if (!conf) return std::nullopt;
+  return conf->value(key);
 }
 
 // A setting that the program has, if it has read slurm.conf, or the file's.

@@ -36,12 +36,18 @@ std::string_view take_word(std::string_view& line) {
   return word;
 }
 
+std::string lower(std::string_view text) {
+  std::string result(text);
+  std::transform(result.begin(), result.end(), result.begin(),
+                 [](unsigned char letter) { return std::tolower(letter); });
+  return result;
+}
+
 // Reads a file and those that it includes. A relative path in any of them is below the directory of
 // the first one.
 class ConfReader {
  public:
-  ConfReader(std::string directory, std::string_view key)
-      : directory_(std::move(directory)), key_(key) {}
+  explicit ConfReader(std::string directory) : directory_(std::move(directory)) {}
 
   bool read(const std::string& path, int depth = 0) {
     const auto text = read_file(AT_FDCWD, path, k_max_bytes);
@@ -59,7 +65,7 @@ class ConfReader {
     }
     return true;
   }
-  [[nodiscard]] const std::string& value() const { return value_; }
+  SlurmConf take() { return std::move(conf_); }
 
  private:
   // A line has an Include, or one KEY=VALUE or more, with or without blanks around the "=".
@@ -73,8 +79,7 @@ class ConfReader {
       const std::string_view name = trimmed(line.substr(0, equals), k_blanks);
       line.remove_prefix(equals + 1);
       const std::string_view word = take_word(line);
-      if (is_same(name, key_)) value_ = word;
-      if (is_same(name, "ClusterName")) cluster_ = word;
+      conf_.values[lower(name)] = word;
       line = trimmed(line, k_blanks);
     }
   }
@@ -82,25 +87,32 @@ class ConfReader {
   void include(std::string file, int depth) {
     if (depth == k_max_depth) return;
     if (const std::size_t at = file.find("%c"); at != std::string::npos) {
-      std::transform(cluster_.begin(), cluster_.end(), cluster_.begin(),
-                     [](unsigned char letter) { return std::tolower(letter); });
-      file.replace(at, 2, cluster_);
+      file.replace(at, 2, lower(conf_.value("ClusterName")));
     }
     read(file.starts_with('/') ? file : directory_ + file, depth + 1);
   }
 
   std::string directory_;
-  std::string_view key_;
-  std::string value_;
-  std::string cluster_;
+  SlurmConf conf_;
 };
 
 }  // namespace
 
-std::optional<std::string> setting_in_slurm_conf(const std::string& path, std::string_view key) {
-  ConfReader reader(path.substr(0, path.rfind('/') + 1), key);
+std::string SlurmConf::value(std::string_view key) const {
+  const auto found = values.find(lower(key));
+  return found == values.end() ? "" : found->second;
+}
+
+std::optional<SlurmConf> read_slurm_conf(const std::string& path) {
+  ConfReader reader(path.substr(0, path.rfind('/') + 1));
   if (!reader.read(path)) return std::nullopt;
-  return reader.value();
+  return reader.take();
+}
+
+std::optional<std::string> setting_in_slurm_conf(const std::string& path, std::string_view key) {
+  const auto conf = read_slurm_conf(path);
+  if (!conf) return std::nullopt;
+  return conf->value(key);
 }
 
 bool implies_alloc(std::string_view prolog_flags) {

@@ -2,14 +2,24 @@
 // program that runs its prolog and epilog gets only some of them from slurmd from Slurm 23.11 on.
 #pragma once
 
+#include <map>
 #include <optional>
 #include <string>
 #include <string_view>
 
 namespace nodestage {
 
-// Returns the value that the file, with those that it includes, gives to `key` at last, as Slurm
-// takes it; "" if none. Names of keys have no case. Returns nullopt if the file cannot be read.
+struct SlurmConf {
+  std::map<std::string, std::string> values;  // by the keys in lower case; the last value counts
+
+  // Returns the value as Slurm takes it, "" if there is none. Names of keys have no case.
+  [[nodiscard]] std::string value(std::string_view key) const;
+};
+
+// Reads the file with those that it includes; nullopt: the file cannot be read.
+std::optional<SlurmConf> read_slurm_conf(const std::string& path);
+
+// Reads it for one setting.
 std::optional<std::string> setting_in_slurm_conf(const std::string& path, std::string_view key);
 
 // Returns whether PrologFlags= of this value has a job's prologs run at its allocation. All flags

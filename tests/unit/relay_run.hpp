@@ -361,4 +361,10 @@ class RelayRow {
   std::vector<std::unique_ptr<RelayNode>> nodes_;
 };
 
+// A row whose first node reads the original through the tap.
+inline RelayRow row_behind(Tap& tap, std::size_t count) {
+  return RelayRow(count, 8 * k_mib,
+                  [&tap](std::size_t i) { return i == 0 ? tapped(tap) : open_original; });
+}
+
 }  // namespace nodestage

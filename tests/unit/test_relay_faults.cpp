@@ -69,8 +69,7 @@ TEST_CASE("a node that is killed costs one more reader, from the same offset on"
     CAPTURE(at);
     Tap tap;
     tap.open_to(at);
-    RelayRow row(4, 8 * k_mib,
-                 [&tap](std::size_t i) { return i == 0 ? tapped(tap) : open_original; });
+    RelayRow row = row_behind(tap, 4);
     row.start();
     row.ask(file);
     Readers readers({&row[0], &row[2], &row[3]}, file);

@@ -12,8 +12,7 @@ TEST_CASE("a file system that stalls for longer than every limit is still read o
   const RelayFile file(scratch / "data", noise(3 * k_mib));
   Tap tap;
   tap.open_to(k_mib);
-  RelayRow row(3, 8 * k_mib,
-               [&tap](std::size_t i) { return i == 0 ? tapped(tap) : open_original; });
+  RelayRow row = row_behind(tap, 3);
   row.start([](RelayOrder& order) { order.relay.silence_wait_s = 1; });
   row.ask(file);
   Readers readers(row.all(), file);
@@ -73,8 +72,7 @@ TEST_CASE("a file that is cut while it is read: every node has what was there, a
   const RelayFile file(scratch / "data", noise(4 * k_mib));
   Tap tap;
   tap.open_to(k_mib);
-  RelayRow row(3, 8 * k_mib,
-               [&tap](std::size_t i) { return i == 0 ? tapped(tap) : open_original; });
+  RelayRow row = row_behind(tap, 3);
   row.start();
   row.ask(file);
   CHECK(in_time([&] { return row[2].slot().watermark == k_mib; }));
