@@ -1,13 +1,14 @@
 #include "cli/status/status_report.hpp"
 
 #include <algorithm>
-#include <array>
 #include <cmath>
 #include <nlohmann/json.hpp>
+#include <span>
 
 #include "common/text/human.hpp"
 #include "common/text/json_fields.hpp"
 #include "common/text/printable_within.hpp"
+#include "common/wire/job_state.hpp"
 
 namespace nodestage {
 namespace {
@@ -21,12 +22,8 @@ constexpr std::size_t k_max_jobs = 64;             // runs of a job on one node
 constexpr std::size_t k_max_items = 4 * k_max_request_items;
 constexpr std::size_t k_word_bytes = 128;  // of the names of a node, a user, or a state
 constexpr std::size_t k_text_bytes = 4096;
-constexpr std::array k_item_states = {"waiting", "working", "done", "failed", "skipped"};
-constexpr std::array k_item_kinds = {"dataset", "venv", "output"};  // ItemKind counts from 1
 
 bool has_flag(const StatusItem& item, std::uint32_t flag) { return (item.flags & flag) != 0; }
-
-const char* to_text(ItemKind kind) { return k_item_kinds.at(static_cast<std::size_t>(kind) - 1); }
 
 // Adds a text that is not empty.
 void put_text(Json& json, const char* name, const std::string& text) {
@@ -34,8 +31,8 @@ void put_text(Json& json, const char* name, const std::string& text) {
 }
 
 Json to_json(const StatusItem& item) {
-  Json json{{"kind", to_text(item.kind)},
-            {"state", nodestage::to_text(item.state)},
+  Json json{{"kind", word_of(k_item_kind_words, item.kind)},
+            {"state", word_of(k_item_state_words, item.state)},
             {"async", has_flag(item, k_item_async)},
             {"optional", has_flag(item, k_item_optional)},
             {"source", printable(item.source)},
@@ -105,15 +102,13 @@ class Reader {
     fields_.read(name, is_set);
     if (is_set) flags |= flag;
   }
-  // `names` has the names of T's values, in the order of the values.
-  template <typename T, typename Names>
-  void one_of(const Names& names, const char* name, T& value) {
+  template <typename T>
+  void one_of(std::span<const Word> words, const char* name, T& value) {
     std::string word;
     fields_.read_utf8(name, word);
-    const auto found = std::find(names.begin(), names.end(), word);
-    if (found == names.end()) return fields_.refuse(name, "is not known");
-    const auto index = static_cast<std::uint64_t>(found - names.begin());
-    value = to_enum<T>(index + to_number(range_of(T{}).first)).value_or(value);
+    const auto known = value_of(words, word);
+    if (!known) return fields_.refuse(name, "is not known");
+    value = static_cast<T>(*known);
   }
   [[nodiscard]] bool has(const char* name) const { return fields_.has(name); }
   const Json& list(const char* name, std::size_t most) {
@@ -130,8 +125,8 @@ class Reader {
 Result<StatusItem> item_of(const Json& json) {
   Reader in(json);
   StatusItem item;
-  in.one_of(k_item_kinds, "kind", item.kind);
-  in.one_of(k_item_states, "state", item.state);
+  in.one_of(k_item_kind_words, "kind", item.kind);
+  in.one_of(k_item_state_words, "state", item.state);
   in.flag("async", item.flags, k_item_async);
   in.flag("optional", item.flags, k_item_optional);
   if (in.has("linked")) in.flag("linked", item.flags, k_item_linked);
@@ -190,13 +185,9 @@ Result<std::vector<JobStatus>> jobs_of(const Json& json) {
 }
 
 bool is_moving(const JobStatus& status) {
-  static constexpr std::array k_moving = {
-      "waiting_for_directory", "queued", "staging", "stopping", "awaiting_outcome", "staging_out"};
   const StatusRow& row = status.row;
-  if (!row.others.empty() ||
-      std::find(k_moving.begin(), k_moving.end(), row.state) != k_moving.end())
-    return true;
-  return row.state == "ready" &&
+  if (!row.others.empty() || is_moving_state(row.state)) return true;
+  return row.state == to_text(JobState::ready) &&
          std::any_of(status.items.begin(), status.items.end(), [](const StatusItem& item) {
            return item.state == ItemState::waiting || item.state == ItemState::working;
          });
@@ -219,8 +210,6 @@ std::optional<std::uint64_t> seconds_left(const StatusItem& item) {
   if (seconds > k_longest_s) return {};
   return seconds;
 }
-
-const char* to_text(ItemState state) { return k_item_states.at(static_cast<std::size_t>(state)); }
 
 bool is_moving(const StatusReport& report) {
   if (report.jobs.empty()) return !report.slurm_state.empty() && report.faults.empty();  // pending

@@ -31,8 +31,6 @@ std::uint64_t rate_of(const StatusItem& item);
 // Estimates the time left; nullopt if there is no basis for that.
 std::optional<std::uint64_t> seconds_left(const StatusItem& item);
 
-const char* to_text(ItemState state);
-
 // Returns whether anything in it can still change by itself before the job ends.
 bool is_moving(const StatusReport& report);
 

@@ -48,7 +48,7 @@ Cells cells_of(const StatusItem& item) {
   return {"",
           "",
           printable(shortened(title, k_item_width)),
-          is_for_the_end(item) ? "at the end" : to_text(item.state),
+          is_for_the_end(item) ? "at the end" : word_of(k_item_state_words, item.state),
           bytes_text(item),
           has_files ? human_count(item.files) : "-",
           rate == 0 ? "-" : human_bytes(rate) + "/s",
@@ -57,7 +57,9 @@ Cells cells_of(const StatusItem& item) {
 
 Ink ink_of(const std::string& cell, std::size_t column) {
   if (column != k_state && column != k_item_state) return Ink::plain;
-  return cell == to_text(ItemState::failed) ? Ink::red : cell == "held" ? Ink::yellow : Ink::plain;
+  return cell == word_of(k_item_state_words, ItemState::failed) ? Ink::red
+         : cell == "held"                                       ? Ink::yellow
+                                                                : Ink::plain;
 }
 
 class Table {

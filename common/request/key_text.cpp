@@ -60,11 +60,8 @@ std::string list_of(const std::vector<std::string_view>& words) {
 
 Result<unsigned> to_word(const KeyText& entry, std::span<const Word> words,
                          std::string_view example) {
-  std::vector<std::string_view> names;
-  for (const Word& word : words) {
-    if (entry.value == word.text) return word.value;
-    names.emplace_back(word.text);
-  }
+  if (const auto value = value_of(words, entry.value)) return *value;
+  const std::vector<std::string_view> names = texts_of(words);
   // A word that is the only one needs no guess.
   const std::string meant = names.size() > 1 ? did_you_mean(entry.value, names) : "";
   return wrong_form(entry.text() + meant + ": only " + list_of(names), example);

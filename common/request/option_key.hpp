@@ -11,6 +11,8 @@
 #include <variant>
 #include <vector>
 
+#include "common/text/words.hpp"
+
 namespace nodestage {
 
 // What a key does to the tree that is staged.
@@ -19,23 +21,6 @@ enum class TreeEffect {
   changes,   // It is a part of the key of a shared item.
   unshared,  // It changes the tree, and is refused together with `shared`.
 };
-
-// A word that a key can have as its value, and the value of the enum that it stands for.
-struct Word {
-  template <typename Enum>
-  constexpr Word(const char* name, Enum meaning)
-      : text(name), value(static_cast<unsigned>(meaning)) {}
-
-  const char* text;
-  unsigned value;
-};
-
-// Returns the word for a value; "" if it has none.
-constexpr const char* word_of(std::span<const Word> words, unsigned value) {
-  for (const Word& word : words)
-    if (word.value == value) return word.text;
-  return "";
-}
 
 // How a key is written, and which member of the item it sets. An item that does not have the key
 // has the default value of the member: false, 0, or empty.

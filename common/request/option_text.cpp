@@ -188,12 +188,8 @@ Result<VenvItem> read_venv(std::string_view text, const SubmitPlace& place, Text
 }
 
 Result<StageWait> read_wait(std::string_view text) {
-  std::vector<std::string_view> known;
-  for (const Word& word : k_wait_words) {
-    if (text == word.text) return static_cast<StageWait>(word.value);
-    known.emplace_back(word.text);
-  }
-  return Error{EINVAL, "'" + std::string(text) + "'" + did_you_mean(text, known) +
+  if (const auto value = value_of(k_wait_words, text)) return static_cast<StageWait>(*value);
+  return Error{EINVAL, "'" + std::string(text) + "'" + did_you_mean(text, texts_of(k_wait_words)) +
                            ": only all, node or none, for example --stage-wait=node"};
 }
 

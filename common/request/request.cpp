@@ -145,8 +145,8 @@ class Fields {
   unsigned word(const char* key, std::span<const Word> words, unsigned fallback) {
     const Json value = take(key);
     if (value.is_null()) return fallback;
-    for (const Word& word : words)
-      if (value == word.text) return word.value;
+    const auto* text = value.get_ptr<const std::string*>();
+    if (const auto known = text ? value_of(words, *text) : std::nullopt) return *known;
     fail(std::string("\"") + key + "\" has a value that is not known");
     return fallback;
   }
@@ -307,8 +307,7 @@ Result<StageRequest> to_request(const Json& json) {
 
 Status check_early(const OutputItem& item) {
   if (item.when != When::always)
-    return Error{EINVAL, std::string("when=") +
-                             word_of(k_when_words, static_cast<unsigned>(item.when)) +
+    return Error{EINVAL, std::string("when=") + word_of(k_when_words, item.when) +
                              " is decided at the end of the job"};
   if (item.pack || (!archive_suffix(item.target).empty() && archive_suffix(item.source).empty()))
     return Error{EINVAL, "its target is an archive, which is written once, at the end of the job"};
@@ -334,8 +333,7 @@ Status check_newest(const DatasetItem& item) {
 std::string encode_request(const StageRequest& request) {
   Json json{{"version", 1}};
   if (request.umask != 022) json["umask"] = request.umask;
-  if (request.wait != StageWait::all)
-    json["wait"] = word_of(k_wait_words, static_cast<unsigned>(request.wait));
+  if (request.wait != StageWait::all) json["wait"] = word_of(k_wait_words, request.wait);
   for (const auto& item : request.datasets) json["datasets"].push_back(from_dataset(item));
   for (const auto& item : request.outputs) json["outputs"].push_back(from_output(item));
   if (request.venv) json["venv"] = from_venv(*request.venv);

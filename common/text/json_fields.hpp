@@ -30,10 +30,16 @@ class JsonFields {
   // Reads a string without conversion, as UTF-8.
   void read_utf8(const char* name, std::string& value) {
     const nlohmann::json* found = find(name);
-    if (found == nullptr) return;
-    const auto* text = found->get_ptr<const std::string*>();
-    if (text == nullptr) return refuse(name, "is not a string");
-    value = *text;
+    if (found != nullptr && !read_json_utf8(*found, value)) refuse(name, "is not a string");
+  }
+
+  // Reads the members that each_field() names. Without one for which `is_required(name)` is false,
+  // such as one that an earlier release did not know, the record's member keeps its value.
+  template <JsonRecord Record, typename IsRequired>
+  void read_record(Record& record, IsRequired is_required) {
+    each_field(record, [&](const char* name, auto& member) {
+      if (has(name) || is_required(name)) read(name, member);
+    });
   }
 
   // The member of that name, for example an object; a null value if it is missing.

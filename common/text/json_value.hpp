@@ -1,11 +1,21 @@
 // Converts values of our own JSON documents (orders, journal entries, reports) to C++ values and
-// back.
+// back: one form for each type.
+//
+//   std::string                   a string; it can be any bytes: each becomes the code point of its
+//                                 value (latin1.hpp)
+//   std::vector<std::string>      a list of strings in UTF-8
+//   ByteTexts                     a list of strings that can be any bytes, as above
+//   bool, double, integer, enum   true or false, a number
+//   std::optional<integer>        a number, or null
+//   std::vector<std::uint64_t>    a list of numbers
+//   std::vector<JsonRecord>       a list of objects with the members that its each_field() names
 //
 // nlohmann's get<T>() casts any number to T: 1e40 as an int is undefined behavior, 300 as a byte is
 // 44. read_json_value() refuses a number that T cannot hold and a value of another type, and throws
 // nothing.
 #pragma once
 
+#include <concepts>
 #include <cstdint>
 #include <nlohmann/json.hpp>
 #include <optional>
@@ -15,22 +25,64 @@
 #include <vector>
 
 #include "common/enum_range.hpp"
+#include "common/text/byte_texts.hpp"
 #include "common/text/latin1.hpp"
 
 namespace nodestage {
 
-// Strings can be any bytes: each byte becomes the code point of its value (latin1.hpp).
+struct IgnoreField {
+  template <typename Member>
+  void operator()(const char*, Member&) const {}
+};
+// A struct with a function each_field(record, field) beside it, which calls field(name, member) for
+// each member; it serves both directions.
+template <typename T>
+concept JsonRecord = requires(T& record) {
+  each_field(record, IgnoreField());
+};
+
+template <typename T>
+inline constexpr bool is_list = false;
+template <typename Element>
+inline constexpr bool is_list<std::vector<Element>> = true;
+template <typename T>
+inline constexpr bool is_optional = false;
+template <typename Value>
+inline constexpr bool is_optional<std::optional<Value>> = true;
+
+template <typename T>
+nlohmann::json to_json_value(const T& value);
+
+// All members, those that are false or empty, too.
+template <JsonRecord Record>
+nlohmann::json to_json_record(const Record& record) {
+  auto json = nlohmann::json::object();
+  each_field(record,
+             [&json](const char* name, const auto& member) { json[name] = to_json_value(member); });
+  return json;
+}
+
 template <typename T>
 nlohmann::json to_json_value(const T& value) {
-  if constexpr (std::is_same_v<T, std::string>) {
+  if constexpr (std::same_as<T, std::string>) {
     return latin1_to_utf8(value);
+  } else if constexpr (JsonRecord<const T>) {
+    return to_json_record(value);
+  } else if constexpr (is_optional<T>) {
+    return value ? nlohmann::json(*value) : nlohmann::json(nullptr);
+  } else if constexpr (std::same_as<T, std::vector<std::string>>) {
+    return value;
+  } else if constexpr (is_list<T> || std::same_as<T, ByteTexts>) {
+    auto list = nlohmann::json::array();
+    for (const auto& element : value) list.push_back(to_json_value(element));
+    return list;
   } else {
     return value;
   }
 }
 
-// Returns false, and leaves `value` unchanged, if `json` is not a T. The strings of a list are read
-// as UTF-8, unconverted.
+// Returns false, and leaves `value` unchanged or partly read, if `json` is not a T. A record must
+// have all members.
 template <typename T>
 bool read_json_value(const nlohmann::json& json, T& value);
 
@@ -53,48 +105,63 @@ bool read_json_enum(const nlohmann::json& json, T& value) {
   return known.has_value();
 }
 
-inline bool read_json_texts(const nlohmann::json& json, std::vector<std::string>& value) {
-  std::vector<std::string> texts;
-  if (!json.is_array()) return false;
-  for (const auto& element : json) {
-    const auto* text = element.get_ptr<const std::string*>();
-    if (text == nullptr) return false;
-    texts.push_back(*text);
-  }
-  value = std::move(texts);
-  return true;
+inline bool read_json_utf8(const nlohmann::json& json, std::string& value) {
+  const auto* text = json.get_ptr<const std::string*>();
+  if (text != nullptr) value = *text;
+  return text != nullptr;
 }
 
-inline bool read_json_numbers(const nlohmann::json& json, std::vector<std::uint64_t>& value) {
-  std::vector<std::uint64_t> numbers;
+inline bool read_json_bytes(const nlohmann::json& json, std::string& value) {
+  const auto* text = json.get_ptr<const std::string*>();
+  if (text != nullptr) value = utf8_to_latin1(*text);
+  return text != nullptr;
+}
+
+template <JsonRecord Record>
+bool read_json_record(const nlohmann::json& json, Record& record) {
+  bool is_read = true;
+  each_field(record, [&](const char* name, auto& member) {
+    const auto found = json.find(name);
+    is_read = is_read && found != json.end() && read_json_value(*found, member);
+  });
+  return is_read;
+}
+
+template <typename List, typename Read>
+bool read_json_list(const nlohmann::json& json, List& value, Read read) {
+  List list;
   if (!json.is_array()) return false;
   for (const auto& element : json) {
-    if (!read_json_integer(element, numbers.emplace_back())) return false;
+    if (!read(element, list.emplace_back())) return false;
   }
-  value = std::move(numbers);
+  value = std::move(list);
   return true;
 }
 
 template <typename T>
 bool read_json_value(const nlohmann::json& json, T& value) {
-  if constexpr (std::is_same_v<T, std::string>) {
-    const auto* text = json.get_ptr<const std::string*>();
-    if (text != nullptr) value = utf8_to_latin1(*text);
-    return text != nullptr;
-  } else if constexpr (std::is_same_v<T, bool>) {
+  if constexpr (std::same_as<T, std::string>) {
+    return read_json_bytes(json, value);
+  } else if constexpr (std::same_as<T, bool>) {
     if (json.is_boolean()) value = json.get<bool>();
     return json.is_boolean();
-  } else if constexpr (std::is_same_v<T, double>) {
+  } else if constexpr (std::same_as<T, double>) {
     if (json.is_number()) value = json.get<double>();
     return json.is_number();
   } else if constexpr (std::is_enum_v<T>) {
     return read_json_enum(json, value);
   } else if constexpr (std::is_integral_v<T>) {
     return read_json_integer(json, value);
-  } else if constexpr (std::is_same_v<T, std::vector<std::uint64_t>>) {
-    return read_json_numbers(json, value);
+  } else if constexpr (is_optional<T>) {
+    value.reset();
+    return json.is_null() || read_json_value(json, value.emplace());
+  } else if constexpr (JsonRecord<T>) {
+    return read_json_record(json, value);
+  } else if constexpr (std::same_as<T, std::vector<std::string>>) {
+    return read_json_list(json, value, read_json_utf8);
   } else {
-    return read_json_texts(json, value);
+    return read_json_list(json, value,
+                          [](const auto& from, auto& to) { return read_json_value(from, to); });
   }
 }
 

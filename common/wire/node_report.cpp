@@ -1,7 +1,6 @@
 #include "common/wire/node_report.hpp"
 
 #include <algorithm>
-#include <concepts>
 #include <nlohmann/json.hpp>
 
 #include "common/text/json_fields.hpp"
@@ -20,9 +19,7 @@ constexpr std::size_t k_cause_bytes = 2000;
 // Reserved for all but the items.
 constexpr std::size_t k_head_bytes = 16 * 1024;
 
-// Calls field(name, member) for each member; serves both directions.
-template <typename Times, typename Field>
-void each_time(Times& times, Field field) {
+void each_field(Is<JobTimes> auto& times, auto field) {
   field("begun", times.begun);
   field("staging", times.staging);
   field("staged", times.staged);
@@ -35,9 +32,7 @@ void each_time(Times& times, Field field) {
   field("gone", times.gone);
 }
 
-template <typename Item, typename Field>
-requires std::same_as<std::remove_const_t<Item>, ReportItem>
-void each_item_field(Item& item, Field field) {
+void each_field(Is<ReportItem> auto& item, auto field) {
   field("state", item.state);
   field("is_async", item.is_async);
   field("is_optional", item.is_optional);
@@ -55,19 +50,7 @@ void each_item_field(Item& item, Field field) {
   field("ended", item.ended);
 }
 
-// The same for a push.
-template <typename Push, typename Field>
-requires std::same_as<std::remove_const_t<Push>, ReportPush>
-void each_item_field(Push& push, Field field) {
-  field("begun", push.begun);
-  field("ended", push.ended);
-  field("bytes_written", push.bytes_written);
-  field("files", push.files);
-  field("has_failed", push.has_failed);
-}
-
-template <typename Report, typename Field>
-void each_field(Report& report, Field field) {
+void each_field(Is<NodeReport> auto& report, auto field) {
   field("job", report.job);
   field("restart", report.restart);
   field("uid", report.uid);
@@ -81,32 +64,11 @@ void each_field(Report& report, Field field) {
   field("omitted", report.omitted);
 }
 
-const char* to_text(ItemState state) {
-  switch (state) {
-    case ItemState::waiting:
-      return "waiting";
-    case ItemState::working:
-      return "working";
-    case ItemState::done:
-      return "done";
-    case ItemState::failed:
-      return "failed";
-    case ItemState::skipped:
-      return "skipped";
-  }
-  return "waiting";
-}
-
 // How long the text of a member can be, printable.
 std::size_t longest_text(std::string_view name) {
   if (name == "state" || name == "outcome" || name == "what") return k_word_bytes;
   if (name == "note") return k_note_bytes;
   return name == "cause" ? k_cause_bytes : k_path_bytes;
-}
-
-template <typename T>
-void put(Json& json, const char* name, const T& value) {
-  json[name] = value;
 }
 
 // What others have written is bounded here: texts in length, and large numbers (bytes, files, and
@@ -126,11 +88,10 @@ std::string dump(const Json& json) {
   return json.dump(-1, ' ', false, Json::error_handler_t::replace);
 }
 
-template <typename Item>
-Json item_to_json(const Item& item) {
-  Json json;
-  each_item_field(item, [&](const char* name, const auto& value) { put(json, name, value); });
-  return json;
+// The texts are printable, so in UTF-8.
+template <typename Record>
+void put(Json& json, const Record& record) {
+  each_field(record, [&](const char* name, const auto& value) { json[name] = value; });
 }
 
 // As many items as `room` has bytes for.
@@ -138,7 +99,8 @@ Json items_to_json(const std::vector<ReportItem>& items, std::size_t& room,
                    std::uint32_t& omitted) {
   Json list = Json::array();
   for (const ReportItem& item : items) {
-    Json json = item_to_json(item);
+    Json json;
+    put(json, item);
     const std::size_t bytes = dump(json).size() + 1;
     if (bytes > room) {
       ++omitted;
@@ -161,7 +123,7 @@ Result<std::vector<Item>> items_of(const Json& list) {
   for (const Json& json : list) {
     JsonFields fields(json);
     Item& item = items.emplace_back();
-    each_item_field(item, [&](const char* name, auto& value) {
+    each_field(item, [&](const char* name, auto& value) {
       if (!is_later(name) || fields.has(name)) get(fields, name, value);
     });
     TRY(fields.status());
@@ -171,23 +133,12 @@ Result<std::vector<Item>> items_of(const Json& list) {
 
 }  // namespace
 
-Json to_json(const std::vector<ReportPush>& pushes) {
-  Json list = Json::array();
-  for (const ReportPush& push : pushes) list.push_back(item_to_json(push));
-  return list;
-}
-
-Result<std::vector<ReportPush>> to_report_pushes(const Json& list) {
-  if (list.size() > k_max_report_pushes) return Error{EINVAL, "it has too many deliveries"};
-  return items_of<ReportPush>(list);
-}
-
 ReportItem report_item(const ItemRecord& record, std::uint64_t from, std::uint64_t to) {
   const auto moment = [&](std::uint64_t claim, std::uint64_t least) {
     return claim == 0 ? 0 : std::clamp(claim, least, std::max(least, to));
   };
   ReportItem item;
-  item.state = to_text(state_of(record));
+  item.state = word_of(k_item_state_words, state_of(record));
   item.is_async = (record.flags & k_item_async) != 0;
   item.is_optional = (record.flags & k_item_optional) != 0;
   item.what = printable_within(field_text(record.what), k_word_bytes);
@@ -213,11 +164,10 @@ std::string encode_report(NodeReport report) {
   // Outputs come first, since there are fewer of them.
   json["outputs"] = items_to_json(report.outputs, room, report.omitted);
   json["items"] = items_to_json(report.items, room, report.omitted);
-  json["pushes"] = to_json(report.pushes);
+  json["pushes"] = to_json_value(report.pushes);
   json["pushes_in_all"] = report.pushes_in_all;
-  Json& times = json["times"];
-  each_time(report.times, [&](const char* name, auto value) { put(times, name, value); });
-  each_field(report, [&](const char* name, const auto& value) { put(json, name, value); });
+  put(json["times"], report.times);
+  put(json, report);
   return dump(json);
 }
 
@@ -230,11 +180,13 @@ Result<NodeReport> decode_report(std::string_view text) {
   NodeReport report;
   each_field(report, [&](const char* name, auto& value) { get(fields, name, value); });
   JsonFields times(fields.value("times"));
-  each_time(report.times, [&](const char* name, auto& value) { get(times, name, value); });
+  each_field(report.times, [&](const char* name, auto& value) { get(times, name, value); });
   TRY_ASSIGN(report.items, items_of<ReportItem>(fields.list("items")));
   TRY_ASSIGN(report.outputs, items_of<ReportItem>(fields.list("outputs")));
   if (fields.has("pushes")) {  // else of an earlier release
-    TRY_ASSIGN(report.pushes, to_report_pushes(fields.list("pushes")));
+    const Json& pushes = fields.list("pushes");
+    if (pushes.size() > k_max_report_pushes) fields.refuse("pushes", "is too long");
+    TRY_ASSIGN(report.pushes, items_of<ReportPush>(pushes));
     fields.read("pushes_in_all", report.pushes_in_all);
   }
   TRY(fields.status());

@@ -10,12 +10,12 @@
 #pragma once
 
 #include <cstdint>
-#include <nlohmann/json_fwd.hpp>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "common/result.hpp"
+#include "common/wire/is.hpp"
 #include "common/wire/status_file.hpp"
 
 namespace nodestage {
@@ -69,6 +69,15 @@ struct ReportPush {
 };
 inline constexpr std::size_t k_max_report_pushes = 64;
 
+// For JSON: a report's, and the daemon's journal's.
+void each_field(Is<ReportPush> auto& push, auto field) {
+  field("begun", push.begun);
+  field("ended", push.ended);
+  field("bytes_written", push.bytes_written);
+  field("files", push.files);
+  field("has_failed", push.has_failed);
+}
+
 struct NodeReport {
   std::uint32_t job = 0;
   std::uint32_t restart = 0;
@@ -93,10 +102,6 @@ struct NodeReport {
 // Bounds a worker's claims: shortens texts and makes them printable, and moves times other than 0
 // into [from, to].
 ReportItem report_item(const ItemRecord& record, std::uint64_t from, std::uint64_t to);
-
-// Also for the daemon's journal.
-nlohmann::json to_json(const std::vector<ReportPush>& pushes);
-Result<std::vector<ReportPush>> to_report_pushes(const nlohmann::json& list);
 
 // One line, without the newline.
 std::string encode_report(NodeReport report);

@@ -259,7 +259,7 @@ struct StatusRow {             // field order on the wire:
   std::uint32_t uid = 0;       // u32
   std::string user;            // text
   std::string node;            // text
-  std::string state;           // text, as in daemon/root/basis/job.hpp
+  std::string state;           // text, of a JobState (common/wire/job_state.hpp)
   std::uint64_t begun_at = 0;  // u64, seconds since 1970; 0: not known
   std::string cause;           // text, of a failure; can have several lines
   std::string others;          // text, which nodes of the job are not ready, if known
@@ -268,6 +268,8 @@ struct StatusRow {             // field order on the wire:
 
 enum class ItemKind : std::uint8_t { dataset = 1, venv = 2, output = 3 };
 constexpr EnumRange<ItemKind> range_of(ItemKind) { return {ItemKind::dataset, ItemKind::output}; }
+inline constexpr Word k_item_kind_words[] = {
+    {"dataset", ItemKind::dataset}, {"venv", ItemKind::venv}, {"output", ItemKind::output}};
 
 // An item of the run in the preceding row. A worker's claims: bounded, with printable texts.
 struct StatusItem {                      // field order on the wire:

@@ -7,8 +7,7 @@
 //      then `note`: why; `what`: the last part of its destination; bytes_total: of its source.
 //   2. The daemon decides what the job does with it: ShareRole.
 //   3. The worker task `stage` is told by StageOrder::shared. An item that it staged to be kept
-//   has
-//      the flag k_item_whole, and one that it only linked k_item_linked.
+//      has the flag k_item_whole, and one that it only linked k_item_linked.
 //   4. The daemon moves a whole item into the cache by one exchange of names, which leaves the link
 //      in the job directory.
 //
@@ -19,13 +18,11 @@
 #pragma once
 
 #include <cstdint>
-#include <nlohmann/json_fwd.hpp>
 #include <string>
 #include <string_view>
-#include <vector>
 
 #include "common/enum_range.hpp"
-#include "common/result.hpp"
+#include "common/wire/is.hpp"
 
 namespace nodestage {
 
@@ -49,8 +46,13 @@ struct SharedItem {
 };
 
 // For documents that hold such items: a worker's order, the journal.
-nlohmann::json to_json(const std::vector<SharedItem>& items);
-Result<std::vector<SharedItem>> to_shared_items(const nlohmann::json& json);
+void each_field(Is<SharedItem> auto& shared, auto field) {
+  field("item", shared.item);
+  field("role", shared.role);
+  field("key", shared.key);
+  field("path", shared.path);
+  field("note", shared.note);
+}
 
 // Whether a request can have such an item. A request that says so in other words than
 // encode_request() is staged without sharing.

@@ -25,6 +25,7 @@
 
 #include "common/enum_range.hpp"
 #include "common/result.hpp"
+#include "common/text/words.hpp"
 #include "common/wire/request_limits.hpp"
 #include "common/wire/space_claim.hpp"
 
@@ -54,6 +55,11 @@ enum class ItemState : std::uint32_t {
 constexpr EnumRange<ItemState> range_of(ItemState) {
   return {ItemState::waiting, ItemState::skipped};
 }
+inline constexpr Word k_item_state_words[] = {{"waiting", ItemState::waiting},
+                                              {"working", ItemState::working},
+                                              {"done", ItemState::done},
+                                              {"failed", ItemState::failed},
+                                              {"skipped", ItemState::skipped}};
 
 struct StatusHeader {
   std::uint32_t magic;

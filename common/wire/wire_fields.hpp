@@ -6,7 +6,6 @@
 //   std::optional<std::uint32_t>               u8 whether there is a value, u32 (0 if not)
 #pragma once
 
-#include <concepts>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -14,13 +13,10 @@
 #include <type_traits>
 #include <vector>
 
+#include "common/wire/is.hpp"
 #include "common/wire/wire.hpp"
 
 namespace nodestage {
-
-// M is T or const T, so that one list of fields serves for reading and for writing.
-template <typename M, typename T>
-concept Is = std::same_as<std::remove_const_t<M>, T>;
 
 inline void put_field(WireEncoder& out, std::uint8_t value) { out.u8(value); }
 inline void put_field(WireEncoder& out, std::uint32_t value) { out.u32(value); }

@@ -7,17 +7,11 @@
 #include "common/text/json_fields.hpp"
 
 namespace nodestage {
-namespace {
-
-// A worker cannot do anything without these fields.
-bool is_required(std::string_view field) {
-  return field == "job" || field == "restart" || field == "uid" || field == "gid" ||
-         field == "directory";
-}
 
 // Calls field(name, member) for each member of that kind of order; serves both directions.
-template <typename Order, typename Field>
-void each_field(Order& order, Field field) {
+template <typename Order>
+requires std::derived_from<std::remove_const_t<Order>, OrderHead>
+static void each_field(Order& order, auto field) {
   field("job", order.job);
   field("restart", order.restart);
   field("uid", order.uid);
@@ -93,6 +87,14 @@ void each_field(Order& order, Field field) {
   if constexpr (requires { order.lines_to; }) field("lines_to", order.lines_to);
 }
 
+namespace {
+
+// A worker cannot do anything without these fields.
+bool is_required(std::string_view field) {
+  return field == "job" || field == "restart" || field == "uid" || field == "gid" ||
+         field == "directory";
+}
+
 Error unreadable(const Status& status) {
   return Error{EINVAL, "the worker's order cannot be read: " + status.error().what};
 }
@@ -102,21 +104,7 @@ Error unreadable(const Status& status) {
 template <typename Order>
 Status read_order(const nlohmann::json& json, Order& order) {
   JsonFields fields(json);
-  Status shared;
-  each_field(order, [&fields, &shared]<typename T>(const char* name, T& value) {
-    if (!fields.has(name) && !is_required(name)) return;
-    if constexpr (std::is_same_v<T, std::vector<SharedItem>>) {
-      auto items = to_shared_items(fields.value(name));
-      shared = items ? Status() : items.error();
-      if (items) value = std::move(*items);
-    } else {
-      fields.read(name, value);
-    }
-  });
-  if constexpr (requires { order.push_names; }) {
-    for (std::string& name : order.push_names) name = utf8_to_latin1(name);
-  }
-  TRY(shared);
+  fields.read_record(order, is_required);
   return fields.status() ? Status() : unreadable(fields.status());
 }
 
@@ -136,19 +124,8 @@ WorkerOrder blank_order(WorkerTask task) {
 }
 
 std::string encode_order(const WorkerOrder& order) {
-  nlohmann::json json;
+  auto json = std::visit([](const auto& one) { return to_json_record(one); }, order);
   json["task"] = order.index();
-  const auto write = [&json]<typename T>(const char* name, const T& value) {
-    if constexpr (std::is_same_v<T, std::vector<SharedItem>>)
-      json[name] = to_json(value);
-    else
-      json[name] = to_json_value(value);
-  };
-  std::visit([&write](const auto& one) { each_field(one, write); }, order);
-  // Unlike other lists, users write this one: its texts can be any bytes.
-  if (json.contains("push_names")) {
-    for (auto& name : json["push_names"]) name = latin1_to_utf8(name.get_ref<const std::string&>());
-  }
   return json.dump();
 }
 

@@ -10,6 +10,8 @@
 #include <vector>
 
 #include "common/result.hpp"
+#include "common/text/byte_texts.hpp"
+#include "common/text/words.hpp"
 #include "common/wire/protocol.hpp"
 #include "common/wire/shared_item.hpp"
 #include "common/wire/worker_rules.hpp"
@@ -64,6 +66,9 @@ enum class JobOutcome { success, failure, unknown };
 constexpr EnumRange<JobOutcome> range_of(JobOutcome) {
   return {JobOutcome::success, JobOutcome::unknown};
 }
+inline constexpr Word k_job_outcome_words[] = {{"success", JobOutcome::success},
+                                               {"failure", JobOutcome::failure},
+                                               {"unknown", JobOutcome::unknown}};
 
 // Where the lines about a job's results go.
 enum class LinesTo {
@@ -140,8 +145,8 @@ struct StageOutOrder : DeliveryOrder {};
 // An output is delivered if any of these names it.
 struct PushOrder : DeliveryOrder {
   bool push_all = false;
-  std::uint64_t push_items = 0;         // bit i: item i of --stage-out
-  std::vector<std::string> push_names;  // sources of --stage-out, as users type them
+  std::uint64_t push_items = 0;  // bit i: item i of --stage-out
+  ByteTexts push_names;          // sources of --stage-out, as users type them
 };
 
 struct RecoverOrder : DeliveryOrder {

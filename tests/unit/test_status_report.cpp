@@ -3,6 +3,7 @@
 #include <nlohmann/json.hpp>
 
 #include "cli/status/status_report.hpp"
+#include "common/wire/job_state.hpp"
 #include "status_sample.hpp"
 
 using namespace nodestage;
@@ -118,11 +119,13 @@ TEST_CASE("status: what still moves is watched, what does not is not") {
     report.jobs.push_back(job);
     return is_moving(report);
   };
-  for (const char* state : {"waiting_for_directory", "queued", "staging", "stopping",
-                            "awaiting_outcome", "staging_out"})
-    CHECK(moves(sample_job("n1", state, {})));
-  for (const char* state : {"ready", "failed", "held", "gone"})
-    CHECK_FALSE(moves(sample_job("n1", state, {})));
+  // As the daemon sends them.
+  for (const JobState state :
+       {JobState::waiting_for_directory, JobState::queued, JobState::staging, JobState::stopping,
+        JobState::awaiting_outcome, JobState::staging_out})
+    CHECK(moves(sample_job("n1", to_text(state), {})));
+  for (const JobState state : {JobState::ready, JobState::failed, JobState::held, JobState::gone})
+    CHECK_FALSE(moves(sample_job("n1", to_text(state), {})));
   CHECK(moves(sample_job("n1", "ready", {sample_item(ItemState::working)})));  // async
   CHECK_FALSE(moves(sample_job("n1", "failed", {sample_item(ItemState::working)})));
   JobStatus others = sample_job("n1", "ready", {});

@@ -4,32 +4,6 @@
 
 namespace nodestage {
 
-const char* to_text(JobState state) {
-  switch (state) {
-    case JobState::waiting_for_directory:
-      return "waiting for the job directory";
-    case JobState::queued:
-      return "queued";
-    case JobState::staging:
-      return "staging";
-    case JobState::ready:
-      return "ready";
-    case JobState::failed:
-      return "failed";
-    case JobState::stopping:
-      return "stopping";
-    case JobState::awaiting_outcome:
-      return "ending";
-    case JobState::staging_out:
-      return "staging out";
-    case JobState::held:
-      return "held";
-    case JobState::gone:
-      return "gone";
-  }
-  return "?";
-}
-
 JobOutcome outcome_of(const JobRecord& record) {
   const auto told_by = [](std::uint32_t status) {
     return status == 0 ? JobOutcome::success : JobOutcome::failure;

@@ -6,8 +6,8 @@
 #include <string>
 #include <vector>
 
-#include "common/enum_range.hpp"
 #include "common/result.hpp"
+#include "common/wire/job_state.hpp"
 #include "common/wire/node_report.hpp"
 #include "common/wire/peer_note.hpp"
 #include "common/wire/protocol.hpp"
@@ -17,25 +17,6 @@
 #include "daemon/root/basis/process_mark.hpp"
 
 namespace nodestage {
-
-enum class JobState {
-  waiting_for_directory,  // the daemon makes it at once; a site (tmpdir.create) may take time
-  queued,                 // for a place among staging.max_jobs
-  staging,
-  ready,             // the job may run
-  failed,            // the job may not run; `cause` says why
-  stopping,          // the job ended while the staging worker was still running
-  awaiting_outcome,  // after the end: the job's first node knows how the job ended
-  staging_out,       // after the end
-  held,              // the stage-out failed: the tree is in the hold area
-  gone,              // nothing of the job is left on the node; it is about to be forgotten
-};
-
-constexpr EnumRange<JobState> range_of(JobState) {
-  return {JobState::waiting_for_directory, JobState::gone};
-}
-
-const char* to_text(JobState state);
 
 // About results that could not be delivered. Times are seconds since 1970, so that they keep their
 // meaning across a restart of the daemon or the node.

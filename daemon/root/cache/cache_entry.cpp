@@ -11,14 +11,10 @@
 #include "common/wire/shared_item.hpp"
 
 namespace nodestage {
-namespace {
-
-constexpr int k_version = 1;
 
 // Calls field(name, member) for each member, for both directions. "name" is that of the directory:
 // in records of earlier releases it was the entry's, too.
-template <typename Entry, typename Field>
-void each_field(Entry& entry, Field field) {
+static void each_field(Is<CacheEntry> auto& entry, auto field) {
   field("name", entry.directory);
   field("uid", entry.uid);
   field("gid", entry.gid);
@@ -36,6 +32,10 @@ void each_field(Entry& entry, Field field) {
   field("changed_s", entry.changed.seconds);
   field("changed_ns", entry.changed.nanoseconds);
 }
+
+namespace {
+
+constexpr int k_version = 1;
 
 bool is_key(std::string_view text) {
   return text.size() == k_share_key_bytes &&
@@ -70,10 +70,9 @@ bool is_tree_name(std::string_view name) {
 }
 
 std::string encode_entry(const CacheEntry& entry) {
-  nlohmann::json json{{"version", k_version}, {"entry", entry.name}};
-  each_field(entry, [&json]<typename T>(const char* name, const T& value) {
-    json[name] = to_json_value(value);
-  });
+  auto json = to_json_record(entry);
+  json["version"] = k_version;
+  json["entry"] = entry.name;
   return json.dump(1);
 }
 
@@ -85,7 +84,7 @@ Result<CacheEntry> decode_entry(std::string_view text) {
   fields.read("version", version);
   if (fields.status() && version != k_version) return Error{EINVAL, "is of another version"};
   CacheEntry entry;
-  each_field(entry, [&fields](const char* name, auto& value) { fields.read(name, value); });
+  fields.read_record(entry, [](std::string_view) { return true; });
   entry.name = entry.directory;
   if (fields.has("entry")) fields.read("entry", entry.name);
   TRY(fields.status());

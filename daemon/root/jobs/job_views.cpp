@@ -15,18 +15,6 @@ bool may_see(std::uint32_t uid, const JobRecord& record) {
   return uid == 0 || uid == record.begin.uid;
 }
 
-const char* to_text(JobOutcome outcome) {
-  switch (outcome) {
-    case JobOutcome::success:
-      return "success";
-    case JobOutcome::failure:
-      return "failure";
-    case JobOutcome::unknown:
-      break;
-  }
-  return "unknown";
-}
-
 std::string cause_in(const JobRecord& record, const std::string& parting) {
   if (!record.failure.empty()) return record.failure;
   if (record.verdict == Verdict::failed) return record.verdict_text;
@@ -70,7 +58,7 @@ NodeReport JobViews::report_of(const JobRecord& record) const {
   report.node_index = record.begin.node_index;
   report.node_count = record.begin.node_count;
   report.state = state_in(record);
-  if (record.ended) report.outcome = to_text(outcome_of(record));
+  if (record.ended) report.outcome = word_of(k_job_outcome_words, outcome_of(record));
   report.cause = cause_in(record, at_.held.parting(key));
   report.times = record.times;
   if (report.times.begun == 0)

@@ -30,9 +30,10 @@ bool is_required(std::string_view field) {
          field == "state" || field == "directory";
 }
 
+}  // namespace
+
 // Calls field(name, member) for each member, for both directions.
-template <typename Record, typename Field>
-void each_field(Record& record, Field field) {
+static void each_field(Is<JobRecord> auto& record, auto field) {
   field("job", record.begin.job);
   field("restart", record.begin.restart);
   field("uid", record.begin.uid);
@@ -103,21 +104,13 @@ void each_field(Record& record, Field field) {
   field("outcome_known", record.outcome_known);
   field("first_status", record.first_status);
   field("directory_was_there", record.directory_was_there);
+  field("shared", record.shared);
+  field("pushes", record.pushes);
 }
 
-}  // namespace
-
 std::string encode_record(const JobRecord& record) {
-  Json json{{"version", k_version}};
-  each_field(record, [&json]<typename T>(const char* name, const T& value) {
-    if constexpr (std::is_same_v<T, std::optional<std::uint32_t>>) {
-      json[name] = value ? Json(*value) : Json(nullptr);
-    } else {
-      json[name] = to_json_value(value);
-    }
-  });
-  if (!record.shared.empty()) json["shared"] = to_json(record.shared);
-  if (!record.pushes.empty()) json["pushes"] = to_json(record.pushes);
+  Json json = to_json_record(record);
+  json["version"] = k_version;
   // In lists (of nodes, of reasons), what is not UTF-8 becomes U+FFFD instead of a throw.
   return json.dump(1, ' ', false, Json::error_handler_t::replace);
 }
@@ -131,22 +124,7 @@ Result<JobRecord> decode_record(std::string_view text) {
   if (fields.status() && version != k_version)
     return Error{EINVAL, "a journal entry of another version"};
   JobRecord record;
-  each_field(record, [&fields]<typename T>(const char* name, T& value) {
-    // A field that the daemon of an earlier release did not know keeps its default.
-    if (!fields.has(name) && !is_required(name)) return;
-    if constexpr (std::is_same_v<T, std::optional<std::uint32_t>>) {
-      if (fields.value(name).is_null()) return;
-      fields.read(name, value.emplace());
-    } else {
-      fields.read(name, value);
-    }
-  });
-  if (fields.has("shared")) {
-    TRY_ASSIGN(record.shared, to_shared_items(fields.value("shared")));
-  }
-  if (fields.has("pushes")) {
-    TRY_ASSIGN(record.pushes, to_report_pushes(fields.value("pushes")));
-  }
+  fields.read_record(record, is_required);
   TRY(fields.status());
   return record;
 }

@@ -15,9 +15,6 @@ constexpr const char* k_phase[k_phases] = {"directory", "queued",  "staging",
 constexpr const char* k_cause[k_failure_causes] = {"data",    "space",  "time_limit", "memory",
                                                    "process", "start",  "directory",  "other_node",
                                                    "refused", "journal"};
-constexpr const char* k_state[k_job_states] = {
-    "waiting_for_directory", "queued",      "staging", "ready", "failed", "stopping",
-    "awaiting_outcome",      "staging_out", "held",    "gone"};
 
 template <typename Enum>
 constexpr std::size_t index(Enum value) {
@@ -26,7 +23,6 @@ constexpr std::size_t index(Enum value) {
 static_assert(index(Activity::push) + 1 == k_activities);
 static_assert(index(Phase::stage_out) + 1 == k_phases);
 static_assert(index(FailureCause::journal) + 1 == k_failure_causes);
-static_assert(index(JobState::gone) + 1 == k_job_states);
 
 std::uint64_t beyond(std::uint64_t now, std::uint64_t& counted) {
   const std::uint64_t more = now > counted ? now - counted : 0;
@@ -236,7 +232,7 @@ MetricsText metrics_text(const Metrics& metrics) {
   own.add(label("version", k_version), "1");
   own.begin("jobs", "gauge", "Jobs that the daemon knows, by state.");
   for (std::size_t i = 0; i < index(JobState::gone); ++i) {
-    own.add(label("state", k_state[i]), std::to_string(metrics.jobs[i]));
+    own.add(label("state", k_job_state_rows.at(i).metric), std::to_string(metrics.jobs[i]));
   }
   add_work(own, metrics.counters);
   add_relay(own, metrics.counters.work[index(Activity::stage)]);

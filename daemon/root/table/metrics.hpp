@@ -37,7 +37,6 @@ enum class FailureCause {
 inline constexpr std::size_t k_activities = 3;
 inline constexpr std::size_t k_phases = 6;
 inline constexpr std::size_t k_failure_causes = 10;
-inline constexpr std::size_t k_job_states = 10;
 
 // The amounts that workers claim to have read and written.
 struct Work {
