@@ -68,9 +68,8 @@ bool is_below(int inner, int outer) {
 // Returns the last record that OutputReport wrote.
 ItemRecord record_of(int status_fd) {
   ItemRecord record{};
-  if (::pread(status_fd, &record, sizeof record, k_items_offset) !=
-      static_cast<ssize_t>(sizeof record))
-    record = {};
+  const auto count = pread_all(status_fd, bytes_of(record), k_items_offset);
+  if (!count || *count < sizeof record) record = {};
   return record;
 }
 

@@ -64,6 +64,30 @@ Status write_all(int fd, std::string_view data) {
   return write_all(fd, std::as_bytes(std::span(data)));
 }
 
+Result<std::size_t> pread_all(int fd, std::span<std::byte> into, std::uint64_t offset) {
+  std::size_t done = 0;
+  while (done < into.size()) {
+    const ssize_t count =
+        ::pread(fd, into.data() + done, into.size() - done, static_cast<off_t>(offset + done));
+    if (count < 0 && errno == EINTR) continue;
+    if (count < 0) return system_error("read");
+    if (count == 0) break;
+    done += static_cast<std::size_t>(count);
+  }
+  return done;
+}
+
+Status pwrite_all(int fd, std::span<const std::byte> data, std::uint64_t offset) {
+  while (!data.empty()) {
+    const ssize_t count = ::pwrite(fd, data.data(), data.size(), static_cast<off_t>(offset));
+    if (count < 0 && errno == EINTR) continue;
+    if (count < 0) return system_error("write");
+    data = data.subspan(static_cast<std::size_t>(count));
+    offset += static_cast<std::uint64_t>(count);
+  }
+  return {};
+}
+
 Status write_file(int dir_fd, const std::string& name, std::string_view data, unsigned mode) {
   TRY_ASSIGN(const Fd fd, open_at(dir_fd, name, O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW, mode));
   Status written = write_all(fd.get(), data);

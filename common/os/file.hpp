@@ -2,9 +2,11 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <span>
 #include <string>
 #include <string_view>
+#include <type_traits>
 
 #include "common/os/fd.hpp"
 #include "common/result.hpp"
@@ -26,6 +28,23 @@ Result<std::string> read_file(int dir_fd, const std::string& path, std::size_t m
 // Writes every byte or returns a fault.
 Status write_all(int fd, std::span<const std::byte> data);
 Status write_all(int fd, std::string_view data);
+
+// Reads at `offset` until `into` is full or the file ends; returns the number of bytes. A fault has
+// the code of the system call.
+Result<std::size_t> pread_all(int fd, std::span<std::byte> into, std::uint64_t offset);
+// Writes every byte at `offset` or returns a fault, likewise.
+Status pwrite_all(int fd, std::span<const std::byte> data, std::uint64_t offset);
+
+// The bytes of a record, for these two.
+template <typename Record>
+requires std::is_trivially_copyable_v<Record> std::span<std::byte> bytes_of(Record& record) {
+  return std::as_writable_bytes(std::span(&record, 1));
+}
+template <typename Record>
+requires std::is_trivially_copyable_v<Record> std::span<const std::byte> bytes_of(
+    const Record& record) {
+  return std::as_bytes(std::span(&record, 1));
+}
 
 // Makes or empties `name` in dir_fd and writes it, unsynced. Removes it if that fails.
 Status write_file(int dir_fd, const std::string& name, std::string_view data, unsigned mode);

@@ -1,11 +1,11 @@
 #include "common/wire/relay_plan.hpp"
 
-#include <unistd.h>
-
 #include <algorithm>
 #include <cstddef>
 #include <iterator>
+#include <span>
 
+#include "common/os/file.hpp"
 #include "common/wire/status_file.hpp"
 
 namespace nodestage {
@@ -21,11 +21,9 @@ struct PlanRecord {
 };
 static_assert(std::is_trivially_copyable_v<PlanRecord>);
 
-Status put(int fd, const PlanRecord& record, std::size_t from, std::size_t to) {
-  const auto* bytes = reinterpret_cast<const char*>(&record);
-  const ssize_t count = ::pwrite(fd, bytes + from, to - from, static_cast<off_t>(from));
-  if (count < 0) return system_error("relay plan");
-  return static_cast<std::size_t>(count) == to - from ? Status() : Error{ENOSPC, "relay plan"};
+Status put(int fd, std::span<const std::byte> data, std::size_t offset) {
+  const Status written = pwrite_all(fd, data, offset);
+  return written ? Status() : system_error("relay plan", written.error().code);
 }
 
 }  // namespace
@@ -38,17 +36,18 @@ Status write_relay_plan(int fd, const RelayPlan& plan) {
   set_field(record.node, plan.node);
   set_field(record.address, plan.address);
   set_field(record.why, plan.why);
-  TRY(put(fd, record, offsetof(PlanRecord, port), sizeof record));
-  return put(fd, record, 0, offsetof(PlanRecord, port));
+  constexpr std::size_t k_body = offsetof(PlanRecord, port);
+  TRY(put(fd, bytes_of(record).subspan(k_body), k_body));
+  return put(fd, bytes_of(record).first(k_body), 0);
 }
 
 Result<RelayPlan> read_relay_plan(int fd) {
   PlanRecord record{};
-  const ssize_t count = ::pread(fd, &record, sizeof record, 0);
-  if (count < 0) return system_error("relay plan");
+  const auto count = pread_all(fd, bytes_of(record), 0);
+  if (!count) return system_error("relay plan", count.error().code);
   const auto part = to_enum<RelayPart>(record.part);
   RelayPlan plan;
-  if (static_cast<std::size_t>(count) < sizeof record || !part || record.port > 0xffff) return plan;
+  if (*count < sizeof record || !part || record.port > 0xffff) return plan;
   plan.part = *part;
   plan.port = static_cast<std::uint16_t>(record.port);
   std::copy(std::begin(record.key), std::end(record.key), plan.key.begin());

@@ -1,10 +1,11 @@
 #include "common/wire/space_claim.hpp"
 
 #include <sys/statvfs.h>
-#include <unistd.h>
 
 #include <cstddef>
+#include <span>
 
+#include "common/os/file.hpp"
 #include "common/wire/status_file.hpp"
 
 namespace nodestage {
@@ -12,28 +13,26 @@ namespace {
 
 constexpr std::size_t k_claim_offset = offsetof(StatusHeader, claim);
 
-// Records are smaller than a page, so a short count is a fault of the file system.
-Status put(int fd, const void* data, std::size_t bytes, std::size_t offset) {
-  const ssize_t count = ::pwrite(fd, data, bytes, static_cast<off_t>(offset));
-  if (count < 0) return system_error("space record");
-  return static_cast<std::size_t>(count) == bytes ? Status() : Error{ENOSPC, "space record"};
+Status put(int fd, std::span<const std::byte> data, std::size_t offset) {
+  const Status written = pwrite_all(fd, data, offset);
+  return written ? Status() : system_error("space record", written.error().code);
 }
 
 // Writes the body, then the serial that makes it valid.
 template <typename Record>
 Status put_with_serial(int fd, const Record& record, std::size_t end, std::size_t offset) {
   constexpr std::size_t k_body = sizeof record.serial;
-  const auto* bytes = reinterpret_cast<const char*>(&record);
-  TRY(put(fd, bytes + k_body, end - k_body, offset + k_body));
-  return put(fd, &record.serial, sizeof record.serial, offset);
+  TRY(put(fd, bytes_of(record).first(end).subspan(k_body), offset + k_body));
+  return put(fd, bytes_of(record.serial), offset);
 }
 
+// All zeros if it is not there as a whole.
 template <typename Record>
 Result<Record> get(int fd, std::size_t offset) {
   Record record{};
-  const ssize_t count = ::pread(fd, &record, sizeof record, static_cast<off_t>(offset));
-  if (count < 0) return system_error("space record");
-  return static_cast<std::size_t>(count) == sizeof record ? record : Record{};
+  const auto count = pread_all(fd, bytes_of(record), offset);
+  if (!count) return system_error("space record", count.error().code);
+  return *count == sizeof record ? record : Record{};
 }
 
 }  // namespace
@@ -69,8 +68,7 @@ Status write_space_claim(int status_fd, const SpaceClaim& claim) {
 Status write_space_written(int status_fd, const Amount& written) {
   const SpaceClaim claim{0, {}, {}, written, 0};
   constexpr std::size_t k_begin = offsetof(SpaceClaim, written);  // to the record's end
-  const auto* bytes = reinterpret_cast<const char*>(&claim);
-  return put(status_fd, bytes + k_begin, sizeof claim - k_begin, k_claim_offset + k_begin);
+  return put(status_fd, bytes_of(claim).subspan(k_begin), k_claim_offset + k_begin);
 }
 
 Result<SpaceClaim> read_space_claim(int status_fd) {

@@ -1,9 +1,10 @@
 #include "common/wire/status_file.hpp"
 
-#include <unistd.h>
-
 #include <algorithm>
 #include <iterator>
+#include <span>
+
+#include "common/os/file.hpp"
 
 namespace nodestage {
 namespace {
@@ -11,31 +12,15 @@ namespace {
 // Long ago: what is in the place of an item that was not staged is the job's.
 constexpr std::uint64_t k_not_staged = 1;
 
-Status write_at(int fd, const void* data, std::size_t bytes, std::size_t offset) {
-  const auto* from = static_cast<const char*>(data);
-  while (bytes > 0) {
-    const ssize_t count = ::pwrite(fd, from, bytes, static_cast<off_t>(offset));
-    if (count < 0 && errno == EINTR) continue;
-    if (count < 0) return system_error("status file");
-    from += count;
-    offset += static_cast<std::size_t>(count);
-    bytes -= static_cast<std::size_t>(count);
-  }
-  return {};
+Status write_at(int fd, std::span<const std::byte> data, std::size_t offset) {
+  const Status written = pwrite_all(fd, data, offset);
+  return written ? Status() : system_error("status file", written.error().code);
 }
 
-// The number of bytes read; fewer than `bytes` at the end of the file.
-Result<std::size_t> read_at(int fd, void* data, std::size_t bytes, std::size_t offset) {
-  std::size_t done = 0;
-  while (done < bytes) {
-    const ssize_t count = ::pread(fd, static_cast<char*>(data) + done, bytes - done,
-                                  static_cast<off_t>(offset + done));
-    if (count < 0 && errno == EINTR) continue;
-    if (count < 0) return system_error("status file");
-    if (count == 0) break;
-    done += static_cast<std::size_t>(count);
-  }
-  return done;
+Result<std::size_t> read_at(int fd, std::span<std::byte> into, std::size_t offset) {
+  auto count = pread_all(fd, into, offset);
+  if (!count) return system_error("status file", count.error().code);
+  return count;
 }
 
 bool is_our_variable(std::string_view assignment) {
@@ -69,23 +54,23 @@ void bound_numbers(ItemRecord& item) {
 }  // namespace
 
 Status write_status_header(int fd, const StatusHeader& header) {
-  return write_at(fd, &header, offsetof(StatusHeader, claim), 0);
+  return write_at(fd, bytes_of(header).first(offsetof(StatusHeader, claim)), 0);
 }
 
 Status write_status_environment(int fd, const std::vector<std::string>& environment) {
   std::string area;
   for (const auto& variable : environment) area.append(variable).push_back('\0');
   if (area.size() > k_max_environment_bytes) return Error{E2BIG, "too many or too long variables"};
-  return write_at(fd, area.data(), area.size(), k_environment_offset);
+  return write_at(fd, std::as_bytes(std::span(area)), k_environment_offset);
 }
 
 Status write_status_item(int fd, std::size_t index, const ItemRecord& item) {
-  return write_at(fd, &item, sizeof item, k_items_offset + index * sizeof item);
+  return write_at(fd, bytes_of(item), k_items_offset + index * sizeof item);
 }
 
 Result<WorkerStatus> read_worker_status(int fd) {
   StatusHeader header{};
-  TRY_ASSIGN(const std::size_t bytes, read_at(fd, &header, sizeof header, 0));
+  TRY_ASSIGN(const std::size_t bytes, read_at(fd, bytes_of(header), 0));
   WorkerStatus status;
   if (bytes < offsetof(StatusHeader, claim) || header.magic != k_status_magic ||
       !to_enum<WorkerPhase>(header.phase)) {
@@ -104,7 +89,7 @@ Result<WorkerStatus> read_worker_status(int fd) {
 
   std::string area(std::min<std::size_t>(header.environment_bytes, k_max_environment_bytes), '\0');
   TRY_ASSIGN(const std::size_t area_bytes,
-             read_at(fd, area.data(), area.size(), k_environment_offset));
+             read_at(fd, std::as_writable_bytes(std::span(area)), k_environment_offset));
   status.environment = split_environment(std::string_view(area).substr(0, area_bytes));
 
   status.items.resize(std::min<std::size_t>(header.items, k_max_request_items));
@@ -113,7 +98,7 @@ Result<WorkerStatus> read_worker_status(int fd) {
   for (std::size_t i = 0; i < status.items.size(); ++i) {
     ItemRecord& item = status.items[i];
     TRY_ASSIGN(const std::size_t item_bytes,
-               read_at(fd, &item, sizeof item, k_items_offset + i * sizeof item));
+               read_at(fd, bytes_of(item), k_items_offset + i * sizeof item));
     if (item_bytes < sizeof item || !to_enum<ItemState>(item.state)) {
       item = {};
     }

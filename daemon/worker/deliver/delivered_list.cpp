@@ -6,8 +6,10 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstring>
+#include <span>
 #include <type_traits>
 
+#include "common/os/file.hpp"
 #include "common/text/fnv1a.hpp"
 #include "common/text/human.hpp"
 
@@ -33,26 +35,19 @@ std::int64_t nanoseconds(const timespec& time) {
   return static_cast<std::int64_t>(time.tv_sec) * 1'000'000'000 + time.tv_nsec;
 }
 
-std::size_t read_at(int fd, void* data, std::size_t bytes, std::uint64_t offset) {
-  std::size_t done = 0;
-  while (done < bytes) {
-    const ssize_t count = ::pread(fd, static_cast<char*>(data) + done, bytes - done,
-                                  static_cast<off_t>(offset + done));
-    if (count < 0 && errno == EINTR) continue;
-    if (count <= 0) break;
-    done += static_cast<std::size_t>(count);
-  }
-  return done;
+// A list that cannot be read or written costs a delivery its shortcut, not its success.
+std::size_t read_at(int fd, std::span<std::byte> into, std::uint64_t offset) {
+  const auto count = pread_all(fd, into, offset);
+  return count ? *count : 0;
 }
-
-bool write_at(int fd, const void* data, std::size_t bytes, std::uint64_t offset) {
-  return ::pwrite(fd, data, bytes, static_cast<off_t>(offset)) == static_cast<ssize_t>(bytes);
+bool write_at(int fd, std::span<const std::byte> data, std::uint64_t offset) {
+  return static_cast<bool>(pwrite_all(fd, data, offset));
 }
 
 // Returns all zeros if there is none.
 DeliveredHead read_head(int fd) {
   DeliveredHead head{};
-  const bool is_whole = fd >= 0 && read_at(fd, &head, sizeof head, 0) == sizeof head;
+  const bool is_whole = fd >= 0 && read_at(fd, bytes_of(head), 0) == sizeof head;
   if (!is_whole || head.magic != k_magic) return DeliveredHead{};
   head.temporary[sizeof head.temporary - 1] = '\0';
   return head;
@@ -93,7 +88,7 @@ std::size_t DeliveredList::read_records() {
   std::vector<Record> records(k_records_at_a_time);
   std::size_t all = 0;
   for (;;) {
-    const std::size_t bytes = read_at(fd_, records.data(), records.size() * sizeof(Record), end_);
+    const std::size_t bytes = read_at(fd_, std::as_writable_bytes(std::span(records)), end_);
     const std::size_t count = bytes / sizeof(Record);
     for (std::size_t i = 0; i < count; ++i) {
       const Record& record = records[i];
@@ -112,9 +107,9 @@ void DeliveredList::compact() {
   std::vector<Record> records;
   std::uint64_t end = k_delivered_head_bytes;
   const auto write = [&] {
-    const std::size_t bytes = records.size() * sizeof(Record);
-    if (!write_at(fd_, records.data(), bytes, end)) return false;
-    end += bytes;
+    const auto data = std::as_bytes(std::span(records));
+    if (!write_at(fd_, data, end)) return false;
+    end += data.size();
     records.clear();
     return true;
   };
@@ -130,13 +125,13 @@ void DeliveredList::begin(std::string_view prefix) {
   if (fd_ < 0) return;
   if (const std::string left = left_temporary(fd_, prefix); !left.empty()) ::unlink(left.c_str());
   const DeliveredHead head{k_magic, 1, unfinished_, {}};
-  static_cast<void>(write_at(fd_, &head, sizeof head, 0));
+  static_cast<void>(write_at(fd_, bytes_of(head), 0));
 }
 
 void DeliveredList::end() {
   constexpr std::uint64_t k_idle = 0;
   if (fd_ >= 0)
-    static_cast<void>(write_at(fd_, &k_idle, sizeof k_idle, offsetof(DeliveredHead, is_busy)));
+    static_cast<void>(write_at(fd_, bytes_of(k_idle), offsetof(DeliveredHead, is_busy)));
 }
 
 void DeliveredList::note_temporary(std::string_view path) {
@@ -144,7 +139,8 @@ void DeliveredList::note_temporary(std::string_view path) {
   if (fd_ < 0 || path.size() >= sizeof text) return;
   path.copy(text, path.size());
   text[path.size()] = '\0';
-  static_cast<void>(write_at(fd_, text, path.size() + 1, offsetof(DeliveredHead, temporary)));
+  static_cast<void>(write_at(fd_, std::as_bytes(std::span(text)).first(path.size() + 1),
+                             offsetof(DeliveredHead, temporary)));
 }
 
 bool DeliveredList::begin_output(std::size_t item) {
@@ -154,16 +150,14 @@ bool DeliveredList::begin_output(std::size_t item) {
   const std::uint64_t bit = std::uint64_t{1} << item;
   const bool was_cut_off = (unfinished_ & bit) != 0;
   unfinished_ |= bit;
-  static_cast<void>(
-      write_at(fd_, &unfinished_, sizeof unfinished_, offsetof(DeliveredHead, unfinished)));
+  static_cast<void>(write_at(fd_, bytes_of(unfinished_), offsetof(DeliveredHead, unfinished)));
   return was_cut_off;
 }
 
 void DeliveredList::end_output(std::size_t item) {
   if (fd_ < 0) return;
   unfinished_ &= ~(std::uint64_t{1} << item);
-  static_cast<void>(
-      write_at(fd_, &unfinished_, sizeof unfinished_, offsetof(DeliveredHead, unfinished)));
+  static_cast<void>(write_at(fd_, bytes_of(unfinished_), offsetof(DeliveredHead, unfinished)));
 }
 
 void DeliveredList::take_back() {
@@ -225,7 +219,7 @@ void DeliveredList::note(std::uint64_t name, const Look& look) {
   last_.insert_or_assign(name, look);
   noted_.push_back(name);
   const Record record = record_of(name, look);
-  if (write_at(fd_, &record, sizeof record, end_)) end_ += sizeof record;
+  if (write_at(fd_, bytes_of(record), end_)) end_ += sizeof record;
 }
 
 }  // namespace nodestage

@@ -7,6 +7,7 @@
 #include <sys/stat.h>
 
 #include <algorithm>
+#include <span>
 #include <utility>
 
 #include "common/os/file.hpp"
@@ -295,13 +296,13 @@ Status Pack::write_header(archive_entry* entry) {
 // Holes are passed as the zeros that they read as; libarchive drops them by the entry's map.
 Status Pack::write_data(int fd, std::uint64_t size) {
   for (std::uint64_t offset = 0; offset < size;) {
-    const ssize_t count =
-        ::pread(fd, block_.data(), std::min<std::uint64_t>(size - offset, block_.size()),
-                static_cast<off_t>(offset));
-    if (count < 0 && errno == EINTR) continue;
-    if (count < 0) return system_error("cannot read");
-    if (count == 0) return Error{EIO, "became shorter while it was read"};
-    const auto bytes = static_cast<std::size_t>(count);
+    const auto count = pread_all(fd,
+                                 std::as_writable_bytes(std::span(block_))
+                                     .first(std::min<std::uint64_t>(size - offset, block_.size())),
+                                 offset);
+    if (!count) return system_error("cannot read", count.error().code);
+    if (*count == 0) return Error{EIO, "became shorter while it was read"};
+    const std::size_t bytes = *count;
     for (std::size_t done = 0; done < bytes;) {
       const la_ssize_t taken = ::archive_write_data(archive_, block_.data() + done, bytes - done);
       if (taken < 0) return fault(static_cast<int>(taken));

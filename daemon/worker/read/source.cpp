@@ -106,17 +106,10 @@ Result<Source::Fetched> Source::fetch_relayed(std::uint64_t offset, std::span<st
 }
 
 Result<std::size_t> Source::fetch_original(std::uint64_t offset, std::span<std::byte> into) const {
-  std::size_t done = 0;
-  while (done < into.size()) {
-    const ssize_t count = ::pread(fd_.get(), into.data() + done, into.size() - done,
-                                  static_cast<off_t>(offset + done));
-    if (count < 0 && errno == EINTR) continue;
-    if (count < 0) return read_fault(errno);
-    if (count == 0) break;
-    done += static_cast<std::size_t>(count);
-    meter_->from_storage += static_cast<std::uint64_t>(count);
-  }
-  return done;
+  auto count = pread_all(fd_.get(), into, offset);
+  if (!count) return read_fault(count.error().code);
+  meter_->from_storage += *count;
+  return count;
 }
 
 Error Source::read_fault(int code) const {

@@ -2,7 +2,6 @@
 
 #include <fcntl.h>
 #include <sys/stat.h>
-#include <unistd.h>
 
 #include <utility>
 
@@ -18,12 +17,9 @@ class OriginalFile : public Original {
   OriginalFile(Fd fd, std::string path) : fd_(std::move(fd)), path_(std::move(path)) {}
 
   Result<std::size_t> read_at(std::uint64_t offset, std::span<std::byte> into) override {
-    for (;;) {
-      const ssize_t count =
-          ::pread(fd_.get(), into.data(), into.size(), static_cast<off_t>(offset));
-      if (count >= 0) return static_cast<std::size_t>(count);
-      if (errno != EINTR) return system_error(shown(path_) + ": cannot be read");
-    }
+    auto count = pread_all(fd_.get(), into, offset);
+    if (!count) return system_error(shown(path_) + ": cannot be read", count.error().code);
+    return count;
   }
 
  private:

@@ -163,11 +163,11 @@ void ShareKey::add_bytes(int fd, std::uint64_t size) {
   std::vector<char> part(std::min<std::size_t>(k_part, size));
   for (std::uint64_t at = 0; at < size;) {
     const std::size_t most = std::min<std::uint64_t>(part.size(), size - at);
-    const ssize_t got = ::pread(fd, part.data(), most, static_cast<off_t>(at));
-    if (got < 0 && errno == EINTR) continue;
-    if (got <= 0) return refuse(got == 0 ? k_just_changed : std::strerror(errno));
-    ::EVP_DigestUpdate(digest_.get(), part.data(), static_cast<std::size_t>(got));
-    at += static_cast<std::uint64_t>(got);
+    const auto got = pread_all(fd, std::as_writable_bytes(std::span(part)).first(most), at);
+    if (!got) return refuse(std::strerror(got.error().code));
+    if (*got == 0) return refuse(k_just_changed);
+    ::EVP_DigestUpdate(digest_.get(), part.data(), *got);
+    at += *got;
   }
 }
 

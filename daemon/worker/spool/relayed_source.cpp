@@ -1,11 +1,10 @@
 #include "daemon/worker/spool/relayed_source.hpp"
 
-#include <unistd.h>
-
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
 
+#include "common/os/file.hpp"
 #include "daemon/worker/basis/fault.hpp"
 
 namespace nodestage {
@@ -31,15 +30,9 @@ bool is(const std::atomic<std::uint32_t>& word, RelayReader reader) {
 
 // Returns false at the end of the file or on an error (errno).
 bool read_all_at(int fd, std::uint64_t offset, std::span<std::byte> into) {
-  while (!into.empty()) {
-    const ssize_t count = ::pread(fd, into.data(), into.size(), static_cast<off_t>(offset));
-    if (count < 0 && errno == EINTR) continue;
-    if (count == 0) errno = EIO;
-    if (count <= 0) return false;
-    into = into.subspan(static_cast<std::size_t>(count));
-    offset += static_cast<std::uint64_t>(count);
-  }
-  return true;
+  const auto count = pread_all(fd, into, offset);
+  errno = count ? EIO : count.error().code;
+  return count && *count == into.size();
 }
 
 }  // namespace

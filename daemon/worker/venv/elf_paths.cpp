@@ -2,11 +2,13 @@
 
 #include <elf.h>
 #include <link.h>
-#include <unistd.h>
 
 #include <cstdint>
 #include <cstring>
+#include <span>
 #include <vector>
+
+#include "common/os/file.hpp"
 
 namespace nodestage {
 namespace {
@@ -22,8 +24,8 @@ constexpr std::size_t k_max_path = 8192;
 template <typename T>
 std::vector<T> read_array(int fd, std::uint64_t offset, std::size_t count) {
   std::vector<T> items(count);
-  const ssize_t got = ::pread(fd, items.data(), count * sizeof(T), static_cast<off_t>(offset));
-  items.resize(got < 0 ? 0 : static_cast<std::size_t>(got) / sizeof(T));
+  const auto got = pread_all(fd, std::as_writable_bytes(std::span(items)), offset);
+  items.resize(got ? *got / sizeof(T) : 0);
   return items;
 }
 
