@@ -4,6 +4,7 @@
 #include <string>
 #include <vector>
 
+#include "common/wire/hkdf.hpp"
 #include "daemon/worker/relay/relay_keys.hpp"
 #include "hex.hpp"
 
@@ -52,13 +53,13 @@ TEST_CASE("proofs and keys are what other releases make of the same key and nonc
 }
 
 TEST_CASE("HKDF as in the first example of RFC 5869") {
-  const std::vector<std::uint8_t> key(22, 0x0b);
-  std::vector<std::uint8_t> salt(13);
-  std::iota(salt.begin(), salt.end(), std::uint8_t{0});
+  const std::string secret(22, '\x0b');
+  std::string salt(13, '\0');
+  std::iota(salt.begin(), salt.end(), '\0');
   std::string info;
   for (int i = 0xf0; i <= 0xf9; ++i) info.push_back(static_cast<char>(i));
   std::vector<std::uint8_t> out(42);
-  REQUIRE(hkdf(key, salt, info, out));
+  REQUIRE(hkdf_sha256(secret, salt, info, out));
   CHECK(hex_of(out) ==
         "3cb25f25faacd57a90434f64d0362f2a2d2d0a90cf1a5a4c5db02d56ecc4c5bf"
         "34007208d5b887185865");

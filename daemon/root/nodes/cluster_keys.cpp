@@ -1,15 +1,11 @@
 #include "daemon/root/nodes/cluster_keys.hpp"
 
 #include <fcntl.h>
-#include <openssl/core_names.h>
-#include <openssl/evp.h>
-#include <openssl/kdf.h>
 #include <strings.h>
 #include <sys/stat.h>
 
 #include <algorithm>
 #include <chrono>
-#include <memory>
 #include <nlohmann/json.hpp>
 #include <span>
 #include <string_view>
@@ -18,6 +14,7 @@
 #include "common/os/file.hpp"
 #include "common/slurm/slurm_conf_file.hpp"
 #include "common/text/base64.hpp"
+#include "common/wire/hkdf.hpp"
 #include "common/wire/wire.hpp"
 
 namespace nodestage {
@@ -29,29 +26,10 @@ constexpr std::size_t k_least_key_bytes = 16;  // as Slurm demands of each in a 
 constexpr std::string_view k_secret_label = "nodestage note key 1";
 constexpr std::string_view k_id_label = "nodestage note key id 1";
 
-Status hkdf(std::string_view key, std::string_view label, std::span<std::uint8_t> out) {
-  const std::unique_ptr<EVP_KDF, void (*)(EVP_KDF*)> kdf(::EVP_KDF_fetch(nullptr, "HKDF", nullptr),
-                                                         ::EVP_KDF_free);
-  const std::unique_ptr<EVP_KDF_CTX, void (*)(EVP_KDF_CTX*)> context(::EVP_KDF_CTX_new(kdf.get()),
-                                                                     ::EVP_KDF_CTX_free);
-  std::string digest = "SHA256";
-  std::string secret(key);
-  std::string info(label);
-  const OSSL_PARAM settings[] = {
-      ::OSSL_PARAM_construct_utf8_string(OSSL_KDF_PARAM_DIGEST, digest.data(), 0),
-      ::OSSL_PARAM_construct_octet_string(OSSL_KDF_PARAM_KEY, secret.data(), secret.size()),
-      ::OSSL_PARAM_construct_octet_string(OSSL_KDF_PARAM_INFO, info.data(), info.size()),
-      ::OSSL_PARAM_construct_end()};
-  const bool done =
-      context && ::EVP_KDF_derive(context.get(), out.data(), out.size(), settings) > 0;
-  ::OPENSSL_cleanse(secret.data(), secret.size());
-  return done ? Status() : Error{0, "HKDF-SHA256 is not available (OpenSSL)"};
-}
-
 Result<ClusterKey> derive(std::string_view key) {
   ClusterKey derived;
-  TRY(hkdf(key, k_secret_label, derived.secret));
-  TRY(hkdf(key, k_id_label, derived.id));
+  TRY(hkdf_sha256(key, "", k_secret_label, derived.secret));
+  TRY(hkdf_sha256(key, "", k_id_label, derived.id));
   return derived;
 }
 

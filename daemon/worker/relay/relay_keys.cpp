@@ -8,6 +8,8 @@
 #include <algorithm>
 #include <string>
 
+#include "common/wire/hkdf.hpp"
+
 namespace nodestage {
 namespace {
 
@@ -60,31 +62,12 @@ bool is_same(const RelayProof& one, const RelayProof& other) {
 Result<DirectionKeys> derive_keys(const RelayKey& key, RelaySide sender,
                                   const RelayNonces& nonces) {
   std::array<std::uint8_t, 44> bytes{};
-  std::array<std::uint8_t, 64> salt{};
-  std::copy(nonces.client.begin(), nonces.client.end(), salt.begin());
-  std::copy(nonces.server.begin(), nonces.server.end(), salt.begin() + 32);
-  TRY(hkdf(key, salt, sender == RelaySide::client ? k_client_keys : k_server_keys, bytes));
+  TRY(hkdf_sha256(as_text(key), both(nonces),
+                  sender == RelaySide::client ? k_client_keys : k_server_keys, bytes));
   DirectionKeys keys;
   std::copy_n(bytes.begin(), keys.key.size(), keys.key.begin());
   std::copy_n(bytes.begin() + 32, keys.nonce.size(), keys.nonce.begin());
   return keys;
-}
-
-Status hkdf(std::span<const std::uint8_t> key, std::span<const std::uint8_t> salt,
-            std::string_view info, std::span<std::uint8_t> out) {
-  TRY_ASSIGN(const Hash extracted,
-             hmac(salt, {reinterpret_cast<const char*>(key.data()), key.size()}));
-  std::string last;
-  for (std::uint8_t block = 1; !out.empty(); ++block) {
-    std::string text = last;
-    text.append(info).push_back(static_cast<char>(block));
-    TRY_ASSIGN(const Hash hash, hmac(extracted, text));
-    const std::size_t bytes = std::min(out.size(), hash.size());
-    std::copy_n(hash.begin(), bytes, out.begin());
-    out = out.subspan(bytes);
-    last = as_text(hash);
-  }
-  return {};
 }
 
 }  // namespace nodestage

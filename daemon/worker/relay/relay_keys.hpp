@@ -11,8 +11,6 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
-#include <span>
-#include <string_view>
 
 #include "common/result.hpp"
 #include "common/wire/relay_plan.hpp"
@@ -42,9 +40,5 @@ Result<RelayProof> prove(const RelayKey& key, RelaySide side, const RelayNonces&
 // Compares in the same time whatever differs.
 bool is_same(const RelayProof& one, const RelayProof& other);
 Result<DirectionKeys> derive_keys(const RelayKey& key, RelaySide sender, const RelayNonces& nonces);
-
-// HKDF-SHA256. `out` has at most 255 * 32 bytes.
-Status hkdf(std::span<const std::uint8_t> key, std::span<const std::uint8_t> salt,
-            std::string_view info, std::span<std::uint8_t> out);
 
 }  // namespace nodestage
