@@ -98,7 +98,7 @@ fits() {
     comm -13 "$BATS_TEST_TMPDIR/wanted" "$BATS_TEST_TMPDIR/rpm" |
         diff - <(printf '%s\n' /etc/{needrestart,needrestart/conf.d,nodestage,slurm/plugstack.conf.d} /usr/libexec/nodestage \
             /usr/share/{fish,fish/vendor_{completions,conf,functions}.d} /usr/share/licenses/slurm-spank-nodestage \
-            /usr/share/nodestage /usr/share/nodestage/{modulefiles,ondemand,schemas,selinux} /usr/share/{selinux,selinux/packages})
+            /usr/share/nodestage /usr/share/nodestage/{fill,modulefiles,ondemand,schemas,selinux} /usr/share/{selinux,selinux/packages})
 }
 
 @test "every file is root's, and none is set-uid or writable by others" {
