@@ -138,10 +138,6 @@ TEST_CASE("identify: what must not be kept, and why") {
     REQUIRE(run.in_data("truncate -s 65M t.tar && touch -d 2100-01-01 t.tar") == 0);
     why = "it was changed less than a minute ago";
   }
-  SUBCASE("a directory") {
-    run.item().source = run.data() + "/d";
-    why = "it is a directory; make an archive of it with `nodestage pack`, and stage that";
-  }
   SUBCASE("a FIFO") {
     REQUIRE(run.in_data("mkfifo p") == 0);
     run.item().source = run.data() + "/p";

@@ -242,16 +242,30 @@ TEST_CASE("identify: a venv's archive, by name or content, and a directory") {
   item.source = run.data() + "/bad.tgz";  // the job that stages it reports the fault
   CHECK(run.key().size() == k_share_key_bytes);
   item.source = run.data() + "/old";
-  CHECK(run.key().empty());
-  CHECK(run.why_not.starts_with("it is a directory;"));
+  const std::string directory = run.key();
+  REQUIRE_MESSAGE(directory.size() == k_share_key_bytes, run.why_not);
+  CHECK(run.status.items[0].bytes_total > 1000);
+  // Its files name the path where it is.
+  REQUIRE(run.in_data("ln -s old link") == 0);
+  item.source = run.data() + "/link";
+  const std::string link = run.key();
+  CHECK(link != directory);
+  REQUIRE(run.in_data("touch old/new") == 0);
+  CHECK(run.key().size() == k_share_key_bytes);
+  CHECK(run.key() != link);
 }
 
 TEST_CASE("venv: a shared one works at its path in the cache, without write bits") {
   ShareRun<VenvRun> run;
   run.order.cache = run.data() + "/cache";
   REQUIRE(run.make("old") == 0);
-  REQUIRE(run.in_data("tar czf old.tgz -C old . && chmod -R u+w old && rm -r old") == 0);
-  run.add_venv("old.tgz").shared = true;
+  std::string source;
+  SUBCASE("an archive") {
+    source = "old.tgz";
+    REQUIRE(run.in_data("tar czf old.tgz -C old . && chmod -R u+w old && rm -r old") == 0);
+  }
+  SUBCASE("a directory") { source = "old"; }
+  run.add_venv(source).shared = true;
   const SharedItem decided = run.decide(ShareRole::lead, "env");
   REQUIRE_MESSAGE(run.run() == 0, run.cause());
   CHECK(run.has_flag(k_item_whole));
@@ -272,9 +286,13 @@ TEST_CASE("venv: a shared one that cannot be kept works at its destination") {
   run.order.cache = run.data() + "/cache";
   REQUIRE(run.make("old") == 0);
   REQUIRE(run.in_data("tar czf old.tgz -C old .") == 0);
-  run.add_venv("old.tgz").shared = true;
+  std::string source;
+  std::string change;
+  SUBCASE("an archive") { source = "old.tgz", change = "touch old.tgz"; }
+  SUBCASE("a directory") { source = "old", change = "touch old/bin/activate"; }
+  run.add_venv(source).shared = true;
   run.decide(ShareRole::lead, "env");
-  REQUIRE(run.in_data("touch old.tgz") == 0);
+  REQUIRE(run.in_data(change) == 0);
   REQUIRE_MESSAGE(run.run() == 0, run.cause());
   CHECK_FALSE(run.has_flag(k_item_whole));
   CHECK(run.note().ends_with("not shared: it was changed while it was read; it is read-only"));

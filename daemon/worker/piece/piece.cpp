@@ -37,7 +37,9 @@ Result<Need> DirectoryPiece::need() {
 Result<PieceLook> DirectoryPiece::look(std::chrono::milliseconds) { return PieceLook{}; }
 
 Status DirectoryPiece::build(const PiecePlace& place) {
-  TRY_ASSIGN(Fd from, open_source_directory(path));
+  TRY_ASSIGN(directory, open_source_directory(path));
+  Fd from(::fcntl(directory.get(), F_DUPFD_CLOEXEC, 0));
+  if (!from) return system_error("dup");
   TRY_ASSIGN(const Fd to, make_directory(place));
   const std::uint64_t written_before = meter->bytes_written;
   const EntryFilter filter(wanted.strip, wanted.include, wanted.exclude);

@@ -47,8 +47,11 @@ class Piece {
     return std::visit([](const auto& form) { return form.kind(); }, form_);
   }
 
-  // The descriptor of the source file, borrowed; -1 for a directory.
-  [[nodiscard]] int source_fd() const { return form().source ? form().source->fd() : -1; }
+  // The descriptor of the source, borrowed. Of a directory, it is what build() has copied, and -1
+  // before.
+  [[nodiscard]] int source_fd() const {
+    return form().source ? form().source->fd() : form().directory.get();
+  }
 
   // The source file's size; 0 for a directory.
   [[nodiscard]] std::uint64_t size() const { return form().source ? form().source->size() : 0; }

@@ -81,6 +81,7 @@ struct PieceForm {
   std::string note = {};
   std::string link_note = {};
   std::string idle_globs = {};
+  Fd directory = Fd();  // the source directory, once it was opened
 
   void add_note(const std::string& text);
   // Adds the note that so many were left out, if there are any.

@@ -37,10 +37,23 @@ ShareKey dataset_key(const DatasetItem& item, bool is_group, const std::string& 
   return key;
 }
 
+TreeLook dataset_tree(const DatasetItem& item, const std::string& path, int fd,
+                      const IdentifyOrder& order) {
+  const EntryFilter filter(0, {}, item.exclude);
+  SourceTrust trust(order.cache_never);
+  const LinksOut links = item.links == Links::follow ? LinksOut::followed : LinksOut::kept;
+  return look_at_tree(path, fd, {filter, links, order.threads, trust});
+}
+
 // The name matters in a group, and says of a single file whether it claims to be an archive.
 void add_source(ShareKey& key, const std::string& path, int fd) {
   key.add("source", std::string_view(last_part(path)));
   key.add_copied_file(path, fd);
+}
+
+void add_source(ShareKey& key, const std::string& path, const TreeLook& tree) {
+  key.add("source", std::string_view(last_part(path)));
+  key.add_tree(path, tree);
 }
 
 }  // namespace nodestage

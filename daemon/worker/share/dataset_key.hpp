@@ -17,7 +17,13 @@ std::string dataset_name(const DatasetItem& item, const std::string& source);
 ShareKey dataset_key(const DatasetItem& item, bool is_group, const std::string& first,
                      const ShareRules& rules);
 
+// Looks at a source that is a directory. `fd` is borrowed.
+TreeLook dataset_tree(const DatasetItem& item, const std::string& path, int fd,
+                      const IdentifyOrder& order);
+
 // Adds a source, in the order in which they are staged.
 void add_source(ShareKey& key, const std::string& path, int fd);
+// The same for a directory.
+void add_source(ShareKey& key, const std::string& path, const TreeLook& tree);
 
 }  // namespace nodestage

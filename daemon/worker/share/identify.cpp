@@ -21,6 +21,9 @@ namespace nodestage {
 namespace {
 
 constexpr int k_read = O_RDONLY | O_NONBLOCK | O_NOCTTY;
+// Until the rest is known: this process can be ended before.
+constexpr const char* k_too_long =
+    "it took longer to look at it than this site allows (cache.identify_wait)";
 
 struct Finding {
   SourceIdentity identity;
@@ -43,6 +46,13 @@ Finding find_either_way(const ShareRules& rules, Find find) {
   return by_bytes.identity.key.empty() ? finding : by_bytes;
 }
 
+// A directory is known by its looks, so there is no other way to be tried.
+void add_directory(ShareKey& key, const DatasetItem& item, const std::string& path, int fd,
+                   const ShareRules& rules) {
+  const bool is_looked_at = rules.way == ShareWay::looks && !key.is_refused();
+  add_source(key, path, is_looked_at ? dataset_tree(item, path, fd, rules.order) : TreeLook());
+}
+
 Finding find_dataset(const DatasetItem& item, const ShareRules& rules) {
   const auto found = find_sources(item.source);
   if (!found) return not_found(found.error());
@@ -54,11 +64,16 @@ Finding find_dataset(const DatasetItem& item, const ShareRules& rules) {
     struct stat info {};
     if (!file || ::fstat(file->get(), &info) != 0)
       return not_found(file ? system_error(path) : file.error());
-    finding.bytes += static_cast<std::uint64_t>(info.st_size);
-    add_source(key, path, file->get());
+    if (S_ISDIR(info.st_mode)) {
+      add_directory(key, item, path, file->get(), rules);
+    } else {
+      finding.bytes += static_cast<std::uint64_t>(info.st_size);
+      add_source(key, path, file->get());
+    }
     if (key.is_refused()) break;
   }
   finding.identity = key.identity();
+  finding.bytes += finding.identity.tree_bytes;
   return finding;
 }
 
@@ -77,10 +92,15 @@ Finding find_venv(const VenvItem& item, const ShareRules& rules) {
   struct stat info {};
   if (!file || ::fstat(file->get(), &info) != 0)
     return not_found(file ? system_error(item.source) : file.error());
-  const auto source = S_ISREG(info.st_mode) ? venv_source(item.source) : VenvSource::archive;
+  const bool is_directory = S_ISDIR(info.st_mode);
+  const auto source = is_directory            ? VenvSource::directory
+                      : S_ISREG(info.st_mode) ? venv_source(item.source)
+                                              : VenvSource::archive;
   if (!source) return not_found(source.error());
-  return {identify_venv(item, *source, file->get(), rules), last_part(item.destination),
-          static_cast<std::uint64_t>(info.st_size)};
+  SourceIdentity identity = identify_venv(item, *source, file->get(), rules);
+  const std::uint64_t bytes =
+      is_directory ? identity.tree_bytes : static_cast<std::uint64_t>(info.st_size);
+  return {std::move(identity), last_part(item.destination), bytes};
 }
 
 ItemRecord record_of(const std::string& source, std::uint32_t flags, const Finding& finding) {
@@ -99,11 +119,12 @@ ItemRecord record_of(const std::string& source, std::uint32_t flags, const Findi
   return record;
 }
 
+using Findings = std::vector<std::optional<Finding>>;
+
 // Of each item in the request's order; none for one that is not shared.
-std::vector<std::optional<Finding>> findings_of(const IdentifyOrder& order,
-                                                const StageRequest& request) {
+Findings findings_of(const IdentifyOrder& order, const StageRequest& request) {
   const ShareRules rules{order, request.umask};
-  std::vector<std::optional<Finding>> findings;
+  Findings findings;
   const auto add = [&](const auto& item, auto find) {
     findings.emplace_back();
     if (!item.shared) return;
@@ -121,9 +142,9 @@ ItemRecord plain_record() {
   return record;
 }
 
-std::vector<ItemRecord> records_of(const IdentifyOrder& order, const StageRequest& request) {
+std::vector<ItemRecord> records_of(const Findings& findings, const StageRequest& request) {
   std::vector<ItemRecord> records;
-  for (const auto& finding : findings_of(order, request)) {
+  for (const auto& finding : findings) {
     const std::size_t i = records.size();
     const bool is_venv = i == request.datasets.size();
     const std::string& source = is_venv ? request.venv->source : request.datasets[i].source;
@@ -131,6 +152,28 @@ std::vector<ItemRecord> records_of(const IdentifyOrder& order, const StageReques
                               : plain_record());
   }
   return records;
+}
+
+Findings nothing_yet(const StageRequest& request) {
+  Finding unknown;
+  unknown.identity.why_not = k_too_long;
+  Findings findings;
+  const auto add = [&](bool shared) {
+    findings.push_back(shared ? std::optional(unknown) : std::nullopt);
+  };
+  for (const auto& item : request.datasets) add(item.shared);
+  if (request.venv) add(request.venv->shared);
+  return findings;
+}
+
+Status report(WorkerPhase phase, const std::vector<ItemRecord>& records) {
+  StatusHeader header{};
+  header.magic = k_status_magic;
+  header.phase = static_cast<std::uint32_t>(phase);
+  header.items = static_cast<std::uint32_t>(records.size());
+  for (std::size_t i = 0; i < records.size(); ++i)
+    TRY(write_status_item(k_worker_status_fd, i, records[i]));
+  return write_status_header(k_worker_status_fd, header);
 }
 
 }  // namespace
@@ -143,15 +186,9 @@ std::vector<SourceIdentity> identities_of(const IdentifyOrder& order, const Stag
 }
 
 int run_identify(const IdentifyOrder& order, const StageRequest& request) {
-  const std::vector<ItemRecord> records = records_of(order, request);
-  StatusHeader header{};
-  header.magic = k_status_magic;
-  header.phase = static_cast<std::uint32_t>(WorkerPhase::done);
-  header.items = static_cast<std::uint32_t>(records.size());
-  Status written;
-  for (std::size_t i = 0; i < records.size() && written; ++i)
-    written = write_status_item(k_worker_status_fd, i, records[i]);
-  if (written) written = write_status_header(k_worker_status_fd, header);
+  Status written = report(WorkerPhase::working, records_of(nothing_yet(request), request));
+  if (written)
+    written = report(WorkerPhase::done, records_of(findings_of(order, request), request));
   if (!written) log_line("the keys of shared data cannot be reported: " + written.error().text());
   return written ? 0 : 1;
 }

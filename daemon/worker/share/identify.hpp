@@ -11,11 +11,13 @@ namespace nodestage {
 
 // Identifies each item, in the request's order; an empty one for an item without `shared`. Needs
 // the rights of the job's user. Reads little, whatever the sources' sizes: at most 64 MiB of an
-// item that was changed lately.
+// item that was changed lately, and the names in directories (tree_look.hpp).
 std::vector<SourceIdentity> identities_of(const IdentifyOrder& order, const StageRequest& request);
 
 // An item that was changed too lately to be kept has the flag k_item_unsettled, and in `ended_ms`
 // from when on it can be.
+//
+// If it is ended before, the reason for each shared item is that this took too long.
 //
 // Inherits the descriptors of common/wire/worker_order.hpp. Reports one ItemRecord for each item,
 // in the request's order, and the phase done. An item that cannot be read is not kept; the task

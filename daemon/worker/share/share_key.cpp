@@ -6,27 +6,20 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <climits>
-#include <cstdlib>
 #include <span>
 
 #include "common/os/directory_stream.hpp"
 #include "common/os/file.hpp"
-#include "common/os/mounts.hpp"
 #include "common/text/hex_digits.hpp"
 #include "common/text/human.hpp"
 #include "common/wire/status_file.hpp"
 #include "daemon/worker/basis/fault.hpp"
-#include "daemon/worker/tree/dir_stack.hpp"
 
 namespace nodestage {
 namespace {
 
 constexpr const char* k_no_cache = "this node keeps no shared data";
-constexpr const char* k_directory =
-    "it is a directory; make an archive of it with `nodestage pack`, and stage that";
 constexpr const char* k_no_file = "it is not a regular file";
-constexpr const char* k_unreliable = "its file system does not tell reliably when a file changes";
 constexpr const char* k_just_changed = "it was changed less than a minute ago";
 constexpr const char* k_changed_inside = ": was changed less than a minute ago";
 constexpr std::size_t k_max_entries = 10'000;
@@ -39,17 +32,6 @@ constexpr std::int64_t k_second = 1'000'000'000;
 constexpr std::int64_t k_millisecond = 1'000'000;
 
 std::int64_t nanoseconds(const timespec& time) { return time.tv_sec * k_second + time.tv_nsec; }
-
-std::string resolved(const std::string& path) {
-  char to[PATH_MAX];
-  return ::realpath(path.c_str(), to) != nullptr ? to : path;
-}
-
-bool is_below(std::string_view path, std::string_view directory) {
-  while (directory.ends_with('/')) directory.remove_suffix(1);
-  return path.starts_with(directory) &&
-         (path.size() == directory.size() || path[directory.size()] == '/');
-}
 
 std::int64_t now() {
   timespec time{};
@@ -88,7 +70,10 @@ ShareWay way_of(std::string_view key) {
 void ShareKey::Release::operator()(evp_md_ctx_st* digest) const { ::EVP_MD_CTX_free(digest); }
 
 ShareKey::ShareKey(const ShareRules& rules, std::string_view kind, const std::string& name)
-    : rules_(rules), digest_(::EVP_MD_CTX_new()), seen_(::EVP_MD_CTX_new()) {
+    : rules_(rules),
+      trust_(std::make_unique<SourceTrust>(rules.order.cache_never)),
+      digest_(::EVP_MD_CTX_new()),
+      seen_(::EVP_MD_CTX_new()) {
   for (const Digest* digest : {&digest_, &seen_}) {
     if (!*digest || ::EVP_DigestInit_ex(digest->get(), EVP_sha256(), nullptr) != 1)
       refuse("this machine's OpenSSL has no SHA-256");
@@ -178,6 +163,20 @@ void ShareKey::add_content(const std::string& path, int fd, std::string_view con
   add_look(seen_, *look);
 }
 
+void ShareKey::add_tree(const std::string& path, const TreeLook& tree) {
+  if (is_refused()) return;
+  if (!tree.why_not.empty()) return refuse(tree.why_not);
+  if (rules_.way == ShareWay::bytes) return refuse(k_just_changed);
+  tree_bytes_ += tree.bytes;
+  const std::string newest = shown(path) + (tree.newest.empty() ? "" : "/" + shown(tree.newest));
+  note_change(newest + k_changed_inside +
+                  "; a directory is kept when nothing in it has changed for " +
+                  human_duration(1000 * rules_.order.cache_min_age_s),
+              tree.changed);
+  add_look(digest_, tree.top);
+  add("tree", std::string_view(tree.digest));
+}
+
 // Empty if it must not be kept, which is noted then.
 std::optional<FileLook> ShareKey::examine(const std::string& path, int fd) {
   if (is_refused()) return std::nullopt;
@@ -189,26 +188,24 @@ std::optional<FileLook> ShareKey::examine(const std::string& path, int fd) {
 }
 
 std::string ShareKey::objection(const std::string& path, int fd, const FileLook& look) {
-  if (S_ISDIR(look.mode)) return k_directory;
-  if (!S_ISREG(look.mode)) return k_no_file;
-  if (std::string why = distrust(path, fd); !why.empty()) return why;
-  return {};
+  return S_ISREG(look.mode) ? trust_->objection(path, fd) : k_no_file;
 }
 
-std::string ShareKey::distrust(const std::string& path, int fd) {
-  if (std::string why = never_kept(path, fd); !why.empty()) return why;
-  return is_reliable(fd) ? "" : k_unreliable;
+void ShareKey::note_age(const std::string& what, std::int64_t mtime, std::int64_t ctime) {
+  const std::int64_t age = now() - std::max(mtime, ctime);
+  is_fresh_ = is_fresh_ || age < 0 || age / k_fresh < least_age();
+  note_change(what, std::max(mtime, ctime));
 }
 
 // A time in the future counts as just now.
-void ShareKey::note_age(const std::string& what, std::int64_t mtime, std::int64_t ctime) {
-  const std::int64_t least = static_cast<std::int64_t>(rules_.order.cache_min_age_s) * k_second;
-  const std::int64_t changed = std::max(mtime, ctime);
-  const std::int64_t age = now() - changed;
-  is_fresh_ = is_fresh_ || age < 0 || age / k_fresh < least;
-  if (age >= least) return;
+void ShareKey::note_change(const std::string& what, std::int64_t changed) {
+  if (now() - changed >= least_age()) return;
   if (young_.empty()) young_ = what;
-  settles_ = std::max(settles_, changed + least);
+  settles_ = std::max(settles_, changed + least_age());
+}
+
+std::int64_t ShareKey::least_age() const {
+  return static_cast<std::int64_t>(rules_.order.cache_min_age_s) * k_second;
 }
 
 void ShareKey::add_directory(const std::string& path) {
@@ -217,7 +214,7 @@ void ShareKey::add_directory(const std::string& path) {
   const auto directory = open_at(AT_FDCWD, path, O_RDONLY | O_DIRECTORY);
   if (!directory && directory.error().code == ENOENT) return add("entries", 0U);
   const auto look = directory ? look_at(directory->get()) : directory.error();
-  const std::string why = look ? distrust(path, directory->get()) : look.error().text();
+  const std::string why = look ? trust_->objection(path, directory->get()) : look.error().text();
   if (!why.empty()) return refuse(why);
   note_age(shown(path) + k_changed_inside, look->mtime, look->ctime);
   add_entries(path, directory->get());
@@ -266,24 +263,6 @@ void ShareKey::add_program(std::string_view label, const std::string& path) {
   add("mtime", static_cast<std::uint64_t>(look->mtime));
 }
 
-std::string ShareKey::never_kept(const std::string& path, int fd) const {
-  const std::string real = path_of(fd);
-  for (const auto& directory : rules_.order.cache_never) {
-    if (is_below(path, directory) || is_below(real, directory) ||
-        is_below(real, resolved(directory)))
-      return "this site keeps nothing from " + shown(directory);
-  }
-  return {};
-}
-
-bool ShareKey::is_reliable(int fd) {
-  const auto [mount, is_new] = mounts_.try_emplace(mount_of(fd), false);
-  if (!is_new) return mount->second;
-  const auto mounts = read_mountinfo();
-  mount->second = mounts && reports_changes(*mounts, mount->first);
-  return mount->second;
-}
-
 void ShareKey::refuse(const std::string& why) {
   if (why_not_.empty()) why_not_ = why;
 }
@@ -299,16 +278,16 @@ std::string ShareKey::digits_of(const Digest& digest) {
 
 // A clock that is a little fast is no reason to give up, and one that is far off is.
 std::uint64_t ShareKey::settles_ms() const {
-  const std::int64_t least = static_cast<std::int64_t>(rules_.order.cache_min_age_s) * k_second;
-  return settles_ - now() > 2 * least ? 0
-                                      : static_cast<std::uint64_t>(settles_ / k_millisecond) + 1;
+  if (settles_ - now() > 2 * least_age()) return 0;
+  return static_cast<std::uint64_t>(settles_ / k_millisecond) + 1;
 }
 
 SourceIdentity ShareKey::identity() const {
   const bool is_looked_at = rules_.way == ShareWay::looks;
-  if (is_refused()) return {{}, why_not_, {}, is_fresh_, 0};
-  if (is_looked_at && !young_.empty()) return {{}, young_, {}, is_fresh_, settles_ms()};
-  return {marked(digits_of(digest_), rules_.way), {}, digits_of(seen_), is_fresh_, 0};
+  if (is_refused()) return {{}, why_not_, {}, is_fresh_, 0, tree_bytes_};
+  if (is_looked_at && !young_.empty())
+    return {{}, young_, {}, is_fresh_, settles_ms(), tree_bytes_};
+  return {marked(digits_of(digest_), rules_.way), {}, digits_of(seen_), is_fresh_, 0, tree_bytes_};
 }
 
 }  // namespace nodestage

@@ -7,7 +7,6 @@
 #pragma once
 
 #include <cstdint>
-#include <map>
 #include <memory>
 #include <optional>
 #include <string>
@@ -16,6 +15,8 @@
 
 #include "common/wire/worker_order.hpp"
 #include "daemon/worker/share/file_look.hpp"
+#include "daemon/worker/share/source_trust.hpp"
+#include "daemon/worker/share/tree_look.hpp"
 
 struct evp_md_ctx_st;  // of <openssl/evp.h>
 
@@ -45,6 +46,7 @@ struct SourceIdentity {
   bool is_fresh = false;
   // Not 0: `why_not` holds until then, in milliseconds since 1970.
   std::uint64_t settles_ms = 0;
+  std::uint64_t tree_bytes = 0;  // of the files in directories that are copied
 };
 
 // Returns whether `why_not` is empty and both are of the same, unchanged sources.
@@ -65,6 +67,10 @@ class ShareKey {
   void add_copied_file(const std::string& path, int fd);
   // Adds a file by its content, which was read just before.
   void add_content(const std::string& path, int fd, std::string_view content);
+
+  // Adds a directory that is copied, with everything in it. It is known by looks alone. `path` is
+  // as the user gave it.
+  void add_tree(const std::string& path, const TreeLook& tree);
 
   // Adds the names of a directory's entries, with their sizes and times or their bytes. A directory
   // that does not exist has none.
@@ -88,24 +94,24 @@ class ShareKey {
   static void add_look(const Digest& digest, const FileLook& look);
   std::optional<FileLook> examine(const std::string& path, int fd);
   [[nodiscard]] std::string objection(const std::string& path, int fd, const FileLook& look);
-  [[nodiscard]] std::string distrust(const std::string& path, int fd);
   void note_age(const std::string& what, std::int64_t mtime, std::int64_t ctime);
+  void note_change(const std::string& what, std::int64_t changed);
+  [[nodiscard]] std::int64_t least_age() const;  // nanoseconds
   void add_entries(const std::string& path, int dir_fd);
   void add_entry(const std::string& path, int dir_fd, const std::string& name);
   void add_bytes(int fd, std::uint64_t size);
-  [[nodiscard]] std::string never_kept(const std::string& path, int fd) const;
-  bool is_reliable(int fd);
   [[nodiscard]] std::uint64_t settles_ms() const;
 
   const ShareRules rules_;
+  std::unique_ptr<SourceTrust> trust_;
   Digest digest_;
   Digest seen_;
   std::string why_not_;
   bool is_fresh_ = false;
-  std::string young_;                   // what must not change for a while; "": nothing
-  std::int64_t settles_ = 0;            // when it has not, in nanoseconds since 1970
-  std::uint64_t bytes_read_ = 0;        // by add_bytes()
-  std::map<std::string, bool> mounts_;  // whether they report changes
+  std::string young_;             // what must not change for a while; "": nothing
+  std::int64_t settles_ = 0;      // when it has not, in nanoseconds since 1970
+  std::uint64_t bytes_read_ = 0;  // by add_bytes()
+  std::uint64_t tree_bytes_ = 0;
 };
 
 }  // namespace nodestage

@@ -99,18 +99,45 @@ void add_requirements(ShareKey& key, const VenvItem& item, const IdentifyOrder& 
   add_settings(key, item, order.venv.installer);
 }
 
+// An environment's files name the path where it was, which is replaced.
+void add_environment(ShareKey& key, const VenvItem& item, int fd, const ShareRules& rules) {
+  key.add("source", std::string_view(item.source));
+  key.add("real", std::string_view(resolved(item.source)));
+  const EntryFilter filter(0, {}, {});
+  SourceTrust trust(rules.order.cache_never);
+  if (key.is_refused() || rules.way == ShareWay::bytes) return key.add_tree(item.source, {});
+  key.add_tree(item.source,
+               look_at_tree(item.source, fd, {filter, LinksOut::kept, rules.order.threads, trust}));
+}
+
+const char* kind_of(VenvSource source) {
+  switch (source) {
+    case VenvSource::archive:
+      return "archive of a venv";
+    case VenvSource::requirements:
+      return "requirements";
+    case VenvSource::directory:
+      break;
+  }
+  return "venv";
+}
+
 }  // namespace
 
 SourceIdentity identify_venv(const VenvItem& item, VenvSource source, int fd,
                              const ShareRules& rules) {
-  const bool is_archive = source == VenvSource::archive;
-  ShareKey key(rules, is_archive ? "archive of a venv" : "requirements",
-               last_part(item.destination));
+  ShareKey key(rules, kind_of(source), last_part(item.destination));
   key.add("build", static_cast<unsigned>(rules.order.venv.build));
-  if (is_archive) {
-    key.add_file(item.source, fd);
-  } else {
-    add_requirements(key, item, rules.order);
+  switch (source) {
+    case VenvSource::archive:
+      key.add_file(item.source, fd);
+      break;
+    case VenvSource::requirements:
+      add_requirements(key, item, rules.order);
+      break;
+    case VenvSource::directory:
+      add_environment(key, item, fd, rules);
+      break;
   }
   return key.identity();
 }

@@ -193,11 +193,19 @@ void Dataset::begin_watch() {
     key->emplace(dataset_key(item_, is_group_, sources_.front(), share_rules()));
 }
 
+// The key of a directory is made of looks alone. So it is enough that it was the same when it was
+// identified, and is again now.
+void Dataset::look_again(const Piece& piece, const std::string& source) {
+  if (!piece.is_directory()) return add_source(*after_, source, piece.source_fd());
+  const TreeLook tree = dataset_tree(item_, source, piece.source_fd(), context_.order);
+  for (auto* key : {&before_, &after_}) add_source(**key, source, tree);
+}
+
 Status Dataset::build(Piece& piece, const std::string& source, int dir_fd,
                       const std::string& name) {
   set_kind(piece.kind());
   const auto writes = is_shared() ? Piece::Writes::taken : Piece::Writes::kept;
-  if (before_) add_source(*before_, source, piece.source_fd());
+  if (before_ && !piece.is_directory()) add_source(*before_, source, piece.source_fd());
   Status built = piece.build({dir_fd, name, context_.umask, space_, writes});
   if (meter_.has_too_many_files()) {
     return fault(E2BIG,
@@ -208,7 +216,7 @@ Status Dataset::build(Piece& piece, const std::string& source, int dir_fd,
   }
   if (!built) return built;
   if (after_) {
-    add_source(*after_, source, piece.source_fd());
+    look_again(piece, source);
     // Before the last source, the keys of a group do not agree.
     if (source == sources_.back()) judge(before_->identity(), after_->identity());
   }

@@ -64,14 +64,16 @@ void StagedVenv::pad_built(int item_fd) {
 // The log of a build lies beside the environment, also when that failed.
 Status StagedVenv::build(Piece& piece, int item_fd) {
   set_kind(Venv::kind(piece));
+  // Of a directory, it is enough to look at it again, as in Dataset::look_again().
   const std::optional<SourceIdentity> before =
-      is_lead() ? std::optional(identify(piece)) : std::nullopt;
+      is_lead() && !piece.is_directory() ? std::optional(identify(piece)) : std::nullopt;
   Venv venv(
       item_, context_.order, meter_, *builder_, context_.stop,
       [this](const std::string& text) { set_note(text); },
       [&] {
-        return before ? judge(*before, identify(piece))
-                      : context_.order.directory + "/" + item_.destination;
+        if (!is_lead()) return context_.order.directory + "/" + item_.destination;
+        const SourceIdentity after = identify(piece);
+        return judge(before ? *before : after, after);
       });
   Status made = venv.make(piece, {item_fd, built_, context_.umask, space_});
   set_note("");
@@ -92,7 +94,9 @@ Status StagedVenv::take_writes(int item_fd) const {
 }
 
 SourceIdentity StagedVenv::identify(const Piece& piece) const {
-  const auto kind = piece.archive() != nullptr ? VenvSource::archive : VenvSource::requirements;
+  const auto kind = piece.is_directory()         ? VenvSource::directory
+                    : piece.archive() != nullptr ? VenvSource::archive
+                                                 : VenvSource::requirements;
   return identify_venv(item_, kind, piece.source_fd(), share_rules());
 }
 

@@ -1,0 +1,38 @@
+// SourceTrust: whether what lies at a place may be kept, by the file system that it is on and by
+// the site's settings.
+#pragma once
+
+#include <map>
+#include <mutex>
+#include <string>
+#include <vector>
+
+namespace nodestage {
+
+// Returns the path without links; the same path if that cannot be found out.
+std::string resolved(const std::string& path);
+
+// For several threads.
+class SourceTrust {
+ public:
+  // `never`: the directories from which this site keeps nothing; borrowed.
+  explicit SourceTrust(const std::vector<std::string>& never) : never_(never) {}
+  SourceTrust(const SourceTrust&) = delete;
+  SourceTrust& operator=(const SourceTrust&) = delete;
+
+  // Returns why a file or directory must not be kept; "" if it may be. `path` is as the user gave
+  // it; `fd` (O_PATH is enough) has it open.
+  [[nodiscard]] std::string objection(const std::string& path, int fd);
+
+  // The same of a directory with everything in it. What is mounted in it is not looked at.
+  [[nodiscard]] std::string objection_to_all(const std::string& path, int fd);
+
+ private:
+  bool is_reliable(int fd);
+
+  const std::vector<std::string>& never_;
+  std::mutex mutex_;                    // guards what follows
+  std::map<std::string, bool> mounts_;  // whether they report changes
+};
+
+}  // namespace nodestage

@@ -1,0 +1,250 @@
+// Shared directories: their keys, and what of them is kept.
+#include <doctest/doctest.h>
+#include <fcntl.h>
+
+#include "common/os/wall_clock.hpp"
+#include "daemon/worker/share/looked_directories.hpp"
+#include "daemon/worker/share/tree_look.hpp"
+#include "share_run.hpp"
+#include "texts.hpp"
+
+using namespace nodestage;
+
+namespace {
+
+constexpr const char* k_whole = "shared: kept on this node for your further jobs; it is read-only";
+
+struct OneDirectory : ShareRun<StageRun> {
+  OneDirectory() {
+    REQUIRE(in_data("mkdir -p d/a/b d/e && echo one >d/a/f && echo two >d/a/b/g && echo x >d/x && "
+                    "echo y >d/y && ln -s a/f d/link && ln d/x d/a/hard && echo out >out && "
+                    "touch -d '2020-01-01' d/a/f d/x d/y") == 0);
+    add("d").shared = true;
+  }
+  DatasetItem& item() { return request.datasets[0]; }
+  TreeLook look(unsigned threads, const std::vector<std::string>& never = {}) {
+    const Fd fd(::open((data() + "/d").c_str(), O_PATH | O_DIRECTORY | O_CLOEXEC));
+    const EntryFilter filter(0, {}, {});
+    SourceTrust trust(never);
+    return look_at_tree(data() + "/d", fd.get(), {filter, LinksOut::kept, threads, trust});
+  }
+};
+
+}  // namespace
+
+TEST_CASE("identify: the same directory has the same key, and says how much is in it") {
+  OneDirectory run;
+  const std::string key = run.key();
+  REQUIRE_MESSAGE(key.size() == k_share_key_bytes, run.why_not);
+  CHECK(way_of(key) == ShareWay::looks);
+  CHECK(run.what() == "d");
+  CHECK(run.status.items[0].bytes_total == 4 + 4 + 2 + 2 + 2);
+  CHECK(run.key() == key);
+  run.order.threads = 7;
+  CHECK(run.key() == key);
+  // What is read sets no other time.
+  REQUIRE(run.in_data("cat d/a/f d/a/b/g >/dev/null; ls -R d >/dev/null") == 0);
+  CHECK(run.key() == key);
+}
+
+TEST_CASE("identify: whatever changes in a directory changes its key") {
+  OneDirectory run;
+  REQUIRE(run.in_data("setfattr -n user.a -v 1 d/y && mkfifo d/a/fifo") == 0);
+  const std::string key = run.key();
+  REQUIRE_MESSAGE(key.size() == k_share_key_bytes, run.why_not);
+  std::string change;
+  SUBCASE("bytes, with the size and the time as before") {
+    change = "printf ONE | dd of=d/a/f conv=notrunc status=none && touch -d 2020-01-01 d/a/f";
+  }
+  SUBCASE("a file with the same content and time in its place") {
+    change = "cp -p d/a/f u && mv u d/a/f";
+  }
+  SUBCASE("a time") { change = "touch -d 2021-01-01 d/a/b/g"; }
+  SUBCASE("a mode") { change = "chmod u+x d/a/b/g"; }
+  SUBCASE("a directory's mode") { change = "chmod 700 d/a/b"; }
+  SUBCASE("the top's mode") { change = "chmod 750 d"; }
+  SUBCASE("a name") { change = "mv d/x d/z"; }
+  SUBCASE("two files change their names") { change = "mv d/x z && mv d/y d/x && mv z d/y"; }
+  SUBCASE("a link's text") { change = "ln -sfn a/b d/link"; }
+  SUBCASE("an empty directory more") { change = "mkdir d/a/b/new"; }
+  SUBCASE("an empty directory less") { change = "rmdir d/e"; }
+  SUBCASE("a hard link in place of a file") { change = "ln -f d/x d/y"; }
+  SUBCASE("another name of a file, elsewhere") { change = "ln d/a/b/g elsewhere"; }
+  SUBCASE("an extended attribute") { change = "setfattr -n user.a -v 2 d/y"; }
+  SUBCASE("a FIFO less, which no copy has") { change = "rm d/a/fifo"; }
+  SUBCASE("a file moved to another directory") { change = "mv d/a/b/g d/e/g"; }
+  REQUIRE(run.in_data(change) == 0);
+  const std::string other = run.key();
+  CHECK(other.size() == k_share_key_bytes);
+  CHECK(other != key);
+}
+
+TEST_CASE("identify: what is excluded from a directory is not in its key") {
+  OneDirectory run;
+  run.item().exclude = {"b", "*.log"};
+  const std::string key = run.key();
+  REQUIRE(key.size() == k_share_key_bytes);
+  REQUIRE(run.in_data("touch d/a/b/new && chmod 0 d/a/b/g") == 0);
+  CHECK(run.key() == key);
+  REQUIRE(run.in_data("touch d/a/f") == 0);
+  CHECK(run.key() != key);
+}
+
+TEST_CASE("identify: what is behind followed links is in a directory's key") {
+  OneDirectory run;
+  REQUIRE(run.in_data("mkdir -p blobs/deep && echo 1 >blobs/1 && echo 2 >blobs/deep/2 && "
+                      "ln -s ../blobs/1 d/one && ln -s ../../blobs d/a/all && ln -s ../none d/no "
+                      "&& ln -s .. d/up && ln -s ../blobs blobs/again") == 0);
+  run.item().links = Links::follow;
+  const std::string key = run.key();
+  REQUIRE_MESSAGE(key.size() == k_share_key_bytes, run.why_not);
+  CHECK(run.key() == key);
+  std::string change;
+  SUBCASE("a file") { change = "touch blobs/1"; }
+  SUBCASE("a file in a directory") { change = "touch blobs/deep/2"; }
+  SUBCASE("what was not there") { change = "touch none"; }
+  REQUIRE(run.in_data(change) == 0);
+  CHECK(run.key() != key);
+  run.item().links = Links::keep;
+  const std::string kept = run.key();
+  REQUIRE(run.in_data("touch blobs/1 blobs/deep/2 && rm -f none") == 0);
+  CHECK(run.key() == kept);
+  run.item().links = Links::follow;
+  run.order.cache_never = {run.data() + "/blobs"};
+  CHECK(run.key().empty());
+  CHECK(run.why_not == "this site keeps nothing from " + run.data() + "/blobs");
+}
+
+TEST_CASE("identify: a directory that must not be kept, and why") {
+  OneDirectory run;
+  std::string why;
+  SUBCASE("a part that cannot be listed") {
+    REQUIRE(run.in_data("chmod 300 d/a/b") == 0);
+    why = run.data() + "/d/a/b: Permission denied";
+  }
+  SUBCASE("a part that cannot be entered") {
+    REQUIRE(run.in_data("chmod 600 d/a/b") == 0);
+    why = run.data() + "/d/a/b/g: Permission denied";
+  }
+  SUBCASE("never") {
+    run.order.cache_never = {run.data()};
+    why = "this site keeps nothing from " + run.data();
+  }
+  SUBCASE("never a part of it") {
+    run.order.cache_never = {run.data() + "/d/a/b"};
+    why = "this site keeps nothing from " + run.data() + "/d/a/b";
+  }
+  SUBCASE("changed just now") {
+    run.order.cache_min_age_s = 60;
+    REQUIRE(run.in_data("touch -d 2100-01-01 d/a/b/g") == 0);  // a time in the future
+    why = run.data() +
+          "/d/a/b/g: was changed less than a minute ago; a directory is kept when nothing in it "
+          "has changed for 1 min 00 s";
+  }
+  CHECK(run.key().empty());
+  CHECK(run.why_not == why);
+  REQUIRE(run.in_data("chmod -R u+rwX d") == 0);
+}
+
+TEST_CASE("identify: a directory that was just changed says from when on it can be kept") {
+  OneDirectory run;
+  const std::uint64_t begun = wall_ms();
+  REQUIRE(run.in_data("touch d/a/b/g") == 0);
+  run.order.cache_min_age_s = 60;
+  CHECK(run.key().empty());
+  REQUIRE(run.has_flag(k_item_unsettled));
+  CHECK(run.status.items[0].ended_ms > begun + 50'000);
+  CHECK(run.status.items[0].ended_ms <= wall_ms() + 60'001);
+}
+
+TEST_CASE(
+    "a look at a tree counts entries, has any depth, and more names than it lists at a time") {
+  OneDirectory run;
+  CHECK(run.look(1).entries == 9);
+  CHECK(run.look(1).digest == run.look(16).digest);
+  CHECK(run.look(2).why_not.empty());
+  REQUIRE(run.in_data("mkdir d/many && cd d/many && seq 9000 | xargs touch") == 0);
+  REQUIRE(run.in_data("python3 -c \"import os\nos.chdir('d')\nfor i in range(3000): "
+                      "os.mkdir('deeper'); os.chdir('deeper')\"") == 0);
+  const TreeLook look = run.look(4);
+  CHECK(look.why_not.empty());
+  CHECK(look.entries == 9 + 1 + 9000 + 3000);
+  CHECK(run.look(1).digest == look.digest);
+  REQUIRE(run.in_data("rm d/many/8999") == 0);
+  CHECK(run.look(4).digest != look.digest);
+  REQUIRE(run.in_data("rm -rf d/deeper") == 0);
+}
+
+TEST_CASE("the digest of a directory does not depend on the order of its entries") {
+  struct statx info {};
+  info.stx_mode = S_IFDIR | 0755;
+  const auto digest_in = [&](const std::vector<std::string>& names) {
+    LookedDirectories directories;
+    LookedAt& top = directories.add(nullptr, "", info, LookedAt::As::itself);
+    for (const auto& name : names) {
+      std::string text;
+      add_text(text, name, info);
+      top.add({*digest_of(text)});
+    }
+    ++top.parts;
+    LookedAt& below = directories.add(&top, "below", info, LookedAt::As::itself);
+    CHECK(directories.end_part(below));
+    CHECK(directories.end_part(top));
+    return directories.digest();
+  };
+  CHECK(digest_in({"a", "b", "c"}) == digest_in({"c", "a", "b"}));
+  CHECK(digest_in({"a", "b", "c"}) != digest_in({"a", "b"}));
+  CHECK(digest_in({"a", "b", "c"}) != digest_in({"a", "b", "d"}));
+}
+
+TEST_CASE("a directory that is to be kept") {
+  OneDirectory run;
+  const SharedItem decided = run.decide(ShareRole::lead, "d");
+  REQUIRE(decided.key.size() == k_share_key_bytes);
+  REQUIRE_MESSAGE(run.run() == 0, run.status.cause);
+  CHECK(run.note() == k_whole);
+  CHECK(run.has_flag(k_item_whole));
+  CHECK(has(run.status.environment, "NODESTAGE_DATASET=" + decided.path));
+  CHECK(run.in_job("test \"$(stat -c %a d)\" = 500 && test -z \"$(find d ! -type l -perm /222)\""));
+  CHECK(run.in_job("test d/x -ef d/a/hard && test \"$(cat d/link d/a/b/g | xargs)\" = 'one two'"));
+}
+
+TEST_CASE("a group with a directory in it that is to be kept") {
+  OneDirectory run;
+  run.item().source = run.data() + "/{d,out}";
+  run.item().destination = "all";
+  run.decide(ShareRole::lead, "all");
+  SUBCASE("unchanged") {
+    REQUIRE_MESSAGE(run.run() == 0, run.status.cause);
+    CHECK(run.note() == k_whole);
+  }
+  SUBCASE("a file in the directory is another one") {
+    REQUIRE(run.in_data("touch d/a/b/g") == 0);
+    REQUIRE_MESSAGE(run.run() == 0, run.status.cause);
+    CHECK_FALSE(run.has_flag(k_item_whole));
+  }
+}
+
+TEST_CASE("a directory that is changed while it is staged is the job's own") {
+  OneDirectory run;
+  REQUIRE(run.in_data("head -c 3000000 /dev/zero >d/a/z") == 0);
+  run.decide(ShareRole::lead, "d");
+  run.rate = 2'000'000;
+  bool is_changed = true;
+  std::string change;
+  SUBCASE("unchanged") { is_changed = false, change = "true"; }
+  SUBCASE("a file is written, with its time as before") {
+    change = "printf O | dd of=d/a/f conv=notrunc status=none; touch -d 2020-01-01 d/a/f";
+  }
+  SUBCASE("a file comes") { change = "touch d/e/new"; }
+  SUBCASE("another directory has its name meanwhile") {
+    change = "mv d e; cp -r e d; sleep 0.3; rm -r d; mv e d";
+  }
+  REQUIRE(run.in_data("(for i in $(seq 10000); do test ! -e "
+                      "../job/.nodestage-partial/items/0/one/a/z || break; sleep 0.001; done; " +
+                      change + ") >/dev/null 2>&1 &") == 0);
+  REQUIRE_MESSAGE(run.run() == 0, run.status.cause);
+  CHECK(run.has_flag(k_item_whole) == !is_changed);
+  CHECK(run.note() ==
+        (is_changed ? "not shared: it was changed while it was read; it is read-only" : k_whole));
+}
