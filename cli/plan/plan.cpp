@@ -3,6 +3,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cmath>
 #include <cstdio>
 #include <nlohmann/json.hpp>
 
@@ -56,6 +57,13 @@ std::string space_text(const Amount& need) {
   return text;
 }
 
+std::string walk_text(const PlanItem& item) {
+  return human_count(item.walk_entries) + (item.walk_entries == 1 ? " entry" : " entries") +
+         " looked at in " +
+         human_duration(static_cast<std::uint64_t>(std::llround(item.walk_seconds * 1000))) +
+         " on this host now: each job does that, and where the node has it no file is read";
+}
+
 void print(const PlanItem& item) {
   const bool is_output = item.option == "stage-out";
   const std::string place = "$SLURM_TMPDIR/";
@@ -70,6 +78,7 @@ void print(const PlanItem& item) {
   if (item.need.bytes > 0) print_row("space", space_text(item.need));
   if (!item.time.empty()) print_row("time", item.time);
   if (item.is_shared && item.fault.empty()) print_row("shared", kept_text(item));
+  if (item.walk_seconds >= 0 && item.fault.empty()) print_row("walk", walk_text(item));
   for (const std::string& advice : item.advice) print_row("advice", advice);
   if (!item.fault.empty()) print_row("FAULT", item.fault);
 }
@@ -119,6 +128,10 @@ nlohmann::json to_json(const PlanItem& item) {
     if (item.fault.empty()) json["shared_here"] = name_of(item.kept);
     if (item.kept == KeptHere::hit) json["staged_by"] = item.kept_by;
     if (item.kept == KeptHere::refused) json["not_kept"] = printable(item.not_kept);
+    if (item.walk_seconds >= 0) {
+      json["walk_entries"] = item.walk_entries;
+      json["walk_seconds"] = item.walk_seconds;
+    }
   }
   for (const std::string& advice : item.advice) json["advice"].push_back(printable(advice));
   if (!item.fault.empty()) json["fault"] = printable(item.fault, Newlines::join);

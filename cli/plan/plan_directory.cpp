@@ -190,10 +190,11 @@ void look_at_directory(const std::string& path, const DirectoryLook& look, PlanI
   set_time(seen, look.threads, plan);
   if (seen.files >= k_many_files && look.only.empty()) {
     plan.advice.push_back("a directory of " + std::string(seen.is_whole ? "" : "more than ") +
-                          human_count(seen.files) +
-                          " files is slow on a shared file system, and every node reads it: "
-                          "nodestage pack " +
-                          shell_word(path) + " -o " +
+                          human_count(seen.files) + " files is slow on a shared file system, " +
+                          (plan.is_shared ? "each node reads it once, and each job looks at all of "
+                                            "it; an archive takes one look: "
+                                          : "and every node reads it: ") +
+                          "nodestage pack " + shell_word(path) + " -o " +
                           shell_word(default_destination(path) + ".tar.zst"));
   }
   const std::string links = seen.out_links.note(look.links, "links=follow", seen.bytes);

@@ -1,5 +1,6 @@
 #include "cli/plan/plan_item.hpp"
 
+#include <fcntl.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -12,6 +13,7 @@
 #include "common/text/path_names.hpp"
 #include "daemon/worker/piece/dataset_sources.hpp"
 #include "daemon/worker/piece/piece.hpp"
+#include "daemon/worker/share/dataset_key.hpp"
 
 namespace nodestage {
 namespace {
@@ -133,6 +135,22 @@ Status look_at_file(Piece& piece, unsigned threads, PlanItem& plan) {
   return {};
 }
 
+// What a node does for each job that shares a directory, as this host does it now. What must not be
+// kept has no figures.
+void measure_walk(const DatasetItem& item, const std::string& path, unsigned threads,
+                  PlanItem& plan) {
+  const Fd fd(::open(path.c_str(), O_PATH | O_DIRECTORY | O_CLOEXEC));
+  if (!fd) return;
+  IdentifyOrder order;
+  order.threads = threads;
+  const auto begun = std::chrono::steady_clock::now();
+  const TreeLook look = dataset_tree(item, path, fd.get(), order);
+  if (!look.why_not.empty()) return;
+  const std::chrono::duration<double> spent = std::chrono::steady_clock::now() - begun;
+  plan.walk_entries += look.entries;
+  plan.walk_seconds = std::max(plan.walk_seconds, 0.0) + spent.count();
+}
+
 Status look_at(const std::vector<std::string>& sources, const Unpacking& wanted, unsigned threads,
                PlanItem& plan) {
   plan.sources = sources.size();
@@ -175,6 +193,10 @@ Status look_at(const DatasetItem& item, unsigned threads, PlanItem& plan) {
     plan.newest_text = newest_text(*sources.newest);
     if (!sources.is_group) wanted.only = &*sources.newest;
   }
+  // Before the files are counted, or the answers would come from memory.
+  for (const std::string& path : sources.paths) {
+    if (item.shared) measure_walk(item, path, threads, plan);
+  }
   TRY(look_at(sources.paths, wanted, threads, plan));
   const bool is_filtered = !item.include.empty() || !item.exclude.empty();
   if (is_filtered && !(wanted.only != nullptr && are_files(*wanted.only)))
@@ -215,6 +237,7 @@ PlanItem plan_venv(const VenvItem& item, unsigned threads) {
   plan.source = item.source;
   plan.destination = item.destination;
   plan.is_shared = item.shared;
+  if (item.shared) measure_walk({}, item.source, threads, plan);
   const Status looked = look_at({item.source}, Unpacking::of_venv(), threads, plan);
   if (!looked) plan.fault = looked.error().text();
   if (plan.what == "directory") {

@@ -54,6 +54,9 @@ struct PlanItem {
   std::uint64_t every_s = 0;        // of an output: the interval of its deliveries here; 0: none
   std::vector<std::string> advice;
   std::string fault;  // why it cannot be staged now: a line with the cause, a line with the advice
+  // Of a shared directory: what each job looks at, in how many seconds; negative: not known.
+  std::uint64_t walk_entries = 0;
+  double walk_seconds = -1;
 };
 
 // The time limit for examining one source.

@@ -14,7 +14,6 @@
 #include "common/request/source_check.hpp"
 #include "common/request/venv_environment.hpp"
 #include "common/text/human.hpp"
-#include "common/text/path_names.hpp"
 
 namespace nodestage {
 namespace {
@@ -55,20 +54,6 @@ bool is_directory(const std::string& path) {
 bool is_file(const std::string& path) {
   struct stat info {};
   return ::stat(path.c_str(), &info) == 0 && S_ISREG(info.st_mode);
-}
-
-std::string pack_line(const std::string& source) {
-  return "nodestage pack " + shell_word(source) + " -o " +
-         shell_word(default_destination(source) + ".tar.zst");
-}
-
-// The attributes of a directory do not show that a file below it has changed.
-Status check_not_directory(std::string_view option, std::string_view text,
-                           const std::string& source, std::string_view advice) {
-  if (!is_directory(source)) return {};
-  return marked(option, text, {0, text.size()},
-                {EISDIR, "'" + source + "' is a directory, which cannot be shared; " +
-                             std::string(advice) + pack_line(source)});
 }
 
 // Returns why a source that does not exist as it is read here, but does as it was probably meant,
@@ -125,9 +110,6 @@ SubmitPlace submit_place() { return {submit_directory(), home_directory()}; }
 Status add_dataset(StageRequest& request, std::string_view text) {
   TRY_ASSIGN(DatasetItem item, parse_dataset_option(text, submit_place()));
   TRY(check_as_meant("stage-dataset", text, item.source, item.destination));
-  if (item.shared)
-    TRY(check_not_directory("stage-dataset", text, item.source,
-                            "pack it once, and stage the archive: "));
   request.datasets.push_back(std::move(item));
   return check_added(request, "stage-dataset", text);
 }
@@ -145,9 +127,6 @@ Status add_venv(StageRequest& request, std::string_view text) {
                                request.venv->source});
   TRY_ASSIGN(request.venv, parse_venv_option(text, submit_place()));
   TRY(check_as_meant("stage-venv", text, request.venv->source, request.venv->destination));
-  if (request.venv->shared)
-    TRY(check_not_directory("stage-venv", text, request.venv->source,
-                            "give its requirements file, or pack it once and stage the archive: "));
   return check_added(request, "stage-venv", text);
 }
 

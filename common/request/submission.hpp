@@ -17,8 +17,8 @@ namespace nodestage {
 SubmitPlace submit_place();
 
 // Adds one option's item to the request. Faults as in common/request/option_text.hpp, also for an
-// item that conflicts with earlier ones (check_together), for a shared one that is a directory, and
-// for "file/" and "a:b" where a file of the name "file" or "a:b" exists.
+// item that conflicts with earlier ones (check_together), and for "file/" and "a:b" where a file of
+// the name "file" or "a:b" exists.
 Status add_dataset(StageRequest& request, std::string_view text);
 Status add_output(StageRequest& request, std::string_view text);
 Status add_venv(StageRequest& request, std::string_view text);

@@ -1,5 +1,6 @@
 // Items with the key `shared`: staged once on a node, and found there by every further job of the
-// same user that asks for the same.
+// same user that asks for the same. Their sources are archives, other files, directories, and lists
+// of requirements.
 //
 // The way of such an item:
 //   1. The worker task `identify` opens the source as the user and writes into the item's record

@@ -379,12 +379,7 @@ $command: error:                         ^~~~~~~" ]
 
 @test "shared: what cannot be shared or delivered is refused at submit, and the words say what to do" {
     local b=(alice sbatch --wrap true) forms
-    as alice sh -c 'mkdir -p "my dir"; echo nothing >reqs.txt'
-    refused "'/home/alice/my dir' is a directory, which cannot be shared" "${b[@]}" '--stage-dataset=my dir,shared'
-    has "$output" "pack it once, and stage the archive: nodestage pack '/home/alice/my dir' -o 'my dir.tar.zst'" \
-        "error:   --stage-dataset=my dir,shared"
-    refused "'/home/alice/tree' is a directory, which cannot be shared" "${b[@]}" --stage-venv=tree,shared
-    has "$output" "give its requirements file, or pack it once and stage the archive: nodestage pack /home/alice/tree -o tree.tar.zst"
+    as alice sh -c 'echo nothing >reqs.txt'
     refused "'/home/alice/*.tar' is a glob without a destination" "${b[@]}" '--stage-dataset=*.tar,shared'
     has "$output" "give it a destination: --stage-dataset=SOURCE:DEST,shared"
     refused "would both go to \$SLURM_TMPDIR/a" "${b[@]}" --stage-dataset=data.tar.gz:a,shared --stage-dataset=other.tar:a/b
@@ -397,13 +392,13 @@ $command: error:                         ^~~~~~~" ]
         "write results elsewhere below \$SLURM_TMPDIR, or remove the key shared"
     refused "no result can be written to \$SLURM_TMPDIR/data/made" "${b[@]}" "${forms[1]}" "${forms[0]}"
     refused "no result can be written to \$SLURM_TMPDIR/env/lib" "${b[@]}" --stage-venv=reqs.txt,shared --stage-out=env/lib:out/no
-    refused "is a directory, which cannot be shared" alice salloc --stage-dataset=tree,shared true
-    refused "is a directory, which cannot be shared" alice srun --stage-dataset=tree,shared true
+    refused "is a glob without a destination" alice salloc '--stage-dataset=*.tar,shared' true
+    refused "is a glob without a destination" alice srun '--stage-dataset=*.tar,shared' true
     [ -z "$(as alice squeue --noheader --me)" ]
     # `plan` and `run` say the same, and `plan` shows the key.
-    run as alice nodestage plan --stage-dataset=tree,shared
+    run as alice nodestage plan '--stage-dataset=*.tar,shared'
     [ "$status" = 2 ]
-    has "$output" "is a directory, which cannot be shared"
+    has "$output" "is a glob without a destination"
     run as alice nodestage run "${forms[@]}" -- true
     [ "$status" = 125 ]
     has "$output" "no result can be written to \$SLURM_TMPDIR/data/made"

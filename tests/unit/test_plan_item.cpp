@@ -88,6 +88,26 @@ TEST_CASE("plan: what is shared is told") {
   CHECK(plan_venv(venv, 4).is_shared);
 }
 
+TEST_CASE("plan: what a look at a shared directory costs each job") {
+  const Plan plan;
+  DatasetItem item;
+  item.source = plan.scratch / "tree";
+  CHECK(plan_dataset(item, 4).walk_seconds < 0);
+  item.shared = true;
+  const PlanItem tree = plan_dataset(item, 4);
+  CHECK(tree.walk_seconds >= 0);
+  CHECK(tree.walk_entries == tree.need.inodes - 1);
+  item.source = plan.scratch / "data.bin";
+  CHECK(plan_dataset(item, 4).walk_seconds < 0);
+  plan.shell("mkdir many; cd many; seq 2000 | xargs touch");
+  item.source = plan.scratch / "many";
+  const PlanItem many = plan_dataset(item, 4);
+  CHECK(many.walk_entries == 2000);
+  REQUIRE(many.advice.size() == 1);
+  CHECK(has(many.advice[0], "each node reads it once, and each job looks at all of it"));
+  CHECK(has(many.advice[0], "nodestage pack " + (plan.scratch / "many") + " -o many.tar.zst"));
+}
+
 TEST_CASE("plan: directories are walked, files are themselves") {
   const Plan plan;
   const PlanItem tree = plan.of("tree");

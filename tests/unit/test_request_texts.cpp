@@ -73,29 +73,14 @@ TEST_CASE("a file that exists under another reading of the text is refused with 
   CHECK(venv.error().what.starts_with("--stage-venv: "));
 }
 
-TEST_CASE("a directory cannot be shared: it should be packed") {
+TEST_CASE("a directory can be shared") {
   const Scratch scratch;
   const std::string directory = scratch / "my env";
   std::filesystem::create_directory(directory);
-  const std::string pack = "nodestage pack '" + directory + "' -o 'my env.tar.zst'";
-  const auto dataset = to_request({{directory + ":d,shared"}, {}, {}});
-  REQUIRE(!dataset);
-  CHECK(dataset.error().what.starts_with(
-      "--stage-dataset: '" + directory +
-      "' is a directory, which cannot be shared; pack it once, and stage the archive: " + pack +
-      "\n  --stage-dataset="));
-  const auto venv = to_request({{}, {directory + ",shared"}, {}});
-  REQUIRE(!venv);
-  CHECK(venv.error().what.starts_with(
-      "--stage-venv: '" + directory +
-      "' is a directory, which cannot be shared; give its requirements file, or pack it once and "
-      "stage the archive: " +
-      pack + "\n  --stage-venv="));
-  CHECK(to_request({{directory}, {}, {}}));
-  // What is not there yet can become an archive.
-  const auto late = to_request({{directory + ".tar,shared"}, {}, {}});
-  REQUIRE(late);
-  CHECK(late->datasets[0].shared);
+  const auto both = to_request({{directory + ":d,shared"}, {directory + ",shared"}, {}});
+  REQUIRE(both);
+  CHECK(both->datasets[0].shared);
+  CHECK(both->venv->shared);
 }
 
 TEST_CASE("a result in what is shared is refused, whichever option comes last") {

@@ -1,0 +1,36 @@
+# shellcheck shell=bash
+# For suites on shared items, after helpers: what nodes keep, and what a job says of its first shared item.
+
+# From now on no node keeps anything of an earlier test.
+empty_cache() {
+    local node
+    for node in $(nodes); do
+        wait_until 20 dropped "$node"
+    done
+}
+
+dropped() {
+    on "$1" nodestage cache --drop >/dev/null && [[ -z $(kept "$1") ]]
+}
+
+# kept NODE: the entries there.
+kept() {
+    on "$1" find /localscratch/.nodestage-cache -mindepth 1 -maxdepth 1 -type d -printf '%f\n'
+}
+
+number_kept() {
+    [[ $(kept "$1" | wc -l) == "$2" ]]
+}
+
+# is_hit, is_led: what the last job's output says of its first shared item.
+is_hit() {
+    grep -q 'shared, already here (staged by job' <<<"$OUTPUT"
+}
+is_led() {
+    grep -q 'shared: kept on this node for your further jobs' <<<"$OUTPUT"
+}
+
+# works_as WHAT: the job was done, and its item was WHAT (hit, led).
+works_as() {
+    [ "$STATE" = COMPLETED ] && "is_$1"
+}
