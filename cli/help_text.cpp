@@ -100,7 +100,8 @@ item, the state, bytes, files, rate and time left.
 Usage: nodestage status [options] [JOBID]
 
   JOBID          on a node of the job, ask its daemon; elsewhere, ask each node
-                 of the running job with a short step (srun --overlap).
+                 of the running job with a short step (srun --overlap), or
+                 show what Slurm and the job's output say of one that has ended.
                  For an array: JOBID_TASK. Without it: all jobs of this node
   --here         ask only the daemon of this node, never Slurm
   --json         print JSON
@@ -109,9 +110,9 @@ Usage: nodestage status [options] [JOBID]
   --socket=PATH  the daemon's socket
   -h, --help
 
-The job's own output also says why its staging failed.
-Exit code: 0, also when the job is pending; 1: a daemon, a node or Slurm does
-not answer; 2: wrong arguments; 3: the job is not yours, not known, or over.
+Exit code: 0, also when JOBID is pending, running, or delivering; 1: it, its
+staging or a delivery of its results at its end failed, or a daemon, a node or
+Slurm does not answer; 2: wrong arguments; 3: it is not yours, or not known.
 )";
 
 const char* const k_report = R"(nodestage report 4711 --html=report.html

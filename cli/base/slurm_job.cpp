@@ -44,7 +44,19 @@ Error program_fault(const ProgramEnd& end, const std::string& program) {
   return {EIO, program + " failed: " + shortened(printable(why), 200)};
 }
 
+// Without accounting, or of a job that it does not know: ENOENT.
+Result<SlurmJob> find_accounted_job(const std::string& wanted) {
+  const ProgramEnd end =
+      run_program({{"sacct", "--noheader", "--parsable2", "--allocations", "--jobs=" + wanted,
+                    std::string("--format=") + k_sacct_format},
+                   {},
+                   {}});
+  return read_accounted_job(wanted, end.code == 0 && !end.late ? end.output : "");
+}
+
 }  // namespace
+
+bool is_completing(const SlurmJob& job) { return job.state == "COMPLETING"; }
 
 JobTime time_of(const SlurmJob& job) {
   if (job.nodes.empty() &&
@@ -91,14 +103,32 @@ Result<SlurmJob> read_job(const std::string& wanted, std::string_view output) {
   return *whole;
 }
 
+Result<SlurmJob> read_accounted_job(const std::string& wanted, std::string_view output) {
+  std::vector<SlurmJob> found;
+  for (const std::string_view line : split(output, '\n')) {
+    const auto fields = split(line, '|');
+    SlurmJob job;
+    if (fields.size() < 4 || !read_number(fields[0], job.id) || !read_number(fields[2], job.uid))
+      continue;
+    job.state = fields[1].substr(0, fields[1].find(' '));  // "CANCELLED by 1001"
+    if (fields[3].find(' ') == std::string_view::npos) job.nodes = fields[3];  // "None assigned"
+    found.push_back(std::move(job));
+  }
+  if (found.size() == 1) return found.front();
+  if (found.empty()) return Error{ENOENT, "Slurm knows no job " + wanted};
+  return Error{EINVAL, "job " + wanted + " has several tasks or components"};
+}
+
 Result<SlurmJob> find_job(const std::string& wanted) {
   const ProgramEnd end = run_program({{"squeue", "--noheader", "--states=all", "--jobs=" + wanted,
                                        std::string("--format=") + k_squeue_format},
                                       {},
                                       {}});
-  if (end.code == 0 && !end.late) return read_job(wanted, end.output);
-  if (end.errors.find("Invalid job id") != std::string::npos) return read_job(wanted, "");
-  return program_fault(end, "squeue");
+  const bool is_answered = end.code == 0 && !end.late;
+  if (!is_answered && end.errors.find("Invalid job id") == std::string::npos)
+    return program_fault(end, "squeue");
+  auto job = read_job(wanted, is_answered ? end.output : "");
+  return job || job.error().code != ENOENT ? job : find_accounted_job(wanted);
 }
 
 Result<std::vector<std::string>> expand_nodes(const std::string& nodes) {
@@ -108,11 +138,15 @@ Result<std::vector<std::string>> expand_nodes(const std::string& nodes) {
   return std::vector<std::string>(names.begin(), names.end());
 }
 
-std::string output_path(std::uint32_t job) {
-  const ProgramEnd end = run_program({{"scontrol", "show", "job", std::to_string(job)}, {}, {}});
+std::string output_path(const std::string& wanted) {
+  return read_output_path(run_program({{"scontrol", "show", "job", wanted}, {}, {}}).output);
+}
+
+std::string read_output_path(std::string_view output) {
   static constexpr std::string_view k_name = "   StdOut=";
-  for (const std::string_view line : split(end.output, '\n')) {
-    if (line.starts_with(k_name)) return printable(line.substr(k_name.size()));
+  if (output.find(" BatchFlag=0") != std::string_view::npos) return {};
+  for (const std::string_view line : split(output, '\n')) {
+    if (line.starts_with(k_name)) return std::string(line.substr(k_name.size()));
   }
   return {};
 }

@@ -20,21 +20,28 @@ struct SlurmJob {
 
 enum class JobTime { pending, running, over };
 JobTime time_of(const SlurmJob& job);
+// Whether it is over, and its epilog still runs on some of its nodes: those in `nodes`.
+bool is_completing(const SlurmJob& job);
 
 // Returns whether it is "12"; for an array or a heterogeneous job also "12_3" or "12+1".
 bool is_job_id(std::string_view text);
 
-// Asks Slurm. Fails with ENOENT if it knows no such job, with EINVAL if `wanted` matches several,
-// with others if it cannot be asked.
+// Asks Slurm, and its accounting for a job that the controller has forgotten. Fails with ENOENT if
+// neither knows such a job, with EINVAL if `wanted` matches several, with others if Slurm cannot be
+// asked.
 Result<SlurmJob> find_job(const std::string& wanted);
-// The same from squeue's output in k_squeue_format.
+// The same from squeue's output in k_squeue_format, and from sacct's in k_sacct_format.
 inline constexpr const char* k_squeue_format = "%A|%F|%K|%T|%U|%N|%r";
 Result<SlurmJob> read_job(const std::string& wanted, std::string_view output);
+inline constexpr const char* k_sacct_format = "JobIDRaw,State,UID,NodeList";
+Result<SlurmJob> read_accounted_job(const std::string& wanted, std::string_view output);
 
 // Returns n1, n2, n3 for "n[1-3]".
 Result<std::vector<std::string>> expand_nodes(const std::string& nodes);
 
-// Returns the path of the job's output file; empty: not known.
-std::string output_path(std::uint32_t job);
+// Returns the path of the output file of a batch job, named as for find_job(); empty: not known.
+std::string output_path(const std::string& wanted);
+// The same from scontrol's output.
+std::string read_output_path(std::string_view output);
 
 }  // namespace nodestage

@@ -10,6 +10,7 @@
 
 #include "cli/base/conversation.hpp"
 #include "cli/base/slurm_job.hpp"
+#include "cli/status/status_end.hpp"
 #include "cli/status/status_nodes.hpp"
 #include "cli/status/status_table.hpp"
 #include "common/os/file.hpp"
@@ -74,8 +75,7 @@ Failure not_found(const Error& error) {
     case ENOENT:
       return {k_no_such_job, error.what,
               "Slurm soon forgets a job that has ended. The result of its staging is in the job's "
-              "own output; `nodestage held` on its nodes lists results that could not be "
-              "delivered."};
+              "own output; `nodestage report JOBID --node=NODE` shows what its nodes recorded."};
     case EINVAL:
       return {k_wrong_usage, error.what, "Name one of them as squeue lists it: JOBID_TASK."};
     default:
@@ -85,16 +85,21 @@ Failure not_found(const Error& error) {
   }
 }
 
-Failure is_over(const SlurmJob& job) {
-  std::string output = output_path(job.id);
-  if (output.empty()) output = "the terminal of srun or salloc";
-  const std::string nodes = printable(job.nodes);
-  const std::string id = std::to_string(job.id);
-  std::string to_do = "The result of its staging is in the job's output: " + output;
-  if (!nodes.empty())
-    to_do += "\nTo see what nodestaged still knows of it: srun -w " + nodes +
-             " nodestage status --here " + id;
-  return {k_no_such_job, "job " + id + " is over (" + printable(job.state) + ")", to_do};
+StatusReport ended(const StatusArguments& arguments, const SlurmJob& job) {
+  StatusReport report;
+  report.slurm_state = job.state;
+  report.end = end_of_job(job, arguments.job);
+  return report;
+}
+
+// A job can end while its nodes are asked: then Slurm refuses the steps, or no daemon knows it.
+Look ask_while_it_runs(const StatusArguments& arguments, const SlurmJob& job) {
+  Look seen = ask_the_nodes(arguments, job);
+  const auto* report = std::get_if<StatusReport>(&seen);
+  if (report != nullptr && report->faults.empty()) return seen;
+  const auto now = find_job(arguments.job);
+  if (now && time_of(*now) == JobTime::over) return ended(arguments, *now);
+  return seen;
 }
 
 Look ask_slurm(const StatusArguments& arguments) {
@@ -102,8 +107,8 @@ Look ask_slurm(const StatusArguments& arguments) {
   if (!job) return not_found(job.error());
   if (::geteuid() != 0 && job->uid != ::geteuid())
     return Failure{k_no_such_job, "job " + arguments.job + " is not yours", k_whose};
-  if (time_of(*job) == JobTime::over) return is_over(*job);
-  if (time_of(*job) == JobTime::running) return ask_the_nodes(arguments, *job);
+  if (time_of(*job) == JobTime::over) return ended(arguments, *job);
+  if (time_of(*job) == JobTime::running) return ask_while_it_runs(arguments, *job);
   StatusReport report;
   report.slurm_state = job->state;
   report.reason = job->reason;
@@ -173,8 +178,10 @@ class Display {
   bool is_first_ = true;
 };
 
-int end_of(const StatusReport& report) {
-  if (report.faults.empty()) return 0;
+// `--here` only passes the daemon's answer on, to a `status` on another host, too.
+int end_of(const StatusReport& report, const StatusArguments& arguments) {
+  if (report.faults.empty())
+    return arguments.job.empty() || arguments.here || !has_failed(report) ? 0 : k_fault;
   return fault("not every node of the job has reported its state",
                "sinfo -n NODE says whether a node is up; for its nodestaged ask your "
                "administrators (systemctl status nodestaged).");
@@ -195,7 +202,7 @@ int show_status(const StatusArguments& arguments) {
     }
     const auto& report = std::get<StatusReport>(seen);
     display.show(report);
-    if (!arguments.watch || !is_moving(report)) return end_of(report);
+    if (!arguments.watch || !is_moving(report)) return end_of(report, arguments);
     const bool by_slurm = !report.slurm_state.empty();
     const std::chrono::milliseconds pause = by_slurm ? k_pause_by_slurm : k_pause_here;
     ::poll(nullptr, 0, static_cast<int>(pause.count()));

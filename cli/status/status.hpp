@@ -13,8 +13,9 @@ struct StatusArguments {
   bool watch = false;  // repeat until nothing changes any more
 };
 
-// Shows the caller's jobs (root: all jobs). Exit code: 0; 1: the daemon, a node or Slurm does not
-// answer; k_wrong_usage; k_no_such_job: the job is not the caller's, not known, or over.
+// Shows the caller's jobs (root: all jobs). Exit code: 0; 1: the named job, its staging or the
+// delivery of its results has failed, or the daemon, a node or Slurm does not answer;
+// k_wrong_usage; k_no_such_job: the job is not the caller's, or not known.
 int show_status(const StatusArguments& arguments);
 
 }  // namespace nodestage

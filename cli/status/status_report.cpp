@@ -212,6 +212,7 @@ std::optional<std::uint64_t> seconds_left(const StatusItem& item) {
 }
 
 bool is_moving(const StatusReport& report) {
+  if (report.end) return report.end->is_completing;
   if (report.jobs.empty()) return !report.slurm_state.empty() && report.faults.empty();  // pending
   return std::any_of(report.jobs.begin(), report.jobs.end(),
                      [](const JobStatus& status) { return is_moving(status); });
@@ -223,6 +224,11 @@ std::string to_json(const StatusReport& report, JsonForm form) {
   for (const NodeFault& fault : report.faults)
     json["faults"].push_back({{"node", printable(fault.node)}, {"fault", printable(fault.what)}});
   put_text(json, "slurm_state", report.slurm_state);
+  if (report.end) {
+    put_text(json, "ending_on", report.end->nodes);
+    put_text(json, "output", report.end->output);
+    if (report.end->is_read) json["lines"] = report.end->lines;
+  }
   return json.dump(form == JsonForm::indented ? 2 : -1);
 }
 

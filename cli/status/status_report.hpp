@@ -18,11 +18,21 @@ struct NodeFault {
   std::string what;  // why its state is not known; printable
 };
 
+// What is known of a job that has ended, without its nodes.
+struct JobEnd {
+  bool is_completing = false;      // its epilog still runs
+  std::string nodes;               // where, as Slurm writes it
+  std::string output;              // the path of its output file; empty: not known, or it has none
+  bool is_read = false;            // the output file could be read on this host
+  std::vector<std::string> lines;  // what nodestage wrote there, the last ones; printable
+};
+
 struct StatusReport {
   std::vector<JobStatus> jobs;  // one for each job and node
   std::vector<NodeFault> faults;
-  std::string slurm_state;  // of the requested job; empty: Slurm was not asked
-  std::string reason;       // why the job is pending
+  std::string slurm_state;    // of the requested job; empty: Slurm was not asked
+  std::string reason;         // why the job is pending
+  std::optional<JobEnd> end;  // of the requested job, if it has ended
 };
 
 // Returns bytes per second: read from the source while the item is staged, written once it is done;

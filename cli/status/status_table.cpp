@@ -5,6 +5,7 @@
 #include <map>
 
 #include "cli/base/grid.hpp"
+#include "cli/status/status_end.hpp"
 #include "common/os/terminal.hpp"
 #include "common/talk/progress_printer.hpp"
 #include "common/talk/summary.hpp"
@@ -149,6 +150,7 @@ std::string job_text(const std::vector<const JobStatus*>& nodes, Owners owners, 
 }
 
 std::string nothing_text(const StatusReport& report, const std::string& job) {
+  if (report.end) return end_text(*report.end, job, report.slurm_state);
   if (job.empty()) return "nodestaged knows no job of yours on this node\n";
   if (!report.faults.empty()) return "job " + job + ": no node has reported anything about it\n";
   return "job " + job + " is pending: its staging starts when the job starts" +

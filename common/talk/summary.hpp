@@ -3,6 +3,7 @@
 #pragma once
 
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "common/wire/protocol.hpp"
@@ -30,6 +31,13 @@ std::vector<std::string> lines_of_message(std::vector<std::string> lines);
 
 // Does the same for a stage-out, without that limit.
 std::vector<std::string> delivery_lines(const WorkerStatus& status);
+
+// How the lines of a job's output start that say that results are not in their targets.
+inline constexpr std::string_view k_results_kept =
+    "what could not be delivered is kept on this node";
+inline constexpr std::string_view k_results_lost_with_site =
+    "what could not be delivered is lost with the site's directory";
+inline constexpr std::string_view k_results_lost = "the results are lost";
 
 // Returns whether a push was asked for the output; it says nothing of the others.
 bool is_asked_for(const ItemRecord& item);

@@ -30,6 +30,7 @@ teardown() {
     if [[ -z ${BATS_TEST_COMPLETED:-} ]]; then
         undo_all_holds
         on n3 pkill -CONT -x slurmd || true
+        on n1 pkill -CONT -x bindfs || true
     fi
 }
 
@@ -162,16 +163,16 @@ LOOK
     run as alice salloc -N2 --stage-dataset=slow/cut.tar sh -c \
         'until nodestage status $SLURM_JOB_ID | grep "failed on 2 nodes"; do sleep 0.2; done; nodestage status --watch $SLURM_JOB_ID'
     echo "$output"
-    [ "$status" = 0 ]
+    [ "$status" = 1 ]
     has "$output" "n1    failed  cut.tar (tar)" "n1: dataset 'cut': " "n2: dataset 'cut': " "the archive is truncated"
     sbatch_wait -w n1 --stage-dataset=slow/cut.tar --wrap 'echo started'
     [ "$STATE" = FAILED ]
     run as alice nodestage status "$JOBID"
     echo "$output"
-    [ "$status" = 3 ]
-    [ "${lines[0]}" = "nodestage: job $JOBID is over (FAILED)" ]
-    [ "${lines[1]}" = "The result of its staging is in the job's output: /home/alice/slurm-$JOBID.out" ]
-    has "$(job_output "$JOBID")" "cut.tar"
+    [ "$status" = 1 ]
+    [ "${lines[0]}" = "job $JOBID is over (FAILED)" ]
+    [[ ${lines[1]} == "  n1: dataset 'cut': "*"the archive is truncated"* ]]
+    has "$output" "nodestage's lines in /home/alice/slurm-$JOBID.out; \`nodestage report $JOBID\`"
     # A result that is kept: on its node the daemon knows it until it is gone.
     sbatch_wait -w n1 --stage-out=r:/proc/nowhere --wrap 'mkdir $SLURM_TMPDIR/r'
     run as alice srun -w n1 nodestage status --here "$JOBID"
@@ -179,12 +180,80 @@ LOOK
     [ "$status" = 0 ]
     [ "${lines[0]}" = "job $JOBID: held" ]
     has "$output" "r (directory)" failed "n1: kept in /localscratch/.nodestage/hold/$JOBID.0"
-    run as alice nodestage status "$JOBID"
-    [ "$status" = 3 ]
-    [ "${lines[2]}" = "To see what nodestaged still knows of it: srun -w n1 nodestage status --here $JOBID" ]
+    for user in alice root; do
+        run cluster exec ctl --user=$user -- nodestage status --watch "$JOBID"
+        echo "$output"
+        [ "$status" = 1 ]
+        [ "${lines[0]}" = "job $JOBID is over (COMPLETED)" ]
+        has "$output" "n1: r (directory) -> /proc/nowhere: not delivered: " "nodestage recover $JOBID DIR --node=n1"
+    done
     run as alice srun -w n1 nodestage recover "$JOBID" /home/alice/out/recovered
     [ "$status" = 0 ]
     assert_idle_clean
+}
+
+@test "while results are delivered: what is known and where they are, then the last picture, and 0 for a success" {
+    as alice mkdir -p out/late
+    on n1 mkdir -p /mnt/late
+    on n1 bindfs --write-rate=4M /home/alice/out/late /mnt/late
+    on n1 pkill -STOP -x bindfs
+    id=$(submit alice -w n1 --stage-dataset=f0 --stage-out=r:/mnt/late/%j --wrap 'mkdir $SLURM_TMPDIR/r; echo x >$SLURM_TMPDIR/r/x')
+    wait_until 20 job_is "$id" COMPLETING
+    run as alice nodestage status "$id"
+    echo "$output"
+    [ "$status" = 0 ]
+    [ "${lines[0]}" = "job $id has ended and is COMPLETING on n1: if it has results, they are delivered there now" ]
+    [[ ${lines[1]} == "  n1: f0 (file) -> "* ]]
+    [ "${lines[2]}" = "nodestage writes what becomes of the results to /home/alice/slurm-$id.out" ]
+    run as alice nodestage status --json "$id"
+    [ "$status" = 0 ]
+    "$BATS_TEST_DIRNAME/lib/schema.py" status <<<"$output"
+    [ "$(told "$output" 's["slurm_state"], s["ending_on"], s["jobs"], len(s["lines"])')" = "('COMPLETING', 'n1', [], 1)" ]
+    as alice nodestage status --watch "$id" >"$BATS_TEST_TMPDIR/watch" &
+    watch=$!
+    wait_until 20 count_in "$BATS_TEST_TMPDIR/watch" "COMPLETING" 1
+    on n1 pkill -CONT -x bindfs
+    wait $watch
+    cat "$BATS_TEST_TMPDIR/watch"
+    count_in "$BATS_TEST_TMPDIR/watch" "^job $id is over (COMPLETED)$" 1
+    count_in "$BATS_TEST_TMPDIR/watch" "^  n1: r (directory) -> /mnt/late/$id: 1 file" 1
+    run as bob nodestage status "$id"
+    [ "$status" = 3 ]
+    has "$output" "job $id is not yours"
+    wait_until 20 job_ended "$id"
+    on n1 umount /mnt/late
+    # Its file does not lead root elsewhere.
+    as alice sh -c 'rm "slurm-$1.out"; mkfifo "slurm-$1.out"' sh "$id"
+    for user in alice root; do
+        run cluster exec ctl --user=$user -- nodestage status "$id"
+        [ "$status" = 0 ]
+        has "$output" "job $id is over (COMPLETED)" "its output, /home/alice/slurm-$id.out, cannot be read on this host"
+    done
+    as alice rm "slurm-$id.out"
+    run as alice salloc --quiet -w n1 --stage-dataset=f0 true
+    run as alice nodestage status $((id + 1))
+    [ "$status" = 0 ]
+    has "$output" "job $((id + 1)) is over (COMPLETED)" "terminal of srun or salloc"
+    assert_idle_clean
+}
+
+@test "once Slurm's controller has forgotten the job, accounting says how it ended" {
+    sbatch_wait -w n1 --stage-dataset=f0 --wrap true
+    on ctl install -d /opt/fake
+    on ctl sh -c 'printf "#!/bin/sh\nexit 1\n" >/opt/fake/scontrol
+        printf "#!/bin/sh\necho slurm_load_jobs error: Invalid job id specified >&2; exit 1\n" >/opt/fake/squeue
+        printf "#!/bin/sh\ncat /opt/fake/answer\n" >/opt/fake/sacct
+        chmod 755 /opt/fake/*'
+    for state in "COMPLETED 0" "FAILED 1" "CANCELLED 1"; do
+        on ctl sh -c 'echo "$1|$2|$3|n1" >/opt/fake/answer' sh "$JOBID" "${state% *}" "$(as alice id -u)"
+        run as alice sh -c 'PATH=/opt/fake:$PATH nodestage status "$1"' sh "$JOBID"
+        echo "$output"
+        [ "$status" = "${state#* }" ]
+        has "$output" "job $JOBID is over (${state% *})" "nodestage report $JOBID"
+    done
+    run as bob sh -c 'PATH=/opt/fake:$PATH nodestage status "$1"' sh "$JOBID"
+    [ "$status" = 3 ]
+    on ctl rm -r /opt/fake
 }
 
 @test "pending, unknown, without staging, of an array, no job at all, no daemon here" {

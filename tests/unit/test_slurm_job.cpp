@@ -56,3 +56,27 @@ TEST_CASE("what is a job's id") {
                           "1;id", " 1", "12_[1-3]"})
     CHECK_FALSE(is_job_id(bad));
 }
+
+TEST_CASE("accounting: a job that the controller has forgotten") {
+  const auto job = read_accounted_job("12", "12|COMPLETED|1001|n[1-2]\n");
+  REQUIRE(job);
+  CHECK(job->id == 12);
+  CHECK(job->uid == 1001);
+  CHECK(job->state == "COMPLETED");
+  CHECK(job->nodes == "n[1-2]");
+  CHECK(time_of(*job) == JobTime::over);
+  const auto cancelled = read_accounted_job("12_3", "15|CANCELLED by 0|1001|None assigned\n");
+  REQUIRE(cancelled);
+  CHECK(cancelled->state == "CANCELLED");
+  CHECK(cancelled->nodes.empty());
+  CHECK(read_accounted_job("12", "12|FAILED|1001|n1\n15|FAILED|1001|n1\n").error().code == EINVAL);
+  for (const char* none : {"", "hello\n", "12|COMPLETED|alice|n1\n", "12|COMPLETED\n"})
+    CHECK(read_accounted_job("12", none).error().code == ENOENT);
+}
+
+TEST_CASE("scontrol: the output of a batch job") {
+  CHECK(read_output_path("JobId=12\n   Requeue=1 BatchFlag=1\n   StdErr=/e\n   StdOut=/a b\n") ==
+        "/a b");
+  CHECK(read_output_path("JobId=12\n   Requeue=1 BatchFlag=0\n   StdOut=/a\n").empty());
+  CHECK(read_output_path("").empty());
+}

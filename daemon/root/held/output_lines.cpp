@@ -48,18 +48,16 @@ std::vector<std::string> result_lines(const JobRecord& record, const WorkerStatu
 std::vector<std::string> held_lines(const JobRecord& record, const WorkerStatus& status,
                                     const std::string& cause) {
   std::vector<std::string> lines = failed_lines(record, status, cause);
-  lines.push_back("what could not be delivered is kept on this node: `nodestage recover " +
-                  run_name(record.key()) + " DIR --node=" + printable(record.begin.node) +
-                  "` copies it to DIR");
+  lines.push_back(std::string(k_results_kept) + ": `nodestage recover " + run_name(record.key()) +
+                  " DIR --node=" + printable(record.begin.node) + "` copies it to DIR");
   return lines;
 }
 
 std::vector<std::string> lost_lines(const JobRecord& record, const WorkerStatus& status,
                                     const std::string& cause, Loss loss) {
   std::vector<std::string> lines = failed_lines(record, status, cause);
-  lines.emplace_back(loss == Loss::mount
-                         ? "what could not be delivered is lost with the site's directory"
-                         : "the results are lost; tell your site's support");
+  lines.push_back(loss == Loss::mount ? std::string(k_results_lost_with_site)
+                                      : std::string(k_results_lost) + "; tell your site's support");
   return lines;
 }
 

@@ -1,0 +1,80 @@
+#include <doctest/doctest.h>
+
+#include "cli/status/status_end.hpp"
+#include "cli/status/status_table.hpp"
+#include "common/talk/summary.hpp"
+#include "status_sample.hpp"
+
+using namespace nodestage;
+using Lines = std::vector<std::string>;
+
+namespace {
+
+StatusReport over(const std::string& state, const Lines& lines) {
+  StatusReport report;
+  report.slurm_state = state;
+  report.end.emplace();
+  report.end->is_completing = state == "COMPLETING";
+  report.end->nodes = report.end->is_completing ? "n[1-2]" : "";
+  report.end->output = "/home/alice/out";
+  report.end->is_read = true;
+  report.end->lines = lines;
+  return report;
+}
+
+}  // namespace
+
+TEST_CASE("of an output, nodestage's lines are taken, the last ones, printable") {
+  CHECK(lines_of_nodestage("nodestage: n1: a\nx nodestage: n1: no\nnodestage:no\n"
+                           "nodestage: n1: \x1b[2J\nnodestage: n2: b") ==
+        Lines{"n1: a", "n1: \\x1b[2J", "n2: b"});
+  CHECK(lines_of_nodestage("").empty());
+  std::string many;
+  for (int i = 0; i < 1000; ++i) many += "nodestage: n1: " + std::to_string(i) + "\n";
+  const Lines last = lines_of_nodestage(many);
+  CHECK(last.size() == 40);
+  CHECK(last.back() == "n1: 999");
+}
+
+TEST_CASE("a job has failed if Slurm says so, or if a result is not in its target") {
+  CHECK_FALSE(has_failed(over("COMPLETED", {"n1: r -> /out: 1 file, 1 B in 0.0 s"})));
+  CHECK_FALSE(has_failed(over("COMPLETING", {})));
+  for (const char* state : {"FAILED", "TIMEOUT", "CANCELLED", "NODE_FAIL", "OUT_OF_MEMORY", ""})
+    CHECK(has_failed(over(state, {})));
+  for (const std::string_view what : {k_results_kept, k_results_lost_with_site, k_results_lost}) {
+    CHECK(has_failed(over("COMPLETED", {"n1: " + std::string(what) + " x"})));
+    CHECK(has_failed(over("COMPLETING", {"n1: " + std::string(what) + " x"})));
+  }
+  StatusReport runs;
+  for (const char* state : {"queued", "staging", "ready", "staging_out", "gone"})
+    runs.jobs.push_back(sample_job("n1", state, {}));
+  CHECK_FALSE(has_failed(runs));
+  runs.jobs.push_back(sample_job("n2", "held", {}));
+  CHECK(has_failed(runs));
+  runs.jobs.back().row.state = "failed";
+  CHECK(has_failed(runs));
+}
+
+TEST_CASE("a job that has ended is shown with what its output says, and nothing moves any more") {
+  const StatusReport report = over("COMPLETED", {"n1: r -> /out: 1 file"});
+  CHECK(status_text(report, "12", Owners::hide) ==
+        "job 12 is over (COMPLETED)\n  n1: r -> /out: 1 file\nthese are nodestage's lines in "
+        "/home/alice/out; `nodestage report 12` shows what its nodes recorded\n");
+  CHECK_FALSE(is_moving(report));
+  const StatusReport ending = over("COMPLETING", {});
+  CHECK(status_text(ending, "12", Owners::hide) ==
+        "job 12 has ended and is COMPLETING on n[1-2]: if it has results, they are delivered there "
+        "now\nnodestage writes what becomes of the results to /home/alice/out\n");
+  CHECK(is_moving(ending));
+  StatusReport unknown = over("FAILED", {});
+  CHECK(status_text(unknown, "12", Owners::hide).find("wrote nothing to its output") !=
+        std::string::npos);
+  unknown.end->is_read = false;
+  CHECK(status_text(unknown, "12", Owners::hide).find("cannot be read on this host") !=
+        std::string::npos);
+  unknown.end->output.clear();
+  CHECK(status_text(unknown, "12", Owners::hide).find("the terminal of srun or salloc") !=
+        std::string::npos);
+  unknown.end->output = "\x1b";
+  CHECK(status_text(unknown, "12", Owners::hide).find('\x1b') == std::string::npos);
+}
