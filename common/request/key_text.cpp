@@ -36,16 +36,18 @@ KeyText split_key(const std::string& text) {
 template <typename Item>
 Error unknown_key(const std::string& key) {
   std::vector<std::string_view> names;
-  std::string known;
+  std::string keys;
   for (const auto& row : Option<Item>::keys) {
     const std::string_view value = row.value;
-    known.append(names.empty() ? "" : ", ").append(row.name);
-    known.append(value.empty() ? "" : "=").append(value);
+    keys.append(names.empty() ? "" : ", ").append(row.name).append(value.empty() ? "" : "=");
     names.emplace_back(row.name);
   }
-  return wrong_form("unknown key '" + key + "'" + did_you_mean(key, names) + "; known: " + known +
-                        "; write \\, for a comma inside a path",
-                    Option<Item>::example);
+  const std::string meant = did_you_mean(key, names);
+  const bool may_be_a_path = meant.empty();
+  return Error{EINVAL,
+               "unknown key '" + key + "'" + meant +
+                   (may_be_a_path ? "; write \\, for a comma inside a path" : ""),
+               "keys: " + keys + "; more: man 7 nodestage"};
 }
 
 // "always, success or failure"

@@ -118,8 +118,10 @@ std::string excerpt(std::string_view option, std::string_view text, TextPlace pl
 }  // namespace
 
 Error marked(std::string_view option, std::string_view text, TextPlace place, const Error& cause) {
-  return Error{cause.code, "--" + std::string(option) + ": " + printable(cause.what) + "\n" +
-                               excerpt(option, text, place)};
+  std::string what = "--" + std::string(option) + ": " + printable(cause.what) + "\n" +
+                     excerpt(option, text, place);
+  if (!cause.advice.empty()) what += "\n" + printable(cause.advice);
+  return Error{cause.code, std::move(what)};
 }
 
 }  // namespace nodestage

@@ -41,7 +41,7 @@ Result<std::string> home_of(const std::string& user) {
 }  // namespace
 
 Error wrong_form(std::string what, std::string_view example) {
-  return Error{EINVAL, what.append(" (the form is ").append(example).append(")")};
+  return Error{EINVAL, std::move(what), "the form is " + std::string(example)};
 }
 
 Result<OptionCut> cut_option(std::string_view text, TextPlace& at, std::string_view example) {

@@ -13,7 +13,7 @@
 
 namespace nodestage {
 
-// Returns a fault that ends with the form of a correct option.
+// Returns a fault whose advice is the form of a correct option.
 Error wrong_form(std::string what, std::string_view example);
 
 // A part with its escapes resolved, its position in the text, and that of its first $NAME.

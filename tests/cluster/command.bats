@@ -388,7 +388,7 @@ make_big() {
         has "$output" "--stage-dataset: unknown key 'stirp' (did you mean 'strip'?)" '
   --stage-dataset=data.tar.gz,stirp=1
                               ^~~~~~~
-'
+keys: extract=, strip=, newest=' "; more: man 7 nodestage"
     done
     me mkdir -p dir.tar
     run me nodestage plan --stage-dataset=dir.tar --stage-out=a:out/x --stage-out=b:out/x

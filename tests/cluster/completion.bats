@@ -66,7 +66,7 @@ accepted() {
     local as=()
     ((EUID != 0)) || as=(setpriv --reuid=65534 --regid=65534 --clear-groups)
     "${as[@]}" "$NODESTAGE_STAGE/usr/bin/nodestage" plan "--stage-$1=a:b,?" 2>&1 |
-        grep -oP "; known: \K[^;]*" | sed -E 's/, /\n/g; s/=[^\n]*//g' | sort
+        grep -oP "^keys: \K[^;]*" | sed -E 's/, /\n/g; s/=[^\n]*//g' | sort
 }
 
 # offered SHELL LINE: the words that the shell shows for the end of the line.

@@ -331,7 +331,7 @@ SCRIPT
     refused "no name for the destination" "${b[@]}" --stage-dataset=/
     refused "too many ':'" "${b[@]}" --stage-dataset=a:b:c
     refused "unknown key 'stirp'" "${b[@]}" --stage-dataset=data.tar.gz,stirp=1
-    has "$output" strip=N
+    has "$output" strip=,
     refused "strip=x" "${b[@]}" --stage-dataset=data.tar.gz,strip=x
     refused "only auto, yes or no" "${b[@]}" --stage-dataset=data.tar.gz,extract=maybe
     refused "takes no value" "${b[@]}" --stage-dataset=data.tar.gz,optional=1
@@ -372,7 +372,9 @@ SCRIPT
         [ "$(grep -A2 -- '--stage-dataset: unknown' <<<"$output" | tail -n 2)" = "\
 $command: error:   --stage-dataset=é.tar,stirp=1,optional
 $command: error:                         ^~~~~~~" ]
-        [ "$(grep -c . <<<"$output")" -le 4 ]
+        has "$output" "error: keys: extract=, strip=, newest=" "; more: man 7 nodestage"
+        [ "$(grep -c . <<<"$output")" -le 5 ]
+        [[ ! $output =~ [^$'\n']{170} ]]
     done
     [ -z "$(as alice squeue --noheader --me)" ]
 }

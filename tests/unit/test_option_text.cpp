@@ -47,7 +47,7 @@ TEST_CASE("newest") {
   }
   CHECK(has(dataset_fault("/p/run,newest"), "needs a value"));
   CHECK(has(dataset_fault("/p/run,newst=1"), "did you mean 'newest'?"));
-  CHECK(has(dataset_fault("/p/run,b"), "strip=N, newest=N, include=GLOB"));
+  CHECK(has(dataset_fault("/p/run,b"), "strip=, newest=, include="));
 }
 
 TEST_CASE("newest of what never has entries, or must stay the same") {
@@ -118,30 +118,30 @@ TEST_CASE("bad syntax says what and shows the form") {
   CHECK(has(dataset_fault("/a:.nodestage-partial/x"), "below $SLURM_TMPDIR"));
   CHECK(has(dataset_fault("/"), "destination"));
   CHECK(has(dataset_fault("/a\\"), "backslash"));
-  CHECK(has(dataset_fault("/a,b"), "--stage-dataset=SOURCE"));
+  CHECK(has(dataset_fault("/a:b:c"), "\nthe form is --stage-dataset=SOURCE"));
 }
 
 TEST_CASE("a misspelt key or value: what was meant") {
-  CHECK(has(dataset_fault("/a,stirp=1"), "unknown key 'stirp' (did you mean 'strip'?); known"));
+  CHECK(has(dataset_fault("/a,stirp=1"), "unknown key 'stirp' (did you mean 'strip'?)\n"));
   CHECK(has(dataset_fault("/a,Optional"), "did you mean 'optional'?"));
   CHECK(has(dataset_fault("/a,opt"), "did you mean 'optional'?"));
   CHECK(has(dataset_fault("/a,share"), "did you mean 'shared'?"));
-  CHECK(has(dataset_fault("/a,b"), "optional, async, shared, eof=optional"));
+  CHECK(has(dataset_fault("/a,b"), "\nkeys: extract=, strip=, newest=, "));
   CHECK(
       has(dataset_fault("/a,extract=on"), "extract=on (did you mean 'no'?): only auto, yes or no"));
   CHECK_FALSE(has(dataset_fault("/a,b"), "did you mean"));
   CHECK_FALSE(has(dataset_fault("/a,"), "did you mean"));
   CHECK_FALSE(has(dataset_fault("/a,compression=9"), "did you mean"));
-  CHECK(has(output_fault("r:/t,wehn=always"), "unknown key 'wehn' (did you mean 'when'?); known"));
+  CHECK(has(output_fault("r:/t,wehn=always"), "unknown key 'wehn' (did you mean 'when'?)\n"));
   CHECK(
       has(output_fault("r:/t,when=sucess"), "when=sucess (did you mean 'success'?): only always"));
   CHECK_FALSE(has(output_fault("r:/t,when=later"), "did you mean"));
   const auto venv = parse_venv_option("/v,moduel=gcc", k_place);
   REQUIRE_FALSE(venv);
-  CHECK(has(venv.error().what, "unknown key 'moduel' (did you mean 'module'?); known"));
+  CHECK(has(venv.error().what, "unknown key 'moduel' (did you mean 'module'?)\n"));
   const auto shard = parse_venv_option("/v,shard", k_place);
   REQUIRE_FALSE(shard);
-  CHECK(has(shard.error().what, "unknown key 'shard' (did you mean 'shared'?); known"));
+  CHECK(has(shard.error().what, "unknown key 'shard' (did you mean 'shared'?)\n"));
   const auto wait = parse_wait_option("nod");
   REQUIRE_FALSE(wait);
   CHECK(has(wait.error().what, "'nod' (did you mean 'node'?): only all, node or none"));
@@ -149,7 +149,12 @@ TEST_CASE("a misspelt key or value: what was meant") {
 }
 
 TEST_CASE("the place of a fault is marked") {
-  const auto lines = [](const std::string& fault) { return fault.substr(fault.find('\n') + 1); };
+  // The second and the third line.
+  const auto lines = [](const std::string& fault) {
+    const std::size_t first = fault.find('\n') + 1;
+    const std::size_t mark = fault.find('\n', first) + 1;
+    return fault.substr(first, fault.find('\n', mark) - first);
+  };
   CHECK(lines(output_fault("r:/t,pack,when=never,pack")) ==
         "  --stage-out=r:/t,pack,when=never,pack\n"
         "                        ^~~~~~~~~~");
@@ -223,8 +228,8 @@ TEST_CASE("every") {
               "a time from 1 second to 30 days is needed, such as 900, 90s, 15m, 1h or 2d"));
   }
   CHECK(has(output_fault("r:/t,every"), "needs a value"));
-  CHECK(has(output_fault("r:/t,evry=1h"), "unknown key 'evry' (did you mean 'every'?); known"));
-  CHECK(has(output_fault("r:/t,b"), "every=TIME, pack, optional"));
+  CHECK(has(output_fault("r:/t,evry=1h"), "unknown key 'evry' (did you mean 'every'?)\n"));
+  CHECK(has(output_fault("r:/t,b"), "\nkeys: when=, every=, pack, optional; more"));
 }
 
 TEST_CASE("every for what can only be delivered at the end") {
@@ -272,7 +277,7 @@ TEST_CASE("stage-venv") {
   CHECK(has(fault("x,python"), "needs a value"));
   CHECK(has(fault("x,module=a++b"), "a module is missing"));
   CHECK(has(fault("x,module=-a"), "a module is missing"));
-  CHECK(has(fault("x,b"), "--stage-venv=SOURCE"));
+  CHECK(has(fault("x,python"), "--stage-venv=SOURCE"));
   CHECK(venv("r.txt,python=python3.11").python == "python3.11");
   CHECK(venv("r.txt,python=3.10").python == "python3.10");
   CHECK(venv("r.txt,python=3").python == "python3");
