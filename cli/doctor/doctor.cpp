@@ -8,11 +8,11 @@
 
 #include <algorithm>
 #include <cstdio>
-#include <set>
-#include <sstream>
 
 #include "cli/base/conversation.hpp"
 #include "cli/base/programs.hpp"
+#include "cli/base/slurm_nodes.hpp"
+#include "cli/base/this_node.hpp"
 #include "cli/doctor/bug_report.hpp"
 #include "cli/doctor/free_ports.hpp"
 #include "cli/doctor/kernel_features.hpp"
@@ -113,14 +113,6 @@ std::optional<timespec> begin_of_slurmd() {
   return begun;
 }
 
-// A node in several partitions has a line for each.
-std::size_t nodes_of_cluster() {
-  std::istringstream lines(output_of({"sinfo", "--all", "--noheader", "--Node", "--format=%N"}));
-  std::set<std::string> names;
-  for (std::string line; std::getline(lines, line);) names.insert(line);
-  return names.size();
-}
-
 bool starts_at_boot(const char* unit) {
   const std::string wanted = "/etc/systemd/system/multi-user.target.wants/";
   return ::faccessat(AT_FDCWD, (wanted + unit).c_str(), F_OK, AT_SYMLINK_NOFOLLOW) == 0;
@@ -137,16 +129,17 @@ class Doctor {
  public:
   explicit Doctor(const DoctorArguments& arguments)
       : arguments_(arguments), slurmd_begun_(begin_of_slurmd()) {
-    is_node_ = arguments.host == "compute" ||
-               (arguments.host.empty() && (slurmd_begun_ || starts_at_boot("slurmd.service") ||
-                                           starts_at_boot("nodestaged.service")));
+    node_ = find_node(nodes_, node_name());
+    const std::string why = find_kind();
+    std::printf(
+        "This host is examined as a %s node%s (--host=login or --host=compute changes "
+        "that).\n",
+        is_node_ ? "compute" : "login", why.c_str());
   }
 
   int run() {
-    std::printf(
-        "This host is examined as a %s node (--host=login or --host=compute changes that).\n",
-        is_node_ ? "compute" : "login");
     ask_slurm();
+    if (is_node_) report_.add(judge_node_state(node_));
     look_at_plugin();
     if (is_node_) look_at_daemon();
     report_.add(judge_versions(k_version, about_.version, plugin_ ? plugin_->version : 0));
@@ -157,6 +150,19 @@ class Doctor {
   }
 
  private:
+  // Sets is_node_, and returns why. A service can be enabled where Slurm has no node: packages do
+  // that.
+  std::string find_kind() {
+    is_node_ = arguments_.host == "compute";
+    if (!arguments_.host.empty()) return "";
+    is_node_ = slurmd_begun_.has_value() || node_ != nullptr;
+    if (slurmd_begun_) return ": slurmd runs here";
+    if (node_ != nullptr) return ": Slurm has a node of its name";
+    if (!nodes_.empty()) return ": Slurm has no node of its name";
+    is_node_ = starts_at_boot("slurmd.service") || starts_at_boot("nodestaged.service");
+    return "";
+  }
+
   void ask_slurm() {
     const std::string text = output_of({"scontrol", "show", "config"});
     config_ = parse_slurm_config(text);
@@ -169,11 +175,18 @@ class Doctor {
     slurm_release_ = slurm_release_of(output_of({"scontrol", "--version"}));
   }
 
+  // Nobody may submit from a controller, which itself loads no plugin.
+  void add_missing(Finding finding) {
+    if (!is_node_ && is_controller(config_, node_name()))
+      finding.to_do += " On a controller from which nobody submits jobs, nothing is missing.";
+    report_.add(finding);
+  }
+
   void look_at_plugin() {
     const std::string plugstack = value_or(config_, "PlugStackConfig", k_default_plugstack);
     const auto lines = plugstack_lines(plugstack);
     if (!lines) {
-      return report_.add(
+      return add_missing(
           Finding{Grade::problem, lines.error().text(),
                   "Slurm's commands on this host load no plugin: create plugstack.conf."});
     }
@@ -182,7 +195,8 @@ class Doctor {
       line_ = *own;
       earlier_.assign(lines->begin(), own);
     }
-    report_.add(judge_line(line_, plugstack));
+    const Finding line = judge_line(line_, plugstack);
+    line_ ? report_.add(line) : add_missing(line);
     auto plugin =
         read_plugin_file(plugin_path(line_ ? line_->plugin : k_plugin_name, plugin_directory()));
     if (!plugin) {
@@ -296,7 +310,7 @@ class Doctor {
   }
 
   void look_at_peers() {
-    report_.add(judge_credentials(about_.credentials, config_.empty() ? 0 : nodes_of_cluster()));
+    report_.add(judge_credentials(about_.credentials, nodes_.size()));
     // Without credentials no daemon passes anything on.
     if (about_.credentials.kind != CredentialState::Kind::holds || !daemon_ ||
         !relays_sources(*daemon_))
@@ -347,6 +361,8 @@ class Doctor {
   }
 
   const DoctorArguments& arguments_;
+  std::vector<SlurmNode> nodes_ = list_nodes(Partitions::all);
+  const SlurmNode* node_ = nullptr;  // this host's
   std::optional<timespec> slurmd_begun_;
   bool is_node_ = false;
   Report report_;

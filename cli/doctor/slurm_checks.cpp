@@ -100,6 +100,33 @@ std::uint32_t slurm_release_of(std::string_view text) {
   return minor ? *major << 16 | *minor << 8 : 0;
 }
 
+bool is_controller(const SlurmConfig& config, const std::string& host) {
+  return std::any_of(config.begin(), config.end(), [&host](const auto& item) {
+    if (!item.first.starts_with("SlurmctldHost")) return false;
+    return item.second.substr(0, item.second.find_first_of("(.")) == host.substr(0, host.find('.'));
+  });
+}
+
+// A reason is the site's own text, so it is not in what a report for a bug has.
+std::vector<Finding> judge_node_state(const SlurmNode* node) {
+  if (node == nullptr) return {};
+  const bool is_down = node->state.starts_with("down") || node->state.starts_with("fail");
+  const bool is_drained = node->state.starts_with("drain");
+  std::string what = "Slurm's state of this node: " + node->state;
+  // Slurm marks a node as silent, too, that an administrator has set down.
+  if (node->is_silent && !is_down) what += ", and slurmd does not answer the controller";
+  if (!is_down && !is_drained && !node->is_silent) return {ok(std::move(what))};
+  std::string to_do;
+  if (is_down || is_drained) {
+    what += is_drained ? ": it gets no new job" : ": it gets no job";
+    if (!node->reason.empty()) to_do = "Its reason: " + printable(node->reason) + ". ";
+    to_do += "Remove the cause. Then: scontrol update nodename=" + node->name + " state=resume";
+  } else {
+    to_do = "Look at slurmd's log, and whether the controller reaches this host.";
+  }
+  return {warning(std::move(what), std::move(to_do))};
+}
+
 Finding judge_plugin(const PluginFile& plugin, std::uint32_t slurm_release) {
   const std::string is_for =
       plugin.path + " is for Slurm " + slurm_release_text(plugin.slurm_version);

@@ -8,6 +8,7 @@
 #include <string_view>
 #include <vector>
 
+#include "cli/base/slurm_nodes.hpp"
 #include "cli/doctor/finding.hpp"
 #include "cli/doctor/plugin_file.hpp"
 #include "cli/doctor/plugstack.hpp"
@@ -22,6 +23,12 @@ SlurmConfig parse_slurm_config(std::string_view text);
 // Returns the release in "slurm-wlm 22.05.8", encoded as in Slurm's plugins, without the micro
 // version; 0 if there is none.
 std::uint32_t slurm_release_of(std::string_view text);
+
+// Returns whether the controller runs on the host of this name, or would take over there.
+bool is_controller(const SlurmConfig& config, const std::string& host);
+
+// The state of this host's node; null: Slurm has none.
+std::vector<Finding> judge_node_state(const SlurmNode* node);
 
 Finding judge_plugin(const PluginFile& plugin, std::uint32_t slurm_release);
 

@@ -23,6 +23,7 @@
 #include "common/build_info.hpp"
 #include "common/os/file.hpp"
 #include "common/settings/config.hpp"
+#include "common/settings/config_paths.hpp"
 #include "common/wire/daemon_about.hpp"
 #include "daemon/root/basis/log.hpp"
 #include "daemon/root/basis/service_manager.hpp"
@@ -46,11 +47,13 @@ struct Arguments {
 // configuration.
 constexpr int k_wrong_config = 78;
 
+constexpr int k_wrong_paths = 3;  // of --check: a path that the file names is not on this host
+
 constexpr char k_usage[] =
     "Usage: nodestaged [--config FILE] [--check]\n"
     "The staging daemon of nodestage: one per node, started by systemd.\n\n"
     "  --config FILE   the configuration (default %s)\n"
-    "  --check         check the configuration and exit\n"
+    "  --check         check the configuration, and its paths on this host, and exit\n"
     "  --keep-cgroup FILE   keep the workers' cgroup (nodestage-workers.service)\n"
     "  --version       print the version and exit\n"
     "See nodestaged(8).\n";
@@ -253,6 +256,16 @@ Status serve(const Arguments& arguments, Config& config) {
   return {};
 }
 
+// The file itself has no fault.
+int check_paths(const Arguments& arguments, const Config& config) {
+  const std::vector<std::string> faults = faults_of_paths(config);
+  for (const std::string& fault : faults)
+    std::cerr << "nodestaged: " << arguments.config << ": " << fault << '\n';
+  std::cout << arguments.config
+            << (faults.empty() ? ": ok\n" : ": no wrong setting, but not for this host as it is\n");
+  return faults.empty() ? 0 : k_wrong_paths;
+}
+
 int run(int argc, char** argv) {
   Arguments arguments;
   if (const auto code = parse_arguments(argc, argv, arguments)) return *code;
@@ -267,10 +280,7 @@ int run(int argc, char** argv) {
     std::cerr << "nodestaged: " << config.error().what << '\n';
     return arguments.check_only ? 1 : k_wrong_config;
   }
-  if (arguments.check_only) {
-    std::cout << arguments.config << ": ok\n";
-    return 0;
-  }
+  if (arguments.check_only) return check_paths(arguments, *config);
   if (::geteuid() != 0) {
     std::cerr << "nodestaged: must be started by root (try: systemctl start nodestaged)\n";
     return 1;

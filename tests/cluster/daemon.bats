@@ -171,6 +171,24 @@ assert_staged_exactly() {
     configure n1 ''
     run on n1 nodestaged --check
     [ "$output" = "$CONFIG: ok" ]
+    # Paths that are not there.
+    misses() {
+        configure n1 "$1"
+        run cluster exec n1 --user="${3:-root}" -- /usr/sbin/nodestaged --check
+        echo "$output"
+        [ "$status" -eq 3 ]
+        has "$output" "nodestaged: $CONFIG: $2" "$CONFIG: no wrong setting, but not for this host as it is"
+    }
+    misses $'[tmpdir]\npath = "/nowhere/local/%u.%j"' "tmpdir.path: /nowhere/local does not exist; job directories are made in it"
+    misses $'[tmpdir]\npath = "/nowhere/local/%u.%j"' "tmpdir.path: /nowhere/local does not exist" alice
+    misses $'[tmpdir]\npath = "/etc/hostname/%u.%j"' "tmpdir.path: /etc/hostname "
+    misses $'[tmpdir]\npath = "/home/alice/%u.%j"' "tmpdir.path: /home/alice must belong to root"
+    misses $'[daemon]\nstate_dir = "/nowhere/state"' "daemon.state_dir: /nowhere does not exist"
+    misses $'[daemon]\nsocket = "/nowhere/run/x.sock"' "daemon.socket: /nowhere does not exist"
+    misses $'[metrics]\ntextfile = "/nowhere/x.prom"' "metrics.textfile: /nowhere does not exist"
+    misses $'[venv]\nfind_links = ["/nowhere/wheels"]' "venv.find_links: /nowhere/wheels does not exist"
+    misses $'[slurm]\nscontrol = "/nowhere/scontrol"' "slurm.scontrol: /nowhere/scontrol does not exist"
+    configure n1 ''
     for option in --check --version --help; do
         run on n1 sh -c "nodestaged $option >/dev/full"
         [ "$status" -eq 1 ]

@@ -34,12 +34,12 @@ finds() {
     run on n1 nodestage doctor
     echo "$output"
     [ "$status" -eq 0 ]
-    [[ $output == *"examined as a compute node"* && $output == *"problems: 0, "* ]]
+    [[ $output == *"examined as a compute node: slurmd runs here ("* && $output == *"problems: 0, "* ]]
     for what in "is for Slurm $(slurm_release), as is this host's" "is \`required\`" "after the plugin was installed" "nodestaged answers" \
         "PrologFlags=Alloc" "BatchStartTimeout=" "PrologEpilogTimeout: none" "no private /tmp" "running daemon" \
         "job directories are in /localscratch" "are free there" \
         "shared items are kept in /localscratch/.nodestage-cache" "seccomp" "openat2" \
-        "100 of 100 ports of relay.ports (6826-6925) are free"; do
+        "Slurm's state of this node: idle" "100 of 100 ports of relay.ports (6826-6925) are free"; do
         grep -E "^ok +" <<<"$output" | grep -F "$what"
     done
 }
@@ -49,6 +49,13 @@ finds() {
     echo "$output"
     [ "$status" -eq 0 ]
     [[ $output == *"examined as a login node"* && $output != *nodestaged\ answers* && $output != *openat2* ]]
+    # The controller, on which the package of slurmd may have enabled that.
+    for user in root alice; do
+        run cluster exec ctl --user=$user -- nodestage doctor
+        echo "$output"
+        [ "$status" -eq 0 ]
+        has "$output" "examined as a login node: Slurm has no node of its name (" "problems: 0, warnings: 0"
+    done
     run on ctl nodestage doctor --host=compute
     [ "$status" -eq 1 ]
     [[ $output == *"slurmd is not running"* && $output == *"nodestaged does not answer"* ]]
@@ -67,6 +74,25 @@ finds() {
     [[ $output == *"slurmd is not running"* ]]
     on ctl pkill -x slurmd
     wait
+}
+
+@test "a node that Slurm has drained or down: its state, the reason, and how it comes back" {
+    on ctl scontrol update nodename=n1 state=drain reason="Prolog error"
+    finds warning "Slurm's state of this node: drained: it gets no new job"
+    has "$output" "Its reason: Prolog error. Remove the cause. Then: scontrol update nodename=n1 state=resume"
+    on ctl scontrol update nodename=n1 state=resume
+    on ctl scontrol update nodename=n1 state=down reason="disk"
+    finds warning "Slurm's state of this node: down: it gets no job"
+    has "$output" "Its reason: disk."
+    # A host that is a node stays one while slurmd is away.
+    cluster slurmd stop n1
+    run on n1 nodestage doctor
+    cluster slurmd start n1
+    on ctl scontrol update nodename=n1 state=resume || true  # slurmd's start can have done it
+    echo "$output"
+    [ "$status" -eq 1 ]
+    has "$output" "examined as a compute node: Slurm has a node of its name (" "slurmd is not running"
+    cluster wait-idle 30
 }
 
 @test "an ordinary user sees the same" {
@@ -226,6 +252,7 @@ while not os.path.exists("/tmp/no-ports-any-more"):
     finds warning "progress" ctl
     on ctl mv "$LINE" "$LINE.off"
     finds problem "no line for spank_nodestage.so" ctl
+    has "$output" "On a controller from which nobody submits jobs, nothing is missing."
     on ctl sh -c "echo 'required spank_nodestage.so' >$LINE"
     finds warning "line was changed"
     cluster slurmd restart n1

@@ -190,7 +190,7 @@ SCRIPT
 
 @test "the other recipe that is a whole file is one that nodestaged takes" {
     block never | on n1 tee /tmp/never.toml >/dev/null
-    on n1 nodestaged --config /tmp/never.toml --check
+    on n1 nodestaged --config /tmp/never.toml --check || [ $? = 3 ]  # 3: that site's paths
 }
 
 @test "a TaskProlog that sets another SLURM_TMPDIR: the job is told at once, and doctor names the script" {

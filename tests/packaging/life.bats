@@ -49,7 +49,7 @@ setup() {
     knows_options
     grep -q '^nodestage:' "$ROOT/etc/passwd"
     [ "$(stat -c '%a %u' "$ROOT/var/lib/nodestage")" = "700 0" ]
-    inside nodestaged --check
+    inside nodestaged --check || [ $? = 3 ]  # there is no /localscratch
     inside nodestage --version
     [ "$(asked)" = "--system daemon-reload" ]
     inside dpkg --verify slurm-spank-nodestage
@@ -74,7 +74,7 @@ setup() {
     grep -q '^# another default' "$TOML.dpkg-dist"
     run asked
     [[ $output != *"restart"* ]]
-    inside nodestaged --check
+    inside nodestaged --check || [ $? = 3 ]  # there is no /localscratch
 }
 
 @test "remove: Slurm's commands work without the plugin; configuration, state and results stay" {

@@ -175,7 +175,7 @@ field() {
     grep -q '^nodestage:' "$ROOT/etc/passwd"
     [ "$(stat -c '%a %u' "$ROOT/var/lib/nodestage")" = "700 0" ]
     [ "$(stat -c %a "$ROOT/run/nodestage")" = 755 ]
-    inside nodestaged --check
+    inside nodestaged --check || [ $? = 3 ]  # there is no /localscratch
     inside nodestage --version
     [ "$(asked)" = "--system daemon-reload" ]
     run rpm_in -V slurm-spank-nodestage
@@ -200,7 +200,7 @@ field() {
     grep -q '^max_jobs = 7' "$TOML"
     grep -q '^# another default' "$TOML.rpmnew"
     asked >/dev/null
-    inside nodestaged --check
+    inside nodestaged --check || [ $? = 3 ]  # there is no /localscratch
     rm "$TOML.rpmnew"
 }
 

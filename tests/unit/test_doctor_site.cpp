@@ -106,3 +106,36 @@ TEST_CASE("doctor: scripts of the site that name job directories") {
   for (const std::string none : {"(null)", "/nowhere"}) CHECK(judged("Epilog", none).empty());
   CHECK(judge_scripts(config("Epilog", removes), "").empty());
 }
+
+TEST_CASE("doctor: the state of the node, with what to do") {
+  CHECK(judge_node_state(nullptr).empty());
+  SlurmNode node;
+  node.name = "n1";
+  for (const char* state : {"idle", "mixed", "allocated", "completing", "reserved", "planned"}) {
+    node.state = state;
+    CHECK(judge_node_state(&node).front().grade == Grade::ok);
+  }
+  node.is_silent = true;
+  CHECK(has(judge_node_state(&node).front().what, "slurmd does not answer the controller"));
+  node.state = "draining";
+  node.reason = "by \x1b alice";
+  const Finding drained = judge_node_state(&node).front();
+  CHECK(drained.grade == Grade::warning);
+  CHECK(
+      has(drained.what, "draining, and slurmd does not answer the controller: it gets no new job"));
+  CHECK_FALSE(has(drained.what, "alice"));
+  CHECK(has(drained.to_do, "Its reason: by \\x1b alice. Remove the cause."));
+  CHECK(has(drained.to_do, "scontrol update nodename=n1 state=resume"));
+  node.state = "down";
+  CHECK(has(judge_node_state(&node).front().what, "it gets no job"));
+}
+
+TEST_CASE("doctor: the controller's host") {
+  const SlurmConfig two = {{"SlurmctldHost[0]", "ctl(10.0.0.1)"},
+                           {"SlurmctldHost[1]", "ctl2.x.org"}};
+  CHECK(is_controller(two, "ctl"));
+  CHECK(is_controller(two, "ctl2.x.org"));
+  CHECK(is_controller(two, "ctl2"));
+  CHECK_FALSE(is_controller(two, "ct"));
+  CHECK_FALSE(is_controller({}, "ctl"));
+}
