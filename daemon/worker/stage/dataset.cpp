@@ -41,7 +41,7 @@ Dataset::Dataset(const DatasetItem& item, std::size_t index, const StageContext&
                  item.async      ? Patience::async
                  : item.optional ? Patience::optional
                                  : Patience::needed,
-                 item.shared ? Sharing::asked : Sharing::none, index, context),
+                 item.shared ? ItemSharing::Asked::yes : ItemSharing::Asked::no, index, context),
       item_(item),
       wanted_(item) {
   if (item.limit_files != 0) meter_.most_files = item.limit_files;
@@ -58,8 +58,8 @@ Result<DatasetSources> Dataset::find() {
 }
 
 Status Dataset::plan() {
-  if (is_link()) {
-    return claim(item_.destination.empty() ? last_part(decided_->path) : item_.destination,
+  if (sharing_.is_link()) {
+    return claim(item_.destination.empty() ? last_part(sharing_.path()) : item_.destination,
                  item_.source);
   }
   TRY_ASSIGN(DatasetSources found, find());
@@ -71,13 +71,13 @@ Status Dataset::plan() {
     return newest_ ? fault_of_chosen(std::move(measured.error())) : measured;
   if (wanted_.only != nullptr) meter_.bytes_total = bytes_of(*newest_);
   if (!item_.destination.empty()) return claim(item_.destination, item_.source);
-  if (is_group_) set_destination(std::string(k_job_directory));
+  if (is_group_) progress_.set_destination(std::string(k_job_directory));
   return item_.async && !is_group_ ? learn_destination() : Status();
 }
 
 // Assumes that a glob's matches are like the first one.
 Status Dataset::weigh() {
-  if (is_link()) return {};
+  if (sharing_.is_link()) return {};
   if (!item_.destination.empty() && context_.workspace.is_placed(item_.destination)) return {};
   TRY_ASSIGN(Piece piece, Piece::open(sources_.front(), wanted_, meter_, context_.limits));
   if (!is_group_ && context_.workspace.is_placed(piece.default_name())) return {};
@@ -116,12 +116,12 @@ Status Dataset::claim(const std::string& destination, const std::string& source)
                  "Give it one: --stage-dataset=SOURCE:DEST");
   }
   TRY(context_.workspace.claim(destination, source));
-  if (!is_group_ || !item_.destination.empty()) set_destination(destination);
+  if (!is_group_ || !item_.destination.empty()) progress_.set_destination(destination);
   return {};
 }
 
 Status Dataset::stage() {
-  if (newest_) add_note(newest_text(*newest_));
+  if (newest_) progress_.add_note(newest_text(*newest_));
   if (!item_.destination.empty()) {
     TRY_ASSIGN(const bool is_placed, keep_placed(item_.destination));
     if (is_placed) return {};
@@ -131,7 +131,7 @@ Status Dataset::stage() {
     TRY(ask());
   }
   TRY_ASSIGN(const Fd item_fd, context_.workspace.make_item(index_));
-  if (is_lead()) begin_watch();
+  if (sharing_.is_lead()) begin_watch();
   if (is_group_ && !item_.destination.empty()) return stage_group(item_fd.get());
   if (newest_) return stage_choice(item_fd.get());
   for (const auto& source : sources_) {
@@ -190,7 +190,7 @@ Result<std::string> Dataset::build_one(int item_fd, const std::string& source,
 
 void Dataset::begin_watch() {
   for (auto* key : {&before_, &after_})
-    key->emplace(dataset_key(item_, is_group_, sources_.front(), share_rules()));
+    key->emplace(dataset_key(item_, is_group_, sources_.front(), sharing_.rules(context_.umask)));
 }
 
 // The key of a directory is made of looks alone. So it is enough that it was the same when it was
@@ -203,8 +203,8 @@ void Dataset::look_again(const Piece& piece, const std::string& source) {
 
 Status Dataset::build(Piece& piece, const std::string& source, int dir_fd,
                       const std::string& name) {
-  set_kind(piece.kind());
-  const auto writes = is_shared() ? Piece::Writes::taken : Piece::Writes::kept;
+  progress_.set_kind(piece.kind());
+  const auto writes = sharing_.is_asked() ? Piece::Writes::taken : Piece::Writes::kept;
   if (before_ && !piece.is_directory()) add_source(*before_, source, piece.source_fd());
   Status built = piece.build({dir_fd, name, context_.umask, space_, writes});
   if (meter_.has_too_many_files()) {
@@ -218,11 +218,12 @@ Status Dataset::build(Piece& piece, const std::string& source, int dir_fd,
   if (after_) {
     look_again(piece, source);
     // Before the last source, the keys of a group do not agree.
-    if (source == sources_.back()) judge(before_->identity(), after_->identity());
+    if (source == sources_.back())
+      sharing_.judge(before_->identity(), after_->identity(), destination_path());
   }
-  add_note(piece.note());
-  add_note(piece.link_note());
-  if (!is_group_) add_note(piece.idle_globs());
+  progress_.add_note(piece.note());
+  progress_.add_note(piece.link_note());
+  if (!is_group_) progress_.add_note(piece.idle_globs());
   return {};
 }
 
@@ -243,8 +244,9 @@ std::string Dataset::chosen() const {
 // Uses the likely destination while the final one is not known.
 std::string Dataset::short_name() const {
   if (!item_.name.empty()) return nodestage::variable_name(item_.name);
-  const bool is_known = !destination_.empty() && destination_ != k_job_directory;
-  return nodestage::variable_name(is_known ? destination_ : destination_of(item_));
+  const std::string destination = progress_.destination();
+  const bool is_known = !destination.empty() && destination != k_job_directory;
+  return nodestage::variable_name(is_known ? destination : destination_of(item_));
 }
 
 std::string Dataset::variable_name() const { return "NODESTAGE_DATASET_" + short_name(); }

@@ -104,13 +104,13 @@ class Stage {
   // Delays the start, so that not all nodes start to read at the same moment.
   void delay(WorkerPhase phase) {
     const auto reads_little = [](const auto& item) {
-      return item->share_role() == ShareRole::link || item->is_relayed();
+      return item->sharing().is_link() || item->is_relayed();
     };
     if (order_.start_delay_ms == 0 || std::all_of(items_.begin(), items_.end(), reads_little))
       return;
     for (auto& item : items_) {
-      item->set_note("starts after " + human_duration(order_.start_delay_ms) +
-                     ", so that not all nodes read at once");
+      item->progress().set_note("starts after " + human_duration(order_.start_delay_ms) +
+                                ", so that not all nodes read at once");
     }
     report_.write(phase, items_);
     std::this_thread::sleep_for(std::chrono::milliseconds(order_.start_delay_ms));
@@ -120,7 +120,7 @@ class Stage {
     for (auto& item : items_) {
       const Status planned = guarded([&] { return item->plan(); });
       if (planned) {
-        item->set_note("");
+        item->progress().set_note("");
         (item->is_async() ? async_ : awaited_).push_back(item.get());
       } else {
         end(*item, planned);
@@ -227,7 +227,9 @@ class Stage {
         variables.push_back("NODESTAGE_DATASET=" + variable->value);
       variables.push_back(variable->name + "=" + variable->value);
     }
-    const auto is_cached = [](const auto& item) { return item->share_role() != ShareRole::own; };
+    const auto is_cached = [](const auto& item) {
+      return item->sharing().role() != ShareRole::own;
+    };
     if (std::any_of(items_.begin(), items_.end(), is_cached))
       variables.push_back("NODESTAGE_CACHE=" + order_.cache);
     return variables;

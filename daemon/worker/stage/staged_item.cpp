@@ -4,36 +4,21 @@
 
 #include <algorithm>
 
-#include "common/os/wall_clock.hpp"
 #include "common/text/human.hpp"
 #include "daemon/worker/basis/log.hpp"
 #include "daemon/worker/read/source.hpp"
 
 namespace nodestage {
-namespace {
-
-constexpr const char* k_read_only = "; it is read-only";  // so that EACCES is no riddle
-
-}  // namespace
-
-const SharedItem* decided_for(const StageOrder& order, std::size_t item) {
-  for (const auto& shared : order.shared) {
-    if (shared.item == item) return &shared;
-  }
-  return nullptr;
-}
-
-StagedItem::StagedItem(const std::string& source, Patience patience, Sharing sharing,
+StagedItem::StagedItem(const std::string& source, Patience patience, ItemSharing::Asked shared,
                        std::size_t index, const StageContext& context)
     : source_(source),
       patience_(patience),
-      sharing_(sharing),
       index_(index),
       context_(context),
-      decided_(sharing == Sharing::asked ? decided_for(context.order, index) : nullptr),
       meter_(context.rate, context.stop),
       relay_(context.relays, meter_),
-      space_(k_worker_directory_fd, context.allowance) {}
+      space_(k_worker_directory_fd, context.allowance),
+      sharing_(shared, index, context.order) {}
 
 Status StagedItem::measure() {
   bool all_files = true;
@@ -66,74 +51,30 @@ Result<Piece> StagedItem::open_piece(const std::string& source, const Unpacking&
 }
 
 Status StagedItem::run() {
-  {
-    const std::lock_guard lock(mutex_);
-    state_ = ItemState::working;
-    begun_ = Clock::now();
-  }
-  set_note("");
-  TRY(is_link() ? link() : stage());
-  add_note(share_note());
-  add_note(relay_.note());
+  progress_.begin();
+  TRY(sharing_.is_link() ? link() : stage());
+  progress_.add_note(sharing_.note());
+  progress_.add_note(relay_.note());
   return {};
 }
 
 Result<bool> StagedItem::keep_placed(const std::string& destination) {
   if (!context_.workspace.is_placed(destination)) return false;
-  if (is_shared()) TRY(context_.workspace.protect(destination));
-  add_note("already in place");
+  if (sharing_.is_asked()) TRY(context_.workspace.protect(destination));
+  progress_.add_note("already in place");
   return true;
 }
 
 Status StagedItem::place(int from_fd, const char* name, const std::string& destination) {
   TRY(context_.workspace.place(from_fd, name, destination));
-  return is_shared() ? context_.workspace.protect(destination) : Status();
+  return sharing_.is_asked() ? context_.workspace.protect(destination) : Status();
 }
 
 Status StagedItem::link() {
-  TRY_ASSIGN(const bool is_there, keep_placed(destination_));
-  if (!is_there) TRY(context_.workspace.link(decided_->path, destination_));
-  const bool is_linked = context_.workspace.is_link_to(destination_, decided_->path);
-  const std::lock_guard lock(mutex_);
-  is_linked_ = is_linked;
-  return {};
-}
-
-// The source is looked at as it was when it was identified.
-ShareRules StagedItem::share_rules() const {
-  return {context_.order, context_.umask, way_of(decided_->key)};
-}
-
-std::string StagedItem::judge(const SourceIdentity& before, const SourceIdentity& after) {
-  const std::lock_guard lock(mutex_);
-  const std::string path = destination_path();
-  if (!is_same(before, after) || before.key != decided_->key) {
-    unkept_ = before.why_not.empty() ? "it was changed while it was read" : before.why_not;
-  } else if (last_part(path) != last_part(decided_->path)) {
-    unkept_ = "it has another name here";
-  } else if (path.size() >= sizeof ItemRecord::destination) {
-    unkept_ = "its path is too long for that";
-  } else {
-    is_whole_ = true;
-  }
-  return is_whole_ ? decided_->path : path;
-}
-
-std::string StagedItem::share_note() const {
-  const std::lock_guard lock(mutex_);
-  if (decided_ == nullptr) return {};
-  const std::string& note = decided_->note;
-  switch (decided_->role) {
-    case ShareRole::own:
-      return note.empty() ? "" : "not shared: " + note + k_read_only;
-    case ShareRole::lead:
-      return (is_whole_ ? "shared: kept on this node for your further jobs"
-                        : "not shared: " + unkept_) +
-             k_read_only;
-    case ShareRole::link:
-      if (!is_linked_) return {};
-      return "shared, already here" + (note.empty() ? "" : " (" + note + ")") + k_read_only;
-  }
+  const std::string destination = progress_.destination();
+  TRY_ASSIGN(const bool is_there, keep_placed(destination));
+  if (!is_there) TRY(context_.workspace.link(sharing_.path(), destination));
+  if (context_.workspace.is_link_to(destination, sharing_.path())) sharing_.set_linked();
   return {};
 }
 
@@ -141,14 +82,7 @@ void StagedItem::end(const Status& status) {
   context_.workspace.remove_item(index_);
   first_.reset();
   space_.settle(need_.expected);
-  // What the job changes from here on has a later ctime than what was staged.
-  const std::uint64_t staged_ns = status ? pass_file_time() : 0;
-  const std::lock_guard lock(mutex_);
-  ended_ = Clock::now();
-  staged_ns_ = staged_ns;
-  state_ = status ? ItemState::done : ItemState::failed;
-  if (!status) note_ = status.error().text();
-  is_over_quota_ = !status && status.error().code == EDQUOT;
+  progress_.end(status);
   if (status || !is_stopped(status.error())) {
     log_line(noun() + (" " + source_) + (status ? ": done" : ": failed: " + status.error().text()));
   }
@@ -164,38 +98,38 @@ bool StagedItem::is_needed() const {
 }
 
 std::optional<StagedItem::Variable> StagedItem::variable() const {
-  const std::lock_guard lock(mutex_);
-  if (destination_.empty() || state_ == ItemState::failed) return std::nullopt;
-  const bool is_in_cache = is_linked_ || (is_whole_ && !is_async());
-  return Variable{variable_name(), is_in_cache ? decided_->path : destination_path()};
+  if (progress_.destination().empty() || progress_.state() == ItemState::failed)
+    return std::nullopt;
+  const bool is_in_cache = sharing_.is_linked() || (sharing_.is_whole() && !is_async());
+  return Variable{variable_name(), is_in_cache ? sharing_.path() : destination_path()};
 }
 
-// The job directory while nothing more is known.
 std::string StagedItem::destination_path() const {
-  const bool is_whole = destination_.empty() || destination_ == k_job_directory;
-  return context_.order.directory + (is_whole ? "" : "/" + destination_);
+  const std::string destination = progress_.destination();
+  const bool is_whole = destination.empty() || destination == k_job_directory;
+  return context_.order.directory + (is_whole ? "" : "/" + destination);
 }
 
 ItemRecord StagedItem::record() const {
-  const std::lock_guard lock(mutex_);
   ItemRecord record{};
-  record.state = static_cast<std::uint32_t>(state_);
-  record.flags = (is_async() ? k_item_async : 0) |
-                 (is_needed() || is_async() ? 0 : k_item_optional) | kind_flag() | share_flags();
-  tell_amounts(record);
-  record.staged_ns = staged_ns_;
-  if (begun_) tell_times(record);
-  tell_texts(record);
+  record.flags = flags();
+  fill_amounts(record);
+  progress_.fill(record, meter_.last_read, sources_.size());
+  if (state_of(record) == ItemState::done)
+    record.flags |=
+        (sharing_.is_whole() ? k_item_whole : 0) | (sharing_.is_linked() ? k_item_linked : 0);
+  set_field(record.source, shortened(source_, sizeof record.source - 1));
+  set_field(record.destination, shortened(destination_path(), sizeof record.destination - 1));
+  set_field(record.name, short_name());
   return record;
 }
 
-std::uint32_t StagedItem::share_flags() const {
-  const bool is_done = state_ == ItemState::done;
-  return (is_shared() ? k_item_shared : 0) | (is_over_quota_ ? k_item_over_quota : 0) |
-         (is_done && is_whole_ ? k_item_whole : 0) | (is_done && is_linked_ ? k_item_linked : 0);
+std::uint32_t StagedItem::flags() const {
+  return (is_async() ? k_item_async : 0) | (is_needed() || is_async() ? 0 : k_item_optional) |
+         kind_flag() | (sharing_.is_asked() ? k_item_shared : 0);
 }
 
-void StagedItem::tell_amounts(ItemRecord& record) const {
+void StagedItem::fill_amounts(ItemRecord& record) const {
   record.bytes_total = meter_.bytes_total;
   record.bytes_read = meter_.bytes_read;
   // Some parts of a zip or 7z file are read twice.
@@ -205,49 +139,6 @@ void StagedItem::tell_amounts(ItemRecord& record) const {
   if (!relay_.was_asked()) return;
   record.bytes_from_storage = meter_.from_storage;
   record.bytes_from_nodes = meter_.from_nodes;
-}
-
-void StagedItem::tell_times(ItemRecord& record) const {
-  const auto spent = ended_.value_or(Clock::now()) - *begun_;
-  record.elapsed_ms = static_cast<std::uint64_t>(
-      std::chrono::duration_cast<std::chrono::milliseconds>(spent).count());
-  record.begun_ms = wall_ms(*begun_);
-  // Something is read before, to learn the need: of a small source that is all.
-  const Clock::time_point read_to = meter_.last_read;
-  if (read_to != Clock::time_point()) record.read_to_ms = wall_ms(std::max(read_to, *begun_));
-  if (ended_) record.ended_ms = wall_ms(*ended_);
-}
-
-void StagedItem::tell_texts(ItemRecord& record) const {
-  const std::string kind =
-      sources_.size() > 1 ? human_count(sources_.size()) + " × " + kind_ : kind_;
-  set_field(record.what, kind_.empty() ? kind_ : kind);
-  set_field(record.source, shortened(source_, sizeof record.source - 1));
-  set_field(record.destination, shortened(destination_path(), sizeof record.destination - 1));
-  set_field(record.name, short_name());
-  set_field(record.note, shortened(note_, sizeof record.note - 1));
-}
-
-void StagedItem::set_note(const std::string& text) {
-  const std::lock_guard lock(mutex_);
-  note_ = text;
-}
-
-void StagedItem::add_note(const std::string& text) {
-  const std::lock_guard lock(mutex_);
-  if (text.empty() || note_.find(text) != std::string::npos) return;
-  if (!note_.empty()) note_ += "; ";
-  note_ += text;
-}
-
-void StagedItem::set_kind(const std::string& kind) {
-  const std::lock_guard lock(mutex_);
-  kind_ = kind_.empty() || kind_ == kind ? kind : "sources";
-}
-
-void StagedItem::set_destination(const std::string& destination) {
-  const std::lock_guard lock(mutex_);
-  destination_ = destination;
 }
 
 }  // namespace nodestage

@@ -1,13 +1,12 @@
 // StagedItem: one item of a request that a worker stages, a dataset or a virtual environment: its
-// position among the others, the space that it needs, and its progress.
+// position among the others, the space that it needs, and its parts for what the others may know:
+// its progress and its sharing.
 #pragma once
 
 #include <sys/types.h>
 
 #include <atomic>
-#include <chrono>
 #include <memory>
-#include <mutex>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -20,8 +19,9 @@
 #include "daemon/worker/budget/meter.hpp"
 #include "daemon/worker/budget/space.hpp"
 #include "daemon/worker/piece/piece.hpp"
-#include "daemon/worker/share/share_key.hpp"
 #include "daemon/worker/spool/item_relay.hpp"
+#include "daemon/worker/stage/item_progress.hpp"
+#include "daemon/worker/stage/item_sharing.hpp"
 #include "daemon/worker/stage/workspace.hpp"
 
 namespace nodestage {
@@ -38,9 +38,6 @@ struct StageContext {
   std::size_t at_once;     // items that run side by side
   PieceLimits limits;      // of each of them
 };
-
-// What was decided for a shared item of the request; null: nothing, so it is the job's own.
-const SharedItem* decided_for(const StageOrder& order, std::size_t item);
 
 // An item with `shared` gets no write bits, whatever its ShareRole. One that is only linked is
 // neither opened nor weighed.
@@ -88,25 +85,23 @@ class StagedItem {
   [[nodiscard]] std::string source() const { return shown(source_); }
   [[nodiscard]] bool is_async() const { return patience_ == Patience::async; }
   [[nodiscard]] bool is_needed() const;  // its failure fails the job
-  [[nodiscard]] ShareRole share_role() const { return decided_ ? decided_->role : ShareRole::own; }
-  void set_note(const std::string& text);
+  [[nodiscard]] const ItemSharing& sharing() const { return sharing_; }
+  [[nodiscard]] ItemProgress& progress() { return progress_; }
 
  protected:
-  using Clock = std::chrono::steady_clock;
   // Whether the job waits for it, and fails with it.
   enum class Patience { needed, optional, async };
-  enum class Sharing { none, asked };  // `shared`
 
   // All is borrowed.
-  StagedItem(const std::string& source, Patience patience, Sharing sharing, std::size_t index,
-             const StageContext& context);
+  StagedItem(const std::string& source, Patience patience, ItemSharing::Asked shared,
+             std::size_t index, const StageContext& context);
 
   // The work of run().
   virtual Status stage() = 0;
-  [[nodiscard]] virtual const char* noun() const = 0;           // for the log: "dataset"
-  [[nodiscard]] virtual std::uint32_t kind_flag() const = 0;    // of the record
-  [[nodiscard]] virtual std::string short_name() const = 0;     // of the record; under mutex_
-  [[nodiscard]] virtual std::string variable_name() const = 0;  // under mutex_
+  [[nodiscard]] virtual const char* noun() const = 0;         // for the log: "dataset"
+  [[nodiscard]] virtual std::uint32_t kind_flag() const = 0;  // of the record
+  [[nodiscard]] virtual std::string short_name() const = 0;   // of the record
+  [[nodiscard]] virtual std::string variable_name() const = 0;
 
   // Looks at sources_, which must be there, and learns how large they are.
   Status measure();
@@ -115,24 +110,14 @@ class StagedItem {
   Result<Piece> open_piece(const std::string& source, const Unpacking& wanted);
   Result<bool> keep_placed(const std::string& destination);
   Status place(int from_fd, const char* name, const std::string& destination);
-  [[nodiscard]] bool is_shared() const { return sharing_ == Sharing::asked; }
-  [[nodiscard]] bool is_link() const { return share_role() == ShareRole::link; }
-  [[nodiscard]] bool is_lead() const { return share_role() == ShareRole::lead; }
-  [[nodiscard]] ShareRules share_rules() const;
-  // Of an item that leads, when its sources were read: whether it can be kept, by what they were
-  // before and after that. Its destination must be known. Returns the path that the job will use.
-  std::string judge(const SourceIdentity& before, const SourceIdentity& after);
-  void set_kind(const std::string& kind);
-  void set_destination(const std::string& destination);
-  void add_note(const std::string& text);
+  // Where the job finds the item: the job directory while nothing more is known.
+  [[nodiscard]] std::string destination_path() const;
 
   static constexpr std::string_view k_job_directory = ".";
   const std::string& source_;
   const Patience patience_;
-  const Sharing sharing_;
   const std::size_t index_;
   const StageContext& context_;
-  const SharedItem* const decided_;  // null for an item without `shared`
   Meter meter_;
   ItemRelay relay_;
   Space space_;
@@ -142,28 +127,13 @@ class StagedItem {
   std::optional<Piece> first_;  // of the sources, when it is open already
   Need need_;
 
-  mutable std::mutex mutex_;  // over what follows
-  bool is_over_quota_ = false;
-  ItemState state_ = ItemState::waiting;
-  std::string kind_;
-  std::string note_;
-  std::string destination_;  // "." for the job directory itself
-  std::optional<Clock::time_point> begun_;
-  std::optional<Clock::time_point> ended_;
-  std::uint64_t staged_ns_ = 0;                                  // of its record
-  bool is_whole_ = false;                                        // staged to be kept, and it can be
-  bool is_linked_ = false;                                       // only linked
-  std::string unkept_ = "an earlier try of this job staged it";  // why it is not whole
+  ItemSharing sharing_;
+  ItemProgress progress_;
 
  private:
   Status link();
-  [[nodiscard]] std::string share_note() const;  // takes mutex_
-  // Under mutex_.
-  void tell_amounts(ItemRecord& record) const;
-  void tell_times(ItemRecord& record) const;
-  void tell_texts(ItemRecord& record) const;
-  [[nodiscard]] std::string destination_path() const;
-  [[nodiscard]] std::uint32_t share_flags() const;
+  void fill_amounts(ItemRecord& record) const;
+  [[nodiscard]] std::uint32_t flags() const;
 };
 
 // In the request's order: datasets, then the environment.
