@@ -7,7 +7,7 @@
 //      (status_file.hpp): flag k_item_shared; `name`: its key, or "" if it must not be kept, and
 //      then `note`: why; `what`: the last part of its destination; bytes_total: of its source.
 //   2. The daemon decides what the job does with it: ShareRole.
-//   3. The worker task `stage` is told by StageOrder::shared. An item that it staged to be kept
+//   3. The worker task `stage` learns it from StageOrder::shared. An item that it staged to be kept
 //      has the flag k_item_whole, and one that it only linked k_item_linked.
 //   4. The daemon moves a whole item into the cache by one exchange of names, which leaves the link
 //      in the job directory.

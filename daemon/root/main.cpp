@@ -43,7 +43,7 @@ struct Arguments {
   std::string keep_cgroup;  // the file to write; "": run as the daemon
 };
 
-// sysexits.h's EX_CONFIG: tells systemd not to restart the daemon until somebody edits the
+// sysexits.h's EX_CONFIG: systemd does not restart the daemon until somebody edits the
 // configuration.
 constexpr int k_wrong_config = 78;
 
@@ -101,7 +101,7 @@ struct Found {
   SandboxState sandbox;
   CredentialState credentials;
 };
-void tell_about(const Config& config, const Found& found, const std::string& runtime_dir) {
+void write_about(const Config& config, const Found& found, const std::string& runtime_dir) {
   const DaemonAbout about{k_version,
                           tmpdir_root(config),
                           config.staging.leave_free_bytes,
@@ -112,8 +112,8 @@ void tell_about(const Config& config, const Found& found, const std::string& run
                           config.worker.sandbox == SandboxNeed::required,
                           config.stageout.least_interval_s,
                           found.credentials};
-  const Status told = replace_textfile(runtime_dir + "/about", encode_about(about));
-  if (!told) log::error("{}", told.error().what);
+  const Status written = replace_textfile(runtime_dir + "/about", encode_about(about));
+  if (!written) log::error("{}", written.error().what);
 }
 
 // Takes over what may change while there are jobs. The rest needs a restart.
@@ -212,7 +212,7 @@ Status serve(const Arguments& arguments, Config& config) {
   journal.sync_by(disk);
   Found found;
   TRY_ASSIGN(Cgroups cgroups, find_cgroups(config, runtime_dir, found));
-  tell_about(config, found, runtime_dir);
+  write_about(config, found, runtime_dir);
   Workers workers(loop, std::move(cgroups));
   Trash trash(loop, areas, workers, config);
   Peers peers(loop, config);
@@ -228,14 +228,14 @@ Status serve(const Arguments& arguments, Config& config) {
       [&jobs](const PeerNote& note, const std::string& address) { jobs.take_note(note, address); },
       [&] {
         found.credentials = peers.credentials();
-        tell_about(config, found, runtime_dir);
+        write_about(config, found, runtime_dir);
       });
   jobs.recover();
   metrics.settings_changed();
   SandboxProbe probe(workers, config);
   probe.start(runtime_dir, [&](const SandboxState& state) {
     found.sandbox = state;
-    tell_about(config, found, runtime_dir);
+    write_about(config, found, runtime_dir);
   });
   TRY(loop.watch(signals.get(), [&] {
     signalfd_siginfo info{};
@@ -245,7 +245,7 @@ Status serve(const Arguments& arguments, Config& config) {
     peers.settings_changed();
     jobs.settings_changed();
     metrics.settings_changed();
-    tell_about(config, found, runtime_dir);
+    write_about(config, found, runtime_dir);
   }));
   log::info("nodestaged {} serves {}; job directories: {}", k_version, config.daemon.socket,
             config.tmpdir.path);

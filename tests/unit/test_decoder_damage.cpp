@@ -10,9 +10,9 @@ using namespace nodestage;
 static void check_damaged(DecodeRun& run, const std::string& bytes, const std::string& data) {
   write_file(run.scratch / "bad", bytes);
   const Decoded decoded = run.decode("bad");
-  const bool is_told = !decoded.fault.empty() || !decoded.note.empty();
+  const bool is_reported = !decoded.fault.empty() || !decoded.note.empty();
   // Without a magic it is a plain file.
-  CHECK((is_told || decoded.data == data || decoded.data == bytes));
+  CHECK((is_reported || decoded.data == data || decoded.data == bytes));
 }
 
 TEST_CASE("a flipped bit anywhere is noticed") {

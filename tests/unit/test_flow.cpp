@@ -87,7 +87,7 @@ TEST_CASE("each fact has its steps") {
       {Fact::stopped, {wait, finish, lose_removed, give_up, ask_outcome, stage_out}},
       {Fact::outcome_known, {stage_out}},
       {Fact::stage_out_exited, {read_stage_out}},
-      {Fact::delivered, {let_go, report}},
+      {Fact::delivered, {release, report}},
       {Fact::undelivered, {move_to_hold}},
       {Fact::reported, {finish}},
       {Fact::kept, {hold}},

@@ -72,8 +72,8 @@ TEST_CASE("of several nodes, what has a similar name is kept; a log of its own i
     job.order.node_count = 2;
     CHECK(job.run() == (row.is_kept ? 1 : 0));
     CHECK(job.state() == (row.is_kept ? ItemState::failed : ItemState::skipped));
-    const bool is_told = (job.status.items[0].flags & k_item_missing) != 0;
-    CHECK(is_told == (!row.is_kept && row.node == 0));
+    const bool is_reported = (job.status.items[0].flags & k_item_missing) != 0;
+    CHECK(is_reported == (!row.is_kept && row.node == 0));
   }
 }
 

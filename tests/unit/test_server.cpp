@@ -33,7 +33,7 @@ struct Crowd {
       REQUIRE(::mkdir(tree.c_str(), 0700) == 0);
       REQUIRE(::chown(tree.c_str(), uid, uid) == 0);
       record.hold.since = record.hold.warned_at = static_cast<std::uint64_t>(::time(nullptr));
-      record.hold.is_measured = record.hold.is_told = true;
+      record.hold.is_measured = record.hold.notice_is_current = true;
       record.hold.reasons.assign(100, std::string(600, 'x'));
       node.keep(record);
     }
@@ -116,7 +116,7 @@ TEST_CASE("a list that is longer than a socket holds arrives whole") {
     REQUIRE(::mkdir(tree.c_str(), 0700) == 0);
     REQUIRE(::chown(tree.c_str(), 1000, 1000) == 0);
     record.hold.since = record.hold.warned_at = static_cast<std::uint64_t>(::time(nullptr));
-    record.hold.is_measured = record.hold.is_told = true;
+    record.hold.is_measured = record.hold.notice_is_current = true;
     record.hold.reasons.assign(8, std::string(500, 'x'));
     node.keep(record);
   }

@@ -26,7 +26,7 @@ struct HoldRecord {
   std::uint64_t bytes = 0;           // disk space of the whole tree
   std::uint64_t inodes = 0;          // of the whole tree
   bool is_measured = false;          // whether both are known
-  bool is_told = false;              // the user's notice is up to date
+  bool notice_is_current = false;    // the user's notice is up to date
   std::uint64_t warned_at = 0;       // 0: no warning of the expiry was given yet
   std::uint64_t delivered = 0;       // bit i: item i of --stage-out needs no further delivery
   std::vector<std::string> reasons;  // what was not delivered and why; printable
@@ -62,7 +62,7 @@ struct JobRecord {
   ProcessMark relayer;               // of the worker with the task `relay`; pid 0: none
   std::vector<ReportPush> pushes;    // the latest k_max_report_pushes
   std::uint32_t pushes_in_all = 0;   // that have ended
-  bool push_has_failed = false;      // the last thing that its user was told of them
+  bool push_has_failed = false;      // as its user knows it
   std::vector<SharedItem> shared;    // what it does with its shared items; keeps them in the cache
   // Of a job with several nodes:
   Verdict verdict = Verdict::open;

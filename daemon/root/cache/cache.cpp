@@ -132,7 +132,7 @@ void Cache::hit(const std::string& name) {
       added(at_.counters.cache.bytes_not_read, found->second.entry.source_bytes);
 }
 
-void Cache::let_go(const JobKey& job) {
+void Cache::release(const JobKey& job) {
   std::vector<std::string> left;
   for (auto& [name, kept] : entries_) {
     if (kept.users.erase(job) == 0) continue;

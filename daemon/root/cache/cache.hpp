@@ -69,10 +69,10 @@ class Cache {
   // then, some milliseconds, no job may run that uses it.
   [[nodiscard]] bool is_settled(const std::string& name) const;
 
-  // Notes that the job uses the entry until let_go(). Does nothing where there is none.
+  // Notes that the job uses the entry until release(). Does nothing where there is none.
   void use(const std::string& name, const JobKey& job);
   void hit(const std::string& name);  // counts it
-  void let_go(const JobKey& job);
+  void release(const JobKey& job);
 
   // Returns how much of that file system make_room() can free, at most.
   [[nodiscard]] Amount unused_on(int disk_fd) const;

@@ -65,7 +65,7 @@ enum class Step {
   move_to_hold,
   hold,          // note that the results are held, and answer the epilog
   look_after,    // try held results again, measure them, warn of their expiry
-  let_go,        // write to the user that held results are delivered
+  release,       // write to the user that held results are delivered
   lose_mount,    // write to the user what is lost with the site's mount
   lose_removed,  // write to the user what another program has removed
   finish,        // move the tree to the trash, note that the job is gone, and answer the epilog
@@ -141,7 +141,7 @@ inline constexpr FlowRow k_flow[] = {
     {Fact::stopped,          Condition::always,         Step::stage_out},
     {Fact::outcome_known,    Condition::always,         Step::stage_out},
     {Fact::stage_out_exited, Condition::always,         Step::read_stage_out},
-    {Fact::delivered,        Condition::was_held,       Step::let_go},
+    {Fact::delivered,        Condition::was_held,       Step::release},
     {Fact::delivered,        Condition::always,         Step::report},
     {Fact::reported,         Condition::always,         Step::finish},
     {Fact::undelivered,      Condition::always,         Step::move_to_hold},

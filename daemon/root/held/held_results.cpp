@@ -41,7 +41,7 @@ void HeldResults::note_failure(JobRecord& record) {
   const std::uint64_t now = at_.loop.wall_s();
   if (hold.since == 0) hold.since = now;
   const std::vector<std::string> reasons = reasons_of(status, record.cause);
-  if (reasons != hold.reasons) hold.is_told = false;
+  if (reasons != hold.reasons) hold.notice_is_current = false;
   hold.reasons = reasons;
   hold.delivered |= delivered_items(status);
   hold.waits_for_user = waits_for_user(status);
@@ -60,7 +60,7 @@ void HeldResults::look_after(JobRecord& record) {
     measurements_.expect(record.key());
   else
     measurements_.ask(record);
-  if (!record.hold.is_told) tell_held(record);
+  if (!record.hold.notice_is_current) write_held_notice(record);
   recoveries_.go_on(record);
   set_timer(record.key());
 }
@@ -108,8 +108,8 @@ void HeldResults::timer_due(const JobKey& key) {
     log::warn(about(*record),
               "results that could not be delivered are removed, having been kept since {}",
               human_date(hold.since));
-    return let_go(*record, expired_notice(*record),
-                  "the results were removed after the time for which the site holds them");
+    return release(*record, expired_notice(*record),
+                   "the results were removed after the time for which the site holds them");
   }
   const auto due = measurements_.due(key);
   if (due && now >= *due) measurements_.ask(*record);
@@ -132,7 +132,7 @@ void HeldResults::warn(JobRecord& record) {
   log::warn(about(record), "results that could not be delivered are removed on {}",
             human_date(hold_times(record.hold, at_.config.hold).expire));
   at_.table.save(record);
-  tell_held(record);
+  write_held_notice(record);
 }
 
 Turns::Begun HeldResults::try_again(const JobKey& key) {
@@ -166,10 +166,11 @@ bool HeldResults::is_taken_away(const JobRecord& record) {
 }
 
 // The notice comes first: if this daemon is killed meanwhile, the next one does both again.
-void HeldResults::let_go(JobRecord& record, const std::string& text, std::string parting) {
+void HeldResults::release(JobRecord& record, const std::string& text, std::string parting) {
   partings_[record.key()] = std::move(parting);
-  tell_user(record, text,
-            [this, key = record.key()](Notices::Written) { at_.events.done(key, Fact::released); });
+  write_notice(record, text, [this, key = record.key()](Notices::Written) {
+    at_.events.done(key, Fact::released);
+  });
 }
 
 std::string HeldResults::parting(const JobKey& key) const {
@@ -185,22 +186,22 @@ void HeldResults::forget(const JobRecord& record) {
   partings_.erase(key);
 }
 
-void HeldResults::tell_user(const JobRecord& record, const std::string& text,
-                            Notices::OnWritten told) const {
+void HeldResults::write_notice(const JobRecord& record, const std::string& text,
+                               Notices::OnWritten done) const {
   WorkerStart start = at_.workers.order(record, WorkerTask::notice);
   start.request = text;
-  at_.notices.write(std::move(start), about(record, "notice"), std::move(told));
+  at_.notices.write(std::move(start), about(record, "notice"), std::move(done));
 }
 
 // A notice that could not be written is tried again with the next failed delivery.
-void HeldResults::tell_held(const JobRecord& record) {
-  tell_user(record, held_notice(record, at_.config.hold),
-            [this, key = record.key()](Notices::Written outcome) {
-              JobRecord* told = at_.table.find(key);
-              if (told == nullptr || outcome == Notices::Written::no) return;
-              told->hold.is_told = true;
-              at_.table.save(*told);
-            });
+void HeldResults::write_held_notice(const JobRecord& record) {
+  write_notice(record, held_notice(record, at_.config.hold),
+               [this, key = record.key()](Notices::Written outcome) {
+                 JobRecord* current = at_.table.find(key);
+                 if (current == nullptr || outcome == Notices::Written::no) return;
+                 current->hold.notice_is_current = true;
+                 at_.table.save(*current);
+               });
 }
 
 std::vector<JobKey> HeldResults::find(const Recover& ask) const {
@@ -243,7 +244,7 @@ void HeldResults::recovery_ended(const JobKey& key, const std::optional<std::str
   JobRecord* record = at_.table.find(key);
   if (record == nullptr) return;
   if (!directory) return set_timer(key);
-  tell_user(*record, recovered_notice(*record, *directory), [](Notices::Written) {});
+  write_notice(*record, recovered_notice(*record, *directory), [](Notices::Written) {});
   partings_[key] = "the results were recovered to " + *directory;
   at_.events.done(key, Fact::released);
 }

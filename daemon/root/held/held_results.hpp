@@ -51,11 +51,12 @@ class HeldResults {
   void settings_changed();
 
   // Reports `released` after the notice `text` to their user. `parting`: why, for the report.
-  void let_go(JobRecord& record, const std::string& text, std::string parting = {});
+  void release(JobRecord& record, const std::string& text, std::string parting = {});
   [[nodiscard]] bool is_leaving(const JobKey& key) const { return partings_.count(key) > 0; }
   // Why held results left; "" when they did not, or were delivered.
   [[nodiscard]] std::string parting(const JobKey& key) const;
-  void tell_user(const JobRecord& record, const std::string& text, Notices::OnWritten told) const;
+  void write_notice(const JobRecord& record, const std::string& text,
+                    Notices::OnWritten done) const;
   // The job is about to be forgotten.
   void forget(const JobRecord& record);
 
@@ -78,7 +79,7 @@ class HeldResults {
   [[nodiscard]] bool is_busy(const JobKey& key) const;
   Turns::Begun try_again(const JobKey& key);
   [[nodiscard]] bool is_taken_away(const JobRecord& record);
-  void tell_held(const JobRecord& record);
+  void write_held_notice(const JobRecord& record);
   void recovery_ended(const JobKey& key, const std::optional<std::string>& directory);
 
   // For each user and kind of work: targets that hang delay only their owner's other results, and

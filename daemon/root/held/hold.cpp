@@ -59,8 +59,8 @@ std::uint64_t retry_delay_s(std::uint32_t tries, std::uint64_t first, std::uint6
 HoldTimes hold_times(const HoldRecord& hold, const Config::Hold& settings) {
   const std::uint64_t notice_s = std::min(settings.warn_days, settings.days) * k_day_s;
   const std::uint64_t expire = hold.since + settings.days * k_day_s;
-  const std::uint64_t told = hold.warned_at == 0 ? 0 : hold.warned_at + notice_s;
-  return {expire - notice_s, std::max(expire, told)};
+  const std::uint64_t warned_end = hold.warned_at == 0 ? 0 : hold.warned_at + notice_s;
+  return {expire - notice_s, std::max(expire, warned_end)};
 }
 
 void mend_times(HoldRecord& hold, const Config::Hold& settings, std::uint64_t now) {

@@ -15,7 +15,7 @@ bool is_first_node(const JobRecord& record) {
   return record.begin.node_index == 0 || record.begin.node_count == 1;
 }
 
-bool is_told(const ItemRecord& item, const JobRecord& record) {
+bool is_reported(const ItemRecord& item, const JobRecord& record) {
   return state_of(item) != ItemState::skipped || is_first_node(record);
 }
 
@@ -40,7 +40,7 @@ std::vector<std::string> result_lines(const JobRecord& record, const WorkerStatu
     lines.emplace_back("deliveries while the job ran had failed; this is what its end has done:");
   const std::vector<std::string> all = delivery_lines(status);
   for (std::size_t i = 0; i < all.size(); ++i) {
-    if (is_told(status.items[i], record)) lines.push_back(all[i]);
+    if (is_reported(status.items[i], record)) lines.push_back(all[i]);
   }
   return lines;
 }

@@ -146,7 +146,7 @@ void PowerKeeper::take_from_list() {
 
 void PowerKeeper::notify(const std::string& word, const std::string& node) {
   const std::string program = at_.config.hold.notify;
-  // The setting was removed meanwhile: there is nobody to tell.
+  // The setting was removed meanwhile: there is nobody to notify.
   if (program.empty()) {
     said_.is_notified = false;
     return said();

@@ -17,7 +17,7 @@ constexpr const char* k_waited_long = "the epilog could wait no longer";
 // More than a worker whose time is over and whose exit is awaited can take.
 constexpr std::uint64_t k_answer_margin_s = 60;
 // For the job's output to take the lines about its results.
-constexpr std::chrono::seconds k_telling_wait{10};
+constexpr std::chrono::seconds k_reporting_wait{10};
 // Until what could not be moved to the trash is moved again.
 constexpr std::chrono::seconds k_first_pause{2};
 constexpr std::chrono::seconds k_pause{60};
@@ -137,15 +137,15 @@ void Ending::report(JobRecord& record) {
   const WorkerStatus status = at_.files.status(key, WorkerTask::stage_out);
   const std::string missing = missing_notice(record, status);
   if (!missing.empty())
-    at_.held.tell_user(record, missing, [](Notices::Written) {});
+    at_.held.write_notice(record, missing, [](Notices::Written) {});
   else if (record.push_has_failed)
-    at_.held.tell_user(record, delivered_notice(record), [](Notices::Written) {});
-  telling_[key] = at_.loop.after(k_telling_wait, [this, key] { told(key); });
-  at_.output.append(record, result_lines(record, status), [this, key] { told(key); });
+    at_.held.write_notice(record, delivered_notice(record), [](Notices::Written) {});
+  reporting_[key] = at_.loop.after(k_reporting_wait, [this, key] { reported(key); });
+  at_.output.append(record, result_lines(record, status), [this, key] { reported(key); });
 }
 
-void Ending::told(const JobKey& key) {
-  const auto node = telling_.extract(key);
+void Ending::reported(const JobKey& key) {
+  const auto node = reporting_.extract(key);
   if (node.empty()) return;  // the patience was over first
   at_.loop.cancel(node.mapped());
   at_.events.done(key, Fact::reported);
@@ -157,7 +157,7 @@ void Ending::go_on_in_background(const JobKey& key) {
   JobRecord* record = at_.table.find(key);
   if (record == nullptr) return;
   if (at_.held.is_leaving(key)) return answer(key, {EndOutcome::lost, record->cause});
-  if (telling_.contains(key)) return told(key);
+  if (reporting_.contains(key)) return reported(key);
   move_to_hold(*record);
   if (!record->in_hold && !record->directory_is_ours) {
     log::warn(about(*record), "the epilog can wait no longer, and the site unmounts the directory");
@@ -195,9 +195,9 @@ void Ending::keep(JobRecord& record) {
   const WorkerStatus status = at_.files.status(key, WorkerTask::stage_out);
   if (record.hold.since == 0) at_.output.append(record, held_lines(record, status, record.cause));
   // What its user can mend needs no administrator; what has become worse does.
-  const bool was_told = record.hold.since != 0 && !record.hold.waits_for_user;
+  const bool was_reported = record.hold.since != 0 && !record.hold.waits_for_user;
   const bool is_users = waits_for_user(status);
-  log::write(is_users || was_told ? log::Level::warn : log::Level::err, about(record),
+  log::write(is_users || was_reported ? log::Level::warn : log::Level::err, about(record),
              "the stage-out failed and the data are kept in " + at_.files.kept_in(record) + ": " +
                  record.cause);
   if (record.hold.since == 0 && can_be_switched_off(record, at_.config.hold))

@@ -85,7 +85,7 @@ class Ending {
 
   Status start_worker(JobRecord& record);
   void fail(JobRecord& record, const std::string& cause);
-  void told(const JobKey& key);
+  void reported(const JobKey& key);
   void go_on_in_background(const JobKey& key);
   Status move_to_trash(const JobRecord& record);
   void remove_again_after(std::chrono::seconds pause);
@@ -93,7 +93,7 @@ class Ending {
   Places at_;
   std::map<JobKey, Enders> enders_;
   // Of jobs whose results are delivered, while their output hears of it: the end of the patience.
-  std::map<JobKey, Loop::TimerId> telling_;
+  std::map<JobKey, Loop::TimerId> reporting_;
   std::optional<Loop::TimerId> again_;  // for the trees of jobs that are gone
   std::set<JobKey> late_;  // in the site's directory, until the last worker there has been killed
 };

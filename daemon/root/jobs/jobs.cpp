@@ -60,7 +60,7 @@ Message Jobs::begin(const Begin& begin) {
   if (const auto* refused = std::get_if<Refused>(&answer); refused != nullptr && !known) {
     counters_.add_failure(Activity::stage, FailureCause::refused);
     log::warn(about(begin), "refused: {}", refused->what);
-    outcomes_.tell_refusal(begin, refused->what);
+    outcomes_.report_refusal(begin, refused->what);
   }
   return answer;
 }
@@ -165,7 +165,7 @@ Message Jobs::exited(const Exited& exited) {
   if (status == exited.wait_status && (same_step || exited.wait_status == 0)) return Accepted{};
   status = exited.wait_status;
   table_.save(*record);
-  if (batch) talk_.tell_all_nodes(*record);
+  if (batch) talk_.send_to_all_nodes(*record);
   return Accepted{};
 }
 
@@ -299,8 +299,8 @@ void Jobs::decided(const JobKey& key) {
     counters_.add_failure(Activity::stage, FailureCause::other_node);
   }
   table_.save(record);
-  talk_.tell_all_nodes(record);
-  waiting_.tell(key);
+  talk_.send_to_all_nodes(record);
+  waiting_.answer(key);
 }
 
 }  // namespace nodestage

@@ -23,7 +23,7 @@ void Jobs::done(const JobKey& reported, Fact fact) {
     if (facts.last == Fact::stopped) record->cause.clear();
     facts_[key] = Fact::under_way;
     start(step, *record);
-    waiting_.tell(key);
+    waiting_.answer(key);
   }
   moving_.erase(key);
 }
@@ -88,17 +88,17 @@ void Jobs::start(Step step, JobRecord& record) {
       return ending_.answer(key, {EndOutcome::held, record.cause});
     case Step::look_after:
       return held_.look_after(record);
-    case Step::let_go:
-      return held_.let_go(record, delivered_notice(record));
+    case Step::release:
+      return held_.release(record, delivered_notice(record));
     case Step::lose_mount:
       ending_.lose(record, Loss::mount);
-      return held_.let_go(
+      return held_.release(
           record, lost_notice(record, Loss::mount),
           "the results could not be delivered, and were lost with the site's directory");
     case Step::lose_removed:
       if (!ending_.lose_what_was_removed(record)) return done(key, Fact::released);
-      return held_.let_go(record, lost_notice(record, Loss::removed),
-                          "the results were lost: another program had removed their directory");
+      return held_.release(record, lost_notice(record, Loss::removed),
+                           "the results were lost: another program had removed their directory");
     case Step::finish:
       ending_.finish(record);
       views_.keep_report(record);
@@ -144,7 +144,7 @@ void Jobs::watch(JobRecord& record) {
 void Jobs::stop(JobRecord& record) {
   if (record.times.ended == 0) record.times.ended = at_.loop.wall_ms();
   if (record.cause.empty()) record.cause = "the job has ended";
-  talk_.tell_all_nodes(record);
+  talk_.send_to_all_nodes(record);
   staging_.stop(record);
   pushes_.stop(record);
   done(record.key(), Fact::stopped);

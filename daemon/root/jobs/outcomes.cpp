@@ -60,11 +60,11 @@ bool Outcomes::answer(const PeerNote& note) {
   return true;
 }
 
-void Outcomes::tell_refusal(const Begin& begin, const std::string& what) {
-  tell_refusal(begin, what, k_refusal_tries);
+void Outcomes::report_refusal(const Begin& begin, const std::string& what) {
+  report_refusal(begin, what, k_refusal_tries);
 }
 
-void Outcomes::tell_refusal(const Begin& begin, const std::string& what, unsigned tries) {
+void Outcomes::report_refusal(const Begin& begin, const std::string& what, unsigned tries) {
   if (!spans_nodes(begin) || begin.node_index == 0 || tries == 0 || at_.peers.off()) return;
   NodeNote note;
   note.state = NodeState::failed;
@@ -73,7 +73,7 @@ void Outcomes::tell_refusal(const Begin& begin, const std::string& what, unsigne
                  [this, begin, what, tries](const std::string&, const PeerFault& fault) {
                    if (fault.text.empty()) return;
                    at_.loop.after(k_ask_again, [this, begin, what, tries] {
-                     tell_refusal(begin, what, tries - 1);
+                     report_refusal(begin, what, tries - 1);
                    });
                  });
 }

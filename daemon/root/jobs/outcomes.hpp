@@ -39,7 +39,7 @@ class Outcomes {
   // asks gets it.
   bool answer(const PeerNote& note);
   // A job that was refused here is not in the table, so the refusal is sent to its first node here.
-  void tell_refusal(const Begin& begin, const std::string& what);
+  void report_refusal(const Begin& begin, const std::string& what);
 
  private:
   struct Kept {
@@ -48,7 +48,7 @@ class Outcomes {
     std::vector<std::string> members;
   };
   void ask(const JobKey& key, Clock::time_point give_up);
-  void tell_refusal(const Begin& begin, const std::string& what, unsigned tries);
+  void report_refusal(const Begin& begin, const std::string& what, unsigned tries);
 
   Places at_;
   std::map<JobKey, Kept> kept_;

@@ -172,7 +172,7 @@ JobNote PeerTalk::note_of(const JobRecord& record) const {
   return note;
 }
 
-void PeerTalk::tell_nodes(const JobRecord& record, std::vector<std::string> nodes) {
+void PeerTalk::send_to_nodes(const JobRecord& record, std::vector<std::string> nodes) {
   std::erase(nodes, record.begin.node);
   if (nodes.empty() || at_.peers.off()) return;
   // A node that needs the answer asks again, so one line of the log is enough.
@@ -186,8 +186,8 @@ void PeerTalk::tell_nodes(const JobRecord& record, std::vector<std::string> node
       });
 }
 
-void PeerTalk::tell_all_nodes(const JobRecord& record) {
-  if (spans_nodes(record) && is_on_first_node(record)) tell_nodes(record, record.begin.nodes);
+void PeerTalk::send_to_all_nodes(const JobRecord& record) {
+  if (spans_nodes(record) && is_on_first_node(record)) send_to_nodes(record, record.begin.nodes);
 }
 
 // Why a note is not taken; "" when it is.
@@ -232,7 +232,7 @@ void PeerTalk::take(JobRecord& record, Talk& talk, const std::string& from, cons
       return decide(record, verdict, talk.barrier->text());
   }
   // It has missed what was sent to all.
-  if (note.ended != 0 ? knows_outcome(record) : !talk.barrier) tell_nodes(record, {from});
+  if (note.ended != 0 ? knows_outcome(record) : !talk.barrier) send_to_nodes(record, {from});
 }
 
 void PeerTalk::take(JobRecord& record, Talk& talk, const std::string&, const JobNote& note) {

@@ -58,7 +58,7 @@ class PeerTalk {
   // Reports this node's state to the job's first node.
   void report(const JobRecord& record);
   // On the first node: sends what it knows to all.
-  void tell_all_nodes(const JobRecord& record);
+  void send_to_all_nodes(const JobRecord& record);
   [[nodiscard]] JobNote note_of(const JobRecord& record) const;
   // A note from another node's daemon; refused and logged when it is not the job's, or is late.
   void take(JobRecord& record, const PeerNote& note);
@@ -91,7 +91,7 @@ class PeerTalk {
   void pulse(const JobKey& key);
   void send_report(const JobRecord& record, const NodeNote& note);
   void report_sent(const JobKey& key, const std::string& node, const PeerFault& fault);
-  void tell_nodes(const JobRecord& record, std::vector<std::string> nodes);
+  void send_to_nodes(const JobRecord& record, std::vector<std::string> nodes);
   void watch_others(JobRecord& record);
   void judge(const JobKey& key, const std::string& node, const PeerFault& fault);
   void watch_first(JobRecord& record);

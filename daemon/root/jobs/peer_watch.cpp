@@ -26,7 +26,7 @@ void PeerTalk::watch_others(JobRecord& record) {
     return decide(record, verdict, talk.barrier->text());
   if (now < talk.next_note) return;
   talk.next_note = now + note_interval(record);
-  tell_nodes(record, talk.barrier->listeners());
+  send_to_nodes(record, talk.barrier->listeners());
 }
 
 // A node has been silent for too long; `fault` is what a probe of its port has shown.

@@ -49,7 +49,7 @@ void Waiting::remove(const JobKey& key, Ticket ticket) {
 // Answers one waiter, or reports progress to it and sets its next tick.
 void Waiting::tick(const JobKey& key, Ticket ticket) {
   if (JobRecord* record = at_.table.find(key)) at_.staging.look(*record);
-  tell(key);
+  answer(key);
   const JobRecord* record = at_.table.find(key);
   Waiter* waiter = find(key, ticket);
   if (record == nullptr || waiter == nullptr) return;
@@ -69,7 +69,7 @@ void Waiting::tick(const JobKey& key, Ticket ticket) {
 }
 
 // An await is answered by its own tick(), unless the job has failed.
-void Waiting::tell(const JobKey& key) {
+void Waiting::answer(const JobKey& key) {
   const auto waiters = waiters_.find(key);
   if (waiters == waiters_.end()) return;
   std::vector<Ticket> tickets;
@@ -81,7 +81,7 @@ void Waiting::tell(const JobKey& key) {
     if (record == nullptr || waiter == nullptr) continue;
     const Word word = word_for(*record, waiter->scope);
     if (word == Word::not_yet || (word == Word::ready && waiter->names)) continue;
-    if (answered_now++ == k_answers_at_once) return tell_later(key);
+    if (answered_now++ == k_answers_at_once) return answer_later(key);
     at_.loop.cancel(waiter->timer);
     const Waiter answered = std::move(*waiter);
     remove(key, ticket);
@@ -89,11 +89,11 @@ void Waiting::tell(const JobKey& key) {
   }
 }
 
-void Waiting::tell_later(const JobKey& key) {
-  if (!to_tell_.insert(key).second) return;
+void Waiting::answer_later(const JobKey& key) {
+  if (!to_answer_.insert(key).second) return;
   at_.loop.after({}, [this, key] {
-    to_tell_.erase(key);
-    tell(key);
+    to_answer_.erase(key);
+    answer(key);
   });
 }
 
@@ -201,7 +201,7 @@ Progress Waiting::progress(const JobRecord& record, const Waiter& waiter) const 
     const auto elapsed = at_.workers.age(record.key(), WorkerTask::stage);
     progress.elapsed_ms = static_cast<std::uint64_t>(
         std::chrono::duration_cast<std::chrono::milliseconds>(elapsed).count());
-    tell_lack(record, progress);
+    add_lack(record, progress);
   } else if (is_ready) {
     progress.phase = ProgressPhase::others;
   }
@@ -211,7 +211,7 @@ Progress Waiting::progress(const JobRecord& record, const Waiter& waiter) const 
 }
 
 // A worker that lacks space has written nothing yet, or stands still.
-void Waiting::tell_lack(const JobRecord& record, Progress& progress) const {
+void Waiting::add_lack(const JobRecord& record, Progress& progress) const {
   std::string lack = at_.staging.lack_of(record.key());
   if (lack.empty()) return;
   progress.phase = ProgressPhase::queued;

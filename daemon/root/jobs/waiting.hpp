@@ -48,7 +48,7 @@ class Waiting {
   Ticket wait(const JobKey& key, const Wait& wait, Ticket ticket, Reply reply);
   Ticket await(const JobKey& key, const Await& ask, Ticket ticket, Reply reply);
   // Answers those whose answer is known by now, some at a time: there can be thousands.
-  void tell(const JobKey& key);
+  void answer(const JobKey& key);
   // The caller went away. Returns whether it was one of these.
   bool leave(Ticket ticket);
   // The job is gone: those who still wait learn it.
@@ -72,13 +72,13 @@ class Waiting {
   Waiter* find(const JobKey& key, Ticket ticket);
   void remove(const JobKey& key, Ticket ticket);
   void tick(const JobKey& key, Ticket ticket);
-  void tell_later(const JobKey& key);
+  void answer_later(const JobKey& key);
   [[nodiscard]] Word word_for(const JobRecord& record, WaitScope scope) const;
   void answer(JobRecord& record, const Waiter& waiter, Word word);
   [[nodiscard]] Ready ready_message(JobRecord& record, const Waiter& waiter);
   [[nodiscard]] std::string note_on_others(const JobRecord& record, WaitScope scope) const;
   [[nodiscard]] Progress progress(const JobRecord& record, const Waiter& waiter) const;
-  void tell_lack(const JobRecord& record, Progress& progress) const;
+  void add_lack(const JobRecord& record, Progress& progress) const;
   [[nodiscard]] std::string others_text(const JobRecord& record, WaitScope scope,
                                         const Progress& progress) const;
   [[nodiscard]] WorkerStatus status_of(const JobRecord& record) const {
@@ -93,7 +93,7 @@ class Waiting {
 
   Places at_;
   std::map<JobKey, std::map<Ticket, Waiter>> waiters_;
-  std::set<JobKey> to_tell_;  // of whose waiters the next are told soon
+  std::set<JobKey> to_answer_;  // of whose waiters the next are answered soon
 };
 
 }  // namespace nodestage

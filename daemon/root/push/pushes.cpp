@@ -327,7 +327,7 @@ void Pushes::notify_user(JobRecord& record, const Job& job, const WorkerStatus& 
   record.push_has_failed = has_failed;
   const std::string text = has_failed ? push_failed_notice(record, cause_of_failure(status, end))
                                       : pushed_again_notice(record);
-  at_.held.tell_user(record, text, [](Notices::Written) {});
+  at_.held.write_notice(record, text, [](Notices::Written) {});
 }
 
 WorkerStatus Pushes::status(const JobRecord& record) const {

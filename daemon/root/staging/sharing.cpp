@@ -309,11 +309,11 @@ bool Sharing::leads(const JobKey& key) const {
                      [&key](const auto& item) { return item.second.is_led_by(key); });
 }
 
-void Sharing::let_go(const JobRecord& record) {
+void Sharing::release(const JobRecord& record) {
   const JobKey key = record.key();
   at_.workers.kill(key, WorkerTask::identify);
   give_up(key, Failure::none);
-  at_.cache.let_go(key);
+  at_.cache.release(key);
   plain_.erase(key);
   settling_.erase(key);
 }

@@ -65,7 +65,7 @@ class Sharing {
   // Whether others wait for what the job stages.
   [[nodiscard]] bool leads(const JobKey& key) const;
   // The job has ended: it waits for nothing and uses nothing any more.
-  void let_go(const JobRecord& record);
+  void release(const JobRecord& record);
 
   // For the progress of a job that waits: "job 4711, which ...", or "data.tar, which ..."; "" if it
   // waits for nothing here.

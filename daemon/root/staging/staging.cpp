@@ -283,7 +283,7 @@ void Staging::fail(JobRecord& record, FailureCause why, const std::string& cause
 
 void Staging::stop(JobRecord& record) {
   queue_.erase(record.key());
-  sharing_.let_go(record);
+  sharing_.release(record);
   at_.relays.stop(record.key());
   if (!at_.workers.is_working(record.key(), WorkerTask::stage)) return;
   at_.table.change(record, JobState::stopping);

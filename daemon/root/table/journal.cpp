@@ -79,7 +79,7 @@ static void each_field(Is<JobRecord> auto& record, auto field) {
   field("held_bytes", record.hold.bytes);
   field("held_inodes", record.hold.inodes);
   field("is_measured", record.hold.is_measured);
-  field("is_told", record.hold.is_told);
+  field("is_told", record.hold.notice_is_current);
   field("warned_at", record.hold.warned_at);
   field("delivered", record.hold.delivered);
   field("reasons", record.hold.reasons);

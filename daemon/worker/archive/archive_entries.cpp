@@ -344,11 +344,11 @@ Error FileEntries::failed(const std::string& cause) {
 Status FileEntries::name_entry(Entry& entry) {
   if (!index_) return {};
   if (seen_ >= index_->size()) return failed("more entries than its directory lists");
-  Entry told = index_->record(seen_++).entry();
-  entry.name = std::move(told.name);
+  Entry stated = index_->record(seen_++).entry();
+  entry.name = std::move(stated.name);
   if (!is_index_given_) return {};
-  entry.mode = told.mode;
-  entry.mtime = told.mtime;
+  entry.mode = stated.mode;
+  entry.mtime = stated.mtime;
   return {};
 }
 

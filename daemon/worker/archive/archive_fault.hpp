@@ -8,7 +8,7 @@
 
 namespace nodestage {
 
-// `cause`: libarchive's text. It tells a password, and a method that it lacks, from damage.
+// `cause`: libarchive's text. It distinguishes a password, and a method that it lacks, from damage.
 Error archive_fault(const std::string& path, Container container, const std::string& cause);
 
 }  // namespace nodestage

@@ -11,7 +11,7 @@
 namespace nodestage {
 namespace {
 
-constexpr std::size_t k_told_globs = 3;
+constexpr std::size_t k_named_globs = 3;
 constexpr std::size_t k_most_patterns = 32;  // of one glob; enough for five "**/"
 
 std::string clean_glob(const std::string& typed) {
@@ -119,17 +119,17 @@ bool EntryFilter::wants(const std::string& name) const {
 std::string EntryFilter::idle_globs() const {
   std::string text;
   std::size_t idle = 0;
-  const auto tell = [&](const Globs& globs, std::string_view key, std::string_view effect) {
+  const auto name_idle = [&](const Globs& globs, std::string_view key, std::string_view effect) {
     for (const Glob& glob : globs) {
-      if (glob.has_matched || ++idle > k_told_globs) continue;
+      if (glob.has_matched || ++idle > k_named_globs) continue;
       if (!text.empty()) text += ", ";
       text.append(key).append(shown(glob.typed)).append(effect);
     }
   };
-  tell(include_, "include=", " selects nothing");
-  tell(exclude_, "exclude=", " excludes nothing");
-  if (idle > k_told_globs)
-    text += ", likewise " + human_count(idle - k_told_globs) + " other globs";
+  name_idle(include_, "include=", " selects nothing");
+  name_idle(exclude_, "exclude=", " excludes nothing");
+  if (idle > k_named_globs)
+    text += ", likewise " + human_count(idle - k_named_globs) + " other globs";
   return text;
 }
 

@@ -71,8 +71,8 @@ Result<bool> starts_at(const Source& source, std::uint64_t offset, std::string_v
 // The zip64 end record: where its locator points or, behind a self-extractor, right before it.
 Result<Directory> wide_directory(const Source& source, std::string_view locator,
                                  std::uint64_t locator_at) {
-  const auto told = little<std::uint64_t>(locator, 8);
-  for (const std::uint64_t at : {told, locator_at - k_wide_end_bytes}) {
+  const auto stated = little<std::uint64_t>(locator, 8);
+  for (const std::uint64_t at : {stated, locator_at - k_wide_end_bytes}) {
     if (at > locator_at || locator_at - at < k_wide_end_bytes) continue;
     TRY_ASSIGN(const auto record, bytes_at(source, at, k_wide_end_bytes));
     const std::string_view wide = text_of(record);
@@ -121,7 +121,7 @@ Result<std::vector<char>> read_tail(const Source& source) {
   return bytes_at(source, source.size() - size, size);
 }
 
-Result<Directory> told_directory(const Source& source) {
+Result<Directory> stated_directory(const Source& source) {
   TRY_ASSIGN(const auto data, read_tail(source));
   const std::uint64_t tail_at = source.size() - data.size();
   const std::string_view tail = text_of(data);
@@ -150,7 +150,7 @@ Result<Directory> told_directory(const Source& source) {
 // archive: perhaps another zip, which can have its own directory at that offset. Not if data follow
 // it, too: that is how a cut-off zip within a zip looks.
 Result<Directory> find_directory(const Source& source) {
-  TRY_ASSIGN(Directory directory, told_directory(source));
+  TRY_ASSIGN(Directory directory, stated_directory(source));
   const bool has_outer = directory.has_junk && directory.end > 0;
   if (directory.size == 0 && !has_outer) return directory;
   if (directory.size == 0 || directory.size > directory.end) return truncated(source);
@@ -203,8 +203,8 @@ ZipRecord ZipIndex::record(std::size_t member) const {
 }
 
 ArchiveContents::Member ZipIndex::member(std::size_t number) const {
-  const ZipRecord told = record(number);
-  return {told.name(), told.size};
+  const ZipRecord stated = record(number);
+  return {stated.name(), stated.size};
 }
 
 Status ZipIndex::check_readable(std::size_t number) const {

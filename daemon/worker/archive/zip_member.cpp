@@ -32,7 +32,7 @@ Tools& tools() {
 }
 
 // Whether a number agrees. A local header with a data descriptor or zip64 field may leave it out.
-bool agrees(std::uint64_t local, std::uint64_t told) { return local == 0 || local == told; }
+bool agrees(std::uint64_t local, std::uint64_t stated) { return local == 0 || local == stated; }
 
 // What the local header and the directory disagree on; "" for nothing. `local` has the whole name.
 std::string disagreement(std::string_view local, std::string_view extra, const ZipRecord& record) {

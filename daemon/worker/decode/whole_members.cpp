@@ -25,8 +25,8 @@ unsigned word(const std::array<std::byte, 2>& bytes) {
 }
 
 // The member's size according to field "BC", if the extra field has one.
-std::optional<std::size_t> told_size(const CompressedInput& input, std::size_t at,
-                                     std::size_t extra) {
+std::optional<std::size_t> stated_size(const CompressedInput& input, std::size_t at,
+                                       std::size_t extra) {
   for (const std::size_t end = at + extra; at + 4 <= end;) {
     const auto head = input.bytes_at<4>(at);
     const std::size_t size = word({head[2], head[3]});
@@ -44,7 +44,7 @@ std::optional<Member> header_at(CompressedInput& input, std::size_t at) {
   const std::size_t extra = word(input.bytes_at<2>(at + k_fixed_header - 2));
   held = input.ensure(at + k_fixed_header + extra);
   if (!held || *held < at + k_fixed_header + extra) return std::nullopt;
-  const auto size = told_size(input, at + k_fixed_header, extra);
+  const auto size = stated_size(input, at + k_fixed_header, extra);
   if (!size || *size < k_fixed_header + extra + k_trailer) return std::nullopt;
   return Member{k_fixed_header + extra, *size, 0};
 }

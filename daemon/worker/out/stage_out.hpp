@@ -20,7 +20,7 @@ int run_stage_out(const StageOutOrder& order, const StageRequest& request);
 int run_push(const PushOrder& order, const StageRequest& request, const SettleRules& rules = {});
 int run_recover(const RecoverOrder& order, const StageRequest& request);
 
-// How users are told that a task has failed: its name, and what they can do in the end.
+// How users learn that a task has failed: its name, and what they can do in the end.
 struct DeliveryWords {
   const char* name;
   std::string last_advice;

@@ -90,10 +90,10 @@ Result<std::optional<Content>> in_zstd(const Source& source) {
   TRY_ASSIGN(const auto all, content_by_seek_table(source));
   if (all) return std::optional(Content{*all, *all});
   TRY_ASSIGN(const auto start, bytes_at(source, 0, k_zstd_header));
-  const unsigned long long told = ZSTD_getFrameContentSize(start.data(), start.size());
-  if (told == ZSTD_CONTENTSIZE_UNKNOWN || told == ZSTD_CONTENTSIZE_ERROR)
+  const unsigned long long stated = ZSTD_getFrameContentSize(start.data(), start.size());
+  if (stated == ZSTD_CONTENTSIZE_UNKNOWN || stated == ZSTD_CONTENTSIZE_ERROR)
     return std::optional<Content>();
-  return std::optional(Content{told, told});
+  return std::optional(Content{stated, stated});
 }
 
 // Empty: the format does not state it.

@@ -22,7 +22,7 @@ namespace nodestage {
 namespace {
 
 constexpr std::size_t k_names_at_once = 8192;
-constexpr std::size_t k_told_names = 4;
+constexpr std::size_t k_named = 4;
 
 bool is_newer(const NewestEntry& a, const NewestEntry& b) {
   const auto rank = [](const NewestEntry& entry) {
@@ -211,11 +211,11 @@ std::vector<std::string> names_of(const NewestChoice& choice) {
 
 std::string newest_text(const NewestChoice& choice) {
   const auto names = names_of(choice);
-  const std::size_t told = names.size() <= k_told_names ? names.size() : k_told_names - 1;
+  const std::size_t named = names.size() <= k_named ? names.size() : k_named - 1;
   std::string text =
       "the newest " + human_count(names.size()) + " of " + human_count(choice.among) + ": ";
-  for (std::size_t i = 0; i < told; ++i) text += (i == 0 ? "" : ", ") + shown(names[i]);
-  if (told < names.size()) text += " and " + human_count(names.size() - told) + " more";
+  for (std::size_t i = 0; i < named; ++i) text += (i == 0 ? "" : ", ") + shown(names[i]);
+  if (named < names.size()) text += " and " + human_count(names.size() - named) + " more";
   return text;
 }
 

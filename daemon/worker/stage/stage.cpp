@@ -45,7 +45,7 @@ bool needs_builder(const StageOrder& order, const StageRequest& request) {
   return !request.venv->shared || decided == nullptr || decided->role != ShareRole::link;
 }
 
-// Whether only the source's directory tells which names a dataset has in the job directory.
+// Whether only the source's directory shows which names a dataset has in the job directory.
 bool has_names_of_matches(const StageRequest& request) {
   return std::any_of(request.datasets.begin(), request.datasets.end(), [](const auto& item) {
     return item.destination.empty() && is_glob(item.source);

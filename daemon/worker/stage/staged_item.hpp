@@ -69,7 +69,7 @@ class StagedItem {
   // The same for a weighed item for which there is no room.
   void leave_out(const Error& refusal);
 
-  // A variable of the job, and the path that it tells. Nothing before the destination is known or
+  // A variable of the job, and its path. Nothing before the destination is known or
   // when it failed.
   struct Variable {
     std::string name;
