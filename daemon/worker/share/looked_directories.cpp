@@ -20,7 +20,7 @@ Result<TreeDigest> digest_of(std::string_view text, const std::vector<TreeDigest
   return digest;
 }
 
-void add_text(std::string& text, std::string_view name, const Info& info) {
+void add_text(std::string& text, std::string_view name, const EntryInfo& info) {
   text.append(name).push_back('\0');
   const std::uint64_t values[] = {info.stx_mode,
                                   info.stx_size,
@@ -37,9 +37,9 @@ std::int64_t time_of(const struct statx_timestamp& time) {
   return time.tv_sec * k_second + time.tv_nsec;
 }
 
-dev_t device_of(const Info& info) { return ::makedev(info.stx_dev_major, info.stx_dev_minor); }
+dev_t device_of(const EntryInfo& info) { return ::makedev(info.stx_dev_major, info.stx_dev_minor); }
 
-LookedAt::LookedAt(LookedAt* above, std::string its_name, const Info& info, As as)
+LookedAt::LookedAt(LookedAt* above, std::string its_name, const EntryInfo& info, As as)
     : parent(above),
       name(std::move(its_name)),
       device(device_of(info)),
@@ -54,7 +54,7 @@ void LookedAt::add(const std::vector<TreeDigest>& digests) {
   entries_.insert(entries_.end(), digests.begin(), digests.end());
 }
 
-bool LookedAt::is_in(const Info& info) const {
+bool LookedAt::is_in(const EntryInfo& info) const {
   for (const LookedAt* at = this; at != nullptr; at = at->parent)
     if (at->device == device_of(info) && at->inode == info.stx_ino) return true;
   return false;
@@ -68,7 +68,7 @@ std::string LookedAt::path_of(std::string_view entry) const {
   return path;
 }
 
-LookedAt& LookedDirectories::add(LookedAt* parent, const std::string& name, const Info& info,
+LookedAt& LookedDirectories::add(LookedAt* parent, const std::string& name, const EntryInfo& info,
                                  LookedAt::As as) {
   auto made = std::make_unique<LookedAt>(parent, name, info, as);
   LookedAt& directory = *made;

@@ -20,20 +20,20 @@
 namespace nodestage {
 
 using TreeDigest = std::array<unsigned char, 32>;
-using Info = struct statx;
+using EntryInfo = struct statx;
 
 // The digest of a text, followed by other digests.
 Result<TreeDigest> digest_of(std::string_view text, const std::vector<TreeDigest>& below = {});
 
 // Adds what is in the digest of an entry. No name has a NUL, so no two entries have the same text.
-void add_text(std::string& text, std::string_view name, const Info& info);
+void add_text(std::string& text, std::string_view name, const EntryInfo& info);
 
 std::int64_t time_of(const struct statx_timestamp& time);  // nanoseconds since 1970
-dev_t device_of(const Info& info);
+dev_t device_of(const EntryInfo& info);
 
 struct LookedAt {
   enum class As { itself, link };  // what has its name: itself, or a link to it
-  LookedAt(LookedAt* above, std::string its_name, const Info& info, As as);
+  LookedAt(LookedAt* above, std::string its_name, const EntryInfo& info, As as);
 
   LookedAt* const parent;  // null: the top
   const std::string name;
@@ -47,7 +47,7 @@ struct LookedAt {
   void add(const std::vector<TreeDigest>& digests);  // of entries in it
 
   // Whether it, or a directory above it, is that of `info`.
-  [[nodiscard]] bool is_in(const Info& info) const;
+  [[nodiscard]] bool is_in(const EntryInfo& info) const;
   // Returns the path of an entry in it, below the top.
   [[nodiscard]] std::string path_of(std::string_view entry) const;
 
@@ -64,7 +64,7 @@ class LookedDirectories {
  public:
   // Adds a directory, with one part. It is a part of `parent`, which the caller has counted; null:
   // it is the top.
-  LookedAt& add(LookedAt* parent, const std::string& name, const Info& info, LookedAt::As as);
+  LookedAt& add(LookedAt* parent, const std::string& name, const EntryInfo& info, LookedAt::As as);
 
   // Ends a part of a directory. The last part ends the directory, and so a part of its parent.
   Status end_part(LookedAt& directory);

@@ -73,11 +73,13 @@ class TreeLooking {
                      TaskCrew::Tasks& tasks);
   Status look_at_batch(LookedAt& directory, const OpenDirectory& fd,
                        const std::vector<ListedName>& names, unsigned thread);
+  Status end_task(LookedAt& directory, unsigned thread);
   Status look(At& at, const std::string& name);
   Status look_at_link(At& at, const std::string& name, std::string& text);
   Status look_behind(At& at, const std::string& name, std::string& text);
   Status check_trust(const At& at, const std::string& name, int follow);
-  void note(const LookedAt& directory, std::string_view name, const Info& info, unsigned thread);
+  void note(const LookedAt& directory, std::string_view name, const EntryInfo& info,
+            unsigned thread);
   [[nodiscard]] Error fault_at(const LookedAt& directory, std::string_view name, int code) const {
     return {code, shown(full(directory, name)) + ": " + std::strerror(code)};
   }
@@ -152,7 +154,7 @@ Result<TreeLook> TreeLooking::run(int fd) {
   TreeLook look;
   TRY_ASSIGN(look.top, look_at(fd));
   Fd readable(::openat(fd, ".", k_open_directory));
-  Info info{};
+  EntryInfo info{};
   if (!readable || ::statx(readable.get(), "", AT_EMPTY_PATH, STATX_BASIC_STATS, &info) != 0)
     return Error{errno, shown(path_) + ": " + std::strerror(errno)};
   LookedAt& top = directories_.add(nullptr, "", info, LookedAt::As::itself);
@@ -180,7 +182,7 @@ Status TreeLooking::list(LookedAt& parent, const OpenDirectory& above, const std
   const int follow = as == LookedAt::As::link ? 0 : O_NOFOLLOW;
   auto fd =
       std::make_shared<const Fd>(::openat(above->get(), name.c_str(), k_open_directory | follow));
-  Info info{};
+  EntryInfo info{};
   if (!*fd ||
       ::statx(fd->get(), "", AT_EMPTY_PATH | AT_STATX_FORCE_SYNC, STATX_BASIC_STATS, &info) != 0)
     return fault_at(parent, name, errno);
@@ -210,7 +212,7 @@ Status TreeLooking::list_names(LookedAt& directory, const OpenDirectory& fd, uns
     tasks.insert(tasks.begin(), std::make_unique<NamesTask>(*this, directory, fd));
   }
   crew_.add(thread, std::move(tasks));
-  return directories_.end_part(directory);
+  return end_task(directory, thread);
 }
 
 // In the order of inodes, which a disk file system probably reads them in.
@@ -250,13 +252,17 @@ Status TreeLooking::look_at_batch(LookedAt& directory, const OpenDirectory& fd,
   }
   directory.add(at.digests);
   if (!at.tasks.empty()) crew_.add(thread, std::move(at.tasks));
+  return end_task(directory, thread);
+}
+
+Status TreeLooking::end_task(LookedAt& directory, unsigned thread) {
   if (hands_[thread].pace.take_is_slow()) crew_.grow();
   return directories_.end_part(directory);
 }
 
 Status TreeLooking::look(At& at, const std::string& name) {
   const auto asked = SourcePace::Clock::now();
-  Info info{};
+  EntryInfo info{};
   if (::statx(at.fd->get(), name.c_str(), AT_SYMLINK_NOFOLLOW | AT_NO_AUTOMOUNT, STATX_BASIC_STATS,
               &info) != 0)
     return fault_at(at.directory, name, errno);
@@ -286,7 +292,7 @@ Status TreeLooking::look_at_link(At& at, const std::string& name, std::string& t
 
 // As a copy follows it: one that leads nowhere, or back to a directory above it, stays a link.
 Status TreeLooking::look_behind(At& at, const std::string& name, std::string& text) {
-  Info info{};
+  EntryInfo info{};
   if (::statx(at.fd->get(), name.c_str(), 0, STATX_BASIC_STATS, &info) != 0)
     return leads_nowhere(errno) ? Status() : Status(fault_at(at.directory, name, errno));
   if (S_ISDIR(info.stx_mode) && at.directory.is_in(info)) return {};
@@ -308,7 +314,7 @@ Status TreeLooking::check_trust(const At& at, const std::string& name, int follo
   return why.empty() ? Status() : Status(Error{EPERM, why});
 }
 
-void TreeLooking::note(const LookedAt& directory, std::string_view name, const Info& info,
+void TreeLooking::note(const LookedAt& directory, std::string_view name, const EntryInfo& info,
                        unsigned thread) {
   Hand& hand = hands_[thread];
   if (S_ISREG(info.stx_mode)) hand.bytes += info.stx_size;

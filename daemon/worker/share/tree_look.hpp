@@ -10,8 +10,9 @@
 // does, which costs a network file system little: NFS has their attributes from the listing, and
 // keeps them for `acregmax` (60 s by default). So an entry that is added, removed, renamed or
 // replaced is found at once everywhere. If another host writes to a file in place, a node that has
-// looked at that file since `acregmax` may not know it yet, and find it a little later. To open
-// each file would show it at once, and take as many calls as a copy.
+// looked at that file within `acregmax` may not know it yet, and find it a little later: until then
+// its jobs get the tree as it was. cache.min_age does not help, as it counts from the ctime that is
+// remembered. To open each file would show it at once, and take as many calls as a copy.
 #pragma once
 
 #include <cstdint>
