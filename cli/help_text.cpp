@@ -130,8 +130,9 @@ Usage: nodestage report [options] JOBID[.RESTART]
   -h, --help
 
 srun asks the job's nodes: with a step of the job while it runs, and later with
-a job of one short task on each node, which needs a free CPU there within a
-minute. For a job on this node alone, srun is not used.
+jobs of one short task on each node, which need a free CPU there within a
+minute. Nodes that do not answer are named, and the others reported. For a job
+on this node alone, srun is not used.
 Exit code: 0; 1: no node could be asked; 2: wrong arguments; 3: no record of
 such a job of yours.
 )";

@@ -19,7 +19,6 @@
 namespace nodestage {
 namespace {
 
-constexpr std::size_t k_at_once = 8;
 constexpr std::chrono::seconds k_grace{3};  // from SIGTERM to SIGKILL
 
 bool become(const Account& account) {
@@ -126,7 +125,7 @@ Result<Account> account_of(uid_t uid) {
 }
 
 std::vector<ProgramEnd> run_programs(const std::vector<Program>& programs,
-                                     std::chrono::seconds limit) {
+                                     std::chrono::seconds limit, std::size_t at_once) {
   std::vector<ProgramEnd> ends(programs.size());
   std::list<Running> running;
   std::size_t next = 0;
@@ -134,7 +133,7 @@ std::vector<ProgramEnd> run_programs(const std::vector<Program>& programs,
     for (auto one = running.begin(); one != running.end();) {
       one = one->has_ended() ? running.erase(one) : std::next(one);
     }
-    for (; running.size() < k_at_once && next < programs.size(); ++next)
+    for (; running.size() < at_once && next < programs.size(); ++next)
       running.emplace_back(programs[next], ends[next], limit);
     if (running.empty()) return ends;
     std::vector<pollfd> watched;

@@ -42,13 +42,15 @@ struct ProgramEnd {
 };
 
 inline constexpr std::chrono::seconds k_program_limit{20};
+inline constexpr std::size_t k_programs_at_once = 8;
 inline constexpr std::size_t k_most_errors = 64 << 10;
 
-// Runs the programs, a few at a time; the results are in the order of `programs`. Each program has
-// its own session and is killed, by SIGTERM and then by SIGKILL, at its limit and when this process
-// dies.
+// Runs the programs, `at_once` at a time; the results are in the order of `programs`. Each program
+// has its own session and is killed, by SIGTERM and then by SIGKILL, at its limit and when this
+// process dies.
 std::vector<ProgramEnd> run_programs(const std::vector<Program>& programs,
-                                     std::chrono::seconds limit = k_program_limit);
+                                     std::chrono::seconds limit = k_program_limit,
+                                     std::size_t at_once = k_programs_at_once);
 ProgramEnd run_program(const Program& program, std::chrono::seconds limit = k_program_limit);
 
 }  // namespace nodestage

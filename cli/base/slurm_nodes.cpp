@@ -23,6 +23,7 @@ void set_state(SlurmNode& node, const std::string& text) {
   });
   node.state.assign(text.begin(), end);
   node.is_silent = end != text.end() && *end == '*';
+  node.is_off = end != text.end() && std::string_view("~#%!").find(*end) != std::string_view::npos;
 }
 
 // "allocated/idle/other/total"
@@ -57,13 +58,16 @@ std::vector<SlurmNode> read_nodes(std::string_view output) {
     if (is_default) fields[4].pop_back();
     const auto [place, is_new] = known.try_emplace(fields[0], nodes.size());
     if (!is_new) {
-      if (is_default) nodes[place->second].partition = fields[4];
+      if (!is_default) continue;
+      nodes[place->second].partition = fields[4];
+      nodes[place->second].is_in_default = true;
       continue;
     }
     SlurmNode node;
     node.name = fields[0];
     node.host = short_name(fields[1]);
     node.partition = fields[4];
+    node.is_in_default = is_default;
     set_state(node, fields[2]);
     node.idle_cpus = idle_of(fields[3]);
     if (fields[5] != "none") node.reason = fields[5];

@@ -13,8 +13,10 @@ struct SlurmNode {
   std::string partition;   // the first of its partitions that sinfo lists, or the default one
   std::string state;       // without marks: "idle", "mixed", "drained"
   bool is_silent = false;  // slurmd does not answer
+  bool is_off = false;     // switched off, or being switched on or off, to save power
   unsigned idle_cpus = 0;
-  std::string reason;  // why it is down or drained; empty: none
+  bool is_in_default = false;  // `partition` is the default one
+  std::string reason;          // why it is down or drained; empty: none
 };
 
 // Asks sinfo; empty if it cannot be asked. `partitions`: those that the caller may use, or all.

@@ -90,9 +90,9 @@ class Report {
                    printable(nodes->list).c_str());
     auto reports = ask_nodes(*nodes, arguments_.job, arguments_.socket);
     if (!reports)
-      return fault("the nodes " + nodes->list + " cannot be asked: " + reports.error().text(),
-                   "srun's messages above show the cause; busy nodes can be asked later. To ask "
-                   "one node: --node=NODE, or on that node: nodestage report " +
+      return fault("no node could be asked: " + reports.error().text(),
+                   "Busy nodes can be asked later. To ask one node: --node=NODE, or on that node: "
+                   "nodestage report " +
                        arguments_.job + " --here");
     for (NodeReport& report : *reports) take(std::move(report));
     return {};

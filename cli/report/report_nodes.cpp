@@ -7,6 +7,7 @@
 #include <sstream>
 #include <string_view>
 
+#include "cli/base/node_jobs.hpp"
 #include "cli/base/programs.hpp"
 #include "cli/base/slurm_job.hpp"
 #include "cli/report/report_pieces.hpp"
@@ -19,29 +20,13 @@
 namespace nodestage {
 namespace {
 
-// The limit for the job to start, and for the answers.
-constexpr unsigned k_immediate_s = 60;
-constexpr std::chrono::seconds k_answers{k_immediate_s + 60};
+constexpr std::chrono::seconds k_answers{120};
 
 std::optional<JobNodes> nodes_listed_by(const std::vector<std::string>& words, std::uint32_t job) {
   return parse_job_nodes(run_program({words, environment_outside_of_jobs(), {}}).output, job);
 }
 
 }  // namespace
-
-std::vector<std::string> environment_outside_of_jobs() {
-  static constexpr std::string_view k_defaults[] = {
-      "SLURM_CONF", "SLURM_ACCOUNT", "SLURM_PARTITION", "SLURM_QOS", "SLURM_RESERVATION"};
-  std::vector<std::string> environment;
-  for (char** variable = environ; *variable != nullptr; ++variable) {
-    const std::string_view text = *variable;
-    const std::string_view name = text.substr(0, text.find('='));
-    if (!name.starts_with("SLURM_") ||
-        std::find(std::begin(k_defaults), std::end(k_defaults), name) != std::end(k_defaults))
-      environment.emplace_back(text);
-  }
-  return environment;
-}
 
 std::optional<JobNodes> parse_job_nodes(const std::string& lines, std::uint32_t job) {
   std::optional<JobNodes> found;
@@ -67,7 +52,13 @@ std::optional<JobNodes> parse_job_nodes(const std::string& lines, std::uint32_t 
   return found;
 }
 
-std::vector<std::string> srun_words(const JobNodes& nodes, const std::string& job,
+std::vector<std::string> report_words(const std::string& job, const std::string& socket) {
+  std::vector<std::string> words = {"nodestage", "report", job, "--pieces"};
+  if (socket != k_socket_path) words.push_back("--socket=" + socket);
+  return words;
+}
+
+std::vector<std::string> step_words(const JobNodes& nodes, const std::string& job,
                                     const std::string& socket) {
   std::vector<std::string> words = {"srun",
                                     "--quiet",
@@ -75,19 +66,15 @@ std::vector<std::string> srun_words(const JobNodes& nodes, const std::string& jo
                                     "--kill-on-bad-exit=0",
                                     "--stage-wait=none",
                                     "--nodelist=" + nodes.list,
-                                    "--ntasks-per-node=1"};
+                                    "--ntasks-per-node=1",
+                                    "--jobid=" + job.substr(0, job.find('.')),
+                                    "--overlap"};
   if (nodes.count != 0) {
     const std::string count = std::to_string(nodes.count);
     words.insert(words.end(), {"--nodes=" + count, "--ntasks=" + count});
   }
-  if (nodes.is_running) {
-    words.insert(words.end(), {"--jobid=" + job.substr(0, job.find('.')), "--overlap"});
-  } else {
-    words.insert(words.end(), {"--job-name=nodestage-report", "--time=1", "--cpus-per-task=1",
-                               "--mem=32M", "--immediate=" + std::to_string(k_immediate_s)});
-  }
-  words.insert(words.end(), {"nodestage", "report", job, "--pieces"});
-  if (socket != k_socket_path) words.push_back("--socket=" + socket);
+  const auto command = report_words(job, socket);
+  words.insert(words.end(), command.begin(), command.end());
   return words;
 }
 
@@ -101,27 +88,51 @@ std::optional<JobNodes> find_nodes_of(std::uint32_t job) {
                          job);
 }
 
-Result<std::vector<NodeReport>> ask_nodes(const JobNodes& nodes, const std::string& job,
-                                          const std::string& socket) {
-  TRY_ASSIGN(const std::vector<std::string> names, expand_nodes(nodes.list));
-  Program program{srun_words(nodes, job, socket),
+namespace {
+
+// With a step of the job. Slurm lets only the job's user create one, not even root.
+Result<NodeAnswers> ask_by_step(const JobNodes& nodes, const std::vector<std::string>& names,
+                                const std::string& job, const std::string& socket) {
+  Program program{step_words(nodes, job, socket),
                   environment_outside_of_jobs(),
                   {},
                   most_bytes_of_pieces(names.size())};
   program.environment->push_back(std::string(k_observer_variable) + "=1");
-  // Slurm lets only the job's user create a step of it, not even root.
   if (::geteuid() == 0 && nodes.uid.value_or(0) != 0) {
     TRY_ASSIGN(program.account, account_of(*nodes.uid));
     program.environment = step_environment();
   }
   const ProgramEnd end = run_program(program, k_answers);
   std::fputs(printable(end.errors, Newlines::keep).c_str(), stderr);
-  if (end.is_cut)
+  NodeAnswers answers{names, end.output, end.is_cut, {}};
+  if (end.code == 0) return answers;
+  const char* why = end.is_not_run() ? "srun cannot be run on this host"
+                    : end.late       ? "srun took too long"
+                                     : "srun failed";
+  for (const std::string& name : names) answers.silent[name] = why;
+  return answers;
+}
+
+}  // namespace
+
+Result<std::vector<NodeReport>> ask_nodes(const JobNodes& nodes, const std::string& job,
+                                          const std::string& socket) {
+  TRY_ASSIGN(const std::vector<std::string> names, expand_nodes(nodes.list));
+  NodeAnswers answers;
+  if (nodes.is_running) {
+    TRY_ASSIGN(answers, ask_by_step(nodes, names, job, socket));
+  } else {
+    answers = ask_by_jobs(names, report_words(job, socket));
+  }
+  if (answers.is_cut)
     std::fputs("nodestage: the nodes have written too much: the report is not complete\n", stderr);
-  auto reports = from_pieces(end.output, names);
-  if (!reports.empty() || end.code == 0) return reports;
-  if (end.is_not_run()) return Error{ENOENT, "srun cannot be run on this host"};
-  return end.late ? Error{ETIMEDOUT, "srun took too long"} : Error{EIO, "srun failed"};
+  auto reports = from_pieces(answers.output, names);
+  for (const NodeReport& report : reports) answers.silent.erase(report.node);
+  if (answers.silent.empty()) return reports;
+  const std::string silence = silence_text(answers.silent);
+  if (answers.silent.size() == names.size()) return Error{EIO, silence};
+  std::fprintf(stderr, "nodestage: no answer from %s\n", silence.c_str());
+  return reports;
 }
 
 }  // namespace nodestage

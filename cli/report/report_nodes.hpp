@@ -22,18 +22,17 @@ struct JobNodes {
 // Parses the job's line of "JOBID|STATE|COUNT|LIST[|UID]"; nullopt if the job has no nodes.
 std::optional<JobNodes> parse_job_nodes(const std::string& lines, std::uint32_t job);
 
-// Returns an srun command with one task per node that prints what the node's daemon knows: a step
-// of the job while it runs, else a new job.
-std::vector<std::string> srun_words(const JobNodes& nodes, const std::string& job,
+// Returns a command that prints what this node's daemon knows, and the srun that makes a step of a
+// running job of it, with one task per node.
+std::vector<std::string> report_words(const std::string& job, const std::string& socket);
+std::vector<std::string> step_words(const JobNodes& nodes, const std::string& job,
                                     const std::string& socket);
-
-// Returns this process's environment, without the variables of an outer job that would affect srun.
-std::vector<std::string> environment_outside_of_jobs();
 
 // Asks squeue or, once Slurm has forgotten the job, sacct (if there is accounting).
 std::optional<JobNodes> find_nodes_of(std::uint32_t job);
 
-// Asks with srun, whose messages go to stderr; waits for at most about two minutes. Root asks a
+// Asks with srun, by a step of a running job, or else as ask_by_jobs() does; waits for a few
+// minutes at most. Says on stderr which nodes did not answer, and fails if none did. Root asks a
 // running job's nodes as the job's user.
 Result<std::vector<NodeReport>> ask_nodes(const JobNodes& nodes, const std::string& job,
                                           const std::string& socket);

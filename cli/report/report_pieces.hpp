@@ -1,18 +1,12 @@
-// The format in which reports pass through srun, which mixes the lines of its tasks and breaks
-// lines of more than 1,024 bytes: each report is split into lines of its own.
-//
-//   nodestage-report NODE RESTART INDEX COUNT TEXT     TEXT: part INDEX (from 0) of COUNT of the
-//   JSON
-//
-// The job's user can write such lines into srun's output, too. What is kept of them is bounded for
-// each node that was asked.
-// Pure. Test: tests/unit/test_report_pieces.cpp.
+// Reports as cli/base/pieces.hpp passes them through srun: as JSON, with the restart as their
+// number. Pure. Test: tests/unit/test_report_pieces.cpp.
 #pragma once
 
 #include <string>
 #include <string_view>
 #include <vector>
 
+#include "cli/base/pieces.hpp"
 #include "common/wire/node_report.hpp"
 
 namespace nodestage {
@@ -25,8 +19,5 @@ std::string to_pieces(const NodeReport& report, const std::string& json);
 
 // Returns the complete reports of `nodes`. Ignores lines that are no reports.
 std::vector<NodeReport> from_pieces(std::string_view text, const std::vector<std::string>& nodes);
-
-// The longest output that is read: enough for large reports of so many nodes.
-std::size_t most_bytes_of_pieces(std::size_t nodes);
 
 }  // namespace nodestage

@@ -223,6 +223,39 @@ END
     [[ $(daemon_log n1) == *"records of jobs are written again"* ]]
 }
 
+@test "afterwards, nodes that cannot be asked are named with the reason, and the others reported" {
+    sbatch_wait -N2 --stage-dataset=data.tar.gz --wrap true
+    local job=$JOBID busy
+    busy=$(submit alice -w n2 --exclusive --wrap 'sleep 1000')
+    wait_until 20 job_is "$busy" RUNNING
+    run as alice nodestage report "$job"
+    echo "$output"
+    [ "$status" = 0 ]
+    has "$output" "nodestage: no answer from n2 (no CPU was free within 60 s)" "job $job: 1 of its 2 nodes have reported" "n1    done"
+    [[ $output != *"n2    done"* ]]
+    as alice scancel "$busy"
+    cluster wait-idle 30
+    cluster daemon stop n2
+    run as alice nodestage report "$job"
+    echo "$output"
+    [ "$status" = 0 ]
+    has "$output" "no answer from n2 (nodestaged does not answer on this host" "n1    done"
+    run as alice nodestage report "$job" --node=n2
+    echo "$output"
+    [ "$status" = 1 ]
+    has "$output" "no node could be asked: n2 (nodestaged does not answer on this host"
+    cluster daemon start n2
+    on ctl scontrol update nodename=n2 state=drain reason=x
+    run as alice nodestage report "$job"
+    on ctl scontrol update nodename=n2 state=resume
+    echo "$output"
+    [ "$status" = 0 ]
+    has "$output" "no answer from n2 (drained)" "n1    done"
+    run as alice nodestage report "$job" --node=nowhere
+    [ "$status" = 1 ]
+    has "$output" "no node could be asked: nowhere (not in a partition that you can use)"
+}
+
 @test "a question about what is not there is answered with what to do" {
     run as alice nodestage report 999999
     echo "$output"

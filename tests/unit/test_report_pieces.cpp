@@ -4,6 +4,7 @@
 #include <sstream>
 
 #include "cli/base/job_id.hpp"
+#include "cli/base/node_jobs.hpp"
 #include "cli/report/report_nodes.hpp"
 #include "cli/report/report_pieces.hpp"
 #include "common/build_info.hpp"
@@ -76,18 +77,47 @@ TEST_CASE("where a job ran") {
 }
 
 TEST_CASE("a running job's nodes are asked in a step of it, others by a job of their own") {
-  const auto inside = srun_words({"n[1-2]", 2, true}, "12.1", k_socket_path);
+  const auto inside = step_words({"n[1-2]", 2, true}, "12.1", k_socket_path);
   CHECK(has(inside, "--jobid=12"));
   CHECK(has(inside, "--overlap"));
   CHECK(has(inside, "--nodelist=n[1-2]"));
   CHECK(has(inside, "12.1"));
   CHECK_FALSE(has(inside, "--time=1"));
-  const auto outside = srun_words({"n1", 0, false}, "12", "/s");
+  CHECK_FALSE(has(step_words({"n1", 0, true}, "12", "/s"), "--nodes=0"));
+  const auto outside = node_job_words({{"n1", "n2"}, "high"}, report_words("12", "/s"));
+  CHECK(has(outside, "--nodelist=n1,n2"));
+  CHECK(has(outside, "--nodes=2"));
+  CHECK(has(outside, "--partition=high"));
   CHECK(has(outside, "--time=1"));
   CHECK(has(outside, "--socket=/s"));
   CHECK(has(outside, "--stage-wait=none"));
   CHECK_FALSE(has(outside, "--overlap"));
-  CHECK_FALSE(has(outside, "--nodes=0"));
+}
+
+TEST_CASE(
+    "nodes with a free CPU are asked by one job of each partition, busy ones each by its own") {
+  const auto known = read_nodes(
+      "n1|n1|idle|0/4/0/4|debug*|none\nn2|n2|allocated|4/0/0/4|debug*|none\n"
+      "n3|n3|mixed|1/3/0/4|debug*|none\nn4|n4|drained|0/0/4/4|debug*|x\n"
+      "n5|n5|idle~|0/4/0/4|debug*|none\nn6|n6|idle*|0/4/0/4|debug*|none\n"
+      "g1|g1|idle|0/4/0/4|gpu|none\n");
+  const NodePlan plan = plan_node_jobs({"n1", "n2", "n3", "n4", "n5", "n6", "g1", "x"}, known);
+  REQUIRE(plan.groups.size() == 3);
+  CHECK(plan.groups[0].nodes == std::vector<std::string>{"n1", "n3"});
+  CHECK(plan.groups[0].partition.empty());
+  CHECK(plan.groups[1].nodes == std::vector<std::string>{"g1"});
+  CHECK(plan.groups[1].partition == "gpu");
+  CHECK(plan.groups[2].nodes == std::vector<std::string>{"n2"});
+  CHECK(silence_text(plan.silent) ==
+        "n4 (drained); x (not in a partition that you can use); n6 (slurmd does not answer); n5 "
+        "(switched off)");
+  const NodePlan blind = plan_node_jobs({"n1", "n2"}, {});
+  REQUIRE(blind.groups.size() == 1);
+  CHECK(blind.groups[0].nodes.size() == 2);
+  std::map<std::string, std::string> many;
+  for (int i = 10; i < 40; ++i) many["n" + std::to_string(i)] = "down";
+  CHECK(silence_text(many) ==
+        "n10, n11, n12, n13, n14, n15, n16, n17, n18, n19 and 20 more (down)");
 }
 
 TEST_CASE("Slurm is asked as from outside of a job, with the user's defaults") {

@@ -1,0 +1,204 @@
+#include "cli/base/node_jobs.hpp"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <string_view>
+
+#include "cli/base/pieces.hpp"
+#include "cli/base/programs.hpp"
+#include "common/request/job_environment.hpp"
+#include "common/text/human.hpp"
+
+namespace nodestage {
+namespace {
+
+// The limit for a job to start, and for the answers.
+constexpr unsigned k_immediate_s = 60;
+constexpr std::chrono::seconds k_answers{k_immediate_s + 60};
+constexpr std::size_t k_most_singles = 64;  // more jobs that wait would burden the controller
+constexpr std::size_t k_most_names = 10;
+
+std::string busy_text() { return "no CPU was free within " + std::to_string(k_immediate_s) + " s"; }
+
+// Returns why no job can start there; empty: one can.
+std::string why_closed(const SlurmNode& node) {
+  if (node.is_off) return "switched off";
+  if (node.is_silent) return "slurmd does not answer";
+  static constexpr std::string_view k_open[] = {"idle",     "mixed",   "allocated", "completing",
+                                                "reserved", "planned", "blocked",   "allocating"};
+  const bool is_open =
+      std::find(std::begin(k_open), std::end(k_open), node.state) != std::end(k_open);
+  return is_open ? "" : printable(node.state);
+}
+
+// The message of the command on a node, else srun's first line.
+std::string why_silent(const ProgramEnd& end) {
+  if (end.is_not_run() && end.errors.empty()) return "srun cannot be run on this host";
+  if (end.late) return "no answer within " + std::to_string(k_answers.count()) + " s";
+  if (end.errors.find("nodes are busy") != std::string::npos) return busy_text();
+  static constexpr std::string_view k_ours = "nodestage: ";
+  std::string_view why = end.errors;
+  if (const std::size_t ours = why.find(k_ours); ours != std::string_view::npos)
+    why.remove_prefix(ours + k_ours.size());
+  why = why.substr(0, why.find('\n'));
+  return why.empty() ? "srun failed without a message" : printable(shortened(why, 200));
+}
+
+std::string joined(const std::vector<std::string>& names) {
+  std::string text;
+  for (const std::string& name : names) text += (text.empty() ? "" : ",") + name;
+  return text;
+}
+
+bool is_refused(const ProgramEnd& end) {
+  return end.errors.find("Unable to allocate") != std::string::npos;
+}
+
+class NodeJobs {
+ public:
+  NodeJobs(const std::vector<std::string>& command, NodeAnswers& answers)
+      : command_(command), answers_(answers) {}
+
+  // Returns the nodes, one by one, of those groups for which Slurm refused a job.
+  std::vector<NodeGroup> run(const std::vector<NodeGroup>& groups) {
+    std::vector<Program> programs;
+    for (const NodeGroup& group : groups) {
+      Program program{node_job_words(group, command_),
+                      environment_outside_of_jobs(),
+                      {},
+                      most_bytes_of_pieces(group.nodes.size())};
+      program.environment->push_back(std::string(k_observer_variable) + "=1");
+      programs.push_back(std::move(program));
+    }
+    const std::vector<ProgramEnd> ends = run_programs(programs, k_answers, k_most_singles + 8);
+    std::vector<NodeGroup> again;
+    for (std::size_t i = 0; i < groups.size(); ++i) take(groups[i], ends[i], again);
+    return again;
+  }
+
+ private:
+  void take(const NodeGroup& group, const ProgramEnd& end, std::vector<NodeGroup>& again) {
+    answers_.output += end.output + "\n";
+    answers_.is_cut = answers_.is_cut || end.is_cut;
+    if (end.code == 0 && !end.late) return;
+    const bool is_tried_again =
+        group.nodes.size() > 1 && group.nodes.size() <= k_most_singles && is_refused(end);
+    for (const std::string& node : group.nodes) {
+      if (is_tried_again)
+        again.push_back({{node}, group.partition});
+      else
+        answers_.silent[node] = why_silent(end);
+    }
+  }
+
+  const std::vector<std::string>& command_;
+  NodeAnswers& answers_;
+};
+
+}  // namespace
+
+std::vector<std::string> environment_outside_of_jobs() {
+  static constexpr std::string_view k_defaults[] = {
+      "SLURM_CONF", "SLURM_ACCOUNT", "SLURM_PARTITION", "SLURM_QOS", "SLURM_RESERVATION"};
+  std::vector<std::string> environment;
+  for (char** variable = environ; *variable != nullptr; ++variable) {
+    const std::string_view text = *variable;
+    const std::string_view name = text.substr(0, text.find('='));
+    if (!name.starts_with("SLURM_") ||
+        std::find(std::begin(k_defaults), std::end(k_defaults), name) != std::end(k_defaults))
+      environment.emplace_back(text);
+  }
+  return environment;
+}
+
+NodePlan plan_node_jobs(const std::vector<std::string>& nodes,
+                        const std::vector<SlurmNode>& known) {
+  NodePlan plan;
+  if (known.empty()) {
+    plan.groups.push_back({nodes, ""});
+    return plan;
+  }
+  std::map<std::string, NodeGroup> free;  // by partition
+  std::vector<NodeGroup> singles;
+  for (const std::string& name : nodes) {
+    const SlurmNode* node = find_node(known, name);
+    if (node == nullptr) {
+      plan.silent[name] = "not in a partition that you can use";
+      continue;
+    }
+    const std::string partition = node->is_in_default ? "" : node->partition;
+    if (const std::string why = why_closed(*node); !why.empty()) {
+      plan.silent[name] = why;
+    } else if (node->idle_cpus > 0) {
+      free[partition].partition = partition;
+      free[partition].nodes.push_back(name);
+    } else if (singles.size() < k_most_singles) {
+      singles.push_back({{name}, partition});
+    } else {
+      plan.silent[name] = "no CPU is free";
+    }
+  }
+  for (auto& item : free) plan.groups.push_back(std::move(item.second));
+  plan.groups.insert(plan.groups.end(), singles.begin(), singles.end());
+  return plan;
+}
+
+std::vector<std::string> node_job_words(const NodeGroup& group,
+                                        const std::vector<std::string>& command) {
+  const std::string count = std::to_string(group.nodes.size());
+  std::vector<std::string> words = {"srun",
+                                    "--quiet",
+                                    "--mpi=none",
+                                    "--kill-on-bad-exit=0",
+                                    "--stage-wait=none",
+                                    "--nodelist=" + joined(group.nodes),
+                                    "--ntasks-per-node=1",
+                                    "--nodes=" + count,
+                                    "--ntasks=" + count,
+                                    "--job-name=nodestage-report",
+                                    "--time=1",
+                                    "--cpus-per-task=1",
+                                    "--mem=32M",
+                                    "--immediate=" + std::to_string(k_immediate_s)};
+  if (!group.partition.empty() && std::getenv("SLURM_PARTITION") == nullptr)
+    words.push_back("--partition=" + group.partition);
+  words.insert(words.end(), command.begin(), command.end());
+  return words;
+}
+
+NodeAnswers ask_by_jobs(const std::optional<std::vector<std::string>>& nodes,
+                        const std::vector<std::string>& command) {
+  const std::vector<SlurmNode> known = list_nodes(Partitions::usable);
+  NodeAnswers answers;
+  if (nodes) {
+    answers.nodes = *nodes;
+  } else {
+    for (const SlurmNode& node : known) answers.nodes.push_back(node.name);
+  }
+  if (answers.nodes.empty()) return answers;
+  NodePlan plan = plan_node_jobs(answers.nodes, known);
+  answers.silent = std::move(plan.silent);
+  NodeJobs jobs(command, answers);
+  // Between sinfo's answer and the job, a node can have become busy.
+  if (const auto again = jobs.run(plan.groups); !again.empty()) jobs.run(again);
+  return answers;
+}
+
+std::string silence_text(const std::map<std::string, std::string>& silent) {
+  std::map<std::string, std::vector<std::string>> by_reason;
+  for (const auto& [node, why] : silent) by_reason[why].push_back(node);
+  std::string text;
+  for (const auto& [why, nodes] : by_reason) {
+    if (!text.empty()) text += "; ";
+    for (std::size_t i = 0; i < std::min(nodes.size(), k_most_names); ++i)
+      text += (i == 0 ? "" : ", ") + printable(nodes[i]);
+    if (nodes.size() > k_most_names)
+      text += " and " + human_count(nodes.size() - k_most_names) + " more";
+    text += " (" + why + ")";
+  }
+  return text;
+}
+
+}  // namespace nodestage
