@@ -179,12 +179,15 @@ Lists your results that could not be delivered and are kept on this node, with
 the reason, the expiry, and the next try. Root: the results of all users.
 Usage: nodestage held [options]
 
-  --socket=PATH  the daemon's socket
+  --all-nodes        a table of all nodes that you can use, asked by short jobs
+                     of srun as `nodestage report` does
+  --node=NODE[,...]  the same, of these nodes
+  --socket=PATH      the daemon's socket
   -h, --help
 
-On another node: srun -w NODE -N1 -n1 nodestage held
 To copy them elsewhere: nodestage recover
-Exit code: 0; 1: the daemon does not answer; 2: wrong arguments.
+Exit code: 0, also if some of the nodes did not answer; 1: no daemon answers;
+2: wrong arguments.
 )";
 
 const char* const k_cache = R"(nodestage cache
@@ -198,12 +201,16 @@ Usage: nodestage cache [options]
   NAME           as the list shows it
   --drop         remove these items, or all of yours; what jobs use stays
   --json         print JSON
+  --all-nodes    list those of all nodes that you can use, asked by short jobs
+                 of srun as `nodestage report` does
+  --node=NODE[,...]  the same, of these nodes
   --socket=PATH  the daemon's socket
   -h, --help
 
-On another node: srun -w NODE -N1 -n1 nodestage cache
-Exit code: 0; 1: something stays because a job uses it, or the daemon does not
-answer; 2: wrong arguments, or this node keeps nothing of that NAME.
+On another node: srun -w NODE -N1 -n1 nodestage cache --drop
+Exit code: 0, also if some of the nodes did not answer; 1: something stays
+because a job uses it, or no daemon answers; 2: wrong arguments, or this node
+keeps nothing of that NAME.
 )";
 
 const char* const k_recover = R"(nodestage recover 4711 rescued --node=n12

@@ -172,7 +172,10 @@ class Command {
       doctor_arguments_.socket = socket_;
       return examine_host(doctor_arguments_);
     }
-    if (held_->parsed()) return show_held(socket_);
+    if (held_->parsed()) {
+      held_arguments_.socket = socket_;
+      return show_held(held_arguments_);
+    }
     if (cache_->parsed()) {
       cache_arguments_.socket = socket_;
       return cache(cache_arguments_);
@@ -205,6 +208,7 @@ class Command {
     status_->add_flag("--watch", status_arguments_.watch);
 
     held_ = add_daemon_verb("held", help::k_held);
+    add_nodes(*held_, held_arguments_.nodes);
 
     recover_ = add_daemon_verb("recover", help::k_recover);
     recover_->add_option("JOBID", recover_arguments_.job)->required();
@@ -232,7 +236,17 @@ class Command {
     cache_ = add_daemon_verb("cache", help::k_cache);
     auto* drop = cache_->add_flag("--drop", cache_arguments_.drop);
     cache_->add_option("NAME", cache_arguments_.names)->needs(drop);
-    cache_->add_flag("--json", cache_arguments_.json)->excludes(drop);
+    auto* json = cache_->add_flag("--json", cache_arguments_.json)->excludes(drop);
+    for (CLI::Option* nodes : add_nodes(*cache_, cache_arguments_.nodes))
+      nodes->excludes(drop)->excludes(json);
+  }
+
+  // Returns the options that choose nodes.
+  static std::vector<CLI::Option*> add_nodes(CLI::App& verb, NodeChoice& choice) {
+    auto* all = verb.add_flag("--all-nodes", choice.is_all);
+    auto* some = verb.add_option("--node", choice.nodes)->excludes(all);
+    verb.add_flag("--pieces", choice.is_pieces);
+    return {all, some};
   }
 
   void add_report() {
@@ -298,6 +312,7 @@ class Command {
   PushArguments push_arguments_;
   DoctorArguments doctor_arguments_;
   CacheArguments cache_arguments_;
+  HeldArguments held_arguments_;
   ReportArguments report_arguments_;
   RunArguments run_arguments_;
   PlanArguments plan_arguments_;

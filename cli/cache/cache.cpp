@@ -16,22 +16,49 @@ namespace {
 
 // Sets `rows` to those of the answer to `request`. Returns an exit code.
 int ask(const std::string& socket, const Message& request, CacheRows& rows) {
-  return converse(socket, request, [&rows](const Message& message) -> std::optional<int> {
-    if (const auto* row = std::get_if<CacheRow>(&message)) {
-      rows.push_back(*row);
-      return {};
-    }
-    if (const auto* refused = std::get_if<Refused>(&message)) return daemon_fault(refused->what);
-    return 0;
-  });
+  const auto code =
+      exchange(socket, request, [&rows](const Message& message) -> std::optional<int> {
+        if (const auto* row = std::get_if<CacheRow>(&message)) {
+          rows.push_back(*row);
+          return {};
+        }
+        if (const auto* refused = std::get_if<Refused>(&message))
+          return daemon_fault(refused->what);
+        return 0;
+      });
+  if (code) return *code;
+  if (!is_daemon_away(code.error())) return daemon_fault(code.error().text());
+  return no_daemon_here(code.error().text(),
+                        "Ask the nodes: nodestage cache --all-nodes, or --node=NODE. To remove "
+                        "items of one: srun -w NODE -N1 -n1 nodestage cache --drop.");
 }
+
+CacheOwners owners_here() { return ::geteuid() == 0 ? CacheOwners::name : CacheOwners::hide; }
 
 int show(const CacheArguments& arguments) {
   CacheRows rows;
   if (const int code = ask(arguments.socket, CacheQuery{}, rows); code != 0) return code;
-  const CacheOwners owners = ::geteuid() == 0 ? CacheOwners::name : CacheOwners::hide;
-  const std::string text = arguments.json ? cache_json(rows) : cache_table(rows, owners, wall_s());
+  if (arguments.nodes.is_pieces) {
+    print_pieces({rows.begin(), rows.end()});
+    return 0;
+  }
+  const std::string text =
+      arguments.json ? cache_json(rows) : cache_table(rows, owners_here(), wall_s());
   std::fputs(text.c_str(), stdout);
+  return 0;
+}
+
+int show_elsewhere(const CacheArguments& arguments) {
+  const GatheredRows gathered =
+      gather_rows(arguments.nodes, {"nodestage", "cache", "--pieces"}, arguments.socket);
+  if (gathered.code != 0) return gathered.code;
+  CachesByNode caches;
+  for (const RowsOfNode& of_node : gathered.nodes) {
+    for (const Message& message : of_node.rows) {
+      if (const auto* row = std::get_if<CacheRow>(&message)) caches[of_node.node].push_back(*row);
+    }
+  }
+  std::fputs(cache_tables(caches, owners_here(), wall_s()).c_str(), stdout);
   return 0;
 }
 
@@ -77,6 +104,7 @@ int drop(const CacheArguments& arguments) {
 }  // namespace
 
 int cache(const CacheArguments& arguments) {
+  if (arguments.nodes.is_elsewhere()) return show_elsewhere(arguments);
   return arguments.drop ? drop(arguments) : show(arguments);
 }
 

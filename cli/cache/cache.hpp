@@ -1,8 +1,10 @@
-// Verb: nodestage cache [--json | --drop [NAME...]]
+// Verb: nodestage cache [--json] [--all-nodes | --node=NODES], nodestage cache --drop [NAME...]
 #pragma once
 
 #include <string>
 #include <vector>
+
+#include "cli/base/node_rows.hpp"
 
 namespace nodestage {
 
@@ -11,6 +13,7 @@ struct CacheArguments {
   std::vector<std::string> names;  // with `drop`, see cache_names.hpp; none: all of the caller's
   bool drop = false;
   bool json = false;
+  NodeChoice nodes = {};  // not with `drop`
 };
 
 // Prints what this node keeps of the caller's shared items, for root of all users', or removes it.

@@ -34,30 +34,57 @@ std::string amount(const CacheRow& row) {
   return human_bytes(row.bytes) + ", " + counted(row.files, "file");
 }
 
+std::vector<std::string> head_of(CacheOwners owners) {
+  std::vector<std::string> head = {"NAME",      "SOURCE", "KIND",      "SIZE",    "FILES",
+                                   "STAGED BY", "AGE",    "LAST USED", "USED BY", "HITS"};
+  if (owners == CacheOwners::name) head.insert(head.begin() + 1, "USER");
+  return head;
+}
+
+std::vector<std::string> cells_of(const CacheRows& rows, const CacheRow& row, CacheOwners owners,
+                                  std::uint64_t now) {
+  std::vector<std::string> cells = {printable(short_name(rows, row)),
+                                    printable(shortened(row.source, k_source_width)),
+                                    row.what.empty() ? "-" : printable(row.what),
+                                    human_bytes(row.bytes),
+                                    human_count(row.files),
+                                    "job " + std::to_string(row.job),
+                                    age(row.made_at, now),
+                                    age(row.used_at, now) + " ago",
+                                    row.jobs == 0 ? "-" : counted(row.jobs, "job"),
+                                    human_count(row.hits)};
+  if (owners == CacheOwners::name) cells.insert(cells.begin() + 1, printable(row.user));
+  return cells;
+}
+
+std::size_t left_columns(CacheOwners owners) {
+  return k_left_columns + (owners == CacheOwners::name ? 1 : 0);
+}
+
 }  // namespace
 
 std::string cache_table(const CacheRows& rows, CacheOwners owners, std::uint64_t now) {
-  const bool has_owners = owners == CacheOwners::name;
   if (rows.empty())
-    return has_owners ? "this node keeps no shared items\n"
-                      : "this node keeps no shared items of yours\n";
-  std::vector<std::string> head = {"NAME",      "SOURCE", "KIND",      "SIZE",    "FILES",
-                                   "STAGED BY", "AGE",    "LAST USED", "USED BY", "HITS"};
-  if (has_owners) head.insert(head.begin() + 1, "USER");
-  Grid grid(std::move(head), k_left_columns + (has_owners ? 1 : 0));
-  for (const CacheRow& row : rows) {
-    std::vector<std::string> cells = {printable(short_name(rows, row)),
-                                      printable(shortened(row.source, k_source_width)),
-                                      row.what.empty() ? "-" : printable(row.what),
-                                      human_bytes(row.bytes),
-                                      human_count(row.files),
-                                      "job " + std::to_string(row.job),
-                                      age(row.made_at, now),
-                                      age(row.used_at, now) + " ago",
-                                      row.jobs == 0 ? "-" : counted(row.jobs, "job"),
-                                      human_count(row.hits)};
-    if (has_owners) cells.insert(cells.begin() + 1, printable(row.user));
-    grid.add(std::move(cells));
+    return owners == CacheOwners::name ? "this node keeps no shared items\n"
+                                       : "this node keeps no shared items of yours\n";
+  Grid grid(head_of(owners), left_columns(owners));
+  for (const CacheRow& row : rows) grid.add(cells_of(rows, row, owners, now));
+  return grid.text();
+}
+
+std::string cache_tables(const CachesByNode& caches, CacheOwners owners, std::uint64_t now) {
+  if (caches.empty())
+    return std::string("the nodes that answered keep no shared items") +
+           (owners == CacheOwners::name ? "\n" : " of yours\n");
+  std::vector<std::string> head = head_of(owners);
+  head.insert(head.begin(), "NODE");
+  Grid grid(std::move(head), left_columns(owners) + 1);
+  for (const auto& [node, rows] : caches) {
+    for (const CacheRow& row : rows) {
+      std::vector<std::string> cells = cells_of(rows, row, owners, now);
+      cells.insert(cells.begin(), printable(node));
+      grid.add(std::move(cells));
+    }
   }
   return grid.text();
 }

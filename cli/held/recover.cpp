@@ -9,6 +9,7 @@
 
 #include "cli/base/conversation.hpp"
 #include "cli/base/job_id.hpp"
+#include "cli/base/node_rows.hpp"
 #include "common/build_info.hpp"
 #include "common/os/terminal.hpp"
 #include "common/text/human.hpp"
@@ -69,19 +70,27 @@ int recover(const RecoverArguments& arguments) {
   if (ask.directory.empty())
     return fault("the current directory does not exist", "Give an absolute DIR.");
   if (!arguments.node.empty()) return become_srun(arguments, ask.directory);
-  return converse(arguments.socket, ask, [&](const Message& message) -> std::optional<int> {
-    if (const auto* progress = std::get_if<Progress>(&message)) {
-      show(*progress, "");
-      return {};
-    }
-    show({}, "\r\033[K");
-    if (const auto* answer = std::get_if<Refused>(&message)) return refused(arguments, *answer);
-    const auto* recovered = std::get_if<Recovered>(&message);
-    if (recovered == nullptr) return daemon_fault("nodestaged gave an unexpected answer");
-    for (const std::string& line : recovered->lines) std::printf("%s\n", printable(line).c_str());
-    std::printf("this node no longer holds results of job %s\n", arguments.job.c_str());
-    return 0;
-  });
+  const auto code =
+      exchange(arguments.socket, ask, [&](const Message& message) -> std::optional<int> {
+        if (const auto* progress = std::get_if<Progress>(&message)) {
+          show(*progress, "");
+          return {};
+        }
+        show({}, "\r\033[K");
+        if (const auto* answer = std::get_if<Refused>(&message)) return refused(arguments, *answer);
+        const auto* recovered = std::get_if<Recovered>(&message);
+        if (recovered == nullptr) return daemon_fault("nodestaged gave an unexpected answer");
+        for (const std::string& line : recovered->lines)
+          std::printf("%s\n", printable(line).c_str());
+        std::printf("this node no longer holds results of job %s\n", arguments.job.c_str());
+        return 0;
+      });
+  if (code) return *code;
+  if (!is_daemon_away(code.error())) return daemon_fault(code.error().text());
+  return no_daemon_here(code.error().text(),
+                        "Name the node that holds the results: nodestage recover " + arguments.job +
+                            " DIR --node=NODE. The end of the job's output names it, and "
+                            "`nodestage held --all-nodes` lists all.");
 }
 
 }  // namespace nodestage

@@ -9,6 +9,7 @@
 #include "common/os/file.hpp"
 #include "common/talk/summary.hpp"
 #include "common/text/human.hpp"
+#include "common/wire/job_state.hpp"
 
 namespace nodestage {
 namespace {
@@ -86,7 +87,8 @@ bool has_failed(const StatusReport& report) {
     return !may_be_well || std::any_of(lines.begin(), lines.end(), says_undelivered);
   }
   return std::any_of(report.jobs.begin(), report.jobs.end(), [](const JobStatus& status) {
-    return status.row.state == "failed" || status.row.state == "held";
+    return status.row.state == to_text(JobState::failed) ||
+           status.row.state == to_text(JobState::held);
   });
 }
 

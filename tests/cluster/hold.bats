@@ -159,6 +159,32 @@ journal() {
     [[ $output == "job $JOBID: on n1 since $(date +%Y-%m-%d) "*"kept until $(date -d '+30 days' +%Y-%m-%d)"* ]]
     [[ $output == *"/project/team/alice: Permission denied"*"in $HOLD/$JOBID.0" ]]
     [[ $(on n1 nodestage held) == "job $JOBID of uid 20001: on n1"* ]]
+    # From the login node: what to type, and a table of the nodes that answer.
+    for verb in "held" "recover $JOBID out" "cache"; do
+        # shellcheck disable=SC2086
+        run as alice nodestage $verb
+        echo "$output"
+        [ "$status" -eq 1 ]
+        has "$output" "nodestaged does not answer on this host" "A login node has no daemon." "--node=NODE"
+    done
+    on ctl scontrol update nodename=n2 state=drain reason=test
+    run as alice nodestage held --all-nodes
+    echo "$output"
+    [ "$status" -eq 0 ]
+    has "$output" "no answer from n2 (drained)" "NODE  JOB  " "/project/team/alice: Permission denied" \
+        '`nodestage recover JOB DIR --node=NODE` copies them to DIR'
+    grep -E "^n1 +$JOBID +$(date +%Y-%m-%d) .*$(date -d '+30 days' +%Y-%m-%d) " <<<"$output"
+    run on ctl nodestage held --all-nodes
+    grep -E "^n1 +$JOBID +alice +" <<<"$output"
+    on ctl scontrol update nodename=n2 state=resume
+    cluster wait-idle 30
+    run as alice nodestage held --node=n2
+    echo "$output"
+    [ "$output" = "the nodes that answered hold no results of yours" ]
+    run as bob nodestage held --node=n1
+    [ "$output" = "the nodes that answered hold no results of yours" ]
+    run as alice nodestage held --node=n1 --all-nodes
+    [ "$status" -eq 2 ]
     # Another user sees nothing, and can do nothing with it: neither by the command nor by his own client.
     [ "$(on_node n1 bob nodestage held)" = "this node holds no results of yours" ]
     run on_node n1 bob nodestage recover "$JOBID" /tmp/stolen

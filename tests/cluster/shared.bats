@@ -438,6 +438,15 @@ killed_at() {
     has "$output" data.tar.gz
     wait_until 90 on n1 grep -qE '^nodestage_cache_entries 1$' /run/nodestage.prom
     on n1 grep -E '^nodestage_shared_items_total\{result="hit"\} [1-9]' /run/nodestage.prom
+    run as alice nodestage cache --all-nodes
+    echo "$output"
+    [ "$status" = 0 ]
+    grep -E '^NODE +NAME +SOURCE' <<<"$output"
+    grep -E '^n1 +[0-9a-f]{8,} +/.*data.tar.gz +tar.gz ' <<<"$output"
+    run on ctl nodestage cache --node=n1,n2
+    grep -E '^n1 +[0-9a-f]{8,} +alice +/' <<<"$output"
+    run as bob nodestage cache --all-nodes
+    has "$output" "keep no shared items of yours"
     run on_node n1 bob nodestage cache --drop
     [ "$(kept n1 | wc -l)" = 1 ]
     on_node n1 alice nodestage cache --drop
