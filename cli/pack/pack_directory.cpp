@@ -13,6 +13,7 @@
 #include "cli/base/this_node.hpp"
 #include "cli/base/time_text.hpp"
 #include "cli/pack/frame_writer.hpp"
+#include "cli/pack/tree_total.hpp"
 #include "common/os/child.hpp"
 #include "common/os/file.hpp"
 #include "common/os/terminal.hpp"
@@ -87,6 +88,8 @@ class Packing {
         voice_(Speech::aloud, STDERR_FILENO, obeys_escapes(STDERR_FILENO), "pack",
                k_line_interval) {
     report_.begin("tar", "");
+    // What links lead to would be packed beyond the total.
+    if (links_ == LinksOut::kept) total_.emplace(directory_.get());
   }
 
   // If a signal stopped it, signal() returns that signal, and the fault has no meaning.
@@ -154,6 +157,7 @@ class Packing {
     progress.items = 1;
     progress.current = printable(name_);
     progress.bytes_read = record.bytes_read;
+    progress.bytes_total = total_ ? total_->bytes() : 0;
     progress.files = record.files;
     progress.elapsed_ms = static_cast<std::uint64_t>(
         std::chrono::duration_cast<std::chrono::milliseconds>(Clock::now() - begun_).count());
@@ -170,6 +174,7 @@ class Packing {
   const Fd status_;
   OutputReport report_;
   TaskVoice voice_;
+  std::optional<TreeTotal> total_;
   std::unique_ptr<FrameWriter> writer_;
   const Deadline begun_ = Clock::now();
   int signal_ = 0;

@@ -495,7 +495,12 @@ keys: extract=, strip=, newest=' "; more: man 7 nodestage"
     kill -TERM "$BEGUN"
     ends_with 143
     [ -z "$(find "$PLACE/work/out" -name '*huge*' -o -name '.nodestage*')" ]
-    me rm -r huge
+    # On a terminal: how much of how much, and how long the rest takes.
+    run me env TERM=xterm script -qefc "taskset -c 0 nodestage pack huge -o out/huge.tar.zst" /dev/null
+    tr '\r' '\n' <<<"$output" | tail -n 3
+    [ "$status" = 0 ]
+    [[ $output =~ huge:\ [0-9.]+(\ MiB)?\ of\ 394\.[0-9]\ MiB\ \([0-9]+%\),\ about\ [0-9]+\ s\ left ]]
+    me rm -r huge out/huge.tar.zst
 }
 
 @test "help opens with an example, fits a screen, and names every option" {
