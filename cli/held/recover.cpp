@@ -10,14 +10,17 @@
 #include "cli/base/conversation.hpp"
 #include "cli/base/job_id.hpp"
 #include "cli/base/node_rows.hpp"
+#include "cli/base/this_node.hpp"
 #include "common/build_info.hpp"
 #include "common/os/terminal.hpp"
+#include "common/talk/task_voice.hpp"
 #include "common/text/human.hpp"
 
 namespace nodestage {
 namespace {
 
 constexpr int k_nothing_held = 2;
+constexpr std::chrono::seconds k_line_interval{10};
 
 // By text only: links can differ on the node.
 std::string absolute(const std::string& path) {
@@ -53,10 +56,11 @@ int refused(const RecoverArguments& arguments, const Refused& answer) {
   return fault(answer.what, "The results of job " + arguments.job + " stay held.");
 }
 
-void show(const Progress& progress, const std::string& end) {
-  if (!obeys_escapes(STDERR_FILENO)) return;
-  std::fprintf(stderr, "\r%s copied, %s files%s", human_bytes(progress.bytes_written).c_str(),
-               human_count(progress.files).c_str(), end.c_str());
+// The daemon reports once a second, and does not know since when its caller waits.
+Progress since(Progress progress, Deadline begun) {
+  const auto passed = std::chrono::duration_cast<std::chrono::milliseconds>(Clock::now() - begun);
+  progress.elapsed_ms = static_cast<std::uint64_t>(passed.count());
+  return progress;
 }
 
 }  // namespace
@@ -70,13 +74,16 @@ int recover(const RecoverArguments& arguments) {
   if (ask.directory.empty())
     return fault("the current directory does not exist", "Give an absolute DIR.");
   if (!arguments.node.empty()) return become_srun(arguments, ask.directory);
+  TaskVoice voice(Speech::aloud, STDERR_FILENO, obeys_escapes(STDERR_FILENO), node_name(),
+                  k_line_interval);
+  const auto begun = Clock::now();
   const auto code =
       exchange(arguments.socket, ask, [&](const Message& message) -> std::optional<int> {
         if (const auto* progress = std::get_if<Progress>(&message)) {
-          show(*progress, "");
+          if (progress->phase == ProgressPhase::staging) voice.progress(since(*progress, begun));
           return {};
         }
-        show({}, "\r\033[K");
+        voice.clear();
         if (const auto* answer = std::get_if<Refused>(&message)) return refused(arguments, *answer);
         const auto* recovered = std::get_if<Recovered>(&message);
         if (recovered == nullptr) return daemon_fault("nodestaged gave an unexpected answer");

@@ -310,7 +310,9 @@ journal() {
     wait_until 10 log_says "$JOBID" "recovery is given up: its caller went away"
     wait_until 10 no_worker
     is_held "$JOBID"
-    on_node n1 alice nodestage recover "$JOBID" /mnt/slow2/back >"$BATS_TEST_TMPDIR/recover" 2>&1 3>&- &
+    on_node n1 alice env TERM=xterm script -qefc "nodestage recover $JOBID /mnt/slow2/back" /dev/null \
+        </dev/null >"$BATS_TEST_TMPDIR/recover" 2>&1 3>&- &
+    wait_until 10 grep -qE 'n1: res: [0-9.]+( MiB)? of 20.0 MiB \([0-9]+%\), about [0-9]+ s left' "$BATS_TEST_TMPDIR/recover"
     wait_until 10 on ctl sh -c 'ls /project/slow2/back/res/.nodestage-*.tmp 2>/dev/null'
     cluster daemon kill n1
     code=0

@@ -35,6 +35,20 @@ TEST_CASE("each source below the directory as it was asked for, unpacked, whatev
   CHECK(names_in(job.target) == Names{"new"});
 }
 
+TEST_CASE("the total of what is recovered: files at any depth, and nothing twice") {
+  RecoverJob job;
+  write_file(job.directory / "run/results/deep/a", std::string(1000, 'x'));
+  write_file(job.directory / "run/results/b", std::string(200, 'x'));
+  fs::create_symlink("b", job.directory / "run/results/link");
+  write_file(job.directory / "one.txt", "1234");
+  job.ask("run/results", "x");
+  job.ask("one.txt", "x");
+  REQUIRE(job.run() == 0);
+  CHECK(job.status.items.at(0).bytes_total == 1200);
+  CHECK(job.status.items.at(0).bytes_read == 1200);
+  CHECK(job.status.items.at(1).bytes_total == 4);
+}
+
 TEST_CASE("what was delivered, excluded or is missing is left out; what is not known is not") {
   RecoverJob job;
   for (const char* name : {"a", "b", "c"}) write_file(job.directory / name, name);

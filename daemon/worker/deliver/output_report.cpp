@@ -65,6 +65,11 @@ void OutputReport::set_written(std::uint64_t bytes) {
   if (bytes > before) slow_down(bytes - before);
 }
 
+void OutputReport::set_total(std::uint64_t bytes) {
+  record_.bytes_total = bytes;
+  publish();
+}
+
 void OutputReport::slow_down(std::uint64_t written) {
   if (rate_ != nullptr) rate_->take(written, k_never, k_never);
 }

@@ -28,6 +28,7 @@ class OutputReport {
   // Both wait until the rate limit lets the bytes pass.
   void add_bytes(std::uint64_t bytes);  // of copied data: read and written
   void set_written(std::uint64_t bytes);
+  void set_total(std::uint64_t bytes);  // that will be read, as far as is known
   void add_read(std::uint64_t bytes);
   void add_file();
   void add_unchanged() { tick(); }            // an entry that is not copied
