@@ -6,6 +6,7 @@
 #   job: NAME           saved in alice's home, submitted as alice, and COMPLETED
 #   output:             the last job's output has these lines, except for numbers and times
 #   file: NAME          saved in alice's home
+#   typed:              each line after `$ ` is typed by alice, and prints the lines after it, except for numbers and times
 #   run: user           as alice on the login node; the jobs that it leaves succeed
 #   run: compute        as root on n1
 #   config: FILE        accepted by the program that reads FILE: nodestaged.toml, slurm.conf, plugstack
@@ -72,14 +73,26 @@ block_file() {
     save "$1" "$2"
 }
 
-# Numbers, times and amounts differ, and the rate of what took no time is left out.
+# Numbers, times and amounts differ, and so does what … stands for; the rate of what took no time is left out.
 block_output() {
     local line pattern
     while IFS= read -r line; do
         pattern=$(sed -E 's/ \([0-9.]+ [KMGT]?i?B\/s\)//g; s/[][(){}.*+?^$|\\]/\\&/g
-            s/[0-9][0-9,]*(\\\.[0-9]+)?/[0-9][0-9,.]*/g; s/\b([KMGT]i)?B\b/([KMGT]i)?B/g; s/$/( \\(.*\\))?/' <<<"$line")
+            s/[0-9][0-9,]*(\\\.[0-9]+)?/[0-9][0-9,.]*/g; s/\b([KMGT]i)?B\b/([KMGT]i)?B/g; s/…/.*/g; s/ s; / s( \\(.*\\))?; /; s/$/( \\(.*\\))?/' <<<"$line")
         grep -qxE "$pattern" <<<"$OUTPUT" || { printf 'no such line: %s\nas:           %s\n' "$line" "$pattern"; return 1; }
     done <"$2"
+}
+
+# What a command prints is exactly the lines that follow it.
+block_typed() {
+    local part
+    csplit --quiet --elide-empty-files --prefix="$2-" "$2" '/^\$ /' '{*}'
+    for part in "$2"-*; do
+        OUTPUT=$(sed -n '1s/^\$ //p' "$part" | login bash 2>&1 || true)
+        sed -i 1d "$part"
+        block_output "" "$part"
+        [ "$(wc -l <<<"$OUTPUT")" = "$(wc -l <"$part")" ] || { printf 'it printed:\n%s\n' "$OUTPUT"; return 1; }
+    done
 }
 
 block_run() {
@@ -173,8 +186,8 @@ run_blocks() {
 
 @test "the user's guide" {
     run_blocks docs/user.md
-    # The chain of three pieces has gone on from each checkpoint, and four forms of one script had one result.
-    as alice sh -c '[ "$(cat scratch/run1/epoch3.pt)" = 3 ] && [ "$(cat scratch/out_*/epoch1.pt)" = 1111 ]'
+    # The chain of three pieces has gone on from each checkpoint, and five forms of one script had one result.
+    as alice sh -c '[ "$(cat scratch/run1/epoch3.pt)" = 3 ] && [ "$(cat scratch/out_*/epoch1.pt)" = 11111 ]'
 }
 
 @test "the chapter on containers" {

@@ -10,6 +10,33 @@ done
 cd projects/def-x
 tar cf data.tar -C images .
 tar czf data.tar.gz -C images .
+tar cf photos.tar images
+cp data.tar 'my data.tar'
+# A dataset of which jobs stage a part, shards of 75 files each, and dumps of which one is newest.
+mkdir -p corpus/train corpus/val shards dumps
+cp images/{1..200}.png corpus/train
+cp images/{201..300}.png corpus/val
+echo '{}' >corpus/train/index.json
+for i in 0 1 2 3; do
+    tar cf "shards/shard-$i.tar" -C images $(seq -f %g.png $((i * 75 + 1)) $((i * 75 + 75)))
+done
+for day in sunday monday tuesday; do
+    echo "$day's" >"dumps/$day"
+done
+touch -d '3 days ago' dumps/sunday
+touch -d '2 days ago' dumps/monday
+# What conda-pack makes, in its form: no conda is here.
+mkdir -p env/bin env/conda-meta env/lib
+ln -s /usr/bin/python3 env/bin/python
+echo /opt/placeholder >env/lib/prefix
+cat >env/bin/conda-unpack <<'PYTHON'
+import os
+prefix = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+with open(f'{prefix}/lib/prefix', 'w', encoding='utf-8') as file:
+    file.write(prefix)
+PYTHON
+tar czf env.tar.gz -C env .
+rm -r env
 python3 /project/make_wheels.py wheels >/dev/null
 echo shout >requirements.txt
 cd
@@ -21,6 +48,14 @@ mkdir data
 tar --zstd -cf data/train.tar.zst -C images .
 head -c 100000 /dev/urandom >data/labels.h5
 printf '#!/bin/bash\nmkdir $SLURM_TMPDIR/results && ls $NODESTAGE_DATASET | tee $SLURM_TMPDIR/results/names\n' >job.sh
+# The cache of the Hugging Face hub, in its form.
+model=.cache/huggingface/hub/models--org--tiny
+mkdir -p $model/blobs $model/snapshots/1a2b3c $model/refs
+echo weights >$model/blobs/f00d
+echo '{}' >$model/blobs/beef
+printf 1a2b3c >$model/refs/main
+ln -s ../../blobs/f00d $model/snapshots/1a2b3c/model.safetensors
+ln -s ../../blobs/beef $model/snapshots/1a2b3c/config.json
 cat >train.py <<'PYTHON'
 """A stand-in for a training: looks at the data, and goes on from a checkpoint."""
 import argparse
@@ -31,7 +66,7 @@ for name in ('data', 'out', 'resume', 'rate'):
     parser.add_argument('--' + name)
 args = parser.parse_args()
 files = sum(len(names) for _, _, names in os.walk(args.data))
-assert files == 300, files
+assert files in (300, 200, 75), files  # all, corpus/train, a shard
 epoch = 1
 if args.resume:
     with open(args.resume, encoding='utf-8') as checkpoint:
