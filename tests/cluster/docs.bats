@@ -229,6 +229,15 @@ run_blocks() {
     done <<<"$shown"
 }
 
+@test "each claim of the comparison names a test that exists" {
+    proofs=$(sed -n '/^## Claims and proofs/,/^## Sources/p' "$TOP/docs/comparison.md" | grep '^| [^-]' | grep -v '^| nodestage | proof')
+    [ "$(wc -l <<<"$proofs")" -gt 12 ]
+    while IFS= read -r line; do
+        line=$(sed -nE 's/.*`([^`]*)` \|$/\1/p' <<<"$line")
+        grep -qF "@test \"${line#*: }\"" "$TOP/${line%%: *}" || { echo "no such test: $line"; false; }
+    done <<<"$proofs"
+}
+
 @test "the examples of the manual pages" {
     for page in nodestage.1 nodestage.7 nodestaged.8 nodestaged.toml.5 spank_nodestage.8; do
         run_blocks "docs/$page"
