@@ -188,6 +188,8 @@ run_blocks() {
     run_blocks docs/user.md
     # The chain of three pieces has gone on from each checkpoint, and five forms of one script had one result.
     as alice sh -c '[ "$(cat scratch/run1/epoch3.pt)" = 3 ] && [ "$(cat scratch/out_*/epoch1.pt)" = 11111 ]'
+    # The callback of Lightning has delivered each checkpoint before the next epoch (lib/docs_home.sh); so has the function of PyTorch.
+    as alice sh -c '[ "$(cat scratch/lightning_*/epoch=?.ckpt)" = 01 ] && [ "$(cat scratch/torch_*/epoch1.pt)" = "{\"epoch\": 1}" ]'
 }
 
 @test "the chapter on containers" {
