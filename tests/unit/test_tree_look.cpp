@@ -217,6 +217,7 @@ TEST_CASE("a group with a directory in it that is to be kept") {
   SUBCASE("unchanged") {
     REQUIRE_MESSAGE(run.run() == 0, run.status.cause);
     CHECK(run.note() == k_whole);
+    CHECK(run.in_job("test -z \"$(find all ! -type l -perm /222)\""));
   }
   SUBCASE("a file in the directory is another one") {
     REQUIRE(run.in_data("touch d/a/b/g") == 0);

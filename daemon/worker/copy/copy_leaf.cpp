@@ -165,6 +165,7 @@ Status CopyLeaf::file(At& at, const std::string& name, Links links) {
   struct stat info {};
   if (::fstat(from->get(), &info) != 0) return unreadable(at.prefix + name, errno);
   if (!S_ISREG(info.st_mode)) return unreadable(at.prefix + name, ESTALE);
+  info.st_mode = mode_with(way_.writes, info.st_mode);
   hands_[at.thread].pace.add(asked, 0);
   TRY(begin(at, links));
   TRY_ASSIGN(const bool is_done, is_linked(at, name, info, links));

@@ -12,6 +12,7 @@
 #include "daemon/worker/copy/copy_notes.hpp"
 #include "daemon/worker/copy/shared_links.hpp"
 #include "daemon/worker/tree/directory_listing.hpp"
+#include "daemon/worker/tree/write_bits.hpp"
 
 namespace nodestage {
 
@@ -29,6 +30,7 @@ class CopyLeaf {
     mode_t made_modes;  // the bits of a mode that files get when they are created with it
     LinksOut links;
     CopyNotes& notes;
+    WriteBits writes;
   };
   // `space` is the item's; each thread gets its own.
   CopyLeaf(const Way& way, Space& space);

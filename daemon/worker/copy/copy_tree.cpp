@@ -40,7 +40,8 @@ class TreeRun {
         directories_(directories),
         notes_(notes),
         crew_({way.threads, std::max(way.threads, k_waiting_threads)}),
-        leaves_({path, way.meter, directories, crew_, way.xattrs, made_modes, way.links, notes},
+        leaves_({path, way.meter, directories, crew_, way.xattrs, made_modes, way.links, notes,
+                 way.writes},
                 way.space) {}
 
   Status run();
@@ -144,6 +145,7 @@ Status TreeRun::list(CopiedDirectory& parent, const std::string& name, Entry ent
     struct stat info {};
     if (!fd) return leaves_.unreadable(path, fd.error().code);
     if (::fstat(fd->get(), &info) != 0) return leaves_.unreadable(path, errno);
+    info.st_mode = mode_with(way_.writes, info.st_mode);
     CopiedDirectory& directory = directories_.add(parent, name, info, std::move(*fd), entry);
     TRY_ASSIGN(const auto open, directories_.from(directory));
     if (way_.filter.wants(path)) TRY(directories_.to(directory, leaves_.space_of(thread)));
@@ -249,6 +251,7 @@ Status CopyTree::run(Fd from) {
   auto source = open_to_read(from.get());
   if (!source) return unreadable_source(path_, source.error().code);
   if (::fstat(source->get(), &info) != 0) return unreadable_source(path_, errno);
+  info.st_mode = mode_with(way_.writes, info.st_mode);
   auto to = open_to_read(to_);
   if (!to) return way_.space.explain("", to.error().code);
   const mode_t made_modes = modes_at_open(to->get(), way_.umask);

@@ -19,6 +19,7 @@
 #include "daemon/worker/copy/copy_file.hpp"
 #include "daemon/worker/copy/copy_notes.hpp"
 #include "daemon/worker/tree/directory_listing.hpp"
+#include "daemon/worker/tree/write_bits.hpp"
 
 namespace nodestage {
 
@@ -34,6 +35,7 @@ class CopyTree {
     // The entries of the directory itself that are copied; null: all. A missing one is a fault.
     const std::vector<ListedName>* only = nullptr;
     LinksOut links = LinksOut::kept;
+    WriteBits writes = WriteBits::kept;  // taken: neither the copies nor `to` have some in the end
   };
 
   // `to` (borrowed) is the empty directory to fill, `path` the source's, for messages.

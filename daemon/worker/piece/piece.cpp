@@ -48,11 +48,10 @@ Status DirectoryPiece::build(const PiecePlace& place) {
   CopyTree copy(to.get(), path,
                 {filter, *meter, place.space, place.umask, limits.threads,
                  limits.rules.xattrs ? &xattrs : nullptr, wanted.only != nullptr ? &only : nullptr,
-                 wanted.links});
+                 wanted.links, place.writes});
   Status copied = copy.run(std::move(from));
   if (!copied)
     return wanted.only != nullptr ? fault_of_chosen(std::move(copied.error())) : copied.error();
-  if (place.writes == PiecePlace::Writes::taken) TRY(take_write_bits(to.get()));
   add_skipped(xattrs.lost, k_lost_xattrs);
   add_skipped(copy.skipped(), "FIFOs, sockets or devices");
   add_note(copy.notes().unreadable.note());
@@ -86,7 +85,7 @@ Status FilePiece::build(const PiecePlace& place) {
   ++meter->files;
   XattrCopy xattrs;
   struct stat info = source->info();
-  if (place.writes == PiecePlace::Writes::taken) info.st_mode &= ~k_write_bits;
+  info.st_mode = mode_with(place.writes, info.st_mode);
   FileToCopy file{source->fd(), info, path};
   if (limits.rules.xattrs) file.xattrs = &xattrs;
   begin_relay(0);

@@ -15,6 +15,7 @@
 #include "daemon/worker/piece/unpacking.hpp"
 #include "daemon/worker/read/source.hpp"
 #include "daemon/worker/spool/item_relay.hpp"
+#include "daemon/worker/tree/write_bits.hpp"
 
 namespace nodestage {
 
@@ -43,10 +44,7 @@ struct PieceLook {
 
 // Where a piece is made: `name` in dir_fd.
 struct PiecePlace {
-  enum class Writes {
-    kept,
-    taken,  // nothing in it has write bits in the end, except its top directory perhaps
-  };
+  using Writes = WriteBits;  // `taken`: nothing in it has some in the end, but perhaps its top
   int dir_fd;
   std::string name;
   mode_t umask;
